@@ -1,0 +1,531 @@
+/*
+ * sys.c - the Linux instance of the table in sys.h.
+ *
+ * The only file that reads errno. Every descriptor is close-on-exec.
+ */
+#define _GNU_SOURCE
+#include "sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLURP_MAX (64u << 20) /* no file of sysfs, procfs or tracefs is near this */
+
+static int result(long rc)
+{
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static int linux_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int cpu,
+				 int group_fd, unsigned long flags)
+{
+	(void)ctx;
+	return result(syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags));
+}
+
+static int linux_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
+{
+	int rc;
+
+	(void)ctx;
+	do {
+		rc = result(ioctl(fd, request, arg));
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int linux_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
+{
+	void *p = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)offset);
+
+	(void)ctx;
+	if (p == MAP_FAILED)
+		return -errno;
+	*addr = p;
+	return 0;
+}
+
+static int linux_munmap(void *ctx, void *addr, size_t len)
+{
+	(void)ctx;
+	return result(munmap(addr, len));
+}
+
+static int64_t linux_read(void *ctx, int fd, void *buf, size_t len)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = read(fd, buf, len);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int linux_close(void *ctx, int fd)
+{
+	(void)ctx;
+	/* The descriptor is gone even on EINTR (close(2), NOTES): never twice. */
+	return result(close(fd));
+}
+
+static int linux_epoll_create(void *ctx)
+{
+	(void)ctx;
+	return result(epoll_create1(EPOLL_CLOEXEC));
+}
+
+static int linux_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = tag };
+
+	(void)ctx;
+	return result(epoll_ctl(epfd, op, fd, &ev));
+}
+
+static int linux_epoll_wait(void *ctx, int epfd, struct epoll_event *events, int max,
+			    int timeout_ms)
+{
+	(void)ctx;
+	return result(epoll_wait(epfd, events, max, timeout_ms));
+}
+
+static int linux_clock(void *ctx, int clockid, uint64_t *ns)
+{
+	struct timespec ts;
+
+	(void)ctx;
+	if (clock_gettime(clockid, &ts) < 0)
+		return -errno;
+	*ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return 0;
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(ns / 1000000000u),
+		.tv_nsec = (long)(ns % 1000000000u),
+	};
+
+	return ts;
+}
+
+static int linux_timerfd(void *ctx, uint64_t first_ns, uint64_t every_ns)
+{
+	struct itimerspec when = {
+		/* An all-zero first expiry would disarm the timer. */
+		.it_value = timespec_of(first_ns ? first_ns : 1),
+		.it_interval = timespec_of(every_ns),
+	};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	int rc;
+
+	(void)ctx;
+	if (fd < 0)
+		return -errno;
+	if (timerfd_settime(fd, 0, &when, NULL) < 0) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static void sigset_of(sigset_t *set, uint64_t signals)
+{
+	sigemptyset(set);
+	for (int sig = 1; sig <= 64; sig++)
+		if (signals >> (sig - 1) & 1)
+			sigaddset(set, sig);
+}
+
+static int linux_signalfd(void *ctx, uint64_t signals)
+{
+	sigset_t set;
+
+	(void)ctx;
+	sigset_of(&set, signals);
+	return result(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+static int linux_sigblock(void *ctx, uint64_t signals, int block, uint64_t *changed)
+{
+	sigset_t set, old;
+	int rc;
+
+	(void)ctx;
+	sigset_of(&set, signals);
+	rc = pthread_sigmask(block ? SIG_BLOCK : SIG_UNBLOCK, &set, &old);
+	if (rc)
+		return -rc;
+	*changed = 0;
+	for (int sig = 1; sig <= 64; sig++)
+		if ((signals >> (sig - 1) & 1) && sigismember(&old, sig) == !block)
+			*changed |= UINT64_C(1) << (sig - 1);
+	return 0;
+}
+
+/* In the child: wait to be released, then become the command or tell why not. */
+static void become(int gate, const struct pev_spawn *spawn)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t set;
+	ssize_t n;
+	char go;
+	int code;
+
+	/* A library's caller may ignore SIGPIPE; what it runs should not. */
+	sigaction(SIGPIPE, &dfl, NULL);
+	sigset_of(&set, spawn->unblock);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	do {
+		n = read(gate, &go, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(127); /* the parent is gone, or gave up */
+	execvp(spawn->argv[0], spawn->argv);
+	code = errno;
+	/* Nobody to tell when this fails: the parent sees the status. */
+	if (send(gate, &code, sizeof(code), MSG_NOSIGNAL) < 0)
+		_exit(126);
+	_exit(code == ENOENT ? 127 : 126);
+}
+
+static int linux_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawned *out)
+{
+	int pair[2], pid;
+
+	(void)ctx;
+	/* A socket: its other end closing is no SIGPIPE for us (MSG_NOSIGNAL). */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		int rc = -errno;
+
+		close(pair[0]);
+		close(pair[1]);
+		return rc;
+	}
+	if (pid == 0) {
+		close(pair[0]);
+		become(pair[1], spawn);
+	}
+	close(pair[1]);
+	out->pid = pid;
+	out->gate = pair[0];
+	return 0;
+}
+
+static int linux_release(void *ctx, int gate)
+{
+	int code = 0;
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = send(gate, "", 1, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n == 1) {
+		/* exec closes the child's end: 0 bytes mean that it runs. */
+		do {
+			n = read(gate, &code, sizeof(code));
+		} while (n < 0 && errno == EINTR);
+	}
+	close(gate);
+	if (n < 0)
+		return -ECHILD;
+	return n == sizeof(code) ? -code : 0;
+}
+
+static int linux_pidfd_open(void *ctx, int pid)
+{
+	(void)ctx;
+	return result(syscall(SYS_pidfd_open, pid, 0));
+}
+
+static int linux_wait(void *ctx, int pid, int block, int *status)
+{
+	int rc;
+
+	(void)ctx;
+	do {
+		rc = result(waitpid(pid, status, block ? 0 : WNOHANG));
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int linux_kill(void *ctx, int pid, int sig)
+{
+	(void)ctx;
+	return result(kill(pid, sig));
+}
+
+static int slurp_fd(int fd, char **text, size_t *len)
+{
+	size_t cap = 4096, used = 0;
+	char *buf = malloc(cap);
+	int rc = -ENOMEM;
+
+	while (buf) {
+		ssize_t n = read(fd, buf + used, cap - used - 1);
+		char *more;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			rc = -errno;
+			break;
+		}
+		if (n == 0) {
+			buf[used] = '\0';
+			*text = buf;
+			*len = used;
+			return 0;
+		}
+		used += (size_t)n;
+		if (used + 1 < cap)
+			continue;
+		if (cap >= SLURP_MAX) {
+			rc = -EFBIG;
+			break;
+		}
+		more = realloc(buf, cap * 2);
+		if (!more)
+			break;
+		buf = more;
+		cap *= 2;
+	}
+	free(buf);
+	return rc;
+}
+
+static int linux_slurp(void *ctx, const char *path, char **text, size_t *len)
+{
+	int fd, rc;
+
+	(void)ctx;
+	do {
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	} while (fd < 0 && errno == EINTR);
+	if (fd < 0)
+		return -errno;
+	rc = slurp_fd(fd, text, len);
+	close(fd);
+	return rc;
+}
+
+static int list_append(char **names, size_t *used, size_t *cap, const char *name)
+{
+	size_t need = strlen(name) + 1;
+
+	if (*used + need > *cap) {
+		size_t grown = (*cap + need) * 2;
+		char *more = realloc(*names, grown);
+
+		if (!more)
+			return -ENOMEM;
+		*names = more;
+		*cap = grown;
+	}
+	memcpy(*names + *used, name, need);
+	*used += need;
+	return 0;
+}
+
+static int linux_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	size_t used = 0, cap = 1024;
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	char *buf;
+	int rc;
+
+	(void)ctx;
+	if (!dir)
+		return -errno;
+	buf = malloc(cap);
+	rc = buf ? 0 : -ENOMEM;
+	while (!rc) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			rc = -errno;
+			break;
+		}
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			rc = list_append(&buf, &used, &cap, entry->d_name);
+	}
+	closedir(dir);
+	if (rc) {
+		free(buf);
+		return rc;
+	}
+	*names = buf;
+	*len = used;
+	return 0;
+}
+
+static int linux_raise_nofile(void *ctx)
+{
+	struct rlimit limit;
+
+	(void)ctx;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	if (limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+			return -errno;
+	}
+	return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int)limit.rlim_cur;
+}
+
+static int linux_getpid(void *ctx)
+{
+	(void)ctx;
+	return getpid();
+}
+
+const struct pev_sys pev_sys_linux = {
+	.perf_event_open = linux_perf_event_open,
+	.ioctl = linux_ioctl,
+	.mmap = linux_mmap,
+	.munmap = linux_munmap,
+	.read = linux_read,
+	.close = linux_close,
+	.epoll_create = linux_epoll_create,
+	.epoll_ctl = linux_epoll_ctl,
+	.epoll_wait = linux_epoll_wait,
+	.clock = linux_clock,
+	.timerfd = linux_timerfd,
+	.signalfd = linux_signalfd,
+	.sigblock = linux_sigblock,
+	.spawn = linux_spawn,
+	.release = linux_release,
+	.pidfd_open = linux_pidfd_open,
+	.wait = linux_wait,
+	.kill = linux_kill,
+	.slurp = linux_slurp,
+	.list = linux_list,
+	.raise_nofile = linux_raise_nofile,
+	.getpid = linux_getpid,
+};
+
+/* "0-2,5" -> 0 1 2 5; -EBADMSG for a text that is no such list. */
+static int parse_list(const char *text, int **out)
+{
+	int nr = 0, cap = 64;
+	int *list = malloc(sizeof(*list) * (size_t)cap);
+
+	while (list && *text >= '0' && *text <= '9') {
+		char *end;
+		long first = strtol(text, &end, 10), last = first;
+
+		if (*end == '-')
+			last = strtol(end + 1, &end, 10);
+		if (last < first || last >= 1 << 16)
+			break;
+		for (; first <= last; first++) {
+			if (nr == cap) {
+				int *more = realloc(list, sizeof(*list) * (size_t)cap * 2);
+
+				if (!more) {
+					free(list);
+					return -ENOMEM;
+				}
+				list = more;
+				cap *= 2;
+			}
+			list[nr++] = (int)first;
+		}
+		text = *end == ',' ? end + 1 : end;
+	}
+	if (!list)
+		return -ENOMEM;
+	if (nr == 0) {
+		free(list);
+		return -EBADMSG;
+	}
+	*out = list;
+	return nr;
+}
+
+int pev_sys_cpus(const struct pev_sys *sys, int **cpus)
+{
+	char *text;
+	size_t len;
+	int rc = sys->slurp(sys->ctx, "/sys/devices/system/cpu/online", &text, &len);
+
+	if (rc < 0)
+		return rc;
+	rc = parse_list(text, cpus);
+	free(text);
+	return rc;
+}
+
+static int compare_int(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids)
+{
+	char path[64], *names;
+	size_t len;
+	int rc, nr = 0, *list;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	rc = sys->list(sys->ctx, path, &names, &len);
+	if (rc < 0)
+		return rc == -ENOENT ? -ESRCH : rc;
+	/* A name is at least one digit and a NUL. */
+	list = malloc(sizeof(*list) * (len / 2 + 1));
+	for (size_t i = 0; list && i < len; i += strlen(names + i) + 1)
+		list[nr++] = (int)strtol(names + i, NULL, 10);
+	free(names);
+	if (!list)
+		return -ENOMEM;
+	if (nr == 0) {
+		free(list);
+		return -ESRCH;
+	}
+	qsort(list, (size_t)nr, sizeof(*list), compare_int);
+	*tids = list;
+	return nr;
+}
+
+int64_t pev_sys_number(const struct pev_sys *sys, const char *path)
+{
+	char *text, *end;
+	size_t len;
+	long value;
+	int rc = sys->slurp(sys->ctx, path, &text, &len);
+
+	if (rc < 0)
+		return rc;
+	value = strtol(text, &end, 10);
+	rc = end == text ? -EBADMSG : 0;
+	free(text);
+	return rc ? rc : value;
+}

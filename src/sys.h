@@ -1,0 +1,84 @@
+/*
+ * sys.h - every way perfev touches the kernel, as one table of functions.
+ *
+ * Each returns a value >= 0 or -errno; nobody above this table reads errno.
+ * An object keeps the table it was opened with, so a fake descriptor never
+ * reaches the real close. pev_sys_linux is the real one; specs and the Lua
+ * hooks put another in its place.
+ */
+#ifndef PEV_SYS_H
+#define PEV_SYS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi.h"
+
+struct epoll_event;
+
+/* A command to start, held before exec until its gate is released. */
+struct pev_spawn {
+	char *const *argv;   /* argv[0] is looked up in PATH; ends with NULL */
+	uint64_t unblock;    /* bit n-1: signal n, to be unblocked in the child */
+};
+
+struct pev_spawned {
+	int pid;
+	int gate;            /* socket; release() lets the command exec */
+};
+
+struct pev_sys {
+	void *ctx;           /* first argument of every function */
+
+	/* attr may be changed: E2BIG writes the kernel's own size into attr->size. */
+	int (*perf_event_open)(void *ctx, struct pev_attr *attr, int pid, int cpu,
+			       int group_fd, unsigned long flags);
+	/* arg: a number or a pointer, as the request has it. */
+	int (*ioctl)(void *ctx, int fd, unsigned long request, uintptr_t arg);
+	/* MAP_SHARED; *addr is set on success. */
+	int (*mmap)(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr);
+	int (*munmap)(void *ctx, void *addr, size_t len);
+	int64_t (*read)(void *ctx, int fd, void *buf, size_t len);
+	int (*close)(void *ctx, int fd);
+
+	int (*epoll_create)(void *ctx);
+	int (*epoll_ctl)(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag);
+	/* timeout_ms: -1 waits for ever. An interrupting signal gives -EINTR. */
+	int (*epoll_wait)(void *ctx, int epfd, struct epoll_event *events, int max,
+			  int timeout_ms);
+
+	int (*clock)(void *ctx, int clockid, uint64_t *ns);
+	/* A timer on CLOCK_MONOTONIC; every_ns 0 fires once. */
+	int (*timerfd)(void *ctx, uint64_t first_ns, uint64_t every_ns);
+	/* Readable while one of the signals is pending; they must be blocked first. */
+	int (*signalfd)(void *ctx, uint64_t signals);
+	/* Block or unblock; *changed gets those whose state did change. */
+	int (*sigblock)(void *ctx, uint64_t signals, int block, uint64_t *changed);
+
+	int (*spawn)(void *ctx, const struct pev_spawn *spawn, struct pev_spawned *out);
+	/* 0 once the command runs, -errno of its exec, -ECHILD when it died before. Closes gate. */
+	int (*release)(void *ctx, int gate);
+	int (*pidfd_open)(void *ctx, int pid);
+	/* pid when it was reaped, 0 when it still runs and block is 0. */
+	int (*wait)(void *ctx, int pid, int block, int *status);
+	int (*kill)(void *ctx, int pid, int sig);
+
+	/* The whole of a file of sysfs, procfs or tracefs; *text is the caller's to free. */
+	int (*slurp)(void *ctx, const char *path, char **text, size_t *len);
+	/* Names in a directory but "." and "..", each with its NUL; the caller's to free. */
+	int (*list)(void *ctx, const char *path, char **names, size_t *len);
+	/* Raise the soft limit of open files to the hard one; gives the limit. */
+	int (*raise_nofile)(void *ctx);
+	int (*getpid)(void *ctx);
+};
+
+extern const struct pev_sys pev_sys_linux;
+
+/* The kernel's online CPUs in order: how many, and *cpus (the caller's to free). */
+int pev_sys_cpus(const struct pev_sys *sys, int **cpus);
+/* The threads of a process in order; -ESRCH when there is none. */
+int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids);
+/* The number that a one-line file holds, or -errno. */
+int64_t pev_sys_number(const struct pev_sys *sys, const char *path);
+
+#endif
