@@ -1,0 +1,745 @@
+/*
+ * record.c - layout tables, plan, bounded locate and field access; see record.h.
+ */
+#include "record.h"
+
+#include <errno.h>
+
+#define BUILD_ID_MAX 20
+#define READ_TIMES (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
+
+const char *const pev_field_names[PEV_F_NR] = {
+	[PEV_F_NONE] = "",
+	[PEV_F_IDENTIFIER] = "identifier",
+	[PEV_F_IP] = "ip",
+	[PEV_F_PID] = "pid",
+	[PEV_F_TID] = "tid",
+	[PEV_F_TIME] = "time",
+	[PEV_F_ADDR] = "addr",
+	[PEV_F_ID] = "id",
+	[PEV_F_STREAM_ID] = "stream_id",
+	[PEV_F_CPU] = "cpu",
+	[PEV_F_PERIOD] = "period",
+	[PEV_F_READ] = "read",
+	[PEV_F_CALLCHAIN] = "callchain",
+	[PEV_F_RAW] = "raw",
+	[PEV_F_BRANCH_STACK] = "branch_stack",
+	[PEV_F_REGS_USER] = "regs_user",
+	[PEV_F_STACK_USER] = "stack_user",
+	[PEV_F_WEIGHT] = "weight",
+	[PEV_F_DATA_SRC] = "data_src",
+	[PEV_F_TRANSACTION] = "transaction",
+	[PEV_F_REGS_INTR] = "regs_intr",
+	[PEV_F_PHYS_ADDR] = "phys_addr",
+	[PEV_F_CGROUP] = "cgroup",
+	[PEV_F_DATA_PAGE_SIZE] = "data_page_size",
+	[PEV_F_CODE_PAGE_SIZE] = "code_page_size",
+	[PEV_F_AUX] = "aux",
+	[PEV_F_PPID] = "ppid",
+	[PEV_F_PTID] = "ptid",
+	[PEV_F_LEN] = "len",
+	[PEV_F_PGOFF] = "pgoff",
+	[PEV_F_FILENAME] = "filename",
+	[PEV_F_LOST] = "lost",
+	[PEV_F_COMM] = "comm",
+	[PEV_F_MAJ] = "maj",
+	[PEV_F_MIN] = "min",
+	[PEV_F_INO] = "ino",
+	[PEV_F_INO_GENERATION] = "ino_generation",
+	[PEV_F_BUILD_ID] = "build_id",
+	[PEV_F_PROT] = "prot",
+	[PEV_F_FLAGS] = "flags",
+	[PEV_F_AUX_OFFSET] = "aux_offset",
+	[PEV_F_AUX_SIZE] = "aux_size",
+	[PEV_F_NEXT_PREV_PID] = "next_prev_pid",
+	[PEV_F_NEXT_PREV_TID] = "next_prev_tid",
+	[PEV_F_NAMESPACES] = "namespaces",
+	[PEV_F_KSYM_TYPE] = "ksym_type",
+	[PEV_F_NAME] = "name",
+	[PEV_F_BPF_TYPE] = "bpf_type",
+	[PEV_F_TAG] = "tag",
+	[PEV_F_PATH] = "path",
+	[PEV_F_OLD_LEN] = "old_len",
+	[PEV_F_NEW_LEN] = "new_len",
+	[PEV_F_OLD_BYTES] = "old_bytes",
+	[PEV_F_NEW_BYTES] = "new_bytes",
+	[PEV_F_HW_ID] = "hw_id",
+	[PEV_F_COOKIE] = "cookie",
+};
+
+/* Writer order: perf_output_sample(). The uapi comment before 6.1 had it wrong. */
+static const struct pev_row sample_rows[] = {
+	{ PEV_F_IDENTIFIER, PEV_K_U64, 0, PERF_SAMPLE_IDENTIFIER },
+	{ PEV_F_IP, PEV_K_U64, 0, PERF_SAMPLE_IP },
+	{ PEV_F_PID, PEV_K_S32, 0, PERF_SAMPLE_TID },
+	{ PEV_F_TID, PEV_K_S32, 4, PERF_SAMPLE_TID },
+	{ PEV_F_TIME, PEV_K_U64, 0, PERF_SAMPLE_TIME },
+	{ PEV_F_ADDR, PEV_K_U64, 0, PERF_SAMPLE_ADDR },
+	{ PEV_F_ID, PEV_K_U64, 0, PERF_SAMPLE_ID },
+	{ PEV_F_STREAM_ID, PEV_K_U64, 0, PERF_SAMPLE_STREAM_ID },
+	{ PEV_F_CPU, PEV_K_S32, 0, PERF_SAMPLE_CPU },
+	{ PEV_F_PERIOD, PEV_K_U64, 0, PERF_SAMPLE_PERIOD },
+	/* from here on offsets vary */
+	{ PEV_F_READ, PEV_K_READ, 0, PERF_SAMPLE_READ },
+	{ PEV_F_CALLCHAIN, PEV_K_CHAIN, 0, PERF_SAMPLE_CALLCHAIN },
+	{ PEV_F_RAW, PEV_K_BYTES, 0, PERF_SAMPLE_RAW },
+	{ PEV_F_BRANCH_STACK, PEV_K_BRANCH, 0, PERF_SAMPLE_BRANCH_STACK },
+	{ PEV_F_REGS_USER, PEV_K_REGS, 0, PERF_SAMPLE_REGS_USER },
+	{ PEV_F_STACK_USER, PEV_K_STACK, 0, PERF_SAMPLE_STACK_USER },
+	{ PEV_F_WEIGHT, PEV_K_U64, 0, PERF_SAMPLE_WEIGHT | PEV_SAMPLE_WEIGHT_STRUCT },
+	{ PEV_F_DATA_SRC, PEV_K_U64, 0, PERF_SAMPLE_DATA_SRC },
+	{ PEV_F_TRANSACTION, PEV_K_U64, 0, PERF_SAMPLE_TRANSACTION },
+	{ PEV_F_REGS_INTR, PEV_K_REGS, 0, PERF_SAMPLE_REGS_INTR },
+	{ PEV_F_PHYS_ADDR, PEV_K_U64, 0, PERF_SAMPLE_PHYS_ADDR },
+	{ PEV_F_CGROUP, PEV_K_U64, 0, PERF_SAMPLE_CGROUP },
+	{ PEV_F_DATA_PAGE_SIZE, PEV_K_U64, 0, PERF_SAMPLE_DATA_PAGE_SIZE },
+	{ PEV_F_CODE_PAGE_SIZE, PEV_K_U64, 0, PERF_SAMPLE_CODE_PAGE_SIZE },
+	{ PEV_F_AUX, PEV_K_BYTES, 0, PERF_SAMPLE_AUX },
+	{ 0 },
+};
+#define VARYING_ROWS (&sample_rows[10])
+#define NR_SAMPLE_ROWS (sizeof(sample_rows) / sizeof(sample_rows[0]))
+_Static_assert(PEV_F_IDENTIFIER == 1 && NR_SAMPLE_ROWS == PEV_F_AUX + 1,
+	       "sample fields and rows are in the same order");
+
+/* The trailer of every other record: perf_event__output_id_sample(). */
+static const struct pev_row trailer_rows[] = {
+	{ PEV_F_PID, PEV_K_S32, 0, PERF_SAMPLE_TID },
+	{ PEV_F_TID, PEV_K_S32, 4, PERF_SAMPLE_TID },
+	{ PEV_F_TIME, PEV_K_U64, 0, PERF_SAMPLE_TIME },
+	{ PEV_F_ID, PEV_K_U64, 0, PERF_SAMPLE_ID },
+	{ PEV_F_STREAM_ID, PEV_K_U64, 0, PERF_SAMPLE_STREAM_ID },
+	{ PEV_F_CPU, PEV_K_S32, 0, PERF_SAMPLE_CPU },
+	{ PEV_F_IDENTIFIER, PEV_K_U64, 0, PERF_SAMPLE_IDENTIFIER },
+	{ 0 },
+};
+
+/* clang-format off */
+#define ROWS(...) ((const struct pev_row[]){ __VA_ARGS__, { 0 } })
+#define U16(field, off) { PEV_F_##field, PEV_K_U16, off, 0 }
+#define U32(field, off) { PEV_F_##field, PEV_K_U32, off, 0 }
+#define S32(field, off) { PEV_F_##field, PEV_K_S32, off, 0 }
+#define U64(field, off) { PEV_F_##field, PEV_K_U64, off, 0 }
+#define STRING(field, off) { PEV_F_##field, PEV_K_STRING, off, 0 }
+#define BYTES(field, off) { PEV_F_##field, PEV_K_BYTES, off, 0 }
+/* clang-format on */
+
+static const struct pev_row mmap2_build_id_rows[] = {
+	S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
+	BYTES(BUILD_ID, 44), U32(PROT, 64), U32(FLAGS, 68), STRING(FILENAME, 72), { 0 },
+};
+
+const struct pev_layout pev_layouts[PEV_RECORD_NR] = {
+	[0] = { "unknown", "record", ROWS({ 0 }), 8 },
+	[PERF_RECORD_MMAP] = { "mmap", "mmap",
+		ROWS(S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
+		     STRING(FILENAME, 40)), 40 },
+	[PERF_RECORD_LOST] = { "lost", "lost", ROWS(U64(ID, 8), U64(LOST, 16)), 24 },
+	[PERF_RECORD_COMM] = { "comm", "comm",
+		ROWS(S32(PID, 8), S32(TID, 12), STRING(COMM, 16)), 16 },
+	[PERF_RECORD_EXIT] = { "exit", "exit",
+		ROWS(S32(PID, 8), S32(PPID, 12), S32(TID, 16), S32(PTID, 20), U64(TIME, 24)), 32 },
+	[PERF_RECORD_THROTTLE] = { "throttle", "throttle",
+		ROWS(U64(TIME, 8), U64(ID, 16), U64(STREAM_ID, 24)), 32 },
+	[PERF_RECORD_UNTHROTTLE] = { "unthrottle", "throttle",
+		ROWS(U64(TIME, 8), U64(ID, 16), U64(STREAM_ID, 24)), 32 },
+	[PERF_RECORD_FORK] = { "fork", "fork",
+		ROWS(S32(PID, 8), S32(PPID, 12), S32(TID, 16), S32(PTID, 20), U64(TIME, 24)), 32 },
+	[PERF_RECORD_READ] = { "read", "read",
+		ROWS(S32(PID, 8), S32(TID, 12), { PEV_F_READ, PEV_K_READ, 16, 0 }), 16 },
+	[PERF_RECORD_SAMPLE] = { "sample", "sample", sample_rows, 8 },
+	[PERF_RECORD_MMAP2] = { "mmap2", "mmap",
+		ROWS(S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
+		     U32(MAJ, 40), U32(MIN, 44), U64(INO, 48), U64(INO_GENERATION, 56),
+		     U32(PROT, 64), U32(FLAGS, 68), STRING(FILENAME, 72)), 72 },
+	[PERF_RECORD_AUX] = { "aux", "aux",
+		ROWS(U64(AUX_OFFSET, 8), U64(AUX_SIZE, 16), U64(FLAGS, 24)), 32 },
+	[PERF_RECORD_ITRACE_START] = { "itrace_start", "itrace_start",
+		ROWS(S32(PID, 8), S32(TID, 12)), 16 },
+	[PERF_RECORD_LOST_SAMPLES] = { "lost_samples", "lost", ROWS(U64(LOST, 8)), 16 },
+	[PERF_RECORD_SWITCH] = { "switch", "switch", ROWS({ 0 }), 8 },
+	[PERF_RECORD_SWITCH_CPU_WIDE] = { "switch_cpu_wide", "switch",
+		ROWS(S32(NEXT_PREV_PID, 8), S32(NEXT_PREV_TID, 12)), 16 },
+	[PERF_RECORD_NAMESPACES] = { "namespaces", "namespaces",
+		ROWS(S32(PID, 8), S32(TID, 12),
+		     { PEV_F_NAMESPACES, PEV_K_NAMESPACES, 24, 0 }), 24 },
+	[PERF_RECORD_KSYMBOL] = { "ksymbol", "ksymbol",
+		ROWS(U64(ADDR, 8), U32(LEN, 16), U16(KSYM_TYPE, 20), U16(FLAGS, 22),
+		     STRING(NAME, 24)), 24 },
+	[PERF_RECORD_BPF_EVENT] = { "bpf_event", "bpf",
+		ROWS(U16(BPF_TYPE, 8), U16(FLAGS, 10), U32(ID, 12), BYTES(TAG, 16)), 24 },
+	[PEV_RECORD_CGROUP] = { "cgroup", "cgroup", ROWS(U64(ID, 8), STRING(PATH, 16)), 16 },
+	[PEV_RECORD_TEXT_POKE] = { "text_poke", "text_poke",
+		ROWS(U64(ADDR, 8), U16(OLD_LEN, 16), U16(NEW_LEN, 18), BYTES(OLD_BYTES, 20),
+		     BYTES(NEW_BYTES, 20)), 20 },
+	[PEV_RECORD_AUX_OUTPUT_HW_ID] = { "aux_output_hw_id", "aux_output_hw_id",
+		ROWS(U64(HW_ID, 8)), 16 },
+	[PEV_RECORD_CALLCHAIN_DEFERRED] = { "callchain_deferred", "callchain_deferred",
+		ROWS(U64(COOKIE, 8), { PEV_F_CALLCHAIN, PEV_K_CHAIN, 16, 0 }), 24 },
+};
+
+#define TYPE(type) (UINT32_C(1) << PERF_RECORD_##type)
+const struct pev_misc pev_miscs[] = {
+	{ "exact_ip", TYPE(SAMPLE), PERF_RECORD_MISC_EXACT_IP },
+	{ "exec", TYPE(COMM), PERF_RECORD_MISC_COMM_EXEC },
+	{ "fork_exec", TYPE(FORK), PERF_RECORD_MISC_FORK_EXEC },
+	{ "mmap_data", TYPE(MMAP) | TYPE(MMAP2), PERF_RECORD_MISC_MMAP_DATA },
+	{ "proc_map_parse_timeout", TYPE(MMAP) | TYPE(MMAP2),
+	  PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT },
+	{ "out", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT },
+	{ "preempt", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT_PREEMPT },
+	{ NULL, 0, 0 },
+};
+
+static void plan_fixed(struct pev_plan *plan)
+{
+	uint16_t off = sizeof(struct perf_event_header);
+
+	for (const struct pev_row *row = sample_rows; row != VARYING_ROWS; row++) {
+		if (!(plan->sample_type & row->bit))
+			continue;
+		plan->fixed[row->field] = off + row->off;
+		/* pid and tid share one word; tid's row comes second. */
+		if (row->field != PEV_F_PID)
+			off += 8;
+		if (row->field == PEV_F_TID)
+			plan->fixed[PEV_F_TID] = plan->fixed[PEV_F_PID] + 4;
+	}
+	plan->fixed_end = off;
+}
+
+static void plan_trailer(struct pev_plan *plan)
+{
+	uint16_t off = 0, at[PEV_F_CPU + 1] = { 0 };
+
+	for (const struct pev_row *row = trailer_rows; row->field; row++) {
+		if (!(plan->sample_type & row->bit))
+			continue;
+		at[row->field] = (row->field == PEV_F_TID ? at[PEV_F_PID] + 4 : off);
+		if (row->field != PEV_F_TID)
+			off += 8;
+	}
+	plan->trailer = off;
+	for (const struct pev_row *row = trailer_rows; row->field; row++)
+		if (plan->sample_type & row->bit)
+			plan->from_end[row->field] = off - at[row->field];
+}
+
+void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap)
+{
+	*plan = (struct pev_plan){
+		.sample_type = attr->sample_type,
+		.read_format = attr->read_format,
+		.branch_sample_type = attr->branch_sample_type,
+		.regs_user = attr->sample_regs_user,
+		.regs_intr = attr->sample_regs_intr,
+		.sample_id_all = attr->flags & PEV_ATTR_SAMPLE_ID_ALL,
+		.build_id = attr->flags & PEV_ATTR_BUILD_ID,
+		.swap = swap,
+	};
+	plan_fixed(plan);
+	if (plan->sample_id_all)
+		plan_trailer(plan);
+	for (const struct pev_row *row = VARYING_ROWS; row->field; row++)
+		plan->varying |= plan->sample_type & row->bit;
+}
+
+static uint32_t bits_in(uint64_t mask)
+{
+	return (uint32_t)__builtin_popcountll(mask);
+}
+
+/* The bytes of one u64 for each bit of the mask. */
+static size_t words(uint64_t mask)
+{
+	return (size_t)8 * bits_in(mask);
+}
+
+int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void *bytes,
+		   size_t len)
+{
+	const unsigned char *p = bytes;
+	bool group = format & PERF_FORMAT_GROUP;
+	size_t head = words(format & READ_TIMES);
+	size_t off = 8, need;
+
+	*read = (struct pev_read){ .nr = 1, .format = format, .swap = swap };
+	read->stride = (uint32_t)(8 + words(format & (PERF_FORMAT_ID | PEV_FORMAT_LOST)));
+	if (len < 8 + head)
+		return -EBADMSG;
+	if (group) {
+		read->nr = pev_load64(p, swap);
+		read->values = p + 8 + head;
+		if (read->nr > (len - 8 - head) / read->stride)
+			return -EBADMSG;
+		need = 8 + head + read->nr * read->stride;
+	} else {
+		/* value, times, id, lost: the value stands before the times */
+		need = head + read->stride;
+		read->values = p;
+		if (len < need)
+			return -EBADMSG;
+	}
+	if (format & PERF_FORMAT_TOTAL_TIME_ENABLED) {
+		read->time_enabled = pev_load64(p + off, swap);
+		off += 8;
+	}
+	if (format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		read->time_running = pev_load64(p + off, swap);
+	return (int)need;
+}
+
+struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i)
+{
+	const unsigned char *p = read->values + i * read->stride;
+	struct pev_read_value value = { .value = pev_load64(p, read->swap) };
+
+	p += 8;
+	if (!(read->format & PERF_FORMAT_GROUP))
+		p += words(read->format & READ_TIMES);
+	if (read->format & PERF_FORMAT_ID) {
+		value.id = pev_load64(p, read->swap);
+		p += 8;
+	}
+	if (read->format & PEV_FORMAT_LOST)
+		value.lost = pev_load64(p, read->swap);
+	return value;
+}
+
+/* A varying field's bytes at p with rest left: its length, or -EBADMSG. */
+static int64_t counted(const unsigned char *p, uint32_t rest, uint64_t elem, bool swap)
+{
+	uint64_t nr;
+
+	if (rest < 8)
+		return -EBADMSG;
+	nr = pev_load64(p, swap);
+	if (nr > (rest - 8) / elem)
+		return -EBADMSG;
+	return (int64_t)(8 + nr * elem);
+}
+
+static int64_t raw_length(const unsigned char *p, uint32_t rest, bool swap)
+{
+	uint64_t len;
+
+	if (rest < 4)
+		return -EBADMSG;
+	/* The kernel pads by enlarging size; files by others may not. */
+	len = (4 + (uint64_t)pev_load32(p, swap) + 7) & ~UINT64_C(7);
+	return len > rest ? -EBADMSG : (int64_t)len;
+}
+
+static int64_t regs_length(const unsigned char *p, uint32_t rest, uint64_t mask, bool swap)
+{
+	uint64_t len = 8;
+
+	if (rest < 8)
+		return -EBADMSG;
+	if (pev_load64(p, swap) != PERF_SAMPLE_REGS_ABI_NONE)
+		len += words(mask);
+	return len > rest ? -EBADMSG : (int64_t)len;
+}
+
+static int64_t stack_length(const unsigned char *p, uint32_t rest, bool swap)
+{
+	int64_t len = counted(p, rest, 1, swap);
+
+	if (len <= 8)
+		return len;
+	if (rest - len < 8 || pev_load64(p + len, swap) > (uint64_t)len - 8)
+		return -EBADMSG;
+	return len + 8;
+}
+
+/* nr, hw_idx if it is there, the entries, a counter word for each if they are there. */
+static int64_t branch_length(const unsigned char *p, uint32_t rest, bool swap, bool hw_idx,
+			     bool counters)
+{
+	uint32_t extra = hw_idx ? 8 : 0;
+	int64_t len;
+
+	if (rest < 8 + extra)
+		return -EBADMSG;
+	len = counted(p, rest - extra, counters ? 32 : 24, swap);
+	return len < 0 ? len : len + extra;
+}
+
+static int64_t varying_length(const struct pev_plan *plan, const struct pev_row *row,
+			      const unsigned char *p, uint32_t rest)
+{
+	struct pev_read read;
+
+	switch (row->field) {
+	case PEV_F_READ:
+		return pev_read_parse(&read, plan->read_format, plan->swap, p, rest);
+	case PEV_F_CALLCHAIN:
+		return counted(p, rest, 8, plan->swap);
+	case PEV_F_RAW:
+		return raw_length(p, rest, plan->swap);
+	case PEV_F_REGS_USER:
+		return regs_length(p, rest, plan->regs_user, plan->swap);
+	case PEV_F_REGS_INTR:
+		return regs_length(p, rest, plan->regs_intr, plan->swap);
+	case PEV_F_STACK_USER:
+		return stack_length(p, rest, plan->swap);
+	case PEV_F_AUX:
+		return counted(p, rest, 1, plan->swap);
+	default:
+		return rest < 8 ? -EBADMSG : 8;
+	}
+}
+
+static const struct pev_row *walk(struct pev_record *rec, const struct pev_row *row,
+				  uint32_t *pos);
+
+/*
+ * What stands in a branch stack depends on what the hardware gave, not on the
+ * attr alone: nothing at all is nr = 0 without hw_idx, and counters are there only if
+ * the PMU has them (perf_output_sample()). What fits the record exactly is what
+ * was written. Walks on to the end; the row that does not fit, or NULL.
+ */
+static const struct pev_row *walk_branches(struct pev_record *rec, const struct pev_row *row,
+					   uint32_t *pos)
+{
+	uint64_t asked = rec->plan->branch_sample_type;
+	const unsigned char *p = rec->bytes + *pos;
+	uint32_t rest = rec->size - *pos;
+	bool empty = rest >= 8 && pev_load64(p, rec->plan->swap) == 0;
+
+	for (int guess = 0; guess < 4; guess++) {
+		bool hw_idx = empty == (guess & 1), counters = !(guess & 2);
+		int64_t len = branch_length(p, rest, rec->plan->swap, hw_idx, counters);
+		uint32_t end;
+
+		if ((hw_idx && !(asked & PEV_BRANCH_HW_INDEX)) ||
+		    (counters && !(asked & PEV_BRANCH_COUNTERS)) || len < 0)
+			continue;
+		/* With entries there is always one. */
+		if (!empty && !hw_idx && asked & PEV_BRANCH_HW_INDEX)
+			continue;
+		end = *pos + (uint32_t)len;
+		if (walk(rec, row + 1, &end) || end != rec->size)
+			continue;
+		rec->branch_hw_idx = hw_idx;
+		rec->branch_counters = counters;
+		*pos = end;
+		return NULL;
+	}
+	return row;
+}
+
+/* Walk the varying fields from row on; the row that does not fit, or NULL. */
+static const struct pev_row *walk(struct pev_record *rec, const struct pev_row *row, uint32_t *pos)
+{
+	const struct pev_plan *plan = rec->plan;
+
+	for (; row->field; row++) {
+		int64_t len;
+
+		if (!(plan->varying & row->bit))
+			continue;
+		rec->at[row->field] = (uint16_t)*pos;
+		if (row->field == PEV_F_BRANCH_STACK)
+			return walk_branches(rec, row, pos);
+		len = varying_length(plan, row, rec->bytes + *pos, rec->size - *pos);
+		if (len < 0)
+			return row;
+		*pos += (uint32_t)len;
+	}
+	return NULL;
+}
+
+static int locate_sample(struct pev_record *rec, struct pev_err *err)
+{
+	const struct pev_plan *plan = rec->plan;
+	const struct pev_row *bad;
+	uint32_t pos = plan->fixed_end;
+
+	memcpy(rec->at, plan->fixed, sizeof(rec->at));
+	if (rec->size < pos)
+		return pev_fail(err, -EBADMSG, "sample: %u bytes, its fixed fields need %u",
+				rec->size, pos);
+	bad = walk(rec, VARYING_ROWS, &pos);
+	if (bad)
+		return pev_fail(err, -EBADMSG,
+				"sample: field '%s' leads past the record's %u bytes",
+				pev_field_names[bad->field], rec->size);
+	if (pos != rec->size)
+		return pev_fail(err, -EBADMSG, "sample: %u of %u bytes are left over",
+				rec->size - pos, rec->size);
+	return 0;
+}
+
+static bool has_build_id(const struct pev_record *rec)
+{
+	/*
+	 * The bit alone is not enough: the kernel re-uses the header for the next
+	 * event on the list, so one that did not ask for build ids can get the bit
+	 * with the inode layout (seen on 6.18; perf_event_mmap_output()).
+	 */
+	return rec->type == PERF_RECORD_MMAP2 && rec->plan->build_id &&
+	       rec->misc & PEV_MISC_MMAP_BUILD_ID;
+}
+
+static const struct pev_row *rows_of(const struct pev_record *rec)
+{
+	if (has_build_id(rec))
+		return mmap2_build_id_rows;
+	return pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].rows;
+}
+
+/* The lengths inside a record that is not a sample, from the end of its fixed part. */
+static int check_body(const struct pev_record *rec)
+{
+	const unsigned char *p = rec->bytes;
+	bool swap = rec->plan->swap;
+	uint32_t end = rec->end;
+	struct pev_read read;
+
+	switch (rec->type) {
+	case PERF_RECORD_READ:
+		return pev_read_parse(&read, rec->plan->read_format, swap, p + 16, end - 16);
+	case PERF_RECORD_NAMESPACES:
+		return pev_load64(p + 16, swap) > (end - 24) / 16 ? -EBADMSG : 0;
+	case PEV_RECORD_CALLCHAIN_DEFERRED:
+		return pev_load64(p + 16, swap) > (end - 24) / 8 ? -EBADMSG : 0;
+	case PEV_RECORD_TEXT_POKE:
+		return pev_load16(p + 16, swap) + pev_load16(p + 18, swap) > (int)end - 20 ?
+			       -EBADMSG : 0;
+	case PERF_RECORD_MMAP2:
+		return has_build_id(rec) && p[40] > BUILD_ID_MAX ? -EBADMSG : 0;
+	default:
+		return 0;
+	}
+}
+
+static int locate_other(struct pev_record *rec, struct pev_err *err)
+{
+	const struct pev_layout *layout = &pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0];
+
+	/* A type we do not know may have no trailer, and is given as it is. */
+	if (rec->type == 0 || rec->type >= PEV_RECORD_NR) {
+		if (rec->size >= 8 + rec->plan->trailer)
+			rec->end = (uint16_t)(rec->size - rec->plan->trailer);
+		return 0;
+	}
+	if (rec->size < layout->min + rec->plan->trailer)
+		return pev_fail(err, -EBADMSG, "%s (%u): %u bytes, needs %u", layout->name,
+				rec->type, rec->size, layout->min + rec->plan->trailer);
+	rec->end = (uint16_t)(rec->size - rec->plan->trailer);
+	if (check_body(rec) < 0)
+		return pev_fail(err, -EBADMSG, "%s (%u): a count leads past the record's %u bytes",
+				layout->name, rec->type, rec->size);
+	return 0;
+}
+
+int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
+		      size_t len, struct pev_err *err)
+{
+	const unsigned char *p = bytes;
+
+	if (len < sizeof(struct perf_event_header))
+		return pev_fail(err, -EBADMSG, "%zu bytes are no record header", len);
+	rec->bytes = bytes;
+	rec->plan = plan;
+	rec->type = pev_load32(p, plan->swap);
+	rec->misc = pev_load16(p + 4, plan->swap);
+	rec->size = rec->end = pev_load16(p + 6, plan->swap);
+	if (rec->size < sizeof(struct perf_event_header) || rec->size > len)
+		return pev_fail(err, -EBADMSG,
+				"record of type %u: size %u, but %zu bytes are there", rec->type, rec->size, len);
+	if (rec->type == PERF_RECORD_SAMPLE)
+		return locate_sample(rec, err);
+	return locate_other(rec, err);
+}
+
+static void number(struct pev_value *value, uint8_t kind, const unsigned char *p, bool swap)
+{
+	value->kind = PEV_K_U64;
+	switch (kind) {
+	case PEV_K_U16:
+		value->u = pev_load16(p, swap);
+		break;
+	case PEV_K_U32:
+		value->u = pev_load32(p, swap);
+		break;
+	case PEV_K_S32:
+		value->kind = PEV_K_S32;
+		value->u = (uint64_t)(int64_t)(int32_t)pev_load32(p, swap);
+		break;
+	default:
+		value->u = pev_load64(p, swap);
+	}
+}
+
+static void branch_value(struct pev_value *value, const struct pev_record *rec,
+			 const unsigned char *p)
+{
+	value->nr = (uint32_t)pev_load64(p, rec->plan->swap);
+	value->extra = UINT64_MAX; /* unknown, as the kernel says it */
+	value->p = p + 8;
+	if (rec->branch_hw_idx) {
+		value->extra = pev_load64(p + 8, rec->plan->swap);
+		value->p += 8;
+	}
+	value->len = value->nr * 24;
+	if (rec->branch_counters)
+		value->counters = value->p + value->len;
+}
+
+static void stack_value(struct pev_value *value, const unsigned char *p, bool swap)
+{
+	value->extra = pev_load64(p, swap);
+	value->p = p + 8;
+	value->len = value->extra ? (uint32_t)pev_load64(p + 8 + value->extra, swap) : 0;
+	value->nr = value->len;
+}
+
+static void regs_value(struct pev_value *value, const struct pev_record *rec, uint8_t field,
+		       const unsigned char *p)
+{
+	uint64_t mask = field == PEV_F_REGS_USER ? rec->plan->regs_user : rec->plan->regs_intr;
+
+	value->extra = pev_load64(p, rec->plan->swap);
+	value->u = mask;
+	value->p = p + 8;
+	value->nr = value->extra == PERF_SAMPLE_REGS_ABI_NONE ? 0 : bits_in(mask);
+	value->len = value->nr * 8;
+}
+
+static void bytes_value(struct pev_value *value, const struct pev_record *rec, uint8_t field,
+			const unsigned char *p)
+{
+	bool swap = rec->plan->swap;
+
+	value->p = p;
+	switch (field) {
+	case PEV_F_RAW:
+		value->p = p + 4;
+		value->len = pev_load32(p, swap);
+		break;
+	case PEV_F_AUX:
+		value->p = p + 8;
+		value->len = (uint32_t)pev_load64(p, swap);
+		break;
+	case PEV_F_BUILD_ID:
+		value->len = rec->bytes[40];
+		break;
+	case PEV_F_TAG:
+		value->len = 8;
+		break;
+	case PEV_F_OLD_BYTES:
+		value->len = pev_load16(rec->bytes + 16, swap);
+		break;
+	case PEV_F_NEW_BYTES:
+		value->p = p + pev_load16(rec->bytes + 16, swap);
+		value->len = pev_load16(rec->bytes + 18, swap);
+		break;
+	}
+	value->nr = value->len;
+}
+
+static void row_value(const struct pev_record *rec, const struct pev_row *row,
+		      const unsigned char *p, struct pev_value *value)
+{
+	bool swap = rec->plan->swap;
+
+	*value = (struct pev_value){ .kind = row->kind };
+	switch (row->kind) {
+	case PEV_K_STRING:
+		value->p = p;
+		value->len = (uint32_t)(rec->bytes + rec->end - p);
+		value->len = (uint32_t)strnlen((const char *)p, value->len);
+		break;
+	case PEV_K_BYTES:
+		bytes_value(value, rec, row->field, p);
+		break;
+	case PEV_K_READ:
+		value->p = p;
+		value->len = (uint32_t)(rec->bytes + rec->end - p);
+		break;
+	case PEV_K_CHAIN:
+		value->nr = (uint32_t)pev_load64(p, swap);
+		value->p = p + 8;
+		value->len = value->nr * 8;
+		break;
+	case PEV_K_BRANCH:
+		branch_value(value, rec, p);
+		break;
+	case PEV_K_REGS:
+		regs_value(value, rec, row->field, p);
+		break;
+	case PEV_K_STACK:
+		stack_value(value, p, swap);
+		break;
+	case PEV_K_NAMESPACES:
+		value->nr = (uint32_t)pev_load64(p - 8, swap);
+		value->p = p;
+		value->len = value->nr * 16;
+		break;
+	default:
+		number(value, row->kind, p, swap);
+	}
+}
+
+bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
+			struct pev_value *value)
+{
+	uint16_t from_end;
+
+	if (rec->type == PERF_RECORD_SAMPLE || field > PEV_F_CPU || rec->end == rec->size)
+		return false;
+	from_end = rec->plan->from_end[field];
+	if (!from_end)
+		return false;
+	*value = (struct pev_value){ 0 };
+	number(value, field == PEV_F_PID || field == PEV_F_TID || field == PEV_F_CPU ? PEV_K_S32 :
+	       PEV_K_U64, rec->bytes + rec->size - from_end, rec->plan->swap);
+	return true;
+}
+
+bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct pev_value *value)
+{
+	if (rec->type == PERF_RECORD_SAMPLE) {
+		if (field > PEV_F_AUX || !rec->at[field])
+			return false;
+		/* The enum counts the sample's fields in writer order, as the rows do. */
+		row_value(rec, &sample_rows[field - 1], rec->bytes + rec->at[field], value);
+		return true;
+	}
+	for (const struct pev_row *row = rows_of(rec); row->field; row++)
+		if (row->field == field) {
+			row_value(rec, row, rec->bytes + row->off, value);
+			return true;
+		}
+	return pev_record_trailer(rec, field, value);
+}
+
+static bool has_row(const struct pev_row *rows, uint8_t field)
+{
+	for (; rows->field; rows++)
+		if (rows->field == field)
+			return true;
+	return false;
+}
+
+enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n)
+{
+	const struct pev_row *rows = rows_of(rec);
+	struct pev_value value;
+
+	for (const struct pev_row *row = rows; row->field; row++) {
+		if (rec->type == PERF_RECORD_SAMPLE && !rec->at[row->field])
+			continue;
+		if (n-- == 0)
+			return row->field;
+	}
+	for (const struct pev_row *row = trailer_rows; row->field; row++) {
+		if (has_row(rows, row->field) || !pev_record_trailer(rec, row->field, &value))
+			continue;
+		if (n-- == 0)
+			return row->field;
+	}
+	return PEV_F_NONE;
+}

@@ -1,0 +1,190 @@
+/*
+ * record.h - where the fields of a record lie.
+ *
+ * Plan, not parse: from an attr the plan works out once which offsets are
+ * fixed, from the start for samples and from the end for the trailer of all
+ * others. pev_record_locate() walks what varies, holds every length against
+ * the record's end, and is the whole decode; fields are read where they lie.
+ * The layout tables stand in the kernel's writer order (perf_output_sample()
+ * and its neighbours in kernel/events/core.c), which beats header comments.
+ */
+#ifndef PEV_RECORD_H
+#define PEV_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "abi.h"
+#include "err.h"
+
+/* Every name a record can have a field by. Names: pev_field_names[]. */
+enum pev_field {
+	PEV_F_NONE,
+	/* sample body, in writer order */
+	PEV_F_IDENTIFIER, PEV_F_IP, PEV_F_PID, PEV_F_TID, PEV_F_TIME, PEV_F_ADDR,
+	PEV_F_ID, PEV_F_STREAM_ID, PEV_F_CPU, PEV_F_PERIOD, PEV_F_READ,
+	PEV_F_CALLCHAIN, PEV_F_RAW, PEV_F_BRANCH_STACK, PEV_F_REGS_USER,
+	PEV_F_STACK_USER, PEV_F_WEIGHT, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
+	PEV_F_REGS_INTR, PEV_F_PHYS_ADDR, PEV_F_CGROUP, PEV_F_DATA_PAGE_SIZE,
+	PEV_F_CODE_PAGE_SIZE, PEV_F_AUX,
+	/* the other records */
+	PEV_F_PPID, PEV_F_PTID, PEV_F_LEN, PEV_F_PGOFF, PEV_F_FILENAME, PEV_F_LOST,
+	PEV_F_COMM, PEV_F_MAJ, PEV_F_MIN, PEV_F_INO, PEV_F_INO_GENERATION,
+	PEV_F_BUILD_ID, PEV_F_PROT, PEV_F_FLAGS, PEV_F_AUX_OFFSET, PEV_F_AUX_SIZE,
+	PEV_F_NEXT_PREV_PID, PEV_F_NEXT_PREV_TID, PEV_F_NAMESPACES,
+	PEV_F_KSYM_TYPE, PEV_F_NAME, PEV_F_BPF_TYPE, PEV_F_TAG, PEV_F_PATH,
+	PEV_F_OLD_LEN, PEV_F_NEW_LEN, PEV_F_OLD_BYTES, PEV_F_NEW_BYTES,
+	PEV_F_HW_ID, PEV_F_COOKIE,
+	PEV_F_NR
+};
+extern const char *const pev_field_names[PEV_F_NR];
+
+/* What a field's bytes are. */
+enum pev_kind {
+	PEV_K_U16 = 1, PEV_K_U32, PEV_K_U64,
+	PEV_K_S32,        /* pid, tid and cpu: -1 is a value */
+	PEV_K_STRING,     /* up to the first NUL, at most to the trailer */
+	PEV_K_BYTES,
+	PEV_K_READ,       /* read_format values */
+	PEV_K_CHAIN,      /* nr u64, markers included */
+	PEV_K_BRANCH,     /* entries of 24 bytes; see struct pev_branch */
+	PEV_K_REGS,       /* one u64 per mask bit, lowest first; abi apart */
+	PEV_K_STACK,      /* the dyn_size bytes that are valid */
+	PEV_K_NAMESPACES  /* nr x { u64 dev, inode } */
+};
+
+/* One row of a layout: a field at its offset from the record's start. */
+struct pev_row {
+	uint8_t field;    /* enum pev_field */
+	uint8_t kind;     /* enum pev_kind */
+	uint16_t off;     /* bytes from the header's start; samples: found by the plan */
+	uint64_t bit;     /* samples: its PERF_SAMPLE_* bit; else 0 */
+};
+
+/* One record type. */
+struct pev_layout {
+	const char *name;           /* "mmap2" */
+	const char *callback;       /* the callback it is delivered to: "mmap" */
+	const struct pev_row *rows; /* ends with PEV_F_NONE */
+	uint16_t min;               /* header and fixed part, bytes */
+};
+extern const struct pev_layout pev_layouts[PEV_RECORD_NR]; /* [0] is "unknown" */
+
+/* One flag of header.misc; bits mean different things in different types. */
+struct pev_misc {
+	const char *name;           /* "exec", "out", "preempt", "exact_ip", ... */
+	uint32_t types;             /* bit n: record type n has it */
+	uint16_t mask;
+};
+extern const struct pev_misc pev_miscs[]; /* ends with a NULL name */
+
+/* What an attr makes of its records; computed once, then only read. */
+struct pev_plan {
+	uint64_t sample_type, read_format, branch_sample_type;
+	uint64_t regs_user, regs_intr;     /* masks */
+	bool sample_id_all, build_id;
+	bool swap;                         /* records of the other byte order */
+	uint16_t fixed[PEV_F_AUX + 1];     /* samples: offset of IDENTIFIER .. PERIOD, 0 absent */
+	uint16_t fixed_end;                /* where the part that varies begins */
+	uint16_t trailer;                  /* bytes of sample_id after every other record */
+	uint16_t from_end[PEV_F_CPU + 1];  /* others: distance of each trailer field from the end */
+	uint64_t varying;                  /* sample_type bits after PERIOD */
+};
+void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap);
+
+/* A located record. Borrows its bytes and its plan. */
+struct pev_record {
+	const unsigned char *bytes;        /* the header */
+	const struct pev_plan *plan;
+	uint32_t type;
+	uint16_t misc;
+	uint16_t size;                     /* bytes, header included */
+	uint16_t end;                      /* where the trailer begins, or size */
+	uint16_t at[PEV_F_AUX + 1];        /* samples: where each field lies, 0 absent */
+	bool branch_hw_idx, branch_counters; /* they are there; set with branch_stack */
+};
+
+/*
+ * Find every field of the record at bytes. len is what is there: the header's
+ * size must be 8 <= size <= len. -EBADMSG when a length inside leads past the
+ * record's end or a fixed part is cut; the text says which.
+ * An unknown type locates with no fields. Nothing is allocated.
+ */
+int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
+		      const void *bytes, size_t len, struct pev_err *err);
+
+/* A field's value: a number, or count elements at p (borrowed from the record). */
+struct pev_value {
+	uint8_t kind;            /* enum pev_kind; PEV_K_U64 and PEV_K_S32 only for numbers */
+	uint64_t u;              /* numbers, sign-extended for PEV_K_S32 */
+	const unsigned char *p;
+	uint32_t len;            /* bytes at p */
+	uint32_t nr;             /* elements at p */
+	uint64_t extra;          /* regs: abi; branch: hw_idx; stack: size asked for */
+	const unsigned char *counters; /* branch: nr u64, or NULL */
+};
+
+/* False when this record has no such field. */
+bool pev_record_get(const struct pev_record *rec, enum pev_field field,
+		    struct pev_value *value);
+/* As pev_record_get, but from the sample_id trailer alone. */
+bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
+			struct pev_value *value);
+/* The n-th field that this record has, in writer order, trailer last; 0 past the end. */
+enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n);
+
+/* Counter values, of READ records, samples and read(2) alike. */
+struct pev_read_value {
+	uint64_t value, id, lost;
+};
+struct pev_read {
+	uint64_t nr;             /* 1 without PERF_FORMAT_GROUP */
+	uint64_t time_enabled, time_running;
+	const unsigned char *values;
+	uint32_t stride;         /* bytes from one value to the next */
+	uint64_t format;
+	bool swap;
+};
+/* How many bytes the values take, or -EBADMSG when they do not fit in len. */
+int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void *bytes,
+		   size_t len);
+struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i);
+
+/* Unaligned loads in the record's byte order. */
+static inline uint64_t pev_load64(const void *p, bool swap)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return swap ? __builtin_bswap64(v) : v;
+}
+
+static inline uint32_t pev_load32(const void *p, bool swap)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return swap ? __builtin_bswap32(v) : v;
+}
+
+static inline uint16_t pev_load16(const void *p, bool swap)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return swap ? __builtin_bswap16(v) : v;
+}
+
+/* The bytes that tell an event: the id of a record whose attr has IDENTIFIER. */
+static inline uint64_t pev_record_identifier(const unsigned char *bytes, uint16_t size, bool swap)
+{
+	uint32_t type = pev_load32(bytes, swap);
+
+	if (size < 16)
+		return 0;
+	return pev_load64(type == PERF_RECORD_SAMPLE ? bytes + 8 : bytes + size - 8, swap);
+}
+
+#endif
