@@ -1,0 +1,49 @@
+/*
+ * merge.h - which of several sources is next in time, and how far we may go.
+ *
+ * A min-heap of (time, who) and a watermark: what is older than the horizon
+ * cannot be preceded any more by something that a source has yet to show.
+ * Knows no perf.
+ */
+#ifndef PEV_MERGE_H
+#define PEV_MERGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct pev_merge_item {
+	uint64_t time;
+	uint32_t who;
+};
+
+struct pev_merge {
+	struct pev_merge_item *heap; /* owned; heap[0] is the oldest */
+	uint32_t nr, cap;
+	uint64_t gap;                /* ns that a horizon lies at least in the past */
+	uint64_t mark;               /* the clock reading that becomes the horizon next */
+	uint64_t horizon;            /* what is older may be delivered */
+};
+
+void pev_merge_init(struct pev_merge *merge, uint64_t now, uint64_t gap);
+void pev_merge_free(struct pev_merge *merge);
+/* Room for so many sources, so that push never fails. */
+int pev_merge_reserve(struct pev_merge *merge, uint32_t sources);
+
+void pev_merge_clear(struct pev_merge *merge);
+void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t who);
+/* The oldest item, or NULL; ties go to the lower who. */
+const struct pev_merge_item *pev_merge_top(const struct pev_merge *merge);
+void pev_merge_pop(struct pev_merge *merge);
+/* The top source's next item is of that time: pop and push in one. */
+void pev_merge_replace(struct pev_merge *merge, uint64_t time);
+
+/*
+ * A round begins: now is read before the sources are looked at. The horizon
+ * becomes the reading of an earlier round, at least gap ago: whatever is older
+ * than that has been visible since, so this round sees all of it. Two rounds
+ * that are at least gap apart therefore deliver everything that was there
+ * before the first.
+ */
+void pev_merge_round(struct pev_merge *merge, uint64_t now);
+
+#endif
