@@ -1,0 +1,89 @@
+/*
+ * child.c - spawn, hold, release, reap; see child.h.
+ */
+#include "child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *const *argv,
+		    uint64_t unblock, struct pev_err *err)
+{
+	struct pev_spawn spawn = { .argv = argv, .unblock = unblock };
+	struct pev_spawned spawned;
+	int rc;
+
+	*child = (struct pev_child){ .sys = sys, .gate = -1, .pidfd = -1 };
+	child->name = strdup(argv[0]);
+	if (!child->name)
+		return pev_fail(err, -ENOMEM, "cannot run '%s'", argv[0]);
+	rc = sys->spawn(sys->ctx, &spawn, &spawned);
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot run '%s'", argv[0]);
+		pev_child_close(child);
+		return rc;
+	}
+	child->pid = spawned.pid;
+	child->gate = spawned.gate;
+	/* Without a pidfd (kernels before 5.3) the session's tick looks for its end. */
+	rc = sys->pidfd_open(sys->ctx, child->pid);
+	child->pidfd = rc < 0 ? -1 : rc;
+	return 0;
+}
+
+int pev_child_release(struct pev_child *child, struct pev_err *err)
+{
+	int gate = child->gate;
+	int rc;
+
+	if (gate < 0)
+		return 0;
+	child->gate = -1;
+	rc = child->sys->release(child->sys->ctx, gate);
+	if (rc == -ECHILD)
+		return pev_fail(err, rc, "'%s' ended before it could be started", child->name);
+	if (rc < 0)
+		return pev_fail(err, rc, "cannot run '%s'", child->name);
+	return 0;
+}
+
+int pev_child_reap(struct pev_child *child, bool block)
+{
+	int rc;
+
+	if (child->reaped || !child->pid)
+		return 1;
+	rc = child->sys->wait(child->sys->ctx, child->pid, block, &child->status);
+	if (rc == 0)
+		return 0;
+	/* -ECHILD: somebody else reaped it (SIGCHLD ignored); there is no status. */
+	child->reaped = true;
+	return 1;
+}
+
+int pev_child_kill(struct pev_child *child, int sig)
+{
+	if (child->reaped || !child->pid)
+		return 0;
+	return child->sys->kill(child->sys->ctx, child->pid, sig);
+}
+
+void pev_child_close(struct pev_child *child)
+{
+	if (!child->sys)
+		return;
+	/* A held child sees its gate close and leaves by itself. */
+	if (child->gate >= 0)
+		child->sys->close(child->sys->ctx, child->gate);
+	else
+		pev_child_kill(child, SIGKILL);
+	if (child->pid)
+		pev_child_reap(child, true);
+	if (child->pidfd >= 0)
+		child->sys->close(child->sys->ctx, child->pidfd);
+	free(child->name);
+	*child = (struct pev_child){ .gate = -1, .pidfd = -1, .status = child->status,
+				     .reaped = child->reaped };
+}

@@ -1,0 +1,40 @@
+/*
+ * child.h - a command that is held before exec until everything is armed.
+ */
+#ifndef PEV_CHILD_H
+#define PEV_CHILD_H
+
+#include <stdbool.h>
+
+#include "err.h"
+#include "sys.h"
+
+struct pev_child {
+	const struct pev_sys *sys; /* borrowed */
+	char *name;                /* argv[0], owned; for messages */
+	int pid;                   /* 0 when there is none (any more) */
+	int gate;                  /* -1 once released */
+	int pidfd;                 /* readable when it has ended; -1 on kernels before 5.3 */
+	int status;                /* as wait(2) gives it, once reaped */
+	bool reaped;
+};
+
+/*
+ * Fork and hold. unblock: signals (bit n-1) that we block and the command must not.
+ */
+int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *const *argv,
+		    uint64_t unblock, struct pev_err *err);
+
+/* Let it exec. -errno of the exec, with the command's name in err. */
+int pev_child_release(struct pev_child *child, struct pev_err *err);
+
+/* 1 once it has ended and child->status is set, else 0. */
+int pev_child_reap(struct pev_child *child, bool block);
+
+/* Ask it to end (sig), as far as it still runs. */
+int pev_child_kill(struct pev_child *child, int sig);
+
+/* Kill what still runs, reap it, close. Safe on a half-made one, and twice. */
+void pev_child_close(struct pev_child *child);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * event.c - one attr, opened on CPUs x threads; see event.h.
+ */
+#include "event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record.h"
+
+/* The kernel's answer for a CPU that is not there: EINVAL past nr_cpu_ids, else ENODEV. */
+static bool cpu_is_absent(const struct pev_event *event, int cpu, int code)
+{
+	int *online, nr;
+	bool absent = true;
+
+	if (code != -ENODEV && code != -EINVAL)
+		return false;
+	nr = pev_sys_cpus(event->sys, &online);
+	if (nr < 0)
+		return false;
+	for (int i = 0; i < nr; i++)
+		absent = absent && online[i] != cpu;
+	free(online);
+	return absent;
+}
+
+static int open_failed(struct pev_event *event, int pid, int cpu, int code, struct pev_err *err)
+{
+	event->failed_pid = pid;
+	event->failed_cpu = cpu;
+	if (pid == -1)
+		return pev_fail(err, code, "cannot open %s on cpu %d", event->name, cpu);
+	return pev_fail(err, code, "cannot open %s for pid %d on cpu %d", event->name, pid, cpu);
+}
+
+static int open_one(struct pev_event *event, int pid, int cpu)
+{
+	struct pev_event_fd *slot = &event->fds[event->nr];
+	int fd = event->sys->perf_event_open(event->sys->ctx, &event->attr, pid, cpu, -1,
+					     PERF_FLAG_FD_CLOEXEC);
+	int rc;
+
+	if (fd < 0)
+		return fd;
+	*slot = (struct pev_event_fd){ .fd = fd, .pid = pid, .cpu = cpu };
+	event->nr++;
+	rc = event->sys->ioctl(event->sys->ctx, fd, PERF_EVENT_IOC_ID, (uintptr_t)&slot->id);
+	return rc < 0 ? rc : 0;
+}
+
+static int open_all(struct pev_event *event, const struct pev_target *target, struct pev_err *err)
+{
+	int rc, last = 0, pid = 0, cpu = 0;
+
+	for (int c = 0; c < target->nr_cpus; c++) {
+		event->gone = 0;
+		for (int p = 0; p < target->nr_pids; p++) {
+			pid = target->pids[p];
+			cpu = target->cpus[c];
+			rc = open_one(event, pid, cpu);
+			if (rc == 0)
+				continue;
+			last = rc;
+			if (rc == -ESRCH && target->nr_pids > 1) {
+				event->gone++;
+				continue;
+			}
+			if (target->nr_cpus > 1 && cpu_is_absent(event, cpu, rc)) {
+				event->offline++;
+				break;
+			}
+			return open_failed(event, pid, cpu, rc, err);
+		}
+	}
+	return event->nr ? 0 : open_failed(event, pid, cpu, last, err);
+}
+
+int pev_event_open(struct pev_event *event, const struct pev_sys *sys, const struct pev_attr *attr,
+		   const char *name, const struct pev_target *target, struct pev_err *err)
+{
+	size_t most = (size_t)target->nr_pids * (size_t)target->nr_cpus;
+	int rc;
+
+	*event = (struct pev_event){ .sys = sys, .attr = *attr };
+	event->name = strdup(name);
+	event->fds = calloc(most ? most : 1, sizeof(*event->fds));
+	if (!event->name || !event->fds) {
+		pev_event_close(event);
+		return pev_fail(err, -ENOMEM, "cannot open %s", name);
+	}
+	pev_attr_seal(&event->attr);
+	rc = open_all(event, target, err);
+	if (rc < 0)
+		pev_event_close(event);
+	return rc;
+}
+
+void pev_event_close(struct pev_event *event)
+{
+	for (int i = event->nr - 1; event->fds && i >= 0; i--) {
+		if (event->fds[i].fd >= 0)
+			event->sys->close(event->sys->ctx, event->fds[i].fd);
+		event->fds[i].fd = -1;
+	}
+	free(event->fds);
+	free(event->name);
+	event->fds = NULL;
+	event->name = NULL;
+	event->nr = 0;
+}
+
+static int each_fd(struct pev_event *event, unsigned long request, uintptr_t arg)
+{
+	int first = 0;
+
+	for (int i = 0; i < event->nr; i++) {
+		int rc;
+
+		if (event->fds[i].fd < 0)
+			continue;
+		rc = event->sys->ioctl(event->sys->ctx, event->fds[i].fd, request, arg);
+		if (rc < 0 && !first)
+			first = rc;
+	}
+	return first;
+}
+
+int pev_event_ioctl(struct pev_event *event, unsigned long request)
+{
+	return each_fd(event, request, 0);
+}
+
+int pev_event_filter(struct pev_event *event, const char *filter, struct pev_err *err)
+{
+	int rc = each_fd(event, PERF_EVENT_IOC_SET_FILTER, (uintptr_t)filter);
+
+	if (rc == -EEXIST)
+		return pev_fail(err, rc,
+				"%s: filter '%s': this event has a filter already, and the kernel "
+				"takes one in an event's life", event->name, filter);
+	if (rc < 0)
+		return pev_fail(err, rc, "%s: the kernel does not take the filter '%s'",
+				event->name, filter);
+	return 0;
+}
+
+int pev_event_period(struct pev_event *event, uint64_t period)
+{
+	return each_fd(event, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period);
+}
+
+int64_t pev_event_lost(const struct pev_event *event)
+{
+	/* A single value with every read_format word: value, two times, id, lost. */
+	unsigned char buf[5 * 8];
+	struct pev_read read;
+	int64_t total = 0;
+
+	if (!(event->attr.read_format & PEV_FORMAT_LOST) ||
+	    event->attr.read_format & PERF_FORMAT_GROUP)
+		return -EOPNOTSUPP;
+	for (int i = 0; i < event->nr; i++) {
+		int64_t n;
+
+		if (event->fds[i].fd < 0)
+			continue;
+		n = event->sys->read(event->sys->ctx, event->fds[i].fd, buf, sizeof(buf));
+		if (n < 0)
+			return n;
+		/* 0 bytes: a pinned event in error state; it wrote nothing. */
+		if (pev_read_parse(&read, event->attr.read_format, false, buf, (size_t)n) > 0)
+			total += (int64_t)pev_read_at(&read, 0).lost;
+	}
+	return total;
+}
