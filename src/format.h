@@ -1,0 +1,140 @@
+/*
+ * format.h - a tracepoint's format text, and the table of a payload's fields.
+ */
+#ifndef PEV_FORMAT_H
+#define PEV_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "err.h"
+
+enum {
+	PEV_TP_SIGNED = 1,
+	PEV_TP_STRING = 2,   /* char[] or __data_loc char[]: cut at the first NUL */
+	PEV_TP_ARRAY = 4,    /* more than one element, or dynamic */
+	PEV_TP_DATA_LOC = 8, /* u32 len << 16 | offset from the payload's start */
+	PEV_TP_REL_LOC = 16, /* the same, offset from the end of this field */
+	PEV_TP_COMMON = 32,  /* common_type .. common_pid */
+	PEV_TP_POINTER = 64
+};
+
+struct pev_tp_field {
+	const char *name;    /* "next_pid" */
+	const char *type;    /* as declared: "pid_t", "__data_loc char[]" */
+	uint32_t offset;     /* bytes from the payload's start */
+	uint32_t size;       /* bytes there */
+	uint32_t elem;       /* bytes of one element: 1, 2, 4 or 8 */
+	uint32_t flags;      /* PEV_TP_* */
+};
+
+struct pev_tracepoint {
+	int id;
+	const char *system, *name;
+	const struct pev_tp_field *fields; /* common ones first, as in the text */
+	uint32_t nr;
+	bool swap;                         /* payloads of the other byte order */
+	void *event;                       /* libtraceevent's own */
+};
+
+/* A payload's field: a number, or len bytes at p (borrowed from raw). */
+struct pev_tp_value {
+	int64_t i;               /* numbers: sign- or zero-extended as declared */
+	const unsigned char *p;  /* arrays and strings, else NULL */
+	uint32_t len;            /* bytes at p */
+};
+
+/* -EBADMSG when the field does not lie inside raw[0..len), __data_loc followed. */
+int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+	       const void *raw, size_t len, struct pev_tp_value *value);
+/* The i-th element of an array field whose bytes are at value->p. */
+int64_t pev_tp_element(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+		       const struct pev_tp_value *value, uint32_t i);
+/* The field of that name, or NULL. */
+const struct pev_tp_field *pev_tp_field(const struct pev_tracepoint *tp, const char *name);
+
+/* ---- for tracepoint.c ---- */
+
+/* Bytes of a text; not NUL-terminated. */
+struct pev_span {
+	const char *p, *end;
+};
+
+/* A field line, as it stands: the declaration and its three numbers. */
+struct pev_format_line {
+	struct pev_span decl;
+	struct pev_span type, name;
+	struct pev_span array;  /* between the brackets */
+	bool brackets, behind;  /* char name[16] has them behind the name */
+	uint32_t offset, size, is_signed;
+};
+
+/* A format text, taken apart; borrows the text. */
+struct pev_format {
+	struct pev_span name, print; /* print: what stands behind "print fmt:", or empty */
+	int id;
+	struct pev_format_line *lines;
+	uint32_t nr;
+};
+
+/*
+ * -EBADMSG with the line for a text that is not one, or has more than 512 fields;
+ * then there is nothing to free. The text needs no NUL.
+ */
+int pev_format_read(struct pev_format *format, const char *system, const char *text, size_t len,
+		    struct pev_err *err);
+void pev_format_free(struct pev_format *format);
+
+/*
+ * Fill in tp's id, names and fields. One block, which the caller frees when tp is
+ * done with; NULL without memory. Keeps nothing of the text.
+ */
+struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pev_format *format,
+				      const char *system, uint32_t long_size);
+
+const struct pev_tp_field *pev_tp_find(const struct pev_tracepoint *tp, struct pev_span name);
+
+/* 1, 2, 4 or 8 bytes, unaligned; 0 for any other number of them. */
+uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool swap);
+
+static inline bool pev_tp_is_dynamic(const struct pev_tp_field *field)
+{
+	return field->flags & (PEV_TP_DATA_LOC | PEV_TP_REL_LOC);
+}
+
+/* Without the blanks around it. */
+struct pev_span pev_span_trim(struct pev_span s);
+
+/* What stands before the next ch, which is stepped over; all of it when there is none. */
+struct pev_span pev_span_cut(struct pev_span *s, char ch);
+
+static inline size_t pev_span_len(struct pev_span s)
+{
+	return (size_t)(s.end - s.p);
+}
+
+static inline bool pev_span_is(struct pev_span s, const char *word)
+{
+	return pev_span_len(s) == strlen(word) && memcmp(s.p, word, pev_span_len(s)) == 0;
+}
+
+static inline bool pev_span_has(struct pev_span s, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = s.p; (size_t)(s.end - p) >= len; p++)
+		if (memcmp(p, word, len) == 0)
+			return true;
+	return false;
+}
+
+/* A letter, digit or underscore, whatever the locale. */
+static inline bool pev_is_word(char ch)
+{
+	return ch == '_' || (ch >= '0' && ch <= '9') || (ch >= 'a' && ch <= 'z') ||
+	       (ch >= 'A' && ch <= 'Z');
+}
+
+#endif
