@@ -1,0 +1,875 @@
+/*
+ * session.c - live rings -> order -> dispatch; see session.h.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_RING_BYTES (2u << 20)
+#define EVENTS_PER_WAIT 64
+
+/* What an epoll tag is about: the high half says which kind, the low half which one. */
+#define TAG_RING (UINT64_C(1) << 32)
+#define TAG_TICK (UINT64_C(2) << 32)
+#define TAG_WATCH (UINT64_C(3) << 32)
+#define TAG_KIND (UINT64_C(7) << 32)
+
+/* A ring, and what we know of its next record. */
+struct session_ring {
+	struct pev_ring ring;
+	int cpu;
+	int clockid;
+	int fd;                     /* the event mapped, borrowed: output goes here */
+	int poll_fd;                /* in the poll set for this ring; -1 when all have hung up */
+	uint64_t time;              /* of the record last looked at */
+	bool pressed;               /* over three quarters full when the round began */
+	bool told_corrupt;
+};
+
+struct id_entry {
+	uint64_t id;                /* 0: free; the kernel counts from 1 */
+	uint32_t slot;
+};
+
+struct pev_session {
+	const struct pev_sys *sys;
+	struct pev_session_config config;
+	int epfd, tick;
+	struct session_ring **rings;
+	uint32_t nr_rings;
+	struct pev_slot **slots;
+	uint32_t nr_slots;
+	struct id_entry *ids;       /* open addressing */
+	uint32_t nr_ids, cap_ids;
+	struct pev_merge merge;
+	struct pev_tasks tasks;
+	struct pev_stats stats;
+	uint64_t last_time;         /* of the newest record delivered */
+	uint64_t closed_lost;       /* PERF_FORMAT_LOST of events that are closed */
+	uint32_t pressed;           /* rings that are */
+	enum pev_drain drain;       /* of the round that goes on */
+	struct session_ring *pending; /* whose next record was handed out and is not popped yet */
+	uint16_t pending_size;
+	char comm[24];              /* ":TID" */
+	bool own_clock;             /* an event keeps another clock: no order across rings */
+	bool busy, closing;
+};
+
+static void note(struct pev_session *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void note(struct pev_session *s, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	if (!s->config.note)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	s->config.note(s->config.note_ctx, text);
+}
+
+int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
+		     const struct pev_session_config *config, struct pev_err *err)
+{
+	struct pev_session *s = calloc(1, sizeof(*s));
+	uint64_t now;
+	int rc;
+
+	if (!s)
+		return pev_fail(err, -ENOMEM, "cannot open a session");
+	s->sys = sys;
+	s->config = *config;
+	s->tick = -1;
+	s->epfd = -1;
+	if (!s->config.ring_bytes)
+		s->config.ring_bytes = DEFAULT_RING_BYTES;
+	rc = sys->clock(sys->ctx, s->config.clockid, &now);
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot read clock %d", s->config.clockid);
+		goto fail;
+	}
+	pev_merge_init(&s->merge, now, PEV_GAP_NS);
+	rc = pev_tasks_init(&s->tasks, sys);
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot open a session");
+		goto fail;
+	}
+	rc = sys->epoll_create(sys->ctx);
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot make a poll set");
+		goto fail;
+	}
+	s->epfd = rc;
+	*session = s;
+	return 0;
+fail:
+	pev_session_close(s);
+	return rc;
+}
+
+/* ---- ids -> slots ---- */
+
+static struct id_entry *id_find(const struct pev_session *s, uint64_t id)
+{
+	uint64_t i = (id * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+
+	while (s->ids[i & (s->cap_ids - 1)].id && s->ids[i & (s->cap_ids - 1)].id != id)
+		i++;
+	return &s->ids[i & (s->cap_ids - 1)];
+}
+
+static int ids_grow(struct pev_session *s, uint32_t more)
+{
+	struct id_entry *old = s->ids;
+	uint32_t old_cap = s->cap_ids, cap = old_cap ? old_cap : 64;
+
+	while (cap < 2 * (s->nr_ids + more))
+		cap *= 2;
+	if (cap == old_cap)
+		return 0;
+	s->ids = calloc(cap, sizeof(*s->ids));
+	if (!s->ids) {
+		s->ids = old;
+		return -ENOMEM;
+	}
+	s->cap_ids = cap;
+	for (uint32_t i = 0; i < old_cap; i++)
+		if (old[i].id)
+			*id_find(s, old[i].id) = old[i];
+	free(old);
+	return 0;
+}
+
+static int ids_learn(struct pev_session *s, const struct pev_slot *slot)
+{
+	int rc = ids_grow(s, (uint32_t)slot->event.nr);
+
+	for (int i = 0; rc == 0 && i < slot->event.nr; i++) {
+		struct id_entry *entry;
+
+		if (!slot->event.fds[i].id)
+			continue;
+		entry = id_find(s, slot->event.fds[i].id);
+		s->nr_ids += !entry->id;
+		*entry = (struct id_entry){ .id = slot->event.fds[i].id, .slot = slot->index };
+	}
+	return rc;
+}
+
+static struct pev_slot *slot_of(const struct pev_session *s, const unsigned char *bytes,
+				uint16_t size)
+{
+	uint64_t id = pev_record_identifier(bytes, size, false);
+	const struct id_entry *entry;
+
+	if (!id || !s->cap_ids)
+		return NULL;
+	entry = id_find(s, id);
+	return entry->id ? s->slots[entry->slot] : NULL;
+}
+
+/* ---- rings ---- */
+
+static int ring_poll(struct pev_session *s, uint32_t index, int fd)
+{
+	int rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, EPOLLIN,
+				   TAG_RING | index);
+
+	if (rc == 0)
+		s->rings[index]->poll_fd = fd;
+	return rc;
+}
+
+/*
+ * Over the mlock budget: half the size is asked for next. The first step goes
+ * to perf_event_mlock_kb, which is what the kernel grants per CPU (perf_mmap()).
+ */
+static size_t smaller(struct pev_session *s, size_t bytes)
+{
+	int64_t kb = pev_sys_number(s->sys, "/proc/sys/kernel/perf_event_mlock_kb");
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), budget = page;
+
+	bytes /= 2;
+	if (kb <= 0)
+		return bytes;
+	while (budget * 2 + page <= (size_t)kb * 1024)
+		budget *= 2;
+	return bytes > budget ? budget : bytes;
+}
+
+static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), asked = s->config.ring_bytes;
+	int rc;
+
+	for (;;) {
+		rc = pev_ring_map(&r->ring, s->sys, fd, s->config.ring_bytes);
+		if (rc != -EPERM || s->config.ring_bytes <= page)
+			break;
+		s->config.ring_bytes = smaller(s, s->config.ring_bytes);
+	}
+	if (rc == 0 && s->config.ring_bytes != asked)
+		note(s, "ring on cpu %d: %zu KiB instead of %zu KiB, as much as "
+		     "kernel.perf_event_mlock_kb allows", r->cpu, s->config.ring_bytes / 1024,
+		     asked / 1024);
+	return rc;
+}
+
+static int ring_add(struct pev_session *s, int cpu, int clockid, int fd)
+{
+	struct session_ring **rings = realloc(s->rings, sizeof(*rings) * (s->nr_rings + 1));
+	struct session_ring *r = calloc(1, sizeof(*r));
+	int rc = -ENOMEM;
+
+	if (rings)
+		s->rings = rings;
+	if (!rings || !r || pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0)
+		goto fail;
+	*r = (struct session_ring){ .cpu = cpu, .clockid = clockid, .fd = fd, .poll_fd = -1 };
+	rc = ring_map(s, r, fd);
+	if (rc < 0)
+		goto fail;
+	s->rings[s->nr_rings] = r;
+	rc = ring_poll(s, s->nr_rings, fd);
+	if (rc < 0) {
+		pev_ring_unmap(&r->ring);
+		goto fail;
+	}
+	s->nr_rings++;
+	return 0;
+fail:
+	free(r);
+	return rc;
+}
+
+/* Into the ring of its CPU, or, as the first one there, with a ring of its own. */
+static int route(struct pev_session *s, const struct pev_slot *slot,
+		 const struct pev_event_fd *fd)
+{
+	int clockid = slot->event.attr.flags & PEV_ATTR_USE_CLOCKID ?
+			      slot->event.attr.clockid : -1;
+
+	/* SET_OUTPUT takes events of the same CPU and clock only (perf_event_set_output()). */
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		int rc;
+
+		if (s->rings[i]->cpu != fd->cpu || s->rings[i]->clockid != clockid)
+			continue;
+		rc = s->sys->ioctl(s->sys->ctx, fd->fd, PERF_EVENT_IOC_SET_OUTPUT,
+				   (uintptr_t)s->rings[i]->fd);
+		if (rc < 0)
+			return rc;
+		if (s->rings[i]->poll_fd < 0)
+			return ring_poll(s, i, fd->fd);
+		return 0;
+	}
+	return ring_add(s, fd->cpu, clockid, fd->fd);
+}
+
+static bool is_ring_owner(const struct pev_session *s, int fd)
+{
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		if (s->rings[i]->fd == fd)
+			return true;
+	return false;
+}
+
+/*
+ * The descriptor polled for a ring has hung up: its task ended. Another one that
+ * writes into this ring takes over; those that hung up already say so at once
+ * and are passed by in turn. None left: the ring is over.
+ */
+static void ring_hung_up(struct pev_session *s, uint32_t index)
+{
+	struct session_ring *r = s->rings[index];
+	int last = r->poll_fd;
+	bool passed = false;
+
+	s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_DEL, last, 0, 0);
+	r->poll_fd = -1;
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		const struct pev_event *event = &s->slots[i]->event;
+
+		for (int k = 0; k < event->nr; k++) {
+			if (event->fds[k].fd < 0 || event->fds[k].cpu != r->cpu)
+				continue;
+			if (passed && ring_poll(s, index, event->fds[k].fd) == 0)
+				return;
+			passed = passed || event->fds[k].fd == last;
+		}
+	}
+}
+
+/* ---- events ---- */
+
+/* What the session stands on; what it added beyond the user's attr, to be dropped if refused. */
+static void stand(struct pev_session *s, struct pev_attr *attr, uint64_t *formats, bool *clock)
+{
+	const uint64_t ours = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
+			      PERF_FORMAT_ID | PEV_FORMAT_LOST;
+
+	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME | PERF_SAMPLE_TID |
+			     PERF_SAMPLE_CPU;
+	attr->flags |= PEV_ATTR_SAMPLE_ID_ALL | PEV_ATTR_DISABLED;
+	/* Not under SAMPLE_READ, where it would change what the user's samples hold. */
+	*formats = attr->sample_type & PERF_SAMPLE_READ ? 0 : ours & ~attr->read_format;
+	attr->read_format |= *formats;
+	*clock = !(attr->flags & PEV_ATTR_USE_CLOCKID);
+	if (*clock) {
+		attr->flags |= PEV_ATTR_USE_CLOCKID;
+		attr->clockid = s->config.clockid;
+	}
+	/* Side-band records alone never wake a wakeup_events reader; bytes do. */
+	if (!attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
+		attr->flags |= PEV_ATTR_WATERMARK;
+		attr->wakeup_events = (uint32_t)(s->config.ring_bytes / 4);
+	}
+}
+
+/* Open; where the kernel refuses what only we asked for, without that. */
+static int open_event(struct pev_session *s, struct pev_slot *slot, const struct pev_attr *wanted,
+		      const char *name, const struct pev_target *target, struct pev_err *err)
+{
+	struct pev_attr attr = *wanted;
+	uint64_t formats;
+	bool clock;
+	int rc;
+
+	stand(s, &attr, &formats, &clock);
+	rc = pev_event_open(&slot->event, s->sys, &attr, name, target, err);
+	if (rc == -EINVAL && formats & PEV_FORMAT_LOST) {
+		attr.read_format &= ~PEV_FORMAT_LOST;
+		rc = pev_event_open(&slot->event, s->sys, &attr, name, target, err);
+		if (rc == 0)
+			note(s, "%s: without read_format lost (Linux 6.0): losses are known from "
+			     "LOST records alone", name);
+	}
+	if (rc == -EINVAL && clock) {
+		attr.flags &= ~PEV_ATTR_USE_CLOCKID;
+		attr.clockid = 0;
+		rc = pev_event_open(&slot->event, s->sys, &attr, name, target, err);
+		if (rc == 0) {
+			note(s, "%s: keeps its own clock; records of different CPUs are not put "
+			     "in order", name);
+			s->own_clock = true;
+		}
+	}
+	return rc;
+}
+
+static void note_skipped(struct pev_session *s, const struct pev_event *event)
+{
+	if (event->gone)
+		note(s, "%s: %d threads had ended already", event->name, event->gone);
+	if (event->offline)
+		note(s, "%s: %d CPUs are not online and were left out", event->name,
+		     event->offline);
+}
+
+static void slot_free(struct pev_slot *slot)
+{
+	pev_event_close(&slot->event);
+	free(slot);
+}
+
+int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const char *name,
+		    const struct pev_target *target, uint32_t heard, struct pev_slot **out,
+		    struct pev_err *err)
+{
+	struct pev_slot **slots = realloc(s->slots, sizeof(*slots) * (s->nr_slots + 1));
+	struct pev_slot *slot = calloc(1, sizeof(*slot));
+	int rc;
+
+	if (slots)
+		s->slots = slots;
+	if (!slots || !slot) {
+		free(slot);
+		return pev_fail(err, -ENOMEM, "cannot open %s", name);
+	}
+	slot->heard = heard;
+	slot->index = s->nr_slots;
+	rc = open_event(s, slot, attr, name, target, err);
+	if (rc < 0) {
+		free(slot);
+		return rc;
+	}
+	note_skipped(s, &slot->event);
+	pev_plan_init(&slot->plan, &slot->event.attr, false);
+	/* From here on the slot is the session's, so that a ring can outlive a failure. */
+	s->slots[s->nr_slots++] = slot;
+	rc = ids_learn(s, slot);
+	for (int i = 0; rc == 0 && i < slot->event.nr; i++)
+		rc = route(s, slot, &slot->event.fds[i]);
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot map a ring of %zu KiB for %s",
+			 s->config.ring_bytes / 1024, name);
+		pev_session_remove(s, slot);
+		return rc;
+	}
+	*out = slot;
+	return 0;
+}
+
+struct pev_slot *pev_session_slot(const struct pev_session *s, uint32_t index)
+{
+	return index < s->nr_slots ? s->slots[index] : NULL;
+}
+
+uint32_t pev_session_slots(const struct pev_session *s)
+{
+	return s->nr_slots;
+}
+
+void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
+{
+	int64_t lost;
+
+	if (slot->closed)
+		return;
+	slot->closed = true;
+	slot->heard = 0;
+	pev_event_ioctl(&slot->event, PERF_EVENT_IOC_DISABLE);
+	lost = pev_event_lost(&slot->event);
+	s->closed_lost += lost > 0 ? (uint64_t)lost : 0;
+	for (int i = 0; i < slot->event.nr; i++) {
+		struct pev_event_fd *fd = &slot->event.fds[i];
+
+		/* A ring's owner stays: others write into what it mapped. */
+		if (fd->fd < 0 || is_ring_owner(s, fd->fd))
+			continue;
+		for (uint32_t k = 0; k < s->nr_rings; k++)
+			if (s->rings[k]->poll_fd == fd->fd)
+				ring_hung_up(s, k);
+		s->sys->close(s->sys->ctx, fd->fd);
+		fd->fd = -1;
+	}
+}
+
+int pev_session_enable(struct pev_session *s, struct pev_err *err)
+{
+	int rc;
+
+	if (s->tick < 0) {
+		rc = s->sys->timerfd(s->sys->ctx, PEV_TICK_NS, PEV_TICK_NS);
+		if (rc < 0)
+			return pev_fail(err, rc, "cannot make a timer");
+		s->tick = rc;
+		rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, s->tick, EPOLLIN,
+				       TAG_TICK);
+		if (rc < 0)
+			return pev_fail(err, rc, "cannot watch a timer");
+	}
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		struct pev_slot *slot = s->slots[i];
+
+		/* The command's exec enables those. */
+		if (slot->closed || slot->event.attr.flags & PEV_ATTR_ENABLE_ON_EXEC)
+			continue;
+		rc = pev_event_ioctl(&slot->event, PERF_EVENT_IOC_ENABLE);
+		if (rc < 0)
+			return pev_fail(err, rc, "cannot enable %s", slot->event.name);
+	}
+	return 0;
+}
+
+int pev_session_disable(struct pev_session *s)
+{
+	int first = 0;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		int rc = s->slots[i]->closed ? 0 :
+			 pev_event_ioctl(&s->slots[i]->event, PERF_EVENT_IOC_DISABLE);
+
+		if (rc < 0 && !first)
+			first = rc;
+	}
+	return first;
+}
+
+/* ---- waiting ---- */
+
+int pev_session_fd(const struct pev_session *s)
+{
+	return s->epfd;
+}
+
+int pev_session_watch(struct pev_session *s, int fd)
+{
+	return s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, EPOLLIN,
+				 TAG_WATCH | (uint32_t)fd);
+}
+
+int pev_session_unwatch(struct pev_session *s, int fd)
+{
+	return s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_DEL, fd, 0, 0);
+}
+
+int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
+{
+	struct epoll_event events[EVENTS_PER_WAIT];
+	int nr, found = 0;
+	uint64_t expired;
+
+	nr = s->sys->epoll_wait(s->sys->ctx, s->epfd, events, EVENTS_PER_WAIT, timeout_ms);
+	if (nr < 0)
+		return nr;
+	s->stats.wakeups++;
+	for (int i = 0; i < nr; i++) {
+		uint64_t tag = events[i].data.u64;
+
+		switch (tag & TAG_KIND) {
+		case TAG_RING:
+			/* HUP comes without IN, whatever is unread: a round drains all rings. */
+			if (events[i].events & (EPOLLHUP | EPOLLERR))
+				ring_hung_up(s, (uint32_t)tag);
+			break;
+		case TAG_TICK:
+			s->sys->read(s->sys->ctx, s->tick, &expired, sizeof(expired));
+			break;
+		default:
+			if (found < max)
+				ready[found++] = (int)(uint32_t)tag;
+		}
+	}
+	return found;
+}
+
+bool pev_session_over(const struct pev_session *s)
+{
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		if (s->rings[i]->poll_fd >= 0)
+			return false;
+	return s->nr_rings > 0;
+}
+
+/* ---- order and dispatch ---- */
+
+static uint64_t time_of(const struct session_ring *r, const struct pev_slot *slot,
+			const unsigned char *bytes, uint16_t size)
+{
+	uint16_t off;
+
+	if (!slot)
+		return r->time;
+	if (pev_load32(bytes, false) == PERF_RECORD_SAMPLE)
+		off = slot->plan.fixed[PEV_F_TIME];
+	else
+		off = slot->plan.from_end[PEV_F_TIME] <= size ?
+			      (uint16_t)(size - slot->plan.from_end[PEV_F_TIME]) : size;
+	return off + 8u <= size ? pev_load64(bytes + off, false) : r->time;
+}
+
+/* Is there a next record, and of what time? Kept in r->time. */
+static bool look(struct pev_session *s, struct session_ring *r)
+{
+	uint16_t size;
+	const unsigned char *bytes = pev_ring_peek(&r->ring, &size);
+
+	if (!bytes)
+		return false;
+	r->time = time_of(r, slot_of(s, bytes, size), bytes, size);
+	return true;
+}
+
+static void begin_round(struct pev_session *s)
+{
+	uint64_t now;
+
+	/* First the clock, then the heads: what is older than this reading is in them. */
+	if (s->sys->clock(s->sys->ctx, s->config.clockid, &now) == 0)
+		pev_merge_round(&s->merge, now);
+	pev_merge_clear(&s->merge);
+	s->pressed = 0;
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		struct session_ring *r = s->rings[i];
+		uint64_t unread = pev_ring_refresh(&r->ring);
+
+		r->pressed = unread > r->ring.size / 4 * 3;
+		s->pressed += r->pressed;
+		if (look(s, r))
+			pev_merge_push(&s->merge, r->time, i);
+	}
+}
+
+static void count_order(struct pev_session *s, uint64_t time)
+{
+	if (time < s->last_time)
+		s->stats.late++;
+	else
+		s->last_time = time;
+}
+
+/* A loss is no single event's: it goes to whoever listens. */
+static struct pev_slot *listener_of(const struct pev_session *s, struct pev_slot *slot,
+				    uint32_t type)
+{
+	uint32_t bit = UINT32_C(1) << (type < PEV_RECORD_NR ? type : 0);
+
+	if (slot && slot->heard & bit)
+		return slot;
+	if (type != PERF_RECORD_LOST && type != PERF_RECORD_LOST_SAMPLES)
+		return NULL;
+	for (uint32_t i = 0; i < s->nr_slots; i++)
+		if (s->slots[i]->heard & bit)
+			return s->slots[i];
+	return NULL;
+}
+
+static void account(struct pev_session *s, const struct pev_record *rec)
+{
+	struct pev_value value;
+
+	switch (rec->type) {
+	case PERF_RECORD_LOST:
+		if (pev_record_get(rec, PEV_F_LOST, &value))
+			s->stats.lost += value.u;
+		break;
+	case PERF_RECORD_LOST_SAMPLES:
+		if (pev_record_get(rec, PEV_F_LOST, &value))
+			s->stats.lost_samples += value.u;
+		break;
+	case PERF_RECORD_THROTTLE:
+		s->stats.throttled++;
+		break;
+	default:
+		/* Out of memory for a name: the task is looked up in /proc when asked for. */
+		pev_tasks_feed(&s->tasks, rec);
+	}
+}
+
+static bool is_bookkeeping(uint32_t type)
+{
+	const uint32_t types = 1u << PERF_RECORD_LOST | 1u << PERF_RECORD_LOST_SAMPLES |
+			       1u << PERF_RECORD_THROTTLE | 1u << PERF_RECORD_COMM |
+			       1u << PERF_RECORD_FORK | 1u << PERF_RECORD_EXIT;
+
+	return type < 32 && types >> type & 1;
+}
+
+/* Who gets it in this round, if anybody. */
+static struct pev_slot *recipient(const struct pev_session *s, struct pev_slot *slot,
+				  uint32_t type)
+{
+	switch (s->drain) {
+	case PEV_DRAIN_DISCARD:
+		return NULL;
+	case PEV_DRAIN_ROUND_ALL:
+	case PEV_DRAIN_REST_ALL:
+		return slot->hidden || slot->closed ? NULL : slot;
+	default:
+		return listener_of(s, slot, type);
+	}
+}
+
+/* Written by the process that is left out (the observer itself, as a rule)? */
+static bool is_excluded(const struct pev_session *s, const struct pev_slot *slot, uint32_t type,
+			const unsigned char *bytes, uint16_t size)
+{
+	uint16_t off;
+
+	if (!s->config.exclude_pid)
+		return false;
+	if (type == PERF_RECORD_SAMPLE)
+		off = slot->plan.fixed[PEV_F_PID];
+	else
+		off = (uint16_t)(size - slot->plan.from_end[PEV_F_PID]);
+	return off + 4u <= size && (int)pev_load32(bytes + off, false) == s->config.exclude_pid;
+}
+
+/* Count one record and locate it, if somebody gets it. */
+static struct pev_slot *take(struct pev_session *s, const unsigned char *bytes, uint16_t size,
+			     struct pev_record *rec)
+{
+	uint32_t type = pev_load32(bytes, false);
+	struct pev_slot *slot = slot_of(s, bytes, size), *to;
+
+	s->stats.records++;
+	if (!slot) {
+		s->stats.unknown_id++;
+		return NULL;
+	}
+	to = recipient(s, slot, type);
+	if (to && is_excluded(s, slot, type, bytes, size)) {
+		s->stats.excluded++;
+		to = NULL;
+	}
+	if (!to && !is_bookkeeping(type))
+		return NULL;
+	if (pev_record_locate(rec, &slot->plan, bytes, size, NULL) < 0) {
+		s->stats.malformed++;
+		return NULL;
+	}
+	if (is_bookkeeping(type))
+		account(s, rec);
+	return to;
+}
+
+/* The record handed out last is done with; a quarter of a ring is given back at once. */
+static void settle(struct pev_session *s)
+{
+	struct session_ring *r = s->pending;
+
+	if (!r)
+		return;
+	s->pending = NULL;
+	pev_ring_pop(&r->ring, s->pending_size);
+	if (r->ring.tail - r->ring.published >= r->ring.size / 4)
+		pev_ring_publish(&r->ring);
+	if (r->pressed && r->ring.head - r->ring.tail <= r->ring.size / 2) {
+		r->pressed = false;
+		s->pressed--;
+	}
+	if (look(s, r))
+		pev_merge_replace(&s->merge, r->time);
+	else
+		pev_merge_pop(&s->merge);
+}
+
+int pev_session_begin(struct pev_session *s, enum pev_drain drain)
+{
+	if (s->busy)
+		return -EBUSY;
+	pev_session_end(s);
+	s->drain = drain;
+	begin_round(s);
+	return 0;
+}
+
+int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_record *rec)
+{
+	bool rest = s->drain >= PEV_DRAIN_REST || s->config.unordered || s->own_clock;
+	const struct pev_merge_item *next;
+
+	for (;;) {
+		const unsigned char *bytes;
+
+		settle(s);
+		next = pev_merge_top(&s->merge);
+		if (!next || (!rest && next->time >= s->merge.horizon && !s->pressed))
+			return 0;
+		s->pending = s->rings[next->who];
+		if (!s->config.unordered)
+			count_order(s, next->time);
+		bytes = pev_ring_peek(&s->pending->ring, &s->pending_size);
+		*slot = take(s, bytes, s->pending_size, rec);
+		if (*slot) {
+			s->stats.delivered++;
+			return 1;
+		}
+	}
+}
+
+void pev_session_end(struct pev_session *s)
+{
+	settle(s);
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		struct session_ring *r = s->rings[i];
+
+		pev_ring_publish(&r->ring);
+		if (!r->ring.corrupt || r->told_corrupt)
+			continue;
+		r->told_corrupt = true;
+		note(s, "ring on cpu %d: a record's size cannot be; what was unread is skipped "
+		     "(if it happens again, it is only counted)", r->cpu);
+	}
+}
+
+int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
+			     pev_deliver_fn deliver, void *ctx)
+{
+	struct pev_record rec;
+	struct pev_slot *slot;
+	int64_t nr = 0;
+	int rc = pev_session_begin(s, how);
+
+	if (rc < 0)
+		return rc;
+	s->busy = true;
+	while (rc == 0 && !s->closing && (!max || nr < (int64_t)max) &&
+	       pev_session_next(s, &slot, &rec)) {
+		nr++;
+		rc = deliver(ctx, slot, &rec);
+	}
+	s->busy = false;
+	pev_session_end(s);
+	if (s->closing)
+		pev_session_close(s);
+	return rc < 0 ? rc : nr;
+}
+
+/* ---- what it was, and the end ---- */
+
+static uint64_t format_lost(const struct pev_session *s)
+{
+	uint64_t total = s->closed_lost;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		int64_t lost = s->slots[i]->closed ? 0 : pev_event_lost(&s->slots[i]->event);
+
+		total += lost > 0 ? (uint64_t)lost : 0;
+	}
+	return total;
+}
+
+void pev_session_stats(struct pev_session *s, struct pev_stats *stats)
+{
+	uint64_t lost = format_lost(s);
+
+	*stats = s->stats;
+	/* LOST records lag behind: one is written only when a later record fits. */
+	if (lost > stats->lost)
+		stats->lost = lost;
+	stats->rings = s->nr_rings;
+	stats->ring_bytes = s->config.ring_bytes;
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		stats->corrupt += s->rings[i]->ring.corrupt;
+}
+
+const char *pev_session_comm(struct pev_session *s, int tid)
+{
+	const char *comm = pev_tasks_comm(&s->tasks, tid);
+
+	if (comm)
+		return comm;
+	snprintf(s->comm, sizeof(s->comm), ":%d", tid);
+	return s->comm;
+}
+
+struct pev_tasks *pev_session_tasks(struct pev_session *s)
+{
+	return &s->tasks;
+}
+
+void pev_session_close(struct pev_session *s)
+{
+	if (s->busy) {
+		s->closing = true;
+		return;
+	}
+	for (uint32_t i = s->nr_rings; i-- > 0;) {
+		pev_ring_unmap(&s->rings[i]->ring);
+		free(s->rings[i]);
+	}
+	for (uint32_t i = s->nr_slots; i-- > 0;)
+		slot_free(s->slots[i]);
+	if (s->tick >= 0)
+		s->sys->close(s->sys->ctx, s->tick);
+	if (s->epfd >= 0)
+		s->sys->close(s->sys->ctx, s->epfd);
+	pev_merge_free(&s->merge);
+	pev_tasks_free(&s->tasks);
+	free(s->ids);
+	free(s->slots);
+	free(s->rings);
+	free(s);
+}

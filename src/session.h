@@ -1,0 +1,151 @@
+/*
+ * session.h - the engine: live rings -> order -> dispatch.
+ *
+ * Events go in, located records come out in time order, one call each.
+ *
+ * Order: the rings are the queue. A round reads the clock, then every head, and
+ * delivers what is older than the reading of an earlier round (merge.h). Rounds
+ * happen when a ring passes its watermark and on a tick; so a record waits at
+ * most two ticks and a gap (2 * PEV_TICK_NS + PEV_GAP_NS) and what callbacks take,
+ * and its order is exact as long as writing a record takes the kernel less than
+ * PEV_GAP_NS. A ring
+ * over three quarters full is drained at once; records that come too late for
+ * their place are delivered all the same and counted.
+ */
+#ifndef PEV_SESSION_H
+#define PEV_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+#include "event.h"
+#include "merge.h"
+#include "record.h"
+#include "ring.h"
+#include "sys.h"
+#include "task.h"
+
+#define PEV_TICK_NS UINT64_C(100000000)
+#define PEV_GAP_NS UINT64_C(10000000)
+
+struct pev_session_config {
+	size_t ring_bytes;     /* data bytes per CPU, a power of two of pages; 0: 2 MiB */
+	int clockid;           /* of all times; CLOCK_MONOTONIC unless set */
+	int exclude_pid;       /* records of this process are not delivered; 0: none */
+	bool unordered;        /* deliver ring by ring, at once */
+	/* Told, never asked: what was dropped, shrunk or skipped, a sentence each. May be NULL. */
+	void (*note)(void *ctx, const char *text);
+	void *note_ctx;
+};
+
+/* An event in a session. */
+struct pev_slot {
+	struct pev_event event;
+	struct pev_plan plan;
+	uint32_t heard;        /* bit n: records of type n have a listener; bit 0: unknown types */
+	uint32_t index;        /* its place in session->slots; never re-used */
+	bool hidden;           /* the session's own side-band event: nobody asked for its records */
+	bool closed;
+};
+
+struct pev_stats {
+	uint64_t records;      /* read from the rings, of every type */
+	uint64_t delivered;    /* handed to the callback */
+	uint64_t lost;         /* that the kernel could not write; LOST and PERF_FORMAT_LOST */
+	uint64_t lost_samples; /* that the hardware lost; LOST_SAMPLES */
+	uint64_t late;         /* older than one delivered before */
+	uint64_t malformed;    /* skipped by size: a length inside was wrong */
+	uint64_t corrupt;      /* rings resynchronised */
+	uint64_t unknown_id;   /* of no event we know */
+	uint64_t throttled;    /* THROTTLE records */
+	uint64_t excluded;     /* of exclude_pid */
+	uint64_t wakeups;
+	uint64_t rings, ring_bytes; /* so many, the smallest of so many data bytes */
+};
+
+struct pev_session; /* opaque; owns its events, rings and task table */
+
+/* The config is copied. Nothing is opened but an epoll descriptor. */
+int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
+		     const struct pev_session_config *config, struct pev_err *err);
+
+/*
+ * Open attr on the target, ids known and output routed into the CPUs' rings,
+ * not enabled. The session adds to the attr what it stands on: sample_id_all,
+ * IDENTIFIER, TIME, TID, CPU, its clock, a watermark unless the attr has one, and
+ * read_format's times, id and lost. What an older kernel refuses of the latter is
+ * dropped and noted. *slot is the session's.
+ */
+int pev_session_add(struct pev_session *session, const struct pev_attr *attr, const char *name,
+		    const struct pev_target *target, uint32_t heard, struct pev_slot **slot,
+		    struct pev_err *err);
+
+/* The slot of that index, or NULL; and the index that the next one will get. */
+struct pev_slot *pev_session_slot(const struct pev_session *session, uint32_t index);
+uint32_t pev_session_slots(const struct pev_session *session);
+
+/* Stop an event for good: disabled, its records no longer delivered. */
+void pev_session_remove(struct pev_session *session, struct pev_slot *slot);
+
+/* All events on, or off; and the tick that bounds how long a record waits. */
+int pev_session_enable(struct pev_session *session, struct pev_err *err);
+int pev_session_disable(struct pev_session *session);
+
+/* Pollable: readable when dispatching is worth it. */
+int pev_session_fd(const struct pev_session *session);
+/* A descriptor of the caller's in the same poll set. */
+int pev_session_watch(struct pev_session *session, int fd);
+int pev_session_unwatch(struct pev_session *session, int fd);
+
+/*
+ * Wait until something is ready; which watched descriptors are goes to ready[0..max).
+ * How many, or -errno; -EINTR is the caller's to judge.
+ */
+int pev_session_wait(struct pev_session *session, int timeout_ms, int *ready, int max);
+
+/* True once no target of any event is left (POLLHUP on every ring). */
+bool pev_session_over(const struct pev_session *session);
+
+enum pev_drain {
+	PEV_DRAIN_ROUND,     /* what the order allows now, as far as it is heard */
+	PEV_DRAIN_ROUND_ALL, /* the same, but every record of every event that is not hidden */
+	PEV_DRAIN_REST,      /* all there is: events are disabled, nothing more comes */
+	PEV_DRAIN_REST_ALL,
+	PEV_DRAIN_DISCARD    /* all there is, to nobody: counted as read only */
+};
+
+/*
+ * One round, record by record: begin, next until it gives 0, end. A record and
+ * its slot are good until the next call of any of the three. begin ends a round that
+ * was left open; end gives the kernel its room back. -EBUSY inside a dispatch.
+ */
+int pev_session_begin(struct pev_session *session, enum pev_drain drain);
+int pev_session_next(struct pev_session *session, struct pev_slot **slot, struct pev_record *rec);
+void pev_session_end(struct pev_session *session);
+
+/* 0: go on. 1: stop here, this record counts as delivered. -errno: the same, and it is returned. */
+typedef int (*pev_deliver_fn)(void *ctx, struct pev_slot *slot, const struct pev_record *rec);
+
+/*
+ * A whole round, at most max records (0: no limit). How many were delivered, or
+ * -errno. -EBUSY when called from a deliver function.
+ */
+int64_t pev_session_dispatch(struct pev_session *session, enum pev_drain drain, uint64_t max,
+			     pev_deliver_fn deliver, void *ctx);
+
+/* The totals so far; reads the kernel's own count of lost records. */
+void pev_session_stats(struct pev_session *session, struct pev_stats *stats);
+
+/* The comm of a record's task, ":TID" as perf prints it for one unknown. Borrowed. */
+const char *pev_session_comm(struct pev_session *session, int tid);
+struct pev_tasks *pev_session_tasks(struct pev_session *session);
+
+/*
+ * Everything back in reverse. From inside a deliver function the session is
+ * closed once that has returned.
+ */
+void pev_session_close(struct pev_session *session);
+
+#endif
