@@ -1,0 +1,204 @@
+/*
+ * largs.c - a tracepoint's payload as a sample callback sees it.
+ *
+ * args.next_pid is one lookup in the event's own name table and one bounded
+ * load from the payload where it lies. A field that leads outside the payload
+ * is nil in Lua and <bad> in tostring(): a corrupt recording must not end a script.
+ */
+#include "largs.h"
+
+#include <lauxlib.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lpayload.h"
+
+#define ARGS "perfev.args"
+
+enum {
+	UV_INDEX = 1,
+	TEXT_CAP = 1024   /* of a print that needs no second look */
+};
+
+/* The upvalue is the metatable: cheaper than looking it up by name for each field. */
+static struct l_args *check_args(lua_State *L)
+{
+	struct l_args *args = lua_touserdata(L, 1);
+
+	if (!args || !lua_getmetatable(L, 1) ||
+	    !lua_rawequal(L, -1, lua_upvalueindex(1))) {
+		luaL_typeerror(L, 1, ARGS);
+		return NULL;
+	}
+	lua_pop(L, 1);
+	if (args->gen != *args->now)
+		luaL_error(L, "record used after its callback; keep r:copy()");
+	return args;
+}
+
+static void push_elements(lua_State *L, const struct l_args *args,
+			  const struct pev_tp_field *field, const struct pev_tp_value *value)
+{
+	uint32_t nr = value->len / field->elem;
+
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		lua_pushinteger(L, pev_tp_element(args->tp, field, value, i));
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+}
+
+static void push_field(lua_State *L, const struct l_args *args, const struct pev_tp_field *field)
+{
+	struct pev_tp_value value;
+
+	luaL_checkstack(L, 3, "payload field");
+	if (pev_tp_get(args->tp, field, args->raw, args->len, &value) < 0)
+		lua_pushnil(L);
+	else if (!(field->flags & PEV_TP_ARRAY))
+		lua_pushinteger(L, value.i);
+	else if (field->elem == 1)
+		lua_pushlstring(L, (const char *)value.p, value.len);
+	else
+		push_elements(L, args, field, &value);
+}
+
+static const char *nearest_field(lua_State *L, const struct pev_tracepoint *tp, const char *word)
+{
+	const char **names = lua_newuserdatauv(L, tp->nr * sizeof(*names), 0);
+
+	for (uint32_t i = 0; i < tp->nr; i++)
+		names[i] = tp->fields[i].name;
+	return pev_nearest(word, names, tp->nr);
+}
+
+static int no_field(lua_State *L, const struct pev_tracepoint *tp)
+{
+	const char *word = luaL_tolstring(L, 2, NULL);
+	const char *near = nearest_field(L, tp, word);
+
+	if (near)
+		return luaL_error(L, "%s:%s has no field '%s' (did you mean '%s'?)",
+				  tp->system, tp->name, word, near);
+	return luaL_error(L, "%s:%s has no field '%s' (pairs(args) walks those it has)",
+			  tp->system, tp->name, word);
+}
+
+static int l_args_index(lua_State *L)
+{
+	const struct l_args *args = check_args(L);
+
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_INDEX);
+	lua_pushvalue(L, 2);
+	if (lua_rawget(L, -2) == LUA_TNIL)
+		return no_field(L, args->tp);
+	push_field(L, args, &args->tp->fields[lua_tointeger(L, -1) - 1]);
+	return 1;
+}
+
+static int l_args_newindex(lua_State *L)
+{
+	check_args(L);
+	return luaL_error(L, "a payload is read-only; keep a table of your own, or r:copy()");
+}
+
+/* Upvalues: metatable, how many fields were walked. */
+static int l_args_next(lua_State *L)
+{
+	const struct l_args *args = check_args(L);
+	lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
+
+	while (i < args->tp->nr && args->tp->fields[i].flags & PEV_TP_COMMON)
+		i++;
+	lua_pushinteger(L, i + 1);
+	lua_replace(L, lua_upvalueindex(2));
+	if (i >= args->tp->nr)
+		return 0;
+	lua_pushstring(L, args->tp->fields[i].name);
+	push_field(L, args, &args->tp->fields[i]);
+	return 2;
+}
+
+static int l_args_pairs(lua_State *L)
+{
+	check_args(L);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_pushinteger(L, 0);
+	lua_pushcclosure(L, l_args_next, 2);
+	lua_pushvalue(L, 1);
+	return 2;
+}
+
+static int l_args_tostring(lua_State *L)
+{
+	const struct l_args *args = check_args(L);
+	char text[TEXT_CAP];
+	size_t len = pev_tp_print(args->tp, args->raw, args->len, text, sizeof(text));
+	luaL_Buffer buffer;
+
+	if (len < sizeof(text)) {
+		lua_pushlstring(L, text, len);
+		return 1;
+	}
+	pev_tp_print(args->tp, args->raw, args->len, luaL_buffinitsize(L, &buffer, len + 1),
+		     len + 1);
+	luaL_pushresultsize(&buffer, len);
+	return 1;
+}
+
+static void push_index(lua_State *L, const struct pev_tracepoint *tp)
+{
+	lua_createtable(L, 0, (int)tp->nr);
+	for (uint32_t i = tp->nr; i > 0; i--) {
+		lua_pushinteger(L, (lua_Integer)i);
+		lua_setfield(L, -2, tp->fields[i - 1].name);
+	}
+}
+
+struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const uint64_t *now)
+{
+	struct l_args *args;
+
+	luaL_checkstack(L, 4, "payload view");
+	args = lua_newuserdatauv(L, sizeof(*args), 2);
+	*args = (struct l_args){ .tp = tp, .now = now, .gen = *now - 1 };
+	luaL_setmetatable(L, ARGS);
+	push_index(L, tp);
+	lua_setiuservalue(L, -2, UV_INDEX);
+	return args;
+}
+
+void l_args_table(lua_State *L, const struct l_args *args)
+{
+	luaL_checkstack(L, 5, "payload copy");
+	lua_createtable(L, 0, (int)args->tp->nr);
+	for (uint32_t i = args->tp->nr; i > 0; i--) {
+		const struct pev_tp_field *field = &args->tp->fields[i - 1];
+
+		if (field->flags & PEV_TP_COMMON)
+			continue;
+		push_field(L, args, field);
+		lua_setfield(L, -2, field->name);
+	}
+}
+
+static const luaL_Reg args_meta[] = {
+	{ "__index",    l_args_index },
+	{ "__newindex", l_args_newindex },
+	{ "__pairs",    l_args_pairs },
+	{ "__tostring", l_args_tostring },
+	{ NULL, NULL }
+};
+
+void l_args_register(lua_State *L)
+{
+	luaL_newmetatable(L, ARGS); /* sets __name too */
+	lua_pushvalue(L, -1);
+	luaL_setfuncs(L, args_meta, 1);
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	l_payload_register(L);
+}

@@ -1,0 +1,40 @@
+/*
+ * largs.h - a tracepoint's payload as a sample callback sees it.
+ */
+#ifndef PEV_LARGS_H
+#define PEV_LARGS_H
+
+#include <lua.h>
+#include <stdint.h>
+
+#include "../tracepoint.h"
+
+/*
+ * The view, one per event and used again for each of its samples. It is open
+ * while gen == *now: the session points raw at a payload, sets gen, and counts
+ * *now up when the callback has returned. Any access to a closed one raises.
+ */
+struct l_args {
+	const struct pev_tracepoint *tp;
+	const unsigned char *raw;
+	uint32_t len;          /* bytes at raw */
+	const uint64_t *now;   /* borrowed, must outlive the view */
+	uint64_t gen;
+};
+
+/* Make the metatable "perfev.args"; adds payload() to the table on top of the stack. */
+void l_args_register(lua_State *L);
+
+/*
+ * Push a new, closed view for tp; its user value 1 is a table name -> index of
+ * the field. tp must outlive it. User value 2 is free for an owner to be kept.
+ */
+struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const uint64_t *now);
+
+/*
+ * Push a plain table of all but the common fields. Does not ask whether the
+ * view is open: that is the record's to know. A field outside the payload is absent.
+ */
+void l_args_table(lua_State *L, const struct l_args *args);
+
+#endif

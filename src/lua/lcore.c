@@ -1,0 +1,280 @@
+/*
+ * lcore.c - luaopen_perfev_core: the parts, named in one list, and what reads a file.
+ *
+ * Opening the module opens nothing else, prints nothing, sets no global.
+ */
+#include "lcore.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../sys.h"
+#include "largs.h"
+#include "lattr.h"
+#include "lchild.h"
+#include "lhooks.h"
+#include "lsession.h"
+#include "lview.h"
+
+#define NAMES_MAX 65536 /* of a list to find the nearest in */
+
+int luaopen_perfev_core(lua_State *L);
+
+int l_result(lua_State *L, long long rc, const struct pev_err *err)
+{
+	if (rc >= 0) {
+		lua_pushinteger(L, rc);
+		return 1;
+	}
+	l_raise_pending(L);
+	lua_pushnil(L);
+	lua_pushstring(L, err && err->text[0] ? err->text : pev_errno_name((int)rc));
+	lua_pushinteger(L, -rc);
+	return 3;
+}
+
+static int path_result(lua_State *L, int rc, const char *path)
+{
+	struct pev_err err;
+
+	return l_result(L, pev_fail(&err, rc, "%s", path), &err);
+}
+
+/* slurp(path) -> the whole of a file | nil, path, errno */
+static int l_slurp(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+	char *text;
+	size_t len;
+	int rc = sys->slurp(sys->ctx, path, &text, &len);
+
+	if (rc < 0)
+		return path_result(L, rc, path);
+	lua_pushlstring(L, text, len);
+	free(text);
+	return 1;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* list(path) -> sorted names in a directory | nil, path, errno */
+static int l_list(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+	const char **sorted;
+	char *names;
+	size_t len, nr = 0;
+	int rc = sys->list(sys->ctx, path, &names, &len);
+
+	if (rc < 0)
+		return path_result(L, rc, path);
+	/* A name is at least one byte and its NUL. */
+	sorted = malloc(sizeof(*sorted) * (len / 2 + 1));
+	if (!sorted) {
+		free(names);
+		return path_result(L, -ENOMEM, path);
+	}
+	for (size_t i = 0; i < len; i += strlen(names + i) + 1)
+		sorted[nr++] = names + i;
+	qsort(sorted, nr, sizeof(*sorted), compare_names);
+	lua_createtable(L, (int)nr, 0);
+	for (size_t i = 0; i < nr; i++) {
+		lua_pushstring(L, sorted[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	free(sorted);
+	free(names);
+	return 1;
+}
+
+/* nearest(word, names) -> the one that was meant, or nil */
+static int l_nearest(lua_State *L)
+{
+	const char *word = luaL_checkstring(L, 1), *near;
+	const char **names;
+	size_t nr;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	nr = lua_rawlen(L, 2);
+	luaL_argcheck(L, nr <= NAMES_MAX, 2, "too many names");
+	names = lua_newuserdatauv(L, sizeof(*names) * (nr + 1), 0);
+	for (size_t i = 0; i < nr; i++) {
+		/* Anchored by the table: a string found there is not converted. */
+		if (lua_rawgeti(L, 2, (lua_Integer)i + 1) != LUA_TSTRING)
+			return luaL_argerror(L, 2, "a list of names expected");
+		names[i] = lua_tostring(L, -1);
+		lua_pop(L, 1);
+	}
+	near = pev_nearest(word, names, nr);
+	if (near)
+		lua_pushstring(L, near);
+	else
+		lua_pushnil(L);
+	return 1;
+}
+
+/* clock(clockid) -> ns */
+static int l_clock(lua_State *L)
+{
+	int id = (int)luaL_checkinteger(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+	struct pev_err err;
+	uint64_t ns = 0;
+	int rc = sys->clock(sys->ctx, id, &ns);
+
+	if (rc < 0)
+		return l_result(L, pev_fail(&err, rc, "cannot read clock %d", id), &err);
+	lua_pushinteger(L, (lua_Integer)ns);
+	return 1;
+}
+
+/* cpus() -> { online CPUs } | nil, message, errno */
+static int l_cpus(lua_State *L)
+{
+	const struct pev_sys *sys = l_hooks_push(L);
+	int *cpus, nr = pev_sys_cpus(sys, &cpus);
+
+	if (nr < 0)
+		return path_result(L, nr, "/sys/devices/system/cpu/online");
+	lua_createtable(L, nr, 0);
+	for (int i = 0; i < nr; i++) {
+		lua_pushinteger(L, cpus[i]);
+		lua_rawseti(L, -2, i + 1);
+	}
+	free(cpus);
+	return 1;
+}
+
+/* threads(pid) -> { tids } | nil, message, errno */
+static int l_threads(lua_State *L)
+{
+	int pid = (int)luaL_checkinteger(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+	struct pev_err err;
+	int *tids, nr = pev_sys_threads(sys, pid, &tids);
+
+	if (nr < 0)
+		return l_result(L, pev_fail(&err, nr, "pid %d", pid), &err);
+	lua_createtable(L, nr, 0);
+	for (int i = 0; i < nr; i++) {
+		lua_pushinteger(L, tids[i]);
+		lua_rawseti(L, -2, i + 1);
+	}
+	free(tids);
+	return 1;
+}
+
+/* raise_nofile() -> the limit of open files, raised as far as it goes */
+static int l_raise_nofile(lua_State *L)
+{
+	const struct pev_sys *sys = l_hooks_push(L);
+
+	return l_result(L, sys->raise_nofile(sys->ctx), NULL);
+}
+
+/* pid() -> of this process */
+static int l_pid(lua_State *L)
+{
+	const struct pev_sys *sys = l_hooks_push(L);
+
+	return l_result(L, sys->getpid(sys->ctx), NULL);
+}
+
+/* exe() -> the path of the running program, or nil */
+static int l_exe(lua_State *L)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+
+	if (n <= 0 || (size_t)n == sizeof(path))
+		return 0;
+	lua_pushlstring(L, path, (size_t)n);
+	return 1;
+}
+
+static const luaL_Reg functions[] = {
+	{ "slurp", l_slurp },
+	{ "list", l_list },
+	{ "nearest", l_nearest },
+	{ "clock", l_clock },
+	{ "cpus", l_cpus },
+	{ "threads", l_threads },
+	{ "raise_nofile", l_raise_nofile },
+	{ "pid", l_pid },
+	{ "exe", l_exe },
+	{ NULL, NULL },
+};
+
+/* core.errno: both ways, errno.EACCES = 13 and errno[13] = "EACCES". */
+static void push_errno(lua_State *L)
+{
+	lua_newtable(L);
+	for (int code = 1; code < 134; code++) {
+		const char *name = pev_errno_name(code);
+
+		if (name[1] == '?')
+			continue;
+		lua_pushinteger(L, code);
+		lua_setfield(L, -2, name);
+		lua_pushstring(L, name);
+		lua_rawseti(L, -2, code);
+	}
+}
+
+/* core.signals: name without SIG -> number. */
+static void push_signals(lua_State *L)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} signals[] = {
+		{ "HUP", SIGHUP }, { "INT", SIGINT }, { "QUIT", SIGQUIT }, { "USR1", SIGUSR1 },
+		{ "USR2", SIGUSR2 }, { "PIPE", SIGPIPE }, { "ALRM", SIGALRM }, { "TERM", SIGTERM },
+		{ "CHLD", SIGCHLD }, { "CONT", SIGCONT }, { "TSTP", SIGTSTP }, { "TTIN", SIGTTIN },
+		{ "TTOU", SIGTTOU }, { "IO", SIGIO }, { "WINCH", SIGWINCH }, { "PWR", SIGPWR },
+		{ "KILL", SIGKILL },
+	};
+
+	lua_createtable(L, 0, sizeof(signals) / sizeof(signals[0]));
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		lua_pushinteger(L, signals[i].number);
+		lua_setfield(L, -2, signals[i].name);
+	}
+}
+
+/* core.strerror: errno -> the C library's words. */
+static int l_strerror(lua_State *L)
+{
+	lua_pushstring(L, strerror((int)luaL_checkinteger(L, 1)));
+	return 1;
+}
+
+__attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
+{
+	luaL_newlib(L, functions);
+	push_errno(L);
+	lua_setfield(L, -2, "errno");
+	push_signals(L);
+	lua_setfield(L, -2, "signals");
+	lua_pushcfunction(L, l_strerror);
+	lua_setfield(L, -2, "strerror");
+	lua_pushliteral(L, PEV_VERSION);
+	lua_setfield(L, -2, "version");
+	l_attr_register(L);
+	l_hooks_register(L);
+	l_args_register(L);
+	l_view_register(L);
+	l_child_register(L);
+	l_session_register(L);
+	return 1;
+}

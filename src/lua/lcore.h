@@ -1,0 +1,20 @@
+/*
+ * lcore.h - what all bindings share: the one way from a result to Lua.
+ */
+#ifndef PEV_LCORE_H
+#define PEV_LCORE_H
+
+#include <lua.h>
+
+#include "../err.h"
+
+/*
+ * rc >= 0: the integer; below: nil, what failed in words, errno. An error that
+ * a hook raised on the way is raised again here.
+ */
+int l_result(lua_State *L, long long rc, const struct pev_err *err);
+
+/* Raise what a hook raised, if it did (-ECANCELED in a binding that has no l_result). */
+void l_raise_pending(lua_State *L);
+
+#endif

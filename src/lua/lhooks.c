@@ -1,0 +1,1003 @@
+/*
+ * lhooks.c - Lua functions in the place of system calls; see lhooks.h.
+ *
+ * A hook gets the call's arguments as Lua values and returns what the call
+ * would: a number >= 0 (or true for 0), bytes or names where the call gives some,
+ * or nil and an errno. An error it raises never jumps across C frames: it is
+ * kept, the call returns -ECANCELED, and the binding raises it again.
+ */
+#include "lhooks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <lauxlib.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+
+#include "../err.h"
+#include "lattr.h"
+#include "lcore.h"
+#include "lmemory.h"
+
+#define HOOKS_TYPE "perfev.hooks"
+#define STACK_KEY "perfev.hooks.stack"     /* registry: list of hook sets */
+#define PENDING_KEY "perfev.hooks.pending" /* registry: what a hook raised */
+
+struct l_hooks {
+	struct pev_sys sys;
+	lua_State *L;        /* of the binding that runs now */
+	/*
+	 * Registry references, not user values: a session that is collected closes
+	 * through its hooks, when these are garbage as well.
+	 */
+	int functions, log;
+	int memory;          /* table: address -> what a mmap hook gave */
+};
+
+/* ---- calling Lua ---- */
+
+enum way { WAY_REAL, WAY_LUA, WAY_ERROR };
+
+static void keep_pending(lua_State *L)
+{
+	/* The first one is what went wrong; what it causes is not. */
+	if (lua_getfield(L, LUA_REGISTRYINDEX, PENDING_KEY) != LUA_TNIL) {
+		lua_pop(L, 2);
+		return;
+	}
+	lua_pop(L, 1);
+	lua_setfield(L, LUA_REGISTRYINDEX, PENDING_KEY);
+}
+
+void l_raise_pending(lua_State *L)
+{
+	if (lua_getfield(L, LUA_REGISTRYINDEX, PENDING_KEY) == LUA_TNIL) {
+		lua_pop(L, 1);
+		return;
+	}
+	lua_pushnil(L);
+	lua_setfield(L, LUA_REGISTRYINDEX, PENDING_KEY);
+	lua_error(L);
+}
+
+static void push_ref(struct l_hooks *h, int ref)
+{
+	lua_rawgeti(h->L, LUA_REGISTRYINDEX, ref);
+}
+
+/* Push the Lua function for this call, if there is one. */
+static enum way begin(struct l_hooks *h, const char *name)
+{
+	lua_State *L = h->L;
+	bool strict;
+
+	if (!lua_checkstack(L, LUA_MINSTACK))
+		return WAY_REAL;
+	push_ref(h, h->functions);
+	lua_getfield(L, -1, "strict");
+	strict = lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	if (lua_getfield(L, -1, name) != LUA_TNIL) {
+		lua_remove(L, -2);
+		return WAY_LUA;
+	}
+	lua_pop(L, 2);
+	if (!strict)
+		return WAY_REAL;
+	lua_pushfstring(L, "hook '%s' is called, but the hook table has none and is strict", name);
+	keep_pending(L);
+	return WAY_ERROR;
+}
+
+static int64_t bad_answer(struct l_hooks *h, const char *name, const char *wanted)
+{
+	lua_State *L = h->L;
+
+	lua_pushfstring(L, "hook '%s' returned %s; %s or nil and an errno was expected", name,
+			luaL_typename(L, -2), wanted);
+	lua_insert(L, -3);
+	lua_pop(L, 2);
+	keep_pending(L);
+	return -ECANCELED;
+}
+
+/* Call what begin pushed. -errno with nothing on the stack, or 0 with two results there. */
+static int64_t call(struct l_hooks *h, const char *name, int nargs)
+{
+	lua_State *L = h->L;
+	int rc = lua_pcall(L, nargs, 2, 0);
+	lua_Integer code;
+
+	h->L = L; /* a hook may have used the library from a coroutine */
+	if (rc != LUA_OK) {
+		keep_pending(L);
+		return -ECANCELED;
+	}
+	if (!lua_isnil(L, -2))
+		return 0;
+	code = lua_tointeger(L, -1);
+	if (code <= 0)
+		return bad_answer(h, name, "a result");
+	lua_pop(L, 2);
+	return -code;
+}
+
+/* The same for a call that gives a number. */
+static int64_t call_number(struct l_hooks *h, const char *name, int nargs)
+{
+	int64_t rc = call(h, name, nargs);
+	int is_number;
+	lua_Integer n;
+
+	if (rc < 0)
+		return rc;
+	if (lua_isboolean(h->L, -2)) {
+		lua_pop(h->L, 2);
+		return 0;
+	}
+	n = lua_tointegerx(h->L, -2, &is_number);
+	if (!is_number)
+		return bad_answer(h, name, "a number");
+	lua_pop(h->L, 2);
+	return n;
+}
+
+/* Tell the log what was called and what came of it, the way strace writes it. */
+static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
+{
+	lua_State *L = h->L;
+	char text[512];
+	va_list args;
+	int n;
+
+	push_ref(h, h->log);
+	if (lua_isnil(L, -1)) {
+		lua_pop(L, 1);
+		return rc;
+	}
+	va_start(args, format);
+	n = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (n >= 0 && (size_t)n < sizeof(text)) {
+		if (rc < 0)
+			snprintf(text + n, sizeof(text) - (size_t)n, " = -1 %s",
+				 pev_errno_name((int)rc));
+		else
+			snprintf(text + n, sizeof(text) - (size_t)n, " = %" PRId64, rc);
+	}
+	lua_pushstring(L, text);
+	if (lua_pcall(L, 1, 0, 0) != LUA_OK)
+		keep_pending(L);
+	h->L = L;
+	return rc;
+}
+
+#define REAL pev_sys_linux
+
+/* One call with number arguments and a number as its result. */
+#define HOOK_NUMBER(h, name, real, push, ...)                                                      \
+	({                                                                                         \
+		int64_t hook_rc_;                                                                  \
+		switch (begin(h, name)) {                                                          \
+		case WAY_REAL:                                                                     \
+			hook_rc_ = (real);                                                         \
+			break;                                                                     \
+		case WAY_LUA:                                                                      \
+			hook_rc_ = call_number(h, name, push);                                     \
+			break;                                                                     \
+		default:                                                                           \
+			hook_rc_ = -ECANCELED;                                                     \
+		}                                                                                  \
+		logged(h, hook_rc_, __VA_ARGS__);                                                  \
+	})
+
+static int push_ints(lua_State *L, int nr, ...)
+{
+	va_list args;
+
+	va_start(args, nr);
+	for (int i = 0; i < nr; i++)
+		lua_pushinteger(L, va_arg(args, int64_t));
+	va_end(args);
+	return nr;
+}
+#define INTS1(h, a) push_ints((h)->L, 1, (int64_t)(a))
+#define INTS2(h, a, b) push_ints((h)->L, 2, (int64_t)(a), (int64_t)(b))
+#define INTS3(h, a, b, c) push_ints((h)->L, 3, (int64_t)(a), (int64_t)(b), (int64_t)(c))
+#define INTS5(h, a, b, c, d, e)                                                                    \
+	push_ints((h)->L, 5, (int64_t)(a), (int64_t)(b), (int64_t)(c), (int64_t)(d), (int64_t)(e))
+
+/* ---- the calls ---- */
+
+/* perf_event_open(attr, pid, cpu, group_fd, flags) -> fd; attr may be changed by the hook. */
+static int hook_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int cpu, int group_fd,
+				unsigned long flags)
+{
+	struct l_hooks *h = ctx;
+	const struct pev_attr_field *type = pev_attr_field("type");
+	long long kind = type ? pev_attr_get(attr, type) : 0;
+	int64_t rc;
+
+	switch (begin(h, "perf_event_open")) {
+	case WAY_REAL:
+		rc = REAL.perf_event_open(NULL, attr, pid, cpu, group_fd, flags);
+		break;
+	case WAY_LUA: {
+		struct pev_attr *seen;
+
+		l_attr_push(h->L, attr);
+		/* Kept below the function, to be read after the call. */
+		lua_pushvalue(h->L, -1);
+		lua_insert(h->L, -3);
+		push_ints(h->L, 4, (int64_t)pid, (int64_t)cpu, (int64_t)group_fd, (int64_t)flags);
+		rc = call_number(h, "perf_event_open", 5);
+		seen = l_attr_check(h->L, -1);
+		*attr = *seen;
+		lua_pop(h->L, 1);
+		break;
+	}
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc,
+			   "perf_event_open({type=%lld, config=0x%" PRIx64 ", size=%u}, pid=%d, "
+			   "cpu=%d, group_fd=%d, flags=0x%lx)",
+			   kind, attr->config, attr->size, pid, cpu, group_fd, flags);
+}
+
+static const struct {
+	unsigned long request;
+	const char *name;
+} ioctls[] = {
+	{ PERF_EVENT_IOC_ENABLE, "ENABLE" },
+	{ PERF_EVENT_IOC_DISABLE, "DISABLE" },
+	{ PERF_EVENT_IOC_REFRESH, "REFRESH" },
+	{ PERF_EVENT_IOC_RESET, "RESET" },
+	{ PERF_EVENT_IOC_PERIOD, "PERIOD" },
+	{ PERF_EVENT_IOC_SET_OUTPUT, "SET_OUTPUT" },
+	{ PERF_EVENT_IOC_SET_FILTER, "SET_FILTER" },
+	{ PERF_EVENT_IOC_ID, "ID" },
+	{ PERF_EVENT_IOC_SET_BPF, "SET_BPF" },
+	{ PERF_EVENT_IOC_PAUSE_OUTPUT, "PAUSE_OUTPUT" },
+	{ PERF_EVENT_IOC_QUERY_BPF, "QUERY_BPF" },
+	{ PERF_EVENT_IOC_MODIFY_ATTRIBUTES, "MODIFY_ATTRIBUTES" },
+};
+
+static const char *ioctl_name(unsigned long request)
+{
+	for (size_t i = 0; i < sizeof(ioctls) / sizeof(ioctls[0]); i++)
+		if (ioctls[i].request == request)
+			return ioctls[i].name;
+	return "?";
+}
+
+/* ioctl(fd, name, arg) -> number; arg as the request has it, ID's result is the number. */
+static int hook_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
+{
+	struct l_hooks *h = ctx;
+	const char *name = ioctl_name(request);
+	const char *filter = request == PERF_EVENT_IOC_SET_FILTER ? (const char *)arg : "";
+	int64_t rc;
+
+	switch (begin(h, "ioctl")) {
+	case WAY_REAL:
+		rc = REAL.ioctl(NULL, fd, request, arg);
+		break;
+	case WAY_LUA:
+		lua_pushinteger(h->L, fd);
+		lua_pushstring(h->L, name);
+		if (request == PERF_EVENT_IOC_SET_FILTER)
+			lua_pushstring(h->L, filter);
+		else if (request == PERF_EVENT_IOC_PERIOD)
+			lua_pushinteger(h->L, (lua_Integer) * (const uint64_t *)arg);
+		else if (request == PERF_EVENT_IOC_ID)
+			lua_pushnil(h->L);
+		else
+			lua_pushinteger(h->L, (lua_Integer)arg);
+		rc = call_number(h, "ioctl", 3);
+		if (rc >= 0 && request == PERF_EVENT_IOC_ID) {
+			*(uint64_t *)arg = (uint64_t)rc;
+			rc = 0;
+		}
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	if (request == PERF_EVENT_IOC_SET_FILTER)
+		return (int)logged(h, rc, "ioctl(%d, SET_FILTER, \"%.200s\")", fd, filter);
+	if (request == PERF_EVENT_IOC_ID || request == PERF_EVENT_IOC_PERIOD)
+		return (int)logged(h, rc, "ioctl(%d, %s, [%" PRIu64 "])", fd, name,
+				   *(const uint64_t *)arg);
+	return (int)logged(h, rc, "ioctl(%d, %s, %ld)", fd, name, (long)arg);
+}
+
+/* mmap(len, prot, fd, offset) -> a hooks.memory of at least len bytes */
+static int hook_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
+{
+	struct l_hooks *h = ctx;
+	struct l_memory *memory;
+	int64_t rc;
+
+	switch (begin(h, "mmap")) {
+	case WAY_REAL:
+		rc = REAL.mmap(NULL, len, prot, fd, offset, addr);
+		break;
+	case WAY_LUA:
+		push_ints(h->L, 4, (int64_t)len, (int64_t)prot, (int64_t)fd, (int64_t)offset);
+		rc = call(h, "mmap", 4);
+		if (rc < 0)
+			break;
+		memory = l_memory_test(h->L, -2);
+		if (!memory || memory->len < len) {
+			rc = bad_answer(h, "mmap", "a memory of that length");
+			break;
+		}
+		*addr = memory->bytes;
+		/* Mapped memory lives until munmap, whatever the script keeps. */
+		push_ref(h, h->memory);
+		lua_pushvalue(h->L, -3);
+		lua_rawsetp(h->L, -2, memory->bytes);
+		lua_pop(h->L, 3);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "mmap(%zu, prot=%d, fd=%d, offset=%" PRIu64 ")", len, prot, fd,
+			   offset);
+}
+
+static int hook_munmap(void *ctx, void *addr, size_t len)
+{
+	struct l_hooks *h = ctx;
+	bool ours;
+	int64_t rc;
+
+	push_ref(h, h->memory);
+	ours = lua_rawgetp(h->L, -1, addr) != LUA_TNIL;
+	lua_pop(h->L, 1);
+	if (!ours) {
+		lua_pop(h->L, 1);
+		return (int)logged(h, REAL.munmap(NULL, addr, len), "munmap(%zu)", len);
+	}
+	if (begin(h, "munmap") == WAY_LUA) {
+		lua_rawgetp(h->L, -2, addr);
+		lua_pushinteger(h->L, (lua_Integer)len);
+		rc = call_number(h, "munmap", 2);
+	} else {
+		rc = 0;
+	}
+	lua_pushnil(h->L);
+	lua_rawsetp(h->L, -2, addr);
+	lua_pop(h->L, 1);
+	return (int)logged(h, rc, "munmap(%zu)", len);
+}
+
+/* read(fd, len) -> bytes */
+static int64_t hook_read(void *ctx, int fd, void *buf, size_t len)
+{
+	struct l_hooks *h = ctx;
+	const char *bytes;
+	size_t got;
+	int64_t rc;
+
+	switch (begin(h, "read")) {
+	case WAY_REAL:
+		rc = REAL.read(NULL, fd, buf, len);
+		break;
+	case WAY_LUA:
+		rc = call(h, "read", INTS2(h, fd, len));
+		if (rc < 0)
+			break;
+		bytes = lua_tolstring(h->L, -2, &got);
+		if (!bytes || got > len) {
+			rc = bad_answer(h, "read", "at most so many bytes");
+			break;
+		}
+		memcpy(buf, bytes, got);
+		rc = (int64_t)got;
+		lua_pop(h->L, 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return logged(h, rc, "read(%d, %zu)", fd, len);
+}
+
+static int hook_close(void *ctx, int fd)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "close", REAL.close(NULL, fd), INTS1(h, fd), "close(%d)", fd);
+}
+
+static int hook_epoll_create(void *ctx)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "epoll_create", REAL.epoll_create(NULL), 0, "epoll_create1()");
+}
+
+static int hook_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "epoll_ctl", REAL.epoll_ctl(NULL, epfd, op, fd, events, tag),
+				INTS5(h, epfd, op, fd, events, tag),
+				"epoll_ctl(%d, %s, %d, 0x%x)", epfd,
+				op == EPOLL_CTL_ADD ? "ADD" : "DEL", fd, events);
+}
+
+/* epoll_wait(epfd, max, timeout_ms) -> { {events, tag}, ... } */
+static int hook_epoll_wait(void *ctx, int epfd, struct epoll_event *events, int max,
+			   int timeout_ms)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+	int nr = 0;
+
+	switch (begin(h, "epoll_wait")) {
+	case WAY_REAL:
+		rc = REAL.epoll_wait(NULL, epfd, events, max, timeout_ms);
+		break;
+	case WAY_LUA:
+		rc = call(h, "epoll_wait", INTS3(h, epfd, max, timeout_ms));
+		if (rc < 0)
+			break;
+		while (lua_istable(h->L, -2) && nr < max &&
+		       lua_rawgeti(h->L, -2, nr + 1) == LUA_TTABLE) {
+			lua_rawgeti(h->L, -1, 1);
+			lua_rawgeti(h->L, -2, 2);
+			events[nr].events = (uint32_t)lua_tointeger(h->L, -2);
+			events[nr].data.u64 = (uint64_t)lua_tointeger(h->L, -1);
+			lua_pop(h->L, 3);
+			nr++;
+		}
+		if (lua_istable(h->L, -2) && nr == max) {
+			lua_pop(h->L, 2);
+		} else if (lua_istable(h->L, -3)) {
+			lua_pop(h->L, 3);
+		} else {
+			rc = bad_answer(h, "epoll_wait", "a list of {events, tag}");
+			break;
+		}
+		rc = nr;
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "epoll_wait(%d, %d ms)", epfd, timeout_ms);
+}
+
+/* clock(clockid) -> ns */
+static int hook_clock(void *ctx, int clockid, uint64_t *ns)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "clock")) {
+	case WAY_REAL:
+		/* Not logged: it is read through the vdso, without a system call. */
+		return REAL.clock(NULL, clockid, ns);
+	case WAY_LUA:
+		rc = call_number(h, "clock", INTS1(h, clockid));
+		if (rc < 0)
+			return (int)rc;
+		*ns = (uint64_t)rc;
+		return 0;
+	default:
+		return -ECANCELED;
+	}
+}
+
+static int hook_timerfd(void *ctx, uint64_t first_ns, uint64_t every_ns)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "timerfd", REAL.timerfd(NULL, first_ns, every_ns),
+				INTS2(h, first_ns, every_ns),
+				"timerfd(%" PRIu64 " ns, every %" PRIu64 " ns)", first_ns,
+				every_ns);
+}
+
+static int hook_signalfd(void *ctx, uint64_t signals)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "signalfd", REAL.signalfd(NULL, signals), INTS1(h, signals),
+				"signalfd(0x%" PRIx64 ")", signals);
+}
+
+/* sigblock(signals, block) -> the signals whose state changed */
+static int hook_sigblock(void *ctx, uint64_t signals, int block, uint64_t *changed)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	*changed = 0;
+	switch (begin(h, "sigblock")) {
+	case WAY_REAL:
+		rc = REAL.sigblock(NULL, signals, block, changed);
+		break;
+	case WAY_LUA:
+		rc = call_number(h, "sigblock", INTS2(h, signals, block));
+		if (rc >= 0)
+			*changed = (uint64_t)rc;
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc < 0 ? rc : 0, "sigblock(0x%" PRIx64 ", %d)", signals, block);
+}
+
+/* spawn({argv...}) -> pid, gate */
+static int hook_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawned *out)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "spawn")) {
+	case WAY_REAL:
+		rc = REAL.spawn(NULL, spawn, out);
+		break;
+	case WAY_LUA:
+		lua_newtable(h->L);
+		for (int i = 0; spawn->argv[i]; i++) {
+			lua_pushstring(h->L, spawn->argv[i]);
+			lua_rawseti(h->L, -2, i + 1);
+		}
+		rc = call(h, "spawn", 1);
+		if (rc < 0)
+			break;
+		out->pid = (int)lua_tointeger(h->L, -2);
+		out->gate = (int)lua_tointeger(h->L, -1);
+		lua_pop(h->L, 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "spawn(\"%.200s\")%s", spawn->argv[0], rc < 0 ? "" : " held");
+}
+
+static int hook_release(void *ctx, int gate)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "release", REAL.release(NULL, gate), INTS1(h, gate),
+				"release(%d)", gate);
+}
+
+static int hook_pidfd_open(void *ctx, int pid)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "pidfd_open", REAL.pidfd_open(NULL, pid), INTS1(h, pid),
+				"pidfd_open(%d)", pid);
+}
+
+/* wait(pid, block) -> status when it ended, false while it runs */
+static int hook_wait(void *ctx, int pid, int block, int *status)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "wait")) {
+	case WAY_REAL:
+		rc = REAL.wait(NULL, pid, block, status);
+		break;
+	case WAY_LUA:
+		rc = call(h, "wait", INTS2(h, pid, block));
+		if (rc < 0)
+			break;
+		rc = lua_toboolean(h->L, -2) ? pid : 0;
+		*status = (int)lua_tointeger(h->L, -2);
+		lua_pop(h->L, 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "waitpid(%d, %s)", pid, block ? "0" : "WNOHANG");
+}
+
+static int hook_kill(void *ctx, int pid, int sig)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "kill", REAL.kill(NULL, pid, sig), INTS2(h, pid, sig),
+				"kill(%d, %d)", pid, sig);
+}
+
+/* slurp(path) -> the file's bytes */
+static int hook_slurp(void *ctx, const char *path, char **text, size_t *len)
+{
+	struct l_hooks *h = ctx;
+	const char *bytes;
+	int64_t rc;
+
+	switch (begin(h, "slurp")) {
+	case WAY_REAL:
+		rc = REAL.slurp(NULL, path, text, len);
+		break;
+	case WAY_LUA:
+		lua_pushstring(h->L, path);
+		rc = call(h, "slurp", 1);
+		if (rc < 0)
+			break;
+		bytes = lua_tolstring(h->L, -2, len);
+		if (!bytes) {
+			rc = bad_answer(h, "slurp", "a string");
+			break;
+		}
+		*text = malloc(*len + 1);
+		if (*text)
+			memcpy(*text, bytes, *len + 1);
+		else
+			rc = -ENOMEM;
+		lua_pop(h->L, 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "slurp(\"%s\")", path);
+}
+
+/* Names of the list at idx, each with its NUL. */
+static int64_t join_names(lua_State *L, int idx, char **names, size_t *len)
+{
+	lua_Integer nr = (lua_Integer)lua_rawlen(L, idx);
+	size_t used = 0;
+	char *buf = malloc(1);
+
+	for (lua_Integer i = 1; buf && i <= nr; i++) {
+		size_t one;
+		const char *name;
+		char *more;
+
+		lua_rawgeti(L, idx, i);
+		name = lua_tolstring(L, -1, &one);
+		more = name ? realloc(buf, used + one + 1) : NULL;
+		if (!more) {
+			lua_pop(L, 1);
+			free(buf);
+			return -ENOMEM;
+		}
+		buf = more;
+		memcpy(buf + used, name, one + 1);
+		used += one + 1;
+		lua_pop(L, 1);
+	}
+	if (!buf)
+		return -ENOMEM;
+	*names = buf;
+	*len = used;
+	return 0;
+}
+
+/* list(path) -> { names } */
+static int hook_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "list")) {
+	case WAY_REAL:
+		rc = REAL.list(NULL, path, names, len);
+		break;
+	case WAY_LUA:
+		lua_pushstring(h->L, path);
+		rc = call(h, "list", 1);
+		if (rc < 0)
+			break;
+		if (!lua_istable(h->L, -2)) {
+			rc = bad_answer(h, "list", "a list of names");
+			break;
+		}
+		rc = join_names(h->L, lua_gettop(h->L) - 1, names, len);
+		lua_pop(h->L, 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "list(\"%s\")", path);
+}
+
+static int hook_raise_nofile(void *ctx)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "raise_nofile", REAL.raise_nofile(NULL), 0, "raise_nofile()");
+}
+
+static int hook_getpid(void *ctx)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "getpid", REAL.getpid(NULL), 0, "getpid()");
+}
+
+static const struct pev_sys hooked = {
+	.perf_event_open = hook_perf_event_open,
+	.ioctl = hook_ioctl,
+	.mmap = hook_mmap,
+	.munmap = hook_munmap,
+	.read = hook_read,
+	.close = hook_close,
+	.epoll_create = hook_epoll_create,
+	.epoll_ctl = hook_epoll_ctl,
+	.epoll_wait = hook_epoll_wait,
+	.clock = hook_clock,
+	.timerfd = hook_timerfd,
+	.signalfd = hook_signalfd,
+	.sigblock = hook_sigblock,
+	.spawn = hook_spawn,
+	.release = hook_release,
+	.pidfd_open = hook_pidfd_open,
+	.wait = hook_wait,
+	.kill = hook_kill,
+	.slurp = hook_slurp,
+	.list = hook_list,
+	.raise_nofile = hook_raise_nofile,
+	.getpid = hook_getpid,
+};
+
+static const char *const hook_names[] = {
+	"perf_event_open", "ioctl", "mmap", "munmap", "read", "close", "epoll_create",
+	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
+	"release", "pidfd_open", "wait", "kill", "slurp", "list", "raise_nofile", "getpid",
+	"strict",
+};
+#define NR_HOOK_NAMES (sizeof(hook_names) / sizeof(hook_names[0]))
+
+/* ---- the stack of sets ---- */
+
+const struct pev_sys *l_hooks_push(lua_State *L)
+{
+	const struct pev_sys *sys = &pev_sys_linux;
+
+	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
+	lua_rawgeti(L, -1, (lua_Integer)lua_rawlen(L, -1));
+	lua_remove(L, -2);
+	if (!lua_isnil(L, -1))
+		sys = &((struct l_hooks *)lua_touserdata(L, -1))->sys;
+	l_hooks_enter(L, sys);
+	return sys;
+}
+
+void l_hooks_enter(lua_State *L, const struct pev_sys *sys)
+{
+	if (sys->ctx)
+		((struct l_hooks *)sys->ctx)->L = L;
+}
+
+static void check_names(lua_State *L, int idx)
+{
+	lua_pushnil(L);
+	while (lua_next(L, idx)) {
+		const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
+		const char *near = pev_nearest(name, hook_names, NR_HOOK_NAMES);
+
+		lua_pop(L, 1);
+		if (near && strcmp(near, name) == 0)
+			continue;
+		luaL_error(L, near ? "no hook is called '%s' (did you mean '%s'?)" :
+			   "no hook is called '%s'", name, near);
+	}
+}
+
+/* Push a set made of the functions at idx and the log at log (0: none) onto the stack of sets. */
+static void push_set(lua_State *L, int idx, int log)
+{
+	struct l_hooks *h = lua_newuserdatauv(L, sizeof(*h), 0);
+
+	*h = (struct l_hooks){ .sys = hooked, .L = L, .functions = LUA_NOREF, .log = LUA_NOREF,
+			       .memory = LUA_NOREF };
+	h->sys.ctx = h;
+	luaL_setmetatable(L, HOOKS_TYPE);
+	if (idx)
+		lua_pushvalue(L, idx);
+	else
+		lua_newtable(L);
+	h->functions = luaL_ref(L, LUA_REGISTRYINDEX);
+	if (log)
+		lua_pushvalue(L, log);
+	else
+		lua_pushnil(L);
+	h->log = luaL_ref(L, LUA_REGISTRYINDEX);
+	lua_newtable(L);
+	h->memory = luaL_ref(L, LUA_REGISTRYINDEX);
+	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
+	lua_insert(L, -2);
+	lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+	lua_pop(L, 1);
+}
+
+static int l_hooks_gc(lua_State *L)
+{
+	struct l_hooks *h = luaL_checkudata(L, 1, HOOKS_TYPE);
+
+	luaL_unref(L, LUA_REGISTRYINDEX, h->functions);
+	luaL_unref(L, LUA_REGISTRYINDEX, h->log);
+	luaL_unref(L, LUA_REGISTRYINDEX, h->memory);
+	h->functions = h->log = h->memory = LUA_NOREF;
+	return 0;
+}
+
+static void pop_set(lua_State *L, lua_Integer down_to)
+{
+	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
+	for (lua_Integer n = (lua_Integer)lua_rawlen(L, -1); n > down_to; n--) {
+		lua_pushnil(L);
+		lua_rawseti(L, -2, n);
+	}
+	lua_pop(L, 1);
+}
+
+static lua_Integer depth(lua_State *L)
+{
+	lua_Integer n;
+
+	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
+	n = (lua_Integer)lua_rawlen(L, -1);
+	lua_pop(L, 1);
+	return n;
+}
+
+/* hooks.set(t): t's functions stand for the kernel from here on, above what was set before. */
+static int l_set(lua_State *L)
+{
+	luaL_checktype(L, 1, LUA_TTABLE);
+	check_names(L, 1);
+	push_set(L, 1, 0);
+	return 0;
+}
+
+/* hooks.clear(): Linux again; objects keep the table they were opened with. */
+static int l_clear(lua_State *L)
+{
+	pop_set(L, 0);
+	return 0;
+}
+
+/* hooks.with(t, f, ...): f's results, with t in force while it runs; undone on error too. */
+static int l_with(lua_State *L)
+{
+	lua_Integer before;
+	int rc;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	luaL_checkany(L, 2);
+	check_names(L, 1);
+	before = depth(L);
+	push_set(L, 1, 0);
+	rc = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+	pop_set(L, before);
+	if (rc != LUA_OK)
+		return lua_error(L);
+	return lua_gettop(L) - 1;
+}
+
+/* hooks.log(f): f(text) after each call, "close(5) = 0"; hooks.log(nil) ends it. */
+static int l_log(lua_State *L)
+{
+	if (lua_isnoneornil(L, 1)) {
+		pop_set(L, depth(L) - 1);
+		return 0;
+	}
+	luaL_checktype(L, 1, LUA_TFUNCTION);
+	push_set(L, 0, 1);
+	return 0;
+}
+
+static const luaL_Reg functions[] = {
+	{ "set", l_set },
+	{ "clear", l_clear },
+	{ "with", l_with },
+	{ "log", l_log },
+	{ NULL, NULL },
+};
+
+/* What Linux does, for a hook that delegates: hooks.real.NAME(...) with what the hook got. */
+static int real_number(lua_State *L, int64_t rc)
+{
+	if (rc < 0) {
+		lua_pushnil(L);
+		lua_pushinteger(L, -rc);
+		return 2;
+	}
+	lua_pushinteger(L, rc);
+	return 1;
+}
+
+static int int_arg(lua_State *L, int n)
+{
+	return (int)luaL_checkinteger(L, n);
+}
+
+static int l_real_perf_event_open(lua_State *L)
+{
+	return real_number(L, REAL.perf_event_open(NULL, l_attr_check(L, 1), int_arg(L, 2),
+						   int_arg(L, 3), int_arg(L, 4),
+						   (unsigned long)luaL_checkinteger(L, 5)));
+}
+
+static int l_real_ioctl(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 2);
+	uint64_t number = 0;
+	int64_t rc;
+
+	for (size_t i = 0; i < sizeof(ioctls) / sizeof(ioctls[0]); i++) {
+		unsigned long request = ioctls[i].request;
+
+		if (strcmp(ioctls[i].name, name) != 0)
+			continue;
+		if (request == PERF_EVENT_IOC_SET_FILTER)
+			return real_number(L, REAL.ioctl(NULL, int_arg(L, 1), request,
+							 (uintptr_t)luaL_checkstring(L, 3)));
+		number = (uint64_t)luaL_optinteger(L, 3, 0);
+		if (request != PERF_EVENT_IOC_ID && request != PERF_EVENT_IOC_PERIOD)
+			return real_number(L, REAL.ioctl(NULL, int_arg(L, 1), request, number));
+		rc = REAL.ioctl(NULL, int_arg(L, 1), request, (uintptr_t)&number);
+		return real_number(L, rc < 0 || request == PERF_EVENT_IOC_PERIOD ? rc :
+				   (int64_t)number);
+	}
+	return luaL_argerror(L, 2, "no such request");
+}
+
+static int l_real_close(lua_State *L)
+{
+	return real_number(L, REAL.close(NULL, int_arg(L, 1)));
+}
+
+static int l_real_clock(lua_State *L)
+{
+	uint64_t ns = 0;
+	int rc = REAL.clock(NULL, int_arg(L, 1), &ns);
+
+	return real_number(L, rc < 0 ? rc : (int64_t)ns);
+}
+
+static int l_real_slurp(lua_State *L)
+{
+	char *text;
+	size_t len;
+	int rc = REAL.slurp(NULL, luaL_checkstring(L, 1), &text, &len);
+
+	if (rc < 0)
+		return real_number(L, rc);
+	lua_pushlstring(L, text, len);
+	free(text);
+	return 1;
+}
+
+static const luaL_Reg real_functions[] = {
+	{ "perf_event_open", l_real_perf_event_open },
+	{ "ioctl", l_real_ioctl },
+	{ "close", l_real_close },
+	{ "clock", l_real_clock },
+	{ "slurp", l_real_slurp },
+	{ NULL, NULL },
+};
+
+void l_hooks_register(lua_State *L)
+{
+	luaL_newmetatable(L, HOOKS_TYPE);
+	lua_pushcfunction(L, l_hooks_gc);
+	lua_setfield(L, -2, "__gc");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_newtable(L);
+	lua_setfield(L, LUA_REGISTRYINDEX, STACK_KEY);
+	luaL_newlib(L, functions);
+	l_memory_register(L);
+	luaL_newlib(L, real_functions);
+	lua_setfield(L, -2, "real");
+	lua_setfield(L, -2, "hooks");
+}

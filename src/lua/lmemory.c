@@ -1,0 +1,116 @@
+/*
+ * lmemory.c - the userdata perfev.memory; see lmemory.h.
+ */
+#include "lmemory.h"
+
+#include <lauxlib.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TYPENAME "perfev.memory"
+#define PAGE 4096
+
+struct l_memory *l_memory_test(lua_State *L, int idx)
+{
+	return luaL_testudata(L, idx, TYPENAME);
+}
+
+static struct l_memory *check_range(lua_State *L, size_t *off, size_t len)
+{
+	struct l_memory *m = luaL_checkudata(L, 1, TYPENAME);
+	lua_Integer at = luaL_checkinteger(L, 2);
+
+	luaL_argcheck(L, at >= 0 && (size_t)at <= m->len && len <= m->len - (size_t)at, 2,
+		      "outside the memory");
+	*off = (size_t)at;
+	return m;
+}
+
+/* hooks.memory(len): zeroed bytes that C sees too, for a mmap hook to return. */
+static int l_memory(lua_State *L)
+{
+	lua_Integer len = luaL_checkinteger(L, 1);
+	struct l_memory *m;
+
+	luaL_argcheck(L, len > 0 && len <= 1 << 30, 1, "1 .. 2^30 bytes");
+	m = lua_newuserdatauv(L, sizeof(*m), 0);
+	*m = (struct l_memory){ .len = (size_t)len };
+	luaL_setmetatable(L, TYPENAME);
+	if (posix_memalign((void **)&m->bytes, PAGE, m->len))
+		return luaL_error(L, "no memory for %I bytes", len);
+	memset(m->bytes, 0, m->len);
+	return 1;
+}
+
+/* m:read(offset, len) -> bytes */
+static int l_memory_read(lua_State *L)
+{
+	lua_Integer len = luaL_checkinteger(L, 3);
+	struct l_memory *m;
+	size_t off;
+
+	luaL_argcheck(L, len >= 0, 3, "negative");
+	m = check_range(L, &off, (size_t)len);
+	lua_pushlstring(L, (const char *)m->bytes + off, (size_t)len);
+	return 1;
+}
+
+/* m:write(offset, bytes) */
+static int l_memory_write(lua_State *L)
+{
+	size_t len, off;
+	const char *bytes = luaL_checklstring(L, 3, &len);
+	struct l_memory *m = check_range(L, &off, len);
+
+	memcpy(m->bytes + off, bytes, len);
+	return 0;
+}
+
+/* m:u64(offset) -> n; m:u64(offset, n) stores n, seen only after all that was stored before */
+static int l_memory_u64(lua_State *L)
+{
+	size_t off;
+	struct l_memory *m = check_range(L, &off, 8);
+
+	luaL_argcheck(L, off % 8 == 0, 2, "not 8-aligned");
+	if (lua_isnoneornil(L, 3)) {
+		lua_pushinteger(L, (lua_Integer)__atomic_load_n(
+					   (uint64_t *)(void *)(m->bytes + off), __ATOMIC_ACQUIRE));
+		return 1;
+	}
+	__atomic_store_n((uint64_t *)(void *)(m->bytes + off), (uint64_t)luaL_checkinteger(L, 3),
+			 __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int l_memory_gc(lua_State *L)
+{
+	struct l_memory *m = luaL_checkudata(L, 1, TYPENAME);
+
+	free(m->bytes);
+	m->bytes = NULL;
+	m->len = 0;
+	return 0;
+}
+
+static const luaL_Reg methods[] = {
+	{ "read", l_memory_read },
+	{ "write", l_memory_write },
+	{ "u64", l_memory_u64 },
+	{ "__gc", l_memory_gc },
+	{ NULL, NULL },
+};
+
+void l_memory_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	luaL_setfuncs(L, methods, 0);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, -2, "__index");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_memory);
+	lua_setfield(L, -2, "memory");
+}

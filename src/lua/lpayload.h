@@ -1,0 +1,12 @@
+/*
+ * lpayload.h - a payload from bytes and a format text, without a session.
+ */
+#ifndef PEV_LPAYLOAD_H
+#define PEV_LPAYLOAD_H
+
+#include <lua.h>
+
+/* Add payload() to the table on top of the stack. The metatable of views must be there. */
+void l_payload_register(lua_State *L);
+
+#endif

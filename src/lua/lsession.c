@@ -1,0 +1,867 @@
+/*
+ * lsession.c - the userdata perfev.core.session: a pev_session, its callbacks
+ * and the descriptors it watches.
+ *
+ * Internal: lua/perfev/session.lua is what users see. A callback is looked up by
+ * (slot, record type) in one list, gets the reused view and, for a tracepoint,
+ * the payload view; everything it needs stands on the stack before the first
+ * record, so that nothing is allocated between poll and callback.
+ */
+#include "lsession.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../session.h"
+#include "../tracepoint.h"
+#include "largs.h"
+#include "lattr.h"
+#include "lcore.h"
+#include "lhooks.h"
+#include "lview.h"
+
+#define TYPENAME "perfev.core.session"
+#define NR_VIEWS 8    /* take turns, so that a view kept from the last callback is found out */
+#define MAX_READY 64
+#define MAX_TARGETS (1 << 20)
+
+enum {
+	UV_HOOKS = 1,     /* what keeps sys alive */
+	UV_CALLBACKS,     /* [slot * PEV_RECORD_NR + type + 1] = function */
+	UV_CONTEXT,       /* [2 * slot + 1] = event, [2 * slot + 2] = payload view */
+	UV_HANDLERS,      /* { note = f(text), on_error = f(text, callback, event) } */
+	UV_VIEWS,
+	UV_NR = UV_VIEWS
+};
+
+struct l_session {
+	struct pev_session *s;       /* owned; NULL once closed */
+	const struct pev_sys *sys;
+	struct pev_tracepoints *tps; /* owned */
+	lua_State *L;                /* of the call that is going on */
+	uint64_t now;                /* counts callbacks; views compare with it */
+	struct l_view *views[NR_VIEWS];
+	unsigned turn;
+	struct l_args **args;        /* by slot; NULL where there is no payload */
+	uint32_t nr_args;
+	int *fds;                    /* timers and signals, owned and watched */
+	int nr_fds;
+	uint64_t raised;             /* errors in callbacks */
+	int first;                   /* stack index of what dispatch set up */
+	struct pev_record rec;       /* of next() */
+	bool dispatching, stop, closing;
+};
+
+/* Where dispatch finds things, from self->first on. */
+enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
+
+static struct l_session *check_any(lua_State *L)
+{
+	struct l_session *self = luaL_checkudata(L, 1, TYPENAME);
+
+	if (self->sys)
+		l_hooks_enter(L, self->sys);
+	self->L = L;
+	return self;
+}
+
+static struct l_session *check_session(lua_State *L)
+{
+	struct l_session *self = check_any(L);
+
+	if (!self->s)
+		luaL_error(L, "the session is closed");
+	return self;
+}
+
+static void note(void *ctx, const char *text)
+{
+	struct l_session *self = ctx;
+	lua_State *L = self->L;
+
+	if (!lua_checkstack(L, 4))
+		return;
+	lua_getiuservalue(L, 1, UV_HANDLERS);
+	if (lua_getfield(L, -1, "note") == LUA_TFUNCTION) {
+		lua_pushstring(L, text);
+		lua_pcall(L, 1, 0, 0);
+	} else {
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+}
+
+static const char *view_comm(void *ctx, int tid)
+{
+	struct l_session *self = ctx;
+
+	return pev_session_comm(self->s, tid);
+}
+
+static lua_Integer int_option(lua_State *L, int idx, const char *name, lua_Integer otherwise)
+{
+	lua_Integer value = otherwise;
+
+	if (lua_getfield(L, idx, name) != LUA_TNIL)
+		value = luaL_checkinteger(L, -1);
+	lua_pop(L, 1);
+	return value;
+}
+
+static bool bool_option(lua_State *L, int idx, const char *name)
+{
+	bool value;
+
+	lua_getfield(L, idx, name);
+	value = lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	return value;
+}
+
+static void make_views(lua_State *L, struct l_session *self, int idx)
+{
+	lua_newtable(L); /* context */
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, idx, UV_CONTEXT);
+	lua_createtable(L, NR_VIEWS, 0);
+	for (int i = 0; i < NR_VIEWS; i++) {
+		self->views[i] = l_view_push(L, -2, &self->now);
+		self->views[i]->comm = view_comm;
+		self->views[i]->ctx = self;
+		lua_rawseti(L, -2, i + 1);
+	}
+	lua_setiuservalue(L, idx, UV_VIEWS);
+	lua_pop(L, 1);
+}
+
+/*
+ * session{ring_bytes=, clockid=, exclude_pid=, unordered=, note=, on_error=}
+ * -> session | nil, message, errno
+ */
+static int l_session(lua_State *L)
+{
+	struct pev_session_config config = { 0 };
+	struct l_session *self;
+	struct pev_err err;
+	int rc;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	config.ring_bytes = (size_t)int_option(L, 1, "ring_bytes", 0);
+	config.clockid = (int)int_option(L, 1, "clockid", CLOCK_MONOTONIC);
+	config.exclude_pid = (int)int_option(L, 1, "exclude_pid", 0);
+	config.unordered = bool_option(L, 1, "unordered");
+	/* Closed first, with its metatable, then the resource. */
+	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
+	*self = (struct l_session){ .L = L };
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, 2, UV_HANDLERS);
+	lua_newtable(L);
+	lua_setiuservalue(L, 2, UV_CALLBACKS);
+	make_views(L, self, 2);
+	self->sys = l_hooks_push(L);
+	lua_setiuservalue(L, 2, UV_HOOKS);
+	lua_replace(L, 1); /* the methods have the session at 1 */
+	config.note = note;
+	config.note_ctx = self;
+	rc = pev_session_open(&self->s, self->sys, &config, &err);
+	if (rc < 0)
+		return l_result(L, rc, &err);
+	lua_settop(L, 1);
+	return 1;
+}
+
+/* A list of integers at field name of the table at 2; in a userdata that the stack keeps. */
+static int *int_list(lua_State *L, const char *name, int *nr)
+{
+	lua_Integer n;
+	int *list;
+
+	if (lua_getfield(L, 2, name) != LUA_TTABLE)
+		luaL_error(L, "%s: a list expected", name);
+	n = (lua_Integer)lua_rawlen(L, -1);
+	if (n < 1 || n > MAX_TARGETS)
+		luaL_error(L, "%s: 1 to %d of them", name, MAX_TARGETS);
+	list = lua_newuserdatauv(L, sizeof(*list) * (size_t)n, 0);
+	for (lua_Integer i = 0; i < n; i++) {
+		lua_rawgeti(L, -2, i + 1);
+		list[i] = (int)luaL_checkinteger(L, -1);
+		lua_pop(L, 1);
+	}
+	*nr = (int)n;
+	return list;
+}
+
+/* Which record types have a callback; the functions go to list[base + type]. */
+static uint32_t take_callbacks(lua_State *L, lua_Integer base, int list)
+{
+	uint32_t heard = 0;
+
+	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
+		lua_pop(L, 1);
+		return 0;
+	}
+	for (int type = 0; type < PEV_RECORD_NR; type++) {
+		if (lua_getfield(L, -1, pev_layouts[type].callback) == LUA_TNIL) {
+			lua_pop(L, 1);
+			lua_getfield(L, -1, "record");
+		}
+		if (lua_isnil(L, -1)) {
+			lua_pop(L, 1);
+			continue;
+		}
+		heard |= UINT32_C(1) << type;
+		lua_rawseti(L, list, base + type);
+	}
+	lua_pop(L, 1);
+	return heard;
+}
+
+/* The payload view of a tracepoint whose format the spec has, at context[2 * slot + 2]. */
+static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int context,
+		       struct pev_err *err)
+{
+	const struct pev_tracepoint *tp;
+	const char *system, *text;
+	struct l_args **args;
+	size_t len;
+	int rc;
+
+	args = realloc(self->args, sizeof(*args) * (slot + 1));
+	if (!args)
+		return pev_fail(err, -ENOMEM, "no memory for an event");
+	self->args = args;
+	while (self->nr_args <= slot)
+		args[self->nr_args++] = NULL;
+	/* An event that could not be opened may have had this slot before. */
+	args[slot] = NULL;
+	lua_pushnil(L);
+	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
+	lua_getfield(L, 2, "system");
+	lua_getfield(L, 2, "format");
+	system = lua_tostring(L, -2);
+	text = lua_tolstring(L, -1, &len);
+	if (!system || !text)
+		return 0;
+	if (!self->tps)
+		self->tps = pev_tracepoints_new(__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
+						sizeof(long));
+	if (!self->tps)
+		return pev_fail(err, -ENOMEM, "no memory for a format");
+	rc = pev_tracepoints_add(self->tps, system, text, len, &tp, err);
+	if (rc < 0)
+		return rc;
+	args[slot] = l_args_push(L, tp, &self->now);
+	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
+	return 0;
+}
+
+/*
+ * s:add{attr=, name=, pids=, cpus=, callbacks=, event=, system=, format=, hidden=}
+ * -> slot | nil, message, errno
+ */
+static int l_session_add(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_target target;
+	struct pev_slot *slot;
+	struct pev_attr *attr;
+	struct pev_err err = { 0 };
+	const char *name;
+	uint32_t heard, index;
+	int rc;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_CALLBACKS); /* 3 */
+	lua_getiuservalue(L, 1, UV_CONTEXT);   /* 4 */
+	lua_getfield(L, 2, "attr");            /* 5 */
+	attr = l_attr_check(L, 5);
+	lua_getfield(L, 2, "name");            /* 6 */
+	name = luaL_checkstring(L, 6);
+	target.pids = int_list(L, "pids", &target.nr_pids);
+	target.cpus = int_list(L, "cpus", &target.nr_cpus);
+	index = pev_session_slots(self->s);
+	rc = take_format(L, self, index, 4, &err);
+	if (rc < 0)
+		return l_result(L, rc, &err);
+	heard = take_callbacks(L, (lua_Integer)index * PEV_RECORD_NR + 1, 3);
+	lua_getfield(L, 2, "event");
+	lua_rawseti(L, 4, 2 * (lua_Integer)index + 1);
+	rc = pev_session_add(self->s, attr, name, &target, heard, &slot, &err);
+	if (rc < 0)
+		return l_result(L, rc, &err);
+	slot->hidden = bool_option(L, 2, "hidden");
+	lua_pushinteger(L, slot->index);
+	return 1;
+}
+
+static struct pev_slot *check_slot(lua_State *L, struct l_session *self, int arg)
+{
+	lua_Integer index = luaL_checkinteger(L, arg);
+	struct pev_slot *slot = index < 0 ? NULL : pev_session_slot(self->s, (uint32_t)index);
+
+	if (!slot)
+		luaL_argerror(L, arg, "no such event");
+	return slot;
+}
+
+/* s:remove(slot): stop it for good */
+static int l_session_remove(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	pev_session_remove(self->s, check_slot(L, self, 2));
+	return 0;
+}
+
+/* s:filter(slot, text) -> 0 | nil, message, errno */
+static int l_session_filter(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_slot *slot = check_slot(L, self, 2);
+	struct pev_err err;
+
+	return l_result(L, pev_event_filter(&slot->event, luaL_checkstring(L, 3), &err), &err);
+}
+
+/* s:period(slot, n) -> 0 | nil, message, errno */
+static int l_session_period(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_slot *slot = check_slot(L, self, 2);
+	lua_Integer period = luaL_checkinteger(L, 3);
+	struct pev_err err;
+	int rc = pev_event_period(&slot->event, (uint64_t)period);
+
+	if (rc < 0)
+		pev_fail(&err, rc, "%s: cannot set the period %lld", slot->event.name,
+			 (long long)period);
+	return l_result(L, rc, &err);
+}
+
+static int switch_event(lua_State *L, unsigned long request, const char *verb)
+{
+	struct l_session *self = check_session(L);
+	struct pev_slot *slot = check_slot(L, self, 2);
+	struct pev_err err;
+	int rc = pev_event_ioctl(&slot->event, request);
+
+	if (rc < 0)
+		pev_fail(&err, rc, "cannot %s %s", verb, slot->event.name);
+	return l_result(L, rc, &err);
+}
+
+/* s:enable_event(slot), s:disable_event(slot) -> 0 | nil, message, errno */
+static int l_session_enable_event(lua_State *L)
+{
+	return switch_event(L, PERF_EVENT_IOC_ENABLE, "enable");
+}
+
+static int l_session_disable_event(lua_State *L)
+{
+	return switch_event(L, PERF_EVENT_IOC_DISABLE, "disable");
+}
+
+/* s:attr(slot) -> the attr as the kernel accepted it */
+static int l_session_attr(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	l_attr_push(L, &check_slot(L, self, 2)->event.attr);
+	return 1;
+}
+
+/* s:fds(slot) -> { {fd =, id =, pid =, cpu =}, ... } of those that are open */
+static int l_session_fds(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	const struct pev_event *event = &check_slot(L, self, 2)->event;
+
+	lua_createtable(L, event->nr, 0);
+	for (int i = 0, n = 0; i < event->nr; i++) {
+		if (event->fds[i].fd < 0)
+			continue;
+		lua_createtable(L, 0, 4);
+		lua_pushinteger(L, event->fds[i].fd);
+		lua_setfield(L, -2, "fd");
+		lua_pushinteger(L, (lua_Integer)event->fds[i].id);
+		lua_setfield(L, -2, "id");
+		lua_pushinteger(L, event->fds[i].pid);
+		lua_setfield(L, -2, "pid");
+		lua_pushinteger(L, event->fds[i].cpu);
+		lua_setfield(L, -2, "cpu");
+		lua_rawseti(L, -2, ++n);
+	}
+	return 1;
+}
+
+/* s:enable() -> 0 | nil, message, errno: all events, and the tick */
+static int l_session_enable(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_err err;
+
+	return l_result(L, pev_session_enable(self->s, &err), &err);
+}
+
+static int l_session_disable(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	return l_result(L, pev_session_disable(self->s), NULL);
+}
+
+/* s:scan(pid): learn the names of its threads, or of all (-1), from /proc */
+static int l_session_scan(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int pid = (int)luaL_checkinteger(L, 2);
+
+	return l_result(L, pev_tasks_scan(pev_session_tasks(self->s), pid), NULL);
+}
+
+/* s:comm(tid) -> name */
+static int l_session_comm(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	lua_pushstring(L, pev_session_comm(self->s, (int)luaL_checkinteger(L, 2)));
+	return 1;
+}
+
+/* ---- the poll set ---- */
+
+static int l_session_fd(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	lua_pushinteger(L, pev_session_fd(self->s));
+	return 1;
+}
+
+/* s:watch(fd) -> 0 | nil, message, errno: wait() tells when it is readable; the caller's own */
+static int l_session_watch(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int fd = (int)luaL_checkinteger(L, 2), rc = pev_session_watch(self->s, fd);
+	struct pev_err err;
+
+	if (rc < 0)
+		pev_fail(&err, rc, "cannot watch descriptor %d", fd);
+	return l_result(L, rc, &err);
+}
+
+static int own(lua_State *L, struct l_session *self, int fd, const char *what)
+{
+	int *fds = fd < 0 ? NULL : realloc(self->fds, sizeof(*fds) * (size_t)(self->nr_fds + 1));
+	struct pev_err err;
+	int rc = fd;
+
+	if (fds) {
+		self->fds = fds;
+		rc = pev_session_watch(self->s, fd);
+		if (rc == 0) {
+			fds[self->nr_fds++] = fd;
+			lua_pushinteger(L, fd);
+			return 1;
+		}
+	} else if (fd >= 0) {
+		rc = -ENOMEM;
+	}
+	if (fd >= 0)
+		self->sys->close(self->sys->ctx, fd);
+	return l_result(L, pev_fail(&err, rc, "cannot make a %s", what), &err);
+}
+
+/* s:timer(first_ns, every_ns) -> fd | nil, message, errno: watched, and closed with the session */
+static int l_session_timer(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	uint64_t first = (uint64_t)luaL_checkinteger(L, 2);
+	uint64_t every = (uint64_t)luaL_checkinteger(L, 3);
+
+	return own(L, self, self->sys->timerfd(self->sys->ctx, first, every), "timer");
+}
+
+/* s:signals(set) -> fd | nil, message, errno: the same for signals (bit n-1: signal n) */
+static int l_session_signals(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	uint64_t set = (uint64_t)luaL_checkinteger(L, 2);
+
+	return own(L, self, self->sys->signalfd(self->sys->ctx, set), "signal descriptor");
+}
+
+/* s:read(fd, len) -> bytes | nil, message, errno */
+static int l_session_read(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int fd = (int)luaL_checkinteger(L, 2);
+	char buf[512];
+	lua_Integer len = luaL_checkinteger(L, 3);
+	struct pev_err err;
+	int64_t n;
+
+	luaL_argcheck(L, len > 0 && len <= (lua_Integer)sizeof(buf), 3, "1 .. 512 bytes");
+	n = self->sys->read(self->sys->ctx, fd, buf, (size_t)len);
+	if (n < 0)
+		return l_result(L, pev_fail(&err, (int)n, "cannot read descriptor %d", fd), &err);
+	lua_pushlstring(L, buf, (size_t)n);
+	return 1;
+}
+
+/* s:sigblock(set, on) -> the signals whose state that changed | nil, message, errno */
+static int l_session_sigblock(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	uint64_t set = (uint64_t)luaL_checkinteger(L, 2), changed = 0;
+	struct pev_err err;
+	int rc = self->sys->sigblock(self->sys->ctx, set, lua_toboolean(L, 3), &changed);
+
+	if (rc < 0)
+		return l_result(L, pev_fail(&err, rc, "cannot block signals"), &err);
+	lua_pushinteger(L, (lua_Integer)changed);
+	return 1;
+}
+
+/* s:wait(timeout_ms) -> watched descriptors that are ready ... | nil, message, errno */
+static int l_session_wait(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int timeout_ms = (int)luaL_checkinteger(L, 2), ready[MAX_READY];
+	struct pev_err err;
+	int nr = pev_session_wait(self->s, timeout_ms, ready, MAX_READY);
+
+	/* A signal: its handler has left word somewhere; the caller looks and comes back. */
+	if (nr == -EINTR)
+		return 0;
+	if (nr < 0)
+		return l_result(L, pev_fail(&err, nr, "cannot wait for events"), &err);
+	l_raise_pending(L);
+	luaL_checkstack(L, nr, "ready descriptors");
+	for (int i = 0; i < nr; i++)
+		lua_pushinteger(L, ready[i]);
+	return nr;
+}
+
+/* s:over() -> true once no target is left */
+static int l_session_over(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	lua_pushboolean(L, pev_session_over(self->s));
+	return 1;
+}
+
+/* ---- records ---- */
+
+/* Point the next view at the record: its index among the views. */
+static unsigned show(struct l_session *self, const struct pev_slot *slot,
+		     const struct pev_record *rec)
+{
+	unsigned turn = self->turn++ % NR_VIEWS;
+	struct l_view *view = self->views[turn];
+	struct l_args *args = slot->index < self->nr_args ? self->args[slot->index] : NULL;
+	struct pev_value raw;
+
+	self->now++;
+	view->rec = rec;
+	view->slot = slot->index;
+	view->gen = self->now;
+	if (args && rec->type == PERF_RECORD_SAMPLE && pev_record_get(rec, PEV_F_RAW, &raw)) {
+		args->raw = raw.p;
+		args->len = raw.len;
+		args->gen = self->now;
+	}
+	return turn;
+}
+
+/* Tell the error handler; the message with its traceback is on top. 1: it wants to stop. */
+static int raised(struct l_session *self, const struct pev_slot *slot, uint32_t type)
+{
+	lua_State *L = self->L;
+	int stop = 0;
+
+	self->raised++;
+	lua_getfield(L, self->first + AT_HANDLERS, "on_error");
+	if (lua_isfunction(L, -1)) {
+		lua_pushvalue(L, -2);
+		lua_pushstring(L, pev_layouts[type].callback);
+		lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 1);
+		stop = lua_pcall(L, 3, 1, 0) == LUA_OK && lua_toboolean(L, -1);
+	}
+	lua_pop(L, 2);
+	return stop;
+}
+
+static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
+{
+	struct l_session *self = ctx;
+	lua_State *L = self->L;
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	unsigned turn = show(self, slot, rec);
+	int nargs = 1, stop = 0;
+
+	lua_rawgeti(L, self->first + AT_CALLBACKS,
+		    (lua_Integer)slot->index * PEV_RECORD_NR + (lua_Integer)type + 1);
+	lua_pushvalue(L, self->first + AT_VIEWS + (int)turn);
+	if (type == PERF_RECORD_SAMPLE && self->args[slot->index]) {
+		lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 2);
+		nargs = 2;
+	}
+	if (lua_pcall(L, nargs, 1, self->first + AT_HANDLER) == LUA_OK) {
+		stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+		lua_pop(L, 1);
+	} else {
+		self->now++;
+		stop = raised(self, slot, type);
+	}
+	self->now++;
+	/* The callback may have used the session from a coroutine. */
+	self->L = L;
+	l_hooks_enter(L, self->sys);
+	self->stop = self->stop || stop;
+	return self->stop;
+}
+
+static int traceback(lua_State *L)
+{
+	const char *text = lua_tostring(L, 1);
+
+	luaL_traceback(L, L, text ? text : luaL_tolstring(L, 1, NULL), 1);
+	return 1;
+}
+
+static enum pev_drain check_drain(lua_State *L, int arg)
+{
+	static const char *const names[] = { "round", "round_all", "rest", "rest_all", "discard",
+					     NULL };
+
+	return (enum pev_drain)luaL_checkoption(L, arg, "round", names);
+}
+
+/* What deliver needs, on the stack. */
+static void set_up(lua_State *L, struct l_session *self)
+{
+	luaL_checkstack(L, AT_VIEWS + NR_VIEWS + LUA_MINSTACK, "dispatch");
+	self->first = lua_gettop(L) + 1;
+	lua_pushcfunction(L, traceback);
+	lua_getiuservalue(L, 1, UV_CALLBACKS);
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_getiuservalue(L, 1, UV_HANDLERS);
+	lua_getiuservalue(L, 1, UV_VIEWS);
+	for (int i = 0; i < NR_VIEWS; i++)
+		lua_rawgeti(L, self->first + AT_VIEWS, i + 1);
+	/* The views stand where the list of them stood. */
+	lua_remove(L, self->first + AT_VIEWS);
+}
+
+static void close_rest(struct l_session *self)
+{
+	for (int i = 0; i < self->nr_fds; i++)
+		self->sys->close(self->sys->ctx, self->fds[i]);
+	free(self->fds);
+	free(self->args);
+	self->fds = NULL;
+	self->args = NULL;
+	self->nr_fds = 0;
+	self->nr_args = 0;
+	/* Payload views are stale from here on: they compare with now. */
+	self->now++;
+	pev_tracepoints_free(self->tps);
+	self->tps = NULL;
+}
+
+/* s:dispatch(drain, max) -> delivered, stopped | nil, message, errno */
+static int l_session_dispatch(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	enum pev_drain drain = check_drain(L, 2);
+	lua_Integer max = luaL_optinteger(L, 3, 0);
+	int64_t nr;
+
+	luaL_argcheck(L, max >= 0, 3, "negative");
+	if (self->dispatching)
+		return luaL_error(L, "dispatch() called from a callback of the same session");
+	set_up(L, self);
+	self->dispatching = true;
+	self->stop = false;
+	self->closing = false;
+	nr = pev_session_dispatch(self->s, drain, (uint64_t)max, deliver, self);
+	self->dispatching = false;
+	if (self->closing) {
+		self->s = NULL;
+		close_rest(self);
+	}
+	l_raise_pending(L);
+	if (nr < 0)
+		return l_result(L, nr, NULL);
+	lua_pushinteger(L, nr);
+	lua_pushboolean(L, self->stop);
+	return 2;
+}
+
+/* s:halt(): from a callback, let this record be the last of the dispatch */
+static int l_session_halt(lua_State *L)
+{
+	check_session(L)->stop = true;
+	return 0;
+}
+
+/* s:dispatching() -> true inside a callback */
+static int l_session_dispatching(lua_State *L)
+{
+	lua_pushboolean(L, check_any(L)->dispatching);
+	return 1;
+}
+
+/* s:begin(drain), then s:next() -> view or nil ..., then s:finish() */
+static int l_session_begin(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int rc = pev_session_begin(self->s, check_drain(L, 2));
+
+	self->now++;
+	if (rc < 0)
+		return luaL_error(L, "records() called from a callback of the same session");
+	return 0;
+}
+
+static int l_session_next(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_slot *slot;
+
+	self->now++;
+	if (pev_session_next(self->s, &slot, &self->rec) == 0)
+		return 0;
+	lua_getiuservalue(L, 1, UV_VIEWS);
+	lua_rawgeti(L, -1, (lua_Integer)show(self, slot, &self->rec) + 1);
+	return 1;
+}
+
+static int l_session_finish(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	self->now++;
+	pev_session_end(self->s);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void set_count(lua_State *L, const char *name, uint64_t value)
+{
+	lua_pushinteger(L, (lua_Integer)value);
+	lua_setfield(L, -2, name);
+}
+
+/* s:stats() -> totals by name */
+static int l_session_stats(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_stats stats;
+
+	pev_session_stats(self->s, &stats);
+	lua_createtable(L, 0, 14);
+	set_count(L, "records", stats.records);
+	set_count(L, "delivered", stats.delivered);
+	set_count(L, "lost", stats.lost);
+	set_count(L, "lost_samples", stats.lost_samples);
+	set_count(L, "late", stats.late);
+	set_count(L, "malformed", stats.malformed);
+	set_count(L, "corrupt", stats.corrupt);
+	set_count(L, "unknown_id", stats.unknown_id);
+	set_count(L, "throttled", stats.throttled);
+	set_count(L, "excluded", stats.excluded);
+	set_count(L, "callback_errors", self->raised);
+	set_count(L, "wakeups", stats.wakeups);
+	set_count(L, "rings", stats.rings);
+	set_count(L, "ring_bytes", stats.ring_bytes);
+	return 1;
+}
+
+/* s:close(): everything back; from a callback, once it has returned. Also __gc and __close. */
+static int l_session_close(lua_State *L)
+{
+	struct l_session *self = check_any(L);
+
+	if (!self->s)
+		return 0;
+	if (self->dispatching) {
+		self->closing = true;
+		self->stop = true;
+		pev_session_close(self->s);
+		return 0;
+	}
+	pev_session_close(self->s);
+	self->s = NULL;
+	close_rest(self);
+	l_raise_pending(L);
+	return 0;
+}
+
+static int l_session_gc(lua_State *L)
+{
+	struct l_session *self = check_any(L);
+
+	if (self->s)
+		pev_session_close(self->s);
+	self->s = NULL;
+	if (self->sys)
+		close_rest(self);
+	return 0;
+}
+
+static const luaL_Reg methods[] = {
+	{ "add", l_session_add },
+	{ "remove", l_session_remove },
+	{ "filter", l_session_filter },
+	{ "period", l_session_period },
+	{ "enable_event", l_session_enable_event },
+	{ "disable_event", l_session_disable_event },
+	{ "attr", l_session_attr },
+	{ "fds", l_session_fds },
+	{ "enable", l_session_enable },
+	{ "disable", l_session_disable },
+	{ "scan", l_session_scan },
+	{ "comm", l_session_comm },
+	{ "fd", l_session_fd },
+	{ "watch", l_session_watch },
+	{ "timer", l_session_timer },
+	{ "signals", l_session_signals },
+	{ "read", l_session_read },
+	{ "sigblock", l_session_sigblock },
+	{ "wait", l_session_wait },
+	{ "over", l_session_over },
+	{ "dispatch", l_session_dispatch },
+	{ "halt", l_session_halt },
+	{ "dispatching", l_session_dispatching },
+	{ "begin", l_session_begin },
+	{ "next", l_session_next },
+	{ "finish", l_session_finish },
+	{ "stats", l_session_stats },
+	{ "close", l_session_close },
+	{ "__close", l_session_close },
+	{ "__gc", l_session_gc },
+	{ NULL, NULL },
+};
+
+void l_session_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	luaL_setfuncs(L, methods, 0);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, -2, "__index");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_session);
+	lua_setfield(L, -2, "session");
+}

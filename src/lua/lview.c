@@ -1,0 +1,602 @@
+/*
+ * lview.c - the userdata perfev.record; see lview.h.
+ *
+ * Names are looked up once, in a table from name to code that is an upvalue;
+ * the code is a field of the layout tables, something every record has, or a
+ * flag of header.misc.
+ */
+#include "lview.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#include "largs.h"
+
+#define TYPENAME "perfev.record"
+
+/* What every record has; codes go on where the fields end. */
+enum generic {
+	G_TYPE = PEV_F_NR,
+	G_NUMBER,
+	G_SIZE,
+	G_MISC,
+	G_CPUMODE,
+	G_BYTES,
+	G_SAMPLE_ID,
+	G_EVENT,
+	G_ARGS,
+	G_COPY,
+	G_END
+};
+#define G_MISC_FLAG 128 /* + index in pev_miscs */
+
+/* clang-format off */
+static const char *const generic_names[] = {
+	[G_TYPE - PEV_F_NR] = "type",
+	[G_NUMBER - PEV_F_NR] = "number",
+	[G_SIZE - PEV_F_NR] = "size",
+	[G_MISC - PEV_F_NR] = "misc",
+	[G_CPUMODE - PEV_F_NR] = "cpumode",
+	[G_BYTES - PEV_F_NR] = "bytes",
+	[G_SAMPLE_ID - PEV_F_NR] = "sample_id",
+	[G_EVENT - PEV_F_NR] = "event",
+	[G_ARGS - PEV_F_NR] = "args",
+	[G_COPY - PEV_F_NR] = "copy",
+};
+/* clang-format on */
+
+static const char *const cpumodes[] = {
+	"unknown", "kernel", "user", "hypervisor", "guest_kernel", "guest_user", "unknown",
+	"unknown",
+};
+
+/* The view at 1. Upvalue 2 is the metatable: cheaper than a look-up by name. */
+static struct l_view *check_view(lua_State *L)
+{
+	struct l_view *view = lua_touserdata(L, 1);
+
+	bool is_view = view && lua_getmetatable(L, 1) &&
+		       lua_rawequal(L, -1, lua_upvalueindex(2));
+
+	if (!is_view) {
+		luaL_typeerror(L, 1, TYPENAME);
+		__builtin_unreachable(); /* it raises */
+	}
+	lua_pop(L, 1);
+	if (view->gen != *view->now)
+		luaL_error(L, "record used after its callback; keep r:copy()");
+	return view;
+}
+
+static void push_u64_list(lua_State *L, const unsigned char *p, uint32_t nr, bool swap)
+{
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		lua_pushinteger(L, (lua_Integer)pev_load64(p + 8 * (size_t)i, swap));
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+}
+
+static const char *context_name(uint64_t marker)
+{
+	switch ((int64_t)marker) {
+	case -32:
+		return "hypervisor";
+	case -128:
+		return "kernel";
+	case -512:
+	case -640:
+		return "user";
+	case -2048:
+		return "guest";
+	case -2176:
+		return "guest_kernel";
+	case -2560:
+		return "guest_user";
+	default:
+		return "unknown";
+	}
+}
+
+/* { kernel = {ip...}, user = {ip...}, ..., raw = {every u64} }; a deferred cookie goes apart. */
+static void push_chain(lua_State *L, const struct pev_value *value, bool swap)
+{
+	int list = 0, nr = 0;
+
+	lua_createtable(L, 0, 3);
+	push_u64_list(L, value->p, value->nr, swap);
+	lua_setfield(L, -2, "raw");
+	for (uint32_t i = 0; i < value->nr; i++) {
+		uint64_t ip = pev_load64(value->p + 8 * (size_t)i, swap);
+
+		if (ip == PEV_CONTEXT_USER_DEFERRED && i + 1 < value->nr) {
+			i++;
+			ip = pev_load64(value->p + 8 * (size_t)i, swap);
+			lua_pushinteger(L, (lua_Integer)ip);
+			lua_setfield(L, list ? -3 : -2, "cookie");
+			continue;
+		}
+		if (ip >= PEV_CONTEXT_MAX || !list) {
+			const char *name = ip >= PEV_CONTEXT_MAX ? context_name(ip) : "user";
+
+			if (list)
+				lua_pop(L, 1);
+			nr = 0;
+			if (lua_getfield(L, -1, name) == LUA_TTABLE) {
+				nr = (int)lua_rawlen(L, -1);
+			} else {
+				lua_pop(L, 1);
+				lua_newtable(L);
+				lua_pushvalue(L, -1);
+				lua_setfield(L, -3, name);
+			}
+			list = 1;
+			if (ip >= PEV_CONTEXT_MAX)
+				continue;
+		}
+		lua_pushinteger(L, (lua_Integer)ip);
+		lua_rawseti(L, -2, ++nr);
+	}
+	if (list)
+		lua_pop(L, 1);
+}
+
+static void set_u64(lua_State *L, const char *name, uint64_t v)
+{
+	lua_pushinteger(L, (lua_Integer)v);
+	lua_setfield(L, -2, name);
+}
+
+static void push_read_value(lua_State *L, const struct pev_read *read, uint64_t i)
+{
+	struct pev_read_value v = pev_read_at(read, i);
+
+	lua_createtable(L, 0, 5);
+	set_u64(L, "value", v.value);
+	if (read->format & PERF_FORMAT_ID)
+		set_u64(L, "id", v.id);
+	if (read->format & PEV_FORMAT_LOST)
+		set_u64(L, "lost", v.lost);
+}
+
+static void push_read(lua_State *L, const struct pev_record *rec, const struct pev_value *value)
+{
+	struct pev_read read;
+
+	/* Located, so that it parses. */
+	pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p, value->len);
+	if (read.format & PERF_FORMAT_GROUP) {
+		lua_createtable(L, 0, 3);
+		lua_createtable(L, (int)read.nr, 0);
+		for (uint64_t i = 0; i < read.nr; i++) {
+			push_read_value(L, &read, i);
+			lua_rawseti(L, -2, (lua_Integer)i + 1);
+		}
+		lua_setfield(L, -2, "values");
+	} else {
+		push_read_value(L, &read, 0);
+	}
+	if (read.format & PERF_FORMAT_TOTAL_TIME_ENABLED)
+		set_u64(L, "time_enabled", read.time_enabled);
+	if (read.format & PERF_FORMAT_TOTAL_TIME_RUNNING)
+		set_u64(L, "time_running", read.time_running);
+}
+
+/* The flag word of a branch entry; bits as in struct perf_branch_entry. */
+static const struct {
+	const char *name;
+	uint8_t shift, width;
+} branch_bits[] = {
+	{ "mispred", 0, 1 }, { "predicted", 1, 1 }, { "in_tx", 2, 1 }, { "abort", 3, 1 },
+	{ "cycles", 4, 16 }, { "type", 20, 4 }, { "spec", 24, 2 }, { "new_type", 26, 4 },
+	{ "priv", 30, 3 },
+};
+
+static void push_branch_flags(lua_State *L, uint64_t flags, bool swap)
+{
+	/* Bit-fields of a big-endian writer are laid out from the other end. */
+	bool mirrored = swap == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
+	for (size_t i = 0; i < sizeof(branch_bits) / sizeof(branch_bits[0]); i++) {
+		unsigned width = branch_bits[i].width, shift = branch_bits[i].shift;
+		uint64_t v = flags >> (mirrored ? 64 - shift - width : shift) &
+			     ((UINT64_C(1) << width) - 1);
+
+		if (width == 1)
+			lua_pushboolean(L, v != 0);
+		else
+			lua_pushinteger(L, (lua_Integer)v);
+		lua_setfield(L, -2, branch_bits[i].name);
+	}
+}
+
+static void push_branches(lua_State *L, const struct pev_value *value, bool swap)
+{
+	lua_createtable(L, (int)value->nr, 1);
+	for (uint32_t i = 0; i < value->nr; i++) {
+		const unsigned char *p = value->p + 24 * (size_t)i;
+
+		lua_createtable(L, 0, 12);
+		set_u64(L, "from", pev_load64(p, swap));
+		set_u64(L, "to", pev_load64(p + 8, swap));
+		push_branch_flags(L, pev_load64(p + 16, swap), swap);
+		if (value->counters)
+			set_u64(L, "counters", pev_load64(value->counters + 8 * (size_t)i, swap));
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	if (value->extra != UINT64_MAX)
+		set_u64(L, "hw_idx", value->extra);
+}
+
+/* { abi = 2, mask = m, [bit] = value }: by the number of the mask's bit. */
+static void push_regs(lua_State *L, const struct pev_value *value, bool swap)
+{
+	uint32_t n = 0;
+
+	lua_createtable(L, 0, (int)value->nr + 2);
+	set_u64(L, "abi", value->extra);
+	set_u64(L, "mask", value->u);
+	for (int bit = 0; bit < 64 && n < value->nr; bit++) {
+		if (!(value->u >> bit & 1))
+			continue;
+		lua_pushinteger(L, (lua_Integer)pev_load64(value->p + 8 * (size_t)n++, swap));
+		lua_rawseti(L, -2, bit);
+	}
+}
+
+static void push_namespaces(lua_State *L, const struct pev_value *value, bool swap)
+{
+	/* perf_event_namespaces(): the order of enum in uapi/linux/perf_event.h */
+	static const char *const names[] = { "net", "uts", "ipc", "pid", "user", "mnt", "cgroup" };
+
+	lua_createtable(L, 0, (int)value->nr);
+	for (uint32_t i = 0; i < value->nr; i++) {
+		lua_createtable(L, 0, 2);
+		set_u64(L, "dev", pev_load64(value->p + 16 * (size_t)i, swap));
+		set_u64(L, "inode", pev_load64(value->p + 16 * (size_t)i + 8, swap));
+		if (i < sizeof(names) / sizeof(names[0]))
+			lua_setfield(L, -2, names[i]);
+		else
+			lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+}
+
+static void push_value(lua_State *L, const struct pev_record *rec, const struct pev_value *value)
+{
+	bool swap = rec->plan->swap;
+
+	luaL_checkstack(L, 6, "record field");
+	switch (value->kind) {
+	case PEV_K_STRING:
+	case PEV_K_BYTES:
+	case PEV_K_STACK:
+		lua_pushlstring(L, (const char *)value->p, value->len);
+		break;
+	case PEV_K_READ:
+		push_read(L, rec, value);
+		break;
+	case PEV_K_CHAIN:
+		push_chain(L, value, swap);
+		break;
+	case PEV_K_BRANCH:
+		push_branches(L, value, swap);
+		break;
+	case PEV_K_REGS:
+		push_regs(L, value, swap);
+		break;
+	case PEV_K_NAMESPACES:
+		push_namespaces(L, value, swap);
+		break;
+	default:
+		lua_pushinteger(L, (lua_Integer)value->u);
+	}
+}
+
+static void push_sample_id(lua_State *L, const struct pev_record *rec)
+{
+	struct pev_value value;
+
+	lua_createtable(L, 0, 6);
+	for (int f = PEV_F_IDENTIFIER; f <= PEV_F_CPU; f++) {
+		if (!pev_record_trailer(rec, (enum pev_field)f, &value))
+			continue;
+		push_value(L, rec, &value);
+		lua_setfield(L, -2, pev_field_names[f]);
+	}
+}
+
+/* The task's name at that time, for a record that does not hold one itself. */
+static void push_comm(lua_State *L, const struct l_view *view)
+{
+	struct pev_value tid;
+
+	if (view->comm && pev_record_get(view->rec, PEV_F_TID, &tid))
+		lua_pushstring(L, view->comm(view->ctx, (int)(int64_t)tid.u));
+	else
+		lua_pushnil(L);
+}
+
+static void push_body(lua_State *L, const struct pev_record *rec)
+{
+	if (rec->type == PERF_RECORD_SAMPLE)
+		lua_pushnil(L);
+	else
+		lua_pushlstring(L, (const char *)rec->bytes + 8, rec->size - 8u);
+}
+
+static void push_field(lua_State *L, const struct l_view *view, enum pev_field field)
+{
+	struct pev_value value;
+
+	if (pev_record_get(view->rec, field, &value))
+		push_value(L, view->rec, &value);
+	else if (field == PEV_F_COMM)
+		push_comm(L, view);
+	else if (field == PEV_F_RAW)
+		push_body(L, view->rec);
+	else
+		lua_pushnil(L);
+}
+
+static void push_slot_value(lua_State *L, const struct l_view *view, int which)
+{
+	lua_getiuservalue(L, 1, 1);
+	lua_rawgeti(L, -1, 2 * (lua_Integer)view->slot + which);
+}
+
+static void push_generic(lua_State *L, const struct l_view *view, int code)
+{
+	const struct pev_record *rec = view->rec;
+
+	switch (code) {
+	case G_TYPE:
+		lua_pushstring(L, pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
+		break;
+	case G_NUMBER:
+		lua_pushinteger(L, rec->type);
+		break;
+	case G_SIZE:
+		lua_pushinteger(L, rec->size);
+		break;
+	case G_MISC:
+		lua_pushinteger(L, rec->misc);
+		break;
+	case G_CPUMODE:
+		lua_pushstring(L, cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+		break;
+	case G_BYTES:
+		lua_pushlstring(L, (const char *)rec->bytes, rec->size);
+		break;
+	case G_SAMPLE_ID:
+		push_sample_id(L, rec);
+		break;
+	case G_EVENT:
+		push_slot_value(L, view, 1);
+		break;
+	case G_ARGS:
+		push_slot_value(L, view, 2);
+		/* Only a sample has a payload. */
+		if (rec->type != PERF_RECORD_SAMPLE)
+			lua_pushnil(L);
+		break;
+	default:
+		lua_pushvalue(L, lua_upvalueindex(3));
+	}
+}
+
+static bool has_flag(const struct pev_record *rec, const struct pev_misc *flag)
+{
+	return rec->type < 32 && flag->types >> rec->type & 1;
+}
+
+static void push_flag(lua_State *L, const struct pev_record *rec, const struct pev_misc *flag)
+{
+	if (has_flag(rec, flag))
+		lua_pushboolean(L, rec->misc & flag->mask);
+	else
+		lua_pushnil(L);
+}
+
+static void push_code(lua_State *L, const struct l_view *view, int code)
+{
+	if (code >= G_MISC_FLAG)
+		push_flag(L, view->rec, &pev_miscs[code - G_MISC_FLAG]);
+	else if (code < PEV_F_NR)
+		push_field(L, view, (enum pev_field)code);
+	else
+		push_generic(L, view, code);
+}
+
+static int unknown_name(lua_State *L)
+{
+	const char *names[PEV_F_NR + G_END + 16], *word = lua_tostring(L, 2), *near;
+	size_t nr = 0;
+
+	if (!word)
+		return luaL_error(L, "a record has no field by a %s", luaL_typename(L, 2));
+	lua_pushnil(L);
+	while (lua_next(L, lua_upvalueindex(1)) && nr < sizeof(names) / sizeof(names[0])) {
+		names[nr++] = lua_tostring(L, -2);
+		lua_pop(L, 1);
+	}
+	near = pev_nearest(word, names, nr);
+	if (near)
+		return luaL_error(L, "no record has a field '%s' (did you mean '%s'?)", word, near);
+	return luaL_error(L, "no record has a field '%s'", word);
+}
+
+static int l_view_index(lua_State *L)
+{
+	struct l_view *view = check_view(L);
+	lua_Integer code;
+
+	lua_pushvalue(L, 2);
+	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNUMBER)
+		return unknown_name(L);
+	code = lua_tointeger(L, -1);
+	push_code(L, view, (int)code);
+	return 1;
+}
+
+static int l_view_newindex(lua_State *L)
+{
+	return luaL_error(L, "a record cannot be changed; r:copy() is a table of your own");
+}
+
+/*
+ * What pairs() and copy() give, in order: type, number, the fields in writer
+ * order, comm where the record has none of its own, flags. The n-th, or 0.
+ */
+static int nth_code(const struct l_view *view, unsigned n)
+{
+	static const int first[] = { G_TYPE, G_NUMBER, G_SIZE, G_MISC, G_CPUMODE };
+	const unsigned nr_first = sizeof(first) / sizeof(first[0]);
+	struct pev_value value;
+	enum pev_field field;
+	unsigned fields = 0;
+
+	if (n < nr_first)
+		return first[n];
+	n -= nr_first;
+	field = pev_record_nth(view->rec, n);
+	if (field)
+		return field;
+	while (pev_record_nth(view->rec, fields))
+		fields++;
+	n -= fields;
+	if (view->comm && pev_record_get(view->rec, PEV_F_TID, &value) &&
+	    !pev_record_get(view->rec, PEV_F_COMM, &value) && n-- == 0)
+		return PEV_F_COMM;
+	for (int i = 0; pev_miscs[i].name; i++)
+		if (has_flag(view->rec, &pev_miscs[i]) && n-- == 0)
+			return G_MISC_FLAG + i;
+	/* An unknown type has nothing but its body. */
+	if ((view->rec->type == 0 || view->rec->type >= PEV_RECORD_NR) && n == 0)
+		return PEV_F_RAW;
+	return 0;
+}
+
+static const char *code_name(int code)
+{
+	if (code >= G_MISC_FLAG)
+		return pev_miscs[code - G_MISC_FLAG].name;
+	return code < PEV_F_NR ? pev_field_names[code] : generic_names[code - PEV_F_NR];
+}
+
+/* The iterator: its state is the view, its place upvalue 3. */
+static int l_view_next(lua_State *L)
+{
+	struct l_view *view = check_view(L);
+	lua_Integer n = lua_tointeger(L, lua_upvalueindex(3));
+	int code = nth_code(view, (unsigned)n);
+
+	lua_pushinteger(L, n + 1);
+	lua_replace(L, lua_upvalueindex(3));
+	if (!code)
+		return 0;
+	lua_pushstring(L, code_name(code));
+	push_code(L, view, code);
+	return 2;
+}
+
+static int l_view_pairs(lua_State *L)
+{
+	check_view(L);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_pushvalue(L, lua_upvalueindex(2));
+	lua_pushinteger(L, 0);
+	lua_pushcclosure(L, l_view_next, 3);
+	lua_pushvalue(L, 1);
+	return 2;
+}
+
+/* r:copy() -> a plain table: all that pairs() gives, event, sample_id, and args as a table. */
+static int l_view_copy(lua_State *L)
+{
+	struct l_view *view = check_view(L);
+	int code;
+
+	lua_settop(L, 1);
+	lua_createtable(L, 0, 24);
+	for (unsigned n = 0; (code = nth_code(view, n)) != 0; n++) {
+		push_code(L, view, code);
+		lua_setfield(L, 2, code_name(code));
+	}
+	push_sample_id(L, view->rec);
+	lua_setfield(L, 2, "sample_id");
+	push_slot_value(L, view, 1);
+	lua_setfield(L, 2, "event");
+	if (view->rec->type == PERF_RECORD_SAMPLE) {
+		push_slot_value(L, view, 2);
+		if (lua_touserdata(L, -1)) {
+			l_args_table(L, lua_touserdata(L, -1));
+			lua_setfield(L, 2, "args");
+		}
+	}
+	lua_settop(L, 2);
+	return 1;
+}
+
+static void push_names(lua_State *L)
+{
+	lua_createtable(L, 0, 128);
+	for (int f = 1; f < PEV_F_NR; f++) {
+		lua_pushinteger(L, f);
+		lua_setfield(L, -2, pev_field_names[f]);
+	}
+	for (int g = G_TYPE; g < G_END; g++) {
+		lua_pushinteger(L, g);
+		lua_setfield(L, -2, generic_names[g - PEV_F_NR]);
+	}
+	for (int i = 0; pev_miscs[i].name; i++) {
+		lua_pushinteger(L, G_MISC_FLAG + i);
+		lua_setfield(L, -2, pev_miscs[i].name);
+	}
+}
+
+static const luaL_Reg metamethods[] = {
+	{ "__index", l_view_index },
+	{ "__newindex", l_view_newindex },
+	{ "__pairs", l_view_pairs },
+	{ NULL, NULL },
+};
+
+/* core.record_tostring(f): how records print themselves; the Lua half sets it once. */
+static int l_record_tostring(lua_State *L)
+{
+	luaL_checktype(L, 1, LUA_TFUNCTION);
+	luaL_getmetatable(L, TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setfield(L, -2, "__tostring");
+	return 0;
+}
+
+void l_view_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	/* Upvalues of all metamethods: names, the metatable, copy(). */
+	push_names(L);
+	lua_pushvalue(L, -2);
+	lua_pushvalue(L, -2);
+	lua_pushvalue(L, -2);
+	lua_pushcclosure(L, l_view_copy, 2);
+	luaL_setfuncs(L, metamethods, 3);
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_record_tostring);
+	lua_setfield(L, -2, "record_tostring");
+}
+
+struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now)
+{
+	struct l_view *view;
+
+	idx = lua_absindex(L, idx);
+	view = lua_newuserdatauv(L, sizeof(*view), 1);
+	*view = (struct l_view){ .now = now, .gen = *now - 1 };
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, idx);
+	lua_setiuservalue(L, -2, 1);
+	return view;
+}

@@ -1,0 +1,32 @@
+/*
+ * lview.h - a record as Lua sees it: one reused view, read where it lies.
+ *
+ * A view is good while view->gen equals *view->now, which the session counts up
+ * after each callback; then any access raises. Views take turns, so that one
+ * kept from an earlier callback is found out in the next.
+ */
+#ifndef PEV_LVIEW_H
+#define PEV_LVIEW_H
+
+#include <lua.h>
+#include <stdint.h>
+
+#include "../record.h"
+
+struct l_view {
+	const struct pev_record *rec;
+	const uint64_t *now;       /* the owner's count of callbacks */
+	uint64_t gen;
+	/* What is no field of the record; may be NULL. */
+	const char *(*comm)(void *ctx, int tid);
+	void *ctx;
+	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload of slot n */
+};
+
+/* Make the metatable perfev.record and add record_tostring to the table on top of the stack. */
+void l_view_register(lua_State *L);
+
+/* Push a new view, closed. The table at idx becomes user value 1. */
+struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
+
+#endif
