@@ -1,0 +1,33 @@
+--- perfev: Linux perf events, programmable.
+-- The module's verbs act on a default session, `s:verb` on one of your own, as io.write and f:write
+-- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
+
+local core = require "perfev.core"
+local session = require "perfev.session"
+require "perfev.record"
+
+local M = {
+  _VERSION = core.version,
+  errno = core.errno,
+  hooks = core.hooks,
+  escape = require "perfev.escape",
+  args = require "perfev.args", -- a script's declared options; it is called
+}
+
+--- A session of its own; see perfev.session.
+M.session = function(opts) return session.new(opts) end
+
+--- Declare an event of the default session.
+function M.event(spec) return session.declare(session.default(), spec, 2) end
+
+--- The default session's life.
+function M.every(t, f) return session.default():every(t, f) end
+function M.start(f) return session.default():on_begin(f) end
+function M.done(f) return session.default():done(f) end
+function M.signal(name, f) return session.default():signal(name, f) end
+function M.run() return session.default():run() end
+function M.stop() return session.default():stop() end
+function M.stats() return session.default():stats() end
+
+
+return M

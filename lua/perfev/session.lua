@@ -1,0 +1,802 @@
+--- A session: what is watched, and the loop that delivers it.
+-- The records' way from ring to callback is C (perfev.core); here is what happens once per
+-- session or once per wakeup: targets, opening, timers, signals, the command, the end.
+
+local core = require "perfev.core"
+local event = require "perfev.event"
+local explain = require "perfev.explain"
+local units = require "perfev.units"
+
+local M = {}
+
+local Session = {}
+Session.__index = Session
+
+local Event = {}
+
+local E = core.errno
+local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = true }, callbacks = {}, asked = {} }
+
+-- How long a command of ours may take to end when it is asked to, in steps.
+local GRACE_STEPS, GRACE_MS = 20, 50
+
+local options = {
+  "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
+  "strict", "log", "on_error", "keep_going", "watch", "exclude_self",
+}
+local is_option = {}
+for _, name in ipairs(options) do is_option[name] = true end
+
+local clocks = { monotonic = 1, monotonic_raw = 4, realtime = 0, boottime = 7, tai = 11 }
+
+-- ---- options ----
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+local function check_ids(value, what, level)
+  if value == "self" then return { 0 } end
+  local list = type(value) == "table" and value or { value }
+  if #list == 0 then fail(level, "session: %s is an empty list", what) end
+  for _, id in ipairs(list) do
+    if math.type(id) ~= "integer" or id < 0 then
+      fail(level, "session: %s is a number >= 0 or a list of them, not %s", what, tostring(id))
+    end
+  end
+  return list
+end
+
+local function check_cpus(value, level)
+  if value == "all" then return nil end
+  if type(value) == "table" then return check_ids(value, "cpus", level) end
+  local list, why = units.list(value, "cpus")
+  if not list then fail(level, "session: %s", why) end
+  return list
+end
+
+local function check_unit(parse, value, what, level)
+  local n, why = parse(value)
+  if not n then fail(level, "session: %s: %s", what, why) end
+  return n
+end
+
+local function check_command(value, level)
+  if type(value) ~= "table" or #value == 0 then
+    fail(level, "session: command is a list, the program first")
+  end
+  for _, word in ipairs(value) do
+    if type(word) ~= "string" then fail(level, "session: command: a string expected, not a %s", type(word)) end
+  end
+  return value
+end
+
+local PAGE = 4096
+
+local function check_buffer(value, level)
+  local bytes = check_unit(units.size, value, "buffer", level)
+  if bytes < PAGE or bytes > 1 << 31 then
+    fail(level, "session: buffer: %s is not between 4K and 2G", tostring(value))
+  end
+  local size = PAGE
+  while size < bytes do size = size * 2 end
+  return size
+end
+
+local checks = {
+  pid = function(v, level) return check_ids(v, "pid", level) end,
+  tid = function(v, level) return check_ids(v, "tid", level) end,
+  cpus = check_cpus,
+  command = check_command,
+  buffer = check_buffer,
+  duration = function(v, level) return check_unit(units.duration, v, "duration", level) end,
+  clock = function(v, level)
+    if not clocks[v] then
+      fail(level, "session: clock is one of boottime, monotonic, monotonic_raw, realtime, tai, not '%s'", tostring(v))
+    end
+    return clocks[v]
+  end,
+  count = function(v, level)
+    if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", tostring(v)) end
+    return v
+  end,
+}
+
+local function take_options(opts, into, level)
+  if type(opts) ~= "table" then fail(level, "session: a table expected, not a %s", type(opts)) end
+  for name, value in pairs(opts) do
+    if not is_option[name] then
+      local near = core.nearest(tostring(name), options)
+      fail(level, "session: no option is called '%s'%s", tostring(name),
+        near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+    into[name] = checks[name] and checks[name](value, level + 1) or value
+  end
+  return into
+end
+
+--- A session of its own.
+-- @tparam[opt] table opts  `pid`, `tid` (integer, list or "self"), `command` (list), `cpus` ("0-3,7", list
+--   or "all"), `all_cpus` (watch the machine even with a command), `buffer` (bytes per CPU, "2M"),
+--   `duration` ("10s"), `count` (records), `ordered` (default true), `clock` (default "monotonic"),
+--   `strict` (default true: an error in a callback ends the run). Without pid, tid and
+--   command the whole machine is watched.
+-- @treturn session
+function M.new(opts)
+  local self = setmetatable({
+    opts = take_options(opts or {}, {}, 2),
+    events = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
+    handlers = {}, reported = {}, delivered = 0,
+  }, Session)
+  return self
+end
+
+local default
+
+--- The session that the module's verbs act on, made when first asked for.
+function M.default()
+  default = default or M.new()
+  return default
+end
+
+--- Called once before the default session starts; the runner's way to come in between.
+M.before_default_start = nil
+
+--- Set options of a session that has not started; as for `perfev.session`.
+function Session:configure(opts)
+  if self.started then error("session: it has started already", 2) end
+  take_options(opts, self.opts, 2)
+end
+
+function Session:note(level, text)
+  if self.opts.log then self.opts.log(level, text) end
+end
+
+-- ---- errors in callbacks ----
+
+-- -> true when the run is to stop
+function Session:raised(text, where, key)
+  self.errors = (self.errors or 0) + 1
+  if not self.reported[key] then
+    self.reported[key] = true
+    if self.opts.on_error then self.opts.on_error(text, where) end
+  end
+  if self.opts.strict ~= false then
+    self.failure = self.failure or text
+    return true
+  end
+  -- An interrupted callback is not to be followed by another one.
+  return self.opts.keep_going ~= nil and self.opts.keep_going() ~= true
+end
+
+local function protected(self, where, f, ...)
+  local ok, result = xpcall(f, debug.traceback, ...)
+  if ok then
+    if result == false then self:stop() end
+  elseif self:raised(type(result) == "string" and result or tostring(result), where, f) then
+    self:stop()
+  end
+end
+
+-- ---- targets ----
+
+local function is_cpu_wide(opts)
+  return opts.all_cpus or not (opts.pid or opts.tid or opts.command)
+end
+
+-- The threads of every process named; those that have ended are no fault while one is left.
+local function threads_of(pids)
+  local tids, gone = {}, nil
+  for _, pid in ipairs(pids) do
+    if pid == 0 then pid = core.pid() end
+    local list, what, code = core.threads(pid)
+    if list then
+      table.move(list, 1, #list, #tids + 1, tids)
+    else
+      gone = gone or { what, code }
+    end
+  end
+  if #tids > 0 then return tids end
+  return nil, explain.refusal("cannot watch " .. gone[1], gone[2]), gone[2]
+end
+
+-- -> { pids =, cpus = } | nil, message, errno; spawns the command
+function Session:find_target()
+  local opts = self.opts
+  local cpus, why, code = opts.cpus, nil, nil
+  if not cpus then
+    cpus, why, code = core.cpus()
+    if not cpus then return nil, explain.refusal(why, code), code end
+  end
+  if opts.command then
+    self.child, why, code = core.spawn(opts.command)
+    if not self.child then return nil, explain.command(why, code), code end
+  end
+  if is_cpu_wide(opts) then return { pids = { -1 }, cpus = cpus } end
+  local pids = {}
+  if opts.pid then
+    pids, why, code = threads_of(opts.pid)
+    if not pids then return nil, why, code end
+  end
+  for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
+  if self.child then pids[#pids + 1] = self.child:pid() end
+  return { pids = pids, cpus = cpus }
+end
+
+-- ---- events ----
+
+local event_methods = {}
+
+Event.__index = event_methods
+Event.__name = "perfev.event"
+Event.__tostring = function(self) return "event " .. self.name end
+
+local function event_verb(verb)
+  return function(self)
+    local session = self.session
+    if not self.slot or not session.core then return nil, self.error or "the event is not open", E.EBADF end
+    local ok, what, code = session.core[verb](session.core, self.slot)
+    if not ok then return nil, explain.refusal(what, code), code end
+    return true
+  end
+end
+
+--- Count and sample from here on, or no longer.
+-- @treturn true | nil, message, errno
+event_methods.enable = event_verb("enable_event")
+event_methods.disable = event_verb("disable_event")
+
+--- Set a tracepoint's filter; the kernel takes one in an event's life.
+-- @tparam string text  as perf record --filter takes it
+-- @treturn true | nil, message, errno
+function event_methods:filter(text)
+  if not self.slot then return nil, self.error or "the event is not open", E.EBADF end
+  local ok, what, code = self.session.core:filter(self.slot, text)
+  if not ok then
+    return nil, ("%s\n  try: a condition on the event's fields, such as 'common_pid != 1'"):format(what), code
+  end
+  return true
+end
+
+--- Change the sample period (or, for a frequency, the frequency), in force at once.
+-- @treturn true | nil, message, errno
+function event_methods:period(n)
+  if not self.slot then return nil, self.error or "the event is not open", E.EBADF end
+  local ok, what, code = self.session.core:period(self.slot, n)
+  if not ok then return nil, explain.refusal(what, code), code end
+  return true
+end
+
+--- Stop it for good; its callbacks are not called again.
+function event_methods:close()
+  if self.slot and self.session.core then self.session.core:remove(self.slot) end
+  self.slot = nil
+end
+
+-- Keep the observer's own doings out of what the whole machine shows, in the kernel if it can.
+local function exclude_self(session, built, filter)
+  if not (session.opts.exclude_self and built.is_tracepoint and built.format) then return filter end
+  local own = ("common_pid != %d"):format(core.pid())
+  return filter and ("(%s) && %s"):format(filter, own) or own
+end
+
+function Session:set_filter(ev, built)
+  local asked = ev.decl.spec.filter
+  local filter = exclude_self(self, built, asked)
+  if not filter then return true end
+  local ok, what, code = self.core:filter(ev.slot, filter)
+  if ok or not asked then return true end -- ours alone: dispatch leaves the same records out
+  return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  a condition on the fields of %s is expected"
+    .. "\n  try: cat %s"):format(ev.name, asked, core.strerror(code), E[code] or what, ev.name,
+    "/sys/kernel/tracing/events/" .. (built.system or "SYSTEM") .. "/*/format"), code
+end
+
+local function adjust_attr(self, ev, attr)
+  local spec, opts = ev.decl.spec, self.opts
+  if not is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = true end
+  if self.child and not is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
+    and not opts.pid and not opts.tid then
+    attr.enable_on_exec = true
+  end
+end
+
+function Session:add(ev, built, target)
+  return self.core:add {
+    attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus,
+    callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, hidden = ev.hidden,
+  }
+end
+
+-- Open one event -> true | nil, message, errno
+function Session:open_event(ev)
+  local built, why, code = event.build(ev.decl)
+  if not built then return nil, why, code end
+  adjust_attr(self, ev, built.attr)
+  local target = self.target
+  local slot, what, failed = self:add(ev, built, target)
+  if not slot and failed == E.EACCES and not built.is_tracepoint and not built.fixed_exclude
+    and not is_cpu_wide(self.opts) and not built.attr.exclude_kernel then
+    -- As perf does: what the user may see is better than nothing, as long as it is said.
+    built.attr.exclude_kernel = true
+    slot, what, failed = self:add(ev, built, target)
+    if slot then self:note(0, explain.user_only(ev.name)) end
+  end
+  if not slot then
+    return nil, explain.refusal(what, failed, {
+      attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = is_cpu_wide(self.opts),
+      pid = target.pids[1], cpu = target.cpus[1], descriptors = #target.pids * #target.cpus,
+    }), failed
+  end
+  ev.slot = slot
+  ev.attr = self.core:attr(slot)
+  ev.ids = {}
+  for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end
+  self:note(2, ("%s\n%s"):format(ev.name, ev.attr:dump()))
+  return self:set_filter(ev, built)
+end
+
+--- Declare an event; opened when the session starts, or at once when it runs.
+-- @tparam table spec  [1] the event string; attr fields by the kernel's name; `freq`, `period`,
+--   `callchain`, `filter`, `name`, `optional`; callbacks by record type
+-- @treturn[1] event
+-- @treturn[2] nil
+-- @treturn[2] string  in three parts
+-- @treturn[2] integer errno
+function Session:event(spec)
+  return M.declare(self, spec, 2)
+end
+
+--- As `Session:event`; an error is raised at that level of the call stack.
+function M.declare(self, spec, level)
+  local decl = event.declare(spec, level + 1)
+  if self.finished then error("session: it has ended; declare events before", level + 1) end
+  local ev = setmetatable({ name = decl.name, decl = decl, session = self }, Event)
+  self.events[#self.events + 1] = ev
+  if not self.core then return ev end
+  local ok, why, code = self:open_or_skip(ev)
+  if ok and ev.slot and self.running then ok, why, code = ev:enable() end
+  if not ok then return nil, why, code end
+  return ev
+end
+
+-- An optional event that cannot be opened is said and left out.
+function Session:open_or_skip(ev)
+  local ok, why, code = self:open_event(ev)
+  if ok or not ev.decl.spec.optional then return ok, why, code end
+  ev.error = why
+  ev:close()
+  self:note(1, ("left out: %s"):format(why))
+  return true
+end
+
+--- How many events were declared.
+function Session:declared()
+  return #self.events
+end
+
+-- The names of tasks need somebody's COMM, FORK and EXIT records.
+function Session:open_tracking()
+  for _, ev in ipairs(self.events) do
+    if ev.slot and ev.attr.comm and ev.attr.task then return true end
+  end
+  return self:open_event(setmetatable({ name = "dummy", decl = DUMMY, session = self, hidden = true }, Event))
+end
+
+-- ---- timers, signals, other descriptors ----
+
+--- Call f every so often while the session runs.
+-- @tparam string|number t  "500ms", "2s"; a number is seconds
+-- @tparam function f       a return value of false stops the session
+function Session:every(t, f)
+  local ns, why = units.duration(t)
+  if not ns or ns == 0 then error("every: " .. (why or "a time above 0 is needed"), 2) end
+  if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
+  local timer = { ns = ns, f = f }
+  self.timers[#self.timers + 1] = timer
+  if self.running then assert(self:start_timer(timer)) end
+end
+
+local function registrar(list, what)
+  return function(self, f)
+    if type(f) ~= "function" then error(what .. ": a function expected, not a " .. type(f), 2) end
+    table.insert(self[list], f)
+  end
+end
+
+--- Call f once everything is armed, before anything counts.
+Session.on_begin = registrar("on_start", "start")
+--- Call f when the session has ended, all records delivered.
+Session.done = registrar("on_done", "done")
+
+--- Call f when the signal arrives ("INT", "USR1", ...) while the session runs.
+function Session:signal(name, f)
+  local number = core.signals[tostring(name):gsub("^SIG", "")]
+  if not number then
+    local names = {}
+    for known in pairs(core.signals) do names[#names + 1] = known end
+    local near = core.nearest(tostring(name), names)
+    error(("signal: no signal is called '%s'%s"):format(tostring(name),
+      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+  end
+  if type(f) ~= "function" then error("signal: a function expected, not a " .. type(f), 2) end
+  self.signals[number] = f
+end
+
+function Session:start_timer(timer)
+  local fd, what, code = self.core:timer(timer.ns, timer.ns)
+  if not fd then return nil, explain.refusal(what, code), code end
+  self.handlers[fd] = function()
+    if self.core:read(fd, 8) then protected(self, "every", timer.f) end
+  end
+  return true
+end
+
+function Session:start_duration()
+  local fd, what, code = self.core:timer(self.opts.duration, 0)
+  if not fd then return nil, explain.refusal(what, code), code end
+  self.handlers[fd] = function() self.stopping = true end
+  return true
+end
+
+-- struct signalfd_siginfo is 128 bytes and begins with the number (signalfd(2)).
+function Session:start_signals()
+  local set = 0
+  for number in pairs(self.signals) do set = set | 1 << (number - 1) end
+  if set == 0 then return true end
+  local changed, what, code = self.core:sigblock(set, true)
+  if not changed then return nil, explain.refusal(what, code), code end
+  self.blocked = changed
+  local fd
+  fd, what, code = self.core:signals(set)
+  if not fd then return nil, explain.refusal(what, code), code end
+  self.handlers[fd] = function()
+    local info = self.core:read(fd, 128)
+    while info and #info == 128 do
+      local f = self.signals[string.unpack("I4", info)]
+      if f then protected(self, "signal", f) end
+      info = self.core and self.core:read(fd, 128)
+    end
+  end
+  return true
+end
+
+function Session:start_watches()
+  local steps = {}
+  for _, timer in ipairs(self.timers) do steps[#steps + 1] = function() return self:start_timer(timer) end end
+  if self.opts.duration then steps[#steps + 1] = function() return self:start_duration() end end
+  steps[#steps + 1] = function() return self:start_signals() end
+  if self.opts.watch then
+    steps[#steps + 1] = function()
+      local fd, f = self.opts.watch[1], self.opts.watch[2]
+      local ok, what, code = self.core:watch(fd)
+      if not ok then return nil, explain.refusal(what, code), code end
+      self.handlers[fd] = function() protected(self, "watch", f) end
+      return true
+    end
+  end
+  local pidfd = self.child and self.child:pidfd()
+  if pidfd then
+    steps[#steps + 1] = function()
+      local ok, what, code = self.core:watch(pidfd)
+      if not ok then return nil, explain.refusal(what, code), code end
+      self.handlers[pidfd] = function() self:look_at_child() end
+      return true
+    end
+  end
+  for _, step in ipairs(steps) do
+    local ok, why, code = step()
+    if not ok then return nil, why, code end
+  end
+  return true
+end
+
+function Session:look_at_child()
+  if not self.child or self.command_status then return end
+  self.command_status = self.child:reap(false)
+  if self.command_status then self.stopping = true end
+end
+
+-- ---- the life of a session ----
+
+function Session:open_core()
+  local opts = self.opts
+  local s, what, code = core.session {
+    ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
+    exclude_pid = opts.exclude_self and is_cpu_wide(opts) and core.pid() or nil,
+    note = function(text) self:note(1, text) end,
+    on_error = function(text, where, ev)
+      return self:raised(text, ("%s of %s"):format(where, ev and ev.name or "an event"), tostring(ev) .. where)
+    end,
+  }
+  if not s then return nil, explain.refusal(what, code), code end
+  self.core = s
+  return true
+end
+
+function Session:open_events()
+  for _, ev in ipairs(self.events) do
+    local ok, why, code = self:open_or_skip(ev)
+    if not ok then return nil, why, code end
+  end
+  return self:open_tracking()
+end
+
+function Session:arm()
+  if is_cpu_wide(self.opts) then
+    self.core:scan(-1)
+  else
+    for _, pid in ipairs(self.target.pids) do self.core:scan(pid) end
+  end
+  for _, f in ipairs(self.on_start) do protected(self, "start", f) end
+  if self.failure then return nil, self.failure end
+  local ok, what, code = self.core:enable()
+  if not ok then return nil, explain.refusal(what, code), code end
+  self.running = true
+  if self.child then
+    ok, what, code = self.child:release()
+    if not ok then
+      self.command_status = { exit = code == E.ENOENT and 127 or 126 }
+      return nil, explain.command(what, code), code
+    end
+  end
+  return true
+end
+
+function Session:begin()
+  core.raise_nofile()
+  local ok, why, code = self:open_core()
+  if not ok then return nil, why, code end
+  self.target, why, code = self:find_target()
+  if not self.target then return nil, why, code end
+  for _, step in ipairs { self.open_events, self.start_watches, self.arm } do
+    ok, why, code = step(self)
+    if not ok then return nil, why, code end
+  end
+  return true
+end
+
+--- Open everything and begin to count; the command, held until now, is let go.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string  in three parts; nothing stays open
+-- @treturn[2] integer errno
+function Session:start()
+  if self.started then return true end
+  if self == default and M.before_default_start then M.before_default_start(self) end
+  self.started = true
+  local ok, why, code = self:begin()
+  if not ok then
+    self:release()
+    return nil, why, code
+  end
+  return true
+end
+
+-- Watched descriptors that are ready, after the records that came before them.
+function Session:handle(...)
+  for i = 1, select("#", ...) do
+    local f = self.handlers[(select(i, ...))]
+    if f and self.core then f() end
+  end
+end
+
+function Session:remaining(max)
+  local left = self.opts.count and self.opts.count - self.delivered
+  if max and left then return math.min(max, left) end
+  return max or left or 0
+end
+
+-- One look at the rings -> records delivered; self.cut: a callback wanted no more
+function Session:deliver(drain, max)
+  local n, stopped, code = self.core:dispatch(drain, self:remaining(max))
+  if not n then
+    self.failure, self.cut = explain.refusal(stopped, code), true
+    return 0
+  end
+  self.delivered = self.delivered + n
+  if stopped or (self.opts.count and self.delivered >= self.opts.count) then self.cut = true end
+  return n
+end
+
+-- Wait and deliver once -> true while the session goes on
+function Session:step(timeout_ms, max)
+  local ready = table.pack(self.core:wait(timeout_ms))
+  if ready.n == 3 and ready[1] == nil then
+    self.failure = explain.refusal(ready[2], ready[3])
+    return false
+  end
+  self:deliver("round", max)
+  if self.closed then return false end
+  self:handle(table.unpack(ready, 1, ready.n))
+  if self.closed then return false end
+  if self.child and not self.child:pidfd() then self:look_at_child() end
+  if self.core:over() then self.stopping = true end
+  local go_on = not self.opts.keep_going or self.opts.keep_going()
+  return not (self.stopping or self.cut) and go_on == true
+end
+
+-- Ask the command to end, in the end make it, and have its status.
+function Session:end_child()
+  if not self.child then return end
+  if not self.command_status then
+    self.child:kill(core.signals.TERM)
+    for _ = 1, GRACE_STEPS do
+      self.command_status = self.child:reap(false)
+      if self.command_status then break end
+      self.core:wait(GRACE_MS)
+    end
+  end
+  if not self.command_status then
+    self.child:kill(core.signals.KILL)
+    self.command_status = self.child:reap(true)
+  end
+  self.child:close()
+  self.child = nil
+end
+
+-- Everything back, in reverse.
+function Session:release()
+  self.running = false
+  if self.core then
+    self:end_child()
+    self.totals = self.core:stats()
+    if self.blocked and self.blocked ~= 0 then self.core:sigblock(self.blocked, false) end
+    self.blocked = nil
+    self.core:close()
+    self.core = nil
+  end
+  self.finished = true
+end
+
+-- Disable, drain, tell, close -> true | nil, message
+function Session:finish()
+  if self.finished then return not self.failure, self.failure end
+  if self.core and not self.closed then
+    self.core:disable()
+    if not self.cut then self:deliver("rest") end
+    if not self.closed then self.core:dispatch("discard") end
+  end
+  for _, f in ipairs(self.closed and {} or self.on_done) do protected(self, "done", f) end
+  self:release()
+  if self.failure then return nil, self.failure end
+  return true
+end
+
+--- Start if need be, deliver until the session ends, close.
+-- It ends when the command or all targets have ended, after the duration or the count, when a
+-- callback returns false or `stop` is called.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string  a failure to start, or a callback's traceback when strict
+-- @treturn[2] integer errno, for a failure to start
+function Session:run()
+  if self.finished then error("session: it has ended; make a new one", 2) end
+  local ok, why, code = self:start()
+  if not ok then return nil, why, code end
+  if not self.stopping then
+    while self:step(-1) do end
+  end
+  return self:finish()
+end
+
+--- End the session: after the callback that calls it, or at the next wakeup.
+function Session:stop()
+  self.stopping = true
+  if self.core and self.core:dispatching() then
+    self.cut = true
+    self.core:halt()
+  end
+end
+
+--- Close at once, or as soon as the callback that calls it returns: nothing more is
+-- delivered, and `done` callbacks are not called. Safe twice.
+function Session:close()
+  if self.finished or self.closed then return end
+  self.closed, self.stopping = true, true
+  if self.core and self.core:dispatching() then
+    self.core:halt()
+    return
+  end
+  self:release()
+end
+Session.__close = Session.close
+
+--- A descriptor that is readable when dispatching is worth it, for a loop of your own.
+-- @treturn integer  owned by the session
+function Session:fd()
+  if not self.core then error("session: it is not open; start() it first", 2) end
+  return self.core:fd()
+end
+
+--- Deliver what is there without waiting; timers and signals too.
+-- @tparam[opt] integer max  records at most
+-- @treturn[1] integer  records delivered
+-- @treturn[1] boolean  true while the session goes on; false: it has ended and is closed
+-- @treturn[2] nil
+-- @treturn[2] string   what ended it
+function Session:dispatch(max)
+  if self.finished then return 0, false end
+  if not self.core then error("session: it is not open; start() it first", 2) end
+  if self.core:dispatching() then error("session: dispatch() called from one of its callbacks", 2) end
+  local before = self.delivered
+  if self:step(0, max) then return self.delivered - before, true end
+  local ok, why = self:finish()
+  if not ok then return nil, why end
+  return self.delivered - before, false
+end
+
+-- The next record -> view | nil at the session's end
+function Session:next_record(round)
+  while not self.finished do
+    local r = not self.cut and self.core:next()
+    if r then
+      self.delivered = self.delivered + 1
+      if self.opts.count and self.delivered >= self.opts.count then self.cut = true end
+      return r
+    end
+    self.core:finish()
+    if round.last then return nil end
+    local ready = table.pack(self.core:wait(-1))
+    self:handle(table.unpack(ready, 1, ready.n))
+    if self.finished then return nil end
+    if self.child and not self.child:pidfd() then self:look_at_child() end
+    if self.core:over() or self.stopping or self.cut then
+      self.core:disable()
+      round.last = true
+    end
+    self.core:begin(round.last and (self.cut and "discard" or "rest_all") or "round_all")
+  end
+end
+
+--- Records one by one instead of callbacks: every record of every declared event.
+-- `for r in s:records() do` starts the session, and closes it at the end of the loop.
+-- A record is valid until the next one.
+function Session:records()
+  local ok, why = self:start()
+  if not ok then error(why, 2) end
+  local round = {}
+  self.core:begin("round_all")
+  local guard = setmetatable({}, { __close = function() self:finish() end })
+  return function() return self:next_record(round) end, nil, nil, guard
+end
+
+--- Totals so far: `records` read, `delivered`, `lost`, `lost_samples`, `late`, `malformed`, `corrupt`,
+-- `unknown_id`, `throttled`, `excluded`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`.
+function Session:stats()
+  local stats = self.core and self.core:stats() or self.totals
+    or { records = 0, delivered = 0, lost = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
+         unknown_id = 0, throttled = 0, excluded = 0, wakeups = 0, rings = 0, ring_bytes = 0 }
+  stats.callback_errors = self.errors or 0
+  return stats
+end
+
+local function target_text(opts)
+  if opts.all_cpus or not (opts.pid or opts.tid or opts.command) then
+    return "all tasks on cpus " .. (opts.cpus and table.concat(opts.cpus, ",") or "online")
+  end
+  local parts = {}
+  if opts.pid then parts[#parts + 1] = "pid " .. table.concat(opts.pid, ",") end
+  if opts.tid then parts[#parts + 1] = "tid " .. table.concat(opts.tid, ",") end
+  if opts.command then parts[#parts + 1] = "command " .. table.concat(opts.command, " ") end
+  return table.concat(parts, ", ") .. (opts.cpus and " on cpus " .. table.concat(opts.cpus, ",") or "")
+end
+
+--- What start() would open, in lines of text; opens nothing.
+function Session:plan()
+  local lines = { "target: " .. target_text(self.opts) }
+  for _, ev in ipairs(self.events) do
+    local built, why = event.build(ev.decl)
+    lines[#lines + 1] = "event " .. ev.name .. (built and "" or ": " .. why)
+    if built then
+      for line in built.attr:dump():gmatch("[^\n]+") do lines[#lines + 1] = line end
+      if ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
+    end
+    local names = {}
+    for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end
+    table.sort(names)
+    if #names > 0 then lines[#lines + 1] = "  callbacks  " .. table.concat(names, " ") end
+  end
+  return lines
+end
+
+return M

@@ -1,0 +1,93 @@
+--- Where the kernel's tracepoints are described, and what it says of one.
+-- Looked for at /sys/kernel/tracing, then at /sys/kernel/debug/tracing.
+
+local core = require "perfev.core"
+
+local M = {}
+
+local roots = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" }
+
+--- The directory of events.
+-- @treturn[1] string path
+-- @treturn[2] nil
+-- @treturn[2] string  why there is none, and what to do
+-- @treturn[2] integer errno
+function M.events()
+  local refused
+  for _, root in ipairs(roots) do
+    local path = root .. "/events"
+    local names, _, code = core.list(path)
+    if names then return path end
+    if code == core.errno.EACCES or code == core.errno.EPERM then refused = path end
+  end
+  if refused then
+    return nil, ("%s cannot be read by this user\n  try: as root, mount -o remount,gid=GROUP,mode=0750 %s "
+      .. "for a group you are in, or name the tracepoint by its number"):format(
+      refused, (refused:gsub("/events$", ""))), core.errno.EACCES
+  end
+  return nil, "no tracefs is mounted at " .. table.concat(roots, " or ")
+    .. "\n  try: mount -t tracefs tracefs " .. roots[1], core.errno.ENOENT
+end
+
+-- A name that becomes part of a path: nothing that could lead elsewhere.
+local function is_name(s)
+  return s:match("^[%w_.%-]+$") ~= nil and not s:match("^%.+$")
+end
+
+local function suggest(events, system, name)
+  local names = core.list(events .. "/" .. system)
+  if names then
+    local near = core.nearest(name, names)
+    return near and system .. ":" .. near
+  end
+  local systems = core.list(events) or {}
+  local near = core.nearest(system, systems)
+  if not near then return nil end
+  local there = core.list(events .. "/" .. near) or {}
+  for _, other in ipairs(there) do
+    if other == name then return near .. ":" .. name end
+  end
+  local best = core.nearest(name, there)
+  return best and near .. ":" .. best
+end
+
+--- A tracepoint by its names.
+-- @treturn[1] table  `id` (integer), `system`, `name`, `format` (the text of its format file)
+-- @treturn[2] nil
+-- @treturn[2] string  with the nearest name where there is one
+-- @treturn[2] integer errno
+function M.find(system, name)
+  local what = system .. ":" .. name
+  if not is_name(system) or not is_name(name) then
+    return nil, ("tracepoint '%s': names are made of letters, digits, '_', '.' and '-'"):format(what),
+      core.errno.EINVAL
+  end
+  local events, why, code = M.events()
+  if not events then return nil, ("tracepoint '%s': %s"):format(what, why), code end
+  local dir = events .. "/" .. system .. "/" .. name
+  local id, _, failed = core.slurp(dir .. "/id")
+  if not id then
+    if failed ~= core.errno.ENOENT and failed ~= core.errno.ENOTDIR then
+      return nil, ("tracepoint '%s': cannot read %s/id: %s"):format(what, dir, core.strerror(failed)), failed
+    end
+    local near = suggest(events, system, name)
+    return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: ls %s"):format(
+      what, near and (" (did you mean '%s'?)"):format(near) or "", events), core.errno.ENOENT
+  end
+  local format = core.slurp(dir .. "/format")
+  return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }
+end
+
+--- A tracepoint by its number: names and format where tracefs can be read, else the number alone.
+function M.by_id(id)
+  local events = M.events()
+  for _, system in ipairs(events and core.list(events) or {}) do
+    for _, name in ipairs(core.list(events .. "/" .. system) or {}) do
+      local text = core.slurp(("%s/%s/%s/id"):format(events, system, name))
+      if text and math.tointeger(tonumber(text)) == id then return M.find(system, name) end
+    end
+  end
+  return { id = id }
+end
+
+return M

@@ -1,0 +1,95 @@
+--- Durations, sizes and lists as people write them: "500ms", "2M", "0-3,7".
+--
+-- Every function gives nil and a sentence for text it cannot take; the sentence
+-- quotes the text and shows a right one.
+
+local M = {}
+
+local ns_per = { ns = 1, us = 10 ^ 3, ms = 10 ^ 6, s = 10 ^ 9, m = 60 * 10 ^ 9, h = 3600 * 10 ^ 9 }
+local bytes_per = { B = 1, K = 2 ^ 10, M = 2 ^ 20, G = 2 ^ 30 }
+
+-- A CPU or process list is short; "0-4000000000" is a slip of the finger.
+local LIST_MAX = 65536
+
+-- number × scale as an integer, or nil where it has none. Whole numbers never
+-- pass through a float, so "9007199254740993ns" keeps its last digit.
+local function scaled(digits, scale)
+  local whole = math.tointeger(tonumber(digits))
+  if not whole then return math.tointeger(math.floor(tonumber(digits) * scale + 0.5)) end
+  scale = math.tointeger(scale)
+  if whole > math.maxinteger // scale then return nil end
+  return whole * scale
+end
+
+-- text -> digits, unit; nil when it is not a number with letters after it.
+local function split(v)
+  local text = math.type(v) == "float" and ("%.9f"):format(v) or tostring(v)
+  local digits, unit = text:match("^(%d*%.?%d*)(%a*)$")
+  if digits and digits:find("%d") then return digits, unit end
+end
+
+local function refuse(what, v, example)
+  return nil, ("%s '%s': expected %s"):format(what, tostring(v), example)
+end
+
+--- Nanoseconds of a duration.
+-- @tparam string|number v  "10s", "500ms", "1.5m", "1h", "100us", "5ns"; bare: seconds
+-- @treturn[1] integer  ns, never negative
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.duration(v)
+  local digits, unit = split(v)
+  local scale = digits and ns_per[unit == "" and "s" or unit]
+  local ns = scale and scaled(digits, scale)
+  if ns then return ns end
+  return refuse("duration", v, "a number with ns, us, ms, s, m or h, as in 500ms")
+end
+
+--- Bytes of a size.
+-- @tparam string|number v  "2M", "64K", "1G", "512B" (powers of 1024); bare: bytes
+-- @treturn[1] integer  bytes, never negative
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.size(v)
+  local digits, unit = split(v)
+  local scale = digits and bytes_per[unit == "" and "B" or unit:upper()]
+  local bytes = scale and scaled(digits, scale)
+  if bytes then return bytes end
+  return refuse("size", v, "a number with B, K, M or G, as in 2M")
+end
+
+local function add_range(list, seen, first, last)
+  for i = first, last do
+    if not seen[i] then
+      seen[i] = true
+      list[#list + 1] = i
+    end
+  end
+end
+
+--- Numbers of a list, each once, in the order given.
+-- @tparam string v  "0-3,7"
+-- @tparam[opt="list"] string what  what it lists, for the message ("CPU list")
+-- @treturn[1] {integer,...}
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.list(v, what)
+  what = what or "list"
+  local list, seen = {}, {}
+  for item in (tostring(v) .. ","):gmatch("([^,]*),") do
+    local low, high = item:match("^(%d+)%-(%d+)$")
+    if not low then low = item:match("^%d+$") end
+    local first, last = math.tointeger(tonumber(low)), math.tointeger(tonumber(high or low))
+    if not first or not last then return refuse(what, v, "numbers and ranges, as in 0-3,7") end
+    if last < first then
+      return nil, ("%s '%s': the range %s runs backwards"):format(what, v, item)
+    end
+    if last - first >= LIST_MAX then
+      return nil, ("%s '%s': the range %s has more than %d numbers"):format(what, v, item, LIST_MAX)
+    end
+    add_range(list, seen, first, last)
+  end
+  return list
+end
+
+return M
