@@ -1,0 +1,81 @@
+--- NAME or path -> a script, and the names there are.
+--
+-- A word with a slash or ".lua" is a path; any other is looked up among the installed scripts
+-- only, so a file that happens to lie in the working directory is never run.
+
+local core = require "perfev.core"
+local escape = require "perfev.escape"
+local native = require "perfl.core"
+
+local M = {}
+
+--- Where scripts lie that are called by name: a checkout's, or those installed beside perfl.
+function M.directories()
+  local bin = core.exe():match("^(.*)/[^/]*$") or "."
+  return { bin .. "/../scripts", bin .. "/../share/lua/5.4/perfev/scripts" }
+end
+
+local function is_path(word)
+  return word == "-" or word:find("/", 1, true) or word:find("%.lua$")
+end
+
+local function path_of(name)
+  for _, directory in ipairs(M.directories()) do
+    local path = ("%s/%s.lua"):format(directory, name)
+    if native.exists(path) then return native.realpath(path) or path end
+  end
+end
+
+--- Whether a word names a script that is there.
+function M.exists(word)
+  if word == "-" then return true end
+  if is_path(word) then return native.exists(word) end
+  return path_of(word) ~= nil
+end
+
+--- The names that can be called, sorted.
+function M.names()
+  local names, seen = {}, {}
+  for _, directory in ipairs(M.directories()) do
+    for _, entry in ipairs(core.list(directory) or {}) do
+      local name = entry:match("^(.+)%.lua$")
+      if name and not seen[name] then
+        seen[name] = true
+        names[#names + 1] = name
+      end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+local function not_found(name)
+  local names = M.names()
+  local near = core.nearest(name, names)
+  local text = ("no script is named '%s'%s"):format(escape(name),
+    near and (" (did you mean '%s'?)"):format(near) or "")
+  if native.exists(name) then
+    return ("%s\na file of that name is in this directory: ./%s"):format(text, escape(name))
+  end
+  if #names == 0 then
+    return ("%s\nlooked in %s"):format(text, table.concat(M.directories(), ", "))
+  end
+  return ("%s\nthere are %s"):format(text, table.concat(names, ", "))
+end
+
+--- The path of a script.
+-- @tparam string word  NAME or a path
+-- @treturn[1] string  path
+-- @treturn[2] nil
+-- @treturn[2] string  with the names there are
+function M.resolve(word)
+  if is_path(word) then
+    if M.exists(word) then return word end
+    return nil, ("no script '%s': there is no such file"):format(escape(word))
+  end
+  local path = path_of(word)
+  if path then return path end
+  return nil, not_found(word)
+end
+
+return M

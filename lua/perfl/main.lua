@@ -1,0 +1,308 @@
+--- perfl: run a script against the live kernel.
+--
+-- The story of a run: find the script, give every word of the command line its owner,
+-- run the script's text (which declares events), then the default session, then say
+-- what it cost. What a script starts by itself (perfev.run()) is configured just the same.
+
+local perfev = require "perfev"
+local args = require "perfev.args"
+local escape = require "perfev.escape"
+local session = require "perfev.session"
+local find = require "perfl.find"
+local native = require "perfl.core"
+local options = require "perfl.options"
+local output = require "perfl.output"
+local report = require "perfl.report"
+local source = require "perfl.source"
+
+local M = {}
+
+local FAILED, USAGE, LOST = 1, 2, 3
+
+local no_target = [[
+nothing to watch: the script wants events, and no process or CPU was named
+try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)]]
+
+-- The one run of this program:
+--   words             options.scan's result
+--   name, path, text  of the script
+--   declared          what perfev.args was given, checked
+--   opts              perfl's options, once every word has its owner
+--   session           the default one, once it has been about to start
+--   status            what was left with
+local run
+
+-- End from wherever we are, through the script's frames.
+local function leave(status, text)
+  if text then report.say(text) end
+  run.status = status
+  error(setmetatable({ status = status }, report.Leave), 0)
+end
+
+-- ---- the command line ----
+
+local function header_of(text)
+  local lines = {}
+  for line in (text:gsub("^#[^\n]*\n", "") .. "\n"):gmatch("([^\n]*)\n") do
+    local comment = line:match("^%-%-+%s?(.*)$")
+    if not comment then break end
+    lines[#lines + 1] = comment
+  end
+  return (table.concat(lines, "\n"):gsub("%s+$", ""))
+end
+
+-- Whether the text could call perfev.args, itself or through another module. If it cannot,
+-- its command line is settled before it runs.
+local function may_declare(text)
+  if text:find("%f[%w_]args%f[^%w_]") or text:find("%f[%w_]dofile%f[^%w_]")
+    or text:find("%f[%w_]loadfile%f[^%w_]") then return true end
+  for module in text:gmatch("%f[%w_]require%s*%(?%s*[\"']([^\"']*)") do
+    if module ~= "perfev" then return true end
+  end
+  return false
+end
+
+local function log(level, text)
+  if level <= run.opts.verbose then report.say(text) end
+end
+
+-- perfl's options are known: what takes effect before the session does so now.
+local function begin(opts)
+  if run.opts then return end
+  run.opts = opts
+  if opts.verbose >= 2 then perfev.hooks.log(report.say) end
+  if opts.output and not opts.dry_run then
+    local ok, why = output.redirect(opts.output)
+    if not ok then leave(FAILED, why) end
+  end
+end
+
+local function print_help()
+  io.write(options.script_help(run.words, run.declared, run.name, header_of(run.text)), "\n")
+end
+
+local function refuse_command_line(why)
+  leave(USAGE, ("%s\ntry: perfl %s--help"):format(why,
+    run.path and escape(run.words.script) .. " " or ""))
+end
+
+-- What perfev.args does under perfl.
+local function parse_declared(declared)
+  if run.declared then error("perfev.args: a script declares its options once", 2) end
+  run.declared = declared
+  options.check_conflicts(declared, run.name)
+  if run.words.help then
+    print_help()
+    leave(0)
+  end
+  local opts, values = options.parse(run.words, declared, run.name)
+  if not opts then refuse_command_line(values) end
+  begin(opts)
+  return values
+end
+
+-- The command line of a script that declares nothing. `final`: nothing can follow.
+local function settle(final)
+  if run.opts then return end
+  if run.words.help then
+    if not final then return end
+    print_help()
+    leave(0)
+  end
+  local opts, why = options.parse(run.words, nil, run.name)
+  if opts then
+    begin(opts)
+  elseif final then
+    refuse_command_line(why)
+  end
+end
+
+-- ---- the script ----
+
+local function chunk_environment()
+  local env = { perfev = perfev }
+  return setmetatable(env, {
+    __index = function(_, name)
+      local value = perfev[name]
+      if value == nil then value = _G[name] end
+      return value
+    end,
+  })
+end
+
+local function name_of(path)
+  if path == "-" then return "stdin" end
+  return path:match("([^/]+)$"):gsub("%.lua$", "")
+end
+
+-- -> the script's text, compiled | nil, message, status
+local function load_script()
+  local words = run.words
+  if words.chunks then
+    run.name, run.text = "-e", table.concat(words.chunks, "\n")
+    return source.compile(run.text, "=-e", chunk_environment())
+  end
+  local path, why = find.resolve(words.script)
+  if not path then return nil, why, USAGE end
+  run.name, run.path = name_of(path), path
+  run.text, why = source.read(path)
+  if not run.text then return nil, why end
+  return source.compile(run.text, path == "-" and "=stdin" or "@" .. path)
+end
+
+local function set_global_arg()
+  local words = table.move(run.words.rest, 1, #run.words.rest, 1, {})
+  words[0] = run.path or "-e"
+  _G.arg = words
+end
+
+-- ---- the session ----
+
+local function print_callback_error(text, where)
+  report.say(("a callback failed%s (more of the same are only counted)\n%s"):format(
+    where and " in " .. where or "", report.trimmed(text)))
+end
+
+-- Asked by the session once per wakeup.
+local function keep_going()
+  local ok = output.check()
+  if not ok then return "output" end
+  if native.signal() then return "signal" end
+  return true
+end
+
+local function configure(s)
+  local opts = run.opts
+  local command = run.words.command
+  if not (command or opts.pids or opts.tids or opts.all_cpus or opts.cpus) then
+    leave(USAGE, no_target)
+  end
+  s:configure {
+    command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus,
+    all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
+    buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
+    exclude_self = true, log = log, keep_going = keep_going,
+    watch = { native.signal_fd(), function()
+      native.heed()
+      s:stop()
+    end },
+  }
+end
+
+local function print_plan(s)
+  for _, line in ipairs(s:plan()) do io.write(escape(line), "\n") end
+end
+
+-- The default session is about to start, by us or by the script.
+local function before_start()
+  settle(true)
+  local s = session.default()
+  run.session = s
+  configure(s)
+  if run.opts.dry_run then
+    print_plan(s)
+    leave(0)
+  end
+end
+
+-- ---- the end ----
+
+-- The command's own status as a shell would give it, or nil.
+local function command_status()
+  local ended = run.session and run.session.command_status
+  return ended and (ended.exit or ended.signal and 128 + ended.signal)
+end
+
+local function say_closing(why)
+  local s = run.session
+  if run.opts.quiet or not (s and s.started) then return end
+  local stats = s:stats()
+  if why and stats.records == 0 then return end -- it never came to run
+  for _, line in ipairs(report.closing(stats, native.cpu_time())) do report.say(line) end
+end
+
+local function failed_status()
+  local status = command_status()
+  return (status == 126 or status == 127) and status or FAILED
+end
+
+local function has_lost()
+  return run.session and run.opts.fail_on_lost and run.session:stats().lost > 0
+end
+
+-- What the run comes to, why being what failed or nil: status [, signal to end by].
+local function outcome(why)
+  local number = native.signal()
+  local flushed, broken, broken_status = output.check()
+  if not flushed and not broken then -- the reader has gone: nothing is left to say
+    return number and 128 + number or broken_status, number
+  end
+  if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why)) end
+  if broken then report.say(broken) end
+  if run.status then return broken_status or run.status end
+  if run.opts then say_closing(why) end
+  if number then return 128 + number, number end
+  if why then return failed_status() end
+  return broken_status or has_lost() and LOST or command_status() or 0
+end
+
+-- Run the script and what it declared -> nil | what failed
+local function execute(script)
+  local words = run.words
+  settle(not may_declare(run.text))
+  set_global_arg()
+  script(table.unpack(words.rest))
+  if run.status then return end -- a pcall of the script's held it back
+  settle(true)
+  local s = session.default()
+  if s.finished then return end
+  if s:declared() == 0 then
+    if run.opts.dry_run then io.write("nothing to open: the script declares no events\n") end
+    return
+  end
+  local ok, why = s:run()
+  return not ok and (why or "the session failed") or nil
+end
+
+local function prepare(words)
+  source.trust_all = words.trust or false
+  source.prepare()
+  output.prepare()
+  args.parse = parse_declared
+  session.before_default_start = before_start
+end
+
+local function usage_error(text)
+  report.say(text .. "\ntry: perfl --help")
+  return USAGE
+end
+
+--- The program.
+-- @tparam {string,...} argv  [0] is the program's name
+-- @treturn integer   exit status
+-- @treturn ?integer  signal to end by instead
+function M.main(argv)
+  local words = options.scan(argv, find.exists)
+  run = { words = words }
+  if words.version then
+    io.write("perfl ", perfev._VERSION, "\n")
+    return outcome()
+  end
+  if not words.script and not words.chunks then
+    if not words.help then return usage_error("no script named") end
+    io.write(options.own_help(), "\n")
+    return outcome()
+  end
+  prepare(words)
+  local script, why, status = load_script()
+  if not script then
+    report.say(why)
+    return status or FAILED
+  end
+  if run.path and run.path ~= "-" then source.add_directory_of(run.path) end
+  local _, why_failed = xpcall(execute, report.traceback, script)
+  if run.status then why_failed = nil end
+  return outcome(why_failed)
+end
+
+return M

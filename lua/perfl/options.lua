@@ -1,0 +1,364 @@
+--- perfl's command line: which word is whose.
+--
+-- Two looks at the same words. `scan` knows perfl's options only and finds the script,
+-- so that it can be run; what the script declares then joins perfl's options in
+-- one argparse parser, and `parse` gives every word its owner. What the two
+-- looks disagree about is refused, never guessed.
+
+local args = require "perfev.args"
+local escape = require "perfev.escape"
+local units = require "perfev.units"
+
+local M = {}
+
+local function positive(convert, what)
+  return function(text)
+    local value, why = convert(text)
+    if not value then return nil, why end
+    if value <= 0 then return nil, ("%s '%s': must be more than nothing"):format(what, text) end
+    return value
+  end
+end
+
+local function count(text)
+  local n = text:find("^%d+$") and math.tointeger(tonumber(text))
+  if n then return n end
+  return nil, ("count '%s': expected a whole number, as in 1000"):format(text)
+end
+
+local function cpu_list(text)
+  return units.list(text, "CPU list")
+end
+
+local function task_list(what)
+  return function(text)
+    local list, why = units.list(text, what)
+    for _, id in ipairs(list or {}) do
+      if id < 1 then return nil, ("%s '%s': %d is no process"):format(what, text, id) end
+    end
+    return list, why
+  end
+end
+
+--- perfl's own options, in the order of --help. `many`: may be given again, all count.
+M.groups = {
+  { "What to watch (or a command, after --)",
+    { "-a", into = "all_cpus", help = "every process on every CPU" },
+    { "-C", into = "cpus", metavar = "LIST", convert = cpu_list,
+      help = "these CPUs only, as in 0-3,7" },
+    { "-p", into = "pids", metavar = "PID[,...]", convert = task_list("process list"), many = true,
+      help = "these processes, all their threads" },
+    { "-t", into = "tids", metavar = "TID[,...]", convert = task_list("thread list"), many = true,
+      help = "these threads only" },
+  },
+  { "How long and how much",
+    { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
+      help = "stop after 10s, 500ms, 2m (a bare number: seconds)" },
+    { "-n", into = "count", metavar = "COUNT", convert = positive(count, "count"),
+      help = "stop after so many records" },
+    { "-m", into = "buffer", metavar = "SIZE", convert = positive(units.size, "size"),
+      help = "ring buffer of each CPU, as in 8M (default: 2M)" },
+  },
+  { "Script and output",
+    { "-e", into = "chunks", metavar = "CHUNK", many = true,
+      help = "run this Lua text instead of a script; several are lines of one" },
+    { "-o", into = "output", metavar = "FILE",
+      help = "where the script's print and io.write go" },
+    { "-q", into = "quiet", help = "no closing line" },
+    { "-v", into = "verbose", many = true,
+      help = "say what is opened; -vv: every system call too" },
+    { "--dry-run", into = "dry_run", help = "print what would be opened, open nothing" },
+    { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
+    { "--fail-on-lost", into = "fail_on_lost", help = "end with status 3 when records were lost" },
+    { "--i-trust-this", into = "trust", help = "as root, run a script that others may write" },
+    { "--version", into = "version", help = "print the version" },
+    { "-h --help", into = "help", help = "print this; with a script, its own options too" },
+  },
+}
+
+--- flag -> row of `groups`; and all flags in that order.
+M.by_flag, M.flags = {}, {}
+for _, group in ipairs(M.groups) do
+  for i = 2, #group do
+    for flag in group[i][1]:gmatch("%S+") do
+      M.by_flag[flag] = group[i]
+      M.flags[#M.flags + 1] = flag
+    end
+  end
+end
+
+-- ---- the first look ----
+
+local function is_option(word)
+  return #word > 1 and word:sub(1, 1) == "-"
+end
+
+local function note(found, row, value)
+  if row.into == "chunks" then
+    found.chunks = found.chunks or {}
+    found.chunks[#found.chunks + 1] = value
+  elseif not row.metavar then
+    found[row.into] = true
+  end
+end
+
+-- An option word -> the row that wants the next word as its value; "unknown" when an
+-- option that is not ours might.
+local function scan_long(found, word)
+  local flag, value = word:match("^([^=]+)=(.*)$")
+  local row = M.by_flag[flag or word]
+  if not row then
+    found.rest[#found.rest + 1] = word
+    return not flag and "unknown" or nil
+  end
+  if row.metavar and not flag then return row end
+  note(found, row, value)
+end
+
+local function scan_cluster(found, word)
+  for i = 2, #word do
+    local row = M.by_flag["-" .. word:sub(i, i)]
+    if not row then
+      found.rest[#found.rest + 1] = word
+      return "unknown"
+    end
+    if row.metavar then
+      if i == #word then return row end
+      note(found, row, word:sub(i + 1))
+      return
+    end
+    note(found, row)
+  end
+end
+
+-- A word after an option that is not ours may be that option's value: it is the script
+-- only when there is such a script.
+local function looks_like_script(word, exists)
+  return (word:find("%.lua$") or word:find("^[%w_-]+$")) and exists(word)
+end
+
+local function take_plain(found, word, wanted, exists)
+  if wanted and wanted ~= "unknown" then
+    note(found, wanted, word)
+  elseif found.script == nil and not (wanted and not looks_like_script(word, exists)) then
+    found.script = word
+  else
+    found.rest[#found.rest + 1] = word
+  end
+end
+
+local function split_at_dashes(argv)
+  for i, word in ipairs(argv) do
+    if word == "--" then
+      return table.move(argv, 1, i - 1, 1, {}), table.move(argv, i + 1, #argv, 1, {})
+    end
+  end
+  return table.move(argv, 1, #argv, 1, {})
+end
+
+local function scan_words(head, exists, no_script)
+  local found, wanted = { rest = {}, script = no_script }, nil
+  for _, word in ipairs(head) do
+    if not is_option(word) then
+      take_plain(found, word, wanted, exists)
+      wanted = nil
+    elseif word:sub(1, 2) == "--" then
+      wanted = scan_long(found, word)
+    else
+      wanted = scan_cluster(found, word)
+    end
+  end
+  return found
+end
+
+--- Find the script, and what must be known before it runs.
+-- @tparam {string,...} argv
+-- @tparam function exists  word -> whether a script of that name or path is there
+-- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
+--                 nil), `rest` (words of the head that are neither perfl's nor the script),
+--                 `chunks` (of -e, or nil), and `help`, `version`, `trust`, …: true when given
+function M.scan(argv, exists)
+  local head, command = split_at_dashes(argv)
+  local found = scan_words(head, exists)
+  if found.chunks then -- then no word is a script: every plain one is the chunk's
+    found = scan_words(head, exists, false)
+  end
+  found.script = found.script or nil
+  found.head, found.command = head, command
+  return found
+end
+
+-- ---- the second look ----
+
+local function add_ours(parser)
+  for _, group in ipairs(M.groups) do
+    local elements = {}
+    for i = 2, #group do
+      local row = group[i]
+      local element = (row.metavar and parser.option or parser.flag)(parser, row[1])
+      element:description(row.help):target("perfl." .. row.into)
+      if row.metavar then element:argname(row.metavar) end
+      if row.convert then element:convert(row.convert) end
+      if row.many then element:count("*") end
+      elements[#elements + 1] = element
+    end
+    parser:group(group[1], table.unpack(elements))
+  end
+end
+
+--- Refuse a script that declares an option of ours. Raises, as the mistake is the script's.
+function M.check_conflicts(declared, name)
+  for _, option in ipairs(declared) do
+    for _, flag in ipairs(option.flags or {}) do
+      local row = M.by_flag[flag]
+      if row then
+        error(("%s declares the option '%s', which is perfl's (%s): name it otherwise"):format(
+          name, flag, row.help), 0)
+      end
+    end
+  end
+end
+
+-- A parser with perfl's options and the script's. declared may be nil: then every
+-- plain word is the script's.
+local function new_parser(found, declared, name)
+  local parser = args.new_parser("perfl")
+  if found.script then parser:argument("SCRIPT"):target("perfl.script"):hidden(true) end
+  if declared then
+    local elements = args.add(parser, declared)
+    if #elements > 0 then parser:group("Options of " .. name, table.unpack(elements)) end
+  else
+    parser:argument("args"):args("*"):target("perfl.rest"):hidden(true)
+  end
+  add_ours(parser)
+  return parser
+end
+
+local function flatten(lists)
+  local out = {}
+  for _, list in ipairs(lists) do table.move(list, 1, #list, #out + 1, out) end
+  return #out > 0 and out or nil
+end
+
+local function ours_of(result)
+  local opts = {}
+  for _, row in pairs(M.by_flag) do opts[row.into] = result["perfl." .. row.into] end
+  opts.pids, opts.tids = flatten(opts.pids), flatten(opts.tids)
+  return opts
+end
+
+local function script_flags(declared)
+  local flags = {}
+  for _, option in ipairs(declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do flags[#flags + 1] = flag end
+  end
+  return #flags > 0 and flags or { "no options" }
+end
+
+-- Words folded into lines of at most 79 columns that begin below the first word.
+local function fold(lead, words)
+  local lines, indent = { lead }, (" "):rep(#lead)
+  for _, word in ipairs(words) do
+    if #lines[#lines] + 1 + #word > 79 then lines[#lines + 1] = indent end
+    lines[#lines] = lines[#lines] .. " " .. word
+  end
+  return table.concat(lines, "\n")
+end
+
+-- argparse's sentence, and for an unknown option what there is.
+local function explain(message, declared, name)
+  message = escape((message:gsub("\n", "; ")))
+  if not message:find("^unknown option") then return message end
+  return table.concat({ message, fold(name .. " has", script_flags(declared)),
+    fold("perfl has", M.flags) }, "\n")
+end
+
+local function same(a, b)
+  return #(a or {}) == #(b or {}) and table.concat(a or {}, "\0") == table.concat(b or {}, "\0")
+end
+
+local function check_together(opts, found)
+  if opts.all_cpus and (opts.pids or opts.tids) then
+    return "-a watches every process, -p and -t some: choose one"
+  end
+  if opts.all_cpus and opts.cpus then return "-a means every CPU, -C some: choose one" end
+  if found.command and #found.command == 0 then return "no command after --" end
+end
+
+--- Give every word its owner.
+-- @tparam table found     from `scan`
+-- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
+-- @tparam string name     the script's, for messages
+-- @treturn[1] table  perfl's options: all_cpus cpus pids tids duration (ns) count buffer (bytes)
+--                    chunks output quiet verbose (0…) dry_run strict fail_on_lost trust
+-- @treturn[1] table  the script's values by name (empty without a declaration)
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.parse(found, declared, name)
+  local ok, result = new_parser(found, declared, name):pparse(found.head)
+  if not ok then return nil, explain(result, declared, name) end
+  local opts = ours_of(result)
+  if result["perfl.script"] ~= found.script or not same(opts.chunks, found.chunks) then
+    return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
+      escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
+  end
+  local wrong = check_together(opts, found)
+  if wrong then return nil, wrong end
+  return opts, args.values(declared or {}, result)
+end
+
+-- ---- help ----
+
+local own_usage = [[
+Usage: perfl [options] SCRIPT|NAME [script args] [-- command args...]
+       perfl [options] -e CHUNK [chunk args] [-- command args...] ]]
+
+local own_description = [[
+Run a Lua script against the kernel's perf events. NAME is one of the scripts
+that came with perfl, SCRIPT a path (a word with / or .lua in it, - for standard
+input). Options may stand before or after it; the script may have more of them:
+perfl NAME --help.]]
+
+local own_epilog = [[
+Examples:
+   perfl syscount -- ls -R /usr/share/doc
+   perfl -a -d 2s tpoint sched:sched_switch
+   perfl cswlog -p 1234
+   perfl -a -d 1s -e 'event{"cpu-clock", sample = function(r) print(r.comm) end}'
+
+Exit status:
+   0    done, and no command was given; else the command's own
+   1    the script failed, or the kernel refused
+   2    the command line is wrong
+   3    records were lost (--fail-on-lost)
+   77   perfl is set-uid or set-gid, and refuses
+   126  the command cannot be executed; 127: there is no such command
+   128+n  the command, or perfl, ended by signal n
+   141  nobody reads standard output any more]]
+
+--- The text of `perfl --help`.
+function M.own_help()
+  local parser = args.new_parser("perfl")
+  add_ours(parser)
+  return parser:usage((own_usage:gsub("%s+$", ""))):description(own_description)
+    :epilog(own_epilog):get_help()
+end
+
+--- The text of `perfl NAME --help`.
+-- @tparam table found     from `scan`
+-- @tparam ?table declared
+-- @tparam string name
+-- @tparam string header   the script's opening comment, may be empty
+function M.script_help(found, declared, name, header)
+  local parser = new_parser(found, declared, name)
+  local words = declared and args.usage(declared) or { "[args...]" }
+  words[#words + 1] = "[-- command args...]"
+  parser:usage(fold("Usage: perfl [options] " .. name, words))
+  local about = header ~= "" and header or declared and declared.summary
+  if about then parser:description(about) end
+  parser:epilog((declared and declared.epilog and declared.epilog .. "\n\n" or "")
+    .. "perfl --help tells more, and what the exit status means.")
+  return parser:get_help()
+end
+
+return M

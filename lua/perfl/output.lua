@@ -1,0 +1,60 @@
+--- Where a script's text goes: standard output, or the file of -o.
+--
+-- print does not flush, so that a line per record is not a system call per record; perfl
+-- flushes when it has nothing to read (`check`, once per wakeup) and at the end.
+
+local escape = require "perfev.escape"
+local native = require "perfl.core"
+
+local M = {}
+
+local EPIPE = 32
+
+local shown_name -- of -o's file; nil: standard output
+
+local function print_to_output(...)
+  local out, n = io.output(), select("#", ...)
+  for i = 1, n do
+    out:write(i > 1 and "\t" or "", tostring((select(i, ...))))
+  end
+  out:write("\n")
+end
+
+--- Buffered print; nothing else changes until `redirect`.
+function M.prepare()
+  _G.print = print_to_output
+end
+
+--- Send print and io.write to a new file, mode 0600.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.redirect(path)
+  local file, why = native.open(path, "w")
+  if not file then
+    local link = native.euid == 0 and why:find("symbolic links", 1, true)
+    return nil, ("cannot write the output: %s%s"):format(escape(why),
+      link and "\nroot writes through no symbolic link: name the file itself" or "")
+  end
+  file:setvbuf("full", 1 << 16)
+  shown_name = ("'%s'"):format(escape(path))
+  io.output(file)
+  io.stdout = file -- luacheck: ignore 122 (scripts write there by name, too)
+  return true
+end
+
+--- Flush, and find out whether anybody still reads.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string   what is wrong; nil when the reader of a pipe has gone
+-- @treturn[2] integer  exit status
+function M.check()
+  local out = io.output()
+  if io.type(out) ~= "file" then return true end -- the script closed it, that is its affair
+  local ok, why, errno = native.flush(out)
+  if ok then return true end
+  if errno == EPIPE then return nil, nil, 141 end
+  return nil, ("cannot write %s: %s"):format(shown_name or "standard output", why), 1
+end
+
+return M

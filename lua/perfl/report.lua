@@ -1,0 +1,93 @@
+--- What perfl itself says, on standard error, in bytes a terminal does not obey.
+
+local escape = require "perfev.escape"
+
+local M = {}
+
+-- A line below the first: indented, what stood after a tab (a frame) further in.
+local function below(line)
+  local lead, text = line:match("^(%s*)(.*)$")
+  return (lead:find("\t") and "    " or "  ") .. escape(text)
+end
+
+--- A message: the first line after "perfl: ", the others below it.
+function M.say(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch("([^\n]*)\n") do
+    if line:find("%S") then lines[#lines + 1] = #lines == 0 and escape(line) or below(line) end
+  end
+  io.stderr:write("perfl: ", table.concat(lines, "\n"), "\n")
+end
+
+--- A traceback without perfl's own frames: the reader's script ends at our xpcall.
+function M.trimmed(text)
+  return (text:gsub("\n%s+%[C%]: in function 'xpcall'.*$", ""):gsub("\n%s+lua/perfl/[^\n]*", ""))
+end
+
+local function shown(object)
+  if type(object) == "string" then return object end
+  local meta = getmetatable(object)
+  local ok, text = pcall(tostring, object)
+  if ok and (type(meta) == "table" and meta.__tostring or type(object) == "number") then
+    return text
+  end
+  return ("(the error object is a %s value)"):format(type(object))
+end
+
+--- xpcall's handler: a message with where it came from; what was left with stays as it is.
+function M.traceback(object)
+  if type(object) == "table" and getmetatable(object) == M.Leave then return object end
+  return debug.traceback(shown(object), 2)
+end
+
+--- Raised to end perfl from inside a script: { status = n }.
+M.Leave = { __name = "perfl.leave" }
+
+--- 1234567 -> "1,234,567"
+function M.grouped(n)
+  local text = ("%d"):format(n)
+  local lead = (#text - 1) % 3 + 1
+  return text:sub(1, lead) .. text:sub(lead + 1):gsub("%d%d%d", ",%0")
+end
+
+local function size_text(bytes)
+  if bytes % (1 << 20) == 0 then return ("%dM"):format(bytes >> 20) end
+  return ("%dK"):format(bytes >> 10)
+end
+
+local function lost_line(stats)
+  local now = stats.ring_bytes or 0
+  local more = now > 0 and ("a larger ring (-m %s; now %s)"):format(size_text(now * 4),
+    size_text(now)) or "a larger ring (-m)"
+  return ("records were lost because they came faster than the script took them\ntry: %s, %s")
+    :format(more, "a filter or fewer events, or less work per record")
+end
+
+-- What should be zero, in the order of interest.
+local faults = {
+  { "callback_errors", "failed callbacks", "failed callback" },
+  { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
+  { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
+  { "unknown_id", "records of no known event", "record of no known event" },
+  { "malformed", "malformed records", "malformed record" },
+  { "corrupt", "corrupt rings", "corrupt ring" },
+}
+
+--- The closing lines.
+-- @tparam table stats      s:stats()
+-- @tparam number cpu_time  seconds
+-- @treturn {string,...}
+function M.closing(stats, cpu_time)
+  local lines = { ("%s records, %s lost, %s late, %.3f s of CPU"):format(M.grouped(stats.records),
+    M.grouped(stats.lost), M.grouped(stats.late), cpu_time) }
+  if stats.lost > 0 then lines[#lines + 1] = lost_line(stats) end
+  local also = {}
+  for _, fault in ipairs(faults) do
+    local n = stats[fault[1]] or 0
+    if n > 0 then also[#also + 1] = ("%s %s"):format(M.grouped(n), n == 1 and fault[3] or fault[2]) end
+  end
+  if #also > 0 then lines[#lines + 1] = table.concat(also, ", ") end
+  return lines
+end
+
+return M

@@ -1,0 +1,122 @@
+--- How Lua source gets into perfl: as text, from a file looked at after it was opened.
+--
+-- Compiled Lua is never loaded, as its verifier is gone since Lua 5.2. Root runs
+-- nothing that somebody else could have written: neither the script nor a module
+-- it requires. The working directory is not searched.
+
+local escape = require "perfev.escape"
+local native = require "perfl.core"
+
+local M = {}
+
+--- Set by --i-trust-this: files of others are run, too.
+M.trust_all = false
+
+local SOURCE_MAX = 64 << 20 -- /dev/zero is no script
+
+-- Who may own what we run: root, and whoever calls, also through sudo.
+local function is_ours(uid)
+  return uid == 0 or uid == native.uid or uid == tonumber(os.getenv("SUDO_UID") or "")
+end
+
+local function check_trust(path, mode, uid)
+  if M.trust_all or not (native.euid == 0 or native.secure) then return true end
+  local why
+  if mode & 0x12 ~= 0 then -- 022
+    why = "its group or everybody may write it"
+  elseif not is_ours(uid) then
+    why = ("it belongs to user %d"):format(uid)
+  end
+  if not why then return true end
+  return nil, ("will not run '%s' with these rights: %s\n"):format(escape(path), why)
+    .. "try: chmod go-w, chown, or --i-trust-this"
+end
+
+local function check_text(path, text)
+  if #text > SOURCE_MAX then return nil, ("'%s' is too large for a script"):format(escape(path)) end
+  if text:sub(1, 1) == "\27" then
+    return nil, ("'%s' is compiled Lua: perfl runs source only"):format(escape(path))
+  end
+  return text
+end
+
+--- The text of a source file.
+-- @tparam string path  "-": standard input, which is trusted as the caller is
+-- @treturn[1] string
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.read(path)
+  if path == "-" then return check_text("standard input", io.read(SOURCE_MAX + 1) or "") end
+  local file <close>, mode, uid = native.open(path, "r")
+  if not file then return nil, ("cannot read the script: %s"):format(escape(mode)) end
+  local trusted, why = check_trust(path, mode, uid)
+  if not trusted then return nil, why end
+  local text, failed = file:read(SOURCE_MAX + 1)
+  if failed then return nil, ("cannot read '%s': %s"):format(escape(path), failed) end
+  return check_text(path, text or "")
+end
+
+--- Compile text; a first line that begins with # is the shell's.
+-- @treturn[1] function
+-- @treturn[2] nil
+-- @treturn[2] string  "FILE:LINE: …"
+function M.compile(text, chunkname, env)
+  text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "")
+  return load(text, chunkname, "t", env or _G)
+end
+
+-- The second searcher of require, but for what is loaded and by whom it may be written.
+local function search_module(name)
+  local path, tried = package.searchpath(name, package.path)
+  if not path then return tried end
+  local text, why = M.read(path)
+  if not text then error(why, 0) end
+  local chunk, wrong = M.compile(text, "@" .. path)
+  if not chunk then
+    error(("error loading module '%s' from '%s':\n\t%s"):format(name, path, wrong), 0)
+  end
+  return chunk, path
+end
+
+local function absolute_only(path)
+  local kept = {}
+  for template in path:gmatch("[^;]+") do
+    if template:sub(1, 1) == "/" then kept[#kept + 1] = template end
+  end
+  return table.concat(kept, ";")
+end
+
+-- load, loadfile and dofile as they were, for text.
+local function refuse_bytecode()
+  local load_any, loadfile_any = load, loadfile
+  _G.load = function(chunk, name, _, ...)
+    if select("#", ...) == 0 then return load_any(chunk, name, "t") end
+    return load_any(chunk, name, "t", (...))
+  end
+  _G.loadfile = function(path, _, ...)
+    if select("#", ...) == 0 then return loadfile_any(path, "t") end
+    return loadfile_any(path, "t", (...))
+  end
+  _G.dofile = function(path)
+    return assert(loadfile_any(path, "t"))()
+  end
+end
+
+--- Once per state, before any script: the rules above hold from here on.
+function M.prepare()
+  package.path = absolute_only(package.path)
+  package.cpath = native.secure and "" or absolute_only(package.cpath)
+  package.searchers[2] = search_module
+  refuse_bytecode()
+end
+
+--- Let a script find the modules that lie beside it, after all others.
+function M.add_directory_of(path)
+  local real = native.realpath(path)
+  local directory = real and real:match("^(.*)/[^/]*$")
+  if directory and not directory:find("[;?]") then
+    package.path = ("%s;%s/?.lua;%s/?/init.lua"):format(package.path, directory, directory)
+  end
+end
+
+return M

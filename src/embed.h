@@ -1,0 +1,22 @@
+/*
+ * embed.h - the Lua sources that perfl carries, as src/embed.lua writes them.
+ *
+ * The table is made at build time from lua/ and argparse; it stands in read-only
+ * memory for as long as the program runs.
+ */
+#ifndef PEV_EMBED_H
+#define PEV_EMBED_H
+
+#include <stddef.h>
+
+struct pev_chunk {
+	const char *name;          /* as require() is given it: "perfev.session" */
+	const char *path;          /* where it came from, for messages: "lua/perfev/session.lua" */
+	const unsigned char *text; /* source, never bytecode; a NUL follows */
+	size_t len;                /* bytes, the NUL not counted */
+};
+
+/* In the order of their names; the last has a NULL name. */
+extern const struct pev_chunk pev_chunks[];
+
+#endif

@@ -1,0 +1,486 @@
+/*
+ * perfl.c - the runner's main: a Lua state, the embedded Lua sources, nothing else.
+ *
+ * The program is lua/perfl/main.lua. Here stands only what Lua has no word for:
+ * signals, a standard output that loses nothing, files looked at after they are
+ * open, and the refusal to be a set-uid interpreter.
+ *
+ * Signals: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT makes a descriptor
+ * readable that the session polls, and the session ends as it would by itself.
+ * If nobody has listened after GRACE_NS, a count hook raises "interrupted!" in the
+ * Lua code that is in the way. The second signal has its default effect, at once.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+
+#include "embed.h"
+
+int luaopen_perfev_core(lua_State *L);
+
+enum {
+	EXIT_SCRIPT = 1,
+	EXIT_PANIC = 70,   /* sysexits: an internal software error */
+	EXIT_REFUSED = 77, /* sysexits: permission denied */
+	HOOK_EVERY = 10000, /* Lua instructions between two looks at the clock */
+};
+
+#define GRACE_NS 700000000
+/* timeout(1) and a closing terminal tell one event twice within a moment. */
+#define ECHO_NS 50000000
+
+static const int endings[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
+#define NR(array) (sizeof(array) / sizeof((array)[0]))
+
+/* What the handler and the hook share. One per process, as signals are. */
+static struct {
+	volatile sig_atomic_t number; /* of the first signal, 0: none came */
+	int64_t came_ns;              /* used by the handler alone */
+	int64_t hurried_ns;           /* used by the hook alone, 0: not yet */
+	int fd;                       /* readable from the first signal on */
+	lua_State *volatile L;        /* whose Lua code may be interrupted, or NULL */
+} caught;
+
+static int stdout_errno; /* of the first write that failed */
+
+static int64_t clock_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- signals ---- */
+
+static void raise_when_unheard(lua_State *L, lua_Debug *ar)
+{
+	int64_t now = clock_ns();
+
+	(void)ar;
+	if (!caught.hurried_ns)
+		caught.hurried_ns = now;
+	if (now - caught.hurried_ns < GRACE_NS)
+		return;
+	lua_sethook(L, NULL, 0, 0);
+	luaL_error(L, "interrupted!");
+}
+
+static void catch_signal(int number)
+{
+	const int saved = errno;
+	const uint64_t one = 1;
+	const int64_t now = clock_ns();
+
+	if (!caught.number) {
+		caught.came_ns = now;
+		caught.number = number;
+		/* A signal handler may set a hook (lua.c, laction). */
+		if (caught.L)
+			lua_sethook(caught.L, raise_when_unheard, LUA_MASKCOUNT, HOOK_EVERY);
+		if (write(caught.fd, &one, sizeof(one)) < 0)
+			caught.came_ns = 0; /* cannot be: a fresh counter takes a one */
+	} else if (now - caught.came_ns >= ECHO_NS) {
+		signal(number, SIG_DFL);
+		raise(number); /* blocked until we return */
+	}
+	errno = saved;
+}
+
+static int catch_signals(lua_State *L)
+{
+	struct sigaction catch = { .sa_handler = catch_signal, .sa_flags = SA_RESTART };
+	struct sigaction old;
+
+	caught.L = L;
+	caught.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (caught.fd < 0)
+		return -errno;
+	for (size_t i = 0; i < NR(endings); i++)
+		sigaddset(&catch.sa_mask, endings[i]);
+	for (size_t i = 0; i < NR(endings); i++) {
+		/* Ignored by who started us (nohup, a background job): it stays so. */
+		if (sigaction(endings[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(endings[i], &catch, NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	return 0;
+}
+
+/* End as the signal would have ended us, so that the shell sees it. */
+static void die_of(int number)
+{
+	sigset_t set;
+
+	fflush(NULL); /* a signal does not */
+	prctl(PR_SET_DUMPABLE, 0); /* SIGQUIT has been obeyed: no core on top of it */
+	signal(number, SIG_DFL);
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	raise(number);
+}
+
+/* ---- standard output ---- */
+
+/*
+ * stdio gives up on a short write and on EAGAIN, which a command that shares our
+ * terminal may cause by setting O_NONBLOCK. We write all, or know why not.
+ */
+static ssize_t write_stdout(void *cookie, const char *text, size_t len)
+{
+	size_t done = 0;
+
+	(void)cookie;
+	while (done < len) {
+		ssize_t n = write(STDOUT_FILENO, text + done, len - done);
+
+		if (n > 0) {
+			done += (size_t)n;
+		} else if (n < 0 && errno == EAGAIN) {
+			struct pollfd wait = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+			poll(&wait, 1, -1);
+		} else if (n == 0 || errno != EINTR) {
+			if (!stdout_errno)
+				stdout_errno = n == 0 ? EIO : errno;
+			return 0; /* fopencookie(3): 0 tells of an error */
+		}
+	}
+	return (ssize_t)len;
+}
+
+static int open_stdout(void)
+{
+	const cookie_io_functions_t functions = { .write = write_stdout };
+	FILE *out = fopencookie(NULL, "w", functions);
+
+	if (!out)
+		return -errno;
+	setvbuf(out, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 1 << 16);
+	stdout = out;
+	return 0;
+}
+
+/* A perf event must never become somebody's standard output. */
+static void fill_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- perfl.core: what lua/perfl asks of C ---- */
+
+/* signal_fd() -> a descriptor that is readable once a signal came */
+static int l_signal_fd(lua_State *L)
+{
+	lua_pushinteger(L, caught.fd);
+	return 1;
+}
+
+/* signal() -> number of the signal that came | nil */
+static int l_signal(lua_State *L)
+{
+	if (!caught.number)
+		return 0;
+	lua_pushinteger(L, caught.number);
+	return 1;
+}
+
+/* heed(): the loop has seen the signal; nothing is interrupted any more */
+static int l_heed(lua_State *L)
+{
+	uint64_t count;
+
+	lua_sethook(caught.L, NULL, 0, 0);
+	lua_pushboolean(L, read(caught.fd, &count, sizeof(count)) > 0);
+	return 1;
+}
+
+/* cpu_time() -> seconds this process has computed, without its children */
+static int l_cpu_time(lua_State *L)
+{
+	struct rusage used;
+	double seconds;
+
+	getrusage(RUSAGE_SELF, &used);
+	seconds = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec);
+	seconds += (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+	lua_pushnumber(L, seconds);
+	return 1;
+}
+
+/* flush(file) -> true | nil, message, errno; an earlier failed write is told too */
+static int l_flush(lua_State *L)
+{
+	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+	int code = 0;
+
+	if (!stream->closef)
+		return luaL_error(L, "flush of a closed file");
+	if (fflush(stream->f) != 0)
+		code = errno;
+	else if (ferror(stream->f))
+		code = EIO;
+	if (code && stream->f == stdout && stdout_errno)
+		code = stdout_errno;
+	errno = code;
+	return luaL_fileresult(L, code == 0, NULL);
+}
+
+static int close_file(lua_State *L)
+{
+	luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+
+	return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
+}
+
+/* Output may hold addresses and command lines; root writes through nobody's link. */
+static int open_output(const char *path)
+{
+	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+
+	if (geteuid() == 0)
+		flags |= O_NOFOLLOW;
+	return open(path, flags, 0600);
+}
+
+/*
+ * open(path, "r" | "w") -> file, mode, uid | nil, message, errno
+ * Mode and owner are those of the file that is open, not of the path a moment ago.
+ */
+static int l_open(lua_State *L)
+{
+	static const char *const modes[] = { "r", "w", NULL };
+	const char *path = luaL_checkstring(L, 1);
+	int mode = luaL_checkoption(L, 2, NULL, modes);
+	luaL_Stream *stream = lua_newuserdatauv(L, sizeof(*stream), 0);
+	struct stat st;
+	int fd;
+
+	stream->closef = NULL;
+	luaL_setmetatable(L, LUA_FILEHANDLE);
+	fd = mode == 1 ? open_output(path) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return luaL_fileresult(L, 0, path);
+	stream->f = fstat(fd, &st) == 0 ? fdopen(fd, modes[mode]) : NULL;
+	if (!stream->f) {
+		int code = errno;
+
+		close(fd);
+		errno = code;
+		return luaL_fileresult(L, 0, path);
+	}
+	stream->closef = close_file;
+	lua_pushinteger(L, st.st_mode);
+	lua_pushinteger(L, st.st_uid);
+	return 3;
+}
+
+/* exists(path) -> there is something there, and it is no directory */
+static int l_exists(lua_State *L)
+{
+	struct stat st;
+
+	lua_pushboolean(L, stat(luaL_checkstring(L, 1), &st) == 0 && !S_ISDIR(st.st_mode));
+	return 1;
+}
+
+/* realpath(path) -> absolute path | nil, message, errno */
+static int l_realpath(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	char *buffer = lua_newuserdatauv(L, PATH_MAX, 0);
+
+	if (!realpath(path, buffer))
+		return luaL_fileresult(L, 0, path);
+	lua_pushstring(L, buffer);
+	return 1;
+}
+
+static const luaL_Reg functions[] = {
+	{ "cpu_time",  l_cpu_time },
+	{ "exists",    l_exists },
+	{ "flush",     l_flush },
+	{ "heed",      l_heed },
+	{ "open",      l_open },
+	{ "realpath",  l_realpath },
+	{ "signal",    l_signal },
+	{ "signal_fd", l_signal_fd },
+	{ NULL,        NULL },
+};
+
+static int luaopen_perfl_core(lua_State *L)
+{
+	luaL_newlib(L, functions);
+	lua_pushboolean(L, getauxval(AT_SECURE) != 0);
+	lua_setfield(L, -2, "secure"); /* runs with capabilities its caller lacks */
+	lua_pushinteger(L, geteuid());
+	lua_setfield(L, -2, "euid");
+	lua_pushinteger(L, getuid());
+	lua_setfield(L, -2, "uid");
+	return 1;
+}
+
+/* ---- the Lua state ---- */
+
+static int load_embedded(lua_State *L)
+{
+	const struct pev_chunk *chunk = lua_touserdata(L, lua_upvalueindex(1));
+	const char *chunkname = lua_pushfstring(L, "@%s", chunk->path);
+
+	if (luaL_loadbufferx(L, (const char *)chunk->text, chunk->len, chunkname, "t") != LUA_OK)
+		return lua_error(L);
+	lua_pushstring(L, chunk->name);
+	lua_call(L, 1, 1);
+	return 1;
+}
+
+static void preload_modules(lua_State *L)
+{
+	luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+	for (const struct pev_chunk *chunk = pev_chunks; chunk->name; chunk++) {
+		lua_pushlightuserdata(L, (void *)(uintptr_t)chunk);
+		lua_pushcclosure(L, load_embedded, 1);
+		lua_setfield(L, -2, chunk->name);
+	}
+	lua_pushcfunction(L, luaopen_perfev_core);
+	lua_setfield(L, -2, "perfev.core");
+	lua_pushcfunction(L, luaopen_perfl_core);
+	lua_setfield(L, -2, "perfl.core");
+	lua_pop(L, 1);
+}
+
+static void open_libraries(lua_State *L)
+{
+	/* LUA_PATH and LUA_CPATH are the caller's, our capabilities are not. */
+	if (getauxval(AT_SECURE)) {
+		lua_pushboolean(L, 1);
+		lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
+	}
+	luaL_openlibs(L);
+	preload_modules(L);
+}
+
+static void push_words(lua_State *L, int argc, char **argv)
+{
+	lua_createtable(L, argc, 1);
+	for (int i = 0; i < argc; i++) {
+		lua_pushstring(L, argv[i]);
+		lua_rawseti(L, -2, i);
+	}
+}
+
+/* (argc, argv) -> status [, signal]: require("perfl.main").main(argv) */
+static int run_program(lua_State *L)
+{
+	int argc = (int)lua_tointeger(L, 1);
+	char **argv = lua_touserdata(L, 2);
+
+	open_libraries(L);
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perfl.main");
+	lua_call(L, 1, 1);
+	lua_getfield(L, -1, "main");
+	push_words(L, argc, argv);
+	lua_call(L, 1, 2);
+	return 2;
+}
+
+static int add_traceback(lua_State *L)
+{
+	luaL_traceback(L, L, luaL_tolstring(L, 1, NULL), 1);
+	return 1;
+}
+
+static int panic(lua_State *L)
+{
+	const char *text = lua_tostring(L, -1);
+
+	fprintf(stderr, "perfl: %s\n", text ? text : "out of memory");
+	_exit(EXIT_PANIC);
+}
+
+/* The program's status; *number is the signal to die of, or 0. */
+static int run_state(lua_State *L, int argc, char **argv, int *number)
+{
+	int status;
+
+	lua_atpanic(L, panic);
+	lua_pushcfunction(L, add_traceback);
+	lua_pushcfunction(L, run_program);
+	lua_pushinteger(L, argc);
+	lua_pushlightuserdata(L, argv);
+	if (lua_pcall(L, 2, 2, 1) != LUA_OK) {
+		fprintf(stderr, "perfl: %s\n", lua_tostring(L, -1));
+		*number = caught.number;
+		return EXIT_SCRIPT;
+	}
+	status = (int)lua_tointeger(L, -2);
+	*number = (int)lua_tointeger(L, -1);
+	return status;
+}
+
+static int fail(const char *what, int code)
+{
+	fprintf(stderr, "perfl: %s: %s\n", what, strerror(code));
+	return EXIT_SCRIPT;
+}
+
+int main(int argc, char **argv)
+{
+	int status, number = 0, rc;
+	lua_State *L;
+
+	if (getuid() != geteuid() || getgid() != getegid()) {
+		fputs("perfl: refuses to run set-uid or set-gid: a script would have those rights\n"
+		      "  try: file capabilities for a group of users, see perfl(1)\n",
+		      stderr);
+		return EXIT_REFUSED;
+	}
+	fill_standard_fds();
+	rc = open_stdout();
+	if (rc < 0)
+		return fail("standard output", -rc);
+	L = luaL_newstate();
+	if (!L)
+		return fail("cannot make a Lua state", ENOMEM);
+	rc = catch_signals(L);
+	if (rc < 0) {
+		lua_close(L);
+		return fail("cannot wait for signals", -rc);
+	}
+	status = run_state(L, argc, argv, &number);
+
+	/* What is being closed is closed to its end; a second signal still ends us. */
+	caught.L = NULL;
+	lua_sethook(L, NULL, 0, 0);
+	lua_close(L);
+	if (number)
+		die_of(number);
+	return status;
+}
