@@ -1,0 +1,703 @@
+-- perfl's command line: whose a word is, and what each way of ending looks like.
+-- The first half is pure Lua; the second runs the program, without a kernel's help.
+
+local args = require "perfev.args"
+local options = require "perfl.options"
+local report = require "perfl.report"
+local run = require "spec.support.run"
+
+local function words(line)
+  local list = {}
+  for word in line:gmatch("%S+") do list[#list + 1] = word end
+  return list
+end
+
+local scripts = { syscount = true, tpoint = true, ["./my.lua"] = true, ["-"] = true }
+local function exists(word)
+  return scripts[word] or false
+end
+
+local function scan(line)
+  return options.scan(words(line), exists)
+end
+
+local function parse(line, spec, name)
+  return options.parse(scan(line), spec and args.check(spec), name or "syscount")
+end
+
+-- All orders of a list.
+local function each_order(list, fn, n)
+  n = n or #list
+  if n <= 1 then return fn(list) end
+  for i = 1, n do
+    list[n], list[i] = list[i], list[n]
+    each_order(list, fn, n - 1)
+    list[n], list[i] = list[i], list[n]
+  end
+end
+
+describe("the script among the words", function()
+  local cases = {
+    { "syscount", "syscount", "" },
+    { "-a syscount", "syscount", "" },
+    { "-d 1s syscount x y", "syscount", "x y" },
+    { "-d1s -vvn 5 syscount", "syscount", "" },
+    { "syscount -d 1s x", "syscount", "x" },
+    { "--top 5 syscount", "syscount", "--top 5" },
+    { "--top=5 syscount", "syscount", "--top=5" },
+    { "-P syscount", "syscount", "-P" },
+    { "-P 3 ./my.lua", "./my.lua", "-P 3" },
+    { "nosuch -a", "nosuch", "" }, -- to be told that it is not there
+    { "--top nosuch", nil, "--top nosuch" },
+    { "--top nosuch other", "other", "--top nosuch" },
+    { "-a -", "-", "" },
+    { "-o syscount tpoint", "tpoint", "" }, -- our option's value, though a script's name
+    { "-v -p 1,2 -C 0-1 tpoint sched:sched_switch", "tpoint", "sched:sched_switch" },
+    { "", nil, "" },
+  }
+  for _, case in ipairs(cases) do
+    it(("in '%s' is %s"):format(case[1], case[2] or "missing"), function()
+      local found = scan(case[1])
+      assert.equal(case[2], found.script)
+      assert.same(words(case[3]), found.rest)
+      assert.is_nil(found.command)
+    end)
+  end
+
+  it("is not sought behind --", function()
+    local found = scan("-a -- syscount -v --help")
+    assert.is_nil(found.script)
+    assert.is_nil(found.help)
+    assert.same({ "syscount", "-v", "--help" }, found.command)
+  end)
+
+  it("is the chunk of -e, and every plain word an argument of it", function()
+    local found = options.scan({ "x", "-e", "print(1)", "-a", "-eprint(2)", "y" }, exists)
+    assert.is_nil(found.script)
+    assert.same({ "print(1)", "print(2)" }, found.chunks)
+    assert.same({ "x", "y" }, found.rest)
+  end)
+
+  it("is known together with what must be known before it runs", function()
+    local found = scan("syscount -v --help --i-trust-this")
+    assert.is_true(found.help)
+    assert.is_true(found.trust)
+    assert.is_true(scan("--version").version)
+    assert.is_true(scan("-h").help)
+    assert.is_nil(scan("-o --version").output)
+  end)
+end)
+
+describe("options before and after NAME", function()
+  local spec = {
+    { "-P --per-process" }, { "--top", type = "integer" }, { "--since", type = "duration" },
+    { "event" },
+  }
+  local expected = {
+    all_cpus = true, duration = 1500000000, verbose = 2, count = 7,
+    chunks = {},
+  }
+
+  it("mean the same in every order", function()
+    local nr = 0
+    each_order({ "-a", "-d 1500ms", "-vvn 7", "--top 5", "-P", "syscount ev" }, function(parts)
+      local found = scan(table.concat(parts, " ") .. " -- ls -a")
+      assert.equal("syscount", found.script)
+      local opts, values = options.parse(found, args.check(spec), "syscount")
+      assert.same(expected, opts)
+      assert.same({ per_process = true, top = 5, event = "ev" }, values)
+      assert.same({ "ls", "-a" }, found.command)
+      nr = nr + 1
+    end)
+    assert.equal(720, nr)
+  end)
+
+  it("mean the same written apart, joined, and with =", function()
+    for _, line in ipairs { "-ad1500ms -vvn7 --top=5 -P syscount ev",
+      "-vavn 7 syscount -Pd1500ms ev --top 5", "syscount ev --top=5 -Pavvn7 -d 1500ms" } do
+      local opts, values = parse(line, spec)
+      assert.same(expected, opts)
+      assert.same({ per_process = true, top = 5, event = "ev" }, values)
+    end
+  end)
+
+  it("are perfl's alone when the script declares none, and the other words the script's", function()
+    each_order({ "-a", "-d 1s", "syscount x", "y" }, function(parts)
+      local line = table.concat(parts, " ")
+      local found = scan(line)
+      if found.script == "syscount" then
+        local opts = assert(options.parse(found, nil, "syscount"))
+        assert.is_true(opts.all_cpus)
+        assert.equal(1000000000, opts.duration)
+        assert.same({ "x", "y" }, found.rest)
+      end
+    end)
+  end)
+
+  it("gather what may be given again", function()
+    local opts = parse("-p 3,4 syscount -p 9 -t 5-7 -C 0-1,3")
+    assert.same({ 3, 4, 9 }, opts.pids)
+    assert.same({ 5, 6, 7 }, opts.tids)
+    assert.same({ 0, 1, 3 }, opts.cpus)
+    assert.is_nil(parse("-a syscount").pids)
+  end)
+end)
+
+describe("a command line is refused", function()
+  local function refused(line, spec, ...)
+    local opts, why = parse(line, spec)
+    assert.is_nil(opts)
+    for _, part in ipairs { ... } do assert.is_truthy(why:find(part, 1, true), why) end
+  end
+
+  it("for an option that neither knows, naming both's", function()
+    refused("syscount --nope", { { "--top -T" } }, "unknown option '--nope'",
+      "syscount has --top -T", "perfl has -a -C -p")
+    refused("syscount --nope", nil, "syscount has no options")
+    refused("syscount -aX", nil, "unknown option '-X'")
+  end)
+
+  it("with the nearest option", function()
+    refused("syscount --stric", { { "--top" } }, "--strict")
+    refused("syscount --to 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
+  end)
+
+  it("without letting the terminal obey it", function()
+    refused("syscount --\27[31m", nil, "--\\x1b[31m")
+  end)
+
+  it("when a value is missing, extra or wrong", function()
+    refused("syscount -d", nil, "'-d' requires an argument")
+    refused("syscount -d -v", nil, "'-d' requires an argument")
+    refused("syscount --strict=1", nil, "'--strict' does not take arguments")
+    refused("syscount -d x", nil, "duration 'x'")
+    refused("syscount -d 0", nil, "duration '0'")
+    refused("syscount -n 0", nil, "count '0'")
+    refused("syscount -n 1.5", nil, "count '1.5'")
+    refused("syscount -m 1X", nil, "size '1X'")
+    refused("syscount -C 3-1", nil, "CPU list '3-1'")
+    refused("syscount -p 0", nil, "process list '0'")
+    refused("syscount -t x", nil, "thread list 'x'")
+    refused("syscount --top x", { { "--top", type = "integer" } },
+      "'--top': 'x' is not a whole number")
+    refused("syscount", { { "event" } }, "missing argument 'EVENT'")
+    refused("syscount a b", { { "event" } }, "too many arguments")
+  end)
+
+  it("when the words contradict each other", function()
+    refused("-a -p 1 syscount", nil, "choose one")
+    refused("-a -C 0 syscount", nil, "choose one")
+    refused("syscount --", nil, "no command after --")
+  end)
+
+  it("when it cannot be told which word is the script", function()
+    refused("--name syscount tpoint", { { "--name", type = "string" } }, "put it first")
+  end)
+end)
+
+describe("a script", function()
+  it("may not declare any option of perfl's", function()
+    for _, flag in ipairs(options.flags) do
+      local ok, why = pcall(options.check_conflicts, args.check { { flag } }, "mine")
+      assert.is_false(ok, flag)
+      assert.is_truthy(why:find(("mine declares the option '%s'"):format(flag), 1, true), why)
+    end
+  end)
+
+  it("may declare any other", function()
+    options.check_conflicts(args.check { { "-P --pid" }, { "--count" }, { "event" } }, "mine")
+  end)
+end)
+
+describe("help", function()
+  local function assert_narrow(text)
+    for line in text:gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 80, line) end
+  end
+
+  it("of perfl names every option and exit status in 80 columns", function()
+    local text = options.own_help()
+    assert_narrow(text)
+    for _, flag in ipairs(options.flags) do
+      assert.is_truthy(text:find(flag, 1, true), flag)
+    end
+    for _, part in ipairs { "Examples:", "Exit status:", "128+n", "-- command" } do
+      assert.is_truthy(text:find(part, 1, true), part)
+    end
+  end)
+
+  it("of a script shows its header, its options and perfl's", function()
+    local declared = args.check { epilog = "See also: tpoint.",
+      { "--top", type = "integer", default = 3, help = "so many" }, { "event", help = "which" } }
+    local text = options.script_help(scan("syscount"), declared, "syscount",
+      "counts\nperfl syscount")
+    assert_narrow(text)
+    for _, part in ipairs { "Usage: perfl [options] syscount [--top TOP] EVENT",
+      "counts\nperfl syscount", "Options of syscount:", "so many (default: 3)", "-d DURATION", "See also: tpoint." } do
+      assert.is_truthy(text:find(part, 1, true), part)
+    end
+  end)
+end)
+
+describe("the closing line", function()
+  it("counts in thousands", function()
+    assert.equal("0", report.grouped(0))
+    assert.equal("999", report.grouped(999))
+    assert.equal("1,000", report.grouped(1000))
+    assert.equal("123,456", report.grouped(123456))
+    assert.equal("1,234,567", report.grouped(1234567))
+  end)
+
+  local function stats(more)
+    local t = { records = 1234, lost = 0, late = 0, ring_bytes = 2 << 20 }
+    for key, value in pairs(more) do t[key] = value end
+    return t
+  end
+
+  it("tells records, lost, late and what it cost", function()
+    assert.same({ "1,234 records, 0 lost, 0 late, 0.012 s of CPU" },
+      report.closing(stats {}, 0.0123))
+  end)
+
+  it("says what to do about lost records", function()
+    local lines = report.closing(stats { lost = 5 }, 0)
+    assert.is_truthy(lines[2]:find("-m 8M; now 2M", 1, true), lines[2])
+  end)
+
+  it("adds whatever else went wrong", function()
+    local lines = report.closing(stats { malformed = 2, callback_errors = 1000 }, 0)
+    assert.equal("1,000 failed callbacks, 2 malformed records", lines[2])
+  end)
+end)
+
+-- perfl's program with a session that plays what it is told: no kernel, no C.
+local driver = [==[
+local play = load("return " .. os.getenv "PLAY")()
+local S = { opts = {}, events = 0 }
+local session = { default = function() return S end }
+function S:declared() return self.events end
+function S:configure(opts) self.opts = opts end
+function S:plan() return { "cpu-clock on \27[31mcpu 0" } end
+function S:stop() self.stopped = true end
+function S:stats()
+  return { records = play.records or 9, lost = play.lost or 0, late = 0, ring_bytes = 4096 }
+end
+function S:run()
+  session.before_default_start()
+  self.started = true
+  self.command_status = play.command
+  if play.signal then self.opts.watch[2]() end
+  if play.callback then
+    local ok, trace = xpcall(error, debug.traceback, play.callback)
+    if self.opts.strict then return ok or nil, trace end
+    self.opts.on_error(trace, "sample")
+  end
+  for _, level in ipairs { 1, 2 } do
+    if self.opts.log then self.opts.log(level, "level " .. level) end
+  end
+  if play.refused then return nil, play.refused, 1 end
+  self.finished = true
+  return true
+end
+local P = { _VERSION = "0", args = require "perfev.args" }
+function P.event() S.events = S.events + 1 end
+function P.run() return S:run() end
+function P.show()
+  local keys, opts = {}, S.opts
+  for key in pairs(opts) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    local value = opts[key]
+    if type(value) == "table" and key ~= "watch" then value = table.concat(value, " ") end
+    if type(value) ~= "function" and key ~= "watch" then print(key, value) end
+  end
+end
+P.hooks = { log = function(fn) fn "read(3) = 0" end }
+local native = {
+  signal = function() return play.signal end, heed = function() end,
+  signal_fd = function() return 3 end,
+  cpu_time = function() return 0.5 end, uid = 1, euid = 1, secure = false,
+  flush = function()
+    if play.errno then return nil, "broken", play.errno end
+    return io.stdout:flush()
+  end,
+}
+package.loaded["perfev"], package.loaded["perfev.session"] = P, session
+package.loaded["perfl.core"] = native
+package.loaded["perfev.core"] = { exe = function() return "/" end }
+require "argparse" -- as perfl carries it
+local status, number = require("perfl.main").main(arg)
+print(status, number)
+]==]
+
+describe("the life of a run", function()
+  local dir
+
+  setup(function()
+    dir = run.tempdir()
+    local file = assert(io.open(dir .. "/driver.lua", "w"))
+    file:write(driver)
+    file:close()
+  end)
+  teardown(function() run.remove(dir) end)
+
+  local function play(how, ...)
+    local r = run({ "lua5.4", dir .. "/driver.lua", ... },
+      { env = { PLAY = how, LUA_PATH = "lua/?.lua;lua/?/init.lua;;" } })
+    assert.equal(0, r.code, r.err)
+    r.status, r.number = r.out:match("(%-?%d+)\t?(%d*)[^\n]*\n$")
+    r.status, r.number = tonumber(r.status), tonumber(r.number)
+    return r
+  end
+
+  local endings = {
+    { "0 without a command", "{}", 0 },
+    { "the command's status", "{command={exit=5}}", 5 },
+    { "128 and the signal that ended the command", "{command={signal=9}}", 137 },
+    { "127 when there is no such command", "{refused='x', command={exit=127}}", 127 },
+    { "126 when it cannot be executed", "{refused='x', command={exit=126}}", 126 },
+    { "1 when the kernel refuses", "{refused='x', command={exit=5}}", 1 },
+    { "0 though a callback failed", "{callback='boom'}", 0 },
+    { "1 when a callback failed under --strict", "{callback='boom'}", 1, "--strict" },
+    { "0 though records were lost", "{lost=3}", 0 },
+    { "3 for them under --fail-on-lost", "{lost=3, command={exit=5}}", 3, "--fail-on-lost" },
+    { "128 and the signal that came", "{signal=15, command={signal=15}}", 143 },
+    { "141 when nobody reads", "{errno=32, command={exit=5}}", 141 },
+    { "1 when the output cannot be written", "{errno=28, command={exit=5}}", 1 },
+  }
+  for _, case in ipairs(endings) do
+    it("ends with " .. case[1], function()
+      local r = play(case[2], "-a", "-e", "event{}", case[4])
+      assert.equal(case[3], r.status, r.err)
+    end)
+  end
+
+  it("ends by the signal that came", function()
+    assert.equal(2, play("{signal=2}", "-a", "-e", "event{}").number)
+    assert.is_nil(play("{}", "-a", "-e", "event{}").number)
+  end)
+
+  it("says what failed in one place, and no closing line for what never ran", function()
+    local r = play("{refused='cannot do it\\n  because', records=0}", "-a", "-e", "event{}")
+    assert.equal("perfl: cannot do it\n  because\n", r.err)
+  end)
+
+  it("says nothing when nobody reads", function()
+    assert.equal("", play("{errno=32}", "-a", "-e", "event{}").err)
+  end)
+
+  it("closes with a line that -q takes away", function()
+    assert.equal("perfl: 9 records, 0 lost, 0 late, 0.500 s of CPU\n",
+      play("{}", "-a", "-e", "event{}").err)
+    assert.equal("", play("{}", "-aq", "-e", "event{}").err)
+  end)
+
+  it("says more with -v, and everything with -vv", function()
+    assert.equal("", play("{}", "-aq", "-e", "event{}").err)
+    assert.equal("perfl: level 1\n", play("{}", "-aqv", "-e", "event{}").err)
+    assert.equal("perfl: read(3) = 0\nperfl: level 1\nperfl: level 2\n",
+      play("{}", "-aqvv", "-e", "event{}").err)
+  end)
+
+  it("gives the session what the command line says", function()
+    local r = play("{}", "-p", "3,4", "-t5", "-C", "0-1", "-d", "2s", "-n", "7", "-m", "1M",
+      "-e", "event{} run() show()", "--", "ls", "-a")
+    assert.equal("buffer\t1048576\ncommand\tls -a\ncount\t7\ncpus\t0 1\nduration\t2000000000ns\n"
+      .. "exclude_self\ttrue\npid\t3 4\nstrict\tfalse\ntid\t5\n0\tnil\n", r.out)
+  end)
+
+  it("runs once what the script has run by itself", function()
+    local _, times = play("{}", "-a", "-e", "event{} run()").err:gsub("records", "")
+    assert.equal(1, times)
+  end)
+
+  it("prints the plan of --dry-run, also when the script runs by itself", function()
+    for _, text in ipairs { "event{}", "event{} run() print 'ran'" } do
+      local r = play("{}", "-a", "--dry-run", "-e", text)
+      assert.equal("cpu-clock on \\x1b[31mcpu 0\n0\tnil\n", r.out)
+      assert.equal("", r.err)
+    end
+  end)
+end)
+
+describe("perfl", function()
+  local built = io.open(run.perfl) ~= nil
+  local dir
+
+  local function perfl(argv, opts)
+    if not built then pending("no " .. run.perfl) end
+    return run({ run.perfl, table.unpack(argv) }, opts)
+  end
+
+  local function script(name, text)
+    local path = dir .. "/" .. name
+    local file = assert(io.open(path, "w"))
+    file:write(text)
+    file:close()
+    return path
+  end
+
+  local function contains(text, ...)
+    for _, part in ipairs { ... } do assert.is_truthy(text:find(part, 1, true), text) end
+  end
+
+  setup(function() dir = run.tempdir() end)
+  teardown(function() run.remove(dir) end)
+
+  it("prints version and help, and leaves with 0", function()
+    local r = perfl { "--version" }
+    assert.equal(0, r.code)
+    assert.is_truthy(r.out:find("^perfl %S+\n$"), r.out)
+    r = perfl { "--help" }
+    assert.equal(0, r.code)
+    contains(r.out, "Usage: perfl")
+    assert.equal("", r.err)
+  end)
+
+  it("wants a script", function()
+    local r = perfl {}
+    assert.equal(2, r.code)
+    contains(r.err, "perfl: no script named")
+  end)
+
+  it("names the scripts there are when there is no such one", function()
+    local r = perfl { "no_such_script" }
+    assert.equal(2, r.code)
+    contains(r.err, "perfl: no script is named 'no_such_script'")
+    r = perfl { dir .. "/nothing.lua" }
+    assert.equal(2, r.code)
+    contains(r.err, "there is no such file")
+  end)
+
+  it("runs nothing by name from the working directory", function()
+    script("here", "print 'ran'")
+    local r = perfl({ "here" }, { cwd = dir })
+    assert.equal(2, r.code)
+    assert.equal("", r.out)
+    contains(r.err, "./here")
+  end)
+
+  it("requires nothing from the working directory, but what lies beside the script", function()
+    script("planted.lua", "return 'beside the script'")
+    local path = script("asks.lua", "print(pcall(require, 'planted'))  print(package.path)")
+    local r = perfl({ path }, { cwd = "/" })
+    contains(r.out, "true\tbeside the script")
+    assert.is_nil(r.out:find("%./%?"))
+    r = perfl({ "-e", "print((pcall(require, 'planted')))" }, { cwd = dir,
+      env = { LUA_PATH = "./?.lua;;" } })
+    assert.equal("false\n", r.out)
+  end)
+
+  it("runs text from standard input, and skips a first line for the shell", function()
+    local r = perfl({ "-", "a" }, { stdin = "#!/usr/bin/perfl\nprint(arg[0], ...)" })
+    assert.equal("-\ta\n", r.out)
+    assert.equal(0, r.code)
+  end)
+
+  it("says where a syntax error is", function()
+    local r = perfl { script("bad.lua", "\nlocal x = = 3\n") }
+    assert.equal(1, r.code)
+    assert.is_truthy(r.err:find("^perfl: .*bad%.lua:2: "), r.err)
+    r = perfl { "-e", "print(" }
+    assert.equal(1, r.code)
+    contains(r.err, "perfl: -e:1: ")
+  end)
+
+  it("says where a script fails, with a traceback that ends at the script", function()
+    local r = perfl { script("fails.lua", "local function f() error('boom') end\nf()") }
+    assert.equal(1, r.code)
+    contains(r.err, "fails.lua:1: boom", "stack traceback", "fails.lua:2:")
+    assert.is_nil(r.err:find("lua/perfl/", 1, true))
+  end)
+
+  it("shows what a terminal would obey in an error", function()
+    local r = perfl { "-e", "error('\\27[31mred\\nperfl: forged')" }
+    contains(r.err, "\\x1b[31mred", "\n  perfl: forged")
+    assert.is_nil(r.err:find("\27", 1, true))
+  end)
+
+  it("survives error objects of every kind", function()
+    for _, text in ipairs { "error()", "error({})", "error(setmetatable({}, {__tostring = error}))",
+      "error(print)", "local t = setmetatable({}, {__close = function() error 'late' end})\n"
+      .. "local c <close> = t" } do
+      local r = perfl { "-e", text }
+      assert.equal(1, r.code, text)
+      assert.is_truthy(r.err:find("^perfl: "), r.err)
+    end
+  end)
+
+  it("runs no compiled Lua", function()
+    local r = perfl { script("compiled.lua", string.dump(function() end)) }
+    assert.equal(1, r.code)
+    contains(r.err, "compiled Lua")
+    r = perfl { "-e", "print(load(string.dump(function() end)))" }
+    contains(r.out, "nil\t")
+  end)
+
+  it("as root runs no script that others may write", function()
+    if not run.root then pending("needs root") end
+    local path = script("theirs.lua", "print 'ran'")
+    for _, change in ipairs { "chmod 666", "chown nobody" } do
+      assert(os.execute(change .. " " .. path))
+      local r = perfl { path }
+      assert.equal(1, r.code)
+      assert.equal("", r.out)
+      contains(r.err, "theirs.lua", "--i-trust-this")
+      assert.equal("ran\n", perfl({ "--i-trust-this", path }).out)
+    end
+  end)
+
+  it("refuses to be set-uid", function()
+    if not run.root then pending("needs root") end
+    if not built then pending("no " .. run.perfl) end
+    if run.sanitized then pending("the sanitizers do not start set-uid programs") end
+    local copy = dir .. "/suid"
+    assert(os.execute(("cp %s %s && chown nobody %s && chmod 4755 %s"):format(run.perfl, copy,
+      copy, copy)))
+    local r = run({ copy, "--version" })
+    assert.equal(77, r.code)
+    assert.equal("", r.out)
+  end)
+
+  it("gives a script its words", function()
+    local r = perfl { "-e", "print(#arg, arg[0], ...)", "one", "-v", "two words" }
+    assert.equal("2\t-e\tone\ttwo words\n", r.out)
+  end)
+
+  it("gives -e the module's names, then the globals", function()
+    local r = perfl { "-e", "x = 1 print(x, event == perfev.event, type(print))",
+      "-e", "print(_G.x)" }
+    assert.equal("1\ttrue\tfunction\nnil\n", r.out)
+  end)
+
+  it("shows a script's help without running what follows its declaration", function()
+    local path = script("helped.lua", "-- helped: shows help.\n-- perfl helped.lua\n"
+      .. "require('perfev').args { { '--top', help = 'so many' } }\nprint 'ran'")
+    local r = perfl { path, "--help" }
+    assert.equal(0, r.code)
+    contains(r.out, "helped: shows help.", "so many", "-d DURATION")
+    assert.is_nil(r.out:find("ran", 1, true))
+  end)
+
+  it("shows the help of a script that declares nothing without running it", function()
+    local r = perfl { script("silent.lua", "-- silent: says nothing.\nprint 'ran'"), "--help" }
+    assert.equal(0, r.code)
+    contains(r.out, "silent: says nothing.")
+    assert.is_nil(r.out:find("\nran", 1, true))
+  end)
+
+  it("does not run a script whose options are wrong", function()
+    local r = perfl { script("plain.lua", "print 'ran'"), "--nope" }
+    assert.equal(2, r.code)
+    assert.equal("", r.out)
+    contains(r.err, "unknown option '--nope'", "plain has no options", "perfl has", "--help")
+  end)
+
+  it("ends with 2 though the script held the refusal back", function()
+    local r = perfl { "-e", "pcall(args, { { 'event' } }) event { 'cpu-clock', sample = print }" }
+    assert.equal(2, r.code)
+  end)
+
+  it("refuses a script that declares an option of perfl's", function()
+    local r = perfl { "-e", "args { { '-p --per-process' } }" }
+    assert.equal(1, r.code)
+    contains(r.err, "'-p'", "perfl's")
+  end)
+
+  it("says how to choose when there is nothing to watch", function()
+    local r = perfl { "-e", "event { 'cpu-clock', sample = print }" }
+    assert.equal(2, r.code)
+    contains(r.err, "nothing to watch", "-- COMMAND", "-p PID", "-a")
+  end)
+
+  it("just ends after a script that declares no events", function()
+    local r = perfl { "-e", "print 'hello'" }
+    assert.equal(0, r.code)
+    assert.equal("hello\n", r.out)
+    assert.equal("", r.err)
+  end)
+
+  it("prints a plan and opens nothing", function()
+    local r = perfl { "--dry-run", "-a", "-e", "event { 'cpu-clock', sample = print }" }
+    assert.equal(0, r.code, r.err)
+    contains(r.out, "cpu-clock")
+    assert.is_nil(r.err:find("records", 1, true))
+  end)
+
+  it("writes a script's text to the file of -o, for its owner alone", function()
+    local path = dir .. "/out"
+    local r = perfl { "-o", path, "-e", "print 'a' io.write 'b\\n' io.stdout:write 'c\\n'" }
+    assert.equal(0, r.code)
+    assert.equal("", r.out)
+    assert.equal("a\nb\nc", run.capture("cat " .. path))
+    assert.equal("600", run.capture("stat -c %a " .. path))
+  end)
+
+  it("as root writes through no symbolic link", function()
+    if not run.root then pending("needs root") end
+    assert(os.execute(("ln -s %s/target %s/link"):format(dir, dir)))
+    local r = perfl { "-o", dir .. "/link", "-e", "print 'a'" }
+    assert.equal(1, r.code)
+    contains(r.err, "symbolic link")
+    assert.is_nil(io.open(dir .. "/target"))
+  end)
+
+  it("ends quietly with 141 when nobody reads", function()
+    if not built then pending("no " .. run.perfl) end
+    local r = run(("{ %s -e 'for i = 1, 1e5 do print(i) end'; echo $? >&2; } | head -1")
+      :format(run.perfl))
+    assert.equal("1\n", r.out)
+    assert.equal("141\n", r.err)
+  end)
+
+  it("tells a full disk", function()
+    if not built then pending("no " .. run.perfl) end
+    local r = run(run.perfl .. " -e 'print(1)' >/dev/full")
+    assert.equal(1, r.code)
+    contains(r.err, "cannot write standard output: No space left on device")
+    r = perfl { "-o", "/dev/full", "-e", "print(1)" }
+    assert.equal(1, r.code)
+    contains(r.err, "cannot write '/dev/full'")
+  end)
+
+  it("makes no system call per printed line", function()
+    if not run.have "strace" then pending("no strace(1)") end
+    if run.sanitized then pending("strace and LeakSanitizer exclude each other") end
+    local trace = dir .. "/trace"
+    if not built then pending("no " .. run.perfl) end
+    local r = run({ "strace", "-o", trace, "-e", "trace=write", run.perfl, "-e",
+      "for i = 1, 10000 do print(i) end" })
+    if r.code ~= 0 then pending("strace may not trace here") end
+    assert.is_true(tonumber(run.capture("grep -c write " .. trace)) < 20)
+  end)
+
+  -- The script's shell signals its parent, which is perfl: later, for os.execute
+  -- lets its caller ignore SIGINT and SIGQUIT as long as the shell runs.
+  local signals = { INT = 2, TERM = 15, HUP = 1, QUIT = 3 }
+  for name, number in pairs(signals) do
+    it(("ends an endless script by SIG%s within a second"):format(name), function()
+      local began = os.time()
+      local r = perfl({ "-e", ("os.execute '(sleep 0.1; kill -%s $PPID) &' while true do end")
+        :format(name) }, { timeout = 10 })
+      assert.equal(number, r.signal or r.code - 128)
+      contains(r.err, "interrupted!")
+      assert.is_true(os.time() - began <= 3)
+    end)
+
+    it(("ends at once by a second SIG%s"):format(name), function()
+      local text = "os.execute '(sleep 0.1; kill -%s $PPID; sleep 0.1; kill -%s $PPID) &' "
+        .. "while true do pcall(function() while true do end end) end"
+      local r = perfl({ "-e", text:format(name, name) }, { timeout = 10 })
+      assert.equal(number, r.signal or r.code - 128)
+      assert.equal("", r.err)
+    end)
+  end
+
+  it("closes what is open when a signal ends it", function()
+    local r = perfl { "-e", [[
+      closed = setmetatable({}, { __gc = function() print "collected" end })
+      local c <close> = setmetatable({}, { __close = function() print "closed" end })
+      os.execute '(sleep 0.1; kill -INT $PPID) &'
+      while true do end]] }
+    assert.equal("closed\ncollected\n", r.out)
+  end)
+end)

@@ -1,0 +1,152 @@
+-- run.lua - starts programs for specs and brings back all they said.
+--
+--   local run = require "spec.support.run"
+--   local r = run({ run.perfl, "--version" }, { timeout = 5 })
+--   assert.equal(0, r.code)
+--
+-- A table is an argument vector and sees no shell; a string is a shell's.
+
+local run = {}
+
+local function env(name, default)
+  local value = os.getenv(name)
+  return value and value ~= "" and value or default
+end
+
+-- Nothing of the make or the spec runner that we are part of belongs to the child.
+local unset = { "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "TALLY", "LUA_INIT" }
+
+function run.quote(word)
+  return "'" .. tostring(word):gsub("'", "'\\''") .. "'"
+end
+
+local function quote_all(words)
+  local quoted = {}
+  for i, word in ipairs(words) do quoted[i] = run.quote(word) end
+  return table.concat(quoted, " ")
+end
+
+--- A command as one would type it, for messages.
+function run.show(cmd)
+  return type(cmd) == "table" and quote_all(cmd) or cmd
+end
+
+local function slurp(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+local function spill(path, text)
+  local file = assert(io.open(path, "wb"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+--- What a shell command prints, without its last newline; nil when it fails.
+function run.capture(command)
+  local pipe = assert(io.popen(command))
+  local text = pipe:read("a")
+  return pipe:close() and text:gsub("\n$", "") or nil
+end
+
+--- Is there such a program in PATH?
+function run.have(name)
+  return run.capture("command -v " .. run.quote(name)) ~= nil
+end
+
+--- A new empty directory that all may enter; the caller removes it with run.remove.
+function run.tempdir()
+  return assert(run.capture("d=$(mktemp -d) && chmod 755 \"$d\" && echo \"$d\""))
+end
+
+function run.remove(dir)
+  assert(dir:find("^/tmp/.") or dir:find("^/var/tmp/."), "not a temporary directory: " .. dir)
+  return os.execute("rm -rf -- " .. run.quote(dir))
+end
+
+local cwd = run.capture("pwd -P")
+local function absolute(path)
+  return path:find("^/") and path or cwd .. "/" .. path
+end
+
+run.perfl = absolute(env("PERFL", "build/perfl"))
+run.root = run.capture("id -u") == "0"
+run.sanitized = run.perfl:find("/asan/", 1, true) ~= nil
+
+local function as_user(user)
+  local gid = assert(run.capture("id -g " .. run.quote(user)), "no such user: " .. user)
+  return { "setpriv", "--reuid=" .. user, "--regid=" .. gid, "--clear-groups" }
+end
+
+local function append(list, more)
+  return table.move(more, 1, #more, #list + 1, list)
+end
+
+-- nobody cannot start a perfl below a home of mode 0700: give it a copy, with the scripts
+-- beside it where perfl looks for them.
+local shared
+local function perfl_for(user)
+  local reach = append(as_user(user), { "test", "-x", run.perfl })
+  if os.execute(quote_all(reach)) then return run.perfl end
+  if not shared then
+    local dir = run.tempdir()
+    local bin = dir .. "/bin"
+    assert(os.execute(string.format("mkdir %s && cp %s %s/perfl && cp -R scripts %s",
+      bin, run.quote(run.perfl), bin, dir)))
+    shared = setmetatable({ path = dir .. "/bin/perfl" }, { __gc = function() run.remove(dir) end })
+  end
+  return shared.path
+end
+
+local function settings(vars)
+  local removed, set = {}, { "LC_ALL=C" }
+  for _, name in ipairs(unset) do append(removed, { "-u", name }) end
+  for name, value in pairs(vars or {}) do
+    if value == false then
+      append(removed, { "-u", name })
+    else
+      append(set, { name .. "=" .. tostring(value) })
+    end
+  end
+  return append(append({ "env" }, removed), set)
+end
+
+local function command_line(cmd, opts)
+  local argv = { "timeout", "-k", "5", tostring(opts.timeout or 60) }
+  append(argv, settings(opts.env))
+  if opts.user then append(argv, as_user(opts.user)) end
+  if type(cmd) == "string" then cmd = { "sh", "-c", cmd } end
+  for _, word in ipairs(cmd) do
+    argv[#argv + 1] = opts.user and word == run.perfl and perfl_for(opts.user) or word
+  end
+  return quote_all(argv)
+end
+
+--- Run a command to its end.
+-- @tparam table|string cmd   an argument vector, or a line for the shell
+-- @tparam table opts         `stdin` (text, default none), `env` (name -> value, false removes),
+--                            `cwd`, `timeout` (seconds, default 60), `user` (needs root)
+-- @treturn table  `out`, `err`, `code` (exit status, nil when a signal ended it), `signal`,
+--                 `timed_out`
+local function start(cmd, opts)
+  opts = opts or {}
+  local dir = run.tempdir()
+  spill(dir .. "/in", opts.stdin or "")
+  -- exec: with no shell left in between, the status is the command's own.
+  local ok, how, status = os.execute(string.format("%sexec %s <%s/in >%s/out 2>%s/err",
+    opts.cwd and "cd " .. run.quote(opts.cwd) .. " && " or "", command_line(cmd, opts),
+    dir, dir, dir))
+  local result = { out = slurp(dir .. "/out"), err = slurp(dir .. "/err") }
+  run.remove(dir)
+  if how == "signal" then
+    result.signal = status
+  else
+    result.code = ok and 0 or status
+  end
+  result.timed_out = result.code == 124 or result.code == 137
+  return result
+end
+
+return setmetatable(run, { __call = function(_, ...) return start(...) end })
