@@ -1,0 +1,179 @@
+# perfev: scripting over perf_event_open(2). `make help` lists what there is to do.
+VERSION := 0.1.0
+
+LUA = lua5.4
+BUSTED = busted
+PKG_CONFIG ?= pkg-config
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+CFLAGS ?= -O2 -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3
+PREFIX ?= /usr/local
+BINDIR = $(PREFIX)/bin
+LUADIR = $(PREFIX)/share/lua/5.4
+LIBDIR = $(PREFIX)/lib/lua/5.4
+CLIBDIR = $(PREFIX)/lib
+INCDIR = $(PREFIX)/include
+MANDIR = $(PREFIX)/share/man
+BUILD = build
+Q = $(if $(V),,@)
+
+BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse
+CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck binutils strace \
+	valgrind libc6-dbg linux-perf
+
+CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
+BIND_C := $(sort $(wildcard src/lua/*.c))
+HEADERS := $(filter-out src/embed.h,$(wildcard src/*.h))
+LUA_FILES := $(sort $(shell find lua -name '*.lua'))
+CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
+BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
+MAIN_O = $(BUILD)/src/perfl.o $(BUILD)/spec/support/host.o
+
+# Asked when first used, and once: `make check` on a fresh machine must run deps first.
+once = $(eval $(1) := $(2))$($(1))
+pkg = $(or $(shell $(PKG_CONFIG) $(1)),$(error $(PKG_CONFIG) $(1): nothing found, try: make deps))
+cc-has = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo '$(1)')
+LUA_CFLAGS = $(call once,LUA_CFLAGS,$(call pkg,--cflags lua5.4))
+LUA_LIBS = $(call once,LUA_LIBS,$(call pkg,--libs lua5.4))
+TRACE_CFLAGS = $(call once,TRACE_CFLAGS,$(call pkg,--cflags libtraceevent))
+TRACE_LIBS = $(call once,TRACE_LIBS,$(call pkg,--libs libtraceevent))
+IF_KNOWN = $(call once,IF_KNOWN,$(foreach f,-fcf-protection -mbranch-protection=standard \
+	-fstack-clash-protection -Wcast-align=strict,$(call cc-has,$(f))))
+SANITIZE =
+DIALECT = -std=gnu11 -Isrc -DPEV_VERSION='"$(VERSION)"' $(TRACE_CFLAGS)
+ALL_CFLAGS = $(DIALECT) -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
+	-Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wconversion \
+	$(if $(WERROR),-Werror) -fPIC -fvisibility=hidden -fstack-protector-strong $(IF_KNOWN) \
+	$(CFLAGS) $(SANITIZE)
+ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code $(LDFLAGS) $(SANITIZE)
+
+all: $(BUILD)/libperfev.a $(BUILD)/perfev/core.so $(BUILD)/perfl ## build all (the default)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
+
+build-deps: PKGS = $(BUILD_PKGS)
+deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
+deps: ## install the Debian packages that are missing; silent when none is
+build-deps deps:
+	@missing=; for p in $(PKGS); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
+		grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	[ -n "$$missing" ] || exit 0; echo "$@: installing$$missing"; \
+	[ "$$(id -u)" = 0 ] || sudo=sudo; \
+	apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q"; \
+	$$apt update && $$apt install -y --no-install-recommends $$missing
+
+demo: build-deps tracefs ## from a clean clone to events in Lua callbacks
+	@$(MAKE) --no-print-directory all
+	$(BUILD)/perfl cswlog -- sleep 0.1
+	$(BUILD)/perfl syscount -- find /usr/share/doc -name nothing
+	$(BUILD)/perfl -a -d 5s -n 10 tpoint sched:sched_switch
+
+check: deps ## build with -Werror, lint, all specs, all specs instrumented
+	@rm -rf $(BUILD)/tally && mkdir -p $(BUILD)/tally
+	@for step in all lint test test-live test-asan; do echo "== $$step"; \
+		tally=$(CURDIR)/$(BUILD)/tally/$$step; \
+		TALLY=$$tally $(MAKE) --no-print-directory WERROR=1 $$step && continue; \
+		echo "== $$step failed"; grep -qs ' [1-9][0-9]* failed' $$tally || \
+			echo '0 passed, 1 failed, 0 skipped' >> $$tally; \
+		[ $$step != all ] || break; done
+	@awk '{ p += $$1; f += $$3; s += $$5 } END { \
+		print p+0 " passed, " f+0 " failed, " s+0 " skipped"; exit f > 0 }' $(BUILD)/tally/*
+
+test: all ## specs over the simulated kernel
+	@$(BUSTED)
+
+test-live: all tracefs ## specs on the real kernel
+	@$(BUSTED) -r live
+
+ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
+test-asan: all ## both again under ASan and UBSan; a leak of ours is a failure
+	@$(MAKE) --no-print-directory asan-specs BUILD=build/asan \
+		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all $(ASAN_CFLAGS)'
+
+asan-specs: export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
+asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
+asan-specs: $(BUILD)/perfl $(BUILD)/host tracefs
+	@ln -sfn ../scripts build/scripts
+	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
+	rc=0; $$run || rc=1; $$run -r live || rc=1; exit $$rc
+
+tracefs:
+	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
+	echo "mounting tracefs on $$d, and leaving it there"; mount -t tracefs tracefs $$d || :
+
+# What clang-format decides, and what it leaves to authors: see .clang-format.
+# readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
+C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] doc/*.c)
+JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
+lint: $(BUILD)/flags ## luacheck, clang-format, cppcheck, clang-tidy
+	@rc=0; luacheck -q lua scripts spec src/embed.lua rockspec/*.rockspec .busted || rc=1; \
+	for f in $(C_FILES); do clang-format $$f | $(JOIN) > $(BUILD)/tidied; $(JOIN) $$f | \
+		diff -u --label $$f --label formatted - $(BUILD)/tidied || rc=1; done; \
+	cppcheck -q -j2 --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
+		--suppress=readdirCalled -Isrc --library=posix $(filter %.c,$(C_FILES)) || rc=1; \
+	printf '%s\n' $(filter %.c,$(C_FILES)) | xargs -P2 -I{} clang-tidy --quiet {} -- \
+		$(DIALECT) $(LUA_CFLAGS) > $(BUILD)/tidy.log 2>&1 || rc=1; \
+	grep -v 'warnings* generated\.$$' $(BUILD)/tidy.log; exit $$rc
+
+# mode:from:to
+INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
+	644:$(BUILD)/perfev/core.so:$(LIBDIR)/perfev/core.so \
+	$(foreach f,$(filter lua/perfev/%,$(LUA_FILES)),644:$(f):$(LUADIR)/$(f:lua/%=%)) \
+	$(foreach f,$(shell find scripts -name '*.lua'),644:$(f):$(LUADIR)/perfev/$(f)) \
+	$(foreach f,$(HEADERS),644:$(f):$(f:src/%=$(INCDIR)/perfev/%)) \
+	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
+	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
+	$(foreach f,$(wildcard doc/perfl.1),644:$(f):$(MANDIR)/man1/perfl.1)
+
+install: all ## into $(DESTDIR)$(PREFIX), /usr/local unless told otherwise
+	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
+		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)' 'Libs: -L$(CLIBDIR) -lperfev' \
+		'Requires: libtraceevent' > $(BUILD)/perfev.pc
+	@for f in $(INSTALLED); do IFS=:; set -- $$f; \
+		install -D -m "$$1" "$$2" "$(DESTDIR)$$3" || exit 1; done
+
+uninstall: ## remove what install put there
+	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$${f##*:}"; done
+	@for d in $(LUADIR) $(LIBDIR) $(INCDIR); do d="$(DESTDIR)$$d/perfev"; \
+		[ ! -d "$$d" ] || find "$$d" -depth -type d -empty -delete; done
+
+clean: ## remove build/
+	rm -rf build
+
+$(BUILD)/libperfev.a: $(CORE_O)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/perfev/core.so: $(CORE_O) $(BIND_O)
+	@mkdir -p $(@D) && echo "  LD   $@"
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(TRACE_LIBS)
+
+$(BUILD)/perfl: $(BUILD)/src/perfl.o $(BUILD)/embed.o $(CORE_O) $(BIND_O)
+$(BUILD)/host: $(BUILD)/spec/support/host.o $(CORE_O) $(BIND_O)
+$(BUILD)/perfl $(BUILD)/host:
+	@echo "  LD   $@"
+	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_LIBS) $(TRACE_LIBS)
+
+# The core is compiled where no Lua header can be found.
+$(BIND_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
+$(CORE_O) $(BIND_O) $(MAIN_O): $(BUILD)/%.o: %.c
+$(BUILD)/embed.o: $(BUILD)/embed.c
+$(CORE_O) $(BIND_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
+	@mkdir -p $(@D) && echo "  CC   $(filter %.c,$^)"
+	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
+
+# The folders stand here so that a file which is gone goes from perfl as well.
+$(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES)))
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)$(LUA) $< $(LUA_FILES) module:argparse > $@.new && mv $@.new $@
+
+# Other flags than last time: compile anew.
+$(BUILD)/flags: export flags = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
+
+FORCE:
+.PHONY: FORCE all help deps build-deps demo check test test-live test-asan asan-specs tracefs \
+	lint install uninstall clean
+-include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)
