@@ -90,4 +90,11 @@ function M.by_id(id)
   return { id = id }
 end
 
+--- The strings that print formats name by address ("%s" of a constant), as the kernel lists them.
+-- @treturn string|nil  nil where tracefs cannot be read
+function M.strings()
+  local events = M.events()
+  return events and core.slurp((events:gsub("/events$", "/printk_formats"))) or nil
+end
+
 return M

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "../session.h"
+#include "../symbol.h"
 #include "../tracepoint.h"
 #include "largs.h"
 #include "lattr.h"
@@ -42,6 +43,8 @@ struct l_session {
 	struct pev_session *s;       /* owned; NULL once closed */
 	const struct pev_sys *sys;
 	struct pev_tracepoints *tps; /* owned */
+	struct pev_symbols *symbols; /* owned; read when the first address is printed */
+	bool no_symbols;             /* they could not be read */
 	lua_State *L;                /* of the call that is going on */
 	uint64_t now;                /* counts callbacks; views compare with it */
 	struct l_view *views[NR_VIEWS];
@@ -51,6 +54,7 @@ struct l_session {
 	int *fds;                    /* timers and signals, owned and watched */
 	int nr_fds;
 	uint64_t raised;             /* errors in callbacks */
+	uint64_t blocked;            /* signals that were not before, bit n-1: signal n */
 	int first;                   /* stack index of what dispatch set up */
 	struct pev_record rec;       /* of next() */
 	bool dispatching, stop, closing;
@@ -100,6 +104,16 @@ static const char *view_comm(void *ctx, int tid)
 	struct l_session *self = ctx;
 
 	return pev_session_comm(self->s, tid);
+}
+
+/* A name for an address that a payload prints (%pS and the like). */
+static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
+{
+	struct l_session *self = ctx;
+
+	if (!self->symbols && !self->no_symbols)
+		self->no_symbols = pev_symbols_kernel(&self->symbols, self->sys, NULL) < 0;
+	return self->symbols ? pev_symbols_find(self->symbols, addr, start) : NULL;
 }
 
 static lua_Integer int_option(lua_State *L, int idx, const char *name, lua_Integer otherwise)
@@ -226,9 +240,9 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 		       struct pev_err *err)
 {
 	const struct pev_tracepoint *tp;
-	const char *system, *text;
+	const char *system, *text, *strings;
 	struct l_args **args;
-	size_t len;
+	size_t len, strings_len;
 	int rc;
 
 	args = realloc(self->args, sizeof(*args) * (slot + 1));
@@ -247,11 +261,18 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 	text = lua_tolstring(L, -1, &len);
 	if (!system || !text)
 		return 0;
-	if (!self->tps)
+	if (!self->tps) {
 		self->tps = pev_tracepoints_new(__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
 						sizeof(long));
-	if (!self->tps)
-		return pev_fail(err, -ENOMEM, "no memory for a format");
+		if (!self->tps)
+			return pev_fail(err, -ENOMEM, "no memory for a format");
+		pev_tracepoints_symbols(self->tps, find_symbol, self);
+	}
+	if (lua_getfield(L, 2, "strings") == LUA_TSTRING) {
+		strings = lua_tolstring(L, -1, &strings_len);
+		pev_tracepoints_strings(self->tps, strings, strings_len);
+	}
+	lua_pop(L, 1);
 	rc = pev_tracepoints_add(self->tps, system, text, len, &tp, err);
 	if (rc < 0)
 		return rc;
@@ -261,7 +282,7 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 }
 
 /*
- * s:add{attr=, name=, pids=, cpus=, callbacks=, event=, system=, format=, hidden=}
+ * s:add{attr=, name=, pids=, cpus=, callbacks=, event=, system=, format=, strings=, hidden=}
  * -> slot | nil, message, errno
  */
 static int l_session_add(lua_State *L)
@@ -488,12 +509,20 @@ static int l_session_timer(lua_State *L)
 	return own(L, self, self->sys->timerfd(self->sys->ctx, first, every), "timer");
 }
 
-/* s:signals(set) -> fd | nil, message, errno: the same for signals (bit n-1: signal n) */
+/*
+ * s:signals(set) -> fd | nil, message, errno: the same for signals (bit n-1: signal n),
+ * which are blocked until the session is closed
+ */
 static int l_session_signals(lua_State *L)
 {
 	struct l_session *self = check_session(L);
-	uint64_t set = (uint64_t)luaL_checkinteger(L, 2);
+	uint64_t set = (uint64_t)luaL_checkinteger(L, 2), changed = 0;
+	struct pev_err err;
+	int rc = self->sys->sigblock(self->sys->ctx, set, 1, &changed);
 
+	if (rc < 0)
+		return l_result(L, pev_fail(&err, rc, "cannot block signals"), &err);
+	self->blocked |= changed;
 	return own(L, self, self->sys->signalfd(self->sys->ctx, set), "signal descriptor");
 }
 
@@ -512,20 +541,6 @@ static int l_session_read(lua_State *L)
 	if (n < 0)
 		return l_result(L, pev_fail(&err, (int)n, "cannot read descriptor %d", fd), &err);
 	lua_pushlstring(L, buf, (size_t)n);
-	return 1;
-}
-
-/* s:sigblock(set, on) -> the signals whose state that changed | nil, message, errno */
-static int l_session_sigblock(lua_State *L)
-{
-	struct l_session *self = check_session(L);
-	uint64_t set = (uint64_t)luaL_checkinteger(L, 2), changed = 0;
-	struct pev_err err;
-	int rc = self->sys->sigblock(self->sys->ctx, set, lua_toboolean(L, 3), &changed);
-
-	if (rc < 0)
-		return l_result(L, pev_fail(&err, rc, "cannot block signals"), &err);
-	lua_pushinteger(L, (lua_Integer)changed);
 	return 1;
 }
 
@@ -629,14 +644,6 @@ static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *re
 	return self->stop;
 }
 
-static int traceback(lua_State *L)
-{
-	const char *text = lua_tostring(L, 1);
-
-	luaL_traceback(L, L, text ? text : luaL_tolstring(L, 1, NULL), 1);
-	return 1;
-}
-
 static enum pev_drain check_drain(lua_State *L, int arg)
 {
 	static const char *const names[] = { "round", "round_all", "rest", "rest_all", "discard",
@@ -650,7 +657,7 @@ static void set_up(lua_State *L, struct l_session *self)
 {
 	luaL_checkstack(L, AT_VIEWS + NR_VIEWS + LUA_MINSTACK, "dispatch");
 	self->first = lua_gettop(L) + 1;
-	lua_pushcfunction(L, traceback);
+	lua_pushcfunction(L, l_traceback);
 	lua_getiuservalue(L, 1, UV_CALLBACKS);
 	lua_getiuservalue(L, 1, UV_CONTEXT);
 	lua_getiuservalue(L, 1, UV_HANDLERS);
@@ -663,6 +670,11 @@ static void set_up(lua_State *L, struct l_session *self)
 
 static void close_rest(struct l_session *self)
 {
+	uint64_t changed;
+
+	if (self->blocked)
+		self->sys->sigblock(self->sys->ctx, self->blocked, 0, &changed);
+	self->blocked = 0;
 	for (int i = 0; i < self->nr_fds; i++)
 		self->sys->close(self->sys->ctx, self->fds[i]);
 	free(self->fds);
@@ -674,7 +686,9 @@ static void close_rest(struct l_session *self)
 	/* Payload views are stale from here on: they compare with now. */
 	self->now++;
 	pev_tracepoints_free(self->tps);
+	pev_symbols_free(self->symbols);
 	self->tps = NULL;
+	self->symbols = NULL;
 }
 
 /* s:dispatch(drain, max) -> delivered, stopped | nil, message, errno */
@@ -837,7 +851,6 @@ static const luaL_Reg methods[] = {
 	{ "timer", l_session_timer },
 	{ "signals", l_session_signals },
 	{ "read", l_session_read },
-	{ "sigblock", l_session_sigblock },
 	{ "wait", l_session_wait },
 	{ "over", l_session_over },
 	{ "dispatch", l_session_dispatch },

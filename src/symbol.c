@@ -1,0 +1,123 @@
+/*
+ * symbol.c - kernel address -> name, from /proc/kallsyms; see symbol.h.
+ *
+ * The file is read once, its lines cut in place, and sorted by address: a
+ * look-up is a binary search and allocates nothing. Contract: kernel/kallsyms.c,
+ * s_show(): "%px %c %s\n", or with "\t[module]" behind the name.
+ */
+#include "symbol.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct symbol {
+	uint64_t addr;
+	const char *name;
+};
+
+struct pev_symbols {
+	char *text;             /* owned; the names lie in it */
+	struct symbol *sorted;  /* owned */
+	size_t nr;
+};
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	/* Aliases: the first in the file, which is what the kernel itself prints. */
+	return (x->name > y->name) - (x->name < y->name);
+}
+
+/* One line, its end cut off already. False when it is no symbol. */
+static bool parse_line(char *line, struct symbol *symbol)
+{
+	char *end;
+
+	symbol->addr = strtoull(line, &end, 16);
+	if (end == line || end[0] != ' ' || !end[1] || end[2] != ' ' || !end[3])
+		return false;
+	symbol->name = end + 3;
+	end[3 + strcspn(end + 3, "\t ")] = '\0';
+	return symbol->addr != 0;
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t nr = 0;
+
+	while ((text = strchr(text, '\n')) != NULL) {
+		text++;
+		nr++;
+	}
+	return nr + 1;
+}
+
+static int parse(struct pev_symbols *symbols)
+{
+	symbols->sorted = malloc(sizeof(*symbols->sorted) * count_lines(symbols->text));
+	if (!symbols->sorted)
+		return -ENOMEM;
+	for (char *line = symbols->text, *next; line && *line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		symbols->nr += parse_line(line, &symbols->sorted[symbols->nr]);
+	}
+	qsort(symbols->sorted, symbols->nr, sizeof(*symbols->sorted), compare_symbols);
+	return symbols->nr ? 0 : -EACCES;
+}
+
+int pev_symbols_kernel(struct pev_symbols **out, const struct pev_sys *sys, struct pev_err *err)
+{
+	struct pev_symbols *symbols = calloc(1, sizeof(*symbols));
+	size_t len;
+	int rc;
+
+	if (!symbols)
+		return pev_fail(err, -ENOMEM, "cannot read the kernel's symbols");
+	rc = sys->slurp(sys->ctx, "/proc/kallsyms", &symbols->text, &len);
+	if (rc == 0)
+		rc = parse(symbols);
+	if (rc < 0) {
+		pev_symbols_free(symbols);
+		return pev_fail(err, rc, "cannot read the kernel's symbols from /proc/kallsyms");
+	}
+	*out = symbols;
+	return 0;
+}
+
+void pev_symbols_free(struct pev_symbols *symbols)
+{
+	if (!symbols)
+		return;
+	free(symbols->text);
+	free(symbols->sorted);
+	free(symbols);
+}
+
+const char *pev_symbols_find(const struct pev_symbols *symbols, uint64_t addr, uint64_t *start)
+{
+	size_t low = 0, high = symbols->nr;
+
+	/* The last one at or below addr, and of those at one address the first. */
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (symbols->sorted[mid].addr <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	if (low == 0)
+		return NULL;
+	low--;
+	while (low > 0 && symbols->sorted[low - 1].addr == symbols->sorted[low].addr)
+		low--;
+	*start = symbols->sorted[low].addr;
+	return symbols->sorted[low].name;
+}
