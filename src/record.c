@@ -548,7 +548,8 @@ int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan, const
 	rec->size = rec->end = pev_load16(p + 6, plan->swap);
 	if (rec->size < sizeof(struct perf_event_header) || rec->size > len)
 		return pev_fail(err, -EBADMSG,
-				"record of type %u: size %u, but %zu bytes are there", rec->type, rec->size, len);
+				"record of type %u: size %u, but %zu bytes are there", rec->type,
+				rec->size, len);
 	if (rec->type == PERF_RECORD_SAMPLE)
 		return locate_sample(rec, err);
 	return locate_other(rec, err);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define DEFAULT_RING_BYTES (2u << 20)
+#define WATERMARK_MOST (128u << 10) /* a quarter of what an ordinary user may lock per CPU */
 #define EVENTS_PER_WAIT 64
 
 /* What an epoll tag is about: the high half says which kind, the low half which one. */
@@ -333,6 +334,9 @@ static void stand(struct pev_session *s, struct pev_attr *attr, uint64_t *format
 	if (!attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
 		attr->flags |= PEV_ATTR_WATERMARK;
 		attr->wakeup_events = (uint32_t)(s->config.ring_bytes / 4);
+		/* Fixed before the ring is mapped, which may have to be a smaller one. */
+		if (attr->wakeup_events > WATERMARK_MOST)
+			attr->wakeup_events = WATERMARK_MOST;
 	}
 }
 

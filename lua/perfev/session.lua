@@ -5,6 +5,7 @@
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
+local tracefs = require "perfev.tracefs"
 local units = require "perfev.units"
 
 local M = {}
@@ -169,12 +170,22 @@ function Session:raised(text, where, key)
   return self.opts.keep_going ~= nil and self.opts.keep_going() ~= true
 end
 
-local function protected(self, where, f, ...)
-  local ok, result = xpcall(f, debug.traceback, ...)
+local function protected(self, where, f)
+  local outer = self.in_callback
+  self.in_callback = true
+  local ok, result = core.protect(f)
+  self.in_callback = outer
   if ok then
     if result == false then self:stop() end
-  elseif self:raised(type(result) == "string" and result or tostring(result), where, f) then
+  elseif self:raised(result, where, f) then
     self:stop()
+  end
+end
+
+-- A session's own loop is not entered again from what it calls.
+local function refuse_recursion(self, verb)
+  if self.in_callback or (self.core and self.core:dispatching()) then
+    error(("session: %s() called from one of its callbacks"):format(verb), 3)
   end
 end
 
@@ -301,9 +312,14 @@ local function adjust_attr(self, ev, attr)
 end
 
 function Session:add(ev, built, target)
+  local strings
+  if built.format and not self.has_strings then
+    strings, self.has_strings = tracefs.strings(), true
+  end
   return self.core:add {
     attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus,
-    callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, hidden = ev.hidden,
+    callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
+    hidden = ev.hidden,
   }
 end
 
@@ -443,11 +459,7 @@ function Session:start_signals()
   local set = 0
   for number in pairs(self.signals) do set = set | 1 << (number - 1) end
   if set == 0 then return true end
-  local changed, what, code = self.core:sigblock(set, true)
-  if not changed then return nil, explain.refusal(what, code), code end
-  self.blocked = changed
-  local fd
-  fd, what, code = self.core:signals(set)
+  local fd, what, code = self.core:signals(set)
   if not fd then return nil, explain.refusal(what, code), code end
   self.handlers[fd] = function()
     local info = self.core:read(fd, 128)
@@ -505,7 +517,7 @@ function Session:open_core()
     exclude_pid = opts.exclude_self and is_cpu_wide(opts) and core.pid() or nil,
     note = function(text) self:note(1, text) end,
     on_error = function(text, where, ev)
-      return self:raised(text, ("%s of %s"):format(where, ev and ev.name or "an event"), tostring(ev) .. where)
+      return self:raised(text, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
     end,
   }
   if not s then return nil, explain.refusal(what, code), code end
@@ -527,8 +539,11 @@ function Session:arm()
   else
     for _, pid in ipairs(self.target.pids) do self.core:scan(pid) end
   end
-  for _, f in ipairs(self.on_start) do protected(self, "start", f) end
-  if self.failure then return nil, self.failure end
+  for _, f in ipairs(self.on_start) do
+    protected(self, "start", f)
+    if self.failure then return nil, self.failure end
+    if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
+  end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
   self.running = true
@@ -598,18 +613,25 @@ function Session:deliver(drain, max)
   return n
 end
 
--- Wait and deliver once -> true while the session goes on
-function Session:step(timeout_ms, max)
+-- Wait, let deliver (if given) take the records, then see to timers and the like -> false when
+-- waiting fails
+function Session:wait(timeout_ms, deliver)
   local ready = table.pack(self.core:wait(timeout_ms))
   if ready.n == 3 and ready[1] == nil then
     self.failure = explain.refusal(ready[2], ready[3])
     return false
   end
-  self:deliver("round", max)
-  if self.closed then return false end
+  if deliver then deliver() end
+  if self.closed then return true end
   self:handle(table.unpack(ready, 1, ready.n))
-  if self.closed then return false end
   if self.child and not self.child:pidfd() then self:look_at_child() end
+  return true
+end
+
+-- Wait and deliver once -> true while the session goes on
+function Session:step(timeout_ms, max)
+  if not self:wait(timeout_ms, function() self:deliver("round", max) end) then return false end
+  if self.closed then return false end
   if self.core:over() then self.stopping = true end
   local go_on = not self.opts.keep_going or self.opts.keep_going()
   return not (self.stopping or self.cut) and go_on == true
@@ -640,8 +662,6 @@ function Session:release()
   if self.core then
     self:end_child()
     self.totals = self.core:stats()
-    if self.blocked and self.blocked ~= 0 then self.core:sigblock(self.blocked, false) end
-    self.blocked = nil
     self.core:close()
     self.core = nil
   end
@@ -670,6 +690,7 @@ end
 -- @treturn[2] string  a failure to start, or a callback's traceback when strict
 -- @treturn[2] integer errno, for a failure to start
 function Session:run()
+  refuse_recursion(self, "run")
   if self.finished then error("session: it has ended; make a new one", 2) end
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
@@ -715,9 +736,9 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string   what ended it
 function Session:dispatch(max)
+  refuse_recursion(self, "dispatch")
   if self.finished then return 0, false end
   if not self.core then error("session: it is not open; start() it first", 2) end
-  if self.core:dispatching() then error("session: dispatch() called from one of its callbacks", 2) end
   local before = self.delivered
   if self:step(0, max) then return self.delivered - before, true end
   local ok, why = self:finish()
@@ -736,10 +757,11 @@ function Session:next_record(round)
     end
     self.core:finish()
     if round.last then return nil end
-    local ready = table.pack(self.core:wait(-1))
-    self:handle(table.unpack(ready, 1, ready.n))
-    if self.finished then return nil end
-    if self.child and not self.child:pidfd() then self:look_at_child() end
+    if not self:wait(-1) then
+      self.cut = true
+    elseif self.finished then
+      return nil
+    end
     if self.core:over() or self.stopping or self.cut then
       self.core:disable()
       round.last = true
@@ -751,12 +773,17 @@ end
 --- Records one by one instead of callbacks: every record of every declared event.
 -- `for r in s:records() do` starts the session, and closes it at the end of the loop.
 -- A record is valid until the next one.
+-- Raises what would end `run` with nil.
 function Session:records()
+  refuse_recursion(self, "records")
   local ok, why = self:start()
   if not ok then error(why, 2) end
   local round = {}
   self.core:begin("round_all")
-  local guard = setmetatable({}, { __close = function() self:finish() end })
+  local guard = setmetatable({}, { __close = function(_, raised)
+    local done, failure = self:finish()
+    if not done and not raised then error(failure, 0) end
+  end })
   return function() return self:next_record(round) end, nil, nil, guard
 end
 

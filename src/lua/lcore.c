@@ -9,6 +9,7 @@
 #include <lauxlib.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,46 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err)
 	lua_pushstring(L, err && err->text[0] ? err->text : pev_errno_name((int)rc));
 	lua_pushinteger(L, -rc);
 	return 3;
+}
+
+static int l_tostring(lua_State *L)
+{
+	luaL_tolstring(L, 1, NULL);
+	return 1;
+}
+
+int l_traceback(lua_State *L)
+{
+	const char *text = lua_tostring(L, 1);
+
+	if (!text) {
+		/* An error object says itself what it is, if it can. */
+		lua_pushcfunction(L, l_tostring);
+		lua_pushvalue(L, 1);
+		if (lua_pcall(L, 1, 1, 0) == LUA_OK)
+			text = lua_tostring(L, -1);
+	}
+	if (!text)
+		text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+	luaL_traceback(L, L, text, 1);
+	return 1;
+}
+
+/*
+ * protect(f, ...) -> true, results... | false, traceback. As xpcall, but a
+ * callback cannot yield through it: the session would be left in the middle.
+ */
+static int l_protect(lua_State *L)
+{
+	bool ok;
+
+	luaL_checkany(L, 1);
+	lua_pushcfunction(L, l_traceback);
+	lua_insert(L, 1);
+	ok = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 1) == LUA_OK;
+	lua_pushboolean(L, ok);
+	lua_replace(L, 1);
+	return lua_gettop(L);
 }
 
 static int path_result(lua_State *L, int rc, const char *path)
@@ -206,6 +247,7 @@ static const luaL_Reg functions[] = {
 	{ "slurp", l_slurp },
 	{ "list", l_list },
 	{ "nearest", l_nearest },
+	{ "protect", l_protect },
 	{ "clock", l_clock },
 	{ "cpus", l_cpus },
 	{ "threads", l_threads },

@@ -14,6 +14,12 @@
  */
 int l_result(lua_State *L, long long rc, const struct pev_err *err);
 
+/*
+ * The message handler of every callback: the error in words, whatever it is,
+ * and where it was raised. Never raises itself.
+ */
+int l_traceback(lua_State *L);
+
 /* Raise what a hook raised, if it did (-ECANCELED in a binding that has no l_result). */
 void l_raise_pending(lua_State *L);
 
