@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define DEFAULT_RING_BYTES (2u << 20)
-#define WATERMARK_MOST (128u << 10) /* a quarter of what an ordinary user may lock per CPU */
 #define EVENTS_PER_WAIT 64
 
 /* What an epoll tag is about: the high half says which kind, the low half which one. */
@@ -334,9 +333,6 @@ static void stand(struct pev_session *s, struct pev_attr *attr, uint64_t *format
 	if (!attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
 		attr->flags |= PEV_ATTR_WATERMARK;
 		attr->wakeup_events = (uint32_t)(s->config.ring_bytes / 4);
-		/* Fixed before the ring is mapped, which may have to be a smaller one. */
-		if (attr->wakeup_events > WATERMARK_MOST)
-			attr->wakeup_events = WATERMARK_MOST;
 	}
 }
 
@@ -386,9 +382,9 @@ static void slot_free(struct pev_slot *slot)
 	free(slot);
 }
 
-int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const char *name,
-		    const struct pev_target *target, uint32_t heard, struct pev_slot **out,
-		    struct pev_err *err)
+static int add(struct pev_session *s, const struct pev_attr *attr, const char *name,
+	       const struct pev_target *target, uint32_t heard, struct pev_slot **out,
+	       struct pev_err *err)
 {
 	struct pev_slot **slots = realloc(s->slots, sizeof(*slots) * (s->nr_slots + 1));
 	struct pev_slot *slot = calloc(1, sizeof(*slot));
@@ -422,6 +418,40 @@ int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const ch
 	}
 	*out = slot;
 	return 0;
+}
+
+/* As if nothing had been added. */
+static void start_over(struct pev_session *s)
+{
+	while (s->nr_rings) {
+		struct session_ring *r = s->rings[--s->nr_rings];
+
+		s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_DEL, r->poll_fd, 0, 0);
+		pev_ring_unmap(&r->ring);
+		free(r);
+	}
+	while (s->nr_slots)
+		slot_free(s->slots[--s->nr_slots]);
+	memset(s->ids, 0, sizeof(*s->ids) * s->cap_ids);
+	s->nr_ids = 0;
+}
+
+int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const char *name,
+		    const struct pev_target *target, uint32_t heard, struct pev_slot **slot,
+		    struct pev_err *err)
+{
+	size_t asked = s->config.ring_bytes;
+	int rc = add(s, attr, name, target, heard, slot, err);
+
+	/*
+	 * The first rings had to be smaller than asked for: then the watermark that
+	 * the event was opened with is beyond their end, and would never wake us.
+	 */
+	if (rc == 0 && s->config.ring_bytes < asked && s->nr_slots == 1) {
+		start_over(s);
+		rc = add(s, attr, name, target, heard, slot, err);
+	}
+	return rc;
 }
 
 struct pev_slot *pev_session_slot(const struct pev_session *s, uint32_t index)
@@ -783,8 +813,8 @@ void pev_session_end(struct pev_session *s)
 		if (!r->ring.corrupt || r->told_corrupt)
 			continue;
 		r->told_corrupt = true;
-		note(s, "ring on cpu %d: a record's size cannot be; what was unread is skipped "
-		     "(if it happens again, it is only counted)", r->cpu);
+		note(s, "the ring on cpu %d is corrupt: a record's size cannot be; what was unread "
+		     "is skipped (if it happens again, it is only counted)", r->cpu);
 	}
 }
 

@@ -242,13 +242,20 @@ Event.__index = event_methods
 Event.__name = "perfev.event"
 Event.__tostring = function(self) return "event " .. self.name end
 
+-- Have the core do it -> true | nil, message, errno
+local function ask_core(self, verb, ...)
+  local opened = self.slot and self.session.core
+  if not opened then return nil, self.error or "the event is not open", E.EBADF end
+  local ok, what, code = opened[verb](opened, self.slot, ...)
+  if ok then return true end
+  return nil, what, code
+end
+
 local function event_verb(verb)
-  return function(self)
-    local session = self.session
-    if not self.slot or not session.core then return nil, self.error or "the event is not open", E.EBADF end
-    local ok, what, code = session.core[verb](session.core, self.slot)
-    if not ok then return nil, explain.refusal(what, code), code end
-    return true
+  return function(self, ...)
+    local ok, what, code = ask_core(self, verb, ...)
+    if ok then return true end
+    return nil, code == E.EBADF and what or explain.refusal(what, code), code
   end
 end
 
@@ -257,25 +264,19 @@ end
 event_methods.enable = event_verb("enable_event")
 event_methods.disable = event_verb("disable_event")
 
+--- Change the sample period (or, for a frequency, the frequency), in force at once.
+-- @tparam integer n
+-- @treturn true | nil, message, errno
+event_methods.period = event_verb("period")
+
 --- Set a tracepoint's filter; the kernel takes one in an event's life.
 -- @tparam string text  as perf record --filter takes it
 -- @treturn true | nil, message, errno
 function event_methods:filter(text)
-  if not self.slot then return nil, self.error or "the event is not open", E.EBADF end
-  local ok, what, code = self.session.core:filter(self.slot, text)
-  if not ok then
-    return nil, ("%s\n  try: a condition on the event's fields, such as 'common_pid != 1'"):format(what), code
-  end
-  return true
-end
-
---- Change the sample period (or, for a frequency, the frequency), in force at once.
--- @treturn true | nil, message, errno
-function event_methods:period(n)
-  if not self.slot then return nil, self.error or "the event is not open", E.EBADF end
-  local ok, what, code = self.session.core:period(self.slot, n)
-  if not ok then return nil, explain.refusal(what, code), code end
-  return true
+  local ok, what, code = ask_core(self, "filter", text)
+  if ok then return true end
+  if code == E.EBADF then return nil, what, code end
+  return nil, what .. "\n  try: a condition on the event's fields, such as 'common_pid != 1'", code
 end
 
 --- Stop it for good; its callbacks are not called again.

@@ -588,7 +588,9 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 	view->rec = rec;
 	view->slot = slot->index;
 	view->gen = self->now;
-	if (args && rec->type == PERF_RECORD_SAMPLE && pev_record_get(rec, PEV_F_RAW, &raw)) {
+	view->has_args = args && rec->type == PERF_RECORD_SAMPLE &&
+			 pev_record_get(rec, PEV_F_RAW, &raw);
+	if (view->has_args) {
 		args->raw = raw.p;
 		args->len = raw.len;
 		args->gen = self->now;
@@ -625,7 +627,7 @@ static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *re
 	lua_rawgeti(L, self->first + AT_CALLBACKS,
 		    (lua_Integer)slot->index * PEV_RECORD_NR + (lua_Integer)type + 1);
 	lua_pushvalue(L, self->first + AT_VIEWS + (int)turn);
-	if (type == PERF_RECORD_SAMPLE && self->args[slot->index]) {
+	if (self->views[turn]->has_args) {
 		lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 2);
 		nargs = 2;
 	}

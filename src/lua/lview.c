@@ -374,9 +374,9 @@ static void push_generic(lua_State *L, const struct l_view *view, int code)
 		push_slot_value(L, view, 1);
 		break;
 	case G_ARGS:
-		push_slot_value(L, view, 2);
-		/* Only a sample has a payload. */
-		if (rec->type != PERF_RECORD_SAMPLE)
+		if (view->has_args)
+			push_slot_value(L, view, 2);
+		else
 			lua_pushnil(L);
 		break;
 	default:
@@ -526,12 +526,10 @@ static int l_view_copy(lua_State *L)
 	lua_setfield(L, 2, "sample_id");
 	push_slot_value(L, view, 1);
 	lua_setfield(L, 2, "event");
-	if (view->rec->type == PERF_RECORD_SAMPLE) {
+	if (view->has_args) {
 		push_slot_value(L, view, 2);
-		if (lua_touserdata(L, -1)) {
-			l_args_table(L, lua_touserdata(L, -1));
-			lua_setfield(L, 2, "args");
-		}
+		l_args_table(L, lua_touserdata(L, -1));
+		lua_setfield(L, 2, "args");
 	}
 	lua_settop(L, 2);
 	return 1;

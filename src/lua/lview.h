@@ -9,6 +9,7 @@
 #define PEV_LVIEW_H
 
 #include <lua.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "../record.h"
@@ -20,6 +21,7 @@ struct l_view {
 	/* What is no field of the record; may be NULL. */
 	const char *(*comm)(void *ctx, int tid);
 	void *ctx;
+	bool has_args;             /* this record has a payload that can be read */
 	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload of slot n */
 };
 
