@@ -10,13 +10,17 @@
 
 #define FIRST_CAP 1024u
 #define EXITED_KEPT 4096u /* the last so many exits keep their comm */
+#define UNKNOWN_KEPT 1024u
 
 int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys)
 {
 	*tasks = (struct pev_tasks){ .sys = sys, .cap = FIRST_CAP };
 	tasks->slots = calloc(tasks->cap, sizeof(*tasks->slots));
-	tasks->exited = calloc(EXITED_KEPT, sizeof(*tasks->exited));
-	if (tasks->slots && tasks->exited)
+	tasks->exited.ring = calloc(EXITED_KEPT, sizeof(*tasks->exited.ring));
+	tasks->exited.size = EXITED_KEPT;
+	tasks->unknown.ring = calloc(UNKNOWN_KEPT, sizeof(*tasks->unknown.ring));
+	tasks->unknown.size = UNKNOWN_KEPT;
+	if (tasks->slots && tasks->exited.ring && tasks->unknown.ring)
 		return 0;
 	pev_tasks_free(tasks);
 	return -ENOMEM;
@@ -25,10 +29,9 @@ int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys)
 void pev_tasks_free(struct pev_tasks *tasks)
 {
 	free(tasks->slots);
-	free(tasks->exited);
-	tasks->slots = NULL;
-	tasks->exited = NULL;
-	tasks->nr = tasks->cap = 0;
+	free(tasks->exited.ring);
+	free(tasks->unknown.ring);
+	*tasks = (struct pev_tasks){ .sys = tasks->sys };
 }
 
 static uint32_t home(const struct pev_tasks *tasks, int tid)
@@ -100,19 +103,31 @@ static void drop(struct pev_tasks *tasks, struct pev_task *gone)
 	tasks->nr--;
 }
 
-static void bury(struct pev_tasks *tasks, int tid)
+/* Keep a task that has ended until so many others have. */
+static void bury(struct pev_tasks *tasks, struct pev_ended *ended, int tid)
 {
-	struct pev_task *task = find(tasks, tid), *oldest;
-	uint32_t at = tasks->exited_at++ % EXITED_KEPT;
+	struct pev_ended_task *place = &ended->ring[ended->at++ % ended->size];
+	struct pev_task *task;
 
-	if (tasks->exited[at].tid) {
-		oldest = find(tasks, tasks->exited[at].tid);
-		if (oldest->tid && oldest->life == tasks->exited[at].life)
-			drop(tasks, oldest);
-		task = find(tasks, tid);
+	if (place->tid) {
+		task = find(tasks, place->tid);
+		/* Born again since? Then it is somebody else. */
+		if (task->tid && task->life == place->life)
+			drop(tasks, task);
 	}
-	tasks->exited[at].tid = task->tid;
-	tasks->exited[at].life = task->life;
+	task = find(tasks, tid);
+	*place = (struct pev_ended_task){ 0 };
+	if (!task->tid)
+		return; /* it was that one itself */
+	task->ended = true;
+	*place = (struct pev_ended_task){ .tid = task->tid, .life = task->life };
+}
+
+/* A record tells of a living task under this tid. */
+static void revive(struct pev_tasks *tasks, struct pev_task *task)
+{
+	task->life = ++tasks->lives;
+	task->ended = false;
 }
 
 static void set_comm(struct pev_task *task, const void *comm, size_t len)
@@ -137,39 +152,52 @@ static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 	char inherited[PEV_COMM_LEN] = "";
 	struct pev_task *task;
 
-	if (comm)
-		memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
+	if (tid <= 0)
+		return 0;
+	if (!comm) {
+		/* Nothing to inherit: forget who had this tid, and look when asked. */
+		task = find(tasks, tid);
+		if (task->tid)
+			drop(tasks, task);
+		return 0;
+	}
+	memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
 	task = put(tasks, field(rec, PEV_F_PID), tid);
 	if (!task)
-		return tid > 0 ? -ENOMEM : 0;
-	task->life = ++tasks->lives; /* a tid born again is somebody else */
+		return -ENOMEM;
+	revive(tasks, task);
 	set_comm(task, inherited, strlen(inherited));
+	return 0;
+}
+
+static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int tid = field(rec, PEV_F_TID);
+	struct pev_task *task = put(tasks, field(rec, PEV_F_PID), tid);
+	struct pev_value comm;
+
+	if (!task)
+		return tid > 0 ? -ENOMEM : 0;
+	if (task->ended)
+		revive(tasks, task);
+	if (pev_record_get(rec, PEV_F_COMM, &comm))
+		set_comm(task, comm.p, comm.len);
 	return 0;
 }
 
 int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 {
-	struct pev_task *task;
-	struct pev_value comm;
 	int tid;
 
 	switch (rec->type) {
 	case PERF_RECORD_FORK:
 		return feed_fork(tasks, rec);
 	case PERF_RECORD_COMM:
-		tid = field(rec, PEV_F_TID);
-		task = put(tasks, field(rec, PEV_F_PID), tid);
-		if (!task)
-			return tid > 0 ? -ENOMEM : 0;
-		if (!task->comm[0])
-			task->life = ++tasks->lives; /* not the one that could not be found */
-		if (pev_record_get(rec, PEV_F_COMM, &comm))
-			set_comm(task, comm.p, comm.len);
-		return 0;
+		return feed_comm(tasks, rec);
 	case PERF_RECORD_EXIT:
 		tid = field(rec, PEV_F_TID);
 		if (tid > 0 && find(tasks, tid)->tid)
-			bury(tasks, tid);
+			bury(tasks, &tasks->exited, tid);
 		return 0;
 	default:
 		return 0;
@@ -234,7 +262,7 @@ static void look_up(struct pev_tasks *tasks, int tid)
 {
 	/* /proc/TID answers for a thread too, though no listing shows it. */
 	if (read_comm(tasks, tid, tid) < 0 && put(tasks, tid, tid))
-		bury(tasks, tid);
+		bury(tasks, &tasks->unknown, tid);
 }
 
 const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)

@@ -8,6 +8,7 @@
 #ifndef PEV_TASK_H
 #define PEV_TASK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "record.h"
@@ -19,20 +20,24 @@ struct pev_task {
 	int tid, pid;
 	char comm[PEV_COMM_LEN];
 	uint32_t life;      /* which bearer of this tid: tids are reused */
+	bool ended;         /* exited, or not to be found: dropped when its ring comes round */
 };
 
-/* A task that has ended; its entry is dropped when this leaves the ring. */
-struct pev_exited {
-	int tid;
-	uint32_t life;
+/* The last so many tasks that ended; a task's entry is dropped when it leaves the ring. */
+struct pev_ended {
+	struct pev_ended_task {
+		int tid;
+		uint32_t life;
+	} *ring;
+	uint32_t at, size;
 };
 
 struct pev_tasks {
 	const struct pev_sys *sys;  /* borrowed */
 	struct pev_task *slots;     /* open addressing; tid 0 is never in it */
 	uint32_t nr, cap;
-	struct pev_exited *exited;  /* ring of the last so many */
-	uint32_t exited_at;
+	struct pev_ended exited;    /* known by name */
+	struct pev_ended unknown;   /* asked for, and not found: not to be asked for again */
 	uint32_t lives;
 };
 
