@@ -145,8 +145,8 @@ end
 
 local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
 
--- What perf record sets for the kind, and nothing when no sample can be of use.
-local function kind_defaults(fields, found, samples)
+-- What perf record sets for the kind; nothing to sample for one that counts nothing.
+local function kind_defaults(fields, found)
   for name, value in pairs(found.exclude) do fields[name] = value end
   if found.type == TYPE_TRACEPOINT then
     fields.sample_type = { "raw", table.unpack(sample_bits) }
@@ -155,7 +155,7 @@ local function kind_defaults(fields, found, samples)
     -- A carrier of side-band records: it counts nothing, so it needs no right to see the kernel.
     fields.exclude_kernel = true
     fields.exclude_hv = true
-  elseif samples then
+  else
     fields.sample_type = { table.unpack(sample_bits) }
     if found.type == TYPE_SOFTWARE and faults[found.config] then table.insert(fields.sample_type, "addr") end
     if found.type == TYPE_SOFTWARE and found.config == BPF_OUTPUT then
@@ -220,6 +220,14 @@ local function clamp_default_freq(fields, spec)
   if most and most < DEFAULT_FREQ then fields.sample_freq = most end
 end
 
+-- A value that no kernel could take is a mistake of the declaration, whatever the event.
+local function check_values(spec, level)
+  local fields = {}
+  user_words(fields, spec)
+  local ok, why = pcall(core.attr_new, fields)
+  if not ok then fail(level, "event: %s", why) end
+end
+
 --- Check a declaration and hold it until it is opened. Raises on what can only be a mistake.
 -- @tparam table spec    as `perfev.event` takes it
 -- @tparam integer level of the caller, for `error`
@@ -228,11 +236,33 @@ function M.declare(spec, level)
   if type(spec) ~= "table" then fail(level, "event: a table expected, not a %s", type(spec)) end
   check_words(spec, level + 1)
   check_comforts(spec, level + 1)
+  check_values(spec, level + 1)
   local list, fields = {}, {}
   callback_bits(fields, spec, list)
   local name = spec.name or spec[1] or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"
   return { name = name, spec = spec, callbacks = list, asked = fields }
+end
+
+-- What the declaration names -> as M.resolve
+local function find(spec)
+  if spec[1] then return M.resolve(spec[1]) end
+  if spec.type == nil then return { type = TYPE_SOFTWARE, config = DUMMY, exclude = {} } end
+  local found = { type = spec.type, config = spec.config or 0, exclude = {} }
+  if spec.type == TYPE_TRACEPOINT then
+    local tp = tracefs.by_id(spec.config)
+    found.system, found.tracepoint, found.format = tp.system, tp.name, tp.format
+  end
+  return found
+end
+
+-- Two things the kernel needs to be asked for by another name, unless the user said no.
+local function kernel_quirks(fields)
+  -- is_sb_event() in kernel/events/core.c forgets these two: an event of a whole CPU that asks
+  -- for them alone hears nothing. comm_exec puts it on the list and asks for no record.
+  if (fields.namespaces or fields.cgroup) and fields.comm_exec == nil then fields.comm_exec = true end
+  -- mmap2 is the form of mmap's records: alone it gives none (seen on 6.18).
+  if fields.mmap2 and fields.mmap == nil then fields.mmap = true end
 end
 
 --- What the declaration is on this machine: asks tracefs and makes the attr.
@@ -241,33 +271,18 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function M.build(decl)
-  local spec, found = decl.spec, nil
-  if spec[1] then
-    local why, code
-    found, why, code = M.resolve(spec[1])
-    if not found then return nil, why, code end
-  elseif spec.type ~= nil then
-    found = { type = spec.type, config = spec.config or 0, exclude = {} }
-    if spec.type == TYPE_TRACEPOINT then
-      local tp = tracefs.by_id(spec.config)
-      found.system, found.tracepoint, found.format = tp.system, tp.name, tp.format
-    end
-  else
-    found = { type = TYPE_SOFTWARE, config = DUMMY, exclude = {} }
-  end
+  local spec = decl.spec
+  local found, why, code = find(spec)
+  if not found then return nil, why, code end
   local fields = {}
-  kind_defaults(fields, found, true)
+  kind_defaults(fields, found)
   for name, value in pairs(decl.asked) do fields[name] = value end
   user_words(fields, spec)
   fields.type, fields.config = found.type, found.config
-  -- is_sb_event() in kernel/events/core.c forgets these two: an event of a whole CPU that asks
-  -- for them alone hears nothing. comm_exec puts it on the list and asks for no record.
-  if (fields.namespaces or fields.cgroup) and fields.comm_exec == nil then fields.comm_exec = true end
+  kernel_quirks(fields)
   clamp_default_freq(fields, spec)
   local ok, attr = pcall(core.attr_new, fields)
-  if not ok then
-    return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL
-  end
+  if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
   return {
     attr = attr, system = found.system, format = found.format,
     is_tracepoint = found.type == TYPE_TRACEPOINT,

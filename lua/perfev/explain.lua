@@ -102,7 +102,9 @@ local reasons = {
   [E.ENOENT] = function()
     return "this machine has no such event or PMU", "perf list shows what there is"
   end,
-  [E.ENODEV] = function() return "the CPU is not online, or its PMU does not have this event", "-C with another CPU" end,
+  [E.ENODEV] = function()
+    return "the CPU is not online, or its PMU does not have this event", "-C with another CPU"
+  end,
   [E.ESRCH] = function() return "no such process: it has ended", "ps shows who runs" end,
   [E.ENOSPC] = function() return "all hardware breakpoints are in use", "fewer breakpoints at once" end,
   [E.EOPNOTSUPP] = function()

@@ -5,7 +5,8 @@
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
-local tracefs = require "perfev.tracefs"
+local opened = require "perfev.opened"
+local options = require "perfev.options"
 local units = require "perfev.units"
 
 local M = {}
@@ -13,108 +14,13 @@ local M = {}
 local Session = {}
 Session.__index = Session
 
-local Event = {}
-
 local E = core.errno
-local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = true }, callbacks = {}, asked = {} }
+-- What tells the names of tasks when no event of the user's does.
+local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = true }, callbacks = {},
+                asked = {} }
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
-
-local options = {
-  "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
-  "strict", "log", "on_error", "keep_going", "watch", "exclude_self",
-}
-local is_option = {}
-for _, name in ipairs(options) do is_option[name] = true end
-
-local clocks = { monotonic = 1, monotonic_raw = 4, realtime = 0, boottime = 7, tai = 11 }
-
--- ---- options ----
-
-local function fail(level, ...)
-  error(string.format(...), level + 1)
-end
-
-local function check_ids(value, what, level)
-  if value == "self" then return { 0 } end
-  local list = type(value) == "table" and value or { value }
-  if #list == 0 then fail(level, "session: %s is an empty list", what) end
-  for _, id in ipairs(list) do
-    if math.type(id) ~= "integer" or id < 0 then
-      fail(level, "session: %s is a number >= 0 or a list of them, not %s", what, tostring(id))
-    end
-  end
-  return list
-end
-
-local function check_cpus(value, level)
-  if value == "all" then return nil end
-  if type(value) == "table" then return check_ids(value, "cpus", level) end
-  local list, why = units.list(value, "cpus")
-  if not list then fail(level, "session: %s", why) end
-  return list
-end
-
-local function check_unit(parse, value, what, level)
-  local n, why = parse(value)
-  if not n then fail(level, "session: %s: %s", what, why) end
-  return n
-end
-
-local function check_command(value, level)
-  if type(value) ~= "table" or #value == 0 then
-    fail(level, "session: command is a list, the program first")
-  end
-  for _, word in ipairs(value) do
-    if type(word) ~= "string" then fail(level, "session: command: a string expected, not a %s", type(word)) end
-  end
-  return value
-end
-
-local PAGE = 4096
-
-local function check_buffer(value, level)
-  local bytes = check_unit(units.size, value, "buffer", level)
-  if bytes < PAGE or bytes > 1 << 31 then
-    fail(level, "session: buffer: %s is not between 4K and 2G", tostring(value))
-  end
-  local size = PAGE
-  while size < bytes do size = size * 2 end
-  return size
-end
-
-local checks = {
-  pid = function(v, level) return check_ids(v, "pid", level) end,
-  tid = function(v, level) return check_ids(v, "tid", level) end,
-  cpus = check_cpus,
-  command = check_command,
-  buffer = check_buffer,
-  duration = function(v, level) return check_unit(units.duration, v, "duration", level) end,
-  clock = function(v, level)
-    if not clocks[v] then
-      fail(level, "session: clock is one of boottime, monotonic, monotonic_raw, realtime, tai, not '%s'", tostring(v))
-    end
-    return clocks[v]
-  end,
-  count = function(v, level)
-    if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", tostring(v)) end
-    return v
-  end,
-}
-
-local function take_options(opts, into, level)
-  if type(opts) ~= "table" then fail(level, "session: a table expected, not a %s", type(opts)) end
-  for name, value in pairs(opts) do
-    if not is_option[name] then
-      local near = core.nearest(tostring(name), options)
-      fail(level, "session: no option is called '%s'%s", tostring(name),
-        near and (" (did you mean '%s'?)"):format(near) or "")
-    end
-    into[name] = checks[name] and checks[name](value, level + 1) or value
-  end
-  return into
-end
 
 --- A session of its own.
 -- @tparam[opt] table opts  `pid`, `tid` (integer, list or "self"), `command` (list), `cpus` ("0-3,7", list
@@ -125,7 +31,7 @@ end
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
-    opts = take_options(opts or {}, {}, 2),
+    opts = options.take(opts or {}, {}, 2),
     events = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
     handlers = {}, reported = {}, delivered = 0,
   }, Session)
@@ -146,7 +52,7 @@ M.before_default_start = nil
 --- Set options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
   if self.started then error("session: it has started already", 2) end
-  take_options(opts, self.opts, 2)
+  options.take(opts, self.opts, 2)
 end
 
 function Session:note(level, text)
@@ -191,10 +97,6 @@ end
 
 -- ---- targets ----
 
-local function is_cpu_wide(opts)
-  return opts.all_cpus or not (opts.pid or opts.tid or opts.command)
-end
-
 -- The threads of every process named; those that have ended are no fault while one is left.
 local function threads_of(pids)
   local tids, gone = {}, nil
@@ -214,7 +116,7 @@ end
 -- -> { pids =, cpus = } | nil, message, errno; spawns the command
 function Session:find_target()
   local opts = self.opts
-  local cpus, why, code = opts.cpus, nil, nil
+  local cpus, why, code = opts.cpus
   if not cpus then
     cpus, why, code = core.cpus()
     if not cpus then return nil, explain.refusal(why, code), code end
@@ -223,7 +125,7 @@ function Session:find_target()
     self.child, why, code = core.spawn(opts.command)
     if not self.child then return nil, explain.command(why, code), code end
   end
-  if is_cpu_wide(opts) then return { pids = { -1 }, cpus = cpus } end
+  if options.is_cpu_wide(opts) then return { pids = { -1 }, cpus = cpus } end
   local pids = {}
   if opts.pid then
     pids, why, code = threads_of(opts.pid)
@@ -235,122 +137,6 @@ function Session:find_target()
 end
 
 -- ---- events ----
-
-local event_methods = {}
-
-Event.__index = event_methods
-Event.__name = "perfev.event"
-Event.__tostring = function(self) return "event " .. self.name end
-
--- Have the core do it -> true | nil, message, errno
-local function ask_core(self, verb, ...)
-  local opened = self.slot and self.session.core
-  if not opened then return nil, self.error or "the event is not open", E.EBADF end
-  local ok, what, code = opened[verb](opened, self.slot, ...)
-  if ok then return true end
-  return nil, what, code
-end
-
-local function event_verb(verb)
-  return function(self, ...)
-    local ok, what, code = ask_core(self, verb, ...)
-    if ok then return true end
-    return nil, code == E.EBADF and what or explain.refusal(what, code), code
-  end
-end
-
---- Count and sample from here on, or no longer.
--- @treturn true | nil, message, errno
-event_methods.enable = event_verb("enable_event")
-event_methods.disable = event_verb("disable_event")
-
---- Change the sample period (or, for a frequency, the frequency), in force at once.
--- @tparam integer n
--- @treturn true | nil, message, errno
-event_methods.period = event_verb("period")
-
---- Set a tracepoint's filter; the kernel takes one in an event's life.
--- @tparam string text  as perf record --filter takes it
--- @treturn true | nil, message, errno
-function event_methods:filter(text)
-  local ok, what, code = ask_core(self, "filter", text)
-  if ok then return true end
-  if code == E.EBADF then return nil, what, code end
-  return nil, what .. "\n  try: a condition on the event's fields, such as 'common_pid != 1'", code
-end
-
---- Stop it for good; its callbacks are not called again.
-function event_methods:close()
-  if self.slot and self.session.core then self.session.core:remove(self.slot) end
-  self.slot = nil
-end
-
--- Keep the observer's own doings out of what the whole machine shows, in the kernel if it can.
-local function exclude_self(session, built, filter)
-  if not (session.opts.exclude_self and built.is_tracepoint and built.format) then return filter end
-  local own = ("common_pid != %d"):format(core.pid())
-  return filter and ("(%s) && %s"):format(filter, own) or own
-end
-
-function Session:set_filter(ev, built)
-  local asked = ev.decl.spec.filter
-  local filter = exclude_self(self, built, asked)
-  if not filter then return true end
-  local ok, what, code = self.core:filter(ev.slot, filter)
-  if ok or not asked then return true end -- ours alone: dispatch leaves the same records out
-  return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  a condition on the fields of %s is expected"
-    .. "\n  try: cat %s"):format(ev.name, asked, core.strerror(code), E[code] or what, ev.name,
-    "/sys/kernel/tracing/events/" .. (built.system or "SYSTEM") .. "/*/format"), code
-end
-
-local function adjust_attr(self, ev, attr)
-  local spec, opts = ev.decl.spec, self.opts
-  if not is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = true end
-  if self.child and not is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
-    and not opts.pid and not opts.tid then
-    attr.enable_on_exec = true
-  end
-end
-
-function Session:add(ev, built, target)
-  local strings
-  if built.format and not self.has_strings then
-    strings, self.has_strings = tracefs.strings(), true
-  end
-  return self.core:add {
-    attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus,
-    callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
-    hidden = ev.hidden,
-  }
-end
-
--- Open one event -> true | nil, message, errno
-function Session:open_event(ev)
-  local built, why, code = event.build(ev.decl)
-  if not built then return nil, why, code end
-  adjust_attr(self, ev, built.attr)
-  local target = self.target
-  local slot, what, failed = self:add(ev, built, target)
-  if not slot and failed == E.EACCES and not built.is_tracepoint and not built.fixed_exclude
-    and not is_cpu_wide(self.opts) and not built.attr.exclude_kernel then
-    -- As perf does: what the user may see is better than nothing, as long as it is said.
-    built.attr.exclude_kernel = true
-    slot, what, failed = self:add(ev, built, target)
-    if slot then self:note(0, explain.user_only(ev.name)) end
-  end
-  if not slot then
-    return nil, explain.refusal(what, failed, {
-      attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = is_cpu_wide(self.opts),
-      pid = target.pids[1], cpu = target.cpus[1], descriptors = #target.pids * #target.cpus,
-    }), failed
-  end
-  ev.slot = slot
-  ev.attr = self.core:attr(slot)
-  ev.ids = {}
-  for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end
-  self:note(2, ("%s\n%s"):format(ev.name, ev.attr:dump()))
-  return self:set_filter(ev, built)
-end
 
 --- Declare an event; opened when the session starts, or at once when it runs.
 -- @tparam table spec  [1] the event string; attr fields by the kernel's name; `freq`, `period`,
@@ -367,23 +153,13 @@ end
 function M.declare(self, spec, level)
   local decl = event.declare(spec, level + 1)
   if self.finished then error("session: it has ended; declare events before", level + 1) end
-  local ev = setmetatable({ name = decl.name, decl = decl, session = self }, Event)
+  local ev = opened.new(self, decl)
   self.events[#self.events + 1] = ev
   if not self.core then return ev end
-  local ok, why, code = self:open_or_skip(ev)
+  local ok, why, code = opened.open(ev)
   if ok and ev.slot and self.running then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
   return ev
-end
-
--- An optional event that cannot be opened is said and left out.
-function Session:open_or_skip(ev)
-  local ok, why, code = self:open_event(ev)
-  if ok or not ev.decl.spec.optional then return ok, why, code end
-  ev.error = why
-  ev:close()
-  self:note(1, ("left out: %s"):format(why))
-  return true
 end
 
 --- How many events were declared.
@@ -396,7 +172,7 @@ function Session:open_tracking()
   for _, ev in ipairs(self.events) do
     if ev.slot and ev.attr.comm and ev.attr.task then return true end
   end
-  return self:open_event(setmetatable({ name = "dummy", decl = DUMMY, session = self, hidden = true }, Event))
+  return opened.open(opened.new(self, DUMMY, true))
 end
 
 -- ---- timers, signals, other descriptors ----
@@ -515,7 +291,7 @@ function Session:open_core()
   local opts = self.opts
   local s, what, code = core.session {
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
-    exclude_pid = opts.exclude_self and is_cpu_wide(opts) and core.pid() or nil,
+    exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
     note = function(text) self:note(1, text) end,
     on_error = function(text, where, ev)
       return self:raised(text, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
@@ -528,14 +304,14 @@ end
 
 function Session:open_events()
   for _, ev in ipairs(self.events) do
-    local ok, why, code = self:open_or_skip(ev)
+    local ok, why, code = opened.open(ev)
     if not ok then return nil, why, code end
   end
   return self:open_tracking()
 end
 
 function Session:arm()
-  if is_cpu_wide(self.opts) then
+  if options.is_cpu_wide(self.opts) then
     self.core:scan(-1)
   else
     for _, pid in ipairs(self.target.pids) do self.core:scan(pid) end
@@ -708,6 +484,7 @@ function Session:stop()
     self.cut = true
     self.core:halt()
   end
+  return true
 end
 
 --- Close at once, or as soon as the callback that calls it returns: nothing more is

@@ -1,0 +1,154 @@
+--- An event of a session: opened, filtered, switched on and off.
+
+local core = require "perfev.core"
+local event = require "perfev.event"
+local explain = require "perfev.explain"
+local options = require "perfev.options"
+local tracefs = require "perfev.tracefs"
+
+local E = core.errno
+
+local M = {}
+
+local Event = {}
+
+local event_methods = {}
+
+Event.__index = event_methods
+Event.__name = "perfev.event"
+Event.__tostring = function(self) return "event " .. self.name end
+
+-- Have the core do it -> true | nil, message, errno
+local function ask_core(self, verb, ...)
+  local opened = self.slot and self.session.core
+  if not opened then return nil, self.error or "the event is not open", E.EBADF end
+  local ok, what, code = opened[verb](opened, self.slot, ...)
+  if ok then return true end
+  return nil, what, code
+end
+
+local function event_verb(verb)
+  return function(self, ...)
+    local ok, what, code = ask_core(self, verb, ...)
+    if ok then return true end
+    return nil, code == E.EBADF and what or explain.refusal(what, code), code
+  end
+end
+
+--- Count and sample from here on, or no longer.
+-- @treturn true | nil, message, errno
+event_methods.enable = event_verb("enable_event")
+event_methods.disable = event_verb("disable_event")
+
+--- Change the sample period (or, for a frequency, the frequency), in force at once.
+-- @tparam integer n
+-- @treturn true | nil, message, errno
+event_methods.period = event_verb("period")
+
+--- Set a tracepoint's filter; the kernel takes one in an event's life.
+-- @tparam string text  as perf record --filter takes it
+-- @treturn true | nil, message, errno
+function event_methods:filter(text)
+  local ok, what, code = ask_core(self, "filter", text)
+  if ok then return true end
+  if code == E.EBADF then return nil, what, code end
+  return nil, what .. "\n  try: a condition on the event's fields, such as 'common_pid != 1'", code
+end
+
+--- Stop it for good; its callbacks are not called again.
+function event_methods:close()
+  if self.slot and self.session.core then self.session.core:remove(self.slot) end
+  self.slot = nil
+end
+
+-- Keep the observer's own doings out of what the whole machine shows, in the kernel if it can.
+local function exclude_self(session, built, filter)
+  if not (session.opts.exclude_self and built.is_tracepoint and built.format) then return filter end
+  local own = ("common_pid != %d"):format(core.pid())
+  return filter and ("(%s) && %s"):format(filter, own) or own
+end
+
+local function set_filter(self, ev, built)
+  local asked = ev.decl.spec.filter
+  local filter = exclude_self(self, built, asked)
+  if not filter then return true end
+  local ok, what, code = self.core:filter(ev.slot, filter)
+  if ok or not asked then return true end -- ours alone: dispatch leaves the same records out
+  return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  a condition on the fields of %s is expected"
+    .. "\n  try: cat %s"):format(ev.name, asked, core.strerror(code), E[code] or what, ev.name,
+    "/sys/kernel/tracing/events/" .. (built.system or "SYSTEM") .. "/*/format"), code
+end
+
+local function adjust_attr(self, ev, attr)
+  local spec, opts = ev.decl.spec, self.opts
+  if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = true end
+  if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
+    and not opts.pid and not opts.tid then
+    attr.enable_on_exec = true
+  end
+end
+
+local function add(self, ev, built, target)
+  local strings
+  if built.format and not self.has_strings then
+    strings, self.has_strings = tracefs.strings(), true
+  end
+  return self.core:add {
+    attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus,
+    callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
+    hidden = ev.hidden,
+  }
+end
+
+-- Open one event -> true | nil, message, errno
+local function open(self, ev)
+  local built, why, code = event.build(ev.decl)
+  if not built then return nil, why, code end
+  adjust_attr(self, ev, built.attr)
+  local target = self.target
+  local slot, what, failed = add(self, ev, built, target)
+  if not slot and failed == E.EACCES and not built.is_tracepoint and not built.fixed_exclude
+    and not options.is_cpu_wide(self.opts) and not built.attr.exclude_kernel then
+    -- As perf does: what the user may see is better than nothing, as long as it is said.
+    built.attr.exclude_kernel = true
+    slot, what, failed = add(self, ev, built, target)
+    if slot then self:note(0, explain.user_only(ev.name)) end
+  end
+  if not slot then
+    return nil, explain.refusal(what, failed, {
+      attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = options.is_cpu_wide(self.opts),
+      pid = target.pids[1], cpu = target.cpus[1], descriptors = #target.pids * #target.cpus,
+    }), failed
+  end
+  ev.slot = slot
+  ev.attr = self.core:attr(slot)
+  ev.ids = {}
+  for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end
+  self:note(2, ("%s\n%s"):format(ev.name, ev.attr:dump()))
+  return set_filter(self, ev, built)
+end
+
+--- Open an event of a session. One that is optional and cannot be opened is said and left out.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string  in three parts
+-- @treturn[2] integer errno
+function M.open(ev)
+  local self = ev.session
+  local ok, why, code = open(self, ev)
+  if ok or not ev.decl.spec.optional then return ok, why, code end
+  ev.error = why
+  ev:close()
+  self:note(1, ("left out: %s"):format(why))
+  return true
+end
+
+--- An event of session, not open yet.
+-- @tparam session session
+-- @tparam table decl       of `perfev.event`'s declare
+-- @tparam[opt] boolean hidden  its records are the session's own business
+function M.new(session, decl, hidden)
+  return setmetatable({ name = decl.name, decl = decl, session = session, hidden = hidden }, Event)
+end
+
+return M
