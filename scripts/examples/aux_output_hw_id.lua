@@ -1,0 +1,15 @@
+-- aux_output_hw_id: which number an event's records carry within another's AUX area.
+-- perfl -a -d 1s scripts/examples/aux_output_hw_id.lua
+-- Needs PEBS into Intel PT (aux_output, Linux 5.17): Atom cores since Tremont.
+
+local perfev = require "perfev"
+
+local PERF_TYPE_HARDWARE, CYCLES = 0, 0
+
+local event = perfev.event { type = PERF_TYPE_HARDWARE, config = CYCLES, aux_output = true,
+  precise_ip = 1, freq = 99, optional = true,
+  aux_output_hw_id = function(r) print(("cpu %d: hw_id %d"):format(r.cpu, r.hw_id)) end }
+
+perfev.start(function()
+  if event.error then print "this machine has no PEBS into PT (-v says more)" end
+end)

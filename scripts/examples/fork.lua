@@ -1,0 +1,9 @@
+-- fork: a task begets another: a process (pid is new) or a thread (pid is its parent's).
+-- perfl scripts/examples/fork.lua -- sh -c 'ls; ls'
+
+local perfev = require "perfev"
+
+perfev.event { fork = function(r)
+  local what = r.pid == r.ppid and "thread" or "process"
+  print(("%s %d, of %d %s"):format(what, r.tid, r.ptid, perfev.escape(r.comm)))
+end }

@@ -1,0 +1,15 @@
+-- records: an application's own loop pulls records, instead of callbacks.
+-- lua5.4 scripts/examples/records.lua              (perfev must be installed; no root needed)
+
+local perfev = require "perfev"
+
+local session = perfev.session { command = { "sh", "-c", "true; env true" } }
+session:event { comm = true, task = true }
+
+for r in session:records() do
+  if r.type == "comm" then
+    print(("%d %s"):format(r.pid, perfev.escape(r.comm)))
+  end
+end
+
+print(session:stats().records .. " records in all")

@@ -1,0 +1,15 @@
+-- signal: ask a running script how far it is: kill -USR1 $(pidof perfl)
+-- perfl -a scripts/examples/signal.lua             (needs root; ^C ends it)
+
+local perfev = require "perfev"
+
+local programs = 0
+
+perfev.event { comm = function(r)
+  if r.exec then programs = programs + 1 end
+end }
+
+local function tell() print(programs .. " programs were started") end
+
+perfev.signal("USR1", tell)
+perfev.done(tell)

@@ -1,0 +1,57 @@
+-- execsnoop: shows programs as they are started, and as they end.
+-- perfl -a execsnoop                   everybody's, until ^C
+-- perfl execsnoop --ends -- make       a command's own; no root needed, then without FILE
+
+local perfev = require "perfev"
+
+local opt = perfev.args {
+  summary = "show programs as they are started",
+  { "-x --ends", help = "show their ends too, with the time since exec" },
+  epilog = "FILE is what was executed, where tracepoints may be read. The kernel's records\n"
+    .. "have no exit status.",
+}
+
+local parents, started, first = {}, {}, nil
+
+perfev.start(function()
+  print(("%12s %7s %7s %-16s %s"):format("TIME", "PID", "PPID", "COMM", "FILE"))
+end)
+
+-- FORK records tell of who came since we look, /proc of who was there.
+local function parent_of(pid)
+  if not parents[pid] then
+    local file = io.open(("/proc/%d/stat"):format(pid))
+    local text = file and file:read("a") or ""
+    if file then file:close() end
+    parents[pid] = text:match("^.*%) %S (%d+)") -- comm may hold anything, a bracket too
+  end
+  return parents[pid] or "?"
+end
+
+local function show(r, comm, text)
+  first = first or r.time
+  print(("%12.6f %7d %7s %-16s %s"):format((r.time - first) / 1e9, r.pid, parent_of(r.pid),
+    perfev.escape(comm), text))
+end
+
+local with_file = perfev.event { "sched:sched_process_exec", optional = true,
+  sample = function(r, args) show(r, r.comm, perfev.escape(args.filename)) end }
+
+perfev.event {
+  comm = function(r)
+    if not r.exec then return end
+    started[r.pid] = r.time
+    if with_file.error then show(r, r.comm, "") end
+  end,
+  fork = function(r)
+    if r.pid ~= r.ppid then parents[r.pid] = r.ppid end -- equal: a thread
+  end,
+  exit = function(r)
+    if r.pid ~= r.tid then return end
+    local since = started[r.pid]
+    if opt.ends and since then
+      show(r, r.comm, ("ended after %.6f s"):format((r.time - since) / 1e9))
+    end
+    parents[r.pid], started[r.pid] = nil, nil
+  end,
+}

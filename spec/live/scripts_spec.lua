@@ -1,0 +1,397 @@
+-- The scripts on the real kernel: exact counts of what a small program does, and nothing that a
+-- task may choose reaches the terminal as it is.
+
+local run = require "spec.support.run"
+
+local program = [[
+#define _GNU_SOURCE
+#include <linux/bpf.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static int load_bpf(void)
+{
+	struct bpf_insn body[] = { { .code = 0xb7 }, { .code = 0x95 } }; /* r0 = 0; exit */
+	union bpf_attr attr;
+
+	memset(&attr, 0, sizeof(attr));
+	attr.prog_type = BPF_PROG_TYPE_SOCKET_FILTER;
+	attr.insns = (unsigned long)body;
+	attr.insn_cnt = 2;
+	attr.license = (unsigned long)"GPL";
+	strcpy(attr.prog_name, "pevspec");
+	return syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)) < 0 ? 77 : 0;
+}
+
+static void act(const char *what, int i)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "pev-%d", i);
+	if (!strcmp(what, "call"))
+		syscall(SYS_getppid);
+	else if (!strcmp(what, "rename"))
+		prctl(PR_SET_NAME, name);
+	else if (!strcmp(what, "sleep"))
+		usleep(1);
+	else if (!strcmp(what, "spin"))
+		while (clock() < CLOCKS_PER_SEC / 20)
+			;
+	else if (!strcmp(what, "signal"))
+		kill(getppid(), SIGUSR1);
+	else if (!strcmp(what, "bpf"))
+		exit(load_bpf());
+	else if (!strcmp(what, "fork") && fork() == 0)
+		_exit(0);
+	else if (!strcmp(what, "fork"))
+		wait(NULL);
+}
+
+int main(int argc, char **argv)
+{
+	for (int i = 0; argc > 2 && i < atoi(argv[2]); i++)
+		act(argv[1], i);
+	return 0;
+}
+]]
+
+local dir
+
+local function perfl(...)
+  return run { run.perfl, "-q", ... }
+end
+
+local function acts(what, times)
+  return "--", dir .. "/acts", what, tostring(times)
+end
+
+-- perfl WORDS -- acts WHAT TIMES -> what it prints
+local function output_of(words, what, times)
+  local argv = table.move(words, 1, #words, 3, { run.perfl, "-q" })
+  for _, word in ipairs { acts(what, times) } do argv[#argv + 1] = word end
+  local r = run(argv)
+  assert.equal(0, r.code, r.err)
+  assert.equal("", r.err)
+  return r.out
+end
+
+local function count(text, pattern)
+  return select(2, text:gsub(pattern, ""))
+end
+
+local function readable(path, as)
+  return run.capture(("%s test -r %s && echo yes"):format(as or "", path)) ~= nil
+end
+
+local function missing(tracepoints)
+  if not run.have "cc" then return "no C compiler here" end
+  if not tracepoints then return nil end
+  if not run.root then return "tracepoints need root" end
+  if not readable "/sys/kernel/tracing/events/sched/sched_switch/id" then
+    return "no tracefs is mounted"
+  end
+end
+
+local function on(what, tracepoints, test)
+  it(what, function()
+    local reason = missing(tracepoints)
+    if reason then return pending(reason) end
+    return test()
+  end)
+end
+
+setup(function()
+  if missing() then return end
+  dir = run.tempdir()
+  local r = run({ "cc", "-O1", "-x", "c", "-o", dir .. "/acts", "-" }, { stdin = program })
+  assert.equal(0, r.code, r.err)
+end)
+
+teardown(function()
+  if dir then run.remove(dir) end
+end)
+
+describe("syscount", function()
+  on("counts each call of a command", true, function()
+    local out = output_of({ "syscount" }, "call", 1234)
+    assert.truthy(out:find("\ngetppid +1234\n"))
+    assert.truthy(out:find("\nexit_group +1\n"))
+    local sum, total = 0, tonumber(out:match("\ntotal +(%d+)\n"))
+    for n in out:gmatch("(%d+)\n") do sum = sum + tonumber(n) end
+    assert.equal(2 * total, sum)
+  end)
+
+  on("counts per process, and the calls of each", true, function()
+    local out = output_of({ "syscount", "--per-process" }, "fork", 3)
+    assert.equal(4, count(out, "\n +%d+ acts +%d+\n?%f[\n ]"))
+    out = output_of({ "syscount", "-P", "-c" }, "fork", 3)
+    assert.equal(4, count(out, " acts +exit_group +1\n"))
+  end)
+
+  on("shows the most frequent, and what the others come to", true, function()
+    local out = output_of({ "syscount", "--top", "1" }, "call", 500)
+    local first, others, total = out:match("^CALL +COUNT\n[%w_]+ +(%d+)\n%(%d+ others%) +(%d+)\ntotal +(%d+)\n$")
+    assert.equal("500", first)
+    assert.equal(tonumber(total), 500 + tonumber(others))
+  end)
+end)
+
+describe("cswlog", function()
+  local function check(out)
+    local ins, outs = count(out, "\n[^\n]+ in  [^\n]+"), 0
+    outs = outs + count(out, "\n[^\n]+ out  [^\n]+") + count(out, "\n[^\n]+ preempted [^\n]+")
+    local all, told_in, told_out = out:match("\n(%d+) switches: (%d+) in, (%d+) out %(%d+ of them preempted%)\n$")
+    assert.same({ ins + outs, ins, outs }, { tonumber(all), tonumber(told_in), tonumber(told_out) })
+    return outs
+  end
+
+  on("has a line for each switch", false, function()
+    assert.is_true(check(output_of({ "cswlog" }, "sleep", 50)) >= 50)
+  end)
+
+  on("names the other side where a CPU is watched", true, function()
+    local out = output_of({ "-a", "cswlog" }, "sleep", 5)
+    assert.is_true(check(out) >= 5)
+    assert.truthy(out:find(" out +acts +%d+ %-> %d+\n"))
+    assert.truthy(out:find(" in +acts +%d+ <%- %d+\n"))
+  end)
+
+  it("works for an ordinary user", function()
+    if not run.root then return pending "only root becomes nobody" end
+    local r = run({ run.perfl, "cswlog", "--", "true" }, { user = "nobody", cwd = "/" })
+    assert.equal(0, r.code, r.err)
+    assert.truthy(r.err:find("^perfl: %d+ records, 0 lost"), r.err)
+    check(r.out)
+  end)
+end)
+
+describe("execsnoop", function()
+  local line = "^ *([%d.]+) +(%d+) +([%d?]+) +([^ ]+) *([^\n]*)$"
+
+  local function programs_of(out)
+    local list = {}
+    for text in out:gmatch("[^\n]+") do
+      local _, pid, ppid, comm, file = text:match(line)
+      if pid then list[#list + 1] = { pid = pid, ppid = ppid, comm = comm, file = file } end
+    end
+    return list
+  end
+
+  on("shows each program, its parent and its file", true, function()
+    local r = perfl("execsnoop", "--", "sh", "-c", "/bin/true; env true; :")
+    assert.equal(0, r.code, r.err)
+    local p = programs_of(r.out)
+    assert.equal(4, #p, r.out)
+    assert.equal("sh", p[1].comm)
+    assert.same({ pid = p[2].pid, ppid = p[1].pid, comm = "true", file = "/bin/true" }, p[2])
+    assert.equal("env", p[3].comm)
+    assert.truthy(p[4].file:find("/true$"))
+    assert.same({ p[3].pid, p[1].pid, "true" }, { p[4].pid, p[4].ppid, p[4].comm })
+  end)
+
+  on("shows ends too", true, function()
+    local r = perfl("execsnoop", "--ends", "--", "sh", "-c", "/bin/true; :")
+    assert.equal(2, count(r.out, " ended after %d+%.%d+ s\n"))
+  end)
+
+  it("works for an ordinary user, without files", function()
+    if not run.root then return pending "only root becomes nobody" end
+    local r = run({ run.perfl, "-q", "execsnoop", "--", "sh", "-c", "/bin/true; :" },
+      { user = "nobody", cwd = "/" })
+    assert.equal(0, r.code, r.err)
+    local p = programs_of(r.out)
+    assert.same({ "sh", "true" }, { p[1].comm, p[2].comm })
+  end)
+end)
+
+describe("procmon", function()
+  on("notes names, births and ends", false, function()
+    local out = output_of({ "procmon", "comm", "fork", "exit" }, "rename", 7)
+    assert.equal(1, count(out, " comm +exec acts\n"))
+    assert.equal(7, count(out, " comm +renamed pev%-%d\n"))
+    assert.equal(1, count(out, " pev%-6 +exit +process\n"))
+    out = output_of({ "procmon", "fork", "exit" }, "fork", 5)
+    assert.equal(5, count(out, " acts +fork +process %d+\n"))
+    assert.equal(6, count(out, " acts +exit +process\n"))
+  end)
+
+  on("leaves out what was not asked for", false, function()
+    local out = output_of({ "procmon", "exit" }, "rename", 3)
+    assert.equal(2, count(out, "\n"))
+  end)
+
+  on("hears of namespaces on a CPU where nothing else is asked for", true, function()
+    local r = perfl("-a", "procmon", "namespaces", "--", "unshare", "--uts", "true")
+    assert.equal(0, r.code, r.err)
+    assert.truthy(r.out:find(" unshare +namespaces of %d+ mnt:%d+"), r.out)
+  end)
+
+  on("notes a BPF program from load to unload", true, function()
+    if run({ dir .. "/acts", "bpf", "1" }).code ~= 0 then return pending "no BPF here" end
+    local out = output_of({ "-a", "procmon", "bpf", "ksymbol" }, "bpf", 1)
+    local id, tag = out:match(" acts +bpf +load (%d+) (%x+)\n")
+    assert.truthy(id, out)
+    assert.truthy(out:find(" bpf +unload " .. id .. " " .. tag .. "\n"), out)
+    assert.truthy(out:find(" ksymbol +new %x+%+%d+ bpf_prog_" .. tag .. "_pevspec\n"), out)
+  end)
+
+  it("says what an ordinary user cannot have, and goes on", function()
+    if not run.root then return pending "only root becomes nobody" end
+    local r = run({ run.perfl, "-q", "procmon", "--", "true" }, { user = "nobody", cwd = "/" })
+    assert.equal(0, r.code, r.err)
+    assert.truthy(r.out:find("namespaces cannot be had here", 1, true), r.out)
+    assert.truthy(r.out:find("exec true", 1, true), r.out)
+  end)
+end)
+
+describe("tpoint", function()
+  on("prints a line for each event, with the kernel's own text", true, function()
+    local out = output_of({ "tpoint", "task:task_rename" }, "rename", 9)
+    local names = {}
+    for line in out:gmatch("[^\n]+") do
+      assert.truthy(line:find("^ *[^ ]+%-%d+ +%[%d%d%d%] [.%w][.%w][.%w][.%w][.%w] +%d+%.%d%d%d%d%d%d: "
+        .. "task_rename: .*oldcomm=[^ ]+ newcomm="), line)
+      names[#names + 1] = line:match("newcomm=(pev%-%d)")
+    end
+    assert.same({ "pev-0", "pev-1", "pev-2", "pev-3", "pev-4", "pev-5", "pev-6", "pev-7", "pev-8" }, names)
+  end)
+
+  on("takes several events, and a filter for them", true, function()
+    local out = output_of({ "tpoint", "--filter", "common_pid == 0", "task:task_rename",
+      "task:task_newtask" }, "rename", 9)
+    assert.equal("", out)
+    out = output_of({ "tpoint", "task:task_rename", "task:task_newtask" }, "fork", 2)
+    assert.equal(2, count(out, ": task_newtask: "))
+  end)
+
+  -- The workload names itself, so the two can be laid side by side; comm is looked up by ftrace when
+  -- it is read, the clock is read twice, so neither is compared.
+  on("prints what ftrace prints: task, CPU, flags and text", true, function()
+    local instance = "/sys/kernel/tracing/instances/pev-scripts-spec"
+    local function setting(name, value)
+      return run.capture(("echo '%s' > %s/%s && echo set"):format(value, instance, name))
+    end
+    if not run.capture("mkdir " .. instance .. " && echo made") then
+      return pending "no ftrace instance can be made"
+    end
+    local function lines_of(text)
+      local list = {}
+      for pid, cpu, flags, rest in text:gmatch("%-(%d+) +(%[%d+%]) ([^ ]+) +[%d.]+: (task_rename: [^\n]*)\n") do
+        if rest:find("newcomm=pev-", 1, true) then
+          list[#list + 1] = table.concat({ pid, cpu, flags, rest }, " ")
+        end
+      end
+      return list
+    end
+    local armed = setting("events/task/task_rename/filter", 'newcomm ~ "pev-*"')
+      and setting("events/task/task_rename/enable", "1")
+    local out = armed and output_of({ "tpoint", "task:task_rename" }, "rename", 20)
+    setting("events/task/task_rename/enable", "0")
+    local told = run.capture("cat " .. instance .. "/trace")
+    run.capture("rmdir " .. instance)
+    if not armed then return pending "ftrace does not take the filter" end
+    assert.equal(20, #lines_of(out))
+    assert.same(lines_of(told .. "\n"), lines_of(out))
+  end)
+end)
+
+describe("a name that would command the terminal", function()
+  -- As a comm, as a file that is executed, as a file that is mapped.
+  local hostile, shown = "\27[31mr\ned", "\\x1b[31mr\\ned"
+
+  local function check(words, tracepoints)
+    on("is shown and not obeyed by " .. table.concat(words, " "), tracepoints, function()
+      local path = dir .. "/" .. hostile
+      os.execute("cp " .. dir .. "/acts " .. run.quote(path))
+      local argv = table.move(words, 1, #words, 3, { run.perfl, "-q" })
+      for _, word in ipairs { "--", path, "sleep", "3" } do argv[#argv + 1] = word end
+      local r = run(argv)
+      assert.equal(0, r.code, r.err)
+      assert.is_nil(r.out:find("[\0-\9\11-\31\127]"), r.out)
+      assert.truthy(r.out:find(shown, 1, true), r.out)
+    end)
+  end
+
+  check({ "syscount", "-P" }, true)
+  check({ "cswlog" }, false)
+  check({ "execsnoop", "--ends" }, true)
+  check({ "procmon" }, false)
+  check({ "tpoint", "sched:sched_process_exec" }, true)
+  for _, example in ipairs { "comm", "mmap", "exit", "record" } do
+    check({ "scripts/examples/" .. example .. ".lua" }, false)
+  end
+end)
+
+describe("the example", function()
+  local function check(name, words, what, times, pattern, tracepoints)
+    on(name .. " runs", tracepoints, function()
+      local argv = table.move(words, 1, #words, 1, {})
+      argv[#argv + 1] = "scripts/examples/" .. name .. ".lua"
+      local out = output_of(argv, what, times)
+      assert.truthy(out:find(pattern), out)
+    end)
+  end
+
+  check("sample", {}, "spin", 1, "^ *%d+%.%d %%  acts +%w+\n", true)
+  check("comm", {}, "rename", 2, "^%d+ is acts now %(exec%)\n%d+ is pev%-0 now %(renamed%)\n")
+  check("mmap", {}, "call", 1, "/acts\n")
+  check("fork", {}, "fork", 1, "^process %d+, of %d+ acts\n$")
+  check("exit", {}, "fork", 1, "^ *%d+ acts +ends after 0%.%d+ s\n")
+  check("switch", {}, "sleep", 5, "^ *%d+ +%d+%.%d+ ms\n$")
+  check("throttle", {}, "call", 1, "^%d+ samples, stopped %d+ times\n$", true)
+  check("read", {}, "fork", 2, " acts +%d+ page faults\n", true)
+  check("namespaces", {}, "fork", 1, "cgroup:%[%d+%].* uts:%[%d+%]\n$", true)
+  check("record", {}, "sleep", 1, "\nswitch pid=%d+ .* out\n")
+  check("tracepoint", { "-a" }, "sleep", 100, "^[^\n]* wakes [^\n]*\n\tcomm\t", true)
+  check("software", {}, "call", 1, "^acts +%x+ wanted +%x+\n")
+  check("signal", { "-a" }, "signal", 1, "^%d+ programs were started\n%d+ programs were started\n$", true)
+  check("aux", { "-a" }, "call", 1, "^", true)
+  check("itrace_start", { "-a" }, "call", 1, "^", true)
+  check("aux_output_hw_id", { "-a" }, "call", 1, "^", true)
+  check("callchain_deferred", {}, "call", 1, "^", true)
+  check("text_poke", { "-a" }, "call", 1, "^", true)
+  check("every", { "-a" }, "call", 1, "^", true)
+
+  on("lost accounts for every sample", true, function()
+    local out = output_of({ "-m", "4K", "scripts/examples/lost.lua" }, "call", 20000)
+    local came, lost = out:match("^(%d+) samples came, (%d+) were lost\n$")
+    assert.is_true(came + lost >= 20000)
+  end)
+
+  on("bpf and ksymbol tell of a program", true, function()
+    if run({ dir .. "/acts", "bpf", "1" }).code ~= 0 then return pending "no BPF here" end
+    local out = output_of({ "-a", "scripts/examples/bpf.lua" }, "bpf", 1)
+    assert.truthy(out:find("^load   id (%d+) tag (%x+)\nunload id %1 tag %2\n$"), out)
+    out = output_of({ "-a", "scripts/examples/ksymbol.lua" }, "bpf", 1)
+    assert.truthy(out:find("^new  %x+ +%d+ bpf_prog_%x+_pevspec\n"), out)
+  end)
+
+  on("cgroup tells of a new one, where nothing else is asked for", true, function()
+    local root = run.capture "awk '$3 == \"cgroup2\" { print $2; exit }' /proc/mounts"
+    if root == "" then return pending "no cgroup2 is mounted" end
+    local path = root .. "/pev-scripts-spec"
+    local r = perfl("-a", "scripts/examples/cgroup.lua", "--", "mkdir", path)
+    os.execute("rmdir " .. path)
+    if r.code ~= 0 then return pending "no cgroup can be made" end
+    assert.truthy(r.out:find("^%d+ /pev%-scripts%-spec, by mkdir\n$"), r.out)
+  end)
+
+  local function alone(name, pattern)
+    it(name .. " runs without perfl", function()
+      local r = run({ "lua5.4", "scripts/examples/" .. name .. ".lua" }, { env = {
+        LUA_PATH = "lua/?.lua;lua/?/init.lua;;", LUA_CPATH = "build/?.so;;" } })
+      assert.equal(0, r.code, r.err)
+      assert.truthy(r.out:find(pattern), r.out)
+    end)
+  end
+
+  alone("records", "^%d+ sh\n%d+ env\n%d+ true\n%d+ records in all\n$")
+  alone("self", "^1000000 numbers, %d%d%d+ page faults\n$")
+end)
