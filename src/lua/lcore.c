@@ -28,11 +28,11 @@ int luaopen_perfev_core(lua_State *L);
 
 int l_result(lua_State *L, long long rc, const struct pev_err *err)
 {
+	l_raise_pending(L);
 	if (rc >= 0) {
 		lua_pushinteger(L, rc);
 		return 1;
 	}
-	l_raise_pending(L);
 	lua_pushnil(L);
 	lua_pushstring(L, err && err->text[0] ? err->text : pev_errno_name((int)rc));
 	lua_pushinteger(L, -rc);
@@ -99,6 +99,7 @@ static int l_slurp(lua_State *L)
 		return path_result(L, rc, path);
 	lua_pushlstring(L, text, len);
 	free(text);
+	l_raise_pending(L);
 	return 1;
 }
 
@@ -135,6 +136,7 @@ static int l_list(lua_State *L)
 	}
 	free(sorted);
 	free(names);
+	l_raise_pending(L);
 	return 1;
 }
 
@@ -193,6 +195,7 @@ static int l_cpus(lua_State *L)
 		lua_rawseti(L, -2, i + 1);
 	}
 	free(cpus);
+	l_raise_pending(L);
 	return 1;
 }
 
@@ -212,6 +215,7 @@ static int l_threads(lua_State *L)
 		lua_rawseti(L, -2, i + 1);
 	}
 	free(tids);
+	l_raise_pending(L);
 	return 1;
 }
 

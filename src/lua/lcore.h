@@ -10,7 +10,7 @@
 
 /*
  * rc >= 0: the integer; below: nil, what failed in words, errno. An error that
- * a hook raised on the way is raised again here.
+ * a hook or the log raised on the way is raised again here.
  */
 int l_result(lua_State *L, long long rc, const struct pev_err *err);
 
@@ -20,7 +20,7 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err);
  */
 int l_traceback(lua_State *L);
 
-/* Raise what a hook raised, if it did (-ECANCELED in a binding that has no l_result). */
+/* Raise what a hook or the log raised, if it did; for a binding that has no l_result. */
 void l_raise_pending(lua_State *L);
 
 #endif

@@ -29,12 +29,13 @@
 
 struct l_hooks {
 	struct pev_sys sys;
+	const struct pev_sys *under; /* Linux, or below a log what was in force before */
 	lua_State *L;        /* of the binding that runs now */
 	/*
 	 * Registry references, not user values: a session that is collected closes
 	 * through its hooks, when these are garbage as well.
 	 */
-	int functions, log;
+	int functions, log, below;
 	int memory;          /* table: address -> what a mmap hook gave */
 };
 
@@ -180,6 +181,8 @@ static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 }
 
 #define REAL pev_sys_linux
+/* What a call that the set does not name goes to. */
+#define UNDER(h, call, ...) ((h)->under->call((h)->under->ctx, ##__VA_ARGS__))
 
 /* One call with number arguments and a number as its result. */
 #define HOOK_NUMBER(h, name, real, push, ...)                                                      \
@@ -227,7 +230,7 @@ static int hook_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int c
 
 	switch (begin(h, "perf_event_open")) {
 	case WAY_REAL:
-		rc = REAL.perf_event_open(NULL, attr, pid, cpu, group_fd, flags);
+		rc = UNDER(h, perf_event_open, attr, pid, cpu, group_fd, flags);
 		break;
 	case WAY_LUA: {
 		struct pev_attr *seen;
@@ -288,7 +291,7 @@ static int hook_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 
 	switch (begin(h, "ioctl")) {
 	case WAY_REAL:
-		rc = REAL.ioctl(NULL, fd, request, arg);
+		rc = UNDER(h, ioctl, fd, request, arg);
 		break;
 	case WAY_LUA:
 		lua_pushinteger(h->L, fd);
@@ -327,7 +330,7 @@ static int hook_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, v
 
 	switch (begin(h, "mmap")) {
 	case WAY_REAL:
-		rc = REAL.mmap(NULL, len, prot, fd, offset, addr);
+		rc = UNDER(h, mmap, len, prot, fd, offset, addr);
 		break;
 	case WAY_LUA:
 		push_ints(h->L, 4, (int64_t)len, (int64_t)prot, (int64_t)fd, (int64_t)offset);
@@ -364,7 +367,7 @@ static int hook_munmap(void *ctx, void *addr, size_t len)
 	lua_pop(h->L, 1);
 	if (!ours) {
 		lua_pop(h->L, 1);
-		return (int)logged(h, REAL.munmap(NULL, addr, len), "munmap(%zu)", len);
+		return (int)logged(h, UNDER(h, munmap, addr, len), "munmap(%zu)", len);
 	}
 	if (begin(h, "munmap") == WAY_LUA) {
 		lua_rawgetp(h->L, -2, addr);
@@ -389,7 +392,7 @@ static int64_t hook_read(void *ctx, int fd, void *buf, size_t len)
 
 	switch (begin(h, "read")) {
 	case WAY_REAL:
-		rc = REAL.read(NULL, fd, buf, len);
+		rc = UNDER(h, read, fd, buf, len);
 		break;
 	case WAY_LUA:
 		rc = call(h, "read", INTS2(h, fd, len));
@@ -414,21 +417,21 @@ static int hook_close(void *ctx, int fd)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "close", REAL.close(NULL, fd), INTS1(h, fd), "close(%d)", fd);
+	return (int)HOOK_NUMBER(h, "close", UNDER(h, close, fd), INTS1(h, fd), "close(%d)", fd);
 }
 
 static int hook_epoll_create(void *ctx)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "epoll_create", REAL.epoll_create(NULL), 0, "epoll_create1()");
+	return (int)HOOK_NUMBER(h, "epoll_create", UNDER(h, epoll_create), 0, "epoll_create1()");
 }
 
 static int hook_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "epoll_ctl", REAL.epoll_ctl(NULL, epfd, op, fd, events, tag),
+	return (int)HOOK_NUMBER(h, "epoll_ctl", UNDER(h, epoll_ctl, epfd, op, fd, events, tag),
 				INTS5(h, epfd, op, fd, events, tag),
 				"epoll_ctl(%d, %s, %d, 0x%x)", epfd,
 				op == EPOLL_CTL_ADD ? "ADD" : "DEL", fd, events);
@@ -444,7 +447,7 @@ static int hook_epoll_wait(void *ctx, int epfd, struct epoll_event *events, int 
 
 	switch (begin(h, "epoll_wait")) {
 	case WAY_REAL:
-		rc = REAL.epoll_wait(NULL, epfd, events, max, timeout_ms);
+		rc = UNDER(h, epoll_wait, epfd, events, max, timeout_ms);
 		break;
 	case WAY_LUA:
 		rc = call(h, "epoll_wait", INTS3(h, epfd, max, timeout_ms));
@@ -484,7 +487,7 @@ static int hook_clock(void *ctx, int clockid, uint64_t *ns)
 	switch (begin(h, "clock")) {
 	case WAY_REAL:
 		/* Not logged: it is read through the vdso, without a system call. */
-		return REAL.clock(NULL, clockid, ns);
+		return UNDER(h, clock, clockid, ns);
 	case WAY_LUA:
 		rc = call_number(h, "clock", INTS1(h, clockid));
 		if (rc < 0)
@@ -500,7 +503,7 @@ static int hook_timerfd(void *ctx, uint64_t first_ns, uint64_t every_ns)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "timerfd", REAL.timerfd(NULL, first_ns, every_ns),
+	return (int)HOOK_NUMBER(h, "timerfd", UNDER(h, timerfd, first_ns, every_ns),
 				INTS2(h, first_ns, every_ns),
 				"timerfd(%" PRIu64 " ns, every %" PRIu64 " ns)", first_ns,
 				every_ns);
@@ -510,7 +513,7 @@ static int hook_signalfd(void *ctx, uint64_t signals)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "signalfd", REAL.signalfd(NULL, signals), INTS1(h, signals),
+	return (int)HOOK_NUMBER(h, "signalfd", UNDER(h, signalfd, signals), INTS1(h, signals),
 				"signalfd(0x%" PRIx64 ")", signals);
 }
 
@@ -523,7 +526,7 @@ static int hook_sigblock(void *ctx, uint64_t signals, int block, uint64_t *chang
 	*changed = 0;
 	switch (begin(h, "sigblock")) {
 	case WAY_REAL:
-		rc = REAL.sigblock(NULL, signals, block, changed);
+		rc = UNDER(h, sigblock, signals, block, changed);
 		break;
 	case WAY_LUA:
 		rc = call_number(h, "sigblock", INTS2(h, signals, block));
@@ -544,7 +547,7 @@ static int hook_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawn
 
 	switch (begin(h, "spawn")) {
 	case WAY_REAL:
-		rc = REAL.spawn(NULL, spawn, out);
+		rc = UNDER(h, spawn, spawn, out);
 		break;
 	case WAY_LUA:
 		lua_newtable(h->L);
@@ -569,7 +572,7 @@ static int hook_release(void *ctx, int gate)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "release", REAL.release(NULL, gate), INTS1(h, gate),
+	return (int)HOOK_NUMBER(h, "release", UNDER(h, release, gate), INTS1(h, gate),
 				"release(%d)", gate);
 }
 
@@ -577,7 +580,7 @@ static int hook_pidfd_open(void *ctx, int pid)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "pidfd_open", REAL.pidfd_open(NULL, pid), INTS1(h, pid),
+	return (int)HOOK_NUMBER(h, "pidfd_open", UNDER(h, pidfd_open, pid), INTS1(h, pid),
 				"pidfd_open(%d)", pid);
 }
 
@@ -589,7 +592,7 @@ static int hook_wait(void *ctx, int pid, int block, int *status)
 
 	switch (begin(h, "wait")) {
 	case WAY_REAL:
-		rc = REAL.wait(NULL, pid, block, status);
+		rc = UNDER(h, wait, pid, block, status);
 		break;
 	case WAY_LUA:
 		rc = call(h, "wait", INTS2(h, pid, block));
@@ -609,7 +612,7 @@ static int hook_kill(void *ctx, int pid, int sig)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "kill", REAL.kill(NULL, pid, sig), INTS2(h, pid, sig),
+	return (int)HOOK_NUMBER(h, "kill", UNDER(h, kill, pid, sig), INTS2(h, pid, sig),
 				"kill(%d, %d)", pid, sig);
 }
 
@@ -622,7 +625,7 @@ static int hook_slurp(void *ctx, const char *path, char **text, size_t *len)
 
 	switch (begin(h, "slurp")) {
 	case WAY_REAL:
-		rc = REAL.slurp(NULL, path, text, len);
+		rc = UNDER(h, slurp, path, text, len);
 		break;
 	case WAY_LUA:
 		lua_pushstring(h->L, path);
@@ -687,7 +690,7 @@ static int hook_list(void *ctx, const char *path, char **names, size_t *len)
 
 	switch (begin(h, "list")) {
 	case WAY_REAL:
-		rc = REAL.list(NULL, path, names, len);
+		rc = UNDER(h, list, path, names, len);
 		break;
 	case WAY_LUA:
 		lua_pushstring(h->L, path);
@@ -711,14 +714,14 @@ static int hook_raise_nofile(void *ctx)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "raise_nofile", REAL.raise_nofile(NULL), 0, "raise_nofile()");
+	return (int)HOOK_NUMBER(h, "raise_nofile", UNDER(h, raise_nofile), 0, "raise_nofile()");
 }
 
 static int hook_getpid(void *ctx)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "getpid", REAL.getpid(NULL), 0, "getpid()");
+	return (int)HOOK_NUMBER(h, "getpid", UNDER(h, getpid), 0, "getpid()");
 }
 
 static const struct pev_sys hooked = {
@@ -771,8 +774,12 @@ const struct pev_sys *l_hooks_push(lua_State *L)
 
 void l_hooks_enter(lua_State *L, const struct pev_sys *sys)
 {
-	if (sys->ctx)
-		((struct l_hooks *)sys->ctx)->L = L;
+	while (sys->ctx) {
+		struct l_hooks *h = sys->ctx;
+
+		h->L = L;
+		sys = h->under;
+	}
 }
 
 static void check_names(lua_State *L, int idx)
@@ -790,25 +797,30 @@ static void check_names(lua_State *L, int idx)
 	}
 }
 
-/* Push a set made of the functions at idx and the log at log (0: none) onto the stack of sets. */
-static void push_set(lua_State *L, int idx, int log)
+/*
+ * Push onto the stack of sets: the functions at idx, above Linux, or the log at
+ * idx, above what is in force.
+ */
+static void push_set(lua_State *L, int idx, bool log)
 {
 	struct l_hooks *h = lua_newuserdatauv(L, sizeof(*h), 0);
 
-	*h = (struct l_hooks){ .sys = hooked, .L = L, .functions = LUA_NOREF, .log = LUA_NOREF,
+	*h = (struct l_hooks){ .sys = hooked, .under = &pev_sys_linux, .L = L,
+			       .functions = LUA_NOREF, .log = LUA_NOREF, .below = LUA_NOREF,
 			       .memory = LUA_NOREF };
 	h->sys.ctx = h;
 	luaL_setmetatable(L, HOOKS_TYPE);
-	if (idx)
-		lua_pushvalue(L, idx);
-	else
+	if (log) {
+		h->under = l_hooks_push(L);
+		h->below = luaL_ref(L, LUA_REGISTRYINDEX);
 		lua_newtable(L);
-	h->functions = luaL_ref(L, LUA_REGISTRYINDEX);
-	if (log)
-		lua_pushvalue(L, log);
-	else
-		lua_pushnil(L);
-	h->log = luaL_ref(L, LUA_REGISTRYINDEX);
+		h->functions = luaL_ref(L, LUA_REGISTRYINDEX);
+		lua_pushvalue(L, idx);
+		h->log = luaL_ref(L, LUA_REGISTRYINDEX);
+	} else {
+		lua_pushvalue(L, idx);
+		h->functions = luaL_ref(L, LUA_REGISTRYINDEX);
+	}
 	lua_newtable(L);
 	h->memory = luaL_ref(L, LUA_REGISTRYINDEX);
 	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
@@ -823,8 +835,9 @@ static int l_hooks_gc(lua_State *L)
 
 	luaL_unref(L, LUA_REGISTRYINDEX, h->functions);
 	luaL_unref(L, LUA_REGISTRYINDEX, h->log);
+	luaL_unref(L, LUA_REGISTRYINDEX, h->below);
 	luaL_unref(L, LUA_REGISTRYINDEX, h->memory);
-	h->functions = h->log = h->memory = LUA_NOREF;
+	h->functions = h->log = h->below = h->memory = LUA_NOREF;
 	return 0;
 }
 
@@ -853,7 +866,7 @@ static int l_set(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TTABLE);
 	check_names(L, 1);
-	push_set(L, 1, 0);
+	push_set(L, 1, false);
 	return 0;
 }
 
@@ -874,7 +887,7 @@ static int l_with(lua_State *L)
 	luaL_checkany(L, 2);
 	check_names(L, 1);
 	before = depth(L);
-	push_set(L, 1, 0);
+	push_set(L, 1, false);
 	rc = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
 	pop_set(L, before);
 	if (rc != LUA_OK)
@@ -890,7 +903,7 @@ static int l_log(lua_State *L)
 		return 0;
 	}
 	luaL_checktype(L, 1, LUA_TFUNCTION);
-	push_set(L, 0, 1);
+	push_set(L, 1, true);
 	return 0;
 }
 

@@ -1,0 +1,19 @@
+/*
+ * perfev.h - the core's C API, for a program without Lua: link with -lperfev -ltraceevent.
+ *
+ * A session takes events (attr.h names their fields), opens them, and hands located
+ * records out in time order; doc/example.c is a whole program. What a header says of
+ * ownership and errors holds for callers outside of this tree as well.
+ */
+#ifndef PEV_PERFEV_H
+#define PEV_PERFEV_H
+
+#include "attr.h"
+#include "child.h"
+#include "record.h"
+#include "session.h"
+#include "sys.h"
+#include "task.h"
+#include "tracepoint.h"
+
+#endif
