@@ -18,6 +18,7 @@ local floors = {
     child = { "sys" },
   },
   { session = "all below" },
+  { perfev = "all below" }, -- the header that stands for all of them
 }
 
 local function read(path)

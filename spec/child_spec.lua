@@ -1,0 +1,255 @@
+-- A command: held until everything is armed, let go, and its end passed on.
+
+local perfev = require "perfev"
+local kernel = require "spec.support.kernel"
+local run = require "spec.support.run"
+
+local E = perfev.errno
+local MS = 1000000
+
+local k
+before_each(function()
+  k = kernel.new()
+  perfev.hooks.set(k.hooks)
+end)
+after_each(function() perfev.hooks.clear() end)
+
+local function new(opts)
+  opts.command = opts.command or { "prog", "a b", "" }
+  local s = perfev.session(opts)
+  s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true, sample = function() end }
+  return s
+end
+
+-- End the one child with that status after so long.
+local function ends(ms, status)
+  k:after(ms * MS, function()
+    for pid in pairs(k.children) do k:end_child(pid, status) end
+  end)
+end
+
+local function place_of(pattern)
+  for i, line in ipairs(k.log) do
+    if line:find(pattern) then return i end
+  end
+end
+
+describe("a command", function()
+  it("is spawned as it was written, and released only when all is armed", function()
+    local argv
+    k.exec = function(words) argv = words end
+    ends(50, 0)
+    local s = new {}
+    assert(s:run())
+    assert.same({ "prog", "a b", "" }, argv)
+    assert.is_true(place_of "^spawn" < place_of "^perf_event_open")
+    assert.is_true(place_of "^timerfd" < place_of "^release")
+    assert.same({ exit = 0 }, s.command_status)
+    assert.same({}, k:leaks())
+  end)
+
+  it("is watched from its exec on, and with all that it starts", function()
+    ends(50, 0)
+    local s = new {}
+    assert(s:run())
+    for _, event in ipairs(k.events) do
+      assert.equal(5001, event.pid)
+      assert.is_true(event.attr.enable_on_exec and event.attr.inherit)
+    end
+    assert.is_nil(place_of "ENABLE")
+  end)
+
+  it("is one of all tasks when the whole machine is watched", function()
+    ends(50, 0)
+    local s = new { all_cpus = true }
+    assert(s:run())
+    assert.equal(-1, k.events[1].pid)
+    assert.is_false(k.events[1].attr.enable_on_exec)
+    assert.is_true(place_of "ENABLE" < place_of "^release")
+  end)
+
+  for name, case in pairs {
+    ["exits with 0"] = { 0, { exit = 0 } }, ["exits with 3"] = { 3 << 8, { exit = 3 } },
+    ["is killed"] = { 9, { signal = 9 } }, ["dumps core"] = { 11 | 0x80, { signal = 11 } },
+  } do
+    it("that " .. name .. " ends the run, and its status is known", function()
+      ends(123, case[1])
+      local s = new {}
+      local start = k.now
+      assert(s:run())
+      assert.same(case[2], s.command_status)
+      assert.equal(123 * MS, k.now - start)
+      assert.same({}, k:leaks())
+    end)
+  end
+
+  it("that ends is noticed at the next tick on kernels without pidfd", function()
+    k:fail("pidfd_open", 1, E.ENOSYS)
+    ends(123, 0)
+    local s = new { all_cpus = true }
+    local start = k.now
+    assert(s:run())
+    assert.equal(200 * MS, k.now - start)
+    assert.same({ exit = 0 }, s.command_status)
+    assert.same({}, k:leaks())
+  end)
+
+  for errno, case in pairs {
+    ENOENT = { 127, "cannot run 'prog': No such file or directory %(ENOENT%)\n  try: " },
+    EACCES = { 126, "cannot run 'prog': Permission denied %(EACCES%)\n  try: " },
+    ENOEXEC = { 126, "cannot run 'prog': Exec format error %(ENOEXEC%)\n  try: " },
+    ELOOP = { 126, "cannot run 'prog'" },
+  } do
+    it(("whose exec fails with %s is %d, and leaves nothing behind"):format(errno, case[1]), function()
+      k.exec = function() return E[errno] end
+      local s = new {}
+      local ok, why, code = s:run()
+      assert.is_nil(ok)
+      assert.equal(E[errno], code)
+      assert.matches("^" .. case[2], why)
+      assert.same({ exit = case[1] }, s.command_status)
+      assert.same({}, k:leaks())
+    end)
+  end
+
+  it("that dies before its exec is told as that", function()
+    local s = new {}
+    s:on_begin(function() k:end_child(5001, 9) end)
+    local ok, why = s:run()
+    assert.is_nil(ok)
+    assert.matches("'prog' ended before it could be started", why)
+    assert.same({}, k:leaks())
+  end)
+
+  it("that cannot be spawned fails the start", function()
+    k:fail("spawn", 1, E.EAGAIN)
+    local ok, why, code = new({}):run()
+    assert.is_nil(ok)
+    assert.equal(E.EAGAIN, code)
+    assert.matches("^cannot run 'prog': Resource temporarily unavailable", why)
+    assert.same({}, k:leaks())
+  end)
+
+  it("that outlives the run is asked to end, and made to", function()
+    for _, stubborn in ipairs { false, true } do
+      k = kernel.new { stubborn = stubborn }
+      perfev.hooks.clear()
+      perfev.hooks.set(k.hooks)
+      local s = new { duration = "100ms" }
+      assert(s:run())
+      assert.equal(stubborn and 9 or 15, s.command_status.signal)
+      assert.is_not_nil(place_of "^kill%(5001, 15%)")
+      assert.equal(stubborn, place_of "^kill%(5001, 9%)" ~= nil)
+      assert.same({}, k:leaks())
+    end
+  end)
+
+  it("is held no longer when its session is dropped", function()
+    do
+      local s = new {}
+      k:fail("release", 1, E.EIO)
+      s:start()
+      s = new {}
+      assert(s:start())
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.same({}, k:leaks())
+  end)
+
+  it("keeps its last words: records of a child that has ended are all delivered", function()
+    local n = 0
+    local s = perfev.session { command = { "x" } }
+    s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true, sample = function() n = n + 1 end }
+    k:after(10 * MS, function()
+      for _ = 1, 77 do k:emit(k.events[1], "sample") end
+      k:end_child(5001, 0)
+    end)
+    assert(s:run())
+    assert.equal(77, n)
+  end)
+end)
+
+-- What Linux makes of it; events are the simulated kernel's, the child is real.
+describe("a real command", function()
+  local dir
+  setup(function() dir = run.tempdir() end)
+  teardown(function() run.remove(dir) end)
+
+  local function file(name, text, mode)
+    local path = dir .. "/" .. name
+    local out = assert(io.open(path, "w"))
+    out:write(text)
+    out:close()
+    os.execute("chmod " .. mode .. " " .. run.quote(path))
+    return path
+  end
+
+  local function real(argv)
+    for _, name in ipairs { "spawn", "release", "wait", "kill" } do k.hooks[name] = nil end
+    k.hooks.strict = false
+    k.hooks.pidfd_open = function() return nil, E.ENOSYS end
+    local wait = k.hooks.epoll_wait
+    k.hooks.epoll_wait = function(...)
+      os.execute("sleep 0.01")
+      return wait(...)
+    end
+    local s = perfev.session { command = argv, duration = "100s" }
+    s:event { type = 1, config = 0, comm = true, task = true }
+    local ok, why, code = s:run()
+    return s.command_status, ok, why, code
+  end
+
+  it("passes its status on", function()
+    assert.same({ exit = 0 }, (real { "true" }))
+    assert.same({ exit = 7 }, (real { "sh", "-c", "exit 7" }))
+    assert.same({ signal = 15 }, (real { "sh", "-c", "kill $$" }))
+  end)
+
+  it("cannot be run: exit codes and words", function()
+    local cases = {
+      { "not found", "nosuchprogram", 127, "ENOENT" },
+      { "not found at a path", dir .. "/nothing", 127, "ENOENT" },
+      { "in a directory that is not there", "/nowhere/at/all", 127, "ENOENT" },
+      { "not executable", file("plain", "x", 644), 126, "EACCES" },
+      { "a directory", dir, 126, "EACCES" },
+      { "below a file", dir .. "/plain/x", 126, "ENOTDIR" },
+      { "an interpreter that is not there", file("bad", "#!/no/such/interpreter\n", 755), 127, "ENOENT" },
+    }
+    for _, case in ipairs(cases) do
+      local status, ok, why, code = real { case[2] }
+      assert.is_nil(ok, case[1])
+      assert.equal(case[3], status.exit, case[1])
+      assert.equal(E[case[4]], code, case[1])
+      assert.is_not_nil(why:find("cannot run '" .. case[2] .. "': ", 1, true), case[1])
+    end
+  end)
+
+  it("may be a script without #!, as the shell runs it", function()
+    assert.same({ exit = 5 }, (real { file("script", "exit 5\n", 755) }))
+  end)
+
+  it("that vanishes before it is let go is not found", function()
+    local path = file("vanishing", "#!/bin/sh\n", 755)
+    for _, name in ipairs { "spawn", "release", "wait", "kill" } do k.hooks[name] = nil end
+    k.hooks.strict = false
+    k.hooks.pidfd_open = function() return nil, E.ENOSYS end
+    local s = perfev.session { command = { path } }
+    s:event { type = 1, config = 0, comm = true, task = true }
+    s:on_begin(function() os.remove(path) end)
+    local ok, _, code = s:run()
+    assert.is_nil(ok)
+    assert.equal(E.ENOENT, code)
+    assert.same({ exit = 127 }, s.command_status)
+  end)
+
+  it("gets its arguments byte by byte, and no descriptor of ours", function()
+    local out = dir .. "/out"
+    local script = 'printf "%s|" "$@" > "$0"; ls /proc/self/fd | wc -l >> "$0"'
+    local status = real { "sh", "-c", script, out, "a b", "", "'\"\n" }
+    assert.same({ exit = 0 }, status)
+    local text = assert(io.open(out)):read("a")
+    assert.equal("a b||'\"\n|", text:sub(1, 9))
+    assert.is_true(tonumber(text:sub(10)) <= 8, text)
+  end)
+end)

@@ -1,0 +1,405 @@
+-- A declaration and what becomes of it: the attr that the kernel is asked for, the words
+-- that are refused, and an event's own verbs.
+
+local perfev = require "perfev"
+local kernel = require "spec.support.kernel"
+local wire = require "spec.support.wire"
+
+local E = perfev.errno
+
+local FORMAT = [[
+name: sched_switch
+ID: 316
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:unsigned char common_flags;	offset:2;	size:1;	signed:0;
+	field:unsigned char common_preempt_count;	offset:3;	size:1;	signed:0;
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+	field:char prev_comm[16];	offset:8;	size:16;	signed:0;
+	field:pid_t prev_pid;	offset:24;	size:4;	signed:1;
+
+print fmt: "prev_comm=%s prev_pid=%d", REC->prev_comm, REC->prev_pid
+]]
+
+local k
+before_each(function()
+  k = kernel.new { cpus = "0" }
+  local events = "/sys/kernel/tracing/events/"
+  k.files[events .. "sched/sched_switch/id"] = "316\n"
+  k.files[events .. "sched/sched_switch/format"] = FORMAT
+  k.files[events .. "sched/sched_wakeup/id"] = "317\n"
+  k.files[events .. "sched/sched_wakeup/format"] = FORMAT:gsub("316", "317"):gsub("sched_switch", "sched_wakeup")
+  perfev.hooks.set(k.hooks)
+end)
+after_each(function() perfev.hooks.clear() end)
+
+
+-- The attr that the kernel sees of a declaration.
+local function first_attr(spec, opts)
+  k.events = {}
+  local s <close> = perfev.session(opts or {})
+  s:event(spec)
+  assert(s:start())
+  return k.events[1].attr
+end
+
+local function f() end
+
+describe("an event string", function()
+  local software = {
+    ["cpu-clock"] = 0, ["task-clock"] = 1, ["page-faults"] = 2, faults = 2, ["context-switches"] = 3, cs = 3,
+    ["cpu-migrations"] = 4, migrations = 4, ["minor-faults"] = 5, ["major-faults"] = 6, ["alignment-faults"] = 7,
+    ["emulation-faults"] = 8, dummy = 9, ["bpf-output"] = 10, ["cgroup-switches"] = 11,
+  }
+  it("names the kernel's software events, under perf's aliases too", function()
+    for name, config in pairs(software) do
+      local attr = first_attr { name }
+      assert.equal(1, attr.type, name)
+      assert.equal(config, attr.config, name)
+    end
+  end)
+
+  it("may say which side is counted", function()
+    for modifier, sides in pairs {
+      [""] = { false, false }, [":u"] = { false, true }, [":k"] = { true, false }, [":uk"] = { false, false },
+    } do
+      local attr = first_attr { "cpu-clock" .. modifier }
+      assert.same(sides, { attr.exclude_user, attr.exclude_kernel }, modifier)
+    end
+  end)
+
+  it("names a tracepoint with a colon, a slash, or by its number", function()
+    for _, text in ipairs { "sched:sched_switch", "sched/sched_switch", "316" } do
+      local attr = first_attr { text, sample = f }
+      assert.same({ 2, 316, 1 }, { attr.type, attr.config, attr.sample_period }, text)
+      assert.is_true(wire.has(attr, "raw"))
+      assert.is_false(attr.exclude_kernel)
+      assert.is_false(attr.freq)
+    end
+    assert.is_true(first_attr { "sched:sched_switch:u" }.exclude_kernel)
+  end)
+
+  it("that is wrong is told with the nearest right one", function()
+    for text, near in pairs {
+      ["cpu-clocks"] = "cpu%-clock", ["sched:sched_swich"] = "sched:sched_switch",
+      ["shed:sched_switch"] = "sched:sched_switch",
+    } do
+      local s = perfev.session {}
+      s:event { text }
+      local ok, why, code = s:start()
+      assert.is_nil(ok)
+      assert.matches("'" .. text:gsub("%-", "%%-") .. "'.*did you mean '" .. near .. "'%?", why)
+      assert.equal(E.ENOENT, code)
+    end
+  end)
+
+  it("leads nowhere but to tracefs", function()
+    for _, text in ipairs { "sched:../../../etc/passwd", "..:..", "a:b/../c", ".:x" } do
+      local s = perfev.session {}
+      s:event { text }
+      assert.is_nil((s:start()))
+      for _, line in ipairs(k.log) do assert.is_nil(line:find("slurp(/etc", 1, true)) end
+    end
+  end)
+
+  it("says what to do when tracefs is not there, or not for us", function()
+    for path in pairs(k.files) do if path:find("^/sys/kernel/tracing") then k.files[path] = nil end end
+    local s = perfev.session {}
+    s:event { "sched:sched_switch" }
+    local _, why = s:start()
+    assert.matches("no tracefs is mounted.*\n  try: mount %-t tracefs", why)
+    local list = k.hooks.list
+    k.hooks.list = function(path)
+      if path:find("tracing") then return nil, E.EACCES end
+      return list(path)
+    end
+    s = perfev.session {}
+    s:event { "sched:sched_switch" }
+    local _, refused, code = s:start()
+    assert.equal(E.EACCES, code)
+    assert.matches("cannot be read by this user.*\n  try: .*by its number", refused)
+    assert.equal(316, first_attr({ "316" }).config)
+  end)
+end)
+
+describe("a declaration", function()
+  it("without an event is a carrier of records, and needs no right to see the kernel", function()
+    local attr = first_attr { switch = f }
+    assert.same({ 1, 9 }, { attr.type, attr.config })
+    assert.is_true(attr.context_switch and attr.exclude_kernel and attr.exclude_hv)
+  end)
+
+  it("asks the kernel for the records that have a callback", function()
+    for name, bits in pairs {
+      comm = { "comm", "comm_exec" }, mmap = { "mmap", "mmap2" }, fork = { "task" }, exit = { "task" },
+      switch = { "context_switch" }, ksymbol = { "ksymbol" }, bpf = { "bpf_event" }, namespaces = { "namespaces" },
+      cgroup = { "cgroup" }, text_poke = { "text_poke" }, read = { "inherit_stat" },
+    } do
+      local with, without = first_attr { [name] = f }, first_attr { "dummy" }
+      for _, bit in ipairs(bits) do
+        assert.is_true(with[bit], bit)
+        assert.is_false(without[bit], bit)
+      end
+    end
+  end)
+
+  it("lets the user's words win over the kind's defaults", function()
+    assert.equal(4000, first_attr({ "cpu-clock" }).sample_freq)
+    local attr = first_attr { "cpu-clock", freq = 99 }
+    assert.same({ true, 99 }, { attr.freq, attr.sample_freq })
+    attr = first_attr { "cpu-clock", period = 1000 }
+    assert.same({ false, 1000 }, { attr.freq, attr.sample_period })
+    attr = first_attr { "cpu-clock", sample_period = 77 }
+    assert.same({ false, 77 }, { attr.freq, attr.sample_period })
+    attr = first_attr { "sched:sched_switch", sample_period = 5, exclude_kernel = true }
+    assert.same({ 5, true }, { attr.sample_period, attr.exclude_kernel })
+    attr = first_attr { switch = f, context_switch = false }
+    assert.is_false(attr.context_switch)
+    attr = first_attr { switch = f, wakeup_events = 3 }
+    assert.same({ false, 3 }, { attr.watermark, attr.wakeup_events })
+    assert.is_true(wire.has(first_attr { "cpu-clock", callchain = true }, "callchain"))
+    assert.is_true(wire.has(first_attr { "page-faults" }, "addr"))
+  end)
+
+  it("does not ask for more samples a second than the kernel allows", function()
+    k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1000\n"
+    assert.equal(1000, first_attr({ "cpu-clock" }).sample_freq)
+    assert.equal(2000, first_attr({ "cpu-clock", freq = 2000 }).sample_freq) -- asked for: the kernel is to say no
+  end)
+
+  it("refuses what can only be a mistake, where it is written", function()
+    local s = perfev.session {}
+    local function refused(spec, pattern)
+      local ok, why = pcall(function() s:event(spec) end)
+      assert.is_false(ok)
+      assert.matches(pattern, why)
+      assert.matches("^spec/event_spec.lua:%d+: ", why)
+    end
+    refused({ "cpu-clock", sampel = f }, "no option is called 'sampel' %(did you mean 'sample'%?%)")
+    refused({ "cpu-clock", sample = 1 }, "sample is a function, not a number")
+    refused({ "cpu-clock", sample = {} }, "sample is a function, not a table")
+    refused({ 1 }, "the event is a string")
+    refused({ "a", "b" }, "element 2")
+    refused({ [true] = 1 }, "a boolean is no option")
+    refused("cpu-clock", "a table expected")
+    refused({ "cpu-clock", freq = 1, period = 1 }, "period and freq at once")
+    refused({ "cpu-clock", type = 1 }, "an event string and type")
+    refused({ "cpu-clock", filter = 1 }, "filter is a string")
+    refused({ "cpu-clock", name = 1 }, "name is a string")
+  end)
+
+  it("takes anything that can be called as a callback", function()
+    local n = 0
+    local s = perfev.session { duration = "1s" }
+    s:event { type = 1, config = 0, sample = setmetatable({}, { __call = function() n = n + 1 end }) }
+    k:after(1000000, function() k:emit(k.events[1], "sample") end)
+    assert(s:run())
+    assert.equal(1, n)
+  end)
+
+  it("cannot be made once the session has ended", function()
+    local s = perfev.session {}
+    s:event { "dummy" }
+    assert(s:start())
+    s:close()
+    assert.error_matches(function() s:event { "dummy" } end, "it has ended")
+  end)
+
+  it("that is optional is left out with a word when it cannot be opened", function()
+    local said = {}
+    local s = perfev.session { log = function(level, text) if level == 1 then said[#said + 1] = text end end }
+    local ev = s:event { "no:such", optional = true }
+    s:event { "dummy" }
+    assert(s:start())
+    assert.matches("^left out: tracepoint 'no:such'", said[1])
+    assert.matches("no:such", ev.error)
+    assert.same({ nil, ev.error, E.EBADF }, { ev:enable() })
+    s:close()
+  end)
+
+  it("falls back to the user's side where the kernel's may not be seen, and says so", function()
+    k.files["/proc/sys/kernel/perf_event_paranoid"] = "2\n"
+    k.refuse = function(attr) return not attr.exclude_kernel and E.EACCES end
+    local said = {}
+    local s = perfev.session { pid = 70, log = function(level, text) if level == 0 then said[#said + 1] = text end end }
+    k.files["/proc/70/task/70/comm"] = "x\n"
+    s:event { "cpu-clock" }
+    assert(s:start())
+    assert.is_true(k.events[1].attr.exclude_kernel)
+    assert.matches("cpu%-clock: user side only %(:u%), because kernel.perf_event_paranoid is 2", said[1])
+    s:close()
+    for _, spec in ipairs { { "cpu-clock:k" }, { "cpu-clock", exclude_kernel = false } } do
+      s = perfev.session { pid = 70 }
+      s:event(spec)
+      local ok, why, code = s:start()
+      assert.is_nil(ok)
+      assert.equal(E.EACCES, code)
+      assert.matches("Permission denied", why)
+    end
+  end)
+end)
+
+describe("an event", function()
+  local function open(spec, opts)
+    local s = perfev.session(opts or {})
+    local ev = s:event(spec)
+    assert(s:start())
+    return ev, s
+  end
+
+  it("has its name, its attr as opened, its ids", function()
+    local ev, s <close> = open { "sched:sched_switch" }
+    assert.equal("sched:sched_switch", ev.name)
+    assert.equal("event sched:sched_switch", tostring(ev))
+    assert.same({ 101 }, ev.ids)
+    assert.equal(316, ev.attr.config)
+    assert.is_nil(ev.error)
+    s:close()
+  end)
+
+  it("can be disabled and enabled", function()
+    local ev, s <close> = open { "dummy" }
+    assert.is_true(ev:disable())
+    assert.is_false(k.events[1].enabled)
+    assert.is_true(ev:enable())
+    assert.is_true(k.events[1].enabled)
+    k:fail("ioctl ENABLE", 1, E.EIO)
+    local ok, why, code = ev:enable()
+    assert.is_nil(ok)
+    assert.matches("cannot enable dummy: Input/output error", why)
+    assert.equal(E.EIO, code)
+    s:close()
+  end)
+
+  it("takes one filter in its life", function()
+    local ev, s <close> = open { "sched:sched_switch" }
+    assert.is_true(ev:filter "prev_pid != 0")
+    assert.equal("prev_pid != 0", k.events[1].filter)
+    local ok, why, code = ev:filter "prev_pid == 0"
+    assert.is_nil(ok)
+    assert.equal(E.EEXIST, code)
+    assert.matches("has a filter already.*\n  try: ", why)
+    s:close()
+  end)
+
+  it("has its declared filter set before anything counts", function()
+    local _, s <close> = open { "sched:sched_switch", filter = "prev_pid != 0" }
+    assert.equal("prev_pid != 0", k.events[1].filter)
+    local set, on
+    for i, line in ipairs(k.log) do
+      set = set or line:find("SET_FILTER") and i
+      on = on or line:find("ENABLE") and i
+    end
+    assert.is_true(set < on)
+    s:close()
+  end)
+
+  it("is not opened with a filter that the kernel does not take", function()
+    k:fail("ioctl SET_FILTER", 1, E.EINVAL)
+    local s = perfev.session {}
+    s:event { "sched:sched_switch", filter = "prevpid" }
+    local ok, why = s:start()
+    assert.is_nil(ok)
+    assert.matches("^sched:sched_switch: filter 'prevpid': .*\n.*\n  try: ", why)
+    assert.same({}, k:leaks())
+  end)
+
+  it("leaves the observer out by a filter of its own where that is asked for", function()
+    local _, s <close> = open({ "sched:sched_switch", filter = "prev_pid != 0" }, { exclude_self = true })
+    assert.equal("(prev_pid != 0) && common_pid != 1000", k.events[1].filter)
+    s:close()
+  end)
+
+  it("can change its period", function()
+    local ev, s <close> = open { "cpu-clock", period = 1000 }
+    assert.is_true(ev:period(5000))
+    assert.equal(5000, k.events[1].period)
+    k:fail("ioctl PERIOD", 1, E.EINVAL)
+    local ok, why = ev:period(0)
+    assert.is_nil(ok)
+    assert.matches("cannot set the period 0", why)
+    s:close()
+  end)
+
+  it("answers for itself before the start and after the end", function()
+    local s = perfev.session {}
+    local ev = s:event { "dummy" }
+    local function refused()
+      for _, verb in ipairs { "enable", "disable", "filter", "period" } do
+        local ok, why, code = ev[verb](ev, verb == "filter" and "x" or 1)
+        assert.is_nil(ok)
+        assert.equal("the event is not open", why)
+        assert.equal(E.EBADF, code)
+      end
+      ev:close()
+    end
+    refused()
+    s = perfev.session {}
+    ev = s:event { "dummy" }
+    assert(s:start())
+    s:close()
+    refused()
+  end)
+
+  it("is gone when it was closed", function()
+    local ev, s <close> = open { "dummy", comm = f }
+    ev:close()
+    ev:close()
+    assert.is_false(k.events[1].enabled)
+    assert.is_nil((ev:enable()))
+    s:close()
+    assert.same({}, k:leaks())
+  end)
+
+  it("does not open a second one to follow tasks when it does that itself", function()
+    local _, s <close> = open { comm = f, exit = f }
+    assert.equal(1, #k.events)
+    s:close()
+  end)
+end)
+
+describe("a tracepoint's sample", function()
+  it("comes with its payload as second argument, good for as long as the record", function()
+    local kept, seen, printed, copied
+    local s = perfev.session { duration = "1s" }
+    s:event { "sched:sched_switch", sample = function(r, args)
+      seen, printed, kept, copied = args.prev_pid, tostring(args), args, r:copy()
+      assert.equal(r.args, args)
+    end }
+    k:after(1000000, function()
+      k:emit(k.events[1], "sample", { raw = string.pack("=I2BBi4c16i4", 316, 0, 0, 5, "bash", 42) })
+    end)
+    assert(s:run())
+    assert.equal(42, seen)
+    assert.equal("prev_comm=bash prev_pid=42", printed)
+    assert.equal(42, copied.args.prev_pid)
+    assert.error_matches(function() return kept.prev_pid end, "record used after its callback")
+    assert.error_matches(function() return tostring(kept) end, "record used after its callback")
+  end)
+
+  it("that is too short for a field has nil there", function()
+    local seen
+    local s = perfev.session { duration = "1s" }
+    s:event { "sched:sched_switch", sample = function(r, args)
+      seen = { args.prev_pid == nil, tostring(args) ~= nil, r:copy().args.prev_pid == nil }
+    end }
+    k:after(1000000, function() k:emit(k.events[1], "sample", { raw = "123456789012" }) end)
+    assert(s:run())
+    assert.same({ true, true, true }, seen)
+  end)
+
+  it("has no payload when RAW was not asked for", function()
+    local n, args
+    local s = perfev.session { duration = "1s" }
+    s:event { "sched:sched_switch", sample_type = { "ip" }, sample = function(r, ...)
+      n, args = select("#", ...), r.args
+      tostring(r)
+      r:copy()
+    end }
+    k:after(1000000, function() k:emit(k.events[1], "sample") end)
+    assert(s:run())
+    assert.equal(0, n)
+    assert.is_nil(args)
+  end)
+end)

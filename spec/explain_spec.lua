@@ -1,0 +1,139 @@
+-- Why the kernel refused: three parts, the second found by looking.
+
+local perfev = require "perfev"
+local core = require "perfev.core"
+local explain = require "perfev.explain"
+local kernel = require "spec.support.kernel"
+
+local E = perfev.errno
+
+local files
+before_each(function()
+  files = {
+    ["/proc/self/status"] = "Name:\tx\nCapEff:\t0000000000000000\nSeccomp:\t0\n",
+    ["/proc/self/limits"] = "Limit   Soft Limit  Hard Limit  Units\nMax open files            1024    4096    files\n"
+      .. "Max locked memory         65536   65536   bytes\n",
+    ["/proc/sys/kernel/perf_event_paranoid"] = "2\n",
+    ["/proc/sys/kernel/perf_event_max_sample_rate"] = "100000\n",
+    ["/proc/sys/kernel/perf_event_max_stack"] = "127\n",
+    ["/proc/sys/kernel/perf_event_mlock_kb"] = "516\n",
+  }
+  perfev.hooks.set { slurp = function(path)
+    if files[path] then return files[path] end
+    return nil, E.ENOENT
+  end }
+end)
+after_each(function() perfev.hooks.clear() end)
+
+local WHAT = "cannot open cpu-clock on cpu 0"
+
+local function refusal(code, event)
+  return explain.refusal(WHAT, E[code], event)
+end
+
+describe("a refusal", function()
+  it("has three parts: what, why, what to do, for every errno that opening can give", function()
+    for _, code in ipairs { "EACCES", "EPERM", "EMFILE", "ENFILE", "EINVAL", "ENOENT", "ENODEV", "ESRCH", "ENOSPC",
+      "EOPNOTSUPP", "EOVERFLOW", "E2BIG", "ENOSYS", "EBUSY", "ENOMEM" } do
+      local head, why, remedy = refusal(code, {}):match("^([^\n]+)\n  ([^\n]+)\n  try: (.+)$")
+      assert.equal(("%s: %s (%s)"):format(WHAT, core.strerror(E[code]), code), head)
+      assert.is_true(#why > 10 and #remedy > 3, code)
+    end
+  end)
+
+  it("has its head alone where nothing is known", function()
+    assert.equal(WHAT .. ": Input/output error (EIO)", refusal "EIO")
+    assert.matches("%(%d+%)$", explain.refusal(WHAT, 4000))
+  end)
+
+  it("for want of rights names the level that is, the level that is needed, and the capability", function()
+    local cases = {
+      { { cpu_wide = true }, "is 2; watching a whole CPU needs 0 or CAP_PERFMON", "perf_event_paranoid=0" },
+      { { is_tracepoint = true }, "is 2; a tracepoint's payload needs %-1 or CAP_PERFMON", "perf_event_paranoid=%-1" },
+      { {}, "is 2; what happens inside the kernel needs 1 or CAP_PERFMON", "perf_event_paranoid=1" },
+    }
+    for _, case in ipairs(cases) do
+      for _, code in ipairs { "EACCES", "EPERM" } do
+        local text = refusal(code, case[1])
+        assert.matches("kernel.perf_event_paranoid " .. case[2], text)
+        assert.matches("try: sudo setcap cap_perfmon", text)
+        assert.matches(case[3], text)
+      end
+    end
+    assert.matches("or: watch a command of your own: %-%- COMMAND", refusal("EACCES", { cpu_wide = true }))
+  end)
+
+  it("for another user's process names that user", function()
+    files["/proc/self/status"] = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n"
+    files["/proc/70/status"] = "Name:\ty\nUid:\t33\t33\t33\t33\n"
+    assert.matches("belongs to the user with uid 33\n  try: run as that user", refusal("EACCES", { pid = 70 }))
+    files["/proc/70/status"] = files["/proc/self/status"]
+    assert.matches("perf_event_paranoid is 2", refusal("EACCES", { pid = 70 }))
+  end)
+
+  it("in spite of capabilities is seccomp's or a security module's", function()
+    for _, caps in ipairs { "0000004000000000", "0000000000200000", "000001ffffffffff" } do
+      files["/proc/self/status"] = ("Name:\tx\nCapEff:\t%s\nSeccomp:\t2\n"):format(caps)
+      assert.matches("seccomp filter is in force", refusal("EPERM", {}))
+      files["/proc/self/status"] = ("Name:\tx\nCapEff:\t%s\nSeccomp:\t0\n"):format(caps)
+      assert.matches("security module or kernel lockdown", refusal("EPERM", {}))
+    end
+  end)
+
+  it("for want of descriptors says how many are needed and allowed", function()
+    assert.matches("800 descriptors are needed for this event, and 1024 are allowed %(hard limit 4096%)",
+      refusal("EMFILE", { descriptors = 800 }))
+  end)
+
+  it("of a mapping names the budget", function()
+    local text = explain.refusal("cannot map a ring of 2048 KiB for x", E.EPERM)
+    assert.matches("perf_event_mlock_kb is 516 per CPU, ulimit %-l is 65536 bytes", text)
+  end)
+
+  it("of an invalid attr names the option that is wrong", function()
+    local attr = core.attr_new { type = 1, inherit_thread = true }
+    assert.matches("inherit", refusal("EINVAL", { attr = attr, pid = 1, cpu = -1 }))
+    attr = core.attr_new { type = 1, freq = true, sample_freq = 200000 }
+    assert.matches("200000 Hz is above kernel.perf_event_max_sample_rate, 100000", refusal("EINVAL", { attr = attr }))
+    attr = core.attr_new { type = 1 }
+    assert.matches("knows none of our reasons.*newer than this kernel", refusal("EINVAL", { attr = attr }))
+  end)
+
+  it("of a stack too deep names the limit", function()
+    assert.matches("perf_event_max_stack, 127", refusal "EOVERFLOW")
+  end)
+
+  it("stands where nothing can be read at all", function()
+    files = {}
+    for _, code in ipairs { "EACCES", "EPERM", "EMFILE", "EINVAL", "EOVERFLOW" } do
+      assert.matches("^" .. WHAT:gsub("%-", "%%-") .. ": .*\n  .*\n  try: ", refusal(code, {}))
+    end
+  end)
+end)
+
+describe("a command", function()
+  it("that cannot be run is told with its errno, and a remedy where there is one", function()
+    assert.equal("cannot run 'x': No such file or directory (ENOENT)\n  try: the command's name, or its full path",
+      explain.command("cannot run 'x'", E.ENOENT))
+    assert.equal("cannot run 'x': Too many levels of symbolic links (ELOOP)",
+      explain.command("cannot run 'x'", E.ELOOP))
+  end)
+end)
+
+describe("a session's failure", function()
+  it("is told in three parts by run(), with its errno", function()
+    local k = kernel.new()
+    for path, text in pairs(files) do k.files[path] = text end
+    k.refuse = function() return E.EACCES end
+    perfev.hooks.clear()
+    perfev.hooks.set(k.hooks)
+    local s = perfev.session {}
+    s:event { "cpu-clock" }
+    local ok, why, code = s:run()
+    assert.is_nil(ok)
+    assert.equal(E.EACCES, code)
+    assert.matches("^cannot open cpu%-clock on cpu 0: Permission denied %(EACCES%)\n"
+      .. "  kernel.perf_event_paranoid is 2; watching a whole CPU needs 0 or CAP_PERFMON\n  try: sudo setcap", why)
+    assert.same({}, k:leaks())
+  end)
+end)

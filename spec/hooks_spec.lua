@@ -1,0 +1,254 @@
+-- The seam: Lua functions in the place of system calls.
+
+local perfev = require "perfev"
+local core = require "perfev.core"
+local kernel = require "spec.support.kernel"
+
+local hooks = perfev.hooks
+local E = perfev.errno
+
+after_each(function() hooks.clear() end)
+
+local function answer(text)
+  return { slurp = function() return text end }
+end
+
+describe("a hook", function()
+  it("stands for its call from set() to clear()", function()
+    hooks.set(answer "mine")
+    assert.equal("mine", core.slurp "/proc/version")
+    hooks.clear()
+    assert.matches("^Linux version", core.slurp "/proc/version")
+  end)
+
+  it("that the table does not name falls through to Linux", function()
+    hooks.set { list = function() return { "a" } end }
+    assert.matches("^Linux version", core.slurp "/proc/version")
+    assert.same({ "a" }, core.list "/")
+  end)
+
+  it("that a strict table does not name raises, by its name", function()
+    hooks.set { strict = true }
+    assert.error_matches(function() core.slurp "/proc/version" end,
+      "hook 'slurp' is called, but the hook table has none")
+  end)
+
+  it("may be added and taken away while the table is in force", function()
+    local t = { strict = true }
+    hooks.set(t)
+    t.slurp = function() return "later" end
+    assert.equal("later", core.slurp "x")
+    t.slurp = nil
+    assert.error(function() core.slurp "x" end)
+  end)
+
+  it("fails its call by nil and an errno", function()
+    hooks.set { slurp = function() return nil, E.EIO end }
+    local text, what, code = core.slurp "/some/file"
+    assert.is_nil(text)
+    assert.equal("/some/file", what)
+    assert.equal(E.EIO, code)
+  end)
+
+  it("that raises is raised by whoever called, and only there", function()
+    local value = { "any value" }
+    hooks.set { slurp = function() error(value) end }
+    local ok, raised = pcall(core.slurp, "x")
+    assert.is_false(ok)
+    assert.equal(value, raised)
+    hooks.clear()
+    assert.matches("^Linux", core.slurp "/proc/version")
+  end)
+
+  it("that answers nonsense raises, by its name", function()
+    for name, case in pairs {
+      slurp = { function() return {} end, function() return core.slurp "x" end },
+      list = { function() return "x" end, function() return core.list "x" end },
+      clock = { function() return "x" end, function() return core.clock(1) end },
+      getpid = { function() return {} end, function() return core.pid() end },
+      raise_nofile = { function() end, function() return core.raise_nofile() end },
+    } do
+      hooks.set { [name] = case[1] }
+      assert.error_matches(case[2], "hook '" .. name .. "' returned", 1, false)
+      hooks.clear()
+    end
+  end)
+
+  it("that does not exist is refused, with the nearest", function()
+    assert.error_matches(function() hooks.set { slurps = print } end,
+      "no hook is called 'slurps' %(did you mean 'slurp'%?%)")
+    assert.error_matches(function() hooks.with({ [1] = print }, print) end, "no hook is called")
+    assert.error(function() hooks.set() end)
+    assert.matches("^Linux", core.slurp "/proc/version")
+  end)
+
+  it("may use the library again, another set of hooks and all", function()
+    hooks.set { slurp = function(path)
+      return hooks.with(answer("inner " .. path), function() return core.slurp "y" end)
+    end }
+    assert.equal("inner x", core.slurp "x")
+  end)
+
+  it("may delegate to Linux", function()
+    local seen
+    hooks.set { slurp = function(path)
+      seen = path
+      return hooks.real.slurp(path)
+    end, clock = hooks.real.clock }
+    assert.matches("^Linux", core.slurp "/proc/version")
+    assert.equal("/proc/version", seen)
+    assert.is_true(core.clock(1) > 0)
+    assert.same({ nil, E.ENOENT }, { hooks.real.slurp "/no/such/file" })
+    assert.same({ nil, E.EBADF }, { hooks.real.close(12345) })
+  end)
+end)
+
+describe("hooks.with", function()
+  it("is in force while the function runs, and gives its results", function()
+    assert.same({ "mine", 2, nil, 4 }, { hooks.with(answer "mine", function(a, b)
+      return core.slurp "x", a, b, 4
+    end, 2, nil) })
+    assert.matches("^Linux", core.slurp "/proc/version")
+  end)
+
+  it("is undone when the function raises, with the same error", function()
+    local value = {}
+    local ok, raised = pcall(hooks.with, answer "mine", function() error(value) end)
+    assert.is_false(ok)
+    assert.equal(value, raised)
+    assert.matches("^Linux", core.slurp "/proc/version")
+  end)
+
+  it("nests, and uncovers what was in force before", function()
+    hooks.set(answer "outer")
+    hooks.with(answer "inner", function()
+      assert.equal("inner", core.slurp "x")
+      pcall(hooks.with, answer "third", error)
+      assert.equal("inner", core.slurp "x")
+    end)
+    assert.equal("outer", core.slurp "x")
+  end)
+
+  it("takes away what the function set and left", function()
+    hooks.with(answer "mine", function() hooks.set(answer "left") end)
+    assert.matches("^Linux", core.slurp "/proc/version")
+  end)
+end)
+
+describe("hooks.log", function()
+  it("tells every call and what came of it, until it is ended", function()
+    local lines = {}
+    hooks.log(function(text) lines[#lines + 1] = text end)
+    core.slurp "/no/such/file"
+    core.raise_nofile()
+    hooks.log(nil)
+    core.slurp "/no/such/file"
+    assert.equal(2, #lines)
+    assert.equal('slurp("/no/such/file") = -1 ENOENT', lines[1])
+    assert.matches("^raise_nofile%(%) = %d+$", lines[2])
+  end)
+
+  it("tells what is called of a kernel that was set before", function()
+    local lines = {}
+    hooks.set(answer "mine")
+    hooks.log(function(text) lines[#lines + 1] = text end)
+    assert.equal("mine", core.slurp "x")
+    assert.same({ 'slurp("x") = 0' }, lines)
+    hooks.log(nil)
+    assert.equal("mine", core.slurp "x")
+  end)
+
+  it("raises what the log function raises", function()
+    hooks.log(function() error("log's") end)
+    assert.error_matches(function() core.slurp "/proc/version" end, "log's")
+    hooks.log(nil)
+    assert.matches("^Linux", core.slurp "/proc/version") -- and not once more
+  end)
+end)
+
+describe("a session", function()
+  local k
+  before_each(function()
+    k = kernel.new()
+    hooks.set(k.hooks)
+  end)
+
+  local function new()
+    local s = perfev.session { duration = "1s", command = { "x" } }
+    s:event { type = 1, config = 0, comm = true, task = true, sample = function() end }
+    s:every("100ms", function() end)
+    return s
+  end
+
+  it("keeps the hooks it was opened with", function()
+    local s = new()
+    assert(s:start())
+    hooks.clear()
+    s:close()
+    assert.same({}, k:leaks())
+  end)
+
+  it("is opened on the set in force, whatever came before", function()
+    local other = kernel.new()
+    hooks.set(other.hooks)
+    local s = new()
+    assert(s:start())
+    assert.is_true(#other.log > 0)
+    assert.equal(0, #k.log)
+    s:close()
+  end)
+
+  for _, name in ipairs { "perf_event_open", "ioctl", "mmap", "epoll_create", "epoll_ctl", "epoll_wait", "clock",
+    "timerfd", "slurp", "spawn", "release", "raise_nofile", "read", "munmap", "close", "wait", "kill", "pidfd_open" } do
+    it("raises what its " .. name .. " hook raises, not later and not twice, and gives all back", function()
+      local call, raised = k.hooks[name], 0
+      k.hooks[name] = function(...)
+        raised = raised + 1
+        if raised == 1 then error("from " .. name) end
+        return call(...)
+      end
+      local ok, why
+      do
+        local s = new()
+        ok, why = pcall(s.run, s)
+      end
+      assert.is_true(raised > 0)
+      assert.is_false(ok)
+      assert.matches("from " .. name, tostring(why))
+      collectgarbage()
+      collectgarbage()
+      -- What raised instead of closing has not closed.
+      local kept = { munmap = true, close = true, wait = true, release = true }
+      if not kept[name] then assert.same({}, k:leaks()) end
+      hooks.clear()
+      assert.matches("^Linux", core.slurp "/proc/version")
+    end)
+  end
+end)
+
+describe("hooks.memory", function()
+  it("is zeroed, and read and written within its bounds alone", function()
+    local m = hooks.memory(16)
+    assert.equal(("\0"):rep(16), m:read(0, 16))
+    m:write(8, "12345678")
+    assert.equal("\0" .. "1234", m:read(7, 5))
+    m:u64(0, -2)
+    assert.equal(-2, m:u64(0))
+    for _, f in ipairs {
+      function() m:read(0, 17) end, function() m:read(16, 1) end, function() m:read(-1, 1) end,
+      function() m:write(9, "12345678") end, function() m:u64(16) end, function() m:u64(4) end,
+      function() m:read(math.maxinteger, 1) end, function() m:read(1, math.maxinteger) end,
+      function() m:read(0, -1) end, function() hooks.memory(0) end, function() hooks.memory(-1) end,
+    } do assert.error(f) end
+    assert.equal("", m:read(16, 0))
+  end)
+
+  it("that is too short for a mapping is refused", function()
+    local k = kernel.new()
+    k.hooks.mmap = function() return hooks.memory(4096) end
+    hooks.set(k.hooks)
+    local s = perfev.session {}
+    s:event { "dummy" }
+    assert.error_matches(function() s:start() end, "hook 'mmap' returned")
+  end)
+end)

@@ -1,0 +1,191 @@
+-- Time order across CPUs: rings that are written by a script of random times are read by a
+-- session, with nothing real but the code in between.
+
+local perfev = require "perfev"
+local kernel = require "spec.support.kernel"
+
+local MS = 1000000
+local TICK, GAP = 100 * MS, 10 * MS -- as session.h documents them
+local SEEDS = 500
+
+-- xorshift64*: the same schedule from a seed on every machine.
+local function random_of(seed)
+  local state = seed * 0x9e3779b97f4a7c15 | 1
+  return function(from, to)
+    state = state ~ (state >> 12)
+    state = state ~ (state << 25)
+    state = state ~ (state >> 27)
+    return from + ((state * 0x2545f4914f6cdd1d) >> 33) % (to - from + 1)
+  end
+end
+
+-- Each CPU writes records whose times grow; one is visible up to `delay` ns after its time,
+-- and not before those that were written before it.
+local function schedule(k, random, cpus, count, span, delay)
+  for cpu = 0, cpus - 1 do
+    local time, visible = 0, 0
+    for _ = 1, count do
+      time = time + random(1, 2 * span // count)
+      visible = math.max(visible, time + random(0, delay))
+      local stamp = k.now + time
+      k:after(visible, function()
+        local event = k.events[cpu + 1]
+        k:emit(event, "sample", { time = stamp, period = random(0, 1 << 30) })
+      end)
+    end
+  end
+end
+
+local function watch(cpus, opts, sample)
+  local k = kernel.new { cpus = "0-" .. cpus - 1 }
+  perfev.hooks.set(k.hooks)
+  local s = perfev.session(opts)
+  s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true, sample = sample(k) }
+  return s, k
+end
+
+local function session_over(random, opts)
+  local cpus = random(1, 8)
+  local count = 0
+  local worst, out_of_order, last = 0, 0, 0
+  local wake = ({ 1, 200, 2000, nil })[random(1, 4)]
+  local k = kernel.new { cpus = "0-" .. cpus - 1 }
+  perfev.hooks.set(k.hooks)
+  local s = perfev.session { buffer = opts.buffer or "64K", duration = "3s" }
+  s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true,
+    wakeup_watermark = wake, watermark = wake and true, sample = function(r)
+      count = count + 1
+      if r.time < last then out_of_order = out_of_order + 1 end
+      last = math.max(last, r.time)
+      worst = math.max(worst, k.now - r.time)
+    end }
+  schedule(k, random, cpus, 30, 2000 * MS, opts.delay)
+  assert(s:run())
+  return { sent = 30 * cpus, count = count, worst = worst, out_of_order = out_of_order, stats = s:stats() }
+end
+
+describe("the order of records", function()
+  after_each(function() perfev.hooks.clear() end)
+
+  it(("is that of their times, on 1 to 8 CPUs, for %d random schedules of publishing"):format(SEEDS), function()
+    for seed = 1, SEEDS do
+      local seen = session_over(random_of(seed), { delay = GAP - 1 })
+      assert.equal(seen.sent, seen.count, "seed " .. seed)
+      assert.equal(0, seen.out_of_order, "seed " .. seed)
+      assert.equal(0, seen.stats.late, "seed " .. seed)
+    end
+  end)
+
+  it("holds no record back for longer than two ticks and the gap", function()
+    local worst = 0
+    for seed = 1, SEEDS do
+      local random = random_of(seed)
+      worst = math.max(worst, session_over(random, { delay = 0 }).worst)
+    end
+    assert.is_true(worst <= 2 * TICK + GAP, worst / MS .. " ms")
+  end)
+
+  it("holds a record back for two ticks and no more when nothing wakes us in between", function()
+    local delays = {}
+    local s, k = watch(2, { duration = "1s" }, function(k)
+      return function(r) delays[#delays + 1] = (k.now - r.time) // MS end
+    end)
+    for ms = 1, 700, 33 do k:after(ms * MS, function() k:emit(k.events[1 + ms % 2], "sample") end) end
+    assert(s:run())
+    assert.equal(22, #delays)
+    assert.is_true(math.max(table.unpack(delays)) <= 200)
+    assert.is_true(math.min(table.unpack(delays)) >= 100)
+  end)
+
+  it("counts what is published too late for its place, and delivers it all the same", function()
+    local late, dropped = 0, 0
+    for seed = 1, 50 do
+      local seen = session_over(random_of(seed), { delay = 500 * MS })
+      assert.equal(seen.out_of_order, seen.stats.late)
+      late = late + seen.stats.late
+      dropped = dropped + seen.sent - seen.count
+    end
+    assert.equal(0, dropped)
+    assert.is_true(late > 50, late)
+  end)
+
+  it("gives way to a ring over three quarters full, which is drained at once to its half", function()
+    local seen = 0
+    local s, k = watch(2, { buffer = "4K" }, function() return function() seen = seen + 1 end end)
+    assert(s:start())
+    local event = k.events[1]
+    local n = 0
+    while event.ring.memory:u64(1024) <= 3072 do
+      k:emit(event, "sample")
+      n = n + 1
+    end
+    local size = event.ring.memory:u64(1024) // n
+    s:dispatch()
+    assert.is_true(seen > 0)
+    local left = (n - seen) * size
+    assert.is_true(left <= 2048 and left > 2048 - size, left)
+    s:close()
+    assert.equal(0, s:stats().lost)
+  end)
+
+  it("does not give way below that", function()
+    local seen = 0
+    local s, k = watch(2, { buffer = "4K" }, function() return function() seen = seen + 1 end end)
+    assert(s:start())
+    for _ = 1, 48 do k:emit(k.events[1], "sample") end
+    assert.is_true(k.events[1].ring.memory:u64(1024) <= 3072)
+    s:dispatch()
+    assert.equal(0, seen)
+    s:close()
+  end)
+
+  it("is the older one's among the other rings while one of them is too full", function()
+    local cpus = {}
+    local s, k = watch(2, { buffer = "4K" }, function()
+      return function(r) cpus[#cpus + 1] = r.cpu end
+    end)
+    assert(s:start())
+    k:emit(k.events[2], "sample", { time = k.now - 5 })
+    for _ = 1, 60 do k:emit(k.events[1], "sample") end
+    s:dispatch()
+    assert.equal(1, cpus[1])
+    assert.equal(0, cpus[2])
+    s:close()
+    assert.equal(0, s:stats().late)
+  end)
+
+  it("goes by the CPU's number among equal times", function()
+    local cpus = {}
+    local s, k = watch(4, { duration = "1s" }, function() return function(r) cpus[#cpus + 1] = r.cpu end end)
+    k:after(MS, function()
+      for _, n in ipairs { 3, 1, 4, 2 } do k:emit(k.events[n], "sample") end
+    end)
+    assert(s:run())
+    assert.same({ 0, 1, 2, 3 }, cpus)
+  end)
+
+  it("is nobody's business when it is not asked for: at once, ring by ring", function()
+    local seen = {}
+    local s, k = watch(2, { ordered = false }, function()
+      return function(r) seen[#seen + 1] = { r.cpu, r.time - 1000000000000 } end
+    end)
+    assert(s:start())
+    for _, time in ipairs { 20, 10 } do k:emit(k.events[1], "sample", { time = k.now + time }) end
+    k:emit(k.events[2], "sample", { time = k.now + 15 })
+    s:dispatch()
+    assert.equal(3, #seen)
+    assert.equal(0, s:stats().late)
+    s:close()
+  end)
+
+  it("survives a clock that is set back", function()
+    local n = 0
+    local s, k = watch(2, { duration = "2s", clock = "realtime" }, function() return function() n = n + 1 end end)
+    for ms = 1, 1500, 50 do k:after(ms * MS, function() k:emit(k.events[1], "sample") end) end
+    local clock, back = k.hooks.clock, 0
+    k.hooks.clock = function(id) return clock(id) - back end
+    k:after(700 * MS, function() back = 3600 * 1000 * MS end)
+    assert(s:run())
+    assert.equal(30, n)
+  end)
+end)
