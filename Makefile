@@ -129,7 +129,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 
 install: all ## into $(DESTDIR)$(PREFIX), /usr/local unless told otherwise
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
-		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)' 'Libs: -L$(CLIBDIR) -lperfev' \
+		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)/perfev' 'Libs: -L$(CLIBDIR) -lperfev' \
 		'Requires: libtraceevent' > $(BUILD)/perfev.pc
 	@for f in $(INSTALLED); do IFS=:; set -- $$f; \
 		install -D -m "$$1" "$$2" "$(DESTDIR)$$3" || exit 1; done

@@ -474,7 +474,8 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 	slot->heard = 0;
 	pev_event_ioctl(&slot->event, PERF_EVENT_IOC_DISABLE);
 	lost = pev_event_lost(&slot->event);
-	s->closed_lost += lost > 0 ? (uint64_t)lost : 0;
+	if (!slot->hidden && lost > 0)
+		s->closed_lost += (uint64_t)lost;
 	for (int i = 0; i < slot->event.nr; i++) {
 		struct pev_event_fd *fd = &slot->event.fds[i];
 
@@ -843,26 +844,35 @@ int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t
 
 /* ---- what it was, and the end ---- */
 
-static uint64_t format_lost(const struct pev_session *s)
+/*
+ * What the kernel says it could not write, event by event, is exact and up to
+ * date; LOST records lag behind (one is written only when a later record fits) and
+ * do not tell whose records they were. False when an event cannot be asked.
+ */
+static bool count_lost(const struct pev_session *s, struct pev_stats *stats)
 {
-	uint64_t total = s->closed_lost;
-
+	stats->lost = s->closed_lost;
+	stats->lost_own = 0;
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		int64_t lost = s->slots[i]->closed ? 0 : pev_event_lost(&s->slots[i]->event);
 
-		total += lost > 0 ? (uint64_t)lost : 0;
+		if (lost < 0)
+			return false;
+		if (s->slots[i]->hidden)
+			stats->lost_own += (uint64_t)lost;
+		else
+			stats->lost += (uint64_t)lost;
 	}
-	return total;
+	return true;
 }
 
 void pev_session_stats(struct pev_session *s, struct pev_stats *stats)
 {
-	uint64_t lost = format_lost(s);
-
 	*stats = s->stats;
-	/* LOST records lag behind: one is written only when a later record fits. */
-	if (lost > stats->lost)
-		stats->lost = lost;
+	if (!count_lost(s, stats)) {
+		stats->lost = s->stats.lost;
+		stats->lost_own = 0;
+	}
 	stats->rings = s->nr_rings;
 	stats->ring_bytes = s->config.ring_bytes;
 	for (uint32_t i = 0; i < s->nr_rings; i++)

@@ -53,7 +53,8 @@ struct pev_slot {
 struct pev_stats {
 	uint64_t records;      /* read from the rings, of every type */
 	uint64_t delivered;    /* handed to the callback */
-	uint64_t lost;         /* that the kernel could not write; LOST and PERF_FORMAT_LOST */
+	uint64_t lost;         /* that the kernel could not write; PERF_FORMAT_LOST, else LOST */
+	uint64_t lost_own;     /* the same of hidden events: names of tasks may be missing */
 	uint64_t lost_samples; /* that the hardware lost; LOST_SAMPLES */
 	uint64_t late;         /* older than one delivered before */
 	uint64_t malformed;    /* skipped by size: a length inside was wrong */

@@ -66,6 +66,8 @@ end
 -- What should be zero, in the order of interest.
 local faults = {
   { "callback_errors", "failed callbacks", "failed callback" },
+  { "lost_own", "side-band records lost, so that names may be missing",
+    "side-band record lost, so that names may be missing" },
   { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
   { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
   { "unknown_id", "records of no known event", "record of no known event" },

@@ -789,6 +789,7 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "records", stats.records);
 	set_count(L, "delivered", stats.delivered);
 	set_count(L, "lost", stats.lost);
+	set_count(L, "lost_own", stats.lost_own);
 	set_count(L, "lost_samples", stats.lost_samples);
 	set_count(L, "late", stats.late);
 	set_count(L, "malformed", stats.malformed);
