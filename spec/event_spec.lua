@@ -118,7 +118,7 @@ describe("an event string", function()
     s:event { "sched:sched_switch" }
     local _, refused, code = s:start()
     assert.equal(E.EACCES, code)
-    assert.matches("cannot be read by this user.*\n  try: .*by its number", refused)
+    assert.matches("cannot be read by this user.*\n  try: .*CAP_PERFMON", refused)
     assert.equal(316, first_attr({ "316" }).config)
   end)
 end)
@@ -306,9 +306,36 @@ describe("an event", function()
   end)
 
   it("leaves the observer out by a filter of its own where that is asked for", function()
-    local _, s <close> = open({ "sched:sched_switch", filter = "prev_pid != 0" }, { exclude_self = true })
-    assert.equal("(prev_pid != 0) && common_pid != 1000", k.events[1].filter)
+    local files = k.files
+    for _, name in ipairs { "id", "format" } do
+      files["/sys/kernel/tracing/events/power/cpu_idle/" .. name] =
+        files["/sys/kernel/tracing/events/sched/sched_switch/" .. name]
+    end
+    local _, s <close> = open({ "power:cpu_idle", filter = "prev_pid != 0" }, { exclude_self = true })
+    assert.equal("(prev_pid != 0) && (common_pid != 1000 || common_flags & 24)", k.events[1].filter)
     s:close()
+  end)
+
+  it("keeps all of scheduling, which is not the observer's doing", function()
+    local seen = {}
+    local s = perfev.session { exclude_self = true, duration = "300ms" }
+    s:event { "sched:sched_switch", sample = function(r) seen[#seen + 1] = "sample " .. r.pid end,
+              switch = function(r) seen[#seen + 1] = r.type .. " " .. r.pid end }
+    s:event { switch = function(r) seen[#seen + 1] = r.type .. " " .. r.pid end }
+    k:after(1000000, function()
+      assert.is_nil(k.events[1].filter)
+      local dummy
+      for _, event in ipairs(k.events) do
+        if event.attr.type == 1 and event.attr.context_switch then dummy = dummy or event end
+      end
+      for _, pid in ipairs { 1000, 7 } do
+        k:emit(k.events[1], "sample", { pid = pid, tid = pid })
+        k:emit(dummy, "switch", { sample_id = { pid = pid, tid = pid } })
+      end
+    end)
+    assert(s:run())
+    table.sort(seen)
+    assert.same({ "sample 1000", "sample 7", "switch 7" }, seen)
   end)
 
   it("can change its period", function()

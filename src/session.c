@@ -712,7 +712,7 @@ static bool is_excluded(const struct pev_session *s, const struct pev_slot *slot
 {
 	uint16_t off;
 
-	if (!s->config.exclude_pid)
+	if (!s->config.exclude_pid || slot->keep_own)
 		return false;
 	if (type == PERF_RECORD_SAMPLE)
 		off = slot->plan.fixed[PEV_F_PID];

@@ -47,6 +47,7 @@ struct pev_slot {
 	uint32_t heard;        /* bit n: records of type n have a listener; bit 0: unknown types */
 	uint32_t index;        /* its place in session->slots; never re-used */
 	bool hidden;           /* the session's own side-band event: nobody asked for its records */
+	bool keep_own;         /* exclude_pid is not for this one */
 	bool closed;
 };
 

@@ -27,7 +27,7 @@ local function is_privileged()
   return has_capability(CAP_PERFMON) or has_capability(CAP_SYS_ADMIN)
 end
 
-local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace+ep $(command -v perfl)"
+local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep $(command -v perfl)"
 
 -- What of this event needs which level of kernel.perf_event_paranoid (perf_copy_attr(),
 -- perf_event_open(), perf_trace_event_perm()).
@@ -105,7 +105,7 @@ local reasons = {
   [E.ENODEV] = function()
     return "the CPU is not online, or its PMU does not have this event", "-C with another CPU"
   end,
-  [E.ESRCH] = function() return "no such process: it has ended", "ps shows who runs" end,
+  [E.ESRCH] = function() return "nobody has that number now", "ps -eL shows processes and threads" end,
   [E.ENOSPC] = function() return "all hardware breakpoints are in use", "fewer breakpoints at once" end,
   [E.EOPNOTSUPP] = function()
     return "the PMU cannot do what the event asks for (sampling, branch stacks or precise addresses)",

@@ -61,19 +61,32 @@ function event_methods:close()
   self.slot = nil
 end
 
--- Keep the observer's own doings out of what the whole machine shows, in the kernel if it can.
+-- TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ: what an interrupt does is not the doing of the task it
+-- happened to find (include/linux/trace_events.h).
+local IN_INTERRUPT = 0x08 | 0x10
+
+-- Keep the observer's own doings out of what the whole machine shows, in the kernel where it can.
+-- Scheduling is not among them: a switch away from us is the beginning of somebody else's turn.
 local function exclude_self(session, built, filter)
-  if not (session.opts.exclude_self and built.is_tracepoint and built.format) then return filter end
-  local own = ("common_pid != %d"):format(core.pid())
-  return filter and ("(%s) && %s"):format(filter, own) or own
+  if not (session.opts.exclude_self and options.is_cpu_wide(session.opts) and built.is_tracepoint
+    and built.format and built.system ~= "sched") then
+    return filter
+  end
+  local others = ("common_pid != %d || common_flags & %d"):format(core.pid(), IN_INTERRUPT)
+  return filter and ("(%s) && (%s)"):format(filter, others) or others
 end
 
 local function set_filter(self, ev, built)
   local asked = ev.decl.spec.filter
   local filter = exclude_self(self, built, asked)
+  if built.system == "sched" then self.core:keep_own(ev.slot) end
   if not filter then return true end
   local ok, what, code = self.core:filter(ev.slot, filter)
-  if ok or not asked then return true end -- ours alone: dispatch leaves the same records out
+  if ok then
+    if filter ~= asked then self.core:keep_own(ev.slot) end -- of ours, only interrupts get here
+    return true
+  end
+  if not asked then return true end -- ours alone: dispatch leaves out what is ours
   return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  a condition on the fields of %s is expected"
     .. "\n  try: cat %s"):format(ev.name, asked, core.strerror(code), E[code] or what, ev.name,
     "/sys/kernel/tracing/events/" .. (built.system or "SYSTEM") .. "/*/format"), code

@@ -21,8 +21,8 @@ function M.events()
     if code == core.errno.EACCES or code == core.errno.EPERM then refused = path end
   end
   if refused then
-    return nil, ("%s cannot be read by this user\n  try: as root, mount -o remount,gid=GROUP,mode=0750 %s "
-      .. "for a group you are in, or name the tracepoint by its number"):format(
+    return nil, ("%s cannot be read by this user\n  try: as root, or with mount -o remount,gid=GROUP,mode=0750 %s "
+      .. "for a group you are in\n  and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(
       refused, (refused:gsub("/events$", ""))), core.errno.EACCES
   end
   return nil, "no tracefs is mounted at " .. table.concat(roots, " or ")

@@ -19,9 +19,26 @@ function M.say(text)
   io.stderr:write("perfl: ", table.concat(lines, "\n"), "\n")
 end
 
---- A traceback without perfl's own frames: the reader's script ends at our xpcall.
+-- How the library called the script: below the script's last frame, and no news to its author.
+local ours = {
+  "^%s+lua/perfl/", "^%s+lua/perfev/", "^%s+%[C%]: in method 'dispatch'", "^%s+%[C%]: in function 'perfev",
+  "^%s+%[C%]: in upvalue 'protect'", "^%s+%[C%]: in field 'protect'", "^%s+%(%.%.%.tail calls%.%.%.%)",
+}
+
+local function is_ours(line)
+  for _, pattern in ipairs(ours) do
+    if line:find(pattern) then return true end
+  end
+  return false
+end
+
+--- A traceback without our own frames at its end: the reader's script ends where we called it.
 function M.trimmed(text)
-  return (text:gsub("\n%s+%[C%]: in function 'xpcall'.*$", ""):gsub("\n%s+lua/perfl/[^\n]*", ""))
+  text = text:gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
+  local lines = {}
+  for line in (text .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
+  while #lines > 1 and is_ours(lines[#lines]) do lines[#lines] = nil end
+  return table.concat(lines, "\n")
 end
 
 local function shown(object)

@@ -350,6 +350,15 @@ static int l_session_filter(lua_State *L)
 	return l_result(L, pev_event_filter(&slot->event, luaL_checkstring(L, 3), &err), &err);
 }
 
+/* s:keep_own(slot): the process that is left out is not, in this event */
+static int l_session_keep_own(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	check_slot(L, self, 2)->keep_own = true;
+	return 0;
+}
+
 /* s:period(slot, n) -> 0 | nil, message, errno */
 static int l_session_period(lua_State *L)
 {
@@ -840,6 +849,7 @@ static const luaL_Reg methods[] = {
 	{ "add", l_session_add },
 	{ "remove", l_session_remove },
 	{ "filter", l_session_filter },
+	{ "keep_own", l_session_keep_own },
 	{ "period", l_session_period },
 	{ "enable_event", l_session_enable_event },
 	{ "disable_event", l_session_disable_event },
