@@ -1,0 +1,180 @@
+-- docs.lua - the documents as data: their headings, links and code blocks, and how a block runs.
+--
+-- A block is ```lua, ```sh or ```text. What stands in HTML comments right above it says more:
+--   file: NAME        lua: save it under that name, for the blocks that follow
+--   run: COMMAND      lua: run it so, SCRIPT being the file (default: perfl -q SCRIPT -- true)
+--   as: USER          run it as that user
+--   status: N         with that exit status (default 0)
+--   not run: WHY      leave it alone
+--   vary: PATTERN     text: what this Lua pattern matches differs from run to run
+--   gaps: WHY         text: other lines may come between those shown
+-- A ```text block is what the block before it prints, errors included. Numbers and the width
+-- of white space may differ; a line of "..." stands for any lines, " ..." for the rest of one.
+
+local run = require "spec.support.run"
+
+local M = {}
+
+function M.slurp(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read("a")
+  file:close()
+  return text
+end
+
+local function directive(notes, line)
+  local key, value = line:match("^<!%-%- ([%l ]-): (.-) %-%->$")
+  if not key then return false end
+  if key == "vary" then
+    notes.vary = notes.vary or {}
+    table.insert(notes.vary, value)
+  else
+    notes[key] = value
+  end
+  return true
+end
+
+--- A document's parts.
+-- @treturn table  `blocks` ({ lang, text, line, notes... }), `headings` ({ level, text, line }),
+--                 `lines` outside of blocks ({ text, line })
+function M.read(path)
+  local doc = { path = path, blocks = {}, headings = {}, lines = {} }
+  local notes, block, number = {}, nil, 0
+  for line in (M.slurp(path) .. "\n"):gmatch("([^\n]*)\n") do
+    number = number + 1
+    if block then
+      if line == "```" then
+        block.text = table.concat(block, "\n") .. "\n"
+        block, notes = nil, {}
+      else
+        block[#block + 1] = line
+      end
+    elseif line:find("^```") then
+      block = notes
+      block.lang, block.line = line:match("^```(%S*)"), number
+      table.insert(doc.blocks, block)
+    elseif not directive(notes, line) then
+      notes = {}
+      local marks, text = line:match("^(#+) (.*)$")
+      if marks then table.insert(doc.headings, { level = #marks, text = text, line = number }) end
+      table.insert(doc.lines, { text = line, line = number })
+    end
+  end
+  assert(not block, path .. ": a block has no end")
+  for i, b in ipairs(doc.blocks) do
+    if b.lang == "text" and not b["not run"] and i > 1 then doc.blocks[i - 1].output = b end
+  end
+  return doc
+end
+
+-- ---- output ----
+
+local function escaped(s)
+  return (s:gsub("%p", "%%%0"))
+end
+
+-- A line's text -> the pattern that matches it in another run.
+local function pattern_of(line, vary)
+  local out, at = {}, 1
+  local shown, cut = line:gsub(" %.%.%.$", "")
+  line = shown
+  local kinds = { { "%s+", "%%s+" } }
+  for _, pattern in ipairs(vary or {}) do kinds[#kinds + 1] = { pattern } end
+  kinds[#kinds + 1] = { "[%d][%d,]*%.?%d*", "[%%d,]+%%.?%%d*" }
+  while at <= #line do
+    local first, last, with
+    for _, kind in ipairs(kinds) do
+      local from, to = line:find(kind[1], at)
+      if from and to >= from and (not first or from < first) then
+        first, last, with = from, to, kind[2] and kind[2]:gsub("%%%%", "%%") or kind[1]
+      end
+    end
+    if not first then break end
+    out[#out + 1] = escaped(line:sub(at, first - 1)) .. with
+    at = last + 1
+  end
+  return "^%s*" .. (table.concat(out) .. escaped(line:sub(at))):gsub("^%%s%+", "")
+    .. (cut > 0 and "" or "%s*$")
+end
+
+local function lines_of(text)
+  local lines = {}
+  for line in text:gmatch("([^\n]*)\n?") do lines[#lines + 1] = line end
+  while lines[#lines] == "" do lines[#lines] = nil end
+  return lines
+end
+
+--- Does what a block printed look like what the document shows?
+-- @tparam table how  the ```text block's notes: `vary`, `gaps`
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string  the first line of the document that is not there
+function M.compare(shown, printed, how)
+  local want, got, at, gap = lines_of(shown), lines_of(printed), 1, false
+  for _, line in ipairs(want) do
+    if line:match("^%s*%.%.%.$") then
+      gap = true
+    else
+      local pattern = pattern_of(line, how.vary)
+      gap = gap or how.gaps
+      while gap and got[at] and not got[at]:find(pattern) do at = at + 1 end
+      if not (got[at] and got[at]:find(pattern)) then
+        return nil, ("'%s' was not printed; there is '%s'"):format(line, got[at] or "the end")
+      end
+      at, gap = at + 1, false
+    end
+  end
+  if gap or not got[at] then return true end
+  return nil, ("'%s' is not in the document"):format(got[at])
+end
+
+-- ---- running ----
+
+local function spill(path, text)
+  local file = assert(io.open(path, "wb"))
+  assert(file:write(text))
+  assert(file:close())
+end
+
+--- A place where documents' commands run: perfl in PATH, the module found, nothing else there.
+function M.place()
+  local dir = run.tempdir()
+  local here = run.capture("pwd -P")
+  -- A copy, with the scripts where it looks for them: whoever runs it can reach it.
+  assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp %s %s/bin/perfl"):format(
+    dir, dir, dir, run.quote(run.perfl), dir)))
+  -- What the examples watch stands for anything that people would.
+  spill(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
+  assert(os.execute(("chmod 755 %s/bin/make && chmod 777 %s/work"):format(dir, dir)))
+  return {
+    dir = dir, work = dir .. "/work",
+    env = {
+      PATH = dir .. "/bin:" .. os.getenv("PATH"),
+      LUA_PATH = ("%s/lua/?.lua;%s/lua/?/init.lua;;"):format(here, here),
+      LUA_CPATH = here .. "/build/?.so;;",
+    },
+  }
+end
+
+function M.leave(place)
+  run.remove(place.dir)
+end
+
+--- Run a line for the shell there -> what run gives, all output in `out`.
+function M.shell(place, text, user, cwd)
+  return run("exec 2>&1\n" .. text,
+    { cwd = cwd or place.work, env = place.env, user = user, timeout = 60 })
+end
+
+--- Run a block -> run's result, or nil when it is none to run.
+function M.run(place, block)
+  if block["not run"] or block.lang == "text" then return nil end
+  if block.lang == "sh" then return M.shell(place, block.text, block.as) end
+  local name = block.file or "block.lua"
+  spill(place.work .. "/" .. name, block.text)
+  if block.file and not block.run then return nil end
+  local line = (block.run or "perfl -q SCRIPT -- true"):gsub("SCRIPT", "./" .. name)
+  return M.shell(place, line, block.as)
+end
+
+return M
