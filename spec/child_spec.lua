@@ -252,4 +252,21 @@ describe("a real command", function()
     assert.equal("a b||'\"\n|", text:sub(1, 9))
     assert.is_true(tonumber(text:sub(10)) <= 8, text)
   end)
+
+  it("held beside another held one is let go of alone", function()
+    -- The second is a fork of ours and has a copy of the first one's gate. In a process of its own,
+    -- because what went wrong here was a wait without end.
+    local text = [[
+      package.path, package.cpath = ...
+      local core = require "perfev.core"
+      local first, second = core.spawn { "true" }, core.spawn { "true" }
+      first:close()
+      second:close()
+      print "both"
+    ]]
+    local got = run({ "lua5.4", "-e", text:gsub("%.%.%.", ("%q, %q"):format(package.path, package.cpath)) },
+      { timeout = 20 })
+    assert.is_nil(got.timed_out or nil)
+    assert.equal("both\n", got.out)
+  end)
 end)

@@ -74,11 +74,10 @@ void pev_child_close(struct pev_child *child)
 {
 	if (!child->sys)
 		return;
-	/* A held child sees its gate close and leaves by itself. */
+	/* Not left to a held one to see its gate close: a later child may have a copy of it. */
+	pev_child_kill(child, SIGKILL);
 	if (child->gate >= 0)
 		child->sys->close(child->sys->ctx, child->gate);
-	else
-		pev_child_kill(child, SIGKILL);
 	if (child->pid)
 		pev_child_reap(child, true);
 	if (child->pidfd >= 0)

@@ -23,12 +23,14 @@ struct pev_task {
 	bool ended;         /* exited, or not to be found: dropped when its ring comes round */
 };
 
+struct pev_ended_task {
+	int tid;
+	uint32_t life;
+};
+
 /* The last so many tasks that ended; a task's entry is dropped when it leaves the ring. */
 struct pev_ended {
-	struct pev_ended_task {
-		int tid;
-		uint32_t life;
-	} *ring;
+	struct pev_ended_task *ring;
 	uint32_t at, size;
 };
 

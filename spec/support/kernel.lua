@@ -179,6 +179,9 @@ end
 function calls:epoll_wait(epfd, max, timeout_ms)
   local set = self.fds[epfd].set
   local deadline = timeout_ms >= 0 and self.now + timeout_ms * 1000000
+  self.spins = timeout_ms < 0 and self.now == self.last_wait and self.spins + 1 or 0
+  self.last_wait = self.now
+  if self.spins > 1000 then error("epoll_wait was called a thousand times, and nothing has happened", 0) end
   local found = ready(self, set, max)
   while #found == 0 do
     local time = next_time(self, set)
@@ -263,7 +266,7 @@ function calls:list(path)
   return names
 end
 
-function calls:raise_nofile() return 1024 end
+function calls.raise_nofile() return 1024 end
 function calls:getpid() return self.pid end
 
 -- ---- failing, and what was called ----
@@ -410,7 +413,7 @@ function M.new(opts)
   local self = setmetatable({
     fds = {}, events = {}, rings = {}, children = {}, plans = {}, counts = {}, failures = {}, log = {},
     files = {}, gone = {}, outside = {}, blocked = 0, last_id = 100, last_pid = 5000, pid = 1000,
-    now = 1000000000000, ring_start = 0,
+    now = 1000000000000, ring_start = 0, spins = 0,
   }, Kernel)
   for name, value in pairs(opts or {}) do self[name] = value end
   self.online, self.last_cpu = cpu_list(self.cpus or "0-1")

@@ -1,0 +1,91 @@
+-- Three things that went wrong for people before us, by their names. Needs root and tracefs.
+
+local perfev = require "perfev"
+local core = require "perfev.core"
+local run = require "spec.support.run"
+
+local why_not = not run.root and "not root"
+  or not core.slurp "/sys/kernel/tracing/events/sched/sched_switch/id" and "no tracefs"
+
+before_each(function() if why_not then pending(why_not) end end)
+
+describe("what the others' users met", function()
+  it("'blocking read of context-switch records always times out': they arrive, with an empty body", function()
+    local ins, outs, bodies = 0, 0, 0
+    local started = core.clock(1)
+    local s = perfev.session { command = { "sh", "-c", "sleep 0.05; sleep 0.05" } }
+    s:event { switch = function(r)
+      assert(r.type == "switch")
+      if r.out then outs = outs + 1 else ins = ins + 1 end
+      bodies = math.max(bodies, r.size - 8 - 40) -- what is there beyond header and trailer
+    end }
+    assert(s:run())
+    assert.is_true(ins >= 2 and outs >= 2)
+    assert.is_true(bodies <= 0)
+    assert.is_true(core.clock(1) - started < 5e9)
+  end)
+
+  it("'unexpected EOF' on type 14: a switch record has no field of its own", function()
+    local names
+    local s = perfev.session { command = { "sleep", "0.01" } }
+    s:event { switch = function(r)
+      names = {}
+      for name in pairs(r) do names[name] = true end
+    end }
+    assert(s:run())
+    assert.same({ type = true, number = true, size = true, misc = true, cpumode = true, pid = true, tid = true,
+                  time = true, cpu = true, identifier = true, comm = true, out = true, preempt = true }, names)
+  end)
+
+  it("'CPU sampling stops after 67 records': it keeps delivering past any number", function()
+    local n, last = 0, 0
+    local s = perfev.session { command = { "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done" },
+                               buffer = "16K" }
+    s:event { "cpu-clock", freq = 5000, sample = function(r)
+      n = n + 1
+      last = r.time
+    end }
+    local first = core.clock(1)
+    assert(s:run())
+    assert.is_true(n > 67 * 3, n)
+    assert.is_true(last > first)
+  end)
+
+  it("'CPU sampling stops': 100,000 records through a ring of four pages", function()
+    local n = 0
+    local s = perfev.session { buffer = "16K", count = 100000, duration = "60s",
+                               command = { "dd", "if=/dev/zero", "of=/dev/null", "bs=1" } }
+    s:event { "raw_syscalls:sys_enter", sample = function() n = n + 1 end }
+    assert(s:run())
+    assert.equal(100000, n)
+  end)
+
+  it("'tracepoint silent': sched_switch with no other option is heard from the whole machine", function()
+    local pids, cpus = {}, {}
+    local s = perfev.session { duration = "2s", count = 5000 }
+    s:event { "sched:sched_switch", sample = function(r, args)
+      pids[args.prev_pid], cpus[r.cpu] = true, true
+      assert(r.tid == args.prev_pid or r.tid == -1) -- -1: it is ending
+    end }
+    s:every("20ms", function() os.execute("true") end) -- that something happens
+    assert(s:run())
+    local n, m = 0, 0
+    for _ in pairs(pids) do n = n + 1 end
+    for _ in pairs(cpus) do m = m + 1 end
+    assert.is_true(n > 1, n)
+    assert.equal(#core.cpus(), m)
+    assert.is_true(s:stats().records > 2)
+  end)
+
+  it("'tracepoint silent', as it was written: perfev.event{…} and perfev.run()", function()
+    local r = run({ run.perfl, "-q", "-a", "-d", "1s", "-e",
+      [[local pids, n = {}, 0
+        event { "sched:sched_switch", sample = function(r)
+          if not pids[r.pid] then pids[r.pid], n = true, n + 1 end
+        end }
+        every("20ms", function() os.execute("true") end)
+        done(function() print(n > 1) end)]] })
+    assert.equal("", r.err)
+    assert.equal("true\n", r.out)
+  end)
+end)

@@ -1,0 +1,300 @@
+-- The engine on the real kernel: every event arrives, or is counted as lost; targets and
+-- commands end as they please. Needs root and tracefs.
+
+local perfev = require "perfev"
+local core = require "perfev.core"
+local run = require "spec.support.run"
+
+local E = perfev.errno
+local PRCTL = "syscalls:sys_enter_prctl"
+local PR_GET_NAME = 16 -- prctl(2); its start-up code, libc and the loader do not ask for that
+
+local events = "/sys/kernel/tracing/events/"
+local why_not = not run.root and "not root"
+  or not core.slurp(events .. "syscalls/sys_enter_prctl/id") and "no tracefs with syscall tracepoints"
+  or not run.have(os.getenv "CC" or "gcc") and "no C compiler"
+
+local dir, programs
+
+-- prctl N, a thread-spawning loop, and one that exits at once.
+local sources = {
+  prctls = [[
+#include <stdlib.h>
+#include <sys/prctl.h>
+int main(int argc, char **argv)
+{
+	char name[16];
+	for (long n = argc > 1 ? atol(argv[1]) : 1; n > 0; n--)
+		prctl(PR_GET_NAME, name, 0, 0, 0);
+	return 0;
+}
+]],
+  threads = [[
+#include <pthread.h>
+#include <unistd.h>
+static void *idle(void *arg) { usleep(200); return arg; }
+int main(void)
+{
+	for (;;) {
+		pthread_t t[4];
+		for (int i = 0; i < 4; i++) pthread_create(&t[i], NULL, idle, NULL);
+		for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+	}
+}
+]],
+  naps = [[
+#include <stdlib.h>
+#include <time.h>
+int main(int argc, char **argv)
+{
+	struct timespec ns = { 0, 1 };
+	for (long n = argc > 1 ? atol(argv[1]) : 1; n > 0; n--)
+		nanosleep(&ns, NULL);
+	return 0;
+}
+]],
+}
+
+local function build(name)
+  local path = dir .. "/" .. name
+  local file = assert(io.open(path .. ".c", "w"))
+  file:write(sources[name])
+  file:close()
+  local r = run { os.getenv "CC" or "gcc", "-O1", "-pthread", "-o", path, path .. ".c" }
+  assert.equal(0, r.code, r.err)
+  return path
+end
+
+setup(function()
+  if why_not then return end
+  dir = run.tempdir()
+  programs = setmetatable({}, { __index = function(t, name)
+    t[name] = build(name)
+    return t[name]
+  end })
+end)
+teardown(function() if dir then run.remove(dir) end end)
+before_each(function() if why_not then pending(why_not) end end)
+
+local function prctl_session(count, opts, sample, more)
+  opts.command = { programs.prctls, tostring(count) }
+  local s = perfev.session(opts)
+  local spec = more or {}
+  spec[1], spec.filter, spec.sample = PRCTL, "option == " .. PR_GET_NAME, sample
+  s:event(spec)
+  return s
+end
+
+describe("exactly N records for N events:", function()
+  for _, pages in ipairs { 1, 4, 64 } do
+    it(("100 calls of a held child are 100 samples, in a ring of %d pages"):format(pages), function()
+      local n, last = 0, 0
+      local s = prctl_session(100, { buffer = pages * 4096 .. "B" }, function(r, args)
+        n = n + 1
+        assert(r.time >= last)
+        last = r.time
+        assert(args.option == PR_GET_NAME and r.comm == "prctls")
+      end)
+      assert(s:run())
+      -- One page holds some forty of them: what it could not is counted.
+      assert.equal(100, n + s:stats().lost)
+      if pages > 1 then assert.equal(100, n) end
+      assert.same({ exit = 0 }, s.command_status)
+    end)
+  end
+
+  it("100 calls are 100 samples with a wakeup for each", function()
+    local n = 0
+    local s = prctl_session(100, {}, function() n = n + 1 end, { wakeup_events = 1 })
+    assert(s:run())
+    assert.equal(100, n)
+  end)
+
+  it("100,000 pass through a ring of four pages, as long as somebody reads", function()
+    local n = 0
+    local s = prctl_session(100000, { buffer = "16K" }, function() n = n + 1 end)
+    assert(s:run())
+    assert.equal(100000, n + s:stats().lost)
+    assert.is_true(n > 100, n)
+    assert.equal(0, s:stats().corrupt)
+    assert.equal(0, s:stats().malformed)
+  end)
+end)
+
+describe("a ring that overflows", function()
+  it("tells LOST, and what was read and lost is what was done; the run goes on", function()
+    local n, told, gate = 0, 0, dir .. "/gate"
+    -- The first run of calls finds its reader asleep, the second finds it awake again.
+    local script = ("%s 5000; echo > %s; sleep 0.3; %s 50; sleep 0.3; %s 5"):format(
+      programs.prctls, gate, programs.prctls, programs.prctls)
+    assert(os.execute("mkfifo " .. gate))
+    local s = perfev.session { command = { "sh", "-c", script }, buffer = "4K" }
+    s:event { PRCTL, filter = "option == " .. PR_GET_NAME, sample = function()
+      n = n + 1
+      if n > 1 then return end
+      local file <close> = io.open(gate)
+      file:read "a" -- until the writer has come and gone
+    end, lost = function(r) told = told + r.lost end }
+    assert(s:run())
+    assert.equal(5055, n + s:stats().lost)
+    assert.is_true(s:stats().lost > 4000, s:stats().lost)
+    assert.is_true(told > 4000, told)
+    assert.is_true(n >= 40, n)
+    assert.same({ exit = 0 }, s.command_status)
+  end)
+
+  it("keeps the law in 20 of 20 runs, whatever the reader's pace", function()
+    for i = 1, 20 do
+      local n = 0
+      local s = prctl_session(1000 + i, { buffer = "4K" }, function() n = n + 1 end)
+      assert(s:run())
+      assert.equal(1000 + i, n + s:stats().lost)
+    end
+  end)
+end)
+
+describe("a target", function()
+  local function background(command)
+    return math.tointeger(tonumber((run.capture(command .. " >/dev/null 2>&1 & echo $!"))))
+  end
+
+  it("that exits while its records are unread: all are delivered, and nobody spins", function()
+    local n, go = 0, dir .. "/go"
+    assert(os.execute("rm -f " .. go .. " && mkfifo " .. go))
+    local pid = background(("sh -c 'read x < %s; exec %s 60'"):format(go, programs.prctls))
+    local s = perfev.session { pid = pid }
+    s:event { PRCTL, filter = "option == " .. PR_GET_NAME, sample = function() n = n + 1 end }
+    assert(s:start())
+    assert(os.execute(("echo > %s; while kill -0 %d 2>/dev/null; do sleep 0.01; done"):format(go, pid)))
+    local cpu = os.clock()
+    assert(s:run())
+    assert.equal(60, n)
+    assert.is_true(os.clock() - cpu < 0.2, os.clock() - cpu)
+    assert.is_true(s:stats().wakeups < 20, s:stats().wakeups)
+  end)
+
+  it("that idles costs nothing to wait for", function()
+    local s = perfev.session { command = { "sleep", "2" } }
+    s:event { switch = function() end }
+    local cpu = os.clock()
+    assert(s:run())
+    assert.is_true(os.clock() - cpu < 0.05, os.clock() - cpu)
+  end)
+
+  it("that is gone is told in three parts", function()
+    local pid = background "true"
+    assert(os.execute(("while kill -0 %d 2>/dev/null; do sleep 0.01; done"):format(pid)))
+    for _, opts in ipairs { { pid = pid }, { tid = pid } } do
+      local s = perfev.session(opts)
+      s:event { "task-clock" }
+      local ok, why, code = s:run()
+      assert.is_nil(ok)
+      assert.equal(E.ESRCH, code)
+      assert.matches("^cannot [^\n]+ pid " .. pid .. "[^\n]*: No such process %(ESRCH%)\n  [^\n]+\n  try: ", why)
+    end
+  end)
+
+  it("whose threads come and go is watched in 200 of 200 runs (S7)", function()
+    local pid = background(programs.threads)
+    local failed, records = {}, 0
+    for i = 1, 200 do
+      local s = perfev.session { pid = pid, duration = i % 20 == 0 and "50ms" or "1ms", buffer = "16K" }
+      s:event { switch = function() end }
+      local ok, why = s:run()
+      if not ok then failed[#failed + 1] = why end
+      records = records + s:stats().records
+    end
+    os.execute("kill " .. pid)
+    assert.same({}, failed)
+    assert.is_true(records > 0)
+  end)
+end)
+
+describe("a command", function()
+  it("that is missing is 127, and nothing is left behind", function()
+    local s = perfev.session { command = { "no-such-program" } }
+    s:event { switch = function() end }
+    local ok, why, code = s:run()
+    assert.is_nil(ok)
+    assert.equal(E.ENOENT, code)
+    assert.matches("^cannot run 'no%-such%-program': No such file or directory %(ENOENT%)\n  try: ", why)
+    assert.same({ exit = 127 }, s.command_status)
+  end)
+
+  it("that is killed before its exec ends the run, its end known", function()
+    local s = perfev.session { command = { "sleep", "10" } }
+    s:event { switch = function() end }
+    s:on_begin(function() s.child:kill(9) end)
+    local ok, why = s:run()
+    assert.is_nil(ok)
+    assert.matches("'sleep' ended before it could be started", why)
+  end)
+
+  it("counts nothing of ours: its own calls alone", function()
+    local pids = {}
+    local s = prctl_session(3, {}, function(r) pids[r.pid] = (pids[r.pid] or 0) + 1 end)
+    assert(s:run())
+    local _, n = next(pids)
+    assert.equal(3, n)
+    assert.is_nil(next(pids, (next(pids))))
+  end)
+
+  it("leaves no descriptor, child or thread of ours behind", function()
+    local function open_fds() return #core.list "/proc/self/fd" end
+    local before = open_fds()
+    for _ = 1, 20 do
+      local s = prctl_session(1, { duration = "5s" }, function() end)
+      s:every("1s", function() end)
+      s:signal("USR1", function() end)
+      assert(s:run())
+    end
+    assert.equal(before, open_fds())
+  end)
+end)
+
+describe("system calls", function()
+  -- How many a run of N records takes, by strace -c -f of the reader alone.
+  local function calls_for(count)
+    local script = dir .. "/reader.lua"
+    local file = assert(io.open(script, "w"))
+    file:write(([[
+local perfev = require "perfev"
+local n = 0
+perfev.event { "%s", filter = "option == %d", sample = function(r) n = n + 1 return r.time > 0 and nil end }
+perfev.done(function() io.stderr:write("records ", n, "\n") end)
+]]):format(PRCTL, PR_GET_NAME))
+    file:close()
+    local log = dir .. "/strace"
+    local r = run { "strace", "-c", "-o", log, run.perfl, "-q", script, "--", programs.prctls, tostring(count) }
+    if r.err:find "ptrace" then pending("strace may not trace here: " .. r.err) end
+    assert.equal(0, r.code, r.err)
+    assert.equal(tostring(count), r.err:match "records (%d+)", r.err)
+    local text = assert(io.open(log)):read "a"
+    local total = 0
+    -- % time, seconds, usecs/call, calls, [errors,] syscall
+    for calls, name in text:gmatch "\n%s*[%d.]+%s+[%d.]+%s+%d+%s+(%d+)%s+%d*%s*(%l[%w_]*)" do
+      if name ~= "total" then total = total + tonumber(calls) end
+    end
+    assert.is_true(total > 50, text)
+    return total
+  end
+
+  it("are none per record: 1,000 records and 10,000 take the same", function()
+    if not run.have "strace" then pending "no strace(1)" end
+    if run.sanitized then pending "strace and LeakSanitizer do not go together" end
+    local few, many = calls_for(1000), calls_for(10000)
+    assert.is_true(math.abs(many - few) < 100, ("%d and %d"):format(few, many))
+  end)
+end)
+
+describe("memory", function()
+  it("is given back to the last byte, valgrind says", function()
+    if not run.have "valgrind" then pending "no valgrind(1)" end
+    if run.sanitized then pending "valgrind and AddressSanitizer do not go together" end
+    local r = run({ "valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite,indirect,possible",
+      "--errors-for-leak-kinds=definite,indirect,possible", "--error-exitcode=99", "--track-fds=yes",
+      "lua5.4", "spec/support/mocked_session.lua" }, { timeout = 300 })
+    assert.equal(0, r.code, r.err)
+    assert.equal("ok\n", r.out)
+  end)
+end)

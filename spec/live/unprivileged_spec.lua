@@ -1,0 +1,113 @@
+-- What an ordinary user may do, and what is said of the rest. Needs root, to become nobody.
+
+local core = require "perfev.core"
+local run = require "spec.support.run"
+
+local level = math.tointeger(tonumber((core.slurp "/proc/sys/kernel/perf_event_paranoid")))
+local why_not = not run.root and "not root: cannot become nobody"
+  or not run.capture "id -u nobody" and "no user nobody"
+  or not level and "no perf events in this kernel"
+  or level ~= 2 and "kernel.perf_event_paranoid is " .. level .. ", not 2"
+
+before_each(function() if why_not then pending(why_not) end end)
+
+local function perfl(...)
+  return run({ run.perfl, ... }, { user = "nobody", cwd = "/" })
+end
+
+-- The message's first line begins so; three parts; nothing but a status above 0.
+local function refused(r, head, why, remedy)
+  assert.equal(1, r.code, r.err)
+  assert.equal("", r.out)
+  local first, second, rest = r.err:match "^([^\n]+)\n  ([^\n]+)\n  (try: .+)$"
+  assert.is_not_nil(first, r.err)
+  assert.is_not_nil(first:find(head, 1, true), r.err)
+  assert.matches(why, second)
+  assert.matches(remedy, rest)
+  assert.is_nil(r.err:find "traceback")
+end
+
+describe("nobody", function()
+  it("may watch the context switches of a command of their own", function()
+    local r = perfl("-q", "-e", [[
+      local n = 0
+      event { switch = function(r) n = n + 1 end }
+      done(function() print(n > 0) end)]], "--", "sleep", "0.05")
+    assert.equal("true\n", r.out, r.err)
+    assert.equal(0, r.code)
+  end)
+
+  it("may follow their command's comm, fork, exec and exit", function()
+    local r = perfl("-q", "-e", [[
+      local seen = {}
+      local function see(r) seen[r.type] = true end
+      event { comm = see, fork = see, exit = see, mmap = see }
+      done(function() print(seen.comm, seen.fork, seen.exit, seen.mmap or seen.mmap2) end)]],
+      "--", "sh", "-c", "true; /bin/true; true")
+    assert.equal("true\ttrue\ttrue\ttrue\n", r.out, r.err)
+  end)
+
+  it("may sample their own process, on the user's side, and is told that it is only that", function()
+    local r = perfl("-e", [[
+      local n = 0
+      event { "task-clock", freq = 1000, sample = function(r) n = n + (r.cpumode == "user" and 1 or 0) end }
+      done(function() print(n > 0) end)]], "--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+    assert.equal("true\n", r.out, r.err)
+    assert.equal(0, r.code)
+    assert.matches("task%-clock: user side only %(:u%), because kernel.perf_event_paranoid is 2", r.err)
+  end)
+
+  it("may do so without a word where they asked for that side", function()
+    local r = perfl("-q", "-e", [[event { "task-clock:u", freq = 1000, sample = function() end }]],
+      "--", "sh", "-c", "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done")
+    assert.equal("", r.err)
+    assert.equal(0, r.code)
+  end)
+
+  it("gets a ring as large as may be locked, and is told", function()
+    local r = perfl("-v", "-m", "64M", "-e", "event { switch = function() end }", "--", "true")
+    assert.equal(0, r.code, r.err)
+    assert.matches("ring on cpu 0: %d+ KiB instead of 65536 KiB", r.err)
+  end)
+
+  it("may not watch the whole machine, and is told why and what to do", function()
+    refused(perfl("-q", "-a", "-d", "1s", "-e", "event { 'cpu-clock', sample = function() end }"),
+      "cannot open cpu-clock on cpu 0: Permission denied (EACCES)",
+      "^kernel.perf_event_paranoid is 2; watching a whole CPU needs 0 or CAP_PERFMON$",
+      "^try: sudo setcap cap_perfmon.*\n.*perf_event_paranoid=0.*%-%- COMMAND")
+  end)
+
+  it("may not see the kernel's side, and is told why and what to do", function()
+    refused(perfl("-q", "-e", "event { 'task-clock:k', sample = function() end }", "--", "true"),
+      "cannot open task-clock:k for pid",
+      "perf_event_paranoid is 2; what happens inside the kernel needs 1 or CAP_PERFMON", "^try: sudo setcap")
+  end)
+
+  it("may not watch another user's process, and is told why and what to do", function()
+    refused(perfl("-q", "-p", "1", "-d", "1s", "-e", "event { 'task-clock:u', sample = function() end }"),
+      "cannot open task-clock:u for pid 1 on cpu 0: Permission denied (EACCES)", "the user with uid 0",
+      "^try: run as that user or as root")
+  end)
+
+  it("may not read tracefs, and is told of a way", function()
+    local mode = run.capture "stat -c %a /sys/kernel/tracing 2>/dev/null"
+    if not mode or mode:sub(-1) ~= "0" then pending("tracefs is open to all, or not there") end
+    local r = perfl("-q", "-e", "event { 'sched:sched_switch', sample = function() end }", "--", "true")
+    assert.equal(1, r.code)
+    assert.matches("tracepoint 'sched:sched_switch': .*cannot be read by this user\n  try: .*as root", r.err)
+  end)
+
+  it("may not open a tracepoint by number without rights, and is told so", function()
+    local id = core.slurp "/sys/kernel/tracing/events/sched/sched_switch/id"
+    if not id then pending "no tracefs" end
+    refused(perfl("-q", "-e", ("event { '%d', sample = function() end }"):format(id), "--", "true"),
+      "Permission denied (EACCES)", "a tracepoint's payload needs %-1 or CAP_PERFMON", "^try: sudo setcap")
+  end)
+
+  it("gets their command's status all the same", function()
+    for status, line in pairs { [0] = "exit 0", [7] = "exit 7", [143] = "kill $$" } do
+      local r = perfl("-q", "-e", "event { switch = function() end }", "--", "sh", "-c", line)
+      assert.equal(status, r.code, r.err)
+    end
+  end)
+end)
