@@ -19,7 +19,7 @@ BUILD = build
 Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse
-CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck binutils strace \
+CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang libclang-rt-14-dev binutils strace \
 	valgrind libc6-dbg linux-perf
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
@@ -72,9 +72,9 @@ demo: build-deps tracefs ## from a clean clone to events in Lua callbacks
 
 check: deps ## build with -Werror, lint, all specs, all specs instrumented
 	@rm -rf $(BUILD)/tally && mkdir -p $(BUILD)/tally
-	@for step in all lint test test-live test-asan; do echo "== $$step"; \
+	@for step in all lint test test-live test-asan fuzz; do echo "== $$step"; \
 		tally=$(CURDIR)/$(BUILD)/tally/$$step; \
-		TALLY=$$tally $(MAKE) --no-print-directory WERROR=1 $$step && continue; \
+		TALLY=$$tally $(MAKE) --no-print-directory WERROR=1 SECONDS=10 $$step && continue; \
 		echo "== $$step failed"; grep -qs ' [1-9][0-9]* failed' $$tally || \
 			echo '0 passed, 1 failed, 0 skipped' >> $$tally; \
 		[ $$step != all ] || break; done
@@ -99,13 +99,25 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host tracefs
 	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
 	rc=0; $$run || rc=1; $$run -r live || rc=1; exit $$rc
 
+# What libtraceevent leaks on formats it gives up on is not ours to free.
+SECONDS = 60
+FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
+fuzz: $(FUZZ) ## libFuzzer on what reads foreign bytes, SECONDS= for each target
+	@echo 'leak:libtraceevent' > $(BUILD)/fuzz/leaks; \
+	for t in $(notdir $(FUZZ)); do c=$(BUILD)/fuzz/corpus/$$t; mkdir -p $$c; echo "fuzz $$t"; \
+		LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0 \
+		$(BUILD)/fuzz/$$t -max_total_time=$(SECONDS) -max_len=8192 -timeout=10 \
+		-artifact_prefix=$(BUILD)/fuzz/ $$c spec/fuzz/seeds/$$t > $(BUILD)/fuzz/$$t.log 2>&1 \
+		|| { tail -40 $(BUILD)/fuzz/$$t.log; exit 1; }; \
+		tail -1 $(BUILD)/fuzz/$$t.log; done
+
 tracefs:
 	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
 	echo "mounting tracefs on $$d, and leaving it there"; mount -t tracefs tracefs $$d || :
 
 # What clang-format decides, and what it leaves to authors: see .clang-format.
 # readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
-C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] doc/*.c)
+C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] spec/fuzz/*.[ch] doc/*.c)
 JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
 lint: $(BUILD)/flags ## luacheck, clang-format, cppcheck, clang-tidy
 	@rc=0; luacheck -q lua scripts spec src rockspec/*.rockspec .busted || rc=1; \
@@ -142,6 +154,11 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf build
 
+$(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(CORE_C) $(HEADERS)
+	@mkdir -p $(@D) && echo "  FUZZ $@"
+	$(Q)clang $(DIALECT) -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+		-o $@ $< $(CORE_C) $(TRACE_LIBS)
+
 $(BUILD)/libperfev.a: $(CORE_O)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -174,6 +191,6 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all help deps build-deps demo check test test-live test-asan asan-specs tracefs \
+.PHONY: FORCE all help deps build-deps demo check test test-live test-asan asan-specs fuzz tracefs \
 	lint install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)

@@ -1,0 +1,192 @@
+/*
+ * ring.c - libFuzzer: what stands in the rings of a session with several events.
+ *
+ * The kernel's side is memory: two rings of a page each whose contents, head and
+ * tail are the fuzzer's, and three events whose attrs are, with ids 1 to 3. The
+ * session must come to an end, and every byte it hands out must be its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "session.h"
+#include "touch.h"
+
+#define RINGS 2
+#define EVENTS 3
+#define RING_BYTES 4096u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The simulated kernel: descriptors are counted up, the first of each CPU has a ring. */
+struct kernel {
+	const uint8_t *data;
+	size_t size;
+	int next_fd;
+	uint64_t next_id, now;
+	int mapped;
+};
+
+static uint64_t take(struct kernel *k, size_t len)
+{
+	uint64_t v = 0;
+
+	if (len > k->size)
+		len = k->size;
+	memcpy(&v, k->data, len);
+	k->data += len;
+	k->size -= len;
+	return v;
+}
+
+static int k_open(void *ctx, struct pev_attr *attr, int pid, int cpu, int group_fd,
+		  unsigned long flags)
+{
+	struct kernel *k = ctx;
+
+	(void)attr, (void)pid, (void)cpu, (void)group_fd, (void)flags;
+	return k->next_fd++;
+}
+
+static int k_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
+{
+	struct kernel *k = ctx;
+
+	(void)fd;
+	if (request == PERF_EVENT_IOC_ID)
+		*(uint64_t *)arg = k->next_id++;
+	return 0;
+}
+
+/* A ring as the fuzzer left it: head and tail anywhere, but not further apart than they can be. */
+static int k_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
+{
+	struct kernel *k = ctx;
+	struct perf_event_mmap_page *page;
+	size_t page_bytes = len - RING_BYTES, fill;
+
+	(void)prot, (void)fd, (void)offset;
+	if (posix_memalign(addr, page_bytes, len))
+		return -ENOMEM;
+	memset(*addr, 0, len);
+	page = *addr;
+	page->data_offset = page_bytes;
+	page->data_tail = take(k, 8) & ~UINT64_C(7);
+	fill = take(k, 2) % (RING_BYTES + 16);
+	page->data_head = page->data_tail + fill;
+	for (size_t i = 0; i < fill && k->size; i++)
+		((unsigned char *)*addr)[page_bytes + ((page->data_tail + i) & (RING_BYTES - 1))] =
+			(unsigned char)take(k, 1);
+	k->mapped++;
+	return 0;
+}
+
+static int k_munmap(void *ctx, void *addr, size_t len)
+{
+	struct kernel *k = ctx;
+
+	(void)len;
+	free(addr);
+	k->mapped--;
+	return 0;
+}
+
+static int64_t k_read(void *ctx, int fd, void *buf, size_t len)
+{
+	(void)ctx, (void)fd;
+	memset(buf, 0, len);
+	return (int64_t)len;
+}
+
+static int k_close(void *ctx, int fd)
+{
+	(void)ctx, (void)fd;
+	return 0;
+}
+
+static int k_epoll_create(void *ctx)
+{
+	return ((struct kernel *)ctx)->next_fd++;
+}
+
+static int k_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag)
+{
+	(void)ctx, (void)epfd, (void)op, (void)fd, (void)events, (void)tag;
+	return 0;
+}
+
+static int k_clock(void *ctx, int clockid, uint64_t *ns)
+{
+	(void)clockid;
+	*ns = ((struct kernel *)ctx)->now += 20000000;
+	return 0;
+}
+
+static int k_slurp(void *ctx, const char *path, char **text, size_t *len)
+{
+	(void)ctx, (void)path, (void)text, (void)len;
+	return -ENOENT;
+}
+
+static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
+{
+	(void)ctx, (void)slot;
+	touch_record(rec);
+	return 0;
+}
+
+static int add_event(struct pev_session *session, struct kernel *k)
+{
+	static const int pids[] = { -1 }, cpus[] = { 0, 1 };
+	const struct pev_target target = { pids, 1, cpus, RINGS };
+	struct pev_attr attr = { 0 };
+	struct pev_slot *slot;
+	uint8_t bits = (uint8_t)take(k, 1);
+
+	attr.sample_type = take(k, 4) & PEV_SAMPLE_TYPE_MASK;
+	attr.read_format = take(k, 1) & 31;
+	attr.branch_sample_type = take(k, 3);
+	attr.sample_regs_user = take(k, 2);
+	attr.sample_regs_intr = take(k, 2);
+	attr.flags = bits & 1 ? PEV_ATTR_BUILD_ID : 0;
+	return pev_session_add(session, &attr, "event", &target, bits & 2 ? UINT32_MAX : 0, &slot,
+			       NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct kernel k = { .data = data, .size = size, .next_fd = 3, .next_id = 1 };
+	const struct pev_sys sys = {
+		.ctx = &k,
+		.perf_event_open = k_open,
+		.ioctl = k_ioctl,
+		.mmap = k_mmap,
+		.munmap = k_munmap,
+		.read = k_read,
+		.close = k_close,
+		.epoll_create = k_epoll_create,
+		.epoll_ctl = k_epoll_ctl,
+		.clock = k_clock,
+		.slurp = k_slurp,
+	};
+	const struct pev_session_config config = { .ring_bytes = RING_BYTES };
+	struct pev_session *session;
+	struct pev_stats stats;
+
+	if (pev_session_open(&session, &sys, &config, NULL) < 0)
+		return 0;
+	for (int i = 0; i < EVENTS; i++)
+		if (add_event(session, &k) < 0)
+			__builtin_trap();
+	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver, NULL);
+	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver, NULL);
+	pev_session_stats(session, &stats);
+	/* A record has 8 bytes at least; what is there is read once. */
+	if (stats.records > RINGS * RING_BYTES / 8)
+		__builtin_trap();
+	pev_session_close(session);
+	if (k.mapped != 0)
+		__builtin_trap();
+	return 0;
+}

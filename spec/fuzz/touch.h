@@ -1,0 +1,49 @@
+/*
+ * touch.h - read every byte that a located record offers, so that ASan sees each.
+ */
+#ifndef PEV_FUZZ_TOUCH_H
+#define PEV_FUZZ_TOUCH_H
+
+#include "record.h"
+
+static volatile unsigned char touched;
+
+static inline void touch_bytes(const unsigned char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		touched ^= p[i];
+}
+
+static inline void touch_value(const struct pev_record *rec, const struct pev_value *value)
+{
+	struct pev_read read;
+
+	if (value->p)
+		touch_bytes(value->p, value->len);
+	if (value->counters)
+		touch_bytes(value->counters, (size_t)value->nr * 8);
+	if (value->kind != PEV_K_READ)
+		return;
+	/* What locate let through parses. */
+	if (pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p, value->len) < 0)
+		__builtin_trap();
+	for (uint64_t i = 0; i < read.nr; i++)
+		touched ^= (unsigned char)pev_read_at(&read, i).value;
+}
+
+static inline void touch_record(const struct pev_record *rec)
+{
+	struct pev_value value;
+	enum pev_field field;
+
+	for (unsigned n = 0; (field = pev_record_nth(rec, n)) != PEV_F_NONE; n++) {
+		/* What is listed is there. */
+		if (!pev_record_get(rec, field, &value))
+			__builtin_trap();
+		touch_value(rec, &value);
+	}
+	for (int f = PEV_F_IDENTIFIER; f <= PEV_F_CPU; f++)
+		pev_record_trailer(rec, (enum pev_field)f, &value);
+}
+
+#endif
