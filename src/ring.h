@@ -21,6 +21,12 @@ struct pev_ring {
 	uint64_t published;                /* the tail the kernel has been told */
 	uint64_t corrupt;                  /* resynchronised so often */
 	unsigned char *wrap;               /* a record that wraps, made whole: 64 KiB */
+	/*
+	 * A backward ring is overwritten from its end to its beginning, for ever: what
+	 * was in it when it was last looked at, newest first. NULL in a normal ring.
+	 */
+	uint64_t *found;
+	uint64_t nr_found;
 };
 
 /*
@@ -29,10 +35,19 @@ struct pev_ring {
  */
 int pev_ring_map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes);
 
+/*
+ * The same for an event with write_backward: mapped read-only, so that the
+ * kernel overwrites what is oldest. Refresh while its output is paused
+ * (PERF_EVENT_IOC_PAUSE_OUTPUT); then peek and pop go from the oldest record that is
+ * whole to the newest.
+ */
+int pev_ring_map_backward(struct pev_ring *ring, const struct pev_sys *sys, int fd,
+			  size_t data_bytes);
+
 /* Safe on one that is not mapped. */
 void pev_ring_unmap(struct pev_ring *ring);
 
-/* See what the kernel has written by now; returns the unread bytes. */
+/* See what the kernel has written by now; returns the unread bytes (backward: all there are). */
 uint64_t pev_ring_refresh(struct pev_ring *ring);
 
 /*

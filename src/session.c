@@ -26,6 +26,7 @@ struct session_ring {
 	struct pev_ring ring;
 	int cpu;
 	int clockid;
+	bool backward;              /* overwritten for ever; read by snapshots alone */
 	int fd;                     /* the event mapped, borrowed: output goes here */
 	int poll_fd;                /* in the poll set for this ring; -1 when all have hung up */
 	uint64_t time;              /* of the record last looked at */
@@ -182,7 +183,9 @@ static struct pev_slot *slot_of(const struct pev_session *s, const unsigned char
 
 static int ring_poll(struct pev_session *s, uint32_t index, int fd)
 {
-	int rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, EPOLLIN,
+	/* Nobody drains a backward ring: only the end of its targets is of interest. */
+	uint32_t events = s->rings[index]->backward ? 0 : EPOLLIN;
+	int rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, events,
 				   TAG_RING | index);
 
 	if (rc == 0)
@@ -213,7 +216,9 @@ static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
 	int rc;
 
 	for (;;) {
-		rc = pev_ring_map(&r->ring, s->sys, fd, s->config.ring_bytes);
+		rc = r->backward ?
+			     pev_ring_map_backward(&r->ring, s->sys, fd, s->config.ring_bytes) :
+			     pev_ring_map(&r->ring, s->sys, fd, s->config.ring_bytes);
 		if (rc != -EPERM || s->config.ring_bytes <= page)
 			break;
 		s->config.ring_bytes = smaller(s, s->config.ring_bytes);
@@ -225,7 +230,7 @@ static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
 	return rc;
 }
 
-static int ring_add(struct pev_session *s, int cpu, int clockid, int fd)
+static int ring_add(struct pev_session *s, int cpu, int clockid, bool backward, int fd)
 {
 	struct session_ring **rings = realloc(s->rings, sizeof(*rings) * (s->nr_rings + 1));
 	struct session_ring *r = calloc(1, sizeof(*r));
@@ -235,7 +240,8 @@ static int ring_add(struct pev_session *s, int cpu, int clockid, int fd)
 		s->rings = rings;
 	if (!rings || !r || pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0)
 		goto fail;
-	*r = (struct session_ring){ .cpu = cpu, .clockid = clockid, .fd = fd, .poll_fd = -1 };
+	*r = (struct session_ring){ .cpu = cpu, .clockid = clockid, .backward = backward,
+				    .fd = fd, .poll_fd = -1 };
 	rc = ring_map(s, r, fd);
 	if (rc < 0)
 		goto fail;
@@ -258,12 +264,14 @@ static int route(struct pev_session *s, const struct pev_slot *slot,
 {
 	int clockid = slot->event.attr.flags & PEV_ATTR_USE_CLOCKID ?
 			      slot->event.attr.clockid : -1;
+	bool backward = slot->event.attr.flags & PEV_ATTR_WRITE_BACKWARD;
 
-	/* SET_OUTPUT takes events of the same CPU and clock only (perf_event_set_output()). */
+	/* SET_OUTPUT takes events of one CPU, clock and direction (perf_event_set_output()). */
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		int rc;
 
-		if (s->rings[i]->cpu != fd->cpu || s->rings[i]->clockid != clockid)
+		if (s->rings[i]->cpu != fd->cpu || s->rings[i]->clockid != clockid ||
+		    s->rings[i]->backward != backward)
 			continue;
 		rc = s->sys->ioctl(s->sys->ctx, fd->fd, PERF_EVENT_IOC_SET_OUTPUT,
 				   (uintptr_t)s->rings[i]->fd);
@@ -273,7 +281,7 @@ static int route(struct pev_session *s, const struct pev_slot *slot,
 			return ring_poll(s, i, fd->fd);
 		return 0;
 	}
-	return ring_add(s, fd->cpu, clockid, fd->fd);
+	return ring_add(s, fd->cpu, clockid, backward, fd->fd);
 }
 
 static bool is_ring_owner(const struct pev_session *s, int fd)
@@ -627,9 +635,12 @@ static void begin_round(struct pev_session *s)
 	s->pressed = 0;
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
-		uint64_t unread = pev_ring_refresh(&r->ring);
+		uint64_t unread;
 
-		r->pressed = unread > r->ring.size / 4 * 3;
+		if (r->backward != (s->drain == PEV_DRAIN_SNAPSHOT))
+			continue;
+		unread = pev_ring_refresh(&r->ring);
+		r->pressed = !r->backward && unread > r->ring.size / 4 * 3;
 		s->pressed += r->pressed;
 		if (look(s, r))
 			pev_merge_push(&s->merge, r->time, i);
@@ -793,7 +804,7 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		if (!next || (!rest && next->time >= s->merge.horizon && !s->pressed))
 			return 0;
 		s->pending = s->rings[next->who];
-		if (!s->config.unordered)
+		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
 			count_order(s, next->time);
 		bytes = pev_ring_peek(&s->pending->ring, &s->pending_size);
 		*slot = take(s, bytes, s->pending_size, rec);
@@ -819,8 +830,8 @@ void pev_session_end(struct pev_session *s)
 	}
 }
 
-int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
-			     pev_deliver_fn deliver, void *ctx)
+static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
+			pev_deliver_fn deliver, void *ctx)
 {
 	struct pev_record rec;
 	struct pev_slot *slot;
@@ -837,9 +848,52 @@ int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t
 	}
 	s->busy = false;
 	pev_session_end(s);
+	return rc < 0 ? rc : nr;
+}
+
+int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
+			     pev_deliver_fn deliver, void *ctx)
+{
+	int64_t nr = dispatch(s, how, max, deliver, ctx);
+
+	if (s->closing && !s->busy)
+		pev_session_close(s);
+	return nr;
+}
+
+static int pause_output(struct pev_session *s, bool pause)
+{
+	int first = 0;
+
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		int rc = !s->rings[i]->backward ? 0 :
+			 s->sys->ioctl(s->sys->ctx, s->rings[i]->fd, PERF_EVENT_IOC_PAUSE_OUTPUT,
+				       pause);
+
+		if (rc < 0 && !first)
+			first = rc;
+	}
+	return first;
+}
+
+int64_t pev_session_snapshot(struct pev_session *s, pev_deliver_fn deliver, void *ctx)
+{
+	int64_t nr;
+	int rc;
+
+	if (s->busy)
+		return -EBUSY;
+	rc = pause_output(s, true);
+	if (rc < 0) {
+		pause_output(s, false);
+		return rc;
+	}
+	/* A close() from a callback waits until output goes on. */
+	nr = dispatch(s, PEV_DRAIN_SNAPSHOT, 0, deliver, ctx);
+	rc = pause_output(s, false);
 	if (s->closing)
 		pev_session_close(s);
-	return rc < 0 ? rc : nr;
+	return nr < 0 || rc == 0 ? nr : rc;
 }
 
 /* ---- what it was, and the end ---- */

@@ -115,7 +115,8 @@ enum pev_drain {
 	PEV_DRAIN_ROUND_ALL, /* the same, but every record of every event that is not hidden */
 	PEV_DRAIN_REST,      /* all there is: events are disabled, nothing more comes */
 	PEV_DRAIN_REST_ALL,
-	PEV_DRAIN_DISCARD    /* all there is, to nobody: counted as read only */
+	PEV_DRAIN_DISCARD,   /* all there is, to nobody: counted as read only */
+	PEV_DRAIN_SNAPSHOT   /* what the backward rings hold; of pev_session_snapshot() */
 };
 
 /*
@@ -136,6 +137,13 @@ typedef int (*pev_deliver_fn)(void *ctx, struct pev_slot *slot, const struct pev
  */
 int64_t pev_session_dispatch(struct pev_session *session, enum pev_drain drain, uint64_t max,
 			     pev_deliver_fn deliver, void *ctx);
+
+/*
+ * Deliver what the backward rings hold (events with write_backward), oldest
+ * first, their output paused meanwhile: what happens then is lost and counted. The
+ * records stay; a later snapshot gives again those that are not overwritten by then.
+ */
+int64_t pev_session_snapshot(struct pev_session *session, pev_deliver_fn deliver, void *ctx);
 
 /* The totals so far; reads the kernel's own count of lost records. */
 void pev_session_stats(struct pev_session *session, struct pev_stats *stats);

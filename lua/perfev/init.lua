@@ -27,6 +27,7 @@ function M.done(f) return session.default():done(f) end
 function M.signal(name, f) return session.default():signal(name, f) end
 function M.run() return session.default():run() end
 function M.stop() return session.default():stop() end
+function M.snapshot() return session.default():snapshot() end
 function M.stats() return session.default():stats() end
 
 

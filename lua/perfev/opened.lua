@@ -95,6 +95,8 @@ end
 local function adjust_attr(self, ev, attr)
   local spec, opts = ev.decl.spec, self.opts
   if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = true end
+  -- Who is who must not be overwritten: the session's own events stay in rings of their own.
+  if opts.overwrite and not ev.hidden and spec.write_backward == nil then attr.write_backward = true end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
     and not opts.pid and not opts.tid then
     attr.enable_on_exec = true

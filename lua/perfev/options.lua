@@ -7,7 +7,7 @@ local M = {}
 
 local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
-  "strict", "log", "on_error", "keep_going", "watch", "exclude_self",
+  "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite",
 }
 local is_option = {}
 for _, name in ipairs(names) do is_option[name] = true end

@@ -386,6 +386,10 @@ function Session:deliver(drain, max)
     return 0
   end
   self.delivered = self.delivered + n
+  if self.wants_snapshot and not self.closed then
+    self.wants_snapshot = false
+    self:snapshot()
+  end
   if stopped or (self.opts.count and self.delivered >= self.opts.count) then self.cut = true end
   return n
 end
@@ -563,6 +567,36 @@ function Session:records()
     if not done and not raised then error(failure, 0) end
   end })
   return function() return self:next_record(round) end, nil, nil, guard
+end
+
+local function has_backward(self)
+  for _, ev in ipairs(self.events) do
+    if ev.slot and ev.attr.write_backward then return true end
+  end
+  return false
+end
+
+--- Deliver to the callbacks what backward rings hold, oldest record first: those of events with
+-- `write_backward`, which the session's option `overwrite` gives to all. Output is paused meanwhile.
+-- The records stay: a later snapshot gives those again that are not overwritten by then.
+-- From a record's callback it is taken as soon as the round is over.
+-- @treturn[1] integer  records delivered; from a record's callback 0
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Session:snapshot()
+  if not self.core then error("session: it is not open; start() it first", 2) end
+  if not has_backward(self) then
+    error("session: snapshot() needs an event with write_backward, or the session's option overwrite", 2)
+  end
+  if self.core:dispatching() then
+    self.wants_snapshot = true
+    return 0
+  end
+  local n, what, code = self.core:snapshot()
+  if not n then return nil, explain.refusal(what, code), code end
+  self.delivered = self.delivered + n
+  return n
 end
 
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,

@@ -702,22 +702,20 @@ static void close_rest(struct l_session *self)
 	self->symbols = NULL;
 }
 
-/* s:dispatch(drain, max) -> delivered, stopped | nil, message, errno */
-static int l_session_dispatch(lua_State *L)
+/* Deliver to the callbacks -> delivered, stopped | nil, message, errno */
+static int dispatch(lua_State *L, struct l_session *self, enum pev_drain drain, uint64_t max)
 {
-	struct l_session *self = check_session(L);
-	enum pev_drain drain = check_drain(L, 2);
-	lua_Integer max = luaL_optinteger(L, 3, 0);
 	int64_t nr;
 
-	luaL_argcheck(L, max >= 0, 3, "negative");
 	if (self->dispatching)
 		return luaL_error(L, "dispatch() called from a callback of the same session");
 	set_up(L, self);
 	self->dispatching = true;
 	self->stop = false;
 	self->closing = false;
-	nr = pev_session_dispatch(self->s, drain, (uint64_t)max, deliver, self);
+	nr = drain == PEV_DRAIN_SNAPSHOT ?
+		     pev_session_snapshot(self->s, deliver, self) :
+		     pev_session_dispatch(self->s, drain, max, deliver, self);
 	self->dispatching = false;
 	if (self->closing) {
 		self->s = NULL;
@@ -729,6 +727,23 @@ static int l_session_dispatch(lua_State *L)
 	lua_pushinteger(L, nr);
 	lua_pushboolean(L, self->stop);
 	return 2;
+}
+
+/* s:dispatch(drain, max) */
+static int l_session_dispatch(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	enum pev_drain drain = check_drain(L, 2);
+	lua_Integer max = luaL_optinteger(L, 3, 0);
+
+	luaL_argcheck(L, max >= 0, 3, "negative");
+	return dispatch(L, self, drain, (uint64_t)max);
+}
+
+/* s:snapshot(): what the backward rings hold */
+static int l_session_snapshot(lua_State *L)
+{
+	return dispatch(L, check_session(L), PEV_DRAIN_SNAPSHOT, 0);
 }
 
 /* s:halt(): from a callback, let this record be the last of the dispatch */
@@ -867,6 +882,7 @@ static const luaL_Reg methods[] = {
 	{ "wait", l_session_wait },
 	{ "over", l_session_over },
 	{ "dispatch", l_session_dispatch },
+	{ "snapshot", l_session_snapshot },
 	{ "halt", l_session_halt },
 	{ "dispatching", l_session_dispatching },
 	{ "begin", l_session_begin },
