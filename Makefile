@@ -19,8 +19,8 @@ BUILD = build
 Q = $(if $(V),,@)
 
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse
-CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang libclang-rt-14-dev binutils strace \
-	valgrind libc6-dbg linux-perf
+CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
+	libclang-rt-14-dev binutils strace valgrind libc6-dbg linux-perf
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 BIND_C := $(sort $(wildcard src/lua/*.c))
@@ -107,8 +107,8 @@ fuzz: $(FUZZ) ## libFuzzer on what reads foreign bytes, SECONDS= for each target
 	for t in $(notdir $(FUZZ)); do c=$(BUILD)/fuzz/corpus/$$t; mkdir -p $$c; echo "fuzz $$t"; \
 		LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0 \
 		$(BUILD)/fuzz/$$t -max_total_time=$(SECONDS) -max_len=8192 -timeout=10 \
-		-artifact_prefix=$(BUILD)/fuzz/ $$c spec/fuzz/seeds/$$t > $(BUILD)/fuzz/$$t.log 2>&1 \
-		|| { tail -40 $(BUILD)/fuzz/$$t.log; exit 1; }; \
+		-artifact_prefix=$(BUILD)/fuzz/ $$c spec/fuzz/seeds/$$t \
+		> $(BUILD)/fuzz/$$t.log 2>&1 || { tail -40 $(BUILD)/fuzz/$$t.log; exit 1; }; \
 		tail -1 $(BUILD)/fuzz/$$t.log; done
 
 tracefs:

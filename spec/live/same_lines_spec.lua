@@ -3,9 +3,8 @@
 -- perf record runs perfl, which runs the workload: each arms itself before it lets the next
 -- one go, so the workload lies wholly within both. On every CPU it switches under the name pevB,
 -- then pevW many times, then pevE; what lies between, of everybody, is compared line by line.
--- Two things differ by design. Switches away from perfl itself are not in its own output
--- (-a leaves it out). And the two events read the clock one after the other, so times are
--- compared by order: on one CPU, line k of ours lies between k-1 and k+1 of perf's.
+-- The two events read the clock one after the other, so times are compared by order: on one
+-- CPU, line k of ours lies between k-1 and k+1 of perf's.
 
 local run = require "spec.support.run"
 
@@ -45,7 +44,6 @@ int main(void)
 	int status, failed = 0;
 
 	sched_getaffinity(0, sizeof(all), &all);
-	printf("observer %d\n", getppid());
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &all))
 			continue;
@@ -82,10 +80,10 @@ end
 local function lines_of(path, parse)
   local by_cpu = {}
   for line in io.lines(path) do
-    local cpu, us, text, pid = parse(line)
+    local cpu, us, text = parse(line)
     if cpu then
       by_cpu[cpu] = by_cpu[cpu] or {}
-      table.insert(by_cpu[cpu], { us = us, text = text, pid = pid })
+      table.insert(by_cpu[cpu], { us = us, text = text })
     end
   end
   return by_cpu
@@ -96,19 +94,19 @@ local function ours(line)
   return cpu and tonumber(cpu), cpu and tonumber(s .. us), text
 end
 
--- perf script -F pid,cpu,time,trace --ns; times rounded as ftrace's, and so ours, are
+-- perf script -F cpu,time,trace --ns; times rounded as ftrace's, and so ours, are
 local function perfs(line)
-  local pid, cpu, s, ns, text = line:match("^ *(%d+) +%[(%d+)%] +(%d+)%.(%d+): +(.*)$")
-  if not pid then return nil end
-  return tonumber(cpu), (tonumber(s .. ns) + 500) // 1000, text, tonumber(pid)
+  local cpu, s, ns, text = line:match("^ *%[(%d+)%] +(%d+)%.(%d+): +(.*)$")
+  if not cpu then return nil end
+  return tonumber(cpu), (tonumber(s .. ns) + 500) // 1000, text
 end
 
--- From the switch away from pevB to that away from pevE; without those of the observer.
-local function window(lines, observer)
+-- From the switch away from pevB to that away from pevE.
+local function window(lines)
   local inside, list = false, {}
   for _, line in ipairs(lines) do
     inside = inside or line.text:find("^prev_comm=pevB ") ~= nil
-    if inside and not (observer and line.pid == observer) then list[#list + 1] = line end
+    if inside then list[#list + 1] = line end
     if line.text:find("^prev_comm=pevE ") then return list end
   end
   return nil
@@ -122,7 +120,7 @@ local function record(dir)
   if r.code == 3 then return nil end
   assert.equal(0, r.code, r.err)
   local told = perf("script", "-i", dir .. "/data", "--ns", "--show-lost-events", "-F",
-    "pid,cpu,time,trace")
+    "cpu,time,trace")
   assert.equal(0, told.code, told.err)
   if told.out:find("PERF_RECORD_LOST", 1, true) then return nil end
   local file = assert(io.open(dir .. "/perfs", "w"))
@@ -150,10 +148,10 @@ describe("perfl -a tpoint sched:sched_switch and perf record -a", function()
   local function each_cpu(check)
     if missing() then return pending(missing()) end
     if not said then return pending "records were lost three times: the machine is too busy" end
-    local observer, compared = tonumber(said:match("observer (%d+)")), 0
+    local compared = 0
     for cpu in said:gmatch("cpu (%d+)") do
       cpu = tonumber(cpu)
-      local a, b = window(mine[cpu] or {}), window(theirs[cpu] or {}, observer)
+      local a, b = window(mine[cpu] or {}), window(theirs[cpu] or {})
       assert.truthy(a, "ours lack the workload on cpu " .. cpu)
       assert.truthy(b, "perf's lack the workload on cpu " .. cpu)
       check(a, b, cpu)
