@@ -103,6 +103,167 @@ describe("a hook", function()
   end)
 end)
 
+-- What each request's argument looks like from Lua, and what a hook can answer.
+describe("an ioctl hook", function()
+  local k, seen
+  before_each(function()
+    k, seen = kernel.new(), {}
+    local ioctl = k.hooks.ioctl
+    k.hooks.ioctl = function(fd, request, arg)
+      seen[request] = { fd = fd, arg = arg }
+      return ioctl(fd, request, arg)
+    end
+    hooks.set(k.hooks)
+  end)
+
+  -- A counter of one member, and that.
+  local function open(spec)
+    local c = assert(perfev.counter(spec))
+    return c, c:member(c:names()[1])
+  end
+
+  it("gets a number where the kernel gets one: -1 is -1", function()
+    local _ <close>, m = open { "cpu-clock", sample_period = 1000, inherit = false, tid = 1 }
+    assert.is_true(m:refresh(3))
+    assert.equal(3, seen.REFRESH.arg)
+    assert.is_true(m:set_output())
+    assert.equal(-1, seen.SET_OUTPUT.arg)
+    m:pause_output(true)
+    assert.equal(1, seen.PAUSE_OUTPUT.arg)
+    m:set_bpf(30)
+    assert.equal(30, seen.SET_BPF.arg)
+  end)
+
+  it("gets the value where the kernel gets a pointer to one", function()
+    local _ <close>, m = open { "cpu-clock", sample_period = 1000, tid = 1 }
+    assert.is_true(m:period(0x123456789abcdef0))
+    assert.equal(0x123456789abcdef0, seen.PERIOD.arg)
+    m:set_filter("a == 'b'")
+    assert.equal("a == 'b'", seen.SET_FILTER.arg)
+    assert.is_nil(seen.ID.arg)
+  end)
+
+  it("gives QUERY_BPF's ids as a list, and how many there are where that is more", function()
+    local _ <close>, m = open { { type = 2, config = 5 }, tid = 1 }
+    local answer_of = {}
+    k.hooks.ioctl = function(_, request, room)
+      assert.equal("QUERY_BPF", request)
+      answer_of.room = room
+      return answer_of.ids, answer_of.nr
+    end
+    answer_of.ids = { 7, 8, 9 }
+    assert.same({ { 7, 8, 9 }, 3 }, { m:query_bpf(64) })
+    assert.equal(64, answer_of.room)
+    answer_of.ids = "many"
+    assert.error_matches(function() m:query_bpf(64) end, "hook 'ioctl' returned string; a list of program ids")
+  end)
+
+  it("gets MODIFY_ATTRIBUTES' attr as an attr", function()
+    local _ <close>, m = open { { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 8 }, tid = 1 }
+    assert.is_true(m:modify { bp_addr = 0x2000 })
+    assert.equal(0x2000, seen.MODIFY_ATTRIBUTES.arg.bp_addr)
+    assert.equal(2, seen.MODIFY_ATTRIBUTES.arg.bp_type)
+  end)
+end)
+
+describe("a perf_event_open hook", function()
+  it("gets an attr, and what it changes there is what the caller has afterwards", function()
+    local k = kernel.new { cpus = "0" }
+    local open, period = k.hooks.perf_event_open, nil
+    k.hooks.perf_event_open = function(attr, ...)
+      period = period or attr.sample_period
+      attr.sample_period = 77
+      return open(attr, ...)
+    end
+    hooks.set(k.hooks)
+    local s <close> = perfev.session { buffer = "8K" }
+    local ev = s:event { "cpu-clock", period = 55 }
+    assert(s:start())
+    assert.equal(55, period)
+    assert.equal(77, ev.attr.sample_period)
+  end)
+
+  it("may write the size that the kernel knows, as E2BIG does", function()
+    local lines = {}
+    hooks.set { perf_event_open = function(attr)
+      attr.size = 112
+      lines[#lines + 1] = #attr:bytes() -- its fields are untouched
+      return nil, E.E2BIG
+    end }
+    local s = perfev.session { tid = { 1 }, cpus = { 0 } }
+    s:event { "dummy" }
+    local ok, _, errno = s:start()
+    assert.is_nil(ok)
+    assert.equal(E.E2BIG, errno)
+    assert.equal(96, lines[1])
+  end)
+end)
+
+describe("hooks.real", function()
+  local real = hooks.real
+
+  it("has what Linux does for every hook there is", function()
+    local k = kernel.new()
+    for name in pairs(k.hooks) do
+      if name ~= "strict" then assert.is_function(real[name], name) end
+    end
+    for name in pairs(real) do assert.is_function(k.hooks[name], name) end
+  end)
+
+  it("takes and gives what a hook does: files, clocks, descriptors", function()
+    assert.matches("^Linux", real.slurp "/proc/version")
+    assert.same({ nil, E.ENOENT }, { real.slurp "/no/such/file" })
+    assert.same({ nil, E.ENOENT }, { real.list "/no/such/file" })
+    local found = false
+    for _, name in ipairs(real.list "/proc/self/task") do found = found or tonumber(name) == real.getpid() end
+    assert.is_true(found)
+    assert.matches("^/", real.readlink "/proc/self/exe")
+    assert.is_true(real.pagesize() >= 4096)
+    assert.is_true(real.raise_nofile() > 0)
+    assert.is_true(real.clock(1) > 0)
+    assert.same({ nil, E.EBADF }, { real.close(12345) })
+    assert.same({ nil, E.EBADF }, { real.read(12345, 8) })
+    assert.same({ nil, E.EBADF }, { real.mmap(8192, 3, 12345, 0) })
+    assert.same({ nil, E.EBADF }, { real.ioctl(12345, "ENABLE", 0) })
+    assert.same({ nil, E.EBADF }, { real.ioctl(12345, "QUERY_BPF", 4) })
+    assert.error_matches(function() real.ioctl(1, "ENABEL") end, "no such request")
+    assert.error(function() real.munmap(hooks.memory(4096), 4096) end)
+  end)
+
+  it("waits for timers and children", function()
+    local epfd, timer = real.epoll_create(), real.timerfd(1000, 0)
+    assert.equal(0, real.epoll_ctl(epfd, 1, timer, 1, 42))
+    assert.same({ { 1, 42 } }, real.epoll_wait(epfd, 8, 1000))
+    assert.equal(string.pack("=I8", 1), real.read(timer, 8))
+    assert.same({ nil, E.EAGAIN }, { real.read(timer, 8) })
+    assert.same({}, real.epoll_wait(epfd, 8, 0))
+    local pid, gate = real.spawn({ "sh", "-c", "exit 3" }, 0)
+    local pidfd = real.pidfd_open(pid)
+    assert.is_false(real.wait(pid, 0))
+    assert.equal(0, real.release(gate))
+    assert.equal(3 << 8, real.wait(pid, 1))
+    assert.same({ nil, E.ESRCH }, { real.kill(pid, 15) })
+    local set = 1 << 9 -- SIGUSR1
+    local changed = real.sigblock(set, 1)
+    local fd = real.signalfd(set)
+    real.kill(real.getpid(), 10)
+    assert.equal(10, (string.unpack("=I4", real.read(fd, 128))))
+    assert.equal(changed, real.sigblock(changed, 0))
+    for _, one in ipairs { epfd, timer, pidfd, fd } do assert.equal(0, real.close(one)) end
+  end)
+
+  it("put in the place of everything changes nothing", function()
+    local all = { strict = true }
+    for name, f in pairs(real) do all[name] = f end
+    local function refusal()
+      local s <close> = perfev.session { tid = { 0x3fffff }, buffer = "8K" } -- above any pid_max
+      s:event { "dummy" }
+      return { s:start() }
+    end
+    assert.same(refusal(), hooks.with(all, refusal))
+  end)
+end)
+
 describe("hooks.with", function()
   it("is in force while the function runs, and gives its results", function()
     assert.same({ "mine", 2, nil, 4 }, { hooks.with(answer "mine", function(a, b)

@@ -5,7 +5,7 @@ local run = require "spec.support.run"
 -- room -> what it includes besides libc and uapi, floor by floor. What a room reaches
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
-  { err = {}, abi = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
+  { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
     printfmt = {}, format = {} },
   {
     ring = { "sys" },

@@ -14,8 +14,7 @@ local k
 
 -- A session on one CPU whose one event hands every record's bytes to f.
 local function open(f, opts)
-  k = kernel.new(opts)
-  k.cpus = "0"
+  k = kernel.new { cpus = "0", ring_start = opts and opts.ring_start }
   perfev.hooks.set(k.hooks)
   local s = perfev.session { cpus = { 0 }, buffer = opts and opts.buffer or RING, ordered = false }
   s:event { record = f, comm = true, task = true }

@@ -77,7 +77,7 @@ describe("a record", function()
       assert.same({ "type", "number", "size", "misc", "cpumode", "pid", "ppid", "tid", "ptid", "time", "cpu",
                     "identifier", "comm", "fork_exec" }, names_of(r))
     end)
-    with_record("new", { number = 77, body = "12345678" }, function(r)
+    with_record("unknown", { number = 77, body = "12345678" }, function(r)
       local names = names_of(r)
       assert.equal("type", names[1])
       assert.equal("raw", names[#names])
@@ -132,7 +132,7 @@ describe("a record", function()
     assert.matches("^switch pid=1000 tid=1000 time=%d+ cpu=0 comm=\":1000\" out$", printed("switch", { misc = 0x2000 }))
     assert.matches("^mmap pid=0 tid=0 addr=0xffffffffffffffff len=0 pgoff=0x0 filename=\"/a\\nb\\x1b%[31m\"",
       printed("mmap", { addr = -1, filename = "/a\nb\27[31m" }))
-    assert.matches("^unknown %(77%) .*raw=", printed("new", { number = 77, body = "\1\2\3\4\5\6\7\8" }))
+    assert.matches("^unknown %(77%) .*raw=", printed("unknown", { number = 77, body = "\1\2\3\4\5\6\7\8" }))
     assert.is_nil(printed("comm", { comm = "\n\r\t\0" }):find("[\0-\31]"))
     for _, text in ipairs { printed("sample", { ip = 0x10 }), printed("lost", { id = 1, lost = 2 }) } do
       assert.is_nil(text:find("identifier"))

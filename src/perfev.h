@@ -9,6 +9,7 @@
 #define PEV_PERFEV_H
 
 #include "attr.h"
+#include "bits.h"
 #include "child.h"
 #include "record.h"
 #include "session.h"

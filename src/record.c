@@ -25,6 +25,7 @@ const char *const pev_field_names[PEV_F_NR] = {
 	[PEV_F_RAW] = "raw",
 	[PEV_F_BRANCH_STACK] = "branch_stack",
 	[PEV_F_REGS_USER] = "regs_user",
+	[PEV_F_STACK_SIZE] = "stack_size",
 	[PEV_F_STACK_USER] = "stack_user",
 	[PEV_F_WEIGHT] = "weight",
 	[PEV_F_DATA_SRC] = "data_src",
@@ -85,10 +86,12 @@ static const struct pev_row sample_rows[] = {
 	{ PEV_F_RAW, PEV_K_BYTES, 0, PERF_SAMPLE_RAW },
 	{ PEV_F_BRANCH_STACK, PEV_K_BRANCH, 0, PERF_SAMPLE_BRANCH_STACK },
 	{ PEV_F_REGS_USER, PEV_K_REGS, 0, PERF_SAMPLE_REGS_USER },
+	/* the word that stack_user begins with: how much was asked for */
+	{ PEV_F_STACK_SIZE, PEV_K_U64, 0, PERF_SAMPLE_STACK_USER },
 	{ PEV_F_STACK_USER, PEV_K_STACK, 0, PERF_SAMPLE_STACK_USER },
-	{ PEV_F_WEIGHT, PEV_K_U64, 0, PERF_SAMPLE_WEIGHT | PEV_SAMPLE_WEIGHT_STRUCT },
-	{ PEV_F_DATA_SRC, PEV_K_U64, 0, PERF_SAMPLE_DATA_SRC },
-	{ PEV_F_TRANSACTION, PEV_K_U64, 0, PERF_SAMPLE_TRANSACTION },
+	{ PEV_F_WEIGHT, PEV_K_BITS, 0, PERF_SAMPLE_WEIGHT | PEV_SAMPLE_WEIGHT_STRUCT },
+	{ PEV_F_DATA_SRC, PEV_K_BITS, 0, PERF_SAMPLE_DATA_SRC },
+	{ PEV_F_TRANSACTION, PEV_K_BITS, 0, PERF_SAMPLE_TRANSACTION },
 	{ PEV_F_REGS_INTR, PEV_K_REGS, 0, PERF_SAMPLE_REGS_INTR },
 	{ PEV_F_PHYS_ADDR, PEV_K_U64, 0, PERF_SAMPLE_PHYS_ADDR },
 	{ PEV_F_CGROUP, PEV_K_U64, 0, PERF_SAMPLE_CGROUP },
@@ -103,7 +106,7 @@ _Static_assert(PEV_F_IDENTIFIER == 1 && NR_SAMPLE_ROWS == PEV_F_AUX + 1,
 	       "sample fields and rows are in the same order");
 
 /* The trailer of every other record: perf_event__output_id_sample(). */
-static const struct pev_row trailer_rows[] = {
+const struct pev_row pev_trailer_rows[] = {
 	{ PEV_F_PID, PEV_K_S32, 0, PERF_SAMPLE_TID },
 	{ PEV_F_TID, PEV_K_S32, 4, PERF_SAMPLE_TID },
 	{ PEV_F_TIME, PEV_K_U64, 0, PERF_SAMPLE_TIME },
@@ -124,7 +127,7 @@ static const struct pev_row trailer_rows[] = {
 #define BYTES(field, off) { PEV_F_##field, PEV_K_BYTES, off, 0 }
 /* clang-format on */
 
-static const struct pev_row mmap2_build_id_rows[] = {
+const struct pev_row pev_mmap2_build_id_rows[] = {
 	S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
 	BYTES(BUILD_ID, 44), U32(PROT, 64), U32(FLAGS, 68), STRING(FILENAME, 72), { 0 },
 };
@@ -186,6 +189,7 @@ const struct pev_misc pev_miscs[] = {
 	{ "mmap_data", TYPE(MMAP) | TYPE(MMAP2), PERF_RECORD_MISC_MMAP_DATA },
 	{ "proc_map_parse_timeout", TYPE(MMAP) | TYPE(MMAP2),
 	  PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT },
+	{ "build_id_form", TYPE(MMAP2), PEV_MISC_MMAP_BUILD_ID },
 	{ "out", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT },
 	{ "preempt", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT_PREEMPT },
 	{ NULL, 0, 0 },
@@ -212,7 +216,7 @@ static void plan_trailer(struct pev_plan *plan)
 {
 	uint16_t off = 0, at[PEV_F_CPU + 1] = { 0 };
 
-	for (const struct pev_row *row = trailer_rows; row->field; row++) {
+	for (const struct pev_row *row = pev_trailer_rows; row->field; row++) {
 		if (!(plan->sample_type & row->bit))
 			continue;
 		at[row->field] = (row->field == PEV_F_TID ? at[PEV_F_PID] + 4 : off);
@@ -220,7 +224,7 @@ static void plan_trailer(struct pev_plan *plan)
 			off += 8;
 	}
 	plan->trailer = off;
-	for (const struct pev_row *row = trailer_rows; row->field; row++)
+	for (const struct pev_row *row = pev_trailer_rows; row->field; row++)
 		if (plan->sample_type & row->bit)
 			plan->from_end[row->field] = off - at[row->field];
 }
@@ -381,6 +385,8 @@ static int64_t varying_length(const struct pev_plan *plan, const struct pev_row 
 		return regs_length(p, rest, plan->regs_user, plan->swap);
 	case PEV_F_REGS_INTR:
 		return regs_length(p, rest, plan->regs_intr, plan->swap);
+	case PEV_F_STACK_SIZE:
+		return rest < 8 ? -EBADMSG : 0;
 	case PEV_F_STACK_USER:
 		return stack_length(p, rest, plan->swap);
 	case PEV_F_AUX:
@@ -485,7 +491,7 @@ static bool has_build_id(const struct pev_record *rec)
 static const struct pev_row *rows_of(const struct pev_record *rec)
 {
 	if (has_build_id(rec))
-		return mmap2_build_id_rows;
+		return pev_mmap2_build_id_rows;
 	return pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].rows;
 }
 
@@ -580,6 +586,7 @@ static void branch_value(struct pev_value *value, const struct pev_record *rec,
 	value->nr = (uint32_t)pev_load64(p, rec->plan->swap);
 	value->extra = UINT64_MAX; /* unknown, as the kernel says it */
 	value->p = p + 8;
+	value->hw_idx = rec->branch_hw_idx;
 	if (rec->branch_hw_idx) {
 		value->extra = pev_load64(p + 8, rec->plan->swap);
 		value->p += 8;
@@ -679,6 +686,9 @@ static void row_value(const struct pev_record *rec, const struct pev_row *row,
 		value->p = p;
 		value->len = value->nr * 16;
 		break;
+	case PEV_K_BITS:
+		value->u = pev_load64(p, swap);
+		break;
 	default:
 		number(value, row->kind, p, swap);
 	}
@@ -717,6 +727,13 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct p
 	return pev_record_trailer(rec, field, value);
 }
 
+bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag)
+{
+	if (rec->type == PERF_RECORD_MMAP2 && flag->mask == PEV_MISC_MMAP_BUILD_ID)
+		return has_build_id(rec);
+	return rec->misc & flag->mask;
+}
+
 static bool has_row(const struct pev_row *rows, uint8_t field)
 {
 	for (; rows->field; rows++)
@@ -736,7 +753,7 @@ enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n)
 		if (n-- == 0)
 			return row->field;
 	}
-	for (const struct pev_row *row = trailer_rows; row->field; row++) {
+	for (const struct pev_row *row = pev_trailer_rows; row->field; row++) {
 		if (has_row(rows, row->field) || !pev_record_trailer(rec, row->field, &value))
 			continue;
 		if (n-- == 0)

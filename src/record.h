@@ -26,7 +26,7 @@ enum pev_field {
 	PEV_F_IDENTIFIER, PEV_F_IP, PEV_F_PID, PEV_F_TID, PEV_F_TIME, PEV_F_ADDR,
 	PEV_F_ID, PEV_F_STREAM_ID, PEV_F_CPU, PEV_F_PERIOD, PEV_F_READ,
 	PEV_F_CALLCHAIN, PEV_F_RAW, PEV_F_BRANCH_STACK, PEV_F_REGS_USER,
-	PEV_F_STACK_USER, PEV_F_WEIGHT, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
+	PEV_F_STACK_SIZE, PEV_F_STACK_USER, PEV_F_WEIGHT, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
 	PEV_F_REGS_INTR, PEV_F_PHYS_ADDR, PEV_F_CGROUP, PEV_F_DATA_PAGE_SIZE,
 	PEV_F_CODE_PAGE_SIZE, PEV_F_AUX,
 	/* the other records */
@@ -52,7 +52,8 @@ enum pev_kind {
 	PEV_K_BRANCH,     /* entries of 24 bytes; see struct pev_branch */
 	PEV_K_REGS,       /* one u64 per mask bit, lowest first; abi apart */
 	PEV_K_STACK,      /* the dyn_size bytes that are valid */
-	PEV_K_NAMESPACES  /* nr x { u64 dev, inode } */
+	PEV_K_NAMESPACES, /* nr x { u64 dev, inode } */
+	PEV_K_BITS        /* u64 whose bits have names; see bits.h */
 };
 
 /* One row of a layout: a field at its offset from the record's start. */
@@ -71,6 +72,9 @@ struct pev_layout {
 	uint16_t min;               /* header and fixed part, bytes */
 };
 extern const struct pev_layout pev_layouts[PEV_RECORD_NR]; /* [0] is "unknown" */
+/* MMAP2's other form, and what stands after every record but a sample. */
+extern const struct pev_row pev_mmap2_build_id_rows[];
+extern const struct pev_row pev_trailer_rows[];
 
 /* One flag of header.misc; bits mean different things in different types. */
 struct pev_misc {
@@ -86,6 +90,7 @@ struct pev_plan {
 	uint64_t regs_user, regs_intr;     /* masks */
 	bool sample_id_all, build_id;
 	bool swap;                         /* records of the other byte order */
+	bool narrow;                       /* of a 32-bit recorder; set after pev_plan_init() */
 	uint16_t fixed[PEV_F_AUX + 1];     /* samples: offset of IDENTIFIER .. PERIOD, 0 absent */
 	uint16_t fixed_end;                /* where the part that varies begins */
 	uint16_t trailer;                  /* bytes of sample_id after every other record */
@@ -117,12 +122,13 @@ int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
 
 /* A field's value: a number, or count elements at p (borrowed from the record). */
 struct pev_value {
-	uint8_t kind;            /* enum pev_kind; PEV_K_U64 and PEV_K_S32 only for numbers */
+	uint8_t kind;            /* enum pev_kind; numbers are PEV_K_U64, _S32 or _BITS */
 	uint64_t u;              /* numbers, sign-extended for PEV_K_S32 */
 	const unsigned char *p;
 	uint32_t len;            /* bytes at p */
 	uint32_t nr;             /* elements at p */
 	uint64_t extra;          /* regs: abi; branch: hw_idx; stack: size asked for */
+	bool hw_idx;             /* branch: it is there, if only to say that it is unknown */
 	const unsigned char *counters; /* branch: nr u64, or NULL */
 };
 
@@ -132,6 +138,11 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field,
 /* As pev_record_get, but from the sample_id trailer alone. */
 bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 			struct pev_value *value);
+/*
+ * Is the flag set? For one of this record's type. MMAP2's build_id_form says
+ * which form it is, not what the bit is: that can be another event's.
+ */
+bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag);
 /* The n-th field that this record has, in writer order, trailer last; 0 past the end. */
 enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n);
 

@@ -15,14 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define WRAP_BYTES 65536u /* header.size is a u16 */
 
 static int map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes,
 	       int prot)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page = (size_t)sys->pagesize(sys->ctx);
 	void *addr;
 	int rc;
 

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
-#include <unistd.h>
 
 #define DEFAULT_RING_BYTES (2u << 20)
 #define EVENTS_PER_WAIT 64
@@ -200,7 +199,7 @@ static int ring_poll(struct pev_session *s, uint32_t index, int fd)
 static size_t smaller(struct pev_session *s, size_t bytes)
 {
 	int64_t kb = pev_sys_number(s->sys, "/proc/sys/kernel/perf_event_mlock_kb");
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), budget = page;
+	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), budget = page;
 
 	bytes /= 2;
 	if (kb <= 0)
@@ -212,7 +211,7 @@ static size_t smaller(struct pev_session *s, size_t bytes)
 
 static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), asked = s->config.ring_bytes;
+	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), asked = s->config.ring_bytes;
 	int rc;
 
 	for (;;) {

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -405,6 +406,62 @@ static int linux_getpid(void *ctx)
 	return getpid();
 }
 
+static int linux_prctl(void *ctx, int option)
+{
+	(void)ctx;
+	return result(prctl(option, 0, 0, 0, 0));
+}
+
+static int linux_readlink(void *ctx, const char *path, char *buf, size_t cap)
+{
+	(void)ctx;
+	return result(readlink(path, buf, cap));
+}
+
+static int linux_pagesize(void *ctx)
+{
+	(void)ctx;
+	return (int)sysconf(_SC_PAGESIZE);
+}
+
+static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
+{
+	(void)ctx;
+#if defined(__x86_64__) || defined(__i386__)
+	uint32_t low, high;
+
+	__asm__ volatile("rdpmc"
+			 : "=a"(low), "=d"(high)
+			 : "c"(counter));
+	*value = (uint64_t)high << 32 | low;
+	return 0;
+#else
+	(void)counter;
+	(void)value;
+	return -EOPNOTSUPP;
+#endif
+}
+
+static int linux_rdtsc(void *ctx, uint64_t *cycles)
+{
+	(void)ctx;
+#if defined(__x86_64__) || defined(__i386__)
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc"
+			 : "=a"(low), "=d"(high));
+	*cycles = (uint64_t)high << 32 | low;
+	return 0;
+#elif defined(__aarch64__)
+	__asm__ volatile("isb; mrs %0, cntvct_el0"
+			 : "=r"(*cycles));
+	return 0;
+#else
+	(void)cycles;
+	return -EOPNOTSUPP;
+#endif
+}
+
 const struct pev_sys pev_sys_linux = {
 	.perf_event_open = linux_perf_event_open,
 	.ioctl = linux_ioctl,
@@ -428,6 +485,11 @@ const struct pev_sys pev_sys_linux = {
 	.list = linux_list,
 	.raise_nofile = linux_raise_nofile,
 	.getpid = linux_getpid,
+	.prctl = linux_prctl,
+	.readlink = linux_readlink,
+	.pagesize = linux_pagesize,
+	.rdpmc = linux_rdpmc,
+	.rdtsc = linux_rdtsc,
 };
 
 /* "0-2,5" -> 0 1 2 5; -EBADMSG for a text that is no such list. */

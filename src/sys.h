@@ -70,6 +70,19 @@ struct pev_sys {
 	/* Raise the soft limit of open files to the hard one; gives the limit. */
 	int (*raise_nofile)(void *ctx);
 	int (*getpid)(void *ctx);
+	/* PR_TASK_PERF_EVENTS_ENABLE or _DISABLE. */
+	int (*prctl)(void *ctx, int option);
+	/* Where a symbolic link points, at most cap bytes of it without a NUL; how many. */
+	int (*readlink)(void *ctx, const char *path, char *buf, size_t cap);
+	int (*pagesize)(void *ctx);
+
+	/*
+	 * What is read in user space, without the kernel: a hardware counter by its
+	 * number (index - 1 of the mapped page), and the clock that the page's
+	 * time_cycles counts. -EOPNOTSUPP where the processor has no such thing for us.
+	 */
+	int (*rdpmc)(void *ctx, uint32_t counter, uint64_t *value);
+	int (*rdtsc)(void *ctx, uint64_t *cycles);
 };
 
 extern const struct pev_sys pev_sys_linux;

@@ -2,6 +2,7 @@
 -- The module's verbs act on a default session, `s:verb` on one of your own, as io.write and f:write
 -- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
 
+local codec = require "perfev.codec"
 local core = require "perfev.core"
 local session = require "perfev.session"
 require "perfev.record"
@@ -12,6 +13,8 @@ local M = {
   hooks = core.hooks,
   escape = require "perfev.escape",
   args = require "perfev.args", -- a script's declared options; it is called
+  decoder = codec.decoder,
+  encode = codec.encode,
 }
 
 --- A session of its own; see perfev.session.
@@ -30,5 +33,9 @@ function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
 function M.stats() return session.default():stats() end
 
+-- The simulated kernel is for tests alone: loaded when it is named.
+setmetatable(M, { __index = function(_, name)
+  return name == "sim" and require "perfev.sim" or nil
+end })
 
 return M

@@ -18,7 +18,11 @@ function M.events()
     local path = root .. "/events"
     local names, _, code = core.list(path)
     if names then return path end
-    if code == core.errno.EACCES or code == core.errno.EPERM then refused = path end
+    if code == core.errno.EACCES or code == core.errno.EPERM then
+      refused = path
+    elseif code ~= core.errno.ENOENT and code ~= core.errno.ENOTDIR then
+      return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code
+    end
   end
   if refused then
     return nil, ("%s cannot be read by this user\n  try: as root, or with mount -o remount,gid=GROUP,mode=0750 %s "

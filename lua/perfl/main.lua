@@ -70,7 +70,15 @@ end
 local function begin(opts)
   if run.opts then return end
   run.opts = opts
-  if opts.verbose >= 2 then perfev.hooks.log(report.say) end
+  if opts.sim then
+    local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
+    if not ok then leave(FAILED, why) end
+  end
+  if opts.trace_sys then
+    perfev.hooks.log(report.trace)
+  elseif opts.verbose >= 2 then
+    perfev.hooks.log(report.say)
+  end
   if opts.output and not opts.dry_run then
     local ok, why = output.redirect(opts.output)
     if not ok then leave(FAILED, why) end

@@ -67,6 +67,9 @@ M.groups = {
     { "-q", into = "quiet", help = "no closing line" },
     { "-v", into = "verbose", many = true,
       help = "say what is opened; -vv: every system call too" },
+    { "--trace-sys", into = "trace_sys", help = "every system call, as strace shows it" },
+    { "--sim", into = "sim", metavar = "WORLD",
+      help = "run on a simulated kernel: a Lua file that makes one, or a ready-made one's name" },
     { "--dry-run", into = "dry_run", help = "print what would be opened, open nothing" },
     { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
     { "--fail-on-lost", into = "fail_on_lost", help = "end with status 3 when records were lost" },
@@ -255,11 +258,12 @@ local function script_flags(declared)
   return #flags > 0 and flags or { "no options" }
 end
 
--- Words folded into lines of at most 79 columns that begin below the first word.
+-- Words folded into lines that begin below the first word: of at most 78 columns, since
+-- they are shown two columns further in.
 local function fold(lead, words)
   local lines, indent = { lead }, (" "):rep(#lead)
   for _, word in ipairs(words) do
-    if #lines[#lines] + 1 + #word > 79 then lines[#lines + 1] = indent end
+    if #lines[#lines] + 1 + #word > 78 then lines[#lines + 1] = indent end
     lines[#lines] = lines[#lines] .. " " .. word
   end
   return table.concat(lines, "\n")
@@ -290,7 +294,7 @@ end
 -- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
 -- @tparam string name     the script's, for messages
 -- @treturn[1] table  perfl's options: all_cpus cpus pids tids duration (ns) count buffer (bytes)
---                    chunks output quiet verbose (0…) dry_run strict fail_on_lost trust
+--                    chunks output quiet verbose (0…) dry_run strict fail_on_lost trust trace_sys sim
 -- @treturn[1] table  the script's values by name (empty without a declaration)
 -- @treturn[2] nil
 -- @treturn[2] string

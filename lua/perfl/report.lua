@@ -19,6 +19,11 @@ function M.say(text)
   io.stderr:write("perfl: ", table.concat(lines, "\n"), "\n")
 end
 
+--- A system call, on a line of its own.
+function M.trace(text)
+  io.stderr:write(escape(text), "\n")
+end
+
 -- How the library called the script: below the script's last frame, and no news to its author.
 local ours = {
   "^%s+lua/perfl/", "^%s+lua/perfev/", "^%s+%[C%]: in method 'dispatch'", "^%s+%[C%]: in function 'perfev",

@@ -42,7 +42,7 @@ local samples = {
 
 for _, finish in pairs(ends) do
   for _, sample in pairs(samples) do
-    local k = kernel.new { all_cpus = true }
+    local k = kernel.new()
     perfev.hooks.with(k.hooks, function()
       finish(session(k, { buffer = "4K", strict = false, all_cpus = true }, sample))
       collectgarbage()

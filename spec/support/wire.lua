@@ -5,9 +5,14 @@
 -- neighbours in kernel/events/core.c. Fields have the kernel's names, as a record
 -- view has them; an attr is anything that answers sample_type, read_format and so on.
 
-local pack = string.pack
+local M = {
+  order = "=", -- the writer's byte order, as string.pack says it
+}
 
-local M = {}
+local function pack(format, ...)
+  format = format:gsub("=", M.order)
+  return string.pack(format, ...)
+end
 
 M.types = {
   mmap = 1, lost = 2, comm = 3, exit = 4, throttle = 5, unthrottle = 6, fork = 7, read = 8,
@@ -71,17 +76,30 @@ local function list(values)
   return table.concat(out)
 end
 
+local BRANCH = { -- struct perf_branch_entry: bit-fields and their widths
+  { "mispred", 1 }, { "predicted", 1 }, { "in_tx", 1 }, { "abort", 1 }, { "cycles", 16 }, { "type", 4 },
+  { "spec", 2 }, { "new_type", 4 }, { "priv", 3 }, { "reserved", 31 },
+}
+
+--- The flag word of a branch. A big-endian compiler begins at the highest bit.
+function M.branch_flags(b, big)
+  local word, shift = 0, 0
+  for _, field in ipairs(BRANCH) do
+    local name, width = field[1], field[2]
+    local v = b[name] == true and 1 or b[name] or 0
+    word = word | v << (big and 64 - shift - width or shift)
+    shift = shift + width
+  end
+  return word
+end
+
 -- branches: { hw_idx =, {from =, to =, mispred = ...}... }; nil: the hardware gave nothing.
 local function branch_stack(attr, branches)
   if not branches then return u64(0) end
   local out, counters = { u64(#branches) }, {}
   if attr.branch_sample_type & HW_INDEX ~= 0 then out[2] = u64(branches.hw_idx or -1) end
   for _, b in ipairs(branches) do
-    local function flag(name, shift) return b[name] and 1 << shift or 0 end
-    local flags = flag("mispred", 0) | flag("predicted", 1) | flag("in_tx", 2) | flag("abort", 3)
-      | (b.cycles or 0) << 4 | (b.type or 0) << 20 | (b.spec or 0) << 24 | (b.new_type or 0) << 26
-      | (b.priv or 0) << 30
-    out[#out + 1] = u64(b.from) .. u64(b.to) .. u64(flags)
+    out[#out + 1] = u64(b.from) .. u64(b.to) .. u64(M.branch_flags(b, M.order == ">"))
     counters[#counters + 1] = u64(b.counters)
   end
   local has_counters = attr.branch_sample_type & COUNTERS ~= 0 and not branches.without_counters
@@ -102,7 +120,7 @@ local function stack(f)
   local bytes = f.stack_user or ""
   local size = f.stack_size or (#bytes + 7) // 8 * 8
   if size == 0 then return u64(0) end
-  return u64(size) .. bytes .. ("\xa5"):rep(size - #bytes) .. u64(#bytes)
+  return u64(size) .. bytes .. (f.stack_junk or "\xa5"):rep(size - #bytes) .. u64(#bytes)
 end
 
 -- raw: the kernel makes 4 + size a multiple of 8 by enlarging size, so the view has the padding too.

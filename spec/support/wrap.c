@@ -33,6 +33,12 @@ static int unmap(void *ctx, void *addr, size_t len)
 	return 0;
 }
 
+static int pagesize(void *ctx)
+{
+	(void)ctx;
+	return PAGE;
+}
+
 static int is_whole(struct pev_ring *ring, uint32_t size)
 {
 	struct perf_event_mmap_page *page = ring->page;
@@ -56,7 +62,7 @@ static int is_whole(struct pev_ring *ring, uint32_t size)
 
 int main(void)
 {
-	struct pev_sys sys = { .mmap = map, .munmap = unmap };
+	struct pev_sys sys = { .mmap = map, .munmap = unmap, .pagesize = pagesize };
 	struct pev_ring ring;
 	unsigned long nr = 0;
 

@@ -265,7 +265,11 @@ static int l_newindex(lua_State *L)
 {
 	struct pev_attr *attr = l_attr_check(L, 1);
 
-	assign(L, attr, check_field(L, 2), 3);
+	/* A perf_event_open hook may write the kernel's own size, as E2BIG does. */
+	if (attr->size && lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0)
+		attr->size = (uint32_t)luaL_checkinteger(L, 3);
+	else
+		assign(L, attr, check_field(L, 2), 3);
 	return 0;
 }
 

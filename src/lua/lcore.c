@@ -12,12 +12,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../sys.h"
 #include "largs.h"
 #include "lattr.h"
 #include "lchild.h"
+#include "ldecoder.h"
 #include "lhooks.h"
 #include "lsession.h"
 #include "lview.h"
@@ -238,9 +238,11 @@ static int l_pid(lua_State *L)
 /* exe() -> the path of the running program, or nil */
 static int l_exe(lua_State *L)
 {
+	const struct pev_sys *sys = l_hooks_push(L);
 	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+	int n = sys->readlink(sys->ctx, "/proc/self/exe", path, sizeof(path));
 
+	l_raise_pending(L);
 	if (n <= 0 || (size_t)n == sizeof(path))
 		return 0;
 	lua_pushlstring(L, path, (size_t)n);
@@ -320,6 +322,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_hooks_register(L);
 	l_args_register(L);
 	l_view_register(L);
+	l_decoder_register(L);
 	l_child_register(L);
 	l_session_register(L);
 	return 1;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <lauxlib.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 #include "lattr.h"
 #include "lcore.h"
 #include "lmemory.h"
+#include "lreal.h"
 
 #define HOOKS_TYPE "perfev.hooks"
 #define STACK_KEY "perfev.hooks.stack"     /* registry: list of hook sets */
@@ -147,6 +149,21 @@ static int64_t call_number(struct l_hooks *h, const char *name, int nargs)
 	return n;
 }
 
+/* The same for one that gives all of 64 bits. */
+static int call_u64(struct l_hooks *h, const char *name, int nargs, uint64_t *value)
+{
+	int64_t rc = call(h, name, nargs);
+	int is_number;
+
+	if (rc < 0)
+		return (int)rc;
+	*value = (uint64_t)lua_tointegerx(h->L, -2, &is_number);
+	if (!is_number)
+		return (int)bad_answer(h, name, "a number");
+	lua_pop(h->L, 2);
+	return 0;
+}
+
 /* Tell the log what was called and what came of it, the way strace writes it. */
 static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -154,7 +171,7 @@ static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 {
 	lua_State *L = h->L;
-	char text[512];
+	char text[1536];
 	va_list args;
 	int n;
 
@@ -180,7 +197,6 @@ static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 	return rc;
 }
 
-#define REAL pev_sys_linux
 /* What a call that the set does not name goes to. */
 #define UNDER(h, call, ...) ((h)->under->call((h)->under->ctx, ##__VA_ARGS__))
 
@@ -219,15 +235,38 @@ static int push_ints(lua_State *L, int nr, ...)
 
 /* ---- the calls ---- */
 
-/* perf_event_open(attr, pid, cpu, group_fd, flags) -> fd; attr may be changed by the hook. */
+#define ATTR_TEXT 1024 /* about what a line of a terminal's window can bear */
+
+/* The words that are set, under the kernel's names: "type=1, size=136, sample_type=0x10087". */
+static const char *attr_text(const struct pev_attr *attr, char *text)
+{
+	int n = snprintf(text, ATTR_TEXT, "type=%u, size=%u, config=0x%" PRIx64, attr->type,
+			 attr->size, attr->config);
+
+	for (const struct pev_attr_field *f = pev_attr_fields; f->name && n < ATTR_TEXT; f++) {
+		long long value = pev_attr_get(attr, f);
+
+		if (!value || !pev_attr_speaks(attr, f) || strcmp(f->name, "type") == 0 ||
+		    strcmp(f->name, "config") == 0)
+			continue;
+		n += snprintf(text + n, (size_t)(ATTR_TEXT - n), f->bits ? ", %s=0x%llx" :
+			      ", %s=%lld", f->name, value);
+	}
+	return text;
+}
+
+/*
+ * perf_event_open(attr, pid, cpu, group_fd, flags) -> fd; attr may be changed by the
+ * hook, its size as well, which is how the kernel tells its own with E2BIG.
+ */
 static int hook_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int cpu, int group_fd,
 				unsigned long flags)
 {
 	struct l_hooks *h = ctx;
-	const struct pev_attr_field *type = pev_attr_field("type");
-	long long kind = type ? pev_attr_get(attr, type) : 0;
+	char text[ATTR_TEXT];
 	int64_t rc;
 
+	attr_text(attr, text); /* as it was asked for */
 	switch (begin(h, "perf_event_open")) {
 	case WAY_REAL:
 		rc = UNDER(h, perf_event_open, attr, pid, cpu, group_fd, flags);
@@ -249,44 +288,98 @@ static int hook_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int c
 	default:
 		rc = -ECANCELED;
 	}
-	return (int)logged(h, rc,
-			   "perf_event_open({type=%lld, config=0x%" PRIx64 ", size=%u}, pid=%d, "
-			   "cpu=%d, group_fd=%d, flags=0x%lx)",
-			   kind, attr->config, attr->size, pid, cpu, group_fd, flags);
+	return (int)logged(h, rc, "perf_event_open({%s}, pid=%d, cpu=%d, group_fd=%d, flags=0x%lx)",
+			   text, pid, cpu, group_fd, flags);
 }
 
-static const struct {
-	unsigned long request;
-	const char *name;
-} ioctls[] = {
-	{ PERF_EVENT_IOC_ENABLE, "ENABLE" },
-	{ PERF_EVENT_IOC_DISABLE, "DISABLE" },
-	{ PERF_EVENT_IOC_REFRESH, "REFRESH" },
-	{ PERF_EVENT_IOC_RESET, "RESET" },
-	{ PERF_EVENT_IOC_PERIOD, "PERIOD" },
-	{ PERF_EVENT_IOC_SET_OUTPUT, "SET_OUTPUT" },
-	{ PERF_EVENT_IOC_SET_FILTER, "SET_FILTER" },
-	{ PERF_EVENT_IOC_ID, "ID" },
-	{ PERF_EVENT_IOC_SET_BPF, "SET_BPF" },
-	{ PERF_EVENT_IOC_PAUSE_OUTPUT, "PAUSE_OUTPUT" },
-	{ PERF_EVENT_IOC_QUERY_BPF, "QUERY_BPF" },
-	{ PERF_EVENT_IOC_MODIFY_ATTRIBUTES, "MODIFY_ATTRIBUTES" },
-};
-
-static const char *ioctl_name(unsigned long request)
+/* Push the argument as the request has it. */
+static void push_ioctl_arg(lua_State *L, unsigned long request, uintptr_t arg)
 {
-	for (size_t i = 0; i < sizeof(ioctls) / sizeof(ioctls[0]); i++)
-		if (ioctls[i].request == request)
-			return ioctls[i].name;
-	return "?";
+	switch (request) {
+	case PERF_EVENT_IOC_SET_FILTER:
+		lua_pushstring(L, (const char *)arg);
+		break;
+	case PERF_EVENT_IOC_PERIOD:
+		lua_pushinteger(L, (lua_Integer) * (const uint64_t *)arg);
+		break;
+	case PERF_EVENT_IOC_ID:
+		lua_pushnil(L);
+		break;
+	case PERF_EVENT_IOC_QUERY_BPF:
+		lua_pushinteger(L, ((const struct perf_event_query_bpf *)arg)->ids_len);
+		break;
+	case PERF_EVENT_IOC_MODIFY_ATTRIBUTES:
+		l_attr_push(L, (const struct pev_attr *)arg);
+		break;
+	case PERF_EVENT_IOC_REFRESH:
+	case PERF_EVENT_IOC_PAUSE_OUTPUT:
+	case PERF_EVENT_IOC_SET_BPF:
+		/* The kernel takes 32 bits of these. */
+		lua_pushinteger(L, (int)arg);
+		break;
+	default:
+		lua_pushinteger(L, (lua_Integer)arg);
+	}
 }
 
-/* ioctl(fd, name, arg) -> number; arg as the request has it, ID's result is the number. */
+/*
+ * QUERY_BPF's hook gives { ids }, and how many programs there are where that is
+ * more than it lists. As the kernel does it: what has no room is counted, not copied.
+ */
+static int64_t query_bpf(struct l_hooks *h, struct perf_event_query_bpf *query)
+{
+	lua_State *L = h->L;
+	int64_t rc = call(h, "ioctl", 3);
+	lua_Integer nr;
+
+	if (rc < 0)
+		return rc;
+	if (!lua_istable(L, -2))
+		return bad_answer(h, "ioctl", "a list of program ids");
+	nr = (lua_Integer)lua_rawlen(L, -2);
+	for (lua_Integer i = 0; i < nr && i < (lua_Integer)query->ids_len; i++) {
+		lua_rawgeti(L, -2, i + 1);
+		query->ids[i] = (uint32_t)lua_tointeger(L, -1);
+		lua_pop(L, 1);
+	}
+	query->prog_cnt = (uint32_t)(lua_isinteger(L, -1) ? lua_tointeger(L, -1) : nr);
+	lua_pop(L, 2);
+	return query->ids_len && query->prog_cnt > query->ids_len ? -ENOSPC : 0;
+}
+
+static int64_t log_ioctl(struct l_hooks *h, int64_t rc, int fd, unsigned long request,
+			 uintptr_t arg)
+{
+	const char *name = l_ioctl_name(request);
+
+	switch (request) {
+	case PERF_EVENT_IOC_SET_FILTER:
+		return logged(h, rc, "ioctl(%d, %s, \"%.200s\")", fd, name, (const char *)arg);
+	case PERF_EVENT_IOC_ID:
+	case PERF_EVENT_IOC_PERIOD:
+		return logged(h, rc, "ioctl(%d, %s, [%" PRIu64 "])", fd, name,
+			      *(const uint64_t *)arg);
+	case PERF_EVENT_IOC_QUERY_BPF: {
+		const struct perf_event_query_bpf *query = (const void *)arg;
+
+		return logged(h, rc, "ioctl(%d, %s, {ids_len=%u, prog_cnt=%u})", fd, name,
+			      query->ids_len, query->prog_cnt);
+	}
+	case PERF_EVENT_IOC_MODIFY_ATTRIBUTES: {
+		char text[ATTR_TEXT];
+
+		return logged(h, rc, "ioctl(%d, %s, {%s})", fd, name,
+			      attr_text((const struct pev_attr *)arg, text));
+	}
+	default:
+		return logged(h, rc, "ioctl(%d, %s, %ld)", fd, name, (long)arg);
+	}
+}
+
+/* ioctl(fd, name, arg) -> number; ID's result is the id, QUERY_BPF's the list of ids. */
 static int hook_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 {
 	struct l_hooks *h = ctx;
-	const char *name = ioctl_name(request);
-	const char *filter = request == PERF_EVENT_IOC_SET_FILTER ? (const char *)arg : "";
 	int64_t rc;
 
 	switch (begin(h, "ioctl")) {
@@ -295,15 +388,12 @@ static int hook_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 		break;
 	case WAY_LUA:
 		lua_pushinteger(h->L, fd);
-		lua_pushstring(h->L, name);
-		if (request == PERF_EVENT_IOC_SET_FILTER)
-			lua_pushstring(h->L, filter);
-		else if (request == PERF_EVENT_IOC_PERIOD)
-			lua_pushinteger(h->L, (lua_Integer) * (const uint64_t *)arg);
-		else if (request == PERF_EVENT_IOC_ID)
-			lua_pushnil(h->L);
-		else
-			lua_pushinteger(h->L, (lua_Integer)arg);
+		lua_pushstring(h->L, l_ioctl_name(request));
+		push_ioctl_arg(h->L, request, arg);
+		if (request == PERF_EVENT_IOC_QUERY_BPF) {
+			rc = query_bpf(h, (struct perf_event_query_bpf *)arg);
+			break;
+		}
 		rc = call_number(h, "ioctl", 3);
 		if (rc >= 0 && request == PERF_EVENT_IOC_ID) {
 			*(uint64_t *)arg = (uint64_t)rc;
@@ -313,12 +403,7 @@ static int hook_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 	default:
 		rc = -ECANCELED;
 	}
-	if (request == PERF_EVENT_IOC_SET_FILTER)
-		return (int)logged(h, rc, "ioctl(%d, SET_FILTER, \"%.200s\")", fd, filter);
-	if (request == PERF_EVENT_IOC_ID || request == PERF_EVENT_IOC_PERIOD)
-		return (int)logged(h, rc, "ioctl(%d, %s, [%" PRIu64 "])", fd, name,
-				   *(const uint64_t *)arg);
-	return (int)logged(h, rc, "ioctl(%d, %s, %ld)", fd, name, (long)arg);
+	return (int)log_ioctl(h, rc, fd, request, arg);
 }
 
 /* mmap(len, prot, fd, offset) -> a hooks.memory of at least len bytes */
@@ -359,13 +444,14 @@ static int hook_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, v
 static int hook_munmap(void *ctx, void *addr, size_t len)
 {
 	struct l_hooks *h = ctx;
-	bool ours;
+	struct l_memory *memory;
 	int64_t rc;
 
 	push_ref(h, h->memory);
-	ours = lua_rawgetp(h->L, -1, addr) != LUA_TNIL;
+	lua_rawgetp(h->L, -1, addr);
+	memory = l_memory_test(h->L, -1);
 	lua_pop(h->L, 1);
-	if (!ours) {
+	if (!memory) {
 		lua_pop(h->L, 1);
 		return (int)logged(h, UNDER(h, munmap, addr, len), "munmap(%zu)", len);
 	}
@@ -374,7 +460,10 @@ static int hook_munmap(void *ctx, void *addr, size_t len)
 		lua_pushinteger(h->L, (lua_Integer)len);
 		rc = call_number(h, "munmap", 2);
 	} else {
-		rc = 0;
+		/* A hook that mapped for real and leaves the rest to us. */
+		rc = memory->mapped ? UNDER(h, munmap, addr, len) : 0;
+		if (memory->mapped)
+			*memory = (struct l_memory){ 0 };
 	}
 	lua_pushnil(h->L);
 	lua_rawsetp(h->L, -2, addr);
@@ -539,7 +628,7 @@ static int hook_sigblock(void *ctx, uint64_t signals, int block, uint64_t *chang
 	return (int)logged(h, rc < 0 ? rc : 0, "sigblock(0x%" PRIx64 ", %d)", signals, block);
 }
 
-/* spawn({argv...}) -> pid, gate */
+/* spawn({argv...}, signals to unblock in it) -> pid, gate */
 static int hook_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawned *out)
 {
 	struct l_hooks *h = ctx;
@@ -555,7 +644,8 @@ static int hook_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawn
 			lua_pushstring(h->L, spawn->argv[i]);
 			lua_rawseti(h->L, -2, i + 1);
 		}
-		rc = call(h, "spawn", 1);
+		lua_pushinteger(h->L, (lua_Integer)spawn->unblock);
+		rc = call(h, "spawn", 2);
 		if (rc < 0)
 			break;
 		out->pid = (int)lua_tointeger(h->L, -2);
@@ -724,6 +814,89 @@ static int hook_getpid(void *ctx)
 	return (int)HOOK_NUMBER(h, "getpid", UNDER(h, getpid), 0, "getpid()");
 }
 
+/* prctl(option) -> 0; 31 disables, 32 enables the task's events */
+static int hook_prctl(void *ctx, int option)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "prctl", UNDER(h, prctl, option), INTS1(h, option), "prctl(%d)",
+				option);
+}
+
+/* readlink(path) -> where it points */
+static int hook_readlink(void *ctx, const char *path, char *buf, size_t cap)
+{
+	struct l_hooks *h = ctx;
+	const char *target;
+	size_t len;
+	int64_t rc;
+
+	switch (begin(h, "readlink")) {
+	case WAY_REAL:
+		rc = UNDER(h, readlink, path, buf, cap);
+		break;
+	case WAY_LUA:
+		lua_pushstring(h->L, path);
+		rc = call(h, "readlink", 1);
+		if (rc < 0)
+			break;
+		target = lua_tolstring(h->L, -2, &len);
+		if (!target) {
+			rc = bad_answer(h, "readlink", "a string");
+			break;
+		}
+		rc = (int64_t)(len < cap ? len : cap);
+		memcpy(buf, target, (size_t)rc);
+		lua_pop(h->L, 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "readlink(\"%s\")", path);
+}
+
+/* pagesize() -> bytes, a power of two; not logged, it is no system call. */
+static int hook_pagesize(void *ctx)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc = 0;
+
+	if (begin(h, "pagesize") == WAY_LUA)
+		rc = call_number(h, "pagesize", 0);
+	/* Nobody above can do without one. */
+	return rc > 0 && rc <= INT_MAX && !(rc & (rc - 1)) ? (int)rc : UNDER(h, pagesize);
+}
+
+/* rdpmc(counter) -> value */
+static int hook_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
+{
+	struct l_hooks *h = ctx;
+
+	switch (begin(h, "rdpmc")) {
+	case WAY_REAL:
+		return UNDER(h, rdpmc, counter, value);
+	case WAY_LUA:
+		return call_u64(h, "rdpmc", INTS1(h, counter), value);
+	default:
+		return -ECANCELED;
+	}
+}
+
+/* rdtsc() -> cycles */
+static int hook_rdtsc(void *ctx, uint64_t *cycles)
+{
+	struct l_hooks *h = ctx;
+
+	switch (begin(h, "rdtsc")) {
+	case WAY_REAL:
+		return UNDER(h, rdtsc, cycles);
+	case WAY_LUA:
+		return call_u64(h, "rdtsc", 0, cycles);
+	default:
+		return -ECANCELED;
+	}
+}
+
 static const struct pev_sys hooked = {
 	.perf_event_open = hook_perf_event_open,
 	.ioctl = hook_ioctl,
@@ -747,12 +920,18 @@ static const struct pev_sys hooked = {
 	.list = hook_list,
 	.raise_nofile = hook_raise_nofile,
 	.getpid = hook_getpid,
+	.prctl = hook_prctl,
+	.readlink = hook_readlink,
+	.pagesize = hook_pagesize,
+	.rdpmc = hook_rdpmc,
+	.rdtsc = hook_rdtsc,
 };
 
 static const char *const hook_names[] = {
 	"perf_event_open", "ioctl", "mmap", "munmap", "read", "close", "epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
 	"release", "pidfd_open", "wait", "kill", "slurp", "list", "raise_nofile", "getpid",
+	"readlink", "pagesize", "rdpmc", "rdtsc", "prctl",
 	"strict",
 };
 #define NR_HOOK_NAMES (sizeof(hook_names) / sizeof(hook_names[0]))
@@ -915,89 +1094,6 @@ static const luaL_Reg functions[] = {
 	{ NULL, NULL },
 };
 
-/* What Linux does, for a hook that delegates: hooks.real.NAME(...) with what the hook got. */
-static int real_number(lua_State *L, int64_t rc)
-{
-	if (rc < 0) {
-		lua_pushnil(L);
-		lua_pushinteger(L, -rc);
-		return 2;
-	}
-	lua_pushinteger(L, rc);
-	return 1;
-}
-
-static int int_arg(lua_State *L, int n)
-{
-	return (int)luaL_checkinteger(L, n);
-}
-
-static int l_real_perf_event_open(lua_State *L)
-{
-	return real_number(L, REAL.perf_event_open(NULL, l_attr_check(L, 1), int_arg(L, 2),
-						   int_arg(L, 3), int_arg(L, 4),
-						   (unsigned long)luaL_checkinteger(L, 5)));
-}
-
-static int l_real_ioctl(lua_State *L)
-{
-	const char *name = luaL_checkstring(L, 2);
-	uint64_t number = 0;
-	int64_t rc;
-
-	for (size_t i = 0; i < sizeof(ioctls) / sizeof(ioctls[0]); i++) {
-		unsigned long request = ioctls[i].request;
-
-		if (strcmp(ioctls[i].name, name) != 0)
-			continue;
-		if (request == PERF_EVENT_IOC_SET_FILTER)
-			return real_number(L, REAL.ioctl(NULL, int_arg(L, 1), request,
-							 (uintptr_t)luaL_checkstring(L, 3)));
-		number = (uint64_t)luaL_optinteger(L, 3, 0);
-		if (request != PERF_EVENT_IOC_ID && request != PERF_EVENT_IOC_PERIOD)
-			return real_number(L, REAL.ioctl(NULL, int_arg(L, 1), request, number));
-		rc = REAL.ioctl(NULL, int_arg(L, 1), request, (uintptr_t)&number);
-		return real_number(L, rc < 0 || request == PERF_EVENT_IOC_PERIOD ? rc :
-				   (int64_t)number);
-	}
-	return luaL_argerror(L, 2, "no such request");
-}
-
-static int l_real_close(lua_State *L)
-{
-	return real_number(L, REAL.close(NULL, int_arg(L, 1)));
-}
-
-static int l_real_clock(lua_State *L)
-{
-	uint64_t ns = 0;
-	int rc = REAL.clock(NULL, int_arg(L, 1), &ns);
-
-	return real_number(L, rc < 0 ? rc : (int64_t)ns);
-}
-
-static int l_real_slurp(lua_State *L)
-{
-	char *text;
-	size_t len;
-	int rc = REAL.slurp(NULL, luaL_checkstring(L, 1), &text, &len);
-
-	if (rc < 0)
-		return real_number(L, rc);
-	lua_pushlstring(L, text, len);
-	free(text);
-	return 1;
-}
-
-static const luaL_Reg real_functions[] = {
-	{ "perf_event_open", l_real_perf_event_open },
-	{ "ioctl", l_real_ioctl },
-	{ "close", l_real_close },
-	{ "clock", l_real_clock },
-	{ "slurp", l_real_slurp },
-	{ NULL, NULL },
-};
-
 void l_hooks_register(lua_State *L)
 {
 	luaL_newmetatable(L, HOOKS_TYPE);
@@ -1010,7 +1106,7 @@ void l_hooks_register(lua_State *L)
 	lua_setfield(L, LUA_REGISTRYINDEX, STACK_KEY);
 	luaL_newlib(L, functions);
 	l_memory_register(L);
-	luaL_newlib(L, real_functions);
+	l_real_push(L);
 	lua_setfield(L, -2, "real");
 	lua_setfield(L, -2, "hooks");
 }

@@ -16,6 +16,14 @@ struct l_memory *l_memory_test(lua_State *L, int idx)
 	return luaL_testudata(L, idx, TYPENAME);
 }
 
+void l_memory_push_mapped(lua_State *L, void *addr, size_t len)
+{
+	struct l_memory *m = lua_newuserdatauv(L, sizeof(*m), 0);
+
+	*m = (struct l_memory){ .len = len, .bytes = addr, .mapped = true };
+	luaL_setmetatable(L, TYPENAME);
+}
+
 static struct l_memory *check_range(lua_State *L, size_t *off, size_t len)
 {
 	struct l_memory *m = luaL_checkudata(L, 1, TYPENAME);
@@ -88,7 +96,8 @@ static int l_memory_gc(lua_State *L)
 {
 	struct l_memory *m = luaL_checkudata(L, 1, TYPENAME);
 
-	free(m->bytes);
+	if (!m->mapped)
+		free(m->bytes);
 	m->bytes = NULL;
 	m->len = 0;
 	return 0;

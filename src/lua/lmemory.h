@@ -5,15 +5,20 @@
 #define PEV_LMEMORY_H
 
 #include <lua.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct l_memory {
 	size_t len;
-	unsigned char *bytes; /* page-aligned, owned */
+	unsigned char *bytes; /* page-aligned; owned unless mapped */
+	bool mapped;          /* by the kernel, for munmap to give back */
 };
 
 /* The memory at idx, or NULL when it is something else. */
 struct l_memory *l_memory_test(lua_State *L, int idx);
+
+/* Push what the kernel mapped there; it is munmap's, not the collector's. */
+void l_memory_push_mapped(lua_State *L, void *addr, size_t len);
 
 /* Add memory to the table on top of the stack. */
 void l_memory_register(lua_State *L);

@@ -10,6 +10,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "../bits.h"
 #include "largs.h"
 
 #define TYPENAME "perfev.record"
@@ -77,16 +78,25 @@ static void push_u64_list(lua_State *L, const unsigned char *p, uint32_t nr, boo
 	}
 }
 
-static const char *context_name(uint64_t marker)
+static const char deferred[] = ""; /* the marker after which a cookie comes, not a list's */
+
+/* A context marker's list, or NULL: PERF_CONTEXT_*. */
+static const char *context_name(uint64_t ip, bool narrow)
 {
-	switch ((int64_t)marker) {
+	/* A 32-bit recorder's tools may have kept the markers' low half alone. */
+	if (narrow && ip >> 32 == 0)
+		ip = (uint64_t)(int64_t)(int32_t)ip;
+	if (ip < PEV_CONTEXT_MAX)
+		return NULL;
+	switch ((int64_t)ip) {
 	case -32:
 		return "hypervisor";
 	case -128:
 		return "kernel";
 	case -512:
-	case -640:
 		return "user";
+	case -640:
+		return deferred;
 	case -2048:
 		return "guest";
 	case -2176:
@@ -98,47 +108,52 @@ static const char *context_name(uint64_t marker)
 	}
 }
 
-/* { kernel = {ip...}, user = {ip...}, ..., raw = {every u64} }; a deferred cookie goes apart. */
-static void push_chain(lua_State *L, const struct pev_value *value, bool swap)
+/* The list of that name in the table on top, on top of it; how many are in it already. */
+static int push_list(lua_State *L, const char *name)
 {
-	int list = 0, nr = 0;
+	if (lua_getfield(L, -1, name) == LUA_TTABLE)
+		return (int)lua_rawlen(L, -1);
+	lua_pop(L, 1);
+	lua_newtable(L);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, -3, name);
+	return 0;
+}
+
+/* { kernel = {ip...}, user = {ip...}, ..., raw = {every u64} }; a deferred cookie goes apart. */
+static void push_chain(lua_State *L, const struct pev_value *value, const struct pev_plan *plan)
+{
+	bool cookie = false;
+	int top, nr = 0;
 
 	lua_createtable(L, 0, 3);
-	push_u64_list(L, value->p, value->nr, swap);
+	push_u64_list(L, value->p, value->nr, plan->swap);
 	lua_setfield(L, -2, "raw");
+	top = lua_gettop(L);
 	for (uint32_t i = 0; i < value->nr; i++) {
-		uint64_t ip = pev_load64(value->p + 8 * (size_t)i, swap);
+		uint64_t ip = pev_load64(value->p + 8 * (size_t)i, plan->swap);
+		const char *context = context_name(ip, plan->narrow);
 
-		if (ip == PEV_CONTEXT_USER_DEFERRED && i + 1 < value->nr) {
-			i++;
-			ip = pev_load64(value->p + 8 * (size_t)i, swap);
+		if (cookie) {
 			lua_pushinteger(L, (lua_Integer)ip);
-			lua_setfield(L, list ? -3 : -2, "cookie");
+			lua_setfield(L, top, "cookie");
+			cookie = false;
 			continue;
 		}
-		if (ip >= PEV_CONTEXT_MAX || !list) {
-			const char *name = ip >= PEV_CONTEXT_MAX ? context_name(ip) : "user";
-
-			if (list)
-				lua_pop(L, 1);
-			nr = 0;
-			if (lua_getfield(L, -1, name) == LUA_TTABLE) {
-				nr = (int)lua_rawlen(L, -1);
-			} else {
-				lua_pop(L, 1);
-				lua_newtable(L);
-				lua_pushvalue(L, -1);
-				lua_setfield(L, -3, name);
-			}
-			list = 1;
-			if (ip >= PEV_CONTEXT_MAX)
-				continue;
+		if (context) {
+			lua_settop(L, top);
+			cookie = context == deferred;
+			if (!cookie)
+				nr = push_list(L, context);
+			continue;
 		}
+		/* Before any marker: a deferred chain has none, and is the user's. */
+		if (lua_gettop(L) == top)
+			nr = push_list(L, "user");
 		lua_pushinteger(L, (lua_Integer)ip);
 		lua_rawseti(L, -2, ++nr);
 	}
-	if (list)
-		lua_pop(L, 1);
+	lua_settop(L, top);
 }
 
 static void set_u64(lua_State *L, const char *name, uint64_t v)
@@ -182,66 +197,132 @@ static void push_read(lua_State *L, const struct pev_record *rec, const struct p
 		set_u64(L, "time_running", read.time_running);
 }
 
-/* The flag word of a branch entry; bits as in struct perf_branch_entry. */
-static const struct {
-	const char *name;
-	uint8_t shift, width;
-} branch_bits[] = {
-	{ "mispred", 0, 1 }, { "predicted", 1, 1 }, { "in_tx", 2, 1 }, { "abort", 3, 1 },
-	{ "cycles", 4, 16 }, { "type", 20, 4 }, { "spec", 24, 2 }, { "new_type", 26, 4 },
-	{ "priv", 30, 3 },
-};
-
-static void push_branch_flags(lua_State *L, uint64_t flags, bool swap)
+static void push_bit_names(lua_State *L, const struct pev_bits_field *field, uint64_t v)
 {
-	/* Bit-fields of a big-endian writer are laid out from the other end. */
-	bool mirrored = swap == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-
-	for (size_t i = 0; i < sizeof(branch_bits) / sizeof(branch_bits[0]); i++) {
-		unsigned width = branch_bits[i].width, shift = branch_bits[i].shift;
-		uint64_t v = flags >> (mirrored ? 64 - shift - width : shift) &
-			     ((UINT64_C(1) << width) - 1);
-
-		if (width == 1)
-			lua_pushboolean(L, v != 0);
-		else
-			lua_pushinteger(L, (lua_Integer)v);
-		lua_setfield(L, -2, branch_bits[i].name);
+	lua_newtable(L);
+	for (unsigned bit = 0; bit < field->nr; bit++) {
+		if (!(v >> bit & 1))
+			continue;
+		lua_pushboolean(L, 1);
+		lua_setfield(L, -2, field->names[bit]);
 	}
+}
+
+static void push_bits_field(lua_State *L, const struct pev_bits_field *field, uint64_t v)
+{
+	switch (field->kind) {
+	case PEV_B_FLAG:
+		lua_pushboolean(L, v != 0);
+		break;
+	case PEV_B_SET:
+		push_bit_names(L, field, v);
+		break;
+	case PEV_B_ENUM:
+		if (v < field->nr && field->names[v]) {
+			lua_pushstring(L, field->names[v]);
+			break;
+		}
+		/* fall through */
+	default:
+		lua_pushinteger(L, (lua_Integer)v);
+	}
+}
+
+/* Into the table on top: every field of the word by its name, and the word under raw. */
+static void set_bits(lua_State *L, const struct pev_bits_field *field, uint64_t word)
+{
+	const char *type = NULL;
+
+	set_u64(L, "raw", word);
+	for (; field->name; field++) {
+		uint64_t v = pev_bits_get(word, field);
+
+		if (field->extended && !(type && strcmp(type, "extend_abi") == 0))
+			continue;
+		if (strcmp(field->name, "type") == 0)
+			type = field->names[v];
+		push_bits_field(L, field, v);
+		lua_setfield(L, -2, field->name);
+	}
+}
+
+static void push_bits(lua_State *L, const struct pev_record *rec, enum pev_field field,
+		      uint64_t word)
+{
+	const struct pev_bits *bits = &pev_weight_bits;
+
+	if (field == PEV_F_DATA_SRC)
+		bits = &pev_data_src_bits;
+	else if (field == PEV_F_TRANSACTION)
+		bits = &pev_transaction_bits;
+	/* WEIGHT is one number, WEIGHT_STRUCT is three. */
+	if (field == PEV_F_WEIGHT && !(rec->plan->sample_type & PEV_SAMPLE_WEIGHT_STRUCT)) {
+		lua_pushinteger(L, (lua_Integer)word);
+		return;
+	}
+	lua_createtable(L, 0, 12);
+	set_bits(L, bits->fields, word);
 }
 
 static void push_branches(lua_State *L, const struct pev_value *value, bool swap)
 {
+	/* The writer's byte order is big when ours is, or is not and it is not ours. */
+	bool mirrored = swap == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
 	lua_createtable(L, (int)value->nr, 1);
 	for (uint32_t i = 0; i < value->nr; i++) {
 		const unsigned char *p = value->p + 24 * (size_t)i;
+		uint64_t flags = pev_load64(p + 16, swap);
 
-		lua_createtable(L, 0, 12);
+		lua_createtable(L, 0, 13);
 		set_u64(L, "from", pev_load64(p, swap));
 		set_u64(L, "to", pev_load64(p + 8, swap));
-		push_branch_flags(L, pev_load64(p + 16, swap), swap);
+		set_bits(L, pev_branch_bits.fields, mirrored ? pev_branch_unmirror(flags) : flags);
 		if (value->counters)
 			set_u64(L, "counters", pev_load64(value->counters + 8 * (size_t)i, swap));
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
-	if (value->extra != UINT64_MAX)
+	if (value->hw_idx)
 		set_u64(L, "hw_idx", value->extra);
 }
 
-/* { abi = 2, mask = m, [bit] = value }: by the number of the mask's bit. */
+static const char registers_key; /* its address: this machine's register names */
+
+/* Names of registers by mask bit: the view's own, or this machine's. */
+static void push_register_names(lua_State *L)
+{
+	if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {
+		lua_getfield(L, -1, "registers");
+		lua_remove(L, -2);
+		if (lua_istable(L, -1))
+			return;
+	}
+	lua_pop(L, 1);
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &registers_key) != LUA_TTABLE) {
+		lua_pop(L, 1);
+		lua_newtable(L);
+	}
+}
+
+/* { abi = 2, ax = value, ... }; what has no name, by the number of its bit. */
 static void push_regs(lua_State *L, const struct pev_value *value, bool swap)
 {
 	uint32_t n = 0;
 
-	lua_createtable(L, 0, (int)value->nr + 2);
+	push_register_names(L);
+	lua_createtable(L, 0, (int)value->nr + 1);
 	set_u64(L, "abi", value->extra);
-	set_u64(L, "mask", value->u);
 	for (int bit = 0; bit < 64 && n < value->nr; bit++) {
 		if (!(value->u >> bit & 1))
 			continue;
+		if (lua_rawgeti(L, -2, bit) == LUA_TNIL) {
+			lua_pop(L, 1);
+			lua_pushinteger(L, bit);
+		}
 		lua_pushinteger(L, (lua_Integer)pev_load64(value->p + 8 * (size_t)n++, swap));
-		lua_rawseti(L, -2, bit);
+		lua_rawset(L, -3);
 	}
+	lua_remove(L, -2);
 }
 
 static void push_namespaces(lua_State *L, const struct pev_value *value, bool swap)
@@ -261,11 +342,12 @@ static void push_namespaces(lua_State *L, const struct pev_value *value, bool sw
 	}
 }
 
-static void push_value(lua_State *L, const struct pev_record *rec, const struct pev_value *value)
+static void push_value(lua_State *L, const struct pev_record *rec, enum pev_field field,
+		       const struct pev_value *value)
 {
 	bool swap = rec->plan->swap;
 
-	luaL_checkstack(L, 6, "record field");
+	luaL_checkstack(L, 8, "record field");
 	switch (value->kind) {
 	case PEV_K_STRING:
 	case PEV_K_BYTES:
@@ -276,7 +358,7 @@ static void push_value(lua_State *L, const struct pev_record *rec, const struct 
 		push_read(L, rec, value);
 		break;
 	case PEV_K_CHAIN:
-		push_chain(L, value, swap);
+		push_chain(L, value, rec->plan);
 		break;
 	case PEV_K_BRANCH:
 		push_branches(L, value, swap);
@@ -286,6 +368,9 @@ static void push_value(lua_State *L, const struct pev_record *rec, const struct 
 		break;
 	case PEV_K_NAMESPACES:
 		push_namespaces(L, value, swap);
+		break;
+	case PEV_K_BITS:
+		push_bits(L, rec, field, value->u);
 		break;
 	default:
 		lua_pushinteger(L, (lua_Integer)value->u);
@@ -300,7 +385,7 @@ static void push_sample_id(lua_State *L, const struct pev_record *rec)
 	for (int f = PEV_F_IDENTIFIER; f <= PEV_F_CPU; f++) {
 		if (!pev_record_trailer(rec, (enum pev_field)f, &value))
 			continue;
-		push_value(L, rec, &value);
+		push_value(L, rec, (enum pev_field)f, &value);
 		lua_setfield(L, -2, pev_field_names[f]);
 	}
 }
@@ -329,7 +414,7 @@ static void push_field(lua_State *L, const struct l_view *view, enum pev_field f
 	struct pev_value value;
 
 	if (pev_record_get(view->rec, field, &value))
-		push_value(L, view->rec, &value);
+		push_value(L, view->rec, field, &value);
 	else if (field == PEV_F_COMM)
 		push_comm(L, view);
 	else if (field == PEV_F_RAW)
@@ -392,7 +477,7 @@ static bool has_flag(const struct pev_record *rec, const struct pev_misc *flag)
 static void push_flag(lua_State *L, const struct pev_record *rec, const struct pev_misc *flag)
 {
 	if (has_flag(rec, flag))
-		lua_pushboolean(L, rec->misc & flag->mask);
+		lua_pushboolean(L, pev_record_flag(rec, flag));
 	else
 		lua_pushnil(L);
 }
@@ -569,6 +654,15 @@ static int l_record_tostring(lua_State *L)
 	return 0;
 }
 
+/* core.record_registers(names): of this machine, by mask bit; the Lua half sets them once. */
+static int l_record_registers(lua_State *L)
+{
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_pushvalue(L, 1);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &registers_key);
+	return 0;
+}
+
 void l_view_register(lua_State *L)
 {
 	luaL_newmetatable(L, TYPENAME);
@@ -584,6 +678,8 @@ void l_view_register(lua_State *L)
 	lua_pop(L, 1);
 	lua_pushcfunction(L, l_record_tostring);
 	lua_setfield(L, -2, "record_tostring");
+	lua_pushcfunction(L, l_record_registers);
+	lua_setfield(L, -2, "record_registers");
 }
 
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now)

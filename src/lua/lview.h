@@ -25,10 +25,16 @@ struct l_view {
 	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload of slot n */
 };
 
-/* Make the metatable perfev.record and add record_tostring to the table on top of the stack. */
+/*
+ * Make the metatable perfev.record, and add record_tostring and record_registers
+ * to the table on top of the stack.
+ */
 void l_view_register(lua_State *L);
 
-/* Push a new view, closed. The table at idx becomes user value 1. */
+/*
+ * Push a new view, closed. The table at idx becomes user value 1; its field
+ * registers, if it has one, names registers by mask bit.
+ */
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
 
 #endif

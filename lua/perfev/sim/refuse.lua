@@ -1,0 +1,156 @@
+--- What perf_event_open(2) refuses, in the kernel's order, and with which errno.
+-- Source: kernel/events/core.c, perf_event_open() and perf_copy_attr(). What is wrong with an attr by
+-- itself is asked of the attr (`validate`); here is what depends on the machine and the caller.
+
+local core = require "perfev.core"
+
+local E = core.errno
+local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
+local READ, RAW, BRANCH_STACK, PHYS_ADDR = 1 << 4, 1 << 10, 1 << 11, 1 << 19
+local FLAG_PID_CGROUP, KNOWN_FLAGS = 4, 15
+local SOFTWARE_EVENTS = 12 -- enum perf_sw_ids' PERF_COUNT_SW_MAX
+local BREAKPOINT_SLOTS = 4 -- of an x86, and of most
+
+local M = {}
+
+-- ---- what an older kernel does not know ----
+
+-- "6.1" -> 6001
+local function version(text)
+  local major, minor = text:match("^(%d+)%.(%d+)")
+  return tonumber(major) * 1000 + tonumber(minor)
+end
+
+-- sizeof(struct perf_event_attr), newest first.
+local sizes = {
+  { "6.19", 144 }, { "6.3", 136 }, { "5.13", 128 }, { "5.5", 120 }, { "4.1", 112 }, { "3.19", 104 },
+  { "3.7", 96 }, { "3.4", 80 }, { "2.6", 64 },
+}
+
+-- Bits of sample_type and read_format that are known from a version on.
+local sample_bits = { { "5.12", 25 }, { "5.11", 24 }, { "5.7", 22 }, { "5.5", 21 }, { "4.14", 20 }, { "3.19", 19 } }
+local format_bits = { { "6.0", 5 }, { "2.6", 4 } }
+
+local function since(list, release)
+  for _, row in ipairs(list) do
+    if release >= version(row[1]) then return row[2] end
+  end
+  return list[#list][2]
+end
+
+local function refuse_newer(k, attr)
+  if not k.release then return end
+  local release = version(k.release)
+  local size = since(sizes, release)
+  local bytes = attr:bytes()
+  if #bytes > size and bytes:find("[^\0]", size + 1) then
+    attr.size = size
+    return E.E2BIG
+  end
+  if attr.sample_type >> since(sample_bits, release) ~= 0 then return E.EINVAL end
+  if attr.read_format >> since(format_bits, release) ~= 0 then return E.EINVAL end
+  for _, field in ipairs(core.attr_fields()) do
+    if field.width < 16 and attr[field.name] and attr[field.name] ~= 0
+      and version(field.since) > release then return E.EINVAL end
+  end
+end
+
+-- ---- what is wrong with the attr itself ----
+
+-- The errno for it, and whether perf_copy_attr() finds it, before it matters who asks: a copy
+-- without what is looked at later is then refused as well.
+local function refuse_attr(k, attr, pid, cpu)
+  local ok, _, errno = attr:validate(pid, cpu)
+  if ok or not k.types then return nil end
+  local early = attr:copy()
+  early.use_clockid, early.clockid, early.sample_period, early.sample_max_stack = false, 0, 0, 0
+  early.sample_type = early.sample_type & ~READ
+  if early.type == BREAKPOINT then early.type = SOFTWARE end
+  return errno, not early:validate(0, -1)
+end
+
+-- ---- who asks ----
+
+local function refuse_caller(k, attr)
+  if k.privileged then return end
+  local level = k:paranoid()
+  if level > 2 then return E.EACCES end -- Debian's and Android's patch
+  if level > 1 and not attr.exclude_kernel then return E.EACCES end
+  if attr.namespaces then return E.EACCES end
+  if attr.sample_type & PHYS_ADDR ~= 0 and level > 1 then return E.EACCES end
+end
+
+local function refuse_target(k, attr, pid)
+  if k.privileged then return end
+  if pid == -1 and k:paranoid() > 0 then return E.EACCES end
+  if attr.type == TRACEPOINT and attr.sample_type & RAW ~= 0 and k:paranoid() > -1 then return E.EPERM end
+  local owner = k.owners and k.owners[pid]
+  if owner and owner ~= k.uid then return E.EACCES end
+end
+
+-- ---- what the machine has ----
+
+local function refuse_rate(k, attr)
+  local most = tonumber(k.files["/proc/sys/kernel/perf_event_max_sample_rate"])
+  if attr.freq and most and attr.sample_freq > most then return E.EINVAL end
+  local deep = tonumber(k.files["/proc/sys/kernel/perf_event_max_stack"])
+  if deep and attr.sample_max_stack > deep then return E.EOVERFLOW end
+end
+
+local function refuse_pmu(k, attr, pid)
+  if attr.type == SOFTWARE and (attr.config >= SOFTWARE_EVENTS or attr.config < 0) then return E.ENOENT end
+  local pmu = k.types and k.types[attr.type]
+  if k.types and not pmu then return E.ENOENT end
+  if k.types and attr.type == TRACEPOINT and not k.tracepoints[attr.config] then return E.EINVAL end
+  if k.types and (attr.type == SOFTWARE or attr.type == TRACEPOINT) and attr.sample_type & BRANCH_STACK ~= 0 then
+    return E.EOPNOTSUPP
+  end
+  if type(pmu) ~= "table" then return end
+  if pmu.sampling == false and attr.sample_period ~= 0 then return E.EOPNOTSUPP end
+  if pmu.uncore and pid ~= -1 then return E.EINVAL end
+end
+
+-- AUX data in a sample comes from the group's leader (perf_get_aux_event()).
+local function refuse_aux_sample(k, attr, leader)
+  if not k.types or attr.aux_sample_size == 0 then return end
+  local pmu = leader and k.types[leader.attr.type]
+  if type(pmu) ~= "table" or not pmu.aux then return E.EINVAL end
+end
+
+local function refuse_breakpoint(k, attr, cpu)
+  if attr.type ~= BREAKPOINT or not k.types then return end
+  local used = 0
+  for _, event in ipairs(k.events) do
+    if event.attr.type == BREAKPOINT and not event.closed and event.cpu == cpu then used = used + 1 end
+  end
+  if used >= BREAKPOINT_SLOTS then return E.ENOSPC end
+end
+
+local function refuse_group(k, attr, cpu, leader)
+  if leader.leader ~= leader then return E.EINVAL end
+  if leader.cpu ~= cpu or leader.attr.clockid ~= attr.clockid or leader.attr.inherit ~= attr.inherit
+    or attr.pinned or attr.exclusive or k.fds[leader.fd] ~= leader then return E.EINVAL end
+end
+
+--- The errno that the kernel answers with, nil where it opens the event.
+function M.open(k, attr, pid, cpu, group_fd, flags)
+  if flags & ~KNOWN_FLAGS ~= 0 then return E.EINVAL end
+  local errno = refuse_newer(k, attr)
+  if errno then return errno end
+  local wrong, early = refuse_attr(k, attr, pid, cpu)
+  if early then return wrong end
+  errno = refuse_caller(k, attr) or refuse_rate(k, attr) or wrong
+  if errno then return errno end
+  if flags & FLAG_PID_CGROUP ~= 0 and (pid == -1 or cpu == -1) then return E.EINVAL end
+  local leader = group_fd ~= -1 and k.fds[group_fd]
+  if group_fd ~= -1 and not (leader and leader.kind == "event") then return E.EBADF end
+  if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:has_task(pid) then return E.ESRCH end
+  if pid == -1 and cpu == -1 or cpu < -1 or cpu > k.last_cpu then return E.EINVAL end
+  errno = refuse_pmu(k, attr, pid) or refuse_aux_sample(k, attr, leader) or refuse_breakpoint(k, attr, cpu)
+    or refuse_target(k, attr, pid)
+  if errno then return errno end
+  if cpu >= 0 and not k.online[cpu] then return E.ENODEV end
+  return leader and refuse_group(k, attr, cpu, leader) or nil
+end
+
+return M

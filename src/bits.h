@@ -1,0 +1,53 @@
+/*
+ * bits.h - words whose bits have names: data_src, transaction, a sample's
+ * weight, the flags of a branch.
+ *
+ * One row per field, from the lowest bit. Shifts are those of a little-endian
+ * compiler; which words a big-endian one lays out from the other end is said
+ * where it is so. Source: include/uapi/linux/perf_event.h.
+ */
+#ifndef PEV_BITS_H
+#define PEV_BITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum pev_bits_kind {
+	PEV_B_NUMBER = 1,
+	PEV_B_FLAG,       /* one bit: true or false */
+	PEV_B_ENUM,       /* the value has a name, if it is known */
+	PEV_B_SET         /* each bit has a name, if it is known */
+};
+
+struct pev_bits_field {
+	const char *name;
+	uint8_t shift, width;
+	uint8_t kind;               /* enum pev_bits_kind */
+	bool extended;              /* a branch's new_type: only where type is extend_abi */
+	const char *const *names;   /* of values or bits from 0 on, NULL: none; nr of them */
+	uint8_t nr;
+};
+
+struct pev_bits {
+	const char *name;                    /* "data_src" */
+	const struct pev_bits_field *fields; /* ends with a NULL name */
+};
+
+extern const struct pev_bits pev_data_src_bits;
+extern const struct pev_bits pev_transaction_bits;
+extern const struct pev_bits pev_weight_bits; /* of WEIGHT_STRUCT */
+extern const struct pev_bits pev_branch_bits;
+
+static inline uint64_t pev_bits_get(uint64_t word, const struct pev_bits_field *field)
+{
+	return word >> field->shift & (~UINT64_C(0) >> (64 - field->width));
+}
+
+/*
+ * A branch's flags as a little-endian compiler lays them out, from one that was
+ * written by a big-endian one: struct perf_branch_entry has no second order of
+ * its bit-fields, as union perf_mem_data_src and union perf_sample_weight have.
+ */
+uint64_t pev_branch_unmirror(uint64_t word);
+
+#endif
