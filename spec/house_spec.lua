@@ -10,6 +10,7 @@ local floors = {
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
+    counter = { "event" },
     tracepoint = { "format", "printfmt" },
     task = { "sys", "record" },
     symbol = { "sys", "task" },

@@ -11,6 +11,7 @@
 #include "attr.h"
 #include "bits.h"
 #include "child.h"
+#include "counter.h"
 #include "record.h"
 #include "session.h"
 #include "sys.h"

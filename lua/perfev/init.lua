@@ -4,6 +4,7 @@
 
 local codec = require "perfev.codec"
 local core = require "perfev.core"
+local counter = require "perfev.counter"
 local session = require "perfev.session"
 require "perfev.record"
 
@@ -22,6 +23,11 @@ M.session = function(opts) return session.new(opts) end
 
 --- Declare an event of the default session.
 function M.event(spec) return session.declare(session.default(), spec, 2) end
+
+--- Counters; see perfev.counter.
+function M.counter(spec) return counter.new(spec, false, 2) end
+function M.group(spec) return counter.new(spec, true, 2) end
+M.measure, M.task_enable, M.task_disable = counter.measure, counter.task_enable, counter.task_disable
 
 --- The default session's life.
 function M.every(t, f) return session.default():every(t, f) end

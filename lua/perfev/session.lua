@@ -32,10 +32,17 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 function M.new(opts)
   local self = setmetatable({
     opts = options.take(opts or {}, {}, 2),
-    events = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
+    events = {}, counters = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
     handlers = {}, reported = {}, delivered = 0,
   }, Session)
   return self
+end
+
+--- A session of the same options, that has not started and has no events.
+function Session:again()
+  local twin = M.new()
+  for name, value in pairs(self.opts) do twin.opts[name] = value end
+  return twin
 end
 
 local default
@@ -162,10 +169,15 @@ function M.declare(self, spec, level)
   return ev
 end
 
---- How many events were declared.
+--- How many events and counters were declared.
 function Session:declared()
-  return #self.events
+  return #self.events + #self.counters
 end
+
+--- Count what the session watches, from its start to its end; as `perfev.counter`.
+function Session:counter(spec) return require("perfev.counter").new(spec, false, 2, self) end
+--- The same as a group; as `perfev.group`.
+function Session:group(spec) return require("perfev.counter").new(spec, true, 2, self) end
 
 -- The names of tasks need somebody's COMM, FORK and EXIT records.
 function Session:open_tracking()
@@ -307,6 +319,10 @@ function Session:open_events()
     local ok, why, code = opened.open(ev)
     if not ok then return nil, why, code end
   end
+  for _, c in ipairs(self.counters) do
+    local ok, why, code = c:prepare()
+    if not ok then return nil, why, code end
+  end
   return self:open_tracking()
 end
 
@@ -323,6 +339,10 @@ function Session:arm()
   end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
+  for _, c in ipairs(self.counters) do
+    ok, what, code = c:begin()
+    if not ok then return nil, what, code end
+  end
   self.running = true
   if self.child then
     ok, what, code = self.child:release()
@@ -440,6 +460,7 @@ end
 -- Everything back, in reverse.
 function Session:release()
   self.running = false
+  for _, c in ipairs(self.counters) do c:finish() end
   if self.core then
     self:end_child()
     self.totals = self.core:stats()
@@ -635,6 +656,7 @@ function Session:plan()
     table.sort(names)
     if #names > 0 then lines[#lines + 1] = "  callbacks  " .. table.concat(names, " ") end
   end
+  for _, c in ipairs(self.counters) do lines[#lines + 1] = tostring(c) end
   return lines
 end
 

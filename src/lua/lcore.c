@@ -17,6 +17,7 @@
 #include "largs.h"
 #include "lattr.h"
 #include "lchild.h"
+#include "lcounter.h"
 #include "ldecoder.h"
 #include "lhooks.h"
 #include "lsession.h"
@@ -324,6 +325,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_view_register(L);
 	l_decoder_register(L);
 	l_child_register(L);
+	l_counter_register(L);
 	l_session_register(L);
 	return 1;
 }

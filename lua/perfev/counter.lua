@@ -1,0 +1,816 @@
+--- Counters and groups: events that are counted, not sampled.
+-- The core opens members on places (tasks, CPUs), reads and sums them; here is what they are called,
+-- whom they watch, and what a reading looks like. What the kernel counted is never hidden behind
+-- what it would have been: a reading has both.
+
+local core = require "perfev.core"
+local event = require "perfev.event"
+local explain = require "perfev.explain"
+local options = require "perfev.options"
+local session = require "perfev.session"
+
+local M = {}
+
+local E = core.errno
+local TYPE_TRACEPOINT = 2
+local without_page = { [1] = true, [2] = true, [5] = true } -- software, tracepoint, breakpoint
+local unsupported = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true }
+local GROUP, ENABLED, RUNNING = "group", "total_time_enabled", "total_time_running"
+
+local Counter = {}
+Counter.__index = Counter
+Counter.__name = "perfev.counter"
+
+local Member = {}
+Member.__index = Member
+Member.__name = "perfev.counter.member"
+
+-- ---- declarations ----
+
+local target_words = { "cgroup", "pid", "tid", "command", "cpus", "all_cpus" }
+local own_words = { "lost", "leader", "page", "log" }
+local member_words = { "name", "filter", "optional", "period" }
+local result_words = {
+  raw = true, counts = true, errors = true, time_enabled = true, time_running = true, running_ratio = true,
+}
+
+local function set_of(list)
+  local set = {}
+  for _, word in ipairs(list) do set[word] = true end
+  return set
+end
+
+local is_target, is_own, is_member_word = set_of(target_words), set_of(own_words), set_of(member_words)
+local attr_fields, all_words = {}, {}
+for _, field in ipairs(core.attr_fields()) do
+  attr_fields[field.name] = true
+  all_words[#all_words + 1] = field.name
+end
+for _, list in ipairs { target_words, own_words, member_words } do
+  table.move(list, 1, #list, #all_words + 1, all_words)
+end
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+local function unknown_word(word, level)
+  local near = core.nearest(tostring(word), all_words)
+  fail(level, "counter: no option is called '%s'%s", tostring(word),
+    near and (" (did you mean '%s'?)"):format(near) or "")
+end
+
+-- A member's own table: an event and attr fields.
+local function check_member(spec, level)
+  if type(spec) == "string" then return { spec } end
+  if type(spec) ~= "table" then fail(level, "counter: an event is a string or a table, not a %s", type(spec)) end
+  for word in pairs(spec) do
+    if word ~= 1 and not attr_fields[word] and not is_member_word[word] then unknown_word(word, level + 1) end
+  end
+  if spec[1] == nil and spec.type == nil then
+    fail(level, "counter: an event string, or type= and config=, is needed")
+  end
+  if spec[1] ~= nil and type(spec[1]) ~= "string" then
+    fail(level, "counter: the event is a string, not a %s", type(spec[1]))
+  end
+  for _, word in ipairs { "name", "filter" } do
+    if spec[word] ~= nil and type(spec[word]) ~= "string" then
+      fail(level, "counter: %s is a string, not a %s", word, type(spec[word]))
+    end
+  end
+  return spec
+end
+
+local function name_of(spec)
+  return spec.name or spec[1] or ("{type=%s, config=%s}"):format(spec.type, spec.config or 0)
+end
+
+local function check_name(self, name, level)
+  if result_words[name] then
+    fail(level, "counter: '%s' is the name of a reading's field; give the event another with name =", name)
+  end
+  if self.by_name[name] and not self.by_name[name].closed then
+    fail(level, "counter: '%s' is there already; give one of the two another name with name =", name)
+  end
+end
+
+local function check_targets(spec, level)
+  local asked = {}
+  for _, word in ipairs(target_words) do
+    if word ~= "cgroup" then asked[word] = spec[word] end
+  end
+  if spec.cgroup ~= nil and math.type(spec.cgroup) ~= "integer" then
+    fail(level, "counter: cgroup is the descriptor of a directory of cgroup2, not a %s", type(spec.cgroup))
+  end
+  if spec.cgroup and (spec.pid or spec.tid or spec.command) then
+    fail(level, "counter: cgroup and processes at once; a cgroup is its own target")
+  end
+  local ok, why = pcall(options.take, asked, {}, 0)
+  if not ok then fail(level, "counter: %s", (tostring(why):gsub("^.-session: ", ""))) end
+  return next(asked) ~= nil and why or spec.cgroup and { cgroup = spec.cgroup } or nil
+end
+
+-- ---- targets ----
+
+local function threads_of(pids)
+  local tids, gone = {}, nil
+  for _, pid in ipairs(pids) do
+    local own = pid == 0 or pid == core.pid()
+    local list, what, code = core.threads(pid == 0 and core.pid() or pid)
+    if own and (not list or #list == 1) then
+      list = { 0 } -- the calling thread, and no other
+    end
+    if list then
+      table.move(list, 1, #list, #tids + 1, tids)
+    else
+      gone = gone or { what, code }
+    end
+  end
+  if #tids > 0 then return tids end
+  return nil, explain.refusal("cannot count " .. gone[1], gone[2]), gone[2]
+end
+
+local function online()
+  local cpus, what, code = core.cpus()
+  if cpus then return cpus end
+  return nil, explain.refusal(what, code), code
+end
+
+-- -> { pids =, cpus =, cgroup =, on_exec = } | nil, message, errno; spawns the command
+local function find_target(self, opts)
+  local cpus, why, code = opts.cpus
+  if opts.cgroup or options.is_cpu_wide(opts) then
+    if not cpus then
+      cpus, why, code = online()
+      if not cpus then return nil, why, code end
+    end
+    if opts.cgroup then return { pids = { opts.cgroup }, cpus = cpus, cgroup = true } end
+  end
+  if opts.command then
+    self.child, why, code = core.spawn(opts.command)
+    if not self.child then return nil, explain.command(why, code), code end
+  end
+  if options.is_cpu_wide(opts) then return { pids = { -1 }, cpus = cpus } end
+  local pids = {}
+  if opts.pid then
+    pids, why, code = threads_of(opts.pid)
+    if not pids then return nil, why, code end
+  end
+  for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
+  if self.child then pids[#pids + 1] = self.child:pid() end
+  return { pids = pids, cpus = cpus or { -1 }, on_exec = self.child and not opts.pid and not opts.tid }
+end
+
+-- Whom the session watches; a counter of tasks needs no CPU, as it has no ring.
+local function target_of(s)
+  local opts, wide = s.opts, options.is_cpu_wide(s.opts)
+  return {
+    pids = s.target.pids, cpus = (wide or opts.cpus) and s.target.cpus or { -1 },
+    on_exec = s.child and not wide and not opts.pid and not opts.tid and not s.running,
+  }
+end
+
+-- ---- opening ----
+
+local function default_format(self)
+  local format = { ENABLED, RUNNING }
+  if self.grouped then
+    format[3], format[4] = GROUP, "id"
+  end
+  if self.spec.lost then format[#format + 1] = "lost" end
+  return format
+end
+
+local function is_tasks(target) return target.pids[1] >= 0 and not target.cgroup end
+
+-- -> attr, what was found | nil, message, errno
+local function attr_for(self, spec, first)
+  local found = { type = spec.type, config = spec.config or 0 }
+  if spec[1] then
+    local why, code
+    found, why, code = event.resolve(spec[1])
+    if not found then return nil, why, code end
+  end
+  local fields, target = {}, self.target
+  for name, value in pairs(found) do
+    if attr_fields[name] then fields[name] = value end
+  end
+  for name, value in pairs(found.exclude or {}) do fields[name] = value end
+  fields.inherit = is_tasks(target)
+  fields.read_format = default_format(self)
+  for _, words in ipairs { self.spec, spec } do
+    for name, value in pairs(words) do
+      -- Of a counter as a whole, cgroup is a target; of an event, the kernel's field.
+      if attr_fields[name] and (words == spec or not is_target[name]) then fields[name] = value end
+    end
+  end
+  fields.sample_period = spec.period or fields.sample_period
+  -- The leader's word is the group's: members that are on run when it does.
+  fields.disabled = first or not self.grouped
+  if target.on_exec and fields.disabled then fields.enable_on_exec = true end
+  local ok, attr = pcall(core.attr_new, fields)
+  if not ok then return nil, ("event '%s': %s"):format(name_of(spec), attr), E.EINVAL end
+  return attr, found
+end
+
+local function refuse(self, what, code, attr)
+  local target = self.target
+  return explain.refusal(what, code, {
+    attr = attr, is_tracepoint = attr.type == TYPE_TRACEPOINT and attr.sample_type ~= 0,
+    cpu_wide = not is_tasks(target), pid = target.pids[1], cpu = target.cpus[1],
+    descriptors = #target.pids * #target.cpus,
+  })
+end
+
+local function fixed_exclude(self, spec, found)
+  return spec.exclude_kernel ~= nil or self.spec.exclude_kernel ~= nil or next(found.exclude or {}) ~= nil
+end
+
+-- The page is of use for a hardware event of the calling thread alone (ABI of perf_mmap()).
+local function map_page(self, number, attr)
+  local target = self.target
+  local here = #target.pids == 1 and target.pids[1] == 0 and #target.cpus == 1 and target.cpus[1] == -1
+  if self.spec.page == false or attr.inherit or without_page[attr.type] or not here then return end
+  self.core:map(number) -- where it cannot be, read(2) does as well
+end
+
+local function open_member(self, spec)
+  local first = self.core_members == 0
+  local attr, found, code = attr_for(self, spec, first)
+  if not attr then return nil, found, code end
+  local number, what, failed = self.core:add(attr, name_of(spec))
+  local user_only
+  if not number and failed == E.EACCES and is_tasks(self.target) and not attr.exclude_kernel
+    and not fixed_exclude(self, spec, found) then
+    -- As perf does: what the user may see is better than nothing, as long as it is said.
+    attr.exclude_kernel, user_only = true, true
+    number, what, failed = self.core:add(attr, name_of(spec))
+  end
+  if not number then return nil, refuse(self, what, failed, attr), failed end
+  self.core_members = self.core_members + 1
+  map_page(self, number, attr)
+  return number, user_only, self.core:attr(number)
+end
+
+local function note(self, level, text)
+  local log = self.spec.log or self.session and self.session.opts.log
+  if log then log(level, text) end
+end
+
+-- Open the member m, filter and all -> true | nil, message, errno
+local function open(self, m)
+  local number, user_only, attr = open_member(self, m.spec)
+  if not number then
+    local optional = m.spec.optional
+    if not optional or optional == "unsupported" and not unsupported[attr] then return nil, user_only, attr end
+    m.error = user_only
+    note(self, 1, "left out: " .. user_only)
+    return true
+  end
+  m.number, m.attr, m.open, m.user_only = number, attr, true, user_only or nil
+  if user_only then note(self, 0, explain.user_only(m.name)) end
+  if m.spec.filter then return m:set_filter(m.spec.filter) end
+  return true
+end
+
+local function new_member(self, spec)
+  local m = setmetatable({ name = name_of(spec), spec = spec, counter = self }, Member)
+  self.list[#self.list + 1] = m
+  self.by_name[m.name] = m
+  return m
+end
+
+local function give_back(self)
+  if self.core then self.core:close() end
+  if self.child then self.child:close() end
+  self.core, self.child = nil, nil
+  for _, m in ipairs(self.list) do m.open = false end
+end
+
+local function open_all(self)
+  local what, code
+  self.core, what, code = core.counter {
+    pids = self.target.pids, cpus = self.target.cpus, grouped = self.grouped, cgroup = self.target.cgroup,
+  }
+  if not self.core then return nil, explain.refusal(what, code), code end
+  self.core_members = 0
+  for _, m in ipairs(self.list) do
+    local ok, why, failed = open(self, m)
+    if not ok then return nil, why, failed end
+  end
+  if self.core_members == 0 then
+    return nil, "counter: none of its events is there\n  " .. (self.list[1].error or ""), E.ENOENT
+  end
+  return true
+end
+
+-- Own target: open, and count from here on.
+local function open_own(self, opts)
+  core.raise_nofile()
+  local why, code, ok
+  self.target, why, code = find_target(self, opts)
+  if not self.target then return nil, why, code end
+  ok, why, code = open_all(self)
+  if ok and not self.spec.disabled and not self.target.on_exec then ok, why, code = self:enable() end
+  if ok then return true end
+  give_back(self)
+  return nil, why, code
+end
+
+local function declare(spec, grouped, level)
+  if type(spec) ~= "table" then fail(level, "counter: a table expected, not a %s", type(spec)) end
+  local self = setmetatable({ spec = spec, grouped = grouped, list = {}, by_name = {} }, Counter)
+  for word in pairs(spec) do
+    local number = math.type(word) == "integer" and word >= 1 and word <= #spec
+    if not (number or attr_fields[word] or is_target[word] or is_own[word]) then unknown_word(word, level + 1) end
+  end
+  if #spec == 0 then fail(level, "counter: no event is named; an event string or more come first") end
+  if spec.leader ~= nil then
+    if not grouped then fail(level, "counter: leader is an option of a group") end
+    new_member(self, { spec.leader, name = "leader " .. tostring(spec.leader) }).hidden = true
+  end
+  for i = 1, #spec do
+    local member = check_member(spec[i], level + 1)
+    check_name(self, name_of(member), level + 1)
+    new_member(self, member)
+  end
+  return self
+end
+
+--- Open what spec says.
+-- @tparam table spec      as `perfev.counter` takes it
+-- @tparam boolean grouped  all members on the PMU together, read at one moment
+-- @tparam integer level   of the caller, for `error`
+-- @tparam[opt] session s  whose targets it counts, from its start to its end
+-- @treturn[1] counter
+-- @treturn[2] nil
+-- @treturn[2] string      in three parts
+-- @treturn[2] integer errno
+function M.new(spec, grouped, level, s)
+  local self = declare(spec, grouped, level + 1)
+  local opts = check_targets(spec, level + 1)
+  if s and opts then fail(level, "counter: a session's counter has the session's targets") end
+  -- What a script is run on is the command line's business.
+  if not s and not opts and session.before_default_start then s = session.default() end
+  if s then return M.join(self, s, level + 1) end
+  local ok, why, code = open_own(self, opts or { pid = { 0 } })
+  if not ok then return nil, why, code end
+  return self
+end
+
+-- ---- in a session ----
+
+--- Make it the session's: opened when that starts, closed when it ends.
+function M.join(self, s, level)
+  if s.finished then fail(level, "session: it has ended; declare counters before") end
+  self.session = s
+  s.counters[#s.counters + 1] = self
+  if not s.core then return self end
+  local ok, why, code = self:prepare()
+  if ok and s.running then ok, why, code = self:begin() end
+  if not ok then return nil, why, code end
+  return self
+end
+
+-- The session's targets are known.
+function Counter:prepare()
+  self.target = target_of(self.session)
+  local ok, why, code = open_all(self)
+  if ok then return true end
+  give_back(self)
+  return nil, why, code
+end
+
+-- The session begins.
+function Counter:begin()
+  if self.target.on_exec or self.spec.disabled then return true end
+  return self:enable()
+end
+
+-- The session has ended: what was counted stays.
+function Counter:finish()
+  if not self.core then return end
+  self.core:switch(nil, "DISABLE", self.grouped)
+  local last, why, code = self:read()
+  self.last = { last, why, code }
+  give_back(self)
+end
+
+-- ---- the command ----
+
+--- Let the command run: it counts from its exec on.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Counter:start()
+  if not self.child then error("counter: it has no command to start", 2) end
+  local ok, what, code = self.child:release()
+  if ok then return true end
+  self.command_status = { exit = code == E.ENOENT and 127 or 126 }
+  return nil, explain.command(what, code), code
+end
+
+--- Wait for the command's end -> { exit = n } or { signal = n }.
+function Counter:wait()
+  if not self.child then error("counter: it has no command to wait for", 2) end
+  self.command_status = self.command_status or self.child:reap(true)
+  return self.command_status
+end
+
+--- Start the command and wait for its end.
+-- @treturn[1] table  { exit = n } or { signal = n }
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Counter:run()
+  local ok, why, code = self:start()
+  if not ok then return nil, why, code end
+  return self:wait()
+end
+
+-- ---- reading ----
+
+local function ratio(count)
+  local enabled, running = count.time_enabled, count.time_running
+  if not enabled or not running or enabled == 0 then return nil end
+  return running / enabled
+end
+
+local function error_text(m)
+  return ("%s: pinned, in error state: the kernel could not keep it on the PMU, and counts it no longer\n"
+    .. "  something else holds the counters it needs\n  try: enable() again, fewer events, or without pinned"):format(
+    m.name)
+end
+
+-- What all of it has in common: the member that ran least of the time says how far to trust it.
+local function note_times(r, count)
+  local own = count.running_ratio
+  if own and (not r.running_ratio or own < r.running_ratio) or not r.time_enabled then
+    r.time_enabled, r.time_running, r.running_ratio = count.time_enabled, count.time_running, own
+  end
+end
+
+local function reading(self, sums)
+  local r = { raw = {}, counts = {} }
+  for _, m in ipairs(self.list) do
+    local count = m.open and not m.hidden and sums[m.number]
+    if count then
+      if count.failed then
+        r.errors = r.errors or {}
+        r.errors[m.name] = error_text(m)
+        count.raw, count.value = nil, nil
+      elseif count.absent then
+        count.raw, count.value = nil, nil
+      end
+      count.running_ratio = ratio(count)
+      r[m.name], r.raw[m.name], r.counts[m.name] = count.value, count.raw, count
+      note_times(r, count)
+    end
+  end
+  return r
+end
+
+local function not_open(self)
+  local why = self.session and not self.session.started and "its session has not started" or "it is closed"
+  return nil, "counter: " .. why, E.EBADF
+end
+
+local function take(self, delta)
+  if not self.core then return not_open(self) end
+  local sums, what, code = self.core:read(delta)
+  if not sums then return nil, explain.refusal(what, code), code end
+  return reading(self, sums)
+end
+
+--- All counts since the opening.
+-- @treturn[1] table  by name: the value scaled to all of the time, `nil` where the event was on and never ran.
+--   `raw`: the same as counted. `time_enabled`, `time_running`, `running_ratio`: of the member that ran
+--   least. `counts`: by name { value, raw, time_enabled, time_running, running_ratio, lost, silent }.
+--   `errors`: by name, of pinned events in error state.
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Counter:read()
+  if self.last then return self.last[1], self.last[2], self.last[3] end
+  return take(self, false)
+end
+
+--- The same since the last delta (first: since the opening); what is scaled, is this delta.
+function Counter:delta()
+  return take(self, true)
+end
+
+--- Count while f runs -> f's results, and last the counts.
+-- Also for a counter that is on; it is off afterwards.
+function Counter:measure(f, ...)
+  local opened, grouped = self.core, self.grouped
+  if not opened then return not_open(self) end
+  local ok, what, code = opened:read(true)
+  if not ok then return nil, explain.refusal(what, code), code end
+  local switch = opened.switch
+  ok, what, code = switch(opened, nil, "ENABLE", grouped)
+  if not ok then return nil, explain.refusal("cannot enable: " .. what, code), code end
+  local results = table.pack(pcall(f, ...))
+  switch(opened, nil, "DISABLE", grouped)
+  if not results[1] then error(results[2], 0) end
+  local counts, why, failed = self:delta()
+  if not counts then return nil, why, failed end
+  results[results.n + 1] = counts
+  return table.unpack(results, 2, results.n + 1)
+end
+
+-- ---- switching ----
+
+local verbs = { ENABLE = "enable", DISABLE = "disable", RESET = "reset" }
+
+local function switch(self, request, name, whole)
+  if not self.core then return not_open(self) end
+  local m
+  if name ~= nil then
+    m = self.by_name[name]
+    if not m then error(("counter: it has no event '%s'"):format(tostring(name)), 3) end
+    if not m.open then return nil, ("%s: it is closed"):format(m.name), E.EBADF end
+  end
+  if whole == nil then whole = self.grouped and not m end
+  local ok, _, code = self.core:switch(m and m.number, request, whole)
+  if ok then return true end
+  return nil, explain.refusal(("cannot %s %s"):format(verbs[request], m and m.name or "the counter"), code), code
+end
+
+--- Count from here on, or no longer; or set the counts, but no time, to zero.
+-- Without a name all events: a group's in one call (PERF_IOC_FLAG_GROUP).
+-- @tparam[opt] string name    one event alone
+-- @tparam[opt] boolean whole  with that flag, or (false) one call per event
+-- @treturn true | nil, message, errno
+function Counter:enable(name, whole) return switch(self, "ENABLE", name, whole) end
+function Counter:disable(name, whole) return switch(self, "DISABLE", name, whole) end
+function Counter:reset(name, whole) return switch(self, "RESET", name, whole) end
+
+-- ---- members ----
+
+--- One of its events, by name; without a name the only one.
+-- @treturn member
+function Counter:member(name)
+  if name == nil then
+    if #self.list > 1 then error("counter: it has several events; member(name) gives one", 2) end
+    return self.list[1]
+  end
+  local m = self.by_name[name]
+  if not m then
+    local near = core.nearest(tostring(name), self:names())
+    error(("counter: it has no event '%s'%s"):format(tostring(name),
+      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+  end
+  return m
+end
+
+--- The names of the events that are open, in the order they came.
+function Counter:names()
+  local names = {}
+  for _, m in ipairs(self.list) do
+    if m.open and not m.hidden then names[#names + 1] = m.name end
+  end
+  return names
+end
+
+--- Add an event to a counter that is open; it counts at once unless the counter was opened `disabled`.
+-- @tparam string|table spec  as one of perfev.counter's
+-- @treturn[1] member
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Counter:add(spec)
+  spec = check_member(spec, 2)
+  check_name(self, name_of(spec), 2)
+  if not self.core then return not_open(self) end
+  local m = new_member(self, spec)
+  local ok, why, code = open(self, m)
+  if ok and m.open and not self.grouped and not self.spec.disabled then ok, why, code = m:enable() end
+  if ok then return m end
+  m:close()
+  table.remove(self.list)
+  self.by_name[m.name] = nil
+  return nil, why, code
+end
+
+--- Close it, or one of its events alone.
+function Counter:close(name)
+  if name ~= nil then return self:member(name):close() end
+  give_back(self)
+end
+Counter.__close = function(self) give_back(self) end
+Counter.__tostring = function(self)
+  local names = {}
+  for _, m in ipairs(self.list) do
+    if not m.closed and not m.hidden then names[#names + 1] = m.name end
+  end
+  return (self.grouped and "group " or "counter ") .. table.concat(names, ",")
+end
+
+-- ---- one member ----
+
+-- Why the kernel refuses a request, where its errno says too little (kernel/events/core.c, _perf_ioctl()).
+local sampling = { "it counts, and takes no samples", "an event with period =" }
+local once = function(what) return { "it has one already, and the kernel takes one " .. what .. " in an event's life",
+  "close it, and add it again" } end
+local reasons = {
+  REFRESH = { EINVAL = sampling },
+  PERIOD = { EINVAL = { "the period is 0 or above 2^63, or the event takes no samples", "an event with period =" } },
+  SET_FILTER = {
+    EEXIST = once "filter",
+    EINVAL = { "it is no tracepoint, or the condition names no field of it", "cat the format file of the tracepoint" },
+  },
+  PAUSE_OUTPUT = { EINVAL = { "it has no ring", "an event of a session" } },
+  SET_OUTPUT = {
+    EINVAL = { "the other event has no ring, or another CPU, task, clock or direction; or it is this one",
+      "an event of the same CPU and clock that is mapped" },
+    EBADF = { "that is no descriptor of a perf event", "an event, or nil to have none" },
+  },
+  SET_BPF = {
+    EEXIST = once "program",
+    EINVAL = { "the program is of a type that this event cannot run",
+      "a tracing program for tracepoints, else perf_event" },
+    EBADF = { "that is no descriptor of a BPF program", "the descriptor that loading it gave" },
+  },
+  QUERY_BPF = { EINVAL = { "only tracepoints and probes tell their programs", "a tracepoint" } },
+  MODIFY_ATTRIBUTES = {
+    EOPNOTSUPP = { "only breakpoints can be changed while they are open", "close it, and add the other one" },
+    EINVAL = { "not all of an attr can change: address, length and kind of a breakpoint, and disabled", "only those" },
+  },
+}
+
+local function refused(m, request, what, code)
+  local known = reasons[request] and reasons[request][E[code]]
+  local head = ("%s: cannot %s"):format(m.name, what)
+  if not known then return nil, explain.refusal(head, code), code end
+  return nil, ("%s: %s (%s)\n  %s\n  try: %s"):format(head, core.strerror(code), E[code], known[1], known[2]), code
+end
+
+local function opened_of(m)
+  return m.open and m.counter.core
+end
+
+local function closed(m)
+  return nil, m.error or ("%s: it is closed"):format(m.name), E.EBADF
+end
+
+local function ioctl(m, request, what, arg)
+  local opened = opened_of(m)
+  if not opened then return closed(m) end
+  local ok, _, code = opened:ioctl(m.number, request, arg)
+  if ok then return true end
+  return refused(m, request, what, code)
+end
+
+local function integer(value, verb, least)
+  if math.type(value) ~= "integer" or value < least then
+    error(("%s: a whole number from %d on expected, not %s"):format(verb, least, tostring(value)), 3)
+  end
+  return value
+end
+
+--- Count this one from here on, or no longer, or from 0; true: its whole group.
+function Member:enable(whole) return switch(self.counter, "ENABLE", self.name, whole or false) end
+function Member:disable(whole) return switch(self.counter, "DISABLE", self.name, whole or false) end
+function Member:reset(whole) return switch(self.counter, "RESET", self.name, whole or false) end
+
+--- Take n samples more, then be disabled (REFRESH). The limit grows with every call.
+function Member:refresh(n)
+  return ioctl(self, "REFRESH", "refresh", integer(n, "refresh", 0))
+end
+
+--- Another sample period, or frequency, in force at once (PERIOD).
+function Member:period(n)
+  return ioctl(self, "PERIOD", ("set the period %s"):format(n), integer(n, "period", 1))
+end
+
+--- A tracepoint's filter, or address ranges of an AUX event (SET_FILTER); once in its life.
+function Member:set_filter(text)
+  if type(text) ~= "string" then error("set_filter: a string expected, not a " .. type(text), 2) end
+  return ioctl(self, "SET_FILTER", ("set the filter '%s'"):format(text), text)
+end
+
+--- Write its records into the ring of another (SET_OUTPUT): a member, a descriptor, or nil for none.
+function Member:set_output(to)
+  local what = "set its output"
+  if to == nil then return ioctl(self, "SET_OUTPUT", what, -1) end
+  if getmetatable(to) ~= Member then return ioctl(self, "SET_OUTPUT", what, integer(to, "set_output", 0)) end
+  local opened, other = opened_of(self), opened_of(to)
+  if not opened then return closed(self) end
+  if not other then return closed(to) end
+  local ok, _, code = opened:output(self.number, other, to.number)
+  if ok then return true end
+  return refused(self, "SET_OUTPUT", what, code)
+end
+
+--- Write no more records into its ring, or go on (PAUSE_OUTPUT).
+function Member:pause_output(paused)
+  if type(paused) ~= "boolean" then error("pause_output: true or false expected, not a " .. type(paused), 2) end
+  return ioctl(self, "PAUSE_OUTPUT", "pause its output", paused and 1 or 0)
+end
+
+--- Run a loaded BPF program at each of its events (SET_BPF); once in its life.
+function Member:set_bpf(fd)
+  return ioctl(self, "SET_BPF", ("attach the BPF program of descriptor %s"):format(fd), integer(fd, "set_bpf", 0))
+end
+
+--- The ids of the BPF programs attached to its tracepoint (QUERY_BPF).
+-- @tparam[opt=64] integer max
+-- @treturn[1] {integer,...}
+-- @treturn[1] integer  how many there are, of which at most max are listed
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Member:query_bpf(max)
+  local opened = opened_of(self)
+  if not opened then return closed(self) end
+  local ids, nr, code = opened:query_bpf(self.number, integer(max or 64, "query_bpf", 0))
+  if ids then return ids, nr end
+  return refused(self, "QUERY_BPF", "ask for its BPF programs", code)
+end
+
+--- Change attr fields of a breakpoint that is open (MODIFY_ATTRIBUTES).
+function Member:modify(fields)
+  if type(fields) ~= "table" then error("modify: a table of attr fields expected, not a " .. type(fields), 2) end
+  local opened = opened_of(self)
+  if not opened then return closed(self) end
+  local attr = opened:attr(self.number)
+  for name, value in pairs(fields) do
+    if not attr_fields[name] then error(("modify: no attr field is called '%s'"):format(tostring(name)), 2) end
+    attr[name] = value
+  end
+  local ok, why, code = ioctl(self, "MODIFY_ATTRIBUTES", "change its attr", attr)
+  if ok then self.attr = attr end
+  return ok, why, code
+end
+
+--- The kernel's ids of it (ID), one for each place.
+function Member:ids()
+  local ids = {}
+  for i, at in ipairs(self:fds()) do ids[i] = at.id end
+  return ids
+end
+
+--- Its descriptors: { {fd =, id =, pid =, cpu =}, ... }
+function Member:fds()
+  local opened = opened_of(self)
+  return opened and opened:fds(self.number) or {}
+end
+
+--- Its own part of the counter's read().
+-- @treturn[1] table  `value`, `raw`, `time_enabled`, `time_running`, `running_ratio`, `lost`, `silent`
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Member:read()
+  local r, why, code = self.counter:read()
+  if not r then return nil, why, code end
+  if r.errors and r.errors[self.name] then return nil, r.errors[self.name], E.EIO end
+  return r.counts[self.name]
+end
+
+--- Close it; its counter goes on without it.
+function Member:close()
+  if opened_of(self) then self.counter.core:remove(self.number) end
+  self.open, self.closed = false, true
+end
+Member.__tostring = function(self) return "event " .. self.name end
+
+-- ---- measuring a function ----
+
+--- Count what the calling thread does while f runs.
+-- @tparam table events  as perfev.counter's, without targets
+-- @tparam function f
+-- @param ...            f's arguments
+-- @return f's results, and last the counts, as `read` gives them | nil, message, errno, and f was not called
+function M.measure(events, f, ...)
+  if type(f) ~= "function" then error("measure: a function expected, not a " .. type(f), 2) end
+  if type(events) ~= "table" then error("measure: a list of events expected, not a " .. type(events), 2) end
+  local spec = { tid = 0, inherit = false }
+  for word, value in pairs(events) do
+    if is_target[word] then error("measure: it is the calling thread that is measured; no " .. word, 2) end
+    spec[word] = value
+  end
+  spec.disabled = true
+  -- One switch for all is quickest; what does not fit on the PMU together takes turns.
+  local c, why, code = M.new(spec, true, 2)
+  if not c and code == E.EINVAL then c, why, code = M.new(spec, false, 2) end
+  if not c then return nil, why, code end
+  local _ <close> = c
+  return c:measure(f, ...)
+end
+
+-- All events that this process made, whatever they watch (prctl(2)).
+local function task_switch(on)
+  local ok, what, code = core.task_switch(on)
+  if ok then return true end
+  return nil, explain.refusal(what, code), code
+end
+
+--- Switch all events that the calling process has made, on or off at once.
+-- @treturn true | nil, message, errno
+function M.task_enable() return task_switch(true) end
+function M.task_disable() return task_switch(false) end
+
+return M

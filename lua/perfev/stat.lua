@@ -1,0 +1,294 @@
+--- What the script stat prints: perf stat's columns, its CSV, its JSON, and its derived metrics.
+-- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread = }; values
+-- of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
+
+local escape = require "perfev.escape"
+
+local M = {}
+
+--- What perf stat counts when it is told nothing.
+M.default = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"
+
+local NAME_WIDTH, METRIC_WIDTH = 32, 35
+
+-- "a,pmu/x=1,y=2/,{b,c}" -> next event from at, and where the one after it is
+local function next_event(text, at)
+  local event = text:match("^[%w_%-]+/[^/]*/[%a]*", at) or text:match("^[^,{}]*", at)
+  return event, at + #event
+end
+
+local function parse_events(text, at, closer)
+  local events = {}
+  repeat
+    local event, after = next_event(text, at)
+    if event == "" then return nil end
+    events[#events + 1] = event
+    at = after
+    local mark = text:sub(at, at)
+    if mark == "," then at = at + 1 end
+  until mark ~= "," or text:sub(at, at) == "{"
+  if closer and text:sub(at, at) ~= closer then return nil end
+  return events, closer and at + 1 or at
+end
+
+--- "a,b,{c,d}" -> { { "a", "b" }, { "c", "d", grouped = true } } | nil, message
+function M.parse(text)
+  local units, at = {}, 1
+  while at <= #text do
+    local grouped = text:sub(at, at) == "{"
+    local events, after = parse_events(text, grouped and at + 1 or at, grouped and "}" or nil)
+    if not events then return nil, ("events '%s': a list as in a,b,{c,d} is expected, not what begins at '%s'"):format(
+      text, text:sub(at)) end
+    events.grouped = grouped or nil
+    units[#units + 1] = events
+    at = after
+    if text:sub(at, at) == "," then at = at + 1
+    elseif at <= #text and text:sub(at, at) ~= "{" then
+      return nil, ("events '%s': a comma is expected before '%s'"):format(text, text:sub(at))
+    end
+  end
+  if #units == 0 then return nil, "events: the list is empty" end
+  return units
+end
+
+-- ---- metrics ----
+
+local function bare(name)
+  return (name:gsub(":[%a]*$", ""))
+end
+
+local function is_clock(name)
+  name = bare(name)
+  return name == "task-clock" or name == "cpu-clock"
+end
+
+local misses = {
+  ["branch-misses"] = { "branches", "of all branches" },
+  ["cache-misses"] = { "cache-references", "of all cache refs" },
+  ["L1-dcache-load-misses"] = { "L1-dcache-loads", "of all L1-dcache accesses" },
+  ["L1-icache-load-misses"] = { "L1-icache-loads", "of all L1-icache accesses" },
+  ["LLC-load-misses"] = { "LLC-loads", "of all LL-cache accesses" },
+  ["dTLB-load-misses"] = { "dTLB-loads", "of all dTLB cache accesses" },
+  ["iTLB-load-misses"] = { "iTLB-loads", "of all iTLB cache accesses" },
+}
+
+local function per_second(value, clock)
+  local rate = value * 1e9 / clock
+  for _, unit in ipairs { "/sec", "K/sec", "M/sec" } do
+    if rate < 1000 then return rate, "%8.3f", unit end
+    rate = rate / 1000
+  end
+  return rate, "%8.3f", "G/sec"
+end
+
+--- The metric that goes with a row, as far as the events it needs were counted.
+-- @tparam table row
+-- @tparam table values     all rows' values by bare name
+-- @tparam integer elapsed  ns
+-- @treturn number|nil
+-- @treturn string  its format
+-- @treturn string  its unit
+function M.metric(row, values, elapsed)
+  local name, value = bare(row.name), row.value
+  if not value then return nil end
+  local clock = values["task-clock"] or values["cpu-clock"]
+  if is_clock(name) then
+    if elapsed > 0 then return value / elapsed, "%8.3f", "CPUs utilized" end
+  elseif name == "instructions" and (values.cycles or 0) > 0 then
+    return value / values.cycles, "%7.2f ", "insn per cycle"
+  elseif misses[name] and (values[misses[name][1]] or 0) > 0 then
+    return value * 100 / values[misses[name][1]], "%7.2f%%", misses[name][2]
+  elseif clock and clock > 0 then
+    if name == "cycles" then return value / clock, "%8.3f", "GHz" end
+    return per_second(value, clock)
+  end
+end
+
+--- Mean, and how far it may be off: the standard error of the mean, absolute and in percent of it.
+function M.spread(list)
+  local sum, squares, n = 0, 0, #list
+  for _, v in ipairs(list) do sum = sum + v end
+  local mean = sum / n
+  for _, v in ipairs(list) do squares = squares + (v - mean) ^ 2 end
+  local off = n > 1 and math.sqrt(squares / (n - 1) / n) or 0
+  return mean, off, mean ~= 0 and 100 * off / mean or 0
+end
+
+-- ---- lines ----
+
+local function unit_of(row) return is_clock(row.name) and "msec" or "" end
+
+-- As perf writes it: clocks in ms with a fraction, counts whole.
+local function value_text(row)
+  if not row.supported then return "<not supported>" end
+  if not row.value then return "<not counted>" end
+  if is_clock(row.name) then return ("%.2f"):format(row.value / 1e6) end
+  return ("%d"):format(math.floor(row.value + 0.5))
+end
+
+local function share(row)
+  return row.enabled > 0 and 100 * row.running / row.enabled or 100
+end
+
+local function text_line(row, metric, format, unit)
+  local line = ("%18s %-4s %-" .. NAME_WIDTH .. "s"):format(value_text(row), unit_of(row), row.name)
+  if not row.value then return (line:gsub(" +$", "")) end
+  local tail = ""
+  if metric then
+    tail = " # " .. format:format(metric)
+    tail = tail .. " " .. unit .. (" "):rep(METRIC_WIDTH - #tail - 1 - #unit)
+  end
+  line = line .. tail .. (" "):rep(METRIC_WIDTH - #tail)
+  if row.spread and row.spread > 0 then line = line .. ("  ( +-%6.2f%% )"):format(row.spread) end
+  if row.running ~= row.enabled then line = line .. ("  (%.2f%%)"):format(share(row)) end
+  return (line:gsub(" +$", ""))
+end
+
+local function csv_writer(sep)
+  return function(row, metric, format, unit)
+    local cells = { value_text(row), unit_of(row), row.name }
+    if row.spread then cells[4] = ("%.2f%%"):format(row.spread) end
+    cells[#cells + 1] = ("%d"):format(row.running)
+    cells[#cells + 1] = ("%.2f"):format(share(row))
+    cells[#cells + 1] = metric and (format:format(metric):gsub("[ %%]", "")) or ""
+    cells[#cells + 1] = metric and unit or ""
+    return table.concat(cells, sep)
+  end
+end
+
+-- A name with what JSON cannot have as it is.
+local function quoted(text)
+  return '"' .. text:gsub('[%c"\\]', function(c) return ("\\u%04x"):format(c:byte()) end) .. '"'
+end
+
+local function json_line(row, metric, _, unit)
+  local value = row.supported and row.value
+  local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value) or value_text(row)
+  return ('"counter-value" : "%s", "unit" : "%s", "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
+    .. '"metric-value" : %.6f, "metric-unit" : "%s"'):format(text, unit_of(row), quoted(row.name),
+    row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0, unit or "")
+end
+
+--- How to write: { line(row, metric…), stamp(ns, line), head } for -j, -x SEP, or people.
+function M.writer(json, separator)
+  if json then
+    return { line = json_line, stamp = function(ns, line)
+      return ns and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
+    end }
+  elseif separator then
+    return { line = csv_writer(separator), stamp = function(ns, line)
+      return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
+    end }
+  end
+  return { line = text_line, for_people = true, stamp = function(ns, line)
+    return ns and ("%16.9f %s"):format(ns / 1e9, line) or line
+  end }
+end
+
+--- Print rows; at: ns since the start, for an interval's.
+function M.write(writer, rows, elapsed, at)
+  local values = {}
+  for _, row in ipairs(rows) do values[bare(row.name)] = row.value end
+  for _, row in ipairs(rows) do
+    print(writer.stamp(at, writer.line(row, M.metric(row, values, elapsed))))
+  end
+end
+
+-- ---- the whole of it ----
+
+local function target_text(opts)
+  if opts.command then return "'" .. table.concat(opts.command, " ") .. "'" end
+  if opts.all_cpus or not (opts.pid or opts.tid) then
+    return opts.cpus and ("'CPU(s) %s'"):format(table.concat(opts.cpus, ",")) or "'system wide'"
+  end
+  if opts.pid then return ("process id '%s'"):format(table.concat(opts.pid, ",")) end
+  return ("thread id '%s'"):format(table.concat(opts.tid, ","))
+end
+
+-- The rows of several runs as one row each.
+local function averaged(runs)
+  if #runs == 1 then return runs[1] end
+  local rows = {}
+  for i, first in ipairs(runs[1]) do
+    local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0 }
+    for _, run in ipairs(runs) do
+      values[#values + 1] = run[i].value
+      row.enabled = row.enabled + run[i].enabled
+      row.running = row.running + run[i].running
+    end
+    row.enabled, row.running = row.enabled // #runs, row.running // #runs
+    if #values > 0 then
+      local _
+      row.value, _, row.spread = M.spread(values)
+    else
+      row.spread = 0
+    end
+    rows[i] = row
+  end
+  return rows
+end
+
+local function print_elapsed(times)
+  local mean, off, percent = M.spread(times)
+  if #times == 1 then
+    print(("\n%18.9f seconds time elapsed\n"):format(mean / 1e9))
+  else
+    print(("\n%18.9f +- %.9f seconds time elapsed  ( +-%6.2f%% )\n"):format(mean / 1e9, off / 1e9, percent))
+  end
+end
+
+--- The readings of all events of some counters, as rows in their order.
+-- @tparam {counter,...} counters
+-- @tparam string verb  "read" or "delta"
+function M.rows(counters, verb)
+  local rows = {}
+  for _, c in ipairs(counters) do
+    local r = assert(c[verb](c))
+    for _, m in ipairs(c.list) do
+      local count = r.counts[m.name] or {}
+      local running = count.time_running or 0
+      rows[#rows + 1] = {
+        name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
+        value = running > 0 and count.value or nil, enabled = count.time_enabled or 0, running = running,
+      }
+    end
+  end
+  return rows
+end
+
+local function print_all(writer, opts, runs, times)
+  if writer.for_people then
+    print(("\n Performance counter stats for %s%s:\n"):format(escape(target_text(opts)),
+      #times > 1 and (" (%d runs)"):format(#times) or ""))
+  end
+  M.write(writer, averaged(runs), (M.spread(times)))
+  if writer.for_people then print_elapsed(times) end
+end
+
+--- Run as often as asked, and print what comes of it.
+-- @tparam table opt         `repeat` and `interval_print` count
+-- @tparam table writer
+-- @tparam session s         for the first run, which somebody else starts; the others are like it
+-- @tparam function prepare  (session, finished): have finished(rows, ns) called when it ends
+function M.run(opt, writer, s, prepare)
+  local runs, times = {}, {}
+  local function finished(rows, took)
+    runs[#runs + 1], times[#times + 1] = rows, took
+  end
+  local function interrupted()
+    return s.opts.keep_going and s.opts.keep_going() ~= true
+  end
+  prepare(s, function(rows, took)
+    finished(rows, took)
+    while #runs < opt["repeat"] and not interrupted() do
+      local twin = s:again()
+      prepare(twin, finished)
+      assert(twin:run())
+      -- Half a run is no sample of the mean.
+      if interrupted() then runs[#runs], times[#times] = nil, nil end
+    end
+    if not opt.interval_print then print_all(writer, s.opts, runs, times) end
+  end)
+end
+
+return M

@@ -1,0 +1,165 @@
+-- perfl stat against perf stat: where both count the same, the same numbers, in the same columns.
+
+local run = require "spec.support.run"
+
+-- What it does is decided by itself alone: one process, no clock, no other's data.
+local command = { "cat", "/etc/passwd" }
+
+local function words(...)
+  local list = { ... }
+  return table.move(command, 1, #command, #list + 1, list)
+end
+
+local function perfl_stat(...)
+  local dir = run.tempdir()
+  local r = run(words(run.perfl, "-q", "-o", dir .. "/out", "stat", ...))
+  local text = run.capture("cat " .. dir .. "/out")
+  run.remove(dir)
+  assert.equal(0, r.code, r.err)
+  return text
+end
+
+local function perf_stat(...)
+  local dir = run.tempdir()
+  local r = run(words("perf", "stat", "-o", dir .. "/out", "--append", ...))
+  local text = run.capture("cat " .. dir .. "/out")
+  run.remove(dir)
+  if r.code ~= 0 then pending("perf stat does not run here: " .. r.err) end
+  return text
+end
+
+local function needs_perf()
+  if not run.have "perf" then pending("no perf(1)") end
+end
+
+local function needs_tracefs()
+  if not run.root then pending("counting kernel tracepoints needs root") end
+  if not run.capture "test -r /sys/kernel/tracing/events/raw_syscalls/sys_enter/id && echo yes" then
+    pending("no tracefs is mounted")
+  end
+end
+
+-- "42,,page-faults,..." -> { ["page-faults"] = 42 }
+local function counts_of(csv)
+  local counts = {}
+  for line in csv:gmatch("[^\n]+") do
+    local value, name = line:match("^(%d+),[^,]*,([^,]+),")
+    if value then counts[name] = math.tointeger(tonumber(value)) end
+  end
+  return counts
+end
+
+describe("perfl stat", function()
+  it("counts what perf stat counts, call by call", function()
+    needs_perf()
+    needs_tracefs()
+    local events = "raw_syscalls:sys_enter,raw_syscalls:sys_exit,syscalls:sys_enter_openat,"
+      .. "syscalls:sys_enter_read,sched:sched_process_exit"
+    local ours = counts_of(perfl_stat("-x,", "--events", events, "--"))
+    local theirs = counts_of(perf_stat("-x,", "-e", events, "--"))
+    assert.is_true(ours["raw_syscalls:sys_enter"] > 20)
+    assert.equal(1, ours["sched:sched_process_exit"])
+    assert.same(theirs, ours)
+  end)
+
+  it("counts the same in a group", function()
+    needs_tracefs()
+    local list = "raw_syscalls:sys_enter,syscalls:sys_enter_read"
+    local apart = counts_of(perfl_stat("-x,", "--events", list, "--"))
+    assert.same(apart, counts_of(perfl_stat("-x,", "--events", "{" .. list .. "}", "--")))
+  end)
+
+  it("has perf stat's columns", function()
+    needs_perf()
+    local function shape(text)
+      local lines = {}
+      for line in (text .. "\n"):gmatch("([^\n]*)\n") do
+        -- Numbers may be longer or shorter, but end where they end; rates have the unit they have.
+        if not line:find("^#") and not line:find("seconds %a+$") and line ~= "" then
+          line = line:gsub("%s+$", ""):gsub(" *%d[%d.]*", function(n) return ("#"):rep(#n) end)
+          lines[#lines + 1] = (line:gsub("[KMG]?/sec", "/sec"):gsub("# +/sec", "#/sec"))
+        end
+      end
+      return lines
+    end
+    local events = "task-clock,page-faults,context-switches"
+    assert.same(shape(perf_stat("-e", events, "--")), shape(perfl_stat("--events", events, "--")))
+  end)
+
+  it("says what has no support as perf stat says it", function()
+    local text = perfl_stat("--")
+    assert.matches("\n +[%d.]+ msec task%-clock  +#  +[%d.]+ CPUs utilized", text)
+    assert.matches("\n +%d+      page%-faults  +# +[%d.]+ [KM ]/?", text)
+    assert.matches("\n +[%d.]+ seconds time elapsed", text)
+    if not run.capture "ls -d /sys/bus/event_source/devices/cpu* 2>/dev/null" then
+      assert.matches("\n   <not supported>      cycles\n", text)
+    end
+  end)
+
+  it("runs the command so many times, and says how far the mean may be off", function()
+    local text = perfl_stat("-r", "4", "--events", "task-clock,page-faults", "--")
+    assert.matches("Performance counter stats for 'cat /etc/passwd' %(4 runs%):", text)
+    assert.matches("task%-clock .-%( %+%-[ %d.]+%% %)", text)
+    assert.matches("[%d.]+ %+%- [%d.]+ seconds time elapsed  %( %+%-[ %d.]+%% %)", text)
+    local _, copies = run(words(run.perfl, "-q", "stat", "-r", "4", "-x,", "--events", "page-faults", "--"))
+      .out:gsub("root:x:", "")
+    assert.equal(4, copies)
+  end)
+
+  it("prints what each interval brought, and the rest", function()
+    needs_tracefs()
+    local r = run { run.perfl, "-q", "stat", "-I", "100", "-x,", "--events", "raw_syscalls:sys_enter", "--",
+      "sh", "-c", "sleep 0.25; true" }
+    assert.equal(0, r.code, r.err)
+    local sum, last, lines = 0, 0, 0
+    for time, value in r.out:gmatch(" *([%d.]+),([%d<][^,]*),,raw_syscalls:sys_enter,") do
+      assert.is_true(tonumber(time) > last)
+      sum, last, lines = sum + (tonumber(value) or 0), tonumber(time), lines + 1
+    end
+    assert.is_true(lines >= 3, r.out)
+    assert.is_true(sum > 20)
+    local text = run { run.perfl, "-q", "stat", "-I", "100", "--events", "page-faults", "--", "sleep", "0.15" }
+    assert.matches("^#           time             counts unit events\n     0%.%d+ +%d+      page%-faults", text.out)
+  end)
+
+  it("writes JSON that is perf stat's", function()
+    needs_perf()
+    local function keys(text)
+      local list = {}
+      for key in text:gmatch('"([%w-]+)" :') do list[#list + 1] = key end
+      return list
+    end
+    local ours = perfl_stat("-j", "--events", "page-faults,task-clock", "--")
+    assert.matches('^{"counter%-value" : "%d+%.000000", "unit" : "", "event" : "page%-faults", ', ours)
+    assert.matches('"metric%-unit" : "CPUs utilized"}$', ours)
+    local theirs = perf_stat("-j", "-e", "page-faults,task-clock", "--"):gsub("#[^\n]*\n", "")
+    if theirs:find("counter%-value") then assert.same(keys(theirs), keys(ours)) end
+  end)
+
+  it("passes the command's status on, and says when it cannot be run", function()
+    assert.equal(3, run({ run.perfl, "-q", "stat", "--events", "page-faults", "--", "sh", "-c", "exit 3" }).code)
+    local r = run { run.perfl, "stat", "--events", "page-faults", "--", "/nonexistent" }
+    assert.equal(127, r.code)
+    assert.matches("cannot run '/nonexistent'", r.err)
+    assert.not_matches("traceback", r.err)
+  end)
+
+  it("refuses what it does not understand", function()
+    local r = run { run.perfl, "stat", "--events", "page-faultz", "--", "true" }
+    assert.equal(2, r.code)
+    assert.matches("did you mean 'page%-faults'%?", r.err)
+    r = run { run.perfl, "stat", "--events", "page-faults,,cs", "--", "true" }
+    assert.equal(2, r.code)
+    assert.matches("a list as in a,b,{c,d} is expected", r.err)
+    assert.equal("", r.out)
+  end)
+
+  it("counts the whole machine", function()
+    if not run.root then pending("needs root") end
+    local r = run { run.perfl, "-q", "-a", "-d", "100ms", "stat", "-x,", "--events", "cpu-clock" }
+    assert.equal(0, r.code, r.err)
+    local cpus = math.tointeger(tonumber(run.capture "getconf _NPROCESSORS_ONLN"))
+    local used = tonumber(r.out:match(",([%d.]+),CPUs utilized"))
+    assert.is_true(math.abs(used - cpus) < 0.3 * cpus, r.out)
+  end)
+end)

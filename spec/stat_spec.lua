@@ -1,0 +1,156 @@
+-- What perfl stat prints, without a kernel's help: the list of events, metrics, means, lines.
+
+local kernel = require "spec.support.kernel"
+local perfev = require "perfev"
+local stat = require "perfev.stat"
+
+local function row(name, value, fields)
+  local r = { name = name, value = value, supported = true, enabled = 100, running = 100 }
+  for key, v in pairs(fields or {}) do r[key] = v end
+  return r
+end
+
+-- What f prints, without the last newline.
+local function printed(f)
+  local lines, real = {}, print
+  _G.print = function(text) lines[#lines + 1] = text end -- luacheck: ignore
+  local ok, why = pcall(f)
+  _G.print = real -- luacheck: ignore
+  assert(ok, why)
+  return table.concat(lines, "\n")
+end
+
+describe("a list of events", function()
+  it("is parsed: names, groups, and commas of a PMU's own", function()
+    assert.same({ { "a", "b:c" } }, stat.parse "a,b:c")
+    assert.same({ { "a" }, { "b", "c", grouped = true }, { "d" } }, stat.parse "a,{b,c},d")
+    assert.same({ { "a", grouped = true }, { "b", grouped = true } }, stat.parse "{a},{b}")
+    assert.same({ { "cpu/event=0x3c,umask=1/u", "b" } }, stat.parse "cpu/event=0x3c,umask=1/u,b")
+    assert.same({ { "sched/sched_switch", "b" } }, stat.parse "sched/sched_switch,b")
+  end)
+
+  it("is refused by the user's own words", function()
+    for text, at in pairs { ["a,,b"] = "a,,b", ["{a"] = "{a", ["{a,{b}}"] = "{a,{b}}", ["{a}b"] = "b", ["a}"] = "}" } do
+      local units, why = stat.parse(text)
+      assert.is_nil(units)
+      assert.truthy(why:find("'" .. text .. "'", 1, true) and why:find("'" .. at .. "'", 1, true), why)
+    end
+    assert.is_nil(stat.parse "")
+  end)
+end)
+
+describe("a metric", function()
+  local function text(r, values, elapsed)
+    local value, format, unit = stat.metric(r, values, elapsed or 1e9)
+    return value and format:format(value):gsub("^ +", "") .. " " .. unit
+  end
+
+  it("is there when the events it needs are", function()
+    local values = { ["task-clock"] = 5e8, cycles = 1e9, branches = 1000, ["cache-references"] = 0 }
+    assert.equal("0.500 CPUs utilized", text(row("task-clock", 5e8), values))
+    assert.equal("2.000 GHz", text(row("cycles", 1e9), values))
+    assert.equal("1.50  insn per cycle", text(row("instructions:u", 1.5e9), values))
+    assert.equal("2.50% of all branches", text(row("branch-misses", 25), values))
+    assert.equal("20.000 /sec", text(row("cache-misses", 10), values))
+    assert.equal("98.000 K/sec", text(row("page-faults", 49000), values))
+    assert.equal("1.000 M/sec", text(row("page-faults", 5e5), values))
+    assert.equal("4.000 G/sec", text(row("page-faults", 2e9), values))
+    assert.is_nil(text(row("page-faults", 49), {}))
+    assert.is_nil(text(row("page-faults", nil), values))
+    assert.is_nil(text(row("task-clock", 5), values, 0))
+  end)
+end)
+
+describe("the mean", function()
+  it("has its standard error, absolute and in percent", function()
+    local mean, off, percent = stat.spread { 1, 2, 3, 4 }
+    assert.equal(2.5, mean)
+    assert.is_true(math.abs(off - 0.6454972) < 1e-6)
+    assert.is_true(math.abs(percent - 25.819889) < 1e-5)
+    assert.same({ 7, 0, 0.0 }, { stat.spread { 7 } })
+    assert.same({ 0.0, 0.0, 0 }, { stat.spread { 0, 0 } })
+  end)
+end)
+
+describe("a line", function()
+  local rows = {
+    row("task-clock", 700000), row("page-faults:u", 49, { running = 50 }), row("cycles", nil, { supported = false }),
+    row("cs", nil), row("cpu-migrations", 3, { spread = 12.345 }),
+  }
+
+  it("for people has perf stat's columns", function()
+    assert.equal([[
+              0.70 msec task-clock                       #    0.700 CPUs utilized
+                49      page-faults:u                    #   70.000 K/sec                    (50.00%)
+   <not supported>      cycles
+     <not counted>      cs
+                 3      cpu-migrations                   #    4.286 K/sec                    ( +- 12.35% )]],
+      printed(function() stat.write(stat.writer(), rows, 1e6) end))
+  end)
+
+  it("of an interval begins with the time", function()
+    assert.equal("     0.100000005                 49      page-faults",
+      printed(function() stat.write(stat.writer(), { row("page-faults", 49) }, 1e6, 100000005) end))
+  end)
+
+  it("of CSV has perf stat's fields", function()
+    assert.equal("0.70;msec;task-clock;100;100.00;0.700;CPUs utilized\n49;;page-faults:u;50;50.00;70.000;K/sec\n"
+      .. "<not supported>;;cycles;100;100.00;;\n<not counted>;;cs;100;100.00;;\n"
+      .. "3;;cpu-migrations;12.35%;100;100.00;4.286;K/sec",
+      printed(function() stat.write(stat.writer(nil, ";"), rows, 1e6) end))
+  end)
+
+  it("of JSON is an object, whatever the name", function()
+    assert.equal('{"interval" : 0.000000007, "counter-value" : "3.000000", "unit" : "", "event" : "a\\u0022b", '
+      .. '"event-runtime" : 100, "pcnt-running" : 100.00, "metric-value" : 0.000000, "metric-unit" : ""}',
+      printed(function() stat.write(stat.writer(true), { row('a"b', 3) }, 1e6, 7) end))
+  end)
+end)
+
+describe("running it", function()
+  local k
+  before_each(function()
+    k = kernel.new { cpus = "0" }
+    perfev.hooks.set(k.hooks)
+  end)
+  after_each(function() perfev.hooks.clear() end)
+
+  it("so many times makes a session like the first for each, and one table of all", function()
+    local s = perfev.session { all_cpus = true, duration = "1s" }
+    local seen, taken = {}, { 10, 20, 30 }
+    stat.run({ ["repeat"] = 3 }, stat.writer(nil, ","), s, function(one, finished)
+      seen[#seen + 1] = one
+      local n = #seen
+      one:counter { "page-faults" }
+      one:done(function() finished({ row("page-faults", taken[n]) }, 1e9) end)
+    end)
+    assert.equal("20,,page-faults,28.87%,100,100.00,,", printed(function() assert(s:run()) end))
+    assert.equal(3, #seen)
+    assert.same({}, k:leaks())
+  end)
+
+  it("leaves out the run that was interrupted", function()
+    local going = true
+    local s = perfev.session { all_cpus = true, duration = "1s", keep_going = function() return going or "signal" end }
+    local seen = 0
+    stat.run({ ["repeat"] = 5 }, stat.writer(nil, ","), s, function(one, finished)
+      seen = seen + 1
+      one:counter { "page-faults" }
+      if seen == 3 then one:on_begin(function() going = false end) end
+      local value = seen
+      one:done(function() finished({ row("page-faults", value) }, 1e9) end)
+    end)
+    assert.matches("^2,,page%-faults,33.33%%,", printed(function() assert(s:run()) end))
+    assert.equal(3, seen)
+  end)
+
+  it("makes rows of counters, in their order", function()
+    local c = perfev.counter { "page-faults", { "cs", optional = true }, tid = 7 }
+    local g = perfev.group { "cpu-clock", tid = 7 }
+    c:member("cs").error = "no"
+    local rows = stat.rows({ c, g }, "read")
+    assert.same({ "page-faults", "cs", "cpu-clock" }, { rows[1].name, rows[2].name, rows[3].name })
+    assert.is_false(rows[2].supported)
+    assert.is_true(rows[1].supported)
+  end)
+end)
