@@ -16,6 +16,7 @@
 #define RINGS 2
 #define EVENTS 3
 #define RING_BYTES 4096u
+#define PAGE_BYTES 4096
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -129,6 +130,12 @@ static int k_slurp(void *ctx, const char *path, char **text, size_t *len)
 	return -ENOENT;
 }
 
+static int k_pagesize(void *ctx)
+{
+	(void)ctx;
+	return PAGE_BYTES;
+}
+
 static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	(void)ctx, (void)slot;
@@ -169,6 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.epoll_ctl = k_epoll_ctl,
 		.clock = k_clock,
 		.slurp = k_slurp,
+		.pagesize = k_pagesize,
 	};
 	const struct pev_session_config config = { .ring_bytes = RING_BYTES };
 	struct pev_session *session;
