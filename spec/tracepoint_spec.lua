@@ -357,7 +357,8 @@ describe("a hostile format text", function()
     for _, print_fmt in ipairs {
       '"%s", __print_flags(REC->nope, "|", { 1, "a" })', '"%d", 1 / 0', '"%d", REC->a / REC->a',
       '"%d", REC->a / 1 / 0', '"%d", REC->a % (1 - 1)', '"%d", 7 / 00', '"%d", 7 / sizeof(REC->a)',
-      '"%d", REC->a[9999999]', '"%d", REC->a[REC->a]', '"%s", __get_str(a)', '"%s", __get_str(nope)',
+      '"%d", REC->a[9999999]', '"%d", REC->a[REC->a]', '"%d", REC->a[0][1]',
+      '"%s", __get_str(a)', '"%s", __get_str(nope)',
       '"%s", __get_cpumask(a)', '"%s", __print_hex("text", 3)', '"%s", __print_hex((u8 *)REC->a, 3)',
       '"%s", __print_hex(1 + 2, 3)', '"%s", __print_array(REC->a, REC->a, REC->a)', '"%ls", REC->a',
       '"%s", __print_array(REC->a, 1000000, 8)', '"%*.*s", REC->a', '"%999999999d", REC->a',

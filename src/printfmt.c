@@ -33,7 +33,7 @@ struct frame {
 };
 
 /* The last operand, as far as it decides what may follow. */
-enum operand { WANTED, VALUE, FIELD, NAMES, CAST };
+enum operand { WANTED, VALUE, INDEXED, FIELD, NAMES, CAST };
 
 struct check {
 	const char *p, *end;
@@ -388,14 +388,17 @@ static bool close_paren(struct check *c)
 	return frame->open == OPEN_CALL && frame->args == 0 && pop(c, VALUE);
 }
 
-/* Only [3]: an index that the payload chooses is not held against the array. */
+/*
+ * Only [3]: an index that the payload chooses is not held against the array. And only
+ * one, as the kernel writes: libtraceevent 1.7.1 dies of a[1][2] in process_op().
+ */
 static bool read_index(struct check *c)
 {
 	bool indexed = c->operand == FIELD || c->operand == VALUE;
 
 	if (!indexed || c->divides || c->token != T_NUMBER || !read_number(c) || !take(c, "]"))
 		return false;
-	c->operand = VALUE;
+	c->operand = INDEXED;
 	return ++c->ops <= OPS_MAX;
 }
 
