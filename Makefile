@@ -102,14 +102,19 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host tracefs
 # What libtraceevent leaks on formats it gives up on is not ours to free.
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
-fuzz: $(FUZZ) ## libFuzzer on what reads foreign bytes, SECONDS= for each target
+fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECONDS= for each target
 	@echo 'leak:libtraceevent' > $(BUILD)/fuzz/leaks; \
 	for t in $(notdir $(FUZZ)); do c=$(BUILD)/fuzz/corpus/$$t; mkdir -p $$c; echo "fuzz $$t"; \
 		LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0 \
 		$(BUILD)/fuzz/$$t -max_total_time=$(SECONDS) -max_len=8192 -timeout=10 \
-		-artifact_prefix=$(BUILD)/fuzz/ $$c spec/fuzz/seeds/$$t \
+		-artifact_prefix=$(BUILD)/fuzz/ $$c $(BUILD)/fuzz/seeds/$$t \
 		> $(BUILD)/fuzz/$$t.log 2>&1 || { tail -40 $(BUILD)/fuzz/$$t.log; exit 1; }; \
 		tail -1 $(BUILD)/fuzz/$$t.log; done
+
+# Those of formats stand in the tree, the rest is made of what kernels wrote.
+$(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec/fixtures/vectors/*)
+	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
+	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
 
 tracefs:
 	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
@@ -154,10 +159,13 @@ uninstall: ## remove what install put there
 clean: ## remove build/
 	rm -rf build
 
+# The bindings are in it where foreign bytes come through them.
+$(BUILD)/fuzz/decoder: FUZZ_LUA = $(BIND_C) $(LUA_CFLAGS) $(LUA_LIBS)
+$(BUILD)/fuzz/decoder: $(BIND_C)
 $(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(CORE_C) $(HEADERS)
 	@mkdir -p $(@D) && echo "  FUZZ $@"
 	$(Q)clang $(DIALECT) -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-o $@ $< $(CORE_C) $(TRACE_LIBS)
+		-o $@ $< $(CORE_C) $(FUZZ_LUA) $(TRACE_LIBS)
 
 $(BUILD)/libperfev.a: $(CORE_O)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^

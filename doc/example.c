@@ -25,6 +25,7 @@ static int watch(struct pev_session *session, struct pev_child *child, struct pe
 	static const char *const on[] = { "context_switch", "comm", "task", "inherit", "exclude_kernel" };
 	struct pev_attr attr = { .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY };
 	struct pev_target target = { .pids = &child->pid, .nr_pids = 1 };
+	struct pev_want want = { .heard = 1u << PERF_RECORD_SWITCH };
 	struct pev_slot *slot;
 	int *cpus, ready, rc = pev_sys_cpus(&pev_sys_linux, &cpus);
 
@@ -34,7 +35,7 @@ static int watch(struct pev_session *session, struct pev_child *child, struct pe
 	target.nr_cpus = rc;
 	for (size_t i = 0; i < sizeof(on) / sizeof(on[0]); i++)
 		pev_attr_set(&attr, on[i], 1, err);
-	rc = pev_session_add(session, &attr, "switches", &target, 1u << PERF_RECORD_SWITCH, &slot, err);
+	rc = pev_session_add(session, &attr, "switches", &target, &want, &slot, err);
 	free(cpus);
 	if (rc == 0)
 		rc = pev_session_enable(session, err);

@@ -185,7 +185,12 @@ describe("several attrs", function()
     assert.equal(7, d:decode(perfev.encode(spec, { type = "sample", id = 2, period = 7 })).period)
     assert.is_nil(d:decode(perfev.encode(spec, { type = "sample", id = 1 })).period)
     -- what has no id is the first's: the ring's owner
-    assert.equal("switch", d:decode(pack("=I4I2I2", 14, 0, 8)).type)
+    for _, number in ipairs { 14, 0, 77 } do
+      local bytes = pack("=I4I2I2", number, 0, 8)
+      local t = assert(d:decode(bytes))
+      assert.equal(number, t.number)
+      assert.equal(bytes, perfev.encode(spec, t))
+    end
   end)
 
   it("that cannot be told apart are refused, with the reason", function()
@@ -289,6 +294,14 @@ describe("a field", function()
     assert.same({ abi = 2, r0 = 1, r31 = 2, nip = 3, link = 4, softe = 5, dsisr = 6, mmcra = 7, siar = 8 },
       of("ppc64le", 1 | 1 << 31 | 1 << 32 | 1 << 36 | 1 << 39 | 1 << 42 | 1 << 44 | 1 << 58))
     assert.same({ abi = 2, [60] = 1 }, of("arm64", 1 << 60)) -- of a kernel to come
+  end)
+
+  it("of registers may be asked for by name, those of the recorder's machine", function()
+    local spec = { sample_type = { "regs_user" }, sample_regs_user = { "lr", "x0" }, arch = "aarch64" }
+    assert.same({ abi = 2, x0 = 5, lr = 6 }, both(spec, { type = "sample", regs_user = { abi = 2, x0 = 5, lr = 6 } })
+      .regs_user)
+    assert.error_matches(function() perfev.decoder { sample_regs_user = { "ax" }, arch = "aarch64" } end,
+      "sample_regs_user: aarch64 has no register 'ax'")
   end)
 
   it("of registers is its abi alone for a thread that has none", function()
@@ -415,6 +428,38 @@ describe("what others' tests have:", function()
     assert.same({ 25610, 25611, 0x7fbd8176a000, "//anon" }, { t.pid, t.tid, t.pgoff, t.filename })
     t = decoded({ endian = "little" }, pack("<I4I2I2I8I8", 2, 0, 24, 0x990010, 0x7b000000af00))
     assert.same({ 0x990010, 0x7b000000af00 }, { t.id, t.lost })
+  end)
+end)
+
+describe("what a fuzzer asks of the decoder, spec/fuzz/decoder.lua,", function()
+  it("holds for inputs at random", function()
+    local path = package.path
+    local check = dofile "spec/fuzz/decoder.lua"
+    package.path = path
+    math.randomseed(11)
+    local random = math.random
+    local function bytes(len)
+      local out = {}
+      -- small numbers are lengths and counts that fit
+      for i = 1, len do out[i] = string.char(random(4) == 1 and random(0, 255) or random(0, 8) * random(0, 1)) end
+      return table.concat(out)
+    end
+    for _ = 1, 3000 do
+      local big, nr = random(0, 1), random(0, 7)
+      local parts = { pack("BB", big | random(0, 7) << 1 | random(0, 1) << 4, nr) }
+      for i = 0, nr do
+        parts[#parts + 1] = pack("<BI4BI4i8i8B", 255, random(0) & random(0) & 0x1ffffff, random(0, 31),
+          random(0) & 0xfffff, random(0) & random(0), random(0) & random(0), random(0, 3))
+        parts[#parts + 1] = pack("BB", 1, i)
+      end
+      for _ = 1, random(0, 4) do
+        local body = bytes(8 * random(0, 30))
+        parts[#parts + 1] = pack(big == 1 and ">I4I2I2" or "<I4I2I2", random(0, 24), random(0, 0xffff), 8 + #body)
+        parts[#parts + 1] = body
+      end
+      check(table.concat(parts))
+      check(bytes(random(0, 300)))
+    end
   end)
 end)
 

@@ -498,10 +498,23 @@ describe("whom it counts:", function()
     counting { gone = { [8] = true }, cpus = "0" }
     k.last_cpu = 3
     local c = perfev.counter { "page-faults", tid = { 7, 8 } }
-    local w = perfev.group { "page-faults", "context-switches", cpus = "0,3" }
+    local looks = 0
+    k.files["/sys/devices/system/cpu/online"] = function() -- cpu 3 goes while the first event is opened
+      looks = looks + 1
+      return looks == 1 and "0,3\n" or "0\n"
+    end
+    local w = perfev.group { "page-faults", "context-switches", all_cpus = true }
     assert.equal("7/-1 -1/0 -1/0", places())
     assert.equal(0, c:read()["page-faults"])
     assert.equal(0, w:read()["context-switches"])
+  end)
+
+  it("no CPU that is named and not online: that is an error", function()
+    local c, why, code = perfev.counter { "page-faults", cpus = "0,3" }
+    assert.is_nil(c)
+    assert.matches("^cannot count cpu 3: No such device %(ENODEV%)\n  it is not online; .+\n  try: ", why)
+    assert.equal(E.ENODEV, code)
+    assert.same({}, k:leaks())
   end)
 
   it("nobody, when all are gone", function()
@@ -694,6 +707,67 @@ describe("a request of one event", function()
     assert.same({ ("SET_OUTPUT %d %d"):format(k.events[2].fd, k.events[4].fd),
       ("SET_OUTPUT %d %d"):format(k.events[3].fd, k.events[5].fd) }, requests())
     assert.same(E.EINVAL, select(3, a:member():set_output(m)))
+  end)
+
+  local function told_of(f)
+    local told, fcntl = {}, k.hooks.fcntl
+    k.hooks.fcntl = function(at, command, arg)
+      assert.equal(fd, at)
+      told[#told + 1] = ("%s %d"):format(command, arg)
+      return fcntl(at, command, arg)
+    end
+    assert.is_true(f())
+    k.hooks.fcntl = fcntl
+    return told
+  end
+
+  it("sends a signal at each overflow, queued where it is one of real time, and the last one told apart", function()
+    local O_RDWR, O_ASYNC, USR1, QUEUED = 2, 0x2000, 10, core.signals.RTMIN + 1
+    local POLL_IN, POLL_HUP = 1, 6
+    local heard = k.hooks.signalfd(1 << USR1 - 1 | 1 << QUEUED - 1)
+    local function next_one()
+      local info = k.hooks.read(heard, 128)
+      if info then return { string.unpack("=I4i4i4I4I4i4", info) } end
+    end
+    assert.same({ "GETFL 0", "SETOWN " .. k.pid, "SETSIG 10", "SETFL " .. (O_RDWR | O_ASYNC) },
+      told_of(function() return m:signal "USR1" end))
+    k:emit(k.events[1], "sample")
+    k:emit(k.events[1], "sample")
+    assert.same({ USR1, 0, POLL_IN, 0, 0, fd, 25 }, next_one())
+    assert.is_nil(next_one()) -- the two were one
+    assert.is_true(m:signal "SIGRTMIN+1")
+    k.events[1].limit = 3 -- as of refresh(3)
+    for _ = 1, 5 do k:emit(k.events[1], "sample") end
+    for _, code in ipairs { POLL_IN, POLL_IN, POLL_HUP } do
+      assert.same({ QUEUED, 0, code, 0, 0, fd, 25 }, next_one())
+    end
+    assert.is_nil(next_one())
+    assert.is_true(m:enable())
+    assert.same({ "GETFL 0", "SETFL " .. O_RDWR }, told_of(function() return m:signal(nil) end))
+    assert.is_true(m:signal(false))
+    k:emit(k.events[1], "sample")
+    assert.is_nil(next_one())
+    k.hooks.close(heard)
+  end)
+
+  it("is not told by a signal that there is none of, or that the kernel refuses", function()
+    local ok, why = pcall(function() m:signal "USR3" end)
+    assert.is_false(ok)
+    assert.matches("^spec/counter_spec.lua:%d+: signal: no signal is called 'USR3' %(did you mean 'USR[12]'%?%)$", why)
+    for _, wrong in ipairs { "RTMIN+31", "RTMIN+", 10, true } do
+      assert.error_matches(function() m:signal(wrong) end, "signal: no signal is called '" .. tostring(wrong)
+        :gsub("%+", "%%+"))
+    end
+    for _, step in ipairs { "GETFL", "SETOWN", "SETSIG", "SETFL" } do
+      k.hooks.fcntl = function(_, command)
+        if command == step then return nil, E.EPERM end
+        return 2
+      end
+      local done, refusal, code = m:signal "USR1"
+      assert.is_nil(done)
+      assert.equal(E.EPERM, code)
+      assert.matches("^page%-faults: cannot have it send a signal: [^\n]+\n  [^\n]+\n  try: [^\n]+$", refusal)
+    end
   end)
 
   it("lists the BPF programs, and how many there are", function()
@@ -1026,5 +1100,59 @@ describe("the core's counter", function()
     assert.same({}, c:read())
     c:close()
     assert.is_false(pcall(c.read, c))
+  end)
+end)
+
+describe("a ring or page that the kernel would refuse with EINVAL", function()
+  local function refused(text, got, why, code)
+    assert.is_nil(got)
+    assert.equal(text, why)
+    assert.equal(E.EINVAL, code)
+  end
+
+  local function session_add(ring_bytes, cpus, inherit)
+    local s = assert(core.session { ring_bytes = ring_bytes })
+    local attr = core.attr_new { type = 1, config = 9, inherit = inherit }
+    local results = table.pack(s:add { attr = attr, name = "dummy", pids = { 7 }, cpus = cpus })
+    s:close()
+    assert.equal(0, k.counts.mmap or 0)
+    return table.unpack(results, 1, results.n)
+  end
+
+  it("is a ring of another size than 2^n pages", function()
+    for _, bytes in ipairs { 4095, 12288, 5000 } do
+      refused(("cannot map a ring of %d bytes for dummy: a ring is 1, 2, 4, 8, ... pages of 4096 bytes"):format(bytes),
+        session_add(bytes, { 0 }, false))
+    end
+  end)
+
+  it("is a ring of a task and its children on any CPU", function()
+    refused("cannot map a ring for dummy: children inherit it, and then a ring is of one CPU, not of any (-1)",
+      session_add(4096, { -1 }, true))
+    assert.equal(0, #k.events)
+  end)
+
+  local function two()
+    local c = assert(core.counter { pids = { 0 }, cpus = { -1 } })
+    for i, name in ipairs { "one", "two" } do assert.equal(i, c:add(core.attr_new { type = 0, config = i }, name)) end
+    return c
+  end
+
+  it("is a second mapping of an event", function()
+    local c = two()
+    assert(c:map(1))
+    refused("cannot map the page of one: it is mapped already", c:map(1))
+    assert.equal(1, k.counts.mmap)
+    refused("cannot set the output of one: its own page is mapped; open it with page = false", c:output(1, c, 2))
+    c:close()
+    assert.same({}, k:leaks())
+  end)
+
+  it("is a mapping of an event whose output goes elsewhere", function()
+    local c = two()
+    assert(c:output(1, c, 2))
+    refused("cannot map the page of one: its output goes to another event's ring", c:map(1))
+    assert.equal(0, k.counts.mmap or 0)
+    c:close()
   end)
 end)

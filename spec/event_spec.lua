@@ -353,6 +353,67 @@ describe("an event", function()
     s:close()
   end)
 
+  it("sends a signal at each overflow, which the session hears", function()
+    local s <close> = perfev.session { tid = { 7 }, cpus = { 0 } }
+    local heard, QUEUED = {}, require "perfev.core".signals.RTMIN + 2
+    s:signal("RTMIN+2", function(info) heard[#heard + 1] = info end)
+    local ev = s:event { "cpu-clock", period = 1000 }
+    local other = s:event { "page-faults", period = 1000 }
+    assert(s:start())
+    assert.is_true(ev:signal "RTMIN+2")
+    for _ = 1, 3 do k:emit(k.events[1], "sample") end
+    k:emit(k.events[2], "sample")
+    s:dispatch()
+    local one = { number = QUEUED, code = 1, pid = 0, fd = k.events[1].fd }
+    assert.same({ one, one, one }, heard)
+    assert.is_true(ev:signal(nil))
+    k:emit(k.events[1], "sample")
+    s:dispatch()
+    assert.equal(3, #heard)
+    local raised = select(2, pcall(function() ev:signal "USR9" end))
+    assert.matches("^spec/event_spec.lua:%d+: signal: no signal is called 'USR9'", raised)
+    raised = select(2, pcall(function() s:again():signal("USR9", print) end))
+    assert.matches("^spec/event_spec.lua:%d+: signal: no signal is called 'USR9'", raised)
+    k:fail("fcntl", 3, E.EINVAL) -- SETSIG
+    local refusal = "^cpu%-clock: cannot have it send a signal: Invalid argument %(EINVAL%)\n  [^\n]+\n  try: [^\n]+$"
+    assert.matches(refusal, (select(2, ev:signal "USR1")))
+    other:close()
+    local ok, why, code = other:signal "USR1"
+    assert.is_nil(ok)
+    assert.equal("the event is not open", why)
+    assert.equal(E.EBADF, code)
+  end)
+
+  it("takes registers by their names on this machine", function()
+    local registers = require "perfev.registers"
+    local names = registers.of(require "perfev.core".machine)
+    if not names then pending "the registers of this machine have no names" end
+    local list, mask = {}, 0
+    for bit, name in pairs(names) do
+      if bit < 12 then
+        list[#list + 1], mask = name, mask | 1 << bit
+      end
+    end
+    local ev, s <close> = open { "cpu-clock", sample_type = { "regs_user", "regs_intr" }, sample_regs_user = list,
+      sample_regs_intr = { names[1] } }
+    assert.equal(mask, k.events[1].attr.sample_regs_user)
+    assert.equal(2, ev.attr.sample_regs_intr)
+    assert.same({ 3, 3 << 32, 12 }, {
+      registers.attr({ sample_regs_user = { "bx", "ax" } }, "x86_64").sample_regs_user,
+      registers.attr({ sample_regs_intr = { "xmm0" } }, "x86_64").sample_regs_intr, -- of 128 bits
+      registers.attr({ sample_regs_user = { "x3", "x2" } }, "aarch64").sample_regs_user,
+    })
+    local wanted = "^event: sample_regs_user: "
+    local function event(regs) return function() s:again():event { "cpu-clock", sample_regs_user = regs } end end
+    assert.error_matches(event { names[1] .. "x" }, wanted .. "%S+ has no register '" .. names[1] .. "x'")
+    assert.error_matches(event { names[1], 7 }, wanted .. "must be an integer or a list of registers' names")
+    assert.error_matches(event { [names[1]] = true }, wanted .. "must be an integer or a list")
+    assert.error_matches(function() registers.attr({ sample_regs_user = { "sp_" } }, "arm64") end,
+      "^sample_regs_user: arm64 has no register 'sp_' %(did you mean 'sp'%?%)$")
+    assert.error_matches(function() registers.attr({ sample_regs_user = { "a" } }, "m68k") end,
+      "^sample_regs_user: the registers of m68k have no names here; a mask does$")
+  end)
+
   it("answers for itself before the start and after the end", function()
     local s = perfev.session {}
     local ev = s:event { "dummy" }

@@ -99,6 +99,19 @@ describe("a refusal", function()
     assert.matches("knows none of our reasons.*newer than this kernel", refusal("EINVAL", { attr = attr }))
   end)
 
+  it("of an unsupported attr names the option that is wrong, where we know it", function()
+    local attr = core.attr_new { type = 1, sample_period = 1, sample_type = { "branch_stack" },
+      branch_sample_type = { "any", "user" } }
+    assert.matches("\n  sample_type has branch_stack", refusal("EOPNOTSUPP", { attr = attr }))
+    assert.matches("\n  the PMU cannot do", refusal("EOPNOTSUPP", { attr = core.attr_new { type = 0 } }))
+  end)
+
+  it("of a group too large says how much the kernel gives", function()
+    assert.matches("would be 16400 bytes, and the kernel gives 16384 at most\n  try: fewer members",
+      refusal("E2BIG", { read_bytes = 16400 }))
+    assert.matches("newer than this kernel", refusal("E2BIG", { read_bytes = 16384 }))
+  end)
+
   it("of a stack too deep names the limit", function()
     assert.matches("perf_event_max_stack, 127", refusal "EOVERFLOW")
   end)

@@ -188,6 +188,7 @@ describe("a perf_event_open hook", function()
     hooks.set { perf_event_open = function(attr)
       attr.size = 112
       lines[#lines + 1] = #attr:bytes() -- its fields are untouched
+      lines[#lines + 1] = attr.size
       return nil, E.E2BIG
     end }
     local s = perfev.session { tid = { 1 }, cpus = { 0 } }
@@ -195,7 +196,27 @@ describe("a perf_event_open hook", function()
     local ok, _, errno = s:start()
     assert.is_nil(ok)
     assert.equal(E.E2BIG, errno)
-    assert.equal(96, lines[1])
+    assert.same({ 96, 112 }, lines)
+  end)
+
+  it("may be what a hook above asks, which sees what was written: fields, and the size of E2BIG", function()
+    local seen = {}
+    local function under(attr)
+      attr.sample_period = 9
+      seen[#seen + 1] = attr.size -- of what it has now
+      attr.size = 80
+      return nil, E.E2BIG
+    end
+    hooks.set { perf_event_open = function(attr, ...)
+      seen[#seen + 1] = attr.size
+      local fd, errno = under(attr, ...)
+      seen[#seen + 1], seen[#seen + 2] = attr.size, attr.sample_period
+      return fd, errno
+    end }
+    local s = perfev.session { tid = { 1 }, cpus = { 0 } }
+    s:event { "dummy" }
+    s:start()
+    assert.same({ 96, 96, 80, 9 }, seen)
   end)
 end)
 
@@ -228,6 +249,14 @@ describe("hooks.real", function()
     assert.same({ nil, E.EBADF }, { real.ioctl(12345, "QUERY_BPF", 4) })
     assert.error_matches(function() real.ioctl(1, "ENABEL") end, "no such request")
     assert.error(function() real.munmap(hooks.memory(4096), 4096) end)
+  end)
+
+  it("reads no counter that no page of ours allows, and takes no number that is none", function()
+    for _, counter in ipairs { 0, 1, 99, 1 << 30, -1 } do
+      assert.same({ nil, E.EACCES }, { real.rdpmc(counter) })
+    end
+    assert.error_matches(function() real.close((1 << 32) + 1) end, "not in 32 bits")
+    assert.error_matches(function() real.kill(1 << 40, 0) end, "not in 32 bits")
   end)
 
   it("waits for timers and children", function()
@@ -324,6 +353,111 @@ describe("hooks.log", function()
     assert.error_matches(function() core.slurp "/proc/version" end, "log's")
     hooks.log(nil)
     assert.matches("^Linux", core.slurp "/proc/version") -- and not once more
+  end)
+end)
+
+describe("hooks.expect", function()
+  -- Three calls of the library, one after the other.
+  local function three()
+    return core.slurp "/a", core.slurp "/b", core.clock(1)
+  end
+
+  it("lets the calls through that come in the order of the list, and answers them", function()
+    local e <close> = hooks.expect {
+      { "slurp", "/a", returns = "first" },
+      { "slurp", returns = function(path) return "of " .. path end },
+      { "clock", function(id) return id == 1 end, returns = 77 },
+    }
+    assert.same({ "first", "of /b", 77 }, { hooks.with(e, three) })
+    e:done()
+  end)
+
+  it("raises at the first call that is out of order, with both in words", function()
+    local e = hooks.expect { { "slurp", "/a", returns = "x" }, { "clock", 1 }, { "slurp", "/b" } }
+    local ok, why = pcall(hooks.with, e, three)
+    assert.is_false(ok)
+    assert.equal('call 2 of 3: expected clock(1), got slurp("/b")', why)
+    assert.error_matches(function() e:done() end, why, 1, true) -- even if it was swallowed
+  end)
+
+  it("raises at arguments that are others", function()
+    for _, case in ipairs {
+      { { "slurp", "/b" }, 'call 1 of 1: expected slurp("/b"), got slurp("/a")' },
+      { { "slurp", function(path) return #path > 2 end }, 'call 1 of 1: expected slurp(...), got slurp("/a")' },
+    } do
+      local ok, why = pcall(hooks.with, hooks.expect { case[1] }, three)
+      assert.is_false(ok)
+      assert.equal(case[2], why)
+    end
+  end)
+
+  it("raises at a call beyond the last", function()
+    local ok, why = pcall(hooks.with, hooks.expect { { "slurp", returns = "x" } }, three)
+    assert.is_false(ok)
+    assert.equal('call 2 of 1: nothing more was expected, got slurp("/b")', why)
+  end)
+
+  it("says by done(), or when it is left, what was never called", function()
+    local e = hooks.expect { { "slurp", "/a", returns = "x" }, { "kill", 5, 15 }, { "close" } }
+    hooks.with(e, core.slurp, "/a")
+    local why = "call 2 of 3: never came: kill(5, 15), close()"
+    assert.error_matches(function() e:done() end, why, 1, true)
+    assert.error_matches(function() local _ <close> = hooks.expect { { "kill", 5, 15 }, { "close" } } end,
+      "call 1 of 2: never came: kill(5, 15), close()", 1, true)
+    -- an error that is on its way is not covered
+    assert.error_matches(function()
+      local _ <close> = hooks.expect { { "close" } }
+      error("the spec's own")
+    end, "the spec's own")
+  end)
+
+  it("fails a call by an errno, or its name", function()
+    local e <close> = hooks.expect { { "slurp", fails = "EIO" }, { "slurp", fails = E.EPERM } }
+    hooks.with(e, function()
+      assert.equal(E.EIO, (select(3, core.slurp "/a")))
+      assert.equal(E.EPERM, (select(3, core.slurp "/b")))
+    end)
+  end)
+
+  it("of calls to a simulated kernel watches those it names, and of an attr the fields it names", function()
+    local k = perfev.sim.new { cpus = "0" }
+    local e <close> = hooks.expect({
+      { "perf_event_open", { type = 1, config = 0, sample_period = 1000 }, -1, 0 },
+      { "perf_event_open", { type = 1, config = 9, comm = true } },
+      { "munmap" },
+    }, k.hooks)
+    hooks.with(e, function()
+      local s <close> = perfev.session { buffer = "8K" }
+      s:event { "cpu-clock", period = 1000, sample = function() end }
+      assert(s:start())
+    end)
+    assert.same({}, k:leaks())
+  end)
+
+  it("shows of an attr that is another what was expected of it", function()
+    local k = perfev.sim.new { cpus = "0" }
+    local e = hooks.expect({ { "perf_event_open", { type = 1, sample_period = 7 } } }, k.hooks)
+    local ok, why = pcall(hooks.with, e, function()
+      local s <close> = perfev.session { buffer = "8K" }
+      s:event { "cpu-clock", period = 1000, sample = function() end }
+      assert(s:start())
+    end)
+    assert.is_false(ok)
+    assert.matches("call 1 of 1: expected perf_event_open({ sample_period = 7, type = 1 }), "
+      .. "got perf_event_open({ sample_period = 1000, type = 1 }, -1, 0, -1, ", why, 1, true)
+    assert.same({}, k:leaks()) -- what it did to clean up after that went through
+  end)
+
+  it("refuses a list that is none, with the nearest name", function()
+    local function refused(calls, why, rest)
+      assert.error_matches(function() hooks.expect(calls, rest) end, why, 1, true)
+    end
+    refused({ { "slurps" } }, "call 1: no hook is called 'slurps' (did you mean 'slurp'?)")
+    refused({ { "slurp" }, {} }, "call 2: { name, arguments... } was expected")
+    refused({ { "slurp", fails = "ENONE" } }, "call 1: fails = ENONE: must be an errno or its name")
+    refused({ { "slurp", return_ = 5 } }, "call 1: 'return_' is nothing that a call has (returns, fails)")
+    refused("slurp", "a list of calls was expected")
+    refused({}, "a table of hooks was expected", 5)
   end)
 end)
 

@@ -248,7 +248,7 @@ describe("the closing line", function()
   end)
 
   local function stats(more)
-    local t = { records = 1234, lost = 0, late = 0, ring_bytes = 2 << 20 }
+    local t = { records = 1300, delivered = 1234, lost = 0, late = 0, ring_bytes = 2 << 20 }
     for key, value in pairs(more) do t[key] = value end
     return t
   end
@@ -279,7 +279,8 @@ function S:configure(opts) self.opts = opts end
 function S:plan() return { "cpu-clock on \27[31mcpu 0" } end
 function S:stop() self.stopped = true end
 function S:stats()
-  return { records = play.records or 9, lost = play.lost or 0, late = 0, ring_bytes = 4096 }
+  return { records = play.records or 11, delivered = play.records or 9,
+    lost = play.lost or 0, late = 0, ring_bytes = 4096 }
 end
 function S:run()
   session.before_default_start()

@@ -48,7 +48,7 @@ end
 describe("a ring", function()
   after_each(function() perfev.hooks.clear() end)
 
-  it("gives back every record size at each of the last 64 places and the first (R1)", function()
+  it("gives back every record size at each of the last 64 places and the first", function()
     local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(d) run.remove(d.path) end })
     local built = run({ os.getenv "CC" or "gcc", "-O2", "-std=gnu11", "-Isrc", "-o", dir.path .. "/wrap",
       "spec/support/wrap.c", "src/ring.c" })
@@ -115,6 +115,27 @@ describe("a ring", function()
     end)
   end
 
+  it("begins behind its page on kernels that do not say where it does", function()
+    local DATA_OFFSET = 1040
+    local got = {}
+    k = kernel.new { cpus = "0" }
+    local mmap, page = k.hooks.mmap, nil
+    k.hooks.mmap = function(...)
+      page = mmap(...)
+      page:u64(DATA_OFFSET, 0) -- before 4.1
+      page:u64(DATA_OFFSET + 8, 0)
+      return page
+    end
+    perfev.hooks.set(k.hooks)
+    local s <close> = perfev.session { cpus = { 0 }, buffer = "8K", ordered = false }
+    s:event { comm = function(r) got[#got + 1] = r.comm end }
+    assert(s:start())
+    assert.equal(0, page:u64(DATA_OFFSET))
+    assert(k:emit(k.events[1], "comm", { pid = 1, tid = 1, comm = "old" }))
+    s:dispatch()
+    assert.same({ "old" }, got)
+  end)
+
   it("gives the kernel its room back: a hundred rings' worth passes through one page", function()
     local n = 0
     local s, event = open(function() n = n + 1 end, { buffer = PAGE })
@@ -143,7 +164,7 @@ describe("a ring", function()
   for name, size in pairs {
     ["0"] = 0, ["7"] = 7, ["odd"] = 41, ["not a multiple of 8"] = 44, ["too large for what is there"] = 4096,
   } do
-    it(("resynchronises once at a header whose size is %s, and goes on (R3)"):format(name), function()
+    it(("resynchronises once at a header whose size is %s, and goes on"):format(name), function()
       local got = {}
       local s, event = open(function(r) got[#got + 1] = r.bytes end)
       local good = record_of(64, event)
@@ -176,7 +197,7 @@ describe("a ring", function()
     s:close()
   end)
 
-  it("tells the log once that a ring was corrupt (R3)", function()
+  it("tells the log once that a ring was corrupt", function()
     local said = {}
     k = kernel.new()
     perfev.hooks.set(k.hooks)

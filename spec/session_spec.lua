@@ -158,18 +158,52 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("leaves out a CPU that is not online among others, and says so", function()
-    local said = {}
-    local s = new { cpus = { 0, 3 }, log = function(_, text) said[#said + 1] = text end }
+  local ONLINE = "/sys/devices/system/cpu/online"
+
+  it("leaves out a CPU that goes offline while it opens all, and says so", function()
+    local said, looks = {}, 0
+    local s = new { log = function(_, text) said[#said + 1] = text end }
     k.last_cpu = 7
+    k.files[ONLINE] = function()
+      looks = looks + 1
+      return looks == 1 and "0-1,3\n" or "0-1\n"
+    end
     assert(s:start())
-    assert.equal(1, #k.events)
+    assert.equal(2, #k.events)
     assert.matches("1 CPUs are not online", said[1])
     s:close()
-    local ok, why, errno = new({ cpus = { 3 } }):start()
-    assert.is_nil(ok)
-    assert.equal(E.ENODEV, errno)
-    assert.matches("on cpu 3", why)
+    assert.same({}, k:leaks())
+  end)
+
+  it("refuses a CPU that is named and not online", function()
+    for _, cpus in ipairs { { 3 }, { 0, 3 }, "0,3" } do
+      local ok, why, errno = new({ cpus = cpus }):start()
+      assert.is_nil(ok)
+      assert.equal(E.ENODEV, errno)
+      assert.equal("cannot watch cpu 3: No such device (ENODEV)\n  it is not online; those online are 0,1\n"
+        .. "  try: some of them or all", why)
+    end
+    assert.same({}, k:leaks())
+  end)
+
+  it("keeps what a CPU gave before it went offline, goes on with the others, and tells in the end", function()
+    local said, got = {}, {}
+    local s = new({ log = function(level, text) if level == 0 then said[#said + 1] = text end end },
+      { sample = function(r) got[#got + 1] = r.period end })
+    assert(s:start())
+    emit(2, "sample", { period = 20 })
+    k.events[2].hup = true
+    k.files[ONLINE] = "0,2\n"
+    s:dispatch()
+    emit(1, "sample", { period = 10 })
+    local _, on = s:dispatch()
+    assert.is_true(on)
+    s:stop()
+    while on do _, on = s:dispatch() end
+    table.sort(got)
+    assert.same({ 10, 20 }, got)
+    assert.same({ "cpu 1 went offline: what happened there until then is in",
+      "cpu 2 came online meanwhile, and was not watched" }, said)
     assert.same({}, k:leaks())
   end)
 
@@ -928,6 +962,20 @@ describe("a target that ends", function()
     end)
     assert(s:run())
     assert.equal(100, n)
+    assert.is_true(calls_of("epoll_wait") <= 3, calls_of("epoll_wait"))
+    assert.same({}, k:leaks())
+  end)
+
+  it("reports an error for good, its records unread: all are delivered, and nobody spins", function()
+    k.files["/proc/70/task/70/comm"] = "app\n"
+    local n = 0
+    local s = new({ pid = 70 }, { sample = function() n = n + 1 end })
+    k:after(MS, function()
+      emit_many(50, 1)
+      for _, event in ipairs(k.events) do event.failed = true end -- poll(2) says POLLERR from now on
+    end)
+    assert(s:run())
+    assert.equal(50, n)
     assert.is_true(calls_of("epoll_wait") <= 3, calls_of("epoll_wait"))
     assert.same({}, k:leaks())
   end)

@@ -190,6 +190,7 @@ describe("a simulated mapping", function()
     page:u64(1080, PAGE)
     local area = assert(k.hooks.mmap(PAGE, RW, fd, 2 * PAGE))
     assert.is_true(k:aux(event, ("a"):rep(PAGE - 2)))
+    page:u64(1064, PAGE - 2)
     assert.is_true(k:aux(event, "wxyz"))
     assert.equal("wx", area:read(PAGE - 2, 2))
     assert.equal("yz", area:read(0, 2))
@@ -579,7 +580,8 @@ describe("doc/testing.md", function()
       f:write(text)
       f:close()
     end
-    for _, name in ipairs { "switchcount.lua", "switches.lua", "world.lua", "switches_spec.lua" } do
+    for _, name in ipairs { "switchcount.lua", "switches.lua", "world.lua", "switches_spec.lua",
+      "order_spec.lua" } do
       assert.is_truthy(files[name], name)
     end
     local r = run({ run.perfl, "--sim", dir .. "/world.lua", "-a", dir .. "/switches.lua" }, { timeout = 20 })
@@ -587,18 +589,20 @@ describe("doc/testing.md", function()
     assert.equal("editor 2\nshell 1\n", r.out)
     local tried, failures, path = 0, {}, package.path
     package.path = dir .. "/?.lua;" .. path
-    local chunk = assert(loadfile(dir .. "/switches_spec.lua", "t", setmetatable({
+    local busted = setmetatable({
       describe = function(_, f) f() end,
       it = function(name, f)
         tried = tried + 1
         local ok, why = pcall(f)
         if not ok then failures[#failures + 1] = name .. ": " .. tostring(why) end
       end,
-    }, { __index = _G })))
-    chunk()
+    }, { __index = _G })
+    for _, name in ipairs { "switches_spec.lua", "order_spec.lua" } do
+      assert(loadfile(dir .. "/" .. name, "t", busted))()
+    end
     package.path = path
     run.remove(dir)
     assert.same({}, failures)
-    assert.equal(3, tried)
+    assert.equal(4, tried)
   end)
 end)

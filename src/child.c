@@ -15,7 +15,8 @@ int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *co
 	struct pev_spawned spawned;
 	int rc;
 
-	*child = (struct pev_child){ .sys = sys, .gate = -1, .pidfd = -1 };
+	*child = (struct pev_child){ .sys = sys, .gate = -1, .pidfd = -1,
+				     .process = pev_sys_process() };
 	child->name = strdup(argv[0]);
 	if (!child->name)
 		return pev_fail(err, -ENOMEM, "cannot run '%s'", argv[0]);
@@ -70,10 +71,17 @@ int pev_child_kill(struct pev_child *child, int sig)
 	return child->sys->kill(child->sys->ctx, child->pid, sig);
 }
 
+bool pev_child_is_ours(const struct pev_child *child)
+{
+	return child->process == pev_sys_process();
+}
+
 void pev_child_close(struct pev_child *child)
 {
 	if (!child->sys)
 		return;
+	if (!pev_child_is_ours(child))
+		child->pid = 0;
 	/* Not left to a held one to see its gate close: a later child may have a copy of it. */
 	pev_child_kill(child, SIGKILL);
 	if (child->gate >= 0)

@@ -12,6 +12,7 @@
 struct pev_child {
 	const struct pev_sys *sys; /* borrowed */
 	char *name;                /* argv[0], owned; for messages */
+	unsigned process;          /* whose child it is: pev_sys_process() */
 	int pid;                   /* 0 when there is none (any more) */
 	int gate;                  /* -1 once released */
 	int pidfd;                 /* readable when it has ended; -1 on kernels before 5.3 */
@@ -34,7 +35,13 @@ int pev_child_reap(struct pev_child *child, bool block);
 /* Ask it to end (sig), as far as it still runs. */
 int pev_child_kill(struct pev_child *child, int sig);
 
-/* Kill what still runs, reap it, close. Safe on a half-made one, and twice. */
+/* False in a process that was forked since: it is the parent's, and only close is left. */
+bool pev_child_is_ours(const struct pev_child *child);
+
+/*
+ * Kill what still runs, reap it, close; what is not ours is closed only. Safe on a half-made
+ * one, and twice.
+ */
 void pev_child_close(struct pev_child *child);
 
 #endif

@@ -31,7 +31,8 @@ int pev_counter_open(struct pev_counter *counter, const struct pev_sys *sys,
 {
 	size_t most = (size_t)target->nr_pids * (size_t)target->nr_cpus;
 
-	*counter = (struct pev_counter){ .sys = sys, .config = *config, .cap = 256 };
+	*counter = (struct pev_counter){ .sys = sys, .config = *config, .cap = 256,
+					 .process = pev_sys_process() };
 	counter->places = calloc(most ? most : 1, sizeof(*counter->places));
 	counter->buf = malloc(counter->cap);
 	if (!counter->places || !counter->buf) {
@@ -51,13 +52,19 @@ int pev_counter_open(struct pev_counter *counter, const struct pev_sys *sys,
 	return 0;
 }
 
+bool pev_counter_is_ours(const struct pev_counter *counter)
+{
+	return counter->process == pev_sys_process();
+}
+
 void pev_counter_remove(struct pev_counter *counter, int member)
 {
 	struct pev_member *m = &counter->members[member];
 	const struct pev_sys *sys = counter->sys;
 
 	for (int p = counter->nr_places - 1; m->at && p >= 0; p--) {
-		if (m->at[p].page)
+		/* A forked process has no copy of the page (VM_DONTCOPY, perf_mmap()). */
+		if (m->at[p].page && pev_counter_is_ours(counter))
 			sys->munmap(sys->ctx, m->at[p].page, page_size(counter));
 		if (m->at[p].fd >= 0)
 			sys->close(sys->ctx, m->at[p].fd);
@@ -445,17 +452,28 @@ int pev_counter_page(const struct pev_sys *sys, const void *page, struct pev_rea
 	return 0;
 }
 
-int pev_counter_map(struct pev_counter *counter, int member)
+int pev_counter_map(struct pev_counter *counter, int member, struct pev_err *err)
 {
-	struct pev_count_fd *at = &counter->members[member].at[0];
+	const struct pev_member *m = &counter->members[member];
+	struct pev_count_fd *at = &m->at[0];
+	int rc;
 
+	/* perf_mmap() says EINVAL to all of these. */
 	if (counter->nr_places != 1 || at->fd < 0)
-		return -EINVAL;
+		return pev_fail(err, -EINVAL, "cannot map the page of %s: it counts in %d places, "
+				"and a page is of one", m->name, counter->nr_places);
+	if (at->page)
+		return pev_fail(err, -EINVAL, "cannot map the page of %s: it is mapped already",
+				m->name);
+	if (at->redirected)
+		return pev_fail(err, -EINVAL, "cannot map the page of %s: its output goes to "
+				"another event's ring", m->name);
 	/* FORMAT_LOST is not on the page. */
-	if (at->page || counter->members[member].attr.read_format & PEV_FORMAT_LOST)
+	if (m->attr.read_format & PEV_FORMAT_LOST)
 		return 0;
-	return counter->sys->mmap(counter->sys->ctx, page_size(counter), 1 /* PROT_READ */,
-				  at->fd, 0, &at->page);
+	rc = counter->sys->mmap(counter->sys->ctx, page_size(counter), 1 /* PROT_READ */, at->fd, 0,
+				&at->page);
+	return rc < 0 ? pev_fail(err, rc, "cannot map the page of %s", m->name) : 0;
 }
 
 /* ---- ioctls ---- */
@@ -522,20 +540,43 @@ int pev_counter_switch(struct pev_counter *counter, int member, unsigned long re
 }
 
 int pev_counter_output(struct pev_counter *counter, int member, const struct pev_counter *to,
-		       int to_member)
+		       int to_member, struct pev_err *err)
 {
 	struct pev_member *m = &counter->members[member];
 	int first = 0;
 
 	if (counter->nr_places != to->nr_places)
-		return -EINVAL;
+		return pev_fail(err, -EINVAL, "cannot set the output of %s: it has %d places, and "
+				"%s has %d", m->name, counter->nr_places,
+				to->members[to_member].name, to->nr_places);
 	for (int p = 0; p < counter->nr_places; p++) {
 		int fd = to->members[to_member].at[p].fd, rc;
 
 		if (m->at[p].fd < 0 || fd < 0)
 			continue;
+		/* perf_event_set_output(): EINVAL while it is mapped itself. */
+		if (m->at[p].page)
+			return pev_fail(err, -EINVAL, "cannot set the output of %s: its own page "
+					"is mapped; open it with page = false", m->name);
 		rc = counter->sys->ioctl(counter->sys->ctx, m->at[p].fd, PERF_EVENT_IOC_SET_OUTPUT,
 					 (uintptr_t)(intptr_t)fd);
+		m->at[p].redirected = m->at[p].redirected || rc >= 0;
+		if (rc < 0 && !first)
+			first = rc;
+	}
+	return first < 0 ? pev_fail(err, first, "SET_OUTPUT") : 0;
+}
+
+int pev_counter_signal(struct pev_counter *counter, int member, int signal)
+{
+	const struct pev_member *m = &counter->members[member];
+	int first = 0;
+
+	for (int p = 0; p < counter->nr_places; p++) {
+		int rc = 0;
+
+		if (m->at[p].fd >= 0)
+			rc = pev_sys_signal(counter->sys, m->at[p].fd, signal);
 		if (rc < 0 && !first)
 			first = rc;
 	}

@@ -29,6 +29,7 @@ struct pev_count_fd {
 	uint64_t id;
 	struct pev_reading base;  /* as of the last delta */
 	void *page;               /* the counter page, or NULL */
+	bool redirected;          /* SET_OUTPUT sent its records elsewhere */
 };
 
 struct pev_member {
@@ -52,6 +53,7 @@ struct pev_counter {
 	const struct pev_sys *sys;   /* borrowed */
 	struct pev_counter_config config;
 	bool unscaled;               /* tasks on chosen CPUs: see pev_sum */
+	unsigned process;            /* that opened it: pev_sys_process() */
 	struct pev_place *places;    /* owned */
 	int nr_places;
 	struct pev_member *members;  /* owned, as they came; closed ones keep their number */
@@ -79,6 +81,12 @@ struct pev_sum {
 int pev_counter_open(struct pev_counter *counter, const struct pev_sys *sys,
 		     const struct pev_counter_config *config, const struct pev_target *target,
 		     struct pev_err *err);
+
+/*
+ * False in a process that was forked since: there a counter can be closed, and nothing else. Its
+ * descriptors are the parent's too, so that a read would give what the parent counts.
+ */
+bool pev_counter_is_ours(const struct pev_counter *counter);
 
 /* Closes what is open, in reverse. Safe on a half-made one, and twice. */
 void pev_counter_close(struct pev_counter *counter);
@@ -111,7 +119,10 @@ int pev_counter_switch(struct pev_counter *counter, int member, unsigned long re
 
 /* SET_OUTPUT, place by place, into the ring of another counter's member. */
 int pev_counter_output(struct pev_counter *counter, int member, const struct pev_counter *to,
-		       int to_member);
+		       int to_member, struct pev_err *err);
+
+/* A signal to this process at each overflow of one member; 0: no longer. See pev_event_signal(). */
+int pev_counter_signal(struct pev_counter *counter, int member, int signal);
 
 /* The programs at the member's first place: how many, of which up to max are in ids. */
 int pev_counter_query_bpf(struct pev_counter *counter, int member, uint32_t *ids, uint32_t max);
@@ -121,7 +132,7 @@ int pev_counter_query_bpf(struct pev_counter *counter, int member, uint32_t *ids
  * kernel lets user space read its counter (4.11). Only of use, and only right, where
  * the one place is the calling thread itself.
  */
-int pev_counter_map(struct pev_counter *counter, int member);
+int pev_counter_map(struct pev_counter *counter, int member, struct pev_err *err);
 
 /*
  * Read a counter page (struct perf_event_mmap_page): 1, or 0 when it takes a read(2). For the

@@ -151,6 +151,21 @@ int pev_event_period(struct pev_event *event, uint64_t period)
 	return each_fd(event, PERF_EVENT_IOC_PERIOD, (uintptr_t)&period);
 }
 
+int pev_event_signal(struct pev_event *event, int signal)
+{
+	int first = 0;
+
+	for (int i = 0; i < event->nr; i++) {
+		int rc = 0;
+
+		if (event->fds[i].fd >= 0)
+			rc = pev_sys_signal(event->sys, event->fds[i].fd, signal);
+		if (rc < 0 && !first)
+			first = rc;
+	}
+	return first;
+}
+
 int64_t pev_event_lost(const struct pev_event *event)
 {
 	/* A single value with every read_format word: value, two times, id, lost. */

@@ -57,6 +57,12 @@ int pev_event_filter(struct pev_event *event, const char *filter, struct pev_err
 /* A new sample_period (or frequency), in force at once (PERIOD). */
 int pev_event_period(struct pev_event *event, uint64_t period);
 
+/*
+ * A signal to this process at each overflow (POLL_IN; POLL_HUP at the last that REFRESH
+ * let through), from every descriptor; 0: no longer. The first failure, or 0.
+ */
+int pev_event_signal(struct pev_event *event, int signal);
+
 /* How many of its records the kernel could not write, or -errno (PERF_FORMAT_LOST, 6.0). */
 int64_t pev_event_lost(const struct pev_event *event);
 

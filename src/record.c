@@ -183,16 +183,20 @@ const struct pev_layout pev_layouts[PEV_RECORD_NR] = {
 
 #define TYPE(type) (UINT32_C(1) << PERF_RECORD_##type)
 const struct pev_misc pev_miscs[] = {
-	{ "exact_ip", TYPE(SAMPLE), PERF_RECORD_MISC_EXACT_IP },
-	{ "exec", TYPE(COMM), PERF_RECORD_MISC_COMM_EXEC },
-	{ "fork_exec", TYPE(FORK), PERF_RECORD_MISC_FORK_EXEC },
-	{ "mmap_data", TYPE(MMAP) | TYPE(MMAP2), PERF_RECORD_MISC_MMAP_DATA },
+	{ "exact_ip", TYPE(SAMPLE), PERF_RECORD_MISC_EXACT_IP, 0 },
+	{ "exec", TYPE(COMM), PERF_RECORD_MISC_COMM_EXEC, 0 },
+	{ "fork_exec", TYPE(FORK), PERF_RECORD_MISC_FORK_EXEC, 0 },
+	{ "mmap_data", TYPE(MMAP) | TYPE(MMAP2), PERF_RECORD_MISC_MMAP_DATA, 0 },
 	{ "proc_map_parse_timeout", TYPE(MMAP) | TYPE(MMAP2),
-	  PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT },
-	{ "build_id_form", TYPE(MMAP2), PEV_MISC_MMAP_BUILD_ID },
-	{ "out", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT },
-	{ "preempt", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT_PREEMPT },
-	{ NULL, 0, 0 },
+	  PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT, 0 },
+	{ "build_id_form", TYPE(MMAP2), PEV_MISC_MMAP_BUILD_ID, 0 },
+	{ "out", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT, 0 },
+	{ "preempt", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, 0 },
+	{ "truncated", TYPE(AUX), PERF_AUX_FLAG_TRUNCATED, PEV_F_FLAGS },
+	{ "overwrite", TYPE(AUX), PERF_AUX_FLAG_OVERWRITE, PEV_F_FLAGS },
+	{ "partial", TYPE(AUX), PERF_AUX_FLAG_PARTIAL, PEV_F_FLAGS },
+	{ "collision", TYPE(AUX), PERF_AUX_FLAG_COLLISION, PEV_F_FLAGS },
+	{ NULL, 0, 0, 0 },
 };
 
 static void plan_fixed(struct pev_plan *plan)
@@ -729,6 +733,10 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct p
 
 bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag)
 {
+	struct pev_value value;
+
+	if (flag->field)
+		return pev_record_get(rec, flag->field, &value) && value.u & flag->mask;
 	if (rec->type == PERF_RECORD_MMAP2 && flag->mask == PEV_MISC_MMAP_BUILD_ID)
 		return has_build_id(rec);
 	return rec->misc & flag->mask;

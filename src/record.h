@@ -76,11 +76,12 @@ extern const struct pev_layout pev_layouts[PEV_RECORD_NR]; /* [0] is "unknown" *
 extern const struct pev_row pev_mmap2_build_id_rows[];
 extern const struct pev_row pev_trailer_rows[];
 
-/* One flag of header.misc; bits mean different things in different types. */
+/* One flag of header.misc, or of a field; bits mean different things in different types. */
 struct pev_misc {
-	const char *name;           /* "exec", "out", "preempt", "exact_ip", ... */
+	const char *name;           /* "exec", "out", "preempt", "exact_ip", "truncated", ... */
 	uint32_t types;             /* bit n: record type n has it */
 	uint16_t mask;
+	uint8_t field;              /* enum pev_field whose bit it is; 0: header.misc's */
 };
 extern const struct pev_misc pev_miscs[]; /* ends with a NULL name */
 

@@ -74,7 +74,8 @@ local function flags_of(number)
   local names = {}
   for _, flag in ipairs(layouts.miscs) do
     if flag.types >> number & 1 == 1 then
-      names[#names + 1] = ("`%s` (0x%x)"):format(flag.name, flag.mask)
+      local word = flag.field and flag.field .. " " or ""
+      names[#names + 1] = ("`%s` (%s0x%x)"):format(flag.name, word, flag.mask)
     end
   end
   return #names > 0 and table.concat(names, ", ") or nil
@@ -200,6 +201,7 @@ lacks is nil; a name that no record has raises.
 | `bytes` | all of it, as it was written |
 | `event` | the event it belongs to |
 | `args` | a tracepoint's payload, in a session |
+| `pmu_format` | of an `aux` record: the byte of `flags` that is the PMU's own |
 | `comm` | the task's name at that time, in a session |
 | `sample_id` | the trailer's fields by name, also where the record has its own of that name |
 

@@ -8,6 +8,9 @@
  *
  *   kernel: write data, wmb, store data_head   us: load-acquire data_head, read
  *   kernel: load data_tail, then write data    us: read data, store-release data_tail
+ *
+ * The AUX area beside it is a second such buffer, without records: those in the
+ * ring tell of its bytes. Contract: the same file, perf_aux_output_begin() and _end().
  */
 #include "ring.h"
 
@@ -17,6 +20,7 @@
 #include <sys/mman.h>
 
 #define WRAP_BYTES 65536u /* header.size is a u16 */
+#define AUX_PATIENCE 1000 /* looks at a head that is about to move */
 
 static int map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes,
 	       int prot)
@@ -68,6 +72,9 @@ int pev_ring_map_backward(struct pev_ring *ring, const struct pev_sys *sys, int 
 
 void pev_ring_unmap(struct pev_ring *ring)
 {
+	if (ring->page && ring->aux)
+		ring->sys->munmap(ring->sys->ctx, ring->aux, (size_t)ring->aux_size);
+	ring->aux = NULL;
 	if (ring->page)
 		ring->sys->munmap(ring->sys->ctx, ring->page, ring->mapped);
 	ring->page = NULL;
@@ -171,4 +178,85 @@ void pev_ring_publish(struct pev_ring *ring)
 	/* Release: our reads are done before the kernel may write there. */
 	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
 	ring->published = ring->tail;
+}
+
+/* ---- the AUX area ---- */
+
+int pev_ring_map_aux(struct pev_ring *ring, int fd, size_t bytes)
+{
+	void *addr;
+	int rc;
+
+	/* perf_mmap_aux() reads both from the page and holds them against the call. */
+	ring->page->aux_offset = ring->mapped;
+	ring->page->aux_size = bytes;
+	rc = ring->sys->mmap(ring->sys->ctx, bytes, PROT_READ | PROT_WRITE, fd, ring->mapped,
+			     &addr);
+	if (rc < 0) {
+		ring->page->aux_offset = ring->page->aux_size = 0;
+		return rc;
+	}
+	ring->aux = addr;
+	ring->aux_size = bytes;
+	ring->aux_tail = __atomic_load_n(&ring->page->aux_tail, __ATOMIC_RELAXED);
+	return 0;
+}
+
+uint64_t pev_ring_aux_head(const struct pev_ring *ring)
+{
+	/* Acquire: the bytes before this head are seen as written. */
+	return __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t aux_there(const struct pev_ring *ring, uint64_t head)
+{
+	uint64_t there = head - ring->aux_tail;
+
+	return there < ring->aux_size ? there : ring->aux_size;
+}
+
+uint64_t pev_ring_aux_unread(const struct pev_ring *ring)
+{
+	return aux_there(ring, pev_ring_aux_head(ring));
+}
+
+void pev_ring_aux(const struct pev_ring *ring, uint64_t offset, uint64_t size,
+		  struct pev_aux *aux)
+{
+	uint64_t head = pev_ring_aux_head(ring), there, to_head, at;
+
+	/* perf_aux_output_end() writes the record first, and the head a moment later. */
+	for (int i = 0; i < AUX_PATIENCE && (int64_t)(offset + size - head) > 0; i++)
+		head = pev_ring_aux_head(ring);
+	/* All in distances to head, so that no offset and no size leads outside. */
+	there = aux_there(ring, head);
+	to_head = head - offset;
+	*aux = (struct pev_aux){ .p = { ring->aux, ring->aux } };
+	if (to_head > there) {
+		/* It begins before what is there; or after head, which is the longest way round. */
+		uint64_t gone = to_head - there;
+
+		if (gone >= size)
+			return;
+		size -= gone;
+		to_head = there;
+	}
+	if (size > to_head)
+		size = to_head;
+	at = (head - to_head) & (ring->aux_size - 1);
+	aux->p[0] = ring->aux + at;
+	aux->len[0] = size < ring->aux_size - at ? size : ring->aux_size - at;
+	aux->len[1] = size - aux->len[0];
+}
+
+void pev_ring_aux_pop(struct pev_ring *ring, uint64_t end)
+{
+	uint64_t written = pev_ring_aux_head(ring) - ring->aux_tail;
+	uint64_t read = end - ring->aux_tail;
+
+	if ((int64_t)read <= 0)
+		return;
+	ring->aux_tail += read < written ? read : written;
+	/* Release: our reads are done before the kernel may write there. */
+	__atomic_store_n(&ring->page->aux_tail, ring->aux_tail, __ATOMIC_RELEASE);
 }

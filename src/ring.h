@@ -27,6 +27,16 @@ struct pev_ring {
 	 */
 	uint64_t *found;
 	uint64_t nr_found;
+	/* What a PMU traces into beside the ring; NULL when there is none. */
+	unsigned char *aux;
+	uint64_t aux_size;                 /* bytes, a power of two of pages */
+	uint64_t aux_tail;                 /* ours: everything before it was given back */
+};
+
+/* Bytes of the AUX area: one piece, or two where they wrap. */
+struct pev_aux {
+	const unsigned char *p[2];
+	size_t len[2];
 };
 
 /*
@@ -64,5 +74,28 @@ void pev_ring_pop(struct pev_ring *ring, uint16_t size);
 
 /* Give what was read back to the kernel: one store a batch. */
 void pev_ring_publish(struct pev_ring *ring);
+
+/*
+ * Map the AUX area of an event whose ring is mapped: bytes must be a power of two
+ * of pages. Writable, so that the kernel stops where our tail stands. -EOPNOTSUPP: its
+ * PMU has none. -EPERM: over the mlock budget. On failure the ring is as it was.
+ */
+int pev_ring_map_aux(struct pev_ring *ring, int fd, size_t bytes);
+
+/*
+ * The bytes that an AUX record tells of, as far as they are there: written, and
+ * not given back yet. Borrowed until pev_ring_aux_pop() of what is before their end.
+ */
+void pev_ring_aux(const struct pev_ring *ring, uint64_t offset, uint64_t size,
+		  struct pev_aux *aux);
+
+/* Written and not given back, bytes; at most the area's size. */
+uint64_t pev_ring_aux_unread(const struct pev_ring *ring);
+
+/* Give all before end back to the kernel, as far as it was written; an end before that is none. */
+void pev_ring_aux_pop(struct pev_ring *ring, uint64_t end);
+
+/* How far the kernel has written. */
+uint64_t pev_ring_aux_head(const struct pev_ring *ring);
 
 #endif

@@ -26,6 +26,8 @@ struct session_ring {
 	int cpu;
 	int clockid;
 	bool backward;              /* overwritten for ever; read by snapshots alone */
+	const struct pev_slot *only; /* whose it is alone; NULL: everybody's */
+	uint64_t untold;            /* AUX head when the ring was last found empty */
 	int fd;                     /* the event mapped, borrowed: output goes here */
 	int poll_fd;                /* in the poll set for this ring; -1 when all have hung up */
 	uint64_t time;              /* of the record last looked at */
@@ -57,8 +59,11 @@ struct pev_session {
 	enum pev_drain drain;       /* of the round that goes on */
 	struct session_ring *pending; /* whose next record was handed out and is not popped yet */
 	uint16_t pending_size;
+	bool tells_aux;             /* it is an AUX record, of these bytes */
+	uint64_t aux_offset, aux_size, aux_flags;
 	char comm[24];              /* ":TID" */
 	bool own_clock;             /* an event keeps another clock: no order across rings */
+	unsigned process;           /* that opened it: pev_sys_process() */
 	bool busy, closing;
 };
 
@@ -91,6 +96,7 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 	s->config = *config;
 	s->tick = -1;
 	s->epfd = -1;
+	s->process = pev_sys_process();
 	if (!s->config.ring_bytes)
 		s->config.ring_bytes = DEFAULT_RING_BYTES;
 	rc = sys->clock(sys->ctx, s->config.clockid, &now);
@@ -115,6 +121,11 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 fail:
 	pev_session_close(s);
 	return rc;
+}
+
+bool pev_session_is_ours(const struct pev_session *s)
+{
+	return s->process == pev_sys_process();
 }
 
 /* ---- ids -> slots ---- */
@@ -229,58 +240,115 @@ static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
 	return rc;
 }
 
-static int ring_add(struct pev_session *s, int cpu, int clockid, bool backward, int fd)
+static int fail_on_cpu(struct pev_err *err, int code, const char *what, const char *name, int cpu)
 {
+	return pev_fail(err, code, "cannot %s %s on cpu %d", what, name, cpu);
+}
+
+static int clock_of(const struct pev_attr *attr)
+{
+	return attr->flags & PEV_ATTR_USE_CLOCKID ? attr->clockid : -1;
+}
+
+/* How an event writes: those that do it alike share a ring (perf_event_set_output()). */
+static bool writes_into(const struct session_ring *r, const struct pev_slot *slot, int cpu)
+{
+	const struct pev_attr *attr = &slot->event.attr;
+
+	return r->cpu == cpu && r->only == (slot->own_rings ? slot : NULL) &&
+	       r->backward == !!(attr->flags & PEV_ATTR_WRITE_BACKWARD) &&
+	       r->clockid == clock_of(attr);
+}
+
+/* Over the mlock budget, the area is halved as rings are. */
+static int aux_map(struct pev_session *s, struct session_ring *r, const struct pev_slot *slot,
+		   struct pev_want *want, struct pev_err *err)
+{
+	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), asked = want->aux_bytes;
+	int rc;
+
+	for (;;) {
+		rc = pev_ring_map_aux(&r->ring, r->fd, want->aux_bytes);
+		if (rc != -EPERM || want->aux_bytes <= page)
+			break;
+		want->aux_bytes = smaller(s, want->aux_bytes);
+	}
+	if (rc == -EOPNOTSUPP && want->aux_optional) {
+		note(s, "%s: its PMU has no AUX area", slot->event.name);
+		want->aux_bytes = 0;
+		return 0;
+	}
+	if (rc < 0)
+		return pev_fail(err, rc, "cannot map an AUX area of %zu KiB for %s on cpu %d",
+				want->aux_bytes / 1024, slot->event.name, r->cpu);
+	if (want->aux_bytes != asked)
+		note(s, "%s: AUX area of %zu KiB instead of %zu KiB, as much as "
+		     "kernel.perf_event_mlock_kb allows", slot->event.name,
+		     want->aux_bytes / 1024, asked / 1024);
+	return 0;
+}
+
+static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu, int fd,
+		    struct pev_want *want, struct pev_err *err)
+{
+	const struct pev_attr *attr = &slot->event.attr;
 	struct session_ring **rings = realloc(s->rings, sizeof(*rings) * (s->nr_rings + 1));
 	struct session_ring *r = calloc(1, sizeof(*r));
 	int rc = -ENOMEM;
 
 	if (rings)
 		s->rings = rings;
-	if (!rings || !r || pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0)
+	if (!rings || !r || pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0) {
+		pev_fail(err, rc, "cannot add a ring for %s", slot->event.name);
 		goto fail;
-	*r = (struct session_ring){ .cpu = cpu, .clockid = clockid, .backward = backward,
-				    .fd = fd, .poll_fd = -1 };
+	}
+	*r = (struct session_ring){ .cpu = cpu, .clockid = clock_of(attr), .fd = fd, .poll_fd = -1,
+				    .only = slot->own_rings ? slot : NULL,
+				    .backward = attr->flags & PEV_ATTR_WRITE_BACKWARD };
 	rc = ring_map(s, r, fd);
-	if (rc < 0)
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot map a ring of %zu KiB for %s",
+			 s->config.ring_bytes / 1024, slot->event.name);
 		goto fail;
+	}
+	rc = want->aux_bytes ? aux_map(s, r, slot, want, err) : 0;
+	if (rc < 0)
+		goto unmap;
 	s->rings[s->nr_rings] = r;
 	rc = ring_poll(s, s->nr_rings, fd);
 	if (rc < 0) {
-		pev_ring_unmap(&r->ring);
-		goto fail;
+		fail_on_cpu(err, rc, "watch the ring of", slot->event.name, cpu);
+		goto unmap;
 	}
 	s->nr_rings++;
 	return 0;
+unmap:
+	pev_ring_unmap(&r->ring);
 fail:
 	free(r);
 	return rc;
 }
 
 /* Into the ring of its CPU, or, as the first one there, with a ring of its own. */
-static int route(struct pev_session *s, const struct pev_slot *slot,
-		 const struct pev_event_fd *fd)
+static int route(struct pev_session *s, const struct pev_slot *slot, const struct pev_event_fd *fd,
+		 struct pev_want *want, struct pev_err *err)
 {
-	int clockid = slot->event.attr.flags & PEV_ATTR_USE_CLOCKID ?
-			      slot->event.attr.clockid : -1;
-	bool backward = slot->event.attr.flags & PEV_ATTR_WRITE_BACKWARD;
-
-	/* SET_OUTPUT takes events of one CPU, clock and direction (perf_event_set_output()). */
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		int rc;
 
-		if (s->rings[i]->cpu != fd->cpu || s->rings[i]->clockid != clockid ||
-		    s->rings[i]->backward != backward)
+		if (!writes_into(s->rings[i], slot, fd->cpu))
 			continue;
 		rc = s->sys->ioctl(s->sys->ctx, fd->fd, PERF_EVENT_IOC_SET_OUTPUT,
 				   (uintptr_t)s->rings[i]->fd);
 		if (rc < 0)
-			return rc;
+			return fail_on_cpu(err, rc, "share a ring with", slot->event.name, fd->cpu);
 		if (s->rings[i]->poll_fd < 0)
-			return ring_poll(s, i, fd->fd);
+			rc = ring_poll(s, i, fd->fd);
+		if (rc < 0)
+			return fail_on_cpu(err, rc, "watch the ring of", slot->event.name, fd->cpu);
 		return 0;
 	}
-	return ring_add(s, fd->cpu, clockid, backward, fd->fd);
+	return ring_add(s, slot, fd->cpu, fd->fd, want, err);
 }
 
 static bool is_ring_owner(const struct pev_session *s, int fd)
@@ -308,7 +376,8 @@ static void ring_hung_up(struct pev_session *s, uint32_t index)
 		const struct pev_event *event = &s->slots[i]->event;
 
 		for (int k = 0; k < event->nr; k++) {
-			if (event->fds[k].fd < 0 || event->fds[k].cpu != r->cpu)
+			if (event->fds[k].fd < 0 ||
+			    !writes_into(r, s->slots[i], event->fds[k].cpu))
 				continue;
 			if (passed && ring_poll(s, index, event->fds[k].fd) == 0)
 				return;
@@ -390,9 +459,10 @@ static void slot_free(struct pev_slot *slot)
 }
 
 static int add(struct pev_session *s, const struct pev_attr *attr, const char *name,
-	       const struct pev_target *target, uint32_t heard, struct pev_slot **out,
-	       struct pev_err *err)
+	       const struct pev_target *target, const struct pev_want *wanted,
+	       struct pev_slot **out, struct pev_err *err)
 {
+	struct pev_want want = *wanted;
 	struct pev_slot **slots = realloc(s->slots, sizeof(*slots) * (s->nr_slots + 1));
 	struct pev_slot *slot = calloc(1, sizeof(*slot));
 	int rc;
@@ -403,7 +473,8 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 		free(slot);
 		return pev_fail(err, -ENOMEM, "cannot open %s", name);
 	}
-	slot->heard = heard;
+	slot->heard = want.heard;
+	slot->own_rings = want.aux_bytes != 0;
 	slot->index = s->nr_slots;
 	rc = open_event(s, slot, attr, name, target, err);
 	if (rc < 0) {
@@ -415,11 +486,13 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 	/* From here on the slot is the session's, so that a ring can outlive a failure. */
 	s->slots[s->nr_slots++] = slot;
 	rc = ids_learn(s, slot);
+	if (rc < 0)
+		pev_fail(err, rc, "cannot learn the ids of %s", name);
 	for (int i = 0; rc == 0 && i < slot->event.nr; i++)
-		rc = route(s, slot, &slot->event.fds[i]);
+		rc = route(s, slot, &slot->event.fds[i], &want, err);
+	/* Whose turn it was when an AUX record was written does not tell whose trace it is. */
+	slot->keep_own = want.aux_bytes != 0;
 	if (rc < 0) {
-		pev_fail(err, rc, "cannot map a ring of %zu KiB for %s",
-			 s->config.ring_bytes / 1024, name);
 		pev_session_remove(s, slot);
 		return rc;
 	}
@@ -443,20 +516,38 @@ static void start_over(struct pev_session *s)
 	s->nr_ids = 0;
 }
 
+/* Where mapping a ring would get a bare EINVAL (perf_mmap()). */
+static int check_ring(const struct pev_session *s, const struct pev_attr *attr, const char *name,
+		      const struct pev_target *target, struct pev_err *err)
+{
+	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), bytes = s->config.ring_bytes;
+
+	if (bytes < page || bytes & (bytes - 1))
+		return pev_fail(err, -EINVAL, "cannot map a ring of %zu bytes for %s: a ring is "
+				"1, 2, 4, 8, ... pages of %zu bytes", bytes, name, page);
+	for (int i = 0; attr->flags & PEV_ATTR_INHERIT && i < target->nr_cpus; i++)
+		if (target->cpus[i] == -1)
+			return pev_fail(err, -EINVAL, "cannot map a ring for %s: children inherit "
+					"it, and then a ring is of one CPU, not of any (-1)", name);
+	return 0;
+}
+
 int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const char *name,
-		    const struct pev_target *target, uint32_t heard, struct pev_slot **slot,
-		    struct pev_err *err)
+		    const struct pev_target *target, const struct pev_want *want,
+		    struct pev_slot **slot, struct pev_err *err)
 {
 	size_t asked = s->config.ring_bytes;
-	int rc = add(s, attr, name, target, heard, slot, err);
+	int rc = check_ring(s, attr, name, target, err);
 
+	if (rc == 0)
+		rc = add(s, attr, name, target, want, slot, err);
 	/*
 	 * The first rings had to be smaller than asked for: then the watermark that
 	 * the event was opened with is beyond their end, and would never wake us.
 	 */
 	if (rc == 0 && s->config.ring_bytes < asked && s->nr_slots == 1) {
 		start_over(s);
-		rc = add(s, attr, name, target, heard, slot, err);
+		rc = add(s, attr, name, target, want, slot, err);
 	}
 	return rc;
 }
@@ -479,7 +570,7 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 		return;
 	slot->closed = true;
 	slot->heard = 0;
-	pev_event_ioctl(&slot->event, PERF_EVENT_IOC_DISABLE);
+	pev_session_switch(slot, false);
 	lost = pev_event_lost(&slot->event);
 	if (!slot->hidden && lost > 0)
 		s->closed_lost += (uint64_t)lost;
@@ -495,6 +586,12 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 		s->sys->close(s->sys->ctx, fd->fd);
 		fd->fd = -1;
 	}
+}
+
+int pev_session_switch(struct pev_slot *slot, bool on)
+{
+	slot->off = !on;
+	return pev_event_ioctl(&slot->event, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
 }
 
 int pev_session_enable(struct pev_session *s, struct pev_err *err)
@@ -517,7 +614,7 @@ int pev_session_enable(struct pev_session *s, struct pev_err *err)
 		/* The command's exec enables those. */
 		if (slot->closed || slot->event.attr.flags & PEV_ATTR_ENABLE_ON_EXEC)
 			continue;
-		rc = pev_event_ioctl(&slot->event, PERF_EVENT_IOC_ENABLE);
+		rc = pev_session_switch(slot, true);
 		if (rc < 0)
 			return pev_fail(err, rc, "cannot enable %s", slot->event.name);
 	}
@@ -530,7 +627,7 @@ int pev_session_disable(struct pev_session *s)
 
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		int rc = s->slots[i]->closed ? 0 :
-			 pev_event_ioctl(&s->slots[i]->event, PERF_EVENT_IOC_DISABLE);
+			 pev_session_switch(s->slots[i], false);
 
 		if (rc < 0 && !first)
 			first = rc;
@@ -623,6 +720,12 @@ static bool look(struct pev_session *s, struct session_ring *r)
 	return true;
 }
 
+/* Half full, which is when the kernel wakes us: the order of time can wait, the PMU cannot. */
+static bool aux_pressed(const struct session_ring *r)
+{
+	return r->ring.aux && pev_ring_aux_unread(&r->ring) >= r->ring.aux_size / 2;
+}
+
 static void begin_round(struct pev_session *s)
 {
 	uint64_t now;
@@ -639,7 +742,7 @@ static void begin_round(struct pev_session *s)
 		if (r->backward != (s->drain == PEV_DRAIN_SNAPSHOT))
 			continue;
 		unread = pev_ring_refresh(&r->ring);
-		r->pressed = !r->backward && unread > r->ring.size / 4 * 3;
+		r->pressed = !r->backward && (unread > r->ring.size / 4 * 3 || aux_pressed(r));
 		s->pressed += r->pressed;
 		if (look(s, r))
 			pev_merge_push(&s->merge, r->time, i);
@@ -759,18 +862,96 @@ static struct pev_slot *take(struct pev_session *s, const unsigned char *bytes, 
 	return to;
 }
 
+/* ---- AUX areas ---- */
+
+/* Does the record that is handed out tell of bytes in its ring's AUX area? */
+static void note_aux(struct pev_session *s, const unsigned char *bytes, uint16_t size)
+{
+	struct pev_aux aux;
+
+	s->tells_aux = s->pending->ring.aux && pev_load32(bytes, false) == PERF_RECORD_AUX &&
+		       size >= pev_layouts[PERF_RECORD_AUX].min;
+	if (!s->tells_aux)
+		return;
+	s->aux_offset = pev_load64(bytes + 8, false);
+	s->aux_size = pev_load64(bytes + 16, false);
+	s->aux_flags = pev_load64(bytes + 24, false);
+	pev_ring_aux(&s->pending->ring, s->aux_offset, s->aux_size, &aux);
+	s->stats.aux_bytes += aux.len[0] + aux.len[1];
+	s->stats.aux_truncated += s->aux_flags & PERF_AUX_FLAG_TRUNCATED;
+}
+
+/*
+ * The kernel switches an event off when its area is full, and leaves it to us to
+ * switch it on again (perf_aux_output_end(); perf does, auxtrace_record__read_finish()).
+ */
+static void resume(struct pev_session *s, const struct session_ring *r)
+{
+	for (int i = 0; !r->only->off && i < r->only->event.nr; i++) {
+		const struct pev_event_fd *fd = &r->only->event.fds[i];
+
+		if (fd->fd >= 0 && fd->cpu == r->cpu)
+			s->sys->ioctl(s->sys->ctx, fd->fd, PERF_EVENT_IOC_ENABLE, 0);
+	}
+}
+
+/* What the record told of was read, by whomever: room for more. */
+static void settle_aux(struct pev_session *s, struct session_ring *r)
+{
+	/* No space for another page: the next attempt to trace switches the event off as well. */
+	bool full = pev_ring_aux_unread(&r->ring) + (uint64_t)s->sys->pagesize(s->sys->ctx) >
+		    r->ring.aux_size;
+
+	s->tells_aux = false;
+	pev_ring_aux_pop(&r->ring, s->aux_offset + s->aux_size);
+	if (full || s->aux_flags & PERF_AUX_FLAG_TRUNCATED)
+		resume(s, r);
+}
+
+/*
+ * Bytes whose record was lost are told of by nobody, and would fill the area for
+ * ever. They are those that were there when the ring was found empty, twice: the
+ * record is written before aux_head, but seen after it, maybe.
+ */
+static void skip_untold(struct pev_session *s, struct session_ring *r)
+{
+	uint64_t head, tail;
+
+	if (!r->ring.aux || pev_ring_refresh(&r->ring))
+		return;
+	head = r->untold;
+	r->untold = pev_ring_aux_head(&r->ring);
+	tail = r->ring.aux_tail;
+	pev_ring_aux_pop(&r->ring, head);
+	if (r->ring.aux_tail == tail)
+		return;
+	s->stats.aux_skipped += r->ring.aux_tail - tail;
+	resume(s, r);
+}
+
+bool pev_session_aux(const struct pev_session *s, const struct pev_record *rec,
+		     struct pev_aux *aux)
+{
+	if (!s->pending || !s->tells_aux || rec->type != PERF_RECORD_AUX)
+		return false;
+	pev_ring_aux(&s->pending->ring, s->aux_offset, s->aux_size, aux);
+	return true;
+}
+
 /* The record handed out last is done with; a quarter of a ring is given back at once. */
 static void settle(struct pev_session *s)
 {
 	struct session_ring *r = s->pending;
 
-	if (!r)
+	if (!r || !pev_session_is_ours(s))
 		return;
 	s->pending = NULL;
+	if (s->tells_aux)
+		settle_aux(s, r);
 	pev_ring_pop(&r->ring, s->pending_size);
 	if (r->ring.tail - r->ring.published >= r->ring.size / 4)
 		pev_ring_publish(&r->ring);
-	if (r->pressed && r->ring.head - r->ring.tail <= r->ring.size / 2) {
+	if (r->pressed && r->ring.head - r->ring.tail <= r->ring.size / 2 && !aux_pressed(r)) {
 		r->pressed = false;
 		s->pressed--;
 	}
@@ -806,6 +987,7 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
 			count_order(s, next->time);
 		bytes = pev_ring_peek(&s->pending->ring, &s->pending_size);
+		note_aux(s, bytes, s->pending_size);
 		*slot = take(s, bytes, s->pending_size, rec);
 		if (*slot) {
 			s->stats.delivered++;
@@ -816,11 +998,15 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 
 void pev_session_end(struct pev_session *s)
 {
+	/* Forked in a callback: the rings are not mapped in this process. */
+	if (!pev_session_is_ours(s))
+		return;
 	settle(s);
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
 
 		pev_ring_publish(&r->ring);
+		skip_untold(s, r);
 		if (!r->ring.corrupt || r->told_corrupt)
 			continue;
 		r->told_corrupt = true;
@@ -841,7 +1027,7 @@ static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
 		return rc;
 	s->busy = true;
 	while (rc == 0 && !s->closing && (!max || nr < (int64_t)max) &&
-	       pev_session_next(s, &slot, &rec)) {
+	       pev_session_is_ours(s) && pev_session_next(s, &slot, &rec)) {
 		nr++;
 		rc = deliver(ctx, slot, &rec);
 	}
@@ -954,6 +1140,9 @@ void pev_session_close(struct pev_session *s)
 		return;
 	}
 	for (uint32_t i = s->nr_rings; i-- > 0;) {
+		/* VM_DONTCOPY (perf_mmap()): what is there now is something else. */
+		if (!pev_session_is_ours(s))
+			s->rings[i]->ring.page = NULL;
 		pev_ring_unmap(&s->rings[i]->ring);
 		free(s->rings[i]);
 	}
@@ -969,4 +1158,10 @@ void pev_session_close(struct pev_session *s)
 	free(s->slots);
 	free(s->rings);
 	free(s);
+}
+
+void pev_session_drop(struct pev_session *s)
+{
+	s->busy = false;
+	pev_session_close(s);
 }

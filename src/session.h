@@ -40,6 +40,13 @@ struct pev_session_config {
 	void *note_ctx;
 };
 
+/* What is wanted of an event. */
+struct pev_want {
+	uint32_t heard;        /* bit n: records of type n have a listener; bit 0: unknown types */
+	size_t aux_bytes;      /* its AUX area on each CPU, a power of two of pages; 0: none */
+	bool aux_optional;     /* goes without where its PMU has no AUX area; noted */
+};
+
 /* An event in a session. */
 struct pev_slot {
 	struct pev_event event;
@@ -48,6 +55,8 @@ struct pev_slot {
 	uint32_t index;        /* its place in session->slots; never re-used */
 	bool hidden;           /* the session's own side-band event: nobody asked for its records */
 	bool keep_own;         /* exclude_pid is not for this one */
+	bool own_rings;        /* nobody else writes into its rings: they have AUX areas */
+	bool off;              /* switched off by us, and not by the kernel */
 	bool closed;
 };
 
@@ -63,6 +72,9 @@ struct pev_stats {
 	uint64_t unknown_id;   /* of no event we know */
 	uint64_t throttled;    /* THROTTLE records */
 	uint64_t excluded;     /* of exclude_pid */
+	uint64_t aux_bytes;    /* of AUX areas that a record told of and that were there */
+	uint64_t aux_skipped;  /* that no record told of: it was lost */
+	uint64_t aux_truncated; /* AUX records that say that some is missing before or after */
 	uint64_t wakeups;
 	uint64_t rings, ring_bytes; /* so many, the smallest of so many data bytes */
 };
@@ -74,15 +86,25 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 		     const struct pev_session_config *config, struct pev_err *err);
 
 /*
+ * False in a process that was forked since. There the rings are not mapped, and what is
+ * asked of the events happens to the parent: such a session can be closed, and nothing else.
+ */
+bool pev_session_is_ours(const struct pev_session *session);
+
+/*
  * Open attr on the target, ids known and output routed into the CPUs' rings,
  * not enabled. The session adds to the attr what it stands on: sample_id_all,
  * IDENTIFIER, TIME, TID, CPU, its clock, a watermark unless the attr has one, and
  * read_format's times, id and lost. What an older kernel refuses of the latter is
  * dropped and noted. *slot is the session's.
+ *
+ * An event with an AUX area has a ring of its own on each CPU. The area is read as it
+ * comes: the kernel, which stops tracing when it is full, is given it back record by
+ * record, and is asked to go on. It must not have write_backward.
  */
 int pev_session_add(struct pev_session *session, const struct pev_attr *attr, const char *name,
-		    const struct pev_target *target, uint32_t heard, struct pev_slot **slot,
-		    struct pev_err *err);
+		    const struct pev_target *target, const struct pev_want *want,
+		    struct pev_slot **slot, struct pev_err *err);
 
 /* The slot of that index, or NULL; and the index that the next one will get. */
 struct pev_slot *pev_session_slot(const struct pev_session *session, uint32_t index);
@@ -90,6 +112,9 @@ uint32_t pev_session_slots(const struct pev_session *session);
 
 /* Stop an event for good: disabled, its records no longer delivered. */
 void pev_session_remove(struct pev_session *session, struct pev_slot *slot);
+
+/* One event on, or off. */
+int pev_session_switch(struct pev_slot *slot, bool on);
 
 /* All events on, or off; and the tick that bounds how long a record waits. */
 int pev_session_enable(struct pev_session *session, struct pev_err *err);
@@ -128,6 +153,13 @@ int pev_session_begin(struct pev_session *session, enum pev_drain drain);
 int pev_session_next(struct pev_session *session, struct pev_slot **slot, struct pev_record *rec);
 void pev_session_end(struct pev_session *session);
 
+/*
+ * The bytes of the AUX area that a record tells of; false for one that tells of none. For
+ * the record that was handed out last, and good as long as that is.
+ */
+bool pev_session_aux(const struct pev_session *session, const struct pev_record *rec,
+		     struct pev_aux *aux);
+
 /* 0: go on. 1: stop here, this record counts as delivered. -errno: the same, and it is returned. */
 typedef int (*pev_deliver_fn)(void *ctx, struct pev_slot *slot, const struct pev_record *rec);
 
@@ -157,5 +189,8 @@ struct pev_tasks *pev_session_tasks(struct pev_session *session);
  * closed once that has returned.
  */
 void pev_session_close(struct pev_session *session);
+
+/* The same at once, when nobody will return to the deliver function that is running. */
+void pev_session_drop(struct pev_session *session);
 
 #endif

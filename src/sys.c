@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +86,12 @@ static int linux_close(void *ctx, int fd)
 	(void)ctx;
 	/* The descriptor is gone even on EINTR (close(2), NOTES): never twice. */
 	return result(close(fd));
+}
+
+static int linux_fcntl(void *ctx, int fd, int cmd, int arg)
+{
+	(void)ctx;
+	return result(fcntl(fd, cmd, arg));
 }
 
 static int linux_epoll_create(void *ctx)
@@ -193,6 +200,8 @@ static void become(int gate, const struct pev_spawn *spawn)
 	char go;
 	int code;
 
+	/* Who started it may end without a word to it: os.exit(), kill -9. It ends as well. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	/* A library's caller may ignore SIGPIPE; what it runs should not. */
 	sigaction(SIGPIPE, &dfl, NULL);
 	sigset_of(&set, spawn->unblock);
@@ -424,6 +433,7 @@ static int linux_pagesize(void *ctx)
 	return (int)sysconf(_SC_PAGESIZE);
 }
 
+/* Faults where the kernel has not allowed it: for those whose page said so just now. */
 static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
 {
 	(void)ctx;
@@ -469,6 +479,7 @@ const struct pev_sys pev_sys_linux = {
 	.munmap = linux_munmap,
 	.read = linux_read,
 	.close = linux_close,
+	.fcntl = linux_fcntl,
 	.epoll_create = linux_epoll_create,
 	.epoll_ctl = linux_epoll_ctl,
 	.epoll_wait = linux_epoll_wait,
@@ -491,6 +502,27 @@ const struct pev_sys pev_sys_linux = {
 	.rdpmc = linux_rdpmc,
 	.rdtsc = linux_rdtsc,
 };
+
+static unsigned process = 1;
+
+static void was_forked(void)
+{
+	process++;
+}
+
+static void watch_forks(void)
+{
+	/* Out of memory is the only failure: then it is as if nobody forked. */
+	pthread_atfork(NULL, NULL, was_forked);
+}
+
+unsigned pev_sys_process(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_forks);
+	return process;
+}
 
 /* "0-2,5" -> 0 1 2 5; -EBADMSG for a text that is no such list. */
 static int parse_list(const char *text, int **out)
@@ -575,6 +607,23 @@ int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids)
 	qsort(list, (size_t)nr, sizeof(*list), compare_int);
 	*tids = list;
 	return nr;
+}
+
+int pev_sys_signal(const struct pev_sys *sys, int fd, int signal)
+{
+	int flags = sys->fcntl(sys->ctx, fd, F_GETFL, 0), rc = 0;
+
+	if (flags < 0)
+		return flags;
+	/* To whom and which one first: O_ASYNC alone would be SIGIO to nobody. */
+	if (signal)
+		rc = sys->fcntl(sys->ctx, fd, F_SETOWN, sys->getpid(sys->ctx));
+	if (rc >= 0 && signal)
+		rc = sys->fcntl(sys->ctx, fd, F_SETSIG, signal);
+	if (rc >= 0)
+		rc = sys->fcntl(sys->ctx, fd, F_SETFL,
+				signal ? flags | O_ASYNC : flags & ~O_ASYNC);
+	return rc < 0 ? rc : 0;
 }
 
 int64_t pev_sys_number(const struct pev_sys *sys, const char *path)

@@ -40,6 +40,8 @@ struct pev_sys {
 	int (*munmap)(void *ctx, void *addr, size_t len);
 	int64_t (*read)(void *ctx, int fd, void *buf, size_t len);
 	int (*close)(void *ctx, int fd);
+	/* F_GETFL and F_SETFL, F_SETOWN, F_SETSIG: commands whose argument is an int. */
+	int (*fcntl)(void *ctx, int fd, int cmd, int arg);
 
 	int (*epoll_create)(void *ctx);
 	int (*epoll_ctl)(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag);
@@ -91,6 +93,17 @@ extern const struct pev_sys pev_sys_linux;
 int pev_sys_cpus(const struct pev_sys *sys, int **cpus);
 /* The threads of a process in order; -ESRCH when there is none. */
 int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids);
+/*
+ * A number that a process and those it forks do not share. What was opened under another
+ * number than today's is a parent's: its rings are not mapped here, and what is
+ * asked of its descriptors happens to the parent.
+ */
+unsigned pev_sys_process(void);
+/*
+ * Have the kernel send this process a signal each time the descriptor has news
+ * (O_ASYNC, F_SETSIG); 0: no longer.
+ */
+int pev_sys_signal(const struct pev_sys *sys, int fd, int signal);
 /* The number that a one-line file holds, or -errno. */
 int64_t pev_sys_number(const struct pev_sys *sys, const char *path);
 

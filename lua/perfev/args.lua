@@ -112,10 +112,25 @@ local function check_default(option)
   complain("the default of %s is a %s, not a %s", option.label, type(default), option.kind)
 end
 
-local function texts(list)
+-- What was written, for a message: none of its metamethods called.
+local function shown(value)
+  local kind = type(value)
+  return (kind == "string" or kind == "number") and tostring(value) or "a " .. kind
+end
+
+local function check_choices(list, label)
+  if list == nil then return nil end
+  if type(list) ~= "table" then complain("%s: choices is a list, not %s", label, shown(list)) end
   local out = {}
-  for i, choice in ipairs(list) do out[i] = tostring(choice) end
+  for i = 1, rawlen(list) do out[i] = shown(rawget(list, i)) end
   return out
+end
+
+local function check_texts(declared, label)
+  for _, key in ipairs { "help", "metavar" } do
+    local text = declared[key]
+    if text ~= nil and type(text) ~= "string" then complain("%s: %s is a string, not %s", label, key, shown(text)) end
+  end
 end
 
 -- A declaration as written -> what the parsers work with.
@@ -137,21 +152,22 @@ local function check_option(declared)
   for key in pairs(declared) do
     if key ~= 1 then check_key(key, declaration_keys, option.label) end
   end
+  check_texts(declared, option.label)
   local kind = declared.type
   if kind ~= nil and not converters[kind] then
     complain("%s: no type '%s' (there are string, integer, number, duration, size)",
-      option.label, kind)
+      option.label, shown(kind))
   end
   option.switch = option.flags and not kind and not declared.args and not declared.choices
     and not declared.metavar and (declared.default == nil or type(declared.default) == "boolean")
   option.kind = kind or "string"
   option.convert = converter_of(option.label, option.kind)
-  option.choices = declared.choices and texts(declared.choices)
+  option.choices = check_choices(declared.choices, option.label)
   option.least, option.most = 1, 1
   if declared.args then
     option.least, option.most = bounds_of(declared.args)
     if not option.least or option.flags and declared.args == "?" then
-      complain("%s: args = %s is not \"*\", \"+\"%s or a number", option.label, declared.args,
+      complain("%s: args = %s is not \"*\", \"+\"%s or a number", option.label, shown(declared.args),
         option.flags and "" or ", \"?\"")
     end
   end

@@ -8,7 +8,7 @@ local registers = require "perfev.registers"
 local M = {}
 
 local layouts = core.layouts()
-local SAMPLE, MMAP2, CALLCHAIN_DEFERRED = 9, 10, 22
+local SAMPLE, MMAP2, AUX, CALLCHAIN_DEFERRED = 9, 10, 11, 22
 local SIZE_MAX = 65528
 local HW_INDEX, COUNTERS, WEIGHT_STRUCT = 1 << 17, 1 << 19, 1 << 24
 local TIME_ENABLED, TIME_RUNNING, FORMAT_ID, FORMAT_GROUP, FORMAT_LOST = 1, 2, 4, 8, 16
@@ -25,7 +25,8 @@ local host, host_narrow = registers.of(core.machine)
 if host then core.record_registers(host) end
 
 -- Every key that a record's table may have.
-local known = { "type", "number", "size", "misc", "cpumode", "bytes", "sample_id", "event", "args", "body" }
+local known = { "type", "number", "size", "misc", "cpumode", "bytes", "sample_id", "event", "args", "body",
+                "pmu_format" }
 local number_of = {}
 for number, layout in ipairs(layouts.records) do
   number_of[layout.name] = number
@@ -50,7 +51,7 @@ local function checked_endian(endian, level)
 end
 
 -- One attr of a spec, from its bytes or its fields.
-local function attr_of(spec, endian, level)
+local function attr_of(spec, endian, arch, level)
   local fields
   for name, value in pairs(spec) do
     if type(name) == "string" and not own[name] then
@@ -59,7 +60,7 @@ local function attr_of(spec, endian, level)
     end
   end
   if spec.attr == nil then
-    local ok, attr = pcall(core.attr_new, fields or {})
+    local ok, attr = pcall(registers.attr, fields or {}, arch)
     if not ok then error(attr, level + 1) end
     return attr
   end
@@ -100,7 +101,7 @@ local function read_spec(spec, level)
     if checked_endian(one.endian or endian, level + 1) ~= endian then
       error("the attrs of one decoder are of one byte order", level + 1)
     end
-    local attr, why = attr_of(one, endian, level + 1)
+    local attr, why = attr_of(one, endian, one.arch or list[1].arch, level + 1)
     if not attr then return nil, why end
     out[i] = { attr = attr, ids = one.ids or {}, event = one.event }
   end
@@ -417,8 +418,25 @@ local function rows_of(w, t)
   return form and layouts.build_id or layouts.records[MMAP2].rows
 end
 
+-- An AUX record's named flags and pmu_format lie over its flags, as others do over misc.
+local function with_aux_flags(w, t)
+  local flags = integer(w, "flags", t.flags)
+  for _, flag in ipairs(layouts.miscs) do
+    if flag.field == "flags" and t[flag.name] ~= nil then
+      flags = t[flag.name] and flags | flag.mask or flags & ~flag.mask
+    end
+  end
+  if t.pmu_format ~= nil then
+    local format = integer(w, "pmu_format", t.pmu_format)
+    if format < 0 or format > 255 then raise(w, "pmu_format", format, "0 to 255") end
+    flags = flags & ~0xff00 | format << 8
+  end
+  return setmetatable({ flags = flags }, { __index = t })
+end
+
 local function other_body(w, t)
   local out = {}
+  if w.number == AUX then t = with_aux_flags(w, t) end
   for _, row in ipairs(rows_of(w, t)) do
     out[#out + 1] = (fields[row.name] or kinds[row.kind])(w, t, row)
   end
@@ -440,7 +458,7 @@ local function misc_of(w, t)
   end
   for _, flag in ipairs(layouts.miscs) do
     local on = t[flag.name]
-    if on ~= nil and w.number < 32 and flag.types >> w.number & 1 == 1 then
+    if on ~= nil and not flag.field and w.number < 32 and flag.types >> w.number & 1 == 1 then
       if on then
         misc = misc | flag.mask
       elseif flag.name ~= "build_id_form" then -- whose bit may be another event's
@@ -495,16 +513,21 @@ local function write(read, t)
   return string.pack(order .. "I4I2I2", number, w.misc, 8 + #body) .. body
 end
 
--- The attr that the record's id tells, of several.
+local function only(read, one)
+  return { one, big = read.big, narrow = read.narrow, registers = read.registers }
+end
+
+-- The attr that the record's id tells, of several; the first where a record has none, as in decoding.
 local function choose(read, t)
   if #read == 1 then return read end
+  local number = number_for(t)
+  local has_none = not layouts.records[number] or number ~= SAMPLE and not read[1].attr.sample_id_all
+  if has_none then return only(read, read[1]) end
   local sample_id = t.sample_id or {}
   local id = sample_id.identifier or t.identifier or sample_id.id or t.id
   for _, one in ipairs(read) do
     for _, other in ipairs(one.ids) do
-      if other == id then
-        return { one, big = read.big, narrow = read.narrow, registers = read.registers }
-      end
+      if other == id then return only(read, one) end
     end
   end
   error(("id %s is no attr's"):format(tostring(id)), 0)

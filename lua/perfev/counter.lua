@@ -6,8 +6,11 @@
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
+local member = require "perfev.member"
 local options = require "perfev.options"
+local registers = require "perfev.registers"
 local session = require "perfev.session"
+local targets = require "perfev.targets"
 
 local M = {}
 
@@ -20,10 +23,6 @@ local GROUP, ENABLED, RUNNING = "group", "total_time_enabled", "total_time_runni
 local Counter = {}
 Counter.__index = Counter
 Counter.__name = "perfev.counter"
-
-local Member = {}
-Member.__index = Member
-Member.__name = "perfev.counter.member"
 
 -- ---- declarations ----
 
@@ -64,6 +63,7 @@ end
 local function check_member(spec, level)
   if type(spec) == "string" then return { spec } end
   if type(spec) ~= "table" then fail(level, "counter: an event is a string or a table, not a %s", type(spec)) end
+  spec = options.copy(spec)
   for word in pairs(spec) do
     if word ~= 1 and not attr_fields[word] and not is_member_word[word] then unknown_word(word, level + 1) end
   end
@@ -106,68 +106,8 @@ local function check_targets(spec, level)
     fail(level, "counter: cgroup and processes at once; a cgroup is its own target")
   end
   local ok, why = pcall(options.take, asked, {}, 0)
-  if not ok then fail(level, "counter: %s", (tostring(why):gsub("^.-session: ", ""))) end
+  if not ok then fail(level, "counter: %s", (why:gsub("^.-session: ", ""))) end
   return next(asked) ~= nil and why or spec.cgroup and { cgroup = spec.cgroup } or nil
-end
-
--- ---- targets ----
-
-local function threads_of(pids)
-  local tids, gone = {}, nil
-  for _, pid in ipairs(pids) do
-    local own = pid == 0 or pid == core.pid()
-    local list, what, code = core.threads(pid == 0 and core.pid() or pid)
-    if own and (not list or #list == 1) then
-      list = { 0 } -- the calling thread, and no other
-    end
-    if list then
-      table.move(list, 1, #list, #tids + 1, tids)
-    else
-      gone = gone or { what, code }
-    end
-  end
-  if #tids > 0 then return tids end
-  return nil, explain.refusal("cannot count " .. gone[1], gone[2]), gone[2]
-end
-
-local function online()
-  local cpus, what, code = core.cpus()
-  if cpus then return cpus end
-  return nil, explain.refusal(what, code), code
-end
-
--- -> { pids =, cpus =, cgroup =, on_exec = } | nil, message, errno; spawns the command
-local function find_target(self, opts)
-  local cpus, why, code = opts.cpus
-  if opts.cgroup or options.is_cpu_wide(opts) then
-    if not cpus then
-      cpus, why, code = online()
-      if not cpus then return nil, why, code end
-    end
-    if opts.cgroup then return { pids = { opts.cgroup }, cpus = cpus, cgroup = true } end
-  end
-  if opts.command then
-    self.child, why, code = core.spawn(opts.command)
-    if not self.child then return nil, explain.command(why, code), code end
-  end
-  if options.is_cpu_wide(opts) then return { pids = { -1 }, cpus = cpus } end
-  local pids = {}
-  if opts.pid then
-    pids, why, code = threads_of(opts.pid)
-    if not pids then return nil, why, code end
-  end
-  for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
-  if self.child then pids[#pids + 1] = self.child:pid() end
-  return { pids = pids, cpus = cpus or { -1 }, on_exec = self.child and not opts.pid and not opts.tid }
-end
-
--- Whom the session watches; a counter of tasks needs no CPU, as it has no ring.
-local function target_of(s)
-  local opts, wide = s.opts, options.is_cpu_wide(s.opts)
-  return {
-    pids = s.target.pids, cpus = (wide or opts.cpus) and s.target.cpus or { -1 },
-    on_exec = s.child and not wide and not opts.pid and not opts.tid and not s.running,
-  }
 end
 
 -- ---- opening ----
@@ -180,8 +120,6 @@ local function default_format(self)
   if self.spec.lost then format[#format + 1] = "lost" end
   return format
 end
-
-local function is_tasks(target) return target.pids[1] >= 0 and not target.cgroup end
 
 -- -> attr, what was found | nil, message, errno
 local function attr_for(self, spec, first)
@@ -196,7 +134,7 @@ local function attr_for(self, spec, first)
     if attr_fields[name] then fields[name] = value end
   end
   for name, value in pairs(found.exclude or {}) do fields[name] = value end
-  fields.inherit = is_tasks(target)
+  fields.inherit = targets.is_tasks(target)
   fields.read_format = default_format(self)
   for _, words in ipairs { self.spec, spec } do
     for name, value in pairs(words) do
@@ -208,17 +146,28 @@ local function attr_for(self, spec, first)
   -- The leader's word is the group's: members that are on run when it does.
   fields.disabled = first or not self.grouped
   if target.on_exec and fields.disabled then fields.enable_on_exec = true end
-  local ok, attr = pcall(core.attr_new, fields)
+  local ok, attr = pcall(registers.attr, fields)
   if not ok then return nil, ("event '%s': %s"):format(name_of(spec), attr), E.EINVAL end
   return attr, found
+end
+
+local FORMAT_ENABLED, FORMAT_RUNNING, FORMAT_ID, FORMAT_GROUP, FORMAT_LOST = 1, 2, 4, 8, 16
+
+-- Bytes of a reading of the group with this one in it (__perf_event_read_size()); nil without PERF_FORMAT_GROUP.
+local function read_bytes(self, format)
+  if not self.grouped or format & FORMAT_GROUP == 0 then return nil end
+  local function word(bit) return format & bit ~= 0 and 8 or 0 end
+  local members = 1
+  for _, m in ipairs(self.list) do members = members + (m.open and 1 or 0) end
+  return 8 + word(FORMAT_ENABLED) + word(FORMAT_RUNNING) + members * (8 + word(FORMAT_ID) + word(FORMAT_LOST))
 end
 
 local function refuse(self, what, code, attr)
   local target = self.target
   return explain.refusal(what, code, {
     attr = attr, is_tracepoint = attr.type == TYPE_TRACEPOINT and attr.sample_type ~= 0,
-    cpu_wide = not is_tasks(target), pid = target.pids[1], cpu = target.cpus[1],
-    descriptors = #target.pids * #target.cpus,
+    cpu_wide = not targets.is_tasks(target), pid = target.pids[1], cpu = target.cpus[1],
+    descriptors = #target.pids * #target.cpus, read_bytes = read_bytes(self, attr.read_format),
   })
 end
 
@@ -228,9 +177,9 @@ end
 
 -- The page is of use for a hardware event of the calling thread alone (ABI of perf_mmap()).
 local function map_page(self, number, attr)
-  local target = self.target
-  local here = #target.pids == 1 and target.pids[1] == 0 and #target.cpus == 1 and target.cpus[1] == -1
-  if self.spec.page == false or attr.inherit or without_page[attr.type] or not here then return end
+  if self.spec.page == false or attr.inherit or without_page[attr.type] or not targets.is_here(self.target) then
+    return
+  end
   self.core:map(number) -- where it cannot be, read(2) does as well
 end
 
@@ -240,7 +189,7 @@ local function open_member(self, spec)
   if not attr then return nil, found, code end
   local number, what, failed = self.core:add(attr, name_of(spec))
   local user_only
-  if not number and failed == E.EACCES and is_tasks(self.target) and not attr.exclude_kernel
+  if not number and failed == E.EACCES and targets.is_tasks(self.target) and not attr.exclude_kernel
     and not fixed_exclude(self, spec, found) then
     -- As perf does: what the user may see is better than nothing, as long as it is said.
     attr.exclude_kernel, user_only = true, true
@@ -274,7 +223,7 @@ local function open(self, m)
 end
 
 local function new_member(self, spec)
-  local m = setmetatable({ name = name_of(spec), spec = spec, counter = self }, Member)
+  local m = member.new(self, name_of(spec), spec)
   self.list[#self.list + 1] = m
   self.by_name[m.name] = m
   return m
@@ -282,7 +231,7 @@ end
 
 local function give_back(self)
   if self.core then self.core:close() end
-  if self.child then self.child:close() end
+  if self.child then self.child:close() end -- in a forked process: without a word to the parent's
   self.core, self.child = nil, nil
   for _, m in ipairs(self.list) do m.open = false end
 end
@@ -308,7 +257,7 @@ end
 local function open_own(self, opts)
   core.raise_nofile()
   local why, code, ok
-  self.target, why, code = find_target(self, opts)
+  self.target, why, code = targets.find(self, opts, "count")
   if not self.target then return nil, why, code end
   ok, why, code = open_all(self)
   if ok and not self.spec.disabled and not self.target.on_exec then ok, why, code = self:enable() end
@@ -319,6 +268,7 @@ end
 
 local function declare(spec, grouped, level)
   if type(spec) ~= "table" then fail(level, "counter: a table expected, not a %s", type(spec)) end
+  spec = options.copy(spec)
   local self = setmetatable({ spec = spec, grouped = grouped, list = {}, by_name = {} }, Counter)
   for word in pairs(spec) do
     local number = math.type(word) == "integer" and word >= 1 and word <= #spec
@@ -327,12 +277,13 @@ local function declare(spec, grouped, level)
   if #spec == 0 then fail(level, "counter: no event is named; an event string or more come first") end
   if spec.leader ~= nil then
     if not grouped then fail(level, "counter: leader is an option of a group") end
+    if type(spec.leader) ~= "string" then fail(level, "counter: leader is a string, not a %s", type(spec.leader)) end
     new_member(self, { spec.leader, name = "leader " .. tostring(spec.leader) }).hidden = true
   end
   for i = 1, #spec do
-    local member = check_member(spec[i], level + 1)
-    check_name(self, name_of(member), level + 1)
-    new_member(self, member)
+    local checked = check_member(spec[i], level + 1)
+    check_name(self, name_of(checked), level + 1)
+    new_member(self, checked)
   end
   return self
 end
@@ -348,7 +299,7 @@ end
 -- @treturn[2] integer errno
 function M.new(spec, grouped, level, s)
   local self = declare(spec, grouped, level + 1)
-  local opts = check_targets(spec, level + 1)
+  local opts = check_targets(self.spec, level + 1)
   if s and opts then fail(level, "counter: a session's counter has the session's targets") end
   -- What a script is run on is the command line's business.
   if not s and not opts and session.before_default_start then s = session.default() end
@@ -374,7 +325,7 @@ end
 
 -- The session's targets are known.
 function Counter:prepare()
-  self.target = target_of(self.session)
+  self.target = targets.of_session(self.session)
   local ok, why, code = open_all(self)
   if ok then return true end
   give_back(self)
@@ -390,6 +341,7 @@ end
 -- The session has ended: what was counted stays.
 function Counter:finish()
   if not self.core then return end
+  if not self.core:is_ours() then return give_back(self) end
   self.core:switch(nil, "DISABLE", self.grouped)
   local last, why, code = self:read()
   self.last = { last, why, code }
@@ -607,175 +559,6 @@ Counter.__tostring = function(self)
   end
   return (self.grouped and "group " or "counter ") .. table.concat(names, ",")
 end
-
--- ---- one member ----
-
--- Why the kernel refuses a request, where its errno says too little (kernel/events/core.c, _perf_ioctl()).
-local sampling = { "it counts, and takes no samples", "an event with period =" }
-local once = function(what) return { "it has one already, and the kernel takes one " .. what .. " in an event's life",
-  "close it, and add it again" } end
-local reasons = {
-  REFRESH = { EINVAL = sampling },
-  PERIOD = { EINVAL = { "the period is 0 or above 2^63, or the event takes no samples", "an event with period =" } },
-  SET_FILTER = {
-    EEXIST = once "filter",
-    EINVAL = { "it is no tracepoint, or the condition names no field of it", "cat the format file of the tracepoint" },
-  },
-  PAUSE_OUTPUT = { EINVAL = { "it has no ring", "an event of a session" } },
-  SET_OUTPUT = {
-    EINVAL = { "the other event has no ring, or another CPU, task, clock or direction; or it is this one",
-      "an event of the same CPU and clock that is mapped" },
-    EBADF = { "that is no descriptor of a perf event", "an event, or nil to have none" },
-  },
-  SET_BPF = {
-    EEXIST = once "program",
-    EINVAL = { "the program is of a type that this event cannot run",
-      "a tracing program for tracepoints, else perf_event" },
-    EBADF = { "that is no descriptor of a BPF program", "the descriptor that loading it gave" },
-  },
-  QUERY_BPF = { EINVAL = { "only tracepoints and probes tell their programs", "a tracepoint" } },
-  MODIFY_ATTRIBUTES = {
-    EOPNOTSUPP = { "only breakpoints can be changed while they are open", "close it, and add the other one" },
-    EINVAL = { "not all of an attr can change: address, length and kind of a breakpoint, and disabled", "only those" },
-  },
-}
-
-local function refused(m, request, what, code)
-  local known = reasons[request] and reasons[request][E[code]]
-  local head = ("%s: cannot %s"):format(m.name, what)
-  if not known then return nil, explain.refusal(head, code), code end
-  return nil, ("%s: %s (%s)\n  %s\n  try: %s"):format(head, core.strerror(code), E[code], known[1], known[2]), code
-end
-
-local function opened_of(m)
-  return m.open and m.counter.core
-end
-
-local function closed(m)
-  return nil, m.error or ("%s: it is closed"):format(m.name), E.EBADF
-end
-
-local function ioctl(m, request, what, arg)
-  local opened = opened_of(m)
-  if not opened then return closed(m) end
-  local ok, _, code = opened:ioctl(m.number, request, arg)
-  if ok then return true end
-  return refused(m, request, what, code)
-end
-
-local function integer(value, verb, least)
-  if math.type(value) ~= "integer" or value < least then
-    error(("%s: a whole number from %d on expected, not %s"):format(verb, least, tostring(value)), 3)
-  end
-  return value
-end
-
---- Count this one from here on, or no longer, or from 0; true: its whole group.
-function Member:enable(whole) return switch(self.counter, "ENABLE", self.name, whole or false) end
-function Member:disable(whole) return switch(self.counter, "DISABLE", self.name, whole or false) end
-function Member:reset(whole) return switch(self.counter, "RESET", self.name, whole or false) end
-
---- Take n samples more, then be disabled (REFRESH). The limit grows with every call.
-function Member:refresh(n)
-  return ioctl(self, "REFRESH", "refresh", integer(n, "refresh", 0))
-end
-
---- Another sample period, or frequency, in force at once (PERIOD).
-function Member:period(n)
-  return ioctl(self, "PERIOD", ("set the period %s"):format(n), integer(n, "period", 1))
-end
-
---- A tracepoint's filter, or address ranges of an AUX event (SET_FILTER); once in its life.
-function Member:set_filter(text)
-  if type(text) ~= "string" then error("set_filter: a string expected, not a " .. type(text), 2) end
-  return ioctl(self, "SET_FILTER", ("set the filter '%s'"):format(text), text)
-end
-
---- Write its records into the ring of another (SET_OUTPUT): a member, a descriptor, or nil for none.
-function Member:set_output(to)
-  local what = "set its output"
-  if to == nil then return ioctl(self, "SET_OUTPUT", what, -1) end
-  if getmetatable(to) ~= Member then return ioctl(self, "SET_OUTPUT", what, integer(to, "set_output", 0)) end
-  local opened, other = opened_of(self), opened_of(to)
-  if not opened then return closed(self) end
-  if not other then return closed(to) end
-  local ok, _, code = opened:output(self.number, other, to.number)
-  if ok then return true end
-  return refused(self, "SET_OUTPUT", what, code)
-end
-
---- Write no more records into its ring, or go on (PAUSE_OUTPUT).
-function Member:pause_output(paused)
-  if type(paused) ~= "boolean" then error("pause_output: true or false expected, not a " .. type(paused), 2) end
-  return ioctl(self, "PAUSE_OUTPUT", "pause its output", paused and 1 or 0)
-end
-
---- Run a loaded BPF program at each of its events (SET_BPF); once in its life.
-function Member:set_bpf(fd)
-  return ioctl(self, "SET_BPF", ("attach the BPF program of descriptor %s"):format(fd), integer(fd, "set_bpf", 0))
-end
-
---- The ids of the BPF programs attached to its tracepoint (QUERY_BPF).
--- @tparam[opt=64] integer max
--- @treturn[1] {integer,...}
--- @treturn[1] integer  how many there are, of which at most max are listed
--- @treturn[2] nil
--- @treturn[2] string
--- @treturn[2] integer errno
-function Member:query_bpf(max)
-  local opened = opened_of(self)
-  if not opened then return closed(self) end
-  local ids, nr, code = opened:query_bpf(self.number, integer(max or 64, "query_bpf", 0))
-  if ids then return ids, nr end
-  return refused(self, "QUERY_BPF", "ask for its BPF programs", code)
-end
-
---- Change attr fields of a breakpoint that is open (MODIFY_ATTRIBUTES).
-function Member:modify(fields)
-  if type(fields) ~= "table" then error("modify: a table of attr fields expected, not a " .. type(fields), 2) end
-  local opened = opened_of(self)
-  if not opened then return closed(self) end
-  local attr = opened:attr(self.number)
-  for name, value in pairs(fields) do
-    if not attr_fields[name] then error(("modify: no attr field is called '%s'"):format(tostring(name)), 2) end
-    attr[name] = value
-  end
-  local ok, why, code = ioctl(self, "MODIFY_ATTRIBUTES", "change its attr", attr)
-  if ok then self.attr = attr end
-  return ok, why, code
-end
-
---- The kernel's ids of it (ID), one for each place.
-function Member:ids()
-  local ids = {}
-  for i, at in ipairs(self:fds()) do ids[i] = at.id end
-  return ids
-end
-
---- Its descriptors: { {fd =, id =, pid =, cpu =}, ... }
-function Member:fds()
-  local opened = opened_of(self)
-  return opened and opened:fds(self.number) or {}
-end
-
---- Its own part of the counter's read().
--- @treturn[1] table  `value`, `raw`, `time_enabled`, `time_running`, `running_ratio`, `lost`, `silent`
--- @treturn[2] nil
--- @treturn[2] string
--- @treturn[2] integer errno
-function Member:read()
-  local r, why, code = self.counter:read()
-  if not r then return nil, why, code end
-  if r.errors and r.errors[self.name] then return nil, r.errors[self.name], E.EIO end
-  return r.counts[self.name]
-end
-
---- Close it; its counter goes on without it.
-function Member:close()
-  if opened_of(self) then self.counter.core:remove(self.number) end
-  self.open, self.closed = false, true
-end
-Member.__tostring = function(self) return "event " .. self.name end
 
 -- ---- measuring a function ----
 

@@ -3,12 +3,17 @@
 -- words; never the other way round.
 
 local core = require "perfev.core"
+local options = require "perfev.options"
+local registers = require "perfev.registers"
 local tracefs = require "perfev.tracefs"
+local units = require "perfev.units"
 
 local M = {}
 
 local TYPE_SOFTWARE, TYPE_TRACEPOINT, TYPE_BREAKPOINT = 1, 2, 5
 local DEFAULT_FREQ = 4000 -- perf record's
+local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
+local FIXED_TYPES = 5 -- enum perf_type_id: what is above was given out when a PMU registered
 
 -- enum perf_sw_ids, under the names and aliases that perf list prints.
 local software = {
@@ -30,7 +35,7 @@ local callbacks = {
 }
 
 local comforts = {
-  freq = true, period = true, callchain = true, filter = true, name = true, optional = true,
+  freq = true, period = true, callchain = true, filter = true, name = true, optional = true, aux_buffer = true,
 }
 
 local attr_fields = {}
@@ -130,6 +135,13 @@ local function check_comforts(spec, level)
   if spec.name ~= nil and type(spec.name) ~= "string" then
     fail(level, "event: name is a string, not a %s", type(spec.name))
   end
+  if spec.aux_buffer and spec.write_backward then
+    fail(level, "event: aux_buffer and write_backward at once; an AUX area is read as it comes")
+  end
+  if spec.aux_buffer and spec.aux_buffer ~= true then
+    local bytes, why = units.buffer(spec.aux_buffer)
+    if not bytes then fail(level, "event: aux_buffer: %s", why) end
+  end
   if spec.period ~= nil and type(spec.freq) == "number" then
     fail(level, "event: period and freq at once; a sample is taken either every so many events or so often a second")
   end
@@ -224,7 +236,7 @@ end
 local function check_values(spec, level)
   local fields = {}
   user_words(fields, spec)
-  local ok, why = pcall(core.attr_new, fields)
+  local ok, why = pcall(registers.attr, fields)
   if not ok then fail(level, "event: %s", why) end
 end
 
@@ -234,6 +246,7 @@ end
 -- @treturn table        the declaration: `name`, `spec`, `callbacks`
 function M.declare(spec, level)
   if type(spec) ~= "table" then fail(level, "event: a table expected, not a %s", type(spec)) end
+  spec = options.copy(spec)
   check_words(spec, level + 1)
   check_comforts(spec, level + 1)
   check_values(spec, level + 1)
@@ -265,8 +278,18 @@ local function kernel_quirks(fields)
   if fields.mmap2 and fields.mmap == nil then fields.mmap = true end
 end
 
+-- The AUX area that is asked for, in words or by a callback for its records -> bytes, optional; or nil
+local function aux_of(decl, found)
+  local asked = decl.spec.aux_buffer
+  if asked == true then return DEFAULT_AUX, false end
+  if asked then return (units.buffer(asked)), false end
+  local is_pmu = math.type(found.type) == "integer" and found.type > FIXED_TYPES
+  if asked == nil and decl.callbacks.aux and is_pmu and not decl.spec.write_backward then return DEFAULT_AUX, true end
+end
+
 --- What the declaration is on this machine: asks tracefs and makes the attr.
--- @treturn[1] table  `attr`, `system`, `format`, `is_tracepoint`, `fixed_exclude` (the user chose what is excluded)
+-- @treturn[1] table  `attr`, `system`, `format`, `is_tracepoint`, `fixed_exclude` (the user chose what is excluded),
+--   `aux_bytes` (of an AUX area to map), `aux_optional`
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
@@ -276,15 +299,18 @@ function M.build(decl)
   if not found then return nil, why, code end
   local fields = {}
   kind_defaults(fields, found)
+  local aux_bytes, aux_optional = aux_of(decl, found)
+  -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
+  if aux_bytes then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
   for name, value in pairs(decl.asked) do fields[name] = value end
   user_words(fields, spec)
   fields.type, fields.config = found.type, found.config
   kernel_quirks(fields)
   clamp_default_freq(fields, spec)
-  local ok, attr = pcall(core.attr_new, fields)
+  local ok, attr = pcall(registers.attr, fields)
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
   return {
-    attr = attr, system = found.system, format = found.format,
+    attr = attr, system = found.system, format = found.format, aux_bytes = aux_bytes, aux_optional = aux_optional,
     is_tracepoint = found.type == TYPE_TRACEPOINT,
     fixed_exclude = spec.exclude_kernel ~= nil or next(found.exclude) ~= nil,
   }

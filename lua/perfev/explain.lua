@@ -22,6 +22,7 @@ local function has_capability(n)
 end
 
 local CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
+local READ_MAX = 16 << 10 -- of a group (perf_event_validate_size())
 
 local function is_privileged()
   return has_capability(CAP_PERFMON) or has_capability(CAP_SYS_ADMIN)
@@ -78,10 +79,20 @@ local function too_many_files(event)
     "ulimit -n, fewer events, or fewer CPUs (-C)"
 end
 
+-- What we know to be wrong with the attr, if it is what the kernel says.
+local function refused_attr(event, code)
+  if not event.attr then return nil end
+  local ok, why, known = event.attr:validate(event.pid or 0, event.cpu or -1)
+  return not ok and (known == code and why) or nil
+end
+
 local function invalid(event)
-  local ok, why = true, nil
-  if event.attr then ok, why = event.attr:validate(event.pid or 0, event.cpu or -1) end
-  if not ok then return why, "change that option of the event" end
+  local why = refused_attr(event, E.EINVAL)
+  if why then return why, "change that option of the event" end
+  if event.attr and event.attr.aux_sample_size ~= 0 then -- perf_get_aux_event()
+    return "aux_sample_size is for a member of a group whose leader traces (AUX); a session opens no groups",
+      "leave aux_sample_size out"
+  end
   local most = number_of("/proc/sys/kernel/perf_event_max_sample_rate")
   if most and event.attr and event.attr.freq and event.attr.sample_freq > most then
     return ("a frequency of %d Hz is above kernel.perf_event_max_sample_rate, %d"):format(
@@ -107,7 +118,9 @@ local reasons = {
   end,
   [E.ESRCH] = function() return "nobody has that number now", "ps -eL shows processes and threads" end,
   [E.ENOSPC] = function() return "all hardware breakpoints are in use", "fewer breakpoints at once" end,
-  [E.EOPNOTSUPP] = function()
+  [E.EOPNOTSUPP] = function(event)
+    local why = refused_attr(event, E.EOPNOTSUPP)
+    if why then return why, "change that option of the event" end
     return "the PMU cannot do what the event asks for (sampling, branch stacks or precise addresses)",
       "leave that option out, or take a hardware event"
   end,
@@ -115,7 +128,13 @@ local reasons = {
     return ("sample_max_stack is above kernel.perf_event_max_stack, %s"):format(
       number_of("/proc/sys/kernel/perf_event_max_stack") or "?"), "a smaller one"
   end,
-  [E.E2BIG] = function() return "an option of the event is newer than this kernel", "-vv shows every field" end,
+  [E.E2BIG] = function(event)
+    if (event.read_bytes or 0) > READ_MAX then
+      return ("a reading of the whole group would be %d bytes, and the kernel gives %d at most"):format(
+        event.read_bytes, READ_MAX), "fewer members, or another read_format"
+    end
+    return "an option of the event is newer than this kernel", "-vv shows every field"
+  end,
   [E.ENOSYS] = function() return "this kernel is built without perf events", "a kernel with CONFIG_PERF_EVENTS" end,
   [E.EBUSY] = function() return "somebody else has the PMU to himself", "end the other session" end,
   [E.ENOMEM] = function() return "the kernel is out of memory", "smaller rings (-m), fewer events" end,
@@ -135,18 +154,28 @@ local M = {}
 --- A failure in three parts: what, why, what to do.
 -- @tparam string what    as the core says it, "cannot open cpu-clock on cpu 0"
 -- @tparam integer code   errno
--- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu`, `descriptors`
+-- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu`, `descriptors`,
+--   `read_bytes` (of a group)
 -- @treturn string
 function M.refusal(what, code, event)
   local head = ("%s: %s (%s)"):format(what, core.strerror(code), E[code] or code)
   local why, remedy
   if code == E.EPERM and what:find("^cannot map") then
     why, remedy = ring_budget()
+  elseif code == E.EOPNOTSUPP and what:find("^cannot map an AUX area") then
+    why = "the event's PMU has none"
+    remedy = "an event of a PMU that traces (intel_pt, intel_bts, arm_spe, cs_etm), or no aux_buffer"
   elseif reasons[code] then
     why, remedy = reasons[code](event or {})
   end
   if not why then return head end
   return ("%s\n  %s\n  try: %s"):format(head, why, remedy)
+end
+
+--- An event that cannot send a signal; the kernel itself takes any signal for a process's own self.
+function M.signal(what, code)
+  return ("%s: %s (%s)\n  a seccomp filter or a security module keeps fcntl(2) from F_SETOWN, F_SETSIG or O_ASYNC\n"
+    .. "  try: a session's fd(), which can be polled"):format(what, core.strerror(code), E[code] or "?")
 end
 
 --- A command that could not be run.

@@ -11,7 +11,7 @@ require "perfev.record"
 local M = {
   _VERSION = core.version,
   errno = core.errno,
-  hooks = core.hooks,
+  hooks = require "perfev.hooks",
   escape = require "perfev.escape",
   args = require "perfev.args", -- a script's declared options; it is called
   decoder = codec.decoder,

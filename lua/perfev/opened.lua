@@ -45,14 +45,36 @@ event_methods.disable = event_verb("disable_event")
 -- @treturn true | nil, message, errno
 event_methods.period = event_verb("period")
 
---- Set a tracepoint's filter; the kernel takes one in an event's life.
+--- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
+-- @treturn true | nil, message, errno
+function event_methods:signal(name)
+  local number = name and options.signal(name, "signal", 2) or 0
+  local ok, what, code = ask_core(self, "signal", number)
+  if ok then return true end
+  return nil, code == E.EBADF and what or explain.signal(what, code), code
+end
+
+-- What a filter is, for an event that takes none or another: conditions for tracepoints, addresses for AUX PMUs.
+local function filter_help(built, name)
+  if built.is_tracepoint then
+    return ("a condition on the fields of %s is expected\n  try: cat /sys/kernel/tracing/events/%s/*/format"):format(
+      name, built.system or "SYSTEM")
+  elseif built.aux_bytes then
+    return "address ranges are expected, at most as many as nr_addr_filters of the PMU says; in files, for a process\n"
+      .. "  try: 'filter 0x1000/0x200@/usr/bin/cat', 'start ADDRESS', 'stop ADDRESS', with commas between"
+  end
+  return "tracepoints and PMUs that trace (AUX) take one\n  try: the condition in the callback"
+end
+
+--- Set a tracepoint's filter, of which the kernel takes one in an event's life, or the address ranges of an
+-- event with an AUX area, which may be changed.
 -- @tparam string text  as perf record --filter takes it
 -- @treturn true | nil, message, errno
 function event_methods:filter(text)
   local ok, what, code = ask_core(self, "filter", text)
   if ok then return true end
   if code == E.EBADF then return nil, what, code end
-  return nil, what .. "\n  try: a condition on the event's fields, such as 'common_pid != 1'", code
+  return nil, ("%s\n  %s"):format(what, filter_help(self.built, self.name)), code
 end
 
 --- Stop it for good; its callbacks are not called again.
@@ -87,16 +109,19 @@ local function set_filter(self, ev, built)
     return true
   end
   if not asked then return true end -- ours alone: dispatch leaves out what is ours
-  return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  a condition on the fields of %s is expected"
-    .. "\n  try: cat %s"):format(ev.name, asked, core.strerror(code), E[code] or what, ev.name,
-    "/sys/kernel/tracing/events/" .. (built.system or "SYSTEM") .. "/*/format"), code
+  return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  %s"):format(ev.name, asked,
+    core.strerror(code), E[code] or what, filter_help(built, ev.name)), code
 end
 
-local function adjust_attr(self, ev, attr)
-  local spec, opts = ev.decl.spec, self.opts
+local function adjust_attr(self, ev, built)
+  local attr, spec, opts = built.attr, ev.decl.spec, self.opts
   if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = true end
   -- Who is who must not be overwritten: the session's own events stay in rings of their own.
-  if opts.overwrite and not ev.hidden and spec.write_backward == nil then attr.write_backward = true end
+  if opts.overwrite and built.aux_bytes then
+    self:note(1, ("%s: its AUX area is read as it comes; overwrite is not for it"):format(ev.name))
+  elseif opts.overwrite and not ev.hidden and spec.write_backward == nil then
+    attr.write_backward = true
+  end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
     and not opts.pid and not opts.tid then
     attr.enable_on_exec = true
@@ -111,7 +136,7 @@ local function add(self, ev, built, target)
   return self.core:add {
     attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus,
     callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
-    hidden = ev.hidden,
+    hidden = ev.hidden, aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
   }
 end
 
@@ -119,7 +144,7 @@ end
 local function open(self, ev)
   local built, why, code = event.build(ev.decl)
   if not built then return nil, why, code end
-  adjust_attr(self, ev, built.attr)
+  adjust_attr(self, ev, built)
   local target = self.target
   local slot, what, failed = add(self, ev, built, target)
   if not slot and failed == E.EACCES and not built.is_tracepoint and not built.fixed_exclude
@@ -135,7 +160,7 @@ local function open(self, ev)
       pid = target.pids[1], cpu = target.cpus[1], descriptors = #target.pids * #target.cpus,
     }), failed
   end
-  ev.slot = slot
+  ev.slot, ev.built = slot, built
   ev.attr = self.core:attr(slot)
   ev.ids = {}
   for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end

@@ -9,6 +9,7 @@ local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite",
 }
+local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
 for _, name in ipairs(names) do is_option[name] = true end
 
@@ -18,13 +19,27 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
+-- The caller's value for a message, none of his metamethods called.
+local function shown(value)
+  local kind = type(value)
+  if kind == "string" or kind == "number" or kind == "boolean" then return tostring(value) end
+  return "a " .. kind
+end
+
+-- His list, as a table of our own.
+local function copied(list)
+  local copy = {}
+  for i = 1, rawlen(list) do copy[i] = rawget(list, i) end
+  return copy
+end
+
 local function check_ids(value, what, level)
   if value == "self" then return { 0 } end
-  local list = type(value) == "table" and value or { value }
+  local list = type(value) == "table" and copied(value) or { value }
   if #list == 0 then fail(level, "session: %s is an empty list", what) end
   for _, id in ipairs(list) do
-    if math.type(id) ~= "integer" or id < 0 then
-      fail(level, "session: %s is a number >= 0 or a list of them, not %s", what, tostring(id))
+    if math.type(id) ~= "integer" or id < 0 or id > MAX_INT then
+      fail(level, "session: %s is a number >= 0 and below 2^31, or a list of them, not %s", what, shown(id))
     end
   end
   return list
@@ -33,37 +48,38 @@ end
 local function check_cpus(value, level)
   if value == "all" then return nil end
   if type(value) == "table" then return check_ids(value, "cpus", level) end
+  if type(value) ~= "string" and math.type(value) ~= "integer" then
+    fail(level, "session: cpus is text such as 0-3,7 or a list of numbers, not %s", shown(value))
+  end
   local list, why = units.list(value, "cpus")
   if not list then fail(level, "session: %s", why) end
   return list
 end
 
 local function check_unit(parse, value, what, level)
+  if type(value) ~= "string" and type(value) ~= "number" then
+    fail(level, "session: %s is text or a number, not %s", what, shown(value))
+  end
   local n, why = parse(value)
   if not n then fail(level, "session: %s: %s", what, why) end
   return n
 end
 
 local function check_command(value, level)
-  if type(value) ~= "table" or #value == 0 then
-    fail(level, "session: command is a list, the program first")
-  end
-  for _, word in ipairs(value) do
+  local words = type(value) == "table" and copied(value) or {}
+  if #words == 0 then fail(level, "session: command is a list, the program first") end
+  for _, word in ipairs(words) do
     if type(word) ~= "string" then fail(level, "session: command: a string expected, not a %s", type(word)) end
+    if word:find("\0", 1, true) then fail(level, "session: command: a word with a NUL byte in it") end
   end
-  return value
+  return words
 end
 
-local PAGE = 4096
-
-local function check_buffer(value, level)
-  local bytes = check_unit(units.size, value, "buffer", level)
-  if bytes < PAGE or bytes > 1 << 31 then
-    fail(level, "session: buffer: %s is not between 4K and 2G", tostring(value))
+local function check_function(what)
+  return function(v, level)
+    if type(v) ~= "function" then fail(level, "session: %s is a function, not %s", what, shown(v)) end
+    return v
   end
-  local size = PAGE
-  while size < bytes do size = size * 2 end
-  return size
 end
 
 local checks = {
@@ -71,20 +87,30 @@ local checks = {
   tid = function(v, level) return check_ids(v, "tid", level) end,
   cpus = check_cpus,
   command = check_command,
-  buffer = check_buffer,
+  buffer = function(v, level) return check_unit(units.buffer, v, "buffer", level) end,
   duration = function(v, level) return check_unit(units.duration, v, "duration", level) end,
   clock = function(v, level)
     if not clocks[v] then
       fail(level, "session: clock is one of boottime, monotonic, monotonic_raw, realtime, tai, not '%s'",
-        tostring(v))
+        shown(v))
     end
     return clocks[v]
   end,
   count = function(v, level)
-    if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", tostring(v)) end
+    if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", shown(v)) end
     return v
   end,
+  log = check_function("log"),
+  on_error = check_function("on_error"),
+  keep_going = check_function("keep_going"),
 }
+
+--- A declaration as it is now: what its owner changes later changes nothing, and its metatable is not asked.
+function M.copy(spec)
+  local copy = {}
+  for key, value in next, spec do copy[key] = value end
+  return copy
+end
 
 --- Check opts and put them, converted, into a table. Raises on what is no option or no value of one.
 -- @tparam table opts      as `perfev.session` takes them
@@ -93,15 +119,33 @@ local checks = {
 -- @treturn table          into
 function M.take(opts, into, level)
   if type(opts) ~= "table" then fail(level, "session: a table expected, not a %s", type(opts)) end
-  for name, value in pairs(opts) do
+  for name, value in next, opts do
     if not is_option[name] then
-      local near = core.nearest(tostring(name), names)
-      fail(level, "session: no option is called '%s'%s", tostring(name),
+      local near = core.nearest(shown(name), names)
+      fail(level, "session: no option is called '%s'%s", shown(name),
         near and (" (did you mean '%s'?)"):format(near) or "")
     end
     into[name] = checks[name] and checks[name](value, level + 1) or value
   end
   return into
+end
+
+--- A signal's number by its name, with or without SIG; those of real time as RTMIN+n.
+-- Raises on what is none.
+-- @tparam string name
+-- @tparam string what    asks, for the message
+-- @tparam integer level  of the caller, for `error`
+-- @treturn integer
+function M.signal(name, what, level)
+  local word = tostring(name):gsub("^SIG", "")
+  local real_time = tonumber(word:match("^RTMIN%+(%d%d?)$"))
+  local number = core.signals[word] or real_time and core.signals.RTMIN + real_time
+  if type(name) == "string" and number and number <= core.signals.RTMAX then return number end
+  local known = {}
+  for each in pairs(core.signals) do known[#known + 1] = each end
+  local near = core.nearest(tostring(name), known)
+  fail(level + 1, "%s: no signal is called '%s'%s", what, tostring(name),
+    near and (" (did you mean '%s'?)"):format(near) or "")
 end
 
 --- Whether whole CPUs are watched, and not processes.

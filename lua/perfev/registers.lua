@@ -1,6 +1,8 @@
 --- The names of the registers in regs_user and regs_intr, by the bit of the mask.
 -- Source: arch/*/include/uapi/asm/perf_regs.h, whose names these are without PERF_REG_<ARCH>_.
 
+local core = require "perfev.core"
+
 local M = {}
 
 -- A word for each bit from first on: "a b c"; "r0-r15" is a run of them.
@@ -41,6 +43,47 @@ function M.of(machine)
   for _, family in ipairs(families) do
     if machine:find(family[1]) then return M[family[2]], family[3] or false end
   end
+end
+
+-- The mask for a list of names; raises, as core.attr_new does, for what is none.
+local function mask_of(field, list, names, machine)
+  local bits, known, mask = {}, {}, 0
+  for bit, name in pairs(names) do bits[name], known[#known + 1] = 1 << bit, name end
+  table.sort(known)
+  for key, name in next, list do
+    if math.type(key) ~= "integer" or type(name) ~= "string" then
+      error(("%s: must be an integer or a list of registers' names"):format(field), 0)
+    end
+    local bit = bits[name]
+    if not bit then
+      local near = core.nearest(name, known)
+      error(("%s: %s has no register '%s'%s"):format(field, machine, name,
+        near and (" (did you mean '%s'?)"):format(near) or ""), 0)
+    end
+    mask = mask | bit | (bits[name .. "_high"] or 0) -- both words of one of 128 bits
+  end
+  return mask
+end
+
+--- An attr of these fields, whose registers may be lists of names.
+-- Raises as core.attr_new does.
+-- @tparam table fields
+-- @tparam[opt] string machine  whose registers; this one's
+function M.attr(fields, machine)
+  machine = machine or core.machine
+  local copy
+  for _, field in ipairs { "sample_regs_user", "sample_regs_intr" } do
+    if type(fields[field]) == "table" then
+      local names = M.of(machine)
+      if not names then error(("%s: the registers of %s have no names here; a mask does"):format(field, machine), 0) end
+      if not copy then
+        copy = {}
+        for name, value in next, fields do copy[name] = value end
+      end
+      copy[field] = mask_of(field, fields[field], names, machine)
+    end
+  end
+  return core.attr_new(copy or fields)
 end
 
 return M

@@ -7,6 +7,7 @@ local event = require "perfev.event"
 local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
+local targets = require "perfev.targets"
 local units = require "perfev.units"
 
 local M = {}
@@ -83,10 +84,10 @@ function Session:raised(text, where, key)
   return self.opts.keep_going ~= nil and self.opts.keep_going() ~= true
 end
 
-local function protected(self, where, f)
+local function protected(self, where, f, ...)
   local outer = self.in_callback
   self.in_callback = true
-  local ok, result = core.protect(f)
+  local ok, result = core.protect(f, ...)
   self.in_callback = outer
   if ok then
     if result == false then self:stop() end
@@ -95,52 +96,19 @@ local function protected(self, where, f)
   end
 end
 
+-- In a forked process what is open is the parent's: it can be let go of, and no more.
+local FORKED = "session: it was started before fork(), and is the parent process's"
+
+function Session:is_forked()
+  return self.process ~= nil and self.process ~= core.process()
+end
+
 -- A session's own loop is not entered again from what it calls.
 local function refuse_recursion(self, verb)
+  if self:is_forked() and not self.finished then error(FORKED, 3) end
   if self.in_callback or (self.core and self.core:dispatching()) then
     error(("session: %s() called from one of its callbacks"):format(verb), 3)
   end
-end
-
--- ---- targets ----
-
--- The threads of every process named; those that have ended are no fault while one is left.
-local function threads_of(pids)
-  local tids, gone = {}, nil
-  for _, pid in ipairs(pids) do
-    if pid == 0 then pid = core.pid() end
-    local list, what, code = core.threads(pid)
-    if list then
-      table.move(list, 1, #list, #tids + 1, tids)
-    else
-      gone = gone or { what, code }
-    end
-  end
-  if #tids > 0 then return tids end
-  return nil, explain.refusal("cannot watch " .. gone[1], gone[2]), gone[2]
-end
-
--- -> { pids =, cpus = } | nil, message, errno; spawns the command
-function Session:find_target()
-  local opts = self.opts
-  local cpus, why, code = opts.cpus
-  if not cpus then
-    cpus, why, code = core.cpus()
-    if not cpus then return nil, explain.refusal(why, code), code end
-  end
-  if opts.command then
-    self.child, why, code = core.spawn(opts.command)
-    if not self.child then return nil, explain.command(why, code), code end
-  end
-  if options.is_cpu_wide(opts) then return { pids = { -1 }, cpus = cpus } end
-  local pids = {}
-  if opts.pid then
-    pids, why, code = threads_of(opts.pid)
-    if not pids then return nil, why, code end
-  end
-  for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
-  if self.child then pids[#pids + 1] = self.child:pid() end
-  return { pids = pids, cpus = cpus }
 end
 
 -- ---- events ----
@@ -213,16 +181,11 @@ Session.on_begin = registrar("on_start", "start")
 --- Call f when the session has ended, all records delivered.
 Session.done = registrar("on_done", "done")
 
---- Call f when the signal arrives ("INT", "USR1", ...) while the session runs.
+--- Call f when the signal arrives ("INT", "USR1", "RTMIN+3", ...) while the session runs.
+-- @tparam string name
+-- @tparam function f  gets { number =, code =, pid =, fd = } of its siginfo
 function Session:signal(name, f)
-  local number = core.signals[tostring(name):gsub("^SIG", "")]
-  if not number then
-    local names = {}
-    for known in pairs(core.signals) do names[#names + 1] = known end
-    local near = core.nearest(tostring(name), names)
-    error(("signal: no signal is called '%s'%s"):format(tostring(name),
-      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
-  end
+  local number = options.signal(name, "signal", 2)
   if type(f) ~= "function" then error("signal: a function expected, not a " .. type(f), 2) end
   self.signals[number] = f
 end
@@ -243,7 +206,9 @@ function Session:start_duration()
   return true
 end
 
--- struct signalfd_siginfo is 128 bytes and begins with the number (signalfd(2)).
+-- struct signalfd_siginfo is 128 bytes (signalfd(2)): signo, errno, code, pid, uid, fd, ...
+local SIGINFO = "=I4i4i4I4I4i4"
+
 function Session:start_signals()
   local set = 0
   for number in pairs(self.signals) do set = set | 1 << (number - 1) end
@@ -253,8 +218,9 @@ function Session:start_signals()
   self.handlers[fd] = function()
     local info = self.core:read(fd, 128)
     while info and #info == 128 do
-      local f = self.signals[string.unpack("I4", info)]
-      if f then protected(self, "signal", f) end
+      local number, _, reason, pid, _, from = string.unpack(SIGINFO, info)
+      local f = self.signals[number]
+      if f then protected(self, "signal", f, { number = number, code = reason, pid = pid, fd = from }) end
       info = self.core and self.core:read(fd, 128)
     end
   end
@@ -355,10 +321,11 @@ function Session:arm()
 end
 
 function Session:begin()
+  self.process = core.process()
   core.raise_nofile()
   local ok, why, code = self:open_core()
   if not ok then return nil, why, code end
-  self.target, why, code = self:find_target()
+  self.target, why, code = targets.find(self, self.opts, "watch")
   if not self.target then return nil, why, code end
   for _, step in ipairs { self.open_events, self.start_watches, self.arm } do
     ok, why, code = step(self)
@@ -462,22 +429,35 @@ function Session:release()
   self.running = false
   for _, c in ipairs(self.counters) do c:finish() end
   if self.core then
-    self:end_child()
-    self.totals = self.core:stats()
+    if not self:is_forked() then
+      self:end_child()
+      self.totals = self.core:stats()
+    end
     self.core:close()
     self.core = nil
   end
   self.finished = true
 end
 
+-- CPUs come and go; the rings are those of the start.
+function Session:tell_of_cpus()
+  if self.opts.cpus or not self.target or not options.is_cpu_wide(self.opts) then return end
+  for _, text in ipairs(targets.changes(self.target)) do self:note(0, text) end
+end
+
 -- Disable, drain, tell, close -> true | nil, message
 function Session:finish()
   if self.finished then return not self.failure, self.failure end
-  if self.core and not self.closed then
+  if self.core and not self.closed and not self:is_forked() then
     self.core:disable()
     if not self.cut then self:deliver("rest") end
-    if not self.closed then self.core:dispatch("discard") end
+    if not self.closed and not self:is_forked() then self.core:dispatch("discard") end
   end
+  if self:is_forked() then
+    self:release()
+    return nil, FORKED
+  end
+  if self.core and not self.closed then self:tell_of_cpus() end
   for _, f in ipairs(self.closed and {} or self.on_done) do protected(self, "done", f) end
   self:release()
   if self.failure then return nil, self.failure end
@@ -579,6 +559,7 @@ end
 -- Raises what would end `run` with nil.
 function Session:records()
   refuse_recursion(self, "records")
+  if self.finished then error("session: it has ended; make a new one", 2) end
   local ok, why = self:start()
   if not ok then error(why, 2) end
   local round = {}
@@ -621,11 +602,13 @@ function Session:snapshot()
 end
 
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
--- `unknown_id`, `throttled`, `excluded`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`.
+-- `unknown_id`, `throttled`, `excluded`, `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`,
+-- `rings`, `ring_bytes`.
 function Session:stats()
   local stats = self.core and self.core:stats() or self.totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
-         unknown_id = 0, throttled = 0, excluded = 0, wakeups = 0, rings = 0, ring_bytes = 0 }
+         unknown_id = 0, throttled = 0, excluded = 0, aux_bytes = 0, aux_skipped = 0, aux_truncated = 0, wakeups = 0,
+         rings = 0, ring_bytes = 0 }
   stats.callback_errors = self.errors or 0
   return stats
 end

@@ -186,15 +186,32 @@ function Kernel:push(event, bytes)
   return ring:write(event, bytes, told)
 end
 
+local O_ASYNC, SIGIO = 0x2000, 29
+local POLL_IN, POLL_HUP = 1, 6 -- si_code
+
+-- __perf_event_overflow(): REFRESH lets so many through, then it is off, without a hangup for
+-- poll; and who asked for a signal gets one (perf_event_wakeup(), send_sigio_to_task()).
+local function overflow(self, event)
+  local code = POLL_IN
+  if event.limit then
+    event.limit = event.limit - 1
+    if event.limit <= 0 then
+      code = POLL_HUP
+      calls.set_enabled(self, event, false)
+    end
+  end
+  if (event.file_flags or 0) & O_ASYNC == 0 or event.owner ~= self.pid then return end
+  local number = event.signal or 0
+  if number == 0 then return self:signal(SIGIO) end
+  self:signal(number, { code = code, fd = event.fd })
+end
+
 --- Write a record of that type for an event that is on; false when it was lost or the event is off.
 function Kernel:emit(event, type, fields)
   if not event.enabled or event.hup then return false end
   if type == "sample" then event.value = event.value + 1 end
   local written = self:push(event, encoded(self, event, type, fields or {}))
-  if type == "sample" and event.limit then -- REFRESH: so many, then off, and no hangup for poll
-    event.limit = event.limit - 1
-    if event.limit <= 0 then calls.set_enabled(self, event, false) end
-  end
+  if type == "sample" then overflow(self, event) end
   return written
 end
 
@@ -289,11 +306,33 @@ function Kernel:ring(cpu)
   return setmetatable({ kernel = self, number = cpu }, Cpu)
 end
 
---- Bytes for an event's AUX area, and the AUX record that tells of them.
--- @treturn boolean  false: the record was lost
+-- An AUX record's flags
+local TRUNCATED, OVERWRITE = 1, 2
+
+--- A PMU traces: bytes into the AUX area of an event that is on, and the AUX record that tells of them.
+-- What does not fit is not written; the record says `truncated`, and the event is off until its reader switches it
+-- on again, as the kernel has it. With no room at all it is switched off without a record.
+-- @tparam[opt] integer aux_flags  more of them, such as 4 (`partial`), 8 (`collision`)
+-- @treturn boolean  false: nothing was written, or the record was lost
 function Kernel:aux(event, bytes, aux_flags)
-  local at = event.ring:write_aux(bytes)
-  return self:emit(event, "aux", { aux_offset = at, aux_size = #bytes, flags = aux_flags or 0 })
+  local ring, flags = event.ring, aux_flags or 0
+  if not event.enabled or event.hup or not (ring and ring.aux) then return false end
+  local space = ring:aux_space()
+  if #bytes > space then
+    bytes, flags = bytes:sub(1, space), flags | TRUNCATED
+  end
+  if not ring.aux.writable then flags = flags | OVERWRITE end
+  local told = false
+  if space > 0 then
+    local at = ring:store_aux(bytes)
+    told = self:emit(event, "aux", { aux_offset = at, aux_size = #bytes, flags = flags })
+    ring:tell_aux(#bytes)
+  end
+  if flags & TRUNCATED ~= 0 then
+    calls.set_enabled(self, event, false)
+    ring.woken = true
+  end
+  return told
 end
 
 --- Let an event that is on count so much more.
@@ -313,14 +352,30 @@ end
 --- A command ends with that status, as wait(2) gives it.
 function Kernel:end_child(pid, status)
   local child = self.children[pid]
+  if not child then return end -- it was killed, and somebody has its status
   if child.state ~= "ended" then child.state, child.status = "ended", status end
   self:exit(pid)
 end
 
+local FIRST_QUEUED = 32 -- SIGRTMIN of the kernel
+
+-- legacy_queue(): one of the old signals is pending once, however often it comes.
+local function is_pending(file, number)
+  for _, info in ipairs(file.pending) do
+    if info.number == number and number < FIRST_QUEUED then return true end
+  end
+  return false
+end
+
 --- A signal arrives at every signalfd that waits for it.
-function Kernel:signal(number)
+-- @tparam integer number
+-- @tparam[opt] table info  `code`, `pid`, `fd` of its siginfo
+function Kernel:signal(number, info)
+  info = info or {}
   for _, file in pairs(self.fds) do
-    if file.kind == "signal" and file.set >> (number - 1) & 1 == 1 then table.insert(file.pending, number) end
+    if file.kind == "signal" and file.set >> (number - 1) & 1 == 1 and not is_pending(file, number) then
+      table.insert(file.pending, { number = number, code = info.code, pid = info.pid, fd = info.fd })
+    end
   end
 end
 
@@ -428,7 +483,7 @@ M.options = {
   links = "path -> where it points", pid = "ours", uid = "ours", now = "the clock at the beginning, ns",
   privileged = "do we have CAP_PERFMON (default true)", owners = "pid -> uid of a process not ours",
   release = "the kernel's version, \"5.4\": newer options are refused as it does",
-  types = "PMU type -> true or {sampling =, uncore =, aux =}; without it every type is there",
+  types = "PMU type -> true or {sampling =, uncore =, aux =, filters =}; without it every type is there",
   tasks = "pid -> comm; without it every pid is there", gone = "pid -> true: has ended",
   tracepoints = "name -> {id, fields in C's words}",
   mlock = "bytes a ring may have", max_files = "descriptors at most", ring_start = "where heads begin",

@@ -58,6 +58,22 @@ function M.size(v)
   return refuse("size", v, "a number with B, K, M or G, as in 2M")
 end
 
+local PAGE, MOST = 4096, 1 << 31
+
+--- Bytes of a buffer: the power of two that holds the size.
+-- @tparam string|number v  as `size` takes it, 4K to 2G
+-- @treturn[1] integer
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.buffer(v)
+  local bytes, why = M.size(v)
+  if not bytes then return nil, why end
+  if bytes < PAGE or bytes > MOST then return nil, ("%s is not between 4K and 2G"):format(tostring(v)) end
+  local size = PAGE
+  while size < bytes do size = size * 2 end
+  return size
+end
+
 local function add_range(list, seen, first, last)
   for i = first, last do
     if not seen[i] then

@@ -102,7 +102,7 @@ local faults = {
 -- @tparam number cpu_time  seconds
 -- @treturn {string,...}
 function M.closing(stats, cpu_time)
-  local lines = { ("%s records, %s lost, %s late, %.3f s of CPU"):format(M.grouped(stats.records),
+  local lines = { ("%s records, %s lost, %s late, %.3f s of CPU"):format(M.grouped(stats.delivered),
     M.grouped(stats.lost), M.grouped(stats.late), cpu_time) }
   if stats.lost > 0 then lines[#lines + 1] = lost_line(stats) end
   local also = {}

@@ -1,6 +1,6 @@
--- aux: how much trace a PMU has written into its AUX area.
+-- aux: how much trace a PMU writes, and how each piece of it begins.
 -- perfl -a -d 1s scripts/examples/aux.lua
--- Needs Intel PT, and a session that maps an AUX area; without, nothing comes.
+-- Needs Intel PT; elsewhere, or where somebody else has it, nothing comes.
 
 local perfev = require "perfev"
 
@@ -12,6 +12,12 @@ end
 local kind = file:read("n")
 file:close()
 
-perfev.event { type = kind, config = 0, optional = true, aux = function(r)
-  print(("cpu %d: %d bytes at %d, flags %#x"):format(r.cpu, r.aux_size, r.aux_offset, r.flags))
+perfev.event { name = "intel_pt", type = kind, config = 0, aux_buffer = "1M", optional = true, aux = function(r, bytes)
+  local head = bytes:sub(1, 8):gsub(".", function(c) return ("%02x "):format(c:byte()) end)
+  print(("cpu %d: %d bytes at %d: %s%s"):format(r.cpu, #bytes, r.aux_offset, head,
+    r.truncated and "... (truncated)" or ""))
 end }
+perfev.done(function()
+  local stats = perfev.stats()
+  print(("%d bytes, %d times truncated"):format(stats.aux_bytes, stats.aux_truncated))
+end)

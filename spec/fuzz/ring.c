@@ -17,6 +17,7 @@
 #define EVENTS 3
 #define RING_BYTES 4096u
 #define PAGE_BYTES 4096
+#define AUX_BYTES 8192u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,6 +28,7 @@ struct kernel {
 	int next_fd;
 	uint64_t next_id, now;
 	int mapped;
+	struct perf_event_mmap_page *page; /* of the ring mapped last */
 };
 
 static uint64_t take(struct kernel *k, size_t len)
@@ -60,6 +62,17 @@ static int k_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 	return 0;
 }
 
+/* An AUX area's head and tail are anywhere. */
+static int k_trace(struct kernel *k, size_t len)
+{
+	if (k->page->aux_size != len || k->page->aux_offset < k->page->data_offset + RING_BYTES)
+		__builtin_trap();
+	k->page->aux_tail = take(k, 8);
+	k->page->aux_head = k->page->aux_tail + take(k, 8);
+	k->page->aux_size = take(k, 8);
+	return 0;
+}
+
 /* A ring as the fuzzer left it: head and tail anywhere, but not further apart than they can be. */
 static int k_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
 {
@@ -67,11 +80,15 @@ static int k_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void
 	struct perf_event_mmap_page *page;
 	size_t page_bytes = len - RING_BYTES, fill;
 
-	(void)prot, (void)fd, (void)offset;
-	if (posix_memalign(addr, page_bytes, len))
+	(void)prot, (void)fd;
+	if (posix_memalign(addr, PAGE_BYTES, len))
 		return -ENOMEM;
 	memset(*addr, 0, len);
+	k->mapped++;
 	page = *addr;
+	if (offset) /* an AUX area: the page before it is the one mapped last */
+		return k_trace(k, len);
+	k->page = page;
 	page->data_offset = page_bytes;
 	page->data_tail = take(k, 8) & ~UINT64_C(7);
 	fill = take(k, 2) % (RING_BYTES + 16);
@@ -79,7 +96,6 @@ static int k_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void
 	for (size_t i = 0; i < fill && k->size; i++)
 		((unsigned char *)*addr)[page_bytes + ((page->data_tail + i) & (RING_BYTES - 1))] =
 			(unsigned char)take(k, 1);
-	k->mapped++;
 	return 0;
 }
 
@@ -138,8 +154,16 @@ static int k_pagesize(void *ctx)
 
 static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
-	(void)ctx, (void)slot;
+	struct pev_aux aux;
+
+	(void)slot;
 	touch_record(rec);
+	if (!pev_session_aux(ctx, rec, &aux))
+		return 0;
+	if (aux.len[0] + aux.len[1] > AUX_BYTES)
+		__builtin_trap();
+	touch_bytes(aux.p[0], aux.len[0]);
+	touch_bytes(aux.p[1], aux.len[1]);
 	return 0;
 }
 
@@ -150,6 +174,8 @@ static int add_event(struct pev_session *session, struct kernel *k)
 	struct pev_attr attr = { 0 };
 	struct pev_slot *slot;
 	uint8_t bits = (uint8_t)take(k, 1);
+	const struct pev_want want = { .heard = bits & 2 ? UINT32_MAX : 0,
+				       .aux_bytes = bits & 4 ? AUX_BYTES : 0 };
 
 	attr.sample_type = take(k, 4) & PEV_SAMPLE_TYPE_MASK;
 	attr.read_format = take(k, 1) & 31;
@@ -157,8 +183,7 @@ static int add_event(struct pev_session *session, struct kernel *k)
 	attr.sample_regs_user = take(k, 2);
 	attr.sample_regs_intr = take(k, 2);
 	attr.flags = bits & 1 ? PEV_ATTR_BUILD_ID : 0;
-	return pev_session_add(session, &attr, "event", &target, bits & 2 ? UINT32_MAX : 0, &slot,
-			       NULL);
+	return pev_session_add(session, &attr, "event", &target, &want, &slot, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -187,11 +212,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < EVENTS; i++)
 		if (add_event(session, &k) < 0)
 			__builtin_trap();
-	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver, NULL);
-	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver, NULL);
+	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver, session);
+	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver, session);
 	pev_session_stats(session, &stats);
 	/* A record has 8 bytes at least; what is there is read once. */
-	if (stats.records > RINGS * RING_BYTES / 8)
+	if (stats.records > stats.rings * RING_BYTES / 8)
 		__builtin_trap();
 	pev_session_close(session);
 	if (k.mapped != 0)

@@ -144,6 +144,23 @@ describe("a group", function()
   end)
 end)
 
+describe("a group of more than its reading may hold", function()
+  it("is told so, and not of an old kernel", function()
+    local most = (16384 - 8) // 16
+    local spec = { tid = "self", read_format = { "group", "id" } }
+    for i = 1, most + 1 do spec[i] = { "dummy", name = "d" .. i, exclude_kernel = true } end
+    local limit = perfev.hooks.real.raise_nofile()
+    if limit < most + 100 then pending "too few descriptors are allowed" end
+    local g, why, code = perfev.group(spec)
+    assert.is_nil(g)
+    if code == E.EINVAL then pending "the kernel's limit is another" end
+    assert.equal(E.E2BIG, code)
+    assert.matches(("would be %d bytes, and the kernel gives 16384 at most"):format(8 + 16 * (most + 1)), why)
+    spec[most + 1] = nil
+    assert(perfev.group(spec)):close()
+  end)
+end)
+
 describe("requests", function()
   it("are refused as the kernel refuses them", function()
     local m = own({ "page-faults" }):member()
@@ -164,6 +181,63 @@ describe("requests", function()
     assert.is_true(m:period(2000000))
     assert.is_true(m:refresh(1))
     m:close()
+  end)
+
+  it("let so many overflows through, and have a signal sent for each", function()
+    local core, real = require "perfev.core", perfev.hooks.real
+    local POLL_IN, POLL_HUP = 1, 6
+    local QUEUED = core.signals.RTMIN + 3
+    local set = 1 << QUEUED - 1
+    local blocked = assert(real.sigblock(set, 1))
+    local heard = assert(real.signalfd(set))
+    local function codes(fd)
+      local list = {}
+      for info in function() return (real.read(heard, 128)) end do
+        local number, _, code, _, _, from = string.unpack("=I4i4i4I4I4i4", info)
+        assert.same({ QUEUED, fd }, { number, from })
+        list[#list + 1] = code
+      end
+      return list
+    end
+    local m = own({ { "page-faults", period = 1, exclude_kernel = true } }):member()
+    local fd = m:fds()[1].fd
+    m:disable()
+    assert.is_true(m:signal "RTMIN+3")
+    assert.is_true(m:refresh(5))
+    touch(20)
+    assert.same({ POLL_IN, POLL_IN, POLL_IN, POLL_IN, POLL_HUP }, codes(fd))
+    assert.equal(5, m:read().value)
+    assert.is_true(m:signal(nil))
+    assert.is_true(m:refresh(2))
+    touch(20)
+    assert.same({}, codes(fd))
+    assert.equal(7, m:read().value)
+    m:close()
+    real.close(heard)
+    if blocked ~= 0 then real.sigblock(set, 0) end
+  end)
+
+  it("have a signal sent that a session hears, one for each sample", function()
+    local s <close> = perfev.session { tid = "self" }
+    local samples, heard, fd = 0, 0, nil
+    local ev = s:event { "page-faults", period = 1, exclude_kernel = true, inherit = false,
+      sample = function() samples = samples + 1 end }
+    s:signal("RTMIN+4", function(info)
+      assert.same({ 1, fd or info.fd }, { info.code, info.fd })
+      heard, fd = heard + 1, info.fd
+    end)
+    local ok, why = s:start()
+    if not ok then pending(why) end
+    ev:disable()
+    assert.is_true(ev:signal "RTMIN+4")
+    ev:enable()
+    touch(20)
+    ev:disable()
+    s:dispatch()
+    s:stop()
+    s:run()
+    assert.is_true(samples >= 20, samples)
+    assert.equal(samples, heard)
   end)
 
   it("filter a tracepoint once, and tell its programs", function()

@@ -9,7 +9,7 @@ local why_not = not run.root and "not root: cannot become nobody"
   or not level and "no perf events in this kernel"
   or level ~= 2 and "kernel.perf_event_paranoid is " .. level .. ", not 2"
 
-before_each(function() if why_not then pending(why_not) end end)
+local it = require "spec.support.skip"(it, function() if why_not then pending(why_not) end end)
 
 local function perfl(...)
   return run({ run.perfl, ... }, { user = "nobody", cwd = "/" })

@@ -1,17 +1,207 @@
 /*
- * host.c - a Lua that has the core linked in: host SCRIPT [ARGS...]
+ * host.c - a Lua that has the core linked in.
+ *
+ *   host SCRIPT [ARGS...]
+ *   host --starve MODE FIRST STEP SCRIPT
  *
  * The sanitizers want the whole program built with them, and a stock lua5.4 that
  * loads an instrumented core.so is not that. So the specs are run by this one.
+ *
+ * With --starve it is the machine that runs out of memory. SCRIPT returns
+ * exercise(pause, resume) and leaks(), a list of what is left open. A first child
+ * counts exercise's allocations, Lua's and C's; then for each FIRST-th, FIRST +
+ * STEP-th, ... of them a child runs it with this one refused: with the one that
+ * follows ("once": Lua collects garbage and asks again) or with all that follow
+ * ("after"). Then there is memory again: nothing may be open, exercise has to do all
+ * it should, and with the state closed every block and descriptor must be back.
+ * "collect" is one run, in which Lua is refused every STEP-th allocation at first, and
+ * so collects all garbage before it.
  */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 #include <lua.h>
 #include <lualib.h>
 
+#include <event-parse.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#define SECONDS 60 /* for one child */
+#define UNKNOWN LONG_MIN
+
 int luaopen_perfev_core(lua_State *L);
+
+/* What is refused. Asked for by malloc() as well as by Lua, so one per process. */
+static struct {
+	bool on;
+	int paused;
+	unsigned long asked, from, until;
+	unsigned long collect; /* 0, or only Lua is refused, each so-many-th time, and only once */
+	long blocks; /* allocated and not freed, by whomever */
+} hunger;
+
+static bool is_refused(void)
+{
+	if (!hunger.on || hunger.paused || hunger.collect)
+		return false;
+	hunger.asked++;
+	return hunger.asked >= hunger.from && hunger.asked <= hunger.until;
+}
+
+/* Lua will collect, and ask at once again. */
+static bool is_put_off(void)
+{
+	static bool again;
+
+	if (!hunger.on || hunger.paused || !hunger.collect)
+		return false;
+	again = !again && hunger.asked++ % hunger.collect == 0;
+	return again;
+}
+
+/* ---- malloc, where no sanitizer needs it ---- */
+
+#ifdef __SANITIZE_ADDRESS__
+
+#define libc_realloc realloc
+#define libc_free free
+
+#else
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t nr, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+void __libc_free(void *block);
+
+static void *counted(void *block)
+{
+	hunger.blocks += block != NULL;
+	return block;
+}
+
+static void *libc_realloc(void *old, size_t size)
+{
+	void *block = __libc_realloc(old, size);
+
+	hunger.blocks += block && !old;
+	return block;
+}
+
+static void libc_free(void *block)
+{
+	hunger.blocks -= block != NULL;
+	__libc_free(block);
+}
+
+static void *refused(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* For the C library and all others as well. */
+#pragma GCC visibility push(default)
+
+void *malloc(size_t size)
+{
+	return is_refused() ? refused() : counted(__libc_malloc(size));
+}
+
+void *calloc(size_t nr, size_t size)
+{
+	return is_refused() ? refused() : counted(__libc_calloc(nr, size));
+}
+
+void *realloc(void *old, size_t size)
+{
+	return is_refused() ? refused() : libc_realloc(old, size);
+}
+
+int posix_memalign(void **block, size_t align, size_t size)
+{
+	*block = is_refused() ? NULL : counted(__libc_memalign(align, size));
+	return *block ? 0 : ENOMEM;
+}
+
+void free(void *block)
+{
+	libc_free(block);
+}
+
+#pragma GCC visibility pop
+
+#endif
+
+#ifndef __SANITIZE_ADDRESS__
+/*
+ * libtraceevent does not look whether it got its memory, and ends with SIGSEGV
+ * (1.7.1, arg_get and others), so it gets it: here we stand in its place.
+ */
+static void *next(const char *name)
+{
+	void *f = dlsym(RTLD_NEXT, name);
+
+	if (!f)
+		abort();
+	return f;
+}
+
+enum tep_errno tep_parse_format(struct tep_handle *tep, struct tep_event **event, const char *text,
+				unsigned long len, const char *system)
+{
+	enum tep_errno (*f)(struct tep_handle *, struct tep_event **, const char *, unsigned long,
+			    const char *);
+	enum tep_errno rc;
+
+	hunger.paused++;
+	f = (typeof(f))next("tep_parse_format");
+	rc = f(tep, event, text, len, system);
+	hunger.paused--;
+	return rc;
+}
+
+int tep_register_print_string(struct tep_handle *tep, const char *text, unsigned long long addr)
+{
+	int (*f)(struct tep_handle *, const char *, unsigned long long);
+	int rc;
+
+	hunger.paused++;
+	f = (typeof(f))next("tep_register_print_string");
+	rc = f(tep, text, addr);
+	hunger.paused--;
+	return rc;
+}
+#endif
+
+/* Lua's: what shrinks is never refused, Lua counts on that. */
+static void *allocate(void *ud, void *old, size_t old_size, size_t size)
+{
+	(void)ud;
+	if (size == 0) {
+		libc_free(old);
+		return NULL;
+	}
+	if ((!old || size > old_size) && (is_refused() || is_put_off()))
+		return NULL;
+	return libc_realloc(old, size);
+}
+
+/* ---- a state ---- */
 
 static int add_traceback(lua_State *L)
 {
@@ -37,29 +227,223 @@ static void preload_core(lua_State *L)
 	lua_pop(L, 1);
 }
 
-static int run_script(lua_State *L, const char *path)
+static int run_script(lua_State *L, const char *path, int results)
 {
 	lua_pushcfunction(L, add_traceback);
-	if (luaL_loadfile(L, path) != LUA_OK || lua_pcall(L, 0, 0, 1) != LUA_OK) {
+	if (luaL_loadfile(L, path) != LUA_OK || lua_pcall(L, 0, results, 1) != LUA_OK) {
 		fprintf(stderr, "host: %s\n", lua_tostring(L, -1));
 		return EXIT_FAILURE;
 	}
 	return EXIT_SUCCESS;
 }
 
+/* ---- starving ---- */
+
+enum { AT_TRACEBACK = 1, AT_EXERCISE, AT_LEAKS };
+
+/* pause(): from here on all get what they ask for, until resume(). */
+static int l_pause(lua_State *L)
+{
+	(void)L;
+	hunger.paused++;
+	return 0;
+}
+
+/* resume(true, ...) -> ...; resume(false, error) raises it again: resume(pcall(f)) */
+static int l_resume(lua_State *L)
+{
+	bool ok = lua_toboolean(L, 1);
+
+	hunger.paused--;
+	if (!ok) {
+		lua_settop(L, 2);
+		return lua_error(L);
+	}
+	return lua_gettop(L) - 1;
+}
+
+static int nr_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int nr = 0;
+
+	while (dir && readdir(dir))
+		nr++;
+	if (dir)
+		closedir(dir);
+	return nr;
+}
+
+static int nr_rings(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	int nr = 0;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		nr += strstr(line, "[perf_event]") != NULL;
+	if (maps)
+		fclose(maps);
+	return nr;
+}
+
+/* exercise(pause, resume), all of it protected: what it came to. */
+static int call_exercise(lua_State *L)
+{
+	int rc;
+
+	lua_pushcfunction(L, add_traceback);
+	lua_pushvalue(L, AT_EXERCISE);
+	lua_pushcfunction(L, l_pause);
+	lua_pushcfunction(L, l_resume);
+	rc = lua_pcall(L, 2, 0, -4);
+	lua_remove(L, rc == LUA_OK ? -1 : -2);
+	return rc;
+}
+
+static bool has_leaks(lua_State *L)
+{
+	lua_gc(L, LUA_GCCOLLECT);
+	lua_gc(L, LUA_GCCOLLECT);
+	lua_pushvalue(L, AT_LEAKS);
+	lua_call(L, 0, 1);
+	if (lua_isnil(L, -1)) {
+		lua_pop(L, 1);
+		return false;
+	}
+	printf("left open: %s", lua_tostring(L, -1));
+	return true;
+}
+
+/* What the child has to say of itself, in one line, if anything is wrong. */
+static int starve_once(lua_State *L, long blocks)
+{
+	int fds = nr_descriptors();
+
+	/*
+	 * A collection gives back what the stack has to spare, and then no hook can be
+	 * called any more, not even to close. When memory runs out Lua collects still.
+	 */
+	if (hunger.until > hunger.from + 1)
+		lua_gc(L, LUA_GCSTOP);
+	hunger.asked = 0;
+	hunger.on = true;
+	if (call_exercise(L) != LUA_OK)
+		lua_pop(L, 1);
+	hunger.on = false;
+	lua_gc(L, LUA_GCRESTART);
+	hunger.paused = 0;
+	if (has_leaks(L))
+		return EXIT_FAILURE;
+	if (call_exercise(L) != LUA_OK) {
+		printf("with memory again: %s", lua_tostring(L, -1));
+		return EXIT_FAILURE;
+	}
+	if (has_leaks(L))
+		return EXIT_FAILURE;
+	lua_close(L);
+	if (nr_descriptors() != fds || nr_rings() != 0) {
+		printf("%d descriptors and %d rings are left", nr_descriptors() - fds, nr_rings());
+		return EXIT_FAILURE;
+	}
+#ifdef __SANITIZE_ADDRESS__
+	if (__lsan_do_recoverable_leak_check())
+		return EXIT_FAILURE;
+#endif
+	if (blocks != UNKNOWN && hunger.blocks != blocks) {
+		printf("%ld blocks are left", hunger.blocks - blocks);
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
+
+/* Run f in a child -> what wait(2) says. */
+static int in_child(lua_State *L, long blocks, long *found)
+{
+	int status = -1;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		alarm(SECONDS);
+		status = starve_once(L, blocks);
+		found[0] = (long)hunger.asked;
+		found[1] = hunger.blocks;
+		fflush(NULL);
+		_exit(status);
+	}
+	if (pid > 0)
+		waitpid(pid, &status, 0);
+	return status;
+}
+
+static int starve(lua_State *L, const char *mode, unsigned long first, unsigned long step)
+{
+	long *found = mmap(NULL, sizeof(long) * 2, PROT_READ | PROT_WRITE,
+			   /* cppcheck-suppress invalidFunctionArg; none has no number */
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned long all, runs = 0, wrong = 0;
+	long blocks = UNKNOWN;
+	int status;
+
+	if (found == MAP_FAILED)
+		return EXIT_FAILURE;
+	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
+	/* Twice: what libraries keep for ever they have then. */
+	for (int i = 0; i < 2; i++) {
+		hunger.from = 1;
+		hunger.until = 0;
+		if (in_child(L, UNKNOWN, found) != 0) {
+			printf(": before anything was refused\n");
+			return EXIT_FAILURE;
+		}
+	}
+	all = (unsigned long)found[0];
+	blocks = found[1];
+#ifdef __SANITIZE_ADDRESS__
+	blocks = UNKNOWN;
+#endif
+	if (strcmp(mode, "collect") == 0) {
+		hunger.collect = step;
+		first = step = all;
+	}
+	for (unsigned long n = first; n <= all; n += step, runs++) {
+		hunger.from = n;
+		hunger.until = strcmp(mode, "once") == 0 ? n + 1 : (unsigned long)-1;
+		status = in_child(L, blocks, found);
+		if (status == 0)
+			continue;
+		wrong++;
+		if (status == -1 || WIFSIGNALED(status))
+			printf("ended by signal %d", WTERMSIG(status));
+		printf(" (allocation %lu)\n", n);
+	}
+	printf("%lu allocations, %lu refused, %lu wrong\n", all, runs, wrong);
+	return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc < 2) {
-		fprintf(stderr, "usage: %s SCRIPT [ARGS...]\n", argv[0]);
+	bool starving = argc == 6 && strcmp(argv[1], "--starve") == 0;
+	int rc;
+
+	if (argc < 2 || (!starving && argv[1][0] == '-')) {
+		fprintf(stderr, "usage: %s SCRIPT [ARGS...]\n"
+			"       %s --starve once|after|collect FIRST STEP SCRIPT\n",
+			argv[0], argv[0]);
 		return EXIT_FAILURE;
 	}
 	lua_State *L = luaL_newstate();
 	if (!L)
 		return EXIT_FAILURE;
+	lua_setallocf(L, allocate, NULL);
 	luaL_openlibs(L);
 	set_arg(L, argc, argv);
 	preload_core(L);
-	int rc = run_script(L, argv[1]);
+	rc = run_script(L, argv[starving ? 5 : 1], starving ? 2 : 0);
+	if (rc == EXIT_SUCCESS && starving)
+		rc = starve(L, argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
 	lua_close(L);
 	return rc;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../sys.h"
 #include "lpayload.h"
 
 #define ARGS "perfev.args"
@@ -34,6 +35,8 @@ static struct l_args *check_args(lua_State *L)
 	lua_pop(L, 1);
 	if (args->gen != *args->now)
 		luaL_error(L, "record used after its callback; keep r:copy()");
+	if (args->process && args->process != pev_sys_process())
+		luaL_error(L, "record used in a process forked since; fork with r:copy()");
 	return args;
 }
 

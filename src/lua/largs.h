@@ -20,6 +20,7 @@ struct l_args {
 	uint32_t len;          /* bytes at raw */
 	const uint64_t *now;   /* borrowed, must outlive the view */
 	uint64_t gen;
+	unsigned process;      /* as in struct l_view */
 };
 
 /* Make the metatable "perfev.args"; adds payload() to the table on top of the stack. */

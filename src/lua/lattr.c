@@ -135,6 +135,17 @@ static void assign(lua_State *L, struct pev_attr *attr, const struct pev_attr_fi
 		luaL_error(L, "%s", err.text);
 }
 
+/* An attr that has a size keeps one that its fields fit in. */
+static void assign_sealed(lua_State *L, struct pev_attr *attr, const struct pev_attr_field *field,
+			  int idx)
+{
+	bool sealed = attr->size != 0;
+
+	assign(L, attr, field, idx);
+	if (sealed)
+		pev_attr_seal(attr);
+}
+
 /* The field that the key at idx names; raises, with the nearest name, if none. */
 static const struct pev_attr_field *check_field(lua_State *L, int idx)
 {
@@ -254,8 +265,9 @@ static int l_index(lua_State *L)
 	lua_pushvalue(L, 2);
 	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
 		return 1;
+	/* What a call was given with, or got from it; before one what it will be. */
 	if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0)
-		lua_pushinteger(L, pev_attr_seal(&sealed));
+		lua_pushinteger(L, attr->size ? attr->size : pev_attr_seal(&sealed));
 	else
 		push_value(L, attr, check_field(L, 2));
 	return 1;
@@ -269,7 +281,7 @@ static int l_newindex(lua_State *L)
 	if (attr->size && lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0)
 		attr->size = (uint32_t)luaL_checkinteger(L, 3);
 	else
-		assign(L, attr, check_field(L, 2), 3);
+		assign_sealed(L, attr, check_field(L, 2), 3);
 	return 0;
 }
 

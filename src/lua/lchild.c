@@ -30,6 +30,8 @@ static struct pev_child *check_open(lua_State *L)
 
 	if (!child->sys)
 		luaL_error(L, "the command is closed");
+	if (!pev_child_is_ours(child))
+		luaL_error(L, "the command is the parent's: this process was forked since");
 	return child;
 }
 

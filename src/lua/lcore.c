@@ -14,8 +14,10 @@
 #include <string.h>
 
 #include "../sys.h"
+#include "larea.h"
 #include "largs.h"
 #include "lattr.h"
+#include "lblock.h"
 #include "lchild.h"
 #include "lcounter.h"
 #include "ldecoder.h"
@@ -91,15 +93,15 @@ static int path_result(lua_State *L, int rc, const char *path)
 static int l_slurp(lua_State *L)
 {
 	const char *path = luaL_checkstring(L, 1);
+	void **text = l_block_push(L);
 	const struct pev_sys *sys = l_hooks_push(L);
-	char *text;
 	size_t len;
-	int rc = sys->slurp(sys->ctx, path, &text, &len);
+	int rc = sys->slurp(sys->ctx, path, (char **)text, &len);
 
 	if (rc < 0)
 		return path_result(L, rc, path);
-	lua_pushlstring(L, text, len);
-	free(text);
+	lua_pushlstring(L, *text, len);
+	l_block_free(text);
 	l_raise_pending(L);
 	return 1;
 }
@@ -113,20 +115,17 @@ static int compare_names(const void *a, const void *b)
 static int l_list(lua_State *L)
 {
 	const char *path = luaL_checkstring(L, 1);
+	void **block = l_block_push(L);
 	const struct pev_sys *sys = l_hooks_push(L);
-	const char **sorted;
-	char *names;
+	const char **sorted, *names;
 	size_t len, nr = 0;
-	int rc = sys->list(sys->ctx, path, &names, &len);
+	int rc = sys->list(sys->ctx, path, (char **)block, &len);
 
 	if (rc < 0)
 		return path_result(L, rc, path);
+	names = *block;
 	/* A name is at least one byte and its NUL. */
-	sorted = malloc(sizeof(*sorted) * (len / 2 + 1));
-	if (!sorted) {
-		free(names);
-		return path_result(L, -ENOMEM, path);
-	}
+	sorted = lua_newuserdatauv(L, sizeof(*sorted) * (len / 2 + 1), 0);
 	for (size_t i = 0; i < len; i += strlen(names + i) + 1)
 		sorted[nr++] = names + i;
 	qsort(sorted, nr, sizeof(*sorted), compare_names);
@@ -135,8 +134,7 @@ static int l_list(lua_State *L)
 		lua_pushstring(L, sorted[i]);
 		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
-	free(sorted);
-	free(names);
+	l_block_free(block);
 	l_raise_pending(L);
 	return 1;
 }
@@ -185,17 +183,19 @@ static int l_clock(lua_State *L)
 /* cpus() -> { online CPUs } | nil, message, errno */
 static int l_cpus(lua_State *L)
 {
+	void **block = l_block_push(L);
 	const struct pev_sys *sys = l_hooks_push(L);
-	int *cpus, nr = pev_sys_cpus(sys, &cpus);
+	int *cpus, nr = pev_sys_cpus(sys, (int **)block);
 
 	if (nr < 0)
 		return path_result(L, nr, "/sys/devices/system/cpu/online");
+	cpus = *block;
 	lua_createtable(L, nr, 0);
 	for (int i = 0; i < nr; i++) {
 		lua_pushinteger(L, cpus[i]);
 		lua_rawseti(L, -2, i + 1);
 	}
-	free(cpus);
+	l_block_free(block);
 	l_raise_pending(L);
 	return 1;
 }
@@ -204,18 +204,20 @@ static int l_cpus(lua_State *L)
 static int l_threads(lua_State *L)
 {
 	int pid = (int)luaL_checkinteger(L, 1);
+	void **block = l_block_push(L);
 	const struct pev_sys *sys = l_hooks_push(L);
 	struct pev_err err;
-	int *tids, nr = pev_sys_threads(sys, pid, &tids);
+	int *tids, nr = pev_sys_threads(sys, pid, (int **)block);
 
 	if (nr < 0)
 		return l_result(L, pev_fail(&err, nr, "pid %d", pid), &err);
+	tids = *block;
 	lua_createtable(L, nr, 0);
 	for (int i = 0; i < nr; i++) {
 		lua_pushinteger(L, tids[i]);
 		lua_rawseti(L, -2, i + 1);
 	}
-	free(tids);
+	l_block_free(block);
 	l_raise_pending(L);
 	return 1;
 }
@@ -234,6 +236,13 @@ static int l_pid(lua_State *L)
 	const struct pev_sys *sys = l_hooks_push(L);
 
 	return l_result(L, sys->getpid(sys->ctx), NULL);
+}
+
+/* process() -> a number that is another one in a process forked from this */
+static int l_process(lua_State *L)
+{
+	lua_pushinteger(L, pev_sys_process());
+	return 1;
 }
 
 /* exe() -> the path of the running program, or nil */
@@ -260,6 +269,7 @@ static const luaL_Reg functions[] = {
 	{ "threads", l_threads },
 	{ "raise_nofile", l_raise_nofile },
 	{ "pid", l_pid },
+	{ "process", l_process },
 	{ "exe", l_exe },
 	{ NULL, NULL },
 };
@@ -294,11 +304,16 @@ static void push_signals(lua_State *L)
 		{ "KILL", SIGKILL },
 	};
 
-	lua_createtable(L, 0, sizeof(signals) / sizeof(signals[0]));
+	lua_createtable(L, 0, sizeof(signals) / sizeof(signals[0]) + 2);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		lua_pushinteger(L, signals[i].number);
 		lua_setfield(L, -2, signals[i].name);
 	}
+	/* Of real time, where the C library leaves them: these are queued, not merged. */
+	lua_pushinteger(L, SIGRTMIN);
+	lua_setfield(L, -2, "RTMIN");
+	lua_pushinteger(L, SIGRTMAX);
+	lua_setfield(L, -2, "RTMAX");
 }
 
 /* core.strerror: errno -> the C library's words. */
@@ -319,9 +334,11 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	lua_setfield(L, -2, "strerror");
 	lua_pushliteral(L, PEV_VERSION);
 	lua_setfield(L, -2, "version");
+	l_block_register(L);
 	l_attr_register(L);
 	l_hooks_register(L);
 	l_args_register(L);
+	l_area_register(L);
 	l_view_register(L);
 	l_decoder_register(L);
 	l_child_register(L);

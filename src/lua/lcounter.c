@@ -16,9 +16,9 @@
 #include "lattr.h"
 #include "lcore.h"
 #include "lhooks.h"
+#include "loption.h"
 
 #define TYPENAME "perfev.core.counter"
-#define MAX_TARGETS (1 << 20)
 #define MAX_PROGRAMS 4096 /* BPF_TRACE_MAX_PROGS of the kernel is 64 */
 
 static struct pev_counter *check_any(lua_State *L, int idx)
@@ -36,6 +36,8 @@ static struct pev_counter *check_counter(lua_State *L, int idx)
 
 	if (!counter->places)
 		luaL_error(L, "the counter is closed");
+	if (!pev_counter_is_ours(counter))
+		luaL_error(L, "the counter is the parent's: this process was forked since");
 	return counter;
 }
 
@@ -46,37 +48,6 @@ static int check_member(lua_State *L, struct pev_counter *counter, int arg)
 
 	luaL_argcheck(L, n >= 1 && n <= counter->nr, arg, "no such member");
 	return (int)n - 1;
-}
-
-/* A list of integers at field name of the table at 1; in a userdata that the stack keeps. */
-static int *int_list(lua_State *L, const char *name, int *nr)
-{
-	lua_Integer n;
-	int *list;
-
-	lua_getfield(L, 1, name);
-	luaL_checktype(L, -1, LUA_TTABLE);
-	n = (lua_Integer)lua_rawlen(L, -1);
-	if (n < 1 || n > MAX_TARGETS)
-		luaL_error(L, "%s: 1 to %d of them", name, MAX_TARGETS);
-	list = lua_newuserdatauv(L, sizeof(*list) * (size_t)n, 0);
-	for (lua_Integer i = 0; i < n; i++) {
-		lua_rawgeti(L, -2, i + 1);
-		list[i] = (int)luaL_checkinteger(L, -1);
-		lua_pop(L, 1);
-	}
-	*nr = (int)n;
-	return list;
-}
-
-static bool bool_field(lua_State *L, const char *name)
-{
-	bool value;
-
-	lua_getfield(L, 1, name);
-	value = lua_toboolean(L, -1);
-	lua_pop(L, 1);
-	return value;
 }
 
 /* counter{pids=, cpus=, grouped=, cgroup=} -> counter | nil, message, errno */
@@ -91,10 +62,10 @@ static int l_counter(lua_State *L)
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
-	config.grouped = bool_field(L, "grouped");
-	config.cgroup = bool_field(L, "cgroup");
-	target.pids = int_list(L, "pids", &target.nr_pids);
-	target.cpus = int_list(L, "cpus", &target.nr_cpus);
+	config.grouped = l_option_bool(L, 1, "grouped");
+	config.cgroup = l_option_bool(L, 1, "cgroup");
+	target.pids = l_option_ints(L, 1, "pids", &target.nr_pids);
+	target.cpus = l_option_ints(L, 1, "cpus", &target.nr_cpus);
 	counter = lua_newuserdatauv(L, sizeof(*counter), 1);
 	memset(counter, 0, sizeof(*counter));
 	luaL_setmetatable(L, TYPENAME);
@@ -103,6 +74,13 @@ static int l_counter(lua_State *L)
 	rc = pev_counter_open(counter, sys, &config, &target, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
+	return 1;
+}
+
+/* c:is_ours() -> false in a process forked since */
+static int l_counter_is_ours(lua_State *L)
+{
+	lua_pushboolean(L, pev_counter_is_ours(check_any(L, 1)));
 	return 1;
 }
 
@@ -257,14 +235,27 @@ static int l_counter_ioctl(lua_State *L)
 	return ioctl_result(L, rc, lua_tostring(L, 3));
 }
 
-/* c:output(member, other counter, its member) -> 0 | nil, name, errno */
+/* c:output(member, other counter, its member) -> 0 | nil, SET_OUTPUT or our own reason, errno */
 static int l_counter_output(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1), *to = check_counter(L, 3);
-	int member = check_member(L, counter, 2), to_member = check_member(L, to, 4);
+	int member = check_member(L, counter, 2), to_member = check_member(L, to, 4), rc;
+	struct pev_err err;
 
 	l_hooks_enter(L, counter->sys);
-	return ioctl_result(L, pev_counter_output(counter, member, to, to_member), "SET_OUTPUT");
+	rc = pev_counter_output(counter, member, to, to_member, &err);
+	return l_result(L, rc, &err);
+}
+
+/* c:signal(member, number, 0: none) -> 0 | nil, "SIGNAL", errno */
+static int l_counter_signal(lua_State *L)
+{
+	struct pev_counter *counter = check_counter(L, 1);
+	int member = check_member(L, counter, 2);
+	lua_Integer number = luaL_checkinteger(L, 3);
+
+	luaL_argcheck(L, number >= 0 && number <= 64, 3, "no such signal");
+	return ioctl_result(L, pev_counter_signal(counter, member, (int)number), "SIGNAL");
 }
 
 /* c:query_bpf(member, max) -> { ids }, how many there are | nil, name, errno */
@@ -290,13 +281,15 @@ static int l_counter_query_bpf(lua_State *L)
 	return 2;
 }
 
-/* c:map(member) -> 0 | nil, name, errno */
+/* c:map(member) -> 0 | nil, message, errno */
 static int l_counter_map(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
 	int member = check_member(L, counter, 2);
+	struct pev_err err;
+	int rc = pev_counter_map(counter, member, &err);
 
-	return ioctl_result(L, pev_counter_map(counter, member), "mmap");
+	return l_result(L, rc, &err);
 }
 
 /* c:attr(member) -> as the kernel accepted it */
@@ -360,12 +353,14 @@ static int l_task_switch(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {
+	{ "is_ours", l_counter_is_ours },
 	{ "add", l_counter_add },
 	{ "remove", l_counter_remove },
 	{ "read", l_counter_read },
 	{ "switch", l_counter_switch },
 	{ "ioctl", l_counter_ioctl },
 	{ "output", l_counter_output },
+	{ "signal", l_counter_signal },
 	{ "query_bpf", l_counter_query_bpf },
 	{ "map", l_counter_map },
 	{ "attr", l_counter_attr },

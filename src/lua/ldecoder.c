@@ -224,19 +224,20 @@ static bool record_id(const struct decoder *self, const unsigned char *p, uint16
 static int choose_plan(const struct decoder *self, const unsigned char *p, uint16_t size,
 		       struct pev_err *err)
 {
+	uint32_t type = pev_load32(p, self->swap);
 	struct id key = { 0 };
 	const struct id *found;
 
-	if (self->nr_plans == 1 || pev_load32(p, self->swap) >= PEV_RECORD_NR ||
-	    (pev_load32(p, self->swap) != PERF_RECORD_SAMPLE && !self->other_id_off))
+	if (self->nr_plans == 1 || !type || type >= PEV_RECORD_NR ||
+	    (type != PERF_RECORD_SAMPLE && !self->other_id_off))
 		return 0;
 	if (!record_id(self, p, size, &key.id))
 		return pev_fail(err, -EBADMSG, "record of type %u: %u bytes are too few for an id",
-				pev_load32(p, self->swap), size);
+				type, size);
 	found = bsearch(&key, self->ids, self->nr_ids, sizeof(key), compare_ids);
 	if (!found)
 		return pev_fail(err, -EBADMSG, "record of type %u: id %" PRIu64 " is no attr's",
-				pev_load32(p, self->swap), key.id);
+				type, key.id);
 	return (int)found->plan;
 }
 
@@ -466,10 +467,12 @@ static void push_miscs(lua_State *L)
 {
 	lua_newtable(L);
 	for (int i = 0; pev_miscs[i].name; i++) {
-		lua_createtable(L, 0, 3);
+		lua_createtable(L, 0, 4);
 		set_string(L, "name", pev_miscs[i].name);
 		set_integer(L, "types", pev_miscs[i].types);
 		set_integer(L, "mask", pev_miscs[i].mask);
+		if (pev_miscs[i].field)
+			set_string(L, "field", pev_field_names[pev_miscs[i].field]);
 		lua_rawseti(L, -2, i + 1);
 	}
 }

@@ -3,8 +3,9 @@
  *
  * A hook gets the call's arguments as Lua values and returns what the call
  * would: a number >= 0 (or true for 0), bytes or names where the call gives some,
- * or nil and an errno. An error it raises never jumps across C frames: it is
- * kept, the call returns -ECANCELED, and the binding raises it again.
+ * or nil and an errno. An error it raises never jumps across C frames, nor does what
+ * we do around it when memory runs out: it is kept, the call returns -ECANCELED, and
+ * the binding raises it again.
  */
 #include "lhooks.h"
 
@@ -27,7 +28,11 @@
 
 #define HOOKS_TYPE "perfev.hooks"
 #define STACK_KEY "perfev.hooks.stack"     /* registry: list of hook sets */
-#define PENDING_KEY "perfev.hooks.pending" /* registry: what a hook raised */
+
+/* Registry: what a hook raised; the key itself while there is nothing, so that it stays there. */
+static const char pending_key;
+/* Registry: the names of all hooks, for none to be made anew when there is no memory. */
+static const char names_key;
 
 struct l_hooks {
 	struct pev_sys sys;
@@ -38,32 +43,39 @@ struct l_hooks {
 	 * through its hooks, when these are garbage as well.
 	 */
 	int functions, log, below;
-	int memory;          /* table: address -> what a mmap hook gave */
+	int memory;          /* list: what mmap hooks gave; false, or true while one is asked */
 };
 
 /* ---- calling Lua ---- */
 
 enum way { WAY_REAL, WAY_LUA, WAY_ERROR };
 
-static void keep_pending(lua_State *L)
+static void *none(void)
+{
+	return (void *)(uintptr_t)&pending_key;
+}
+
+void l_keep_error(lua_State *L)
 {
 	/* The first one is what went wrong; what it causes is not. */
-	if (lua_getfield(L, LUA_REGISTRYINDEX, PENDING_KEY) != LUA_TNIL) {
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &pending_key);
+	if (lua_touserdata(L, -1) != none()) {
 		lua_pop(L, 2);
 		return;
 	}
 	lua_pop(L, 1);
-	lua_setfield(L, LUA_REGISTRYINDEX, PENDING_KEY);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &pending_key);
 }
 
 void l_raise_pending(lua_State *L)
 {
-	if (lua_getfield(L, LUA_REGISTRYINDEX, PENDING_KEY) == LUA_TNIL) {
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &pending_key);
+	if (lua_touserdata(L, -1) == none()) {
 		lua_pop(L, 1);
 		return;
 	}
-	lua_pushnil(L);
-	lua_setfield(L, LUA_REGISTRYINDEX, PENDING_KEY);
+	lua_pushlightuserdata(L, none());
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &pending_key);
 	lua_error(L);
 }
 
@@ -92,7 +104,7 @@ static enum way begin(struct l_hooks *h, const char *name)
 	if (!strict)
 		return WAY_REAL;
 	lua_pushfstring(L, "hook '%s' is called, but the hook table has none and is strict", name);
-	keep_pending(L);
+	l_keep_error(L);
 	return WAY_ERROR;
 }
 
@@ -104,7 +116,7 @@ static int64_t bad_answer(struct l_hooks *h, const char *name, const char *wante
 			luaL_typename(L, -2), wanted);
 	lua_insert(L, -3);
 	lua_pop(L, 2);
-	keep_pending(L);
+	l_keep_error(L);
 	return -ECANCELED;
 }
 
@@ -117,7 +129,7 @@ static int64_t call(struct l_hooks *h, const char *name, int nargs)
 
 	h->L = L; /* a hook may have used the library from a coroutine */
 	if (rc != LUA_OK) {
-		keep_pending(L);
+		l_keep_error(L);
 		return -ECANCELED;
 	}
 	if (!lua_isnil(L, -2))
@@ -168,6 +180,15 @@ static int call_u64(struct l_hooks *h, const char *name, int nargs, uint64_t *va
 static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* (log, text): log(text) */
+static int l_log_line(lua_State *L)
+{
+	lua_pushstring(L, lua_touserdata(L, 2));
+	lua_replace(L, 2);
+	lua_call(L, 1, 0);
+	return 0;
+}
+
 static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 {
 	lua_State *L = h->L;
@@ -175,11 +196,8 @@ static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 	va_list args;
 	int n;
 
-	push_ref(h, h->log);
-	if (lua_isnil(L, -1)) {
-		lua_pop(L, 1);
+	if (h->log == LUA_NOREF)
 		return rc;
-	}
 	va_start(args, format);
 	n = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
@@ -190,9 +208,12 @@ static int64_t logged(struct l_hooks *h, int64_t rc, const char *format, ...)
 		else
 			snprintf(text + n, sizeof(text) - (size_t)n, " = %" PRId64, rc);
 	}
-	lua_pushstring(L, text);
-	if (lua_pcall(L, 1, 0, 0) != LUA_OK)
-		keep_pending(L);
+	/* In protected mode: the call is made, and its result is not to be lost. */
+	lua_pushcfunction(L, l_log_line);
+	push_ref(h, h->log);
+	lua_pushlightuserdata(L, text);
+	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
+		l_keep_error(L);
 	h->L = L;
 	return rc;
 }
@@ -406,11 +427,67 @@ static int hook_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 	return (int)log_ioctl(h, rc, fd, request, arg);
 }
 
+/*
+ * A place in the list of what is mapped, which holds on to it until munmap,
+ * whatever the script keeps. Made before the hook is asked: it may need memory.
+ */
+static lua_Integer reserve_memory(struct l_hooks *h)
+{
+	lua_State *L = h->L;
+	lua_Integer i = 1, nr;
+	bool is_free = false;
+
+	push_ref(h, h->memory);
+	nr = (lua_Integer)lua_rawlen(L, -1);
+	for (; i <= nr && !is_free; i += !is_free) {
+		lua_rawgeti(L, -1, i);
+		is_free = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+		lua_pop(L, 1);
+	}
+	lua_pushboolean(L, 1);
+	lua_rawseti(L, -2, i);
+	lua_pop(L, 1);
+	return i;
+}
+
+/* Put the value on top into that place. */
+static void set_memory(struct l_hooks *h, lua_Integer at)
+{
+	push_ref(h, h->memory);
+	lua_insert(h->L, -2);
+	lua_rawseti(h->L, -2, at);
+	lua_pop(h->L, 1);
+}
+
+/* What a mmap hook gave at that address: pushed, and where it stands; or 0. */
+static lua_Integer push_memory(struct l_hooks *h, const void *addr)
+{
+	lua_State *L = h->L;
+	lua_Integer nr;
+
+	push_ref(h, h->memory);
+	nr = (lua_Integer)lua_rawlen(L, -1);
+	for (lua_Integer i = 1; i <= nr; i++) {
+		const struct l_memory *memory;
+
+		lua_rawgeti(L, -1, i);
+		memory = l_memory_test(L, -1);
+		if (memory && memory->bytes == addr) {
+			lua_remove(L, -2);
+			return i;
+		}
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+	return 0;
+}
+
 /* mmap(len, prot, fd, offset) -> a hooks.memory of at least len bytes */
 static int hook_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
 {
 	struct l_hooks *h = ctx;
 	struct l_memory *memory;
+	lua_Integer at;
 	int64_t rc;
 
 	switch (begin(h, "mmap")) {
@@ -418,21 +495,22 @@ static int hook_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, v
 		rc = UNDER(h, mmap, len, prot, fd, offset, addr);
 		break;
 	case WAY_LUA:
+		at = reserve_memory(h);
 		push_ints(h->L, 4, (int64_t)len, (int64_t)prot, (int64_t)fd, (int64_t)offset);
 		rc = call(h, "mmap", 4);
-		if (rc < 0)
-			break;
-		memory = l_memory_test(h->L, -2);
-		if (!memory || memory->len < len) {
+		if (rc == 0) {
+			lua_pop(h->L, 1);
+			memory = l_memory_test(h->L, -1);
+			if (memory && memory->len >= len) {
+				*addr = memory->bytes;
+				set_memory(h, at);
+				break;
+			}
+			lua_pushnil(h->L);
 			rc = bad_answer(h, "mmap", "a memory of that length");
-			break;
 		}
-		*addr = memory->bytes;
-		/* Mapped memory lives until munmap, whatever the script keeps. */
-		push_ref(h, h->memory);
-		lua_pushvalue(h->L, -3);
-		lua_rawsetp(h->L, -2, memory->bytes);
-		lua_pop(h->L, 3);
+		lua_pushboolean(h->L, 0);
+		set_memory(h, at);
 		break;
 	default:
 		rc = -ECANCELED;
@@ -444,19 +522,15 @@ static int hook_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, v
 static int hook_munmap(void *ctx, void *addr, size_t len)
 {
 	struct l_hooks *h = ctx;
+	lua_Integer at = push_memory(h, addr);
 	struct l_memory *memory;
 	int64_t rc;
 
-	push_ref(h, h->memory);
-	lua_rawgetp(h->L, -1, addr);
-	memory = l_memory_test(h->L, -1);
-	lua_pop(h->L, 1);
-	if (!memory) {
-		lua_pop(h->L, 1);
+	if (!at)
 		return (int)logged(h, UNDER(h, munmap, addr, len), "munmap(%zu)", len);
-	}
+	memory = l_memory_test(h->L, -1);
 	if (begin(h, "munmap") == WAY_LUA) {
-		lua_rawgetp(h->L, -2, addr);
+		lua_pushvalue(h->L, -2);
 		lua_pushinteger(h->L, (lua_Integer)len);
 		rc = call_number(h, "munmap", 2);
 	} else {
@@ -465,8 +539,8 @@ static int hook_munmap(void *ctx, void *addr, size_t len)
 		if (memory->mapped)
 			*memory = (struct l_memory){ 0 };
 	}
-	lua_pushnil(h->L);
-	lua_rawsetp(h->L, -2, addr);
+	lua_pushboolean(h->L, 0);
+	set_memory(h, at);
 	lua_pop(h->L, 1);
 	return (int)logged(h, rc, "munmap(%zu)", len);
 }
@@ -507,6 +581,29 @@ static int hook_close(void *ctx, int fd)
 	struct l_hooks *h = ctx;
 
 	return (int)HOOK_NUMBER(h, "close", UNDER(h, close, fd), INTS1(h, fd), "close(%d)", fd);
+}
+
+/* fcntl(fd, name, arg) -> number */
+static int hook_fcntl(void *ctx, int fd, int cmd, int arg)
+{
+	struct l_hooks *h = ctx;
+	const char *name = l_fcntl_name(cmd);
+	int64_t rc;
+
+	switch (begin(h, "fcntl")) {
+	case WAY_REAL:
+		rc = UNDER(h, fcntl, fd, cmd, arg);
+		break;
+	case WAY_LUA:
+		lua_pushinteger(h->L, fd);
+		lua_pushstring(h->L, name);
+		lua_pushinteger(h->L, arg);
+		rc = call_number(h, "fcntl", 3);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "fcntl(%d, F_%s, 0x%x)", fd, name, (unsigned)arg);
 }
 
 static int hook_epoll_create(void *ctx)
@@ -753,7 +850,8 @@ static int64_t join_names(lua_State *L, int idx, char **names, size_t *len)
 		char *more;
 
 		lua_rawgeti(L, idx, i);
-		name = lua_tolstring(L, -1, &one);
+		/* A number would be made into a string, which needs memory. */
+		name = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &one) : NULL;
 		more = name ? realloc(buf, used + one + 1) : NULL;
 		if (!more) {
 			lua_pop(L, 1);
@@ -863,8 +961,7 @@ static int hook_pagesize(void *ctx)
 
 	if (begin(h, "pagesize") == WAY_LUA)
 		rc = call_number(h, "pagesize", 0);
-	/* Nobody above can do without one. */
-	return rc > 0 && rc <= INT_MAX && !(rc & (rc - 1)) ? (int)rc : UNDER(h, pagesize);
+	return rc > 0 && rc <= INT_MAX && !(rc & (rc - 1)) ? (int)rc : -EINVAL;
 }
 
 /* rdpmc(counter) -> value */
@@ -897,41 +994,137 @@ static int hook_rdtsc(void *ctx, uint64_t *cycles)
 	}
 }
 
+/* ---- all of them in protected mode ---- */
+
+static void guard(struct l_hooks *h, lua_CFunction f, void *call)
+{
+	lua_State *L = h->L;
+
+	if (!lua_checkstack(L, LUA_MINSTACK))
+		return;
+	lua_pushcfunction(L, f);
+	lua_pushlightuserdata(L, call);
+	if (lua_pcall(L, 1, 0, 0) != LUA_OK)
+		l_keep_error(L);
+	h->L = L;
+}
+
+/* clang-format off */
+/* guarded_NAME(ctx, ...): what hook_NAME returns, or -ECANCELED where it could not go on. */
+#define GUARD(type, name, fields, params, given, values)                                           \
+	struct name##_call {                                                                       \
+		void *ctx;                                                                         \
+		type rc;                                                                           \
+		fields                                                                             \
+	};                                                                                         \
+	static int run_##name(lua_State *L)                                                        \
+	{                                                                                          \
+		struct name##_call *call = lua_touserdata(L, 1);                                   \
+		call->rc = hook_##name given;                                                      \
+		return 0;                                                                          \
+	}                                                                                          \
+	static type guarded_##name params                                                          \
+	{                                                                                          \
+		struct name##_call call = values;                                                  \
+		guard(ctx, run_##name, &call);                                                     \
+		return call.rc;                                                                    \
+	}
+#define LIST(...) __VA_ARGS__
+#define VALUES(...) { ctx, -ECANCELED, ##__VA_ARGS__ }
+#define GUARD0(type, name) GUARD(type, name, , (void *ctx), (call->ctx), VALUES())
+#define GUARD1(type, name, t1)                                                                     \
+	GUARD(type, name, t1 a;, (void *ctx, t1 a), (call->ctx, call->a), VALUES(a))
+#define GUARD2(type, name, t1, t2)                                                                 \
+	GUARD(type, name, t1 a; t2 b;, LIST((void *ctx, t1 a, t2 b)),                              \
+	      LIST((call->ctx, call->a, call->b)), VALUES(a, b))
+#define GUARD3(type, name, t1, t2, t3)                                                             \
+	GUARD(type, name, t1 a; t2 b; t3 c;, LIST((void *ctx, t1 a, t2 b, t3 c)),                  \
+	      LIST((call->ctx, call->a, call->b, call->c)), VALUES(a, b, c))
+#define GUARD4(type, name, t1, t2, t3, t4)                                                         \
+	GUARD(type, name, t1 a; t2 b; t3 c; t4 d;,                                                 \
+	      LIST((void *ctx, t1 a, t2 b, t3 c, t4 d)),                                           \
+	      LIST((call->ctx, call->a, call->b, call->c, call->d)), VALUES(a, b, c, d))
+#define GUARD5(type, name, t1, t2, t3, t4, t5)                                                     \
+	GUARD(type, name, t1 a; t2 b; t3 c; t4 d; t5 e;,                                           \
+	      LIST((void *ctx, t1 a, t2 b, t3 c, t4 d, t5 e)),                                     \
+	      LIST((call->ctx, call->a, call->b, call->c, call->d, call->e)),                      \
+	      VALUES(a, b, c, d, e))
+/* clang-format on */
+
+GUARD5(int, perf_event_open, struct pev_attr *, int, int, int, unsigned long)
+GUARD3(int, ioctl, int, unsigned long, uintptr_t)
+GUARD5(int, mmap, size_t, int, int, uint64_t, void **)
+GUARD2(int, munmap, void *, size_t)
+GUARD3(int64_t, read, int, void *, size_t)
+GUARD1(int, close, int)
+GUARD3(int, fcntl, int, int, int)
+GUARD0(int, epoll_create)
+GUARD5(int, epoll_ctl, int, int, int, uint32_t, uint64_t)
+GUARD4(int, epoll_wait, int, struct epoll_event *, int, int)
+GUARD2(int, clock, int, uint64_t *)
+GUARD2(int, timerfd, uint64_t, uint64_t)
+GUARD1(int, signalfd, uint64_t)
+GUARD3(int, sigblock, uint64_t, int, uint64_t *)
+GUARD2(int, spawn, const struct pev_spawn *, struct pev_spawned *)
+GUARD1(int, release, int)
+GUARD1(int, pidfd_open, int)
+GUARD3(int, wait, int, int, int *)
+GUARD2(int, kill, int, int)
+GUARD3(int, slurp, const char *, char **, size_t *)
+GUARD3(int, list, const char *, char **, size_t *)
+GUARD0(int, raise_nofile)
+GUARD0(int, getpid)
+GUARD1(int, prctl, int)
+GUARD3(int, readlink, const char *, char *, size_t)
+GUARD0(int, pagesize)
+GUARD2(int, rdpmc, uint32_t, uint64_t *)
+GUARD1(int, rdtsc, uint64_t *)
+
+/* Nobody above can do without one. */
+static int any_pagesize(void *ctx)
+{
+	struct l_hooks *h = ctx;
+	int bytes = guarded_pagesize(ctx);
+
+	return bytes > 0 ? bytes : UNDER(h, pagesize);
+}
+
 static const struct pev_sys hooked = {
-	.perf_event_open = hook_perf_event_open,
-	.ioctl = hook_ioctl,
-	.mmap = hook_mmap,
-	.munmap = hook_munmap,
-	.read = hook_read,
-	.close = hook_close,
-	.epoll_create = hook_epoll_create,
-	.epoll_ctl = hook_epoll_ctl,
-	.epoll_wait = hook_epoll_wait,
-	.clock = hook_clock,
-	.timerfd = hook_timerfd,
-	.signalfd = hook_signalfd,
-	.sigblock = hook_sigblock,
-	.spawn = hook_spawn,
-	.release = hook_release,
-	.pidfd_open = hook_pidfd_open,
-	.wait = hook_wait,
-	.kill = hook_kill,
-	.slurp = hook_slurp,
-	.list = hook_list,
-	.raise_nofile = hook_raise_nofile,
-	.getpid = hook_getpid,
-	.prctl = hook_prctl,
-	.readlink = hook_readlink,
-	.pagesize = hook_pagesize,
-	.rdpmc = hook_rdpmc,
-	.rdtsc = hook_rdtsc,
+	.perf_event_open = guarded_perf_event_open,
+	.ioctl = guarded_ioctl,
+	.mmap = guarded_mmap,
+	.munmap = guarded_munmap,
+	.read = guarded_read,
+	.close = guarded_close,
+	.fcntl = guarded_fcntl,
+	.epoll_create = guarded_epoll_create,
+	.epoll_ctl = guarded_epoll_ctl,
+	.epoll_wait = guarded_epoll_wait,
+	.clock = guarded_clock,
+	.timerfd = guarded_timerfd,
+	.signalfd = guarded_signalfd,
+	.sigblock = guarded_sigblock,
+	.spawn = guarded_spawn,
+	.release = guarded_release,
+	.pidfd_open = guarded_pidfd_open,
+	.wait = guarded_wait,
+	.kill = guarded_kill,
+	.slurp = guarded_slurp,
+	.list = guarded_list,
+	.raise_nofile = guarded_raise_nofile,
+	.getpid = guarded_getpid,
+	.prctl = guarded_prctl,
+	.readlink = guarded_readlink,
+	.pagesize = any_pagesize,
+	.rdpmc = guarded_rdpmc,
+	.rdtsc = guarded_rdtsc,
 };
 
 static const char *const hook_names[] = {
 	"perf_event_open", "ioctl", "mmap", "munmap", "read", "close", "epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
 	"release", "pidfd_open", "wait", "kill", "slurp", "list", "raise_nofile", "getpid",
-	"readlink", "pagesize", "rdpmc", "rdtsc", "prctl",
+	"readlink", "pagesize", "rdpmc", "rdtsc", "prctl", "fcntl",
 	"strict",
 };
 #define NR_HOOK_NAMES (sizeof(hook_names) / sizeof(hook_names[0]))
@@ -1104,6 +1297,14 @@ void l_hooks_register(lua_State *L)
 	lua_pop(L, 1);
 	lua_newtable(L);
 	lua_setfield(L, LUA_REGISTRYINDEX, STACK_KEY);
+	lua_pushlightuserdata(L, none());
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &pending_key);
+	lua_createtable(L, NR_HOOK_NAMES, 0);
+	for (size_t i = 0; i < NR_HOOK_NAMES; i++) {
+		lua_pushstring(L, hook_names[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &names_key);
 	luaL_newlib(L, functions);
 	l_memory_register(L);
 	l_real_push(L);

@@ -4,18 +4,23 @@
  * Each takes what its hook was given and returns what the hook is to return, so
  * that `hooks.set { read = hooks.real.read }` changes nothing.
  */
+#define _GNU_SOURCE /* F_SETSIG */
 #include "lreal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include "../sys.h"
 #include "lattr.h"
+#include "lblock.h"
 #include "lmemory.h"
 
 #define REAL pev_sys_linux
@@ -48,6 +53,28 @@ const char *l_ioctl_name(unsigned long request)
 	return "?";
 }
 
+/* Those whose argument is an int. */
+static const struct {
+	int cmd;
+	const char *name;
+} fcntls[] = {
+	{ F_GETFL, "GETFL" },
+	{ F_SETFL, "SETFL" },
+	{ F_GETOWN, "GETOWN" },
+	{ F_SETOWN, "SETOWN" },
+	{ F_GETSIG, "GETSIG" },
+	{ F_SETSIG, "SETSIG" },
+};
+#define NR_FCNTLS (sizeof(fcntls) / sizeof(fcntls[0]))
+
+const char *l_fcntl_name(int cmd)
+{
+	for (size_t i = 0; i < NR_FCNTLS; i++)
+		if (fcntls[i].cmd == cmd)
+			return fcntls[i].name;
+	return "?";
+}
+
 static unsigned long check_request(lua_State *L, int arg)
 {
 	const char *name = luaL_checkstring(L, arg);
@@ -73,16 +100,28 @@ static int push_number(lua_State *L, int64_t rc)
 	return 1;
 }
 
+/* Narrowed unseen it would be another descriptor, pid or flag. */
 static int check_int(lua_State *L, int n)
 {
-	return (int)luaL_checkinteger(L, n);
+	lua_Integer value = luaL_checkinteger(L, n);
+
+	luaL_argcheck(L, value >= INT_MIN && value <= INT_MAX, n, "not in 32 bits");
+	return (int)value;
 }
 
 static int l_perf_event_open(lua_State *L)
 {
-	return push_number(L, REAL.perf_event_open(NULL, l_attr_check(L, 1), check_int(L, 2),
-						   check_int(L, 3), check_int(L, 4),
-						   (unsigned long)luaL_checkinteger(L, 5)));
+	struct pev_attr *attr = l_attr_check(L, 1), copy = *attr;
+	int rc;
+
+	/* One that no session has opened has no size yet, which the kernel takes for the first. */
+	if (!copy.size)
+		pev_attr_seal(&copy);
+	rc = REAL.perf_event_open(NULL, &copy, check_int(L, 2), check_int(L, 3), check_int(L, 4),
+				  (unsigned long)luaL_checkinteger(L, 5));
+	if (attr->size || rc == -E2BIG)
+		attr->size = copy.size; /* the kernel's own, with E2BIG */
+	return push_number(L, rc);
 }
 
 /* The ids of the programs; room for as many as the caller of the hook has. */
@@ -112,6 +151,7 @@ static int l_ioctl(lua_State *L)
 {
 	int fd = check_int(L, 1);
 	unsigned long request = check_request(L, 2);
+	struct pev_attr attr;
 	uint64_t number = 0;
 	uintptr_t arg;
 	int rc;
@@ -121,7 +161,10 @@ static int l_ioctl(lua_State *L)
 	if (request == PERF_EVENT_IOC_SET_FILTER) {
 		arg = (uintptr_t)luaL_checkstring(L, 3);
 	} else if (request == PERF_EVENT_IOC_MODIFY_ATTRIBUTES) {
-		arg = (uintptr_t)l_attr_check(L, 3);
+		attr = *l_attr_check(L, 3);
+		if (!attr.size)
+			pev_attr_seal(&attr);
+		arg = (uintptr_t)&attr;
 	} else {
 		number = (uint64_t)luaL_optinteger(L, 3, 0);
 		arg = request == PERF_EVENT_IOC_ID || request == PERF_EVENT_IOC_PERIOD ?
@@ -131,18 +174,67 @@ static int l_ioctl(lua_State *L)
 	return push_number(L, rc == 0 && request == PERF_EVENT_IOC_ID ? (int64_t)number : rc);
 }
 
+/* Pages that the kernel mapped, as weak keys: rdpmc asks them what it may do. */
+static const char pages_key;
+
+/* The memory on top of the stack. */
+static void keep_page(lua_State *L)
+{
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &pages_key) == LUA_TNIL) {
+		lua_pop(L, 1);
+		lua_newtable(L);
+		lua_createtable(L, 0, 1);
+		lua_pushliteral(L, "k");
+		lua_setfield(L, -2, "__mode");
+		lua_setmetatable(L, -2);
+		lua_pushvalue(L, -1);
+		lua_rawsetp(L, LUA_REGISTRYINDEX, &pages_key);
+	}
+	lua_pushvalue(L, -2);
+	lua_pushinteger(L, pev_sys_process());
+	lua_rawset(L, -3);
+	lua_pop(L, 1);
+}
+
+/* Whether user space may read that counter now: a page of an event that is on it says so (4.11). */
+static bool may_rdpmc(lua_State *L, lua_Integer counter)
+{
+	bool may = false;
+
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &pages_key) == LUA_TNIL)
+		return false;
+	for (lua_pushnil(L); !may && lua_next(L, -2); lua_pop(L, 1)) {
+		const struct l_memory *memory = l_memory_test(L, -2);
+		const volatile struct perf_event_mmap_page *page;
+
+		/* Given back, or left to the process that forked us. */
+		if (!memory->bytes || lua_tointeger(L, -1) != pev_sys_process())
+			continue;
+		page = (const void *)memory->bytes;
+		may = page->cap_user_rdpmc && page->index != 0 && page->index - 1 == counter;
+	}
+	return may;
+}
+
 static int l_mmap(lua_State *L)
 {
 	lua_Integer len = luaL_checkinteger(L, 1);
+	int prot = check_int(L, 2), fd = check_int(L, 3), rc;
+	uint64_t offset = (uint64_t)luaL_checkinteger(L, 4);
+	struct l_memory *memory;
 	void *addr;
-	int rc;
 
 	luaL_argcheck(L, len > 0, 1, "no length");
-	rc = REAL.mmap(NULL, (size_t)len, check_int(L, 2), check_int(L, 3),
-		       (uint64_t)luaL_checkinteger(L, 4), &addr);
+	/* All that can raise comes before what would stay mapped. */
+	l_memory_push_mapped(L, NULL, 0);
+	memory = l_memory_test(L, -1);
+	if (prot & PROT_READ && offset == 0)
+		keep_page(L);
+	rc = REAL.mmap(NULL, (size_t)len, prot, fd, offset, &addr);
 	if (rc < 0)
 		return push_errno(L, rc);
-	l_memory_push_mapped(L, addr, (size_t)len);
+	memory->bytes = addr;
+	memory->len = (size_t)len;
 	return 1;
 }
 
@@ -176,6 +268,18 @@ static int l_read(lua_State *L)
 static int l_close(lua_State *L)
 {
 	return push_number(L, REAL.close(NULL, check_int(L, 1)));
+}
+
+static int l_fcntl(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 2);
+
+	for (size_t i = 0; i < NR_FCNTLS; i++)
+		if (strcmp(fcntls[i].name, name) == 0)
+			return push_number(L, REAL.fcntl(NULL, check_int(L, 1), fcntls[i].cmd,
+							 lua_isnoneornil(L, 3) ? 0 :
+							 check_int(L, 3)));
+	return luaL_argerror(L, 2, "no such command");
 }
 
 static int l_epoll_create(lua_State *L)
@@ -299,32 +403,35 @@ static int l_kill(lua_State *L)
 
 static int l_slurp(lua_State *L)
 {
-	char *text;
+	const char *path = luaL_checkstring(L, 1);
+	void **text = l_block_push(L);
 	size_t len;
-	int rc = REAL.slurp(NULL, luaL_checkstring(L, 1), &text, &len);
+	int rc = REAL.slurp(NULL, path, (char **)text, &len);
 
 	if (rc < 0)
 		return push_errno(L, rc);
-	lua_pushlstring(L, text, len);
-	free(text);
+	lua_pushlstring(L, *text, len);
+	l_block_free(text);
 	return 1;
 }
 
 static int l_list(lua_State *L)
 {
-	char *names;
+	const char *path = luaL_checkstring(L, 1), *names;
+	void **block = l_block_push(L);
 	size_t len;
 	lua_Integer nr = 0;
-	int rc = REAL.list(NULL, luaL_checkstring(L, 1), &names, &len);
+	int rc = REAL.list(NULL, path, (char **)block, &len);
 
 	if (rc < 0)
 		return push_errno(L, rc);
+	names = *block;
 	lua_newtable(L);
 	for (size_t i = 0; i < len; i += strlen(names + i) + 1) {
 		lua_pushstring(L, names + i);
 		lua_rawseti(L, -2, ++nr);
 	}
-	free(names);
+	l_block_free(block);
 	return 1;
 }
 
@@ -340,7 +447,7 @@ static int l_getpid(lua_State *L)
 
 static int l_prctl(lua_State *L)
 {
-	return push_number(L, REAL.prctl(NULL, (int)luaL_checkinteger(L, 1)));
+	return push_number(L, REAL.prctl(NULL, check_int(L, 1)));
 }
 
 static int l_readlink(lua_State *L)
@@ -361,9 +468,14 @@ static int l_pagesize(lua_State *L)
 
 static int l_rdpmc(lua_State *L)
 {
+	lua_Integer counter = luaL_checkinteger(L, 1);
 	uint64_t value;
-	int rc = REAL.rdpmc(NULL, (uint32_t)luaL_checkinteger(L, 1), &value);
+	int rc;
 
+	/* Not to be tried: the processor's answer is a fault. */
+	if (!may_rdpmc(L, counter))
+		return push_errno(L, -EACCES);
+	rc = REAL.rdpmc(NULL, (uint32_t)counter, &value);
 	if (rc < 0)
 		return push_errno(L, rc);
 	lua_pushinteger(L, (lua_Integer)value);
@@ -389,6 +501,7 @@ static const luaL_Reg functions[] = {
 	{ "munmap",          l_munmap },
 	{ "read",            l_read },
 	{ "close",           l_close },
+	{ "fcntl",           l_fcntl },
 	{ "epoll_create",    l_epoll_create },
 	{ "epoll_ctl",       l_epoll_ctl },
 	{ "epoll_wait",      l_epoll_wait },

@@ -19,25 +19,28 @@
 #include "../session.h"
 #include "../symbol.h"
 #include "../tracepoint.h"
+#include "larea.h"
 #include "largs.h"
 #include "lattr.h"
 #include "lcore.h"
 #include "lhooks.h"
+#include "loption.h"
 #include "lview.h"
 
 #define TYPENAME "perfev.core.session"
 #define NR_VIEWS 8    /* take turns, so that a view kept from the last callback is found out */
 #define MAX_READY 64
-#define MAX_TARGETS (1 << 20)
 
 enum {
 	UV_HOOKS = 1,     /* what keeps sys alive */
 	UV_CALLBACKS,     /* [slot * PEV_RECORD_NR + type + 1] = function */
-	UV_CONTEXT,       /* [2 * slot + 1] = event, [2 * slot + 2] = payload view */
+	UV_CONTEXT,       /* [0] = session, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	UV_HANDLERS,      /* { note = f(text), on_error = f(text, callback, event) } */
 	UV_VIEWS,
 	UV_NR = UV_VIEWS
 };
+
+enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
 
 struct l_session {
 	struct pev_session *s;       /* owned; NULL once closed */
@@ -51,6 +54,7 @@ struct l_session {
 	unsigned turn;
 	struct l_args **args;        /* by slot; NULL where there is no payload */
 	uint32_t nr_args;
+	struct l_area *area;         /* the AUX bytes of the record at hand; NULL: nobody has any */
 	int *fds;                    /* timers and signals, owned and watched */
 	int nr_fds;
 	uint64_t raised;             /* errors in callbacks */
@@ -79,7 +83,19 @@ static struct l_session *check_session(lua_State *L)
 
 	if (!self->s)
 		luaL_error(L, "the session is closed");
+	if (!pev_session_is_ours(self->s))
+		luaL_error(L, "the session is the parent's: this process was forked since");
 	return self;
+}
+
+/* (handlers, text): handlers.note(text) */
+static int l_note(lua_State *L)
+{
+	if (lua_getfield(L, 1, "note") != LUA_TFUNCTION)
+		return 0;
+	lua_pushstring(L, lua_touserdata(L, 2));
+	lua_call(L, 1, 0);
+	return 0;
 }
 
 static void note(void *ctx, const char *text)
@@ -89,14 +105,12 @@ static void note(void *ctx, const char *text)
 
 	if (!lua_checkstack(L, 4))
 		return;
+	/* The string needs memory, and the core is in the middle of something. */
+	lua_pushcfunction(L, l_note);
 	lua_getiuservalue(L, 1, UV_HANDLERS);
-	if (lua_getfield(L, -1, "note") == LUA_TFUNCTION) {
-		lua_pushstring(L, text);
-		lua_pcall(L, 1, 0, 0);
-	} else {
+	lua_pushlightuserdata(L, (void *)(uintptr_t)text);
+	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
 		lua_pop(L, 1);
-	}
-	lua_pop(L, 1);
 }
 
 static const char *view_comm(void *ctx, int tid)
@@ -116,29 +130,12 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return self->symbols ? pev_symbols_find(self->symbols, addr, start) : NULL;
 }
 
-static lua_Integer int_option(lua_State *L, int idx, const char *name, lua_Integer otherwise)
-{
-	lua_Integer value = otherwise;
-
-	if (lua_getfield(L, idx, name) != LUA_TNIL)
-		value = luaL_checkinteger(L, -1);
-	lua_pop(L, 1);
-	return value;
-}
-
-static bool bool_option(lua_State *L, int idx, const char *name)
-{
-	bool value;
-
-	lua_getfield(L, idx, name);
-	value = lua_toboolean(L, -1);
-	lua_pop(L, 1);
-	return value;
-}
-
 static void make_views(lua_State *L, struct l_session *self, int idx)
 {
 	lua_newtable(L); /* context */
+	/* A view that somebody keeps looks at our now: through its context it keeps us. */
+	lua_pushvalue(L, idx);
+	lua_rawseti(L, -2, 0);
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, UV_CONTEXT);
 	lua_createtable(L, NR_VIEWS, 0);
@@ -164,10 +161,10 @@ static int l_session(lua_State *L)
 	int rc;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
-	config.ring_bytes = (size_t)int_option(L, 1, "ring_bytes", 0);
-	config.clockid = (int)int_option(L, 1, "clockid", CLOCK_MONOTONIC);
-	config.exclude_pid = (int)int_option(L, 1, "exclude_pid", 0);
-	config.unordered = bool_option(L, 1, "unordered");
+	config.ring_bytes = (size_t)l_option_integer(L, 1, "ring_bytes", 0);
+	config.clockid = (int)l_option_integer(L, 1, "clockid", CLOCK_MONOTONIC);
+	config.exclude_pid = (int)l_option_integer(L, 1, "exclude_pid", 0);
+	config.unordered = l_option_bool(L, 1, "unordered");
 	/* Closed first, with its metatable, then the resource. */
 	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
 	*self = (struct l_session){ .L = L };
@@ -187,27 +184,6 @@ static int l_session(lua_State *L)
 		return l_result(L, rc, &err);
 	lua_settop(L, 1);
 	return 1;
-}
-
-/* A list of integers at field name of the table at 2; in a userdata that the stack keeps. */
-static int *int_list(lua_State *L, const char *name, int *nr)
-{
-	lua_Integer n;
-	int *list;
-
-	if (lua_getfield(L, 2, name) != LUA_TTABLE)
-		luaL_error(L, "%s: a list expected", name);
-	n = (lua_Integer)lua_rawlen(L, -1);
-	if (n < 1 || n > MAX_TARGETS)
-		luaL_error(L, "%s: 1 to %d of them", name, MAX_TARGETS);
-	list = lua_newuserdatauv(L, sizeof(*list) * (size_t)n, 0);
-	for (lua_Integer i = 0; i < n; i++) {
-		lua_rawgeti(L, -2, i + 1);
-		list[i] = (int)luaL_checkinteger(L, -1);
-		lua_pop(L, 1);
-	}
-	*nr = (int)n;
-	return list;
 }
 
 /* Which record types have a callback; the functions go to list[base + type]. */
@@ -277,13 +253,35 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 	if (rc < 0)
 		return rc;
 	args[slot] = l_args_push(L, tp, &self->now);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, -2, ARGS_UV_OWNER);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
 	return 0;
 }
 
+static const char area_key; /* its address, in the context: the view of AUX bytes */
+
+/* What the spec says of an AUX area; the view of its bytes stands where a payload's would. */
+static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want, uint32_t slot,
+		     int context)
+{
+	want->aux_bytes = (size_t)l_option_integer(L, 2, "aux_bytes", 0);
+	want->aux_optional = l_option_bool(L, 2, "aux_optional");
+	if (!want->aux_bytes)
+		return;
+	if (!self->area) {
+		struct l_area *area = l_area_push(L, &self->now);
+
+		lua_rawsetp(L, context, &area_key);
+		self->area = area;
+	}
+	lua_rawgetp(L, context, &area_key);
+	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
+}
+
 /*
- * s:add{attr=, name=, pids=, cpus=, callbacks=, event=, system=, format=, strings=, hidden=}
- * -> slot | nil, message, errno
+ * s:add{attr=, name=, pids=, cpus=, callbacks=, event=, system=, format=, strings=, hidden=,
+ * aux_bytes=, aux_optional=} -> slot | nil, message, errno
  */
 static int l_session_add(lua_State *L)
 {
@@ -292,8 +290,9 @@ static int l_session_add(lua_State *L)
 	struct pev_slot *slot;
 	struct pev_attr *attr;
 	struct pev_err err = { 0 };
+	struct pev_want want = { 0 };
 	const char *name;
-	uint32_t heard, index;
+	uint32_t index;
 	int rc;
 
 	luaL_checktype(L, 2, LUA_TTABLE);
@@ -304,19 +303,20 @@ static int l_session_add(lua_State *L)
 	attr = l_attr_check(L, 5);
 	lua_getfield(L, 2, "name");            /* 6 */
 	name = luaL_checkstring(L, 6);
-	target.pids = int_list(L, "pids", &target.nr_pids);
-	target.cpus = int_list(L, "cpus", &target.nr_cpus);
+	target.pids = l_option_ints(L, 2, "pids", &target.nr_pids);
+	target.cpus = l_option_ints(L, 2, "cpus", &target.nr_cpus);
 	index = pev_session_slots(self->s);
 	rc = take_format(L, self, index, 4, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
-	heard = take_callbacks(L, (lua_Integer)index * PEV_RECORD_NR + 1, 3);
+	take_aux(L, self, &want, index, 4);
+	want.heard = take_callbacks(L, (lua_Integer)index * PEV_RECORD_NR + 1, 3);
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 4, 2 * (lua_Integer)index + 1);
-	rc = pev_session_add(self->s, attr, name, &target, heard, &slot, &err);
+	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
-	slot->hidden = bool_option(L, 2, "hidden");
+	slot->hidden = l_option_bool(L, 2, "hidden");
 	lua_pushinteger(L, slot->index);
 	return 1;
 }
@@ -374,12 +374,28 @@ static int l_session_period(lua_State *L)
 	return l_result(L, rc, &err);
 }
 
-static int switch_event(lua_State *L, unsigned long request, const char *verb)
+/* s:signal(slot, number, 0: none) -> 0 | nil, message, errno: sent to us at each overflow */
+static int l_session_signal(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	struct pev_slot *slot = check_slot(L, self, 2);
+	lua_Integer number = luaL_checkinteger(L, 3);
+	struct pev_err err;
+	int rc;
+
+	luaL_argcheck(L, number >= 0 && number <= 64, 3, "no such signal");
+	rc = pev_event_signal(&slot->event, (int)number);
+	if (rc < 0)
+		pev_fail(&err, rc, "%s: cannot have it send a signal", slot->event.name);
+	return l_result(L, rc, &err);
+}
+
+static int switch_event(lua_State *L, bool on, const char *verb)
 {
 	struct l_session *self = check_session(L);
 	struct pev_slot *slot = check_slot(L, self, 2);
 	struct pev_err err;
-	int rc = pev_event_ioctl(&slot->event, request);
+	int rc = pev_session_switch(slot, on);
 
 	if (rc < 0)
 		pev_fail(&err, rc, "cannot %s %s", verb, slot->event.name);
@@ -389,12 +405,12 @@ static int switch_event(lua_State *L, unsigned long request, const char *verb)
 /* s:enable_event(slot), s:disable_event(slot) -> 0 | nil, message, errno */
 static int l_session_enable_event(lua_State *L)
 {
-	return switch_event(L, PERF_EVENT_IOC_ENABLE, "enable");
+	return switch_event(L, true, "enable");
 }
 
 static int l_session_disable_event(lua_State *L)
 {
-	return switch_event(L, PERF_EVENT_IOC_DISABLE, "disable");
+	return switch_event(L, false, "disable");
 }
 
 /* s:attr(slot) -> the attr as the kernel accepted it */
@@ -597,31 +613,55 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 	view->rec = rec;
 	view->slot = slot->index;
 	view->gen = self->now;
+	view->process = pev_sys_process();
 	view->has_args = args && rec->type == PERF_RECORD_SAMPLE &&
 			 pev_record_get(rec, PEV_F_RAW, &raw);
 	if (view->has_args) {
 		args->raw = raw.p;
 		args->len = raw.len;
 		args->gen = self->now;
+		args->process = view->process;
+	}
+	view->has_aux = self->area && pev_session_aux(self->s, rec, &self->area->aux);
+	if (view->has_aux) {
+		self->area->gen = self->now;
+		self->area->process = view->process;
 	}
 	return turn;
+}
+
+/* (handlers, message, callback, event) -> handlers.on_error(message, callback, event) */
+static int l_tell(lua_State *L)
+{
+	if (lua_getfield(L, 1, "on_error") != LUA_TFUNCTION)
+		return 0;
+	lua_pushvalue(L, 2);
+	lua_pushstring(L, lua_touserdata(L, 3));
+	lua_pushvalue(L, 4);
+	lua_call(L, 3, 1);
+	return 1;
 }
 
 /* Tell the error handler; the message with its traceback is on top. 1: it wants to stop. */
 static int raised(struct l_session *self, const struct pev_slot *slot, uint32_t type)
 {
 	lua_State *L = self->L;
-	int stop = 0;
+	int rc, stop;
 
 	self->raised++;
-	lua_getfield(L, self->first + AT_HANDLERS, "on_error");
-	if (lua_isfunction(L, -1)) {
-		lua_pushvalue(L, -2);
-		lua_pushstring(L, pev_layouts[type].callback);
-		lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 1);
-		stop = lua_pcall(L, 3, 1, 0) == LUA_OK && lua_toboolean(L, -1);
-	}
-	lua_pop(L, 2);
+	lua_pushcfunction(L, l_tell);
+	lua_pushvalue(L, self->first + AT_HANDLERS);
+	lua_pushvalue(L, -3);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)pev_layouts[type].callback);
+	lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 1);
+	rc = lua_pcall(L, 4, 1, 0);
+	stop = rc == LUA_OK ? lua_toboolean(L, -1) : rc == LUA_ERRMEM;
+	/* Nobody has been told: dispatch raises it when the core is done. */
+	if (rc == LUA_ERRMEM)
+		l_keep_error(L);
+	else
+		lua_pop(L, 1);
+	lua_pop(L, 1);
 	return stop;
 }
 
@@ -636,7 +676,7 @@ static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *re
 	lua_rawgeti(L, self->first + AT_CALLBACKS,
 		    (lua_Integer)slot->index * PEV_RECORD_NR + (lua_Integer)type + 1);
 	lua_pushvalue(L, self->first + AT_VIEWS + (int)turn);
-	if (self->views[turn]->has_args) {
+	if (self->views[turn]->has_args || self->views[turn]->has_aux) {
 		lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 2);
 		nargs = 2;
 	}
@@ -651,7 +691,8 @@ static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *re
 	/* The callback may have used the session from a coroutine. */
 	self->L = L;
 	l_hooks_enter(L, self->sys);
-	self->stop = self->stop || stop;
+	/* Forked in the callback: the rest is the parent's. */
+	self->stop = self->stop || stop || !pev_session_is_ours(self->s);
 	return self->stop;
 }
 
@@ -749,7 +790,7 @@ static int l_session_snapshot(lua_State *L)
 /* s:halt(): from a callback, let this record be the last of the dispatch */
 static int l_session_halt(lua_State *L)
 {
-	check_session(L)->stop = true;
+	check_any(L)->stop = true;
 	return 0;
 }
 
@@ -809,7 +850,7 @@ static int l_session_stats(lua_State *L)
 	struct pev_stats stats;
 
 	pev_session_stats(self->s, &stats);
-	lua_createtable(L, 0, 14);
+	lua_createtable(L, 0, 18);
 	set_count(L, "records", stats.records);
 	set_count(L, "delivered", stats.delivered);
 	set_count(L, "lost", stats.lost);
@@ -821,6 +862,9 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "unknown_id", stats.unknown_id);
 	set_count(L, "throttled", stats.throttled);
 	set_count(L, "excluded", stats.excluded);
+	set_count(L, "aux_bytes", stats.aux_bytes);
+	set_count(L, "aux_skipped", stats.aux_skipped);
+	set_count(L, "aux_truncated", stats.aux_truncated);
 	set_count(L, "callback_errors", self->raised);
 	set_count(L, "wakeups", stats.wakeups);
 	set_count(L, "rings", stats.rings);
@@ -852,8 +896,9 @@ static int l_session_gc(lua_State *L)
 {
 	struct l_session *self = check_any(L);
 
+	/* Collected in a callback: the state is being closed there, as by os.exit(true, true). */
 	if (self->s)
-		pev_session_close(self->s);
+		pev_session_drop(self->s);
 	self->s = NULL;
 	if (self->sys)
 		close_rest(self);
@@ -866,6 +911,7 @@ static const luaL_Reg methods[] = {
 	{ "filter", l_session_filter },
 	{ "keep_own", l_session_keep_own },
 	{ "period", l_session_period },
+	{ "signal", l_session_signal },
 	{ "enable_event", l_session_enable_event },
 	{ "disable_event", l_session_disable_event },
 	{ "attr", l_session_attr },

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../bits.h"
+#include "../sys.h"
 #include "largs.h"
 
 #define TYPENAME "perfev.record"
@@ -27,6 +28,7 @@ enum generic {
 	G_EVENT,
 	G_ARGS,
 	G_COPY,
+	G_PMU_FORMAT,
 	G_END
 };
 #define G_MISC_FLAG 128 /* + index in pev_miscs */
@@ -43,6 +45,7 @@ static const char *const generic_names[] = {
 	[G_EVENT - PEV_F_NR] = "event",
 	[G_ARGS - PEV_F_NR] = "args",
 	[G_COPY - PEV_F_NR] = "copy",
+	[G_PMU_FORMAT - PEV_F_NR] = "pmu_format",
 };
 /* clang-format on */
 
@@ -66,6 +69,8 @@ static struct l_view *check_view(lua_State *L)
 	lua_pop(L, 1);
 	if (view->gen != *view->now)
 		luaL_error(L, "record used after its callback; keep r:copy()");
+	if (view->process && view->process != pev_sys_process())
+		luaL_error(L, "record used in a process forked since; fork with r:copy()");
 	return view;
 }
 
@@ -409,6 +414,12 @@ static void push_body(lua_State *L, const struct pev_record *rec)
 		lua_pushlstring(L, (const char *)rec->bytes + 8, rec->size - 8u);
 }
 
+static void push_slot_value(lua_State *L, const struct l_view *view, int which)
+{
+	lua_getiuservalue(L, 1, 1);
+	lua_rawgeti(L, -1, 2 * (lua_Integer)view->slot + which);
+}
+
 static void push_field(lua_State *L, const struct l_view *view, enum pev_field field)
 {
 	struct pev_value value;
@@ -419,14 +430,21 @@ static void push_field(lua_State *L, const struct l_view *view, enum pev_field f
 		push_comm(L, view);
 	else if (field == PEV_F_RAW)
 		push_body(L, view->rec);
+	else if (field == PEV_F_AUX && view->has_aux)
+		push_slot_value(L, view, 2);
 	else
 		lua_pushnil(L);
 }
 
-static void push_slot_value(lua_State *L, const struct l_view *view, int which)
+/* The byte of an AUX record's flags that is the PMU's own (5.13). */
+static void push_pmu_format(lua_State *L, const struct pev_record *rec)
 {
-	lua_getiuservalue(L, 1, 1);
-	lua_rawgeti(L, -1, 2 * (lua_Integer)view->slot + which);
+	struct pev_value flags;
+
+	if (rec->type == PERF_RECORD_AUX && pev_record_get(rec, PEV_F_FLAGS, &flags))
+		lua_pushinteger(L, (lua_Integer)(flags.u >> 8 & 0xff));
+	else
+		lua_pushnil(L);
 }
 
 static void push_generic(lua_State *L, const struct l_view *view, int code)
@@ -463,6 +481,9 @@ static void push_generic(lua_State *L, const struct l_view *view, int code)
 			push_slot_value(L, view, 2);
 		else
 			lua_pushnil(L);
+		break;
+	case G_PMU_FORMAT:
+		push_pmu_format(L, rec);
 		break;
 	default:
 		lua_pushvalue(L, lua_upvalueindex(3));
@@ -555,6 +576,8 @@ static int nth_code(const struct l_view *view, unsigned n)
 	for (int i = 0; pev_miscs[i].name; i++)
 		if (has_flag(view->rec, &pev_miscs[i]) && n-- == 0)
 			return G_MISC_FLAG + i;
+	if (view->rec->type == PERF_RECORD_AUX && n == 0)
+		return G_PMU_FORMAT;
 	/* An unknown type has nothing but its body. */
 	if ((view->rec->type == 0 || view->rec->type >= PEV_RECORD_NR) && n == 0)
 		return PEV_F_RAW;

@@ -21,8 +21,10 @@ struct l_view {
 	/* What is no field of the record; may be NULL. */
 	const char *(*comm)(void *ctx, int tid);
 	void *ctx;
+	unsigned process;          /* whose ring it lies in: pev_sys_process(); 0: in memory */
 	bool has_args;             /* this record has a payload that can be read */
-	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload of slot n */
+	bool has_aux;              /* it tells of bytes of an AUX area */
+	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload or AUX bytes */
 };
 
 /*

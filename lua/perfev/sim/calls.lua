@@ -8,6 +8,7 @@ local ring = require "perfev.sim.ring"
 local E = core.errno
 local PAGE = 4096
 local PROT_WRITE = 2
+local FD_NO_GROUP, FD_OUTPUT = 1, 2
 local POLLIN, POLLERR, POLLHUP = 1, 8, 16
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
 local FORMAT_ENABLED, FORMAT_RUNNING, FORMAT_ID, FORMAT_GROUP, FORMAT_LOST = 1, 2, 4, 8, 16 -- PERF_FORMAT_*
@@ -37,7 +38,9 @@ function calls.perf_event_open(k, attr, pid, cpu, group_fd, flags)
     attr = attr, pid = pid, cpu = cpu, group_fd = group_fd, flags = flags, id = k.last_id,
     enabled = not attr.disabled, since = k.now, value = 0, time_enabled = 0, lost = 0, hup = false, members = {},
   }
-  event.leader = group_fd ~= -1 and k.fds[group_fd] or event
+  local named = k.fds[group_fd]
+  if flags & FD_OUTPUT ~= 0 and named then event.ring = named.ring end
+  event.leader = flags & FD_NO_GROUP == 0 and named or event
   local fd, full = new_fd(k, "event", event)
   if not fd then return nil, full end
   table.insert(k.events, event)
@@ -55,6 +58,14 @@ end
 
 local function with_members(event, flag)
   return flag & 1 == 1 and { event.leader, table.unpack(event.leader.members) } or { event }
+end
+
+-- A PMU that writes into an AUX area: its row of `types`, or `lenient` where every type is there.
+local lenient = { aux = true, filters = 4 }
+
+local function aux_pmu(k, event)
+  local pmu = not k.types and lenient or k.types[event.attr.type]
+  return type(pmu) == "table" and pmu.aux and pmu or nil
 end
 
 local ioctls = {}
@@ -96,10 +107,43 @@ function ioctls.SET_OUTPUT(k, event, to_fd)
   if to == event or not to.ring or to.cpu ~= event.cpu or to.cpu == -1 and to.pid ~= event.pid
     or to.attr.clockid ~= event.attr.clockid or to.attr.use_clockid ~= event.attr.use_clockid
     or to.attr.write_backward ~= event.attr.write_backward then return nil, E.EINVAL end
+  -- two that trace must be of one PMU
+  if k.types and aux_pmu(k, to) and aux_pmu(k, event) and to.attr.type ~= event.attr.type then return nil, E.EINVAL end
   event.ring = to.ring
 end
 
-function ioctls.SET_FILTER(_, event, text)
+-- One of an AUX PMU's filters, perf_event_parse_addr_filter(): what it does, and a file that it is about.
+local function parse_range(text)
+  local action, source = text:match("^(%a+)%s+(%S+)$")
+  local range, file = (source or ""):match("^([^@]+)@?(.*)$")
+  local addr, size = (range or ""):match("^(%w+)/(%w+)$")
+  addr = addr or range
+  local is_range = addr and tonumber(addr) and (not size or tonumber(size))
+  if not (action == "filter" or action == "start" or action == "stop") or not is_range then return nil end
+  if action == "filter" and (tonumber(size) or 0) == 0 then return nil end
+  return { action = action, addr = tonumber(addr), size = tonumber(size) or 0, file = file ~= "" and file or nil }
+end
+
+-- perf_event_set_addr_filter(): replaces those before; files are found in a task's mappings alone.
+local function set_ranges(k, event, text)
+  local ranges = {}
+  for one in text:gmatch("[^,\n]+") do
+    local range = parse_range((one:gsub("^%s+", ""):gsub("%s+$", "")))
+    if not range then return nil, E.EINVAL end
+    if range.file and event.pid == -1 then return nil, E.EOPNOTSUPP end
+    ranges[#ranges + 1] = range
+  end
+  if #ranges > aux_pmu(k, event).filters then return nil, E.EOPNOTSUPP end
+  event.ranges, event.filter = ranges, text
+end
+
+-- perf_event_set_filter(): a tracepoint's is kept for life.
+function ioctls.SET_FILTER(k, event, text)
+  if k.types and event.attr.type ~= TRACEPOINT then
+    local pmu = aux_pmu(k, event)
+    if not (pmu and pmu.filters) then return nil, E.EINVAL end
+    return set_ranges(k, event, text)
+  end
   if event.filter then return nil, E.EEXIST end
   event.filter = text
 end
@@ -141,15 +185,17 @@ end
 
 -- ---- mappings ----
 
+-- perf_mmap_aux(), rb_alloc_aux()
 local function map_aux(k, event, len, writable, offset)
   local at, size = event.ring:aux_bounds()
-  if offset ~= at or len ~= size or at < PAGE + event.ring.size or size & (size - 1) ~= 0 or size == 0 then
-    return nil, E.EINVAL
-  end
-  local pmu = k.types and k.types[event.attr.type]
-  if k.types and not (type(pmu) == "table" and pmu.aux) then return nil, E.EOPNOTSUPP end
-  event.ring.aux = { memory = core.hooks.memory(len), len = len, writable = writable, fd = event.fd }
-  k.rings[event.ring.aux] = true
+  local there = event.ring.aux
+  if at < PAGE + event.ring.size or offset ~= at or size ~= len then return nil, E.EINVAL end
+  if there and (there.offset ~= offset or there.len ~= len) then return nil, E.EINVAL end
+  if size == 0 or size % PAGE ~= 0 or size & (size - 1) ~= 0 then return nil, E.EINVAL end
+  if there then return there.memory end
+  if k.mlock and size > k.mlock then return nil, E.EPERM end
+  if not aux_pmu(k, event) then return nil, E.EOPNOTSUPP end
+  k.rings[event.ring:map_aux(event, len, writable, offset)] = true
   return event.ring.aux.memory
 end
 
@@ -174,7 +220,10 @@ end
 
 function calls.munmap(k, memory)
   for mapping in pairs(k.rings) do
-    if mapping.memory == memory then k.rings[mapping] = nil end
+    if mapping.memory == memory then
+      k.rings[mapping] = nil
+      if mapping.ring then mapping.ring.aux = nil end -- an AUX area: nothing is traced any more
+    end
   end
   return 0
 end
@@ -221,7 +270,9 @@ end
 
 function reads.signal(_, file, len)
   if #file.pending == 0 then return nil, E.EAGAIN end
-  return string.pack("=I4", table.remove(file.pending, 1)) .. ("\0"):rep(len - 4)
+  local info = table.remove(file.pending, 1)
+  local head = string.pack("=I4i4i4I4I4i4", info.number, 0, info.code or 0, info.pid or 0, 0, info.fd or 0)
+  return head .. ("\0"):rep(len - #head)
 end
 
 function calls.read(k, fd, len)
@@ -241,6 +292,23 @@ function calls.close(k, fd)
   if file.kind == "gate" and file.child.state == "held" then k:end_child(file.child.pid, 127 << 8) end
   if file.kind == "event" then file.closed = true end
   return 0
+end
+
+-- What perf_fasync() and the signals of an overflow need.
+local fcntls = {}
+local O_RDWR = 2
+function fcntls.GETFL(file) return file.file_flags or O_RDWR end
+function fcntls.SETFL(file, flags) file.file_flags = flags end
+function fcntls.GETOWN(file) return file.owner or 0 end
+function fcntls.SETOWN(file, pid) file.owner = pid end
+function fcntls.GETSIG(file) return file.signal or 0 end
+function fcntls.SETSIG(file, number) file.signal = number end
+
+function calls.fcntl(k, fd, command, arg)
+  local file = k.fds[fd]
+  if not file then return nil, E.EBADF end
+  if not fcntls[command] or command == "SETSIG" and (arg < 0 or arg > 64) then return nil, E.EINVAL end
+  return fcntls[command](file, arg) or 0
 end
 
 -- ---- waiting ----

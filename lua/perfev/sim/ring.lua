@@ -1,6 +1,7 @@
 --- A ring from the kernel's side: who may write, where, and when the reader is woken.
 -- Rules: kernel/events/ring_buffer.c, __perf_output_begin() and perf_output_put_handle(); the
--- wakeups of sampling events: perf_output_sample() in kernel/events/core.c.
+-- wakeups of sampling events: perf_output_sample() in kernel/events/core.c. AUX areas: perf_aux_output_begin() and
+-- perf_aux_output_end() of the former.
 
 local core = require "perfev.core"
 
@@ -8,7 +9,7 @@ local M = {}
 
 -- struct perf_event_mmap_page
 local HEAD, TAIL, DATA_OFFSET, DATA_SIZE = 1024, 1032, 1040, 1048
-local AUX_HEAD, AUX_OFFSET, AUX_SIZE = 1056, 1072, 1080
+local AUX_HEAD, AUX_TAIL, AUX_OFFSET, AUX_SIZE = 1056, 1064, 1072, 1080
 local CAPABILITIES, BIT0_IS_DEPRECATED = 40, 2
 
 local Ring = {}
@@ -78,6 +79,7 @@ function Ring:write(event, bytes, told)
     self.samples = self.samples + 1
     if self.samples >= every then
       self.samples = self.samples - every
+      self.wakeup = self.wakeup + 1 -- one mark for both ways, so each such wakeup puts the watermark off by a byte
       self.woken = true
     end
   end
@@ -96,15 +98,40 @@ function Ring:aux_bounds()
   return self.memory:u64(AUX_OFFSET), self.memory:u64(AUX_SIZE)
 end
 
---- Write bytes into the AUX area -> where they begin, counted from its first byte ever.
-function Ring:write_aux(bytes)
+--- An AUX area beside the ring.
+function Ring:map_aux(event, len, writable, offset)
+  local watermark = event.attr.aux_watermark or 0
+  self.aux = {
+    ring = self, memory = core.hooks.memory(len), len = len, offset = offset, writable = writable, fd = event.fd,
+    watermark = watermark > 0 and watermark or len // 2, wakeup = 0,
+  }
+  return self.aux
+end
+
+--- Bytes that may be traced: CIRC_SPACE() keeps one free. Where the reader cannot write, nobody's tail counts.
+function Ring:aux_space()
+  if not self.aux.writable then return self.aux.len end
+  return math.max(0, self.aux.len - 1 - (self.memory:u64(AUX_HEAD) - self.memory:u64(AUX_TAIL)))
+end
+
+--- Store bytes in the AUX area -> where they begin, counted from its first byte ever. Nobody is told yet.
+function Ring:store_aux(bytes)
   local area, head = self.aux, self.memory:u64(AUX_HEAD)
   local at = head % area.len
   local first = bytes:sub(1, area.len - at)
   area.memory:write(at, first)
   area.memory:write(0, bytes:sub(#first + 1))
-  self.memory:u64(AUX_HEAD, head + #bytes)
   return head
+end
+
+--- Let the reader know that so many were stored; woken when they cross the watermark.
+function Ring:tell_aux(len)
+  local area, head = self.aux, self.memory:u64(AUX_HEAD) + len
+  self.memory:u64(AUX_HEAD, head)
+  if area.writable and head - area.wakeup >= area.watermark then
+    area.wakeup = head - head % area.watermark
+    self.woken = true
+  end
 end
 
 return M

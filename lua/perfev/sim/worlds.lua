@@ -43,7 +43,7 @@ local function basic_types()
 end
 
 local function add_pmu(world, name, pmu)
-  world.types[pmu.type] = { sampling = pmu.sampling, uncore = pmu.uncore, aux = pmu.aux }
+  world.types[pmu.type] = { sampling = pmu.sampling, uncore = pmu.uncore, aux = pmu.aux, filters = pmu.filters }
   world.files[DEVICES .. name .. "/type"] = pmu.type .. "\n"
   for file, text in pairs(pmu.files or {}) do world.files[DEVICES .. name .. "/" .. file] = text .. "\n" end
 end
@@ -96,7 +96,7 @@ function builders.intel_hybrid()
     ["cpus"] = "4-7", ["caps/branches"] = "32", ["caps/max_precise"] = "3",
     ["caps/pmu_name"] = "alderlake_hybrid",
   } })
-  add_pmu(world, "intel_pt", { type = 9, aux = true, files = {
+  add_pmu(world, "intel_pt", { type = 9, aux = true, filters = 2, files = {
     ["format/pt"] = "config:0", ["format/tsc"] = "config:10", ["format/noretcomp"] = "config:11",
     ["format/branch"] = "config:13", ["format/cyc"] = "config:1", ["caps/psb_cyc"] = "1",
     ["nr_addr_filters"] = "2",

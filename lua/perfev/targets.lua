@@ -1,0 +1,121 @@
+--- Whom an event watches: what pid, tid, command, cpus and the like come to.
+-- A target is pids x cpus, as perf_event_open(2) takes them. Sessions and counters find theirs here, each
+-- with a verb of its own; whoever has the target holds its command too.
+
+local core = require "perfev.core"
+local explain = require "perfev.explain"
+local options = require "perfev.options"
+
+local M = {}
+
+local E = core.errno
+
+-- The threads of every process named; those that have ended are no fault while one is left.
+local function threads_of(pids, verb)
+  local tids, gone = {}, nil
+  for _, pid in ipairs(pids) do
+    local own = pid == 0 or pid == core.pid()
+    local list, what, code = core.threads(own and core.pid() or pid)
+    if own and verb == "count" and (not list or #list == 1) then
+      list = { 0 } -- the calling thread, and no other: what a counter page is good for
+    end
+    if list then
+      table.move(list, 1, #list, #tids + 1, tids)
+    else
+      gone = gone or { what, code }
+    end
+  end
+  if #tids > 0 then return tids end
+  return nil, explain.refusal(("cannot %s %s"):format(verb, gone[1]), gone[2]), gone[2]
+end
+
+local function online()
+  local cpus, what, code = core.cpus()
+  if cpus then return cpus end
+  return nil, explain.refusal(what, code), code
+end
+
+-- Those of the one list that the other has not.
+local function missing(list, from)
+  local has, out = {}, {}
+  for _, cpu in ipairs(from) do has[cpu] = true end
+  for _, cpu in ipairs(list) do
+    if not has[cpu] then out[#out + 1] = cpu end
+  end
+  return out
+end
+
+-- Who names a CPU means that one. (Of all that are online, one that goes in this moment is left out.)
+local function check_named(cpus, verb)
+  local present = core.cpus()
+  local absent = present and missing(cpus, present)[1]
+  if not absent then return cpus end
+  return nil, ("cannot %s cpu %d: %s (%s)\n  it is not online; those online are %s\n  try: some of them or all"):format(
+    verb, absent, core.strerror(E.ENODEV), "ENODEV", table.concat(present, ",")), E.ENODEV
+end
+
+--- Find whom the options name; the command is started, and held.
+-- @tparam table holder  gets the command as `child`, also when the rest fails
+-- @tparam table opts    as `perfev.options.take` gives them, and `cgroup`
+-- @tparam string verb   "watch": every event is of a CPU, as rings are; "count": of tasks wherever
+--   they run, unless cpus are named
+-- @treturn[1] table     `pids`, `cpus`, `cgroup`, `on_exec`: the command alone, not running yet
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.find(holder, opts, verb)
+  local wide = opts.cgroup or options.is_cpu_wide(opts)
+  local cpus, why, code = opts.cpus
+  if cpus then
+    cpus, why, code = check_named(cpus, verb)
+  elseif wide or verb == "watch" then
+    cpus, why, code = online()
+  end
+  if why then return nil, why, code end
+  if opts.cgroup then return { pids = { opts.cgroup }, cpus = cpus, cgroup = true } end
+  if opts.command then
+    holder.child, why, code = core.spawn(opts.command)
+    if not holder.child then return nil, explain.command(why, code), code end
+  end
+  if wide then return { pids = { -1 }, cpus = cpus } end
+  local pids = {}
+  if opts.pid then
+    pids, why, code = threads_of(opts.pid, verb)
+    if not pids then return nil, why, code end
+  end
+  for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
+  if holder.child then pids[#pids + 1] = holder.child:pid() end
+  return { pids = pids, cpus = cpus or { -1 }, on_exec = holder.child and not opts.pid and not opts.tid }
+end
+
+--- What became of the CPUs of a target that was all of those online.
+-- @treturn {string,...}  sentences
+function M.changes(target)
+  local lines, present = {}, core.cpus()
+  for _, cpu in ipairs(present and missing(target.cpus, present) or {}) do
+    lines[#lines + 1] = ("cpu %d went offline: what happened there until then is in"):format(cpu)
+  end
+  for _, cpu in ipairs(present and missing(present, target.cpus) or {}) do
+    lines[#lines + 1] = ("cpu %d came online meanwhile, and was not watched"):format(cpu)
+  end
+  return lines
+end
+
+--- A session's target as its counters have it; a counter of tasks needs no CPU, as it has no ring.
+function M.of_session(s)
+  local opts, wide = s.opts, options.is_cpu_wide(s.opts)
+  return {
+    pids = s.target.pids, cpus = (wide or opts.cpus) and s.target.cpus or { -1 },
+    on_exec = s.child and not wide and not opts.pid and not opts.tid and not s.running,
+  }
+end
+
+--- Whether it is tasks, and not whole CPUs or a cgroup.
+function M.is_tasks(target) return target.pids[1] >= 0 and not target.cgroup end
+
+--- Whether it is the calling thread, and nothing else.
+function M.is_here(target)
+  return #target.pids == 1 and target.pids[1] == 0 and #target.cpus == 1 and target.cpus[1] == -1
+end
+
+return M

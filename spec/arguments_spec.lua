@@ -1,0 +1,218 @@
+-- Arguments that no caller means: every option there is takes each of these, or refuses it by its own name,
+-- and nothing else happens.
+
+local core = require "perfev.core"
+local kernel = require "spec.support.kernel"
+local perfev = require "perfev"
+
+local cyclic = {}
+cyclic[1] = cyclic
+local strange = {
+  { "an empty string", "" }, { "an empty table", {} }, { "NaN", 0 / 0 }, { "2^53", 2.0 ^ 53 }, { "-1", -1 },
+  { "2^64", 2.0 ^ 64 }, { "1e300", 1e300 }, { "a cyclic table", cyclic },
+  { "a function", function() end }, { "a coroutine", coroutine.create(print) },
+  { "a table that raises", setmetatable({}, {
+    __index = function() error "__index" end, __len = function() error "__len" end,
+    __pairs = function() error "__pairs" end, __tostring = function() error "__tostring" end,
+    __name = "trap", __call = function() error "__call" end,
+  }) },
+}
+
+local k
+before_each(function()
+  k = kernel.new()
+  perfev.hooks.set(k.hooks)
+end)
+after_each(function() perfev.hooks.clear() end)
+
+-- f(value) takes the value or refuses it with a text that has the name; what the kernel refuses has an errno.
+local function each_named(name, f)
+  local wrong = {}
+  for _, case in ipairs(strange) do
+    local ok, result, why, code = pcall(f, case[2])
+    local text = not ok and result or result == nil and not code and why or nil
+    if not ok and type(text) ~= "string" or text and not text:find(name, 1, true) then
+      wrong[#wrong + 1] = ("%s = %s: %s"):format(name, case[1], tostring(text))
+    end
+  end
+  assert.same({}, wrong)
+end
+
+describe("every attr field takes or refuses by its name", function()
+  for _, field in ipairs(core.attr_fields()) do
+    it(field.name .. " in an attr", function()
+      each_named(field.name, function(value) return core.attr_new { [field.name] = value } end)
+      each_named(field.name, function(value)
+        local attr = core.attr_new {}
+        attr[field.name] = value
+        return attr
+      end)
+    end)
+
+    it(field.name .. " in an event, a counter, a decoder", function()
+      each_named(field.name, function(value)
+        local s <close> = perfev.session { tid = 7 }
+        local ev, why, code = s:event { "page-faults", [field.name] = value }
+        if not ev then return nil, why, code end
+        return s:start()
+      end)
+      each_named(field.name, function(value)
+        local c, why, code = perfev.counter { { "page-faults", [field.name] = value }, tid = 7 }
+        if c then c:close() end
+        return c, why, code
+      end)
+      each_named(field.name, function(value) return perfev.decoder { [field.name] = value } end)
+      each_named(field.name, function(value) return perfev.encode({ [field.name] = value }, { type = "comm" }) end)
+      assert.same({}, k:leaks())
+    end)
+  end
+end)
+
+describe("every option takes or refuses by its name", function()
+  local session_options = {
+    "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock", "strict", "log",
+    "on_error", "keep_going", "watch", "exclude_self", "overwrite",
+  }
+  for _, name in ipairs(session_options) do
+    it(name .. " of a session", function()
+      each_named(name, function(value) return perfev.session { [name] = value } end)
+    end)
+  end
+
+  for _, name in ipairs { "name", "filter", "optional", "period", "freq", "callchain", "sample", "record", "lost" } do
+    it(name .. " of an event", function()
+      each_named(name, function(value)
+        local s <close> = perfev.session { tid = 7 }
+        return s:event { "page-faults", [name] = value }
+      end)
+    end)
+  end
+
+  for _, name in ipairs { "cgroup", "pid", "tid", "command", "cpus", "all_cpus", "lost", "page", "log", "leader" } do
+    it(name .. " of a counter", function()
+      each_named(name, function(value)
+        local spec = { "page-faults", [name] = value }
+        local c, why, code = (name == "leader" and perfev.group or perfev.counter)(spec)
+        if c then c:close() end
+        return c, why, code
+      end)
+    end)
+  end
+
+  for _, name in ipairs { "name", "filter", "optional", "period" } do
+    it(name .. " of a counter's event", function()
+      each_named(name, function(value)
+        local c, why, code = perfev.counter { { "page-faults", [name] = value }, tid = 7 }
+        if c then c:close() end
+        return c, why, code
+      end)
+    end)
+  end
+
+  for _, name in ipairs { "help", "type", "default", "metavar", "choices", "required", "args" } do
+    it(name .. " of perfev.args", function()
+      each_named(name, function(value) return perfev.args.check { { "--some", [name] = value } } end)
+    end)
+  end
+
+  for name in pairs(perfev.hooks.real) do
+    it(name .. " of a hook table", function()
+      each_named(name, function(value)
+        perfev.hooks.set { [name] = value }
+        perfev.hooks.clear()
+        return true
+      end)
+    end)
+  end
+end)
+
+describe("an integer of 64 bits", function()
+  local all = { 0, 1, math.maxinteger, math.mininteger, -1, 0x8000000000000001 }
+  local wide = { "config", "sample_period", "bp_addr", "bp_len", "sig_data", "sample_regs_user" }
+
+  it("is the same bits in an attr, and in the attr that the kernel gets", function()
+    for _, value in ipairs(all) do
+      for _, name in ipairs(wide) do
+        local attr = core.attr_new { [name] = value }
+        assert.equal(value, attr[name], name)
+      end
+      local c = assert(perfev.counter { { type = 1, config = 2, bp_addr = value, sig_data = value }, tid = 7 })
+      assert.same({ value, value }, { k.events[#k.events].attr.bp_addr, k.events[#k.events].attr.sig_data })
+      c:close()
+    end
+  end)
+
+  it("is the same bits in a record, encoded and decoded", function()
+    local spec = { sample_type = { "ip", "addr", "period", "id", "identifier", "time" } }
+    local d = perfev.decoder(spec)
+    for _, value in ipairs(all) do
+      local sent = { type = "sample", ip = value, addr = value, period = value, id = value, identifier = value,
+                     time = value }
+      local got = d:decode(perfev.encode(spec, sent))
+      for name, v in pairs(sent) do assert.equal(v, got[name], name) end
+    end
+  end)
+
+  it("is a count as the kernel has it, which math.ult compares", function()
+    local read = k.hooks.read
+    k.hooks.read = function(fd, len)
+      if k.fds[fd] and k.fds[fd].kind == "event" then return string.pack("=i8i8i8", k.told, 10, 10) end
+      return read(fd, len)
+    end
+    perfev.hooks.set(k.hooks)
+    local c = assert(perfev.counter { "page-faults", tid = 7 })
+    for _, value in ipairs(all) do
+      k.told = value
+      assert.equal(value, c:read().raw["page-faults"])
+      assert.equal(value, c:read()["page-faults"])
+    end
+    c:close()
+    assert.is_true(math.ult(math.maxinteger, math.mininteger))
+  end)
+end)
+
+describe("the table of an event", function()
+  it("is read once: callbacks that are changed later, or while they run, stay as they were", function()
+    local got = {}
+    local spec = { type = 1, config = 0, sample_period = 1, comm = true, task = true }
+    function spec.sample()
+      got[#got + 1] = "first"
+      function spec.sample() got[#got + 1] = "other" end
+    end
+    local s <close> = perfev.session { tid = 7 }
+    s:event(spec)
+    spec.sample = nil
+    assert(s:start())
+    for _ = 1, 3 do
+      k:emit(k.events[1], "sample", { period = 1 })
+      s:dispatch()
+    end
+    s:stop()
+    s:dispatch()
+    assert.same({ "first", "first", "first" }, got)
+  end)
+
+  it("is asked raw, as a counter's and a session's are: no metamethod of it runs", function()
+    local function raising(t)
+      local function fail() error "metamethod" end
+      return setmetatable(t, { __index = fail, __pairs = fail, __len = fail, __newindex = fail })
+    end
+    local s <close> = perfev.session(raising { tid = 7 })
+    local spec = raising { type = 1, config = 0, sample_period = 3, sample = function() end }
+    assert(s:event(spec))
+    rawset(spec, "sample_period", 4)
+    assert(s:start())
+    assert.equal(3, k.events[1].attr.sample_period)
+    local c <close> = assert(perfev.counter(raising { raising { "page-faults" }, tid = 7 }))
+    assert.same({ "page-faults" }, c:names())
+  end)
+
+  it("has functions in a callback's place, or true and false for the field of that name", function()
+    local s <close> = perfev.session { tid = 7 }
+    for _, name in ipairs { "sample", "lost", "record", "comm", "exit" } do
+      for _, value in ipairs { 1, "f", {}, coroutine.create(print) } do
+        assert.error_matches(function() s:event { "dummy", [name] = value } end, name)
+      end
+    end
+  end)
+end)

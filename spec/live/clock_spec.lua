@@ -1,0 +1,43 @@
+-- Clocks on the real kernel: a record's time is that of the clock which was asked for.
+
+local perfev = require "perfev"
+
+local E = perfev.errno
+local ids = { realtime = 0, monotonic = 1, monotonic_raw = 4, boottime = 7, tai = 11 }
+local clock = perfev.hooks.real.clock
+
+describe("a session's clock", function()
+  for name, id in pairs(ids) do
+    it(name .. " is that of its records", function()
+      local s = perfev.session { command = { "true" }, clock = name }
+      local times, before = {}, clock(id)
+      local ev, why = s:event { comm = function(r) times[#times + 1] = r.time end }
+      if not ev then pending(why) end
+      local ok, failed = s:run()
+      if not ok then pending(failed) end
+      local after = clock(id)
+      assert.is_true(#times > 0)
+      for _, time in ipairs(times) do
+        assert.is_true(before <= time and time <= after, ("%d <= %d <= %d"):format(before, time, after))
+      end
+    end)
+  end
+
+  it("is none that counts CPU time: those have no time of day for all", function()
+    for _, name in ipairs { "process_cputime", "thread_cputime", "PROCESS_CPUTIME_ID", 2, 3 } do
+      assert.error_matches(function() perfev.session { clock = name } end,
+        "clock is one of boottime, monotonic, monotonic_raw, realtime, tai, not '" .. name .. "'")
+    end
+  end)
+
+  it("as an event's own clockid is refused by the kernel and by us in advance", function()
+    for _, id in ipairs { 2, 3 } do
+      local s <close> = perfev.session { tid = "self" }
+      local ok, why, code = s:event { "dummy", use_clockid = true, clockid = id, comm = function() end }
+      if ok then ok, why, code = s:start() end
+      assert.is_nil(ok)
+      assert.equal(E.EINVAL, code)
+      assert.matches("clockid", why)
+    end
+  end)
+end)
