@@ -699,6 +699,32 @@ describe("what the kernel would refuse", function()
     assert.is_true(attr:validate(0))
   end)
 
+  it("is told: what needs hardware, of an event that has none", function()
+    for _, type in ipairs { 1, 2, 5 } do
+      for what, fields in pairs {
+        ["sample_type has branch_stack"] = { sample_type = { "branch_stack" }, branch_sample_type = { "any" } },
+        ["aux_output is set"] = { aux_output = true }, ["aux_start_paused is set"] = { aux_start_paused = true },
+      } do
+        local attr = core.attr_new(fields)
+        attr.type, attr.bp_type, attr.bp_len = type, 2, 4
+        local ok, message, errno = attr:validate()
+        assert.is_nil(ok)
+        assert.is_truthy(message:find(what .. ", which needs hardware below the event", 1, true), message)
+        assert.equal(95, errno)
+        attr.type = 4
+        assert.is_true(attr:validate())
+      end
+    end
+  end)
+
+  it("is told: aux_pause and aux_resume at once", function()
+    local ok, message, errno = core.attr_new({ type = 4, aux_pause = true, aux_resume = true }):validate()
+    assert.is_nil(ok)
+    assert.is_truthy(message:find("aux_pause and aux_resume contradict each other", 1, true))
+    assert.equal(22, errno)
+    assert.is_true(core.attr_new({ type = 4, aux_resume = true }):validate())
+  end)
+
   it("is told: sigtrap without a task", function()
     local attr = core.attr_new { sigtrap = true, remove_on_exec = true }
     local _, message = attr:validate(-1, 0)
@@ -733,6 +759,8 @@ describe("what the kernel would refuse", function()
       { "bp_addr = 0x1002: not aligned to bp_len (4)",
         { bp_type = 3, bp_len = 4, bp_addr = 0x1002 } },
       { "bp_len = 4: x86-64 wants length 8", { bp_type = 4, bp_len = 4 } },
+      { "an address of the kernel's, which exclude_kernel leaves out",
+        { bp_type = 2, bp_len = 4, bp_addr = -4096, exclude_kernel = true } },
     }
     for _, case in ipairs(CASES) do
       local attr = core.attr_new(case[2])
@@ -744,6 +772,17 @@ describe("what the kernel would refuse", function()
       { bp_type = 3, bp_len = 8, bp_addr = 0x1000 }, { bp_type = 4, bp_len = 8, bp_addr = 3 } } do
       local attr = core.attr_new(fields)
       attr.type = 5
+      assert.is_true(attr:validate())
+    end
+  end)
+
+  on_x86("is told: vector registers of a software event", function()
+    for _, which in ipairs { "user", "intr" } do
+      local attr = core.attr_new { type = 1, sample_type = { "regs_" .. which }, ["sample_regs_" .. which] = 1 << 32 }
+      local _, message, errno = attr:validate()
+      assert.is_truthy(tostring(message):find("has vector registers", 1, true))
+      assert.equal(95, errno)
+      attr.type = 4
       assert.is_true(attr:validate())
     end
   end)

@@ -681,8 +681,10 @@ static int check_branches(const struct pev_attr *attr, struct pev_err *err)
 /* perf_reg_validate() of arch/x86/kernel/perf_regs.c; other machines know theirs. */
 #if defined(__x86_64__)
 #define REGS_UNKNOWN (UINT64_C(0xf) << 12 | UINT64_C(0xff) << 24)
+#define REGS_VECTOR (~UINT64_C(0) << 32) /* PERF_REG_EXTENDED_MASK */
 #else
 #define REGS_UNKNOWN UINT64_C(0)
+#define REGS_VECTOR UINT64_C(0)
 #endif
 
 static int check_regs(const char *bit, const char *name, uint64_t mask, struct pev_err *err)
@@ -807,6 +809,46 @@ static int check_clock(const struct pev_attr *attr, struct pev_err *err)
 	return 0;
 }
 
+/* Types of which it is known that no hardware is below them. */
+static bool is_software(const struct pev_attr *attr)
+{
+	return attr->type == PERF_TYPE_SOFTWARE || attr->type == PERF_TYPE_TRACEPOINT ||
+	       attr->type == PERF_TYPE_BREAKPOINT;
+}
+
+/* has_extended_regs() of kernel/events/core.c. */
+static bool has_vector_regs(const struct pev_attr *attr)
+{
+	return (attr->sample_type & PERF_SAMPLE_REGS_USER &&
+		attr->sample_regs_user & REGS_VECTOR) ||
+	       (attr->sample_type & PERF_SAMPLE_REGS_INTR && attr->sample_regs_intr & REGS_VECTOR);
+}
+
+/* perf_swevent_init() and its like, perf_try_init_event(), perf_event_alloc(). */
+static int check_hardware(const struct pev_attr *attr, struct pev_err *err)
+{
+	const char *what = NULL;
+
+	if (attr->sample_type & PERF_SAMPLE_BRANCH_STACK)
+		what = "sample_type has branch_stack";
+	else if (has_vector_regs(attr))
+		what = "a mask of registers has vector registers";
+	else if (attr->flags & PEV_ATTR_AUX_OUTPUT)
+		what = "aux_output is set";
+	else if (attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(0))
+		what = "aux_start_paused is set";
+	if (what && is_software(attr))
+		return pev_fail(err, -EOPNOTSUPP,
+				"%s, which needs hardware below the event; clear it, or take a "
+				"hardware event",
+				what);
+	if (attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(1) &&
+	    attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(2))
+		return pev_fail(err, -EINVAL,
+				"aux_pause and aux_resume contradict each other; take one of them");
+	return 0;
+}
+
 static int check_inherited_read(const struct pev_attr *attr, struct pev_err *err)
 {
 	if (attr->flags & PEV_ATTR_INHERIT && attr->sample_type & PERF_SAMPLE_READ &&
@@ -834,14 +876,25 @@ static int check_period(const struct pev_attr *attr, struct pev_err *err)
 	return 0;
 }
 
-/* hw_breakpoint_arch_parse() of arch/x86/kernel/hw_breakpoint.c. */
 #if defined(__x86_64__)
+/* hw_breakpoint_parse() asks for it; the kernel's half of the addresses has the top bit. */
+static int check_kernel_breakpoint(const struct pev_attr *attr, struct pev_err *err)
+{
+	if (attr->config1 >> 63 == 0 || !(attr->flags & PEV_ATTR_EXCLUDE_KERNEL))
+		return 0;
+	return pev_fail(err, -EINVAL,
+			"bp_addr = %#" PRIx64 ": an address of the kernel's, which exclude_kernel "
+			"leaves out; clear that",
+			attr->config1);
+}
+
+/* hw_breakpoint_arch_parse() of arch/x86/kernel/hw_breakpoint.c. */
 static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err *err)
 {
 	uint64_t len = attr->config2;
 
 	if (attr->bp_type == HW_BREAKPOINT_X && len == sizeof(long))
-		return 0;
+		return check_kernel_breakpoint(attr, err);
 	if (attr->bp_type == HW_BREAKPOINT_X)
 		return pev_fail(err, -EINVAL,
 				"bp_len = %" PRIu64 ": x86-64 wants length 8 where it breaks on "
@@ -859,7 +912,7 @@ static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err 
 		return pev_fail(err, -EINVAL,
 				"bp_addr = %#" PRIx64 ": not aligned to bp_len (%" PRIu64 ")",
 				attr->config1, len);
-	return 0;
+	return check_kernel_breakpoint(attr, err);
 }
 #else
 static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err *err)
@@ -890,10 +943,12 @@ int pev_attr_check(const struct pev_attr *attr, int pid, int cpu, struct pev_err
 	if (rc == 0)
 		rc = check_target(attr, pid, cpu, err);
 	if (rc == 0)
-		rc = check_clock(attr, err);
-	if (rc == 0)
 		rc = check_inherited_read(attr, err);
 	if (rc == 0)
 		rc = check_breakpoint(attr, err);
+	if (rc == 0)
+		rc = check_hardware(attr, err);
+	if (rc == 0)
+		rc = check_clock(attr, err);
 	return rc;
 }

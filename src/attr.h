@@ -82,8 +82,8 @@ int pev_attr_parse(struct pev_attr *attr, const void *bytes, size_t len, bool sw
 
 /*
  * Hold an attr and its target (pid, cpu as perf_event_open takes them) against
- * the rules the kernel answers with EINVAL or EOVERFLOW alone, so that the reason can be
- * told. 0, or -errno as the kernel would return it, with the reason in err.
+ * the rules that depend on nothing else, neither machine nor caller nor group, so that
+ * the reason can be told. 0, or -errno as the kernel would return it, with the reason in err.
  * Source: kernel/events/core.c, perf_copy_attr() and perf_event_open().
  */
 int pev_attr_check(const struct pev_attr *attr, int pid, int cpu, struct pev_err *err);

@@ -6,8 +6,9 @@ local core = require "perfev.core"
 
 local E = core.errno
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
-local READ, RAW, BRANCH_STACK, PHYS_ADDR = 1 << 4, 1 << 10, 1 << 11, 1 << 19
-local FLAG_PID_CGROUP, KNOWN_FLAGS = 4, 15
+local READ, RAW, PHYS_ADDR = 1 << 4, 1 << 10, 1 << 19
+local FD_NO_GROUP, FD_OUTPUT, FLAG_PID_CGROUP, KNOWN_FLAGS = 1, 2, 4, 15
+local AUX_PAUSE_RESUME = 6
 local SOFTWARE_EVENTS = 12 -- enum perf_sw_ids' PERF_COUNT_SW_MAX
 local BREAKPOINT_SLOTS = 4 -- of an x86, and of most
 
@@ -65,8 +66,10 @@ local function refuse_attr(k, attr, pid, cpu)
   local early = attr:copy()
   early.use_clockid, early.clockid, early.sample_period, early.sample_max_stack = false, 0, 0, 0
   early.sample_type = early.sample_type & ~READ
+  early.aux_action = early.aux_action & ~AUX_PAUSE_RESUME
   if early.type == BREAKPOINT then early.type = SOFTWARE end
-  return errno, not early:validate(0, -1)
+  local fine, _, why = early:validate(0, -1)
+  return errno, not fine and why ~= E.EOPNOTSUPP
 end
 
 -- ---- who asks ----
@@ -80,10 +83,16 @@ local function refuse_caller(k, attr)
   if attr.sample_type & PHYS_ADDR ~= 0 and level > 1 then return E.EACCES end
 end
 
+-- TRACE_EVENT_FL_CAP_ANY: what a task's own system calls have in them is its own.
+local function is_for_anybody(tp)
+  return tp and (tp.system == "syscalls" or tp.system == "raw_syscalls")
+end
+
 local function refuse_target(k, attr, pid)
   if k.privileged then return end
   if pid == -1 and k:paranoid() > 0 then return E.EACCES end
-  if attr.type == TRACEPOINT and attr.sample_type & RAW ~= 0 and k:paranoid() > -1 then return E.EPERM end
+  if attr.type == TRACEPOINT and attr.sample_type & RAW ~= 0 and k:paranoid() > -1
+    and not (pid ~= -1 and is_for_anybody(k.tracepoints[attr.config])) then return E.EPERM end
   local owner = k.owners and k.owners[pid]
   if owner and owner ~= k.uid then return E.EACCES end
 end
@@ -101,24 +110,25 @@ local function refuse_pmu(k, attr, pid)
   if attr.type == SOFTWARE and (attr.config >= SOFTWARE_EVENTS or attr.config < 0) then return E.ENOENT end
   local pmu = k.types and k.types[attr.type]
   if k.types and not pmu then return E.ENOENT end
-  if k.types and attr.type == TRACEPOINT and not k.tracepoints[attr.config] then return E.EINVAL end
-  if k.types and (attr.type == SOFTWARE or attr.type == TRACEPOINT) and attr.sample_type & BRANCH_STACK ~= 0 then
-    return E.EOPNOTSUPP
-  end
+  local tp = k.tracepoints[attr.config]
+  if k.types and attr.type == TRACEPOINT and not tp then return E.EINVAL end
+  if k.types and attr.type == TRACEPOINT and tp.system == "ftrace" then return E.EPERM end
   if type(pmu) ~= "table" then return end
   if pmu.sampling == false and attr.sample_period ~= 0 then return E.EOPNOTSUPP end
   if pmu.uncore and pid ~= -1 then return E.EINVAL end
 end
 
--- AUX data in a sample comes from the group's leader (perf_get_aux_event()).
-local function refuse_aux_sample(k, attr, leader)
-  if not k.types or attr.aux_sample_size == 0 then return end
+-- AUX data in a sample comes from the group's leader, and its tracing is what is paused (perf_get_aux_event()).
+local function refuse_aux(k, attr, leader)
+  if not k.types or attr.aux_sample_size == 0 and not attr.aux_pause and not attr.aux_resume then return end
   local pmu = leader and k.types[leader.attr.type]
   if type(pmu) ~= "table" or not pmu.aux then return E.EINVAL end
 end
 
 local function refuse_breakpoint(k, attr, cpu)
   if attr.type ~= BREAKPOINT or not k.types then return end
+  if attr.bp_len > 8 then return E.EOPNOTSUPP end -- an x86 without AMD's address masks
+  if attr.bp_addr < 0 and k.uid ~= 0 then return E.EPERM end -- the kernel's half wants CAP_SYS_ADMIN
   local used = 0
   for _, event in ipairs(k.events) do
     if event.attr.type == BREAKPOINT and not event.closed and event.cpu == cpu then used = used + 1 end
@@ -132,6 +142,23 @@ local function refuse_group(k, attr, cpu, leader)
     or attr.pinned or attr.exclusive or k.fds[leader.fd] ~= leader then return E.EINVAL end
 end
 
+-- perf_event_set_output(), of an event that has no ring of its own yet
+local function refuse_output(attr, pid, cpu, to)
+  if not to.ring or to.cpu ~= cpu or cpu == -1 and to.pid ~= pid or to.attr.clockid ~= attr.clockid
+    or to.attr.use_clockid ~= attr.use_clockid or to.attr.write_backward ~= attr.write_backward then
+    return E.EINVAL
+  end
+end
+
+local function refuse_task(k, pid)
+  if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:has_task(pid) then return E.ESRCH end
+end
+
+-- The descriptor of a cgroup's directory is none of this kernel's: `outside` has it, where tasks are told at all.
+local function refuse_cgroup(k, fd)
+  if k.fds[fd] or k.tasks and not k.outside[fd] then return E.EBADF end
+end
+
 --- The errno that the kernel answers with, nil where it opens the event.
 function M.open(k, attr, pid, cpu, group_fd, flags)
   if flags & ~KNOWN_FLAGS ~= 0 then return E.EINVAL end
@@ -142,15 +169,20 @@ function M.open(k, attr, pid, cpu, group_fd, flags)
   errno = refuse_caller(k, attr) or refuse_rate(k, attr) or wrong
   if errno then return errno end
   if flags & FLAG_PID_CGROUP ~= 0 and (pid == -1 or cpu == -1) then return E.EINVAL end
-  local leader = group_fd ~= -1 and k.fds[group_fd]
-  if group_fd ~= -1 and not (leader and leader.kind == "event") then return E.EBADF end
-  if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:has_task(pid) then return E.ESRCH end
+  local named = group_fd ~= -1 and k.fds[group_fd]
+  if group_fd ~= -1 and not (named and named.kind == "event") then return E.EBADF end
+  local leader = flags & FD_NO_GROUP == 0 and named
+  local is_cgroup = flags & FLAG_PID_CGROUP ~= 0
+  errno = not is_cgroup and refuse_task(k, pid)
+  if errno then return errno end
   if pid == -1 and cpu == -1 or cpu < -1 or cpu > k.last_cpu then return E.EINVAL end
-  errno = refuse_pmu(k, attr, pid) or refuse_aux_sample(k, attr, leader) or refuse_breakpoint(k, attr, cpu)
-    or refuse_target(k, attr, pid)
+  errno = is_cgroup and refuse_cgroup(k, pid) or refuse_pmu(k, attr, pid) or refuse_aux(k, attr, leader)
+    or refuse_breakpoint(k, attr, cpu) or refuse_target(k, attr, is_cgroup and -1 or pid)
   if errno then return errno end
   if cpu >= 0 and not k.online[cpu] then return E.ENODEV end
-  return leader and refuse_group(k, attr, cpu, leader) or nil
+  errno = leader and refuse_group(k, attr, cpu, leader)
+  if errno then return errno end
+  return flags & FD_OUTPUT ~= 0 and named and refuse_output(attr, pid, cpu, named) or nil
 end
 
 return M

@@ -1,0 +1,86 @@
+-- Every flag of an attr and every bit of its words, one at a time: this kernel takes each that its
+-- release has, alone or with what it needs.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+
+local E = perfev.errno
+local real = perfev.hooks.real
+
+local function number_of(release)
+  local major, minor = release:match "^(%d+)%.(%d+)"
+  return tonumber(major) * 1000 + tonumber(minor)
+end
+
+local this = number_of(real.slurp "/proc/sys/kernel/osrelease")
+
+-- The bits of sample_type that came after 4.14, with their releases.
+local SINCE = { aux = "5.5", cgroup = "5.7", data_page_size = "5.11", code_page_size = "5.11", weight_struct = "5.12" }
+
+-- What a flag or bit does not go without.
+local NEEDS = {
+  freq = { sample_freq = 99 },
+  inherit_thread = { inherit = true },
+  sigtrap = { remove_on_exec = true },
+  branch_stack = { branch_sample_type = { "any", "user" } },
+  regs_user = { sample_regs_user = 1 },
+  regs_intr = { sample_regs_intr = 1 },
+  stack_user = { sample_stack_user = 8 },
+}
+
+-- perf_event_open's answer for cpu-clock on this thread with these fields.
+local function answer(fields, needs)
+  local all = { type = 1, config = 0, disabled = true, exclude_kernel = true }
+  if not (needs and needs.sample_freq) then all.sample_period = 1000000 end
+  for name, value in pairs(fields) do all[name] = value end
+  for name, value in pairs(needs or {}) do all[name] = value end
+  local attr = core.attr_new(all)
+  local ok, _, foretold = attr:validate(0, -1)
+  local fd, errno = real.perf_event_open(core.attr_parse(attr:bytes()), 0, -1, -1, 8) -- with its size
+  if fd then real.close(fd) end
+  if not ok then assert.equal(E[foretold], E[errno]) end -- what we knew before
+  return fd and "ok" or E[errno]
+end
+
+local function flags()
+  local list = {}
+  for _, field in ipairs(core.attr_fields()) do
+    if field.width == 1 then list[#list + 1] = field end
+  end
+  return list
+end
+
+describe("this kernel", function()
+  it("takes each flag that its release has, those of AUX areas and of later ones aside", function()
+    requires("root") -- namespaces, text_poke, physical addresses
+    local found, expected = {}, {}
+    for _, flag in ipairs(flags()) do
+      local name = flag.name
+      found[name] = answer({ [name] = true }, NEEDS[name])
+      expected[name] = number_of(flag.since) <= this and "ok" or "EINVAL"
+    end
+    -- for events that have an AUX area, and for members of their groups
+    expected.aux_output = "EOPNOTSUPP"
+    expected.aux_start_paused = this < number_of "6.13" and "EINVAL" or "EOPNOTSUPP"
+    expected.aux_pause, expected.aux_resume = "EINVAL", "EINVAL"
+    assert.same(expected, found)
+  end)
+
+  it("takes each bit of sample_type that its release has, and of branches has none in software", function()
+    requires("root") -- namespaces, text_poke, physical addresses
+    local found, expected = {}, {}
+    for _, field in ipairs(core.attr_fields()) do
+      for _, name in ipairs(field.name == "sample_type" and field.bits or {}) do
+        found[name] = answer({ sample_type = { name } }, NEEDS[name])
+        expected[name] = number_of(SINCE[name] or "0.0") <= this and "ok" or "EINVAL"
+      end
+    end
+    expected.branch_stack = "EOPNOTSUPP"
+    assert.same(expected, found)
+  end)
+
+  it("passes over precise_ip where the event is software", function()
+    for level = 0, 3 do assert.equal("ok", answer { precise_ip = level }) end
+  end)
+end)
