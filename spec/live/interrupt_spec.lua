@@ -1,0 +1,53 @@
+-- Ctrl-C while a callback does not come back: the first SIGINT ends endless Lua, the second what is in C. The callback
+-- says by a line when it is inside, and only then is the signal sent; no time is asserted.
+
+local run = require "spec.support.run"
+
+-- perfl with the callback, and a shell that sends it `signals` of them once it has said so, each a while after the
+-- other: two that come within a moment are taken for one.
+local function interrupted(body, signals)
+  local script = ([[
+local perfev = require "perfev"
+perfev.event { "dummy", comm = function()
+  io.write("inside\n")
+  io.flush()
+  %s
+end }]]):format(body)
+  return run(([[
+dir=$(mktemp -d) || exit 99
+mkfifo "$dir/out"
+# A job of a shell that is not interactive ignores SIGINT: env gives it back.
+env --default-signal=INT %s -q -e %s -- sleep 60 > "$dir/out" 2> "$dir/err" &
+pid=$!
+read -r line < "$dir/out"
+sent=0
+while [ "$sent" -lt %d ]; do
+  kill -INT $pid && sent=$((sent + 1))
+  sleep 0.2
+done
+wait $pid
+status=$?
+cat "$dir/err" >&2
+rm -r "$dir"
+echo "$line $sent $status"
+]]):format(run.quote(run.perfl), run.quote(script), signals), { timeout = 60 })
+end
+
+describe("a callback that does not come back", function()
+  it("is ended by one SIGINT when it is Lua", function()
+    local r = interrupted("while true do end", 1)
+    assert.equal("inside 1 130\n", r.out)
+    assert.truthy(r.err:find "interrupted!")
+  end)
+
+  it("is ended by one SIGINT when it catches its errors, as long as it comes back to Lua", function()
+    local r = interrupted("local ok, why = pcall(function() while true do end end) io.stderr:write(tostring(why))", 1)
+    assert.equal("inside 1 130\n", r.out)
+    assert.truthy(r.err:find "interrupted!")
+  end)
+
+  it("is ended by the second SIGINT when it is one call of C", function()
+    local r = interrupted([[local s = ("x"):rep(1e6) while true do pcall(string.rep, s, 1e4) end]], 2)
+    assert.equal("inside 2 130\n", r.out)
+  end)
+end)

@@ -1,0 +1,219 @@
+-- whole_api.lua - a script that uses all of the interface once, for host.c to starve.
+--
+-- It runs on the simulated kernel, whose own hooks always get their memory: it is a kernel, and what it would leave
+-- in the middle is not ours. -> exercise(pause, resume), leaks()
+
+package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
+
+local perfev = require "perfev"
+local core = require "perfev.core"
+local sim = require "perfev.sim"
+local stat = require "perfev.stat"
+local syscalls = require "perfev.syscalls"
+local units = require "perfev.units"
+require "perfev.counter"
+require "perfev.codec"
+
+local kernel -- the one in use
+
+local function new_kernel(pause, resume, opts)
+  local function nothing_refused(f)
+    return function(...)
+      pause()
+      return resume(pcall(f, ...))
+    end
+  end
+  pause()
+  local k = resume(pcall(sim.new, opts))
+  pause()
+  resume(pcall(function()
+    for name, f in pairs(k.hooks) do
+      if type(f) == "function" then k.hooks[name] = nothing_refused(f) end
+    end
+  end))
+  kernel = k
+  return k
+end
+
+-- One record of every type, each CPU.
+local types = {
+  { type = "sample", pid = 11, ip = 0x401000 }, { type = "comm", pid = 11, comm = "other", exec = true },
+  { type = "fork", pid = 12, ppid = 11, tid = 12, ptid = 11 },
+  { type = "exit", pid = 12, ppid = 11, tid = 12, ptid = 11 }, { type = "switch", pid = 11, out = true },
+  { type = "mmap2", pid = 11, addr = 0x1000, len = 0x1000, pgoff = 0, maj = 8, min = 1, ino = 5, ino_generation = 0,
+    prot = 5, flags = 2, filename = "/bin/true" },
+  { type = "lost", id = 1, lost = 3 }, { type = "throttle", time = 1, id = 1, stream_id = 1 },
+  { type = "ksymbol", addr = 1, len = 2, ksym_type = 1, flags = 0, name = "k" },
+  { type = "cgroup", id = 3, path = "/a" }, { type = "bpf_event", bpf_type = 1, flags = 0, id = 2, tag = ("x"):rep(8) },
+}
+
+local function happenings(k)
+  k:every("30ms", 2, function(i)
+    for cpu = 0, 1 do
+      for _, record in ipairs(types) do k:ring(cpu):push(record) end
+      k:ring(cpu):push { type = "sample", event = "sched:sched_switch", pid = 11,
+                         args = { prev_comm = "a", next_comm = "b", next_pid = i } }
+    end
+  end)
+  k.command = function(child)
+    k:after("80ms", function() k:end_child(child.pid, 0) end)
+  end
+end
+
+local function look(r, args)
+  local copy = r:copy()
+  local all = { r.type, r.comm, r.bytes, r.callchain or 0, r.read or 0, r.misc, tostring(r), copy.type }
+  if args then all = { args.next_comm, args.next_pid, tostring(args) } end
+  return #all > 0
+end
+
+local callbacks = { record = look, comm = look }
+
+local function declare(s, spec)
+  for name, f in pairs(callbacks) do spec[name] = f end
+  return assert(s:event(spec))
+end
+
+local function everything(s)
+  local clock = declare(s, { "cpu-clock", freq = 99, callchain = true, name = "the clock", ksymbol = true,
+                             cgroup = true, bpf_event = true, context_switch = true, task = true, mmap = true,
+                             mmap2 = true })
+  declare(s, { "sched:sched_switch", filter = "next_pid > 0" })
+  s:event { "sched:nothing_such", optional = true, sample = look }
+  s:every("20ms", function() s:stats() end)
+  s:signal("USR1", function() end)
+  s:on_begin(function() s:plan() end)
+  s:done(function() s:stats() end)
+  local c = s:counter { "task-clock", "page-faults" }
+  return clock, c
+end
+
+local function in_session(s)
+  local clock, c = everything(s)
+  assert(s:start())
+  assert(clock:disable())
+  assert(clock:enable())
+  assert(clock:period(1000))
+  assert(s:fd() and s:declared() > 0)
+  declare(s, { "page-faults", period = 1, filter = nil })
+  assert(c:read())
+  assert(s:dispatch())
+  assert(s:run())
+end
+
+local function sessions(with)
+  with(function()
+    in_session(perfev.session { duration = "100ms", buffer = "16K", log = function() end })
+  end)
+  with(function()
+    local s <close> = perfev.session { command = { "true" }, buffer = "16K", strict = false,
+                                       on_error = function() end }
+    s:event { "page-faults", period = 1, sample = function() error "wanted" end, comm = look }
+    assert(s:run())
+    assert(s.command_status.exit == 0)
+  end)
+  with(function()
+    local s <close> = perfev.session { tid = { 11, 12 }, duration = "60ms", buffer = "16K", ordered = false }
+    s:event { "task-clock", period = 1000 }
+    for r in s:records() do look(r) end
+  end)
+  with(function()
+    local s <close> = perfev.session { duration = "100ms", buffer = "16K", overwrite = true }
+    s:event { "cpu-clock", freq = 99, record = look }
+    s:every("60ms", function() assert(s:snapshot()) end)
+    assert(s:run())
+  end)
+  with(function(k)
+    k:fail("perf_event_open", 2, perfev.errno.EBUSY)
+    local s <close> = perfev.session { duration = "100ms", buffer = "16K" }
+    s:event { "cpu-clock", freq = 99, sample = look }
+    local ok, why, code = s:run()
+    assert(not ok and why:find "on cpu 1" and code == perfev.errno.EBUSY)
+  end)
+end
+
+local function counters(with)
+  with(function()
+    local c <close> = assert(perfev.counter { "task-clock", "page-faults", pid = "self" })
+    assert(c:read() and c:delta() and c:enable() and c:disable() and c:reset())
+    assert(c:add "context-switches")
+    assert(c:member "page-faults":ids()[1] and c:names()[1])
+    assert(c:member "page-faults":signal "RTMIN+1")
+    c:close "page-faults"
+  end)
+  with(function()
+    local g <close> = assert(perfev.group { "task-clock", "page-faults", pid = 11, lost = true })
+    assert(g:read() and g:delta())
+    assert(perfev.measure({ "task-clock" }, function(...) return ... end, 1, 2))
+  end)
+  with(function()
+    local c <close> = assert(perfev.counter { "task-clock", command = { "true" } })
+    assert(c:run())
+  end)
+end
+
+local function bytes_and_back()
+  local spec = { sample_type = { "ip", "tid", "callchain", "raw", "read", "regs_user" }, read_format = 31,
+                 sample_regs_user = 0xff, sample_id_all = true }
+  local fields = { type = "sample", ip = 1, pid = 2, tid = 3, callchain = { raw = { 1, 2, 3 } }, raw = "raw",
+                   read = { values = { { value = 1, id = 1, lost = 0 } }, time_enabled = 1, time_running = 1 },
+                   regs_user = { abi = 0 } }
+  local bytes = perfev.encode(spec, fields)
+  local d = assert(perfev.decoder(spec))
+  assert(d:decode(bytes).ip == 1)
+  for r in d:records(bytes .. bytes) do look(r) end
+  local two = assert(perfev.decoder {
+    { ids = { 1 }, sample_type = { "identifier", "ip" } }, { ids = { 2 }, sample_type = { "identifier", "tid" } },
+  })
+  assert(two:decode(perfev.encode({ sample_type = { "identifier", "tid" } },
+    { type = "sample", identifier = 2, pid = 1, tid = 1 })).pid == 1)
+  assert(not perfev.decoder { { ids = { 1 }, sample_type = { "ip" } }, { ids = { 2 }, sample_type = { "tid" } } })
+end
+
+local function small_things()
+  local attr = core.attr_new { type = 1 }
+  attr.sample_period = 2
+  assert(attr:copy():bytes() and attr:dump() and (attr:validate(0, -1) or true))
+  assert(units.duration "1.5ms" and units.size "2M" and units.list("0-3,7", "cpu") and syscalls.name(0))
+  assert(perfev.escape "a\n" == "a\\n" and stat and core.strerror(1) and core.nearest("a", { "ab" }))
+  local m = core.hooks.memory(4096)
+  m:write(0, "12345678")
+  assert(m:read(0, 8) and m:u64(0) and m:u64(8, 1) == nil)
+end
+
+local function the_real_thing()
+  assert(core.slurp "/proc/self/stat" and core.list "/proc/self" and core.cpus() and core.threads(core.pid()))
+  assert(core.clock(1) and core.exe() and core.raise_nofile())
+  core.hooks.log(function() end)
+  local ok, why = pcall(core.slurp, "/proc/self/nothing")
+  core.hooks.log(nil)
+  assert(ok, why)
+end
+
+-- To call a hook takes a little memory as well, and without any no hook can be told to close: the stack is made deep
+-- enough before.
+local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end
+
+local function exercise(pause, resume)
+  local function with(f)
+    deep(100)
+    local k = new_kernel(pause, resume, { world = "vm", tasks = { [11] = "eleven", [12] = "twelve" } })
+    pause()
+    resume(pcall(happenings, k))
+    core.hooks.with(k.hooks, f, k)
+  end
+  sessions(with)
+  counters(with)
+  bytes_and_back()
+  small_things()
+  the_real_thing()
+end
+
+local function leaks()
+  core.hooks.clear()
+  local list = kernel and kernel:leaks() or {}
+  kernel = nil
+  return #list > 0 and table.concat(list, ", ") or nil
+end
+
+return exercise, leaks
