@@ -1,0 +1,124 @@
+-- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/:
+--   lua5.4 spec/fuzz/seeds.lua FOLDER
+-- `make fuzz` does so, in the tree's root; FOLDER gets a folder for each target.
+
+package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
+
+local core = require "perfev.core"
+local lfs = require "lfs"
+local perfev = require "perfev"
+local wire = require "spec.support.wire"
+
+local pack = string.pack
+local VECTORS, SEEDS = "spec/fixtures/vectors/", assert(arg[1], "usage: seeds.lua FOLDER")
+local FIELDS = 255 -- decoder.lua: an attr by its fields
+local LITTLE_X86 = 1 << 1 -- decoder.lua: the header's first byte
+
+local function save(target, name, bytes)
+  local folder = SEEDS .. "/" .. target
+  lfs.mkdir(folder)
+  local file = assert(io.open(folder .. "/" .. name, "wb"))
+  file:write(bytes)
+  file:close()
+end
+
+local function attr_of(vector)
+  if type(vector.attr) == "string" then return assert(core.attr_parse(wire.bytes(vector.attr), "little")) end
+  return core.attr_new(vector.attr)
+end
+
+local function bit(attr, name, value)
+  return attr[name] ~= 0 and attr[name] ~= false and value or 0
+end
+
+-- record.c: five words, the flags, and nothing up to byte 48.
+local function record_seed(attr, bytes)
+  return pack("<i8i8i8i8i8Bc7", attr.sample_type, attr.read_format, attr.branch_sample_type, attr.sample_regs_user,
+    attr.sample_regs_intr, bit(attr, "sample_id_all", 1) | bit(attr, "build_id", 2), "") .. bytes
+end
+
+-- decoder.lua: one attr, by its bytes where the vector has them.
+local function decoder_attr(vector, attr, ids)
+  local head
+  if type(vector.attr) == "string" then
+    local attr_bytes = wire.bytes(vector.attr)
+    head = pack("B", #attr_bytes) .. attr_bytes
+  else
+    head = pack("<BI4BI4i8i8B", FIELDS, attr.sample_type, attr.read_format, attr.branch_sample_type,
+      attr.sample_regs_user, attr.sample_regs_intr, bit(attr, "sample_id_all", 1) | bit(attr, "build_id", 2))
+  end
+  return head .. pack("B", #ids) .. string.char(table.unpack(ids))
+end
+
+-- ring.c: an attr of 13 bytes, two rings of one record and of two, and two attrs of zeros. What a
+-- session adds to an attr is added to the record: it tells whose it is by its identifier.
+local function ring_seed(attr, bytes)
+  local plain = attr.sample_type >> 4 & 1 == 0 -- without READ, the session's formats are added
+  local spec = {
+    sample_type = attr.sample_type | 1 << 16 | 1 << 7 | 1 << 2 | 1 << 1, sample_id_all = true, endian = "little",
+    read_format = attr.read_format | (plain and 0x17 or 0), branch_sample_type = attr.branch_sample_type,
+    build_id = attr.build_id,
+    sample_regs_user = attr.sample_regs_user & 0xffff, sample_regs_intr = attr.sample_regs_intr & 0xffff,
+  }
+  local t = assert(assert(perfev.decoder { attr = attr, endian = "little" }):decode(bytes))
+  -- the seed's masks are of 16 bits
+  for _, name in ipairs { "regs_user", "regs_intr" } do
+    if t[name] and t[name].abi ~= 0 then t[name] = { abi = 0 } end
+  end
+  t.identifier, t.time = 1, t.time or 5
+  t.sample_id.identifier, t.sample_id.time = 1, 5
+  local record = perfev.encode(spec, t)
+  local head = pack("<BI4BI3I2I2", bit(attr, "build_id", 1), attr.sample_type, attr.read_format,
+    attr.branch_sample_type & 0xffffff, spec.sample_regs_user, spec.sample_regs_intr)
+  return head .. pack("<I8s2", 4096 - 16, record) .. pack("<I8s2", 0, record .. record)
+end
+
+local function name_of(file, what)
+  return (file == "by_hand" and "by_hand_" .. what:lower():gsub("[^%w]+", "_"):gsub("_+$", "") or file)
+end
+
+for file in lfs.dir(VECTORS) do
+  if file:find "%.lua$" then
+    local loaded = dofile(VECTORS .. file)
+    for _, vector in ipairs(loaded[1] and loaded or { loaded }) do
+      local name = name_of(file:gsub("%.lua$", ""), vector.what)
+      local attr, bytes = attr_of(vector), wire.bytes(vector.bytes)
+      save("record", name, record_seed(attr, bytes))
+      save("decoder", name, pack("BB", LITTLE_X86, 0) .. decoder_attr(vector, attr, {}) .. bytes)
+      if #bytes <= 2048 then save("ring", name, ring_seed(attr, bytes)) end
+    end
+  end
+end
+
+-- ring.c: an event with an AUX area on each CPU, and records that tell of some of it.
+do
+  local spec = { sample_type = { "identifier", "tid", "time", "cpu" }, sample_id_all = true, endian = "little" }
+  local record = perfev.encode(spec, { type = "aux", aux_offset = 100, aux_size = 300, truncated = true,
+                                       sample_id = { identifier = 1, time = 5 } })
+  local ring = pack("<I8s2", 0, record .. record) .. pack("<i8i8i8", 100, 300, 8192)
+  save("ring", "aux", pack("<BI4BI3I2I2", 4 | 2, 0, 0, 0, 0, 0) .. ring .. ring)
+end
+
+-- Three attrs that have an identifier each and two ids, records of all of them, in both byte orders.
+for _, endian in ipairs { "little", "big" } do
+  local spec = { endian = endian, arch = "x86_64" }
+  local head = pack("BB", LITTLE_X86 | 16 | (endian == "big" and 1 or 0), 2)
+  for i, sample_type in ipairs { { "identifier", "ip", "tid", "time" }, { "identifier", "read", "callchain" },
+    { "identifier", "cpu", "raw", "branch_stack", "regs_user", "stack_user", "data_src", "aux" } } do
+    spec[i] = { sample_type = sample_type, sample_id_all = true, read_format = 31, ids = { 2 * i, 2 * i + 1 },
+                branch_sample_type = { "any", "hw_index", "counters" }, sample_regs_user = 7 }
+    head = head .. decoder_attr({}, core.attr_new {
+      sample_type = sample_type, sample_id_all = true, read_format = 31, sample_regs_user = 7,
+      branch_sample_type = spec[i].branch_sample_type }, spec[i].ids)
+  end
+  save("decoder", "several_" .. endian, head
+    .. perfev.encode(spec, { type = "sample", identifier = 2, ip = 1, pid = 2, tid = 3, time = 4 })
+    .. perfev.encode(spec, { type = "sample", identifier = 5, callchain = { kernel = { 1 }, user = { 2, 3 } },
+                             read = { values = { { value = 1, id = 4, lost = 0 } } } })
+    .. perfev.encode(spec, { type = "sample", identifier = 6, cpu = 1, raw = "abcd", regs_user = { abi = 2, ax = 1 },
+                             stack_user = "abc", stack_size = 16, aux = "12345678",
+                             branch_stack = { hw_idx = 1, { from = 1, to = 2, counters = 3 } } })
+    .. perfev.encode(spec, { type = "comm", pid = 1, tid = 2, comm = "sh", sample_id = { identifier = 4 } })
+    .. perfev.encode(spec, { type = "mmap2", filename = "/bin/sh", sample_id = { identifier = 3 } })
+    .. pack(endian == "big" and ">I4I2I2" or "<I4I2I2", 70, 0, 8))
+end
