@@ -1,0 +1,141 @@
+--- The names that perf gives to numbers of the kernel's: software, hardware and cache events.
+-- Source: tools/perf/util/parse-events.l and evsel.c of 6.1, enum perf_hw_id, perf_sw_ids and
+-- perf_hw_cache_* of include/uapi/linux/perf_event.h. Nothing here asks the system.
+
+local M = {}
+
+M.TYPE = { hardware = 0, software = 1, tracepoint = 2, cache = 3, raw = 4, breakpoint = 5 }
+
+-- The first name of a row is the one that perf list begins with.
+M.software = {
+  [0] = { "cpu-clock" }, { "task-clock" }, { "page-faults", "faults" }, { "context-switches", "cs" },
+  { "cpu-migrations", "migrations" }, { "minor-faults" }, { "major-faults" }, { "alignment-faults" },
+  { "emulation-faults" }, { "dummy" }, { "bpf-output" }, { "cgroup-switches" },
+}
+M.hardware = {
+  [0] = { "cpu-cycles", "cycles" }, { "instructions" }, { "cache-references" }, { "cache-misses" },
+  { "branch-instructions", "branches" }, { "branch-misses" }, { "bus-cycles" },
+  { "stalled-cycles-frontend", "idle-cycles-frontend" }, { "stalled-cycles-backend", "idle-cycles-backend" },
+  { "ref-cycles" },
+}
+
+-- What perf stat measures itself, under an event's name; the event opened is dummy.
+M.tools = { "duration_time", "user_time", "system_time" }
+
+local DUMMY = 9
+M.DUMMY, M.BPF_OUTPUT, M.CPU_CLOCK, M.CPU_CYCLES = DUMMY, 10, 0, 0
+
+-- Caches, with what can be done to them (evsel__hw_cache_stat): l(oad), s(tore), p(refetch).
+M.caches = {
+  [0] = { "L1-dcache", "l1-d", "l1d", "L1-data", ops = "lsp" },
+  { "L1-icache", "l1-i", "l1i", "L1-instruction", ops = "lp" },
+  { "LLC", "L2", ops = "lsp" },
+  { "dTLB", "d-tlb", "Data-TLB", ops = "lsp" },
+  { "iTLB", "i-tlb", "Instruction-TLB", ops = "l" },
+  { "branch", "branches", "bpu", "btb", "bpc", ops = "l" },
+  { "node", ops = "lsp" },
+}
+M.cache_ops = {
+  [0] = { "load", "loads", "read" }, { "store", "stores", "write" },
+  { "prefetch", "prefetches", "speculative-read", "speculative-load" },
+}
+M.cache_results = { [0] = { "refs", "Reference", "ops", "access" }, { "misses", "miss" } }
+
+-- name -> { type =, config = }
+local known = {}
+
+local function add_rows(rows, kind)
+  for config = 0, #rows do
+    for _, name in ipairs(rows[config]) do known[name] = { type = M.TYPE[kind], config = config } end
+  end
+end
+add_rows(M.software, "software")
+add_rows(M.hardware, "hardware")
+for _, name in ipairs(M.tools) do known[name] = { type = M.TYPE.software, config = DUMMY, tool = name } end
+
+local function by_alias(rows)
+  local set = {}
+  for id = 0, #rows do
+    for _, name in ipairs(rows[id]) do set[name] = id end
+  end
+  return set
+end
+local op_of, result_of = by_alias(M.cache_ops), by_alias(M.cache_results)
+
+-- "load-misses" of the cache with that id -> { type =, config = }, or nil, why. A word is what
+-- was done or what came of it, in either order; reads and accesses are meant when nothing is said.
+local function cache_event(id, words)
+  local op, result
+  for at = 1, #words do
+    -- "speculative-read" has the dash in it.
+    local word = words[at]
+    if op_of[word] and not op then
+      op = op_of[word]
+    elseif result_of[word] and not result then
+      result = result_of[word]
+    else
+      return nil
+    end
+  end
+  op, result = op or 0, result or 0
+  if not M.caches[id].ops:find(("lsp"):sub(op + 1, op + 1), 1, true) then
+    return nil, ("%s is never %s"):format(M.caches[id][1],
+      ({ [0] = "loaded from", "stored to", "prefetched into" })[op])
+  end
+  return { type = M.TYPE.cache, config = id | op << 8 | result << 16 }
+end
+
+local function cache_words(rest)
+  local words = {}
+  rest = rest:gsub("speculative%-", "speculative_")
+  for word in rest:gmatch("[^-]+") do words[#words + 1] = (word:gsub("speculative_", "speculative-")) end
+  return words
+end
+
+local function find_cache(name)
+  for id = 0, #M.caches do
+    for _, alias in ipairs(M.caches[id]) do
+      if name == alias then return cache_event(id, {}) end
+      local rest = name:sub(1, #alias + 1) == alias .. "-" and name:sub(#alias + 2)
+      if rest and rest ~= "" then
+        local found, why = cache_event(id, cache_words(rest))
+        if found or why then return found, why end
+      end
+    end
+  end
+end
+
+--- A name that needs no asking the system.
+-- @treturn[1] table  `type`, `config`, `tool` (perf stat's own, measured by whoever counts)
+-- @treturn[2] nil
+-- @treturn[2] ?string  why not, when it is the name of something that cannot be
+function M.find(name)
+  local row = known[name]
+  if row then return { type = row.type, config = row.config, tool = row.tool } end
+  return find_cache(name)
+end
+
+--- All cache events as perf list names them: { "L1-dcache-loads", "L1-dcache-load-misses", ... }.
+function M.cache_names()
+  local list = {}
+  for id = 0, #M.caches do
+    local cache = M.caches[id]
+    for op = 0, #M.cache_ops do
+      if cache.ops:find(("lsp"):sub(op + 1, op + 1), 1, true) then
+        list[#list + 1] = cache[1] .. "-" .. M.cache_ops[op][2]
+        list[#list + 1] = ("%s-%s-misses"):format(cache[1], M.cache_ops[op][1])
+      end
+    end
+  end
+  return list
+end
+
+--- Every name there is, sorted, for "did you mean" and for completion.
+function M.all()
+  local list = M.cache_names()
+  for name in pairs(known) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+return M
