@@ -18,16 +18,30 @@ MANDIR = $(PREFIX)/share/man
 BUILD = build
 Q = $(if $(V),,@)
 
-BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse
+BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse \
+	libelf-dev libpfm4-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils strace valgrind libc6-dbg linux-perf
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
-BIND_C := $(sort $(wildcard src/lua/*.c))
+# What needs a library that few scripts want is a module of its own, loaded when it is asked for:
+# src/lua/lNAME.c and the rooms of the core that it brings along, and its package for pkg-config.
+MODULES := elf pfm
+elf_ROOMS := elffile err
+elf_PKG := libelf
+pfm_ROOMS := pfm err
+pfm_LIBS := -lpfm
+OWN_C := src/elffile.c src/pfm.c
+libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
+BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
+MODULE_C := $(MODULES:%=src/lua/l%.c)
 HEADERS := $(filter-out src/embed.h,$(wildcard src/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
+BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
+MODULE_O = $(MODULE_C:%.c=$(BUILD)/%.o)
+MODULE_SO = $(MODULES:%=$(BUILD)/perfev/%.so) $(BUILD)/perfev/core.so
 MAIN_O = $(BUILD)/src/perfl.o $(BUILD)/spec/support/host.o
 
 # Asked when first used, and once: `make check` on a fresh machine must run deps first.
@@ -48,7 +62,7 @@ ALL_CFLAGS = $(DIALECT) -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
 	$(CFLAGS) $(SANITIZE)
 ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code $(LDFLAGS) $(SANITIZE)
 
-all: $(BUILD)/libperfev.a $(BUILD)/perfev/core.so $(BUILD)/perfl ## build all (the default)
+all: $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl ## build all (the default)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
@@ -72,7 +86,7 @@ demo: build-deps tracefs ## from a clean clone to events in Lua callbacks
 
 check: deps ## build with -Werror, lint, all specs, all specs instrumented
 	@rm -rf $(BUILD)/tally && mkdir -p $(BUILD)/tally
-	@for step in all lint test test-live test-asan fuzz; do echo "== $$step"; \
+	@for step in all lint test test-live test-nobody test-asan fuzz; do echo "== $$step"; \
 		tally=$(CURDIR)/$(BUILD)/tally/$$step; \
 		TALLY=$$tally $(MAKE) --no-print-directory WERROR=1 SECONDS=10 $$step && continue; \
 		echo "== $$step failed"; grep -qs ' [1-9][0-9]* failed' $$tally || \
@@ -87,6 +101,18 @@ test: all ## specs over the simulated kernel
 test-live: all tracefs ## specs on the real kernel
 	@$(BUSTED) -r live
 
+# In a copy that is theirs: a home that is closed to others keeps nobody out of the tree itself.
+as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -i \
+	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally"
+test-nobody: all ## specs without rights: on the simulated kernel, and what nobody may
+	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
+	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
+	tar -c --exclude=./.git --exclude=./build/asan --exclude=./build/fuzz . | \
+		tar -xC "$$d/tree" && cd "$$d/tree" && chown -R nobody "$$d" && chmod 755 "$$d" && \
+	rc=0 && for specs in '' spec/live/unprivileged_spec.lua; do \
+		$(as-nobody) $(BUSTED) $$specs || rc=1; done; \
+	[ -z "$$TALLY" ] || cat "$$d/tally" >> "$$TALLY"; exit $$rc
+
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
 test-asan: all ## both again under ASan and UBSan; a leak of ours is a failure
 	@$(MAKE) --no-print-directory asan-specs BUILD=build/asan \
@@ -94,7 +120,7 @@ test-asan: all ## both again under ASan and UBSan; a leak of ours is a failure
 
 asan-specs: export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
 asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
-asan-specs: $(BUILD)/perfl $(BUILD)/host tracefs
+asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
 	@ln -sfn ../scripts build/scripts
 	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
 	rc=0; $$run || rc=1; $$run -r live || rc=1; exit $$rc
@@ -136,7 +162,7 @@ lint: $(BUILD)/flags ## luacheck, clang-format, cppcheck, clang-tidy
 
 # mode:from:to
 INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
-	644:$(BUILD)/perfev/core.so:$(LIBDIR)/perfev/core.so \
+	$(foreach m,core $(MODULES),644:$(BUILD)/perfev/$(m).so:$(LIBDIR)/perfev/$(m).so) \
 	$(foreach f,$(filter lua/perfev/%,$(LUA_FILES)),644:$(f):$(LUADIR)/$(f:lua/%=%)) \
 	$(foreach f,$(shell find scripts -name '*.lua'),644:$(f):$(LUADIR)/perfev/$(f)) \
 	$(foreach f,$(HEADERS),644:$(f):$(f:src/%=$(INCDIR)/perfev/%)) \
@@ -165,26 +191,34 @@ $(BUILD)/fuzz/decoder: $(BIND_C)
 $(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(CORE_C) $(HEADERS)
 	@mkdir -p $(@D) && echo "  FUZZ $@"
 	$(Q)clang $(DIALECT) -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-o $@ $< $(CORE_C) $(FUZZ_LUA) $(TRACE_LIBS)
+		-o $@ $< $(CORE_C) $(FUZZ_LUA) $(TRACE_LIBS) \
+		$(foreach m,$(MODULES),$(call libs_of,$(m)))
 
 $(BUILD)/libperfev.a: $(CORE_O)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(BUILD)/perfev/core.so: $(CORE_O) $(BIND_O)
+$(BUILD)/perfev/core.so: $(BASE_O) $(BIND_O)
 	@mkdir -p $(@D) && echo "  LD   $@"
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(TRACE_LIBS)
 
-$(BUILD)/perfl: $(BUILD)/src/perfl.o $(BUILD)/embed.o $(CORE_O) $(BIND_O)
-$(BUILD)/host: $(BUILD)/spec/support/host.o $(CORE_O) $(BIND_O)
+define module
+$(BUILD)/perfev/$(1).so: $(BUILD)/src/lua/l$(1).o $($(1)_ROOMS:%=$(BUILD)/src/%.o)
+	@mkdir -p $$(@D) && echo "  LD   $$@"
+	$$(Q)$$(CC) -shared $$(ALL_LDFLAGS) -o $$@ $$^ $$(call libs_of,$(1))
+endef
+$(foreach m,$(MODULES),$(eval $(call module,$(m))))
+
+$(BUILD)/perfl: $(BUILD)/src/perfl.o $(BUILD)/embed.o $(BASE_O) $(BIND_O)
+$(BUILD)/host: $(BUILD)/spec/support/host.o $(BASE_O) $(BIND_O)
 $(BUILD)/perfl $(BUILD)/host:
 	@echo "  LD   $@"
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_LIBS) $(TRACE_LIBS)
 
 # The core is compiled where no Lua header can be found.
-$(BIND_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
-$(CORE_O) $(BIND_O) $(MAIN_O): $(BUILD)/%.o: %.c
+$(BIND_O) $(MODULE_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
+$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O): $(BUILD)/%.o: %.c
 $(BUILD)/embed.o: $(BUILD)/embed.c
-$(CORE_O) $(BIND_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
+$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
 	@mkdir -p $(@D) && echo "  CC   $(filter %.c,$^)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
@@ -199,6 +233,6 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all help deps build-deps demo check test test-live test-asan asan-specs fuzz tracefs \
-	lint install uninstall clean
+.PHONY: FORCE all help deps build-deps demo check test test-live test-nobody test-asan \
+	asan-specs fuzz tracefs lint install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)
