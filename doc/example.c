@@ -40,7 +40,7 @@ static int watch(struct pev_session *session, struct pev_child *child, struct pe
 	if (rc == 0)
 		rc = pev_session_enable(session, err);
 	if (rc == 0)
-		rc = pev_child_release(child, err);
+		rc = pev_child_release(child, false, err);
 	while (rc >= 0 && !pev_session_over(session)) {
 		pev_session_wait(session, -1, &ready, 0);
 		rc = (int)pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, print_switch, session);

@@ -22,7 +22,7 @@ local function refuse(why)
   os.exit(2, true)
 end
 
-local units, why = stat.parse(opt.events or stat.default)
+local units, why = stat.parse(opt.events or stat.default())
 if not units then refuse(why) end
 for _, unit in ipairs(opt.events and units or {}) do
   for _, name in ipairs(unit) do
@@ -39,12 +39,12 @@ local function prepare(s, finished)
   local counters, began, last = {}, 0, 0
   for i, unit in ipairs(units) do
     local spec = {}
-    for k, name in ipairs(unit) do spec[k] = { name, optional = "unsupported" } end
-    counters[i] = unit.grouped and s:group(spec) or s:counter(spec)
+    for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
+    counters[i] = unit.grouped and not unit.text and s:group(spec) or s:counter(spec)
   end
   local function interval()
     local now = core.clock(1)
-    stat.write(writer, stat.rows(counters, "delta"), now - last, now - began)
+    stat.write(writer, stat.rows(counters, "delta", now - last), now - last, now - began)
     last = now
   end
   if opt.interval_print then s:every(opt.interval_print / 1000, interval) end
@@ -56,7 +56,7 @@ local function prepare(s, finished)
   s:done(function()
     local took = core.clock(1) - began
     if opt.interval_print then interval() end
-    finished(stat.rows(counters, "read"), took)
+    finished(stat.rows(counters, "read", took), took)
   end)
 end
 

@@ -463,9 +463,23 @@ describe("whom it counts:", function()
   end)
 
   it("a cgroup by its descriptor, on every CPU", function()
-    perfev.counter { "page-faults", cgroup = 33 }
-    assert.equal("33/0 33/1", places())
+    k.files["/sys/fs/cgroup/app/cgroup.procs"] = ""
+    local fd = k.hooks.directory "/sys/fs/cgroup/app"
+    perfev.counter { "page-faults", cgroup = fd }
+    assert.equal("-1/0 -1/1", places())
     assert.equal(PID_CGROUP, k.events[1].flags & PID_CGROUP)
+    assert.equal("/sys/fs/cgroup/app", k.events[2].cgroup)
+  end)
+
+  it("a cgroup by its path, whose directory is open no longer than it takes", function()
+    k.files["/proc/mounts"] = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"
+    k.files["/sys/fs/cgroup/app/cgroup.procs"] = ""
+    local c = perfev.counter { "page-faults", "task-clock", cgroup = "/app" }
+    assert.equal("-1/0 -1/1 -1/0 -1/1", places())
+    for _, event in ipairs(k.events) do assert.equal("/sys/fs/cgroup/app", event.cgroup) end
+    for _, file in pairs(k.fds) do assert.not_equal("directory", file.kind) end
+    c:close()
+    assert.same({}, k:leaks())
   end)
 
   it("a command, held until it is started, from its exec on", function()
@@ -512,7 +526,7 @@ describe("whom it counts:", function()
   it("no CPU that is named and not online: that is an error", function()
     local c, why, code = perfev.counter { "page-faults", cpus = "0,3" }
     assert.is_nil(c)
-    assert.matches("^cannot count cpu 3: No such device %(ENODEV%)\n  it is not online; .+\n  try: ", why)
+    assert.matches("^cannot count cpu 3: No such device %(ENODEV%)\n  this machine has no CPU 3 .+\n  try: ", why)
     assert.equal(E.ENODEV, code)
     assert.same({}, k:leaks())
   end)
@@ -620,7 +634,7 @@ describe("opening", function()
       [{ { "page-faults", name = "raw" } }] = "'raw' is the name of a reading's field",
       [{}] = "no event is named",
       [{ "page-faults", pid = -2 }] = "pid is a number >= 0",
-      [{ "page-faults", cgroup = "/sys" }] = "cgroup is the descriptor",
+      [{ "page-faults", cgroup = true }] = "cgroup is a path, or a descriptor",
       [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is its own target",
       [{ 42 }] = "an event is a string or a table",
       [{ {} }] = "an event string, or type= and config=",

@@ -10,7 +10,8 @@ local syscalls = require "perfev.syscalls"
 local units = require "perfev.units"
 local wire = require "spec.support.wire"
 
-local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/lua-api.md", "doc/coverage.md" }
+local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/lua-api.md",
+  "doc/events.md", "doc/probes.md", "doc/coverage.md" }
 local api = docs.read "doc/lua-api.md"
 
 local function set_of(list)

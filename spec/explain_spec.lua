@@ -81,13 +81,14 @@ describe("a refusal", function()
   end)
 
   it("for want of descriptors says how many are needed and allowed", function()
-    assert.matches("800 descriptors are needed for this event, and 1024 are allowed %(hard limit 4096%)",
-      refusal("EMFILE", { descriptors = 800 }))
+    assert.matches("10 events x 4 CPUs x 20 tasks = 800 descriptors are needed, .*; 1024 are allowed %(hard .* 4096%)",
+      refusal("EMFILE", { events = 10, cpus = 4, threads = 20 }))
   end)
 
   it("of a mapping names the budget", function()
     local text = explain.refusal("cannot map a ring of 2048 KiB for x", E.EPERM)
-    assert.matches("perf_event_mlock_kb is 516 per CPU, ulimit %-l is 65536 bytes", text)
+    assert.matches("a ring takes 2048 %+ 4 KiB; kernel.perf_event_mlock_kb is 516 per CPU, ulimit %-l is 64 KiB", text)
+    assert.matches("try: a smaller ring %(%-m 512K%)", text)
   end)
 
   it("of an invalid attr names the option that is wrong", function()
@@ -95,8 +96,12 @@ describe("a refusal", function()
     assert.matches("inherit", refusal("EINVAL", { attr = attr, pid = 1, cpu = -1 }))
     attr = core.attr_new { type = 1, freq = true, sample_freq = 200000 }
     assert.matches("200000 Hz is above kernel.perf_event_max_sample_rate, 100000", refusal("EINVAL", { attr = attr }))
-    attr = core.attr_new { type = 1 }
-    assert.matches("knows none of our reasons.*newer than this kernel", refusal("EINVAL", { attr = attr }))
+    assert.matches("knows none of our reasons.*newer than this kernel", refusal("EINVAL", {}))
+  end)
+
+  it("that has gone by when it is looked into is told so", function()
+    assert.matches("asked again, the kernel takes it", refusal("EINVAL", { attr = core.attr_new { type = 1, config = 9,
+      exclude_kernel = true } }))
   end)
 
   it("of an unsupported attr names the option that is wrong, where we know it", function()
@@ -104,12 +109,6 @@ describe("a refusal", function()
       branch_sample_type = { "any", "user" } }
     assert.matches("\n  sample_type has branch_stack", refusal("EOPNOTSUPP", { attr = attr }))
     assert.matches("\n  the PMU cannot do", refusal("EOPNOTSUPP", { attr = core.attr_new { type = 0 } }))
-  end)
-
-  it("of a group too large says how much the kernel gives", function()
-    assert.matches("would be 16400 bytes, and the kernel gives 16384 at most\n  try: fewer members",
-      refusal("E2BIG", { read_bytes = 16400 }))
-    assert.matches("newer than this kernel", refusal("E2BIG", { read_bytes = 16384 }))
   end)
 
   it("of a stack too deep names the limit", function()
@@ -148,5 +147,48 @@ describe("a session's failure", function()
     assert.matches("^cannot open cpu%-clock on cpu 0: Permission denied %(EACCES%)\n"
       .. "  kernel.perf_event_paranoid is 2; watching a whole CPU needs 0 or CAP_PERFMON\n  try: sudo setcap", why)
     assert.same({}, k:leaks())
+  end)
+end)
+
+describe("what perfev changes by itself", function()
+  local sim = require "perfev.sim"
+
+  -- Open a clock on that kernel -> what the log was told, and the attr
+  local function opened(opts, change)
+    local k, said, attr = sim.new { world = "vm", cpus = "0" }, {}, nil
+    if change then change(k) end
+    perfev.hooks.clear()
+    k:with(function()
+      opts.tid, opts.log = 42, function(level, text)
+        if level < 2 then said[#said + 1] = { level, text } end
+      end
+      local s = perfev.session(opts)
+      local e = s:event { "cpu-clock", sample = function() end }
+      assert.is_true(s:start())
+      attr = e.attr
+      s:close()
+    end)
+    return said, attr
+  end
+
+  it("is the default frequency, where the kernel has lowered its limit, said at -v", function()
+    local said, attr = opened({}, function(k)
+      k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1500\n"
+    end)
+    assert.equal(1500, attr.sample_freq)
+    assert.same({ { 1, "cpu-clock: 1500 Hz instead of our default, as kernel.perf_event_max_sample_rate is no "
+      .. "higher" } }, said)
+    assert.same({}, (opened {}))
+  end)
+
+  it("is the ring's size, where memory may not be locked: said at once if it was asked for, else at -v", function()
+    local function scarce(k) k.mlock = 256 * 1024 end
+    local said = opened({ buffer = "8M" }, scarce)
+    assert.equal(0, said[1][1])
+    assert.equal("ring on cpu 0: 256 KiB instead of 8192 KiB, as much as kernel.perf_event_mlock_kb allows (516), "
+      .. "ulimit -l (8192 KiB) and no CAP_IPC_LOCK; try: sudo sysctl kernel.perf_event_mlock_kb=8196", said[1][2])
+    said = opened({}, scarce)
+    assert.equal(1, said[1][1])
+    assert.matches("^ring on cpu 0: 256 KiB instead of 2048 KiB", said[1][2])
   end)
 end)

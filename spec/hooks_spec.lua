@@ -186,6 +186,7 @@ describe("a perf_event_open hook", function()
   it("may write the size that the kernel knows, as E2BIG does", function()
     local lines = {}
     hooks.set { perf_event_open = function(attr)
+      if #lines > 0 then return nil, E.E2BIG end -- asked again, to find out why
       attr.size = 112
       lines[#lines + 1] = #attr:bytes() -- its fields are untouched
       lines[#lines + 1] = attr.size
@@ -208,6 +209,7 @@ describe("a perf_event_open hook", function()
       return nil, E.E2BIG
     end
     hooks.set { perf_event_open = function(attr, ...)
+      if #seen > 0 then return nil, E.E2BIG end -- asked again, to find out why
       seen[#seen + 1] = attr.size
       local fd, errno = under(attr, ...)
       seen[#seen + 1], seen[#seen + 2] = attr.size, attr.sample_period

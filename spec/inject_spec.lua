@@ -1,4 +1,4 @@
--- Every call of twelve sessions fails once, with every errno its man page has.
+-- Every call of fourteen sessions fails once, with every errno its man page has.
 --
 -- A session runs on the simulated kernel, once as it should; then again for each call that it
 -- made and each errno, with this call failing. Whatever that leads to: nothing may be left open,
@@ -34,6 +34,9 @@ local manual = {
   kill = "EINVAL EPERM ESRCH",
   slurp = "EACCES EIO ELOOP EMFILE ENAMETOOLONG ENFILE ENOENT ENOMEM ENOTDIR EPERM",
   list = "EACCES EIO ELOOP EMFILE ENAMETOOLONG ENFILE ENOENT ENOMEM ENOTDIR",
+  append = "EACCES EAGAIN EBUSY EEXIST EINVAL EIO ELOOP EMFILE ENFILE ENOENT ENOMEM ENOSPC ENOTDIR EPERM EROFS",
+  resume = "EPERM ESRCH",
+  readlink = "EACCES EINVAL EIO ELOOP ENAMETOOLONG ENOENT ENOMEM ENOTDIR",
   raise_nofile = "EFAULT EINVAL EPERM",
 }
 -- perf_event_open(2), "perf_event ioctl calls", and kernel/events/core.c where it says less.
@@ -70,6 +73,13 @@ local function child_that_ends(k)
     happenings(k)
     k:after("150ms", function() k:end_child(child.pid, 0) end)
   end
+end
+
+-- A program with a symbol and a variable, and tracefs to define a probe in it.
+local program = assert(io.open "spec/fuzz/seeds/elf/shared"):read "a"
+local function with_program(k)
+  k.files["/bin/app"] = program
+  k.files["/sys/kernel/tracing/uprobe_events"], k.files["/sys/kernel/tracing/kprobe_events"] = "", ""
 end
 
 -- What each session is: `with` prepares the kernel, `of` makes the session, `drive` runs it.
@@ -153,6 +163,26 @@ local sessions = {
     s:every("60ms", function() s:snapshot() end)
     return s
   end },
+  { "a probe that tracefs defines", with = function(k)
+    with_program(k)
+    k:after("50ms", function() k:exit(11) end)
+  end, of = function()
+    local s = perfev.session { tid = 11, buffer = "16K" }
+    s:event { "uprobe:/bin/app:work", name = "uprobe work", args = { "n:int", "s:string" }, sample = nothing }
+    return s
+  end },
+  { "a breakpoint in a command", with = function(k)
+    with_program(k)
+    child_that_ends(k)
+    k.at_exec = function(child)
+      k.files[("/proc/%d/maps"):format(child.pid)] =
+        "550000000000-550000001000 r-xp 00000000 fe:00 7                          /bin/app\n"
+    end
+  end, of = function()
+    local s = perfev.session { command = { "app" }, buffer = "16K" }
+    s:event { "mem:/bin/app:counter:w", name = "mem counter", sample = nothing }
+    return s
+  end },
   { "a group of counters", with = happenings, of = nothing, drive = function()
     local c, why = perfev.group { "task-clock", "page-faults", "context-switches", pid = 11 }
     if not c then return nil, why end
@@ -197,7 +227,7 @@ local function tells(name, why, errno)
   if errno == E.EACCES then return why:find("cannot be read by this user", 1, true) end
   return (errno == E.ENOENT or errno == E.ENOTDIR)
     and (why:find("no such event", 1, true) or why:find("No such process", 1, true)
-      or why:find("no tracefs is mounted", 1, true))
+      or why:find("no tracefs is mounted", 1, true) or why:find("this kernel has no uprobes", 1, true))
 end
 
 -- What is wrong with a refusal's words, or nil.

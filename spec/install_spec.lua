@@ -32,7 +32,9 @@ describe("make install", function()
   it("puts every part in its place", function()
     local list = found(root)
     for _, path in ipairs {
-      "usr/bin/perfl", "usr/lib/lua/5.4/perfev/core.so", "usr/share/lua/5.4/perfev/init.lua",
+      "usr/bin/perfl", "usr/lib/lua/5.4/perfev/core.so", "usr/lib/lua/5.4/perfev/elf.so",
+      "usr/lib/lua/5.4/perfev/pfm.so",
+      "usr/share/lua/5.4/perfev/init.lua",
       "usr/lib/libperfev.a", "usr/lib/pkgconfig/perfev.pc", "usr/include/perfev/err.h",
     } do
       assert.matches("%f[^\n\0]" .. path:gsub("%p", "%%%0") .. "\n", list)

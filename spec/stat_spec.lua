@@ -2,6 +2,7 @@
 
 local kernel = require "spec.support.kernel"
 local perfev = require "perfev"
+local sim = require "perfev.sim"
 local stat = require "perfev.stat"
 
 local function row(name, value, fields)
@@ -20,6 +21,17 @@ local function printed(f)
   return table.concat(lines, "\n")
 end
 
+describe("what is counted when nothing is said", function()
+  it("has a CPU's stalls where the CPU tells of them", function()
+    local k = sim.new { world = "amd" }
+    perfev.hooks.with(k.hooks, function()
+      assert.matches(",cycles,instructions,branches,", stat.default())
+      k.files["/sys/bus/event_source/devices/cpu/events/stalled-cycles-frontend"] = "event=0xa9\n"
+      assert.matches(",cycles,stalled%-cycles%-frontend,instructions,", stat.default())
+    end)
+  end)
+end)
+
 describe("a list of events", function()
   it("is parsed: names, groups, and commas of a PMU's own", function()
     assert.same({ { "a", "b:c" } }, stat.parse "a,b:c")
@@ -27,6 +39,8 @@ describe("a list of events", function()
     assert.same({ { "a", grouped = true }, { "b", grouped = true } }, stat.parse "{a},{b}")
     assert.same({ { "cpu/event=0x3c,umask=1/u", "b" } }, stat.parse "cpu/event=0x3c,umask=1/u,b")
     assert.same({ { "sched/sched_switch", "b" } }, stat.parse "sched/sched_switch,b")
+    assert.same({ { "cs", "b", grouped = true, text = "{cs,b}:k" } }, stat.parse "{cs,b}:k")
+    assert.same({ { "x:y | cs" } }, stat.parse "x:y | cs")
   end)
 
   it("is refused by the user's own words", function()
@@ -58,6 +72,12 @@ describe("a metric", function()
     assert.is_nil(text(row("page-faults", 49), {}))
     assert.is_nil(text(row("page-faults", nil), values))
     assert.is_nil(text(row("task-clock", 5), values, 0))
+    assert.equal("25.00% frontend cycles idle", text(row("stalled-cycles-frontend", 2.5e8), values))
+    local hybrid = { ["cpu_core/cycles/"] = 2e9, ["cpu_atom/cycles/"] = 1e9, ["task-clock"] = 5e8 }
+    assert.equal("0.50  insn per cycle", text(row("cpu_core/instructions/u", 1e9), hybrid))
+    assert.equal("4.000 GHz", text(row("cpu_core/cycles/", 2e9), hybrid))
+    assert.equal("20.000 /sec", text(row("msr/tsc/", 10), hybrid))
+    assert.equal("12.50% backend cycles idle", text(row("stalled-cycles-backend", 1.25e8), values))
   end)
 end)
 
@@ -86,6 +106,30 @@ describe("a line", function()
      <not counted>      cs
                  3      cpu-migrations                   #    4.286 K/sec                    ( +- 12.35% )]],
       printed(function() stat.write(stat.writer(), rows, 1e6) end))
+  end)
+
+  it("of a PMU's event has the value scaled, and its unit", function()
+    local joules = { scale = 2.3283064365386962890625e-10, unit = "Joules" }
+    local scaled = {
+      row("power/energy-pkg/", 2^33, joules), row("imc/data_read/", 32768, { scale = 1.0, unit = "MiB" }),
+      row("duration_time", 12345, { unit = "ns" }), row("page-faults", 49),
+    }
+    assert.equal([[
+              2.00 Joules power/energy-pkg/
+             32768 MiB    imc/data_read/
+             12345 ns     duration_time
+                49        page-faults]], printed(function() stat.write(stat.writer(), scaled, 1e6) end))
+    assert.equal("2.00,Joules,power/energy-pkg/,100,100.00,,",
+      printed(function() stat.write(stat.writer(nil, ","), { scaled[1] }, 1e6) end))
+    assert.matches('"counter%-value" : "2.000000", "unit" : "Joules"',
+      printed(function() stat.write(stat.writer(true), { scaled[1] }, 1e6) end))
+  end)
+
+  it("of instructions is followed by what stalling cost", function()
+    local text = printed(function()
+      stat.write(stat.writer(), { row("stalled-cycles-backend", 50), row("instructions", 100) }, 1e6)
+    end)
+    assert.matches("\n" .. (" "):rep(57) .. "#    0%.50  stalled cycles per insn$", text)
   end)
 
   it("of an interval begins with the time", function()

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *const *argv,
 		    uint64_t unblock, struct pev_err *err)
@@ -34,7 +35,19 @@ int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *co
 	return 0;
 }
 
-int pev_child_release(struct pev_child *child, struct pev_err *err)
+/* Our own commands stop for us alone, behind their exec: 0 there, -ECHILD when it ended. */
+static int await_stop(struct pev_child *child)
+{
+	int rc = child->sys->wait(child->sys->ctx, child->pid, 1, &child->status);
+
+	if (rc < 0)
+		return rc;
+	child->stopped = WIFSTOPPED(child->status);
+	child->reaped = !child->stopped;
+	return child->stopped ? 0 : -ECHILD;
+}
+
+int pev_child_release(struct pev_child *child, bool stop, struct pev_err *err)
 {
 	int gate = child->gate;
 	int rc;
@@ -42,12 +55,25 @@ int pev_child_release(struct pev_child *child, struct pev_err *err)
 	if (gate < 0)
 		return 0;
 	child->gate = -1;
-	rc = child->sys->release(child->sys->ctx, gate);
+	rc = child->sys->release(child->sys->ctx, gate, stop);
+	if (rc >= 0 && stop)
+		rc = await_stop(child);
 	if (rc == -ECHILD)
 		return pev_fail(err, rc, "'%s' ended before it could be started", child->name);
 	if (rc < 0)
 		return pev_fail(err, rc, "cannot run '%s'", child->name);
 	return 0;
+}
+
+int pev_child_resume(struct pev_child *child, struct pev_err *err)
+{
+	int rc;
+
+	if (!child->stopped)
+		return 0;
+	child->stopped = false;
+	rc = child->sys->resume(child->sys->ctx, child->pid);
+	return rc < 0 ? pev_fail(err, rc, "cannot let '%s' go on", child->name) : 0;
 }
 
 int pev_child_reap(struct pev_child *child, bool block)
@@ -56,7 +82,9 @@ int pev_child_reap(struct pev_child *child, bool block)
 
 	if (child->reaped || !child->pid)
 		return 1;
-	rc = child->sys->wait(child->sys->ctx, child->pid, block, &child->status);
+	do {
+		rc = child->sys->wait(child->sys->ctx, child->pid, block, &child->status);
+	} while (rc > 0 && WIFSTOPPED(child->status));
 	if (rc == 0)
 		return 0;
 	/* -ECHILD: somebody else reaped it (SIGCHLD ignored); there is no status. */

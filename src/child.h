@@ -18,6 +18,7 @@ struct pev_child {
 	int pidfd;                 /* readable when it has ended; -1 on kernels before 5.3 */
 	int status;                /* as wait(2) gives it, once reaped */
 	bool reaped;
+	bool stopped;              /* behind its exec, until resumed */
 };
 
 /*
@@ -26,8 +27,14 @@ struct pev_child {
 int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *const *argv,
 		    uint64_t unblock, struct pev_err *err);
 
-/* Let it exec. -errno of the exec, with the command's name in err. */
-int pev_child_release(struct pev_child *child, struct pev_err *err);
+/*
+ * Let it exec. -errno of the exec, with the command's name in err. stop: when this
+ * returns it stands before its first instruction, its image mapped, until resumed.
+ */
+int pev_child_release(struct pev_child *child, bool stop, struct pev_err *err);
+
+/* Let one go on that was released with stop; nothing where it has not stopped. */
+int pev_child_resume(struct pev_child *child, struct pev_err *err);
 
 /* 1 once it has ended and child->status is set, else 0. */
 int pev_child_reap(struct pev_child *child, bool block);

@@ -31,11 +31,13 @@ int pev_counter_open(struct pev_counter *counter, const struct pev_sys *sys,
 {
 	size_t most = (size_t)target->nr_pids * (size_t)target->nr_cpus;
 
-	*counter = (struct pev_counter){ .sys = sys, .config = *config, .cap = 256,
+	*counter = (struct pev_counter){ .sys = sys, .config = *config, .cap = 256, .dir = -1,
 					 .process = pev_sys_process() };
+	counter->config.cgroup_path = NULL;
+	counter->cgroup_path = config->cgroup_path ? strdup(config->cgroup_path) : NULL;
 	counter->places = calloc(most ? most : 1, sizeof(*counter->places));
 	counter->buf = malloc(counter->cap);
-	if (!counter->places || !counter->buf) {
+	if (!counter->places || !counter->buf || (config->cgroup_path && !counter->cgroup_path)) {
 		pev_counter_close(counter);
 		return pev_fail(err, -ENOMEM, "no memory for a counter");
 	}
@@ -84,6 +86,8 @@ void pev_counter_close(struct pev_counter *counter)
 	free(counter->members);
 	free(counter->places);
 	free(counter->buf);
+	free(counter->cgroup_path);
+	counter->cgroup_path = NULL;
 	counter->members = NULL;
 	counter->places = NULL;
 	counter->buf = NULL;
@@ -124,10 +128,11 @@ static int open_at(struct pev_counter *counter, struct pev_member *m, int p)
 
 	if (counter->config.grouped && m != counter->members)
 		leader = counter->members[0].at[p].fd;
-	if (counter->config.cgroup)
+	if (counter->config.cgroup || counter->cgroup_path)
 		flags |= PERF_FLAG_PID_CGROUP;
-	rc = counter->sys->perf_event_open(counter->sys->ctx, &m->attr, place->pid, place->cpu,
-					   leader, flags);
+	rc = counter->sys->perf_event_open(counter->sys->ctx, &m->attr,
+					   counter->cgroup_path ? counter->dir : place->pid,
+					   place->cpu, leader, flags);
 	if (rc < 0)
 		return rc;
 	at->fd = rc;
@@ -140,6 +145,9 @@ static int open_failed(const struct pev_counter *counter, const struct pev_membe
 {
 	const struct pev_place *place = &counter->places[p];
 
+	if (counter->cgroup_path)
+		return pev_fail(err, code, "cannot count %s in cgroup %s on cpu %d", m->name,
+				counter->cgroup_path, place->cpu);
 	if (counter->config.cgroup)
 		return pev_fail(err, code,
 				"cannot count %s in the cgroup of descriptor %d on cpu %d",
@@ -154,7 +162,17 @@ static int open_failed(const struct pev_counter *counter, const struct pev_membe
 			place->cpu);
 }
 
-static int open_everywhere(struct pev_counter *counter, struct pev_member *m, struct pev_err *err)
+static bool is_among(const int *cpus, int nr, int cpu)
+{
+	bool found = nr == 0 || cpu < 0;
+
+	for (int i = 0; i < nr; i++)
+		found = found || cpus[i] == cpu;
+	return found;
+}
+
+static int open_everywhere(struct pev_counter *counter, struct pev_member *m, const int *cpus,
+			   int nr_cpus, struct pev_err *err)
 {
 	bool first = m == counter->members;
 	int rc, opened = 0, last = -ESRCH, last_place = 0;
@@ -162,7 +180,7 @@ static int open_everywhere(struct pev_counter *counter, struct pev_member *m, st
 	for (int p = 0; p < counter->nr_places; p++) {
 		struct pev_place *place = &counter->places[p];
 
-		if (place->gone)
+		if (place->gone || !is_among(cpus, nr_cpus, place->cpu))
 			continue;
 		rc = open_at(counter, m, p);
 		if (rc == 0) {
@@ -179,8 +197,27 @@ static int open_everywhere(struct pev_counter *counter, struct pev_member *m, st
 	return opened ? 0 : open_failed(counter, m, last_place, last, err);
 }
 
+/* The cgroup's directory is held while it is needed: the events keep the cgroup. */
+static int open_member(struct pev_counter *counter, struct pev_member *m, const int *cpus,
+		       int nr_cpus, struct pev_err *err)
+{
+	const struct pev_sys *sys = counter->sys;
+	int rc;
+
+	if (!counter->cgroup_path)
+		return open_everywhere(counter, m, cpus, nr_cpus, err);
+	counter->dir = sys->directory(sys->ctx, counter->cgroup_path);
+	if (counter->dir < 0)
+		return pev_fail(err, counter->dir, "cannot open the cgroup %s",
+				counter->cgroup_path);
+	rc = open_everywhere(counter, m, cpus, nr_cpus, err);
+	sys->close(sys->ctx, counter->dir);
+	counter->dir = -1;
+	return rc;
+}
+
 int pev_counter_add(struct pev_counter *counter, const struct pev_attr *attr, const char *name,
-		    struct pev_err *err)
+		    const int *cpus, int nr_cpus, struct pev_err *err)
 {
 	size_t nr = (size_t)counter->nr + 1;
 	struct pev_member *members, *m;
@@ -199,7 +236,7 @@ int pev_counter_add(struct pev_counter *counter, const struct pev_attr *attr, co
 	for (int p = 0; m->at && p < counter->nr_places; p++)
 		m->at[p].fd = -1;
 	pev_attr_seal(&m->attr);
-	rc = m->at && m->name ? open_everywhere(counter, m, err) :
+	rc = m->at && m->name ? open_member(counter, m, cpus, nr_cpus, err) :
 	     pev_fail(err, -ENOMEM, "no memory for a counter");
 	if (rc == 0)
 		return counter->nr - 1;

@@ -47,6 +47,7 @@ struct pev_place {
 struct pev_counter_config {
 	bool grouped;
 	bool cgroup;              /* the target's pids are descriptors of cgroup directories */
+	const char *cgroup_path;  /* or: of this cgroup, by its directory; copied */
 };
 
 struct pev_counter {
@@ -56,6 +57,8 @@ struct pev_counter {
 	unsigned process;            /* that opened it: pev_sys_process() */
 	struct pev_place *places;    /* owned */
 	int nr_places;
+	char *cgroup_path;           /* owned, or NULL */
+	int dir;                     /* its directory while a member is added, else -1 */
 	struct pev_member *members;  /* owned, as they came; closed ones keep their number */
 	int nr;
 	void *buf;                   /* owned; what read(2) fills */
@@ -93,10 +96,11 @@ void pev_counter_close(struct pev_counter *counter);
 
 /*
  * Open one more member everywhere: its number, or -errno with nothing of it left
- * open. A task that is gone and a CPU that is offline are left out while another is there.
+ * open. A task that is gone and a CPU that is offline are left out while another is there. With
+ * nr_cpus it is opened at places on those CPUs, and on any CPU, alone.
  */
 int pev_counter_add(struct pev_counter *counter, const struct pev_attr *attr, const char *name,
-		    struct pev_err *err);
+		    const int *cpus, int nr_cpus, struct pev_err *err);
 
 /* Close one member. When the leader goes, the others live on, each by itself. */
 void pev_counter_remove(struct pev_counter *counter, int member);

@@ -26,25 +26,44 @@ static bool cpu_is_absent(const struct pev_event *event, int cpu, int code)
 	return absent;
 }
 
-static int open_failed(struct pev_event *event, int pid, int cpu, int code, struct pev_err *err)
+static int open_failed(struct pev_event *event, const struct pev_target *target, int pid, int cpu,
+		       int code, struct pev_err *err)
 {
 	event->failed_pid = pid;
 	event->failed_cpu = cpu;
+	if (target->cgroup)
+		return pev_fail(err, code, "cannot open %s in cgroup %s on cpu %d", event->name,
+				target->cgroup, cpu);
 	if (pid == -1)
 		return pev_fail(err, code, "cannot open %s on cpu %d", event->name, cpu);
 	return pev_fail(err, code, "cannot open %s for pid %d on cpu %d", event->name, pid, cpu);
 }
 
-static int open_one(struct pev_event *event, int pid, int cpu)
+/* The group's descriptor at a place, -1 where there is no group, -ESRCH where its leader is not. */
+static int leader_at(const struct pev_event *leader, int pid, int cpu)
+{
+	for (int i = 0; leader && i < leader->nr; i++)
+		if (leader->fds[i].pid == pid && leader->fds[i].cpu == cpu &&
+		    leader->fds[i].fd >= 0)
+			return leader->fds[i].fd;
+	return leader ? -ESRCH : -1;
+}
+
+/* flags: PERF_FLAG_PID_CGROUP where pid is a descriptor of one. */
+static int open_one(struct pev_event *event, const struct pev_event *leader, int pid, int cpu,
+		    unsigned long flags)
 {
 	struct pev_event_fd *slot = &event->fds[event->nr];
-	int fd = event->sys->perf_event_open(event->sys->ctx, &event->attr, pid, cpu, -1,
-					     PERF_FLAG_FD_CLOEXEC);
-	int rc;
+	int group = leader_at(leader, flags ? -1 : pid, cpu);
+	int fd, rc;
 
+	if (group == -ESRCH)
+		return group;
+	fd = event->sys->perf_event_open(event->sys->ctx, &event->attr, pid, cpu, group,
+					 flags | PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return fd;
-	*slot = (struct pev_event_fd){ .fd = fd, .pid = pid, .cpu = cpu };
+	*slot = (struct pev_event_fd){ .fd = fd, .pid = flags ? -1 : pid, .cpu = cpu };
 	event->nr++;
 	rc = event->sys->ioctl(event->sys->ctx, fd, PERF_EVENT_IOC_ID, (uintptr_t)&slot->id);
 	return rc < 0 ? rc : 0;
@@ -59,7 +78,7 @@ static int open_all(struct pev_event *event, const struct pev_target *target, st
 		for (int p = 0; p < target->nr_pids; p++) {
 			pid = target->pids[p];
 			cpu = target->cpus[c];
-			rc = open_one(event, pid, cpu);
+			rc = open_one(event, target->leader, pid, cpu, 0);
 			if (rc == 0)
 				continue;
 			last = rc;
@@ -71,10 +90,34 @@ static int open_all(struct pev_event *event, const struct pev_target *target, st
 				event->offline++;
 				break;
 			}
-			return open_failed(event, pid, cpu, rc, err);
+			return open_failed(event, target, pid, cpu, rc, err);
 		}
 	}
-	return event->nr ? 0 : open_failed(event, pid, cpu, last, err);
+	return event->nr ? 0 : open_failed(event, target, pid, cpu, last, err);
+}
+
+/* Of a cgroup, an event per CPU: without one the kernel knows no cgroup (perf_event_open()). */
+static int open_cgroup(struct pev_event *event, const struct pev_target *target,
+		       struct pev_err *err)
+{
+	int dir = event->sys->directory(event->sys->ctx, target->cgroup);
+	int rc = 0, cpu = -1;
+
+	if (dir < 0)
+		return pev_fail(err, dir, "cannot open the cgroup %s", target->cgroup);
+	for (int c = 0; c < target->nr_cpus; c++) {
+		cpu = target->cpus[c];
+		rc = open_one(event, target->leader, dir, cpu, PERF_FLAG_PID_CGROUP);
+		if (rc == 0)
+			continue;
+		if (target->nr_cpus == 1 || !cpu_is_absent(event, cpu, rc))
+			break;
+		event->offline++;
+	}
+	event->sys->close(event->sys->ctx, dir); /* the events keep the cgroup */
+	if (rc < 0 && (event->nr + event->offline < target->nr_cpus || !event->nr))
+		return open_failed(event, target, -1, cpu, rc, err);
+	return 0;
 }
 
 int pev_event_open(struct pev_event *event, const struct pev_sys *sys, const struct pev_attr *attr,
@@ -91,7 +134,7 @@ int pev_event_open(struct pev_event *event, const struct pev_sys *sys, const str
 		return pev_fail(err, -ENOMEM, "cannot open %s", name);
 	}
 	pev_attr_seal(&event->attr);
-	rc = open_all(event, target, err);
+	rc = target->cgroup ? open_cgroup(event, target, err) : open_all(event, target, err);
 	if (rc < 0)
 		pev_event_close(event);
 	return rc;

@@ -11,12 +11,18 @@
 #include "err.h"
 #include "sys.h"
 
-/* Where to open: every pid on every cpu. A pid of -1 is all tasks of the CPU. */
+/*
+ * Where to open: every pid on every cpu. A pid of -1 is all tasks of the CPU. With cgroup (the path
+ * of its directory) only those in it: then the pids are not looked at. With leader the event joins
+ * its group, place by place; where the leader is not, neither is this one.
+ */
 struct pev_target {
 	const int *pids;
 	int nr_pids;
 	const int *cpus;
 	int nr_cpus;
+	const char *cgroup;
+	const struct pev_event *leader;
 };
 
 /* One perf descriptor. */

@@ -12,6 +12,7 @@
 #include "bits.h"
 #include "child.h"
 #include "counter.h"
+#include "elffile.h"
 #include "record.h"
 #include "session.h"
 #include "sys.h"

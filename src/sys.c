@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -28,7 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLURP_MAX (64u << 20) /* no file of sysfs, procfs or tracefs is near this */
+/* No file of sysfs, procfs or tracefs is near this, and few programs with all their symbols. */
+#define SLURP_MAX (512u << 20)
 
 static int result(long rc)
 {
@@ -191,6 +193,8 @@ static int linux_sigblock(void *ctx, uint64_t signals, int block, uint64_t *chan
 	return 0;
 }
 
+enum { GO = 'g', GO_AND_STOP = 's' }; /* what the gate says */
+
 /* In the child: wait to be released, then become the command or tell why not. */
 static void become(int gate, const struct pev_spawn *spawn)
 {
@@ -211,7 +215,9 @@ static void become(int gate, const struct pev_spawn *spawn)
 	} while (n < 0 && errno == EINTR);
 	if (n != 1)
 		_exit(127); /* the parent is gone, or gave up */
-	execvp(spawn->argv[0], spawn->argv);
+	/* A traced exec stops with SIGTRAP once the new image is mapped (ptrace(2)). */
+	if (go != GO_AND_STOP || ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+		execvp(spawn->argv[0], spawn->argv);
 	code = errno;
 	/* Nobody to tell when this fails: the parent sees the status. */
 	if (send(gate, &code, sizeof(code), MSG_NOSIGNAL) < 0)
@@ -245,14 +251,15 @@ static int linux_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spaw
 	return 0;
 }
 
-static int linux_release(void *ctx, int gate)
+static int linux_release(void *ctx, int gate, int stop)
 {
+	const char go = stop ? GO_AND_STOP : GO;
 	int code = 0;
 	ssize_t n;
 
 	(void)ctx;
 	do {
-		n = send(gate, "", 1, MSG_NOSIGNAL);
+		n = send(gate, &go, 1, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
 	if (n == 1) {
 		/* exec closes the child's end: 0 bytes mean that it runs. */
@@ -264,6 +271,12 @@ static int linux_release(void *ctx, int gate)
 	if (n < 0)
 		return -ECHILD;
 	return n == sizeof(code) ? -code : 0;
+}
+
+static int linux_resume(void *ctx, int pid)
+{
+	(void)ctx;
+	return result(ptrace(PTRACE_DETACH, pid, NULL, NULL));
 }
 
 static int linux_pidfd_open(void *ctx, int pid)
@@ -361,6 +374,17 @@ static int list_append(char **names, size_t *used, size_t *cap, const char *name
 	return 0;
 }
 
+static int linux_directory(void *ctx, const char *path)
+{
+	int fd;
+
+	(void)ctx;
+	do {
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	} while (fd < 0 && errno == EINTR);
+	return result(fd);
+}
+
 static int linux_list(void *ctx, const char *path, char **names, size_t *len)
 {
 	size_t used = 0, cap = 1024;
@@ -392,6 +416,28 @@ static int linux_list(void *ctx, const char *path, char **names, size_t *len)
 	*names = buf;
 	*len = used;
 	return 0;
+}
+
+/* Without O_TRUNC, which empties tracefs' lists of everybody's probes, and without O_CREAT. */
+static int linux_append(void *ctx, const char *path, const char *text)
+{
+	size_t len = strlen(text);
+	ssize_t n;
+	int fd, rc;
+
+	(void)ctx;
+	do {
+		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	} while (fd < 0 && errno == EINTR);
+	if (fd < 0)
+		return -errno;
+	/* Not again after EINTR: a definition may have been taken. */
+	n = write(fd, text, len);
+	rc = n < 0 ? -errno : 0;
+	if (n >= 0 && (size_t)n != len)
+		rc = -EIO;
+	close(fd);
+	return rc;
 }
 
 static int linux_raise_nofile(void *ctx)
@@ -489,11 +535,14 @@ const struct pev_sys pev_sys_linux = {
 	.sigblock = linux_sigblock,
 	.spawn = linux_spawn,
 	.release = linux_release,
+	.resume = linux_resume,
 	.pidfd_open = linux_pidfd_open,
 	.wait = linux_wait,
 	.kill = linux_kill,
 	.slurp = linux_slurp,
+	.directory = linux_directory,
 	.list = linux_list,
+	.append = linux_append,
 	.raise_nofile = linux_raise_nofile,
 	.getpid = linux_getpid,
 	.prctl = linux_prctl,

@@ -58,17 +58,26 @@ struct pev_sys {
 	int (*sigblock)(void *ctx, uint64_t signals, int block, uint64_t *changed);
 
 	int (*spawn)(void *ctx, const struct pev_spawn *spawn, struct pev_spawned *out);
-	/* 0 once the command runs, -errno of its exec, -ECHILD when it died before. Closes gate. */
-	int (*release)(void *ctx, int gate);
+	/*
+	 * 0 once the command runs, -errno of its exec, -ECHILD when it died before. Closes gate.
+	 * stop: it stops behind its exec, before an instruction of its own; wait tells when.
+	 */
+	int (*release)(void *ctx, int gate, int stop);
+	/* A command that has stopped so goes on. */
+	int (*resume)(void *ctx, int pid);
 	int (*pidfd_open)(void *ctx, int pid);
-	/* pid when it was reaped, 0 when it still runs and block is 0. */
+	/* pid when it was reaped or has stopped, 0 when it still runs and block is 0. */
 	int (*wait)(void *ctx, int pid, int block, int *status);
 	int (*kill)(void *ctx, int pid, int sig);
 
 	/* The whole of a file of sysfs, procfs or tracefs; *text is the caller's to free. */
 	int (*slurp)(void *ctx, const char *path, char **text, size_t *len);
+	/* A descriptor of a directory, for perf_event_open() to have a cgroup by. */
+	int (*directory)(void *ctx, const char *path);
 	/* Names in a directory but "." and "..", each with its NUL; the caller's to free. */
 	int (*list)(void *ctx, const char *path, char **names, size_t *len);
+	/* One write(2) at the end of a file that is there: how tracefs takes a definition. */
+	int (*append)(void *ctx, const char *path, const char *text);
 	/* Raise the soft limit of open files to the hard one; gives the limit. */
 	int (*raise_nofile)(void *ctx);
 	int (*getpid)(void *ctx);

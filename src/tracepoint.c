@@ -783,7 +783,8 @@ size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len
 	struct out out = { .buf = buf, .cap = cap ? cap - 1 : 0 };
 
 	if (!payload_ok(t, raw, len) || !put_event(&out, t, raw, len)) {
-		if (!t->prints)
+		/* Beyond 16 bits it is a probe's registers, which no format prints. */
+		if (!t->prints && t->tp.id <= 0xffff)
 			put(&out, "[FAILED TO PARSE]", 17);
 		put_fields(&out, t, raw, len);
 	}

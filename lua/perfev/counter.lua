@@ -27,7 +27,7 @@ Counter.__name = "perfev.counter"
 -- ---- declarations ----
 
 local target_words = { "cgroup", "pid", "tid", "command", "cpus", "all_cpus" }
-local own_words = { "lost", "leader", "page", "log" }
+local own_words = { "lost", "leader", "page", "log", "many" }
 local member_words = { "name", "filter", "optional", "period" }
 local result_words = {
   raw = true, counts = true, errors = true, time_enabled = true, time_running = true, running_ratio = true,
@@ -99,14 +99,15 @@ local function check_targets(spec, level)
   for _, word in ipairs(target_words) do
     if word ~= "cgroup" then asked[word] = spec[word] end
   end
-  if spec.cgroup ~= nil and math.type(spec.cgroup) ~= "integer" then
-    fail(level, "counter: cgroup is the descriptor of a directory of cgroup2, not a %s", type(spec.cgroup))
+  if spec.cgroup ~= nil and type(spec.cgroup) ~= "string" and math.type(spec.cgroup) ~= "integer" then
+    fail(level, "counter: cgroup is a path, or a descriptor of its directory, not a %s", type(spec.cgroup))
   end
   if spec.cgroup and (spec.pid or spec.tid or spec.command) then
     fail(level, "counter: cgroup and processes at once; a cgroup is its own target")
   end
   local ok, why = pcall(options.take, asked, {}, 0)
   if not ok then fail(level, "counter: %s", (why:gsub("^.-session: ", ""))) end
+  if spec.cgroup then why.cgroup = spec.cgroup end
   return next(asked) ~= nil and why or spec.cgroup and { cgroup = spec.cgroup } or nil
 end
 
@@ -121,20 +122,34 @@ local function default_format(self)
   return format
 end
 
+-- What the event string of m stands for, when nobody has asked before -> found | nil, message, errno
+local function find(m)
+  local spec = m.spec
+  if m.found then return m.found end
+  if not spec[1] then return { type = spec.type, config = spec.config or 0 } end
+  local found, why, code = event.resolve(spec[1], spec)
+  if found and found.tool then
+    return nil, ("event '%s': it is no event, but what perf stat measures itself\n"
+      .. "  try: task-clock, or the script stat"):format(spec[1]), E.ENOENT
+  end
+  return found, why, code
+end
+
 -- -> attr, what was found | nil, message, errno
-local function attr_for(self, spec, first)
-  local found = { type = spec.type, config = spec.config or 0 }
-  if spec[1] then
-    local why, code
-    found, why, code = event.resolve(spec[1])
-    if not found then return nil, why, code end
-  end
+local function attr_for(self, m, first)
+  local spec = m.spec
+  local found, why, code = find(m)
+  if not found then return nil, why, code end
   local fields, target = {}, self.target
-  for name, value in pairs(found) do
-    if attr_fields[name] then fields[name] = value end
+  if found.is_uncore and targets.is_tasks(target) then
+    return nil, ("event '%s': the PMU %s counts for whole CPUs, and cannot tell one task from another\n"
+      .. "  try: all_cpus, or cpus = (perfl -a, -C)"):format(m.name, found.pmu), E.EINVAL
   end
+  fields.type, fields.config = found.type, found.config
+  for name, value in pairs(found.fields or {}) do fields[name] = value end
   for name, value in pairs(found.exclude or {}) do fields[name] = value end
   fields.inherit = targets.is_tasks(target)
+  if found.words and found.words.inherit ~= nil then fields.inherit = found.words.inherit end
   fields.read_format = default_format(self)
   for _, words in ipairs { self.spec, spec } do
     for name, value in pairs(words) do
@@ -148,18 +163,8 @@ local function attr_for(self, spec, first)
   if target.on_exec and fields.disabled then fields.enable_on_exec = true end
   local ok, attr = pcall(registers.attr, fields)
   if not ok then return nil, ("event '%s': %s"):format(name_of(spec), attr), E.EINVAL end
+  m.scale, m.unit = found.scale, found.unit
   return attr, found
-end
-
-local FORMAT_ENABLED, FORMAT_RUNNING, FORMAT_ID, FORMAT_GROUP, FORMAT_LOST = 1, 2, 4, 8, 16
-
--- Bytes of a reading of the group with this one in it (__perf_event_read_size()); nil without PERF_FORMAT_GROUP.
-local function read_bytes(self, format)
-  if not self.grouped or format & FORMAT_GROUP == 0 then return nil end
-  local function word(bit) return format & bit ~= 0 and 8 or 0 end
-  local members = 1
-  for _, m in ipairs(self.list) do members = members + (m.open and 1 or 0) end
-  return 8 + word(FORMAT_ENABLED) + word(FORMAT_RUNNING) + members * (8 + word(FORMAT_ID) + word(FORMAT_LOST))
 end
 
 local function refuse(self, what, code, attr)
@@ -167,7 +172,9 @@ local function refuse(self, what, code, attr)
   return explain.refusal(what, code, {
     attr = attr, is_tracepoint = attr.type == TYPE_TRACEPOINT and attr.sample_type ~= 0,
     cpu_wide = not targets.is_tasks(target), pid = target.pids[1], cpu = target.cpus[1],
-    descriptors = #target.pids * #target.cpus, read_bytes = read_bytes(self, attr.read_format),
+    cgroup = target.cgroup and (type(target.cgroup) == "string" and target.cgroup or "the cgroup") or nil,
+    events = #self.list, cpus = #target.cpus, threads = #target.pids,
+    group = self.grouped and self.core_members > 0 and self.list[1].name or nil,
   })
 end
 
@@ -183,17 +190,62 @@ local function map_page(self, number, attr)
   self.core:map(number) -- where it cannot be, read(2) does as well
 end
 
-local function open_member(self, spec)
-  local first = self.core_members == 0
-  local attr, found, code = attr_for(self, spec, first)
+-- A variable has one address here, and that is known already.
+local function set_address(m, attr, places)
+  if places == "exec" or #places > 1 then
+    return nil, ("event '%s': a counter has one address, and %s\n  try: an event with sample = function, or one process"
+      .. " that runs"):format(m.name, places == "exec" and "a command's is not known before it runs"
+      or "the processes have it at several"), E.EINVAL
+  end
+  attr.bp_addr = places[1].address
+  return true
+end
+
+-- What an event is beside its attr: a probe that tracefs has to define, an address in a process.
+local function bind(self, m, attr, found)
+  local target, log = self.target, self.spec.log or self.session and self.session.opts.log
+  local watcher = {
+    opts = targets.is_tasks(target) and { pid = target.pids } or {}, target = target,
+    child = self.child or self.session and self.session.child,
+    note = function(_, level, text) if log then log(level, text) end end,
+  }
+  if found.find_addresses then
+    local places, why, code = found.find_addresses(watcher)
+    if not places then return nil, why, code end
+    return set_address(m, attr, places)
+  elseif found.bind then
+    local built = { attr = attr, found = found }
+    local owner = { session = { core = { abandon = function() if self.core then self.core:close() end end } } }
+    local ok, why, code = found.bind(watcher, built, owner)
+    if not ok then return nil, why, code end
+    m.undo, m.owner = built.undo, owner
+    if built.no_inherit then
+      attr.inherit = false
+      watcher:note(0, built.to_note)
+    end
+  end
+  return true
+end
+
+local function open_member(self, m)
+  local first, spec = self.core_members == 0, m.spec
+  local attr, found, code = attr_for(self, m, first)
   if not attr then return nil, found, code end
-  local number, what, failed = self.core:add(attr, name_of(spec))
+  local bound, why, wrong = bind(self, m, attr, found)
+  if not bound then return nil, why, wrong end
+  local places = found.cpus and { cpus = found.cpus } or nil
+  local number, what, failed = self.core:add(attr, m.name, places)
+  if not number and failed == E.EINVAL and found.guest_default and spec.exclude_guest == nil then
+    attr.exclude_guest = false -- a PMU that can leave nothing out (PERF_PMU_CAP_NO_EXCLUDE)
+    number, what, failed = self.core:add(attr, m.name, places)
+    if not number then attr.exclude_guest = true end
+  end
   local user_only
   if not number and failed == E.EACCES and targets.is_tasks(self.target) and not attr.exclude_kernel
     and not fixed_exclude(self, spec, found) then
     -- As perf does: what the user may see is better than nothing, as long as it is said.
     attr.exclude_kernel, user_only = true, true
-    number, what, failed = self.core:add(attr, name_of(spec))
+    number, what, failed = self.core:add(attr, m.name, places)
   end
   if not number then return nil, refuse(self, what, failed, attr), failed end
   self.core_members = self.core_members + 1
@@ -208,7 +260,7 @@ end
 
 -- Open the member m, filter and all -> true | nil, message, errno
 local function open(self, m)
-  local number, user_only, attr = open_member(self, m.spec)
+  local number, user_only, attr = open_member(self, m)
   if not number then
     local optional = m.spec.optional
     if not optional or optional == "unsupported" and not unsupported[attr] then return nil, user_only, attr end
@@ -233,10 +285,53 @@ local function give_back(self)
   if self.core then self.core:close() end
   if self.child then self.child:close() end -- in a forked process: without a word to the parent's
   self.core, self.child = nil, nil
-  for _, m in ipairs(self.list) do m.open = false end
+  for _, m in ipairs(self.list) do
+    m.open = false
+    if m.undo then m.undo() end
+  end
 end
 
-local function open_all(self)
+-- One string may be several events: a list, a pattern, one on each kind of CPU. A group in braces is
+-- all there is in its counter.
+local function expand(self, m)
+  local units = m.spec[1] and not m.found and event.units(m.spec[1], m.spec)
+  if not units then return { m } end -- what is wrong is told when it is opened
+  local list, seen = {}, {}
+  for _, unit in ipairs(units) do
+    if unit.pattern then note(self, 0, event.told_of_pattern(unit.pattern, #unit)) end
+    local many = self.spec.many or self.session and self.session.opts.many
+    local ok, why, code = event.check_many(m.name, seen, unit, many)
+    if not ok then return nil, why, code end
+    self.weak = self.weak or unit.grouped and unit.weak
+    for _, found in ipairs(unit) do
+      local one = m
+      if #unit > 1 or #units > 1 or unit.pattern then
+        one = member.new(self, found.name, m.spec)
+        one.hidden = m.hidden
+      end
+      one.name = not m.spec.name and found.words.name or one.name
+      one.found, one.tool = not found.tool and found or nil, found.tool
+      list[#list + 1] = one
+    end
+  end
+  return list
+end
+
+local function expand_all(self)
+  local list = {}
+  for _, m in ipairs(self.list) do
+    local some, why, code = expand(self, m)
+    if not some then return nil, why, code end
+    for _, one in ipairs(some) do
+      list[#list + 1] = one
+      self.by_name[one.name] = one
+    end
+  end
+  self.list = list
+  return true
+end
+
+local function open_together(self)
   local what, code
   self.core, what, code = core.counter {
     pids = self.target.pids, cpus = self.target.cpus, grouped = self.grouped, cgroup = self.target.cgroup,
@@ -251,6 +346,17 @@ local function open_all(self)
     return nil, "counter: none of its events is there\n  " .. (self.list[1].error or ""), E.ENOENT
   end
   return true
+end
+
+local function open_all(self)
+  local ok, why, code = expand_all(self)
+  if not ok then return nil, why, code end
+  ok, why, code = open_together(self)
+  if ok or not (self.weak and self.grouped) then return ok, why, code end
+  -- ":W": a group if its PMU can hold it, else one by one.
+  if self.core then self.core:close() end
+  self.grouped = false
+  return open_together(self)
 end
 
 -- Own target: open, and count from here on.
@@ -275,6 +381,8 @@ local function declare(spec, grouped, level)
     if not (number or attr_fields[word] or is_target[word] or is_own[word]) then unknown_word(word, level + 1) end
   end
   if #spec == 0 then fail(level, "counter: no event is named; an event string or more come first") end
+  local first = type(spec[1]) == "table" and spec[1][1] or spec[1]
+  if #spec == 1 and not spec.leader and type(first) == "string" and event.is_group(first) then self.grouped = true end
   if spec.leader ~= nil then
     if not grouped then fail(level, "counter: leader is an option of a group") end
     if type(spec.leader) ~= "string" then fail(level, "counter: leader is a string, not a %s", type(spec.leader)) end

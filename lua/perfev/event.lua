@@ -3,6 +3,9 @@
 -- words; never the other way round.
 
 local core = require "perfev.core"
+local grammar = require "perfev.grammar"
+local names = require "perfev.names"
+local resolve = require "perfev.resolve"
 local options = require "perfev.options"
 local registers = require "perfev.registers"
 local tracefs = require "perfev.tracefs"
@@ -10,20 +13,12 @@ local units = require "perfev.units"
 
 local M = {}
 
-local TYPE_SOFTWARE, TYPE_TRACEPOINT, TYPE_BREAKPOINT = 1, 2, 5
+local TYPE = names.TYPE
 local DEFAULT_FREQ = 4000 -- perf record's
 local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
 local FIXED_TYPES = 5 -- enum perf_type_id: what is above was given out when a PMU registered
 
--- enum perf_sw_ids, under the names and aliases that perf list prints.
-local software = {
-  ["cpu-clock"] = 0, ["task-clock"] = 1, ["page-faults"] = 2, ["faults"] = 2,
-  ["context-switches"] = 3, ["cs"] = 3, ["cpu-migrations"] = 4, ["migrations"] = 4,
-  ["minor-faults"] = 5, ["major-faults"] = 6, ["alignment-faults"] = 7,
-  ["emulation-faults"] = 8, ["dummy"] = 9, ["bpf-output"] = 10, ["cgroup-switches"] = 11,
-}
-local faults = { [2] = true, [5] = true, [6] = true, [7] = true }
-local DUMMY, BPF_OUTPUT = 9, 10
+local faults = { [2] = true, [5] = true, [6] = true, [7] = true } -- software events that have an address
 
 -- What a callback asks the kernel for: attr fields that are set when it is there.
 local callbacks = {
@@ -35,7 +30,8 @@ local callbacks = {
 }
 
 local comforts = {
-  freq = true, period = true, callchain = true, filter = true, name = true, optional = true, aux_buffer = true,
+  freq = true, period = true, callchain = true, filter = true, name = true, optional = true, args = true, many = true,
+  aux_buffer = true,
 }
 
 local attr_fields = {}
@@ -51,68 +47,70 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
--- "u", "k", "h" after the last colon: only there is it counted, as perf has it.
-local function exclude_for(modifiers)
-  if modifiers == "" then return {} end
-  return {
-    exclude_user = not modifiers:find("u", 1, true),
-    exclude_kernel = not modifiers:find("k", 1, true),
-    exclude_hv = not modifiers:find("h", 1, true),
-  }
-end
-
--- Names that a string may be meant as, for "did you mean".
-local function software_names()
-  local names = {}
-  for name in pairs(software) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
-local function parse_software(text)
-  local name, modifiers = text:match("^([%w%-]+):?([ukh]*)$")
-  local config = name and software[name]
-  if not config then return nil end
-  return { type = TYPE_SOFTWARE, config = config, exclude = exclude_for(modifiers) }
-end
-
--- "sched:sched_switch", "sched/sched_switch", with modifiers, or a number.
-local function parse_tracepoint(text)
-  if text:match("^%d+$") then
-    return tracefs.by_id(math.tointeger(tonumber(text)))
-  end
-  local system, name, modifiers = text:match("^([^:/]+)[:/]([^:/]+):?([ukh]*)$")
-  if not system then return nil end
-  local found, why, code = tracefs.find(system, name)
-  if not found then return nil, why, code end
-  found.exclude = exclude_for(modifiers)
-  return found
-end
-
---- Resolve an event string.
--- @treturn[1] table  `type`, `config`, `exclude` (attr fields), for tracepoints `system`, `format`
+--- The first of what an event string stands for; for those who want a single event.
+-- @treturn[1] table  as resolve.lua has it: `type`, `config`, `fields`, `exclude`, `name`, …
 -- @treturn[2] nil
 -- @treturn[2] string  in three parts
 -- @treturn[2] integer errno
-function M.resolve(text)
-  local found = parse_software(text)
-  if found then return found end
-  local tp, why, code = parse_tracepoint(text)
-  if tp then
-    return { type = TYPE_TRACEPOINT, config = tp.id, exclude = tp.exclude or {},
-             system = tp.system, tracepoint = tp.name, format = tp.format }
+function M.resolve(text, spec)
+  local there, why, code = resolve.all(text, spec)
+  if not there then return nil, why, code end
+  return there[1][1][1]
+end
+
+--- All of what an event string stands for that is there: units, lists of found (resolve.lua).
+-- @treturn[1] table
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.units(text, spec)
+  local there, why, code = resolve.all(text, spec)
+  if not there then return nil, why, code end
+  return there[1]
+end
+
+-- Closing a tracepoint's descriptors waits for a grace period (tracepoint_synchronize_unregister()): about
+-- 38 ms each, seen on 6.18.
+local MANY, CLOSING = 32, 0.038
+
+--- More tracepoints than one would open by mistake?
+-- @tparam string name    of the declaration, for the message
+-- @tparam table seen     their numbers so far, as a set; gets those of founds
+-- @tparam table founds   as resolve.lua has them
+-- @tparam boolean many   the user said so
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.check_many(name, seen, founds, many)
+  local own, count = 0, 0
+  for _, found in ipairs(founds) do
+    if found.type == TYPE.tracepoint and not seen[found.config] then own, seen[found.config] = own + 1, true end
   end
-  if why then return nil, why, code end
-  local near = core.nearest(text:match("^[^:]*"), software_names())
-  return nil, ("event '%s': no such event%s\n  software events, tracepoints as 'system:name' or by number, "
-    .. "and {type =, config =} are understood"):format(
-    text, near and (" (did you mean '%s'?)"):format(near) or ""), core.errno.ENOENT
+  for _ in pairs(seen) do count = count + 1 end
+  if count <= MANY or own == 0 or many then return true end
+  return nil, ("event '%s': %d different tracepoints in all; closing them takes some %.0f s\n  more than %d are opened "
+    .. "when you say so\n  try: --many, or many = true, or fewer"):format(name, count, count * CLOSING, MANY),
+    core.errno.EINVAL
+end
+
+--- How many there are of a pattern, in words.
+function M.told_of_pattern(pattern, n)
+  return ("%s: %d tracepoint%s"):format(pattern, n, n == 1 and "" or "s")
+end
+
+--- Whether the string is one group in braces and nothing else.
+function M.is_group(text)
+  local tree = grammar.parse(text)
+  return tree ~= nil and #tree == 1 and #tree[1] == 1 and tree[1][1].group == true
 end
 
 local function check_words(spec, level)
   for key, value in pairs(spec) do
     if type(key) == "number" then
-      if key ~= 1 then fail(level, "event: element %s is not understood; one event string, then names", key) end
+      if math.type(key) ~= "integer" or key < 1 or key > #spec then
+        fail(level, "event: element %s is not understood; event strings, one after the other, then names", key)
+      end
       if type(value) ~= "string" then fail(level, "event: the event is a string, not a %s", type(value)) end
     elseif type(key) ~= "string" then
       fail(level, "event: a %s is no option", type(key))
@@ -132,6 +130,9 @@ local function check_comforts(spec, level)
   if spec.filter ~= nil and type(spec.filter) ~= "string" then
     fail(level, "event: filter is a string, not a %s", type(spec.filter))
   end
+  if spec.args ~= nil and type(spec.args) ~= "table" then
+    fail(level, "event: args is a list of strings, not a %s", type(spec.args))
+  end
   if spec.name ~= nil and type(spec.name) ~= "string" then
     fail(level, "event: name is a string, not a %s", type(spec.name))
   end
@@ -144,6 +145,9 @@ local function check_comforts(spec, level)
   end
   if spec.period ~= nil and type(spec.freq) == "number" then
     fail(level, "event: period and freq at once; a sample is taken either every so many events or so often a second")
+  end
+  for i = 1, #spec > 1 and #spec or 0 do
+    if spec[i]:find("|", 1, true) then fail(level, "event '%s': alternatives stand alone, not in a list", spec[i]) end
   end
   if spec[1] and (spec.type ~= nil or spec.config ~= nil) then
     fail(level, "event '%s': an event string and type= or config= at once", spec[1])
@@ -160,26 +164,29 @@ local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
 -- What perf record sets for the kind; nothing to sample for one that counts nothing.
 local function kind_defaults(fields, found)
   for name, value in pairs(found.exclude) do fields[name] = value end
-  if found.type == TYPE_TRACEPOINT then
-    fields.sample_type = { "raw", table.unpack(sample_bits) }
-    fields.sample_period = 1
-  elseif found.type == TYPE_SOFTWARE and found.config == DUMMY then
-    -- A carrier of side-band records: it counts nothing, so it needs no right to see the kernel.
+  if found.carrier then
+    -- Of side-band records alone: it counts nothing, so it needs no right to see the kernel.
     fields.exclude_kernel = true
     fields.exclude_hv = true
-  else
-    fields.sample_type = { table.unpack(sample_bits) }
-    if found.type == TYPE_SOFTWARE and faults[found.config] then table.insert(fields.sample_type, "addr") end
-    if found.type == TYPE_SOFTWARE and found.config == BPF_OUTPUT then
-      table.insert(fields.sample_type, "raw")
-      fields.sample_period = 1
-    elseif found.type == TYPE_BREAKPOINT then
-      fields.sample_period = 1
-    else
-      fields.freq = true
-      fields.sample_freq = DEFAULT_FREQ
-    end
+    return
   end
+  fields.sample_type = { table.unpack(sample_bits) }
+  if found.type == TYPE.tracepoint then
+    table.insert(fields.sample_type, 1, "raw")
+    fields.sample_period = 1
+  elseif found.type == TYPE.breakpoint or found.default_period then
+    fields.sample_period = found.default_period or 1
+  elseif found.type == TYPE.software and found.config == names.BPF_OUTPUT then
+    table.insert(fields.sample_type, "raw")
+    fields.sample_period = 1
+  elseif found.type == TYPE.software and found.config == names.DUMMY then
+    fields.sample_type = nil
+  else
+    if found.type == TYPE.software and faults[found.config] then table.insert(fields.sample_type, "addr") end
+    fields.freq = true
+    fields.sample_freq = DEFAULT_FREQ
+  end
+  for _, bit in ipairs(found.sample_type or {}) do table.insert(fields.sample_type, bit) end
 end
 
 local function callback_bits(fields, spec, list)
@@ -194,11 +201,8 @@ end
 
 local function add_bit(fields, field, bit)
   local bits = fields[field]
-  if type(bits) == "table" then
-    table.insert(bits, bit)
-  else
-    fields[field] = { bit }
-  end
+  -- A list of the user's stays as it is.
+  fields[field] = type(bits) == "table" and { bit, table.unpack(bits) } or { bit }
 end
 
 local function user_words(fields, spec)
@@ -225,11 +229,17 @@ local function user_words(fields, spec)
   if spec.callchain then add_bit(fields, "sample_type", "callchain") end
 end
 
+-- What the event string itself says in its terms: less than the options beside it, more than defaults.
+local function term_words(fields, words)
+  user_words(fields, words)
+  for _, bit in ipairs(words.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+end
+
 -- The kernel lowers its limit under load; a default must not fail for that.
-local function clamp_default_freq(fields, spec)
-  if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq then return end
+local function clamp_default_freq(fields, spec, found)
+  if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq or found.words.freq then return end
   local most = math.tointeger(tonumber((core.slurp("/proc/sys/kernel/perf_event_max_sample_rate"))))
-  if most and most < DEFAULT_FREQ then fields.sample_freq = most end
+  if most and most < DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
 end
 
 -- A value that no kernel could take is a mistake of the declaration, whatever the event.
@@ -243,7 +253,7 @@ end
 --- Check a declaration and hold it until it is opened. Raises on what can only be a mistake.
 -- @tparam table spec    as `perfev.event` takes it
 -- @tparam integer level of the caller, for `error`
--- @treturn table        the declaration: `name`, `spec`, `callbacks`
+-- @treturn table        the declaration: `name`, `text` (its event strings as one), `spec`, `callbacks`
 function M.declare(spec, level)
   if type(spec) ~= "table" then fail(level, "event: a table expected, not a %s", type(spec)) end
   spec = options.copy(spec)
@@ -252,21 +262,24 @@ function M.declare(spec, level)
   check_values(spec, level + 1)
   local list, fields = {}, {}
   callback_bits(fields, spec, list)
-  local name = spec.name or spec[1] or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
+  local text = spec[1] and table.concat(spec, ",")
+  local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"
-  return { name = name, spec = spec, callbacks = list, asked = fields }
+  return { name = name, text = text, spec = spec, callbacks = list, asked = fields }
 end
 
--- What the declaration names -> as M.resolve
-local function find(spec)
-  if spec[1] then return M.resolve(spec[1]) end
-  if spec.type == nil then return { type = TYPE_SOFTWARE, config = DUMMY, exclude = {} } end
-  local found = { type = spec.type, config = spec.config or 0, exclude = {} }
-  if spec.type == TYPE_TRACEPOINT then
+-- What the declaration names -> alternatives, as resolve.all has them
+local function find(decl)
+  local spec = decl.spec
+  if decl.text then return resolve.all(decl.text, spec) end
+  local found = { type = spec.type or TYPE.software, config = spec.config or 0, exclude = {}, fields = {}, words = {} }
+  if spec.type == nil then
+    found.config, found.carrier = names.DUMMY, true
+  elseif spec.type == TYPE.tracepoint then
     local tp = tracefs.by_id(spec.config)
     found.system, found.tracepoint, found.format = tp.system, tp.name, tp.format
   end
-  return found
+  return { { { found } } }
 end
 
 -- Two things the kernel needs to be asked for by another name, unless the user said no.
@@ -278,6 +291,16 @@ local function kernel_quirks(fields)
   if fields.mmap2 and fields.mmap == nil then fields.mmap = true end
 end
 
+-- A group whose leader's samples hold all counts (":S"): its members take no samples.
+local function join_sample_read(fields, is_leader)
+  if is_leader then
+    add_bit(fields, "sample_type", "read")
+  else
+    fields.freq, fields.sample_freq, fields.sample_period = nil, nil, nil
+  end
+  fields.read_format = { "group", "id" }
+end
+
 -- The AUX area that is asked for, in words or by a callback for its records -> bytes, optional; or nil
 local function aux_of(decl, found)
   local asked = decl.spec.aux_buffer
@@ -287,33 +310,81 @@ local function aux_of(decl, found)
   if asked == nil and decl.callbacks.aux and is_pmu and not decl.spec.write_backward then return DEFAULT_AUX, true end
 end
 
---- What the declaration is on this machine: asks tracefs and makes the attr.
--- @treturn[1] table  `attr`, `system`, `format`, `is_tracepoint`, `fixed_exclude` (the user chose what is excluded),
---   `aux_bytes` (of an AUX area to map), `aux_optional`
+local function fields_of(decl, found, unit, at, has_aux)
+  local spec, fields = decl.spec, {}
+  kind_defaults(fields, found)
+  -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
+  if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
+  for name, value in pairs(found.fields) do fields[name] = value end
+  for name, value in pairs(decl.asked) do fields[name] = value end
+  term_words(fields, found.words)
+  user_words(fields, spec)
+  if unit.grouped and unit.sample_read then join_sample_read(fields, at == 1) end
+  if not unit.grouped and found.sample_read then add_bit(fields, "sample_type", "read") end
+  fields.type, fields.config = found.type, found.config
+  if found.precise_max and spec.precise_ip == nil then fields.precise_ip = 3 end
+  kernel_quirks(fields)
+  clamp_default_freq(fields, spec, found)
+  return fields
+end
+
+local function build_one(decl, found, unit, at)
+  local spec = decl.spec
+  found.fields, found.words = found.fields or {}, found.words or {}
+  local aux_bytes, aux_optional = aux_of(decl, found)
+  local ok, attr = pcall(registers.attr, fields_of(decl, found, unit, at, aux_bytes ~= nil))
+  if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
+  return {
+    attr = attr, name = found.name, system = found.system, format = found.format, found = found, bind = found.bind,
+    is_tracepoint = found.type == TYPE.tracepoint, cpus = found.cpus, pmu = found.pmu,
+    aux_bytes = aux_bytes, aux_optional = aux_optional,
+    fixed_exclude = spec.exclude_kernel ~= nil or next(found.exclude) ~= nil,
+    -- What nobody asked for in so many words may be left out when a PMU cannot do it.
+    guest_default = found.guest_default and spec.exclude_guest == nil,
+    precise_max = found.precise_max and spec.precise_ip == nil,
+  }
+end
+
+local function build_units(decl, alternative)
+  local out = {}
+  for _, unit in ipairs(alternative) do
+    local built = { grouped = unit.grouped, weak = unit.weak, pattern = unit.pattern, name = unit.name }
+    for i, found in ipairs(unit) do
+      local one, why, code = build_one(decl, found, unit, i)
+      if not one then return nil, why, code end
+      built[i] = one
+    end
+    out[#out + 1] = built
+  end
+  return out
+end
+
+--- What the declaration is on this machine: asks it, and makes the attrs.
+-- @treturn[1] table  the alternatives that are there, best first: lists of units; a unit is a list of events, of one
+--   but for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
+--   `system`, `format`, `is_tracepoint`, `cpus` (open there alone), `found` (as resolve.lua has it), `fixed_exclude`
+--   (the user chose what is excluded), `guest_default`, `precise_max` (what may be left out), `aux_bytes` (of an AUX
+--   area to map), `aux_optional`
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
+function M.builds(decl)
+  local there, why, code = find(decl)
+  if not there then return nil, why, code end
+  local out = {}
+  for _, alternative in ipairs(there) do
+    local built, wrong, failed = build_units(decl, alternative)
+    if not built then return nil, wrong, failed end
+    out[#out + 1] = built
+  end
+  return out
+end
+
+--- The same for one that stands for a single event; of several the first.
 function M.build(decl)
-  local spec = decl.spec
-  local found, why, code = find(spec)
-  if not found then return nil, why, code end
-  local fields = {}
-  kind_defaults(fields, found)
-  local aux_bytes, aux_optional = aux_of(decl, found)
-  -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
-  if aux_bytes then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
-  for name, value in pairs(decl.asked) do fields[name] = value end
-  user_words(fields, spec)
-  fields.type, fields.config = found.type, found.config
-  kernel_quirks(fields)
-  clamp_default_freq(fields, spec)
-  local ok, attr = pcall(registers.attr, fields)
-  if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
-  return {
-    attr = attr, system = found.system, format = found.format, aux_bytes = aux_bytes, aux_optional = aux_optional,
-    is_tracepoint = found.type == TYPE_TRACEPOINT,
-    fixed_exclude = spec.exclude_kernel ~= nil or next(found.exclude) ~= nil,
-  }
+  local there, why, code = M.builds(decl)
+  if not there then return nil, why, code end
+  return there[1][1][1]
 end
 
 return M

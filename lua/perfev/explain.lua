@@ -1,18 +1,45 @@
 --- Why the kernel refused, found by looking, and what to do about it.
--- An errno says little (EINVAL has some sixty causes): what can be known is read from
--- /proc and held against the attr. Source: perf_event_open(2), ERRORS; kernel/events/core.c.
+-- An errno says little (EINVAL has some sixty causes). What can be known is read from /proc and
+-- /sys; what cannot is found by asking the kernel again without one thing after the other
+-- (core.probe). One cause is named, and one remedy, as one can act on only one.
+-- Source: perf_event_open(2), ERRORS; kernel/events/core.c.
 
 local core = require "perfev.core"
+local kernels = require "perfev.kernels"
 
 local E = core.errno
+local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
+local PHYS_ADDR, REGS_INTR = 1 << 19, 1 << 18
+local DUMMY = 9
+local CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
+local DEVICES = "/sys/bus/event_source/devices"
+local CPUS = "/sys/devices/system/cpu/"
+
+local M = {}
+
+-- ---- what can be read ----
 
 local function number_of(path)
   return math.tointeger(tonumber((core.slurp(path))))
 end
 
+local function line_of(path)
+  return (core.slurp(path) or ""):match("^[^\n]+")
+end
+
+local function sysctl(name)
+  return number_of("/proc/sys/kernel/" .. name)
+end
+
 local function status_field(name)
   local status = core.slurp("/proc/self/status") or ""
   return status:match("\n" .. name .. ":%s*(%S+)")
+end
+
+-- -> soft, hard; as /proc/self/limits has them
+local function limit(name)
+  local limits = core.slurp("/proc/self/limits") or ""
+  return limits:match(name .. "%s+(%S+)%s+(%S+)")
 end
 
 -- Bit n of CapEff; nil where it cannot be told.
@@ -21,25 +48,68 @@ local function has_capability(n)
   return caps and (tonumber(caps, 16) >> n) & 1 == 1
 end
 
-local CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
-local READ_MAX = 16 << 10 -- of a group (perf_event_validate_size())
-
 local function is_privileged()
   return has_capability(CAP_PERFMON) or has_capability(CAP_SYS_ADMIN)
 end
 
-local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep $(command -v perfl)"
-
--- What of this event needs which level of kernel.perf_event_paranoid (perf_copy_attr(),
--- perf_event_open(), perf_trace_event_perm()).
-local function needed_level(event)
-  if event.is_tracepoint then
-    return -1, "a tracepoint's payload"
-  elseif event.cpu_wide then
-    return 0, "watching a whole CPU"
+-- The PMU of that type: its name in sysfs, or nil.
+local function pmu_of(type)
+  for _, name in ipairs(core.list(DEVICES) or {}) do
+    if number_of(("%s/%s/type"):format(DEVICES, name)) == type then return name end
   end
-  return 1, "what happens inside the kernel"
 end
+
+local function in_list(text, number)
+  for from, to in (text or ""):gmatch("(%d+)%-?(%d*)") do
+    if number >= tonumber(from) and number <= (tonumber(to) or tonumber(from)) then return true end
+  end
+  return false
+end
+
+-- ---- asking again ----
+
+-- What the kernel says to that attr on the event's target, or on another: true | nil, errno, size
+-- (in the place of a cgroup: everything on its CPU). Off, so that it does nothing to the target.
+local function ask(event, attr, pid, cpu)
+  attr = attr:copy()
+  attr.disabled = true
+  return core.probe(attr, pid or event.cgroup and -1 or event.pid or 0, cpu or event.cpu or -1)
+end
+
+-- Does it go through, or further, without what change takes away? Want of rights tells
+-- nothing: it is looked for before and after.
+local function helps(event, code, change)
+  local attr = event.attr:copy()
+  local pid, cpu = change(attr)
+  local ok, other = ask(event, attr, pid, cpu)
+  return ok or other ~= code and other ~= E.EACCES and other ~= E.EPERM and other ~= E.EMFILE
+end
+
+-- The one thing, newest first, without which the kernel takes it; the same for all up to one.
+local function culprit(event, code)
+  local features = kernels.features(event.attr)
+  for _, feature in ipairs(features) do
+    if helps(event, code, feature.clear) then return feature end
+  end
+  local gone = {}
+  for _, feature in ipairs(features) do
+    gone[#gone + 1] = feature
+    if helps(event, code, function(attr)
+      for _, one in ipairs(gone) do one.clear(attr) end
+    end) then
+      return feature
+    end
+  end
+end
+
+local function newer(feature, release)
+  return ("%s came with Linux %s, and this kernel is %s"):format(feature.what, feature.since, release),
+    ("leave it out, or run Linux %s or newer"):format(feature.since)
+end
+
+-- ---- rights ----
+
+local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep $(command -v perfl)"
 
 -- Whose process it is, when it is somebody else's; watching it needs the right to ptrace it.
 local function other_owner(pid)
@@ -50,56 +120,393 @@ local function other_owner(pid)
   return owner ~= own and owner or nil
 end
 
-local function no_permission(event)
-  if is_privileged() then
-    if status_field("Seccomp") == "2" then
-      return "a seccomp filter is in force, as in a container, and refuses perf_event_open",
-        "run outside of the container, or allow the call in its seccomp profile"
-    end
-    return "a security module or kernel lockdown refuses it in spite of our capabilities",
-      "see /sys/kernel/security/lockdown and the system's log"
-  end
-  local owner = event.pid and event.pid > 0 and other_owner(event.pid)
-  if owner then
-    return ("the process belongs to the user with uid %s"):format(owner),
-      "run as that user or as root\n  or: " .. setcap
-  end
-  local level = number_of("/proc/sys/kernel/perf_event_paranoid")
+-- What of this event needs which level of kernel.perf_event_paranoid (perf_copy_attr(),
+-- perf_event_open(), perf_trace_event_perm()).
+local function needed_level(event)
+  if event.is_tracepoint then return -1, "a tracepoint's payload" end
+  if event.cpu_wide then return 0, "watching a whole CPU" end
+  if event.attr and event.attr.sample_type & PHYS_ADDR ~= 0 then return 1, "sampling physical addresses" end
+  return 1, "what happens inside the kernel"
+end
+
+-- Not even the least that there is: neither level nor capability is the reason, or both.
+local function nothing_allowed()
+  local least = core.attr_new { type = SOFTWARE, config = DUMMY, exclude_kernel = true, exclude_hv = true }
+  local ok, code = core.probe(least, 0, -1)
+  return not ok and (code == E.EACCES or code == E.EPERM or code == E.ENOSYS)
+end
+
+local function seccomp()
+  return "a seccomp filter is in force, as in a container, and refuses perf_event_open",
+    "allow perf_event_open in the container's seccomp profile, or run outside of it"
+end
+
+local function is_filtered() return status_field("Seccomp") == "2" end
+
+local function confidential()
+  return (core.slurp("/sys/kernel/security/lockdown") or ""):find("[confidentiality]", 1, true) ~= nil
+end
+
+local function lockdown(what)
+  return ("kernel lockdown is in force (confidentiality), which forbids %s"):format(what),
+    "leave that out, or boot with lockdown=integrity"
+end
+
+local function security_module()
+  local modules = line_of("/sys/kernel/security/lsm")
+  return ("a security module or kernel lockdown refuses it in spite of our capabilities%s"):format(
+      modules and (" (loaded: %s)"):format(modules) or ""),
+    "see /sys/kernel/security/lockdown and the system's log"
+end
+
+local function beyond_perfmon(event)
+  local attr = event.attr
+  local pmu = attr and pmu_of(attr.type)
+  if pmu == "uprobe" or pmu == "kprobe" then return ("a %s"):format(pmu) end
+  if attr and attr.type == BREAKPOINT and attr.bp_addr < 0 then return "a breakpoint on a kernel address" end
+end
+
+local function by_level(event)
+  local level = sysctl("perf_event_paranoid")
   local needed, what = needed_level(event)
+  if level and level > 2 then
+    return ("kernel.perf_event_paranoid is %d, at which this kernel gives nothing to users without CAP_PERFMON")
+      :format(level), ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d"):format(setcap, math.min(needed, 2))
+  end
   return ("kernel.perf_event_paranoid is %s; %s needs %d or CAP_PERFMON"):format(level or "unknown", what, needed),
     ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d%s"):format(setcap, needed,
       event.cpu_wide and "\n  or: watch a command of your own: -- COMMAND" or "")
 end
 
-local function too_many_files(event)
-  local limits = core.slurp("/proc/self/limits") or ""
-  local soft, hard = limits:match("Max open files%s+(%S+)%s+(%S+)")
-  return ("%d descriptors are needed for this event, and %s are allowed (hard limit %s)"):format(
-      event.descriptors or 0, soft or "?", hard or "?"),
-    "ulimit -n, fewer events, or fewer CPUs (-C)"
+local function filtered_out(event)
+  if not is_filtered() then return false end
+  if is_privileged() then return not event.attr or nothing_allowed() end
+  return (sysctl("perf_event_paranoid") or 0) <= 2 and nothing_allowed() -- above, that is reason enough
 end
 
--- What we know to be wrong with the attr, if it is what the kernel says.
-local function refused_attr(event, code)
+local function no_permission(event)
+  local attr = event.attr
+  if filtered_out(event) then return seccomp() end
+  if attr and attr.sample_type & REGS_INTR ~= 0 and confidential() then
+    return lockdown("sampling the kernel's registers (regs_intr)")
+  end
+  local strong = beyond_perfmon(event)
+  if strong and not has_capability(CAP_SYS_ADMIN) then
+    return strong .. " needs CAP_SYS_ADMIN, whatever kernel.perf_event_paranoid is", "run as root"
+  end
+  if is_privileged() then return security_module() end
+  local owner = event.pid and event.pid > 0 and other_owner(event.pid)
+  if owner then
+    return ("the process belongs to the user with uid %s"):format(owner),
+      "run as that user or as root\n  or: " .. setcap
+  end
+  if attr and attr.namespaces then
+    return "namespaces shows what other users have, and needs CAP_PERFMON", setcap
+  end
+  return by_level(event)
+end
+
+-- ---- limits ----
+
+local function too_many_files(event)
+  local soft, hard = limit("Max open files")
+  local events, cpus, threads = event.events or 1, event.cpus or 1, event.threads or 1
+  local needed = events * cpus * threads
+  local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
+    cpus == 1 and "" or "s", threads, threads == 1 and "" or "s")
+  return ("%s = %d descriptors are needed, and some more for ourselves; %s are allowed (hard limit %s)"):format(
+      sum, needed, soft or "?", hard or "?"),
+    ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + 64)
+end
+
+local function thousands(n)
+  return n >= 1024 and ("%d KiB"):format(n // 1024) or ("%d bytes"):format(n)
+end
+
+-- perf_mmap(): per user perf_event_mlock_kb of each online CPU, then RLIMIT_MEMLOCK.
+local function ring_budget(what)
+  local kb, soft = sysctl("perf_event_mlock_kb"), limit("Max locked memory")
+  local cpus = core.cpus()
+  local asked = tonumber(what:match("of (%d+) KiB"))
+  local free = kb and cpus and ("%d KiB x %d CPUs = %d KiB"):format(kb, #cpus, kb * #cpus)
+  return ("over the memory that may be locked: %skernel.perf_event_mlock_kb is %s per CPU%s, ulimit -l is %s")
+      :format(asked and ("a ring takes %d + 4 KiB; "):format(asked) or "", kb or "unknown",
+        free and (" (%s)"):format(free) or "", tonumber(soft) and thousands(tonumber(soft)) or soft or "?"),
+    ("a smaller ring (-m %dK)\n  or: ulimit -l unlimited, or CAP_IPC_LOCK"):format(
+      math.max(4, (kb and kb > 4 and 1 << math.floor(math.log(kb - 4, 2)) or 128)))
+end
+
+-- ---- what the machine has not ----
+
+local function no_core_pmu()
+  for _, name in ipairs(core.list(DEVICES) or {}) do
+    if name == "cpu" or name:find("^cpu_") or name:find("^armv%d") or name:find("^cpum_") then return false end
+  end
+  return true
+end
+
+local function no_such_pmu()
+  local virtual = (core.slurp("/proc/cpuinfo") or ""):find("hypervisor", 1, true)
+  return ("this machine has no hardware counters: %s"):format(virtual
+      and "it is a virtual machine, and its host gives it no PMU" or "the kernel found no PMU"),
+    "cpu-clock or task-clock, which need none"
+end
+
+local function no_such_event(event)
+  local attr, release = event.attr, (kernels.running())
+  local type = attr and attr.type
+  if type == SOFTWARE then
+    local known = kernels.software[attr.config]
+    if known then
+      return ("the software event %s came with Linux %s, and this kernel is %s"):format(known[1], known[2],
+        release or "older"), "leave it out, or a newer kernel"
+    end
+    return ("there is no software event %d"):format(attr.config), "perfl list sw"
+  end
+  if type and (type == 0 or type == 3 or type == 4) then
+    if no_core_pmu() then return no_such_pmu() end
+    return "the CPU has no counter for this event", "perfl list hw cache"
+  end
+  local name = type and pmu_of(type)
+  if name == "uprobe" or name == "kprobe" then
+    return "what is to be probed is not there: the file or the function", "check its path or name"
+  end
+  if type and not name then
+    local there = {}
+    for _, pmu in ipairs(core.list(DEVICES) or {}) do
+      there[#there + 1] = ("%s %s"):format(number_of(("%s/%s/type"):format(DEVICES, pmu)) or "?", pmu)
+    end
+    return ("no PMU of this machine has the type %d (there are %s)"):format(type, table.concat(there, ", ")),
+      "the type that /sys/bus/event_source/devices/PMU/type says; it may change at each boot"
+  end
+  return "this machine has no such event" .. (name and (": its PMU %s does not know the config"):format(name) or ""),
+    "perfl list" .. (name and " " .. name or "")
+end
+
+local function cpu_absent(event)
+  local online, cpu = line_of(CPUS .. "online"), event.cpu
+  if not (cpu and cpu >= 0 and online) or in_list(online, cpu) then return nil end
+  if in_list(line_of(CPUS .. "possible") or line_of(CPUS .. "present"), cpu) then
+    return ("CPU %d is not online (%s are)"):format(cpu, online),
+      ("-C %s\n  or: echo 1 | sudo tee %scpu%d/online"):format(online, CPUS, cpu)
+  end
+  return ("this machine has no CPU %d (%s are online)"):format(cpu, online), "-C " .. online
+end
+
+local function no_device(event)
+  local why, remedy = cpu_absent(event)
+  if why then return why, remedy end
+  local pmu = event.attr and pmu_of(event.attr.type)
+  local cpus = pmu and (line_of(("%s/%s/cpus"):format(DEVICES, pmu)) or line_of(("%s/%s/cpumask"):format(DEVICES, pmu)))
+  if cpus then return ("the PMU %s is there for the CPUs %s alone"):format(pmu, cpus), "-C " .. cpus end
+  return "the CPU's PMU does not have this event", "another CPU (-C)"
+end
+
+local function nobody_there(event)
+  local pid = event.pid
+  if not (pid and pid > 0) then return "nobody has that number now", "ps -eL shows processes and threads" end
+  local state = (core.slurp(("/proc/%d/stat"):format(pid)) or ""):match("^.*%)%s*(%S)")
+  if state == "Z" then
+    return ("process %d has ended, and waits only for its parent to take note (a zombie)"):format(pid),
+      "another process: ps -eL shows them"
+  end
+  return ("there is no process or thread %d (any more)"):format(pid), "ps -eL shows processes and threads"
+end
+
+-- ---- what an attr asks for and the PMU cannot ----
+
+local function pmu_name(event)
+  return pmu_of(event.attr.type) or ("of type %d"):format(event.attr.type)
+end
+
+-- sample_period and freq are what makes an event sample.
+local function no_sampling(attr)
+  attr.freq, attr.sample_period = false, 0
+end
+
+local function precise_limit(event, code)
+  local asked = event.attr.precise_ip
+  for level = asked - 1, 0, -1 do
+    if helps(event, code, function(attr) attr.precise_ip = level end) then
+      return ("precise_ip = %d (%s) is more than the PMU %s can: it takes %s"):format(asked, (":" .. ("p"):rep(asked)),
+        pmu_name(event), level == 0 and "none" or ("at most %d"):format(level)),
+        level == 0 and "without :" .. ("p"):rep(asked) or ":" .. ("p"):rep(level)
+    end
+  end
+end
+
+local function no_exclude(attr)
+  attr.exclude_user, attr.exclude_kernel, attr.exclude_hv, attr.exclude_idle = false, false, false, false
+  attr.exclude_host, attr.exclude_guest = false, false
+end
+
+local function counts_only(event)
+  return ("the PMU %s has no interrupt: it counts, and cannot sample"):format(pmu_name(event)),
+    "count it: perfl stat -e EVENT, or perfev.counter"
+end
+
+-- The validator's sentence; what follows its last semicolon is what to do.
+local function as_reason(text)
+  local why, remedy = text:match("^(.*); ([^;]+)$")
+  if why then return why, remedy end
+  return text, "change that option of the event"
+end
+
+-- What we know to be wrong with the attr, if the kernel says that too.
+local function wrong_attr(event, code)
   if not event.attr then return nil end
   local ok, why, known = event.attr:validate(event.pid or 0, event.cpu or -1)
-  return not ok and (known == code and why) or nil
+  if not ok and known == code then return as_reason(why) end
+end
+
+local function unsupported(event)
+  local why, cure = wrong_attr(event, E.EOPNOTSUPP)
+  if why then return why, cure end
+  local attr = event.attr
+  if not event.attr then
+    return "the PMU cannot do what the event asks for (sampling, branch stacks or precise addresses)",
+      "leave that option out, or take a hardware event"
+  end
+  if attr.precise_ip > 0 then
+    local bound, remedy = precise_limit(event, E.EOPNOTSUPP)
+    if bound then return bound, remedy end
+  end
+  if attr.sample_period ~= 0 and helps(event, E.EOPNOTSUPP, no_sampling) then return counts_only(event) end
+  local feature = culprit(event, E.EOPNOTSUPP)
+  if feature then
+    return ("the PMU %s cannot do %s"):format(pmu_name(event), feature.what), "leave it out, or take a hardware event"
+  end
+  return "the PMU cannot do what the event asks for", "-vv shows every field that was asked for"
+end
+
+-- ---- EINVAL ----
+
+local function wrong_rate(event)
+  local most, attr = sysctl("perf_event_max_sample_rate"), event.attr
+  if most and attr and attr.freq and attr.sample_freq > most then
+    return ("a frequency of %d Hz is above kernel.perf_event_max_sample_rate, %d%s"):format(attr.sample_freq, most,
+        most < 100000 and ", to which the kernel lowered it under load" or ""),
+      ("freq = %d, or a period\n  or: sudo sysctl kernel.perf_event_max_sample_rate=%d"):format(most, attr.sample_freq)
+  end
+end
+
+local function cpu_wide_pmu(event)
+  if not event.pid or event.pid == -1 then return nil end
+  local cpu = event.cpu and event.cpu >= 0 and event.cpu or 0
+  if not helps(event, E.EINVAL, function() return -1, cpu end) then return nil end
+  return ("the PMU %s counts what a whole CPU or package does, and not what a task does"):format(pmu_name(event)),
+    "-a, or -C LIST, in the place of a process"
+end
+
+-- perf_trace_event_perm(): function tracing takes no stacks of user space.
+local function wrong_tracepoint(event)
+  if helps(event, E.EINVAL, function(attr) attr.exclude_callchain_user = true end) then
+    return "of every function of the kernel, no stack of user space can be had", "exclude_callchain_user = true"
+  end
+  if event.named then
+    return "tracefs describes it, but it is no tracepoint that perf events can have", "perfl list tracepoint"
+  end
+  return ("no tracepoint of this kernel has the number %d"):format(event.attr.config),
+    "its name: numbers change from boot to boot"
+end
+
+local function by_asking(event)
+  if not event.attr then return nil end
+  local attr = event.attr
+  local ok, code = ask(event, attr)
+  if ok and event.group then
+    return ("alone the event is taken, but not in the group that %s leads: a member has the leader's CPU, clock and "
+      .. "inherit, and is neither pinned nor exclusive"):format(event.group), "perfev.counter, without a group"
+  elseif ok and event.cgroup then
+    return ("without the cgroup the event is taken, in '%s' it is not"):format(event.cgroup),
+      "-a, and compare the record's cgroup in the callback"
+  elseif ok then
+    return "asked again, the kernel takes it: what was in its way has gone", "run it again"
+  elseif code ~= E.EINVAL then
+    return nil
+  end
+  local why, remedy = cpu_wide_pmu(event)
+  if why then return why, remedy end
+  if helps(event, E.EINVAL, no_exclude) then
+    return ("the PMU %s counts all there is, and takes no exclude_user, exclude_kernel and the like"):format(
+      pmu_name(event)), "the event without :u, :k or :h"
+  end
+  if attr.sample_period ~= 0 and helps(event, E.EINVAL, function(one)
+    no_sampling(one)
+    no_exclude(one) -- which may be wrong as well, and of our own making
+  end) then
+    return counts_only(event)
+  end
+  local feature, release, number = culprit(event, E.EINVAL), kernels.running()
+  if feature and number and feature.number > number then return newer(feature, release) end
+  if feature then
+    return ("the kernel takes the event without %s, and not with it"):format(feature.what), "leave it out"
+  end
+  if attr.type == TRACEPOINT then return wrong_tracepoint(event) end
+end
+
+-- perf_get_aux_event()
+local function aux_alone(event)
+  if event.attr and event.attr.aux_sample_size ~= 0 then
+    return "aux_sample_size is for a member of a group whose leader traces (AUX)", "leave it out, or name the leader"
+  end
 end
 
 local function invalid(event)
-  local why = refused_attr(event, E.EINVAL)
-  if why then return why, "change that option of the event" end
-  if event.attr and event.attr.aux_sample_size ~= 0 then -- perf_get_aux_event()
-    return "aux_sample_size is for a member of a group whose leader traces (AUX); a session opens no groups",
-      "leave aux_sample_size out"
-  end
-  local most = number_of("/proc/sys/kernel/perf_event_max_sample_rate")
-  if most and event.attr and event.attr.freq and event.attr.sample_freq > most then
-    return ("a frequency of %d Hz is above kernel.perf_event_max_sample_rate, %d"):format(
-      event.attr.sample_freq, most), "a lower freq, or a period"
+  for _, find in ipairs { wrong_attr, cpu_absent, wrong_rate, aux_alone, by_asking } do
+    local why, remedy = find(event, E.EINVAL)
+    if why then return why, remedy end
   end
   return "the kernel knows none of our reasons to refuse it, so it may be an option newer than this kernel",
     "-vv shows every field that was asked for"
+end
+
+-- ---- E2BIG, ENOSYS, EBUSY and the rest ----
+
+-- The kernel wrote its own size into the attr: what lies behind it, it does not know. It left
+-- the size alone: perf_event_validate_size() found the record or the group's read too long.
+local function too_big(event)
+  if not event.attr then return "an option of the event is newer than this kernel", "-vv shows every field" end
+  local ok, _, size = ask(event, event.attr)
+  if ok or size == event.attr.size then
+    return "a sample of it, or a read of its group, would be longer than the kernel writes",
+      "fewer members of the group, a smaller sample_stack_user, fewer registers"
+  end
+  local release, beyond, attr = kernels.running(), nil, event.attr:copy()
+  for _, feature in ipairs(kernels.features(attr)) do
+    if attr.size <= size then break end
+    feature.clear(attr)
+    beyond = feature
+  end
+  if not beyond then return "an option of the event is newer than this kernel", "-vv shows every field" end
+  return newer(beyond, release or ("one whose attr has %d bytes (Linux %s)"):format(size, kernels.sizes[size] or "?"))
+end
+
+local function no_syscall()
+  if sysctl("perf_event_paranoid") and is_filtered() then return seccomp() end
+  return "this kernel is built without perf events", "a kernel with CONFIG_PERF_EVENTS=y"
+end
+
+local function busy(event)
+  if event.attr and event.attr.exclusive and helps(event, E.EBUSY, function(attr) attr.exclusive = false end) then
+    return "the event is exclusive, and somebody else counts on this PMU", "without exclusive"
+  end
+  return "somebody else has the PMU, or this part of it, to himself", "end the other session (perf, a profiler, a VM)"
+end
+
+local function no_room(event)
+  if event.attr and event.attr.type ~= BREAKPOINT then return "the kernel's table for this is full", "fewer events" end
+  return "all hardware breakpoints are in use, here or in a debugger (x86 and most have 4 for each task or CPU)",
+    "fewer breakpoints at once"
+end
+
+local function too_deep(event)
+  local most = sysctl("perf_event_max_stack")
+  local asked = event.attr and event.attr.sample_max_stack or 0
+  return ("sample_max_stack%s is above kernel.perf_event_max_stack, %s"):format(
+      asked > 0 and (" = %d"):format(asked) or "", most or "?"),
+    ("sample_max_stack = %s%s"):format(most or 127, asked > 0
+      and ("\n  or: sudo sysctl kernel.perf_event_max_stack=%d"):format(asked) or "")
 end
 
 local reasons = {
@@ -107,69 +514,81 @@ local reasons = {
   [E.EPERM] = no_permission,
   [E.EMFILE] = too_many_files,
   [E.ENFILE] = function()
-    return "the system's table of open files is full", "sudo sysctl fs.file-max, or fewer events"
+    local most = line_of("/proc/sys/fs/file-max")
+    return ("the system's table of open files is full (fs.file-max is %s)"):format(most or "unknown"),
+      "fewer events\n  or: sudo sysctl fs.file-max=N"
   end,
   [E.EINVAL] = invalid,
-  [E.ENOENT] = function()
-    return "this machine has no such event or PMU", "perf list shows what there is"
-  end,
-  [E.ENODEV] = function()
-    return "the CPU is not online, or its PMU does not have this event", "-C with another CPU"
-  end,
-  [E.ESRCH] = function() return "nobody has that number now", "ps -eL shows processes and threads" end,
-  [E.ENOSPC] = function() return "all hardware breakpoints are in use", "fewer breakpoints at once" end,
-  [E.EOPNOTSUPP] = function(event)
-    local why = refused_attr(event, E.EOPNOTSUPP)
-    if why then return why, "change that option of the event" end
-    return "the PMU cannot do what the event asks for (sampling, branch stacks or precise addresses)",
-      "leave that option out, or take a hardware event"
-  end,
-  [E.EOVERFLOW] = function()
-    return ("sample_max_stack is above kernel.perf_event_max_stack, %s"):format(
-      number_of("/proc/sys/kernel/perf_event_max_stack") or "?"), "a smaller one"
-  end,
-  [E.E2BIG] = function(event)
-    if (event.read_bytes or 0) > READ_MAX then
-      return ("a reading of the whole group would be %d bytes, and the kernel gives %d at most"):format(
-        event.read_bytes, READ_MAX), "fewer members, or another read_format"
-    end
-    return "an option of the event is newer than this kernel", "-vv shows every field"
-  end,
-  [E.ENOSYS] = function() return "this kernel is built without perf events", "a kernel with CONFIG_PERF_EVENTS" end,
-  [E.EBUSY] = function() return "somebody else has the PMU to himself", "end the other session" end,
+  [E.ENOENT] = no_such_event,
+  [E.ENODEV] = no_device,
+  [E.ESRCH] = nobody_there,
+  [E.ENOSPC] = no_room,
+  [E.EOPNOTSUPP] = unsupported,
+  [E.EOVERFLOW] = too_deep,
+  [E.E2BIG] = too_big,
+  [E.ENOSYS] = no_syscall,
+  [E.EBUSY] = busy,
   [E.ENOMEM] = function() return "the kernel is out of memory", "smaller rings (-m), fewer events" end,
+  [E.EBADF] = function(event)
+    if event.cgroup then return "the descriptor is closed, or is none of a cgroup's directory", "cgroup = PATH" end
+    return "a descriptor it is to stand on is closed, or is no event's", "open that one first"
+  end,
+  [E.EFAULT] = function() return "an address it was given cannot be read", "check the path or the name" end,
+  [E.EINTR] = function() return "a signal came in between", "run it again" end,
 }
 
-local function ring_budget()
-  local kb = number_of("/proc/sys/kernel/perf_event_mlock_kb")
-  local limits = core.slurp("/proc/self/limits") or ""
-  local soft = limits:match("Max locked memory%s+(%S+)")
-  return ("over the memory that may be locked: kernel.perf_event_mlock_kb is %s per CPU, ulimit -l is %s bytes")
-      :format(kb or "unknown", soft or "?"),
-    "a smaller ring (-m), a higher ulimit -l, or CAP_IPC_LOCK"
-end
+-- ---- what the others call ----
 
-local M = {}
+-- The core's sentence ends with the task and the CPU that it was refused for: of many, one.
+local function at_that_place(what, event)
+  local pid, cpu = what:match("pid (%d+)"), what:match("on cpu (%-?%d+)$")
+  if not (pid or cpu) then return event end
+  local placed = { pid = pid and math.tointeger(tonumber(pid)), cpu = cpu and math.tointeger(tonumber(cpu)) }
+  return setmetatable(placed, { __index = event })
+end
 
 --- A failure in three parts: what, why, what to do.
 -- @tparam string what    as the core says it, "cannot open cpu-clock on cpu 0"
 -- @tparam integer code   errno
--- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu`, `descriptors`,
---   `read_bytes` (of a group)
+-- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu` as they were opened; `named` (tracefs
+--   has this tracepoint), `events`, `cpus`, `threads` (how many the session has), `group` (the leader's name), `cgroup`
 -- @treturn string
 function M.refusal(what, code, event)
+  event = at_that_place(what, event or {})
   local head = ("%s: %s (%s)"):format(what, core.strerror(code), E[code] or code)
   local why, remedy
   if code == E.EPERM and what:find("^cannot map") then
-    why, remedy = ring_budget()
+    why, remedy = ring_budget(what)
   elseif code == E.EOPNOTSUPP and what:find("^cannot map an AUX area") then
     why = "the event's PMU has none"
     remedy = "an event of a PMU that traces (intel_pt, intel_bts, arm_spe, cs_etm), or no aux_buffer"
   elseif reasons[code] then
-    why, remedy = reasons[code](event or {})
+    why, remedy = reasons[code](event)
   end
   if not why then return head end
   return ("%s\n  %s\n  try: %s"):format(head, why, remedy)
+end
+
+--- A filter that the kernel did not take although it looks right.
+-- @tparam string name    the event's
+-- @tparam string filter
+-- @tparam integer code
+-- @tparam[opt] string format  the text of the tracepoint's format file
+function M.filter(name, filter, code, format)
+  local head = ("%s: filter '%s': the kernel does not take it: %s (%s)"):format(name, filter, core.strerror(code),
+    E[code] or code)
+  if code == E.EEXIST then
+    return head .. "\n  this event has a filter already, and the kernel takes one in an event's life"
+      .. "\n  try: both conditions in one filter, joined by &&"
+  end
+  if not format then
+    return ("%s\n  %s is no tracepoint: only those have fields to filter by\n  try: compare in the callback"):format(
+      head, name)
+  end
+  local describe = require("perfev.filter").describe
+  local fields = describe(require("perfev.filter").fields(format))
+  return ("%s\n  a condition on its fields is expected: %s\n  try: a field, an operator, a value, such as "
+    .. "common_pid != 1"):format(head, table.concat(fields, "\n    "))
 end
 
 --- An event that cannot send a signal; the kernel itself takes any signal for a process's own self.
@@ -192,7 +611,29 @@ end
 --- What perfev falls back to and says: the event without the kernel's side, as perf does.
 function M.user_only(name)
   return ("%s: user side only (:u), because kernel.perf_event_paranoid is %s"):format(
-    name, number_of("/proc/sys/kernel/perf_event_paranoid") or "unknown")
+    name, sysctl("perf_event_paranoid") or "unknown")
 end
+
+--- A ring smaller than asked for: what stood in the way, and what would help, on the same line.
+function M.smaller_ring(text)
+  local asked, locked = tonumber(text:match("instead of (%d+) KiB")), limit("Max locked memory")
+  return ("%s (%s), ulimit -l (%s) and no CAP_IPC_LOCK; try: sudo sysctl kernel.perf_event_mlock_kb=%d"):format(text,
+    sysctl("perf_event_mlock_kb") or "unknown", tonumber(locked) and thousands(tonumber(locked)) or locked or "unknown",
+    (asked or 512) + 4)
+end
+
+--- The default frequency, lowered to what the kernel allows at present.
+function M.clamped(name, freq)
+  return ("%s: %d Hz instead of our default, as kernel.perf_event_max_sample_rate is no higher"):format(name, freq)
+end
+
+--- How perfl gets what root has and it has not.
+M.setcap = setcap
+
+-- What is read here, for perfev.doctor to read the same.
+M.look = {
+  number_of = number_of, limit = limit, has_capability = has_capability, is_filtered = is_filtered,
+  no_core_pmu = no_core_pmu, nothing_allowed = nothing_allowed,
+}
 
 return M

@@ -39,6 +39,10 @@ function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
 function M.stats() return session.default():stats() end
 
+--- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
+function M.list(pattern) return require "perfev.list" (pattern) end
+function M.doctor() return require("perfev.doctor").look() end
+
 -- The simulated kernel is for tests alone: loaded when it is named.
 setmetatable(M, { __index = function(_, name)
   return name == "sim" and require "perfev.sim" or nil

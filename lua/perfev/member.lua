@@ -197,6 +197,7 @@ end
 --- Close it; its counter goes on without it.
 function Member:close()
   if opened_of(self) then self.counter.core:remove(self.number) end
+  if self.undo then self.undo() end
   self.open, self.closed = false, true
 end
 Member.__tostring = function(self) return "event " .. self.name end

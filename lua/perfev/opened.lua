@@ -3,6 +3,7 @@
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
+local filters = require "perfev.filter"
 local options = require "perfev.options"
 local tracefs = require "perfev.tracefs"
 
@@ -19,7 +20,15 @@ Event.__name = "perfev.event"
 Event.__tostring = function(self) return "event " .. self.name end
 
 -- Have the core do it -> true | nil, message, errno
-local function ask_core(self, verb, ...)
+local ask_core
+function ask_core(self, verb, ...)
+  if self.members then -- one declaration, several events
+    for _, member in ipairs(self.members) do
+      local ok, what, code = ask_core(member, verb, ...)
+      if not ok then return nil, what, code end
+    end
+    return true
+  end
   local opened = self.slot and self.session.core
   if not opened then return nil, self.error or "the event is not open", E.EBADF end
   local ok, what, code = opened[verb](opened, self.slot, ...)
@@ -54,33 +63,30 @@ function event_methods:signal(name)
   return nil, code == E.EBADF and what or explain.signal(what, code), code
 end
 
--- What a filter is, for an event that takes none or another: conditions for tracepoints, addresses for AUX PMUs.
-local function filter_help(built, name)
-  if built.is_tracepoint then
-    return ("a condition on the fields of %s is expected\n  try: cat /sys/kernel/tracing/events/%s/*/format"):format(
-      name, built.system or "SYSTEM")
-  elseif built.aux_bytes then
-    return "address ranges are expected, at most as many as nr_addr_filters of the PMU says; in files, for a process\n"
-      .. "  try: 'filter 0x1000/0x200@/usr/bin/cat', 'start ADDRESS', 'stop ADDRESS', with commas between"
-  end
-  return "tracepoints and PMUs that trace (AUX) take one\n  try: the condition in the callback"
-end
+local ADDRESS_FILTER = "address ranges are expected, at most as many as nr_addr_filters of the PMU says; in files, for"
+  .. " a process\n  try: 'filter 0x1000/0x200@/usr/bin/cat', 'start ADDRESS', 'stop ADDRESS', with commas between"
 
 --- Set a tracepoint's filter, of which the kernel takes one in an event's life, or the address ranges of an
 -- event with an AUX area, which may be changed.
 -- @tparam string text  as perf record --filter takes it
 -- @treturn true | nil, message, errno
 function event_methods:filter(text)
+  local right, why, errno = true, nil, nil
+  if self.format then right, why, errno = filters.check(self.name, text, self.format) end
+  if not right then return nil, why, errno end
   local ok, what, code = ask_core(self, "filter", text)
   if ok then return true end
   if code == E.EBADF then return nil, what, code end
-  return nil, ("%s\n  %s"):format(what, filter_help(self.built, self.name)), code
+  if self.built.aux_bytes then return nil, ("%s\n  %s"):format(what, ADDRESS_FILTER), code end
+  return nil, explain.filter(self.name, text, code, self.format), code
 end
 
 --- Stop it for good; its callbacks are not called again.
 function event_methods:close()
+  for _, member in ipairs(self.members or {}) do member:close() end
   if self.slot and self.session.core then self.session.core:remove(self.slot) end
   self.slot = nil
+  if self.undo then self.undo() end
 end
 
 -- TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ: what an interrupt does is not the doing of the task it
@@ -90,8 +96,9 @@ local IN_INTERRUPT = 0x08 | 0x10
 -- Keep the observer's own doings out of what the whole machine shows, in the kernel where it can.
 -- Scheduling is not among them: a switch away from us is the beginning of somebody else's turn.
 local function exclude_self(session, built, filter)
-  if not (session.opts.exclude_self and options.is_cpu_wide(session.opts) and built.is_tracepoint
-    and built.format and built.system ~= "sched") then
+  local takes_filter = built.is_tracepoint and built.format or built.found.probe
+  if not (session.opts.exclude_self and options.is_cpu_wide(session.opts) and takes_filter
+    and built.system ~= "sched") then
     return filter
   end
   local others = ("common_pid != %d || common_flags & %d"):format(core.pid(), IN_INTERRUPT)
@@ -109,13 +116,16 @@ local function set_filter(self, ev, built)
     return true
   end
   if not asked then return true end -- ours alone: dispatch leaves out what is ours
-  return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  %s"):format(ev.name, asked,
-    core.strerror(code), E[code] or what, filter_help(built, ev.name)), code
+  if built.aux_bytes then
+    return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  %s"):format(ev.name, asked,
+      core.strerror(code), E[code] or what, ADDRESS_FILTER), code
+  end
+  return nil, explain.filter(ev.name, asked, code, built.format), code
 end
 
 local function adjust_attr(self, ev, built)
   local attr, spec, opts = built.attr, ev.decl.spec, self.opts
-  if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = true end
+  if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = not built.no_inherit end
   -- Who is who must not be overwritten: the session's own events stay in rings of their own.
   if opts.overwrite and built.aux_bytes then
     self:note(1, ("%s: its AUX area is read as it comes; overwrite is not for it"):format(ev.name))
@@ -123,49 +133,272 @@ local function adjust_attr(self, ev, built)
     attr.write_backward = true
   end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
-    and not opts.pid and not opts.tid then
+    and not (opts.pid or opts.tid or opts.uid or opts.comm) then
     attr.enable_on_exec = true
   end
 end
 
-local function add(self, ev, built, target)
+local function add(self, ev, built, target, leader)
   local strings
   if built.format and not self.has_strings then
     strings, self.has_strings = tracefs.strings(), true
   end
   return self.core:add {
-    attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus,
+    attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus, cgroup = target.cgroup,
     callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
-    hidden = ev.hidden, aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
+    hidden = ev.hidden, leader = leader, args_from = built.format and built.found.args_from,
+    aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
   }
 end
 
--- Open one event -> true | nil, message, errno
-local function open(self, ev)
-  local built, why, code = event.build(ev.decl)
-  if not built then return nil, why, code end
-  adjust_attr(self, ev, built)
+-- Where the frequency is our default, the machine may have lowered it.
+local function note_clamped(self, ev, built)
+  if built.found.clamped then self:note(1, explain.clamped(ev.name, built.attr.sample_freq)) end
+end
+
+-- What explain is to know of it.
+local function circumstances(self, built)
   local target = self.target
-  local slot, what, failed = add(self, ev, built, target)
-  if not slot and failed == E.EACCES and not built.is_tracepoint and not built.fixed_exclude
-    and not options.is_cpu_wide(self.opts) and not built.attr.exclude_kernel then
-    -- As perf does: what the user may see is better than nothing, as long as it is said.
+  return {
+    attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = options.is_cpu_wide(self.opts),
+    named = built.format ~= nil,
+    pid = target.pids[1], cpu = target.cpus[1], cgroup = self.opts.cgroup,
+    events = self:declared(), cpus = #target.cpus, threads = #target.pids,
+  }
+end
+
+-- Where an event can be: a PMU that is not in every CPU is asked on those where it is.
+local function target_for(self, ev, built)
+  local target, wide = self.target, options.is_cpu_wide(self.opts)
+  if built.pids then return setmetatable({ pids = built.pids }, { __index = target }) end
+  if not built.cpus or not (wide or built.found.is_uncore) then return target end
+  if not wide then
+    return nil, ("event '%s': the PMU %s counts for whole CPUs, and cannot tell one task from another\n"
+      .. "  try: -a, or -C %s"):format(ev.name, built.pmu, table.concat(built.cpus, ",")), E.EINVAL
+  end
+  local asked, cpus = {}, {}
+  for _, cpu in ipairs(target.cpus) do asked[cpu] = true end
+  for _, cpu in ipairs(built.cpus) do
+    if asked[cpu] then cpus[#cpus + 1] = cpu end
+  end
+  if #cpus > 0 then return setmetatable({ cpus = cpus }, { __index = target }) end
+  return nil, ("event '%s': the PMU %s is there for the CPUs %s alone\n  try: -C %s"):format(ev.name, built.pmu,
+    table.concat(built.cpus, ","), table.concat(built.cpus, ",")), E.ENODEV
+end
+
+local no_pmu = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true }
+
+local SAMPLE_READ = 1 << 4 -- PERF_SAMPLE_READ
+
+-- What may be tried when the kernel says no, in this order: each changes built.attr and gives what to
+-- say of it (a level and a text), or nothing when it does not apply.
+local remedies = {
+  -- As perf does: what the user may see is better than nothing, as long as it is said.
+  function(self, ev, built, code)
+    if code ~= E.EACCES or built.is_tracepoint or built.fixed_exclude or options.is_cpu_wide(self.opts)
+      or built.attr.exclude_kernel then return end
     built.attr.exclude_kernel = true
-    slot, what, failed = add(self, ev, built, target)
-    if slot then self:note(0, explain.user_only(ev.name)) end
+    return 0, explain.user_only(ev.name)
+  end,
+  function(_, ev, built, code)
+    if not built.precise_max or built.attr.precise_ip == 0 or not (no_pmu[code] or code == E.EINVAL) then return end
+    built.attr.precise_ip = built.attr.precise_ip - 1
+    return 2, ("%s: precise_ip %d is what its PMU can"):format(ev.name, built.attr.precise_ip)
+  end,
+  -- PERF_PMU_CAP_NO_EXCLUDE: it cannot leave anything out, and says so.
+  function(_, ev, built, code)
+    if code ~= E.EINVAL or not built.guest_default or not built.attr.exclude_guest then return end
+    built.attr.exclude_guest = false
+    return 2, ("%s: without exclude_guest, which its PMU cannot"):format(ev.name)
+  end,
+  -- Before 6.12 no inherited event could have READ in its samples (perf_event_alloc()).
+  function(_, ev, built, code)
+    local attr = built.attr
+    if code ~= E.EINVAL or not attr.inherit or attr.sample_type & SAMPLE_READ == 0
+      or ev.decl.spec.inherit then return end
+    attr.inherit = false
+    return 0, ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
+  end,
+  function(_, ev, built, code)
+    local attr = built.attr
+    if not no_pmu[code] or not built.found.can_be_clock or attr.type ~= 0 then return end
+    attr.type, attr.config, attr.precise_ip = 1, 0, 0
+    return 0, ("%s: this machine has no such counter; cpu-clock is sampled instead"):format(ev.name)
+  end,
+}
+
+local function add_somehow(self, ev, built, target, leader)
+  local slot, what, code = add(self, ev, built, target, leader)
+  -- A ring that cannot be mapped or shared is not the attr's fault.
+  if not slot and not what:find("^cannot open ") then return nil, what, code end
+  local asked = not slot and core.attr_parse(built.attr:bytes())
+  local said, failed = {}, code
+  for _, remedy in ipairs(remedies) do
+    while not slot do
+      local level, text = remedy(self, ev, built, failed)
+      if not level then break end
+      said[#said + 1] = { level, text }
+      local again = table.pack(add(self, ev, built, target, leader))
+      slot, failed = again[1], again[3]
+    end
   end
+  if slot then
+    for _, note in ipairs(said) do self:note(note[1], note[2]) end
+    return slot
+  end
+  if #said > 0 then built.attr = asked end -- what is told is about what was asked for
+  return nil, what, code
+end
+
+-- Open one event -> true | nil, message, errno
+local function open_built(self, ev, built, leader)
+  if built.bind then
+    local bound, why, code = built.bind(self, built, ev)
+    if not bound then return nil, why, code end
+    ev.undo = built.undo
+  end
+  if ev.decl.spec.filter and built.format then
+    local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
+    if not right then return nil, wrong, errno end
+  end
+  adjust_attr(self, ev, built)
+  note_clamped(self, ev, built)
+  local target, why, wrong = target_for(self, ev, built)
+  if not target then return nil, why, wrong end
+  local slot, what, failed = add_somehow(self, ev, built, target, leader)
   if not slot then
-    return nil, explain.refusal(what, failed, {
-      attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = options.is_cpu_wide(self.opts),
-      pid = target.pids[1], cpu = target.cpus[1], descriptors = #target.pids * #target.cpus,
-    }), failed
+    return nil, explain.refusal(what, failed, circumstances(self, built)), failed
   end
-  ev.slot, ev.built = slot, built
+  if built.to_note then self:note(0, built.to_note) end
+  ev.slot, ev.format, ev.built = slot, built.format, built
   ev.attr = self.core:attr(slot)
   ev.ids = {}
   for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end
   self:note(2, ("%s\n%s"):format(ev.name, ev.attr:dump()))
   return set_filter(self, ev, built)
+end
+
+local function new_member(self, ev, built)
+  local member = M.new(self, ev.decl, ev.hidden)
+  member.name, member.of = built.name or ev.name, ev
+  ev.members = ev.members or {}
+  ev.members[#ev.members + 1] = member
+  return member
+end
+
+local function open_group(self, ev, unit)
+  local leader
+  for _, built in ipairs(unit) do
+    local member = new_member(self, ev, built)
+    local ok, why, code = open_built(self, member, built, leader)
+    if not ok then return nil, why, code end
+    if unit.grouped then leader = leader or member.slot end
+  end
+  return true
+end
+
+local function close_members(ev)
+  for _, member in ipairs(ev.members or {}) do member:close() end
+  ev.members = nil
+end
+
+local FORMAT_GROUP = 8 -- PERF_FORMAT_GROUP
+
+-- A weak group is one if it can be.
+local function open_unit(self, ev, unit)
+  local before = ev.members and #ev.members or 0
+  local ok, why, code = open_group(self, ev, unit)
+  if ok or not (unit.grouped and unit.weak) then return ok, why, code end
+  while #ev.members > before do table.remove(ev.members):close() end
+  self:note(1, ("%s: not as a group, which its PMU cannot hold"):format(unit.name))
+  for _, built in ipairs(unit) do built.attr.read_format = built.attr.read_format & ~FORMAT_GROUP end
+  return open_group(self, ev, setmetatable({ grouped = false }, { __index = unit }))
+end
+
+-- How many tracepoints a pattern is, and whether that many were meant.
+local function check_many(self, ev, units)
+  self.tracepoints = self.tracepoints or {}
+  for _, unit in ipairs(units) do
+    local founds = {}
+    for i, built in ipairs(unit) do founds[i] = built.found end
+    if unit.pattern then self:note(0, event.told_of_pattern(unit.pattern, #unit)) end
+    local ok, why, code = event.check_many(ev.name, self.tracepoints, founds, self.opts.many or ev.decl.spec.many)
+    if not ok then return nil, why, code end
+  end
+  return true
+end
+
+local function count_of(units)
+  local n = 0
+  for _, unit in ipairs(units) do n = n + #unit end
+  return n
+end
+
+-- All that one alternative stands for.
+local function open_units(self, ev, units)
+  local ok, why, code = check_many(self, ev, units)
+  if not ok then return nil, why, code end
+  if count_of(units) == 1 and not units[1].grouped then
+    local words = units[1][1].found.words
+    ev.name = not ev.decl.spec.name and words and words.name or ev.name
+    return open_built(self, ev, units[1][1])
+  end
+  for _, unit in ipairs(units) do
+    ok, why, code = open_unit(self, ev, unit)
+    if not ok then
+      close_members(ev)
+      return nil, why, code
+    end
+  end
+  ev.attr, ev.ids = ev.members[1].attr, {}
+  for _, member in ipairs(ev.members) do table.move(member.ids, 1, #member.ids, #ev.ids + 1, ev.ids) end
+  return true
+end
+
+-- A breakpoint on a variable that every process has elsewhere is one for each address.
+local function at_addresses(self, built)
+  if not built.found.find_addresses then return { built } end
+  local list, why, code = built.found.find_addresses(self)
+  if not list or list == "exec" then return list, why, code end
+  local all = {}
+  for i, place in ipairs(list) do
+    all[i] = setmetatable({ attr = built.attr:copy(), pids = place.pids }, { __index = built })
+    all[i].attr.bp_addr = place.address
+  end
+  return all
+end
+
+-- The same of all units; "exec" where the command has to be where its addresses are known.
+local function locate(self, units)
+  local located = {}
+  for i, unit in ipairs(units) do
+    located[i] = setmetatable({}, { __index = unit })
+    for _, built in ipairs(unit) do
+      local all, why, code = at_addresses(self, built)
+      if not all or all == "exec" then return all, why, code end
+      table.move(all, 1, #all, #located[i] + 1, located[i])
+    end
+  end
+  return located
+end
+
+-- -> true | nil, message, errno
+local function open(self, ev)
+  local there, why, code = event.builds(ev.decl)
+  if not there then return nil, why, code end
+  local ok, first, errno
+  for i, units in ipairs(there) do
+    units, why, code = locate(self, units)
+    if not units then return nil, why, code end
+    ev.waits_for_exec = units == "exec"
+    if ev.waits_for_exec then return true end
+    -- Whoever names an alternative wants that one, not ours.
+    if i < #there then units[1][1].found.can_be_clock = nil end
+    ok, why, code = open_units(self, ev, units)
+    if ok or not no_pmu[code] then break end
+    first, errno = first or why, errno or code
+  end
+  return ok, not ok and first or why, not ok and errno or code
 end
 
 --- Open an event of a session. One that is optional and cannot be opened is said and left out.
@@ -181,6 +414,49 @@ function M.open(ev)
   ev:close()
   self:note(1, ("left out: %s"):format(why))
   return true
+end
+
+--- Is there one that has to wait for the command's exec?
+function M.wait_for_exec(events)
+  for _, ev in ipairs(events) do
+    if ev.waits_for_exec then return true end
+  end
+  return false
+end
+
+--- Open what had to wait for the command's exec, and switch it on.
+function M.open_at_exec(events)
+  for _, ev in ipairs(events) do
+    if ev.waits_for_exec then
+      local ok, why, code = M.open(ev)
+      if not ok then return nil, why, code end
+      if not ev.error then ok, why, code = ask_core(ev, "enable_event") end
+      if not ok then return nil, explain.refusal(why, code), code end
+    end
+  end
+  return true
+end
+
+--- Take back what the events needed beside their descriptors, which are closed.
+function M.undo(events)
+  for _, ev in ipairs(events) do
+    local done, why = true, nil
+    if ev.undo then done, why = ev.undo() end
+    if not done then ev.session:note(0, why) end
+    if ev.members then M.undo(ev.members) end
+  end
+end
+
+--- The events that are open, of a list of declared ones: of those that stand for several, each.
+-- @treturn function  for `for ev in opened.each(events) do`
+function M.each(events)
+  return coroutine.wrap(function()
+    for _, ev in ipairs(events) do
+      for _, one in ipairs(ev.members or { ev }) do
+        if one.slot then coroutine.yield(one) end
+      end
+    end
+  end)
 end
 
 --- An event of session, not open yet.

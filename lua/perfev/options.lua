@@ -7,7 +7,8 @@ local M = {}
 
 local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
-  "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite",
+  "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
+  "many",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
@@ -36,7 +37,10 @@ end
 local function check_ids(value, what, level)
   if value == "self" then return { 0 } end
   local list = type(value) == "table" and copied(value) or { value }
-  if #list == 0 then fail(level, "session: %s is an empty list", what) end
+  if #list == 0 then
+    fail(level, "session: %s is an empty list%s", what, what == "cpus" and
+      "; whole machines and cgroups are watched CPU by CPU" or "")
+  end
   for _, id in ipairs(list) do
     if math.type(id) ~= "integer" or id < 0 or id > MAX_INT then
       fail(level, "session: %s is a number >= 0 and below 2^31, or a list of them, not %s", what, shown(id))
@@ -96,6 +100,20 @@ local checks = {
     end
     return clocks[v]
   end,
+  cgroup = function(v, level)
+    if type(v) ~= "string" then fail(level, "session: cgroup is a path, not a %s", type(v)) end
+    return v
+  end,
+  uid = function(v, level)
+    if type(v) ~= "string" and not (math.type(v) == "integer" and v >= 0) then
+      fail(level, "session: uid is a user's number or name, not %s", tostring(v))
+    end
+    return v
+  end,
+  comm = function(v, level)
+    if type(v) ~= "string" or v == "" then fail(level, "session: comm is a process's name, not %s", tostring(v)) end
+    return v
+  end,
   count = function(v, level)
     if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", shown(v)) end
     return v
@@ -127,6 +145,7 @@ function M.take(opts, into, level)
     end
     into[name] = checks[name] and checks[name](value, level + 1) or value
   end
+  M.check_targets(into, level + 1)
   return into
 end
 
@@ -143,14 +162,23 @@ function M.signal(name, what, level)
   if type(name) == "string" and number and number <= core.signals.RTMAX then return number end
   local known = {}
   for each in pairs(core.signals) do known[#known + 1] = each end
+  table.sort(known)
   local near = core.nearest(tostring(name), known)
   fail(level + 1, "%s: no signal is called '%s'%s", what, tostring(name),
     near and (" (did you mean '%s'?)"):format(near) or "")
 end
 
---- Whether whole CPUs are watched, and not processes.
+--- Targets that exclude each other; raises.
+function M.check_targets(opts, level)
+  local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
+  if opts.cgroup and some then
+    fail(level, "session: cgroup and %s at once; a cgroup is its own target", some)
+  end
+end
+
+--- Whether whole CPUs are watched (all of a CPU, or a cgroup on it), and not processes.
 function M.is_cpu_wide(opts)
-  return opts.all_cpus or not (opts.pid or opts.tid or opts.command)
+  return opts.all_cpus or opts.cgroup or not (opts.pid or opts.tid or opts.command or opts.uid or opts.comm)
 end
 
 return M

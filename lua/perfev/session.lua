@@ -7,6 +7,7 @@ local event = require "perfev.event"
 local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
+local processes = require "perfev.processes"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -132,7 +133,7 @@ function M.declare(self, spec, level)
   self.events[#self.events + 1] = ev
   if not self.core then return ev end
   local ok, why, code = opened.open(ev)
-  if ok and ev.slot and self.running then ok, why, code = ev:enable() end
+  if ok and (ev.slot or ev.members) and self.running then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
   return ev
 end
@@ -149,8 +150,8 @@ function Session:group(spec) return require("perfev.counter").new(spec, true, 2,
 
 -- The names of tasks need somebody's COMM, FORK and EXIT records.
 function Session:open_tracking()
-  for _, ev in ipairs(self.events) do
-    if ev.slot and ev.attr.comm and ev.attr.task then return true end
+  for ev in opened.each(self.events) do
+    if ev.attr.comm and ev.attr.task then return true end
   end
   return opened.open(opened.new(self, DUMMY, true))
 end
@@ -265,12 +266,18 @@ end
 
 -- ---- the life of a session ----
 
+-- What the core dropped, shrank or skipped. A ring's size that was asked for is not shrunk in silence.
+function Session:note_core(text)
+  local is_ring = text:find("^ring on cpu %d")
+  self:note(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text) or text)
+end
+
 function Session:open_core()
   local opts = self.opts
   local s, what, code = core.session {
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
     exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
-    note = function(text) self:note(1, text) end,
+    note = function(text) self:note_core(text) end,
     on_error = function(text, where, ev)
       return self:raised(text, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
     end,
@@ -310,13 +317,30 @@ function Session:arm()
     if not ok then return nil, what, code end
   end
   self.running = true
-  if self.child then
-    ok, what, code = self.child:release()
-    if not ok then
-      self.command_status = { exit = code == E.ENOENT and 127 or 126 }
-      return nil, explain.command(what, code), code
+  if self.child then return self:release_child() end
+  return true
+end
+
+-- Let the command go. What is to be found in its own memory is opened where that is laid out and
+-- not an instruction of it has run.
+function Session:release_child()
+  local waiting = opened.wait_for_exec(self.events)
+  local ok, what, code = self.child:release(waiting)
+  if not ok then
+    self.command_status = { exit = code == E.ENOENT and 127 or 126 }
+    local why = explain.command(what, code)
+    if waiting and code == E.EPERM then
+      why = why .. "\n  for its breakpoint it is stopped by ptrace(2): it is traced already, or may not be"
+        .. "\n  try: without strace or a debugger around perfl, or -p once the command runs"
     end
+    return nil, why, code
   end
+  self.exec_done = true
+  if not waiting then return true end
+  ok, what, code = opened.open_at_exec(self.events)
+  if not ok then return nil, what, code end
+  ok, what, code = self.child:resume()
+  if not ok then return nil, explain.command(what, code), code end
   return true
 end
 
@@ -435,6 +459,7 @@ function Session:release()
     end
     self.core:close()
     self.core = nil
+    opened.undo(self.events)
   end
   self.finished = true
 end
@@ -572,8 +597,8 @@ function Session:records()
 end
 
 local function has_backward(self)
-  for _, ev in ipairs(self.events) do
-    if ev.slot and ev.attr.write_backward then return true end
+  for ev in opened.each(self.events) do
+    if ev.attr.write_backward then return true end
   end
   return false
 end
@@ -614,6 +639,10 @@ function Session:stats()
 end
 
 local function target_text(opts)
+  if opts.cgroup then
+    return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")
+  end
+  if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
   if opts.all_cpus or not (opts.pid or opts.tid or opts.command) then
     return "all tasks on cpus " .. (opts.cpus and table.concat(opts.cpus, ",") or "online")
   end
@@ -624,16 +653,27 @@ local function target_text(opts)
   return table.concat(parts, ", ") .. (opts.cpus and " on cpus " .. table.concat(opts.cpus, ",") or "")
 end
 
+-- A group, a pattern or one event, as start() would open it.
+local function plan_unit(lines, ev, unit)
+  if unit.grouped then lines[#lines + 1] = "group " .. unit.name end
+  for _, built in ipairs(unit) do
+    lines[#lines + 1] = "event " .. (#unit > 1 and built.name or ev.name)
+    for line in built.attr:dump():gmatch("[^\n]+") do lines[#lines + 1] = line end
+    for _, text in ipairs(built.found.shown or {}) do lines[#lines + 1] = "  " .. text end
+    if built.cpus and built.found.is_uncore then
+      lines[#lines + 1] = "  on cpus  " .. table.concat(built.cpus, ",")
+    end
+  end
+end
+
 --- What start() would open, in lines of text; opens nothing.
 function Session:plan()
   local lines = { "target: " .. target_text(self.opts) }
   for _, ev in ipairs(self.events) do
-    local built, why = event.build(ev.decl)
-    lines[#lines + 1] = "event " .. ev.name .. (built and "" or ": " .. why)
-    if built then
-      for line in built.attr:dump():gmatch("[^\n]+") do lines[#lines + 1] = line end
-      if ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
-    end
+    local there, why = event.builds(ev.decl)
+    if not there then lines[#lines + 1] = "event " .. ev.name .. ": " .. why end
+    for _, unit in ipairs(there and there[1] or {}) do plan_unit(lines, ev, unit) end
+    if there and ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
     local names = {}
     for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end
     table.sort(names)

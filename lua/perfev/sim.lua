@@ -252,6 +252,7 @@ local function hears(self, event, record)
   if event.pid > 0 and who and who ~= event.pid and record.pid ~= event.pid and not event.attr.inherit then
     return false
   end
+  if event.cgroup and self.cgroups and who and self.cgroups[who] ~= event.cgroup then return false end
   if record.event then return is_meant(self, event, record.event) end
   if record.type == "sample" then return event.attr.sample_period ~= 0 end
   if record.type == "mmap" and event.attr.mmap2 then return false end
@@ -483,13 +484,16 @@ M.options = {
   links = "path -> where it points", pid = "ours", uid = "ours", now = "the clock at the beginning, ns",
   privileged = "do we have CAP_PERFMON (default true)", owners = "pid -> uid of a process not ours",
   release = "the kernel's version, \"5.4\": newer options are refused as it does",
-  types = "PMU type -> true or {sampling =, uncore =, aux =, filters =}; without it every type is there",
+  types = "PMU type -> true or {sampling =, uncore =, aux =, filters =, max_precise =, no_exclude =, branches =}; "
+    .. "without it every type is there",
+  cgroups = "pid -> the directory of its cgroup; without it every task is in every one",
   tasks = "pid -> comm; without it every pid is there", gone = "pid -> true: has ended",
   tracepoints = "name -> {id, fields in C's words}",
   mlock = "bytes a ring may have", max_files = "descriptors at most", ring_start = "where heads begin",
   counters = "number -> value, for rdpmc", programs = "fd -> id of a BPF program",
   refuse = "f(attr, pid, cpu) -> errno or nil, after the kernel's own reasons",
-  exec = "f(argv) -> errno or nil", command = "f(child): it was let go; what does it do?",
+  exec = "f(argv) -> errno or nil", at_exec = "f(child): it has exec'd, and not run",
+  command = "f(child): it was let go; what does it do?",
   stubborn = "children ignore what can be ignored", on_open = "f(event): it was opened",
   idle = "f(): nothing more is going to happen", outside = "fd -> poll events of one that is not ours",
 }
@@ -514,6 +518,9 @@ function M.new(opts)
   self.start = self.now
   self.online, self.last_cpu = cpu_list(self.cpus)
   self.files["/sys/devices/system/cpu/online"] = self.cpus .. "\n"
+  if self.release or opts.world then
+    self.files["/proc/sys/kernel/osrelease"] = (self.release or "6.18.0") .. "\n"
+  end
   for _, list in ipairs { world.tracepoints or {}, opts.tracepoints or {} } do
     for name, tp in pairs(list) do self:tracepoint(name, tp[1], tp[2]) end
   end

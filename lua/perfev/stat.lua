@@ -3,58 +3,49 @@
 -- of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
 local escape = require "perfev.escape"
+local grammar = require "perfev.grammar"
+local names = require "perfev.names"
+local pmu = require "perfev.pmu"
 
 local M = {}
 
---- What perf stat counts when it is told nothing.
-M.default = "task-clock,context-switches,cpu-migrations,page-faults,cycles,instructions,branches,branch-misses"
+local software = "task-clock,context-switches,cpu-migrations,page-faults,"
+
+--- What perf stat counts when it is told nothing; on this machine, as where a CPU stalls is counted by
+-- those alone that say so.
+function M.default()
+  local cpu = pmu.find "cpu"
+  local stalled = ""
+  for _, name in ipairs { "stalled-cycles-frontend", "stalled-cycles-backend" } do
+    if cpu and pmu.alias(cpu, name) then stalled = stalled .. name .. "," end
+  end
+  return software .. "cycles," .. stalled .. "instructions,branches,branch-misses"
+end
 
 local NAME_WIDTH, METRIC_WIDTH = 32, 35
 
--- "a,pmu/x=1,y=2/,{b,c}" -> next event from at, and where the one after it is
-local function next_event(text, at)
-  local event = text:match("^[%w_%-]+/[^/]*/[%a]*", at) or text:match("^[^,{}]*", at)
-  return event, at + #event
-end
-
-local function parse_events(text, at, closer)
-  local events = {}
-  repeat
-    local event, after = next_event(text, at)
-    if event == "" then return nil end
-    events[#events + 1] = event
-    at = after
-    local mark = text:sub(at, at)
-    if mark == "," then at = at + 1 end
-  until mark ~= "," or text:sub(at, at) == "{"
-  if closer and text:sub(at, at) ~= closer then return nil end
-  return events, closer and at + 1 or at
-end
-
 --- "a,b,{c,d}" -> { { "a", "b" }, { "c", "d", grouped = true } } | nil, message
+-- A group has its own words in `text`, when there are modifiers behind its brace.
 function M.parse(text)
-  local units, at = {}, 1
-  while at <= #text do
-    local grouped = text:sub(at, at) == "{"
-    local events, after = parse_events(text, grouped and at + 1 or at, grouped and "}" or nil)
-    if not events then return nil, ("events '%s': a list as in a,b,{c,d} is expected, not what begins at '%s'"):format(
-      text, text:sub(at)) end
-    events.grouped = grouped or nil
-    units[#units + 1] = events
-    at = after
-    if text:sub(at, at) == "," then at = at + 1
-    elseif at <= #text and text:sub(at, at) ~= "{" then
-      return nil, ("events '%s': a comma is expected before '%s'"):format(text, text:sub(at))
+  local tree, why = grammar.parse(text)
+  if not tree then return nil, why end
+  if #tree > 1 then return { { text } } end
+  local units = {}
+  for _, unit in ipairs(tree[1]) do
+    local events = units[#units]
+    if unit.group or not events or events.grouped then
+      events = { grouped = unit.group, text = unit.group and unit.modifiers ~= "" and unit.text or nil }
+      units[#units + 1] = events
     end
+    for _, node in ipairs(unit.group and unit or { unit }) do events[#events + 1] = node.text end
   end
-  if #units == 0 then return nil, "events: the list is empty" end
   return units
 end
 
 -- ---- metrics ----
 
 local function bare(name)
-  return (name:gsub(":[%a]*$", ""))
+  return (name:gsub(":[%a]*$", ""):gsub("/%a+$", "/"))
 end
 
 local function is_clock(name)
@@ -70,6 +61,10 @@ local misses = {
   ["LLC-load-misses"] = { "LLC-loads", "of all LL-cache accesses" },
   ["dTLB-load-misses"] = { "dTLB-loads", "of all dTLB cache accesses" },
   ["iTLB-load-misses"] = { "iTLB-loads", "of all iTLB cache accesses" },
+}
+
+local stalls = {
+  ["stalled-cycles-frontend"] = "frontend cycles idle", ["stalled-cycles-backend"] = "backend cycles idle",
 }
 
 local function per_second(value, clock)
@@ -91,17 +86,35 @@ end
 function M.metric(row, values, elapsed)
   local name, value = bare(row.name), row.value
   if not value then return nil end
+  -- Of one kind of CPU: held against what else was counted there.
+  local kind, inner = name:match("^([%w_]+)/([%w%-]+)/$")
+  if names.find(inner or "") then
+    local all = values
+    values = setmetatable({}, { __index = function(_, other)
+      return all[("%s/%s/"):format(kind, other)] or is_clock(other) and all[other] or nil
+    end })
+    name = inner
+  end
   local clock = values["task-clock"] or values["cpu-clock"]
   if is_clock(name) then
     if elapsed > 0 then return value / elapsed, "%8.3f", "CPUs utilized" end
   elseif name == "instructions" and (values.cycles or 0) > 0 then
     return value / values.cycles, "%7.2f ", "insn per cycle"
+  elseif stalls[name] and (values.cycles or 0) > 0 then
+    return value * 100 / values.cycles, "%7.2f%%", stalls[name]
   elseif misses[name] and (values[misses[name][1]] or 0) > 0 then
     return value * 100 / values[misses[name][1]], "%7.2f%%", misses[name][2]
   elseif clock and clock > 0 then
     if name == "cycles" then return value / clock, "%8.3f", "GHz" end
     return per_second(value, clock)
   end
+end
+
+--- What is told in a line of its own below a row: how many cycles were lost for an instruction.
+function M.more(row, values)
+  local stalled = math.max(values["stalled-cycles-frontend"] or 0, values["stalled-cycles-backend"] or 0)
+  if bare(row.name) ~= "instructions" or not row.value or row.value == 0 or stalled == 0 then return nil end
+  return stalled / row.value, "%7.2f ", "stalled cycles per insn"
 end
 
 --- Mean, and how far it may be off: the standard error of the mean, absolute and in percent of it.
@@ -116,13 +129,15 @@ end
 
 -- ---- lines ----
 
-local function unit_of(row) return is_clock(row.name) and "msec" or "" end
+local function unit_of(row) return row.unit or is_clock(row.name) and "msec" or "" end
 
 -- As perf writes it: clocks in ms with a fraction, counts whole.
 local function value_text(row)
   if not row.supported then return "<not supported>" end
   if not row.value then return "<not counted>" end
   if is_clock(row.name) then return ("%.2f"):format(row.value / 1e6) end
+  if row.scale and row.scale ~= math.floor(row.scale) then return ("%.2f"):format(row.value * row.scale) end
+  if row.scale then return ("%.0f"):format(row.value * row.scale) end
   return ("%d"):format(math.floor(row.value + 0.5))
 end
 
@@ -130,18 +145,28 @@ local function share(row)
   return row.enabled > 0 and 100 * row.running / row.enabled or 100
 end
 
+local function metric_text(metric, format, unit)
+  if not metric then return "" end
+  local tail = " # " .. format:format(metric)
+  return tail .. " " .. unit .. (" "):rep(METRIC_WIDTH - #tail - 1 - #unit)
+end
+
+local UNIT_WIDTH = 4
+
 local function text_line(row, metric, format, unit)
-  local line = ("%18s %-4s %-" .. NAME_WIDTH .. "s"):format(value_text(row), unit_of(row), row.name)
+  local width = row.unit_width or UNIT_WIDTH
+  local line = ("%18s %-" .. width .. "s %-" .. NAME_WIDTH .. "s"):format(value_text(row), unit_of(row), row.name)
   if not row.value then return (line:gsub(" +$", "")) end
-  local tail = ""
-  if metric then
-    tail = " # " .. format:format(metric)
-    tail = tail .. " " .. unit .. (" "):rep(METRIC_WIDTH - #tail - 1 - #unit)
-  end
+  local tail = metric_text(metric, format, unit)
   line = line .. tail .. (" "):rep(METRIC_WIDTH - #tail)
   if row.spread and row.spread > 0 then line = line .. ("  ( +-%6.2f%% )"):format(row.spread) end
   if row.running ~= row.enabled then line = line .. ("  (%.2f%%)"):format(share(row)) end
   return (line:gsub(" +$", ""))
+end
+
+local function text_more(row, metric, format, unit)
+  local width = row.unit_width or UNIT_WIDTH
+  return ((" "):rep(18 + 1 + width + 1 + NAME_WIDTH) .. metric_text(metric, format, unit):gsub(" +$", ""))
 end
 
 local function csv_writer(sep)
@@ -163,7 +188,8 @@ end
 
 local function json_line(row, metric, _, unit)
   local value = row.supported and row.value
-  local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value) or value_text(row)
+  local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value * (row.scale or 1))
+    or value_text(row)
   return ('"counter-value" : "%s", "unit" : "%s", "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
     .. '"metric-value" : %.6f, "metric-unit" : "%s"'):format(text, unit_of(row), quoted(row.name),
     row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0, unit or "")
@@ -180,7 +206,7 @@ function M.writer(json, separator)
       return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
     end }
   end
-  return { line = text_line, for_people = true, stamp = function(ns, line)
+  return { line = text_line, more = text_more, for_people = true, stamp = function(ns, line)
     return ns and ("%16.9f %s"):format(ns / 1e9, line) or line
   end }
 end
@@ -188,9 +214,15 @@ end
 --- Print rows; at: ns since the start, for an interval's.
 function M.write(writer, rows, elapsed, at)
   local values = {}
-  for _, row in ipairs(rows) do values[bare(row.name)] = row.value end
+  local width = UNIT_WIDTH
   for _, row in ipairs(rows) do
+    values[bare(row.name)] = row.value
+    width = math.max(width, #unit_of(row))
+  end
+  for _, row in ipairs(rows) do
+    row.unit_width = width
     print(writer.stamp(at, writer.line(row, M.metric(row, values, elapsed))))
+    if writer.more and M.more(row, values) then print(writer.stamp(at, writer.more(row, M.more(row, values)))) end
   end
 end
 
@@ -210,7 +242,8 @@ local function averaged(runs)
   if #runs == 1 then return runs[1] end
   local rows = {}
   for i, first in ipairs(runs[1]) do
-    local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0 }
+    local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0,
+      scale = first.scale, unit = first.unit }
     for _, run in ipairs(runs) do
       values[#values + 1] = run[i].value
       row.enabled = row.enabled + run[i].enabled
@@ -240,7 +273,8 @@ end
 --- The readings of all events of some counters, as rows in their order.
 -- @tparam {counter,...} counters
 -- @tparam string verb  "read" or "delta"
-function M.rows(counters, verb)
+-- @tparam[opt] integer took  ns, the value of duration_time
+function M.rows(counters, verb, took)
   local rows = {}
   for _, c in ipairs(counters) do
     local r = assert(c[verb](c))
@@ -250,7 +284,11 @@ function M.rows(counters, verb)
       rows[#rows + 1] = {
         name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
         value = running > 0 and count.value or nil, enabled = count.time_enabled or 0, running = running,
+        scale = m.scale, unit = m.unit,
       }
+      if m.tool == "duration_time" and took then
+        rows[#rows] = { name = m.name, supported = true, value = took, enabled = took, running = took, unit = "ns" }
+      end
     end
   end
   return rows

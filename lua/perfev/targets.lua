@@ -2,9 +2,11 @@
 -- A target is pids x cpus, as perf_event_open(2) takes them. Sessions and counters find theirs here, each
 -- with a verb of its own; whoever has the target holds its command too.
 
+local cgroups = require "perfev.cgroups"
 local core = require "perfev.core"
 local explain = require "perfev.explain"
 local options = require "perfev.options"
+local processes = require "perfev.processes"
 
 local M = {}
 
@@ -50,9 +52,28 @@ local function check_named(cpus, verb)
   local present = core.cpus()
   local absent = present and missing(cpus, present)[1]
   if not absent then return cpus end
-  return nil, ("cannot %s cpu %d: %s (%s)\n  it is not online; those online are %s\n  try: some of them or all"):format(
-    verb, absent, core.strerror(E.ENODEV), "ENODEV", table.concat(present, ",")), E.ENODEV
+  return nil, explain.refusal(("cannot %s cpu %d"):format(verb, absent), E.ENODEV, { cpu = absent }), E.ENODEV
 end
+
+-- Those that pid, uid and comm select -> pids | nil, message, errno
+local function select_processes(holder, opts)
+  if not (opts.uid or opts.comm) then return opts.pid end
+  local pids, why, code = processes.select(opts)
+  if not pids then return nil, why, code end
+  holder:note(0, ("%d process%s %s"):format(#pids, #pids == 1 and "" or "es", processes.describe(opts)))
+  return pids
+end
+
+-- A cgroup's path -> its directory; a descriptor of it is the caller's.
+local function find_cgroup(cgroup, cpus)
+  if type(cgroup) ~= "string" then return { pids = { cgroup }, cpus = cpus, cgroup = true } end
+  local directory, why, code = cgroups.find(cgroup)
+  if not directory then return nil, why, code end
+  return { pids = { -1 }, cpus = cpus, cgroup = directory }
+end
+
+--- Whether processes are named beside the command.
+function M.has_others(opts) return opts.pid or opts.tid or opts.uid or opts.comm end
 
 --- Find whom the options name; the command is started, and held.
 -- @tparam table holder  gets the command as `child`, also when the rest fails
@@ -72,20 +93,25 @@ function M.find(holder, opts, verb)
     cpus, why, code = online()
   end
   if why then return nil, why, code end
-  if opts.cgroup then return { pids = { opts.cgroup }, cpus = cpus, cgroup = true } end
+  local cgroup
+  if opts.cgroup then
+    cgroup, why, code = find_cgroup(opts.cgroup, cpus)
+    if not cgroup then return nil, why, code end
+  end
   if opts.command then
     holder.child, why, code = core.spawn(opts.command)
     if not holder.child then return nil, explain.command(why, code), code end
   end
-  if wide then return { pids = { -1 }, cpus = cpus } end
+  if wide then return cgroup or { pids = { -1 }, cpus = cpus } end
   local pids = {}
-  if opts.pid then
-    pids, why, code = threads_of(opts.pid, verb)
+  if opts.pid or opts.uid or opts.comm then
+    pids, why, code = select_processes(holder, opts)
+    if pids then pids, why, code = threads_of(pids, verb) end
     if not pids then return nil, why, code end
   end
   for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
   if holder.child then pids[#pids + 1] = holder.child:pid() end
-  return { pids = pids, cpus = cpus or { -1 }, on_exec = holder.child and not opts.pid and not opts.tid }
+  return { pids = pids, cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts) }
 end
 
 --- What became of the CPUs of a target that was all of those online.
@@ -105,8 +131,8 @@ end
 function M.of_session(s)
   local opts, wide = s.opts, options.is_cpu_wide(s.opts)
   return {
-    pids = s.target.pids, cpus = (wide or opts.cpus) and s.target.cpus or { -1 },
-    on_exec = s.child and not wide and not opts.pid and not opts.tid and not s.running,
+    pids = s.target.pids, cpus = (wide or opts.cpus) and s.target.cpus or { -1 }, cgroup = s.target.cgroup,
+    on_exec = s.child and not wide and not M.has_others(opts) and not s.running,
   }
 end
 

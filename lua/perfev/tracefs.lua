@@ -19,7 +19,7 @@ function M.events()
     local names, _, code = core.list(path)
     if names then return path end
     if code == core.errno.EACCES or code == core.errno.EPERM then
-      refused = path
+      refused = refused or path
     elseif code ~= core.errno.ENOENT and code ~= core.errno.ENOTDIR then
       return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code
     end
@@ -63,7 +63,8 @@ end
 function M.find(system, name)
   local what = system .. ":" .. name
   if not is_name(system) or not is_name(name) then
-    return nil, ("tracepoint '%s': names are made of letters, digits, '_', '.' and '-'"):format(what),
+    return nil, ("tracepoint '%s': names are made of letters, digits, '_', '.' and '-'\n  try: a name such as "
+      .. "sched:sched_switch"):format(what),
       core.errno.EINVAL
   end
   local events, why, code = M.events()
@@ -75,8 +76,8 @@ function M.find(system, name)
       return nil, ("tracepoint '%s': cannot read %s/id: %s"):format(what, dir, core.strerror(failed)), failed
     end
     local near = suggest(events, system, name)
-    return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: ls %s"):format(
-      what, near and (" (did you mean '%s'?)"):format(near) or "", events), core.errno.ENOENT
+    return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: %s"):format(what,
+      near and (" (did you mean '%s'?)"):format(near) or "", near or "perfl list 'tracepoint'"), core.errno.ENOENT
   end
   local format = core.slurp(dir .. "/format")
   return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }

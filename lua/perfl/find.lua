@@ -15,6 +15,12 @@ function M.directories()
   return { bin .. "/../scripts", bin .. "/../share/lua/5.4/perfev/scripts" }
 end
 
+--- Where perfev's own shared objects lie, as templates: a checkout's, or those installed beside perfl.
+function M.native_templates()
+  local bin = core.exe():match("^(.*)/[^/]*$") or "."
+  return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)
+end
+
 local function is_path(word)
   return word == "-" or word:find("/", 1, true) or word:find("%.lua$")
 end

@@ -5,6 +5,7 @@
 -- what it cost. What a script starts by itself (perfev.run()) is configured just the same.
 
 local perfev = require "perfev"
+local probe_events = require "perfev.probe_events"
 local args = require "perfev.args"
 local escape = require "perfev.escape"
 local session = require "perfev.session"
@@ -18,6 +19,12 @@ local source = require "perfl.source"
 local M = {}
 
 local FAILED, USAGE, LOST = 1, 2, 3
+
+-- Words that name no script: a module each, whose main(words after it) prints and gives the
+-- exit status.
+local verbs = {
+  cleanup = "perfl.cleanup", ["--cleanup"] = "perfl.cleanup", doctor = "perfl.doctor", list = "perfl.list",
+}
 
 local no_target = [[
 nothing to watch: the script wants events, and no process or CPU was named
@@ -74,6 +81,7 @@ local function begin(opts)
     local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
     if not ok then leave(FAILED, why) end
   end
+  if opts.assume_pmu then require("perfev.vendor").assume = opts.assume_pmu end
   if opts.trace_sys then
     perfev.hooks.log(report.trace)
   elseif opts.verbose >= 2 then
@@ -182,14 +190,15 @@ end
 local function configure(s)
   local opts = run.opts
   local command = run.words.command
-  if not (command or opts.pids or opts.tids or opts.all_cpus or opts.cpus) then
+  if not (command or opts.pids or opts.tids or opts.all_cpus or opts.cpus or opts.uid or opts.comm or opts.cgroup) then
     leave(USAGE, no_target)
   end
   s:configure {
-    command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus,
+    command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
+    cgroup = opts.cgroup,
     all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
-    exclude_self = true, log = log, keep_going = keep_going,
+    exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
     watch = { native.signal_fd(), function()
       native.heed()
       s:stop()
@@ -211,6 +220,7 @@ local function before_start()
     print_plan(s)
     leave(0)
   end
+  if not run.opts.sim then probe_events.sweep_once(log) end
 end
 
 -- ---- the end ----
@@ -290,6 +300,13 @@ end
 -- @treturn integer   exit status
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
+  if verbs[argv[1]] then
+    source.prepare()
+    output.prepare()
+    run = { words = {} }
+    run.status = require(verbs[argv[1]]).main(table.move(argv, 2, #argv, 1, {}))
+    return outcome()
+  end
   local words = options.scan(argv, find.exists)
   run = { words = words }
   if words.version then

@@ -50,6 +50,9 @@ M.groups = {
       help = "these processes, all their threads" },
     { "-t", into = "tids", metavar = "TID[,...]", convert = task_list("thread list"), many = true,
       help = "these threads only" },
+    { "--uid", into = "uid", metavar = "USER", help = "the processes of this user (of those of -p)" },
+    { "--comm", into = "comm", metavar = "NAME", help = "the processes of this name, as in 'nginx*'" },
+    { "--cgroup", into = "cgroup", metavar = "PATH", help = "what is in this cgroup, on every CPU (or -C)" },
   },
   { "How long and how much",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
@@ -70,6 +73,9 @@ M.groups = {
     { "--trace-sys", into = "trace_sys", help = "every system call, as strace shows it" },
     { "--sim", into = "sim", metavar = "WORLD",
       help = "run on a simulated kernel: a Lua file that makes one, or a ready-made one's name" },
+    { "--assume-pmu", into = "assume_pmu", metavar = "PMU",
+      help = "look up vendors' event names as if this were the machine (skl, amd64_fam19h_zen4)" },
+    { "--many", into = "many", help = "open more than 32 different tracepoints" },
     { "--dry-run", into = "dry_run", help = "print what would be opened, open nothing" },
     { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
     { "--fail-on-lost", into = "fail_on_lost", help = "end with status 3 when records were lost" },
@@ -285,6 +291,12 @@ local function check_together(opts, found)
   if opts.all_cpus and (opts.pids or opts.tids) then
     return "-a watches every process, -p and -t some: choose one"
   end
+  local chosen = opts.uid and "--uid" or opts.comm and "--comm"
+  if opts.all_cpus and chosen then return ("-a watches every process, %s some: choose one"):format(chosen) end
+  if opts.cgroup and (opts.pids or opts.tids or chosen) then
+    return ("--cgroup watches what is in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
+  end
+  if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
   if opts.all_cpus and opts.cpus then return "-a means every CPU, -C some: choose one" end
   if found.command and #found.command == 0 then return "no command after --" end
 end
@@ -315,7 +327,10 @@ end
 
 local own_usage = [[
 Usage: perfl [options] SCRIPT|NAME [script args] [-- command args...]
-       perfl [options] -e CHUNK [chunk args] [-- command args...] ]]
+       perfl [options] -e CHUNK [chunk args] [-- command args...]
+       perfl doctor [-j]
+       perfl list [-v] [-j] [PATTERN...]
+       perfl cleanup]]
 
 local own_description = [[
 Run a Lua script against the kernel's perf events. NAME is one of the scripts

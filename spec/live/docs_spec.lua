@@ -25,7 +25,8 @@ local function check_ran(result, block)
   assert(alike, ("%s\n%s"):format(why, result.out))
 end
 
-for _, path in ipairs { "README.md", "SECURITY.md", "doc/tutorial.md", "doc/lua-api.md" } do
+for _, path in ipairs { "README.md", "SECURITY.md", "doc/tutorial.md", "doc/events.md", "doc/probes.md",
+  "doc/lua-api.md" } do
   describe(path, function()
     local place
     setup(function() place = docs.place() end)

@@ -85,10 +85,15 @@ local function simulated(who)
                           ["ftrace:function"] = facts.ftrace } do
     tracepoints[name] = { id, "long one" }
   end
-  return sim.new { world = "vm", files = files, types = types, tracepoints = tracepoints, pid = real.getpid(),
+  local k = sim.new { world = "vm", files = files, types = types, tracepoints = tracepoints, pid = real.getpid(),
     tasks = { [1] = "init", [real.getpid()] = "busted" }, owners = { [1] = 0 }, privileged = who ~= "nobody",
     uid = who == "root" and 0 or 65534, mlock = who ~= "root" and 516 * 1024 or nil,
     cpus = real.slurp("/sys/devices/system/cpu/online"):gsub("\n", "") }
+  -- Who built this kernel left function tracing out.
+  k.refuse = function(attr)
+    return attr.type == 2 and attr.config == facts.ftrace and who ~= "nobody" and E.EPERM or nil
+  end
+  return k
 end
 
 -- ---- the comparison ----

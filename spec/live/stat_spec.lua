@@ -150,7 +150,7 @@ describe("perfl stat", function()
     assert.matches("did you mean 'page%-faults'%?", r.err)
     r = run { run.perfl, "stat", "--events", "page-faults,,cs", "--", "true" }
     assert.equal(2, r.code)
-    assert.matches("a list as in a,b,{c,d} is expected", r.err)
+    assert.matches("an event is expected here", r.err)
     assert.equal("", r.out)
   end)
 

@@ -1,18 +1,17 @@
--- What an ordinary user may do, and what is said of the rest. Needs root, to become nobody.
+-- What an ordinary user may do, and what is said of the rest: as nobody, or as who we are, if not root.
 
 local core = require "perfev.core"
 local run = require "spec.support.run"
 
 local level = math.tointeger(tonumber((core.slurp "/proc/sys/kernel/perf_event_paranoid")))
-local why_not = not run.root and "not root: cannot become nobody"
-  or not run.capture "id -u nobody" and "no user nobody"
+local why_not = run.root and not run.capture "id -u nobody" and "no user nobody"
   or not level and "no perf events in this kernel"
   or level ~= 2 and "kernel.perf_event_paranoid is " .. level .. ", not 2"
 
 local it = require "spec.support.skip"(it, function() if why_not then pending(why_not) end end)
 
 local function perfl(...)
-  return run({ run.perfl, ... }, { user = "nobody", cwd = "/" })
+  return run({ run.perfl, ... }, { user = run.root and "nobody" or nil, cwd = "/" })
 end
 
 -- The message's first line begins so; three parts; nothing but a status above 0.
@@ -102,6 +101,33 @@ describe("nobody", function()
     if not id then pending "no tracefs" end
     refused(perfl("-q", "-e", ("event { '%d', sample = function() end }"):format(id), "--", "true"),
       "Permission denied (EACCES)", "a tracepoint's payload needs %-1 or CAP_PERFMON", "^try: sudo setcap")
+  end)
+
+  it("may count what their own command does, on the user's side", function()
+    local r = perfl("-q", "-e", [[
+      local c = counter { "page-faults:u", "task-clock:u" }
+      done(function() local v = c:read() print(v["page-faults:u"] > 0, v["task-clock:u"] > 0) end)]], "--", "true")
+    assert.equal("true\ttrue\n", r.out, r.err)
+  end)
+
+  it("is told by the doctor what they may and what not, and that the default job runs", function()
+    local r = perfl("doctor")
+    assert.equal(0, r.code, r.out .. r.err)
+    assert.matches("own processes, user side%s+✔%s+✔%s+✔\n", r.out)
+    assert.matches("own processes, kernel side%s+✔%s+✔%s+✘  paranoid 2, needs 1\n", r.out)
+    assert.matches("whole CPUs %(%-a%)%s+✔%s+✔%s+✘  paranoid 2, needs 0\n", r.out)
+    assert.matches("\n  fix: sudo setcap cap_perfmon", r.out)
+    assert.matches("✔ default job", r.out)
+    for line in r.out:gmatch "[^\n]+" do assert.is_true(utf8.len(line) <= 80, line) end
+  end)
+
+  it("goes on without an optional event that they may not open, and may ask why", function()
+    local r = perfl("-q", "-e", [[
+      local e = event { "task-clock:k", optional = true, sample = function() end }
+      event { switch = function() end }
+      done(function() print(e.error:match("^[^\n]*\n  ([^\n;]*)")) end)]], "--", "true")
+    assert.equal("kernel.perf_event_paranoid is 2\n", r.out, r.err)
+    assert.equal(0, r.code)
   end)
 
   it("gets their command's status all the same", function()

@@ -141,8 +141,8 @@ function M.place()
   local dir = run.tempdir()
   local here = run.capture("pwd -P")
   -- A copy, with the scripts where it looks for them: whoever runs it can reach it.
-  assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp %s %s/bin/perfl"):format(
-    dir, dir, dir, run.quote(run.perfl), dir)))
+  assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp -R %s %s/perfev %s/bin/"):format(
+    dir, dir, dir, run.quote(run.perfl), run.quote(run.perfl:match("^(.*)/") or "."), dir)))
   -- What the examples watch stands for anything that people would.
   spill(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
   assert(os.execute(("chmod 755 %s/bin/make && chmod 777 %s/work"):format(dir, dir)))

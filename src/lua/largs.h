@@ -7,6 +7,7 @@
 #include <lua.h>
 #include <stdint.h>
 
+#include "../record.h"
 #include "../tracepoint.h"
 
 /*
@@ -16,6 +17,7 @@
  */
 struct l_args {
 	const struct pev_tracepoint *tp;
+	enum pev_field from;   /* where it lies in a sample: PEV_F_RAW, or a field of registers */
 	const unsigned char *raw;
 	uint32_t len;          /* bytes at raw */
 	const uint64_t *now;   /* borrowed, must outlive the view */

@@ -4,6 +4,8 @@
  * A field is read and assigned by the kernel's name. u64 are Lua's 64-bit
  * integers, wrapped; a float counts where it is exactly an integer; fields of
  * one bit are booleans; sample_type and its like also take a list of names.
+ * kprobe_func and uprobe_path take a string, which the attr then keeps, so that
+ * the address it has of it is good while the attr is.
  * Caller's tables are read raw, so no metamethod runs while we look at them.
  */
 #include "lattr.h"
@@ -25,7 +27,7 @@ struct pev_attr *l_attr_check(lua_State *L, int idx)
 
 void l_attr_push(lua_State *L, const struct pev_attr *attr)
 {
-	struct pev_attr *copy = lua_newuserdatauv(L, sizeof(*copy), 0);
+	struct pev_attr *copy = lua_newuserdatauv(L, sizeof(*copy), 1);
 
 	*copy = *attr;
 	luaL_setmetatable(L, ATTR_TYPE);
@@ -126,22 +128,45 @@ static int64_t check_value(lua_State *L, const struct pev_attr_field *field, int
 	}
 }
 
-static void assign(lua_State *L, struct pev_attr *attr, const struct pev_attr_field *field, int idx)
+static bool takes_string(const struct pev_attr_field *field)
 {
-	int64_t value = check_value(L, field, idx);
-	struct pev_err err;
+	return strcmp(field->name, "kprobe_func") == 0 || strcmp(field->name, "uprobe_path") == 0;
+}
 
+/* Strings of Lua's do not move; the one at idx is kept by the attr at self. */
+static int64_t keep_string(lua_State *L, const struct pev_attr_field *field, int self, int idx)
+{
+	const char *text = lua_tostring(L, idx);
+
+	if (strlen(text) != lua_rawlen(L, idx))
+		luaL_error(L, "%s: there is a NUL in it", field->name);
+	lua_pushvalue(L, idx);
+	lua_setiuservalue(L, self, 1);
+	return (int64_t)(uintptr_t)text;
+}
+
+/* The attr is the userdata at self. */
+static void assign(lua_State *L, int self, const struct pev_attr_field *field, int idx)
+{
+	struct pev_attr *attr = lua_touserdata(L, self);
+	struct pev_err err;
+	int64_t value;
+
+	if (takes_string(field) && lua_type(L, idx) == LUA_TSTRING)
+		value = keep_string(L, field, self, idx);
+	else
+		value = check_value(L, field, idx);
 	if (pev_attr_set_field(attr, field, value, &err) < 0)
 		luaL_error(L, "%s", err.text);
 }
 
 /* An attr that has a size keeps one that its fields fit in. */
-static void assign_sealed(lua_State *L, struct pev_attr *attr, const struct pev_attr_field *field,
-			  int idx)
+static void assign_sealed(lua_State *L, int self, const struct pev_attr_field *field, int idx)
 {
+	struct pev_attr *attr = lua_touserdata(L, self);
 	bool sealed = attr->size != 0;
 
-	assign(L, attr, field, idx);
+	assign(L, self, field, idx);
 	if (sealed)
 		pev_attr_seal(attr);
 }
@@ -179,11 +204,10 @@ static void push_value(lua_State *L, const struct pev_attr *attr,
 static int l_new(lua_State *L)
 {
 	const struct pev_attr_field *last = NULL;
-	struct pev_attr *attr;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
-	attr = push_empty(L);
+	push_empty(L);
 	for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))
 		check_field(L, 3);
 	/* In the table's order, not the hash's, so that the outcome is always the same. */
@@ -194,7 +218,7 @@ static int l_new(lua_State *L)
 				return luaL_error(L, "%s and %s are two names of one word; set one "
 						     "of them",
 						  last->name, f->name);
-			assign(L, attr, f, 3);
+			assign(L, 2, f, 3);
 			last = f;
 		}
 		lua_settop(L, 2);
@@ -227,11 +251,12 @@ static int l_parse(lua_State *L)
 	return 1;
 }
 
-static void push_bit_names(lua_State *L, const struct pev_attr_bits *bits)
+/* The names of the bits, or, as they are asked for, the kernels that brought them. */
+static void push_bits(lua_State *L, const struct pev_attr_bits *bits, bool since)
 {
 	lua_newtable(L);
 	for (lua_Integer i = 1; bits->name; bits++, i++) {
-		lua_pushstring(L, bits->name);
+		lua_pushstring(L, since ? bits->since : bits->name);
 		lua_rawseti(L, -2, i);
 	}
 }
@@ -248,16 +273,35 @@ static int l_fields(lua_State *L)
 		lua_pushinteger(L, f->width ? f->width : f->size * 8);
 		lua_setfield(L, -2, "width");
 		if (f->bits) {
-			push_bit_names(L, f->bits);
+			push_bits(L, f->bits, false);
 			lua_setfield(L, -2, "bits");
+			push_bits(L, f->bits, true);
+			lua_setfield(L, -2, "bits_since");
 		}
 		lua_rawseti(L, -2, f - pev_attr_fields + 1);
 	}
 	return 1;
 }
 
+/* The string that the attr at idx keeps, if that is what the field still points to. */
+static bool push_kept(lua_State *L, int idx, const struct pev_attr *attr,
+		      const struct pev_attr_field *field)
+{
+	const char *text;
+
+	if (!takes_string(field))
+		return false;
+	lua_getiuservalue(L, idx, 1);
+	text = lua_tostring(L, -1);
+	if (text && attr->config1 == (uintptr_t)text)
+		return true;
+	lua_pop(L, 1);
+	return false;
+}
+
 static int l_index(lua_State *L)
 {
+	const struct pev_attr_field *field;
 	struct pev_attr *attr = l_attr_check(L, 1);
 	struct pev_attr sealed = *attr;
 
@@ -266,10 +310,13 @@ static int l_index(lua_State *L)
 	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
 		return 1;
 	/* What a call was given with, or got from it; before one what it will be. */
-	if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0)
+	if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0) {
 		lua_pushinteger(L, attr->size ? attr->size : pev_attr_seal(&sealed));
-	else
-		push_value(L, attr, check_field(L, 2));
+		return 1;
+	}
+	field = check_field(L, 2);
+	if (!push_kept(L, 1, attr, field))
+		push_value(L, attr, field);
 	return 1;
 }
 
@@ -281,7 +328,7 @@ static int l_newindex(lua_State *L)
 	if (attr->size && lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0)
 		attr->size = (uint32_t)luaL_checkinteger(L, 3);
 	else
-		assign_sealed(L, attr, check_field(L, 2), 3);
+		assign_sealed(L, 1, check_field(L, 2), 3);
 	return 0;
 }
 
@@ -341,6 +388,8 @@ static int l_validate(lua_State *L)
 static int l_copy(lua_State *L)
 {
 	l_attr_push(L, l_attr_check(L, 1));
+	lua_getiuservalue(L, 1, 1);
+	lua_setiuservalue(L, -2, 1);
 	return 1;
 }
 

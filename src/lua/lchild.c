@@ -68,13 +68,22 @@ static int l_spawn(lua_State *L)
 	return 1;
 }
 
-/* c:release() -> 0 | nil, message, errno of the exec */
+/* c:release(stop) -> 0 | nil, message, errno of the exec; stop: to be resumed behind it */
 static int l_child_release(lua_State *L)
 {
 	struct pev_child *child = check_open(L);
 	struct pev_err err;
 
-	return l_result(L, pev_child_release(child, &err), &err);
+	return l_result(L, pev_child_release(child, lua_toboolean(L, 2), &err), &err);
+}
+
+/* c:resume() -> 0 | nil, message, errno */
+static int l_child_resume(lua_State *L)
+{
+	struct pev_child *child = check_open(L);
+	struct pev_err err;
+
+	return l_result(L, pev_child_resume(child, &err), &err);
 }
 
 /* c:reap(block) -> {exit =} or {signal =} once it has ended, else nil */
@@ -124,6 +133,7 @@ static int l_child_close(lua_State *L)
 
 static const luaL_Reg methods[] = {
 	{ "release", l_child_release },
+	{ "resume", l_child_resume },
 	{ "reap", l_child_reap },
 	{ "kill", l_child_kill },
 	{ "pid", l_child_pid },

@@ -21,6 +21,7 @@
 #include "lchild.h"
 #include "lcounter.h"
 #include "ldecoder.h"
+#include "lexit.h"
 #include "lhooks.h"
 #include "lsession.h"
 #include "lview.h"
@@ -104,6 +105,22 @@ static int l_slurp(lua_State *L)
 	l_block_free(text);
 	l_raise_pending(L);
 	return 1;
+}
+
+/* append(path, text) -> 0 | nil, path, errno; what is written is one write(2) */
+static int l_append(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1), *text = luaL_checkstring(L, 2);
+	const struct pev_sys *sys;
+	int rc;
+
+	luaL_argcheck(L, strlen(path) == lua_rawlen(L, 1), 1, "a NUL in it");
+	luaL_argcheck(L, strlen(text) == lua_rawlen(L, 2), 2, "a NUL in it");
+	sys = l_hooks_push(L);
+	rc = sys->append(sys->ctx, path, text);
+	if (rc < 0)
+		return path_result(L, rc, path);
+	return l_result(L, rc, NULL);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -259,9 +276,60 @@ static int l_exe(lua_State *L)
 	return 1;
 }
 
+/*
+ * probe(attr, pid, cpu[, flags]) -> true | nil, errno, size: would the kernel open this? What
+ * it opens is closed at once; size is what it left in attr.size, its own with E2BIG.
+ */
+static int l_probe(lua_State *L)
+{
+	struct pev_attr attr = *l_attr_check(L, 1);
+	int pid = (int)luaL_checkinteger(L, 2), cpu = (int)luaL_checkinteger(L, 3);
+	unsigned long flags = (unsigned long)luaL_optinteger(L, 4, 0);
+	const struct pev_sys *sys = l_hooks_push(L);
+	int fd;
+
+	pev_attr_seal(&attr);
+	fd = sys->perf_event_open(sys->ctx, &attr, pid, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
+	if (fd >= 0)
+		sys->close(sys->ctx, fd);
+	l_raise_pending(L);
+	if (fd >= 0) {
+		lua_pushboolean(L, 1);
+		return 1;
+	}
+	lua_pushnil(L);
+	lua_pushinteger(L, -fd);
+	lua_pushinteger(L, attr.size);
+	return 3;
+}
+
+/* readlink(path) -> where it points | nil, path, errno */
+static int l_readlink(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+	char target[PATH_MAX];
+	int n = sys->readlink(sys->ctx, path, target, sizeof(target));
+
+	if (n < 0)
+		return path_result(L, n, path);
+	lua_pushlstring(L, target, (size_t)n);
+	l_raise_pending(L);
+	return 1;
+}
+
+/* pagesize() -> bytes */
+static int l_pagesize(lua_State *L)
+{
+	const struct pev_sys *sys = l_hooks_push(L);
+
+	return l_result(L, sys->pagesize(sys->ctx), NULL);
+}
+
 static const luaL_Reg functions[] = {
 	{ "slurp", l_slurp },
 	{ "list", l_list },
+	{ "append", l_append },
 	{ "nearest", l_nearest },
 	{ "protect", l_protect },
 	{ "clock", l_clock },
@@ -271,6 +339,9 @@ static const luaL_Reg functions[] = {
 	{ "pid", l_pid },
 	{ "process", l_process },
 	{ "exe", l_exe },
+	{ "readlink", l_readlink },
+	{ "pagesize", l_pagesize },
+	{ "probe", l_probe },
 	{ NULL, NULL },
 };
 
@@ -344,5 +415,6 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_child_register(L);
 	l_counter_register(L);
 	l_session_register(L);
+	l_exit_register(L);
 	return 1;
 }

@@ -50,11 +50,14 @@ static int check_member(lua_State *L, struct pev_counter *counter, int arg)
 	return (int)n - 1;
 }
 
-/* counter{pids=, cpus=, grouped=, cgroup=} -> counter | nil, message, errno */
+/*
+ * counter{pids=, cpus=, grouped=, cgroup=} -> counter | nil, message, errno; cgroup: its path, or
+ * true when the pids are its descriptors.
+ */
 static int l_counter(lua_State *L)
 {
-	struct pev_counter_config config;
-	struct pev_target target;
+	struct pev_counter_config config = { 0 };
+	struct pev_target target = { 0 };
 	struct pev_counter *counter;
 	const struct pev_sys *sys;
 	struct pev_err err;
@@ -63,7 +66,10 @@ static int l_counter(lua_State *L)
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
 	config.grouped = l_option_bool(L, 1, "grouped");
-	config.cgroup = l_option_bool(L, 1, "cgroup");
+	if (lua_getfield(L, 1, "cgroup") == LUA_TSTRING) /* stays on the stack */
+		config.cgroup_path = lua_tostring(L, -1);
+	else
+		config.cgroup = lua_toboolean(L, -1);
 	target.pids = l_option_ints(L, 1, "pids", &target.nr_pids);
 	target.cpus = l_option_ints(L, 1, "cpus", &target.nr_cpus);
 	counter = lua_newuserdatauv(L, sizeof(*counter), 1);
@@ -84,15 +90,18 @@ static int l_counter_is_ours(lua_State *L)
 	return 1;
 }
 
-/* c:add(attr, name) -> number | nil, message, errno */
+/* c:add(attr, name [, { cpus = }]) -> number | nil, message, errno; cpus: on these alone */
 static int l_counter_add(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
 	struct pev_attr *attr = l_attr_check(L, 2);
 	const char *name = luaL_checkstring(L, 3);
 	struct pev_err err = { 0 };
-	int rc = pev_counter_add(counter, attr, name, &err);
+	int *cpus = NULL, nr_cpus = 0, rc;
 
+	if (lua_istable(L, 4))
+		cpus = l_option_ints(L, 4, "cpus", &nr_cpus);
+	rc = pev_counter_add(counter, attr, name, cpus, nr_cpus, &err);
 	return l_result(L, rc < 0 ? rc : rc + 1, &err);
 }
 

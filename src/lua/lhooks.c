@@ -755,12 +755,20 @@ static int hook_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawn
 	return (int)logged(h, rc, "spawn(\"%.200s\")%s", spawn->argv[0], rc < 0 ? "" : " held");
 }
 
-static int hook_release(void *ctx, int gate)
+static int hook_release(void *ctx, int gate, int stop)
 {
 	struct l_hooks *h = ctx;
 
-	return (int)HOOK_NUMBER(h, "release", UNDER(h, release, gate), INTS1(h, gate),
-				"release(%d)", gate);
+	return (int)HOOK_NUMBER(h, "release", UNDER(h, release, gate, stop), INTS2(h, gate, stop),
+				"release(%d, %d)", gate, stop);
+}
+
+static int hook_resume(void *ctx, int pid)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "resume", UNDER(h, resume, pid), INTS1(h, pid), "resume(%d)",
+				pid);
 }
 
 static int hook_pidfd_open(void *ctx, int pid)
@@ -896,6 +904,37 @@ static int hook_list(void *ctx, const char *path, char **names, size_t *len)
 		rc = -ECANCELED;
 	}
 	return (int)logged(h, rc, "list(\"%s\")", path);
+}
+
+static int push_path(struct l_hooks *h, const char *path)
+{
+	lua_pushstring(h->L, path);
+	return 1;
+}
+
+/* directory(path) -> fd */
+static int hook_directory(void *ctx, const char *path)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "directory", UNDER(h, directory, path), push_path(h, path),
+				"directory(\"%s\")", path);
+}
+
+static int push_append(struct l_hooks *h, const char *path, const char *text)
+{
+	lua_pushstring(h->L, path);
+	lua_pushstring(h->L, text);
+	return 2;
+}
+
+/* append(path, text) */
+static int hook_append(void *ctx, const char *path, const char *text)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "append", UNDER(h, append, path, text),
+				push_append(h, path, text), "append(\"%s\", \"%s\")", path, text);
 }
 
 static int hook_raise_nofile(void *ctx)
@@ -1066,12 +1105,15 @@ GUARD2(int, timerfd, uint64_t, uint64_t)
 GUARD1(int, signalfd, uint64_t)
 GUARD3(int, sigblock, uint64_t, int, uint64_t *)
 GUARD2(int, spawn, const struct pev_spawn *, struct pev_spawned *)
-GUARD1(int, release, int)
+GUARD2(int, release, int, int)
+GUARD1(int, resume, int)
 GUARD1(int, pidfd_open, int)
 GUARD3(int, wait, int, int, int *)
 GUARD2(int, kill, int, int)
 GUARD3(int, slurp, const char *, char **, size_t *)
+GUARD1(int, directory, const char *)
 GUARD3(int, list, const char *, char **, size_t *)
+GUARD2(int, append, const char *, const char *)
 GUARD0(int, raise_nofile)
 GUARD0(int, getpid)
 GUARD1(int, prctl, int)
@@ -1106,11 +1148,14 @@ static const struct pev_sys hooked = {
 	.sigblock = guarded_sigblock,
 	.spawn = guarded_spawn,
 	.release = guarded_release,
+	.resume = guarded_resume,
 	.pidfd_open = guarded_pidfd_open,
 	.wait = guarded_wait,
 	.kill = guarded_kill,
 	.slurp = guarded_slurp,
+	.directory = guarded_directory,
 	.list = guarded_list,
+	.append = guarded_append,
 	.raise_nofile = guarded_raise_nofile,
 	.getpid = guarded_getpid,
 	.prctl = guarded_prctl,
@@ -1123,8 +1168,8 @@ static const struct pev_sys hooked = {
 static const char *const hook_names[] = {
 	"perf_event_open", "ioctl", "mmap", "munmap", "read", "close", "epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
-	"release", "pidfd_open", "wait", "kill", "slurp", "list", "raise_nofile", "getpid",
-	"readlink", "pagesize", "rdpmc", "rdtsc", "prctl", "fcntl",
+	"release", "resume", "pidfd_open", "wait", "kill", "slurp", "directory", "list", "append",
+	"raise_nofile", "getpid", "readlink", "pagesize", "rdpmc", "rdtsc", "prctl", "fcntl",
 	"strict",
 };
 #define NR_HOOK_NAMES (sizeof(hook_names) / sizeof(hook_names[0]))

@@ -375,7 +375,12 @@ static int l_spawn(lua_State *L)
 
 static int l_release(lua_State *L)
 {
-	return push_number(L, REAL.release(NULL, check_int(L, 1)));
+	return push_number(L, REAL.release(NULL, check_int(L, 1), (int)luaL_optinteger(L, 2, 0)));
+}
+
+static int l_resume(lua_State *L)
+{
+	return push_number(L, REAL.resume(NULL, check_int(L, 1)));
 }
 
 static int l_pidfd_open(lua_State *L)
@@ -433,6 +438,16 @@ static int l_list(lua_State *L)
 	}
 	l_block_free(block);
 	return 1;
+}
+
+static int l_directory(lua_State *L)
+{
+	return push_number(L, REAL.directory(NULL, luaL_checkstring(L, 1)));
+}
+
+static int l_append(lua_State *L)
+{
+	return push_number(L, REAL.append(NULL, luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
 }
 
 static int l_raise_nofile(lua_State *L)
@@ -511,11 +526,14 @@ static const luaL_Reg functions[] = {
 	{ "sigblock",        l_sigblock },
 	{ "spawn",           l_spawn },
 	{ "release",         l_release },
+	{ "resume",          l_resume },
 	{ "pidfd_open",      l_pidfd_open },
 	{ "wait",            l_wait },
 	{ "kill",            l_kill },
 	{ "slurp",           l_slurp },
+	{ "directory",       l_directory },
 	{ "list",            l_list },
+	{ "append",          l_append },
 	{ "raise_nofile",    l_raise_nofile },
 	{ "getpid",          l_getpid },
 	{ "prctl",           l_prctl },

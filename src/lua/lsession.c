@@ -211,6 +211,18 @@ static uint32_t take_callbacks(lua_State *L, lua_Integer base, int list)
 	return heard;
 }
 
+/* Where the payload is of the spec at 2: a probe's arguments may be in its registers. */
+static enum pev_field args_from(lua_State *L)
+{
+	enum pev_field from = PEV_F_RAW;
+
+	if (lua_getfield(L, 2, "args_from") == LUA_TSTRING)
+		from = strcmp(lua_tostring(L, -1), "regs_user") == 0 ? PEV_F_REGS_USER :
+								       PEV_F_REGS_INTR;
+	lua_pop(L, 1);
+	return from;
+}
+
 /* The payload view of a tracepoint whose format the spec has, at context[2 * slot + 2]. */
 static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int context,
 		       struct pev_err *err)
@@ -253,10 +265,21 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 	if (rc < 0)
 		return rc;
 	args[slot] = l_args_push(L, tp, &self->now);
+	args[slot]->from = args_from(L);
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, ARGS_UV_OWNER);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
 	return 0;
+}
+
+static struct pev_slot *check_slot(lua_State *L, struct l_session *self, int arg)
+{
+	lua_Integer index = luaL_checkinteger(L, arg);
+	struct pev_slot *slot = index < 0 ? NULL : pev_session_slot(self->s, (uint32_t)index);
+
+	if (!slot)
+		luaL_argerror(L, arg, "no such event");
+	return slot;
 }
 
 static const char area_key; /* its address, in the context: the view of AUX bytes */
@@ -280,13 +303,14 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 }
 
 /*
- * s:add{attr=, name=, pids=, cpus=, callbacks=, event=, system=, format=, strings=, hidden=,
- * aux_bytes=, aux_optional=} -> slot | nil, message, errno
+ * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
+ * strings=, hidden=, aux_bytes=, aux_optional=} -> slot | nil, message, errno; leader: the slot
+ * whose group it joins
  */
 static int l_session_add(lua_State *L)
 {
 	struct l_session *self = check_session(L);
-	struct pev_target target;
+	struct pev_target target = { 0 };
 	struct pev_slot *slot;
 	struct pev_attr *attr;
 	struct pev_err err = { 0 };
@@ -305,6 +329,10 @@ static int l_session_add(lua_State *L)
 	name = luaL_checkstring(L, 6);
 	target.pids = l_option_ints(L, 2, "pids", &target.nr_pids);
 	target.cpus = l_option_ints(L, 2, "cpus", &target.nr_cpus);
+	if (lua_getfield(L, 2, "cgroup") == LUA_TSTRING) /* stays on the stack */
+		target.cgroup = lua_tostring(L, -1);
+	if (lua_getfield(L, 2, "leader") != LUA_TNIL)
+		target.leader = &check_slot(L, self, -1)->event;
 	index = pev_session_slots(self->s);
 	rc = take_format(L, self, index, 4, &err);
 	if (rc < 0)
@@ -319,16 +347,6 @@ static int l_session_add(lua_State *L)
 	slot->hidden = l_option_bool(L, 2, "hidden");
 	lua_pushinteger(L, slot->index);
 	return 1;
-}
-
-static struct pev_slot *check_slot(lua_State *L, struct l_session *self, int arg)
-{
-	lua_Integer index = luaL_checkinteger(L, arg);
-	struct pev_slot *slot = index < 0 ? NULL : pev_session_slot(self->s, (uint32_t)index);
-
-	if (!slot)
-		luaL_argerror(L, arg, "no such event");
-	return slot;
 }
 
 /* s:remove(slot): stop it for good */
@@ -615,7 +633,8 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 	view->gen = self->now;
 	view->process = pev_sys_process();
 	view->has_args = args && rec->type == PERF_RECORD_SAMPLE &&
-			 pev_record_get(rec, PEV_F_RAW, &raw);
+			 pev_record_get(rec, args->from, &raw) &&
+			 (args->from == PEV_F_RAW || raw.extra == PERF_SAMPLE_REGS_ABI_64);
 	if (view->has_args) {
 		args->raw = raw.p;
 		args->len = raw.len;
@@ -892,6 +911,18 @@ static int l_session_close(lua_State *L)
 	return 0;
 }
 
+/* s:abandon(): the process ends; what the kernel holds for the session is given back at once */
+static int l_session_abandon(lua_State *L)
+{
+	struct l_session *self = check_any(L);
+
+	self->now++; /* no view is good any more */
+	if (self->s)
+		pev_session_drop(self->s);
+	self->s = NULL;
+	return 0;
+}
+
 static int l_session_gc(lua_State *L)
 {
 	struct l_session *self = check_any(L);
@@ -936,6 +967,7 @@ static const luaL_Reg methods[] = {
 	{ "finish", l_session_finish },
 	{ "stats", l_session_stats },
 	{ "close", l_session_close },
+	{ "abandon", l_session_abandon },
 	{ "__close", l_session_close },
 	{ "__gc", l_session_gc },
 	{ NULL, NULL },

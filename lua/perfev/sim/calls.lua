@@ -2,13 +2,15 @@
 -- Every function takes the kernel first, then what the hook was given.
 
 local core = require "perfev.core"
+local probes = require "perfev.sim.probes"
 local refuse = require "perfev.sim.refuse"
 local ring = require "perfev.sim.ring"
 
 local E = core.errno
 local PAGE = 4096
 local PROT_WRITE = 2
-local FD_NO_GROUP, FD_OUTPUT = 1, 2
+local FD_NO_GROUP, FD_OUTPUT, FLAG_PID_CGROUP = 1, 2, 4
+local SIGTRAP = 5
 local POLLIN, POLLERR, POLLHUP = 1, 8, 16
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
 local FORMAT_ENABLED, FORMAT_RUNNING, FORMAT_ID, FORMAT_GROUP, FORMAT_LOST = 1, 2, 4, 8, 16 -- PERF_FORMAT_*
@@ -31,11 +33,13 @@ end
 -- ---- events ----
 
 function calls.perf_event_open(k, attr, pid, cpu, group_fd, flags)
-  local errno = refuse.open(k, attr, pid, cpu, group_fd, flags) or k.refuse and k.refuse(attr, pid, cpu)
+  local errno = k.refuse and k.refuse(attr, pid, cpu) or refuse.open(k, attr, pid, cpu, group_fd, flags)
   if errno then return nil, errno end
   k.last_id = k.last_id + 1
+  local cgroup = flags & FLAG_PID_CGROUP ~= 0 and (k.fds[pid] or {}).path or nil
   local event = {
-    attr = attr, pid = pid, cpu = cpu, group_fd = group_fd, flags = flags, id = k.last_id,
+    cgroup = cgroup, attr = attr, pid = cgroup and -1 or pid, cpu = cpu, group_fd = group_fd, flags = flags,
+    id = k.last_id,
     enabled = not attr.disabled, since = k.now, value = 0, time_enabled = 0, lost = 0, hup = false, members = {},
   }
   local named = k.fds[group_fd]
@@ -406,7 +410,7 @@ function calls.spawn(k, argv)
   return child.pid, gate
 end
 
-function calls.release(k, gate)
+function calls.release(k, gate, stop)
   local child = k.fds[gate].child
   k.fds[gate] = nil
   if child.state == "ended" then return nil, E.ECHILD end
@@ -415,10 +419,20 @@ function calls.release(k, gate)
     k:end_child(child.pid, (errno == E.ENOENT and 127 or 126) << 8)
     return nil, errno
   end
-  child.state = "running"
+  child.state = stop ~= 0 and "stopped" or "running"
   for _, event in ipairs(k.events) do
     if event.pid == child.pid and event.attr.enable_on_exec then M.set_enabled(k, event, true) end
   end
+  if k.at_exec then k.at_exec(child) end
+  if k.command and child.state == "running" then k.command(child) end
+  return 0
+end
+
+-- PTRACE_DETACH
+function calls.resume(k, pid)
+  local child = k.children[pid]
+  if not child or child.state ~= "stopped" then return nil, E.ESRCH end
+  child.state = "running"
   if k.command then k.command(child) end
   return 0
 end
@@ -431,6 +445,10 @@ end
 function calls.wait(k, pid, block)
   local child = k.children[pid]
   if not child then return nil, E.ECHILD end
+  if child.state == "stopped" and not child.told then
+    child.told = true
+    return SIGTRAP << 8 | 0x7f
+  end
   while block ~= 0 and child.state ~= "ended" do
     local time = k:next_plan()
     if time then
@@ -478,6 +496,21 @@ function calls.slurp(k, path)
   local text = content(k, path)
   if type(text) == "string" then return text end
   return nil, text or E.ENOENT
+end
+
+-- tracefs takes definitions of probes; any other file is only longer then.
+function calls.append(k, path, text)
+  local there = content(k, path)
+  if type(there) ~= "string" then return nil, there or E.ENOENT end
+  if path:find("/[ku]probe_events$") then return probes.write(k, path, text) end
+  k.files[path] = there .. text
+  return 0
+end
+
+function calls.directory(k, path)
+  local names, errno = calls.list(k, path)
+  if not names then return nil, errno end
+  return new_fd(k, "directory", { path = path })
 end
 
 function calls.list(k, path)

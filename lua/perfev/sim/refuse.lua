@@ -3,10 +3,11 @@
 -- itself is asked of the attr (`validate`); here is what depends on the machine and the caller.
 
 local core = require "perfev.core"
+local kernels = require "perfev.kernels"
 
 local E = core.errno
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
-local READ, RAW, PHYS_ADDR = 1 << 4, 1 << 10, 1 << 19
+local READ, RAW, BRANCH_STACK, PHYS_ADDR = 1 << 4, 1 << 10, 1 << 11, 1 << 19
 local FD_NO_GROUP, FD_OUTPUT, FLAG_PID_CGROUP, KNOWN_FLAGS = 1, 2, 4, 15
 local AUX_PAUSE_RESUME = 6
 local SOFTWARE_EVENTS = 12 -- enum perf_sw_ids' PERF_COUNT_SW_MAX
@@ -16,11 +17,7 @@ local M = {}
 
 -- ---- what an older kernel does not know ----
 
--- "6.1" -> 6001
-local function version(text)
-  local major, minor = text:match("^(%d+)%.(%d+)")
-  return tonumber(major) * 1000 + tonumber(minor)
-end
+local version = kernels.number
 
 -- sizeof(struct perf_event_attr), newest first.
 local sizes = {
@@ -31,6 +28,7 @@ local sizes = {
 -- Bits of sample_type and read_format that are known from a version on.
 local sample_bits = { { "5.12", 25 }, { "5.11", 24 }, { "5.7", 22 }, { "5.5", 21 }, { "4.14", 20 }, { "3.19", 19 } }
 local format_bits = { { "6.0", 5 }, { "2.6", 4 } }
+local branch_bits = { { "6.8", 20 }, { "6.1", 19 }, { "5.7", 18 }, { "4.14", 17 }, { "4.5", 16 }, { "4.4", 14 } }
 
 local function since(list, release)
   for _, row in ipairs(list) do
@@ -50,6 +48,9 @@ local function refuse_newer(k, attr)
   end
   if attr.sample_type >> since(sample_bits, release) ~= 0 then return E.EINVAL end
   if attr.read_format >> since(format_bits, release) ~= 0 then return E.EINVAL end
+  if attr.sample_type & BRANCH_STACK ~= 0 and attr.branch_sample_type >> since(branch_bits, release) ~= 0 then
+    return E.EINVAL
+  end
   for _, field in ipairs(core.attr_fields()) do
     if field.width < 16 and attr[field.name] and attr[field.name] ~= 0
       and version(field.since) > release then return E.EINVAL end
@@ -108,13 +109,20 @@ end
 
 local function refuse_pmu(k, attr, pid)
   if attr.type == SOFTWARE and (attr.config >= SOFTWARE_EVENTS or attr.config < 0) then return E.ENOENT end
+  local later = attr.type == SOFTWARE and k.release and kernels.software[attr.config]
+  if later and version(later[2]) > version(k.release) then return E.ENOENT end
   local pmu = k.types and k.types[attr.type]
   if k.types and not pmu then return E.ENOENT end
   local tp = k.tracepoints[attr.config]
   if k.types and attr.type == TRACEPOINT and not tp then return E.EINVAL end
-  if k.types and attr.type == TRACEPOINT and tp.system == "ftrace" then return E.EPERM end
   if type(pmu) ~= "table" then return end
   if pmu.sampling == false and attr.sample_period ~= 0 then return E.EOPNOTSUPP end
+  if pmu.max_precise and attr.precise_ip > pmu.max_precise then return E.EOPNOTSUPP end
+  if pmu.no_exclude and (attr.exclude_user or attr.exclude_kernel or attr.exclude_hv or attr.exclude_idle
+    or attr.exclude_guest or attr.exclude_host) then
+    return E.EINVAL -- perf_try_init_event(), PERF_PMU_CAP_NO_EXCLUDE, event_has_any_exclude_flag()
+  end
+  if pmu.branches == false and attr.sample_type & BRANCH_STACK ~= 0 then return E.EOPNOTSUPP end
   if pmu.uncore and pid ~= -1 then return E.EINVAL end
 end
 
@@ -154,9 +162,10 @@ local function refuse_task(k, pid)
   if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:has_task(pid) then return E.ESRCH end
 end
 
--- The descriptor of a cgroup's directory is none of this kernel's: `outside` has it, where tasks are told at all.
+-- A cgroup's directory was opened here, or it is a descriptor from outside, where tasks are told at all.
 local function refuse_cgroup(k, fd)
-  if k.fds[fd] or k.tasks and not k.outside[fd] then return E.EBADF end
+  local ours = k.fds[fd]
+  if ours and ours.kind ~= "directory" or not ours and k.tasks and not k.outside[fd] then return E.EBADF end
 end
 
 --- The errno that the kernel answers with, nil where it opens the event.

@@ -81,7 +81,9 @@ end
 local builders = {}
 
 function builders.vm()
-  return base { cpus = "0-1" }
+  local world = base { cpus = "0-1" }
+  world.files["/proc/cpuinfo"] = "processor\t: 0\nflags\t\t: fpu sse2 hypervisor\n"
+  return world
 end
 
 function builders.intel_hybrid()

@@ -1,0 +1,211 @@
+--- A program's or a library's file: where it is, and what its symbols are.
+-- A name with a slash is a path. Any other is a library as the dynamic linker knows it ("libc", "libc.so.6":
+-- /etc/ld.so.cache, then the usual directories), then a program in PATH. The file is read as a whole through
+-- the hooks; libelf (perfev.elf) is loaded when first asked for.
+
+local core = require "perfev.core"
+
+local M = {}
+
+local E = core.errno
+
+local CACHE = "/etc/ld.so.cache"
+local CACHE_MAGIC = "glibc-ld.so.cache1.1"
+local library_dirs = { "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib" }
+local LINKS_MAX = 40 -- as the kernel has it (path_resolution(7))
+
+-- perfev.elf, or why there is none.
+local function library()
+  local ok, elf = pcall(require, "perfev.elf")
+  if ok then return elf end
+  local distrusted = tostring(elf):match("not trusted: ([^\n]+)")
+  if distrusted then
+    return nil, ("symbols cannot be read: others than root may write %s, or a directory above it\n"):format(distrusted)
+      .. "  try: chmod go-w, chown root, or FILE:0xOFFSET"
+  end
+  return nil, "symbols cannot be read: the module perfev.elf (libelf) is not installed beside perfev\n"
+    .. "  try: FILE:0xOFFSET"
+end
+
+-- ---- where ----
+
+local function with_dir(dir, target)
+  return target:sub(1, 1) == "/" and target or dir .. "/" .. target
+end
+
+--- The path without symbolic links, "." and "..": what the kernel shows in /proc/PID/maps.
+function M.realpath(path)
+  if path:sub(1, 1) ~= "/" then path = (core.readlink("/proc/self/cwd") or "") .. "/" .. path end
+  local done, rest, links = "", path, 0
+  while rest ~= "" do
+    local part, tail = rest:match("^/*([^/]*)(.*)$")
+    rest = tail
+    local here = done .. "/" .. part
+    local target = part ~= "" and part ~= "." and part ~= ".." and links < LINKS_MAX and core.readlink(here)
+    if part == ".." then
+      done = done:gsub("/[^/]*$", "")
+    elseif target then
+      links = links + 1
+      rest = with_dir(done, target) .. rest
+      done = ""
+    elseif part ~= "" and part ~= "." then
+      done = here
+    end
+  end
+  return done
+end
+
+-- The files that ldconfig's cache has for a name, in its order.
+-- Source: sysdeps/generic/dl-cache.h, struct cache_file_new.
+local function cached(is_it)
+  local bytes, found = core.slurp(CACHE) or "", {}
+  local start = bytes:find(CACHE_MAGIC, 1, true)
+  if not start or #bytes < start + 47 then return found end
+  local count = string.unpack("=I4", bytes, start + 20)
+  for i = 0, math.min(count, (#bytes - start - 47) // 24) - 1 do
+    local _, key, value = string.unpack("=i4I4I4", bytes, start + 48 + 24 * i)
+    local name = bytes:match("^[^%z]*", start + key)
+    if name and is_it(name) then found[#found + 1] = bytes:match("^[^%z]*", start + value) end
+  end
+  return found
+end
+
+local function in_directories(is_it, triplet)
+  local found = {}
+  for _, dir in ipairs(library_dirs) do
+    for _, under in ipairs { dir, dir .. "/" .. triplet } do
+      for _, name in ipairs(core.list(under) or {}) do
+        if is_it(name) then found[#found + 1] = under .. "/" .. name end
+      end
+    end
+  end
+  return found
+end
+
+-- "libc" is libc.so.6, "libc.so.6" is itself.
+local function namer(word)
+  local stem = word:gsub("%p", "%%%0")
+  return function(name)
+    return name == word or name:find("^" .. stem .. "%.so$") ~= nil or name:find("^" .. stem .. "%.so%.[%d.]+$") ~= nil
+  end
+end
+
+-- A library's development name ("libc.so") may be a linker's script: what is no ELF file is passed over.
+local function first_elf(paths, elf)
+  for _, path in ipairs(paths) do
+    local bytes = core.slurp(path)
+    local file = bytes and elf.read(bytes)
+    if file and file:facts().bits == 64 or file and string.packsize("T") == 4 then return path, file end
+  end
+end
+
+local function in_path(name)
+  local paths = {}
+  for dir in (os.getenv("PATH") or "/usr/bin:/bin"):gmatch("[^:]+") do
+    if dir:sub(1, 1) == "/" then paths[#paths + 1] = dir .. "/" .. name end
+  end
+  return paths
+end
+
+local function find_by_name(word, elf)
+  local is_it = namer(word)
+  local path, file = first_elf(cached(is_it), elf)
+  if not path then path, file = first_elf(in_directories(is_it, core.machine .. "-linux-gnu"), elf) end
+  if not path then path, file = first_elf(in_path(word), elf) end
+  if path then return path, file end
+  return nil, ("there is no library and no program '%s'\n  looked in %s, %s and PATH\n  try: its full path"):format(
+    word, CACHE, table.concat(library_dirs, ", ")), E.ENOENT
+end
+
+-- ---- what ----
+
+local function read(path, elf)
+  local bytes, _, code = core.slurp(path)
+  if not bytes then
+    return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code
+  end
+  local file, why, failed = elf.read(bytes)
+  if not file then return nil, ("%s: %s"):format(path, why), failed end
+  return file
+end
+
+--- A file by the user's word for it.
+-- @treturn[1] table  `path` (absolute), `elf` (perfev.elf's, or nil where it is not installed), `no_elf` (why not)
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.open(word)
+  local elf, none = library()
+  if not word:find("/", 1, true) then
+    if not elf then return nil, none, E.ENOSYS end
+    local path, file, code = find_by_name(word, elf)
+    if not path then return nil, file, code end
+    return { path = M.realpath(path), elf = file, word = word }
+  end
+  local path = M.realpath(word)
+  if not elf then return { path = path, no_elf = none, word = word } end
+  local file, why, code = read(path, elf)
+  if not file then return nil, why, code end
+  return { path = path, elf = file, word = word }
+end
+
+local function no_symbol(file, name)
+  local facts = file.elf:facts()
+  if not facts.symtab and not facts.dynsym then
+    return ("%s is stripped: it has no symbols at all, so '%s' cannot be found\n"):format(file.path, name)
+      .. "  try: FILE:0xOFFSET, or a build that is not stripped"
+  end
+  local near = file.elf:nearest(name)
+  local hint = near and (" (did you mean '%s'?)"):format(near) or ""
+  if facts.symtab then
+    return ("%s has no symbol '%s'%s\n  try: nm %s"):format(file.path, name, hint, file.path)
+  end
+  return ("%s is stripped: among the symbols that it exports there is no '%s'%s\n"):format(file.path, name, hint)
+    .. ("  try: nm -D %s, FILE:0xOFFSET, or a build that is not stripped"):format(file.path)
+end
+
+--- A symbol that stands for one address.
+-- @treturn[1] table  as perfev.elf gives it
+-- @treturn[2] nil
+-- @treturn[2] string  nearest name, or that the file is stripped
+-- @treturn[2] integer errno
+function M.symbol(file, name)
+  if not file.elf then return nil, file.no_elf, E.ENOSYS end
+  local symbol = file.elf:symbol(name)
+  if not symbol then return nil, no_symbol(file, name), E.ENOENT end
+  if symbol.others > 0 then
+    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm %s | grep -w %s, and FILE:0xOFFSET of one")
+      :format(file.path, symbol.others + 1, name, file.path, name), E.EINVAL
+  end
+  return symbol
+end
+
+-- ---- in a process ----
+
+-- A path as the maps of a process show it: what /proc/PID/root leads to is that path.
+local function inside(path)
+  return path:match("^/proc/%d+/root(/.*)$") or path
+end
+
+--- How far a process has moved the file: its address there, less the linker's.
+-- @treturn[1] integer
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.moved(file, pid)
+  local maps, _, code = core.slurp(("/proc/%d/maps"):format(pid))
+  if not maps then
+    return nil, ("cannot read /proc/%d/maps: %s"):format(pid, core.strerror(code)),
+      code == E.ENOENT and E.ESRCH or code
+  end
+  local path, page = inside(file.path), core.pagesize()
+  for start, pgoff, name in maps:gmatch("(%x+)%-%x+ ..x. (%x+) %S+ %d+ +([^\n]+)") do
+    local linked = name == path and file.elf:mapped(math.tointeger(tonumber(pgoff, 16)), page)
+    if linked then return math.tointeger(tonumber(start, 16)) - linked end
+  end
+  local gone = maps:find(path .. " (deleted)", 1, true)
+  return nil, ("process %d has not mapped %s%s"):format(pid, path,
+    gone and ": its file was replaced since it was started" or ""), E.ENOENT
+end
+
+return M

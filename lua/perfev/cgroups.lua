@@ -1,0 +1,98 @@
+--- A cgroup by its path -> its directory, in the hierarchy that perf events know.
+-- That is cgroup v1's perf_event where it is mounted, else cgroup2, which has it built in (both at
+-- once the kernel does not do: Documentation/admin-guide/cgroup-v2.rst, perf_event).
+
+local core = require "perfev.core"
+
+local M = {}
+
+-- A mount point as /proc/mounts writes it: blanks and backslashes in octal.
+local function unescape(text)
+  return (text:gsub("\\(%d%d%d)", function(octal) return string.char(tonumber(octal, 8)) end))
+end
+
+--- The cgroup hierarchies, as they are mounted.
+-- @treturn {table,...}  `path`, `version` (1 or 2), `perf` (perf events know it), `options`
+function M.mounts()
+  local list, v1, v2 = {}, nil, nil
+  for path, kind, opts in (core.slurp("/proc/mounts") or ""):gmatch("%S+ (%S+) (%S+) (%S+)[^\n]*") do
+    if kind == "cgroup" or kind == "cgroup2" then
+      local mount = { path = unescape(path), version = kind == "cgroup" and 1 or 2, options = opts }
+      list[#list + 1] = mount
+      if kind == "cgroup" and (","..opts..","):find(",perf_event,", 1, true) then v1 = v1 or mount end
+      if kind == "cgroup2" then v2 = v2 or mount end
+    end
+  end
+  local used = v1 or v2
+  if used then used.perf = true end
+  return list, used
+end
+
+-- As the kernel's own names are: no way up, nothing that a terminal would obey.
+local function is_path(path)
+  if path == "" or path:find("[%c\127]") then return false end
+  for part in path:gmatch("[^/]+") do
+    if part == "." or part == ".." then return false end
+  end
+  return true
+end
+
+local function fail(path, why, remedy, code)
+  return nil, ("cgroup '%s': %s\n  try: %s"):format(path, why, remedy), code
+end
+
+-- The nearest name beside the first part that is not there.
+local function suggest(root, path)
+  local dir = root
+  for part in path:gmatch("[^/]+") do
+    if not core.list(dir .. "/" .. part) then
+      local names = {}
+      for _, name in ipairs(core.list(dir) or {}) do
+        if core.list(dir .. "/" .. name) then names[#names + 1] = name end
+      end
+      local near = core.nearest(part, names)
+      return near and (dir .. "/" .. near):sub(#root + 2)
+    end
+    dir = dir .. "/" .. part
+  end
+end
+
+--- The directory of a cgroup.
+-- @tparam string path  below the hierarchy's root ("system.slice/sshd.service"), with or without a first /, or the
+--   whole path of its directory
+-- @treturn[1] string   its directory
+-- @treturn[2] nil
+-- @treturn[2] string   in three parts
+-- @treturn[2] integer  errno
+function M.find(path)
+  local E = core.errno
+  if not is_path(path) then
+    return fail(path, "a path below the root of the cgroups, without '..' and control bytes, is expected",
+      "system.slice/NAME.service", E.EINVAL)
+  end
+  local mounts, used = M.mounts()
+  if not used then
+    return fail(path, "no cgroup hierarchy that perf events know is mounted (cgroup2, or cgroup with perf_event)",
+      "sudo mount -t cgroup2 none /sys/fs/cgroup", E.ENOENT)
+  end
+  local root = used.path
+  if (path .. "/"):sub(1, #root + 1) == root .. "/" then
+    path = path:sub(#root + 2)
+  else
+    for _, mount in ipairs(mounts) do
+      if (path .. "/"):sub(1, #mount.path + 1) == mount.path .. "/" then
+        return fail(path, ("perf events know the hierarchy at %s, and not this one (%s)"):format(root, mount.options),
+          root .. path:sub(#mount.path + 1), E.EINVAL)
+      end
+    end
+  end
+  local below = path:gsub("^/+", ""):gsub("/+$", "")
+  local dir = below == "" and root or root .. "/" .. below
+  local ok, _, code = core.list(dir)
+  if ok then return dir end
+  local near = suggest(root, below)
+  return fail(path, ("there is no such cgroup below %s%s"):format(root, near and (" (did you mean '%s'?)"):format(near)
+    or ""), near or "ls " .. root, code == E.EACCES and code or E.ENOENT)
+end
+
+return M

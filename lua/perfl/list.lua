@@ -1,0 +1,128 @@
+--- perfl list: the events that this machine has, by name.
+
+local args = require "perfev.args"
+local escape = require "perfev.escape"
+local json = require "perfl.json"
+local list = require "perfev.list"
+local report = require "perfl.report"
+
+local M = {}
+
+local FAILED, USAGE = 1, 2
+
+local titles = {
+  hardware = "hardware events", software = "software events", tool = "what stat measures itself",
+  cache = "hardware cache events", pmu = "events of PMUs", raw = "raw events", probe = "probes",
+  breakpoint = "breakpoints", tracepoint = "tracepoints", pfm = "vendors' names (libpfm4)",
+}
+
+local function new_parser()
+  local parser = args.new_parser("perfl list"):add_help(true)
+  parser:description("The events that this machine has: what event{} and -e understand.")
+  parser:argument("pattern"):args("*")
+    :description("a kind (" .. table.concat(list.kinds(), " ") .. "), a glob as in 'sched:*', or a part of a name")
+  parser:flag("-v --verbose"):description("what each is made of: fields with types and values, terms, CPUs")
+  parser:flag("-j --json"):description("a JSON object on each line")
+  return parser
+end
+
+local function words_of(entry)
+  local text = entry.name
+  for _, alias in ipairs(entry.aliases or {}) do text = text .. " OR " .. alias end
+  return text
+end
+
+local function about(entry)
+  local here = entry.here and " (this machine)" or ""
+  if entry.events then return ("%s, %d events%s"):format(entry.about, entry.events, here) end
+  return entry.about or ""
+end
+
+-- Text folded into lines of 78 columns that begin below its first word.
+local function print_folded(lead, words)
+  local line = lead
+  for _, word in ipairs(words) do
+    if #line + 1 + #word > 78 and line ~= lead then
+      io.write(line, "\n")
+      line = (" "):rep(#lead)
+    end
+    line = line .. " " .. word
+  end
+  io.write(line, "\n")
+end
+
+local function print_details(entry)
+  local found = list.details(entry)
+  if found.terms then io.write("      ", escape(found.terms), "\n") end
+  if found.unit or found.scale then io.write(("      x %s %s\n"):format(found.scale or 1, escape(found.unit or ""))) end
+  if found.cpus then io.write("      on CPUs ", table.concat(found.cpus, ","), "\n") end
+  for _, field in ipairs(found.fields) do
+    io.write("      ", escape(entry.pmu and ("%s %s"):format(field.name, field.type) or field.type), "\n")
+    if field.values then
+      local words = {}
+      for i, value in ipairs(field.values) do words[i] = escape(value) .. (i < #field.values and "," or "") end
+      print_folded("         ", words)
+    end
+  end
+  for name, value in pairs(found.caps or {}) do io.write("      ", escape(name), ": ", escape(value), "\n") end
+end
+
+local function print_for_people(entries, verbose)
+  local kind
+  for _, entry in ipairs(entries) do
+    if entry.kind ~= kind then
+      io.write(kind and "\n" or "", titles[entry.kind], ":\n")
+      kind = entry.kind
+    end
+    local line = ("  %-46s %s"):format(escape(words_of(entry)), escape(about(entry)))
+    io.write((line:gsub("%s+$", "")), "\n")
+    if verbose then print_details(entry) end
+  end
+end
+
+local function print_json(entries, verbose)
+  for _, entry in ipairs(entries) do
+    local object = {}
+    for key, value in pairs(entry) do object[key] = value end
+    if verbose then
+      for key, value in pairs(list.details(entry)) do object[key] = value end
+    end
+    io.write(json.encode(object), "\n")
+  end
+end
+
+local function find(patterns)
+  if #patterns == 0 then return list() end
+  local all = {}
+  for _, pattern in ipairs(patterns) do
+    local some = list(pattern)
+    table.move(some, 1, #some, #all + 1, all)
+  end
+  return all
+end
+
+--- The verb.
+-- @tparam {string,...} words  of the command line after "list"
+-- @treturn integer  exit status: 0, 1 when nothing matches, 2 for a wrong command line
+function M.main(words)
+  local parser = new_parser()
+  if words[1] == "--help" or words[1] == "-h" then
+    io.write(parser:get_help(), "\n")
+    return 0
+  end
+  local ok, opts = parser:pparse(words)
+  if not ok then
+    report.say(escape((tostring(opts):gsub("\n", "; "))) .. "\ntry: perfl list --help")
+    return USAGE
+  end
+  local entries = find(opts.pattern)
+  if #entries == 0 then
+    report.say(("no event matches %s\ntry: perfl list, or a kind: %s"):format(
+      escape(table.concat(opts.pattern, " ")), table.concat(list.kinds(), ", ")))
+    return FAILED
+  end
+  if opts.json then print_json(entries, opts.verbose) else print_for_people(entries, opts.verbose) end
+  return 0
+end
+
+return M

@@ -1,0 +1,11 @@
+-- pmu: an event that sysfs describes: how often the time stamp counter ticks while a command runs.
+-- perfl scripts/examples/pmu.lua -- sleep 0.1
+
+local perfev = require "perfev"
+
+local counter = perfev.counter { { "msr/tsc/ | cpu-clock", name = "ticks" }, "task-clock" }
+
+perfev.done(function()
+  local n = counter:read()
+  print(("%d ticks in %.3f ms on a CPU"):format(n.ticks, n["task-clock"] / 1e6))
+end)

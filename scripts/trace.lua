@@ -1,0 +1,35 @@
+-- trace: prints each call of a function, and what it was called with.
+-- perfl trace uprobe:libc:getenv name:string -- ls
+-- perfl trace 'uretprobe:libc:read' '$retval:ssize_t' -- cat /etc/passwd
+
+local perfev = require "perfev"
+local escape = perfev.escape
+
+local opt = perfev.args {
+  summary = "print a probe's hits, with their arguments",
+  { "event", metavar = "PROBE", help = "uprobe:FILE:SYMBOL, uretprobe:, kprobe:, usdt:FILE:PROVIDER:NAME" },
+  { "args", args = "*", metavar = "ARG",
+    help = "NAME:TYPE in their order, as in n:int s:string; $retval:long of a return probe" },
+  epilog = [[
+Types: int, long, short, char and their unsigned kin, u8 to u64, s8 to s64, ptr,
+string. FILE is a path, a library ("libc") or a program in PATH. A static probe
+has its own arguments when none is named.]],
+}
+
+local named = #opt.args > 0 and opt.args or nil
+
+local function values(args)
+  local parts = {}
+  for name, value in pairs(args) do
+    if not name:find("^common_") and not name:find("^__probe") then
+      local shown = type(value) == "string" and ('"%s"'):format(escape(value)) or tostring(value)
+      parts[#parts + 1] = name .. "=" .. shown
+    end
+  end
+  return table.concat(parts, " ")
+end
+
+perfev.event { opt.event, args = named, sample = function(r, args)
+  print(("%6d.%06d %-16s %7d  %s"):format(r.time // 1000000000, r.time // 1000 % 1000000, escape(r.comm or "?"),
+    r.tid, args and values(args) or ""))
+end }

@@ -1,0 +1,38 @@
+-- perfev's runs make no bpf(2): what it does, it does with perf_event_open(2) and what belongs to it.
+
+local run = require "spec.support.run"
+
+local why_not = not run.root and "not root" or not run.have "strace" and "no strace"
+
+-- What perfl does day by day, a line each.
+local runs = {
+  { "-q", "-e", "event { 'cpu-clock', callchain = true, sample = print }", "--", "true" },
+  { "-q", "-a", "-d", "50ms", "-e", "event { 'sched:sched_switch', filter = 'prev_pid != 0', sample = print }" },
+  { "-q", "-a", "-d", "50ms", "-e", "event { switch = print, comm = print, mmap = print, exit = print }" },
+  { "-q", "-e", "local c = counter { 'task-clock', 'page-faults' } done(function() print(c:read()) end)", "--",
+    "true" },
+  { "-q", "-e", "event { type = 5, bp_type = 2, bp_len = 4, bp_addr = 4096, sample = print }", "--", "true" },
+  { "-q", "-e", "event { ksymbol = print, bpf = print }", "-a", "-d", "50ms" },
+  { "-q", "-e", "event { type = 4242, sample = print }", "--", "true" },
+  { "doctor" }, { "list" },
+  { "syscount", "--", "true" },
+  { "stat", "--", "true" },
+}
+
+describe("perfl", function()
+  for _, words in ipairs(runs) do
+    it("makes no bpf(2) in: perfl " .. table.concat(words, " "), function()
+      if why_not then pending(why_not) end
+      local dir = run.tempdir()
+      local r = run { "strace", "-f", "-e", "trace=bpf,perf_event_open", "-o", dir .. "/calls", run.perfl,
+                      table.unpack(words) }
+      local file = assert(io.open(dir .. "/calls"))
+      local calls = file:read "a"
+      file:close()
+      run.remove(dir)
+      assert.is_true(r.code == 0 or r.code == 1, r.err)
+      assert.is_nil(calls:match "[^\n]*bpf%([^\n]*")
+      if words[1] ~= "list" then assert.matches("perf_event_open%(", calls) end -- it was traced
+    end)
+  end
+end)

@@ -1,0 +1,276 @@
+-- Acceptance: every event string means here what it means to perf.
+--
+-- perf shows an attr before it asks the kernel (-vv), so strace has the kernel refuse all of
+-- them: nothing is opened, and 2,300 tracepoints take as long as one. The strings are those that
+-- perf list prints, the generic names that it leaves out on a machine without a PMU, and modifiers, terms
+-- and breakpoints made up here.
+
+local event = require "perfev.event"
+local perfev = require "perfev"
+local names = require "perfev.names"
+local run = require "spec.support.run"
+
+-- What is compared, by perf's words for it.
+local fields = {
+  "type", "config", "config1", "config2", "bp_type", "exclude_user", "exclude_kernel", "exclude_hv", "exclude_idle",
+  "exclude_host", "exclude_guest", "precise_ip", "pinned", "exclusive",
+}
+local perfs_words = { ["{ bp_addr, config1 }"] = "config1", ["{ bp_len, config2 }"] = "config2" }
+
+local function missing()
+  if not run.have "perf" then return "no perf here" end
+  if not run.have "strace" then return "no strace here" end
+  if run({ "strace", "-o", "/dev/null", "true" }).code ~= 0 then return "strace may not trace here" end
+end
+
+local function with_defaults(attr)
+  for _, field in ipairs(fields) do attr[field] = attr[field] or 0 end
+  return attr
+end
+
+local function attrs_in(text)
+  local list = {}
+  for block in text:gmatch("\nperf_event_attr:\n(.-)\n%-%-%-") do
+    local attr = {}
+    for line in (block .. "\n"):gmatch("%s*([^\n]*)\n") do
+      local word, value = line:match("^(.-)%s+(%w+)$")
+      word = perfs_words[word] or word
+      if word then attr[word] = math.tointeger(tonumber(value)) or value end
+    end
+    list[#list + 1] = with_defaults(attr)
+  end
+  return list
+end
+
+local function perf(answer, ...)
+  return run({ "strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=perf_event_open",
+    "-e", "inject=perf_event_open:" .. answer, "perf", ... }, { env = { PERF_CONFIG = "/dev/null" } })
+end
+
+local function of_stat(strings)
+  local args = { "stat", "-vv" }
+  for _, text in ipairs(strings) do
+    args[#args + 1] = "-e"
+    args[#args + 1] = text
+  end
+  args[#args + 1] = "true"
+  local r = perf("error=ENOENT", table.unpack(args))
+  return attrs_in(r.out .. r.err), r.err
+end
+
+-- Without its leader a group is not gone on with: a descriptor that is none will do.
+local function of_group(text)
+  local r = perf("retval=1000", "stat", "-vv", "-e", text, "true")
+  return attrs_in(r.out .. r.err)
+end
+
+local function of_record(text)
+  local r = perf("error=ENOENT", "record", "-o", "/dev/null", "-vv", "-e", text, "true")
+  return attrs_in(r.out .. r.err)[1]
+end
+
+local function number(value)
+  if value == true then return 1 end
+  return value or 0
+end
+
+-- All that we make of a string, in order.
+local function ours(text)
+  local there, why = event.builds(event.declare({ text }, 1))
+  if not there then return nil, why end
+  local list = {}
+  for _, unit in ipairs(there[1]) do
+    for _, built in ipairs(unit) do
+      local attr = {}
+      for _, field in ipairs(fields) do attr[field] = number(built.attr[field]) end
+      list[#list + 1] = attr
+    end
+  end
+  return list
+end
+
+local function shown(attr)
+  local words = {}
+  for _, field in ipairs(fields) do
+    if attr[field] ~= 0 then words[#words + 1] = ("%s=%#x"):format(field, attr[field]) end
+  end
+  return table.concat(words, " ")
+end
+
+-- The strings whose attr differs, each with both. counting: the highest precision is for samples only.
+local function differences(strings, theirs, counting)
+  local told, at = {}, 0
+  for _, text in ipairs(strings) do
+    local list, why = ours(text)
+    if not list then told[#told + 1] = text .. ": " .. why end
+    for _, attr in ipairs(list or { {} }) do
+      at = at + 1
+      if counting and text:find(":[%a]*P") then attr.precise_ip = 0 end
+      local other = theirs[at] or with_defaults {}
+      if list and shown(attr) ~= shown(other) then
+        told[#told + 1] = ("%s: perf has %s, we have %s"):format(text, shown(other), shown(attr))
+      end
+    end
+  end
+  return told, at
+end
+
+-- "  cpu-cycles OR cycles   [Hardware event]" -> strings by kind
+local function listed()
+  local kinds = { tracepoints = {}, others = {} }
+  for line in (run.capture("perf list --no-desc 2>/dev/null") .. "\n"):gmatch("([^\n]*)\n") do
+    local text, kind = line:match("^%s+(%S.-)%s+%[(.*)%]$")
+    if text and kind:find("event") and not kind:find("descriptor") and not kind:find("breakpoint") then
+      local list = kind == "Tracepoint event" and kinds.tracepoints or kinds.others
+      for name in (text .. " OR "):gmatch("(.-) OR ") do list[#list + 1] = name end
+    end
+  end
+  return kinds
+end
+
+local modifiers = {
+  "u", "k", "h", "uk", "uh", "kh", "ukh", "G", "H", "GH", "uG", "kH", "I", "p", "pp", "ppp", "pu", "P", "S", "W", "D",
+  "e", "De", "ukhIGHpp",
+}
+-- Not ":r" alone: an x86 has none, and we say so where perf asks the kernel.
+local breakpoints = {
+  "mem:0x1000", "mem:0x1000:w", "mem:0x1000:rw", "mem:0x1000:x", "mem:0x1000/4:w", "mem:0x1000/8:rw",
+  "mem:0x1000/1:w", "mem:0x1000/2:rw", "mem:0xffffffff81000000:x", "mem:0x1000:rw:u", "mem:0x1000/4:w:k", "mem:4096/8",
+}
+local others = {
+  "r1a8", "r1a8:u", "rffffffff", "r10003c:k", "1:0", "0:1:u", "2:316", "3:0x10002", "L1-dcache-misses", "l1d-read",
+  "l1-d-write-miss", "LLC-prefetch-misses", "L2-loads", "Data-TLB-store", "d-tlb-stores", "branch-loads",
+  "btb-load-misses",
+  "node-prefetches", "L1-instruction-speculative-load", "L1-icache-load-refs", "dTLB-load-ops",
+}
+
+local of_msr = {
+  "msr/event=0x3/", "msr/event=3/u", "msr/config=0x5/k", "msr/config=1,config1=2,config2=0x33/", "msr/r1a8/",
+  "msr/tsc,config1=7/p", "msr/tsc,name=ticks,period=5/", "msr/event=0xffffffffffffffff/",
+}
+
+describe("an event string, to perf and to us,", function()
+  local function with_perf(what, test)
+    it(what, function()
+      local why = missing()
+      if why then return pending(why) end
+      return test()
+    end)
+  end
+
+  with_perf("means the same for every tracepoint that perf list prints", function()
+    local tracepoints = listed().tracepoints
+    if #tracepoints == 0 then pending("perf list prints no tracepoints here") end
+    assert.is_true(#tracepoints >= 300, #tracepoints .. " tracepoints")
+    local theirs, told = of_stat { table.concat(tracepoints, ",") }
+    assert.equal(#tracepoints, #theirs, told)
+    local differ, count = differences(tracepoints, theirs, true)
+    assert.same({}, differ)
+    print(("%d tracepoints compared with perf's"):format(count))
+  end)
+
+  with_perf("means the same for hardware, software, cache, raw and PMU events, under every name", function()
+    local strings, seen = {}, {}
+    for _, list in ipairs { listed().others, names.all(), others } do
+      for _, text in ipairs(list) do
+        if not seen[text] then strings[#strings + 1], seen[text] = text, true end
+      end
+    end
+    if require("perfev.pmu").find "msr" then table.move(of_msr, 1, #of_msr, #strings + 1, strings) end
+    local theirs, told = of_stat(strings)
+    local differ, count = differences(strings, theirs, true)
+    assert.equal(#theirs, count, told)
+    assert.same({}, differ)
+    print(("%d names compared with perf's"):format(count))
+  end)
+
+  with_perf("means the same with modifiers, of an event and of a group", function()
+    local strings = {}
+    for _, name in ipairs { "cpu-clock", "cycles", "r1a8", "L1-dcache-loads", "sched:sched_switch" } do
+      for _, m in ipairs(modifiers) do strings[#strings + 1] = name .. ":" .. m end
+    end
+    for _, text in ipairs { "cycles/period=1000/u", "cpu-clock/name=x/k", "cycles/config1=0x5/", "cycles//pp" } do
+      strings[#strings + 1] = text
+    end
+    local theirs, told = of_stat(strings)
+    local differ, count = differences(strings, theirs, true)
+    assert.equal(#theirs, count, told)
+    assert.same({}, differ)
+    for _, text in ipairs {
+      "{cpu-clock,task-clock}", "{cpu-clock:u,task-clock}:k", "{cpu-clock:u,task-clock:p}:D",
+      "{cycles,instructions:u}:G", "{cycles:p,instructions}:p", "{cycles:D,instructions}:e",
+      "{cycles:k,instructions}:u", "{cycles,instructions:H}:I",
+    } do
+      local of_both, members = differences({ text }, of_group(text), true)
+      assert.same({}, of_both)
+      count = count + members
+    end
+    print(("%d events with modifiers compared with perf's"):format(count))
+  end)
+
+  with_perf("means the same for breakpoints", function()
+    local theirs, told = of_stat(breakpoints)
+    local differ, count = differences(breakpoints, theirs, true)
+    assert.equal(#theirs, count, told)
+    assert.same({}, differ)
+    print(("%d breakpoints compared with perf's"):format(count))
+  end)
+
+  with_perf("means the same to perf record as it does to perf stat", function()
+    local strings = { "msr/tsc/", "dummy", "bpf-output", "page-faults", "mem:0x1000:rw", "sched:sched_switch" }
+    for _, m in ipairs(modifiers) do strings[#strings + 1] = "cpu-clock:" .. m end
+    for _, text in ipairs(strings) do
+      assert.same({}, (differences({ text }, { of_record(text) })))
+    end
+    print(("%d events compared with perf record's"):format(#strings))
+  end)
+end)
+
+describe("on this kernel", function()
+  local function needs(text, spec)
+    local c, why = perfev.counter(spec or { text, tid = "self", inherit = false })
+    if not c then pending(why) end
+    return c
+  end
+
+  it("msr/tsc/ counts, and never back", function()
+    local c <close> = needs "msr/tsc/"
+    local first = assert(c:read())["msr/tsc/"]
+    local second = assert(c:read())["msr/tsc/"]
+    assert.is_true(second > first and first > 0)
+    assert.is_false(c:member().attr.exclude_guest)
+  end)
+
+  it("a sample of a group holds the counts of all its members, by their ids", function()
+    local s <close> = perfev.session { command = { "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done" } }
+    local samples, wrong = 0, 0
+    local ev
+    ev = s:event { "{cpu-clock:u,page-faults:u}:S", freq = 1000, sample = function(r)
+      samples = samples + 1
+      local values = r.read.values
+      if #values ~= 2 or values[1].value < values[2].value or values[1].id == values[2].id then wrong = wrong + 1 end
+      if r.event ~= ev.members[1] then wrong = wrong + 1 end
+    end }
+    local ok, why, code = s:start()
+    if not ok and code == perfev.errno.EINVAL then pending(why) end
+    assert(ok, why)
+    assert(s:run())
+    assert.is_true(samples > 0)
+    assert.equal(0, wrong)
+  end)
+
+  it("a pattern is as many events as it matches tracepoints", function()
+    if not run.capture "test -r /sys/kernel/tracing/events/sched/sched_switch/id && echo yes" then
+      pending("no tracefs is mounted, or not for us")
+    end
+    local there = tonumber(run.capture "ls -d /sys/kernel/tracing/events/sched/sched_process_*/ | wc -l")
+    local s <close> = perfev.session { command = { "true" } }
+    local seen = {}
+    local ev = s:event { "sched:sched_process_*", sample = function(r) seen[r.event.name] = true end }
+    local ok, why = s:start()
+    if not ok then pending(why) end
+    assert.equal(there, #ev.members)
+    assert(s:run())
+    assert.is_true(seen["sched:sched_process_exec"] and seen["sched:sched_process_exit"])
+  end)
+end)
