@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {} },
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, inflate = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
@@ -15,7 +15,11 @@ local floors = {
     task = { "sys", "record" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
-    datafile = { "sys", "attr", "record" },
+    window = { "merge" }, -- records that come nearly in order, put in order
+    unzstd = { "inflate" },
+    lanes = { "sys", "record", "inflate" },
+    recorded = { "attr", "lanes" },
+    datafile = { "sys", "attr", "record", "recorded", "window" },
     child = { "sys" },
   },
   { session = "all below" },

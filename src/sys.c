@@ -83,6 +83,28 @@ static int64_t linux_read(void *ctx, int fd, void *buf, size_t len)
 	return n < 0 ? -errno : n;
 }
 
+static int linux_open(void *ctx, const char *path, int flags)
+{
+	int fd;
+
+	(void)ctx;
+	do {
+		fd = open(path, flags | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EINTR);
+	return fd < 0 ? -errno : fd;
+}
+
+static int64_t linux_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = pread(fd, buf, len, (off_t)offset);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
 static int linux_close(void *ctx, int fd)
 {
 	(void)ctx;
@@ -523,7 +545,9 @@ const struct pev_sys pev_sys_linux = {
 	.ioctl = linux_ioctl,
 	.mmap = linux_mmap,
 	.munmap = linux_munmap,
+	.open = linux_open,
 	.read = linux_read,
+	.pread = linux_pread,
 	.close = linux_close,
 	.fcntl = linux_fcntl,
 	.epoll_create = linux_epoll_create,

@@ -38,7 +38,11 @@ struct pev_sys {
 	/* MAP_SHARED; *addr is set on success. */
 	int (*mmap)(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr);
 	int (*munmap)(void *ctx, void *addr, size_t len);
+	/* O_CLOEXEC is added; a file that O_CREAT makes is 0666 less the umask. */
+	int (*open)(void *ctx, const char *path, int flags);
 	int64_t (*read)(void *ctx, int fd, void *buf, size_t len);
+	/* -ESPIPE where there is no place to read from, as in a pipe. */
+	int64_t (*pread)(void *ctx, int fd, void *buf, size_t len, uint64_t offset);
 	int (*close)(void *ctx, int fd);
 	/* F_GETFL and F_SETFL, F_SETOWN, F_SETSIG: commands whose argument is an int. */
 	int (*fcntl)(void *ctx, int fd, int cmd, int arg);

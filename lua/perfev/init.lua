@@ -42,6 +42,8 @@ function M.stats() return session.default():stats() end
 --- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
 function M.list(pattern) return require "perfev.list" (pattern) end
 function M.doctor() return require("perfev.doctor").look() end
+--- A recording; see perfev.recording.
+function M.open(path, opts) return require "perfev.recording".open(path, opts) end
 
 -- The simulated kernel is for tests alone: loaded when it is named.
 setmetatable(M, { __index = function(_, name)

@@ -116,6 +116,18 @@ static int64_t k_read(void *ctx, int fd, void *buf, size_t len)
 	return (int64_t)len;
 }
 
+static int k_open_file(void *ctx, const char *path, int flags)
+{
+	(void)ctx, (void)path, (void)flags;
+	return -ENOENT;
+}
+
+static int64_t k_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
+{
+	(void)ctx, (void)fd, (void)buf, (void)len, (void)offset;
+	return -ESPIPE;
+}
+
 static int k_close(void *ctx, int fd)
 {
 	(void)ctx, (void)fd;
@@ -195,7 +207,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.ioctl = k_ioctl,
 		.mmap = k_mmap,
 		.munmap = k_munmap,
+		.open = k_open_file,
 		.read = k_read,
+		.pread = k_pread,
 		.close = k_close,
 		.epoll_create = k_epoll_create,
 		.epoll_ctl = k_epoll_ctl,

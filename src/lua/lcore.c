@@ -20,6 +20,7 @@
 #include "lblock.h"
 #include "lchild.h"
 #include "lcounter.h"
+#include "ldatafile.h"
 #include "ldecoder.h"
 #include "lexit.h"
 #include "lhooks.h"
@@ -414,6 +415,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_decoder_register(L);
 	l_child_register(L);
 	l_counter_register(L);
+	l_datafile_register(L);
 	l_session_register(L);
 	l_exit_register(L);
 	return 1;

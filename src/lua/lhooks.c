@@ -545,12 +545,48 @@ static int hook_munmap(void *ctx, void *addr, size_t len)
 	return (int)logged(h, rc, "munmap(%zu)", len);
 }
 
+/* open(path, flags) -> fd */
+static int hook_open(void *ctx, const char *path, int flags)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "open")) {
+	case WAY_REAL:
+		rc = UNDER(h, open, path, flags);
+		break;
+	case WAY_LUA:
+		lua_pushstring(h->L, path);
+		lua_pushinteger(h->L, flags);
+		rc = call_number(h, "open", 2);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "open(\"%s\", 0x%x)", path, (unsigned)flags);
+}
+
+/* The bytes that read(fd, len) or pread(fd, len, offset) gave, at most len of them. */
+static int64_t take_bytes(struct l_hooks *h, const char *name, int nargs, void *buf, size_t len)
+{
+	int64_t rc = call(h, name, nargs);
+	const char *bytes;
+	size_t got;
+
+	if (rc < 0)
+		return rc;
+	bytes = lua_tolstring(h->L, -2, &got);
+	if (!bytes || got > len)
+		return bad_answer(h, name, "at most so many bytes");
+	memcpy(buf, bytes, got);
+	lua_pop(h->L, 2);
+	return (int64_t)got;
+}
+
 /* read(fd, len) -> bytes */
 static int64_t hook_read(void *ctx, int fd, void *buf, size_t len)
 {
 	struct l_hooks *h = ctx;
-	const char *bytes;
-	size_t got;
 	int64_t rc;
 
 	switch (begin(h, "read")) {
@@ -558,22 +594,31 @@ static int64_t hook_read(void *ctx, int fd, void *buf, size_t len)
 		rc = UNDER(h, read, fd, buf, len);
 		break;
 	case WAY_LUA:
-		rc = call(h, "read", INTS2(h, fd, len));
-		if (rc < 0)
-			break;
-		bytes = lua_tolstring(h->L, -2, &got);
-		if (!bytes || got > len) {
-			rc = bad_answer(h, "read", "at most so many bytes");
-			break;
-		}
-		memcpy(buf, bytes, got);
-		rc = (int64_t)got;
-		lua_pop(h->L, 2);
+		rc = take_bytes(h, "read", INTS2(h, fd, len), buf, len);
 		break;
 	default:
 		rc = -ECANCELED;
 	}
 	return logged(h, rc, "read(%d, %zu)", fd, len);
+}
+
+/* pread(fd, len, offset) -> bytes */
+static int64_t hook_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "pread")) {
+	case WAY_REAL:
+		rc = UNDER(h, pread, fd, buf, len, offset);
+		break;
+	case WAY_LUA:
+		rc = take_bytes(h, "pread", INTS3(h, fd, len, offset), buf, len);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return logged(h, rc, "pread(%d, %zu, %" PRIu64 ")", fd, len, offset);
 }
 
 static int hook_close(void *ctx, int fd)
@@ -1094,7 +1139,9 @@ GUARD5(int, perf_event_open, struct pev_attr *, int, int, int, unsigned long)
 GUARD3(int, ioctl, int, unsigned long, uintptr_t)
 GUARD5(int, mmap, size_t, int, int, uint64_t, void **)
 GUARD2(int, munmap, void *, size_t)
+GUARD2(int, open, const char *, int)
 GUARD3(int64_t, read, int, void *, size_t)
+GUARD4(int64_t, pread, int, void *, size_t, uint64_t)
 GUARD1(int, close, int)
 GUARD3(int, fcntl, int, int, int)
 GUARD0(int, epoll_create)
@@ -1136,7 +1183,9 @@ static const struct pev_sys hooked = {
 	.ioctl = guarded_ioctl,
 	.mmap = guarded_mmap,
 	.munmap = guarded_munmap,
+	.open = guarded_open,
 	.read = guarded_read,
+	.pread = guarded_pread,
 	.close = guarded_close,
 	.fcntl = guarded_fcntl,
 	.epoll_create = guarded_epoll_create,
@@ -1166,7 +1215,8 @@ static const struct pev_sys hooked = {
 };
 
 static const char *const hook_names[] = {
-	"perf_event_open", "ioctl", "mmap", "munmap", "read", "close", "epoll_create",
+	"perf_event_open", "ioctl", "mmap", "munmap", "open", "read", "pread", "close",
+	"epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
 	"release", "resume", "pidfd_open", "wait", "kill", "slurp", "directory", "list", "append",
 	"raise_nofile", "getpid", "readlink", "pagesize", "rdpmc", "rdtsc", "prctl", "fcntl",

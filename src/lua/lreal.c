@@ -265,6 +265,27 @@ static int l_read(lua_State *L)
 	return 1;
 }
 
+static int l_open(lua_State *L)
+{
+	return push_number(L, REAL.open(NULL, luaL_checkstring(L, 1), check_int(L, 2)));
+}
+
+static int l_pread(lua_State *L)
+{
+	lua_Integer len = luaL_checkinteger(L, 2);
+	int64_t n;
+	void *buf;
+
+	luaL_argcheck(L, len >= 0 && len <= READ_MAX, 2, "out of range");
+	buf = lua_newuserdatauv(L, (size_t)len, 0);
+	n = REAL.pread(NULL, check_int(L, 1), buf, (size_t)len,
+		       (uint64_t)luaL_checkinteger(L, 3));
+	if (n < 0)
+		return push_errno(L, n);
+	lua_pushlstring(L, buf, (size_t)n);
+	return 1;
+}
+
 static int l_close(lua_State *L)
 {
 	return push_number(L, REAL.close(NULL, check_int(L, 1)));
@@ -514,7 +535,9 @@ static const luaL_Reg functions[] = {
 	{ "ioctl",           l_ioctl },
 	{ "mmap",            l_mmap },
 	{ "munmap",          l_munmap },
+	{ "open",            l_open },
 	{ "read",            l_read },
+	{ "pread",           l_pread },
 	{ "close",           l_close },
 	{ "fcntl",           l_fcntl },
 	{ "epoll_create",    l_epoll_create },

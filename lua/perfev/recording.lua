@@ -1,0 +1,251 @@
+--- A recording: perf.data as perf record or perfl wrote it, on any machine.
+-- The reader is C (src/datafile.c); what is read once per recording is here: its features, the names
+-- of its events, the formats of its tracepoints.
+
+local core = require "perfev.core"
+local features = require "perfev.recording.features"
+local names = require "perfev.recording.names"
+local registers = require "perfev.registers"
+local tracing = require "perfev.recording.tracing"
+local user = require "perfev.recording.user"
+
+local M = {}
+local Recording = {}
+Recording.__index = Recording
+
+local WARNINGS_MAX = 100
+local TRACING_DATA, TRACEPOINT = 1, 2
+
+local function warn(self, text)
+  self.dropped_warnings = self.dropped_warnings + (#self.warnings >= WARNINGS_MAX and 1 or 0)
+  if #self.warnings < WARNINGS_MAX then self.warnings[#self.warnings + 1] = text end
+  if self.on_warning then self.on_warning(text) end
+end
+
+-- ---- the header: sections by name, decoded when they are asked for ----
+
+local function section_key(id) return features.names[id] or id end
+
+local function index_sections(self)
+  local sections = {}
+  for i, section in ipairs(self.file:sections()) do
+    section.index = i
+    sections[section_key(section.id)] = section
+  end
+  return sections
+end
+
+local function read_section(self, key)
+  local section = self.sections[key]
+  if not section or self.closed then return nil end
+  if section.id == TRACING_DATA then return self:tracing() end
+  local bytes = self.file:section(section.index)
+  if not bytes then return nil end
+  local value, why = features.decode(section.id, bytes, self.facts.big, self.header)
+  if why then warn(self, ("feature at 0x%x: %s"):format(section.offset, why)) end
+  return value
+end
+
+local function new_header(self)
+  local values = {}
+  return setmetatable({}, {
+    __index = function(_, key)
+      if values[key] == nil then
+        local value = read_section(self, key)
+        values[key] = value == nil and values or value -- values itself stands for none
+      end
+      if values[key] ~= values then return values[key] end
+    end,
+    __newindex = function() error("a recording's header cannot be changed", 2) end,
+    __pairs = function(header)
+      local keys = {}
+      for key in pairs(self.sections) do keys[#keys + 1] = key end
+      table.sort(keys, function(a, b) return self.sections[a].id < self.sections[b].id end)
+      local i = 0
+      return function()
+        i = i + 1
+        while keys[i] ~= nil and header[keys[i]] == nil do i = i + 1 end
+        if keys[i] ~= nil then return keys[i], header[keys[i]] end
+      end
+    end,
+  })
+end
+
+--- The formats of the recording's tracepoints; see perfev.recording.tracing. nil where it has none.
+function Recording:tracing()
+  if self.formats then return self.formats end
+  local section = self.sections.tracing_data
+  local bytes = section and self.file:section(section.index)
+  if not bytes then return nil end
+  local data, why = tracing.read(bytes)
+  if why then warn(self, ("feature at 0x%x: %s"):format(section.offset, why)) end
+  self.formats = data
+  return data
+end
+
+-- ---- events ----
+
+-- id -> name, as EVENT_DESC has them; and the names in order.
+local function described(self)
+  local by_id, list = {}, {}
+  for i, desc in ipairs(self.header.event_desc or {}) do
+    list[i] = desc.name
+    for _, id in ipairs(desc.ids) do by_id[id] = by_id[id] or desc.name end
+  end
+  return by_id, list
+end
+
+local function name_of(self, event, i, by_id, list, updated)
+  local name = event.ids[1] and by_id[event.ids[1]]
+  -- recorders before 2.6.3x described events without their ids
+  name = name or #event.ids == 0 and list[i] or updated
+  name = name or (self.header.event_types or {})[event.attr.config]
+  if name and name ~= "" then return name end
+  local format = event.attr.type == TRACEPOINT and self.formats and self.formats.formats[event.attr.config]
+  if format then return ("%s:%s"):format(format.system, format.name) end
+  return names.of(event.attr, self.header.pmu_mappings or {})
+end
+
+local function give_payload(self, event, i)
+  local data = event.attr.type == TRACEPOINT and self:tracing()
+  local format = data and data.formats[event.attr.config]
+  event.format = format
+  if not format then return self.file:context(i, event) end
+  local ok, args, why = pcall(core.payload, format.system, format.format, "", {
+    big_endian = data.big, long_size = data.long_size, strings = data.printk,
+  })
+  if not ok or not args then
+    warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
+    args = nil
+  end
+  self.file:context(i, event, args)
+end
+
+local function learn_machine(self)
+  local arch = self.header.arch
+  local regs, narrow = registers.of(arch or core.machine)
+  self.file:machine(regs or {}, narrow or false)
+end
+
+-- Events that are known already stay the tables that they are: records show them.
+local function learn(self)
+  self.sections = index_sections(self)
+  self.header = new_header(self)
+  if self.sections.tracing_data then self:tracing() end
+  learn_machine(self)
+  local by_id, list = described(self)
+  local i = 1
+  local attr, ids, updated = self.file:event(i)
+  while attr do
+    local event = self.events[i] or {}
+    self.events[i] = event
+    event.attr, event.ids = attr, ids
+    local had = event.format
+    event.name = name_of(self, event, i, by_id, list, updated)
+    if not had then give_payload(self, event, i) end
+    i = i + 1
+    attr, ids, updated = self.file:event(i)
+  end
+end
+
+-- ---- records ----
+
+--- The records in the order of time, as views (see perfev.session: good until the next one is asked
+-- for), each with its place in the file and whether the recorder synthesised it. Records of tools are
+-- tables (see perfev.recording.user), with their place, where they stand in the file.
+-- The loop ends where reading does; then `error` says why, if that is before the end.
+-- @tparam ?table opts  `user = false`: without the records of tools
+function Recording:records(opts)
+  if self.closed then error("the recording is closed", 2) end
+  opts = opts or {}
+  for name in pairs(opts) do
+    if name ~= "user" then error(("records: unknown option '%s' (did you mean 'user'?)"):format(tostring(name)), 2) end
+  end
+  local big = self.facts.big
+  local on_user = opts.user ~= false and function(number, bytes, offset)
+    return user.decode(number, bytes, offset, big)
+  end
+  local next_record = self.file:records(on_user)
+  return function()
+    local r, offset, synthesised = next_record()
+    if r == nil then
+      self.error, self.errno = self.file:failure()
+      self.ended = true
+      return nil
+    end
+    return r, offset, synthesised
+  end
+end
+
+--- What was read so far: see src/datafile.h, struct pev_datafile_stats; `types` is by name.
+function Recording:stats()
+  if self.closed then return self.last_stats end
+  local stats = self.file:stats()
+  local types = {}
+  for number, n in pairs(stats.types) do
+    local layout = M.kernel_types[number]
+    types[layout or user.names[number] or number] = n
+  end
+  stats.types = types
+  return stats
+end
+
+--- The bytes of a feature section, by name or number; nil where there is none.
+function Recording:section(key)
+  local section = self.sections[section_key(key)] or self.sections[key]
+  if self.closed or not section then return nil end
+  return self.file:section(section.index)
+end
+
+function Recording:close()
+  if self.closed then return end
+  self.last_stats = self:stats()
+  self.closed = true
+  self.file:close()
+end
+
+Recording.__close, Recording.__gc = Recording.close, Recording.close
+
+M.kernel_types = {}
+for number, layout in ipairs(core.layouts().records) do M.kernel_types[number] = layout.name end
+
+local known = { fd = true, ordered = true, window = true, note = true }
+
+--- Open a recording.
+-- @tparam string path  "-" is standard input
+-- @tparam ?table opts  `ordered = false`: in the file's order; `window`: bytes of records to put in order
+--   at most (32 MiB); `note`: f(text) for what a user should know; `fd`: read this descriptor, and close it
+-- @treturn[1] recording  `.header .events .facts .warnings .error`, `:records{} :stats() :section(name) :close()`
+-- @treturn[2] nil
+-- @treturn[2] string  why it is no recording, with the byte
+-- @treturn[2] integer errno
+function M.open(path, opts)
+  if type(path) ~= "string" then error("open: a path, or \"-\" for standard input", 2) end
+  opts = opts or {}
+  for name in pairs(opts) do
+    if not known[name] then
+      local list = {}
+      for key in pairs(known) do list[#list + 1] = key end
+      local near = core.nearest(tostring(name), list)
+      error(("open: unknown option '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
+        or ""), 2)
+    end
+  end
+  local self = setmetatable({ events = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note }, Recording)
+  local started = false
+  local file, why, code = core.datafile(path, {
+    fd = opts.fd, window = opts.window, unordered = opts.ordered == false,
+    note = function(text) warn(self, text) end,
+    news = function() if started then learn(self) end end,
+  })
+  if not file then
+    self.closed = true
+    return nil, why, code
+  end
+  self.file, self.facts, self.path = file, file:facts(), path
+  started = true
+  learn(self)
+  return self
+end
+
+return M

@@ -1,0 +1,55 @@
+--- A name for an attr that nothing else names: what perf would have called it.
+
+local M = {}
+
+local hardware = {
+  [0] = "cycles", "instructions", "cache-references", "cache-misses", "branches", "branch-misses", "bus-cycles",
+  "stalled-cycles-frontend", "stalled-cycles-backend", "ref-cycles",
+}
+local software = {
+  [0] = "cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations", "minor-faults",
+  "major-faults", "alignment-faults", "emulation-faults", "dummy", "bpf-output", "cgroup-switches",
+}
+local caches = { [0] = "L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node" }
+local operations = { [0] = { "loads", "load-misses" }, { "stores", "store-misses" },
+                     { "prefetches", "prefetch-misses" } }
+
+local function cache(config)
+  local name, op, result = caches[config & 0xff], operations[config >> 8 & 0xff], config >> 16 & 0xff
+  return name and op and op[result + 1] and name .. "-" .. op[result + 1]
+end
+
+local function breakpoint(attr)
+  local kinds = (attr.bp_type & 1 ~= 0 and "r" or "") .. (attr.bp_type & 2 ~= 0 and "w" or "")
+    .. (attr.bp_type & 4 ~= 0 and "x" or "")
+  return ("mem:0x%x:%s"):format(attr.bp_addr, kinds)
+end
+
+-- ":u" and the like: what is left when the others are excluded, and how precise.
+local function modifiers(attr)
+  local out = ""
+  if attr.exclude_user ~= 0 or attr.exclude_kernel ~= 0 or attr.exclude_hv ~= 0 then
+    if attr.exclude_user == 0 then out = out .. "u" end
+    if attr.exclude_kernel == 0 then out = out .. "k" end
+    if attr.exclude_user ~= 0 and attr.exclude_kernel ~= 0 and attr.exclude_hv == 0 then out = out .. "h" end
+  end
+  out = out .. ("p"):rep(attr.precise_ip)
+  return out ~= "" and ":" .. out or ""
+end
+
+--- @tparam perfev.attr attr
+-- @tparam table pmus  the recorder's PMUs, type -> name
+function M.of(attr, pmus)
+  local base
+  local config = attr.config
+  if attr.type == 0 then base = hardware[config]
+  elseif attr.type == 1 then base = software[config]
+  elseif attr.type == 3 then base = cache(config)
+  elseif attr.type == 4 then base = ("r%x"):format(config)
+  elseif attr.type == 5 then base = breakpoint(attr)
+  elseif pmus[attr.type] then base = ("%s/config=0x%x/"):format(pmus[attr.type], config)
+  end
+  return base and base .. modifiers(attr) or ("%d:0x%x"):format(attr.type, config)
+end
+
+return M

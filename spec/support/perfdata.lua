@@ -1,0 +1,185 @@
+-- perfdata.lua - recordings put together byte by byte, as perf writes them: in a file or for a pipe,
+-- of either byte order. And how they are read back: a line for each record.
+
+local codec = require "perfev.codec"
+local perfev = require "perfev"
+
+local M = {}
+
+local NATIVE = string.pack("=I2", 1) == string.pack("<I2", 1) and "little" or "big"
+
+-- A builder: order is string.pack's, spec what perfev.encoder takes for each event.
+local function new(opts)
+  local endian = opts.endian or NATIVE
+  local self = { endian = endian, order = endian == "big" and ">" or "<", events = {}, records = {}, specs = {} }
+  for i, event in ipairs(opts.events) do
+    local spec = { endian = endian, ids = event.ids or { i }, attr = nil }
+    for name, value in pairs(event.attr) do spec[name] = value end
+    self.specs[i] = spec
+    self.events[i] = { ids = spec.ids, bytes = M.attr_bytes(event.attr, endian, event.size), name = event.name }
+  end
+  local encode, first = codec.encoder(self.specs), codec.encoder { self.specs[1] }
+  -- a recorder's own records of what was there before have no id
+  self.encode = function(t)
+    local id = t.identifier or t.sample_id and t.sample_id.identifier
+    return (id and encode or first)(t)
+  end
+  return self
+end
+
+-- The words of an attr as they lie in memory; sizes in bytes.
+local WORDS = { 4, 4, 8, 8, 8, 8, "flags", 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8, 8, 8 }
+
+-- A flag word from the other end, field by field: precise_ip is the one of two bits.
+local function mirrored(flags)
+  local out, bit = 0, 0
+  while bit < 64 do
+    local width = bit == 15 and 2 or 1
+    out = out | (flags >> bit & (1 << width) - 1) << 64 - bit - width
+    bit = bit + width
+  end
+  return out
+end
+
+--- An attr's bytes in a byte order, cut or filled to size.
+function M.attr_bytes(fields, endian, size)
+  local bytes = require "perfev.core".attr_new(fields):bytes()
+  bytes = bytes .. ("\0"):rep(144 - #bytes)
+  size = size or 144
+  local native, order = NATIVE == "big" and ">" or "<", endian == "big" and ">" or "<"
+  local out, pos = {}, 1
+  for i, word in ipairs(WORDS) do
+    local width = word == "flags" and 8 or word
+    local value = string.unpack(native .. "i" .. width, bytes, pos)
+    if word == "flags" and endian ~= NATIVE then value = mirrored(value) end
+    if i == 2 then value = size end
+    out[i] = string.pack(order .. "i" .. width, value)
+    pos = pos + width
+  end
+  bytes = table.concat(out)
+  return (bytes .. ("\0"):rep(size)):sub(1, size)
+end
+
+function M.new(opts) return setmetatable(new(opts), { __index = M }) end
+
+--- A record of the kernel, by its fields; or bytes as they are.
+function M:add(t)
+  self.records[#self.records + 1] = type(t) == "string" and t or self.encode(t)
+  return self
+end
+
+--- A record of tools.
+function M:user(number, body)
+  body = body or ""
+  return self:add(string.pack(self.order .. "I4I2I2", number, 0, 8 + #body) .. body)
+end
+
+function M:round() return self:user(68) end
+
+function M:pack(format, ...) return string.pack(self.order .. format, ...) end
+
+--- A string as perf writes it into a feature.
+function M:string(text)
+  local room = (#text + 1 + 63) // 64 * 64
+  return self:pack("I4", room) .. text .. ("\0"):rep(room - #text)
+end
+
+function M:event_desc()
+  local out = { self:pack("I4I4", #self.events, #self.events[1].bytes) }
+  for _, event in ipairs(self.events) do
+    out[#out + 1] = event.bytes .. self:pack("I4", #event.ids) .. self:string(event.name or "")
+    for _, id in ipairs(event.ids) do out[#out + 1] = self:pack("i8", id) end
+  end
+  return table.concat(out)
+end
+
+--- The whole as a file. features: number -> bytes.
+function M:file(features)
+  features = features or {}
+  local head, ids, attrs = 104, {}, {}
+  local at = head
+  for i, event in ipairs(self.events) do
+    ids[i] = self:pack(("i8"):rep(#event.ids), table.unpack(event.ids))
+    attrs[i] = event.bytes .. self:pack("I8I8", at, #ids[i])
+    at = at + #ids[i]
+  end
+  local attrs_at, size = at, #attrs[1]
+  at = at + #attrs * size
+  local data = table.concat(self.records)
+  local bitmap, numbers = 0, {}
+  for number in pairs(features) do
+    bitmap = bitmap | 1 << number
+    numbers[#numbers + 1] = number
+  end
+  table.sort(numbers)
+  local table_at, sections, bodies = at + #data, {}, {}
+  local body_at = table_at + 16 * #numbers
+  for i, number in ipairs(numbers) do
+    sections[i] = self:pack("I8I8", body_at, #features[number])
+    bodies[i] = features[number]
+    body_at = body_at + #bodies[i]
+  end
+  local magic = self.endian == "big" and "2ELIFREP" or "PERFILE2"
+  return magic .. self:pack("I8I8I8I8I8I8I8I8i8I8I8I8", head, size, attrs_at, #attrs * size, at, #data, 0, 0,
+    bitmap, 0, 0, 0) .. table.concat(ids) .. table.concat(attrs) .. data .. table.concat(sections)
+    .. table.concat(bodies)
+end
+
+--- The whole as it goes through a pipe.
+function M:pipe(features)
+  local out = { self.endian == "big" and "2ELIFREP" or "PERFILE2", self:pack("I8", 16) }
+  local function user(number, body) out[#out + 1] = self:pack("I4I2I2", number, 0, 8 + #body) .. body end
+  for _, event in ipairs(self.events) do
+    user(64, event.bytes .. self:pack(("i8"):rep(#event.ids), table.unpack(event.ids)))
+  end
+  for number = 0, 63 do
+    if features and features[number] then user(80, self:pack("I8", number) .. features[number]) end
+  end
+  return table.concat(out) .. table.concat(self.records)
+end
+
+--- Hooks that serve bytes as a file of any name, or as a pipe in pieces of so many bytes; and the
+-- set of descriptors that are open.
+function M.hooks(bytes, chunk)
+  local pos, open = 1, {}
+  return {
+    open = function() open[77] = true return 77 end,
+    close = function(fd)
+      assert(open[fd] or fd == 0, "not open")
+      open[fd] = nil
+      return 0
+    end,
+    pread = function(_, len, offset)
+      if chunk then return nil, perfev.errno.ESPIPE end
+      if offset < 0 or offset >= #bytes then return "" end
+      return bytes:sub(offset + 1, offset + len)
+    end,
+    read = function(_, len)
+      local part = bytes:sub(pos, pos + math.min(len, chunk) - 1)
+      pos = pos + #part
+      return part
+    end,
+  }, open
+end
+
+--- Open bytes: a recording, or nil and why.
+function M.open(bytes, chunk, opts)
+  local rec, why, code
+  perfev.hooks.with((M.hooks(bytes, chunk)), function() rec, why, code = perfev.open("t.data", opts) end)
+  return rec, why, code
+end
+
+--- Every record as a line, and how the reading ended. opts are those of rec:records().
+function M.lines(bytes, chunk, opts)
+  local rec, why = M.open(bytes, chunk)
+  if not rec then return nil, why end
+  local lines = {}
+  for r in rec:records(opts) do
+    lines[#lines + 1] = type(r) == "table" and r.type or (r.event and r.event.name .. " " or "") .. tostring(r)
+  end
+  local stats = rec:stats()
+  rec:close()
+  return lines, rec.error, stats
+end
+
+return M

@@ -1,0 +1,962 @@
+/*
+ * datafile.c - the reader of recordings; see datafile.h.
+ *
+ * The head tells of events and sections; records come out of the lanes (lanes.h), are
+ * told whose they are (recorded.h), and go out at once (of tools, or without a time)
+ * or through the window (window.h). Whoever holds a record holds its block. No count
+ * is believed before the bytes that it speaks of are there.
+ */
+#include "datafile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lanes.h"
+#include "recorded.h"
+#include "window.h"
+
+#define NATIVE_BIG (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+#define WINDOW_DEFAULT ((size_t)32 << 20)
+#define WINDOW_MIN ((size_t)1 << 16)
+#define HEAD_FILE 104
+#define HEAD_PIPE 16
+#define ATTR_MAX 65536u
+#define SECTIONS_MAX 256
+#define AHEAD_MAX 65536
+#define KEPT_MAX ((uint64_t)256 << 20) /* of a pipe's features and tracing data */
+#define INFLATE_MAX ((uint64_t)128 << 20) /* what one COMPRESSED record may hold */
+
+/* A record of tools that open() has read, to be handed out first. */
+struct ahead {
+	struct pev_file_record record;
+	struct pev_block *block;
+};
+
+struct pev_datafile {
+	struct pev_lanes in;
+	struct pev_datafile_config config;
+	struct pev_datafile_facts facts;
+	struct pev_datafile_stats stats;
+	char *name;
+	bool own_fd;
+	struct pev_block *held; /* of the record that is out */
+
+	struct pev_recorded recorded;
+	uint64_t news;
+
+	struct pev_file_section sections[SECTIONS_MAX + 1]; /* event types are one more */
+	uint32_t nr_sections;
+	uint64_t kept; /* bytes in sections */
+
+	struct ahead *ahead;
+	uint32_t nr_ahead, at_ahead;
+	struct pev_window window;
+	uint64_t window_bytes, limit, round_max, max_time, last_time;
+	bool forcing, forced;
+
+	struct pev_err damage; /* what else is wrong */
+};
+
+__attribute__((format(printf, 2, 3))) static int damaged(struct pev_datafile *df,
+							 const char *format, ...)
+{
+	char text[384];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!df->damage.code)
+		pev_fail(&df->damage, -EBADMSG, "%s: %s", df->name, text);
+	return -EBADMSG;
+}
+
+static void note(const struct pev_datafile *df, const char *text)
+{
+	if (df->config.note)
+		df->config.note(df->config.ctx, text);
+}
+
+static uint16_t u16_at(const struct pev_datafile *df, const void *p)
+{
+	return pev_load16(p, df->facts.swap);
+}
+
+static uint32_t u32_at(const struct pev_datafile *df, const void *p)
+{
+	return pev_load32(p, df->facts.swap);
+}
+
+static uint64_t u64_at(const struct pev_datafile *df, const void *p)
+{
+	return pev_load64(p, df->facts.swap);
+}
+
+/* ---- events ---- */
+
+/* The ids of a file's event, as many as are there. */
+static int read_ids(struct pev_datafile *df, struct pev_file_event *event, uint32_t number,
+		    uint64_t off, uint64_t size)
+{
+	unsigned char buf[4096];
+	uint64_t left = size / 8 * 8;
+
+	if (off > df->facts.size || left > df->facts.size - off) {
+		damaged(df,
+			"file cut short at 0x%" PRIx64 ": the ids of event %u should be %" PRIu64
+			" bytes from 0x%" PRIx64 " on",
+			df->facts.size, number + 1, size, off);
+		left = off < df->facts.size ? (df->facts.size - off) / 8 * 8 : 0;
+	}
+	while (left) {
+		size_t want = left < sizeof(buf) ? (size_t)left : sizeof(buf);
+		int64_t n = pev_lanes_read_at(&df->in, buf, want, off);
+
+		if (n < 0)
+			return (int)n;
+		for (int64_t i = 0; i + 8 <= n; i += 8) {
+			/* Sections that overlap would make of a few bytes any number of ids. */
+			if (df->recorded.nr_ids + df->recorded.shared_ids > df->facts.size / 8)
+				return damaged(df,
+					       "the ids of event %u: more than the file has "
+					       "room for",
+					       number + 1);
+			if (pev_recorded_id(&df->recorded, event, number, u64_at(df, buf + i)) < 0)
+				return -ENOMEM;
+		}
+		if (n < (int64_t)want)
+			break;
+		off += want;
+		left -= want;
+	}
+	return 0;
+}
+
+/* One entry of the section of attrs: the attr, and where its ids are. */
+static int read_event(struct pev_datafile *df, unsigned char *buf, uint64_t off)
+{
+	size_t len = (size_t)df->facts.attr_size;
+	int64_t n = pev_lanes_read_at(&df->in, buf, len, off);
+	struct pev_file_event *event;
+	struct pev_err err = { 0 };
+	int rc;
+
+	if (n < 0)
+		return (int)n;
+	if (n < (int64_t)len)
+		return damaged(df, "file cut short at 0x%" PRIx64 ", in the event at 0x%" PRIx64,
+			       off + (uint64_t)n, off);
+	rc = pev_recorded_add(&df->recorded, buf, len - 16, &event, &err);
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc < 0) {
+		damaged(df, "the event at 0x%" PRIx64 ": %s", off, err.text);
+		return 0;
+	}
+	rc = read_ids(df, event, df->recorded.nr - 1, u64_at(df, buf + len - 16),
+		      u64_at(df, buf + len - 8));
+	return rc == -ENOMEM ? rc : 0;
+}
+
+static int read_events(struct pev_datafile *df, uint64_t off, uint64_t size)
+{
+	uint64_t len = df->facts.attr_size;
+	unsigned char *buf = malloc((size_t)len);
+	int rc = 0;
+
+	if (!buf)
+		return -ENOMEM;
+	if (size % len)
+		damaged(df,
+			"the section of events at 0x%" PRIx64 " has %" PRIu64 " bytes, no multiple "
+			"of %" PRIu64,
+			off, size, len);
+	for (uint64_t i = 0; rc == 0 && i < size / len; i++) {
+		/* off + size can be anything. */
+		if (off > df->facts.size || i * len > df->facts.size - off) {
+			damaged(df,
+				"file cut short at 0x%" PRIx64 ": it should have %" PRIu64
+				" events "
+				"from 0x%" PRIx64 " on",
+				df->facts.size, size / len, off);
+			break;
+		}
+		rc = read_event(df, buf, off + i * len);
+	}
+	free(buf);
+	return rc == -EBADMSG ? 0 : rc;
+}
+
+/* ---- sections ---- */
+
+static struct pev_file_section *find_section(struct pev_datafile *df, uint32_t id)
+{
+	for (uint32_t i = 0; i < df->nr_sections; i++)
+		if (df->sections[i].id == id)
+			return &df->sections[i];
+	return NULL;
+}
+
+/* Keep what a pipe says of itself; takes bytes over. */
+static void keep_section(struct pev_datafile *df, uint32_t id, uint64_t offset,
+			 unsigned char *bytes, uint64_t size)
+{
+	struct pev_file_section *section = find_section(df, id);
+
+	if (!section && df->nr_sections <= SECTIONS_MAX)
+		section = &df->sections[df->nr_sections++];
+	if (!section || df->kept + size > KEPT_MAX) {
+		free(bytes);
+		return;
+	}
+	df->kept += size - (section->bytes ? section->size : 0);
+	free(section->bytes);
+	*section = (struct pev_file_section){ id, offset, size, bytes };
+	df->news++;
+}
+
+/* What the recorder's buffers held: no COMPRESSED record inflates to more. */
+static void learn_compressed(struct pev_datafile *df, const unsigned char *bytes, uint64_t len)
+{
+	uint64_t max = len >= 20 ? u32_at(df, bytes + 16) : 0;
+
+	df->in.inflate_max = max && max < INFLATE_MAX ? max : INFLATE_MAX;
+}
+
+static void add_section(struct pev_datafile *df, uint32_t id, uint64_t off, uint64_t size)
+{
+	unsigned char head[20];
+
+	df->sections[df->nr_sections++] = (struct pev_file_section){ id, off, size, NULL };
+	if (off > df->facts.size || size > df->facts.size - off)
+		damaged(df,
+			"file cut short at 0x%" PRIx64 ": feature %u should be %" PRIu64 " bytes "
+			"from 0x%" PRIx64 " on",
+			df->facts.size, id, size, off);
+	else if (id == PEV_FEAT_COMPRESSED && size >= sizeof(head) &&
+		 pev_lanes_read_at(&df->in, head, sizeof(head), off) == sizeof(head))
+		learn_compressed(df, head, sizeof(head));
+}
+
+/*
+ * Bit n of the features: words of 64 bits, or of 32 where the recorder had such longs.
+ * A little-endian one looks the same; of a big-endian one, HOSTNAME tells, which
+ * every recorder writes (perf_file_header__read()).
+ */
+static bool has_feature(const struct pev_datafile *df, const unsigned char *bitmap, unsigned n,
+			unsigned bits)
+{
+	if (bits == 64)
+		return u64_at(df, bitmap + (size_t)(n / 64) * 8) >> (n % 64) & 1;
+	return u32_at(df, bitmap + (size_t)(n / 32) * 4) >> (n % 32) & 1;
+}
+
+static int read_features(struct pev_datafile *df, const unsigned char *bitmap, uint64_t off)
+{
+	unsigned bits = has_feature(df, bitmap, PEV_FEAT_HOSTNAME, 64) ? 64 : 32;
+
+	if (!has_feature(df, bitmap, PEV_FEAT_HOSTNAME, bits))
+		bits = 64;
+	for (unsigned n = 0; n < SECTIONS_MAX; n++) {
+		unsigned char entry[16];
+		int64_t got;
+
+		if (!has_feature(df, bitmap, n, bits))
+			continue;
+		got = pev_lanes_read_at(&df->in, entry, sizeof(entry), off);
+		if (got < 0)
+			return (int)got;
+		if (got < (int64_t)sizeof(entry)) {
+			damaged(df, "file cut short at 0x%" PRIx64 ", in the table of features",
+				df->facts.size);
+			return 0;
+		}
+		add_section(df, n, u64_at(df, entry), u64_at(df, entry + 8));
+		off += sizeof(entry);
+	}
+	return 0;
+}
+
+/* ---- records of tools ---- */
+
+/* After a record, len bytes of something: over it. */
+static int skip_behind(struct pev_datafile *df, const struct pev_piece *piece, uint64_t len,
+		       const char *what)
+{
+	int rc = pev_lanes_skip(&df->in, len);
+
+	if (rc == -ENODATA)
+		pev_lanes_end(&df->in, -EBADMSG,
+			      "file cut short at 0x%" PRIx64 ": the %s at 0x%" PRIx64 " should "
+			      "be %" PRIu64 " bytes",
+			      df->in.pos, what, piece->offset, len);
+	else if (rc < 0)
+		pev_lanes_end(&df->in, rc, "cannot read at 0x%" PRIx64, df->in.pos);
+	return rc;
+}
+
+static void keep_tracing_data(struct pev_datafile *df, const struct pev_piece *piece, uint32_t len)
+{
+	uint64_t offset = piece->offset + piece->size;
+	unsigned char *bytes;
+	int64_t n = pev_lanes_take(&df->in, len, &bytes);
+
+	if (n < 0) {
+		free(bytes);
+		pev_lanes_end(&df->in, (int)n, "no memory for %u bytes of formats", len);
+		return;
+	}
+	keep_section(df, PEV_FEAT_TRACING_DATA, offset, bytes, (uint64_t)n);
+	if (n < len)
+		pev_lanes_end(&df->in, -EBADMSG,
+			      "file cut short at 0x%" PRIx64 ": the formats at 0x%" PRIx64
+			      " should be %u bytes",
+			      offset + (uint64_t)n, offset, len);
+}
+
+static void keep_feature(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	uint64_t len = piece->size - 16u, id;
+	unsigned char *bytes;
+
+	if (piece->size < 16)
+		return;
+	id = u64_at(df, piece->bytes + 8);
+	bytes = malloc(len ? (size_t)len : 1);
+	if (!bytes || id > UINT32_MAX) {
+		free(bytes);
+		return;
+	}
+	memcpy(bytes, piece->bytes + 16, (size_t)len);
+	if (id == PEV_FEAT_COMPRESSED)
+		learn_compressed(df, bytes, len);
+	keep_section(df, (uint32_t)id, piece->offset + 16, bytes, len);
+}
+
+/* { header, attr, ids... }: of a pipe; a file has its events in its head. */
+static void learn_event(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	struct pev_file_event *event;
+	struct pev_err err = { 0 };
+	uint32_t size;
+
+	if (!df->facts.pipe)
+		return;
+	size = piece->size >= 16 ? u32_at(df, piece->bytes + 12) : 0;
+	if (!size)
+		size = PERF_ATTR_SIZE_VER0;
+	if (size > piece->size - 8u ||
+	    pev_recorded_add(&df->recorded, piece->bytes + 8, piece->size - 8u, &event, &err) < 0) {
+		damaged(df, "the event at 0x%" PRIx64 ": %s", piece->offset,
+			err.text[0] ? err.text : "its attr leads past its record");
+		return;
+	}
+	for (size_t at = 8 + (size_t)size; at + 8 <= piece->size; at += 8)
+		if (pev_recorded_id(&df->recorded, event, df->recorded.nr - 1,
+				    u64_at(df, piece->bytes + at)) < 0)
+			return;
+}
+
+/* { header, u64 type, u64 id, name }: PERF_EVENT_UPDATE__NAME is 2. */
+static void learn_update(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	struct pev_file_event *event;
+	size_t len;
+	char *name;
+
+	if (piece->size <= 24 || u64_at(df, piece->bytes + 8) != 2)
+		return;
+	event = pev_recorded_find(&df->recorded, u64_at(df, piece->bytes + 16));
+	len = strnlen((const char *)piece->bytes + 24, piece->size - 24u);
+	name = event ? strndup((const char *)piece->bytes + 24, len) : NULL;
+	if (!name)
+		return;
+	free(event->name);
+	event->name = name;
+	df->news++;
+}
+
+/*
+ * All that a round shows is older than what the next one can: what the round before
+ * had seen may go (ordered_events__flush(), OE_FLUSH__ROUND).
+ */
+static void end_round(struct pev_datafile *df)
+{
+	df->stats.rounds++;
+	df->limit = df->round_max;
+	df->round_max = df->max_time;
+}
+
+/* Act on a record of tools. What is wrong ends the reading behind it. */
+static void obey(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	switch (piece->type) {
+	case PEV_USER_ATTR: learn_event(df, piece); break;
+	case PEV_USER_EVENT_UPDATE: learn_update(df, piece); break;
+	case PEV_USER_FEATURE: keep_feature(df, piece); break;
+	case PEV_USER_FINISHED_ROUND: end_round(df); break;
+	case PEV_USER_TRACING_DATA:
+		if (piece->size >= 12)
+			keep_tracing_data(df, piece, u32_at(df, piece->bytes + 8));
+		break;
+	case PEV_USER_AUXTRACE:
+		if (piece->size < 16)
+			break;
+		df->stats.auxtrace += u64_at(df, piece->bytes + 8);
+		skip_behind(df, piece, u64_at(df, piece->bytes + 8), "AUX data");
+		break;
+	case PEV_USER_COMPRESSED:
+	case PEV_USER_COMPRESSED2: pev_lanes_inflate(&df->in, piece); break;
+	}
+}
+
+/* ---- handing out ---- */
+
+static void count(struct pev_datafile *df, const struct pev_file_record *out)
+{
+	struct pev_datafile_stats *stats = &df->stats;
+
+	stats->records++;
+	if (out->type < sizeof(stats->types) / sizeof(stats->types[0]))
+		stats->types[out->type]++;
+	else
+		stats->other_types++;
+	if (out->type == PERF_RECORD_LOST && out->size >= 24)
+		stats->lost += u64_at(df, out->bytes + 16);
+	else if (out->type == PERF_RECORD_LOST_SAMPLES && out->size >= 16)
+		stats->lost_samples += u64_at(df, out->bytes + 8);
+}
+
+static void fill_out(const struct pev_piece *piece, const struct pev_plan *plan, uint32_t event,
+		     uint64_t time, struct pev_file_record *out)
+{
+	*out = (struct pev_file_record){
+		.bytes = piece->bytes,
+		.plan = plan,
+		.time = time,
+		.offset = piece->offset,
+		.type = piece->type,
+		.event = event,
+		.size = piece->size,
+	};
+}
+
+static void hold(struct pev_datafile *df, struct pev_block *block)
+{
+	block->refs++;
+	df->held = block;
+}
+
+static int user_record(struct pev_datafile *df, const struct pev_piece *piece,
+		       struct pev_file_record *out)
+{
+	hold(df, piece->block);
+	fill_out(piece, &df->recorded.plain, PEV_NO_EVENT, 0, out);
+	obey(df, piece);
+	return 1;
+}
+
+static int put_in_window(struct pev_datafile *df, const struct pev_piece *piece, uint32_t event,
+			 uint64_t time)
+{
+	struct pev_window_item item = { time, piece->bytes, piece->block->index, event };
+
+	if (pev_window_add(&df->window, &item) < 0)
+		return pev_lanes_end(&df->in, -ENOMEM,
+				     "no memory to put the records at 0x%" PRIx64 " in order",
+				     piece->offset);
+	piece->block->refs++;
+	df->window_bytes += piece->size + sizeof(item);
+	if (time > df->max_time)
+		df->max_time = time;
+	return 0;
+}
+
+/* A record of the kernel: at once (1) or into the window (0). */
+static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
+			 struct pev_file_record *out)
+{
+	uint32_t event = pev_recorded_choose(&df->recorded, piece);
+	const struct pev_plan *plan = event == PEV_NO_EVENT
+					      ? pev_recorded_plan(&df->recorded, piece->type)
+					      : &df->recorded.events[event]->plan;
+	uint64_t time = pev_recorded_time(plan, piece);
+
+	if (time && !df->config.unordered)
+		return put_in_window(df, piece, event, time);
+	hold(df, piece->block);
+	fill_out(piece, plan, event, time, out);
+	out->synthesised = !time && plan->from_end[PEV_F_TIME] && piece->type != PERF_RECORD_SAMPLE;
+	return 1;
+}
+
+/* The window is full before a round was: half of it goes. */
+static bool is_forced(struct pev_datafile *df)
+{
+	if (df->forcing) {
+		df->forcing = df->window_bytes > df->config.window / 2;
+		return df->forcing;
+	}
+	if (df->window_bytes <= df->config.window &&
+	    df->in.block_bytes <= 2 * df->config.window + 4 * PEV_LANES_BLOCK)
+		return false;
+	df->forcing = true;
+	df->stats.forced++;
+	if (df->forced)
+		return true;
+	df->forced = true;
+	note(df,
+	     df->stats.rounds
+		     ? "a round of the recorder's is longer than the window: records are put in "
+		       "order within the window alone"
+		     : "the recording has no FINISHED_ROUND marks: records are put in order within "
+		       "a window of bytes");
+	return true;
+}
+
+/* The window's oldest record, if it may go. */
+static bool from_window(struct pev_datafile *df, struct pev_file_record *out)
+{
+	const struct pev_window_item *top = pev_window_top(&df->window);
+	struct pev_block *block;
+	struct pev_piece piece;
+	uint32_t event;
+	uint64_t time;
+
+	if (!top || (top->time > df->limit && !df->in.done && !is_forced(df)))
+		return false;
+	block = df->in.blocks[top->block];
+	event = top->event;
+	time = top->time;
+	piece = (struct pev_piece){
+		.bytes = top->bytes,
+		.block = block,
+		.offset =
+			block->base + (block->inflated ? 0 : (uint64_t)(top->bytes - block->bytes)),
+		.type = u32_at(df, top->bytes),
+		.size = u16_at(df, top->bytes + 6),
+	};
+	fill_out(&piece,
+		 event == PEV_NO_EVENT ? pev_recorded_plan(&df->recorded, piece.type)
+				       : &df->recorded.events[event]->plan,
+		 event, time, out);
+	df->held = block; /* the window's reference */
+	df->window_bytes -= piece.size + sizeof(*top);
+	df->stats.late += time < df->last_time;
+	if (time > df->last_time)
+		df->last_time = time;
+	pev_window_pop(&df->window);
+	return true;
+}
+
+/* One record further: 1 when it goes out at once, 0 to go on, -errno at the end. */
+static int step(struct pev_datafile *df, struct pev_file_record *out)
+{
+	struct pev_piece piece;
+	int rc = 0;
+
+	if (df->in.packed) {
+		rc = pev_lanes_inflated(&df->in, &piece);
+		if (rc == 0) {
+			pev_lanes_put(&df->in, df->in.packed);
+			df->in.packed = NULL;
+			return 0;
+		}
+	} else {
+		rc = pev_lanes_record(&df->in, &piece);
+		if (rc == 0 && pev_lane_rest(&df->in.inflated))
+			pev_lanes_end(&df->in, -EBADMSG,
+				      "what is compressed ends inside of a record, in the one "
+				      "at 0x%" PRIx64,
+				      df->in.src_offset);
+	}
+	if (rc <= 0) {
+		df->in.done = true;
+		return -ENODATA;
+	}
+	if (piece.type >= PEV_USER_ATTR)
+		return user_record(df, &piece, out);
+	return kernel_record(df, &piece, out);
+}
+
+static int finish(const struct pev_datafile *df, struct pev_err *err)
+{
+	const struct pev_err *why = df->in.end.code ? &df->in.end : &df->damage;
+
+	return why->code ? pev_fail(err, why->code, "%s", why->text) : 0;
+}
+
+int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
+{
+	pev_lanes_put(&df->in, df->held);
+	df->held = NULL;
+	if (df->at_ahead < df->nr_ahead) {
+		struct ahead *ahead = &df->ahead[df->at_ahead++];
+
+		df->held = ahead->block;
+		*out = ahead->record;
+		count(df, out);
+		return 1;
+	}
+	while (!from_window(df, out)) {
+		int rc;
+
+		if (df->in.done)
+			return finish(df, err);
+		rc = step(df, out);
+		if (rc > 0)
+			break;
+	}
+	count(df, out);
+	return 1;
+}
+
+int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
+			struct pev_record *rec, struct pev_err *err)
+{
+	struct pev_err why;
+
+	/* A sample that could be any event's has no field that we could be sure of. */
+	if (from->plan == &df->recorded.plain && from->type == PERF_RECORD_SAMPLE) {
+		*rec = (struct pev_record){
+			.bytes = from->bytes,
+			.plan = from->plan,
+			.type = from->type,
+			.misc = u16_at(df, from->bytes + 4),
+			.size = from->size,
+			.end = from->size,
+		};
+		return 0;
+	}
+	if (pev_record_locate(rec, from->plan, from->bytes, from->size, &why) == 0)
+		return 0;
+	df->stats.malformed++;
+	return pev_fail(err, -EBADMSG, "at 0x%" PRIx64 ": %s", from->offset, why.text);
+}
+
+/* ---- opening ---- */
+
+static int open_input(struct pev_datafile *df, const char *path, int fd, struct pev_err *err)
+{
+	df->own_fd = true;
+	if (fd < 0 && strcmp(path, "-") == 0) {
+		fd = 0;
+		df->own_fd = false;
+	}
+	if (fd < 0)
+		fd = df->in.sys->open(df->in.sys->ctx, path, O_RDONLY);
+	if (fd < 0)
+		return pev_fail(err, fd, "%s: %s", df->name, strerror(-fd));
+	df->in.fd = fd;
+	return 0;
+}
+
+/* The first bytes, by pread if there is a place to read from. */
+static int64_t read_start(struct pev_datafile *df, unsigned char *head, size_t len)
+{
+	int64_t n = df->in.sys->pread(df->in.sys->ctx, df->in.fd, head, len, 0);
+	size_t got = 0;
+
+	df->in.seekable = n != -ESPIPE;
+	if (n < 0 && df->in.seekable)
+		return n;
+	while (got < len) {
+		n = pev_lanes_read(&df->in, head + got, len - got);
+		if (n < 0)
+			return n;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (int64_t)got;
+}
+
+static int fail_start(struct pev_datafile *df, int64_t n, struct pev_err *err)
+{
+	if (n == -EISDIR)
+		return pev_fail(err, -EISDIR,
+				"%s: a directory, as perf record --threads writes one; "
+				"a recording in one file can be read",
+				df->name);
+	if (n < 0)
+		return pev_fail(err, (int)n, "%s: cannot be read: %s", df->name, strerror((int)-n));
+	if (n == 0)
+		return pev_fail(err, -EBADMSG, "%s: empty: file cut short at 0x0, before its head",
+				df->name);
+	return pev_fail(err, -EBADMSG, "%s: file cut short at 0x%" PRIx64 ", in its head", df->name,
+			(uint64_t)n);
+}
+
+/* Magic and size tell the byte order: PERFILE2 is written as a number, PERFFILE as a string. */
+static int read_magic(struct pev_datafile *df, const unsigned char *head, struct pev_err *err)
+{
+	bool reversed = memcmp(head, "2ELIFREP", 8) == 0;
+	bool same = memcmp(head, "PERFILE2", 8) == 0;
+	uint64_t size = pev_load64(head + 8, false);
+
+	df->facts.version = 2;
+	if (memcmp(head, "PERFFILE", 8) == 0) {
+		df->facts.version = 1;
+		/* Of either byte order; a size below 2^32 has its zeros at one end. */
+		df->facts.swap = size > UINT32_MAX;
+	} else if (same || reversed) {
+		/* The number's first byte is its lowest where "PERFILE2" can be read. */
+		df->facts.swap = same == NATIVE_BIG;
+	} else if (memcmp(head, "\x1f\x8b", 2) == 0 || memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0) {
+		return pev_fail(err, -EBADMSG,
+				"%s: packed as a whole; unpack it first, as in "
+				"gzip -dc FILE | perfl -i -",
+				df->name);
+	} else {
+		return pev_fail(err, -EBADMSG, "%s: no recording: it does not begin with PERFILE2",
+				df->name);
+	}
+	df->facts.big_endian = df->facts.swap != NATIVE_BIG;
+	df->recorded.plain.swap = df->recorded.swap = df->in.swap = df->facts.swap;
+	return 0;
+}
+
+static int read_file_head(struct pev_datafile *df, struct pev_err *err)
+{
+	struct pev_datafile_facts *facts = &df->facts;
+	unsigned char head[HEAD_FILE] = { 0 };
+	uint64_t size, data_size;
+	bool killed;
+	int64_t n;
+	int rc;
+
+	if (!df->in.seekable)
+		return pev_fail(err, -ESPIPE,
+				"%s: a file's recording through a pipe, but what describes "
+				"its records stands behind them; give the file's path, or record "
+				"with -o -",
+				df->name);
+	n = pev_lanes_read_at(&df->in, head, sizeof(head), 0);
+	size = u64_at(df, head + 8);
+	/* A head of 72 bytes is older than feature sections (2009). */
+	if (n >= 0 && n < (int64_t)size)
+		return fail_start(df, n, err);
+	if (n < 0)
+		return fail_start(df, n, err);
+	facts->attr_size = u64_at(df, head + 16);
+	facts->data = u64_at(df, head + 40);
+	data_size = u64_at(df, head + 48);
+	if (facts->attr_size < PERF_ATTR_SIZE_VER0 + 16 || facts->attr_size > ATTR_MAX)
+		return pev_fail(err, -EBADMSG,
+				"%s: at 0x10: an event of %" PRIu64 " bytes, must be 80 "
+				"to %u",
+				df->name, facts->attr_size, ATTR_MAX);
+	facts->data_end =
+		facts->data + data_size < facts->data ? UINT64_MAX : facts->data + data_size;
+	rc = read_events(df, u64_at(df, head + 24), u64_at(df, head + 32));
+	if (rc == 0 && size == HEAD_FILE)
+		rc = read_features(df, head + 72, facts->data_end);
+	if (rc < 0)
+		return pev_fail(err, rc, "%s: %s", df->name, strerror(-rc));
+	killed = data_size == 0 && !df->nr_sections;
+	/* Names of configs, as recorders had them up to 3.10. */
+	if (u64_at(df, head + 64) && size == HEAD_FILE)
+		add_section(df, PEV_FEAT_EVENT_TYPES, u64_at(df, head + 56), u64_at(df, head + 64));
+	if (killed) {
+		facts->data_end = 0;
+		damaged(df,
+			"its head at 0x30 says that there are no records, as when the recorder was "
+			"killed: all to the end at 0x%" PRIx64 " was read",
+			facts->size);
+	}
+	df->in.limit = facts->data_end;
+	df->in.pos = facts->data;
+	return 0;
+}
+
+/* All that a pipe says before the kernel's first record, so that its events are known. */
+static int look_ahead(struct pev_datafile *df)
+{
+	uint32_t cap = 0;
+	int64_t type = 0;
+
+	while (!df->in.done && type != PEV_USER_FINISHED_INIT && df->nr_ahead < AHEAD_MAX) {
+		struct ahead *ahead = df->ahead;
+		struct pev_piece piece;
+
+		type = pev_lanes_peek(&df->in);
+		if (type < PEV_USER_ATTR || type == PEV_USER_AUXTRACE ||
+		    type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2)
+			break;
+		if (pev_lanes_record(&df->in, &piece) <= 0)
+			break;
+		if (df->nr_ahead == cap) {
+			cap = cap ? 2 * cap : 32;
+			ahead = realloc(ahead, sizeof(*ahead) * cap);
+			if (!ahead)
+				return -ENOMEM;
+			df->ahead = ahead;
+		}
+		user_record(df, &piece, &ahead[df->nr_ahead].record);
+		ahead[df->nr_ahead++].block = df->held;
+		df->held = NULL;
+	}
+	return 0;
+}
+
+static int read_head(struct pev_datafile *df, struct pev_err *err)
+{
+	unsigned char head[HEAD_PIPE];
+	int64_t n = read_start(df, head, sizeof(head));
+	int rc;
+
+	if (n < 8)
+		return fail_start(df, n, err);
+	rc = read_magic(df, head, err);
+	if (rc < 0)
+		return rc;
+	if (n < (int64_t)sizeof(head))
+		return fail_start(df, n, err);
+	if (df->in.seekable)
+		df->facts.size = df->in.size = pev_lanes_file_size(&df->in);
+	if (u64_at(df, head + 8) == HEAD_PIPE) {
+		df->facts.pipe = true;
+		df->facts.data = HEAD_PIPE;
+		rc = look_ahead(df);
+		if (rc < 0)
+			return pev_fail(err, rc, "%s: %s", df->name, strerror(-rc));
+	} else if (u64_at(df, head + 8) == HEAD_FILE || u64_at(df, head + 8) == 72) {
+		rc = read_file_head(df, err);
+		if (rc < 0)
+			return rc;
+	} else {
+		return pev_fail(err, -EBADMSG,
+				"%s: at 0x8: a head of %" PRIu64 " bytes, must be 16 or "
+				"104",
+				df->name, u64_at(df, head + 8));
+	}
+	if (df->recorded.nr)
+		return 0;
+	if (finish(df, err) < 0)
+		return err ? err->code : -EBADMSG;
+	return pev_fail(err, -EBADMSG, "%s: no event in it, up to 0x%" PRIx64, df->name,
+			df->facts.pipe ? pev_lanes_offset(&df->in) : df->facts.data);
+}
+
+int pev_datafile_open(struct pev_datafile **out, const struct pev_sys *sys, const char *path,
+		      int fd, const struct pev_datafile_config *config, struct pev_err *err)
+{
+	struct pev_datafile *df = calloc(1, sizeof(*df));
+	int rc;
+
+	*out = NULL;
+	if (df)
+		df->name = strdup(fd < 0 && strcmp(path, "-") == 0 ? "standard input" : path);
+	if (!df || !df->name) {
+		free(df);
+		return pev_fail(err, -ENOMEM, "%s: no memory", path);
+	}
+	df->in.sys = sys;
+	df->in.name = df->name;
+	df->in.fd = -1;
+	if (config)
+		df->config = *config;
+	df->in.get_inflate = df->config.inflate;
+	df->in.ctx = df->config.ctx;
+	if (!df->config.window)
+		df->config.window = WINDOW_DEFAULT;
+	if (df->config.window < WINDOW_MIN)
+		df->config.window = WINDOW_MIN;
+	rc = open_input(df, path, fd, err);
+	if (rc == 0)
+		rc = read_head(df, err);
+	if (rc < 0) {
+		pev_datafile_close(df);
+		return rc;
+	}
+	*out = df;
+	return 0;
+}
+
+void pev_datafile_close(struct pev_datafile *df)
+{
+	if (!df)
+		return;
+	if (df->own_fd && df->in.fd >= 0)
+		df->in.sys->close(df->in.sys->ctx, df->in.fd);
+	for (uint32_t i = 0; i < df->nr_sections; i++)
+		free(df->sections[i].bytes);
+	pev_window_free(&df->window);
+	pev_lanes_free(&df->in);
+	pev_recorded_free(&df->recorded);
+	free(df->ahead);
+	free(df->name);
+	free(df);
+}
+
+/* ---- what is known ---- */
+
+const struct pev_datafile_facts *pev_datafile_facts(const struct pev_datafile *df)
+{
+	return &df->facts;
+}
+
+const struct pev_datafile_stats *pev_datafile_stats(struct pev_datafile *df)
+{
+	df->stats.bytes = df->in.bytes;
+	df->stats.compressed = df->in.compressed;
+	df->stats.inflated = df->in.unpacked;
+	df->stats.blocks = df->in.peak;
+	df->stats.unknown_id = df->recorded.unknown_id;
+	df->stats.ambiguous = df->recorded.ambiguous;
+	df->stats.shared_ids = df->recorded.shared_ids;
+	return &df->stats;
+}
+
+uint32_t pev_datafile_events(const struct pev_datafile *df) { return df->recorded.nr; }
+
+const struct pev_file_event *pev_datafile_event(const struct pev_datafile *df, uint32_t n)
+{
+	return n < df->recorded.nr ? df->recorded.events[n] : NULL;
+}
+
+uint64_t pev_datafile_news(const struct pev_datafile *df) { return df->news; }
+
+void pev_datafile_narrow(struct pev_datafile *df, bool narrow)
+{
+	pev_recorded_narrow(&df->recorded, narrow);
+}
+
+uint32_t pev_datafile_sections(const struct pev_datafile *df) { return df->nr_sections; }
+
+const struct pev_file_section *pev_datafile_section_at(const struct pev_datafile *df, uint32_t n)
+{
+	return n < df->nr_sections ? &df->sections[n] : NULL;
+}
+
+int64_t pev_datafile_section(struct pev_datafile *df, uint32_t n, uint64_t off, void *buf,
+			     size_t len)
+{
+	const struct pev_file_section *section = pev_datafile_section_at(df, n);
+
+	if (!section)
+		return -EINVAL;
+	if (off >= section->size)
+		return 0;
+	if (len > section->size - off)
+		len = (size_t)(section->size - off);
+	if (section->bytes) {
+		memcpy(buf, section->bytes + off, len);
+		return (int64_t)len;
+	}
+	if (section->offset > df->facts.size || off > df->facts.size - section->offset)
+		return 0;
+	return pev_lanes_read_at(&df->in, buf, len, section->offset + off);
+}
+
+const char *pev_datafile_damage(const struct pev_datafile *df)
+{
+	if (df->in.end.code)
+		return df->in.end.text;
+	return df->damage.code ? df->damage.text : NULL;
+}

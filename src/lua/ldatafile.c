@@ -1,0 +1,557 @@
+/*
+ * ldatafile.c - the userdata perfev.datafile: a recording that is being read.
+ *
+ * Internal: lua/perfev/recording.lua is what users see. Records are shown by the
+ * same views as a session's; the reader's decompressor is asked for by name, so that
+ * perfev.zstd is loaded by a compressed recording alone.
+ */
+#include "ldatafile.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../datafile.h"
+#include "../task.h"
+#include "largs.h"
+#include "lattr.h"
+#include "lcore.h"
+#include "lhooks.h"
+#include "lview.h"
+
+#define TYPENAME "perfev.datafile"
+#define NR_VIEWS 2 /* they take turns: one kept is found out; see lview.h */
+#define SECTION_MAX ((uint64_t)256 << 20)
+
+enum {
+	UV_HOOKS = 1, /* what keeps sys alive */
+	UV_CONTEXT, /* user value 1 of the views; see lview.h */
+	UV_OPTIONS, /* { note = f(text), news = f() } */
+	UV_VIEWS,
+	UV_NR = UV_VIEWS
+};
+
+struct l_datafile {
+	struct pev_datafile *df; /* owned; NULL once closed */
+	const struct pev_sys *sys;
+	struct pev_sys nowhere; /* for tasks: who is not in the recording is nowhere else */
+	struct pev_tasks tasks;
+	struct pev_file_record from;
+	struct pev_record rec;
+	struct l_view *views[NR_VIEWS];
+	struct l_args **args; /* by event; NULL where there is no payload */
+	uint32_t nr_args;
+	unsigned turn;
+	uint64_t now, news;
+	lua_State *L; /* of the call that is going on */
+	struct pev_err end; /* how reading ended */
+	bool reading;
+};
+
+static struct l_datafile *check_any(lua_State *L)
+{
+	struct l_datafile *self = luaL_checkudata(L, 1, TYPENAME);
+
+	if (self->sys)
+		l_hooks_enter(L, self->sys);
+	self->L = L;
+	return self;
+}
+
+static struct l_datafile *check_datafile(lua_State *L)
+{
+	struct l_datafile *self = check_any(L);
+
+	if (!self->df)
+		luaL_error(L, "the recording is closed");
+	return self;
+}
+
+/* ---- what the reader asks ---- */
+
+static void note(void *ctx, const char *text)
+{
+	struct l_datafile *self = ctx;
+	lua_State *L = self->L;
+	int top = lua_gettop(L);
+
+	if (!lua_checkstack(L, 4))
+		return;
+	lua_getiuservalue(L, 1, UV_OPTIONS);
+	if (lua_getfield(L, -1, "note") == LUA_TFUNCTION) {
+		lua_pushstring(L, text);
+		lua_pcall(L, 1, 0, 0);
+	}
+	lua_settop(L, top);
+}
+
+static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
+{
+	struct l_datafile *self = ctx;
+	const struct pev_inflate *inflate = NULL;
+	lua_State *L = self->L;
+	int top = lua_gettop(L);
+
+	if (!lua_checkstack(L, 4))
+		return NULL;
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perfev.zstd");
+	if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
+		lua_getfield(L, -1, "inflate");
+		inflate = lua_touserdata(L, -1);
+	} else {
+		pev_fail(err, -ENOSYS,
+			 "perfev.zstd is not installed (make install puts it beside "
+			 "perfev's core)");
+	}
+	lua_settop(L, top);
+	return inflate;
+}
+
+static const char *view_comm(void *ctx, int tid)
+{
+	struct l_datafile *self = ctx;
+
+	return pev_tasks_comm(&self->tasks, tid);
+}
+
+static int no_slurp(void *ctx, const char *path, char **text, size_t *len)
+{
+	(void)ctx, (void)path, (void)text, (void)len;
+	return -ENOENT;
+}
+
+static int no_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	(void)ctx, (void)path, (void)names, (void)len;
+	return -ENOENT;
+}
+
+/* ---- opening ---- */
+
+static void make_views(lua_State *L, struct l_datafile *self, int idx)
+{
+	lua_newtable(L);
+	lua_pushvalue(L, idx);
+	lua_setfield(L, -2, "recording"); /* views keep it alive */
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, idx, UV_CONTEXT);
+	lua_createtable(L, NR_VIEWS, 0);
+	for (int i = 0; i < NR_VIEWS; i++) {
+		self->views[i] = l_view_push(L, -2, &self->now);
+		self->views[i]->comm = view_comm;
+		self->views[i]->ctx = self;
+		lua_rawseti(L, -2, i + 1);
+	}
+	lua_setiuservalue(L, idx, UV_VIEWS);
+	lua_pop(L, 1);
+}
+
+/* datafile(path, {fd=, unordered=, window=, note=f(text), news=f()}) -> d | nil, message, errno */
+static int l_datafile(lua_State *L)
+{
+	struct pev_datafile_config config = { .note = note, .inflate = find_inflate };
+	const char *path = luaL_checkstring(L, 1);
+	struct l_datafile *self;
+	struct pev_err err = { 0 };
+	lua_Integer fd = -1, window = 0;
+	int rc;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	lua_getfield(L, 2, "unordered");
+	config.unordered = lua_toboolean(L, 3);
+	if (lua_getfield(L, 2, "window") != LUA_TNIL)
+		window = luaL_checkinteger(L, 4);
+	if (lua_getfield(L, 2, "fd") != LUA_TNIL)
+		fd = luaL_checkinteger(L, 5);
+	luaL_argcheck(L, window >= 0 && window <= INT32_MAX, 2, "window: 0 to 2147483647 bytes");
+	luaL_argcheck(L, fd >= -1 && fd <= INT32_MAX, 2, "fd: a descriptor");
+	config.window = (size_t)window;
+	lua_settop(L, 2);
+	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
+	*self = (struct l_datafile){ .L = L, .nowhere = { .slurp = no_slurp, .list = no_list } };
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, 2);
+	lua_setiuservalue(L, 3, UV_OPTIONS);
+	make_views(L, self, 3);
+	self->sys = l_hooks_push(L);
+	lua_setiuservalue(L, 3, UV_HOOKS);
+	lua_pushvalue(L, 1); /* the path stays, and methods have the userdata at 1 */
+	lua_insert(L, 2);
+	lua_copy(L, 4, 1);
+	config.ctx = self;
+	rc = pev_tasks_init(&self->tasks, &self->nowhere);
+	if (rc == 0)
+		rc = pev_datafile_open(&self->df, self->sys, path, (int)fd, &config, &err);
+	if (rc < 0)
+		return l_result(L, rc, &err);
+	l_raise_pending(L);
+	lua_settop(L, 1);
+	return 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct l_datafile *self = check_any(L);
+
+	pev_datafile_close(self->df);
+	self->df = NULL;
+	if (self->nowhere.slurp)
+		pev_tasks_free(&self->tasks);
+	self->nowhere.slurp = NULL;
+	free(self->args);
+	self->args = NULL;
+	self->nr_args = 0;
+	self->now++;
+	return 0;
+}
+
+/* ---- records ---- */
+
+/* A record of tools: what user(number, bytes, offset) makes of it, or nil to go on. */
+static bool push_user(lua_State *L, const struct l_datafile *self, int user)
+{
+	if (!lua_toboolean(L, user))
+		return false;
+	lua_pushvalue(L, user);
+	lua_pushinteger(L, self->from.type);
+	lua_pushlstring(L, (const char *)self->from.bytes, self->from.size);
+	lua_pushinteger(L, (lua_Integer)self->from.offset);
+	lua_call(L, 3, 1);
+	if (!lua_isnil(L, -1))
+		return true;
+	lua_pop(L, 1);
+	return false;
+}
+
+/* Events or features have come: the Lua half learns of them before a record shows them. */
+static void tell_news(lua_State *L, struct l_datafile *self)
+{
+	uint64_t news = pev_datafile_news(self->df);
+
+	if (news == self->news)
+		return;
+	self->news = news;
+	lua_getiuservalue(L, 1, UV_OPTIONS);
+	if (lua_getfield(L, -1, "news") == LUA_TFUNCTION)
+		lua_call(L, 0, 0);
+	else
+		lua_pop(L, 1);
+	lua_pop(L, 1);
+}
+
+static void show_payload(struct l_datafile *self, struct l_view *view)
+{
+	struct l_args *args = view->slot < self->nr_args ? self->args[view->slot] : NULL;
+	struct pev_value raw;
+
+	view->has_args = args && self->rec.type == PERF_RECORD_SAMPLE &&
+			 pev_record_get(&self->rec, PEV_F_RAW, &raw);
+	if (!view->has_args)
+		return;
+	args->raw = raw.p;
+	args->len = raw.len;
+	args->gen = self->now;
+}
+
+/* Point the next view at the record; which one. */
+static int show(struct l_datafile *self)
+{
+	struct l_view *view = self->views[self->turn ^= 1];
+
+	view->rec = &self->rec;
+	view->slot = self->from.event == PEV_NO_EVENT ? INT32_MAX : self->from.event;
+	view->gen = self->now;
+	show_payload(self, view);
+	return (int)self->turn;
+}
+
+static int end_records(lua_State *L, struct l_datafile *self)
+{
+	self->reading = false;
+	l_raise_pending(L);
+	return 0;
+}
+
+/*
+ * The iterator of d:records(): the datafile, its views and the handler of tools'
+ * records are upvalues. A view or what the handler gave; its place; the event's number.
+ */
+static int l_next_record(lua_State *L)
+{
+	struct l_datafile *self;
+	struct pev_err err;
+
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	self = check_datafile(L);
+	self->now++;
+	for (;;) {
+		int rc = pev_datafile_next(self->df, &self->from, &self->end);
+
+		if (rc <= 0)
+			return end_records(L, self);
+		tell_news(L, self);
+		if (self->from.type >= PEV_USER_ATTR) {
+			if (!push_user(L, self, lua_upvalueindex(4)))
+				continue;
+			lua_pushinteger(L, (lua_Integer)self->from.offset);
+			return 2;
+		}
+		if (pev_datafile_locate(self->df, &self->from, &self->rec, &err) < 0) {
+			note(self, err.text);
+			continue;
+		}
+		if (pev_tasks_feed(&self->tasks, &self->rec) < 0)
+			return luaL_error(L, "no memory for the tasks of the recording");
+		lua_pushvalue(L, lua_upvalueindex(2 + show(self)));
+		lua_pushinteger(L, (lua_Integer)self->from.offset);
+		lua_pushboolean(L, self->from.synthesised);
+		return 3;
+	}
+}
+
+/* d:records(user) -> iterator */
+static int l_records(lua_State *L)
+{
+	check_datafile(L);
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_VIEWS);
+	lua_pushvalue(L, 1);
+	for (int i = 1; i <= NR_VIEWS; i++)
+		lua_rawgeti(L, 3, i);
+	lua_pushvalue(L, 2);
+	lua_pushcclosure(L, l_next_record, 2 + NR_VIEWS);
+	return 1;
+}
+
+/* d:failure() -> why reading ended early, errno | nil */
+static int l_failure(lua_State *L)
+{
+	struct l_datafile *self = check_any(L);
+
+	if (!self->end.code)
+		return 0;
+	lua_pushstring(L, self->end.text);
+	lua_pushinteger(L, -self->end.code);
+	return 2;
+}
+
+/* ---- what records show besides their fields ---- */
+
+/* d:context(n, event, payload | nil): r.event and r.args of the n-th event's records, from 1 */
+static int l_context(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	struct l_args *args = lua_isnoneornil(L, 4) ? NULL : luaL_checkudata(L, 4, "perfev.args");
+	struct l_args **list;
+
+	luaL_argcheck(L, n >= 1 && n <= pev_datafile_events(self->df), 2, "no such event");
+	lua_settop(L, 4);
+	if ((uint32_t)n > self->nr_args) {
+		list = realloc(self->args, sizeof(struct l_args *) * (size_t)n);
+		if (!list)
+			return luaL_error(L, "no memory for %d events", (int)n);
+		memset(&list[self->nr_args], 0,
+		       sizeof(struct l_args *) * ((size_t)n - self->nr_args));
+		self->args = list;
+		self->nr_args = (uint32_t)n;
+	}
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_pushvalue(L, 3);
+	lua_rawseti(L, -2, 2 * n - 1);
+	lua_pushvalue(L, 4);
+	lua_rawseti(L, -2, 2 * n);
+	self->args[n - 1] = args;
+	if (!args)
+		return 0;
+	/* It is of our generation now; what it stood on before stays with it, and so do we. */
+	args->now = &self->now;
+	args->gen = self->now - 1;
+	lua_createtable(L, 2, 0);
+	lua_getiuservalue(L, 4, 2);
+	lua_rawseti(L, -2, 1);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, 2);
+	lua_setiuservalue(L, 4, 2);
+	return 0;
+}
+
+/* d:machine(registers, narrow): the recorder's register names, and whether it has 32 bits */
+static int l_machine(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	pev_datafile_narrow(self->df, lua_toboolean(L, 3));
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_pushvalue(L, 2);
+	lua_setfield(L, -2, "registers");
+	return 0;
+}
+
+/* ---- what is known ---- */
+
+static void set_integer(lua_State *L, const char *name, uint64_t value)
+{
+	lua_pushinteger(L, (lua_Integer)value);
+	lua_setfield(L, -2, name);
+}
+
+static void set_boolean(lua_State *L, const char *name, bool value)
+{
+	lua_pushboolean(L, value);
+	lua_setfield(L, -2, name);
+}
+
+/* d:facts() -> { pipe=, big=, version=, size=, data=, data_end=, attr_size=, damage= } */
+static int l_facts(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	const struct pev_datafile_facts *facts = pev_datafile_facts(self->df);
+
+	lua_createtable(L, 0, 8);
+	set_boolean(L, "pipe", facts->pipe);
+	set_boolean(L, "big", facts->big_endian);
+	set_integer(L, "version", (uint64_t)facts->version);
+	set_integer(L, "size", facts->size);
+	set_integer(L, "data", facts->data);
+	set_integer(L, "data_end", facts->data_end);
+	set_integer(L, "attr_size", facts->attr_size);
+	lua_pushstring(L, pev_datafile_damage(self->df));
+	lua_setfield(L, -2, "damage");
+	return 1;
+}
+
+/* d:stats() -> { bytes=, records=, ..., types = { [number] = n } } */
+static int l_stats(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	const struct pev_datafile_stats *stats = pev_datafile_stats(self->df);
+
+	lua_createtable(L, 0, 20);
+	set_integer(L, "bytes", stats->bytes);
+	set_integer(L, "records", stats->records);
+	set_integer(L, "rounds", stats->rounds);
+	set_integer(L, "forced", stats->forced);
+	set_integer(L, "late", stats->late);
+	set_integer(L, "unknown_id", stats->unknown_id);
+	set_integer(L, "ambiguous", stats->ambiguous);
+	set_integer(L, "shared_ids", stats->shared_ids);
+	set_integer(L, "malformed", stats->malformed);
+	set_integer(L, "lost", stats->lost);
+	set_integer(L, "lost_samples", stats->lost_samples);
+	set_integer(L, "compressed", stats->compressed);
+	set_integer(L, "inflated", stats->inflated);
+	set_integer(L, "auxtrace", stats->auxtrace);
+	set_integer(L, "memory", stats->blocks);
+	set_integer(L, "other_types", stats->other_types);
+	lua_newtable(L);
+	for (size_t i = 0; i < sizeof(stats->types) / sizeof(stats->types[0]); i++) {
+		if (!stats->types[i])
+			continue;
+		lua_pushinteger(L, (lua_Integer)stats->types[i]);
+		lua_rawseti(L, -2, (lua_Integer)i);
+	}
+	lua_setfield(L, -2, "types");
+	return 1;
+}
+
+/* d:event(n) -> attr, ids, name | nil, from 1 */
+static int l_event(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	const struct pev_file_event *event =
+		n < 1 || n > UINT32_MAX ? NULL : pev_datafile_event(self->df, (uint32_t)n - 1);
+
+	if (!event)
+		return 0;
+	l_attr_push(L, &event->attr);
+	lua_createtable(L, (int)event->nr_ids, 0);
+	for (uint32_t i = 0; i < event->nr_ids; i++) {
+		lua_pushinteger(L, (lua_Integer)event->ids[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	lua_pushstring(L, event->name);
+	return 3;
+}
+
+/* d:sections() -> { { id=, offset=, size= }, ... } */
+static int l_sections(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	uint32_t nr = pev_datafile_sections(self->df);
+
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct pev_file_section *section = pev_datafile_section_at(self->df, i);
+
+		lua_createtable(L, 0, 3);
+		set_integer(L, "id", section->id);
+		set_integer(L, "offset", section->offset);
+		set_integer(L, "size", section->size);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
+/* d:section(n) -> the bytes of it that are there | nil, message, errno; from 1 */
+static int l_section(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	luaL_Buffer buffer;
+	uint64_t off = 0;
+
+	luaL_argcheck(L, n >= 1 && n <= pev_datafile_sections(self->df), 2, "no such section");
+	luaL_buffinit(L, &buffer);
+	while (off < SECTION_MAX) {
+		char *p = luaL_prepbuffsize(&buffer, 65536);
+		int64_t got = pev_datafile_section(self->df, (uint32_t)n - 1, off, p, 65536);
+
+		if (got < 0)
+			return l_result(L, got, NULL);
+		if (got == 0)
+			break;
+		luaL_addsize(&buffer, (size_t)got);
+		off += (uint64_t)got;
+	}
+	luaL_pushresult(&buffer);
+	l_raise_pending(L);
+	return 1;
+}
+
+/* clang-format off */
+static const luaL_Reg methods[] = {
+	{ "records",  l_records },
+	{ "failure",  l_failure },
+	{ "context",  l_context },
+	{ "machine",  l_machine },
+	{ "facts",    l_facts },
+	{ "stats",    l_stats },
+	{ "event",    l_event },
+	{ "sections", l_sections },
+	{ "section",  l_section },
+	{ "close",    l_close },
+	{ "__gc",     l_close },
+	{ "__close",  l_close },
+	{ NULL,       NULL },
+};
+/* clang-format on */
+
+void l_datafile_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	luaL_setfuncs(L, methods, 0);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, -2, "__index");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_datafile);
+	lua_setfield(L, -2, "datafile");
+}

@@ -1,0 +1,225 @@
+/*
+ * recorded.c - the events of a recording; see recorded.h.
+ */
+#include "recorded.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS_MAX 65536u
+#define TOOLS_MIN 64 /* types from here on are no kernel's */
+
+static uint16_t id_from_start(const struct pev_plan *plan)
+{
+	uint16_t off = plan->fixed[PEV_F_IDENTIFIER];
+
+	return off ? off : plan->fixed[PEV_F_ID];
+}
+
+static uint16_t id_from_end(const struct pev_plan *plan)
+{
+	uint16_t off = plan->from_end[PEV_F_IDENTIFIER];
+
+	return off ? off : plan->from_end[PEV_F_ID];
+}
+
+static uint32_t hash(uint64_t id, uint32_t cap)
+{
+	return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (cap - 1);
+}
+
+static struct pev_id_slot *find_id(const struct pev_recorded *of, uint64_t id)
+{
+	uint32_t i = hash(id, of->cap_ids);
+
+	while (of->ids[i].event && of->ids[i].id != id)
+		i = (i + 1) & (of->cap_ids - 1);
+	return &of->ids[i];
+}
+
+static int grow_ids(struct pev_recorded *of)
+{
+	struct pev_id_slot *old = of->ids;
+	uint32_t cap = of->cap_ids;
+
+	of->cap_ids = cap ? 2 * cap : 64;
+	of->ids = calloc(of->cap_ids, sizeof(*of->ids));
+	if (!of->ids) {
+		of->ids = old;
+		of->cap_ids = cap;
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < cap; i++)
+		if (old[i].event)
+			*find_id(of, old[i].id) = old[i];
+	free(old);
+	return 0;
+}
+
+int pev_recorded_id(struct pev_recorded *of, struct pev_file_event *event, uint32_t number,
+		    uint64_t id)
+{
+	struct pev_id_slot *slot;
+
+	/* In doubles, as the count has it: a power of two is where more is needed. */
+	if ((event->nr_ids & (event->nr_ids - 1)) == 0) {
+		uint64_t *ids = realloc(
+			event->ids, sizeof(*ids) * (event->nr_ids ? 2 * (size_t)event->nr_ids : 1));
+
+		if (!ids)
+			return -ENOMEM;
+		event->ids = ids;
+	}
+	event->ids[event->nr_ids++] = id;
+	if (2 * (of->nr_ids + 1) > of->cap_ids && grow_ids(of) < 0)
+		return -ENOMEM;
+	slot = find_id(of, id);
+	if (slot->event) {
+		of->shared_ids += slot->event != number + 1;
+		return 0;
+	}
+	*slot = (struct pev_id_slot){ .id = id, .event = number + 1 };
+	of->nr_ids++;
+	return 0;
+}
+
+static bool like_samples(const struct pev_plan *a, const struct pev_plan *b)
+{
+	return a->sample_type == b->sample_type && a->read_format == b->read_format &&
+	       a->branch_sample_type == b->branch_sample_type && a->regs_user == b->regs_user &&
+	       a->regs_intr == b->regs_intr;
+}
+
+static bool like_trailers(const struct pev_plan *a, const struct pev_plan *b)
+{
+	return a->trailer == b->trailer &&
+	       memcmp(a->from_end, b->from_end, sizeof(a->from_end)) == 0;
+}
+
+/* What the events have in common, so that a record can be told before it is known whose it is. */
+static void compare_event(struct pev_recorded *of, const struct pev_plan *plan)
+{
+	const struct pev_plan *first = &of->events[0]->plan;
+
+	if (of->nr == 1) {
+		of->sample_id_off = id_from_start(plan);
+		of->other_id_off = id_from_end(plan);
+		of->same_samples = of->same_trailers = true;
+		return;
+	}
+	if (id_from_start(plan) != of->sample_id_off)
+		of->sample_id_off = 0;
+	if (id_from_end(plan) != of->other_id_off)
+		of->other_id_off = 0;
+	of->same_samples = of->same_samples && like_samples(plan, first);
+	of->same_trailers = of->same_trailers && like_trailers(plan, first);
+}
+
+/* An event by its attr's bytes; -EBADMSG when they are none, which the caller can go on from. */
+int pev_recorded_add(struct pev_recorded *of, const unsigned char *bytes, size_t len,
+		     struct pev_file_event **out, struct pev_err *err)
+{
+	struct pev_file_event *event;
+	int rc;
+
+	if (of->nr == EVENTS_MAX)
+		return pev_fail(err, -EBADMSG, "more than %u events", EVENTS_MAX);
+	if (of->nr == of->cap) {
+		uint32_t cap = of->cap ? 2 * of->cap : 8;
+		struct pev_file_event **events = realloc(of->events, sizeof(*out) * cap);
+
+		if (!events)
+			return -ENOMEM;
+		of->events = events;
+		of->cap = cap;
+	}
+	event = calloc(1, sizeof(*event));
+	if (!event)
+		return -ENOMEM;
+	rc = pev_attr_parse(&event->attr, bytes, len, of->swap, err);
+	if (rc < 0) {
+		free(event);
+		return rc;
+	}
+	pev_plan_init(&event->plan, &event->attr, of->swap);
+	event->plan.narrow = of->narrow;
+	of->events[of->nr++] = event;
+	compare_event(of, &event->plan);
+	*out = event;
+	return 0;
+}
+
+/* The plan for a record whose event is not known. */
+const struct pev_plan *pev_recorded_plan(const struct pev_recorded *of, uint32_t type)
+{
+	bool same = type == PERF_RECORD_SAMPLE ? of->same_samples : of->same_trailers;
+
+	return same && type < TOOLS_MIN ? &of->events[0]->plan : &of->plain;
+}
+
+/* Whose the record is; PEV_NO_EVENT where that cannot be told, and then it is counted. */
+uint32_t pev_recorded_choose(struct pev_recorded *of, const struct pev_piece *piece)
+{
+	bool sample = piece->type == PERF_RECORD_SAMPLE;
+	uint32_t off = sample ? of->sample_id_off : of->other_id_off;
+	const struct pev_id_slot *slot;
+	uint64_t id;
+
+	if (of->nr <= 1)
+		return of->nr ? 0 : PEV_NO_EVENT;
+	if (!off || off + (sample ? 8u : 0u) > piece->size || !of->cap_ids) {
+		of->ambiguous += sample;
+		return PEV_NO_EVENT;
+	}
+	id = pev_load64(sample ? piece->bytes + off : piece->bytes + piece->size - off, of->swap);
+	slot = find_id(of, id);
+	if (slot->event)
+		return slot->event - 1;
+	/* A recorder's own records of what was there before have no id. */
+	of->unknown_id += sample || id;
+	return PEV_NO_EVENT;
+}
+
+uint64_t pev_recorded_time(const struct pev_plan *plan, const struct pev_piece *piece)
+{
+	uint16_t off = piece->type == PERF_RECORD_SAMPLE ? plan->fixed[PEV_F_TIME]
+							 : plan->from_end[PEV_F_TIME];
+	uint64_t time;
+
+	if (!off || piece->size < 16)
+		return 0;
+	if (piece->type != PERF_RECORD_SAMPLE)
+		off = off <= piece->size - 8 ? (uint16_t)(piece->size - off) : UINT16_MAX;
+	if (off > piece->size - 8)
+		return 0;
+	time = pev_load64(piece->bytes + off, plan->swap);
+	return time == UINT64_MAX ? 0 : time;
+}
+
+struct pev_file_event *pev_recorded_find(const struct pev_recorded *of, uint64_t id)
+{
+	const struct pev_id_slot *slot = of->cap_ids ? find_id(of, id) : NULL;
+
+	if (slot && slot->event)
+		return of->events[slot->event - 1];
+	return of->nr == 1 ? of->events[0] : NULL;
+}
+
+void pev_recorded_narrow(struct pev_recorded *of, bool narrow)
+{
+	of->narrow = narrow;
+	for (uint32_t i = 0; i < of->nr; i++)
+		of->events[i]->plan.narrow = narrow;
+}
+
+void pev_recorded_free(struct pev_recorded *of)
+{
+	for (uint32_t i = 0; i < of->nr; i++) {
+		free(of->events[i]->ids);
+		free(of->events[i]->name);
+		free(of->events[i]);
+	}
+	free(of->events);
+	free(of->ids);
+}

@@ -1,0 +1,131 @@
+/*
+ * window.c - runs of items and their merge; see window.h.
+ */
+#include "window.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ITEMS_MIN 1024
+#define RUNS_MIN 16
+
+void pev_window_free(struct pev_window *window)
+{
+	free(window->items);
+	free(window->runs);
+	pev_merge_free(&window->merge);
+	*window = (struct pev_window){ 0 };
+}
+
+/* Runs and items move together, in order, and the heap's numbers with them. */
+static void compact(struct pev_window *window)
+{
+	struct pev_merge *merge = &window->merge;
+	uint32_t runs = 0, items = 0;
+
+	for (uint32_t i = 0; i < window->nr_runs; i++) {
+		struct pev_window_run *run = &window->runs[i];
+		uint32_t nr = run->end - run->start;
+
+		if (!nr)
+			continue;
+		memmove(&window->items[items], &window->items[run->start],
+			sizeof(*window->items) * nr);
+		/* The others' to, which the heap has yet to be told, stays where it is. */
+		run->to = runs;
+		window->runs[runs].start = items;
+		window->runs[runs++].end = items += nr;
+	}
+	for (uint32_t i = 0; i < merge->nr; i++)
+		merge->heap[i].who = window->runs[merge->heap[i].who].to;
+	window->nr_runs = runs;
+	window->nr_items = items;
+}
+
+static int grow_items(struct pev_window *window)
+{
+	uint32_t cap = window->cap_items ? 2 * window->cap_items : ITEMS_MIN;
+	struct pev_window_item *items = realloc(window->items, sizeof(*items) * cap);
+
+	if (!items)
+		return -ENOMEM;
+	window->items = items;
+	window->cap_items = cap;
+	return 0;
+}
+
+static int grow_runs(struct pev_window *window)
+{
+	uint32_t cap = window->cap_runs ? 2 * window->cap_runs : RUNS_MIN;
+	struct pev_window_run *runs = realloc(window->runs, sizeof(*runs) * cap);
+
+	if (!runs)
+		return -ENOMEM;
+	window->runs = runs;
+	window->cap_runs = cap;
+	return pev_merge_reserve(&window->merge, cap);
+}
+
+/* Room for one more of each; what is gone is squeezed out before more is taken. */
+static int make_room(struct pev_window *window)
+{
+	if (window->nr_items < window->cap_items && window->nr_runs < window->cap_runs)
+		return 0;
+	compact(window);
+	if (window->nr_items >= window->cap_items / 2 && grow_items(window) < 0)
+		return -ENOMEM;
+	if (window->nr_runs >= window->cap_runs / 2 && grow_runs(window) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static void begin_run(struct pev_window *window, uint64_t time)
+{
+	window->runs[window->nr_runs] =
+		(struct pev_window_run){ window->nr_items, window->nr_items, 0 };
+	pev_merge_push(&window->merge, time, window->nr_runs++);
+}
+
+/* Does the item extend the last run? One that is used up cannot be: the heap has dropped it. */
+static bool extends(const struct pev_window *window, uint64_t time)
+{
+	const struct pev_window_run *last;
+
+	if (!window->nr_runs || time < window->last)
+		return false;
+	last = &window->runs[window->nr_runs - 1];
+	return last->start != last->end;
+}
+
+int pev_window_add(struct pev_window *window, const struct pev_window_item *item)
+{
+	if (make_room(window) < 0)
+		return -ENOMEM;
+	if (!extends(window, item->time))
+		begin_run(window, item->time);
+	window->items[window->nr_items++] = *item;
+	window->runs[window->nr_runs - 1].end = window->nr_items;
+	window->last = item->time;
+	window->live++;
+	return 0;
+}
+
+const struct pev_window_item *pev_window_top(const struct pev_window *window)
+{
+	const struct pev_merge_item *top = pev_merge_top(&window->merge);
+
+	return top ? &window->items[window->runs[top->who].start] : NULL;
+}
+
+void pev_window_pop(struct pev_window *window)
+{
+	struct pev_window_run *run = &window->runs[pev_merge_top(&window->merge)->who];
+
+	if (++run->start == run->end)
+		pev_merge_pop(&window->merge);
+	else
+		pev_merge_replace(&window->merge, window->items[run->start].time);
+	if (--window->live == 0)
+		window->nr_items = window->nr_runs = 0;
+}
