@@ -56,7 +56,7 @@ describe("this kernel", function()
   end)
 
   as_root("has no such CPU", function()
-    refused(perfl("-C", "4000", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }"), "on cpu 4000",
+    refused(perfl("-C", "4000", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }"), "cpu 4000",
       "this machine has no CPU 4000", "-C 0")
   end)
 
@@ -97,9 +97,9 @@ describe("this kernel", function()
 
   as_root("refuses what the PMU software cannot do", function()
     refused(script("event { 'cpu-clock', sample_type = { 'branch_stack' }, branch_sample_type = { 'any' } }", "--",
-      "true"), "cpu-clock", "the PMU software cannot do sample_type branch_stack", "leave it out")
+      "true"), "cpu-clock", "sample_type has branch_stack, which needs hardware below the event", "a hardware event")
     refused(script("event { 'cpu-clock', aux_sample_size = 4096 }", "--", "true"), "cpu-clock",
-      "the kernel takes the event without aux_sample_size", "leave it out")
+      "aux_sample_size is for a member of a group whose leader traces", "leave it out")
   end)
 
   as_root("has what the doctor says of it, and the doctor leaves nothing open", function()
