@@ -3,6 +3,7 @@
 local perfev = require "perfev"
 local core = require "perfev.core"
 local kernel = require "spec.support.kernel"
+local run = require "spec.support.run"
 
 local hooks = perfev.hooks
 local E = perfev.errno
@@ -538,6 +539,37 @@ describe("hooks.memory", function()
       function() m:read(0, -1) end, function() hooks.memory(0) end, function() hooks.memory(-1) end,
     } do assert.error(f) end
     assert.equal("", m:read(16, 0))
+  end)
+
+  it("is a part of what Lua collects, with no finalizer that a full stack could refuse", function()
+    local function with_it()
+      local m = hooks.memory(1 << 24)
+      return collectgarbage "count", m:read((1 << 24) - 1, 1)
+    end
+    local kib, last = with_it()
+    assert.equal("\0", last)
+    collectgarbage()
+    assert.is_true(kib - collectgarbage "count" >= 1 << 14)
+    assert.is_nil(debug.getmetatable(hooks.memory(1)).__gc)
+  end)
+
+  it("is there until the session is closed that reads it, when Lua ends first", function()
+    local r = run { run.perfl, "-q", "-e", [[
+      local perfev = require "perfev"
+      local k = perfev.sim.new { world = "vm", cpus = "0-1" }
+      local munmap = k.hooks.munmap
+      function k.hooks.munmap(memory, len)
+        print("munmap", len, #memory:read(0, len))
+        return munmap(memory, len)
+      end
+      perfev.hooks.set(k.hooks)
+      local s = perfev.session { buffer = "4K" }
+      s:event { "dummy" }
+      assert(s:start())
+      os.exit(3, true)
+    ]] }
+    assert.equal("munmap\t8192\t8192\nmunmap\t8192\t8192\n", r.out)
+    assert.equal(3, r.code, r.err)
   end)
 
   it("that is too short for a mapping is refused", function()

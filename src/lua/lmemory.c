@@ -1,15 +1,23 @@
 /*
  * lmemory.c - the userdata perfev.memory; see lmemory.h.
+ *
+ * Its bytes are a part of the userdata, so that it needs no __gc: what Lua collects
+ * while the stack is full (a callback that recurses without end: the message of the
+ * error is such an occasion) has its finalizer refused, with a warning nobody asked
+ * for, and is freed all the same (lgc.c, GCTM). The collector sees their size, too.
  */
 #include "lmemory.h"
 
 #include <lauxlib.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define TYPENAME "perfev.memory"
-#define PAGE 4096
+#define PAGE ((size_t)4096)
 
 struct l_memory *l_memory_test(lua_State *L, int idx)
 {
@@ -40,14 +48,20 @@ static int l_memory(lua_State *L)
 {
 	lua_Integer len = luaL_checkinteger(L, 1);
 	struct l_memory *m;
+	size_t room;
 
 	luaL_argcheck(L, len > 0 && len <= 1 << 30, 1, "1 .. 2^30 bytes");
-	m = lua_newuserdatauv(L, sizeof(*m), 0);
-	*m = (struct l_memory){ .len = (size_t)len };
-	luaL_setmetatable(L, TYPENAME);
-	if (posix_memalign((void **)&m->bytes, PAGE, m->len))
-		return luaL_error(L, "no memory for %I bytes", len);
+	room = (size_t)len + PAGE - 1;
+	m = lua_newuserdatauv(L, sizeof(*m) + room, 0);
+	*m = (struct l_memory){ .len = (size_t)len, .bytes = (unsigned char *)(m + 1) };
+	m->bytes += -(uintptr_t)m->bytes % PAGE;
 	memset(m->bytes, 0, m->len);
+	luaL_setmetatable(L, TYPENAME);
+#ifdef __SANITIZE_ADDRESS__
+	/* Nobody has business in what is left of the room. */
+	ASAN_POISON_MEMORY_REGION(m->bytes + m->len,
+				  room - (size_t)(m->bytes - (unsigned char *)(m + 1)) - m->len);
+#endif
 	return 1;
 }
 
@@ -92,22 +106,10 @@ static int l_memory_u64(lua_State *L)
 	return 0;
 }
 
-static int l_memory_gc(lua_State *L)
-{
-	struct l_memory *m = luaL_checkudata(L, 1, TYPENAME);
-
-	if (!m->mapped)
-		free(m->bytes);
-	m->bytes = NULL;
-	m->len = 0;
-	return 0;
-}
-
 static const luaL_Reg methods[] = {
 	{ "read", l_memory_read },
 	{ "write", l_memory_write },
 	{ "u64", l_memory_u64 },
-	{ "__gc", l_memory_gc },
 	{ NULL, NULL },
 };
 

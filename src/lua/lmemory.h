@@ -10,7 +10,7 @@
 
 struct l_memory {
 	size_t len;
-	unsigned char *bytes; /* page-aligned; owned unless mapped */
+	unsigned char *bytes; /* page-aligned; behind this struct unless mapped */
 	bool mapped;          /* by the kernel, for munmap to give back */
 };
 
