@@ -210,6 +210,10 @@ end
 
 local function too_many_files(event)
   local soft, hard = limit("Max open files")
+  if not soft then -- not a descriptor is left to read it by; what there is was raised to the hard limit
+    soft = core.raise_nofile()
+    hard = soft
+  end
   local events, cpus, threads = event.events or 1, event.cpus or 1, event.threads or 1
   local needed = events * cpus * threads
   local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
@@ -342,7 +346,7 @@ end
 
 local function counts_only(event)
   return ("the PMU %s has no interrupt: it counts, and cannot sample"):format(pmu_name(event)),
-    "count it: perfl stat -e EVENT, or perfev.counter"
+    "count it: perfl stat --events EVENT, or perfev.counter"
 end
 
 -- The validator's sentence; what follows its last semicolon is what to do.

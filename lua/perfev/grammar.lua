@@ -362,7 +362,8 @@ local function read_event(s)
   node.at, node.source = at, s.text
   node.text = s.text:sub(at, s.at - 1)
   if not look(s, "[,%s{}]") and s.at <= #s.text then
-    stop(s.at, ("'%s' is not understood here"):format(s.text:match("^[^,%s{}]+", s.at)))
+    stop(s.at, ("'%s' is not understood here"):format(s.text:match("^[^,%s{}]+", s.at)),
+      look(s, "|") and "a blank on either side of it, between alternatives" or nil)
   end
   return node
 end

@@ -156,6 +156,13 @@ local function note_clamped(self, ev, built)
   if built.found.clamped then self:note(1, explain.clamped(ev.name, built.attr.sample_freq)) end
 end
 
+-- How many events the session is, as far as patterns and lists have been read.
+local function how_many(self)
+  local n = #self.counters
+  for _, ev in ipairs(self.events) do n = n + (ev.stands_for or 1) end
+  return n
+end
+
 -- What explain is to know of it.
 local function circumstances(self, built)
   local target = self.target
@@ -163,7 +170,7 @@ local function circumstances(self, built)
     attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = options.is_cpu_wide(self.opts),
     named = built.format ~= nil,
     pid = target.pids[1], cpu = target.cpus[1], cgroup = self.opts.cgroup,
-    events = self:declared(), cpus = #target.cpus, threads = #target.pids,
+    events = how_many(self), cpus = #target.cpus, threads = #target.pids,
   }
 end
 
@@ -338,7 +345,8 @@ end
 local function open_units(self, ev, units)
   local ok, why, code = check_many(self, ev, units)
   if not ok then return nil, why, code end
-  if count_of(units) == 1 and not units[1].grouped then
+  ev.stands_for = count_of(units)
+  if ev.stands_for == 1 and not units[1].grouped then
     local words = units[1][1].found.words
     ev.name = not ev.decl.spec.name and words and words.name or ev.name
     return open_built(self, ev, units[1][1])

@@ -654,10 +654,10 @@ local function target_text(opts)
 end
 
 -- A group, a pattern or one event, as start() would open it.
-local function plan_unit(lines, ev, unit)
+local function plan_unit(lines, ev, unit, alone)
   if unit.grouped then lines[#lines + 1] = "group " .. unit.name end
   for _, built in ipairs(unit) do
-    lines[#lines + 1] = "event " .. (#unit > 1 and built.name or ev.name)
+    lines[#lines + 1] = "event " .. (alone and ev.name or built.name)
     for line in built.attr:dump():gmatch("[^\n]+") do lines[#lines + 1] = line end
     for _, text in ipairs(built.found.shown or {}) do lines[#lines + 1] = "  " .. text end
     if built.cpus and built.found.is_uncore then
@@ -671,8 +671,12 @@ function Session:plan()
   local lines = { "target: " .. target_text(self.opts) }
   for _, ev in ipairs(self.events) do
     local there, why = event.builds(ev.decl)
-    if not there then lines[#lines + 1] = "event " .. ev.name .. ": " .. why end
-    for _, unit in ipairs(there and there[1] or {}) do plan_unit(lines, ev, unit) end
+    if not there then
+      lines[#lines + 1] = "event " .. ev.name
+      for line in why:gmatch("[^\n]+") do lines[#lines + 1] = "  " .. line end
+    end
+    local units = there and there[1] or {}
+    for _, unit in ipairs(units) do plan_unit(lines, ev, unit, #units == 1 and #unit == 1) end
     if there and ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
     local names = {}
     for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end

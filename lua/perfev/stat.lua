@@ -6,6 +6,7 @@ local escape = require "perfev.escape"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
 local pmu = require "perfev.pmu"
+local processes = require "perfev.processes"
 
 local M = {}
 
@@ -230,6 +231,8 @@ end
 
 local function target_text(opts)
   if opts.command then return "'" .. table.concat(opts.command, " ") .. "'" end
+  if opts.cgroup then return ("cgroup '%s'"):format(opts.cgroup) end
+  if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
   if opts.all_cpus or not (opts.pid or opts.tid) then
     return opts.cpus and ("'CPU(s) %s'"):format(table.concat(opts.cpus, ",")) or "'system wide'"
   end

@@ -5,6 +5,7 @@ local escape = require "perfev.escape"
 local json = require "perfl.json"
 local list = require "perfev.list"
 local report = require "perfl.report"
+local tracefs = require "perfev.tracefs"
 
 local M = {}
 
@@ -15,6 +16,8 @@ local titles = {
   cache = "hardware cache events", pmu = "events of PMUs", raw = "raw events", probe = "probes",
   breakpoint = "breakpoints", tracepoint = "tracepoints", pfm = "vendors' names (libpfm4)",
 }
+
+local short = { hw = "hardware", sw = "software" }
 
 local function new_parser()
   local parser = args.new_parser("perfl list"):add_help(true)
@@ -101,6 +104,18 @@ local function find(patterns)
   return all
 end
 
+-- Tracepoints that may not be seen are not those that there are not.
+local function why_none(patterns)
+  local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
+  local kind = #patterns == 1 and titles[short[patterns[1]] or patterns[1]]
+  if kind then text = ("this machine has no %s"):format(kind) end
+  if not kind or kind == titles.tracepoint then
+    local path, why = tracefs.events()
+    if not path then return ("%s\n%s"):format(text, why) end
+  end
+  return ("%s\ntry: perfl list, or a kind: %s"):format(text, table.concat(list.kinds(), ", "))
+end
+
 --- The verb.
 -- @tparam {string,...} words  of the command line after "list"
 -- @treturn integer  exit status: 0, 1 when nothing matches, 2 for a wrong command line
@@ -117,8 +132,7 @@ function M.main(words)
   end
   local entries = find(opts.pattern)
   if #entries == 0 then
-    report.say(("no event matches %s\ntry: perfl list, or a kind: %s"):format(
-      escape(table.concat(opts.pattern, " ")), table.concat(list.kinds(), ", ")))
+    report.say(why_none(opts.pattern))
     return FAILED
   end
   if opts.json then print_json(entries, opts.verbose) else print_for_people(entries, opts.verbose) end

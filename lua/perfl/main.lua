@@ -8,6 +8,7 @@ local perfev = require "perfev"
 local probe_events = require "perfev.probe_events"
 local args = require "perfev.args"
 local escape = require "perfev.escape"
+local grammar = require "perfev.grammar"
 local session = require "perfev.session"
 local find = require "perfl.find"
 local native = require "perfl.core"
@@ -146,6 +147,15 @@ local function chunk_environment()
   })
 end
 
+-- What is perf's -e, an event, is none of ours, Lua.
+local function hint(chunks)
+  local text = table.concat(chunks, ",")
+  if not grammar.parse(text) then return "" end
+  text = escape(text)
+  return ("\n-e is followed by Lua, and '%s' looks like an event\n"
+    .. "try: perfl stat --events '%s', or -e 'event { \"%s\", sample = print }'"):format(text, text, text)
+end
+
 local function name_of(path)
   if path == "-" then return "stdin" end
   return path:match("([^/]+)$"):gsub("%.lua$", "")
@@ -156,7 +166,8 @@ local function load_script()
   local words = run.words
   if words.chunks then
     run.name, run.text = "-e", table.concat(words.chunks, "\n")
-    return source.compile(run.text, "=-e", chunk_environment())
+    local script, why = source.compile(run.text, "=-e", chunk_environment())
+    return script, why and why .. hint(words.chunks)
   end
   local path, why = find.resolve(words.script)
   if not path then return nil, why, USAGE end

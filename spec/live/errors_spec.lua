@@ -93,6 +93,14 @@ describe("this kernel", function()
       .. run.quote "for i = 1, 30 do event { 'cpu-clock', name = 'clock ' .. i, sample = print } end" })
     refused(r, "cannot open clock", "30 events x ", "prlimit")
     assert.matches("descriptors are needed, and some more for ourselves; 20 are allowed %(hard limit 20%)", r.err)
+    -- A pattern is as many as it matches; and where the last descriptor is taken, /proc tells nothing any more.
+    for most = 12, 13 do
+      r = run({ "sh", "-c", ("ulimit -n %d && exec %s -q -e 'event { \"sched:sched_*\", sample = print }' -- true")
+        :format(most, run.quote(run.perfl)) })
+      local n = r.err:match "sched_%*: (%d+) tracepoints"
+      if not n then pending "no tracefs" end
+      assert.matches(("\n  %s events x .*; %d are allowed %%(hard limit %d%%)"):format(n, most, most), r.err)
+    end
   end)
 
   as_root("refuses what the PMU software cannot do", function()
