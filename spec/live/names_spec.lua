@@ -120,10 +120,12 @@ local function listed()
   local kinds = { tracepoints = {}, others = {} }
   for line in (run.capture("perf list --no-desc 2>/dev/null") .. "\n"):gmatch("([^\n]*)\n") do
     local text, kind = line:match("^%s+(%S.-)%s+%[(.*)%]$")
-    if text and kind:find("event") and not kind:find("descriptor") and not kind:find("breakpoint") then
+    local taken = kind and kind:find "event"
+    -- SDT: in the programs that perf keeps the build ids of, for perf probe to define first.
+    for _, word in ipairs { "descriptor", "breakpoint", "SDT" } do taken = taken and not kind:find(word) end
+    -- A probe that somebody defined just now may be gone before it is asked for.
+    if taken and not text:find "^perfev_%d+_%d+:" then
       local list = kind == "Tracepoint event" and kinds.tracepoints or kinds.others
-      -- A probe that somebody defined just now may be gone before it is asked for.
-      if text:find("^perfev_%d+_%d+:") then list = {} end
       for name in (text .. " OR "):gmatch("(.-) OR ") do list[#list + 1] = name end
     end
   end
