@@ -29,6 +29,9 @@ local callbacks = {
   aux = {}, itrace_start = {}, aux_output_hw_id = {}, callchain_deferred = { "defer_output" },
 }
 
+--- Callback -> the attr fields that ask for its records.
+M.asks = callbacks
+
 local comforts = {
   freq = true, period = true, callchain = true, filter = true, name = true, optional = true, args = true, many = true,
   aux_buffer = true,

@@ -392,6 +392,7 @@ end
 
 -- -> true | nil, message, errno
 local function open(self, ev)
+  if self.opts.input then return self.core:match(ev) end
   local there, why, code = event.builds(ev.decl)
   if not there then return nil, why, code end
   local ok, first, errno

@@ -8,7 +8,7 @@ local M = {}
 local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
-  "many",
+  "many", "input",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
@@ -118,6 +118,12 @@ local checks = {
     if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", shown(v)) end
     return v
   end,
+  input = function(v, level)
+    if type(v) ~= "string" or v == "" then
+      fail(level, "session: input is the path of a recording, or \"-\", not %s", shown(v))
+    end
+    return v
+  end,
   log = check_function("log"),
   on_error = check_function("on_error"),
   keep_going = check_function("keep_going"),
@@ -168,8 +174,18 @@ function M.signal(name, what, level)
     near and (" (did you mean '%s'?)"):format(near) or "")
 end
 
+-- What is asked of a kernel, and of a recording cannot be.
+local live_only = { "pid", "tid", "uid", "comm", "cgroup", "command", "cpus", "all_cpus", "buffer", "overwrite",
+                    "clock" }
+
 --- Targets that exclude each other; raises.
 function M.check_targets(opts, level)
+  for _, name in ipairs(opts.input and live_only or {}) do
+    if opts[name] then
+      fail(level, "session: input and %s at once\n  a recording is as it was made, and nothing is asked of the kernel"
+        .. "\n  try: without %s", name, name)
+    end
+  end
   local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
   if opts.cgroup and some then
     fail(level, "session: cgroup and %s at once; a cgroup is its own target", some)

@@ -8,6 +8,7 @@ local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
+local replay = require "perfev.replay"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -28,8 +29,9 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 -- @tparam[opt] table opts  `pid`, `tid` (integer, list or "self"), `command` (list), `cpus` ("0-3,7", list
 --   or "all"), `all_cpus` (watch the machine even with a command), `buffer` (bytes per CPU, "2M"),
 --   `duration` ("10s"), `count` (records), `ordered` (default true), `clock` (default "monotonic"),
---   `strict` (default true: an error in a callback ends the run). Without pid, tid and
---   command the whole machine is watched.
+--   `strict` (default true: an error in a callback ends the run), `input` (path of a recording, "-" for
+--   standard input: its records instead of the kernel's). Without pid, tid, command and input the whole
+--   machine is watched.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
@@ -274,6 +276,11 @@ end
 
 function Session:open_core()
   local opts = self.opts
+  if opts.input then
+    local recorded, why, errno = replay.open(self)
+    self.core = recorded
+    return recorded ~= nil, why, errno
+  end
   local s, what, code = core.session {
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
     exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
@@ -296,6 +303,7 @@ function Session:open_events()
     local ok, why, code = c:prepare()
     if not ok then return nil, why, code end
   end
+  if self.opts.input then return self.core:check() end
   return self:open_tracking()
 end
 
@@ -349,8 +357,10 @@ function Session:begin()
   core.raise_nofile()
   local ok, why, code = self:open_core()
   if not ok then return nil, why, code end
-  self.target, why, code = targets.find(self, self.opts, "watch")
-  if not self.target then return nil, why, code end
+  if not self.opts.input then
+    self.target, why, code = targets.find(self, self.opts, "watch")
+    if not self.target then return nil, why, code end
+  end
   for _, step in ipairs { self.open_events, self.start_watches, self.arm } do
     ok, why, code = step(self)
     if not ok then return nil, why, code end
@@ -639,6 +649,7 @@ function Session:stats()
 end
 
 local function target_text(opts)
+  if opts.input then return "the recording " .. (opts.input == "-" and "on standard input" or opts.input) end
   if opts.cgroup then
     return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")
   end
@@ -670,7 +681,9 @@ end
 function Session:plan()
   local lines = { "target: " .. target_text(self.opts) }
   for _, ev in ipairs(self.events) do
-    local there, why = event.builds(ev.decl)
+    -- What a recording has is not what this machine has.
+    local there, why = nil, "as it was recorded"
+    if not self.opts.input then there, why = event.builds(ev.decl) end
     if not there then
       lines[#lines + 1] = "event " .. ev.name
       for line in why:gmatch("[^\n]+") do lines[#lines + 1] = "  " .. line end

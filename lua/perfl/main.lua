@@ -29,7 +29,8 @@ local verbs = {
 
 local no_target = [[
 nothing to watch: the script wants events, and no process or CPU was named
-try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)]]
+try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
+or -i FILE (what perf record wrote)]]
 
 -- The one run of this program:
 --   words             options.scan's result
@@ -201,12 +202,13 @@ end
 local function configure(s)
   local opts = run.opts
   local command = run.words.command
-  if not (command or opts.pids or opts.tids or opts.all_cpus or opts.cpus or opts.uid or opts.comm or opts.cgroup) then
+  if not (command or opts.input or opts.pids or opts.tids or opts.all_cpus or opts.cpus or opts.uid or opts.comm
+    or opts.cgroup) then
     leave(USAGE, no_target)
   end
   s:configure {
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
-    cgroup = opts.cgroup,
+    cgroup = opts.cgroup, input = opts.input,
     all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
@@ -231,7 +233,7 @@ local function before_start()
     print_plan(s)
     leave(0)
   end
-  if not run.opts.sim then probe_events.sweep_once(log) end
+  if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end
 end
 
 -- ---- the end ----
@@ -247,7 +249,7 @@ local function say_closing(why)
   if run.opts.quiet or not (s and s.started) then return end
   local stats = s:stats()
   if why and stats.records == 0 then return end -- it never came to run
-  for _, line in ipairs(report.closing(stats, native.cpu_time())) do report.say(line) end
+  for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
 end
 
 local function failed_status()

@@ -53,6 +53,7 @@ M.groups = {
     { "--uid", into = "uid", metavar = "USER", help = "the processes of this user (of those of -p)" },
     { "--comm", into = "comm", metavar = "NAME", help = "the processes of this name, as in 'nginx*'" },
     { "--cgroup", into = "cgroup", metavar = "PATH", help = "what is in this cgroup, on every CPU (or -C)" },
+    { "-i", into = "input", metavar = "FILE", help = "what perf record wrote (-: on standard input), no kernel" },
   },
   { "How long and how much",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
@@ -287,6 +288,21 @@ local function same(a, b)
   return #(a or {}) == #(b or {}) and table.concat(a or {}, "\0") == table.concat(b or {}, "\0")
 end
 
+-- What is said to a kernel, and not to a recording.
+local live_only = {
+  { "all_cpus", "-a" }, { "cpus", "-C" }, { "pids", "-p" }, { "tids", "-t" }, { "uid", "--uid" }, { "comm", "--comm" },
+  { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
+}
+
+local function check_input(opts, found)
+  if not opts.input then return end
+  local flag = found.command and "-- COMMAND"
+  for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end
+  if not flag then return end
+  return ("-i and %s at once\n  a recording is as it was made, and nothing is asked of the kernel\n  try: without %s")
+    :format(flag, flag)
+end
+
 local function check_together(opts, found)
   if opts.all_cpus and (opts.pids or opts.tids) then
     return "-a watches every process, -p and -t some: choose one"
@@ -318,7 +334,7 @@ function M.parse(found, declared, name)
     return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
       escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
   end
-  local wrong = check_together(opts, found)
+  local wrong = check_input(opts, found) or check_together(opts, found)
   if wrong then return nil, wrong end
   return opts, args.values(declared or {}, result)
 end

@@ -85,6 +85,8 @@ local function lost_line(stats)
     :format(more, "a filter or fewer events, or less work per record")
 end
 
+local LOST_WHEN_RECORDED = "records were lost when they were recorded\ntry: perf record with larger rings (-m)"
+
 -- What should be zero, in the order of interest.
 local faults = {
   { "callback_errors", "failed callbacks", "failed callback" },
@@ -100,11 +102,12 @@ local faults = {
 --- The closing lines.
 -- @tparam table stats      s:stats()
 -- @tparam number cpu_time  seconds
+-- @tparam ?string input    the recording they are of
 -- @treturn {string,...}
-function M.closing(stats, cpu_time)
+function M.closing(stats, cpu_time, input)
   local lines = { ("%s records, %s lost, %s late, %.3f s of CPU"):format(M.grouped(stats.delivered),
     M.grouped(stats.lost), M.grouped(stats.late), cpu_time) }
-  if stats.lost > 0 then lines[#lines + 1] = lost_line(stats) end
+  if stats.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(stats) end
   local also = {}
   for _, fault in ipairs(faults) do
     local n = stats[fault[1]] or 0

@@ -264,6 +264,7 @@ static int show(struct l_datafile *self)
 	view->rec = &self->rec;
 	view->slot = self->from.event == PEV_NO_EVENT ? INT32_MAX : self->from.event;
 	view->gen = self->now;
+	view->synthesised = self->from.synthesised;
 	show_payload(self, view);
 	return (int)self->turn;
 }
@@ -377,6 +378,20 @@ static int l_context(lua_State *L)
 	lua_pushvalue(L, 1);
 	lua_rawseti(L, -2, 2);
 	lua_setiuservalue(L, 4, 2);
+	return 0;
+}
+
+/* d:event_is(n, event): what r.event of the n-th event's records is from here on */
+static int l_event_is(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+
+	luaL_argcheck(L, n >= 1 && n <= self->nr_args, 2, "no such event");
+	lua_settop(L, 3);
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_insert(L, 3);
+	lua_rawseti(L, 3, 2 * n - 1);
 	return 0;
 }
 
@@ -530,6 +545,7 @@ static const luaL_Reg methods[] = {
 	{ "records",  l_records },
 	{ "failure",  l_failure },
 	{ "context",  l_context },
+	{ "event_is", l_event_is },
 	{ "machine",  l_machine },
 	{ "facts",    l_facts },
 	{ "stats",    l_stats },

@@ -29,6 +29,7 @@ enum generic {
 	G_ARGS,
 	G_COPY,
 	G_PMU_FORMAT,
+	G_SYNTHESISED,
 	G_END
 };
 #define G_MISC_FLAG 128 /* + index in pev_miscs */
@@ -46,6 +47,7 @@ static const char *const generic_names[] = {
 	[G_ARGS - PEV_F_NR] = "args",
 	[G_COPY - PEV_F_NR] = "copy",
 	[G_PMU_FORMAT - PEV_F_NR] = "pmu_format",
+	[G_SYNTHESISED - PEV_F_NR] = "synthesised",
 };
 /* clang-format on */
 
@@ -484,6 +486,12 @@ static void push_generic(lua_State *L, const struct l_view *view, int code)
 		break;
 	case G_PMU_FORMAT:
 		push_pmu_format(L, rec);
+		break;
+	case G_SYNTHESISED:
+		if (view->synthesised)
+			lua_pushboolean(L, 1);
+		else
+			lua_pushnil(L);
 		break;
 	default:
 		lua_pushvalue(L, lua_upvalueindex(3));

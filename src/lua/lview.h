@@ -24,6 +24,7 @@ struct l_view {
 	unsigned process;          /* whose ring it lies in: pev_sys_process(); 0: in memory */
 	bool has_args;             /* this record has a payload that can be read */
 	bool has_aux;              /* it tells of bytes of an AUX area */
+	bool synthesised;          /* a recorder wrote it, of what was there before */
 	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload or AUX bytes */
 };
 

@@ -1,0 +1,86 @@
+-- perfl -i on what perf record wrote: the shipped scripts see what perf script shows.
+
+local run = require "spec.support.run"
+
+local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
+
+local function need()
+  if not run.root then pending("recording the kernel needs root") end
+  if not run.have "perf" then pending("no perf(1)") end
+end
+
+-- f(path) with a recording by perf record of those options
+local function with_recording(options, f)
+  need()
+  local dir = run.tempdir()
+  local path = dir .. "/perf.data"
+  local made = run(("perf record -q -o %s %s -- sh -c %s"):format(path, options, run.quote(WORK)))
+  if made.code ~= 0 then
+    run.remove(dir)
+    pending("perf record " .. options .. ": " .. made.err:sub(1, 200))
+  end
+  local ok, why = pcall(f, path)
+  run.remove(dir)
+  if not ok then error(why, 0) end
+end
+
+local function perfl(...)
+  local r = run { run.perfl, ... }
+  assert.equal(0, r.code, r.err)
+  return r.out, r.err
+end
+
+-- The lines of perf script, by what a pattern finds in each: how many, and which in order.
+local function perf_script(path, fields, pattern)
+  local counts, list = {}, {}
+  for line in run({ "perf", "script", "-i", path, "-F", fields }).out:gmatch("[^\n]+") do
+    local what = line:match(pattern)
+    if what then
+      counts[what] = (counts[what] or 0) + 1
+      list[#list + 1] = what
+    end
+  end
+  return counts, list
+end
+
+describe("perfl -i on what perf record wrote", function()
+  it("counts as many system calls with syscount as perf script shows", function()
+    with_recording("-e raw_syscalls:sys_enter", function(path)
+      local counts = perf_script(path, "event", "(%S+):%s*$")
+      local out = perfl("-i", path, "syscount")
+      assert.equal(counts["raw_syscalls:sys_enter"], tonumber(out:match("total%s+(%d+)")))
+    end)
+  end)
+
+  it("prints with tpoint the same switches, in the same order, with the same texts", function()
+    with_recording("-a -e sched:sched_switch -e sched:sched_process_fork", function(path)
+      local _, theirs = perf_script(path, "event,trace", "sched:(sched_.-)%s*$")
+      local out, ours = perfl("-i", path, "tpoint", "sched:sched_switch", "sched:sched_process_fork"), {}
+      for line in out:gmatch("[^\n]+") do ours[#ours + 1] = line:match("(sched_[%l_]+: .-)%s*$") end
+      assert.is_true(#ours > 5)
+      assert.same(theirs, ours)
+    end)
+  end)
+
+  it("hears the programs that were executed in execsnoop", function()
+    with_recording("-e cpu-clock -e sched:sched_process_exec", function(path)
+      local out, seen = perfl("-i", path, "execsnoop"), {}
+      for line in out:gmatch("[^\n]+") do
+        local name = line:match("^%s*[%d.]+%s+%d+%s+%S+%s+(%S+)")
+        if name then seen[name] = (seen[name] or 0) + 1 end
+      end
+      assert.same({ sh = 1, ls = 1, cat = 1, ["true"] = 3 }, seen)
+    end)
+  end)
+
+  it("has of each event as many samples, by a name without modifiers", function()
+    with_recording("-e page-faults:u,context-switches -c 1 -a", function(path)
+      local counts = perf_script(path, "event", "(%S+):%s*$")
+      local chunk = [[local n = {} for _, name in ipairs{'faults', 'cs'} do n[name] = 0
+        event{ name, sample = function(r) n[name] = n[name] + 1 end } end
+        done(function() print(n.faults, n.cs) end)]]
+      local expected = ("%d\t%d\n"):format(counts["page-faults:u"], counts["context-switches"])
+      assert.equal(expected, (perfl("-i", path, "-e", chunk)))
+    end)
+  end)
+end)

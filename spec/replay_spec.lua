@@ -1,0 +1,316 @@
+-- A session with an input: a recording instead of the kernel, to the same callbacks.
+
+local perfdata = require "spec.support.perfdata"
+local perfev = require "perfev"
+local run = require "spec.support.run"
+
+local MS, EVENT_DESC = 1000000, 12
+local BITS = { "ip", "tid", "time", "cpu", "period", "identifier" }
+local dir
+
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+local function attr(t)
+  t.sample_type, t.sample_id_all = BITS, true
+  return t
+end
+
+-- Three events; samples at 1, 2, ... ms of each in turn, a name before them, a fork at the end.
+local function build(opts)
+  local b = perfdata.new { events = {
+    { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock:u" },
+    { ids = { 12 }, attr = attr { type = 1, config = 3 }, name = "context-switches" },
+    { ids = { 13 }, attr = attr { type = 1, config = 2 }, name = "page-faults" },
+  }, endian = opts.endian }
+  local function at(id, ms)
+    return { pid = 7, tid = 7, time = ms * MS, cpu = 0, identifier = id }
+  end
+  b:add { type = "comm", pid = 7, tid = 7, comm = "worker", sample_id = at(11, 1) }
+  for i = 1, opts.samples or 6 do
+    local t = at(11 + (i - 1) % 3, i)
+    t.type, t.ip, t.period = "sample", 0x1000 + i, i
+    b:add(t)
+  end
+  b:add { type = "fork", pid = 8, ppid = 7, tid = 8, ptid = 7, time = 90 * MS, sample_id = at(11, 90) }
+  return b
+end
+
+local function spill(bytes)
+  local path = ("%s/%d.data"):format(dir, #bytes)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes)
+  file:close()
+  return path
+end
+
+local function whole(opts)
+  local b = build(opts or {})
+  return b:file { [EVENT_DESC] = b:event_desc() }
+end
+
+-- A session on bytes; what is said goes to said.
+local function session(bytes, opts)
+  local said = {}
+  opts = opts or {}
+  opts.input = spill(bytes or whole())
+  opts.log = function(level, text) if level == 0 then said[#said + 1] = text end end
+  return perfev.session(opts), said
+end
+
+local function line(r)
+  return ("%s %s %d %s"):format(r.type, r.event and r.event.name or "-", r.time // MS, r.comm)
+end
+
+describe("a session with an input", function()
+  it("gives a recording's samples to the callbacks of its events, in the order of time", function()
+    local s, lines = session(), {}
+    local function keep(r) lines[#lines + 1] = line(r) end
+    s:event { "cs", sample = keep }
+    s:event { "cpu-clock", sample = keep, comm = keep }
+    assert.is_true(s:run())
+    assert.same({ "comm cpu-clock 1 worker", "sample cpu-clock 1 worker", "sample cs 2 worker",
+                  "sample cpu-clock 4 worker", "sample cs 5 worker" }, lines)
+    assert.equal(5, s:stats().delivered)
+    assert.equal(8, s:stats().records)
+  end)
+
+  it("reads the other byte order alike", function()
+    local seen = {}
+    for _, endian in ipairs { "little", "big" } do
+      local s, ips = session(whole { endian = endian }), {}
+      s:event { "page-faults", sample = function(r) ips[#ips + 1] = r.ip end }
+      assert.is_true(s:run())
+      seen[#seen + 1] = ips
+    end
+    assert.same({ 0x1003, 0x1006 }, seen[1])
+    assert.same(seen[1], seen[2])
+  end)
+
+  it("opens no event", function()
+    local opened, n = 0, 0
+    perfev.hooks.with({ perf_event_open = function()
+      opened = opened + 1
+      return nil, perfev.errno.EACCES
+    end }, function()
+      local s = session()
+      s:event { "faults", sample = function() n = n + 1 end }
+      assert.is_true(s:run())
+    end)
+    assert.same({ 0, 2 }, { opened, n })
+  end)
+
+  it("takes the first alternative that the recording has, modifiers aside", function()
+    local s, n = session(), 0
+    s:event { "instructions | cpu-clock:k", sample = function() n = n + 1 end }
+    assert.is_true(s:run())
+    assert.equal(2, n)
+  end)
+
+  it("goes by modifiers where two recorded events are of one name, and takes both without", function()
+    local function counted(text)
+      local b = perfdata.new { events = {
+        { ids = { 11 }, attr = attr { type = 1, config = 2, exclude_kernel = true }, name = "page-faults:u" },
+        { ids = { 12 }, attr = attr { type = 1, config = 2, exclude_user = true }, name = "page-faults:k" },
+      } }
+      for i = 1, 3 do
+        b:add { type = "sample", pid = 7, tid = 7, time = i * MS, cpu = 0, ip = 1, period = 1, identifier = 11 + i % 2 }
+      end
+      local s, n = session(b:file { [EVENT_DESC] = b:event_desc() }), 0
+      s:event { text, sample = function() n = n + 1 end }
+      assert.is_true(s:run())
+      return n
+    end
+    assert.same({ 1, 2, 3, 3 },
+      { counted "page-faults:u", counted "page-faults:k", counted "page-faults", counted "faults" })
+  end)
+
+  it("reads a list as an event each", function()
+    local s, names = session(), {}
+    s:event { "faults,cs", sample = function(r) names[r.event.name] = (names[r.event.name] or 0) + 1 end }
+    assert.is_true(s:run())
+    assert.same({ faults = 2, cs = 2 }, names)
+  end)
+
+  it("calls every event's callback when two are of the same recorded one, each with its own event", function()
+    local s, names = session(), {}
+    for _, name in ipairs { "one", "two" } do
+      s:event { "faults", name = name, sample = function(r) names[#names + 1] = r.event.name end }
+    end
+    assert.is_true(s:run())
+    assert.same({ "one", "two", "one", "two" }, names)
+  end)
+
+  it("tells an event without a name of its own of every event's tasks", function()
+    local s, lines = session(), {}
+    s:event { comm = function(r) lines[#lines + 1] = r.type end, record = function(r) lines[#lines + 1] = r.type end }
+    assert.is_true(s:run())
+    assert.same({ "comm", "fork" }, lines)
+  end)
+
+  it("says once which event is not there, and goes on with the others", function()
+    local s, said = session()
+    local n = 0
+    s:event { "major-faults", sample = function() n = n + 1 end }
+    s:event { "faults", sample = function() n = n + 1 end }
+    assert.is_true(s:run())
+    assert.equal(2, n)
+    assert.equal(1, #said)
+    assert.matches("event 'major%-faults'", said[1])
+  end)
+
+  it("marks what the recorder synthesised of what was there before", function()
+    local b = build {}
+    table.insert(b.records, 1, b.encode { type = "comm", pid = 5, tid = 5, comm = "before" })
+    local s, seen = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
+    s:event { comm = function(r) seen[#seen + 1] = ("%s %s"):format(r.comm, r.synthesised) end }
+    assert.is_true(s:run())
+    assert.same({ "before true", "worker nil" }, seen)
+  end)
+
+  it("is refused when none of its events is there, and names those that are", function()
+    local s = session()
+    s:event { "major-faults", sample = function() end }
+    local ok, why, code = s:run()
+    assert.is_nil(ok)
+    assert.equal(perfev.errno.ENOENT, code)
+    assert.matches("it has cpu%-clock:u, context%-switches, page%-faults", why)
+    assert.matches("\n  try: ", why)
+  end)
+
+  it("runs timers and its duration on the records' time", function()
+    local s, lines = session(nil, { duration = "4500us" }), {}
+    s:every("2ms", function() lines[#lines + 1] = "tick" end)
+    s:event { "cpu-clock,cs,faults", sample = function(r) lines[#lines + 1] = r.time // MS end }
+    s:done(function() lines[#lines + 1] = "done" end)
+    assert.is_true(s:run())
+    assert.same({ 1, 2, "tick", 3, 4, "tick", 5, "done" }, lines)
+  end)
+
+  it("fires a timer once for each period that passed between two records", function()
+    local s, ticks = session(), 0
+    s:every("10ms", function() ticks = ticks + 1 end)
+    s:event { fork = function() end, comm = function() end }
+    assert.is_true(s:run())
+    assert.equal(8, ticks)
+  end)
+
+  it("ends with the count, at false, at stop() and with done", function()
+    local ends = {
+      count = function() return nil end,
+      ["false"] = function(_, n) return n < 3 end,
+      stop = function(s, n) if n == 3 then s:stop() end end,
+    }
+    for name, f in pairs(ends) do
+      local s = session(nil, { count = name == "count" and 3 or nil })
+      local n, done = 0, 0
+      s:event { "cpu-clock,cs,faults", sample = function()
+        n = n + 1
+        return f(s, n)
+      end }
+      s:done(function() done = done + 1 end)
+      assert.is_true(s:run())
+      assert.same({ 3, 1 }, { n, done }, name)
+    end
+  end)
+
+  it("counts errors of callbacks, and ends at the first when it is strict", function()
+    for _, strict in ipairs { true, false } do
+      local places = {}
+      local s = session(nil, { strict = strict, on_error = function(_, where) places[#places + 1] = where end })
+      s:event { "faults", sample = function() error("no") end }
+      assert.equal(not strict or nil, (s:run()))
+      assert.same({ "sample of faults" }, places)
+      assert.equal(strict and 1 or 2, s:stats().callback_errors)
+    end
+  end)
+
+  it("switches an event off and on", function()
+    local s, seen = session(), {}
+    local faults = s:event { "faults", sample = function(r) seen[#seen + 1] = r.time // MS end }
+    s:event { "cpu-clock", sample = function() faults:disable() end }
+    s:event { "cs", sample = function(r) if r.time == 5 * MS then faults:enable() end end }
+    assert.is_true(s:run())
+    assert.same({ 6 }, seen)
+  end)
+
+  it("gives its records one by one", function()
+    local s, lines = session(), {}
+    s:event { "cs" }
+    for r in s:records() do lines[#lines + 1] = line(r) end
+    assert.same({ "sample cs 2 worker", "sample cs 5 worker" }, lines)
+    assert.is_true(s.finished)
+  end)
+
+  it("delivers what is whole of a damaged recording, calls done, and has failed with the byte", function()
+    local bytes = build { samples = 6 }
+    bytes:add(string.pack("I4I2I2", 9, 0, 4)) -- shorter than its own header
+    local s = session(bytes:file { [EVENT_DESC] = bytes:event_desc() })
+    local n, done = 0, 0
+    s:event { "faults", sample = function() n = n + 1 end }
+    s:done(function() done = done + 1 end)
+    local ok, why = s:run()
+    assert.is_nil(ok)
+    assert.matches("0x%x+", why)
+    assert.same({ 2, 1 }, { n, done })
+  end)
+
+  it("says what is no recording", function()
+    local s = session("this is no recording, although it is long enough for one: " .. ("x"):rep(200))
+    s:event { "faults", sample = function() end }
+    local ok, why = s:run()
+    assert.is_nil(ok)
+    assert.matches("^cannot open the recording ", why)
+  end)
+
+  it("has no targets, and no counters", function()
+    assert.error_matches(function() perfev.session { input = "x", pid = 1 } end, "input and pid at once")
+    assert.error_matches(function() perfev.session { input = 3 } end, "input is the path of a recording")
+    local s = session()
+    s:counter { "faults" }
+    local ok, why = s:run()
+    assert.is_nil(ok)
+    assert.matches("counters are read from the kernel", why)
+  end)
+end)
+
+describe("perfl -i", function()
+  local CHUNK = "local n = 0 event{'faults', sample = function() n = n + 1 end} done(function() print(n) end)"
+
+  it("runs a script on a file and says what it read", function()
+    local r = run { run.perfl, "-i", spill(whole()), "-e", CHUNK }
+    assert.equal("2\n", r.out)
+    assert.matches("^perfl: 2 records, 0 lost, 0 late", r.err)
+    assert.equal(0, r.code)
+  end)
+
+  it("reads standard input, a pipe's recording too", function()
+    local b = build {}
+    local path = spill(b:pipe { [EVENT_DESC] = b:event_desc() })
+    local r = run("cat " .. path .. " | " .. run.quote(run.perfl) .. " -q -i - -e " .. run.quote(CHUNK))
+    assert.same({ "2\n", "", 0 }, { r.out, r.err, r.code })
+  end)
+
+  it("ends with status 1 after done when the recording is damaged", function()
+    local b = build {}
+    b:add(string.pack("I4I2I2", 9, 0, 4))
+    local r = run { run.perfl, "-q", "-i", spill(b:file { [EVENT_DESC] = b:event_desc() }), "-e", CHUNK }
+    assert.equal("2\n", r.out)
+    assert.matches("0x%x+", r.err)
+    assert.equal(1, r.code)
+  end)
+
+  it("refuses what is said to a kernel", function()
+    for _, words in ipairs { { "-a" }, { "-p", "1" }, { "-C", "0" }, { "-m", "1M" }, { "--", "true" } } do
+      local r = run { run.perfl, "-i", "x", "-e", CHUNK, table.unpack(words) }
+      assert.equal(2, r.code)
+      assert.matches("^perfl: %-i and %-.* at once\n  a recording is", r.err)
+    end
+  end)
+
+  it("shows with --dry-run what would be heard", function()
+    local r = run { run.perfl, "-i", "x", "--dry-run", "-e", CHUNK }
+    assert.matches("^target: the recording x\nevent faults", r.out)
+    assert.equal(0, r.code)
+  end)
+end)
