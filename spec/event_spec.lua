@@ -103,6 +103,15 @@ describe("an event string", function()
     end
   end)
 
+  it("is found where tracefs is below debugfs alone", function()
+    for path, text in pairs(require("perfev.options").copy(k.files)) do
+      if path:find("^/sys/kernel/tracing") then
+        k.files[path], k.files[path:gsub("kernel/tracing", "kernel/debug/tracing")] = nil, text
+      end
+    end
+    assert.equal(316, first_attr({ "sched:sched_switch" }).config)
+  end)
+
   it("says what to do when tracefs is not there, or not for us", function()
     for path in pairs(k.files) do if path:find("^/sys/kernel/tracing") then k.files[path] = nil end end
     local s = perfev.session {}

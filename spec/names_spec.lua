@@ -239,6 +239,13 @@ describe("a declaration", function()
     assert.is_not_nil(s)
   end)
 
+  it("of a group with a member that leads alone is told what its leader is", function()
+    local _, _, ok, why = start { "{cpu-clock,faults},{cs,faults:D}" }
+    assert.is_nil(ok)
+    assert.matches("cannot open faults:D .*, but not in the group that cs leads.* neither pinned nor exclusive", why)
+    assert.same({}, k:leaks())
+  end)
+
   it("of a group with :S samples its leader, with all counts in the sample", function()
     local built = assert(event.builds(event.declare({ "{cpu-clock,page-faults}:S" }, 1)))[1][1]
     local READ, GROUP = 1 << 4, 1 << 3
@@ -404,6 +411,16 @@ describe("counters", function()
     local more <close> = assert(perfev.counter(spec))
     assert.equal(33, #more:names())
     assert.same({ "many:*: 33 tracepoints", "many:*: 33 tracepoints" }, said)
+  end)
+
+  it("of what this machine has not are there without a count, where just that was reckoned with", function()
+    sim.new({ world = "vm" }):with(function()
+      local c = assert(perfev.counter { { "{cycles,instructions}", optional = "unsupported" } })
+      assert.same({}, assert(c:read()).counts)
+      assert.matches("this machine has no hardware counters", c:member("cycles").error)
+      c:close()
+      assert.is_nil((perfev.counter { { "cycles", optional = true } }))
+    end)
   end)
 
   it("do not count what perf stat measures itself", function()

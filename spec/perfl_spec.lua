@@ -502,6 +502,10 @@ describe("perfl", function()
     r = perfl { "-e", "print(" }
     assert.equal(1, r.code)
     contains(r.err, "perfl: -e:1: ")
+    assert.is_nil(r.err:find("looks like an event", 1, true))
+    r = perfl { "-e", "cycles:u", "-e", "faults" } -- as perf has it
+    contains(r.err, "perfl: -e:2: ", "'cycles:u,faults' looks like an event",
+      "try: perfl stat --events 'cycles:u,faults'")
   end)
 
   it("says where a script fails, with a traceback that ends at the script", function()

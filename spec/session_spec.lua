@@ -376,6 +376,11 @@ describe("opening and closing", function()
     local s = new { pid = 7 }
     local plan = table.concat(s:plan(), "\n")
     assert.matches("^target: pid 7\nevent {type=1, config=0}\n", plan)
+    s:event { "cpu-clock,page-faults" }
+    s:event { "cs|faults" }
+    plan = table.concat(s:plan(), "\n")
+    assert.matches("\nevent cpu%-clock\n.*\nevent page%-faults\n", plan)
+    assert.matches("\nevent cs|faults\n  event 'cs|faults': '|faults' is not understood here\n    | cs|faults\n", plan)
     assert.same({}, k.fds)
     assert.equal(0, calls_of("perf_event_open"))
   end)

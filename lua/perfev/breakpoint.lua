@@ -197,6 +197,10 @@ function M.resolve(text)
   if parts.head:find("^%d") and not parts.head:find(":", 1, true) then
     return fail(text, ("'%s' is no address"):format(parts.head))
   end
+  local place, word = parts.head:match("^([^:/]+)[/%w]*:([^:/]*)$")
+  if place and integer(place) then
+    return fail(text, ("'%s' is no access\n  try: of r, w, rw and x"):format(word))
+  end
   return by_symbol(text, parts)
 end
 

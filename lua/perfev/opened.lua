@@ -164,13 +164,13 @@ local function how_many(self)
 end
 
 -- What explain is to know of it.
-local function circumstances(self, built)
+local function circumstances(self, built, leader)
   local target = self.target
   return {
     attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = options.is_cpu_wide(self.opts),
     named = built.format ~= nil,
     pid = target.pids[1], cpu = target.cpus[1], cgroup = self.opts.cgroup,
-    events = how_many(self), cpus = #target.cpus, threads = #target.pids,
+    events = how_many(self), cpus = #target.cpus, threads = #target.pids, group = leader,
   }
 end
 
@@ -257,6 +257,12 @@ local function add_somehow(self, ev, built, target, leader)
   return nil, what, code
 end
 
+local function name_at(ev, slot)
+  for _, member in ipairs(ev.members) do
+    if member.slot == slot then return member.name end
+  end
+end
+
 -- Open one event -> true | nil, message, errno
 local function open_built(self, ev, built, leader)
   if built.bind then
@@ -274,7 +280,7 @@ local function open_built(self, ev, built, leader)
   if not target then return nil, why, wrong end
   local slot, what, failed = add_somehow(self, ev, built, target, leader)
   if not slot then
-    return nil, explain.refusal(what, failed, circumstances(self, built)), failed
+    return nil, explain.refusal(what, failed, circumstances(self, built, leader and name_at(ev.of, leader))), failed
   end
   if built.to_note then self:note(0, built.to_note) end
   ev.slot, ev.format, ev.built = slot, built.format, built

@@ -688,8 +688,8 @@ function Session:plan()
       lines[#lines + 1] = "event " .. ev.name
       for line in why:gmatch("[^\n]+") do lines[#lines + 1] = "  " .. line end
     end
-    local units = there and there[1] or {}
-    for _, unit in ipairs(units) do plan_unit(lines, ev, unit, #units == 1 and #unit == 1) end
+    local planned = there and there[1] or {}
+    for _, unit in ipairs(planned) do plan_unit(lines, ev, unit, #planned == 1 and #unit == 1) end
     if there and ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
     local names = {}
     for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end

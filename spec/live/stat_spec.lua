@@ -93,6 +93,8 @@ describe("perfl stat", function()
     assert.matches("\n +[%d.]+ seconds time elapsed", text)
     if not run.capture "ls -d /sys/bus/event_source/devices/cpu* 2>/dev/null" then
       assert.matches("\n   <not supported>      cycles\n", text)
+      assert.matches("\n   <not supported>      cycles\n   <not supported>      instructions\n\n",
+        perfl_stat("--events", "{cycles,instructions}", "--"))
     end
   end)
 
