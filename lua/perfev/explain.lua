@@ -468,13 +468,13 @@ end
 -- ---- E2BIG, ENOSYS, EBUSY and the rest ----
 
 -- The kernel wrote its own size into the attr: what lies behind it, it does not know. It left
--- the size alone: perf_event_validate_size() found the record or the group's read too long.
+-- the size alone: perf_event_validate_size() found the group's read too long.
 local function too_big(event)
   if not event.attr then return "an option of the event is newer than this kernel", "-vv shows every field" end
   local ok, _, size = ask(event, event.attr)
   if ok or size == event.attr.size then
-    return "a sample of it, or a read of its group, would be longer than the kernel writes",
-      "fewer members of the group, a smaller sample_stack_user, fewer registers"
+    return "a reading of its group would be longer than the 16 KiB that the kernel writes",
+      "fewer members of the group, or a read_format without id and lost"
   end
   local release, beyond, attr = kernels.running(), nil, event.attr:copy()
   for _, feature in ipairs(kernels.features(attr)) do

@@ -320,10 +320,6 @@ M.chapters = {
       run = opening(release "5.4", { "cgroup-switches" }),
       words = "cgroup-switches", cause = "cgroup-switches came with Linux 5.13, and this kernel is 5.4",
       remedy = "a newer kernel" },
-    { "a sample too large for a record", input = 'event { "cpu-clock", sample_stack_user = 65528, … }',
-      run = opening("vm", { clock, sample_type = { "stack_user" }, sample_stack_user = 65528 }, nil, refusing(E.E2BIG)),
-      words = "cpu-clock", cause = "a sample of it, or a read of its group, would be longer than the kernel writes",
-      remedy = "a smaller sample_stack_user" },
     { "a kernel without perf events", input = 'event { "cpu-clock" }',
       run = opening("vm", { clock }, nil, refusing(E.ENOSYS)),
       words = "cpu-clock", cause = "built without perf events", remedy = "CONFIG_PERF_EVENTS" },
@@ -524,7 +520,7 @@ M.chapters = {
       run = grouping("vm", { "task-clock", { clock } }, function(k)
         k.on_open = function() refusing(E.E2BIG)(k) end
       end),
-      words = "cpu-clock", cause = "a read of its group, would be longer", remedy = "fewer members of the group" },
+      words = "cpu-clock", cause = "a reading of its group would be longer", remedy = "fewer members of the group" },
   },
 
   { "Processes, users, cgroups",
