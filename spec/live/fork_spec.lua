@@ -41,9 +41,12 @@ end
 local counting = [[
   local c = must(perfev.counter { "page-faults", tid = "self", inherit = false })
   local function touch()
-    local memory = perfev.hooks.memory(400 * 4096)
+    local real = perfev.hooks.real
+    local fd = assert(real.open("/dev/zero", 2))
+    local memory = assert(real.mmap(400 * 4096, 3, fd, 0))
     for i = 0, 399 do memory:u64(i * 4096, 1) end
-    return memory
+    real.munmap(memory, 400 * 4096)
+    real.close(fd)
   end
 ]]
 
