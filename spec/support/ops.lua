@@ -49,7 +49,7 @@ end
 -- ---- making ----
 
 local function in_callback(r, args)
-  if random(4) == 1 then keep("view", r) end
+  if type(r) == "userdata" and random(4) == 1 then keep("view", r) end -- a signal's is a table
   if args and random(8) == 1 then keep("args", args) end
   if state.depth < DEPTH and random(3) == 1 then
     state.depth = state.depth + 1
