@@ -201,6 +201,7 @@ lacks is nil; a name that no record has raises.
 | `bytes` | all of it, as it was written |
 | `event` | the event it belongs to |
 | `args` | a tracepoint's payload, in a session |
+| `synthesised` | `true` where a recorder wrote it of what was there before it began |
 | `pmu_format` | of an `aux` record: the byte of `flags` that is the PMU's own |
 | `comm` | the task's name at that time, in a session |
 | `sample_id` | the trailer's fields by name, also where the record has its own of that name |
