@@ -5,6 +5,7 @@ local event = require "perfev.event"
 local explain = require "perfev.explain"
 local filters = require "perfev.filter"
 local options = require "perfev.options"
+local targets = require "perfev.targets"
 local tracefs = require "perfev.tracefs"
 
 local E = core.errno
@@ -133,7 +134,7 @@ local function adjust_attr(self, ev, built)
     attr.write_backward = true
   end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
-    and not (opts.pid or opts.tid or opts.uid or opts.comm) then
+    and not targets.has_others(opts) then
     attr.enable_on_exec = true
   end
 end

@@ -654,7 +654,7 @@ local function target_text(opts)
     return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")
   end
   if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
-  if opts.all_cpus or not (opts.pid or opts.tid or opts.command) then
+  if options.is_cpu_wide(opts) then
     return "all tasks on cpus " .. (opts.cpus and table.concat(opts.cpus, ",") or "online")
   end
   local parts = {}
