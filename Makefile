@@ -90,18 +90,25 @@ check: deps ## build with -Werror, lint, all specs, all specs instrumented
 	@rm -rf $(BUILD)/tally && mkdir -p $(BUILD)/tally
 	@for step in all lint test test-live test-nobody test-asan fuzz; do echo "== $$step"; \
 		tally=$(CURDIR)/$(BUILD)/tally/$$step; \
-		TALLY=$$tally $(MAKE) --no-print-directory WERROR=1 SECONDS=10 $$step && continue; \
+		TALLY=$$tally $(MAKE) -j$(JOBS) --no-print-directory WERROR=1 SECONDS=10 $$step && \
+			continue; \
 		echo "== $$step failed"; grep -qs ' [1-9][0-9]* failed' $$tally || \
 			echo '0 passed, 1 failed, 0 skipped' >> $$tally; \
 		[ $$step != all ] || break; done
 	@awk '{ p += $$1; f += $$3; s += $$5 } END { \
 		print p+0 " passed, " f+0 " failed, " s+0 " skipped"; exit f > 0 }' $(BUILD)/tally/*
 
+# What is measured on the real kernel is measured alone.
+ALL_SPECS := $(sort $(shell find spec -name '*_spec.lua'))
+LIVE_SPECS := $(filter spec/live/%,$(ALL_SPECS))
+SPECS := $(filter-out spec/live/% spec/vm/% spec/support/%,$(ALL_SPECS))
+SUITE := spec/support/suite.sh
+JOBS := $(shell nproc)
 test: all ## specs over the simulated kernel
-	@$(BUSTED)
+	@JOBS=$(JOBS) $(SUITE) $(BUSTED) $(SPECS)
 
 test-live: all tracefs ## specs on the real kernel
-	@$(BUSTED) -r live
+	@$(SUITE) $(BUSTED) $(LIVE_SPECS)
 
 # In a copy that is theirs: a home that is closed to others keeps nobody out of the tree itself.
 as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -i \
@@ -113,8 +120,8 @@ test-nobody: all ## specs without rights: on the simulated kernel, and what nobo
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
 	tar -c $(patsubst %,--exclude=./%,.git build/asan build/fuzz $(SAME_FOR_ALL)) . | \
 		tar -xC "$$d/tree" && cd "$$d/tree" && chown -R nobody "$$d" && chmod 755 "$$d" && \
-	rc=0 && for specs in '' spec/live/unprivileged_spec.lua; do \
-		$(as-nobody) $(BUSTED) $$specs || rc=1; done; \
+	rc=0 && $(as-nobody) JOBS=$(JOBS) $(SUITE) $(BUSTED) \
+		$(filter-out $(SAME_FOR_ALL),$(SPECS)) spec/live/unprivileged_spec.lua || rc=1; \
 	[ -z "$$TALLY" ] || cat "$$d/tally" >> "$$TALLY"; exit $$rc
 
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
@@ -127,19 +134,20 @@ asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
 asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
 	@ln -sfn ../scripts build/scripts
 	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
-	rc=0; $$run || rc=1; $$run -r live || rc=1; exit $$rc
+	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
+	$(SUITE) "$$run" $(LIVE_SPECS) || rc=1; exit $$rc
 
 # What libtraceevent leaks on formats it gives up on is not ours to free.
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
 fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECONDS= for each target
-	@echo 'leak:libtraceevent' > $(BUILD)/fuzz/leaks; \
-	for t in $(notdir $(FUZZ)); do c=$(BUILD)/fuzz/corpus/$$t; mkdir -p $$c; echo "fuzz $$t"; \
-		LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0 \
-		$(BUILD)/fuzz/$$t -max_total_time=$(SECONDS) -max_len=8192 -timeout=10 \
-		-artifact_prefix=$(BUILD)/fuzz/ $$c $(BUILD)/fuzz/seeds/$$t \
-		> $(BUILD)/fuzz/$$t.log 2>&1 || { tail -40 $(BUILD)/fuzz/$$t.log; exit 1; }; \
-		tail -1 $(BUILD)/fuzz/$$t.log; done
+	@echo 'leak:libtraceevent' > $(BUILD)/fuzz/leaks
+	@export LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0; \
+	printf '%s\n' $(notdir $(FUZZ)) | xargs -P $(JOBS) -I{} sh -c 'd=$(BUILD)/fuzz; \
+		mkdir -p $$d/corpus/{}; if $$d/{} -max_total_time=$(SECONDS) -max_len=8192 \
+			-timeout=10 -artifact_prefix=$$d/ $$d/corpus/{} $$d/seeds/{} \
+			> $$d/{}.log 2>&1; \
+		then echo "fuzz {}: $$(tail -1 $$d/{}.log)"; else tail -40 $$d/{}.log; exit 1; fi'
 
 # Those of formats stand in the tree, the rest is made of what kernels wrote.
 $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec/fixtures/vectors/*)
@@ -190,13 +198,19 @@ clean: ## remove build/
 	rm -rf build
 
 # The bindings are in it where foreign bytes come through them.
-$(BUILD)/fuzz/decoder: FUZZ_LUA = $(BIND_C) $(LUA_CFLAGS) $(LUA_LIBS)
-$(BUILD)/fuzz/decoder: $(BIND_C)
-$(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(CORE_C) $(HEADERS)
-	@mkdir -p $(@D) && echo "  FUZZ $@"
-	$(Q)clang $(DIALECT) -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-		-o $@ $< $(CORE_C) $(FUZZ_LUA) $(TRACE_LIBS) \
-		$(foreach m,$(MODULES),$(call libs_of,$(m)))
+FUZZ_CC = clang $(DIALECT) -O1 -g -fsanitize=$(1),address,undefined -fno-sanitize-recover=all
+FUZZ_O = $(CORE_C:%.c=$(BUILD)/fuzz/%.o)
+FUZZ_BIND_O = $(BIND_C:%.c=$(BUILD)/fuzz/%.o)
+$(FUZZ_BIND_O) $(BUILD)/fuzz/decoder: INCLUDE = $(LUA_CFLAGS)
+$(FUZZ_O) $(FUZZ_BIND_O): $(BUILD)/fuzz/%.o: %.c $(HEADERS)
+	@mkdir -p $(@D)
+	$(Q)$(call FUZZ_CC,fuzzer-no-link) $(INCLUDE) -c -o $@ $<
+$(BUILD)/fuzz/decoder: FUZZ_LIBS = $(LUA_LIBS)
+$(BUILD)/fuzz/decoder: $(FUZZ_BIND_O)
+$(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(FUZZ_O)
+	@echo "  FUZZ $@"
+	$(Q)$(call FUZZ_CC,fuzzer) $(INCLUDE) -o $@ $(filter-out %.h,$^) $(FUZZ_LIBS) \
+		$(TRACE_LIBS) $(foreach m,$(MODULES),$(call libs_of,$(m)))
 
 $(BUILD)/libperfev.a: $(CORE_O)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^

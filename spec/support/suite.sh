@@ -1,0 +1,37 @@
+#!/bin/sh
+# suite.sh - spec files, each in a process of its own, JOBS (1) at once, and one sum at the end.
+#
+#   suite.sh 'COMMAND ...' FILE...
+#
+# One process for all of them takes twice as long: Lua's collector walks what busted keeps of every
+# file before. A process that ends without its closing line has failed. With TALLY=FILE in the
+# environment the sum is appended to FILE, as spec/support/tally.lua does.
+
+run=$1
+shift
+dir=$(mktemp -d) || exit
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 130' INT TERM
+
+# What a file said beside its marks and its closing lines is told at once when it is done.
+printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -I{} sh -c '
+	name=$(echo "$3" | tr / _)
+	TALLY=$2/$name.tally $1 "$3" > "$2/$name.out" 2>&1
+	status=$?
+	if [ ! -s "$2/$name.tally" ]; then
+		echo "0 passed, 1 failed, 0 skipped" > "$2/$name.tally"
+		echo "FAILED: $3 ended early, with status $status" >> "$2/$name.out"
+	fi
+	{
+		echo "$3: $(cat "$2/$name.tally")"
+		sed -E "/^[-+.*]*$/d; /^[0-9.]+ s$/d; /^[0-9]+ passed, /d; s/^[-+.*]+//" "$2/$name.out"
+	} > "$2/$name.told"
+	cat "$2/$name.told"
+' suite "$run" "$dir" {}
+
+sum=$(cat "$dir"/*.tally | awk '{ p += $1; f += $3; s += $5 } END {
+	print p+0 " passed, " f+0 " failed, " s+0 " skipped" }')
+echo "$sum"
+[ -z "$TALLY" ] || echo "$sum" >> "$TALLY"
+case $sum in *", 0 failed, "*) exit 0 ;; esac
+exit 1
