@@ -106,6 +106,8 @@ describe("perfl list", function()
     assert.equal(1, r.code)
     -- Who may not read tracefs is told that.
     assert.matches("perfl: no event matches no%-such%-event\n.*  try: ", r.err)
+    r = perfl("kretprobe")
+    if r.code ~= 0 then assert.matches("perfl: no event matches kretprobe\n  this kernel has no kprobe PMU", r.err) end
     r = perfl("--nonsense")
     assert.equal(2, r.code)
     assert.matches("try: perfl list %-%-help", r.err)

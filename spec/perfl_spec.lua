@@ -276,7 +276,7 @@ local S = { opts = {}, events = 0 }
 local session = { default = function() return S end }
 function S:declared() return self.events end
 function S:configure(opts) self.opts = opts end
-function S:plan() return { "cpu-clock on \27[31mcpu 0" } end
+function S:plan() return { "cpu-clock on \27[31mcpu 0" }, true end
 function S:stop() self.stopped = true end
 function S:stats()
   return { records = play.records or 11, delivered = play.records or 9,
@@ -627,6 +627,14 @@ describe("perfl", function()
     assert.equal(0, r.code, r.err)
     contains(r.out, "cpu-clock")
     assert.is_nil(r.err:find("records", 1, true))
+  end)
+
+  it("ends a plan that cannot be carried out with 1", function()
+    local text = "event { 'no:such', sample = print%s }"
+    local r = perfl { "--dry-run", "-a", "-e", text:format "" }
+    assert.equal(1, r.code)
+    contains(r.out, "no:such")
+    assert.equal(0, perfl({ "--dry-run", "-a", "-e", text:format ", optional = true" }).code)
   end)
 
   it("writes a script's text to the file of -o, for its owner alone", function()

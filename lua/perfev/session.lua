@@ -677,13 +677,16 @@ local function plan_unit(lines, ev, unit, alone)
   end
 end
 
---- What start() would open, in lines of text; opens nothing.
+--- What start() would open, in lines of text; opens nothing. And whether all that has to be there is.
 function Session:plan()
-  local lines = { "target: " .. target_text(self.opts) }
+  local lines, sound = { "target: " .. target_text(self.opts) }, true
   for _, ev in ipairs(self.events) do
     -- What a recording has is not what this machine has.
     local there, why = nil, "as it was recorded"
-    if not self.opts.input then there, why = event.builds(ev.decl) end
+    if not self.opts.input then
+      there, why = event.builds(ev.decl)
+      sound = sound and (there ~= nil or ev.decl.spec.optional == true)
+    end
     if not there then
       lines[#lines + 1] = "event " .. ev.name
       for line in why:gmatch("[^\n]+") do lines[#lines + 1] = "  " .. line end
@@ -697,7 +700,7 @@ function Session:plan()
     if #names > 0 then lines[#lines + 1] = "  callbacks  " .. table.concat(names, " ") end
   end
   for _, c in ipairs(self.counters) do lines[#lines + 1] = tostring(c) end
-  return lines
+  return lines, sound
 end
 
 return M

@@ -104,6 +104,12 @@ local function find(patterns)
   return all
 end
 
+-- "kretprobe:f" is of the PMU kprobe.
+local function probe_pmu(pattern)
+  local which = pattern:match("^([ku])probe%f[^%w]") or pattern:match("^([ku])retprobe%f[^%w]")
+  return which and which .. "probe"
+end
+
 -- Tracepoints that may not be seen are not those that there are not.
 local function why_none(patterns)
   local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
@@ -112,6 +118,10 @@ local function why_none(patterns)
   if not kind or kind == titles.tracepoint then
     local path, why = tracefs.events()
     if not path then return ("%s\n%s"):format(text, why) end
+  end
+  local pmu = #patterns == 1 and probe_pmu(patterns[1])
+  if pmu then
+    return ("%s\nthis kernel has no %s PMU (CONFIG_%s_EVENTS)"):format(text, pmu, pmu:upper())
   end
   return ("%s\ntry: perfl list, or a kind: %s"):format(text, table.concat(list.kinds(), ", "))
 end

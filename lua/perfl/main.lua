@@ -219,8 +219,11 @@ local function configure(s)
   }
 end
 
+-- -> exit status: an event that is not to be had would fail the run
 local function print_plan(s)
-  for _, line in ipairs(s:plan()) do io.write(escape(line), "\n") end
+  local lines, sound = s:plan()
+  for _, line in ipairs(lines) do io.write(escape(line), "\n") end
+  return sound and 0 or FAILED
 end
 
 -- The default session is about to start, by us or by the script.
@@ -230,8 +233,7 @@ local function before_start()
   run.session = s
   configure(s)
   if run.opts.dry_run then
-    print_plan(s)
-    leave(0)
+    leave(print_plan(s))
   end
   if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end
 end
