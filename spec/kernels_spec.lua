@@ -108,6 +108,21 @@ for _, release in ipairs(releases) do
       for i, step in ipairs { "LC", "-C", "--" } do assert.equal(step, asked[i]) end
     end)
 
+    it("inherits a group whose samples have the counts, or none of it, and says so", function()
+      local k, r = open(release, { "{cpu-clock,page-faults}:S", sample = function() end })
+      assert.is_true(r.ok, r.why)
+      local can = kernels.number(release) >= kernels.number "6.12"
+      local counted, texts = 0, {}
+      for _, event in ipairs(k.events) do
+        if event.attr.config < 9 and event.attr.inherit == can then counted = counted + 1 end
+      end
+      assert.equal(2, counted)
+      for _, note in ipairs(r.notes) do
+        if note[2]:find("inherits no samples", 1, true) then texts[#texts + 1] = note[1] .. note[2]:match("^[^:]+") end
+      end
+      assert.same(can and {} or { "0cpu-clock", "1page-faults" }, texts)
+    end)
+
     it("refuses each field and bit that it does not know, named with its kernel, and none is dropped", function()
       local list = newer_fields(release)
       table.move(newer_bits(release), 1, #newer_bits(release), #list + 1, list)

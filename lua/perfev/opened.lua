@@ -219,13 +219,14 @@ local remedies = {
     built.attr.exclude_guest = false
     return 2, ("%s: without exclude_guest, which its PMU cannot"):format(ev.name)
   end,
-  -- Before 6.12 no inherited event could have READ in its samples (perf_event_alloc()).
-  function(_, ev, built, code)
+  -- Before 6.12 no inherited event could have READ in its samples (perf_event_alloc()); and a group
+  -- is inherited as a whole or not at all.
+  function(self, ev, built, code, leader)
     local attr = built.attr
-    if code ~= E.EINVAL or not attr.inherit or attr.sample_type & SAMPLE_READ == 0
-      or ev.decl.spec.inherit then return end
+    if code ~= E.EINVAL or not attr.inherit or ev.decl.spec.inherit then return end
+    if attr.sample_type & SAMPLE_READ == 0 and not (leader and not self.core:attr(leader).inherit) then return end
     attr.inherit = false
-    return 0, ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
+    return leader and 1 or 0, ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
   end,
   function(_, ev, built, code)
     local attr = built.attr
@@ -243,7 +244,7 @@ local function add_somehow(self, ev, built, target, leader)
   local said, failed = {}, code
   for _, remedy in ipairs(remedies) do
     while not slot do
-      local level, text = remedy(self, ev, built, failed)
+      local level, text = remedy(self, ev, built, failed, leader)
       if not level then break end
       said[#said + 1] = { level, text }
       local again = table.pack(add(self, ev, built, target, leader))

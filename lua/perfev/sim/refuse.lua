@@ -144,6 +144,13 @@ local function refuse_breakpoint(k, attr, cpu)
   if used >= BREAKPOINT_SLOTS then return E.ENOSPC end
 end
 
+-- perf_event_alloc() before 6.12
+local function refuse_inherited_read(k, attr)
+  if k.release and version(k.release) < version "6.12" and attr.inherit and attr.sample_type & READ ~= 0 then
+    return E.EINVAL
+  end
+end
+
 local function refuse_group(k, attr, cpu, leader)
   if leader.leader ~= leader then return E.EINVAL end
   if leader.cpu ~= cpu or leader.attr.clockid ~= attr.clockid or leader.attr.inherit ~= attr.inherit
@@ -185,7 +192,8 @@ function M.open(k, attr, pid, cpu, group_fd, flags)
   errno = not is_cgroup and refuse_task(k, pid)
   if errno then return errno end
   if pid == -1 and cpu == -1 or cpu < -1 or cpu > k.last_cpu then return E.EINVAL end
-  errno = is_cgroup and refuse_cgroup(k, pid) or refuse_pmu(k, attr, pid) or refuse_aux(k, attr, leader)
+  errno = is_cgroup and refuse_cgroup(k, pid) or refuse_inherited_read(k, attr) or refuse_pmu(k, attr, pid)
+    or refuse_aux(k, attr, leader)
     or refuse_breakpoint(k, attr, cpu) or refuse_target(k, attr, is_cgroup and -1 or pid)
   if errno then return errno end
   if cpu >= 0 and not k.online[cpu] then return E.ENODEV end
