@@ -226,7 +226,8 @@ local remedies = {
     if code ~= E.EINVAL or not attr.inherit or ev.decl.spec.inherit then return end
     if attr.sample_type & SAMPLE_READ == 0 and not (leader and not self.core:attr(leader).inherit) then return end
     attr.inherit = false
-    return leader and 1 or 0, ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
+    return leader and 1 or 0,
+      ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
   end,
   function(_, ev, built, code)
     local attr = built.attr
