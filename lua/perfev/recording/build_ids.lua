@@ -11,7 +11,7 @@ local KERNEL, USER = 1, 2 -- PERF_RECORD_MISC_CPUMODE_*
 local HOST = -1 -- HOST_KERNEL_ID: whose they are, pid or guest
 local PT_NOTE, NT_GNU_BUILD_ID = 4, 3
 -- More than any file has; who says more is damaged, or means harm.
-local HEADERS_MAX, NOTES_MAX, FILES_MAX = 512, 64 << 10, 65536
+local HEADERS_MAX, NOTES_MAX, FILES_MAX, NAME_MAX = 512, 64 << 10, 65536, 4096
 local REGULAR, KIND = 0x8000, 0xf000 -- S_IFREG, S_IFMT
 
 local function to_hex(bytes)
@@ -48,7 +48,7 @@ local classes = {
 }
 
 local function read(path, offset, len)
-  if offset < 0 or len < 0 then return nil end -- beyond what a file can have
+  if offset < 0 or len < 0 or len > NOTES_MAX then return nil end -- beyond what a file can have
   local bytes = core.part(path, offset, len)
   return bytes and #bytes == len and bytes or nil
 end
@@ -69,7 +69,7 @@ function M.of_file(path, base)
   for i = 0, headers and nr - 1 or -1 do
     local here = i * size
     local len = at(headers, class.word, here + class.filesz)
-    if at(headers, "I4", here) == PT_NOTE and len > 0 and len <= NOTES_MAX then
+    if at(headers, "I4", here) == PT_NOTE then
       local notes = read(path, base + at(headers, class.word, here + class.offset), len)
       local id = notes and M.of_notes(notes, order, at(headers, class.word, here + class.align))
       if id then return id end
@@ -127,7 +127,7 @@ local function mapped(path)
   for r in recording and recording:records { user = false } or function() end do
     local type = r.type
     local name = (type == "mmap2" or type == "mmap") and r.filename
-    if name and not seen[name] and #maps < FILES_MAX then
+    if name and not seen[name] and #name <= NAME_MAX and #maps < FILES_MAX then
       local misc = r.misc & 7
       seen[name] = true
       maps[#maps + 1] = misc <= USER and {

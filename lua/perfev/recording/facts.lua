@@ -289,8 +289,10 @@ function facts.clockid(here) return here.what.clockid and 1 end
 
 -- What time of day the events' clock showed when.
 function facts.clock_data(here)
-  local clock, wall = here.what.clockid and core.clock(here.what.clockid), core.clock(REALTIME)
-  return clock and wall and { version = 1, clockid = here.what.clockid, wall = wall, clock = clock }
+  local id = here.what.clockid
+  if not id then return nil end
+  local wall, clock = core.clock(REALTIME), core.clock(id)
+  return wall and clock and { version = 1, clockid = id, wall = wall, clock = clock }
 end
 
 local opening = {
