@@ -120,14 +120,15 @@ local function id_of(map)
   return of_module(map.filename), map.filename
 end
 
+local MAPS = { user = false, types = { "mmap", "mmap2" } }
+
 -- What was mapped, each name once, in the order of the recording.
 local function mapped(path)
   local maps, seen = {}, {}
   local recording <close> = open(path, { ordered = false })
-  for r in recording and recording:records { user = false } or function() end do
-    local type = r.type
-    local name = (type == "mmap2" or type == "mmap") and r.filename
-    if name and not seen[name] and #name <= NAME_MAX and #maps < FILES_MAX then
+  for r in recording and recording:records(MAPS) or function() end do
+    local type, name = r.type, r.filename
+    if not seen[name] and #name <= NAME_MAX and #maps < FILES_MAX then
       local misc = r.misc & 7
       seen[name] = true
       maps[#maps + 1] = misc <= USER and {
