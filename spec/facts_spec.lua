@@ -307,6 +307,38 @@ describe("build ids", function()
   end)
 end)
 
+describe("which file it is", function()
+  it("is asked of the hook, whose answer may be anything", function()
+    local answer
+    local hooks = { strict = true, stat = function() return table.unpack(answer, 1, 2) end }
+    perfev.hooks.set(hooks)
+    answer = { { dev = 1, ino = -1, mode = 0x81a4 } }
+    assert.same(answer[1], core.stat "/a")
+    answer = { { ino = "x" } }
+    assert.same({ dev = 0, ino = 0, mode = 0 }, core.stat "/a")
+    answer = { nil, perfev.errno.EACCES }
+    assert.same({ nil, "/a", perfev.errno.EACCES }, { core.stat "/a" })
+    answer = { 5 }
+    assert.error_matches(function() core.stat "/a" end, "hook 'stat' returned number; a table or nil and an errno")
+    perfev.hooks.clear()
+  end)
+
+  it("is told of a part of it: no more than there is, and none of what cannot be", function()
+    k.files["/a"] = "0123456789"
+    assert.equal("34", core.part("/a", 3, 2))
+    assert.equal("89", core.part("/a", 8, 5))
+    assert.equal("", core.part("/a", 10, 5))
+    assert.equal("", core.part("/a", 0, 0))
+    assert.equal("", core.part("/a", math.maxinteger, 1 << 20))
+    assert.same({ nil, "/b", perfev.errno.ENOENT }, { core.part("/b", 0, 5) })
+    assert.error_matches(function() core.part("/a", -1, 5) end, "no place in a file")
+    assert.error_matches(function() core.part("/a", 0, (1 << 20) + 1) end, "more than a part")
+    k:fail("pread", 1, perfev.errno.EIO)
+    assert.same({ nil, "/a", perfev.errno.EIO }, { core.part("/a", 0, 5) })
+    assert.same({}, k:leaks())
+  end)
+end)
+
 describe("the formats of tracepoints", function()
   it("are read as they were written, by system, each once, with all that prints them", function()
     k.files["/sys/kernel/tracing/events/header_page"] = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n"
