@@ -308,6 +308,20 @@ describe("build ids", function()
 end)
 
 describe("which file it is", function()
+  it("is told of a simulated one by its inode, its own or the next, of a namespace by its link", function()
+    k = sim.new { files = { ["/a"] = "x", ["/d/b"] = "x", ["/no"] = perfev.errno.EACCES }, inodes = { ["/a"] = 5000 },
+                  links = { ["/ns"] = "net:[77]" } }
+    perfev.hooks.set(k.hooks)
+    assert.same({ dev = 1, ino = 5000, mode = 0x81a4 }, core.stat "/a")
+    local dir = core.stat "/d"
+    assert.equal(0x41ed, dir.mode)
+    assert.same(dir, core.stat "/d")
+    assert.not_equal(dir.ino, core.stat("/d/b").ino)
+    assert.same({ dev = 4, ino = 77, mode = 0x81a4 }, core.stat "/ns")
+    assert.same({ nil, "/no", perfev.errno.EACCES }, { core.stat "/no" })
+    assert.same({ nil, "/gone", perfev.errno.ENOENT }, { core.stat "/gone" })
+  end)
+
   it("is asked of the hook, whose answer may be anything", function()
     local answer
     local hooks = { strict = true, stat = function() return table.unpack(answer, 1, 2) end }
