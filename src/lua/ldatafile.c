@@ -39,12 +39,12 @@ struct l_datafile {
 	struct pev_tasks tasks;
 	struct pev_file_record from;
 	struct pev_record rec;
+	uint64_t types; /* of the kernel's records those that are shown: bit n of type n */
 	struct l_view *views[NR_VIEWS];
 	struct l_args **args; /* by event; NULL where there is no payload */
 	uint32_t nr_args;
 	unsigned turn;
 	uint64_t now, news;
-	uint64_t types; /* of the kernel's records those that are shown: bit n of type n */
 	lua_State *L; /* of the call that is going on */
 	struct pev_err end; /* how reading ended */
 	bool reading;
