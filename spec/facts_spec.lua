@@ -62,7 +62,7 @@ describe("a section", function()
     cpu_pmu_caps = { max_precise = "3", branches = "32" },
     clock_data = { version = 1, clockid = 4, wall = 1 << 60, clock = 7 },
     hybrid_topology = { { pmu = "cpu_core", cpus = "0-3" }, { pmu = "cpu_atom", cpus = "4-7" } },
-    pmu_caps = { { pmu = "cpu_core", caps = { branches = "32" } }, { pmu = "x", caps = {} } },
+    pmu_caps = { { pmu = "cpu_core", caps = { branches = "32" } }, { pmu = "x", caps = { a = "" } } },
     build_ids = { { pid = -1, misc = 0x8002, build_id = ("0a"):rep(20), filename = "/bin/a b" },
                   { pid = -1, misc = 0x8001, build_id = ("ff"):rep(16), filename = ("n"):rep(4095) } },
   }
