@@ -643,5 +643,25 @@ describe("perfev.open", function()
     assert.error_matches(function() perfev.open() end, "a path, or \"-\"", 1, true)
     local rec <close> = perfdata.open(recording():file())
     assert.error_matches(function() rec:records { usr = false } end, "did you mean 'user'?", 1, true)
+    assert.error_matches(function() rec:records { types = { "mmpa" } } end, "did you mean 'mmap'?", 1, true)
+    assert.error_matches(function() rec:records { types = "mmap" } end, "types is a list of names", 1, true)
+    assert.error_matches(function() rec:records { types = { 64 } } end, "no type of records is called '64'", 1, true)
+  end)
+
+  it("passes over the types that are not asked for, and knows the tasks that these tell of all the same", function()
+    for _, endian in ipairs { "little", "big" } do
+      local rec <close> = perfdata.open(recording(endian):file())
+      local seen, users = {}, 0
+      for r in rec:records { types = { "mmap2", "lost", 3 } } do
+        if r.number >= 64 then users = users + 1 else seen[#seen + 1] = r.type end
+      end
+      assert.same({ "mmap2", "comm", "comm", "lost" }, seen)
+      assert.equal(3, users)
+      assert.equal(31, rec:stats().types.sample)
+    end
+    local rec <close> = perfdata.open(recording():file())
+    local comms = {}
+    for r in rec:records { user = false, types = { "sample" } } do comms[r.comm] = (comms[r.comm] or 0) + 1 end
+    assert.same({ before = 30, after = 1 }, comms)
   end)
 end)

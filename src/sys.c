@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
@@ -495,6 +496,17 @@ static int linux_readlink(void *ctx, const char *path, char *buf, size_t cap)
 	return result(readlink(path, buf, cap));
 }
 
+static int linux_stat(void *ctx, const char *path, struct pev_stat *out)
+{
+	struct stat st;
+
+	(void)ctx;
+	if (stat(path, &st) < 0)
+		return -errno;
+	*out = (struct pev_stat){ .dev = st.st_dev, .ino = st.st_ino, .mode = st.st_mode };
+	return 0;
+}
+
 static int linux_pagesize(void *ctx)
 {
 	(void)ctx;
@@ -571,6 +583,7 @@ const struct pev_sys pev_sys_linux = {
 	.getpid = linux_getpid,
 	.prctl = linux_prctl,
 	.readlink = linux_readlink,
+	.stat = linux_stat,
 	.pagesize = linux_pagesize,
 	.rdpmc = linux_rdpmc,
 	.rdtsc = linux_rdtsc,

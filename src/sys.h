@@ -27,6 +27,13 @@ struct pev_spawned {
 	int gate;            /* socket; release() lets the command exec */
 };
 
+/* Which file it is: two paths with the same dev and ino lead to one file. */
+struct pev_stat {
+	uint64_t dev;        /* as the kernel's records have it: new_encode_dev() */
+	uint64_t ino;
+	uint32_t mode;       /* S_IF* and permissions */
+};
+
 struct pev_sys {
 	void *ctx;           /* first argument of every function */
 
@@ -89,6 +96,8 @@ struct pev_sys {
 	int (*prctl)(void *ctx, int option);
 	/* Where a symbolic link points, at most cap bytes of it without a NUL; how many. */
 	int (*readlink)(void *ctx, const char *path, char *buf, size_t cap);
+	/* Which file a path leads to, links followed. */
+	int (*stat)(void *ctx, const char *path, struct pev_stat *out);
 	int (*pagesize)(void *ctx);
 
 	/*

@@ -150,22 +150,47 @@ end
 
 -- ---- records ----
 
+local records_options = { user = true, types = true }
+
+-- A set of the kernel's types as bits.
+local function set_of(types)
+  if type(types) ~= "table" then error("records: types is a list of names, as in { \"mmap2\" }", 3) end
+  local set = 0
+  for _, type in ipairs(types) do
+    local number = math.type(type) == "integer" and type or M.numbers[type]
+    if not number or number < 1 or number > 63 then
+      local known = {}
+      for name in pairs(M.numbers) do known[#known + 1] = name end
+      local near = core.nearest(tostring(type), known)
+      error(("records: no type of records is called '%s'%s"):format(tostring(type),
+        near and (" (did you mean '%s'?)"):format(near) or ""), 3)
+    end
+    set = set | 1 << number
+  end
+  return set
+end
+
 --- The records in the order of time, as views (see perfev.session: good until the next one is asked
 -- for), each with its place in the file and whether the recorder synthesised it. Records of tools are
 -- tables (see perfev.recording.user), with their place, where they stand in the file.
 -- The loop ends where reading does; then `error` says why, if that is before the end.
--- @tparam ?table opts  `user = false`: without the records of tools
+-- @tparam ?table opts  `user = false`: without the records of tools; `types` ({ "mmap2", ... }): of the kernel's these
+--   alone, by name or number
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
   opts = opts or {}
   for name in pairs(opts) do
-    if name ~= "user" then error(("records: unknown option '%s' (did you mean 'user'?)"):format(tostring(name)), 2) end
+    if not records_options[name] then
+      local near = core.nearest(tostring(name), { "user", "types" })
+      error(("records: unknown option '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
+        or ""), 2)
+    end
   end
   local big = self.facts.big
   local on_user = opts.user ~= false and function(number, bytes, offset)
     return user.decode(number, bytes, offset, big)
   end
-  local next_record = self.file:records(on_user)
+  local next_record = self.file:records(on_user, opts.types and set_of(opts.types))
   return function()
     local r, offset, synthesised = next_record()
     if r == nil then
@@ -206,8 +231,10 @@ end
 
 Recording.__close, Recording.__gc = Recording.close, Recording.close
 
-M.kernel_types = {}
-for number, layout in ipairs(core.layouts().records) do M.kernel_types[number] = layout.name end
+M.kernel_types, M.numbers = {}, {}
+for number, layout in ipairs(core.layouts().records) do
+  M.kernel_types[number], M.numbers[layout.name] = layout.name, number
+end
 
 local known = { fd = true, ordered = true, window = true, note = true }
 

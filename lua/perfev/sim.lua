@@ -456,7 +456,7 @@ end
 
 local function take(self, opts)
   for name, value in pairs(opts) do
-    if name == "files" or name == "tasks" then
+    if name == "files" or name == "tasks" or name == "inodes" then
       self[name] = self[name] or {}
       for key, one in pairs(value) do self[name][key] = one end
     elseif name ~= "tracepoints" and name ~= "world" then
@@ -481,7 +481,8 @@ end
 M.options = {
   world = "a ready-made one to begin with, by name",
   cpus = "those online, \"0-3\"", files = "path -> text, errno, or a function that gives one",
-  links = "path -> where it points", pid = "ours", uid = "ours", now = "the clock at the beginning, ns",
+  links = "path -> where it points", inodes = "path -> its inode; others are counted",
+  pid = "ours", uid = "ours", now = "the clock at the beginning, ns",
   privileged = "do we have CAP_PERFMON (default true)", owners = "pid -> uid of a process not ours",
   release = "the kernel's version, \"5.4\": newer options are refused as it does",
   types = "PMU type -> true or {sampling =, uncore =, aux =, filters =, max_precise =, no_exclude =, branches =}; "
@@ -509,6 +510,7 @@ function M.new(opts)
   local self = setmetatable({
     fds = {}, events = {}, rings = {}, children = {}, plans = {}, counts = {}, failures = {}, log = {},
     files = {}, links = { ["/proc/self/exe"] = "/usr/bin/perfl" }, gone = {}, outside = {}, tracepoints = {},
+    inodes = {}, last_inode = 1000,
     counters = {}, blocked = 0, last_id = 100, last_pid = 5000, pid = 1000, uid = 0, privileged = true,
     max_files = 1024, now = 1000000000000, ring_start = 0, cpus = "0-1",
   }, Kernel)

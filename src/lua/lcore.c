@@ -6,6 +6,7 @@
 #include "lcore.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <lauxlib.h>
 #include <limits.h>
 #include <signal.h>
@@ -319,6 +320,63 @@ static int l_readlink(lua_State *L)
 	return 1;
 }
 
+void l_stat_push(lua_State *L, const struct pev_stat *st)
+{
+	lua_createtable(L, 0, 3);
+	lua_pushinteger(L, (lua_Integer)st->dev);
+	lua_setfield(L, -2, "dev");
+	lua_pushinteger(L, (lua_Integer)st->ino);
+	lua_setfield(L, -2, "ino");
+	lua_pushinteger(L, st->mode);
+	lua_setfield(L, -2, "mode");
+}
+
+/* stat(path) -> { dev=, ino=, mode= } of the file it leads to | nil, path, errno */
+static int l_stat(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+	struct pev_stat st;
+	int rc = sys->stat(sys->ctx, path, &st);
+
+	if (rc < 0)
+		return path_result(L, rc, path);
+	l_stat_push(L, &st);
+	l_raise_pending(L);
+	return 1;
+}
+
+#define PART_MAX (1u << 20)
+
+/* part(path, offset, len) -> so many bytes of a file, fewer at its end | nil, path, errno */
+static int l_part(lua_State *L)
+{
+	const char *path = luaL_checkstring(L, 1);
+	lua_Integer offset = luaL_checkinteger(L, 2), len = luaL_checkinteger(L, 3);
+	const struct pev_sys *sys;
+	luaL_Buffer buffer;
+	int64_t n;
+	char *room;
+	int fd;
+
+	luaL_argcheck(L, offset >= 0, 2, "no place in a file");
+	luaL_argcheck(L, len >= 0 && len <= PART_MAX, 3, "more than a part");
+	room = luaL_buffinitsize(L, &buffer, (size_t)len);
+	sys = l_hooks_push(L);
+	/* Who made the file is not known: a pipe is not to be waited for, nor a terminal taken. */
+	fd = sys->open(sys->ctx, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return path_result(L, fd, path);
+	n = sys->pread(sys->ctx, fd, room, (size_t)len, (uint64_t)offset);
+	sys->close(sys->ctx, fd);
+	lua_pop(L, 1); /* the set of hooks: the buffer's room is on top again */
+	if (n < 0)
+		return path_result(L, (int)n, path);
+	luaL_pushresultsize(&buffer, (size_t)n);
+	l_raise_pending(L);
+	return 1;
+}
+
 /* pagesize() -> bytes */
 static int l_pagesize(lua_State *L)
 {
@@ -341,6 +399,8 @@ static const luaL_Reg functions[] = {
 	{ "process", l_process },
 	{ "exe", l_exe },
 	{ "readlink", l_readlink },
+	{ "stat", l_stat },
+	{ "part", l_part },
 	{ "pagesize", l_pagesize },
 	{ "probe", l_probe },
 	{ NULL, NULL },

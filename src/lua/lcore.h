@@ -7,6 +7,7 @@
 #include <lua.h>
 
 #include "../err.h"
+#include "../sys.h"
 
 /*
  * rc >= 0: the integer; below: nil, what failed in words, errno. An error that
@@ -19,6 +20,9 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err);
  * and where it was raised. Never raises itself.
  */
 int l_traceback(lua_State *L);
+
+/* Push { dev=, ino=, mode= }. */
+void l_stat_push(lua_State *L, const struct pev_stat *st);
 
 /* Raise what a hook or the log raised, if it did; for a binding that has no l_result. */
 void l_raise_pending(lua_State *L);

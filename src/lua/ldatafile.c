@@ -39,6 +39,7 @@ struct l_datafile {
 	struct pev_tasks tasks;
 	struct pev_file_record from;
 	struct pev_record rec;
+	uint64_t types; /* of the kernel's records those that are shown: bit n of type n */
 	struct l_view *views[NR_VIEWS];
 	struct l_args **args; /* by event; NULL where there is no payload */
 	uint32_t nr_args;
@@ -276,6 +277,19 @@ static int end_records(lua_State *L, struct l_datafile *self)
 	return 0;
 }
 
+static bool is_shown(const struct l_datafile *self)
+{
+	uint32_t type = self->from.type;
+
+	return type >= PEV_USER_ATTR || self->types >> type & 1;
+}
+
+/* Shown or not: a record's comm is the one that its task had then. */
+static bool tells_of_tasks(uint32_t type)
+{
+	return type == PERF_RECORD_COMM || type == PERF_RECORD_FORK || type == PERF_RECORD_EXIT;
+}
+
 /*
  * The iterator of d:records(): the datafile, its views and the handler of tools'
  * records are upvalues. A view or what the handler gave; its place; the event's number.
@@ -295,6 +309,8 @@ static int l_next_record(lua_State *L)
 		if (rc <= 0)
 			return end_records(L, self);
 		tell_news(L, self);
+		if (!is_shown(self) && !tells_of_tasks(self->from.type))
+			continue;
 		if (self->from.type >= PEV_USER_ATTR) {
 			if (!push_user(L, self, lua_upvalueindex(4)))
 				continue;
@@ -307,6 +323,8 @@ static int l_next_record(lua_State *L)
 		}
 		if (pev_tasks_feed(&self->tasks, &self->rec) < 0)
 			return luaL_error(L, "no memory for the tasks of the recording");
+		if (!is_shown(self))
+			continue;
 		lua_pushvalue(L, lua_upvalueindex(2 + show(self)));
 		lua_pushinteger(L, (lua_Integer)self->from.offset);
 		lua_pushboolean(L, self->from.synthesised);
@@ -314,10 +332,10 @@ static int l_next_record(lua_State *L)
 	}
 }
 
-/* d:records(user) -> iterator */
+/* d:records(user, types) -> iterator; types: a set of bits, all unless it is said */
 static int l_records(lua_State *L)
 {
-	check_datafile(L);
+	check_datafile(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
 	lua_settop(L, 2);
 	lua_getiuservalue(L, 1, UV_VIEWS);
 	lua_pushvalue(L, 1);

@@ -1037,6 +1037,49 @@ static int hook_readlink(void *ctx, const char *path, char *buf, size_t cap)
 	return (int)logged(h, rc, "readlink(\"%s\")", path);
 }
 
+/* The field of the table on top, of a hook's; 0 where it has none. */
+static uint64_t stat_field(lua_State *L, const char *name)
+{
+	uint64_t value;
+
+	lua_pushstring(L, name);
+	lua_rawget(L, -2);
+	value = (uint64_t)lua_tointeger(L, -1);
+	lua_pop(L, 1);
+	return value;
+}
+
+/* stat(path) -> { dev=, ino=, mode= } */
+static int hook_stat(void *ctx, const char *path, struct pev_stat *out)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "stat")) {
+	case WAY_REAL:
+		rc = UNDER(h, stat, path, out);
+		break;
+	case WAY_LUA:
+		lua_pushstring(h->L, path);
+		rc = call(h, "stat", 1);
+		if (rc < 0)
+			break;
+		if (!lua_istable(h->L, -2)) {
+			rc = bad_answer(h, "stat", "a table");
+			break;
+		}
+		lua_pop(h->L, 1);
+		*out = (struct pev_stat){ .dev = stat_field(h->L, "dev"),
+					  .ino = stat_field(h->L, "ino"),
+					  .mode = (uint32_t)stat_field(h->L, "mode") };
+		lua_pop(h->L, 1);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "stat(\"%s\")", path);
+}
+
 /* pagesize() -> bytes, a power of two; not logged, it is no system call. */
 static int hook_pagesize(void *ctx)
 {
@@ -1165,6 +1208,7 @@ GUARD0(int, raise_nofile)
 GUARD0(int, getpid)
 GUARD1(int, prctl, int)
 GUARD3(int, readlink, const char *, char *, size_t)
+GUARD2(int, stat, const char *, struct pev_stat *)
 GUARD0(int, pagesize)
 GUARD2(int, rdpmc, uint32_t, uint64_t *)
 GUARD1(int, rdtsc, uint64_t *)
@@ -1209,6 +1253,7 @@ static const struct pev_sys hooked = {
 	.getpid = guarded_getpid,
 	.prctl = guarded_prctl,
 	.readlink = guarded_readlink,
+	.stat = guarded_stat,
 	.pagesize = any_pagesize,
 	.rdpmc = guarded_rdpmc,
 	.rdtsc = guarded_rdtsc,
@@ -1219,8 +1264,8 @@ static const char *const hook_names[] = {
 	"epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
 	"release", "resume", "pidfd_open", "wait", "kill", "slurp", "directory", "list", "append",
-	"raise_nofile", "getpid", "readlink", "pagesize", "rdpmc", "rdtsc", "prctl", "fcntl",
-	"strict",
+	"raise_nofile", "getpid", "readlink", "stat", "pagesize", "rdpmc", "rdtsc", "prctl",
+	"fcntl", "strict",
 };
 #define NR_HOOK_NAMES (sizeof(hook_names) / sizeof(hook_names[0]))
 

@@ -21,6 +21,7 @@
 #include "../sys.h"
 #include "lattr.h"
 #include "lblock.h"
+#include "lcore.h"
 #include "lmemory.h"
 
 #define REAL pev_sys_linux
@@ -497,6 +498,17 @@ static int l_readlink(lua_State *L)
 	return 1;
 }
 
+static int l_stat(lua_State *L)
+{
+	struct pev_stat st;
+	int rc = REAL.stat(NULL, luaL_checkstring(L, 1), &st);
+
+	if (rc < 0)
+		return push_errno(L, rc);
+	l_stat_push(L, &st);
+	return 1;
+}
+
 static int l_pagesize(lua_State *L)
 {
 	return push_number(L, REAL.pagesize(NULL));
@@ -561,6 +573,7 @@ static const luaL_Reg functions[] = {
 	{ "getpid",          l_getpid },
 	{ "prctl",           l_prctl },
 	{ "readlink",        l_readlink },
+	{ "stat",            l_stat },
 	{ "pagesize",        l_pagesize },
 	{ "rdpmc",           l_rdpmc },
 	{ "rdtsc",           l_rdtsc },

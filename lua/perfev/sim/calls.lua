@@ -546,6 +546,25 @@ function calls.list(k, path)
   return names
 end
 
+local REGULAR, DIRECTORY = 0x81a4, 0x41ed -- S_IFREG | 0644, S_IFDIR | 0755
+local NSFS = 4 -- the device that namespaces are of
+
+-- A number of its own for each path, as long as the kernel is.
+local function inode(k, path)
+  k.inodes[path] = k.inodes[path] or k.last_inode + 1
+  k.last_inode = math.max(k.last_inode, k.inodes[path])
+  return k.inodes[path]
+end
+
+function calls.stat(k, path)
+  local namespace = (k.links[path] or ""):match("^%a+:%[(%d+)%]$")
+  if namespace then return { dev = NSFS, ino = math.tointeger(tonumber(namespace)), mode = REGULAR } end
+  local text = content(k, path)
+  if math.type(text) == "integer" then return nil, text end
+  if not text and not calls.list(k, path) then return nil, E.ENOENT end
+  return { dev = 1, ino = inode(k, path), mode = text and REGULAR or DIRECTORY }
+end
+
 function calls.readlink(k, path)
   local target = k.links[path]
   if not target then return nil, E.ENOENT end

@@ -1,0 +1,156 @@
+--- The build ids of what a recording's tasks had mapped, so that a reader elsewhere finds the very files.
+-- A record may tell it (attr.build_id). Else it is in a note of the file, of which the program headers say where:
+-- a few hundred bytes of each file are read, not the file. Source: tools/perf/util/build-id.c, symbol-elf.c; elf(5).
+
+local core = require "perfev.core"
+local open = require "perfev.recording".open
+
+local M = {}
+
+local KERNEL, USER = 1, 2 -- PERF_RECORD_MISC_CPUMODE_*
+local HOST = -1 -- HOST_KERNEL_ID: whose they are, pid or guest
+local PT_NOTE, NT_GNU_BUILD_ID = 4, 3
+-- More than any file has; who says more is damaged, or means harm.
+local HEADERS_MAX, NOTES_MAX, FILES_MAX, NAME_MAX = 512, 64 << 10, 65536, 4096
+local REGULAR, KIND = 0x8000, 0xf000 -- S_IFREG, S_IFMT
+
+local function to_hex(bytes)
+  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
+end
+
+-- ---- notes ----
+
+local function align(pos, to) return (pos + to - 1) // to * to end
+
+--- The build id that is among notes, in hexadecimal, or nil.
+-- @tparam string notes   as an ELF file or /sys/kernel/notes has them
+-- @tparam ?string order  string.pack's, this machine's unless it is said
+-- @tparam ?integer to    what they are aligned to
+function M.of_notes(notes, order, to)
+  local pos = 0
+  to = to == 8 and 8 or 4
+  while pos + 12 <= #notes do
+    local name_size, size, type = string.unpack((order or "=") .. "I4I4I4", notes, pos + 1)
+    local name, desc = pos + 12, align(pos + 12 + name_size, to)
+    if desc + size > #notes then return nil end
+    if type == NT_GNU_BUILD_ID and notes:sub(name + 1, name + name_size) == "GNU\0" and size > 0 then
+      return to_hex(notes:sub(desc + 1, desc + math.min(size, 20)))
+    end
+    pos = align(desc + size, to)
+  end
+end
+
+-- Where the program headers are, by the class of the file: offset of e_phoff, its format, of e_phentsize and
+-- e_phnum; and the size of a header with where p_type, p_offset, p_filesz and p_align are in it.
+local classes = {
+  [1] = { phoff = 28, word = "I4", entries = 42, size = 32, offset = 4, filesz = 16, align = 28 },
+  [2] = { phoff = 32, word = "I8", entries = 54, size = 56, offset = 8, filesz = 32, align = 48 },
+}
+
+local function read(path, offset, len)
+  if offset < 0 or len < 0 or len > NOTES_MAX then return nil end -- beyond what a file can have
+  local bytes = core.part(path, offset, len)
+  return bytes and #bytes == len and bytes or nil
+end
+
+--- The build id of an ELF file, in hexadecimal, or nil.
+-- @tparam string path
+-- @tparam ?integer base  where it begins in the file, 0 unless it is said
+function M.of_file(path, base)
+  base = base or 0
+  local head = read(path, base, 64)
+  local class = head and head:sub(1, 4) == "\x7fELF" and classes[head:byte(5)]
+  if not class then return nil end
+  local order = head:byte(6) == 2 and ">" or "<"
+  local function at(bytes, format, offset) return (string.unpack(order .. format, bytes, offset + 1)) end
+  local nr, size = at(head, "I2", class.entries + 2), at(head, "I2", class.entries)
+  if nr > HEADERS_MAX or size < class.size then return nil end
+  local headers = read(path, base + at(head, class.word, class.phoff), nr * size)
+  for i = 0, headers and nr - 1 or -1 do
+    local here = i * size
+    local len = at(headers, class.word, here + class.filesz)
+    if at(headers, "I4", here) == PT_NOTE then
+      local notes = read(path, base + at(headers, class.word, here + class.offset), len)
+      local id = notes and M.of_notes(notes, order, at(headers, class.word, here + class.align))
+      if id then return id end
+    end
+  end
+end
+
+-- ---- whose ----
+
+local function of_kernel() return M.of_notes(core.slurp("/sys/kernel/notes") or "") end
+
+-- The kernel's own library is no file; ours is that of all.
+local function of_vdso()
+  local start = ("\n" .. (core.slurp("/proc/self/maps") or "")):match("\n(%x+)%-[^\n]* %[vdso%]\n")
+  return start and M.of_file("/proc/self/mem", tonumber(start, 16))
+end
+
+-- "[ext4]", "/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz"; a module's name has '_' where its file may have '-'.
+local function of_module(name)
+  local module = name:match("^%[(.+)%]$") or name:match("([^/]+)%.ko[%.%w]*$")
+  if not module or module:find("/", 1, true) or module:find("^%.") then return nil end
+  local dir = "/sys/module/" .. module:gsub("-", "_") .. "/notes"
+  for _, file in ipairs(core.list(dir) or {}) do
+    local id = M.of_notes(core.slurp(dir .. "/" .. file) or "")
+    if id then return id end
+  end
+end
+
+-- The file that was mapped, and no other of its name: its inode is the one that the record has.
+local function is_it(path, ino)
+  local stat = core.stat(path)
+  return stat and stat.mode & KIND == REGULAR and (ino == nil or stat.ino == ino)
+end
+
+-- As its process sees it, which may have another root; once that is gone, as we do.
+local function of_program(map)
+  if map.filename:sub(1, 1) ~= "/" or map.filename:find(" %(deleted%)$") then return nil end
+  for _, path in ipairs { ("/proc/%d/root%s"):format(map.pid, map.filename), map.filename } do
+    if is_it(path, map.ino) then return M.of_file(path) end
+  end
+end
+
+local function id_of(map)
+  if map.build_id then return map.build_id, map.filename end
+  if map.filename == "[vdso]" then return of_vdso(), map.filename end
+  if map.misc ~= KERNEL then return of_program(map), map.filename end
+  if map.filename:find("^%[kernel%.kallsyms%]") then return of_kernel(), "[kernel.kallsyms]" end
+  return of_module(map.filename), map.filename
+end
+
+local MAPS = { user = false, types = { "mmap", "mmap2" } }
+
+-- What was mapped, each name once, in the order of the recording.
+local function mapped(path)
+  local maps, seen = {}, {}
+  local recording <close> = open(path, { ordered = false })
+  for r in recording and recording:records(MAPS) or function() end do
+    local type, name = r.type, r.filename
+    if not seen[name] and #name <= NAME_MAX and #maps < FILES_MAX then
+      local misc = r.misc & 7
+      seen[name] = true
+      maps[#maps + 1] = misc <= USER and {
+        filename = name, misc = misc, pid = r.pid, ino = type == "mmap2" and not r.build_id_form and r.ino or nil,
+        build_id = type == "mmap2" and r.build_id_form and to_hex(r.build_id) or nil,
+      } or nil
+    end
+  end
+  return maps
+end
+
+--- The build ids of the files that were mapped in a recording, as f.header.build_ids has them. What has none, or is
+-- not there any more, is left out.
+-- @tparam string path
+-- @treturn {table,...}  `pid` (-1: the host's), `misc` (1 kernel, 2 user), `build_id` (hexadecimal), `filename`
+function M.of(path)
+  local list = {}
+  for _, map in ipairs(mapped(path)) do
+    local id, name = id_of(map)
+    if id then list[#list + 1] = { pid = HOST, misc = map.misc, build_id = id, filename = name } end
+  end
+  return list
+end
+
+return M

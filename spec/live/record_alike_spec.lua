@@ -1,0 +1,158 @@
+-- Recordings by perfl, read by perf and by us: every field of every sample and side-band record alike.
+
+local facts = require "perfev.recording.facts"
+local perfev = require "perfev"
+local perfscript = require "spec.support.perfscript"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local MUCH = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do ls /usr/bin > /dev/null; done"
+local WORK = "cat /etc/passwd > /dev/null; /bin/true"
+-- What is recorded how; each has samples.
+local kinds = {
+  { "several events", "-e cpu-clock,page-faults,context-switches -c 1000" },
+  { "frame pointers' callchains", "-e page-faults -c 1 -g" },
+  { "a group that is read by its leader", "-e '{cpu-clock,page-faults}:S' -c 100000",
+    work = "exec ls -l /usr/bin" },
+  { "payloads that print symbols", "-e kmem:kfree -e timer:hrtimer_start" },
+  { "a filter", "-e sched:sched_switch --filter 'prev_pid != 0'" },
+  { "compressed records of the best level", "-e page-faults -c 1 --compression-level 22" },
+  { "the whole machine", "-e cpu-clock -F 999 -a -g" },
+  { "modifiers", "-e page-faults:u -e cpu-clock:k -c 1000" },
+  { "a ring of little room", "-e page-faults -c 1 -m 8K" },
+  { "a pipe with formats", "-e sched:sched_switch -e raw_syscalls:sys_enter", pipe = true },
+  { "what a script heard", [[-e 'event{"page-faults", period=1, callchain=true, sample=function() end,
+    exit=function() end, comm=function() end, mmap=function() end}']], script = true },
+}
+
+local function need() requires("perf", "root", "tracefs", "program perf") end
+
+local dir
+before_each(function() dir = run.tempdir() end)
+after_each(function() run.remove(dir) end)
+
+local function record(kind, work)
+  local path = dir .. "/perf.data"
+  local options = kind.script and "--record " .. path .. " " .. kind[2]
+    or ("record %s -o %s"):format(kind[2], kind.pipe and "-" or path)
+  local command = run.quote(work or kind.work or WORK)
+  local result = run(("%s %s -q -- sh -c %s%s"):format(run.quote(run.perfl), options, command,
+    kind.pipe and " > " .. path or ""))
+  assert.equal(0, result.code, result.err)
+  return path
+end
+
+-- What describes a pipe's events perf prints in part, some of it behind another's text; what is
+-- compressed it prints twice, or not at all.
+local function comparable(types)
+  for _, name in ipairs { "ATTR", "HEADER_ATTR", "FEATURE", "TRACING_DATA", "COMPRESSED" } do types[name] = nil end
+  return types
+end
+
+-- Perf's own view of the recording and ours: all that is told, in one order.
+local function assert_alike(path)
+  local ours = perfscript.ours(path)
+  assert.is_nil(ours.error)
+  assert.same({}, ours.warnings)
+  assert.same({ 0, 0 }, { ours.stats.unknown_id, ours.stats.malformed })
+  local perfs = perfscript.perf(path, ours)
+  assert.same(perfs.samples, ours.told.samples)
+  assert.same(perfs.tasks, ours.told.tasks)
+  assert.same(perfs.lines, ours.told.lines)
+  assert.same(comparable(perfs.types), comparable(ours.told.types))
+  return ours
+end
+
+local function sample_times(path)
+  local rec <close> = assert(perfev.open(path))
+  local first, last = math.maxinteger, 0
+  for r in rec:records { user = false, types = { "sample" } } do
+    first, last = math.min(first, r.time), math.max(last, r.time)
+  end
+  return first, last
+end
+
+describe("a recording of perfl's with", function()
+  for _, kind in ipairs(kinds) do
+    it(kind[1] .. " is read by perf as by us", function()
+      need()
+      local ours = assert_alike(record(kind))
+      assert.is_true(#ours.told.samples > 0)
+      assert.equal(#ours.told.samples, ours.stats.types.sample)
+      assert.is_true(#ours.told.lines >= #ours.told.samples)
+    end)
+  end
+end)
+
+describe("a recording in parts", function()
+  it("has whole ones, one after the other, of which the last has the name", function()
+    need()
+    local result = run({ run.perfl, "record", "-q", "-e", "page-faults", "-c", "1", "--switch-output", "64K", "-m",
+      "32K", "-o", dir .. "/perf.data", "--", "sh", "-c", MUCH })
+    assert.equal(0, result.code, result.err)
+    local names = {}
+    for name in run.capture("ls " .. dir):gmatch "perf.data%S+" do names[#names + 1] = name end
+    names[#names + 1] = "perf.data"
+    assert.is_true(#names > 1)
+    local before = 0
+    for _, name in ipairs(names) do
+      assert.is_true(#assert_alike(dir .. "/" .. name).told.samples > 0)
+      local first, last = sample_times(dir .. "/" .. name)
+      assert.is_true(first >= before)
+      before = last
+    end
+  end)
+end)
+
+describe("the header of perfl's recording", function()
+  it("is shown by perf as that of perf's own, but for the recorder's words", function()
+    need()
+    local function lines(path)
+      local shown, list = run { "perf", "report", "--header-only", "-I", "-i", path }, {}
+      for line in shown.out:gmatch "[^\n]+" do
+        local key = line:match "^# ([%a ]-)%s*:" or line
+        if not (key:find "^captured" or key:find "^data " or key:find "^feat " or key == "perf version"
+            or key == "cmdline" or key == "event" or key == "pmu mappings" or key:find "^time of"
+            or key == "sample duration" or key:find "^clockid" or key == "reference time"
+            or key == "missing features") then
+          list[#list + 1] = line:gsub("free = %d+", "free")
+        end
+      end
+      return list, shown
+    end
+    local theirs = dir .. "/perfs"
+    assert.equal(0, run { "perf", "record", "-q", "-o", theirs, "-e", "page-faults", "--", "true" }.code)
+    local path = record { "", "-e page-faults -c 1" }
+    local ours, shown = lines(path)
+    assert.same(lines(theirs), ours)
+    assert.is_true(#ours > 8)
+    assert.matches("# perf version : perfev ", shown.out, 1, true)
+    assert.matches("# cmdline : %S*perfl record ", shown.out)
+    assert.matches("# event : name = page%-faults, , id = {", shown.out)
+  end)
+
+  it("says what the recorder saw: its command, its events, the times of its samples, its files", function()
+    need()
+    local rec <close> = assert(perfev.open(record { "", "-e page-faults -c 1" }))
+    local first, last = sample_times(rec.path)
+    assert.same({ first = first, last = last }, rec.header.sample_time)
+    assert.equal("page-faults", rec.header.event_desc[1].name)
+    assert.same(rec.events[1].ids, rec.header.event_desc[1].ids)
+    local cmdline = table.concat(rec.header.cmdline, " ")
+    assert.matches("record %-e page%-faults .* %-%- sh %-c " .. WORK:gsub("%p", "%%%0"), cmdline)
+    local found = {}
+    for _, section in ipairs(facts.closing { path = rec.path }) do found[section.name] = section end
+    assert.equal(found.build_ids.bytes, rec:section "build_ids")
+  end)
+end)
+
+describe("perf report on perfl's recording", function()
+  it("names functions of programs that have ended, and of the kernel", function()
+    need()
+    local path = record({ "", "-e cpu-clock -c 50000 -g" }, "ls -lR /usr/lib > /dev/null")
+    local report = run { "perf", "report", "--stdio", "-g", "none", "--sort", "comm,dso,symbol", "-i", path }
+    assert.equal(0, report.code)
+    assert.matches("ls +%[kernel%.kallsyms%] +%[k%] %l", report.out)
+    assert.matches("ls +libc", report.out)
+  end)
+end)
