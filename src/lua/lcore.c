@@ -67,6 +67,29 @@ int l_traceback(lua_State *L)
 	return 1;
 }
 
+/* (handlers, text): handlers.note(text) */
+static int l_tell_note(lua_State *L)
+{
+	if (lua_getfield(L, 1, "note") != LUA_TFUNCTION)
+		return 0;
+	lua_pushstring(L, lua_touserdata(L, 2));
+	lua_call(L, 1, 0);
+	return 0;
+}
+
+void l_note(lua_State *L, int idx, int uv, const char *text)
+{
+	if (!lua_checkstack(L, 4))
+		return;
+	idx = lua_absindex(L, idx);
+	/* The string needs memory, and the core is in the middle of something. */
+	lua_pushcfunction(L, l_tell_note);
+	lua_getiuservalue(L, idx, uv);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)text);
+	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
+		lua_pop(L, 1);
+}
+
 /*
  * protect(f, ...) -> true, results... | false, traceback. As xpcall, but a
  * callback cannot yield through it: the session would be left in the middle.

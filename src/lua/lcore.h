@@ -20,6 +20,12 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err);
  */
 int l_traceback(lua_State *L);
 
+/*
+ * Tell field note, a function, of the table that is user value uv of the userdata at idx. From
+ * inside the core: an error in it, or of memory, stays here.
+ */
+void l_note(lua_State *L, int idx, int uv, const char *text);
+
 /* Raise what a hook or the log raised, if it did; for a binding that has no l_result. */
 void l_raise_pending(lua_State *L);
 
