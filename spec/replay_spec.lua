@@ -264,13 +264,155 @@ describe("a session with an input", function()
   end)
 
   it("has no targets, and no counters", function()
-    assert.error_matches(function() perfev.session { input = "x", pid = 1 } end, "input and pid at once")
+    assert.error_matches(function() perfev.session { input = "x", uid = 1 } end, "input and uid at once")
     assert.error_matches(function() perfev.session { input = 3 } end, "input is the path of a recording")
     local s = session()
     s:counter { "faults" }
     local ok, why = s:run()
     assert.is_nil(ok)
     assert.matches("counters are read from the kernel", why)
+  end)
+end)
+
+describe("of a recording", function()
+  local CPU_OF, COMM_OF = { [7] = 0, [8] = 1, [9] = 1 }, { [7] = "worker", [8] = "a-helper", [9] = "a-helper2" }
+
+  -- Samples of three processes in turn, 1 to 9 ms; their names stand before; microseconds in the times.
+  local function three(order)
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+    } }
+    local function at(pid, ns) return { pid = pid, tid = pid, time = ns, cpu = CPU_OF[pid], identifier = 11 } end
+    for pid, comm in pairs(COMM_OF) do
+      b:add { type = "comm", pid = pid, tid = pid, comm = comm, sample_id = at(pid, MS // 2) }
+    end
+    for i = 1, 9 do
+      local t = at(7 + (i - 1) % 3, i * MS + 1500)
+      t.type, t.ip, t.period = "sample", i, 1
+      b:add(t)
+    end
+    return order and b or b:file { [EVENT_DESC] = b:event_desc(),
+                                   [21] = b:pack("I8I8", MS + 1500, 9 * MS + 1500) } -- SAMPLE_TIME
+  end
+
+  -- ip of the samples that are delivered
+  local function ips(opts, bytes)
+    local s, list = session(bytes or three(), opts), {}
+    s:event { "cpu-clock", sample = function(r)
+      assert.equal(COMM_OF[r.pid], r.comm)
+      list[#list + 1] = r.ip
+    end }
+    assert(s:run())
+    assert.equal(12, s:stats().records)
+    assert.equal(#list, s:stats().delivered)
+    return list
+  end
+
+  it("the records of CPUs, processes, threads and names are selected, all of them at once", function()
+    assert.same({ 1, 4, 7 }, ips { cpus = "0" })
+    assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, 9 }, ips { cpus = "0-3" })
+    assert.same({ 2, 3, 5, 6, 8, 9 }, ips { pid = { 9, 8 } })
+    assert.same({ 3, 6, 9 }, ips { tid = 9 })
+    assert.same({ 2, 5, 8 }, ips { comm = "a-helper" })
+    assert.same({ 1, 2, 4, 5, 7, 8 }, ips { comm = "worker,a-helper" })
+    assert.same({ 2, 3, 5, 6, 8, 9 }, ips { comm = "a-h*" })
+    assert.same({ 3 }, ips { comm = "a-helper?", to = "+2ms" })
+    assert.same({}, ips { cpus = "0", pid = 9 })
+  end)
+
+  it("times are selected as they are printed, from the first sample on, and in parts of the whole", function()
+    assert.same({ 3, 4 }, ips { from = "0.003001", to = "0.004001" })
+    assert.same({ 3 }, ips { from = "0.003001", to = "0.0040014" })
+    assert.same({ 3, 4 }, ips { from = 3 * MS + 1500, to = 4 * MS + 1500 })
+    assert.same({ 9 }, ips { from = "+8ms" })
+    assert.same({ 1, 2 }, ips { to = "+1ms" })
+    assert.same({ 3, 4, 5 }, ips { from = "25%", to = "50%" })
+    assert.same({}, ips { from = "1" })
+  end)
+
+  it("a session hears side-band records by the same rule, and knows names from those that it does not hear", function()
+    local s, lines = session(three(), { pid = 8, from = 0 }), {}
+    s:event { "cpu-clock", comm = function(r) lines[#lines + 1] = r.comm end }
+    assert.is_true(s:run())
+    assert.same({ "a-helper" }, lines)
+    assert.same({ 2, 5, 8 }, ips { pid = 8, from = "0.001" })
+  end)
+
+  it("timers are not due outside of the selected times", function()
+    local s, ticks, n = session(three(), { from = "+2ms", to = "+5ms" }), 0, 0
+    s:every("1ms", function() ticks = ticks + 1 end)
+    s:event { "cpu-clock", sample = function() n = n + 1 end }
+    assert.is_true(s:run())
+    assert.same({ 4, 3 }, { n, ticks })
+  end)
+
+  it("nothing is selected by what it does not say", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, name = "cpu-clock",
+        attr = { type = 1, config = 0, sample_type = { "ip", "tid", "identifier" }, sample_id_all = true } },
+    } }
+    b:add { type = "sample", pid = 7, tid = 7, ip = 1, identifier = 11 }
+    for name, value in pairs { cpus = "0", from = "1" } do
+      local s = session(b:file { [EVENT_DESC] = b:event_desc() }, { [name] = value })
+      s:event { "cpu-clock", sample = function() end }
+      local ok, why, code = s:run()
+      assert.is_nil(ok)
+      assert.equal(perfev.errno.EINVAL, code)
+      assert.matches("^" .. name .. ": .* does not say which %l+", why:lower())
+      assert.matches("\n  try: ", why)
+    end
+    local s = session(three(true):file { [EVENT_DESC] = three(true):event_desc() }, { from = "10%" })
+    s:event { "cpu-clock", sample = function() end }
+    local _, why = s:run()
+    assert.matches("^from 10", why)
+  end)
+
+  it("selections that cannot be are refused", function()
+    assert.error_matches(function() perfev.session { from = "1" } end, "from without input")
+    assert.error_matches(function() perfev.session { input = "x", from = "3", to = "2" } end, "from is later than to")
+    assert.error_matches(function() perfev.session { input = "x", from = "soon" } end, "time 'soon': expected seconds")
+    assert.error_matches(function() perfev.session { input = "x", to = 1.5 } end, "time '1.5': expected seconds")
+    assert.error_matches(function() perfev.session { input = "x", pid = "self" } end, "who recorded is not who reads")
+  end)
+
+  it("a listener without an event of its own hears once what several events were asked to tell", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+      { ids = { 12 }, attr = attr { type = 1, config = 3, comm = true, task = true }, name = "context-switches" },
+    } }
+    for id = 11, 12 do
+      b:add { type = "comm", pid = 7, tid = 7, comm = "of" .. id,
+              sample_id = { pid = 7, tid = 7, time = MS, cpu = 0, identifier = id } }
+    end
+    local s, lines = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
+    s:event { comm = function(r) lines[#lines + 1] = r.comm end }
+    s:event { "cs", comm = function(r) lines[#lines + 1] = r.event.name .. " " .. r.comm end }
+    assert.is_true(s:run())
+    assert.same({ "of11", "cs of12" }, lines)
+  end)
+
+  it("an event for side-band records that was itself recorded hears its own", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+      { ids = { 12 }, attr = attr { type = 1, config = 9, comm = true }, name = "dummy" },
+    } }
+    for id = 11, 12 do
+      b:add { type = "comm", pid = 7, tid = 7, comm = "of" .. id,
+              sample_id = { pid = 7, tid = 7, time = MS, cpu = 0, identifier = id } }
+    end
+    local s, lines = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
+    s:event { comm = function(r) lines[#lines + 1] = r.comm end }
+    assert.is_true(s:run())
+    assert.same({ "of12" }, lines)
+  end)
+
+  it("a task that nobody named has its number for a name", function()
+    local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
+    b:add { type = "sample", pid = 41, tid = 42, time = MS, cpu = 0, ip = 1, period = 1, identifier = 11 }
+    local s, comm = session(b:file { [EVENT_DESC] = b:event_desc() }, { comm = ":42" }), nil
+    s:event { "cpu-clock", sample = function(r) comm = r.comm end }
+    assert.is_true(s:run())
+    assert.equal(":42", comm)
   end)
 end)
 
@@ -301,16 +443,32 @@ describe("perfl -i", function()
   end)
 
   it("refuses what is said to a kernel", function()
-    for _, words in ipairs { { "-a" }, { "-p", "1" }, { "-C", "0" }, { "-m", "1M" }, { "--", "true" } } do
+    for _, words in ipairs { { "-a" }, { "--uid", "1" }, { "--cgroup", "/" }, { "-m", "1M" }, { "--", "true" } } do
       local r = run { run.perfl, "-i", "x", "-e", CHUNK, table.unpack(words) }
       assert.equal(2, r.code)
       assert.matches("^perfl: %-i and %-.* at once\n  a recording is", r.err)
     end
   end)
 
+  it("selects of the recording by perfl's options", function()
+    local path = spill(whole())
+    local function count(...)
+      local r = run { run.perfl, "-q", "-i", path, "-e", CHUNK, ... }
+      assert.equal("", r.err)
+      return tonumber(r.out)
+    end
+    assert.same({ 2, 1, 1, 0, 0, 2 }, { count("--from", "+1ms"), count("--from", "+3ms"), count("--to", "0.005000"),
+      count("-p", "9"), count("--cpu", "1,2"), count("--comm", "work*") })
+    local r = run { run.perfl, "--from", "1", "-a", "-e", CHUNK }
+    assert.equal(2, r.code)
+    assert.matches("^perfl: %-%-from without %-i\n  times are", r.err)
+  end)
+
   it("shows with --dry-run what would be heard", function()
     local r = run { run.perfl, "-i", "x", "--dry-run", "-e", CHUNK }
     assert.matches("^target: the recording x\nevent faults", r.out)
     assert.equal(0, r.code)
+    r = run { run.perfl, "-i", "x", "-C", "1,2", "--to", "50%", "--dry-run", "-e", CHUNK }
+    assert.matches("^target: the recording x, of it cpus 1,2, to 50%%\n", r.out)
   end)
 end)

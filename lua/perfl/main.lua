@@ -208,7 +208,7 @@ local function configure(s)
   end
   s:configure {
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
-    cgroup = opts.cgroup, input = opts.input,
+    cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
