@@ -450,6 +450,43 @@ describe("perfl -i", function()
     end
   end)
 
+  describe("shows how far it is", function()
+    -- A clock that goes on by 0.3 s whenever it is looked at, so that each round of records draws the line.
+    local CLOCKED = [[local now, n = 0, 0
+      perfev.hooks.set { clock = function() now = now + 300000000 return now end }
+      event { "faults", sample = function(r) n = n + 1 if n % 600 == 0 then io.write(n, "\n") end end }
+      done(function() print("sum", n) end)]]
+
+    -- What a terminal is sent; words stand behind the command.
+    local function on_terminal(words)
+      local command = table.concat({ run.quote(run.perfl), "-i", spill(whole { samples = 6000 }), "-e",
+        run.quote(CLOCKED), words }, " ")
+      local r = run { "script", "-qec", command, "/dev/null" }
+      assert.equal(0, r.code)
+      return (r.out:gsub("\r\n", "\n"))
+    end
+
+    local LINE = "\r%d+%% of %d+ KiB, [%d,]+ records/s, %d+ s left\27%[K"
+
+    it("in a line that is drawn again, and wiped before anything else is written", function()
+      local text = on_terminal ""
+      local _, drawn = text:gsub(LINE, "")
+      assert.is_true(drawn >= 3)
+      local rest = text:gsub(LINE .. "\r\27%[K", ""):gsub(LINE, "")
+      assert.matches("^600\n1200\n1800\nsum\t2000\nperfl: 2,000 records, 0 lost, 0 late, [%d.]+ s of CPU\n$", rest)
+      assert.is_falsy(text:find(LINE .. "[^\r]"))
+    end)
+
+    it("on a terminal alone, and not with -q", function()
+      assert.is_falsy(on_terminal("| cat"):find("\27", 1, true))
+      assert.is_falsy(on_terminal("-q"):find("\27", 1, true))
+      assert.is_falsy(on_terminal("2> /dev/null"):find("\27", 1, true))
+      assert.is_truthy(on_terminal("> /dev/null"):find(LINE))
+      local r = run { run.perfl, "-i", spill(whole { samples = 6000 }), "-e", CLOCKED }
+      assert.is_falsy((r.out .. r.err):find("\27", 1, true))
+    end)
+  end)
+
   it("selects of the recording by perfl's options", function()
     local path = spill(whole())
     local function count(...)

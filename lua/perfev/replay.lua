@@ -384,6 +384,11 @@ function Replay:stats()
   return stats
 end
 
+function Replay:how_far()
+  local stats = self.rec:stats()
+  return stats.bytes, self.rec.facts.size, stats.records
+end
+
 function Replay:close()
   self.rec:close()
   self.waiter:close()

@@ -663,6 +663,11 @@ function Session:stats()
   return stats
 end
 
+-- Of a recording: bytes read, the file's (0: a pipe), records; nil of a kernel.
+function Session:how_far()
+  if self.core and self.opts.input then return self.core:how_far() end
+end
+
 local function target_text(opts)
   if opts.input then
     local wanted = selection.describe(opts)

@@ -14,6 +14,7 @@ local find = require "perfl.find"
 local native = require "perfl.core"
 local options = require "perfl.options"
 local output = require "perfl.output"
+local progress = require "perfl.progress"
 local report = require "perfl.report"
 local source = require "perfl.source"
 
@@ -196,6 +197,7 @@ local function keep_going()
   local ok = output.check()
   if not ok then return "output" end
   if native.signal() then return "signal" end
+  progress.look(run.session)
   return true
 end
 
@@ -229,6 +231,7 @@ local function before_start()
   local s = session.default()
   run.session = s
   configure(s)
+  if run.opts.input and not run.opts.quiet then progress.begin() end
   if run.opts.dry_run then
     print_plan(s)
     leave(0)
@@ -263,6 +266,7 @@ end
 
 -- What the run comes to, why being what failed or nil: status [, signal to end by].
 local function outcome(why)
+  progress.finish()
   local number = native.signal()
   local flushed, broken, broken_status = output.check()
   if not flushed and not broken then -- the reader has gone: nothing is left to say
