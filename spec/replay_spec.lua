@@ -406,6 +406,37 @@ describe("of a recording", function()
     assert.same({ "of12" }, lines)
   end)
 
+  it("what the recording session left out is left out again, but for the events that kept it", function()
+    local function recorded(text, as_pipe)
+      local b = perfdata.new { events = {
+        { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+        { ids = { 12 }, attr = attr { type = 1, config = 3 }, name = "cs" },
+      } }
+      local function at(pid, ms, id) return { pid = pid, tid = pid, time = ms * MS, cpu = 0, identifier = id } end
+      b:add { type = "comm", pid = 9, tid = 9, comm = "perfl", sample_id = at(9, 1, 11) }
+      for i = 1, 8 do
+        local t = at(7 + i % 3, i, 11 + i % 2)
+        t.type, t.ip, t.period = "sample", i, 1
+        b:add(t)
+      end
+      local features = { [EVENT_DESC] = b:event_desc() }
+      features[254] = text
+      return as_pipe and b:pipe(features) or b:file(features)
+    end
+    local function heard(bytes)
+      local s, list = session(bytes), {}
+      local function keep(r) list[#list + 1] = r.type == "comm" and r.comm or r.ip end
+      s:event { "cpu-clock,cs", sample = keep, comm = keep }
+      assert.is_true(s:run())
+      return list, s:stats().excluded
+    end
+    local SAID = "recorder perfl\nnever heard of 3\nexclude_pid 9\n"
+    assert.same({ { "perfl", 1, 2, 3, 4, 5, 6, 7, 8 }, 0 }, { heard(recorded "recorder perfl\n") })
+    assert.same({ { 1, 3, 4, 6, 7 }, 4 }, { heard(recorded(SAID)) })
+    assert.same({ { 1, 3, 4, 5, 6, 7 }, 3 }, { heard(recorded(SAID .. "keep_own 1\nkeep_own 77\nhidden 99\n")) })
+    assert.same({ { 1, 3, 4, 6, 7 }, 4 }, { heard(recorded(SAID, true)) })
+  end)
+
   it("a task that nobody named has its number for a name", function()
     local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
     b:add { type = "sample", pid = 41, tid = 42, time = MS, cpu = 0, ip = 1, period = 1, identifier = 11 }

@@ -9,6 +9,7 @@ local event = require "perfev.event"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
 local opened = require "perfev.opened"
+local private = require "perfev.recording.private"
 local recording = require "perfev.recording"
 local selection = require "perfev.recording.selection"
 
@@ -70,8 +71,22 @@ function Replay:number_events()
   self.nr = {}
   for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
   self.source:machine(self.rec.registers)
+  self:read_private()
   for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
   self.source:forget()
+end
+
+-- What the session that recorded it left out is left out again.
+function Replay:read_private()
+  local said = private.read(self.rec:section(private.SECTION))
+  self.source:exclude(said.exclude_pid or 0)
+  for _, n in ipairs(said.keep_own) do
+    if self.rec.events[n] then self.source:keep(n) end
+  end
+  -- A session's own event for the names of tasks is no declaration's.
+  for _, n in ipairs(said.hidden) do
+    if self.rec.events[n] then self.carriers[self.rec.events[n]] = true end
+  end
 end
 
 function Replay:give_payload(listener)

@@ -104,7 +104,7 @@ static void take_selection(lua_State *L, struct pev_selection *wanted)
 
 /*
  * replay(datafile, {on_error=}, {from=, to=, from_first=, to_first=, cpus=, pids=, tids=,
- * comms=, exclude_pid=}): all of its records from here on are the replay's
+ * comms=}): all of its records from here on are the replay's
  */
 static int l_replay(lua_State *L)
 {
@@ -127,7 +127,6 @@ static int l_replay(lua_State *L)
 	lua_setiuservalue(L, 4, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 4, view_comm, self);
 	take_selection(L, &self->replay.wanted);
-	self->replay.exclude_pid = (int)l_option_integer(L, 3, "exclude_pid", 0);
 	return 1;
 }
 
@@ -261,6 +260,15 @@ static int l_replay_timer(lua_State *L)
 	uint64_t every = (uint64_t)luaL_checkinteger(L, 3);
 
 	return l_result(L, pev_replay_timer(&self->replay, first, every), NULL);
+}
+
+/* r:exclude(pid): what it wrote is not delivered; 0: nobody */
+static int l_replay_exclude(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+
+	self->replay.exclude_pid = (int)luaL_checkinteger(L, 2);
+	return 0;
 }
 
 /* r:keep(n): the excluded process is not, in the n-th event's records; from 1 */
@@ -441,6 +449,7 @@ static const luaL_Reg methods[] = {
 	{ "route",       l_replay_route },
 	{ "forget",      l_replay_forget },
 	{ "timer",       l_replay_timer },
+	{ "exclude",     l_replay_exclude },
 	{ "keep",        l_replay_keep },
 	{ "dispatch",    l_replay_dispatch },
 	{ "begin",       l_replay_begin },
