@@ -234,6 +234,69 @@ describe("a session with an input", function()
     assert.same({ 6 }, seen)
   end)
 
+  it("is closed, used by another and collected from its callbacks, and lives on where it should", function()
+    local s, other, n, m = session(), session(), 0, 0
+    other:event { "cs", sample = function() m = m + 1 end }
+    s:event { "faults", sample = function(r)
+      n = n + 1
+      collectgarbage()
+      assert.is_true(other.finished or other:run())
+      assert.error_matches(function() s:run() end, "called from one of its callbacks")
+      assert.equal("sample", coroutine.wrap(function() return r.type end)())
+      s:close()
+      assert.equal(3 * MS, r.time)
+    end }
+    s:done(function() n = n + 100 end)
+    s:run()
+    assert.same({ 1, 2, true }, { n, m, s.finished })
+    assert.is_nil((perfev.hooks.with({ open = function() return nil, perfev.errno.EMFILE end },
+      function() return session():start() end)))
+  end)
+
+  it("finds out a record that was kept, and keeps what was copied", function()
+    local s, kept, copies = session(), nil, {}
+    s:event { "faults,cs", sample = function(r)
+      if kept then assert.error_matches(function() return kept.time end, "record used after its callback") end
+      kept, copies[#copies + 1] = r, r:copy()
+    end }
+    assert.is_true(s:run())
+    assert.error_matches(function() return kept.time end, "record used after its callback")
+    for i, ms in ipairs { 2, 3, 5, 6 } do assert.equal(ms * MS, copies[i].time) end
+  end)
+
+  it("goes on where it was when it is dispatched in pieces, timers among them", function()
+    local s, lines = session(), {}
+    s:event { "cpu-clock,cs,faults", sample = function(r) lines[#lines + 1] = r.ip & 15 end }
+    s:event { "cs", sample = function() lines[#lines + 1] = "cs" end }
+    s:every("2ms", function() lines[#lines + 1] = "tick" end)
+    assert(s:start())
+    local n, more, rounds = 0, true, 0
+    while more do
+      local some
+      some, more = s:dispatch(1)
+      n, rounds = n + some, rounds + 1
+      assert.is_true(some <= 1)
+    end
+    assert.equal(8, n)
+    assert.same({ 1, 2, "cs", "tick", 3, 4, "tick", 5, "cs", 6 }, table.move(lines, 1, 10, 1, {}))
+    assert.equal(8 + 44, #lines) -- the fork is at 90 ms
+    assert.is_true(rounds >= 8)
+  end)
+
+  it("looks for an end in bounded time, though nobody hears what it reads", function()
+    local b, looked = build { samples = 0 }, 0
+    local t = { type = "sample", ip = 1, period = 1, pid = 7, tid = 7, time = MS, cpu = 0, identifier = 13 }
+    local one = b.encode(t)
+    for i = 1, 30000 do b.records[i] = one end
+    local s = session(b:file { [EVENT_DESC] = b:event_desc() }, { keep_going = function()
+      looked = looked + 1
+      return looked < 2
+    end })
+    s:event { "cs", sample = function() end }
+    assert.is_true(s:run())
+    assert.is_true(s:stats().records < 20000)
+  end)
+
   it("gives its records one by one", function()
     local s, lines = session(), {}
     s:event { "cs" }
