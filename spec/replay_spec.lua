@@ -544,6 +544,19 @@ describe("perfl -i", function()
     end
   end)
 
+  it("ends at ^C, within a round of records, with what done says", function()
+    local chunk = [[local n, pid = 0, require "perfev.core".pid()
+      event { "faults", sample = function()
+        n = n + 1
+        if n == 100 then io.popen("kill -INT " .. pid):close() end
+      end }
+      done(function() print("done", n) end)]]
+    local r = run { run.perfl, "-q", "-i", spill(whole { samples = 6000 }), "-e", chunk }
+    local n = tonumber(r.out:match("^done\t(%d+)\n$"))
+    assert.is_true(n >= 100 and n < 1200, r.out .. r.err)
+    assert.equal(2, r.signal)
+  end)
+
   describe("shows how far it is", function()
     -- A clock that goes on by 0.3 s whenever it is looked at, so that each round of records draws the line.
     local CLOCKED = [[local now, n = 0, 0
