@@ -154,9 +154,14 @@ static int read_record(struct pev_replay *r, struct pev_err *err)
 	return PEV_TURN_NEWS;
 }
 
+/* What tasks are called, and what they map: learnt of all, heard or not. */
 static bool is_bookkeeping(uint32_t type)
 {
-	return type == PERF_RECORD_COMM || type == PERF_RECORD_FORK || type == PERF_RECORD_EXIT;
+	const uint32_t types = 1u << PERF_RECORD_COMM | 1u << PERF_RECORD_FORK |
+			       1u << PERF_RECORD_EXIT | 1u << PERF_RECORD_MMAP |
+			       1u << PERF_RECORD_MMAP2 | 1u << PERF_RECORD_KSYMBOL;
+
+	return type < 32 && types >> type & 1;
 }
 
 /* Written by the process that is left out, as the live session left it out? */
@@ -221,7 +226,7 @@ static int look_at_record(struct pev_replay *r, struct pev_err *err)
 			r->stage = PEV_STAGE_READ;
 			return PEV_TURN_DAMAGED;
 		}
-		if (pev_tasks_feed(r->tasks, &r->rec) < 0)
+		if (is_bookkeeping(r->from.type) && pev_tasks_feed(r->tasks, &r->rec) < 0)
 			return pev_fail(err, -ENOMEM, "no memory for the tasks of the recording");
 	}
 	if (is_heard && pev_selection_asks(&r->wanted))

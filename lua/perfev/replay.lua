@@ -70,7 +70,7 @@ end
 function Replay:number_events()
   self.nr = {}
   for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
-  self.source:machine(self.rec.registers)
+  self.source:know("registers", self.rec.registers)
   self:read_private()
   for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
   self.source:forget()

@@ -139,14 +139,16 @@ static int l_replay_gc(lua_State *L)
 	return 0;
 }
 
-/* r:machine(registers): the recorder's names of registers, by mask bit */
-static int l_replay_machine(lua_State *L)
+/* r:know(name, table): what views find by that name: registers, the recorder's by mask bit */
+static int l_replay_know(lua_State *L)
 {
-	luaL_checktype(L, 2, LUA_TTABLE);
+	const char *name = luaL_checkstring(L, 2);
+
+	luaL_checktype(L, 3, LUA_TTABLE);
 	check_replay(L);
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
-	lua_pushvalue(L, 2);
-	lua_setfield(L, -2, "registers");
+	lua_pushvalue(L, 3);
+	lua_setfield(L, -2, name);
 	return 0;
 }
 
@@ -442,7 +444,7 @@ static int l_replay_counts(lua_State *L)
 
 /* clang-format off */
 static const luaL_Reg methods[] = {
-	{ "machine",     l_replay_machine },
+	{ "know",        l_replay_know },
 	{ "add",         l_replay_add },
 	{ "payload",     l_replay_payload },
 	{ "switch",      l_replay_switch },
