@@ -154,16 +154,32 @@ $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec
 	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
 	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
 
+# Ratios, side by side in one run; the recording is made once. RUNS= of each row.
+RECORDS = 3000000
+RUNS = 3
+BENCH = $(patsubst %,$(BUILD)/bench/%,walk reader cost syscalls-$(RECORDS).data)
+bench: all $(BENCH) ## records per second, beside perf script and perf report
+	@$(LUA) bench/replay.lua $(BUILD) $(RECORDS) $(RUNS)
+
+$(BUILD)/bench/%: bench/%.c $(BUILD)/libperfev.a
+	@mkdir -p $(@D) && echo "  CC   $<"
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libperfev.a $(TRACE_LIBS)
+
+$(BUILD)/bench/syscalls-%.data: bench/record.lua
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua' LUA_CPATH='$(BUILD)/?.so' $(LUA) $< $@ $*
+
 tracefs:
 	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
 	echo "mounting tracefs on $$d, and leaving it there"; mount -t tracefs tracefs $$d || :
 
 # What clang-format decides, and what it leaves to authors: see .clang-format.
 # readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
-C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] spec/fuzz/*.[ch] doc/*.c)
+C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] spec/fuzz/*.[ch] bench/*.c \
+	doc/*.c)
 JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
 lint: $(BUILD)/flags ## luacheck, clang-format, cppcheck, clang-tidy
-	@rc=0; luacheck -q lua scripts spec src rockspec/*.rockspec .busted || rc=1; \
+	@rc=0; luacheck -q lua scripts spec bench src rockspec/*.rockspec .busted || rc=1; \
 	for f in $(C_FILES); do clang-format $$f | $(JOIN) > $(BUILD)/tidied; $(JOIN) $$f | \
 		diff -u --label $$f --label formatted - $(BUILD)/tidied || rc=1; done; \
 	cppcheck -q -j2 --std=c11 --enable=warning,portability --inline-suppr --error-exitcode=1 \
@@ -252,5 +268,5 @@ $(BUILD)/flags: FORCE
 
 FORCE:
 .PHONY: FORCE all help deps build-deps demo check test test-live test-nobody test-asan \
-	asan-specs fuzz tracefs lint install uninstall clean
+	asan-specs fuzz bench tracefs lint install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)

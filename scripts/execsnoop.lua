@@ -8,7 +8,7 @@ local opt = perfev.args {
   summary = "show programs as they are started",
   { "-x --ends", help = "show their ends too, with the time since exec" },
   epilog = "FILE is what was executed, where tracepoints may be read. The kernel's records\n"
-    .. "have no exit status.",
+    .. "have no exit status. PPID is ? of who was there before we looked.",
 }
 
 local parents, started, first = {}, {}, nil
@@ -17,20 +17,9 @@ perfev.start(function()
   print(("%12s %7s %7s %-16s %s"):format("TIME", "PID", "PPID", "COMM", "FILE"))
 end)
 
--- FORK records tell of who came since we look, /proc of who was there.
-local function parent_of(pid)
-  if not parents[pid] then
-    local file = io.open(("/proc/%d/stat"):format(pid))
-    local text = file and file:read("a") or ""
-    if file then file:close() end
-    parents[pid] = text:match("^.*%) %S (%d+)") -- comm may hold anything, a bracket too
-  end
-  return parents[pid] or "?"
-end
-
 local function show(r, comm, text)
   first = first or r.time
-  print(("%12.6f %7d %7s %-16s %s"):format((r.time - first) / 1e9, r.pid, parent_of(r.pid),
+  print(("%12.6f %7d %7s %-16s %s"):format((r.time - first) / 1e9, r.pid, parents[r.pid] or "?",
     perfev.escape(comm), text))
 end
 
@@ -44,7 +33,7 @@ perfev.event {
     if with_file.error then show(r, r.comm, "") end
   end,
   fork = function(r)
-    if r.pid ~= r.ppid then parents[r.pid] = r.ppid end -- equal: a thread
+    if r.pid ~= r.ppid and not r.synthesised then parents[r.pid] = r.ppid end -- equal: a thread
   end,
   exit = function(r)
     if r.pid ~= r.tid then return end

@@ -21,7 +21,9 @@ local floors = {
     recorded = { "attr", "lanes" },
     datafile = { "sys", "attr", "record", "recorded", "window" },
     child = { "sys" },
+    selection = { "record", "task" }, -- which records of a recording are wanted
   },
+  { replay = "all below" }, -- a recording as a source
   { session = "all below" },
   { perfev = "all below" }, -- the header that stands for all of them
 }

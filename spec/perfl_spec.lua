@@ -152,14 +152,14 @@ describe("a command line is refused", function()
 
   it("for an option that neither knows, naming both's", function()
     refused("syscount --nope", { { "--top -T" } }, "unknown option '--nope'",
-      "syscount has --top -T", "perfl has -a -C -p")
+      "syscount has --top -T", "perfl has -a -C --cpu -p --pid")
     refused("syscount --nope", nil, "syscount has no options")
     refused("syscount -aX", nil, "unknown option '-X'")
   end)
 
   it("with the nearest option", function()
     refused("syscount --stric", { { "--top" } }, "--strict")
-    refused("syscount --to 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
+    refused("syscount --tup 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
   end)
 
   it("without letting the terminal obey it", function()
@@ -205,7 +205,7 @@ describe("a script", function()
   end)
 
   it("may declare any other", function()
-    options.check_conflicts(args.check { { "-P --pid" }, { "--count" }, { "event" } }, "mine")
+    options.check_conflicts(args.check { { "-P --process" }, { "--count" }, { "event" } }, "mine")
   end)
 end)
 

@@ -234,6 +234,69 @@ describe("a session with an input", function()
     assert.same({ 6 }, seen)
   end)
 
+  it("is closed, used by another and collected from its callbacks, and lives on where it should", function()
+    local s, other, n, m = session(), session(), 0, 0
+    other:event { "cs", sample = function() m = m + 1 end }
+    s:event { "faults", sample = function(r)
+      n = n + 1
+      collectgarbage()
+      assert.is_true(other.finished or other:run())
+      assert.error_matches(function() s:run() end, "called from one of its callbacks")
+      assert.equal("sample", coroutine.wrap(function() return r.type end)())
+      s:close()
+      assert.equal(3 * MS, r.time)
+    end }
+    s:done(function() n = n + 100 end)
+    s:run()
+    assert.same({ 1, 2, true }, { n, m, s.finished })
+    assert.is_nil((perfev.hooks.with({ open = function() return nil, perfev.errno.EMFILE end },
+      function() return session():start() end)))
+  end)
+
+  it("finds out a record that was kept, and keeps what was copied", function()
+    local s, kept, copies = session(), nil, {}
+    s:event { "faults,cs", sample = function(r)
+      if kept then assert.error_matches(function() return kept.time end, "record used after its callback") end
+      kept, copies[#copies + 1] = r, r:copy()
+    end }
+    assert.is_true(s:run())
+    assert.error_matches(function() return kept.time end, "record used after its callback")
+    for i, ms in ipairs { 2, 3, 5, 6 } do assert.equal(ms * MS, copies[i].time) end
+  end)
+
+  it("goes on where it was when it is dispatched in pieces, timers among them", function()
+    local s, lines = session(), {}
+    s:event { "cpu-clock,cs,faults", sample = function(r) lines[#lines + 1] = r.ip & 15 end }
+    s:event { "cs", sample = function() lines[#lines + 1] = "cs" end }
+    s:every("2ms", function() lines[#lines + 1] = "tick" end)
+    assert(s:start())
+    local n, more, rounds = 0, true, 0
+    while more do
+      local some
+      some, more = s:dispatch(1)
+      n, rounds = n + some, rounds + 1
+      assert.is_true(some <= 1)
+    end
+    assert.equal(8, n)
+    assert.same({ 1, 2, "cs", "tick", 3, 4, "tick", 5, "cs", 6 }, table.move(lines, 1, 10, 1, {}))
+    assert.equal(8 + 44, #lines) -- the fork is at 90 ms
+    assert.is_true(rounds >= 8)
+  end)
+
+  it("looks for an end in bounded time, though nobody hears what it reads", function()
+    local b, looked = build { samples = 0 }, 0
+    local t = { type = "sample", ip = 1, period = 1, pid = 7, tid = 7, time = MS, cpu = 0, identifier = 13 }
+    local one = b.encode(t)
+    for i = 1, 30000 do b.records[i] = one end
+    local s = session(b:file { [EVENT_DESC] = b:event_desc() }, { keep_going = function()
+      looked = looked + 1
+      return looked < 2
+    end })
+    s:event { "cs", sample = function() end }
+    assert.is_true(s:run())
+    assert.is_true(s:stats().records < 20000)
+  end)
+
   it("gives its records one by one", function()
     local s, lines = session(), {}
     s:event { "cs" }
@@ -264,13 +327,186 @@ describe("a session with an input", function()
   end)
 
   it("has no targets, and no counters", function()
-    assert.error_matches(function() perfev.session { input = "x", pid = 1 } end, "input and pid at once")
+    assert.error_matches(function() perfev.session { input = "x", uid = 1 } end, "input and uid at once")
     assert.error_matches(function() perfev.session { input = 3 } end, "input is the path of a recording")
     local s = session()
     s:counter { "faults" }
     local ok, why = s:run()
     assert.is_nil(ok)
     assert.matches("counters are read from the kernel", why)
+  end)
+end)
+
+describe("of a recording", function()
+  local CPU_OF, COMM_OF = { [7] = 0, [8] = 1, [9] = 1 }, { [7] = "worker", [8] = "a-helper", [9] = "a-helper2" }
+
+  -- Samples of three processes in turn, 1 to 9 ms; their names stand before; microseconds in the times.
+  local function three(order)
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+    } }
+    local function at(pid, ns) return { pid = pid, tid = pid, time = ns, cpu = CPU_OF[pid], identifier = 11 } end
+    for pid, comm in pairs(COMM_OF) do
+      b:add { type = "comm", pid = pid, tid = pid, comm = comm, sample_id = at(pid, MS // 2) }
+    end
+    for i = 1, 9 do
+      local t = at(7 + (i - 1) % 3, i * MS + 1500)
+      t.type, t.ip, t.period = "sample", i, 1
+      b:add(t)
+    end
+    return order and b or b:file { [EVENT_DESC] = b:event_desc(),
+                                   [21] = b:pack("I8I8", MS + 1500, 9 * MS + 1500) } -- SAMPLE_TIME
+  end
+
+  -- ip of the samples that are delivered
+  local function ips(opts, bytes)
+    local s, list = session(bytes or three(), opts), {}
+    s:event { "cpu-clock", sample = function(r)
+      assert.equal(COMM_OF[r.pid], r.comm)
+      list[#list + 1] = r.ip
+    end }
+    assert(s:run())
+    assert.equal(12, s:stats().records)
+    assert.equal(#list, s:stats().delivered)
+    return list
+  end
+
+  it("the records of CPUs, processes, threads and names are selected, all of them at once", function()
+    assert.same({ 1, 4, 7 }, ips { cpus = "0" })
+    assert.same({ 1, 2, 3, 4, 5, 6, 7, 8, 9 }, ips { cpus = "0-3" })
+    assert.same({ 2, 3, 5, 6, 8, 9 }, ips { pid = { 9, 8 } })
+    assert.same({ 3, 6, 9 }, ips { tid = 9 })
+    assert.same({ 2, 5, 8 }, ips { comm = "a-helper" })
+    assert.same({ 1, 2, 4, 5, 7, 8 }, ips { comm = "worker,a-helper" })
+    assert.same({ 2, 3, 5, 6, 8, 9 }, ips { comm = "a-h*" })
+    assert.same({ 3 }, ips { comm = "a-helper?", to = "+2ms" })
+    assert.same({}, ips { cpus = "0", pid = 9 })
+  end)
+
+  it("times are selected as they are printed, from the first sample on, and in parts of the whole", function()
+    assert.same({ 3, 4 }, ips { from = "0.003001", to = "0.004001" })
+    assert.same({ 3 }, ips { from = "0.003001", to = "0.0040014" })
+    assert.same({ 3, 4 }, ips { from = 3 * MS + 1500, to = 4 * MS + 1500 })
+    assert.same({ 9 }, ips { from = "+8ms" })
+    assert.same({ 1, 2 }, ips { to = "+1ms" })
+    assert.same({ 3, 4, 5 }, ips { from = "25%", to = "50%" })
+    assert.same({}, ips { from = "1" })
+  end)
+
+  it("a session hears side-band records by the same rule, and knows names from those that it does not hear", function()
+    local s, lines = session(three(), { pid = 8, from = 0 }), {}
+    s:event { "cpu-clock", comm = function(r) lines[#lines + 1] = r.comm end }
+    assert.is_true(s:run())
+    assert.same({ "a-helper" }, lines)
+    assert.same({ 2, 5, 8 }, ips { pid = 8, from = "0.001" })
+  end)
+
+  it("timers are not due outside of the selected times", function()
+    local s, ticks, n = session(three(), { from = "+2ms", to = "+5ms" }), 0, 0
+    s:every("1ms", function() ticks = ticks + 1 end)
+    s:event { "cpu-clock", sample = function() n = n + 1 end }
+    assert.is_true(s:run())
+    assert.same({ 4, 3 }, { n, ticks })
+  end)
+
+  it("nothing is selected by what it does not say", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, name = "cpu-clock",
+        attr = { type = 1, config = 0, sample_type = { "ip", "tid", "identifier" }, sample_id_all = true } },
+    } }
+    b:add { type = "sample", pid = 7, tid = 7, ip = 1, identifier = 11 }
+    for name, value in pairs { cpus = "0", from = "1" } do
+      local s = session(b:file { [EVENT_DESC] = b:event_desc() }, { [name] = value })
+      s:event { "cpu-clock", sample = function() end }
+      local ok, why, code = s:run()
+      assert.is_nil(ok)
+      assert.equal(perfev.errno.EINVAL, code)
+      assert.matches("^" .. name .. ": .* does not say which %l+", why:lower())
+      assert.matches("\n  try: ", why)
+    end
+    local s = session(three(true):file { [EVENT_DESC] = three(true):event_desc() }, { from = "10%" })
+    s:event { "cpu-clock", sample = function() end }
+    local _, why = s:run()
+    assert.matches("^from 10", why)
+  end)
+
+  it("selections that cannot be are refused", function()
+    assert.error_matches(function() perfev.session { from = "1" } end, "from without input")
+    assert.error_matches(function() perfev.session { input = "x", from = "3", to = "2" } end, "from is later than to")
+    assert.error_matches(function() perfev.session { input = "x", from = "soon" } end, "time 'soon': expected seconds")
+    assert.error_matches(function() perfev.session { input = "x", to = 1.5 } end, "time '1.5': expected seconds")
+    assert.error_matches(function() perfev.session { input = "x", pid = "self" } end, "who recorded is not who reads")
+  end)
+
+  it("a listener without an event of its own hears once what several events were asked to tell", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+      { ids = { 12 }, attr = attr { type = 1, config = 3, comm = true, task = true }, name = "context-switches" },
+    } }
+    for id = 11, 12 do
+      b:add { type = "comm", pid = 7, tid = 7, comm = "of" .. id,
+              sample_id = { pid = 7, tid = 7, time = MS, cpu = 0, identifier = id } }
+    end
+    local s, lines = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
+    s:event { comm = function(r) lines[#lines + 1] = r.comm end }
+    s:event { "cs", comm = function(r) lines[#lines + 1] = r.event.name .. " " .. r.comm end }
+    assert.is_true(s:run())
+    assert.same({ "of11", "cs of12" }, lines)
+  end)
+
+  it("an event for side-band records that was itself recorded hears its own", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+      { ids = { 12 }, attr = attr { type = 1, config = 9, comm = true }, name = "dummy" },
+    } }
+    for id = 11, 12 do
+      b:add { type = "comm", pid = 7, tid = 7, comm = "of" .. id,
+              sample_id = { pid = 7, tid = 7, time = MS, cpu = 0, identifier = id } }
+    end
+    local s, lines = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
+    s:event { comm = function(r) lines[#lines + 1] = r.comm end }
+    assert.is_true(s:run())
+    assert.same({ "of12" }, lines)
+  end)
+
+  it("what the recording session left out is left out again, but for the events that kept it", function()
+    local function recorded(text, as_pipe)
+      local b = perfdata.new { events = {
+        { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
+        { ids = { 12 }, attr = attr { type = 1, config = 3 }, name = "cs" },
+      } }
+      local function at(pid, ms, id) return { pid = pid, tid = pid, time = ms * MS, cpu = 0, identifier = id } end
+      b:add { type = "comm", pid = 9, tid = 9, comm = "perfl", sample_id = at(9, 1, 11) }
+      for i = 1, 8 do
+        local t = at(7 + i % 3, i, 11 + i % 2)
+        t.type, t.ip, t.period = "sample", i, 1
+        b:add(t)
+      end
+      local features = { [EVENT_DESC] = b:event_desc() }
+      features[254] = text
+      return as_pipe and b:pipe(features) or b:file(features)
+    end
+    local function heard(bytes)
+      local s, list = session(bytes), {}
+      local function keep(r) list[#list + 1] = r.type == "comm" and r.comm or r.ip end
+      s:event { "cpu-clock,cs", sample = keep, comm = keep }
+      assert.is_true(s:run())
+      return list, s:stats().excluded
+    end
+    local SAID = "recorder perfl\nnever heard of 3\nexclude_pid 9\n"
+    assert.same({ { "perfl", 1, 2, 3, 4, 5, 6, 7, 8 }, 0 }, { heard(recorded "recorder perfl\n") })
+    assert.same({ { 1, 3, 4, 6, 7 }, 4 }, { heard(recorded(SAID)) })
+    assert.same({ { 1, 3, 4, 5, 6, 7 }, 3 }, { heard(recorded(SAID .. "keep_own 1\nkeep_own 77\nhidden 99\n")) })
+    assert.same({ { 1, 3, 4, 6, 7 }, 4 }, { heard(recorded(SAID, true)) })
+  end)
+
+  it("a task that nobody named has its number for a name", function()
+    local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
+    b:add { type = "sample", pid = 41, tid = 42, time = MS, cpu = 0, ip = 1, period = 1, identifier = 11 }
+    local s, comm = session(b:file { [EVENT_DESC] = b:event_desc() }, { comm = ":42" }), nil
+    s:event { "cpu-clock", sample = function(r) comm = r.comm end }
+    assert.is_true(s:run())
+    assert.equal(":42", comm)
   end)
 end)
 
@@ -301,16 +537,90 @@ describe("perfl -i", function()
   end)
 
   it("refuses what is said to a kernel", function()
-    for _, words in ipairs { { "-a" }, { "-p", "1" }, { "-C", "0" }, { "-m", "1M" }, { "--", "true" } } do
+    for _, words in ipairs { { "-a" }, { "--uid", "1" }, { "--cgroup", "/" }, { "-m", "1M" }, { "--", "true" } } do
       local r = run { run.perfl, "-i", "x", "-e", CHUNK, table.unpack(words) }
       assert.equal(2, r.code)
       assert.matches("^perfl: %-i and %-.* at once\n  a recording is", r.err)
     end
   end)
 
+  it("ends at ^C, within a round of records, with what done says", function()
+    local chunk = [[local n, pid = 0, require "perfev.core".pid()
+      event { "faults", sample = function()
+        n = n + 1
+        if n == 100 then io.popen("kill -INT " .. pid):close() end
+      end }
+      done(function() print("done", n) end)]]
+    local r = run { run.perfl, "-q", "-i", spill(whole { samples = 6000 }), "-e", chunk }
+    local n = tonumber(r.out:match("^done\t(%d+)\n$"))
+    assert.is_true(n >= 100 and n < 1200, r.out .. r.err)
+    assert.equal(2, r.signal)
+  end)
+
+  describe("shows how far it is", function()
+    -- A clock that goes on by 0.3 s whenever it is looked at, so that each round of records draws the line.
+    local CLOCKED = [[local now, n = 0, 0
+      perfev.hooks.set { clock = function() now = now + 300000000 return now end }
+      event { "faults", sample = function(r) n = n + 1 if n % 600 == 0 then io.write(n, "\n") end end }
+      done(function() print("sum", n) end)]]
+
+    -- What a terminal is sent; words stand behind the command, a pipe before it.
+    local function on_terminal(words, pipe)
+      local command = table.concat({ pipe or "", run.quote(run.perfl), "-i",
+        pipe and "-" or spill(whole { samples = 6000 }), "-e", run.quote(CLOCKED), words }, " ")
+      local r = run { "script", "-qec", command, "/dev/null" }
+      assert.equal(0, r.code)
+      return (r.out:gsub("\r\n", "\n"))
+    end
+
+    local LINE = "\r%d+%% of %d+ KiB, [%d,]+ records/s, %d+ s left\27%[K"
+
+    it("in a line that is drawn again, and wiped before anything else is written", function()
+      local text = on_terminal ""
+      local _, drawn = text:gsub(LINE, "")
+      assert.is_true(drawn >= 3)
+      local rest = text:gsub(LINE .. "\r\27%[K", ""):gsub(LINE, "")
+      assert.matches("^600\n1200\n1800\nsum\t2000\nperfl: 2,000 records, 0 lost, 0 late, [%d.]+ s of CPU\n$", rest)
+      assert.is_falsy(text:find(LINE .. "[^\r]"))
+    end)
+
+    it("without a part of the whole where that is not known", function()
+      local b = build { samples = 6000 }
+      local path = spill(b:pipe { [EVENT_DESC] = b:event_desc() })
+      local text = on_terminal("", "cat " .. path .. " |")
+      assert.is_truthy(text:find("\r%d+ KiB, [%d,]+ records/s\27%[K"), text)
+      assert.is_falsy(text:find("left", 1, true))
+    end)
+
+    it("on a terminal alone, and not with -q", function()
+      assert.is_falsy(on_terminal("| cat"):find("\27", 1, true))
+      assert.is_falsy(on_terminal("-q"):find("\27", 1, true))
+      assert.is_falsy(on_terminal("2> /dev/null"):find("\27", 1, true))
+      assert.is_truthy(on_terminal("> /dev/null"):find(LINE))
+      local r = run { run.perfl, "-i", spill(whole { samples = 6000 }), "-e", CLOCKED }
+      assert.is_falsy((r.out .. r.err):find("\27", 1, true))
+    end)
+  end)
+
+  it("selects of the recording by perfl's options", function()
+    local path = spill(whole())
+    local function count(...)
+      local r = run { run.perfl, "-q", "-i", path, "-e", CHUNK, ... }
+      assert.equal("", r.err)
+      return tonumber(r.out)
+    end
+    assert.same({ 2, 1, 1, 0, 0, 2 }, { count("--from", "+1ms"), count("--from", "+3ms"), count("--to", "0.005000"),
+      count("-p", "9"), count("--cpu", "1,2"), count("--comm", "work*") })
+    local r = run { run.perfl, "--from", "1", "-a", "-e", CHUNK }
+    assert.equal(2, r.code)
+    assert.matches("^perfl: %-%-from without %-i\n  times are", r.err)
+  end)
+
   it("shows with --dry-run what would be heard", function()
     local r = run { run.perfl, "-i", "x", "--dry-run", "-e", CHUNK }
     assert.matches("^target: the recording x\nevent faults", r.out)
     assert.equal(0, r.code)
+    r = run { run.perfl, "-i", "x", "-C", "1,2", "--to", "50%", "--dry-run", "-e", CHUNK }
+    assert.matches("^target: the recording x, of it cpus 1,2, to 50%%\n", r.out)
   end)
 end)

@@ -2,7 +2,8 @@
  * perfev.h - the core's C API, for a program without Lua: link with -lperfev -ltraceevent.
  *
  * A session takes events (attr.h names their fields), opens them, and hands located
- * records out in time order; doc/example.c is a whole program. What a header says of
+ * records out in time order; doc/example.c is a whole program. A recording is read by
+ * datafile.h, and heard as a session is by replay.h. What a header says of
  * ownership and errors holds for callers outside of this tree as well.
  */
 #ifndef PEV_PERFEV_H
@@ -12,8 +13,11 @@
 #include "bits.h"
 #include "child.h"
 #include "counter.h"
+#include "datafile.h"
 #include "elffile.h"
 #include "record.h"
+#include "replay.h"
+#include "selection.h"
 #include "session.h"
 #include "sys.h"
 #include "task.h"

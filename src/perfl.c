@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -322,15 +323,39 @@ static int l_realpath(lua_State *L)
 	return 1;
 }
 
+/* terminal(fd) -> its columns | nil: it is no terminal */
+static int l_terminal(lua_State *L)
+{
+	int fd = (int)luaL_checkinteger(L, 1);
+	struct winsize size;
+
+	if (ioctl(fd, TIOCGWINSZ, &size) < 0)
+		return 0;
+	lua_pushinteger(L, size.ws_col ? size.ws_col : 80);
+	return 1;
+}
+
+/* is_pipe(fd) -> somebody may be reading it */
+static int l_is_pipe(lua_State *L)
+{
+	struct stat st;
+	int rc = fstat((int)luaL_checkinteger(L, 1), &st);
+
+	lua_pushboolean(L, rc == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)));
+	return 1;
+}
+
 static const luaL_Reg functions[] = {
 	{ "cpu_time",  l_cpu_time },
 	{ "exists",    l_exists },
 	{ "flush",     l_flush },
 	{ "heed",      l_heed },
+	{ "is_pipe",   l_is_pipe },
 	{ "open",      l_open },
 	{ "realpath",  l_realpath },
 	{ "signal",    l_signal },
 	{ "signal_fd", l_signal_fd },
+	{ "terminal",  l_terminal },
 	{ NULL,        NULL },
 };
 

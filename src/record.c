@@ -731,6 +731,22 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct p
 	return pev_record_trailer(rec, field, value);
 }
 
+bool pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *number)
+{
+	const unsigned char *p = rec->bytes;
+	bool swap = rec->plan->swap;
+
+	if (rec->type != PERF_RECORD_SAMPLE || field > PEV_F_AUX || !rec->at[field])
+		return false;
+	p += rec->at[field];
+	switch (sample_rows[field - 1].kind) {
+	case PEV_K_U64: *number = pev_load64(p, swap); return true;
+	case PEV_K_U32: *number = pev_load32(p, swap); return true;
+	case PEV_K_S32: *number = (uint64_t)(int32_t)pev_load32(p, swap); return true;
+	default: return false;
+	}
+}
+
 bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag)
 {
 	struct pev_value value;

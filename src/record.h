@@ -136,6 +136,8 @@ struct pev_value {
 /* False when this record has no such field. */
 bool pev_record_get(const struct pev_record *rec, enum pev_field field,
 		    struct pev_value *value);
+/* The same for a sample's plain number, without the rest of a value: what callbacks read most. */
+bool pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *number);
 /* As pev_record_get, but from the sample_id trailer alone. */
 bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 			struct pev_value *value);

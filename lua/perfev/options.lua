@@ -8,7 +8,7 @@ local M = {}
 local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
-  "many", "input",
+  "many", "input", "from", "to",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
@@ -124,6 +124,8 @@ local checks = {
     end
     return v
   end,
+  from = function(v, level) return check_unit(units.moment, v, "from", level) end,
+  to = function(v, level) return check_unit(units.moment, v, "to", level) end,
   log = check_function("log"),
   on_error = check_function("on_error"),
   keep_going = check_function("keep_going"),
@@ -151,6 +153,9 @@ function M.take(opts, into, level)
     end
     into[name] = checks[name] and checks[name](value, level + 1) or value
   end
+  if into.input and (opts.pid == "self" or opts.tid == "self") then
+    fail(level, "session: input and pid \"self\"\n  who recorded is not who reads\n  try: the number of its process")
+  end
   M.check_targets(into, level + 1)
   return into
 end
@@ -175,11 +180,24 @@ function M.signal(name, what, level)
 end
 
 -- What is asked of a kernel, and of a recording cannot be.
-local live_only = { "pid", "tid", "uid", "comm", "cgroup", "command", "cpus", "all_cpus", "buffer", "overwrite",
-                    "clock" }
+local live_only = { "uid", "cgroup", "command", "all_cpus", "buffer", "overwrite", "clock" }
+
+local function check_times(opts, level)
+  for _, name in ipairs(opts.input and {} or { "from", "to" }) do
+    if opts[name] then
+      fail(level, "session: %s without input\n  times are selected of what was recorded; what comes is not known\n"
+        .. "  try: duration, or input", name)
+    end
+  end
+  local from, to = opts.from, opts.to
+  if from and to and from.ns and to.ns and from.first == to.first and from.ns > to.last_ns then
+    fail(level, "session: from is later than to\n  nothing lies between them\n  try: the other way round")
+  end
+end
 
 --- Targets that exclude each other; raises.
 function M.check_targets(opts, level)
+  check_times(opts, level + 1)
   for _, name in ipairs(opts.input and live_only or {}) do
     if opts[name] then
       fail(level, "session: input and %s at once\n  a recording is as it was made, and nothing is asked of the kernel"

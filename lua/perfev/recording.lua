@@ -118,17 +118,20 @@ local function give_payload(self, event, i)
     warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
     args = nil
   end
+  self.payloads[i] = args
   self.file:context(i, event, args)
 end
 
 local function learn_machine(self)
   local arch = self.header.arch
   local regs, narrow = registers.of(arch or core.machine)
-  self.file:machine(regs or {}, narrow or false)
+  self.registers = regs or {}
+  self.file:machine(self.registers, narrow or false)
 end
 
--- Events that are known already stay the tables that they are: records show them.
-local function learn(self)
+--- Take in what the reader knows of events and sections by now. Events that are known already stay the
+-- tables that they are: records show them.
+function Recording:learn()
   self.sections = index_sections(self)
   self.header = new_header(self)
   if self.sections.tracing_data then self:tracing() end
@@ -258,12 +261,14 @@ function M.open(path, opts)
         or ""), 2)
     end
   end
-  local self = setmetatable({ events = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note }, Recording)
+  local self = setmetatable({
+    events = {}, payloads = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note,
+  }, Recording)
   local started = false
   local file, why, code = core.datafile(path, {
     fd = opts.fd, window = opts.window, unordered = opts.ordered == false,
     note = function(text) warn(self, text) end,
-    news = function() if started then learn(self) end end,
+    news = function() if started then self:learn() end end,
   })
   if not file then
     self.closed = true
@@ -271,7 +276,7 @@ function M.open(path, opts)
   end
   self.file, self.facts, self.path = file, file:facts(), path
   started = true
-  learn(self)
+  self:learn()
   return self
 end
 

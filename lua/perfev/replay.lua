@@ -1,14 +1,17 @@
 --- A session's other source: a recording instead of the kernel.
 -- It has the verbs of the core's session (perfev.core), so that the loop, the end and the errors are
--- session.lua's for both. Nothing is opened but the file; what waits (signals, a watched descriptor) is a
--- core session without events. Time is the records' own: timers are due when a record has passed them.
+-- session.lua's for both. What happens per record is C (src/replay.c), timers on the records' time among it; what
+-- happens once is here: whose a record is, and what of the recording is wanted. Nothing is opened but the file;
+-- what waits (signals, a watched descriptor) is a core session without events.
 
 local core = require "perfev.core"
 local event = require "perfev.event"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
 local opened = require "perfev.opened"
+local private = require "perfev.recording.private"
 local recording = require "perfev.recording"
+local selection = require "perfev.recording.selection"
 
 local M = {}
 
@@ -16,8 +19,6 @@ local Replay = {}
 Replay.__index = Replay
 
 local E = core.errno
-local SAMPLE = 9 -- PERF_RECORD_SAMPLE
-local ROUND = 512 -- records between two looks at signals
 
 -- Number of a record type -> the callback it is delivered to.
 local callback_of = {}
@@ -27,16 +28,14 @@ for number, layout in ipairs(core.layouts().records) do callback_of[number] = la
 local own_only = { sample = true, read = true, throttle = true, aux = true, itrace_start = true,
                    aux_output_hw_id = true, callchain_deferred = true }
 
-local function number_events(self)
-  for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
-end
-
 --- Open the session's input.
+-- @tparam session session
+-- @tparam table handlers  `on_error`, as of the core's session
 -- @treturn[1] replay
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
-function M.open(session)
+function M.open(session, handlers)
   local input = session.opts.input
   local shown = input == "-" and "standard input" or input
   if #session.counters > 0 then
@@ -54,14 +53,45 @@ function M.open(session)
     waiter:close()
     return nil, "cannot open the recording " .. what, code
   end
-  local self = setmetatable({
-    session = session, rec = rec, shown = shown, waiter = waiter, next_record = rec:records { user = false },
-    listeners = {}, routes = {}, timers = {}, delivered = 0, nr = {},
-  }, Replay)
-  -- A pipe tells of its events before its first record, and only then.
-  self:read_one()
-  number_events(self)
+  local self = setmetatable({ session = session, rec = rec, shown = shown, waiter = waiter, listeners = {},
+                              carriers = {} }, Replay)
+  local wanted
+  wanted, what, code = selection.of(rec, session.opts, shown)
+  if not wanted then
+    self:close()
+    return nil, what, code
+  end
+  self.source = core.replay(rec.file, handlers, wanted)
+  self:number_events()
   return self
+end
+
+--- Take in the recording's events and their payloads; a pipe tells of more on its way.
+function Replay:number_events()
+  self.nr = {}
+  for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
+  self.source:know("registers", self.rec.registers)
+  self:read_private()
+  for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
+  self.source:forget()
+end
+
+-- What the session that recorded it left out is left out again.
+function Replay:read_private()
+  local said = private.read(self.rec:section(private.SECTION))
+  self.source:exclude(said.exclude_pid or 0)
+  for _, n in ipairs(said.keep_own) do
+    if self.rec.events[n] then self.source:keep(n) end
+  end
+  -- A session's own event for the names of tasks is no declaration's.
+  for _, n in ipairs(said.hidden) do
+    if self.rec.events[n] then self.carriers[self.rec.events[n]] = true end
+  end
+end
+
+function Replay:give_payload(listener)
+  local payload = listener.recorded and self.rec.payloads[self.nr[listener.recorded]]
+  if payload then self.source:payload(listener.ev.slot, payload) end
 end
 
 -- ---- the file's events and the declared ones ----
@@ -163,20 +193,39 @@ local function find(self, decl)
 end
 
 local function listen(self, ev, recorded, first)
-  ev.slot = #self.listeners
-  self.listeners[ev.slot + 1] = { ev = ev, recorded = recorded, first = first, on = true }
+  local listener = { ev = ev, recorded = recorded, first = first }
+  ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev }
+  self.listeners[#self.listeners + 1] = listener
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
   ev.format = recorded.format and recorded.format.format
+  self:give_payload(listener)
+end
+
+-- What a session's own event for side-band records asks for.
+local side_band = { "comm", "task", "mmap", "context_switch", "ksymbol", "bpf_event", "namespaces", "cgroup",
+                    "text_poke" }
+
+-- The event that was recorded for such a declaration, by us: it hears what that heard, and nothing twice.
+local function find_carrier(self, decl)
+  for _, recorded in ipairs(self.rec.events) do
+    local attr = recorded.attr
+    local same = attr.type == names.TYPE.software and attr.config == names.DUMMY and not self.carriers[recorded]
+    for _, field in ipairs(side_band) do same = same and (attr[field] == true) == (decl.asked[field] == true) end
+    if same then
+      self.carriers[recorded] = true
+      return recorded
+    end
+  end
 end
 
 --- The events of the recording that a declared one stands for.
 function Replay:match(ev)
   local decl = ev.decl
-  self.routes = {}
+  self.source:forget()
   if not decl.text and decl.spec.type == nil then -- side-band records alone, of every event
     self.matched = true
-    listen(self, ev, nil, true)
+    listen(self, ev, find_carrier(self, decl), true)
     return true
   end
   local found, missing, code = find(self, decl)
@@ -228,155 +277,75 @@ local function records_itself(ev, asks)
   return false
 end
 
-local function hears(listener, recorded, callback)
+-- Several events may have asked for records of the same doings: the first one's are heard by others.
+local function is_told_before(self, recorded, asks)
+  for _, other in ipairs(asks and recorded and self.rec.events or {}) do
+    if other.attr[asks] then return other ~= recorded end
+  end
+  return false
+end
+
+local function hears(self, listener, recorded, callback)
   if listener.recorded == recorded and recorded then return true end
   if own_only[callback] or not listener.first then return false end
+  local asks = event.asks[callback] and event.asks[callback][1]
+  if is_told_before(self, recorded, asks) then return false end
   if not listener.recorded then return true end
   if not listener.ev.decl.callbacks[callback] or callback == "record" then return false end
-  local asks = event.asks[callback] and event.asks[callback][1]
   return not recorded or asks ~= nil and not records_itself(listener.ev, asks)
 end
 
-local NOBODY = {}
-
--- Listeners of a type of record of an event; `recorded` is nil where the file says of none.
-local function route(self, recorded, number)
-  if recorded and not self.nr[recorded] then number_events(self) end -- a pipe told of more
-  local key = recorded or NOBODY
-  local of_event = self.routes[key]
-  if not of_event then
-    of_event = {}
-    self.routes[key] = of_event
-  end
-  local callback, list = callback_of[number] or "record", {}
+-- Who hears that type of record of the n-th event; 0: the file does not say whose it is.
+local function route(self, n, number)
+  local recorded, callback, slots = self.rec.events[n], callback_of[number] or "record", {}
   for _, listener in ipairs(self.listeners) do
-    local f = listener.ev.decl.callbacks[callback] or listener.ev.decl.callbacks.record
-    if hears(listener, recorded, callback) then
-      list[#list + 1] = { listener = listener, ev = listener.ev, f = f, callback = callback }
-    end
+    if hears(self, listener, recorded, callback) then slots[#slots + 1] = listener.ev.slot end
   end
-  of_event[number] = list
-  return list
+  self.source:route(slots)
 end
 
 -- ---- records ----
 
-function Replay:read_one()
-  local _
-  self.pending, _, self.synthesised = self.next_record()
-  self.ended = self.pending == nil
-end
-
--- Reading ended before the file did: what was read is delivered, and the run has failed.
-function Replay:tell_end()
-  self.session.failure = self.session.failure or self.rec.error
-end
-
--- The next record, which pending may hold; who hears it; its event in the file.
-local function take(self)
-  local r = self.pending
-  self.pending = nil
-  if not r and not self.ended then
-    self:read_one()
-    r, self.pending = self.pending, nil
+-- What the source leaves to us -> true when it can go on at once
+local function answer(self, turn, a, b)
+  if turn == "route" then
+    route(self, a, b)
+    return true
+  elseif turn == "news" then
+    self.rec:learn()
+    self:number_events()
+    return true
+  elseif turn == "timer" then
+    self.session:handle(-1 - a)
+  elseif turn == "end" then -- before the file's: what was read is delivered, and the run has failed
+    self.ended = true
+    self.session.failure = self.session.failure or a
   end
-  if not r then
-    self:tell_end()
-    return nil
-  end
-  local recorded, number = r.event, r.number
-  local list = self.routes[recorded or NOBODY]
-  list = list and list[number] or route(self, recorded, number)
-  return r, list, recorded
-end
-
--- Timers whose time has come at that of the record, in the order of time.
-local function tick(self, time)
-  for _, timer in ipairs(self.timers) do timer.due = timer.due or time + timer.first end
-  while not self.stopped and not self.session.stopping do
-    local next_timer
-    for _, timer in ipairs(self.timers) do
-      if timer.due <= time and (not next_timer or timer.due < next_timer.due) then next_timer = timer end
-    end
-    if not next_timer then return end
-    next_timer.due = next_timer.every > 0 and next_timer.due + next_timer.every or math.maxinteger
-    self.session:handle(next_timer.id)
-  end
-end
-
--- Time begins with the first sample, or with what somebody hears: recorders tell of what was there
--- before, some of it with a time of long ago.
-local function pass_time(self, r, list)
-  local time = #self.timers > 0 and not self.synthesised and r.time or 0
-  self.begun = self.begun or time > 0 and (r.number == SAMPLE or #list > 0)
-  if self.begun and time > 0 then tick(self, time) end
-  return not (self.stopped or self.session.stopping)
-end
-
-local function call(self, entry, r)
-  self.in_dispatch = true
-  local ok, result = core.protect(entry.f, r, r.args)
-  self.in_dispatch = false
-  self.delivered = self.delivered + 1
-  if ok then return result == false end
-  return self.session:raised(result, ("%s of %s"):format(entry.callback, entry.ev.name),
-    ("%p %s"):format(entry.ev, entry.callback))
-end
-
--- One record to all who hear it -> how many callbacks were called
-local function deliver(self, r, list, recorded, most)
-  local n = 0
-  for _, entry in ipairs(list) do
-    if entry.f and entry.listener.on and n < most and not self.stopped then
-      if recorded then self.rec.file:event_is(self.nr[recorded], entry.ev) end
-      n = n + 1
-      if call(self, entry, r) then self.stopped = true end
-    end
-  end
-  if n > 0 and recorded then self.rec.file:event_is(self.nr[recorded], recorded) end
-  return n
+  return false
 end
 
 --- Deliver up to max records (0: any number) -> how many, and whether a callback wanted no more.
 function Replay:dispatch(mode, max)
-  local n, read = 0, 0
-  if mode ~= "round" then return 0, false end -- what is not delivered by the end is not
-  local most = max > 0 and max or math.maxinteger
-  while read < ROUND and n < most and not self.stopped and not self.session.stopping do
-    local r, list, recorded = take(self)
-    if not r then break end
-    read = read + 1
-    if not pass_time(self, r, list) then break end
-    if #list > 0 then n = n + deliver(self, r, list, recorded, most - n) end
+  local n, go_on = 0, mode == "round" -- what is not delivered by the end is not
+  while go_on do
+    local more, stopped, turn, a, b = self.source:dispatch(max > 0 and max - n or 0)
+    n = n + more
+    self.stopped = self.stopped or stopped
+    go_on = not stopped and answer(self, turn, a, b) and (max == 0 or n < max)
   end
   return n, self.stopped or false
 end
 
 -- Records one by one: those of every declared event.
-function Replay:begin(mode) self.left = mode == "round_all" and ROUND or 0 end
+function Replay:begin(mode) self.source:begin(mode == "round_all") end
 
 function Replay:next()
-  self:put_back()
-  while self.left > 0 do
-    local r, list, recorded = take(self)
-    if not r then return nil end
-    self.left = self.left - 1
-    if not pass_time(self, r, list) then return nil end
-    if #list > 0 then
-      if recorded then
-        self.rec.file:event_is(self.nr[recorded], list[1].ev)
-        self.shown_as = recorded
-      end
-      self.delivered = self.delivered + 1
-      return r
-    end
+  while true do
+    local r, turn, a, b = self.source:next()
+    if r then return r end
+    answer(self, turn, a, b)
+    if not turn or turn == "end" or self.stopped or self.session.stopping then return nil end
   end
-end
-
--- The file's own event again, by which records find who hears them.
-function Replay:put_back()
-  if self.shown_as then self.rec.file:event_is(self.nr[self.shown_as], self.shown_as) end
-  self.shown_as = nil
 end
 
 function Replay.finish() end
@@ -384,9 +353,7 @@ function Replay.finish() end
 -- ---- what else the session asks of its core ----
 
 function Replay:timer(first, every)
-  local id = -1 - #self.timers -- no descriptor has such a number
-  self.timers[#self.timers + 1] = { id = id, first = first, every = every }
-  return id
+  return -1 - self.source:timer(first, every) -- no descriptor has such a number
 end
 
 function Replay:read(fd, len)
@@ -398,15 +365,17 @@ function Replay:wait() return self.waiter:wait(0) end
 function Replay:watch(fd) return self.waiter:watch(fd) end
 function Replay:signals(set) return self.waiter:signals(set) end
 function Replay:over() return self.ended end
-function Replay:dispatching() return self.in_dispatch or false end
-function Replay:halt() self.stopped = true end
-function Replay.scan() return 0 end
+function Replay:dispatching() return self.source:dispatching() end
+function Replay:halt()
+  self.stopped = true
+  self.source:halt()
+end
 function Replay.enable() return 0 end
 function Replay.disable() return 0 end
 
 local function switch(on)
   return function(self, slot)
-    self.listeners[slot + 1].on = on
+    self.source:switch(slot, on)
     return 0
   end
 end
@@ -425,8 +394,14 @@ function Replay:stats()
   for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
     stats[name] = read[name]
   end
-  stats.delivered, stats.throttled = self.delivered, read.types.throttle or 0
+  stats.delivered, stats.excluded = self.source:counts()
+  stats.throttled = read.types.throttle or 0
   return stats
+end
+
+function Replay:how_far()
+  local stats = self.rec:stats()
+  return stats.bytes, self.rec.facts.size, stats.records
 end
 
 function Replay:close()

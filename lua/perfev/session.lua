@@ -9,6 +9,7 @@ local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
 local replay = require "perfev.replay"
+local selection = require "perfev.recording.selection"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -274,20 +275,28 @@ function Session:note_core(text)
   self:note(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text) or text)
 end
 
-function Session:open_core()
-  local opts = self.opts
-  if opts.input then
-    local recorded, why, errno = replay.open(self)
-    self.core = recorded
-    return recorded ~= nil, why, errno
-  end
-  local s, what, code = core.session {
-    ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
-    exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
+-- What the core tells of while it delivers.
+local function callback_handlers(self)
+  return {
     note = function(text) self:note_core(text) end,
     on_error = function(text, where, ev)
       return self:raised(text, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
     end,
+  }
+end
+
+function Session:open_core()
+  local opts = self.opts
+  if opts.input then
+    local recorded, why, errno = replay.open(self, callback_handlers(self))
+    self.core = recorded
+    return recorded ~= nil, why, errno
+  end
+  local handlers = callback_handlers(self)
+  local s, what, code = core.session {
+    ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
+    exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
+    note = handlers.note, on_error = handlers.on_error,
   }
   if not s then return nil, explain.refusal(what, code), code end
   self.core = s
@@ -307,12 +316,18 @@ function Session:open_events()
   return self:open_tracking()
 end
 
-function Session:arm()
+-- Names of tasks that were there before; a recording tells of its own.
+local function learn_tasks(self)
+  if self.opts.input then return end
   if options.is_cpu_wide(self.opts) then
     self.core:scan(-1)
   else
     for _, pid in ipairs(self.target.pids) do self.core:scan(pid) end
   end
+end
+
+function Session:arm()
+  learn_tasks(self)
   for _, f in ipairs(self.on_start) do
     protected(self, "start", f)
     if self.failure then return nil, self.failure end
@@ -648,8 +663,17 @@ function Session:stats()
   return stats
 end
 
+-- Of a recording: bytes read, the file's (0: a pipe), records; nil of a kernel.
+function Session:how_far()
+  if self.core and self.opts.input then return self.core:how_far() end
+end
+
 local function target_text(opts)
-  if opts.input then return "the recording " .. (opts.input == "-" and "on standard input" or opts.input) end
+  if opts.input then
+    local wanted = selection.describe(opts)
+    return "the recording " .. (opts.input == "-" and "on standard input" or opts.input)
+      .. (wanted ~= "" and ", of it " or "") .. wanted
+  end
   if opts.cgroup then
     return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")
   end

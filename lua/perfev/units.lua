@@ -45,6 +45,30 @@ function M.duration(v)
   return refuse("duration", v, "a number with ns, us, ms, s, m or h, as in 500ms")
 end
 
+--- A time of a recording.
+-- @tparam string|integer v  "12345.678901" (seconds, as perf script prints them), "+1.5s" (after time begins),
+--   "25%" (of the samples' span); an integer: ns, as in r.time
+-- @treturn[1] table  `text`; `ns` or `percent`; `first` when it counts from where time begins; `last_ns`: where a
+--   time that was printed to the microsecond ends
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.moment(v)
+  if math.type(v) == "integer" and v >= 0 then return { text = tostring(v), ns = v, last_ns = v } end
+  local text = type(v) == "string" and v or ""
+  local seconds, digits = text:match("^(%d+)%.?(%d*)$")
+  if seconds and #seconds <= 9 and #digits <= 9 then
+    local ns = math.tointeger(tonumber(seconds)) * 1000000000
+    ns = ns + math.tointeger(tonumber(digits .. ("0"):rep(9 - #digits)))
+    return { text = text, ns = ns, last_ns = #digits == 6 and ns + 999 or ns }
+  end
+  local after = text:match("^%+(.+)$")
+  local ns = after and M.duration(after)
+  if ns then return { text = text, ns = ns, last_ns = ns, first = true } end
+  local percent = tonumber(text:match("^(%d+%.?%d*)%%$"))
+  if percent and percent <= 100 then return { text = text, percent = percent } end
+  return refuse("time", v, "seconds as perf script prints them (12345.678901), +1.5s or 25%")
+end
+
 --- Bytes of a size.
 -- @tparam string|number v  "2M", "64K", "1G", "512B" (powers of 1024); bare: bytes
 -- @treturn[1] integer  bytes, never negative

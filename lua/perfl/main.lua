@@ -14,6 +14,7 @@ local find = require "perfl.find"
 local native = require "perfl.core"
 local options = require "perfl.options"
 local output = require "perfl.output"
+local progress = require "perfl.progress"
 local report = require "perfl.report"
 local source = require "perfl.source"
 
@@ -196,6 +197,7 @@ local function keep_going()
   local ok = output.check()
   if not ok then return "output" end
   if native.signal() then return "signal" end
+  progress.look(run.session)
   return true
 end
 
@@ -208,7 +210,7 @@ local function configure(s)
   end
   s:configure {
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
-    cgroup = opts.cgroup, input = opts.input,
+    cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
@@ -232,6 +234,7 @@ local function before_start()
   local s = session.default()
   run.session = s
   configure(s)
+  if run.opts.input and not run.opts.quiet then progress.begin() end
   if run.opts.dry_run then
     leave(print_plan(s))
   end
@@ -265,6 +268,7 @@ end
 
 -- What the run comes to, why being what failed or nil: status [, signal to end by].
 local function outcome(why)
+  progress.finish()
   local number = native.signal()
   local flushed, broken, broken_status = output.check()
   if not flushed and not broken then -- the reader has gone: nothing is left to say

@@ -30,6 +30,12 @@ local function cpu_list(text)
   return units.list(text, "CPU list")
 end
 
+local function moment(text)
+  local ok, why = units.moment(text)
+  if not ok then return nil, why end
+  return text
+end
+
 local function task_list(what)
   return function(text)
     local list, why = units.list(text, what)
@@ -44,16 +50,21 @@ end
 M.groups = {
   { "What to watch (or a command, after --)",
     { "-a", into = "all_cpus", help = "every process on every CPU" },
-    { "-C", into = "cpus", metavar = "LIST", convert = cpu_list,
+    { "-C --cpu", into = "cpus", metavar = "LIST", convert = cpu_list,
       help = "these CPUs only, as in 0-3,7" },
-    { "-p", into = "pids", metavar = "PID[,...]", convert = task_list("process list"), many = true,
+    { "-p --pid", into = "pids", metavar = "PID[,...]", convert = task_list("process list"), many = true,
       help = "these processes, all their threads" },
-    { "-t", into = "tids", metavar = "TID[,...]", convert = task_list("thread list"), many = true,
+    { "-t --tid", into = "tids", metavar = "TID[,...]", convert = task_list("thread list"), many = true,
       help = "these threads only" },
     { "--uid", into = "uid", metavar = "USER", help = "the processes of this user (of those of -p)" },
     { "--comm", into = "comm", metavar = "NAME", help = "the processes of this name, as in 'nginx*'" },
     { "--cgroup", into = "cgroup", metavar = "PATH", help = "what is in this cgroup, on every CPU (or -C)" },
+  },
+  { "What was recorded (and of it what -C, -p, -t and --comm name)",
     { "-i", into = "input", metavar = "FILE", help = "what perf record wrote (-: on standard input), no kernel" },
+    { "--from", into = "from", metavar = "TIME", convert = moment,
+      help = "from 12345.678901 on, as perf script prints it; +1.5s: after the first; 25%: of all" },
+    { "--to", into = "to", metavar = "TIME", convert = moment, help = "up to then" },
   },
   { "How long and how much",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
@@ -290,12 +301,14 @@ end
 
 -- What is said to a kernel, and not to a recording.
 local live_only = {
-  { "all_cpus", "-a" }, { "cpus", "-C" }, { "pids", "-p" }, { "tids", "-t" }, { "uid", "--uid" }, { "comm", "--comm" },
-  { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
+  { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
 }
 
 local function check_input(opts, found)
-  if not opts.input then return end
+  if not opts.input then
+    local time = opts.from and "--from" or opts.to and "--to"
+    return time and ("%s without -i\n  times are selected of what was recorded\n  try: -i FILE, or -d"):format(time)
+  end
   local flag = found.command and "-- COMMAND"
   for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end
   if not flag then return end

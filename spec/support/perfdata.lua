@@ -106,9 +106,9 @@ function M:file(features)
   local attrs_at, size = at, #attrs[1]
   at = at + #attrs * size
   local data = table.concat(self.records)
-  local bitmap, numbers = 0, {}
+  local bitmap, numbers = { 0, 0, 0, 0 }, {}
   for number in pairs(features) do
-    bitmap = bitmap | 1 << number
+    bitmap[number // 64 + 1] = bitmap[number // 64 + 1] | 1 << number % 64
     numbers[#numbers + 1] = number
   end
   table.sort(numbers)
@@ -120,8 +120,8 @@ function M:file(features)
     body_at = body_at + #bodies[i]
   end
   local magic = self.endian == "big" and "2ELIFREP" or "PERFILE2"
-  return magic .. self:pack("I8I8I8I8I8I8I8I8i8I8I8I8", head, size, attrs_at, #attrs * size, at, #data, 0, 0,
-    bitmap, 0, 0, 0) .. table.concat(ids) .. table.concat(attrs) .. data .. table.concat(sections)
+  return magic .. self:pack("I8I8I8I8I8I8I8I8i8i8i8i8", head, size, attrs_at, #attrs * size, at, #data, 0, 0,
+    table.unpack(bitmap)) .. table.concat(ids) .. table.concat(attrs) .. data .. table.concat(sections)
     .. table.concat(bodies)
 end
 
@@ -132,7 +132,7 @@ function M:pipe(features)
   for _, event in ipairs(self.events) do
     user(64, event.bytes .. self:pack(("i8"):rep(#event.ids), table.unpack(event.ids)))
   end
-  for number = 0, 63 do
+  for number = 0, 255 do
     if features and features[number] then user(80, self:pack("I8", number) .. features[number]) end
   end
   return table.concat(out) .. table.concat(self.records)

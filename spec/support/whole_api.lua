@@ -7,6 +7,7 @@ package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 
 local perfev = require "perfev"
 local core = require "perfev.core"
+local perfdata = require "spec.support.perfdata"
 local sim = require "perfev.sim"
 local stat = require "perfev.stat"
 local syscalls = require "perfev.syscalls"
@@ -152,6 +153,84 @@ local function counters(with)
   end)
 end
 
+local FORMAT = [[
+name: sched_switch
+ID: 316
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:int next_pid;	offset:8;	size:4;	signed:1;
+
+print fmt: "%d", REC->next_pid
+]]
+
+-- A recording's bytes: a tracepoint with a payload, a clock, a name.
+local function recorded()
+  local bits = { "identifier", "tid", "time", "cpu", "raw" }
+  local b = perfdata.new { events = {
+    { ids = { 1 }, name = "sched:sched_switch",
+      attr = { type = 2, config = 316, sample_type = bits, sample_id_all = true } },
+    { ids = { 2 }, name = "cpu-clock",
+      attr = { type = 1, config = 0, comm = true, task = true, sample_type = bits, sample_id_all = true } },
+  } }
+  local function at(id, ms) return { pid = 7, tid = 7, time = ms * 1000000, cpu = 0, identifier = id } end
+  b:add { type = "comm", pid = 7, tid = 7, comm = "worker", sample_id = at(2, 1) }
+  for i = 1, 6 do
+    local t = at(1 + i % 2, i)
+    t.type, t.raw = "sample", b:pack("I2I2I4i4I4", 316, 0, 7, i, 0)
+    b:add(t)
+  end
+  local data = "\x17\x08\x44tracing0.6\0" .. b:pack("BBI4", 0, 8, 4096) .. "header_page\0" .. b:pack("I8", 0)
+    .. "header_event\0" .. b:pack("I8I4I4", 0, 0, 1) .. "sched\0" .. b:pack("I4s8I4I4I8", 1, FORMAT, 0, 0, 0)
+  return b:file { [1] = data, [12] = b:event_desc(), [254] = "exclude_pid 9\nkeep_own 0\n" }
+end
+
+local recording, files = recorded(), {} -- files: the descriptors that are open
+
+-- The recording is there under any name.
+local function with_recording(pause, resume, f)
+  pause()
+  local hooks, open = resume(pcall(perfdata.hooks, recording))
+  local close = hooks.close
+  hooks.close = function(fd) return (open[fd] and close or core.hooks.real.close)(fd) end
+  files = open
+  for name, hook in pairs(hooks) do
+    hooks[name] = function(...)
+      pause()
+      return resume(pcall(hook, ...))
+    end
+  end
+  core.hooks.with(hooks, f)
+end
+
+local function replays(pause, resume)
+  with_recording(pause, resume, function()
+    local s <close> = perfev.session { input = "a", from = "+0s", cpus = "0-3", pid = 7, comm = "wor*,x",
+                                       log = function() end }
+    local sum, ticks, done = 0, 0, 0
+    s:event { "sched:*", sample = function(r, args)
+      look(r)
+      sum = sum + args.next_pid
+    end }
+    s:event { "cs | cpu-clock", sample = look, comm = look }
+    s:event { record = look }
+    s:every("2ms", function() ticks = ticks + 1 end)
+    s:done(function() done = done + 1 end)
+    assert(s:run())
+    assert(sum == 12 and ticks == 2 and done == 1)
+  end)
+  with_recording(pause, resume, function()
+    local s <close> = perfev.session { input = "a", strict = false, on_error = function() end }
+    s:event { "cpu-clock", sample = function() error "wanted" end }
+    assert(s:run())
+    assert(s:stats().callback_errors == 3)
+  end)
+  with_recording(pause, resume, function()
+    local s <close> = perfev.session { input = "a", to = "0.004000" }
+    s:event { "cpu-clock,sched:sched_switch" }
+    for r in s:records() do look(r) end
+  end)
+end
+
 local function bytes_and_back()
   local spec = { sample_type = { "ip", "tid", "callchain", "raw", "read", "regs_user" }, read_format = 31,
                  sample_regs_user = 0xff, sample_id_all = true }
@@ -204,6 +283,7 @@ local function exercise(pause, resume)
   end
   sessions(with)
   counters(with)
+  replays(pause, resume)
   bytes_and_back()
   small_things()
   the_real_thing()
@@ -212,6 +292,8 @@ end
 local function leaks()
   core.hooks.clear()
   local list = kernel and kernel:leaks() or {}
+  for fd in pairs(files) do list[#list + 1] = "file " .. fd end
+  files = {}
   kernel = nil
   return #list > 0 and table.concat(list, ", ") or nil
 end

@@ -166,7 +166,7 @@ struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const 
 
 	luaL_checkstack(L, 4, "payload view");
 	args = lua_newuserdatauv(L, sizeof(*args), 2);
-	*args = (struct l_args){ .tp = tp, .now = now, .gen = *now - 1 };
+	*args = (struct l_args){ .tp = tp, .from = PEV_F_RAW, .now = now, .gen = *now - 1 };
 	luaL_setmetatable(L, ARGS);
 	push_index(L, tp);
 	lua_setiuservalue(L, -2, UV_INDEX);

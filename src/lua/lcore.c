@@ -25,6 +25,7 @@
 #include "ldecoder.h"
 #include "lexit.h"
 #include "lhooks.h"
+#include "lreplay.h"
 #include "lsession.h"
 #include "lview.h"
 
@@ -66,6 +67,29 @@ int l_traceback(lua_State *L)
 		text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
 	luaL_traceback(L, L, text, 1);
 	return 1;
+}
+
+/* (handlers, text): handlers.note(text) */
+static int l_tell_note(lua_State *L)
+{
+	if (lua_getfield(L, 1, "note") != LUA_TFUNCTION)
+		return 0;
+	lua_pushstring(L, lua_touserdata(L, 2));
+	lua_call(L, 1, 0);
+	return 0;
+}
+
+void l_note(lua_State *L, int idx, int uv, const char *text)
+{
+	if (!lua_checkstack(L, 4))
+		return;
+	idx = lua_absindex(L, idx);
+	/* The string needs memory, and the core is in the middle of something. */
+	lua_pushcfunction(L, l_tell_note);
+	lua_getiuservalue(L, idx, uv);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)text);
+	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
+		lua_pop(L, 1);
 }
 
 /*
@@ -476,6 +500,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_child_register(L);
 	l_counter_register(L);
 	l_datafile_register(L);
+	l_replay_register(L);
 	l_session_register(L);
 	l_exit_register(L);
 	return 1;

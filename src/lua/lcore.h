@@ -23,6 +23,11 @@ int l_traceback(lua_State *L);
 
 /* Push { dev=, ino=, mode= }. */
 void l_stat_push(lua_State *L, const struct pev_stat *st);
+/*
+ * Tell field note, a function, of the table that is user value uv of the userdata at idx. From
+ * inside the core: an error in it, or of memory, stays here.
+ */
+void l_note(lua_State *L, int idx, int uv, const char *text);
 
 /* Raise what a hook or the log raised, if it did; for a binding that has no l_result. */
 void l_raise_pending(lua_State *L);

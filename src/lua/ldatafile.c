@@ -45,18 +45,33 @@ struct l_datafile {
 	uint32_t nr_args;
 	unsigned turn;
 	uint64_t now, news;
-	lua_State *L; /* of the call that is going on */
+	lua_State *L; /* of the call that is going on, */
+	int at; /* and where it has the userdata */
 	struct pev_err end; /* how reading ended */
 	bool reading;
 };
 
-static struct l_datafile *check_any(lua_State *L)
+struct pev_datafile *l_datafile_enter(struct l_datafile *self, lua_State *L, int idx)
 {
-	struct l_datafile *self = luaL_checkudata(L, 1, TYPENAME);
-
 	if (self->sys)
 		l_hooks_enter(L, self->sys);
 	self->L = L;
+	self->at = lua_absindex(L, idx);
+	return self->df;
+}
+
+struct l_datafile *l_datafile_check(lua_State *L, int idx)
+{
+	return luaL_checkudata(L, idx, TYPENAME);
+}
+
+struct pev_tasks *l_datafile_tasks(struct l_datafile *self) { return &self->tasks; }
+
+static struct l_datafile *check_any(lua_State *L)
+{
+	struct l_datafile *self = l_datafile_check(L, 1);
+
+	l_datafile_enter(self, L, 1);
 	return self;
 }
 
@@ -71,42 +86,46 @@ static struct l_datafile *check_datafile(lua_State *L)
 
 /* ---- what the reader asks ---- */
 
-static void note(void *ctx, const char *text)
+void l_datafile_note(const struct l_datafile *self, const char *text)
 {
-	struct l_datafile *self = ctx;
-	lua_State *L = self->L;
-	int top = lua_gettop(L);
+	l_note(self->L, self->at, UV_OPTIONS, text);
+}
 
-	if (!lua_checkstack(L, 4))
-		return;
-	lua_getiuservalue(L, 1, UV_OPTIONS);
-	if (lua_getfield(L, -1, "note") == LUA_TFUNCTION) {
-		lua_pushstring(L, text);
-		lua_pcall(L, 1, 0, 0);
-	}
-	lua_settop(L, top);
+static void note(void *ctx, const char *text) { l_datafile_note(ctx, text); }
+
+/* () -> perfev.zstd's decompressor | nothing */
+static int l_find_inflate(lua_State *L)
+{
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perfev.zstd");
+	lua_call(L, 1, 1);
+	if (!lua_istable(L, -1))
+		return 0;
+	lua_getfield(L, -1, "inflate");
+	return 1;
 }
 
 static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 {
-	struct l_datafile *self = ctx;
+	const struct l_datafile *self = ctx;
 	const struct pev_inflate *inflate = NULL;
 	lua_State *L = self->L;
-	int top = lua_gettop(L);
+	int rc;
 
-	if (!lua_checkstack(L, 4))
+	if (!lua_checkstack(L, 2))
 		return NULL;
-	lua_getglobal(L, "require");
-	lua_pushliteral(L, "perfev.zstd");
-	if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
-		lua_getfield(L, -1, "inflate");
+	/* It loads a module, and the reader is in the middle of something. */
+	lua_pushcfunction(L, l_find_inflate);
+	rc = lua_pcall(L, 0, 1, 0);
+	if (rc == LUA_OK)
 		inflate = lua_touserdata(L, -1);
-	} else {
+	lua_pop(L, 1);
+	if (rc == LUA_ERRMEM)
+		pev_fail(err, -ENOMEM, "no memory to load perfev.zstd");
+	else if (!inflate)
 		pev_fail(err, -ENOSYS,
 			 "perfev.zstd is not installed (make install puts it beside "
 			 "perfev's core)");
-	}
-	lua_settop(L, top);
 	return inflate;
 }
 
@@ -172,7 +191,9 @@ static int l_datafile(lua_State *L)
 	config.window = (size_t)window;
 	lua_settop(L, 2);
 	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
-	*self = (struct l_datafile){ .L = L, .nowhere = { .slurp = no_slurp, .list = no_list } };
+	*self = (struct l_datafile){
+		.L = L, .at = 1, .nowhere = { .slurp = no_slurp, .list = no_list },
+	};
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 2);
 	lua_setiuservalue(L, 3, UV_OPTIONS);
@@ -399,20 +420,6 @@ static int l_context(lua_State *L)
 	return 0;
 }
 
-/* d:event_is(n, event): what r.event of the n-th event's records is from here on */
-static int l_event_is(lua_State *L)
-{
-	struct l_datafile *self = check_datafile(L);
-	lua_Integer n = luaL_checkinteger(L, 2);
-
-	luaL_argcheck(L, n >= 1 && n <= self->nr_args, 2, "no such event");
-	lua_settop(L, 3);
-	lua_getiuservalue(L, 1, UV_CONTEXT);
-	lua_insert(L, 3);
-	lua_rawseti(L, 3, 2 * n - 1);
-	return 0;
-}
-
 /* d:machine(registers, narrow): the recorder's register names, and whether it has 32 bits */
 static int l_machine(lua_State *L)
 {
@@ -563,7 +570,6 @@ static const luaL_Reg methods[] = {
 	{ "records",  l_records },
 	{ "failure",  l_failure },
 	{ "context",  l_context },
-	{ "event_is", l_event_is },
 	{ "machine",  l_machine },
 	{ "facts",    l_facts },
 	{ "stats",    l_stats },

@@ -6,7 +6,24 @@
 
 #include <lua.h>
 
+#include "../datafile.h"
+#include "../task.h"
+
+struct l_datafile;
+
 /* Add datafile(path, options) to the table on top of the stack. */
 void l_datafile_register(lua_State *L);
+
+/* The recording at idx; raises on anything else. */
+struct l_datafile *l_datafile_check(lua_State *L, int idx);
+/*
+ * What reads it, for a call in which it is at idx, or NULL once it is closed. Said
+ * again after Lua was called, which may have used it.
+ */
+struct pev_datafile *l_datafile_enter(struct l_datafile *self, lua_State *L, int idx);
+/* Tell its owner something that a user should know. Never raises. */
+void l_datafile_note(const struct l_datafile *self, const char *text);
+/* Who is who in it. */
+struct pev_tasks *l_datafile_tasks(struct l_datafile *self);
 
 #endif

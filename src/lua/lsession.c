@@ -2,10 +2,8 @@
  * lsession.c - the userdata perfev.core.session: a pev_session, its callbacks
  * and the descriptors it watches.
  *
- * Internal: lua/perfev/session.lua is what users see. A callback is looked up by
- * (slot, record type) in one list, gets the reused view and, for a tracepoint,
- * the payload view; everything it needs stands on the stack before the first
- * record, so that nothing is allocated between poll and callback.
+ * Internal: lua/perfev/session.lua is what users see. How a record gets to its
+ * callback is ldispatch.h.
  */
 #include "lsession.h"
 
@@ -19,26 +17,14 @@
 #include "../session.h"
 #include "../symbol.h"
 #include "../tracepoint.h"
-#include "larea.h"
-#include "largs.h"
 #include "lattr.h"
 #include "lcore.h"
+#include "ldispatch.h"
 #include "lhooks.h"
 #include "loption.h"
-#include "lview.h"
 
 #define TYPENAME "perfev.core.session"
-#define NR_VIEWS 8    /* take turns, so that a view kept from the last callback is found out */
 #define MAX_READY 64
-
-enum {
-	UV_HOOKS = 1,     /* what keeps sys alive */
-	UV_CALLBACKS,     /* [slot * PEV_RECORD_NR + type + 1] = function */
-	UV_CONTEXT,       /* [0] = session, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
-	UV_HANDLERS,      /* { note = f(text), on_error = f(text, callback, event) } */
-	UV_VIEWS,
-	UV_NR = UV_VIEWS
-};
 
 enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
 
@@ -48,24 +34,13 @@ struct l_session {
 	struct pev_tracepoints *tps; /* owned */
 	struct pev_symbols *symbols; /* owned; read when the first address is printed */
 	bool no_symbols;             /* they could not be read */
-	lua_State *L;                /* of the call that is going on */
-	uint64_t now;                /* counts callbacks; views compare with it */
-	struct l_view *views[NR_VIEWS];
-	unsigned turn;
-	struct l_args **args;        /* by slot; NULL where there is no payload */
-	uint32_t nr_args;
-	struct l_area *area;         /* the AUX bytes of the record at hand; NULL: nobody has any */
+	struct l_dispatch d;
 	int *fds;                    /* timers and signals, owned and watched */
 	int nr_fds;
-	uint64_t raised;             /* errors in callbacks */
 	uint64_t blocked;            /* signals that were not before, bit n-1: signal n */
-	int first;                   /* stack index of what dispatch set up */
 	struct pev_record rec;       /* of next() */
-	bool dispatching, stop, closing;
+	bool closing;
 };
-
-/* Where dispatch finds things, from self->first on. */
-enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
 
 static struct l_session *check_any(lua_State *L)
 {
@@ -73,7 +48,7 @@ static struct l_session *check_any(lua_State *L)
 
 	if (self->sys)
 		l_hooks_enter(L, self->sys);
-	self->L = L;
+	self->d.L = L;
 	return self;
 }
 
@@ -88,29 +63,11 @@ static struct l_session *check_session(lua_State *L)
 	return self;
 }
 
-/* (handlers, text): handlers.note(text) */
-static int l_note(lua_State *L)
-{
-	if (lua_getfield(L, 1, "note") != LUA_TFUNCTION)
-		return 0;
-	lua_pushstring(L, lua_touserdata(L, 2));
-	lua_call(L, 1, 0);
-	return 0;
-}
-
 static void note(void *ctx, const char *text)
 {
-	struct l_session *self = ctx;
-	lua_State *L = self->L;
+	const struct l_session *self = ctx;
 
-	if (!lua_checkstack(L, 4))
-		return;
-	/* The string needs memory, and the core is in the middle of something. */
-	lua_pushcfunction(L, l_note);
-	lua_getiuservalue(L, 1, UV_HANDLERS);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)text);
-	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
-		lua_pop(L, 1);
+	l_note(self->d.L, 1, L_UV_HANDLERS, text);
 }
 
 static const char *view_comm(void *ctx, int tid)
@@ -130,25 +87,6 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return self->symbols ? pev_symbols_find(self->symbols, addr, start) : NULL;
 }
 
-static void make_views(lua_State *L, struct l_session *self, int idx)
-{
-	lua_newtable(L); /* context */
-	/* A view that somebody keeps looks at our now: through its context it keeps us. */
-	lua_pushvalue(L, idx);
-	lua_rawseti(L, -2, 0);
-	lua_pushvalue(L, -1);
-	lua_setiuservalue(L, idx, UV_CONTEXT);
-	lua_createtable(L, NR_VIEWS, 0);
-	for (int i = 0; i < NR_VIEWS; i++) {
-		self->views[i] = l_view_push(L, -2, &self->now);
-		self->views[i]->comm = view_comm;
-		self->views[i]->ctx = self;
-		lua_rawseti(L, -2, i + 1);
-	}
-	lua_setiuservalue(L, idx, UV_VIEWS);
-	lua_pop(L, 1);
-}
-
 /*
  * session{ring_bytes=, clockid=, exclude_pid=, unordered=, note=, on_error=}
  * -> session | nil, message, errno
@@ -166,16 +104,14 @@ static int l_session(lua_State *L)
 	config.exclude_pid = (int)l_option_integer(L, 1, "exclude_pid", 0);
 	config.unordered = l_option_bool(L, 1, "unordered");
 	/* Closed first, with its metatable, then the resource. */
-	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
-	*self = (struct l_session){ .L = L };
+	self = lua_newuserdatauv(L, sizeof(*self), L_UV_NR);
+	*self = (struct l_session){ .d = { .L = L } };
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 1);
-	lua_setiuservalue(L, 2, UV_HANDLERS);
-	lua_newtable(L);
-	lua_setiuservalue(L, 2, UV_CALLBACKS);
-	make_views(L, self, 2);
+	lua_setiuservalue(L, 2, L_UV_HANDLERS);
+	l_dispatch_init(L, &self->d, 2, view_comm, self);
 	self->sys = l_hooks_push(L);
-	lua_setiuservalue(L, 2, UV_HOOKS);
+	lua_setiuservalue(L, 2, L_UV_HOOKS);
 	lua_replace(L, 1); /* the methods have the session at 1 */
 	config.note = note;
 	config.note_ctx = self;
@@ -184,31 +120,6 @@ static int l_session(lua_State *L)
 		return l_result(L, rc, &err);
 	lua_settop(L, 1);
 	return 1;
-}
-
-/* Which record types have a callback; the functions go to list[base + type]. */
-static uint32_t take_callbacks(lua_State *L, lua_Integer base, int list)
-{
-	uint32_t heard = 0;
-
-	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
-		lua_pop(L, 1);
-		return 0;
-	}
-	for (int type = 0; type < PEV_RECORD_NR; type++) {
-		if (lua_getfield(L, -1, pev_layouts[type].callback) == LUA_TNIL) {
-			lua_pop(L, 1);
-			lua_getfield(L, -1, "record");
-		}
-		if (lua_isnil(L, -1)) {
-			lua_pop(L, 1);
-			continue;
-		}
-		heard |= UINT32_C(1) << type;
-		lua_rawseti(L, list, base + type);
-	}
-	lua_pop(L, 1);
-	return heard;
 }
 
 /* Where the payload is of the spec at 2: a probe's arguments may be in its registers. */
@@ -229,18 +140,13 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 {
 	const struct pev_tracepoint *tp;
 	const char *system, *text, *strings;
-	struct l_args **args;
+	struct l_args *args;
 	size_t len, strings_len;
 	int rc;
 
-	args = realloc(self->args, sizeof(*args) * (slot + 1));
-	if (!args)
+	if (l_dispatch_reserve(&self->d, slot) < 0)
 		return pev_fail(err, -ENOMEM, "no memory for an event");
-	self->args = args;
-	while (self->nr_args <= slot)
-		args[self->nr_args++] = NULL;
 	/* An event that could not be opened may have had this slot before. */
-	args[slot] = NULL;
 	lua_pushnil(L);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
 	lua_getfield(L, 2, "system");
@@ -264,8 +170,9 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 	rc = pev_tracepoints_add(self->tps, system, text, len, &tp, err);
 	if (rc < 0)
 		return rc;
-	args[slot] = l_args_push(L, tp, &self->now);
-	args[slot]->from = args_from(L);
+	args = l_args_push(L, tp, &self->d.now);
+	args->from = args_from(L);
+	self->d.args[slot] = args;
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, ARGS_UV_OWNER);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
@@ -292,11 +199,11 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 	want->aux_optional = l_option_bool(L, 2, "aux_optional");
 	if (!want->aux_bytes)
 		return;
-	if (!self->area) {
-		struct l_area *area = l_area_push(L, &self->now);
+	if (!self->d.area) {
+		struct l_area *area = l_area_push(L, &self->d.now);
 
 		lua_rawsetp(L, context, &area_key);
-		self->area = area;
+		self->d.area = area;
 	}
 	lua_rawgetp(L, context, &area_key);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
@@ -321,12 +228,11 @@ static int l_session_add(lua_State *L)
 
 	luaL_checktype(L, 2, LUA_TTABLE);
 	lua_settop(L, 2);
-	lua_getiuservalue(L, 1, UV_CALLBACKS); /* 3 */
-	lua_getiuservalue(L, 1, UV_CONTEXT);   /* 4 */
-	lua_getfield(L, 2, "attr");            /* 5 */
-	attr = l_attr_check(L, 5);
-	lua_getfield(L, 2, "name");            /* 6 */
-	name = luaL_checkstring(L, 6);
+	lua_getiuservalue(L, 1, L_UV_CONTEXT); /* 3 */
+	lua_getfield(L, 2, "attr");            /* 4 */
+	attr = l_attr_check(L, 4);
+	lua_getfield(L, 2, "name");            /* 5 */
+	name = luaL_checkstring(L, 5);
 	target.pids = l_option_ints(L, 2, "pids", &target.nr_pids);
 	target.cpus = l_option_ints(L, 2, "cpus", &target.nr_cpus);
 	if (lua_getfield(L, 2, "cgroup") == LUA_TSTRING) /* stays on the stack */
@@ -334,13 +240,13 @@ static int l_session_add(lua_State *L)
 	if (lua_getfield(L, 2, "leader") != LUA_TNIL)
 		target.leader = &check_slot(L, self, -1)->event;
 	index = pev_session_slots(self->s);
-	rc = take_format(L, self, index, 4, &err);
+	rc = take_format(L, self, index, 3, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
-	take_aux(L, self, &want, index, 4);
-	want.heard = take_callbacks(L, (lua_Integer)index * PEV_RECORD_NR + 1, 3);
+	take_aux(L, self, &want, index, 3);
+	want.heard = l_dispatch_callbacks(L, 1, index);
 	lua_getfield(L, 2, "event");
-	lua_rawseti(L, 4, 2 * (lua_Integer)index + 1);
+	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
@@ -622,97 +528,27 @@ static int l_session_over(lua_State *L)
 static unsigned show(struct l_session *self, const struct pev_slot *slot,
 		     const struct pev_record *rec)
 {
-	unsigned turn = self->turn++ % NR_VIEWS;
-	struct l_view *view = self->views[turn];
-	struct l_args *args = slot->index < self->nr_args ? self->args[slot->index] : NULL;
-	struct pev_value raw;
+	unsigned process = pev_sys_process();
+	unsigned turn = l_dispatch_show(&self->d, slot->index, rec, process);
+	struct l_view *view = self->d.views[turn];
 
-	self->now++;
-	view->rec = rec;
-	view->slot = slot->index;
-	view->gen = self->now;
-	view->process = pev_sys_process();
-	view->has_args = args && rec->type == PERF_RECORD_SAMPLE &&
-			 pev_record_get(rec, args->from, &raw) &&
-			 (args->from == PEV_F_RAW || raw.extra == PERF_SAMPLE_REGS_ABI_64);
-	if (view->has_args) {
-		args->raw = raw.p;
-		args->len = raw.len;
-		args->gen = self->now;
-		args->process = view->process;
-	}
-	view->has_aux = self->area && pev_session_aux(self->s, rec, &self->area->aux);
+	view->has_aux = self->d.area && pev_session_aux(self->s, rec, &self->d.area->aux);
 	if (view->has_aux) {
-		self->area->gen = self->now;
-		self->area->process = view->process;
+		self->d.area->gen = self->d.now;
+		self->d.area->process = process;
 	}
 	return turn;
-}
-
-/* (handlers, message, callback, event) -> handlers.on_error(message, callback, event) */
-static int l_tell(lua_State *L)
-{
-	if (lua_getfield(L, 1, "on_error") != LUA_TFUNCTION)
-		return 0;
-	lua_pushvalue(L, 2);
-	lua_pushstring(L, lua_touserdata(L, 3));
-	lua_pushvalue(L, 4);
-	lua_call(L, 3, 1);
-	return 1;
-}
-
-/* Tell the error handler; the message with its traceback is on top. 1: it wants to stop. */
-static int raised(struct l_session *self, const struct pev_slot *slot, uint32_t type)
-{
-	lua_State *L = self->L;
-	int rc, stop;
-
-	self->raised++;
-	lua_pushcfunction(L, l_tell);
-	lua_pushvalue(L, self->first + AT_HANDLERS);
-	lua_pushvalue(L, -3);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)pev_layouts[type].callback);
-	lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 1);
-	rc = lua_pcall(L, 4, 1, 0);
-	stop = rc == LUA_OK ? lua_toboolean(L, -1) : rc == LUA_ERRMEM;
-	/* Nobody has been told: dispatch raises it when the core is done. */
-	if (rc == LUA_ERRMEM)
-		l_keep_error(L);
-	else
-		lua_pop(L, 1);
-	lua_pop(L, 1);
-	return stop;
 }
 
 static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	struct l_session *self = ctx;
-	lua_State *L = self->L;
-	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
-	unsigned turn = show(self, slot, rec);
-	int nargs = 1, stop = 0;
+	bool stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
 
-	lua_rawgeti(L, self->first + AT_CALLBACKS,
-		    (lua_Integer)slot->index * PEV_RECORD_NR + (lua_Integer)type + 1);
-	lua_pushvalue(L, self->first + AT_VIEWS + (int)turn);
-	if (self->views[turn]->has_args || self->views[turn]->has_aux) {
-		lua_rawgeti(L, self->first + AT_CONTEXT, 2 * (lua_Integer)slot->index + 2);
-		nargs = 2;
-	}
-	if (lua_pcall(L, nargs, 1, self->first + AT_HANDLER) == LUA_OK) {
-		stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-		lua_pop(L, 1);
-	} else {
-		self->now++;
-		stop = raised(self, slot, type);
-	}
-	self->now++;
-	/* The callback may have used the session from a coroutine. */
-	self->L = L;
-	l_hooks_enter(L, self->sys);
+	l_hooks_enter(self->d.L, self->sys);
 	/* Forked in the callback: the rest is the parent's. */
-	self->stop = self->stop || stop || !pev_session_is_ours(self->s);
-	return self->stop;
+	self->d.stop = self->d.stop || stop || !pev_session_is_ours(self->s);
+	return self->d.stop;
 }
 
 static enum pev_drain check_drain(lua_State *L, int arg)
@@ -721,22 +557,6 @@ static enum pev_drain check_drain(lua_State *L, int arg)
 					     NULL };
 
 	return (enum pev_drain)luaL_checkoption(L, arg, "round", names);
-}
-
-/* What deliver needs, on the stack. */
-static void set_up(lua_State *L, struct l_session *self)
-{
-	luaL_checkstack(L, AT_VIEWS + NR_VIEWS + LUA_MINSTACK, "dispatch");
-	self->first = lua_gettop(L) + 1;
-	lua_pushcfunction(L, l_traceback);
-	lua_getiuservalue(L, 1, UV_CALLBACKS);
-	lua_getiuservalue(L, 1, UV_CONTEXT);
-	lua_getiuservalue(L, 1, UV_HANDLERS);
-	lua_getiuservalue(L, 1, UV_VIEWS);
-	for (int i = 0; i < NR_VIEWS; i++)
-		lua_rawgeti(L, self->first + AT_VIEWS, i + 1);
-	/* The views stand where the list of them stood. */
-	lua_remove(L, self->first + AT_VIEWS);
 }
 
 static void close_rest(struct l_session *self)
@@ -749,13 +569,9 @@ static void close_rest(struct l_session *self)
 	for (int i = 0; i < self->nr_fds; i++)
 		self->sys->close(self->sys->ctx, self->fds[i]);
 	free(self->fds);
-	free(self->args);
 	self->fds = NULL;
-	self->args = NULL;
 	self->nr_fds = 0;
-	self->nr_args = 0;
-	/* Payload views are stale from here on: they compare with now. */
-	self->now++;
+	l_dispatch_free(&self->d);
 	pev_tracepoints_free(self->tps);
 	pev_symbols_free(self->symbols);
 	self->tps = NULL;
@@ -767,16 +583,16 @@ static int dispatch(lua_State *L, struct l_session *self, enum pev_drain drain, 
 {
 	int64_t nr;
 
-	if (self->dispatching)
+	if (self->d.dispatching)
 		return luaL_error(L, "dispatch() called from a callback of the same session");
-	set_up(L, self);
-	self->dispatching = true;
-	self->stop = false;
+	l_dispatch_set_up(L, &self->d);
+	self->d.dispatching = true;
+	self->d.stop = false;
 	self->closing = false;
 	nr = drain == PEV_DRAIN_SNAPSHOT ?
 		     pev_session_snapshot(self->s, deliver, self) :
 		     pev_session_dispatch(self->s, drain, max, deliver, self);
-	self->dispatching = false;
+	self->d.dispatching = false;
 	if (self->closing) {
 		self->s = NULL;
 		close_rest(self);
@@ -785,7 +601,7 @@ static int dispatch(lua_State *L, struct l_session *self, enum pev_drain drain, 
 	if (nr < 0)
 		return l_result(L, nr, NULL);
 	lua_pushinteger(L, nr);
-	lua_pushboolean(L, self->stop);
+	lua_pushboolean(L, self->d.stop);
 	return 2;
 }
 
@@ -809,14 +625,14 @@ static int l_session_snapshot(lua_State *L)
 /* s:halt(): from a callback, let this record be the last of the dispatch */
 static int l_session_halt(lua_State *L)
 {
-	check_any(L)->stop = true;
+	check_any(L)->d.stop = true;
 	return 0;
 }
 
 /* s:dispatching() -> true inside a callback */
 static int l_session_dispatching(lua_State *L)
 {
-	lua_pushboolean(L, check_any(L)->dispatching);
+	lua_pushboolean(L, check_any(L)->d.dispatching);
 	return 1;
 }
 
@@ -826,7 +642,7 @@ static int l_session_begin(lua_State *L)
 	struct l_session *self = check_session(L);
 	int rc = pev_session_begin(self->s, check_drain(L, 2));
 
-	self->now++;
+	self->d.now++;
 	if (rc < 0)
 		return luaL_error(L, "records() called from a callback of the same session");
 	return 0;
@@ -837,10 +653,10 @@ static int l_session_next(lua_State *L)
 	struct l_session *self = check_session(L);
 	struct pev_slot *slot;
 
-	self->now++;
+	self->d.now++;
 	if (pev_session_next(self->s, &slot, &self->rec) == 0)
 		return 0;
-	lua_getiuservalue(L, 1, UV_VIEWS);
+	lua_getiuservalue(L, 1, L_UV_VIEWS);
 	lua_rawgeti(L, -1, (lua_Integer)show(self, slot, &self->rec) + 1);
 	return 1;
 }
@@ -849,7 +665,7 @@ static int l_session_finish(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 
-	self->now++;
+	self->d.now++;
 	pev_session_end(self->s);
 	return 0;
 }
@@ -884,7 +700,7 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "aux_bytes", stats.aux_bytes);
 	set_count(L, "aux_skipped", stats.aux_skipped);
 	set_count(L, "aux_truncated", stats.aux_truncated);
-	set_count(L, "callback_errors", self->raised);
+	set_count(L, "callback_errors", self->d.raised);
 	set_count(L, "wakeups", stats.wakeups);
 	set_count(L, "rings", stats.rings);
 	set_count(L, "ring_bytes", stats.ring_bytes);
@@ -898,9 +714,9 @@ static int l_session_close(lua_State *L)
 
 	if (!self->s)
 		return 0;
-	if (self->dispatching) {
+	if (self->d.dispatching) {
 		self->closing = true;
-		self->stop = true;
+		self->d.stop = true;
 		pev_session_close(self->s);
 		return 0;
 	}
@@ -916,7 +732,7 @@ static int l_session_abandon(lua_State *L)
 {
 	struct l_session *self = check_any(L);
 
-	self->now++; /* no view is good any more */
+	self->d.now++; /* no view is good any more */
 	if (self->s)
 		pev_session_drop(self->s);
 	self->s = NULL;

@@ -425,8 +425,11 @@ static void push_slot_value(lua_State *L, const struct l_view *view, int which)
 static void push_field(lua_State *L, const struct l_view *view, enum pev_field field)
 {
 	struct pev_value value;
+	uint64_t number;
 
-	if (pev_record_get(view->rec, field, &value))
+	if (pev_record_number(view->rec, field, &number))
+		lua_pushinteger(L, (lua_Integer)number);
+	else if (pev_record_get(view->rec, field, &value))
 		push_value(L, view->rec, field, &value);
 	else if (field == PEV_F_COMM)
 		push_comm(L, view);

@@ -1,0 +1,193 @@
+/*
+ * ldispatch.c - from a record to its callback; see ldispatch.h.
+ */
+#include "ldispatch.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdlib.h>
+
+#include "lcore.h"
+#include "lhooks.h"
+
+/* Where a call finds things, from d->first on. */
+enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
+
+void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
+		     const char *(*comm)(void *ctx, int tid), void *ctx)
+{
+	idx = lua_absindex(L, idx);
+	lua_newtable(L);
+	lua_setiuservalue(L, idx, L_UV_CALLBACKS);
+	lua_newtable(L); /* context */
+	/* A view that somebody keeps looks at our now: through its context it keeps us. */
+	lua_pushvalue(L, idx);
+	lua_rawseti(L, -2, 0);
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, idx, L_UV_CONTEXT);
+	lua_createtable(L, L_DISPATCH_VIEWS, 0);
+	for (int i = 0; i < L_DISPATCH_VIEWS; i++) {
+		d->views[i] = l_view_push(L, -2, &d->now);
+		d->views[i]->comm = comm;
+		d->views[i]->ctx = ctx;
+		lua_rawseti(L, -2, i + 1);
+	}
+	lua_setiuservalue(L, idx, L_UV_VIEWS);
+	lua_pop(L, 1);
+}
+
+void l_dispatch_free(struct l_dispatch *d)
+{
+	free(d->args);
+	d->args = NULL;
+	d->nr_args = 0;
+	d->now++; /* payload views compare with it */
+}
+
+uint32_t l_dispatch_callbacks(lua_State *L, int idx, uint32_t slot)
+{
+	lua_Integer base = (lua_Integer)slot * PEV_RECORD_NR + 1;
+	int top = lua_gettop(L), list = top + 1;
+	uint32_t heard = 0;
+
+	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
+	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
+		lua_settop(L, top);
+		return 0;
+	}
+	for (int type = 0; type < PEV_RECORD_NR; type++) {
+		if (lua_getfield(L, -1, pev_layouts[type].callback) == LUA_TNIL) {
+			lua_pop(L, 1);
+			lua_getfield(L, -1, "record");
+		}
+		if (lua_isnil(L, -1)) {
+			lua_pop(L, 1);
+			continue;
+		}
+		heard |= UINT32_C(1) << type;
+		lua_rawseti(L, list, base + type);
+	}
+	lua_settop(L, top);
+	return heard;
+}
+
+int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
+{
+	struct l_args **args;
+
+	if (slot >= d->nr_args) {
+		args = realloc(d->args, sizeof(*args) * (slot + (size_t)1));
+		if (!args)
+			return -ENOMEM;
+		d->args = args;
+		while (d->nr_args <= slot)
+			args[d->nr_args++] = NULL;
+	}
+	d->args[slot] = NULL;
+	return 0;
+}
+
+unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			 unsigned process)
+{
+	unsigned turn = d->turn++ % L_DISPATCH_VIEWS;
+	struct l_view *view = d->views[turn];
+	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
+	struct pev_value raw;
+
+	d->now++;
+	view->rec = rec;
+	view->slot = slot;
+	view->gen = d->now;
+	view->process = process;
+	view->has_aux = false;
+	view->has_args = args && rec->type == PERF_RECORD_SAMPLE &&
+			 pev_record_get(rec, args->from, &raw) &&
+			 (args->from == PEV_F_RAW || raw.extra == PERF_SAMPLE_REGS_ABI_64);
+	if (view->has_args) {
+		args->raw = raw.p;
+		args->len = raw.len;
+		args->gen = d->now;
+		args->process = process;
+	}
+	return turn;
+}
+
+void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)
+{
+	luaL_checkstack(L, AT_VIEWS + L_DISPATCH_VIEWS + LUA_MINSTACK, "dispatch");
+	d->first = lua_gettop(L) + 1;
+	lua_pushcfunction(L, l_traceback);
+	lua_getiuservalue(L, 1, L_UV_CALLBACKS);
+	lua_getiuservalue(L, 1, L_UV_CONTEXT);
+	lua_getiuservalue(L, 1, L_UV_HANDLERS);
+	lua_getiuservalue(L, 1, L_UV_VIEWS);
+	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
+		lua_rawgeti(L, d->first + AT_VIEWS, i + 1);
+	/* The views stand where the list of them stood. */
+	lua_remove(L, d->first + AT_VIEWS);
+}
+
+/* (handlers, message, callback, event) -> handlers.on_error(message, callback, event) */
+static int l_tell(lua_State *L)
+{
+	if (lua_getfield(L, 1, "on_error") != LUA_TFUNCTION)
+		return 0;
+	lua_pushvalue(L, 2);
+	lua_pushstring(L, lua_touserdata(L, 3));
+	lua_pushvalue(L, 4);
+	lua_call(L, 3, 1);
+	return 1;
+}
+
+/* Tell the error handler; the message with its traceback is on top. 1: it wants to stop. */
+static int raised(struct l_dispatch *d, uint32_t slot, uint32_t type)
+{
+	lua_State *L = d->L;
+	int rc, stop;
+
+	d->raised++;
+	lua_pushcfunction(L, l_tell);
+	lua_pushvalue(L, d->first + AT_HANDLERS);
+	lua_pushvalue(L, -3);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)pev_layouts[type].callback);
+	lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 1);
+	rc = lua_pcall(L, 4, 1, 0);
+	stop = rc == LUA_OK ? lua_toboolean(L, -1) : rc == LUA_ERRMEM;
+	/* Nobody has been told: dispatch raises it when the core is done. */
+	if (rc == LUA_ERRMEM)
+		l_keep_error(L);
+	else
+		lua_pop(L, 1);
+	lua_pop(L, 1);
+	return stop;
+}
+
+bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+		     unsigned turn)
+{
+	const struct l_view *view = d->views[turn];
+	lua_State *L = d->L;
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	int nargs = 1, stop, rc;
+
+	lua_rawgeti(L, d->first + AT_CALLBACKS,
+		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
+	lua_pushvalue(L, d->first + AT_VIEWS + (int)turn);
+	if (view->has_args || view->has_aux) {
+		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
+		nargs = 2;
+	}
+	rc = lua_pcall(L, nargs, 1, d->first + AT_HANDLER);
+	/* The callback may have used its source from a coroutine. */
+	d->L = L;
+	if (rc == LUA_OK) {
+		stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+		lua_pop(L, 1);
+	} else {
+		d->now++;
+		stop = raised(d, slot, type);
+	}
+	d->now++;
+	return stop;
+}

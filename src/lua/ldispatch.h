@@ -1,0 +1,74 @@
+/*
+ * ldispatch.h - from a record to its callback: what a session's sources share.
+ *
+ * An event has a slot; its callbacks, itself and its payload view are found by the
+ * slot's number. The record is shown by reused views, and what a callback needs stands
+ * on the stack before the first record, so that nothing is allocated between record
+ * and callback. Part of the userdata of a source, whose user values it numbers.
+ */
+#ifndef PEV_LDISPATCH_H
+#define PEV_LDISPATCH_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../record.h"
+#include "larea.h"
+#include "largs.h"
+#include "lview.h"
+
+#define L_DISPATCH_VIEWS 8 /* take turns, so that a view kept from the last callback is found out */
+
+/* User values of the userdata that a dispatch is part of. */
+enum {
+	L_UV_HOOKS = 1, /* what keeps sys alive */
+	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function */
+	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
+	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
+	L_UV_VIEWS,
+	L_UV_NR = L_UV_VIEWS
+};
+
+/* A zeroed one, then l_dispatch_init(). */
+struct l_dispatch {
+	lua_State *L;         /* of the call that is going on */
+	uint64_t now;         /* counts callbacks; views compare with it */
+	struct l_view *views[L_DISPATCH_VIEWS];
+	unsigned turn;
+	struct l_args **args; /* by slot; NULL where there is no payload */
+	uint32_t nr_args;
+	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
+	uint64_t raised;      /* errors in callbacks */
+	int first;            /* stack index of what l_dispatch_set_up() put there */
+	bool dispatching, stop;
+};
+
+/* Give the userdata at idx its views; comm names a task, as in struct l_view, by ctx. */
+void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
+		     const char *(*comm)(void *ctx, int tid), void *ctx);
+/* Payload views are stale from here on. */
+void l_dispatch_free(struct l_dispatch *d);
+
+/* Of the spec at 2: which record types have a callback; they are the slot's. */
+uint32_t l_dispatch_callbacks(lua_State *L, int idx, uint32_t slot);
+/* Room for a payload view of the slot, which has none yet. -ENOMEM. */
+int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot);
+
+/*
+ * Point the next view at the record, and the slot's payload view; its number. process
+ * is whose memory the record lies in, as in struct l_view.
+ */
+unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			 unsigned process);
+
+/* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
+void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
+/*
+ * Call the slot's callback with that view, protected; an error is on_error's, once it is counted.
+ * True: it wants no more. Never raises.
+ */
+bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+		     unsigned turn);
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * replay.c - a recording as the source of a session; see replay.h.
+ *
+ * A record goes through four stages: it is read, looked at (located, learnt from,
+ * selected), its time passes, and it is heard. What is asked of the caller on the way
+ * leaves the stage as it is, so that the next call goes on from there.
+ */
+#include "replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pev_replay_init(struct pev_replay *replay, struct pev_datafile *df, struct pev_tasks *tasks)
+{
+	*replay = (struct pev_replay){ .df = df, .tasks = tasks, .wanted.to = UINT64_MAX };
+	replay->news = pev_datafile_news(df);
+}
+
+void pev_replay_free(struct pev_replay *replay)
+{
+	pev_selection_free(&replay->wanted);
+	free(replay->routes);
+	free(replay->hearers);
+	free(replay->slots);
+	free(replay->timers);
+	free(replay->keeps);
+	*replay = (struct pev_replay){ 0 };
+}
+
+/* ---- listeners, routes, timers ---- */
+
+int pev_replay_listen(struct pev_replay *r, uint32_t heard)
+{
+	struct pev_replay_slot *slots =
+		realloc(r->slots, sizeof(*slots) * (r->nr_slots + (size_t)1));
+
+	if (!slots)
+		return -ENOMEM;
+	r->slots = slots;
+	slots[r->nr_slots] = (struct pev_replay_slot){ .heard = heard };
+	return (int)r->nr_slots++;
+}
+
+static int reserve_hearers(struct pev_replay *r, uint32_t nr)
+{
+	uint32_t cap = r->cap_hearers ? r->cap_hearers : 16;
+	uint32_t *hearers;
+
+	while (cap < r->nr_hearers + nr)
+		cap *= 2;
+	if (cap == r->cap_hearers)
+		return 0;
+	hearers = realloc(r->hearers, sizeof(*hearers) * cap);
+	if (!hearers)
+		return -ENOMEM;
+	r->hearers = hearers;
+	r->cap_hearers = cap;
+	return 0;
+}
+
+/* Room for the routes of all events so far. */
+static int reserve_routes(struct pev_replay *r)
+{
+	uint32_t nr = (pev_datafile_events(r->df) + 1) * PEV_RECORD_NR;
+	struct pev_route *routes;
+
+	if (nr <= r->nr_routes)
+		return 0;
+	routes = realloc(r->routes, sizeof(*routes) * nr);
+	if (!routes)
+		return -ENOMEM;
+	memset(&routes[r->nr_routes], 0, sizeof(*routes) * (nr - r->nr_routes));
+	r->routes = routes;
+	r->nr_routes = nr;
+	return 0;
+}
+
+int pev_replay_route(struct pev_replay *r, const uint32_t *slots, uint32_t nr)
+{
+	struct pev_route *route;
+
+	if (reserve_hearers(r, nr) < 0 || reserve_routes(r) < 0)
+		return -ENOMEM;
+	route = &r->routes[r->event * PEV_RECORD_NR + r->type];
+	*route = (struct pev_route){ .first = r->nr_hearers, .nr = nr, .known = true };
+	for (uint32_t i = 0; i < nr; i++) {
+		r->hearers[r->nr_hearers++] = slots[i];
+		route->called = route->called || r->slots[slots[i]].heard >> r->type & 1;
+	}
+	return 0;
+}
+
+void pev_replay_forget(struct pev_replay *r) { r->forget = true; }
+
+static void forget_routes(struct pev_replay *r)
+{
+	if (r->nr_routes)
+		memset(r->routes, 0, sizeof(*r->routes) * r->nr_routes);
+	r->nr_hearers = 0;
+	r->forget = false;
+}
+
+int pev_replay_timer(struct pev_replay *r, uint64_t first, uint64_t every)
+{
+	struct pev_replay_timer *timers =
+		realloc(r->timers, sizeof(*timers) * (r->nr_timers + (size_t)1));
+
+	if (!timers)
+		return -ENOMEM;
+	r->timers = timers;
+	timers[r->nr_timers] = (struct pev_replay_timer){ .first = first, .every = every };
+	r->due = 0;
+	return (int)r->nr_timers++;
+}
+
+int pev_replay_keep(struct pev_replay *r, uint32_t event)
+{
+	bool *keeps = r->keeps;
+
+	if (event >= r->nr_keeps) {
+		keeps = realloc(r->keeps, sizeof(*keeps) * (event + (size_t)1));
+		if (!keeps)
+			return -ENOMEM;
+		memset(&keeps[r->nr_keeps], 0, sizeof(*keeps) * (event + (size_t)1 - r->nr_keeps));
+		r->keeps = keeps;
+		r->nr_keeps = event + 1;
+	}
+	keeps[event] = true;
+	return 0;
+}
+
+/* ---- a record's stages ---- */
+
+static int read_record(struct pev_replay *r, struct pev_err *err)
+{
+	int rc;
+
+	if (r->forget)
+		forget_routes(r);
+	if (!r->budget)
+		return PEV_TURN_ROUND;
+	r->budget--;
+	rc = pev_datafile_next(r->df, &r->from, err);
+	if (rc <= 0)
+		return rc < 0 ? rc : PEV_TURN_END;
+	r->event = r->from.event == PEV_NO_EVENT ? 0 : r->from.event + 1;
+	r->type = r->from.type < PEV_RECORD_NR ? r->from.type : 0;
+	/* Records of tools have been obeyed by the reader. */
+	r->stage = r->from.type < PEV_USER_ATTR ? PEV_STAGE_LOOK : PEV_STAGE_READ;
+	if (r->news == pev_datafile_news(r->df))
+		return PEV_TURN_NONE;
+	r->news = pev_datafile_news(r->df);
+	return PEV_TURN_NEWS;
+}
+
+/* What tasks are called, and what they map: learnt of all, heard or not. */
+static bool is_bookkeeping(uint32_t type)
+{
+	const uint32_t types = 1u << PERF_RECORD_COMM | 1u << PERF_RECORD_FORK |
+			       1u << PERF_RECORD_EXIT | 1u << PERF_RECORD_MMAP |
+			       1u << PERF_RECORD_MMAP2 | 1u << PERF_RECORD_KSYMBOL;
+
+	return type < 32 && types >> type & 1;
+}
+
+/* Written by the process that is left out, as the live session left it out? */
+static bool is_excluded(const struct pev_replay *r)
+{
+	const struct pev_plan *plan = r->from.plan;
+	uint16_t off = plan->fixed[PEV_F_PID], size = r->from.size;
+
+	if (!r->exclude_pid || (r->event && r->event <= r->nr_keeps && r->keeps[r->event - 1]))
+		return false;
+	if (r->from.type != PERF_RECORD_SAMPLE)
+		off = (uint16_t)(size - plan->from_end[PEV_F_PID]);
+	return off && off + 4u <= size &&
+	       (int)pev_load32(r->from.bytes + off, plan->swap) == r->exclude_pid;
+}
+
+/* Time begins with the first sample, or with what somebody hears: recorders tell of what was there
+ * before, some of it with a time of long ago. */
+static void begin_time(struct pev_replay *r, bool is_heard)
+{
+	if (r->begun || r->from.synthesised || !r->from.time ||
+	    (r->from.type != PERF_RECORD_SAMPLE && !is_heard))
+		return;
+	r->begun = true;
+	pev_selection_begin(&r->wanted, r->from.time);
+}
+
+static bool is_in_time(const struct pev_replay *r)
+{
+	/* Before time begins nothing is later than what counts from there. */
+	if (!r->begun && (r->wanted.from_first || r->wanted.to_first))
+		return !r->wanted.from_first && r->from.time >= r->wanted.from;
+	return pev_selection_time(&r->wanted, r->from.time);
+}
+
+static bool is_wanted(struct pev_replay *r)
+{
+	if (!is_in_time(r))
+		return false;
+	if (is_excluded(r)) {
+		r->excluded++;
+		return false;
+	}
+	return true;
+}
+
+static int look_at_record(struct pev_replay *r, struct pev_err *err)
+{
+	uint32_t place = r->event * PEV_RECORD_NR + r->type;
+	bool is_heard;
+
+	if (place >= r->nr_routes || !r->routes[place].known)
+		return PEV_TURN_ROUTE;
+	r->route = r->routes[place];
+	r->at = 0;
+	is_heard = r->route.called || (r->uncalled && r->route.nr);
+	begin_time(r, is_heard);
+	is_heard = is_heard && is_wanted(r);
+	r->stage = PEV_STAGE_TIME;
+	if (is_heard || is_bookkeeping(r->from.type)) {
+		if (pev_datafile_locate(r->df, &r->from, &r->rec, err) < 0) {
+			r->stage = PEV_STAGE_READ;
+			return PEV_TURN_DAMAGED;
+		}
+		if (is_bookkeeping(r->from.type) && pev_tasks_feed(r->tasks, &r->rec) < 0)
+			return pev_fail(err, -ENOMEM, "no memory for the tasks of the recording");
+	}
+	if (is_heard && pev_selection_asks(&r->wanted))
+		is_heard = pev_selection_has(&r->wanted, &r->rec, r->tasks);
+	if (!is_heard)
+		r->route.nr = 0;
+	return PEV_TURN_NONE;
+}
+
+/* The timer that is due first, of several the one that was made first. */
+static void find_due(struct pev_replay *r)
+{
+	r->due = UINT64_MAX;
+	for (uint32_t i = r->nr_timers; i-- > 0;) {
+		struct pev_replay_timer *timer = &r->timers[i];
+
+		if (!timer->due)
+			timer->due = timer->first > UINT64_MAX - r->from.time
+					     ? UINT64_MAX
+					     : r->from.time + timer->first;
+		if (timer->due > r->due)
+			continue;
+		r->due = timer->due;
+		r->timer = i;
+	}
+}
+
+/* Timers whose time has come at that of the record, one at a time. */
+static int pass_time(struct pev_replay *r)
+{
+	struct pev_replay_timer *timer;
+
+	if (r->nr_timers && r->begun && r->from.time && !r->from.synthesised && is_in_time(r)) {
+		if (!r->due)
+			find_due(r);
+		if (r->due <= r->from.time) {
+			timer = &r->timers[r->timer];
+			timer->due = timer->every ? timer->due + timer->every : UINT64_MAX;
+			r->due = 0;
+			return PEV_TURN_TIMER;
+		}
+	}
+	r->stage = PEV_STAGE_HEAR;
+	return PEV_TURN_NONE;
+}
+
+static int next_hearer(struct pev_replay *r)
+{
+	while (r->at < r->route.nr) {
+		const struct pev_replay_slot *slot;
+
+		r->slot = r->hearers[r->route.first + r->at++];
+		slot = &r->slots[r->slot];
+		if (!slot->off && (r->uncalled || slot->heard >> r->type & 1))
+			return PEV_TURN_RECORD;
+	}
+	r->stage = PEV_STAGE_READ;
+	return PEV_TURN_NONE;
+}
+
+int pev_replay_next(struct pev_replay *r, struct pev_err *err)
+{
+	int turn = PEV_TURN_NONE;
+
+	while (turn == PEV_TURN_NONE) {
+		switch (r->stage) {
+		case PEV_STAGE_READ: turn = read_record(r, err); break;
+		case PEV_STAGE_LOOK: turn = look_at_record(r, err); break;
+		case PEV_STAGE_TIME: turn = pass_time(r); break;
+		case PEV_STAGE_HEAR: turn = next_hearer(r); break;
+		}
+	}
+	return turn;
+}
+
+void pev_replay_pass(struct pev_replay *r) { r->at = r->route.nr; }
