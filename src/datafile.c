@@ -282,6 +282,22 @@ static int read_features(struct pev_datafile *df, const unsigned char *bitmap, u
 	return 0;
 }
 
+/*
+ * Is there a table of features at off? A recorder promises features in its first head,
+ * and writes them last: of one that was killed, a record stands there, whose size
+ * makes of the first entry a place beyond any file.
+ */
+static bool is_table(const struct pev_datafile *df, uint64_t off)
+{
+	unsigned char entry[16];
+	uint64_t at;
+
+	if (pev_lanes_read_at(&df->in, entry, sizeof(entry), off) < (int64_t)sizeof(entry))
+		return false;
+	at = u64_at(df, entry);
+	return at > off && at <= df->facts.size;
+}
+
 /* ---- records of tools ---- */
 
 /* After a record, len bytes of something: over it. */
@@ -753,12 +769,12 @@ static int read_file_head(struct pev_datafile *df, struct pev_err *err)
 				df->name, facts->attr_size, ATTR_MAX);
 	facts->data_end =
 		facts->data + data_size < facts->data ? UINT64_MAX : facts->data + data_size;
+	killed = data_size == 0 && !is_table(df, facts->data);
 	rc = read_events(df, u64_at(df, head + 24), u64_at(df, head + 32));
-	if (rc == 0 && size == HEAD_FILE)
+	if (rc == 0 && size == HEAD_FILE && !killed)
 		rc = read_features(df, head + 72, facts->data_end);
 	if (rc < 0)
 		return pev_fail(err, rc, "%s: %s", df->name, strerror(-rc));
-	killed = data_size == 0 && !df->nr_sections;
 	/* Names of configs, as recorders had them up to 3.10. */
 	if (u64_at(df, head + 64) && size == HEAD_FILE)
 		add_section(df, PEV_FEAT_EVENT_TYPES, u64_at(df, head + 56), u64_at(df, head + 64));
