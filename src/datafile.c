@@ -493,6 +493,28 @@ static int put_in_window(struct pev_datafile *df, const struct pev_piece *piece,
 	return 0;
 }
 
+/*
+ * MMAP of the kernel itself, pid -1: { header, pid, tid, addr, len, pgoff, [MMAP2's], name }.
+ * Behind the name's bracket is a symbol, and pgoff is its address; modules and
+ * recorders that do not say so have none (perf_event__synthesize_kernel_mmap()).
+ */
+static void learn_kernel(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	static const char kernel[] = "[kernel.kallsyms]";
+	size_t at = piece->type == PERF_RECORD_MMAP2 ? 72 : 40, len = sizeof(kernel) - 1;
+	const char *name = (const char *)piece->bytes + at;
+
+	if (df->facts.kernel_symbol[0] || piece->size <= at + len ||
+	    u32_at(df, piece->bytes + 8) != UINT32_MAX || memcmp(name, kernel, len) != 0)
+		return;
+	name += len;
+	len = strnlen(name, piece->size - at - len);
+	if (len >= sizeof(df->facts.kernel_symbol))
+		return;
+	memcpy(df->facts.kernel_symbol, name, len);
+	df->facts.kernel_addr = u64_at(df, piece->bytes + 32);
+}
+
 /* A record of the kernel: at once (1) or into the window (0). */
 static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 			 struct pev_file_record *out)
@@ -503,6 +525,8 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 					      : &df->recorded.events[event]->plan;
 	uint64_t time = pev_recorded_time(plan, piece);
 
+	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
+		learn_kernel(df, piece);
 	if (time && !df->config.unordered)
 		return put_in_window(df, piece, event, time);
 	hold(df, piece->block);

@@ -96,6 +96,8 @@ struct pev_datafile_facts {
 	uint64_t size;           /* of the file, bytes; 0: a pipe */
 	uint64_t data, data_end; /* where the records are; data_end 0: to the end */
 	uint64_t attr_size;      /* of an entry; 0: a pipe */
+	char kernel_symbol[32];  /* "_text", as the MMAP of the kernel has it; "": none so far */
+	uint64_t kernel_addr;    /* where that is in the recorder's kernel */
 };
 
 struct pev_datafile;
