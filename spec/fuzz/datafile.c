@@ -72,11 +72,14 @@ static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
 	return (int64_t)len;
 }
 
+#define REPEATS_MAX (256u << 10) /* or most of the time would go into few inputs */
+
 /* Times, length, and so many bytes: a token, which is given out so many times. */
 struct repeats {
 	unsigned char token[2 + 255];
 	size_t have;      /* bytes of it */
 	size_t given, of; /* bytes of what it stands for */
+	size_t all;       /* so far, of REPEATS_MAX */
 };
 
 static void *repeats_open(void) { return calloc(1, sizeof(struct repeats)); }
@@ -106,7 +109,8 @@ static int64_t repeats_run(void *stream, const unsigned char **in, size_t *len, 
 				r->have = r->given = r->of = 0;
 			if (!read_token(r, in, len))
 				break;
-			if (!r->of)
+			r->all += r->of;
+			if (!r->of || r->all > REPEATS_MAX)
 				return pev_fail(err, -EBADMSG, "no token");
 		}
 		((unsigned char *)out)[n++] = r->token[2 + r->given++ % r->token[1]];

@@ -162,7 +162,7 @@ end
 
 local function features_of(built)
   return { [1] = "\x17\x08\x44tracing0.6", [3] = built:string "host", [6] = built:string "i686",
-           [12] = built:event_desc(), [27] = built:pack("I4I4I4I4I4", 1, 1, 1, 1, 1 << 20),
+           [12] = built:event_desc(), [27] = built:pack("I4I4I4I4I4", 1, 1, 1, 1, 1 << 16),
            [128] = "simple" }
 end
 
@@ -186,10 +186,10 @@ local inside = { -- what COMPRESSED records hold: a stream, cut where a record o
   -- more than the small window holds, backwards in time
   many = function(built)
     local out = {}
-    for i = 1, 40 do out[i] = token(64, sample(built, i % 2 == 0 and 1 or 3, 100 - i)) end
+    for i = 1, 15 do out[i] = token(64, sample(built, i % 2 == 0 and 1 or 3, 100 - i)) end
     return out
   end,
-  too_much = function(built) return { token(255, built:pack("I4I2I2", 60, 0, 8):rep(31)):rep(30) } end,
+  too_much = function(built) return { token(255, built:pack("I4I2I2", 60, 0, 8):rep(31)):rep(4) } end,
   nested = function(built) return { token(2, built:pack("I4I2I2", 81, 0, 8)) } end,
   half = function(built) return { tokens(sample(built, 1, 9):sub(1, 20)) } end,
   short = function(built) return { token(1, built:pack("I4I2I2", 9, 0, 4)) } end,
