@@ -29,7 +29,6 @@
 #define SECTIONS_MAX 256
 #define AHEAD_MAX 65536
 #define KEPT_MAX ((uint64_t)256 << 20) /* of a pipe's features and tracing data */
-#define INFLATE_MAX ((uint64_t)128 << 20) /* what one COMPRESSED record may hold */
 
 /* A record of tools that open() has read, to be handed out first. */
 struct ahead {
@@ -51,13 +50,13 @@ struct pev_datafile {
 
 	struct pev_file_section sections[SECTIONS_MAX + 1]; /* event types are one more */
 	uint32_t nr_sections;
-	uint64_t kept; /* bytes in sections */
+	uint64_t kept; /* bytes in sections: of a pipe in memory, of a file to be read */
 
 	struct ahead *ahead;
 	uint32_t nr_ahead, at_ahead;
 	struct pev_window window;
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
-	bool forcing, forced;
+	bool forcing, forced, told_odd, told_ambiguous;
 
 	struct pev_err damage; /* what else is wrong */
 };
@@ -225,7 +224,20 @@ static void learn_compressed(struct pev_datafile *df, const unsigned char *bytes
 {
 	uint64_t max = len >= 20 ? u32_at(df, bytes + 16) : 0;
 
-	df->in.inflate_max = max && max < INFLATE_MAX ? max : INFLATE_MAX;
+	df->in.inflate_max = max && max < PEV_LANES_INFLATE ? max : PEV_LANES_INFLATE;
+}
+
+/* Sections that overlap would make of a file any number of times its bytes. */
+static bool claim(struct pev_datafile *df, uint64_t off, uint64_t size)
+{
+	uint64_t there = off < df->facts.size ? df->facts.size - off : 0;
+
+	if (there > size)
+		there = size;
+	if (there > df->facts.size - df->kept)
+		return false;
+	df->kept += there;
+	return true;
 }
 
 static void add_section(struct pev_datafile *df, uint32_t id, uint64_t off, uint64_t size)
@@ -233,6 +245,14 @@ static void add_section(struct pev_datafile *df, uint32_t id, uint64_t off, uint
 	unsigned char head[20];
 
 	df->sections[df->nr_sections++] = (struct pev_file_section){ id, off, size, NULL };
+	if (!claim(df, off, size)) {
+		df->sections[df->nr_sections - 1].size = 0;
+		damaged(df,
+			"feature %u, %" PRIu64 " bytes at 0x%" PRIx64 ", stands where others do: "
+			"they have more bytes than the file",
+			id, size, off);
+		return;
+	}
 	if (off > df->facts.size || size > df->facts.size - off)
 		damaged(df,
 			"file cut short at 0x%" PRIx64 ": feature %u should be %" PRIu64 " bytes "
@@ -515,6 +535,29 @@ static void learn_kernel(struct pev_datafile *df, const struct pev_piece *piece)
 	df->facts.kernel_addr = u64_at(df, piece->bytes + 32);
 }
 
+/* What is no reason to stop, told at the first one. */
+static void look_odd(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	char text[160];
+
+	if (piece->size % 8 && !df->told_odd) {
+		df->told_odd = true;
+		snprintf(text, sizeof(text),
+			 "the record at 0x%" PRIx64 " (type %u) has %u bytes, no multiple of 8 as "
+			 "the kernel's have",
+			 piece->offset, piece->type, piece->size);
+		note(df, text);
+	}
+	if (df->recorded.ambiguous && !df->told_ambiguous) {
+		df->told_ambiguous = true;
+		snprintf(text, sizeof(text),
+			 "the sample at 0x%" PRIx64 " has no id that tells which of %u events it "
+			 "is of: such samples have no event, and no fields",
+			 piece->offset, df->recorded.nr);
+		note(df, text);
+	}
+}
+
 /* A record of the kernel: at once (1) or into the window (0). */
 static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 			 struct pev_file_record *out)
@@ -527,6 +570,7 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 
 	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
 		learn_kernel(df, piece);
+	look_odd(df, piece);
 	if (time && !df->config.unordered)
 		return put_in_window(df, piece, event, time);
 	hold(df, piece->block);

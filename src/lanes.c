@@ -12,7 +12,6 @@
 
 #define BLOCK PEV_LANES_BLOCK
 #define HEADER_MAX 65535u /* what a record's size can say */
-#define INFLATE_DEFAULT ((uint64_t)32 << 20)
 
 /* Reading ends here. */
 int pev_lanes_end(struct pev_lanes *in, int code, const char *format, ...)
@@ -398,6 +397,16 @@ int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes
 
 /* ---- what is inflated ---- */
 
+/* How much the next COMPRESSED record may hold; what was carried over is no record yet. */
+static uint64_t inflate_left(const struct pev_lanes *in)
+{
+	uint64_t most = (in->inflate_max ? in->inflate_max : PEV_LANES_INFLATE) + HEADER_MAX;
+	uint64_t all = PEV_LANES_INFLATE + PEV_LANES_RATIO * in->compressed;
+	uint64_t left = all > in->unpacked ? all - in->unpacked : 0;
+
+	return left < most ? left : most;
+}
+
 int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece)
 {
 	size_t head = piece->type == PEV_LANES_COMPRESSED2 ? 16 : 8;
@@ -433,8 +442,8 @@ int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece)
 	in->src = piece->bytes + head;
 	in->src_len = (size_t)len;
 	in->src_offset = piece->offset;
-	in->inflate_left = (in->inflate_max ? in->inflate_max : INFLATE_DEFAULT) + HEADER_MAX;
 	in->compressed += piece->size;
+	in->inflate_left = inflate_left(in);
 	return 0;
 }
 

@@ -20,6 +20,12 @@
 
 #define PEV_LANES_BLOCK ((size_t)1 << 20)
 #define PEV_LANES_SPARE 2
+/*
+ * What one COMPRESSED record of 64 KiB may hold at most, and all of them beyond that: times
+ * their size. Samples of one spot with copies of one stack pack to 1/300, and no better.
+ */
+#define PEV_LANES_INFLATE ((uint64_t)16 << 20)
+#define PEV_LANES_RATIO 1024
 
 /* Records of tools that bytes of their own follow, or that others are packed in. */
 enum {
@@ -60,7 +66,7 @@ struct pev_lanes {
 	bool swap;
 	uint64_t size;             /* of the input, where it is seekable */
 	uint64_t limit;            /* where its records end; 0: with the input */
-	uint64_t inflate_max;      /* bytes one COMPRESSED record may hold; 0: 32 MiB */
+	uint64_t inflate_max;      /* bytes one COMPRESSED record may hold; 0: 16 MiB */
 	const struct pev_inflate *(*get_inflate)(void *ctx, struct pev_err *err);
 	void *ctx;
 

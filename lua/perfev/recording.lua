@@ -107,19 +107,27 @@ local function name_of(self, event, i, by_id, list, updated)
   return names.of(event.attr, self.header.pmu_mappings or {})
 end
 
+local function new_payload(self, event, format, data)
+  local ok, args, why = pcall(core.payload, format.system, format.format, "", {
+    big_endian = data.big, long_size = data.long_size, strings = data.printk, symbols = self.file,
+  })
+  if ok and args then return args end
+  warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
+  return false
+end
+
+-- Events of one tracepoint share what reads its payloads: thousands of them can say its number.
 local function give_payload(self, event, i)
   local data = event.attr.type == TRACEPOINT and self:tracing()
   local format = data and data.formats[event.attr.config]
   event.format = format
   if not format then return self.file:context(i, event) end
-  local ok, args, why = pcall(core.payload, format.system, format.format, "", {
-    big_endian = data.big, long_size = data.long_size, strings = data.printk, symbols = self.file,
-  })
-  if not ok or not args then
-    warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
-    args = nil
+  local args = self.payloads[format]
+  if args == nil then
+    args = new_payload(self, event, format, data)
+    self.payloads[format] = args
   end
-  self.file:context(i, event, args)
+  self.file:context(i, event, args or nil)
 end
 
 local function learn_machine(self)
@@ -243,7 +251,7 @@ function M.open(path, opts)
         or ""), 2)
     end
   end
-  local self = setmetatable({ events = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note }, Recording)
+  local self = setmetatable({ events = {}, payloads = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note }, Recording)
   local started = false
   local file, why, code = core.datafile(path, {
     fd = opts.fd, window = opts.window, unordered = opts.ordered == false,

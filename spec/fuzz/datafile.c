@@ -1,9 +1,11 @@
 /*
  * datafile.c - libFuzzer: a recording; its first byte says how it is read.
  *
- * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window.
+ * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window;
+ * bit 3: of a 32-bit kernel; bit 4: what is compressed is repeated (below), which bytes
+ * by chance can say, as they cannot in zstd; bit 5: the medium fails in the middle.
  * What must hold whatever the bytes are: a record takes 8 bytes of them at least, no
- * memory is touched that is not ours, and little is taken.
+ * memory is touched that is not ours, little is taken, and who ends early says where.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 struct input {
 	const uint8_t *bytes;
 	size_t len, pos;
-	bool pipe;
+	size_t bad; /* no byte from here on can be read */
+	bool pipe, repeated;
 	int open;
 };
 
@@ -43,6 +46,8 @@ static int64_t in_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offse
 	(void)fd;
 	if (in->pipe)
 		return -ESPIPE;
+	if (offset >= in->bad)
+		return -EIO;
 	if (offset >= in->len)
 		return 0;
 	if (len > in->len - offset)
@@ -56,6 +61,8 @@ static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
 	struct input *in = ctx;
 
 	(void)fd;
+	if (in->pos >= in->bad)
+		return -EIO;
 	if (len > in->len - in->pos)
 		len = in->len - in->pos;
 	if (len > 13)
@@ -65,10 +72,79 @@ static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
 	return (int64_t)len;
 }
 
+#define REPEATS_MAX (256u << 10) /* or most of the time would go into few inputs */
+
+/* Times, length, and so many bytes: a token, which is given out so many times. */
+struct repeats {
+	unsigned char token[2 + 255];
+	size_t have;      /* bytes of it */
+	size_t given, of; /* bytes of what it stands for */
+	size_t all;       /* so far, of REPEATS_MAX */
+};
+
+static void *repeats_open(void) { return calloc(1, sizeof(struct repeats)); }
+static void repeats_close(void *stream) { free(stream); }
+
+static bool read_token(struct repeats *r, const unsigned char **in, size_t *len)
+{
+	while (*len && (r->have < 2 || r->have < 2u + r->token[1])) {
+		r->token[r->have++] = *(*in)++;
+		--*len;
+	}
+	if (r->have < 2 || r->have < 2u + r->token[1])
+		return false;
+	r->of = (size_t)r->token[0] * r->token[1];
+	return true;
+}
+
+static int64_t repeats_run(void *stream, const unsigned char **in, size_t *len, void *out,
+			   size_t cap, struct pev_err *err)
+{
+	struct repeats *r = stream;
+	size_t n = 0;
+
+	while (n < cap) {
+		if (r->given == r->of) {
+			if (r->of)
+				r->have = r->given = r->of = 0;
+			if (!read_token(r, in, len))
+				break;
+			r->all += r->of;
+			if (!r->of || r->all > REPEATS_MAX)
+				return pev_fail(err, -EBADMSG, "no token");
+		}
+		((unsigned char *)out)[n++] = r->token[2 + r->given++ % r->token[1]];
+	}
+	return (int64_t)n;
+}
+
+static const struct pev_inflate repeats = { repeats_open, repeats_run, repeats_close };
+
 static const struct pev_inflate *get_inflate(void *ctx, struct pev_err *err)
 {
-	(void)ctx, (void)err;
-	return &pev_unzstd;
+	(void)err;
+	return ((struct input *)ctx)->repeated ? &repeats : &pev_unzstd;
+}
+
+static void touch_text(const char *text) { touch_bytes((const unsigned char *)text, strlen(text)); }
+
+static void hear_note(void *ctx, const char *text)
+{
+	(void)ctx;
+	touch_text(text);
+}
+
+static void touch_events(struct pev_datafile *df)
+{
+	const struct pev_file_event *event;
+
+	for (uint32_t i = 0; (event = pev_datafile_event(df, i)); i++) {
+		touch_bytes((const unsigned char *)event->ids, 8 * (size_t)event->nr_ids);
+		if (event->name)
+			touch_text(event->name);
+	}
+	if (pev_datafile_damage(df))
+		touch_text(pev_datafile_damage(df));
 }
 
 static void touch_sections(struct pev_datafile *df)
@@ -88,9 +164,11 @@ static void read_all(struct pev_datafile *df, size_t size)
 	const struct pev_datafile_stats *stats = pev_datafile_stats(df);
 	struct pev_file_record from;
 	struct pev_record rec;
+	struct pev_err err;
 	uint64_t nr = 0;
+	int rc;
 
-	while (pev_datafile_next(df, &from, NULL) > 0) {
+	while ((rc = pev_datafile_next(df, &from, &err)) > 0) {
 		touch_bytes(from.bytes, from.size);
 		if (from.event != PEV_NO_EVENT && !pev_datafile_event(df, from.event))
 			__builtin_trap();
@@ -98,6 +176,9 @@ static void read_all(struct pev_datafile *df, size_t size)
 			touch_record(&rec);
 		nr++;
 	}
+	if (rc < 0 && !strstr(err.text, "0x"))
+		__builtin_trap();
+	stats = pev_datafile_stats(df);
 	/* Records take 8 bytes at least, and the end is the end. */
 	if (nr > (size + stats->inflated) / 8 || pev_datafile_next(df, &from, NULL) > 0)
 		__builtin_trap();
@@ -107,8 +188,12 @@ static void read_all(struct pev_datafile *df, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct pev_datafile_config config = { .inflate = get_inflate };
-	struct input in = { .bytes = data + 1, .len = size - 1 };
+	struct input in = { .bytes = data + 1, .len = size - 1, .bad = SIZE_MAX };
+	struct pev_datafile_config config = {
+		.inflate = get_inflate,
+		.note = hear_note,
+		.ctx = &in,
+	};
 	struct pev_sys sys = {
 		.ctx = &in,
 		.open = in_open,
@@ -123,10 +208,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in.pipe = data[0] & 1;
 	config.unordered = data[0] & 2;
 	config.window = data[0] & 4 ? 1 : 0;
+	in.repeated = data[0] & 16;
+	if (data[0] & 32)
+		in.bad = in.len / 2;
 	if (pev_datafile_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
+		pev_datafile_narrow(df, data[0] & 8);
 		touch_sections(df);
 		read_all(df, in.len);
 		touch_sections(df);
+		touch_events(df);
 		pev_datafile_close(df);
 	}
 	if (in.open)

@@ -24,6 +24,7 @@
 #define TYPENAME L_DATAFILE
 #define NR_VIEWS 2 /* they take turns: one kept is found out; see lview.h */
 #define SECTION_MAX ((uint64_t)256 << 20)
+#define NEWS_AT_ONCE 64
 
 enum {
 	UV_HOOKS = 1, /* what keeps sys alive */
@@ -47,6 +48,8 @@ struct l_datafile {
 	uint64_t now, news;
 	struct pev_symbols *symbols; /* owned; read when the first address is printed */
 	bool at_home;                /* /proc/kallsyms may have them */
+	uint32_t told;       /* how often of news */
+	uint64_t tell_after; /* a record's place */
 	lua_State *L; /* of the call that is going on */
 	struct pev_err end; /* how reading ended */
 	bool reading;
@@ -257,14 +260,31 @@ static bool push_user(lua_State *L, const struct l_datafile *self, int user)
 	return false;
 }
 
-/* Events or features have come: the Lua half learns of them before a record shows them. */
+/* About how many bytes the Lua half reads again when it is told of news. */
+static uint64_t cost_of_news(const struct l_datafile *self)
+{
+	uint64_t cost = (uint64_t)pev_datafile_events(self->df) * sizeof(struct pev_attr);
+
+	for (uint32_t i = 0; i < pev_datafile_sections(self->df); i++)
+		cost += pev_datafile_section_at(self->df, i)->size;
+	return cost;
+}
+
+/*
+ * Events or features have come: the Lua half learns of them before a record shows them.
+ * A recording that has more news than any recorder writes is learned of as its bytes
+ * go by, or each of them would cost as much as all that was before.
+ */
 static void tell_news(lua_State *L, struct l_datafile *self)
 {
 	uint64_t news = pev_datafile_news(self->df);
 
-	if (news == self->news)
+	if (news == self->news ||
+	    (self->told >= NEWS_AT_ONCE && self->from.offset < self->tell_after))
 		return;
 	self->news = news;
+	self->told++;
+	self->tell_after = self->from.offset + cost_of_news(self);
 	lua_getiuservalue(L, 1, UV_OPTIONS);
 	if (lua_getfield(L, -1, "news") == LUA_TFUNCTION)
 		lua_call(L, 0, 0);
