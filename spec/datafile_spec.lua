@@ -634,7 +634,8 @@ describe("a damaged recording", function()
     end
     local rec, why, code = perfev.open("/nowhere/at/all")
     assert.same({ nil, "/nowhere/at/all: No such file or directory", 2 }, { rec, why, code })
-    assert.matches("a directory, as perf record --threads writes one", (select(2, perfev.open("/tmp"))), 1, true)
+    assert.matches("/tmp: a directory, and no recording: perf record --threads makes one with a file 'data' in it",
+      (select(2, perfev.open("/tmp"))), 1, true)
     assert.matches("through a pipe", (select(2, perfdata.open(bytes, 100))))
     assert.matches("does not begin", (select(2, perfev.open("/dev/zero"))))
   end)

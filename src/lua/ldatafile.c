@@ -486,17 +486,18 @@ static void set_boolean(lua_State *L, const char *name, bool value)
 	lua_setfield(L, -2, name);
 }
 
-/* d:facts() -> { pipe=, big=, version=, size=, data=, data_end=, attr_size=, damage= } */
+/* d:facts() -> { pipe=, big=, version=, size=, files=, data=, data_end=, attr_size=, damage= } */
 static int l_facts(lua_State *L)
 {
 	struct l_datafile *self = check_datafile(L);
 	const struct pev_datafile_facts *facts = pev_datafile_facts(self->df);
 
-	lua_createtable(L, 0, 8);
+	lua_createtable(L, 0, 9);
 	set_boolean(L, "pipe", facts->pipe);
 	set_boolean(L, "big", facts->big_endian);
 	set_integer(L, "version", (uint64_t)facts->version);
 	set_integer(L, "size", facts->size);
+	set_integer(L, "files", facts->files);
 	set_integer(L, "data", facts->data);
 	set_integer(L, "data_end", facts->data_end);
 	set_integer(L, "attr_size", facts->attr_size);
