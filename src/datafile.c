@@ -829,6 +829,8 @@ static int look_ahead(struct pev_datafile *df)
 		struct pev_piece piece;
 
 		type = pev_lanes_peek(&df->in);
+		if (type < 0) /* which record it is that cannot be read */
+			pev_lanes_record(&df->in, &piece);
 		if (type < PEV_USER_ATTR || type == PEV_USER_AUXTRACE ||
 		    type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2)
 			break;

@@ -61,6 +61,9 @@ int64_t pev_lanes_read_at(const struct pev_lanes *in, void *buf, size_t len, uin
 	const struct pev_sys *sys = in->sys;
 	size_t got = 0;
 
+	/* A place beyond 2^63 is none to pread() at all. */
+	if (off >= in->size)
+		return 0;
 	while (got < len) {
 		int64_t n = sys->pread(sys->ctx, in->fd, (char *)buf + got, len - got, off + got);
 
