@@ -19,8 +19,8 @@ local faults = { sample_type = { "callchain", "regs_user", "stack_user", table.u
                  sample_regs_user = 6, type = 1, config = 2 }
 
 local function sample(id, time)
-  return { type = "sample", identifier = id, ip = time, pid = 7, tid = 8, time = time, cpu = 1, period = 9, raw = "abcd",
-           read = { values = { { value = 1, id = 2 } } }, branch_stack = { { from = 1, to = 2 } },
+  return { type = "sample", identifier = id, ip = time, pid = 7, tid = 8, time = time, cpu = 1, period = 9,
+           raw = "abcd", read = { values = { { value = 1, id = 2 } } }, branch_stack = { { from = 1, to = 2 } },
            callchain = { -128, 1, -512, 2 }, regs_user = { abi = 2, 1, 2 }, stack_user = "stack" }
 end
 
@@ -33,7 +33,8 @@ end
 -- Records of the kernel and of tools, of which each ends at a multiple of 8.
 local function records_of(built)
   local trailer = { pid = 7, tid = 8, time = 150, identifier = 11 }
-  built:add { type = "mmap2", pid = 7, tid = 7, addr = 4096, len = 4096, filename = "/bin/true", sample_id = { pid = 7 } }
+  built:add { type = "mmap2", pid = 7, tid = 7, addr = 4096, len = 4096, filename = "/bin/true",
+              sample_id = { pid = 7 } }
   built:add { type = "comm", pid = 7, tid = 8, comm = "before", sample_id = { tid = 8 } }
   built:add(sample(11, 200)):add(sample(21, 100)):round()
   built:add { type = "namespaces", pid = 7, tid = 8, namespaces = { { dev = 1, inode = 2 } }, sample_id = trailer }

@@ -380,7 +380,9 @@ int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes
 		int64_t n = raw_fill(in, want);
 		unsigned char *p;
 
-		if (n <= 0)
+		if (n < 0)
+			return n;
+		if (n == 0)
 			break;
 		if ((uint64_t)n < want)
 			want = (size_t)n;

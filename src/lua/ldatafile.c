@@ -45,7 +45,7 @@ struct l_datafile {
 	uint32_t nr_args;
 	unsigned turn;
 	uint64_t now, news;
-	uint32_t told;       /* how often of news */
+	uint32_t told; /* how often of news */
 	uint64_t tell_after; /* a record's place */
 	lua_State *L; /* of the call that is going on */
 	struct pev_err end; /* how reading ended */
