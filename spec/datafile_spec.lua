@@ -539,12 +539,24 @@ describe("a damaged recording", function()
   end)
 
   it("of a recorder that was killed is read to its end, and says so", function()
-    local built = recording()
-    local bytes = built:file()
-    bytes = bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57)
-    local lines, why = perfdata.lines(bytes)
-    assert.equal(#built.records, #lines)
-    assert.matches("as when the recorder was killed", why)
+    both(function(built)
+      local bytes = built:file()
+      -- The size of its records is told last, and so are the features that its first head promises.
+      for _, promised in ipairs { "\0\0\0\0\0\0\0\0", "\xfc\x7f\x71\xd6\0\0\0\0", ("\xff"):rep(8) } do
+        local killed = bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, 72) .. promised .. bytes:sub(81)
+        local lines, why = perfdata.lines(killed)
+        assert.equal(#built.records, #lines)
+        assert.matches("as when the recorder was killed", why)
+      end
+    end)
+  end)
+
+  it("without records but with features is no killed recorder's", function()
+    local built = perfdata.new { events = { { attr = { sample_type = { "ip" } } } } }
+    local rec <close> = perfdata.open(built:file(features_of(built)))
+    assert.equal("host", rec.header.hostname)
+    assert.is_nil(rec.facts.damage)
+    assert.is_nil(rec:records()())
   end)
 
   it("with any one byte changed ends, in bounds", function()
@@ -614,7 +626,8 @@ describe("a damaged recording", function()
     end
     local rec, why, code = perfev.open("/nowhere/at/all")
     assert.same({ nil, "/nowhere/at/all: No such file or directory", 2 }, { rec, why, code })
-    assert.matches("a directory, as perf record --threads writes one", (select(2, perfev.open("/tmp"))), 1, true)
+    assert.matches("/tmp: a directory, and no recording: perf record --threads makes one with a file 'data' in it",
+      (select(2, perfev.open("/tmp"))), 1, true)
     assert.matches("through a pipe", (select(2, perfdata.open(bytes, 100))))
     assert.matches("does not begin", (select(2, perfev.open("/dev/zero"))))
   end)

@@ -46,7 +46,7 @@ struct pev_file_record {
 	const unsigned char *bytes; /* the header, in the file's byte order */
 	const struct pev_plan *plan;
 	uint64_t time;              /* ns; 0 where it has none */
-	uint64_t offset;            /* where it stands in the file, or its COMPRESSED record */
+	uint64_t offset;            /* where it stands in its file, or its COMPRESSED record */
 	uint32_t type;
 	uint32_t event;             /* its number, or PEV_NO_EVENT */
 	uint16_t size;
@@ -93,18 +93,22 @@ struct pev_datafile_facts {
 	bool pipe;               /* records from byte 16 on, described by records */
 	bool swap, big_endian;   /* of the other byte order; which one */
 	int version;             /* 1 "PERFFILE", 2 */
-	uint64_t size;           /* of the file, bytes; 0: a pipe */
+	uint64_t size;           /* of the file or files, bytes; 0: a pipe */
+	uint32_t files;          /* 1; of a directory, its data and data.N */
 	uint64_t data, data_end; /* where the records are; data_end 0: to the end */
 	uint64_t attr_size;      /* of an entry; 0: a pipe */
+	char kernel_symbol[32];  /* "_text", as the MMAP of the kernel has it; "": none so far */
+	uint64_t kernel_addr;    /* where that is in the recorder's kernel */
 };
 
 struct pev_datafile;
 
 /*
- * Open path, "-" for standard input; or read fd (>= 0) that path is a name for, which is
- * the reader's to close then. Reads the head, the events and, of a pipe, all that comes
- * before the first record of the kernel. -EBADMSG: no recording, or none with an event.
- * sys and what config points to are borrowed until close.
+ * Open path, "-" for standard input, a directory as perf record --threads makes it; or
+ * read fd (>= 0) that path is a name for, which is the reader's to close then. Reads the
+ * head, the events and, of a pipe, all that comes before the first record of the kernel.
+ * -EBADMSG: no recording, or none with an event. sys and what config points to are
+ * borrowed until close.
  */
 int pev_datafile_open(struct pev_datafile **df, const struct pev_sys *sys, const char *path,
 		      int fd, const struct pev_datafile_config *config, struct pev_err *err);

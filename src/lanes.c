@@ -105,43 +105,45 @@ uint64_t pev_lanes_file_size(const struct pev_lanes *in)
 
 /* ---- blocks ---- */
 
-static void block_free(struct pev_lanes *in, struct pev_block *block)
+static size_t pool_block(const struct pev_pool *pool) { return pool->block ? pool->block : BLOCK; }
+
+static void block_free(struct pev_pool *pool, struct pev_block *block)
 {
-	in->block_bytes -= block->cap;
+	pool->bytes -= block->cap;
 	free(block->bytes);
 	free(block);
 }
 
-void pev_lanes_put(struct pev_lanes *in, struct pev_block *block)
+void pev_pool_put(struct pev_pool *pool, struct pev_block *block)
 {
 	if (!block || --block->refs)
 		return;
-	in->blocks[block->index] = NULL;
-	if (block->cap == BLOCK && in->nr_spare < PEV_LANES_SPARE)
-		in->spare[in->nr_spare++] = block;
+	pool->blocks[block->index] = NULL;
+	if (block->cap == pool_block(pool) && pool->nr_spare < PEV_LANES_SPARE)
+		pool->spare[pool->nr_spare++] = block;
 	else
-		block_free(in, block);
+		block_free(pool, block);
 }
 
-static int block_slot(struct pev_lanes *in)
+static int block_slot(struct pev_pool *pool)
 {
 	struct pev_block **blocks;
 	uint32_t i = 0;
 
-	while (i < in->nr_blocks && in->blocks[i])
+	while (i < pool->nr_blocks && pool->blocks[i])
 		i++;
-	if (i < in->nr_blocks)
+	if (i < pool->nr_blocks)
 		return (int)i;
-	blocks = realloc(in->blocks, sizeof(struct pev_block *) * (i + 16));
+	blocks = realloc(pool->blocks, sizeof(struct pev_block *) * (i + 16));
 	if (!blocks)
 		return -ENOMEM;
 	memset(&blocks[i], 0, sizeof(struct pev_block *) * 16);
-	in->blocks = blocks;
-	in->nr_blocks = i + 16;
+	pool->blocks = blocks;
+	pool->nr_blocks = i + 16;
 	return (int)i;
 }
 
-static struct pev_block *block_new(struct pev_lanes *in, size_t cap)
+static struct pev_block *block_new(struct pev_pool *pool, size_t cap)
 {
 	struct pev_block *block = calloc(1, sizeof(*block));
 
@@ -153,31 +155,42 @@ static struct pev_block *block_new(struct pev_lanes *in, size_t cap)
 		return NULL;
 	}
 	block->cap = cap;
-	in->block_bytes += cap;
-	if (in->block_bytes > in->peak)
-		in->peak = in->block_bytes;
+	pool->bytes += cap;
+	if (pool->bytes > pool->peak)
+		pool->peak = pool->bytes;
 	return block;
 }
 
 /* One with room for cap bytes, and one reference. */
-static struct pev_block *block_get(struct pev_lanes *in, size_t cap)
+static struct pev_block *block_get(struct pev_pool *pool, size_t cap)
 {
-	int slot = block_slot(in);
+	int slot = block_slot(pool);
 	struct pev_block *block;
 
 	if (slot < 0)
 		return NULL;
-	if (in->nr_spare && cap <= BLOCK)
-		block = in->spare[--in->nr_spare];
+	if (pool->nr_spare && cap <= pool_block(pool))
+		block = pool->spare[--pool->nr_spare];
 	else
-		block = block_new(in, cap);
+		block = block_new(pool, cap);
 	if (!block)
 		return NULL;
 	block->len = 0;
 	block->refs = 1;
 	block->index = (uint32_t)slot;
-	in->blocks[slot] = block;
+	pool->blocks[slot] = block;
 	return block;
+}
+
+void pev_pool_free(struct pev_pool *pool)
+{
+	for (uint32_t i = 0; i < pool->nr_blocks; i++)
+		if (pool->blocks[i])
+			block_free(pool, pool->blocks[i]);
+	while (pool->nr_spare)
+		block_free(pool, pool->spare[--pool->nr_spare]);
+	free(pool->blocks);
+	*pool = (struct pev_pool){ 0 };
 }
 
 /* ---- lanes ---- */
@@ -195,7 +208,7 @@ static int lane_room(struct pev_lanes *in, struct pev_lane *lane, size_t need, s
 	}
 	if (block && lane->pos + need <= block->cap)
 		return 0;
-	block = block_get(in, want > need ? want : need);
+	block = block_get(in->pool, want > need ? want : need);
 	if (!block)
 		return -ENOMEM;
 	block->inflated = lane == &in->inflated;
@@ -203,7 +216,7 @@ static int lane_room(struct pev_lanes *in, struct pev_lane *lane, size_t need, s
 	block->len = rest;
 	if (rest)
 		memcpy(block->bytes, lane->cur->bytes + lane->pos, rest);
-	pev_lanes_put(in, lane->cur);
+	pev_pool_put(in->pool, lane->cur);
 	lane->cur = block;
 	lane->pos = 0;
 	return 0;
@@ -226,11 +239,12 @@ static int64_t raw_fill(struct pev_lanes *in, size_t need)
 {
 	struct pev_lane *lane = &in->raw;
 	uint64_t left = raw_left(in);
+	size_t most = pool_block(in->pool);
 	int rc;
 
 	if (pev_lane_rest(lane) >= need)
 		return (int64_t)pev_lane_rest(lane);
-	rc = lane_room(in, lane, need, left < BLOCK ? (size_t)left : BLOCK, in->pos);
+	rc = lane_room(in, lane, need, left < most ? (size_t)left : most, in->pos);
 	while (rc == 0 && pev_lane_rest(lane) < need) {
 		struct pev_block *block = lane->cur;
 		size_t want = block->cap - block->len;
@@ -350,7 +364,7 @@ int pev_lanes_skip(struct pev_lanes *in, uint64_t len)
 		return 0;
 	}
 	len -= rest;
-	pev_lanes_put(in, in->raw.cur);
+	pev_pool_put(in->pool, in->raw.cur);
 	in->raw = (struct pev_lane){ 0 };
 	if (in->seekable) {
 		uint64_t left = raw_left(in);
@@ -461,7 +475,7 @@ static int64_t inflated_fill(struct pev_lanes *in, size_t need)
 		struct pev_block *block;
 		int64_t n;
 
-		if (lane_room(in, lane, need, BLOCK, in->src_offset) < 0)
+		if (lane_room(in, lane, need, pool_block(in->pool), in->src_offset) < 0)
 			return pev_lanes_end(in, -ENOMEM,
 					     "no memory to decompress the record at 0x%" PRIx64,
 					     in->src_offset);
@@ -526,10 +540,4 @@ void pev_lanes_free(struct pev_lanes *in)
 {
 	if (in->stream)
 		in->inflate->close(in->stream);
-	for (uint32_t i = 0; i < in->nr_blocks; i++)
-		if (in->blocks[i])
-			block_free(in, in->blocks[i]);
-	while (in->nr_spare)
-		block_free(in, in->spare[--in->nr_spare]);
-	free(in->blocks);
 }

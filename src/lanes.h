@@ -57,9 +57,18 @@ struct pev_piece {
 	uint16_t size;
 };
 
+/* Where the blocks of a recording's inputs come from. */
+struct pev_pool {
+	struct pev_block **blocks, *spare[PEV_LANES_SPARE];
+	uint32_t nr_blocks, nr_spare;
+	size_t block;              /* bytes of one, at least 64 KiB; 0: PEV_LANES_BLOCK */
+	uint64_t bytes, peak;      /* in memory now, and at most */
+};
+
 /* The owner sets the first part; a zeroed rest is an input that is at its start. */
 struct pev_lanes {
 	const struct pev_sys *sys; /* borrowed */
+	struct pev_pool *pool;     /* borrowed */
 	const char *name;          /* borrowed */
 	int fd;
 	bool seekable;             /* read by pread; else as a stream */
@@ -71,8 +80,6 @@ struct pev_lanes {
 	void *ctx;
 
 	uint64_t pos;              /* of the next byte to be read */
-	struct pev_block **blocks, *spare[PEV_LANES_SPARE];
-	uint32_t nr_blocks, nr_spare;
 	struct pev_lane raw, inflated;
 
 	const struct pev_inflate *inflate;
@@ -85,11 +92,12 @@ struct pev_lanes {
 	bool done;
 	struct pev_err end;        /* why reading ended early */
 	uint64_t bytes, compressed, unpacked;
-	uint64_t block_bytes, peak; /* in memory now, and at most */
 };
 
-/* What it holds; the descriptor is the owner's. */
+/* What it holds but for its blocks; the descriptor is the owner's. */
 void pev_lanes_free(struct pev_lanes *in);
+/* Every block, whoever holds it. */
+void pev_pool_free(struct pev_pool *pool);
 
 /* Bytes of the lane that are not yet stepped over. */
 static inline size_t pev_lane_rest(const struct pev_lane *lane)
@@ -125,6 +133,6 @@ int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece);
 int pev_lanes_inflated(struct pev_lanes *in, struct pev_piece *piece);
 
 /* Give a reference back. NULL is none. */
-void pev_lanes_put(struct pev_lanes *in, struct pev_block *block);
+void pev_pool_put(struct pev_pool *pool, struct pev_block *block);
 
 #endif

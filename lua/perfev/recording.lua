@@ -4,6 +4,7 @@
 
 local core = require "perfev.core"
 local features = require "perfev.recording.features"
+local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
 local tracing = require "perfev.recording.tracing"
@@ -108,7 +109,7 @@ end
 
 local function new_payload(self, event, format, data)
   local ok, args, why = pcall(core.payload, format.system, format.format, "", {
-    big_endian = data.big, long_size = data.long_size, strings = data.printk,
+    big_endian = data.big, long_size = data.long_size, strings = data.printk, symbols = self.file,
   })
   if ok and args then return args end
   warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
@@ -135,11 +136,22 @@ local function learn_machine(self)
   self.file:machine(regs or {}, narrow or false)
 end
 
+-- Names for the addresses that payloads print: those of the recording, or this machine's where its kernel
+-- is the one that was recorded, and lies where it lay then.
+local function learn_kernel(self)
+  if not self.formats or self.kernel_known then return end
+  self.kernel_known = true
+  local text = self.formats.kallsyms or ""
+  if text ~= "" and self.file:kernel(text) then return end
+  self.file:kernel(kernel.is_running(self.header))
+end
+
 -- Events that are known already stay the tables that they are: records show them.
 local function learn(self)
   self.sections = index_sections(self)
   self.header = new_header(self)
   if self.sections.tracing_data then self:tracing() end
+  learn_kernel(self)
   learn_machine(self)
   local by_id, list = described(self)
   local i = 1

@@ -93,6 +93,16 @@ function M:event_desc()
   return table.concat(out)
 end
 
+--- TRACING_DATA with one format. opts: kallsyms, printk (texts).
+function M:tracing_data(system, format, opts)
+  opts = opts or {}
+  local kallsyms, printk = opts.kallsyms or "", opts.printk or ""
+  return "\x17\x08\x44tracing0.6\0" .. string.char(self.endian == "big" and 1 or 0, 8) .. self:pack("I4", 4096)
+    .. "header_page\0" .. self:pack("I8", 0) .. "header_event\0" .. self:pack("I8I4I4", 0, 0, 1)
+    .. system .. "\0" .. self:pack("I4I8", 1, #format) .. format
+    .. self:pack("I4", #kallsyms) .. kallsyms .. self:pack("I4", #printk) .. printk .. self:pack("I8", 0)
+end
+
 --- The whole as a file. features: number -> bytes.
 function M:file(features)
   features = features or {}
@@ -162,10 +172,17 @@ function M.hooks(bytes, chunk)
   }, open
 end
 
---- Open bytes: a recording, or nil and why.
-function M.open(bytes, chunk, opts)
+--- Open bytes: a recording, or nil and why. files: path -> what else is there.
+function M.open(bytes, chunk, opts, files)
   local rec, why, code
-  perfev.hooks.with((M.hooks(bytes, chunk)), function() rec, why, code = perfev.open("t.data", opts) end)
+  local hooks = M.hooks(bytes, chunk)
+  if files then
+    hooks.slurp = function(path)
+      if files[path] then return files[path] end
+      return nil, perfev.errno.ENOENT
+    end
+  end
+  perfev.hooks.with(hooks, function() rec, why, code = perfev.open("t.data", opts) end)
   return rec, why, code
 end
 
