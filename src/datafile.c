@@ -123,9 +123,9 @@ static int read_ids(struct pev_datafile *df, struct pev_file_event *event, uint3
 			/* Sections that overlap would make of a few bytes any number of ids. */
 			if (df->recorded.nr_ids + df->recorded.shared_ids > df->facts.size / 8)
 				return damaged(df,
-					       "the ids of event %u: more than the file has "
-					       "room for",
-					       number + 1);
+					       "the ids of event %u, at 0x%" PRIx64
+					       ": more than the file has room for",
+					       number + 1, off);
 			if (pev_recorded_id(&df->recorded, event, number, u64_at(df, buf + i)) < 0)
 				return -ENOMEM;
 		}
@@ -345,7 +345,8 @@ static void keep_tracing_data(struct pev_datafile *df, const struct pev_piece *p
 
 	if (n < 0) {
 		free(bytes);
-		pev_lanes_end(df->in.at, (int)n, "no memory for %u bytes of formats", len);
+		pev_lanes_end(df->in.at, (int)n, "cannot read the formats at 0x%" PRIx64 ": %s",
+			      offset, strerror((int)-n));
 		return;
 	}
 	keep_section(df, PEV_FEAT_TRACING_DATA, offset, bytes, (uint64_t)n);
@@ -914,6 +915,8 @@ static int look_ahead(struct pev_datafile *df)
 		struct pev_piece piece;
 
 		type = pev_lanes_peek(&df->in.main);
+		if (type < 0) /* which record it is that cannot be read */
+			pev_lanes_record(&df->in.main, &piece);
 		if (type < PEV_USER_ATTR || type == PEV_USER_AUXTRACE ||
 		    type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2)
 			break;

@@ -61,6 +61,9 @@ int64_t pev_lanes_read_at(const struct pev_lanes *in, void *buf, size_t len, uin
 	const struct pev_sys *sys = in->sys;
 	size_t got = 0;
 
+	/* A place beyond 2^63 is none to pread() at all. */
+	if (off >= in->size)
+		return 0;
 	while (got < len) {
 		int64_t n = sys->pread(sys->ctx, in->fd, (char *)buf + got, len - got, off + got);
 
@@ -391,7 +394,9 @@ int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes
 		int64_t n = raw_fill(in, want);
 		unsigned char *p;
 
-		if (n <= 0)
+		if (n < 0)
+			return n;
+		if (n == 0)
 			break;
 		if ((uint64_t)n < want)
 			want = (size_t)n;

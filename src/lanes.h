@@ -124,7 +124,7 @@ int64_t pev_lanes_peek(struct pev_lanes *in);
 uint64_t pev_lanes_offset(const struct pev_lanes *in);
 /* Step over bytes behind a record. -ENODATA when there are fewer. */
 int pev_lanes_skip(struct pev_lanes *in, uint64_t len);
-/* Bytes behind a record, in memory that grows as they come, the caller's; how many did. */
+/* Bytes behind a record, in memory that grows as they come, the caller's; how many did, -errno. */
 int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes);
 
 /* From here on what a COMPRESSED record holds: until pev_lanes_inflated() gives 0. */

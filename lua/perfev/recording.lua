@@ -251,7 +251,9 @@ function M.open(path, opts)
         or ""), 2)
     end
   end
-  local self = setmetatable({ events = {}, payloads = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note }, Recording)
+  local self = setmetatable({
+    events = {}, payloads = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note,
+  }, Recording)
   local started = false
   local file, why, code = core.datafile(path, {
     fd = opts.fd, window = opts.window, unordered = opts.ordered == false,

@@ -3,7 +3,9 @@
  *
  * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window;
  * bit 3: of a 32-bit kernel; bit 4: what is compressed is repeated (below), which bytes
- * by chance can say, as they cannot in zstd; bit 5: the medium fails in the middle.
+ * by chance can say, as they cannot in zstd; bit 5: the medium fails in the middle; bit
+ * 6: a directory, its data.0 and data.1 being the last of the bytes, as many as two
+ * numbers of 16 bits in front say.
  * What must hold whatever the bytes are: a record takes 8 bytes of them at least, no
  * memory is touched that is not ours, little is taken, and who ends early says where.
  */
@@ -17,19 +19,47 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct input {
+struct file {
 	const uint8_t *bytes;
-	size_t len, pos;
+	size_t len;
+};
+
+struct input {
+	struct file files[3]; /* "data", "data.0", "data.1" */
+	size_t pos;
 	size_t bad; /* no byte from here on can be read */
-	bool pipe, repeated;
+	bool pipe, repeated, directory;
 	int open;
 };
 
+enum { FD_DIRECTORY = 2, FD_FILES };
+
 static int in_open(void *ctx, const char *path, int flags)
 {
-	(void)path, (void)flags;
-	((struct input *)ctx)->open++;
-	return 3;
+	static const char *const names[] = { "fuzz/data", "fuzz/data.0", "fuzz/data.1" };
+	struct input *in = ctx;
+
+	(void)flags;
+	in->open++;
+	if (!in->directory)
+		return FD_FILES;
+	for (int i = 0; i < 3; i++)
+		if (strcmp(path, names[i]) == 0)
+			return FD_FILES + i;
+	return FD_DIRECTORY;
+}
+
+static int in_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	static const char list[] = "data.1\0data\0data.x\0data.0";
+
+	(void)ctx, (void)path;
+	*names = malloc(sizeof(list));
+	if (!*names)
+		return -ENOMEM;
+	memcpy(*names, list, sizeof(list));
+	*len = sizeof(list);
+	return 0;
 }
 
 static int in_close(void *ctx, int fd)
@@ -42,32 +72,35 @@ static int in_close(void *ctx, int fd)
 static int64_t in_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
 {
 	const struct input *in = ctx;
+	const struct file *file = &in->files[fd - FD_FILES];
 
-	(void)fd;
+	if (fd == FD_DIRECTORY)
+		return -EISDIR;
 	if (in->pipe)
 		return -ESPIPE;
 	if (offset >= in->bad)
 		return -EIO;
-	if (offset >= in->len)
+	if (offset >= file->len)
 		return 0;
-	if (len > in->len - offset)
-		len = in->len - (size_t)offset;
-	memcpy(buf, in->bytes + offset, len);
+	if (len > file->len - offset)
+		len = file->len - (size_t)offset;
+	memcpy(buf, file->bytes + offset, len);
 	return (int64_t)len;
 }
 
 static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
 {
 	struct input *in = ctx;
+	const struct file *file = &in->files[0];
 
 	(void)fd;
 	if (in->pos >= in->bad)
 		return -EIO;
-	if (len > in->len - in->pos)
-		len = in->len - in->pos;
+	if (len > file->len - in->pos)
+		len = file->len - in->pos;
 	if (len > 13)
 		len = 13;
-	memcpy(buf, in->bytes + in->pos, len);
+	memcpy(buf, file->bytes + in->pos, len);
 	in->pos += len;
 	return (int64_t)len;
 }
@@ -186,9 +219,28 @@ static void read_all(struct pev_datafile *df, size_t size)
 		__builtin_trap();
 }
 
+/* The files of a directory, the last ones first. */
+static void split(struct input *in)
+{
+	struct file *data = &in->files[0];
+
+	if (data->len < 4)
+		return;
+	for (int i = 1; i <= 2; i++) {
+		size_t len = pev_load16(data->bytes, false);
+
+		data->bytes += 2;
+		data->len -= 2;
+		if (len > data->len - (i == 1 ? 2u : 0u))
+			len = data->len - (i == 1 ? 2u : 0u);
+		data->len -= len;
+		in->files[i] = (struct file){ data->bytes + data->len, len };
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { .bytes = data + 1, .len = size - 1, .bad = SIZE_MAX };
+	struct input in = { .files[0] = { data + 1, size - 1 }, .bad = SIZE_MAX };
 	struct pev_datafile_config config = {
 		.inflate = get_inflate,
 		.note = hear_note,
@@ -198,6 +250,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.ctx = &in,
 		.open = in_open,
 		.close = in_close,
+		.list = in_list,
 		.pread = in_pread,
 		.read = in_read,
 	};
@@ -210,11 +263,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.window = data[0] & 4 ? 1 : 0;
 	in.repeated = data[0] & 16;
 	if (data[0] & 32)
-		in.bad = in.len / 2;
+		in.bad = size / 2;
+	in.directory = data[0] & 64;
+	if (in.directory)
+		split(&in);
 	if (pev_datafile_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
 		pev_datafile_narrow(df, data[0] & 8);
 		touch_sections(df);
-		read_all(df, in.len);
+		read_all(df, size);
 		touch_sections(df);
 		touch_events(df);
 		pev_datafile_close(df);

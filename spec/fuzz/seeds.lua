@@ -134,7 +134,7 @@ end
 
 -- ---- datafile.c ----
 
-local PIPE, UNORDERED, SMALL, NARROW, REPEATED, FAILS = 1, 2, 4, 8, 16, 32
+local PIPE, UNORDERED, SMALL, NARROW, REPEATED, FAILS, DIRECTORY = 1, 2, 4, 8, 16, 32, 64
 local COMPRESSED, COMPRESSED2 = 81, 83
 
 -- Bytes as datafile.c's repeats_run() takes them: so many times.
@@ -214,4 +214,7 @@ for _, endian in ipairs { "little", "big" } do
     save("datafile", ("tools_%s_%s"):format(how, endian), string.char(flags) .. file)
     save("datafile", ("tools_piped_%s_%s"):format(how, endian), string.char(PIPE | flags) .. pipe)
   end
+  local threads = { sample(built, 1, 5) .. sample(built, 1, 25), sample(built, 3, 15) .. sample(built, 1, 12) }
+  save("datafile", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2]) .. file
+    .. threads[2] .. threads[1])
 end
