@@ -440,12 +440,46 @@ describe("compressed records", function()
   end)
 end)
 
+-- ---- a pipe's end ----
+
+describe("a pipe's recording that ends between two records", function()
+  local feature = { [3] = "\4\0\0\0host" }
+
+  local function end_of(add, features)
+    local built = add(new())
+    built.pipe_end = false
+    local bytes = built:pipe(features)
+    local _, why = read_all(bytes, 100)
+    return why and why:gsub("^t.data: file cut short at 0x%x+: ", "")
+  end
+
+  it("is told where its recorder's marks show that it goes on", function()
+    local function nothing(built) return built end
+    local function before(built)
+      return built:add { type = "comm", pid = 1, tid = 2, comm = "a", sample_id = {} }
+    end
+    local function begun(built) return before(built):user(82) end
+    local function sampled(built) return begun(built):add(sample(5)) end
+    local function done(built) return sampled(built):round() end
+    local function again(built) return done(built):add(sample(6)) end
+    local cut = { "before any record of the kernel's", "its recorder had not begun",
+                  "its recorder was not done with a round" }
+    assert.same({ cut[1], cut[2], nil, cut[3], nil, cut[3] }, {
+      end_of(nothing, feature), end_of(before, feature), end_of(begun, feature), end_of(sampled, feature),
+      end_of(done, feature), end_of(again, feature),
+    })
+    -- recorders up to 4.15 say less of themselves
+    assert.same({ cut[1], nil, nil, nil, nil, cut[3] },
+      { end_of(nothing), end_of(before), end_of(begun), end_of(sampled), end_of(done), end_of(again) })
+  end)
+end)
+
 -- ---- what bytes of their own follow ----
 
 describe("bytes behind a record", function()
   it("that go on past the end are told, with all before them read", function()
     for _, chunk in ipairs { false, 100 } do
-      for _, size in ipairs { 9, 1 << 31, 1 << 62, math.maxinteger, -1 } do
+      for _, size in ipairs { 17, 1 << 31, 1 << 62, math.maxinteger, -1 } do
         local built = new():add(sample(5)):user(71, pack("<i8i8i8i4i4i4i4", size, 0, 0, 0, 0, 0, 0)):add "12345678"
         local seen, why = read_all(chunk and built:pipe() or built:file(), chunk or nil)
         assert.equal(5, seen[chunk and 2 or 1].time)
@@ -460,7 +494,7 @@ describe("bytes behind a record", function()
   it("are passed over by their size, padding and all", function()
     local built = new():user(66, pack("<I4", 16)):add "formats \0\0\0\0\0\0\0\0":add(sample(5))
     local seen, why = read_all(built:pipe(), 9)
-    assert.same({ nil, 5 }, { why, seen[#seen].time })
+    assert.same({ nil, 5, "finished_round" }, { why, seen[#seen - 1].time, seen[#seen].type })
   end)
 end)
 

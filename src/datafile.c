@@ -58,6 +58,7 @@ struct pev_datafile {
 	struct pev_window window;
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
 	bool forcing, forced, told_odd, told_ambiguous;
+	bool has_kernel, in_round; /* a record of the kernel's; one with a time, its round not over */
 
 	struct pev_err damage; /* what else is wrong */
 };
@@ -426,6 +427,7 @@ static void learn_update(struct pev_datafile *df, const struct pev_piece *piece)
 static void end_round(struct pev_datafile *df)
 {
 	df->stats.rounds++;
+	df->in_round = false;
 	/* Of several inputs, a round of one says nothing of the others. */
 	if (df->in.nr_others)
 		return;
@@ -577,6 +579,8 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 
 	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
 		learn_kernel(df, piece);
+	df->has_kernel = true;
+	df->in_round |= time != 0;
 	look_odd(df, piece);
 	if (time && !df->config.unordered)
 		return put_in_window(df, piece, event, time);
@@ -688,6 +692,28 @@ static int step(struct pev_datafile *df, struct pev_file_record *out)
 	return kernel_record(df, &piece, out);
 }
 
+/*
+ * A pipe can be cut between two records, and nothing says how long it should be. But what
+ * perf has drained it ends with FINISHED_ROUND, what was there before with FINISHED_INIT
+ * (5.19), and features stand before both (4.16); of recorders that mark nothing, only that
+ * something was recorded is known.
+ */
+static void look_cut(struct pev_datafile *df)
+{
+	bool begun = df->stats.types[PEV_USER_FINISHED_INIT];
+	bool marks = df->stats.rounds || df->nr_sections;
+	uint64_t at = df->in.main.pos;
+
+	if (!df->facts.pipe || df->in.main.end.code || df->damage.code)
+		return;
+	if (!df->has_kernel && !begun)
+		damaged(df, "file cut short at 0x%" PRIx64 ": before any record of the kernel's", at);
+	else if (marks && df->in_round)
+		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder was not done with a round", at);
+	else if (marks && !df->stats.rounds && !begun)
+		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
+}
+
 static int finish(const struct pev_datafile *df, struct pev_err *err)
 {
 	const struct pev_err *why = pev_inputs_failure(&df->in);
@@ -710,8 +736,10 @@ int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, stru
 		return 1;
 	}
 	while (!from_window(df, out)) {
-		if (df->in.done)
+		if (df->in.done) {
+			look_cut(df);
 			return finish(df, err);
+		}
 		if (step(df, out) > 0)
 			break;
 	}

@@ -72,10 +72,11 @@ static int in_close(void *ctx, int fd)
 static int64_t in_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
 {
 	const struct input *in = ctx;
-	const struct file *file = &in->files[fd - FD_FILES];
+	const struct file *file;
 
 	if (fd == FD_DIRECTORY)
 		return -EISDIR;
+	file = &in->files[fd - FD_FILES];
 	if (in->pipe)
 		return -ESPIPE;
 	if (offset >= in->bad)

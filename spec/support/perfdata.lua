@@ -135,7 +135,17 @@ function M:file(features)
     .. table.concat(bodies)
 end
 
---- The whole as it goes through a pipe.
+-- Has the kernel written something since the last round?
+local function in_round(self)
+  local open = false
+  for _, record in ipairs(self.records) do
+    local number = #record >= 8 and string.unpack(self.order .. "I4", record)
+    open = number ~= 68 and (open or number and number < 64)
+  end
+  return open
+end
+
+--- The whole as it goes through a pipe, which recorders end with a round; but for pipe_end = false.
 function M:pipe(features)
   local out = { self.endian == "big" and "2ELIFREP" or "PERFILE2", self:pack("I8", 16) }
   local function user(number, body) out[#out + 1] = self:pack("I4I2I2", number, 0, 8 + #body) .. body end
@@ -145,7 +155,8 @@ function M:pipe(features)
   for number = 0, 63 do
     if features and features[number] then user(80, self:pack("I8", number) .. features[number]) end
   end
-  return table.concat(out) .. table.concat(self.records)
+  local open = self.pipe_end ~= false and in_round(self)
+  return table.concat(out) .. table.concat(self.records) .. (open and self:pack("I4I2I2", 68, 0, 8) or "")
 end
 
 --- Hooks that serve bytes as a file of any name, or as a pipe in pieces of so many bytes; and the
