@@ -435,18 +435,81 @@ static void end_round(struct pev_datafile *df)
 	df->round_max = df->max_time;
 }
 
+/* Formats in a record longer than its piece: what follows it, too. */
+static void learn_long_formats(struct pev_datafile *df, const struct pev_piece *piece, uint32_t len)
+{
+	uint32_t first = piece->size - 12u;
+	unsigned char *rest, *bytes;
+	int64_t n = pev_lanes_take(df->in.at, piece->more, &rest);
+
+	bytes = n == (int64_t)piece->more ? malloc(len) : NULL;
+	if (bytes) {
+		memcpy(bytes, piece->bytes + 12, first);
+		memcpy(bytes + first, rest, len - first);
+		keep_section(df, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
+	} else {
+		pev_lanes_end(df->in.at, n < 0 ? (int)n : -EBADMSG,
+			      "cannot read the formats at 0x%" PRIx64, piece->offset);
+	}
+	free(rest);
+}
+
+/*
+ * { header, u32 len }, and so many bytes behind the record; simpleperf has them in it, as
+ * a longer one of a type of its own or, up to 2019, of perf's.
+ */
+static void learn_formats(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	uint64_t whole = (uint64_t)piece->size + piece->more;
+	uint32_t len = piece->size >= 12 ? u32_at(df, piece->bytes + 8) : 0;
+	unsigned char *bytes;
+
+	if (!len || whole < 12 + (uint64_t)len) {
+		if (len && piece->type == PEV_USER_TRACING_DATA)
+			keep_tracing_data(df, piece, len);
+		else
+			skip_behind(df, piece, piece->more, "record");
+		return;
+	}
+	if (len > piece->size - 12u) {
+		learn_long_formats(df, piece, len);
+		return;
+	}
+	skip_behind(df, piece, piece->more, "record");
+	bytes = malloc(len);
+	if (!bytes)
+		return;
+	memcpy(bytes, piece->bytes + 12, len);
+	keep_section(df, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
+}
+
+/* { header, u64 nr, { u64 event, u64 id } x nr }: of events that came later, a CPU's for one. */
+static void learn_ids(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	for (size_t at = 16; at + 16 <= piece->size; at += 16) {
+		uint64_t n = u64_at(df, piece->bytes + at);
+
+		if (n < df->recorded.nr &&
+		    pev_recorded_id(&df->recorded, df->recorded.events[n], (uint32_t)n,
+				    u64_at(df, piece->bytes + at + 8)) < 0)
+			return;
+	}
+	df->news++;
+}
+
 /* Act on a record of tools. What is wrong ends the reading behind it. */
 static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 {
+	if (piece->more && piece->type != PEV_SIMPLEPERF_TRACING_DATA)
+		skip_behind(df, piece, piece->more, "record");
 	switch (piece->type) {
 	case PEV_USER_ATTR: learn_event(df, piece); break;
 	case PEV_USER_EVENT_UPDATE: learn_update(df, piece); break;
 	case PEV_USER_FEATURE: keep_feature(df, piece); break;
 	case PEV_USER_FINISHED_ROUND: end_round(df); break;
 	case PEV_USER_TRACING_DATA:
-		if (piece->size >= 12)
-			keep_tracing_data(df, piece, u32_at(df, piece->bytes + 8));
-		break;
+	case PEV_SIMPLEPERF_TRACING_DATA: learn_formats(df, piece); break;
+	case PEV_SIMPLEPERF_EVENT_ID: learn_ids(df, piece); break;
 	case PEV_USER_AUXTRACE:
 		if (piece->size < 16)
 			break;
