@@ -5,6 +5,7 @@
 local core = require "perfev.core"
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
+local run = require "spec.support.run"
 local sha256 = require "spec.support.sha256"
 local transform = require "spec.support.transform"
 
@@ -366,3 +367,51 @@ describe("the big-endian twin of what others recorded", function()
   end
 end)
 
+
+-- ---- the reader itself, on a machine of 32 bits ----
+
+describe("the reader that is built for 32 bits", function()
+  local SOURCES = "spec/support/reads.c src/attr.c src/bits.c src/datafile.c src/err.c src/inputs.c src/lanes.c "
+    .. "src/merge.c src/record.c src/recorded.c src/sys.c src/window.c"
+  local FLAGS = " -std=gnu11 -Isrc -DPEV_VERSION='\"0\"' -Wall -Wextra -Wconversion -Werror "
+  local NARROW = os.getenv "CC32" or "gcc -m32"
+
+  it("reads the same, cut or whole", function()
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    local function spill(name, text)
+      local file = assert(io.open(dir .. "/" .. name, "wb"))
+      file:write(text)
+      file:close()
+      return dir .. "/" .. name
+    end
+    local empty = spill("empty.c", "#include <stdint.h>\nint main(void) { return 0; }\n")
+    if run(("%s -o %s/empty %s"):format(NARROW, dir, empty)).code ~= 0 then
+      pending(NARROW .. " links nothing here: gcc-multilib is not installed")
+    end
+    local paths = {}
+    for i, kind in ipairs(made) do
+      local little = kind[2]()
+      local twins = { little = little, big = transform.big_endian(little), narrow = transform.narrow(little) }
+      for name, bytes in pairs(twins) do
+        for cut = #bytes, 1, -#bytes // 7 do
+          paths[#paths + 1] = spill(("%s%d.%d"):format(name, i, cut), bytes:sub(1, cut))
+        end
+      end
+    end
+    for _, fixture in ipairs(expected and json.decode(expected) or {}) do
+      paths[#paths + 1] = FIXTURES .. fixture.file
+    end
+    local out = {}
+    for i, compiler in ipairs { "gcc", NARROW } do
+      local program = ("%s/reads%d"):format(dir, i)
+      local built = run(compiler .. FLAGS .. "-o " .. program .. " " .. SOURCES)
+      assert.equal("", built.err)
+      local said = run { program, table.unpack(paths) }
+      assert.same({ 0, "" }, { said.code, said.err })
+      out[i] = said.out
+    end
+    assert.is_true(select(2, out[1]:gsub("\n", "")) > 500)
+    assert.equal(out[1], out[2])
+  end)
+end)

@@ -408,7 +408,8 @@ int pev_lanes_skip(struct pev_lanes *in, uint64_t len)
 /* Bytes that follow a record, in memory that grows as they come; how many did. */
 int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes)
 {
-	uint64_t got = 0, cap = 0;
+	uint64_t got = 0;
+	size_t cap = 0;
 
 	*bytes = NULL;
 	while (got < len) {
@@ -423,7 +424,9 @@ int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes
 		if ((uint64_t)n < want)
 			want = (size_t)n;
 		if (got + want > cap) {
-			cap = 2 * (got + want);
+			if (got + want > SIZE_MAX / 2)
+				return -ENOMEM;
+			cap = 2 * (size_t)(got + want);
 			p = realloc(*bytes, cap);
 			if (!p)
 				return -ENOMEM;
