@@ -19,7 +19,8 @@ local floors = {
     unzstd = { "inflate" },
     lanes = { "sys", "record", "inflate" },
     recorded = { "attr", "lanes" },
-    datafile = { "sys", "attr", "record", "recorded", "window" },
+    inputs = { "lanes", "merge" }, -- one input, or a directory's
+    datafile = { "sys", "attr", "record", "recorded", "window", "inputs" },
     child = { "sys" },
     selection = { "record", "task" }, -- which records of a recording are wanted
   },

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inputs.h"
 #include "lanes.h"
 #include "recorded.h"
 #include "window.h"
@@ -29,7 +30,6 @@
 #define SECTIONS_MAX 256
 #define AHEAD_MAX 65536
 #define KEPT_MAX ((uint64_t)256 << 20) /* of a pipe's features and tracing data */
-#define INFLATE_MAX ((uint64_t)128 << 20) /* what one COMPRESSED record may hold */
 
 /* A record of tools that open() has read, to be handed out first. */
 struct ahead {
@@ -38,11 +38,11 @@ struct ahead {
 };
 
 struct pev_datafile {
-	struct pev_lanes in;
+	struct pev_inputs in;
 	struct pev_datafile_config config;
 	struct pev_datafile_facts facts;
 	struct pev_datafile_stats stats;
-	char *name;
+	char *name, *directory; /* that name is in; or NULL */
 	bool own_fd;
 	struct pev_block *held; /* of the record that is out */
 
@@ -51,13 +51,14 @@ struct pev_datafile {
 
 	struct pev_file_section sections[SECTIONS_MAX + 1]; /* event types are one more */
 	uint32_t nr_sections;
-	uint64_t kept; /* bytes in sections */
+	uint64_t kept; /* bytes in sections: of a pipe in memory, of a file to be read */
 
 	struct ahead *ahead;
 	uint32_t nr_ahead, at_ahead;
 	struct pev_window window;
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
-	bool forcing, forced;
+	bool forcing, forced, told_odd, told_ambiguous;
+	bool has_kernel, in_round; /* a record of the kernel's; one with a time, its round not over */
 
 	struct pev_err damage; /* what else is wrong */
 };
@@ -115,7 +116,7 @@ static int read_ids(struct pev_datafile *df, struct pev_file_event *event, uint3
 	}
 	while (left) {
 		size_t want = left < sizeof(buf) ? (size_t)left : sizeof(buf);
-		int64_t n = pev_lanes_read_at(&df->in, buf, want, off);
+		int64_t n = pev_lanes_read_at(&df->in.main, buf, want, off);
 
 		if (n < 0)
 			return (int)n;
@@ -123,9 +124,9 @@ static int read_ids(struct pev_datafile *df, struct pev_file_event *event, uint3
 			/* Sections that overlap would make of a few bytes any number of ids. */
 			if (df->recorded.nr_ids + df->recorded.shared_ids > df->facts.size / 8)
 				return damaged(df,
-					       "the ids of event %u: more than the file has "
-					       "room for",
-					       number + 1);
+					       "the ids of event %u, at 0x%" PRIx64
+					       ": more than the file has room for",
+					       number + 1, off);
 			if (pev_recorded_id(&df->recorded, event, number, u64_at(df, buf + i)) < 0)
 				return -ENOMEM;
 		}
@@ -141,7 +142,7 @@ static int read_ids(struct pev_datafile *df, struct pev_file_event *event, uint3
 static int read_event(struct pev_datafile *df, unsigned char *buf, uint64_t off)
 {
 	size_t len = (size_t)df->facts.attr_size;
-	int64_t n = pev_lanes_read_at(&df->in, buf, len, off);
+	int64_t n = pev_lanes_read_at(&df->in.main, buf, len, off);
 	struct pev_file_event *event;
 	struct pev_err err = { 0 };
 	int rc;
@@ -225,7 +226,20 @@ static void learn_compressed(struct pev_datafile *df, const unsigned char *bytes
 {
 	uint64_t max = len >= 20 ? u32_at(df, bytes + 16) : 0;
 
-	df->in.inflate_max = max && max < INFLATE_MAX ? max : INFLATE_MAX;
+	df->in.main.inflate_max = max && max < PEV_LANES_INFLATE ? max : PEV_LANES_INFLATE;
+}
+
+/* Sections that overlap would make of a file any number of times its bytes. */
+static bool claim(struct pev_datafile *df, uint64_t off, uint64_t size)
+{
+	uint64_t there = off < df->facts.size ? df->facts.size - off : 0;
+
+	if (there > size)
+		there = size;
+	if (there > df->facts.size - df->kept)
+		return false;
+	df->kept += there;
+	return true;
 }
 
 static void add_section(struct pev_datafile *df, uint32_t id, uint64_t off, uint64_t size)
@@ -233,13 +247,21 @@ static void add_section(struct pev_datafile *df, uint32_t id, uint64_t off, uint
 	unsigned char head[20];
 
 	df->sections[df->nr_sections++] = (struct pev_file_section){ id, off, size, NULL };
+	if (!claim(df, off, size)) {
+		df->sections[df->nr_sections - 1].size = 0;
+		damaged(df,
+			"feature %u, %" PRIu64 " bytes at 0x%" PRIx64 ", stands where others do: "
+			"they have more bytes than the file",
+			id, size, off);
+		return;
+	}
 	if (off > df->facts.size || size > df->facts.size - off)
 		damaged(df,
 			"file cut short at 0x%" PRIx64 ": feature %u should be %" PRIu64 " bytes "
 			"from 0x%" PRIx64 " on",
 			df->facts.size, id, size, off);
 	else if (id == PEV_FEAT_COMPRESSED && size >= sizeof(head) &&
-		 pev_lanes_read_at(&df->in, head, sizeof(head), off) == sizeof(head))
+		 pev_lanes_read_at(&df->in.main, head, sizeof(head), off) == sizeof(head))
 		learn_compressed(df, head, sizeof(head));
 }
 
@@ -268,7 +290,7 @@ static int read_features(struct pev_datafile *df, const unsigned char *bitmap, u
 
 		if (!has_feature(df, bitmap, n, bits))
 			continue;
-		got = pev_lanes_read_at(&df->in, entry, sizeof(entry), off);
+		got = pev_lanes_read_at(&df->in.main, entry, sizeof(entry), off);
 		if (got < 0)
 			return (int)got;
 		if (got < (int64_t)sizeof(entry)) {
@@ -282,21 +304,37 @@ static int read_features(struct pev_datafile *df, const unsigned char *bitmap, u
 	return 0;
 }
 
+/*
+ * Is there a table of features at off? A recorder promises features in its first head,
+ * and writes them last: of one that was killed, a record stands there, whose size
+ * makes of the first entry a place beyond any file.
+ */
+static bool is_table(const struct pev_datafile *df, uint64_t off)
+{
+	unsigned char entry[16];
+	uint64_t at;
+
+	if (pev_lanes_read_at(&df->in.main, entry, sizeof(entry), off) < (int64_t)sizeof(entry))
+		return false;
+	at = u64_at(df, entry);
+	return at > off && at <= df->facts.size;
+}
+
 /* ---- records of tools ---- */
 
 /* After a record, len bytes of something: over it. */
 static int skip_behind(struct pev_datafile *df, const struct pev_piece *piece, uint64_t len,
 		       const char *what)
 {
-	int rc = pev_lanes_skip(&df->in, len);
+	int rc = pev_lanes_skip(df->in.at, len);
 
 	if (rc == -ENODATA)
-		pev_lanes_end(&df->in, -EBADMSG,
+		pev_lanes_end(df->in.at, -EBADMSG,
 			      "file cut short at 0x%" PRIx64 ": the %s at 0x%" PRIx64 " should "
 			      "be %" PRIu64 " bytes",
-			      df->in.pos, what, piece->offset, len);
+			      df->in.at->pos, what, piece->offset, len);
 	else if (rc < 0)
-		pev_lanes_end(&df->in, rc, "cannot read at 0x%" PRIx64, df->in.pos);
+		pev_lanes_end(df->in.at, rc, "cannot read at 0x%" PRIx64, df->in.at->pos);
 	return rc;
 }
 
@@ -304,16 +342,17 @@ static void keep_tracing_data(struct pev_datafile *df, const struct pev_piece *p
 {
 	uint64_t offset = piece->offset + piece->size;
 	unsigned char *bytes;
-	int64_t n = pev_lanes_take(&df->in, len, &bytes);
+	int64_t n = pev_lanes_take(df->in.at, len, &bytes);
 
 	if (n < 0) {
 		free(bytes);
-		pev_lanes_end(&df->in, (int)n, "no memory for %u bytes of formats", len);
+		pev_lanes_end(df->in.at, (int)n, "cannot read the formats at 0x%" PRIx64 ": %s",
+			      offset, strerror((int)-n));
 		return;
 	}
 	keep_section(df, PEV_FEAT_TRACING_DATA, offset, bytes, (uint64_t)n);
 	if (n < len)
-		pev_lanes_end(&df->in, -EBADMSG,
+		pev_lanes_end(df->in.at, -EBADMSG,
 			      "file cut short at 0x%" PRIx64 ": the formats at 0x%" PRIx64
 			      " should be %u bytes",
 			      offset + (uint64_t)n, offset, len);
@@ -388,22 +427,89 @@ static void learn_update(struct pev_datafile *df, const struct pev_piece *piece)
 static void end_round(struct pev_datafile *df)
 {
 	df->stats.rounds++;
+	df->in_round = false;
+	/* Of several inputs, a round of one says nothing of the others. */
+	if (df->in.nr_others)
+		return;
 	df->limit = df->round_max;
 	df->round_max = df->max_time;
+}
+
+/* Formats in a record longer than its piece: what follows it, too. */
+static void learn_long_formats(struct pev_datafile *df, const struct pev_piece *piece, uint32_t len)
+{
+	uint32_t first = piece->size - 12u;
+	unsigned char *rest, *bytes;
+	int64_t n = pev_lanes_take(df->in.at, piece->more, &rest);
+
+	bytes = n == (int64_t)piece->more ? malloc(len) : NULL;
+	if (bytes) {
+		memcpy(bytes, piece->bytes + 12, first);
+		memcpy(bytes + first, rest, len - first);
+		keep_section(df, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
+	} else {
+		pev_lanes_end(df->in.at, n < 0 ? (int)n : -EBADMSG,
+			      "cannot read the formats at 0x%" PRIx64, piece->offset);
+	}
+	free(rest);
+}
+
+/*
+ * { header, u32 len }, and so many bytes behind the record; simpleperf has them in it, as
+ * a longer one of a type of its own or, up to 2019, of perf's.
+ */
+static void learn_formats(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	uint64_t whole = (uint64_t)piece->size + piece->more;
+	uint32_t len = piece->size >= 12 ? u32_at(df, piece->bytes + 8) : 0;
+	unsigned char *bytes;
+
+	if (!len || whole < 12 + (uint64_t)len) {
+		if (len && piece->type == PEV_USER_TRACING_DATA)
+			keep_tracing_data(df, piece, len);
+		else
+			skip_behind(df, piece, piece->more, "record");
+		return;
+	}
+	if (len > piece->size - 12u) {
+		learn_long_formats(df, piece, len);
+		return;
+	}
+	skip_behind(df, piece, piece->more, "record");
+	bytes = malloc(len);
+	if (!bytes)
+		return;
+	memcpy(bytes, piece->bytes + 12, len);
+	keep_section(df, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
+}
+
+/* { header, u64 nr, { u64 event, u64 id } x nr }: of events that came later, a CPU's for one. */
+static void learn_ids(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	for (size_t at = 16; at + 16 <= piece->size; at += 16) {
+		uint64_t n = u64_at(df, piece->bytes + at);
+
+		if (n < df->recorded.nr &&
+		    pev_recorded_id(&df->recorded, df->recorded.events[n], (uint32_t)n,
+				    u64_at(df, piece->bytes + at + 8)) < 0)
+			return;
+	}
+	df->news++;
 }
 
 /* Act on a record of tools. What is wrong ends the reading behind it. */
 static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 {
+	if (piece->more && piece->type != PEV_SIMPLEPERF_TRACING_DATA)
+		skip_behind(df, piece, piece->more, "record");
 	switch (piece->type) {
 	case PEV_USER_ATTR: learn_event(df, piece); break;
 	case PEV_USER_EVENT_UPDATE: learn_update(df, piece); break;
 	case PEV_USER_FEATURE: keep_feature(df, piece); break;
 	case PEV_USER_FINISHED_ROUND: end_round(df); break;
 	case PEV_USER_TRACING_DATA:
-		if (piece->size >= 12)
-			keep_tracing_data(df, piece, u32_at(df, piece->bytes + 8));
-		break;
+	case PEV_SIMPLEPERF_TRACING_DATA: learn_formats(df, piece); break;
+	case PEV_SIMPLEPERF_EVENT_ID: learn_ids(df, piece); break;
 	case PEV_USER_AUXTRACE:
 		if (piece->size < 16)
 			break;
@@ -411,7 +517,7 @@ static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 		skip_behind(df, piece, u64_at(df, piece->bytes + 8), "AUX data");
 		break;
 	case PEV_USER_COMPRESSED:
-	case PEV_USER_COMPRESSED2: pev_lanes_inflate(&df->in, piece); break;
+	case PEV_USER_COMPRESSED2: pev_lanes_inflate(df->in.at, piece); break;
 	}
 }
 
@@ -467,14 +573,61 @@ static int put_in_window(struct pev_datafile *df, const struct pev_piece *piece,
 	struct pev_window_item item = { time, piece->bytes, piece->block->index, event };
 
 	if (pev_window_add(&df->window, &item) < 0)
-		return pev_lanes_end(&df->in, -ENOMEM,
+		return pev_lanes_end(df->in.at, -ENOMEM,
 				     "no memory to put the records at 0x%" PRIx64 " in order",
 				     piece->offset);
 	piece->block->refs++;
 	df->window_bytes += piece->size + sizeof(item);
 	if (time > df->max_time)
 		df->max_time = time;
+	if (df->in.nr_others)
+		pev_inputs_passed(&df->in, time);
 	return 0;
+}
+
+/*
+ * MMAP of the kernel itself, pid -1: { header, pid, tid, addr, len, pgoff, [MMAP2's], name }.
+ * Behind the name's bracket is a symbol, and pgoff is its address; modules and
+ * recorders that do not say so have none (perf_event__synthesize_kernel_mmap()).
+ */
+static void learn_kernel(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	static const char kernel[] = "[kernel.kallsyms]";
+	size_t at = piece->type == PERF_RECORD_MMAP2 ? 72 : 40, len = sizeof(kernel) - 1;
+	const char *name = (const char *)piece->bytes + at;
+
+	if (df->facts.kernel_symbol[0] || piece->size <= at + len ||
+	    u32_at(df, piece->bytes + 8) != UINT32_MAX || memcmp(name, kernel, len) != 0)
+		return;
+	name += len;
+	len = strnlen(name, piece->size - at - len);
+	if (len >= sizeof(df->facts.kernel_symbol))
+		return;
+	memcpy(df->facts.kernel_symbol, name, len);
+	df->facts.kernel_addr = u64_at(df, piece->bytes + 32);
+}
+
+/* What is no reason to stop, told at the first one. */
+static void look_odd(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	char text[160];
+
+	if (piece->size % 8 && !df->told_odd) {
+		df->told_odd = true;
+		snprintf(text, sizeof(text),
+			 "the record at 0x%" PRIx64 " (type %u) has %u bytes, no multiple of 8 as "
+			 "the kernel's have",
+			 piece->offset, piece->type, piece->size);
+		note(df, text);
+	}
+	if (df->recorded.ambiguous && !df->told_ambiguous) {
+		df->told_ambiguous = true;
+		snprintf(text, sizeof(text),
+			 "the sample at 0x%" PRIx64 " has no id that tells which of %u events it "
+			 "is of: such samples have no event, and no fields",
+			 piece->offset, df->recorded.nr);
+		note(df, text);
+	}
 }
 
 /* A record of the kernel: at once (1) or into the window (0). */
@@ -487,6 +640,11 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 					      : &df->recorded.events[event]->plan;
 	uint64_t time = pev_recorded_time(plan, piece);
 
+	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
+		learn_kernel(df, piece);
+	df->has_kernel = true;
+	df->in_round |= time != 0;
+	look_odd(df, piece);
 	if (time && !df->config.unordered)
 		return put_in_window(df, piece, event, time);
 	hold(df, piece->block);
@@ -498,16 +656,18 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 /* The window is full before a round was: half of it goes. */
 static bool is_forced(struct pev_datafile *df)
 {
+	/* Of each input a block or two are there, whatever is in the window. */
+	uint64_t most = 2 * df->config.window + (4 + df->in.nr_others / 4) * PEV_LANES_BLOCK;
+
 	if (df->forcing) {
 		df->forcing = df->window_bytes > df->config.window / 2;
 		return df->forcing;
 	}
-	if (df->window_bytes <= df->config.window &&
-	    df->in.block_bytes <= 2 * df->config.window + 4 * PEV_LANES_BLOCK)
+	if (df->window_bytes <= df->config.window && df->in.pool.bytes <= most)
 		return false;
 	df->forcing = true;
 	df->stats.forced++;
-	if (df->forced)
+	if (df->forced || df->in.nr_others)
 		return true;
 	df->forced = true;
 	note(df,
@@ -530,7 +690,7 @@ static bool from_window(struct pev_datafile *df, struct pev_file_record *out)
 
 	if (!top || (top->time > df->limit && !df->in.done && !is_forced(df)))
 		return false;
-	block = df->in.blocks[top->block];
+	block = df->in.pool.blocks[top->block];
 	event = top->event;
 	time = top->time;
 	piece = (struct pev_piece){
@@ -554,46 +714,81 @@ static bool from_window(struct pev_datafile *df, struct pev_file_record *out)
 	return true;
 }
 
-/* One record further: 1 when it goes out at once, 0 to go on, -errno at the end. */
-static int step(struct pev_datafile *df, struct pev_file_record *out)
+/* The next piece of the input at hand: 1; 0 to go on; -ENODATA at its end. */
+static int next_piece(struct pev_datafile *df, struct pev_piece *piece)
 {
-	struct pev_piece piece;
-	int rc = 0;
+	struct pev_lanes *in = df->in.at;
+	int rc;
 
-	if (df->in.packed) {
-		rc = pev_lanes_inflated(&df->in, &piece);
+	if (in->done)
+		return -ENODATA;
+	if (in->packed) {
+		rc = pev_lanes_inflated(in, piece);
 		if (rc == 0) {
-			pev_lanes_put(&df->in, df->in.packed);
-			df->in.packed = NULL;
+			pev_pool_put(in->pool, in->packed);
+			in->packed = NULL;
 			return 0;
 		}
 	} else {
-		rc = pev_lanes_record(&df->in, &piece);
-		if (rc == 0 && pev_lane_rest(&df->in.inflated))
-			pev_lanes_end(&df->in, -EBADMSG,
+		rc = pev_lanes_record(in, piece);
+		if (rc == 0 && pev_lane_rest(&in->inflated))
+			pev_lanes_end(in, -EBADMSG,
 				      "what is compressed ends inside of a record, in the one "
 				      "at 0x%" PRIx64,
-				      df->in.src_offset);
+				      in->src_offset);
 	}
-	if (rc <= 0) {
-		df->in.done = true;
-		return -ENODATA;
-	}
+	return rc > 0 ? 1 : -ENODATA;
+}
+
+/* One record further: 1 when it goes out at once, 0 to go on. */
+static int step(struct pev_datafile *df, struct pev_file_record *out)
+{
+	struct pev_piece piece;
+	int rc = next_piece(df, &piece);
+
+	if (rc < 0)
+		pev_inputs_ended(&df->in);
+	if (rc <= 0)
+		return 0;
 	if (piece.type >= PEV_USER_ATTR)
 		return user_record(df, &piece, out);
 	return kernel_record(df, &piece, out);
 }
 
+/*
+ * A pipe can be cut between two records, and nothing says how long it should be. But what
+ * perf has drained it ends with FINISHED_ROUND, what was there before with FINISHED_INIT
+ * (5.19), and features stand before both (4.16); of recorders that mark nothing, only that
+ * something was recorded is known.
+ */
+static void look_cut(struct pev_datafile *df)
+{
+	bool begun = df->stats.types[PEV_USER_FINISHED_INIT];
+	bool marks = df->stats.rounds || df->nr_sections;
+	uint64_t at = df->in.main.pos;
+
+	if (!df->facts.pipe || df->in.main.end.code || df->damage.code)
+		return;
+	if (!df->has_kernel && !begun)
+		damaged(df, "file cut short at 0x%" PRIx64 ": before any record of the kernel's", at);
+	else if (marks && df->in_round)
+		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder was not done with a round", at);
+	else if (marks && !df->stats.rounds && !begun)
+		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
+}
+
 static int finish(const struct pev_datafile *df, struct pev_err *err)
 {
-	const struct pev_err *why = df->in.end.code ? &df->in.end : &df->damage;
+	const struct pev_err *why = pev_inputs_failure(&df->in);
 
+	if (!why)
+		why = &df->damage;
 	return why->code ? pev_fail(err, why->code, "%s", why->text) : 0;
 }
 
 int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
 {
-	pev_lanes_put(&df->in, df->held);
+	pev_pool_put(&df->in.pool, df->held);
 	df->held = NULL;
 	if (df->at_ahead < df->nr_ahead) {
 		struct ahead *ahead = &df->ahead[df->at_ahead++];
@@ -604,12 +799,11 @@ int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, stru
 		return 1;
 	}
 	while (!from_window(df, out)) {
-		int rc;
-
-		if (df->in.done)
+		if (df->in.done) {
+			look_cut(df);
 			return finish(df, err);
-		rc = step(df, out);
-		if (rc > 0)
+		}
+		if (step(df, out) > 0)
 			break;
 	}
 	count(df, out);
@@ -643,30 +837,62 @@ int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *f
 
 static int open_input(struct pev_datafile *df, const char *path, int fd, struct pev_err *err)
 {
+	const struct pev_sys *sys = df->in.main.sys;
+
 	df->own_fd = true;
 	if (fd < 0 && strcmp(path, "-") == 0) {
 		fd = 0;
 		df->own_fd = false;
 	}
 	if (fd < 0)
-		fd = df->in.sys->open(df->in.sys->ctx, path, O_RDONLY);
+		fd = sys->open(sys->ctx, path, O_RDONLY);
 	if (fd < 0)
 		return pev_fail(err, fd, "%s: %s", df->name, strerror(-fd));
-	df->in.fd = fd;
+	df->in.main.fd = fd;
+	return 0;
+}
+
+/* In the place of a directory: its file "data", which describes them all. */
+static int enter_directory(struct pev_datafile *df, struct pev_err *err)
+{
+	const struct pev_sys *sys = df->in.main.sys;
+	size_t len = strlen(df->name) + sizeof("/data");
+	char *path = malloc(len);
+	int fd;
+
+	if (!path)
+		return pev_fail(err, -ENOMEM, "%s: no memory", df->name);
+	snprintf(path, len, "%s/data", df->name);
+	fd = sys->open(sys->ctx, path, O_RDONLY);
+	if (fd < 0) {
+		free(path);
+		return pev_fail(err, fd == -ENOENT ? -EISDIR : fd,
+				fd == -ENOENT ? "%s: a directory, and no recording: perf record "
+						"--threads makes one with a file 'data' in it"
+					      : "%s: its file 'data': %s",
+				df->name, strerror(-fd));
+	}
+	if (df->own_fd)
+		sys->close(sys->ctx, df->in.main.fd);
+	df->own_fd = true;
+	df->in.main.fd = fd;
+	df->directory = df->name;
+	df->in.main.name = df->name = path;
 	return 0;
 }
 
 /* The first bytes, by pread if there is a place to read from. */
 static int64_t read_start(struct pev_datafile *df, unsigned char *head, size_t len)
 {
-	int64_t n = df->in.sys->pread(df->in.sys->ctx, df->in.fd, head, len, 0);
+	struct pev_lanes *in = &df->in.main;
+	int64_t n = in->sys->pread(in->sys->ctx, in->fd, head, len, 0);
 	size_t got = 0;
 
-	df->in.seekable = n != -ESPIPE;
-	if (n < 0 && df->in.seekable)
+	in->seekable = n != -ESPIPE;
+	if (n < 0 && in->seekable)
 		return n;
 	while (got < len) {
-		n = pev_lanes_read(&df->in, head + got, len - got);
+		n = pev_lanes_read(in, head + got, len - got);
 		if (n < 0)
 			return n;
 		if (n == 0)
@@ -678,11 +904,6 @@ static int64_t read_start(struct pev_datafile *df, unsigned char *head, size_t l
 
 static int fail_start(struct pev_datafile *df, int64_t n, struct pev_err *err)
 {
-	if (n == -EISDIR)
-		return pev_fail(err, -EISDIR,
-				"%s: a directory, as perf record --threads writes one; "
-				"a recording in one file can be read",
-				df->name);
 	if (n < 0)
 		return pev_fail(err, (int)n, "%s: cannot be read: %s", df->name, strerror((int)-n));
 	if (n == 0)
@@ -717,7 +938,7 @@ static int read_magic(struct pev_datafile *df, const unsigned char *head, struct
 				df->name);
 	}
 	df->facts.big_endian = df->facts.swap != NATIVE_BIG;
-	df->recorded.plain.swap = df->recorded.swap = df->in.swap = df->facts.swap;
+	df->recorded.plain.swap = df->recorded.swap = df->in.main.swap = df->facts.swap;
 	return 0;
 }
 
@@ -730,13 +951,13 @@ static int read_file_head(struct pev_datafile *df, struct pev_err *err)
 	int64_t n;
 	int rc;
 
-	if (!df->in.seekable)
+	if (!df->in.main.seekable)
 		return pev_fail(err, -ESPIPE,
 				"%s: a file's recording through a pipe, but what describes "
 				"its records stands behind them; give the file's path, or record "
 				"with -o -",
 				df->name);
-	n = pev_lanes_read_at(&df->in, head, sizeof(head), 0);
+	n = pev_lanes_read_at(&df->in.main, head, sizeof(head), 0);
 	size = u64_at(df, head + 8);
 	/* A head of 72 bytes is older than feature sections (2009). */
 	if (n >= 0 && n < (int64_t)size)
@@ -753,12 +974,12 @@ static int read_file_head(struct pev_datafile *df, struct pev_err *err)
 				df->name, facts->attr_size, ATTR_MAX);
 	facts->data_end =
 		facts->data + data_size < facts->data ? UINT64_MAX : facts->data + data_size;
+	killed = data_size == 0 && !is_table(df, facts->data);
 	rc = read_events(df, u64_at(df, head + 24), u64_at(df, head + 32));
-	if (rc == 0 && size == HEAD_FILE)
+	if (rc == 0 && size == HEAD_FILE && !killed)
 		rc = read_features(df, head + 72, facts->data_end);
 	if (rc < 0)
 		return pev_fail(err, rc, "%s: %s", df->name, strerror(-rc));
-	killed = data_size == 0 && !df->nr_sections;
 	/* Names of configs, as recorders had them up to 3.10. */
 	if (u64_at(df, head + 64) && size == HEAD_FILE)
 		add_section(df, PEV_FEAT_EVENT_TYPES, u64_at(df, head + 56), u64_at(df, head + 64));
@@ -769,8 +990,8 @@ static int read_file_head(struct pev_datafile *df, struct pev_err *err)
 			"killed: all to the end at 0x%" PRIx64 " was read",
 			facts->size);
 	}
-	df->in.limit = facts->data_end;
-	df->in.pos = facts->data;
+	df->in.main.limit = facts->data_end;
+	df->in.main.pos = facts->data;
 	return 0;
 }
 
@@ -780,15 +1001,17 @@ static int look_ahead(struct pev_datafile *df)
 	uint32_t cap = 0;
 	int64_t type = 0;
 
-	while (!df->in.done && type != PEV_USER_FINISHED_INIT && df->nr_ahead < AHEAD_MAX) {
+	while (!df->in.main.done && type != PEV_USER_FINISHED_INIT && df->nr_ahead < AHEAD_MAX) {
 		struct ahead *ahead = df->ahead;
 		struct pev_piece piece;
 
-		type = pev_lanes_peek(&df->in);
+		type = pev_lanes_peek(&df->in.main);
+		if (type < 0) /* which record it is that cannot be read */
+			pev_lanes_record(&df->in.main, &piece);
 		if (type < PEV_USER_ATTR || type == PEV_USER_AUXTRACE ||
 		    type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2)
 			break;
-		if (pev_lanes_record(&df->in, &piece) <= 0)
+		if (pev_lanes_record(&df->in.main, &piece) <= 0)
 			break;
 		if (df->nr_ahead == cap) {
 			cap = cap ? 2 * cap : 32;
@@ -810,6 +1033,12 @@ static int read_head(struct pev_datafile *df, struct pev_err *err)
 	int64_t n = read_start(df, head, sizeof(head));
 	int rc;
 
+	if (n == -EISDIR) {
+		rc = enter_directory(df, err);
+		if (rc < 0)
+			return rc;
+		n = read_start(df, head, sizeof(head));
+	}
 	if (n < 8)
 		return fail_start(df, n, err);
 	rc = read_magic(df, head, err);
@@ -817,8 +1046,8 @@ static int read_head(struct pev_datafile *df, struct pev_err *err)
 		return rc;
 	if (n < (int64_t)sizeof(head))
 		return fail_start(df, n, err);
-	if (df->in.seekable)
-		df->facts.size = df->in.size = pev_lanes_file_size(&df->in);
+	if (df->in.main.seekable)
+		df->facts.size = df->in.main.size = pev_lanes_file_size(&df->in.main);
 	if (u64_at(df, head + 8) == HEAD_PIPE) {
 		df->facts.pipe = true;
 		df->facts.data = HEAD_PIPE;
@@ -827,20 +1056,24 @@ static int read_head(struct pev_datafile *df, struct pev_err *err)
 			return pev_fail(err, rc, "%s: %s", df->name, strerror(-rc));
 	} else if (u64_at(df, head + 8) == HEAD_FILE || u64_at(df, head + 8) == 72) {
 		rc = read_file_head(df, err);
+		if (rc == 0 && df->directory)
+			rc = pev_inputs_open(&df->in, df->directory, err);
 		if (rc < 0)
 			return rc;
+		df->facts.size = pev_inputs_size(&df->in);
 	} else {
 		return pev_fail(err, -EBADMSG,
 				"%s: at 0x8: a head of %" PRIu64 " bytes, must be 16 or "
 				"104",
 				df->name, u64_at(df, head + 8));
 	}
+	df->facts.files = 1 + df->in.nr_others;
 	if (df->recorded.nr)
 		return 0;
 	if (finish(df, err) < 0)
 		return err ? err->code : -EBADMSG;
 	return pev_fail(err, -EBADMSG, "%s: no event in it, up to 0x%" PRIx64, df->name,
-			df->facts.pipe ? pev_lanes_offset(&df->in) : df->facts.data);
+			df->facts.pipe ? pev_lanes_offset(&df->in.main) : df->facts.data);
 }
 
 int pev_datafile_open(struct pev_datafile **out, const struct pev_sys *sys, const char *path,
@@ -856,13 +1089,15 @@ int pev_datafile_open(struct pev_datafile **out, const struct pev_sys *sys, cons
 		free(df);
 		return pev_fail(err, -ENOMEM, "%s: no memory", path);
 	}
-	df->in.sys = sys;
-	df->in.name = df->name;
-	df->in.fd = -1;
+	df->in.at = &df->in.main;
+	df->in.main.pool = &df->in.pool;
+	df->in.main.sys = sys;
+	df->in.main.name = df->name;
+	df->in.main.fd = -1;
 	if (config)
 		df->config = *config;
-	df->in.get_inflate = df->config.inflate;
-	df->in.ctx = df->config.ctx;
+	df->in.main.get_inflate = df->config.inflate;
+	df->in.main.ctx = df->config.ctx;
 	if (!df->config.window)
 		df->config.window = WINDOW_DEFAULT;
 	if (df->config.window < WINDOW_MIN)
@@ -882,14 +1117,15 @@ void pev_datafile_close(struct pev_datafile *df)
 {
 	if (!df)
 		return;
-	if (df->own_fd && df->in.fd >= 0)
-		df->in.sys->close(df->in.sys->ctx, df->in.fd);
+	if (df->own_fd && df->in.main.fd >= 0)
+		df->in.main.sys->close(df->in.main.sys->ctx, df->in.main.fd);
 	for (uint32_t i = 0; i < df->nr_sections; i++)
 		free(df->sections[i].bytes);
 	pev_window_free(&df->window);
-	pev_lanes_free(&df->in);
+	pev_inputs_close(&df->in);
 	pev_recorded_free(&df->recorded);
 	free(df->ahead);
+	free(df->directory);
 	free(df->name);
 	free(df);
 }
@@ -903,10 +1139,8 @@ const struct pev_datafile_facts *pev_datafile_facts(const struct pev_datafile *d
 
 const struct pev_datafile_stats *pev_datafile_stats(struct pev_datafile *df)
 {
-	df->stats.bytes = df->in.bytes;
-	df->stats.compressed = df->in.compressed;
-	df->stats.inflated = df->in.unpacked;
-	df->stats.blocks = df->in.peak;
+	pev_inputs_count(&df->in, &df->stats.bytes, &df->stats.compressed, &df->stats.inflated);
+	df->stats.blocks = df->in.pool.peak;
 	df->stats.unknown_id = df->recorded.unknown_id;
 	df->stats.ambiguous = df->recorded.ambiguous;
 	df->stats.shared_ids = df->recorded.shared_ids;
@@ -949,14 +1183,16 @@ int64_t pev_datafile_section(struct pev_datafile *df, uint32_t n, uint64_t off, 
 		memcpy(buf, section->bytes + off, len);
 		return (int64_t)len;
 	}
-	if (section->offset > df->facts.size || off > df->facts.size - section->offset)
+	if (section->offset > df->in.main.size || off > df->in.main.size - section->offset)
 		return 0;
-	return pev_lanes_read_at(&df->in, buf, len, section->offset + off);
+	return pev_lanes_read_at(&df->in.main, buf, len, section->offset + off);
 }
 
 const char *pev_datafile_damage(const struct pev_datafile *df)
 {
-	if (df->in.end.code)
-		return df->in.end.text;
+	const struct pev_err *failure = pev_inputs_failure(&df->in);
+
+	if (failure)
+		return failure->text;
 	return df->damage.code ? df->damage.text : NULL;
 }

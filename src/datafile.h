@@ -30,7 +30,10 @@ enum pev_user_type {
 	PEV_USER_AUXTRACE_ERROR, PEV_USER_THREAD_MAP, PEV_USER_CPU_MAP, PEV_USER_STAT_CONFIG,
 	PEV_USER_STAT, PEV_USER_STAT_ROUND, PEV_USER_EVENT_UPDATE, PEV_USER_TIME_CONV,
 	PEV_USER_FEATURE, PEV_USER_COMPRESSED, PEV_USER_FINISHED_INIT, PEV_USER_COMPRESSED2,
-	PEV_USER_NR
+	PEV_USER_NR,
+	/* Of simpleperf's own, those that tell of events (system/extras/simpleperf/record.h). */
+	PEV_SIMPLEPERF_EVENT_ID = 32774,
+	PEV_SIMPLEPERF_TRACING_DATA = 32777
 };
 
 /* Feature sections that the reader itself looks at. */
@@ -46,10 +49,10 @@ struct pev_file_record {
 	const unsigned char *bytes; /* the header, in the file's byte order */
 	const struct pev_plan *plan;
 	uint64_t time;              /* ns; 0 where it has none */
-	uint64_t offset;            /* where it stands in the file, or its COMPRESSED record */
+	uint64_t offset;            /* where it stands in its file, or its COMPRESSED record */
 	uint32_t type;
 	uint32_t event;             /* its number, or PEV_NO_EVENT */
-	uint16_t size;
+	uint16_t size;              /* of one of simpleperf's, longer than that can say, 65528 */
 	bool synthesised;           /* not by the kernel: what was there before */
 };
 
@@ -93,18 +96,22 @@ struct pev_datafile_facts {
 	bool pipe;               /* records from byte 16 on, described by records */
 	bool swap, big_endian;   /* of the other byte order; which one */
 	int version;             /* 1 "PERFFILE", 2 */
-	uint64_t size;           /* of the file, bytes; 0: a pipe */
+	uint64_t size;           /* of the file or files, bytes; 0: a pipe */
+	uint32_t files;          /* 1; of a directory, its data and data.N */
 	uint64_t data, data_end; /* where the records are; data_end 0: to the end */
 	uint64_t attr_size;      /* of an entry; 0: a pipe */
+	char kernel_symbol[32];  /* "_text", as the MMAP of the kernel has it; "": none so far */
+	uint64_t kernel_addr;    /* where that is in the recorder's kernel */
 };
 
 struct pev_datafile;
 
 /*
- * Open path, "-" for standard input; or read fd (>= 0) that path is a name for, which is
- * the reader's to close then. Reads the head, the events and, of a pipe, all that comes
- * before the first record of the kernel. -EBADMSG: no recording, or none with an event.
- * sys and what config points to are borrowed until close.
+ * Open path, "-" for standard input, a directory as perf record --threads makes it; or
+ * read fd (>= 0) that path is a name for, which is the reader's to close then. Reads the
+ * head, the events and, of a pipe, all that comes before the first record of the kernel.
+ * -EBADMSG: no recording, or none with an event. sys and what config points to are
+ * borrowed until close.
  */
 int pev_datafile_open(struct pev_datafile **df, const struct pev_sys *sys, const char *path,
 		      int fd, const struct pev_datafile_config *config, struct pev_err *err);

@@ -12,7 +12,7 @@
 
 #define BLOCK PEV_LANES_BLOCK
 #define HEADER_MAX 65535u /* what a record's size can say */
-#define INFLATE_DEFAULT ((uint64_t)32 << 20)
+#define PIECE_MAX 65528u  /* of a longer one that is handed out */
 
 /* Reading ends here. */
 int pev_lanes_end(struct pev_lanes *in, int code, const char *format, ...)
@@ -62,6 +62,9 @@ int64_t pev_lanes_read_at(const struct pev_lanes *in, void *buf, size_t len, uin
 	const struct pev_sys *sys = in->sys;
 	size_t got = 0;
 
+	/* A place beyond 2^63 is none to pread() at all. */
+	if (off >= in->size)
+		return 0;
 	while (got < len) {
 		int64_t n = sys->pread(sys->ctx, in->fd, (char *)buf + got, len - got, off + got);
 
@@ -103,43 +106,45 @@ uint64_t pev_lanes_file_size(const struct pev_lanes *in)
 
 /* ---- blocks ---- */
 
-static void block_free(struct pev_lanes *in, struct pev_block *block)
+static size_t pool_block(const struct pev_pool *pool) { return pool->block ? pool->block : BLOCK; }
+
+static void block_free(struct pev_pool *pool, struct pev_block *block)
 {
-	in->block_bytes -= block->cap;
+	pool->bytes -= block->cap;
 	free(block->bytes);
 	free(block);
 }
 
-void pev_lanes_put(struct pev_lanes *in, struct pev_block *block)
+void pev_pool_put(struct pev_pool *pool, struct pev_block *block)
 {
 	if (!block || --block->refs)
 		return;
-	in->blocks[block->index] = NULL;
-	if (block->cap == BLOCK && in->nr_spare < PEV_LANES_SPARE)
-		in->spare[in->nr_spare++] = block;
+	pool->blocks[block->index] = NULL;
+	if (block->cap == pool_block(pool) && pool->nr_spare < PEV_LANES_SPARE)
+		pool->spare[pool->nr_spare++] = block;
 	else
-		block_free(in, block);
+		block_free(pool, block);
 }
 
-static int block_slot(struct pev_lanes *in)
+static int block_slot(struct pev_pool *pool)
 {
 	struct pev_block **blocks;
 	uint32_t i = 0;
 
-	while (i < in->nr_blocks && in->blocks[i])
+	while (i < pool->nr_blocks && pool->blocks[i])
 		i++;
-	if (i < in->nr_blocks)
+	if (i < pool->nr_blocks)
 		return (int)i;
-	blocks = realloc(in->blocks, sizeof(struct pev_block *) * (i + 16));
+	blocks = realloc(pool->blocks, sizeof(struct pev_block *) * (i + 16));
 	if (!blocks)
 		return -ENOMEM;
 	memset(&blocks[i], 0, sizeof(struct pev_block *) * 16);
-	in->blocks = blocks;
-	in->nr_blocks = i + 16;
+	pool->blocks = blocks;
+	pool->nr_blocks = i + 16;
 	return (int)i;
 }
 
-static struct pev_block *block_new(struct pev_lanes *in, size_t cap)
+static struct pev_block *block_new(struct pev_pool *pool, size_t cap)
 {
 	struct pev_block *block = calloc(1, sizeof(*block));
 
@@ -151,31 +156,42 @@ static struct pev_block *block_new(struct pev_lanes *in, size_t cap)
 		return NULL;
 	}
 	block->cap = cap;
-	in->block_bytes += cap;
-	if (in->block_bytes > in->peak)
-		in->peak = in->block_bytes;
+	pool->bytes += cap;
+	if (pool->bytes > pool->peak)
+		pool->peak = pool->bytes;
 	return block;
 }
 
 /* One with room for cap bytes, and one reference. */
-static struct pev_block *block_get(struct pev_lanes *in, size_t cap)
+static struct pev_block *block_get(struct pev_pool *pool, size_t cap)
 {
-	int slot = block_slot(in);
+	int slot = block_slot(pool);
 	struct pev_block *block;
 
 	if (slot < 0)
 		return NULL;
-	if (in->nr_spare && cap <= BLOCK)
-		block = in->spare[--in->nr_spare];
+	if (pool->nr_spare && cap <= pool_block(pool))
+		block = pool->spare[--pool->nr_spare];
 	else
-		block = block_new(in, cap);
+		block = block_new(pool, cap);
 	if (!block)
 		return NULL;
 	block->len = 0;
 	block->refs = 1;
 	block->index = (uint32_t)slot;
-	in->blocks[slot] = block;
+	pool->blocks[slot] = block;
 	return block;
+}
+
+void pev_pool_free(struct pev_pool *pool)
+{
+	for (uint32_t i = 0; i < pool->nr_blocks; i++)
+		if (pool->blocks[i])
+			block_free(pool, pool->blocks[i]);
+	while (pool->nr_spare)
+		block_free(pool, pool->spare[--pool->nr_spare]);
+	free(pool->blocks);
+	*pool = (struct pev_pool){ 0 };
 }
 
 /* ---- lanes ---- */
@@ -193,7 +209,7 @@ static int lane_room(struct pev_lanes *in, struct pev_lane *lane, size_t need, s
 	}
 	if (block && lane->pos + need <= block->cap)
 		return 0;
-	block = block_get(in, want > need ? want : need);
+	block = block_get(in->pool, want > need ? want : need);
 	if (!block)
 		return -ENOMEM;
 	block->inflated = lane == &in->inflated;
@@ -201,7 +217,7 @@ static int lane_room(struct pev_lanes *in, struct pev_lane *lane, size_t need, s
 	block->len = rest;
 	if (rest)
 		memcpy(block->bytes, lane->cur->bytes + lane->pos, rest);
-	pev_lanes_put(in, lane->cur);
+	pev_pool_put(in->pool, lane->cur);
 	lane->cur = block;
 	lane->pos = 0;
 	return 0;
@@ -224,11 +240,12 @@ static int64_t raw_fill(struct pev_lanes *in, size_t need)
 {
 	struct pev_lane *lane = &in->raw;
 	uint64_t left = raw_left(in);
+	size_t most = pool_block(in->pool);
 	int rc;
 
 	if (pev_lane_rest(lane) >= need)
 		return (int64_t)pev_lane_rest(lane);
-	rc = lane_room(in, lane, need, left < BLOCK ? (size_t)left : BLOCK, in->pos);
+	rc = lane_room(in, lane, need, left < most ? (size_t)left : most, in->pos);
 	while (rc == 0 && pev_lane_rest(lane) < need) {
 		struct pev_block *block = lane->cur;
 		size_t want = block->cap - block->len;
@@ -263,7 +280,8 @@ static int raw_cut(struct pev_lanes *in, const char *inside)
 	if (rest >= 8)
 		snprintf(what, sizeof(what), " (type %u, %u bytes)", u32_at(in, p),
 			 u16_at(in, p + 6));
-	if (in->limit && in->limit <= in->size)
+	/* Of a file that has shrunk since, the end is before that too. */
+	if (in->limit && in->limit == end)
 		return pev_lanes_end(in, -EBADMSG,
 				     "the record at 0x%" PRIx64 "%s leads past the records' end at "
 				     "0x%" PRIx64,
@@ -284,6 +302,22 @@ static int raw_end(struct pev_lanes *in)
 	return 0;
 }
 
+/*
+ * How long the record is whose header is at p. Those of simpleperf's own types have 32 bits
+ * for it, the upper ones in the place of misc (its record.h, simpleperf_record_header), and
+ * stand in files alone. What leads past the end is somebody else's type, with a misc.
+ */
+static uint32_t record_len(const struct pev_lanes *in, const unsigned char *p)
+{
+	uint32_t size = u16_at(in, p + 6);
+	uint64_t whole = size | (uint64_t)u16_at(in, p + 4) << 16;
+
+	if (!in->seekable || u32_at(in, p) <= PEV_LANES_SIMPLEPERF ||
+	    whole > pev_lane_rest(&in->raw) + raw_left(in))
+		return size;
+	return (uint32_t)whole;
+}
+
 static void take_piece(struct pev_lanes *in, struct pev_lane *lane, uint16_t size,
 		       struct pev_piece *piece)
 {
@@ -291,6 +325,7 @@ static void take_piece(struct pev_lanes *in, struct pev_lane *lane, uint16_t siz
 	piece->bytes = lane->cur->bytes + lane->pos;
 	piece->offset = lane->cur->base + (lane->cur->inflated ? 0 : lane->pos);
 	piece->size = size;
+	piece->more = 0;
 	piece->type = u32_at(in, piece->bytes);
 	lane->pos += size;
 }
@@ -312,6 +347,7 @@ int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 {
 	int64_t n = raw_fill(in, sizeof(struct perf_event_header));
 	const unsigned char *p;
+	uint32_t len;
 	uint16_t size;
 
 	if (n < 0)
@@ -321,7 +357,8 @@ int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 	if (n < (int64_t)sizeof(struct perf_event_header))
 		return raw_cut(in, "a record's header");
 	p = in->raw.cur->bytes + in->raw.pos;
-	size = u16_at(in, p + 6);
+	len = record_len(in, p);
+	size = len > HEADER_MAX ? PIECE_MAX : (uint16_t)len;
 	if (size < sizeof(struct perf_event_header))
 		return pev_lanes_end(
 			in, -EBADMSG,
@@ -334,6 +371,7 @@ int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 	if (n < size)
 		return raw_cut(in, "the record");
 	take_piece(in, &in->raw, size, piece);
+	piece->more = len - size;
 	return 1;
 }
 
@@ -348,7 +386,7 @@ int pev_lanes_skip(struct pev_lanes *in, uint64_t len)
 		return 0;
 	}
 	len -= rest;
-	pev_lanes_put(in, in->raw.cur);
+	pev_pool_put(in->pool, in->raw.cur);
 	in->raw = (struct pev_lane){ 0 };
 	if (in->seekable) {
 		uint64_t left = raw_left(in);
@@ -370,7 +408,8 @@ int pev_lanes_skip(struct pev_lanes *in, uint64_t len)
 /* Bytes that follow a record, in memory that grows as they come; how many did. */
 int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes)
 {
-	uint64_t got = 0, cap = 0;
+	uint64_t got = 0;
+	size_t cap = 0;
 
 	*bytes = NULL;
 	while (got < len) {
@@ -378,12 +417,16 @@ int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes
 		int64_t n = raw_fill(in, want);
 		unsigned char *p;
 
-		if (n <= 0)
+		if (n < 0)
+			return n;
+		if (n == 0)
 			break;
 		if ((uint64_t)n < want)
 			want = (size_t)n;
 		if (got + want > cap) {
-			cap = 2 * (got + want);
+			if (got + want > SIZE_MAX / 2)
+				return -ENOMEM;
+			cap = 2 * (size_t)(got + want);
 			p = realloc(*bytes, cap);
 			if (!p)
 				return -ENOMEM;
@@ -397,6 +440,16 @@ int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes
 }
 
 /* ---- what is inflated ---- */
+
+/* How much the next COMPRESSED record may hold; what was carried over is no record yet. */
+static uint64_t inflate_left(const struct pev_lanes *in)
+{
+	uint64_t most = (in->inflate_max ? in->inflate_max : PEV_LANES_INFLATE) + HEADER_MAX;
+	uint64_t all = PEV_LANES_INFLATE + PEV_LANES_RATIO * in->compressed;
+	uint64_t left = all > in->unpacked ? all - in->unpacked : 0;
+
+	return left < most ? left : most;
+}
 
 int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece)
 {
@@ -433,8 +486,8 @@ int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece)
 	in->src = piece->bytes + head;
 	in->src_len = (size_t)len;
 	in->src_offset = piece->offset;
-	in->inflate_left = (in->inflate_max ? in->inflate_max : INFLATE_DEFAULT) + HEADER_MAX;
 	in->compressed += piece->size;
+	in->inflate_left = inflate_left(in);
 	return 0;
 }
 
@@ -447,7 +500,7 @@ static int64_t inflated_fill(struct pev_lanes *in, size_t need)
 		struct pev_block *block;
 		int64_t n;
 
-		if (lane_room(in, lane, need, BLOCK, in->src_offset) < 0)
+		if (lane_room(in, lane, need, pool_block(in->pool), in->src_offset) < 0)
 			return pev_lanes_end(in, -ENOMEM,
 					     "no memory to decompress the record at 0x%" PRIx64,
 					     in->src_offset);
@@ -512,10 +565,4 @@ void pev_lanes_free(struct pev_lanes *in)
 {
 	if (in->stream)
 		in->inflate->close(in->stream);
-	for (uint32_t i = 0; i < in->nr_blocks; i++)
-		if (in->blocks[i])
-			block_free(in, in->blocks[i]);
-	while (in->nr_spare)
-		block_free(in, in->spare[--in->nr_spare]);
-	free(in->blocks);
 }

@@ -20,13 +20,20 @@
 
 #define PEV_LANES_BLOCK ((size_t)1 << 20)
 #define PEV_LANES_SPARE 2
+/*
+ * What one COMPRESSED record of 64 KiB may hold at most, and all of them beyond that: times
+ * their size. Samples of one spot with copies of one stack pack to 1/300, and no better.
+ */
+#define PEV_LANES_INFLATE ((uint64_t)16 << 20)
+#define PEV_LANES_RATIO 1024
 
 /* Records of tools that bytes of their own follow, or that others are packed in. */
 enum {
 	PEV_LANES_TRACING_DATA = 66,
 	PEV_LANES_AUXTRACE = 71,
 	PEV_LANES_COMPRESSED = 81,
-	PEV_LANES_COMPRESSED2 = 83
+	PEV_LANES_COMPRESSED2 = 83,
+	PEV_LANES_SIMPLEPERF = 32768 /* types beyond are simpleperf's own */
 };
 
 struct pev_block {
@@ -49,24 +56,32 @@ struct pev_piece {
 	uint64_t offset;   /* in the input; of what was inflated, the COMPRESSED record's */
 	uint32_t type;
 	uint16_t size;
+	uint32_t more;     /* bytes of it that follow, of one that is longer than size can say */
+};
+
+/* Where the blocks of a recording's inputs come from. */
+struct pev_pool {
+	struct pev_block **blocks, *spare[PEV_LANES_SPARE];
+	uint32_t nr_blocks, nr_spare;
+	size_t block;              /* bytes of one, at least 64 KiB; 0: PEV_LANES_BLOCK */
+	uint64_t bytes, peak;      /* in memory now, and at most */
 };
 
 /* The owner sets the first part; a zeroed rest is an input that is at its start. */
 struct pev_lanes {
 	const struct pev_sys *sys; /* borrowed */
+	struct pev_pool *pool;     /* borrowed */
 	const char *name;          /* borrowed */
 	int fd;
 	bool seekable;             /* read by pread; else as a stream */
 	bool swap;
 	uint64_t size;             /* of the input, where it is seekable */
 	uint64_t limit;            /* where its records end; 0: with the input */
-	uint64_t inflate_max;      /* bytes one COMPRESSED record may hold; 0: 32 MiB */
+	uint64_t inflate_max;      /* bytes one COMPRESSED record may hold; 0: 16 MiB */
 	const struct pev_inflate *(*get_inflate)(void *ctx, struct pev_err *err);
 	void *ctx;
 
 	uint64_t pos;              /* of the next byte to be read */
-	struct pev_block **blocks, *spare[PEV_LANES_SPARE];
-	uint32_t nr_blocks, nr_spare;
 	struct pev_lane raw, inflated;
 
 	const struct pev_inflate *inflate;
@@ -79,11 +94,12 @@ struct pev_lanes {
 	bool done;
 	struct pev_err end;        /* why reading ended early */
 	uint64_t bytes, compressed, unpacked;
-	uint64_t block_bytes, peak; /* in memory now, and at most */
 };
 
-/* What it holds; the descriptor is the owner's. */
+/* What it holds but for its blocks; the descriptor is the owner's. */
 void pev_lanes_free(struct pev_lanes *in);
+/* Every block, whoever holds it. */
+void pev_pool_free(struct pev_pool *pool);
 
 /* Bytes of the lane that are not yet stepped over. */
 static inline size_t pev_lane_rest(const struct pev_lane *lane)
@@ -110,7 +126,7 @@ int64_t pev_lanes_peek(struct pev_lanes *in);
 uint64_t pev_lanes_offset(const struct pev_lanes *in);
 /* Step over bytes behind a record. -ENODATA when there are fewer. */
 int pev_lanes_skip(struct pev_lanes *in, uint64_t len);
-/* Bytes behind a record, in memory that grows as they come, the caller's; how many did. */
+/* Bytes behind a record, in memory that grows as they come, the caller's; how many did, -errno. */
 int64_t pev_lanes_take(struct pev_lanes *in, uint64_t len, unsigned char **bytes);
 
 /* From here on what a COMPRESSED record holds: until pev_lanes_inflated() gives 0. */
@@ -119,6 +135,6 @@ int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece);
 int pev_lanes_inflated(struct pev_lanes *in, struct pev_piece *piece);
 
 /* Give a reference back. NULL is none. */
-void pev_lanes_put(struct pev_lanes *in, struct pev_block *block);
+void pev_pool_put(struct pev_pool *pool, struct pev_block *block);
 
 #endif

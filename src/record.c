@@ -280,7 +280,7 @@ int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void
 		read->values = p + 8 + head;
 		if (read->nr > (len - 8 - head) / read->stride)
 			return -EBADMSG;
-		need = 8 + head + read->nr * read->stride;
+		need = 8 + head + (size_t)read->nr * read->stride;
 	} else {
 		/* value, times, id, lost: the value stands before the times */
 		need = head + read->stride;

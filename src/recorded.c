@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #define EVENTS_MAX 65536u
 #define TOOLS_MIN 64 /* types from here on are no kernel's */
@@ -24,14 +25,25 @@ static uint16_t id_from_end(const struct pev_plan *plan)
 	return off ? off : plan->from_end[PEV_F_ID];
 }
 
-static uint32_t hash(uint64_t id, uint32_t cap)
+/* murmur3's last step, salted: ids made to collide would cost their number squared. */
+static uint32_t hash(const struct pev_recorded *of, uint64_t id)
 {
-	return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (cap - 1);
+	id = (id ^ of->salt) * UINT64_C(0xff51afd7ed558ccd);
+	id = (id ^ id >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return (uint32_t)(id >> 32) & (of->cap_ids - 1);
+}
+
+/* Of this run of the program: AT_RANDOM, 16 bytes that the kernel gives to each. */
+static uint64_t new_salt(void)
+{
+	const void *random = (const void *)getauxval(AT_RANDOM);
+
+	return random ? pev_load64(random, false) | 1 : 1;
 }
 
 static struct pev_id_slot *find_id(const struct pev_recorded *of, uint64_t id)
 {
-	uint32_t i = hash(id, of->cap_ids);
+	uint32_t i = hash(of, id);
 
 	while (of->ids[i].event && of->ids[i].id != id)
 		i = (i + 1) & (of->cap_ids - 1);
@@ -43,6 +55,8 @@ static int grow_ids(struct pev_recorded *of)
 	struct pev_id_slot *old = of->ids;
 	uint32_t cap = of->cap_ids;
 
+	if (!of->salt)
+		of->salt = new_salt();
 	of->cap_ids = cap ? 2 * cap : 64;
 	of->ids = calloc(of->cap_ids, sizeof(*of->ids));
 	if (!of->ids) {

@@ -41,6 +41,7 @@ struct pev_recorded {
 	uint32_t nr, cap;
 	struct pev_id_slot *ids;          /* open addressing */
 	uint32_t nr_ids, cap_ids;
+	uint64_t salt;                    /* of their places; unknown to who writes recordings */
 	struct pev_plan plain;            /* no fields, no trailer: of records of tools */
 	uint16_t sample_id_off;           /* from the start; 0: none in common */
 	uint16_t other_id_off;            /* from the end, likewise */

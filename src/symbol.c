@@ -91,6 +91,23 @@ int pev_symbols_kernel(struct pev_symbols **out, const struct pev_sys *sys, stru
 	return 0;
 }
 
+int pev_symbols_text(struct pev_symbols **out, const char *text, size_t len, struct pev_err *err)
+{
+	struct pev_symbols *symbols = calloc(1, sizeof(*symbols));
+	int rc = -ENOMEM;
+
+	if (symbols)
+		symbols->text = strndup(text, len);
+	if (symbols && symbols->text)
+		rc = parse(symbols);
+	if (rc < 0) {
+		pev_symbols_free(symbols);
+		return pev_fail(err, rc, "no symbols in %zu bytes of them", len);
+	}
+	*out = symbols;
+	return 0;
+}
+
 void pev_symbols_free(struct pev_symbols *symbols)
 {
 	if (!symbols)
@@ -120,4 +137,12 @@ const char *pev_symbols_find(const struct pev_symbols *symbols, uint64_t addr, u
 		low--;
 	*start = symbols->sorted[low].addr;
 	return symbols->sorted[low].name;
+}
+
+uint64_t pev_symbols_address(const struct pev_symbols *symbols, const char *name)
+{
+	for (size_t i = 0; i < symbols->nr; i++)
+		if (strcmp(symbols->sorted[i].name, name) == 0)
+			return symbols->sorted[i].addr;
+	return 0;
 }

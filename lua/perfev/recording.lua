@@ -4,6 +4,7 @@
 
 local core = require "perfev.core"
 local features = require "perfev.recording.features"
+local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
 local tracing = require "perfev.recording.tracing"
@@ -106,20 +107,28 @@ local function name_of(self, event, i, by_id, list, updated)
   return names.of(event.attr, self.header.pmu_mappings or {})
 end
 
+local function new_payload(self, event, format, data)
+  local ok, args, why = pcall(core.payload, format.system, format.format, "", {
+    big_endian = data.big, long_size = data.long_size, strings = data.printk, symbols = self.file,
+  })
+  if ok and args then return args end
+  warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
+  return false
+end
+
+-- Events of one tracepoint share what reads its payloads: thousands of them can say its number.
 local function give_payload(self, event, i)
   local data = event.attr.type == TRACEPOINT and self:tracing()
   local format = data and data.formats[event.attr.config]
   event.format = format
   if not format then return self.file:context(i, event) end
-  local ok, args, why = pcall(core.payload, format.system, format.format, "", {
-    big_endian = data.big, long_size = data.long_size, strings = data.printk,
-  })
-  if not ok or not args then
-    warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
-    args = nil
+  local args = self.of_format[format]
+  if args == nil then
+    args = new_payload(self, event, format, data)
+    self.of_format[format] = args
   end
-  self.payloads[i] = args
-  self.file:context(i, event, args)
+  self.payloads[i] = args or nil
+  self.file:context(i, event, args or nil)
 end
 
 local function learn_machine(self)
@@ -129,12 +138,23 @@ local function learn_machine(self)
   self.file:machine(self.registers, narrow or false)
 end
 
+-- Names for the addresses that payloads print: those of the recording, or this machine's where its kernel
+-- is the one that was recorded, and lies where it lay then.
+local function learn_kernel(self)
+  if not self.formats or self.kernel_known then return end
+  self.kernel_known = true
+  local text = self.formats.kallsyms or ""
+  if text ~= "" and self.file:kernel(text) then return end
+  self.file:kernel(kernel.is_running(self.header))
+end
+
 --- Take in what the reader knows of events and sections by now. Events that are known already stay the
 -- tables that they are: records show them.
 function Recording:learn()
   self.sections = index_sections(self)
   self.header = new_header(self)
   if self.sections.tracing_data then self:tracing() end
+  learn_kernel(self)
   learn_machine(self)
   local by_id, list = described(self)
   local i = 1
@@ -262,7 +282,7 @@ function M.open(path, opts)
     end
   end
   local self = setmetatable({
-    events = {}, payloads = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note,
+    events = {}, payloads = {}, of_format = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note,
   }, Recording)
   local started = false
   local file, why, code = core.datafile(path, {

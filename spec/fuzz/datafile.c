@@ -1,9 +1,13 @@
 /*
  * datafile.c - libFuzzer: a recording; its first byte says how it is read.
  *
- * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window.
+ * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window;
+ * bit 3: of a 32-bit kernel; bit 4: what is compressed is repeated (below), which bytes
+ * by chance can say, as they cannot in zstd; bit 5: the medium fails in the middle; bit
+ * 6: a directory, its data.0 and data.1 being the last of the bytes, as many as two
+ * numbers of 16 bits in front say.
  * What must hold whatever the bytes are: a record takes 8 bytes of them at least, no
- * memory is touched that is not ours, and little is taken.
+ * memory is touched that is not ours, little is taken, and who ends early says where.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,18 +19,47 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct input {
+struct file {
 	const uint8_t *bytes;
-	size_t len, pos;
-	bool pipe;
+	size_t len;
+};
+
+struct input {
+	struct file files[3]; /* "data", "data.0", "data.1" */
+	size_t pos;
+	size_t bad; /* no byte from here on can be read */
+	bool pipe, repeated, directory;
 	int open;
 };
 
+enum { FD_DIRECTORY = 2, FD_FILES };
+
 static int in_open(void *ctx, const char *path, int flags)
 {
-	(void)path, (void)flags;
-	((struct input *)ctx)->open++;
-	return 3;
+	static const char *const names[] = { "fuzz/data", "fuzz/data.0", "fuzz/data.1" };
+	struct input *in = ctx;
+
+	(void)flags;
+	in->open++;
+	if (!in->directory)
+		return FD_FILES;
+	for (int i = 0; i < 3; i++)
+		if (strcmp(path, names[i]) == 0)
+			return FD_FILES + i;
+	return FD_DIRECTORY;
+}
+
+static int in_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	static const char list[] = "data.1\0data\0data.x\0data.0";
+
+	(void)ctx, (void)path;
+	*names = malloc(sizeof(list));
+	if (!*names)
+		return -ENOMEM;
+	memcpy(*names, list, sizeof(list));
+	*len = sizeof(list);
+	return 0;
 }
 
 static int in_close(void *ctx, int fd)
@@ -39,36 +72,113 @@ static int in_close(void *ctx, int fd)
 static int64_t in_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
 {
 	const struct input *in = ctx;
+	const struct file *file;
 
-	(void)fd;
+	if (fd == FD_DIRECTORY)
+		return -EISDIR;
+	file = &in->files[fd - FD_FILES];
 	if (in->pipe)
 		return -ESPIPE;
-	if (offset >= in->len)
+	if (offset >= in->bad)
+		return -EIO;
+	if (offset >= file->len)
 		return 0;
-	if (len > in->len - offset)
-		len = in->len - (size_t)offset;
-	memcpy(buf, in->bytes + offset, len);
+	if (len > file->len - offset)
+		len = file->len - (size_t)offset;
+	memcpy(buf, file->bytes + offset, len);
 	return (int64_t)len;
 }
 
 static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
 {
 	struct input *in = ctx;
+	const struct file *file = &in->files[0];
 
 	(void)fd;
-	if (len > in->len - in->pos)
-		len = in->len - in->pos;
+	if (in->pos >= in->bad)
+		return -EIO;
+	if (len > file->len - in->pos)
+		len = file->len - in->pos;
 	if (len > 13)
 		len = 13;
-	memcpy(buf, in->bytes + in->pos, len);
+	memcpy(buf, file->bytes + in->pos, len);
 	in->pos += len;
 	return (int64_t)len;
 }
 
+#define REPEATS_MAX (256u << 10) /* or most of the time would go into few inputs */
+
+/* Times, length, and so many bytes: a token, which is given out so many times. */
+struct repeats {
+	unsigned char token[2 + 255];
+	size_t have;      /* bytes of it */
+	size_t given, of; /* bytes of what it stands for */
+	size_t all;       /* so far, of REPEATS_MAX */
+};
+
+static void *repeats_open(void) { return calloc(1, sizeof(struct repeats)); }
+static void repeats_close(void *stream) { free(stream); }
+
+static bool read_token(struct repeats *r, const unsigned char **in, size_t *len)
+{
+	while (*len && (r->have < 2 || r->have < 2u + r->token[1])) {
+		r->token[r->have++] = *(*in)++;
+		--*len;
+	}
+	if (r->have < 2 || r->have < 2u + r->token[1])
+		return false;
+	r->of = (size_t)r->token[0] * r->token[1];
+	return true;
+}
+
+static int64_t repeats_run(void *stream, const unsigned char **in, size_t *len, void *out,
+			   size_t cap, struct pev_err *err)
+{
+	struct repeats *r = stream;
+	size_t n = 0;
+
+	while (n < cap) {
+		if (r->given == r->of) {
+			if (r->of)
+				r->have = r->given = r->of = 0;
+			if (!read_token(r, in, len))
+				break;
+			r->all += r->of;
+			if (!r->of || r->all > REPEATS_MAX)
+				return pev_fail(err, -EBADMSG, "no token");
+		}
+		((unsigned char *)out)[n++] = r->token[2 + r->given++ % r->token[1]];
+	}
+	return (int64_t)n;
+}
+
+static const struct pev_inflate repeats = { repeats_open, repeats_run, repeats_close };
+
 static const struct pev_inflate *get_inflate(void *ctx, struct pev_err *err)
 {
-	(void)ctx, (void)err;
-	return &pev_unzstd;
+	(void)err;
+	return ((struct input *)ctx)->repeated ? &repeats : &pev_unzstd;
+}
+
+static void touch_text(const char *text) { touch_bytes((const unsigned char *)text, strlen(text)); }
+
+static void hear_note(void *ctx, const char *text)
+{
+	(void)ctx;
+	touch_text(text);
+}
+
+static void touch_events(struct pev_datafile *df)
+{
+	const struct pev_file_event *event;
+
+	for (uint32_t i = 0; (event = pev_datafile_event(df, i)); i++) {
+		touch_bytes((const unsigned char *)event->ids, 8 * (size_t)event->nr_ids);
+		if (event->name)
+			touch_text(event->name);
+	}
+	if (pev_datafile_damage(df))
+		touch_text(pev_datafile_damage(df));
 }
 
 static void touch_sections(struct pev_datafile *df)
@@ -88,9 +198,11 @@ static void read_all(struct pev_datafile *df, size_t size)
 	const struct pev_datafile_stats *stats = pev_datafile_stats(df);
 	struct pev_file_record from;
 	struct pev_record rec;
+	struct pev_err err;
 	uint64_t nr = 0;
+	int rc;
 
-	while (pev_datafile_next(df, &from, NULL) > 0) {
+	while ((rc = pev_datafile_next(df, &from, &err)) > 0) {
 		touch_bytes(from.bytes, from.size);
 		if (from.event != PEV_NO_EVENT && !pev_datafile_event(df, from.event))
 			__builtin_trap();
@@ -98,6 +210,9 @@ static void read_all(struct pev_datafile *df, size_t size)
 			touch_record(&rec);
 		nr++;
 	}
+	if (rc < 0 && !strstr(err.text, "0x"))
+		__builtin_trap();
+	stats = pev_datafile_stats(df);
 	/* Records take 8 bytes at least, and the end is the end. */
 	if (nr > (size + stats->inflated) / 8 || pev_datafile_next(df, &from, NULL) > 0)
 		__builtin_trap();
@@ -105,14 +220,38 @@ static void read_all(struct pev_datafile *df, size_t size)
 		__builtin_trap();
 }
 
+/* The files of a directory, the last ones first. */
+static void split(struct input *in)
+{
+	struct file *data = &in->files[0];
+
+	if (data->len < 4)
+		return;
+	for (int i = 1; i <= 2; i++) {
+		size_t len = pev_load16(data->bytes, false);
+
+		data->bytes += 2;
+		data->len -= 2;
+		if (len > data->len - (i == 1 ? 2u : 0u))
+			len = data->len - (i == 1 ? 2u : 0u);
+		data->len -= len;
+		in->files[i] = (struct file){ data->bytes + data->len, len };
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct pev_datafile_config config = { .inflate = get_inflate };
-	struct input in = { .bytes = data + 1, .len = size - 1 };
+	struct input in = { .files[0] = { data + 1, size - 1 }, .bad = SIZE_MAX };
+	struct pev_datafile_config config = {
+		.inflate = get_inflate,
+		.note = hear_note,
+		.ctx = &in,
+	};
 	struct pev_sys sys = {
 		.ctx = &in,
 		.open = in_open,
 		.close = in_close,
+		.list = in_list,
 		.pread = in_pread,
 		.read = in_read,
 	};
@@ -123,10 +262,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in.pipe = data[0] & 1;
 	config.unordered = data[0] & 2;
 	config.window = data[0] & 4 ? 1 : 0;
+	in.repeated = data[0] & 16;
+	if (data[0] & 32)
+		in.bad = size / 2;
+	in.directory = data[0] & 64;
+	if (in.directory)
+		split(&in);
 	if (pev_datafile_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
+		pev_datafile_narrow(df, data[0] & 8);
 		touch_sections(df);
-		read_all(df, in.len);
+		read_all(df, size);
 		touch_sections(df);
+		touch_events(df);
 		pev_datafile_close(df);
 	}
 	if (in.open)

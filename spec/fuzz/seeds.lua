@@ -1,4 +1,5 @@
--- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/:
+-- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/, and those
+-- of datafile that are more than what stands in the tree:
 --   lua5.4 spec/fuzz/seeds.lua FOLDER
 -- `make fuzz` does so, in the tree's root; FOLDER gets a folder for each target.
 
@@ -6,6 +7,7 @@ package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 
 local core = require "perfev.core"
 local lfs = require "lfs"
+local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local wire = require "spec.support.wire"
 
@@ -73,6 +75,12 @@ local function ring_seed(attr, bytes)
   return head .. pack("<I8s2", 4096 - 16, record) .. pack("<I8s2", 0, record .. record)
 end
 
+-- datafile.c: what a pipe would say, in a file, and the record.
+local function pipe_seed(attr, bytes)
+  local attr_bytes = attr:bytes()
+  return "\0PERFILE2" .. pack("<I8I4I2I2", 16, 64, 0, 16 + #attr_bytes) .. attr_bytes .. pack("<I8", 1) .. bytes
+end
+
 local function name_of(file, what)
   return (file == "by_hand" and "by_hand_" .. what:lower():gsub("[^%w]+", "_"):gsub("_+$", "") or file)
 end
@@ -85,6 +93,7 @@ for file in lfs.dir(VECTORS) do
       local attr, bytes = attr_of(vector), wire.bytes(vector.bytes)
       save("record", name, record_seed(attr, bytes))
       save("decoder", name, pack("BB", LITTLE_X86, 0) .. decoder_attr(vector, attr, {}) .. bytes)
+      save("datafile", "kind_" .. name, pipe_seed(attr, bytes))
       if #bytes <= 2048 then save("ring", name, ring_seed(attr, bytes)) end
     end
   end
@@ -121,4 +130,91 @@ for _, endian in ipairs { "little", "big" } do
     .. perfev.encode(spec, { type = "comm", pid = 1, tid = 2, comm = "sh", sample_id = { identifier = 4 } })
     .. perfev.encode(spec, { type = "mmap2", filename = "/bin/sh", sample_id = { identifier = 3 } })
     .. pack(endian == "big" and ">I4I2I2" or "<I4I2I2", 70, 0, 8))
+end
+
+-- ---- datafile.c ----
+
+local PIPE, UNORDERED, SMALL, NARROW, REPEATED, FAILS, DIRECTORY = 1, 2, 4, 8, 16, 32, 64
+local COMPRESSED, COMPRESSED2 = 81, 83
+
+-- Bytes as datafile.c's repeats_run() takes them: so many times.
+local function token(times, bytes) return pack("Bs1", times, bytes) end
+
+local function tokens(bytes)
+  local out = {}
+  for at = 1, #bytes, 255 do out[#out + 1] = token(1, bytes:sub(at, at + 254)) end
+  return table.concat(out)
+end
+
+local function new_recording(endian)
+  local common = { "identifier", "ip", "tid", "time", "cpu", "period" }
+  return perfdata.new { endian = endian, events = {
+    { attr = { sample_type = { "raw", table.unpack(common) }, sample_id_all = true }, ids = { 1, 2 }, name = "a" },
+    { attr = { sample_type = { "callchain", table.unpack(common) }, sample_id_all = true, type = 1 }, ids = { 3 },
+      name = "b" },
+  } }
+end
+
+local function sample(built, id, time)
+  return built.encode { type = "sample", identifier = id, ip = 1, pid = 2, tid = 3, time = time, cpu = 1, period = 4,
+                        raw = "abcd", callchain = { -512, 5 } }
+end
+
+local function features_of(built)
+  return { [1] = "\x17\x08\x44tracing0.6", [3] = built:string "host", [6] = built:string "i686",
+           [12] = built:event_desc(), [27] = built:pack("I4I4I4I4I4", 1, 1, 1, 1, 1 << 16),
+           [128] = "simple" }
+end
+
+-- Records of tools of each kind that the reader acts on, between two of the kernel.
+local function of_tools(built)
+  built:add(sample(built, 1, 20)):add(sample(built, 3, 10)):round()
+  built:user(66, built:pack("I4I4", 12, 0)):add("formats, 12 ")
+  built:user(71, built:pack("I8I8I8I4I4I4I4", 16, 0, 0, 0, 0, 0, 0)):add(("A"):rep(16))
+  built:user(78, built:pack("I8I8z", 2, 3, "renamed"))
+  built:user(80, built:pack("I8", 4) .. built:string "6.1")
+  built:user(69, built:pack("I8I8I8I8I8", 1, 1, 2, 3, 4)):user(82)
+  return built:add(sample(built, 3, 30)):round():round()
+end
+
+local inside = { -- what COMPRESSED records hold: a stream, cut where a record of it ends
+  whole = function(built) return { tokens(sample(built, 1, 9)), tokens(sample(built, 3, 8)) } end,
+  spanning = function(built)
+    local all = tokens(sample(built, 1, 9) .. sample(built, 3, 8))
+    return { all:sub(1, 100), all:sub(101, 103), all:sub(104) }
+  end,
+  -- more than the small window holds, backwards in time
+  many = function(built)
+    local out = {}
+    for i = 1, 15 do out[i] = token(64, sample(built, i % 2 == 0 and 1 or 3, 100 - i)) end
+    return out
+  end,
+  too_much = function(built) return { token(255, built:pack("I4I2I2", 60, 0, 8):rep(31)):rep(4) } end,
+  nested = function(built) return { token(2, built:pack("I4I2I2", 81, 0, 8)) } end,
+  half = function(built) return { tokens(sample(built, 1, 9):sub(1, 20)) } end,
+  short = function(built) return { token(1, built:pack("I4I2I2", 9, 0, 4)) } end,
+}
+
+for name, make in pairs(inside) do
+  for _, number in ipairs { COMPRESSED, COMPRESSED2 } do
+    local built = new_recording "little"
+    for _, bytes in ipairs(make(built)) do
+      built:user(number, (number == COMPRESSED2 and built:pack("I8", #bytes) or "") .. bytes)
+    end
+    local how = ("%s_%d"):format(name, number)
+    save("datafile", "file_" .. how, string.char(REPEATED | SMALL) .. built:file(features_of(built)))
+    save("datafile", "pipe_" .. how, string.char(REPEATED | PIPE) .. built:pipe(features_of(built)))
+  end
+end
+
+for _, endian in ipairs { "little", "big" } do
+  local built = of_tools(new_recording(endian))
+  local file, pipe = built:file(features_of(built)), built:pipe(features_of(built))
+  for how, flags in pairs { ordered = 0, unordered = UNORDERED, narrow = NARROW, fails = FAILS } do
+    save("datafile", ("tools_%s_%s"):format(how, endian), string.char(flags) .. file)
+    save("datafile", ("tools_piped_%s_%s"):format(how, endian), string.char(PIPE | flags) .. pipe)
+  end
+  local threads = { sample(built, 1, 5) .. sample(built, 1, 25), sample(built, 3, 15) .. sample(built, 1, 12) }
+  save("datafile", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2]) .. file
+    .. threads[2] .. threads[1])
 end

@@ -93,6 +93,16 @@ function M:event_desc()
   return table.concat(out)
 end
 
+--- TRACING_DATA with one format. opts: kallsyms, printk (texts).
+function M:tracing_data(system, format, opts)
+  opts = opts or {}
+  local kallsyms, printk = opts.kallsyms or "", opts.printk or ""
+  return "\x17\x08\x44tracing0.6\0" .. string.char(self.endian == "big" and 1 or 0, 8) .. self:pack("I4", 4096)
+    .. "header_page\0" .. self:pack("I8", 0) .. "header_event\0" .. self:pack("I8I4I4", 0, 0, 1)
+    .. system .. "\0" .. self:pack("I4I8", 1, #format) .. format
+    .. self:pack("I4", #kallsyms) .. kallsyms .. self:pack("I4", #printk) .. printk .. self:pack("I8", 0)
+end
+
 --- The whole as a file. features: number -> bytes.
 function M:file(features)
   features = features or {}
@@ -125,7 +135,17 @@ function M:file(features)
     .. table.concat(bodies)
 end
 
---- The whole as it goes through a pipe.
+-- Has the kernel written something since the last round?
+local function in_round(self)
+  local open = false
+  for _, record in ipairs(self.records) do
+    local number = #record >= 8 and string.unpack(self.order .. "I4", record)
+    open = number ~= 68 and (open or number and number < 64)
+  end
+  return open
+end
+
+--- The whole as it goes through a pipe, which recorders end with a round; but for pipe_end = false.
 function M:pipe(features)
   local out = { self.endian == "big" and "2ELIFREP" or "PERFILE2", self:pack("I8", 16) }
   local function user(number, body) out[#out + 1] = self:pack("I4I2I2", number, 0, 8 + #body) .. body end
@@ -135,7 +155,8 @@ function M:pipe(features)
   for number = 0, 255 do
     if features and features[number] then user(80, self:pack("I8", number) .. features[number]) end
   end
-  return table.concat(out) .. table.concat(self.records)
+  local open = self.pipe_end ~= false and in_round(self)
+  return table.concat(out) .. table.concat(self.records) .. (open and self:pack("I4I2I2", 68, 0, 8) or "")
 end
 
 --- Hooks that serve bytes as a file of any name, or as a pipe in pieces of so many bytes; and the
@@ -162,10 +183,17 @@ function M.hooks(bytes, chunk)
   }, open
 end
 
---- Open bytes: a recording, or nil and why.
-function M.open(bytes, chunk, opts)
+--- Open bytes: a recording, or nil and why. files: path -> what else is there.
+function M.open(bytes, chunk, opts, files)
   local rec, why, code
-  perfev.hooks.with((M.hooks(bytes, chunk)), function() rec, why, code = perfev.open("t.data", opts) end)
+  local hooks = M.hooks(bytes, chunk)
+  if files then
+    hooks.slurp = function(path)
+      if files[path] then return files[path] end
+      return nil, perfev.errno.ENOENT
+    end
+  end
+  perfev.hooks.with(hooks, function() rec, why, code = perfev.open("t.data", opts) end)
   return rec, why, code
 end
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../datafile.h"
+#include "../symbol.h"
 #include "../task.h"
 #include "largs.h"
 #include "lattr.h"
@@ -20,9 +21,10 @@
 #include "lhooks.h"
 #include "lview.h"
 
-#define TYPENAME "perfev.datafile"
+#define TYPENAME L_DATAFILE
 #define NR_VIEWS 2 /* they take turns: one kept is found out; see lview.h */
 #define SECTION_MAX ((uint64_t)256 << 20)
+#define NEWS_AT_ONCE 64
 
 enum {
 	UV_HOOKS = 1, /* what keeps sys alive */
@@ -45,6 +47,10 @@ struct l_datafile {
 	uint32_t nr_args;
 	unsigned turn;
 	uint64_t now, news;
+	struct pev_symbols *symbols; /* owned; read when the first address is printed */
+	bool at_home;                /* /proc/kallsyms may have them */
+	uint32_t told;       /* how often of news */
+	uint64_t tell_after; /* a record's place */
 	lua_State *L; /* of the call that is going on, */
 	int at; /* and where it has the userdata */
 	struct pev_err end; /* how reading ended */
@@ -134,6 +140,32 @@ static const char *view_comm(void *ctx, int tid)
 	struct l_datafile *self = ctx;
 
 	return pev_tasks_comm(&self->tasks, tid);
+}
+
+/* This machine's names, where its kernel lies as the recorder's did: in the same boot. */
+static void read_symbols(struct l_datafile *self)
+{
+	const struct pev_datafile_facts *facts = pev_datafile_facts(self->df);
+
+	if (!facts->kernel_symbol[0])
+		return;
+	self->at_home = false;
+	if (pev_symbols_kernel(&self->symbols, self->sys, NULL) == 0 &&
+	    pev_symbols_address(self->symbols, facts->kernel_symbol) == facts->kernel_addr)
+		return;
+	pev_symbols_free(self->symbols);
+	self->symbols = NULL;
+}
+
+const char *l_datafile_symbol(void *ctx, uint64_t addr, uint64_t *start)
+{
+	struct l_datafile *self = ctx;
+
+	if (!self->df)
+		return NULL;
+	if (!self->symbols && self->at_home)
+		read_symbols(self);
+	return self->symbols ? pev_symbols_find(self->symbols, addr, start) : NULL;
 }
 
 static int no_slurp(void *ctx, const char *path, char **text, size_t *len)
@@ -226,6 +258,8 @@ static int l_close(lua_State *L)
 	free(self->args);
 	self->args = NULL;
 	self->nr_args = 0;
+	pev_symbols_free(self->symbols);
+	self->symbols = NULL;
 	self->now++;
 	return 0;
 }
@@ -248,14 +282,31 @@ static bool push_user(lua_State *L, const struct l_datafile *self, int user)
 	return false;
 }
 
-/* Events or features have come: the Lua half learns of them before a record shows them. */
+/* About how many bytes the Lua half reads again when it is told of news. */
+static uint64_t cost_of_news(const struct l_datafile *self)
+{
+	uint64_t cost = (uint64_t)pev_datafile_events(self->df) * sizeof(struct pev_attr);
+
+	for (uint32_t i = 0; i < pev_datafile_sections(self->df); i++)
+		cost += pev_datafile_section_at(self->df, i)->size;
+	return cost;
+}
+
+/*
+ * Events or features have come: the Lua half learns of them before a record shows them.
+ * A recording that has more news than any recorder writes is learned of as its bytes
+ * go by, or each of them would cost as much as all that was before.
+ */
 static void tell_news(lua_State *L, struct l_datafile *self)
 {
 	uint64_t news = pev_datafile_news(self->df);
 
-	if (news == self->news)
+	if (news == self->news ||
+	    (self->told >= NEWS_AT_ONCE && self->from.offset < self->tell_after))
 		return;
 	self->news = news;
+	self->told++;
+	self->tell_after = self->from.offset + cost_of_news(self);
 	lua_getiuservalue(L, 1, UV_OPTIONS);
 	if (lua_getfield(L, -1, "news") == LUA_TFUNCTION)
 		lua_call(L, 0, 0);
@@ -433,6 +484,19 @@ static int l_machine(lua_State *L)
 	return 0;
 }
 
+/* d:kernel(text | at_home): where names of the recorder's kernel are: here, or in /proc/kallsyms */
+static int l_kernel(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	size_t len;
+	const char *text = lua_isboolean(L, 2) ? NULL : luaL_checklstring(L, 2, &len);
+
+	self->at_home = lua_toboolean(L, 2) && !text;
+	if (!text || self->symbols)
+		return 0;
+	return l_result(L, pev_symbols_text(&self->symbols, text, len, NULL), NULL);
+}
+
 /* ---- what is known ---- */
 
 static void set_integer(lua_State *L, const char *name, uint64_t value)
@@ -447,17 +511,18 @@ static void set_boolean(lua_State *L, const char *name, bool value)
 	lua_setfield(L, -2, name);
 }
 
-/* d:facts() -> { pipe=, big=, version=, size=, data=, data_end=, attr_size=, damage= } */
+/* d:facts() -> { pipe=, big=, version=, size=, files=, data=, data_end=, attr_size=, damage= } */
 static int l_facts(lua_State *L)
 {
 	struct l_datafile *self = check_datafile(L);
 	const struct pev_datafile_facts *facts = pev_datafile_facts(self->df);
 
-	lua_createtable(L, 0, 8);
+	lua_createtable(L, 0, 9);
 	set_boolean(L, "pipe", facts->pipe);
 	set_boolean(L, "big", facts->big_endian);
 	set_integer(L, "version", (uint64_t)facts->version);
 	set_integer(L, "size", facts->size);
+	set_integer(L, "files", facts->files);
 	set_integer(L, "data", facts->data);
 	set_integer(L, "data_end", facts->data_end);
 	set_integer(L, "attr_size", facts->attr_size);
@@ -571,6 +636,7 @@ static const luaL_Reg methods[] = {
 	{ "failure",  l_failure },
 	{ "context",  l_context },
 	{ "machine",  l_machine },
+	{ "kernel",   l_kernel },
 	{ "facts",    l_facts },
 	{ "stats",    l_stats },
 	{ "event",    l_event },

@@ -5,6 +5,9 @@
 #define PEV_LDATAFILE_H
 
 #include <lua.h>
+#include <stdint.h>
+
+#define L_DATAFILE "perfev.datafile"
 
 #include "../datafile.h"
 #include "../task.h"
@@ -25,5 +28,7 @@ struct pev_datafile *l_datafile_enter(struct l_datafile *self, lua_State *L, int
 void l_datafile_note(const struct l_datafile *self, const char *text);
 /* Who is who in it. */
 struct pev_tasks *l_datafile_tasks(struct l_datafile *self);
+/* A pev_symbol_fn; ctx is that userdata: names of the recorder's kernel, as d:kernel() has it. */
+const char *l_datafile_symbol(void *ctx, uint64_t addr, uint64_t *start);
 
 #endif

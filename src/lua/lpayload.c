@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "largs.h"
+#include "ldatafile.h"
 
 #define FORMAT "perfev.format"
 
@@ -83,14 +84,18 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return name;
 }
 
-/* symbols = { [address] = "name" }; the table stays with the format, so that names do. */
+/* symbols = { [address] = "name" }, or a recording; it stays with the format, so that names do. */
 static void option_symbols(lua_State *L, struct format *format, int at)
 {
 	if (lua_getfield(L, 4, "symbols") == LUA_TNIL)
 		return;
-	luaL_checktype(L, -1, LUA_TTABLE);
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, at, UV_NAMES);
+	if (luaL_testudata(L, -1, L_DATAFILE)) {
+		pev_tracepoints_symbols(format->tps, l_datafile_symbol, lua_touserdata(L, -1));
+		return;
+	}
+	luaL_checktype(L, -1, LUA_TTABLE);
 	lua_pushnil(L);
 	while (lua_next(L, -2)) {
 		luaL_argcheck(L, format->nr_symbols < SYMBOLS_MAX, 4, "too many symbols");
@@ -120,7 +125,8 @@ static void option_strings(lua_State *L, struct format *format)
  * A view of bytes that stays open, for specs and for payloads kept elsewhere; or
  * nil, message, errno for a text that cannot be read. Options say what else is
  * known of the recording machine: big_endian, long_size (4 or 8), symbols
- * ({ [address] = name }, up to 8), strings (the text of its printk_formats).
+ * ({ [address] = name }, up to 8, or a recording's userdata), strings (the text of
+ * its printk_formats).
  */
 static int l_payload(lua_State *L)
 {

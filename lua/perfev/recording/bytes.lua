@@ -54,6 +54,8 @@ function Bytes:string() return self:text(self:u32()) end
 --- nr results of f, by reading on: what is not there raises, whatever nr says.
 function Bytes:list(nr, f)
   local out = {}
+  -- which fits in 64 bits, and in nothing
+  if nr < 0 then error(("byte %d: a list of %u"):format(self.pos, nr), 0) end
   for i = 1, nr do out[i] = f(self, i) end
   return out
 end

@@ -27,6 +27,9 @@ local function text(b) return b:string() end
 local function flag() return true end
 local function strings(b) return b:list(b:u32(), b.string) end
 
+local ATTR_MIN = 64 -- PERF_ATTR_SIZE_VER0
+local BLOCKS_MAX = 1 << 20 -- of memory: 128 TiB in blocks of 128 MiB
+
 local BUILD_ID_SIZE = 1 << 15 -- PERF_RECORD_MISC_BUILD_ID_SIZE
 
 local function hex(bytes)
@@ -59,6 +62,7 @@ end
 
 local function event_desc(b)
   local nr, size = b:u32(), b:u32()
+  if nr > 0 and size < ATTR_MIN then error(("byte %d: attrs of %d bytes"):format(b.pos, size), 0) end
   return b:list(nr, function()
     local attr, ids = b:take(size), b:u32()
     return { attr = attr, name = b:string(), ids = b:list(ids, b.u64) }
@@ -109,10 +113,11 @@ end
 
 local function mem_topology(b)
   b:u64() -- version
-  local block_size = b:u64()
+  local block_size, left = b:u64(), BLOCKS_MAX
   local nodes = b:list(b:u64(), function()
     local node, size, bits = b:u64(), b:u64(), b:u64()
-    if bits < 0 then error(("byte %d: a set of %u blocks"):format(b.pos, bits), 0) end
+    if bits < 0 or bits > left then error(("byte %d: a set of %u blocks"):format(b.pos, bits), 0) end
+    left = left - bits
     local blocks = {}
     for word = 0, (bits + 63) // 64 - 1 do
       local set = b:u64()
@@ -134,9 +139,11 @@ local function caps(b)
   return out
 end
 
+-- Those of PMUs that have any.
 local function pmu_caps(b)
   return b:list(b:u32(), function()
-    local out = caps(b)
+    local at, out = b.pos, caps(b)
+    if not next(out) then error(("byte %d: a PMU without capabilities"):format(at), 0) end
     return { caps = out, pmu = b:string() }
   end)
 end
