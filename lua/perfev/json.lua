@@ -23,11 +23,16 @@ end
 
 local function object_of(object)
   local keys, parts = {}, {}
-  for key in pairs(object) do keys[#keys + 1] = tostring(key) end
-  table.sort(keys)
-  for i, key in ipairs(keys) do parts[i] = text_of(key) .. ":" .. encode(object[key]) end
+  for key in pairs(object) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for i, key in ipairs(keys) do parts[i] = text_of(tostring(key)) .. ":" .. encode(object[key]) end
   return "{" .. table.concat(parts, ",") .. "}"
 end
+
+local Object = {}
+
+--- Mark a table as an object, which an empty one is otherwise not.
+function M.object(t) return setmetatable(t, Object) end
 
 --- @tparam any value  tables with [1], and empty ones, are lists; functions and the like raise
 -- @treturn string    on one line, without its newline
@@ -41,6 +46,7 @@ function encode(value)
     return value == value and value ~= math.huge and value ~= -math.huge and ("%.17g"):format(value) or "null"
   end
   if kind ~= "table" then error("json: a " .. kind .. " has no form", 2) end
+  if getmetatable(value) == Object then return object_of(value) end
   return (value[1] ~= nil or next(value) == nil) and list_of(value) or object_of(value)
 end
 
