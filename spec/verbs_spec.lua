@@ -222,6 +222,16 @@ describe("perfl report", function()
     assert.matches("cut short at 0x3e8", total.error, 1, true)
   end)
 
+  it("reads a FIFO, and does not open it again", function()
+    local built = recording()
+    local path = spill(built:pipe(features_of(built)))
+    local fifo = dir .. "/fifo"
+    local result = run(("mkfifo %s && { cat %s > %s & } && exec %s report -i %s"):format(fifo, path, fifo,
+      run.quote(run.perfl), fifo), { timeout = 20 })
+    assert.equal(0, result.code, result.err)
+    assert.matches("\nsample +5\n", result.out)
+  end)
+
   it("tells of records that are malformed, with their place", function()
     local built = recording()
     built:add(built:pack("I4I2I2I8", 3, 0, 16, 0)) -- a comm without room for one
@@ -326,14 +336,14 @@ describe("perfl dump", function()
     check_clean(result.out)
     local lines = lines_of(result.out)
     assert.equal(NR + 2, #lines)
-    assert.matches("^# +OFFSET +TIME +CPU +PID/TID TYPE EVENT FIELDS$", lines[1])
-    for i = 2, #lines do assert.matches("^ *0x%x+ +[-%d.]+ +[-%d]+ +[-%d/]+ [%w_]+ %S+", lines[i]) end
+    assert.matches("^# +OFFSET +TIME +CPU +PID/TID +TYPE EVENT FIELDS$", lines[1])
+    for i = 2, #lines do assert.matches("^ *0x%x+ +[-%d.]+ +[-%d]+ +[-%d/]+ +[%w_]+ %S+", lines[i]) end
     for _, wanted in ipairs {
-      ' 0.000000090    1          7/7 mmap2 cycles addr=0xfffffffffffff000 len=4096 ',
+      ' 0.000000090    1      7/7      mmap2 cycles addr=0xfffffffffffff000 len=4096 ',
       'filename="/bin/a\\x1b[2J\\n\\t\\xff\\xe2\\x80\\xae\\x22 pid=0"',
-      ' 1.000000001    1          7/7 sample cycles identifier=11 ip=0xffffffffffffe000 period=10 '
+      ' 1.000000001    1      7/7      sample cycles identifier=11 ip=0xffffffffffffe000 period=10 '
         .. 'callchain=[kernel: 0xffffffffffffe000 user: 0x1000] comm="first"\n',
-      ' 3.500000000    0          8/9 sample sched:sched_test identifier=21 prev_comm="ta\\x22sk\\n" end=-1 '
+      ' 3.500000000    0      8/9      sample sched:sched_test identifier=21 prev_comm="ta\\x22sk\\n" end=-1 '
         .. 'flags=4294967295 where=0xffffffffffffff00 big=18446744073709551615 parts=[-1 5]\n',
       ' fork cycles ppid=7 ptid=7 identifier=11 comm="first" sample_id.pid=7 sample_id.tid=7 '
         .. 'sample_id.time=3600000001\n',

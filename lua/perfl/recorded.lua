@@ -21,6 +21,7 @@ function M.new_parser(verb, about)
   local parser = args.new_parser("perfl " .. verb):add_help(true):description(about)
   parser:argument("file"):args("?")
     :description("what perf record wrote (default: perf.data; -: standard input)")
+  parser:option("-i --input"):argname("FILE"):description("the same, as perf has it")
   return parser
 end
 
@@ -34,7 +35,7 @@ function M.parse(parser, verb, words)
   end
   local ok, opts = parser:pparse(words)
   if ok then
-    opts.file = opts.file or "perf.data"
+    opts.file = opts.file or opts.input or "perf.data"
     return opts
   end
   report.say(("%s\ntry: perfl %s --help"):format(escape((tostring(opts):gsub("\n", "; "))), verb))
@@ -76,8 +77,14 @@ function M.watcher()
   end
 end
 
+--- Say that a signal has ended the reading.
+function M.say_interrupted()
+  if native.signal() then report.say("interrupted: the rest of the recording was not read") end
+end
+
 --- Say why reading ended before the file did, and what was left out.
 function M.say_end(rec)
+  M.say_interrupted()
   if rec.error then
     report.say(rec.error .. "\nwhat comes before it was read; perfl report tells what else is wrong")
   end

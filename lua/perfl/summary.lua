@@ -130,9 +130,9 @@ local function began(rec, seen)
   return (data.wall + (seen.first - data.clock)) // 1000000000
 end
 
--- When the file was written last, as its file system has it.
-local function written(path)
-  if path == "-" then return nil end
+-- When the file was written last, as its file system has it. What has no size is a FIFO, which would wait.
+local function written(path, facts)
+  if path == "-" or facts.size == 0 then return nil end
   local file <close>, _, _, time = native.open(path, "r")
   return file and time or nil
 end
@@ -159,7 +159,7 @@ function M.look(rec, path)
     file_version = facts.version, size = facts.size > 0 and facts.size or stats.bytes,
     attr_size = facts.attr_size > 0 and facts.attr_size or nil, features = features, arch = header.arch,
     header = json.object(header), command = rec.header.cmdline, clock = clock_of(rec),
-    written = written(path), began = began(rec, seen), first = seen.first, last = seen.last,
+    written = written(path, facts), began = began(rec, seen), first = seen.first, last = seen.last,
     duration = seen.first and seen.last - seen.first, events = events_of(rec, seen),
     records = json.object(stats.types),
     total = stats.records, synthesised = json.object(seen.synthesised), samples = seen.samples, period_sum = 0,
@@ -342,6 +342,7 @@ function M.main(words)
   if not rec then return recorded.FAILED end
   local total = M.look(rec, opts.file)
   if opts.json then io.write(json.encode(total), "\n") else print_screen(total) end
+  recorded.say_interrupted()
   return recorded.status(rec)
 end
 
