@@ -1,10 +1,12 @@
 -- perfl report, dump and skeleton: what they tell of recordings, whole, damaged and hostile.
 
+local core = require "perfev.core"
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
+local READ, SAMPLE = 8, 9 -- PERF_RECORD_READ, PERF_RECORD_SAMPLE
 local FIXTURES = "../shared/fixtures/"
 
 local function slurp(path)
@@ -367,6 +369,28 @@ describe("perfl dump", function()
     assert.equal("sample sample", types("--event", "cycles", "-t9", "-n", "2"))
     assert.equal("unknown", types("-t", "90"))
     assert.equal(3, #dumped(path, "-n3"))
+  end)
+
+  it("prints records of every type, those that are to come too", function()
+    local built = perfdata.new { events = { { attr = cycles, ids = { 1 } } } }
+    local trailer_bytes = built:pack("i4i4i8i4i4i8", 7, 8, 90, 1, 0, 1)
+    local wanted = {}
+    for number = 1, 63 do
+      local layout = core.layouts().records[number]
+      if number ~= SAMPLE then
+        local body = ("\0"):rep((layout and layout.min or 24) - (number == READ and 0 or 8)) -- a value of its own
+        body = body .. ("\0"):rep(-#body % 8) .. trailer_bytes
+        built:add(built:pack("I4I2I2", number, 2, 8 + #body) .. body)
+        wanted[#wanted + 1] = layout and layout.name or "type_" .. number
+      end
+    end
+    local path = spill(built:file())
+    local result, seen = perfl("dump", path), {}
+    for i, line in ipairs(lines_of(result.out)) do seen[i - 1] = line:match("^%s*%S+%s+%S+%s+%S+%s+%S+%s+(%S+)") end
+    seen[0] = nil
+    assert.same({ 0, "" }, { result.code, result.err })
+    assert.same(wanted, seen)
+    assert.equal(#wanted, #(dumped(path)))
   end)
 
   it("refuses a type that no record has, with the nearest", function()

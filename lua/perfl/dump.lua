@@ -23,6 +23,8 @@ local NOBODY = "      -      "
 
 -- ---- columns ----
 
+local function type_of(r) return r.type == "unknown" and "type_" .. r.number or r.type end
+
 -- Names of records and events in words without spaces, so that a line splits.
 local shown_words = setmetatable({}, { __index = function(cache, name)
   cache[name] = escape(name):gsub("[ \"]", "_")
@@ -38,7 +40,7 @@ end
 
 local function columns(offset, r, event)
   local time, pid, tid, cpu = r.time, r.pid, r.tid, r.cpu
-  local type_name, name = shown_words[r.type], event and shown_words[event.name] or "-"
+  local type_name, name = shown_words[type_of(r)], event and shown_words[event.name] or "-"
   if time and time >= 0 and pid and tid and cpu then -- nearly all, in one go
     return ("%#10x %9d.%09d %4d %6d/%-6d %s %s"):format(offset, time // 1000000000, time % 1000000000, cpu, pid, tid,
       type_name, name)
@@ -220,7 +222,7 @@ end
 local bytes_fields = { raw = true, build_id = true }
 
 local function tool_line(t, opts)
-  local out = { columns(t.offset, { type = t.type == "unknown" and "type_" .. t.number or t.type }) }
+  local out = { columns(t.offset, { type = type_of(t) }) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
     local text = bytes_fields[name] and (opts.raw and fields.hex or fields.texts[9].raw)(value)

@@ -9,6 +9,7 @@ local json = require "perfev.json"
 
 local M = {}
 
+local SAMPLE, MMAP2 = 9, 10 -- PERF_RECORD_SAMPLE, PERF_RECORD_MMAP2
 local BYTES = 64 -- that text has of a field of bytes
 
 local addresses = { ip = true, addr = true, pgoff = true, phys_addr = true, from = true, to = true, raw = true,
@@ -180,26 +181,27 @@ local jsons = { word = json.encode, u16 = integer_text, u32 = integer_text, s32 
 -- ---- by type of record ----
 
 local layouts = core.layouts()
-local kinds = {} -- type's number -> field -> kind
-for number, layout in ipairs(layouts.records) do
-  local of = {}
-  kinds[number] = of
-  for _, rows in ipairs { layout.rows, number == 10 and layouts.build_id or {}, layouts.trailer } do
-    for _, row in ipairs(rows) do
-      of[row.name] = of[row.name] or row.kind == "u64" and addresses[row.name] and "address" or row.kind
-    end
+
+local function add_kinds(of, rows)
+  for _, row in ipairs(rows) do
+    of[row.name] = of[row.name] or row.kind == "u64" and addresses[row.name] and "address" or row.kind
   end
+  return of
 end
 
--- What a record has that is in no layout.
-local others = { comm = "string", cpumode = "word", misc = "u16", size = "u16", number = "u32", raw = "bytes",
-                 type = "string", pmu_format = "u16" }
+-- Of what is in no layout, and of types that we do not know.
+local others = add_kinds({ comm = "string", cpumode = "word", misc = "u16", size = "u16", number = "u32", raw = "bytes",
+                           type = "string", pmu_format = "u16" }, layouts.trailer)
 
-local function writers(of)
+local kinds = {} -- type's number -> field -> kind
+for number, layout in ipairs(layouts.records) do
+  kinds[number] = add_kinds(add_kinds({}, layout.rows), number == MMAP2 and layouts.build_id or {})
+end
+
+local function writers(of, any)
   return setmetatable({}, { __index = function(by_type, number)
     local fields = setmetatable({}, { __index = function(by_name, name)
-      local kind = (kinds[number] or {})[name] or others[name]
-      by_name[name] = of[kind] or false -- a flag
+      by_name[name] = of[(kinds[number] or others)[name] or others[name]] or function(value) return any(name, value) end
       return by_name[name]
     end })
     by_type[number] = fields
@@ -207,12 +209,11 @@ local function writers(of)
   end })
 end
 
---- texts[type's number][field](value), jsons likewise; false for what is a flag.
-M.texts, M.jsons = writers(texts), writers(jsons)
+--- texts[type's number][field](value), jsons likewise.
+M.texts, M.jsons = writers(texts, any_text), writers(jsons, any_json)
 
 -- ---- samples ----
 
-local SAMPLE = 9 -- PERF_RECORD_SAMPLE
 local sample_flags = {}
 for _, flag in ipairs(layouts.miscs) do
   if flag.types >> SAMPLE & 1 == 1 then sample_flags[#sample_flags + 1] = { name = flag.name, flag = true } end
