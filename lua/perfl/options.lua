@@ -345,8 +345,8 @@ local own_usage = [[
 Usage: perfl [options] SCRIPT|NAME [script args] [-- command args...]
        perfl [options] -e CHUNK [chunk args] [-- command args...]
        perfl doctor [-j]
-       perfl list [-v] [-j] [PATTERN...]
        perfl report|dump|skeleton [options] [FILE]
+       perfl list [-v] [-j] [PATTERN...]
        perfl cleanup]]
 
 local own_description = [[
