@@ -85,7 +85,7 @@ local function payload(built)
   return built:pack("I2BBi4c16i4I4i8i8i8i8", SCHED, 0, 0, 7, "ta\"sk\n", -1, 0xffffffff, -256, -1, -1, 5)
 end
 
-local function trailer(time) return { pid = 7, tid = 7, time = time, cpu = 1, identifier = CYCLES } end
+local function trailer(time, pid) return { pid = pid or 7, tid = 7, time = time, cpu = 1, identifier = CYCLES } end
 
 local function recording(endian)
   local built = perfdata.new { endian = endian, events = {
@@ -93,7 +93,7 @@ local function recording(endian)
   } }
   built:add { type = "comm", pid = 7, tid = 7, comm = "first", sample_id = trailer(0) }
   built:add { type = "mmap2", pid = 7, tid = 7, addr = -4096, len = 4096, filename = "/bin/" .. HOSTILE,
-              sample_id = trailer(90) }
+              sample_id = trailer(90, -1) }
   for i = 1, 3 do
     built:add { type = "sample", identifier = CYCLES, ip = -8192, pid = 7, tid = 7, time = 1000000000 + i, cpu = 1,
                 period = 10 * i, callchain = { -128, -8192, -512, 4096 } }
@@ -246,7 +246,7 @@ describe("perfl report", function()
   it("says in three parts what is no recording", function()
     local cases = {
       [dir .. "/none"] = { "cannot open the recording .*/none: No such file", "try: the name of a file" },
-      [dir] = { "a directory, as perf record %-%-threads writes one", "try: perf record without" },
+      [dir] = { "cannot open the recording .*: a directory, ", "try: a file that perf record wrote" },
       [spill("no data", "text")] = { "cannot open the recording .*/text: ", "try: a file that perf record wrote" },
     }
     for _, verb in ipairs { "report", "dump", "skeleton" } do
@@ -342,7 +342,7 @@ describe("perfl dump", function()
     for i = 2, #lines do assert.matches("^ *0x%x+ +[-%d.]+ +[-%d]+ +[-%d/]+ +[%w_]+ %S+", lines[i]) end
     for _, wanted in ipairs {
       ' 0.000000090    1      7/7      mmap2 cycles addr=0xfffffffffffff000 len=4096 ',
-      'filename="/bin/a\\x1b[2J\\n\\t\\xff\\xe2\\x80\\xae\\x22 pid=0"',
+      'filename="/bin/a\\x1b[2J\\n\\t\\xff\\xe2\\x80\\xae\\x22 pid=0" identifier=11 comm="first" sample_id.pid=-1\n',
       ' 1.000000001    1      7/7      sample cycles identifier=11 ip=0xffffffffffffe000 period=10 '
         .. 'callchain=[kernel: 0xffffffffffffe000 user: 0x1000] comm="first"\n',
       ' 3.500000000    0      8/9      sample sched:sched_test identifier=21 prev_comm="ta\\x22sk\\n" end=-1 '

@@ -61,13 +61,13 @@ end })
 
 -- What a record's trailer says that its own fields do not.
 local function trailer_text(r, parts, n)
-  local trailer = r.sample_id
+  local trailer, texts = r.sample_id, fields.texts[0]
   for _, row in ipairs(trailer_rows) do
     local name = row.name
     local value = trailer[name]
     if value and value ~= r[name] then
       n = n + 1
-      parts[n] = (" sample_id.%s=%s"):format(name, fields.unsigned(value))
+      parts[n] = (" sample_id.%s=%s"):format(name, texts[name](value))
     end
   end
   return n

@@ -45,13 +45,12 @@ end
 --- How a recording is called where people read it.
 function M.shown(path) return path == "-" and "standard input" or path end
 
-local NOT_THERE, NOT_ALLOWED, DIRECTORY = core.errno.ENOENT, core.errno.EACCES, core.errno.EISDIR
+local NOT_THERE, NOT_ALLOWED = core.errno.ENOENT, core.errno.EACCES
 
 local function remedy(verb, path, errno)
   if path == "-" then return ("try: perf record -o - -- COMMAND | perfl %s -"):format(verb) end
   if errno == NOT_THERE then return "try: the name of a file that perf record wrote; without -o it is perf.data" end
   if errno == NOT_ALLOWED then return "try: as the user who recorded it, or as root" end
-  if errno == DIRECTORY then return "try: perf record without --threads" end
   return "try: a file that perf record wrote"
 end
 
