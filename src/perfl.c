@@ -271,8 +271,8 @@ static int open_output(const char *path)
 }
 
 /*
- * open(path, "r" | "w") -> file, mode, uid | nil, message, errno
- * Mode and owner are those of the file that is open, not of the path a moment ago.
+ * open(path, "r" | "w") -> file, mode, uid, mtime (s) | nil, message, errno
+ * Mode, owner and time are those of the file that is open, not of the path a moment ago.
  */
 static int l_open(lua_State *L)
 {
@@ -299,7 +299,8 @@ static int l_open(lua_State *L)
 	stream->closef = close_file;
 	lua_pushinteger(L, st.st_mode);
 	lua_pushinteger(L, st.st_uid);
-	return 3;
+	lua_pushinteger(L, st.st_mtime);
+	return 4;
 }
 
 /* exists(path) -> there is something there, and it is no directory */

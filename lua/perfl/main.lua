@@ -26,6 +26,7 @@ local FAILED, USAGE, LOST = 1, 2, 3
 -- exit status.
 local verbs = {
   cleanup = "perfl.cleanup", ["--cleanup"] = "perfl.cleanup", doctor = "perfl.doctor", list = "perfl.list",
+  report = "perfl.summary", dump = "perfl.dump", skeleton = "perfl.skeleton",
 }
 
 local no_target = [[

@@ -358,6 +358,7 @@ local own_usage = [[
 Usage: perfl [options] SCRIPT|NAME [script args] [-- command args...]
        perfl [options] -e CHUNK [chunk args] [-- command args...]
        perfl doctor [-j]
+       perfl report|dump|skeleton [options] [FILE]
        perfl list [-v] [-j] [PATTERN...]
        perfl cleanup]]
 

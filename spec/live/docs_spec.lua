@@ -26,7 +26,7 @@ local function check_ran(result, block)
 end
 
 for _, path in ipairs { "README.md", "SECURITY.md", "doc/tutorial.md", "doc/events.md", "doc/probes.md",
-  "doc/lua-api.md" } do
+  "doc/recordings.md", "doc/lua-api.md" } do
   describe(path, function()
     local place
     setup(function() place = docs.place() end)

@@ -28,10 +28,10 @@ end
 -- ":u" and the like: what is left when the others are excluded, and how precise.
 local function modifiers(attr)
   local out = ""
-  if attr.exclude_user ~= 0 or attr.exclude_kernel ~= 0 or attr.exclude_hv ~= 0 then
-    if attr.exclude_user == 0 then out = out .. "u" end
-    if attr.exclude_kernel == 0 then out = out .. "k" end
-    if attr.exclude_user ~= 0 and attr.exclude_kernel ~= 0 and attr.exclude_hv == 0 then out = out .. "h" end
+  if attr.exclude_user or attr.exclude_kernel or attr.exclude_hv then
+    if not attr.exclude_user then out = out .. "u" end
+    if not attr.exclude_kernel then out = out .. "k" end
+    if attr.exclude_user and attr.exclude_kernel and not attr.exclude_hv then out = out .. "h" end
   end
   out = out .. ("p"):rep(attr.precise_ip)
   return out ~= "" and ":" .. out or ""

@@ -1,7 +1,8 @@
---- A value as JSON, for -j: keys sorted, bytes that are no UTF-8 as \u00NN (Latin-1), so that what
--- reads it never meets an invalid line.
+--- A value as JSON: keys sorted, bytes that are no UTF-8 as \u00NN (Latin-1), so that what
+-- reads it never meets an invalid line, and the same value is always the same text.
 
-local M = {}
+-- null: what stands in a list for nothing, which nil cannot.
+local M = { null = setmetatable({}, { __name = "json.null" }) }
 
 local short = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r" }
 
@@ -22,17 +23,22 @@ end
 
 local function object_of(object)
   local keys, parts = {}, {}
-  for key in pairs(object) do keys[#keys + 1] = tostring(key) end
-  table.sort(keys)
-  for i, key in ipairs(keys) do parts[i] = text_of(key) .. ":" .. encode(object[key]) end
+  for key in pairs(object) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for i, key in ipairs(keys) do parts[i] = text_of(tostring(key)) .. ":" .. encode(object[key]) end
   return "{" .. table.concat(parts, ",") .. "}"
 end
+
+local Object = {}
+
+--- Mark a table as an object, which an empty one is otherwise not.
+function M.object(t) return setmetatable(t, Object) end
 
 --- @tparam any value  tables with [1], and empty ones, are lists; functions and the like raise
 -- @treturn string    on one line, without its newline
 function encode(value)
   local kind = type(value)
-  if value == nil then return "null" end
+  if value == nil or value == M.null then return "null" end
   if kind == "string" then return text_of(value) end
   if kind == "boolean" then return tostring(value) end
   if math.type(value) == "integer" then return ("%d"):format(value) end
@@ -40,6 +46,7 @@ function encode(value)
     return value == value and value ~= math.huge and value ~= -math.huge and ("%.17g"):format(value) or "null"
   end
   if kind ~= "table" then error("json: a " .. kind .. " has no form", 2) end
+  if getmetatable(value) == Object then return object_of(value) end
   return (value[1] ~= nil or next(value) == nil) and list_of(value) or object_of(value)
 end
 

@@ -1,0 +1,102 @@
+--- What the verbs on recordings (report, dump, skeleton) share: the command line, opening, the way to end.
+
+local args = require "perfev.args"
+local core = require "perfev.core"
+local escape = require "perfev.escape"
+local native = require "perfl.core"
+local output = require "perfl.output"
+local recording = require "perfev.recording"
+local report = require "perfl.report"
+
+local M = {}
+
+M.FAILED, M.USAGE = 1, 2
+
+local LOOK = 512 -- records between two looks at signals and at who reads us
+
+--- A parser that knows the file; the verb adds its options.
+-- @tparam string verb
+-- @tparam string about  what it prints, a sentence
+function M.new_parser(verb, about)
+  local parser = args.new_parser("perfl " .. verb):add_help(true):description(about)
+  parser:argument("file"):args("?")
+    :description("what perf record wrote (default: perf.data; -: standard input)")
+  parser:option("-i --input"):argname("FILE"):description("the same, as perf has it")
+  return parser
+end
+
+--- The options, or nil and the exit status when all is said.
+function M.parse(parser, verb, words)
+  for _, word in ipairs(words) do
+    if word == "-h" or word == "--help" then
+      io.write(parser:get_help(), "\n")
+      return nil, 0
+    end
+  end
+  local ok, opts = parser:pparse(words)
+  if ok then
+    opts.file = opts.file or opts.input or "perf.data"
+    return opts
+  end
+  report.say(("%s\ntry: perfl %s --help"):format(escape((tostring(opts):gsub("\n", "; "))), verb))
+  return nil, M.USAGE
+end
+
+--- How a recording is called where people read it.
+function M.shown(path) return path == "-" and "standard input" or path end
+
+local NOT_THERE, NOT_ALLOWED = core.errno.ENOENT, core.errno.EACCES
+
+local function remedy(verb, path, errno)
+  if path == "-" then return ("try: perf record -o - -- COMMAND | perfl %s -"):format(verb) end
+  if errno == NOT_THERE then return "try: the name of a file that perf record wrote; without -o it is perf.data" end
+  if errno == NOT_ALLOWED then return "try: as the user who recorded it, or as root" end
+  return "try: a file that perf record wrote"
+end
+
+--- Open what perf record wrote; why not is said.
+-- @treturn[1] perfev.recording
+-- @treturn[2] nil
+function M.open(verb, path)
+  local rec, why, errno = recording.open(path)
+  if rec then return rec end
+  report.say(("cannot open the recording %s\n%s"):format(why, remedy(verb, path, errno)))
+end
+
+--- Whether to go on, asked once per record: not when nobody reads us any more, and not after a signal.
+function M.watcher()
+  local left = LOOK
+  return function()
+    left = left - 1
+    if left > 0 then return true end
+    left = LOOK
+    if not native.signal() then return (output.check()) end
+    native.heed()
+    return false
+  end
+end
+
+--- Say that a signal has ended the reading.
+function M.say_interrupted()
+  if native.signal() then report.say("interrupted: the rest of the recording was not read") end
+end
+
+--- Say why reading ended before the file did, and what was left out.
+function M.say_end(rec)
+  M.say_interrupted()
+  if rec.error then
+    report.say(rec.error .. "\nwhat comes before it was read; perfl report tells what else is wrong")
+  end
+  local n = rec:stats().malformed
+  if n == 0 then return end
+  report.say(("%d malformed record%s left out: %s"):format(n, n == 1 and " was" or "s were", rec.warnings[1] or ""))
+end
+
+--- The exit status that a verb ends with: a signal's, or that of what could be read.
+function M.status(rec)
+  local number = native.signal()
+  if number then return 128 + number end
+  return (rec.error or rec:stats().malformed > 0) and M.FAILED or 0
+end
+
+return M
