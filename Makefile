@@ -21,7 +21,7 @@ Q = $(if $(V),,@)
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
-	libclang-rt-14-dev binutils strace valgrind libc6-dbg linux-perf
+	libclang-rt-14-dev binutils g++ xz-utils strace valgrind libc6-dbg linux-perf
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:

@@ -19,7 +19,8 @@ teardown(function() run.remove(dir) end)
 
 -- Files of the machine, wherever the story is told.
 local files = {
-  ["/bin/app"] = elf.file { functions = { { "main", 0x1000, 0x100 }, { "work", 0x1100, 0x100 } } },
+  ["/bin/app"] = elf.file { functions = { { "main", 0x1000, 0x100 }, { "work", 0x1100, 0x100 },
+                                       { "helper", 0x1300, 0x10 } } },
   ["/bin/other"] = elf.file { functions = { { "start", 0x1000, 0x200 } } },
   ["/lib/one.so"] = elf.file { functions = { { "first", 0x2000, 0x80 } }, vaddr = 0x2000, build_id = BUILD_ID },
   ["/lib/two.so"] = elf.file { functions = { { "second", 0x1000, 0x80 } } },
@@ -169,9 +170,10 @@ describe("a stack", function()
   end)
 
   it("takes the call, not what comes behind it, for where a call returns to", function()
-    -- 0x400100 is work's first byte, and what main returns to when its last instruction is a call.
-    assert.same({ "work", "main;work" }, (told({ app(7), sample(7, { USER, 0x400100 }),
-      sample(7, { USER, 0x400110, 0x400100 }) }, function(r) return r.stack:folded() end)))
+    -- helper's last instruction is a call that does not return; behind it is nothing's.
+    local seen = told({ app(7), sample(7, { USER, 0x400310 }), sample(7, { USER, 0x400010, 0x400310 }),
+      sample(7, { USER, 0x400310, 0x400310, 0x400100 }) }, function(r) return r.stack:folded() end)
+    assert.same({ "[app]", "helper;main", "work;helper;[app]" }, seen)
   end)
 
   it("is one value: the same frames are the same stack, by == and by id, and a key", function()

@@ -33,6 +33,10 @@ local function note(self, text)
   if self.on_note then self.on_note(text) end
 end
 
+-- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
+-- function's first byte is taken for one that was on the stack for another reason: chains without frame pointers
+-- end in such words.
+
 -- ---- the kernel ----
 
 local function why_no_kallsyms(what, code)
@@ -124,9 +128,11 @@ local function name_kernel(self, frame, raw)
   local symbols = kallsyms(self)
   -- A kernel that moved took its modules elsewhere.
   if not symbols or self.shift ~= 0 and frame.module ~= "[kernel]" then return end
-  local name, start, module = symbols:find(raw.ip - self.shift - (raw.returns and 1 or 0))
+  local address = raw.ip - self.shift
+  local name, start, module = symbols:find(address)
+  if raw.returns and start ~= address then name, start, module = symbols:find(address - 1) end
   if not name then return end
-  frame.symbol, frame.offset = name, raw.ip - self.shift - start
+  frame.symbol, frame.offset = name, address - start
   if module then frame.module = "[" .. module .. "]" end
 end
 
@@ -332,18 +338,18 @@ end
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
-  local back = raw.returns and 1 or 0
   if raw.memory then
-    local found, path = find_jit(self, raw.pid, raw.ip - back)
+    local found, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
     frame.module = path or raw.path
     if found then frame.symbol, frame.offset = found.name, raw.ip - found.start end
     return
   end
   local file = file_of(self, raw)
-  local address = file.symbols and file.symbols:address(raw.offset - back)
+  local address = file.symbols and file.symbols:address(raw.offset)
   if not address then return end
   local name, start = find_in(file, address)
-  frame.symbol, frame.offset = name, name and address + back - start
+  if raw.returns and start ~= address then name, start = find_in(file, address - 1) end
+  frame.symbol, frame.offset = name, name and address - start
 end
 
 -- The header is read when a name is asked for: of a pipe it comes between records.
