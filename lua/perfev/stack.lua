@@ -56,7 +56,8 @@ core.stack_class {
     local method = Stack[key]
     if method then return method end
     local near = core.nearest(tostring(key), { "id", "frames", "folded" })
-    error(("a stack has no field '%s'%s"):format(tostring(key), near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+    near = near and (" (did you mean '%s'?)"):format(near) or ""
+    error(("a stack has no field '%s'%s"):format(tostring(key), near), 2)
   end,
   len = function(stack) return #frames_of(stack) end,
   text = function(stack)

@@ -182,7 +182,8 @@ local function open_file(self, symtab, raw, id)
     if table_ then wrong = wrong or path end
   end
   if wrong then
-    note(self, ("%s: its functions have no names: the file that is there now has another build-id"):format(wrong))
+    note(self, ("%s: its functions have no names: the file that is there now has another build-id\n"
+      .. "  try: perf buildid-cache --add FILE, with the one that ran"):format(wrong))
   end
 end
 
@@ -275,7 +276,7 @@ local function parse_map(text)
   local list = {}
   for start, size, name in text:gmatch("(%x+) (%x+) ([^\n]+)") do
     start, size = tonumber(start, 16), tonumber(size, 16)
-    if start and size and size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
+    if size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
   end
   table.sort(list, function(a, b)
     if a.start ~= b.start then return math.ult(a.start, b.start) end
@@ -400,7 +401,8 @@ function M.here()
 end
 
 local function check_address(name, value)
-  if math.type(value) ~= "integer" then error(("%s: an address is an integer, not a %s"):format(name, type(value)), 3) end
+  if math.type(value) == "integer" then return end
+  error(("%s: an address is an integer, not a %s"):format(name, type(value)), 3)
 end
 
 local function shown(frame)

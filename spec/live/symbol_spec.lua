@@ -36,7 +36,8 @@ end
 
 local function record(...)
   local path = dir .. "/perf.data"
-  local r = run({ "perf", "record", "-q", "-F", "999", "-e", "cpu-clock", "-g", "-o", path, "--", ... }, { timeout = 60 })
+  local command = { "perf", "record", "-q", "-F", "999", "-e", "cpu-clock", "-g", "-o", path, "--", ... }
+  local r = run(command, { timeout = 60 })
   assert.equal(0, r.code, r.err)
   return path
 end
@@ -149,7 +150,8 @@ describe("a live session", function()
     requires("perf", "cc", "program objcopy", "program xz")
     library()
     build("mini.so", "objcopy --only-keep-debug lib.so mini.debug && nm lib.so --format=posix --defined-only |"
-      .. " awk '$2 ~ /[tT]/ { print $1 }' > keep && objcopy -S --keep-symbols=keep mini.debug mini.full && xz -k mini.full"
+      .. " awk '$2 ~ /[tT]/ { print $1 }' > keep && objcopy -S --keep-symbols=keep mini.debug mini.full"
+      .. " && xz -k mini.full"
       .. " && cp lib.so mini.so && strip mini.so && objcopy --add-section .gnu_debugdata=mini.full.xz mini.so")
     assert.is_nil(run.capture(("nm %s/mini.so 2>/dev/null | grep lib_inner"):format(dir)))
     assert.is_true(tops({ hot(), "150", dir .. "/mini.so" }, {}).lib_inner > 5)

@@ -48,7 +48,9 @@ __attribute__((noinline)) static unsigned long calls(unsigned long n)
 static work_fn make(void)
 {
 	/* mov %rdi, %rcx; dec %rcx; jnz -5; ret */
-	static const unsigned char code[] = { 0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3 };
+	static const unsigned char code[] = {
+		0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3,
+	};
 	unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char path[64];
