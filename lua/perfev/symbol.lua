@@ -5,7 +5,7 @@
 
 local core = require "perfev.core"
 
-local M = {}
+local M = { lines = false, changes = 0 }
 local World = {}
 World.__index = World
 
@@ -30,7 +30,8 @@ local function note(self, text)
   if self.noted[text] then return end
   self.noted[text] = true
   self.notes[#self.notes + 1] = text
-  if self.on_note then self.on_note(text) end
+  local tell = self.on_note or M.on_note -- a recording's own, or the runner's
+  if tell then tell(text) end
 end
 
 -- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
@@ -257,6 +258,27 @@ local function file_of(self, raw)
   return file
 end
 
+-- The file that has the lines, read when the first is asked for: the program itself, or its debug file.
+local function read_lines(file)
+  file.lines = {}
+  local symtab, facts = library(), file.symbols:facts()
+  local bytes = facts.debug_info and core.slurp(file.debug or file.path)
+  bytes = bytes or find_debug(symtab, facts, file.path)
+  if bytes then file.symbols:debug(bytes) end
+end
+
+-- Functions at an address, what was inlined first: { symbol, file, line }.
+local function lines_at(file, address)
+  if not file.lines then read_lines(file) end
+  local list = file.lines[address]
+  if not list then
+    list = file.symbols:lines(address)
+    for _, place in ipairs(list) do place.symbol = place.symbol and library().demangle(place.symbol) end
+    file.lines[address] = list
+  end
+  return list
+end
+
 -- Name and start of the function at an address of a file, demangled; both nil where there is none.
 local function find_in(file, address)
   local found = file.names[address]
@@ -349,8 +371,13 @@ local function name_user(self, frame, raw)
   local address = file.symbols and file.symbols:address(raw.offset)
   if not address then return end
   local name, start = find_in(file, address)
-  if raw.returns and start ~= address then name, start = find_in(file, address - 1) end
+  local at = address
+  if raw.returns and start ~= address then
+    at = address - 1
+    name, start = find_in(file, at)
+  end
   frame.symbol, frame.offset = name, name and address - start
+  return M.lines and file.path ~= "[vdso]" and lines_at(file, at) or nil
 end
 
 -- The header is read when a name is asked for: of a pipe it comes between records.
@@ -360,19 +387,37 @@ local function take_header(self)
   for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
 end
 
---- What is at a frame, as core.stack_frames() has it.
--- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
-function World:frame(raw)
+local function frame_of(self, raw)
   if self.header then take_header(self) end
-  local frame = { ip = raw.ip, kernel = raw.context == "kernel" }
+  local frame, lines = { ip = raw.ip, kernel = raw.context == "kernel" }, nil
   if frame.kernel then
     name_kernel(self, frame, raw)
   elseif raw.context == "user" then
-    name_user(self, frame, raw)
+    lines = name_user(self, frame, raw)
   else
     frame.module = "[guest]"
   end
-  return frame
+  return frame, lines
+end
+
+--- What is at a frame, as core.stack_frames() has it.
+-- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
+function World:frame(raw)
+  return (frame_of(self, raw))
+end
+
+--- The same into a list: with lines, the functions that were inlined there come before it.
+function World:add_frames(list, raw)
+  local frame, lines = frame_of(self, raw)
+  for i = 1, lines and #lines - 1 or 0 do
+    list[#list + 1] = {
+      ip = raw.ip, kernel = false, module = frame.module, symbol = lines[i].symbol, file = lines[i].file,
+      line = lines[i].line, inlined = true,
+    }
+  end
+  local last = lines and lines[#lines]
+  if last then frame.file, frame.line = last.file, last.line end
+  list[#list + 1] = frame
 end
 
 local function new_world(fields)
@@ -443,6 +488,13 @@ function M.file(path, offset)
   local raw = { ip = offset, offset = offset, path = path, pid = 0, context = "user" }
   local symbol, into = shown(M.here():frame(raw))
   return symbol, into
+end
+
+--- From here on frames have `file` and `line`, and functions that were inlined are frames of their own (`inlined`);
+-- false: no longer. It is read from DWARF, which takes time and memory: off at first.
+function M.source(on)
+  M.lines = on ~= false
+  M.changes = M.changes + 1
 end
 
 --- What could not be named, and why: a sentence each, as far as they were met.

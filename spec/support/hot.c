@@ -68,7 +68,10 @@ static work_fn make(void)
 	return (work_fn)(void *)(page + 64);
 }
 #else
-static work_fn make(void) { return NULL; }
+static work_fn make(void)
+{
+	return NULL;
+}
 #endif
 
 int main(int argc, char **argv)
