@@ -36,7 +36,7 @@ symtab_ROOMS := symtab demangle rustname source err
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_ROOMS := unzstd err
 zstd_PKG := libzstd
-OWN_C := src/demangle.c src/elffile.c src/pfm.c src/rustname.c src/source.c src/symtab.c src/unzstd.c
+OWN_C := $(patsubst %,src/%.c,demangle elffile pfm rustname source symtab unzstd)
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)

@@ -329,6 +329,22 @@ describe("what a stack's addresses mean", function()
     assert.is_true(on < scanned)
   end)
 
+  it("is kept for the last 4,096 processes that exited, and for no more", function()
+    local story = {}
+    for pid = 10, 5009 do
+      story[#story + 1] = { comm(pid, "x"), mmap(pid, 0x400000, 0x2000, "/bin/app", { ino = pid }), exit(pid) }
+    end
+    for pid = 10, 5009 do story[#story + 1] = sample(pid, { USER, 0x400110 }) end
+    local known = 0
+    recorded(story, function(r)
+      if r.stack[1].module == "/bin/app" then
+        known = known + 1
+        assert.is_true(r.pid >= 5010 - 4096)
+      end
+    end)
+    assert.equal(4096, known)
+  end)
+
   it("is code that was made in memory, by the process's own perf map", function()
     assert.same({ "made", "twice;made", "made again", false }, (told({ exec(7, "jit"),
       mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x30010 }), sample(7, { USER, 0x30110 }),

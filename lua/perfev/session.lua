@@ -154,10 +154,13 @@ function Session:counter(spec) return require("perfev.counter").new(spec, false,
 --- The same as a group; as `perfev.group`.
 function Session:group(spec) return require("perfev.counter").new(spec, true, 2, self) end
 
--- Addresses are given names where a call chain is taken, or somebody said so.
+-- Addresses are given names where a call chain is taken, or somebody said so; some events are opened at exec only.
 local function wants_maps(self)
+  for _, ev in ipairs(self.events) do
+    if ev.decl.spec.symbols or ev.decl.spec.callchain then return true end
+  end
   for ev in opened.each(self.events) do
-    if ev.decl.spec.symbols or ev.attr.sample_type & CALLCHAIN ~= 0 then return true end
+    if ev.attr.sample_type & CALLCHAIN ~= 0 then return true end
   end
   return false
 end

@@ -147,6 +147,20 @@ describe("a live session", function()
     assert.is_true(seen.spin > 5 and seen.lib_inner > 5)
   end)
 
+  it("has the stacks of a program that is gone, of an event that is opened when it begins", function()
+    requires("perf", "root", "cc")
+    local path, stacks = hot(), {}
+    local s = perfev.session { command = { path, "3" } }
+    s:event { ("mem:%s:rounds:w"):format(path), callchain = true,
+              sample = function(r) stacks[#stacks + 1] = r.stack end }
+    assert(s:run())
+    assert.equal(3, #stacks)
+    for _, stack in ipairs(stacks) do
+      assert.matches("main;middle;leaf$", stack:folded())
+      assert.equal(path, stack[1].module)
+    end
+  end)
+
   it("has the function of a hidden name by MiniDebugInfo", function()
     requires("perf", "cc", "program objcopy", "program xz")
     library()
@@ -222,10 +236,11 @@ describe("lines and inlined functions", function()
         ours[n] = ("%s %s:%s"):format(name, (place.file or "?"):match "[^/]*$", place.line or "?")
       end
       inlined = inlined + (#ours > 1 and 1 or 0)
-      if table.concat(ours, "\n") == table.concat(theirs, "\n") then
+      local our_text, their_text = table.concat(ours, "\n"), table.concat(theirs, "\n")
+      if our_text == their_text then
         same = same + 1
       else
-        others[#others + 1] = ("0x%x\n%s\n%s"):format(addresses[i], table.concat(ours, "\n"), table.concat(theirs, "\n"))
+        others[#others + 1] = ("0x%x\n%s\n%s"):format(addresses[i], our_text, their_text)
       end
     end
     assert.is_true(inlined > 5, inlined)

@@ -16,6 +16,7 @@
 typedef unsigned long (*work_fn)(unsigned long n);
 
 static volatile unsigned long sink;
+static volatile unsigned long rounds; /* written once in each */
 
 __attribute__((noinline)) static unsigned long spin(unsigned long n)
 {
@@ -24,7 +25,11 @@ __attribute__((noinline)) static unsigned long spin(unsigned long n)
 	return sink;
 }
 
-__attribute__((noinline)) static unsigned long leaf(unsigned long n) { return spin(n) + 1; }
+__attribute__((noinline)) static unsigned long leaf(unsigned long n)
+{
+	rounds++;
+	return spin(n) + 1;
+}
 
 __attribute__((noinline)) static unsigned long middle(unsigned long n)
 {
