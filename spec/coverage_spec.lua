@@ -45,7 +45,7 @@ describe("doc/coverage.md", function()
   it("has each feature once, in order", function()
     local expected, found = {}, {}
     for number = 26, 213 do
-      if number <= 190 or number >= 201 then expected[#expected + 1] = number end
+      if number <= 190 or number == 199 or number >= 201 then expected[#expected + 1] = number end
     end
     for i, row in ipairs(rows()) do found[i] = row.number end
     assert.same(expected, found)

@@ -663,7 +663,7 @@ describe("perfev.open", function()
         if r.number >= 64 then users = users + 1 else seen[#seen + 1] = r.type end
       end
       assert.same({ "mmap2", "comm", "comm", "lost" }, seen)
-      assert.equal(3, users)
+      assert.equal(4, users)
       assert.equal(31, rec:stats().types.sample)
     end
     local rec <close> = perfdata.open(recording():file())

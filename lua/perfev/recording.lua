@@ -7,6 +7,7 @@ local features = require "perfev.recording.features"
 local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
+local symbol = require "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
 local user = require "perfev.recording.user"
 
@@ -295,6 +296,10 @@ function M.open(path, opts)
     return nil, why, code
   end
   self.file, self.facts, self.path = file, file:facts(), path
+  self.world = symbol.recorded {
+    recording = file, header = function() return self.header end, note = function(text) warn(self, text) end,
+  }
+  file:world(self.world)
   started = true
   self:learn()
   return self

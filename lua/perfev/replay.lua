@@ -71,6 +71,7 @@ function Replay:number_events()
   self.nr = {}
   for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
   self.source:know("registers", self.rec.registers)
+  self.source:know("world", self.rec.world)
   self:read_private()
   for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
   self.source:forget()

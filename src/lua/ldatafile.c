@@ -19,6 +19,7 @@
 #include "lattr.h"
 #include "lcore.h"
 #include "lhooks.h"
+#include "lstacks.h"
 #include "lview.h"
 
 #define TYPENAME L_DATAFILE
@@ -187,6 +188,8 @@ static void make_views(lua_State *L, struct l_datafile *self, int idx)
 	lua_newtable(L);
 	lua_pushvalue(L, idx);
 	lua_setfield(L, -2, "recording"); /* views keep it alive */
+	l_stacks_push(L);
+	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, UV_CONTEXT);
 	lua_createtable(L, NR_VIEWS, 0);
@@ -194,6 +197,7 @@ static void make_views(lua_State *L, struct l_datafile *self, int idx)
 		self->views[i] = l_view_push(L, -2, &self->now);
 		self->views[i]->comm = view_comm;
 		self->views[i]->ctx = self;
+		self->views[i]->tasks = &self->tasks;
 		lua_rawseti(L, -2, i + 1);
 	}
 	lua_setiuservalue(L, idx, UV_VIEWS);
@@ -494,7 +498,36 @@ static int l_kernel(lua_State *L)
 	self->at_home = lua_toboolean(L, 2) && !text;
 	if (!text || self->symbols)
 		return 0;
-	return l_result(L, pev_symbols_text(&self->symbols, text, len, NULL), NULL);
+	return l_result(L, pev_symbols_parse(&self->symbols, text, len, NULL), NULL);
+}
+
+/* d:world(table): what stacks of its records are looked up in; see lua/perfev/symbol.lua */
+static int l_world(lua_State *L)
+{
+	check_datafile(L);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_insert(L, 2);
+	lua_setfield(L, 2, "world");
+	return 0;
+}
+
+/* d:kernel_map(n) -> path, start, pgoff | nil: the n-th map of the recorded kernel, from 1 */
+static int l_kernel_map(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	const struct pev_map *map =
+		n < 1 || n > UINT32_MAX ? NULL :
+					  pev_tasks_map_at(&self->tasks, -1, (uint32_t)n - 1);
+
+	if (!map)
+		return 0;
+	lua_pushstring(L, map->dso->path);
+	lua_pushinteger(L, (lua_Integer)map->start);
+	lua_pushinteger(L, (lua_Integer)map->pgoff);
+	return 3;
 }
 
 /* ---- what is known ---- */
@@ -637,6 +670,8 @@ static const luaL_Reg methods[] = {
 	{ "context",  l_context },
 	{ "machine",  l_machine },
 	{ "kernel",   l_kernel },
+	{ "world",    l_world },
+	{ "kernel_map", l_kernel_map },
 	{ "facts",    l_facts },
 	{ "stats",    l_stats },
 	{ "event",    l_event },

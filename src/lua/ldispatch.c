@@ -9,6 +9,7 @@
 
 #include "lcore.h"
 #include "lhooks.h"
+#include "lstacks.h"
 
 /* Where a call finds things, from d->first on. */
 enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
@@ -23,6 +24,8 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 	/* A view that somebody keeps looks at our now: through its context it keeps us. */
 	lua_pushvalue(L, idx);
 	lua_rawseti(L, -2, 0);
+	l_stacks_push(L);
+	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, L_UV_CONTEXT);
 	lua_createtable(L, L_DISPATCH_VIEWS, 0);
@@ -34,6 +37,12 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 	}
 	lua_setiuservalue(L, idx, L_UV_VIEWS);
 	lua_pop(L, 1);
+}
+
+void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
+{
+	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
+		d->views[i]->tasks = tasks;
 }
 
 void l_dispatch_free(struct l_dispatch *d)

@@ -47,6 +47,8 @@ struct l_dispatch {
 /* Give the userdata at idx its views; comm names a task, as in struct l_view, by ctx. */
 void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 		     const char *(*comm)(void *ctx, int tid), void *ctx);
+/* Whose maps tell what the records' addresses meant; borrowed. */
+void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
 /* Payload views are stale from here on. */
 void l_dispatch_free(struct l_dispatch *d);
 

@@ -126,6 +126,7 @@ static int l_replay(lua_State *L)
 	lua_pushvalue(L, 2);
 	lua_setiuservalue(L, 4, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 4, view_comm, self);
+	l_dispatch_tasks(&self->d, self->replay.tasks);
 	take_selection(L, &self->replay.wanted);
 	return 1;
 }

@@ -118,6 +118,7 @@ static int l_session(lua_State *L)
 	rc = pev_session_open(&self->s, self->sys, &config, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
+	l_dispatch_tasks(&self->d, pev_session_tasks(self->s));
 	lua_settop(L, 1);
 	return 1;
 }
@@ -386,13 +387,18 @@ static int l_session_disable(lua_State *L)
 	return l_result(L, pev_session_disable(self->s), NULL);
 }
 
-/* s:scan(pid): learn the names of its threads, or of all (-1), from /proc */
+/*
+ * s:scan(pid, maps): learn the names of its threads, or of all (-1), from /proc; and what its
+ * process maps
+ */
 static int l_session_scan(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	int pid = (int)luaL_checkinteger(L, 2);
+	struct pev_tasks *tasks = pev_session_tasks(self->s);
 
-	return l_result(L, pev_tasks_scan(pev_session_tasks(self->s), pid), NULL);
+	return l_result(L, lua_toboolean(L, 3) ? pev_tasks_scan_maps(tasks, pid) :
+						 pev_tasks_scan(tasks, pid), NULL);
 }
 
 /* s:comm(tid) -> name */

@@ -1,0 +1,120 @@
+/*
+ * symtab.c - hostile programs, debug files and kallsyms: what is asked of them has an answer.
+ *
+ * The input is a file whose functions and lines are looked up, the debug file of one, the
+ * text of /proc/kallsyms and of /proc/PID/maps, and a mangled name, all of the same bytes.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "demangle.h"
+#include "maps.h"
+#include "source.h"
+#include "symbol.h"
+#include "symtab.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Something that depends on every byte of it. */
+static volatile size_t sink;
+
+static void touch_string(const char *text)
+{
+	if (text)
+		sink += strlen(text);
+}
+
+static void touch_facts(const struct pev_symtab *table)
+{
+	struct pev_symtab_facts facts;
+
+	pev_symtab_facts(table, &facts);
+	for (uint32_t i = 0; i < facts.build_id_len; i++)
+		sink += facts.build_id[i];
+	touch_string(facts.debuglink);
+}
+
+static void touch_symtab(const char *image, size_t size)
+{
+	struct pev_symtab *table;
+	uint64_t start;
+
+	if (pev_symtab_open(&table, image, size, NULL) < 0)
+		return;
+	touch_facts(table);
+	pev_symtab_add(table, image, size, NULL);
+	touch_facts(table);
+	for (uint64_t offset = 0; offset < 0x4000; offset += 0x10)
+		touch_string(pev_symtab_find(table, pev_symtab_address(table, offset), &start));
+	pev_symtab_free(table);
+}
+
+static void touch_source(const char *image, size_t size)
+{
+	struct pev_place places[8];
+	struct pev_source *source;
+
+	if (pev_source_open(&source, image, size, NULL) < 0)
+		return;
+	for (uint64_t address = 0x1000; address < 0x1400; address += 0x20) {
+		int nr = pev_source_at(source, address, places, 8);
+
+		for (int i = 0; i < nr; i++) {
+			touch_string(places[i].function);
+			touch_string(places[i].file);
+		}
+	}
+	pev_source_close(source);
+}
+
+static void touch_texts(const char *text, size_t size)
+{
+	struct pev_space *space = NULL;
+	struct pev_symbols *symbols;
+	const char *module = NULL;
+	struct pev_dsos dsos;
+	uint64_t start, end = 0;
+	char *name;
+
+	if (pev_symbols_parse(&symbols, text, size, NULL) == 0) {
+		for (uint64_t at = 0; at < 64; at++)
+			touch_string(pev_symbols_function(symbols, at << 58, &start, &module));
+		pev_symbols_free(symbols);
+	}
+	if (pev_dsos_init(&dsos) == 0) {
+		pev_space_parse(&space, &dsos, 1, text);
+		for (uint32_t n = 0; pev_space_at(space, n); n++) {
+			const struct pev_map *map = pev_space_at(space, n);
+
+			/* Sorted, and none lies over another. */
+			if (map->start >= map->end || (n && map->start < end))
+				abort();
+			end = map->end;
+			touch_string(map->dso->path);
+		}
+		pev_space_put(space);
+		pev_dsos_free(&dsos);
+	}
+	/* libstdc++'s may take for ever on what no compiler writes. */
+	name = text[0] == '_' && text[1] == 'R' ? pev_demangle(text) : NULL;
+	touch_string(name);
+	free(name);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	/* A block of its own: one byte beyond is seen. */
+	char *image = malloc(size + 1);
+
+	memcpy(image, data, size);
+	image[size] = '\0';
+	touch_texts(image, size);
+	image = realloc(image, size ? size : 1);
+	touch_symtab(image, size);
+	touch_source(image, size);
+	if (memcmp(image, data, size) != 0) /* it was not ours to write */
+		abort();
+	free(image);
+	return 0;
+}
