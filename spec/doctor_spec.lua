@@ -150,13 +150,14 @@ describe("the doctor", function()
 end)
 
 describe("JSON", function()
-  local json = require "perfl.json"
+  local json = require "perfev.json"
 
   it("is written with sorted keys, on one line, and valid for every byte", function()
     assert.equal('{"a":[1,2.5,"x\\n"],"b":{"c":null},"d":[]}',
       (json.encode { a = { 1, 2.5, "x\n" }, b = setmetatable({ c = 0 / 0 }, nil), d = {} }))
     assert.equal('"\\u0001\\"\\\\\\u00ff"', json.encode '\1"\\\255')
     assert.equal('"é"', json.encode "é")
+    assert.equal("[null,1]", json.encode { json.null, 1 })
     assert.error_matches(function() json.encode(print) end, "json: a function has no form")
   end)
 end)

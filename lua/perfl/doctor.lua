@@ -3,7 +3,7 @@
 local args = require "perfev.args"
 local doctor = require "perfev.doctor"
 local escape = require "perfev.escape"
-local json = require "perfl.json"
+local json = require "perfev.json"
 local report = require "perfl.report"
 
 local M = {}

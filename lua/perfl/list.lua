@@ -2,7 +2,7 @@
 
 local args = require "perfev.args"
 local escape = require "perfev.escape"
-local json = require "perfl.json"
+local json = require "perfev.json"
 local list = require "perfev.list"
 local report = require "perfl.report"
 local tracefs = require "perfev.tracefs"

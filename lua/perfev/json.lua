@@ -1,7 +1,8 @@
---- A value as JSON, for -j: keys sorted, bytes that are no UTF-8 as \u00NN (Latin-1), so that what
--- reads it never meets an invalid line.
+--- A value as JSON: keys sorted, bytes that are no UTF-8 as \u00NN (Latin-1), so that what
+-- reads it never meets an invalid line, and the same value is always the same text.
 
-local M = {}
+-- null: what stands in a list for nothing, which nil cannot.
+local M = { null = setmetatable({}, { __name = "json.null" }) }
 
 local short = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r" }
 
@@ -32,7 +33,7 @@ end
 -- @treturn string    on one line, without its newline
 function encode(value)
   local kind = type(value)
-  if value == nil then return "null" end
+  if value == nil or value == M.null then return "null" end
   if kind == "string" then return text_of(value) end
   if kind == "boolean" then return tostring(value) end
   if math.type(value) == "integer" then return ("%d"):format(value) end
