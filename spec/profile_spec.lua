@@ -473,6 +473,29 @@ describe("for a terminal", function()
     fits(some():tree())
   end)
 
+  it("top and tree tell shares beside those of a baseline, what is gone as well", function()
+    local now, before = perfev.profile {}, perfev.profile {}
+    now:add("main;hot", 3)
+    now:add("main;cold", 1)
+    before:add("main;hot", 100)
+    before:add("main;gone", 100)
+    assert.equal(table.concat({
+      "samples     now  before  change  function",
+      "      0    0.0%   50.0%   -50.0  gone",
+      "      3   75.0%   50.0%   +25.0  hot",
+      "      1   25.0%    0.0%   +25.0  cold",
+      "      0    0.0%    0.0%     0.0  main",
+      "      4  100.0%  100.0%     0.0  all",
+      "" }, "\n"), now:top { baseline = before })
+    assert.equal(table.concat({
+      "    now  before  change  function",
+      " 100.0%  100.0%     0.0  - main",
+      "  75.0%   50.0%   +25.0    - hot",
+      "   0.0%   50.0%   -50.0    - gone",
+      "  25.0%    0.0%   +25.0    - cold",
+      "" }, "\n"), now:tree { baseline = before })
+  end)
+
   it("deep stacks stay within the line", function()
     local p, stack = perfev.profile {}, {}
     for i = 1, 200 do stack[i] = "f" .. i end

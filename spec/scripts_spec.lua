@@ -71,6 +71,7 @@ describe("a script called by name:", function()
     execsnoop = { "--ends" },
     procmon = { "KIND" },
     tpoint = { "EVENT", "--filter CONDITION" },
+    flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do
     it(name .. " declares its options", function()

@@ -46,7 +46,7 @@ function M.doctor() return require("perfev.doctor").look() end
 function M.open(path, opts) return require "perfev.recording".open(path, opts) end
 
 -- Modules of their own, loaded when they are named.
-local modules = { profile = true, sim = true }
+local modules = { picture = true, profile = true, sim = true }
 setmetatable(M, { __index = function(_, name)
   return modules[name] and require("perfev." .. name) or nil
 end })

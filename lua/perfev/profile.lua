@@ -255,7 +255,7 @@ local function add_all(self, other, sign, level)
 end
 
 local function empty_like(self)
-  return M.new { title = self.title, values = self.values, time = self.time, duration = self.duration }
+  return M { title = self.title, values = self.values, time = self.time, duration = self.duration }
 end
 
 --- Add all that another profile holds, its value types being found by name.
@@ -300,11 +300,10 @@ end
 
 local is_option = { values = true, title = true, time = true, duration = true }
 
---- A new, empty profile.
+-- A new, empty profile.
 -- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
 --                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): what it tells of
-function M.new(opt, level)
-  level = (level or 1) + 1
+local function new(opt, level)
   if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end
   opt = opt or {}
   for key in pairs(opt) do
@@ -350,7 +349,7 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string  which line is none
 function M.read(source, opt)
-  local self, number = M.new(opt, 2), 0
+  local self, number = new(opt, 3), 0
   for line in lines_of(source, 3) do
     number = number + 1
     if line:find("%S") and not line:find("^#") then
@@ -367,6 +366,6 @@ function M.read(source, opt)
 end
 
 return setmetatable(M, { __call = function(_, opt)
-  local profile = M.new(opt, 2)
+  local profile = new(opt, 3)
   return profile
 end })

@@ -3,7 +3,9 @@
 -- Nodes are numbered parents first, brothers by name, so that a subtree is a range: n to last[n]. Of a
 -- baseline every node is there too, even where the profile itself has nothing.
 
-local M = {}
+-- The sums of a baseline that is not there.
+local zeroes = setmetatable({}, { __index = function() return 0 end })
+local M = { nothing = { own = zeroes, total = zeroes, all = 0 } }
 
 -- Stays the same from run to run and from one picture to the next: FNV-1a over the name, to 0…99.
 local function shade_of(name)

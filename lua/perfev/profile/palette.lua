@@ -19,9 +19,22 @@ function M.change(t)
   return ("hsl(%d,%.0f%%,%.0f%%)"):format(t > 0 and 6 or 214, saturation, 91 - 31 * size)
 end
 
---- One colour of the scale of white, yellow, red, nearly black that heat is shown in, by t in 0…1.
-function M.heat(t)
-  return ("hsl(%.0f,%.0f%%,%.0f%%)"):format(48 - 48 * t, 95 - 20 * t, 88 - 62 * t)
+M.HEATS = 16
+
+--- Which of the HEATS a count is, 0 the least: by its logarithm, so that single ones are seen beside thousands.
+function M.heat(count, most)
+  local t = math.log(1 + count) / math.log(1 + most)
+  return math.min(M.HEATS - 1, math.floor(t * M.HEATS))
+end
+
+-- From pale yellow to a dark red, and from a dark red to bright yellow.
+function M.heat_on_light(i)
+  local t = i / (M.HEATS - 1)
+  return ("hsl(%.0f,%.0f%%,%.0f%%)"):format(48 - 48 * t, 95 - 20 * t, 86 - 58 * t)
+end
+function M.heat_on_dark(i)
+  local t = i / (M.HEATS - 1)
+  return ("hsl(%.0f,%.0f%%,%.0f%%)"):format(52 * t, 60 + 30 * t, 24 + 50 * t)
 end
 
 return M

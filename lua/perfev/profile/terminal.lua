@@ -20,8 +20,15 @@ function M.number(value, unit)
   return ("%.2f"):format(value)
 end
 
-function M.percent(value, all)
-  return ("%.1f%%"):format(all ~= 0 and 100 * value / all or 0)
+--- Per cent, as a number.
+function M.share(value, all) return all ~= 0 and 100 * value / all or 0 end
+
+function M.percent(value, all) return ("%.1f%%"):format(M.share(value, all)) end
+
+--- By how many points a share differs from another's: "+1.5".
+function M.points(value, all, other, other_all)
+  local change = M.share(value, all) - M.share(other, other_all)
+  return math.abs(change) < 0.05 and "0.0" or ("%+.1f"):format(change)
 end
 
 --- Not wider than so many characters, ".." where something was cut off.
