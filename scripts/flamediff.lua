@@ -1,7 +1,7 @@
 -- flamediff: a flame graph of folded stacks, coloured by what changed since others.
 -- perfl flamediff before.folded after.folded -o change.html
 -- perfl flamediff before.folded after.folded -f top
--- perfl flamediff only.folded -o only.html
+-- perfl flamediff after.folded -f tree
 
 local perfev = require "perfev"
 
