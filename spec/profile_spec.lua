@@ -96,12 +96,11 @@ describe("a profile", function()
     assert.equal(31, p:total())
   end)
 
-  it("reads the frames of a record's stack once for each id", function()
+  it("looks up the names of a record's stack when they are asked for, once below each caller", function()
     local reads = 0
-    local function record_stack(id, name)
+    local function record_stack(name)
       local object = io.tmpfile() -- any userdata; what it answers is ours
-      debug.setmetatable(object, { __len = function() return 1 end, __index = function(_, key)
-        if key == "id" then return id end
+      debug.setmetatable(object, { __len = function() return 1 end, __index = function()
         reads = reads + 1
         return { symbol = name }
       end })
@@ -109,11 +108,18 @@ describe("a profile", function()
     end
     local file = getmetatable(io.stdout)
     local p = perfev.profile {}
-    local stacks = { record_stack(1, "x"), record_stack(1, "x"), record_stack(2, "y") }
-    for _, stack in ipairs(stacks) do p:add_under("prog", stack) end
-    for _, stack in ipairs(stacks) do debug.setmetatable(stack, file) end
-    assert.equal("prog;x 2\nprog;y 1\n", p:folded())
-    assert.equal(2, reads)
+    local x, y = record_stack "x", record_stack "y"
+    for _, stack in ipairs { x, y, x, x } do p:add_under("prog", stack) end
+    p:add(x)
+    assert.same({ 0, 5 }, { reads, p:total() })
+    local told = {}
+    p:resolve(function(done, all) told[#told + 1] = done .. "/" .. all end)
+    assert.same({ "0/3", "1/3", "2/3", "3/3" }, told)
+    assert.equal("prog;x 3\nprog;y 1\nx 1\n", p:folded())
+    assert.equal(3, reads)
+    p:add(x, 4)
+    assert.equal("prog;x 3\nprog;y 1\nx 5\n", p:folded())
+    for _, stack in ipairs { x, y } do debug.setmetatable(stack, file) end
   end)
 
   it("grows with distinct stacks and not with samples", function()

@@ -53,7 +53,11 @@ end
 
 local function intern_one(self, frame, level)
   local kind = type(frame)
-  if kind == "string" then return intern(self, text_or_nil(frame) or "[unknown]") end
+  if kind == "string" then
+    local known = self.frame_named[frame] or intern(self, text_or_nil(frame) or "[unknown]")
+    self.frame_named[frame] = known
+    return known
+  end
   if kind ~= "table" and kind ~= "userdata" then
     fail(level, "profile: a frame is a name or a table with symbol=, not a %s", kind)
   end
@@ -88,51 +92,70 @@ local function walk_list(self, node, stack, level)
   return node
 end
 
--- A stack of a record has an id, the same for the same frames: its frames are read once.
-local function walk_record(self, node, stack, level)
-  local id = stack.id
-  if id == nil then return walk_list(self, node, stack, level + 1) end
-  local known = self.known[node]
-  if not known then
-    known = {}
-    self.known[node] = known
-  end
-  if not known[id] then known[id] = walk_list(self, node, stack, level + 1) end
-  return known[id]
-end
-
 local function walk_stack(self, root, stack, level)
   local kind = type(stack)
   local node = root
   if kind == "string" then
     node = walk_folded(self, root, stack)
-  elseif kind == "table" then
+  elseif kind == "table" or kind == "userdata" then
     node = walk_list(self, root, stack, level + 1)
-  elseif kind == "userdata" then
-    node = walk_record(self, root, stack, level + 1)
   elseif kind ~= "nil" then
     fail(level, "profile: a stack is a list of frames, the leaf first, or text a;b;c, not a %s", kind)
   end
   return node ~= 0 and node or child(self, 0, intern(self, "[unknown]"))
 end
 
-local function add_value(self, node, index, value, level)
+-- A record's stack waits until somebody asks for names: it is the same object wherever its frames are the
+-- same, so that here it costs a sample one lookup, and its names are looked up once.
+-- @treturn table  the sums of it below root, a number for each value type
+local function waiting_sums(self, root, stack)
+  local below = self.waiting_of[root]
+  if not below then
+    below = {}
+    self.waiting_of[root] = below
+  end
+  local sums = below[stack]
+  if not sums then
+    sums = {}
+    below[stack] = sums
+    table.insert(self.waiting, { root = root, stack = stack, sums = sums })
+  end
+  return sums
+end
+
+local function check_number(value, level)
   if type(value) ~= "number" or value ~= value or value == math.huge or value == -math.huge then
     fail(level, "profile: a value is a finite number, not %s", type(value) == "number" and tostring(value)
       or "a " .. type(value))
   end
-  local sums = self.sums[index]
-  sums[node] = (sums[node] or 0) + value
-  self.totals[index] = self.totals[index] + value
 end
 
-local function add_values(self, node, level, ...)
+local function add_value(self, node, index, value)
+  local sums = self.sums[index]
+  sums[node] = (sums[node] or 0) + value
+end
+
+-- What the caller gave, checked: nothing is added before all of it is known to be right.
+local function numbers(self, level, ...)
   local nr = select("#", ...)
-  if nr == 0 then return add_value(self, node, 1, 1, level + 1) end
+  if nr == 0 then return { 1 } end
   if nr > #self.values then
     fail(level, "profile: %d values, and it has %d value type%s", nr, #self.values, #self.values > 1 and "s" or "")
   end
-  for i = 1, nr do add_value(self, node, i, (select(i, ...)), level + 1) end
+  local list = { ... }
+  for i = 1, nr do check_number(list[i], level + 1) end
+  return list
+end
+
+local function add_values(self, root, stack, values, level)
+  if type(stack) == "userdata" then
+    local sums = waiting_sums(self, root, stack)
+    for i, value in ipairs(values) do sums[i] = (sums[i] or 0) + value end
+  else
+    local node = walk_stack(self, root, stack, level + 1)
+    for i, value in ipairs(values) do add_value(self, node, i, value) end
+  end
+  for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
 end
 
 --- Add values to a stack.
@@ -140,7 +163,7 @@ end
 --               kernel, inlined; or a record's `r.stack`; or text a;b;c, the leaf last; nil: unknown
 -- @param ...    a number for each value type, in their order; none: 1 of the first
 function Profile:add(stack, ...)
-  add_values(self, walk_stack(self, 0, stack, 3), 3, ...)
+  add_values(self, 0, stack, numbers(self, 3, ...), 3)
 end
 
 --- The same, with frames around the stack that say whose it is.
@@ -150,11 +173,23 @@ function Profile:add_under(under, stack, ...)
   for _, name in ipairs(type(under) == "table" and under or { under }) do
     node = child(self, node, intern_one(self, name, 3))
   end
-  local nothing = stack == nil or #stack == 0
-  add_values(self, nothing and node ~= 0 and node or walk_stack(self, node, stack, 3), 3, ...)
+  add_values(self, node, stack, numbers(self, 3, ...), 3)
 end
 
 -- ---- what it holds ----
+
+--- Look up the names of records' stacks that came since the last time; what asks for them does it too.
+-- @tparam function|nil progress  f(done, all), called before each and after the last
+function Profile:resolve(progress)
+  local waiting = self.waiting
+  self.waiting, self.waiting_of = {}, {}
+  for done, one in ipairs(waiting) do
+    if progress then progress(done - 1, #waiting) end
+    local node = walk_stack(self, one.root, #one.stack > 0 and one.stack or nil, 2)
+    for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
+  end
+  if progress then progress(#waiting, #waiting) end
+end
 
 --- Which value type, by name or number.
 -- @treturn integer
@@ -206,6 +241,7 @@ end
 --- The tree, parents first, brothers in the order of their names.
 -- @tparam function visit  f(depth from 1, frame, values or nil when none fell on it itself)
 function Profile:walk(visit)
+  self:resolve()
   local of, stack, depths = sorted_children(self), {}, {}
   local function push(node, depth)
     local list = of[node] or {}
@@ -250,7 +286,10 @@ local function add_all(self, other, sign, level)
   local to = matching(self, other, level + 1)
   for stack, values in other:stacks() do
     local node = walk_list(self, 0, stack, level)
-    for i, value in ipairs(values) do add_value(self, node, to[i], sign * value, level) end
+    for i, value in ipairs(values) do
+      add_value(self, node, to[i], sign * value)
+      self.totals[to[i]] = self.totals[to[i]] + sign * value
+    end
   end
 end
 
@@ -314,8 +353,9 @@ local function new(opt, level)
     end
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
-    values = {}, sums = {}, totals = {}, frames = {}, frame_of = {}, parent = {}, frame = {}, children = {},
-    known = {} }, Profile)
+    values = {}, sums = {}, totals = {}, frames = {}, frame_of = {}, frame_named = {},
+    parent = {}, frame = {}, children = {},
+    waiting = {}, waiting_of = {} }, Profile)
   for i, value in ipairs(opt.values or { "samples" }) do
     self.values[i], self.sums[i], self.totals[i] = checked_value(value, level + 1), {}, 0
   end
@@ -358,8 +398,7 @@ function M.read(source, opt)
         return nil, ("folded stacks: line %d has no stack and count in its end: '%s'\ntry: lines such as a;b;c 12")
           :format(number, escape(line:sub(1, 60)))
       end
-      local node = walk_folded(self, 0, stack)
-      for i, value in ipairs(values) do add_value(self, node, i, value, 2) end
+      add_values(self, 0, stack, values, 3)
     end
   end
   return self
