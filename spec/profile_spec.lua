@@ -62,6 +62,18 @@ local function by_folded(text)
   return sums
 end
 
+-- "outermost\0…\0leaf" -> sum, for the stacks that have one
+local function by_path(p, index)
+  local sums = {}
+  for stack, values in p:stacks() do
+    local names = {}
+    for i, frame in ipairs(stack) do names[#stack + 1 - i] = frame.symbol end
+    local path = table.concat(names, "\0")
+    if values[index] ~= 0 then sums[path] = (sums[path] or 0) + values[index] end
+  end
+  return sums
+end
+
 -- name -> own sum, for the functions that have one
 local function own_by_name(p, index)
   local sums = {}
@@ -136,6 +148,15 @@ describe("a profile", function()
     p:add(nil)
     p:add_under("bash;x", nil)
     assert.equal("[unknown] 1\n[unknown];[unknown];[vdso];[libx.so.1] 1\nbash:x 1\n", p:folded())
+  end)
+
+  it("writes frames that differ in their module alone as one line, and keeps them apart in pictures", function()
+    local p = perfev.profile {}
+    p:add({ { symbol = "f", module = "/a" }, "main" }, 1)
+    p:add({ { symbol = "f", module = "/b" }, "main" }, 2)
+    p:add({ { symbol = "f", module = "/b", line = 7 }, "main" }, 4)
+    assert.equal("main;f 7\n", p:folded())
+    assert.matches("\n +6 .* f %[b%]\n +1 .* f %[a%]\n", p:top())
   end)
 
   it("takes in another by the names of its values, and tells what changed", function()
@@ -270,11 +291,12 @@ describe("counts are exact through", function()
       assert.same({ value.name, "sampled", TOTALS[i] }, { one.name, one.type, one.endValue })
       assert.equal(#one.samples, #one.weights)
       for k, sample in ipairs(one.samples) do
-        local leaf = file.shared.frames[sample[#sample] + 1].name
-        assert.equal("_start", file.shared.frames[sample[1] + 1].name)
-        sums[leaf] = (sums[leaf] or 0) + one.weights[k]
+        local names = {}
+        for depth, frame in ipairs(sample) do names[depth] = file.shared.frames[frame + 1].name end
+        local path = table.concat(names, "\0")
+        sums[path] = (sums[path] or 0) + one.weights[k]
       end
-      assert.same(own_by_name(p, i), sums)
+      assert.same(by_path(p, i), sums)
     end
     assert.same({ "none", "nanoseconds", "bytes" },
       { file.profiles[1].unit, file.profiles[2].unit, file.profiles[3].unit })
@@ -289,23 +311,25 @@ describe("counts are exact through", function()
         if name ~= "stringArray" and column ~= "length" then assert.equal(t.length, #list, name .. "." .. column) end
       end
     end
+    local function name_of(stack)
+      local func = shared.frameTable.func[shared.stackTable.frame[stack] + 1] + 1
+      return shared.stringArray[shared.funcTable.name[func] + 1]
+    end
+    local function path_of(stack)
+      local prefix = shared.stackTable.prefix[stack]
+      if prefix == json.null then return name_of(stack) end
+      assert.is_true(prefix + 1 < stack, "a caller stands before what it calls")
+      return path_of(prefix + 1) .. "\0" .. name_of(stack)
+    end
     for i, thread in ipairs(file.threads) do
       local sums, samples = {}, thread.samples
       for k = 1, samples.length do
-        local stack = samples.stack[k] + 1
-        local func = shared.frameTable.func[shared.stackTable.frame[stack] + 1] + 1
-        local name = shared.stringArray[shared.funcTable.name[func] + 1]
+        local path = path_of(samples.stack[k] + 1)
         local weight = math.tointeger(samples.weightType == "tracing-ms" and math.floor(samples.weight[k] * 1e6 + 0.5)
           or samples.weight[k])
-        sums[name] = (sums[name] or 0) + weight
-        while shared.stackTable.prefix[stack] ~= json.null do
-          assert.is_true(shared.stackTable.prefix[stack] + 1 < stack, "a caller stands before what it calls")
-          stack = shared.stackTable.prefix[stack] + 1
-        end
-        func = shared.frameTable.func[shared.stackTable.frame[stack] + 1] + 1
-        assert.equal("_start", shared.stringArray[shared.funcTable.name[func] + 1])
+        sums[path] = (sums[path] or 0) + weight
       end
-      assert.same(own_by_name(p, i), sums)
+      assert.same(by_path(p, i), sums)
     end
   end)
 
@@ -333,6 +357,7 @@ describe("counts are exact through", function()
     local p = some()
     local base = perfev.profile { values = { "samples" } }
     base:add("_start;gone", 9)
+    base:add("_start;an early name", 1)
     local html = p:html { baseline = base }
     local data = json.decode(html:match '<script type="application/json" id="profile">(.-)</script>')
     assert.equal("some <profile>", data.title)
@@ -351,6 +376,11 @@ describe("counts are exact through", function()
       assert.is_true(depth >= 1 and depth <= open + 1, "node " .. n)
       open = depth
     end
+    local brothers = {}
+    for n, depth in ipairs(data.depth) do
+      if depth == 2 then brothers[#brothers + 1] = data.functions[data.func[n]][1] end
+    end
+    assert.same({ SAFE, "an early name", "gone", "main" }, brothers)
     local gone
     for n, func in ipairs(data.func) do gone = data.functions[func][1] == "gone" and n or gone end
     assert.same({ 0, 9 }, { data.own[1][gone], data.base[1][gone] })

@@ -76,7 +76,8 @@ local function frame_rows(shared, libs)
     return push(shared.funcTable, { name = text(frame.symbol), isJS = false, relevantForJS = false,
       resource = frame.module and resource(frame.module) or -1, source = frame.file and source(frame.file) or nil })
   end)
-  return interned(function(frame, depth)
+  -- A frame at each depth of inlining that it was seen at.
+  return interned(function(_, frame, depth)
     return push(shared.frameTable, { address = -1, inlineDepth = depth, subcategory = 0, innerWindowID = 0,
       category = frame.kernel and KERNEL or (frame.module or frame.file) and USER or OTHER,
       func = func(table.concat({ frame.symbol, frame.module or "", frame.file or "" }, "\0"), frame),
@@ -115,7 +116,8 @@ return function(profile)
   local frame_row, path, inlining = frame_rows(shared, libs), {}, {}
   profile:walk(function(depth, frame, values)
     inlining[depth] = frame.inlined and (inlining[depth - 1] or 0) + 1 or 0
-    path[depth] = push(shared.stackTable, { frame = frame_row(frame, inlining[depth]), prefix = path[depth - 1] })
+    path[depth] = push(shared.stackTable, { frame = frame_row(inlining[depth] .. frame.key, frame, inlining[depth]),
+      prefix = path[depth - 1] })
     for i, value in ipairs(values or {}) do
       local samples = threads[i].samples
       if value ~= 0 then
