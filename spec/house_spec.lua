@@ -6,13 +6,15 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, inflate = {} },
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, demangle = {}, inflate = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
     counter = { "event" },
     tracepoint = { "format", "printfmt" },
-    task = { "sys", "record" },
+    maps = { "record" },
+    task = { "sys", "maps", "record" },
+    stack = { "maps", "task", "record" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
     window = { "merge" }, -- records that come nearly in order, put in order

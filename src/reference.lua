@@ -204,6 +204,8 @@ lacks is nil; a name that no record has raises.
 | `synthesised` | `true` where a recorder wrote it of what was there before it began |
 | `pmu_format` | of an `aux` record: the byte of `flags` that is the PMU's own |
 | `comm` | the task's name at that time, in a session |
+| `stack` | the call chain as a value, in a session and a recording; nil without `callchain` |
+| `symbol` | the name of the function at `ip`, likewise |
 | `sample_id` | the trailer's fields by name, also where the record has its own of that name |
 
 Numbers of 64 bits are Lua integers, wrapped; `s32` are signed, so that pid -1 is -1.

@@ -799,7 +799,9 @@ static bool is_bookkeeping(uint32_t type)
 {
 	const uint32_t types = 1u << PERF_RECORD_LOST | 1u << PERF_RECORD_LOST_SAMPLES |
 			       1u << PERF_RECORD_THROTTLE | 1u << PERF_RECORD_COMM |
-			       1u << PERF_RECORD_FORK | 1u << PERF_RECORD_EXIT;
+			       1u << PERF_RECORD_FORK | 1u << PERF_RECORD_EXIT |
+			       1u << PERF_RECORD_MMAP | 1u << PERF_RECORD_MMAP2 |
+			       1u << PERF_RECORD_KSYMBOL;
 
 	return type < 32 && types >> type & 1;
 }

@@ -15,6 +15,8 @@
 struct symbol {
 	uint64_t addr;
 	const char *name;
+	const char *module;     /* NULL: the kernel itself */
+	char kind;              /* as nm(1) has it: t and T are functions */
 };
 
 struct pev_symbols {
@@ -41,8 +43,15 @@ static bool parse_line(char *line, struct symbol *symbol)
 	symbol->addr = strtoull(line, &end, 16);
 	if (end == line || end[0] != ' ' || !end[1] || end[2] != ' ' || !end[3])
 		return false;
+	symbol->kind = end[1];
 	symbol->name = end + 3;
-	end[3 + strcspn(end + 3, "\t ")] = '\0';
+	symbol->module = NULL;
+	end += 3 + strcspn(end + 3, "\t ");
+	if (end[0] == '\t' && end[1] == '[') {
+		symbol->module = end + 2;
+		end[2 + strcspn(end + 2, "]")] = '\0';
+	}
+	*end = '\0';
 	return symbol->addr != 0;
 }
 
@@ -70,6 +79,26 @@ static int parse(struct pev_symbols *symbols)
 	}
 	qsort(symbols->sorted, symbols->nr, sizeof(*symbols->sorted), compare_symbols);
 	return symbols->nr ? 0 : -EACCES;
+}
+
+int pev_symbols_parse(struct pev_symbols **out, const char *text, size_t len, struct pev_err *err)
+{
+	struct pev_symbols *symbols = calloc(1, sizeof(*symbols));
+	int rc = -ENOMEM;
+
+	if (symbols)
+		symbols->text = malloc(len + 1);
+	if (symbols && symbols->text) {
+		memcpy(symbols->text, text, len);
+		symbols->text[len] = '\0';
+		rc = parse(symbols);
+	}
+	if (rc < 0) {
+		pev_symbols_free(symbols);
+		return pev_fail(err, rc, "cannot read the kernel's symbols");
+	}
+	*out = symbols;
+	return 0;
 }
 
 int pev_symbols_kernel(struct pev_symbols **out, const struct pev_sys *sys, struct pev_err *err)
@@ -100,11 +129,11 @@ void pev_symbols_free(struct pev_symbols *symbols)
 	free(symbols);
 }
 
-const char *pev_symbols_find(const struct pev_symbols *symbols, uint64_t addr, uint64_t *start)
+/* The last one at or below addr, and of those at one address the first; NULL: it is below all. */
+static const struct symbol *find(const struct pev_symbols *symbols, uint64_t addr)
 {
 	size_t low = 0, high = symbols->nr;
 
-	/* The last one at or below addr, and of those at one address the first. */
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
@@ -118,6 +147,44 @@ const char *pev_symbols_find(const struct pev_symbols *symbols, uint64_t addr, u
 	low--;
 	while (low > 0 && symbols->sorted[low - 1].addr == symbols->sorted[low].addr)
 		low--;
-	*start = symbols->sorted[low].addr;
-	return symbols->sorted[low].name;
+	return &symbols->sorted[low];
+}
+
+const char *pev_symbols_find(const struct pev_symbols *symbols, uint64_t addr, uint64_t *start)
+{
+	const struct symbol *symbol = find(symbols, addr);
+
+	if (symbol)
+		*start = symbol->addr;
+	return symbol ? symbol->name : NULL;
+}
+
+static bool is_function(const struct symbol *symbol)
+{
+	return symbol->kind == 't' || symbol->kind == 'T' || symbol->kind == 'w' ||
+	       symbol->kind == 'W';
+}
+
+const char *pev_symbols_function(const struct pev_symbols *symbols, uint64_t addr,
+				 uint64_t *start, const char **module)
+{
+	const struct symbol *symbol = find(symbols, addr), *end = symbols->sorted + symbols->nr;
+
+	if (!symbol)
+		return NULL;
+	while (!is_function(symbol) && symbol + 1 < end && symbol[1].addr == symbol->addr)
+		symbol++;
+	if (!is_function(symbol))
+		return NULL;
+	*start = symbol->addr;
+	*module = symbol->module;
+	return symbol->name;
+}
+
+uint64_t pev_symbols_address(const struct pev_symbols *symbols, const char *name)
+{
+	for (size_t i = 0; i < symbols->nr; i++)
+		if (strcmp(symbols->sorted[i].name, name) == 0)
+			return symbols->sorted[i].addr;
+	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * task.c - tid -> comm; see task.h.
+ * task.c - tid -> comm, pid -> maps; see task.h.
  */
 #include "task.h"
 
@@ -20,7 +20,8 @@ int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys)
 	tasks->exited.size = EXITED_KEPT;
 	tasks->unknown.ring = calloc(UNKNOWN_KEPT, sizeof(*tasks->unknown.ring));
 	tasks->unknown.size = UNKNOWN_KEPT;
-	if (tasks->slots && tasks->exited.ring && tasks->unknown.ring)
+	if (pev_dsos_init(&tasks->dsos) == 0 && tasks->slots && tasks->exited.ring &&
+	    tasks->unknown.ring)
 		return 0;
 	pev_tasks_free(tasks);
 	return -ENOMEM;
@@ -28,6 +29,10 @@ int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys)
 
 void pev_tasks_free(struct pev_tasks *tasks)
 {
+	for (uint32_t i = 0; tasks->slots && i < tasks->cap; i++)
+		pev_space_put(tasks->slots[i].space);
+	pev_space_put(tasks->kernel);
+	pev_dsos_free(&tasks->dsos);
 	free(tasks->slots);
 	free(tasks->exited.ring);
 	free(tasks->unknown.ring);
@@ -90,6 +95,7 @@ static void drop(struct pev_tasks *tasks, struct pev_task *gone)
 {
 	uint32_t mask = tasks->cap - 1, hole = (uint32_t)(gone - tasks->slots), i = hole;
 
+	pev_space_put(gone->space);
 	for (;;) {
 		i = (i + 1) & mask;
 		if (!tasks->slots[i].tid)
@@ -128,6 +134,9 @@ static void revive(struct pev_tasks *tasks, struct pev_task *task)
 {
 	task->life = ++tasks->lives;
 	task->ended = false;
+	task->asked = false;
+	pev_space_put(task->space);
+	task->space = NULL;
 }
 
 static void set_comm(struct pev_task *task, const void *comm, size_t len)
@@ -145,6 +154,17 @@ static int field(const struct pev_record *rec, enum pev_field name)
 	return pev_record_get(rec, name, &value) ? (int)(int64_t)value.u : -1;
 }
 
+/* A process begins with its parent's memory. */
+static void inherit_space(struct pev_tasks *tasks, struct pev_task *task, int ppid)
+{
+	struct pev_task *parent = ppid > 0 ? find(tasks, ppid) : NULL;
+
+	if (task->tid != task->pid || !parent || !parent->tid || parent == task)
+		return;
+	task->space = pev_space_get(parent->space);
+	task->asked = parent->asked;
+}
+
 static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int tid = field(rec, PEV_F_TID), parent = field(rec, PEV_F_PTID);
@@ -154,19 +174,23 @@ static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 
 	if (tid <= 0)
 		return 0;
-	if (!comm) {
+	if (!comm && !pev_tasks_map_at(tasks, field(rec, PEV_F_PPID), 0)) {
 		/* Nothing to inherit: forget who had this tid, and look when asked. */
 		task = find(tasks, tid);
 		if (task->tid)
 			drop(tasks, task);
 		return 0;
 	}
-	memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
+	if (comm)
+		memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
 	task = put(tasks, field(rec, PEV_F_PID), tid);
 	if (!task)
 		return -ENOMEM;
 	revive(tasks, task);
 	set_comm(task, inherited, strlen(inherited));
+	/* Of a process that was there before: the recorder tells of its maps, one by one. */
+	if (!(rec->misc & PERF_RECORD_MISC_FORK_EXEC))
+		inherit_space(tasks, task, field(rec, PEV_F_PPID));
 	return 0;
 }
 
@@ -182,7 +206,32 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 		revive(tasks, task);
 	if (pev_record_get(rec, PEV_F_COMM, &comm))
 		set_comm(task, comm.p, comm.len);
+	/* What it maps from here on is told of. */
+	if (rec->misc & PERF_RECORD_MISC_COMM_EXEC) {
+		pev_space_put(task->space);
+		task->space = NULL;
+		task->asked = true;
+	}
 	return 0;
+}
+
+/* The kernel's own maps have no process; a recorder writes -1. */
+static int feed_map(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int pid = field(rec, PEV_F_PID);
+	struct pev_task *task;
+
+	if (rec->type == PERF_RECORD_KSYMBOL || pid == -1)
+		return pev_space_feed(&tasks->kernel, &tasks->dsos, rec);
+	task = put(tasks, pid, pid);
+	if (!task)
+		return pid > 0 ? -ENOMEM : 0;
+	/* The dead map nothing: it is another one, and what it is called is not known. */
+	if (task->ended) {
+		revive(tasks, task);
+		set_comm(task, "", 0);
+	}
+	return pev_space_feed(&task->space, &tasks->dsos, rec);
 }
 
 int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
@@ -199,6 +248,10 @@ int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 		if (tid > 0 && find(tasks, tid)->tid)
 			bury(tasks, &tasks->exited, tid);
 		return 0;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+	case PERF_RECORD_KSYMBOL:
+		return feed_map(tasks, rec);
 	default:
 		return 0;
 	}
@@ -212,7 +265,7 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 	size_t len;
 	int rc;
 
-	if (tid <= 0 || find(tasks, tid)->tid)
+	if (tid <= 0 || find(tasks, tid)->comm[0])
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
 	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
@@ -227,7 +280,29 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 	return task ? 0 : -ENOMEM;
 }
 
-static int scan_process(struct pev_tasks *tasks, int pid)
+static int read_maps(struct pev_tasks *tasks, int pid)
+{
+	struct pev_task *task = find(tasks, pid);
+	char path[32], *text;
+	size_t len;
+	int rc;
+
+	if (!task->tid || task->asked)
+		return 0;
+	task->asked = true;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
+	if (rc < 0)
+		return rc;
+	/* What records told of alone is in it. */
+	pev_space_put(task->space);
+	task->space = NULL;
+	rc = pev_space_parse(&task->space, &tasks->dsos, pid, text);
+	free(text);
+	return rc;
+}
+
+static int scan_process(struct pev_tasks *tasks, int pid, bool maps)
 {
 	int *tids, nr = pev_sys_threads(tasks->sys, pid, &tids);
 
@@ -235,27 +310,33 @@ static int scan_process(struct pev_tasks *tasks, int pid)
 		return nr;
 	for (int i = 0; i < nr; i++)
 		read_comm(tasks, pid, tids[i]);
+	if (maps)
+		read_maps(tasks, pid);
 	free(tids);
 	return 0;
 }
 
-int pev_tasks_scan(struct pev_tasks *tasks, int pid)
+static int scan(struct pev_tasks *tasks, int pid, bool maps)
 {
 	char *names;
 	size_t len;
 	int rc;
 
 	if (pid != -1)
-		return scan_process(tasks, pid);
+		return scan_process(tasks, pid, maps);
 	rc = tasks->sys->list(tasks->sys->ctx, "/proc", &names, &len);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < len; i += strlen(names + i) + 1)
 		if (names[i] >= '1' && names[i] <= '9')
-			scan_process(tasks, (int)strtol(names + i, NULL, 10));
+			scan_process(tasks, (int)strtol(names + i, NULL, 10), maps);
 	free(names);
 	return 0;
 }
+
+int pev_tasks_scan(struct pev_tasks *tasks, int pid) { return scan(tasks, pid, false); }
+
+int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid) { return scan(tasks, pid, true); }
 
 /* Look once; what is not there is remembered as nameless, among those that have ended. */
 static void look_up(struct pev_tasks *tasks, int tid)
@@ -274,9 +355,37 @@ const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
 	if (tid < 0)
 		return NULL;
 	task = find(tasks, tid);
-	if (!task->tid) {
+	if (!task->tid || (!task->comm[0] && !task->ended)) {
 		look_up(tasks, tid);
 		task = find(tasks, tid);
 	}
 	return task->tid && task->comm[0] ? task->comm : NULL;
+}
+
+const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)
+{
+	struct pev_task *task;
+
+	if (pid == -1)
+		return pev_space_find(tasks->kernel, addr);
+	/* The idle task has no memory of its own. */
+	if (pid <= 0)
+		return NULL;
+	task = find(tasks, pid);
+	if (!task->tid && put(tasks, pid, pid) && read_maps(tasks, pid) < 0)
+		bury(tasks, &tasks->unknown, pid);
+	else if (task->tid && !task->asked)
+		read_maps(tasks, pid);
+	task = find(tasks, pid);
+	return task->tid ? pev_space_find(task->space, addr) : NULL;
+}
+
+const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n)
+{
+	const struct pev_task *task;
+
+	if (pid == -1)
+		return pev_space_at(tasks->kernel, n);
+	task = pid > 0 ? find(tasks, pid) : NULL;
+	return task && task->tid ? pev_space_at(task->space, n) : NULL;
 }

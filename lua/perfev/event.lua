@@ -34,6 +34,7 @@ M.asks = callbacks
 
 local comforts = {
   freq = true, period = true, callchain = true, filter = true, name = true, optional = true, args = true, many = true,
+  symbols = true,
   aux_buffer = true,
 }
 

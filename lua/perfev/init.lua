@@ -7,12 +7,14 @@ local core = require "perfev.core"
 local counter = require "perfev.counter"
 local session = require "perfev.session"
 require "perfev.record"
+require "perfev.stack"
 
 local M = {
   _VERSION = core.version,
   errno = core.errno,
   hooks = require "perfev.hooks",
   escape = require "perfev.escape",
+  symbol = require "perfev.symbol",
   args = require "perfev.args", -- a script's declared options; it is called
   decoder = codec.decoder,
   encode = codec.encode,

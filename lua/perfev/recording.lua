@@ -6,6 +6,7 @@ local core = require "perfev.core"
 local features = require "perfev.recording.features"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
+local symbol = require "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
 local user = require "perfev.recording.user"
 
@@ -243,6 +244,9 @@ function M.open(path, opts)
     return nil, why, code
   end
   self.file, self.facts, self.path = file, file:facts(), path
+  file:world(symbol.recorded {
+    recording = file, header = function() return self.header end, note = function(text) warn(self, text) end,
+  })
   started = true
   learn(self)
   return self

@@ -21,6 +21,10 @@ local E = core.errno
 -- What tells the names of tasks when no event of the user's does.
 local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = true }, callbacks = {},
                 asked = {} }
+-- The same, and what processes map, for who asks where an address is.
+local MAPS = { name = "dummy", callbacks = {}, asked = {}, spec = { comm = true, comm_exec = true, task = true,
+               mmap = true, mmap2 = true, build_id = true, ksymbol = true } }
+local CALLCHAIN = 1 << 5 -- PERF_SAMPLE_CALLCHAIN
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
@@ -150,8 +154,21 @@ function Session:counter(spec) return require("perfev.counter").new(spec, false,
 --- The same as a group; as `perfev.group`.
 function Session:group(spec) return require("perfev.counter").new(spec, true, 2, self) end
 
--- The names of tasks need somebody's COMM, FORK and EXIT records.
+-- Addresses are given names where a call chain is taken, or somebody said so.
+local function wants_maps(self)
+  for ev in opened.each(self.events) do
+    if ev.decl.spec.symbols or ev.attr.sample_type & CALLCHAIN ~= 0 then return true end
+  end
+  return false
+end
+
+-- The names of tasks need somebody's COMM, FORK and EXIT records. Maps have an event of their own, which is
+-- on before /proc is read: what is mapped meanwhile is told of.
 function Session:open_tracking()
+  if wants_maps(self) then
+    self.maps = opened.new(self, MAPS, true)
+    return opened.open(self.maps)
+  end
   for ev in opened.each(self.events) do
     if ev.attr.comm and ev.attr.task then return true end
   end
@@ -307,12 +324,17 @@ function Session:open_events()
   return self:open_tracking()
 end
 
-function Session:arm()
+function Session:scan()
+  if self.maps and not self.maps.attr.enable_on_exec then self.maps:enable() end
   if options.is_cpu_wide(self.opts) then
-    self.core:scan(-1)
+    self.core:scan(-1, self.maps ~= nil)
   else
-    for _, pid in ipairs(self.target.pids) do self.core:scan(pid) end
+    for _, pid in ipairs(self.target.pids) do self.core:scan(pid, self.maps ~= nil) end
   end
+end
+
+function Session:arm()
+  self:scan()
   for _, f in ipairs(self.on_start) do
     protected(self, "start", f)
     if self.failure then return nil, self.failure end

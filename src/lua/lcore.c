@@ -24,7 +24,10 @@
 #include "ldecoder.h"
 #include "lexit.h"
 #include "lhooks.h"
+#include "lkallsyms.h"
 #include "lsession.h"
+#include "lstack.h"
+#include "lstacks.h"
 #include "lview.h"
 
 #define NAMES_MAX 65536 /* of a list to find the nearest in */
@@ -411,6 +414,9 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_hooks_register(L);
 	l_args_register(L);
 	l_area_register(L);
+	l_kallsyms_register(L);
+	l_stacks_register(L);
+	l_stack_register(L);
 	l_view_register(L);
 	l_decoder_register(L);
 	l_child_register(L);

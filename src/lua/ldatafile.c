@@ -18,6 +18,7 @@
 #include "lattr.h"
 #include "lcore.h"
 #include "lhooks.h"
+#include "lstacks.h"
 #include "lview.h"
 
 #define TYPENAME "perfev.datafile"
@@ -135,6 +136,8 @@ static void make_views(lua_State *L, struct l_datafile *self, int idx)
 	lua_newtable(L);
 	lua_pushvalue(L, idx);
 	lua_setfield(L, -2, "recording"); /* views keep it alive */
+	l_stacks_push(L);
+	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, UV_CONTEXT);
 	lua_createtable(L, NR_VIEWS, 0);
@@ -142,6 +145,7 @@ static void make_views(lua_State *L, struct l_datafile *self, int idx)
 		self->views[i] = l_view_push(L, -2, &self->now);
 		self->views[i]->comm = view_comm;
 		self->views[i]->ctx = self;
+		self->views[i]->tasks = &self->tasks;
 		lua_rawseti(L, -2, i + 1);
 	}
 	lua_setiuservalue(L, idx, UV_VIEWS);
@@ -408,6 +412,35 @@ static int l_machine(lua_State *L)
 	return 0;
 }
 
+/* d:world(table): what stacks of its records are looked up in; see lua/perfev/symbol.lua */
+static int l_world(lua_State *L)
+{
+	check_datafile(L);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_insert(L, 2);
+	lua_setfield(L, 2, "world");
+	return 0;
+}
+
+/* d:kernel_map(n) -> path, start, pgoff | nil: the n-th map of the recorded kernel, from 1 */
+static int l_kernel_map(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	const struct pev_map *map =
+		n < 1 || n > UINT32_MAX ? NULL :
+					  pev_tasks_map_at(&self->tasks, -1, (uint32_t)n - 1);
+
+	if (!map)
+		return 0;
+	lua_pushstring(L, map->dso->path);
+	lua_pushinteger(L, (lua_Integer)map->start);
+	lua_pushinteger(L, (lua_Integer)map->pgoff);
+	return 3;
+}
+
 /* ---- what is known ---- */
 
 static void set_integer(lua_State *L, const char *name, uint64_t value)
@@ -547,6 +580,8 @@ static const luaL_Reg methods[] = {
 	{ "context",  l_context },
 	{ "event_is", l_event_is },
 	{ "machine",  l_machine },
+	{ "world",    l_world },
+	{ "kernel_map", l_kernel_map },
 	{ "facts",    l_facts },
 	{ "stats",    l_stats },
 	{ "event",    l_event },

@@ -25,6 +25,7 @@
 #include "lcore.h"
 #include "lhooks.h"
 #include "loption.h"
+#include "lstacks.h"
 #include "lview.h"
 
 #define TYPENAME "perfev.core.session"
@@ -136,6 +137,8 @@ static void make_views(lua_State *L, struct l_session *self, int idx)
 	/* A view that somebody keeps looks at our now: through its context it keeps us. */
 	lua_pushvalue(L, idx);
 	lua_rawseti(L, -2, 0);
+	l_stacks_push(L);
+	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, UV_CONTEXT);
 	lua_createtable(L, NR_VIEWS, 0);
@@ -182,6 +185,8 @@ static int l_session(lua_State *L)
 	rc = pev_session_open(&self->s, self->sys, &config, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
+	for (int i = 0; i < NR_VIEWS; i++)
+		self->views[i]->tasks = pev_session_tasks(self->s);
 	lua_settop(L, 1);
 	return 1;
 }
@@ -480,13 +485,18 @@ static int l_session_disable(lua_State *L)
 	return l_result(L, pev_session_disable(self->s), NULL);
 }
 
-/* s:scan(pid): learn the names of its threads, or of all (-1), from /proc */
+/*
+ * s:scan(pid, maps): learn the names of its threads, or of all (-1), from /proc; and what its
+ * process maps
+ */
 static int l_session_scan(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	int pid = (int)luaL_checkinteger(L, 2);
+	struct pev_tasks *tasks = pev_session_tasks(self->s);
 
-	return l_result(L, pev_tasks_scan(pev_session_tasks(self->s), pid), NULL);
+	return l_result(L, lua_toboolean(L, 3) ? pev_tasks_scan_maps(tasks, pid) :
+						 pev_tasks_scan(tasks, pid), NULL);
 }
 
 /* s:comm(tid) -> name */

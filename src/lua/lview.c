@@ -13,6 +13,7 @@
 #include "../bits.h"
 #include "../sys.h"
 #include "largs.h"
+#include "lstack.h"
 
 #define TYPENAME "perfev.record"
 
@@ -30,6 +31,8 @@ enum generic {
 	G_COPY,
 	G_PMU_FORMAT,
 	G_SYNTHESISED,
+	G_STACK,
+	G_SYMBOL,
 	G_END
 };
 #define G_MISC_FLAG 128 /* + index in pev_miscs */
@@ -48,6 +51,8 @@ static const char *const generic_names[] = {
 	[G_COPY - PEV_F_NR] = "copy",
 	[G_PMU_FORMAT - PEV_F_NR] = "pmu_format",
 	[G_SYNTHESISED - PEV_F_NR] = "synthesised",
+	[G_STACK - PEV_F_NR] = "stack",
+	[G_SYMBOL - PEV_F_NR] = "symbol",
 };
 /* clang-format on */
 
@@ -449,6 +454,21 @@ static void push_pmu_format(lua_State *L, const struct pev_record *rec)
 		lua_pushnil(L);
 }
 
+/* The call chain as a value, and the name of the function at ip: nil without tasks. */
+static void push_place(lua_State *L, const struct l_view *view, bool whole)
+{
+	if (!view->tasks) {
+		lua_pushnil(L);
+		return;
+	}
+	lua_getiuservalue(L, 1, 1);
+	if (whole)
+		l_stack_push(L, -1, view->tasks, view->rec);
+	else
+		l_symbol_push(L, -1, view->tasks, view->rec);
+	lua_remove(L, -2);
+}
+
 static void push_generic(lua_State *L, const struct l_view *view, int code)
 {
 	const struct pev_record *rec = view->rec;
@@ -492,6 +512,10 @@ static void push_generic(lua_State *L, const struct l_view *view, int code)
 			lua_pushboolean(L, 1);
 		else
 			lua_pushnil(L);
+		break;
+	case G_STACK:
+	case G_SYMBOL:
+		push_place(L, view, code == G_STACK);
 		break;
 	default:
 		lua_pushvalue(L, lua_upvalueindex(3));
@@ -626,7 +650,7 @@ static int l_view_pairs(lua_State *L)
 	return 2;
 }
 
-/* r:copy() -> a plain table: all that pairs() gives, event, sample_id, and args as a table. */
+/* r:copy() -> a plain table: what pairs() gives, event, sample_id, stack, and args as a table. */
 static int l_view_copy(lua_State *L)
 {
 	struct l_view *view = check_view(L);
@@ -642,6 +666,8 @@ static int l_view_copy(lua_State *L)
 	lua_setfield(L, 2, "sample_id");
 	push_slot_value(L, view, 1);
 	lua_setfield(L, 2, "event");
+	push_place(L, view, true);
+	lua_setfield(L, 2, "stack");
 	if (view->has_args) {
 		push_slot_value(L, view, 2);
 		l_args_table(L, lua_touserdata(L, -1));

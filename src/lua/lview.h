@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "../record.h"
+#include "../task.h"
 
 struct l_view {
 	const struct pev_record *rec;
@@ -21,6 +22,7 @@ struct l_view {
 	/* What is no field of the record; may be NULL. */
 	const char *(*comm)(void *ctx, int tid);
 	void *ctx;
+	struct pev_tasks *tasks;   /* what its addresses meant; may be NULL */
 	unsigned process;          /* whose ring it lies in: pev_sys_process(); 0: in memory */
 	bool has_args;             /* this record has a payload that can be read */
 	bool has_aux;              /* it tells of bytes of an AUX area */
@@ -36,7 +38,8 @@ void l_view_register(lua_State *L);
 
 /*
  * Push a new view, closed. The table at idx becomes user value 1; its field
- * registers, if it has one, names registers by mask bit.
+ * registers, if it has one, names registers by mask bit, and its field stacks is
+ * where stacks are interned (lstacks.h).
  */
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
 

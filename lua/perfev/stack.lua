@@ -1,0 +1,68 @@
+--- r.stack: what a call chain shows of itself.
+-- C has taken the addresses and what lay there (src/stack.c); names are looked up here when somebody asks, once
+-- for each stack.
+
+local core = require "perfev.core"
+local escape = require "perfev.escape"
+local symbol = require "perfev.symbol"
+
+local Stack = {}
+
+local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
+
+local function frames_of(stack)
+  local list = cache[stack]
+  if list then return list end
+  local raws, world = core.stack_frames(stack)
+  world = world or symbol.here()
+  list = {}
+  for i, raw in ipairs(raws) do list[i] = world:frame(raw) end
+  cache[stack] = list
+  return list
+end
+
+local function line_of(frame)
+  local name = frame.symbol and ("%s+0x%x"):format(escape(frame.symbol), frame.offset) or "[unknown]"
+  return ("%16x %s (%s)"):format(frame.ip, name, escape(frame.module))
+end
+
+--- The frames as a list, the innermost first.
+function Stack.frames(stack)
+  return table.move(frames_of(stack), 1, #stack, 1, {})
+end
+
+local function folded_name(frame)
+  if frame.symbol then return frame.symbol end
+  local module = frame.module:match("([^/]+)$") or frame.module
+  return module:sub(1, 1) == "[" and module or "[" .. module .. "]"
+end
+
+-- What separates frames and lines is in no name.
+local function plain(name) return (name:gsub("[;\n]", ":")) end
+
+--- One line as flame graph tools read it, the outermost first: "comm;main;f".
+-- @tparam[opt] string comm  what stands before, such as r.comm
+-- @treturn string
+function Stack.folded(stack, comm)
+  local list, parts = frames_of(stack), {}
+  if comm then parts[1] = plain(comm) end
+  for i = #list, 1, -1 do parts[#parts + 1] = plain(folded_name(list[i])) end
+  return table.concat(parts, ";")
+end
+
+core.stack_class {
+  index = function(stack, key)
+    if math.type(key) == "integer" then return frames_of(stack)[key] end
+    local method = Stack[key]
+    if method then return method end
+    local near = core.nearest(tostring(key), { "id", "frames", "folded" })
+    error(("a stack has no field '%s'%s"):format(tostring(key), near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+  end,
+  len = function(stack) return #frames_of(stack) end,
+  text = function(stack)
+    local lines = {}
+    for i, frame in ipairs(frames_of(stack)) do lines[i] = line_of(frame) end
+    return table.concat(lines, "\n")
+  end,
+  symbol = function(raw, world) return (world or symbol.here()):frame(raw).symbol end,
+}

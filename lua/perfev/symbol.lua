@@ -1,0 +1,443 @@
+--- Which function is at an address: of the kernel, of a process, of a file.
+-- A world answers: this machine as it is, or what a recording says of another one. It reads a file when the
+-- first name in it is asked for, and keeps its symbols (by path and build-id) as long as it lives; nothing is
+-- looked up per record. ELF is C (perfev.symtab, a shared object that is loaded then), kallsyms too.
+
+local core = require "perfev.core"
+
+local M = {}
+local World = {}
+World.__index = World
+
+local E = core.errno
+local NONE = {} -- looked for, and not there
+
+-- perfev.symtab, or why there is none.
+local function library()
+  local ok, symtab = pcall(require, "perfev.symtab")
+  if ok then return symtab end
+  local distrusted = tostring(symtab):match("not trusted: ([^\n]+)")
+  if distrusted then return nil, ("others than root may write %s, or a directory above it"):format(distrusted) end
+  return nil, "the module perfev.symtab (elfutils) is not installed beside perfev"
+end
+
+local function hex(bytes)
+  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
+end
+
+-- Once each: what a user should know.
+local function note(self, text)
+  if self.noted[text] then return end
+  self.noted[text] = true
+  self.notes[#self.notes + 1] = text
+  if self.on_note then self.on_note(text) end
+end
+
+-- ---- the kernel ----
+
+local function why_no_kallsyms(what, code)
+  if code ~= E.EACCES then return what end
+  local restrict = (core.slurp("/proc/sys/kernel/kptr_restrict") or ""):match("%d")
+  return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n"
+    .. "  try: as root, or sysctl kernel.kptr_restrict=0"):format(
+    restrict and (" (kernel.kptr_restrict is %s)"):format(restrict) or "")
+end
+
+local function running_kernel(self)
+  local symbols, what, code = core.kallsyms()
+  if not symbols then note(self, why_no_kallsyms(what, code)) end
+  return symbols
+end
+
+-- The running kernel's build-id, of ELF notes: { namesz, descsz, type, name, desc }, each to 4 bytes.
+local function running_build_id()
+  local notes, at = core.slurp("/sys/kernel/notes"), 1
+  while notes and at + 12 <= #notes do
+    local name_len, len, kind = string.unpack("=I4I4I4", notes, at)
+    local name = at + 12
+    local desc = name + (name_len + 3 & ~3)
+    if kind == 3 and notes:sub(name, name + 3) == "GNU\0" then return hex(notes:sub(desc, desc + len - 1)) end
+    at = desc + (len + 3 & ~3)
+  end
+end
+
+local function home(path)
+  local dir = os.getenv("HOME")
+  return dir and dir .. "/.debug/" .. path
+end
+
+-- How far the recorded kernel lay from where the running one does: both may have moved at boot.
+local function shift_of(self, symbols)
+  for n = 1, 1000 do
+    local path, _, pgoff = self.recording:kernel_map(n)
+    if not path then return 0 end
+    local name = path:match("^%[kernel%.kallsyms%](.+)$")
+    local here = name and symbols:address(name)
+    if here and pgoff ~= 0 then return pgoff - here end
+  end
+  return 0
+end
+
+-- The kernel of a recording: as perf kept it, or this one if it is the same.
+local function recorded_kernel(self)
+  local wanted = self.build_ids["[kernel.kallsyms]"]
+  local kept = wanted and home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
+  local text = kept and core.slurp(kept)
+  local symbols = text and core.kallsyms(text)
+  if symbols and (symbols:address("_text") or symbols:address("_stext")) then
+    self.shift = shift_of(self, symbols)
+    return symbols
+  end
+  local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
+  local same = wanted and wanted == running_build_id() or not wanted and self.osrelease == here
+  if not same then
+    note(self, ("the kernel's functions have no names: the recording is of %s, this is %s"):format(
+      self.osrelease or "another kernel", here or "not known"))
+    return nil
+  end
+  symbols = running_kernel(self)
+  self.shift = symbols and shift_of(self, symbols) or 0
+  return symbols
+end
+
+local function kallsyms(self)
+  if self.kernel == nil then
+    self.kernel = (self.recording and recorded_kernel or running_kernel)(self) or false
+  end
+  return self.kernel
+end
+
+-- "[kernel.kallsyms]_text" -> "[kernel]"; "/lib/modules/6.1/x/y_z.ko.xz" -> "[y_z]"
+local function kernel_module(path)
+  if not path or path:find("^%[kernel") then return "[kernel]" end
+  local name = path:match("([^/]+)%.ko") or path:match("^%[(.+)%]$")
+  return name and "[" .. name:gsub("-", "_") .. "]" or path
+end
+
+-- frame, raw: symbol, offset and module of a kernel address
+local function name_kernel(self, frame, raw)
+  if raw.ksymbol then
+    frame.symbol, frame.offset, frame.module = raw.path, raw.offset, "[bpf]"
+    return
+  end
+  frame.module = kernel_module(raw.path)
+  local symbols = kallsyms(self)
+  -- A kernel that moved took its modules elsewhere.
+  if not symbols or self.shift ~= 0 and frame.module ~= "[kernel]" then return end
+  local name, start, module = symbols:find(raw.ip - self.shift - (raw.returns and 1 or 0))
+  if not name then return end
+  frame.symbol, frame.offset = name, raw.ip - self.shift - start
+  if module then frame.module = "[" .. module .. "]" end
+end
+
+-- ---- files ----
+
+local DEBUG = "/usr/lib/debug"
+
+local function by_build_id(id, ...)
+  local out = {}
+  for _, pattern in ipairs { ... } do
+    local path = pattern:format(id:sub(1, 2), id:sub(3))
+    if path:sub(1, 1) ~= "/" then path = home(path) end
+    out[#out + 1] = path
+  end
+  return out
+end
+
+-- A process in a mount namespace of its own has its own files.
+local function is_elsewhere(pid)
+  local there = pid > 0 and core.readlink(("/proc/%d/ns/mnt"):format(pid))
+  return there and there ~= core.readlink("/proc/self/ns/mnt")
+end
+
+-- Where the bytes of what is mapped may be, best first.
+local function candidates(self, raw, id)
+  local path, list = raw.path, {}
+  if not self.recording then
+    if is_elsewhere(raw.pid) then list[1] = ("/proc/%d/root%s"):format(raw.pid, path) end
+    local exe = ("/proc/%d/exe"):format(raw.pid)
+    if path:find(" (deleted)", 1, true) and core.readlink(exe) == path then list[1] = exe end
+  end
+  list[#list + 1] = path
+  if id then
+    table.move(by_build_id(id, ".build-id/%s/%s/elf", ".build-id/%s/%s"), 1, 2, #list + 1, list)
+  end
+  return list
+end
+
+-- The first candidate that is the file: its symbols, and its path.
+local function open_file(self, symtab, raw, id)
+  local wrong
+  for _, path in ipairs(candidates(self, raw, id)) do
+    local bytes = core.slurp(path)
+    local table_ = bytes and symtab.read(bytes)
+    local there = table_ and table_:facts().build_id
+    if table_ and (not id or there and hex(there) == id) then return table_, path, bytes end
+    if table_ then wrong = wrong or path end
+  end
+  if wrong then
+    note(self, ("%s: its functions have no names: the file that is there now has another build-id"):format(wrong))
+  end
+end
+
+-- A debug file is the one meant when it says so: by the build-id, or where there is none by its checksum.
+local function is_its_debug(symtab, facts, bytes)
+  local other = symtab.read(bytes)
+  if not other then return false end
+  local id = other:facts().build_id
+  if facts.build_id and id then return id == facts.build_id end
+  return facts.crc ~= nil and symtab.crc(bytes) == facts.crc
+end
+
+-- Where a debug file is looked for, as gdb does ("Separate Debug Files" in its manual), and where perf keeps them.
+local function debug_candidates(facts, path)
+  local list = {}
+  if facts.build_id then
+    list = by_build_id(hex(facts.build_id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/debug",
+      ".build-id/%s/%s/elf")
+  end
+  if facts.debuglink then
+    local dir = path:match("^(.*)/[^/]*$") or "."
+    for _, form in ipairs { dir .. "/", dir .. "/.debug/", DEBUG .. dir .. "/" } do
+      list[#list + 1] = form .. facts.debuglink
+    end
+  end
+  return list
+end
+
+local function find_debug(symtab, facts, path)
+  for _, candidate in ipairs(debug_candidates(facts, path)) do
+    local bytes = candidate ~= path and core.slurp(candidate)
+    if bytes and is_its_debug(symtab, facts, bytes) then return bytes, candidate end
+  end
+end
+
+local function load_file(self, raw, id)
+  local symtab, why = library()
+  if not symtab then
+    note(self, "programs' functions have no names: " .. why)
+    return NONE
+  end
+  local file, path = open_file(self, symtab, raw, id)
+  if not file then return NONE end
+  local facts = file:facts()
+  if not facts.symtab then
+    local bytes, debug = find_debug(symtab, facts, path)
+    if bytes and file:add(bytes) then return { symbols = file, path = path, debug = debug, names = {} } end
+  end
+  return { symbols = file, path = path, names = {} }
+end
+
+local function load_vdso(self, id)
+  local symtab = library()
+  local bytes = symtab and symtab.vdso()
+  local file = bytes and symtab.read(bytes)
+  local there = file and file:facts().build_id
+  -- Another machine's vdso is not this one's.
+  if not file or self.recording and not (id and there and hex(there) == id) then return NONE end
+  return { symbols = file, path = "[vdso]", names = {} }
+end
+
+-- The file of what is mapped, by its path and build-id; NONE where it cannot be read.
+local function file_of(self, raw)
+  local id = raw.build_id and hex(raw.build_id) or self.build_ids[raw.path]
+  local key = raw.path .. "\0" .. (id or "")
+  local file = self.files[key]
+  if not file then
+    file = raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id)
+    self.files[key] = file
+  end
+  return file
+end
+
+-- Name and start of the function at an address of a file, demangled; both nil where there is none.
+local function find_in(file, address)
+  local found = file.names[address]
+  if not found then
+    local name, start = file.symbols:find(address)
+    found = name and { library().demangle(name), start } or NONE
+    file.names[address] = found
+  end
+  return found[1], found[2]
+end
+
+-- ---- code that was made in memory ----
+
+-- Lines "start size name" in hex, one for each function (tools/perf/Documentation/jit-interface.txt). Of two at
+-- one place the later is the newer.
+local function parse_map(text)
+  local list = {}
+  for start, size, name in text:gmatch("(%x+) (%x+) ([^\n]+)") do
+    start, size = tonumber(start, 16), tonumber(size, 16)
+    if start and size and size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
+  end
+  table.sort(list, function(a, b)
+    if a.start ~= b.start then return math.ult(a.start, b.start) end
+    return a.n < b.n
+  end)
+  return list
+end
+
+local OVERLAID_MAX = 64 -- older functions that a newer one may lie over
+
+local function read_map(self, jit, pid)
+  local inside
+  if not self.recording then
+    -- In a namespace of its own a process writes under the number that it knows of itself.
+    inside = (core.slurp(("/proc/%d/status"):format(pid)) or ""):match("NSpid:[^\n]-(%d+)\n")
+  end
+  local paths = { ("/tmp/perf-%d.map"):format(pid) }
+  if inside then table.insert(paths, 1, ("/proc/%d/root/tmp/perf-%s.map"):format(pid, inside)) end
+  for _, path in ipairs(paths) do
+    local text = core.slurp(path)
+    if text then
+      jit.path = ("/tmp/perf-%d.map"):format(pid)
+      if #text ~= jit.length then jit.list, jit.length = parse_map(text), #text end
+      return
+    end
+  end
+end
+
+local function search(list, address)
+  local low, high = 1, #list + 1
+  while low < high do
+    local mid = (low + high) // 2
+    if math.ult(address, list[mid].start) then high = mid else low = mid + 1 end
+  end
+  for i = low - 1, math.max(low - OVERLAID_MAX, 1), -1 do
+    if math.ult(address, list[i].stop) then return list[i] end
+  end
+end
+
+-- A compiler goes on: what is not there is looked for again, ever less often.
+local function find_jit(self, pid, address)
+  local jit = self.jits[pid]
+  if not jit then
+    jit = { list = {}, misses = 0, again = 1 }
+    self.jits[pid] = jit
+  end
+  local found = search(jit.list, address)
+  if found then return found, jit.path end
+  jit.misses = jit.misses + 1
+  if jit.misses >= jit.again then
+    jit.again = jit.again * 2
+    read_map(self, jit, pid)
+    found = search(jit.list, address)
+  end
+  return found, jit.path
+end
+
+-- ---- one frame ----
+
+local function name_user(self, frame, raw)
+  frame.module = raw.path or "[unknown]"
+  if not raw.path then return end
+  local back = raw.returns and 1 or 0
+  if raw.memory then
+    local found, path = find_jit(self, raw.pid, raw.ip - back)
+    frame.module = path or raw.path
+    if found then frame.symbol, frame.offset = found.name, raw.ip - found.start end
+    return
+  end
+  local file = file_of(self, raw)
+  local address = file.symbols and file.symbols:address(raw.offset - back)
+  if not address then return end
+  local name, start = find_in(file, address)
+  frame.symbol, frame.offset = name, name and address + back - start
+end
+
+-- The header is read when a name is asked for: of a pipe it comes between records.
+local function take_header(self)
+  local header, ids = self.header(), self.build_ids
+  self.header, self.osrelease = nil, header.osrelease
+  for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
+end
+
+--- What is at a frame, as core.stack_frames() has it.
+-- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
+function World:frame(raw)
+  if self.header then take_header(self) end
+  local frame = { ip = raw.ip, kernel = raw.context == "kernel" }
+  if frame.kernel then
+    name_kernel(self, frame, raw)
+  elseif raw.context == "user" then
+    name_user(self, frame, raw)
+  else
+    frame.module = "[guest]"
+  end
+  return frame
+end
+
+local function new_world(fields)
+  fields.files, fields.jits, fields.notes, fields.noted, fields.shift = {}, {}, {}, {}, 0
+  fields.build_ids = fields.build_ids or {}
+  return setmetatable(fields, World)
+end
+
+--- The world of a recording.
+-- @tparam table opts  `recording` (core.datafile), `header` (gives its features), `note` (f(text): what a user
+--   should know)
+function M.recorded(opts)
+  return new_world { recording = opts.recording, header = opts.header, on_note = opts.note }
+end
+
+-- ---- this machine ----
+
+local here = setmetatable({}, { __mode = "k" }) -- hooks in force -> world
+local LINUX = {}
+
+--- This machine, or what hooks say it is.
+function M.here()
+  local key = core.hooked() or LINUX
+  here[key] = here[key] or new_world {}
+  return here[key]
+end
+
+local function check_address(name, value)
+  if math.type(value) ~= "integer" then error(("%s: an address is an integer, not a %s"):format(name, type(value)), 3) end
+end
+
+local function shown(frame)
+  if frame.symbol then return frame.symbol, frame.offset, frame.module end
+  return nil, nil, frame.module
+end
+
+--- The kernel's function at an address.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  bytes from its start
+-- @treturn[1] string   "[kernel]", "[MODULE]" or "[bpf]"
+-- @treturn[2] nil      no name is known
+function M.kernel(address)
+  check_address("kernel", address)
+  return shown(M.here():frame { ip = address, context = "kernel" })
+end
+
+--- The function at an address of a process that is there now.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  bytes from its start
+-- @treturn[1] string   the file that is mapped there
+-- @treturn[2] nil      no name is known
+-- @treturn[2] nil
+-- @treturn[2] string   the file that is mapped there, "[unknown]" if there is none
+function M.process(pid, address)
+  if math.type(pid) ~= "integer" then error(("process: a pid is an integer, not a %s"):format(type(pid)), 2) end
+  check_address("process", address)
+  return shown(M.here():frame(core.map_at(pid, address)))
+end
+
+--- The function at a byte of a file.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  bytes from its start
+-- @treturn[2] nil      no name is known
+function M.file(path, offset)
+  if type(path) ~= "string" then error(("file: a path is a string, not a %s"):format(type(path)), 2) end
+  check_address("file", offset)
+  local raw = { ip = offset, offset = offset, path = path, pid = 0, context = "user" }
+  local symbol, into = shown(M.here():frame(raw))
+  return symbol, into
+end
+
+--- What could not be named, and why: a sentence each, as far as they were met.
+function M.notes() return table.move(M.here().notes, 1, #M.here().notes, 1, {}) end
+
+return M

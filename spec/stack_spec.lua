@@ -1,0 +1,396 @@
+-- Stacks: addresses of a sample, and what lay there when it was taken. Each story is told twice, by the
+-- simulated kernel and as a recording, and shows the same.
+
+local elf = require "spec.support.elf"
+local kernel = require "spec.support.kernel"
+local perfdata = require "spec.support.perfdata"
+local perfev = require "perfev"
+local run = require "spec.support.run"
+
+local MS, KERNEL, USER = 1000000, -128, -512
+local BITS = { "ip", "tid", "time", "cpu", "callchain", "identifier" }
+local BUILD_IDS, OSRELEASE, EVENT_DESC = 2, 4, 12 -- HEADER_* of perf.data
+local BASE = 0x7f0000000000
+local BUILD_ID, OTHER_ID = ("\1\2"):rep(10), ("\3\4"):rep(10)
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+-- Files of the machine, wherever the story is told.
+local files = {
+  ["/bin/app"] = elf.file { functions = { { "main", 0x1000, 0x100 }, { "work", 0x1100, 0x100 } } },
+  ["/bin/other"] = elf.file { functions = { { "start", 0x1000, 0x200 } } },
+  ["/lib/one.so"] = elf.file { functions = { { "first", 0x2000, 0x80 } }, vaddr = 0x2000, build_id = BUILD_ID },
+  ["/lib/two.so"] = elf.file { functions = { { "second", 0x1000, 0x80 } } },
+  ["/lib/_ZN3foo3barEv"] = elf.file { functions = { { "_ZN2ns4pickIiEEiT_", 0x1000, 0x80 } } },
+  ["/tmp/perf-7.map"] = "30000 100 made\n30100 40 made again\nnot a line\n30100 20 twice;made\n",
+  ["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffff81000100 t do_work\nffffffff81000200 T entry\n"
+    .. "ffffffff81000300 D data\nffffffffa0000000 t mod_work\t[mod]\n",
+  ["/proc/sys/kernel/osrelease"] = "6.1.0\n",
+}
+
+-- ---- what a story is made of ----
+
+local function mmap(pid, addr, len, path, more)
+  local t = { type = "mmap2", pid = pid, tid = pid, addr = addr, len = len, pgoff = 0x1000, maj = 8, min = 1, ino = 1,
+              ino_generation = 0, prot = 5, flags = 2, filename = path }
+  for name, value in pairs(more or {}) do t[name] = value end
+  return t
+end
+local function exec(pid, comm) return { type = "comm", pid = pid, tid = pid, comm = comm, misc = 0x2000 } end
+local function comm(pid, name, tid) return { type = "comm", pid = pid, tid = tid or pid, comm = name } end
+local function fork(pid, parent, tid)
+  return { type = "fork", pid = pid, ppid = parent, tid = tid or pid, ptid = parent, time = 1 }
+end
+local function exit(pid) return { type = "exit", pid = pid, ppid = 1, tid = pid, ptid = 1, time = 1 } end
+local function ksymbol(addr, name, flags)
+  return { type = "ksymbol", addr = addr, len = 0x100, ksym_type = 1, flags = flags or 0, name = name }
+end
+local function sample(pid, chain, tid, misc)
+  return { type = "sample", pid = pid, tid = tid or pid, ip = chain[2], callchain = chain, misc = misc or 2 }
+end
+local function app(pid) return { exec(pid, "app"), mmap(pid, 0x400000, 0x2000, "/bin/app") } end
+
+-- Steps, of which some are several.
+local function flat(story)
+  local out = {}
+  for _, step in ipairs(story) do
+    table.move(step.type and { step } or step, 1, step.type and 1 or #step, #out + 1, out)
+  end
+  return out
+end
+
+-- ---- telling it ----
+
+local function copied(step)
+  local t = {}
+  for name, value in pairs(step) do t[name] = value end
+  return t
+end
+
+local function simulated(story, see)
+  local k = kernel.new { cpus = "0" }
+  story = flat(story)
+  for path, text in pairs(files) do k.files[path] = text end
+  k:with(function()
+    local s = perfev.session { duration = (#story + 300) .. "ms", buffer = "1M" }
+    s:event { type = 1, config = 0, sample_period = 1, callchain = true, sample = see }
+    for i, step in ipairs(story) do
+      k:after(i * MS, function() k:ring(0):push(copied(step)) end)
+    end
+    assert(s:run())
+  end)
+  return k
+end
+
+local function recorded(story, see, opts)
+  opts = opts or {}
+  local b = perfdata.new { events = { { ids = { 11 }, name = "cpu-clock",
+    attr = { type = 1, config = 0, sample_type = BITS, sample_id_all = true, comm = true, task = true, mmap = true,
+             mmap2 = true, ksymbol = true } } }, endian = opts.endian }
+  for i, step in ipairs(flat(story)) do
+    local t = copied(step)
+    if t.type == "sample" then
+      t.time, t.cpu, t.identifier = i * MS, 0, 11
+    else
+      t.sample_id = { pid = t.pid or 0, tid = t.tid or 0, time = i * MS, cpu = 0, identifier = 11 }
+    end
+    b:add(t)
+  end
+  local path, features = dir .. "/story.data", { [OSRELEASE] = string.pack("<s4", "6.1.0\0"), [EVENT_DESC] = b:event_desc() }
+  for number, bytes in pairs(opts.features or {}) do features[number] = bytes end
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(b:file(features))
+  file:close()
+  local k = kernel.new { cpus = "0" }
+  for name, text in pairs(files) do k.files[name] = text end
+  -- The recording is a real file, all else is the machine's that the story is of.
+  local hooks = { slurp = k.hooks.slurp, readlink = k.hooks.readlink }
+  local said = {}
+  perfev.hooks.with(hooks, function()
+    local s = perfev.session { input = path, log = function(level, text) if level == 0 then said[#said + 1] = text end end }
+    s:event { "cpu-clock", sample = see }
+    assert(s:run())
+  end)
+  return said
+end
+
+-- What f makes of each sample, told both ways.
+local function told(story, f)
+  local live, file = {}, {}
+  local k = simulated(story, function(r) live[#live + 1] = f(r) or false end)
+  recorded(story, function(r) file[#file + 1] = f(r) or false end)
+  assert.same(live, file)
+  return live, k
+end
+
+local function folded(r) return r.stack:folded(r.comm) end
+
+describe("a stack", function()
+  it("is nil where no call chain was taken, and empty where none could be", function()
+    local seen = told({ app(7), sample(7, {}) }, function(r) return { #r.stack, tostring(r.stack), r.stack:folded() } end)
+    assert.same({ { 0, "", "" } }, seen)
+    local k = kernel.new { cpus = "0" }
+    k:with(function()
+      local s, stacks = perfev.session { duration = "300ms" }, {}
+      s:event { type = 1, config = 0, sample_period = 1, sample = function(r) stacks[1] = r.stack == nil end }
+      k:after(MS, function() k:ring(0):push { type = "sample", pid = 7 } end)
+      assert(s:run())
+      assert.same({ true }, stacks)
+    end)
+  end)
+
+  it("has its frames from the inside out: address, function, offset, file", function()
+    local seen = told({ comm(7, "sh"), app(7), sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400110, 0x400020 }) },
+      function(r)
+        local list = {}
+        for i = 1, #r.stack do list[i] = r.stack[i] end
+        assert.is_nil(r.stack[0])
+        assert.is_nil(r.stack[#list + 1])
+        assert.same(list, r.stack:frames())
+        return list
+      end)
+    assert.same({ {
+      { ip = 0xffffffff81000110, symbol = "do_work", offset = 0x10, module = "[kernel]", kernel = true },
+      { ip = 0x400110, symbol = "work", offset = 0x10, module = "/bin/app", kernel = false },
+      { ip = 0x400020, symbol = "main", offset = 0x20, module = "/bin/app", kernel = false },
+    } }, seen)
+  end)
+
+  it("prints a line for each frame, and folds into one", function()
+    local seen = told({ app(7), sample(7, { KERNEL, 0xffffffff81000110, USER, 0x400110, 0x500020 }) },
+      function(r) return { tostring(r.stack), r.stack:folded(), folded(r) } end)
+    assert.same({ {
+      "ffffffff81000110 do_work+0x10 ([kernel])\n          400110 work+0x10 (/bin/app)\n"
+        .. "          500020 [unknown] ([unknown])",
+      "[unknown];work;do_work", "app;[unknown];work;do_work",
+    } }, seen)
+  end)
+
+  it("takes the call, not what comes behind it, for where a call returns to", function()
+    -- 0x400100 is work's first byte, and what main returns to when its last instruction is a call.
+    assert.same({ "work", "main;work" }, (told({ app(7), sample(7, { USER, 0x400100 }),
+      sample(7, { USER, 0x400110, 0x400100 }) }, function(r) return r.stack:folded() end)))
+  end)
+
+  it("is one value: the same frames are the same stack, by == and by id, and a key", function()
+    local seen, kept = told({ app(7), sample(7, { USER, 0x400110 }), sample(7, { USER, 0x400110 }),
+      sample(7, { USER, 0x400111 }), sample(7, { USER, 0x400110 }) }, function(r) return r.stack.id end), {}
+    assert.same({ 1, 1, 2, 1 }, seen)
+    told({ app(7), sample(7, { USER, 0x400110 }), fork(8, 7), sample(8, { USER, 0x400110 }) }, function(r)
+      kept[r.stack] = (kept[r.stack] or 0) + 1
+      return r.stack:folded()
+    end)
+    local counts = {}
+    for _, n in pairs(kept) do counts[#counts + 1] = n end
+    assert.same({ 2, 2 }, counts) -- of the simulated kernel and of the recording
+  end)
+
+  it("keeps its number though nobody has kept the stack", function()
+    local ids = told({ app(7), sample(7, { USER, 0x400110 }), sample(7, { USER, 0x400020 }),
+      sample(7, { USER, 0x400110 }) }, function(r)
+      local id = r.stack.id
+      collectgarbage()
+      return id
+    end)
+    assert.same({ 1, 2, 1 }, ids)
+  end)
+
+  it("outlives its record and its session, and a record's copy has it", function()
+    local stacks, copies = {}, {}
+    told({ app(7), sample(7, { USER, 0x400110 }) }, function(r)
+      stacks[#stacks + 1], copies[#copies + 1] = r.stack, r:copy()
+    end)
+    collectgarbage()
+    assert.equal(stacks[1], copies[1].stack)
+    assert.equal(0x400110, stacks[2][1].ip)
+    assert.equal(1, #stacks[1])
+  end)
+
+  it("says what a stack has when asked for what it has not", function()
+    told({ app(7), sample(7, { USER, 0x400110 }) }, function(r)
+      local stack = r.stack
+      assert.error_matches(function() return stack.foldd end, "a stack has no field 'foldd' %(did you mean 'folded'%?%)")
+      assert.error_matches(function() stack.x = 1 end, "cannot be changed")
+      return true
+    end)
+  end)
+
+  it("has demangled names, and no ';' or line end in what it folds", function()
+    local seen = told({ exec(7, "a;b"), mmap(7, 0x400000, 0x2000, "/lib/_ZN3foo3barEv"),
+      mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x400010, 0x30102 }) }, folded)
+    assert.same({ "a:b;twice:made;ns::pick<int>" }, seen)
+  end)
+end)
+
+describe("what a stack's addresses mean", function()
+  it("is of a process that lived shortly, too: looked up when it is gone", function()
+    local stacks = {}
+    simulated({ app(7), fork(8, 7), exec(8, "brief"), mmap(8, 0x400000, 0x2000, "/bin/other"),
+      sample(8, { USER, 0x400110 }), exit(8), sample(8, { USER, 0x400120 }) }, function(r) stacks[#stacks + 1] = r.stack end)
+    local k = kernel.new()
+    for path, text in pairs(files) do k.files[path] = text end
+    k:with(function()
+      assert.equal("start", stacks[1]:folded())
+      assert.equal("start", stacks[2]:folded()) -- its last moments, behind the EXIT
+    end)
+  end)
+
+  it("is the child's own after exec, and its parent's memory before", function()
+    assert.same({ "sh;work", "other;start", "sh;work", "sh;main" }, (told({ app(7), comm(7, "sh"), fork(8, 7),
+      sample(8, { USER, 0x400110 }), exec(8, "other"), mmap(8, 0x400000, 0x2000, "/bin/other"),
+      sample(8, { USER, 0x400110 }), sample(7, { USER, 0x400110 }), sample(7, { USER, 0x400010 }) }, folded)))
+  end)
+
+  it("changes with exec in place", function()
+    assert.same({ "app;work", "other;start", "other;[unknown]" }, (told({ app(7), sample(7, { USER, 0x400110 }),
+      exec(7, "other"), mmap(7, 0x400000, 0x1000, "/bin/other"), sample(7, { USER, 0x400110 }),
+      sample(7, { USER, 0x401110 }) }, folded)))
+  end)
+
+  it("is another's when a pid is born again, even where its birth was not told", function()
+    assert.same({ "app;work", "new;start", ":7;second" }, (told({ app(7), exec(9, "new"),
+      mmap(9, 0x400000, 0x2000, "/bin/other"), sample(7, { USER, 0x400110 }), exit(7), fork(7, 9),
+      sample(7, { USER, 0x400110 }), exit(7), mmap(7, 0x500000, 0x1000, "/lib/two.so"),
+      sample(7, { USER, 0x500010 }) }, function(r)
+        return (r.comm or ":" .. r.tid) .. ";" .. r.stack:folded()
+      end)))
+  end)
+
+  it("is the last that was mapped there: over all of the old, its middle, its ends", function()
+    local one, two = "/lib/one.so", "/lib/two.so"
+    local function over(start, len)
+      return { exec(7, "x"), mmap(7, 0x10000, 0x4000, two), mmap(7, start, len, one),
+        sample(7, { USER, 0x10010 }), sample(7, { USER, 0x11010 }), sample(7, { USER, 0x12010 }),
+        sample(7, { USER, 0x13010 }) }
+    end
+    local function shown(story)
+      return table.concat(told(story, function(r)
+        return ("%s+%x"):format(r.stack[1].module:match("[^/]+$"), r.stack[1].offset or 0)
+      end), " ")
+    end
+    assert.equal("one.so+10 one.so+0 one.so+0 one.so+0", shown(over(0x10000, 0x4000)))
+    assert.equal("two.so+10 one.so+10 one.so+0 two.so+0", shown(over(0x11000, 0x2000)))
+    assert.equal("one.so+10 one.so+0 two.so+0 two.so+0", shown(over(0xf000 + 0x1000, 0x2000)))
+    assert.equal("two.so+10 two.so+0 two.so+0 one.so+10", shown(over(0x13000, 0x9000)))
+  end)
+
+  it("goes on behind what was mapped into the middle of a file", function()
+    -- work is at 0x1100 of the file, and its page was mapped at 0x400000; a page of data goes before it.
+    assert.same({ "[unknown]", "work" }, (told({ app(7), mmap(7, 0x400000, 0x100, "/x", { prot = 3 }),
+      sample(7, { USER, 0x400010 }), sample(7, { USER, 0x400110 }) }, function(r) return r.stack:folded() end)))
+  end)
+
+  it("stays where dlclose took it away, until something else is there", function()
+    assert.same({ "first", "first", "second" }, (told({ exec(7, "x"), mmap(7, BASE, 0x1000, "/lib/one.so"),
+      sample(7, { USER, BASE + 8 }), sample(7, { USER, BASE + 9 }), mmap(7, BASE, 0x1000, "/lib/two.so"),
+      sample(7, { USER, BASE + 8 }) }, function(r) return r.stack:folded() end)))
+  end)
+
+  it("is the process's for all of its threads", function()
+    assert.same({ "work", "first" }, (told({ app(7), fork(7, 7, 8), sample(7, { USER, 0x400110 }, 8),
+      mmap(7, BASE, 0x1000, "/lib/one.so", { tid = 8 }), sample(7, { USER, BASE + 8 }, 7) },
+      function(r) return r.stack:folded() end)))
+  end)
+
+  it("is read from /proc for processes that were there before", function()
+    local k, seen = kernel.new { cpus = "0" }, {}
+    for path, text in pairs(files) do k.files[path] = text end
+    k.files["/proc/7/task/7/comm"] = "old\n"
+    k.files["/proc/7/maps"] = "00400000-00402000 r-xp 00001000 08:01 1   /bin/app\n00600000-00601000 rw-p 00000000 08:01 1 "
+      .. "  /bin/app\nnonsense\n00030000-00031000 r-xp 00000000 00:00 0 \n"
+    k:with(function()
+      local s = perfev.session { duration = "300ms" }
+      s:event { type = 1, config = 0, sample_period = 1, callchain = true,
+                sample = function(r) seen[#seen + 1] = folded(r) end }
+      for i, ip in ipairs { 0x400110, 0x600010, 0x30010 } do
+        k:after(i * MS, function() k:ring(0):push(sample(7, { USER, ip })) end)
+      end
+      assert(s:run())
+      assert.equal("work", (perfev.symbol.process(7, 0x400110)))
+    end)
+    assert.same({ "old;work", "old;[unknown]", "old;made" }, seen)
+    -- What is mapped while /proc is read must not be missed.
+    local on, scanned
+    for i, line in ipairs(k.log) do
+      if line:find("^ioctl%(%d+, ENABLE") then on = on or i end
+      if line:find("^slurp%(/proc/7/maps") then scanned = scanned or i end
+    end
+    assert.is_true(on < scanned)
+  end)
+
+  it("is code that was made in memory, by the process's own perf map", function()
+    assert.same({ "made", "twice;made", "made again", false }, (told({ exec(7, "jit"),
+      mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x30010 }), sample(7, { USER, 0x30110 }),
+      sample(7, { USER, 0x30130 }), sample(7, { USER, 0x30150 }) }, function(r)
+        assert.equal("/tmp/perf-7.map", r.stack[1].module)
+        return r.stack[1].symbol
+      end)))
+  end)
+
+  it("is never another process's made code", function()
+    assert.same({ "made", false }, (told({ exec(7, "jit"), mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }),
+      sample(7, { USER, 0x30010 }), fork(8, 7), sample(8, { USER, 0x30010 }) },
+      function(r) return r.stack[1].symbol end)))
+  end)
+
+  it("is a function that the kernel got later, until it is gone again", function()
+    assert.same({ "[bpf] bpf_prog_1_x", "[mod] mod_work", "[kernel] entry" }, (told({
+      ksymbol(0xffffffffa0000010, "bpf_prog_1_x"), sample(7, { KERNEL, 0xffffffffa0000018 }),
+      ksymbol(0xffffffffa0000010, "bpf_prog_1_x", 1), sample(7, { KERNEL, 0xffffffffa0000018 }),
+      sample(7, { KERNEL, 0xffffffff81000201 }) },
+      function(r) return r.stack[1].module .. " " .. r.stack[1].symbol end)))
+  end)
+
+  it("is nothing known for a guest's, a hypervisor's, the idle task's and data's", function()
+    assert.same({ "[guest]", "[guest]", "[unknown]", "[kernel]" }, (told({ sample(7, { -2048, 0x400110 }),
+      sample(7, { -32, 0x400110 }), sample(0, { USER, 0x400110 }), sample(7, { KERNEL, 0xffffffff81000310 }) },
+      function(r)
+        assert.is_nil(r.stack[1].symbol)
+        return r.stack[1].module
+      end)))
+  end)
+
+  it("is asked of r.ip by r.symbol", function()
+    assert.same({ "work", "do_work", false }, (told({ app(7), sample(7, { USER, 0x400110 }),
+      sample(7, { KERNEL, 0xffffffff81000110 }, 7, 1), sample(7, { USER, 0x900000 }) },
+      function(r) return r.symbol end)))
+  end)
+end)
+
+describe("a file with another build-id than what was mapped", function()
+  it("is not used, and that is said", function()
+    local story = { exec(7, "x"), mmap(7, BASE, 0x1000, "/lib/one.so"), sample(7, { USER, BASE + 8 }) }
+    local function id_table(id)
+      return string.pack("<I4I2I2i4", 0, 0x8002, 36 + 16, -1) .. id .. "\20\0\0\0" .. ("/lib/one.so"):rep(1) .. ("\0"):rep(5)
+    end
+    local seen = {}
+    local said = recorded(story, function(r) seen[#seen + 1] = r.stack:folded() end, { features = { [BUILD_IDS] = id_table(OTHER_ID) } })
+    assert.same({ "[one.so]" }, seen)
+    assert.matches("/lib/one.so: its functions have no names: the file that is there now has another build%-id", said[1])
+    said = recorded(story, function(r) seen[2] = r.stack:folded() end, { features = { [BUILD_IDS] = id_table(BUILD_ID) } })
+    assert.equal("first", seen[2])
+    assert.same({}, said)
+  end)
+
+  it("is found out by the record itself, where the kernel tells of it", function()
+    local k, seen = kernel.new { cpus = "0" }, {}
+    for path, text in pairs(files) do k.files[path] = text end
+    k:with(function()
+      local s = perfev.session { duration = "300ms" }
+      s:event { type = 1, config = 0, sample_period = 1, callchain = true,
+                sample = function(r) seen[#seen + 1] = r.stack:folded() end }
+      for i, id in ipairs { BUILD_ID, OTHER_ID } do
+        k:after(2 * i * MS, function()
+          k:ring(0):push { type = "mmap2", pid = 7, addr = BASE, len = 0x1000, pgoff = 0x1000, prot = 5, flags = 2,
+                           filename = "/lib/one.so", build_id = id, build_id_form = true }
+        end)
+        k:after((2 * i + 1) * MS, function() k:ring(0):push(sample(7, { USER, BASE + 8 })) end)
+      end
+      assert(s:run())
+      assert.matches("another build%-id", perfev.symbol.notes()[1])
+    end)
+    assert.same({ "first", "[one.so]" }, seen)
+  end)
+end)

@@ -1,0 +1,67 @@
+-- elf.lua - programs' files put together byte by byte, for specs: functions at addresses, and no code.
+--
+--   elf.file { functions = { { "main", 0x1000, 0x20 } }, build_id = ("\1"):rep(20) }
+--
+-- One segment, of all that is run: `offset` in the file (0x1000), `vaddr` (the same), `length` (0x10000).
+
+local M = {}
+
+local FUNC, GLOBAL = 2, 1
+
+local function pad(bytes, to) return bytes .. ("\0"):rep(-#bytes % to) end
+
+local function note(id)
+  return string.pack("<I4I4I4", 4, #id, 3) .. "GNU\0" .. pad(id, 4)
+end
+
+-- .symtab's bytes and those of its names
+local function symbols(functions)
+  local table_, names = { ("\0"):rep(24) }, { "\0" }
+  local at = 1
+  for _, f in ipairs(functions) do
+    local name, value, size, bind, kind = table.unpack(f)
+    table_[#table_ + 1] = string.pack("<I4BBI2I8I8", at, (bind or GLOBAL) << 4 | (kind or FUNC), 0, 1, value, size)
+    names[#names + 1] = name .. "\0"
+    at = at + #name + 1
+  end
+  return table.concat(table_), table.concat(names)
+end
+
+--- The bytes of a file.
+-- @tparam table opts  `functions` ({ name, address, size, bind, type }), `dynamic` (they are in .dynsym), `build_id`,
+--   `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `offset`, `vaddr`, `length` of the segment
+function M.file(opts)
+  local sections = {} -- { name, type, flags, bytes, link, entsize }
+  local table_, names = symbols(opts.functions or {})
+  if opts.functions then
+    sections = { { ".symtab", opts.dynamic and 11 or 2, 0, table_, 2, 24 }, { ".strtab", 3, 0, names, 0, 0 } }
+    if opts.dynamic then sections[1][1], sections[2][1] = ".dynsym", ".dynstr" end
+  end
+  if opts.build_id then sections[#sections + 1] = { ".note.gnu.build-id", 7, 2, note(opts.build_id), 0, 0 } end
+  if opts.debuglink then
+    local link = pad(opts.debuglink[1] .. "\0", 4) .. string.pack("<I4", opts.debuglink[2])
+    sections[#sections + 1] = { ".gnu_debuglink", 1, 0, link, 0, 0 }
+  end
+  if opts.minidebug then sections[#sections + 1] = { ".gnu_debugdata", 1, 0, opts.minidebug, 0, 0 } end
+  sections[#sections + 1] = { ".shstrtab", 3, 0, "", 0, 0 }
+  local shnames = "\0"
+  for _, section in ipairs(sections) do
+    section.name, shnames = #shnames, shnames .. section[1] .. "\0"
+  end
+  sections[#sections][4] = shnames
+  local at, bodies, headers = 64 + 56, {}, { ("\0"):rep(64) }
+  for _, section in ipairs(sections) do
+    local body = pad(section[4], 8)
+    headers[#headers + 1] = string.pack("<I4I4I8I8I8I8I4I4I8I8", section.name, section[2], section[3], 0, at,
+      #section[4], section[5], 0, section[2] == 7 and 4 or 8, section[6])
+    bodies[#bodies + 1], at = body, at + #body
+  end
+  local offset = opts.offset or 0x1000
+  local program = string.pack("<I4I4I8I8I8I8I8I8", 1, 5, offset, opts.vaddr or offset, 0, opts.length or 0x10000,
+    opts.length or 0x10000, 0x1000)
+  local header = "\127ELF\2\1\1" .. ("\0"):rep(9) .. string.pack("<I2I2I4I8I8I8I4I2I2I2I2I2I2", 3, 62, 1, 0, 64, at, 0,
+    64, 56, 1, 64, #headers, #headers - 1)
+  return header .. program .. table.concat(bodies) .. table.concat(headers)
+end
+
+return M

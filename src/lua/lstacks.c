@@ -1,0 +1,57 @@
+/*
+ * lstacks.c - the userdata perfev.stacks; see lstacks.h.
+ */
+#include "lstacks.h"
+
+#include <lauxlib.h>
+
+#define TYPENAME "perfev.stacks"
+
+struct l_stacks {
+	struct pev_stacks stacks;
+	bool open;          /* when the first is asked for: most sessions take none */
+};
+
+void l_stacks_push(lua_State *L)
+{
+	struct l_stacks *self = lua_newuserdatauv(L, sizeof(*self), 1);
+
+	self->open = false;
+	luaL_setmetatable(L, TYPENAME);
+	lua_newtable(L);
+	lua_createtable(L, 0, 1);
+	lua_pushliteral(L, "v");
+	lua_setfield(L, -2, "__mode");
+	lua_setmetatable(L, -2);
+	lua_setiuservalue(L, -2, L_STACKS_UV_SEEN);
+}
+
+struct pev_stacks *l_stacks_check(lua_State *L, int idx)
+{
+	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
+
+	if (!self->open && pev_stacks_init(&self->stacks) < 0)
+		luaL_error(L, "no memory for stacks");
+	self->open = true;
+	return &self->stacks;
+}
+
+static int l_stacks_gc(lua_State *L)
+{
+	struct l_stacks *self = luaL_checkudata(L, 1, TYPENAME);
+
+	if (self->open)
+		pev_stacks_free(&self->stacks);
+	self->open = false;
+	return 0;
+}
+
+void l_stacks_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	lua_pushcfunction(L, l_stacks_gc);
+	lua_setfield(L, -2, "__gc");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+}

@@ -1,0 +1,25 @@
+/*
+ * lstacks.h - where the stacks of one session or recording are interned.
+ */
+#ifndef PEV_LSTACKS_H
+#define PEV_LSTACKS_H
+
+#include <lua.h>
+
+#include "../stack.h"
+
+enum { L_STACKS_UV_SEEN = 1 /* id -> stack, as long as somebody has it */ };
+
+/* Make the metatable perfev.stacks. */
+void l_stacks_register(lua_State *L);
+
+/*
+ * Push an empty one. It goes into the context table of the views (lview.h), as its field
+ * stacks; every stack keeps it.
+ */
+void l_stacks_push(lua_State *L);
+
+/* The one at idx, open. Raises where there is no memory for it. */
+struct pev_stacks *l_stacks_check(lua_State *L, int idx);
+
+#endif

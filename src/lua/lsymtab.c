@@ -1,0 +1,211 @@
+/*
+ * lsymtab.c - perfev.symtab: which function is at an address of a file.
+ *
+ * A shared object of its own, loaded when the first name is asked for, so that nobody
+ * else needs elfutils, liblzma and libstdc++. It reads no file: the bytes come from
+ * core.slurp, and with them the hooks.
+ */
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "../demangle.h"
+#include "../symtab.h"
+
+#define TYPENAME "perfev.symtab"
+
+int luaopen_perfev_symtab(lua_State *L);
+
+struct l_symtab {
+	struct pev_symtab *table; /* owned; NULL once closed */
+};
+
+static struct l_symtab *check_any(lua_State *L) { return luaL_checkudata(L, 1, TYPENAME); }
+
+static struct pev_symtab *check_symtab(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+
+	if (!self->table)
+		luaL_error(L, "the symbol table is closed");
+	return self->table;
+}
+
+static int fail(lua_State *L, int rc, const struct pev_err *err)
+{
+	lua_pushnil(L);
+	lua_pushstring(L, err->text);
+	lua_pushinteger(L, -rc);
+	return 3;
+}
+
+/* read(bytes) -> symtab | nil, why, errno. The bytes are not kept. */
+static int l_read(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 0);
+	struct pev_err err;
+	int rc;
+
+	self->table = NULL;
+	luaL_setmetatable(L, TYPENAME);
+	rc = pev_symtab_open(&self->table, bytes, len, &err);
+	return rc < 0 ? fail(L, rc, &err) : 1;
+}
+
+/* t:add(bytes) -> true | nil, why, errno: the symbols of its debug file as well */
+static int l_add(lua_State *L)
+{
+	struct pev_symtab *table = check_symtab(L);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_err err;
+	int rc = pev_symtab_add(table, bytes, len, &err);
+
+	if (rc < 0)
+		return fail(L, rc, &err);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* t:address(offset) -> the linker's address of that byte of the file, or nil */
+static int l_address(lua_State *L)
+{
+	uint64_t address = pev_symtab_address(check_symtab(L), (uint64_t)luaL_checkinteger(L, 2));
+
+	if (address == PEV_SYMTAB_NONE)
+		return 0;
+	lua_pushinteger(L, (lua_Integer)address);
+	return 1;
+}
+
+/* t:find(address) -> name as the file has it, where it begins; or nil */
+static int l_find(lua_State *L)
+{
+	struct pev_symtab *table = check_symtab(L);
+	uint64_t start;
+	const char *name = pev_symtab_find(table, (uint64_t)luaL_checkinteger(L, 2), &start);
+
+	if (!name)
+		return 0;
+	lua_pushstring(L, name);
+	lua_pushinteger(L, (lua_Integer)start);
+	return 2;
+}
+
+static void set_boolean(lua_State *L, const char *name, bool value)
+{
+	lua_pushboolean(L, value);
+	lua_setfield(L, -2, name);
+}
+
+/* t:facts() -> { build_id=, debuglink=, crc=, symtab=, minidebug=, debug_info=, symbols= } */
+static int l_facts(lua_State *L)
+{
+	struct pev_symtab_facts facts;
+
+	pev_symtab_facts(check_symtab(L), &facts);
+	lua_createtable(L, 0, 7);
+	if (facts.build_id_len) {
+		lua_pushlstring(L, (const char *)facts.build_id, facts.build_id_len);
+		lua_setfield(L, -2, "build_id");
+	}
+	if (facts.debuglink) {
+		lua_pushstring(L, facts.debuglink);
+		lua_setfield(L, -2, "debuglink");
+		lua_pushinteger(L, facts.debuglink_crc);
+		lua_setfield(L, -2, "crc");
+	}
+	set_boolean(L, "symtab", facts.symtab);
+	set_boolean(L, "minidebug", facts.minidebug);
+	set_boolean(L, "debug_info", facts.debug_info);
+	lua_pushinteger(L, (lua_Integer)facts.symbols);
+	lua_setfield(L, -2, "symbols");
+	return 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+
+	pev_symtab_free(self->table);
+	self->table = NULL;
+	return 0;
+}
+
+/* demangle(name) -> name; the same where it is no mangled one */
+static int l_demangle(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 1);
+	char *text = pev_demangle(name);
+
+	if (!text) {
+		lua_settop(L, 1);
+		return 1;
+	}
+	lua_pushstring(L, text);
+	free(text);
+	return 1;
+}
+
+/* crc(bytes) -> as .gnu_debuglink has it */
+static int l_crc(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+
+	lua_pushinteger(L, pev_symtab_crc(bytes, len));
+	return 1;
+}
+
+/* vdso() -> the bytes of the page of code that the kernel maps into every process, or nil */
+static int l_vdso(lua_State *L)
+{
+	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: an address it is */
+	uint64_t offset;
+	uint16_t size, nr;
+
+	if (!image || memcmp(image, "\177ELF\2", 5) != 0)
+		return 0;
+	/* The section headers are its last part: e_shoff, e_shentsize and e_shnum of Elf64_Ehdr. */
+	memcpy(&offset, image + 40, sizeof(offset));
+	memcpy(&size, image + 58, sizeof(size));
+	memcpy(&nr, image + 60, sizeof(nr));
+	lua_pushlstring(L, image, (size_t)offset + (size_t)size * nr);
+	return 1;
+}
+
+static const luaL_Reg methods[] = {
+	{ "add", l_add },
+	{ "address", l_address },
+	{ "find", l_find },
+	{ "facts", l_facts },
+	{ "close", l_close },
+	{ "__close", l_close },
+	{ "__gc", l_close },
+	{ NULL, NULL },
+};
+
+static const luaL_Reg functions[] = {
+	{ "read", l_read },
+	{ "demangle", l_demangle },
+	{ "crc", l_crc },
+	{ "vdso", l_vdso },
+	{ NULL, NULL },
+};
+
+__attribute__((visibility("default"))) int luaopen_perfev_symtab(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	luaL_setfuncs(L, methods, 0);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, -2, "__index");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	luaL_newlib(L, functions);
+	return 1;
+}

@@ -1,0 +1,256 @@
+/*
+ * stack.c - call chains as values; see stack.h.
+ *
+ * Contract: perf_callchain() in kernel/events/callchain.c: addresses from the inside
+ * out, with markers (PERF_CONTEXT_*) where another context begins.
+ */
+#include "stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* perf_event_paranoid's neighbours allow 127 frames; a record has room for 8,191 words. */
+#define FRAMES_MAX 8192u
+
+int pev_stacks_init(struct pev_stacks *stacks)
+{
+	*stacks = (struct pev_stacks){ .cap = 256, .room = 256 };
+	stacks->chains = calloc(stacks->cap, sizeof(struct pev_stack *));
+	stacks->scratch = malloc(sizeof(*stacks->scratch) * stacks->room);
+	if (stacks->chains && stacks->scratch)
+		return 0;
+	pev_stacks_free(stacks);
+	return -ENOMEM;
+}
+
+static void free_stack(struct pev_stack *stack)
+{
+	for (uint32_t i = 0; i < stack->nr; i++)
+		pev_dso_put(stack->frames[i].dso);
+	free(stack);
+}
+
+void pev_stacks_free(struct pev_stacks *stacks)
+{
+	for (uint32_t i = 0; stacks->chains && i < stacks->cap; i++) {
+		for (struct pev_stack *stack = stacks->chains[i], *next; stack; stack = next) {
+			next = stack->next;
+			free_stack(stack);
+		}
+	}
+	free(stacks->chains);
+	free(stacks->scratch);
+	*stacks = (struct pev_stacks){ 0 };
+}
+
+/* ---- from a record ---- */
+
+static int number(const struct pev_record *rec, enum pev_field name)
+{
+	struct pev_value value;
+
+	return pev_record_get(rec, name, &value) ? (int)(int64_t)value.u : 0;
+}
+
+static enum pev_context context_of(uint64_t marker)
+{
+	switch ((int64_t)marker) {
+	case -128: /* PERF_CONTEXT_KERNEL */
+		return PEV_IN_KERNEL;
+	case -512: /* PERF_CONTEXT_USER */
+		return PEV_IN_USER;
+	default:
+		return PEV_IN_OTHER;
+	}
+}
+
+/* Whose code an address without a marker before it is: that of the sample. */
+static enum pev_context context_of_mode(uint16_t misc)
+{
+	switch (misc & PERF_RECORD_MISC_CPUMODE_MASK) {
+	case PERF_RECORD_MISC_KERNEL:
+		return PEV_IN_KERNEL;
+	case PERF_RECORD_MISC_USER:
+	case PERF_RECORD_MISC_CPUMODE_UNKNOWN:
+		return PEV_IN_USER;
+	default:
+		return PEV_IN_OTHER;
+	}
+}
+
+/*
+ * dso is borrowed. Where a call returns to may be the next function's first byte, or the
+ * next map's.
+ */
+static void place(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
+{
+	uint64_t at = frame->ip - frame->returns;
+	const struct pev_map *map = NULL;
+
+	if (frame->context == PEV_IN_KERNEL)
+		map = pev_tasks_map(tasks, -1, at);
+	else if (frame->context == PEV_IN_USER)
+		map = pev_tasks_map(tasks, pid, at);
+	frame->dso = map ? map->dso : NULL;
+	frame->offset = map ? frame->ip - map->start + map->pgoff : 0;
+}
+
+static bool reserve(struct pev_stacks *stacks, uint32_t nr)
+{
+	struct pev_frame *scratch;
+
+	if (nr <= stacks->room)
+		return true;
+	scratch = realloc(stacks->scratch, sizeof(*scratch) * nr);
+	if (!scratch)
+		return false;
+	stacks->scratch = scratch;
+	stacks->room = nr;
+	return true;
+}
+
+static uint64_t address(const struct pev_record *rec, const struct pev_value *chain, uint32_t i)
+{
+	uint64_t ip = pev_load64(chain->p + 8 * (size_t)i, rec->plan->swap);
+
+	/* A 32-bit recorder's tools may have kept the markers' low half alone. */
+	if (rec->plan->narrow && ip >> 32 == 0 && (uint32_t)ip >= (uint32_t)PEV_CONTEXT_MAX)
+		ip = (uint64_t)(int64_t)(int32_t)ip;
+	return ip;
+}
+
+/* Into scratch: how many frames. */
+static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
+			   const struct pev_record *rec, const struct pev_value *chain)
+{
+	enum pev_context context = context_of_mode(rec->misc);
+	int pid = number(rec, PEV_F_PID);
+	bool first = true; /* of its context: there it was interrupted */
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < chain->nr && nr < stacks->room; i++) {
+		struct pev_frame *frame = &stacks->scratch[nr];
+		uint64_t ip = address(rec, chain, i);
+
+		if (ip >= PEV_CONTEXT_MAX) {
+			context = context_of(ip);
+			first = true;
+			/* Of a deferred chain: what follows is no address, but its cookie. */
+			i += (int64_t)ip == -640;
+			continue;
+		}
+		*frame = (struct pev_frame){ .ip = ip, .context = context, .returns = !first };
+		first = false;
+		place(tasks, pid, frame);
+		frame->dso = frame->dso ? pev_dso_of(frame->dso, pid) : NULL;
+		nr++;
+	}
+	return nr;
+}
+
+/* ---- interning ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return hash ^ hash >> 29;
+}
+
+static uint64_t hash_frames(const struct pev_frame *frames, uint32_t nr)
+{
+	uint64_t hash = nr;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		hash = mix(hash, frames[i].ip);
+		hash = mix(hash, (uint64_t)(uintptr_t)frames[i].dso ^ frames[i].context);
+	}
+	return hash;
+}
+
+static bool are_same(const struct pev_frame *a, const struct pev_frame *b, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		if (a[i].ip != b[i].ip || a[i].dso != b[i].dso || a[i].offset != b[i].offset ||
+		    a[i].context != b[i].context)
+			return false;
+	return true;
+}
+
+static void grow(struct pev_stacks *stacks)
+{
+	uint32_t cap = stacks->cap * 2;
+	struct pev_stack **chains = calloc(cap, sizeof(struct pev_stack *));
+
+	/* Without: the chains are longer. */
+	if (!chains)
+		return;
+	for (uint32_t i = 0; i < stacks->cap; i++) {
+		for (struct pev_stack *stack = stacks->chains[i], *next; stack; stack = next) {
+			next = stack->next;
+			stack->next = chains[stack->hash & (cap - 1)];
+			chains[stack->hash & (cap - 1)] = stack;
+		}
+	}
+	free(stacks->chains);
+	stacks->chains = chains;
+	stacks->cap = cap;
+}
+
+static struct pev_stack *find(const struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
+{
+	struct pev_stack *stack = stacks->chains[hash & (stacks->cap - 1)];
+
+	while (stack && !(stack->hash == hash && stack->nr == nr &&
+			  are_same(stack->frames, stacks->scratch, nr)))
+		stack = stack->next;
+	return stack;
+}
+
+/* What is in scratch; its references go to the stack, or are let go. */
+static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
+{
+	uint64_t hash = hash_frames(stacks->scratch, nr);
+	struct pev_stack *stack = find(stacks, hash, nr), **chain;
+
+	if (!stack && stacks->nr >= stacks->cap)
+		grow(stacks);
+	if (!stack) {
+		stack = malloc(sizeof(*stack) + sizeof(stack->frames[0]) * nr);
+		if (stack) {
+			chain = &stacks->chains[hash & (stacks->cap - 1)];
+			*stack = (struct pev_stack){ ++stacks->nr, hash, *chain, nr };
+			memcpy(stack->frames, stacks->scratch, sizeof(stack->frames[0]) * nr);
+			*chain = stack;
+			return stack;
+		}
+	}
+	for (uint32_t i = 0; i < nr; i++)
+		pev_dso_put(stacks->scratch[i].dso);
+	return stack;
+}
+
+int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
+		    const struct pev_record *rec, const struct pev_stack **out)
+{
+	struct pev_value chain;
+
+	*out = NULL;
+	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
+		return 0;
+	if (!reserve(stacks, chain.nr < FRAMES_MAX ? chain.nr : FRAMES_MAX))
+		return -ENOMEM;
+	*out = intern(stacks, read_chain(stacks, tasks, rec, &chain));
+	return *out ? 0 : -ENOMEM;
+}
+
+bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame)
+{
+	struct pev_value ip;
+
+	if (!pev_record_get(rec, PEV_F_IP, &ip))
+		return false;
+	*frame = (struct pev_frame){ .ip = ip.u, .context = context_of_mode(rec->misc) };
+	place(tasks, number(rec, PEV_F_PID), frame);
+	return true;
+}

@@ -1,0 +1,60 @@
+/*
+ * stack.h - call chains as values: each frame with what lay at its address then.
+ *
+ * A stack is taken from a sample in delivery, when tasks say what was mapped; it is
+ * interned, so that the same frames in the same files are the same stack, whoever was
+ * there. Stacks stay until all of them are given up: a table keyed by their number
+ * never means another one. Names are looked up later, by those who print.
+ */
+#ifndef PEV_STACK_H
+#define PEV_STACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "maps.h"
+#include "record.h"
+#include "task.h"
+
+enum pev_context {
+	PEV_IN_USER,
+	PEV_IN_KERNEL,
+	PEV_IN_OTHER     /* a guest's, a hypervisor's: whose code that is cannot be told */
+};
+
+struct pev_frame {
+	uint64_t ip;
+	uint64_t offset;      /* bytes into dso, where there is one */
+	struct pev_dso *dso;  /* counted; NULL: nothing is known to lie there */
+	uint32_t context;     /* enum pev_context */
+	bool returns;         /* ip is where a call returns to: the call is before it */
+};
+
+struct pev_stack {
+	uint64_t id;          /* from 1 */
+	uint64_t hash;
+	struct pev_stack *next;
+	uint32_t nr;
+	struct pev_frame frames[]; /* the innermost first */
+};
+
+struct pev_stacks {
+	struct pev_stack **chains;
+	uint32_t nr, cap;
+	struct pev_frame *scratch;
+	uint32_t room;        /* frames of scratch */
+};
+
+int pev_stacks_init(struct pev_stacks *stacks);
+void pev_stacks_free(struct pev_stacks *stacks);
+
+/*
+ * The stack of a record with a callchain; *out is NULL for one without. Borrowed until
+ * pev_stacks_free(). -ENOMEM.
+ */
+int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
+		    const struct pev_record *rec, const struct pev_stack **out);
+/* What lies at a record's ip: frame->dso is borrowed until the next. False for one without ip. */
+bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
+
+#endif
