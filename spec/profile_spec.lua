@@ -337,7 +337,7 @@ describe("counts are exact through", function()
     local p = some()
     local svg = p:svg()
     local titles, at_y = {}, {}
-    for title, y, width in svg:gmatch '<title>(.-)</title><rect x="[%d.]+" y="(%d+)" width="([%d.]+)"' do
+    for title, y, width in svg:gmatch '<g><title>(.-)</title><rect x="[%d.]+" y="(%d+)" width="([%d.]+)"' do
       titles[#titles + 1] = title
       at_y[y] = (at_y[y] or 0) + tonumber(width)
     end

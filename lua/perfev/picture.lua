@@ -83,9 +83,10 @@ end
 -- The finished drawing, as an element or as a page.
 local function finish(opts, width, height, parts)
   local title = escape(opts.title or "")
-  local svg = ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">\n<style>\n%s'
-    .. '</style>\n<rect class="paper" width="100%%" height="100%%"/>\n<text class="title" x="12" y="26">%s</text>\n%s'
-    .. "</svg>\n"):format(width, height, width, height, style, markup(title), table.concat(parts))
+  local svg = ('<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %d %d">\n'
+    .. '<title>%s</title>\n<style>\n%s</style>\n<rect class="paper" width="100%%" height="100%%"/>\n'
+    .. '<text class="title" x="12" y="26">%s</text>\n%s</svg>\n'):format(width, height, width, height, markup(title),
+    style, markup(title), table.concat(parts))
   if opts.format == "html" then return page:format(markup(title), svg) end
   return svg
 end

@@ -79,12 +79,14 @@ return function(profile, opts)
   local function y_of(depth)
     return opts.inverted and HEAD + depth * ROW or HEAD + (deepest - depth) * ROW
   end
+  local title = profile.title or "Flame graph"
   local all = ("%s %s"):format(terminal.number(now.all, value.unit), value.name)
   local out = {
-    ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d">\n<style>\n%s</style>\n')
-      :format(WIDTH, height, WIDTH, height, style),
+    ('<svg xmlns="http://www.w3.org/2000/svg" role="img" width="%d" height="%d" viewBox="0 0 %d %d">\n')
+      :format(WIDTH, height, WIDTH, height),
+    ('<title>%s</title>\n<style>\n%s</style>\n'):format(markup(title), style),
     '<rect class="paper" width="100%" height="100%"/>\n',
-    ('<text class="title" x="%d" y="25">%s</text>\n'):format(MARGIN, markup(profile.title or "Flame graph")),
+    ('<text class="title" x="%d" y="25">%s</text>\n'):format(MARGIN, markup(title)),
     ('<text class="note" x="%d" y="25" text-anchor="end">%s%s</text>\n'):format(WIDTH - MARGIN, markup(all),
       base and "; red: more than baseline, blue: less" or ""),
     rectangle(MARGIN, y_of(0), WIDTH - 2 * MARGIN, "hsl(40,8%,82%)", "all (" .. all .. ")", "all"),
