@@ -4,15 +4,13 @@
 -- perfl profile --event page-faults -F 0 -f tree -- ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local core = require "perfev.core"
-
-local formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
+local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "sample stacks, and say what is in them",
   { "--event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
   { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "times a second; 0: every event" },
-  { "-f --format", choices = formats, default = "top", metavar = "FORMAT",
+  { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
   { "--user", help = "user frames only" },
   { "--kernel", help = "kernel frames only" },
@@ -43,18 +41,7 @@ perfev.event {
   end,
 }
 
--- Names of many stacks take their time: a word each second that they do.
-local function progress()
-  local next_word = core.clock(1) + 1000000000
-  return function(done, all)
-    if core.clock(1) < next_word then return end
-    next_word = next_word + 1000000000
-    io.stderr:write(("profile: %d of %d stacks have their names\n"):format(done, all))
-  end
-end
-
 perfev.done(function()
   profile.duration = first and last - first
-  profile:resolve(progress())
-  io.write(profile[opt.format](profile, { annotate = true }))
+  show(profile, opt.format, "profile")
 end)

@@ -315,7 +315,10 @@ end
 
 -- ---- writers: each a file of its own, loaded when it is asked for ----
 
-for _, name in ipairs { "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind", "tree", "top" } do
+--- Their names, for a script's options.
+M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
+
+for _, name in ipairs(M.formats) do
   Profile[name] = function(self, opts)
     if opts ~= nil and type(opts) ~= "table" then
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))

@@ -1,4 +1,5 @@
--- The script profile on the real kernel: page faults of a known number in a known function, in every form.
+-- Scripts of stacks on the real kernel. profile: page faults of a known number in a known function, in every
+-- form; offcputime: naps of a known number and least length.
 
 local json = require "spec.support.json"
 local protobuf = require "spec.support.protobuf"
@@ -37,7 +38,39 @@ int main(void)
 }
 ]]
 
+local napping = [[
+#include <time.h>
+
+/* libc's wrapper has no frame, so that its caller is in no chain of frame pointers. */
+static void doze(void)
+{
+	struct timespec ms20 = { .tv_nsec = 20000000 };
+
+	nanosleep(&ms20, NULL);
+}
+
+static void nap(void)
+{
+	doze();
+}
+
+int main(void)
+{
+	for (int i = 0; i < 3; i++)
+		nap();
+	return 0;
+}
+]]
+
 local dir
+
+local function build(name, text)
+  local file = assert(io.open(("%s/%s.c"):format(dir, name), "w"))
+  file:write(text)
+  file:close()
+  -- Every function with a frame of its own: optimised, even a leaf that is told to keep it goes without.
+  run({ os.getenv "CC" or "gcc", "-O0", "-o", name, name .. ".c" }, { cwd = dir })
+end
 
 local function profile_of(event, ...)
   requires("perf", "root", "cc")
@@ -51,11 +84,7 @@ local function profile(...) return profile_of("page-faults", ...) end
 describe("profile", function()
   setup(function()
     dir = run.tempdir()
-    local file = assert(io.open(dir .. "/faults.c", "w"))
-    file:write(program)
-    file:close()
-    -- Every function with a frame of its own: optimised, even a leaf that is told to keep it goes without.
-    run({ os.getenv "CC" or "gcc", "-O0", "-o", "faults", "faults.c" }, { cwd = dir })
+    build("faults", program)
   end)
   teardown(function() run.remove(dir) end)
 
@@ -109,5 +138,38 @@ describe("profile", function()
     local r = run { run.perfl, "profile", "--user", "--kernel", "--", "true" }
     assert.same({ 2, "profile: --user or --kernel, not both\n" }, { r.code, r.err })
     assert.equal(2, run({ run.perfl, "profile", "-F", "-1", "--", "true" }).code)
+  end)
+end)
+
+describe("offcputime", function()
+  setup(function()
+    dir = run.tempdir()
+    build("naps", napping)
+  end)
+  teardown(function() run.remove(dir) end)
+
+  -- What waits below nap have together: ns, how many.
+  local function naps(...)
+    requires("perf", "root", "cc")
+    local r = run({ run.perfl, "-q", "offcputime", "-f", "pprof", ... }, { cwd = dir })
+    assert.same({ 0, "" }, { r.code, r.err })
+    local message, time, waits = protobuf.profile(protobuf.gunzip(r.out)), 0, 0
+    assert.same({ "time/nanoseconds", "waits/count" }, message.types)
+    for _, sample in ipairs(message.samples) do
+      if (";" .. table.concat(sample.frames, ";")):find(";nap ", 1, true) then
+        time, waits = time + sample.values[1], waits + sample.values[2]
+      end
+    end
+    return time, waits
+  end
+
+  it("gives each nap its time", function()
+    local time, waits = naps("--least", "20ms", "--", "./naps")
+    assert.equal(3, waits)
+    assert.is_true(time >= 3 * 20000000)
+  end)
+
+  it("leaves out what is shorter than one asks for", function()
+    assert.same({ 0, 0 }, { naps("--least", "1h", "--", "./naps") })
   end)
 end)
