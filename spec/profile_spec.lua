@@ -540,6 +540,39 @@ describe("for a terminal", function()
   end)
 end)
 
+describe("what scripts do with it in the end", function()
+  local core = require "perfev.core"
+  local clock, stderr, output = core.clock, io.stderr, io.output()
+  -- luacheck: push ignore 122
+  after_each(function()
+    core.clock, io.stderr = clock, stderr
+    io.output(output)
+  end)
+
+  it("is written to their output, with a word on stderr each second that names take", function()
+    local p, said, now = perfev.profile {}, {}, 0
+    local stacks, file = {}, getmetatable(io.stdout)
+    for i = 1, 3 do
+      stacks[i] = io.tmpfile()
+      debug.setmetatable(stacks[i], { __len = function() return 1 end, __index = function()
+        now = now + 600000000 -- that a name took
+        return { symbol = "f" .. i, kernel = true }
+      end })
+      p:add(stacks[i])
+    end
+    core.clock = function() return now end
+    io.stderr = { write = function(_, text) said[#said + 1] = text end }
+    local out = assert(io.tmpfile())
+    io.output(out)
+    require "perfev.profile.show"(p, "folded", "profile")
+    for i = 1, 3 do debug.setmetatable(stacks[i], file) end
+    out:seek "set"
+    assert.equal("f1_[k] 1\nf2_[k] 1\nf3_[k] 1\n", out:read "a")
+    assert.same({ "profile: 2 of 3 stacks have their names\n" }, said)
+  end)
+  -- luacheck: pop
+end)
+
 describe("read by others:", function()
   it("go tool pprof -top has our sums", function()
     if not run.have "go" then return pending "go is not installed" end
