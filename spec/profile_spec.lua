@@ -574,15 +574,23 @@ describe("what scripts do with it in the end", function()
 end)
 
 describe("read by others:", function()
-  it("go tool pprof -top has our sums", function()
+  it("go tool pprof -top and -raw have our sums", function()
     if not run.have "go" then return pending "go is not installed" end
     local p = many(forwards)
     in_file(p:pprof(), ".pb.gz", function(path)
-      local r = run({ "go", "tool", "pprof", "-top", "-nodecount=100", "-nodefraction=0", path },
-        { env = { HOME = "/nonexistent", PPROF_TMPDIR = "/nonexistent" } })
-      assert.equal(0, r.code, r.err)
+      local function pprof(...)
+        local r = run({ "go", "tool", "pprof", "-nodecount=100", "-nodefraction=0", ..., path },
+          { env = { HOME = "/nonexistent", PPROF_TMPDIR = "/nonexistent" } })
+        assert.equal(0, r.code, r.err)
+        return r.out
+      end
+      local sum = 0
+      for value in pprof("-raw"):match("\nSamples:(.-)\nLocations"):gmatch "\n%s*(%d+): [%d ]+" do
+        sum = sum + math.tointeger(value)
+      end
+      assert.equal(p:total(), sum)
       local theirs, ours = {}, {}
-      for own, total, name in r.out:gmatch "\n%s*(%d+)%s+[%d.]+%%%s+[%d.]+%%%s+(%d+)%s+[%d.]+%%%s+(%S+)" do
+      for own, total, name in pprof("-top"):gmatch "\n%s*(%d+)%s+[%d.]+%%%s+[%d.]+%%%s+(%d+)%s+[%d.]+%%%s+(%S+)" do
         theirs[name] = own .. "/" .. total
       end
       for own, total, name in p:top { limit = 100 }:gmatch "\n%s*(%d+)%s+[%d.]+%%%s+(%d+)%s+[%d.]+%%%s+(%S+)" do

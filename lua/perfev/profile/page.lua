@@ -500,7 +500,8 @@ function count() {
   }
   matched = nr;
   byId("found").textContent = !match ? "" : nr === 0 ? "no match" :
-    percent(sum, now.total[state.zoom]) + " in " + nr.toLocaleString("en-US") + (nr > 1 ? " frames" : " frame");
+    percent(sum, now.total[state.zoom]) + (state.zoom ? " of the zoomed" : "") + " in " + grouped(nr) +
+    (nr > 1 ? " frames" : " frame");
   byId("found").className = nr > 0 ? "some" : "";
 }
 function nextMatch(by) {
