@@ -21,7 +21,7 @@ Q = $(if $(V),,@)
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
-	libclang-rt-14-dev binutils strace valgrind libc6-dbg linux-perf
+	libclang-rt-14-dev binutils g++ xz-utils strace valgrind libc6-dbg linux-perf
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:
@@ -31,12 +31,12 @@ elf_ROOMS := elffile err
 elf_PKG := libelf
 pfm_ROOMS := pfm err
 pfm_LIBS := -lpfm
-symtab_ROOMS := symtab demangle err
+symtab_ROOMS := symtab demangle rustname source err
 # C++ names are libstdc++'s to read; nothing of ours is C++, so that its compiler is not needed.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_ROOMS := unzstd err
 zstd_PKG := libzstd
-OWN_C := src/demangle.c src/elffile.c src/pfm.c src/symtab.c src/unzstd.c
+OWN_C := src/demangle.c src/elffile.c src/pfm.c src/rustname.c src/source.c src/symtab.c src/unzstd.c
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)

@@ -6,13 +6,14 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, demangle = {}, inflate = {} },
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, inflate = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
     counter = { "event" },
     tracepoint = { "format", "printfmt" },
     maps = { "record" },
+    demangle = { "rustname" },
     task = { "sys", "maps", "record" },
     stack = { "maps", "task", "record" },
     symbol = { "sys", "task" },

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rustname.h"
+
 #define NAME_MAX_LEN 8192 /* a longer one is shown as it is */
 
 /* Of <cxxabi.h>, which is C++: the result is malloc's; *status 0: it is one. */
@@ -177,6 +179,8 @@ char *pev_demangle(const char *name)
 	char *text, *hash;
 	int status;
 
+	if (name[0] == '_' && name[1] == 'R')
+		return pev_rustname(name);
 	if (name[0] != '_' || name[1] != 'Z' || strlen(name) > NAME_MAX_LEN)
 		return NULL;
 	text = __cxa_demangle(name, NULL, NULL, &status);

@@ -386,7 +386,9 @@ static bool parse_line(const char *line, size_t len, struct pev_map *map, struct
 	memcpy(head, line, cut);
 	head[cut] = '\0';
 	if (sscanf(head, "%lx-%lx %4s %lx %x:%x %lu%n", &map->start, &map->end, mode, &map->pgoff,
-		   &key->maj, &key->min, &key->ino, &at) != 7 || mode[2] != 'x')
+		   &key->maj, &key->min, &key->ino, &at) != 7)
+		return false;
+	if (mode[2] != 'x')
 		return false;
 	while ((size_t)at < len && line[at] == ' ')
 		at++;

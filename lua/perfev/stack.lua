@@ -12,18 +12,20 @@ local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 
 local function frames_of(stack)
   local list = cache[stack]
-  if list then return list end
+  if list and list.changes == symbol.changes then return list end
   local raws, world = core.stack_frames(stack)
   world = world or symbol.here()
-  list = {}
-  for i, raw in ipairs(raws) do list[i] = world:frame(raw) end
+  list = { changes = symbol.changes }
+  for _, raw in ipairs(raws) do world:add_frames(list, raw) end
   cache[stack] = list
   return list
 end
 
 local function line_of(frame)
-  local name = frame.symbol and ("%s+0x%x"):format(escape(frame.symbol), frame.offset) or "[unknown]"
-  return ("%16x %s (%s)"):format(frame.ip, name, escape(frame.module))
+  local name = frame.symbol and escape(frame.symbol) or "[unknown]"
+  if frame.offset then name = ("%s+0x%x"):format(name, frame.offset) end
+  local text = ("%16x %s (%s)"):format(frame.ip, name, frame.inlined and "inlined" or escape(frame.module))
+  return frame.line and ("%s %s:%d"):format(text, escape(frame.file or "?"), frame.line) or text
 end
 
 --- The frames as a list, the innermost first.
@@ -56,7 +58,8 @@ core.stack_class {
     local method = Stack[key]
     if method then return method end
     local near = core.nearest(tostring(key), { "id", "frames", "folded" })
-    error(("a stack has no field '%s'%s"):format(tostring(key), near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+    near = near and (" (did you mean '%s'?)"):format(near) or ""
+    error(("a stack has no field '%s'%s"):format(tostring(key), near), 2)
   end,
   len = function(stack) return #frames_of(stack) end,
   text = function(stack)

@@ -5,7 +5,7 @@
 
 local core = require "perfev.core"
 
-local M = {}
+local M = { lines = false, changes = 0 }
 local World = {}
 World.__index = World
 
@@ -30,8 +30,13 @@ local function note(self, text)
   if self.noted[text] then return end
   self.noted[text] = true
   self.notes[#self.notes + 1] = text
-  if self.on_note then self.on_note(text) end
+  local tell = self.on_note or M.on_note -- a recording's own, or the runner's
+  if tell then tell(text) end
 end
+
+-- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
+-- function's first byte is taken for one that was on the stack for another reason: chains without frame pointers
+-- end in such words.
 
 -- ---- the kernel ----
 
@@ -124,9 +129,11 @@ local function name_kernel(self, frame, raw)
   local symbols = kallsyms(self)
   -- A kernel that moved took its modules elsewhere.
   if not symbols or self.shift ~= 0 and frame.module ~= "[kernel]" then return end
-  local name, start, module = symbols:find(raw.ip - self.shift - (raw.returns and 1 or 0))
+  local address = raw.ip - self.shift
+  local name, start, module = symbols:find(address)
+  if raw.returns and start ~= address then name, start, module = symbols:find(address - 1) end
   if not name then return end
-  frame.symbol, frame.offset = name, raw.ip - self.shift - start
+  frame.symbol, frame.offset = name, address - start
   if module then frame.module = "[" .. module .. "]" end
 end
 
@@ -176,7 +183,8 @@ local function open_file(self, symtab, raw, id)
     if table_ then wrong = wrong or path end
   end
   if wrong then
-    note(self, ("%s: its functions have no names: the file that is there now has another build-id"):format(wrong))
+    note(self, ("%s: its functions have no names: the file that is there now has another build-id\n"
+      .. "  try: perf buildid-cache --add FILE, with the one that ran"):format(wrong))
   end
 end
 
@@ -250,6 +258,27 @@ local function file_of(self, raw)
   return file
 end
 
+-- The file that has the lines, read when the first is asked for: the program itself, or its debug file.
+local function read_lines(file)
+  file.lines = {}
+  local symtab, facts = library(), file.symbols:facts()
+  local bytes = facts.debug_info and core.slurp(file.debug or file.path)
+  bytes = bytes or find_debug(symtab, facts, file.path)
+  if bytes then file.symbols:debug(bytes) end
+end
+
+-- Functions at an address, what was inlined first: { symbol, file, line }.
+local function lines_at(file, address)
+  if not file.lines then read_lines(file) end
+  local list = file.lines[address]
+  if not list then
+    list = file.symbols:lines(address)
+    for _, place in ipairs(list) do place.symbol = place.symbol and library().demangle(place.symbol) end
+    file.lines[address] = list
+  end
+  return list
+end
+
 -- Name and start of the function at an address of a file, demangled; both nil where there is none.
 local function find_in(file, address)
   local found = file.names[address]
@@ -269,7 +298,7 @@ local function parse_map(text)
   local list = {}
   for start, size, name in text:gmatch("(%x+) (%x+) ([^\n]+)") do
     start, size = tonumber(start, 16), tonumber(size, 16)
-    if start and size and size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
+    if size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
   end
   table.sort(list, function(a, b)
     if a.start ~= b.start then return math.ult(a.start, b.start) end
@@ -332,18 +361,23 @@ end
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
-  local back = raw.returns and 1 or 0
   if raw.memory then
-    local found, path = find_jit(self, raw.pid, raw.ip - back)
+    local found, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
     frame.module = path or raw.path
     if found then frame.symbol, frame.offset = found.name, raw.ip - found.start end
     return
   end
   local file = file_of(self, raw)
-  local address = file.symbols and file.symbols:address(raw.offset - back)
+  local address = file.symbols and file.symbols:address(raw.offset)
   if not address then return end
   local name, start = find_in(file, address)
-  frame.symbol, frame.offset = name, name and address + back - start
+  local at = address
+  if raw.returns and start ~= address then
+    at = address - 1
+    name, start = find_in(file, at)
+  end
+  frame.symbol, frame.offset = name, name and address - start
+  return M.lines and file.path ~= "[vdso]" and lines_at(file, at) or nil
 end
 
 -- The header is read when a name is asked for: of a pipe it comes between records.
@@ -353,19 +387,37 @@ local function take_header(self)
   for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
 end
 
---- What is at a frame, as core.stack_frames() has it.
--- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
-function World:frame(raw)
+local function frame_of(self, raw)
   if self.header then take_header(self) end
-  local frame = { ip = raw.ip, kernel = raw.context == "kernel" }
+  local frame, lines = { ip = raw.ip, kernel = raw.context == "kernel" }, nil
   if frame.kernel then
     name_kernel(self, frame, raw)
   elseif raw.context == "user" then
-    name_user(self, frame, raw)
+    lines = name_user(self, frame, raw)
   else
     frame.module = "[guest]"
   end
-  return frame
+  return frame, lines
+end
+
+--- What is at a frame, as core.stack_frames() has it.
+-- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
+function World:frame(raw)
+  return (frame_of(self, raw))
+end
+
+--- The same into a list: with lines, the functions that were inlined there come before it.
+function World:add_frames(list, raw)
+  local frame, lines = frame_of(self, raw)
+  for i = 1, lines and #lines - 1 or 0 do
+    list[#list + 1] = {
+      ip = raw.ip, kernel = false, module = frame.module, symbol = lines[i].symbol, file = lines[i].file,
+      line = lines[i].line, inlined = true,
+    }
+  end
+  local last = lines and lines[#lines]
+  if last then frame.file, frame.line = last.file, last.line end
+  list[#list + 1] = frame
 end
 
 local function new_world(fields)
@@ -394,7 +446,8 @@ function M.here()
 end
 
 local function check_address(name, value)
-  if math.type(value) ~= "integer" then error(("%s: an address is an integer, not a %s"):format(name, type(value)), 3) end
+  if math.type(value) == "integer" then return end
+  error(("%s: an address is an integer, not a %s"):format(name, type(value)), 3)
 end
 
 local function shown(frame)
@@ -435,6 +488,13 @@ function M.file(path, offset)
   local raw = { ip = offset, offset = offset, path = path, pid = 0, context = "user" }
   local symbol, into = shown(M.here():frame(raw))
   return symbol, into
+end
+
+--- From here on frames have `file` and `line`, and functions that were inlined are frames of their own (`inlined`);
+-- false: no longer. It is read from DWARF, which takes time and memory: off at first.
+function M.source(on)
+  M.lines = on ~= false
+  M.changes = M.changes + 1
 end
 
 --- What could not be named, and why: a sentence each, as far as they were met.

@@ -16,6 +16,7 @@ local options = require "perfl.options"
 local output = require "perfl.output"
 local report = require "perfl.report"
 local source = require "perfl.source"
+local symbol = require "perfev.symbol"
 
 local M = {}
 
@@ -206,6 +207,8 @@ local function configure(s)
     or opts.cgroup) then
     leave(USAGE, no_target)
   end
+  if opts.inline then symbol.source() end
+  symbol.on_note = function(text) log(0, text) end
   s:configure {
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
     cgroup = opts.cgroup, input = opts.input,

@@ -12,6 +12,7 @@
 #include <sys/auxv.h>
 
 #include "../demangle.h"
+#include "../source.h"
 #include "../symtab.h"
 
 #define TYPENAME "perfev.symtab"
@@ -20,7 +21,10 @@ int luaopen_perfev_symtab(lua_State *L);
 
 struct l_symtab {
 	struct pev_symtab *table; /* owned; NULL once closed */
+	struct pev_source *source; /* owned; its bytes are user value 1 */
 };
+
+#define PLACES_MAX 64
 
 static struct l_symtab *check_any(lua_State *L) { return luaL_checkudata(L, 1, TYPENAME); }
 
@@ -46,11 +50,11 @@ static int l_read(lua_State *L)
 {
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 1, &len);
-	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 0);
+	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 1);
 	struct pev_err err;
 	int rc;
 
-	self->table = NULL;
+	*self = (struct l_symtab){ NULL, NULL };
 	luaL_setmetatable(L, TYPENAME);
 	rc = pev_symtab_open(&self->table, bytes, len, &err);
 	return rc < 0 ? fail(L, rc, &err) : 1;
@@ -96,6 +100,59 @@ static int l_find(lua_State *L)
 	return 2;
 }
 
+/* t:debug(bytes) -> true | nil, why, errno: its lines are in these, which are kept */
+static int l_debug(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_err err;
+	int rc;
+
+	check_symtab(L);
+	pev_source_close(self->source);
+	self->source = NULL;
+	lua_settop(L, 2);
+	lua_setiuservalue(L, 1, 1);
+	rc = pev_source_open(&self->source, bytes, len, &err);
+	if (rc < 0)
+		return fail(L, rc, &err);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+static void push_place(lua_State *L, const struct pev_place *place)
+{
+	lua_createtable(L, 0, 3);
+	lua_pushstring(L, place->function);
+	lua_setfield(L, -2, "symbol");
+	lua_pushstring(L, place->file);
+	lua_setfield(L, -2, "file");
+	if (place->line) {
+		lua_pushinteger(L, place->line);
+		lua_setfield(L, -2, "line");
+	}
+}
+
+/* t:lines(address) -> { { symbol =, file =, line = }, ... }, what was inlined there first */
+static int l_lines(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+	uint64_t address = (uint64_t)luaL_checkinteger(L, 2);
+	struct pev_place places[PLACES_MAX];
+	int nr = 0;
+
+	check_symtab(L);
+	if (self->source)
+		nr = pev_source_at(self->source, address, places, PLACES_MAX);
+	lua_createtable(L, nr, 0);
+	for (int i = 0; i < nr; i++) {
+		push_place(L, &places[i]);
+		lua_rawseti(L, -2, i + 1);
+	}
+	return 1;
+}
+
 static void set_boolean(lua_State *L, const char *name, bool value)
 {
 	lua_pushboolean(L, value);
@@ -131,8 +188,9 @@ static int l_close(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
 
+	pev_source_close(self->source);
 	pev_symtab_free(self->table);
-	self->table = NULL;
+	*self = (struct l_symtab){ NULL, NULL };
 	return 0;
 }
 
@@ -182,6 +240,8 @@ static const luaL_Reg methods[] = {
 	{ "add", l_add },
 	{ "address", l_address },
 	{ "find", l_find },
+	{ "debug", l_debug },
+	{ "lines", l_lines },
 	{ "facts", l_facts },
 	{ "close", l_close },
 	{ "__close", l_close },

@@ -1,0 +1,234 @@
+-- Names against perf's own: on one recording of each kind of program, frame by frame, and live.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+local symtab = require "perfev.symtab"
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+-- A chain of frame pointers is whole where every function keeps one: none does that calls no other, but at -O0.
+local FLAGS = "-O0 -g"
+local cc = os.getenv "CC" or "gcc"
+
+local function sh(command)
+  local r = run(("cd %s && %s"):format(dir, command), { timeout = 60 })
+  assert.equal(0, r.code, r.err)
+end
+
+local function source(name) return run.capture("pwd") .. "/spec/support/" .. name end
+
+local built = {}
+local function build(name, command)
+  if not built[name] then sh(command) end
+  built[name] = true
+  return dir .. "/" .. name
+end
+
+local function hot(name, more)
+  return build(name or "hot", ("%s %s -o %s %s %s"):format(cc, FLAGS, name or "hot", source "hot.c", more or "-ldl"))
+end
+local function library()
+  return build("lib.so", ("%s %s -shared -fPIC -o lib.so %s"):format(cc, FLAGS, source "hotlib.c"))
+end
+
+local function record(...)
+  local path = dir .. "/perf.data"
+  local command = { "perf", "record", "-q", "-F", "999", "-e", "cpu-clock", "-g", "-o", path, "--", ... }
+  local r = run(command, { timeout = 60 })
+  assert.equal(0, r.code, r.err)
+  return path
+end
+
+-- What perf script says: "tid time" -> { { ip, name } ... }
+local function told_by_perf(path)
+  local text = run({ "perf", "script", "-i", path, "-F", "tid,time,ip,sym", "--ns" }, { timeout = 60 }).out
+  local samples, chain = {}, nil
+  for line in text:gmatch "[^\n]+" do
+    local tid, sec, ns = line:match "^%s*(%d+)%s+(%d+)%.(%d+):"
+    local ip, name = line:match "^%s*(%x+) (.*)$"
+    if tid then
+      chain = {}
+      samples[tid .. " " .. tonumber(sec .. ns)] = chain
+    elseif ip then
+      chain[#chain + 1] = { math.tointeger(tonumber(ip, 16)) or tonumber(ip, 16), name }
+    end
+  end
+  return samples
+end
+
+-- Two names of one address of the kernel are the same function: which comes first is a matter of taste.
+local function is_alias(frame, name)
+  local symbols = assert(core.kallsyms())
+  local at = symbols:address(name)
+  return frame.kernel and at ~= nil and frame.symbol ~= nil and at == symbols:address(frame.symbol)
+end
+
+-- Frames of a recording, how many are named as perf names them, and the others.
+local function compare(path)
+  local theirs, n, same, others, seen = told_by_perf(path), 0, 0, {}, {}
+  local rec <close> = assert(perfev.open(path))
+  for r in rec:records { user = false } do
+    local chain = r.type == "sample" and theirs[r.tid .. " " .. r.time] or {}
+    for i, frame in ipairs(r.type == "sample" and r.stack:frames() or {}) do
+      local name, other = frame.symbol or "[unknown]", chain[i] and chain[i][2]
+      n, seen[name] = n + 1, true
+      if name == other or other and is_alias(frame, other) then
+        same = same + 1
+      else
+        others[#others + 1] = ("%s, perf: %s (%s)"):format(name, other, frame.module)
+      end
+    end
+  end
+  return n, same, others, seen
+end
+
+local function agrees(path, ...)
+  local n, same, others, seen = compare(path)
+  assert.is_true(n > 100, n)
+  assert.is_true(same >= 0.995 * n, ("%d of %d\n%s"):format(same, n, table.concat(others, "\n")))
+  for _, name in ipairs { ... } do assert.is_true(seen[name], name .. " is in no stack") end
+end
+
+describe("names are perf's, frame by frame,", function()
+  it("of a program, the library that it loads and the kernel", function()
+    requires("perf", "root", "cc")
+    agrees(record(hot(), "100", library()), "spin", "leaf", "middle", "main", "lib_inner", "lib_work", "ksys_read")
+  end)
+
+  it("of a stripped program with its debug file beside it", function()
+    requires("perf", "root", "cc", "program objcopy")
+    hot()
+    build("stripped", "cp hot stripped && objcopy --only-keep-debug stripped stripped.debug && strip stripped"
+      .. " && objcopy --add-gnu-debuglink=stripped.debug stripped")
+    agrees(record(dir .. "/stripped", "100"), "spin", "leaf", "middle")
+  end)
+
+  it("of a static program that is loaded anywhere", function()
+    requires("perf", "root", "cc")
+    agrees(record(hot("pie", "-static-pie"), "100"), "spin", "leaf", "middle", "main")
+  end)
+
+  it("of C++: templates, operators, lambdas, hidden names", function()
+    requires("perf", "root", "program g++")
+    local path = build("cxx", ("g++ %s -o cxx %s"):format(FLAGS, source "hot.cc"))
+    agrees(record(path, "10"), "ns::Box<long>::sum", "ns::Box<long>::operator()", "ns::(anonymous namespace)::hidden",
+      "ns::go", "main")
+  end)
+
+  it("of code that was made in memory", function()
+    requires("perf", "root", "cc")
+    if core.machine ~= "x86_64" then pending("the code is x86's") end
+    agrees(record(hot(), "300", "jit"), "made in memory")
+    sh "rm -f /tmp/perf-[0-9]*.map"
+  end)
+end)
+
+describe("a live session", function()
+  -- name -> samples that have it at the top
+  local function tops(command, opts)
+    opts.command = command
+    local s, seen = perfev.session(opts), {}
+    s:event { "cpu-clock", freq = 999, callchain = true, sample = function(r)
+      local top = r.stack[1] and r.stack[1].symbol or "[unknown]"
+      seen[top] = (seen[top] or 0) + 1
+      if r.cpumode == "user" then assert.equal(r.symbol, r.stack[1].symbol) end
+    end }
+    assert(s:run())
+    return seen
+  end
+
+  it("names what runs, in programs, libraries and the kernel", function()
+    requires("perf", "root", "cc")
+    local seen = tops({ hot(), "100", library() }, {})
+    assert.is_true(seen.spin > 5 and seen.lib_inner > 5)
+  end)
+
+  it("has the function of a hidden name by MiniDebugInfo", function()
+    requires("perf", "cc", "program objcopy", "program xz")
+    library()
+    build("mini.so", "objcopy --only-keep-debug lib.so mini.debug && nm lib.so --format=posix --defined-only |"
+      .. " awk '$2 ~ /[tT]/ { print $1 }' > keep && objcopy -S --keep-symbols=keep mini.debug mini.full"
+      .. " && xz -k mini.full"
+      .. " && cp lib.so mini.so && strip mini.so && objcopy --add-section .gnu_debugdata=mini.full.xz mini.so")
+    assert.is_nil(run.capture(("nm %s/mini.so 2>/dev/null | grep lib_inner"):format(dir)))
+    assert.is_true(tops({ hot(), "100", dir .. "/mini.so" }, {}).lib_inner > 5)
+  end)
+
+  it("names the kernel's functions as kallsyms has them", function()
+    requires("perf", "root")
+    local text = "\n" .. core.slurp "/proc/kallsyms"
+    local n = 0
+    for address, name in text:gmatch "(%x+) [tT] ([%w_]+)\n" do
+      local ip = math.tointeger(tonumber("0x" .. address))
+      local found, offset, module = perfev.symbol.kernel(ip)
+      if found ~= name then -- an alias: at the same address
+        local alias = ("\n%s [tTwW] %s[\n\t]"):format(address, found:gsub("%p", "%%%0"))
+        assert.is_true(text:find(alias) ~= nil, ("%s %s, %s"):format(address, name, found))
+      end
+      assert.equal(0, offset)
+      assert.equal("[kernel]", module)
+      n = n + 1
+      if n == 300 then break end
+    end
+    assert.equal(300, n)
+  end)
+
+  it("looks into a process that is there", function()
+    requires("perf")
+    local name, offset, file = perfev.symbol.process(core.pid(), 0)
+    assert.same({ nil, nil, "[unknown]" }, { name, offset, file })
+    local start, path = core.slurp("/proc/self/maps"):match "(%x+)%-%x+ r%-xp %x+ %S+ %d+ +(%S*lua%S*)\n"
+    assert.equal(path, select(3, perfev.symbol.process(core.pid(), tonumber(start, 16))))
+  end)
+end)
+
+describe("lines and inlined functions", function()
+  -- What addr2line has for some addresses of a function: { { "name file:line", ... }, ... }, what was inlined first.
+  local function told_by_binutils(path, addresses)
+    local out, cmd = {}, { "addr2line", "-a", "-i", "-f", "-s", "-e", path }
+    for i, address in ipairs(addresses) do cmd[#cmd + 1], out[i] = ("0x%x"):format(address), {} end
+    local n, name = 0, nil
+    for line in run(cmd, { timeout = 60 }).out:gmatch "[^\n]+" do
+      if line:match "^0x%x+$" then
+        n, name = n + 1, nil
+      elseif not name then
+        name = line
+      else
+        table.insert(out[n], ("%s %s"):format(symtab.demangle(name), (line:gsub(" .*", ""))))
+        name = nil
+      end
+    end
+    return out
+  end
+
+  it("are addr2line's", function()
+    requires("cc", "program g++", "program addr2line")
+    local path = build("inlined", ("g++ -O2 -g -o inlined %s"):format(source "hot.cc"))
+    local bytes = assert(core.slurp(path))
+    local file = assert(symtab.read(bytes))
+    assert(file:debug(bytes))
+    local addresses = {}
+    local start, size = run.capture(("nm -S %s | grep -w _ZN2ns2goEv"):format(path)):match "^(%x+) (%x+)"
+    for at = 0, tonumber(size, 16) - 1, 3 do addresses[#addresses + 1] = tonumber(start, 16) + at end
+    local same, others, inlined = 0, {}, 0
+    for i, theirs in ipairs(told_by_binutils(path, addresses)) do
+      local ours = {}
+      for n, place in ipairs(file:lines(addresses[i])) do
+        local name = symtab.demangle(place.symbol or file:find(addresses[i]))
+        ours[n] = ("%s %s:%s"):format(name, (place.file or "?"):match "[^/]*$", place.line or "?")
+      end
+      inlined = inlined + (#ours > 1 and 1 or 0)
+      if table.concat(ours, "\n") == table.concat(theirs, "\n") then
+        same = same + 1
+      else
+        others[#others + 1] = ("0x%x\n%s\n%s"):format(addresses[i], table.concat(ours, "\n"), table.concat(theirs, "\n"))
+      end
+    end
+    assert.is_true(inlined > 5, inlined)
+    assert.is_true(same >= 0.9 * #addresses, ("%d of %d\n%s"):format(same, #addresses, table.concat(others, "\n")))
+  end)
+end)

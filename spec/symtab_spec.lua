@@ -1,0 +1,185 @@
+-- Which function is at an address of a file: tables, debug files, damage; and names as they were written.
+
+local elf = require "spec.support.elf"
+local kernel = require "spec.support.kernel"
+local perfev = require "perfev"
+local symtab = require "perfev.symtab"
+
+local BUILD_ID = ("\171\205"):rep(10) -- abcdabcd...
+local FUNC, LOCAL, GLOBAL, WEAK = 2, 0, 1, 2
+
+local function names_at(file, ...)
+  local out = {}
+  for i, address in ipairs { ... } do out[i] = symtab.read(file):find(address) or false end
+  return out
+end
+
+describe("a file's functions", function()
+  it("are found by address, up to their size", function()
+    local file = elf.file { functions = { { "one", 0x1000, 0x20 }, { "two", 0x1020, 8 } } }
+    assert.same({ false, "one", "one", "two", false }, names_at(file, 0xfff, 0x1000, 0x101f, 0x1020, 0x1028))
+    assert.same({ "one", 0x1000 }, { symtab.read(file):find(0x1008) })
+  end)
+
+  it("go on to the next where their size is not told", function()
+    local file = elf.file { functions = { { "start", 0x1000, 0 }, { "next", 0x1100, 8 }, { "last", 0x1200, 0 } } }
+    assert.same({ "start", "next", false, "last", false }, names_at(file, 0x10ff, 0x1107, 0x1108, 0x1fff, 0x2200))
+  end)
+
+  it("are around those that lie in them", function()
+    local file = elf.file { functions = { { "outer", 0x1000, 0x100 }, { "inner", 0x1040, 0x10 } } }
+    assert.same({ "outer", "inner", "outer" }, names_at(file, 0x103f, 0x104f, 0x1050))
+  end)
+
+  it("have the name that perf would choose of several", function()
+    local function best(...)
+      return names_at(elf.file { functions = { ... } }, 0x1000)[1]
+    end
+    assert.equal("sized", best({ "longer_name", 0x1000, 0 }, { "sized", 0x1000, 8 }))
+    assert.equal("strong", best({ "weak_and_longer", 0x1000, 8, WEAK }, { "strong", 0x1000, 8, GLOBAL }))
+    assert.equal("global", best({ "local_and_longer", 0x1000, 8, LOCAL }, { "global", 0x1000, 8, GLOBAL }))
+    assert.equal("plain", best({ "__plain_two", 0x1000, 8 }, { "plain", 0x1000, 8 }))
+    assert.equal("longest", best({ "short", 0x1000, 8 }, { "longest", 0x1000, 8 }))
+  end)
+
+  it("are at offsets in the file by its program headers", function()
+    local file = symtab.read(elf.file { functions = {}, offset = 0x2000, vaddr = 0x403000, length = 0x800 })
+    assert.equal(0x403010, file:address(0x2010))
+    assert.equal(0x402ff0, file:address(0x1ff0)) -- the page is mapped as a whole
+    assert.is_nil(file:address(0x200000))
+  end)
+
+  it("are what it exports where it is stripped", function()
+    local file = symtab.read(elf.file { functions = { { "seen", 0x1000, 8, GLOBAL, FUNC } }, dynamic = true })
+    assert.equal("seen", file:find(0x1004))
+    assert.is_false(file:facts().symtab)
+  end)
+
+  it("are none where there is no symbol, and it is no file where it is no ELF", function()
+    assert.is_nil(symtab.read(elf.file {}):find(0x1000))
+    for _, bytes in ipairs { "", "\127ELF", "#!/bin/sh\n" } do
+      local file, why, code = symtab.read(bytes)
+      assert.same({ nil, "it is no ELF file", 8 }, { file, why, code })
+    end
+  end)
+
+  it("that is closed raises", function()
+    local file = symtab.read(elf.file {})
+    file:close()
+    file:close()
+    assert.error_matches(function() file:find(0) end, "closed")
+  end)
+end)
+
+describe("a debug file", function()
+  local full = elf.file { functions = { { "hidden", 0x1000, 8 } }, build_id = BUILD_ID }
+  local plain = elf.file { functions = { { "hidden", 0x1000, 8 } } }
+  local stripped = elf.file { build_id = BUILD_ID }
+
+  -- The name of the first function of a program, with what else is on the machine.
+  local function found(program, files)
+    local k = kernel.new()
+    k.files["/opt/bin/prog"] = program
+    for path, bytes in pairs(files) do k.files[path] = bytes end
+    return k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end)
+  end
+
+  it("is found by build-id", function()
+    local id = "ab/cd" .. ("abcd"):rep(9)
+    assert.equal("hidden", found(stripped, { ["/usr/lib/debug/.build-id/" .. id .. ".debug"] = full }))
+    assert.equal("hidden", found(stripped, { [os.getenv "HOME" .. "/.debug/.build-id/" .. id .. "/elf"] = full }))
+    assert.is_nil(found(stripped, {}))
+  end)
+
+  it("is found by the name in the program, beside it or below /usr/lib/debug", function()
+    local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
+    for _, folder in ipairs { "/opt/bin/", "/opt/bin/.debug/", "/usr/lib/debug/opt/bin/" } do
+      assert.equal("hidden", found(linked, { [folder .. "prog.debug"] = plain }))
+    end
+  end)
+
+  it("of another build, by build-id or checksum, is not its own", function()
+    local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
+    assert.is_nil(found(linked, { ["/opt/bin/prog.debug"] = plain .. "\0" }))
+    local other = elf.file { functions = { { "wrong", 0x1000, 8 } }, build_id = ("x"):rep(20) }
+    assert.is_nil(found(stripped, { ["/usr/lib/debug/.build-id/ab/cd" .. ("abcd"):rep(9) .. ".debug"] = other }))
+  end)
+
+  it("is not looked for where the name in the program is a path", function()
+    assert.is_nil(symtab.read(elf.file { debuglink = { "../../etc/x", 0 } }):facts().debuglink)
+  end)
+end)
+
+describe("a damaged file", function()
+  local bytes = elf.file { functions = { { "one", 0x1000, 0x20 }, { "_ZN1aC2Ev", 0x1020, 8 } }, build_id = BUILD_ID,
+                           debuglink = { "x.debug", 7 }, minidebug = "\253" .. "7zXZ\0\0\4garbage" }
+  local function ask(text)
+    local file = symtab.read(text)
+    if not file then return 0 end
+    local name = file:find(0x1004)
+    assert.is_true(name == nil or #name < #text)
+    file:address(0x1004)
+    file:facts()
+    return 1
+  end
+
+  it("cut anywhere says what is left of it, or is refused", function()
+    local opened = 0
+    for len = 0, #bytes do opened = opened + ask(bytes:sub(1, len)) end
+    assert.is_true(opened > 0)
+  end)
+
+  it("with any one byte wrong does the same", function()
+    local opened = 0
+    for at = 1, #bytes do
+      for _, value in ipairs { 0, 1, 0x7f, 0x80, 0xff } do
+        opened = opened + ask(bytes:sub(1, at - 1) .. string.char(value) .. bytes:sub(at + 1))
+      end
+    end
+    assert.is_true(opened > #bytes)
+  end)
+
+  it("adds nothing to one that is whole", function()
+    local file = symtab.read(elf.file { functions = { { "one", 0x1000, 8 } } })
+    assert.is_nil((file:add "nothing"))
+    file:add(bytes:sub(1, #bytes // 2))
+    assert.equal("one", file:find(0x1000))
+  end)
+end)
+
+describe("a name is shown as it was written:", function()
+  for mangled, shown in pairs {
+    main = "main", _Zap = "_Zap", _R = "_R", _RX = "_RX", [""] = "", ["_Z"] = "_Z",
+    _ZN3foo3barEi = "foo::bar",
+    _ZN2ns4pickIiEEiT_ = "ns::pick<int>",
+    _ZNK2ns3BoxIlE3sumEv = "ns::Box<long>::sum",
+    _ZN2ns3BoxIlEclEi = "ns::Box<long>::operator()",
+    _ZNK2ns3BoxIlEltERKS1_ = "ns::Box<long>::operator<",
+    _ZNK2ns3BoxIlEcvlEv = "ns::Box<long>::operator long",
+    _ZN2ns12_GLOBAL__N_16hiddenERNS_3BoxIlEE = "ns::(anonymous namespace)::hidden",
+    _ZZN2ns2goEvENKUliE_clEi = "ns::go()::{lambda(int)#1}::operator()",
+    _ZN2ns5applyIZNS_2goEvEUliE_EEDTclfp_fp0_EET_i = "ns::apply<ns::go()::{lambda(int)#1}>",
+    _ZTV3Foo = "vtable for Foo", _Z1fv = "f", ["_Z1fv.cold"] = "f [clone .cold]",
+    _ZNSt6vectorIiSaIiEE9push_backERKi = "std::vector<int, std::allocator<int> >::push_back",
+    -- Rust before 2025, and v0 (RFC 2603 and its tests)
+    _ZN4core3ptr13drop_in_place17h0123456789abcdefE = "core::ptr::drop_in_place",
+    ["_ZN72_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..iter..Extend$LT$T$GT$$GT$6extend17h0123456789abcdefE"] =
+      "<alloc::vec::Vec<T> as core::iter::Extend<T>>::extend",
+    _RNvC6_123foo3bar = "123foo::bar",
+    _RNvNtCs1234_7mycrate3foo3bar = "mycrate::foo::bar",
+    _RINvCs1_4rust3hotmE = "rust::hot::<u32>",
+    _RNvXCs1_4rustNtB2_1ANtB2_4Work4work = "<rust::A as rust::Work>::work",
+    _RNCINvNtCs1_3std2rt10lang_startuE0B4_ = "std::rt::lang_start::<()>::{closure#0}",
+    _RINvCs1_1a1fFG_RL0_hEuE = "a::f::<for<'a> fn(&'a u8)>",
+    _RINvCs1_1a1fAhj4_RShE = "a::f::<[u8; 4], &[u8]>",
+    _RINvCs1_1a1fTaEE = "a::f::<(i8,)>",
+    _RINvCs1_1a1fDNtB2_1Tp4ItemhEL_E = "a::f::<dyn a::T<Item = u8>>",
+    _RINvCs1_1a1fKb1_Kc61_Kln2a_E = "a::f::<true, 'a', -42>",
+    ["_RNvC1a1f.llvm.123"] = "a::f",
+    -- What refers to itself, or to what comes later, is none.
+    _RB_ = "_RB_", _RNvB_1f = "_RNvB_1f", _RNvC1a9f = "_RNvC1a9f",
+    [("_R"):rep(1) .. ("Nv"):rep(500) .. "C1a"] = "_R" .. ("Nv"):rep(500) .. "C1a",
+  } do
+    it(mangled:sub(1, 60), function() assert.equal(shown, symtab.demangle(mangled)) end)
+  end
+end)

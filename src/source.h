@@ -1,0 +1,35 @@
+/*
+ * source.h - where in its source an address of a file was written, and what was inlined there.
+ */
+#ifndef PEV_SOURCE_H
+#define PEV_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+struct pev_source; /* opaque; borrows the file's bytes */
+
+/* One function that an address is in, the innermost first. Borrowed until close. */
+struct pev_place {
+	const char *function; /* mangled where it is; NULL for the last: the symbol table knows */
+	const char *file;     /* NULL: not known */
+	int line;             /* from 1; 0: not known */
+};
+
+/*
+ * The DWARF of a program or of its debug file. The bytes are kept by the caller until
+ * pev_source_close(). -ENOEXEC: there is none, -ENOMEM.
+ */
+int pev_source_open(struct pev_source **source, const void *image, size_t len,
+		    struct pev_err *err);
+void pev_source_close(struct pev_source *source);
+
+/*
+ * The places of an address by the linker: at most max, of which the last is the function
+ * that was called and those before it were inlined into the one behind. How many; 0: none.
+ */
+int pev_source_at(struct pev_source *source, uint64_t address, struct pev_place *places, int max);
+
+#endif
