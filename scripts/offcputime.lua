@@ -27,6 +27,7 @@ local waiting, first, last = {}, nil, nil -- tid -> who, where and since when
 
 perfev.event {
   "context-switches", period = 1, callchain = true,
+  exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
   exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
   sample = function(r)
     first = first or r.time

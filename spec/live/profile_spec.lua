@@ -169,6 +169,13 @@ describe("offcputime", function()
     assert.is_true(time >= 3 * 20000000)
   end)
 
+  it("says who may not see the kernel switch, instead of showing no wait", function()
+    requires("perf", "root", "nobody", "paranoid 2")
+    local r = run({ run.perfl, "offcputime", "--", "true" }, { user = "nobody", cwd = "/" })
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("context%-switches.*kernel%.perf_event_paranoid is 2", r.err)
+  end)
+
   it("leaves out what is shorter than one asks for", function()
     assert.same({ 0, 0 }, { naps("--least", "1h", "--", "./naps") })
   end)
