@@ -100,7 +100,17 @@ describe("doc/lua-api.md has a heading for each name and a name for each heading
   it("the module's", function()
     local names, hooks = keys_of(perfev, "perfev."), keys_of(perfev.hooks, "perfev.hooks.")
     for name in pairs(hooks) do names[name] = true end
+    -- What is loaded when it is named.
+    names["perfev.profile"] = true
+    for name in pairs(keys_of(perfev.profile, "perfev.profile.")) do names[name] = true end
+    for name in pairs(keys_of(perfev.picture, "perfev.picture.")) do names[name] = true end
     same(names, headed("perfev."))
+  end)
+
+  it("a profile's methods", function()
+    local methods = keys_of(getmetatable(perfev.profile {}), "p:")
+    methods["p:__index"], methods["p:__name"] = nil, nil
+    same(methods, headed("p:"))
   end)
 
   it("a session's methods", function()

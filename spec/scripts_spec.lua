@@ -71,6 +71,9 @@ describe("a script called by name:", function()
     execsnoop = { "--ends" },
     procmon = { "KIND" },
     tpoint = { "EVENT", "--filter CONDITION" },
+    profile = { "--event EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel" },
+    offcputime = { "--least TIME", "-f FORMAT", "--user", "--kernel" },
+    flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do
     it(name .. " declares its options", function()

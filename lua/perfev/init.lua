@@ -47,9 +47,10 @@ function M.doctor() return require("perfev.doctor").look() end
 --- A recording; see perfev.recording.
 function M.open(path, opts) return require "perfev.recording".open(path, opts) end
 
--- The simulated kernel is for tests alone: loaded when it is named.
+-- Modules of their own, loaded when they are named.
+local modules = { picture = true, profile = true, sim = true }
 setmetatable(M, { __index = function(_, name)
-  return name == "sim" and require "perfev.sim" or nil
+  return modules[name] and require("perfev." .. name) or nil
 end })
 
 return M

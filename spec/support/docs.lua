@@ -144,6 +144,7 @@ function M.place()
   assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp -R %s %s/perfev %s/bin/"):format(
     dir, dir, dir, run.quote(run.perfl), run.quote(run.perfl:match("^(.*)/") or "."), dir)))
   -- What the examples watch stands for anything that people would.
+  for _, name in ipairs { "before", "after" } do spill(dir .. "/" .. name .. ".folded", "main;" .. name .. " 3\n") end
   spill(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
   assert(os.execute(("chmod 755 %s/bin/make && chmod 777 %s/work"):format(dir, dir)))
   return {

@@ -1,0 +1,413 @@
+--- A profile: stacks, and the values of one or several types that fell on them.
+--
+-- The stacks are a tree of interned frames, so memory follows the number of distinct stacks and not
+-- that of samples. A frame is what a person tells apart: function, module, file and line, whether it is
+-- the kernel's, whether it is inlined; where in the function an address was is no part of it. Names
+-- are made safe to print as they come in, so that no writer has to. A writer's text depends on what
+-- the profile holds and not on the order it came in: the same profile, the same bytes.
+
+local core = require "perfev.core"
+local escape = require "perfev.escape"
+
+local M = {}
+local Profile = {}
+Profile.__index = Profile
+Profile.__name = "perfev.profile"
+
+local function fail(level, ...) error(string.format(...), level + 1) end
+
+-- ---- frames ----
+
+local function basename(path) return path:match("([^/]+)/*$") or path end
+
+-- What a frame without a symbol is called, as stack traces have called it before us.
+local function name_of_unknown(module)
+  if not module then return "[unknown]" end
+  return module:find("^%[.*%]$") and module or "[" .. basename(module) .. "]"
+end
+
+local function text_or_nil(value)
+  return value ~= nil and value ~= "" and escape(tostring(value)) or nil
+end
+
+-- One frame for each name, module, file, line, side of the kernel's border, inlining.
+local function intern(self, name, module, file, line, kernel, inlined)
+  local key = table.concat({ name, module or "", file or "", line or "", kernel and "k" or "", inlined and "i" or "" },
+    "\0")
+  local frame = self.frame_of[key]
+  if not frame then
+    frame = #self.frames + 1
+    self.frame_of[key] = frame
+    self.frames[frame] = { symbol = name, module = module, file = file, line = line, kernel = kernel,
+      inlined = inlined, key = key }
+  end
+  return frame
+end
+
+local function intern_table(self, frame)
+  local module = text_or_nil(frame.module)
+  if module == "[unknown]" then module = nil end
+  return intern(self, text_or_nil(frame.symbol) or name_of_unknown(module), module, text_or_nil(frame.file),
+    math.tointeger(frame.line), frame.kernel and true or nil, frame.inlined and true or nil)
+end
+
+local function intern_one(self, frame, level)
+  local kind = type(frame)
+  if kind == "string" then
+    local known = self.frame_named[frame] or intern(self, text_or_nil(frame) or "[unknown]")
+    self.frame_named[frame] = known
+    return known
+  end
+  if kind ~= "table" and kind ~= "userdata" then
+    fail(level, "profile: a frame is a name or a table with symbol=, not a %s", kind)
+  end
+  return intern_table(self, frame)
+end
+
+-- A name of folded text, with the marks of stackcollapse-perf.pl --all: _[k] the kernel's, _[i] inlined.
+local function intern_folded(self, name)
+  local bare, mark = name:match("^(.+)_%[([ki])%]$")
+  return intern(self, escape(bare or name), nil, nil, nil, mark == "k" or nil, mark == "i" or nil)
+end
+
+-- ---- the tree: node 0 is the root, which is no frame ----
+
+local function child(self, parent, frame)
+  local key = parent << 32 | frame
+  local node = self.children[key]
+  if not node then
+    node = #self.parent + 1
+    self.children[key], self.parent[node], self.frame[node] = node, parent, frame
+  end
+  return node
+end
+
+local function walk_folded(self, node, text)
+  for name in text:gmatch("[^;]+") do node = child(self, node, intern_folded(self, name)) end
+  return node
+end
+
+local function walk_list(self, node, stack, level)
+  for i = #stack, 1, -1 do node = child(self, node, intern_one(self, stack[i], level + 1)) end
+  return node
+end
+
+local function walk_stack(self, root, stack, level)
+  local kind = type(stack)
+  local node = root
+  if kind == "string" then
+    node = walk_folded(self, root, stack)
+  elseif kind == "table" or kind == "userdata" then
+    node = walk_list(self, root, stack, level + 1)
+  elseif kind ~= "nil" then
+    fail(level, "profile: a stack is a list of frames, the leaf first, or text a;b;c, not a %s", kind)
+  end
+  return node ~= 0 and node or child(self, 0, intern(self, "[unknown]"))
+end
+
+-- A record's stack waits until somebody asks for names: it is the same object wherever its frames are the
+-- same, so that here it costs a sample one lookup, and its names are looked up once.
+-- @treturn table  the sums of it below root, a number for each value type
+local function waiting_sums(self, root, stack)
+  local below = self.waiting_of[root]
+  if not below then
+    below = {}
+    self.waiting_of[root] = below
+  end
+  local sums = below[stack]
+  if not sums then
+    sums = {}
+    below[stack] = sums
+    table.insert(self.waiting, { root = root, stack = stack, sums = sums })
+  end
+  return sums
+end
+
+local function check_number(value, level)
+  if type(value) ~= "number" or value ~= value or value == math.huge or value == -math.huge then
+    fail(level, "profile: a value is a finite number, not %s", type(value) == "number" and tostring(value)
+      or "a " .. type(value))
+  end
+end
+
+local function add_value(self, node, index, value)
+  local sums = self.sums[index]
+  sums[node] = (sums[node] or 0) + value
+end
+
+-- What the caller gave, checked: nothing is added before all of it is known to be right.
+local function numbers(self, level, ...)
+  local nr = select("#", ...)
+  if nr == 0 then return { 1 } end
+  if nr > #self.values then
+    fail(level, "profile: %d values, and it has %d value type%s", nr, #self.values, #self.values > 1 and "s" or "")
+  end
+  local list = { ... }
+  for i = 1, nr do check_number(list[i], level + 1) end
+  return list
+end
+
+local function add_values(self, root, stack, values, level)
+  if type(stack) == "userdata" then
+    local sums = waiting_sums(self, root, stack)
+    for i, value in ipairs(values) do sums[i] = (sums[i] or 0) + value end
+  else
+    local node = walk_stack(self, root, stack, level + 1)
+    for i, value in ipairs(values) do add_value(self, node, i, value) end
+  end
+  for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
+end
+
+--- Add values to a stack.
+-- @param stack  a list of frames, the leaf first, each a name or a table of symbol, module, file, line,
+--               kernel, inlined; or a record's `r.stack`; or text a;b;c, the leaf last; nil: unknown
+-- @param ...    a number for each value type, in their order; none: 1 of the first
+function Profile:add(stack, ...)
+  add_values(self, 0, stack, numbers(self, 3, ...), 3)
+end
+
+--- The same, with frames around the stack that say whose it is.
+-- @tparam string|table under  a name, taken as it is, or a list of them, the outermost first
+function Profile:add_under(under, stack, ...)
+  local node = 0
+  for _, name in ipairs(type(under) == "table" and under or { under }) do
+    node = child(self, node, intern_one(self, name, 3))
+  end
+  add_values(self, node, stack, numbers(self, 3, ...), 3)
+end
+
+-- ---- what it holds ----
+
+--- Look up the names of records' stacks that came since the last time; what asks for them does it too.
+-- @tparam function|nil progress  f(done, all), called before each and after the last
+function Profile:resolve(progress)
+  local waiting = self.waiting
+  self.waiting, self.waiting_of = {}, {}
+  for done, one in ipairs(waiting) do
+    if progress then progress(done - 1, #waiting) end
+    local node = walk_stack(self, one.root, #one.stack > 0 and one.stack or nil, 2)
+    for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
+  end
+  if progress then progress(#waiting, #waiting) end
+end
+
+--- Which value type, by name or number.
+-- @treturn integer
+-- @treturn table  `{ name =, unit = }`
+function Profile:value(which, level)
+  if which == nil then which = 1 end
+  for i, value in ipairs(self.values) do
+    if which == i or which == value.name then return i, value end
+  end
+  local names = {}
+  for i, value in ipairs(self.values) do names[i] = value.name end
+  local near = type(which) == "string" and core.nearest(which, names)
+  fail((level or 1) + 1, "profile: no value type is called '%s'%s", tostring(which),
+    near and (" (did you mean '%s'?)"):format(near) or "; there is " .. table.concat(names, ", "))
+end
+
+--- What all stacks have together.
+-- @treturn number
+function Profile:total(which)
+  return self.totals[(self:value(which, 2))]
+end
+
+-- node -> its children in the order of their keys.
+local function sorted_children(self)
+  local of, frames = {}, self.frames
+  for node, parent in ipairs(self.parent) do
+    local list = of[parent]
+    if list then list[#list + 1] = node else of[parent] = { node } end
+  end
+  local function by_key(a, b) return frames[self.frame[a]].key < frames[self.frame[b]].key end
+  for _, list in pairs(of) do
+    if #list > 1 then table.sort(list, by_key) end
+  end
+  return of
+end
+
+local function values_at(self, node)
+  local values
+  for i, sums in ipairs(self.sums) do
+    if sums[node] then
+      values = values or {}
+      values[i] = sums[node]
+    end
+  end
+  for i = 1, values and #self.values or 0 do values[i] = values[i] or 0 end
+  return values
+end
+
+--- The tree, parents first, brothers in the order of their names.
+-- @tparam function visit  f(depth from 1, frame, values or nil when none fell on it itself)
+function Profile:walk(visit)
+  self:resolve()
+  local of, stack, depths = sorted_children(self), {}, {}
+  local function push(node, depth)
+    local list = of[node] or {}
+    for i = #list, 1, -1 do
+      stack[#stack + 1], depths[#depths + 1] = list[i], depth
+    end
+  end
+  push(0, 1)
+  while #stack > 0 do
+    local node, depth = table.remove(stack), table.remove(depths)
+    visit(depth, self.frames[self.frame[node]], values_at(self, node))
+    push(node, depth + 1)
+  end
+end
+
+--- All stacks that have values, in an order that depends on nothing but them.
+-- @treturn function  gives a list of frames, the leaf first, and the list of its values
+function Profile:stacks()
+  return coroutine.wrap(function()
+    local path = {}
+    self:walk(function(depth, frame, values)
+      path[depth] = frame
+      if not values then return end
+      local stack = {}
+      for i = 1, depth do stack[i] = path[depth + 1 - i] end
+      coroutine.yield(stack, values)
+    end)
+  end)
+end
+
+-- ---- several profiles ----
+
+-- Our index of each of the other's value types.
+local function matching(self, other, level)
+  if getmetatable(other) ~= Profile then fail(level, "profile: another profile expected, not a %s", type(other)) end
+  local to = {}
+  for i, value in ipairs(other.values) do to[i] = self:value(value.name, level) end
+  return to
+end
+
+local function add_all(self, other, sign, level)
+  local to = matching(self, other, level + 1)
+  for stack, values in other:stacks() do
+    local node = walk_list(self, 0, stack, level)
+    for i, value in ipairs(values) do
+      add_value(self, node, to[i], sign * value)
+      self.totals[to[i]] = self.totals[to[i]] + sign * value
+    end
+  end
+end
+
+local function empty_like(self)
+  return M { title = self.title, values = self.values, time = self.time, duration = self.duration }
+end
+
+--- Add all that another profile holds, its value types being found by name.
+-- @treturn profile  this one
+function Profile:merge(other)
+  add_all(self, other, 1, 3)
+  return self
+end
+
+--- What there is more here than in a baseline; less is negative.
+-- @treturn profile  a new one
+function Profile:diff(baseline)
+  local change = empty_like(self)
+  add_all(change, self, 1, 3)
+  add_all(change, baseline, -1, 3)
+  return change
+end
+
+-- ---- writers: each a file of its own, loaded when it is asked for ----
+
+--- Their names, for a script's options.
+M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
+
+for _, name in ipairs(M.formats) do
+  Profile[name] = function(self, opts)
+    if opts ~= nil and type(opts) ~= "table" then
+      fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
+    end
+    opts = opts or {}
+    if opts.baseline then matching(self, opts.baseline, 3) end
+    if opts.value ~= nil then self:value(opts.value, 2) end
+    return require("perfev.profile." .. name)(self, opts)
+  end
+end
+
+-- ---- making one ----
+
+local function checked_value(value, level)
+  if type(value) == "string" then value = { value } end
+  if type(value) ~= "table" then fail(level, "profile: a value type is a name or { name, unit = }") end
+  local name = value[1] or value.name
+  if type(name) ~= "string" or name == "" then fail(level, "profile: a value type has no name") end
+  return { name = escape(name), unit = escape(value.unit or "count") }
+end
+
+local is_option = { values = true, title = true, time = true, duration = true }
+
+-- A new, empty profile.
+-- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
+--                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): what it tells of
+local function new(opt, level)
+  if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end
+  opt = opt or {}
+  for key in pairs(opt) do
+    if not is_option[key] then
+      local near = core.nearest(tostring(key), { "values", "title", "time", "duration" })
+      fail(level, "profile: no option is called '%s'%s", tostring(key),
+        near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+  end
+  local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
+    values = {}, sums = {}, totals = {}, frames = {}, frame_of = {}, frame_named = {},
+    parent = {}, frame = {}, children = {},
+    waiting = {}, waiting_of = {} }, Profile)
+  for i, value in ipairs(opt.values or { "samples" }) do
+    self.values[i], self.sums[i], self.totals[i] = checked_value(value, level + 1), {}, 0
+  end
+  if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
+  return self
+end
+
+local function lines_of(source, level)
+  if type(source) == "string" then return (source .. "\n"):gmatch("([^\n]*)\n") end
+  if type(source) == "function" then return source end
+  if io.type(source) == "file" then return source:lines() end
+  fail(level, "profile.read: lines, a file or a text expected, not a %s", type(source))
+end
+
+-- "a;b 1 2" -> "a;b", { 1, 2 }; the numbers are taken from the end, since names have blanks too.
+local function split_line(line, nr)
+  local values = {}
+  for i = nr, 1, -1 do
+    local rest, number = line:match("^(.-)%s+(%-?[%d.]+)%s*$")
+    if not rest then return nil end
+    line, values[i] = rest, math.tointeger(number) or tonumber(number)
+    if not values[i] then return nil end
+  end
+  return line:find("[^;%s]") and line or nil, values
+end
+
+--- A profile from folded text, as stackcollapse-perf.pl and perfev write it: a;b;c 12.
+-- @param source     lines (io.lines(path)), a file or the text itself; empty lines and # comments do not count
+-- @tparam table opt as of `perfev.profile`; of each line as many numbers are read as it has value types
+-- @treturn[1] profile
+-- @treturn[2] nil
+-- @treturn[2] string  which line is none
+function M.read(source, opt)
+  local self, number = new(opt, 3), 0
+  for line in lines_of(source, 3) do
+    number = number + 1
+    if line:find("%S") and not line:find("^#") then
+      local stack, values = split_line(line, #self.values)
+      if not stack then
+        return nil, ("folded stacks: line %d has no stack and count in its end: '%s'\ntry: lines such as a;b;c 12")
+          :format(number, escape(line:sub(1, 60)))
+      end
+      add_values(self, 0, stack, values, 3)
+    end
+  end
+  return self
+end
+
+return setmetatable(M, { __call = function(_, opt)
+  local profile = new(opt, 3)
+  return profile
+end })

@@ -1,0 +1,114 @@
+--- The profile format of callgrind, for callgrind_annotate and KCachegrind.
+--
+-- A function's own values are exact. A call is a pair of caller and callee, with what was seen below it;
+-- of a stack that has the pair more than once (recursion) it is told once, so that no call costs more
+-- than there is. How often it was called a profile cannot know: the count is of the first value.
+-- Source: callgrind's manual, "Callgrind Format Specification".
+
+local function function_key(frame)
+  return (frame.module or "") .. "\0" .. (frame.file or "") .. "\0" .. frame.symbol
+end
+
+local function add(row, values)
+  for i, value in ipairs(values) do row[i] = (row[i] or 0) + value end
+end
+
+local function cell(of, key, make)
+  local found = of[key]
+  if not found then
+    found = make()
+    of[key] = found
+  end
+  return found
+end
+
+-- key -> { frame, own = { [line] = sums }, calls = { [line \0 callee's key] = sums } }
+local function gather(profile)
+  local functions = {}
+  local function of_frame(frame)
+    return cell(functions, function_key(frame), function() return { frame = frame, own = {}, calls = {} } end)
+  end
+  for stack, values in profile:stacks() do
+    local leaf = stack[1]
+    add(cell(of_frame(leaf).own, leaf.line or 0, function() return {} end), values)
+    local told = {}
+    for i = 2, #stack do
+      local caller, callee = stack[i], stack[i - 1]
+      local pair = function_key(caller) .. "\1" .. function_key(callee)
+      if not told[pair] then
+        told[pair] = true
+        local call = cell(of_frame(caller).calls, ("%010d"):format(caller.line or 0) .. function_key(callee), function()
+          return { line = caller.line or 0, to = callee }
+        end)
+        add(call, values)
+      end
+      of_frame(caller)
+    end
+  end
+  return functions
+end
+
+local function sorted_keys(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys)
+  return keys
+end
+
+-- "(1) name" at its first use, "(1)" from there on.
+local function numbering()
+  local of, nr = {}, 0
+  return function(name)
+    if of[name] then return of[name] end
+    nr = nr + 1
+    of[name] = ("(%d)"):format(nr)
+    return ("(%d) %s"):format(nr, name)
+  end
+end
+
+local function whole(value) return ("%d"):format(math.tointeger(value) or math.floor(value + 0.5)) end
+
+local function costs(row)
+  local words = {}
+  for i, value in ipairs(row) do words[i] = whole(value) end
+  return table.concat(words, " ")
+end
+
+-- An event's name is one word in this format.
+local function event_words(values)
+  local words = {}
+  for i, value in ipairs(values) do words[i] = (value.name:gsub("[^%w_]", "_")) end
+  return table.concat(words, " ")
+end
+
+return function(profile)
+  for i, total in ipairs(profile.totals) do
+    local name = profile.values[i].name
+    if total < 0 then error(("profile: callgrind has no negative costs, and %s has"):format(name), 3) end
+  end
+  local functions = gather(profile)
+  local object, file, name = numbering(), numbering(), numbering()
+  local out = { "# callgrind format", "version: 1", "creator: perfev", "positions: line",
+    "events: " .. event_words(profile.values), "summary: " .. costs(profile.totals) }
+  local function say(...) out[#out + 1] = (...):format(select(2, ...)) end
+  local function where(prefix, frame)
+    say("%sob=%s", prefix, object(frame.module or "?"))
+    say("%s=%s", prefix == "c" and "cfi" or "fl", file(frame.file or "?"))
+    say("%sfn=%s", prefix, name(frame.symbol))
+  end
+  for _, key in ipairs(sorted_keys(functions)) do
+    local f = functions[key]
+    say("")
+    where("", f.frame)
+    for _, line in ipairs(sorted_keys(f.own)) do say("%d %s", line, costs(f.own[line])) end
+    for _, to in ipairs(sorted_keys(f.calls)) do
+      local call = f.calls[to]
+      where("c", call.to)
+      say("calls=%s %d", whole(math.max(call[1], 1)), 0)
+      say("%d %s", call.line, costs(call))
+    end
+  end
+  say("")
+  say("totals: %s", costs(profile.totals))
+  return table.concat(out, "\n") .. "\n"
+end

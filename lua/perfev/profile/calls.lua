@@ -1,0 +1,125 @@
+--- The call tree that pictures show: profiles by function, lines left out, a baseline laid over it.
+--
+-- Nodes are numbered parents first, brothers by name, so that a subtree is a range: n to last[n]. Of a
+-- baseline every node is there too, even where the profile itself has nothing.
+
+-- The sums of a baseline that is not there.
+local zeroes = setmetatable({}, { __index = function() return 0 end })
+local M = { nothing = { own = zeroes, total = zeroes, all = 0 } }
+
+-- Stays the same from run to run and from one picture to the next: FNV-1a over the name, to 0…99.
+local function shade_of(name)
+  local hash = 0x811c9dc5
+  for i = 1, #name do hash = (hash ~ name:byte(i)) * 0x01000193 & 0xffffffff end
+  return (hash ~ hash >> 15) % 100
+end
+
+local function kind_of(frame)
+  return frame.kernel and "kernel" or frame.inlined and "inlined" or frame.symbol:find("^%[") and "unknown" or "user"
+end
+
+local function function_of(tree, frame)
+  local kind = kind_of(frame)
+  local key = table.concat({ frame.symbol, frame.module or "", kind }, "\0")
+  if not tree.function_of[key] then
+    table.insert(tree.functions, { name = frame.symbol, module = frame.module, kind = kind, key = key,
+      shade = shade_of(frame.symbol), file = frame.file })
+    tree.function_of[key] = #tree.functions
+  end
+  return tree.function_of[key]
+end
+
+local function insert(tree, profile, side, to)
+  local path = { [0] = 0 }
+  profile:walk(function(depth, frame, values)
+    local func = function_of(tree, frame)
+    local key = path[depth - 1] << 32 | func
+    local node = tree.children[key]
+    if not node then
+      node = #tree.nodes + 1
+      tree.children[key], tree.nodes[node] = node, { func = func, parent = path[depth - 1] }
+    end
+    path[depth] = node
+    for i, value in ipairs(values or {}) do
+      local own = side[to[i]]
+      own[node] = (own[node] or 0) + value
+    end
+  end)
+end
+
+-- Old numbers in the order of new ones, with each one's depth.
+local function in_order(tree)
+  local of = {}
+  for node, at in ipairs(tree.nodes) do
+    local list = of[at.parent]
+    if list then list[#list + 1] = node else of[at.parent] = { node } end
+  end
+  local functions, nodes = tree.functions, tree.nodes
+  for _, list in pairs(of) do
+    table.sort(list, function(a, b) return functions[nodes[a].func].key < functions[nodes[b].func].key end)
+  end
+  local order, depth, stack = {}, {}, { 0 }
+  local level = { [0] = 0 }
+  while #stack > 0 do
+    local node = table.remove(stack)
+    if node ~= 0 then
+      order[#order + 1] = node
+      depth[#order] = level[node]
+    end
+    local list = of[node] or {}
+    for i = #list, 1, -1 do
+      stack[#stack + 1] = list[i]
+      level[list[i]] = level[node] + 1
+    end
+  end
+  return order, depth
+end
+
+local function last_of_each(depth)
+  local last, open = {}, {}
+  for n = 1, #depth do
+    while #open > 0 and depth[open[#open]] >= depth[n] do last[table.remove(open)] = n - 1 end
+    open[#open + 1] = n
+  end
+  for _, n in ipairs(open) do last[n] = #depth end
+  return last
+end
+
+-- What fell on a node itself, by new numbers, and with all below it.
+local function sums(order, depth, old)
+  local own, total, above = {}, {}, {}
+  for n, node in ipairs(order) do own[n], total[n] = old[node] or 0, 0 end
+  for n = #order, 1, -1 do
+    local d = depth[n]
+    total[n] = own[n] + (above[d + 1] or 0)
+    above[d + 1] = 0
+    above[d] = (above[d] or 0) + total[n]
+  end
+  return { own = own, total = total, all = above[1] or 0 }
+end
+
+--- @tparam profile profile
+-- @tparam profile|nil baseline  its value types are found by name
+-- @treturn table  by node: `func` (index of `functions`), `depth` (from 1), `last`; `values` and `base`: for
+--                 each value type `own`, `total` (by node) and `all`; `functions`: `{ name, module, kind, shade }`
+function M.build(profile, baseline)
+  local tree = { nodes = {}, children = {}, functions = {}, function_of = {} }
+  local now, base, same, to = {}, {}, {}, {}
+  for i in ipairs(profile.values) do now[i], base[i], same[i] = {}, {}, i end
+  insert(tree, profile, now, same)
+  if baseline then
+    for i, value in ipairs(baseline.values) do to[i] = profile:value(value.name) end
+    insert(tree, baseline, base, to)
+  end
+  local order, depth = in_order(tree)
+  local result = { func = {}, depth = depth, last = last_of_each(depth), values = {}, base = baseline and {},
+    functions = tree.functions }
+  for n, node in ipairs(order) do result.func[n] = tree.nodes[node].func end
+  for i in ipairs(profile.values) do
+    result.values[i] = sums(order, depth, now[i])
+    if baseline then result.base[i] = sums(order, depth, base[i]) end
+  end
+  return result
+end
+
+return M

@@ -1,0 +1,691 @@
+--- What stands in every flame graph's page: its looks, its elements, its program. See perfev.profile.html.
+
+local M = {}
+
+M.style = [==[
+:root {
+  --paper: #fbfaf8; --ink: #1d1b19; --soft: #5d5852; --line: #d8d3cc; --panel: #ffffff;
+  --accent: #0b57d0; --match: #a21caf; --dim: 0.35;
+}
+:root[data-theme="dark"] {
+  --paper: #171614; --ink: #eceae6; --soft: #aaa49c; --line: #3a3733; --panel: #211f1d;
+  --accent: #8ab4f8; --match: #e879f9; --dim: 0.4;
+}
+* { box-sizing: border-box; }
+html, body { height: 100%; margin: 0; }
+body {
+  display: flex; flex-direction: column; background: var(--paper); color: var(--ink);
+  font: 0.875rem/1.4 system-ui, "DejaVu Sans", sans-serif;
+}
+header { padding: 0.6rem 0.9rem 0.5rem; border-bottom: 1px solid var(--line); background: var(--panel); }
+.head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0.1rem 0.9rem; margin-bottom: 0.5rem; }
+h1 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
+#total { color: var(--soft); }
+.bar { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 0.5rem; }
+.bar label { display: inline-flex; align-items: center; gap: 0.35rem; color: var(--soft); }
+input, select, button {
+  font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 0.35rem;
+  padding: 0.25rem 0.55rem; min-height: 2rem;
+}
+input[type="checkbox"] { min-height: 0; accent-color: var(--accent); }
+button { cursor: pointer; }
+button:hover, select:hover { border-color: var(--soft); }
+button[aria-pressed="true"] { border-color: var(--accent); box-shadow: inset 0 0 0 1px var(--accent); }
+button:disabled { opacity: 0.5; cursor: default; }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
+#search { flex: 1 1 13rem; min-width: 9rem; max-width: 26rem; }
+#search[aria-invalid="true"] { border-color: #d33; }
+#found { flex: 1 1 8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
+#found.some { color: var(--match); font-weight: 600; }
+.legend {
+  display: flex; flex-wrap: wrap; gap: 0.1rem 0.9rem; margin-top: 0.45rem; color: var(--soft); font-size: 0.8125rem;
+}
+.legend span { display: inline-flex; align-items: center; gap: 0.35rem; }
+.legend i { width: 0.8rem; height: 0.8rem; border-radius: 0.15rem; display: inline-block; }
+.legend i.scale { width: 7rem; }
+main { flex: 1 1 auto; overflow-x: hidden; overflow-y: scroll; position: relative; min-height: 6rem; }
+main:focus-visible { outline-offset: -2px; }
+#room { position: relative; width: 100%; }
+canvas { position: sticky; top: 0; left: 0; display: block; width: 100%; }
+footer {
+  border-top: 1px solid var(--line); background: var(--panel); padding: 0.35rem 0.9rem; min-height: 3.4rem;
+  overflow: hidden; font-variant-numeric: tabular-nums;
+}
+footer div { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+footer .name { font-weight: 600; font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
+footer .what { color: var(--soft); }
+#tip {
+  position: fixed; z-index: 2; pointer-events: none; max-width: min(36rem, 92vw); padding: 0.45rem 0.65rem;
+  background: var(--panel); color: var(--ink); border: 1px solid var(--line); border-radius: 0.4rem;
+  box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); font-size: 0.8125rem;
+}
+#tip .name { font-weight: 600; overflow-wrap: anywhere; font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
+#tip .from { color: var(--soft); overflow-wrap: anywhere; }
+#tip table { border-collapse: collapse; margin-top: 0.25rem; font-variant-numeric: tabular-nums; }
+#tip td { padding: 0 0.9rem 0 0; text-align: right; }
+#tip td:first-child { text-align: left; color: var(--soft); }
+dialog {
+  background: var(--panel); color: var(--ink); border: 1px solid var(--line); border-radius: 0.5rem; max-width: 32rem;
+}
+dialog::backdrop { background: rgb(0 0 0 / 0.4); }
+dialog h2 { font-size: 1rem; margin: 0 0 0.5rem; }
+dialog dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1rem; margin: 0 0 0.8rem; }
+dialog dd { margin: 0; }
+kbd { font: inherit; border: 1px solid var(--line); border-radius: 0.25rem; padding: 0 0.3rem; }
+[hidden] { display: none !important; }
+]==]
+
+M.body = [==[
+<header>
+<div class="head"><h1 id="title"></h1><span id="total"></span></div>
+<div class="bar" role="toolbar" aria-label="Flame graph">
+<input id="search" type="search" placeholder="Search: name or regex ( / )" autocomplete="off" spellcheck="false"
+ aria-label="Search for frames, a regular expression">
+<span id="found" role="status"></span>
+<label id="pick">Value <select id="value"></select></label>
+<label id="widths">Widths <select id="side"><option value="now">this profile</option>
+<option value="base">baseline</option></select></label>
+<label id="even"><input id="normal" type="checkbox" checked> compare shares</label>
+<button id="reset" type="button" disabled>Reset zoom</button>
+<button id="invert" type="button" aria-pressed="false" title="The outermost function on top">Invert</button>
+<button id="theme" type="button" title="Light or dark">Dark</button>
+<button id="help" type="button" aria-label="Help" title="Keys">?</button>
+</div>
+<div class="legend" id="legend"></div>
+</header>
+<main id="view" tabindex="0" role="application"
+ aria-label="Flame graph. Arrow keys move between frames, Enter zooms, Escape goes back."><div id="room">
+<canvas id="canvas"></canvas></div></main>
+<footer aria-live="polite"><div class="name" id="name"></div><div class="what" id="what"></div></footer>
+<div id="tip" hidden></div>
+<dialog id="keys" aria-labelledby="keys-title"><h2 id="keys-title">Keys</h2>
+<dl>
+<dt><kbd>&larr;</kbd> <kbd>&rarr;</kbd> <kbd>&uarr;</kbd> <kbd>&darr;</kbd></dt><dd>go to the next frame</dd>
+<dt><kbd>Enter</kbd>, click</dt><dd>zoom into the frame</dd>
+<dt><kbd>Backspace</kbd></dt><dd>zoom out by one frame</dd>
+<dt><kbd>Esc</kbd></dt><dd>end the search, then the zoom</dd>
+<dt><kbd>/</kbd></dt><dd>search; <kbd>n</kbd> and <kbd>N</kbd>: next and previous match</dd>
+<dt><kbd>i</kbd></dt><dd>invert: outermost on top, or at the bottom</dd>
+<dt><kbd>t</kbd></dt><dd>light or dark</dd>
+</dl>
+<p>A frame is as wide as its share of the value, with all that it called above it. Left and right mean nothing:
+frames beside each other stand in the order of their names. Pale stretches are frames too narrow to draw. Search is
+case-sensitive once it has a capital letter. What is counted of a search is each stack once.</p>
+<form method="dialog"><button>Close</button></form></dialog>
+<noscript><p>This flame graph is drawn by the script in this file: it needs JavaScript, and no network.</p></noscript>
+]==]
+
+M.script = [==[
+"use strict";
+(function () {
+const byId = id => document.getElementById(id);
+const data = JSON.parse(byId("profile").textContent);
+const N = data.func.length;
+const KERNEL = 2, UNKNOWN = 3;
+const TINY = 0.5; // px: what is narrower is not drawn
+
+// ---- the tree: node 0 is all of it, a subtree is the nodes n to last[n] ----
+
+const func = new Int32Array(N + 1), depth = new Int32Array(N + 1), last = new Int32Array(N + 1);
+const parent = new Int32Array(N + 1);
+(function () {
+  const open = [0];
+  func[0] = -1;
+  for (let n = 1; n <= N; n++) {
+    func[n] = data.func[n - 1] - 1;
+    depth[n] = data.depth[n - 1];
+    while (depth[open[open.length - 1]] >= depth[n]) last[open.pop()] = n - 1;
+    parent[n] = open[open.length - 1];
+    open.push(n);
+  }
+  while (open.length) last[open.pop()] = N;
+})();
+
+function summed(list) {
+  const own = new Float64Array(N + 1), total = new Float64Array(N + 1), x = new Float64Array(N + 1);
+  for (let n = 1; n <= N; n++) total[n] = own[n] = list[n - 1];
+  for (let n = N; n > 0; n--) total[parent[n]] += total[n];
+  const next = [0];
+  for (let n = 0; n <= N; n++) { // each child begins where its elder brother ends
+    const d = depth[n];
+    x[n] = next[d];
+    next[d] += Math.max(total[n], 0);
+    next[d + 1] = x[n];
+  }
+  return { own, total, x };
+}
+const cache = {};
+function sums(side, value) {
+  const lists = side === "base" ? data.base : data.own;
+  const key = side + value;
+  return cache[key] || (cache[key] = summed(lists[value]));
+}
+
+const state = { zoom: 0, chosen: -1, query: "", inverted: false, value: 0, side: "now" };
+let now, other; // sums of what is drawn, and of what it is held against
+let match = null, matched = 0;
+let most = 0; // the largest change, for the colours
+
+function name(n) { return n === 0 ? "all" : data.functions[func[n]][0]; }
+function moduleOf(n) { return n === 0 ? "" : data.functions[func[n]][1]; }
+function labelOf(f) {
+  const module = data.functions[f][1];
+  const word = data.functions[f][0];
+  return module && module !== word ? word + " [" + module.replace(/^\[|\]$/g, "") + "]" : word;
+}
+
+// ---- numbers ----
+
+const scales = {
+  ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
+  bytes: [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
+};
+function grouped(value) { return value.toLocaleString("en-US", { maximumFractionDigits: 2 }); }
+function shown(value) {
+  const unit = data.values[state.value].unit;
+  for (const [size, word] of scales[unit] || []) {
+    if (Math.abs(value) >= size) return grouped(value / size) + " " + word;
+  }
+  return grouped(value);
+}
+function named(value) {
+  const { name: word, unit } = data.values[state.value];
+  return shown(value) + (unit === "count" || !scales[unit] ? " " + word : "");
+}
+function percent(part, all) { return all ? (100 * part / all).toFixed(2) + "%" : "–"; }
+function signed(text) { return text.startsWith("-") ? "−" + text.slice(1) : "+" + text; }
+
+// How much more of all there is of a node than in the baseline: of shares, or of values as they are.
+function change(n) {
+  const a = sums("now", state.value), b = sums("base", state.value);
+  if (!byId("normal").checked) return (a.total[n] - b.total[n]) / (Math.max(a.total[0], b.total[0]) || 1);
+  return a.total[n] / (a.total[0] || 1) - b.total[n] / (b.total[0] || 1);
+}
+
+// ---- colours ----
+
+const root = document.documentElement;
+const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
+let theme = "auto";
+function isDark() { return theme === "auto" ? prefersDark.matches : theme === "dark"; }
+
+// kind -> hue, how far it goes, saturation, how much lighter: dark text is read on all of them
+const hues = [[18, 36, 86, 0], [140, 34, 46, 0], [200, 22, 70, 8], [40, 0, 4, 3]];
+function frameColor(f, dark) {
+  const [, , kind, shade] = data.functions[f];
+  const [hue, span, saturation, lighter] = hues[kind];
+  const light = (dark ? 52 : 64) + lighter + (shade * 7 % 12);
+  return "hsl(" + (hue + span * shade / 100) + "," + saturation + "%," + light + "%)";
+}
+function changeColor(t, dark) {
+  const size = Math.sqrt(Math.min(Math.abs(t), 1));
+  const light = dark ? 74 - 20 * size : 91 - 31 * size;
+  return "hsl(" + (t > 0 ? 6 : 214) + "," + (size < 0.05 ? 4 : 18 + 68 * size) + "%," + light + "%)";
+}
+function colorOf(n, dark) {
+  if (n === 0) return dark ? "hsl(40,5%,58%)" : "hsl(40,8%,82%)";
+  if (match && match[func[n]]) return dark ? "#e879f9" : "#d946ef";
+  return data.base ? changeColor(most ? change(n) / most : 0, dark) : frameColor(func[n], dark);
+}
+
+// ---- drawing ----
+
+const view = byId("view"), canvas = byId("canvas"), room = byId("room"), pen = canvas.getContext("2d");
+let rowHeight = 18, fontSize = 12, letter = 7.2, width = 0, rows = 1;
+
+function measure() {
+  const rem = parseFloat(getComputedStyle(root).fontSize) || 16;
+  fontSize = Math.max(12, rem * 0.78);
+  rowHeight = Math.round(fontSize * 1.55);
+  pen.font = font();
+  letter = pen.measureText("M").width;
+}
+function font() { return fontSize + "px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"; }
+
+function scale() { return now.total[state.zoom] > 0 ? width / now.total[state.zoom] : 0; }
+function isDrawn(n) { return now.total[n] > 0 && now.total[n] * scale() >= TINY; }
+
+// What can be seen of the zoomed frame: onFrame(n), and onRun(x0, x1, depth) for brothers of which each is too narrow
+// and all together are not.
+function scan(onFrame, onRun) {
+  const s = scale(), x0 = now.x[state.zoom];
+  let from = -1, to = -1, row = 0;
+  const flush = () => {
+    if (from >= 0 && to - from >= TINY) onRun(from, to, row);
+    from = -1;
+  };
+  for (let n = state.zoom; n <= last[state.zoom]; n++) {
+    if (isDrawn(n) || n === state.zoom) {
+      flush();
+      onFrame(n);
+      continue;
+    }
+    if (now.total[n] > 0) {
+      const x = (now.x[n] - x0) * s;
+      if (from < 0 || depth[n] !== row || x - to > 0.01) {
+        flush();
+        from = x;
+        row = depth[n];
+      }
+      to = x + now.total[n] * s;
+    }
+    n = last[n];
+  }
+  flush();
+}
+// How many rows it takes: those of the zoomed frame's callers, and what is drawn above it.
+function countRows() {
+  let deepest = depth[state.zoom];
+  scan(n => { if (depth[n] > deepest) deepest = depth[n]; }, (x0, x1, d) => { if (d > deepest) deepest = d; });
+  rows = deepest + 1;
+}
+function topOf(d) { return state.inverted ? d * rowHeight : (rows - 1 - d) * rowHeight; }
+function top(n) { return topOf(depth[n]); }
+function left(n) {
+  if (n <= state.zoom && state.zoom <= last[n]) return 0;
+  return (now.x[n] - now.x[state.zoom]) * scale();
+}
+function wide(n) {
+  if (n <= state.zoom && state.zoom <= last[n]) return width;
+  return now.total[n] * scale();
+}
+
+function cut(text, room) {
+  const most = Math.floor((room - 7) / letter);
+  if (text.length <= most) return text;
+  return most < 3 ? "" : text.slice(0, most - 1) + "…";
+}
+
+function drawFrame(n, y0, dark, look) {
+  const x = left(n), w = wide(n), y = top(n) - y0;
+  const above = n < state.zoom && n !== state.zoom;
+  pen.globalAlpha = above ? look.dim : match && n > 0 && !match[func[n]] ? look.dim + 0.25 : 1;
+  pen.fillStyle = colorOf(n, dark);
+  pen.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0), TINY), rowHeight - 1);
+  pen.globalAlpha = 1;
+  const text = cut(name(n), w);
+  if (text) {
+    pen.fillStyle = above ? look.soft : "#14110d";
+    if (match && n > 0 && !match[func[n]] && dark && !above) pen.fillStyle = "#0a0a0a";
+    pen.fillText(text, x + 4, y + rowHeight / 2 + 0.5);
+  }
+  if (n === state.chosen) {
+    pen.strokeStyle = look.ink;
+    pen.lineWidth = 2;
+    pen.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), rowHeight - 3);
+  }
+}
+
+function draw() {
+  const ratio = window.devicePixelRatio || 1;
+  width = view.clientWidth;
+  countRows();
+  const height = Math.min(view.clientHeight, rows * rowHeight);
+  room.style.height = rows * rowHeight + "px";
+  canvas.style.height = height + "px";
+  canvas.width = Math.round(width * ratio);
+  canvas.height = Math.round(height * ratio);
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.font = font();
+  pen.textBaseline = "middle";
+  const style = getComputedStyle(root), y0 = view.scrollTop, dark = isDark();
+  const look = { ink: style.getPropertyValue("--ink"), soft: style.getPropertyValue("--soft"),
+    line: style.getPropertyValue("--line"), dim: parseFloat(style.getPropertyValue("--dim")) };
+  const inSight = d => topOf(d) + rowHeight > y0 && topOf(d) < y0 + height;
+  for (let n = parent[state.zoom], up = state.zoom; up !== 0; up = n, n = parent[n]) {
+    if (inSight(depth[n])) drawFrame(n, y0, dark, look);
+  }
+  scan(n => { if (inSight(depth[n])) drawFrame(n, y0, dark, look); }, (x0, x1, d) => {
+    if (!inSight(d)) return;
+    pen.fillStyle = look.line;
+    pen.fillRect(x0, topOf(d) - y0, x1 - x0, rowHeight - 1);
+  });
+}
+let waiting = false;
+function redraw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; draw(); });
+}
+
+// The whole picture anew: another value, zoom, size or direction.
+function layout(keepPlace) {
+  now = sums(state.side, state.value);
+  other = data.base ? sums(state.side === "now" ? "base" : "now", state.value) : null;
+  width = view.clientWidth;
+  most = 0;
+  if (data.base) for (let n = 1; n <= N; n++) most = Math.max(most, Math.abs(change(n)));
+  countRows();
+  room.style.height = rows * rowHeight + "px";
+  if (!keepPlace) view.scrollTop = state.inverted ? Math.max(0, (depth[state.zoom] - 2) * rowHeight) :
+    Math.max(0, top(state.zoom) + 3 * rowHeight - view.clientHeight);
+  byId("reset").disabled = state.zoom === 0;
+  byId("total").textContent = (state.side === "base" ? "baseline " : "") + named(now.total[0]) +
+    (other ? ", " + otherSide() + " " + named(other.total[0]) : "");
+  count();
+  tell(state.chosen >= 0 ? state.chosen : state.zoom);
+  redraw();
+}
+
+// ---- which frame is where ----
+
+function nodeAt(clientX, clientY) {
+  const box = canvas.getBoundingClientRect();
+  const x = clientX - box.left, y = clientY - box.top + view.scrollTop;
+  if (x < 0 || x > width || clientY < box.top || clientY > box.bottom) return -1;
+  const row = Math.floor(y / rowHeight), d = state.inverted ? row : rows - 1 - row;
+  let n = state.zoom;
+  if (d < 0 || d >= rows) return -1;
+  if (d <= depth[n]) {
+    while (depth[n] > d) n = parent[n];
+    return n;
+  }
+  const at = now.x[n] + x / scale();
+  while (depth[n] < d) {
+    let c = n + 1, found = 0;
+    while (c <= last[n]) {
+      if (isDrawn(c) && at >= now.x[c] && at < now.x[c] + now.total[c]) { found = c; break; }
+      c = last[c] + 1;
+    }
+    if (!found) return -1;
+    n = found;
+  }
+  return n;
+}
+
+// The nearest drawn frame in the same row; by: 1 to the right, -1 to the left.
+function beside(n, by) {
+  for (let m = n + by; m >= state.zoom && m <= last[state.zoom]; m += by) {
+    if (depth[m] === depth[n] && isDrawn(m)) return m;
+  }
+  return n;
+}
+function above(n) {
+  if (n < state.zoom) { // a caller of what is zoomed: the way leads there
+    let m = state.zoom;
+    while (parent[m] !== n) m = parent[m];
+    return m;
+  }
+  let best = n;
+  for (let c = n + 1; c <= last[n]; c = last[c] + 1) {
+    if (isDrawn(c) && (best === n || now.total[c] > now.total[best])) best = c;
+  }
+  return best;
+}
+
+// ---- telling ----
+
+function otherSide() { return state.side === "now" ? "baseline" : "this profile"; }
+function changeText(n) {
+  const points = (100 * change(n)).toFixed(2);
+  return signed(points) + (byId("normal").checked ? " points" : "% of all");
+}
+function tell(n) {
+  byId("name").textContent = name(n) + (moduleOf(n) && moduleOf(n) !== name(n) ? "  " + moduleOf(n) : "");
+  let text = named(now.total[n]) + ", " + percent(now.total[n], now.total[0]);
+  if (state.zoom && n > state.zoom) text += " (" + percent(now.total[n], now.total[state.zoom]) + " of the zoomed)";
+  text += ", itself " + shown(now.own[n]);
+  if (other && n > 0) text += ", " + changeText(n);
+  byId("what").textContent = text;
+}
+function element(tag, text, kind) {
+  const e = document.createElement(tag);
+  if (text !== undefined) e.textContent = text;
+  if (kind) e.className = kind;
+  return e;
+}
+const tip = byId("tip");
+function row(table, ...cells) {
+  const tr = table.insertRow();
+  for (const cell of cells) tr.insertCell().textContent = cell;
+}
+const kinds = ["", "inlined", "kernel", ""];
+function showTip(n, event) {
+  if (n < 0) { tip.hidden = true; return; }
+  tip.replaceChildren(element("div", name(n), "name"));
+  const kind = n > 0 ? kinds[data.functions[func[n]][2]] : "";
+  const from = [moduleOf(n), kind].filter(w => w && w !== name(n) && !moduleOf(n).includes("[" + w)).join(", ");
+  if (from) tip.append(element("div", from, "from"));
+  const table = tip.appendChild(element("table"));
+  const all = now.total[0];
+  row(table, "total", named(now.total[n]), percent(now.total[n], all));
+  row(table, "itself", named(now.own[n]), percent(now.own[n], all));
+  if (state.zoom !== 0 && n > state.zoom) row(table, "of the zoomed", "", percent(now.total[n], now.total[state.zoom]));
+  if (other) {
+    row(table, otherSide(), named(other.total[n]), percent(other.total[n], other.total[0]));
+    if (n > 0) row(table, "change", "", changeText(n));
+  }
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect(), gap = 14;
+  let x = event.clientX + gap, y = event.clientY + gap;
+  if (x + box.width > innerWidth - 4) x = Math.max(4, event.clientX - gap - box.width);
+  if (y + box.height > innerHeight - 4) y = Math.max(4, event.clientY - gap - box.height);
+  tip.style.left = x + "px";
+  tip.style.top = y + "px";
+}
+
+// ---- searching ----
+
+function search(text) {
+  state.query = text;
+  match = null;
+  byId("search").setAttribute("aria-invalid", "false");
+  if (text) {
+    const plain = text.toLowerCase() === text;
+    let test;
+    try {
+      const pattern = new RegExp(text, plain ? "i" : "");
+      test = label => pattern.test(label);
+    } catch (e) { // half typed, or no pattern: the text itself
+      byId("search").setAttribute("aria-invalid", "true");
+      test = plain ? label => label.toLowerCase().includes(text) : label => label.includes(text);
+    }
+    match = new Uint8Array(data.functions.length);
+    for (let f = 0; f < match.length; f++) match[f] = test(labelOf(f)) ? 1 : 0;
+  }
+  count();
+  redraw();
+}
+// What matches has together, each stack once; of the zoomed frame when there is one.
+function count() {
+  let sum = 0, nr = 0;
+  if (match) {
+    for (let n = state.zoom; n <= last[state.zoom]; n++) {
+      if (n > 0 && match[func[n]] && now.total[n] > 0) {
+        sum += now.total[n];
+        for (let m = n; m <= last[n]; m++) nr += match[func[m]] && now.total[m] > 0 ? 1 : 0;
+        n = last[n];
+      }
+    }
+  }
+  matched = nr;
+  byId("found").textContent = !match ? "" : nr === 0 ? "no match" :
+    percent(sum, now.total[state.zoom]) + (state.zoom ? " of the zoomed" : "") + " in " + grouped(nr) +
+    (nr > 1 ? " frames" : " frame");
+  byId("found").className = nr > 0 ? "some" : "";
+}
+function nextMatch(by) {
+  if (!match || !matched) return;
+  const first = state.zoom, size = last[first] - first + 1;
+  let n = state.chosen >= first ? state.chosen : first;
+  for (let i = 0; i < size; i++) {
+    n = first + (n - first + by + size) % size;
+    if (n > 0 && match[func[n]] && isDrawn(n)) { choose(n); return; }
+  }
+}
+
+// ---- doing ----
+
+function choose(n) {
+  state.chosen = n;
+  const y = top(n);
+  if (y < view.scrollTop) view.scrollTop = y;
+  if (y + rowHeight > view.scrollTop + view.clientHeight) view.scrollTop = y + rowHeight - view.clientHeight;
+  tell(n);
+  redraw();
+}
+function zoomTo(n, quiet) {
+  if (now.total[n] <= 0) return;
+  const moved = state.zoom !== n;
+  state.zoom = n;
+  state.chosen = n;
+  tip.hidden = true;
+  layout();
+  if (!quiet) remember(moved);
+}
+function invert(yes) {
+  state.inverted = yes;
+  byId("invert").setAttribute("aria-pressed", String(yes));
+  layout();
+}
+function showTheme() {
+  root.dataset.theme = isDark() ? "dark" : "light";
+  byId("theme").textContent = isDark() ? "Light" : "Dark";
+  legend();
+  redraw();
+}
+function legend() {
+  const box = byId("legend"), dark = isDark();
+  box.replaceChildren();
+  const entry = (text, paint, kind) => {
+    const span = element("span"), mark = element("i", undefined, kind);
+    mark.style.background = paint;
+    span.append(mark, text);
+    box.append(span);
+  };
+  if (data.base) {
+    const stops = [-1, -0.5, -0.1, 0, 0.1, 0.5, 1].map(t => changeColor(t, dark)).join(",");
+    box.append("less than baseline");
+    entry("more", "linear-gradient(90deg," + stops + ")", "scale");
+    return;
+  }
+  const words = ["program and libraries", "inlined", "kernel", "unknown"];
+  const there = new Set(data.functions.map(f => f[2]));
+  for (let kind = 0; kind <= UNKNOWN; kind++) {
+    if (there.has(kind) && there.size > 1) {
+      const [hue, span, saturation, lighter] = hues[kind];
+      entry(words[kind], "hsl(" + (hue + span / 2) + "," + saturation + "%," + ((dark ? 58 : 69) + lighter) + "%)");
+    }
+  }
+}
+
+// What is shown is in the address too, so that "back" goes back and a link keeps it.
+function remember(isStep) {
+  const words = new URLSearchParams();
+  if (state.zoom) words.set("z", state.zoom);
+  if (state.query) words.set("s", state.query);
+  if (state.inverted) words.set("i", "1");
+  if (state.value) words.set("v", state.value);
+  if (state.side !== "now") words.set("w", state.side);
+  const hash = "#" + words;
+  if (hash === (location.hash || "#")) return;
+  try {
+    if (isStep) history.pushState(null, "", hash);
+    else history.replaceState(null, "", hash);
+  } catch (e) { /* some browsers allow it to no file: the picture is the same */ }
+}
+function recall() {
+  const words = new URLSearchParams(location.hash.slice(1));
+  const number = (key, end) => { const n = Math.trunc(Number(words.get(key))); return n > 0 && n < end ? n : 0; };
+  state.value = number("v", data.values.length);
+  state.side = data.base && words.get("w") === "base" ? "base" : "now";
+  state.inverted = words.get("i") === "1";
+  state.chosen = -1;
+  byId("value").value = state.value;
+  byId("side").value = state.side;
+  byId("invert").setAttribute("aria-pressed", String(state.inverted));
+  now = sums(state.side, state.value);
+  const zoom = number("z", N + 1);
+  state.zoom = now.total[zoom] > 0 ? zoom : 0;
+  byId("search").value = words.get("s") || "";
+  layout();
+  search(byId("search").value);
+}
+
+// ---- what people do ----
+
+view.addEventListener("scroll", redraw);
+view.addEventListener("mousemove", e => {
+  const n = nodeAt(e.clientX, e.clientY);
+  canvas.style.cursor = n >= 0 ? "pointer" : "default";
+  showTip(n, e);
+  if (n >= 0) tell(n);
+});
+view.addEventListener("mouseleave", () => { tip.hidden = true; tell(state.chosen >= 0 ? state.chosen : state.zoom); });
+view.addEventListener("click", e => {
+  const n = nodeAt(e.clientX, e.clientY);
+  if (n >= 0) zoomTo(n);
+});
+byId("search").addEventListener("input", e => { search(e.target.value); remember(false); });
+byId("value").addEventListener("change", e => {
+  state.value = Number(e.target.value);
+  now = sums(state.side, state.value);
+  if (now.total[state.zoom] <= 0) state.zoom = 0;
+  layout();
+  remember(false);
+});
+byId("side").addEventListener("change", e => {
+  state.side = e.target.value;
+  now = sums(state.side, state.value);
+  if (now.total[state.zoom] <= 0) state.zoom = 0;
+  layout();
+  remember(false);
+});
+byId("normal").addEventListener("change", () => layout(true));
+byId("reset").addEventListener("click", () => { zoomTo(0); view.focus(); });
+byId("invert").addEventListener("click", () => { invert(!state.inverted); remember(false); });
+byId("theme").addEventListener("click", () => { theme = isDark() ? "light" : "dark"; showTheme(); });
+byId("help").addEventListener("click", () => byId("keys").showModal());
+prefersDark.addEventListener("change", showTheme);
+window.addEventListener("resize", () => { measure(); layout(true); });
+window.addEventListener("popstate", recall);
+
+const keys = {
+  "/": () => { byId("search").focus(); byId("search").select(); },
+  "?": () => byId("keys").showModal(),
+  n: () => nextMatch(1),
+  N: () => nextMatch(-1),
+  i: () => { invert(!state.inverted); remember(false); },
+  t: () => { theme = isDark() ? "light" : "dark"; showTheme(); },
+  Enter: () => zoomTo(state.chosen >= 0 ? state.chosen : state.zoom),
+  Backspace: () => zoomTo(parent[state.zoom]),
+  Home: () => choose(state.zoom),
+  ArrowLeft: n => choose(beside(n, -1)),
+  ArrowRight: n => choose(beside(n, 1)),
+  ArrowUp: n => choose(state.inverted ? parent[n] : above(n)),
+  ArrowDown: n => choose(state.inverted ? above(n) : parent[n]),
+  Escape: () => {
+    tip.hidden = true;
+    if (state.query) { byId("search").value = ""; search(""); remember(false); } else zoomTo(0);
+  },
+};
+document.addEventListener("keydown", e => {
+  if (e.ctrlKey || e.metaKey || e.altKey || byId("keys").open) return;
+  const typing = e.target === byId("search");
+  if (typing && e.key !== "Escape" && e.key !== "Enter") return;
+  if (typing && e.key === "Enter") { view.focus(); nextMatch(1); return; }
+  if (e.target !== view && e.target !== document.body && !typing && e.key !== "/" && e.key !== "Escape") return;
+  const act = keys[e.key];
+  if (!act) return;
+  e.preventDefault();
+  if (typing) view.focus();
+  act(state.chosen >= 0 ? state.chosen : state.zoom);
+});
+
+// ---- the beginning ----
+
+byId("title").textContent = data.title || "Flame graph";
+data.values.forEach((value, i) => {
+  const option = element("option", value.name);
+  option.value = i;
+  byId("value").append(option);
+});
+byId("pick").hidden = data.values.length < 2;
+byId("widths").hidden = byId("even").hidden = !data.base;
+measure();
+showTheme();
+recall();
+})();
+]==]
+
+return M

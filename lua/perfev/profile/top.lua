@@ -1,0 +1,86 @@
+--- The functions with the most of a value of their own, as a table for a terminal.
+-- "total" has what was seen below a function too, once where it calls itself. Beside a baseline it is the
+-- functions whose own share has changed most, in points: per cent of here less per cent of there.
+
+local calls = require "perfev.profile.calls"
+local terminal = require "perfev.profile.terminal"
+
+local function rows_of(tree, side, base)
+  local rows, open = {}, {}
+  for n, func in ipairs(tree.func) do
+    local row = rows[func]
+    if not row then
+      row = { func = tree.functions[func], own = 0, total = 0, before = 0 }
+      rows[func] = row
+    end
+    row.own, row.before = row.own + side.own[n], row.before + base.own[n]
+    local inside = open[func]
+    if not inside or n > tree.last[inside] then -- not below itself
+      row.total = row.total + side.total[n]
+      open[func] = n
+    end
+  end
+  local list = {}
+  for _, row in pairs(rows) do
+    row.change = terminal.share(row.own, side.all) - terminal.share(row.before, base.all)
+    if row.own ~= 0 or row.total ~= 0 or row.before ~= 0 then list[#list + 1] = row end
+  end
+  return list
+end
+
+local function by(field)
+  return function(a, b)
+    local x, y = math.abs(a[field]), math.abs(b[field])
+    if x ~= y then return x > y end
+    x, y = math.abs(a.total), math.abs(b.total)
+    if x ~= y then return x > y end
+    return a.func.key < b.func.key
+  end
+end
+
+-- Cells but the last as wide as the widest of their column, to the right.
+local function aligned(lines)
+  local widths = {}
+  for _, cells in ipairs(lines) do
+    for i = 1, #cells - 1 do widths[i] = math.max(widths[i] or 0, utf8.len(cells[i])) end
+  end
+  for _, cells in ipairs(lines) do
+    for i, width in ipairs(widths) do cells[i] = (" "):rep(width - utf8.len(cells[i])) .. cells[i] end
+  end
+  return lines
+end
+
+return function(profile, opts)
+  local index, value = profile:value(opts.value)
+  local tree = calls.build(profile, opts.baseline)
+  local side, base = tree.values[index], tree.base and tree.base[index] or calls.nothing
+  local rows = rows_of(tree, side, base)
+  table.sort(rows, by(tree.base and "change" or "own"))
+  local most = math.min(opts.limit or 20, #rows)
+  local lines = { tree.base and { value.name, "now", "before", "change", "function" }
+    or { value.name, "%", "total", "%", "function" } }
+  local function add(own, before, total, label)
+    local cells = { terminal.number(own, value.unit), terminal.percent(own, side.all) }
+    if tree.base then
+      cells[3], cells[4] = terminal.percent(before, base.all), terminal.points(own, side.all, before, base.all)
+    else
+      cells[3], cells[4] = total and terminal.number(total, value.unit) or "", total
+        and terminal.percent(total, side.all) or ""
+    end
+    cells[5] = label
+    lines[#lines + 1] = cells
+  end
+  local shown, shown_before = 0, 0
+  for i = 1, most do
+    local row = rows[i]
+    add(row.own, row.before, row.total, terminal.label(row.func))
+    shown, shown_before = shown + row.own, shown_before + row.before
+  end
+  if most < #rows then add(side.all - shown, base.all - shown_before, nil, ("(%d others)"):format(#rows - most)) end
+  add(side.all, base.all, nil, "all")
+  local out = {}
+  for i, cells in ipairs(aligned(lines)) do
+    out[i] = terminal.cut(table.concat(cells, "  "), opts.width or terminal.WIDTH)
+  end
+  return table.concat(out, "\n") .. "\n"
+end

@@ -1,0 +1,72 @@
+--- The call tree as text for a terminal: who called whom, from the outermost function inwards.
+-- A function that alone goes on with its caller's work stands straight below it, so that depth does not
+-- eat the line; what has less than `least` per cent is left out, and told where it adds up to as much.
+-- Beside a baseline: a function's share with all below it, here and there.
+
+local calls = require "perfev.profile.calls"
+local terminal = require "perfev.profile.terminal"
+
+local DEEPEST = 20 -- steps to the right
+
+-- How large n is, in per cent: of what there is, or of what there was.
+local function size(side, base, n)
+  local now, before = terminal.share(side.total[n], side.all), terminal.share(base.total[n], base.all)
+  return math.max(math.abs(now), math.abs(before))
+end
+
+-- The children of n that are worth a line, the largest first, and what the others have together.
+local function shown_children(tree, side, base, n, least)
+  local list, rest, size_of = {}, { nr = 0, now = 0, before = 0 }, {}
+  local c, stop = n + 1, n == 0 and #tree.func or tree.last[n]
+  while c <= stop do
+    size_of[c] = size(side, base, c)
+    if size_of[c] >= least and size_of[c] > 0 then
+      list[#list + 1] = c
+    elseif size_of[c] > 0 then
+      rest.nr, rest.now, rest.before = rest.nr + 1, rest.now + side.total[c], rest.before + base.total[c]
+    end
+    c = tree.last[c] + 1
+  end
+  table.sort(list, function(a, b)
+    if size_of[a] ~= size_of[b] then return size_of[a] > size_of[b] end
+    return a < b
+  end)
+  local is_much = rest.nr > 0 and math.abs(terminal.share(rest.now, side.all)) >= least
+  return list, is_much and rest or nil
+end
+
+return function(profile, opts)
+  local index = profile:value(opts.value)
+  local tree = calls.build(profile, opts.baseline)
+  local side, base = tree.values[index], tree.base and tree.base[index] or calls.nothing
+  local least = opts.least or 1
+  local out = { tree.base and "    now  before  change  function" or "  total     own  function" }
+  local function line(total, own, before, indent, text)
+    local deep = ("  "):rep(math.min(indent, DEEPEST)) -- deeper ones keep room for their names
+    local head = ("%7s %7s"):format(terminal.percent(total, side.all), own and terminal.percent(own, side.all) or "")
+    if tree.base then
+      head = ("%7s %7s %7s"):format(terminal.percent(total, side.all), terminal.percent(before, base.all),
+        terminal.points(total, side.all, before, base.all))
+    end
+    out[#out + 1] = terminal.cut(head .. "  " .. deep .. text, opts.width or terminal.WIDTH)
+  end
+  local todo = { { node = 0, indent = -1 } }
+  while #todo > 0 do
+    local it = table.remove(todo)
+    if it.rest then
+      line(it.rest.now, nil, it.rest.before, it.indent, ("  (%d smaller)"):format(it.rest.nr))
+    else
+      local n = it.node
+      if n > 0 then
+        local label = terminal.label(tree.functions[tree.func[n]])
+        line(side.total[n], side.own[n], base.total[n], it.indent, (it.alone and "  " or "- ") .. label)
+      end
+      local list, rest = shown_children(tree, side, base, n, least)
+      local alone = n > 0 and #list == 1 and not rest
+      local indent = it.indent + (alone and 0 or 1)
+      if rest then todo[#todo + 1] = { rest = rest, indent = indent } end
+      for i = #list, 1, -1 do todo[#todo + 1] = { node = list[i], indent = indent, alone = alone } end
+    end
+  end
+  return table.concat(out, "\n") .. "\n"
+end

@@ -1,0 +1,49 @@
+-- flamediff: a flame graph of folded stacks, coloured by what changed since others.
+-- perfl flamediff before.folded after.folded -o change.html
+-- perfl flamediff before.folded after.folded -f top
+-- perfl flamediff after.folded -f tree
+
+local perfev = require "perfev"
+
+local opt = perfev.args {
+  summary = "a flame graph of folded stacks (a;b;c 12), coloured by what changed",
+  { "before", metavar = "BEFORE", help = "what to compare with; alone: the one to draw" },
+  { "after", metavar = "AFTER", required = false, help = "what to draw: red is more, blue less than BEFORE" },
+  { "-f --format", choices = { "html", "svg", "top", "tree" }, default = "html", metavar = "FORMAT",
+    help = "html, svg; top, tree: text for a terminal" },
+  { "--title", metavar = "TEXT", help = "above the picture (default: the files' names)" },
+  { "--unit", default = "samples", metavar = "WORD", help = "what the numbers count; ns and bytes are known" },
+  epilog = [[
+Shares are compared, so recordings may differ in length; the page has a switch
+for the numbers themselves. stackcollapse-*.pl and perfev write such files.]],
+}
+
+local words = { ns = "time", bytes = "size" } -- what is counted in such units
+
+local function fail(why)
+  io.stderr:write("flamediff: ", why, "\n")
+  os.exit(1, true)
+end
+
+local function load(path, title)
+  local file, why = io.open(path, "rb")
+  if not file then fail(perfev.escape(why)) end
+  local text, profile
+  text, why = file:read "a"
+  file:close()
+  if not text then fail(("%s: %s"):format(perfev.escape(path), why)) end
+  local value = { words[opt.unit] or opt.unit, unit = opt.unit }
+  profile, why = perfev.profile.read(text, { title = title, values = { value } })
+  return profile or fail(("%s: %s"):format(perfev.escape(path), why))
+end
+
+local function name_of(path) return path:match "([^/]+)$" or path end
+
+local baseline, shown
+if opt.after then
+  baseline = load(opt.before)
+  shown = load(opt.after, opt.title or ("%s, since %s"):format(name_of(opt.after), name_of(opt.before)))
+else
+  shown = load(opt.before, opt.title or name_of(opt.before))
+end
+io.write(shown[opt.format](shown, { baseline = baseline }))

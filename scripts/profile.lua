@@ -1,0 +1,47 @@
+-- profile: what code the time goes to, or any event, by its stacks.
+-- perfl profile -- make
+-- perfl -a -d 5s profile -f html -o profile.html
+-- perfl profile --event page-faults -F 0 -f tree -- ls -R /usr/share/doc
+
+local perfev = require "perfev"
+local show = require "perfev.profile.show"
+
+local opt = perfev.args {
+  summary = "sample stacks, and say what is in them",
+  { "--event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
+  { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "times a second; 0: every event" },
+  { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
+    help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  { "--user", help = "user frames only" },
+  { "--kernel", help = "kernel frames only" },
+  { "--idle", help = "idle CPUs, too" },
+  { "--title", metavar = "TEXT", help = "above the picture" },
+}
+
+if opt.user and opt.kernel or opt.frequency < 0 then
+  io.stderr:write("profile: ", opt.frequency < 0 and "-F: 0 or more" or "--user or --kernel, not both", "\n")
+  os.exit(2, true)
+end
+
+local is_clock = opt.event:find "^cpu%-clock" or opt.event:find "^task%-clock"
+local profile = perfev.profile {
+  title = opt.title or opt.event,
+  values = { "samples", { is_clock and "time" or opt.event, unit = is_clock and "ns" or "count" } },
+}
+
+local first, last
+
+perfev.event {
+  opt.event, callchain = true, sample_type = { "period" },
+  freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
+  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+  sample = function(r)
+    first, last = first or r.time, r.time
+    if r.tid ~= 0 or opt.idle then profile:add_under(r.comm, r.stack, 1, r.period) end
+  end,
+}
+
+perfev.done(function()
+  profile.duration = first and last - first
+  show(profile, opt.format, "profile")
+end)

@@ -1,0 +1,182 @@
+-- Scripts of stacks on the real kernel. profile: page faults of a known number in a known function, in every
+-- form; offcputime: naps of a known number and least length.
+
+local json = require "spec.support.json"
+local protobuf = require "spec.support.protobuf"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local PAGES = 37
+
+local program = [[
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PAGES = 37 };
+
+__attribute__((noinline)) static void touch(volatile char *pages, long size)
+{
+	for (int i = 0; i < PAGES; i++)
+		pages[i * size] = 1;
+}
+
+__attribute__((noinline)) static void work(long size)
+{
+	char *pages = mmap(NULL, PAGES * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	madvise(pages, PAGES * size, MADV_NOHUGEPAGE); /* each a fault of its own */
+	touch(pages, size);
+	syscall(SYS_getppid);
+}
+
+int main(void)
+{
+	work(sysconf(_SC_PAGESIZE));
+	return 0;
+}
+]]
+
+local napping = [[
+#include <time.h>
+
+/* libc's wrapper has no frame, so that its caller is in no chain of frame pointers. */
+static void doze(void)
+{
+	struct timespec ms20 = { .tv_nsec = 20000000 };
+
+	nanosleep(&ms20, NULL);
+}
+
+static void nap(void)
+{
+	doze();
+}
+
+int main(void)
+{
+	for (int i = 0; i < 3; i++)
+		nap();
+	return 0;
+}
+]]
+
+local dir
+
+local function build(name, text)
+  local file = assert(io.open(("%s/%s.c"):format(dir, name), "w"))
+  file:write(text)
+  file:close()
+  -- Every function with a frame of its own: optimised, even a leaf that is told to keep it goes without.
+  run({ os.getenv "CC" or "gcc", "-O0", "-o", name, name .. ".c" }, { cwd = dir })
+end
+
+local function profile_of(event, ...)
+  requires("perf", "root", "cc")
+  local r = run({ run.perfl, "-q", "profile", "--event", event, "-F", "0", ... }, { cwd = dir })
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
+local function profile(...) return profile_of("page-faults", ...) end
+
+describe("profile", function()
+  setup(function()
+    dir = run.tempdir()
+    build("faults", program)
+  end)
+  teardown(function() run.remove(dir) end)
+
+  it("tells in a table and a tree which function it was, and who called it", function()
+    assert.matches(("\n *%d +[%%d.]+%%%% +%d +[%%d.]+%%%%  touch %%[faults%%]\n"):format(PAGES, PAGES),
+      profile("--", "./faults"))
+    assert.matches("main %[faults%]\n[^\n]*work %[faults%]\n[^\n]*touch %[faults%]\n",
+      profile("-f", "tree", "--", "./faults"))
+  end)
+
+  it("gives the same to those that draw", function()
+    assert.matches(("\nfaults;[^\n]*;main;work;touch %d\n"):format(PAGES),
+      "\n" .. profile("-f", "folded", "--", "./faults"))
+    local page = profile("-f", "html", "--title", "faults & pages", "--", "./faults")
+    local data = json.decode(page:match '<script type="application/json" id="profile">(.-)</script>')
+    local sum = 0
+    for n, func in ipairs(data.func) do
+      if data.functions[func][1] == "touch" then sum = sum + data.own[1][n] end
+    end
+    assert.same({ PAGES, "faults & pages", "page-faults" }, { sum, data.title, data.values[2].name })
+    assert.matches((">touch %%[faults%%] %%(%d samples,"):format(PAGES), profile("-f", "svg", "--", "./faults"))
+  end)
+
+  it("gives the same to pprof: samples, and their periods", function()
+    local message = protobuf.profile(protobuf.gunzip(profile("-f", "pprof", "--", "./faults")))
+    local sums = { 0, 0 }
+    for _, sample in ipairs(message.samples) do
+      if sample.frames[1]:find "^touch " then
+        for i, value in ipairs(sample.values) do sums[i] = sums[i] + value end
+      end
+    end
+    assert.same({ PAGES, PAGES }, sums)
+    assert.is_true(message.duration > 0)
+  end)
+
+  it("leaves out the frames of either side when asked to", function()
+    requires("tracepoint raw_syscalls:sys_enter")
+    local function called(...)
+      return profile_of("raw_syscalls:sys_enter", "-f", "folded", ..., "--", "./faults")
+    end
+    assert.matches("\nfaults;[^\n]*;main;[^\n]*syscall;[^\n]*do_syscall_64_%[k%][^\n]* 1\n", called "--idle")
+    local user = called "--user"
+    assert.matches("\nfaults;[^\n]*;main;[^\n]*syscall 1\n", user)
+    assert.is_nil(user:find("_[k]", 1, true))
+    local kernel = called "--kernel"
+    assert.matches("faults;[^\n]*do_syscall_64_%[k%]", kernel)
+    assert.is_nil(kernel:find("main", 1, true))
+  end)
+
+  it("refuses what cannot be meant", function()
+    local r = run { run.perfl, "profile", "--user", "--kernel", "--", "true" }
+    assert.same({ 2, "profile: --user or --kernel, not both\n" }, { r.code, r.err })
+    assert.equal(2, run({ run.perfl, "profile", "-F", "-1", "--", "true" }).code)
+  end)
+end)
+
+describe("offcputime", function()
+  setup(function()
+    dir = run.tempdir()
+    build("naps", napping)
+  end)
+  teardown(function() run.remove(dir) end)
+
+  -- What waits below nap have together: ns, how many.
+  local function naps(...)
+    requires("perf", "root", "cc")
+    local r = run({ run.perfl, "-q", "offcputime", "-f", "pprof", ... }, { cwd = dir })
+    assert.same({ 0, "" }, { r.code, r.err })
+    local message, time, waits = protobuf.profile(protobuf.gunzip(r.out)), 0, 0
+    assert.same({ "time/nanoseconds", "waits/count" }, message.types)
+    for _, sample in ipairs(message.samples) do
+      if (";" .. table.concat(sample.frames, ";")):find(";nap ", 1, true) then
+        time, waits = time + sample.values[1], waits + sample.values[2]
+      end
+    end
+    return time, waits
+  end
+
+  it("gives each nap its time", function()
+    local time, waits = naps("--least", "20ms", "--", "./naps")
+    assert.equal(3, waits)
+    assert.is_true(time >= 3 * 20000000)
+  end)
+
+  it("says who may not see the kernel switch, instead of showing no wait", function()
+    requires("perf", "root", "nobody", "paranoid 2")
+    local r = run({ run.perfl, "offcputime", "--", "true" }, { user = "nobody", cwd = "/" })
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("context%-switches.*kernel%.perf_event_paranoid is 2", r.err)
+  end)
+
+  it("leaves out what is shorter than one asks for", function()
+    assert.same({ 0, 0 }, { naps("--least", "1h", "--", "./naps") })
+  end)
+end)

@@ -1,0 +1,139 @@
+-- Heat maps, histograms and timelines: every number that went in is in the picture.
+
+local json = require "spec.support.json"
+local picture = require "perfev.picture"
+
+local EVIL = '</title><script>alert("1")</script>\27&'
+
+local function rectangles(svg, look)
+  local list = {}
+  for class, body in svg:gmatch '<rect ([^>]*)>(.-)</rect>' do
+    local found = class:match('class="(' .. look .. ')"')
+    if found then
+      local one = { class = found, title = body:match "<title>(.*)</title>" }
+      for name, value in class:gmatch '(%a+)="([%d.]+)"' do one[name] = tonumber(value) end
+      list[#list + 1] = one
+    end
+  end
+  return list
+end
+
+local function well_formed(text)
+  local open = {}
+  for slash, tag, rest in text:gsub("^<!DOCTYPE html>", ""):gmatch "<(/?)(%a+)(.-)>" do
+    if slash == "/" then
+      assert.equal(table.remove(open), tag)
+    elseif rest:sub(-1) ~= "/" and tag ~= "meta" and tag ~= "link" then
+      open[#open + 1] = tag
+    end
+  end
+  assert.same({}, open)
+end
+
+describe("a heat map", function()
+  local cells = {
+    { time = 2000000000, low = 1000, high = 2000, count = 1 },
+    { time = 1000000000, low = 1000, high = 2000, count = 100 },
+    { time = 1000000000, low = 1000000, high = 2000000, count = 3 },
+    { time = 1000000000, low = 2000, high = 4000, count = 0 },
+  }
+
+  it("has a cell for each count above 0, in its column and height", function()
+    local found = rectangles(picture.heatmap { cells = cells, step = 1000000000 }, "h%d+")
+    assert.equal(3, #found)
+    local many, slow, later = table.unpack(found)
+    assert.same({ many.x, many.y + many.height }, { slow.x, 48 + 360 })
+    assert.is_true(math.abs(later.x - many.x - many.width) < 0.02)
+    assert.equal(many.y, later.y)
+    assert.equal(48, slow.y)
+    assert.same({ "h15", "h2" }, { many.class, later.class })
+    assert.equal("0 ns: 100 of 1.00 us to 2.00 us", many.title)
+    assert.equal("1.00 s: 1 of 1.00 us to 2.00 us", later.title)
+  end)
+
+  it("is the same whatever order its cells come in, and draws values that lie close without logarithms", function()
+    local backwards = {}
+    for i, cell in ipairs(cells) do backwards[#cells + 1 - i] = cell end
+    assert.equal(picture.heatmap { cells = cells, step = 5 }, picture.heatmap { cells = backwards, step = 5 })
+    local linear = picture.heatmap { step = 1, unit = "count", cells = { { time = 0, low = 0, high = 50, count = 1 },
+      { time = 0, low = 50, high = 100, count = 1 } } }
+    local low, high = table.unpack(rectangles(linear, "h%d+"))
+    assert.same({ 180, 180 }, { low.height, high.height })
+  end)
+
+  it("of nothing is an empty room", function()
+    assert.equal(0, #rectangles(picture.heatmap { cells = {}, step = 1 }, "h%d+"))
+  end)
+end)
+
+describe("a histogram", function()
+  local buckets = { { low = 4096, high = 8192, count = 50 }, { low = 0, high = 4096, count = 150 } }
+
+  it("has a bar for each bucket, as long as its count, the lowest first", function()
+    local svg = picture.histogram { buckets = buckets, unit = "bytes" }
+    local first, second = table.unpack(rectangles(svg, "bar"))
+    assert.equal("0 B to 4.00 KiB: 150", first.title)
+    assert.is_true(math.abs(first.width - 3 * second.width) < 0.02)
+    assert.is_true(first.y < second.y)
+    assert.truthy(svg:find(">75.0%<", 1, true))
+  end)
+end)
+
+describe("both", function()
+  it("are SVG, or a page that loads nothing, and no name breaks out of them", function()
+    for _, format in ipairs { "svg", "html" } do
+      for _, text in ipairs {
+        picture.heatmap { cells = {}, step = 1, title = EVIL, format = format },
+        picture.histogram { buckets = { { low = 0, high = 1, count = 1 } }, title = EVIL, format = format },
+      } do
+        well_formed(text)
+        assert.is_nil(text:find("<script", 1, true))
+        assert.is_nil(text:find "\27")
+        assert.truthy(text:find("&lt;/title&gt;&lt;script&gt;", 1, true))
+        assert.is_nil(text:gsub('xmlns="http://www.w3.org/2000/svg"', ""):find "https?://")
+        assert.equal(format == "html", text:find("^<!DOCTYPE html>") ~= nil)
+      end
+    end
+  end)
+
+  it("raise on what can only be a mistake", function()
+    for message, f in pairs {
+      ["heatmap: a table expected, not a nil"] = picture.heatmap,
+      ["heatmap: no option is called 'bins'"] = function() picture.heatmap { bins = 1 } end,
+      ["heatmap: a list of rows expected, not a nil"] = function() picture.heatmap { step = 1 } end,
+      ["heatmap: row 2 has no number 'low'"] = function()
+        picture.heatmap { step = 1, cells = { { time = 1, low = 1, high = 1, count = 1 }, { time = 1 } } }
+      end,
+      ["heatmap: step is a time in ns above 0"] = function() picture.heatmap { cells = {} } end,
+      ["histogram: format is \"svg\" or \"html\", not png"] = function()
+        picture.histogram { buckets = {}, format = "png" }
+      end,
+      ["timeline: spans: row 1 has no number 'finish'"] = function()
+        picture.timeline { spans = { { cpu = 0, begin = 1 } } }
+      end,
+    } do
+      assert.error_matches(f, message, 1, true)
+    end
+  end)
+end)
+
+describe("a timeline", function()
+  it("is a trace: spans, points and counters in microseconds, a thread for each CPU", function()
+    local trace = json.decode(picture.timeline { title = EVIL,
+      spans = { { cpu = 3, name = EVIL, begin = 1500, finish = 4000, args = { pid = 7 } } },
+      points = { { cpu = 0, name = "wake", time = 2000 } },
+      counters = { { name = "runnable", time = 3000, value = 2 } } })
+    local by_kind = {}
+    for _, event in ipairs(trace.traceEvents) do
+      local key = event.ph == "M" and event.name .. event.tid or event.ph
+      assert.is_nil(by_kind[key])
+      by_kind[key] = event
+    end
+    assert.same({ ph = "X", pid = 1, tid = 4, name = '</title><script>alert("1")</script>\\x1b&', ts = 1.5, dur = 2.5,
+      args = { pid = 7 } }, by_kind.X)
+    assert.same({ ph = "i", s = "t", pid = 1, tid = 1, name = "wake", ts = 2.0 }, by_kind.i)
+    assert.same({ ph = "C", pid = 1, name = "runnable", ts = 3.0, args = { value = 2 } }, by_kind.C)
+    assert.same({ name = "CPU 3" }, by_kind.thread_name4.args)
+    assert.same({ sort_index = 0 }, by_kind.thread_sort_index1.args)
+  end)
+end)
