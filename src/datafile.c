@@ -58,7 +58,8 @@ struct pev_datafile {
 	struct pev_window window;
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
 	bool forcing, forced, told_odd, told_ambiguous;
-	bool has_kernel, in_round; /* a record of the kernel's; one with a time, its round not over */
+	bool has_kernel;       /* a record of the kernel's came */
+	bool in_round, hollow; /* one with a time, its round not over; a round was over without */
 
 	struct pev_err damage; /* what else is wrong */
 };
@@ -427,6 +428,7 @@ static void learn_update(struct pev_datafile *df, const struct pev_piece *piece)
 static void end_round(struct pev_datafile *df)
 {
 	df->stats.rounds++;
+	df->hollow |= !df->in_round;
 	df->in_round = false;
 	/* Of several inputs, a round of one says nothing of the others. */
 	if (df->in.nr_others)
@@ -759,7 +761,8 @@ static int step(struct pev_datafile *df, struct pev_file_record *out)
  * A pipe can be cut between two records, and nothing says how long it should be. But what
  * perf has drained it ends with FINISHED_ROUND, what was there before with FINISHED_INIT
  * (5.19), and features stand before both (4.16); of recorders that mark nothing, only that
- * something was recorded is known.
+ * something was recorded is known. perf inject passes marks on at once, and records later:
+ * then a mark comes that ends nothing, and the last one means as little.
  */
 static void look_cut(struct pev_datafile *df)
 {
@@ -770,9 +773,12 @@ static void look_cut(struct pev_datafile *df)
 	if (!df->facts.pipe || df->in.main.end.code || df->damage.code)
 		return;
 	if (!df->has_kernel && !begun)
-		damaged(df, "file cut short at 0x%" PRIx64 ": before any record of the kernel's", at);
-	else if (marks && df->in_round)
-		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder was not done with a round", at);
+		damaged(df, "file cut short at 0x%" PRIx64 ": before any record of the kernel's",
+			at);
+	else if (marks && df->in_round && !df->hollow)
+		damaged(df,
+			"file cut short at 0x%" PRIx64 ": its recorder was not done with a round",
+			at);
 	else if (marks && !df->stats.rounds && !begun)
 		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
 }
