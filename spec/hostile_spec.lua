@@ -514,6 +514,9 @@ describe("a pipe's recording that ends between two records", function()
       end_of(nothing, feature), end_of(before, feature), end_of(begun, feature), end_of(sampled, feature),
       end_of(done, feature), end_of(again, feature),
     })
+    -- perf inject -b lets marks go ahead
+    local function injected(built) return again(built):user(67, pack("<i4c24c8", 7, "", "/bin/sh")) end
+    assert.is_nil(end_of(injected, feature))
     -- recorders up to 4.15 say less of themselves
     assert.same({ cut[1], nil, nil, nil, nil, cut[3] },
       { end_of(nothing), end_of(before), end_of(begun), end_of(sampled), end_of(done), end_of(again) })

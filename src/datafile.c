@@ -696,12 +696,14 @@ static int step(struct pev_datafile *df, struct pev_file_record *out)
  * A pipe can be cut between two records, and nothing says how long it should be. But what
  * perf has drained it ends with FINISHED_ROUND, what was there before with FINISHED_INIT
  * (5.19), and features stand before both (4.16); of recorders that mark nothing, only that
- * something was recorded is known.
+ * something was recorded is known. perf inject -b, which alone puts BUILD_ID among the
+ * records, lets the marks go ahead of what they are of.
  */
 static void look_cut(struct pev_datafile *df)
 {
 	bool begun = df->stats.types[PEV_USER_FINISHED_INIT];
-	bool marks = df->stats.rounds || df->nr_sections;
+	bool injected = df->stats.types[PEV_USER_BUILD_ID];
+	bool marks = !injected && (df->stats.rounds || df->nr_sections);
 	uint64_t at = df->in.main.pos;
 
 	if (!df->facts.pipe || df->in.main.end.code || df->damage.code)
