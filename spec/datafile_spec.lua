@@ -334,13 +334,15 @@ describe("a recording", function()
     local built = recording()
     built:add(string.pack("=I4I2I2", 60, 0, 16) .. "12345678")
     built:user(87, "new tool")
-    built:user(32769, "simpleperf's own")
+    built:user(32799, "simpleperf's own")
+    built:add(string.pack("=I4I2I2", 32769, 65535, 16) .. "12345678") -- as long as no file is
     local rec <close> = perfdata.open(built:file())
     local seen = {}
     for r in rec:records() do
-      if r.type == "unknown" then seen[#seen + 1] = r.number .. " " .. r.raw end
+      if r.type == "unknown" or r.number > 32768 then seen[#seen + 1] = r.number .. " " .. r.raw end
     end
-    assert.same({ "60 12345678", "87 new tool", "32769 simpleperf's own" }, seen)
+    assert.same({ "60 12345678", "87 new tool", "32799 simpleperf's own", "32769 12345678" }, seen)
+    assert.is_nil(rec.error)
   end)
 
   it("without FINISHED_ROUND is put in order within a window, and says so", function()

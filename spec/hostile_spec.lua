@@ -514,9 +514,9 @@ describe("a pipe's recording that ends between two records", function()
       end_of(nothing, feature), end_of(before, feature), end_of(begun, feature), end_of(sampled, feature),
       end_of(done, feature), end_of(again, feature),
     })
-    -- perf inject -b lets marks go ahead
-    local function injected(built) return again(built):user(67, pack("<i4c24c8", 7, "", "/bin/sh")) end
-    assert.is_nil(end_of(injected, feature))
+    -- perf inject hands marks on before the records that they are for
+    local function filtered(built) return begun(built):round():add(sample(5)) end
+    assert.is_nil(end_of(filtered, feature))
     -- recorders up to 4.15 say less of themselves
     assert.same({ cut[1], nil, nil, nil, nil, cut[3] },
       { end_of(nothing), end_of(before), end_of(begun), end_of(sampled), end_of(done), end_of(again) })
@@ -569,7 +569,7 @@ describe("what is not known yet", function()
 
   it("is given by number and bytes: types of tools'", function()
     local built = new()
-    for _, number in ipairs { 84, 87, 127, 128, 200, 32768, 32769, 32776, 0x7fffffff, 0xffffffff } do
+    for _, number in ipairs { 84, 87, 127, 128, 200, 32768, 32779, 33000, 0x7fffffff, 0xffffffff } do
       built:user(number, "12345678")
     end
     built:add(sample(5))

@@ -1,4 +1,4 @@
--- A recording's payloads: whose names the addresses in them have.
+-- A recording's payloads: whose names the addresses in them have; and what simpleperf writes of them, and of events.
 
 local perfdata = require "spec.support.perfdata"
 
@@ -109,5 +109,68 @@ describe("an address in a recording's payload", function()
       local features = { [1] = built:tracing_data("kmem", FORMAT), [2] = build_ids(built, "\xab") }
       assert.equal(HEX, printed(built:file(features), HERE))
     end
+  end)
+end)
+
+-- A record of simpleperf's own: its size has 32 bits, the upper ones where others have misc.
+local function own(built, number, body)
+  local size = 8 + #body
+  return built:add(built:pack("I4I2I2", number, size >> 16, size & 0xffff) .. body)
+end
+
+describe("a recording by simpleperf", function()
+  it("has records longer than 64 KiB, which are stepped over and told", function()
+    local built = built_with("little")
+    for _, size in ipairs { 16, 65535, 65536, 65540, 0x20000, 3 << 20 } do own(built, 32769, ("k"):rep(size - 8)) end
+    built:add { type = "sample", identifier = 1, time = 9, raw = "the last one" }
+    for _, unordered in ipairs { false, true } do
+      local rec <close> = assert(perfdata.open(built:file(), nil, { ordered = not unordered }))
+      local sizes, samples = {}, 0
+      for r in rec:records() do
+        if r.type == "simpleperf_kernel_symbol" then
+          assert.equal(0, r.misc)
+          assert.equal(("k"):rep(math.min(r.size, 65528) - 8), r.raw:sub(1, 65520))
+          sizes[#sizes + 1] = r.size
+        elseif r.type == "sample" then
+          samples = samples + 1
+        end
+      end
+      assert.same({ 16, 65535, 65536, 65540, 0x20000, 3 << 20 }, sizes)
+      assert.equal(2, samples)
+      assert.is_nil(rec.error)
+    end
+  end)
+
+  it("has its tracepoints' formats in a record, of its own type or of perf's", function()
+    local many = {}
+    for i = 1, 5000 do many[i] = ("%x T before_%d\n"):format(0x1000 + i, i) end
+    local long = table.concat(many) .. KALLSYMS
+    assert.is_true(#long > 65536)
+    for _, how in ipairs { { 32777, KALLSYMS }, { 32777, long }, { 66, KALLSYMS } } do
+      local built = perfdata.new { endian = "little", events = {
+        { attr = { type = 2, config = 77, sample_type = { "identifier", "time", "raw" }, sample_id_all = true } } } }
+      local data = built:tracing_data("kmem", FORMAT, { kallsyms = how[2] })
+      own(built, how[1], built:pack("I4", #data) .. data .. ("\0"):rep(-#data % 8 + 4))
+      built:add { type = "sample", identifier = 1, time = 5, raw = built:pack("I2I1I1i4i8", 77, 0, 0, 1, TEXT + 0x110) }
+      assert.equal("call_site=do_it+0x10", printed(built:file()))
+    end
+  end)
+
+  it("tells of more ids of its events as CPUs come", function()
+    local attr = { sample_type = { "identifier", "time" }, sample_id_all = true }
+    local built = perfdata.new { events = { { attr = attr, ids = { 11 }, name = "one" },
+                                            { attr = attr, ids = { 21 }, name = "two" } } }
+    own(built, 32774, built:pack("i8i8i8i8i8i8i8", 3, 1, 22, 0, 12, 9, 99))
+    for time, id in ipairs { 11, 12, 21, 22, 99 } do
+      built:add(built:pack("I4I2I2i8i8", 9, 0, 24, id, time))
+    end
+    local rec <close> = assert(perfdata.open(built:file { [12] = built:event_desc() }))
+    local seen = {}
+    for r in rec:records() do
+      if r.type == "sample" then seen[#seen + 1] = r.event and r.event.name or "none"
+      elseif r.type == "simpleperf_event_id" then assert.same({ event = 1, id = 22 }, r.entries[1]) end
+    end
+    assert.same({ "one", "one", "two", "two", "none" }, seen)
+    assert.equal(1, rec:stats().unknown_id)
   end)
 end)

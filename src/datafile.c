@@ -58,7 +58,8 @@ struct pev_datafile {
 	struct pev_window window;
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
 	bool forcing, forced, told_odd, told_ambiguous;
-	bool has_kernel, in_round; /* a record of the kernel's; one with a time, its round not over */
+	bool has_kernel;       /* a record of the kernel's came */
+	bool in_round, hollow; /* one with a time, its round not over; a round was over without */
 
 	struct pev_err damage; /* what else is wrong */
 };
@@ -427,6 +428,7 @@ static void learn_update(struct pev_datafile *df, const struct pev_piece *piece)
 static void end_round(struct pev_datafile *df)
 {
 	df->stats.rounds++;
+	df->hollow |= !df->in_round;
 	df->in_round = false;
 	/* Of several inputs, a round of one says nothing of the others. */
 	if (df->in.nr_others)
@@ -435,18 +437,81 @@ static void end_round(struct pev_datafile *df)
 	df->round_max = df->max_time;
 }
 
+/* Formats in a record longer than its piece: what follows it, too. */
+static void learn_long_formats(struct pev_datafile *df, const struct pev_piece *piece, uint32_t len)
+{
+	uint32_t first = piece->size - 12u;
+	unsigned char *rest, *bytes;
+	int64_t n = pev_lanes_take(df->in.at, piece->more, &rest);
+
+	bytes = n == (int64_t)piece->more ? malloc(len) : NULL;
+	if (bytes) {
+		memcpy(bytes, piece->bytes + 12, first);
+		memcpy(bytes + first, rest, len - first);
+		keep_section(df, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
+	} else {
+		pev_lanes_end(df->in.at, n < 0 ? (int)n : -EBADMSG,
+			      "cannot read the formats at 0x%" PRIx64, piece->offset);
+	}
+	free(rest);
+}
+
+/*
+ * { header, u32 len }, and so many bytes behind the record; simpleperf has them in it, as
+ * a longer one of a type of its own or, up to 2019, of perf's.
+ */
+static void learn_formats(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	uint64_t whole = (uint64_t)piece->size + piece->more;
+	uint32_t len = piece->size >= 12 ? u32_at(df, piece->bytes + 8) : 0;
+	unsigned char *bytes;
+
+	if (!len || whole < 12 + (uint64_t)len) {
+		if (len && piece->type == PEV_USER_TRACING_DATA)
+			keep_tracing_data(df, piece, len);
+		else
+			skip_behind(df, piece, piece->more, "record");
+		return;
+	}
+	if (len > piece->size - 12u) {
+		learn_long_formats(df, piece, len);
+		return;
+	}
+	skip_behind(df, piece, piece->more, "record");
+	bytes = malloc(len);
+	if (!bytes)
+		return;
+	memcpy(bytes, piece->bytes + 12, len);
+	keep_section(df, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
+}
+
+/* { header, u64 nr, { u64 event, u64 id } x nr }: of events that came later, a CPU's for one. */
+static void learn_ids(struct pev_datafile *df, const struct pev_piece *piece)
+{
+	for (size_t at = 16; at + 16 <= piece->size; at += 16) {
+		uint64_t n = u64_at(df, piece->bytes + at);
+
+		if (n < df->recorded.nr &&
+		    pev_recorded_id(&df->recorded, df->recorded.events[n], (uint32_t)n,
+				    u64_at(df, piece->bytes + at + 8)) < 0)
+			return;
+	}
+	df->news++;
+}
+
 /* Act on a record of tools. What is wrong ends the reading behind it. */
 static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 {
+	if (piece->more && piece->type != PEV_SIMPLEPERF_TRACING_DATA)
+		skip_behind(df, piece, piece->more, "record");
 	switch (piece->type) {
 	case PEV_USER_ATTR: learn_event(df, piece); break;
 	case PEV_USER_EVENT_UPDATE: learn_update(df, piece); break;
 	case PEV_USER_FEATURE: keep_feature(df, piece); break;
 	case PEV_USER_FINISHED_ROUND: end_round(df); break;
 	case PEV_USER_TRACING_DATA:
-		if (piece->size >= 12)
-			keep_tracing_data(df, piece, u32_at(df, piece->bytes + 8));
-		break;
+	case PEV_SIMPLEPERF_TRACING_DATA: learn_formats(df, piece); break;
+	case PEV_SIMPLEPERF_EVENT_ID: learn_ids(df, piece); break;
 	case PEV_USER_AUXTRACE:
 		if (piece->size < 16)
 			break;
@@ -696,22 +761,24 @@ static int step(struct pev_datafile *df, struct pev_file_record *out)
  * A pipe can be cut between two records, and nothing says how long it should be. But what
  * perf has drained it ends with FINISHED_ROUND, what was there before with FINISHED_INIT
  * (5.19), and features stand before both (4.16); of recorders that mark nothing, only that
- * something was recorded is known. perf inject -b, which alone puts BUILD_ID among the
- * records, lets the marks go ahead of what they are of.
+ * something was recorded is known. perf inject passes marks on at once, and records later:
+ * then a mark comes that ends nothing, and the last one means as little.
  */
 static void look_cut(struct pev_datafile *df)
 {
 	bool begun = df->stats.types[PEV_USER_FINISHED_INIT];
-	bool injected = df->stats.types[PEV_USER_BUILD_ID];
-	bool marks = !injected && (df->stats.rounds || df->nr_sections);
+	bool marks = df->stats.rounds || df->nr_sections;
 	uint64_t at = df->in.main.pos;
 
 	if (!df->facts.pipe || df->in.main.end.code || df->damage.code)
 		return;
 	if (!df->has_kernel && !begun)
-		damaged(df, "file cut short at 0x%" PRIx64 ": before any record of the kernel's", at);
-	else if (marks && df->in_round)
-		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder was not done with a round", at);
+		damaged(df, "file cut short at 0x%" PRIx64 ": before any record of the kernel's",
+			at);
+	else if (marks && df->in_round && !df->hollow)
+		damaged(df,
+			"file cut short at 0x%" PRIx64 ": its recorder was not done with a round",
+			at);
 	else if (marks && !df->stats.rounds && !begun)
 		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
 }

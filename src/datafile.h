@@ -30,7 +30,10 @@ enum pev_user_type {
 	PEV_USER_AUXTRACE_ERROR, PEV_USER_THREAD_MAP, PEV_USER_CPU_MAP, PEV_USER_STAT_CONFIG,
 	PEV_USER_STAT, PEV_USER_STAT_ROUND, PEV_USER_EVENT_UPDATE, PEV_USER_TIME_CONV,
 	PEV_USER_FEATURE, PEV_USER_COMPRESSED, PEV_USER_FINISHED_INIT, PEV_USER_COMPRESSED2,
-	PEV_USER_NR
+	PEV_USER_NR,
+	/* Of simpleperf's own, those that tell of events (system/extras/simpleperf/record.h). */
+	PEV_SIMPLEPERF_EVENT_ID = 32774,
+	PEV_SIMPLEPERF_TRACING_DATA = 32777
 };
 
 /* Feature sections that the reader itself looks at. */
@@ -49,7 +52,7 @@ struct pev_file_record {
 	uint64_t offset;            /* where it stands in its file, or its COMPRESSED record */
 	uint32_t type;
 	uint32_t event;             /* its number, or PEV_NO_EVENT */
-	uint16_t size;
+	uint16_t size;              /* of one of simpleperf's, longer than that can say, 65528 */
 	bool synthesised;           /* not by the kernel: what was there before */
 };
 

@@ -12,6 +12,7 @@
 
 #define BLOCK PEV_LANES_BLOCK
 #define HEADER_MAX 65535u /* what a record's size can say */
+#define PIECE_MAX 65528u  /* of a longer one that is handed out */
 
 /* Reading ends here. */
 int pev_lanes_end(struct pev_lanes *in, int code, const char *format, ...)
@@ -279,7 +280,8 @@ static int raw_cut(struct pev_lanes *in, const char *inside)
 	if (rest >= 8)
 		snprintf(what, sizeof(what), " (type %u, %u bytes)", u32_at(in, p),
 			 u16_at(in, p + 6));
-	if (in->limit && in->limit <= in->size)
+	/* Of a file that has shrunk since, the end is before that too. */
+	if (in->limit && in->limit == end)
 		return pev_lanes_end(in, -EBADMSG,
 				     "the record at 0x%" PRIx64 "%s leads past the records' end at "
 				     "0x%" PRIx64,
@@ -300,6 +302,22 @@ static int raw_end(struct pev_lanes *in)
 	return 0;
 }
 
+/*
+ * How long the record is whose header is at p. Those of simpleperf's own types have 32 bits
+ * for it, the upper ones in the place of misc (its record.h, simpleperf_record_header), and
+ * stand in files alone. What leads past the end is somebody else's type, with a misc.
+ */
+static uint32_t record_len(const struct pev_lanes *in, const unsigned char *p)
+{
+	uint32_t size = u16_at(in, p + 6);
+	uint64_t whole = size | (uint64_t)u16_at(in, p + 4) << 16;
+
+	if (!in->seekable || u32_at(in, p) <= PEV_LANES_SIMPLEPERF ||
+	    whole > pev_lane_rest(&in->raw) + raw_left(in))
+		return size;
+	return (uint32_t)whole;
+}
+
 static void take_piece(struct pev_lanes *in, struct pev_lane *lane, uint16_t size,
 		       struct pev_piece *piece)
 {
@@ -307,6 +325,7 @@ static void take_piece(struct pev_lanes *in, struct pev_lane *lane, uint16_t siz
 	piece->bytes = lane->cur->bytes + lane->pos;
 	piece->offset = lane->cur->base + (lane->cur->inflated ? 0 : lane->pos);
 	piece->size = size;
+	piece->more = 0;
 	piece->type = u32_at(in, piece->bytes);
 	lane->pos += size;
 }
@@ -328,6 +347,7 @@ int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 {
 	int64_t n = raw_fill(in, sizeof(struct perf_event_header));
 	const unsigned char *p;
+	uint32_t len;
 	uint16_t size;
 
 	if (n < 0)
@@ -337,7 +357,8 @@ int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 	if (n < (int64_t)sizeof(struct perf_event_header))
 		return raw_cut(in, "a record's header");
 	p = in->raw.cur->bytes + in->raw.pos;
-	size = u16_at(in, p + 6);
+	len = record_len(in, p);
+	size = len > HEADER_MAX ? PIECE_MAX : (uint16_t)len;
 	if (size < sizeof(struct perf_event_header))
 		return pev_lanes_end(
 			in, -EBADMSG,
@@ -350,6 +371,7 @@ int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 	if (n < size)
 		return raw_cut(in, "the record");
 	take_piece(in, &in->raw, size, piece);
+	piece->more = len - size;
 	return 1;
 }
 

@@ -32,7 +32,8 @@ enum {
 	PEV_LANES_TRACING_DATA = 66,
 	PEV_LANES_AUXTRACE = 71,
 	PEV_LANES_COMPRESSED = 81,
-	PEV_LANES_COMPRESSED2 = 83
+	PEV_LANES_COMPRESSED2 = 83,
+	PEV_LANES_SIMPLEPERF = 32768 /* types beyond are simpleperf's own */
 };
 
 struct pev_block {
@@ -55,6 +56,7 @@ struct pev_piece {
 	uint64_t offset;   /* in the input; of what was inflated, the COMPRESSED record's */
 	uint32_t type;
 	uint16_t size;
+	uint32_t more;     /* bytes of it that follow, of one that is longer than size can say */
 };
 
 /* Where the blocks of a recording's inputs come from. */

@@ -1,164 +1,195 @@
 -- Recordings by perf record, read by perf and by us: every record and every sample alike.
 
-local perfev = require "perfev"
+local core = require "perfev.core"
+local perfdata = require "spec.support.perfdata"
+local perfscript = require "spec.support.perfscript"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
-local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
+local WORK = "cat /etc/passwd > /dev/null; /bin/true"
 -- What is recorded how; each has samples.
 local kinds = {
-  { "one event", "-e cpu-clock -c 200000" },
-  { "several events", "-e cpu-clock,page-faults,context-switches -c 1" },
+  { "several events", "-e cpu-clock,page-faults,context-switches -c 1000" },
   { "frame pointers' callchains", "-e page-faults -c 1 -g" },
   { "stacks and registers to be unwound", "-e page-faults -c 3 --call-graph dwarf,1024" },
-  { "addresses of data", "-e page-faults -c 1 -d" },
-  { "switches, namespaces and cgroups", "-e cpu-clock -c 200000 --switch-events --namespaces --all-cgroups" },
-  { "a group that is read by its leader", "-e '{cpu-clock,page-faults}:S' -c 100000", group = true },
+  { "switches, namespaces and cgroups", "-e cpu-clock -c 50000 --switch-events --namespaces --all-cgroups" },
+  { "everybody's switches", "-a -e dummy -e sched:sched_wakeup --switch-events" },
+  { "a group that is read by its leader", "-e '{cpu-clock,page-faults}:S' -c 100000" },
+  { "a group of three kinds", "-e '{sched:sched_switch,page-faults,cpu-clock}:S' -c 1" },
   { "threads, without inheritance", "-e page-faults -c 1 --per-thread -T" },
-  { "compressed records", "-e page-faults -c 1 -g -z" },
-  { "compressed records of the best level", "-e page-faults -c 1 -g -z22" },
-  { "a pipe", "-e page-faults,cpu-clock -c 1", pipe = true },
-  { "a pipe with formats", "-e sched:sched_switch -e raw_syscalls:sys_enter", pipe = true, payload = true },
-  { "tracepoints with strings", "-e sched:sched_process_exec -e sched:sched_switch -e syscalls:sys_enter_openat",
-    payload = true },
+  { "samples without a time", "-e page-faults -c 1 --per-thread" },
+  { "counters read at the end of each task", "-s -e page-faults -c 1" },
+  { "compressed records", "-e page-faults -c 1 -g -z22" },
+  { "a pipe", "-e page-faults,cpu-clock -c 1000", pipe = true },
+  { "a pipe of compressed records", "-z -e page-faults -c 1", pipe = true },
+  { "a pipe with formats", "-e sched:sched_switch -e raw_syscalls:sys_enter", pipe = true },
+  { "tracepoints with strings", "-e sched:sched_process_exec -e sched:sched_switch -e syscalls:sys_enter_openat" },
+  { "payloads that print symbols", "-e kmem:kmalloc -e timer:hrtimer_start" },
   { "another clock", "-e page-faults -c 1 --clockid monotonic_raw" },
   { "registers", "-e page-faults -c 1 --user-regs=ip,sp,ax --intr-regs=ip,sp" },
-  { "physical addresses, cgroups and page sizes", "-e page-faults -c 1 -d --data-page-size --code-page-size" },
+  { "addresses, pages, weights and transactions",
+    "-e page-faults -c 1 -d -P --data-page-size --code-page-size --phys-data -W --transaction --sample-identifier" },
   { "the whole machine", "-e cpu-clock -F 999 -a -g" },
-  { "periods, weights and ids", "-e page-faults -c 1 -P -W --sample-identifier -T" },
+  { "terms of events, and names of their own", "-e page-faults/name=mine,period=3/ -e task-clock/call-graph=fp/" },
+  { "modifiers", "-e page-faults:u -e cpu-clock:k -c 1000" },
+  { "a ring that is overwritten, and tasks told last", "--overwrite --tail-synthesize -e page-faults -c 1" },
+  { "build ids in its maps", "--buildid-mmap -e page-faults -c 1" },
+  { "a ring of a page", "-m 1 -e page-faults -c 1" },
+  { "a late start, the time's bounds, and no word of the time before",
+    "-D 1 --timestamp-boundary --synth=no -e page-faults -c 1", quiet = true },
+  { "a cgroup to watch", "-a -e page-faults -c 1 -G /" },
+  { "a file for each CPU", "--threads=cpu -a -e page-faults,sched:sched_switch -c 1" },
+  { "a compressed file for each CPU", "--threads=core -z -e page-faults -c 1" },
+  { "perf sched", command = "perf sched record --no-bpf-event -o %s -- sh -c %s" },
+  { "perf trace", command = "perf trace record --no-bpf-event -o %s -- sh -c %s" },
+  { "perf lock", command = "perf lock record --no-bpf-event -o %s -- sh -c %s", quiet = true },
+  { "perf stat", command = "perf stat record -o %s -e page-faults,cpu-clock -I 1000 -- sh -c %s", quiet = true },
+  { "perf inject", command = "perf record -q -e page-faults -c 1 -o - -- sh -c %2$s | perf inject -b > %1$s" },
 }
 
-local function need()
-  if not run.root then pending("recording the kernel needs root") end
-  if not run.have "perf" then pending("no perf(1)") end
+local function need() requires("perf", "root", "tracefs", "program perf") end
+
+-- Who hears of bpf programs waits a second at its end (evlist__start_sb_thread()).
+local RECORD = "perf record -q -N --no-bpf-event"
+
+local function command_of(kind, path, work)
+  work = run.quote(work or WORK)
+  if kind.command then
+    return (kind.command:gsub("%%1%$s", path):gsub("%%2%$s", work):gsub("%%s", path, 1):gsub("%%s", work, 1))
+  end
+  return ("%s %s -o %s -- sh -c %s%s"):format(RECORD, kind[2], kind.pipe and "-" or path, work,
+    kind.pipe and " > " .. path or "")
 end
 
-local function record(dir, kind)
+local dir
+local function record(kind, work)
   local path = dir .. "/perf.data"
-  local command = ("perf record -q %s %s -- sh -c %s"):format(kind[2],
-    kind.pipe and "-o - > " .. path or "-o " .. path, run.quote(WORK))
-  local result = run(kind.pipe and command:gsub("^(.-)(%-o %- > %S+)(.*)$", "%1-o -%3 > " .. path) or command)
-  if result.code ~= 0 then pending("perf record " .. kind[2] .. ": " .. result.err:sub(1, 200)) end
+  local result = run(command_of(kind, path, work))
+  if result.code ~= 0 then pending(kind[1] .. ": " .. (result.err .. result.out):sub(1, 200)) end
   return path
 end
 
--- ---- what perf says ----
-
--- Of `perf script -D`: records by type, and for each sample a line of what -D shows of it.
-local function dumped(path)
-  local types, samples, sample = {}, {}, nil
-  local text = run { "perf", "script", "-D", "--no-inline", "-i", path }
-  for line in text.out:gmatch("[^\n]+") do
-    local name = line:match("^[%d%s%-]*0x%x+ %[0x%x+%]: PERF_RECORD_([%u%d_]+)")
-      or line:match("^[%d%s%-]*0x%x+@%S+ %[0x%x+%]: PERF_RECORD_([%u%d_]+)")
-    if name then
-      types[name] = (types[name] or 0) + 1
-      sample = nil
-    end
-    if name == "SAMPLE" then
-      local before, misc, pid, tid, ip, period, addr = line:match(
-        "^([%d%s%-]*)0x.-PERF_RECORD_SAMPLE%(IP, 0x(%x+)%): (%-?%d+)/(%-?%d+): (%S+) period: (%d+) addr: (%S+)")
-      local time = assert(before, line):match("(%d+) $")
-      sample = { time, tonumber(misc, 16), pid, tid, tonumber(ip), period, tonumber(addr) or tonumber("0x" .. addr) }
-      samples[#samples + 1] = sample
-      local cpu = before:match("^(%d+) %d+ $")
-      sample.cpu = cpu ~= "4294967295" and cpu or nil
-    elseif sample then
-      local entry = line:match("^%.%.%.%.%. +%d+: (%x+)$")
-      if entry then sample[#sample + 1] = "chain " .. entry end
-      local size = line:match("^%.%.%. ustack: size (%d+)")
-      if size then sample[#sample + 1] = "stack " .. size end
-      local reg, value = line:match("^%.%.%.%. (%w+) +0x(%x+)$")
-      if reg then sample[#sample + 1] = ("%s %x"):format(reg:lower(), tonumber(value, 16)) end
-    end
-  end
-  for i, s in ipairs(samples) do samples[i] = table.concat(s, " ") .. (s.cpu and " cpu " .. s.cpu or "") end
-  table.sort(samples)
-  return types, samples
-end
-
--- Of `perf script -F`: comm, ids, time, event and payload of each sample.
-local function scripted(path, payload)
-  local lines = {}
-  local fields = "comm,pid,tid,time,event" .. (payload and ",trace" or "")
-  local text = run { "perf", "script", "--ns", "-F", fields, "-i", path }
-  for line in text.out:gmatch("[^\n]+") do
-    local comm, pid, tid, s, ns, rest = line:match("^%s*(.-)%s+(%-?%d+)/(%-?%d+)%s+(%d+)%.(%d+):%s+(.-)%s*$")
-    if comm then
-      lines[#lines + 1] = ("%s %s/%s %s%s %s"):format(comm, pid, tid, s, ns, (rest:gsub("%s+", " ")))
-    end
-  end
-  table.sort(lines)
-  return lines
-end
-
--- ---- what we say ----
-
--- As -D prints it. Registers are in the order of their bits there.
-local function registers(out, names, regs)
-  for bit = 0, 63 do
-    if names[bit] and regs[names[bit]] then out[#out + 1] = ("%s %x"):format(names[bit], regs[names[bit]]) end
-  end
-end
-
-local function line_of(r)
-  local out = { r.time, r.misc, r.pid, r.tid, r.ip, r.period or r.event.attr.sample_period, r.addr or 0 }
-  for _, ip in ipairs(r.callchain and r.callchain.raw or {}) do out[#out + 1] = ("chain %016x"):format(ip) end
-  local names = require("perfev.registers").of(require("perfev.core").machine)
-  if r.regs_user then registers(out, names, r.regs_user) end
-  if r.stack_size then out[#out + 1] = "stack " .. #r.stack_user end
-  if r.regs_intr then registers(out, names, r.regs_intr) end
-  return table.concat(out, " ") .. (r.cpu and " cpu " .. r.cpu or "")
-end
-
-local function ours(path, payload)
-  local rec <close> = assert(perfev.open(path))
-  local samples, lines = {}, {}
-  for r in rec:records() do
-    if r.type == "sample" then
-      samples[#samples + 1] = line_of(r)
-      lines[#lines + 1] = (("%s %d/%d %d %s: %s"):format(r.comm or ":" .. r.tid, r.pid, r.tid, r.time, r.event.name,
-        payload and tostring(r.args) or ""):gsub("%s+", " "):gsub(" $", ""))
-    end
-  end
-  local types = {}
-  for name, n in pairs(rec:stats().types) do types[name:upper()] = n end
-  table.sort(samples)
-  table.sort(lines)
-  assert.is_nil(rec.error)
-  assert.same({}, rec.warnings)
-  return types, samples, lines
-end
-
 -- What describes a pipe's events perf prints in part, some of it behind another's text; what is
--- compressed it prints twice.
+-- compressed it prints twice, or not at all.
 local function comparable(types)
   for _, name in ipairs { "ATTR", "HEADER_ATTR", "FEATURE", "TRACING_DATA", "COMPRESSED" } do types[name] = nil end
   return types
 end
 
--- Of a group that is read by its leader perf makes a sample of each member's value.
-local function leaders(lines)
-  local kept = {}
-  for _, line in ipairs(lines) do
-    if not line:find(" page-faults:", 1, true) then kept[#kept + 1] = line end
-  end
-  return kept
+-- Perf's own view of the recording and ours: all that is told, in one order.
+local function assert_alike(path)
+  local ours = perfscript.ours(path)
+  assert.is_nil(ours.error)
+  assert.same({}, ours.warnings)
+  assert.same({ 0, 0, 0, 0 }, { ours.disorder, ours.stats.late, ours.stats.unknown_id, ours.stats.malformed })
+  local perfs = perfscript.perf(path, ours)
+  assert.same(perfs.samples, ours.told.samples)
+  assert.same(perfs.tasks, ours.told.tasks)
+  assert.same(perfs.lines, ours.told.lines)
+  assert.same(comparable(perfs.types), comparable(ours.told.types))
+  return ours
 end
 
-describe("perf record's", function()
+local function slurp(path)
+  local file = assert(io.open(path, "rb"))
+  local bytes = file:read "a"
+  file:close()
+  return bytes
+end
+
+local function spill(path, bytes)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes)
+  file:close()
+end
+
+describe("a recording with", function()
+  before_each(function() dir = run.tempdir() end)
+  after_each(function() run.remove(dir) end)
+
   for _, kind in ipairs(kinds) do
-    it("recording with " .. kind[1] .. " is read as perf reads it", function()
+    it(kind[1] .. " is read as perf reads it", function()
       need()
-      local dir = run.tempdir()
-      finally(function() run.remove(dir) end)
-      local path = record(dir, kind)
-      local types, samples = dumped(path)
-      local our_types, our_samples, our_lines = ours(path, kind.payload)
-      assert.is_true(#our_samples > 0)
-      assert.same(samples, our_samples)
-      local lines = scripted(path, kind.payload)
-      assert.same(kind.group and leaders(lines) or lines, our_lines)
-      assert.same(comparable(types), comparable(our_types))
+      local ours = assert_alike(record(kind))
+      assert.is_true(kind.quiet or #ours.told.samples > 0)
+      -- what has no time perf prints in no such line
+      assert.is_true(#ours.told.lines >= (ours.timed and #ours.told.samples or 0))
     end)
   end
+
+  it("a breakpoint is read as perf reads it", function()
+    need()
+    requires("program setarch")
+    if core.machine ~= "x86_64" then pending("where programs lie is known of x86_64 alone") end
+    -- A program's entry, where it lies when nothing is placed at random.
+    local entry = 0x555555554000 + string.unpack("=I8", slurp("/bin/true"), 25)
+    local ours = assert_alike(record({ "a breakpoint", ("-e mem:0x%x:x"):format(entry) }, "exec setarch -R /bin/true"))
+    assert.equal(1, #ours.told.samples)
+    assert.matches((" 1 mem:0x%x:x:"):format(entry), ours.told.lines[1], 1, true)
+  end)
+
+  it("probes that perf probe made is read as perf reads it, by perf's names", function()
+    need()
+    local libc = (core.slurp "/proc/self/maps"):match "(/%S*libc[.-][^\n]*)\n"
+    local made = run { "perf", "probe", "-q", "-x", libc, "-f", "perfev_proof=free mem=%di:x64" }
+    finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:perfev_proof*" } end)
+    if made.code ~= 0 then pending("perf probe: " .. made.err:sub(1, 200)) end
+    local path = record { "a probe", "-e probe_libc:perfev_proof" }
+    local ours = assert_alike(path)
+    assert.is_true(#ours.told.samples > 0)
+    local heard = run { run.perfl, "-i", path, "-e",
+      'local n = 0 event{"probe_libc:perfev_proof", sample=function(r) n = n + (r.args.mem and 1 or 0) end} '
+      .. 'perfev.done(function() print(n) end)' }
+    assert.equal(#ours.told.samples .. "\n", heard.out)
+  end)
+
+  it("branch stacks, made by the encoder, is read as perf reads it", function()
+    requires("program perf")
+    for _, endian in ipairs { "little", "big" } do
+      local built = perfdata.new { endian = endian, events = { { name = "cycles", ids = { 1 }, size = 128, attr = {
+        type = 0, config = 0, sample_period = 1, sample_id_all = true, branch_sample_type = { "any" },
+        sample_type = { "identifier", "ip", "tid", "time", "cpu", "period", "branch_stack" } } } } }
+      built:add { type = "comm", pid = 7, tid = 7, comm = "brancher", sample_id = {} }
+      for i = 1, 5 do
+        local stack = {}
+        for j = 1, i do
+          stack[j] = { from = 0x1000 * j, to = 0x2000 * j + i, mispred = j % 2 == 0, predicted = j % 2 == 1,
+                       in_tx = j == 3, abort = j == 4, cycles = 100 * i + j }
+        end
+        built:add { type = "sample", identifier = 1, ip = 0x1000, pid = 7, tid = 7, time = 1000000 * i, cpu = 1,
+                    period = 1, branch_stack = stack, cpumode = "user" }
+      end
+      local path = dir .. "/perf.data"
+      spill(path, built:file { [12] = built:event_desc(), [3] = built:string "host", [6] = built:string "x86_64" })
+      local ours = assert_alike(path)
+      assert.matches("branch 0000000000001000 0000000000002005 501 P branch 0000000000002000 0000000000004005 502 M",
+        ours.told.samples[5], 1, true)
+    end
+  end)
+
+  it("a recorder that was killed has all that it had written", function()
+    need()
+    local path = record { "faults", "-e page-faults -c 1 -g" }
+    local whole = perfscript.ours(path)
+    local bytes = slurp(path)
+    local data, size = string.unpack("=I8I8", bytes, 41)
+    -- What is written last: the size of the data, and the features behind them.
+    spill(path, bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, data + size))
+    local killed = perfscript.ours(path)
+    assert.matches("as when the recorder was killed: all to the end", killed.error)
+    assert.same(whole.told, killed.told)
+    -- And one that really was, by the command it recorded.
+    run { "perf", "record", "-q", "-N", "-o", path, "-e", "page-faults", "--", "sh", "-c", "kill -9 $PPID" }
+    killed = perfscript.ours(path)
+    assert.matches("as when the recorder was killed", killed.error)
+    assert.equal("- COMM: perf-exec:", killed.told.tasks[1]:match "^%D+")
+  end)
+
+  it("a size to switch its output at is as many recordings, each whole", function()
+    need()
+    local path = record { "parts", "--switch-output=100K -a -e page-faults -c 1 -g" }
+    local parts = run.capture("ls " .. path .. ".*")
+    assert.is_not_nil(parts)
+    for part in parts:gmatch "%S+" do assert_alike(part) end
+  end)
 end)

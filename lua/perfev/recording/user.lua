@@ -10,7 +10,14 @@ M.names = {
   [69] = "id_index", [70] = "auxtrace_info", [71] = "auxtrace", [72] = "auxtrace_error", [73] = "thread_map",
   [74] = "cpu_map", [75] = "stat_config", [76] = "stat", [77] = "stat_round", [78] = "event_update",
   [79] = "time_conv", [80] = "feature", [81] = "compressed", [82] = "finished_init", [83] = "compressed2",
+  -- simpleperf's own: system/extras/simpleperf/record.h
+  [32769] = "simpleperf_kernel_symbol", [32770] = "simpleperf_dso", [32771] = "simpleperf_symbol",
+  [32772] = "simpleperf_split", [32773] = "simpleperf_split_end", [32774] = "simpleperf_event_id",
+  [32775] = "simpleperf_callchain", [32776] = "simpleperf_unwinding_result", [32777] = "simpleperf_tracing_data",
+  [32778] = "simpleperf_debug",
 }
+
+local SIMPLEPERF, LONGEST = 32768, 65528
 
 local CPUS, MASK, RANGE = 0, 1, 2 -- PERF_CPU_MAP__*
 
@@ -93,6 +100,9 @@ local decoders = {
   end,
   [80] = function(b, t) t.feature = b:u64() end,
   [83] = function(b, t) t.length = b:u64() end,
+  [32774] = function(b, t)
+    t.entries = b:list(b:u64(), function() return { event = b:u64(), id = b:u64() } end)
+  end,
 }
 
 --- A table for the record: type, number, misc, size, offset, raw (its body) and its own fields.
@@ -102,6 +112,8 @@ function M.decode(number, bytes, offset, big)
   b:u32()
   local t = { type = M.names[number] or "unknown", number = number, misc = b:u16(), size = b:u16(), offset = offset,
               raw = bytes:sub(9) }
+  -- Longer than 16 bits can say: the upper ones are in misc's place, and raw is the first 64 KiB.
+  if number > SIMPLEPERF and t.misc > 0 and #bytes == LONGEST then t.size, t.misc = t.misc << 16 | t.size, 0 end
   if decoders[number] then
     local ok, why = pcall(decoders[number], b, t)
     if not ok then t.malformed = why end
