@@ -24,6 +24,8 @@ local files = {
   ["/bin/other"] = elf.file { functions = { { "start", 0x1000, 0x200 } } },
   ["/lib/one.so"] = elf.file { functions = { { "first", 0x2000, 0x80 } }, vaddr = 0x2000, build_id = BUILD_ID },
   ["/lib/two.so"] = elf.file { functions = { { "second", 0x1000, 0x80 } } },
+  ["/lib/four.so"] = elf.file { functions = { { "a", 0x1000, 0x1000 }, { "b", 0x2000, 0x1000 }, { "c", 0x3000, 0x1000 },
+                                              { "d", 0x4000, 0x1000 } } },
   ["/lib/_ZN3foo3barEv"] = elf.file { functions = { { "_ZN2ns4pickIiEEiT_", 0x1000, 0x80 } } },
   ["/tmp/perf-7.map"] = "30000 100 made\n30100 40 made again\nnot a line\n30100 20 twice;made\n",
   ["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffff81000100 t do_work\nffffffff81000200 T entry\n"
@@ -268,21 +270,22 @@ describe("what a stack's addresses mean", function()
   end)
 
   it("is the last that was mapped there: over all of the old, its middle, its ends", function()
-    local one, two = "/lib/one.so", "/lib/two.so"
-    local function over(start, len)
-      return { exec(7, "x"), mmap(7, 0x10000, 0x4000, two), mmap(7, start, len, one),
+    -- Four pages, each a function, and what is left of them when so many are mapped over.
+    local function left(start, len)
+      local seen = told({ exec(7, "x"), mmap(7, 0x10000, 0x4000, "/lib/four.so"), mmap(7, start, len, "/lib/one.so"),
         sample(7, { USER, 0x10010 }), sample(7, { USER, 0x11010 }), sample(7, { USER, 0x12010 }),
-        sample(7, { USER, 0x13010 }) }
+        sample(7, { USER, 0x13010 }) }, function(r)
+        return r.stack[1].module == "/lib/four.so" and r.stack[1].symbol or "-"
+      end)
+      return table.concat(seen)
     end
-    local function shown(story)
-      return table.concat(told(story, function(r)
-        return ("%s+%x"):format(r.stack[1].module:match("[^/]+$"), r.stack[1].offset or 0)
-      end), " ")
-    end
-    assert.equal("one.so+10 one.so+0 one.so+0 one.so+0", shown(over(0x10000, 0x4000)))
-    assert.equal("two.so+10 one.so+10 one.so+0 two.so+0", shown(over(0x11000, 0x2000)))
-    assert.equal("one.so+10 one.so+0 two.so+0 two.so+0", shown(over(0xf000 + 0x1000, 0x2000)))
-    assert.equal("two.so+10 two.so+0 two.so+0 one.so+10", shown(over(0x13000, 0x9000)))
+    assert.equal("----", left(0x10000, 0x4000))
+    assert.equal("----", left(0xf000, 0x9000))
+    assert.equal("a--d", left(0x11000, 0x2000))
+    assert.equal("--cd", left(0x10000, 0x2000))
+    assert.equal("--cd", left(0xe000, 0x4000))
+    assert.equal("abc-", left(0x13000, 0x9000))
+    assert.equal("abcd", left(0x14000, 0x1000))
   end)
 
   it("goes on behind what was mapped into the middle of a file", function()
