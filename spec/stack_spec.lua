@@ -387,6 +387,46 @@ describe("what a stack's addresses mean", function()
   end)
 end)
 
+describe("the kernel", function()
+  -- The tools' record of where the kernel was: its text, and the address of the symbol in its name.
+  local function kernel_map(text)
+    return { type = "mmap", pid = -1, tid = 0, addr = text, len = 0x1000000, pgoff = text, misc = 1,
+             filename = "[kernel.kallsyms]_text" }
+  end
+
+  it("of a recording may have been loaded elsewhere, and its modules anywhere", function()
+    local seen = {}
+    local said = recorded({ kernel_map(0xffffffff91000000), sample(7, { KERNEL, 0xffffffff91000110 }),
+      sample(7, { KERNEL, 0xffffffffb0000008 }) }, function(r)
+      seen[#seen + 1] = ("%s %s"):format(r.stack[1].symbol, r.stack[1].module)
+    end)
+    assert.same({ "do_work [kernel]", "nil [kernel]" }, seen)
+    assert.same({}, said)
+  end)
+
+  it("of a recording of another release has no names, and that is said", function()
+    local seen = {}
+    local said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }), sample(7, { KERNEL, 0xffffffff81000111 }) },
+      function(r) seen[#seen + 1] = r.stack:folded() end,
+      { features = { [OSRELEASE] = string.pack("<s4", "5.10.0\0") } })
+    assert.same({ "[kernel]", "[kernel]" }, seen)
+    assert.equal(1, #said)
+    assert.matches("no names: the recording is of 5.10.0, this is 6.1.0", said[1])
+  end)
+
+  it("that hides its addresses has no names, and that is said once", function()
+    local k, name, module = kernel.new(), nil, nil
+    k.files["/proc/kallsyms"] = "0000000000000000 T _text\n0000000000000000 t do_work\n"
+    k.files["/proc/sys/kernel/kptr_restrict"] = "2\n"
+    k:with(function()
+      for _ = 1, 3 do name, _, module = perfev.symbol.kernel(0xffffffff81000110) end
+      assert.same({ "the kernel's functions have no names: /proc/kallsyms hides their addresses "
+        .. "(kernel.kptr_restrict is 2)\n  try: as root, or sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
+    end)
+    assert.same({ nil, "[kernel]" }, { name, module })
+  end)
+end)
+
 describe("a file with another build-id than what was mapped", function()
   it("is not used, and that is said", function()
     local story = { exec(7, "x"), mmap(7, BASE, 0x1000, "/lib/one.so"), sample(7, { USER, BASE + 8 }) }
