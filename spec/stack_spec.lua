@@ -24,6 +24,8 @@ local files = {
   ["/bin/other"] = elf.file { functions = { { "start", 0x1000, 0x200 } } },
   ["/lib/one.so"] = elf.file { functions = { { "first", 0x2000, 0x80 } }, vaddr = 0x2000, build_id = BUILD_ID },
   ["/lib/two.so"] = elf.file { functions = { { "second", 0x1000, 0x80 } } },
+  ["/lib/four.so"] = elf.file { functions = { { "a", 0x1000, 0x1000 }, { "b", 0x2000, 0x1000 }, { "c", 0x3000, 0x1000 },
+                                              { "d", 0x4000, 0x1000 } } },
   ["/lib/_ZN3foo3barEv"] = elf.file { functions = { { "_ZN2ns4pickIiEEiT_", 0x1000, 0x80 } } },
   ["/tmp/perf-7.map"] = "30000 100 made\n30100 40 made again\nnot a line\n30100 20 twice;made\n",
   ["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffff81000100 t do_work\nffffffff81000200 T entry\n"
@@ -268,21 +270,22 @@ describe("what a stack's addresses mean", function()
   end)
 
   it("is the last that was mapped there: over all of the old, its middle, its ends", function()
-    local one, two = "/lib/one.so", "/lib/two.so"
-    local function over(start, len)
-      return { exec(7, "x"), mmap(7, 0x10000, 0x4000, two), mmap(7, start, len, one),
+    -- Four pages, each a function, and what is left of them when so many are mapped over.
+    local function left(start, len)
+      local seen = told({ exec(7, "x"), mmap(7, 0x10000, 0x4000, "/lib/four.so"), mmap(7, start, len, "/lib/one.so"),
         sample(7, { USER, 0x10010 }), sample(7, { USER, 0x11010 }), sample(7, { USER, 0x12010 }),
-        sample(7, { USER, 0x13010 }) }
+        sample(7, { USER, 0x13010 }) }, function(r)
+        return r.stack[1].module == "/lib/four.so" and r.stack[1].symbol or "-"
+      end)
+      return table.concat(seen)
     end
-    local function shown(story)
-      return table.concat(told(story, function(r)
-        return ("%s+%x"):format(r.stack[1].module:match("[^/]+$"), r.stack[1].offset or 0)
-      end), " ")
-    end
-    assert.equal("one.so+10 one.so+0 one.so+0 one.so+0", shown(over(0x10000, 0x4000)))
-    assert.equal("two.so+10 one.so+10 one.so+0 two.so+0", shown(over(0x11000, 0x2000)))
-    assert.equal("one.so+10 one.so+0 two.so+0 two.so+0", shown(over(0xf000 + 0x1000, 0x2000)))
-    assert.equal("two.so+10 two.so+0 two.so+0 one.so+10", shown(over(0x13000, 0x9000)))
+    assert.equal("----", left(0x10000, 0x4000))
+    assert.equal("----", left(0xf000, 0x9000))
+    assert.equal("a--d", left(0x11000, 0x2000))
+    assert.equal("--cd", left(0x10000, 0x2000))
+    assert.equal("--cd", left(0xe000, 0x4000))
+    assert.equal("abc-", left(0x13000, 0x9000))
+    assert.equal("abcd", left(0x14000, 0x1000))
   end)
 
   it("goes on behind what was mapped into the middle of a file", function()
@@ -381,6 +384,46 @@ describe("what a stack's addresses mean", function()
     assert.same({ "work", "do_work", false }, (told({ app(7), sample(7, { USER, 0x400110 }),
       sample(7, { KERNEL, 0xffffffff81000110 }, 7, 1), sample(7, { USER, 0x900000 }) },
       function(r) return r.symbol end)))
+  end)
+end)
+
+describe("the kernel", function()
+  -- The tools' record of where the kernel was: its text, and the address of the symbol in its name.
+  local function kernel_map(text)
+    return { type = "mmap", pid = -1, tid = 0, addr = text, len = 0x1000000, pgoff = text, misc = 1,
+             filename = "[kernel.kallsyms]_text" }
+  end
+
+  it("of a recording may have been loaded elsewhere, and its modules anywhere", function()
+    local seen = {}
+    local said = recorded({ kernel_map(0xffffffff91000000), sample(7, { KERNEL, 0xffffffff91000110 }),
+      sample(7, { KERNEL, 0xffffffffb0000008 }) }, function(r)
+      seen[#seen + 1] = ("%s %s"):format(r.stack[1].symbol, r.stack[1].module)
+    end)
+    assert.same({ "do_work [kernel]", "nil [kernel]" }, seen)
+    assert.same({}, said)
+  end)
+
+  it("of a recording of another release has no names, and that is said", function()
+    local seen = {}
+    local said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }), sample(7, { KERNEL, 0xffffffff81000111 }) },
+      function(r) seen[#seen + 1] = r.stack:folded() end,
+      { features = { [OSRELEASE] = string.pack("<s4", "5.10.0\0") } })
+    assert.same({ "[kernel]", "[kernel]" }, seen)
+    assert.equal(1, #said)
+    assert.matches("no names: the recording is of 5.10.0, this is 6.1.0", said[1])
+  end)
+
+  it("that hides its addresses has no names, and that is said once", function()
+    local k, name, module = kernel.new(), nil, nil
+    k.files["/proc/kallsyms"] = "0000000000000000 T _text\n0000000000000000 t do_work\n"
+    k.files["/proc/sys/kernel/kptr_restrict"] = "2\n"
+    k:with(function()
+      for _ = 1, 3 do name, _, module = perfev.symbol.kernel(0xffffffff81000110) end
+      assert.same({ "the kernel's functions have no names: /proc/kallsyms hides their addresses "
+        .. "(kernel.kptr_restrict is 2)\n  try: as root, or sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
+    end)
+    assert.same({ nil, "[kernel]" }, { name, module })
   end)
 end)
 

@@ -93,13 +93,10 @@ static bool is_data(const char *text)
 static void shorten(char *text)
 {
 	char *clone = strstr(text, " [clone "), *open, *start;
-	char kept[64] = "";
+	size_t clone_len = clone ? strlen(clone) : 0, len;
 
-	if (clone) {
-		if (strlen(clone) < sizeof(kept))
-			strcpy(kept, clone);
+	if (clone)
 		*clone = '\0';
-	}
 	open = is_data(text) ? NULL : parameters(text);
 	/* "(anonymous namespace)::f", "operator()": no parameters. */
 	if (open && open > text && strncmp(open, "(anonymous", 10) != 0) {
@@ -107,7 +104,12 @@ static void shorten(char *text)
 		start = name_start(text);
 		memmove(text, start, strlen(start) + 1);
 	}
-	strcat(text, kept); /* no longer than what stood there */
+	if (!clone)
+		return;
+	/* Behind what is left, which is no longer than what stood there. */
+	len = strlen(text);
+	*clone = ' ';
+	memmove(text + len, clone, clone_len + 1);
 }
 
 /* ---- Rust's legacy names ---- */

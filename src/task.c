@@ -364,18 +364,17 @@ const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
 
 const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)
 {
-	struct pev_task *task;
+	const struct pev_task *task;
 
 	if (pid == -1)
 		return pev_space_find(tasks->kernel, addr);
 	/* The idle task has no memory of its own. */
 	if (pid <= 0)
 		return NULL;
-	task = find(tasks, pid);
-	if (!task->tid && put(tasks, pid, pid) && read_maps(tasks, pid) < 0)
-		bury(tasks, &tasks->unknown, pid);
-	else if (task->tid && !task->asked)
+	if (find(tasks, pid)->tid)
 		read_maps(tasks, pid);
+	else if (put(tasks, pid, pid) && read_maps(tasks, pid) < 0)
+		bury(tasks, &tasks->unknown, pid);
 	task = find(tasks, pid);
 	return task->tid ? pev_space_find(task->space, addr) : NULL;
 }

@@ -127,12 +127,12 @@ local function name_kernel(self, frame, raw)
   end
   frame.module = kernel_module(raw.path)
   local symbols = kallsyms(self)
-  -- A kernel that moved took its modules elsewhere.
-  if not symbols or self.shift ~= 0 and frame.module ~= "[kernel]" then return end
+  if not symbols then return end
   local address = raw.ip - self.shift
   local name, start, module = symbols:find(address)
   if raw.returns and start ~= address then name, start, module = symbols:find(address - 1) end
-  if not name then return end
+  -- A kernel that moved had its modules elsewhere, nobody knows where.
+  if not name or self.shift ~= 0 and (module or frame.module ~= "[kernel]") then return end
   frame.symbol, frame.offset = name, address - start
   if module then frame.module = "[" .. module .. "]" end
 end

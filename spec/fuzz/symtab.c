@@ -105,12 +105,13 @@ static void touch_texts(const char *text, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	/* A block of its own: one byte beyond is seen. */
-	char *image = malloc(size + 1);
+	char *image = malloc(size ? size : 1), *text = malloc(size + 1);
 
+	memcpy(text, data, size);
+	text[size] = '\0';
+	touch_texts(text, size);
+	free(text);
 	memcpy(image, data, size);
-	image[size] = '\0';
-	touch_texts(image, size);
-	image = realloc(image, size ? size : 1);
 	touch_symtab(image, size);
 	touch_source(image, size);
 	if (memcmp(image, data, size) != 0) /* it was not ours to write */

@@ -56,18 +56,18 @@ static work_fn make(void)
 	static const unsigned char code[] = {
 		0x48, 0x89, 0xf9, 0x48, 0xff, 0xc9, 0x75, 0xfb, 0xc3,
 	};
-	unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	static unsigned char *page;
 	char path[64];
 	FILE *map;
 
-	if (page == MAP_FAILED)
-		return NULL;
-	memcpy(page + 64, code, sizeof(code));
+	/* cppcheck-suppress invalidFunctionArg ; -1 is no file, and MAP_ANONYMOUS needs none */
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
 	map = fopen(path, "w");
-	if (!map)
+	if (page == MAP_FAILED || !map)
 		return NULL;
+	memcpy(page + 64, code, sizeof(code));
 	fprintf(map, "%lx %zx made in memory\n", (unsigned long)(page + 64), sizeof(code));
 	fclose(map);
 	return (work_fn)(void *)(page + 64);
@@ -87,8 +87,9 @@ int main(int argc, char **argv)
 	if (argc > 2 && strcmp(argv[2], "jit") == 0) {
 		work = make();
 	} else if (argc > 2) {
-		void *lib = dlopen(argv[2], RTLD_NOW);
+		static void *lib;
 
+		lib = dlopen(argv[2], RTLD_NOW);
 		work = lib ? (work_fn)dlsym(lib, "lib_work") : NULL;
 	}
 	if (argc > 2 && !work)

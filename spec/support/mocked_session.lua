@@ -35,7 +35,7 @@ local ends = {
   dispatch = function(s) s:start() s:dispatch(3) s:close() end,
 }
 local samples = {
-  reads = function(r) return r.comm and r.callchain and tostring(r) and nil end,
+  reads = function(r) return r.comm and r.callchain and r.stack.id and tostring(r) and nil end,
   raises = function() error("x") end,
   stops = function() return false end,
 }

@@ -38,7 +38,7 @@ end
 
 -- One record of every type, each CPU.
 local types = {
-  { type = "sample", pid = 11, ip = 0x401000 }, { type = "comm", pid = 11, comm = "other", exec = true },
+  { type = "sample", pid = 11, ip = 0x401000, callchain = { -128, -4096, -512, 0x1100, 0x1200 } }, { type = "comm", pid = 11, comm = "other", exec = true },
   { type = "fork", pid = 12, ppid = 11, tid = 12, ptid = 11 },
   { type = "exit", pid = 12, ppid = 11, tid = 12, ptid = 11 }, { type = "switch", pid = 11, out = true },
   { type = "mmap2", pid = 11, addr = 0x1000, len = 0x1000, pgoff = 0, maj = 8, min = 1, ino = 5, ino_generation = 0,
@@ -64,6 +64,7 @@ end
 local function look(r, args)
   local copy = r:copy()
   local all = { r.type, r.comm, r.bytes, r.callchain or 0, r.read or 0, r.misc, tostring(r), copy.type }
+  if r.stack then all = { r.stack.id, r.stack:folded(r.comm), tostring(copy.stack), r.symbol } end
   if args then all = { args.next_comm, args.next_pid, tostring(args) } end
   return #all > 0
 end

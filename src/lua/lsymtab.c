@@ -26,7 +26,10 @@ struct l_symtab {
 
 #define PLACES_MAX 64
 
-static struct l_symtab *check_any(lua_State *L) { return luaL_checkudata(L, 1, TYPENAME); }
+static struct l_symtab *check_any(lua_State *L)
+{
+	return luaL_checkudata(L, 1, TYPENAME);
+}
 
 static struct pev_symtab *check_symtab(lua_State *L)
 {
