@@ -26,6 +26,7 @@ local function read_all(bytes, chunk)
   local seen = {}
   for r, offset in rec:records() do
     seen[#seen + 1] = type(r) == "table" and r or r:copy()
+    seen[#seen].stack = nil -- each recording has its own, of the callchain
     seen[#seen].at = offset
     seen[#seen].text = type(r) ~= "table" and tostring(r) or nil
   end

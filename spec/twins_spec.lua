@@ -55,6 +55,7 @@ end
 
 local function of_kernel(r)
   local out = r:copy()
+  out.stack = nil -- each recording has its own, of the callchain
   out.event = r.event and r.event.name
   if r.args then
     out.raw, out.args = #r.raw, {}

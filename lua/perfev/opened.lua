@@ -213,6 +213,16 @@ local remedies = {
     built.attr.precise_ip = built.attr.precise_ip - 1
     return 2, ("%s: precise_ip %d is what its PMU can"):format(ev.name, built.attr.precise_ip)
   end,
+  -- What is the session's own is done without where a kernel does not know it: 5.12 and 5.1 brought these.
+  function(_, ev, built, code)
+    if not ev.hidden or code ~= E.EINVAL then return end
+    for _, name in ipairs { "build_id", "ksymbol" } do
+      if built.attr[name] then
+        built.attr[name] = false
+        return 1, ("names of functions: without %s records, which this kernel does not have"):format(name)
+      end
+    end
+  end,
   -- PERF_PMU_CAP_NO_EXCLUDE: it cannot leave anything out, and says so.
   function(_, ev, built, code)
     if code ~= E.EINVAL or not built.guest_default or not built.attr.exclude_guest then return end
