@@ -29,6 +29,7 @@
 #define ATTR_MAX 65536u
 #define SECTIONS_MAX 256
 #define AHEAD_MAX 65536
+#define BUFFERS_MAX ((uint64_t)128 << 20) /* of a recorder, as far as we believe it */
 #define KEPT_MAX ((uint64_t)256 << 20) /* of a pipe's features and tracing data */
 
 /* A record of tools that open() has read, to be handed out first. */
@@ -227,7 +228,7 @@ static void learn_compressed(struct pev_datafile *df, const unsigned char *bytes
 {
 	uint64_t max = len >= 20 ? u32_at(df, bytes + 16) : 0;
 
-	df->in.main.inflate_max = max && max < PEV_LANES_INFLATE ? max : PEV_LANES_INFLATE;
+	df->in.main.inflate_max = max < BUFFERS_MAX ? max : BUFFERS_MAX;
 }
 
 /* Sections that overlap would make of a file any number of times its bytes. */

@@ -21,8 +21,9 @@
 #define PEV_LANES_BLOCK ((size_t)1 << 20)
 #define PEV_LANES_SPARE 2
 /*
- * What one COMPRESSED record of 64 KiB may hold at most, and all of them beyond that: times
- * their size. Samples of one spot with copies of one stack pack to 1/300, and no better.
+ * What one COMPRESSED record of 64 KiB may hold at most where the recording does not say how
+ * large its recorder's buffers were, and all of them beyond that: times their size. Samples
+ * of one spot with copies of one stack pack to 1/300, and no better.
  */
 #define PEV_LANES_INFLATE ((uint64_t)16 << 20)
 #define PEV_LANES_RATIO 1024
