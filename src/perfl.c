@@ -123,6 +123,8 @@ static int catch_signals(lua_State *L)
 			sigaction(endings[i], &catch, NULL);
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* A file that may not grow (RLIMIT_FSIZE): the write says EFBIG instead. */
+	signal(SIGXFSZ, SIG_IGN);
 	return 0;
 }
 
