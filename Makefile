@@ -31,9 +31,9 @@ elf_ROOMS := elffile err
 elf_PKG := libelf
 pfm_ROOMS := pfm err
 pfm_LIBS := -lpfm
-zstd_ROOMS := unzstd err
+zstd_ROOMS := unzstd zpack err
 zstd_PKG := libzstd
-OWN_C := src/elffile.c src/pfm.c src/unzstd.c
+OWN_C := src/elffile.c src/pfm.c src/unzstd.c src/zpack.c
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)

@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, inflate = {} },
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, inflate = {}, deflate = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
@@ -17,6 +17,7 @@ local floors = {
     agg = { "record", "task" },
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
+    zpack = { "deflate" },
     lanes = { "sys", "record", "inflate" },
     recorded = { "attr", "lanes" },
     datafile = { "sys", "attr", "record", "recorded", "window" },
