@@ -18,6 +18,7 @@ local floors = {
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
     zpack = { "deflate" },
+    recorder = { "sys", "attr", "deflate" },
     lanes = { "sys", "record", "inflate" },
     recorded = { "attr", "lanes" },
     datafile = { "sys", "attr", "record", "recorded", "window" },

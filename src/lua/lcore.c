@@ -25,6 +25,7 @@
 #include "ldecoder.h"
 #include "lexit.h"
 #include "lhooks.h"
+#include "lrecorder.h"
 #include "lsession.h"
 #include "lview.h"
 
@@ -476,6 +477,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_child_register(L);
 	l_counter_register(L);
 	l_datafile_register(L);
+	l_recorder_register(L);
 	l_session_register(L);
 	l_exit_register(L);
 	return 1;
