@@ -8,6 +8,7 @@ local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
+local recorder = require "perfev.recorder"
 local replay = require "perfev.replay"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
@@ -21,6 +22,9 @@ local E = core.errno
 -- What tells the names of tasks when no event of the user's does.
 local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = true }, callbacks = {},
                 asked = {} }
+-- The same, and what a recording needs to tell of what addresses are.
+local RECORDED = { name = "dummy", spec = { comm = true, comm_exec = true, task = true, mmap = true, mmap2 = true },
+                   callbacks = {}, asked = {} }
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
@@ -30,8 +34,9 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 --   or "all"), `all_cpus` (watch the machine even with a command), `buffer` (bytes per CPU, "2M"),
 --   `duration` ("10s"), `count` (records), `ordered` (default true), `clock` (default "monotonic"),
 --   `strict` (default true: an error in a callback ends the run), `input` (path of a recording, "-" for
---   standard input: its records instead of the kernel's). Without pid, tid, command and input the whole
---   machine is watched.
+--   standard input: its records instead of the kernel's), `record` (path of a recording to be, "-" for standard
+--   output: what is read from the kernel), `compress` (it: true or a zstd level), `switch_output` ("100M": a new
+--   file at each). Without pid, tid, command and input the whole machine is watched.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
@@ -135,6 +140,7 @@ function M.declare(self, spec, level)
   self.events[#self.events + 1] = ev
   if not self.core then return ev end
   local ok, why, code = opened.open(ev)
+  if ok and self.recorder then self.recorder:add_events() end
   if ok and (ev.slot or ev.members) and self.running then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
   return ev
@@ -153,9 +159,9 @@ function Session:group(spec) return require("perfev.counter").new(spec, true, 2,
 -- The names of tasks need somebody's COMM, FORK and EXIT records.
 function Session:open_tracking()
   for ev in opened.each(self.events) do
-    if ev.attr.comm and ev.attr.task then return true end
+    if ev.attr.comm and ev.attr.task and (ev.attr.mmap2 or not self.opts.record) then return true end
   end
-  return opened.open(opened.new(self, DUMMY, true))
+  return opened.open(opened.new(self, self.opts.record and RECORDED or DUMMY, true))
 end
 
 -- ---- timers, signals, other descriptors ----
@@ -281,9 +287,10 @@ function Session:open_core()
     self.core = recorded
     return recorded ~= nil, why, errno
   end
+  self.exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil
   local s, what, code = core.session {
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
-    exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
+    exclude_pid = self.exclude_pid,
     note = function(text) self:note_core(text) end,
     on_error = function(text, where, ev)
       return self:raised(text, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
@@ -318,6 +325,11 @@ function Session:arm()
     if self.failure then return nil, self.failure end
     if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
   end
+  if self.opts.record then
+    local rec, why, errno = recorder.start(self)
+    if not rec then return nil, why, errno end
+    self.recorder = rec
+  end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
   for _, c in ipairs(self.counters) do
@@ -347,6 +359,7 @@ function Session:release_child()
   if not waiting then return true end
   ok, what, code = opened.open_at_exec(self.events)
   if not ok then return nil, what, code end
+  if self.recorder then self.recorder:add_events() end
   ok, what, code = self.child:resume()
   if not ok then return nil, explain.command(what, code), code end
   return true
@@ -365,6 +378,7 @@ function Session:begin()
     ok, why, code = step(self)
     if not ok then return nil, why, code end
   end
+  self.begun = true
   return true
 end
 
@@ -399,9 +413,32 @@ function Session:remaining(max)
   return max or left or 0
 end
 
+-- Whether the recording is all that the records are for.
+function Session:is_recorded_only()
+  if not self.recorder then return false end
+  for _, ev in ipairs(self.events) do
+    if next(ev.decl.callbacks) then return false end
+  end
+  return true
+end
+
+-- What has stopped the recording stops the session.
+function Session:look_at_recorder(last)
+  if not self.recorder or self.finished then return end
+  local ok, why, code = self.recorder:check(last)
+  if not ok then self.failure, self.record_errno, self.cut = self.failure or why, code, true end
+end
+
 -- One look at the rings -> records delivered; self.cut: a callback wanted no more
 function Session:deliver(drain, max)
-  local n, stopped, code = self.core:dispatch(drain, self:remaining(max))
+  local n, stopped, code
+  if self:is_recorded_only() then
+    n, stopped, code = self.core:copy()
+    n = n and 0
+  else
+    n, stopped, code = self.core:dispatch(drain, self:remaining(max))
+  end
+  self:look_at_recorder(drain == "rest")
   if not n then
     self.failure, self.cut = explain.refusal(stopped, code), true
     return 0
@@ -458,6 +495,15 @@ function Session:end_child()
   self.child = nil
 end
 
+-- A session that never began has nothing to keep.
+function Session:end_recording()
+  if not self.recorder then return end
+  if not self.begun then return self.recorder:abandon() end
+  local ok, why, code = self.recorder:finish()
+  if not ok then self.failure, self.record_errno = self.failure or why, code end
+  self.recorded = self.recorder:summary()
+end
+
 -- Everything back, in reverse.
 function Session:release()
   self.running = false
@@ -466,6 +512,7 @@ function Session:release()
     if not self:is_forked() then
       self:end_child()
       self.totals = self.core:stats()
+      self:end_recording()
     end
     self.core:close()
     self.core = nil
@@ -574,6 +621,7 @@ function Session:next_record(round)
       return r
     end
     self.core:finish()
+    self:look_at_recorder(round.last)
     if round.last then return nil end
     if not self:wait(-1) then
       self.cut = true
