@@ -161,7 +161,16 @@ function Session:open_tracking()
   for ev in opened.each(self.events) do
     if ev.attr.comm and ev.attr.task and (ev.attr.mmap2 or not self.opts.record) then return true end
   end
-  return opened.open(opened.new(self, self.opts.record and RECORDED or DUMMY, true))
+  self.tracking = opened.new(self, self.opts.record and RECORDED or DUMMY, true)
+  return opened.open(self.tracking)
+end
+
+-- What runs is looked for in /proc, and for a recording that takes a while: who begins meanwhile is told of by
+-- the kernel.
+function Session:track_early()
+  local ev = self.opts.record and self.tracking
+  if ev and not ev.attr.enable_on_exec then return ev:enable() end
+  return true
 end
 
 -- ---- timers, signals, other descriptors ----
@@ -315,6 +324,8 @@ function Session:open_events()
 end
 
 function Session:arm()
+  local tracked, wrong, failed = self:track_early()
+  if not tracked then return nil, wrong, failed end
   if options.is_cpu_wide(self.opts) then
     self.core:scan(-1)
   else
