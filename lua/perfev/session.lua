@@ -338,8 +338,8 @@ function Session:arm()
   end
   if self.opts.record then
     local rec, why, errno = recorder.start(self)
+    self.recorder, self.record_errno = rec, errno
     if not rec then return nil, why, errno end
-    self.recorder = rec
   end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end

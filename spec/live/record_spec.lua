@@ -272,6 +272,27 @@ describe("perfl record", function()
     assert.equal("", run.capture("ls " .. path .. "* 2>/dev/null || :"))
   end)
 
+  it("gives standard output to the recording, and standard error to what is printed", function()
+    need()
+    local result = run { run.perfl, "cswlog", "--record", "-", "--", "sh", "-c", "echo said; " .. WORK }
+    assert.equal(0, result.code)
+    local path = dir .. "/stream"
+    local file = assert(io.open(path, "wb"))
+    file:write(result.out)
+    file:close()
+    local types = ours(path)
+    assert.is_true((types.SWITCH or 0) > 0)
+    assert.matches("said\n", result.err)
+    assert.matches("perfl: recorded [%d.]+ kB to standard output, 0 lost\n$", result.err)
+  end)
+
+  it("ends without a word when nobody reads its stream any more", function()
+    need()
+    local result = run(("{ %s record -a -e cpu-clock -o -; echo $? >&2; } | head -c 100 > /dev/null"):format(
+      run.quote(run.perfl)))
+    assert.equal("141\n", result.err)
+  end)
+
   it("makes files that are their owner's alone, and keeps the last one as .old", function()
     need()
     local path = dir .. "/perf.data"
