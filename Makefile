@@ -34,9 +34,9 @@ pfm_LIBS := -lpfm
 symtab_ROOMS := symtab demangle rustname source err
 # C++ names are libstdc++'s to read; nothing of ours is C++, so that its compiler is not needed.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
-zstd_ROOMS := unzstd err
+zstd_ROOMS := unzstd zpack err
 zstd_PKG := libzstd
-OWN_C := $(patsubst %,src/%.c,demangle elffile pfm rustname source symtab unzstd)
+OWN_C := $(patsubst %,src/%.c,demangle elffile pfm rustname source symtab unzstd zpack)
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)
@@ -118,7 +118,7 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally"
 # What bytes and memory alone decide asks for no rights.
 SAME_FOR_ALL = $(patsubst %,spec/%_spec.lua,coverage damage datafile gc hostile inject inputs \
-	merge oom record recording ring streams twins)
+	merge oom record recorder recording ring streams twins)
 test-nobody: all ## specs without rights: on the simulated kernel, and what nobody may
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \

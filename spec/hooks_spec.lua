@@ -257,6 +257,28 @@ describe("hooks.real", function()
     assert.error(function() real.munmap(hooks.memory(4096), 4096) end)
   end)
 
+  it("writes files, whole and in parts, as their owner's alone, and names them", function()
+    local path = os.tmpname()
+    assert.equal(0, real.unlink(path))
+    local fd = real.open(path, 0x02 | 0x40 | 0x80) -- O_RDWR | O_CREAT | O_EXCL
+    assert.equal(6, real.writev(fd, "abcdef"))
+    assert.equal(2, real.pwrite(fd, "XY", 1))
+    assert.equal(0, real.ftruncate(fd, 5))
+    assert.equal("aXYde", real.pread(fd, 9, 0))
+    assert.equal(5, real.size(fd))
+    assert.equal(tonumber("0100600", 8), real.stat(path).mode)
+    assert.equal(0, real.close(fd))
+    assert.equal(0, real.rename(path, path .. ".new"))
+    assert.same({ nil, E.ENOENT }, { real.unlink(path) })
+    assert.equal(0, real.unlink(path .. ".new"))
+    local epfd = real.epoll_create()
+    assert.same({ nil, E.ESPIPE }, { real.size(epfd) })
+    assert.equal(0, real.close(epfd))
+    for _, name in ipairs { "writev", "pwrite", "ftruncate", "size" } do
+      assert.same({ nil, E.EBADF }, { real[name](12345, name == "ftruncate" and 1 or "x", 0) })
+    end
+  end)
+
   it("reads no counter that no page of ours allows, and takes no number that is none", function()
     for _, counter in ipairs { 0, 1, 99, 1 << 30, -1 } do
       assert.same({ nil, E.EACCES }, { real.rdpmc(counter) })

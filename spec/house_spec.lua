@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, inflate = {} },
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, inflate = {}, deflate = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
@@ -20,6 +20,8 @@ local floors = {
     agg = { "record", "task" },
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
+    zpack = { "deflate" },
+    recorder = { "sys", "attr", "deflate" },
     lanes = { "sys", "record", "inflate" },
     recorded = { "attr", "lanes" },
     inputs = { "lanes", "merge" }, -- one input, or a directory's

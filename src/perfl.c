@@ -124,6 +124,8 @@ static int catch_signals(lua_State *L)
 			sigaction(endings[i], &catch, NULL);
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* A file that may not grow (RLIMIT_FSIZE): the write says EFBIG instead. */
+	signal(SIGXFSZ, SIG_IGN);
 	return 0;
 }
 
@@ -260,6 +262,28 @@ static int close_file(lua_State *L)
 	return luaL_fileresult(L, fclose(stream->f) == 0, NULL);
 }
 
+/*
+ * take_stdout() -> descriptor | nil, message: where a recording goes that is for standard
+ * output. What the script prints, and the command, goes to standard error from here on.
+ */
+static int l_take_stdout(lua_State *L)
+{
+	int fd;
+
+	if (isatty(STDOUT_FILENO)) {
+		lua_pushnil(L);
+		lua_pushliteral(L, "standard output is a terminal, and a recording is no text\n"
+				"try: a file, or a pipe");
+		return 2;
+	}
+	fflush(stdout);
+	fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return luaL_fileresult(L, 0, "standard output");
+	lua_pushinteger(L, fd);
+	return 1;
+}
+
 /* Output may hold addresses and command lines; root writes through nobody's link. */
 static int open_output(const char *path)
 {
@@ -354,6 +378,7 @@ static const luaL_Reg functions[] = {
 	{ "is_pipe",   l_is_pipe },
 	{ "open",      l_open },
 	{ "realpath",  l_realpath },
+	{ "take_stdout", l_take_stdout },
 	{ "signal",    l_signal },
 	{ "signal_fd", l_signal_fd },
 	{ "terminal",  l_terminal },

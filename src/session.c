@@ -31,6 +31,7 @@ struct session_ring {
 	int fd;                     /* the event mapped, borrowed: output goes here */
 	int poll_fd;                /* in the poll set for this ring; -1 when all have hung up */
 	uint64_t time;              /* of the record last looked at */
+	uint64_t recorded;          /* everything before it the recorder has, or is not to have */
 	bool pressed;               /* over three quarters full when the round began */
 	bool told_corrupt;
 };
@@ -62,6 +63,9 @@ struct pev_session {
 	bool tells_aux;             /* it is an AUX record, of these bytes */
 	uint64_t aux_offset, aux_size, aux_flags;
 	char comm[24];              /* ":TID" */
+	struct pev_recorder *recorder; /* borrowed; NULL: nothing is recorded */
+	struct iovec *pieces;       /* for it: room for two of each ring */
+	uint64_t next_mark;         /* time from which on a round of copying may be marked */
 	bool own_clock;             /* an event keeps another clock: no order across rings */
 	unsigned process;           /* that opened it: pev_sys_process() */
 	bool busy, closing;
@@ -250,6 +254,17 @@ static int clock_of(const struct pev_attr *attr)
 	return attr->flags & PEV_ATTR_USE_CLOCKID ? attr->clockid : -1;
 }
 
+/* Two pieces a ring: one can wrap. */
+static int reserve_pieces(struct pev_session *s, uint32_t nr_rings)
+{
+	struct iovec *pieces = realloc(s->pieces, sizeof(*pieces) * 2 * (size_t)nr_rings);
+
+	if (!pieces)
+		return -ENOMEM;
+	s->pieces = pieces;
+	return 0;
+}
+
 /* How an event writes: those that do it alike share a ring (perf_event_set_output()). */
 static bool writes_into(const struct session_ring *r, const struct pev_slot *slot, int cpu)
 {
@@ -298,7 +313,8 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 
 	if (rings)
 		s->rings = rings;
-	if (!rings || !r || pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0) {
+	if (!rings || !r || reserve_pieces(s, s->nr_rings + 1) < 0 ||
+	    pev_merge_reserve(&s->merge, s->nr_rings + 1) < 0) {
 		pev_fail(err, rc, "cannot add a ring for %s", slot->event.name);
 		goto fail;
 	}
@@ -314,6 +330,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 	rc = want->aux_bytes ? aux_map(s, r, slot, want, err) : 0;
 	if (rc < 0)
 		goto unmap;
+	r->recorded = r->ring.tail;
 	s->rings[s->nr_rings] = r;
 	rc = ring_poll(s, s->nr_rings, fd);
 	if (rc < 0) {
@@ -708,12 +725,130 @@ static uint64_t time_of(const struct session_ring *r, const struct pev_slot *slo
 	return off + 8u <= size ? pev_load64(bytes + off, false) : r->time;
 }
 
+/* ---- recording ---- */
+
+/* Marks behind what was delivered: all that comes is younger, or late for readers as for us. */
+#define ALL_OLDER 2
+
+/* What was read of a ring and not recorded, as at most two pieces: how many. */
+static int unrecorded(const struct session_ring *r, uint64_t end, struct iovec *pieces)
+{
+	uint64_t at = r->recorded & (r->ring.size - 1), len = end - r->recorded;
+	uint64_t rest = r->ring.size - at;
+	unsigned char *data = (unsigned char *)(uintptr_t)r->ring.data;
+
+	if (!len)
+		return 0;
+	pieces[0] = (struct iovec){ data + at, len < rest ? len : rest };
+	pieces[1] = (struct iovec){ data, len - pieces[0].iov_len };
+	return len > rest ? 2 : 1;
+}
+
+/*
+ * What was read of all rings goes to the recorder. In the order of the rings, which is
+ * the order in which records of the same time are delivered.
+ */
+static void record_read(struct pev_session *s, int marks)
+{
+	int nr = 0;
+
+	if (!s->recorder)
+		return;
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		struct session_ring *r = s->rings[i];
+
+		if (r->backward)
+			continue;
+		if (s->drain != PEV_DRAIN_DISCARD)
+			nr += unrecorded(r, r->ring.tail, s->pieces + nr);
+		r->recorded = r->ring.tail;
+	}
+	/* What fails is kept by it, and asked for by whoever gave it to us. */
+	pev_recorder_round(s->recorder, s->pieces, nr, marks);
+}
+
+/* Room for the kernel: after the recorder had what is in there. */
+static void give_back(struct pev_session *s, struct session_ring *r)
+{
+	if (!s->recorder) {
+		pev_ring_publish(&r->ring);
+		return;
+	}
+	record_read(s, ALL_OLDER);
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		if (!s->rings[i]->backward)
+			pev_ring_publish(&s->rings[i]->ring);
+}
+
+/* What follows cannot be read, and was stepped over: not for the recorder. */
+static void record_corrupt(struct pev_session *s, struct session_ring *r, uint64_t tail)
+{
+	struct iovec pieces[2];
+
+	if (s->recorder && s->drain != PEV_DRAIN_DISCARD)
+		pev_recorder_round(s->recorder, pieces, unrecorded(r, tail, pieces), 0);
+	r->recorded = r->ring.tail;
+}
+
+void pev_session_record(struct pev_session *s, struct pev_recorder *rec)
+{
+	s->recorder = rec;
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		s->rings[i]->recorded = s->rings[i]->ring.tail;
+}
+
+/* All of a ring is read, unseen. More than it can hold would be somebody's mistake. */
+static uint64_t read_unseen(struct session_ring *r)
+{
+	uint64_t unread = pev_ring_refresh(&r->ring);
+
+	r->ring.tail = r->ring.head;
+	if (unread <= r->ring.size)
+		return unread;
+	r->ring.corrupt++;
+	r->recorded = r->ring.tail;
+	return 0;
+}
+
+int64_t pev_session_copy(struct pev_session *s)
+{
+	uint64_t before = 0, after = 0;
+	int64_t bytes = 0;
+
+	if (s->busy)
+		return -EBUSY;
+	if (s->pending)
+		pev_session_end(s);
+	s->drain = PEV_DRAIN_ROUND;
+	s->sys->clock(s->sys->ctx, s->config.clockid, &before);
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		if (!s->rings[i]->backward)
+			bytes += (int64_t)read_unseen(s->rings[i]);
+	s->sys->clock(s->sys->ctx, s->config.clockid, &after);
+	/*
+	 * At a mark, a reader lets go what the round before it had shown: older than after.
+	 * All of that has to be here by the next mark, also what the kernel was about to write.
+	 */
+	record_read(s, before >= s->next_mark);
+	if (before >= s->next_mark)
+		s->next_mark = after + PEV_GAP_NS;
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		if (!s->rings[i]->backward)
+			pev_ring_publish(&s->rings[i]->ring);
+	return bytes;
+}
+
+/* ---- order and dispatch, one round ---- */
+
 /* Is there a next record, and of what time? Kept in r->time. */
 static bool look(struct pev_session *s, struct session_ring *r)
 {
+	uint64_t tail = r->ring.tail, corrupt = r->ring.corrupt;
 	uint16_t size;
 	const unsigned char *bytes = pev_ring_peek(&r->ring, &size);
 
+	if (r->ring.corrupt != corrupt)
+		record_corrupt(s, r, tail);
 	if (!bytes)
 		return false;
 	r->time = time_of(r, slot_of(s, bytes, size), bytes, size);
@@ -952,7 +1087,7 @@ static void settle(struct pev_session *s)
 		settle_aux(s, r);
 	pev_ring_pop(&r->ring, s->pending_size);
 	if (r->ring.tail - r->ring.published >= r->ring.size / 4)
-		pev_ring_publish(&r->ring);
+		give_back(s, r);
 	if (r->pressed && r->ring.head - r->ring.tail <= r->ring.size / 2 && !aux_pressed(r)) {
 		r->pressed = false;
 		s->pressed--;
@@ -1004,6 +1139,7 @@ void pev_session_end(struct pev_session *s)
 	if (!pev_session_is_ours(s))
 		return;
 	settle(s);
+	record_read(s, ALL_OLDER);
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
 
@@ -1159,6 +1295,7 @@ void pev_session_close(struct pev_session *s)
 	free(s->ids);
 	free(s->slots);
 	free(s->rings);
+	free(s->pieces);
 	free(s);
 }
 

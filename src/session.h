@@ -23,6 +23,7 @@
 #include "event.h"
 #include "merge.h"
 #include "record.h"
+#include "recorder.h"
 #include "ring.h"
 #include "sys.h"
 #include "task.h"
@@ -176,6 +177,21 @@ int64_t pev_session_dispatch(struct pev_session *session, enum pev_drain drain, 
  * records stay; a later snapshot gives again those that are not overwritten by then.
  */
 int64_t pev_session_snapshot(struct pev_session *session, pev_deliver_fn deliver, void *ctx);
+
+/*
+ * Have rec get the rings' bytes as they are, from here on, before the kernel gets their room
+ * back; NULL: nobody. Borrowed. What is delivered is what it gets, in rounds whose
+ * records are older than all that come after; of PEV_DRAIN_DISCARD it gets nothing.
+ * Backward rings and AUX areas are not for it.
+ */
+void pev_session_record(struct pev_session *session, struct pev_recorder *rec);
+
+/*
+ * A round for the recorder alone: all there is goes to it, and no record is looked at. How
+ * much that was, in bytes, or -EBUSY. Rounds are marked so that a reader can put their records
+ * in order as we would have.
+ */
+int64_t pev_session_copy(struct pev_session *session);
 
 /* The totals so far; reads the kernel's own count of lost records. */
 void pev_session_stats(struct pev_session *session, struct pev_stats *stats);

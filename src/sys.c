@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -90,7 +91,7 @@ static int linux_open(void *ctx, const char *path, int flags)
 
 	(void)ctx;
 	do {
-		fd = open(path, flags | O_CLOEXEC, 0666);
+		fd = open(path, flags | O_CLOEXEC, 0600);
 	} while (fd < 0 && errno == EINTR);
 	return fd < 0 ? -errno : fd;
 }
@@ -104,6 +105,61 @@ static int64_t linux_pread(void *ctx, int fd, void *buf, size_t len, uint64_t of
 		n = pread(fd, buf, len, (off_t)offset);
 	} while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
+}
+
+static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = writev(fd, pieces, nr);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int64_t linux_pwrite(void *ctx, int fd, const void *buf, size_t len, uint64_t offset)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = pwrite(fd, buf, len, (off_t)offset);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int linux_ftruncate(void *ctx, int fd, uint64_t len)
+{
+	int rc;
+
+	(void)ctx;
+	do {
+		rc = result(ftruncate(fd, (off_t)len));
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int64_t linux_size(void *ctx, int fd)
+{
+	struct stat st;
+
+	(void)ctx;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? st.st_size : -ESPIPE;
+}
+
+static int linux_rename(void *ctx, const char *from, const char *to)
+{
+	(void)ctx;
+	return result(rename(from, to));
+}
+
+static int linux_unlink(void *ctx, const char *path)
+{
+	(void)ctx;
+	return result(unlink(path));
 }
 
 static int linux_close(void *ctx, int fd)
@@ -229,8 +285,9 @@ static void become(int gate, const struct pev_spawn *spawn)
 
 	/* Who started it may end without a word to it: os.exit(), kill -9. It ends as well. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	/* A library's caller may ignore SIGPIPE; what it runs should not. */
+	/* A library's caller may ignore these; what it runs should not. */
 	sigaction(SIGPIPE, &dfl, NULL);
+	sigaction(SIGXFSZ, &dfl, NULL);
 	sigset_of(&set, spawn->unblock);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	do {
@@ -560,6 +617,12 @@ const struct pev_sys pev_sys_linux = {
 	.open = linux_open,
 	.read = linux_read,
 	.pread = linux_pread,
+	.writev = linux_writev,
+	.pwrite = linux_pwrite,
+	.ftruncate = linux_ftruncate,
+	.size = linux_size,
+	.rename = linux_rename,
+	.unlink = linux_unlink,
 	.close = linux_close,
 	.fcntl = linux_fcntl,
 	.epoll_create = linux_epoll_create,

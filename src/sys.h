@@ -15,6 +15,7 @@
 #include "abi.h"
 
 struct epoll_event;
+struct iovec;
 
 /* A command to start, held before exec until its gate is released. */
 struct pev_spawn {
@@ -45,11 +46,19 @@ struct pev_sys {
 	/* MAP_SHARED; *addr is set on success. */
 	int (*mmap)(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr);
 	int (*munmap)(void *ctx, void *addr, size_t len);
-	/* O_CLOEXEC is added; a file that O_CREAT makes is 0666 less the umask. */
+	/* O_CLOEXEC is added; a file that O_CREAT makes is its owner's alone, 0600. */
 	int (*open)(void *ctx, const char *path, int flags);
 	int64_t (*read)(void *ctx, int fd, void *buf, size_t len);
 	/* -ESPIPE where there is no place to read from, as in a pipe. */
 	int64_t (*pread)(void *ctx, int fd, void *buf, size_t len, uint64_t offset);
+	/* Pieces one after the other at the file's place; how many bytes, which can be fewer. */
+	int64_t (*writev)(void *ctx, int fd, const struct iovec *pieces, int nr);
+	int64_t (*pwrite)(void *ctx, int fd, const void *buf, size_t len, uint64_t offset);
+	int (*ftruncate)(void *ctx, int fd, uint64_t len);
+	/* How long a regular file is; -ESPIPE: fd is none, but a pipe, a FIFO or a device. */
+	int64_t (*size)(void *ctx, int fd);
+	int (*rename)(void *ctx, const char *from, const char *to);
+	int (*unlink)(void *ctx, const char *path);
 	int (*close)(void *ctx, int fd);
 	/* F_GETFL and F_SETFL, F_SETOWN, F_SETSIG: commands whose argument is an int. */
 	int (*fcntl)(void *ctx, int fd, int cmd, int arg);

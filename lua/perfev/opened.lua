@@ -276,6 +276,17 @@ local function name_at(ev, slot)
   end
 end
 
+-- What is not among a ring's bytes as they come is not recorded.
+local function check_recorded(self, ev, built)
+  if not self.opts.record then return true end
+  if built.aux_bytes and built.aux_optional then built.aux_bytes = nil end
+  local what = built.attr.write_backward and "write_backward: its ring is read by snapshots alone"
+    or built.aux_bytes and "its AUX area has a form of its PMU's own"
+  if not what then return true end
+  return nil, ("%s: %s, and cannot be recorded\n  try: without record%s"):format(ev.name, what,
+    built.aux_bytes and ", or perf record" or ""), E.EOPNOTSUPP
+end
+
 -- Open one event -> true | nil, message, errno
 local function open_built(self, ev, built, leader)
   if built.bind then
@@ -288,6 +299,8 @@ local function open_built(self, ev, built, leader)
     if not right then return nil, wrong, errno end
   end
   adjust_attr(self, ev, built)
+  local fit, unfit, errno = check_recorded(self, ev, built)
+  if not fit then return nil, unfit, errno end
   note_clamped(self, ev, built)
   local target, why, wrong = target_for(self, ev, built)
   if not target then return nil, why, wrong end
@@ -296,7 +309,7 @@ local function open_built(self, ev, built, leader)
     return nil, explain.refusal(what, failed, circumstances(self, built, leader and name_at(ev.of, leader))), failed
   end
   if built.to_note then self:note(0, built.to_note) end
-  ev.slot, ev.format, ev.built = slot, built.format, built
+  ev.slot, ev.format, ev.built, ev.leader = slot, built.format, built, leader
   ev.attr = self.core:attr(slot)
   ev.ids = {}
   for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end

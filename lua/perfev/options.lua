@@ -8,7 +8,7 @@ local M = {}
 local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
-  "many", "input", "from", "to",
+  "many", "input", "from", "to", "record", "compress", "switch_output", "record_fd",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
@@ -126,6 +126,21 @@ local checks = {
   end,
   from = function(v, level) return check_unit(units.moment, v, "from", level) end,
   to = function(v, level) return check_unit(units.moment, v, "to", level) end,
+  record = function(v, level)
+    if type(v) ~= "string" or v == "" then
+      fail(level, "session: record is the path of a recording to be, or \"-\", not %s", shown(v))
+    end
+    return v
+  end,
+  compress = function(v, level)
+    if v == true then return 1 end -- perf record's own
+    if v == false then return nil end
+    if math.type(v) ~= "integer" or v < 1 or v > 22 then
+      fail(level, "session: compress is true or a level of 1 to 22, not %s", shown(v))
+    end
+    return v
+  end,
+  switch_output = function(v, level) return check_unit(units.size, v, "switch_output", level) end,
   log = check_function("log"),
   on_error = check_function("on_error"),
   keep_going = check_function("keep_going"),
@@ -203,6 +218,19 @@ function M.check_targets(opts, level)
       fail(level, "session: input and %s at once\n  a recording is as it was made, and nothing is asked of the kernel"
         .. "\n  try: without %s", name, name)
     end
+  end
+  if opts.record and (opts.input or opts.overwrite) then
+    fail(level, opts.input and "session: record and input at once; it is recorded already"
+      or "session: record and overwrite at once\n  what is overwritten is read by snapshots alone, and a recording "
+      .. "takes all as it comes\n  try: without one of them")
+  end
+  for _, name in ipairs { "compress", "switch_output" } do
+    if opts[name] and not opts.record then
+      fail(level, "session: %s is for a recording, and record names none", name)
+    end
+  end
+  if opts.switch_output and opts.record == "-" then
+    fail(level, "session: switch_output makes files, and record is \"-\"")
   end
   local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
   if opts.cgroup and some then

@@ -8,6 +8,7 @@ local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
+local recorder = require "perfev.recorder"
 local replay = require "perfev.replay"
 local selection = require "perfev.recording.selection"
 local targets = require "perfev.targets"
@@ -26,6 +27,10 @@ local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = t
 local MAPS = { name = "dummy", callbacks = {}, asked = {}, spec = { comm = true, comm_exec = true, task = true,
                mmap = true, mmap2 = true, build_id = true, ksymbol = true } }
 local CALLCHAIN = 1 << 5 -- PERF_SAMPLE_CALLCHAIN
+-- For a recording: its maps tell of files by their inodes, as perf record's do.
+local RECORDED = { name = "dummy", spec = { comm = true, comm_exec = true, task = true, mmap = true, mmap2 = true,
+                    ksymbol = true },
+                   callbacks = {}, asked = {} }
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
@@ -35,8 +40,9 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 --   or "all"), `all_cpus` (watch the machine even with a command), `buffer` (bytes per CPU, "2M"),
 --   `duration` ("10s"), `count` (records), `ordered` (default true), `clock` (default "monotonic"),
 --   `strict` (default true: an error in a callback ends the run), `input` (path of a recording, "-" for
---   standard input: its records instead of the kernel's). Without pid, tid, command and input the whole
---   machine is watched.
+--   standard input: its records instead of the kernel's), `record` (path of a recording to be, "-" for standard
+--   output: what is read from the kernel), `compress` (it: true or a zstd level), `switch_output` ("100M": a new
+--   file at each). Without pid, tid, command and input the whole machine is watched.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
@@ -140,6 +146,7 @@ function M.declare(self, spec, level)
   self.events[#self.events + 1] = ev
   if not self.core then return ev end
   local ok, why, code = opened.open(ev)
+  if ok and self.recorder then self.recorder:add_events() end
   if ok and (ev.slot or ev.members) and self.running then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
   return ev
@@ -166,11 +173,12 @@ local function wants_maps(self)
   return false
 end
 
--- The names of tasks need somebody's COMM, FORK and EXIT records. Maps have an event of their own, which is
--- on before /proc is read: what is mapped meanwhile is told of.
+-- The names of tasks need somebody's COMM, FORK and EXIT records. Maps, and what is recorded, have an event of
+-- their own, which is on before /proc is read: who begins meanwhile, and what is mapped, is told of.
 function Session:open_tracking()
-  if wants_maps(self) then
-    self.maps = opened.new(self, MAPS, true)
+  local recorded = self.opts.record ~= nil
+  if recorded or wants_maps(self) then
+    self.maps = opened.new(self, recorded and RECORDED or MAPS, true)
     return opened.open(self.maps)
   end
   for ev in opened.each(self.events) do
@@ -313,10 +321,10 @@ function Session:open_core()
     return recorded ~= nil, why, errno
   end
   local handlers = callback_handlers(self)
+  self.exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil
   local s, what, code = core.session {
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
-    exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil,
-    note = handlers.note, on_error = handlers.on_error,
+    exclude_pid = self.exclude_pid, note = handlers.note, on_error = handlers.on_error,
   }
   if not s then return nil, explain.refusal(what, code), code end
   self.core = s
@@ -338,21 +346,31 @@ end
 
 -- Names of tasks that were there before; a recording tells of its own.
 function Session:scan()
-  if self.opts.input then return end
-  if self.maps and not self.maps.attr.enable_on_exec then self.maps:enable() end
+  if self.opts.input then return true end
+  if self.maps and not self.maps.attr.enable_on_exec then
+    local on, why, code = self.maps:enable()
+    if not on then return nil, why, code end
+  end
   if options.is_cpu_wide(self.opts) then
     self.core:scan(-1, self.maps ~= nil)
   else
     for _, pid in ipairs(self.target.pids) do self.core:scan(pid, self.maps ~= nil) end
   end
+  return true
 end
 
 function Session:arm()
-  self:scan()
+  local scanned, wrong, failed = self:scan()
+  if not scanned then return nil, wrong, failed end
   for _, f in ipairs(self.on_start) do
     protected(self, "start", f)
     if self.failure then return nil, self.failure end
     if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
+  end
+  if self.opts.record then
+    local rec, why, errno = recorder.start(self)
+    self.recorder, self.record_errno = rec, errno
+    if not rec then return nil, why, errno end
   end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
@@ -383,6 +401,7 @@ function Session:release_child()
   if not waiting then return true end
   ok, what, code = opened.open_at_exec(self.events)
   if not ok then return nil, what, code end
+  if self.recorder then self.recorder:add_events() end
   ok, what, code = self.child:resume()
   if not ok then return nil, explain.command(what, code), code end
   return true
@@ -401,6 +420,7 @@ function Session:begin()
     ok, why, code = step(self)
     if not ok then return nil, why, code end
   end
+  self.begun = true
   return true
 end
 
@@ -435,9 +455,32 @@ function Session:remaining(max)
   return max or left or 0
 end
 
+-- Whether the recording is all that the records are for.
+function Session:is_recorded_only()
+  if not self.recorder then return false end
+  for _, ev in ipairs(self.events) do
+    if next(ev.decl.callbacks) then return false end
+  end
+  return true
+end
+
+-- What has stopped the recording stops the session.
+function Session:look_at_recorder(last)
+  if not self.recorder or self.finished then return end
+  local ok, why, code = self.recorder:check(last)
+  if not ok then self.failure, self.record_errno, self.cut = self.failure or why, code, true end
+end
+
 -- One look at the rings -> records delivered; self.cut: a callback wanted no more
 function Session:deliver(drain, max)
-  local n, stopped, code = self.core:dispatch(drain, self:remaining(max))
+  local n, stopped, code
+  if self:is_recorded_only() then
+    n, stopped, code = self.core:copy()
+    n = n and 0
+  else
+    n, stopped, code = self.core:dispatch(drain, self:remaining(max))
+  end
+  self:look_at_recorder(drain == "rest")
   if not n then
     self.failure, self.cut = explain.refusal(stopped, code), true
     return 0
@@ -494,6 +537,15 @@ function Session:end_child()
   self.child = nil
 end
 
+-- A session that never began has nothing to keep.
+function Session:end_recording()
+  if not self.recorder then return end
+  if not self.begun then return self.recorder:abandon() end
+  local ok, why, code = self.recorder:finish()
+  if not ok then self.failure, self.record_errno = self.failure or why, code end
+  self.recorded = self.recorder:summary()
+end
+
 -- Everything back, in reverse.
 function Session:release()
   self.running = false
@@ -502,6 +554,7 @@ function Session:release()
     if not self:is_forked() then
       self:end_child()
       self.totals = self.core:stats()
+      self:end_recording()
     end
     self.core:close()
     self.core = nil
@@ -610,6 +663,7 @@ function Session:next_record(round)
       return r
     end
     self.core:finish()
+    self:look_at_recorder(round.last)
     if round.last then return nil end
     if not self:wait(-1) then
       self.cut = true

@@ -490,6 +490,7 @@ M.options = {
   cgroups = "pid -> the directory of its cgroup; without it every task is in every one",
   tasks = "pid -> comm; without it every pid is there", gone = "pid -> true: has ended",
   tracepoints = "name -> {id, fields in C's words}",
+  disk = "bytes that can still be written to files",
   mlock = "bytes a ring may have", max_files = "descriptors at most", ring_start = "where heads begin",
   counters = "number -> value, for rdpmc", programs = "fd -> id of a BPF program",
   refuse = "f(attr, pid, cpu) -> errno or nil, after the kernel's own reasons",

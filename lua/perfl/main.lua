@@ -15,6 +15,7 @@ local native = require "perfl.core"
 local options = require "perfl.options"
 local output = require "perfl.output"
 local progress = require "perfl.progress"
+local record = require "perfl.record"
 local report = require "perfl.report"
 local source = require "perfl.source"
 local symbol = require "perfev.symbol"
@@ -22,6 +23,7 @@ local symbol = require "perfev.symbol"
 local M = {}
 
 local FAILED, USAGE, LOST = 1, 2, 3
+local EPIPE = 32
 
 -- Words that name no script: a module each, whose main(words after it) prints and gives the
 -- exit status.
@@ -91,6 +93,11 @@ local function begin(opts)
     perfev.hooks.log(report.trace)
   elseif opts.verbose >= 2 then
     perfev.hooks.log(report.say)
+  end
+  if opts.record == "-" and not opts.dry_run then
+    local fd, why = native.take_stdout()
+    if not fd then leave(USAGE, why) end
+    opts.record_fd = fd
   end
   if opts.output and not opts.dry_run then
     local ok, why = output.redirect(opts.output)
@@ -216,6 +223,8 @@ local function configure(s)
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
+    record = opts.record, record_fd = opts.record_fd, compress = opts.compress or nil,
+    switch_output = opts.switch_output,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
     watch = { native.signal_fd(), function()
@@ -258,7 +267,11 @@ local function say_closing(why)
   if run.opts.quiet or not (s and s.started) then return end
   local stats = s:stats()
   if why and stats.records == 0 then return end -- it never came to run
-  for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
+  if not run.recording then
+    for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
+  end
+  if s.recorded then report.say(record.closing(s.recorded, stats)) end
+  if run.recording and stats.lost > 0 then report.say(report.lost(stats)) end
 end
 
 local function failed_status()
@@ -275,8 +288,9 @@ local function outcome(why)
   progress.finish()
   local number = native.signal()
   local flushed, broken, broken_status = output.check()
-  if not flushed and not broken then -- the reader has gone: nothing is left to say
-    return number and 128 + number or broken_status, number
+  local unread = run.session and run.session.record_errno == EPIPE and 141
+  if unread or not flushed and not broken then -- the reader has gone: nothing is left to say
+    return number and 128 + number or unread or broken_status, number
   end
   if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why)) end
   if broken then report.say(broken) end
@@ -305,6 +319,26 @@ local function execute(script)
   return not ok and (why or "the session failed") or nil
 end
 
+-- A run whose script is what the words after "record" say.
+local function run_record(words)
+  run = { words = { rest = {} }, name = "record", text = "", recording = true }
+  source.prepare()
+  output.prepare()
+  session.before_default_start = before_start
+  local opts, declare, command = record.parse(words)
+  if not opts then
+    run.status = declare
+    return outcome()
+  end
+  run.words.command = command
+  local _, why_failed = xpcall(function()
+    begin(opts)
+    return execute(declare)
+  end, report.traceback)
+  if run.status then why_failed = nil end
+  return outcome(why_failed)
+end
+
 local function prepare(words)
   source.trust_all = words.trust or false
   source.prepare()
@@ -330,6 +364,7 @@ function M.main(argv)
     run.status = require(verbs[argv[1]]).main(table.move(argv, 2, #argv, 1, {}))
     return outcome()
   end
+  if argv[1] == "record" then return run_record(table.move(argv, 2, #argv, 1, {})) end
   local words = options.scan(argv, find.exists)
   run = { words = words }
   if words.version then

@@ -79,6 +79,11 @@ M.groups = {
       help = "run this Lua text instead of a script; several are lines of one" },
     { "-o", into = "output", metavar = "FILE",
       help = "where the script's print and io.write go" },
+    { "--record", into = "record", metavar = "FILE",
+      help = "record what is read, for perf report, hotspot and -i (-: to standard output)" },
+    { "-z", into = "compress", help = "compress the recording" },
+    { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(units.size, "size"),
+      help = "a new recording whenever it has this size, as in 100M" },
     { "-q", into = "quiet", help = "no closing line" },
     { "-v", into = "verbose", many = true,
       help = "say what is opened; -vv: every system call too" },
@@ -169,7 +174,8 @@ local function take_plain(found, word, wanted, exists)
   end
 end
 
-local function split_at_dashes(argv)
+--- The words before --, and those after it, or nil.
+function M.split_at_dashes(argv)
   for i, word in ipairs(argv) do
     if word == "--" then
       return table.move(argv, 1, i - 1, 1, {}), table.move(argv, i + 1, #argv, 1, {})
@@ -200,7 +206,7 @@ end
 --                 nil), `rest` (words of the head that are neither perfl's nor the script),
 --                 `chunks` (of -e, or nil), and `help`, `version`, `trust`, …: true when given
 function M.scan(argv, exists)
-  local head, command = split_at_dashes(argv)
+  local head, command = M.split_at_dashes(argv)
   local found = scan_words(head, exists)
   if found.chunks then -- then no word is a script: every plain one is the chunk's
     found = scan_words(head, exists, false)
@@ -212,18 +218,22 @@ end
 
 -- ---- the second look ----
 
+--- Have a parser know an option.
+-- @tparam argparse parser
+-- @tparam table row  of `groups`, or of that form
+function M.add_row(parser, row)
+  local element = (row.metavar and parser.option or parser.flag)(parser, row[1])
+  element:description(row.help):target("perfl." .. row.into)
+  if row.metavar then element:argname(row.metavar) end
+  if row.convert then element:convert(row.convert) end
+  if row.many then element:count("*") end
+  return element
+end
+
 local function add_ours(parser)
   for _, group in ipairs(M.groups) do
     local elements = {}
-    for i = 2, #group do
-      local row = group[i]
-      local element = (row.metavar and parser.option or parser.flag)(parser, row[1])
-      element:description(row.help):target("perfl." .. row.into)
-      if row.metavar then element:argname(row.metavar) end
-      if row.convert then element:convert(row.convert) end
-      if row.many then element:count("*") end
-      elements[#elements + 1] = element
-    end
+    for i = 2, #group do elements[#elements + 1] = M.add_row(parser, group[i]) end
     parser:group(group[1], table.unpack(elements))
   end
 end
@@ -262,9 +272,10 @@ local function flatten(lists)
   return #out > 0 and out or nil
 end
 
-local function ours_of(result)
+--- What a parser found of the options of these rows.
+function M.taken(rows, result)
   local opts = {}
-  for _, row in pairs(M.by_flag) do opts[row.into] = result["perfl." .. row.into] end
+  for _, row in pairs(rows) do opts[row.into] = result["perfl." .. row.into] end
   opts.pids, opts.tids = flatten(opts.pids), flatten(opts.tids)
   return opts
 end
@@ -303,6 +314,7 @@ end
 -- What is said to a kernel, and not to a recording.
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
+  { "record", "--record" },
 }
 
 local function check_input(opts, found)
@@ -317,7 +329,8 @@ local function check_input(opts, found)
     :format(flag, flag)
 end
 
-local function check_together(opts, found)
+--- What excludes each other -> why, or nil.
+function M.check_together(opts, found)
   if opts.all_cpus and (opts.pids or opts.tids) then
     return "-a watches every process, -p and -t some: choose one"
   end
@@ -329,6 +342,17 @@ local function check_together(opts, found)
   if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
   if opts.all_cpus and opts.cpus then return "-a means every CPU, -C some: choose one" end
   if found.command and #found.command == 0 then return "no command after --" end
+end
+
+local function check_record(opts)
+  local flag = opts.switch_output and "--switch-output" or opts.compress and "-z"
+  if flag and not opts.record then
+    return ("%s is for a recording, and there is none: add --record FILE"):format(flag)
+  end
+  if opts.switch_output and opts.record == "-" then
+    return "--switch-output makes files, and --record is standard output"
+  end
+  if opts.sim and opts.record then return "--sim and --record at once: what is simulated has no disk" end
 end
 
 --- Give every word its owner.
@@ -343,12 +367,12 @@ end
 function M.parse(found, declared, name)
   local ok, result = new_parser(found, declared, name):pparse(found.head)
   if not ok then return nil, explain(result, declared, name) end
-  local opts = ours_of(result)
+  local opts = M.taken(M.by_flag, result)
   if result["perfl.script"] ~= found.script or not same(opts.chunks, found.chunks) then
     return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
       escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
   end
-  local wrong = check_input(opts, found) or check_together(opts, found)
+  local wrong = check_input(opts, found) or check_record(opts) or M.check_together(opts, found)
   if wrong then return nil, wrong end
   return opts, args.values(declared or {}, result)
 end
@@ -361,6 +385,7 @@ Usage: perfl [options] SCRIPT|NAME [script args] [-- command args...]
        perfl doctor [-j]
        perfl report|dump|skeleton [options] [FILE]
        perfl list [-v] [-j] [PATTERN...]
+       perfl record [options] [-- command args...]
        perfl cleanup]]
 
 local own_description = [[

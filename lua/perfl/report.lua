@@ -85,6 +85,13 @@ local function lost_line(stats)
     :format(more, "a filter or fewer events, or less work per record")
 end
 
+--- Why records of a recording were lost, and what helps.
+function M.lost(stats)
+  local now = stats.ring_bytes or 0
+  return ("records were lost because they came faster than they were written\ntry: a larger ring (-m %s; now %s), "
+    .. "a lower frequency (-F), or fewer events"):format(size_text(now * 4), size_text(now))
+end
+
 local LOST_WHEN_RECORDED = "records were lost when they were recorded\ntry: perf record with larger rings (-m)"
 
 -- What should be zero, in the order of interest.

@@ -26,6 +26,7 @@
 #include "lexit.h"
 #include "lhooks.h"
 #include "lkallsyms.h"
+#include "lrecorder.h"
 #include "lreplay.h"
 #include "lsession.h"
 #include "lstack.h"
@@ -506,6 +507,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_child_register(L);
 	l_counter_register(L);
 	l_datafile_register(L);
+	l_recorder_register(L);
 	l_replay_register(L);
 	l_session_register(L);
 	l_exit_register(L);

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/uio.h>
 
 #include "../err.h"
 #include "lattr.h"
@@ -621,6 +622,130 @@ static int64_t hook_pread(void *ctx, int fd, void *buf, size_t len, uint64_t off
 	return logged(h, rc, "pread(%d, %zu, %" PRIu64 ")", fd, len, offset);
 }
 
+/* The pieces as one string: false where there is no memory for it. */
+static size_t push_pieces(lua_State *L, const struct iovec *pieces, int nr)
+{
+	luaL_Buffer bytes;
+	size_t len = 0;
+
+	luaL_buffinit(L, &bytes);
+	for (int i = 0; i < nr; i++) {
+		luaL_addlstring(&bytes, pieces[i].iov_base, pieces[i].iov_len);
+		len += pieces[i].iov_len;
+	}
+	luaL_pushresult(&bytes);
+	return len;
+}
+
+/* A hook cannot have written more than it was given. */
+static int64_t call_write(struct l_hooks *h, const char *name, int nargs, size_t len)
+{
+	int64_t rc = call_number(h, name, nargs);
+
+	if (rc < 0 || (size_t)rc <= len)
+		return rc;
+	lua_pushfstring(h->L, "hook '%s' returned more bytes than it was given", name);
+	l_keep_error(h->L);
+	return -ECANCELED;
+}
+
+/* writev(fd, bytes) -> how many */
+static int64_t hook_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
+{
+	struct l_hooks *h = ctx;
+	size_t len = 0;
+	int64_t rc;
+
+	switch (begin(h, "writev")) {
+	case WAY_REAL:
+		rc = UNDER(h, writev, fd, pieces, nr);
+		break;
+	case WAY_LUA:
+		lua_pushinteger(h->L, fd);
+		len = push_pieces(h->L, pieces, nr);
+		rc = call_write(h, "writev", 2, len);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return logged(h, rc, "writev(%d, %d pieces)", fd, nr);
+}
+
+/* pwrite(fd, bytes, offset) -> how many */
+static int64_t hook_pwrite(void *ctx, int fd, const void *buf, size_t len, uint64_t offset)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "pwrite")) {
+	case WAY_REAL:
+		rc = UNDER(h, pwrite, fd, buf, len, offset);
+		break;
+	case WAY_LUA:
+		lua_pushinteger(h->L, fd);
+		lua_pushlstring(h->L, buf, len);
+		lua_pushinteger(h->L, (lua_Integer)offset);
+		rc = call_write(h, "pwrite", 3, len);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return logged(h, rc, "pwrite(%d, %zu, %" PRIu64 ")", fd, len, offset);
+}
+
+/* ftruncate(fd, length) */
+static int hook_ftruncate(void *ctx, int fd, uint64_t len)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "ftruncate", UNDER(h, ftruncate, fd, len), INTS2(h, fd, len),
+				"ftruncate(%d, %" PRIu64 ")", fd, len);
+}
+
+/* size(fd) -> bytes */
+static int64_t hook_size(void *ctx, int fd)
+{
+	struct l_hooks *h = ctx;
+
+	return HOOK_NUMBER(h, "size", UNDER(h, size, fd), INTS1(h, fd), "size(%d)", fd);
+}
+
+static int push_paths(struct l_hooks *h, const char *from, const char *to)
+{
+	lua_pushstring(h->L, from);
+	lua_pushstring(h->L, to);
+	return 2;
+}
+
+/* rename(from, to) */
+static int hook_rename(void *ctx, const char *from, const char *to)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "rename", UNDER(h, rename, from, to), push_paths(h, from, to),
+				"rename(\"%s\", \"%s\")", from, to);
+}
+
+/* unlink(path) */
+static int hook_unlink(void *ctx, const char *path)
+{
+	struct l_hooks *h = ctx;
+	int64_t rc;
+
+	switch (begin(h, "unlink")) {
+	case WAY_REAL:
+		rc = UNDER(h, unlink, path);
+		break;
+	case WAY_LUA:
+		lua_pushstring(h->L, path);
+		rc = call_number(h, "unlink", 1);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "unlink(\"%s\")", path);
+}
+
 static int hook_close(void *ctx, int fd)
 {
 	struct l_hooks *h = ctx;
@@ -1185,6 +1310,12 @@ GUARD2(int, munmap, void *, size_t)
 GUARD2(int, open, const char *, int)
 GUARD3(int64_t, read, int, void *, size_t)
 GUARD4(int64_t, pread, int, void *, size_t, uint64_t)
+GUARD3(int64_t, writev, int, const struct iovec *, int)
+GUARD4(int64_t, pwrite, int, const void *, size_t, uint64_t)
+GUARD2(int, ftruncate, int, uint64_t)
+GUARD1(int64_t, size, int)
+GUARD2(int, rename, const char *, const char *)
+GUARD1(int, unlink, const char *)
 GUARD1(int, close, int)
 GUARD3(int, fcntl, int, int, int)
 GUARD0(int, epoll_create)
@@ -1230,6 +1361,12 @@ static const struct pev_sys hooked = {
 	.open = guarded_open,
 	.read = guarded_read,
 	.pread = guarded_pread,
+	.writev = guarded_writev,
+	.pwrite = guarded_pwrite,
+	.ftruncate = guarded_ftruncate,
+	.size = guarded_size,
+	.rename = guarded_rename,
+	.unlink = guarded_unlink,
 	.close = guarded_close,
 	.fcntl = guarded_fcntl,
 	.epoll_create = guarded_epoll_create,
@@ -1260,8 +1397,8 @@ static const struct pev_sys hooked = {
 };
 
 static const char *const hook_names[] = {
-	"perf_event_open", "ioctl", "mmap", "munmap", "open", "read", "pread", "close",
-	"epoll_create",
+	"perf_event_open", "ioctl", "mmap", "munmap", "open", "read", "pread", "writev", "pwrite",
+	"ftruncate", "size", "rename", "unlink", "close", "epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
 	"release", "resume", "pidfd_open", "wait", "kill", "slurp", "directory", "list", "append",
 	"raise_nofile", "getpid", "readlink", "stat", "pagesize", "rdpmc", "rdtsc", "prctl",

@@ -17,6 +17,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include "../sys.h"
 #include "lattr.h"
@@ -287,6 +288,45 @@ static int l_pread(lua_State *L)
 	return 1;
 }
 
+static int l_writev(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct iovec piece = { .iov_base = (void *)(uintptr_t)bytes, .iov_len = len };
+
+	return push_number(L, REAL.writev(NULL, check_int(L, 1), &piece, 1));
+}
+
+static int l_pwrite(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+
+	return push_number(L, REAL.pwrite(NULL, check_int(L, 1), bytes, len,
+					  (uint64_t)luaL_checkinteger(L, 3)));
+}
+
+static int l_ftruncate(lua_State *L)
+{
+	return push_number(L, REAL.ftruncate(NULL, check_int(L, 1),
+					     (uint64_t)luaL_checkinteger(L, 2)));
+}
+
+static int l_size(lua_State *L)
+{
+	return push_number(L, REAL.size(NULL, check_int(L, 1)));
+}
+
+static int l_rename(lua_State *L)
+{
+	return push_number(L, REAL.rename(NULL, luaL_checkstring(L, 1), luaL_checkstring(L, 2)));
+}
+
+static int l_unlink(lua_State *L)
+{
+	return push_number(L, REAL.unlink(NULL, luaL_checkstring(L, 1)));
+}
+
 static int l_close(lua_State *L)
 {
 	return push_number(L, REAL.close(NULL, check_int(L, 1)));
@@ -550,6 +590,12 @@ static const luaL_Reg functions[] = {
 	{ "open",            l_open },
 	{ "read",            l_read },
 	{ "pread",           l_pread },
+	{ "writev",          l_writev },
+	{ "pwrite",          l_pwrite },
+	{ "ftruncate",       l_ftruncate },
+	{ "size",            l_size },
+	{ "rename",          l_rename },
+	{ "unlink",          l_unlink },
 	{ "close",           l_close },
 	{ "fcntl",           l_fcntl },
 	{ "epoll_create",    l_epoll_create },

@@ -22,9 +22,13 @@
 #include "ldispatch.h"
 #include "lhooks.h"
 #include "loption.h"
+#include "lrecorder.h"
 
 #define TYPENAME "perfev.core.session"
 #define MAX_READY 64
+
+/* Beside what a dispatch has: a perfev.core.recorder, or nil. */
+enum { UV_RECORDER = L_UV_NR + 1, UV_LAST = UV_RECORDER };
 
 enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
 
@@ -104,7 +108,7 @@ static int l_session(lua_State *L)
 	config.exclude_pid = (int)l_option_integer(L, 1, "exclude_pid", 0);
 	config.unordered = l_option_bool(L, 1, "unordered");
 	/* Closed first, with its metatable, then the resource. */
-	self = lua_newuserdatauv(L, sizeof(*self), L_UV_NR);
+	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
 	*self = (struct l_session){ .d = { .L = L } };
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 1);
@@ -628,6 +632,67 @@ static int l_session_snapshot(lua_State *L)
 	return dispatch(L, check_session(L), PEV_DRAIN_SNAPSHOT, 0);
 }
 
+/* s:copy() -> bytes | nil, message, errno: all there is to the recorder, and nobody else */
+static int l_session_copy(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	return l_result(L, pev_session_copy(self->s), NULL);
+}
+
+/* s:record(recorder or nil): it gets what is read from here on */
+static int l_session_record(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	bool on = !lua_isnoneornil(L, 2);
+	struct pev_recorder *rec = on ? l_recorder_attach(L, 2) : NULL;
+
+	pev_session_record(self->s, rec);
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_RECORDER);
+	l_recorder_detach(L, 3);
+	lua_pushvalue(L, 2);
+	lua_setiuservalue(L, 1, UV_RECORDER);
+	return 0;
+}
+
+static void push_ids(lua_State *L, const struct pev_event *event)
+{
+	lua_createtable(L, event->nr, 0);
+	for (int i = 0; i < event->nr; i++) {
+		lua_pushinteger(L, (lua_Integer)event->fds[i].id);
+		lua_rawseti(L, -2, i + 1);
+	}
+}
+
+/* s:slots() -> { {name=, attr=, ids=, hidden=, keep_own=, closed=}, ... }: by slot, from 0 on */
+static int l_session_slots(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	uint32_t nr = pev_session_slots(self->s);
+
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct pev_slot *slot = pev_session_slot(self->s, i);
+
+		lua_createtable(L, 0, 6);
+		lua_pushstring(L, slot->event.name);
+		lua_setfield(L, -2, "name");
+		l_attr_push(L, &slot->event.attr);
+		lua_setfield(L, -2, "attr");
+		push_ids(L, &slot->event);
+		lua_setfield(L, -2, "ids");
+		lua_pushboolean(L, slot->hidden);
+		lua_setfield(L, -2, "hidden");
+		lua_pushboolean(L, slot->keep_own);
+		lua_setfield(L, -2, "keep_own");
+		lua_pushboolean(L, slot->closed);
+		lua_setfield(L, -2, "closed");
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
 /* s:halt(): from a callback, let this record be the last of the dispatch */
 static int l_session_halt(lua_State *L)
 {
@@ -782,6 +847,9 @@ static const luaL_Reg methods[] = {
 	{ "over", l_session_over },
 	{ "dispatch", l_session_dispatch },
 	{ "snapshot", l_session_snapshot },
+	{ "copy", l_session_copy },
+	{ "record", l_session_record },
+	{ "slots", l_session_slots },
 	{ "halt", l_session_halt },
 	{ "dispatching", l_session_dispatching },
 	{ "begin", l_session_begin },

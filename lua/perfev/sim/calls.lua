@@ -492,11 +492,20 @@ local function content(k, path)
   return text
 end
 
--- A file that is there already: the simulated kernel has none to be written.
-function calls.open(k, path)
+local O_CREAT, O_EXCL = 0x40, 0x80 -- O_* of open(2), of most machines
+
+-- A file is opened with the bytes that it has then; what is written goes to `k.files`, where `k.disk` says
+-- how many bytes all files together may be longer than they were.
+function calls.open(k, path, flags)
   local text = content(k, path)
+  if k.links[path] then return nil, E.ELOOP end
+  if text == nil and flags & O_CREAT ~= 0 then
+    text, k.files[path] = "", ""
+  elseif flags & O_EXCL ~= 0 and text ~= nil then
+    return nil, E.EEXIST
+  end
   if type(text) ~= "string" then return nil, text or E.ENOENT end
-  return new_fd(k, "file", { text = text, pos = 0 })
+  return new_fd(k, "file", { text = text, pos = 0, path = path })
 end
 
 function reads.file(_, file, len)
@@ -511,6 +520,72 @@ function calls.pread(k, fd, len, offset)
   if file.kind ~= "file" then return nil, E.ESPIPE end
   -- an offset may be anything below 2^63
   return offset < #file.text and file.text:sub(offset + 1, offset + len) or ""
+end
+
+-- As much as the disk has room for; nothing at all is ENOSPC.
+local function store(k, file, bytes, offset)
+  local more = offset + #bytes - #file.text
+  if k.disk and more > k.disk then
+    bytes = bytes:sub(1, math.max(0, #bytes - (more - k.disk)))
+    if bytes == "" then return nil, E.ENOSPC end
+    more = offset + #bytes - #file.text
+  end
+  if k.disk and more > 0 then k.disk = k.disk - more end
+  file.text = file.text:sub(1, offset) .. ("\0"):rep(offset - #file.text) .. bytes
+    .. file.text:sub(offset + #bytes + 1)
+  if not file.unlinked then k.files[file.path] = file.text end
+  return #bytes
+end
+
+function calls.writev(k, fd, bytes)
+  local file = k.fds[fd]
+  if not file or file.kind ~= "file" then return nil, E.EBADF end
+  local n, errno = store(k, file, bytes, file.pos)
+  if not n then return nil, errno end
+  file.pos = file.pos + n
+  return n
+end
+
+function calls.pwrite(k, fd, bytes, offset)
+  local file = k.fds[fd]
+  if not file or file.kind ~= "file" then return nil, E.EBADF end
+  return store(k, file, bytes, offset)
+end
+
+function calls.ftruncate(k, fd, length)
+  local file = k.fds[fd]
+  if not file or file.kind ~= "file" then return nil, E.EBADF end
+  file.text = file.text:sub(1, length) .. ("\0"):rep(length - #file.text)
+  if not file.unlinked then k.files[file.path] = file.text end
+  return 0
+end
+
+function calls.size(k, fd)
+  local file = k.fds[fd]
+  if not file then return nil, E.EBADF end
+  if file.kind ~= "file" then return nil, E.ESPIPE end
+  return #file.text
+end
+
+local function moved(k, from, to)
+  for _, file in pairs(k.fds) do
+    if file.path == to then file.unlinked = true end
+    if file.path == from then file.path, file.unlinked = to, to == nil end
+  end
+end
+
+function calls.rename(k, from, to)
+  if type(content(k, from)) ~= "string" then return nil, E.ENOENT end
+  k.files[to], k.files[from] = k.files[from], nil
+  moved(k, from, to)
+  return 0
+end
+
+function calls.unlink(k, path)
+  if type(content(k, path)) ~= "string" then return nil, E.ENOENT end
+  k.files[path] = nil
+  moved(k, path)
+  return 0
 end
 
 function calls.slurp(k, path)

@@ -1,0 +1,157 @@
+--- perfl record: a recording, without a script. Words that perf record has mean the same here.
+
+local args = require "perfev.args"
+local escape = require "perfev.escape"
+local options = require "perfl.options"
+local perfev = require "perfev"
+local report = require "perfl.report"
+
+local M = {}
+
+local USAGE = 2
+local FILE = "perf.data"
+local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
+
+-- Registers that an unwinder begins with, by architecture.
+local UNWINDING = {
+  x86_64 = { "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
+             "r15" },
+}
+
+local function number(what)
+  return function(text)
+    local n = text:find("^%d+$") and math.tointeger(tonumber(text))
+    if n and n > 0 then return n end
+    return nil, ("%s '%s': expected a whole number above 0"):format(what, text)
+  end
+end
+
+-- "fp", "dwarf", "dwarf,16384"
+local function call_graph(text)
+  local kind, size = text:match("^(%a+),?(%d*)$")
+  if kind == "fp" and size == "" then return { kind = kind } end
+  local bytes = size == "" and STACK_BYTES or math.tointeger(tonumber(size))
+  if kind == "dwarf" and bytes and bytes > 0 and bytes <= STACK_MAX then
+    return { kind = kind, bytes = (bytes + 7) // 8 * 8 }
+  end
+  return nil, ("call graph '%s': fp, dwarf or dwarf,BYTES (up to %d)"):format(text, STACK_MAX)
+end
+
+local function level(text)
+  local n = math.tointeger(tonumber(text))
+  if n and n >= 1 and n <= 22 then return n end
+  return nil, ("level '%s': 1 to 22"):format(text)
+end
+
+-- Rows of its own; those of perfl's that mean the same follow.
+local own = {
+  { "-o", into = "record", metavar = "FILE", help = "write here, - to standard output (default: " .. FILE .. ")" },
+  { "-e", into = "events", metavar = "EVENTS", many = true,
+    help = "what is sampled, as perf record has it (cycles)" },
+  { "-F", into = "freq", metavar = "HZ", convert = number "frequency",
+    help = "so many samples a second (default: 4000)" },
+  { "-c", into = "period", metavar = "N", convert = number "period", help = "a sample every so many events" },
+  { "-g", into = "callchain", help = "with call chains" },
+  { "--call-graph", into = "call_graph", metavar = "fp|dwarf[,BYTES]", convert = call_graph,
+    help = "the same; dwarf: registers and so many bytes of stack, to be unwound later" },
+  { "-z", into = "compress", help = "with zstd, at level 1" },
+  { "--compression-level", into = "level", metavar = "LEVEL", convert = level,
+    help = "with zstd, at this level (1 to 22)" },
+  { "--filter", into = "filter", metavar = "FILTER", help = "for tracepoints: only these, as in 'pid > 1'" },
+}
+local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "-d", "-m", "--switch-output", "-q", "-v",
+                 "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
+
+local function new_parser()
+  local parser = args.new_parser("perfl record"):add_help(true)
+  parser:usage "Usage: perfl record [options] [-- command args...]"
+  parser:description [[
+Record what the kernel says of a command, of processes or, without any of them,
+of the whole machine, in a file that perf report, hotspot and perfl -i read.
+What was in the file before is kept in FILE.old.]]
+  parser:epilog [[
+A recording holds addresses, command lines and names of files, and memory where
+stacks are recorded. Its mode is 0600: think before you pass it on.]]
+  local rows = { table.unpack(own) }
+  for _, flag in ipairs(shared) do rows[#rows + 1] = options.by_flag[flag] end
+  for _, row in ipairs(rows) do options.add_row(parser, row) end
+  return parser, rows
+end
+
+local function usage_error(text)
+  report.say(escape((text:gsub("\n", "; "))) .. "\ntry: perfl record --help")
+  return nil, USAGE
+end
+
+-- What one -e declares.
+local function spec_of(text, opts)
+  local spec = { text, freq = opts.freq, period = opts.period, filter = opts.filter }
+  spec.callchain = opts.callchain or opts.call_graph ~= nil or nil
+  local dwarf = opts.call_graph and opts.call_graph.bytes
+  if dwarf then
+    spec.exclude_callchain_user = true
+    spec.sample_type = { "ip", "tid", "time", "cpu", "period", "identifier", "callchain", "regs_user", "stack_user" }
+    spec.sample_regs_user = UNWINDING[require("perfev.core").machine]
+    spec.sample_stack_user = dwarf
+    spec.callchain = nil
+  end
+  return spec
+end
+
+local function check(opts, command)
+  if opts.freq and opts.period then return "-F and -c at once: so often a second, or every so many events" end
+  local machine = require("perfev.core").machine
+  if opts.call_graph and opts.call_graph.bytes and not UNWINDING[machine] then
+    return ("--call-graph dwarf: which registers %s unwinds by is not known here; try: --call-graph fp"):format(machine)
+  end
+  if opts.switch_output and opts.record == "-" then return "--switch-output makes files, and -o is standard output" end
+  return options.check_together(opts, { command = command })
+end
+
+--- The command line.
+-- @tparam {string,...} words  after "record"
+-- @treturn[1] table     perfl's options
+-- @treturn[1] function  declares the events
+-- @treturn[1] ?table    the command
+-- @treturn[2] nil
+-- @treturn[2] integer   exit status; all is said
+function M.parse(words)
+  local head, command = options.split_at_dashes(words)
+  local parser, rows = new_parser()
+  for _, word in ipairs(head) do
+    if word == "-h" or word == "--help" then
+      io.write(parser:get_help(), "\n")
+      return nil, 0
+    end
+  end
+  local ok, result = parser:pparse(head)
+  if not ok then return usage_error(tostring(result)) end
+  local opts = options.taken(rows, result)
+  local wrong = check(opts, command)
+  if wrong then return usage_error(wrong) end
+  opts.compress = opts.level or opts.compress
+  opts.record = opts.record or FILE
+  if not (command or opts.pids or opts.tids or opts.cpus or opts.uid or opts.comm or opts.cgroup) then
+    opts.all_cpus = true
+  end
+  local events = #opts.events > 0 and opts.events or { "cycles" }
+  return opts, function()
+    for _, text in ipairs(events) do perfev.event(spec_of(text, opts)) end
+  end, command
+end
+
+--- What was recorded, in a line.
+-- @tparam table recorded  a session's `recorded`
+-- @tparam table stats     of the session
+function M.closing(recorded, stats)
+  local size = recorded.bytes >= 1e6 and ("%.1f MB"):format(recorded.bytes / 1e6)
+    or recorded.bytes >= 1e3 and ("%.1f kB"):format(recorded.bytes / 1e3) or recorded.bytes .. " bytes"
+  local to = recorded.path == "-" and "standard output" or recorded.path
+  local samples = recorded.samples and (", %s sample%s"):format(report.grouped(recorded.samples),
+    recorded.samples == 1 and "" or "s") or ""
+  return ("recorded %s to %s%s%s, %s lost"):format(size, escape(to),
+    recorded.parts > 1 and (" and %d files before it"):format(recorded.parts - 1) or "", samples,
+    report.grouped(stats.lost))
+end
+
+return M

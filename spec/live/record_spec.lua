@@ -1,0 +1,324 @@
+-- Recordings by perfl, read by perf, by hotspot's parser and by us: alike, whatever ended the recorder.
+
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
+local PERFPARSER = run.capture "ls /usr/lib/*/libexec/hotspot-perfparser 2>/dev/null"
+
+-- What perfl is to record, in %s; each has samples but where it says otherwise.
+local kinds = {
+  { "a command", "record -e page-faults -c 1 -o %s -- sh -c " .. run.quote(WORK) },
+  { "a process that runs", "-q --record %s -p $busy -e " .. run.quote [[
+      event { "cpu-clock", freq = 999 }
+      every("1ms", function() -- by now it is watched
+        local gate <close> = not gone and io.open(os.getenv "GATE", "w") or nil
+        if gate then gate:write "go\n" end
+        gone = true
+      end)]], busy = true },
+  { "the whole machine, with call chains", "record -a -g -e cpu-clock -F 999 -d 300ms -o %s" },
+  { "tracepoints with strings", "record -e sched:sched_process_exec -e syscalls:sys_enter_openat -o %s -- sh -c "
+    .. run.quote(WORK), payload = true },
+  { "a group", "record -e '{cpu-clock,page-faults}' -c 1000 -o %s -- sh -c " .. run.quote(WORK) },
+  { "compressed records", "record -z -g -e page-faults -c 1 -o %s -- sh -c " .. run.quote(WORK), packed = true },
+  { "a pipe", "record -e page-faults,sched:sched_process_exec -c 1 -o - -- sh -c " .. run.quote(WORK) .. " > %s" },
+  { "a pipe of compressed records", "record -z -e page-faults -c 1 -o - -- sh -c " .. run.quote(WORK) .. " > %s",
+    packed = true },
+  { "side-band records, by a script", "-q procmon --record %s -- sh -c " .. run.quote(WORK), silent = true },
+  { "switches, by a script", "-q cswlog --record %s -- sh -c " .. run.quote(WORK), silent = true },
+  { "stacks to be unwound", "record --call-graph dwarf,1024 -e page-faults -c 3 -o %s -- sh -c " .. run.quote(WORK),
+    only = "x86_64" },
+}
+
+local dir
+
+before_each(function() dir = run.tempdir() end)
+after_each(function() run.remove(dir) end)
+
+local function need(kind)
+  requires("root", "perf", "program perf")
+  if kind and kind.payload then requires "tracefs" end
+  local machine = require("perfev.core").machine
+  if kind and kind.only and machine ~= kind.only then pending("not known which registers unwind " .. machine) end
+end
+
+-- perfl at work on a path.
+local function record(command, busy)
+  local line = ("%s %s"):format(run.quote(run.perfl), command:format(run.quote(dir .. "/perf.data")))
+  if busy then -- it works when it is let go, and ends
+    line = ("export GATE=%s/gate; mkfifo $GATE; { read go < $GATE; for i in $(seq 500000); do :; done; } & busy=$!; "
+      .. "%s; rc=$?; kill $busy 2>/dev/null; exit $rc"):format(dir, line)
+  end
+  local result = run(line)
+  assert.equal(0, result.code, result.err)
+  return dir .. "/perf.data", result.err
+end
+
+-- ---- what perf says ----
+
+local kernels = {} -- records of the kernel, by perf's name
+for _, name in pairs(perfev.open and require("perfev.recording").kernel_types) do kernels[name:upper()] = true end
+
+-- Records by type, and of each sample what -D shows.
+local function dumped(path)
+  local types, samples, sample = {}, {}, nil
+  local text = run { "perf", "script", "-D", "--no-inline", "-i", path }
+  assert.equal(0, text.code, text.err)
+  for line in text.out:gmatch "[^\n]+" do
+    local name = line:match "^[%d%s%-]*0x%x+@?%S* %[0x%x+%]: PERF_RECORD_([%u%d_]+)"
+    if name then
+      sample = nil
+      if kernels[name] or name == "FINISHED_ROUND" then types[name] = (types[name] or 0) + 1 end
+    end
+    if name == "SAMPLE" then
+      local before, misc, pid, tid, ip, period = line:match(
+        "^([%d%s%-]*)0x.-PERF_RECORD_SAMPLE%(IP, 0x(%x+)%): (%-?%d+)/(%-?%d+): (%S+) period: (%d+)")
+      sample = { before:match "(%d+) $", before:match "^(%d+)", tonumber(misc, 16), pid, tid,
+                 ("%x"):format(tonumber(ip)), period }
+      samples[#samples + 1] = sample
+    elseif sample then
+      sample[#sample + 1] = line:match "^%.%.%.%.%. +%d+: (%x+)$" or line:match "^%.%.%. ustack: size (%d+)"
+    end
+  end
+  for i, one in ipairs(samples) do samples[i] = table.concat(one, " ") end
+  table.sort(samples)
+  return types, samples
+end
+
+-- What perf prints of each payload.
+local function printed(path)
+  local lines = {}
+  for line in run({ "perf", "script", "--ns", "-F", "time,event,trace", "-i", path }).out:gmatch "[^\n]+" do
+    local s, ns, rest = line:match "^%s*(%d+)%.(%d+):%s+(.-)%s*$"
+    if s then lines[#lines + 1] = ("%s%s %s"):format(s, ns, (rest:gsub("%s+", " "))) end
+  end
+  table.sort(lines)
+  return lines
+end
+
+-- ---- what we say ----
+
+local function ours(path)
+  local rec <close> = assert(perfev.open(path))
+  local samples, lines = {}, {}
+  for r in rec:records { user = false } do
+    if r.type == "sample" then
+      local one = { r.time, r.cpu, r.misc, r.pid, r.tid, ("%x"):format(r.ip), r.period }
+      for _, ip in ipairs(r.callchain and r.callchain.raw or {}) do one[#one + 1] = ("%016x"):format(ip) end
+      if r.stack_size then one[#one + 1] = #r.stack_user end
+      samples[#samples + 1] = table.concat(one, " ")
+      lines[#lines + 1] = (("%d %s: %s"):format(r.time, r.event.name, r.args and tostring(r.args) or "")
+        :gsub("%s+", " "):gsub(" $", ""))
+    end
+  end
+  local types = {}
+  for name, n in pairs(rec:stats().types) do
+    name = tostring(name):upper()
+    if kernels[name] or name == "FINISHED_ROUND" then types[name] = n end
+  end
+  types.FINISHED_ROUND = rec:stats().rounds
+  table.sort(samples)
+  table.sort(lines)
+  assert.is_nil(rec.error)
+  assert.same({}, rec.warnings)
+  return types, samples, lines
+end
+
+-- Samples of hotspot's parser: records of a length and a type, after its head (hotspot's perfparser, perfunwind.h).
+local SAMPLE, TRACEPOINT_SAMPLE = 13, 14
+local function parsed(path)
+  local out = dir .. "/parsed"
+  local result = run { PERFPARSER, "--input", path, "--output", out }
+  assert.equal(0, result.code, result.err)
+  local file <close> = assert(io.open(out, "rb"))
+  local bytes, n = file:read "a", 0
+  local at = #"QPERFSTREAM\0" + 4
+  assert.equal("QPERFSTREAM\0", bytes:sub(1, 12))
+  while at + 5 <= #bytes do
+    local size, type = string.unpack("<I4B", bytes, at + 1)
+    if type == SAMPLE or type == TRACEPOINT_SAMPLE then n = n + 1 end
+    at = at + 4 + size
+  end
+  return n
+end
+
+describe("perfl's recording of", function()
+  for _, kind in ipairs(kinds) do
+    it(kind[1] .. " is read by perf and by us alike", function()
+      need(kind)
+      local path = record(kind[2], kind.busy)
+      local types, samples = dumped(path)
+      local our_types, our_samples, our_lines = ours(path)
+      assert.is_true(kind.silent or #samples > 0)
+      assert.same(samples, our_samples)
+      assert.same(types, our_types)
+      if kind.payload then assert.same(printed(path), our_lines) end
+      local header = run { "perf", "report", "--header-only", "-i", path }
+      assert.equal(0, header.code)
+      assert.matches("# perf version : perfev ", header.out)
+      assert.matches("# cmdline : [^\n]*perfl ", header.out)
+      if PERFPARSER and PERFPARSER ~= "" and not kind.packed then assert.equal(#samples, parsed(path)) end
+    end)
+  end
+
+  it("anything is read by hotspot's parser", function()
+    if not PERFPARSER or PERFPARSER == "" then
+      pending "hotspot is not installed (its package brings 98 others along)"
+    end
+    need()
+    local path = record(kinds[1][2])
+    assert.equal(#select(2, ours(path)), parsed(path))
+  end)
+
+  it("a command is in perf's report, by symbols", function()
+    need()
+    local path = record(kinds[1][2])
+    local report = run { "perf", "report", "--stdio", "--sort", "comm,dso", "-i", path }
+    assert.equal(0, report.code)
+    assert.matches("ls +libc", report.out)
+  end)
+
+  it("a script's run replays to the script's own lines", function()
+    need()
+    local path = dir .. "/perf.data"
+    local live = run { run.perfl, "-q", "cswlog", "--record", path, "--", "sh", "-c", WORK }
+    local again = run { run.perfl, "-q", "cswlog", "-i", path }
+    assert.is_true(#live.out > 100)
+    assert.equal(live.out, again.out)
+  end)
+end)
+
+describe("perfl record", function()
+  local WATCH = { "record", "-q", "-e", "page-faults", "-c", "1", "-g" }
+
+  local function perfl(path, more, command)
+    local words = { run.perfl }
+    for _, list in ipairs { WATCH, { "-o", path }, more, { "--", "sh", "-c", command or WORK } } do
+      table.move(list, 1, #list, #words + 1, words)
+    end
+    return words
+  end
+
+  local function samples_of(path) return #select(2, ours(path)), #select(2, dumped(path)) end
+
+  it("killed at any moment leaves what perf and we read up to there", function()
+    need()
+    local read = 0
+    for i = 1, 10 do
+      local path = ("%s/killed%d"):format(dir, i)
+      -- it would go on for ever; the moments are spread over its first second
+      local line = ("exec timeout -s KILL 0.%03d %s"):format(50 + i * 90,
+        run.show { run.perfl, "record", "-q", "-a", "-e", "cpu-clock", "-F", "2000", "-o", path })
+      run(line)
+      local left = run.capture("ls " .. path .. "* 2>/dev/null || :")
+      for file in left:gmatch "[^\n]+" do
+        local we, perf = samples_of(file)
+        assert.equal(perf, we)
+        read = read + 1
+      end
+    end
+    assert.is_true(read > 0)
+  end)
+
+  it("keeps what a full disk has room for, and says that it is full", function()
+    need()
+    if not run.capture("mount -t tmpfs -o size=64k tmpfs " .. dir) then pending "no tmpfs can be mounted here" end
+    finally(function() os.execute("umount " .. dir) end)
+    local path = dir .. "/perf.data"
+    local result = run(perfl(path, { "-m", "16K" }, "while :; do /bin/true; done"))
+    assert.equal(1, result.code)
+    assert.matches("^perfl: cannot write to " .. path .. ": No space left on device\n", result.err)
+    assert.matches("what was written before, %d+ bytes, can be read", result.err)
+    local we, perf = samples_of(path)
+    assert.is_true(we > 0)
+    assert.equal(perf, we)
+  end)
+
+  it("ends with what ulimit -f lets it write", function()
+    need()
+    local path = dir .. "/perf.data"
+    local result = run("ulimit -f 64; exec " .. run.show(perfl(path, { "-m", "16K" }, "while :; do /bin/true; done")))
+    assert.equal(1, result.code)
+    assert.matches("cannot write to " .. path .. ": File too large\n", result.err)
+    local we, perf = samples_of(path)
+    assert.is_true(we > 0)
+    assert.equal(perf, we)
+  end)
+
+  it("finishes its file when a signal ends it", function()
+    need()
+    for signal, status in pairs { INT = 130, TERM = 143 } do
+      local path = dir .. "/" .. signal
+      local command = "kill -" .. signal .. " $PPID; while :; do /bin/true; done"
+      local result = run("exec " .. run.show(perfl(path, {}, command)))
+      assert.equal(status, result.code or 128 + result.signal)
+      local rec <close> = assert(perfev.open(path))
+      assert.is_false(rec.facts.pipe)
+      assert.is_nil(rec.error)
+    end
+  end)
+
+  it("writes through no link, into no directory, and to no FIFO that nobody reads", function()
+    need()
+    local path = dir .. "/perf.data"
+    assert(os.execute(("ln -s /etc/passwd %s/link; mkfifo %s/fifo"):format(dir, dir)))
+    for name, says in pairs { link = "it is a symbolic link", fifo = "it is a FIFO that nobody reads",
+                              [""] = "Is a directory", ["none/file"] = "No such file or directory" } do
+      local result = run(perfl(dir .. "/" .. name, {}))
+      assert.equal(1, result.code)
+      assert.matches("cannot record to .*: " .. says, result.err)
+    end
+    assert.equal("", run.capture("ls " .. path .. "* 2>/dev/null || :"))
+  end)
+
+  it("gives standard output to the recording, and standard error to what is printed", function()
+    need()
+    local result = run { run.perfl, "cswlog", "--record", "-", "--", "sh", "-c", "echo said; " .. WORK }
+    assert.equal(0, result.code)
+    local path = dir .. "/stream"
+    local file = assert(io.open(path, "wb"))
+    file:write(result.out)
+    file:close()
+    local types = ours(path)
+    assert.is_true((types.SWITCH or 0) > 0)
+    assert.matches("said\n", result.err)
+    assert.matches("perfl: recorded [%d.]+ kB to standard output, 0 lost\n$", result.err)
+  end)
+
+  it("ends without a word when nobody reads its stream any more", function()
+    need()
+    local result = run(("{ %s record -a -e cpu-clock -o -; echo $? >&2; } | head -c 100 > /dev/null"):format(
+      run.quote(run.perfl)))
+    assert.equal("141\n", result.err)
+  end)
+
+  it("makes files that are their owner's alone, and keeps the last one as .old", function()
+    need()
+    local path = dir .. "/perf.data"
+    for _ = 1, 2 do assert.equal(0, run(perfl(path, {})).code) end
+    assert.equal("600 600", run.capture(("stat -c %%a %s %s.old | xargs"):format(path, path)))
+  end)
+
+  it("has a command's own status, and leaves the last recording where the command is none", function()
+    need()
+    local path = dir .. "/perf.data"
+    assert.equal(3, run(perfl(path, {}, "exit 3")).code)
+    local words = { run.perfl, "record", "-q", "-o", path, "--", "/no/such/command" }
+    assert.equal(127, run(words).code)
+    assert.equal(path, run.capture("ls " .. path .. "*"))
+  end)
+
+  it("says how it is used", function()
+    local help = run { run.perfl, "record", "--help" }
+    assert.equal(0, help.code)
+    for line in help.out:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
+    for words, says in pairs { ["-F 9 -c 9"] = "%-F and %-c at once", ["-z --switch-output 1M -o -"] = "makes files",
+                               ["-a -p 1"] = "choose one", ["--nonsense"] = "unknown option",
+                               ["--call-graph lbr"] = "fp, dwarf or dwarf,BYTES" } do
+      local result = run(run.quote(run.perfl) .. " record " .. words)
+      assert.equal(2, result.code)
+      assert.matches(says, result.err)
+    end
+  end)
+end)

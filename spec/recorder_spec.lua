@@ -1,0 +1,486 @@
+-- What a session records: a stream that can be read after every write, a file at the end; on the simulated kernel.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+local sim = require "perfev.sim"
+
+local E = perfev.errno
+local PATH = "/out/perf.data"
+local ROUND = string.pack("=I4I2I2", 68, 0, 8) -- PERF_RECORD_FINISHED_ROUND
+
+local k
+
+local function new_kernel(opts)
+  opts = opts or {}
+  opts.tasks = { [11] = "eleven", [12] = "twelve" }
+  local kernel = sim.new(opts)
+  kernel.files["/proc/self/cmdline"] = "perfl\0record\0"
+  return kernel
+end
+
+before_each(function() k = new_kernel() end)
+after_each(function() perfev.hooks.clear() end)
+
+-- ---- what happens ----
+
+-- Samples of both CPUs in rounds, of equal times too, and who they are of.
+local function happenings(rounds)
+  local ip = 0
+  k:every("70ms", rounds or 4, function(round)
+    for i = 1, 20 do
+      ip = ip + 1
+      k:ring(i % 2):push { type = "sample", pid = 11, ip = ip, time = k.now - 1000 + i * 40 }
+      k:ring((i + 1) % 2):push { type = "sample", pid = 12, ip = 1000 + ip, time = k.now - 1000 + i * 40 }
+    end
+    k:ring(1):push { type = "comm", pid = 11, comm = "c" .. round }
+  end)
+end
+
+local function line_of(r) return ("%d %d %d %x"):format(r.time, r.cpu, r.pid, r.ip) end
+
+-- A session that records: what its callbacks were given, in lines; itself; what run() gave.
+local function run(opts, events)
+  local quiet, heard = opts.quiet, {}
+  local s, ok, why, code
+  k:with(function()
+    s = perfev.session { duration = opts.duration or "600ms", record = opts.record or PATH, compress = opts.compress,
+                         switch_output = opts.switch_output, buffer = opts.buffer, exclude_self = opts.exclude_self }
+    for _, spec in ipairs(events or { { "cpu-clock", freq = 99 } }) do
+      if not quiet then spec.sample = spec.sample or function(r) heard[#heard + 1] = line_of(r) end end
+      s:event(spec)
+    end
+    ok, why, code = s:run()
+  end)
+  return heard, s, ok, why, code
+end
+
+-- ---- what was recorded ----
+
+-- The samples of a recording in lines, its records by type, why reading ended early.
+local function read(path, opts)
+  local lines, types = {}, {}
+  return k:with(function()
+    local f, why = perfev.open(path or PATH, opts)
+    if not f then return nil, why end
+    for r in f:records() do
+      types[r.type] = (types[r.type] or 0) + 1
+      if r.type == "sample" then lines[#lines + 1] = line_of(r) end
+    end
+    local facts, failed = f.facts, f.error
+    local section = f:section(254)
+    local names, header = {}, { cmdline = f.header.cmdline, sample_time = f.header.sample_time,
+                                compressed = f.header.compressed }
+    for i, event in ipairs(f.events) do names[i] = event.name end
+    f:close()
+    return { lines = lines, types = types, facts = facts, error = failed, private = section, names = names,
+             header = header }
+  end)
+end
+
+-- Bytes as a recording of their own.
+local function read_bytes(bytes)
+  k.files["/cut"] = bytes
+  return read "/cut"
+end
+
+-- Each type and size of a stream's records, where they stand.
+local function walk(bytes, from, to)
+  local list, at = {}, from or 16
+  while at < (to or #bytes) do
+    local type, _, size = string.unpack("=I4I2I2", bytes, at + 1)
+    list[#list + 1] = { type = type, size = size, at = at }
+    at = at + size
+    if type == 66 then at = at + string.unpack("=I4", bytes, at - 3) end
+    assert(size >= 8)
+  end
+  return list, at
+end
+
+-- The file as it was after every write, partial ones cut in their middle as well.
+local function watch_writes()
+  local images = {}
+  local function note(before)
+    local now
+    for _, file in pairs(k.fds) do
+      if file.kind == "file" and (file.path or ""):find("^" .. PATH) then now = file.text end
+    end
+    if before and now and #now > #before + 1 then
+      images[#images + 1] = now:sub(1, (#before + #now) // 2)
+    end
+    if now then images[#images + 1] = now end
+    return now
+  end
+  local last
+  for _, name in ipairs { "writev", "pwrite" } do
+    local real = k.hooks[name]
+    k.hooks[name] = function(...)
+      local n, errno = real(...)
+      last = note(last)
+      return n, errno
+    end
+  end
+  return images
+end
+
+describe("a recording", function()
+  it("replays in the order in which its records were delivered, ties of two CPUs included", function()
+    happenings()
+    local heard = run {}
+    assert.equal(160, #heard)
+    assert.same(heard, read().lines)
+  end)
+
+  it("of compressed records does so too", function()
+    happenings()
+    local heard, s = run { compress = true }
+    local there = read()
+    assert.same(heard, there.lines)
+    assert.is_true(there.types.compressed > 0)
+    assert.equal(there.header.compressed.mmap_len, s:stats().ring_bytes)
+  end)
+
+  it("that nobody listens to has all records, which a reader puts in order", function()
+    happenings()
+    local heard, s = run { quiet = true }
+    local there, sorted = read().lines, {}
+    assert.equal(0, #heard)
+    assert.equal(0, s:stats().records) -- not one was looked at
+    assert.equal(160, #there)
+    table.move(there, 1, #there, 1, sorted)
+    table.sort(sorted, function(a, b) return tonumber(a:match "%d+") < tonumber(b:match "%d+") end)
+    for i, line in ipairs(there) do assert.equal(sorted[i]:match "%d+", line:match "%d+") end
+    assert.same({ path = PATH, bytes = #k.files[PATH], samples = 160, parts = 1 }, s.recorded)
+  end)
+
+  it("has a record that came late where it was delivered", function()
+    happenings()
+    k:after("450ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 0xbad, time = k.now - 300000000 } end)
+    local heard, s = run {}
+    assert.equal(1, s:stats().late)
+    assert.same(heard, read().lines)
+  end)
+
+  it("that nobody listens to has at its place what the kernel took its time to write", function()
+    -- written 6 ms after a younger one was, and rounds of a millisecond in between
+    k:after("70ms", function() k:ring(1):push { type = "sample", pid = 11, ip = 1 } end)
+    k:after("76ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 2, time = k.now - 7000000 } end)
+    k:with(function()
+      local s = perfev.session { duration = "300ms", record = PATH }
+      s:event { "cpu-clock" }
+      s:every("1ms", function() end)
+      assert(s:run())
+    end)
+    local lines = read().lines
+    assert.equal(2, #lines)
+    assert.matches(" 2$", lines[1])
+  end)
+
+  it("is a file at the end, with its events, names, command line and times", function()
+    happenings()
+    local heard = run({}, { { "cpu-clock", freq = 99 }, { "page-faults", period = 1 } })
+    local there = read()
+    assert.is_false(there.facts.pipe)
+    assert.same({ "cpu-clock", "page-faults", "dummy" }, there.names)
+    assert.same({ "perfl", "record" }, there.header.cmdline)
+    assert.equal(tonumber(heard[1]:match "%d+"), there.header.sample_time.first)
+    assert.equal(tonumber(heard[#heard]:match "%d+"), there.header.sample_time.last)
+  end)
+
+  it("tells of the tasks that were there, before all else", function()
+    happenings()
+    run {}
+    local bytes = k.files[PATH]
+    local data = string.unpack("=I8", bytes, 41)
+    local first = walk(bytes, data, data + 8)[1]
+    assert.equal(1, first.type) -- the kernel's MMAP
+    local comms = {}
+    k:with(function()
+      local f <close> = perfev.open(PATH)
+      for r in f:records { user = false } do
+        if r.type == "comm" and r.time == 0 then comms[#comms + 1] = r.comm end
+      end
+    end)
+    table.sort(comms)
+    assert.same({ "eleven", "twelve" }, comms)
+  end)
+
+  it("can be read after every write, whole or cut in its middle, and has what was there before", function()
+    for _, compress in ipairs { false, 3 } do
+      k = new_kernel()
+      happenings()
+      local images = watch_writes()
+      local heard = run { compress = compress or nil }
+      local most, read_whole = 0, 0
+      for _, image in ipairs(images) do
+        local there = #image > 16 and read_bytes(image)
+        if there then
+          assert.is_true(#there.lines >= most)
+          -- of a round that is cut, some of its rings
+          local at, is_round = 0, image:sub(-8) == ROUND
+          for i, line in ipairs(there.lines) do
+            at = at + 1
+            while i > most and not is_round and heard[at] and heard[at] ~= line do at = at + 1 end
+            assert.equal(heard[at], line)
+          end
+          if is_round then most = #there.lines end
+          if not there.error then read_whole = read_whole + 1 end
+        end
+      end
+      assert.equal(#heard, most)
+      assert.is_true(#images > 20)
+      assert.is_true(read_whole > #images // 3) -- those that end with a write
+    end
+  end)
+
+  it("is a stream up to the write that makes it a file", function()
+    happenings()
+    local images = watch_writes()
+    run {}
+    local head = 0
+    for _, image in ipairs(images) do
+      if #image >= 16 and string.unpack("=I8", image, 9) == 104 then head = head + 1 end
+    end
+    assert.equal(1, head)
+    assert.equal(104, string.unpack("=I8", images[#images], 9))
+    -- its data and what stands before them are records, end to end
+    local bytes = images[#images]
+    local data, size = string.unpack("=I8I8", bytes, 41)
+    local _, stop = walk(bytes, 104, data)
+    assert.equal(data, stop)
+    _, stop = walk(bytes, data, data + size)
+    assert.equal(data + size, stop)
+  end)
+
+  it("has its name from the first round on, and what had it before is FILE.old", function()
+    k.files[PATH] = "another"
+    happenings()
+    local seen = {}
+    k:after("60ms", function() seen.before = k.files[PATH] end)
+    k:after("300ms", function() seen.after = k.files[PATH] end)
+    run {}
+    assert.equal("another", seen.before)
+    assert.equal("PERFILE2", seen.after:sub(1, 8))
+    assert.equal("another", k.files[PATH .. ".old"])
+    local names = {}
+    for path in pairs(k.files) do names[#names + 1] = path:match("^/out/(.*)") end
+    table.sort(names)
+    assert.same({ "perf.data", "perf.data.old" }, names)
+  end)
+
+  it("that never began leaves what was there, and nothing else", function()
+    k.files[PATH] = "another"
+    k:fail("ioctl ENABLE", 1, E.EINVAL)
+    local _, _, ok = run {}
+    assert.is_nil(ok)
+    assert.equal("another", k.files[PATH])
+    for path in pairs(k.files) do assert.is_nil(path:match "%.new$" or path:match "%.old$") end
+  end)
+
+  it("goes as far as the disk has room, can be read so far, and says so", function()
+    happenings(8)
+    local whole = #(function() run {} return k.files[PATH] end)()
+    for room = 0, whole - 1, whole // 23 do
+      k = new_kernel { disk = room }
+      happenings(8)
+      local heard, s, ok, why, code = run {}
+      assert.is_nil(ok)
+      assert.equal("ENOSPC", E[code] or E[s.record_errno])
+      assert.matches("No space left on device", why)
+      assert.same({}, k:leaks())
+      local there = k.files[PATH] and read()
+      if there then
+        assert.is_nil(there.error)
+        for i, line in ipairs(there.lines) do assert.equal(heard[i], line) end
+        assert.equal(#there.lines, s.recorded.samples)
+      end
+    end
+  end)
+
+  it("does not follow a symbolic link, nor take a directory for a file", function()
+    k.links[PATH] = "/etc/shadow"
+    local _, _, ok, why, code = run {}
+    assert.is_nil(ok)
+    assert.equal("ELOOP", E[code])
+    assert.matches("symbolic link, and none is followed\n  try: the path", why)
+    k.links[PATH], k.files[PATH] = nil, E.EISDIR
+    _, _, ok, why = run {}
+    assert.is_nil(ok)
+    assert.matches("Is a directory\n  try: a path of a file", why)
+  end)
+
+  it("stays a stream where there is no file: in a FIFO, and on standard output", function()
+    k.files[PATH] = ""
+    k.hooks.size = function() return nil, E.ESPIPE end
+    happenings()
+    local heard = run {}
+    local there = read()
+    assert.is_true(there.facts.pipe)
+    assert.same(heard, there.lines)
+    assert.same({ "cpu-clock", "dummy" }, there.names)
+    assert.is_nil(there.error)
+  end)
+
+  it("begins anew at each size that it was given; every part stands by itself", function()
+    happenings(6)
+    local heard, s = run { switch_output = 3000 }
+    local parts, lines = {}, {}
+    for path in pairs(k.files) do
+      if path:find("^/out/perf%.data%.%d+$") then parts[#parts + 1] = path end
+    end
+    table.sort(parts)
+    parts[#parts + 1] = PATH
+    assert.is_true(#parts > 2)
+    assert.equal(#parts, s.recorded.parts)
+    for _, path in ipairs(parts) do
+      local there = read(path)
+      assert.is_nil(there.error)
+      assert.is_false(there.facts.pipe)
+      assert.same({ "cpu-clock", "dummy" }, there.names)
+      assert.is_true(there.types.comm >= 2) -- who is who, anew
+      table.move(there.lines, 1, #there.lines, #lines + 1, lines)
+    end
+    assert.same(heard, lines)
+  end)
+
+  it("ends with the record at which a callback wanted no more", function()
+    happenings()
+    local heard = {}
+    local _, s = run({}, { { "cpu-clock", sample = function(r)
+      heard[#heard + 1] = line_of(r)
+      return #heard < 50
+    end } })
+    assert.equal(50, #heard)
+    assert.same(heard, read().lines)
+    assert.equal(50, s.recorded.samples)
+  end)
+
+  it("has what is left out live, and tells a replay of it", function()
+    happenings()
+    k.pid = 12
+    local heard = run({ exclude_self = true }, { { "cpu-clock" }, { "page-faults", period = 1, optional = true } })
+    local there = read()
+    assert.equal(160, #there.lines / 2)
+    assert.equal(160, #heard)
+    assert.equal("recorder perfl\nhidden 2\nexclude_pid 12\n", there.private)
+  end)
+
+  it("has the events that come while it goes on", function()
+    happenings(6)
+    local s
+    local late = {}
+    k:with(function()
+      s = perfev.session { duration = "600ms", record = PATH }
+      s:event { "cpu-clock", sample = function() end }
+      s:every("200ms", function()
+        if #s.events < 2 then
+          s:event { "page-faults", period = 1, sample = function(r) late[#late + 1] = line_of(r) end }
+        end
+      end)
+      assert(s:run())
+    end)
+    local f <close> = k:with(perfev.open, PATH)
+    local got = {}
+    k:with(function()
+      for r in f:records { user = false } do
+        if r.type == "sample" and r.event.name == "page-faults" then got[#got + 1] = line_of(r) end
+      end
+    end)
+    assert.is_true(#late > 0)
+    assert.same(late, got)
+    assert.equal(3, #f.events)
+    -- perf would take an ATTR record among a file's records for an event of its own
+    local bytes = k.files[PATH]
+    local data, size = string.unpack("=I8I8", bytes, 41)
+    for _, record in ipairs(walk(bytes, data, data + size)) do assert.are_not.equal(64, record.type) end
+  end)
+
+  it("does not have what was stepped over as corrupt", function()
+    happenings(2)
+    k:after("200ms", function()
+      for _, event in ipairs(k.events) do
+        if event.cpu == 0 and event.ring and event.ring.fd == event.fd then
+          event.ring:write(event, string.pack("=I4I2I2", 9, 0, 3) .. ("x"):rep(16))
+        end
+      end
+    end)
+    local heard, s = run {}
+    local there = read()
+    assert.equal(1, s:stats().corrupt)
+    assert.is_nil(there.error)
+    assert.same(heard, there.lines)
+  end)
+end)
+
+describe("a session that records", function()
+  local function raises(pattern, opts)
+    local ok, why = pcall(perfev.session, opts)
+    assert.is_false(ok)
+    assert.matches(pattern, why)
+  end
+
+  it("refuses what cannot be recorded", function()
+    raises("record and input at once", { record = "x", input = "y" })
+    raises("record and overwrite at once", { record = "x", overwrite = true })
+    raises("compress is for a recording", { compress = true })
+    raises("switch_output is for a recording", { switch_output = "1M" })
+    raises("switch_output makes files", { record = "-", switch_output = "1M" })
+    raises("compress is true or a level of 1 to 22, not 23", { record = "x", compress = 23 })
+    raises("record is the path", { record = 7 })
+  end)
+
+  it("refuses an event whose ring is overwritten", function()
+    local _, _, ok, why, code = run({}, { { "cpu-clock", write_backward = true } })
+    assert.is_nil(ok)
+    assert.equal("EOPNOTSUPP", E[code])
+    assert.matches("write_backward: its ring is read by snapshots alone, and cannot be recorded", why)
+  end)
+
+  it("gives back all that it had, whichever of its calls fails", function()
+    local of_files = { open = true, size = true, writev = true, pwrite = true, rename = true, ftruncate = true }
+    k.files[PATH] = "another"
+    happenings(2)
+    run {}
+    local made = k.counts
+    made["ioctl"], made.getpid, made.pagesize, made.sigblock = nil, nil, nil, nil
+    for name, times in pairs(made) do
+      for nth = 1, times do
+        for _, errno in ipairs { E.EIO, of_files[name] and E.ENOSPC or nil } do
+          k = new_kernel { files = { [PATH] = "another" } }
+          k:fail(name, nth, errno)
+          happenings(2)
+          local _, s, ok, why = run {}
+          assert.same({}, k:leaks())
+          assert.is_true(ok == true or type(why) == "string" and #why > 20)
+          local there = (k.files[PATH] or "another") ~= "another" and read()
+          if there then assert.equal(s.recorded.samples or #there.lines, #there.lines) end
+        end
+      end
+    end
+  end)
+end)
+
+describe("core.recorder", function()
+  it("raises on what is none of its states", function()
+    k:with(function()
+      local rec = core.recorder { path = PATH }
+      assert.has_error(function() rec:feature(256, "x") end)
+      rec:close()
+      assert.error_matches(function() rec:size() end, "the recorder is closed")
+    end)
+  end)
+
+  it("has an event of more ids than a record holds in two records, and in a file whole", function()
+    local attr, ids = core.attr_new { type = 1, sample_type = { "identifier", "time" }, sample_id_all = true }, {}
+    for i = 1, 9000 do ids[i] = i end
+    k:with(function()
+      local rec = core.recorder { path = PATH }
+      assert(rec:event(attr, ids, "many"))
+      rec:begin()
+      assert(rec:finish())
+      rec:close()
+      local f <close> = perfev.open(PATH)
+      assert.equal(9000, #f.events[1].ids)
+      assert.equal(1, #f.events)
+    end)
+  end)
+end)

@@ -1,0 +1,21 @@
+/*
+ * lrecorder.h - the userdata perfev.core.recorder: a recording that is being written.
+ */
+#ifndef PEV_LRECORDER_H
+#define PEV_LRECORDER_H
+
+#include <lua.h>
+
+#include "../recorder.h"
+
+/*
+ * The recorder at idx for a session to write to, which keeps the userdata and detaches it
+ * before it lets go of that. Raises when it is none, or is a session's already.
+ */
+struct pev_recorder *l_recorder_attach(lua_State *L, int idx);
+void l_recorder_detach(lua_State *L, int idx);
+
+/* Add recorder to the table on top of the stack. */
+void l_recorder_register(lua_State *L);
+
+#endif

@@ -1,0 +1,102 @@
+/*
+ * recorder.h - the writer of recordings: perf.data as it grows.
+ *
+ * A recording in flight is a stream, as perf record -o - writes one: a head of 16 bytes,
+ * records that tell of its events, names, formats and machine, what tasks there are,
+ * then the rings' bytes as the kernel wrote them, with a FINISHED_ROUND behind each round.
+ * Nothing that was written is written again, so whatever stops us, a kill -9 or a full
+ * disk, what is there up to the last whole record can be read by perf and by us.
+ * Finished in peace, a regular file becomes a file's recording, which perf report maps
+ * and others seek in: what a file has its tables for is appended, and one pwrite puts a
+ * file's head of 104 bytes over the stream's, and over the record of padding behind it.
+ * Between these two the tables are a stream's last, unreadable bytes; a reader has been
+ * given all records by then. A pipe, FIFO or device stays a stream.
+ *
+ * It has its own name from the first record of the kernel's on, so that whatever a
+ * killed recorder leaves behind is found there; before, it is FILE.PID.new, so that one
+ * that never came to record anything has not touched what was there. That is
+ * FILE.old from then on, as with perf. A new file is its owner's alone (0600): a
+ * recording holds addresses, command lines and memory of others' processes.
+ * Contract: tools/perf/Documentation/perf.data-file-format.txt, util/header.c.
+ *
+ * Section PEV_FEAT_PERFEV is ours: what a replay has to know to deliver what was delivered
+ * live. Lines of text, "key value\n"; a reader skips those it does not know:
+ *   recorder perfl            who wrote it
+ *   exclude_pid 1234          records of this process were not delivered, but of events with
+ *   keep_own 0                  keep_own; events by their number, from 0, in their order
+ *   hidden 1                  an event nobody asked for: who is who, and not delivered
+ */
+#ifndef PEV_RECORDER_H
+#define PEV_RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "attr.h"
+#include "deflate.h"
+#include "err.h"
+#include "sys.h"
+
+#define PEV_FEAT_PERFEV 254
+
+struct pev_recorder_config {
+	const struct pev_deflate *deflate; /* COMPRESSED records; NULL: as they are. Borrowed. */
+	int level;
+	uint32_t chunk;          /* bytes that a COMPRESSED record holds at most; 0: 1 MiB */
+	int fd;                  /* for "-": write here, and close it; 0: to standard output */
+};
+
+struct pev_recorder; /* opaque; owns its descriptor */
+
+/*
+ * A new recording: "-" is standard output. -EISDIR, -ELOOP (a symbolic link, which is not
+ * followed), -ENXIO (a FIFO that nobody reads), or what open(2) says. sys is borrowed.
+ */
+int pev_recorder_open(struct pev_recorder **rec, const struct pev_sys *sys, const char *path,
+		      const struct pev_recorder_config *config, struct pev_err *err);
+
+/* Without a word more; one that was not begun yet goes, and leaves no file. NULL is none. */
+void pev_recorder_close(struct pev_recorder *rec);
+
+/*
+ * All that write give 0, or what stopped the writing, always then: the file has been cut
+ * back to where it can be read, and what was wrong is told by pev_recorder_failure().
+ */
+
+/* An event: its attr, the ids of its records and its name. Before begin(), or later. */
+int pev_recorder_event(struct pev_recorder *rec, const struct pev_attr *attr,
+		       const uint64_t *ids, uint32_t nr_ids, const char *name);
+/* A feature section; after begin() one of the end: a file gets it with finish(). */
+int pev_recorder_feature(struct pev_recorder *rec, uint32_t id, const void *bytes, size_t len);
+/* The section of the tracepoints' formats (HEADER_TRACING_DATA). */
+int pev_recorder_tracing(struct pev_recorder *rec, const void *bytes, size_t len);
+/* What describes it is written: records follow. */
+int pev_recorder_begin(struct pev_recorder *rec);
+/* Whole records, made by us. */
+int pev_recorder_records(struct pev_recorder *rec, const void *bytes, size_t len);
+/*
+ * Bytes of rings, whole records each piece or each two that wrap; the pieces are changed.
+ * A reader that meets a mark hands out, in the order of time, what had come up to the
+ * mark before. So 1: records of this round can be older than some of the next one's, but not
+ * than those behind; 2: all that comes is younger; 0: the round goes on.
+ */
+int pev_recorder_round(struct pev_recorder *rec, struct iovec *pieces, int nr, int marks);
+
+/*
+ * The end: a file becomes a file's recording, and is called name (NULL: as it is). The
+ * recorder is to be closed then.
+ */
+int pev_recorder_finish(struct pev_recorder *rec, const char *name, struct pev_err *err);
+
+/* Why nothing is written any more, or NULL. */
+const struct pev_err *pev_recorder_failure(const struct pev_recorder *rec);
+/* Where it is now, before it has its own name. Borrowed. */
+const char *pev_recorder_path(const struct pev_recorder *rec);
+/* Bytes written so far. */
+uint64_t pev_recorder_size(const struct pev_recorder *rec);
+/* It is no regular file. */
+bool pev_recorder_is_stream(const struct pev_recorder *rec);
+
+#endif
