@@ -222,13 +222,16 @@ describe("a recording", function()
             while i > most and not is_round and heard[at] and heard[at] ~= line do at = at + 1 end
             assert.equal(heard[at], line)
           end
-          if is_round then most = #there.lines end
-          if not there.error then read_whole = read_whole + 1 end
+          if is_round then
+            most = #there.lines
+            assert.is_nil(there.error)
+            read_whole = read_whole + 1
+          end
         end
       end
       assert.equal(#heard, most)
       assert.is_true(#images > 20)
-      assert.is_true(read_whole > #images // 3) -- those that end with a write
+      assert.is_true(read_whole > 5)
     end
   end)
 
@@ -289,9 +292,10 @@ describe("a recording", function()
       assert.same({}, k:leaks())
       local there = k.files[PATH] and read()
       if there then
-        assert.is_nil(there.error)
+        if there.error then assert.matches("cut short at 0x%x+: .* had not begun", there.error) end
+        assert.is_true(not there.error or #there.lines == 0)
         for i, line in ipairs(there.lines) do assert.equal(heard[i], line) end
-        assert.equal(#there.lines, s.recorded.samples)
+        assert.equal(#there.lines, s.recorded.samples or 0)
       end
     end
   end)
