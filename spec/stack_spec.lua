@@ -445,6 +445,14 @@ describe("the kernel", function()
         .. "(kernel.kptr_restrict is 2)\n  try: as root, or sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
     end)
     assert.same({ nil, "[kernel]" }, { name, module })
+    k = kernel.new()
+    k.files["/proc/kallsyms"], k.files["/proc/sys/kernel/kptr_restrict"] = "0 T _text\n", "0\n"
+    k.files["/proc/sys/kernel/perf_event_paranoid"] = "2\n"
+    k:with(function()
+      perfev.symbol.kernel(1)
+      assert.matches("perf_event_paranoid is 2%)\n  try: as root, or sysctl kernel.perf_event_paranoid=1",
+        perfev.symbol.notes()[1])
+    end)
   end)
 end)
 
