@@ -348,6 +348,27 @@ describe("what a stack's addresses mean", function()
     assert.equal(4096, known)
   end)
 
+  it("is followed from there on, where an event with stacks is declared while others run", function()
+    local k, seen = kernel.new { cpus = "0" }, {}
+    for path, text in pairs(files) do k.files[path] = text end
+    k.files["/proc/7/task/7/comm"] = "old\n"
+    k.files["/proc/7/maps"] = "00400000-00402000 r-xp 00001000 08:01 1   /bin/app\n"
+    k:with(function()
+      local s = perfev.session { duration = "500ms" }
+      s:event { comm = function() end }
+      assert(s:start())
+      assert(s:event { type = 1, config = 0, sample_period = 1, callchain = true,
+                       sample = function(r) seen[#seen + 1] = folded(r) end })
+      k.files["/proc/7/maps"] = nil
+      for i, record in ipairs { sample(7, { USER, 0x400110 }), mmap(7, BASE, 0x1000, "/lib/one.so"),
+                                sample(7, { USER, BASE + 8 }) } do
+        k:after(i * MS, function() k:ring(0):push(copied(record)) end)
+      end
+      assert(s:run())
+    end)
+    assert.same({ "old;work", "old;first" }, seen)
+  end)
+
   it("is code that was made in memory, by the process's own perf map", function()
     assert.same({ "made", "twice;made", "made again", false }, (told({ exec(7, "jit"),
       mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x30010 }), sample(7, { USER, 0x30110 }),
@@ -424,6 +445,14 @@ describe("the kernel", function()
         .. "(kernel.kptr_restrict is 2)\n  try: as root, or sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
     end)
     assert.same({ nil, "[kernel]" }, { name, module })
+    k = kernel.new()
+    k.files["/proc/kallsyms"], k.files["/proc/sys/kernel/kptr_restrict"] = "0 T _text\n", "0\n"
+    k.files["/proc/sys/kernel/perf_event_paranoid"] = "2\n"
+    k:with(function()
+      perfev.symbol.kernel(1)
+      assert.matches("perf_event_paranoid is 2%)\n  try: as root, or sysctl kernel.perf_event_paranoid=1",
+        perfev.symbol.notes()[1])
+    end)
   end)
 end)
 

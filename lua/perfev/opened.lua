@@ -239,6 +239,14 @@ local remedies = {
     return leader and 1 or 0,
       ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
   end,
+  -- The session's own event does with less: before 5.12 no build-ids, before 5.1 no KSYMBOL records.
+  function(_, ev, built, code)
+    local attr = built.attr
+    if code ~= E.EINVAL or not ev.hidden or not (attr.build_id or attr.ksymbol) then return end
+    local bit = attr.build_id and "build_id" or "ksymbol"
+    attr[bit] = false
+    return 2, ("%s: without %s, which this kernel does not know"):format(ev.name, bit)
+  end,
   function(_, ev, built, code)
     local attr = built.attr
     if not no_pmu[code] or not built.found.can_be_clock or attr.type ~= 0 then return end

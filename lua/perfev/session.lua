@@ -127,6 +127,17 @@ end
 
 -- ---- events ----
 
+-- Addresses are given names where a call chain is taken, or somebody said so; some events are opened at exec only.
+local function wants_maps(self)
+  for _, ev in ipairs(self.events) do
+    if ev.decl.spec.symbols or ev.decl.spec.callchain then return true end
+  end
+  for ev in opened.each(self.events) do
+    if ev.attr.sample_type & CALLCHAIN ~= 0 then return true end
+  end
+  return false
+end
+
 --- Declare an event; opened when the session starts, or at once when it runs.
 -- @tparam table spec  [1] the event string; attr fields by the kernel's name; `freq`, `period`,
 --   `callchain`, `filter`, `name`, `optional`; callbacks by record type
@@ -149,6 +160,12 @@ function M.declare(self, spec, level)
   if ok and self.recorder then self.recorder:add_events() end
   if ok and (ev.slot or ev.members) and self.running then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
+  -- The first that takes call chains: what is mapped is followed from here on.
+  if self.running and not self.opts.input and not self.maps and wants_maps(self) then
+    ok, why, code = self:open_tracking()
+    if not ok then return nil, why, code end
+    self:scan()
+  end
   return ev
 end
 
@@ -161,17 +178,6 @@ end
 function Session:counter(spec) return require("perfev.counter").new(spec, false, 2, self) end
 --- The same as a group; as `perfev.group`.
 function Session:group(spec) return require("perfev.counter").new(spec, true, 2, self) end
-
--- Addresses are given names where a call chain is taken, or somebody said so; some events are opened at exec only.
-local function wants_maps(self)
-  for _, ev in ipairs(self.events) do
-    if ev.decl.spec.symbols or ev.decl.spec.callchain then return true end
-  end
-  for ev in opened.each(self.events) do
-    if ev.attr.sample_type & CALLCHAIN ~= 0 then return true end
-  end
-  return false
-end
 
 -- The names of tasks need somebody's COMM, FORK and EXIT records. Maps, and what is recorded, have an event of
 -- their own, which is on before /proc is read: who begins meanwhile, and what is mapped, is told of.

@@ -40,12 +40,18 @@ end
 
 -- ---- the kernel ----
 
+-- kallsyms_show_value() in kernel/ksyms_common.c: with kptr_restrict 0 it is perf_event_paranoid that decides.
 local function why_no_kallsyms(what, code)
   if code ~= E.EACCES then return what end
   local restrict = (core.slurp("/proc/sys/kernel/kptr_restrict") or ""):match("%d")
+  local name, value, remedy = "kptr_restrict", restrict, 0
+  if restrict == "0" then
+    name, remedy = "perf_event_paranoid", 1
+    value = (core.slurp("/proc/sys/kernel/perf_event_paranoid") or ""):match("%d")
+  end
   return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n"
-    .. "  try: as root, or sysctl kernel.kptr_restrict=0"):format(
-    restrict and (" (kernel.kptr_restrict is %s)"):format(restrict) or "")
+    .. "  try: as root, or sysctl kernel.%s=%d"):format(
+    value and (" (kernel.%s is %s)"):format(name, value) or "", name, remedy)
 end
 
 local function running_kernel(self)

@@ -61,10 +61,12 @@ local function told_by_perf(path)
 end
 
 -- Two names of one address of the kernel are the same function: which comes first is a matter of taste.
+local symbols
 local function is_alias(frame, name)
-  local symbols = assert(core.kallsyms())
+  if not frame.kernel or not frame.symbol then return false end
+  symbols = symbols or assert(core.kallsyms())
   local at = symbols:address(name)
-  return frame.kernel and at ~= nil and frame.symbol ~= nil and at == symbols:address(frame.symbol)
+  return at ~= nil and at == symbols:address(frame.symbol)
 end
 
 -- Frames of a recording, how many are named as perf names them, and the others.
