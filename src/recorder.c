@@ -61,6 +61,7 @@ struct pev_recorder {
 	unsigned process; /* whose it is: pev_sys_process() */
 	bool stream, begun, there; /* there: another file has the name */
 	uint64_t end;    /* written */
+	uint64_t marked; /* up to here when the last round was marked; 0: none was */
 	uint64_t data;   /* where the records begin that are no description */
 	uint64_t raw;    /* bytes of rings, and what COMPRESSED records made of them */
 	uint64_t packed;
@@ -84,6 +85,12 @@ static size_t aligned(size_t len)
 	return (len + 7) & ~(size_t)7;
 }
 
+/* The second lets a reader hand out what came since the first of the two before. */
+static const struct perf_event_header marks[2] = {
+	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
+	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
+};
+
 /* A number, that is the byte order of what follows: on disk of this machine's. */
 static const char magic[8] = { 'P', 'E', 'R', 'F', 'I', 'L', 'E', '2' };
 
@@ -93,6 +100,23 @@ static const char *shown(const struct pev_recorder *rec)
 }
 
 /* ---- writing ---- */
+
+/*
+ * What is not whole goes, so that the rest can be read to its end; and what is in no
+ * finished round, where there is no room left to finish it.
+ */
+static void cut(struct pev_recorder *rec)
+{
+	const struct pev_sys *sys = rec->sys;
+
+	sys->ftruncate(sys->ctx, rec->fd, rec->end);
+	if (!rec->marked || rec->marked == rec->end)
+		return;
+	if (sys->pwrite(sys->ctx, rec->fd, marks, sizeof(marks), rec->end) == sizeof(marks))
+		rec->end += sizeof(marks);
+	else if (sys->ftruncate(sys->ctx, rec->fd, rec->marked) == 0)
+		rec->end = rec->marked;
+}
 
 __attribute__((format(printf, 3, 4))) static int fail(struct pev_recorder *rec, int code,
 						      const char *format, ...)
@@ -105,9 +129,8 @@ __attribute__((format(printf, 3, 4))) static int fail(struct pev_recorder *rec, 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* What is not whole goes, so that the rest can be read to its end. */
 	if (!rec->stream && rec->fd >= 0)
-		rec->sys->ftruncate(rec->sys->ctx, rec->fd, rec->end);
+		cut(rec);
 	return pev_fail(&rec->failed, code, "%s", text);
 }
 
@@ -260,7 +283,7 @@ static int put_head(struct pev_recorder *rec)
 /* { version, type, level, ratio, mmap_len }: write_compressed() */
 static void compressed_section(const struct pev_recorder *rec, uint32_t out[5])
 {
-	out[0] = 1;
+	out[0] = 0;
 	out[1] = COMP_ZSTD;
 	out[2] = (uint32_t)rec->config.level;
 	out[3] = rec->packed ? (uint32_t)((rec->raw + rec->packed / 2) / rec->packed) : 1;
@@ -607,16 +630,17 @@ static int put_pieces(struct pev_recorder *rec, struct iovec *pieces, int nr)
 	return rec->deflate ? pack_pieces(rec, pieces, nr) : put(rec, pieces, nr);
 }
 
-static int put_marks(struct pev_recorder *rec, int marks)
+static int put_marks(struct pev_recorder *rec, int nr)
 {
-	struct perf_event_header mark = header_of(TYPE_FINISHED_ROUND, sizeof(mark));
-	const struct perf_event_header both[] = { mark, mark };
+	int rc = pev_recorder_records(rec, marks, (size_t)nr * sizeof(marks[0]));
 
-	return pev_recorder_records(rec, both, (size_t)marks * sizeof(mark));
+	if (rc == 0)
+		rec->marked = rec->end;
+	return rc;
 }
 
 /* A round with nothing new is marked where that lets the last one's records go. */
-int pev_recorder_round(struct pev_recorder *rec, struct iovec *pieces, int nr, int marks)
+int pev_recorder_round(struct pev_recorder *rec, struct iovec *pieces, int nr, int nr_marks)
 {
 	int rc = rec->failed.code;
 
@@ -627,8 +651,8 @@ int pev_recorder_round(struct pev_recorder *rec, struct iovec *pieces, int nr, i
 		rc = put_pieces(rec, pieces, nr);
 	if (rc < 0)
 		return rc;
-	rec->held = marks == 0 || (marks == 1 && nr);
-	return marks ? put_marks(rec, marks) : 0;
+	rec->held = nr_marks == 0 || (nr_marks == 1 && nr);
+	return nr_marks ? put_marks(rec, nr_marks) : 0;
 }
 
 /* ---- the end ---- */

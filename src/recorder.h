@@ -82,7 +82,7 @@ int pev_recorder_records(struct pev_recorder *rec, const void *bytes, size_t len
  * mark before. So 1: records of this round can be older than some of the next one's, but not
  * than those behind; 2: all that comes is younger; 0: the round goes on.
  */
-int pev_recorder_round(struct pev_recorder *rec, struct iovec *pieces, int nr, int marks);
+int pev_recorder_round(struct pev_recorder *rec, struct iovec *pieces, int nr, int nr_marks);
 
 /*
  * The end: a file becomes a file's recording, and is called name (NULL: as it is). The

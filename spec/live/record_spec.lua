@@ -99,7 +99,8 @@ end
 
 -- ---- what we say ----
 
-local function ours(path)
+-- What a killed recorder leaves may end within a round.
+local function ours(path, killed)
   local rec <close> = assert(perfev.open(path))
   local samples, lines = {}, {}
   for r in rec:records { user = false } do
@@ -120,8 +121,12 @@ local function ours(path)
   types.FINISHED_ROUND = rec:stats().rounds
   table.sort(samples)
   table.sort(lines)
-  assert.is_nil(rec.error)
-  assert.same({}, rec.warnings)
+  if rec.error and killed then
+    assert.matches("file cut short at 0x%x+", rec.error)
+  else
+    assert.is_nil(rec.error)
+    assert.same({}, rec.warnings)
+  end
   return types, samples, lines
 end
 
@@ -200,7 +205,7 @@ describe("perfl record", function()
     return words
   end
 
-  local function samples_of(path) return #select(2, ours(path)), #select(2, dumped(path)) end
+  local function samples_of(path, killed) return #select(2, ours(path, killed)), #select(2, dumped(path)) end
 
   it("killed at any moment leaves what perf and we read up to there", function()
     need()
@@ -213,7 +218,7 @@ describe("perfl record", function()
       run(line)
       local left = run.capture("ls " .. path .. "* 2>/dev/null || :")
       for file in left:gmatch "[^\n]+" do
-        local we, perf = samples_of(file)
+        local we, perf = samples_of(file, true)
         assert.equal(perf, we)
         read = read + 1
       end
