@@ -207,6 +207,19 @@ for name, make in pairs(inside) do
   end
 end
 
+-- simpleperf's own, whose size has 32 bits: ids, formats, and more of them than are there.
+for _, endian in ipairs { "little", "big" } do
+  local built = new_recording(endian)
+  built:add { type = "mmap", pid = -1, tid = 0, addr = -4096, len = 4096, pgoff = -4096,
+              filename = "[kernel.kallsyms]_text", sample_id = { identifier = 1 } }
+  built:user(32774, built:pack("I8I8I8I8I8", 2, 0, 7, 1, 8)):user(32777, built:pack("I4I4c12", 12, 0, "formats"))
+  local of_new_id = sample(built, 1, 5)
+  built:add(of_new_id:sub(1, 8) .. built:pack("I8", 7) .. of_new_id:sub(17))
+  built:add(built:pack("I4I2I2I4I4", 32777, 1, 16, 65540, 0)):add(("k"):rep(2000))
+  save("datafile", "simpleperf_" .. endian, "\0" .. built:file(features_of(built)))
+  save("datafile", "simpleperf_piped_" .. endian, string.char(PIPE) .. built:pipe(features_of(built)))
+end
+
 for _, endian in ipairs { "little", "big" } do
   local built = of_tools(new_recording(endian))
   local file, pipe = built:file(features_of(built)), built:pipe(features_of(built))
