@@ -107,8 +107,8 @@ test-live: all tracefs ## specs on the real kernel
 as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -i \
 	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally"
 # What bytes and memory alone decide asks for no rights.
-SAME_FOR_ALL = $(patsubst %,spec/%_spec.lua,coverage datafile gc inject inputs merge oom record recording \
-	ring streams)
+SAME_FOR_ALL = $(patsubst %,spec/%_spec.lua,coverage damage datafile gc hostile inject inputs \
+	merge oom record recording ring streams twins)
 test-nobody: all ## specs without rights: on the simulated kernel, and what nobody may
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \

@@ -234,6 +234,52 @@ describe("a count that leads past its record", function()
   end)
 end)
 
+describe("a feature", function()
+  it("takes a small multiple of its bytes, whatever it says", function()
+    local n = 20000
+    for id, bytes in pairs {
+      [12] = pack("<I4I4", n, 0) .. pack("<I4I4", 0, 0):rep(n), -- events whose attrs have no bytes
+      [31] = pack("<I4", n) .. pack("<I4I4", 0, 0):rep(n), -- PMUs that can do nothing
+      [22] = pack("<i8i8i8", 1, 1, 1) .. pack("<i8i8i8", 0, 0, 64 * n) .. ("\xff"):rep(8 * n), -- every block of memory
+      [11] = pack("<I4", 2 * n) .. ("\0"):rep(8 * n), -- arguments without a letter
+      [30] = pack("<I4", n) .. pack("<I4I4", 0, 0):rep(n),
+    } do
+      local rec <close> = assert(perfdata.open(new():add(sample(5)):file { [id] = bytes }))
+      collectgarbage()
+      local before = collectgarbage "count"
+      collectgarbage "stop"
+      local value = rec.header[({ [12] = "event_desc", [31] = "pmu_caps", [22] = "mem_topology", [11] = "cmdline",
+                                  [30] = "hybrid_topology" })[id]]
+      collectgarbage "restart"
+      collectgarbage()
+      local taken = (collectgarbage "count" - before) * 1024
+      assert.is_true(taken < (1 << 20) + 16 * #bytes, ("%d: %.0f bytes of %d"):format(id, taken, #bytes))
+      assert.equal(id == 11 or id == 30, value ~= nil)
+    end
+  end)
+
+  it("that comes again and again is learned as its bytes go by, not each time", function()
+    local names = require "perfev.recording.names"
+    local name_of, calls = names.of, 0
+    names.of = function(...)
+      calls = calls + 1
+      return name_of(...)
+    end
+    finally(function() names.of = name_of end)
+    local events = {}
+    for i = 1, 300 do events[i] = { attr = attr, ids = { i } } end
+    local built = perfdata.new { endian = "little", events = events }
+    built:add(sample(5)):round()
+    for i = 1, 2000 do built:user(78, pack("<i8i8z", 2, 1, "name" .. i)) end
+    built:add(sample(6))
+    local seen, why, more = read_all(built:pipe(), 4096)
+    assert.is_nil(why)
+    assert.equal(300 + 2000 + 4, #seen)
+    assert.matches("^name%d+$", more.events[1].name)
+    assert.is_true(calls < 300 * 100, calls .. " names")
+  end)
+end)
+
 -- ---- strings ----
 
 describe("a string", function()

@@ -255,12 +255,32 @@ local function pipe_of(built)
   return built:pipe(features)
 end
 
+-- Records that go on from one COMPRESSED record to the next, in a frame of blocks that are stored.
+local function packed_file()
+  local built = new_recording()
+  local inner = {}
+  for i = 1, #records + 3 do inner[i] = table.remove(built.records, 1) end
+  inner = table.concat(inner)
+  local outer, n = {}, 0
+  for at = 1, #inner, 333 do
+    local part = inner:sub(at, at + 332)
+    part = (at == 1 and "\x28\xb5\x2f\xfd\x00\x58" or "") .. pack("<I3", #part << 3) .. part
+    n = n + 1
+    outer[n] = n % 2 == 1 and pack("<I4I2I2", 81, 0, 8 + #part) .. part
+      or pack("<I4I2I2i8", 83, 0, 16 + #part + -#part % 8, #part) .. part .. ("\0"):rep(-#part % 8)
+  end
+  table.move(built.records, 1, #built.records, n + 1, outer)
+  built.records = outer
+  return built:file(features_of(built))
+end
+
 local made = {
   { "a file", function()
     local built = new_recording()
     return built:file(features_of(built))
   end },
   { "a pipe", function() return pipe_of(new_recording()) end },
+  { "compressed records", packed_file },
 }
 
 describe("the big-endian twin of", function()

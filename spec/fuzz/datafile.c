@@ -195,7 +195,7 @@ static void touch_sections(struct pev_datafile *df)
 
 static void read_all(struct pev_datafile *df, size_t size)
 {
-	const struct pev_datafile_stats *stats = pev_datafile_stats(df);
+	const struct pev_datafile_stats *stats;
 	struct pev_file_record from;
 	struct pev_record rec;
 	struct pev_err err;

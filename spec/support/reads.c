@@ -21,7 +21,8 @@ static void add_read(uint64_t *sum, const struct pev_record *rec, const struct p
 {
 	struct pev_read read;
 
-	if (pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p, value->len) < 0)
+	if (pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p,
+			   value->len) < 0)
 		return;
 	for (uint64_t i = 0; i < read.nr; i++) {
 		struct pev_read_value one = pev_read_at(&read, i);

@@ -608,8 +608,60 @@ local function header_attr(b, of)
   add_event(of, a, ids)
 end
 
-local function records(b, of)
+local records
+
+-- Each COMPRESSED record's part of the stream from here on, with what is in it turned around. Its
+-- blocks must be stored as they are (RFC 8878, 3.1.1), for which no decompressor is needed.
+local function repacked(b, of)
+  local parts, at = {}, b.pos
+  while at + 7 <= b.stop do
+    local number, _, size = string.unpack("<I4I2I2", b.text, at)
+    if number == 81 then
+      parts[#parts + 1] = b.text:sub(at + 8, at + size - 1)
+    elseif number == 83 then
+      parts[#parts + 1] = b.text:sub(at + 16, at + 15 + string.unpack("<i8", b.text, at + 8))
+    end
+    local behind = number == 66 and "<I4" or number == 71 and "<i8"
+    at = at + size + (behind and string.unpack(behind, b.text, at + 8) or 0)
+  end
+  local stream, blocks, inner = table.concat(parts), {}, {}
+  at = 1
+  while at < #stream do
+    local head = #blocks == 0 and 6 or 0 -- of a frame with a window's size and no other
+    local block = string.unpack("<I3", stream, at + head)
+    assert(block >> 1 & 3 == 0, "a block that is packed")
+    blocks[#blocks + 1] = { stream:sub(at, at + head + 2), block >> 3 }
+    inner[#inner + 1] = stream:sub(at + head + 3, at + head + 2 + (block >> 3))
+    at = at + head + 3 + (block >> 3)
+  end
+  local turned, out = bytes_of(table.concat(inner), nil, nil, b.order == ">"), {}
+  records(turned, of)
+  local bytes = turned:result()
+  at = 1
+  for i, block in ipairs(blocks) do
+    out[i] = block[1] .. bytes:sub(at, at + block[2] - 1)
+    at = at + block[2]
+  end
+  stream, at = table.concat(out), 1
+  for i, part in ipairs(parts) do
+    parts[i] = stream:sub(at, at + #part - 1)
+    at = at + #part
+  end
+  return parts
+end
+
+local function compressed(b, number, of)
+  if number == 83 then b:u64() end
+  local part = table.remove(of.parts, 1)
+  b:take(#part)
+  b.out[#b.out] = part
+  b:rest()
+end
+
+function records(b, of)
   while b:left() >= 8 do
+    local type = string.unpack("<I4", b.text, b.pos)
+    if (type == 81 or type == 83) and not of.parts then of.parts = repacked(b, of) end
     local number, misc, size = b:u32(), b:u16(), b:u16()
     local length
     b:part(size - 8, function(inner)
@@ -622,6 +674,8 @@ local function records(b, of)
         header_attr(inner, of)
       elseif number == 80 then
         feature(inner, inner:u64(), of)
+      elseif number == 81 or number == 83 then
+        compressed(inner, number, of)
       else
         if users[number] then users[number](inner) end
         inner:rest()
