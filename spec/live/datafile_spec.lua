@@ -81,7 +81,8 @@ local function assert_alike(path)
   local ours = perfscript.ours(path)
   assert.is_nil(ours.error)
   assert.same({}, ours.warnings)
-  assert.same({ 0, 0, 0, 0 }, { ours.disorder, ours.stats.late, ours.stats.unknown_id, ours.stats.malformed })
+  assert.same({ 0, 0 }, { ours.stats.unknown_id, ours.stats.malformed })
+  assert.is_true(ours.disorder <= ours.stats.late) -- a recorder that is kept waiting tells some too late
   local perfs = perfscript.perf(path, ours)
   assert.same(perfs.samples, ours.told.samples)
   assert.same(perfs.tasks, ours.told.tasks)
@@ -131,14 +132,15 @@ describe("a recording with", function()
   it("probes that perf probe made is read as perf reads it, by perf's names", function()
     need()
     local libc = (core.slurp "/proc/self/maps"):match "(/%S*libc[.-][^\n]*)\n"
-    local made = run { "perf", "probe", "-q", "-x", libc, "-f", "perfev_proof=free mem=%di:x64" }
+    local made = run { "perf", "probe", "-q", "-x", libc, "-f", "perfev_proof=open64 path=+0(%di):string raw=%di:x64 "
+      .. "flags=%si:s32 mode=%dx:u16 low=%si:b4@0/32 four=+0(%di):x8[4] first=+0(%di):char" }
     finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:perfev_proof*" } end)
     if made.code ~= 0 then pending("perf probe: " .. made.err:sub(1, 200)) end
     local path = record { "a probe", "-e probe_libc:perfev_proof" }
     local ours = assert_alike(path)
     assert.is_true(#ours.told.samples > 0)
     local heard = run { run.perfl, "-i", path, "-e",
-      'local n = 0 event{"probe_libc:perfev_proof", sample=function(r) n = n + (r.args.mem and 1 or 0) end} '
+      'local n = 0 event{"probe_libc:perfev_proof", sample=function(r) n = n + (#r.args.path > 0 and 1 or 0) end} '
       .. 'perfev.done(function() print(n) end)' }
     assert.equal(#ours.told.samples .. "\n", heard.out)
   end)
