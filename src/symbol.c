@@ -55,24 +55,27 @@ static bool parse_line(char *line, struct symbol *symbol)
 	return symbol->addr != 0;
 }
 
-static size_t count_lines(const char *text)
+/* By length: a sanitizer that looks at whole strings would read the text once for each line. */
+static size_t count_lines(const char *text, const char *end)
 {
 	size_t nr = 0;
 
-	while ((text = strchr(text, '\n')) != NULL) {
+	while ((text = memchr(text, '\n', (size_t)(end - text))) != NULL) {
 		text++;
 		nr++;
 	}
 	return nr + 1;
 }
 
-static int parse(struct pev_symbols *symbols)
+static int parse(struct pev_symbols *symbols, size_t len)
 {
-	symbols->sorted = malloc(sizeof(*symbols->sorted) * count_lines(symbols->text));
+	char *end = symbols->text + len;
+
+	symbols->sorted = malloc(sizeof(*symbols->sorted) * count_lines(symbols->text, end));
 	if (!symbols->sorted)
 		return -ENOMEM;
 	for (char *line = symbols->text, *next; line && *line; line = next) {
-		next = strchr(line, '\n');
+		next = memchr(line, '\n', (size_t)(end - line));
 		if (next)
 			*next++ = '\0';
 		symbols->nr += parse_line(line, &symbols->sorted[symbols->nr]);
@@ -91,7 +94,7 @@ int pev_symbols_parse(struct pev_symbols **out, const char *text, size_t len, st
 	if (symbols && symbols->text) {
 		memcpy(symbols->text, text, len);
 		symbols->text[len] = '\0';
-		rc = parse(symbols);
+		rc = parse(symbols, len);
 	}
 	if (rc < 0) {
 		pev_symbols_free(symbols);
@@ -111,7 +114,7 @@ int pev_symbols_kernel(struct pev_symbols **out, const struct pev_sys *sys, stru
 		return pev_fail(err, -ENOMEM, "cannot read the kernel's symbols");
 	rc = sys->slurp(sys->ctx, "/proc/kallsyms", &symbols->text, &len);
 	if (rc == 0)
-		rc = parse(symbols);
+		rc = parse(symbols, len);
 	if (rc < 0) {
 		pev_symbols_free(symbols);
 		return pev_fail(err, rc, "cannot read the kernel's symbols from /proc/kallsyms");
