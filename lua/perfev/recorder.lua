@@ -119,17 +119,9 @@ local function add_features(self)
   self.rec:feature(PERFEV, private_section(self))
 end
 
--- Whose records tell of tasks: theirs is the form of those that we make.
-local function tracking_event(self)
-  for _, one in ipairs(self.events) do
-    if one.attr.task and one.attr.comm and one.ids[1] then return one end
-  end
-  return self.events[1]
-end
-
+-- They are of the session's own event, as the kernel's of what began later: no callback hears either.
 local function add_tasks(self)
-  local session, tracking = self.session, tracking_event(self)
-  if not tracking then return end
+  local session, tracking = self.session, self.session.maps
   local batch, size = {}, 0
   local function flush()
     if size > 0 then self.rec:records(table.concat(batch)) end

@@ -243,7 +243,8 @@ local function print_head(total)
       size_text(total.inflated))))
   said("host", joined(header.hostname, header.osrelease and "Linux " .. header.osrelease, header.arch, cpus_of(header),
     header.cpudesc))
-  said("by", joined(header.version and "perf " .. header.version))
+  local version = header.version
+  said("by", joined(version and (version:find("^perf") and "" or "perf ") .. version))
   said("command", total.command and table.concat(total.command, " "))
   said("when", when(total))
   if total.duration then

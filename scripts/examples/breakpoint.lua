@@ -10,5 +10,8 @@ perfev.event { "mem:bash:line_number:w", optional = true, sample = function(r)
 end }
 
 perfev.done(function()
-  for ip, n in pairs(writers) do print(("%d writes by the code at %#x"):format(n, ip)) end
+  local ips = {}
+  for ip in pairs(writers) do ips[#ips + 1] = ip end
+  table.sort(ips)
+  for _, ip in ipairs(ips) do print(("%d writes by the code at %#x"):format(writers[ip], ip)) end
 end)

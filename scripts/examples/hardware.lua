@@ -10,6 +10,9 @@ perfev.event { "cycles:u", freq = 999, sample = function(r)
 end }
 
 perfev.done(function()
-  for comm, n in pairs(samples) do print(("%5.1f %% %s"):format(100 * n / total, perfev.escape(comm))) end
+  local comms = {}
+  for comm in pairs(samples) do comms[#comms + 1] = comm end
+  table.sort(comms)
+  for _, comm in ipairs(comms) do print(("%5.1f %% %s"):format(100 * samples[comm] / total, perfev.escape(comm))) end
   print(total .. " samples")
 end)

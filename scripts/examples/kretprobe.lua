@@ -7,12 +7,15 @@ local failed = {}
 
 local reads = perfev.event {
   "kretprobe:vfs_read", args = { "$retval:long" }, optional = true, sample = function(_, args)
-    local name = args.retval < 0 and (perfev.errno[-args.retval] or args.retval) or "fine"
+    local name = args.retval < 0 and (perfev.errno[-args.retval] or tostring(args.retval)) or "fine"
     failed[name] = (failed[name] or 0) + 1
   end,
 }
 
 perfev.done(function()
-  for name, n in pairs(failed) do print(n, name) end
+  local names = {}
+  for name in pairs(failed) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do print(failed[name], name) end
   if reads.error then print(reads.error) end
 end)

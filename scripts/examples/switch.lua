@@ -14,5 +14,8 @@ perfev.event { switch = function(r)
 end }
 
 perfev.done(function()
-  for tid, ns in pairs(longest) do print(("%7d %9.3f ms"):format(tid, ns / 1e6)) end
+  local tids = {}
+  for tid in pairs(longest) do tids[#tids + 1] = tid end
+  table.sort(tids)
+  for _, tid in ipairs(tids) do print(("%7d %9.3f ms"):format(tid, longest[tid] / 1e6)) end
 end)

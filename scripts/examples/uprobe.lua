@@ -10,5 +10,8 @@ perfev.event { "uprobe:libc:getenv", args = { "name:string" }, sample = function
 end }
 
 perfev.done(function()
-  for name, n in pairs(asked) do print(n, perfev.escape(name)) end
+  local names = {}
+  for name in pairs(asked) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do print(asked[name], perfev.escape(name)) end
 end)

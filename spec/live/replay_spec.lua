@@ -84,3 +84,71 @@ describe("perfl -i on what perf record wrote", function()
     end)
   end)
 end)
+
+-- What a script is called with, and with which of perfl's own options; those that are not named here: with none.
+local called_with = {
+  flightrec = { "sched:sched_process_exit" }, offcputime = { "-f", "folded" },
+  profile = { "-F", "2000", "-f", "folded" }, tpoint = { "sched:sched_process_*" },
+  trace = { "uprobe:libc:getenv", "name:string" },
+}
+-- Why one cannot be both: what is said instead, live with --record or of the recording.
+local otherwise = {
+  cache = "counters are read from the kernel", pmu = "counters are read from the kernel",
+  stat = "counters are read from the kernel", flightrec = "record", flamediff = "no session", records = "no session",
+  self = "no session",
+}
+local BUSY = WORK .. "; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"
+
+local function scripts()
+  local list = {}
+  for path in run.capture("ls scripts/*.lua scripts/examples/*.lua"):gmatch("[^\n]+") do list[#list + 1] = path end
+  return list
+end
+
+describe("a script's output live, with --record, is that of the recording:", function()
+  for _, path in ipairs(scripts()) do
+    local name = path:match("([%w_]+)%.lua$")
+    it(name, function()
+      if not run.root then pending("needs root") end
+      local dir = run.tempdir()
+      finally(function() run.remove(dir) end)
+      local function perfl_with(option, file, ...)
+        local words = { run.perfl, "-q", option, file, path }
+        table.move(called_with[name] or {}, 1, #(called_with[name] or {}), #words + 1, words)
+        for _, word in ipairs { ... } do words[#words + 1] = word end
+        return run(words)
+      end
+      local file = dir .. "/perf.data"
+      local live = perfl_with("--record", file, "--", "sh", "-c", BUSY)
+      local replayed = perfl_with("-i", file)
+      local why = otherwise[name]
+      if why and why ~= "no session" then
+        return assert.matches(why, live.code ~= 0 and live.err or replayed.err, 1, true)
+      end
+      if why or not run.capture("ls " .. file) then -- it opens nothing here, or sessions of its own
+        return assert.equal("", run.capture("ls -A " .. dir) or "")
+      end
+      if replayed.err:find("none of the events is in it", 1, true) then
+        pending(live.out:match("^[^\n]+") or "this machine has not the event of " .. path)
+      end
+      assert.equal(live.out, replayed.out)
+    end)
+  end
+
+  for _, words in ipairs { "cswlog", "execsnoop --ends", "syscount -P", "tpoint sched:sched_switch sched:sched_wakeup",
+                           "procmon comm fork exit mmap switch" } do
+    it(words .. ", of the whole machine", function()
+      if not run.root then pending("needs root") end
+      local dir = run.tempdir()
+      finally(function() run.remove(dir) end)
+      local live = run(("%s -q -a --record %s/f %s -- sh -c %s"):format(run.perfl, dir, words, run.quote(WORK)))
+      assert.equal(0, live.code, live.err)
+      assert.is_true(#live.out > 0)
+      assert.equal(live.out, (perfl("-q", "-i", dir .. "/f", table.unpack((function()
+        local list = {}
+        for word in words:gmatch("%S+") do list[#list + 1] = word end
+        return list
+      end)()))))
+    end)
+  end
+end)
