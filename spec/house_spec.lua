@@ -6,7 +6,8 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, inflate = {}, deflate = {} },
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {},
+    inflate = {}, deflate = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },

@@ -38,7 +38,8 @@ end
 
 -- One record of every type, each CPU.
 local types = {
-  { type = "sample", pid = 11, ip = 0x401000, callchain = { -128, -4096, -512, 0x1100, 0x1200 } }, { type = "comm", pid = 11, comm = "other", exec = true },
+  { type = "sample", pid = 11, ip = 0x401000, callchain = { -128, -4096, -512, 0x1100, 0x1200 } },
+  { type = "comm", pid = 11, comm = "other", exec = true },
   { type = "fork", pid = 12, ppid = 11, tid = 12, ptid = 11 },
   { type = "exit", pid = 12, ppid = 11, tid = 12, ptid = 11 }, { type = "switch", pid = 11, out = true },
   { type = "mmap2", pid = 11, addr = 0x1000, len = 0x1000, pgoff = 0, maj = 8, min = 1, ino = 5, ino_generation = 0,

@@ -41,7 +41,8 @@ local function moment(rec, when, name, shown)
   if span and span.last > span.first then
     return span.first + math.floor((span.last - span.first) * (when.percent / 100))
   end
-  return refused("%s %s%%: %s does not say when its samples begin and end\n  not all recorders of files write it, and none of a pipe can\n"
+  return refused("%s %s%%: %s does not say when its samples begin and end\n"
+    .. "  not all recorders of files write it, and none of a pipe can\n"
     .. "  try: seconds, as in +1.5s", name, when.percent, shown)
 end
 
