@@ -115,13 +115,13 @@ local function why_none(patterns)
   local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
   local kind = #patterns == 1 and titles[short[patterns[1]] or patterns[1]]
   if kind then text = ("this machine has no %s"):format(kind) end
-  if not kind or kind == titles.tracepoint then
-    local path, why = tracefs.events()
-    if not path then return ("%s\n%s"):format(text, why) end
-  end
   local pmu = #patterns == 1 and probe_pmu(patterns[1])
   if pmu then
     return ("%s\nthis kernel has no %s PMU (CONFIG_%s_EVENTS)"):format(text, pmu, pmu:upper())
+  end
+  if not kind or kind == titles.tracepoint then
+    local path, why = tracefs.events()
+    if not path then return ("%s\n%s"):format(text, why) end
   end
   return ("%s\ntry: perfl list, or a kind: %s"):format(text, table.concat(list.kinds(), ", "))
 end
