@@ -1,5 +1,6 @@
 --- An event of a session: opened, filtered, switched on and off.
 
+local agg = require "perfev.agg"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
@@ -275,6 +276,8 @@ local function open_built(self, ev, built, leader)
     local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
     if not right then return nil, wrong, errno end
   end
+  local fit, unfit, einval = agg.check(ev.name, ev.decl.callbacks, built.format)
+  if not fit then return nil, unfit, einval end
   adjust_attr(self, ev, built)
   note_clamped(self, ev, built)
   local target, why, wrong = target_for(self, ev, built)
