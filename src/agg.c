@@ -198,7 +198,8 @@ static int count_value(const struct pev_agg_config *config, struct pev_cell *cel
 	case PEV_AGG_LINEAR:
 		return count_in(&cell->up, linear_bucket(config, value));
 	case PEV_AGG_QUANTILE:
-		return count_in(value < 0 ? &cell->down : &cell->up, sketch_bucket(magnitude(value)));
+		return count_in(value < 0 ? &cell->down : &cell->up,
+				sketch_bucket(magnitude(value)));
 	default:
 		return 0;
 	}
@@ -330,7 +331,7 @@ static struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, 
 		if (slot->hash != (uint32_t)hash)
 			continue;
 		cell = agg->cells[slot->nr - 1];
-		if (cell->key_len == len && memcmp(pev_agg_key(agg, cell), key, len) == 0)
+		if (cell->key_len == len && (!len || !memcmp(pev_agg_key(agg, cell), key, len)))
 			return slot;
 	}
 }
@@ -397,7 +398,8 @@ static struct pev_cell *new_cell(struct pev_agg *agg, uint64_t hash, const void 
 	memset(cell, 0, agg->key_at);
 	cell->hash = hash;
 	cell->key_len = (uint32_t)len;
-	memcpy((unsigned char *)cell + agg->key_at, key, len);
+	if (len)
+		memcpy((unsigned char *)cell + agg->key_at, key, len);
 	return cell;
 }
 

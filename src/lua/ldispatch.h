@@ -24,8 +24,8 @@
 /* User values of the userdata that a dispatch is part of. */
 enum {
 	L_UV_HOOKS = 1, /* what keeps sys alive */
-	/* [slot * PEV_RECORD_NR + type + 1] = function or aggregator; of that the sink at minus it */
-	L_UV_CALLBACKS,
+	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or aggregator: at minus
+			   the same its sink */
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
@@ -70,8 +70,8 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
 /*
- * Call the slot's callback with that view, protected, or feed the aggregator in its place; an error is on_error's, once it is counted.
- * True: it wants no more. Never raises.
+ * Call the slot's callback with that view, protected; an error is on_error's, once it is
+ * counted. Or feed the aggregator in its place. True: it wants no more. Never raises.
  */
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn);
