@@ -564,10 +564,10 @@ describe("perfl -i", function()
       event { "faults", sample = function(r) n = n + 1 if n % 600 == 0 then io.write(n, "\n") end end }
       done(function() print("sum", n) end)]]
 
-    -- What a terminal is sent; words stand behind the command.
-    local function on_terminal(words)
-      local command = table.concat({ run.quote(run.perfl), "-i", spill(whole { samples = 6000 }), "-e",
-        run.quote(CLOCKED), words }, " ")
+    -- What a terminal is sent; words stand behind the command, a pipe before it.
+    local function on_terminal(words, pipe)
+      local command = table.concat({ pipe or "", run.quote(run.perfl), "-i",
+        pipe and "-" or spill(whole { samples = 6000 }), "-e", run.quote(CLOCKED), words }, " ")
       local r = run { "script", "-qec", command, "/dev/null" }
       assert.equal(0, r.code)
       return (r.out:gsub("\r\n", "\n"))
@@ -582,6 +582,14 @@ describe("perfl -i", function()
       local rest = text:gsub(LINE .. "\r\27%[K", ""):gsub(LINE, "")
       assert.matches("^600\n1200\n1800\nsum\t2000\nperfl: 2,000 records, 0 lost, 0 late, [%d.]+ s of CPU\n$", rest)
       assert.is_falsy(text:find(LINE .. "[^\r]"))
+    end)
+
+    it("without a part of the whole where that is not known", function()
+      local b = build { samples = 6000 }
+      local path = spill(b:pipe { [EVENT_DESC] = b:event_desc() })
+      local text = on_terminal("", "cat " .. path .. " |")
+      assert.is_truthy(text:find("\r%d+ KiB, [%d,]+ records/s\27%[K"), text)
+      assert.is_falsy(text:find("left", 1, true))
     end)
 
     it("on a terminal alone, and not with -q", function()
