@@ -275,6 +275,22 @@ describe("an aggregator", function()
     assert.same({ { k = "x", value = 3 }, { k = "y", value = 3 } }, a:rows())
   end)
 
+  it("merges into what delta() gives, too", function()
+    local a, b = perfev.max { by = "k" }, perfev.max { by = "k" }
+    a:add(1, "x")
+    a:delta()
+    b:add(7, "y")
+    a:add(3, "x")
+    assert.same({ { k = "y", value = 7 }, { k = "x", value = 3 } }, a:merge(b):delta():rows())
+  end)
+
+  it("tells what it was made of, and is not changed by that", function()
+    local a = perfev.hist { by = "k", low = 0, high = 9, step = 3, unit = "us" }
+    assert.same({ kind = "hist", by = { "k" }, low = 0, high = 9, step = 3, unit = "us" }, a:spec())
+    a:spec().by[1] = nil
+    assert.same({ "k" }, a:spec().by)
+  end)
+
   it("is merged with itself, too", function()
     local a = perfev.hist { by = "k" }
     a:add(5, "x")

@@ -16,7 +16,8 @@
 #define FIRST_CAP 64   /* slots of a table that has something in it */
 #define BUCKET_STEP 16 /* buckets are made by so many */
 #define PARTS_LOG2 6   /* a quantile's buckets to each power of two */
-#define PARTS (1u << PARTS_LOG2)
+#define PARTS (UINT32_C(1) << PARTS_LOG2)
+#define EXACT (UINT32_C(2) << PARTS_LOG2) /* magnitudes below have a bucket each */
 
 struct pev_agg_block {
 	struct pev_agg_block *next;
@@ -125,12 +126,12 @@ static uint64_t magnitude(int64_t value)
 	return value < 0 ? -(uint64_t)value : (uint64_t)value;
 }
 
-/* Below 2 * PARTS a bucket for each; then PARTS for each power of two. */
+/* From EXACT on there are PARTS for each power of two. */
 static uint32_t sketch_bucket(uint64_t value)
 {
 	uint32_t shift;
 
-	if (value < 2 * PARTS)
+	if (value < EXACT)
 		return (uint32_t)value;
 	shift = 63u - (uint32_t)__builtin_clzll(value) - PARTS_LOG2;
 	return shift * PARTS + (uint32_t)(value >> shift);
@@ -141,7 +142,7 @@ static uint64_t sketch_value(uint32_t bucket)
 {
 	uint32_t shift;
 
-	if (bucket < 2 * PARTS)
+	if (bucket < EXACT)
 		return bucket;
 	shift = bucket / PARTS - 1;
 	return ((uint64_t)(bucket - shift * PARTS) << shift) + ((UINT64_C(1) << shift) - 1) / 2;
@@ -274,6 +275,12 @@ static void free_buckets(struct pev_cell *cell)
 
 /* ---- the table ---- */
 
+static void set_up(struct pev_agg *agg, const struct pev_agg_config *config)
+{
+	*agg = (struct pev_agg){ .config = *config, .key_at = cell_bytes(config->kind) };
+	take_salt(agg->salt);
+}
+
 int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struct pev_err *err)
 {
 	int rc = config->kind == PEV_AGG_LINEAR ? check_linear(config, err) : 0;
@@ -282,10 +289,9 @@ int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struc
 		return rc;
 	if (config->max_keys > PEV_AGG_MOST_KEYS)
 		return pev_fail(err, -EINVAL, "more than %u keys", PEV_AGG_MOST_KEYS);
-	*agg = (struct pev_agg){ .config = *config, .key_at = cell_bytes(config->kind) };
+	set_up(agg, config);
 	if (!config->max_keys)
 		agg->config.max_keys = PEV_AGG_MAX_KEYS;
-	take_salt(agg->salt);
 	return 0;
 }
 
@@ -484,7 +490,7 @@ int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_er
 
 	if (!is_alike(&agg->config, &from->config))
 		return pev_fail(err, -EINVAL, "they are not of the same kind");
-	pev_agg_init(&both, &agg->config, NULL);
+	set_up(&both, &agg->config);
 	if (take_all(&both, agg) < 0 || take_all(&both, from) < 0) {
 		pev_agg_free(&both);
 		return pev_fail(err, -ENOMEM, "no memory for both");

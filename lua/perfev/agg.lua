@@ -10,6 +10,7 @@ local M = {}
 
 local methods = core.aggregator_methods
 local walk = methods.pairs -- which does not count as reading
+local own_spec = methods.spec -- whose strings C reads
 
 local WIDTH, BAR = 80, 52
 local LEAST = 8 -- columns a key is not cut below
@@ -122,7 +123,7 @@ local has_payload = { sample = true, record = true }
 function M.refusal(callback, value)
   if not M.is(value) then return nil end
   local fields, why = core.aggregator_fields(value)
-  local word = value:spec().word
+  local word = own_spec(value).word
   if not fields then return ("%s = perfev.%s: %s"):format(callback, word, why) end
   if fields[1] and not has_payload[callback] then
     return ("%s = perfev.%s: args.%s: only samples have a payload"):format(callback, word, fields[1])
@@ -154,7 +155,7 @@ end
 local function fault(one, name, fields)
   local field, near = find(fields, name)
   if not field then return "no such field" .. (near and (" (did you mean 'args.%s'?)"):format(near) or "") end
-  local is_value = one:spec().value == "args." .. name
+  local is_value = own_spec(one).value == "args." .. name
   if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
   if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
 end
@@ -166,11 +167,11 @@ local function check_one(event, one, format)
   for _, name in ipairs(wanted) do
     if #fields == 0 then
       return nil, ("%s: perfev.%s: args.%s: the event has no payload\n  try: a tracepoint, or a field that every "
-        .. "sample has: comm, pid, tid, cpu"):format(event, one:spec().word, name), core.errno.EINVAL
+        .. "sample has: comm, pid, tid, cpu"):format(event, own_spec(one).word, name), core.errno.EINVAL
     end
     local why = fault(one, name, fields)
     if why then
-      return nil, ("%s: perfev.%s: args.%s: %s\n  %s\n  try: perfl list -v %s"):format(event, one:spec().word, name,
+      return nil, ("%s: perfev.%s: args.%s: %s\n  %s\n  try: perfl list -v %s"):format(event, own_spec(one).word, name,
         why, listed(fields), event), core.errno.EINVAL
     end
   end
@@ -195,6 +196,14 @@ function M.check(event, callbacks, format)
   return true
 end
 
+--- The options it was made of, in a table of the caller's own; `kind` is what made it.
+function methods:spec()
+  local spec = {}
+  for name, value in pairs(own_spec(self)) do spec[name] = value end
+  spec.kind, spec.word, spec.by = spec.word, nil, { table.unpack(spec.by) }
+  return spec
+end
+
 -- ---- rows ----
 
 -- What rows are sorted by: a value that is a table by how many there are.
@@ -212,7 +221,7 @@ end
 
 local function sorted_cells(self)
   local cells = {}
-  local by = #self:spec().by
+  local by = #own_spec(self).by
   local function take(...)
     if select("#", ...) == 0 then return false end
     cells[#cells + 1] = { value = (select(by + 1, ...)), ... }
@@ -250,7 +259,7 @@ function methods:top(n)
   if math.type(n) ~= "integer" or n < 0 then error("top: how many is an integer from 0 on", 2) end
   was_read[self] = true
   local cells, rows = sorted_cells(self), {}
-  for i = 1, math.min(n, #cells) do rows[i] = row_of(self:spec().by, cells[i]) end
+  for i = 1, math.min(n, #cells) do rows[i] = row_of(own_spec(self).by, cells[i]) end
   return rows, #cells - #rows
 end
 
@@ -402,7 +411,7 @@ end
 --- What is in no row of its own, in words.
 -- @treturn {string,...}
 function methods:remarks()
-  local spec, lines = self:spec(), {}
+  local spec, lines = own_spec(self), {}
   local _, others = self:other()
   if others then
     lines[1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
@@ -475,7 +484,7 @@ function methods:print(how)
   local form = forms[how or "text"]
   if not form then error(("print: '%s' is no form of text (text, csv)"):format(tostring(how)), 2) end
   was_read[self] = true
-  form(self, self:spec(), sorted_cells(self))
+  form(self, own_spec(self), sorted_cells(self))
 end
 
 return M

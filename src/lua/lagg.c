@@ -25,11 +25,12 @@ static struct l_agg *check_agg(lua_State *L, int arg)
 
 int l_agg_add(struct l_agg *self, int64_t value)
 {
-	int rc = pev_agg_add(&self->all, self->key.bytes, self->key.len, value);
+	const struct pev_key *key = &self->key;
 
-	if (rc == 0 && self->deltas)
-		rc = pev_agg_add(&self->recent, self->key.bytes, self->key.len, value);
-	return rc;
+	/* First: without memory for the second it is the whole that is right. */
+	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
+		return -ENOMEM;
+	return pev_agg_add(&self->all, key->bytes, key->len, value);
 }
 
 /* ---- making one ---- */
@@ -207,6 +208,27 @@ static void add_uncounted(struct l_agg *self, const struct l_agg *from)
 	self->no_memory += from->no_memory;
 }
 
+/* -ENOMEM: nothing has changed. */
+static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, struct pev_err *err)
+{
+	struct pev_agg recent;
+	int rc;
+
+	pev_agg_init(&recent, &self->recent.config, NULL);
+	rc = pev_agg_merge(&recent, &self->recent, err);
+	if (rc == 0)
+		rc = pev_agg_merge(&recent, from, err);
+	if (rc == 0)
+		rc = pev_agg_merge(&self->all, from, err);
+	if (rc < 0) {
+		pev_agg_free(&recent);
+		return rc;
+	}
+	pev_agg_free(&self->recent);
+	self->recent = recent;
+	return 0;
+}
+
 /* a:merge(b) -> a: all that b has, as if a had been given it too */
 static int l_agg_merge(lua_State *L)
 {
@@ -215,10 +237,8 @@ static int l_agg_merge(lua_State *L)
 	int rc;
 
 	luaL_argcheck(L, self->nr_by == from->nr_by, 2, "its keys have another number of columns");
-	/* That of recent first: with the whole merged it could not be undone. */
-	rc = self->deltas ? pev_agg_merge(&self->recent, &from->all, &err) : 0;
-	if (rc == 0)
-		rc = pev_agg_merge(&self->all, &from->all, &err);
+	rc = self->deltas ? merge_recent_too(self, &from->all, &err) :
+			    pev_agg_merge(&self->all, &from->all, &err);
 	if (rc < 0)
 		return luaL_argerror(L, 2, err.text);
 	add_uncounted(self, from);

@@ -31,7 +31,7 @@ void l_agg_register(lua_State *L);
 /* The one at idx, or NULL. */
 struct l_agg *l_agg_test(lua_State *L, int idx);
 
-/* One value more, of self->key. -ENOMEM: it is nowhere. */
+/* One value more, of self->key. -ENOMEM: the whole does not have it. */
 int l_agg_add(struct l_agg *self, int64_t value);
 
 #endif

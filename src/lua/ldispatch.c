@@ -59,8 +59,10 @@ static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
 
 	if (slot >= d->nr_sinks) {
 		sinks = realloc(sinks, sizeof(*sinks) * PEV_RECORD_NR * (slot + (size_t)1));
-		if (!sinks)
+		if (!sinks) {
 			luaL_error(L, "no memory for an event");
+			__builtin_unreachable(); /* it raises */
+		}
 		d->sinks = sinks;
 		while (d->nr_sinks <= slot)
 			forget_sinks(d, d->nr_sinks++);
