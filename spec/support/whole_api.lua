@@ -15,6 +15,10 @@ local units = require "perfev.units"
 require "perfev.counter"
 require "perfev.codec"
 
+-- The first long string of a luaL_Buffer makes its metatable; refused memory in the midst of that, Lua 5.4 never gives
+-- it __close, and every long one fails from then on (newbox() in lauxlib.c): "got a non-closable value".
+assert(#("x"):rep(1 << 16) == 1 << 16)
+
 local kernel -- the one in use
 
 local function new_kernel(pause, resume, opts)
