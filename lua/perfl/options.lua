@@ -79,7 +79,7 @@ M.groups = {
       help = "run this Lua text instead of a script; several are lines of one" },
     { "-o", into = "output", metavar = "FILE",
       help = "where the script's print and io.write go" },
-    { "-q", into = "quiet", help = "no closing line" },
+    { "-q", into = "quiet", help = "no closing line, and no unread aggregator" },
     { "-v", into = "verbose", many = true,
       help = "say what is opened; -vv: every system call too" },
     { "--trace-sys", into = "trace_sys", help = "every system call, as strace shows it" },
