@@ -174,7 +174,9 @@ describe("an aggregator is what plain Lua makes of the same values:", function()
       a:clear()
       assert.equal(0, #a)
       assert_same(kind, feed(a, second), second)
-      assert_same(kind, feed(new(kind, { max_keys = 20 }), first), first)
+      local few = feed(new(kind, { max_keys = 20 }), first)
+      assert_same(kind, few, first)
+      assert_same(kind, new(kind, { max_keys = 20 }):merge(few), first)
     end)
   end
 
