@@ -364,6 +364,13 @@ describe("an aggregator prints", function()
     assert.matches("%.%.  1 ", printed(a)[2])
   end)
 
+  it("the unit of several columns in the line above them", function()
+    local a = perfev.stats { unit = "ns", title = "took" }
+    a:add(3)
+    a:add(4)
+    assert.same({ "took (ns)", "COUNT  SUM   AVG  MIN  MAX", "    2    7  3.50    3    4" }, printed(a))
+  end)
+
   it("histograms as bpftrace does", function()
     local a = perfev.hist { by = "comm", unit = "us" }
     for _, value in ipairs { -3, 0, 1, 5, 5, 5, 5, 2000 } do a:add(value, "sh") end

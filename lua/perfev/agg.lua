@@ -299,12 +299,18 @@ local function value_cells(kind, value)
 end
 
 local function value_names(spec)
-  local unit = spec.unit and (" (%s)"):format(escape(spec.unit)) or ""
   local names = {}
-  for i, name in ipairs(columns_of[spec.kind] or { spec.word }) do
-    names[i] = name:upper() .. (name == "count" and "" or unit)
-  end
+  for i, name in ipairs(columns_of[spec.kind] or { spec.word }) do names[i] = name:upper() end
+  if #names == 1 and spec.unit then names[1] = ("%s (%s)"):format(names[1], escape(spec.unit)) end
   return names
+end
+
+-- The line above it all: what has several columns has its unit there.
+local function title_of(spec)
+  local words = {}
+  if spec.title then words[1] = escape(spec.title) end
+  if spec.unit and columns_of[spec.kind] then words[#words + 1] = ("(%s)"):format(escape(spec.unit)) end
+  return words[1] and table.concat(words, " ")
 end
 
 local function width_of(text) return utf8.len(text) or #text end
@@ -431,7 +437,8 @@ function methods:remarks()
 end
 
 local function print_text(self, spec, cells)
-  if spec.title then print(escape(spec.title)) end
+  local title = title_of(spec)
+  if title then print(title) end
   if #cells == 0 then
     print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
   elseif spec.kind == "hist" or spec.kind == "linear" then

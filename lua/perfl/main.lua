@@ -285,7 +285,10 @@ end
 -- What was counted and the script has not read.
 local function print_aggregators()
   if run.opts and run.opts.quiet then return end
-  for _, one in ipairs(agg.unread()) do one:print() end
+  for i, one in ipairs(agg.unread()) do
+    if i > 1 then print() end
+    one:print()
+  end
 end
 
 -- Run the script and what it declared -> nil | what failed
