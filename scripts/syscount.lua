@@ -14,18 +14,17 @@ local opt = perfev.args {
 
 local per_call = opt.per_call or not opt.per_process
 local counts, comms, total = {}, {}, 0
+local calls = perfev.count { by = "args.id", max_keys = 1 << 28 }
 
-local function key_of(r, args)
-  if not opt.per_process then return args.id end
-  return per_call and r.pid << 32 | args.id & 0xffffffff or r.pid
-end
-
-perfev.event { "raw_syscalls:sys_enter", sample = function(r, args)
-  local key = key_of(r, args)
+local function of_process(r, args)
+  local key = per_call and r.pid << 32 | args.id & 0xffffffff or r.pid
   counts[key] = (counts[key] or 0) + 1
   total = total + 1
-  if opt.per_process then comms[r.pid] = r.comm end -- the latest: exec gives a new one
-end }
+  comms[r.pid] = r.comm -- the latest: exec gives a new one
+end
+
+-- By name alone no Lua is run per record.
+perfev.event { "raw_syscalls:sys_enter", sample = opt.per_process and of_process or calls }
 
 local function row(pid, comm, call, count)
   local cells = {}
@@ -46,6 +45,7 @@ local function sum(label, count)
 end
 
 perfev.done(function()
+  for id, count in calls:pairs() do counts[id], total = count, total + count end
   local keys = {}
   for key in pairs(counts) do keys[#keys + 1] = key end
   table.sort(keys, function(a, b)

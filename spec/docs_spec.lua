@@ -145,6 +145,10 @@ describe("doc/lua-api.md has a heading for each name and a name for each heading
     for name in pairs(headed("m:")) do assert.is_function(perfev.hooks.memory(8)[name:sub(3)]) end
   end)
 
+  it("an aggregator's methods", function()
+    same(keys_of(core.aggregator_methods, "a:"), headed("a:"))
+  end)
+
   it("a record's methods", function()
     same({ ["r:copy"] = true }, headed("r:"))
   end)

@@ -3,12 +3,13 @@
  *
  * A session takes events (attr.h names their fields), opens them, and hands located
  * records out in time order; doc/example.c is a whole program. A recording is read by
- * datafile.h, and heard as a session is by replay.h. What a header says of
- * ownership and errors holds for callers outside of this tree as well.
+ * datafile.h, and heard as a session is by replay.h; agg.h counts what comes by keys.
+ * What a header says of ownership and errors holds for callers outside of this tree as well.
  */
 #ifndef PEV_PERFEV_H
 #define PEV_PERFEV_H
 
+#include "agg.h"
 #include "attr.h"
 #include "bits.h"
 #include "child.h"

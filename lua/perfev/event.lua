@@ -2,6 +2,7 @@
 -- Defaults of the event's kind come first, then what the callbacks ask for, then the user's own
 -- words; never the other way round.
 
+local agg = require "perfev.agg"
 local core = require "perfev.core"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
@@ -119,8 +120,9 @@ local function check_words(spec, level)
     elseif type(key) ~= "string" then
       fail(level, "event: a %s is no option", type(key))
     elseif callbacks[key] and type(value) ~= "boolean" then
-      local mt = getmetatable(value)
-      local callable = type(value) == "function" or (type(mt) == "table" and mt.__call)
+      local mt, wrong = getmetatable(value), agg.refusal(key, value)
+      if wrong then fail(level, "event: %s", wrong) end
+      local callable = type(value) == "function" or agg.is(value) or (type(mt) == "table" and mt.__call)
       if not callable then fail(level, "event: %s is a function, not a %s", key, type(value)) end
     elseif not attr_fields[key] and not comforts[key] then
       if callbacks[key] then fail(level, "event: %s is a function, not a %s", key, type(value)) end

@@ -2,6 +2,7 @@
 -- The module's verbs act on a default session, `s:verb` on one of your own, as io.write and f:write
 -- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
 
+local agg = require "perfev.agg"
 local codec = require "perfev.codec"
 local core = require "perfev.core"
 local counter = require "perfev.counter"
@@ -39,7 +40,16 @@ function M.signal(name, f) return session.default():signal(name, f) end
 function M.run() return session.default():run() end
 function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
-function M.stats() return session.default():stats() end
+--- Without a table what the session counted of itself; with one an aggregator, as those below.
+function M.stats(spec)
+  if spec == nil then return session.default():stats() end
+  return agg.new("stats", spec, 2)
+end
+
+--- Aggregators; see perfev.agg.
+for _, kind in ipairs { "count", "sum", "avg", "min", "max", "hist", "quantile" } do
+  M[kind] = function(spec) return agg.new(kind, spec, 2) end
+end
 
 --- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
 function M.list(pattern) return require "perfev.list" (pattern) end

@@ -1,5 +1,6 @@
 --- An event of a session: opened, filtered, switched on and off.
 
+local agg = require "perfev.agg"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
@@ -306,6 +307,8 @@ local function open_built(self, ev, built, leader)
     local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
     if not right then return nil, wrong, errno end
   end
+  local fit, unfit, einval = agg.check(ev.name, ev.decl.callbacks, built.format)
+  if not fit then return nil, unfit, einval end
   adjust_attr(self, ev, built)
   local fit, unfit, errno = check_recorded(self, ev, built)
   if not fit then return nil, unfit, errno end

@@ -4,6 +4,7 @@
 -- happens once is here: whose a record is, and what of the recording is wanted. Nothing is opened but the file;
 -- what waits (signals, a watched descriptor) is a core session without events.
 
+local agg = require "perfev.agg"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local grammar = require "perfev.grammar"
@@ -238,6 +239,11 @@ function Replay:match(ev)
   end
   if decl.spec.filter then
     self.session:note(0, ("%s: its filter is the kernel's work: all that was recorded is delivered"):format(decl.name))
+  end
+  for _, one in ipairs(found) do
+    local format = one.recorded.format
+    local fit, unfit, einval = agg.check(one.name or decl.name, decl.callbacks, format and format.format)
+    if not fit then return nil, unfit, einval end
   end
   self.matched = true
   if #found == 1 and not found[1].of_pattern then

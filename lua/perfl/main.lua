@@ -5,6 +5,7 @@
 -- what it cost. What a script starts by itself (perfev.run()) is configured just the same.
 
 local perfev = require "perfev"
+local agg = require "perfev.agg"
 local probe_events = require "perfev.probe_events"
 local args = require "perfev.args"
 local escape = require "perfev.escape"
@@ -301,6 +302,15 @@ local function outcome(why)
   return broken_status or has_lost() and LOST or command_status() or 0
 end
 
+-- What was counted and the script has not read.
+local function print_aggregators()
+  if run.opts and run.opts.quiet then return end
+  for i, one in ipairs(agg.unread()) do
+    if i > 1 then print() end
+    one:print()
+  end
+end
+
 -- Run the script and what it declared -> nil | what failed
 local function execute(script)
   local words = run.words
@@ -310,12 +320,13 @@ local function execute(script)
   if run.status then return end -- a pcall of the script's held it back
   settle(true)
   local s = session.default()
-  if s.finished then return end
+  if s.finished then return print_aggregators() end
   if s:declared() == 0 then
     if run.opts.dry_run then io.write("nothing to open: the script declares no events\n") end
     return
   end
   local ok, why = s:run()
+  if ok or s:stats().delivered > 0 then print_aggregators() end
   return not ok and (why or "the session failed") or nil
 end
 

@@ -84,7 +84,7 @@ M.groups = {
     { "-z", into = "compress", help = "compress the recording" },
     { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(units.size, "size"),
       help = "a new recording whenever it has this size, as in 100M" },
-    { "-q", into = "quiet", help = "no closing line" },
+    { "-q", into = "quiet", help = "no closing line, and no unread aggregator" },
     { "-v", into = "verbose", many = true,
       help = "say what is opened; -vv: every system call too" },
     { "--trace-sys", into = "trace_sys", help = "every system call, as strace shows it" },

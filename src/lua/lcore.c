@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "../sys.h"
+#include "lagg.h"
 #include "larea.h"
 #include "largs.h"
 #include "lattr.h"
@@ -498,6 +499,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_attr_register(L);
 	l_hooks_register(L);
 	l_args_register(L);
+	l_agg_register(L);
 	l_area_register(L);
 	l_kallsyms_register(L);
 	l_stacks_register(L);

@@ -48,17 +48,62 @@ void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
 void l_dispatch_free(struct l_dispatch *d)
 {
 	free(d->args);
+	free(d->sinks);
 	d->args = NULL;
-	d->nr_args = 0;
+	d->sinks = NULL;
+	d->nr_args = d->nr_sinks = 0;
 	d->now++; /* payload views compare with it */
 }
 
-uint32_t l_dispatch_callbacks(lua_State *L, int idx, uint32_t slot)
+static void forget_sinks(struct l_dispatch *d, uint32_t slot)
+{
+	for (uint32_t type = 0; type < PEV_RECORD_NR; type++)
+		d->sinks[slot * PEV_RECORD_NR + type] = NULL;
+}
+
+/* No aggregator in the slot yet; an event that could not be opened may have had it before. */
+static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
+{
+	struct l_sink **sinks = d->sinks;
+
+	if (slot >= d->nr_sinks) {
+		sinks = realloc(sinks, sizeof(*sinks) * PEV_RECORD_NR * (slot + (size_t)1));
+		if (!sinks) {
+			luaL_error(L, "no memory for an event");
+			__builtin_unreachable(); /* it raises */
+		}
+		d->sinks = sinks;
+		while (d->nr_sinks <= slot)
+			forget_sinks(d, d->nr_sinks++);
+	}
+	forget_sinks(d, slot);
+}
+
+/* The aggregator on top is the slot's for that type; the list of callbacks keeps its sink. */
+static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list)
+{
+	lua_Integer at = (lua_Integer)slot * PEV_RECORD_NR + type;
+	int top = lua_gettop(L);
+	const char *event;
+	struct l_sink *sink;
+
+	lua_getfield(L, 2, "event");
+	if (lua_istable(L, -1))
+		lua_getfield(L, -1, "name");
+	event = lua_tostring(L, -1);
+	sink = l_sink_push(L, top, event ? event : "?");
+	lua_rawseti(L, list, -at - 1);
+	d->sinks[at] = sink;
+	lua_settop(L, top);
+}
+
+uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
 {
 	lua_Integer base = (lua_Integer)slot * PEV_RECORD_NR + 1;
 	int top = lua_gettop(L), list = top + 1;
 	uint32_t heard = 0;
 
+	reserve_sinks(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
 	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
 		lua_settop(L, top);
@@ -74,6 +119,8 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, uint32_t slot)
 			continue;
 		}
 		heard |= UINT32_C(1) << type;
+		if (l_agg_test(L, -1))
+			take_sink(L, d, slot, type, list);
 		lua_rawseti(L, list, base + type);
 	}
 	lua_settop(L, top);
@@ -178,8 +225,14 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	const struct l_view *view = d->views[turn];
 	lua_State *L = d->L;
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_sink *sink = d->sinks[slot * PEV_RECORD_NR + type];
 	int nargs = 1, stop, rc;
 
+	if (sink) {
+		l_sink_feed(sink, view, view->has_args ? d->args[slot] : NULL);
+		d->now++;
+		return false;
+	}
 	lua_rawgeti(L, d->first + AT_CALLBACKS,
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
 	lua_pushvalue(L, d->first + AT_VIEWS + (int)turn);

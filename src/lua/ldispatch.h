@@ -16,6 +16,7 @@
 #include "../record.h"
 #include "larea.h"
 #include "largs.h"
+#include "lsink.h"
 #include "lview.h"
 
 #define L_DISPATCH_VIEWS 8 /* take turns, so that a view kept from the last callback is found out */
@@ -23,7 +24,8 @@
 /* User values of the userdata that a dispatch is part of. */
 enum {
 	L_UV_HOOKS = 1, /* what keeps sys alive */
-	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function */
+	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or aggregator: at minus
+			   the same its sink */
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
@@ -38,6 +40,8 @@ struct l_dispatch {
 	unsigned turn;
 	struct l_args **args; /* by slot; NULL where there is no payload */
 	uint32_t nr_args;
+	struct l_sink **sinks; /* [slot * PEV_RECORD_NR + type]: aggregators, or NULL */
+	uint32_t nr_sinks;     /* slots that have room there */
 	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
 	uint64_t raised;      /* errors in callbacks */
 	int first;            /* stack index of what l_dispatch_set_up() put there */
@@ -53,7 +57,8 @@ void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
 void l_dispatch_free(struct l_dispatch *d);
 
 /* Of the spec at 2: which record types have a callback; they are the slot's. */
-uint32_t l_dispatch_callbacks(lua_State *L, int idx, uint32_t slot);
+uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d,
+			      uint32_t slot);
 /* Room for a payload view of the slot, which has none yet. -ENOMEM. */
 int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot);
 
@@ -67,8 +72,8 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
 /*
- * Call the slot's callback with that view, protected; an error is on_error's, once it is counted.
- * True: it wants no more. Never raises.
+ * Call the slot's callback with that view, protected; an error is on_error's, once it is
+ * counted. Or feed the aggregator in its place. True: it wants no more. Never raises.
  */
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn);

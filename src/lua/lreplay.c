@@ -179,7 +179,7 @@ static int l_replay_add(lua_State *L)
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 4, 2 * (lua_Integer)slot + 1);
-	if (pev_replay_listen(&self->replay, l_dispatch_callbacks(L, 1, slot)) < 0)
+	if (pev_replay_listen(&self->replay, l_dispatch_callbacks(L, 1, &self->d, slot)) < 0)
 		return luaL_error(L, "no memory for an event");
 	lua_pushinteger(L, slot);
 	return 1;

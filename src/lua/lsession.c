@@ -249,7 +249,7 @@ static int l_session_add(lua_State *L)
 	if (rc < 0)
 		return l_result(L, rc, &err);
 	take_aux(L, self, &want, index, 3);
-	want.heard = l_dispatch_callbacks(L, 1, index);
+	want.heard = l_dispatch_callbacks(L, 1, &self->d, index);
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);

@@ -56,7 +56,7 @@ static const char *const generic_names[] = {
 };
 /* clang-format on */
 
-static const char *const cpumodes[] = {
+const char *const l_cpumodes[] = {
 	"unknown", "kernel", "user", "hypervisor", "guest_kernel", "guest_user", "unknown",
 	"unknown",
 };
@@ -490,7 +490,7 @@ static void push_generic(lua_State *L, const struct l_view *view, int code)
 		lua_pushinteger(L, rec->misc);
 		break;
 	case G_CPUMODE:
-		lua_pushstring(L, cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+		lua_pushstring(L, l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 		break;
 	case G_BYTES:
 		lua_pushlstring(L, (const char *)rec->bytes, rec->size);

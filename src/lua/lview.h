@@ -30,6 +30,9 @@ struct l_view {
 	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload or AUX bytes */
 };
 
+/* By header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
+extern const char *const l_cpumodes[];
+
 /*
  * Make the metatable perfev.record, and add record_tostring and record_registers
  * to the table on top of the stack.

@@ -1,0 +1,497 @@
+--- Aggregators: values by key, put together in C as they come (src/agg.h).
+-- One stands where a callback stands, and then no Lua is run per record; or a script feeds it. Here is
+-- what happens once: options, what an event must have, rows and printing.
+
+local core = require "perfev.core"
+local escape = require "perfev.escape"
+local filters = require "perfev.filter"
+
+local M = {}
+
+local methods = core.aggregator_methods
+local walk = methods.pairs -- which does not count as reading
+local own_spec = methods.spec -- whose strings C reads
+
+local WIDTH, BAR = 80, 52
+local LEAST = 8 -- columns a key is not cut below
+
+local options = { by = true, value = true, unit = true, title = true, max_keys = true }
+local linear = { low = true, high = true, step = true }
+local known = { "by", "value", "unit", "title", "max_keys", "low", "high", "step" }
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+-- ---- making one ----
+
+local function check_by(kind, by, level)
+  if by == nil then return {} end
+  local list = type(by) == "table" and table.move(by, 1, #by, 1, {}) or { by }
+  local seen = { value = true }
+  for _, name in ipairs(list) do
+    if type(name) ~= "string" then fail(level, "%s: by is a name or a list of names, not a %s", kind, type(name)) end
+    if seen[name] then
+      fail(level, "%s: by: %s", kind, name == "value" and "'value' is what the values are called"
+        or ("'%s' twice"):format(name))
+    end
+    seen[name] = true
+  end
+  return list
+end
+
+local function check_string(kind, spec, name, level)
+  if spec[name] ~= nil and type(spec[name]) ~= "string" then
+    fail(level, "%s: %s is a string, not a %s", kind, name, type(spec[name]))
+  end
+end
+
+local function check_integer(kind, spec, name, level)
+  if spec[name] ~= nil and math.type(spec[name]) ~= "integer" then
+    fail(level, "%s: %s is an integer, not %s", kind, name, type(spec[name]) == "number" and spec[name]
+      or "a " .. type(spec[name]))
+  end
+end
+
+local function check_options(kind, spec, level)
+  if type(spec) ~= "table" then fail(level, "%s: a table expected, not a %s", kind, type(spec)) end
+  for name in pairs(spec) do
+    local is_one = options[name] or (kind == "hist" and linear[name])
+    if is_one and name == "value" and kind == "count" then
+      fail(level, "count: value: what is counted has none\n  try: sum, or by = \"%s\"", tostring(spec.value))
+    end
+    if not is_one then
+      local near = core.nearest(tostring(name), known)
+      fail(level, "%s: no option is called '%s'%s", kind, tostring(name),
+        linear[name] and " (it is hist's)" or near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+  end
+end
+
+local made = setmetatable({}, { __mode = "v" }) -- those the module's verbs made, in order
+local nr_made = 0
+local was_read = setmetatable({}, { __mode = "k" })
+
+--- An aggregator.
+-- @tparam string kind    "count", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
+-- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
+--   values are of), `unit` and `title` (for print), `max_keys` (default 65536), of hist: `low`, `high`, `step`
+-- @tparam integer level  of the caller, for `error`
+-- @treturn aggregator
+function M.new(kind, spec, level)
+  spec = spec == nil and {} or spec
+  check_options(kind, spec, level + 1)
+  for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
+  for _, name in ipairs { "max_keys", "low", "high", "step" } do check_integer(kind, spec, name, level + 1) end
+  if spec.max_keys and (spec.max_keys < 1 or spec.max_keys > 1 << 28) then
+    fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, spec.max_keys)
+  end
+  local is_linear = spec.low or spec.high or spec.step
+  if is_linear and not (spec.low and spec.high and spec.step) then
+    fail(level, "hist: low, high and step go together; without them it is by powers of two")
+  end
+  local ok, one = pcall(core.aggregator, {
+    kind = is_linear and "linear" or kind, word = kind, by = check_by(kind, spec.by, level + 1), value = spec.value,
+    unit = spec.unit, title = spec.title, max_keys = spec.max_keys, low = spec.low, high = spec.high,
+    step = spec.step,
+  })
+  if not ok then fail(level, "%s: %s", kind, one) end
+  nr_made = nr_made + 1
+  made[nr_made] = one
+  return one
+end
+
+--- Those that have not been printed or read row by row, in the order they were made.
+function M.unread()
+  local list = {}
+  for i = 1, nr_made do
+    if made[i] and not was_read[made[i]] then list[#list + 1] = made[i] end
+  end
+  return list
+end
+
+-- ---- as a callback ----
+
+--- Is it an aggregator?
+function M.is(value)
+  return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
+end
+
+local has_payload = { sample = true, record = true }
+
+--- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
+function M.refusal(callback, value)
+  if not M.is(value) then return nil end
+  local fields, why = core.aggregator_fields(value)
+  local word = own_spec(value).word
+  if not fields then return ("%s = perfev.%s: %s"):format(callback, word, why) end
+  if fields[1] and not has_payload[callback] then
+    return ("%s = perfev.%s: args.%s: only samples have a payload"):format(callback, word, fields[1])
+  end
+end
+
+local function find(fields, name)
+  local names = {}
+  for i, field in ipairs(fields) do
+    if field.name == name then return field end
+    names[i] = field.name
+  end
+  return nil, core.nearest(name, names)
+end
+
+local function listed(fields)
+  local lines, line = {}, "fields:"
+  for _, field in ipairs(fields) do
+    if not field.common then
+      if #line + #field.name > 76 then lines[#lines + 1], line = line, "  " end
+      line = line .. " " .. field.name
+    end
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n  ")
+end
+
+-- What is wrong with that field of the payload, or nothing.
+local function fault(one, name, fields)
+  local field, near = find(fields, name)
+  if not field then return "no such field" .. (near and (" (did you mean 'args.%s'?)"):format(near) or "") end
+  local is_value = own_spec(one).value == "args." .. name
+  if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
+  if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
+end
+
+local function check_one(event, one, format)
+  local wanted = core.aggregator_fields(one)
+  if #wanted == 0 then return true end
+  local fields = format and filters.fields(format) or {}
+  for _, name in ipairs(wanted) do
+    if #fields == 0 then
+      return nil, ("%s: perfev.%s: args.%s: the event has no payload\n  try: a tracepoint, or a field that every "
+        .. "sample has: comm, pid, tid, cpu"):format(event, own_spec(one).word, name), core.errno.EINVAL
+    end
+    local why = fault(one, name, fields)
+    if why then
+      return nil, ("%s: perfev.%s: args.%s: %s\n  %s\n  try: perfl list -v %s"):format(event, own_spec(one).word, name,
+        why, listed(fields), event), core.errno.EINVAL
+    end
+  end
+  return true
+end
+
+--- Has the event what its aggregators read?
+-- @tparam string event       its name, for the message
+-- @tparam table callbacks
+-- @tparam ?string format     the text of its tracepoint's format file
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string         in three parts
+-- @treturn[2] integer        EINVAL
+function M.check(event, callbacks, format)
+  for _, name in ipairs { "sample", "record" } do
+    if M.is(callbacks[name]) then
+      local ok, why, code = check_one(event, callbacks[name], format)
+      if not ok then return nil, why, code end
+    end
+  end
+  return true
+end
+
+--- The options it was made of, in a table of the caller's own; `kind` is what made it.
+function methods:spec()
+  local spec = {}
+  for name, value in pairs(own_spec(self)) do spec[name] = value end
+  spec.kind, spec.word, spec.by = spec.word, nil, { table.unpack(spec.by) }
+  return spec
+end
+
+-- ---- rows ----
+
+-- What rows are sorted by: a value that is a table by how many there are.
+local function weight(value)
+  return type(value) == "table" and value.count or value
+end
+
+local order_of = { boolean = 1, number = 2, string = 3 }
+
+local function is_before(a, b)
+  if type(a) ~= type(b) then return order_of[type(a)] < order_of[type(b)] end
+  if type(a) == "boolean" then return not a and b end
+  return a < b
+end
+
+local function sorted_cells(self)
+  local cells = {}
+  local by = #own_spec(self).by
+  local function take(...)
+    if select("#", ...) == 0 then return false end
+    cells[#cells + 1] = { value = (select(by + 1, ...)), ... }
+    return true
+  end
+  local step = walk(self)
+  while take(step()) do end -- luacheck: ignore 542
+  table.sort(cells, function(a, b)
+    local wa, wb = weight(a.value), weight(b.value)
+    if wa ~= wb then return wa > wb end
+    for i = 1, by do
+      if a[i] ~= b[i] then return is_before(a[i], b[i]) end
+    end
+    return false
+  end)
+  return cells
+end
+
+local function row_of(by, cell)
+  local row = { value = cell.value }
+  for i, name in ipairs(by) do row[name] = cell[i] end
+  return row
+end
+
+--- All of it, the greatest value first.
+-- @treturn {table,...}  each with its key by the names of the columns, and `value`
+function methods:rows()
+  return (self:top(math.maxinteger))
+end
+
+--- The n rows of the greatest values.
+-- @treturn {table,...}
+-- @treturn integer  how many rows more there are
+function methods:top(n)
+  if math.type(n) ~= "integer" or n < 0 then error("top: how many is an integer from 0 on", 2) end
+  was_read[self] = true
+  local cells, rows = sorted_cells(self), {}
+  for i = 1, math.min(n, #cells) do rows[i] = row_of(own_spec(self).by, cells[i]) end
+  return rows, #cells - #rows
+end
+
+--- Key..., value, in the order the keys were first seen.
+function methods:pairs()
+  was_read[self] = true
+  return walk(self)
+end
+
+for _, name in ipairs { "merge", "delta" } do
+  local native = methods[name]
+  methods[name] = function(self, other)
+    if name == "delta" then was_read[self] = true return native(self) end
+    local merged = native(self, other)
+    was_read[other] = true -- it is in this one now
+    return merged
+  end
+end
+
+-- ---- printing ----
+
+local function number(value)
+  return math.type(value) == "float" and ("%.2f"):format(value) or tostring(value)
+end
+
+-- The columns of a value: names, and what of it each is.
+local columns_of = {
+  stats = { "count", "sum", "avg", "min", "max" },
+  quantile = { "count", "avg", "p50", "p90", "p99", "p999", "max" },
+}
+
+local function value_cells(kind, value)
+  if not columns_of[kind] then return { number(value) } end
+  local cells = {}
+  for i, name in ipairs(columns_of[kind]) do cells[i] = number(value[name]) end
+  return cells
+end
+
+local function value_names(spec)
+  local names = {}
+  for i, name in ipairs(columns_of[spec.kind] or { spec.word }) do names[i] = name:upper() end
+  if #names == 1 and spec.unit then names[1] = ("%s (%s)"):format(names[1], escape(spec.unit)) end
+  return names
+end
+
+-- The line above it all: what has several columns has its unit there.
+local function title_of(spec)
+  local words = {}
+  if spec.title then words[1] = escape(spec.title) end
+  if spec.unit and columns_of[spec.kind] then words[#words + 1] = ("(%s)"):format(escape(spec.unit)) end
+  return words[1] and table.concat(words, " ")
+end
+
+local function width_of(text) return utf8.len(text) or #text end
+
+local function fitted(text, width, right)
+  if width_of(text) > width then
+    local stop = utf8.offset(text, width - 1)
+    text = text:sub(1, (stop or width - 1) - 1) .. ".."
+  end
+  local blanks = (" "):rep(width - width_of(text))
+  return right and blanks .. text or text .. blanks
+end
+
+-- Widths of the columns; where the line would be too long the widest key gives way.
+local function layout(lines, nr_keys)
+  local widths, total = {}, -2
+  for _, line in ipairs(lines) do
+    for i, cell in ipairs(line) do widths[i] = math.max(widths[i] or 0, width_of(cell)) end
+  end
+  for _, width in ipairs(widths) do total = total + width + 2 end
+  while total > WIDTH do
+    local widest
+    for i = 1, nr_keys do
+      if widths[i] > LEAST and (not widest or widths[i] > widths[widest]) then widest = i end
+    end
+    if not widest then break end
+    widths[widest], total = widths[widest] - 1, total - 1
+  end
+  return widths
+end
+
+local function key_text(key) return escape(tostring(key)) end
+
+local function print_table(self, spec, cells)
+  local head, lines, is_right = {}, {}, {}
+  for i, name in ipairs(spec.by) do head[i], is_right[i] = escape(name:gsub("^args%.", "")):upper(), true end
+  table.move(value_names(spec), 1, #value_names(spec), #head + 1, head)
+  lines[1] = head
+  for _, cell in ipairs(cells) do
+    local line = {}
+    for i = 1, #spec.by do
+      line[i] = key_text(cell[i])
+      is_right[i] = is_right[i] and type(cell[i]) == "number"
+    end
+    table.move(value_cells(spec.kind, cell.value), 1, #head, #line + 1, line)
+    lines[#lines + 1] = line
+  end
+  local other = self:other()
+  if other ~= nil then
+    local line = {}
+    for i = 1, #spec.by do line[i] = i == 1 and "(other)" or "" end
+    lines[#lines + 1] = table.move(value_cells(spec.kind, other), 1, #head, #line + 1, line)
+  end
+  local widths = layout(lines, #spec.by)
+  for _, line in ipairs(lines) do
+    local shown = {}
+    for i, cell in ipairs(line) do shown[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
+    print((table.concat(shown, "  "):gsub("%s+$", "")))
+  end
+end
+
+local suffixes = { "", "K", "M", "G", "T", "P", "E" }
+
+-- As bpftrace has it: 4096 is 4K.
+local function bound(n, is_log2)
+  local i = 1
+  while is_log2 and n >= 1024 and n % 1024 == 0 and suffixes[i + 1] do n, i = n // 1024, i + 1 end
+  return n .. suffixes[i]
+end
+
+local function bucket_label(bucket, is_log2)
+  local low, high = bucket.low, bucket.high
+  if not low then return ("(..., %s)"):format(bound(high, is_log2)) end
+  if not high then return ("[%s, ...)"):format(bound(low, is_log2)) end
+  if is_log2 and high - low == 1 then return ("[%d]"):format(low) end
+  return ("[%s, %s)"):format(bound(low, is_log2), bound(high, is_log2))
+end
+
+local function print_buckets(value, is_log2)
+  local most = 1
+  for _, bucket in ipairs(value.buckets) do most = math.max(most, bucket.count) end
+  for _, bucket in ipairs(value.buckets) do
+    local bar = ("@"):rep(math.floor(BAR * (bucket.count / most)))
+    print(("%-16s %8d |%-52s|"):format(bucket_label(bucket, is_log2), bucket.count, bar))
+  end
+end
+
+local function print_hist(self, spec, cells)
+  local unit = spec.unit and (" (%s)"):format(escape(spec.unit)) or ""
+  for i = #cells, 1, -1 do -- the greatest last, as bpftrace does
+    local keys = {}
+    for k = 1, #spec.by do keys[k] = key_text(cells[i][k]) end
+    print(("@%s%s:"):format(#keys > 0 and ("[%s]"):format(table.concat(keys, ", ")) or "", unit))
+    print_buckets(cells[i].value, spec.kind == "hist")
+    if i > 1 then print() end
+  end
+  local other = self:other()
+  if other then
+    print(("\n@(other)%s:"):format(unit))
+    print_buckets(other, spec.kind == "hist")
+  end
+end
+
+--- What is in no row of its own, in words.
+-- @treturn {string,...}
+function methods:remarks()
+  local spec, lines = own_spec(self), {}
+  local _, others = self:other()
+  if others then
+    lines[1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
+      others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
+  end
+  local absent, fields = self:uncounted(), { table.unpack(spec.by) }
+  if spec.value then table.insert(fields, 1, spec.value) end
+  for _, name in ipairs(fields) do
+    if absent[name] then
+      lines[#lines + 1] = ("%d record%s without %s: not counted"):format(absent[name], absent[name] == 1 and "" or "s",
+        escape(name))
+      absent[name] = nil
+    end
+  end
+  if self:refused() > 0 then lines[#lines + 1] = ("%d not counted for want of memory"):format(self:refused()) end
+  return lines
+end
+
+local function print_text(self, spec, cells)
+  local title = title_of(spec)
+  if title then print(title) end
+  if #cells == 0 then
+    print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
+  elseif spec.kind == "hist" or spec.kind == "linear" then
+    print_hist(self, spec, cells)
+  else
+    print_table(self, spec, cells)
+  end
+  for _, line in ipairs(self:remarks()) do print(line) end
+end
+
+local function csv_cell(value)
+  local text = tostring(value)
+  return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
+end
+
+-- A line for each key; of a histogram one for each bucket.
+local function print_csv(self, spec, cells)
+  local names = { table.unpack(spec.by) }
+  local is_hist = spec.kind == "hist" or spec.kind == "linear"
+  local parts = is_hist and { "low", "high", "count" } or columns_of[spec.kind] or { "value" }
+  table.move(parts, 1, #parts, #names + 1, names)
+  local function line(cell, value)
+    local words = {}
+    for i = 1, #spec.by do words[i] = csv_cell(cell[i]) end
+    for _, part in ipairs(parts) do
+      local word = value
+      if type(value) == "table" then word = value[part] end
+      words[#words + 1] = word == nil and "" or math.type(word) == "float" and ("%.17g"):format(word) or csv_cell(word)
+    end
+    print(table.concat(words, ","))
+  end
+  for i, name in ipairs(names) do names[i] = csv_cell(name) end
+  print(table.concat(names, ","))
+  local other = self:other()
+  if other ~= nil then
+    local cell = { value = other }
+    for i = 1, #spec.by do cell[i] = i == 1 and "(other)" or "" end
+    cells[#cells + 1] = cell
+  end
+  for _, cell in ipairs(cells) do
+    for _, value in ipairs(is_hist and cell.value.buckets or { cell.value }) do line(cell, value) end
+  end
+end
+
+local forms = { text = print_text, csv = print_csv }
+
+--- Print it: a table, or histograms.
+-- @tparam[opt] string how  "text" (the default) or "csv"
+function methods:print(how)
+  local form = forms[how or "text"]
+  if not form then error(("print: '%s' is no form of text (text, csv)"):format(tostring(how)), 2) end
+  was_read[self] = true
+  form(self, own_spec(self), sorted_cells(self))
+end
+
+return M

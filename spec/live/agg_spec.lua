@@ -1,0 +1,96 @@
+-- Aggregators on the real kernel: what they count is what callbacks count of the same records, live and recorded.
+
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+-- Prints the cells of an aggregator and of the table that a callback filled.
+local both = [[
+local native = perfev.count { by = { "comm", "pid", "tid", "cpu", "type", "cpumode", "event", "args.id" } }
+local plain = {}
+local stats = perfev.stats { by = "comm", value = "args.id" }
+local sums = {}
+local function key(...) return table.concat({ ... }, "|") end
+event { "raw_syscalls:sys_enter", name = "calls", sample = native }
+event { "raw_syscalls:sys_enter", name = "calls", sample = stats }
+event { "raw_syscalls:sys_enter", name = "calls", sample = function(r, args)
+  local k = key(r.comm, r.pid, r.tid, r.cpu, r.type, r.cpumode, r.event.name, args.id)
+  plain[k] = (plain[k] or 0) + 1
+  sums[r.comm] = (sums[r.comm] or 0) + args.id
+end }
+done(function()
+  local n, cells = 0, 0
+  for a, b, c, d, e, f, g, h, value in native:pairs() do
+    n, cells = n + value, cells + 1
+    local k = key(a, b, c, d, e, f, g, h)
+    assert(plain[k] == value, k)
+  end
+  for _ in pairs(plain) do cells = cells - 1 end
+  for comm, value in stats:pairs() do assert(sums[comm] == value.sum, comm) end
+  assert(cells == 0 and next(native:uncounted()) == nil)
+  print(n)
+end)]]
+
+-- syscount as it is with a callback.
+local twin = [[
+local perfev = require "perfev"
+local syscalls = require "perfev.syscalls"
+local counts, total, ids = {}, 0, {}
+perfev.event { "raw_syscalls:sys_enter", sample = function(_, args)
+  counts[args.id] = (counts[args.id] or 0) + 1
+  total = total + 1
+end }
+perfev.done(function()
+  for id in pairs(counts) do ids[#ids + 1] = id end
+  table.sort(ids, function(a, b)
+    if counts[a] ~= counts[b] then return counts[a] > counts[b] end
+    return a < b
+  end)
+  print(("%-28s %12s"):format("CALL", "COUNT"))
+  for _, id in ipairs(ids) do print(("%-28s %12s"):format(syscalls.name(id), counts[id])) end
+  print(("%-28s %12s"):format("total", total))
+end)]]
+
+local function output(...)
+  local r = run { run.perfl, "-q", ... }
+  assert.equal(0, r.code, r.err)
+  return r.out
+end
+
+describe("an aggregator on the real kernel", function()
+  it("counts what a callback counts of a command", function()
+    requires("root", "tracefs")
+    assert.is_true(tonumber(output("-e", both, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
+  end)
+
+  it("counts the same of a recording, and syscount prints what its twin with a callback does", function()
+    requires("root", "tracefs", "perf")
+    local dir = run.tempdir()
+    local path = dir .. "/a.data"
+    local r = run { "perf", "record", "-q", "-o", path, "-e", "raw_syscalls:sys_enter", "ls", "-R", "/usr/include" }
+    assert.equal(0, r.code, r.err)
+    local n = tonumber(output("-i", path, "-e", both))
+    local syscount, same = output("-i", path, "syscount"), output("-i", path, "-e", twin)
+    run.remove(dir)
+    assert.equal(same, syscount)
+    assert.equal(n, tonumber(syscount:match("total +(%d+)")))
+  end)
+
+  it("is printed at the end by perfl, in the order of making, unless the script or -q says otherwise", function()
+    requires("root", "tracefs")
+    local script = [[
+      event { "raw_syscalls:sys_enter", sample = count { by = "comm", title = "one" } }
+      local two = count { title = "two" }
+      event { "raw_syscalls:sys_enter", sample = two }
+      event { "raw_syscalls:sys_enter", sample = count { title = "three" } }
+      done(function() %s end)]]
+    local function titles(text, ...)
+      local r, list = run { run.perfl, "-e", script:format(text), ... }, {}
+      for title in (r.out):gmatch("%f[%w](%l+)\n") do list[#list + 1] = title end
+      return table.concat(list, " ")
+    end
+    assert.equal("one two three", titles("", "--", "true"))
+    assert.equal("two one three", titles("two:print()", "--", "true"))
+    assert.equal("one three", titles("two:rows()", "--", "true"))
+    assert.equal("", titles("", "-q", "--", "true"))
+  end)
+end)

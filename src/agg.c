@@ -1,0 +1,680 @@
+/*
+ * agg.c - values by key, put together as they come; see agg.h.
+ *
+ * A table of hashes and numbers leads to the cells, which stand in blocks and never
+ * move. What can fail is done before anything is changed. The hash is SipHash-1-3 with
+ * the process's own salt: keys are names that somebody else chose.
+ */
+#include "agg.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#define BLOCK_BYTES ((size_t)1 << 16)
+#define FIRST_CAP 64   /* slots of a table that has something in it */
+#define BUCKET_STEP 16 /* buckets are made by so many */
+#define PARTS_LOG2 6   /* a quantile's buckets to each power of two */
+#define PARTS (UINT32_C(1) << PARTS_LOG2)
+#define EXACT (UINT32_C(2) << PARTS_LOG2) /* magnitudes below have a bucket each */
+
+struct pev_agg_block {
+	struct pev_agg_block *next;
+	size_t used, cap; /* bytes behind the head */
+};
+
+/* ---- hashing ---- */
+
+static uint64_t rotate(uint64_t x, int bits)
+{
+	return x << bits | x >> (64 - bits);
+}
+
+static void sip_round(uint64_t v[4])
+{
+	v[0] += v[1];
+	v[2] += v[3];
+	v[1] = rotate(v[1], 13) ^ v[0];
+	v[3] = rotate(v[3], 16) ^ v[2];
+	v[0] = rotate(v[0], 32);
+	v[2] += v[1];
+	v[0] += v[3];
+	v[1] = rotate(v[1], 17) ^ v[2];
+	v[3] = rotate(v[3], 21) ^ v[0];
+	v[2] = rotate(v[2], 32);
+}
+
+/* Aumasson, Bernstein: SipHash, 2012; one round a word and three at the end. */
+static uint64_t hash_key(const uint64_t salt[2], const unsigned char *key, size_t len)
+{
+	uint64_t v[4] = { salt[0] ^ 0x736f6d6570736575, salt[1] ^ 0x646f72616e646f6d,
+			  salt[0] ^ 0x6c7967656e657261, salt[1] ^ 0x7465646279746573 };
+	uint64_t word, last = (uint64_t)len << 56;
+
+	for (; len >= 8; key += 8, len -= 8) {
+		memcpy(&word, key, 8);
+		v[3] ^= word;
+		sip_round(v);
+		v[0] ^= word;
+	}
+	for (size_t i = 0; i < len; i++)
+		last |= (uint64_t)key[i] << 8 * i;
+	v[3] ^= last;
+	sip_round(v);
+	v[0] ^= last;
+	v[2] ^= 0xff;
+	sip_round(v);
+	sip_round(v);
+	sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* AT_RANDOM: 16 bytes that the kernel made for this process; getauxval(3). */
+static void take_salt(uint64_t salt[2])
+{
+	const void *random = (const void *)getauxval(AT_RANDOM);
+
+	if (random)
+		memcpy(salt, random, 2 * sizeof(*salt));
+}
+
+/* ---- buckets ---- */
+
+static int check_linear(const struct pev_agg_config *config, struct pev_err *err)
+{
+	uint64_t width = (uint64_t)config->high - (uint64_t)config->low;
+
+	if (config->low >= config->high)
+		return pev_fail(err, -EINVAL, "low is not below high");
+	if (config->step <= 0)
+		return pev_fail(err, -EINVAL, "step is not above 0");
+	if ((width - 1) / (uint64_t)config->step >= PEV_AGG_MOST_STEPS)
+		return pev_fail(err, -EINVAL, "more than %d steps between low and high",
+				PEV_AGG_MOST_STEPS);
+	return 0;
+}
+
+/* How many steps there are; the last one may be cut short. */
+static uint32_t linear_steps(const struct pev_agg_config *config)
+{
+	uint64_t width = (uint64_t)config->high - (uint64_t)config->low;
+
+	return (uint32_t)((width - 1) / (uint64_t)config->step + 1);
+}
+
+/* 0: below 0; 1: 0; n: 2^(n-2) .. 2^(n-1) - 1 */
+static uint32_t log2_bucket(int64_t value)
+{
+	if (value <= 0)
+		return value == 0;
+	return 65u - (uint32_t)__builtin_clzll((uint64_t)value);
+}
+
+/* 0: below low; 1 ..: the steps; behind them: from high on */
+static uint32_t linear_bucket(const struct pev_agg_config *config, int64_t value)
+{
+	if (value < config->low)
+		return 0;
+	if (value >= config->high)
+		return linear_steps(config) + 1;
+	return (uint32_t)(((uint64_t)value - (uint64_t)config->low) / (uint64_t)config->step + 1);
+}
+
+static uint64_t magnitude(int64_t value)
+{
+	return value < 0 ? -(uint64_t)value : (uint64_t)value;
+}
+
+/* From EXACT on there are PARTS for each power of two. */
+static uint32_t sketch_bucket(uint64_t value)
+{
+	uint32_t shift;
+
+	if (value < EXACT)
+		return (uint32_t)value;
+	shift = 63u - (uint32_t)__builtin_clzll(value) - PARTS_LOG2;
+	return shift * PARTS + (uint32_t)(value >> shift);
+}
+
+/* The middle of it. */
+static uint64_t sketch_value(uint32_t bucket)
+{
+	uint32_t shift;
+
+	if (bucket < EXACT)
+		return bucket;
+	shift = bucket / PARTS - 1;
+	return ((uint64_t)(bucket - shift * PARTS) << shift) + ((UINT64_C(1) << shift) - 1) / 2;
+}
+
+/* Room for first .. last. -ENOMEM. */
+static int reach(struct pev_buckets *buckets, uint32_t first, uint32_t last)
+{
+	uint32_t end = last / BUCKET_STEP * BUCKET_STEP + BUCKET_STEP;
+	uint64_t *n;
+
+	first = first / BUCKET_STEP * BUCKET_STEP;
+	if (buckets->nr) {
+		first = first < buckets->first ? first : buckets->first;
+		end = end > buckets->first + buckets->nr ? end : buckets->first + buckets->nr;
+		if (first == buckets->first && end == first + buckets->nr)
+			return 0;
+	}
+	n = calloc(end - first, sizeof(*n));
+	if (!n)
+		return -ENOMEM;
+	if (buckets->nr)
+		memcpy(n + (buckets->first - first), buckets->n, buckets->nr * sizeof(*n));
+	free(buckets->n);
+	*buckets = (struct pev_buckets){ .n = n, .first = first, .nr = end - first };
+	return 0;
+}
+
+static int count_in(struct pev_buckets *buckets, uint32_t bucket)
+{
+	int rc = reach(buckets, bucket, bucket);
+
+	if (rc == 0)
+		buckets->n[bucket - buckets->first]++;
+	return rc;
+}
+
+static void add_buckets(struct pev_buckets *to, const struct pev_buckets *from)
+{
+	for (uint32_t i = 0; i < from->nr; i++)
+		to->n[from->first - to->first + i] += from->n[i];
+}
+
+static int reach_as(struct pev_buckets *to, const struct pev_buckets *from)
+{
+	return from->nr ? reach(to, from->first, from->first + from->nr - 1) : 0;
+}
+
+static int count_value(const struct pev_agg_config *config, struct pev_cell *cell, int64_t value)
+{
+	switch (config->kind) {
+	case PEV_AGG_HIST:
+		return count_in(&cell->up, log2_bucket(value));
+	case PEV_AGG_LINEAR:
+		return count_in(&cell->up, linear_bucket(config, value));
+	case PEV_AGG_QUANTILE:
+		return count_in(value < 0 ? &cell->down : &cell->up,
+				sketch_bucket(magnitude(value)));
+	default:
+		return 0;
+	}
+}
+
+/* ---- cells ---- */
+
+static size_t cell_bytes(enum pev_agg_kind kind)
+{
+	if (kind == PEV_AGG_COUNT)
+		return offsetof(struct pev_cell, sum_low);
+	if (kind < PEV_AGG_MIN)
+		return offsetof(struct pev_cell, min);
+	return kind < PEV_AGG_HIST ? offsetof(struct pev_cell, up) : sizeof(struct pev_cell);
+}
+
+static void add_sum(struct pev_cell *cell, uint64_t low, int64_t high)
+{
+	cell->sum_low += low;
+	cell->sum_high += high + (cell->sum_low < low);
+}
+
+static void widen(struct pev_cell *cell, int64_t min, int64_t max)
+{
+	cell->min = cell->n == 0 || min < cell->min ? min : cell->min;
+	cell->max = cell->n == 0 || max > cell->max ? max : cell->max;
+}
+
+static int take_value(const struct pev_agg_config *config, struct pev_cell *cell, int64_t value)
+{
+	int rc;
+
+	if (config->kind == PEV_AGG_COUNT) {
+		cell->n += (uint64_t)value;
+		return 0;
+	}
+	rc = count_value(config, cell, value);
+	if (rc < 0)
+		return rc;
+	add_sum(cell, (uint64_t)value, value < 0 ? -1 : 0);
+	if (config->kind >= PEV_AGG_MIN)
+		widen(cell, value, value);
+	cell->n++;
+	return 0;
+}
+
+static int take_cell(const struct pev_agg_config *config, struct pev_cell *cell,
+		     const struct pev_cell *from)
+{
+	if (config->kind == PEV_AGG_COUNT || from->n == 0) {
+		cell->n += from->n;
+		return 0;
+	}
+	if (config->kind >= PEV_AGG_HIST) {
+		if (reach_as(&cell->up, &from->up) < 0 || reach_as(&cell->down, &from->down) < 0)
+			return -ENOMEM;
+		add_buckets(&cell->up, &from->up);
+		add_buckets(&cell->down, &from->down);
+	}
+	add_sum(cell, from->sum_low, from->sum_high);
+	if (config->kind >= PEV_AGG_MIN)
+		widen(cell, from->min, from->max);
+	cell->n += from->n;
+	return 0;
+}
+
+static void free_buckets(struct pev_cell *cell)
+{
+	free(cell->up.n);
+	free(cell->down.n);
+}
+
+/* ---- the table ---- */
+
+static void set_up(struct pev_agg *agg, const struct pev_agg_config *config)
+{
+	*agg = (struct pev_agg){ .config = *config, .key_at = cell_bytes(config->kind) };
+	take_salt(agg->salt);
+}
+
+int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struct pev_err *err)
+{
+	int rc = config->kind == PEV_AGG_LINEAR ? check_linear(config, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (config->max_keys > PEV_AGG_MOST_KEYS)
+		return pev_fail(err, -EINVAL, "more than %u keys", PEV_AGG_MOST_KEYS);
+	set_up(agg, config);
+	if (!config->max_keys)
+		agg->config.max_keys = PEV_AGG_MAX_KEYS;
+	return 0;
+}
+
+void pev_agg_free(struct pev_agg *agg)
+{
+	struct pev_agg_block *next;
+
+	if (agg->config.kind >= PEV_AGG_HIST) {
+		for (uint32_t i = 0; i < agg->nr; i++)
+			free_buckets(agg->cells[i]);
+		free_buckets(&agg->other);
+	}
+	for (; agg->blocks; agg->blocks = next) {
+		next = agg->blocks->next;
+		free(agg->blocks);
+	}
+	free(agg->slots);
+	free(agg->cells);
+	agg->slots = NULL;
+	agg->cells = NULL;
+	agg->nr = agg->cap = 0;
+	agg->other = (struct pev_cell){ 0 };
+	agg->bytes = 0;
+}
+
+void pev_agg_clear(struct pev_agg *agg)
+{
+	pev_agg_free(agg);
+}
+
+/* The slot of the key, or the free one where it belongs; there is a free one. */
+static struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
+				      size_t len)
+{
+	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
+
+	for (;; at = (at + 1) & mask) {
+		struct pev_agg_slot *slot = &agg->slots[at];
+		const struct pev_cell *cell;
+
+		if (!slot->nr)
+			return slot;
+		if (slot->hash != (uint32_t)hash)
+			continue;
+		cell = agg->cells[slot->nr - 1];
+		if (cell->key_len == len && (!len || !memcmp(pev_agg_key(agg, cell), key, len)))
+			return slot;
+	}
+}
+
+static void enter(struct pev_agg_slot *slots, uint32_t cap, uint64_t hash, uint32_t nr)
+{
+	uint32_t at = (uint32_t)(hash >> 32) & (cap - 1);
+
+	while (slots[at].nr)
+		at = (at + 1) & (cap - 1);
+	slots[at] = (struct pev_agg_slot){ .hash = (uint32_t)hash, .nr = nr };
+}
+
+/* Room for one cell more, three quarters of the slots taken at most. */
+static int grow(struct pev_agg *agg)
+{
+	uint32_t cap = agg->cap ? 2 * agg->cap : FIRST_CAP;
+	struct pev_agg_slot *slots;
+	struct pev_cell **cells;
+
+	if (agg->nr < agg->cap / 4 * 3)
+		return 0;
+	cells = realloc(agg->cells, sizeof(struct pev_cell *) * cap);
+	if (!cells)
+		return -ENOMEM;
+	agg->cells = cells;
+	slots = calloc(cap, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < agg->nr; i++)
+		enter(slots, cap, cells[i]->hash, i + 1);
+	free(agg->slots);
+	agg->slots = slots;
+	agg->bytes += (cap - agg->cap) * (sizeof(*slots) + sizeof(struct pev_cell *));
+	agg->cap = cap;
+	return 0;
+}
+
+/* So many bytes in the first block, which is made when none has them; NULL without memory. */
+static void *carve(struct pev_agg *agg, size_t bytes)
+{
+	struct pev_agg_block *block = agg->blocks;
+	size_t cap = bytes > BLOCK_BYTES / 4 ? bytes : BLOCK_BYTES;
+
+	if (!block || block->cap - block->used < bytes) {
+		block = malloc(sizeof(*block) + cap);
+		if (!block)
+			return NULL;
+		*block = (struct pev_agg_block){ .next = agg->blocks, .cap = cap };
+		agg->blocks = block;
+		agg->bytes += sizeof(*block) + cap;
+	}
+	block->used += bytes;
+	return (unsigned char *)(block + 1) + block->used - bytes;
+}
+
+/* An empty cell for the key, not in the table yet; NULL without memory. */
+static struct pev_cell *new_cell(struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
+{
+	struct pev_cell *cell = carve(agg, (agg->key_at + len + 7) & ~(size_t)7);
+
+	if (!cell)
+		return NULL;
+	memset(cell, 0, agg->key_at);
+	cell->hash = hash;
+	cell->key_len = (uint32_t)len;
+	if (len)
+		memcpy((unsigned char *)cell + agg->key_at, key, len);
+	return cell;
+}
+
+/* The cell was the last that was made. */
+static void drop_cell(struct pev_agg *agg, struct pev_cell *cell)
+{
+	if (agg->config.kind >= PEV_AGG_HIST)
+		free_buckets(cell);
+	agg->blocks->used = (size_t)((unsigned char *)cell - (unsigned char *)(agg->blocks + 1));
+}
+
+static void publish(struct pev_agg *agg, struct pev_cell *cell)
+{
+	agg->cells[agg->nr++] = cell;
+	enter(agg->slots, agg->cap, cell->hash, agg->nr);
+}
+
+/*
+ * The cell that a key's values go to: its own, other, or a new one, which is published
+ * when it has its first value. NULL without memory.
+ */
+static struct pev_cell *cell_for(struct pev_agg *agg, uint64_t hash, const void *key, size_t len,
+				 bool *is_new)
+{
+	const struct pev_agg_slot *slot = agg->cap ? find_slot(agg, hash, key, len) : NULL;
+
+	*is_new = false;
+	if (slot && slot->nr)
+		return agg->cells[slot->nr - 1];
+	if (agg->nr >= agg->config.max_keys)
+		return &agg->other;
+	if (len > UINT32_MAX || grow(agg) < 0)
+		return NULL;
+	*is_new = true;
+	return new_cell(agg, hash, key, len);
+}
+
+int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
+{
+	bool is_new;
+	struct pev_cell *cell = cell_for(agg, hash_key(agg->salt, key, len), key, len, &is_new);
+
+	if (!cell)
+		return -ENOMEM;
+	if (take_value(&agg->config, cell, value) < 0) {
+		if (is_new)
+			drop_cell(agg, cell);
+		return -ENOMEM;
+	}
+	if (is_new)
+		publish(agg, cell);
+	return 0;
+}
+
+static int take_all(struct pev_agg *agg, const struct pev_agg *from)
+{
+	for (uint32_t i = 0; i < from->nr; i++) {
+		const struct pev_cell *cell = from->cells[i];
+		bool is_new;
+		struct pev_cell *to = cell_for(agg, cell->hash, pev_agg_key(from, cell),
+					       cell->key_len, &is_new);
+
+		if (!to)
+			return -ENOMEM;
+		/* Published even then: what is half done is thrown away as a whole. */
+		if (is_new)
+			publish(agg, to);
+		if (take_cell(&agg->config, to, cell) < 0)
+			return -ENOMEM;
+	}
+	return take_cell(&agg->config, &agg->other, &from->other);
+}
+
+static bool is_alike(const struct pev_agg_config *a, const struct pev_agg_config *b)
+{
+	return a->kind == b->kind && a->low == b->low && a->high == b->high && a->step == b->step;
+}
+
+int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err)
+{
+	struct pev_agg both;
+
+	if (!is_alike(&agg->config, &from->config))
+		return pev_fail(err, -EINVAL, "they are not of the same kind");
+	set_up(&both, &agg->config);
+	if (take_all(&both, agg) < 0 || take_all(&both, from) < 0) {
+		pev_agg_free(&both);
+		return pev_fail(err, -ENOMEM, "no memory for both");
+	}
+	pev_agg_free(agg);
+	*agg = both;
+	return 0;
+}
+
+const struct pev_cell *pev_agg_find(const struct pev_agg *agg, const void *key, size_t len)
+{
+	const struct pev_agg_slot *slot;
+
+	if (!agg->cap)
+		return NULL;
+	slot = find_slot(agg, hash_key(agg->salt, key, len), key, len);
+	return slot->nr ? agg->cells[slot->nr - 1] : NULL;
+}
+
+/* ---- what a cell says ---- */
+
+int64_t pev_cell_sum(const struct pev_cell *cell)
+{
+	return (int64_t)cell->sum_low;
+}
+
+double pev_cell_mean(const struct pev_cell *cell)
+{
+	uint64_t low = cell->sum_low, high = (uint64_t)cell->sum_high;
+	double sum;
+
+	if (!cell->n)
+		return 0;
+	/* Of the magnitude: a small sum below 0 must not be the difference of two large ones. */
+	if (cell->sum_high < 0) {
+		high = ~high + (low == 0);
+		low = -low;
+	}
+	sum = (double)high * 0x1p64 + (double)low;
+	return (cell->sum_high < 0 ? -sum : sum) / (double)cell->n;
+}
+
+static struct pev_bounds log2_bounds(uint32_t bucket)
+{
+	/* What is above the last one is no integer. */
+	struct pev_bounds bounds = { .has_low = bucket > 0, .has_high = bucket < 64 };
+
+	if (bucket > 1)
+		bounds.low = (int64_t)(UINT64_C(1) << (bucket - 2));
+	if (bucket > 0 && bounds.has_high)
+		bounds.high = (int64_t)(UINT64_C(1) << (bucket - 1));
+	return bounds;
+}
+
+static struct pev_bounds linear_bounds(const struct pev_agg_config *config, uint32_t bucket)
+{
+	uint32_t steps = linear_steps(config);
+	uint64_t low = (uint64_t)config->low + (bucket - UINT64_C(1)) * (uint64_t)config->step;
+
+	if (bucket == 0)
+		return (struct pev_bounds){ .high = config->low, .has_high = true };
+	if (bucket > steps)
+		return (struct pev_bounds){ .low = config->high, .has_low = true };
+	return (struct pev_bounds){
+		.low = (int64_t)low,
+		.high = bucket == steps ? config->high : (int64_t)(low + (uint64_t)config->step),
+		.has_low = true,
+		.has_high = true,
+	};
+}
+
+struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket)
+{
+	return config->kind == PEV_AGG_LINEAR ? linear_bounds(config, bucket) : log2_bounds(bucket);
+}
+
+/* The estimate, kept between the least and the most there was. */
+static int64_t clamped(const struct pev_cell *cell, uint64_t size, bool negative)
+{
+	int64_t value = size > INT64_MAX ? INT64_MAX : (int64_t)size;
+
+	value = negative ? -value : value;
+	if (value < cell->min)
+		return cell->min;
+	return value > cell->max ? cell->max : value;
+}
+
+int64_t pev_agg_quantile(const struct pev_cell *cell, double q)
+{
+	uint64_t rank;
+
+	if (!cell->n)
+		return 0;
+	if (!(q > 0))
+		return cell->min;
+	/* Beyond 2^53 the product may be rounded up to n. */
+	rank = q < 1 ? (uint64_t)(q * (double)(cell->n - 1)) : cell->n - 1;
+	if (rank >= cell->n - 1)
+		return cell->max;
+	for (uint32_t i = cell->down.nr; i-- > 0;) {
+		if (rank < cell->down.n[i])
+			return clamped(cell, sketch_value(cell->down.first + i), true);
+		rank -= cell->down.n[i];
+	}
+	for (uint32_t i = 0; i < cell->up.nr; i++) {
+		if (rank < cell->up.n[i])
+			return clamped(cell, sketch_value(cell->up.first + i), false);
+		rank -= cell->up.n[i];
+	}
+	return cell->max;
+}
+
+/* ---- keys ---- */
+
+/* So many bytes more, behind their type; NULL without memory. */
+static unsigned char *append(struct pev_key *key, enum pev_key_type type, size_t len)
+{
+	size_t need = key->len + 1 + len;
+	unsigned char *bytes = key->bytes;
+
+	if (need > key->cap) {
+		bytes = realloc(bytes, 2 * need + 64);
+		if (!bytes)
+			return NULL;
+		key->bytes = bytes;
+		key->cap = 2 * need + 64;
+	}
+	bytes += key->len;
+	*bytes = (unsigned char)type;
+	key->len = need;
+	return bytes + 1;
+}
+
+int pev_key_integer(struct pev_key *key, int64_t value)
+{
+	unsigned char *p = append(key, PEV_KEY_INTEGER, sizeof(value));
+
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, &value, sizeof(value));
+	return 0;
+}
+
+int pev_key_string(struct pev_key *key, const void *bytes, size_t len)
+{
+	uint32_t short_len = (uint32_t)len;
+	unsigned char *p;
+
+	if (len > UINT32_MAX / 4)
+		return -ENOMEM;
+	p = append(key, PEV_KEY_STRING, sizeof(short_len) + len);
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, &short_len, sizeof(short_len));
+	if (len)
+		memcpy(p + sizeof(short_len), bytes, len);
+	return 0;
+}
+
+int pev_key_bool(struct pev_key *key, bool value)
+{
+	return append(key, value ? PEV_KEY_TRUE : PEV_KEY_FALSE, 0) ? 0 : -ENOMEM;
+}
+
+void pev_key_free(struct pev_key *key)
+{
+	free(key->bytes);
+	*key = (struct pev_key){ 0 };
+}
+
+struct pev_key_part pev_key_next(const unsigned char *key, size_t len, size_t *at)
+{
+	struct pev_key_part part = { .type = PEV_KEY_END };
+
+	if (*at >= len)
+		return part;
+	part.type = (enum pev_key_type)key[(*at)++];
+	if (part.type == PEV_KEY_INTEGER) {
+		memcpy(&part.integer, key + *at, sizeof(part.integer));
+		*at += sizeof(part.integer);
+	} else if (part.type == PEV_KEY_STRING) {
+		memcpy(&part.len, key + *at, sizeof(part.len));
+		part.p = key + *at + sizeof(part.len);
+		*at += sizeof(part.len) + part.len;
+	}
+	return part;
+}

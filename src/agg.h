@@ -1,0 +1,146 @@
+/*
+ * agg.h - values by key, put together as they come: counts, sums, histograms, quantiles.
+ *
+ * A key is a tuple of integers, byte strings and truth values, kept exact: encoded into
+ * bytes once, and compared as bytes. Its cell holds what is known of the values. Keys
+ * beyond max_keys share one cell, other, which counts like any; nothing is left out.
+ * Cells stand in the order their keys were first seen, whatever the hash.
+ */
+#ifndef PEV_AGG_H
+#define PEV_AGG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "err.h"
+
+#define PEV_AGG_MAX_KEYS 65536   /* unless the config says otherwise */
+#define PEV_AGG_MOST_KEYS (UINT32_C(1) << 28)
+#define PEV_AGG_MOST_STEPS 10000 /* of a linear histogram */
+
+enum pev_agg_kind {
+	PEV_AGG_COUNT,    /* how many; a value of n is n of them */
+	PEV_AGG_SUM,
+	PEV_AGG_AVG,
+	PEV_AGG_MIN,
+	PEV_AGG_MAX,
+	PEV_AGG_STATS,    /* how many, sum, least and most */
+	PEV_AGG_HIST,     /* by powers of two */
+	PEV_AGG_LINEAR,   /* by steps between low and high */
+	PEV_AGG_QUANTILE  /* DDSketch: see pev_agg_quantile() */
+};
+
+struct pev_agg_config {
+	enum pev_agg_kind kind;
+	uint32_t max_keys;       /* 0: PEV_AGG_MAX_KEYS */
+	int64_t low, high, step; /* PEV_AGG_LINEAR: low < high, step > 0 */
+};
+
+/* Counts of the buckets first .. first + nr - 1; those outside are empty. */
+struct pev_buckets {
+	uint64_t *n;
+	uint32_t first, nr;
+};
+
+/* Of a cell there is what its kind needs, and the key behind that: see key_at. */
+struct pev_cell {
+	uint64_t hash;
+	uint32_t key_len;        /* bytes */
+	uint64_t n;              /* how many values; modulo 2^64 */
+	/* all but PEV_AGG_COUNT */
+	uint64_t sum_low;        /* 128 bits, so that no mean is of a sum that wrapped */
+	int64_t sum_high;
+	/* from PEV_AGG_MIN on */
+	int64_t min, max;
+	/* from PEV_AGG_HIST on */
+	struct pev_buckets up;   /* the histogram, or magnitudes of values >= 0 */
+	struct pev_buckets down; /* PEV_AGG_QUANTILE: magnitudes of values < 0 */
+};
+
+struct pev_agg_slot {
+	uint32_t hash, nr;       /* nr: 1 + index in cells; 0: free */
+};
+
+struct pev_agg {
+	struct pev_agg_config config;
+	uint64_t salt[2];
+	size_t key_at;               /* bytes from a cell's start to its key */
+	struct pev_agg_slot *slots;  /* open addressing; cap of them, a power of two */
+	struct pev_cell **cells;     /* in the order of their first value */
+	uint32_t nr, cap;
+	struct pev_agg_block *blocks;
+	struct pev_cell other;       /* of all keys for which there was no room */
+	uint64_t bytes;              /* held for cells and the table, buckets apart */
+};
+
+/* -EINVAL with what is wrong of the config. Then there is nothing to free. */
+int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struct pev_err *err);
+void pev_agg_free(struct pev_agg *agg);
+/* As it was when new. */
+void pev_agg_clear(struct pev_agg *agg);
+
+/* One value more. -ENOMEM: nothing has changed. */
+int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value);
+
+/*
+ * All that from was given, as if it had been given to agg after what it has. Of the
+ * same kind and steps, or -EINVAL. -ENOMEM: nothing has changed. from may be agg.
+ */
+int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err);
+
+/* The key's cell, or NULL. Borrowed until the next add, merge or clear, like all cells. */
+const struct pev_cell *pev_agg_find(const struct pev_agg *agg, const void *key, size_t len);
+static inline const unsigned char *pev_agg_key(const struct pev_agg *agg,
+					       const struct pev_cell *cell)
+{
+	return (const unsigned char *)cell + agg->key_at;
+}
+
+/* ---- what a cell says ---- */
+
+/* The sum as Lua's integers have it, modulo 2^64; the mean of the whole sum, 0 of nothing. */
+int64_t pev_cell_sum(const struct pev_cell *cell);
+double pev_cell_mean(const struct pev_cell *cell);
+
+/* The bucket's bounds: low <= value < high. False: it has no such bound, to that side. */
+struct pev_bounds {
+	int64_t low, high;
+	bool has_low, has_high;
+};
+struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket);
+
+/*
+ * The value of rank q * (n - 1), q from 0 to 1, off by less than 1/128 of itself (0.8 %); exact
+ * below 128, and at both ends. A DDSketch whose buckets divide each power of two into 64 equal
+ * parts (Masson, Rim, Lee: DDSketch, VLDB 2019; "linearly interpolated mapping"), so that it is
+ * of integers alone and two of them merge exactly. 0 of nothing.
+ */
+int64_t pev_agg_quantile(const struct pev_cell *cell, double q);
+
+/* ---- keys ---- */
+
+enum pev_key_type { PEV_KEY_END, PEV_KEY_INTEGER, PEV_KEY_STRING, PEV_KEY_FALSE, PEV_KEY_TRUE };
+
+/* A key being written; a zeroed one is empty. len = 0 begins anew. Owns its bytes. */
+struct pev_key {
+	unsigned char *bytes;
+	size_t len, cap;
+};
+/* -ENOMEM. */
+int pev_key_integer(struct pev_key *key, int64_t value);
+int pev_key_string(struct pev_key *key, const void *bytes, size_t len);
+int pev_key_bool(struct pev_key *key, bool value);
+void pev_key_free(struct pev_key *key);
+
+/* A part of a key that is read; strings are borrowed from it. */
+struct pev_key_part {
+	enum pev_key_type type;
+	int64_t integer;
+	const unsigned char *p;
+	uint32_t len;
+};
+/* The part at *at, which is moved behind it; PEV_KEY_END at the end of the key's len bytes. */
+struct pev_key_part pev_key_next(const unsigned char *key, size_t len, size_t *at);
+
+#endif

@@ -1,0 +1,513 @@
+/*
+ * lagg.c - the userdata perfev.aggregator; see lagg.h.
+ *
+ * What is done once per value is here and in lsink.c; options, rows and printing are
+ * lua/perfev/agg.lua's, which adds its methods to the table of these.
+ */
+#include "lagg.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+
+#include "lsink.h"
+
+#define TYPENAME "perfev.aggregator"
+
+struct l_agg *l_agg_test(lua_State *L, int idx)
+{
+	return luaL_testudata(L, idx, TYPENAME);
+}
+
+static struct l_agg *check_agg(lua_State *L, int arg)
+{
+	return luaL_checkudata(L, arg, TYPENAME);
+}
+
+int l_agg_add(struct l_agg *self, int64_t value)
+{
+	const struct pev_key *key = &self->key;
+
+	/* First: without memory for the second it is the whole that is right. */
+	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
+		return -ENOMEM;
+	return pev_agg_add(&self->all, key->bytes, key->len, value);
+}
+
+/* ---- making one ---- */
+
+static enum pev_agg_kind check_kind(lua_State *L)
+{
+	static const char *const kinds[] = { "count", "sum", "avg", "min", "max", "stats", "hist",
+					     "linear", "quantile", NULL };
+
+	lua_getfield(L, 1, "kind");
+	return (enum pev_agg_kind)luaL_checkoption(L, -1, NULL, kinds);
+}
+
+static lua_Integer number_of(lua_State *L, const char *name)
+{
+	lua_Integer value;
+
+	lua_getfield(L, 1, name);
+	value = luaL_optinteger(L, -1, 0);
+	lua_pop(L, 1);
+	return value;
+}
+
+/* Strings of the spec, which keeps them. */
+static void take_names(lua_State *L, struct l_agg *self)
+{
+	if (lua_getfield(L, 1, "value") == LUA_TSTRING)
+		self->value = lua_tostring(L, -1);
+	lua_getfield(L, 1, "by");
+	luaL_checktype(L, -1, LUA_TTABLE);
+	while (lua_rawgeti(L, -1, (lua_Integer)self->nr_by + 1) == LUA_TSTRING) {
+		if (self->nr_by == L_AGG_COLUMNS)
+			luaL_error(L, "more than %d columns", L_AGG_COLUMNS);
+		self->by[self->nr_by++] = lua_tostring(L, -1);
+		lua_pop(L, 1);
+	}
+}
+
+static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config, int spec)
+{
+	struct l_agg *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct pev_err err;
+
+	*self = (struct l_agg){ 0 };
+	if (pev_agg_init(&self->all, config, &err) < 0)
+		luaL_error(L, "%s", err.text);
+	pev_agg_init(&self->recent, config, NULL);
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, spec);
+	lua_setiuservalue(L, -2, 1);
+	return self;
+}
+
+/*
+ * aggregator{kind=, by={names}, value=, max_keys=, low=, high=, step=}; the table is kept, and
+ * a:spec() gives it
+ */
+static int l_aggregator(lua_State *L)
+{
+	struct pev_agg_config config = { 0 };
+	lua_Integer most;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	config.kind = check_kind(L);
+	most = number_of(L, "max_keys");
+	luaL_argcheck(L, most >= 0 && most <= PEV_AGG_MOST_KEYS, 1, "max_keys");
+	config.max_keys = (uint32_t)most;
+	config.low = number_of(L, "low");
+	config.high = number_of(L, "high");
+	config.step = number_of(L, "step");
+	lua_settop(L, 1);
+	take_names(L, push_agg(L, &config, 1));
+	lua_settop(L, 2);
+	return 1;
+}
+
+static int l_agg_spec(lua_State *L)
+{
+	check_agg(L, 1);
+	lua_getiuservalue(L, 1, 1);
+	return 1;
+}
+
+static int l_agg_gc(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+
+	pev_agg_free(&self->all);
+	pev_agg_free(&self->recent);
+	pev_key_free(&self->key);
+	return 0;
+}
+
+/* ---- values in ---- */
+
+static int put_argument(lua_State *L, struct pev_key *key, int arg)
+{
+	lua_Integer n;
+	size_t len;
+	const char *text;
+	int is_integer;
+
+	switch (lua_type(L, arg)) {
+	case LUA_TSTRING:
+		text = lua_tolstring(L, arg, &len);
+		return pev_key_string(key, text, len);
+	case LUA_TBOOLEAN:
+		return pev_key_bool(key, lua_toboolean(L, arg));
+	case LUA_TNUMBER:
+		n = lua_tointegerx(L, arg, &is_integer);
+		luaL_argcheck(L, is_integer, arg, "number has no integer representation");
+		return pev_key_integer(key, n);
+	default:
+		return luaL_argerror(L, arg, "a key is an integer, a string or a truth value");
+	}
+}
+
+/* The key of the arguments from first on. */
+static void take_key(lua_State *L, struct l_agg *self, int first)
+{
+	int nr = lua_gettop(L) - first + 1;
+
+	if (nr != (int)self->nr_by)
+		luaL_error(L, "a key of %d here has %d", (int)self->nr_by, nr < 0 ? 0 : nr);
+	self->key.len = 0;
+	for (int i = 0; i < nr; i++)
+		if (put_argument(L, &self->key, first + i) < 0)
+			luaL_error(L, "no memory for a key");
+}
+
+static int add(lua_State *L, struct l_agg *self, int64_t value)
+{
+	if (l_agg_add(self, value) < 0)
+		return luaL_error(L, "no memory for a value");
+	return 0;
+}
+
+/* a:add(value, key...) */
+static int l_agg_add_value(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+	lua_Integer value = luaL_checkinteger(L, 2);
+
+	take_key(L, self, 3);
+	return add(L, self, value);
+}
+
+/* a:inc(key...) */
+static int l_agg_inc(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+
+	take_key(L, self, 2);
+	return add(L, self, 1);
+}
+
+/* a:clear(): as it was when new */
+static int l_agg_clear(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+
+	pev_agg_clear(&self->all);
+	pev_agg_clear(&self->recent);
+	for (int i = 0; i <= L_AGG_COLUMNS; i++)
+		self->absent[i] = 0;
+	self->no_memory = 0;
+	return 0;
+}
+
+static void add_uncounted(struct l_agg *self, const struct l_agg *from)
+{
+	for (int i = 0; i <= L_AGG_COLUMNS; i++)
+		self->absent[i] += from->absent[i];
+	self->no_memory += from->no_memory;
+}
+
+/* -ENOMEM: nothing has changed. */
+static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, struct pev_err *err)
+{
+	struct pev_agg recent;
+	int rc;
+
+	pev_agg_init(&recent, &self->recent.config, NULL);
+	rc = pev_agg_merge(&recent, &self->recent, err);
+	if (rc == 0)
+		rc = pev_agg_merge(&recent, from, err);
+	if (rc == 0)
+		rc = pev_agg_merge(&self->all, from, err);
+	if (rc < 0) {
+		pev_agg_free(&recent);
+		return rc;
+	}
+	pev_agg_free(&self->recent);
+	self->recent = recent;
+	return 0;
+}
+
+/* a:merge(b) -> a: all that b has, as if a had been given it too */
+static int l_agg_merge(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1), *from = check_agg(L, 2);
+	struct pev_err err;
+	int rc;
+
+	luaL_argcheck(L, self->nr_by == from->nr_by, 2, "its keys have another number of columns");
+	rc = self->deltas ? merge_recent_too(self, &from->all, &err) :
+			    pev_agg_merge(&self->all, &from->all, &err);
+	if (rc < 0)
+		return luaL_argerror(L, 2, err.text);
+	add_uncounted(self, from);
+	lua_settop(L, 1);
+	return 1;
+}
+
+/* a:delta() -> another one, of what came since the last delta(), or ever */
+static int l_agg_delta(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1), *delta;
+	struct pev_agg none;
+	struct pev_err err;
+
+	lua_settop(L, 1);
+	lua_getiuservalue(L, 1, 1);
+	delta = push_agg(L, &self->all.config, 2);
+	delta->value = self->value;
+	delta->nr_by = self->nr_by;
+	for (uint32_t i = 0; i < self->nr_by; i++)
+		delta->by[i] = self->by[i];
+	if (!self->deltas) {
+		if (pev_agg_merge(&delta->all, &self->all, &err) < 0)
+			return luaL_error(L, "%s", err.text);
+		self->deltas = true;
+		return 1;
+	}
+	none = delta->all;
+	delta->all = self->recent;
+	self->recent = none;
+	return 1;
+}
+
+/* ---- values out ---- */
+
+static void set_integer(lua_State *L, const char *name, uint64_t value)
+{
+	lua_pushinteger(L, (lua_Integer)value);
+	lua_setfield(L, -2, name);
+}
+
+/* Those that have something in them, and what lies between. */
+static void push_buckets(lua_State *L, const struct pev_agg *agg, const struct pev_buckets *buckets)
+{
+	uint32_t first = 0, end = buckets->nr;
+
+	while (first < end && !buckets->n[first])
+		first++;
+	while (end > first && !buckets->n[end - 1])
+		end--;
+	lua_createtable(L, (int)(end - first), 0);
+	for (uint32_t i = first; i < end; i++) {
+		struct pev_bounds bounds = pev_agg_bounds(&agg->config, buckets->first + i);
+
+		lua_createtable(L, 0, 3);
+		if (bounds.has_low)
+			set_integer(L, "low", (uint64_t)bounds.low);
+		if (bounds.has_high)
+			set_integer(L, "high", (uint64_t)bounds.high);
+		set_integer(L, "count", buckets->n[i]);
+		lua_rawseti(L, -2, (lua_Integer)(i - first) + 1);
+	}
+}
+
+static void push_quantiles(lua_State *L, const struct pev_cell *cell)
+{
+	static const struct {
+		const char *name;
+		double q;
+	} usual[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p999", 0.999 } };
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+		set_integer(L, usual[i].name, (uint64_t)pev_agg_quantile(cell, usual[i].q));
+}
+
+/* { count =, sum =, avg =, min =, max =[, buckets =][, p50 = ...] } */
+static void push_table(lua_State *L, const struct pev_agg *agg, const struct pev_cell *cell)
+{
+	lua_createtable(L, 0, 9);
+	set_integer(L, "count", cell->n);
+	set_integer(L, "sum", (uint64_t)pev_cell_sum(cell));
+	set_integer(L, "min", (uint64_t)cell->min);
+	set_integer(L, "max", (uint64_t)cell->max);
+	lua_pushnumber(L, pev_cell_mean(cell));
+	lua_setfield(L, -2, "avg");
+	if (agg->config.kind == PEV_AGG_QUANTILE) {
+		push_quantiles(L, cell);
+	} else if (agg->config.kind != PEV_AGG_STATS) {
+		push_buckets(L, agg, &cell->up);
+		lua_setfield(L, -2, "buckets");
+	}
+}
+
+static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev_cell *cell)
+{
+	switch (agg->config.kind) {
+	case PEV_AGG_COUNT:
+		lua_pushinteger(L, (lua_Integer)cell->n);
+		break;
+	case PEV_AGG_SUM:
+		lua_pushinteger(L, pev_cell_sum(cell));
+		break;
+	case PEV_AGG_AVG:
+		lua_pushnumber(L, pev_cell_mean(cell));
+		break;
+	case PEV_AGG_MIN:
+		lua_pushinteger(L, cell->min);
+		break;
+	case PEV_AGG_MAX:
+		lua_pushinteger(L, cell->max);
+		break;
+	default:
+		push_table(L, agg, cell);
+	}
+}
+
+/* The parts of a key, each a value; how many. */
+static int push_key(lua_State *L, const struct pev_agg *agg, const struct pev_cell *cell)
+{
+	const unsigned char *key = pev_agg_key(agg, cell);
+	size_t at = 0;
+
+	for (int nr = 0;; nr++) {
+		struct pev_key_part part = pev_key_next(key, cell->key_len, &at);
+
+		if (part.type == PEV_KEY_END)
+			return nr;
+		if (part.type == PEV_KEY_INTEGER)
+			lua_pushinteger(L, part.integer);
+		else if (part.type == PEV_KEY_STRING)
+			lua_pushlstring(L, (const char *)part.p, part.len);
+		else
+			lua_pushboolean(L, part.type == PEV_KEY_TRUE);
+	}
+}
+
+/* a:get(key...) -> the value, or nil */
+static int l_agg_get(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+	const struct pev_cell *cell;
+
+	take_key(L, self, 2);
+	cell = pev_agg_find(&self->all, self->key.bytes, self->key.len);
+	if (cell)
+		push_value(L, &self->all, cell);
+	else
+		lua_pushnil(L);
+	return 1;
+}
+
+/* a:quantile(q, key...) -> a value, or nil */
+static int l_agg_quantile(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+	lua_Number q = luaL_checknumber(L, 2);
+	const struct pev_cell *cell;
+
+	luaL_argcheck(L, self->all.config.kind == PEV_AGG_QUANTILE, 1, "it has no quantiles");
+	luaL_argcheck(L, q >= 0 && q <= 1, 2, "0 .. 1");
+	take_key(L, self, 3);
+	cell = pev_agg_find(&self->all, self->key.bytes, self->key.len);
+	if (cell)
+		lua_pushinteger(L, pev_agg_quantile(cell, q));
+	else
+		lua_pushnil(L);
+	return 1;
+}
+
+/* Upvalues: the aggregator, how many cells were walked. */
+static int l_agg_next(lua_State *L)
+{
+	const struct l_agg *self = lua_touserdata(L, lua_upvalueindex(1));
+	lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
+	int nr;
+
+	if (i >= (lua_Integer)self->all.nr)
+		return 0;
+	lua_pushinteger(L, i + 1);
+	lua_replace(L, lua_upvalueindex(2));
+	luaL_checkstack(L, L_AGG_COLUMNS + 1, "key");
+	nr = push_key(L, &self->all, self->all.cells[i]);
+	push_value(L, &self->all, self->all.cells[i]);
+	return nr + 1;
+}
+
+/* a:pairs(): key..., value, in the order the keys were first seen */
+static int l_agg_pairs(lua_State *L)
+{
+	check_agg(L, 1);
+	lua_settop(L, 1);
+	lua_pushinteger(L, 0);
+	lua_pushcclosure(L, l_agg_next, 2);
+	return 1;
+}
+
+/* a:other() -> the value of what came when there was no room for its key, and how many; or nil */
+static int l_agg_other(lua_State *L)
+{
+	const struct l_agg *self = check_agg(L, 1);
+
+	if (!self->all.other.n)
+		return 0;
+	push_value(L, &self->all, &self->all.other);
+	lua_pushinteger(L, (lua_Integer)self->all.other.n);
+	return 2;
+}
+
+/* a:uncounted() -> what is in no cell: { [field] = records without it, no_memory = } */
+static int l_agg_uncounted(lua_State *L)
+{
+	const struct l_agg *self = check_agg(L, 1);
+
+	lua_newtable(L);
+	for (uint32_t i = 0; i <= self->nr_by; i++)
+		if (self->absent[i])
+			set_integer(L, i ? self->by[i - 1] : self->value, self->absent[i]);
+	return 1;
+}
+
+/* a:refused() -> how many values there was no memory for */
+static int l_agg_refused(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)check_agg(L, 1)->no_memory);
+	return 1;
+}
+
+/* #a: how many keys */
+static int l_agg_len(lua_State *L)
+{
+	lua_pushinteger(L, check_agg(L, 1)->all.nr);
+	return 1;
+}
+
+static const luaL_Reg methods[] = {
+	{ "spec", l_agg_spec },
+	{ "add", l_agg_add_value },
+	{ "inc", l_agg_inc },
+	{ "clear", l_agg_clear },
+	{ "merge", l_agg_merge },
+	{ "delta", l_agg_delta },
+	{ "get", l_agg_get },
+	{ "quantile", l_agg_quantile },
+	{ "pairs", l_agg_pairs },
+	{ "other", l_agg_other },
+	{ "uncounted", l_agg_uncounted },
+	{ "refused", l_agg_refused },
+	{ NULL, NULL },
+};
+
+static const luaL_Reg metamethods[] = {
+	{ "__len", l_agg_len },
+	{ "__gc", l_agg_gc },
+	{ NULL, NULL },
+};
+
+void l_agg_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	luaL_setfuncs(L, metamethods, 0);
+	luaL_newlib(L, methods);
+	lua_pushvalue(L, -1);
+	lua_setfield(L, -4, "aggregator_methods");
+	lua_setfield(L, -2, "__index");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_aggregator);
+	lua_setfield(L, -2, "aggregator");
+	lua_pushcfunction(L, l_sink_check);
+	lua_setfield(L, -2, "aggregator_fields");
+}

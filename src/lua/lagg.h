@@ -1,0 +1,37 @@
+/*
+ * lagg.h - the userdata perfev.aggregator: a table of src/agg.h, and what its columns are named.
+ */
+#ifndef PEV_LAGG_H
+#define PEV_LAGG_H
+
+#include <lua.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../agg.h"
+
+#define L_AGG_COLUMNS 16 /* most that a key may have */
+
+struct l_agg {
+	struct pev_agg all;
+	struct pev_agg recent;   /* since the last delta() */
+	bool deltas;             /* there was one: recent is kept */
+	struct pev_key key;      /* used again for each value */
+	const char *value;       /* the field it is of; NULL: none was named */
+	const char *by[L_AGG_COLUMNS]; /* borrowed of user value 1, the spec */
+	uint32_t nr_by;
+	/* What came and is in no cell: fields that a record did not have, the value's first. */
+	uint64_t absent[1 + L_AGG_COLUMNS];
+	uint64_t no_memory;
+};
+
+/* Add aggregator() and aggregator_methods to the table on top of the stack. */
+void l_agg_register(lua_State *L);
+
+/* The one at idx, or NULL. */
+struct l_agg *l_agg_test(lua_State *L, int idx);
+
+/* One value more, of self->key. -ENOMEM: the whole does not have it. */
+int l_agg_add(struct l_agg *self, int64_t value);
+
+#endif

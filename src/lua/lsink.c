@@ -1,0 +1,300 @@
+/*
+ * lsink.c - from a record to an aggregator's cell; see lsink.h.
+ */
+#include "lsink.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <string.h>
+
+#define ARGS_PREFIX "args."
+
+enum what {
+	W_UNKNOWN,
+	W_FIELD, /* of the layout tables; comm is the task's where the record has none */
+	W_FLAG,  /* of pev_miscs */
+	W_ARGS,  /* of the payload */
+	W_TYPE, W_NUMBER, W_SIZE, W_MISC, W_CPUMODE, W_EVENT
+};
+
+static const struct {
+	const char *name;
+	enum what what;
+} generics[] = {
+	{ "type", W_TYPE }, { "number", W_NUMBER }, { "size", W_SIZE }, { "misc", W_MISC },
+	{ "cpumode", W_CPUMODE }, { "event", W_EVENT },
+};
+#define NR_GENERICS (sizeof(generics) / sizeof(generics[0]))
+
+/* Of tables, which are no key and no number. */
+static const enum pev_field composite[] = {
+	PEV_F_READ, PEV_F_CALLCHAIN, PEV_F_BRANCH_STACK, PEV_F_REGS_USER, PEV_F_REGS_INTR,
+	PEV_F_NAMESPACES, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
+};
+
+/* Where a column, or the value, comes from. */
+struct source {
+	enum what what;
+	unsigned index;                   /* W_FIELD, W_FLAG */
+	const char *name;                 /* W_ARGS */
+	const struct pev_tp_field *field; /* W_ARGS, of the sink's tp; NULL: it has none such */
+};
+
+struct l_sink {
+	struct l_agg *agg;
+	const struct pev_tracepoint *tp; /* whose fields were looked up */
+	struct source value, by[L_AGG_COLUMNS];
+	char event[];
+};
+
+static bool is_composite(unsigned field)
+{
+	for (size_t i = 0; i < sizeof(composite) / sizeof(composite[0]); i++)
+		if (composite[i] == field)
+			return true;
+	return false;
+}
+
+static struct source find_source(const char *name)
+{
+	size_t prefix = strlen(ARGS_PREFIX);
+
+	if (strncmp(name, ARGS_PREFIX, prefix) == 0)
+		return (struct source){ .what = W_ARGS, .name = name + prefix };
+	for (unsigned i = 0; i < NR_GENERICS; i++)
+		if (strcmp(generics[i].name, name) == 0)
+			return (struct source){ .what = generics[i].what };
+	for (unsigned i = 1; i < PEV_F_NR; i++)
+		if (strcmp(pev_field_names[i], name) == 0 && !is_composite(i))
+			return (struct source){ .what = W_FIELD, .index = i };
+	for (unsigned i = 0; pev_miscs[i].name; i++)
+		if (strcmp(pev_miscs[i].name, name) == 0)
+			return (struct source){ .what = W_FLAG, .index = i };
+	return (struct source){ .what = W_UNKNOWN };
+}
+
+/* ---- once per event ---- */
+
+static const char *nearest(const char *word)
+{
+	const char *names[PEV_F_NR + NR_GENERICS];
+	size_t nr = 0;
+
+	for (unsigned i = 1; i < PEV_F_NR; i++)
+		if (!is_composite(i))
+			names[nr++] = pev_field_names[i];
+	for (size_t i = 0; i < NR_GENERICS; i++)
+		names[nr++] = generics[i].name;
+	return pev_nearest(word, names, nr);
+}
+
+static int refuse(lua_State *L, const char *name)
+{
+	const char *near = nearest(name);
+	bool is_table = false;
+
+	for (unsigned i = 1; i < PEV_F_NR; i++)
+		is_table = is_table || (is_composite(i) && strcmp(pev_field_names[i], name) == 0);
+	lua_pushnil(L);
+	if (is_table)
+		lua_pushfstring(L, "'%s' is neither a number nor a string", name);
+	else if (near)
+		lua_pushfstring(L, "no record has a field '%s' (did you mean '%s'?)", name, near);
+	else
+		lua_pushfstring(L, "no record has a field '%s' (a payload's are args.NAME)", name);
+	return 2;
+}
+
+int l_sink_check(lua_State *L)
+{
+	const struct l_agg *agg = l_agg_test(L, 1);
+
+	lua_settop(L, 1);
+	if (!agg)
+		return 0;
+	if (!agg->value && agg->all.config.kind != PEV_AGG_COUNT) {
+		lua_pushnil(L);
+		lua_pushliteral(L, "it needs a value = FIELD");
+		return 2;
+	}
+	lua_newtable(L);
+	for (uint32_t i = 0; i <= agg->nr_by; i++) {
+		const char *name = i ? agg->by[i - 1] : agg->value;
+		struct source source;
+
+		if (!name)
+			continue;
+		source = find_source(name);
+		if (source.what == W_UNKNOWN)
+			return refuse(L, name);
+		if (source.what != W_ARGS)
+			continue;
+		lua_pushstring(L, source.name);
+		lua_rawseti(L, 2, (lua_Integer)lua_rawlen(L, 2) + 1);
+	}
+	return 1;
+}
+
+struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
+{
+	struct l_agg *agg = l_agg_test(L, idx);
+	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink) + strlen(event) + 1, 0);
+
+	*sink = (struct l_sink){ .agg = agg };
+	memcpy(sink->event, event, strlen(event) + 1);
+	if (agg->value)
+		sink->value = find_source(agg->value);
+	for (uint32_t i = 0; i < agg->nr_by; i++)
+		sink->by[i] = find_source(agg->by[i]);
+	return sink;
+}
+
+/* ---- once per record ---- */
+
+static void find_fields(struct l_sink *sink, const struct pev_tracepoint *tp)
+{
+	sink->tp = tp;
+	if (sink->value.what == W_ARGS)
+		sink->value.field = pev_tp_field(tp, sink->value.name);
+	for (uint32_t i = 0; i < sink->agg->nr_by; i++)
+		if (sink->by[i].what == W_ARGS)
+			sink->by[i].field = pev_tp_field(tp, sink->by[i].name);
+}
+
+/* What a source has of the record: as part of a key, of which strings are borrowed. */
+static struct pev_key_part integer(uint64_t value)
+{
+	return (struct pev_key_part){ .type = PEV_KEY_INTEGER, .integer = (int64_t)value };
+}
+
+static struct pev_key_part text(const char *p)
+{
+	return (struct pev_key_part){ .type = PEV_KEY_STRING,
+				      .p = (const unsigned char *)p,
+				      .len = (uint32_t)strlen(p) };
+}
+
+static const struct pev_key_part absent = { .type = PEV_KEY_END };
+
+static struct pev_key_part of_value(const struct pev_record *rec, enum pev_field field)
+{
+	struct pev_value value;
+	bool is_number;
+
+	if (!pev_record_get(rec, field, &value))
+		return absent;
+	is_number = value.kind == PEV_K_U64 || value.kind == PEV_K_S32;
+	/* WEIGHT is one number, WEIGHT_STRUCT is three. */
+	if (value.kind == PEV_K_BITS)
+		is_number = !(rec->plan->sample_type & PEV_SAMPLE_WEIGHT_STRUCT);
+	if (is_number)
+		return integer(value.u);
+	if (value.kind != PEV_K_STRING && value.kind != PEV_K_BYTES && value.kind != PEV_K_STACK)
+		return absent;
+	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
+}
+
+static struct pev_key_part of_field(const struct l_view *view, enum pev_field field)
+{
+	struct pev_key_part part;
+	struct pev_value tid;
+	uint64_t number;
+
+	if (pev_record_number(view->rec, field, &number))
+		return integer(number);
+	part = of_value(view->rec, field);
+	if (part.type != PEV_KEY_END || field != PEV_F_COMM || !view->comm)
+		return part;
+	if (!pev_record_get(view->rec, PEV_F_TID, &tid))
+		return absent;
+	return text(view->comm(view->ctx, (int)(int64_t)tid.u));
+}
+
+static struct pev_key_part of_flag(const struct pev_record *rec, const struct pev_misc *flag)
+{
+	if (rec->type >= 32 || !(flag->types >> rec->type & 1))
+		return absent;
+	return (struct pev_key_part){ .type = pev_record_flag(rec, flag) ? PEV_KEY_TRUE :
+									    PEV_KEY_FALSE };
+}
+
+static struct pev_key_part of_payload(const struct pev_tp_field *field, const struct l_args *args)
+{
+	struct pev_tp_value value;
+
+	if (!field || pev_tp_get(args->tp, field, args->raw, args->len, &value) < 0)
+		return absent;
+	if (!(field->flags & PEV_TP_ARRAY))
+		return integer((uint64_t)value.i);
+	if (field->elem != 1)
+		return absent;
+	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
+}
+
+static struct pev_key_part read_source(const struct l_sink *sink, const struct source *source,
+				       const struct l_view *view, const struct l_args *args)
+{
+	const struct pev_record *rec = view->rec;
+
+	switch (source->what) {
+	case W_FIELD:
+		return of_field(view, (enum pev_field)source->index);
+	case W_ARGS:
+		return args ? of_payload(source->field, args) : absent;
+	case W_FLAG:
+		return of_flag(rec, &pev_miscs[source->index]);
+	case W_TYPE:
+		return text(pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
+	case W_NUMBER:
+		return integer(rec->type);
+	case W_SIZE:
+		return integer(rec->size);
+	case W_MISC:
+		return integer(rec->misc);
+	case W_CPUMODE:
+		return text(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+	case W_EVENT:
+		return text(sink->event);
+	default:
+		return absent;
+	}
+}
+
+static int put(struct pev_key *key, const struct pev_key_part *part)
+{
+	if (part->type == PEV_KEY_INTEGER)
+		return pev_key_integer(key, part->integer);
+	if (part->type == PEV_KEY_STRING)
+		return pev_key_string(key, part->p, part->len);
+	return pev_key_bool(key, part->type == PEV_KEY_TRUE);
+}
+
+void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
+{
+	struct l_agg *agg = sink->agg;
+	struct pev_key_part part = integer(1);
+
+	if (args && args->tp != sink->tp)
+		find_fields(sink, args->tp);
+	if (sink->value.what)
+		part = read_source(sink, &sink->value, view, args);
+	if (part.type != PEV_KEY_INTEGER) {
+		agg->absent[0]++;
+		return;
+	}
+	agg->key.len = 0;
+	for (uint32_t i = 0; i < agg->nr_by; i++) {
+		struct pev_key_part column = read_source(sink, &sink->by[i], view, args);
+
+		if (column.type == PEV_KEY_END) {
+			agg->absent[i + 1]++;
+			return;
+		}
+		if (put(&agg->key, &column) < 0) {
+			agg->no_memory++;
+			return;
+		}
+	}
+	if (l_agg_add(agg, part.integer) < 0)
+		agg->no_memory++;
+}

@@ -1,0 +1,33 @@
+/*
+ * lsink.h - from a record to an aggregator's cell: what stands where a callback stands.
+ *
+ * The names of an aggregator's columns are looked up when the event is declared; a
+ * payload's fields when the first payload of its tracepoint comes. No Lua per record.
+ */
+#ifndef PEV_LSINK_H
+#define PEV_LSINK_H
+
+#include <lua.h>
+
+#include "lagg.h"
+#include "largs.h"
+#include "lview.h"
+
+struct l_sink;
+
+/*
+ * Push what feeds the aggregator at idx from an event of that name. A block of Lua's
+ * memory; the aggregator must outlive it.
+ */
+struct l_sink *l_sink_push(lua_State *L, int idx, const char *event);
+
+/* Take the shown record in; args is NULL where it has no payload. Never raises. */
+void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args);
+
+/*
+ * aggregator_fields(aggregator) -> {names of the payload's fields that it reads}, or nil and
+ * why it cannot stand as a callback; nil: the value is no aggregator
+ */
+int l_sink_check(lua_State *L);
+
+#endif
