@@ -570,8 +570,16 @@ describe("what was there before", function()
     assert.equal(4095, #r[5].filename)
     assert.equal("[vsyscall]", r[6].filename)
     assert.equal(0x1000, r[6].len)
+    k:task(60, "worker/u64:3-events")
+    assert.equal("worker/u64:3-ev", tasks({ pids = { 60 } })[2].comm)
+  end)
+
+  it("has a kworker's name without the work at hand, and a rescuer's as it is", function()
     k:task(60, "kworker/u64:3-events_unbound")
-    assert.equal("kworker/u64:3-e", tasks({ pids = { 60 } })[2].comm)
+    k:task(61, "kworker/1:2H+kblockd")
+    k:task(62, "kworker/R-netns")
+    local r = tasks { pids = { 60, 61, 62 } }
+    assert.same({ "kworker/u64:3", "kworker/1:2H", "kworker/R-netns" }, { r[2].comm, r[3].comm, r[4].comm })
   end)
 
   it("is not asked for maps where it is the kernel's own", function()
