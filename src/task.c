@@ -378,6 +378,16 @@ const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
 	return task->tid && task->comm[0] ? task->comm : NULL;
 }
 
+const char *pev_tasks_name(struct pev_tasks *tasks, int tid)
+{
+	const char *comm = pev_tasks_comm(tasks, tid);
+
+	if (comm)
+		return comm;
+	snprintf(tasks->nameless, sizeof(tasks->nameless), ":%d", tid);
+	return tasks->nameless;
+}
+
 const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)
 {
 	const struct pev_task *task;

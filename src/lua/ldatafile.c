@@ -136,6 +136,7 @@ static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 	return inflate;
 }
 
+/* NULL where nothing told it: what dump and report show is what the file has. */
 static const char *view_comm(void *ctx, int tid)
 {
 	struct l_datafile *self = ctx;

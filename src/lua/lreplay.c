@@ -32,7 +32,6 @@ struct l_replay {
 	struct l_datafile *file; /* kept by UV_FILE */
 	struct l_dispatch d;
 	uint64_t delivered;
-	char comm[24]; /* ":TID" */
 };
 
 /* The replay at 1, its recording entered and on top of the stack. */
@@ -50,12 +49,8 @@ static struct l_replay *check_replay(lua_State *L)
 static const char *view_comm(void *ctx, int tid)
 {
 	struct l_replay *self = ctx;
-	const char *comm = pev_tasks_comm(self->replay.tasks, tid);
 
-	if (comm)
-		return comm;
-	snprintf(self->comm, sizeof(self->comm), ":%d", tid);
-	return self->comm;
+	return pev_tasks_name(self->replay.tasks, tid);
 }
 
 /* ---- making one ---- */
