@@ -7,6 +7,7 @@ local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfl.fields"
 local grammar = require "perfev.grammar"
+local hex = require "perfev.hex"
 local json = require "perfev.json"
 local output = require "perfl.output"
 local recorded = require "perfl.recorded"
@@ -126,7 +127,7 @@ local function line_of(r, offset, synthesised, opts)
     parts[n] = " synthesised"
   end
   if opts.raw then
-    parts[n + 1], parts[n + 2] = " bytes=", fields.hex(r.bytes)
+    parts[n + 1], parts[n + 2] = " bytes=", hex.of(r.bytes)
     n = n + 2
   end
   return concat(parts, "", 1, n)
@@ -198,7 +199,7 @@ local function object_of(r, offset, synthesised, opts)
   end
   if opts.raw then
     n = n + 1
-    parts[n] = (',"bytes":"%s"'):format(fields.hex(r.bytes))
+    parts[n] = (',"bytes":"%s"'):format(hex.of(r.bytes))
   end
   parts[n + 1] = "}"
   return concat(parts, "", 1, n + 1)
@@ -225,7 +226,7 @@ local function tool_line(t, opts)
   local out = { columns(t.offset, { type = type_of(t) }) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
-    local text = bytes_fields[name] and (opts.raw and fields.hex or fields.texts[9].raw)(value)
+    local text = bytes_fields[name] and (opts.raw and hex.of or fields.texts[9].raw)(value)
       or fields.any_text(name, value)
     out[#out + 1] = (" %s=%s"):format(name, text)
   end
