@@ -1,6 +1,7 @@
 -- What a recording says besides its records, from machines made of files: each section is what the reader makes of
 -- it, each record is whole, and whatever is gone, hidden or hostile is left out or bounded.
 
+local build_id = require "perfev.build_id"
 local build_ids = require "perfev.recording.build_ids"
 local codec = require "perfev.codec"
 local core = require "perfev.core"
@@ -217,14 +218,14 @@ describe("build ids", function()
   local kernel_notes = note("Linux\0", 6, "x") .. note("GNU\0", 3, ("\xab"):rep(20)) .. note("GNU\0", 3, "z")
 
   it("are found among notes of any alignment, and not beyond them", function()
-    assert.equal(("ab"):rep(20), build_ids.of_notes(kernel_notes))
-    assert.equal(("cd"):rep(16), build_ids.of_notes(note("GNU\0", 5, ("p"):rep(12), 8)
+    assert.equal(("ab"):rep(20), build_id.of_notes(kernel_notes))
+    assert.equal(("cd"):rep(16), build_id.of_notes(note("GNU\0", 5, ("p"):rep(12), 8)
       .. note("GNU\0", 3, ("\xcd"):rep(16), 8), nil, 8))
     for len = 0, #kernel_notes - 1 do
-      local id = build_ids.of_notes(kernel_notes:sub(1, len))
+      local id = build_id.of_notes(kernel_notes:sub(1, len))
       assert.is_true(id == nil or id == ("ab"):rep(20))
     end
-    assert.is_nil(build_ids.of_notes(string.pack("=I4I4I4", -1 & 0xffffffff, 20, 3) .. "GNU\0" .. ("x"):rep(40)))
+    assert.is_nil(build_id.of_notes(string.pack("=I4I4I4", -1 & 0xffffffff, 20, 3) .. "GNU\0" .. ("x"):rep(40)))
   end)
 
   it("of a file are read from its notes alone, and of no file that is cut or lies", function()
