@@ -338,7 +338,7 @@ describe("a session with an input", function()
     s:event { "faults", sample = function() end }
     local ok, why = s:run()
     assert.is_nil(ok)
-    assert.matches("^cannot open the recording ", why)
+    assert.matches("^cannot open the recording .*\n  try: a file that perf record wrote$", why)
   end)
 
   it("has no targets, and no counters", function()

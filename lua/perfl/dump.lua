@@ -279,6 +279,18 @@ local function event_filter(pattern)
   end })
 end
 
+-- That no event of the recording is meant, when -e names one.
+local function no_such_event(rec, opts)
+  if not opts.event then return nil end
+  local wanted, names = event_filter(opts.event), {}
+  for i, event in ipairs(rec.events) do
+    if wanted[event] then return nil end
+    names[i] = event.name
+  end
+  return ("no event is called '%s'\n%s has %s\ntry: one of these, or a pattern"):format(escape(opts.event),
+    recorded.shown(opts.file), #names > 0 and concat(names, ", ") or "no events")
+end
+
 -- -> f(r) that says whether a record is wanted | nil, message
 local function filter_of(opts)
   local types, events, why
@@ -346,7 +358,9 @@ function M.main(words)
   if not opts.json then io.write(HEAD) end
   print_records(rec, opts, wanted)
   recorded.say_end(rec)
-  return recorded.status(rec)
+  local nothing = no_such_event(rec, opts) -- a pipe's events may come on the way
+  if nothing then report.say(nothing) end
+  return nothing and recorded.FAILED or recorded.status(rec)
 end
 
 return M

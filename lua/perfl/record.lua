@@ -79,7 +79,7 @@ stacks are recorded. Its mode is 0600: think before you pass it on.]]
 end
 
 local function usage_error(text)
-  report.say(escape((text:gsub("\n", "; "))) .. "\ntry: perfl record --help")
+  report.say(report.with_help(text, "perfl record"))
   return nil, USAGE
 end
 
@@ -99,12 +99,16 @@ local function spec_of(text, opts)
 end
 
 local function check(opts, command)
-  if opts.freq and opts.period then return "-F and -c at once: so often a second, or every so many events" end
+  if opts.freq and opts.period then
+    return "-F and -c at once\n-F is so often a second, -c every so many events\ntry: one of them"
+  end
   local machine = require("perfev.core").machine
   if opts.call_graph and opts.call_graph.bytes and not UNWINDING[machine] then
     return ("--call-graph dwarf: which registers %s unwinds by is not known here; try: --call-graph fp"):format(machine)
   end
-  if opts.switch_output and opts.record == "-" then return "--switch-output makes files, and -o is standard output" end
+  if opts.switch_output and opts.record == "-" then
+    return "--switch-output makes files, and -o is standard output\ntry: -o FILE"
+  end
   return options.check_together(opts, { command = command })
 end
 
@@ -125,7 +129,10 @@ function M.parse(words)
     end
   end
   local ok, result = parser:pparse(head)
-  if not ok then return usage_error(tostring(result)) end
+  if result == "too many arguments" then
+    return usage_error(result .. "\na command stands behind --\ntry: perfl record -- COMMAND")
+  end
+  if not ok then return usage_error((tostring(result):gsub("\n", "; "))) end
   local opts = options.taken(rows, result)
   local wrong = check(opts, command)
   if wrong then return usage_error(wrong) end
@@ -150,7 +157,8 @@ function M.closing(recorded, stats)
   local samples = recorded.samples and (", %s sample%s"):format(report.grouped(recorded.samples),
     recorded.samples == 1 and "" or "s") or ""
   return ("recorded %s to %s%s%s, %s lost"):format(size, escape(to),
-    recorded.parts > 1 and (" and %d files before it"):format(recorded.parts - 1) or "", samples,
+    recorded.parts > 1 and (" and %d file%s before it"):format(recorded.parts - 1, recorded.parts == 2 and "" or "s")
+      or "", samples,
     report.grouped(stats.lost))
 end
 
