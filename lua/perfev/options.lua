@@ -231,11 +231,12 @@ function M.check_targets(opts, level)
   end
   for _, name in ipairs { "compress", "switch_output" } do
     if opts[name] and not opts.record then
-      fail(level, "session: %s is for a recording, and record names none", name)
+      fail(level, "session: %s without record\n  it is for a recording, and there is none\n  try: record = FILE", name)
     end
   end
   if opts.switch_output and opts.record == "-" then
-    fail(level, "session: switch_output makes files, and record is \"-\"")
+    fail(level, "session: switch_output and record \"-\" at once\n  it makes files, and that is a stream\n"
+      .. "  try: record = FILE")
   end
   local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
   if opts.cgroup and some then
