@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "../replay.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "ldatafile.h"
 #include "ldispatch.h"
@@ -455,20 +456,13 @@ static const luaL_Reg methods[] = {
 	{ "halt",        l_replay_halt },
 	{ "dispatching", l_replay_dispatching },
 	{ "counts",      l_replay_counts },
-	{ "__gc",        l_replay_gc },
 	{ NULL,          NULL },
 };
 /* clang-format on */
 
 void l_replay_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_replay_gc);
 	lua_pushcfunction(L, l_replay);
 	lua_setfield(L, -2, "replay");
 }
