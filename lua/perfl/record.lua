@@ -5,10 +5,10 @@ local escape = require "perfev.escape"
 local options = require "perfl.options"
 local perfev = require "perfev"
 local report = require "perfl.report"
+local verb = require "perfl.verb"
 
 local M = {}
 
-local USAGE = 2
 local FILE = "perf.data"
 local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
 
@@ -78,10 +78,7 @@ stacks are recorded. Its mode is 0600: think before you pass it on.]]
   return parser, rows
 end
 
-local function usage_error(text)
-  report.say(report.with_help(text, "perfl record"))
-  return nil, USAGE
-end
+local remedies = { ["too many arguments"] = "a command stands behind --\ntry: perfl record -- COMMAND" }
 
 -- What one -e declares.
 local function spec_of(text, opts)
@@ -122,20 +119,11 @@ end
 function M.parse(words)
   local head, command = options.split_at_dashes(words)
   local parser, rows = new_parser()
-  for _, word in ipairs(head) do
-    if word == "-h" or word == "--help" then
-      io.write(parser:get_help(), "\n")
-      return nil, 0
-    end
-  end
-  local ok, result = parser:pparse(head)
-  if result == "too many arguments" then
-    return usage_error(result .. "\na command stands behind --\ntry: perfl record -- COMMAND")
-  end
-  if not ok then return usage_error((tostring(result):gsub("\n", "; "))) end
+  local result, status = verb.parse(parser, "record", head, remedies)
+  if not result then return nil, status end
   local opts = options.taken(rows, result)
   local wrong = check(opts, command)
-  if wrong then return usage_error(wrong) end
+  if wrong then return verb.refuse("record", wrong) end
   opts.compress = opts.level or opts.compress
   opts.record = opts.record or FILE
   if not (command or opts.pids or opts.tids or opts.cpus or opts.uid or opts.comm or opts.cgroup) then

@@ -5,10 +5,11 @@ local native = require "perfl.core"
 local output = require "perfl.output"
 local recording = require "perfev.recording"
 local report = require "perfl.report"
+local verbs = require "perfl.verb"
 
 local M = {}
 
-M.FAILED, M.USAGE = 1, 2
+M.FAILED, M.USAGE = 1, verbs.USAGE
 
 local LOOK = 512 -- records between two looks at signals and at who reads us
 
@@ -25,19 +26,10 @@ end
 
 --- The options, or nil and the exit status when all is said.
 function M.parse(parser, verb, words)
-  for _, word in ipairs(words) do
-    if word == "-h" or word == "--help" then
-      io.write(parser:get_help(), "\n")
-      return nil, 0
-    end
-  end
-  local ok, opts = parser:pparse(words)
-  if ok then
-    opts.file = opts.file or opts.input or "perf.data"
-    return opts
-  end
-  report.say(report.with_help((tostring(opts):gsub("\n", "; ")), "perfl " .. verb))
-  return nil, M.USAGE
+  local opts, status = verbs.parse(parser, verb, words)
+  if not opts then return nil, status end
+  opts.file = opts.file or opts.input or "perf.data"
+  return opts
 end
 
 --- How a recording is called where people read it.
