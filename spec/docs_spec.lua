@@ -4,6 +4,7 @@
 local core = require "perfev.core"
 local docs = require "spec.support.docs"
 local kernel = require "spec.support.kernel"
+local options = require "perfl.options"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 local syscalls = require "perfev.syscalls"
@@ -370,6 +371,32 @@ describe("the README", function()
     assert(docs.slurp("README.md"):find("Version " .. version .. ".", 1, true))
     assert(docs.slurp("CHANGELOG.md"):find("## [" .. version .. "]", 1, true))
     assert.equal(version, perfev._VERSION)
+  end)
+end)
+
+describe("the manual page", function()
+  local page = docs.slurp("doc/perfl.1"):gsub("\\%-", "-")
+  local program = docs.slurp("lua/perfl/main.lua")
+
+  it("has the options of perfl --help, and no others", function()
+    local told = {}
+    local section = page:match("\n%.SH OPTIONS\n(.-)\n%.SH ")
+    for line in section:gmatch("\n%.TP\n([^\n]+)") do
+      for flag in line:gmatch("%-%-?%a[%a-]*") do told[flag] = true end
+    end
+    same(set_of(options.flags), told)
+  end)
+
+  it("has the verbs that there are, as perfl --help and the README have", function()
+    local verbs, synopsis, usage = { record = true }, {}, {}
+    for verb in program:match("\nlocal verbs = (%b{})"):gmatch("(%a+) = ") do verbs[verb] = true end
+    for verb in page:match("\n%.SH SYNOPSIS\n(.-)\n%.SH "):gmatch("%.B perfl (%a+)") do synopsis[verb] = true end
+    for words in options.own_help():match("^(Usage.-)\n\n"):gmatch("perfl ([%a|]+)") do
+      for verb in words:gmatch("%l+") do usage[verb] = true end
+    end
+    same(verbs, synopsis)
+    same(verbs, usage)
+    for verb in pairs(verbs) do assert(docs.slurp("README.md"):find("perfl " .. verb, 1, true), verb) end
   end)
 end)
 

@@ -1,6 +1,7 @@
 -- What a recording says besides its records, from machines made of files: each section is what the reader makes of
 -- it, each record is whole, and whatever is gone, hidden or hostile is left out or bounded.
 
+local build_id = require "perfev.build_id"
 local build_ids = require "perfev.recording.build_ids"
 local codec = require "perfev.codec"
 local core = require "perfev.core"
@@ -217,14 +218,14 @@ describe("build ids", function()
   local kernel_notes = note("Linux\0", 6, "x") .. note("GNU\0", 3, ("\xab"):rep(20)) .. note("GNU\0", 3, "z")
 
   it("are found among notes of any alignment, and not beyond them", function()
-    assert.equal(("ab"):rep(20), build_ids.of_notes(kernel_notes))
-    assert.equal(("cd"):rep(16), build_ids.of_notes(note("GNU\0", 5, ("p"):rep(12), 8)
+    assert.equal(("ab"):rep(20), build_id.of_notes(kernel_notes))
+    assert.equal(("cd"):rep(16), build_id.of_notes(note("GNU\0", 5, ("p"):rep(12), 8)
       .. note("GNU\0", 3, ("\xcd"):rep(16), 8), nil, 8))
     for len = 0, #kernel_notes - 1 do
-      local id = build_ids.of_notes(kernel_notes:sub(1, len))
+      local id = build_id.of_notes(kernel_notes:sub(1, len))
       assert.is_true(id == nil or id == ("ab"):rep(20))
     end
-    assert.is_nil(build_ids.of_notes(string.pack("=I4I4I4", -1 & 0xffffffff, 20, 3) .. "GNU\0" .. ("x"):rep(40)))
+    assert.is_nil(build_id.of_notes(string.pack("=I4I4I4", -1 & 0xffffffff, 20, 3) .. "GNU\0" .. ("x"):rep(40)))
   end)
 
   it("of a file are read from its notes alone, and of no file that is cut or lies", function()
@@ -570,8 +571,16 @@ describe("what was there before", function()
     assert.equal(4095, #r[5].filename)
     assert.equal("[vsyscall]", r[6].filename)
     assert.equal(0x1000, r[6].len)
+    k:task(60, "worker/u64:3-events")
+    assert.equal("worker/u64:3-ev", tasks({ pids = { 60 } })[2].comm)
+  end)
+
+  it("has a kworker's name without the work at hand, and a rescuer's as it is", function()
     k:task(60, "kworker/u64:3-events_unbound")
-    assert.equal("kworker/u64:3-e", tasks({ pids = { 60 } })[2].comm)
+    k:task(61, "kworker/1:2H+kblockd")
+    k:task(62, "kworker/R-netns")
+    local r = tasks { pids = { 60, 61, 62 } }
+    assert.same({ "kworker/u64:3", "kworker/1:2H", "kworker/R-netns" }, { r[2].comm, r[3].comm, r[4].comm })
   end)
 
   it("is not asked for maps where it is the kernel's own", function()

@@ -168,6 +168,21 @@ describe("a session with an input", function()
     assert.same({ "before true", "worker nil" }, seen)
   end)
 
+  it("marks what the recorder synthesised where the events' trailers differ", function()
+    local bits = { "tid", "time", "identifier" }
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true }, name = "cpu-clock" },
+      { ids = { 12 }, attr = { type = 1, config = 2, sample_type = bits, sample_id_all = true }, name = "faults" },
+    } }
+    b:add { type = "comm", pid = 5, tid = 5, comm = "before" }
+    b:add { type = "comm", pid = 5, tid = 5, comm = "after",
+      sample_id = { pid = 5, tid = 5, time = MS, cpu = 0, identifier = 11 } }
+    local s, seen = session(b:file()), {}
+    s:event { "cpu-clock,faults", comm = function(r) seen[#seen + 1] = ("%s %s"):format(r.comm, r.synthesised) end }
+    assert.is_true(s:run())
+    assert.same({ "before true", "after nil" }, seen)
+  end)
+
   it("is refused when none of its events is there, and names those that are", function()
     local s = session()
     s:event { "major-faults", sample = function() end }
@@ -323,7 +338,7 @@ describe("a session with an input", function()
     s:event { "faults", sample = function() end }
     local ok, why = s:run()
     assert.is_nil(ok)
-    assert.matches("^cannot open the recording ", why)
+    assert.matches("^cannot open the recording .*\n  try: a file that perf record wrote$", why)
   end)
 
   it("has no targets, and no counters", function()

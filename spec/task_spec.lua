@@ -77,6 +77,14 @@ describe("a task's name", function()
     assert.same({ "late" }, (comms { sample(88) }))
   end)
 
+  it("is a kworker's without the work at hand, which /proc alone tells", function()
+    k.files["/proc/70/task/70/comm"] = "kworker/u8:3-events_unbound\n"
+    k.files["/proc/71/task/71/comm"] = "kworker/1:0H+kblockd\n"
+    k.files["/proc/72/task/72/comm"] = "kworker/R-netns\n"
+    assert.same({ "kworker/u8:3", "kworker/1:0H", "kworker/R-netns" },
+      (comms { sample(70), sample(71), sample(72) }))
+  end)
+
   it("may hold anything but a NUL, and is 15 bytes at most", function()
     assert.same({ "a b\n\27[31m\xff", "fifteen bytes !" },
       comms { comm(7, "a b\n\27[31m\xff"), sample(7), comm(7, "fifteen bytes !"), sample(7) })

@@ -279,6 +279,22 @@ describe("perfl report", function()
   end)
 end)
 
+describe("perfl record", function()
+  local function refused(...)
+    local result = perfl("record", ...)
+    assert.same({ 2, "" }, { result.code, result.out })
+    return result.err
+  end
+
+  it("says in three parts what its words cannot mean", function()
+    assert.equal("perfl: too many arguments\n  a command stands behind --\n  try: perfl record -- COMMAND\n",
+      refused("sleep", "1"))
+    assert.equal("perfl: -F and -c at once\n  -F is so often a second, -c every so many events\n  try: one of them\n",
+      refused("-F", "99", "-c", "5"))
+    assert.equal("perfl: level '40': 1 to 22\n  try: perfl record --help\n", refused("--compression-level", "40"))
+  end)
+end)
+
 -- ---- dump ----
 
 describe("perfl dump", function()
@@ -397,6 +413,10 @@ describe("perfl dump", function()
     local result = perfl("dump", "-t", "sampel", "any")
     assert.equal(2, result.code)
     assert.matches("no record is of type 'sampel' (did you mean 'sample'?)", result.err, 1, true)
+    result = perfl("dump", "-e", "nosuch", spill((whole()), "some.data"))
+    assert.equal(1, result.code)
+    assert.equal("perfl: no event is called 'nosuch'\n  " .. dir .. "/some.data has cycles, sched:sched_test\n  "
+      .. "try: one of these, or a pattern\n", result.err)
     assert.matches("event '%[':", perfl("dump", "-e", "[", "any").err)
     assert.matches("count '0': expected a whole number", perfl("dump", "-n", "0", "any").err, 1, true)
   end)

@@ -133,6 +133,10 @@ describe("a record", function()
     assert.matches("^mmap pid=0 tid=0 addr=0xffffffffffffffff len=0 pgoff=0x0 filename=\"/a\\nb\\x1b%[31m\"",
       printed("mmap", { addr = -1, filename = "/a\nb\27[31m" }))
     assert.matches("^unknown %(77%) .*raw=", printed("unknown", { number = 77, body = "\1\2\3\4\5\6\7\8" }))
+    assert.matches(" raw=" .. ("61"):rep(16) .. "%.%.%.%(2004 bytes%)",
+      printed("sample", { raw = ("a"):rep(2000) }, { sample_type = { "raw" } }))
+    assert.matches(" stack_user=00010203 ", printed("sample", { stack_user = "\0\1\2\3", stack_size = 16 },
+      { sample_type = { "stack_user" }, sample_stack_user = 16 }))
     assert.is_nil(printed("comm", { comm = "\n\r\t\0" }):find("[\0-\31]"))
     for _, text in ipairs { printed("sample", { ip = 0x10 }), printed("lost", { id = 1, lost = 2 }) } do
       assert.is_nil(text:find("identifier"))

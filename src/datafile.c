@@ -652,7 +652,7 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 		return put_in_window(df, piece, event, time);
 	hold(df, piece->block);
 	fill_out(piece, plan, event, time, out);
-	out->synthesised = !time && plan->from_end[PEV_F_TIME] && piece->type != PERF_RECORD_SAMPLE;
+	out->synthesised = !time && pev_recorded_synthesised(&df->recorded, plan, piece);
 	return 1;
 }
 

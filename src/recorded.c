@@ -211,6 +211,24 @@ uint64_t pev_recorded_time(const struct pev_plan *plan, const struct pev_piece *
 	return time == UINT64_MAX ? 0 : time;
 }
 
+/*
+ * The kernel puts the time and the event's id into the trailer of its own records, where the
+ * attr asks for them; a recorder writes zeros. Of trailers that differ only the id's place may
+ * be known (machine->id_hdr_size in perf_event__synthesize_*()).
+ */
+bool pev_recorded_synthesised(const struct pev_recorded *of, const struct pev_plan *plan,
+			      const struct pev_piece *piece)
+{
+	uint16_t off = of->other_id_off;
+
+	if (piece->type == PERF_RECORD_SAMPLE)
+		return false;
+	if (plan->from_end[PEV_F_TIME])
+		return true;
+	return off && off + 8u <= piece->size &&
+	       pev_load64(piece->bytes + piece->size - off, of->swap) == 0;
+}
+
 struct pev_file_event *pev_recorded_find(const struct pev_recorded *of, uint64_t id)
 {
 	const struct pev_id_slot *slot = of->cap_ids ? find_id(of, id) : NULL;

@@ -65,6 +65,9 @@ uint32_t pev_recorded_choose(struct pev_recorded *of, const struct pev_piece *pi
 const struct pev_plan *pev_recorded_plan(const struct pev_recorded *of, uint32_t type);
 /* When the record was written, by its event's plan; 0: it has no time. */
 uint64_t pev_recorded_time(const struct pev_plan *plan, const struct pev_piece *piece);
+/* Whether a record without a time is the recorder's, of what was there before it began. */
+bool pev_recorded_synthesised(const struct pev_recorded *of, const struct pev_plan *plan,
+			      const struct pev_piece *piece);
 /* The recorder's kernel has 32 bits, or has not. */
 void pev_recorded_narrow(struct pev_recorded *of, bool narrow);
 

@@ -102,7 +102,6 @@ static bool has_field(const struct pev_numbers *numbers, const struct pev_record
 static bool name_of(const struct pev_record *rec, struct pev_tasks *tasks, char *name, size_t len)
 {
 	struct pev_value value;
-	const char *comm;
 
 	if (pev_record_get(rec, PEV_F_COMM, &value)) {
 		snprintf(name, len, "%.*s", (int)value.len, (const char *)value.p);
@@ -110,11 +109,7 @@ static bool name_of(const struct pev_record *rec, struct pev_tasks *tasks, char 
 	}
 	if (!pev_record_get(rec, PEV_F_TID, &value))
 		return false;
-	comm = pev_tasks_comm(tasks, (int)(int64_t)value.u);
-	if (comm)
-		snprintf(name, len, "%s", comm);
-	else
-		snprintf(name, len, ":%d", (int)(int64_t)value.u);
+	snprintf(name, len, "%s", pev_tasks_name(tasks, (int)(int64_t)value.u));
 	return true;
 }
 

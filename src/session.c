@@ -62,7 +62,6 @@ struct pev_session {
 	uint16_t pending_size;
 	bool tells_aux;             /* it is an AUX record, of these bytes */
 	uint64_t aux_offset, aux_size, aux_flags;
-	char comm[24];              /* ":TID" */
 	struct pev_recorder *recorder; /* borrowed; NULL: nothing is recorded */
 	struct iovec *pieces;       /* for it: room for two of each ring */
 	uint64_t next_mark;         /* time from which on a round of copying may be marked */
@@ -1258,12 +1257,7 @@ void pev_session_stats(struct pev_session *s, struct pev_stats *stats)
 
 const char *pev_session_comm(struct pev_session *s, int tid)
 {
-	const char *comm = pev_tasks_comm(&s->tasks, tid);
-
-	if (comm)
-		return comm;
-	snprintf(s->comm, sizeof(s->comm), ":%d", tid);
-	return s->comm;
+	return pev_tasks_name(&s->tasks, tid);
 }
 
 struct pev_tasks *pev_session_tasks(struct pev_session *s)

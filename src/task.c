@@ -257,6 +257,22 @@ int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 	}
 }
 
+/*
+ * A kworker's name in /proc ends with its work, another at each look; COMM records have none:
+ * wq_worker_comm(), 4.18. A rescuer's is "kworker/R-" and its queue, and stays.
+ */
+static size_t stable_len(const char *comm, size_t len)
+{
+	static const char kworker[] = "kworker/";
+	size_t at = sizeof(kworker) - 1;
+
+	if (len <= at || memcmp(comm, kworker, at) != 0 || comm[at] == 'R')
+		return len;
+	while (at < len && comm[at] != '-' && comm[at] != '+')
+		at++;
+	return at;
+}
+
 /* What /proc says now; a task that a record told us of is newer than that. */
 static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 {
@@ -275,7 +291,7 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 		len--;
 	task = put(tasks, pid, tid);
 	if (task)
-		set_comm(task, text, len);
+		set_comm(task, text, stable_len(text, len));
 	free(text);
 	return task ? 0 : -ENOMEM;
 }
@@ -360,6 +376,16 @@ const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
 		task = find(tasks, tid);
 	}
 	return task->tid && task->comm[0] ? task->comm : NULL;
+}
+
+const char *pev_tasks_name(struct pev_tasks *tasks, int tid)
+{
+	const char *comm = pev_tasks_comm(tasks, tid);
+
+	if (comm)
+		return comm;
+	snprintf(tasks->nameless, sizeof(tasks->nameless), ":%d", tid);
+	return tasks->nameless;
 }
 
 const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)

@@ -48,6 +48,7 @@ struct pev_tasks {
 	uint32_t lives;
 	struct pev_dsos dsos;       /* what is mapped, by all of them */
 	struct pev_space *kernel;   /* as a recording tells of it, and KSYMBOL records */
+	char nameless[16];          /* ":TID" */
 };
 
 int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys);
@@ -67,6 +68,8 @@ int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid);
  * /proc/TID/comm once, and is NULL when it is gone. Borrowed until the next call.
  */
 const char *pev_tasks_comm(struct pev_tasks *tasks, int tid);
+/* The same, and ":TID" for one that nobody named. */
+const char *pev_tasks_name(struct pev_tasks *tasks, int tid);
 
 /*
  * What lies at an address of a process, or of the kernel (pid -1), or NULL. A process that

@@ -197,6 +197,12 @@ end
 -- What is asked of a kernel, and of a recording cannot be.
 local live_only = { "uid", "cgroup", "command", "all_cpus", "buffer", "overwrite", "clock" }
 
+--- Whether nothing can be between two times (units.moment), as far as that is known before the recording is read.
+function M.are_crossed(from, to)
+  if from.percent and to.percent then return from.percent > to.percent end
+  return from.ns and to.ns and from.first == to.first and from.ns > to.last_ns
+end
+
 local function check_times(opts, level)
   for _, name in ipairs(opts.input and {} or { "from", "to" }) do
     if opts[name] then
@@ -204,8 +210,7 @@ local function check_times(opts, level)
         .. "  try: duration, or input", name)
     end
   end
-  local from, to = opts.from, opts.to
-  if from and to and from.ns and to.ns and from.first == to.first and from.ns > to.last_ns then
+  if opts.from and opts.to and M.are_crossed(opts.from, opts.to) then
     fail(level, "session: from is later than to\n  nothing lies between them\n  try: the other way round")
   end
 end
@@ -220,17 +225,18 @@ function M.check_targets(opts, level)
     end
   end
   if opts.record and (opts.input or opts.overwrite) then
-    fail(level, opts.input and "session: record and input at once; it is recorded already"
+    fail(level, opts.input and "session: record and input at once\n  it is recorded already\n  try: without record"
       or "session: record and overwrite at once\n  what is overwritten is read by snapshots alone, and a recording "
       .. "takes all as it comes\n  try: without one of them")
   end
   for _, name in ipairs { "compress", "switch_output" } do
     if opts[name] and not opts.record then
-      fail(level, "session: %s is for a recording, and record names none", name)
+      fail(level, "session: %s without record\n  it is for a recording, and there is none\n  try: record = FILE", name)
     end
   end
   if opts.switch_output and opts.record == "-" then
-    fail(level, "session: switch_output makes files, and record is \"-\"")
+    fail(level, "session: switch_output and record \"-\" at once\n  it makes files, and that is a stream\n"
+      .. "  try: record = FILE")
   end
   local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
   if opts.cgroup and some then

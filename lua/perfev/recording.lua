@@ -260,6 +260,17 @@ for number, layout in ipairs(core.layouts().records) do
   M.kernel_types[number], M.numbers[layout.name] = layout.name, number
 end
 
+--- What helps when none could be opened.
+-- @tparam string path    what was to be opened
+-- @tparam integer errno  why it was not
+-- @treturn string
+function M.remedy(path, errno)
+  if path == "-" then return "perf record -o - -- COMMAND | perfl SCRIPT -i -" end
+  if errno == core.errno.ENOENT then return "the name of a file that perf record wrote; without -o it is perf.data" end
+  if errno == core.errno.EACCES then return "as the user who recorded it, or as root" end
+  return "a file that perf record wrote"
+end
+
 local known = { fd = true, ordered = true, window = true, note = true }
 
 --- Open a recording.

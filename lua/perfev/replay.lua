@@ -52,7 +52,7 @@ function M.open(session, handlers)
   })
   if not rec then
     waiter:close()
-    return nil, "cannot open the recording " .. what, code
+    return nil, ("cannot open the recording %s\n  try: %s"):format(what, recording.remedy(input, code)), code
   end
   local self = setmetatable({ session = session, rec = rec, shown = shown, waiter = waiter, listeners = {},
                               carriers = {} }, Replay)

@@ -3,7 +3,9 @@
 -- first name in it is asked for, and keeps its symbols (by path and build-id) as long as it lives; nothing is
 -- looked up per record. ELF is C (perfev.symtab, a shared object that is loaded then), kallsyms too.
 
+local build_id = require "perfev.build_id"
 local core = require "perfev.core"
+local hex = require "perfev.hex"
 
 local M = { lines = false, changes = 0 }
 local World = {}
@@ -19,10 +21,6 @@ local function library()
   local distrusted = tostring(symtab):match("not trusted: ([^\n]+)")
   if distrusted then return nil, ("others than root may write %s, or a directory above it"):format(distrusted) end
   return nil, "the module perfev.symtab (elfutils) is not installed beside perfev"
-end
-
-local function hex(bytes)
-  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
 end
 
 -- Once each: what a user should know.
@@ -60,18 +58,6 @@ local function running_kernel(self)
   return symbols
 end
 
--- The running kernel's build-id, of ELF notes: { namesz, descsz, type, name, desc }, each to 4 bytes.
-local function running_build_id()
-  local notes, at = core.slurp("/sys/kernel/notes"), 1
-  while notes and at + 12 <= #notes do
-    local name_len, len, kind = string.unpack("=I4I4I4", notes, at)
-    local name = at + 12
-    local desc = name + (name_len + 3 & ~3)
-    if kind == 3 and notes:sub(name, name + 3) == "GNU\0" then return hex(notes:sub(desc, desc + len - 1)) end
-    at = desc + (len + 3 & ~3)
-  end
-end
-
 local function home(path)
   local dir = os.getenv("HOME")
   return dir and dir .. "/.debug/" .. path
@@ -100,7 +86,7 @@ local function recorded_kernel(self)
     return symbols
   end
   local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
-  local same = wanted and wanted == running_build_id() or not wanted and self.osrelease == here
+  local same = wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here
   if not same then
     note(self, ("the kernel's functions have no names: the recording is of %s, this is %s"):format(
       self.osrelease or "another kernel", here or "not known"))
@@ -185,7 +171,7 @@ local function open_file(self, symtab, raw, id)
     local bytes = core.slurp(path)
     local table_ = bytes and symtab.read(bytes)
     local there = table_ and table_:facts().build_id
-    if table_ and (not id or there and hex(there) == id) then return table_, path, bytes end
+    if table_ and (not id or there and hex.of(there) == id) then return table_, path, bytes end
     if table_ then wrong = wrong or path end
   end
   if wrong then
@@ -207,7 +193,7 @@ end
 local function debug_candidates(facts, path)
   local list = {}
   if facts.build_id then
-    list = by_build_id(hex(facts.build_id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/debug",
+    list = by_build_id(hex.of(facts.build_id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/debug",
       ".build-id/%s/%s/elf")
   end
   if facts.debuglink then
@@ -248,13 +234,13 @@ local function load_vdso(self, id)
   local file = bytes and symtab.read(bytes)
   local there = file and file:facts().build_id
   -- Another machine's vdso is not this one's.
-  if not file or self.recording and not (id and there and hex(there) == id) then return NONE end
+  if not file or self.recording and not (id and there and hex.of(there) == id) then return NONE end
   return { symbols = file, path = "[vdso]", names = {} }
 end
 
 -- The file of what is mapped, by its path and build-id; NONE where it cannot be read.
 local function file_of(self, raw)
-  local id = raw.build_id and hex(raw.build_id) or self.build_ids[raw.path]
+  local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
   local key = raw.path .. "\0" .. (id or "")
   local file = self.files[key]
   if not file then

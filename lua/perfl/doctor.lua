@@ -4,11 +4,11 @@ local args = require "perfev.args"
 local doctor = require "perfev.doctor"
 local escape = require "perfev.escape"
 local json = require "perfev.json"
-local report = require "perfl.report"
+local verb = require "perfl.verb"
 
 local M = {}
 
-local FAILED, USAGE = 1, 2
+local FAILED = 1
 local WIDTH = 80
 
 local function mark(ok) return ok and "✔" or "✘" end
@@ -71,17 +71,8 @@ function M.main(words)
   local parser = args.new_parser("perfl doctor"):add_help(true):description(declaration.summary)
     :epilog(declaration.epilog)
   args.add(parser, declaration)
-  for _, word in ipairs(words) do
-    if word == "-h" or word == "--help" then
-      io.write(parser:get_help(), "\n")
-      return 0
-    end
-  end
-  local ok, opts = parser:pparse(words)
-  if not ok then
-    report.say(opts .. "\ntry: perfl doctor --help")
-    return USAGE
-  end
+  local opts, status = verb.parse(parser, "doctor", words)
+  if not opts then return status end
   local found = doctor.look()
   if opts.j then
     io.write(json.encode(found), "\n")

@@ -7,6 +7,7 @@ local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfl.fields"
 local grammar = require "perfev.grammar"
+local hex = require "perfev.hex"
 local json = require "perfev.json"
 local output = require "perfl.output"
 local recorded = require "perfl.recorded"
@@ -126,7 +127,7 @@ local function line_of(r, offset, synthesised, opts)
     parts[n] = " synthesised"
   end
   if opts.raw then
-    parts[n + 1], parts[n + 2] = " bytes=", fields.hex(r.bytes)
+    parts[n + 1], parts[n + 2] = " bytes=", hex.of(r.bytes)
     n = n + 2
   end
   return concat(parts, "", 1, n)
@@ -198,7 +199,7 @@ local function object_of(r, offset, synthesised, opts)
   end
   if opts.raw then
     n = n + 1
-    parts[n] = (',"bytes":"%s"'):format(fields.hex(r.bytes))
+    parts[n] = (',"bytes":"%s"'):format(hex.of(r.bytes))
   end
   parts[n + 1] = "}"
   return concat(parts, "", 1, n + 1)
@@ -225,7 +226,7 @@ local function tool_line(t, opts)
   local out = { columns(t.offset, { type = type_of(t) }) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
-    local text = bytes_fields[name] and (opts.raw and fields.hex or fields.texts[9].raw)(value)
+    local text = bytes_fields[name] and (opts.raw and hex.of or fields.texts[9].raw)(value)
       or fields.any_text(name, value)
     out[#out + 1] = (" %s=%s"):format(name, text)
   end
@@ -276,6 +277,18 @@ local function event_filter(pattern)
     cache[event] = name == pattern or matches(name) or matches(name:match("^(.+):%a*$") or name)
     return cache[event]
   end })
+end
+
+-- That no event of the recording is meant, when -e names one.
+local function no_such_event(rec, opts)
+  if not opts.event then return nil end
+  local wanted, names = event_filter(opts.event), {}
+  for i, event in ipairs(rec.events) do
+    if wanted[event] then return nil end
+    names[i] = event.name
+  end
+  return ("no event is called '%s'\n%s has %s\ntry: one of these, or a pattern"):format(escape(opts.event),
+    recorded.shown(opts.file), #names > 0 and concat(names, ", ") or "no events")
 end
 
 -- -> f(r) that says whether a record is wanted | nil, message
@@ -345,7 +358,9 @@ function M.main(words)
   if not opts.json then io.write(HEAD) end
   print_records(rec, opts, wanted)
   recorded.say_end(rec)
-  return recorded.status(rec)
+  local nothing = no_such_event(rec, opts) -- a pipe's events may come on the way
+  if nothing then report.say(nothing) end
+  return nothing and recorded.FAILED or recorded.status(rec)
 end
 
 return M

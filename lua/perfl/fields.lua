@@ -5,6 +5,7 @@
 
 local core = require "perfev.core"
 local escape = require "perfev.escape"
+local hex = require "perfev.hex"
 local json = require "perfev.json"
 
 local M = {}
@@ -24,11 +25,6 @@ end
 
 local unsigned = M.unsigned
 
-local function hex(bytes)
-  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
-end
-M.hex = hex
-
 local function sorted_keys(t)
   local keys = {}
   for key in pairs(t) do keys[#keys + 1] = key end
@@ -44,10 +40,7 @@ M.quoted = quoted
 
 local function address(n) return ("0x%x"):format(n) end
 
-local function bytes_text(bytes)
-  if #bytes <= BYTES then return hex(bytes) end
-  return ("%s...(%d bytes)"):format(hex(bytes:sub(1, BYTES)), #bytes)
-end
+local function bytes_text(bytes) return hex.cut(bytes, BYTES) end
 
 local any_text
 
@@ -127,7 +120,7 @@ local texts = { word = word, u16 = integer_text, u32 = integer_text, s32 = integ
 -- ---- JSON ----
 
 local function address_json(n) return ('"0x%x"'):format(n) end
-local function bytes_json(bytes) return '"' .. hex(bytes) .. '"' end
+local function bytes_json(bytes) return '"' .. hex.of(bytes) .. '"' end
 
 local any_json
 

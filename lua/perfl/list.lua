@@ -6,10 +6,11 @@ local json = require "perfev.json"
 local list = require "perfev.list"
 local report = require "perfl.report"
 local tracefs = require "perfev.tracefs"
+local verb = require "perfl.verb"
 
 local M = {}
 
-local FAILED, USAGE = 1, 2
+local FAILED = 1
 
 local titles = {
   hardware = "hardware events", software = "software events", tool = "what stat measures itself",
@@ -130,16 +131,8 @@ end
 -- @tparam {string,...} words  of the command line after "list"
 -- @treturn integer  exit status: 0, 1 when nothing matches, 2 for a wrong command line
 function M.main(words)
-  local parser = new_parser()
-  if words[1] == "--help" or words[1] == "-h" then
-    io.write(parser:get_help(), "\n")
-    return 0
-  end
-  local ok, opts = parser:pparse(words)
-  if not ok then
-    report.say(escape((tostring(opts):gsub("\n", "; "))) .. "\ntry: perfl list --help")
-    return USAGE
-  end
+  local opts, status = verb.parse(new_parser(), "list", words)
+  if not opts then return status end
   local entries = find(opts.pattern)
   if #entries == 0 then
     report.say(why_none(opts.pattern))

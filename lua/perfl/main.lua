@@ -111,8 +111,7 @@ local function print_help()
 end
 
 local function refuse_command_line(why)
-  leave(USAGE, ("%s\ntry: perfl %s--help"):format(why,
-    run.path and escape(run.words.script) .. " " or ""))
+  leave(USAGE, report.with_help(why, run.path and "perfl " .. escape(run.words.script) or "perfl"))
 end
 
 -- What perfev.args does under perfl.
@@ -359,7 +358,7 @@ local function prepare(words)
 end
 
 local function usage_error(text)
-  report.say(text .. "\ntry: perfl --help")
+  report.say(report.with_help(text, "perfl"))
   return USAGE
 end
 

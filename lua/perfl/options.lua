@@ -7,6 +7,7 @@
 
 local args = require "perfev.args"
 local escape = require "perfev.escape"
+local session_options = require "perfev.options"
 local units = require "perfev.units"
 
 local M = {}
@@ -324,9 +325,12 @@ local function check_input(opts, found)
   end
   local flag = found.command and "-- COMMAND"
   for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end
-  if not flag then return end
-  return ("-i and %s at once\n  a recording is as it was made, and nothing is asked of the kernel\n  try: without %s")
-    :format(flag, flag)
+  if not flag and opts.from and opts.to
+    and session_options.are_crossed(units.moment(opts.from), units.moment(opts.to)) then
+    return "--from is later than --to\n  nothing lies between them\n  try: the other way round"
+  end
+  return flag and ("-i and %s at once\n  a recording is as it was made, and nothing is asked of the kernel\n"
+    .. "  try: without %s"):format(flag, flag)
 end
 
 --- What excludes each other -> why, or nil.
@@ -347,12 +351,14 @@ end
 local function check_record(opts)
   local flag = opts.switch_output and "--switch-output" or opts.compress and "-z"
   if flag and not opts.record then
-    return ("%s is for a recording, and there is none: add --record FILE"):format(flag)
+    return ("%s without --record\n  it is for a recording, and there is none\n  try: --record FILE"):format(flag)
   end
   if opts.switch_output and opts.record == "-" then
-    return "--switch-output makes files, and --record is standard output"
+    return "--switch-output makes files, and --record is standard output\n  try: --record FILE"
   end
-  if opts.sim and opts.record then return "--sim and --record at once: what is simulated has no disk" end
+  if opts.sim and opts.record then
+    return "--sim and --record at once\n  what is simulated has no disk\n  try: without --record"
+  end
 end
 
 --- Give every word its owner.

@@ -5,10 +5,10 @@ local escape = require "perfev.escape"
 local options = require "perfl.options"
 local perfev = require "perfev"
 local report = require "perfl.report"
+local verb = require "perfl.verb"
 
 local M = {}
 
-local USAGE = 2
 local FILE = "perf.data"
 local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
 
@@ -78,10 +78,7 @@ stacks are recorded. Its mode is 0600: think before you pass it on.]]
   return parser, rows
 end
 
-local function usage_error(text)
-  report.say(escape((text:gsub("\n", "; "))) .. "\ntry: perfl record --help")
-  return nil, USAGE
-end
+local remedies = { ["too many arguments"] = "a command stands behind --\ntry: perfl record -- COMMAND" }
 
 -- What one -e declares.
 local function spec_of(text, opts)
@@ -99,12 +96,16 @@ local function spec_of(text, opts)
 end
 
 local function check(opts, command)
-  if opts.freq and opts.period then return "-F and -c at once: so often a second, or every so many events" end
+  if opts.freq and opts.period then
+    return "-F and -c at once\n-F is so often a second, -c every so many events\ntry: one of them"
+  end
   local machine = require("perfev.core").machine
   if opts.call_graph and opts.call_graph.bytes and not UNWINDING[machine] then
     return ("--call-graph dwarf: which registers %s unwinds by is not known here; try: --call-graph fp"):format(machine)
   end
-  if opts.switch_output and opts.record == "-" then return "--switch-output makes files, and -o is standard output" end
+  if opts.switch_output and opts.record == "-" then
+    return "--switch-output makes files, and -o is standard output\ntry: -o FILE"
+  end
   return options.check_together(opts, { command = command })
 end
 
@@ -118,17 +119,11 @@ end
 function M.parse(words)
   local head, command = options.split_at_dashes(words)
   local parser, rows = new_parser()
-  for _, word in ipairs(head) do
-    if word == "-h" or word == "--help" then
-      io.write(parser:get_help(), "\n")
-      return nil, 0
-    end
-  end
-  local ok, result = parser:pparse(head)
-  if not ok then return usage_error(tostring(result)) end
+  local result, status = verb.parse(parser, "record", head, remedies)
+  if not result then return nil, status end
   local opts = options.taken(rows, result)
   local wrong = check(opts, command)
-  if wrong then return usage_error(wrong) end
+  if wrong then return verb.refuse("record", wrong) end
   opts.compress = opts.level or opts.compress
   opts.record = opts.record or FILE
   if not (command or opts.pids or opts.tids or opts.cpus or opts.uid or opts.comm or opts.cgroup) then
@@ -150,7 +145,8 @@ function M.closing(recorded, stats)
   local samples = recorded.samples and (", %s sample%s"):format(report.grouped(recorded.samples),
     recorded.samples == 1 and "" or "s") or ""
   return ("recorded %s to %s%s%s, %s lost"):format(size, escape(to),
-    recorded.parts > 1 and (" and %d files before it"):format(recorded.parts - 1) or "", samples,
+    recorded.parts > 1 and (" and %d file%s before it"):format(recorded.parts - 1, recorded.parts == 2 and "" or "s")
+      or "", samples,
     report.grouped(stats.lost))
 end
 

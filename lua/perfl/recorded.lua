@@ -1,16 +1,15 @@
 --- What the verbs on recordings (report, dump, skeleton) share: the command line, opening, the way to end.
 
 local args = require "perfev.args"
-local core = require "perfev.core"
-local escape = require "perfev.escape"
 local native = require "perfl.core"
 local output = require "perfl.output"
 local recording = require "perfev.recording"
 local report = require "perfl.report"
+local verbs = require "perfl.verb"
 
 local M = {}
 
-M.FAILED, M.USAGE = 1, 2
+M.FAILED, M.USAGE = 1, verbs.USAGE
 
 local LOOK = 512 -- records between two looks at signals and at who reads us
 
@@ -27,32 +26,14 @@ end
 
 --- The options, or nil and the exit status when all is said.
 function M.parse(parser, verb, words)
-  for _, word in ipairs(words) do
-    if word == "-h" or word == "--help" then
-      io.write(parser:get_help(), "\n")
-      return nil, 0
-    end
-  end
-  local ok, opts = parser:pparse(words)
-  if ok then
-    opts.file = opts.file or opts.input or "perf.data"
-    return opts
-  end
-  report.say(("%s\ntry: perfl %s --help"):format(escape((tostring(opts):gsub("\n", "; "))), verb))
-  return nil, M.USAGE
+  local opts, status = verbs.parse(parser, verb, words)
+  if not opts then return nil, status end
+  opts.file = opts.file or opts.input or "perf.data"
+  return opts
 end
 
 --- How a recording is called where people read it.
 function M.shown(path) return path == "-" and "standard input" or path end
-
-local NOT_THERE, NOT_ALLOWED = core.errno.ENOENT, core.errno.EACCES
-
-local function remedy(verb, path, errno)
-  if path == "-" then return ("try: perf record -o - -- COMMAND | perfl %s -"):format(verb) end
-  if errno == NOT_THERE then return "try: the name of a file that perf record wrote; without -o it is perf.data" end
-  if errno == NOT_ALLOWED then return "try: as the user who recorded it, or as root" end
-  return "try: a file that perf record wrote"
-end
 
 --- Open what perf record wrote; why not is said.
 -- @treturn[1] perfev.recording
@@ -60,7 +41,9 @@ end
 function M.open(verb, path)
   local rec, why, errno = recording.open(path)
   if rec then return rec end
-  report.say(("cannot open the recording %s\n%s"):format(why, remedy(verb, path, errno)))
+  local remedy = path == "-" and ("perf record -o - -- COMMAND | perfl %s -"):format(verb)
+    or recording.remedy(path, errno)
+  report.say(("cannot open the recording %s\ntry: %s"):format(why, remedy))
 end
 
 --- Whether to go on, asked once per record: not when nobody reads us any more, and not after a signal.

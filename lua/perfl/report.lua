@@ -19,6 +19,14 @@ function M.say(text)
   io.stderr:write("perfl: ", table.concat(lines, "\n"), "\n")
 end
 
+--- What is wrong with a command line: where it does not tell what helps, there is --help.
+-- @tparam string text
+-- @tparam string help  whose help: "perfl", "perfl record"
+-- @treturn string
+function M.with_help(text, help)
+  return text:find("\n%s*try: ") and text or ("%s\ntry: %s --help"):format(text, help)
+end
+
 --- A system call, on a line of its own.
 function M.trace(text)
   io.stderr:write(escape(text), "\n")

@@ -6,6 +6,8 @@
 #include <lauxlib.h>
 #include <stdlib.h>
 
+#include "lclass.h"
+
 #define TYPENAME "perfev.block"
 
 void **l_block_push(lua_State *L)
@@ -31,10 +33,5 @@ static int l_block_gc(lua_State *L)
 
 void l_block_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	lua_pushcfunction(L, l_block_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, NULL, l_block_gc);
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "../child.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lhooks.h"
 
@@ -140,19 +141,12 @@ static const luaL_Reg methods[] = {
 	{ "pidfd", l_child_pidfd },
 	{ "close", l_child_close },
 	{ "__close", l_child_close },
-	{ "__gc", l_child_close },
 	{ NULL, NULL },
 };
 
 void l_child_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_child_close);
 	lua_pushcfunction(L, l_spawn);
 	lua_setfield(L, -2, "spawn");
 }

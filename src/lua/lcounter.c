@@ -14,6 +14,7 @@
 
 #include "../counter.h"
 #include "lattr.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lhooks.h"
 #include "loption.h"
@@ -380,14 +381,7 @@ static const luaL_Reg methods[] = {
 
 void l_counter_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_newlib(L, methods);
-	lua_setfield(L, -2, "__index");
-	lua_pushcfunction(L, l_counter_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_counter_gc);
 	lua_pushcfunction(L, l_counter);
 	lua_setfield(L, -2, "counter");
 	lua_pushcfunction(L, l_task_switch);

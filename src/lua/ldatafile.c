@@ -17,6 +17,7 @@
 #include "../task.h"
 #include "largs.h"
 #include "lattr.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lhooks.h"
 #include "lstacks.h"
@@ -136,6 +137,7 @@ static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 	return inflate;
 }
 
+/* NULL where nothing told it: what dump and report show is what the file has. */
 static const char *view_comm(void *ctx, int tid)
 {
 	struct l_datafile *self = ctx;
@@ -705,7 +707,6 @@ static const luaL_Reg methods[] = {
 	{ "sections", l_sections },
 	{ "section",  l_section },
 	{ "close",    l_close },
-	{ "__gc",     l_close },
 	{ "__close",  l_close },
 	{ NULL,       NULL },
 };
@@ -713,13 +714,7 @@ static const luaL_Reg methods[] = {
 
 void l_datafile_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_close);
 	lua_pushcfunction(L, l_datafile);
 	lua_setfield(L, -2, "datafile");
 }

@@ -18,6 +18,7 @@
 #include "../bits.h"
 #include "../record.h"
 #include "lattr.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lview.h"
 
@@ -560,12 +561,7 @@ static const luaL_Reg functions[] = {
 
 void l_decoder_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_newlib(L, methods);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, NULL);
 	luaL_setfuncs(L, functions, 0);
 	lua_pushliteral(L, MACHINE);
 	lua_setfield(L, -2, "machine");

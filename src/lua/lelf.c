@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../elffile.h"
+#include "lclass.h"
 
 #define TYPENAME "perfev.elf"
 
@@ -198,7 +199,6 @@ static const luaL_Reg methods[] = {
 	{ "facts", l_facts },
 	{ "close", l_close },
 	{ "__close", l_close },
-	{ "__gc", l_close },
 	{ NULL, NULL },
 };
 
@@ -209,13 +209,7 @@ static const luaL_Reg functions[] = {
 
 __attribute__((visibility("default"))) int luaopen_perfev_elf(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_close);
 	luaL_newlib(L, functions);
 	return 1;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "../sys.h"
+#include "lclass.h"
 
 #define TYPENAME "perfev.core.at_exit"
 
@@ -80,12 +81,7 @@ static int l_at_exit(lua_State *L)
 
 void l_exit_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	lua_pushcfunction(L, l_forget);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, NULL, l_forget);
 	lua_pushcfunction(L, l_at_exit);
 	lua_setfield(L, -2, "at_exit");
 }

@@ -23,6 +23,7 @@
 
 #include "../err.h"
 #include "lattr.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lmemory.h"
 #include "lreal.h"
@@ -1566,12 +1567,7 @@ static const luaL_Reg functions[] = {
 
 void l_hooks_register(lua_State *L)
 {
-	luaL_newmetatable(L, HOOKS_TYPE);
-	lua_pushcfunction(L, l_hooks_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, HOOKS_TYPE, NULL, l_hooks_gc);
 	lua_newtable(L);
 	lua_setfield(L, LUA_REGISTRYINDEX, STACK_KEY);
 	lua_pushlightuserdata(L, none());

@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 
 #include "../symbol.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lhooks.h"
 
@@ -98,14 +99,7 @@ static const luaL_Reg methods[] = {
 
 void l_kallsyms_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_newlib(L, methods);
-	lua_setfield(L, -2, "__index");
-	lua_pushcfunction(L, l_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_gc);
 	lua_pushcfunction(L, l_kallsyms);
 	lua_setfield(L, -2, "kallsyms");
 	lua_pushcfunction(L, l_hooked);

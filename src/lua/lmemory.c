@@ -16,6 +16,8 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "lclass.h"
+
 #define TYPENAME "perfev.memory"
 #define PAGE ((size_t)4096)
 
@@ -115,13 +117,7 @@ static const luaL_Reg methods[] = {
 
 void l_memory_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, NULL);
 	lua_pushcfunction(L, l_memory);
 	lua_setfield(L, -2, "memory");
 }

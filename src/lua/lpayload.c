@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "largs.h"
+#include "lclass.h"
 #include "ldatafile.h"
 
 #define FORMAT "perfev.format"
@@ -173,12 +174,7 @@ static int l_payload(lua_State *L)
 
 void l_payload_register(lua_State *L)
 {
-	luaL_newmetatable(L, FORMAT);
-	lua_pushcfunction(L, l_format_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, FORMAT, NULL, l_format_gc);
 	lua_pushcfunction(L, l_payload);
 	lua_setfield(L, -2, "payload");
 }

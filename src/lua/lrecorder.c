@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lattr.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "lhooks.h"
 #include "loption.h"
@@ -260,19 +261,12 @@ static const luaL_Reg methods[] = {
 	{ "is_stream", l_recorder_is_stream },
 	{ "close", l_recorder_close },
 	{ "__close", l_recorder_close },
-	{ "__gc", l_recorder_gc },
 	{ NULL, NULL },
 };
 
 void l_recorder_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_recorder_gc);
 	lua_pushcfunction(L, l_recorder);
 	lua_setfield(L, -2, "recorder");
 }

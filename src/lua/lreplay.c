@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "../replay.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "ldatafile.h"
 #include "ldispatch.h"
@@ -32,7 +33,6 @@ struct l_replay {
 	struct l_datafile *file; /* kept by UV_FILE */
 	struct l_dispatch d;
 	uint64_t delivered;
-	char comm[24]; /* ":TID" */
 };
 
 /* The replay at 1, its recording entered and on top of the stack. */
@@ -50,12 +50,8 @@ static struct l_replay *check_replay(lua_State *L)
 static const char *view_comm(void *ctx, int tid)
 {
 	struct l_replay *self = ctx;
-	const char *comm = pev_tasks_comm(self->replay.tasks, tid);
 
-	if (comm)
-		return comm;
-	snprintf(self->comm, sizeof(self->comm), ":%d", tid);
-	return self->comm;
+	return pev_tasks_name(self->replay.tasks, tid);
 }
 
 /* ---- making one ---- */
@@ -460,20 +456,13 @@ static const luaL_Reg methods[] = {
 	{ "halt",        l_replay_halt },
 	{ "dispatching", l_replay_dispatching },
 	{ "counts",      l_replay_counts },
-	{ "__gc",        l_replay_gc },
 	{ NULL,          NULL },
 };
 /* clang-format on */
 
 void l_replay_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_replay_gc);
 	lua_pushcfunction(L, l_replay);
 	lua_setfield(L, -2, "replay");
 }

@@ -18,6 +18,7 @@
 #include "../symbol.h"
 #include "../tracepoint.h"
 #include "lattr.h"
+#include "lclass.h"
 #include "lcore.h"
 #include "ldispatch.h"
 #include "lhooks.h"
@@ -859,19 +860,12 @@ static const luaL_Reg methods[] = {
 	{ "close", l_session_close },
 	{ "abandon", l_session_abandon },
 	{ "__close", l_session_close },
-	{ "__gc", l_session_gc },
 	{ NULL, NULL },
 };
 
 void l_session_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_session_gc);
 	lua_pushcfunction(L, l_session);
 	lua_setfield(L, -2, "session");
 }

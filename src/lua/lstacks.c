@@ -5,6 +5,8 @@
 
 #include <lauxlib.h>
 
+#include "lclass.h"
+
 #define TYPENAME "perfev.stacks"
 
 struct l_stacks {
@@ -48,10 +50,5 @@ static int l_stacks_gc(lua_State *L)
 
 void l_stacks_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	lua_pushcfunction(L, l_stacks_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, NULL, l_stacks_gc);
 }

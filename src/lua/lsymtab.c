@@ -14,6 +14,7 @@
 #include "../demangle.h"
 #include "../source.h"
 #include "../symtab.h"
+#include "lclass.h"
 
 #define TYPENAME "perfev.symtab"
 
@@ -248,7 +249,6 @@ static const luaL_Reg methods[] = {
 	{ "facts", l_facts },
 	{ "close", l_close },
 	{ "__close", l_close },
-	{ "__gc", l_close },
 	{ NULL, NULL },
 };
 
@@ -262,13 +262,7 @@ static const luaL_Reg functions[] = {
 
 __attribute__((visibility("default"))) int luaopen_perfev_symtab(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	luaL_setfuncs(L, methods, 0);
-	lua_pushvalue(L, -1);
-	lua_setfield(L, -2, "__index");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, methods, l_close);
 	luaL_newlib(L, functions);
 	return 1;
 }

@@ -2,43 +2,19 @@
 -- A record may tell it (attr.build_id). Else it is in a note of the file, of which the program headers say where:
 -- a few hundred bytes of each file are read, not the file. Source: tools/perf/util/build-id.c, symbol-elf.c; elf(5).
 
+local build_id = require "perfev.build_id"
 local core = require "perfev.core"
+local hex = require "perfev.hex"
 local open = require "perfev.recording".open
 
 local M = {}
 
 local KERNEL, USER = 1, 2 -- PERF_RECORD_MISC_CPUMODE_*
 local HOST = -1 -- HOST_KERNEL_ID: whose they are, pid or guest
-local PT_NOTE, NT_GNU_BUILD_ID = 4, 3
+local PT_NOTE = 4
 -- More than any file has; who says more is damaged, or means harm.
 local HEADERS_MAX, NOTES_MAX, FILES_MAX, NAME_MAX = 512, 64 << 10, 65536, 4096
 local REGULAR, KIND = 0x8000, 0xf000 -- S_IFREG, S_IFMT
-
-local function to_hex(bytes)
-  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
-end
-
--- ---- notes ----
-
-local function align(pos, to) return (pos + to - 1) // to * to end
-
---- The build id that is among notes, in hexadecimal, or nil.
--- @tparam string notes   as an ELF file or /sys/kernel/notes has them
--- @tparam ?string order  string.pack's, this machine's unless it is said
--- @tparam ?integer to    what they are aligned to
-function M.of_notes(notes, order, to)
-  local pos = 0
-  to = to == 8 and 8 or 4
-  while pos + 12 <= #notes do
-    local name_size, size, type = string.unpack((order or "=") .. "I4I4I4", notes, pos + 1)
-    local name, desc = pos + 12, align(pos + 12 + name_size, to)
-    if desc + size > #notes then return nil end
-    if type == NT_GNU_BUILD_ID and notes:sub(name + 1, name + name_size) == "GNU\0" and size > 0 then
-      return to_hex(notes:sub(desc + 1, desc + math.min(size, 20)))
-    end
-    pos = align(desc + size, to)
-  end
-end
 
 -- Where the program headers are, by the class of the file: offset of e_phoff, its format, of e_phentsize and
 -- e_phnum; and the size of a header with where p_type, p_offset, p_filesz and p_align are in it.
@@ -71,15 +47,13 @@ function M.of_file(path, base)
     local len = at(headers, class.word, here + class.filesz)
     if at(headers, "I4", here) == PT_NOTE then
       local notes = read(path, base + at(headers, class.word, here + class.offset), len)
-      local id = notes and M.of_notes(notes, order, at(headers, class.word, here + class.align))
+      local id = notes and build_id.of_notes(notes, order, at(headers, class.word, here + class.align))
       if id then return id end
     end
   end
 end
 
 -- ---- whose ----
-
-local function of_kernel() return M.of_notes(core.slurp("/sys/kernel/notes") or "") end
 
 -- The kernel's own library is no file; ours is that of all.
 local function of_vdso()
@@ -93,7 +67,7 @@ local function of_module(name)
   if not module or module:find("/", 1, true) or module:find("^%.") then return nil end
   local dir = "/sys/module/" .. module:gsub("-", "_") .. "/notes"
   for _, file in ipairs(core.list(dir) or {}) do
-    local id = M.of_notes(core.slurp(dir .. "/" .. file) or "")
+    local id = build_id.of_notes(core.slurp(dir .. "/" .. file) or "")
     if id then return id end
   end
 end
@@ -116,7 +90,7 @@ local function id_of(map)
   if map.build_id then return map.build_id, map.filename end
   if map.filename == "[vdso]" then return of_vdso(), map.filename end
   if map.misc ~= KERNEL then return of_program(map), map.filename end
-  if map.filename:find("^%[kernel%.kallsyms%]") then return of_kernel(), "[kernel.kallsyms]" end
+  if map.filename:find("^%[kernel%.kallsyms%]") then return build_id.of_kernel(), "[kernel.kallsyms]" end
   return of_module(map.filename), map.filename
 end
 
@@ -133,7 +107,7 @@ local function mapped(path)
       seen[name] = true
       maps[#maps + 1] = misc <= USER and {
         filename = name, misc = misc, pid = r.pid, ino = type == "mmap2" and not r.build_id_form and r.ino or nil,
-        build_id = type == "mmap2" and r.build_id_form and to_hex(r.build_id) or nil,
+        build_id = type == "mmap2" and r.build_id_form and hex.of(r.build_id) or nil,
       } or nil
     end
   end

@@ -2,6 +2,7 @@
 -- Source: tools/perf/util/header.c, write_*() and process_*(); numbers: header.h, enum HEADER_*.
 
 local Bytes = require "perfev.recording.bytes"
+local hex = require "perfev.hex"
 
 local M = {}
 
@@ -32,10 +33,6 @@ local BLOCKS_MAX = 1 << 20 -- of memory: 128 TiB in blocks of 128 MiB
 
 local BUILD_ID_SIZE = 1 << 15 -- PERF_RECORD_MISC_BUILD_ID_SIZE
 
-local function hex(bytes)
-  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
-end
-
 -- config -> name
 local function event_types(b)
   local out = {}
@@ -54,7 +51,7 @@ local function build_ids(b)
     if size < 36 then error(("byte %d: a build id of %d bytes"):format(b.pos, size), 0) end
     local pid, id = b:s32(), b:take(24)
     local length = misc & BUILD_ID_SIZE ~= 0 and id:byte(21) or 20
-    out[#out + 1] = { pid = pid, misc = misc, build_id = hex(id:sub(1, math.min(length, 20))),
+    out[#out + 1] = { pid = pid, misc = misc, build_id = hex.of(id:sub(1, math.min(length, 20))),
                       filename = b:text(size - 36) }
   end
   return out

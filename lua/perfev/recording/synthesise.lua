@@ -120,12 +120,15 @@ end
 local STAT = "^%d+ %((.*)%) %S (%-?%d+)" .. (" %-?%d+"):rep(4) .. " (%d+)(.*)"
 local THREADS = "^" .. (" %-?%d+"):rep(10) .. " (%d+)"
 
+-- A kworker's name ends with its work, another at each look; COMM records have none: wq_worker_comm(), 4.18.
+local function stable_name(comm) return (comm:match("^(kworker/[^R][^-+]*)") or comm):sub(1, COMM_MAX) end
+
 -- "1 (a) b) S 0 ..." -> comm, parent, whether it is the kernel's, how many threads its process has
 local function read_stat(pid, tid)
   local text = core.slurp(("/proc/%d/task/%d/stat"):format(pid, tid))
   local comm, parent, flags, rest = (text or ""):match(STAT)
   if not comm then return nil end
-  return comm:sub(1, COMM_MAX), math.tointeger(tonumber(parent)), tonumber(flags) & KERNEL_THREAD ~= 0,
+  return stable_name(comm), math.tointeger(tonumber(parent)), tonumber(flags) & KERNEL_THREAD ~= 0,
     tonumber((rest:match(THREADS)))
 end
 

@@ -1,0 +1,32 @@
+/*
+ * lclass.h - the metatable of a userdata, made the same way for all. Inline, as the modules
+ * that are shared objects of their own (lelf.c, lsymtab.c) have none of the core's functions.
+ */
+#ifndef PEV_LCLASS_H
+#define PEV_LCLASS_H
+
+#include <lauxlib.h>
+
+/*
+ * Make the metatable that luaL_setmetatable() and luaL_checkudata() know by name, closed to
+ * getmetatable(): with methods, metamethods among them, or NULL; and with gc, or NULL.
+ */
+static inline void l_class(lua_State *L, const char *name, const luaL_Reg *methods,
+			   lua_CFunction gc)
+{
+	luaL_newmetatable(L, name); /* sets __name too */
+	if (methods) {
+		luaL_setfuncs(L, methods, 0);
+		lua_pushvalue(L, -1);
+		lua_setfield(L, -2, "__index");
+	}
+	if (gc) {
+		lua_pushcfunction(L, gc);
+		lua_setfield(L, -2, "__gc");
+	}
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+}
+
+#endif
