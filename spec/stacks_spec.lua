@@ -1,0 +1,89 @@
+-- The scripts of stacks on the simulated kernel: known stacks, exact numbers.
+
+local run = require "spec.support.run"
+
+-- What every world begins with: three functions of the kernel's, three tasks, and short words for records.
+local opening = [[
+local sim = require "perfev.sim"
+local k = sim.new { world = "vm", tasks = { [7] = "app", [8] = "helper", [9] = "disk" }, files = {
+  ["/proc/kallsyms"] = "ffffffff81000100 t leaf\nffffffff81000200 T middle\nffffffff81000300 T root\n",
+} }
+local LEAF, MIDDLE, ROOT = 0xffffffff81000110, 0xffffffff81000210, 0xffffffff81000310
+local function sample(pid, event, stack, more)
+  local t = { type = "sample", pid = pid, tid = pid, event = event, ip = stack[1],
+              callchain = { -128, table.unpack(stack) } } -- PERF_CONTEXT_KERNEL
+  for name, value in pairs(more or {}) do t[name] = value end
+  return t
+end
+local function switch(pid, out, preempt)
+  return { type = "switch", pid = pid, tid = pid, out = out, preempt = preempt }
+end
+local function at(ms, cpu, record) k:after(ms .. "ms", function() k:ring(cpu):push(record) end) end
+]]
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+-- perfl --sim WORLD -a WORDS... -> what it prints
+local function output_of(world, ...)
+  local path = dir .. "/world.lua"
+  local file <close> = assert(io.open(path, "w"))
+  file:write(opening, world, "\nreturn k\n")
+  file:close()
+  local r = run { run.perfl, "-q", "--sim", path, "-a", ... }
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
+local function refused(why, ...)
+  local r = run { run.perfl, ... }
+  assert.same({ 2, "" }, { r.code, r.out })
+  assert.matches(why, r.err, 1, true)
+end
+
+describe("faultstacks", function()
+  local world = [[
+    local MINOR, MAJOR = { type = 1, config = 5 }, { type = 1, config = 6 }
+    for i = 1, 3 do at(10 * i, i % 2, sample(7, MINOR, { LEAF, ROOT })) end
+    at(50, 0, sample(7, MINOR, { MIDDLE, ROOT }))
+    at(60, 1, sample(8, MAJOR, { LEAF, ROOT }))]]
+
+  it("counts both kinds by stack, and each alone", function()
+    local minor = "app;root_[k];leaf_[k] 3\napp;root_[k];middle_[k] 1\n"
+    local major = "helper;root_[k];leaf_[k] 1\n"
+    assert.equal(minor .. major, output_of(world, "faultstacks", "-f", "folded"))
+    assert.equal(minor, output_of(world, "faultstacks", "--minor", "-f", "folded"))
+    assert.equal(major, output_of(world, "faultstacks", "--major", "-f", "folded"))
+    assert.matches("\n +4 +80.0%% +4 +80.0%%  leaf %[kernel%]\n", output_of(world, "faultstacks", "-f", "top"))
+  end)
+
+  it("refuses what contradicts itself", function()
+    refused("faultstacks: --major or --minor, not both", "faultstacks", "--major", "--minor", "--", "true")
+    refused("faultstacks: --user or --kernel, not both", "faultstacks", "--user", "--kernel", "--", "true")
+  end)
+end)
+
+describe("watch", function()
+  it("counts writes by stack, and with --each shows them as they come", function()
+    local world = [[
+      local WRITE = { type = 5, config = 0 }
+      at(10, 0, sample(7, WRITE, { LEAF, ROOT }))
+      at(20, 1, sample(8, WRITE, { MIDDLE, ROOT }))
+      at(30, 0, sample(7, WRITE, { LEAF, ROOT }))]]
+    assert.equal("app;root_[k];leaf_[k] 2\nhelper;root_[k];middle_[k] 1\n",
+      output_of(world, "watch", "0x601040/8", "-f", "folded"))
+    local each = output_of(world, "watch", "0x601040/8", "--each", "-f", "folded")
+    local heads = {}
+    for head in each:gmatch "([^\n]+ cpu %d)\n" do heads[#heads + 1] = head end
+    assert.same({ "    0.000000  app 7, cpu 0", "    0.010000  helper 8, cpu 1", "    0.020000  app 7, cpu 0" }, heads)
+    assert.matches("\n3 writes of 0x601040/8\napp;root", each)
+  end)
+
+  it("has an address or a symbol to watch, and says which is wrong", function()
+    refused("VARIABLE", "watch", "--", "true")
+    local r = run { run.perfl, "watch", "0x601041/4", "--", "true" }
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("0x601041 is no multiple of the length 4", r.err, 1, true)
+  end)
+end)
