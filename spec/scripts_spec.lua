@@ -75,6 +75,8 @@ describe("a script called by name:", function()
     offcputime = { "--least TIME", "-f FORMAT", "--user", "--kernel" },
     faultstacks = { "--major", "--minor", "-f FORMAT", "--user", "--kernel" },
     watch = { "VARIABLE", "--access KIND", "--each", "-f FORMAT" },
+    wakeuptime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
+    offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do

@@ -64,6 +64,57 @@ describe("faultstacks", function()
   end)
 end)
 
+-- What app and helper wait for, and who wakes them: 30 and 5 ms by disk's interrupt and helper, once nobody.
+local waits = [[
+  local SWITCH, WAKING = { type = 1, config = 3 }, "sched:sched_waking"
+  k:tracepoint("sched:sched_waking", 375, "char comm[16]; pid_t pid; int prio; int target_cpu")
+  local function leaves(ms, pid, stack, preempt)
+    at(ms, 0, sample(pid, SWITCH, stack))
+    at(ms, 0, switch(pid, true, preempt))
+  end
+  local function wakes(ms, by, pid, comm, stack)
+    at(ms, 1, sample(by, WAKING, stack, { args = { comm = comm, pid = pid } }))
+  end
+  leaves(10, 7, { MIDDLE, ROOT })
+  wakes(40, 9, 7, "app", { LEAF, ROOT })
+  wakes(41, 8, 7, "app", { MIDDLE, ROOT }) -- it is awake already
+  at(42, 0, switch(7, false))
+  leaves(50, 8, { MIDDLE, ROOT })
+  wakes(55, 7, 8, "helper", { LEAF, MIDDLE, ROOT })
+  at(58, 0, switch(8, false))
+  leaves(60, 7, { ROOT }, true) -- preempted: back when there is room
+  wakes(61, 9, 3, "stranger", { ROOT })
+  at(90, 0, switch(7, false))
+  leaves(100, 7, { MIDDLE, ROOT }) -- until the end]]
+
+describe("wakeuptime", function()
+  it("gives the time asleep to the stack that ended it", function()
+    local long = "app;[woken by] disk;root_[k];leaf_[k] 30000000\n"
+    local short = "helper;[woken by] app;root_[k];middle_[k];leaf_[k] 5000000\n"
+    assert.equal(long .. short, output_of(waits, "wakeuptime", "-f", "folded"))
+    assert.equal(long, output_of(waits, "wakeuptime", "--least", "6ms", "-f", "folded"))
+  end)
+
+  it("calls the idle task idle", function()
+    local world = waits .. "\nwakes(110, 0, 7, 'app', { LEAF })"
+    assert.matches("app;[woken by] idle;leaf_[k] 10000000\n", output_of(world, "wakeuptime", "-f", "folded"), 1, true)
+  end)
+end)
+
+describe("offwaketime", function()
+  it("has both stacks, which meet at the wakeup, and the time until the task is back", function()
+    local long = "app;root_[k];middle_[k];--;leaf_[k];root_[k];disk 32000000\n"
+    local short = "helper;root_[k];middle_[k];--;leaf_[k];middle_[k];root_[k];app 8000000\n"
+    assert.equal(long .. short, output_of(waits, "offwaketime", "-f", "folded"))
+    assert.equal(long, output_of(waits, "offwaketime", "--least", "10ms", "-f", "folded"))
+  end)
+
+  it("adds up waits that are alike", function()
+    local world = waits .. "\nwakes(101, 9, 7, 'app', { LEAF, ROOT }) at(103, 0, switch(7, false))"
+    assert.matches("disk 35000000\n", output_of(world, "offwaketime", "-f", "folded"))
+  end)
+end)
+
 describe("watch", function()
   it("counts writes by stack, and with --each shows them as they come", function()
     local world = [[

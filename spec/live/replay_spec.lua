@@ -88,6 +88,7 @@ end)
 -- What a script is called with, and with which of perfl's own options; those that are not named here: with none.
 local called_with = {
   faultstacks = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" }, offcputime = { "-f", "folded" },
+  offwaketime = { "-f", "folded" }, wakeuptime = { "-f", "folded" },
   profile = { "-F", "2000", "-f", "folded" }, tpoint = { "sched:sched_process_*" },
   trace = { "uprobe:libc:getenv", "name:string" }, watch = { "bash:line_number", "-f", "folded" },
 }

@@ -1,18 +1,22 @@
 -- Scripts of stacks on the real kernel, with programs whose numbers are known.
 
+local protobuf = require "spec.support.protobuf"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
 local program = [[
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGES = 37, WRITES = 11 };
+enum { PAGES = 37, WRITES = 11, WAITS = 5 };
 
 int counter;
 
@@ -50,12 +54,76 @@ static void writes(void)
 	wait(NULL);
 }
 
+static int is_asleep(int pid)
+{
+	char path[32], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "r");
+	if (fscanf(file, "%*d %*s %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state == 'S';
+}
+
+/* Both on one CPU: who is seen asleep has left it. libc's read and write have no frames; hence the callers. */
+static void take(int fd)
+{
+	char byte;
+
+	if (read(fd, &byte, 1) != 1)
+		_exit(1);
+}
+
+static void sleeps(int fd)
+{
+	for (int i = 0; i < WAITS; i++)
+		take(fd);
+}
+
+static void give(int fd)
+{
+	if (write(fd, "", 1) != 1)
+		_exit(1);
+}
+
+static void wakes(int fd, int pid)
+{
+	for (int i = 0; i < WAITS; i++) {
+		while (!is_asleep(pid))
+			sched_yield();
+		give(fd);
+	}
+}
+
+static void waits(void)
+{
+	int fds[2], pid, cpu = sched_getcpu();
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one) || pipe(fds))
+		_exit(1);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_NAME, "sleeper");
+		sleeps(fds[0]);
+		_exit(0);
+	}
+	wakes(fds[1], pid);
+	wait(NULL);
+}
+
 int main(int argc, char **argv)
 {
 	if (!strcmp(argv[1], "faults"))
 		faults(sysconf(_SC_PAGESIZE));
 	else if (!strcmp(argv[1], "writes"))
 		writes();
+	else if (!strcmp(argv[1], "waits"))
+		waits();
 	return argc > 2;
 }
 ]]
@@ -93,6 +161,45 @@ describe("faultstacks", function()
     run({ "perf", "record", "-q", "-g", "-c", "1", "-e", "page-faults", "./acts", "faults" }, { cwd = dir })
     local r = run({ run.perfl, "-q", "faultstacks", "-i", "perf.data", "-f", "folded" }, { cwd = dir })
     assert.matches(";main;faults;touch 37\n", r.out)
+  end)
+end)
+
+-- Of all stacks of a pprof file that have these words in this order, the leaf first: the sums of their values.
+local function sums_of(pprof, types, pattern)
+  local message, sums = protobuf.profile(protobuf.gunzip(pprof)), {}
+  assert.same(types, message.types)
+  for _, sample in ipairs(message.samples) do
+    if table.concat(sample.frames, ";"):find(pattern) then
+      for i, value in ipairs(sample.values) do sums[i] = (sums[i] or 0) + value end
+    end
+  end
+  return sums
+end
+
+describe("wakeuptime", function()
+  it("tells who ends each wait", function()
+    requires("tracepoint sched:sched_waking")
+    local sums = sums_of(output_of("waits", "wakeuptime", "-f", "pprof"), { "time/nanoseconds", "waits/count" },
+      ";wakes .*;%[woken by%] acts[^;]*;sleeper")
+    assert.equal(5, sums[2])
+    assert.is_true(sums[1] > 0)
+  end)
+end)
+
+describe("offwaketime", function()
+  it("tells who ends each wait, and where it was", function()
+    requires("tracepoint sched:sched_waking")
+    local sums = sums_of(output_of("waits", "offwaketime", "-f", "pprof"), { "time/nanoseconds", "waits/count" },
+      "^acts[^;]*;.*;wakes .*;%-%-[^;]*;.*;sleeps .*;sleeper")
+    assert.equal(5, sums[2])
+    assert.is_true(sums[1] > 0)
+  end)
+
+  it("has of the machine those waits that the kernel is asked for", function()
+    requires("perf", "root", "tracepoint sched:sched_waking")
+    local out = output_of("waits", "-a", "offwaketime", "--filter", 'comm == "sleeper"', "-f", "folded")
+    assert.matches("^sleeper;[^\n]*;sleeps;[^\n]*;%-%-;[^\n]*;wakes;[^\n]*;acts %d+\n", out)
+    for line in out:gmatch "[^\n]+" do assert.matches("^sleeper;", line) end
   end)
 end)
 
