@@ -77,6 +77,7 @@ describe("a script called by name:", function()
     watch = { "VARIABLE", "--access KIND", "--each", "-f FORMAT" },
     wakeuptime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
+    biostacks = { "--time", "--filter CONDITION", "-f FORMAT" },
     flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do

@@ -1,5 +1,6 @@
 -- The scripts of stacks on the simulated kernel: known stacks, exact numbers.
 
+local protobuf = require "spec.support.protobuf"
 local run = require "spec.support.run"
 
 -- What every world begins with: three functions of the kernel's, three tasks, and short words for records.
@@ -25,13 +26,18 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
--- perfl --sim WORLD -a WORDS... -> what it prints
-local function output_of(world, ...)
+-- perfl --sim WORLD WORDS...
+local function on(world, ...)
   local path = dir .. "/world.lua"
   local file <close> = assert(io.open(path, "w"))
   file:write(opening, world, "\nreturn k\n")
   file:close()
-  local r = run { run.perfl, "-q", "--sim", path, "-a", ... }
+  return run { run.perfl, "-q", "--sim", path, ... }
+end
+
+-- perfl --sim WORLD -a WORDS... -> what it prints
+local function output_of(world, ...)
+  local r = on(world, "-a", ...)
   assert.same({ 0, "" }, { r.code, r.err })
   return r.out
 end
@@ -112,6 +118,65 @@ describe("offwaketime", function()
   it("adds up waits that are alike", function()
     local world = waits .. "\nwakes(101, 9, 7, 'app', { LEAF, ROOT }) at(103, 0, switch(7, false))"
     assert.matches("disk 35000000\n", output_of(world, "offwaketime", "-f", "folded"))
+  end)
+end)
+
+describe("biostacks", function()
+  -- Of three requests app's two end after 3 and 4 ms; disk's was merged, and its end is of another sector.
+  local world = [[
+    local fields = "unsigned int dev; unsigned long sector; unsigned int nr_sector; unsigned int bytes"
+    k:tracepoint("block:BEGIN", 2102, fields)
+    k:tracepoint("block:block_rq_complete", 2105, "unsigned int dev; unsigned long sector; unsigned int nr_sector")
+    local function request(ms, pid, stack, sector, bytes)
+      at(ms, 0, sample(pid, "block:BEGIN", stack,
+        { args = { dev = 266338304, sector = sector, nr_sector = bytes // 512, bytes = bytes } }))
+    end
+    local function ends(ms, sector, nr_sector, dev)
+      at(ms, 1, sample(0, "block:block_rq_complete", { ROOT },
+        { args = { dev = dev or 266338304, sector = sector, nr_sector = nr_sector } }))
+    end
+    request(10, 7, { LEAF, ROOT }, 800, 4096)
+    request(11, 7, { LEAF, ROOT }, 1600, 8192)
+    request(12, 9, { MIDDLE, ROOT }, 4000, 512)
+    ends(12, 1600, 16, 1)
+    ends(13, 800, 8)
+    ends(15, 1600, 24) -- with what was merged behind it
+    ends(16, 3992, 9)]]
+  world = world:gsub("BEGIN", "block_io_start")
+
+  local function values(...)
+    local message = protobuf.profile(protobuf.gunzip(output_of(...)))
+    local list = {}
+    for i, sample in ipairs(message.samples) do
+      local names = {}
+      for j = #sample.frames, 1, -1 do names[#names + 1] = sample.frames[j]:match "^%S+" end
+      list[i] = table.concat(names, ";") .. " " .. table.concat(sample.values, " ")
+    end
+    table.sort(list)
+    return list, message.types
+  end
+
+  it("counts requests and their bytes where they are made", function()
+    local list, types = values(world, "biostacks", "-f", "pprof")
+    assert.same({ "app;root;leaf 2 12288", "disk;root;middle 1 512" }, list)
+    assert.same({ "requests/count", "bytes/bytes" }, types)
+  end)
+
+  it("gives the time from begin to end, and what was read or written by then", function()
+    local list, types = values(world, "biostacks", "--time", "-f", "pprof")
+    assert.same({ "app;root;leaf 7000000 2 16384" }, list)
+    assert.same({ "time/nanoseconds", "requests/count", "bytes/bytes" }, types)
+  end)
+
+  it("takes the driver's event on a kernel that has no other", function()
+    local older = world:gsub("block_io_start", "block_rq_issue")
+    assert.same({ "app;root;leaf 7000000 2 16384" }, (values(older, "biostacks", "--time", "-f", "pprof")))
+  end)
+
+  it("wants the machine for times", function()
+    local r = on(world, "biostacks", "--time", "--", "true")
+    assert.equal(2, r.code)
+    assert.matches("--time: a request ends on any CPU, in nobody's name\n  try: -a\n", r.err, 1, true)
   end)
 end)
 

@@ -16,7 +16,7 @@ local program = [[
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGES = 37, WRITES = 11, WAITS = 5 };
+enum { PAGES = 37, WRITES = 11, WAITS = 5, READS = 13, BLOCK = 4096 };
 
 int counter;
 
@@ -116,6 +116,27 @@ static void waits(void)
 	wait(NULL);
 }
 
+/* Past the page cache, and apart, so that each is a request of its own. */
+static int reads(void)
+{
+	void *block;
+	int fd = open("blocks", O_RDWR | O_CREAT, 0600);
+
+	if (fd < 0 || posix_memalign(&block, BLOCK, 16 * BLOCK))
+		return 1;
+	memset(block, 1, 16 * BLOCK);
+	for (int i = 0; i < READS; i++)
+		if (write(fd, block, 16 * BLOCK) < 0)
+			return 1;
+	if (fsync(fd) || close(fd))
+		return 1;
+	fd = open("blocks", O_RDONLY | O_DIRECT);
+	for (int i = 0; i < READS; i++)
+		if (pread(fd, block, BLOCK, 16L * i * BLOCK) != BLOCK)
+			return 1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (!strcmp(argv[1], "faults"))
@@ -124,6 +145,8 @@ int main(int argc, char **argv)
 		writes();
 	else if (!strcmp(argv[1], "waits"))
 		waits();
+	else if (!strcmp(argv[1], "reads"))
+		return reads();
 	return argc > 2;
 }
 ]]
@@ -200,6 +223,31 @@ describe("offwaketime", function()
     local out = output_of("waits", "-a", "offwaketime", "--filter", 'comm == "sleeper"', "-f", "folded")
     assert.matches("^sleeper;[^\n]*;sleeps;[^\n]*;%-%-;[^\n]*;wakes;[^\n]*;acts %d+\n", out)
     for line in out:gmatch "[^\n]+" do assert.matches("^sleeper;", line) end
+  end)
+end)
+
+describe("biostacks", function()
+  local function on_a_disk()
+    requires("tracepoint block:block_rq_issue")
+    local device = run.capture("stat -c %Hd:%Ld " .. dir)
+    if not run.capture(("test -e /sys/dev/block/%s && echo yes"):format(device)) then
+      pending("temporary files are on no block device here")
+    end
+  end
+
+  it("counts a command's requests and bytes", function()
+    on_a_disk()
+    local sums = sums_of(output_of("reads", "biostacks", "-f", "pprof"), { "requests/count", "bytes/bytes" },
+      "pread.*;main ")
+    assert.same({ 13, 13 * 4096 }, sums)
+  end)
+
+  it("gives each its time, when the machine is watched", function()
+    on_a_disk()
+    local sums = sums_of(output_of("reads", "-a", "biostacks", "--time", "--filter", 'rwbs ~ "R*"', "-f", "pprof"),
+      { "time/nanoseconds", "requests/count", "bytes/bytes" }, "pread.*;main [^;]*;.*acts")
+    assert.same({ 13, 13 * 4096 }, { sums[2], sums[3] })
+    assert.is_true(sums[1] > 0)
   end)
 end)
 
