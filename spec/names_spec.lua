@@ -269,15 +269,16 @@ describe("a declaration", function()
     assert.is_nil(strict)
   end)
 
-  it("with alternatives takes the first that is there", function()
+  it("with alternatives takes the first that is there, and is called that", function()
     for text, opens in pairs {
       ["sched:old_name | sched:sched_switch"] = "2:0x13c", ["nosuch | page-faults | cs"] = "1:0x2",
       ["xyz/event=1/ | cpu-clock"] = "1:0",
     } do
       k.events = {}
-      local s <close>, _, ok, why = start { text }
+      local s <close>, ev, ok, why = start { text }
       assert(ok, why)
       assert.equal(opens .. "@0", opened():match("^%S+"), text)
+      assert.equal(text:match("| ([%w_:-]+)"), ev.name)
       assert.is_not_nil(s)
     end
     local _, _, ok, why, code = start { "nosuch | alsonot" }

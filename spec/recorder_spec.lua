@@ -368,7 +368,7 @@ describe("a recording", function()
     assert.equal("recorder perfl\nhidden 2\nexclude_pid 12\n", there.private)
   end)
 
-  it("has the events that come while it goes on", function()
+  it("has the events that come while it goes on, by their names", function()
     happenings(6)
     local s
     local late = {}
@@ -377,7 +377,7 @@ describe("a recording", function()
       s:event { "cpu-clock", sample = function() end }
       s:every("200ms", function()
         if #s.events < 2 then
-          s:event { "page-faults", period = 1, sample = function(r) late[#late + 1] = line_of(r) end }
+          s:event { "page-faults", period = 1, name = "late", sample = function(r) late[#late + 1] = line_of(r) end }
         end
       end)
       assert(s:run())
@@ -386,7 +386,7 @@ describe("a recording", function()
     local got = {}
     k:with(function()
       for r in f:records { user = false } do
-        if r.type == "sample" and r.event.name == "page-faults" then got[#got + 1] = line_of(r) end
+        if r.type == "sample" and r.event.name == "late" then got[#got + 1] = line_of(r) end
       end
     end)
     assert.is_true(#late > 0)

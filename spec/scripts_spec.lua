@@ -73,6 +73,11 @@ describe("a script called by name:", function()
     tpoint = { "EVENT", "--filter CONDITION" },
     profile = { "--event EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel" },
     offcputime = { "--least TIME", "-f FORMAT", "--user", "--kernel" },
+    faultstacks = { "--major", "--minor", "-f FORMAT", "--user", "--kernel" },
+    watch = { "VARIABLE", "--access KIND", "--each", "-f FORMAT" },
+    wakeuptime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
+    offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
+    biostacks = { "--time", "--filter CONDITION", "-f FORMAT" },
     flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do

@@ -384,14 +384,20 @@ local function count_of(units)
   return n
 end
 
+-- Of one event: what its declaration calls it, what its string does (name=x), or which of the alternatives it is.
+local function name_of(ev, built)
+  local words = built.found.words
+  if ev.decl.spec.name then return ev.decl.spec.name end
+  return words and words.name or ev.decl.text and ev.decl.text:find("|", 1, true) and built.name or ev.name
+end
+
 -- All that one alternative stands for.
 local function open_units(self, ev, units)
   local ok, why, code = check_many(self, ev, units)
   if not ok then return nil, why, code end
   ev.stands_for = count_of(units)
   if ev.stands_for == 1 and not units[1].grouped then
-    local words = units[1][1].found.words
-    ev.name = not ev.decl.spec.name and words and words.name or ev.name
+    ev.name = name_of(ev, units[1][1])
     return open_built(self, ev, units[1][1])
   end
   for _, unit in ipairs(units) do

@@ -117,6 +117,7 @@ local function add_features(self)
     self.rec:feature(section.id, section.bytes)
   end
   self.rec:feature(PERFEV, private_section(self))
+  self.described = #self.events
 end
 
 -- They are of the session's own event, as the kernel's of what began later: no callback hears either.
@@ -185,8 +186,10 @@ local function close_part(self, name, quick)
   if read then samples, first, last = survey(rec:path()) end
   if not rec:failure() then
     if #self.slots > 0 then rec:feature(PERFEV, private_section(self)) end
+    -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
+    local more = not rec:is_stream() and #self.events > self.described and self.events or nil
     for _, section in ipairs(facts.closing { path = read and rec:path() or nil, first_time = first,
-                                             last_time = last }) do
+                                             last_time = last, events = more }) do
       rec:feature(section.id, section.bytes)
     end
   end

@@ -87,10 +87,12 @@ end)
 
 -- What a script is called with, and with which of perfl's own options; those that are not named here: with none.
 local called_with = {
-  flightrec = { "sched:sched_process_exit" }, offcputime = { "-f", "folded" },
-  profile = { "-F", "2000", "-f", "folded" }, tpoint = { "sched:sched_process_*" },
-  trace = { "uprobe:libc:getenv", "name:string" },
+  biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
+  offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" }, profile = { "-F", "2000", "-f", "folded" },
+  tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
+  wakeuptime = { "-f", "folded" }, watch = { "bash:line_number", "-f", "folded" },
 }
+local shell_of = { watch = "bash" } -- whose variable it is
 -- Why one cannot be both: what is said instead, live with --record or of the recording.
 local otherwise = {
   cache = "counters are read from the kernel", pmu = "counters are read from the kernel",
@@ -119,7 +121,7 @@ describe("a script's output live, with --record, is that of the recording:", fun
         return run(words)
       end
       local file = dir .. "/perf.data"
-      local live = perfl_with("--record", file, "--", "sh", "-c", BUSY)
+      local live = perfl_with("--record", file, "--", shell_of[name] or "sh", "-c", BUSY)
       local replayed = perfl_with("-i", file)
       local why = otherwise[name]
       if why and why ~= "no session" then
@@ -136,7 +138,7 @@ describe("a script's output live, with --record, is that of the recording:", fun
   end
 
   for _, words in ipairs { "cswlog", "execsnoop --ends", "syscount -P", "tpoint sched:sched_switch sched:sched_wakeup",
-                           "procmon comm fork exit mmap switch" } do
+                           "procmon comm fork exit mmap switch", "biostacks --time -f folded" } do
     it(words .. ", of the whole machine", function()
       if not run.root then pending("needs root") end
       local dir = run.tempdir()

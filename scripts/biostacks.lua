@@ -1,0 +1,66 @@
+-- biostacks: what code has disks read and write: block requests, bytes and time by stack.
+-- perfl biostacks -- cp -r /usr/share/doc /var/tmp/copy
+-- perfl -a -d 5s biostacks --time -f html -o disks.html
+
+local perfev = require "perfev"
+local options = require "perfev.options"
+local session = require "perfev.session"
+local show = require "perfev.profile.show"
+
+local opt = perfev.args {
+  summary = "block requests, by the stack that made them",
+  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
+    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  { "--time", help = "how long they took first; wants -a, as a request ends on any CPU" },
+  { "--filter", type = "string", metavar = "CONDITION",
+    help = "on the request, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"'; the kernel applies it" },
+  { "--title", metavar = "TEXT", help = "above the picture" },
+  epilog = [[
+What a file system writes later is a kernel thread's request: -a has it. With
+--time a request counts when it ends, from the queue on; one that another was
+merged in front of by then is left out. Before Linux 6.5 the stack is that of
+whoever hands the request to the driver.]],
+}
+
+local values = { "requests", { "bytes", unit = "bytes" } }
+if opt.time then table.insert(values, 1, { "time", unit = "ns" }) end
+local profile = perfev.profile { title = opt.title or "block requests", values = values }
+local first, last
+
+-- Requests that have not ended, by device and first sector. Those whose end is never found do not stay for ever.
+local MOST = 1 << 16
+local open, nr_open = {}, 0
+local function key_of(args) return ("%x %x"):format(args.dev, args.sector) end
+
+perfev.event {
+  "block:block_io_start | block:block_rq_issue", filter = opt.filter, callchain = true,
+  sample = function(r, args)
+    first, last = first or r.time, r.time
+    if not opt.time then return profile:add_under(r.comm, r.stack, 1, args.bytes) end
+    if nr_open >= MOST then open, nr_open = {}, 0 end
+    local key = key_of(args)
+    if not open[key] then nr_open = nr_open + 1 end
+    open[key] = { comm = r.comm, stack = r.stack, since = r.time }
+  end,
+}
+
+if opt.time then
+  perfev.event { "block:block_rq_complete", sample = function(r, args)
+    local key = key_of(args)
+    local begun = open[key]
+    if not begun then return end
+    open[key], nr_open, last = nil, nr_open - 1, r.time
+    profile:add_under(begun.comm, begun.stack, r.time - begun.since, 1, args.nr_sector << 9) -- sectors of 512 bytes
+  end }
+  perfev.start(function()
+    local opts = session.default().opts
+    if opts.input or options.is_cpu_wide(opts) then return end
+    io.stderr:write("biostacks: --time: a request ends on any CPU, in nobody's name\n  try: -a\n")
+    os.exit(2, true)
+  end)
+end
+
+perfev.done(function()
+  profile.duration = first and last - first
+  show(profile, opt.format, "biostacks")
+end)

@@ -1,0 +1,43 @@
+-- watch: who writes this variable, by the stacks that do.
+-- perfl watch ./app:counter -- ./app
+-- perfl -p 1234 watch --access rw --each /usr/bin/app:state
+
+local perfev = require "perfev"
+local show = require "perfev.profile.show"
+
+local opt = perfev.args {
+  summary = "who writes a variable: each write counted, by its stack",
+  { "variable", metavar = "VARIABLE", help = "FILE:SYMBOL[+OFFSET][/LENGTH] or ADDRESS[/LENGTH]" },
+  { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
+    help = "w: writes; rw: reads, too; x: the function there is entered" },
+  { "--each", help = "a line and the stack for each, as it comes" },
+  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
+    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  { "--title", metavar = "TEXT", help = "above the picture" },
+  epilog = [[
+A write is told by the processor when it is done, so the stack is that of the
+instruction behind it. What the kernel writes there counts, too, as root.]],
+}
+
+local words = { w = "writes", rw = "accesses", x = "calls" }
+local what = words[opt.access]
+local profile = perfev.profile { title = opt.title or ("%s of %s"):format(what, opt.variable), values = { what } }
+local first, last
+
+perfev.event {
+  ("mem:%s:%s"):format(opt.variable, opt.access), period = 1, callchain = true,
+  sample = function(r)
+    first, last = first or r.time, r.time
+    profile:add_under(r.comm, r.stack)
+    if opt.each then
+      print(("%12.6f  %s %d, cpu %d\n%s\n"):format((r.time - first) / 1e9, perfev.escape(r.comm), r.tid, r.cpu,
+        tostring(r.stack)))
+    end
+  end,
+}
+
+perfev.done(function()
+  profile.duration = first and last - first
+  if opt.each then print(("%d %s of %s"):format(profile:total(), what, perfev.escape(opt.variable))) end
+  show(profile, opt.format, "watch")
+end)

@@ -1,0 +1,284 @@
+-- Scripts of stacks on the real kernel, with programs whose numbers are known.
+
+local protobuf = require "spec.support.protobuf"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local program = [[
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGES = 37, WRITES = 11, WAITS = 5, READS = 13, BLOCK = 4096 };
+
+int counter;
+
+/* Each a fault of its own: new memory, or pages of a file. */
+__attribute__((noinline)) static void touch(volatile char *pages, long size, int write)
+{
+	for (int i = 0; i < PAGES; i++)
+		if (write)
+			pages[i * size] = 1;
+		else
+			(void)pages[i * size];
+}
+
+__attribute__((noinline)) static void faults(long size)
+{
+	char *pages = mmap(NULL, PAGES * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	madvise(pages, PAGES * size, MADV_NOHUGEPAGE);
+	touch(pages, size, 1);
+}
+
+__attribute__((noinline)) static void bump(void)
+{
+	counter++;
+}
+
+static void writes(void)
+{
+	for (int i = 0; i < WRITES; i++)
+		bump();
+	if (fork() == 0) { /* a child's counter, at the same address */
+		bump();
+		_exit(0);
+	}
+	wait(NULL);
+}
+
+static int is_asleep(int pid)
+{
+	char path[32], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "r");
+	if (fscanf(file, "%*d %*s %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state == 'S';
+}
+
+/* Both on one CPU: who is seen asleep has left it. libc's read and write have no frames; hence the callers. */
+static void take(int fd)
+{
+	char byte;
+
+	if (read(fd, &byte, 1) != 1)
+		_exit(1);
+}
+
+static void sleeps(int fd)
+{
+	for (int i = 0; i < WAITS; i++)
+		take(fd);
+}
+
+static void give(int fd)
+{
+	if (write(fd, "", 1) != 1)
+		_exit(1);
+}
+
+static void wakes(int fd, int pid)
+{
+	for (int i = 0; i < WAITS; i++) {
+		while (!is_asleep(pid))
+			sched_yield();
+		give(fd);
+	}
+}
+
+static void waits(void)
+{
+	int fds[2], pid, cpu = sched_getcpu();
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one) || pipe(fds))
+		_exit(1);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_NAME, "sleeper");
+		sleeps(fds[0]);
+		_exit(0);
+	}
+	wakes(fds[1], pid);
+	wait(NULL);
+}
+
+/* Past the page cache, and apart, so that each is a request of its own. */
+static int reads(void)
+{
+	void *block;
+	int fd = open("blocks", O_RDWR | O_CREAT, 0600);
+
+	if (fd < 0 || posix_memalign(&block, BLOCK, 16 * BLOCK))
+		return 1;
+	memset(block, 1, 16 * BLOCK);
+	for (int i = 0; i < READS; i++)
+		if (write(fd, block, 16 * BLOCK) < 0)
+			return 1;
+	if (fsync(fd) || close(fd))
+		return 1;
+	fd = open("blocks", O_RDONLY | O_DIRECT);
+	for (int i = 0; i < READS; i++)
+		if (pread(fd, block, BLOCK, 16L * i * BLOCK) != BLOCK)
+			return 1;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (!strcmp(argv[1], "faults"))
+		faults(sysconf(_SC_PAGESIZE));
+	else if (!strcmp(argv[1], "writes"))
+		writes();
+	else if (!strcmp(argv[1], "waits"))
+		waits();
+	else if (!strcmp(argv[1], "reads"))
+		return reads();
+	return argc > 2;
+}
+]]
+
+local dir
+setup(function()
+  dir = run.tempdir()
+  local file <close> = assert(io.open(dir .. "/acts.c", "w"))
+  file:write(program)
+  file:close()
+  -- Every function with a frame of its own.
+  run({ os.getenv "CC" or "gcc", "-O0", "-o", "acts", "acts.c" }, { cwd = dir })
+end)
+teardown(function() run.remove(dir) end)
+
+-- perfl -q WORDS... -- ./acts WHAT -> what it prints
+local function output_of(what, ...)
+  requires("perf", "root", "cc")
+  local words = { run.perfl, "-q", ... }
+  table.move({ "--", "./acts", what }, 1, 3, #words + 1, words)
+  local r = run(words, { cwd = dir })
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
+describe("faultstacks", function()
+  it("counts each page that is touched, where it is touched", function()
+    assert.matches("\nacts;[^\n]*;main;faults;touch 37\n", "\n" .. output_of("faults", "faultstacks", "-f", "folded"))
+    assert.is_nil(output_of("faults", "faultstacks", "--major", "-f", "folded"):find("touch 37", 1, true))
+  end)
+
+  it("does so with a recording of page-faults by perf record", function()
+    requires("program perf")
+    requires("root")
+    run({ "perf", "record", "-q", "-g", "-c", "1", "-e", "page-faults", "./acts", "faults" }, { cwd = dir })
+    local r = run({ run.perfl, "-q", "faultstacks", "-i", "perf.data", "-f", "folded" }, { cwd = dir })
+    assert.matches(";main;faults;touch 37\n", r.out)
+  end)
+end)
+
+-- Of all stacks of a pprof file that have these words in this order, the leaf first: the sums of their values.
+local function sums_of(pprof, types, pattern)
+  local message, sums = protobuf.profile(protobuf.gunzip(pprof)), {}
+  assert.same(types, message.types)
+  for _, sample in ipairs(message.samples) do
+    if table.concat(sample.frames, ";"):find(pattern) then
+      for i, value in ipairs(sample.values) do sums[i] = (sums[i] or 0) + value end
+    end
+  end
+  return sums
+end
+
+describe("wakeuptime", function()
+  it("tells who ends each wait", function()
+    requires("tracepoint sched:sched_waking")
+    local sums = sums_of(output_of("waits", "wakeuptime", "-f", "pprof"), { "time/nanoseconds", "waits/count" },
+      ";wakes .*;%[woken by%] acts[^;]*;sleeper")
+    assert.equal(5, sums[2])
+    assert.is_true(sums[1] > 0)
+  end)
+end)
+
+describe("offwaketime", function()
+  it("tells who ends each wait, and where it was", function()
+    requires("tracepoint sched:sched_waking")
+    local sums = sums_of(output_of("waits", "offwaketime", "-f", "pprof"), { "time/nanoseconds", "waits/count" },
+      "^acts[^;]*;.*;wakes .*;%-%-[^;]*;.*;sleeps .*;sleeper")
+    assert.equal(5, sums[2])
+    assert.is_true(sums[1] > 0)
+  end)
+
+  it("has of the machine those waits that the kernel is asked for", function()
+    requires("perf", "root", "tracepoint sched:sched_waking")
+    local out = output_of("waits", "-a", "offwaketime", "--filter", 'comm == "sleeper"', "-f", "folded")
+    assert.matches("^sleeper;[^\n]*;sleeps;[^\n]*;%-%-;[^\n]*;wakes;[^\n]*;acts %d+\n", out)
+    for line in out:gmatch "[^\n]+" do assert.matches("^sleeper;", line) end
+  end)
+end)
+
+describe("biostacks", function()
+  local function on_a_disk()
+    requires("tracepoint block:block_rq_issue")
+    local device = run.capture("stat -c %Hd:%Ld " .. dir)
+    if not run.capture(("test -e /sys/dev/block/%s && echo yes"):format(device)) then
+      pending("temporary files are on no block device here")
+    end
+  end
+
+  it("counts a command's requests and bytes", function()
+    on_a_disk()
+    local sums = sums_of(output_of("reads", "biostacks", "-f", "pprof"), { "requests/count", "bytes/bytes" },
+      "pread.*;main ")
+    assert.same({ 13, 13 * 4096 }, sums)
+  end)
+
+  it("gives each its time, when the machine is watched", function()
+    on_a_disk()
+    local sums = sums_of(output_of("reads", "-a", "biostacks", "--time", "--filter", 'rwbs ~ "R*"', "-f", "pprof"),
+      { "time/nanoseconds", "requests/count", "bytes/bytes" }, "pread.*;main [^;]*;.*acts")
+    assert.same({ 13, 13 * 4096 }, { sums[2], sums[3] })
+    assert.is_true(sums[1] > 0)
+  end)
+end)
+
+describe("watch", function()
+  it("finds who writes a variable, in children too", function()
+    local out = output_of("writes", "watch", "./acts:counter", "-f", "folded")
+    local lines, sum = {}, 0
+    for line in out:gmatch "[^\n]+" do
+      assert.matches("^acts;.*;main;writes;bump %d+$", line)
+      lines[#lines + 1], sum = line, sum + line:match "%d+$"
+    end
+    assert.equal(12, sum)
+    assert.equal(1, #lines)
+  end)
+
+  it("tells of each, and what they come to", function()
+    local out = output_of("writes", "watch", "./acts:counter", "--each")
+    assert.equal(12, select(2, out:gsub("  acts %d+, cpu %d+\n *%x+ bump%+", "")))
+    assert.matches("\n12 writes of ./acts:counter\n", out, 1, true)
+  end)
+
+  it("hears of reads, and of a function's calls, when asked to", function()
+    assert.matches("bump 24\n", output_of("writes", "watch", "--access", "rw", "./acts:counter", "-f", "folded"))
+    -- Entered, it has no frame yet: its caller's is the next but one.
+    assert.matches("main;bump 12\n", output_of("writes", "watch", "--access", "x", "./acts:bump", "-f", "folded"))
+  end)
+
+  it("says what the program does not have", function()
+    requires("cc")
+    local r = run({ run.perfl, "watch", "./acts:conter", "--", "./acts", "writes" }, { cwd = dir })
+    assert.equal(1, r.code)
+    assert.matches("no symbol 'conter' (did you mean 'counter'?)", r.err, 1, true)
+  end)
+end)

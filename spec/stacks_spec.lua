@@ -1,0 +1,205 @@
+-- The scripts of stacks on the simulated kernel: known stacks, exact numbers.
+
+local protobuf = require "spec.support.protobuf"
+local run = require "spec.support.run"
+
+-- What every world begins with: three functions of the kernel's, three tasks, and short words for records.
+local opening = [[
+local sim = require "perfev.sim"
+local k = sim.new { world = "vm", tasks = { [7] = "app", [8] = "helper", [9] = "disk" }, files = {
+  ["/proc/kallsyms"] = "ffffffff81000100 t leaf\nffffffff81000200 T middle\nffffffff81000300 T root\n",
+} }
+local LEAF, MIDDLE, ROOT = 0xffffffff81000110, 0xffffffff81000210, 0xffffffff81000310
+local function sample(pid, event, stack, more)
+  local t = { type = "sample", pid = pid, tid = pid, event = event, ip = stack[1],
+              callchain = { -128, table.unpack(stack) } } -- PERF_CONTEXT_KERNEL
+  for name, value in pairs(more or {}) do t[name] = value end
+  return t
+end
+local function switch(pid, out, preempt)
+  return { type = "switch", pid = pid, tid = pid, out = out, preempt = preempt }
+end
+local function at(ms, cpu, record) k:after(ms .. "ms", function() k:ring(cpu):push(record) end) end
+]]
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+-- perfl --sim WORLD WORDS...
+local function on(world, ...)
+  local path = dir .. "/world.lua"
+  local file <close> = assert(io.open(path, "w"))
+  file:write(opening, world, "\nreturn k\n")
+  file:close()
+  return run { run.perfl, "-q", "--sim", path, ... }
+end
+
+-- perfl --sim WORLD -a WORDS... -> what it prints
+local function output_of(world, ...)
+  local r = on(world, "-a", ...)
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
+local function refused(why, ...)
+  local r = run { run.perfl, ... }
+  assert.same({ 2, "" }, { r.code, r.out })
+  assert.matches(why, r.err, 1, true)
+end
+
+describe("faultstacks", function()
+  local world = [[
+    local MINOR, MAJOR = { type = 1, config = 5 }, { type = 1, config = 6 }
+    for i = 1, 3 do at(10 * i, i % 2, sample(7, MINOR, { LEAF, ROOT })) end
+    at(50, 0, sample(7, MINOR, { MIDDLE, ROOT }))
+    at(60, 1, sample(8, MAJOR, { LEAF, ROOT }))]]
+
+  it("counts both kinds by stack, and each alone", function()
+    local minor = "app;root_[k];leaf_[k] 3\napp;root_[k];middle_[k] 1\n"
+    local major = "helper;root_[k];leaf_[k] 1\n"
+    assert.equal(minor .. major, output_of(world, "faultstacks", "-f", "folded"))
+    assert.equal(minor, output_of(world, "faultstacks", "--minor", "-f", "folded"))
+    assert.equal(major, output_of(world, "faultstacks", "--major", "-f", "folded"))
+    assert.matches("\n +4 +80.0%% +4 +80.0%%  leaf %[kernel%]\n", output_of(world, "faultstacks", "-f", "top"))
+  end)
+
+  it("refuses what contradicts itself", function()
+    refused("faultstacks: --major or --minor, not both", "faultstacks", "--major", "--minor", "--", "true")
+    refused("faultstacks: --user or --kernel, not both", "faultstacks", "--user", "--kernel", "--", "true")
+  end)
+end)
+
+-- What app and helper wait for, and who wakes them: 30 and 5 ms by disk's interrupt and helper, once nobody.
+local waits = [[
+  local SWITCH, WAKING = { type = 1, config = 3 }, "sched:sched_waking"
+  k:tracepoint("sched:sched_waking", 375, "char comm[16]; pid_t pid; int prio; int target_cpu")
+  local function leaves(ms, pid, stack, preempt)
+    at(ms, 0, sample(pid, SWITCH, stack))
+    at(ms, 0, switch(pid, true, preempt))
+  end
+  local function wakes(ms, by, pid, comm, stack)
+    at(ms, 1, sample(by, WAKING, stack, { args = { comm = comm, pid = pid } }))
+  end
+  leaves(10, 7, { MIDDLE, ROOT })
+  wakes(40, 9, 7, "app", { LEAF, ROOT })
+  wakes(41, 8, 7, "app", { MIDDLE, ROOT }) -- it is awake already
+  at(42, 0, switch(7, false))
+  leaves(50, 8, { MIDDLE, ROOT })
+  wakes(55, 7, 8, "helper", { LEAF, MIDDLE, ROOT })
+  at(58, 0, switch(8, false))
+  leaves(60, 7, { ROOT }, true) -- preempted: back when there is room
+  wakes(61, 9, 3, "stranger", { ROOT })
+  at(90, 0, switch(7, false))
+  leaves(100, 7, { MIDDLE, ROOT }) -- until the end]]
+
+describe("wakeuptime", function()
+  it("gives the time asleep to the stack that ended it", function()
+    local long = "app;[woken by] disk;root_[k];leaf_[k] 30000000\n"
+    local short = "helper;[woken by] app;root_[k];middle_[k];leaf_[k] 5000000\n"
+    assert.equal(long .. short, output_of(waits, "wakeuptime", "-f", "folded"))
+    assert.equal(long, output_of(waits, "wakeuptime", "--least", "6ms", "-f", "folded"))
+  end)
+
+  it("calls the idle task idle", function()
+    local world = waits .. "\nwakes(110, 0, 7, 'app', { LEAF })"
+    assert.matches("app;[woken by] idle;leaf_[k] 10000000\n", output_of(world, "wakeuptime", "-f", "folded"), 1, true)
+  end)
+end)
+
+describe("offwaketime", function()
+  it("has both stacks, which meet at the wakeup, and the time until the task is back", function()
+    local long = "app;root_[k];middle_[k];--;leaf_[k];root_[k];disk 32000000\n"
+    local short = "helper;root_[k];middle_[k];--;leaf_[k];middle_[k];root_[k];app 8000000\n"
+    assert.equal(long .. short, output_of(waits, "offwaketime", "-f", "folded"))
+    assert.equal(long, output_of(waits, "offwaketime", "--least", "10ms", "-f", "folded"))
+  end)
+
+  it("adds up waits that are alike", function()
+    local world = waits .. "\nwakes(101, 9, 7, 'app', { LEAF, ROOT }) at(103, 0, switch(7, false))"
+    assert.matches("disk 35000000\n", output_of(world, "offwaketime", "-f", "folded"))
+  end)
+end)
+
+describe("biostacks", function()
+  -- Of three requests app's two end after 3 and 4 ms; disk's was merged, and its end is of another sector.
+  local world = [[
+    local fields = "unsigned int dev; unsigned long sector; unsigned int nr_sector; unsigned int bytes"
+    k:tracepoint("block:BEGIN", 2102, fields)
+    k:tracepoint("block:block_rq_complete", 2105, "unsigned int dev; unsigned long sector; unsigned int nr_sector")
+    local function request(ms, pid, stack, sector, bytes)
+      at(ms, 0, sample(pid, "block:BEGIN", stack,
+        { args = { dev = 266338304, sector = sector, nr_sector = bytes // 512, bytes = bytes } }))
+    end
+    local function ends(ms, sector, nr_sector, dev)
+      at(ms, 1, sample(0, "block:block_rq_complete", { ROOT },
+        { args = { dev = dev or 266338304, sector = sector, nr_sector = nr_sector } }))
+    end
+    request(10, 7, { LEAF, ROOT }, 800, 4096)
+    request(11, 7, { LEAF, ROOT }, 1600, 8192)
+    request(12, 9, { MIDDLE, ROOT }, 4000, 512)
+    ends(12, 1600, 16, 1)
+    ends(13, 800, 8)
+    ends(15, 1600, 24) -- with what was merged behind it
+    ends(16, 3992, 9)]]
+  world = world:gsub("BEGIN", "block_io_start")
+
+  local function values(...)
+    local message = protobuf.profile(protobuf.gunzip(output_of(...)))
+    local list = {}
+    for i, sample in ipairs(message.samples) do
+      local names = {}
+      for j = #sample.frames, 1, -1 do names[#names + 1] = sample.frames[j]:match "^%S+" end
+      list[i] = table.concat(names, ";") .. " " .. table.concat(sample.values, " ")
+    end
+    table.sort(list)
+    return list, message.types
+  end
+
+  it("counts requests and their bytes where they are made", function()
+    local list, types = values(world, "biostacks", "-f", "pprof")
+    assert.same({ "app;root;leaf 2 12288", "disk;root;middle 1 512" }, list)
+    assert.same({ "requests/count", "bytes/bytes" }, types)
+  end)
+
+  it("gives the time from begin to end, and what was read or written by then", function()
+    local list, types = values(world, "biostacks", "--time", "-f", "pprof")
+    assert.same({ "app;root;leaf 7000000 2 16384" }, list)
+    assert.same({ "time/nanoseconds", "requests/count", "bytes/bytes" }, types)
+  end)
+
+  it("takes the driver's event on a kernel that has no other", function()
+    local older = world:gsub("block_io_start", "block_rq_issue")
+    assert.same({ "app;root;leaf 7000000 2 16384" }, (values(older, "biostacks", "--time", "-f", "pprof")))
+  end)
+
+  it("wants the machine for times", function()
+    local r = on(world, "biostacks", "--time", "--", "true")
+    assert.equal(2, r.code)
+    assert.matches("--time: a request ends on any CPU, in nobody's name\n  try: -a\n", r.err, 1, true)
+  end)
+end)
+
+describe("watch", function()
+  it("counts writes by stack, and with --each shows them as they come", function()
+    local world = [[
+      local WRITE = { type = 5, config = 0 }
+      at(10, 0, sample(7, WRITE, { LEAF, ROOT }))
+      at(20, 1, sample(8, WRITE, { MIDDLE, ROOT }))
+      at(30, 0, sample(7, WRITE, { LEAF, ROOT }))]]
+    assert.equal("app;root_[k];leaf_[k] 2\nhelper;root_[k];middle_[k] 1\n",
+      output_of(world, "watch", "0x601040/8", "-f", "folded"))
+    local each = output_of(world, "watch", "0x601040/8", "--each", "-f", "folded")
+    local heads = {}
+    for head in each:gmatch "([^\n]+ cpu %d)\n" do heads[#heads + 1] = head end
+    assert.same({ "    0.000000  app 7, cpu 0", "    0.010000  helper 8, cpu 1", "    0.020000  app 7, cpu 0" }, heads)
+    assert.matches("\n3 writes of 0x601040/8\napp;root", each)
+  end)
+
+  it("has an address or a symbol to watch, and says which is wrong", function()
+    refused("VARIABLE", "watch", "--", "true")
+    local r = run { run.perfl, "watch", "0x601041/4", "--", "true" }
+    assert.same({ 1, "" }, { r.code, r.out })
+    assert.matches("0x601041 is no multiple of the length 4", r.err, 1, true)
+  end)
+end)
