@@ -296,6 +296,18 @@ local function check_recorded(self, ev, built)
     built.aux_bytes and ", or perf record" or ""), E.EOPNOTSUPP
 end
 
+-- Its filter, aggregators and what records it, held against the event -> true | nil, message, errno
+local function fits(self, ev, built)
+  if ev.decl.spec.filter and built.format then
+    local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
+    if not right then return nil, wrong, errno end
+  end
+  local fit, unfit, errno = agg.check(ev.name, ev.decl.callbacks, built.format)
+  if not fit then return nil, unfit, errno end
+  adjust_attr(self, ev, built)
+  return check_recorded(self, ev, built)
+end
+
 -- Open one event -> true | nil, message, errno
 local function open_built(self, ev, built, leader)
   if built.bind then
@@ -303,15 +315,8 @@ local function open_built(self, ev, built, leader)
     if not bound then return nil, why, code end
     ev.undo = built.undo
   end
-  if ev.decl.spec.filter and built.format then
-    local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
-    if not right then return nil, wrong, errno end
-  end
-  local fit, unfit, einval = agg.check(ev.name, ev.decl.callbacks, built.format)
+  local fit, unfit, einval = fits(self, ev, built)
   if not fit then return nil, unfit, einval end
-  adjust_attr(self, ev, built)
-  local fit, unfit, errno = check_recorded(self, ev, built)
-  if not fit then return nil, unfit, errno end
   note_clamped(self, ev, built)
   local target, why, wrong = target_for(self, ev, built)
   if not target then return nil, why, wrong end
