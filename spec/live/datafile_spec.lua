@@ -69,28 +69,6 @@ local function record(kind, work)
   return path
 end
 
--- What describes a pipe's events perf prints in part, some of it behind another's text; what is
--- compressed it prints twice, or not at all.
-local function comparable(types)
-  for _, name in ipairs { "ATTR", "HEADER_ATTR", "FEATURE", "TRACING_DATA", "COMPRESSED" } do types[name] = nil end
-  return types
-end
-
--- Perf's own view of the recording and ours: all that is told, in one order.
-local function assert_alike(path)
-  local ours = perfscript.ours(path)
-  assert.is_nil(ours.error)
-  assert.same({}, ours.warnings)
-  assert.same({ 0, 0 }, { ours.stats.unknown_id, ours.stats.malformed })
-  assert.is_true(ours.disorder <= ours.stats.late) -- a recorder that is kept waiting tells some too late
-  local perfs = perfscript.perf(path, ours)
-  assert.same(perfs.samples, ours.told.samples)
-  assert.same(perfs.tasks, ours.told.tasks)
-  assert.same(perfs.lines, ours.told.lines)
-  assert.same(comparable(perfs.types), comparable(ours.told.types))
-  return ours
-end
-
 local function slurp(path)
   local file = assert(io.open(path, "rb"))
   local bytes = file:read "a"
@@ -111,7 +89,7 @@ describe("a recording with", function()
   for _, kind in ipairs(kinds) do
     it(kind[1] .. " is read as perf reads it", function()
       need()
-      local ours = assert_alike(record(kind))
+      local ours = perfscript.assert_alike(record(kind))
       assert.is_true(kind.quiet or #ours.told.samples > 0)
       -- what has no time perf prints in no such line
       assert.is_true(#ours.told.lines >= (ours.timed and #ours.told.samples or 0))
@@ -124,7 +102,8 @@ describe("a recording with", function()
     if core.machine ~= "x86_64" then pending("where programs lie is known of x86_64 alone") end
     -- A program's entry, where it lies when nothing is placed at random.
     local entry = 0x555555554000 + string.unpack("=I8", slurp("/bin/true"), 25)
-    local ours = assert_alike(record({ "a breakpoint", ("-e mem:0x%x:x"):format(entry) }, "exec setarch -R /bin/true"))
+    local path = record({ "a breakpoint", ("-e mem:0x%x:x"):format(entry) }, "exec setarch -R /bin/true")
+    local ours = perfscript.assert_alike(path)
     assert.equal(1, #ours.told.samples)
     assert.matches((" 1 mem:0x%x:x:"):format(entry), ours.told.lines[1], 1, true)
   end)
@@ -137,7 +116,7 @@ describe("a recording with", function()
     finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:perfev_proof*" } end)
     if made.code ~= 0 then pending("perf probe: " .. made.err:sub(1, 200)) end
     local path = record { "a probe", "-e probe_libc:perfev_proof" }
-    local ours = assert_alike(path)
+    local ours = perfscript.assert_alike(path)
     assert.is_true(#ours.told.samples > 0)
     local heard = run { run.perfl, "-i", path, "-e",
       'local n = 0 event{"probe_libc:perfev_proof", sample=function(r) n = n + (#r.args.path > 0 and 1 or 0) end} '
@@ -163,7 +142,7 @@ describe("a recording with", function()
       end
       local path = dir .. "/perf.data"
       spill(path, built:file { [12] = built:event_desc(), [3] = built:string "host", [6] = built:string "x86_64" })
-      local ours = assert_alike(path)
+      local ours = perfscript.assert_alike(path)
       assert.matches("branch 0000000000001000 0000000000002005 501 P branch 0000000000002000 0000000000004005 502 M",
         ours.told.samples[5], 1, true)
     end
@@ -192,6 +171,6 @@ describe("a recording with", function()
     local path = record { "parts", "--switch-output=100K -a -e page-faults -c 1 -g" }
     local parts = run.capture("ls " .. path .. ".*")
     assert.is_not_nil(parts)
-    for part in parts:gmatch "%S+" do assert_alike(part) end
+    for part in parts:gmatch "%S+" do perfscript.assert_alike(part) end
   end)
 end)

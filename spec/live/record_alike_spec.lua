@@ -42,27 +42,6 @@ local function record(kind, work)
   return path
 end
 
--- What describes a pipe's events perf prints in part, some of it behind another's text; what is
--- compressed it prints twice, or not at all.
-local function comparable(types)
-  for _, name in ipairs { "ATTR", "HEADER_ATTR", "FEATURE", "TRACING_DATA", "COMPRESSED" } do types[name] = nil end
-  return types
-end
-
--- Perf's own view of the recording and ours: all that is told, in one order.
-local function assert_alike(path)
-  local ours = perfscript.ours(path)
-  assert.is_nil(ours.error)
-  assert.same({}, ours.warnings)
-  assert.same({ 0, 0 }, { ours.stats.unknown_id, ours.stats.malformed })
-  local perfs = perfscript.perf(path, ours)
-  assert.same(perfs.samples, ours.told.samples)
-  assert.same(perfs.tasks, ours.told.tasks)
-  assert.same(perfs.lines, ours.told.lines)
-  assert.same(comparable(perfs.types), comparable(ours.told.types))
-  return ours
-end
-
 local function sample_times(path)
   local rec <close> = assert(perfev.open(path))
   local first, last = math.maxinteger, 0
@@ -76,7 +55,7 @@ describe("a recording of perfl's with", function()
   for _, kind in ipairs(kinds) do
     it(kind[1] .. " is read by perf as by us", function()
       need()
-      local ours = assert_alike(record(kind))
+      local ours = perfscript.assert_alike(record(kind))
       assert.is_true(#ours.told.samples > 0)
       assert.equal(#ours.told.samples, ours.stats.types.sample)
       assert.is_true(#ours.told.lines >= #ours.told.samples)
@@ -96,7 +75,7 @@ describe("a recording in parts", function()
     assert.is_true(#names > 1)
     local before = 0
     for _, name in ipairs(names) do
-      assert.is_true(#assert_alike(dir .. "/" .. name).told.samples > 0)
+      assert.is_true(#perfscript.assert_alike(dir .. "/" .. name).told.samples > 0)
       local first, last = sample_times(dir .. "/" .. name)
       assert.is_true(first >= before)
       before = last

@@ -2,12 +2,13 @@
 --
 --   local perfscript = require "spec.support.perfscript"
 --   local ours = perfscript.ours(path)
---   assert.same(perfscript.perf(path, ours), ours.told)
+--   assert.same(perfscript.perf(path, ours), ours.told) -- among others in perfscript.assert_alike(path)
 --
 -- Told are: `types` (how many of each), `samples` (all fields of each that -D shows), `tasks` (the side-band
 -- records with their fields), `lines` (what -F prints: comm, ids, time, period, event, payload). Each is in the order
 -- of time; what is of one time, by its text.
 
+local assert = require "luassert"
 local core = require "perfev.core"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -278,6 +279,28 @@ function M.ours(path, opts)
   by_time(told.lines)
   out.error, out.warnings, out.stats = rec.error, rec.warnings, rec:stats()
   return out
+end
+
+-- What describes a pipe's events perf prints in part, some of it behind another's text; what is
+-- compressed it prints twice, or not at all.
+local function comparable(types)
+  for _, name in ipairs { "ATTR", "HEADER_ATTR", "FEATURE", "TRACING_DATA", "COMPRESSED" } do types[name] = nil end
+  return types
+end
+
+--- Perf's own view of the recording and ours are the same: all that is told, in one order.
+function M.assert_alike(path)
+  local ours = M.ours(path)
+  assert.is_nil(ours.error)
+  assert.same({}, ours.warnings)
+  assert.same({ 0, 0 }, { ours.stats.unknown_id, ours.stats.malformed })
+  assert.is_true(ours.disorder <= ours.stats.late) -- a recorder that is kept waiting tells some too late
+  local perfs = M.perf(path, ours)
+  assert.same(perfs.samples, ours.told.samples)
+  assert.same(perfs.tasks, ours.told.tasks)
+  assert.same(perfs.lines, ours.told.lines)
+  assert.same(comparable(perfs.types), comparable(ours.told.types))
+  return ours
 end
 
 return M
