@@ -1,13 +1,14 @@
 -- watch: who writes this variable, by the stacks that do.
--- perfl watch ./app:counter -- ./app
--- perfl -p 1234 watch --access rw --each /usr/bin/app:state
+-- perfl watch bash:line_number -- bash -c 'echo; ls'
+-- perfl watch --access rw --each bash:last_command_exit_value -- bash -c true
 
 local perfev = require "perfev"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "who writes a variable: each write counted, by its stack",
-  { "variable", metavar = "VARIABLE", help = "FILE:SYMBOL[+OFFSET][/LENGTH] or ADDRESS[/LENGTH]" },
+  { "variable", metavar = "VARIABLE",
+    help = "FILE:SYMBOL[+OFFSET][/LENGTH], as in ./app:counter, or ADDRESS[/LENGTH]" },
   { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
     help = "w: writes; rw: reads, too; x: the function there is entered" },
   { "--each", help = "a line and the stack for each, as it comes" },

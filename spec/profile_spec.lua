@@ -476,6 +476,14 @@ describe("for a terminal", function()
     for line in text:gmatch "[^\n]+" do assert.is_true(utf8.len(line) <= 80, line) end
   end
 
+  it("top has no totals where nothing was called", function()
+    local p = perfev.profile {}
+    p:add("leaf", 3)
+    p:add("other")
+    assert.equal("samples       %  function\n      3   75.0%  leaf\n      1   25.0%  other\n      4  100.0%  all\n",
+      p:top())
+  end)
+
   it("top has each function's own and total, recursion once, in 80 columns", function()
     local p = some()
     p:add({ ("é"):rep(100), "_start" }, 1)

@@ -78,6 +78,7 @@ describe("a script called by name:", function()
     wakeuptime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     biostacks = { "--time", "--filter CONDITION", "-f FORMAT" },
+    top = { "--event EVENT", "-F HZ", "-I TIME", "--idle" },
     flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do

@@ -203,3 +203,41 @@ describe("watch", function()
     assert.matches("0x601041 is no multiple of the length 4", r.err, 1, true)
   end)
 end)
+
+describe("top", function()
+  local world = [[
+    local CLOCK = { type = 1, config = 0 }
+    for i = 1, 3 do at(100 + i, i % 2, sample(7, CLOCK, { LEAF })) end
+    at(110, 0, sample(0, CLOCK, { ROOT }))
+    at(603, 1, sample(8, CLOCK, { MIDDLE }))
+    at(1200, 0, sample(8, CLOCK, { MIDDLE }))]]
+
+  it("has a table of each interval where there is no terminal", function()
+    assert.equal("cpu-clock: 4 in 0.5 s\nsamples       %  function\n      3   75.0%  leaf [kernel]\n"
+      .. "      1   25.0%  middle [kernel]\n      4  100.0%  all\n"
+      .. "\ncpu-clock: 1 in 0.0 s\nsamples       %  function\n      1  100.0%  middle [kernel]\n"
+      .. "      1  100.0%  all\n", output_of(world, "top", "-d", "1.9s"))
+  end)
+
+  it("has the idle task's samples, another event and another interval when asked to", function()
+    local out = output_of(world, "top", "--idle", "-I", "5s", "-d", "2s")
+    assert.matches("^cpu%-clock: 6 in 1.1 s\n.* 1   16.7%%  root %[kernel%]\n", out)
+    refused("top: -I: more than 0", "top", "-I", "0", "--", "true")
+    refused("top: -F: 0 or more", "top", "--frequency=-1", "--", "true")
+  end)
+
+  it("fits a terminal of 24 lines, and says how many it left out", function()
+    local many = world .. [[
+      local names = {}
+      for i = 1, 40 do names[i] = ("%x t %s%02d\n"):format(0xffffffff82000000 + i * 256, ("f"):rep(100), i) end
+      k.files["/proc/kallsyms"] = table.concat(names)
+      for i = 1, 40 do at(300 + i, 0, sample(7, CLOCK, { 0xffffffff82000000 + i * 256 })) end]]
+    local out, nr = output_of(many, "top", "-I", "5s", "-d", "2s"), 0
+    for line in out:gmatch "[^\n]*\n" do
+      nr = nr + 1
+      assert.is_true(#line <= 81, line)
+    end
+    assert.equal(23, nr)
+    assert.matches("%(%d+ others%)\n +45  100.0%%  all\n$", out)
+  end)
+end)

@@ -89,7 +89,7 @@ end)
 local called_with = {
   biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
   offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" }, profile = { "-F", "2000", "-f", "folded" },
-  tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
+  top = { "--interval", "1h" }, tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
   wakeuptime = { "-f", "folded" }, watch = { "bash:line_number", "-f", "folded" },
 }
 local shell_of = { watch = "bash" } -- whose variable it is
@@ -138,7 +138,7 @@ describe("a script's output live, with --record, is that of the recording:", fun
   end
 
   for _, words in ipairs { "cswlog", "execsnoop --ends", "syscount -P", "tpoint sched:sched_switch sched:sched_wakeup",
-                           "procmon comm fork exit mmap switch", "biostacks --time -f folded" } do
+                           "procmon comm fork exit mmap switch" } do
     it(words .. ", of the whole machine", function()
       if not run.root then pending("needs root") end
       local dir = run.tempdir()

@@ -8,6 +8,7 @@ local program = [[
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,30 @@ static int reads(void)
 	return 0;
 }
 
+/* Keep every CPU from idling, so that whoever a disk's interrupt meets is a task. */
+static void spin_everywhere(void)
+{
+	int ready[2];
+	cpu_set_t all, one;
+
+	if (sched_getaffinity(0, sizeof(all), &all) || pipe(ready))
+		_exit(1);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			sched_setaffinity(0, sizeof(one), &one);
+			give(ready[1]);
+			for (;;)
+				;
+		}
+		take(ready[0]);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (!strcmp(argv[1], "faults"))
@@ -145,9 +170,11 @@ int main(int argc, char **argv)
 		writes();
 	else if (!strcmp(argv[1], "waits"))
 		waits();
-	else if (!strcmp(argv[1], "reads"))
+	else if (!strcmp(argv[1], "spin+reads"))
+		spin_everywhere();
+	if (strstr(argv[1], "reads"))
 		return reads();
-	return argc > 2;
+	return argc != 2;
 }
 ]]
 
@@ -244,10 +271,18 @@ describe("biostacks", function()
 
   it("gives each its time, when the machine is watched", function()
     on_a_disk()
-    local sums = sums_of(output_of("reads", "-a", "biostacks", "--time", "--filter", 'rwbs ~ "R*"', "-f", "pprof"),
+    local sums = sums_of(output_of("spin+reads", "-a", "biostacks", "--time", "--filter", 'rwbs ~ "R*"', "-f", "pprof"),
       { "time/nanoseconds", "requests/count", "bytes/bytes" }, "pread.*;main [^;]*;.*acts")
     assert.same({ 13, 13 * 4096 }, { sums[2], sums[3] })
     assert.is_true(sums[1] > 0)
+  end)
+
+  it("tells of a recording what it told live", function()
+    on_a_disk()
+    local live = output_of("spin+reads", "-a", "biostacks", "--time", "-f", "folded", "--record", "disks.data")
+    local r = run({ run.perfl, "-q", "biostacks", "--time", "-f", "folded", "-i", "disks.data" }, { cwd = dir })
+    assert.equal(live, r.out)
+    assert.matches("pread", live)
   end)
 end)
 
@@ -280,5 +315,34 @@ describe("watch", function()
     local r = run({ run.perfl, "watch", "./acts:conter", "--", "./acts", "writes" }, { cwd = dir })
     assert.equal(1, r.code)
     assert.matches("no symbol 'conter' (did you mean 'counter'?)", r.err, 1, true)
+  end)
+end)
+
+describe("top", function()
+  it("draws on a terminal, as wide as that is, and q ends it and puts the terminal's settings back", function()
+    requires("perf", "root", "program script", "program stty")
+    local line = ("stty cols 60 rows 12; stty -g >before; %s -a top -I 150ms; stty -g >after"):format(run.perfl)
+    -- Typed once something has been drawn.
+    local typing = "mkfifo typed; (until grep -q samples drawn 2>/dev/null; do :; done; printf q) >typed & "
+    local drawing = ("script -qefc %s drawn <typed >/dev/null; cat drawn"):format(run.quote(line))
+    local r = run(typing .. drawing, { cwd = dir })
+    local before, after = run.capture("cat " .. dir .. "/before"), run.capture("cat " .. dir .. "/after")
+    assert.is_true(#before > 0)
+    assert.equal(before, after)
+    local picture = r.out:match "\27%[H(cpu%-clock: .-)\27%[J"
+    local nr = 0
+    for text in picture:gmatch "([^\n]*)\27%[K\r\n" do
+      nr = nr + 1
+      assert.is_true(utf8.len(text) <= 60, text)
+    end
+    assert.is_true(nr >= 3 and nr <= 11, picture)
+    assert.matches("perfl: [%d,]+ records, 0 lost", r.out)
+  end)
+
+  it("leaves the terminal to a command, and the last table is there all the same", function()
+    local out = output_of("faults", "top", "--event", "minor-faults", "-F", "0")
+    assert.matches("\n +%d+ +[%d.]+%%  touch %[acts%]\n", out)
+    assert.is_nil(out:find("\27", 1, true))
+    assert.equal("37", out:match "\n +(%d+) +[%d.]+%%  touch ")
   end)
 end)

@@ -1,5 +1,6 @@
 --- The functions with the most of a value of their own, as a table for a terminal.
--- "total" has what was seen below a function too, once where it calls itself. Beside a baseline it is the
+-- "total" has what was seen below a function too, once where it calls itself; where nothing is below any, as in
+-- samples without callers, it is left out. Beside a baseline it is the
 -- functions whose own share has changed most, in points: per cent of here less per cent of there.
 
 local calls = require "perfev.profile.calls"
@@ -26,6 +27,13 @@ local function rows_of(tree, side, base)
     if row.own ~= 0 or row.total ~= 0 or row.before ~= 0 then list[#list + 1] = row end
   end
   return list
+end
+
+local function has_callers(rows)
+  for _, row in ipairs(rows) do
+    if row.total ~= row.own then return true end
+  end
+  return false
 end
 
 local function by(field)
@@ -57,17 +65,19 @@ return function(profile, opts)
   local rows = rows_of(tree, side, base)
   table.sort(rows, by(tree.base and "change" or "own"))
   local most = math.min(opts.limit or 20, #rows)
-  local lines = { tree.base and { value.name, "now", "before", "change", "function" }
-    or { value.name, "%", "total", "%", "function" } }
+  local with_total = not tree.base and has_callers(rows)
+  local lines = { tree.base and { value.name, "now", "before", "change" }
+    or with_total and { value.name, "%", "total", "%" } or { value.name, "%" } }
+  table.insert(lines[1], "function")
   local function add(own, before, total, label)
     local cells = { terminal.number(own, value.unit), terminal.percent(own, side.all) }
     if tree.base then
       cells[3], cells[4] = terminal.percent(before, base.all), terminal.points(own, side.all, before, base.all)
-    else
+    elseif with_total then
       cells[3], cells[4] = total and terminal.number(total, value.unit) or "", total
         and terminal.percent(total, side.all) or ""
     end
-    cells[5] = label
+    cells[#cells + 1] = label
     lines[#lines + 1] = cells
   end
   local shown, shown_before = 0, 0

@@ -1,0 +1,80 @@
+-- top: the functions that run, live: the busiest first, drawn anew every second; q quits.
+-- perfl -a top
+-- perfl -p 1234 -d 10s top --event page-faults -F 0 --interval 2s > faults
+
+local perfev = require "perfev"
+local session = require "perfev.session"
+
+local opt = perfev.args {
+  summary = "the functions that run, the busiest first, live",
+  { "--event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
+  { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "times a second; 0: every event" },
+  { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "show so often" },
+  { "--idle", help = "idle CPUs, too" },
+  epilog = [[
+Each table is of the samples since the last one. They are plain lines where the
+output is no terminal, beside a command, whose terminal it is, and with -i.]],
+}
+
+if opt.frequency < 0 or opt.interval == 0 then
+  io.stderr:write("top: ", opt.frequency < 0 and "-F: 0 or more" or "-I: more than 0", "\n")
+  os.exit(2, true)
+end
+
+local rows, width, settings -- of the terminal; how it was set, where we draw on it
+local shown, profile, first, last = 0, nil, nil, nil
+
+local function begin() profile, first, last = perfev.profile {}, nil, nil end
+begin()
+perfev.event {
+  opt.event, callchain = true, sample_max_stack = 1, -- stacks stay in memory: one for each address, not each way there
+  freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
+  sample = function(r)
+    if r.tid == 0 and not opt.idle then return end
+    first, last = first or r.time, r.time
+    profile:add(r.stack)
+  end,
+}
+
+local function stty(words)
+  local pipe <close> = assert(io.popen("stty " .. words .. " 2>&1"))
+  return pipe:read "l" or ""
+end
+
+-- A line is not waited for: a read gives what was typed by now, or nothing.
+local function take_terminal()
+  if rows then return end
+  rows, width = 24, 80
+  local opts = session.default().opts
+  if opts.input or opts.command or io.output() ~= io.stdout or not os.execute "test -t 0 && test -t 1" then return end
+  local high, wide = stty("size"):match "^(%d+) (%d+)$"
+  if high and tonumber(high) > 5 and tonumber(wide) > 0 then rows, width = tonumber(high), tonumber(wide) end
+  settings = stty "-g"
+  stty "-icanon -echo min 0 time 0"
+end
+
+local function show()
+  take_terminal()
+  local text = ("%s: %d in %.1f s\n"):format(opt.event, profile:total(), first and (last - first) / 1e9 or 0)
+    .. profile:top { limit = rows - 5, width = width } -- heads, others, all, and where the cursor stands
+  if settings then
+    text = "\27[H" .. text:gsub("\n", "\27[K\n") .. "\27[J"
+  elseif shown > 0 then
+    text = "\n" .. text
+  end
+  io.write(text)
+  io.flush()
+  shown = shown + 1
+  begin()
+end
+
+perfev.every(opt.interval / 1e9, show)
+perfev.every("100ms", function()
+  take_terminal()
+  return not settings or io.read(1) ~= "q"
+end)
+
+perfev.done(function()
+  if settings then return stty(settings) end
+  if first or shown == 0 then show() end
+end)
