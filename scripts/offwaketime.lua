@@ -46,7 +46,7 @@ perfev.event {
   end,
   switch = function(r)
     local wait = waiting[r.tid]
-    if r.out or not wait then return end
+    if r.out and not r.preempt or not wait then return end -- preempted: it waits for nobody
     waiting[r.tid], last = nil, r.time
     if wait.waker and r.time - wait.since >= opt.least then add(wait, r.time - wait.since) end
   end,

@@ -384,6 +384,7 @@ describe("a recording", function()
     end)
     local f <close> = k:with(perfev.open, PATH)
     local got = {}
+    assert.equal("late", f.events[3].name)
     k:with(function()
       for r in f:records { user = false } do
         if r.type == "sample" and r.event.name == "late" then got[#got + 1] = line_of(r) end

@@ -90,6 +90,7 @@ local waits = [[
   at(58, 0, switch(8, false))
   leaves(60, 7, { ROOT }, true) -- preempted: back when there is room
   wakes(61, 9, 3, "stranger", { ROOT })
+  wakes(62, 9, 7, "app", { ROOT }) -- it was about to sleep, and does not
   at(90, 0, switch(7, false))
   leaves(100, 7, { MIDDLE, ROOT }) -- until the end]]
 
