@@ -505,6 +505,14 @@ describe("the life of a run", function()
     assert.equal(0, k.blocked)
   end)
 
+  it("makes a timer that start declares", function()
+    local n, s = 0, new { duration = "350ms" }
+    s:on_begin(function() s:every("100ms", function() n = n + 1 end) end)
+    assert(s:run())
+    assert.equal(3, n)
+    assert.same({}, k:leaks())
+  end)
+
   it("makes a timer that a callback declares", function()
     local at
     local s

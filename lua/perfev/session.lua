@@ -204,7 +204,7 @@ function Session:every(t, f)
   if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
   local timer = { ns = ns, f = f }
   self.timers[#self.timers + 1] = timer
-  if self.running then assert(self:start_timer(timer)) end
+  if self.watching then assert(self:start_timer(timer)) end
 end
 
 local function registrar(list, what)
@@ -292,6 +292,7 @@ function Session:start_watches()
     local ok, why, code = step()
     if not ok then return nil, why, code end
   end
+  self.watching = true -- a timer that is declared from here on begins at once
   return true
 end
 
@@ -554,7 +555,7 @@ end
 
 -- Everything back, in reverse.
 function Session:release()
-  self.running = false
+  self.running, self.watching = false, false
   for _, c in ipairs(self.counters) do c:finish() end
   if self.core then
     if not self:is_forked() then
