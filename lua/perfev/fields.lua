@@ -26,7 +26,7 @@ end
 -- @tparam table list     the names
 -- @tparam integer level  of the caller, for `error`
 -- @treturn table  `names` (a copy), `bits` (of sample_type that they are in), `payload` (names of the payload's, as
---   args.NAME has them), `has_payload`, `has_task` (they tell whose a sample is), `has_stack`
+--   args.NAME has them), `has_payload`, `has_stack`, `has_symbol`
 function M.read(list, level)
   check_list(list, level + 1)
   local read = { names = {}, bits = 0, payload = {} }
@@ -37,6 +37,7 @@ function M.read(list, level)
     read.names[i], read.bits = name, read.bits | bits
     read.has_payload = read.has_payload or payload ~= nil
     read.has_stack = read.has_stack or name == "stack"
+    read.has_symbol = read.has_symbol or name == "symbol"
     if payload and payload ~= "" then table.insert(read.payload, payload) end
   end
   return read
