@@ -12,11 +12,11 @@ local path = ("%s/syscalls-%d.data"):format(dir, records)
 
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
-local function perfl(callback)
+local function perfl(callback, fields)
   return ("%s/perfl -q -i %s -e %s"):format(build, path, quote(([[
     local n, sum, calls = 0, 0, {}
-    event { "raw_syscalls:sys_enter", sample = %s }
-    done(function() print(n) end)]]):format(callback)))
+    event { "raw_syscalls:sys_enter", fields = %s, sample = %s }
+    done(function() print(n) end)]]):format(fields or "nil", callback)))
 end
 
 local rows = {
@@ -25,6 +25,8 @@ local rows = {
   { "perfl, an empty callback", perfl "function() end" },
   { "perfl, counting", perfl "function() n = n + 1 end", "%d" },
   { "perfl, three fields", perfl "function(r) sum = sum ~ r.time ~ r.tid ~ r.cpu n = n + 1 end", "%d" },
+  { "perfl, fields of three", perfl("function(time, tid, cpu) sum = sum ~ time ~ tid ~ cpu n = n + 1 end",
+      '{ "time", "tid", "cpu" }'), "%d" },
   { "perfl, calls from the payload", perfl [[function(_, args)
       local id = args.id
       calls[id] = (calls[id] or 0) + 1

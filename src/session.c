@@ -405,13 +405,16 @@ static void ring_hung_up(struct pev_session *s, uint32_t index)
 /* ---- events ---- */
 
 /* What the session stands on; what it added beyond the user's attr, to be dropped if refused. */
-static void stand(struct pev_session *s, struct pev_attr *attr, uint64_t *formats, bool *clock)
+static void stand(struct pev_session *s, struct pev_attr *attr, bool nameless, uint64_t *formats,
+		  bool *clock)
 {
 	const uint64_t ours = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
 			      PERF_FORMAT_ID | PEV_FORMAT_LOST;
 
-	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME | PERF_SAMPLE_TID |
-			     PERF_SAMPLE_CPU;
+	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+	/* is_excluded() reads it; an inherited event's READ goes by the task. */
+	if (!nameless || s->config.exclude_pid || attr->sample_type & PERF_SAMPLE_READ)
+		attr->sample_type |= PERF_SAMPLE_TID;
 	attr->flags |= PEV_ATTR_SAMPLE_ID_ALL | PEV_ATTR_DISABLED;
 	/* Not under SAMPLE_READ, where it would change what the user's samples hold. */
 	*formats = attr->sample_type & PERF_SAMPLE_READ ? 0 : ours & ~attr->read_format;
@@ -430,14 +433,15 @@ static void stand(struct pev_session *s, struct pev_attr *attr, uint64_t *format
 
 /* Open; where the kernel refuses what only we asked for, without that. */
 static int open_event(struct pev_session *s, struct pev_slot *slot, const struct pev_attr *wanted,
-		      const char *name, const struct pev_target *target, struct pev_err *err)
+		      bool nameless, const char *name, const struct pev_target *target,
+		      struct pev_err *err)
 {
 	struct pev_attr attr = *wanted;
 	uint64_t formats;
 	bool clock;
 	int rc;
 
-	stand(s, &attr, &formats, &clock);
+	stand(s, &attr, nameless, &formats, &clock);
 	rc = pev_event_open(&slot->event, s->sys, &attr, name, target, err);
 	if (rc == -EINVAL && formats & PEV_FORMAT_LOST) {
 		attr.read_format &= ~PEV_FORMAT_LOST;
@@ -492,7 +496,7 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 	slot->heard = want.heard;
 	slot->own_rings = want.aux_bytes != 0;
 	slot->index = s->nr_slots;
-	rc = open_event(s, slot, attr, name, target, err);
+	rc = open_event(s, slot, attr, want.nameless, name, target, err);
 	if (rc < 0) {
 		free(slot);
 		return rc;

@@ -46,6 +46,7 @@ struct pev_want {
 	uint32_t heard;        /* bit n: records of type n have a listener; bit 0: unknown types */
 	size_t aux_bytes;      /* its AUX area on each CPU, a power of two of pages; 0: none */
 	bool aux_optional;     /* goes without where its PMU has no AUX area; noted */
+	bool nameless;         /* nobody asks whose its samples are */
 };
 
 /* An event in a session. */

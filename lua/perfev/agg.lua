@@ -4,7 +4,7 @@
 
 local core = require "perfev.core"
 local escape = require "perfev.escape"
-local filters = require "perfev.filter"
+local fields = require "perfev.fields"
 
 local M = {}
 
@@ -122,60 +122,22 @@ local has_payload = { sample = true, record = true }
 --- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
 function M.refusal(callback, value)
   if not M.is(value) then return nil end
-  local fields, why = core.aggregator_fields(value)
+  local wanted, why = core.aggregator_fields(value)
   local word = own_spec(value).word
-  if not fields then return ("%s = perfev.%s: %s"):format(callback, word, why) end
-  if fields[1] and not has_payload[callback] then
-    return ("%s = perfev.%s: args.%s: only samples have a payload"):format(callback, word, fields[1])
+  if not wanted then return ("%s = perfev.%s: %s"):format(callback, word, why) end
+  if wanted[1] and not has_payload[callback] then
+    return ("%s = perfev.%s: args.%s: only samples have a payload"):format(callback, word, wanted[1])
   end
-end
-
-local function find(fields, name)
-  local names = {}
-  for i, field in ipairs(fields) do
-    if field.name == name then return field end
-    names[i] = field.name
-  end
-  return nil, core.nearest(name, names)
-end
-
-local function listed(fields)
-  local lines, line = {}, "fields:"
-  for _, field in ipairs(fields) do
-    if not field.common then
-      if #line + #field.name > 76 then lines[#lines + 1], line = line, "  " end
-      line = line .. " " .. field.name
-    end
-  end
-  lines[#lines + 1] = line
-  return table.concat(lines, "\n  ")
-end
-
--- What is wrong with that field of the payload, or nothing.
-local function fault(one, name, fields)
-  local field, near = find(fields, name)
-  if not field then return "no such field" .. (near and (" (did you mean 'args.%s'?)"):format(near) or "") end
-  local is_value = own_spec(one).value == "args." .. name
-  if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
-  if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
 end
 
 local function check_one(event, one, format)
-  local wanted = core.aggregator_fields(one)
-  if #wanted == 0 then return true end
-  local fields = format and filters.fields(format) or {}
-  for _, name in ipairs(wanted) do
-    if #fields == 0 then
-      return nil, ("%s: perfev.%s: args.%s: the event has no payload\n  try: a tracepoint, or a field that every "
-        .. "sample has: comm, pid, tid, cpu"):format(event, own_spec(one).word, name), core.errno.EINVAL
-    end
-    local why = fault(one, name, fields)
-    if why then
-      return nil, ("%s: perfev.%s: args.%s: %s\n  %s\n  try: perfl list -v %s"):format(event, own_spec(one).word, name,
-        why, listed(fields), event), core.errno.EINVAL
-    end
+  -- What of a payload that is there is no key, or no value.
+  local function fault(field)
+    local is_value = own_spec(one).value == "args." .. field.name
+    if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
+    if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
   end
-  return true
+  return fields.check_payload(event, "perfev." .. own_spec(one).word, core.aggregator_fields(one), format, fault)
 end
 
 --- Has the event what its aggregators read?
@@ -423,9 +385,9 @@ function methods:remarks()
     lines[1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
       others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
   end
-  local absent, fields = self:uncounted(), { table.unpack(spec.by) }
-  if spec.value then table.insert(fields, 1, spec.value) end
-  for _, name in ipairs(fields) do
+  local absent, columns = self:uncounted(), { table.unpack(spec.by) }
+  if spec.value then table.insert(columns, 1, spec.value) end
+  for _, name in ipairs(columns) do
     if absent[name] then
       lines[#lines + 1] = ("%d record%s without %s: not counted"):format(absent[name], absent[name] == 1 and "" or "s",
         escape(name))

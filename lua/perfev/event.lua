@@ -4,6 +4,7 @@
 
 local agg = require "perfev.agg"
 local core = require "perfev.core"
+local samples = require "perfev.fields"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
 local resolve = require "perfev.resolve"
@@ -35,7 +36,7 @@ M.asks = callbacks
 
 local comforts = {
   freq = true, period = true, callchain = true, filter = true, name = true, optional = true, args = true, many = true,
-  symbols = true,
+  symbols = true, fields = true,
   aux_buffer = true,
 }
 
@@ -165,10 +166,21 @@ local function is_callback(spec, name)
   return callbacks[name] and spec[name] ~= nil and type(spec[name]) ~= "boolean"
 end
 
+-- What sample gets, read; nil: the record itself.
+local function read_fields(spec, level)
+  if spec.fields == nil then return nil end
+  local read = samples.read(spec.fields, level + 1)
+  if agg.is(spec.sample) then
+    fail(level, "event: fields and an aggregator at once; its columns are in its own by and value")
+  end
+  if spec.sample == nil then fail(level, "event: fields without sample, which would get them") end
+  return read
+end
+
 local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
 
 -- What perf record sets for the kind; nothing to sample for one that counts nothing.
-local function kind_defaults(fields, found)
+local function kind_defaults(fields, found, read)
   for name, value in pairs(found.exclude) do fields[name] = value end
   if found.carrier then
     -- Of side-band records alone: it counts nothing, so it needs no right to see the kernel.
@@ -193,6 +205,8 @@ local function kind_defaults(fields, found)
     fields.sample_freq = DEFAULT_FREQ
   end
   for _, bit in ipairs(found.sample_type or {}) do table.insert(fields.sample_type, bit) end
+  -- Who names what is read gets no more; the registers that a payload lies in are part of it.
+  if read then fields.sample_type = read.has_payload and found.args_from and found.sample_type or nil end
 end
 
 local function callback_bits(fields, spec, list)
@@ -259,7 +273,8 @@ end
 --- Check a declaration and hold it until it is opened. Raises on what can only be a mistake.
 -- @tparam table spec    as `perfev.event` takes it
 -- @tparam integer level of the caller, for `error`
--- @treturn table        the declaration: `name`, `text` (its event strings as one), `spec`, `callbacks`
+-- @treturn table        the declaration: `name`, `text` (its event strings as one), `spec`, `callbacks`,
+--   `fields` (fields.lua's, or nil)
 function M.declare(spec, level)
   if type(spec) ~= "table" then fail(level, "event: a table expected, not a %s", type(spec)) end
   spec = options.copy(spec)
@@ -268,10 +283,13 @@ function M.declare(spec, level)
   check_values(spec, level + 1)
   local list, fields = {}, {}
   callback_bits(fields, spec, list)
+  local read = read_fields(spec, level + 1)
+  if read and read.has_stack then spec.callchain = true end
+  if read and read.has_symbol then spec.symbols = true end
   local text = spec[1] and table.concat(spec, ",")
   local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"
-  return { name = name, text = text, spec = spec, callbacks = list, asked = fields }
+  return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read }
 end
 
 -- What the declaration names -> alternatives, as resolve.all has them
@@ -318,7 +336,7 @@ end
 
 local function fields_of(decl, found, unit, at, has_aux)
   local spec, fields = decl.spec, {}
-  kind_defaults(fields, found)
+  kind_defaults(fields, found, decl.fields)
   -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
   if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
   for name, value in pairs(found.fields) do fields[name] = value end
@@ -340,6 +358,7 @@ local function build_one(decl, found, unit, at)
   local aux_bytes, aux_optional = aux_of(decl, found)
   local ok, attr = pcall(registers.attr, fields_of(decl, found, unit, at, aux_bytes ~= nil))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
+  if decl.fields then attr.sample_type = samples.sample_type(attr.sample_type, decl.fields, not found.args_from) end
   return {
     attr = attr, name = found.name, system = found.system, format = found.format, found = found, bind = found.bind,
     is_tracepoint = found.type == TYPE.tracepoint, cpus = found.cpus, pmu = found.pmu,
@@ -363,6 +382,24 @@ local function build_units(decl, alternative)
     out[#out + 1] = built
   end
   return out
+end
+
+--- Has the event what its callbacks read of its payload? As fields.lua's check_payload.
+-- @tparam string name     of the event
+-- @tparam table decl
+-- @tparam ?string format
+function M.check_payload(name, decl, format)
+  if decl.fields then return samples.check_payload(name, "fields", decl.fields.payload, format) end
+  return agg.check(name, decl.callbacks, format)
+end
+
+--- Nothing looks at whose its samples are: neither its callbacks nor what is written of them.
+function M.is_nameless(decl)
+  if not decl.fields or decl.spec.symbols then return false end
+  for name in pairs(decl.callbacks) do
+    if name ~= "sample" then return false end
+  end
+  return true
 end
 
 --- What the declaration is on this machine: asks it, and makes the attrs.

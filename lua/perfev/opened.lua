@@ -1,6 +1,5 @@
 --- An event of a session: opened, filtered, switched on and off.
 
-local agg = require "perfev.agg"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = require "perfev.explain"
@@ -150,6 +149,8 @@ local function add(self, ev, built, target, leader)
     callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
     hidden = ev.hidden, leader = leader, args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
+    fields = ev.decl.fields and ev.decl.fields.names,
+    nameless = not self.opts.record and event.is_nameless(ev.decl),
   }
 end
 
@@ -302,7 +303,7 @@ local function fits(self, ev, built)
     local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
     if not right then return nil, wrong, errno end
   end
-  local fit, unfit, errno = agg.check(ev.name, ev.decl.callbacks, built.format)
+  local fit, unfit, errno = event.check_payload(ev.name, ev.decl, built.format)
   if not fit then return nil, unfit, errno end
   adjust_attr(self, ev, built)
   return check_recorded(self, ev, built)

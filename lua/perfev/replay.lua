@@ -4,7 +4,6 @@
 -- happens once is here: whose a record is, and what of the recording is wanted. Nothing is opened but the file;
 -- what waits (signals, a watched descriptor) is a core session without events.
 
-local agg = require "perfev.agg"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local grammar = require "perfev.grammar"
@@ -196,7 +195,8 @@ end
 
 local function listen(self, ev, recorded, first)
   local listener = { ev = ev, recorded = recorded, first = first }
-  ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev }
+  ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
+    fields = ev.decl.fields and ev.decl.fields.names }
   self.listeners[#self.listeners + 1] = listener
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
@@ -242,7 +242,7 @@ function Replay:match(ev)
   end
   for _, one in ipairs(found) do
     local format = one.recorded.format
-    local fit, unfit, einval = agg.check(one.name or decl.name, decl.callbacks, format and format.format)
+    local fit, unfit, einval = event.check_payload(one.name or decl.name, decl, format and format.format)
     if not fit then return nil, unfit, einval end
   end
   self.matched = true

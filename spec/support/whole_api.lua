@@ -238,6 +238,15 @@ local function replays(pause, resume)
     assert(#a > 0)
   end)
   with_recording(pause, resume, function()
+    local s <close> = perfev.session { input = "a" }
+    local n = 0
+    s:event { "cpu-clock", fields = { "comm", "time", "event", "stack", "raw" }, sample = function(comm, time, event)
+      n = n + (comm and time and event and 1 or 0)
+    end }
+    assert(s:run())
+    assert(n > 0)
+  end)
+  with_recording(pause, resume, function()
     local s <close> = perfev.session { input = "a", to = "0.004000" }
     s:event { "cpu-clock,sched:sched_switch" }
     for r in s:records() do look(r) end

@@ -52,7 +52,7 @@ static void push_elements(lua_State *L, const struct l_args *args,
 	}
 }
 
-static void push_field(lua_State *L, const struct l_args *args, const struct pev_tp_field *field)
+void l_args_get(lua_State *L, const struct l_args *args, const struct pev_tp_field *field)
 {
 	struct pev_tp_value value;
 
@@ -97,7 +97,7 @@ static int l_args_index(lua_State *L)
 	lua_pushvalue(L, 2);
 	if (lua_rawget(L, -2) == LUA_TNIL)
 		return no_field(L, args->tp);
-	push_field(L, args, &args->tp->fields[lua_tointeger(L, -1) - 1]);
+	l_args_get(L, args, &args->tp->fields[lua_tointeger(L, -1) - 1]);
 	return 1;
 }
 
@@ -120,7 +120,7 @@ static int l_args_next(lua_State *L)
 	if (i >= args->tp->nr)
 		return 0;
 	lua_pushstring(L, args->tp->fields[i].name);
-	push_field(L, args, &args->tp->fields[i]);
+	l_args_get(L, args, &args->tp->fields[i]);
 	return 2;
 }
 
@@ -182,7 +182,7 @@ void l_args_table(lua_State *L, const struct l_args *args)
 
 		if (field->flags & PEV_TP_COMMON)
 			continue;
-		push_field(L, args, field);
+		l_args_get(L, args, field);
 		lua_setfield(L, -2, field->name);
 	}
 }

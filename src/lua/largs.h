@@ -40,4 +40,7 @@ struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const 
  */
 void l_args_table(lua_State *L, const struct l_args *args);
 
+/* Push a field of its tp's, nil when it leads outside the payload. Raises for want of memory. */
+void l_args_get(lua_State *L, const struct l_args *args, const struct pev_tp_field *field);
+
 #endif

@@ -25,6 +25,7 @@
 #include "ldatafile.h"
 #include "ldecoder.h"
 #include "lexit.h"
+#include "lfield.h"
 #include "lhooks.h"
 #include "lkallsyms.h"
 #include "lrecorder.h"
@@ -504,6 +505,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_kallsyms_register(L);
 	l_stacks_register(L);
 	l_stack_register(L);
+	l_field_register(L);
 	l_view_register(L);
 	l_decoder_register(L);
 	l_child_register(L);

@@ -49,8 +49,10 @@ void l_dispatch_free(struct l_dispatch *d)
 {
 	free(d->args);
 	free(d->sinks);
+	free(d->fields);
 	d->args = NULL;
 	d->sinks = NULL;
+	d->fields = NULL;
 	d->nr_args = d->nr_sinks = 0;
 	d->now++; /* payload views compare with it */
 }
@@ -59,20 +61,32 @@ static void forget_sinks(struct l_dispatch *d, uint32_t slot)
 {
 	for (uint32_t type = 0; type < PEV_RECORD_NR; type++)
 		d->sinks[slot * PEV_RECORD_NR + type] = NULL;
+	d->fields[slot] = NULL;
 }
 
-/* No aggregator in the slot yet; an event that could not be opened may have had it before. */
+static int grow_sinks(struct l_dispatch *d, size_t nr)
+{
+	struct l_sink **sinks = realloc(d->sinks, sizeof(*sinks) * PEV_RECORD_NR * nr);
+	struct l_fields **fields;
+
+	if (!sinks)
+		return -ENOMEM;
+	d->sinks = sinks;
+	fields = realloc(d->fields, sizeof(*fields) * nr);
+	if (!fields)
+		return -ENOMEM;
+	d->fields = fields;
+	return 0;
+}
+
+/* None in the slot yet; an event that could not be opened may have had them before. */
 static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
 {
-	struct l_sink **sinks = d->sinks;
-
 	if (slot >= d->nr_sinks) {
-		sinks = realloc(sinks, sizeof(*sinks) * PEV_RECORD_NR * (slot + (size_t)1));
-		if (!sinks) {
+		if (grow_sinks(d, slot + (size_t)1) < 0) {
 			luaL_error(L, "no memory for an event");
 			__builtin_unreachable(); /* it raises */
 		}
-		d->sinks = sinks;
 		while (d->nr_sinks <= slot)
 			forget_sinks(d, d->nr_sinks++);
 	}
@@ -97,6 +111,17 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 	lua_settop(L, top);
 }
 
+/* What the sample callback of the slot gets; the list of callbacks keeps it. */
+static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+{
+	if (lua_getfield(L, 2, "fields") == LUA_TTABLE) {
+		d->fields[slot] = l_fields_push(L, -1);
+		lua_rawseti(L, list,
+			    -((lua_Integer)slot * PEV_RECORD_NR + PERF_RECORD_SAMPLE) - 1);
+	}
+	lua_pop(L, 1);
+}
+
 uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
 {
 	lua_Integer base = (lua_Integer)slot * PEV_RECORD_NR + 1;
@@ -105,6 +130,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 
 	reserve_sinks(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
+	take_fields(L, d, slot, list);
 	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
 		lua_settop(L, top);
 		return 0;
@@ -171,7 +197,8 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)
 {
-	luaL_checkstack(L, AT_VIEWS + L_DISPATCH_VIEWS + LUA_MINSTACK, "dispatch");
+	luaL_checkstack(L, AT_VIEWS + L_DISPATCH_VIEWS + L_FIELDS_MAX + LUA_MINSTACK,
+			"dispatch");
 	d->first = lua_gettop(L) + 1;
 	lua_pushcfunction(L, l_traceback);
 	lua_getiuservalue(L, 1, L_UV_CALLBACKS);
@@ -219,6 +246,61 @@ static int raised(struct l_dispatch *d, uint32_t slot, uint32_t type)
 	return stop;
 }
 
+/* What l_call_with_fields() gets besides the callback and the view. */
+struct arguments {
+	const struct l_fields *fields;
+	const struct l_view *view;
+	const struct l_args *args;
+};
+
+/* (callback, view, struct arguments *) -> what the callback returns */
+static int l_call_with_fields(lua_State *L)
+{
+	const struct arguments *arguments = lua_touserdata(L, 3);
+	int nr = (int)arguments->fields->nr;
+
+	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
+	lua_pushvalue(L, 1);
+	l_fields_get(L, 2, arguments->fields, arguments->view, arguments->args);
+	lua_call(L, nr, 1);
+	return 1;
+}
+
+/* Strings and tables are made where an error is caught; the rest cannot raise. */
+static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint32_t slot,
+			    unsigned turn)
+{
+	const struct l_view *view = d->views[turn];
+	struct arguments arguments = { fields, view, view->has_args ? d->args[slot] : NULL };
+	int at = d->first + AT_VIEWS + (int)turn;
+	lua_State *L = d->L;
+
+	l_fields_of(fields, arguments.args);
+	if (fields->plain) {
+		l_fields_get(L, at, fields, view, arguments.args);
+		return lua_pcall(L, (int)fields->nr, 1, d->first + AT_HANDLER);
+	}
+	lua_pushcfunction(L, l_call_with_fields);
+	lua_insert(L, -2);
+	lua_pushvalue(L, at);
+	lua_pushlightuserdata(L, &arguments);
+	return lua_pcall(L, 3, 1, d->first + AT_HANDLER);
+}
+
+static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
+{
+	const struct l_view *view = d->views[turn];
+	lua_State *L = d->L;
+	int nargs = 1;
+
+	lua_pushvalue(L, d->first + AT_VIEWS + (int)turn);
+	if (view->has_args || view->has_aux) {
+		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
+		nargs = 2;
+	}
+	return lua_pcall(L, nargs, 1, d->first + AT_HANDLER);
+}
+
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn)
 {
@@ -226,7 +308,8 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	lua_State *L = d->L;
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
 	struct l_sink *sink = d->sinks[slot * PEV_RECORD_NR + type];
-	int nargs = 1, stop, rc;
+	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->fields[slot] : NULL;
+	int stop, rc;
 
 	if (sink) {
 		l_sink_feed(sink, view, view->has_args ? d->args[slot] : NULL);
@@ -235,12 +318,10 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	}
 	lua_rawgeti(L, d->first + AT_CALLBACKS,
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
-	lua_pushvalue(L, d->first + AT_VIEWS + (int)turn);
-	if (view->has_args || view->has_aux) {
-		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
-		nargs = 2;
-	}
-	rc = lua_pcall(L, nargs, 1, d->first + AT_HANDLER);
+	if (fields)
+		rc = call_with_fields(d, fields, slot, turn);
+	else
+		rc = call_with_view(d, slot, turn);
 	/* The callback may have used its source from a coroutine. */
 	d->L = L;
 	if (rc == LUA_OK) {

@@ -16,6 +16,7 @@
 #include "../record.h"
 #include "larea.h"
 #include "largs.h"
+#include "lfield.h"
 #include "lsink.h"
 #include "lview.h"
 
@@ -25,7 +26,7 @@
 enum {
 	L_UV_HOOKS = 1, /* what keeps sys alive */
 	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or aggregator: at minus
-			   the same its sink */
+			   the same its sink, or its fields */
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
@@ -41,7 +42,8 @@ struct l_dispatch {
 	struct l_args **args; /* by slot; NULL where there is no payload */
 	uint32_t nr_args;
 	struct l_sink **sinks; /* [slot * PEV_RECORD_NR + type]: aggregators, or NULL */
-	uint32_t nr_sinks;     /* slots that have room there */
+	struct l_fields **fields; /* by slot: what sample gets in the place of the view, or NULL */
+	uint32_t nr_sinks;     /* slots that have room in these two */
 	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
 	uint64_t raised;      /* errors in callbacks */
 	int first;            /* stack index of what l_dispatch_set_up() put there */
@@ -56,7 +58,10 @@ void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
 /* Payload views are stale from here on. */
 void l_dispatch_free(struct l_dispatch *d);
 
-/* Of the spec at 2: which record types have a callback; they are the slot's. */
+/*
+ * Of the spec at 2: which record types have a callback; they are the slot's. Its list
+ * "fields" names what sample gets.
+ */
 uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d,
 			      uint32_t slot);
 /* Room for a payload view of the slot, which has none yet. -ENOMEM. */

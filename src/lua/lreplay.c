@@ -160,7 +160,7 @@ static uint32_t check_slot(lua_State *L, const struct l_replay *self, int arg)
 	return (uint32_t)slot;
 }
 
-/* r:add{callbacks=, event=} -> slot */
+/* r:add{callbacks=, event=, fields=} -> slot */
 static int l_replay_add(lua_State *L)
 {
 	struct l_replay *self;

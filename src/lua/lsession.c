@@ -217,8 +217,8 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
- * strings=, hidden=, aux_bytes=, aux_optional=} -> slot | nil, message, errno; leader: the slot
- * whose group it joins
+ * strings=, hidden=, aux_bytes=, aux_optional=, fields=, nameless=} -> slot | nil, message,
+ * errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
 {
@@ -251,6 +251,7 @@ static int l_session_add(lua_State *L)
 		return l_result(L, rc, &err);
 	take_aux(L, self, &want, index, 3);
 	want.heard = l_dispatch_callbacks(L, 1, &self->d, index);
+	want.nameless = l_option_bool(L, 2, "nameless");
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);

@@ -7,24 +7,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
-#define ARGS_PREFIX "args."
-
-enum what {
-	W_UNKNOWN,
-	W_FIELD, /* of the layout tables; comm is the task's where the record has none */
-	W_FLAG,  /* of pev_miscs */
-	W_ARGS,  /* of the payload */
-	W_TYPE, W_NUMBER, W_SIZE, W_MISC, W_CPUMODE, W_EVENT
-};
-
-static const struct {
-	const char *name;
-	enum what what;
-} generics[] = {
-	{ "type", W_TYPE }, { "number", W_NUMBER }, { "size", W_SIZE }, { "misc", W_MISC },
-	{ "cpumode", W_CPUMODE }, { "event", W_EVENT },
-};
-#define NR_GENERICS (sizeof(generics) / sizeof(generics[0]))
+#include "lfield.h"
 
 /* Of tables, which are no key and no number. */
 static const enum pev_field composite[] = {
@@ -32,71 +15,45 @@ static const enum pev_field composite[] = {
 	PEV_F_NAMESPACES, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
 };
 
-/* Where a column, or the value, comes from. */
-struct source {
-	enum what what;
-	unsigned index;                   /* W_FIELD, W_FLAG */
-	const char *name;                 /* W_ARGS */
-	const struct pev_tp_field *field; /* W_ARGS, of the sink's tp; NULL: it has none such */
-};
-
 struct l_sink {
 	struct l_agg *agg;
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
-	struct source value, by[L_AGG_COLUMNS];
+	struct l_field value, by[L_AGG_COLUMNS];
 	char event[];
 };
 
-static bool is_composite(unsigned field)
+static bool is_composite(int code)
 {
 	for (size_t i = 0; i < sizeof(composite) / sizeof(composite[0]); i++)
-		if (composite[i] == field)
+		if ((int)composite[i] == code)
 			return true;
 	return false;
 }
 
-static struct source find_source(const char *name)
+/* Can a key hold it, or a value be of it? */
+static bool is_source(int code)
 {
-	size_t prefix = strlen(ARGS_PREFIX);
-
-	if (strncmp(name, ARGS_PREFIX, prefix) == 0)
-		return (struct source){ .what = W_ARGS, .name = name + prefix };
-	for (unsigned i = 0; i < NR_GENERICS; i++)
-		if (strcmp(generics[i].name, name) == 0)
-			return (struct source){ .what = generics[i].what };
-	for (unsigned i = 1; i < PEV_F_NR; i++)
-		if (strcmp(pev_field_names[i], name) == 0 && !is_composite(i))
-			return (struct source){ .what = W_FIELD, .index = i };
-	for (unsigned i = 0; pev_miscs[i].name; i++)
-		if (strcmp(pev_miscs[i].name, name) == 0)
-			return (struct source){ .what = W_FLAG, .index = i };
-	return (struct source){ .what = W_UNKNOWN };
+	switch (code) {
+	case L_CODE_TYPE:
+	case L_CODE_NUMBER:
+	case L_CODE_SIZE:
+	case L_CODE_MISC:
+	case L_CODE_CPUMODE:
+	case L_CODE_EVENT:
+		return true;
+	default:
+		return (code > 0 && code < PEV_F_NR && !is_composite(code)) || code >= L_CODE_FLAG;
+	}
 }
 
 /* ---- once per event ---- */
 
-static const char *nearest(const char *word)
-{
-	const char *names[PEV_F_NR + NR_GENERICS];
-	size_t nr = 0;
-
-	for (unsigned i = 1; i < PEV_F_NR; i++)
-		if (!is_composite(i))
-			names[nr++] = pev_field_names[i];
-	for (size_t i = 0; i < NR_GENERICS; i++)
-		names[nr++] = generics[i].name;
-	return pev_nearest(word, names, nr);
-}
-
 static int refuse(lua_State *L, const char *name)
 {
-	const char *near = nearest(name);
-	bool is_table = false;
+	const char *near = l_field_nearest(name, is_source);
 
-	for (unsigned i = 1; i < PEV_F_NR; i++)
-		is_table = is_table || (is_composite(i) && strcmp(pev_field_names[i], name) == 0);
 	lua_pushnil(L);
-	if (is_table)
+	if (is_composite(l_view_code(name)))
 		lua_pushfstring(L, "'%s' is neither a number nor a string", name);
 	else if (near)
 		lua_pushfstring(L, "no record has a field '%s' (did you mean '%s'?)", name, near);
@@ -120,16 +77,16 @@ int l_sink_check(lua_State *L)
 	lua_newtable(L);
 	for (uint32_t i = 0; i <= agg->nr_by; i++) {
 		const char *name = i ? agg->by[i - 1] : agg->value;
-		struct source source;
+		struct l_field source;
 
 		if (!name)
 			continue;
-		source = find_source(name);
-		if (source.what == W_UNKNOWN)
+		source = l_field_find(name);
+		if (!source.payload && !is_source(source.code))
 			return refuse(L, name);
-		if (source.what != W_ARGS)
+		if (!source.payload)
 			continue;
-		lua_pushstring(L, source.name);
+		lua_pushstring(L, source.payload);
 		lua_rawseti(L, 2, (lua_Integer)lua_rawlen(L, 2) + 1);
 	}
 	return 1;
@@ -143,9 +100,9 @@ struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
 	*sink = (struct l_sink){ .agg = agg };
 	memcpy(sink->event, event, strlen(event) + 1);
 	if (agg->value)
-		sink->value = find_source(agg->value);
+		sink->value = l_field_find(agg->value);
 	for (uint32_t i = 0; i < agg->nr_by; i++)
-		sink->by[i] = find_source(agg->by[i]);
+		sink->by[i] = l_field_find(agg->by[i]);
 	return sink;
 }
 
@@ -154,11 +111,9 @@ struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
 static void find_fields(struct l_sink *sink, const struct pev_tracepoint *tp)
 {
 	sink->tp = tp;
-	if (sink->value.what == W_ARGS)
-		sink->value.field = pev_tp_field(tp, sink->value.name);
+	l_field_of(&sink->value, tp);
 	for (uint32_t i = 0; i < sink->agg->nr_by; i++)
-		if (sink->by[i].what == W_ARGS)
-			sink->by[i].field = pev_tp_field(tp, sink->by[i].name);
+		l_field_of(&sink->by[i], tp);
 }
 
 /* What a source has of the record: as part of a key, of which strings are borrowed. */
@@ -231,29 +186,29 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
-static struct pev_key_part read_source(const struct l_sink *sink, const struct source *source,
+static struct pev_key_part read_source(const struct l_sink *sink, const struct l_field *source,
 				       const struct l_view *view, const struct l_args *args)
 {
 	const struct pev_record *rec = view->rec;
 
-	switch (source->what) {
-	case W_FIELD:
-		return of_field(view, (enum pev_field)source->index);
-	case W_ARGS:
+	if (source->payload)
 		return args ? of_payload(source->field, args) : absent;
-	case W_FLAG:
-		return of_flag(rec, &pev_miscs[source->index]);
-	case W_TYPE:
+	if (source->code < PEV_F_NR)
+		return of_field(view, (enum pev_field)source->code);
+	if (source->code >= L_CODE_FLAG)
+		return of_flag(rec, &pev_miscs[source->code - L_CODE_FLAG]);
+	switch (source->code) {
+	case L_CODE_TYPE:
 		return text(pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
-	case W_NUMBER:
+	case L_CODE_NUMBER:
 		return integer(rec->type);
-	case W_SIZE:
+	case L_CODE_SIZE:
 		return integer(rec->size);
-	case W_MISC:
+	case L_CODE_MISC:
 		return integer(rec->misc);
-	case W_CPUMODE:
+	case L_CODE_CPUMODE:
 		return text(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
-	case W_EVENT:
+	case L_CODE_EVENT:
 		return text(sink->event);
 	default:
 		return absent;
@@ -276,7 +231,7 @@ void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_
 
 	if (args && args->tp != sink->tp)
 		find_fields(sink, args->tp);
-	if (sink->value.what)
+	if (sink->value.code)
 		part = read_source(sink, &sink->value, view, args);
 	if (part.type != PEV_KEY_INTEGER) {
 		agg->absent[0]++;

@@ -17,42 +17,22 @@
 
 #define TYPENAME "perfev.record"
 
-/* What every record has; codes go on where the fields end. */
-enum generic {
-	G_TYPE = PEV_F_NR,
-	G_NUMBER,
-	G_SIZE,
-	G_MISC,
-	G_CPUMODE,
-	G_BYTES,
-	G_SAMPLE_ID,
-	G_EVENT,
-	G_ARGS,
-	G_COPY,
-	G_PMU_FORMAT,
-	G_SYNTHESISED,
-	G_STACK,
-	G_SYMBOL,
-	G_END
-};
-#define G_MISC_FLAG 128 /* + index in pev_miscs */
-
 /* clang-format off */
 static const char *const generic_names[] = {
-	[G_TYPE - PEV_F_NR] = "type",
-	[G_NUMBER - PEV_F_NR] = "number",
-	[G_SIZE - PEV_F_NR] = "size",
-	[G_MISC - PEV_F_NR] = "misc",
-	[G_CPUMODE - PEV_F_NR] = "cpumode",
-	[G_BYTES - PEV_F_NR] = "bytes",
-	[G_SAMPLE_ID - PEV_F_NR] = "sample_id",
-	[G_EVENT - PEV_F_NR] = "event",
-	[G_ARGS - PEV_F_NR] = "args",
-	[G_COPY - PEV_F_NR] = "copy",
-	[G_PMU_FORMAT - PEV_F_NR] = "pmu_format",
-	[G_SYNTHESISED - PEV_F_NR] = "synthesised",
-	[G_STACK - PEV_F_NR] = "stack",
-	[G_SYMBOL - PEV_F_NR] = "symbol",
+	[L_CODE_TYPE - PEV_F_NR] = "type",
+	[L_CODE_NUMBER - PEV_F_NR] = "number",
+	[L_CODE_SIZE - PEV_F_NR] = "size",
+	[L_CODE_MISC - PEV_F_NR] = "misc",
+	[L_CODE_CPUMODE - PEV_F_NR] = "cpumode",
+	[L_CODE_BYTES - PEV_F_NR] = "bytes",
+	[L_CODE_SAMPLE_ID - PEV_F_NR] = "sample_id",
+	[L_CODE_EVENT - PEV_F_NR] = "event",
+	[L_CODE_ARGS - PEV_F_NR] = "args",
+	[L_CODE_COPY - PEV_F_NR] = "copy",
+	[L_CODE_PMU_FORMAT - PEV_F_NR] = "pmu_format",
+	[L_CODE_SYNTHESISED - PEV_F_NR] = "synthesised",
+	[L_CODE_STACK - PEV_F_NR] = "stack",
+	[L_CODE_SYMBOL - PEV_F_NR] = "symbol",
 };
 /* clang-format on */
 
@@ -60,6 +40,27 @@ const char *const l_cpumodes[] = {
 	"unknown", "kernel", "user", "hypervisor", "guest_kernel", "guest_user", "unknown",
 	"unknown",
 };
+
+const char *l_view_name(int code)
+{
+	for (int flag = 0; code >= L_CODE_FLAG && pev_miscs[flag].name; flag++)
+		if (flag == code - L_CODE_FLAG)
+			return pev_miscs[flag].name;
+	if (code >= PEV_F_NR && code < L_CODE_END)
+		return generic_names[code - PEV_F_NR];
+	return code > 0 && code < PEV_F_NR ? pev_field_names[code] : NULL;
+}
+
+int l_view_code(const char *name)
+{
+	for (int code = 1; code < L_CODE_NR; code++) {
+		const char *known = l_view_name(code);
+
+		if (known && strcmp(known, name) == 0)
+			return code;
+	}
+	return 0;
+}
 
 /* The view at 1. Upvalue 2 is the metatable: cheaper than a look-up by name. */
 static struct l_view *check_view(lua_State *L)
@@ -301,9 +302,9 @@ static void push_branches(lua_State *L, const struct pev_value *value, bool swap
 static const char registers_key; /* its address: this machine's register names */
 
 /* Names of registers by mask bit: the view's own, or this machine's. */
-static void push_register_names(lua_State *L)
+static void push_register_names(lua_State *L, int at)
 {
-	if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {
+	if (lua_getiuservalue(L, at, 1) == LUA_TTABLE) {
 		lua_getfield(L, -1, "registers");
 		lua_remove(L, -2);
 		if (lua_istable(L, -1))
@@ -317,11 +318,11 @@ static void push_register_names(lua_State *L)
 }
 
 /* { abi = 2, ax = value, ... }; what has no name, by the number of its bit. */
-static void push_regs(lua_State *L, const struct pev_value *value, bool swap)
+static void push_regs(lua_State *L, int at, const struct pev_value *value, bool swap)
 {
 	uint32_t n = 0;
 
-	push_register_names(L);
+	push_register_names(L, at);
 	lua_createtable(L, 0, (int)value->nr + 1);
 	set_u64(L, "abi", value->extra);
 	for (int bit = 0; bit < 64 && n < value->nr; bit++) {
@@ -354,7 +355,7 @@ static void push_namespaces(lua_State *L, const struct pev_value *value, bool sw
 	}
 }
 
-static void push_value(lua_State *L, const struct pev_record *rec, enum pev_field field,
+static void push_value(lua_State *L, int at, const struct pev_record *rec, enum pev_field field,
 		       const struct pev_value *value)
 {
 	bool swap = rec->plan->swap;
@@ -376,7 +377,7 @@ static void push_value(lua_State *L, const struct pev_record *rec, enum pev_fiel
 		push_branches(L, value, swap);
 		break;
 	case PEV_K_REGS:
-		push_regs(L, value, swap);
+		push_regs(L, at, value, swap);
 		break;
 	case PEV_K_NAMESPACES:
 		push_namespaces(L, value, swap);
@@ -389,7 +390,7 @@ static void push_value(lua_State *L, const struct pev_record *rec, enum pev_fiel
 	}
 }
 
-static void push_sample_id(lua_State *L, const struct pev_record *rec)
+static void push_sample_id(lua_State *L, int at, const struct pev_record *rec)
 {
 	struct pev_value value;
 
@@ -397,7 +398,7 @@ static void push_sample_id(lua_State *L, const struct pev_record *rec)
 	for (int f = PEV_F_IDENTIFIER; f <= PEV_F_CPU; f++) {
 		if (!pev_record_trailer(rec, (enum pev_field)f, &value))
 			continue;
-		push_value(L, rec, (enum pev_field)f, &value);
+		push_value(L, at, rec, (enum pev_field)f, &value);
 		lua_setfield(L, -2, pev_field_names[f]);
 	}
 }
@@ -421,13 +422,14 @@ static void push_body(lua_State *L, const struct pev_record *rec)
 		lua_pushlstring(L, (const char *)rec->bytes + 8, rec->size - 8u);
 }
 
-static void push_slot_value(lua_State *L, const struct l_view *view, int which)
+static void push_slot_value(lua_State *L, int at, const struct l_view *view, int which)
 {
-	lua_getiuservalue(L, 1, 1);
+	lua_getiuservalue(L, at, 1);
 	lua_rawgeti(L, -1, 2 * (lua_Integer)view->slot + which);
+	lua_remove(L, -2);
 }
 
-static void push_field(lua_State *L, const struct l_view *view, enum pev_field field)
+static void push_field(lua_State *L, int at, const struct l_view *view, enum pev_field field)
 {
 	struct pev_value value;
 	uint64_t number;
@@ -435,13 +437,13 @@ static void push_field(lua_State *L, const struct l_view *view, enum pev_field f
 	if (pev_record_number(view->rec, field, &number))
 		lua_pushinteger(L, (lua_Integer)number);
 	else if (pev_record_get(view->rec, field, &value))
-		push_value(L, view->rec, field, &value);
+		push_value(L, at, view->rec, field, &value);
 	else if (field == PEV_F_COMM)
 		push_comm(L, view);
 	else if (field == PEV_F_RAW)
 		push_body(L, view->rec);
 	else if (field == PEV_F_AUX && view->has_aux)
-		push_slot_value(L, view, 2);
+		push_slot_value(L, at, view, 2);
 	else
 		lua_pushnil(L);
 }
@@ -458,13 +460,13 @@ static void push_pmu_format(lua_State *L, const struct pev_record *rec)
 }
 
 /* The call chain as a value, and the name of the function at ip: nil without tasks. */
-static void push_place(lua_State *L, const struct l_view *view, bool whole)
+static void push_place(lua_State *L, int at, const struct l_view *view, bool whole)
 {
 	if (!view->tasks) {
 		lua_pushnil(L);
 		return;
 	}
-	lua_getiuservalue(L, 1, 1);
+	lua_getiuservalue(L, at, 1);
 	if (whole)
 		l_stack_push(L, -1, view->tasks, view->rec);
 	else
@@ -472,53 +474,53 @@ static void push_place(lua_State *L, const struct l_view *view, bool whole)
 	lua_remove(L, -2);
 }
 
-static void push_generic(lua_State *L, const struct l_view *view, int code)
+static void push_generic(lua_State *L, int at, const struct l_view *view, int code)
 {
 	const struct pev_record *rec = view->rec;
 
 	switch (code) {
-	case G_TYPE:
+	case L_CODE_TYPE:
 		lua_pushstring(L, pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
 		break;
-	case G_NUMBER:
+	case L_CODE_NUMBER:
 		lua_pushinteger(L, rec->type);
 		break;
-	case G_SIZE:
+	case L_CODE_SIZE:
 		lua_pushinteger(L, rec->size);
 		break;
-	case G_MISC:
+	case L_CODE_MISC:
 		lua_pushinteger(L, rec->misc);
 		break;
-	case G_CPUMODE:
+	case L_CODE_CPUMODE:
 		lua_pushstring(L, l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 		break;
-	case G_BYTES:
+	case L_CODE_BYTES:
 		lua_pushlstring(L, (const char *)rec->bytes, rec->size);
 		break;
-	case G_SAMPLE_ID:
-		push_sample_id(L, rec);
+	case L_CODE_SAMPLE_ID:
+		push_sample_id(L, at, rec);
 		break;
-	case G_EVENT:
-		push_slot_value(L, view, 1);
+	case L_CODE_EVENT:
+		push_slot_value(L, at, view, 1);
 		break;
-	case G_ARGS:
+	case L_CODE_ARGS:
 		if (view->has_args)
-			push_slot_value(L, view, 2);
+			push_slot_value(L, at, view, 2);
 		else
 			lua_pushnil(L);
 		break;
-	case G_PMU_FORMAT:
+	case L_CODE_PMU_FORMAT:
 		push_pmu_format(L, rec);
 		break;
-	case G_SYNTHESISED:
+	case L_CODE_SYNTHESISED:
 		if (view->synthesised)
 			lua_pushboolean(L, 1);
 		else
 			lua_pushnil(L);
 		break;
-	case G_STACK:
-	case G_SYMBOL:
-		push_place(L, view, code == G_STACK);
+	case L_CODE_STACK:
+	case L_CODE_SYMBOL:
+		push_place(L, at, view, code == L_CODE_STACK);
 		break;
 	default:
 		lua_pushvalue(L, lua_upvalueindex(3));
@@ -538,19 +540,19 @@ static void push_flag(lua_State *L, const struct pev_record *rec, const struct p
 		lua_pushnil(L);
 }
 
-static void push_code(lua_State *L, const struct l_view *view, int code)
+void l_view_get(lua_State *L, int at, const struct l_view *view, int code)
 {
-	if (code >= G_MISC_FLAG)
-		push_flag(L, view->rec, &pev_miscs[code - G_MISC_FLAG]);
+	if (code >= L_CODE_FLAG)
+		push_flag(L, view->rec, &pev_miscs[code - L_CODE_FLAG]);
 	else if (code < PEV_F_NR)
-		push_field(L, view, (enum pev_field)code);
+		push_field(L, at, view, (enum pev_field)code);
 	else
-		push_generic(L, view, code);
+		push_generic(L, at, view, code);
 }
 
 static int unknown_name(lua_State *L)
 {
-	const char *names[PEV_F_NR + G_END + 16], *word = lua_tostring(L, 2), *near;
+	const char *names[L_CODE_NR], *word = lua_tostring(L, 2), *near;
 	size_t nr = 0;
 
 	if (!word)
@@ -575,7 +577,7 @@ static int l_view_index(lua_State *L)
 	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNUMBER)
 		return unknown_name(L);
 	code = lua_tointeger(L, -1);
-	push_code(L, view, (int)code);
+	l_view_get(L, 1, view, (int)code);
 	return 1;
 }
 
@@ -590,7 +592,8 @@ static int l_view_newindex(lua_State *L)
  */
 static int nth_code(const struct l_view *view, unsigned n)
 {
-	static const int first[] = { G_TYPE, G_NUMBER, G_SIZE, G_MISC, G_CPUMODE };
+	static const int first[] = { L_CODE_TYPE, L_CODE_NUMBER, L_CODE_SIZE, L_CODE_MISC,
+				     L_CODE_CPUMODE };
 	const unsigned nr_first = sizeof(first) / sizeof(first[0]);
 	struct pev_value value;
 	enum pev_field field;
@@ -610,20 +613,13 @@ static int nth_code(const struct l_view *view, unsigned n)
 		return PEV_F_COMM;
 	for (int i = 0; pev_miscs[i].name; i++)
 		if (has_flag(view->rec, &pev_miscs[i]) && n-- == 0)
-			return G_MISC_FLAG + i;
+			return L_CODE_FLAG + i;
 	if (view->rec->type == PERF_RECORD_AUX && n == 0)
-		return G_PMU_FORMAT;
+		return L_CODE_PMU_FORMAT;
 	/* An unknown type has nothing but its body. */
 	if ((view->rec->type == 0 || view->rec->type >= PEV_RECORD_NR) && n == 0)
 		return PEV_F_RAW;
 	return 0;
-}
-
-static const char *code_name(int code)
-{
-	if (code >= G_MISC_FLAG)
-		return pev_miscs[code - G_MISC_FLAG].name;
-	return code < PEV_F_NR ? pev_field_names[code] : generic_names[code - PEV_F_NR];
 }
 
 /* The iterator: its state is the view, its place upvalue 3. */
@@ -637,8 +633,8 @@ static int l_view_next(lua_State *L)
 	lua_replace(L, lua_upvalueindex(3));
 	if (!code)
 		return 0;
-	lua_pushstring(L, code_name(code));
-	push_code(L, view, code);
+	lua_pushstring(L, l_view_name(code));
+	l_view_get(L, 1, view, code);
 	return 2;
 }
 
@@ -662,17 +658,17 @@ static int l_view_copy(lua_State *L)
 	lua_settop(L, 1);
 	lua_createtable(L, 0, 24);
 	for (unsigned n = 0; (code = nth_code(view, n)) != 0; n++) {
-		push_code(L, view, code);
-		lua_setfield(L, 2, code_name(code));
+		l_view_get(L, 1, view, code);
+		lua_setfield(L, 2, l_view_name(code));
 	}
-	push_sample_id(L, view->rec);
+	push_sample_id(L, 1, view->rec);
 	lua_setfield(L, 2, "sample_id");
-	push_slot_value(L, view, 1);
+	push_slot_value(L, 1, view, 1);
 	lua_setfield(L, 2, "event");
-	push_place(L, view, true);
+	push_place(L, 1, view, true);
 	lua_setfield(L, 2, "stack");
 	if (view->has_args) {
-		push_slot_value(L, view, 2);
+		push_slot_value(L, 1, view, 2);
 		l_args_table(L, lua_touserdata(L, -1));
 		lua_setfield(L, 2, "args");
 	}
@@ -683,17 +679,11 @@ static int l_view_copy(lua_State *L)
 static void push_names(lua_State *L)
 {
 	lua_createtable(L, 0, 128);
-	for (int f = 1; f < PEV_F_NR; f++) {
-		lua_pushinteger(L, f);
-		lua_setfield(L, -2, pev_field_names[f]);
-	}
-	for (int g = G_TYPE; g < G_END; g++) {
-		lua_pushinteger(L, g);
-		lua_setfield(L, -2, generic_names[g - PEV_F_NR]);
-	}
-	for (int i = 0; pev_miscs[i].name; i++) {
-		lua_pushinteger(L, G_MISC_FLAG + i);
-		lua_setfield(L, -2, pev_miscs[i].name);
+	for (int code = 1; code < L_CODE_NR; code++) {
+		if (!l_view_name(code))
+			continue;
+		lua_pushinteger(L, code);
+		lua_setfield(L, -2, l_view_name(code));
 	}
 }
 

@@ -30,6 +30,35 @@ struct l_view {
 	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload or AUX bytes */
 };
 
+/*
+ * What a record is asked for, by code: a field of the layout tables (enum pev_field), what
+ * every record has, or L_CODE_FLAG + its index in pev_miscs.
+ */
+enum l_code {
+	L_CODE_TYPE = PEV_F_NR,
+	L_CODE_NUMBER,
+	L_CODE_SIZE,
+	L_CODE_MISC,
+	L_CODE_CPUMODE,
+	L_CODE_BYTES,
+	L_CODE_SAMPLE_ID,
+	L_CODE_EVENT,
+	L_CODE_ARGS,
+	L_CODE_COPY,
+	L_CODE_PMU_FORMAT,
+	L_CODE_SYNTHESISED,
+	L_CODE_STACK,
+	L_CODE_SYMBOL,
+	L_CODE_END,
+	L_CODE_FLAG = 128,
+	L_CODE_NR = 192
+};
+
+/* The name that Lua has for a code from 1 to below L_CODE_NR; NULL where there is none. */
+const char *l_view_name(int code);
+/* The code of a name, or 0. It looks at all of them: once per name, not per record. */
+int l_view_code(const char *name);
+
 /* By header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
 extern const char *const l_cpumodes[];
 
@@ -45,5 +74,11 @@ void l_view_register(lua_State *L);
  * where stacks are interned (lstacks.h).
  */
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
+
+/*
+ * Push what the shown record has by that code, nil for nothing; the view is at the index at.
+ * May raise for want of memory, but not for numbers, flags, the event and the payload view.
+ */
+void l_view_get(lua_State *L, int at, const struct l_view *view, int code);
 
 #endif
