@@ -120,6 +120,13 @@ static uint64_t address(const struct pev_record *rec, const struct pev_value *ch
 	return ip;
 }
 
+/* With a reference of its own. */
+static void keep(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
+{
+	place(tasks, pid, frame);
+	frame->dso = frame->dso ? pev_dso_of(frame->dso, pid) : NULL;
+}
+
 /* Into scratch: how many frames. */
 static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			   const struct pev_record *rec, const struct pev_value *chain)
@@ -142,9 +149,26 @@ static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		}
 		*frame = (struct pev_frame){ .ip = ip, .context = context, .returns = !first };
 		first = false;
-		place(tasks, pid, frame);
-		frame->dso = frame->dso ? pev_dso_of(frame->dso, pid) : NULL;
+		keep(tasks, pid, frame);
 		nr++;
+	}
+	return nr;
+}
+
+/* The same behind what is there already. */
+static uint32_t read_calls(struct pev_stacks *stacks, struct pev_tasks *tasks,
+			   const struct pev_record *rec, const struct pev_unwind *unwind,
+			   uint32_t nr)
+{
+	int pid = number(rec, PEV_F_PID);
+
+	for (uint32_t i = 0; i < unwind->nr && nr < stacks->room; i++, nr++) {
+		const struct pev_call *call = &unwind->calls[i];
+		struct pev_frame *frame = &stacks->scratch[nr];
+
+		*frame = (struct pev_frame){ .ip = call->pc, .context = PEV_IN_USER,
+					     .returns = call->returns, .unwound = true };
+		keep(tasks, pid, frame);
 	}
 	return nr;
 }
@@ -172,7 +196,7 @@ static bool are_same(const struct pev_frame *a, const struct pev_frame *b, uint3
 {
 	for (uint32_t i = 0; i < nr; i++)
 		if (a[i].ip != b[i].ip || a[i].dso != b[i].dso || a[i].offset != b[i].offset ||
-		    a[i].context != b[i].context)
+		    a[i].context != b[i].context || a[i].unwound != b[i].unwound)
 			return false;
 	return true;
 }
@@ -231,16 +255,22 @@ static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
 }
 
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
-		    const struct pev_record *rec, const struct pev_stack **out)
+		    const struct pev_record *rec, const struct pev_unwind *unwind,
+		    const struct pev_stack **out)
 {
 	struct pev_value chain;
+	uint32_t nr;
 
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
 		return 0;
-	if (!reserve(stacks, chain.nr < FRAMES_MAX ? chain.nr : FRAMES_MAX))
+	nr = chain.nr + (unwind ? unwind->nr : 0);
+	if (!reserve(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
 		return -ENOMEM;
-	*out = intern(stacks, read_chain(stacks, tasks, rec, &chain));
+	nr = read_chain(stacks, tasks, rec, &chain);
+	if (unwind)
+		nr = read_calls(stacks, tasks, rec, unwind, nr);
+	*out = intern(stacks, nr);
 	return *out ? 0 : -ENOMEM;
 }
 

@@ -15,6 +15,7 @@
 #include "maps.h"
 #include "record.h"
 #include "task.h"
+#include "unwind.h"
 
 enum pev_context {
 	PEV_IN_USER,
@@ -28,6 +29,7 @@ struct pev_frame {
 	struct pev_dso *dso;  /* counted; NULL: nothing is known to lie there */
 	uint32_t context;     /* enum pev_context */
 	bool returns;         /* ip is where a call returns to: the call is before it */
+	bool unwound;         /* by rules: that it returns there is no guess */
 };
 
 struct pev_stack {
@@ -49,11 +51,13 @@ int pev_stacks_init(struct pev_stacks *stacks);
 void pev_stacks_free(struct pev_stacks *stacks);
 
 /*
- * The stack of a record with a callchain; *out is NULL for one without. Borrowed until
+ * The stack of a record with a callchain; *out is NULL for one without. unwind has walked
+ * its user part, or is NULL: then all is in the callchain. Borrowed until
  * pev_stacks_free(). -ENOMEM.
  */
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
-		    const struct pev_record *rec, const struct pev_stack **out);
+		    const struct pev_record *rec, const struct pev_unwind *unwind,
+		    const struct pev_stack **out);
 /* What lies at a record's ip: frame->dso is borrowed until the next. False for one without ip. */
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
 

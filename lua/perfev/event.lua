@@ -161,6 +161,26 @@ local function check_comforts(spec, level)
   end
 end
 
+-- "dwarf,16384", or true for "fp" -> what is asked of the kernel for it, as of an event string's terms
+local function chain_words(callchain)
+  if callchain == true then return resolve.call_graph "fp" end
+  local kind, bytes = callchain:match("^(%a+),?(%d*)$")
+  if not kind or (bytes == "" and callchain ~= kind) then
+    return nil, ("'%s' is no kind of call chain"):format(callchain), "fp, dwarf, dwarf,BYTES or lbr"
+  end
+  local words, why = resolve.call_graph(kind, math.tointeger(tonumber(bytes)))
+  return words, why, "fp, dwarf, dwarf,BYTES or lbr"
+end
+
+local function check_callchain(callchain, level)
+  if not callchain or callchain == true then return end
+  if type(callchain) ~= "string" then
+    fail(level, 'event: callchain is true or a string such as "dwarf", not a %s', type(callchain))
+  end
+  local words, why, remedy = chain_words(callchain)
+  if not words then fail(level, "event: callchain = \"%s\": %s\n  try: %s", callchain, why, remedy) end
+end
+
 -- A callback or a plain flag of the same name? `comm = f` is one, `comm = true` the other.
 local function is_callback(spec, name)
   return callbacks[name] and spec[name] ~= nil and type(spec[name]) ~= "boolean"
@@ -246,13 +266,28 @@ local function user_words(fields, spec)
     fields.sample_freq = nil
     fields.freq = nil
   end
-  if spec.callchain then add_bit(fields, "sample_type", "callchain") end
 end
 
 -- What the event string itself says in its terms: less than the options beside it, more than defaults.
 local function term_words(fields, words)
   user_words(fields, words)
+  if words.callchain then add_bit(fields, "sample_type", "callchain") end
   for _, bit in ipairs(words.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+end
+
+-- The options beside it; fields of the kernel's own names are what they say.
+local function option_words(fields, spec)
+  if spec.callchain then
+    local words = chain_words(spec.callchain)
+    for name, value in pairs(words) do
+      if attr_fields[name] then fields[name] = value end
+    end
+    user_words(fields, spec)
+    add_bit(fields, "sample_type", "callchain")
+    for _, bit in ipairs(words.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+  else
+    user_words(fields, spec)
+  end
 end
 
 -- The kernel lowers its limit under load; a default must not fail for that.
@@ -280,6 +315,7 @@ function M.declare(spec, level)
   spec = options.copy(spec)
   check_words(spec, level + 1)
   check_comforts(spec, level + 1)
+  check_callchain(spec.callchain, level + 1)
   check_values(spec, level + 1)
   local list, fields = {}, {}
   callback_bits(fields, spec, list)
@@ -342,7 +378,7 @@ local function fields_of(decl, found, unit, at, has_aux)
   for name, value in pairs(found.fields) do fields[name] = value end
   for name, value in pairs(decl.asked) do fields[name] = value end
   term_words(fields, found.words)
-  user_words(fields, spec)
+  option_words(fields, spec)
   if unit.grouped and unit.sample_read then join_sample_read(fields, at == 1) end
   if not unit.grouped and found.sample_read then add_bit(fields, "sample_type", "read") end
   fields.type, fields.config = found.type, found.config

@@ -129,8 +129,9 @@ local function add_tasks(self)
     batch, size = {}, 0
   end
   local wide = options.is_cpu_wide(session.opts)
+  local held = not session.running and session.child and session.child:pid() or nil
   for bytes in synthesise.tasks { all = wide, pids = not wide and session.target.pids or nil, attr = tracking.attr,
-                                  id = tracking.ids[1] } do
+                                  id = tracking.ids[1], held = held } do
     batch[#batch + 1], size = bytes, size + #bytes
     if size >= BATCH then flush() end
   end

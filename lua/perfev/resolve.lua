@@ -51,10 +51,27 @@ local call_graphs = {
   end,
 }
 
+local STACK_MAX = 65528 -- a record's size is 16 bits: perf_copy_attr() in kernel/events/core.c
+
+--- What an event asks the kernel for to have call chains of a kind.
+-- @tparam string kind     "fp", "dwarf", "lbr" or "no"
+-- @tparam[opt] integer bytes  of the stack, with dwarf
+-- @treturn[1] table  options of an event; of a sample's bits `sample_bits`
+-- @treturn[2] nil
+-- @treturn[2] string  why not
+function M.call_graph(kind, bytes)
+  local make = call_graphs[kind]
+  if not make then return nil, ("call-graph is fp, dwarf, lbr or no, not '%s'"):format(kind) end
+  if bytes and (kind ~= "dwarf" or bytes < 8 or bytes > STACK_MAX) then
+    return nil, kind == "dwarf" and ("of a stack 8 to %d bytes can be had, not %d"):format(STACK_MAX, bytes)
+      or ("%s takes no bytes of a stack"):format(kind)
+  end
+  -- The kernel takes whole words.
+  return make(bytes and (bytes + 7) // 8 * 8)
+end
+
 local function call_graph(words, value, terms, bytes)
-  local make = call_graphs[value]
-  if not make then return nil, ("call-graph is fp, dwarf, lbr or no, not '%s'"):format(value) end
-  local more, why = make(bytes)
+  local more, why = M.call_graph(value, bytes)
   if not more then return nil, why end
   for name, field in pairs(more) do words[name] = field end
   return terms

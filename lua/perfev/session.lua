@@ -26,11 +26,15 @@ local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = t
 -- The same, and what processes map, for who asks where an address is.
 local MAPS = { name = "dummy", callbacks = {}, asked = {}, spec = { comm = true, comm_exec = true, task = true,
                mmap = true, mmap2 = true, build_id = true, ksymbol = true } }
-local CALLCHAIN = 1 << 5 -- PERF_SAMPLE_CALLCHAIN
+local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
 -- For a recording: its maps tell of files by their inodes, as perf record's do.
 local RECORDED = { name = "dummy", spec = { comm = true, comm_exec = true, task = true, mmap = true, mmap2 = true,
                     ksymbol = true },
                    callbacks = {}, asked = {} }
+-- The same to unwind by: perf finds where a file begins by those of its maps that are not run, too.
+local UNWOUND = { name = "dummy", spec = { comm = true, comm_exec = true, task = true, mmap = true, mmap2 = true,
+                   mmap_data = true, ksymbol = true },
+                  callbacks = {}, asked = {} }
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
@@ -138,6 +142,14 @@ local function wants_maps(self)
   return false
 end
 
+-- What follows tasks and their maps for a recording.
+local function recorded_tracking(self)
+  for ev in opened.each(self.events) do
+    if ev.attr.sample_type & STACK_USER ~= 0 then return UNWOUND end
+  end
+  return RECORDED
+end
+
 --- Declare an event; opened when the session starts, or at once when it runs.
 -- @tparam table spec  [1] the event string; attr fields by the kernel's name; `freq`, `period`,
 --   `callchain`, `filter`, `name`, `optional`; callbacks by record type
@@ -184,7 +196,7 @@ function Session:group(spec) return require("perfev.counter").new(spec, true, 2,
 function Session:open_tracking()
   local recorded = self.opts.record ~= nil
   if recorded or wants_maps(self) then
-    self.maps = opened.new(self, recorded and RECORDED or MAPS, true)
+    self.maps = opened.new(self, recorded and recorded_tracking(self) or MAPS, true)
     return opened.open(self.maps)
   end
   for ev in opened.each(self.events) do

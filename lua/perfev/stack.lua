@@ -68,4 +68,5 @@ core.stack_class {
     return table.concat(lines, "\n")
   end,
   symbol = function(raw, world) return (world or symbol.here()):frame(raw).symbol end,
+  cfi = function(raw, world) return (world or symbol.here()):cfi(raw) end,
 }

@@ -34,7 +34,7 @@ end
 
 -- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
 -- function's first byte is taken for one that was on the stack for another reason: chains without frame pointers
--- end in such words.
+-- end in such words. Of what was unwound by a file's rules it is known.
 
 -- ---- the kernel ----
 
@@ -364,7 +364,7 @@ local function name_user(self, frame, raw)
   if not address then return end
   local name, start = find_in(file, address)
   local at = address
-  if raw.returns and start ~= address then
+  if raw.returns and (raw.unwound or start ~= address) then
     at = address - 1
     name, start = find_in(file, at)
   end
@@ -390,6 +390,19 @@ local function frame_of(self, raw)
     frame.module = "[guest]"
   end
   return frame, lines
+end
+
+--- How to get from a function of a file to its caller, for those who walk stacks.
+-- @tparam table raw  where in it, as core.stack_frames() has it
+-- @treturn[1] userdata  perfev.cfi, which keeps the file's bytes
+-- @treturn[2] nil       it has nothing of the kind, or is not there
+function World:cfi(raw)
+  if self.header then take_header(self) end
+  local file = file_of(self, raw)
+  local there, cfi = pcall(require, "perfev.cfi")
+  if not there or not file.path then return nil end
+  local bytes = file.path == "[vdso]" and library().vdso() or core.slurp(file.path)
+  return bytes and (cfi.read(bytes)) or nil
 end
 
 --- What is at a frame, as core.stack_frames() has it.

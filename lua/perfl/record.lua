@@ -5,18 +5,13 @@ local escape = require "perfev.escape"
 local options = require "perfl.options"
 local perfev = require "perfev"
 local report = require "perfl.report"
+local resolve = require "perfev.resolve"
 local verb = require "perfl.verb"
 
 local M = {}
 
 local FILE = "perf.data"
 local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
-
--- Registers that an unwinder begins with, by architecture.
-local UNWINDING = {
-  x86_64 = { "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "r8", "r9", "r10", "r11", "r12", "r13", "r14",
-             "r15" },
-}
 
 local function number(what)
   return function(text)
@@ -83,15 +78,8 @@ local remedies = { ["too many arguments"] = "a command stands behind --\ntry: pe
 -- What one -e declares.
 local function spec_of(text, opts)
   local spec = { text, freq = opts.freq, period = opts.period, filter = opts.filter }
-  spec.callchain = opts.callchain or opts.call_graph ~= nil or nil
-  local dwarf = opts.call_graph and opts.call_graph.bytes
-  if dwarf then
-    spec.exclude_callchain_user = true
-    spec.sample_type = { "ip", "tid", "time", "cpu", "period", "identifier", "callchain", "regs_user", "stack_user" }
-    spec.sample_regs_user = UNWINDING[require("perfev.core").machine]
-    spec.sample_stack_user = dwarf
-    spec.callchain = nil
-  end
+  local graph = opts.call_graph
+  spec.callchain = graph and (graph.bytes and "dwarf," .. graph.bytes or graph.kind) or opts.callchain
   return spec
 end
 
@@ -99,9 +87,9 @@ local function check(opts, command)
   if opts.freq and opts.period then
     return "-F and -c at once\n-F is so often a second, -c every so many events\ntry: one of them"
   end
-  local machine = require("perfev.core").machine
-  if opts.call_graph and opts.call_graph.bytes and not UNWINDING[machine] then
-    return ("--call-graph dwarf: which registers %s unwinds by is not known here; try: --call-graph fp"):format(machine)
+  if opts.call_graph and opts.call_graph.bytes then
+    local known, why = resolve.call_graph("dwarf", opts.call_graph.bytes)
+    if not known then return ("--call-graph dwarf: %s; try: --call-graph fp"):format(why) end
   end
   if opts.switch_output and opts.record == "-" then
     return "--switch-output makes files, and -o is standard output\ntry: -o FILE"

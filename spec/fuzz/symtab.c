@@ -1,13 +1,14 @@
 /*
  * symtab.c - hostile programs, debug files and kallsyms: what is asked of them has an answer.
  *
- * The input is a file whose functions and lines are looked up, the debug file of one, the
+ * The input is a file whose functions, lines and unwind rules are looked up, the debug file of one, the
  * text of /proc/kallsyms and of /proc/PID/maps, and a mangled name, all of the same bytes.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cfi.h"
 #include "demangle.h"
 #include "maps.h"
 #include "source.h"
@@ -68,6 +69,25 @@ static void touch_source(const char *image, size_t size)
 	pev_source_close(source);
 }
 
+/* A walk by the file's rules, over its own bytes as the stack. */
+static void touch_cfi(const char *image, size_t size)
+{
+	struct pev_memory memory = { (const unsigned char *)image, 0x7000, (uint32_t)size, false };
+	struct pev_cfi *cfi;
+
+	if (pev_cfi_open(&cfi, image, size, NULL) < 0)
+		return;
+	for (uint64_t offset = 0x1000; offset < 0x1400; offset += 0x20) {
+		struct pev_activation act = { .known = UINT64_MAX, .pc = offset };
+
+		for (int reg = 0; reg < PEV_UNWIND_REGS; reg++)
+			act.regs[reg] = 0x7000 + 8 * (uint64_t)reg;
+		for (int n = 0; n < 4 && cfi->step(cfi, offset, &memory, &act) == 0; n++)
+			sink += act.pc;
+	}
+	pev_cfi_close(cfi);
+}
+
 static void touch_texts(const char *text, size_t size)
 {
 	struct pev_space *space = NULL;
@@ -114,6 +134,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(image, data, size);
 	touch_symtab(image, size);
 	touch_source(image, size);
+	touch_cfi(image, size);
 	if (memcmp(image, data, size) != 0) /* it was not ours to write */
 		abort();
 	free(image);

@@ -29,7 +29,8 @@ end
 
 --- The bytes of a file.
 -- @tparam table opts  `functions` ({ name, address, size, bind, type }), `dynamic` (they are in .dynsym), `build_id`,
---   `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `offset`, `vaddr`, `length` of the segment
+--   `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `eh_frame` (its bytes), `machine` (EM_*,
+--   x86-64), `offset`, `vaddr`, `length` of the segment
 function M.file(opts)
   local sections = {} -- { name, type, flags, bytes, link, entsize }
   local table_, names = symbols(opts.functions or {})
@@ -43,6 +44,7 @@ function M.file(opts)
     sections[#sections + 1] = { ".gnu_debuglink", 1, 0, link, 0, 0 }
   end
   if opts.minidebug then sections[#sections + 1] = { ".gnu_debugdata", 1, 0, opts.minidebug, 0, 0 } end
+  if opts.eh_frame then sections[#sections + 1] = { ".eh_frame", 1, 2, opts.eh_frame, 0, 0 } end
   sections[#sections + 1] = { ".shstrtab", 3, 0, "", 0, 0 }
   local shnames = "\0"
   for _, section in ipairs(sections) do
@@ -59,8 +61,8 @@ function M.file(opts)
   local offset = opts.offset or 0x1000
   local program = string.pack("<I4I4I8I8I8I8I8I8", 1, 5, offset, opts.vaddr or offset, 0, opts.length or 0x10000,
     opts.length or 0x10000, 0x1000)
-  local header = "\127ELF\2\1\1" .. ("\0"):rep(9) .. string.pack("<I2I2I4I8I8I8I4I2I2I2I2I2I2", 3, 62, 1, 0, 64, at, 0,
-    64, 56, 1, 64, #headers, #headers - 1)
+  local header = "\127ELF\2\1\1" .. ("\0"):rep(9) .. string.pack("<I2I2I4I8I8I8I4I2I2I2I2I2I2", 3,
+    opts.machine or 62, 1, 0, 64, at, 0, 64, 56, 1, 64, #headers, #headers - 1)
   return header .. program .. table.concat(bodies) .. table.concat(headers)
 end
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "../stack.h"
+#include "lcfi.h"
 #include "lcore.h"
 #include "lhooks.h"
 #include "lstacks.h"
@@ -24,7 +25,57 @@ struct l_stack {
 
 enum { STACK_UV_STACKS = 1, STACK_UV_WORLD, STACK_UV_NR = STACK_UV_WORLD };
 
-static const char class_key; /* its address, in the registry: { index, len, text, symbol } */
+static const char class_key; /* its address, in the registry: { index, len, text, symbol, cfi } */
+
+static void push_method(lua_State *L, const char *name)
+{
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &class_key) != LUA_TTABLE)
+		luaL_error(L, "perfev.stack is not loaded");
+	lua_getfield(L, -1, name);
+	lua_remove(L, -2);
+}
+
+/* ---- what the Lua half is told ---- */
+
+static void set_string(lua_State *L, const char *name, const void *value, size_t len)
+{
+	lua_pushlstring(L, value, len);
+	lua_setfield(L, -2, name);
+}
+
+static void push_dso(lua_State *L, const struct pev_dso *dso)
+{
+	set_string(L, "path", dso->path, strlen(dso->path));
+	lua_pushinteger(L, dso->pid);
+	lua_setfield(L, -2, "pid");
+	if (dso->build_id_len)
+		set_string(L, "build_id", dso->build_id, dso->build_id_len);
+	lua_pushboolean(L, dso->memory);
+	lua_setfield(L, -2, "memory");
+	lua_pushboolean(L, dso->ksymbol);
+	lua_setfield(L, -2, "ksymbol");
+}
+
+/* { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, memory=, ksymbol= } */
+static void push_frame(lua_State *L, const struct pev_frame *frame)
+{
+	static const char *const contexts[] = { "user", "kernel", "other" };
+
+	lua_createtable(L, 0, 10);
+	lua_pushinteger(L, (lua_Integer)frame->ip);
+	lua_setfield(L, -2, "ip");
+	lua_pushboolean(L, frame->returns);
+	lua_setfield(L, -2, "returns");
+	lua_pushboolean(L, frame->unwound);
+	lua_setfield(L, -2, "unwound");
+	lua_pushstring(L, contexts[frame->context]);
+	lua_setfield(L, -2, "context");
+	if (!frame->dso)
+		return;
+	lua_pushinteger(L, (lua_Integer)frame->offset);
+	lua_setfield(L, -2, "offset");
+	push_dso(L, frame->dso);
+}
 
 /* ---- stacks ---- */
 
@@ -51,17 +102,115 @@ static void push_stack(lua_State *L, int idx, const struct pev_stack *stack)
 	lua_settop(L, stacks);
 }
 
+/* ---- unwinding ---- */
+
+/* What a walk finds files by. */
+struct finder {
+	lua_State *L;
+	int stacks, world; /* where on its stack */
+	int error;         /* what was raised, 0: nothing */
+};
+
+static void forget_cfis(void *ctx)
+{
+	struct finder *finder = ctx;
+
+	lua_newtable(finder->L);
+	lua_setiuservalue(finder->L, finder->stacks, L_STACKS_UV_CFIS);
+}
+
+/* (frame as light userdata, world) -> what the Lua half has of its file, or nothing */
+static int l_find_cfi(lua_State *L)
+{
+	push_method(L, "cfi");
+	push_frame(L, lua_touserdata(L, 1));
+	lua_pushvalue(L, 2);
+	lua_call(L, 2, 1);
+	return 1;
+}
+
+/* Keep what is on top with the stacks: a walk that meets its file again does not ask. */
+static struct pev_cfi *keep_cfi(lua_State *L, int stacks)
+{
+	const struct l_cfi *cfi = luaL_testudata(L, -1, L_CFI_TYPENAME);
+
+	if (!cfi)
+		return NULL;
+	if (lua_getiuservalue(L, stacks, L_STACKS_UV_CFIS) != LUA_TTABLE) {
+		lua_pop(L, 1);
+		lua_newtable(L);
+		lua_pushvalue(L, -1);
+		lua_setiuservalue(L, stacks, L_STACKS_UV_CFIS);
+	}
+	lua_pushvalue(L, -2);
+	lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+	lua_pop(L, 1);
+	return cfi->cfi;
+}
+
+static struct pev_cfi *find_cfi(void *ctx, const struct pev_dso *dso, uint64_t offset)
+{
+	struct finder *finder = ctx;
+	lua_State *L = finder->L;
+	struct pev_frame frame = { .offset = offset, .dso = (struct pev_dso *)(uintptr_t)dso,
+				   .context = PEV_IN_USER };
+	struct pev_cfi *cfi = NULL;
+
+	if (finder->error)
+		return NULL;
+	lua_pushcfunction(L, l_find_cfi);
+	lua_pushlightuserdata(L, &frame);
+	lua_pushvalue(L, finder->world);
+	if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
+		finder->error = lua_gettop(L);
+		return NULL;
+	}
+	cfi = keep_cfi(L, finder->stacks);
+	lua_pop(L, 1);
+	return cfi;
+}
+
+/* The user part of a record whose stacks are on top, or NULL: it is in its callchain. */
+static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *tasks,
+				     const struct pev_record *rec)
+{
+	struct finder finder = { .L = L, .stacks = lua_gettop(L), .world = lua_gettop(L) + 1 };
+	struct pev_unwind *unwind;
+	int rc;
+
+	if (!pev_unwind_wanted(rec))
+		return NULL;
+	unwind = l_stacks_unwind(L, finder.stacks);
+	lua_getfield(L, idx, "world");
+	unwind->find = find_cfi;
+	unwind->forget = forget_cfis;
+	unwind->ctx = &finder;
+	rc = pev_unwind_walk(unwind, tasks, rec);
+	unwind->ctx = NULL;
+	l_raise_pending(L);
+	if (finder.error) {
+		lua_settop(L, finder.error);
+		lua_error(L);
+	}
+	if (rc < 0)
+		luaL_error(L, "no memory for a stack");
+	lua_settop(L, finder.stacks);
+	return unwind;
+}
+
 void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec)
 {
+	const struct pev_unwind *unwind;
 	const struct pev_stack *stack;
 	struct pev_stacks *stacks;
 	int rc;
 
 	idx = lua_absindex(L, idx);
-	luaL_checkstack(L, 8, "stack");
+	luaL_checkstack(L, 12, "stack");
 	lua_getfield(L, idx, "stacks");
 	stacks = l_stacks_check(L, -1);
-	rc = pev_stacks_take(stacks, tasks, rec, &stack);
+	unwind = walk(L, idx, tasks, rec);
+	rc = pev_stacks_take(stacks, tasks, rec, unwind, &stack);
 	l_raise_pending(L);
 	if (rc < 0)
 		luaL_error(L, "no memory for a stack");
@@ -73,45 +222,7 @@ void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct p
 	lua_pushnil(L);
 }
 
-/* ---- what the Lua half asks ---- */
-
-static void set_string(lua_State *L, const char *name, const void *value, size_t len)
-{
-	lua_pushlstring(L, value, len);
-	lua_setfield(L, -2, name);
-}
-
-static void push_dso(lua_State *L, const struct pev_dso *dso)
-{
-	set_string(L, "path", dso->path, strlen(dso->path));
-	lua_pushinteger(L, dso->pid);
-	lua_setfield(L, -2, "pid");
-	if (dso->build_id_len)
-		set_string(L, "build_id", dso->build_id, dso->build_id_len);
-	lua_pushboolean(L, dso->memory);
-	lua_setfield(L, -2, "memory");
-	lua_pushboolean(L, dso->ksymbol);
-	lua_setfield(L, -2, "ksymbol");
-}
-
-/* { ip=, returns=, context=, offset=, path=, pid=, build_id=, memory=, ksymbol= } */
-static void push_frame(lua_State *L, const struct pev_frame *frame)
-{
-	static const char *const contexts[] = { "user", "kernel", "other" };
-
-	lua_createtable(L, 0, 9);
-	lua_pushinteger(L, (lua_Integer)frame->ip);
-	lua_setfield(L, -2, "ip");
-	lua_pushboolean(L, frame->returns);
-	lua_setfield(L, -2, "returns");
-	lua_pushstring(L, contexts[frame->context]);
-	lua_setfield(L, -2, "context");
-	if (!frame->dso)
-		return;
-	lua_pushinteger(L, (lua_Integer)frame->offset);
-	lua_setfield(L, -2, "offset");
-	push_dso(L, frame->dso);
-}
+/* ---- what lies where ---- */
 
 static int l_push_frame(lua_State *L)
 {
@@ -179,14 +290,6 @@ static int l_map_at(lua_State *L)
 
 /* ---- the value ---- */
 
-static void push_method(lua_State *L, const char *name)
-{
-	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &class_key) != LUA_TTABLE)
-		luaL_error(L, "perfev.stack is not loaded");
-	lua_getfield(L, -1, name);
-	lua_remove(L, -2);
-}
-
 static int l_stack_index(lua_State *L)
 {
 	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
@@ -246,7 +349,7 @@ void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct 
 	lua_call(L, 2, 1);
 }
 
-/* core.stack_class{index=, len=, text=, symbol=}: the Lua half says once what a stack shows. */
+/* core.stack_class{index=, len=, text=, symbol=, cfi=}: the Lua half says what a stack shows. */
 static int l_stack_class(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TTABLE);

@@ -11,14 +11,15 @@
 
 struct l_stacks {
 	struct pev_stacks stacks;
+	struct pev_unwind unwind;
 	bool open;          /* when the first is asked for: most sessions take none */
 };
 
 void l_stacks_push(lua_State *L)
 {
-	struct l_stacks *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct l_stacks *self = lua_newuserdatauv(L, sizeof(*self), L_STACKS_UV_NR);
 
-	self->open = false;
+	*self = (struct l_stacks){ .open = false };
 	luaL_setmetatable(L, TYPENAME);
 	lua_newtable(L);
 	lua_createtable(L, 0, 1);
@@ -38,10 +39,18 @@ struct pev_stacks *l_stacks_check(lua_State *L, int idx)
 	return &self->stacks;
 }
 
+struct pev_unwind *l_stacks_unwind(lua_State *L, int idx)
+{
+	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
+
+	return &self->unwind;
+}
+
 static int l_stacks_gc(lua_State *L)
 {
 	struct l_stacks *self = luaL_checkudata(L, 1, TYPENAME);
 
+	pev_unwind_free(&self->unwind);
 	if (self->open)
 		pev_stacks_free(&self->stacks);
 	self->open = false;

@@ -8,7 +8,11 @@
 
 #include "../stack.h"
 
-enum { L_STACKS_UV_SEEN = 1 /* id -> stack, as long as somebody has it */ };
+enum {
+	L_STACKS_UV_SEEN = 1, /* id -> stack, as long as somebody has it */
+	L_STACKS_UV_CFIS,     /* list of perfev.cfi, as long as unwind knows their files */
+	L_STACKS_UV_NR = L_STACKS_UV_CFIS
+};
 
 /* Make the metatable perfev.stacks. */
 void l_stacks_register(lua_State *L);
@@ -21,5 +25,7 @@ void l_stacks_push(lua_State *L);
 
 /* The one at idx, open. Raises where there is no memory for it. */
 struct pev_stacks *l_stacks_check(lua_State *L, int idx);
+/* What unwinds for them. */
+struct pev_unwind *l_stacks_unwind(lua_State *L, int idx);
 
 #endif

@@ -189,7 +189,7 @@ local function process_records(how, pid)
   if not comm then return nil end
   local out = {}
   add_task(out, how, pid, pid, comm, parent)
-  if not is_kernel then add_maps(out, pid, how.trailer(pid, pid), how.data) end
+  if not is_kernel and pid ~= how.held then add_maps(out, pid, how.trailer(pid, pid), how.data) end
   if threads ~= 1 then
     for _, tid in ipairs(core.threads(pid) or {}) do
       local name = tid ~= pid and read_stat(pid, tid)
@@ -222,10 +222,11 @@ end
 --- Records of the kernel and of the tasks that run: iterator of byte strings, each of some whole records.
 -- @tparam table opts  `all` (every process) or `pids` (those that these threads are of, {integer,...}); `attr` (of the
 --   event whose records they are: its trailer, and what it asks for: cgroup, namespaces, mmap_data) and `id` (one of
---   that event's); `data` (maps that are not run, too)
+--   that event's); `data` (maps that are not run, too); `held` (a process that waits to be another
+--   program: what it maps now is ours, and perf would take it for the program's)
 function M.tasks(opts)
   local attr = opts.attr
-  local how = { all = opts.all, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
+  local how = { all = opts.all, held = opts.held, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
                 trailer = trailer_of(attr, opts.id) }
   local pids, at = opts.all and all_pids() or leaders(opts.pids), 0
   local first = { kernel_record, module_records, attr.cgroup and cgroup_records or nil }

@@ -1,0 +1,134 @@
+-- Stacks of code without frame pointers against perf's own: on one recording, frame by frame, and live.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+local FLAGS = "-O2 -fomit-frame-pointer"
+local cc = os.getenv "CC" or "gcc"
+
+local function built(name, compiler, source, more)
+  local command = ("cd %s && %s %s -o %s %s/spec/support/%s %s"):format(dir, compiler, FLAGS, name,
+    run.capture "pwd", source, more or "")
+  local r = run(command, { timeout = 60 })
+  assert.equal(0, r.code, r.err)
+  return dir .. "/" .. name
+end
+
+local function recorded(...)
+  local r = run({ ... }, { timeout = 60 })
+  assert.equal(0, r.code, r.err)
+  return dir .. "/perf.data"
+end
+
+local function by_perf(...)
+  return recorded("perf", "record", "-q", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf", "-o",
+    dir .. "/perf.data", "--", ...)
+end
+
+-- What perf script says: "tid time" -> { { place, name } ... }; places in user space are the file's own.
+local function told_by_perf(path)
+  local text = run({ "perf", "script", "--no-inline", "-i", path, "-F", "tid,time,ip,sym", "--ns" },
+    { timeout = 120 }).out
+  local samples, chain = {}, nil
+  for line in text:gmatch "[^\n]+" do
+    local tid, sec, ns = line:match "^%s*(%d+)%s+(%d+)%.(%d+):"
+    local place, name = line:match "^%s*(%x+) (.*)$"
+    if tid then
+      chain = {}
+      samples[tid .. " " .. tonumber(sec .. ns)] = chain
+    elseif place then
+      chain[#chain + 1] = { tonumber("0x" .. place), name }
+    end
+  end
+  return samples
+end
+
+local symbols
+local function is_alias(frame, name)
+  symbols = symbols or assert(core.kallsyms())
+  local at = symbols:address(name)
+  return at ~= nil and at == symbols:address(frame.symbol or "")
+end
+
+-- perf shows the call (one byte before where it returns to), also of what no call returns to: a signal's way back
+-- has no name there. And it leaves out which clone of a function it is.
+local function is_same(frame, raw, other)
+  local place, name = table.unpack(other or {})
+  if raw.context ~= "user" then
+    return raw.ip == place and (frame.symbol == name or is_alias(frame, name))
+  end
+  local at = raw.offset or raw.ip
+  if frame.symbol == "__restore_rt" and name == "[unknown]" then return at - 1 == place end
+  return (raw.returns and at - 1 or at) == place and (frame.symbol or "[unknown]"):gsub(" %[clone .*", "") == name
+end
+
+-- Frames of a recording or of perf, how many are the same, and the others.
+local function compare(path)
+  local theirs, n, same, others, stacks = told_by_perf(path), 0, 0, {}, {}
+  local rec <close> = assert(perfev.open(path))
+  for r in rec:records { user = false } do
+    local chain = r.type == "sample" and theirs[r.tid .. " " .. r.time]
+    local raws = chain and core.stack_frames(r.stack) or {}
+    for i = 1, math.max(#raws, #(chain or {})) do
+      n = n + 1
+      if raws[i] and is_same(r.stack[i], raws[i], chain[i]) then
+        same = same + 1
+      else
+        local place, name = table.unpack(chain[i] or { 0, "none" })
+        others[#others + 1] = ("%s; perf: %x %s; of %d and %d"):format(raws[i] and tostring(r.stack[i].symbol)
+          or "none", place, name, #raws, #chain)
+      end
+    end
+    if chain then stacks[#stacks + 1] = r.stack:folded() end
+  end
+  return n, same, others, stacks
+end
+
+local function agrees(path, ...)
+  local n, same, others, stacks = compare(path)
+  assert.is_true(n > 1000, n)
+  assert.is_true(same >= 0.995 * n, ("%d of %d\n%s"):format(same, n, table.concat(others, "\n")))
+  local text = table.concat(stacks, "\n")
+  for _, part in ipairs { ... } do assert.is_true(text:find(part, 1, true) ~= nil, part .. " is in no stack") end
+end
+
+describe("unwound frames are perf's", function()
+  it("of a program deep down, below the C library and below a signal", function()
+    requires("perf", "root", "program perf", "cc")
+    agrees(by_perf(built("unwound", cc, "unwound.c"), "150"), "main;" .. ("down;odd;"):rep(25) .. "down;spin",
+      "qsort", "compare;spin", "__restore_rt;handler;down;odd")
+  end)
+
+  it("of C++: virtual functions, function objects, exceptions, threads", function()
+    requires("perf", "root", "program perf", "program g++")
+    agrees(by_perf(built("cxx", "g++", "unwound.cc", "-pthread"), "8000"), "ns::Throws::work;ns::Calls::work",
+      "ns::Box<int>::sum")
+  end)
+
+  it("of a recording that perfl makes, which perf unwinds, too", function()
+    requires("perf", "root", "program perf", "cc")
+    agrees(recorded(run.perfl, "record", "-q", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf", "-o",
+      dir .. "/perf.data", "--", built("unwound", cc, "unwound.c"), "150"),
+      "main;" .. ("down;odd;"):rep(25) .. "down;spin", "__restore_rt;handler;down;odd")
+  end)
+end)
+
+describe("a live session with callchain = \"dwarf\"", function()
+  it("unwinds what it samples", function()
+    requires("perf", "root", "cc")
+    local seen, wanted = {}, "main;" .. ("down;odd;"):rep(25) .. "down;spin"
+    local s = perfev.session { command = { built("unwound", cc, "unwound.c"), "50" } }
+    s:event { "cpu-clock:u", period = 1000000, callchain = "dwarf,16384", sample = function(r)
+      local text = r.stack:folded()
+      seen[text:match(wanted .. "$") or text] = true
+    end }
+    assert(s:run())
+    assert.is_true(seen[wanted])
+  end)
+end)

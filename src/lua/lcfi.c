@@ -1,0 +1,63 @@
+/*
+ * lcfi.c - perfev.cfi: a file's rules for getting from a function to its caller.
+ *
+ * A shared object of its own, loaded when the first stack is unwound, because it needs
+ * elfutils. The rules are followed in the core (lstack.c), which knows the userdata by
+ * its name; the bytes come from core.slurp, and with them the hooks.
+ */
+#include "lcfi.h"
+
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "../cfi.h"
+
+int luaopen_perfev_cfi(lua_State *L);
+
+/* read(bytes) -> perfev.cfi | nil, why, errno. The bytes are kept. */
+static int l_read(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+	struct l_cfi *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct pev_err err;
+	int rc;
+
+	self->cfi = NULL;
+	luaL_setmetatable(L, L_CFI_TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, -2, 1);
+	rc = pev_cfi_open(&self->cfi, bytes, len, &err);
+	if (rc == 0)
+		return 1;
+	lua_pushnil(L);
+	lua_pushstring(L, err.text);
+	lua_pushinteger(L, -rc);
+	return 3;
+}
+
+static int l_cfi_gc(lua_State *L)
+{
+	struct l_cfi *self = luaL_checkudata(L, 1, L_CFI_TYPENAME);
+
+	pev_cfi_close(self->cfi);
+	self->cfi = NULL;
+	return 0;
+}
+
+static const luaL_Reg functions[] = {
+	{ "read", l_read },
+	{ NULL, NULL },
+};
+
+__attribute__((visibility("default"))) int luaopen_perfev_cfi(lua_State *L)
+{
+	luaL_newmetatable(L, L_CFI_TYPENAME);
+	lua_pushcfunction(L, l_cfi_gc);
+	lua_setfield(L, -2, "__gc");
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	luaL_newlib(L, functions);
+	return 1;
+}
