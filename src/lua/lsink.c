@@ -7,6 +7,8 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "lstacks.h"
+
 #define ARGS_PREFIX "args."
 
 enum what {
@@ -14,7 +16,8 @@ enum what {
 	W_FIELD, /* of the layout tables; comm is the task's where the record has none */
 	W_FLAG,  /* of pev_miscs */
 	W_ARGS,  /* of the payload */
-	W_TYPE, W_NUMBER, W_SIZE, W_MISC, W_CPUMODE, W_EVENT
+	W_TYPE, W_NUMBER, W_SIZE, W_MISC, W_CPUMODE, W_EVENT,
+	W_STACK, W_USTACK, W_KSTACK
 };
 
 static const struct {
@@ -22,7 +25,8 @@ static const struct {
 	enum what what;
 } generics[] = {
 	{ "type", W_TYPE }, { "number", W_NUMBER }, { "size", W_SIZE }, { "misc", W_MISC },
-	{ "cpumode", W_CPUMODE }, { "event", W_EVENT },
+	{ "cpumode", W_CPUMODE }, { "event", W_EVENT }, { "stack", W_STACK },
+	{ "ustack", W_USTACK }, { "kstack", W_KSTACK },
 };
 #define NR_GENERICS (sizeof(generics) / sizeof(generics[0]))
 
@@ -43,6 +47,7 @@ struct source {
 struct l_sink {
 	struct l_agg *agg;
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
+	struct pev_stacks *stacks;       /* NULL: no column is a stack */
 	struct source value, by[L_AGG_COLUMNS];
 	char event[];
 };
@@ -135,7 +140,27 @@ int l_sink_check(lua_State *L)
 	return 1;
 }
 
-struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
+static bool is_stack(const struct source *source)
+{
+	return source->what >= W_STACK;
+}
+
+/* The aggregator keeps them, and what their addresses are looked up in. */
+static struct pev_stacks *keep_stacks(lua_State *L, int idx, int context)
+{
+	struct pev_stacks *stacks;
+
+	lua_createtable(L, 0, 2);
+	lua_getfield(L, context, "world");
+	lua_setfield(L, -2, "world");
+	lua_getfield(L, context, "stacks");
+	stacks = l_stacks_check(L, -1);
+	lua_setfield(L, -2, "stacks");
+	l_agg_keep(L, idx, stacks);
+	return stacks;
+}
+
+struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
 	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink) + strlen(event) + 1, 0);
@@ -146,6 +171,9 @@ struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
 		sink->value = find_source(agg->value);
 	for (uint32_t i = 0; i < agg->nr_by; i++)
 		sink->by[i] = find_source(agg->by[i]);
+	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
+		if (is_stack(&sink->by[i]))
+			sink->stacks = keep_stacks(L, idx, context);
 	return sink;
 }
 
@@ -175,6 +203,8 @@ static struct pev_key_part text(const char *p)
 }
 
 static const struct pev_key_part absent = { .type = PEV_KEY_END };
+/* There is one, but no room for it. */
+static const struct pev_key_part no_memory = { .type = PEV_KEY_POINTER };
 
 static struct pev_key_part of_value(const struct pev_record *rec, enum pev_field field)
 {
@@ -231,6 +261,24 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
+static struct pev_key_part of_stack(struct pev_stacks *stacks, const struct l_view *view,
+				    enum what what)
+{
+	const struct pev_stack *stack;
+
+	if (!view->tasks || !stacks)
+		return absent;
+	if (pev_stacks_take(stacks, view->tasks, view->rec, &stack) < 0)
+		return no_memory;
+	if (!stack)
+		return absent;
+	if (what != W_STACK)
+		stack = pev_stacks_part(stacks, stack,
+					what == W_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
+	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } :
+		       no_memory;
+}
+
 static struct pev_key_part read_source(const struct l_sink *sink, const struct source *source,
 				       const struct l_view *view, const struct l_args *args)
 {
@@ -255,6 +303,10 @@ static struct pev_key_part read_source(const struct l_sink *sink, const struct s
 		return text(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 	case W_EVENT:
 		return text(sink->event);
+	case W_STACK:
+	case W_USTACK:
+	case W_KSTACK:
+		return of_stack(sink->stacks, view, source->what);
 	default:
 		return absent;
 	}
@@ -266,6 +318,8 @@ static int put(struct pev_key *key, const struct pev_key_part *part)
 		return pev_key_integer(key, part->integer);
 	if (part->type == PEV_KEY_STRING)
 		return pev_key_string(key, part->p, part->len);
+	if (part->type == PEV_KEY_POINTER)
+		return part->pointer ? pev_key_pointer(key, part->pointer) : -ENOMEM;
 	return pev_key_bool(key, part->type == PEV_KEY_TRUE);
 }
 
