@@ -19,6 +19,7 @@ local floors = {
     stack = { "maps", "task", "record" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
+    span = {},
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
     zpack = { "deflate" },

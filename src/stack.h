@@ -36,7 +36,7 @@ struct pev_stack {
 	struct pev_stack *next;
 	uint32_t nr;
 	const struct pev_stacks *of;   /* where it is interned */
-	struct pev_stack *parts[2];    /* its frames in user space, in the kernel; NULL: not asked yet */
+	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not asked yet */
 	struct pev_frame frames[];     /* the innermost first */
 };
 

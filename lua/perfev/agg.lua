@@ -457,13 +457,22 @@ local function print_stacks(self, spec, cells)
   if other ~= nil then print("@(other): " .. value_text(spec, other)) end
 end
 
+local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that feed it
+
+--- The span feeds the aggregator, which tells of it.
+function M.add_span(self, span)
+  spans[self] = spans[self] or {}
+  table.insert(spans[self], span)
+end
+
 --- What is in no row of its own, in words.
 -- @treturn {string,...}
 function methods:remarks()
   local spec, lines = own_spec(self), {}
+  for _, span in ipairs(spans[self] or {}) do table.move(span:remarks(), 1, 9, #lines + 1, lines) end
   local _, others = self:other()
   if others then
-    lines[1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
+    lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
       others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
   end
   local absent, fields = self:uncounted(), { table.unpack(spec.by) }

@@ -82,6 +82,20 @@ describe("an aggregator on the real kernel", function()
     assert.is_true(tonumber(output("-e", stacks, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
   end)
 
+  it("is given by a span how long calls took, a pair for each that returned", function()
+    requires("root", "tracefs")
+    local r = run { run.perfl, "-e", [[
+      local took = stats { by = "comm" }
+      local one = span { start = "syscalls:sys_enter_read", stop = "syscalls:sys_exit_read", by = "tid", into = took }
+      done(function()
+        local value = took:get "dd"
+        print(value.count, value.min > 0 and value.max < 10000000000, one:unmatched().restarted)
+      end)]], "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=500", "status=none" }
+    local count, sane, restarted = r.out:match "^(%d+)%s+(%a+)%s+(%d+)"
+    assert.is_true(tonumber(count) >= 500, r.err)
+    assert.same({ "true", "0" }, { sane, restarted })
+  end)
+
   it("counts the same of a recording, and syscount prints what its twin with a callback does", function()
     requires("root", "tracefs", "perf")
     local dir = run.tempdir()

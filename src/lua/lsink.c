@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "lspan.h"
 #include "lstacks.h"
 
 #define ARGS_PREFIX "args."
@@ -323,6 +324,49 @@ static int put(struct pev_key *key, const struct pev_key_part *part)
 	return pev_key_bool(key, part->type == PEV_KEY_TRUE);
 }
 
+/* The record's columns first .. end - 1 as a key; false: there is none, and that was counted. */
+static bool take_columns(const struct l_sink *sink, const struct l_view *view,
+			 const struct l_args *args, uint32_t first, uint32_t end,
+			 struct pev_key *key)
+{
+	struct l_agg *agg = sink->agg;
+
+	key->len = 0;
+	for (uint32_t i = first; i < end; i++) {
+		struct pev_key_part column = read_source(sink, &sink->by[i], view, args);
+
+		if (column.type == PEV_KEY_END) {
+			agg->absent[i + 1]++;
+			return false;
+		}
+		if (put(key, &column) < 0) {
+			agg->no_memory++;
+			return false;
+		}
+	}
+	return true;
+}
+
+static void feed_start(struct l_agg *end, uint64_t time)
+{
+	if (pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time) < 0)
+		end->no_memory++;
+}
+
+static void feed_stop(const struct l_sink *sink, const struct l_view *view,
+		      const struct l_args *args, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+	struct l_span *span = end->span;
+	uint64_t took;
+
+	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &took))
+		return;
+	if (take_columns(sink, view, args, span->nr_by, end->nr_by, &span->into->key) &&
+	    l_agg_add(span->into, (int64_t)(took / span->unit)) < 0)
+		span->into->no_memory++;
+}
+
 void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
 {
 	struct l_agg *agg = sink->agg;
@@ -336,19 +380,15 @@ void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_
 		agg->absent[0]++;
 		return;
 	}
-	agg->key.len = 0;
-	for (uint32_t i = 0; i < agg->nr_by; i++) {
-		struct pev_key_part column = read_source(sink, &sink->by[i], view, args);
-
-		if (column.type == PEV_KEY_END) {
-			agg->absent[i + 1]++;
-			return;
-		}
-		if (put(&agg->key, &column) < 0) {
+	if (!take_columns(sink, view, args, 0, agg->span ? agg->span->nr_by : agg->nr_by,
+			  &agg->key))
+		return;
+	if (!agg->span) {
+		if (l_agg_add(agg, part.integer) < 0)
 			agg->no_memory++;
-			return;
-		}
+	} else if (agg->stops) {
+		feed_stop(sink, view, args, (uint64_t)part.integer);
+	} else {
+		feed_start(agg, (uint64_t)part.integer);
 	}
-	if (l_agg_add(agg, part.integer) < 0)
-		agg->no_memory++;
 }
