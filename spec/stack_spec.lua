@@ -495,3 +495,115 @@ describe("a file with another build-id than what was mapped", function()
     assert.same({ "first", "[one.so]" }, seen)
   end)
 end)
+
+-- ---- as keys of aggregators ----
+
+-- Names are looked up when they are read: of the machine that the stories are of.
+local function there(f, ...)
+  local k = kernel.new { cpus = "0" }
+  for path, text in pairs(files) do k.files[path] = text end
+  return perfev.hooks.with({ slurp = k.hooks.slurp, readlink = k.hooks.readlink }, f, ...)
+end
+
+local function texts_of(aggregator)
+  local rows = aggregator:rows()
+  for i, row in ipairs(rows) do
+    rows[i] = { comm = row.comm, value = row.value }
+    for _, name in ipairs { "stack", "ustack", "kstack" } do rows[i][name] = row[name] and row[name]:folded() end
+  end
+  -- Of equal values: by text, which is the same whatever came first.
+  table.sort(rows, function(a, b)
+    local x = ("%d %s %s %s"):format(99 - a.value, a.comm, a.stack or a.ustack, a.kstack)
+    return x < ("%d %s %s %s"):format(99 - b.value, b.comm, b.stack or b.ustack, b.kstack)
+  end)
+  return rows
+end
+local function plain_rows(aggregator) return there(texts_of, aggregator) end
+
+local function print_of(aggregator, how)
+  local lines, old = {}, print
+  _G.print = function(text) lines[#lines + 1] = text or "" end
+  local ok, why = pcall(there, aggregator.print, aggregator, how)
+  _G.print = old
+  assert(ok, why)
+  return table.concat(lines, "\n")
+end
+
+describe("a stack as a key", function()
+  local K, U, V = 0xffffffff81000110, 0x400110, 0x400020
+  local story = { app(7), comm(7, "seven"), app(8), comm(8, "eight"), sample(7, { KERNEL, K, USER, U, V }),
+                  sample(7, { USER, U, V }), sample(8, { KERNEL, K, USER, U, V }), sample(7, { USER, U, V }),
+                  sample(7, { KERNEL, K }), sample(7, {}) }
+
+  it("counts what a callback counts by r.stack, live and in a recording", function()
+    for _, ways in ipairs { { simulated, simulated }, { recorded, recorded }, { simulated, recorded } } do
+      local native, twin = perfev.count { by = { "comm", "stack" } }, perfev.count { by = { "comm", "stack" } }
+      ways[1](story, native)
+      ways[2](story, function(r) twin:inc(r.comm, r.stack) end)
+      collectgarbage()
+      assert.equal(5, #native)
+      assert.same(plain_rows(twin), plain_rows(native))
+    end
+  end)
+
+  it("is the object that r.stack is, and finds its cell", function()
+    local a, seen = perfev.count { by = "stack" }, {}
+    simulated({ app(7), sample(7, { USER, U }), sample(7, { USER, V }) }, function(r)
+      seen[#seen + 1] = r.stack
+      a:inc(r.stack)
+    end)
+    assert.equal(seen[2], (a:pairs()()) == seen[1] and seen[2])
+    assert.equal(1, a:get(seen[2]))
+    assert.has_error(function() a:inc(print) end)
+  end)
+
+  it("is of user space or of the kernel alone, too, and then perhaps of no frame", function()
+    local a = perfev.count { by = { "ustack", "kstack" } }
+    local b = perfev.count { by = "kstack" }
+    simulated(story, a)
+    recorded(story, b)
+    assert.same({ { ustack = "main;work", kstack = "", value = 2 },
+                  { ustack = "main;work", kstack = "do_work", value = 2 },
+                  { ustack = "", kstack = "", value = 1 }, { ustack = "", kstack = "do_work", value = 1 } },
+                plain_rows(a))
+    assert.same({ { kstack = "", value = 3 }, { kstack = "do_work", value = 3 } }, plain_rows(b))
+  end)
+
+  it("stays when its session is gone, merged into others and taken out by delta()", function()
+    local whole = perfev.count { by = "stack" }
+    for _, way in ipairs { simulated, recorded } do
+      local a = perfev.count { by = "stack" }
+      way({ app(7), sample(7, { USER, U, V }) }, a)
+      whole:merge(a)
+    end
+    local delta = whole:delta()
+    whole:clear()
+    whole = nil -- luacheck: ignore 311
+    collectgarbage()
+    collectgarbage()
+    local rows = plain_rows(delta)
+    assert.same({ { stack = "main;work", value = 1 }, { stack = "main;work", value = 1 } }, rows)
+  end)
+
+  it("prints as bpftrace does, and folded in CSV", function()
+    local a = perfev.count { by = { "comm", "stack" } }
+    local b = perfev.hist { by = "kstack", value = "pid", unit = "pids" }
+    simulated({ app(7), comm(7, "seven"), sample(7, { KERNEL, K, USER, U, 0x900000 }) }, a)
+    simulated({ app(7), sample(7, { KERNEL, K }) }, b)
+    assert.equal("@[seven,\n    do_work+0x10 ([kernel])\n    work+0x10 (/bin/app)\n    0x900000 ([unknown])\n]: 1",
+      print_of(a))
+    assert.equal("comm,stack,value\nseven,[unknown];work;do_work,1", print_of(a, "csv"))
+    assert.equal("@[\n    do_work+0x10 ([kernel])\n] (pids):", print_of(b):match "^.-:")
+  end)
+
+  it("is missing from a sample without a call chain, and that is said", function()
+    local k, a = kernel.new { cpus = "0" }, perfev.count { by = "stack" }
+    k:with(function()
+      local s = perfev.session { duration = "300ms" }
+      s:event { type = 1, config = 0, sample_period = 1, sample = a }
+      k:after(MS, function() k:ring(0):push { type = "sample", pid = 7 } end)
+      assert(s:run())
+    end)
+    assert.same({ "1 record without stack (callchain = true takes them): not counted" }, a:remarks())
+  end)
+end)

@@ -655,6 +655,16 @@ int pev_key_bool(struct pev_key *key, bool value)
 	return append(key, value ? PEV_KEY_TRUE : PEV_KEY_FALSE, 0) ? 0 : -ENOMEM;
 }
 
+int pev_key_pointer(struct pev_key *key, const void *value)
+{
+	unsigned char *p = append(key, PEV_KEY_POINTER, sizeof(value));
+
+	if (!p)
+		return -ENOMEM;
+	memcpy(p, &value, sizeof(value));
+	return 0;
+}
+
 void pev_key_free(struct pev_key *key)
 {
 	free(key->bytes);
@@ -675,6 +685,9 @@ struct pev_key_part pev_key_next(const unsigned char *key, size_t len, size_t *a
 		memcpy(&part.len, key + *at, sizeof(part.len));
 		part.p = key + *at + sizeof(part.len);
 		*at += sizeof(part.len) + part.len;
+	} else if (part.type == PEV_KEY_POINTER) {
+		memcpy(&part.pointer, key + *at, sizeof(part.pointer));
+		*at += sizeof(part.pointer);
 	}
 	return part;
 }

@@ -120,7 +120,14 @@ int64_t pev_agg_quantile(const struct pev_cell *cell, double q);
 
 /* ---- keys ---- */
 
-enum pev_key_type { PEV_KEY_END, PEV_KEY_INTEGER, PEV_KEY_STRING, PEV_KEY_FALSE, PEV_KEY_TRUE };
+enum pev_key_type {
+	PEV_KEY_END,
+	PEV_KEY_INTEGER,
+	PEV_KEY_STRING,
+	PEV_KEY_FALSE,
+	PEV_KEY_TRUE,
+	PEV_KEY_POINTER
+};
 
 /* A key being written; a zeroed one is empty. len = 0 begins anew. Owns its bytes. */
 struct pev_key {
@@ -131,12 +138,15 @@ struct pev_key {
 int pev_key_integer(struct pev_key *key, int64_t value);
 int pev_key_string(struct pev_key *key, const void *bytes, size_t len);
 int pev_key_bool(struct pev_key *key, bool value);
+/* Of what is interned, and outlives the key. */
+int pev_key_pointer(struct pev_key *key, const void *value);
 void pev_key_free(struct pev_key *key);
 
 /* A part of a key that is read; strings are borrowed from it. */
 struct pev_key_part {
 	enum pev_key_type type;
 	int64_t integer;
+	const void *pointer;
 	const unsigned char *p;
 	uint32_t len;
 };

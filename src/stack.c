@@ -243,7 +243,8 @@ static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
 		stack = malloc(sizeof(*stack) + sizeof(stack->frames[0]) * nr);
 		if (stack) {
 			chain = &stacks->chains[hash & (stacks->cap - 1)];
-			*stack = (struct pev_stack){ ++stacks->nr, hash, *chain, nr };
+			*stack = (struct pev_stack){ .id = ++stacks->nr, .hash = hash,
+						     .next = *chain, .nr = nr, .of = stacks };
 			memcpy(stack->frames, stacks->scratch, sizeof(stack->frames[0]) * nr);
 			*chain = stack;
 			return stack;
@@ -272,6 +273,27 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		nr = read_calls(stacks, tasks, rec, unwind, nr);
 	*out = intern(stacks, nr);
 	return *out ? 0 : -ENOMEM;
+}
+
+const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
+					enum pev_context context)
+{
+	/* What is interned is ours; borrowers do not write to it. */
+	struct pev_stack **part = &((struct pev_stack *)(uintptr_t)stack)->parts[context];
+	uint32_t nr = 0;
+
+	if (*part)
+		return *part;
+	if (!reserve(stacks, stack->nr))
+		return NULL;
+	for (uint32_t i = 0; i < stack->nr; i++) {
+		if (stack->frames[i].context != context)
+			continue;
+		stacks->scratch[nr] = stack->frames[i];
+		pev_dso_get(stacks->scratch[nr++].dso);
+	}
+	*part = intern(stacks, nr);
+	return *part;
 }
 
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame)

@@ -37,7 +37,9 @@ struct pev_stack {
 	uint64_t hash;
 	struct pev_stack *next;
 	uint32_t nr;
-	struct pev_frame frames[]; /* the innermost first */
+	const struct pev_stacks *of;   /* where it is interned */
+	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not asked yet */
+	struct pev_frame frames[];     /* the innermost first */
 };
 
 struct pev_stacks {
@@ -58,6 +60,12 @@ void pev_stacks_free(struct pev_stacks *stacks);
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out);
+/*
+ * Its frames of that context alone, PEV_IN_USER or PEV_IN_KERNEL, as a stack of their own; that
+ * of no frame where it has none. Borrowed like it. NULL: no memory.
+ */
+const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
+					enum pev_context context);
 /* What lies at a record's ip: frame->dso is borrowed until the next. False for one without ip. */
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
 

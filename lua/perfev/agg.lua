@@ -15,6 +15,8 @@ local own_spec = methods.spec -- whose strings C reads
 local WIDTH, BAR = 80, 52
 local LEAST = 8 -- columns a key is not cut below
 
+local is_stack = { stack = true, ustack = true, kstack = true } -- columns whose keys are objects
+
 local options = { by = true, value = true, unit = true, title = true, max_keys = true }
 local linear = { low = true, high = true, step = true }
 local known = { "by", "value", "unit", "title", "max_keys", "low", "high", "step" }
@@ -173,11 +175,12 @@ local function weight(value)
   return type(value) == "table" and value.count or value
 end
 
-local order_of = { boolean = 1, number = 2, string = 3 }
+local order_of = { boolean = 1, number = 2, string = 3, userdata = 4 }
 
 local function is_before(a, b)
   if type(a) ~= type(b) then return order_of[type(a)] < order_of[type(b)] end
   if type(a) == "boolean" then return not a and b end
+  if type(a) == "userdata" then return a.id < b.id end -- stacks: as they were first seen
   return a < b
 end
 
@@ -360,12 +363,28 @@ local function print_buckets(value, is_log2)
   end
 end
 
+-- A stack in a key of bpftrace's form: a frame a line, the innermost first.
+local function stack_text(stack)
+  local lines = { "" }
+  for i, frame in ipairs(stack:frames()) do
+    local name = frame.symbol and escape(frame.symbol) or ("0x%x"):format(frame.ip)
+    if frame.symbol and frame.offset then name = ("%s+0x%x"):format(name, frame.offset) end
+    lines[i + 1] = "    " .. fitted(("%s (%s)"):format(name, escape(frame.module)), WIDTH - 4):gsub(" +$", "")
+  end
+  lines[#lines + 1] = ""
+  return table.concat(lines, "\n")
+end
+
+local function bracketed(spec, cell)
+  local keys = {}
+  for k = 1, #spec.by do keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(cell[k]) end
+  return #keys > 0 and ("[%s]"):format((table.concat(keys, ", "):gsub(", \n", ",\n"))) or ""
+end
+
 local function print_hist(self, spec, cells)
   local unit = spec.unit and (" (%s)"):format(escape(spec.unit)) or ""
   for i = #cells, 1, -1 do -- the greatest last, as bpftrace does
-    local keys = {}
-    for k = 1, #spec.by do keys[k] = key_text(cells[i][k]) end
-    print(("@%s%s:"):format(#keys > 0 and ("[%s]"):format(table.concat(keys, ", ")) or "", unit))
+    print(("@%s%s:"):format(bracketed(spec, cells[i]), unit))
     print_buckets(cells[i].value, spec.kind == "hist")
     if i > 1 then print() end
   end
@@ -376,13 +395,46 @@ local function print_hist(self, spec, cells)
   end
 end
 
+local function has_stacks(spec)
+  for _, name in ipairs(spec.by) do
+    if is_stack[name] then return true end
+  end
+  return false
+end
+
+-- One line, behind a key of many.
+local function value_text(spec, value)
+  local cells = value_cells(spec.kind, value)
+  if not columns_of[spec.kind] then return cells[1] .. (spec.unit and " " .. escape(spec.unit) or "") end
+  for i, name in ipairs(columns_of[spec.kind]) do cells[i] = name .. " " .. cells[i] end
+  return table.concat(cells, ", ")
+end
+
+-- No table has room for them: keys in bpftrace's form, the greatest last.
+local function print_stacks(self, spec, cells)
+  for i = #cells, 1, -1 do
+    print(("@%s: %s"):format(bracketed(spec, cells[i]), value_text(spec, cells[i].value)))
+  end
+  local other = self:other()
+  if other ~= nil then print("@(other): " .. value_text(spec, other)) end
+end
+
+local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that feed it
+
+--- The span feeds the aggregator, which tells of it.
+function M.add_span(self, span)
+  spans[self] = spans[self] or {}
+  table.insert(spans[self], span)
+end
+
 --- What is in no row of its own, in words.
 -- @treturn {string,...}
 function methods:remarks()
   local spec, lines = own_spec(self), {}
+  for _, span in ipairs(spans[self] or {}) do table.move(span:remarks(), 1, 9, #lines + 1, lines) end
   local _, others = self:other()
   if others then
-    lines[1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
+    lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
       others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
   end
   local absent, columns = self:uncounted(), { table.unpack(spec.by) }
@@ -390,7 +442,7 @@ function methods:remarks()
   for _, name in ipairs(columns) do
     if absent[name] then
       lines[#lines + 1] = ("%d record%s without %s: not counted"):format(absent[name], absent[name] == 1 and "" or "s",
-        escape(name))
+        escape(name) .. (is_stack[name] and " (callchain = true takes them)" or ""))
       absent[name] = nil
     end
   end
@@ -405,6 +457,8 @@ local function print_text(self, spec, cells)
     print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
   elseif spec.kind == "hist" or spec.kind == "linear" then
     print_hist(self, spec, cells)
+  elseif has_stacks(spec) then
+    print_stacks(self, spec, cells)
   else
     print_table(self, spec, cells)
   end
@@ -412,7 +466,7 @@ local function print_text(self, spec, cells)
 end
 
 local function csv_cell(value)
-  local text = tostring(value)
+  local text = type(value) == "userdata" and value:folded() or tostring(value)
   return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
 end
 

@@ -7,6 +7,7 @@ local codec = require "perfev.codec"
 local core = require "perfev.core"
 local counter = require "perfev.counter"
 local session = require "perfev.session"
+local span = require "perfev.span"
 require "perfev.record"
 require "perfev.stack"
 
@@ -50,6 +51,9 @@ end
 for _, kind in ipairs { "count", "sum", "avg", "min", "max", "hist", "quantile" } do
   M[kind] = function(spec) return agg.new(kind, spec, 2) end
 end
+
+--- Pairs of events; see perfev.span.
+function M.span(spec) return span.new(session.default(), spec, 2) end
 
 --- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
 function M.list(pattern) return require "perfev.list" (pattern) end

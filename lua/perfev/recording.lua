@@ -17,6 +17,7 @@ Recording.__index = Recording
 
 local WARNINGS_MAX = 100
 local TRACING_DATA, TRACEPOINT = 1, 2
+local CALLCHAIN = 1 << 5 -- PERF_SAMPLE_CALLCHAIN
 
 local function warn(self, text)
   self.dropped_warnings = self.dropped_warnings + (#self.warnings >= WARNINGS_MAX and 1 or 0)
@@ -246,9 +247,18 @@ function Recording:section(key)
   return self.file:section(section.index)
 end
 
+-- Stacks that somebody keeps are given their names later.
+local function has_callchains(self)
+  for _, event in ipairs(self.events) do
+    if event.attr.sample_type & CALLCHAIN ~= 0 then return true end
+  end
+  return false
+end
+
 function Recording:close()
   if self.closed then return end
   self.last_stats = self:stats()
+  if has_callchains(self) then self.world:settle() end
   self.closed = true
   self.file:close()
 end

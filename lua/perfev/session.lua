@@ -11,6 +11,7 @@ local processes = require "perfev.processes"
 local recorder = require "perfev.recorder"
 local replay = require "perfev.replay"
 local selection = require "perfev.recording.selection"
+local span = require "perfev.span"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -159,6 +160,11 @@ end
 -- @treturn[2] integer errno
 function Session:event(spec)
   return M.declare(self, spec, 2)
+end
+
+--- Pairs of events; see perfev.span.
+function Session:span(spec)
+  return span.new(self, spec, 2)
 end
 
 --- As `Session:event`; an error is raised at that level of the call stack.

@@ -63,11 +63,20 @@ local function home(path)
   return dir and dir .. "/.debug/" .. path
 end
 
+-- Of a recording: path and pgoff of each, 1000 at most.
+local function kernel_maps(self)
+  local n = 0
+  return function()
+    n = n + 1
+    if self.kernel_maps then return table.unpack(self.kernel_maps[n] or {}) end
+    local path, _, pgoff = self.recording:kernel_map(n)
+    if n <= 1000 then return path, pgoff end
+  end
+end
+
 -- How far the recorded kernel lay from where the running one does: both may have moved at boot.
 local function shift_of(self, symbols)
-  for n = 1, 1000 do
-    local path, _, pgoff = self.recording:kernel_map(n)
-    if not path then return 0 end
+  for path, pgoff in kernel_maps(self) do
     local name = path:match("^%[kernel%.kallsyms%](.+)$")
     local here = name and symbols:address(name)
     if here and pgoff ~= 0 then return pgoff - here end
@@ -377,6 +386,14 @@ local function take_header(self)
   local header, ids = self.header(), self.build_ids
   self.header, self.osrelease = nil, header.osrelease
   for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
+end
+
+--- The recording is about to be closed: what names are looked up by is kept.
+function World:settle()
+  if self.header then take_header(self) end
+  local maps = {}
+  for path, pgoff in kernel_maps(self) do maps[#maps + 1] = { path, pgoff } end
+  self.kernel_maps = maps
 end
 
 local function frame_of(self, raw)

@@ -30,6 +30,21 @@ done(function()
   print(n)
 end)]]
 
+-- The same samples by an aggregator of stacks and by a callback that feeds one.
+local stacks = [[
+local native, twin = perfev.count { by = { "comm", "stack" } }, perfev.count { by = { "comm", "stack" } }
+event { "raw_syscalls:sys_enter", callchain = true, sample = native }
+event { "raw_syscalls:sys_enter", callchain = true, sample = function(r) twin:inc(r.comm, r.stack) end }
+done(function()
+  local n = 0
+  for comm, stack, value in native:pairs() do
+    assert(twin:get(comm, stack) == value)
+    n = n + value
+  end
+  assert(#native == #twin and #native > 1)
+  print(n)
+end)]]
+
 -- syscount as it is with a callback.
 local twin = [[
 local perfev = require "perfev"
@@ -60,6 +75,25 @@ describe("an aggregator on the real kernel", function()
   it("counts what a callback counts of a command", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", both, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
+  end)
+
+  it("counts by stack what a callback counts of a command", function()
+    requires("root", "tracefs")
+    assert.is_true(tonumber(output("-e", stacks, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
+  end)
+
+  it("is given by a span how long calls took, a pair for each that returned", function()
+    requires("root", "tracefs")
+    local r = run { run.perfl, "-e", [[
+      local took = stats { by = "comm" }
+      local one = span { start = "syscalls:sys_enter_read", stop = "syscalls:sys_exit_read", by = "tid", into = took }
+      done(function()
+        local value = took:get "dd"
+        print(value.count, value.min > 0 and value.max < 10000000000, one:unmatched().restarted)
+      end)]], "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=64k", "count=500", "status=none" }
+    local count, sane, restarted = r.out:match "^(%d+)%s+(%a+)%s+(%d+)"
+    assert.is_true(tonumber(count) >= 500, r.err)
+    assert.same({ "true", "0" }, { sane, restarted })
   end)
 
   it("counts the same of a recording, and syscount prints what its twin with a callback does", function()

@@ -10,6 +10,7 @@
 #include <lauxlib.h>
 
 #include "lsink.h"
+#include "lstack.h"
 
 #define TYPENAME "perfev.aggregator"
 
@@ -31,6 +32,15 @@ int l_agg_add(struct l_agg *self, int64_t value)
 	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
 		return -ENOMEM;
 	return pev_agg_add(&self->all, key->bytes, key->len, value);
+}
+
+void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks)
+{
+	idx = lua_absindex(L, idx);
+	lua_getiuservalue(L, idx, L_AGG_UV_HOMES);
+	lua_insert(L, -2);
+	lua_rawsetp(L, -2, stacks);
+	lua_pop(L, 1);
 }
 
 /* ---- making one ---- */
@@ -71,7 +81,7 @@ static void take_names(lua_State *L, struct l_agg *self)
 
 static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config, int spec)
 {
-	struct l_agg *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct l_agg *self = lua_newuserdatauv(L, sizeof(*self), L_AGG_UV_NR);
 	struct pev_err err;
 
 	*self = (struct l_agg){ 0 };
@@ -80,7 +90,7 @@ static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config,
 	pev_agg_init(&self->recent, config, NULL);
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, spec);
-	lua_setiuservalue(L, -2, 1);
+	lua_setiuservalue(L, -2, L_AGG_UV_SPEC);
 	return self;
 }
 
@@ -105,13 +115,15 @@ static int l_aggregator(lua_State *L)
 	lua_settop(L, 1);
 	take_names(L, push_agg(L, &config, 1));
 	lua_settop(L, 2);
+	lua_newtable(L);
+	lua_setiuservalue(L, 2, L_AGG_UV_HOMES);
 	return 1;
 }
 
 static int l_agg_spec(lua_State *L)
 {
 	check_agg(L, 1);
-	lua_getiuservalue(L, 1, 1);
+	lua_getiuservalue(L, 1, L_AGG_UV_SPEC);
 	return 1;
 }
 
@@ -126,6 +138,21 @@ static int l_agg_gc(lua_State *L)
 }
 
 /* ---- values in ---- */
+
+/* The aggregator is argument 1. */
+static int put_stack(lua_State *L, struct pev_key *key, int arg)
+{
+	const struct pev_stack *stack = l_stack_test(L, arg);
+
+	luaL_argcheck(L, stack, arg, "a key is an integer, a string, a truth value or a stack");
+	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
+	if (lua_rawgetp(L, -1, stack->of) == LUA_TNIL) {
+		l_stack_push_home(L, arg);
+		l_agg_keep(L, 1, stack->of);
+	}
+	lua_pop(L, 2);
+	return pev_key_pointer(key, stack);
+}
 
 static int put_argument(lua_State *L, struct pev_key *key, int arg)
 {
@@ -145,7 +172,7 @@ static int put_argument(lua_State *L, struct pev_key *key, int arg)
 		luaL_argcheck(L, is_integer, arg, "number has no integer representation");
 		return pev_key_integer(key, n);
 	default:
-		return luaL_argerror(L, arg, "a key is an integer, a string or a truth value");
+		return put_stack(L, key, arg);
 	}
 }
 
@@ -201,6 +228,22 @@ static int l_agg_clear(lua_State *L)
 	return 0;
 }
 
+/* What keeps the stacks of the second argument keeps those of the first, too. */
+static void merge_homes(lua_State *L)
+{
+	int top = lua_gettop(L);
+
+	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
+	lua_getiuservalue(L, 2, L_AGG_UV_HOMES);
+	lua_pushnil(L);
+	while (!lua_rawequal(L, top + 1, top + 2) && lua_next(L, top + 2)) {
+		lua_pushvalue(L, -2);
+		lua_insert(L, -2);
+		lua_rawset(L, top + 1);
+	}
+	lua_settop(L, top);
+}
+
 static void add_uncounted(struct l_agg *self, const struct l_agg *from)
 {
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
@@ -237,6 +280,7 @@ static int l_agg_merge(lua_State *L)
 	int rc;
 
 	luaL_argcheck(L, self->nr_by == from->nr_by, 2, "its keys have another number of columns");
+	merge_homes(L); /* first: it may raise */
 	rc = self->deltas ? merge_recent_too(self, &from->all, &err) :
 			    pev_agg_merge(&self->all, &from->all, &err);
 	if (rc < 0)
@@ -254,8 +298,10 @@ static int l_agg_delta(lua_State *L)
 	struct pev_err err;
 
 	lua_settop(L, 1);
-	lua_getiuservalue(L, 1, 1);
+	lua_getiuservalue(L, 1, L_AGG_UV_SPEC);
 	delta = push_agg(L, &self->all.config, 2);
+	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
+	lua_setiuservalue(L, -2, L_AGG_UV_HOMES);
 	delta->value = self->value;
 	delta->nr_by = self->nr_by;
 	for (uint32_t i = 0; i < self->nr_by; i++)
@@ -355,8 +401,16 @@ static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev
 	}
 }
 
+static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
+{
+	lua_rawgetp(L, homes, stack->of);
+	l_stack_push_taken(L, -1, stack);
+	lua_remove(L, -2);
+}
+
 /* The parts of a key, each a value; how many. */
-static int push_key(lua_State *L, const struct pev_agg *agg, const struct pev_cell *cell)
+static int push_key(lua_State *L, int homes, const struct pev_agg *agg,
+		    const struct pev_cell *cell)
 {
 	const unsigned char *key = pev_agg_key(agg, cell);
 	size_t at = 0;
@@ -370,6 +424,8 @@ static int push_key(lua_State *L, const struct pev_agg *agg, const struct pev_ce
 			lua_pushinteger(L, part.integer);
 		else if (part.type == PEV_KEY_STRING)
 			lua_pushlstring(L, (const char *)part.p, part.len);
+		else if (part.type == PEV_KEY_POINTER)
+			push_stack(L, homes, part.pointer);
 		else
 			lua_pushboolean(L, part.type == PEV_KEY_TRUE);
 	}
@@ -413,14 +469,16 @@ static int l_agg_next(lua_State *L)
 {
 	const struct l_agg *self = lua_touserdata(L, lua_upvalueindex(1));
 	lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
-	int nr;
+	int homes, nr;
 
 	if (i >= (lua_Integer)self->all.nr)
 		return 0;
 	lua_pushinteger(L, i + 1);
 	lua_replace(L, lua_upvalueindex(2));
-	luaL_checkstack(L, L_AGG_COLUMNS + 1, "key");
-	nr = push_key(L, &self->all, self->all.cells[i]);
+	luaL_checkstack(L, L_AGG_COLUMNS + 2, "key");
+	lua_getiuservalue(L, lua_upvalueindex(1), L_AGG_UV_HOMES);
+	homes = lua_gettop(L);
+	nr = push_key(L, homes, &self->all, self->all.cells[i]);
 	push_value(L, &self->all, self->all.cells[i]);
 	return nr + 1;
 }

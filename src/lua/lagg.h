@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "../agg.h"
+#include "../stack.h"
 
 #define L_AGG_COLUMNS 16 /* most that a key may have */
 
@@ -18,12 +19,23 @@ struct l_agg {
 	bool deltas;             /* there was one: recent is kept */
 	struct pev_key key;      /* used again for each value */
 	const char *value;       /* the field it is of; NULL: none was named */
-	const char *by[L_AGG_COLUMNS]; /* borrowed of user value 1, the spec */
+	const char *by[L_AGG_COLUMNS]; /* borrowed of its spec */
 	uint32_t nr_by;
+	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
+	bool stops;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */
 	uint64_t absent[1 + L_AGG_COLUMNS];
 	uint64_t no_memory;
 };
+
+/*
+ * Its keys point to stacks: L_AGG_UV_HOMES keeps where they are interned, by the address of
+ * that, as { stacks =, world = }. What is taken out of it by delta() shares the table.
+ */
+enum { L_AGG_UV_SPEC = 1, L_AGG_UV_HOMES, L_AGG_UV_SPAN, L_AGG_UV_NR = L_AGG_UV_SPAN };
+
+/* The one at idx may be given the stacks of the home that is on top, which is popped. */
+void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks);
 
 /* Add aggregator() and aggregator_methods to the table on top of the stack. */
 void l_agg_register(lua_State *L);

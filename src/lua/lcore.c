@@ -31,6 +31,7 @@
 #include "lrecorder.h"
 #include "lreplay.h"
 #include "lsession.h"
+#include "lspan.h"
 #include "lstack.h"
 #include "lstacks.h"
 #include "lview.h"
@@ -501,6 +502,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_hooks_register(L);
 	l_args_register(L);
 	l_agg_register(L);
+	l_span_register(L);
 	l_area_register(L);
 	l_kallsyms_register(L);
 	l_stacks_register(L);

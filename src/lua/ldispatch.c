@@ -94,7 +94,8 @@ static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
 }
 
 /* The aggregator on top is the slot's for that type; the list of callbacks keeps its sink. */
-static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list)
+static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list,
+		      int context)
 {
 	lua_Integer at = (lua_Integer)slot * PEV_RECORD_NR + type;
 	int top = lua_gettop(L);
@@ -105,7 +106,7 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 	if (lua_istable(L, -1))
 		lua_getfield(L, -1, "name");
 	event = lua_tostring(L, -1);
-	sink = l_sink_push(L, top, event ? event : "?");
+	sink = l_sink_push(L, top, context, event ? event : "?");
 	lua_rawseti(L, list, -at - 1);
 	d->sinks[at] = sink;
 	lua_settop(L, top);
@@ -130,6 +131,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 
 	reserve_sinks(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
+	lua_getiuservalue(L, idx, L_UV_CONTEXT);
 	take_fields(L, d, slot, list);
 	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
 		lua_settop(L, top);
@@ -146,7 +148,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 		}
 		heard |= UINT32_C(1) << type;
 		if (l_agg_test(L, -1))
-			take_sink(L, d, slot, type, list);
+			take_sink(L, d, slot, type, list, top + 2);
 		lua_rawseti(L, list, base + type);
 	}
 	lua_settop(L, top);

@@ -7,7 +7,13 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "../unwind.h"
 #include "lfield.h"
+#include "lspan.h"
+#include "lstacks.h"
+
+/* What only a key can be, beside lview.h's codes. */
+enum { CODE_USTACK = L_CODE_NR, CODE_KSTACK };
 
 /* Of tables, which are no key and no number. */
 static const enum pev_field composite[] = {
@@ -18,6 +24,7 @@ static const enum pev_field composite[] = {
 struct l_sink {
 	struct l_agg *agg;
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
+	struct pev_stacks *stacks;       /* NULL: no column is a stack */
 	struct l_field value, by[L_AGG_COLUMNS];
 	char event[];
 };
@@ -30,6 +37,20 @@ static bool is_composite(int code)
 	return false;
 }
 
+static bool is_stack(const struct l_field *source)
+{
+	return source->code == L_CODE_STACK || source->code >= L_CODE_NR;
+}
+
+static struct l_field find_source(const char *name)
+{
+	if (strcmp(name, "ustack") == 0)
+		return (struct l_field){ .code = CODE_USTACK };
+	if (strcmp(name, "kstack") == 0)
+		return (struct l_field){ .code = CODE_KSTACK };
+	return l_field_find(name);
+}
+
 /* Can a key hold it, or a value be of it? */
 static bool is_source(int code)
 {
@@ -40,6 +61,7 @@ static bool is_source(int code)
 	case L_CODE_MISC:
 	case L_CODE_CPUMODE:
 	case L_CODE_EVENT:
+	case L_CODE_STACK:
 		return true;
 	default:
 		return (code > 0 && code < PEV_F_NR && !is_composite(code)) || code >= L_CODE_FLAG;
@@ -81,7 +103,7 @@ int l_sink_check(lua_State *L)
 
 		if (!name)
 			continue;
-		source = l_field_find(name);
+		source = find_source(name);
 		if (!source.payload && !is_source(source.code))
 			return refuse(L, name);
 		if (!source.payload)
@@ -92,7 +114,22 @@ int l_sink_check(lua_State *L)
 	return 1;
 }
 
-struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
+/* The aggregator keeps them, and what their addresses are looked up in. */
+static struct pev_stacks *keep_stacks(lua_State *L, int idx, int context)
+{
+	struct pev_stacks *stacks;
+
+	lua_createtable(L, 0, 2);
+	lua_getfield(L, context, "world");
+	lua_setfield(L, -2, "world");
+	lua_getfield(L, context, "stacks");
+	stacks = l_stacks_check(L, -1);
+	lua_setfield(L, -2, "stacks");
+	l_agg_keep(L, idx, stacks);
+	return stacks;
+}
+
+struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
 	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink) + strlen(event) + 1, 0);
@@ -100,9 +137,12 @@ struct l_sink *l_sink_push(lua_State *L, int idx, const char *event)
 	*sink = (struct l_sink){ .agg = agg };
 	memcpy(sink->event, event, strlen(event) + 1);
 	if (agg->value)
-		sink->value = l_field_find(agg->value);
+		sink->value = find_source(agg->value);
 	for (uint32_t i = 0; i < agg->nr_by; i++)
-		sink->by[i] = l_field_find(agg->by[i]);
+		sink->by[i] = find_source(agg->by[i]);
+	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
+		if (is_stack(&sink->by[i]))
+			sink->stacks = keep_stacks(L, idx, context);
 	return sink;
 }
 
@@ -130,6 +170,8 @@ static struct pev_key_part text(const char *p)
 }
 
 static const struct pev_key_part absent = { .type = PEV_KEY_END };
+/* There is one, but no room for it. */
+static const struct pev_key_part no_memory = { .type = PEV_KEY_POINTER };
 
 static struct pev_key_part of_value(const struct pev_record *rec, enum pev_field field)
 {
@@ -186,6 +228,25 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
+static struct pev_key_part of_stack(struct pev_stacks *stacks, const struct l_view *view,
+				    int code)
+{
+	const struct pev_stack *stack;
+
+	/* What is to be unwound needs files, which are found in Lua. */
+	if (!view->tasks || !stacks || pev_unwind_wanted(view->rec))
+		return absent;
+	if (pev_stacks_take(stacks, view->tasks, view->rec, NULL, &stack) < 0)
+		return no_memory;
+	if (!stack)
+		return absent;
+	if (code != L_CODE_STACK)
+		stack = pev_stacks_part(stacks, stack,
+					code == CODE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
+	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } :
+		       no_memory;
+}
+
 static struct pev_key_part read_source(const struct l_sink *sink, const struct l_field *source,
 				       const struct l_view *view, const struct l_args *args)
 {
@@ -193,6 +254,8 @@ static struct pev_key_part read_source(const struct l_sink *sink, const struct l
 
 	if (source->payload)
 		return args ? of_payload(source->field, args) : absent;
+	if (is_stack(source))
+		return of_stack(sink->stacks, view, source->code);
 	if (source->code < PEV_F_NR)
 		return of_field(view, (enum pev_field)source->code);
 	if (source->code >= L_CODE_FLAG)
@@ -221,7 +284,52 @@ static int put(struct pev_key *key, const struct pev_key_part *part)
 		return pev_key_integer(key, part->integer);
 	if (part->type == PEV_KEY_STRING)
 		return pev_key_string(key, part->p, part->len);
+	if (part->type == PEV_KEY_POINTER)
+		return part->pointer ? pev_key_pointer(key, part->pointer) : -ENOMEM;
 	return pev_key_bool(key, part->type == PEV_KEY_TRUE);
+}
+
+/* The record's columns first .. end - 1 as a key; false: there is none, and that was counted. */
+static bool take_columns(const struct l_sink *sink, const struct l_view *view,
+			 const struct l_args *args, uint32_t first, uint32_t end,
+			 struct pev_key *key)
+{
+	struct l_agg *agg = sink->agg;
+
+	key->len = 0;
+	for (uint32_t i = first; i < end; i++) {
+		struct pev_key_part column = read_source(sink, &sink->by[i], view, args);
+
+		if (column.type == PEV_KEY_END) {
+			agg->absent[i + 1]++;
+			return false;
+		}
+		if (put(key, &column) < 0) {
+			agg->no_memory++;
+			return false;
+		}
+	}
+	return true;
+}
+
+static void feed_start(struct l_agg *end, uint64_t time)
+{
+	if (pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time) < 0)
+		end->no_memory++;
+}
+
+static void feed_stop(const struct l_sink *sink, const struct l_view *view,
+		      const struct l_args *args, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+	struct l_span *span = end->span;
+	uint64_t took;
+
+	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &took))
+		return;
+	if (take_columns(sink, view, args, span->nr_by, end->nr_by, &span->into->key) &&
+	    l_agg_add(span->into, (int64_t)(took / span->unit)) < 0)
+		span->into->no_memory++;
 }
 
 void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
@@ -237,19 +345,15 @@ void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_
 		agg->absent[0]++;
 		return;
 	}
-	agg->key.len = 0;
-	for (uint32_t i = 0; i < agg->nr_by; i++) {
-		struct pev_key_part column = read_source(sink, &sink->by[i], view, args);
-
-		if (column.type == PEV_KEY_END) {
-			agg->absent[i + 1]++;
-			return;
-		}
-		if (put(&agg->key, &column) < 0) {
+	if (!take_columns(sink, view, args, 0, agg->span ? agg->span->nr_by : agg->nr_by,
+			  &agg->key))
+		return;
+	if (!agg->span) {
+		if (l_agg_add(agg, part.integer) < 0)
 			agg->no_memory++;
-			return;
-		}
+	} else if (agg->stops) {
+		feed_stop(sink, view, args, (uint64_t)part.integer);
+	} else {
+		feed_start(agg, (uint64_t)part.integer);
 	}
-	if (l_agg_add(agg, part.integer) < 0)
-		agg->no_memory++;
 }

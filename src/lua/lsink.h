@@ -17,9 +17,10 @@ struct l_sink;
 
 /*
  * Push what feeds the aggregator at idx from an event of that name. A block of Lua's
- * memory; the aggregator must outlive it.
+ * memory; the aggregator must outlive it. The table at context is that of the views
+ * (lview.h): its stacks are those of the keys.
  */
-struct l_sink *l_sink_push(lua_State *L, int idx, const char *event);
+struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event);
 
 /* Take the shown record in; args is NULL where it has no payload. Never raises. */
 void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args);

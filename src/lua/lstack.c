@@ -222,6 +222,31 @@ void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct p
 	lua_pushnil(L);
 }
 
+void l_stack_push_taken(lua_State *L, int idx, const struct pev_stack *stack)
+{
+	idx = lua_absindex(L, idx);
+	luaL_checkstack(L, 8, "stack");
+	lua_getfield(L, idx, "stacks");
+	push_stack(L, idx, stack);
+}
+
+const struct pev_stack *l_stack_test(lua_State *L, int idx)
+{
+	const struct l_stack *self = luaL_testudata(L, idx, TYPENAME);
+
+	return self ? self->stack : NULL;
+}
+
+void l_stack_push_home(lua_State *L, int idx)
+{
+	idx = lua_absindex(L, idx);
+	lua_createtable(L, 0, 2);
+	lua_getiuservalue(L, idx, STACK_UV_STACKS);
+	lua_setfield(L, -2, "stacks");
+	lua_getiuservalue(L, idx, STACK_UV_WORLD);
+	lua_setfield(L, -2, "world");
+}
+
 /* ---- what lies where ---- */
 
 static int l_push_frame(lua_State *L)

@@ -7,6 +7,7 @@
 #include <lua.h>
 
 #include "../record.h"
+#include "../stack.h"
 #include "../task.h"
 
 /* Make the metatables, and add stack_class, stack_frames and map_at to the table on top. */
@@ -18,6 +19,15 @@ void l_stack_register(lua_State *L);
  * recording's addresses are looked up in.
  */
 void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec);
+
+/* Push a stack that was taken already. The table at idx has the fields stacks and world. */
+void l_stack_push_taken(lua_State *L, int idx, const struct pev_stack *stack);
+
+/* The one at idx, or NULL for what is none. */
+const struct pev_stack *l_stack_test(lua_State *L, int idx);
+
+/* Push { stacks =, world = } of the one at idx: what keeps it, and what pushes it again. */
+void l_stack_push_home(lua_State *L, int idx);
 
 /* Push the name of the function at the record's ip, or nil. */
 void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec);
