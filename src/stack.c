@@ -279,11 +279,11 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 					enum pev_context context)
 {
 	/* What is interned is ours; borrowers do not write to it. */
-	struct pev_stack **part = &((struct pev_stack *)(uintptr_t)stack)->parts[context];
+	struct pev_stack *whole = (struct pev_stack *)(uintptr_t)stack;
 	uint32_t nr = 0;
 
-	if (*part)
-		return *part;
+	if (whole->parts[context])
+		return whole->parts[context];
 	if (!reserve(stacks, stack->nr))
 		return NULL;
 	for (uint32_t i = 0; i < stack->nr; i++) {
@@ -292,8 +292,8 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 		stacks->scratch[nr] = stack->frames[i];
 		pev_dso_get(stacks->scratch[nr++].dso);
 	}
-	*part = intern(stacks, nr);
-	return *part;
+	whole->parts[context] = intern(stacks, nr);
+	return whole->parts[context];
 }
 
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame)
