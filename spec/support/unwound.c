@@ -25,7 +25,8 @@ __attribute__((noinline, noipa)) static unsigned long odd(int depth, unsigned lo
 	char room[depth * 8 + 8];
 
 	memset(room, depth, sizeof(room));
-	__asm__ volatile("" ::"r"(room) : "memory");
+	__asm__ volatile("" ::"r"(room)
+			 : "memory");
 	return down(depth - 1, n) + (unsigned char)room[3];
 }
 
@@ -34,7 +35,8 @@ unsigned long down(int depth, unsigned long n)
 	char room[40];
 
 	memset(room, depth, sizeof(room));
-	__asm__ volatile("" ::"r"(room) : "memory");
+	__asm__ volatile("" ::"r"(room)
+			 : "memory");
 	return (depth ? odd(depth, n) : spin(n)) + (unsigned char)room[2];
 }
 

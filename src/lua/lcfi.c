@@ -11,6 +11,7 @@
 #include <lua.h>
 
 #include "../cfi.h"
+#include "lclass.h"
 
 int luaopen_perfev_cfi(lua_State *L);
 
@@ -52,12 +53,7 @@ static const luaL_Reg functions[] = {
 
 __attribute__((visibility("default"))) int luaopen_perfev_cfi(lua_State *L)
 {
-	luaL_newmetatable(L, L_CFI_TYPENAME);
-	lua_pushcfunction(L, l_cfi_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, L_CFI_TYPENAME, NULL, l_cfi_gc);
 	luaL_newlib(L, functions);
 	return 1;
 }
