@@ -116,8 +116,9 @@ test-live: all tracefs ## specs on the real kernel
 	@$(SUITE) $(BUSTED) $(LIVE_SPECS)
 
 # In a copy that is theirs: a home that is closed to others keeps nobody out of the tree itself.
+# WERROR as it was built with: install_spec's make would compile it anew under the others' feet.
 as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -i \
-	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally"
+	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally" WERROR=$(WERROR)
 # What bytes and memory alone decide asks for no rights.
 SAME_FOR_ALL = $(patsubst %,spec/%_spec.lua,coverage damage datafile gc hostile inject inputs \
 	merge oom record recorder recording ring streams twins)
