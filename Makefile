@@ -138,6 +138,9 @@ test-asan: all ## both again under ASan and UBSan; a leak of ours is a failure
 
 asan-specs: export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
 asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
+# LeakSanitizer dies now and then of the thread-local storage of libraries that are loaded late
+# (libstdc++): it leaves that out, and does not say so on standard error.
+asan-specs: export LSAN_OPTIONS ?= use_tls=0:print_suppressions=0
 asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
 	@ln -sfn ../scripts build/scripts
 	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
