@@ -8,9 +8,6 @@ local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
-local recorder = require "perfev.recorder"
-local replay = require "perfev.replay"
-local selection = require "perfev.recording.selection"
 local span = require "perfev.span"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
@@ -341,7 +338,7 @@ end
 function Session:open_core()
   local opts = self.opts
   if opts.input then
-    local recorded, why, errno = replay.open(self, callback_handlers(self))
+    local recorded, why, errno = require("perfev.replay").open(self, callback_handlers(self))
     self.core = recorded
     return recorded ~= nil, why, errno
   end
@@ -393,7 +390,7 @@ function Session:arm()
     if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
   end
   if self.opts.record then
-    local rec, why, errno = recorder.start(self)
+    local rec, why, errno = require("perfev.recorder").start(self)
     self.recorder, self.record_errno = rec, errno
     if not rec then return nil, why, errno end
   end
@@ -770,7 +767,7 @@ end
 
 local function target_text(opts)
   if opts.input then
-    local wanted = selection.describe(opts)
+    local wanted = require("perfev.recording.selection").describe(opts)
     return "the recording " .. (opts.input == "-" and "on standard input" or opts.input)
       .. (wanted ~= "" and ", of it " or "") .. wanted
   end

@@ -16,7 +16,6 @@ local native = require "perfl.core"
 local options = require "perfl.options"
 local output = require "perfl.output"
 local progress = require "perfl.progress"
-local record = require "perfl.record"
 local report = require "perfl.report"
 local source = require "perfl.source"
 local symbol = require "perfev.symbol"
@@ -270,7 +269,7 @@ local function say_closing(why)
   if not run.recording then
     for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
   end
-  if s.recorded then report.say(record.closing(s.recorded, stats)) end
+  if s.recorded then report.say(require("perfl.record").closing(s.recorded, stats)) end
   if run.recording and stats.lost > 0 then report.say(report.lost(stats)) end
 end
 
@@ -335,7 +334,7 @@ local function run_record(words)
   source.prepare()
   output.prepare()
   session.before_default_start = before_start
-  local opts, declare, command = record.parse(words)
+  local opts, declare, command = require("perfl.record").parse(words)
   if not opts then
     run.status = declare
     return outcome()
