@@ -18,21 +18,22 @@ local Session = {}
 Session.__index = Session
 
 local E = core.errno
--- What tells the names of tasks when no event of the user's does.
-local DUMMY = { name = "dummy", spec = { comm = true, comm_exec = true, task = true }, callbacks = {},
-                asked = {} }
--- The same, and what processes map, for who asks where an address is.
-local MAPS = { name = "dummy", callbacks = {}, asked = {}, spec = { comm = true, comm_exec = true, task = true,
-               mmap = true, mmap2 = true, build_id = true, ksymbol = true } }
-local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
+-- An event of the session's own, which tells the names of tasks, and what else is asked for.
+local function tracker(asks)
+  local spec = { comm = true, comm_exec = true, task = true }
+  for _, field in ipairs(asks) do spec[field] = true end
+  return { name = "dummy", spec = spec, callbacks = {}, asked = {} }
+end
+
+-- When no event of the user's tells them.
+local DUMMY = tracker {}
+-- For who asks where an address is: what processes map.
+local MAPS = tracker { "mmap", "mmap2", "build_id", "ksymbol" }
 -- For a recording: its maps tell of files by their inodes, as perf record's do.
-local RECORDED = { name = "dummy", spec = { comm = true, comm_exec = true, task = true, mmap = true, mmap2 = true,
-                    ksymbol = true },
-                   callbacks = {}, asked = {} }
+local RECORDED = tracker { "mmap", "mmap2", "ksymbol" }
 -- The same to unwind by: perf finds where a file begins by those of its maps that are not run, too.
-local UNWOUND = { name = "dummy", spec = { comm = true, comm_exec = true, task = true, mmap = true, mmap2 = true,
-                   mmap_data = true, ksymbol = true },
-                  callbacks = {}, asked = {} }
+local UNWOUND = tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
+local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
