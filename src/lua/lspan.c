@@ -5,6 +5,8 @@
 
 #include <lauxlib.h>
 
+#include "lclass.h"
+
 #define TYPENAME "perfev.span"
 
 static struct l_agg *check_agg(lua_State *L, int arg)
@@ -84,12 +86,7 @@ static int l_span_counts(lua_State *L)
 
 void l_span_register(lua_State *L)
 {
-	luaL_newmetatable(L, TYPENAME);
-	lua_pushcfunction(L, l_span_gc);
-	lua_setfield(L, -2, "__gc");
-	lua_pushboolean(L, 0);
-	lua_setfield(L, -2, "__metatable");
-	lua_pop(L, 1);
+	l_class(L, TYPENAME, NULL, l_span_gc);
 	lua_pushcfunction(L, l_span);
 	lua_setfield(L, -2, "span");
 	lua_pushcfunction(L, l_span_counts);

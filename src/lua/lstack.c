@@ -315,6 +315,16 @@ static int l_map_at(lua_State *L)
 
 /* ---- the value ---- */
 
+/* What the Lua half says of the first nargs arguments, the stack being one. */
+static int call_method(lua_State *L, const char *name, int nargs)
+{
+	lua_settop(L, nargs);
+	push_method(L, name);
+	lua_insert(L, 1);
+	lua_call(L, nargs, 1);
+	return 1;
+}
+
 static int l_stack_index(lua_State *L)
 {
 	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
@@ -323,31 +333,19 @@ static int l_stack_index(lua_State *L)
 		lua_pushinteger(L, (lua_Integer)self->stack->id);
 		return 1;
 	}
-	lua_settop(L, 2);
-	push_method(L, "index");
-	lua_insert(L, 1);
-	lua_call(L, 2, 1);
-	return 1;
+	return call_method(L, "index", 2);
 }
 
 static int l_stack_len(lua_State *L)
 {
 	luaL_checkudata(L, 1, TYPENAME);
-	lua_settop(L, 1);
-	push_method(L, "len");
-	lua_insert(L, 1);
-	lua_call(L, 1, 1);
-	return 1;
+	return call_method(L, "len", 1);
 }
 
 static int l_stack_tostring(lua_State *L)
 {
 	luaL_checkudata(L, 1, TYPENAME);
-	lua_settop(L, 1);
-	push_method(L, "text");
-	lua_insert(L, 1);
-	lua_call(L, 1, 1);
-	return 1;
+	return call_method(L, "text", 1);
 }
 
 static int l_stack_newindex(lua_State *L) { return luaL_error(L, "a stack cannot be changed"); }
