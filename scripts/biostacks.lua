@@ -5,16 +5,16 @@
 local perfev = require "perfev"
 local options = require "perfev.options"
 local session = require "perfev.session"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "block requests, by the stack that made them",
-  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  common.format,
   { "--time", help = "how long they took first; wants -a, as a request ends on any CPU" },
   { "--filter", type = "string", metavar = "CONDITION",
     help = "on the request, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"'; the kernel applies it" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.title,
   epilog = [[
 What a file system writes later is a kernel thread's request: -a has it. With
 --time a request counts when it ends, from the queue on; one that another was
@@ -55,8 +55,7 @@ if opt.time then
   perfev.start(function()
     local opts = session.default().opts
     if opts.input or options.is_cpu_wide(opts) then return end
-    io.stderr:write("biostacks: --time: a request ends on any CPU, in nobody's name\n  try: -a\n")
-    os.exit(2, true)
+    common.refuse("biostacks", "--time: a request ends on any CPU, in nobody's name\n  try: -a")
   end)
 end
 

@@ -3,27 +3,21 @@
 -- perfl -a -d 5s faultstacks --major -f html -o faults.html
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "page faults, by the stack that touched the page",
-  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  common.format,
   { "--major", help = "those only that waited for a file to be read" },
   { "--minor", help = "the others only: pages that are new, or in memory already" },
-  { "--user", help = "user frames only" },
-  { "--kernel", help = "kernel frames only" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.user, common.kernel, common.title,
   epilog = [[
 A fault that the kernel takes for a task (read(2) into new memory) counts, too.]],
 }
 
-local function refuse(why)
-  io.stderr:write("faultstacks: ", why, "\n")
-  os.exit(2, true)
-end
-if opt.user and opt.kernel then refuse "--user or --kernel, not both" end
-if opt.major and opt.minor then refuse "--major or --minor, not both" end
+common.check_sides(opt, "faultstacks")
+if opt.major and opt.minor then common.refuse("faultstacks", "--major or --minor, not both") end
 
 local profile = perfev.profile { title = opt.title or "page faults", values = { "faults", "major" } }
 local first, last

@@ -3,24 +3,17 @@
 -- perfl -a -d 5s offcputime --least 1ms -f html -o waits.html
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "time off the CPU, by the stack that gave it up",
-  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
-  { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
-  { "--user", help = "user frames only" },
-  { "--kernel", help = "kernel frames only" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.format, common.least, common.user, common.kernel, common.title,
   epilog = [[
 Waits that have begun and ended during the run count, those for a CPU as well.]],
 }
 
-if opt.user and opt.kernel then
-  io.stderr:write("offcputime: --user or --kernel, not both\n")
-  os.exit(2, true)
-end
+common.check_sides(opt, "offcputime")
 
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 local waiting, first, last = {}, nil, nil -- tid -> who, where and since when

@@ -3,28 +3,22 @@
 -- perfl -a offwaketime --filter 'comm == "make"' -- make
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "time off the CPU until a wakeup, by the stack that waited and the one that woke it",
-  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  common.format,
   { "--filter", type = "string", metavar = "CONDITION",
     help = "on who is woken, as in 'pid == 1234'; the kernel applies it" },
-  { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
-  { "--user", help = "user frames only" },
-  { "--kernel", help = "kernel frames only" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.least, common.user, common.kernel, common.title,
   epilog = [[
 From who waits to where; behind -- from where the waker was to who it is. The
 time is that from leaving the CPU to being back on one. Of a command, -p and the
 like those waits only that such a task ends: -a has all.]],
 }
 
-if opt.user and opt.kernel then
-  io.stderr:write("offwaketime: --user or --kernel, not both\n")
-  os.exit(2, true)
-end
+common.check_sides(opt, "offwaketime")
 
 local waiting, first, last = {}, nil, nil -- tid -> who, where and since when; the waker, once there is one
 local sums = {} -- who waits, its stack, who wakes, its stack -> both and what they come to

@@ -4,6 +4,7 @@
 -- perfl profile --event page-faults -F 0 -f tree -- ls -R /usr/share/doc
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
@@ -12,16 +13,13 @@ local opt = perfev.args {
   { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "times a second; 0: every event" },
   { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
-  { "--user", help = "user frames only" },
-  { "--kernel", help = "kernel frames only" },
+  common.user, common.kernel,
   { "--idle", help = "idle CPUs, too" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.title,
 }
 
-if opt.user and opt.kernel or opt.frequency < 0 then
-  io.stderr:write("profile: ", opt.frequency < 0 and "-F: 0 or more" or "--user or --kernel, not both", "\n")
-  os.exit(2, true)
-end
+if opt.frequency < 0 then common.refuse("profile", "-F: 0 or more") end
+common.check_sides(opt, "profile")
 
 local is_clock = opt.event:find "^cpu%-clock" or opt.event:find "^task%-clock"
 local profile = perfev.profile {

@@ -3,18 +3,15 @@
 -- perfl -a wakeuptime --filter 'comm == "make"' -- make
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "time asleep, by who was woken and the stack that woke it",
-  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  common.format,
   { "--filter", type = "string", metavar = "CONDITION",
     help = "on who is woken, as in 'pid == 1234'; the kernel applies it" },
-  { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
-  { "--user", help = "user frames only" },
-  { "--kernel", help = "kernel frames only" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.least, common.user, common.kernel, common.title,
   epilog = [[
 First who slept, then who woke it, and where that was. An interrupt wakes in the
 name of the task that it hit. Waits that have begun and ended during the run
@@ -22,10 +19,7 @@ count; those for a CPU do not, nobody ends them. Of a command, -p and the like
 those only that such a task ends: -a has all.]],
 }
 
-if opt.user and opt.kernel then
-  io.stderr:write("wakeuptime: --user or --kernel, not both\n")
-  os.exit(2, true)
-end
+common.check_sides(opt, "wakeuptime")
 
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
 local asleep, first, last = {}, nil, nil -- tid -> since when

@@ -3,6 +3,7 @@
 -- perfl watch --access rw --each bash:last_command_exit_value -- bash -c true
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
@@ -12,9 +13,7 @@ local opt = perfev.args {
   { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
     help = "w: writes; rw: reads, too; x: the function there is entered" },
   { "--each", help = "a line and the stack for each, as it comes" },
-  { "-f --format", choices = perfev.profile.formats, default = "tree", metavar = "FORMAT",
-    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
-  { "--title", metavar = "TEXT", help = "above the picture" },
+  common.format, common.title,
   epilog = [[
 A write is told by the processor when it is done, so the stack is that of the
 instruction behind it. What the kernel writes there counts, too, as root.]],
