@@ -16,11 +16,6 @@ local function made(name, records)
   return path
 end
 
-local function slurp(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return file:read("a")
-end
-
 describe("the recording of make bench", function()
   it("has as many samples as were asked for, in rounds that a reader puts in order", function()
     local rec = assert(perfev.open(made("a.data", 20001)))
@@ -40,6 +35,6 @@ describe("the recording of make bench", function()
   end)
 
   it("is the same whenever it is made", function()
-    assert.is_true(slurp(made("b.data", 1000)) == slurp(made("c.data", 1000)))
+    assert.is_true(run.slurp(made("b.data", 1000)) == assert(run.slurp(made("c.data", 1000))))
   end)
 end)

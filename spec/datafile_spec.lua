@@ -2,28 +2,11 @@
 -- in damage_spec.lua and hostile_spec.lua.
 
 local perfev = require "perfev"
+local fixtures = require "spec.support.fixtures"
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
+local run = require "spec.support.run"
 local sha256 = require "spec.support.sha256"
-
-local FIXTURES = "../shared/fixtures/"
-
-local function slurp(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read("a")
-  file:close()
-  return text
-end
-
-local expected = slurp(FIXTURES .. "expected.json")
-
-local function without(list, name)
-  if not list then pending("no " .. FIXTURES .. " beside the tree") end
-  for _, fixture in ipairs(json.decode(list)) do
-    if fixture.file == name then return fixture end
-  end
-end
 
 local function hex(n) return n == 0 and "0" or ("0x%x"):format(n) end
 
@@ -71,8 +54,9 @@ local function names_alike(rec, facts, wanted)
 end
 
 local function check_fixture(name)
-  local wanted = without(expected, name)
-  local rec = assert(perfev.open(FIXTURES .. name))
+  if fixtures.missing then pending(fixtures.missing) end
+  local wanted = fixtures.named(name)
+  local rec = assert(perfev.open(fixtures.path(name)))
   local facts = facts_of(rec)
   names_alike(rec, facts, wanted)
   for key, value in pairs(facts) do
@@ -91,7 +75,7 @@ local ends_early = {
 }
 
 describe("recordings that others made", function()
-  for _, fixture in ipairs(expected and json.decode(expected) or { { file = "any" } }) do
+  for _, fixture in ipairs(fixtures) do
     it("are read as they are: " .. fixture.file, function()
       local rec <close> = check_fixture(fixture.file)
       assert.same({}, rec.warnings)
@@ -113,8 +97,9 @@ describe("recordings that others made", function()
   }
   for twin in pairs(twins) do
     it("are read in the other byte order with the same samples: " .. twin, function()
-      local wanted = without(expected, "quipper/" .. twin)
-      local rec <close> = assert(perfev.open(FIXTURES .. "big-endian/" .. twin .. ".be"))
+      if fixtures.missing then pending(fixtures.missing) end
+      local wanted = fixtures.named("quipper/" .. twin)
+      local rec <close> = assert(perfev.open(fixtures.path("big-endian/" .. twin .. ".be")))
       assert.is_true(rec.facts.big)
       local facts = facts_of(rec)
       for i, event in ipairs(facts.events) do
@@ -127,13 +112,13 @@ describe("recordings that others made", function()
   end
 
   it("end with a reason, and in bounded memory, where they are hostile", function()
-    if not expected then pending("no " .. FIXTURES .. " beside the tree") end
+    if fixtures.missing then pending(fixtures.missing) end
     local n = 0
-    local list = io.popen("ls " .. FIXTURES .. "finds/")
+    local list = io.popen("ls " .. fixtures.path "finds/")
     for name in list:lines() do
       n = n + 1
-      local bytes = slurp(FIXTURES .. "finds/" .. name)
-      local rec, why = perfev.open(FIXTURES .. "finds/" .. name)
+      local bytes = assert(run.slurp(fixtures.path("finds/" .. name)))
+      local rec, why = perfev.open(fixtures.path("finds/" .. name))
       if rec then
         local records = 0
         for _ in rec:records() do records = records + 1 end

@@ -4,13 +4,6 @@
 local run = require "spec.support.run"
 local syscalls = require "perfev.syscalls"
 
-local function slurp(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  return text
-end
-
 local function scripts_in(dir)
   local names = {}
   for path in run.capture("ls " .. dir .. "/*.lua"):gmatch("[^\n]+") do
@@ -35,7 +28,7 @@ end
 
 local function describe_script(name, path, least, most, run_as)
   it(name .. " opens with what it shows and how to run it", function()
-    local text = slurp(path)
+    local text = assert(run.slurp(path))
     local header = header_of(text)
     assert.is_true(#header >= 2, "its first two lines are to be comments")
     assert.equal(name, header[1]:match("^([%w_]+): %l"))
@@ -118,7 +111,7 @@ describe("an example:", function()
       .. "cgroup text_poke aux itrace_start aux_output_hw_id callchain_deferred record every "
       .. "signal"):gmatch("%S+") do
       assert.is_true(there[callback], callback)
-      local text = slurp("scripts/examples/" .. callback .. ".lua")
+      local text = assert(run.slurp("scripts/examples/" .. callback .. ".lua"))
       assert.truthy(text:find("%f[%w_]" .. callback .. " = function")
         or text:find("perfev." .. callback .. "(", 1, true), callback)
     end

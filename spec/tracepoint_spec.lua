@@ -1,6 +1,7 @@
 -- Format texts -> fields of payloads, and what is printed of them.
 
 local core = require "perfev.core"
+local run = require "spec.support.run"
 local golden = dofile "spec/fixtures/formats/golden.lua"
 
 local COMMON = [[
@@ -11,15 +12,8 @@ local COMMON = [[
 
 ]]
 
-local function slurp(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read("a")
-  file:close()
-  return text
-end
-
 local function format_of(name)
-  return slurp("spec/fixtures/formats/" .. name .. ".txt")
+  return assert(run.slurp("spec/fixtures/formats/" .. name .. ".txt"))
 end
 
 local function unhex(text)

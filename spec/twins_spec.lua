@@ -3,6 +3,7 @@
 -- decode to the same values: record by record, feature by feature, event by event.
 
 local core = require "perfev.core"
+local fixtures = require "spec.support.fixtures"
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
 local run = require "spec.support.run"
@@ -10,15 +11,6 @@ local sha256 = require "spec.support.sha256"
 local transform = require "spec.support.transform"
 
 local pack = string.pack
-local FIXTURES = "../shared/fixtures/"
-
-local function slurp(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read("a")
-  file:close()
-  return text
-end
 
 -- ---- what a recording decodes to ----
 
@@ -352,19 +344,17 @@ end)
 
 -- ---- what others recorded ----
 
-local expected = slurp(FIXTURES .. "expected.json")
-
 describe("the big-endian twin of what others recorded", function()
   local packed = {
     ["linux-perf-data/sleep.compressed.data"] = true, ["linux-perf-data/sleep.compressed2.pipe.data"] = true,
     ["quipper/perf.data.piped.corrupted.zero_size_sample-3.2"] = true, -- a record of no size ends it
   }
 
-  for _, fixture in ipairs(expected and json.decode(expected) or { { file = "any" } }) do
+  for _, fixture in ipairs(fixtures) do
     if not packed[fixture.file] then
       it("decodes to the same values: " .. fixture.file, function()
-        if not expected then pending("no " .. FIXTURES .. " beside the tree") end
-        local little = slurp(FIXTURES .. fixture.file)
+        if fixtures.missing then pending(fixtures.missing) end
+        local little = assert(run.slurp(fixtures.path(fixture.file)))
         local wanted, got = decoded(little), decoded(transform.big_endian(little))
         alike(wanted, got)
         if fixture.samples_sha256 ~= json.null then assert.equal(fixture.samples_sha256, got.digest) end
@@ -374,10 +364,10 @@ describe("the big-endian twin of what others recorded", function()
 
   for _, name in ipairs { "perf.data.group_desc-4.14", "perf.data.lost_samples-4.4", "perf.data.singleprocess-3.8" } do
     it("holds the same records that others' does: " .. name, function()
-      local theirs = slurp(FIXTURES .. "big-endian/" .. name .. ".be")
-      if not theirs then pending("no " .. FIXTURES .. " beside the tree") end
+      if fixtures.missing then pending(fixtures.missing) end
+      local theirs = assert(run.slurp(fixtures.path("big-endian/" .. name .. ".be")))
       local lists = {}
-      for i, bytes in ipairs { theirs, transform.big_endian(slurp(FIXTURES .. "quipper/" .. name)) } do
+      for i, bytes in ipairs { theirs, transform.big_endian(assert(run.slurp(fixtures.path("quipper/" .. name)))) } do
         lists[i] = decoded(bytes)
         -- theirs has no features, from which events have their names and registers theirs
         for _, r in ipairs(lists[i].records) do r.offset, r.event = nil, nil end
@@ -420,8 +410,8 @@ describe("the reader that is built for 32 bits", function()
         end
       end
     end
-    for _, fixture in ipairs(expected and json.decode(expected) or {}) do
-      paths[#paths + 1] = FIXTURES .. fixture.file
+    for _, fixture in ipairs(fixtures.missing and {} or fixtures) do
+      paths[#paths + 1] = fixtures.path(fixture.file)
     end
     local out = {}
     for i, compiler in ipairs { "gcc", NARROW } do

@@ -1,21 +1,13 @@
 -- perfl report, dump and skeleton: what they tell of recordings, whole, damaged and hostile.
 
 local core = require "perfev.core"
+local fixtures = require "spec.support.fixtures"
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
 local READ, SAMPLE = 8, 9 -- PERF_RECORD_READ, PERF_RECORD_SAMPLE
-local FIXTURES = "../shared/fixtures/"
-
-local function slurp(path)
-  local file = io.open(path, "rb")
-  if not file then return nil end
-  local text = file:read("a")
-  file:close()
-  return text
-end
 
 local dir
 setup(function() dir = run.tempdir() end)
@@ -262,11 +254,10 @@ describe("perfl report", function()
     end
   end)
 
-  local expected = slurp(FIXTURES .. "expected.json")
   it("counts in others' recordings what is in them", function()
-    if not expected then pending("no " .. FIXTURES .. " beside the tree") end
-    for _, wanted in ipairs(json.decode(expected)) do
-      local total = told(FIXTURES .. wanted.file)
+    if fixtures.missing then pending(fixtures.missing) end
+    for _, wanted in ipairs(fixtures) do
+      local total = told(fixtures.path(wanted.file))
       local records, events = {}, {}
       for name, n in pairs(total.records) do records[name == "header_attr" and "ATTR" or name:upper()] = n end
       for i, event in ipairs(total.events) do events[i] = { wanted.events[i][1], event.samples, event.periods } end
@@ -512,9 +503,9 @@ describe("perfl skeleton", function()
   it("writes what luacheck has no word to say about", function()
     if not run.have "luacheck" then pending("luacheck is not installed") end
     local paths = { spill((whole())) }
-    if slurp(FIXTURES .. "expected.json") then
-      paths[2] = FIXTURES .. "perfparser/probe.data.file"
-      paths[3] = FIXTURES .. "quipper/perf.data.ctx_switch_namespaces-4.14"
+    if not fixtures.missing then
+      paths[2] = fixtures.path "perfparser/probe.data.file"
+      paths[3] = fixtures.path "quipper/perf.data.ctx_switch_namespaces-4.14"
     end
     for _, path in ipairs(paths) do
       local _, script = written(path)

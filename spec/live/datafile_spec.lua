@@ -69,13 +69,6 @@ local function record(kind, work)
   return path
 end
 
-local function slurp(path)
-  local file = assert(io.open(path, "rb"))
-  local bytes = file:read "a"
-  file:close()
-  return bytes
-end
-
 local function spill(path, bytes)
   local file = assert(io.open(path, "wb"))
   file:write(bytes)
@@ -101,7 +94,7 @@ describe("a recording with", function()
     requires("program setarch")
     if core.machine ~= "x86_64" then pending("where programs lie is known of x86_64 alone") end
     -- A program's entry, where it lies when nothing is placed at random.
-    local entry = 0x555555554000 + string.unpack("=I8", slurp("/bin/true"), 25)
+    local entry = 0x555555554000 + string.unpack("=I8", assert(run.slurp("/bin/true")), 25)
     local path = record({ "a breakpoint", ("-e mem:0x%x:x"):format(entry) }, "exec setarch -R /bin/true")
     local ours = perfscript.assert_alike(path)
     assert.equal(1, #ours.told.samples)
@@ -152,7 +145,7 @@ describe("a recording with", function()
     need()
     local path = record { "faults", "-e page-faults -c 1 -g" }
     local whole = perfscript.ours(path)
-    local bytes = slurp(path)
+    local bytes = assert(run.slurp(path))
     local data, size = string.unpack("=I8I8", bytes, 41)
     -- What is written last: the size of the data, and the features behind them.
     spill(path, bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, data + size))

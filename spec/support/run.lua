@@ -31,8 +31,10 @@ function run.show(cmd)
   return type(cmd) == "table" and quote_all(cmd) or cmd
 end
 
-local function slurp(path)
-  local file = assert(io.open(path, "rb"))
+--- All that is in a file; nil and why when it cannot be read.
+function run.slurp(path)
+  local file, why = io.open(path, "rb")
+  if not file then return nil, why end
   local text = file:read("a")
   file:close()
   return text
@@ -138,7 +140,7 @@ local function start(cmd, opts)
   local ok, how, status = os.execute(string.format("%sexec %s <%s/in >%s/out 2>%s/err",
     opts.cwd and "cd " .. run.quote(opts.cwd) .. " && " or "", command_line(cmd, opts),
     dir, dir, dir))
-  local result = { out = slurp(dir .. "/out"), err = slurp(dir .. "/err") }
+  local result = { out = assert(run.slurp(dir .. "/out")), err = assert(run.slurp(dir .. "/err")) }
   run.remove(dir)
   if how == "signal" then
     result.signal = status
