@@ -513,6 +513,20 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
+  it("hears a signal that start declares, and calls the function that was named last", function()
+    local heard, s = {}, new { duration = "350ms" }
+    local function hear(word) return function(info) heard[#heard + 1] = word .. info.number end end
+    s:on_begin(function()
+      s:signal("USR1", hear "first ")
+      s:signal("USR1", hear "last ")
+    end)
+    k:after(150 * MS, function() k:signal(10) end)
+    assert(s:run())
+    assert.same({ "last 10" }, heard)
+    assert.equal(0, k.blocked)
+    assert.same({}, k:leaks())
+  end)
+
   it("makes a timer that a callback declares", function()
     local at
     local s

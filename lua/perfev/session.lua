@@ -241,7 +241,9 @@ Session.done = registrar("on_done", "done")
 function Session:signal(name, f)
   local number = options.signal(name, "signal", 2)
   if type(f) ~= "function" then error("signal: a function expected, not a " .. type(f), 2) end
+  local is_new = not self.signals[number]
   self.signals[number] = f
+  if is_new and self.watching then assert(self:start_signal(number)) end
 end
 
 function Session:start_timer(timer)
@@ -263,18 +265,14 @@ end
 -- struct signalfd_siginfo is 128 bytes (signalfd(2)): signo, errno, code, pid, uid, fd, ...
 local SIGINFO = "=I4i4i4I4I4i4"
 
-function Session:start_signals()
-  local set = 0
-  for number in pairs(self.signals) do set = set | 1 << (number - 1) end
-  if set == 0 then return true end
-  local fd, what, code = self.core:signals(set)
+function Session:start_signal(number)
+  local fd, what, code = self.core:signals(1 << (number - 1))
   if not fd then return nil, explain.refusal(what, code), code end
   self.handlers[fd] = function()
     local info = self.core:read(fd, 128)
     while info and #info == 128 do
-      local number, _, reason, pid, _, from = string.unpack(SIGINFO, info)
-      local f = self.signals[number]
-      if f then protected(self, "signal", f, { number = number, code = reason, pid = pid, fd = from }) end
+      local _, _, reason, pid, _, from = string.unpack(SIGINFO, info)
+      protected(self, "signal", self.signals[number], { number = number, code = reason, pid = pid, fd = from })
       info = self.core and self.core:read(fd, 128)
     end
   end
@@ -285,7 +283,7 @@ function Session:start_watches()
   local steps = {}
   for _, timer in ipairs(self.timers) do steps[#steps + 1] = function() return self:start_timer(timer) end end
   if self.opts.duration then steps[#steps + 1] = function() return self:start_duration() end end
-  steps[#steps + 1] = function() return self:start_signals() end
+  for number in pairs(self.signals) do steps[#steps + 1] = function() return self:start_signal(number) end end
   if self.opts.watch then
     steps[#steps + 1] = function()
       local fd, f = self.opts.watch[1], self.opts.watch[2]
@@ -308,7 +306,7 @@ function Session:start_watches()
     local ok, why, code = step()
     if not ok then return nil, why, code end
   end
-  self.watching = true -- a timer that is declared from here on begins at once
+  self.watching = true -- timers and signals that are declared from here on begin at once
   return true
 end
 
