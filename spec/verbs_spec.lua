@@ -404,6 +404,7 @@ describe("perfl dump", function()
     local result = perfl("dump", "-t", "sampel", "any")
     assert.equal(2, result.code)
     assert.matches("no record is of type 'sampel' (did you mean 'sample'?)", result.err, 1, true)
+    for line in result.err:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
     result = perfl("dump", "-e", "nosuch", spill((whole()), "some.data"))
     assert.equal(1, result.code)
     assert.equal("perfl: no event is called 'nosuch'\n  " .. dir .. "/some.data has cycles, sched:sched_test\n  "

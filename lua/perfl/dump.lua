@@ -252,6 +252,16 @@ local function known_types()
   return names
 end
 
+-- Words, one after another, in lines that a terminal of 80 columns has room for.
+local function lines_of(words)
+  local lines = { "" }
+  for _, word in ipairs(words) do
+    if #lines[#lines] + #word > 74 then lines[#lines + 1] = "" end
+    lines[#lines] = lines[#lines] .. " " .. word
+  end
+  return concat(lines, "\n   ")
+end
+
 -- The list of -t -> { name or number = true } | nil, message
 local function types_of(text)
   local known, wanted, names = known_types(), {}, {}
@@ -260,8 +270,8 @@ local function types_of(text)
   for word in text:gmatch("[^,]+") do
     if not known[word] and not word:find("^%d+$") then
       local near = core.nearest(word, names)
-      return nil, ("no record is of type '%s'%s\ntry: %s, or a type's number"):format(escape(word),
-        near and (" (did you mean '%s'?)"):format(near) or "", concat(names, " "))
+      return nil, ("no record is of type '%s'%s\ntry: a type's number, or\n   %s"):format(escape(word),
+        near and (" (did you mean '%s'?)"):format(near) or "", lines_of(names))
     end
     wanted[math.tointeger(tonumber(word)) or word] = true
   end
