@@ -124,6 +124,11 @@ local function command_line(cmd, opts)
   return quote_all(argv)
 end
 
+--- What a script has said, without the word of how far it is that those get each second who wait for names.
+function run.without_progress(text)
+  return (("\n" .. text):gsub("\n%l+: %d+ of %d+ stacks have their names%f[\n]", ""):sub(2))
+end
+
 -- What perf 6.1 says before it dies of itself, now and then, as it looks for the build ids of a recording's files
 -- (build_id__init()): nothing of ours, and gone the next time.
 local PERF_DIED = "assertion failed at util/build%-id%.c:%d+"
