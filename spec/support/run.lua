@@ -129,12 +129,13 @@ function run.without_progress(text)
   return (("\n" .. text):gsub("\n%l+: %d+ of %d+ stacks have their names%f[\n]", ""):sub(2))
 end
 
--- What perf 6.1 says before it dies of itself, now and then, as it looks for the build ids of a recording's files
--- (build_id__init()): nothing of ours, and gone the next time.
+-- What perf 6.1 says before it dies of a MMAP2 record that is marked as one with a build id, and has none: while others
+-- record with build ids, the kernel leaves their mark in everybody's (perf_event_mmap_output(), seen on 6.18). Who
+-- records again may find that they have ended.
 local PERF_DIED = "assertion failed at util/build%-id%.c:%d+"
 local PERF_TRIES = 3
 
---- Run a command to its end. A perf that died of itself is run again, and standard error is told so.
+--- Run a command to its end. A perf that died of others' build ids is run again, and standard error is told so.
 -- @tparam table|string cmd   an argument vector, or a line for the shell
 -- @tparam table opts         `stdin` (text, default none), `env` (name -> value, false removes),
 --                            `cwd`, `timeout` (seconds, default 60), `user` (needs root)
