@@ -275,7 +275,7 @@ describe("a real command", function()
       print "both"
     ]]
     local got = run({ "lua5.4", "-e", text:gsub("%.%.%.", ("%q, %q"):format(package.path, package.cpath)) },
-      { timeout = 20 })
+      { timeout = 60 })
     assert.is_nil(got.timed_out or nil)
     assert.equal("both\n", got.out)
   end)
