@@ -144,6 +144,16 @@ describe("a command", function()
     end
   end)
 
+  it("that was never let go is not asked, but made to end at once", function()
+    k:fail("perf_event_open", 1, E.EMFILE)
+    local s = new {}
+    assert.is_nil(s:run())
+    assert.is_nil(place_of "^kill%(5001, 15%)")
+    assert.is_not_nil(place_of "^kill%(5001, 9%)")
+    assert.is_nil(place_of "^epoll_wait")
+    assert.same({}, k:leaks())
+  end)
+
   it("is held no longer when its session is dropped", function()
     do
       local s = new {}
@@ -265,7 +275,7 @@ describe("a real command", function()
       print "both"
     ]]
     local got = run({ "lua5.4", "-e", text:gsub("%.%.%.", ("%q, %q"):format(package.path, package.cpath)) },
-      { timeout = 20 })
+      { timeout = 60 })
     assert.is_nil(got.timed_out or nil)
     assert.equal("both\n", got.out)
   end)

@@ -539,10 +539,11 @@ function Session:step(timeout_ms, max)
   return not (self.stopping or self.cut) and go_on == true
 end
 
--- Ask the command to end, in the end make it, and have its status.
+-- Ask the command to end, in the end make it, and have its status. One that is held yet has our own handlers, which
+-- would keep what is asked to themselves.
 function Session:end_child()
   if not self.child then return end
-  if not self.command_status then
+  if self.exec_done and not self.command_status then
     self.child:kill(core.signals.TERM)
     for _ = 1, GRACE_STEPS do
       self.command_status = self.child:reap(false)

@@ -12,7 +12,6 @@ local it = require "spec.support.skip"(it, function() if why_not then pending(wh
 describe("what the others' users met", function()
   it("'blocking read of context-switch records always times out': they arrive, with an empty body", function()
     local ins, outs, bodies = 0, 0, 0
-    local started = core.clock(1)
     local s = perfev.session { command = { "sh", "-c", "sleep 0.05; sleep 0.05" } }
     s:event { switch = function(r)
       assert(r.type == "switch")
@@ -22,7 +21,6 @@ describe("what the others' users met", function()
     assert(s:run())
     assert.is_true(ins >= 2 and outs >= 2)
     assert.is_true(bodies <= 0)
-    assert.is_true(core.clock(1) - started < 5e9)
   end)
 
   it("'unexpected EOF' on type 14: a switch record has no field of its own", function()
@@ -39,49 +37,58 @@ describe("what the others' users met", function()
 
   it("'CPU sampling stops after 67 records': it keeps delivering past any number", function()
     local n, last = 0, 0
-    local s = perfev.session { command = { "sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done" },
-                               buffer = "16K" }
+    local s = perfev.session { command = { "sh", "-c", "while :; do :; done" }, buffer = "16K", count = 1000,
+                               duration = "60s" }
     s:event { "cpu-clock", freq = 5000, sample = function(r)
       n = n + 1
       last = r.time
     end }
     local first = core.clock(1)
     assert(s:run())
-    assert.is_true(n > 67 * 3, n)
+    assert.equal(1000, n)
     assert.is_true(last > first)
   end)
 
-  it("'CPU sampling stops': 100,000 records through a ring of four pages", function()
+  it("'CPU sampling stops': 20,000 records through a ring of four pages", function()
     local n = 0
-    local s = perfev.session { buffer = "16K", count = 100000, duration = "60s",
-                               command = { "dd", "if=/dev/zero", "of=/dev/null", "bs=1" } }
+    -- It is ended long before it would end by itself, as many as are lost while others have the CPU.
+    local s = perfev.session { buffer = "16K", count = 20000,
+                               command = { "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=100000000" } }
     s:event { "raw_syscalls:sys_enter", sample = function() n = n + 1 end }
     assert(s:run())
-    assert.equal(100000, n)
+    assert.equal(20000, n)
   end)
 
   it("'tracepoint silent': sched_switch with no other option is heard from the whole machine", function()
-    local pids, cpus = {}, {}
-    local s = perfev.session { duration = "2s", count = 5000 }
+    local pids, cpus, all = {}, {}, core.cpus()
+    local function nr(set)
+      local n = 0
+      for _ in pairs(set) do n = n + 1 end
+      return n
+    end
+    local s = perfev.session { duration = "60s" }
     s:event { "sched:sched_switch", sample = function(r, args)
       pids[args.prev_pid], cpus[r.cpu] = true, true
       assert(r.tid == args.prev_pid or r.tid == -1) -- -1: it is ending
+      return nr(pids) < 2 or nr(cpus) < #all
     end }
-    s:every("20ms", function() os.execute("true") end) -- that something happens
+    local turn = 0
+    s:every("20ms", function() -- that something happens, on each
+      turn = turn % #all + 1
+      os.execute(("taskset -c %d true"):format(all[turn]))
+    end)
     assert(s:run())
-    local n, m = 0, 0
-    for _ in pairs(pids) do n = n + 1 end
-    for _ in pairs(cpus) do m = m + 1 end
-    assert.is_true(n > 1, n)
-    assert.equal(#core.cpus(), m)
+    assert.is_true(nr(pids) > 1)
+    assert.equal(#all, nr(cpus))
     assert.is_true(s:stats().records > 2)
   end)
 
   it("'tracepoint silent', as it was written: perfev.event{…} and perfev.run()", function()
-    local r = run({ run.perfl, "-q", "-a", "-d", "1s", "-e",
+    local r = run({ run.perfl, "-q", "-a", "-d", "60s", "-e",
       [[local pids, n = {}, 0
         event { "sched:sched_switch", sample = function(r)
           if not pids[r.pid] then pids[r.pid], n = true, n + 1 end
+          return n < 2
         end }
         every("20ms", function() os.execute("true") end)
         done(function() print(n > 1) end)]] })

@@ -1,6 +1,7 @@
 -- Counters on the real kernel: that it takes what we ask, and counts what we know to have happened.
 
 local perfev = require "perfev"
+local process, no_poll = require("spec.support.process").load()
 local run = require "spec.support.run"
 
 local E = perfev.errno
@@ -232,6 +233,7 @@ describe("requests", function()
   end)
 
   it("have a signal sent that a session hears, one for each wakeup", function()
+    if not process then pending(no_poll) end
     local s <close> = perfev.session { tid = "self" }
     local samples, heard, fd = 0, 0, nil
     local ev = s:event { "page-faults", period = 1, exclude_kernel = true, inherit = false,
@@ -245,14 +247,20 @@ describe("requests", function()
     ev:disable()
     assert.is_true(ev:signal "RTMIN+4")
     ev:enable()
-    touch(20)
+    -- Samples that come before the interrupt which wakes (irq_work) have one between them: each is waited for.
+    for nr = 1, 20 do
+      touch(1)
+      for _ = 1, 100 do
+        if heard >= nr then break end
+        process.poll(s:fd(), 1000)
+        s:dispatch()
+      end
+    end
     ev:disable()
     s:dispatch()
     s:stop()
     s:run()
-    assert.is_true(samples >= 20, samples)
-    -- Samples that come before the interrupt which wakes (irq_work) have one between them.
-    assert.is_true(heard >= 10 and heard <= samples, heard)
+    assert.is_true(heard >= 20 and heard <= samples, heard)
   end)
 
   it("filter a tracepoint once, and tell its programs", function()
@@ -339,14 +347,20 @@ describe("measure", function()
     assert.is_nil(b)
     assert.is_true(r["page-faults"] >= 100)
     local c = perfev.counter { "task-clock", "page-faults", tid = "self", inherit = false, disabled = true }
-    local clocks, faults = {}, {}
-    for i = 1, 201 do
-      local counts = c:measure(function() end)
-      clocks[i], faults[i] = counts["task-clock"], counts["page-faults"]
+    -- The median of many.
+    local function usual(f, times)
+      local clocks, faults = {}, {}
+      for i = 1, times do
+        local counts = c:measure(f)
+        clocks[i], faults[i] = counts["task-clock"], counts["page-faults"]
+      end
+      table.sort(clocks)
+      table.sort(faults)
+      return clocks[times // 2 + 1], faults[times // 2 + 1]
     end
-    table.sort(clocks)
-    table.sort(faults)
-    assert.is_true(run.sanitized or faults[101] == 0, faults[101])
-    assert.is_true(run.sanitized or clocks[101] < 100000, clocks[101])
+    local nothing, faulted = usual(function() end, 201)
+    local something = usual(function() for _ = 1, 1000000 do end end, 21)
+    assert.is_true(run.sanitized or faulted == 0, faulted)
+    assert.is_true(nothing < something / 10, ("%d and %d ns"):format(nothing, something))
   end)
 end)

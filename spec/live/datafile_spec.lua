@@ -103,16 +103,17 @@ describe("a recording with", function()
 
   it("probes that perf probe made is read as perf reads it, by perf's names", function()
     need()
+    local name = "perfev_proof_" .. core.pid()
     local libc = (core.slurp "/proc/self/maps"):match "(/%S*libc[.-][^\n]*)\n"
-    local made = run { "perf", "probe", "-q", "-x", libc, "-f", "perfev_proof=open64 path=+0(%di):string raw=%di:x64 "
+    local made = run { "perf", "probe", "-q", "-x", libc, "-f", name .. "=open64 path=+0(%di):string raw=%di:x64 "
       .. "flags=%si:s32 mode=%dx:u16 low=%si:b4@0/32 four=+0(%di):x8[4] first=+0(%di):char" }
-    finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:perfev_proof*" } end)
+    finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:" .. name .. "*" } end)
     if made.code ~= 0 then pending("perf probe: " .. made.err:sub(1, 200)) end
-    local path = record { "a probe", "-e probe_libc:perfev_proof" }
+    local path = record { "a probe", "-e probe_libc:" .. name }
     local ours = perfscript.assert_alike(path)
     assert.is_true(#ours.told.samples > 0)
     local heard = run { run.perfl, "-i", path, "-e",
-      'local n = 0 event{"probe_libc:perfev_proof", sample=function(r) n = n + (#r.args.path > 0 and 1 or 0) end} '
+      'local n = 0 event{"probe_libc:' .. name .. '", sample=function(r) n = n + (#r.args.path > 0 and 1 or 0) end} '
       .. 'perfev.done(function() print(n) end)' }
     assert.equal(#ours.told.samples .. "\n", heard.out)
   end)

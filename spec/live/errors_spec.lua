@@ -111,6 +111,7 @@ describe("this kernel", function()
   end)
 
   as_root("has what the doctor says of it, and the doctor leaves nothing open", function()
+    collectgarbage()
     local fds = #core.list "/proc/self/fd"
     local found = perfev.doctor()
     assert.equal(fds, #core.list "/proc/self/fd")
@@ -191,7 +192,7 @@ end)
 
 describe("whom perfl watches", function()
   as_root("is a user's processes, or those of a name, and it says how many", function()
-    local r = run({ "sh", "-c", "sleep 30 & " .. run.quote(run.perfl)
+    local r = run({ "sh", "-c", "sleep 30 & until grep -qx sleep /proc/$!/comm; do :; done; " .. run.quote(run.perfl)
       .. " -d 50ms --uid root --comm sleep -q -e 'event { \"cpu-clock\", sample = print }'; kill $!" })
     assert.matches("^perfl: %d+ process[es]* of the user root, named 'sleep'\n$", r.err)
     r = perfl("--comm", "no such process", "-e", "event { 'cpu-clock' }")
@@ -204,19 +205,24 @@ describe("whom perfl watches", function()
     if not used then pending "no cgroup hierarchy that perf events know" end
     local dir = ("%s/perfev-spec-%d"):format(used.path, core.pid())
     if not os.execute("mkdir " .. run.quote(dir) .. " 2>/dev/null") then pending "cannot make a cgroup" end
-    -- The task ends with perfl: it reads from it.
+    -- Watched once it is inside, as long as it takes for some samples.
     local r = run({ "sh", "-c", ([[
       (echo 0 > %s/cgroup.procs && exec sh -c 'while :; do :; done') & inside=$!
       (while :; do :; done) & outside=$!
-      %s -q --cgroup %s -d 200ms -e '
+      until grep -qx $inside %s/cgroup.procs; do :; done
+      %s -q --cgroup %s -d 30s -e '
         local n, tids = 0, {}
-        event { "cpu-clock", freq = 200, sample = function(r) n = n + 1 tids[r.tid] = true end }
+        event { "cpu-clock", freq = 200, sample = function(r)
+          n = n + 1
+          tids[r.tid] = true
+          return n < 20
+        end }
         done(function() local list = {} for tid in pairs(tids) do list[#list + 1] = tid end
-          print(n > 0, #list, list[1]) end)'
-      kill $inside $outside; echo $inside; wait]]):format(dir, run.quote(run.perfl), dir) })
+          print(n, #list, list[1]) end)'
+      kill $inside $outside; echo $inside; wait]]):format(dir, dir, run.quote(run.perfl), dir) })
     os.execute("rmdir " .. run.quote(dir))
-    local any, tasks, tid, inside = r.out:match "^(%w+)\t(%d+)\t(%d+)\n(%d+)\n"
-    assert.equal("true", any, r.err .. r.out)
+    local n, tasks, tid, inside = r.out:match "^(%d+)\t(%d+)\t(%d+)\n(%d+)\n"
+    assert.equal("20", n, r.err .. r.out)
     assert.equal("1", tasks)
     assert.equal(inside, tid)
   end)

@@ -12,14 +12,18 @@ do
   f:write [[
 local perfev = require "perfev"
 local where, close = ...
-local function leave()
+local function leave(r)
+  if where ~= "signal" and r then io.write("pid ", r.pid, "\n") end
   io.write("left\n")
   if close == "true" then os.exit(true, true) end
   os.exit(7)
 end
-if where == "start" or where == "done" then
-  perfev[where](leave)
+if where == "start" then
+  perfev.start(leave)
   perfev.event { "dummy", comm = true }
+elseif where == "done" then
+  perfev.done(leave)
+  perfev.event { "dummy", exit = function() perfev.stop() end }
 elseif where == "every" then
   perfev.every("5ms", leave)
   perfev.event { "dummy", comm = true }
@@ -36,17 +40,17 @@ end
 -- It does something of each kind, and would go on for long.
 local function command_for(where)
   local signal = where == "signal" and "kill -USR1 $PPID; " or ""
-  return { "sh", "-c", "echo pid $$; true & wait; " .. signal .. "exec sleep 60" }
+  return { "sh", "-c", "echo pid $$; true & wait; " .. signal .. "exec sleep 600" }
 end
 
 local function perfl(where, close, trace)
-  local words = { run.perfl, "-q", "-m", "64K", "-d", "300ms", script, where, tostring(close), "--" }
+  local words = { run.perfl, "-q", "-m", "64K", script, where, tostring(close), "--" }
   table.move(command_for(where), 1, 3, #words + 1, words)
   if trace then
     local strace = { "strace", "-o", trace, "-e", "trace=perf_event_open,mmap,munmap,close" }
     words = table.move(words, 1, #words, #strace + 1, strace)
   end
-  return run(words, { timeout = 30 })
+  return run(words, { timeout = 60 })
 end
 
 -- What the traced process opened and mapped of perf, and did not give back.
@@ -66,7 +70,7 @@ local function left_open(trace)
 end
 
 local function has_ended(pid)
-  return run(("while kill -0 %s 2>/dev/null; do sleep 0.01; done"):format(pid), { timeout = 10 }).code == 0
+  return run(("while kill -0 %s 2>/dev/null; do sleep 0.01; done"):format(pid), { timeout = 60 }).code == 0
 end
 
 describe("os.exit in a callback, live,", function()

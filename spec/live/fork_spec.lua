@@ -1,34 +1,27 @@
 -- A process that forks, and another lua_State: whose events they are. Each case is a script of its own,
 -- so that it is not the spec runner that is forked.
 
+local process = require "spec.support.process"
 local run = require "spec.support.run"
 
-local dir, why_not
+local dir, library, why_not
 
--- fork() and the like, which stock Lua has not: see spec/support/process.c.
 setup(function()
   dir = run.tempdir()
-  local flags = run.capture "pkg-config --cflags lua5.4"
-  if not flags then
-    why_not = "no headers of Lua to build spec/support/process.c with"
-    return
-  end
-  local built = run(("%s -shared -fPIC %s -o %s/process.so spec/support/process.c"):format(
-    os.getenv "CC" or "gcc", flags, dir))
-  assert(built.code == 0, built.err)
+  library, why_not = process.build(dir)
 end)
 teardown(function() run.remove(dir) end)
 
 -- What the script prints, run by perfl, which has the core linked in.
 local function says(program)
-  if why_not then pending(why_not) end
+  if not library then pending(why_not) end
   local path = dir .. "/script.lua"
   local file = assert(io.open(path, "w"))
   file:write(([[
     local perfev = require "perfev"
     local process = assert(package.loadlib(%q, "luaopen_process"))()
     local function must(v, why) if not v then print("cannot: " .. why) os.exit(0) end return v end
-  ]]):format(dir .. "/process.so"), program)
+  ]]):format(library), program)
   file:close()
   local r = run({ run.perfl, path }, { timeout = 60 })
   local reason = r.out:match "^cannot: ([^\n]+)"

@@ -9,6 +9,7 @@ local run = require "spec.support.run"
 local E = perfev.errno
 local TIMES = 1000
 local DEFINED = "/sys/kernel/tracing/uprobe_events"
+local FOREIGN = ("pevspec_%d/foreign"):format(core.pid())
 
 local cc = os.getenv "CC" or "gcc"
 local why_not = not run.root and "not root"
@@ -49,13 +50,13 @@ local function ours()
   return list
 end
 
--- What is defined, but by others who run beside us.
+-- What is defined, but by others who run beside us: by a perfl that lives, or under any other name than ours.
 local function defined()
   local list = {}
   for line in core.slurp(DEFINED):gmatch("[^\n]+") do
     local pid = line:match "^%a:perfev_(%d+)_"
-    local other = pid and pid ~= tostring(core.pid()) and core.slurp("/proc/" .. pid .. "/stat")
-    if not other then list[#list + 1] = line end
+    local lives = pid and pid ~= tostring(core.pid()) and core.slurp("/proc/" .. pid .. "/stat")
+    if pid and not lives or line:find(":" .. FOREIGN .. " ", 1, true) then list[#list + 1] = line end
   end
   return list
 end
@@ -359,16 +360,16 @@ perfev.done(function() print(n) end)
   local function is_defined(name) return core.slurp(DEFINED):find(name, 1, true) ~= nil end
 
   on("is gone after each way to end, and somebody else's probe is not", function()
-    foreign("p:pevspec/foreign " .. prog .. ":0x" .. ("%x"):format(
+    foreign("p:" .. FOREIGN .. " " .. prog .. ":0x" .. ("%x"):format(
       require("perfev.elf").read(core.slurp(prog)):symbol("work").offset))
-    finally(function() core.append(DEFINED, "-:pevspec/foreign\n") end)
+    finally(function() core.append(DEFINED, "-:" .. FOREIGN .. "\n") end)
     local before = defined()
     for _, leave in ipairs { "os.exit(0)", "os.exit(0, true)", "error('no')", "perfev.stop()", "" } do
       local chunk = ("perfev_leave = function() %s end dofile(%q)"):format(leave, script)
       local r = run({ run.perfl, "-q", "-e", "local perfev = require 'perfev' " .. chunk, "--", prog, "3" })
       assert.same(before, defined(), leave .. r.err)
     end
-    assert.is_true(is_defined "pevspec/foreign")
+    assert.is_true(is_defined(FOREIGN))
   end)
 
   on("is gone after os.exit in any of the callbacks, with the state closed or not", function()
@@ -384,7 +385,9 @@ perfev.done(function() print(n) end)
           .. ":work', args = { 's:string' } } for r in s:records() do EXIT end EXIT",
       } do
         local chunk = "local perfev = require 'perfev' " .. place:gsub("EXIT", exit) .. (" dofile(%q)"):format(script)
-        local r = run({ run.perfl, "-q", "-e", chunk, "--", "sh", "-c", prog .. " 3; " .. prog .. " 3; sleep 0.2" })
+        -- It would go on for long, but for who waits for its end.
+        local work = prog .. " 3; " .. prog .. " 3" .. (place:find "perfev%.done" and "" or "; sleep 600")
+        local r = run({ run.perfl, "-q", "-e", chunk, "--", "sh", "-c", work })
         ended = ended + (r.code == 5 and 1 or 0)
         assert.same(before, defined(), place .. exit .. r.err)
       end
@@ -393,9 +396,9 @@ perfev.done(function() print(n) end)
   end)
 
   on("is swept by the next run after kill -9, and somebody else's probe is not", function()
-    foreign("p:pevspec/foreign " .. prog .. ":0x" .. ("%x"):format(
+    foreign("p:" .. FOREIGN .. " " .. prog .. ":0x" .. ("%x"):format(
       require("perfev.elf").read(core.slurp(prog)):symbol("work").offset))
-    finally(function() core.append(DEFINED, "-:pevspec/foreign\n") end)
+    finally(function() core.append(DEFINED, "-:" .. FOREIGN .. "\n") end)
     local before = defined()
     local said = os.tmpname()
     local pid = assert(run.capture(("%s -q %s -- sleep 60 2>%s >/dev/null & echo $!"):format(run.perfl, script, said)))

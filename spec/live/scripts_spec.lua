@@ -272,7 +272,7 @@ describe("tpoint", function()
   end)
 
   -- The workload names itself, so the two can be laid side by side; comm is looked up by ftrace when
-  -- it is read, the clock is read twice, so neither is compared.
+  -- it is read, the clock is read twice, and between the two a tick may ask for another task: the second flag.
   on("prints what ftrace prints: task, CPU, flags and text", true, function()
     local instance = "/sys/kernel/tracing/instances/pev-scripts-spec"
     local function setting(name, value)
@@ -285,7 +285,7 @@ describe("tpoint", function()
       local list = {}
       for pid, cpu, flags, rest in text:gmatch("%-(%d+) +(%[%d+%]) ([^ ]+) +[%d.]+: (task_rename: [^\n]*)\n") do
         if rest:find("newcomm=pev-", 1, true) then
-          list[#list + 1] = table.concat({ pid, cpu, flags, rest }, " ")
+          list[#list + 1] = table.concat({ pid, cpu, (flags:gsub("^(.).", "%1-")), rest }, " ")
         end
       end
       return list
@@ -343,7 +343,7 @@ describe("the example", function()
   check("comm", {}, "rename", 2, "^%d+ is acts now %(exec%)\n%d+ is pev%-0 now %(renamed%)\n")
   check("mmap", {}, "call", 1, "/acts\n")
   check("fork", {}, "fork", 1, "^process %d+, of %d+ acts\n$")
-  check("exit", {}, "fork", 1, "^ *%d+ acts +ends after 0%.%d+ s\n")
+  check("exit", {}, "fork", 1, "^ *%d+ acts +ends after %d+%.%d+ s\n")
   check("switch", {}, "sleep", 5, "^ *%d+ +%d+%.%d+ ms\n$")
   check("throttle", {}, "call", 1, "^%d+ samples, stopped %d+ times\n$", true)
   check("cache", {}, "call", 1, "%d+ pages were missing\n$")
@@ -378,9 +378,10 @@ describe("the example", function()
   on("bpf and ksymbol tell of a program", true, function()
     if run({ dir .. "/acts", "bpf", "1" }).code ~= 0 then return pending "no BPF here" end
     local out = output_of({ "-a", "scripts/examples/bpf.lua" }, "bpf", 1)
-    assert.truthy(out:find("^load   id (%d+) tag (%x+)\nunload id %1 tag %2\n$"), out)
+    -- Others may load some, too.
+    assert.truthy(("\n" .. out):find("\nload   id (%d+) tag (%x+)\n.*%f[^\n]unload id %1 tag %2\n"), out)
     out = output_of({ "-a", "scripts/examples/ksymbol.lua" }, "bpf", 1)
-    assert.truthy(out:find("^new  %x+ +%d+ bpf_prog_%x+_pevspec\n"), out)
+    assert.truthy(("\n" .. out):find("\nnew  %x+ +%d+ bpf_prog_%x+_pevspec\n"), out)
   end)
 
   on("cgroup tells of a new one, where nothing else is asked for", true, function()
@@ -390,7 +391,7 @@ describe("the example", function()
     local r = perfl("-a", "scripts/examples/cgroup.lua", "--", "mkdir", path)
     os.execute("rmdir " .. path)
     if r.code ~= 0 then return pending "no cgroup can be made" end
-    assert.truthy(r.out:find("^%d+ /pev%-scripts%-spec, by mkdir\n$"), r.out)
+    assert.truthy(("\n" .. r.out):find("\n%d+ /pev%-scripts%-spec, by mkdir\n"), r.out)
   end)
 
   local function alone(name, pattern)

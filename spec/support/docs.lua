@@ -161,10 +161,11 @@ function M.leave(place)
   run.remove(place.dir)
 end
 
---- Run a line for the shell there -> what run gives, all output in `out`.
+--- Run a line for the shell there -> what run gives, all output in `out`, without words of progress.
 function M.shell(place, text, user, cwd)
-  return run("exec 2>&1\n" .. text,
-    { cwd = cwd or place.work, env = place.env, user = user, timeout = 60 })
+  local result = run("exec 2>&1\n" .. text, { cwd = cwd or place.work, env = place.env, user = user, timeout = 120 })
+  result.out = run.without_progress(result.out)
+  return result
 end
 
 --- Run a block -> run's result, or nil when it is none to run.

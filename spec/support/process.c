@@ -2,7 +2,7 @@
  * process.c - what a Lua module for processes and threads of control has, and stock Lua has not.
  *
  * fork() and wait(pid) as luaposix has them, poll(fd, ms) as another event loop would do it,
- * and state(code): another lua_State in this process. Built by the specs that need it.
+ * revents(fd), and state(code): another lua_State in this process. Built by process.lua.
  */
 #include <lauxlib.h>
 #include <lualib.h>
@@ -41,6 +41,16 @@ static int l_poll(lua_State *L)
 	return 1;
 }
 
+/* revents(fd) -> what poll(2) says of it at once: POLLIN and the like, 0 when there is nothing */
+static int l_revents(lua_State *L)
+{
+	struct pollfd fd = { .fd = (int)luaL_checkinteger(L, 1), .events = POLLIN };
+
+	poll(&fd, 1, 0);
+	lua_pushinteger(L, fd.revents);
+	return 1;
+}
+
 /* state(code, n) -> what the code returns, as a string: run in another lua_State, with us in it */
 static int l_state(lua_State *L)
 {
@@ -75,6 +85,7 @@ int luaopen_process(lua_State *L)
 		{ "fork", l_fork },
 		{ "wait", l_wait },
 		{ "poll", l_poll },
+		{ "revents", l_revents },
 		{ "state", l_state },
 		{ NULL, NULL },
 	};
