@@ -21,6 +21,7 @@ local floors = {
     cfi = { "unwind" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
+    deferred = { "record" }, -- samples that wait for a part of themselves
     span = {},
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },

@@ -253,7 +253,7 @@ describe("an event with callchain", function()
       local ok, message = pcall(perfev.event, { "cpu-clock", callchain = words })
       assert.is_false(ok)
       assert.is_true(message:find(why, 1, true) ~= nil, message)
-      assert.matches("\n  try: fp, dwarf, dwarf,BYTES or lbr$", message)
+      assert.matches("\n  try: fp, dwarf, dwarf,BYTES, lbr or defer$", message)
     end
     local _, message = pcall(perfev.event, { "cpu-clock", callchain = 3 })
     assert.matches("callchain is true or a string", message)

@@ -401,7 +401,7 @@ function Replay:stats()
   for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
     stats[name] = read[name]
   end
-  stats.delivered, stats.excluded = self.source:counts()
+  stats.delivered, stats.excluded, stats.unjoined = self.source:counts()
   stats.throttled = read.types.throttle or 0
   return stats
 end
