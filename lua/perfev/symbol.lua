@@ -120,10 +120,14 @@ local function kernel_module(path)
   return name and "[" .. name:gsub("-", "_") .. "]" or path
 end
 
+-- What a KSYMBOL record tells of, by PERF_RECORD_KSYMBOL_TYPE_*: code that is no module's. Out of line are what
+-- kprobes and ftrace copied away and wrote anew (TEXT_POKE records have its bytes, which nobody asks for here).
+local made_by_kernel = { "[bpf]", "[ool]" }
+
 -- frame, raw: symbol, offset and module of a kernel address
 local function name_kernel(self, frame, raw)
   if raw.ksymbol then
-    frame.symbol, frame.offset, frame.module = raw.path, raw.offset, "[bpf]"
+    frame.symbol, frame.offset, frame.module = raw.path, raw.offset, made_by_kernel[raw.ksymbol] or "[kernel]"
     return
   end
   frame.module = kernel_module(raw.path)
@@ -480,7 +484,7 @@ end
 --- The kernel's function at an address.
 -- @treturn[1] string   its name
 -- @treturn[1] integer  bytes from its start
--- @treturn[1] string   "[kernel]", "[MODULE]" or "[bpf]"
+-- @treturn[1] string   "[kernel]", "[MODULE]", "[bpf]" or "[ool]"
 -- @treturn[2] nil      no name is known
 function M.kernel(address)
   check_address("kernel", address)

@@ -52,8 +52,10 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 		set_string(L, "build_id", dso->build_id, dso->build_id_len);
 	lua_pushboolean(L, dso->memory);
 	lua_setfield(L, -2, "memory");
-	lua_pushboolean(L, dso->ksymbol);
-	lua_setfield(L, -2, "ksymbol");
+	if (dso->ksymbol) {
+		lua_pushinteger(L, dso->ksymbol);
+		lua_setfield(L, -2, "ksymbol");
+	}
 }
 
 /* { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, memory=, ksymbol= } */
