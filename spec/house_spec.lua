@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {},
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
     inflate = {}, deflate = {} },
   {
     ring = { "sys" },

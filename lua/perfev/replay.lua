@@ -47,7 +47,7 @@ function M.open(session, handlers)
   local rec
   rec, what, code = recording.open(input, {
     ordered = session.opts.ordered ~= false,
-    note = function(text) session:note(0, ("%s: %s"):format(shown, text)) end,
+    note = function(text, level) session:note(level or 0, ("%s: %s"):format(shown, text)) end,
   })
   if not rec then
     waiter:close()
