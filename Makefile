@@ -21,14 +21,18 @@ Q = $(if $(V),,@)
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
-	libclang-rt-14-dev binutils g++ xz-utils strace valgrind libc6-dbg linux-perf
+	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 strace valgrind \
+	libc6-dbg linux-perf
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:
 # src/lua/lNAME.c and the rooms of the core that it brings along, and its package for pkg-config.
-MODULES := cfi elf pfm symtab zstd
+MODULES := cfi debuginfod elf pfm symtab zstd
 cfi_ROOMS := cfi err
 cfi_PKG := libdw libelf
+debuginfod_ROOMS := debuginfod err
+# opened when it is asked
+debuginfod_LIBS := -ldl
 elf_ROOMS := elffile err
 elf_PKG := libelf
 pfm_ROOMS := pfm err
@@ -38,7 +42,8 @@ symtab_ROOMS := symtab demangle rustname source err
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_ROOMS := unzstd zpack err
 zstd_PKG := libzstd
-OWN_C := $(patsubst %,src/%.c,cfi demangle elffile pfm rustname source symtab unzstd zpack)
+OWN_C := $(patsubst %,src/%.c,cfi debuginfod demangle elffile pfm rustname source symtab unzstd \
+	zpack)
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)

@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {},
+    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
     inflate = {}, deflate = {} },
   {
     ring = { "sys" },
@@ -21,6 +21,7 @@ local floors = {
     cfi = { "unwind" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
+    deferred = { "record" }, -- samples that wait for a part of themselves
     span = {},
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },

@@ -360,7 +360,7 @@ describe("a declaration", function()
       end
       assert.same({}, has, text)
     end
-    assert.matches("call%-graph is fp, dwarf, lbr or no, not 'x'\n  | cycles/call%-graph=x/\n  |        %^",
+    assert.matches("call%-graph is fp, dwarf, lbr, defer or no, not 'x'\n  | cycles/call%-graph=x/\n  |        %^",
       short "cycles/call-graph=x/")
     assert.matches("period and freq at once", short "cycles/period=1,freq=2/")
     assert.matches("no term is called 'perod' %(did you mean 'period'%?%)", short "cycles/perod=1/")

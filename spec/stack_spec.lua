@@ -1,136 +1,18 @@
 -- Stacks: addresses of a sample, and what lay there when it was taken. Each story is told twice, by the
 -- simulated kernel and as a recording, and shows the same.
 
-local elf = require "spec.support.elf"
 local kernel = require "spec.support.kernel"
-local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
-local run = require "spec.support.run"
 
 local MS, KERNEL, USER = 1000000, -128, -512
-local BITS = { "ip", "tid", "time", "cpu", "callchain", "identifier" }
-local BUILD_IDS, OSRELEASE, EVENT_DESC = 2, 4, 12 -- HEADER_* of perf.data
+local BUILD_IDS, OSRELEASE = 2, 4 -- HEADER_* of perf.data
 local BASE = 0x7f0000000000
 local BUILD_ID, OTHER_ID = ("\1\2"):rep(10), ("\3\4"):rep(10)
 
-local dir
-setup(function() dir = run.tempdir() end)
-teardown(function() run.remove(dir) end)
-
--- Files of the machine, wherever the story is told.
-local files = {
-  ["/bin/app"] = elf.file { functions = { { "main", 0x1000, 0x100 }, { "work", 0x1100, 0x100 },
-                                       { "helper", 0x1300, 0x10 } } },
-  ["/bin/other"] = elf.file { functions = { { "start", 0x1000, 0x200 } } },
-  ["/lib/one.so"] = elf.file { functions = { { "first", 0x2000, 0x80 } }, vaddr = 0x2000, build_id = BUILD_ID },
-  ["/lib/two.so"] = elf.file { functions = { { "second", 0x1000, 0x80 } } },
-  ["/lib/four.so"] = elf.file { functions = { { "a", 0x1000, 0x1000 }, { "b", 0x2000, 0x1000 }, { "c", 0x3000, 0x1000 },
-                                              { "d", 0x4000, 0x1000 } } },
-  ["/lib/_ZN3foo3barEv"] = elf.file { functions = { { "_ZN2ns4pickIiEEiT_", 0x1000, 0x80 } } },
-  ["/tmp/perf-7.map"] = "30000 100 made\n30100 40 made again\nnot a line\n30100 20 twice;made\n",
-  ["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffff81000100 t do_work\nffffffff81000200 T entry\n"
-    .. "ffffffff81000300 D data\nffffffffa0000000 t mod_work\t[mod]\n",
-  ["/proc/sys/kernel/osrelease"] = "6.1.0\n",
-}
-
--- ---- what a story is made of ----
-
-local function mmap(pid, addr, len, path, more)
-  local t = { type = "mmap2", pid = pid, tid = pid, addr = addr, len = len, pgoff = 0x1000, maj = 8, min = 1, ino = 1,
-              ino_generation = 0, prot = 5, flags = 2, filename = path }
-  for name, value in pairs(more or {}) do t[name] = value end
-  return t
-end
-local function exec(pid, comm) return { type = "comm", pid = pid, tid = pid, comm = comm, misc = 0x2000 } end
-local function comm(pid, name, tid) return { type = "comm", pid = pid, tid = tid or pid, comm = name } end
-local function fork(pid, parent, tid)
-  return { type = "fork", pid = pid, ppid = parent, tid = tid or pid, ptid = parent, time = 1 }
-end
-local function exit(pid) return { type = "exit", pid = pid, ppid = 1, tid = pid, ptid = 1, time = 1 } end
-local function ksymbol(addr, name, flags)
-  return { type = "ksymbol", addr = addr, len = 0x100, ksym_type = 1, flags = flags or 0, name = name }
-end
-local function sample(pid, chain, tid, misc)
-  return { type = "sample", pid = pid, tid = tid or pid, ip = chain[2], callchain = chain, misc = misc or 2 }
-end
-local function app(pid) return { exec(pid, "app"), mmap(pid, 0x400000, 0x2000, "/bin/app") } end
-
--- Steps, of which some are several.
-local function flat(story)
-  local out = {}
-  for _, step in ipairs(story) do
-    table.move(step.type and { step } or step, 1, step.type and 1 or #step, #out + 1, out)
-  end
-  return out
-end
-
--- ---- telling it ----
-
-local function copied(step)
-  local t = {}
-  for name, value in pairs(step) do t[name] = value end
-  return t
-end
-
-local function simulated(story, see)
-  local k = kernel.new { cpus = "0" }
-  story = flat(story)
-  for path, text in pairs(files) do k.files[path] = text end
-  k:with(function()
-    local s = perfev.session { duration = (#story + 300) .. "ms", buffer = "1M" }
-    s:event { type = 1, config = 0, sample_period = 1, callchain = true, sample = see }
-    for i, step in ipairs(story) do
-      k:after(i * MS, function() k:ring(0):push(copied(step)) end)
-    end
-    assert(s:run())
-  end)
-  return k
-end
-
-local function recorded(story, see, opts)
-  opts = opts or {}
-  local b = perfdata.new { events = { { ids = { 11 }, name = "cpu-clock",
-    attr = { type = 1, config = 0, sample_type = BITS, sample_id_all = true, comm = true, task = true, mmap = true,
-             mmap2 = true, ksymbol = true } } }, endian = opts.endian }
-  for i, step in ipairs(flat(story)) do
-    local t = copied(step)
-    if t.type == "sample" then
-      t.time, t.cpu, t.identifier = i * MS, 0, 11
-    else
-      t.sample_id = { pid = t.pid or 0, tid = t.tid or 0, time = i * MS, cpu = 0, identifier = 11 }
-    end
-    b:add(t)
-  end
-  local path = dir .. "/story.data"
-  local features = { [OSRELEASE] = string.pack("<s4", "6.1.0\0"), [EVENT_DESC] = b:event_desc() }
-  for number, bytes in pairs(opts.features or {}) do features[number] = bytes end
-  local file <close> = assert(io.open(path, "wb"))
-  file:write(b:file(features))
-  file:close()
-  local k = kernel.new { cpus = "0" }
-  for name, text in pairs(files) do k.files[name] = text end
-  -- The recording is a real file, all else is the machine's that the story is of.
-  local hooks = { slurp = k.hooks.slurp, readlink = k.hooks.readlink }
-  local said = {}
-  perfev.hooks.with(hooks, function()
-    local function log(level, text)
-      if level == 0 then said[#said + 1] = text end
-    end
-    local s = perfev.session { input = path, log = log }
-    s:event { "cpu-clock", sample = see }
-    assert(s:run())
-  end)
-  return said
-end
-
--- What f makes of each sample, told both ways.
-local function told(story, f)
-  local live, file = {}, {}
-  local k = simulated(story, function(r) live[#live + 1] = f(r) or false end)
-  recorded(story, function(r) file[#file + 1] = f(r) or false end)
-  assert.same(live, file)
-  return live, k
-end
+local stories = require "spec.support.story"(setup, teardown)
+local files, told, simulated, recorded = stories.files, stories.told, stories.simulated, stories.recorded
+local mmap, exec, comm, fork, exit = stories.mmap, stories.exec, stories.comm, stories.fork, stories.exit
+local ksymbol, sample, app, copied = stories.ksymbol, stories.sample, stories.app, stories.copied
 
 local function folded(r) return r.stack:folded(r.comm) end
 
@@ -182,6 +64,26 @@ describe("a stack", function()
     local seen = told({ app(7), sample(7, { USER, 0x400310 }), sample(7, { USER, 0x400010, 0x400310 }),
       sample(7, { USER, 0x400310, 0x400310, 0x400100 }) }, function(r) return r.stack:folded() end)
     assert.same({ "[app]", "helper;main", "work;helper;[app]" }, seen)
+  end)
+
+  it("has the callers that the CPU kept, where it keeps them: an LBR call stack", function()
+    local words = { sample_type = { "identifier", "ip", "tid", "time", "cpu", "callchain", "branch_stack" },
+                    branch_sample_type = { "user", "call_stack" } }
+    local function taken(misc, chain, ...)
+      local t, list = sample(7, chain, 7, misc), {}
+      for i, from in ipairs { ... } do list[i] = { from = from, to = 0x400100 } end
+      t.branch_stack = list
+      return t
+    end
+    -- helper's last byte is a call: a caller is where it calls, and not before where it goes on.
+    local seen = told({ app(7), taken(2, { USER, 0x400110, 0x500000 }, 0x40030f, 0x400020),
+      taken(1, { KERNEL, 0xffffffff81000110, USER, 0x400110, 0x500000 }, 0x400020),
+      taken(1, { KERNEL, 0xffffffff81000110 }, 0x400020), taken(2, { USER, 0x400110, 0x400020 }) },
+      function(r) return r.stack:folded() end, { words = words })
+    assert.same({ "main;helper;work", "main;work;do_work", "do_work", "main;work" }, seen)
+    words.branch_sample_type = { "user", "any" } -- no call stack: branches of another kind
+    assert.same({ "main;work" }, (told({ app(7), taken(2, { USER, 0x400110, 0x400020 }, 0x40030f) },
+      function(r) return r.stack:folded() end, { words = words })))
   end)
 
   it("is one value: the same frames are the same stack, by == and by id, and a key", function()
@@ -390,6 +292,23 @@ describe("what a stack's addresses mean", function()
       ksymbol(0xffffffffa0000010, "bpf_prog_1_x", 1), sample(7, { KERNEL, 0xffffffffa0000018 }),
       sample(7, { KERNEL, 0xffffffff81000201 }) },
       function(r) return r.stack[1].module .. " " .. r.stack[1].symbol end)))
+  end)
+
+  it("is what it was where the kernel writes its code anew, and a trampoline's own name while that is there", function()
+    local function poke(addr, old, new) return { type = "text_poke", addr = addr, old_bytes = old, new_bytes = new } end
+    local function trampoline(flags)
+      local t = ksymbol(0xffffffffa0001000, "ftrace_trampoline", flags)
+      t.ksym_type = 2
+      return t
+    end
+    local pokes = { poke(0xffffffff81000110, "\x0f\x1f\x44\0\0", "\xe8\1\2\3\4"), trampoline(),
+      poke(0xffffffffa0001000, "", "\x90\x90\x90"), sample(7, { KERNEL, 0xffffffff81000110 }),
+      sample(7, { KERNEL, 0xffffffff81000115 }), sample(7, { KERNEL, 0xffffffffa0001002 }),
+      poke(0xffffffffa0001000, "\x90\x90\x90", ""), trampoline(1), sample(7, { KERNEL, 0xffffffffa0001002 }) }
+    assert.same({ "[kernel] do_work+16", "[kernel] do_work+21", "[ool] ftrace_trampoline+2", "[mod] mod_work+4098" },
+      (told(pokes, function(r)
+        return ("%s %s+%d"):format(r.stack[1].module, r.stack[1].symbol, r.stack[1].offset)
+      end, { words = { text_poke = true } })))
   end)
 
   it("is nothing known for a guest's, a hypervisor's, the idle task's and data's", function()

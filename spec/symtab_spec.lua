@@ -1,8 +1,11 @@
 -- Which function is at an address of a file: tables, debug files, damage; and names as they were written.
 
+local core = require "perfev.core"
 local elf = require "spec.support.elf"
+local files = require "perfev.symbol.files"
 local kernel = require "spec.support.kernel"
 local perfev = require "perfev"
+local run = require "spec.support.run"
 local symtab = require "perfev.symtab"
 
 local BUILD_ID = ("\171\205"):rep(10) -- abcdabcd...
@@ -77,10 +80,10 @@ describe("a debug file", function()
   local stripped = elf.file { build_id = BUILD_ID }
 
   -- The name of the first function of a program, with what else is on the machine.
-  local function found(program, files)
+  local function found(program, others)
     local k = kernel.new()
     k.files["/opt/bin/prog"] = program
-    for path, bytes in pairs(files) do k.files[path] = bytes end
+    for path, bytes in pairs(others) do k.files[path] = bytes end
     return k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end)
   end
 
@@ -105,8 +108,94 @@ describe("a debug file", function()
     assert.is_nil(found(stripped, { ["/usr/lib/debug/.build-id/ab/cd" .. ("abcd"):rep(9) .. ".debug"] = other }))
   end)
 
+  it("and its program are looked for below symfs alone, once that is set", function()
+    local linked = elf.file { debuglink = { "prog.debug", symtab.crc(plain) } }
+    finally(function() perfev.symbol.symfs(nil) end)
+    perfev.symbol.symfs "/target/"
+    assert.is_nil(found(linked, { ["/opt/bin/prog.debug"] = plain }))
+    for _, folder in ipairs { "/opt/bin/", "/opt/bin/.debug/", "/usr/lib/debug/opt/bin/" } do
+      assert.equal("hidden", found(plain, { ["/target/opt/bin/prog"] = linked,
+        ["/target" .. folder .. "prog.debug"] = plain }), folder)
+    end
+    local id = "ab/cd" .. ("abcd"):rep(9)
+    assert.equal("hidden", found("", { ["/target/opt/bin/prog"] = stripped,
+      ["/target/usr/lib/debug/.build-id/" .. id .. ".debug"] = full }))
+    perfev.symbol.symfs(nil)
+    assert.equal("hidden", found(linked, { ["/opt/bin/prog.debug"] = plain }))
+    assert.error_matches(function() perfev.symbol.symfs(7) end, "symfs: a directory's path, or nil, not a number")
+  end)
+
   it("is not looked for where the name in the program is a path", function()
     assert.is_nil(symtab.read(elf.file { debuglink = { "../../etc/x", 0 } }):facts().debuglink)
+  end)
+end)
+
+describe("a debuginfod server", function()
+  local HEX = ("abcd"):rep(10)
+  local programs, dir, asked, answer = 0, nil, nil, nil
+  before_each(function()
+    dir, asked, answer = run.tempdir(), {}, function() return nil, "no such file", core.errno.ENOENT end
+    package.loaded["perfev.debuginfod"] = { find = function(id, kind, go_on)
+      asked[#asked + 1] = kind .. " " .. id .. (go_on and go_on() and "" or " alone")
+      return answer(kind)
+    end }
+    perfev.symbol.debuginfod()
+  end)
+  after_each(function()
+    perfev.symbol.debuginfod(false)
+    package.loaded["perfev.debuginfod"], files.go_on = nil, nil
+    run.remove(dir)
+  end)
+
+  local function write(name, bytes)
+    local file <close> = assert(io.open(dir .. "/" .. name, "wb"))
+    file:write(bytes)
+    return dir .. "/" .. name
+  end
+  -- What a program of no functions is asked, and what is told of it.
+  local function found(id)
+    programs = programs + 1
+    local path, said = write("prog" .. programs, elf.file { build_id = id or BUILD_ID }), {}
+    perfev.symbol.on_note = function(text) said[#said + 1] = text end
+    finally(function() perfev.symbol.on_note = nil end)
+    return perfev.symbol.file(path, 0x1000), said
+  end
+
+  it("is asked for the debug file of a build-id, once, if somebody has said so", function()
+    perfev.symbol.debuginfod(false)
+    assert.is_nil((found()))
+    assert.same({}, asked)
+    perfev.symbol.debuginfod()
+    local debug = write("fetched", elf.file { functions = { { "far", 0x1000, 8 } }, build_id = BUILD_ID })
+    answer = function() return debug end
+    files.go_on = function() return true end
+    local name, said = found()
+    assert.same({ "far", {}, { "debuginfo " .. HEX } }, { name, said, asked })
+    assert.equal("far", (found()))
+    assert.equal(1, #asked)
+  end)
+
+  it("that has nothing, or another build, is no fault", function()
+    local name, said = found()
+    assert.same({ {}, { "debuginfo " .. HEX .. " alone" } }, { said, asked })
+    assert.is_nil(name)
+  end)
+
+  it("that cannot be asked is told of, with what to do", function()
+    for code, try in pairs { [core.errno.ENOSYS] = "DEBUGINFOD_URLS=", [core.errno.ELIBACC] = "install it" } do
+      perfev.symbol.debuginfod()
+      answer = function() return nil, "why " .. code, code end
+      local _, said = found()
+      assert.equal(1, #said)
+      assert.matches("^debug files are not fetched: why " .. code .. "\n  try: " .. try, said[1])
+    end
+  end)
+
+  it("is none of a simulated kernel's", function()
+    local k = kernel.new()
+    k.files["/opt/bin/prog"] = elf.file { build_id = BUILD_ID }
+    assert.is_nil(k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end))
+    assert.same({}, asked)
   end)
 end)
 

@@ -211,6 +211,26 @@ describe("a stack of registers and copied memory", function()
     assert.same({ "leaf" }, unwound(elf.file { functions = { { "leaf", 0x1000, 0x100 } } }, X86, { { regs, stack } }))
   end)
 
+  it("tells, once for a file, of rules that are not there or cannot be followed", function()
+    local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
+    local nowhere = program { ra = 16, rules = X86_RULES, string.char(CFA_EXPRESSION, 1) .. "\xff", "" }
+    local notes
+    perfev.symbol.on_note = function(text, level) notes[#notes + 1] = level .. " " .. text end
+    finally(function() perfev.symbol.on_note = nil end)
+    for said, file in pairs { ["1 /bin/app: stacks end in it: its unwind tables are damaged"] = nowhere,
+      ["1 /bin/app: stacks go on by its frame pointers, if it keeps them: it has no unwind tables that can be read"]
+        = elf.file { functions = { { "leaf", 0x1000, 0x100 } } },
+      ["1 /bin/app: stacks go on by its frame pointers, if it keeps them: the file that ran is not here"] = "" } do
+      notes = {}
+      unwound(file, X86, { { regs, stack }, { regs, stack } })
+      assert.same({ said }, notes)
+      assert.same({}, perfev.symbol.notes())
+    end
+    notes = {}
+    unwound(plain, X86, { { regs, stack } })
+    assert.same({}, notes)
+  end)
+
   it("is unwound on arm64, by the link register and past signed addresses", function()
     local file = program { machine = AARCH64, ra = 30, rules = cfa(31, 0),
       "",                                              -- leaf: lr has it
@@ -253,7 +273,7 @@ describe("an event with callchain", function()
       local ok, message = pcall(perfev.event, { "cpu-clock", callchain = words })
       assert.is_false(ok)
       assert.is_true(message:find(why, 1, true) ~= nil, message)
-      assert.matches("\n  try: fp, dwarf, dwarf,BYTES or lbr$", message)
+      assert.matches("\n  try: fp, dwarf, dwarf,BYTES, lbr or defer$", message)
     end
     local _, message = pcall(perfev.event, { "cpu-clock", callchain = 3 })
     assert.matches("callchain is true or a string", message)

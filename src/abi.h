@@ -82,10 +82,12 @@ _Static_assert(sizeof(struct pev_attr) == PERF_ATTR_SIZE_VER9, "attr is VER9");
 #define PEV_ATTR_INHERIT_THREAD PEV_ATTR_FLAG(35)
 #define PEV_ATTR_REMOVE_ON_EXEC PEV_ATTR_FLAG(36)
 #define PEV_ATTR_SIGTRAP PEV_ATTR_FLAG(37)
+#define PEV_ATTR_DEFER_CALLCHAIN PEV_ATTR_FLAG(38)
 
 #define PEV_SAMPLE_WEIGHT_STRUCT (UINT64_C(1) << 24) /* 5.12 */
 #define PEV_SAMPLE_TYPE_MASK ((UINT64_C(1) << 25) - 1)
 #define PEV_FORMAT_LOST (UINT64_C(1) << 4)                  /* 6.0 */
+#define PEV_BRANCH_CALL_STACK (UINT64_C(1) << 11)           /* 4.1 */
 #define PEV_BRANCH_HW_INDEX (UINT64_C(1) << 17)             /* 5.7 */
 #define PEV_BRANCH_COUNTERS (UINT64_C(1) << 19)             /* 6.8 */
 

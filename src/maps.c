@@ -355,13 +355,16 @@ static int feed_ksymbol(struct pev_space **space, struct pev_dsos *dsos,
 			const struct pev_record *rec)
 {
 	uint64_t start = number(rec, PEV_F_ADDR), len = number(rec, PEV_F_LEN);
-	struct pev_dso key = { .pid = -1, .ksymbol = true }, *dso;
+	struct pev_dso key = { .pid = -1 }, *dso;
 	struct pev_value name;
 
 	if (!pev_record_get(rec, PEV_F_NAME, &name) || start + len < start)
 		return 0;
 	if (number(rec, PEV_F_FLAGS) & KSYMBOL_UNREGISTER)
 		return *space ? put(space, start, start + len, 0, NULL) : 0;
+	/* PERF_RECORD_KSYMBOL_TYPE_*; what is of no type that we know is the kernel's as well. */
+	key.ksymbol = (uint8_t)number(rec, PEV_F_KSYM_TYPE);
+	key.ksymbol = key.ksymbol ? key.ksymbol : UINT8_MAX;
 	dso = intern(dsos, &key, (const char *)name.p, name.len);
 	return dso ? put(space, start, start + len, 0, dso) : -ENOMEM;
 }

@@ -29,7 +29,7 @@ struct pev_dso {
 	unsigned char build_id[PEV_BUILD_ID_MAX];
 	uint8_t build_id_len;     /* bytes, 0: not known */
 	bool memory;              /* no file: code that was made there */
-	bool ksymbol;             /* the kernel's, path is the name of the only function in it */
+	uint8_t ksymbol;          /* KSYMBOL's type, path is its only function; 0: it is none */
 	char path[];
 };
 

@@ -20,6 +20,7 @@ void pev_replay_init(struct pev_replay *replay, struct pev_datafile *df, struct 
 void pev_replay_free(struct pev_replay *replay)
 {
 	pev_selection_free(&replay->wanted);
+	pev_deferred_free(&replay->deferred);
 	free(replay->routes);
 	free(replay->hearers);
 	free(replay->slots);
@@ -85,8 +86,11 @@ int pev_replay_route(struct pev_replay *r, const uint32_t *slots, uint32_t nr)
 	route = &r->routes[r->event * PEV_RECORD_NR + r->type];
 	*route = (struct pev_route){ .first = r->nr_hearers, .nr = nr, .known = true };
 	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t heard = r->slots[slots[i]].heard;
+
 		r->hearers[r->nr_hearers++] = slots[i];
-		route->called = route->called || r->slots[slots[i]].heard >> r->type & 1;
+		route->called = route->called || heard >> r->type & 1;
+		route->parts = route->parts || heard >> PEV_RECORD_CALLCHAIN_DEFERRED & 1;
 	}
 	return 0;
 }
@@ -132,6 +136,31 @@ int pev_replay_keep(struct pev_replay *r, uint32_t event)
 
 /* ---- a record's stages ---- */
 
+/* A sample whose user part has come, or will not: it goes on where it was stopped. */
+static bool take_ready(struct pev_replay *r)
+{
+	struct pev_held_of of;
+	uint16_t size;
+	const unsigned char *bytes = pev_deferred_next(&r->deferred, &of, &size);
+
+	r->whole = bytes != NULL;
+	if (!bytes)
+		return false;
+	r->from = (struct pev_file_record){
+		.bytes = bytes,
+		.plan = &pev_datafile_event(r->df, of.event)->plan,
+		.time = of.time,
+		.type = PERF_RECORD_SAMPLE,
+		.event = of.event,
+		.size = size,
+		.synthesised = of.flag,
+	};
+	r->event = of.event + 1;
+	r->type = PERF_RECORD_SAMPLE;
+	r->stage = PEV_STAGE_LOOK;
+	return true;
+}
+
 static int read_record(struct pev_replay *r, struct pev_err *err)
 {
 	int rc;
@@ -141,7 +170,14 @@ static int read_record(struct pev_replay *r, struct pev_err *err)
 	if (!r->budget)
 		return PEV_TURN_ROUND;
 	r->budget--;
+	if (take_ready(r))
+		return PEV_TURN_NONE;
 	rc = pev_datafile_next(r->df, &r->from, err);
+	/* The end is told again, once what waits in vain has been heard. */
+	if (rc <= 0 && r->deferred.nr) {
+		pev_deferred_let_go(&r->deferred);
+		return PEV_TURN_NONE;
+	}
 	if (rc <= 0)
 		return rc < 0 ? rc : PEV_TURN_END;
 	r->event = r->from.event == PEV_NO_EVENT ? 0 : r->from.event + 1;
@@ -159,9 +195,27 @@ static bool is_bookkeeping(uint32_t type)
 {
 	const uint32_t types = 1u << PERF_RECORD_COMM | 1u << PERF_RECORD_FORK |
 			       1u << PERF_RECORD_EXIT | 1u << PERF_RECORD_MMAP |
-			       1u << PERF_RECORD_MMAP2 | 1u << PERF_RECORD_KSYMBOL;
+			       1u << PERF_RECORD_MMAP2 | 1u << PERF_RECORD_KSYMBOL |
+			       1u << PEV_RECORD_CALLCHAIN_DEFERRED;
 
 	return type < 32 && types >> type & 1;
+}
+
+static int learn(struct pev_replay *r)
+{
+	if (r->from.type != PEV_RECORD_CALLCHAIN_DEFERRED)
+		return pev_tasks_feed(r->tasks, &r->rec);
+	pev_deferred_join(&r->deferred, &r->rec);
+	return 0;
+}
+
+/* Is it a sample whose user part is to come, and nobody hears of that alone? It is held. */
+static bool waits(struct pev_replay *r)
+{
+	const struct pev_held_of of = { r->from.time, r->from.event, r->from.synthesised };
+
+	return r->from.type == PERF_RECORD_SAMPLE && r->event && !r->whole && !r->route.parts &&
+	       pev_deferred_hold(&r->deferred, &r->rec, &of);
 }
 
 /* Written by the process that is left out, as the live session left it out? */
@@ -226,12 +280,12 @@ static int look_at_record(struct pev_replay *r, struct pev_err *err)
 			r->stage = PEV_STAGE_READ;
 			return PEV_TURN_DAMAGED;
 		}
-		if (is_bookkeeping(r->from.type) && pev_tasks_feed(r->tasks, &r->rec) < 0)
+		if (is_bookkeeping(r->from.type) && learn(r) < 0)
 			return pev_fail(err, -ENOMEM, "no memory for the tasks of the recording");
 	}
 	if (is_heard && pev_selection_asks(&r->wanted))
 		is_heard = pev_selection_has(&r->wanted, &r->rec, r->tasks);
-	if (!is_heard)
+	if (!is_heard || waits(r))
 		r->route.nr = 0;
 	return PEV_TURN_NONE;
 }

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "datafile.h"
+#include "deferred.h"
 #include "err.h"
 #include "record.h"
 #include "selection.h"
@@ -35,6 +36,7 @@ struct pev_route {
 	uint32_t first, nr; /* of hearers */
 	bool known;
 	bool called;        /* one of them has a callback */
+	bool parts;         /* one of them hears CALLCHAIN_DEFERRED: samples come as they are */
 };
 
 struct pev_replay_slot {
@@ -61,6 +63,8 @@ struct pev_replay {
 	uint32_t event, type;          /* its number + 1, or 0; below PEV_RECORD_NR */
 	uint32_t slot, timer;
 	enum pev_stage stage;
+	bool whole;                    /* it waited, and waits no more */
+	struct pev_deferred deferred;
 	struct pev_route route;
 	uint32_t at;                   /* of the route's hearers */
 

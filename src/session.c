@@ -53,6 +53,7 @@ struct pev_session {
 	uint32_t nr_ids, cap_ids;
 	struct pev_merge merge;
 	struct pev_tasks tasks;
+	struct pev_deferred deferred; /* samples that wait for their user part */
 	struct pev_stats stats;
 	uint64_t last_time;         /* of the newest record delivered */
 	uint64_t closed_lost;       /* PERF_FORMAT_LOST of events that are closed */
@@ -927,6 +928,9 @@ static void account(struct pev_session *s, const struct pev_record *rec)
 	case PERF_RECORD_THROTTLE:
 		s->stats.throttled++;
 		break;
+	case PEV_RECORD_CALLCHAIN_DEFERRED:
+		pev_deferred_join(&s->deferred, rec);
+		break;
 	default:
 		/* Out of memory for a name: the task is looked up in /proc when asked for. */
 		pev_tasks_feed(&s->tasks, rec);
@@ -939,7 +943,8 @@ static bool is_bookkeeping(uint32_t type)
 			       1u << PERF_RECORD_THROTTLE | 1u << PERF_RECORD_COMM |
 			       1u << PERF_RECORD_FORK | 1u << PERF_RECORD_EXIT |
 			       1u << PERF_RECORD_MMAP | 1u << PERF_RECORD_MMAP2 |
-			       1u << PERF_RECORD_KSYMBOL;
+			       1u << PERF_RECORD_KSYMBOL |
+			       1u << PEV_RECORD_CALLCHAIN_DEFERRED;
 
 	return type < 32 && types >> type & 1;
 }
@@ -974,6 +979,17 @@ static bool is_excluded(const struct pev_session *s, const struct pev_slot *slot
 	return off + 4u <= size && (int)pev_load32(bytes + off, false) == s->config.exclude_pid;
 }
 
+/* Is it a sample whose user part is to come, and nobody hears of that alone? It is held. */
+static bool waits(struct pev_session *s, const struct pev_slot *slot, const struct pev_record *rec)
+{
+	const struct pev_held_of of = { .event = slot->index };
+
+	return rec->type == PERF_RECORD_SAMPLE &&
+	       slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN &&
+	       !(slot->heard >> PEV_RECORD_CALLCHAIN_DEFERRED & 1) &&
+	       pev_deferred_hold(&s->deferred, rec, &of);
+}
+
 /* Count one record and locate it, if somebody gets it. */
 static struct pev_slot *take(struct pev_session *s, const unsigned char *bytes, uint16_t size,
 			     struct pev_record *rec)
@@ -999,7 +1015,40 @@ static struct pev_slot *take(struct pev_session *s, const unsigned char *bytes, 
 	}
 	if (is_bookkeeping(type))
 		account(s, rec);
-	return to;
+	return to && waits(s, to, rec) ? NULL : to;
+}
+
+/* ---- samples that wait ---- */
+
+/* The next one whose user part has come, or of which it is known that it will not. */
+static struct pev_slot *take_ready(struct pev_session *s, struct pev_record *rec)
+{
+	const unsigned char *bytes;
+	struct pev_held_of of;
+	uint16_t size;
+
+	while ((bytes = pev_deferred_next(&s->deferred, &of, &size))) {
+		struct pev_slot *slot = s->slots[of.event];
+
+		if (!slot->closed &&
+		    pev_record_locate(rec, &slot->plan, bytes, size, NULL) == 0)
+			return slot;
+	}
+	return NULL;
+}
+
+/* Nothing more comes: of what waits there is no more. False: nothing did. */
+static bool let_waiting_go(struct pev_session *s)
+{
+	bool any = s->deferred.nr;
+
+	if (s->drain < PEV_DRAIN_REST)
+		return false;
+	if (s->drain == PEV_DRAIN_DISCARD)
+		pev_deferred_free(&s->deferred);
+	else
+		pev_deferred_let_go(&s->deferred);
+	return any && s->drain != PEV_DRAIN_DISCARD;
 }
 
 /* ---- AUX areas ---- */
@@ -1120,7 +1169,12 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		const unsigned char *bytes;
 
 		settle(s);
+		*slot = take_ready(s, rec);
+		if (*slot)
+			break;
 		next = pev_merge_top(&s->merge);
+		if (!next && let_waiting_go(s))
+			continue;
 		if (!next || (!rest && next->time >= s->merge.horizon && !s->pressed))
 			return 0;
 		s->pending = s->rings[next->who];
@@ -1129,11 +1183,11 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		bytes = pev_ring_peek(&s->pending->ring, &s->pending_size);
 		note_aux(s, bytes, s->pending_size);
 		*slot = take(s, bytes, s->pending_size, rec);
-		if (*slot) {
-			s->stats.delivered++;
-			return 1;
-		}
+		if (*slot)
+			break;
 	}
+	s->stats.delivered++;
+	return 1;
 }
 
 void pev_session_end(struct pev_session *s)
@@ -1253,6 +1307,7 @@ void pev_session_stats(struct pev_session *s, struct pev_stats *stats)
 		stats->lost = s->stats.lost;
 		stats->lost_own = 0;
 	}
+	stats->unjoined = s->deferred.unjoined;
 	stats->rings = s->nr_rings;
 	stats->ring_bytes = s->config.ring_bytes;
 	for (uint32_t i = 0; i < s->nr_rings; i++)
@@ -1289,6 +1344,7 @@ void pev_session_close(struct pev_session *s)
 	if (s->epfd >= 0)
 		s->sys->close(s->sys->ctx, s->epfd);
 	pev_merge_free(&s->merge);
+	pev_deferred_free(&s->deferred);
 	pev_tasks_free(&s->tasks);
 	free(s->ids);
 	free(s->slots);

@@ -11,6 +11,9 @@
  * PEV_GAP_NS. A ring
  * over three quarters full is drained at once; records that come too late for
  * their place are delivered all the same and counted.
+ *
+ * A sample whose user part is deferred is handed out when that has come (deferred.h), behind
+ * records that are younger; to an event that hears CALLCHAIN_DEFERRED both come as they are.
  */
 #ifndef PEV_SESSION_H
 #define PEV_SESSION_H
@@ -19,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "deferred.h"
 #include "err.h"
 #include "event.h"
 #include "merge.h"
@@ -73,6 +77,7 @@ struct pev_stats {
 	uint64_t corrupt;      /* rings resynchronised */
 	uint64_t unknown_id;   /* of no event we know */
 	uint64_t throttled;    /* THROTTLE records */
+	uint64_t unjoined;     /* samples whose deferred user part never came */
 	uint64_t excluded;     /* of exclude_pid */
 	uint64_t aux_bytes;    /* of AUX areas that a record told of and that were there */
 	uint64_t aux_skipped;  /* that no record told of: it was lost */

@@ -9,6 +9,7 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ struct range {
 struct pev_source {
 	Elf *elf;
 	Dwarf *dwarf;
+	Elf *shared_elf;        /* of the supplement; NULL: none was supplied */
+	Dwarf *shared;
 	struct range *ranges;   /* sorted by start */
 	size_t nr, cap;
 };
@@ -111,10 +114,42 @@ void pev_source_close(struct pev_source *source)
 		return;
 	if (source->dwarf)
 		dwarf_end(source->dwarf);
+	if (source->shared)
+		dwarf_end(source->shared);
+	if (source->shared_elf)
+		elf_end(source->shared_elf);
 	if (source->elf)
 		elf_end(source->elf);
 	free(source->ranges);
 	free(source);
+}
+
+bool pev_source_supplement(const struct pev_source *source, struct pev_supplement *supplement)
+{
+	ssize_t len = dwelf_dwarf_gnu_debugaltlink(source->dwarf, &supplement->name,
+						   &supplement->build_id);
+
+	supplement->build_id_len = len > 0 ? (size_t)len : 0;
+	return len > 0 && !source->shared;
+}
+
+int pev_source_supply(struct pev_source *source, const void *image, size_t len,
+		      struct pev_err *err)
+{
+	Elf *elf;
+
+	if (source->shared)
+		return pev_fail(err, -EEXIST, "it has its supplement");
+	elf = elf_memory((char *)(uintptr_t)image, len);
+	if (elf)
+		source->shared = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	if (!source->shared) {
+		elf_end(elf);
+		return pev_fail(err, -ENOEXEC, "it has no DWARF that can be read");
+	}
+	source->shared_elf = elf;
+	dwarf_setalt(source->dwarf, source->shared);
+	return 0;
 }
 
 static bool find_unit(const struct pev_source *source, uint64_t address, Dwarf_Die *unit)

@@ -4,6 +4,7 @@
 #ifndef PEV_SOURCE_H
 #define PEV_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,19 @@ struct pev_place {
 int pev_source_open(struct pev_source **source, const void *image, size_t len,
 		    struct pev_err *err);
 void pev_source_close(struct pev_source *source);
+
+/* The file that dwz(1) moved what several debug files share into (DWARF 5, section 7.3.6). */
+struct pev_supplement {
+	const char *name;     /* a path, from the file's own directory on where it is relative */
+	const void *build_id;
+	size_t build_id_len;
+};
+
+/* Is there one that has not been supplied? Borrowed until close. */
+bool pev_source_supplement(const struct pev_source *source, struct pev_supplement *supplement);
+/* Its bytes, kept by the caller until pev_source_close(). Once. -ENOEXEC, -EEXIST, -ENOMEM. */
+int pev_source_supply(struct pev_source *source, const void *image, size_t len,
+		      struct pev_err *err);
 
 /*
  * The places of an address by the linker: at most max, of which the last is the function

@@ -12,6 +12,7 @@
 
 /* perf_event_paranoid's neighbours allow 127 frames; a record has room for 8,191 words. */
 #define FRAMES_MAX 8192u
+#define BRANCH_BYTES 24 /* struct perf_branch_entry: from, to, flags */
 
 int pev_stacks_init(struct pev_stacks *stacks)
 {
@@ -127,9 +128,39 @@ static void keep(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
 	frame->dso = frame->dso ? pev_dso_of(frame->dso, pid) : NULL;
 }
 
-/* Into scratch: how many frames. */
+/* Calls of user space that have not returned, as the CPU has kept them; false: not asked for. */
+static bool get_calls(const struct pev_record *rec, struct pev_value *calls)
+{
+	return rec->plan->branch_sample_type & PEV_BRANCH_CALL_STACK &&
+	       pev_record_get(rec, PEV_F_BRANCH_STACK, calls) && calls->nr > 0;
+}
+
+/*
+ * The callers by those, behind what is there already. Each is where it calls: no byte before is
+ * to be looked at. lbr_callchain_add_lbr_ip() in tools/perf/util/machine.c does the same.
+ */
+static uint32_t read_branches(struct pev_stacks *stacks, struct pev_tasks *tasks,
+			      const struct pev_record *rec, const struct pev_value *calls,
+			      uint32_t nr)
+{
+	int pid = number(rec, PEV_F_PID);
+
+	for (uint32_t i = 0; i < calls->nr && nr < stacks->room; i++, nr++) {
+		struct pev_frame *frame = &stacks->scratch[nr];
+
+		*frame = (struct pev_frame){
+			.ip = pev_load64(calls->p + BRANCH_BYTES * (size_t)i, rec->plan->swap),
+			.context = PEV_IN_USER,
+		};
+		keep(tasks, pid, frame);
+	}
+	return nr;
+}
+
+/* Into scratch: how many frames. Of user space the innermost alone where calls are known. */
 static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
-			   const struct pev_record *rec, const struct pev_value *chain)
+			   const struct pev_record *rec, const struct pev_value *chain,
+			   const struct pev_value *calls)
 {
 	enum pev_context context = context_of_mode(rec->misc);
 	int pid = number(rec, PEV_F_PID);
@@ -147,10 +178,14 @@ static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			i += (int64_t)ip == -640;
 			continue;
 		}
+		if (calls && context == PEV_IN_USER && !first)
+			continue;
 		*frame = (struct pev_frame){ .ip = ip, .context = context, .returns = !first };
 		first = false;
 		keep(tasks, pid, frame);
 		nr++;
+		if (calls && context == PEV_IN_USER)
+			nr = read_branches(stacks, tasks, rec, calls, nr);
 	}
 	return nr;
 }
@@ -259,16 +294,17 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out)
 {
-	struct pev_value chain;
+	struct pev_value chain, calls;
+	bool kept = get_calls(rec, &calls);
 	uint32_t nr;
 
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
 		return 0;
-	nr = chain.nr + (unwind ? unwind->nr : 0);
+	nr = chain.nr + (unwind ? unwind->nr : 0) + (kept ? calls.nr : 0);
 	if (!reserve(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
 		return -ENOMEM;
-	nr = read_chain(stacks, tasks, rec, &chain);
+	nr = read_chain(stacks, tasks, rec, &chain, kept ? &calls : NULL);
 	if (unwind)
 		nr = read_calls(stacks, tasks, rec, unwind, nr);
 	*out = intern(stacks, nr);

@@ -152,7 +152,9 @@ static bool grow_files(struct pev_unwind *unwind)
 	return true;
 }
 
-static struct pev_cfi *rules_of(struct pev_unwind *unwind, struct pev_dso *dso, uint64_t offset)
+/* NULL: it can have no rules, or there is no memory. */
+static struct pev_unwind_file *file_of(struct pev_unwind *unwind, struct pev_dso *dso,
+				       uint64_t offset)
 {
 	struct pev_unwind_file *file;
 
@@ -164,12 +166,21 @@ static struct pev_cfi *rules_of(struct pev_unwind *unwind, struct pev_dso *dso, 
 		return NULL;
 	file = slot_of(unwind, dso);
 	if (!file->dso) {
-		*file = (struct pev_unwind_file){ pev_dso_get(dso),
-						  unwind->find(unwind->ctx, dso, offset) };
+		*file = (struct pev_unwind_file){
+			.dso = pev_dso_get(dso),
+			.cfi = unwind->find(unwind->ctx, dso, offset),
+		};
 		unwind->nr_files++;
 		unwind->bytes += file->cfi ? file->cfi->bytes : 0;
 	}
-	return file->cfi;
+	return file;
+}
+
+static void tell_broken(struct pev_unwind *unwind, struct pev_unwind_file *file)
+{
+	if (!file->told)
+		unwind->broken(unwind->ctx, file->dso);
+	file->told = true;
 }
 
 void pev_unwind_free(struct pev_unwind *unwind)
@@ -205,16 +216,18 @@ static int step(struct pev_unwind *unwind, struct pev_tasks *tasks, int pid,
 		struct pev_activation *act)
 {
 	const struct pev_map *map = pev_tasks_map(tasks, pid, act->pc - act->returns);
-	struct pev_cfi *cfi = NULL;
+	struct pev_unwind_file *file = NULL;
 	uint64_t offset = 0;
 	int rc = -ENOENT;
 
 	if (map) {
 		offset = act->pc - map->start + map->pgoff;
-		cfi = rules_of(unwind, map->dso, offset);
+		file = file_of(unwind, map->dso, offset);
 	}
-	if (cfi && cfi->machine == machine->elf)
-		rc = cfi->step(cfi, offset, memory, act);
+	if (file && file->cfi && file->cfi->machine == machine->elf)
+		rc = file->cfi->step(file->cfi, offset, memory, act);
+	if (rc == -EBADMSG)
+		tell_broken(unwind, file);
 	return rc == -ENOENT ? step_frame(machine, memory, act) : rc;
 }
 

@@ -67,6 +67,7 @@ struct pev_call {
 struct pev_unwind_file {
 	struct pev_dso *dso;    /* counted; NULL: the slot is free */
 	struct pev_cfi *cfi;    /* borrowed; NULL: it has no rules */
+	bool told;              /* that its rules are broken */
 };
 
 struct pev_unwind {
@@ -76,10 +77,12 @@ struct pev_unwind {
 	uint32_t nr_files, cap_files;
 	uint64_t bytes;         /* of all files */
 	/*
-	 * The rules of a file that was not met yet, kept until forget(); NULL: none. forget()
-	 * says that no file is needed any more.
+	 * The rules of a file that was not met yet, kept until forget(); NULL: none. broken()
+	 * tells, once, of a file one of whose rules cannot be followed. forget() says that no
+	 * file is needed any more.
 	 */
 	struct pev_cfi *(*find)(void *ctx, const struct pev_dso *dso, uint64_t offset);
+	void (*broken)(void *ctx, const struct pev_dso *dso);
 	void (*forget)(void *ctx);
 	void *ctx;
 };

@@ -161,15 +161,18 @@ local function check_comforts(spec, level)
   end
 end
 
+local CHAINS = "fp, dwarf, dwarf,BYTES, lbr or defer"
+
 -- "dwarf,16384", or true for "fp" -> what is asked of the kernel for it, as of an event string's terms
 local function chain_words(callchain)
   if callchain == true then return resolve.call_graph "fp" end
+  if callchain == "fp,defer" then callchain = "defer" end -- as perf record has it
   local kind, bytes = callchain:match("^(%a+),?(%d*)$")
   if not kind or (bytes == "" and callchain ~= kind) then
-    return nil, ("'%s' is no kind of call chain"):format(callchain), "fp, dwarf, dwarf,BYTES or lbr"
+    return nil, ("'%s' is no kind of call chain"):format(callchain), CHAINS
   end
   local words, why = resolve.call_graph(kind, math.tointeger(tonumber(bytes)))
-  return words, why, "fp, dwarf, dwarf,BYTES or lbr"
+  return words, why, CHAINS
 end
 
 local function check_callchain(callchain, level)
@@ -342,13 +345,15 @@ local function find(decl)
   return { { { found } } }
 end
 
--- Two things the kernel needs to be asked for by another name, unless the user said no.
+-- Things the kernel needs to be asked for by another name, unless the user said no.
 local function kernel_quirks(fields)
   -- is_sb_event() in kernel/events/core.c forgets these two: an event of a whole CPU that asks
   -- for them alone hears nothing. comm_exec puts it on the list and asks for no record.
   if (fields.namespaces or fields.cgroup) and fields.comm_exec == nil then fields.comm_exec = true end
   -- mmap2 is the form of mmap's records: alone it gives none (seen on 6.18).
   if fields.mmap2 and fields.mmap == nil then fields.mmap = true end
+  -- Who defers is not who is told of the rest: perf_unwind_deferred_callback() asks each event.
+  if fields.defer_callchain and fields.defer_output == nil then fields.defer_output = true end
 end
 
 -- A group whose leader's samples hold all counts (":S"): its members take no samples.

@@ -46,6 +46,8 @@ end
 
 local essential = { type = true, config = true, sample_period = true, sample_freq = true, freq = true }
 
+local implied = { defer_output = true } -- by defer_callchain (event.lua): that one is to be named
+
 --- What an attr asks for, newest first.
 -- @tparam attr attr
 -- @treturn {table,...}  `what` ("sample_type weight_struct", "build_id"), `since` ("5.12"), `number`, `clear`
@@ -66,6 +68,7 @@ function M.features(attr)
   end
   table.sort(list, function(a, b)
     if a.number ~= b.number then return a.number > b.number end
+    if implied[a.what] ~= implied[b.what] then return implied[a.what] == true end
     return a.place < b.place
   end)
   return list

@@ -318,7 +318,10 @@ function M.open(path, opts)
   end
   self.file, self.facts, self.path = file, file:facts(), path
   self.world = symbol.recorded {
-    recording = file, header = function() return self.header end, note = function(text) warn(self, text) end,
+    recording = file, header = function() return self.header end,
+    note = function(text, level)
+      if level == 0 then warn(self, text) end
+    end,
   }
   file:world(self.world)
   started = true

@@ -47,7 +47,7 @@ function M.open(session, handlers)
   local rec
   rec, what, code = recording.open(input, {
     ordered = session.opts.ordered ~= false,
-    note = function(text) session:note(0, ("%s: %s"):format(shown, text)) end,
+    note = function(text, level) session:note(level or 0, ("%s: %s"):format(shown, text)) end,
   })
   if not rec then
     waiter:close()
@@ -401,7 +401,7 @@ function Replay:stats()
   for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
     stats[name] = read[name]
   end
-  stats.delivered, stats.excluded = self.source:counts()
+  stats.delivered, stats.excluded, stats.unjoined = self.source:counts()
   stats.throttled = read.types.throttle or 0
   return stats
 end

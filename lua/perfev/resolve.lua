@@ -43,6 +43,7 @@ local call_graphs = {
     return { callchain = true, sample_bits = { "branch_stack" },
       branch_sample_type = { "user", "call_stack", "no_flags", "no_cycles" } }
   end,
+  defer = function() return { callchain = true, defer_callchain = true } end,
   dwarf = function(bytes)
     local mask = unwind_registers[core.machine]
     if not mask then return nil, "which registers unwinding needs on this machine is not known" end
@@ -54,14 +55,14 @@ local call_graphs = {
 local STACK_MAX = 65528 -- a record's size is 16 bits: perf_copy_attr() in kernel/events/core.c
 
 --- What an event asks the kernel for to have call chains of a kind.
--- @tparam string kind     "fp", "dwarf", "lbr" or "no"
+-- @tparam string kind     "fp", "dwarf", "lbr", "defer" or "no"
 -- @tparam[opt] integer bytes  of the stack, with dwarf
 -- @treturn[1] table  options of an event; of a sample's bits `sample_bits`
 -- @treturn[2] nil
 -- @treturn[2] string  why not
 function M.call_graph(kind, bytes)
   local make = call_graphs[kind]
-  if not make then return nil, ("call-graph is fp, dwarf, lbr or no, not '%s'"):format(kind) end
+  if not make then return nil, ("call-graph is fp, dwarf, lbr, defer or no, not '%s'"):format(kind) end
   if bytes and (kind ~= "dwarf" or bytes < 8 or bytes > STACK_MAX) then
     return nil, kind == "dwarf" and ("of a stack 8 to %d bytes can be had, not %d"):format(STACK_MAX, bytes)
       or ("%s takes no bytes of a stack"):format(kind)

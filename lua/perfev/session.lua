@@ -749,13 +749,13 @@ function Session:snapshot()
 end
 
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
--- `unknown_id`, `throttled`, `excluded`, `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`,
--- `rings`, `ring_bytes`.
+-- `unknown_id`, `throttled`, `unjoined`, `excluded`, `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`,
+-- `wakeups`, `rings`, `ring_bytes`.
 function Session:stats()
   local stats = self.core and self.core:stats() or self.totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
-         unknown_id = 0, throttled = 0, excluded = 0, aux_bytes = 0, aux_skipped = 0, aux_truncated = 0, wakeups = 0,
-         rings = 0, ring_bytes = 0 }
+         unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, aux_bytes = 0, aux_skipped = 0, aux_truncated = 0,
+         wakeups = 0, rings = 0, ring_bytes = 0 }
   stats.callback_errors = self.errors or 0
   return stats
 end

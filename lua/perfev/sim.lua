@@ -223,7 +223,7 @@ for i, layout in ipairs(core.layouts().records) do is_record[i], is_record[layou
 local asked_by = {
   comm = "comm", fork = "task", exit = "task", mmap = "mmap", mmap2 = "mmap2", switch = "context_switch",
   switch_cpu_wide = "context_switch", ksymbol = "ksymbol", bpf_event = "bpf_event", cgroup = "cgroup",
-  namespaces = "namespaces", text_poke = "text_poke", read = "inherit_stat",
+  namespaces = "namespaces", text_poke = "text_poke", read = "inherit_stat", callchain_deferred = "defer_output",
 }
 
 local function is_tracepoint(self, event, system, name)

@@ -69,4 +69,5 @@ core.stack_class {
   end,
   symbol = function(raw, world) return (world or symbol.here()):frame(raw).symbol end,
   cfi = function(raw, world) return (world or symbol.here()):cfi(raw) end,
+  broken = function(raw, world) (world or symbol.here()):broken(raw) end,
 }

@@ -5,6 +5,7 @@
 
 local build_id = require "perfev.build_id"
 local core = require "perfev.core"
+local files = require "perfev.symbol.files"
 local hex = require "perfev.hex"
 
 local M = { lines = false, changes = 0 }
@@ -23,13 +24,17 @@ local function library()
   return nil, "the module perfev.symtab (elfutils) is not installed beside perfev"
 end
 
--- Once each: what a user should know.
-local function note(self, text)
+-- Once each: what a user should know; at level 1 what a user may want to.
+local function note(self, text, level)
   if self.noted[text] then return end
   self.noted[text] = true
-  self.notes[#self.notes + 1] = text
+  if not level then self.notes[#self.notes + 1] = text end
   local tell = self.on_note or M.on_note -- a recording's own, or the runner's
-  if tell then tell(text) end
+  if tell then tell(text, level or 0) end
+end
+
+local function noter(self)
+  return function(text) note(self, text) end
 end
 
 -- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
@@ -58,11 +63,6 @@ local function running_kernel(self)
   return symbols
 end
 
-local function home(path)
-  local dir = os.getenv("HOME")
-  return dir and dir .. "/.debug/" .. path
-end
-
 -- Of a recording: path and pgoff of each, 1000 at most.
 local function kernel_maps(self)
   local n = 0
@@ -87,7 +87,7 @@ end
 -- The kernel of a recording: as perf kept it, or this one if it is the same.
 local function recorded_kernel(self)
   local wanted = self.build_ids["[kernel.kallsyms]"]
-  local kept = wanted and home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
+  local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
   local text = kept and core.slurp(kept)
   local symbols = text and core.kallsyms(text)
   if symbols and (symbols:address("_text") or symbols:address("_stext")) then
@@ -120,10 +120,14 @@ local function kernel_module(path)
   return name and "[" .. name:gsub("-", "_") .. "]" or path
 end
 
+-- What a KSYMBOL record tells of, by PERF_RECORD_KSYMBOL_TYPE_*: code that is no module's. Out of line are what
+-- kprobes and ftrace copied away and wrote anew (TEXT_POKE records have its bytes, which nobody asks for here).
+local made_by_kernel = { "[bpf]", "[ool]" }
+
 -- frame, raw: symbol, offset and module of a kernel address
 local function name_kernel(self, frame, raw)
   if raw.ksymbol then
-    frame.symbol, frame.offset, frame.module = raw.path, raw.offset, "[bpf]"
+    frame.symbol, frame.offset, frame.module = raw.path, raw.offset, made_by_kernel[raw.ksymbol] or "[kernel]"
     return
   end
   frame.module = kernel_module(raw.path)
@@ -140,98 +144,17 @@ end
 
 -- ---- files ----
 
-local DEBUG = "/usr/lib/debug"
-
-local function by_build_id(id, ...)
-  local out = {}
-  for _, pattern in ipairs { ... } do
-    local path = pattern:format(id:sub(1, 2), id:sub(3))
-    if path:sub(1, 1) ~= "/" then path = home(path) end
-    out[#out + 1] = path
-  end
-  return out
-end
-
--- A process in a mount namespace of its own has its own files.
-local function is_elsewhere(pid)
-  local there = pid > 0 and core.readlink(("/proc/%d/ns/mnt"):format(pid))
-  return there and there ~= core.readlink("/proc/self/ns/mnt")
-end
-
--- Where the bytes of what is mapped may be, best first.
-local function candidates(self, raw, id)
-  local path, list = raw.path, {}
-  if not self.recording then
-    if is_elsewhere(raw.pid) then list[1] = ("/proc/%d/root%s"):format(raw.pid, path) end
-    local exe = ("/proc/%d/exe"):format(raw.pid)
-    if path:find(" (deleted)", 1, true) and core.readlink(exe) == path then list[1] = exe end
-  end
-  list[#list + 1] = path
-  if id then
-    table.move(by_build_id(id, ".build-id/%s/%s/elf", ".build-id/%s/%s"), 1, 2, #list + 1, list)
-  end
-  return list
-end
-
--- The first candidate that is the file: its symbols, and its path.
-local function open_file(self, symtab, raw, id)
-  local wrong
-  for _, path in ipairs(candidates(self, raw, id)) do
-    local bytes = core.slurp(path)
-    local table_ = bytes and symtab.read(bytes)
-    local there = table_ and table_:facts().build_id
-    if table_ and (not id or there and hex.of(there) == id) then return table_, path, bytes end
-    if table_ then wrong = wrong or path end
-  end
-  if wrong then
-    note(self, ("%s: its functions have no names: the file that is there now has another build-id\n"
-      .. "  try: perf buildid-cache --add FILE, with the one that ran"):format(wrong))
-  end
-end
-
--- A debug file is the one meant when it says so: by the build-id, or where there is none by its checksum.
-local function is_its_debug(symtab, facts, bytes)
-  local other = symtab.read(bytes)
-  if not other then return false end
-  local id = other:facts().build_id
-  if facts.build_id and id then return id == facts.build_id end
-  return facts.crc ~= nil and symtab.crc(bytes) == facts.crc
-end
-
--- Where a debug file is looked for, as gdb does ("Separate Debug Files" in its manual), and where perf keeps them.
-local function debug_candidates(facts, path)
-  local list = {}
-  if facts.build_id then
-    list = by_build_id(hex.of(facts.build_id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/debug",
-      ".build-id/%s/%s/elf")
-  end
-  if facts.debuglink then
-    local dir = path:match("^(.*)/[^/]*$") or "."
-    for _, form in ipairs { dir .. "/", dir .. "/.debug/", DEBUG .. dir .. "/" } do
-      list[#list + 1] = form .. facts.debuglink
-    end
-  end
-  return list
-end
-
-local function find_debug(symtab, facts, path)
-  for _, candidate in ipairs(debug_candidates(facts, path)) do
-    local bytes = candidate ~= path and core.slurp(candidate)
-    if bytes and is_its_debug(symtab, facts, bytes) then return bytes, candidate end
-  end
-end
-
 local function load_file(self, raw, id)
   local symtab, why = library()
   if not symtab then
     note(self, "programs' functions have no names: " .. why)
     return NONE
   end
-  local file, path = open_file(self, symtab, raw, id)
+  local file, path = files.open(symtab, self, raw, id, noter(self))
   if not file then return NONE end
   local facts = file:facts()
   if not facts.symtab then
-    local bytes, debug = find_debug(symtab, facts, path)
+    local bytes, debug = files.find_debug(symtab, facts, path, noter(self))
     if bytes and file:add(bytes) then return { symbols = file, path = path, debug = debug, names = {} } end
   end
   return { symbols = file, path = path, names = {} }
@@ -250,7 +173,7 @@ end
 -- The file of what is mapped, by its path and build-id; NONE where it cannot be read.
 local function file_of(self, raw)
   local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
-  local key = raw.path .. "\0" .. (id or "")
+  local key = ("%s\0%s\0%s\0%s"):format(raw.path, id or "", files.symfs or "", files.servers)
   local file = self.files[key]
   if not file then
     file = raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id)
@@ -259,18 +182,28 @@ local function file_of(self, raw)
   return file
 end
 
--- The file that has the lines, read when the first is asked for: the program itself, or its debug file.
-local function read_lines(file)
+-- The file that has the lines, read when the first is asked for: the program itself, or its debug file; and what
+-- it shares with others.
+local function read_lines(self, file)
   file.lines = {}
-  local symtab, facts = library(), file.symbols:facts()
-  local bytes = facts.debug_info and core.slurp(file.debug or file.path)
-  bytes = bytes or find_debug(symtab, facts, file.path)
-  if bytes then file.symbols:debug(bytes) end
+  local symtab, facts, path = library(), file.symbols:facts(), file.debug or file.path
+  local bytes = facts.debug_info and core.slurp(path)
+  if not bytes then bytes, path = files.find_debug(symtab, facts, file.path, noter(self)) end
+  if not bytes or not file.symbols:debug(bytes) then return end
+  local name, id = file.symbols:supplement()
+  if not name then return end
+  local shared = files.find_supplement(symtab, path, name, id, noter(self))
+  if shared then
+    file.symbols:supply(shared)
+  else
+    note(self, ("%s: lines and inlined functions lack what it shares with others: %s is not there\n"
+      .. "  try: the package that has it, as this file's does"):format(path, name))
+  end
 end
 
 -- Functions at an address, what was inlined first: { symbol, file, line }.
-local function lines_at(file, address)
-  if not file.lines then read_lines(file) end
+local function lines_at(self, file, address)
+  if not file.lines then read_lines(self, file) end
   local list = file.lines[address]
   if not list then
     list = file.symbols:lines(address)
@@ -378,7 +311,7 @@ local function name_user(self, frame, raw)
     name, start = find_in(file, at)
   end
   frame.symbol, frame.offset = name, name and address - start
-  return M.lines and file.path ~= "[vdso]" and lines_at(file, at) or nil
+  return M.lines and file.path ~= "[vdso]" and lines_at(self, file, at) or nil
 end
 
 -- The header is read when a name is asked for: of a pipe it comes between records.
@@ -417,9 +350,19 @@ function World:cfi(raw)
   if self.header then take_header(self) end
   local file = file_of(self, raw)
   local there, cfi = pcall(require, "perfev.cfi")
-  if not there or not file.path then return nil end
-  local bytes = file.path == "[vdso]" and library().vdso() or core.slurp(file.path)
-  return bytes and (cfi.read(bytes)) or nil
+  if not there then return nil end
+  local bytes = file.path and (file.path == "[vdso]" and library().vdso() or core.slurp(file.path))
+  local rules, why = nil, "the file that ran is not here"
+  if bytes then rules, why = cfi.read(bytes) end
+  if not rules then
+    note(self, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(raw.path, why), 1)
+  end
+  return rules
+end
+
+--- One of a file's rules cannot be followed.
+function World:broken(raw)
+  note(self, ("%s: stacks end in it: its unwind tables are damaged"):format(raw.path), 1)
 end
 
 --- What is at a frame, as core.stack_frames() has it.
@@ -449,8 +392,8 @@ local function new_world(fields)
 end
 
 --- The world of a recording.
--- @tparam table opts  `recording` (core.datafile), `header` (gives its features), `note` (f(text): what a user
---   should know)
+-- @tparam table opts  `recording` (core.datafile), `header` (gives its features), `note` (f(text, level): what a
+--   user should know, at level 0, or may want to, at 1)
 function M.recorded(opts)
   return new_world { recording = opts.recording, header = opts.header, on_note = opts.note }
 end
@@ -480,7 +423,7 @@ end
 --- The kernel's function at an address.
 -- @treturn[1] string   its name
 -- @treturn[1] integer  bytes from its start
--- @treturn[1] string   "[kernel]", "[MODULE]" or "[bpf]"
+-- @treturn[1] string   "[kernel]", "[MODULE]", "[bpf]" or "[ool]"
 -- @treturn[2] nil      no name is known
 function M.kernel(address)
   check_address("kernel", address)
@@ -516,6 +459,27 @@ end
 -- false: no longer. It is read from DWARF, which takes time and memory: off at first.
 function M.source(on)
   M.lines = on ~= false
+  M.changes = M.changes + 1
+end
+
+local function check_directory(dir)
+  if dir == nil or type(dir) == "string" and dir ~= "" then return end
+  error(("symfs: a directory's path, or nil, not %s"):format(type(dir) == "string" and "''" or "a " .. type(dir)), 3)
+end
+
+--- From here on programs, libraries and debug files are looked for below this directory, and not where they are on
+-- this machine; nil: where they are.
+function M.symfs(dir)
+  check_directory(dir)
+  files.symfs = dir and dir:gsub("/+$", "") or nil
+  M.changes = M.changes + 1
+end
+
+--- From here on, or with false no longer, the servers in DEBUGINFOD_URLS are asked for programs and debug files that
+-- are not here.
+function M.debuginfod(on)
+  files.servers = on ~= false
+  files.forget()
   M.changes = M.changes + 1
 end
 

@@ -19,6 +19,7 @@ local progress = require "perfl.progress"
 local report = require "perfl.report"
 local source = require "perfl.source"
 local symbol = require "perfev.symbol"
+local symbol_files = require "perfev.symbol.files"
 
 local M = {}
 
@@ -217,7 +218,10 @@ local function configure(s)
     leave(USAGE, no_target)
   end
   if opts.inline then symbol.source() end
-  symbol.on_note = function(text) log(0, text) end
+  if opts.symfs then symbol.symfs(opts.symfs) end
+  if opts.debuginfod then symbol.debuginfod() end
+  symbol_files.go_on = function() return not native.signal() end
+  symbol.on_note = function(text, level) log(level, text) end
   s:configure {
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,

@@ -21,15 +21,16 @@ local function number(what)
   end
 end
 
--- "fp", "dwarf", "dwarf,16384"
+-- "fp", "fp,defer", "dwarf", "dwarf,16384"
 local function call_graph(text)
+  if text == "fp,defer" then return { kind = "defer" } end
   local kind, size = text:match("^(%a+),?(%d*)$")
   if kind == "fp" and size == "" then return { kind = kind } end
   local bytes = size == "" and STACK_BYTES or math.tointeger(tonumber(size))
   if kind == "dwarf" and bytes and bytes > 0 and bytes <= STACK_MAX then
     return { kind = kind, bytes = (bytes + 7) // 8 * 8 }
   end
-  return nil, ("call graph '%s': fp, dwarf or dwarf,BYTES (up to %d)"):format(text, STACK_MAX)
+  return nil, ("call graph '%s': fp, fp,defer, dwarf or dwarf,BYTES (up to %d)"):format(text, STACK_MAX)
 end
 
 local function level(text)
@@ -47,8 +48,9 @@ local own = {
     help = "so many samples a second (default: 4000)" },
   { "-c", into = "period", metavar = "N", convert = number "period", help = "a sample every so many events" },
   { "-g", into = "callchain", help = "with call chains" },
-  { "--call-graph", into = "call_graph", metavar = "fp|dwarf[,BYTES]", convert = call_graph,
-    help = "the same; dwarf: registers and so many bytes of stack, to be unwound later" },
+  { "--call-graph", into = "call_graph", metavar = "fp|fp,defer|dwarf[,BYTES]", convert = call_graph,
+    help = "the same; defer: user stacks when the task goes back there (6.19); dwarf: registers and so many bytes of "
+      .. "stack, to be unwound later" },
   { "-z", into = "compress", help = "with zstd, at level 1" },
   { "--compression-level", into = "level", metavar = "LEVEL", convert = level,
     help = "with zstd, at this level (1 to 22)" },

@@ -108,6 +108,7 @@ local faults = {
   { "lost_own", "side-band records lost, so that names may be missing",
     "side-band record lost, so that names may be missing" },
   { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
+  { "unjoined", "call chains whose user part never came", "call chain whose user part never came" },
   { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
   { "unknown_id", "records of no known event", "record of no known event" },
   { "malformed", "malformed records", "malformed record" },

@@ -53,11 +53,18 @@ static void touch_symtab(const char *image, size_t size)
 
 static void touch_source(const char *image, size_t size)
 {
+	struct pev_supplement supplement;
 	struct pev_place places[8];
 	struct pev_source *source;
 
 	if (pev_source_open(&source, image, size, NULL) < 0)
 		return;
+	if (pev_source_supplement(source, &supplement)) {
+		touch_string(supplement.name);
+		for (size_t i = 0; i < supplement.build_id_len; i++)
+			sink += ((const unsigned char *)supplement.build_id)[i];
+	}
+	pev_source_supply(source, image, size, NULL);
 	for (uint64_t address = 0x1000; address < 0x1400; address += 0x20) {
 		int nr = pev_source_at(source, address, places, 8);
 

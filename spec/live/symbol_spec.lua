@@ -248,4 +248,65 @@ describe("lines and inlined functions", function()
     assert.is_true(inlined > 5, inlined)
     assert.is_true(same >= 0.9 * #addresses, ("%d of %d\n%s"):format(same, #addresses, table.concat(others, "\n")))
   end)
+
+  it("are the same where dwz has moved what two debug files share", function()
+    requires("cc", "program g++", "program dwz", "program objcopy")
+    local path = build("shares", ("g++ -O2 -g -o shares %s && g++ -O2 -g -DOTHER -o other %s"
+      .. " && for f in shares other; do cp $f $f.whole && objcopy --only-keep-debug $f $f.debug"
+      .. " && strip $f && objcopy --add-gnu-debuglink=$f.debug $f; done"
+      .. " && dwz -m common.debug shares.debug other.debug"):format(source "hot.cc", source "hot.cc"))
+    -- "function file:line" of bytes of a function, as frames of its file have it.
+    local function lines(file, at, size)
+      local list, own = {}, assert(symtab.read(assert(core.slurp(file))))
+      assert(own:debug(assert(core.slurp(file))))
+      local name, id = own:supplement()
+      if name then assert(own:supply(assert(core.slurp(dir .. "/" .. name)))) end
+      for address = at, at + size - 1, 3 do
+        for _, place in ipairs(own:lines(address)) do
+          list[#list + 1] = ("%s %s:%s"):format(place.symbol, place.file, place.line)
+        end
+      end
+      return list, name, id
+    end
+    local start, size = run.capture(("nm -S %s.whole | grep -w _ZN2ns2goEv"):format(path)):match "^(%x+) (%x+)"
+    start, size = tonumber(start, 16), tonumber(size, 16)
+    local whole = lines(path .. ".whole", start, size)
+    local moved, name, id = lines(path .. ".debug", start, size)
+    assert.same({ "common.debug", 20 }, { name, #id })
+    assert.is_true(#whole > 20, #whole)
+    assert.same(whole, moved)
+    perfev.symbol.source()
+    -- Of the program itself, by way of its debug file; linkers put a PIE's code where it is in the file.
+    local before = #perfev.symbol.notes()
+    assert.equal("ns::go", (perfev.symbol.file(path, start)))
+    assert.equal(before, #perfev.symbol.notes())
+    sh "mv common.debug uncommon.debug && cp -r . ../$(basename $PWD).again"
+    finally(function() perfev.symbol.source(false) run.remove(dir .. ".again") end)
+    assert.equal("ns::go", (perfev.symbol.file(dir .. ".again/shares", start)))
+    assert.matches("lack what it shares with others: common.debug is not there",
+      perfev.symbol.notes()[#perfev.symbol.notes()])
+  end)
+end)
+
+describe("a debug file that is not here", function()
+  it("comes from a debuginfod server, when that is asked for", function()
+    requires("perf", "root", "cc", "program objcopy", "library libdebuginfod.so.1")
+    hot()
+    local path = build("far", "cp hot far && mkdir -p served && objcopy --only-keep-debug far far.debug && strip far"
+      .. " && id=$(readelf -n far | sed -n 's/.*Build ID: //p') && mkdir -p served/buildid/$id"
+      .. " && mv far.debug served/buildid/$id/debuginfo")
+    local served, script = "file://" .. dir .. "/served",
+      "event { 'cpu-clock', freq = 999, callchain = true, sample = function(r) print(r.symbol) end }"
+    local function told(...)
+      return run({ run.perfl, ..., "-e", script, "--", path, "100" }, { timeout = 60,
+        env = { DEBUGINFOD_URLS = served, DEBUGINFOD_CACHE_PATH = dir .. "/cache", HOME = dir } })
+    end
+    local r = told "-q"
+    assert.equal(0, r.code, r.err)
+    assert.is_nil(r.out:find("spin", 1, true))
+    assert.is_truthy(told "--debuginfod".out:find("spin", 1, true))
+    served = ""
+    sh "rm -r cache"
+    assert.matches("debug files are not fetched: DEBUGINFOD_URLS names no server", told "--debuginfod".err)
+  end)
 end)

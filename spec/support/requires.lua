@@ -43,6 +43,11 @@ function needs.perf()
   return not number_of "/proc/sys/kernel/perf_event_paranoid" and "no perf events in this kernel" or nil
 end
 
+function needs.library(name)
+  return not run.capture(("PATH=$PATH:/sbin ldconfig -p | grep -F %s"):format(run.quote(name)))
+    and name .. " is not installed" or nil
+end
+
 function needs.root() return not run.root and "not root" or nil end
 function needs.nobody()
   return (not run.root and "not root: cannot become nobody")

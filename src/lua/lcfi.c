@@ -12,6 +12,7 @@
 
 #include "../cfi.h"
 #include "lclass.h"
+#include "lfail.h"
 
 int luaopen_perfev_cfi(lua_State *L);
 
@@ -29,12 +30,7 @@ static int l_read(lua_State *L)
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, 1);
 	rc = pev_cfi_open(&self->cfi, bytes, len, &err);
-	if (rc == 0)
-		return 1;
-	lua_pushnil(L);
-	lua_pushstring(L, err.text);
-	lua_pushinteger(L, -rc);
-	return 3;
+	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 
 static int l_cfi_gc(lua_State *L)

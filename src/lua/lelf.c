@@ -12,6 +12,7 @@
 
 #include "../elffile.h"
 #include "lclass.h"
+#include "lfail.h"
 
 #define TYPENAME "perfev.elf"
 
@@ -44,12 +45,7 @@ static int l_read(lua_State *L)
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, 1);
 	rc = pev_elf_open(&self->elf, bytes, len, &err);
-	if (rc == 0)
-		return 1;
-	lua_pushnil(L);
-	lua_pushstring(L, err.text);
-	lua_pushinteger(L, -rc);
-	return 3;
+	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 
 static void set_address(lua_State *L, const char *name, uint64_t value)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "../pfm.h"
+#include "lfail.h"
 
 int luaopen_perfev_pfm(lua_State *L);
 
@@ -49,12 +50,8 @@ static int l_encode(lua_State *L)
 	struct pev_err err;
 	int rc = pev_pfm_encode(text, &event, &err);
 
-	if (rc < 0) {
-		lua_pushnil(L);
-		lua_pushstring(L, err.text);
-		lua_pushinteger(L, -rc);
-		return 3;
-	}
+	if (rc < 0)
+		return l_fail(L, rc, &err);
 	push_event(L, &event); /* of words: when memory is gone, a short name goes with it */
 	lua_pushstring(L, event.full ? event.full : text);
 	free(event.full);

@@ -429,14 +429,15 @@ static int l_replay_dispatching(lua_State *L)
 	return 1;
 }
 
-/* r:counts() -> delivered, excluded */
+/* r:counts() -> delivered, excluded, unjoined */
 static int l_replay_counts(lua_State *L)
 {
 	const struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
 
 	lua_pushinteger(L, (lua_Integer)self->delivered);
 	lua_pushinteger(L, (lua_Integer)self->replay.excluded);
-	return 2;
+	lua_pushinteger(L, (lua_Integer)self->replay.deferred.unjoined);
+	return 3;
 }
 
 /* clang-format off */

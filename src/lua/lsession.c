@@ -758,7 +758,7 @@ static int l_session_stats(lua_State *L)
 	struct pev_stats stats;
 
 	pev_session_stats(self->s, &stats);
-	lua_createtable(L, 0, 18);
+	lua_createtable(L, 0, 19);
 	set_count(L, "records", stats.records);
 	set_count(L, "delivered", stats.delivered);
 	set_count(L, "lost", stats.lost);
@@ -769,6 +769,7 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "corrupt", stats.corrupt);
 	set_count(L, "unknown_id", stats.unknown_id);
 	set_count(L, "throttled", stats.throttled);
+	set_count(L, "unjoined", stats.unjoined);
 	set_count(L, "excluded", stats.excluded);
 	set_count(L, "aux_bytes", stats.aux_bytes);
 	set_count(L, "aux_skipped", stats.aux_skipped);

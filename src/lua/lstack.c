@@ -25,7 +25,7 @@ struct l_stack {
 
 enum { STACK_UV_STACKS = 1, STACK_UV_WORLD, STACK_UV_NR = STACK_UV_WORLD };
 
-static const char class_key; /* its address, in the registry: { index, len, text, symbol, cfi } */
+static const char class_key; /* its address, in the registry: what l_stack_class() was told */
 
 static void push_method(lua_State *L, const char *name)
 {
@@ -52,8 +52,10 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 		set_string(L, "build_id", dso->build_id, dso->build_id_len);
 	lua_pushboolean(L, dso->memory);
 	lua_setfield(L, -2, "memory");
-	lua_pushboolean(L, dso->ksymbol);
-	lua_setfield(L, -2, "ksymbol");
+	if (dso->ksymbol) {
+		lua_pushinteger(L, dso->ksymbol);
+		lua_setfield(L, -2, "ksymbol");
+	}
 }
 
 /* { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, memory=, ksymbol= } */
@@ -129,6 +131,31 @@ static int l_find_cfi(lua_State *L)
 	return 1;
 }
 
+/* (frame as light userdata, world): the Lua half is told of its file */
+static int l_tell_broken(lua_State *L)
+{
+	push_method(L, "broken");
+	push_frame(L, lua_touserdata(L, 1));
+	lua_pushvalue(L, 2);
+	lua_call(L, 2, 0);
+	return 0;
+}
+
+static void tell_broken(void *ctx, const struct pev_dso *dso)
+{
+	struct finder *finder = ctx;
+	struct pev_frame frame = { .dso = (struct pev_dso *)(uintptr_t)dso,
+				   .context = PEV_IN_USER };
+
+	if (finder->error)
+		return;
+	lua_pushcfunction(finder->L, l_tell_broken);
+	lua_pushlightuserdata(finder->L, &frame);
+	lua_pushvalue(finder->L, finder->world);
+	if (lua_pcall(finder->L, 2, 0, 0) != LUA_OK)
+		finder->error = lua_gettop(finder->L);
+}
+
 /* Keep what is on top with the stacks: a walk that meets its file again does not ask. */
 static struct pev_cfi *keep_cfi(lua_State *L, int stacks)
 {
@@ -183,6 +210,7 @@ static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *ta
 	unwind = l_stacks_unwind(L, finder.stacks);
 	lua_getfield(L, idx, "world");
 	unwind->find = find_cfi;
+	unwind->broken = tell_broken;
 	unwind->forget = forget_cfis;
 	unwind->ctx = &finder;
 	rc = pev_unwind_walk(unwind, tasks, rec);
@@ -372,7 +400,10 @@ void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct 
 	lua_call(L, 2, 1);
 }
 
-/* core.stack_class{index=, len=, text=, symbol=, cfi=}: the Lua half says what a stack shows. */
+/*
+ * core.stack_class{index=, len=, text=, symbol=, cfi=, broken=}: the Lua half says what a stack
+ * shows.
+ */
 static int l_stack_class(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TTABLE);

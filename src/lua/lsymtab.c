@@ -15,6 +15,7 @@
 #include "../source.h"
 #include "../symtab.h"
 #include "lclass.h"
+#include "lfail.h"
 
 #define TYPENAME "perfev.symtab"
 
@@ -22,7 +23,7 @@ int luaopen_perfev_symtab(lua_State *L);
 
 struct l_symtab {
 	struct pev_symtab *table; /* owned; NULL once closed */
-	struct pev_source *source; /* owned; its bytes are user value 1 */
+	struct pev_source *source; /* owned; its bytes are user value 1, its supplement's 2 */
 };
 
 #define PLACES_MAX 64
@@ -41,27 +42,19 @@ static struct pev_symtab *check_symtab(lua_State *L)
 	return self->table;
 }
 
-static int fail(lua_State *L, int rc, const struct pev_err *err)
-{
-	lua_pushnil(L);
-	lua_pushstring(L, err->text);
-	lua_pushinteger(L, -rc);
-	return 3;
-}
-
 /* read(bytes) -> symtab | nil, why, errno. The bytes are not kept. */
 static int l_read(lua_State *L)
 {
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 1, &len);
-	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 2);
 	struct pev_err err;
 	int rc;
 
 	*self = (struct l_symtab){ NULL, NULL };
 	luaL_setmetatable(L, TYPENAME);
 	rc = pev_symtab_open(&self->table, bytes, len, &err);
-	return rc < 0 ? fail(L, rc, &err) : 1;
+	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 
 /* t:add(bytes) -> true | nil, why, errno: the symbols of its debug file as well */
@@ -74,7 +67,7 @@ static int l_add(lua_State *L)
 	int rc = pev_symtab_add(table, bytes, len, &err);
 
 	if (rc < 0)
-		return fail(L, rc, &err);
+		return l_fail(L, rc, &err);
 	lua_pushboolean(L, 1);
 	return 1;
 }
@@ -120,7 +113,41 @@ static int l_debug(lua_State *L)
 	lua_setiuservalue(L, 1, 1);
 	rc = pev_source_open(&self->source, bytes, len, &err);
 	if (rc < 0)
-		return fail(L, rc, &err);
+		return l_fail(L, rc, &err);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* t:supplement() -> name, build-id of what its lines say is in another file; or nil */
+static int l_supplement(lua_State *L)
+{
+	const struct l_symtab *self = check_any(L);
+	struct pev_supplement supplement;
+
+	check_symtab(L);
+	if (!self->source || !pev_source_supplement(self->source, &supplement))
+		return 0;
+	lua_pushstring(L, supplement.name);
+	lua_pushlstring(L, supplement.build_id, supplement.build_id_len);
+	return 2;
+}
+
+/* t:supply(bytes) -> true | nil, why, errno: these are that file's, and are kept */
+static int l_supply(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_err err;
+	int rc;
+
+	check_symtab(L);
+	luaL_argcheck(L, self->source, 1, "it has no lines yet");
+	rc = pev_source_supply(self->source, bytes, len, &err);
+	if (rc < 0)
+		return l_fail(L, rc, &err);
+	lua_settop(L, 2);
+	lua_setiuservalue(L, 1, 2);
 	lua_pushboolean(L, 1);
 	return 1;
 }
@@ -245,6 +272,8 @@ static const luaL_Reg methods[] = {
 	{ "address", l_address },
 	{ "find", l_find },
 	{ "debug", l_debug },
+	{ "supplement", l_supplement },
+	{ "supply", l_supply },
 	{ "lines", l_lines },
 	{ "facts", l_facts },
 	{ "close", l_close },

@@ -1,0 +1,171 @@
+--- Where the bytes of a mapped file are, and those of its debug files.
+-- On this machine, in a process's own mount namespace, below a directory that has another machine's files
+-- (`symfs`), where perf keeps what it has recorded (~/.debug), and on servers, if somebody said so (`servers`).
+-- What is not the file that ran, by its build-id, is not used.
+
+local core = require "perfev.core"
+local hex = require "perfev.hex"
+
+local M = {}
+
+local DEBUG = "/usr/lib/debug"
+
+--- Below this directory files are looked for, and nowhere else; nil: where they are.
+M.symfs = nil
+--- Ask debuginfod servers for what is not here.
+M.servers = false
+--- Asked while a server's file comes: f() -> false, no more of it.
+M.go_on = nil
+
+--- A path below ~/.debug, where perf keeps files by their build-ids; nil where there is no home.
+function M.home(path)
+  local dir = os.getenv("HOME")
+  return dir and dir .. "/.debug/" .. path
+end
+
+local function there(path) return (M.symfs or "") .. path end
+
+local function by_build_id(id, ...)
+  local out = {}
+  for _, pattern in ipairs { ... } do
+    local path = pattern:format(id:sub(1, 2), id:sub(3))
+    out[#out + 1] = path:sub(1, 1) == "/" and there(path) or M.home(path)
+  end
+  return out
+end
+
+-- ---- servers ----
+
+local asked = {} -- kind and build-id -> path, or false
+
+local remedies = {
+  ELIBACC = "install it (Debian: libdebuginfod1)",
+  ENOSYS = "DEBUGINFOD_URLS=https://debuginfod.elfutils.org, or your distribution's",
+}
+
+local function ask(id, kind, note)
+  local ok, debuginfod = pcall(require, "perfev.debuginfod")
+  if not ok then
+    note("debug files are not fetched: the module perfev.debuginfod is not installed beside perfev")
+    return nil
+  end
+  local path, why, code = debuginfod.find(id, kind, M.go_on)
+  local name = code and core.errno[code]
+  if not path and name ~= "ENOENT" then
+    note(("debug files are not fetched: %s%s"):format(why, remedies[name] and "\n  try: " .. remedies[name] or ""))
+  end
+  return path
+end
+
+--- Ask servers anew.
+function M.forget() asked = {} end
+
+-- The path of what servers have of a build-id, asked once. What hooks stand for has no servers.
+local function from_server(id, kind, note)
+  if not M.servers or not id or core.hooked() then return nil end
+  local key = kind .. id
+  if asked[key] == nil then asked[key] = ask(id, kind, note) or false end
+  return asked[key] or nil
+end
+
+-- ---- what is mapped ----
+
+-- A process in a mount namespace of its own has its own files.
+local function is_elsewhere(pid)
+  local namespace = pid > 0 and core.readlink(("/proc/%d/ns/mnt"):format(pid))
+  return namespace and namespace ~= core.readlink("/proc/self/ns/mnt")
+end
+
+-- Where the bytes of what is mapped may be, best first.
+local function candidates(world, raw, id)
+  local path, list = raw.path, {}
+  if not world.recording and not M.symfs then
+    if is_elsewhere(raw.pid) then list[1] = ("/proc/%d/root%s"):format(raw.pid, path) end
+    local exe = ("/proc/%d/exe"):format(raw.pid)
+    if path:find(" (deleted)", 1, true) and core.readlink(exe) == path then list[1] = exe end
+  end
+  list[#list + 1] = there(path)
+  if id then
+    table.move(by_build_id(id, ".build-id/%s/%s/elf", ".build-id/%s/%s"), 1, 2, #list + 1, list)
+  end
+  return list
+end
+
+--- The file that was mapped: its symbols, and its path. note(text) is told what is wrong.
+function M.open(symtab, world, raw, id, note)
+  local wrong
+  local function read(path)
+    local bytes = core.slurp(path)
+    local file = bytes and symtab.read(bytes)
+    local found = file and file:facts().build_id
+    if file and (not id or found and hex.of(found) == id) then return file, path end
+    if file then wrong = wrong or path end
+  end
+  for _, path in ipairs(candidates(world, raw, id)) do
+    local file = read(path)
+    if file then return file, path end
+  end
+  local fetched = from_server(id, "executable", note)
+  if fetched then return read(fetched) end
+  if wrong then
+    note(("%s: its functions have no names: the file that is there now has another build-id\n"
+      .. "  try: perf buildid-cache --add FILE, with the one that ran"):format(wrong))
+  end
+end
+
+-- ---- debug files ----
+
+-- A debug file is the one meant when it says so: by the build-id, or where there is none by its checksum.
+local function is_its_debug(symtab, facts, bytes)
+  local other = symtab.read(bytes)
+  if not other then return false end
+  local id = other:facts().build_id
+  if facts.build_id and id then return id == facts.build_id end
+  return facts.crc ~= nil and symtab.crc(bytes) == facts.crc
+end
+
+local function directory(path) return path:match("^(.*)/[^/]*$") or "." end
+
+-- Where a debug file is looked for, as gdb does ("Separate Debug Files" in its manual), and where perf keeps them.
+local function debug_candidates(facts, path)
+  local list = {}
+  if facts.build_id then
+    list = by_build_id(hex.of(facts.build_id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/debug",
+      ".build-id/%s/%s/elf")
+  end
+  if facts.debuglink then
+    local dir = directory(path)
+    local inside = M.symfs and dir:sub(1, #M.symfs) == M.symfs and dir:sub(#M.symfs + 1) or dir
+    for _, form in ipairs { dir .. "/", dir .. "/.debug/", there(DEBUG .. inside .. "/") } do
+      list[#list + 1] = form .. facts.debuglink
+    end
+  end
+  return list
+end
+
+--- The debug file of one at a path, by its facts -> bytes, path; or nil.
+function M.find_debug(symtab, facts, path, note)
+  for _, candidate in ipairs(debug_candidates(facts, path)) do
+    local bytes = candidate ~= path and core.slurp(candidate)
+    if bytes and is_its_debug(symtab, facts, bytes) then return bytes, candidate end
+  end
+  local fetched = from_server(facts.build_id and hex.of(facts.build_id), "debuginfo", note)
+  local bytes = fetched and core.slurp(fetched)
+  if bytes then return bytes, fetched end
+end
+
+--- What dwz moved out of a debug file at a path -> bytes; nil where it is not to be found.
+-- @tparam string name  as the file has it
+-- @tparam string id    bytes
+function M.find_supplement(symtab, path, name, id, note)
+  local list = by_build_id(hex.of(id), DEBUG .. "/.build-id/%s/%s.debug", ".build-id/%s/%s/elf")
+  list[#list + 1] = name:sub(1, 1) == "/" and there(name) or directory(path) .. "/" .. name
+  list[#list + 1] = from_server(hex.of(id), "debuginfo", note)
+  for _, candidate in ipairs(list) do
+    local bytes = core.slurp(candidate)
+    local other = bytes and symtab.read(bytes)
+    if other and other:facts().build_id == id then return bytes end
+  end
+end
+
+return M
