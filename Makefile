@@ -175,6 +175,7 @@ RUNS = 3
 BENCH = $(patsubst %,$(BUILD)/bench/%,walk reader cost syscalls-$(RECORDS).data)
 bench: all $(BENCH) ## records per second, beside perf script and perf report
 	@$(LUA) bench/replay.lua $(BUILD) $(RECORDS) $(RUNS)
+	@CC='$(CC)' $(LUA) bench/symbols.lua $(BUILD) $(RUNS)
 
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libperfev.a
 	@mkdir -p $(@D) && echo "  CC   $<"

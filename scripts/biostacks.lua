@@ -14,7 +14,7 @@ local opt = perfev.args {
   { "--time", help = "how long they took first; wants -a, as a request ends on any CPU" },
   { "--filter", type = "string", metavar = "CONDITION",
     help = "on the request, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"'; the kernel applies it" },
-  common.title,
+  common.call_graph, common.title,
   epilog = [[
 What a file system writes later is a kernel thread's request: -a has it. With
 --time a request counts when it ends, from the queue on; one that another was
@@ -33,7 +33,7 @@ local open, nr_open = {}, 0
 local function key_of(args) return ("%x %x"):format(args.dev, args.sector) end
 
 perfev.event {
-  "block:block_io_start | block:block_rq_issue", filter = opt.filter, callchain = true,
+  "block:block_io_start | block:block_rq_issue", filter = opt.filter, callchain = common.stacks(opt, "biostacks"),
   sample = function(r, args)
     first, last = first or r.time, r.time
     if not opt.time then return profile:add_under(r.comm, r.stack, 1, args.bytes) end

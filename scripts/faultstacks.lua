@@ -11,7 +11,7 @@ local opt = perfev.args {
   common.format,
   { "--major", help = "those only that waited for a file to be read" },
   { "--minor", help = "the others only: pages that are new, or in memory already" },
-  common.user, common.kernel, common.title,
+  common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
 A fault that the kernel takes for a task (read(2) into new memory) counts, too.]],
 }
@@ -24,8 +24,8 @@ local first, last
 
 local function count(event, major)
   perfev.event {
-    event, period = 1, callchain = true,
-    exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+    event, period = 1, callchain = common.stacks(opt, "faultstacks"),
+    exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
     sample = function(r)
       first, last = first or r.time, r.time
       profile:add_under(r.comm, r.stack, 1, major)

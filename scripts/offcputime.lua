@@ -8,7 +8,7 @@ local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "time off the CPU, by the stack that gave it up",
-  common.format, common.least, common.user, common.kernel, common.title,
+  common.format, common.least, common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
 Waits that have begun and ended during the run count, those for a CPU as well.]],
 }
@@ -19,9 +19,9 @@ local profile = perfev.profile { title = opt.title or "off CPU", values = { { "t
 local waiting, first, last = {}, nil, nil -- tid -> who, where and since when
 
 perfev.event {
-  "context-switches", period = 1, callchain = true,
+  "context-switches", period = 1, callchain = common.stacks(opt, "offcputime"),
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
   sample = function(r)
     first = first or r.time
     if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm, stack = r.stack, since = r.time } end

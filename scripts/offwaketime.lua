@@ -11,7 +11,7 @@ local opt = perfev.args {
   common.format,
   { "--filter", type = "string", metavar = "CONDITION",
     help = "on who is woken, as in 'pid == 1234'; the kernel applies it" },
-  common.least, common.user, common.kernel, common.title,
+  common.least, common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
 From who waits to where; behind -- from where the waker was to who it is. The
 time is that from leaving the CPU to being back on one. Of a command, -p and the
@@ -31,9 +31,9 @@ local function add(wait, time)
 end
 
 perfev.event {
-  "context-switches", period = 1, callchain = true,
+  "context-switches", period = 1, callchain = common.stacks(opt, "offwaketime"),
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
   sample = function(r)
     first = first or r.time
     if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm or ":" .. r.tid, stack = r.stack, since = r.time } end
@@ -47,9 +47,10 @@ perfev.event {
   exit = function(r) waiting[r.tid] = nil end,
 }
 
+-- By the waker; sched_wakeup may be on the other CPU.
 perfev.event {
-  "sched:sched_waking", filter = opt.filter, callchain = true, -- by the waker; sched_wakeup may be on the other CPU
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+  "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "offwaketime"),
+  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
   sample = function(r, args)
     local wait = waiting[args.pid]
     if not wait or wait.waker then return end

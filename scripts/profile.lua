@@ -15,7 +15,7 @@ local opt = perfev.args {
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
   common.user, common.kernel,
   { "--idle", help = "idle CPUs, too" },
-  common.title,
+  common.call_graph, common.title,
 }
 
 if opt.frequency < 0 then common.refuse("profile", "-F: 0 or more") end
@@ -30,9 +30,9 @@ local profile = perfev.profile {
 local first, last
 
 perfev.event {
-  opt.event, callchain = true, sample_type = { "period" },
+  opt.event, callchain = common.stacks(opt, "profile"), sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
   sample = function(r)
     first, last = first or r.time, r.time
     if r.tid ~= 0 or opt.idle then profile:add_under(r.comm, r.stack, 1, r.period) end

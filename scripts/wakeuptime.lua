@@ -11,7 +11,7 @@ local opt = perfev.args {
   common.format,
   { "--filter", type = "string", metavar = "CONDITION",
     help = "on who is woken, as in 'pid == 1234'; the kernel applies it" },
-  common.least, common.user, common.kernel, common.title,
+  common.least, common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
 First who slept, then who woke it, and where that was. An interrupt wakes in the
 name of the task that it hit. Waits that have begun and ended during the run
@@ -24,9 +24,10 @@ common.check_sides(opt, "wakeuptime")
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
 local asleep, first, last = {}, nil, nil -- tid -> since when
 
+-- By the waker; sched_wakeup may be on the other CPU.
 perfev.event {
-  "sched:sched_waking", filter = opt.filter, callchain = true, -- by the waker; sched_wakeup may be on the other CPU
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel,
+  "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "wakeuptime"),
+  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
   sample = function(r, args)
     local since = asleep[args.pid]
     if not since then return end

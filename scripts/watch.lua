@@ -13,7 +13,7 @@ local opt = perfev.args {
   { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
     help = "w: writes; rw: reads, too; x: the function there is entered" },
   { "--each", help = "a line and the stack for each, as it comes" },
-  common.format, common.title,
+  common.format, common.call_graph, common.title,
   epilog = [[
 A write is told by the processor when it is done, so the stack is that of the
 instruction behind it. What the kernel writes there counts, too, as root.]],
@@ -25,7 +25,7 @@ local profile = perfev.profile { title = opt.title or ("%s of %s"):format(what, 
 local first, last
 
 perfev.event {
-  ("mem:%s:%s"):format(opt.variable, opt.access), period = 1, callchain = true,
+  ("mem:%s:%s"):format(opt.variable, opt.access), period = 1, callchain = common.stacks(opt, "watch"),
   sample = function(r)
     first, last = first or r.time, r.time
     profile:add_under(r.comm, r.stack)

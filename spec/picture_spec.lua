@@ -47,8 +47,8 @@ describe("a heat map", function()
     assert.equal(many.y, later.y)
     assert.equal(48, slow.y)
     assert.same({ "h15", "h2" }, { many.class, later.class })
-    assert.equal("0 ns: 100 of 1.00 us to 2.00 us", many.title)
-    assert.equal("1.00 s: 1 of 1.00 us to 2.00 us", later.title)
+    assert.equal("0 ns: 100 of 1 us to 2 us", many.title)
+    assert.equal("1 s: 1 of 1 us to 2 us", later.title)
   end)
 
   it("is the same whatever order its cells come in, and draws values that lie close without logarithms", function()
@@ -64,6 +64,33 @@ describe("a heat map", function()
   it("of nothing is an empty room", function()
     assert.equal(0, #rectangles(picture.heatmap { cells = {}, step = 1 }, "h%d+"))
   end)
+
+  it("puts columns together that would be too narrow to see, and no count is lost", function()
+    local many = {}
+    for i = 1, 3000 do many[i] = { time = 500 + i * 1000, low = 1, high = 2, count = i } end
+    local found, sum = rectangles(picture.heatmap { cells = many, step = 1000 }, "h%d+"), 0
+    assert.equal(375, #found) -- eight of them are one
+    for _, one in ipairs(found) do
+      assert.is_true(one.width >= 2)
+      sum = sum + math.tointeger(one.title:match "^[^:]+: (%d+) of ")
+    end
+    assert.equal(3000 * 3001 // 2, sum)
+  end)
+
+  it("draws several below each other, of one scale in time, values and colours", function()
+    local svg = picture.heatmap { step = 10, unit = "us", notes = { "a <note>" }, series = {
+      { name = "first", cells = { { time = 100, low = 1, high = 2, count = 64 } } },
+      { name = "<second>", cells = { { time = 190, low = 512, high = 1024, count = 1 } } },
+    } }
+    local low, high = table.unpack(rectangles(svg, "h%d+"))
+    assert.same({ "h15", "0 ns: 64 of 1 us to 2 us" }, { low.class, low.title })
+    assert.equal("90 ns: 1 of 512 us to 1.02 ms", high.title)
+    assert.is_true(high.x > low.x + 8 * low.width and high.y > low.y)
+    assert.is_true(math.abs(low.height - high.height) < 0.02) -- both are a doubling
+    for _, text in ipairs { ">first<", ">&lt;second&gt;<", ">a &lt;note&gt;<", ">1 ms<", ">10 us<" } do
+      assert.truthy(svg:find(text, 1, true), text)
+    end
+  end)
 end)
 
 describe("a histogram", function()
@@ -72,10 +99,23 @@ describe("a histogram", function()
   it("has a bar for each bucket, as long as its count, the lowest first", function()
     local svg = picture.histogram { buckets = buckets, unit = "bytes" }
     local first, second = table.unpack(rectangles(svg, "bar"))
-    assert.equal("0 B to 4.00 KiB: 150", first.title)
+    assert.equal("0 B to 4 KiB: 150", first.title)
     assert.is_true(math.abs(first.width - 3 * second.width) < 0.02)
     assert.is_true(first.y < second.y)
     assert.truthy(svg:find(">75.0%<", 1, true))
+  end)
+
+  it("may have ends that are open, and several stand below each other", function()
+    local svg = picture.histogram { unit = "ms", series = {
+      { name = "a",
+        buckets = { { low = 100, count = 1 }, { high = 0, count = 2 }, { low = 0, high = 100, count = 0 } } },
+      { name = "b", buckets = { { low = 5, high = 6, count = 2000 } } } } }
+    local bars = rectangles(svg, "bar")
+    local titles = {}
+    for i, bar in ipairs(bars) do titles[i] = bar.title end
+    assert.same({ "below 0 ns: 2", "0 ns to 100 ms: 0", "100 ms and above: 1", "5 ms to 6 ms: 2000" }, titles)
+    assert.same({ bars[1].width, 0, bars[1].width / 2, bars[1].width },
+      { bars[4].width, bars[2].width, bars[3].width, bars[1].width }) -- each by its own most
   end)
 end)
 
@@ -105,6 +145,9 @@ describe("both", function()
         picture.heatmap { step = 1, cells = { { time = 1, low = 1, high = 1, count = 1 }, { time = 1 } } }
       end,
       ["heatmap: step is a time in ns above 0"] = function() picture.heatmap { cells = {} } end,
+      ["heatmap: cells and series at once"] = function() picture.heatmap { cells = {}, series = {}, step = 1 } end,
+      ["histogram: notes is a list"] = function() picture.histogram { buckets = {}, notes = "x" } end,
+      ["histogram: row 1 has no number 'low'"] = function() picture.histogram { buckets = { { count = 1 } } } end,
       ["histogram: format is \"svg\" or \"html\", not png"] = function()
         picture.histogram { buckets = {}, format = "png" }
       end,

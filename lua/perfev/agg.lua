@@ -5,6 +5,7 @@
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
+local units = require "perfev.units"
 
 local M = {}
 
@@ -17,9 +18,9 @@ local LEAST = 8 -- columns a key is not cut below
 
 local is_stack = { stack = true, ustack = true, kstack = true } -- columns whose keys are objects
 
-local options = { by = true, value = true, unit = true, title = true, max_keys = true }
+local options = { by = true, value = true, unit = true, title = true, max_keys = true, slot = true }
 local linear = { low = true, high = true, step = true }
-local known = { "by", "value", "unit", "title", "max_keys", "low", "high", "step" }
+local known = { "by", "value", "unit", "title", "max_keys", "slot", "low", "high", "step" }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -55,6 +56,18 @@ local function check_integer(kind, spec, name, level)
   end
 end
 
+-- How long the times last that a column "time" tells apart, in ns.
+local function slot_of(kind, spec, by, level)
+  if spec.slot == nil then return nil end
+  local ns, why = units.duration(spec.slot)
+  if not ns then fail(level, "%s: slot: %s", kind, why) end
+  if ns == 0 then fail(level, "%s: slot: a time above 0", kind) end
+  for _, name in ipairs(by) do
+    if name == "time" then return ns end
+  end
+  fail(level, "%s: slot: none of its columns is 'time'\n  try: by = \"time\"", kind)
+end
+
 local function check_options(kind, spec, level)
   if type(spec) ~= "table" then fail(level, "%s: a table expected, not a %s", kind, type(spec)) end
   for name in pairs(spec) do
@@ -77,7 +90,8 @@ local was_read = setmetatable({}, { __mode = "k" })
 --- An aggregator.
 -- @tparam string kind    "count", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
---   values are of), `unit` and `title` (for print), `max_keys` (default 65536), of hist: `low`, `high`, `step`
+--   values are of), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (how
+--   long the times are that a column `time` tells apart), of hist: `low`, `high`, `step`
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
@@ -92,10 +106,11 @@ function M.new(kind, spec, level)
   if is_linear and not (spec.low and spec.high and spec.step) then
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
   end
+  local by = check_by(kind, spec.by, level + 1)
   local ok, one = pcall(core.aggregator, {
-    kind = is_linear and "linear" or kind, word = kind, by = check_by(kind, spec.by, level + 1), value = spec.value,
-    unit = spec.unit, title = spec.title, max_keys = spec.max_keys, low = spec.low, high = spec.high,
-    step = spec.step,
+    kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
+    unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
+    slot = spec.slot, slot_ns = slot_of(kind, spec, by, level + 1), low = spec.low, high = spec.high, step = spec.step,
   })
   if not ok then fail(level, "%s: %s", kind, one) end
   nr_made = nr_made + 1
@@ -164,7 +179,7 @@ end
 function methods:spec()
   local spec = {}
   for name, value in pairs(own_spec(self)) do spec[name] = value end
-  spec.kind, spec.word, spec.by = spec.word, nil, { table.unpack(spec.by) }
+  spec.kind, spec.word, spec.slot_ns, spec.by = spec.word, nil, nil, { table.unpack(spec.by) }
   return spec
 end
 
@@ -463,6 +478,15 @@ local function print_text(self, spec, cells)
     print_table(self, spec, cells)
   end
   for _, line in ipairs(self:remarks()) do print(line) end
+end
+
+--- A drawing of a `hist`: of its histograms, or of a heat map where it has a column "time" of slots.
+-- @tparam[opt] table opts  `title`, `panels`: how many keys have one of their own, 8 unless said otherwise
+-- @treturn string
+for _, format in ipairs { "svg", "html" } do
+  methods[format] = function(self, opts)
+    return require "perfev.drawing"(self, opts, format, own_spec(self).slot_ns, 2)
+  end
 end
 
 local function csv_cell(value)

@@ -13,6 +13,12 @@ local function text_of(text)
   return '"' .. text:gsub(class, hex) .. '"'
 end
 
+-- The fewest digits that say it: 0.1, not 0.10000000000000001.
+local function float_of(value)
+  local short_one = ("%.15g"):format(value)
+  return tonumber(short_one) == value and short_one or ("%.17g"):format(value)
+end
+
 local encode
 
 local function list_of(list)
@@ -43,7 +49,7 @@ function encode(value)
   if kind == "boolean" then return tostring(value) end
   if math.type(value) == "integer" then return ("%d"):format(value) end
   if kind == "number" then
-    return value == value and value ~= math.huge and value ~= -math.huge and ("%.17g"):format(value) or "null"
+    return value == value and value ~= math.huge and value ~= -math.huge and float_of(value) or "null"
   end
   if kind ~= "table" then error("json: a " .. kind .. " has no form", 2) end
   if getmetatable(value) == Object then return object_of(value) end

@@ -64,12 +64,12 @@ int main(void)
 
 local dir
 
-local function build(name, text)
+local function build(name, text, ...)
   local file = assert(io.open(("%s/%s.c"):format(dir, name), "w"))
   file:write(text)
   file:close()
   -- Every function with a frame of its own: optimised, even a leaf that is told to keep it goes without.
-  run({ os.getenv "CC" or "gcc", "-O0", "-o", name, name .. ".c" }, { cwd = dir })
+  run({ os.getenv "CC" or "gcc", "-O0", "-o", name, name .. ".c", ... }, { cwd = dir })
 end
 
 local function profile_of(event, ...)
@@ -134,10 +134,23 @@ describe("profile", function()
     assert.is_nil(kernel:find("main", 1, true))
   end)
 
+  it("unwinds by DWARF when told to, where frame pointers tell of no caller", function()
+    build("bare", program, "-O1", "-fomit-frame-pointer")
+    local function called(how)
+      return "\n" .. profile("-f", "folded", "--user", "--call-graph", how, "--", "./bare")
+    end
+    local chain = ("\nbare;[^\n]*;main;work;touch %d\n"):format(PAGES)
+    assert.matches(chain, called "dwarf,4096")
+    assert.is_nil(called("fp"):find(chain))
+  end)
+
   it("refuses what cannot be meant", function()
     local r = run { run.perfl, "profile", "--user", "--kernel", "--", "true" }
     assert.same({ 2, "profile: --user or --kernel, not both\n" }, { r.code, r.err })
     assert.equal(2, run({ run.perfl, "profile", "-F", "-1", "--", "true" }).code)
+    r = run { run.perfl, "profile", "--call-graph", "frames", "--", "true" }
+    assert.same({ 2, "profile: --call-graph: call-graph is fp, dwarf, lbr or no, not 'frames'\n"
+      .. "  try: fp, dwarf, dwarf,BYTES or lbr\n" }, { r.code, r.err })
   end)
 end)
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <lauxlib.h>
+#include <string.h>
 
 #include "lsink.h"
 #include "lstack.h"
@@ -75,6 +76,8 @@ static void take_names(lua_State *L, struct l_agg *self)
 		if (self->nr_by == L_AGG_COLUMNS)
 			luaL_error(L, "more than %d columns", L_AGG_COLUMNS);
 		self->by[self->nr_by++] = lua_tostring(L, -1);
+		if (self->slot && strcmp(self->by[self->nr_by - 1], "time") == 0)
+			self->timed = self->nr_by;
 		lua_pop(L, 1);
 	}
 }
@@ -95,13 +98,14 @@ static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config,
 }
 
 /*
- * aggregator{kind=, by={names}, value=, max_keys=, low=, high=, step=}; the table is kept, and
- * a:spec() gives it
+ * aggregator{kind=, by={names}, value=, max_keys=, low=, high=, step=, slot_ns=}; the table is
+ * kept, and a:spec() gives it
  */
 static int l_aggregator(lua_State *L)
 {
 	struct pev_agg_config config = { 0 };
-	lua_Integer most;
+	struct l_agg *self;
+	lua_Integer most, slot;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
@@ -112,8 +116,12 @@ static int l_aggregator(lua_State *L)
 	config.low = number_of(L, "low");
 	config.high = number_of(L, "high");
 	config.step = number_of(L, "step");
+	slot = number_of(L, "slot_ns");
+	luaL_argcheck(L, slot >= 0, 1, "slot_ns");
 	lua_settop(L, 1);
-	take_names(L, push_agg(L, &config, 1));
+	self = push_agg(L, &config, 1);
+	self->slot = slot;
+	take_names(L, self);
 	lua_settop(L, 2);
 	lua_newtable(L);
 	lua_setiuservalue(L, 2, L_AGG_UV_HOMES);
@@ -154,8 +162,10 @@ static int put_stack(lua_State *L, struct pev_key *key, int arg)
 	return pev_key_pointer(key, stack);
 }
 
-static int put_argument(lua_State *L, struct pev_key *key, int arg)
+/* The column's, of the aggregator whose key it is. */
+static int put_argument(lua_State *L, struct l_agg *self, uint32_t column, int arg)
 {
+	struct pev_key *key = &self->key;
 	lua_Integer n;
 	size_t len;
 	const char *text;
@@ -170,7 +180,7 @@ static int put_argument(lua_State *L, struct pev_key *key, int arg)
 	case LUA_TNUMBER:
 		n = lua_tointegerx(L, arg, &is_integer);
 		luaL_argcheck(L, is_integer, arg, "number has no integer representation");
-		return pev_key_integer(key, n);
+		return pev_key_integer(key, l_agg_time(self, column, n));
 	default:
 		return put_stack(L, key, arg);
 	}
@@ -185,7 +195,7 @@ static void take_key(lua_State *L, struct l_agg *self, int first)
 		luaL_error(L, "a key of %d here has %d", (int)self->nr_by, nr < 0 ? 0 : nr);
 	self->key.len = 0;
 	for (int i = 0; i < nr; i++)
-		if (put_argument(L, &self->key, first + i) < 0)
+		if (put_argument(L, self, (uint32_t)i, first + i) < 0)
 			luaL_error(L, "no memory for a key");
 }
 
@@ -304,6 +314,8 @@ static int l_agg_delta(lua_State *L)
 	lua_setiuservalue(L, -2, L_AGG_UV_HOMES);
 	delta->value = self->value;
 	delta->nr_by = self->nr_by;
+	delta->slot = self->slot;
+	delta->timed = self->timed;
 	for (uint32_t i = 0; i < self->nr_by; i++)
 		delta->by[i] = self->by[i];
 	if (!self->deltas) {

@@ -21,6 +21,8 @@ struct l_agg {
 	const char *value;       /* the field it is of; NULL: none was named */
 	const char *by[L_AGG_COLUMNS]; /* borrowed of its spec */
 	uint32_t nr_by;
+	int64_t slot;            /* ns: a column "time" is when its slot began; 0: as it is */
+	uint32_t timed;          /* 1 + which column that is; 0: none */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
 	bool stops;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */
@@ -42,6 +44,12 @@ void l_agg_register(lua_State *L);
 
 /* The one at idx, or NULL. */
 struct l_agg *l_agg_test(lua_State *L, int idx);
+
+/* The time as the key of a column has it. */
+static inline int64_t l_agg_time(const struct l_agg *self, uint32_t column, int64_t time)
+{
+	return self->timed == column + 1 ? time - time % self->slot : time;
+}
 
 /* One value more, of self->key. -ENOMEM: the whole does not have it. */
 int l_agg_add(struct l_agg *self, int64_t value);

@@ -304,6 +304,8 @@ static bool take_columns(const struct l_sink *sink, const struct l_view *view,
 			agg->absent[i + 1]++;
 			return false;
 		}
+		if (column.type == PEV_KEY_INTEGER)
+			column.integer = l_agg_time(agg, i, column.integer);
 		if (put(key, &column) < 0) {
 			agg->no_memory++;
 			return false;

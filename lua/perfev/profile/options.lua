@@ -1,10 +1,13 @@
 --- The options that scripts which end in a profile have in common, for perfev.args.
 
 local profile = require "perfev.profile"
+local resolve = require "perfev.resolve"
 
 local M = {
   format = { "-f --format", choices = profile.formats, default = "tree", metavar = "FORMAT",
     help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
+  call_graph = { "--call-graph", default = "fp", metavar = "HOW",
+    help = "how stacks are taken: fp, by frame pointers; dwarf[,BYTES], unwound; lbr, by the CPU" },
   least = { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
   user = { "--user", help = "user frames only" },
   kernel = { "--kernel", help = "kernel frames only" },
@@ -15,6 +18,14 @@ local M = {
 function M.refuse(who, why)
   io.stderr:write(who, ": ", why, "\n")
   os.exit(2, true)
+end
+
+--- The stacks that an event is to have, as perf's --call-graph spells it.
+-- @treturn string  for `callchain`; of the kernel's frames alone there is but one way
+function M.stacks(opt, who)
+  local ok, why = resolve.callchain(opt.call_graph)
+  if not ok then M.refuse(who, ("--call-graph: %s\n  try: %s"):format(why, resolve.CALLCHAINS)) end
+  return opt.kernel and "fp" or opt.call_graph
 end
 
 --- Both sides are what one gets with neither.

@@ -123,6 +123,7 @@ const data = JSON.parse(byId("profile").textContent);
 const N = data.func.length;
 const KERNEL = 2, UNKNOWN = 3;
 const TINY = 0.5; // px: what is narrower is not drawn
+const WIDE = 40; // px: what a match is to be, that is zoomed to
 
 // ---- the tree: node 0 is all of it, a subtree is the nodes n to last[n] ----
 
@@ -504,14 +505,22 @@ function count() {
     (nr > 1 ? " frames" : " frame");
   byId("found").className = nr > 0 ? "some" : "";
 }
+// The one after the chosen frame, or before it; where all are too narrow to draw it is zoomed to as far as that takes.
 function nextMatch(by) {
   if (!match || !matched) return;
   const first = state.zoom, size = last[first] - first + 1;
-  let n = state.chosen >= first ? state.chosen : first;
+  let n = state.chosen >= first ? state.chosen : first, narrow = 0;
   for (let i = 0; i < size; i++) {
     n = first + (n - first + by + size) % size;
-    if (n > 0 && match[func[n]] && isDrawn(n)) { choose(n); return; }
+    if (n === 0 || !match[func[n]] || now.total[n] <= 0) continue;
+    if (isDrawn(n)) { choose(n); return; }
+    narrow = narrow || n;
   }
+  if (!narrow) return;
+  let around = narrow;
+  while (parent[around] > first && now.total[narrow] * width >= WIDE * now.total[parent[around]]) around = parent[around];
+  zoomTo(around);
+  choose(narrow);
 }
 
 // ---- doing ----

@@ -74,6 +74,7 @@ return function(profile)
   end
 
   local location_row, locations = rows(4, 1)
+  local alone = {} -- frame -> its location without anything inlined into it, which most have
   local function location(stack, first, last)
     local keys = {}
     for i = first, last do keys[#keys + 1] = stack[i].key end
@@ -91,7 +92,9 @@ return function(profile)
     local ids, first = {}, 1
     for i = 1, #stack do
       if not stack[i].inlined or i == #stack then
-        ids[#ids + 1] = location(stack, first, i)
+        local id = first == i and alone[stack[i]] or location(stack, first, i)
+        if first == i then alone[stack[i]] = id end
+        ids[#ids + 1] = id
         first = i + 1
       end
     end

@@ -1,0 +1,66 @@
+-- latency: how long it takes from one event to another, as a histogram or, over time, a heat map.
+-- perfl -a -d 5s latency runqueue
+-- perfl -a -d 10s latency block -f html -o disks.html
+-- perfl latency syscalls:sys_enter_read syscalls:sys_exit_read --per comm -- make
+
+local perfev = require "perfev"
+local common = require "perfev.profile.options"
+
+-- Joined by the same fields of both, or by one's and the other's.
+local pairs_by_name = {
+  block = { "block:block_rq_issue", "block:block_rq_complete", by = { "args.dev", "args.sector" } },
+  irq = { "irq:irq_handler_entry", "irq:irq_handler_exit", by = { "cpu", "args.irq" } },
+  runqueue = { "sched:sched_wakeup", "sched:sched_switch", filter = "next_pid != 0", -- idle is not woken
+    start_by = "args.pid", stop_by = "args.next_pid" },
+  softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
+  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid", "args.id" } },
+}
+local names = {}
+for name in pairs(pairs_by_name) do names[#names + 1] = name end
+table.sort(names)
+
+local opt = perfev.args {
+  summary = "the time from one event to another: a histogram, a heat map",
+  { "start", metavar = "START", help = "where it begins: an event; or alone " .. table.concat(names, ", ") },
+  { "stop", metavar = "STOP", required = false, help = "where it ends: an event" },
+  { "--by", metavar = "FIELDS", default = "tid", help = "that are the same of both, as in cpu,args.irq" },
+  { "--per", metavar = "FIELD", help = "one for each value of this field of STOP, as in comm" },
+  { "-f --format", choices = { "text", "csv", "svg", "html" }, default = "text", metavar = "FORMAT",
+    help = "text, csv; svg, html: a heat map, time by latency" },
+  { "--slot", type = "duration", default = "10ms", metavar = "TIME", help = "how long a column of the heat map is" },
+  { "--histogram", help = "svg, html: a histogram, and no heat map" },
+  common.title,
+  epilog = [[
+runqueue: from the wakeup to the CPU, without waits of those that were preempted;
+block: what the device takes of a request. Both want -a, as interrupts do. What
+found no partner is told below.]],
+}
+
+local function refuse(why) common.refuse("latency", why) end
+
+local function words(text)
+  local list = {}
+  for word in text:gmatch "[^,%s]+" do list[#list + 1] = word end
+  return list
+end
+
+local known = pairs_by_name[opt.start]
+if not opt.stop and not known then
+  refuse(("'%s' alone is none of %s\n  try: latency START STOP, two events"):format(perfev.escape(opt.start),
+    table.concat(names, ", ")))
+end
+local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by) } or known
+local is_drawn = opt.format == "svg" or opt.format == "html"
+local is_heat = is_drawn and not opt.histogram
+if is_heat and opt.slot == 0 then refuse "--slot: more than 0" end
+
+local took = perfev.hist {
+  by = { is_heat and "time" or opt.per, is_heat and opt.per or nil }, slot = is_heat and opt.slot / 1e9 or nil,
+  unit = "ns", max_keys = 1 << 20, title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
+}
+perfev.span { start = pair[1], stop = { pair[2], filter = pair.filter }, by = pair.by, start_by = pair.start_by,
+  stop_by = pair.stop_by, into = took }
+
+perfev.done(function()
+  if is_drawn then io.write(took[opt.format](took)) else took:print(opt.format) end
+end)

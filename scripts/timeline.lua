@@ -1,0 +1,80 @@
+-- timeline: what ran when on which CPU, as a trace that Perfetto and chrome://tracing show.
+-- perfl -a -d 2s timeline -o cpus.json
+-- perfl -a timeline --irq --mark sched:sched_waking -o build.json -- make
+-- perfl timeline -i perf.data -o cpus.json
+
+local perfev = require "perfev"
+local common = require "perfev.profile.options"
+local session = require "perfev.session"
+
+local opt = perfev.args {
+  summary = "what ran when on which CPU, as a trace for ui.perfetto.dev",
+  { "--mark", metavar = "EVENT", help = "show each of it as a point, as in sched:sched_waking" },
+  { "--irq", help = "show interrupts and softirqs, too; wants -a" },
+  common.title,
+  epilog = [[
+A recording is one of perf record --switch-events, or has sched:sched_switch, as
+perf sched record makes it.]],
+}
+
+local spans, points, first, last = {}, {}, nil, nil
+local running, known = {}, {} -- by CPU: who is on it; did it switch already?
+local function seen(r) first, last = first or r.time, r.time end
+local function add(cpu, name, since, time, args)
+  spans[#spans + 1] = { cpu = cpu, name = name, begin = since, finish = time, args = args }
+end
+
+-- An event and a record may both tell of a switch: the second finds it done.
+local function leave(r, tid, comm, preempted)
+  local one = running[r.cpu] or not known[r.cpu] and { tid = tid, comm = comm, since = first }
+  known[r.cpu] = true
+  if not one or one.tid ~= tid or tid == 0 then return end
+  running[r.cpu] = nil
+  add(r.cpu, one.comm or "?", one.since, r.time, { tid = tid, left = preempted and "preempted" or "to wait" })
+end
+
+local function enter(r, tid, comm)
+  local one = running[r.cpu]
+  if one and one.tid ~= tid then leave(r, one.tid) end -- its end was lost
+  known[r.cpu] = true
+  if tid == 0 or one and one.tid == tid then return end
+  running[r.cpu] = { tid = tid, comm = comm, since = r.time }
+end
+
+local function switch(r)
+  seen(r)
+  if r.out then leave(r, r.tid, r.comm, r.preempt) else enter(r, r.tid, r.comm) end
+end
+perfev.event { switch = switch }
+local function switch_event(r, args)
+  seen(r)
+  leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0)
+  enter(r, args.next_pid, args.next_comm)
+end
+-- Recordings may have nothing else; of a live task it tells the end alone, and the records tell both.
+local recorded = perfev.event { "sched:sched_switch", optional = true, disabled = true, sample = switch_event }
+perfev.start(function() return session.default().opts.input or recorded:close() end)
+
+-- A handler is within what it interrupts, and does not change its CPU.
+local function handler(event, name)
+  local since = {}
+  perfev.event { event .. "_entry", sample = function(r) since[r.cpu] = r.time end }
+  perfev.event { event .. "_exit", sample = function(r, args)
+    if since[r.cpu] then add(r.cpu, name(args), since[r.cpu], r.time) end
+    since[r.cpu] = nil
+  end }
+end
+
+if opt.irq then
+  handler("irq:irq_handler", function(args) return "irq " .. args.irq end)
+  handler("irq:softirq", function(args) return "softirq " .. args.vec end)
+end
+local function mark(r)
+  points[#points + 1] = { cpu = r.cpu, name = opt.mark, time = r.time, args = { comm = r.comm, tid = r.tid } }
+end
+if opt.mark then perfev.event { opt.mark, sample = mark } end
+
+perfev.done(function()
+  for cpu, one in pairs(running) do add(cpu, one.comm or "?", one.since, last, { tid = one.tid }) end
+  io.write(perfev.picture.timeline { title = opt.title, spans = spans, points = points })
+end)

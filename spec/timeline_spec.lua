@@ -1,0 +1,139 @@
+-- Scripts of time on the simulated kernel: latency, whose numbers are known to the nanosecond, and timeline.
+
+local json = require "spec.support.json"
+local run = require "spec.support.run"
+
+local opening = [[
+local sim = require "perfev.sim"
+local k = sim.new { world = "vm", tasks = { [7] = "app", [8] = "helper" } }
+local function at(ms, cpu, t) k:after(ms .. "ms", function() k:ring(cpu):push(t) end) end
+local function sample(ms, cpu, pid, event, args)
+  at(ms, cpu, { type = "sample", pid = pid, tid = pid, event = event, args = args })
+end
+local function switch(ms, cpu, pid, out, preempt)
+  at(ms, cpu, { type = "switch", pid = pid, tid = pid, out = out, preempt = preempt })
+end
+]]
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+-- perfl --sim WORLD -a WORDS... -> what it prints
+local function output_of(world, ...)
+  local path = dir .. "/world.lua"
+  local file = assert(io.open(path, "w"))
+  file:write(opening, world, "\nreturn k\n")
+  file:close()
+  local r = run { run.perfl, "-q", "--sim", path, "-a", ... }
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
+local function titles(svg)
+  local list = {}
+  for title in svg:gmatch '<rect [^>]*class="h%d+"[^>]*><title>([^<]*)</title>' do list[#list + 1] = title end
+  return list
+end
+
+describe("latency", function()
+  -- app: 2 and 2 ms, helper: 40 ms; one end has no beginning.
+  local calls = [[
+    local ENTER, EXIT = "raw_syscalls:sys_enter", "raw_syscalls:sys_exit"
+    local function call(ms, took, pid, id)
+      sample(ms, 0, pid, ENTER, { id = id })
+      sample(ms + took, 0, pid, EXIT, { id = id })
+    end
+    call(10, 2, 7, 0) call(20, 2, 7, 1) call(30, 40, 8, 0) sample(90, 0, 8, EXIT, { id = 5 })]]
+
+  it("is a histogram of how long it took, for all or by a field, and says what has no partner", function()
+    local text = output_of(calls, "latency", "syscalls")
+    assert.matches("^from raw_syscalls:sys_enter to raw_syscalls:sys_exit\n@ %(ns%):\n%[1M, 2M%) +2 ", text)
+    assert.matches("\n%[32M, 64M%) +1 |@+ +|\n1 stop without a start: not counted\n$", text)
+    local csv = output_of(calls, "latency", "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", "--by", "tid,args.id",
+      "--per", "comm", "-f", "csv")
+    assert.equal("comm,low,high,count\napp,1048576,2097152,2\nhelper,33554432,67108864,1\n", csv)
+  end)
+
+  it("is a heat map in pictures, or the histogram", function()
+    local svg = output_of(calls, "latency", "syscalls", "-f", "svg", "--title", "calls")
+    assert.same({ "0 ns: 1 of 1.05 ms to 2.1 ms", "10 ms: 1 of 1.05 ms to 2.1 ms", "60 ms: 1 of 33.55 ms to 67.11 ms" },
+      titles(svg))
+    assert.truthy(svg:find(">calls<", 1, true))
+    svg = output_of(calls, "latency", "syscalls", "-f", "svg", "--slot", "1s", "--per", "comm")
+    assert.same({ "0 ns: 2 of 1.05 ms to 2.1 ms", "0 ns: 1 of 33.55 ms to 67.11 ms" }, titles(svg))
+    local html = output_of(calls, "latency", "syscalls", "-f", "html", "--histogram")
+    assert.matches("^<!DOCTYPE html>.*<title>1.05 ms to 2.1 ms: 2</title>", html)
+  end)
+
+  it("joins what has other names at both ends", function()
+    local world = [[
+      sample(10, 0, 7, "sched:sched_wakeup", { comm = "helper", pid = 8, prio = 0, target_cpu = 1 })
+      sample(13, 1, 0, "sched:sched_switch", { prev_pid = 0, next_comm = "helper", next_pid = 8 })]]
+    assert.equal("low,high,count\n2097152,4194304,1\n", output_of(world, "latency", "runqueue", "-f", "csv"))
+  end)
+
+  it("refuses what is no pair", function()
+    local r = run { run.perfl, "latency", "disk", "--", "true" }
+    assert.same({ 2, "" }, { r.code, r.out })
+    assert.equal("latency: 'disk' alone is none of block, irq, runqueue, softirq, syscalls\n"
+      .. "  try: latency START STOP, two events\n", r.err)
+    assert.equal(2, run({ run.perfl, "latency", "block", "-f", "svg", "--slot", "0", "--", "true" }).code)
+  end)
+end)
+
+describe("timeline", function()
+  local switches = [[
+    switch(10, 0, 7, true, true) -- who ran before the first switch
+    switch(10, 0, 8, false)
+    switch(12, 0, 8, true)
+    switch(20, 1, 7, false)
+    sample(21, 1, 7, "sched:sched_wakeup", { comm = "helper", pid = 8, prio = 0, target_cpu = 1 })
+    switch(30, 0, 8, false) -- to the end]]
+
+  -- What there is of a kind, but for its names of threads, in order of time from the first.
+  local function events_of(text)
+    local spans, points, first = {}, {}, math.huge
+    local trace = json.decode(text)
+    for _, e in ipairs(trace.traceEvents) do
+      if e.ts then first = math.min(first, e.ts) end
+    end
+    for _, e in ipairs(trace.traceEvents) do
+      local words = e.ts and { ("%d"):format(e.tid - 1), e.name, ("%.0f"):format(e.ts - first) }
+      if e.ph == "X" then
+        words[#words + 1] = ("%.0f"):format(e.dur)
+        words[#words + 1] = e.args and e.args.left
+        spans[#spans + 1] = table.concat(words, " ")
+      elseif e.ph == "i" then
+        points[#points + 1] = table.concat(words, " ")
+      end
+    end
+    table.sort(spans)
+    return spans, points
+  end
+
+  it("has what ran on each CPU, from when to when, and why it left", function()
+    assert.same({ "0 app 0 0 preempted", "0 helper 0 2000 to wait", "0 helper 20000 0", "1 app 10000 10000" },
+      (events_of(output_of(switches, "timeline"))))
+  end)
+
+  it("marks events that one names", function()
+    local _, points = events_of(output_of(switches, "timeline", "--mark", "sched:sched_wakeup"))
+    assert.same({ "1 sched:sched_wakeup 11000" }, points)
+  end)
+
+  it("has interrupts within what they stop", function()
+    local spans = events_of(output_of([[
+      k:tracepoint("irq:irq_handler_entry", 501, "int irq") k:tracepoint("irq:irq_handler_exit", 502, "int irq")
+      k:tracepoint("irq:softirq_entry", 503, "unsigned int vec")
+      k:tracepoint("irq:softirq_exit", 504, "unsigned int vec")
+      sample(5, 1, 7, "irq:softirq_exit", { vec = 1 }) -- of what began before us
+      sample(6, 1, 7, "irq:irq_handler_entry", { irq = 30 })
+      sample(6, 0, 7, "irq:irq_handler_entry", { irq = 31 })
+      sample(7, 1, 7, "irq:irq_handler_exit", { irq = 30 })
+      sample(8, 1, 7, "irq:softirq_entry", { vec = 9 })
+      sample(9, 1, 7, "irq:softirq_exit", { vec = 9 })]] .. "\n" .. switches, "timeline", "--irq"))
+    assert.same({ "1 irq 30 0 1000", "1 softirq 9 2000 1000" },
+      { table.unpack(spans, #spans - 1) })
+  end)
+end)
