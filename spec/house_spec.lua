@@ -22,6 +22,7 @@ local floors = {
     symbol = { "sys", "task" },
     agg = { "record", "task" },
     span = {},
+    where = { "agg" },
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
     zpack = { "deflate" },

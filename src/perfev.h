@@ -21,11 +21,13 @@
 #include "replay.h"
 #include "selection.h"
 #include "session.h"
+#include "span.h"
 #include "stack.h"
 #include "symbol.h"
 #include "symtab.h"
 #include "sys.h"
 #include "task.h"
 #include "tracepoint.h"
+#include "where.h"
 
 #endif

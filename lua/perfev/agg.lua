@@ -5,6 +5,8 @@
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
+local filters = require "perfev.filter"
+local where = require "perfev.where"
 
 local M = {}
 
@@ -17,9 +19,9 @@ local LEAST = 8 -- columns a key is not cut below
 
 local is_stack = { stack = true, ustack = true, kstack = true } -- columns whose keys are objects
 
-local options = { by = true, value = true, unit = true, title = true, max_keys = true }
+local options = { by = true, value = true, where = true, unit = true, title = true, max_keys = true }
 local linear = { low = true, high = true, step = true }
-local known = { "by", "value", "unit", "title", "max_keys", "low", "high", "step" }
+local known = { "by", "value", "where", "unit", "title", "max_keys", "low", "high", "step" }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -77,7 +79,8 @@ local was_read = setmetatable({}, { __mode = "k" })
 --- An aggregator.
 -- @tparam string kind    "count", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
---   values are of), `unit` and `title` (for print), `max_keys` (default 65536), of hist: `low`, `high`, `step`
+--   values are of), `where` (a condition: see where.lua), `unit` and `title` (for print), `max_keys` (default
+--   65536), of hist: `low`, `high`, `step`
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
@@ -92,10 +95,12 @@ function M.new(kind, spec, level)
   if is_linear and not (spec.low and spec.high and spec.step) then
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
   end
+  local condition, program
+  if spec.where ~= nil then condition, program = where.read(spec.where, kind .. ": where", level + 1) end
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = check_by(kind, spec.by, level + 1), value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys, low = spec.low, high = spec.high,
-    step = spec.step,
+    step = spec.step, where = program, condition = condition,
   })
   if not ok then fail(level, "%s: %s", kind, one) end
   nr_made = nr_made + 1
@@ -138,6 +143,8 @@ local function check_one(event, one, format)
     local is_value = own_spec(one).value == "args." .. field.name
     if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
     if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
+    local condition = own_spec(one).condition
+    return condition and where.fault(condition, field)
   end
   return fields.check_payload(event, "perfev." .. own_spec(one).word, core.aggregator_fields(one), format, fault)
 end
@@ -160,11 +167,24 @@ function M.check(event, callbacks, format)
   return true
 end
 
+--- What the kernel can decide of the `where` of who gets an event's samples.
+-- @tparam table callbacks
+-- @tparam string format  the text of its tracepoint's format file
+-- @treturn ?string   a filter; nil: nothing
+-- @treturn boolean   it is all of the condition
+function M.filter(callbacks, format)
+  local one = callbacks.sample or callbacks.record
+  local condition = M.is(one) and own_spec(one).condition
+  if not condition then return nil, false end
+  return where.filter(condition, filters.fields(format))
+end
+
 --- The options it was made of, in a table of the caller's own; `kind` is what made it.
 function methods:spec()
   local spec = {}
   for name, value in pairs(own_spec(self)) do spec[name] = value end
   spec.kind, spec.word, spec.by = spec.word, nil, { table.unpack(spec.by) }
+  spec.where, spec.condition = spec.condition and where.source(spec.condition), nil
   return spec
 end
 
@@ -445,6 +465,10 @@ function methods:remarks()
         escape(name) .. (is_stack[name] and " (callchain = true takes them)" or ""))
       absent[name] = nil
     end
+  end
+  if absent.where then
+    lines[#lines + 1] = ("%d record%s without a field that where reads: not counted"):format(absent.where,
+      absent.where == 1 and "" or "s")
   end
   if self:refused() > 0 then lines[#lines + 1] = ("%d not counted for want of memory"):format(self:refused()) end
   return lines

@@ -3,12 +3,14 @@
 
 local agg = require "perfev.agg"
 local core = require "perfev.core"
+local where = require "perfev.where"
 
 local M = {}
 local Span = {}
 Span.__index = Span
 
-local known = { "start", "stop", "by", "start_by", "stop_by", "into", "max_waiting" }
+local known = { "start", "stop", "by", "start_by", "stop_by", "where", "start_where", "stop_where", "into",
+  "max_waiting" }
 local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
 local function fail(level, ...)
@@ -56,8 +58,16 @@ local function event_of(spec, name, into, level)
   return copy
 end
 
-local function new_end(by)
-  return core.aggregator { kind = "count", word = "span", by = by, value = "time" }
+-- What is under a condition at both ends is so at each.
+local function condition_of(spec, name, level)
+  local both = spec.where ~= nil and where.read(spec.where, "span: where", level + 1) or nil
+  local own = spec[name] ~= nil and where.read(spec[name], "span: " .. name, level + 1) or nil
+  return where.both(both, own)
+end
+
+local function new_end(by, condition)
+  return core.aggregator { kind = "count", word = "span", by = by, value = "time", condition = condition,
+                           where = where.program(condition) }
 end
 
 local function check_into(into, level)
@@ -73,7 +83,8 @@ end
 
 --- Join two events, of a session.
 -- @tparam table spec  `start`, `stop`: events; `by`, or `start_by` and `stop_by`: the fields that are the same of
---   both; `into`: an aggregator, whose columns are of the stop; `max_waiting`
+--   both; `where`, or `start_where` and `stop_where`: conditions, as an aggregator's; `into`: an aggregator, whose
+--   columns and whose own `where` are of the stop; `max_waiting`
 -- @treturn span
 function M.new(session, spec, level)
   check_options(spec, level + 1)
@@ -83,7 +94,10 @@ function M.new(session, spec, level)
     fail(level, "span: start_by has %d names, stop_by %d: they stand for the same", #start_by, #stop_by)
   end
   if #stop_by + #into.by > 16 then fail(level, "span: more than 16 columns, its own and those of into together") end
-  local ends = { new_end(start_by), new_end(table.move(into.by, 1, #into.by, #stop_by + 1, stop_by)) }
+  local ends = {
+    new_end(start_by, condition_of(spec, "start_where", level + 1)),
+    new_end(table.move(into.by, 1, #into.by, #stop_by + 1, stop_by), condition_of(spec, "stop_where", level + 1)),
+  }
   local start, stop = event_of(spec, "start", ends[1], level + 1), event_of(spec, "stop", ends[2], level + 1)
   local most = spec.max_waiting or 65536
   local native = core.span(ends[1], ends[2], spec.into, #start_by, most, units[into.unit or "ns"])

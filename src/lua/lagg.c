@@ -11,6 +11,7 @@
 
 #include "lsink.h"
 #include "lstack.h"
+#include "lwhere.h"
 
 #define TYPENAME "perfev.aggregator"
 
@@ -77,6 +78,8 @@ static void take_names(lua_State *L, struct l_agg *self)
 		self->by[self->nr_by++] = lua_tostring(L, -1);
 		lua_pop(L, 1);
 	}
+	lua_getfield(L, 1, "where");
+	self->where = l_where_test(L, -1);
 }
 
 static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config, int spec)
@@ -224,7 +227,7 @@ static int l_agg_clear(lua_State *L)
 	pev_agg_clear(&self->recent);
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] = 0;
-	self->no_memory = 0;
+	self->no_memory = self->untold = 0;
 	return 0;
 }
 
@@ -249,6 +252,7 @@ static void add_uncounted(struct l_agg *self, const struct l_agg *from)
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] += from->absent[i];
 	self->no_memory += from->no_memory;
+	self->untold += from->untold;
 }
 
 /* -ENOMEM: nothing has changed. */
@@ -505,7 +509,7 @@ static int l_agg_other(lua_State *L)
 	return 2;
 }
 
-/* a:uncounted() -> what is in no cell: { [field] = records without it, no_memory = } */
+/* a:uncounted() -> what is in no cell: { [field] = records without it, where = } */
 static int l_agg_uncounted(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
@@ -514,6 +518,8 @@ static int l_agg_uncounted(lua_State *L)
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		if (self->absent[i])
 			set_integer(L, i ? self->by[i - 1] : self->value, self->absent[i]);
+	if (self->untold)
+		set_integer(L, "where", self->untold);
 	return 1;
 }
 

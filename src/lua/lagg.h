@@ -21,11 +21,13 @@ struct l_agg {
 	const char *value;       /* the field it is of; NULL: none was named */
 	const char *by[L_AGG_COLUMNS]; /* borrowed of its spec */
 	uint32_t nr_by;
+	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
 	bool stops;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */
 	uint64_t absent[1 + L_AGG_COLUMNS];
 	uint64_t no_memory;
+	uint64_t untold;         /* records without what where reads */
 };
 
 /*
