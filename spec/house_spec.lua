@@ -23,6 +23,7 @@ local floors = {
     agg = { "record", "task" },
     span = {},
     where = { "agg" },
+    aggpack = { "agg" },
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
     zpack = { "deflate" },

@@ -171,13 +171,18 @@ static int reach(struct pev_buckets *buckets, uint32_t first, uint32_t last)
 	return 0;
 }
 
-static int count_in(struct pev_buckets *buckets, uint32_t bucket)
+int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n)
 {
 	int rc = reach(buckets, bucket, bucket);
 
 	if (rc == 0)
-		buckets->n[bucket - buckets->first]++;
+		buckets->n[bucket - buckets->first] += n;
 	return rc;
+}
+
+static int count_in(struct pev_buckets *buckets, uint32_t bucket)
+{
+	return pev_buckets_add(buckets, bucket, 1);
 }
 
 static void add_buckets(struct pev_buckets *to, const struct pev_buckets *from)
@@ -314,7 +319,7 @@ void pev_agg_free(struct pev_agg *agg)
 	agg->cells = NULL;
 	agg->nr = agg->cap = 0;
 	agg->other = (struct pev_cell){ 0 };
-	agg->bytes = 0;
+	agg->bytes = agg->bucket_bytes = 0;
 }
 
 void pev_agg_clear(struct pev_agg *agg)
@@ -479,6 +484,35 @@ static int take_all(struct pev_agg *agg, const struct pev_agg *from)
 	return take_cell(&agg->config, &agg->other, &from->other);
 }
 
+int pev_agg_put_other(struct pev_agg *agg, const struct pev_cell *cell)
+{
+	return take_cell(&agg->config, &agg->other, cell);
+}
+
+int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct pev_cell *cell)
+{
+	bool is_new;
+	struct pev_cell *to = cell_for(agg, hash_key(agg->salt, key, len), key, len, &is_new);
+	uint32_t before;
+	int rc;
+
+	if (!to)
+		return -ENOMEM;
+	if (is_new)
+		publish(agg, to);
+	if (agg->config.kind < PEV_AGG_HIST)
+		return take_cell(&agg->config, to, cell);
+	before = to->up.nr + to->down.nr;
+	rc = take_cell(&agg->config, to, cell);
+	agg->bucket_bytes += (to->up.nr + to->down.nr - before) * sizeof(*to->up.n);
+	return rc;
+}
+
+uint64_t pev_agg_bytes(const struct pev_agg *agg)
+{
+	return agg->bytes + agg->bucket_bytes;
+}
+
 static bool is_alike(const struct pev_agg_config *a, const struct pev_agg_config *b)
 {
 	return a->kind == b->kind && a->low == b->low && a->high == b->high && a->step == b->step;
@@ -531,6 +565,14 @@ double pev_cell_mean(const struct pev_cell *cell)
 	}
 	sum = (double)high * 0x1p64 + (double)low;
 	return (cell->sum_high < 0 ? -sum : sum) / (double)cell->n;
+}
+
+uint32_t pev_agg_buckets(const struct pev_agg_config *config)
+{
+	if (config->kind == PEV_AGG_LINEAR)
+		return linear_steps(config) + 2;
+	return config->kind == PEV_AGG_QUANTILE ? sketch_bucket(UINT64_C(1) << 63) + 1 :
+						  log2_bucket(INT64_MAX) + 1;
 }
 
 static struct pev_bounds log2_bounds(uint32_t bucket)

@@ -71,7 +71,8 @@ struct pev_agg {
 	uint32_t nr, cap;
 	struct pev_agg_block *blocks;
 	struct pev_cell other;       /* of all keys for which there was no room */
-	uint64_t bytes;              /* held for cells and the table, buckets apart */
+	uint64_t bytes;              /* held for cells and the table, */
+	uint64_t bucket_bytes;       /* and for what pev_agg_put() gave buckets */
 };
 
 /* -EINVAL with what is wrong of the config. Then there is nothing to free. */
@@ -88,6 +89,13 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
  * same kind and steps, or -EINVAL. -ENOMEM: nothing has changed. from may be agg.
  */
 int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err);
+
+/* The same of one cell of another, or of its other. -ENOMEM: the cell may have a part of it. */
+int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct pev_cell *cell);
+int pev_agg_put_other(struct pev_agg *agg, const struct pev_cell *cell);
+
+/* Bytes held for all of it. */
+uint64_t pev_agg_bytes(const struct pev_agg *agg);
 
 /* The key's cell, or NULL. Borrowed until the next add, merge or clear, like all cells. */
 const struct pev_cell *pev_agg_find(const struct pev_agg *agg, const void *key, size_t len);
@@ -108,6 +116,10 @@ struct pev_bounds {
 	int64_t low, high;
 	bool has_low, has_high;
 };
+/* How many buckets the kind has at most, of one side. */
+uint32_t pev_agg_buckets(const struct pev_agg_config *config);
+/* So many more in that bucket. -ENOMEM: nothing has changed. */
+int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n);
 struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket);
 
 /*

@@ -10,6 +10,7 @@
 #define PEV_PERFEV_H
 
 #include "agg.h"
+#include "aggpack.h"
 #include "attr.h"
 #include "bits.h"
 #include "child.h"

@@ -11,6 +11,8 @@ local where = require "perfev.where"
 local M = {}
 
 local methods = core.aggregator_methods
+-- What aggpack.lua makes of them: no methods.
+M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
 local walk = methods.pairs -- which does not count as reading
 local own_spec = methods.spec -- whose strings C reads
 
@@ -252,6 +254,12 @@ end
 function methods:pairs()
   was_read[self] = true
   return walk(self)
+end
+
+--- All of it as bytes, for perfev.load; see perfev.aggpack.
+function methods:serialize()
+  was_read[self] = true
+  return require "perfev.aggpack".serialize(self, own_spec(self))
 end
 
 for _, name in ipairs { "merge", "delta" } do

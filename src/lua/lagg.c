@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <lauxlib.h>
 
+#include "../aggpack.h"
+#include "lcore.h"
 #include "lsink.h"
 #include "lstack.h"
 #include "lwhere.h"
@@ -523,6 +525,141 @@ static int l_agg_uncounted(lua_State *L)
 	return 1;
 }
 
+/* ---- as bytes ---- */
+
+/* What out->ctx is: the texts that stand for stacks are in a table by their addresses. */
+struct packing {
+	lua_State *L;
+	luaL_Buffer buffer;
+	int texts;
+};
+
+static void pack_bytes(void *ctx, const void *bytes, size_t len)
+{
+	struct packing *packing = ctx;
+
+	luaL_addlstring(&packing->buffer, bytes, len);
+}
+
+/* Below the buffer's own place on the stack nothing moves; the table keeps the string. */
+static const char *pack_text(void *ctx, const void *pointer, size_t *len)
+{
+	struct packing *packing = ctx;
+	const char *text;
+
+	lua_rawgetp(packing->L, packing->texts, pointer);
+	text = lua_tolstring(packing->L, -1, len);
+	lua_pop(packing->L, 1);
+	return text;
+}
+
+/* What f(stack) gives of each stack in a key, into a table by the stack's address, on top. */
+static void push_texts(lua_State *L, const struct pev_agg *agg, int f)
+{
+	int homes, texts;
+
+	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
+	homes = lua_gettop(L);
+	lua_newtable(L);
+	texts = lua_gettop(L);
+	for (uint32_t i = 0; i < agg->nr; i++) {
+		const unsigned char *key = pev_agg_key(agg, agg->cells[i]);
+		struct pev_key_part part = { .type = PEV_KEY_TRUE };
+
+		for (size_t at = 0; part.type != PEV_KEY_END;) {
+			part = pev_key_next(key, agg->cells[i]->key_len, &at);
+			if (part.type == PEV_KEY_POINTER &&
+			    lua_rawgetp(L, texts, part.pointer) == LUA_TNIL) {
+				lua_pushvalue(L, f);
+				push_stack(L, homes, part.pointer);
+				lua_call(L, 1, 1);
+				luaL_checkstring(L, -1);
+				lua_rawsetp(L, texts, part.pointer);
+			}
+			lua_settop(L, texts);
+		}
+	}
+}
+
+/* a:pack(head, f) -> bytes: head, what a has, their sum; f(stack) gives what stands for it */
+static int l_agg_pack(lua_State *L)
+{
+	const struct l_agg *self = check_agg(L, 1);
+	struct packing packing = { .L = L };
+	struct pev_pack_out out = { &packing, pack_bytes, pack_text };
+	unsigned char sum[8];
+	uint64_t n;
+
+	luaL_checkstring(L, 2);
+	luaL_checktype(L, 3, LUA_TFUNCTION);
+	lua_settop(L, 3);
+	push_texts(L, &self->all, 3);
+	packing.texts = lua_gettop(L);
+	luaL_buffinit(L, &packing.buffer);
+	lua_pushvalue(L, 2);
+	luaL_addvalue(&packing.buffer);
+	pev_agg_pack(&self->all, &out);
+	for (uint32_t i = 0; i <= self->nr_by; i++)
+		pev_pack_number(&out, self->absent[i]);
+	pev_pack_number(&out, self->no_memory);
+	pev_pack_number(&out, self->untold);
+	n = pev_pack_sum(luaL_buffaddr(&packing.buffer), luaL_bufflen(&packing.buffer),
+			 PEV_PACK_SUM);
+	for (int i = 0; i < 8; i++)
+		sum[i] = (unsigned char)(n >> 8 * i);
+	luaL_addlstring(&packing.buffer, (const char *)sum, sizeof(sum));
+	luaL_pushresult(&packing.buffer);
+	return 1;
+}
+
+static int take_counts(struct l_agg *self, struct pev_pack_in *in, struct pev_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i <= self->nr_by && rc == 0; i++)
+		rc = pev_unpack_number(in, &self->absent[i]);
+	if (rc == 0)
+		rc = pev_unpack_number(in, &self->no_memory);
+	if (rc == 0)
+		rc = pev_unpack_number(in, &self->untold);
+	if (rc == 0 && in->p != in->end)
+		rc = -EBADMSG;
+	return rc < 0 ? pev_fail(err, rc, "it does not end where it should") : 0;
+}
+
+/* a:unpack(bytes, at, most) -> true | nil, message, errno: what pack() wrote behind its head */
+static int l_agg_unpack(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	lua_Integer at = luaL_checkinteger(L, 3), most = luaL_checkinteger(L, 4);
+	struct pev_pack_in in;
+	struct pev_err err = { 0 };
+	int rc;
+
+	luaL_argcheck(L, at > 0 && (size_t)at - 1 <= len - 8 && len >= 8, 3, "no place in it");
+	luaL_argcheck(L, self->all.nr == 0, 1, "it has something");
+	in.p = (const unsigned char *)bytes + at - 1;
+	in.end = (const unsigned char *)bytes + len - 8;
+	rc = pev_agg_unpack(&self->all, &in, self->nr_by, (uint64_t)most, &err);
+	if (rc == 0)
+		rc = take_counts(self, &in, &err);
+	return l_result(L, rc, &err);
+}
+
+/* pack_sum(bytes, last) -> integer: the sum that is to stand behind the first last bytes */
+static int l_pack_sum(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+	lua_Integer last = luaL_checkinteger(L, 2);
+
+	luaL_argcheck(L, last >= 0 && (size_t)last <= len, 2, "more than there are");
+	lua_pushinteger(L, (lua_Integer)pev_pack_sum(bytes, (size_t)last, PEV_PACK_SUM));
+	return 1;
+}
+
 /* a:refused() -> how many values there was no memory for */
 static int l_agg_refused(lua_State *L)
 {
@@ -550,6 +687,8 @@ static const luaL_Reg methods[] = {
 	{ "other", l_agg_other },
 	{ "uncounted", l_agg_uncounted },
 	{ "refused", l_agg_refused },
+	{ "pack", l_agg_pack },
+	{ "unpack", l_agg_unpack },
 	{ NULL, NULL },
 };
 
@@ -572,6 +711,8 @@ void l_agg_register(lua_State *L)
 	lua_pop(L, 1);
 	lua_pushcfunction(L, l_aggregator);
 	lua_setfield(L, -2, "aggregator");
+	lua_pushcfunction(L, l_pack_sum);
+	lua_setfield(L, -2, "pack_sum");
 	lua_pushcfunction(L, l_sink_check);
 	lua_setfield(L, -2, "aggregator_fields");
 }
