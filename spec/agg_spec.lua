@@ -386,6 +386,22 @@ describe("an aggregator prints", function()
     assert.same({ "@:", "[0, 10)", "[10, 20)", "[20, 25)", "[25, ...)" }, labels)
   end)
 
+  it("JSON, an object for each key, for the others and for what is to say", function()
+    local a = perfev.sum { by = { "a", "b" }, unit = "ns", max_keys = 2 }
+    a:add(2, 'x"\n', true)
+    a:add(3, "y", -1)
+    a:add(4, "z", 0)
+    assert.same({
+      '{"a":"y","b":-1,"unit":"ns","value":3}', '{"a":"x\\"\\n","b":true,"unit":"ns","value":2}',
+      '{"other":true,"unit":"ns","value":4}',
+      '{"remark":"1 value of further keys stands together as (other): max_keys is 2","unit":"ns"}',
+    }, printed(a, "json"))
+    local h = perfev.hist { title = "t" }
+    h:add(5)
+    assert.same({ '{"title":"t","value":{"avg":5,"buckets":[{"count":1,"high":8,"low":4}],"count":1,"max":5,"min":5,'
+      .. '"sum":5}}' }, printed(h, "json"))
+  end)
+
   it("CSV that reads back what has commas, quotes and lines in it", function()
     local a = perfev.count { by = { "a", "b" } }
     a:add(2, 'x,"y"', 1)

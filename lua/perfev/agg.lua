@@ -6,6 +6,7 @@ local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
 local filters = require "perfev.filter"
+local json = require "perfev.json"
 local where = require "perfev.where"
 
 local M = {}
@@ -531,13 +532,36 @@ local function print_csv(self, spec, cells)
   end
 end
 
-local forms = { text = print_text, csv = print_csv }
+local function json_value(value)
+  return type(value) == "userdata" and value:folded() or value
+end
+
+-- A line for each key, as rows() has it; then other, and what was not counted.
+local function print_json(self, spec, cells)
+  local function line(row)
+    row.title, row.unit = spec.title, spec.unit
+    print(json.encode(row))
+  end
+  for _, cell in ipairs(cells) do
+    local row = { value = cell.value }
+    for i, name in ipairs(spec.by) do row[name] = json_value(cell[i]) end
+    line(row)
+  end
+  local other = self:other()
+  if other ~= nil then line { other = true, value = other } end
+  for _, remark in ipairs(self:remarks()) do line { remark = remark } end
+end
+
+local forms = { text = print_text, csv = print_csv, json = print_json }
+
+--- The form that print has when it is not said; perfl's -j makes it "json".
+M.default_form = "text"
 
 --- Print it: a table, or histograms.
--- @tparam[opt] string how  "text" (the default) or "csv"
+-- @tparam[opt] string how  "text", "csv" or "json" (default: M.default_form)
 function methods:print(how)
-  local form = forms[how or "text"]
-  if not form then error(("print: '%s' is no form of text (text, csv)"):format(tostring(how)), 2) end
+  local form = forms[how or M.default_form]
+  if not form then error(("print: '%s' is no form of text (text, csv, json)"):format(tostring(how)), 2) end
   was_read[self] = true
   form(self, own_spec(self), sorted_cells(self))
 end

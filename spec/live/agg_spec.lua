@@ -154,5 +154,11 @@ describe("an aggregator on the real kernel", function()
     assert.equal("two one three", titles("two:print()", "--", "true"))
     assert.equal("one three", titles("two:rows()", "--", "true"))
     assert.equal("", titles("", "-q", "--", "true"))
+    local r = run { run.perfl, "-j", "-e", script:format "two:print()", "--", "true" }
+    local lines = {}
+    for title in r.out:gmatch '{[^\n]*"title":"(%l+)","value":%d+}\n' do lines[#lines + 1] = title end
+    assert.equal("two one three", table.concat(lines, " "))
+    local stat = run { run.perfl, "-q", "stat", "-j", "--events", "task-clock", "--", "true" }
+    assert.matches('^{"counter%-value"', stat.out .. stat.err) -- its own
   end)
 end)
