@@ -5,7 +5,7 @@ local kernel = require "spec.support.kernel"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
-local kinds = { "count", "sum", "avg", "min", "max", "stats", "hist", "linear", "quantile" }
+local kinds = { "count", "top", "sum", "avg", "min", "max", "stats", "hist", "linear", "quantile" }
 local EDGES = { 0, 1, -1, 127, 128, math.maxinteger, math.mininteger }
 
 local function new(kind, more)
@@ -18,6 +18,7 @@ end
 local function feed(a, n)
   for i = 1, n do
     local value = math.random(5) == 1 and EDGES[math.random(#EDGES)] or math.random(-100, 1 << math.random(8, 62))
+    if a:spec().kind == "top" then value = value >> 20 end
     local second = math.random(4)
     a:add(value, "task" .. math.random(9) .. ("\0x"):rep(i % 3),
       second == 1 and math.random(-3, 3) or second == 2 and tostring(math.random(3)) or second == 3)

@@ -95,7 +95,7 @@ static void put_cell(const struct pev_pack_out *out, enum pev_agg_kind kind,
 	if (kind == PEV_AGG_COUNT)
 		return;
 	put_integer(out, cell->sum_low);
-	put_integer(out, (uint64_t)cell->sum_high);
+	put_integer(out, kind == PEV_AGG_TOP ? 0 : (uint64_t)cell->sum_high); /* its place */
 	if (kind < PEV_AGG_MIN)
 		return;
 	put_integer(out, (uint64_t)cell->min);
@@ -204,6 +204,8 @@ static int take_values(struct pev_pack_in *in, const struct pev_agg_config *conf
 	if (take_integer(in, &cell->sum_low) < 0 || take_integer(in, &high) < 0)
 		return -EBADMSG;
 	cell->sum_high = (int64_t)high;
+	if (config->kind == PEV_AGG_TOP && cell->sum_low > cell->n)
+		return -EBADMSG;
 	if (config->kind < PEV_AGG_MIN)
 		return 0;
 	if (take_integer(in, &min) < 0 || take_integer(in, &max) < 0)

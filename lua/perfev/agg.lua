@@ -22,9 +22,11 @@ local LEAST = 8 -- columns a key is not cut below
 
 local is_stack = { stack = true, ustack = true, kstack = true } -- columns whose keys are objects
 
+local TOP_ROWS = 10
+
 local options = { by = true, value = true, where = true, unit = true, title = true, max_keys = true }
 local linear = { low = true, high = true, step = true }
-local known = { "by", "value", "where", "unit", "title", "max_keys", "low", "high", "step" }
+local known = { "rows", "by", "value", "where", "unit", "title", "max_keys", "low", "high", "step" }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -63,14 +65,15 @@ end
 local function check_options(kind, spec, level)
   if type(spec) ~= "table" then fail(level, "%s: a table expected, not a %s", kind, type(spec)) end
   for name in pairs(spec) do
-    local is_one = options[name] or (kind == "hist" and linear[name])
-    if is_one and name == "value" and kind == "count" then
-      fail(level, "count: value: what is counted has none\n  try: sum, or by = \"%s\"", tostring(spec.value))
+    local is_one = options[name] or (kind == "hist" and linear[name]) or (kind == "top" and name == "rows")
+    if is_one and name == "value" and (kind == "count" or kind == "top") then
+      fail(level, "%s: value: what is counted has none\n  try: sum, or by = \"%s\"", kind, tostring(spec.value))
     end
     if not is_one then
       local near = core.nearest(tostring(name), known)
       fail(level, "%s: no option is called '%s'%s", kind, tostring(name),
-        linear[name] and " (it is hist's)" or near and (" (did you mean '%s'?)"):format(near) or "")
+        linear[name] and " (it is hist's)" or name == "rows" and " (it is top's)"
+        or near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
 end
@@ -80,20 +83,21 @@ local nr_made = 0
 local was_read = setmetatable({}, { __mode = "k" })
 
 --- An aggregator.
--- @tparam string kind    "count", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
+-- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
 --   values are of), `where` (a condition: see where.lua), `unit` and `title` (for print), `max_keys` (default
---   65536), of hist: `low`, `high`, `step`
+--   65536), of hist: `low`, `high`, `step`, of top: `rows` (for print, 10)
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
   spec = spec == nil and {} or spec
   check_options(kind, spec, level + 1)
   for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
-  for _, name in ipairs { "max_keys", "low", "high", "step" } do check_integer(kind, spec, name, level + 1) end
+  for _, name in ipairs { "max_keys", "low", "high", "step", "rows" } do check_integer(kind, spec, name, level + 1) end
   if spec.max_keys and (spec.max_keys < 1 or spec.max_keys > 1 << 28) then
     fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, spec.max_keys)
   end
+  if spec.rows and spec.rows < 1 then fail(level, "top: rows is 1 or more, not %d", spec.rows) end
   local is_linear = spec.low or spec.high or spec.step
   if is_linear and not (spec.low and spec.high and spec.step) then
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
@@ -103,7 +107,7 @@ function M.new(kind, spec, level)
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = check_by(kind, spec.by, level + 1), value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys, low = spec.low, high = spec.high,
-    step = spec.step, where = program, condition = condition,
+    step = spec.step, rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then fail(level, "%s: %s", kind, one) end
   nr_made = nr_made + 1
@@ -281,7 +285,7 @@ end
 
 -- The columns of a value: names, and what of it each is.
 local columns_of = {
-  stats = { "count", "sum", "avg", "min", "max" },
+  stats = { "count", "sum", "avg", "min", "max" }, top = { "count", "error" },
   quantile = { "count", "avg", "p50", "p90", "p99", "p999", "max" },
 }
 
@@ -466,6 +470,10 @@ function methods:remarks()
     lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
       others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
   end
+  if self:floor() > 0 then
+    lines[#lines + 1] = ("keys that are not here had at most %d each: max_keys is %d"):format(self:floor(),
+      spec.max_keys or 65536)
+  end
   local absent, columns = self:uncounted(), { table.unpack(spec.by) }
   if spec.value then table.insert(columns, 1, spec.value) end
   for _, name in ipairs(columns) do
@@ -484,8 +492,9 @@ function methods:remarks()
 end
 
 local function print_text(self, spec, cells)
-  local title = title_of(spec)
+  local title, all = title_of(spec), #cells
   if title then print(title) end
+  if spec.rows and all > spec.rows then cells = table.move(cells, 1, spec.rows, 1, {}) end
   if #cells == 0 then
     print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
   elseif spec.kind == "hist" or spec.kind == "linear" then
@@ -495,6 +504,7 @@ local function print_text(self, spec, cells)
   else
     print_table(self, spec, cells)
   end
+  if all > #cells then print(("%d more key%s"):format(all - #cells, all - #cells == 1 and "" or "s")) end
   for _, line in ipairs(self:remarks()) do print(line) end
 end
 

@@ -11,8 +11,8 @@ local MAGIC, VERSION = "perfevAG", 1
 local MOST_BYTES = 256 << 20
 
 local strings = { "value", "unit", "title" }
-local numbers = { "max_keys", "low", "high", "step" }
-local kinds = { count = true, sum = true, avg = true, min = true, max = true, stats = true, hist = true,
+local numbers = { "max_keys", "low", "high", "step", "rows" }
+local kinds = { count = true, top = true, sum = true, avg = true, min = true, max = true, stats = true, hist = true,
                 quantile = true }
 
 -- An option is there, or is not.

@@ -48,7 +48,7 @@ function M.stats(spec)
 end
 
 --- Aggregators; see perfev.agg.
-for _, kind in ipairs { "count", "sum", "avg", "min", "max", "hist", "quantile" } do
+for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "hist", "quantile" } do
   M[kind] = function(spec) return agg.new(kind, spec, 2) end
 end
 

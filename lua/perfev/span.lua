@@ -73,7 +73,9 @@ end
 local function check_into(into, level)
   if not agg.is(into) then fail(level, "span: into is an aggregator: perfev.hist{}, perfev.stats{}, ...") end
   local spec = into:spec()
-  if spec.kind == "count" then fail(level, "span: into: count has no values\n  try: perfev.stats, perfev.hist") end
+  if spec.kind == "count" or spec.kind == "top" then
+    fail(level, "span: into: %s has no values\n  try: perfev.stats, perfev.hist", spec.kind)
+  end
   if spec.value then fail(level, "span: into: its value is how long it took, not %s", spec.value) end
   if spec.unit and not units[spec.unit] then
     fail(level, "span: into: unit is ns, us, ms or s, not '%s'", spec.unit)

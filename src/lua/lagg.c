@@ -50,8 +50,8 @@ void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks)
 
 static enum pev_agg_kind check_kind(lua_State *L)
 {
-	static const char *const kinds[] = { "count", "sum", "avg", "min", "max", "stats", "hist",
-					     "linear", "quantile", NULL };
+	static const char *const kinds[] = { "count", "top", "sum", "avg", "min", "max", "stats",
+					     "hist", "linear", "quantile", NULL };
 
 	lua_getfield(L, 1, "kind");
 	return (enum pev_agg_kind)luaL_checkoption(L, -1, NULL, kinds);
@@ -207,6 +207,7 @@ static int l_agg_add_value(lua_State *L)
 	struct l_agg *self = check_agg(L, 1);
 	lua_Integer value = luaL_checkinteger(L, 2);
 
+	luaL_argcheck(L, value >= 0 || self->all.config.kind != PEV_AGG_TOP, 2, "negative");
 	take_key(L, self, 3);
 	return add(L, self, value);
 }
@@ -390,6 +391,11 @@ static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev
 	case PEV_AGG_COUNT:
 		lua_pushinteger(L, (lua_Integer)cell->n);
 		break;
+	case PEV_AGG_TOP:
+		lua_createtable(L, 0, 2);
+		set_integer(L, "count", cell->n);
+		set_integer(L, "error", cell->sum_low);
+		break;
 	case PEV_AGG_SUM:
 		lua_pushinteger(L, pev_cell_sum(cell));
 		break;
@@ -504,11 +510,18 @@ static int l_agg_other(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
 
-	if (!self->all.other.n)
+	if (!self->all.other.n || self->all.config.kind == PEV_AGG_TOP)
 		return 0;
 	push_value(L, &self->all, &self->all.other);
 	lua_pushinteger(L, (lua_Integer)self->all.other.n);
 	return 2;
+}
+
+/* a:floor() -> what a key that is not there had at most, of those that have most */
+static int l_agg_floor(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pev_agg_floor(&check_agg(L, 1)->all));
+	return 1;
 }
 
 /* a:uncounted() -> what is in no cell: { [field] = records without it, where = } */
@@ -685,6 +698,7 @@ static const luaL_Reg methods[] = {
 	{ "quantile", l_agg_quantile },
 	{ "pairs", l_agg_pairs },
 	{ "other", l_agg_other },
+	{ "floor", l_agg_floor },
 	{ "uncounted", l_agg_uncounted },
 	{ "refused", l_agg_refused },
 	{ "pack", l_agg_pack },

@@ -48,7 +48,7 @@ int l_sink_check(lua_State *L)
 	lua_settop(L, 1);
 	if (!agg)
 		return 0;
-	if (!agg->value && agg->all.config.kind != PEV_AGG_COUNT) {
+	if (!agg->value && agg->all.config.kind > PEV_AGG_TOP) {
 		lua_pushnil(L);
 		lua_pushliteral(L, "it needs a value = FIELD");
 		return 2;
