@@ -234,6 +234,69 @@ describe("quantile", function()
   end)
 end)
 
+describe("top", function()
+  -- A stream in which few keys are many, of two halves; and how many each key was in truth.
+  local function streams(max_keys, n)
+    local a, b = perfev.top { by = "k", max_keys = max_keys }, perfev.top { by = "k", max_keys = max_keys }
+    local truth, sum = {}, 0
+    for i = 1, n do
+      local k = ("k"):rep(math.random(0, 40)) .. math.random(20) * math.random(20)
+      if i % 2 == 0 then k = "heavy" .. math.random(3) end
+      local weight, to = math.random(4), i % 3 == 0 and b or a
+      to:add(weight, k)
+      truth[k], sum = (truth[k] or 0) + weight, sum + weight
+    end
+    return a, b, truth, sum
+  end
+
+  local function assert_within(one, truth, sum, max_keys)
+    local there = {}
+    for k, value in one:pairs() do
+      there[k] = true
+      assert(value.count >= truth[k] and value.count - value.error <= truth[k], k)
+      assert(value.error <= sum // max_keys, k)
+    end
+    assert.is_true(one:floor() <= sum // max_keys and #one <= max_keys)
+    for k, n in pairs(truth) do assert(there[k] or n <= one:floor(), k) end
+    assert.is_nil(one:other())
+  end
+
+  it("has in bounded memory the keys that are most, off by no more than it says, merged as well", function()
+    math.randomseed(5)
+    for _, max_keys in ipairs { 1, 7, 20, 100 } do
+      local a, b, truth, sum = streams(max_keys, VALUES // 10)
+      assert_within(a:merge(b), truth, sum, max_keys)
+      local fresh = perfev.top { by = "k", max_keys = max_keys }
+      assert_within(fresh:merge(perfev.load(a:serialize())), truth, sum, max_keys)
+      if max_keys > 7 then
+        for _, row in ipairs((a:top(3))) do assert.matches("^heavy%d$", row.k) end
+      end
+    end
+  end)
+
+  it("is count while there is room", function()
+    math.randomseed(6)
+    local a, b, truth = streams(65536, 2000)
+    for k, value in a:merge(b):pairs() do assert.same({ count = truth[k], error = 0 }, value) end
+    assert.equal(0, a:floor())
+  end)
+
+  it("prints the first of its rows, and what it left out", function()
+    local a = perfev.top { by = "k", max_keys = 3, rows = 2 }
+    for i = 1, 4 do a:add(i * 10, i) end
+    local lines = {}
+    local old = print
+    _G.print = function(text) lines[#lines + 1] = text end -- luacheck: ignore 122
+    a:print()
+    _G.print = old -- luacheck: ignore 122
+    assert.same({ "K  COUNT  ERROR", "4     50     10", "3     30      0", "1 more key",
+      "keys that are not here had at most 10 each: max_keys is 3" }, lines)
+    assert.error_matches(function() a:add(-1, 4) end, "negative")
+    assert.error_matches(function() perfev.top { rows = 0 } end, "rows is 1 or more")
+    assert.error_matches(function() perfev.count { rows = 1 } end, "it is top's")
+  end)
+end)
+
 describe("an aggregator", function()
   it("keeps keys exact: the type, every byte, every bit", function()
     local a = perfev.count { by = "k" }
@@ -384,6 +447,22 @@ describe("an aggregator prints", function()
     local labels = {}
     for i, line in ipairs(printed(b)) do labels[i] = line:match("^(.-)%s+%d+ |") or line end
     assert.same({ "@:", "[0, 10)", "[10, 20)", "[20, 25)", "[25, ...)" }, labels)
+  end)
+
+  it("JSON, an object for each key, for the others and for what is to say", function()
+    local a = perfev.sum { by = { "a", "b" }, unit = "ns", max_keys = 2 }
+    a:add(2, 'x"\n', true)
+    a:add(3, "y", -1)
+    a:add(4, "z", 0)
+    assert.same({
+      '{"a":"y","b":-1,"unit":"ns","value":3}', '{"a":"x\\"\\n","b":true,"unit":"ns","value":2}',
+      '{"other":true,"unit":"ns","value":4}',
+      '{"remark":"1 value of further keys stands together as (other): max_keys is 2","unit":"ns"}',
+    }, printed(a, "json"))
+    local h = perfev.hist { title = "t" }
+    h:add(5)
+    assert.same({ '{"title":"t","value":{"avg":5,"buckets":[{"count":1,"high":8,"low":4}],"count":1,"max":5,"min":5,'
+      .. '"sum":5}}' }, printed(h, "json"))
   end)
 
   it("CSV that reads back what has commas, quotes and lines in it", function()

@@ -171,13 +171,18 @@ static int reach(struct pev_buckets *buckets, uint32_t first, uint32_t last)
 	return 0;
 }
 
-static int count_in(struct pev_buckets *buckets, uint32_t bucket)
+int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n)
 {
 	int rc = reach(buckets, bucket, bucket);
 
 	if (rc == 0)
-		buckets->n[bucket - buckets->first]++;
+		buckets->n[bucket - buckets->first] += n;
 	return rc;
+}
+
+static int count_in(struct pev_buckets *buckets, uint32_t bucket)
+{
+	return pev_buckets_add(buckets, bucket, 1);
 }
 
 static void add_buckets(struct pev_buckets *to, const struct pev_buckets *from)
@@ -254,6 +259,11 @@ static int take_cell(const struct pev_agg_config *config, struct pev_cell *cell,
 		cell->n += from->n;
 		return 0;
 	}
+	if (config->kind == PEV_AGG_TOP) {
+		cell->n += from->n;
+		cell->sum_low += from->sum_low;
+		return 0;
+	}
 	if (config->kind >= PEV_AGG_HIST) {
 		if (reach_as(&cell->up, &from->up) < 0 || reach_as(&cell->down, &from->down) < 0)
 			return -ENOMEM;
@@ -310,11 +320,13 @@ void pev_agg_free(struct pev_agg *agg)
 	}
 	free(agg->slots);
 	free(agg->cells);
+	free(agg->heap);
 	agg->slots = NULL;
 	agg->cells = NULL;
+	agg->heap = NULL;
 	agg->nr = agg->cap = 0;
 	agg->other = (struct pev_cell){ 0 };
-	agg->bytes = 0;
+	agg->bytes = agg->bucket_bytes = 0;
 }
 
 void pev_agg_clear(struct pev_agg *agg)
@@ -394,6 +406,15 @@ static void *carve(struct pev_agg *agg, size_t bytes)
 	return (unsigned char *)(block + 1) + block->used - bytes;
 }
 
+static void set_key(const struct pev_agg *agg, struct pev_cell *cell, uint64_t hash,
+		    const void *key, size_t len)
+{
+	cell->hash = hash;
+	cell->key_len = (uint32_t)len;
+	if (len)
+		memcpy((unsigned char *)cell + agg->key_at, key, len);
+}
+
 /* An empty cell for the key, not in the table yet; NULL without memory. */
 static struct pev_cell *new_cell(struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
 {
@@ -402,10 +423,7 @@ static struct pev_cell *new_cell(struct pev_agg *agg, uint64_t hash, const void 
 	if (!cell)
 		return NULL;
 	memset(cell, 0, agg->key_at);
-	cell->hash = hash;
-	cell->key_len = (uint32_t)len;
-	if (len)
-		memcpy((unsigned char *)cell + agg->key_at, key, len);
+	set_key(agg, cell, hash, key, len);
 	return cell;
 }
 
@@ -443,11 +461,172 @@ static struct pev_cell *cell_for(struct pev_agg *agg, uint64_t hash, const void 
 	return new_cell(agg, hash, key, len);
 }
 
+/* ---- those that have most ---- */
+
+/*
+ * A cell of PEV_AGG_TOP keeps in sum_high its place in the heap and, above that, the bytes that
+ * its key may have: of another key, when that takes its place.
+ */
+static uint32_t place_of(const struct pev_cell *cell)
+{
+	return (uint32_t)cell->sum_high;
+}
+
+static uint32_t room_of(const struct pev_cell *cell)
+{
+	return (uint32_t)((uint64_t)cell->sum_high >> 32);
+}
+
+static void set_place(struct pev_cell *cell, uint32_t place, uint32_t room)
+{
+	cell->sum_high = (int64_t)((uint64_t)room << 32 | place);
+}
+
+static void put_in_heap(struct pev_agg *agg, uint32_t place, uint32_t nr)
+{
+	struct pev_cell *cell = agg->cells[nr];
+
+	agg->heap[place] = nr;
+	set_place(cell, place, room_of(cell));
+}
+
+/* Its n has grown: those below it that have less go up. */
+static void sink_in_heap(struct pev_agg *agg, uint32_t place)
+{
+	uint32_t nr = agg->heap[place];
+	uint64_t n = agg->cells[nr]->n;
+
+	for (;;) {
+		size_t below = 2 * (size_t)place + 1;
+
+		if (below >= agg->nr)
+			break;
+		if (below + 1 < agg->nr && agg->cells[agg->heap[below + 1]]->n <
+						   agg->cells[agg->heap[below]]->n)
+			below++;
+		if (agg->cells[agg->heap[below]]->n >= n)
+			break;
+		put_in_heap(agg, place, agg->heap[below]);
+		place = (uint32_t)below;
+	}
+	put_in_heap(agg, place, nr);
+}
+
+static int make_heap(struct pev_agg *agg)
+{
+	if (agg->heap)
+		return 0;
+	agg->heap = malloc(sizeof(*agg->heap) * agg->nr);
+	if (!agg->heap)
+		return -ENOMEM;
+	agg->bytes += sizeof(*agg->heap) * agg->nr;
+	for (uint32_t i = 0; i < agg->nr; i++)
+		put_in_heap(agg, i, i);
+	for (uint32_t i = agg->nr / 2; i-- > 0;)
+		sink_in_heap(agg, i);
+	return 0;
+}
+
+/* What stands behind the slot and would not be found any more moves up (Knuth 6.4, R). */
+static void leave(struct pev_agg *agg, struct pev_agg_slot *slot)
+{
+	uint32_t mask = agg->cap - 1, gap = (uint32_t)(slot - agg->slots);
+
+	for (uint32_t at = (gap + 1) & mask; agg->slots[at].nr; at = (at + 1) & mask) {
+		uint64_t hash = agg->cells[agg->slots[at].nr - 1]->hash;
+		uint32_t home = (uint32_t)(hash >> 32) & mask;
+
+		if (((at - home) & mask) < ((at - gap) & mask))
+			continue;
+		agg->slots[gap] = agg->slots[at];
+		gap = at;
+	}
+	agg->slots[gap] = (struct pev_agg_slot){ 0 };
+}
+
+/* A cell for a key of so many bytes, and for others of up to twice as many. */
+static struct pev_cell *roomy_cell(struct pev_agg *agg, size_t len)
+{
+	size_t room = 16;
+	struct pev_cell *cell;
+
+	while (room < len)
+		room *= 2;
+	cell = room <= UINT32_MAX ? carve(agg, agg->key_at + room) : NULL;
+	if (!cell)
+		return NULL;
+	memset(cell, 0, agg->key_at);
+	set_place(cell, 0, (uint32_t)room);
+	return cell;
+}
+
+/* The key that has least makes room for this one. */
+static int take_place(struct pev_agg *agg, uint64_t hash, const void *key, size_t len,
+		      uint64_t value)
+{
+	struct pev_cell *least, *cell;
+	uint32_t nr;
+
+	if (make_heap(agg) < 0)
+		return -ENOMEM;
+	nr = agg->heap[0];
+	least = cell = agg->cells[nr];
+	if (len > room_of(least)) {
+		cell = roomy_cell(agg, len);
+		if (!cell)
+			return -ENOMEM;
+	}
+	leave(agg, find_slot(agg, least->hash, pev_agg_key(agg, least), least->key_len));
+	agg->other.n = cell->sum_low = least->n;
+	cell->n = least->n + value;
+	agg->cells[nr] = cell;
+	set_key(agg, cell, hash, key, len);
+	enter(agg->slots, agg->cap, hash, nr + 1);
+	sink_in_heap(agg, 0);
+	return 0;
+}
+
+static int add_to_top(struct pev_agg *agg, uint64_t hash, const void *key, size_t len,
+		      uint64_t value)
+{
+	const struct pev_agg_slot *slot = agg->cap ? find_slot(agg, hash, key, len) : NULL;
+	struct pev_cell *cell;
+
+	if (slot && slot->nr) {
+		cell = agg->cells[slot->nr - 1];
+		cell->n += value;
+		if (agg->heap)
+			sink_in_heap(agg, place_of(cell));
+		return 0;
+	}
+	if (agg->nr >= agg->config.max_keys)
+		return take_place(agg, hash, key, len, value);
+	if (grow(agg) < 0)
+		return -ENOMEM;
+	cell = roomy_cell(agg, len);
+	if (!cell)
+		return -ENOMEM;
+	set_key(agg, cell, hash, key, len);
+	cell->n = agg->other.n + value;
+	cell->sum_low = agg->other.n;
+	publish(agg, cell);
+	return 0;
+}
+
+uint64_t pev_agg_floor(const struct pev_agg *agg)
+{
+	return agg->config.kind == PEV_AGG_TOP ? agg->other.n : 0;
+}
+
 int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 {
+	uint64_t hash = hash_key(agg->salt, key, len);
 	bool is_new;
-	struct pev_cell *cell = cell_for(agg, hash_key(agg->salt, key, len), key, len, &is_new);
+	struct pev_cell *cell;
 
+	if (agg->config.kind == PEV_AGG_TOP)
+		return add_to_top(agg, hash, key, len, (uint64_t)value);
+	cell = cell_for(agg, hash, key, len, &is_new);
 	if (!cell)
 		return -ENOMEM;
 	if (take_value(&agg->config, cell, value) < 0) {
@@ -479,6 +658,118 @@ static int take_all(struct pev_agg *agg, const struct pev_agg *from)
 	return take_cell(&agg->config, &agg->other, &from->other);
 }
 
+int pev_agg_put_other(struct pev_agg *agg, const struct pev_cell *cell)
+{
+	return take_cell(&agg->config, &agg->other, cell);
+}
+
+/* What is added to each key: n of all, and of that how much may be of others. */
+static int put_in_top(struct pev_agg *agg, uint64_t hash, const void *key, size_t len, uint64_t n,
+		      uint64_t error)
+{
+	int rc = add_to_top(agg, hash, key, len, n);
+
+	if (rc == 0)
+		agg->cells[find_slot(agg, hash, key, len)->nr - 1]->sum_low += error;
+	return rc;
+}
+
+int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct pev_cell *cell)
+{
+	uint64_t hash = hash_key(agg->salt, key, len);
+	struct pev_cell *to;
+	uint32_t before;
+	bool is_new;
+	int rc;
+
+	if (agg->config.kind == PEV_AGG_TOP)
+		return put_in_top(agg, hash, key, len, cell->n, cell->sum_low);
+	to = cell_for(agg, hash, key, len, &is_new);
+	if (!to)
+		return -ENOMEM;
+	if (is_new)
+		publish(agg, to);
+	if (agg->config.kind < PEV_AGG_HIST)
+		return take_cell(&agg->config, to, cell);
+	before = to->up.nr + to->down.nr;
+	rc = take_cell(&agg->config, to, cell);
+	agg->bucket_bytes += (to->up.nr + to->down.nr - before) * sizeof(*to->up.n);
+	return rc;
+}
+
+uint64_t pev_agg_bytes(const struct pev_agg *agg)
+{
+	return agg->bytes + agg->bucket_bytes;
+}
+
+static int by_most(const void *a, const void *b)
+{
+	const struct pev_cell *const *x = a, *const *y = b;
+
+	return ((*x)->n < (*y)->n) - ((*x)->n > (*y)->n);
+}
+
+/* Of all keys of two, of which one may lack what the other has, those that have most. */
+static int keep_most(struct pev_agg *agg, struct pev_agg *all, uint64_t floor)
+{
+	int rc = 0;
+
+	if (all->nr)
+		qsort(all->cells, all->nr, sizeof(struct pev_cell *), by_most);
+	for (uint32_t i = 0; i < all->nr && i < agg->config.max_keys && rc == 0; i++)
+		rc = put_in_top(agg, all->cells[i]->hash, pev_agg_key(all, all->cells[i]),
+				all->cells[i]->key_len, all->cells[i]->n, all->cells[i]->sum_low);
+	if (all->nr > agg->config.max_keys && all->cells[agg->config.max_keys]->n > floor)
+		floor = all->cells[agg->config.max_keys]->n;
+	agg->other.n = floor;
+	return rc;
+}
+
+/* Each key of from, and what it may have had in against when it is not there. */
+static int put_all(struct pev_agg *all, const struct pev_agg *from, const struct pev_agg *against)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < from->nr && rc == 0; i++) {
+		const struct pev_cell *cell = from->cells[i];
+		const unsigned char *key = pev_agg_key(from, cell);
+		uint64_t more = 0;
+
+		if (!pev_agg_find(against, key, cell->key_len))
+			more = against->other.n;
+		rc = put_in_top(all, cell->hash, key, cell->key_len, cell->n + more,
+				cell->sum_low + more);
+	}
+	return rc;
+}
+
+/* Into both, which is empty. */
+static int merge_top(struct pev_agg *both, const struct pev_agg *a, const struct pev_agg *b)
+{
+	struct pev_agg all;
+	int rc;
+
+	set_up(&all, &both->config);
+	all.config.max_keys = UINT32_MAX;
+	rc = put_all(&all, a, b);
+	if (rc == 0)
+		rc = put_all(&all, b, a);
+	if (rc == 0)
+		rc = keep_most(both, &all, a->other.n + b->other.n);
+	pev_agg_free(&all);
+	return rc;
+}
+
+static int merge_all(struct pev_agg *both, const struct pev_agg *a, const struct pev_agg *b)
+{
+	int rc;
+
+	if (both->config.kind == PEV_AGG_TOP)
+		return merge_top(both, a, b);
+	rc = take_all(both, a);
+	return rc < 0 ? rc : take_all(both, b);
+}
+
 static bool is_alike(const struct pev_agg_config *a, const struct pev_agg_config *b)
 {
 	return a->kind == b->kind && a->low == b->low && a->high == b->high && a->step == b->step;
@@ -491,7 +782,7 @@ int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_er
 	if (!is_alike(&agg->config, &from->config))
 		return pev_fail(err, -EINVAL, "they are not of the same kind");
 	set_up(&both, &agg->config);
-	if (take_all(&both, agg) < 0 || take_all(&both, from) < 0) {
+	if (merge_all(&both, agg, from) < 0) {
 		pev_agg_free(&both);
 		return pev_fail(err, -ENOMEM, "no memory for both");
 	}
@@ -531,6 +822,14 @@ double pev_cell_mean(const struct pev_cell *cell)
 	}
 	sum = (double)high * 0x1p64 + (double)low;
 	return (cell->sum_high < 0 ? -sum : sum) / (double)cell->n;
+}
+
+uint32_t pev_agg_buckets(const struct pev_agg_config *config)
+{
+	if (config->kind == PEV_AGG_LINEAR)
+		return linear_steps(config) + 2;
+	return config->kind == PEV_AGG_QUANTILE ? sketch_bucket(UINT64_C(1) << 63) + 1 :
+						  log2_bucket(INT64_MAX) + 1;
 }
 
 static struct pev_bounds log2_bounds(uint32_t bucket)

@@ -21,6 +21,7 @@
 
 enum pev_agg_kind {
 	PEV_AGG_COUNT,    /* how many; a value of n is n of them */
+	PEV_AGG_TOP,      /* the same of the keys that have most: see pev_agg_floor() */
 	PEV_AGG_SUM,
 	PEV_AGG_AVG,
 	PEV_AGG_MIN,
@@ -48,7 +49,7 @@ struct pev_cell {
 	uint64_t hash;
 	uint32_t key_len;        /* bytes */
 	uint64_t n;              /* how many values; modulo 2^64 */
-	/* all but PEV_AGG_COUNT */
+	/* all but PEV_AGG_COUNT; of PEV_AGG_TOP how much of n may be of others, and its place */
 	uint64_t sum_low;        /* 128 bits, so that no mean is of a sum that wrapped */
 	int64_t sum_high;
 	/* from PEV_AGG_MIN on */
@@ -68,10 +69,12 @@ struct pev_agg {
 	size_t key_at;               /* bytes from a cell's start to its key */
 	struct pev_agg_slot *slots;  /* open addressing; cap of them, a power of two */
 	struct pev_cell **cells;     /* in the order of their first value */
+	uint32_t *heap;              /* PEV_AGG_TOP that is full: their indices, the least first */
 	uint32_t nr, cap;
 	struct pev_agg_block *blocks;
 	struct pev_cell other;       /* of all keys for which there was no room */
-	uint64_t bytes;              /* held for cells and the table, buckets apart */
+	uint64_t bytes;              /* held for cells and the table, */
+	uint64_t bucket_bytes;       /* and for what pev_agg_put() gave buckets */
 };
 
 /* -EINVAL with what is wrong of the config. Then there is nothing to free. */
@@ -88,6 +91,23 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
  * same kind and steps, or -EINVAL. -ENOMEM: nothing has changed. from may be agg.
  */
 int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_err *err);
+
+/* The same of one cell of another, or of its other. -ENOMEM: the cell may have a part of it. */
+int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct pev_cell *cell);
+int pev_agg_put_other(struct pev_agg *agg, const struct pev_cell *cell);
+
+/*
+ * PEV_AGG_TOP is Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent
+ * and Top-k Elements in Data Streams, ICDT 2005): when there is no room the key that has least
+ * makes it, and the new one begins with what that had, which is its error. So of a key's n there
+ * was no more than n and no less than n - sum_low; and of one that is not there at most the floor,
+ * which is no more than all values together over max_keys. Two merge with their errors added
+ * (Agarwal and others: Mergeable Summaries, PODS 2012). 0: nothing was left out.
+ */
+uint64_t pev_agg_floor(const struct pev_agg *agg);
+
+/* Bytes held for all of it. */
+uint64_t pev_agg_bytes(const struct pev_agg *agg);
 
 /* The key's cell, or NULL. Borrowed until the next add, merge or clear, like all cells. */
 const struct pev_cell *pev_agg_find(const struct pev_agg *agg, const void *key, size_t len);
@@ -108,6 +128,10 @@ struct pev_bounds {
 	int64_t low, high;
 	bool has_low, has_high;
 };
+/* How many buckets the kind has at most, of one side. */
+uint32_t pev_agg_buckets(const struct pev_agg_config *config);
+/* So many more in that bucket. -ENOMEM: nothing has changed. */
+int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n);
 struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket);
 
 /*

@@ -10,6 +10,7 @@
 #define PEV_PERFEV_H
 
 #include "agg.h"
+#include "aggpack.h"
 #include "attr.h"
 #include "bits.h"
 #include "child.h"
@@ -21,11 +22,13 @@
 #include "replay.h"
 #include "selection.h"
 #include "session.h"
+#include "span.h"
 #include "stack.h"
 #include "symbol.h"
 #include "symtab.h"
 #include "sys.h"
 #include "task.h"
 #include "tracepoint.h"
+#include "where.h"
 
 #endif

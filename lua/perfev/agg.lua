@@ -5,11 +5,16 @@
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
+local filters = require "perfev.filter"
+local json = require "perfev.json"
 local units = require "perfev.units"
+local where = require "perfev.where"
 
 local M = {}
 
 local methods = core.aggregator_methods
+-- What aggpack.lua makes of them: no methods.
+M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
 local walk = methods.pairs -- which does not count as reading
 local own_spec = methods.spec -- whose strings C reads
 
@@ -18,9 +23,11 @@ local LEAST = 8 -- columns a key is not cut below
 
 local is_stack = { stack = true, ustack = true, kstack = true } -- columns whose keys are objects
 
-local options = { by = true, value = true, unit = true, title = true, max_keys = true, slot = true }
+local TOP_ROWS = 10
+
+local options = { by = true, value = true, where = true, unit = true, title = true, max_keys = true, slot = true }
 local linear = { low = true, high = true, step = true }
-local known = { "by", "value", "unit", "title", "max_keys", "slot", "low", "high", "step" }
+local known = { "rows", "by", "value", "where", "unit", "title", "max_keys", "slot", "low", "high", "step" }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -71,14 +78,15 @@ end
 local function check_options(kind, spec, level)
   if type(spec) ~= "table" then fail(level, "%s: a table expected, not a %s", kind, type(spec)) end
   for name in pairs(spec) do
-    local is_one = options[name] or (kind == "hist" and linear[name])
-    if is_one and name == "value" and kind == "count" then
-      fail(level, "count: value: what is counted has none\n  try: sum, or by = \"%s\"", tostring(spec.value))
+    local is_one = options[name] or (kind == "hist" and linear[name]) or (kind == "top" and name == "rows")
+    if is_one and name == "value" and (kind == "count" or kind == "top") then
+      fail(level, "%s: value: what is counted has none\n  try: sum, or by = \"%s\"", kind, tostring(spec.value))
     end
     if not is_one then
       local near = core.nearest(tostring(name), known)
       fail(level, "%s: no option is called '%s'%s", kind, tostring(name),
-        linear[name] and " (it is hist's)" or near and (" (did you mean '%s'?)"):format(near) or "")
+        linear[name] and " (it is hist's)" or name == "rows" and " (it is top's)"
+        or near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
 end
@@ -88,29 +96,34 @@ local nr_made = 0
 local was_read = setmetatable({}, { __mode = "k" })
 
 --- An aggregator.
--- @tparam string kind    "count", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
+-- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
---   values are of), `unit` and `title` (for print), `max_keys` (default 65536), `slot` (how
---   long the times are that a column `time` tells apart), of hist: `low`, `high`, `step`
+--   values are of), `where` (a condition: see where.lua), `unit` and `title` (for print), `max_keys` (default
+--   65536), `slot` (how long the times are that a column `time` tells apart), of hist: `low`, `high`, `step`,
+--   of top: `rows` (for print, 10)
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
   spec = spec == nil and {} or spec
   check_options(kind, spec, level + 1)
   for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
-  for _, name in ipairs { "max_keys", "low", "high", "step" } do check_integer(kind, spec, name, level + 1) end
+  for _, name in ipairs { "max_keys", "low", "high", "step", "rows" } do check_integer(kind, spec, name, level + 1) end
   if spec.max_keys and (spec.max_keys < 1 or spec.max_keys > 1 << 28) then
     fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, spec.max_keys)
   end
+  if spec.rows and spec.rows < 1 then fail(level, "top: rows is 1 or more, not %d", spec.rows) end
   local is_linear = spec.low or spec.high or spec.step
   if is_linear and not (spec.low and spec.high and spec.step) then
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
   end
+  local condition, program
+  if spec.where ~= nil then condition, program = where.read(spec.where, kind .. ": where", level + 1) end
   local by = check_by(kind, spec.by, level + 1)
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
     slot = spec.slot, slot_ns = slot_of(kind, spec, by, level + 1), low = spec.low, high = spec.high, step = spec.step,
+    rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then fail(level, "%s: %s", kind, one) end
   nr_made = nr_made + 1
@@ -153,6 +166,8 @@ local function check_one(event, one, format)
     local is_value = own_spec(one).value == "args." .. field.name
     if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
     if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
+    local condition = own_spec(one).condition
+    return condition and where.fault(condition, field)
   end
   return fields.check_payload(event, "perfev." .. own_spec(one).word, core.aggregator_fields(one), format, fault)
 end
@@ -175,11 +190,24 @@ function M.check(event, callbacks, format)
   return true
 end
 
+--- What the kernel can decide of the `where` of who gets an event's samples.
+-- @tparam table callbacks
+-- @tparam string format  the text of its tracepoint's format file
+-- @treturn ?string   a filter; nil: nothing
+-- @treturn boolean   it is all of the condition
+function M.filter(callbacks, format)
+  local one = callbacks.sample or callbacks.record
+  local condition = M.is(one) and own_spec(one).condition
+  if not condition then return nil, false end
+  return where.filter(condition, filters.fields(format))
+end
+
 --- The options it was made of, in a table of the caller's own; `kind` is what made it.
 function methods:spec()
   local spec = {}
   for name, value in pairs(own_spec(self)) do spec[name] = value end
   spec.kind, spec.word, spec.slot_ns, spec.by = spec.word, nil, nil, { table.unpack(spec.by) }
+  spec.where, spec.condition = spec.condition and where.source(spec.condition), nil
   return spec
 end
 
@@ -249,6 +277,12 @@ function methods:pairs()
   return walk(self)
 end
 
+--- All of it as bytes, for perfev.load; see perfev.aggpack.
+function methods:serialize()
+  was_read[self] = true
+  return require "perfev.aggpack".serialize(self, own_spec(self))
+end
+
 for _, name in ipairs { "merge", "delta" } do
   local native = methods[name]
   methods[name] = function(self, other)
@@ -267,7 +301,7 @@ end
 
 -- The columns of a value: names, and what of it each is.
 local columns_of = {
-  stats = { "count", "sum", "avg", "min", "max" },
+  stats = { "count", "sum", "avg", "min", "max" }, top = { "count", "error" },
   quantile = { "count", "avg", "p50", "p90", "p99", "p999", "max" },
 }
 
@@ -452,6 +486,10 @@ function methods:remarks()
     lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
       others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
   end
+  if self:floor() > 0 then
+    lines[#lines + 1] = ("keys that are not here had at most %d each: max_keys is %d"):format(self:floor(),
+      spec.max_keys or 65536)
+  end
   local absent, columns = self:uncounted(), { table.unpack(spec.by) }
   if spec.value then table.insert(columns, 1, spec.value) end
   for _, name in ipairs(columns) do
@@ -461,13 +499,18 @@ function methods:remarks()
       absent[name] = nil
     end
   end
+  if absent.where then
+    lines[#lines + 1] = ("%d record%s without a field that where reads: not counted"):format(absent.where,
+      absent.where == 1 and "" or "s")
+  end
   if self:refused() > 0 then lines[#lines + 1] = ("%d not counted for want of memory"):format(self:refused()) end
   return lines
 end
 
 local function print_text(self, spec, cells)
-  local title = title_of(spec)
+  local title, all = title_of(spec), #cells
   if title then print(title) end
+  if spec.rows and all > spec.rows then cells = table.move(cells, 1, spec.rows, 1, {}) end
   if #cells == 0 then
     print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
   elseif spec.kind == "hist" or spec.kind == "linear" then
@@ -477,6 +520,7 @@ local function print_text(self, spec, cells)
   else
     print_table(self, spec, cells)
   end
+  if all > #cells then print(("%d more key%s"):format(all - #cells, all - #cells == 1 and "" or "s")) end
   for _, line in ipairs(self:remarks()) do print(line) end
 end
 
@@ -523,13 +567,36 @@ local function print_csv(self, spec, cells)
   end
 end
 
-local forms = { text = print_text, csv = print_csv }
+local function json_value(value)
+  return type(value) == "userdata" and value:folded() or value
+end
+
+-- A line for each key, as rows() has it; then other, and what was not counted.
+local function print_json(self, spec, cells)
+  local function line(row)
+    row.title, row.unit = spec.title, spec.unit
+    print(json.encode(row))
+  end
+  for _, cell in ipairs(cells) do
+    local row = { value = cell.value }
+    for i, name in ipairs(spec.by) do row[name] = json_value(cell[i]) end
+    line(row)
+  end
+  local other = self:other()
+  if other ~= nil then line { other = true, value = other } end
+  for _, remark in ipairs(self:remarks()) do line { remark = remark } end
+end
+
+local forms = { text = print_text, csv = print_csv, json = print_json }
+
+--- The form that print has when it is not said; perfl's -j makes it "json".
+M.default_form = "text"
 
 --- Print it: a table, or histograms.
--- @tparam[opt] string how  "text" (the default) or "csv"
+-- @tparam[opt] string how  "text", "csv" or "json" (default: M.default_form)
 function methods:print(how)
-  local form = forms[how or "text"]
-  if not form then error(("print: '%s' is no form of text (text, csv)"):format(tostring(how)), 2) end
+  local form = forms[how or M.default_form]
+  if not form then error(("print: '%s' is no form of text (text, csv, json)"):format(tostring(how)), 2) end
   was_read[self] = true
   form(self, own_spec(self), sorted_cells(self))
 end

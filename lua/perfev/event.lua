@@ -420,6 +420,15 @@ function M.check_payload(name, decl, format)
   return agg.check(name, decl.callbacks, format)
 end
 
+--- What the kernel can decide of the conditions that its samples are under.
+-- @tparam table decl
+-- @tparam string format
+-- @treturn ?string   a filter; nil: nothing
+-- @treturn boolean   it is all of it
+function M.condition(decl, format)
+  return agg.filter(decl.callbacks, format)
+end
+
 --- Nothing looks at whose its samples are: neither its callbacks nor what is written of them.
 function M.is_nameless(decl)
   if not decl.fields or decl.spec.symbols then return false end

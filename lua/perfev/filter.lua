@@ -31,14 +31,20 @@ end
 
 --- The fields of a tracepoint's format file, in its order.
 -- @tparam string format
--- @treturn {table,...}  `name`, `text` (as declared), `kind` ("number", "string", "array", "cpumask"), `common`
+-- @treturn {table,...}  `name`, `text` (as declared), `kind` ("number", "string", "array", "cpumask"), `common`,
+--   `size`, `signed`, `is_dynamic` (its bytes stand behind the others), `is_pointer` (to a string)
 function M.fields(format)
   local list = {}
-  for declared, size in format:gmatch("field:([^;]+);%s*offset:%d+;%s*size:(%d+);") do
+  for declared, size, rest in format:gmatch("field:([^;]+);%s*offset:%d+;%s*size:(%d+);([^\n]*)") do
     local name = declared:gsub("%b[]$", ""):match("([%w_]+)%s*$")
     if name then
-      list[#list + 1] = { name = name, text = declared, kind = kind_of(declared, tonumber(size)),
-                          common = name:find("^common_") ~= nil }
+      local kind = kind_of(declared, tonumber(size))
+      list[#list + 1] = {
+        name = name, text = declared, kind = kind, common = name:find("^common_") ~= nil,
+        size = math.tointeger(tonumber(size)), signed = rest:find("signed:1", 1, true) ~= nil,
+        is_dynamic = declared:find("__data_loc", 1, true) ~= nil or declared:find("__rel_loc", 1, true) ~= nil,
+        is_pointer = kind == "string" and not declared:find("[", 1, true),
+      }
     end
   end
   return list

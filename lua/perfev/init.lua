@@ -48,9 +48,12 @@ function M.stats(spec)
 end
 
 --- Aggregators; see perfev.agg.
-for _, kind in ipairs { "count", "sum", "avg", "min", "max", "hist", "quantile" } do
+for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "hist", "quantile" } do
   M[kind] = function(spec) return agg.new(kind, spec, 2) end
 end
+
+--- What a:serialize() gave; see perfev.aggpack.
+function M.load(bytes, opts) return require "perfev.aggpack".load(bytes, opts, 2) end
 
 --- Pairs of events; see perfev.span.
 function M.span(spec) return span.new(session.default(), spec, 2) end

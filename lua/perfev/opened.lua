@@ -106,14 +106,32 @@ local function exclude_self(session, built, filter)
   return filter and ("(%s) && (%s)"):format(filter, others) or others
 end
 
+-- The user's filter with what else the kernel can decide. A recording has what the filter says, whatever is
+-- counted of it.
+local function with_condition(self, ev, built, asked)
+  if not (built.is_tracepoint and built.format) or self.opts.record then return asked end
+  local condition, exact = event.condition(ev.decl, built.format)
+  if not condition then return asked end
+  self:note(1, ("%s: the kernel's filter has %s: %s"):format(ev.name, exact and "all of where" or "a part of where",
+    condition))
+  return asked and ("(%s) && (%s)"):format(asked, condition) or condition
+end
+
 local function set_filter(self, ev, built)
   local asked = ev.decl.spec.filter
-  local filter = exclude_self(self, built, asked)
+  local narrowed = with_condition(self, ev, built, asked)
+  local filter = exclude_self(self, built, narrowed)
   if built.system == "sched" then self.core:keep_own(ev.slot) end
   if not filter then return true end
   local ok, what, code = self.core:filter(ev.slot, filter)
+  if not ok and narrowed ~= asked then -- where is held against each record anyhow
+    self:note(1, ("%s: the kernel does not take that: where is seen to without it"):format(ev.name))
+    narrowed, filter = asked, exclude_self(self, built, asked)
+    if not filter then return true end
+    ok, what, code = self.core:filter(ev.slot, filter)
+  end
   if ok then
-    if filter ~= asked then self.core:keep_own(ev.slot) end -- of ours, only interrupts get here
+    if filter ~= narrowed then self.core:keep_own(ev.slot) end -- of ours, only interrupts get here
     return true
   end
   if not asked then return true end -- ours alone: dispatch leaves out what is ours

@@ -4,12 +4,14 @@
 local agg = require "perfev.agg"
 local core = require "perfev.core"
 local units = require "perfev.units"
+local where = require "perfev.where"
 
 local M = {}
 local Span = {}
 Span.__index = Span
 
-local known = { "start", "stop", "by", "start_by", "stop_by", "into", "max_waiting" }
+local known = { "start", "stop", "by", "start_by", "stop_by", "where", "start_where", "stop_where", "into",
+  "max_waiting" }
 local ns_of = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
 local function fail(level, ...)
@@ -57,16 +59,25 @@ local function event_of(spec, name, into, level)
   return copy
 end
 
+-- What is under a condition at both ends is so at each.
+local function condition_of(spec, name, level)
+  local both = spec.where ~= nil and where.read(spec.where, "span: where", level + 1) or nil
+  local own = spec[name] ~= nil and where.read(spec[name], "span: " .. name, level + 1) or nil
+  return where.both(both, own)
+end
+
 -- Its last columns may be those of what it is put into, whose times are of slots.
-local function new_end(by, slot)
-  return core.aggregator { kind = "count", word = "span", by = by, value = "time",
-    slot_ns = slot and units.duration(slot) }
+local function new_end(by, condition, slot)
+  return core.aggregator { kind = "count", word = "span", by = by, value = "time", condition = condition,
+                           where = where.program(condition), slot_ns = slot and units.duration(slot) }
 end
 
 local function check_into(into, level)
   if not agg.is(into) then fail(level, "span: into is an aggregator: perfev.hist{}, perfev.stats{}, ...") end
   local spec = into:spec()
-  if spec.kind == "count" then fail(level, "span: into: count has no values\n  try: perfev.stats, perfev.hist") end
+  if spec.kind == "count" or spec.kind == "top" then
+    fail(level, "span: into: %s has no values\n  try: perfev.stats, perfev.hist", spec.kind)
+  end
   if spec.value then fail(level, "span: into: its value is how long it took, not %s", spec.value) end
   if spec.unit and not ns_of[spec.unit] then
     fail(level, "span: into: unit is ns, us, ms or s, not '%s'", spec.unit)
@@ -76,7 +87,8 @@ end
 
 --- Join two events, of a session.
 -- @tparam table spec  `start`, `stop`: events; `by`, or `start_by` and `stop_by`: the fields that are the same of
---   both; `into`: an aggregator, whose columns are of the stop; `max_waiting`
+--   both; `where`, or `start_where` and `stop_where`: conditions, as an aggregator's; `into`: an aggregator, whose
+--   columns and whose own `where` are of the stop; `max_waiting`
 -- @treturn span
 function M.new(session, spec, level)
   check_options(spec, level + 1)
@@ -86,7 +98,11 @@ function M.new(session, spec, level)
     fail(level, "span: start_by has %d names, stop_by %d: they stand for the same", #start_by, #stop_by)
   end
   if #stop_by + #into.by > 16 then fail(level, "span: more than 16 columns, its own and those of into together") end
-  local ends = { new_end(start_by), new_end(table.move(into.by, 1, #into.by, #stop_by + 1, stop_by), into.slot) }
+  local ends = {
+    new_end(start_by, condition_of(spec, "start_where", level + 1)),
+    new_end(table.move(into.by, 1, #into.by, #stop_by + 1, stop_by), condition_of(spec, "stop_where", level + 1),
+      into.slot),
+  }
   local start, stop = event_of(spec, "start", ends[1], level + 1), event_of(spec, "stop", ends[2], level + 1)
   local most = spec.max_waiting or 65536
   local native = core.span(ends[1], ends[2], spec.into, #start_by, most, ns_of[into.unit or "ns"])

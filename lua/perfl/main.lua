@@ -89,6 +89,7 @@ local function begin(opts)
     local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
     if not ok then leave(FAILED, why) end
   end
+  if opts.json then agg.default_form = "json" end
   if opts.assume_pmu then require("perfev.vendor").assume = opts.assume_pmu end
   if opts.trace_sys then
     perfev.hooks.log(report.trace)
@@ -308,7 +309,7 @@ end
 local function print_aggregators()
   if run.opts and run.opts.quiet then return end
   for i, one in ipairs(agg.unread()) do
-    if i > 1 then print() end
+    if i > 1 and not run.opts.json then print() end
     one:print()
   end
 end

@@ -85,6 +85,7 @@ M.groups = {
     { "-z", into = "compress", help = "compress the recording" },
     { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(units.size, "size"),
       help = "a new recording whenever it has this size, as in 100M" },
+    { "-j --json", into = "json", yields = true, help = "aggregators as JSON, a line for each key" },
     { "-q", into = "quiet", help = "no closing line, and no unread aggregator" },
     { "-v", into = "verbose", many = true,
       help = "say what is opened; -vv: every system call too" },
@@ -234,10 +235,22 @@ function M.add_row(parser, row)
   return element
 end
 
-local function add_ours(parser)
+-- An option of ours that the script has, too, is the script's: `perfl stat -j`.
+local function is_the_scripts(row, declared)
+  for _, option in ipairs(row.yields and declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do
+      if M.by_flag[flag] == row then return true end
+    end
+  end
+  return false
+end
+
+local function add_ours(parser, declared)
   for _, group in ipairs(M.groups) do
     local elements = {}
-    for i = 2, #group do elements[#elements + 1] = M.add_row(parser, group[i]) end
+    for i = 2, #group do
+      if not is_the_scripts(group[i], declared) then elements[#elements + 1] = M.add_row(parser, group[i]) end
+    end
     parser:group(group[1], table.unpack(elements))
   end
 end
@@ -247,7 +260,7 @@ function M.check_conflicts(declared, name)
   for _, option in ipairs(declared) do
     for _, flag in ipairs(option.flags or {}) do
       local row = M.by_flag[flag]
-      if row then
+      if row and not row.yields then
         error(("%s declares the option '%s', which is perfl's (%s): name it otherwise"):format(
           name, flag, row.help), 0)
       end
@@ -266,7 +279,7 @@ local function new_parser(found, declared, name)
   else
     parser:argument("args"):args("*"):target("perfl.rest"):hidden(true)
   end
-  add_ours(parser)
+  add_ours(parser, declared)
   return parser
 end
 

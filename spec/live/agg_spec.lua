@@ -82,6 +82,34 @@ describe("an aggregator on the real kernel", function()
     assert.is_true(tonumber(output("-e", stacks, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
   end)
 
+  it("counts under a condition what a callback counts, whether the kernel decides it or we do", function()
+    requires("root", "tracefs")
+    local r = run { run.perfl, "-v", "-e", [[
+      local conditions = {
+        { { "args.ret", "<", 0 }, function(r, a) return a.ret < 0 end },
+        { { "and", { "args.id", "in", { 0, 1, 3, 257, 262 } }, { "not", { "args.ret", ">=", 3 } } },
+          function(r, a)
+            return (a.id == 0 or a.id == 1 or a.id == 3 or a.id == 257 or a.id == 262) and not (a.ret >= 3)
+          end },
+        { { "or", { "comm", "prefix", "l" }, { "args.ret", "==", -2 } },
+          function(r, a) return r.comm:sub(1, 1) == "l" or a.ret == -2 end },
+        { { "and", { "time", ">", 0 }, { "args.ret", "&", 1 } }, function(r, a) return a.ret & 1 == 1 end },
+      }
+      for i, one in ipairs(conditions) do
+        local native, plain = count { where = one[1] }, 0
+        event { "raw_syscalls:sys_exit", sample = native }
+        event { "raw_syscalls:sys_exit", sample = function(r, a) if one[2](r, a) then plain = plain + 1 end end }
+        done(function() print(i, native:get() == plain, plain > 0) end)
+      end]], "--", "ls", "/usr", "/nonexistent" }
+    local verdicts = {}
+    for verdict in r.out:gmatch "%d\t(%l+\t%l+)\n" do verdicts[#verdicts + 1] = verdict end
+    assert.same({ "true\ttrue", "true\ttrue", "true\ttrue", "true\ttrue" }, verdicts)
+    assert.matches("has all of where: ret < 0\n", r.err)
+    assert.matches('has all of where: %(COMM ~ "l%*" || ret == %-2%)\n', r.err)
+    assert.matches("has a part of where: ret & 1\n", r.err)
+    assert.is_nil(r.err:find("does not take that", 1, true))
+  end)
+
   it("is given by a span how long calls took, a pair for each that returned", function()
     requires("root", "tracefs")
     local r = run { run.perfl, "-e", [[
@@ -126,5 +154,11 @@ describe("an aggregator on the real kernel", function()
     assert.equal("two one three", titles("two:print()", "--", "true"))
     assert.equal("one three", titles("two:rows()", "--", "true"))
     assert.equal("", titles("", "-q", "--", "true"))
+    local r = run { run.perfl, "-j", "-e", script:format "two:print()", "--", "true" }
+    local lines = {}
+    for title in r.out:gmatch '{[^\n]*"title":"(%l+)","value":%d+}\n' do lines[#lines + 1] = title end
+    assert.equal("two one three", table.concat(lines, " "))
+    local stat = run { run.perfl, "-q", "stat", "-j", "--events", "task-clock", "--", "true" }
+    assert.matches('^{"counter%-value"', stat.out .. stat.err) -- its own
   end)
 end)

@@ -10,8 +10,11 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "../aggpack.h"
+#include "lcore.h"
 #include "lsink.h"
 #include "lstack.h"
+#include "lwhere.h"
 
 #define TYPENAME "perfev.aggregator"
 
@@ -48,8 +51,8 @@ void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks)
 
 static enum pev_agg_kind check_kind(lua_State *L)
 {
-	static const char *const kinds[] = { "count", "sum", "avg", "min", "max", "stats", "hist",
-					     "linear", "quantile", NULL };
+	static const char *const kinds[] = { "count", "top", "sum", "avg", "min", "max", "stats",
+					     "hist", "linear", "quantile", NULL };
 
 	lua_getfield(L, 1, "kind");
 	return (enum pev_agg_kind)luaL_checkoption(L, -1, NULL, kinds);
@@ -80,6 +83,8 @@ static void take_names(lua_State *L, struct l_agg *self)
 			self->timed = self->nr_by;
 		lua_pop(L, 1);
 	}
+	lua_getfield(L, 1, "where");
+	self->where = l_where_test(L, -1);
 }
 
 static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config, int spec)
@@ -212,6 +217,7 @@ static int l_agg_add_value(lua_State *L)
 	struct l_agg *self = check_agg(L, 1);
 	lua_Integer value = luaL_checkinteger(L, 2);
 
+	luaL_argcheck(L, value >= 0 || self->all.config.kind != PEV_AGG_TOP, 2, "negative");
 	take_key(L, self, 3);
 	return add(L, self, value);
 }
@@ -234,7 +240,7 @@ static int l_agg_clear(lua_State *L)
 	pev_agg_clear(&self->recent);
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] = 0;
-	self->no_memory = 0;
+	self->no_memory = self->untold = 0;
 	return 0;
 }
 
@@ -259,6 +265,7 @@ static void add_uncounted(struct l_agg *self, const struct l_agg *from)
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] += from->absent[i];
 	self->no_memory += from->no_memory;
+	self->untold += from->untold;
 }
 
 /* -ENOMEM: nothing has changed. */
@@ -396,6 +403,11 @@ static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev
 	case PEV_AGG_COUNT:
 		lua_pushinteger(L, (lua_Integer)cell->n);
 		break;
+	case PEV_AGG_TOP:
+		lua_createtable(L, 0, 2);
+		set_integer(L, "count", cell->n);
+		set_integer(L, "error", cell->sum_low);
+		break;
 	case PEV_AGG_SUM:
 		lua_pushinteger(L, pev_cell_sum(cell));
 		break;
@@ -510,14 +522,21 @@ static int l_agg_other(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
 
-	if (!self->all.other.n)
+	if (!self->all.other.n || self->all.config.kind == PEV_AGG_TOP)
 		return 0;
 	push_value(L, &self->all, &self->all.other);
 	lua_pushinteger(L, (lua_Integer)self->all.other.n);
 	return 2;
 }
 
-/* a:uncounted() -> what is in no cell: { [field] = records without it, no_memory = } */
+/* a:floor() -> what a key that is not there had at most, of those that have most */
+static int l_agg_floor(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pev_agg_floor(&check_agg(L, 1)->all));
+	return 1;
+}
+
+/* a:uncounted() -> what is in no cell: { [field] = records without it, where = } */
 static int l_agg_uncounted(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
@@ -526,6 +545,143 @@ static int l_agg_uncounted(lua_State *L)
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		if (self->absent[i])
 			set_integer(L, i ? self->by[i - 1] : self->value, self->absent[i]);
+	if (self->untold)
+		set_integer(L, "where", self->untold);
+	return 1;
+}
+
+/* ---- as bytes ---- */
+
+/* What out->ctx is: the texts that stand for stacks are in a table by their addresses. */
+struct packing {
+	lua_State *L;
+	luaL_Buffer buffer;
+	int texts;
+};
+
+static void pack_bytes(void *ctx, const void *bytes, size_t len)
+{
+	struct packing *packing = ctx;
+
+	luaL_addlstring(&packing->buffer, bytes, len);
+}
+
+/* Below the buffer's own place on the stack nothing moves; the table keeps the string. */
+static const char *pack_text(void *ctx, const void *pointer, size_t *len)
+{
+	struct packing *packing = ctx;
+	const char *text;
+
+	lua_rawgetp(packing->L, packing->texts, pointer);
+	text = lua_tolstring(packing->L, -1, len);
+	lua_pop(packing->L, 1);
+	return text;
+}
+
+/* What f(stack) gives of each stack in a key, into a table by the stack's address, on top. */
+static void push_texts(lua_State *L, const struct pev_agg *agg, int f)
+{
+	int homes, texts;
+
+	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
+	homes = lua_gettop(L);
+	lua_newtable(L);
+	texts = lua_gettop(L);
+	for (uint32_t i = 0; i < agg->nr; i++) {
+		const unsigned char *key = pev_agg_key(agg, agg->cells[i]);
+		struct pev_key_part part = { .type = PEV_KEY_TRUE };
+
+		for (size_t at = 0; part.type != PEV_KEY_END;) {
+			part = pev_key_next(key, agg->cells[i]->key_len, &at);
+			if (part.type == PEV_KEY_POINTER &&
+			    lua_rawgetp(L, texts, part.pointer) == LUA_TNIL) {
+				lua_pushvalue(L, f);
+				push_stack(L, homes, part.pointer);
+				lua_call(L, 1, 1);
+				luaL_checkstring(L, -1);
+				lua_rawsetp(L, texts, part.pointer);
+			}
+			lua_settop(L, texts);
+		}
+	}
+}
+
+/* a:pack(head, f) -> bytes: head, what a has, their sum; f(stack) gives what stands for it */
+static int l_agg_pack(lua_State *L)
+{
+	const struct l_agg *self = check_agg(L, 1);
+	struct packing packing = { .L = L };
+	struct pev_pack_out out = { &packing, pack_bytes, pack_text };
+	unsigned char sum[8];
+	uint64_t n;
+
+	luaL_checkstring(L, 2);
+	luaL_checktype(L, 3, LUA_TFUNCTION);
+	lua_settop(L, 3);
+	push_texts(L, &self->all, 3);
+	packing.texts = lua_gettop(L);
+	luaL_buffinit(L, &packing.buffer);
+	lua_pushvalue(L, 2);
+	luaL_addvalue(&packing.buffer);
+	pev_agg_pack(&self->all, &out);
+	for (uint32_t i = 0; i <= self->nr_by; i++)
+		pev_pack_number(&out, self->absent[i]);
+	pev_pack_number(&out, self->no_memory);
+	pev_pack_number(&out, self->untold);
+	n = pev_pack_sum(luaL_buffaddr(&packing.buffer), luaL_bufflen(&packing.buffer),
+			 PEV_PACK_SUM);
+	for (int i = 0; i < 8; i++)
+		sum[i] = (unsigned char)(n >> 8 * i);
+	luaL_addlstring(&packing.buffer, (const char *)sum, sizeof(sum));
+	luaL_pushresult(&packing.buffer);
+	return 1;
+}
+
+static int take_counts(struct l_agg *self, struct pev_pack_in *in, struct pev_err *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i <= self->nr_by && rc == 0; i++)
+		rc = pev_unpack_number(in, &self->absent[i]);
+	if (rc == 0)
+		rc = pev_unpack_number(in, &self->no_memory);
+	if (rc == 0)
+		rc = pev_unpack_number(in, &self->untold);
+	if (rc == 0 && in->p != in->end)
+		rc = -EBADMSG;
+	return rc < 0 ? pev_fail(err, rc, "it does not end where it should") : 0;
+}
+
+/* a:unpack(bytes, at, most) -> true | nil, message, errno: what pack() wrote behind its head */
+static int l_agg_unpack(lua_State *L)
+{
+	struct l_agg *self = check_agg(L, 1);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	lua_Integer at = luaL_checkinteger(L, 3), most = luaL_checkinteger(L, 4);
+	struct pev_pack_in in;
+	struct pev_err err = { 0 };
+	int rc;
+
+	luaL_argcheck(L, at > 0 && (size_t)at - 1 <= len - 8 && len >= 8, 3, "no place in it");
+	luaL_argcheck(L, self->all.nr == 0, 1, "it has something");
+	in.p = (const unsigned char *)bytes + at - 1;
+	in.end = (const unsigned char *)bytes + len - 8;
+	rc = pev_agg_unpack(&self->all, &in, self->nr_by, (uint64_t)most, &err);
+	if (rc == 0)
+		rc = take_counts(self, &in, &err);
+	return l_result(L, rc, &err);
+}
+
+/* pack_sum(bytes, last) -> integer: the sum that is to stand behind the first last bytes */
+static int l_pack_sum(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+	lua_Integer last = luaL_checkinteger(L, 2);
+
+	luaL_argcheck(L, last >= 0 && (size_t)last <= len, 2, "more than there are");
+	lua_pushinteger(L, (lua_Integer)pev_pack_sum(bytes, (size_t)last, PEV_PACK_SUM));
 	return 1;
 }
 
@@ -554,8 +710,11 @@ static const luaL_Reg methods[] = {
 	{ "quantile", l_agg_quantile },
 	{ "pairs", l_agg_pairs },
 	{ "other", l_agg_other },
+	{ "floor", l_agg_floor },
 	{ "uncounted", l_agg_uncounted },
 	{ "refused", l_agg_refused },
+	{ "pack", l_agg_pack },
+	{ "unpack", l_agg_unpack },
 	{ NULL, NULL },
 };
 
@@ -578,6 +737,8 @@ void l_agg_register(lua_State *L)
 	lua_pop(L, 1);
 	lua_pushcfunction(L, l_aggregator);
 	lua_setfield(L, -2, "aggregator");
+	lua_pushcfunction(L, l_pack_sum);
+	lua_setfield(L, -2, "pack_sum");
 	lua_pushcfunction(L, l_sink_check);
 	lua_setfield(L, -2, "aggregator_fields");
 }

@@ -23,11 +23,13 @@ struct l_agg {
 	uint32_t nr_by;
 	int64_t slot;            /* ns: a column "time" is when its slot began; 0: as it is */
 	uint32_t timed;          /* 1 + which column that is; 0: none */
+	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
 	bool stops;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */
 	uint64_t absent[1 + L_AGG_COLUMNS];
 	uint64_t no_memory;
+	uint64_t untold;         /* records without what where reads */
 };
 
 /*

@@ -35,6 +35,7 @@
 #include "lstack.h"
 #include "lstacks.h"
 #include "lview.h"
+#include "lwhere.h"
 
 #define NAMES_MAX 65536 /* of a list to find the nearest in */
 
@@ -503,6 +504,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_args_register(L);
 	l_agg_register(L);
 	l_span_register(L);
+	l_where_register(L);
 	l_area_register(L);
 	l_kallsyms_register(L);
 	l_stacks_register(L);

@@ -1,0 +1,141 @@
+-- Aggregators as bytes: what comes back is what went in, and what was not written so is refused.
+
+local core = require "perfev.core"
+local kernel = require "spec.support.kernel"
+local perfev = require "perfev"
+local run = require "spec.support.run"
+
+local kinds = { "count", "top", "sum", "avg", "min", "max", "stats", "hist", "linear", "quantile" }
+local EDGES = { 0, 1, -1, 127, 128, math.maxinteger, math.mininteger }
+
+local function new(kind, more)
+  local spec = { by = { "a", "b" }, unit = "us" }
+  if kind == "linear" then spec.low, spec.high, spec.step = -50, 1000, 7 end
+  for name, value in pairs(more or {}) do spec[name] = value end
+  return perfev[kind == "linear" and "hist" or kind](spec)
+end
+
+local function feed(a, n)
+  for i = 1, n do
+    local value = math.random(5) == 1 and EDGES[math.random(#EDGES)] or math.random(-100, 1 << math.random(8, 62))
+    if a:spec().kind == "top" then value = value >> 20 end
+    local second = math.random(4)
+    a:add(value, "task" .. math.random(9) .. ("\0x"):rep(i % 3),
+      second == 1 and math.random(-3, 3) or second == 2 and tostring(math.random(3)) or second == 3)
+  end
+  return a
+end
+
+local function cells(a)
+  local list = {}
+  for x, y, value in a:pairs() do list[#list + 1] = { x, y, value } end
+  return { list, { a:other() }, a:uncounted(), a:refused(), a:spec() }
+end
+
+-- The same bytes with a sum that fits.
+local function resummed(bytes)
+  return bytes:sub(1, -9) .. string.pack("<i8", core.pack_sum(bytes, #bytes - 8))
+end
+
+describe("an aggregator as bytes", function()
+  for _, kind in ipairs(kinds) do
+    it("comes back as it was, and merges as if it had never gone: " .. kind, function()
+      math.randomseed(11)
+      local a, b, few = feed(new(kind), 300), feed(new(kind), 300), feed(new(kind, { max_keys = 5 }), 100)
+      for _, one in ipairs { a, b, few, new(kind) } do
+        local bytes = one:serialize()
+        local back = assert(perfev.load(bytes))
+        assert.same(cells(one), cells(back))
+        assert.equal(bytes, back:serialize())
+      end
+      local apart = perfev.load(a:serialize()):merge(perfev.load(b:serialize()))
+      assert.same(cells(a:merge(b)), cells(apart))
+    end)
+  end
+
+  it("keeps what it could not count", function()
+    local k = kernel.new { cpus = "0" }
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local a = perfev.sum { by = "addr", value = "period", where = { "period", ">", 0 } }
+      s:event { type = 1, config = 0, sample_period = 1, sample = a }
+      assert(s:start())
+      k:emit(k.events[1], "sample", { pid = 7, tid = 7, cpu = 0, period = 3 })
+      s:dispatch()
+      local back = assert(perfev.load(a:serialize()))
+      assert.same({ addr = 1 }, back:uncounted())
+      assert.is_nil(back:spec().where)
+    end)
+  end)
+
+  it("has stacks as their folded text, those of the same text as one", function()
+    local k = kernel.new { cpus = "0" }
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local a = perfev.count { by = { "tid", "stack" } }
+      s:event { type = 1, config = 0, sample_period = 1, callchain = true, sample = a }
+      assert(s:start())
+      for i = 1, 3 do
+        k:emit(k.events[1], "sample", { pid = 7, tid = 7, cpu = 0, callchain = { -512, 0x1000 + i // 2, 0x2000 } })
+      end
+      s:dispatch()
+      assert.equal(2, #a)
+      assert.same({ { 7, "[unknown];[unknown]", 3 } }, cells(assert(perfev.load(a:serialize())))[1])
+    end)
+  end)
+
+  it("is refused when it is cut off, changed, of another form or nothing of the kind", function()
+    local bytes = feed(new "quantile", 20):serialize()
+    for _, case in ipairs {
+      { "", "not what a:serialize() gives", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
+      { ("x"):rep(100), "not what a:serialize", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
+      { bytes:gsub("^perfevAG\1", "perfevAG\2"), "its form is number 2, and 1 is known", "EPROTO" },
+      { resummed(bytes .. "12345678"), "does not end where it should", "EBADMSG" },
+      { resummed((bytes:gsub("quantile", "quontile"))), "no such thing", "EBADMSG" },
+    } do
+      local one, why, code = perfev.load(case[1])
+      assert.is_nil(one)
+      assert.is_truthy(why:find("load: ", 1, true) == 1 and why:find(case[2], 1, true), why)
+      assert.equal(perfev.errno[case[3]], code)
+    end
+    for n = 0, #bytes - 1 do assert.is_nil((perfev.load(bytes:sub(1, n)))) end
+    assert.error_matches(function() perfev.load(7) end, "load: a string expected, not a number")
+    assert.error_matches(function() perfev.load(bytes, { max_bytes = -1 }) end, "max_bytes is an integer from 0 on")
+  end)
+
+  it("takes no more memory than it may, whatever it says of itself", function()
+    local bytes = feed(new "quantile", 200):serialize()
+    local one, why, code = perfev.load(bytes, { max_bytes = 200000 })
+    assert.is_nil(one)
+    assert.matches("^load: it takes more than 200000 bytes of memory\n  try: max_bytes$", why)
+    assert.equal(perfev.errno.E2BIG, code)
+    -- A head that promises 2^40 keys, and has none.
+    local empty = perfev.count { by = "k" }:serialize()
+    local at = #empty - 8 - 5 -- of the number of keys: then other, two fields, memory, untold
+    local many = empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01" .. empty:sub(at + 1)
+    why = select(2, perfev.load(resummed(many)))
+    assert.matches("what should be value %d of 4398046511104 is none", why)
+  end)
+
+  it("whose every byte may be another either is one or is refused", function()
+    math.randomseed(12)
+    local taken, refused = 0, 0
+    for _, kind in ipairs(kinds) do
+      local bytes = feed(new(kind, { max_keys = 4 }), 12):serialize()
+      for at = 1, #bytes - 8, run.sanitized and 3 or 1 do
+        local value = string.char(math.random(0, 255))
+        local one, why = perfev.load(resummed(bytes:sub(1, at - 1) .. value .. bytes:sub(at + 1)),
+          { max_bytes = 1 << 20 })
+        if one then
+          taken = taken + 1
+          assert.equal("string", type(one:serialize()))
+          assert.is_true(#one:rows() == #one)
+        else
+          refused = refused + 1
+          assert.matches("^load: .", why)
+        end
+      end
+    end
+    assert.is_true(taken > 50 and refused > 50)
+  end)
+end)
