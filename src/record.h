@@ -96,7 +96,7 @@ struct pev_plan {
 	uint16_t fixed_end;                /* where the part that varies begins */
 	uint16_t trailer;                  /* bytes of sample_id after every other record */
 	uint16_t from_end[PEV_F_CPU + 1];  /* others: distance of each trailer field from the end */
-	uint64_t varying;                  /* sample_type bits after PERIOD */
+	uint8_t varying[PEV_F_AUX + 1 - PEV_F_PERIOD]; /* samples: fields after PERIOD, 0 ends */
 };
 void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap);
 
