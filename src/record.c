@@ -381,14 +381,21 @@ static int64_t branch_length(const unsigned char *p, uint32_t rest, bool swap, b
 	return len < 0 ? len : len + extra;
 }
 
-static int64_t varying_length(const struct pev_plan *plan, uint8_t field, const unsigned char *p,
-			      uint32_t rest)
+/* Apart, so that what needs no such struct needs no canary either. */
+static __attribute__((noinline)) int64_t read_length(const struct pev_plan *plan,
+						     const unsigned char *p, uint32_t rest)
 {
 	struct pev_read read;
 
+	return pev_read_parse(&read, plan->read_format, plan->swap, p, rest);
+}
+
+static int64_t varying_length(const struct pev_plan *plan, uint8_t field, const unsigned char *p,
+			      uint32_t rest)
+{
 	switch (field) {
 	case PEV_F_READ:
-		return pev_read_parse(&read, plan->read_format, plan->swap, p, rest);
+		return read_length(plan, p, rest);
 	case PEV_F_CALLCHAIN:
 		return counted(p, rest, 8, plan->swap);
 	case PEV_F_RAW:
