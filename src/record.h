@@ -191,6 +191,19 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 	return swap ? __builtin_bswap16(v) : v;
 }
 
+/* A sample's raw bytes; false when it has none. */
+static inline bool pev_record_raw(const struct pev_record *rec, const unsigned char **raw,
+				  uint32_t *len)
+{
+	const unsigned char *p = rec->bytes + rec->at[PEV_F_RAW];
+
+	*raw = p + 4;
+	if (!rec->at[PEV_F_RAW])
+		return false;
+	*len = pev_load32(p, rec->plan->swap);
+	return true;
+}
+
 /* The bytes that tell an event: the id of a record whose attr has IDENTIFIER. */
 static inline uint64_t pev_record_identifier(const unsigned char *bytes, uint16_t size, bool swap)
 {

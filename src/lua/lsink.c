@@ -221,8 +221,6 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 
 	if (!field || pev_tp_get(args->tp, field, args->raw, args->len, &value) < 0)
 		return absent;
-	if (!(field->flags & PEV_TP_ARRAY))
-		return integer((uint64_t)value.i);
 	if (field->elem != 1)
 		return absent;
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
@@ -278,6 +276,17 @@ static struct pev_key_part read_source(const struct l_sink *sink, const struct l
 	}
 }
 
+/* A number, which is what most columns are: what other columns need is not set up for it. */
+static bool read_integer(const struct l_field *source, const struct l_view *view,
+			 const struct l_args *args, int64_t *value)
+{
+	if (source->payload)
+		return args && source->field &&
+		       pev_tp_integer(args->tp, source->field, args->raw, args->len, value);
+	return source->code < PEV_F_NR &&
+	       pev_record_number(view->rec, (enum pev_field)source->code, (uint64_t *)value);
+}
+
 static int put(struct pev_key *key, const struct pev_key_part *part)
 {
 	if (part->type == PEV_KEY_INTEGER)
@@ -298,8 +307,16 @@ static bool take_columns(const struct l_sink *sink, const struct l_view *view,
 
 	key->len = 0;
 	for (uint32_t i = first; i < end; i++) {
-		struct pev_key_part column = read_source(sink, &sink->by[i], view, args);
+		struct pev_key_part column;
+		int64_t number;
 
+		if (read_integer(&sink->by[i], view, args, &number)) {
+			if (pev_key_integer(key, number) == 0)
+				continue;
+			agg->no_memory++;
+			return false;
+		}
+		column = read_source(sink, &sink->by[i], view, args);
 		if (column.type == PEV_KEY_END) {
 			agg->absent[i + 1]++;
 			return false;
@@ -332,16 +349,26 @@ static void feed_stop(const struct l_sink *sink, const struct l_view *view,
 		span->into->no_memory++;
 }
 
+static bool read_value(const struct l_sink *sink, const struct l_view *view,
+		       const struct l_args *args, int64_t *value)
+{
+	struct pev_key_part part;
+
+	if (read_integer(&sink->value, view, args, value))
+		return true;
+	part = read_source(sink, &sink->value, view, args);
+	*value = part.integer;
+	return part.type == PEV_KEY_INTEGER;
+}
+
 void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
 {
 	struct l_agg *agg = sink->agg;
-	struct pev_key_part part = integer(1);
+	int64_t value = 1;
 
 	if (args && args->tp != sink->tp)
 		find_fields(sink, args->tp);
-	if (sink->value.code)
-		part = read_source(sink, &sink->value, view, args);
-	if (part.type != PEV_KEY_INTEGER) {
+	if (sink->value.code && !read_value(sink, view, args, &value)) {
 		agg->absent[0]++;
 		return;
 	}
@@ -349,11 +376,11 @@ void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_
 			  &agg->key))
 		return;
 	if (!agg->span) {
-		if (l_agg_add(agg, part.integer) < 0)
+		if (l_agg_add(agg, value) < 0)
 			agg->no_memory++;
 	} else if (agg->stops) {
-		feed_stop(sink, view, args, (uint64_t)part.integer);
+		feed_stop(sink, view, args, (uint64_t)value);
 	} else {
-		feed_start(agg, (uint64_t)part.integer);
+		feed_start(agg, (uint64_t)value);
 	}
 }
