@@ -633,21 +633,26 @@ static void look_odd(struct pev_datafile *df, const struct pev_piece *piece)
 	}
 }
 
+static const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event, uint32_t type)
+{
+	return event == PEV_NO_EVENT ? pev_recorded_plan(&df->recorded, type) :
+				       &df->recorded.events[event]->plan;
+}
+
 /* A record of the kernel: at once (1) or into the window (0). */
 static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 			 struct pev_file_record *out)
 {
 	uint32_t event = pev_recorded_choose(&df->recorded, piece);
-	const struct pev_plan *plan = event == PEV_NO_EVENT
-					      ? pev_recorded_plan(&df->recorded, piece->type)
-					      : &df->recorded.events[event]->plan;
+	const struct pev_plan *plan = plan_of(df, event, piece->type);
 	uint64_t time = pev_recorded_time(plan, piece);
 
 	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
 		learn_kernel(df, piece);
 	df->has_kernel = true;
 	df->in_round |= time != 0;
-	look_odd(df, piece);
+	if (piece->size % 8 || df->recorded.ambiguous)
+		look_odd(df, piece);
 	if (time && !df->config.unordered)
 		return put_in_window(df, piece, event, time);
 	hold(df, piece->block);
@@ -656,17 +661,22 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 	return 1;
 }
 
+/* Of each input a block or two are there, whatever is in the window. */
+static bool is_full(const struct pev_datafile *df)
+{
+	return df->window_bytes > df->config.window ||
+	       df->in.pool.bytes > 2 * df->config.window +
+					   (4 + df->in.nr_others / 4) * PEV_LANES_BLOCK;
+}
+
 /* The window is full before a round was: half of it goes. */
 static bool is_forced(struct pev_datafile *df)
 {
-	/* Of each input a block or two are there, whatever is in the window. */
-	uint64_t most = 2 * df->config.window + (4 + df->in.nr_others / 4) * PEV_LANES_BLOCK;
-
 	if (df->forcing) {
 		df->forcing = df->window_bytes > df->config.window / 2;
 		return df->forcing;
 	}
-	if (df->window_bytes <= df->config.window && df->in.pool.bytes <= most)
+	if (!is_full(df))
 		return false;
 	df->forcing = true;
 	df->stats.forced++;
@@ -687,32 +697,26 @@ static bool from_window(struct pev_datafile *df, struct pev_file_record *out)
 {
 	const struct pev_window_item *top = pev_window_top(&df->window);
 	struct pev_block *block;
-	struct pev_piece piece;
-	uint32_t event;
-	uint64_t time;
 
 	if (!top || (top->time > df->limit && !df->in.done && !is_forced(df)))
 		return false;
 	block = df->in.pool.blocks[top->block];
-	event = top->event;
-	time = top->time;
-	piece = (struct pev_piece){
+	*out = (struct pev_file_record){
 		.bytes = top->bytes,
-		.block = block,
+		.time = top->time,
 		.offset =
 			block->base + (block->inflated ? 0 : (uint64_t)(top->bytes - block->bytes)),
 		.type = u32_at(df, top->bytes),
+		.event = top->event,
 		.size = u16_at(df, top->bytes + 6),
 	};
-	fill_out(&piece,
-		 event == PEV_NO_EVENT ? pev_recorded_plan(&df->recorded, piece.type)
-				       : &df->recorded.events[event]->plan,
-		 event, time, out);
+	out->plan = plan_of(df, out->event, out->type);
 	df->held = block; /* the window's reference */
-	df->window_bytes -= piece.size + sizeof(*top);
-	df->stats.late += time < df->last_time;
-	if (time > df->last_time)
-		df->last_time = time;
+	df->window_bytes -= out->size + sizeof(*top);
+	if (out->time < df->last_time)
+		df->stats.late++;
+	else
+		df->last_time = out->time;
 	pev_window_pop(&df->window);
 	return true;
 }
@@ -743,19 +747,26 @@ static int next_piece(struct pev_datafile *df, struct pev_piece *piece)
 	return rc > 0 ? 1 : -ENODATA;
 }
 
-/* One record further: 1 when it goes out at once, 0 to go on. */
+/*
+ * On through the input: 1 for a record that goes out at once, 0 when the window may have one.
+ * That is after a mark, or a record older than the last one.
+ */
 static int step(struct pev_datafile *df, struct pev_file_record *out)
 {
 	struct pev_piece piece;
-	int rc = next_piece(df, &piece);
+	int rc;
 
+	while ((rc = next_piece(df, &piece)) > 0) {
+		if (piece.type >= PEV_USER_ATTR)
+			return user_record(df, &piece, out);
+		if (kernel_record(df, &piece, out) > 0)
+			return 1;
+		if (df->window.last <= df->limit || is_full(df) || df->in.done)
+			return 0;
+	}
 	if (rc < 0)
 		pev_inputs_ended(&df->in);
-	if (rc <= 0)
-		return 0;
-	if (piece.type >= PEV_USER_ATTR)
-		return user_record(df, &piece, out);
-	return kernel_record(df, &piece, out);
+	return 0;
 }
 
 /*
@@ -793,25 +804,37 @@ static int finish(const struct pev_datafile *df, struct pev_err *err)
 	return why->code ? pev_fail(err, why->code, "%s", why->text) : 0;
 }
 
-int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
+/* What is not in the window yet: 1, 0 at the end, or -errno. */
+static int read_on(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
 {
-	pev_pool_put(&df->in.pool, df->held);
-	df->held = NULL;
 	if (df->at_ahead < df->nr_ahead) {
 		struct ahead *ahead = &df->ahead[df->at_ahead++];
 
 		df->held = ahead->block;
 		*out = ahead->record;
-		count(df, out);
 		return 1;
 	}
-	while (!from_window(df, out)) {
+	do {
 		if (df->in.done) {
 			look_cut(df);
 			return finish(df, err);
 		}
 		if (step(df, out) > 0)
-			break;
+			return 1;
+	} while (!from_window(df, out));
+	return 1;
+}
+
+int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
+{
+	int rc;
+
+	pev_pool_put(&df->in.pool, df->held);
+	df->held = NULL;
+	if (!from_window(df, out)) {
+		rc = read_on(df, out, err);
+		if (rc <= 0)
+			return rc;
 	}
 	count(df, out);
 	return 1;

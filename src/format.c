@@ -402,6 +402,18 @@ static int follow(const struct pev_tracepoint *tp, const struct pev_tp_field *fi
 	return 0;
 }
 
+bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+		    const void *raw, size_t len, int64_t *value)
+{
+	const unsigned char *bytes = raw;
+
+	if (field->flags & PEV_TP_ARRAY || (uint64_t)field->offset + field->size > len)
+		return false;
+	*value = extend(pev_tp_load(bytes + field->offset, field->size, tp->swap), field->size,
+			field->flags & PEV_TP_SIGNED);
+	return true;
+}
+
 int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 	       const void *raw, size_t len, struct pev_tp_value *value)
 {

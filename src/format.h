@@ -49,6 +49,9 @@ struct pev_tp_value {
 /* -EBADMSG when the field does not lie inside raw[0..len), __data_loc followed. */
 int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 	       const void *raw, size_t len, struct pev_tp_value *value);
+/* The same for a plain number, without the rest of a value; false where there is none. */
+bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+		    const void *raw, size_t len, int64_t *value);
 /* The i-th element of an array field whose bytes are at value->p. */
 int64_t pev_tp_element(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 		       const struct pev_tp_value *value, uint32_t i);

@@ -115,10 +115,8 @@ static void block_free(struct pev_pool *pool, struct pev_block *block)
 	free(block);
 }
 
-void pev_pool_put(struct pev_pool *pool, struct pev_block *block)
+void pev_pool_take_back(struct pev_pool *pool, struct pev_block *block)
 {
-	if (!block || --block->refs)
-		return;
 	pool->blocks[block->index] = NULL;
 	if (block->cap == pool_block(pool) && pool->nr_spare < PEV_LANES_SPARE)
 		pool->spare[pool->nr_spare++] = block;
@@ -342,14 +340,35 @@ int64_t pev_lanes_peek(struct pev_lanes *in)
 	return u32_at(in, in->raw.cur->bytes + in->raw.pos);
 }
 
+/* The next record where it is what nearly all are: a kernel's, and in the block as a whole. */
+static bool take_at_once(struct pev_lanes *in, struct pev_piece *piece)
+{
+	size_t rest = pev_lane_rest(&in->raw);
+	const unsigned char *p;
+	uint16_t size;
+
+	if (rest < sizeof(struct perf_event_header))
+		return false;
+	p = in->raw.cur->bytes + in->raw.pos;
+	size = u16_at(in, p + 6);
+	if (size < sizeof(struct perf_event_header) || size > rest ||
+	    u32_at(in, p) > PEV_LANES_SIMPLEPERF)
+		return false;
+	take_piece(in, &in->raw, size, piece);
+	return true;
+}
+
 /* The next record of the input: 1, 0 at its end, or -errno when reading has ended early. */
 int pev_lanes_record(struct pev_lanes *in, struct pev_piece *piece)
 {
-	int64_t n = raw_fill(in, sizeof(struct perf_event_header));
 	const unsigned char *p;
 	uint32_t len;
 	uint16_t size;
+	int64_t n;
 
+	if (take_at_once(in, piece))
+		return 1;
+	n = raw_fill(in, sizeof(struct perf_event_header));
 	if (n < 0)
 		return pev_lanes_end(in, (int)n, "cannot read at 0x%" PRIx64, in->pos);
 	if (n == 0)

@@ -135,7 +135,14 @@ int pev_lanes_inflate(struct pev_lanes *in, const struct pev_piece *piece);
 /* The next record of that: 1; 0 when the input has to go on; -errno when reading has ended. */
 int pev_lanes_inflated(struct pev_lanes *in, struct pev_piece *piece);
 
+/* Nobody holds the block any more. */
+void pev_pool_take_back(struct pev_pool *pool, struct pev_block *block);
+
 /* Give a reference back. NULL is none. */
-void pev_pool_put(struct pev_pool *pool, struct pev_block *block);
+static inline void pev_pool_put(struct pev_pool *pool, struct pev_block *block)
+{
+	if (block && --block->refs == 0)
+		pev_pool_take_back(pool, block);
+}
 
 #endif

@@ -71,18 +71,13 @@ void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t who)
 	heap[at] = item;
 }
 
-const struct pev_merge_item *pev_merge_top(const struct pev_merge *merge)
-{
-	return merge->nr ? merge->heap : NULL;
-}
-
 void pev_merge_pop(struct pev_merge *merge)
 {
 	if (--merge->nr)
 		sift_down(merge, merge->heap[merge->nr]);
 }
 
-void pev_merge_replace(struct pev_merge *merge, uint64_t time)
+void pev_merge_sift(struct pev_merge *merge, uint64_t time)
 {
 	sift_down(merge, (struct pev_merge_item){ .time = time, .who = merge->heap[0].who });
 }

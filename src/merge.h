@@ -32,10 +32,27 @@ int pev_merge_reserve(struct pev_merge *merge, uint32_t sources);
 void pev_merge_clear(struct pev_merge *merge);
 void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t who);
 /* The oldest item, or NULL; ties go to the lower who. */
-const struct pev_merge_item *pev_merge_top(const struct pev_merge *merge);
+static inline const struct pev_merge_item *pev_merge_top(const struct pev_merge *merge)
+{
+	return merge->nr ? merge->heap : 0;
+}
 void pev_merge_pop(struct pev_merge *merge);
-/* The top source's next item is of that time: pop and push in one. */
-void pev_merge_replace(struct pev_merge *merge, uint64_t time);
+/* What follows down the heap from the top is of that time: as pev_merge_replace(), in full. */
+void pev_merge_sift(struct pev_merge *merge, uint64_t time);
+
+/*
+ * The top source's next item is of that time: pop and push in one. Sources come in
+ * bursts, so that it mostly stays where it is.
+ */
+static inline void pev_merge_replace(struct pev_merge *merge, uint64_t time)
+{
+	struct pev_merge_item *heap = merge->heap;
+
+	if ((merge->nr < 2 || time < heap[1].time) && (merge->nr < 3 || time < heap[2].time))
+		heap[0].time = time;
+	else
+		pev_merge_sift(merge, time);
+}
 
 /*
  * A round begins: now is read before the sources are looked at. The horizon

@@ -216,6 +216,15 @@ static void plan_fixed(struct pev_plan *plan)
 	plan->fixed_end = off;
 }
 
+static void plan_varying(struct pev_plan *plan)
+{
+	unsigned nr = 0;
+
+	for (const struct pev_row *row = VARYING_ROWS; row->field; row++)
+		if (plan->sample_type & row->bit)
+			plan->varying[nr++] = row->field;
+}
+
 static void plan_trailer(struct pev_plan *plan)
 {
 	uint16_t off = 0, at[PEV_F_CPU + 1] = { 0 };
@@ -248,8 +257,7 @@ void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap
 	plan_fixed(plan);
 	if (plan->sample_id_all)
 		plan_trailer(plan);
-	for (const struct pev_row *row = VARYING_ROWS; row->field; row++)
-		plan->varying |= plan->sample_type & row->bit;
+	plan_varying(plan);
 }
 
 static uint32_t bits_in(uint64_t mask)
@@ -373,14 +381,21 @@ static int64_t branch_length(const unsigned char *p, uint32_t rest, bool swap, b
 	return len < 0 ? len : len + extra;
 }
 
-static int64_t varying_length(const struct pev_plan *plan, const struct pev_row *row,
-			      const unsigned char *p, uint32_t rest)
+/* Apart, so that what needs no such struct needs no canary either. */
+static __attribute__((noinline)) int64_t read_length(const struct pev_plan *plan,
+						     const unsigned char *p, uint32_t rest)
 {
 	struct pev_read read;
 
-	switch (row->field) {
+	return pev_read_parse(&read, plan->read_format, plan->swap, p, rest);
+}
+
+static int64_t varying_length(const struct pev_plan *plan, uint8_t field, const unsigned char *p,
+			      uint32_t rest)
+{
+	switch (field) {
 	case PEV_F_READ:
-		return pev_read_parse(&read, plan->read_format, plan->swap, p, rest);
+		return read_length(plan, p, rest);
 	case PEV_F_CALLCHAIN:
 		return counted(p, rest, 8, plan->swap);
 	case PEV_F_RAW:
@@ -400,17 +415,15 @@ static int64_t varying_length(const struct pev_plan *plan, const struct pev_row 
 	}
 }
 
-static const struct pev_row *walk(struct pev_record *rec, const struct pev_row *row,
-				  uint32_t *pos);
+static uint8_t walk(struct pev_record *rec, const uint8_t *field, uint32_t *pos);
 
 /*
  * What stands in a branch stack depends on what the hardware gave, not on the
  * attr alone: nothing at all is nr = 0 without hw_idx, and counters are there only if
  * the PMU has them (perf_output_sample()). What fits the record exactly is what
- * was written. Walks on to the end; the row that does not fit, or NULL.
+ * was written. Walks on to the end; the field that does not fit, or none.
  */
-static const struct pev_row *walk_branches(struct pev_record *rec, const struct pev_row *row,
-					   uint32_t *pos)
+static uint8_t walk_branches(struct pev_record *rec, const uint8_t *field, uint32_t *pos)
 {
 	uint64_t asked = rec->plan->branch_sample_type;
 	const unsigned char *p = rec->bytes + *pos;
@@ -429,52 +442,48 @@ static const struct pev_row *walk_branches(struct pev_record *rec, const struct 
 		if (!empty && !hw_idx && asked & PEV_BRANCH_HW_INDEX)
 			continue;
 		end = *pos + (uint32_t)len;
-		if (walk(rec, row + 1, &end) || end != rec->size)
+		if (walk(rec, field + 1, &end) || end != rec->size)
 			continue;
 		rec->branch_hw_idx = hw_idx;
 		rec->branch_counters = counters;
 		*pos = end;
-		return NULL;
+		return PEV_F_NONE;
 	}
-	return row;
+	return *field;
 }
 
-/* Walk the varying fields from row on; the row that does not fit, or NULL. */
-static const struct pev_row *walk(struct pev_record *rec, const struct pev_row *row, uint32_t *pos)
+/* Walk the plan's varying fields from there on; the one that does not fit, or none. */
+static uint8_t walk(struct pev_record *rec, const uint8_t *field, uint32_t *pos)
 {
-	const struct pev_plan *plan = rec->plan;
-
-	for (; row->field; row++) {
+	for (; *field; field++) {
 		int64_t len;
 
-		if (!(plan->varying & row->bit))
-			continue;
-		rec->at[row->field] = (uint16_t)*pos;
-		if (row->field == PEV_F_BRANCH_STACK)
-			return walk_branches(rec, row, pos);
-		len = varying_length(plan, row, rec->bytes + *pos, rec->size - *pos);
+		rec->at[*field] = (uint16_t)*pos;
+		if (*field == PEV_F_BRANCH_STACK)
+			return walk_branches(rec, field, pos);
+		len = varying_length(rec->plan, *field, rec->bytes + *pos, rec->size - *pos);
 		if (len < 0)
-			return row;
+			return *field;
 		*pos += (uint32_t)len;
 	}
-	return NULL;
+	return PEV_F_NONE;
 }
 
 static int locate_sample(struct pev_record *rec, struct pev_err *err)
 {
 	const struct pev_plan *plan = rec->plan;
-	const struct pev_row *bad;
 	uint32_t pos = plan->fixed_end;
+	uint8_t bad;
 
 	memcpy(rec->at, plan->fixed, sizeof(rec->at));
 	if (rec->size < pos)
 		return pev_fail(err, -EBADMSG, "sample: %u bytes, its fixed fields need %u",
 				rec->size, pos);
-	bad = walk(rec, VARYING_ROWS, &pos);
+	bad = walk(rec, plan->varying, &pos);
 	if (bad)
 		return pev_fail(err, -EBADMSG,
 				"sample: field '%s' leads past the record's %u bytes",
-				pev_field_names[bad->field], rec->size);
+				pev_field_names[bad], rec->size);
 	if (pos != rec->size)
 		return pev_fail(err, -EBADMSG, "sample: %u of %u bytes are left over",
 				rec->size - pos, rec->size);

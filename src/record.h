@@ -96,7 +96,7 @@ struct pev_plan {
 	uint16_t fixed_end;                /* where the part that varies begins */
 	uint16_t trailer;                  /* bytes of sample_id after every other record */
 	uint16_t from_end[PEV_F_CPU + 1];  /* others: distance of each trailer field from the end */
-	uint64_t varying;                  /* sample_type bits after PERIOD */
+	uint8_t varying[PEV_F_AUX + 1 - PEV_F_PERIOD]; /* samples: fields after PERIOD, 0 ends */
 };
 void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap);
 
@@ -189,6 +189,19 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 
 	memcpy(&v, p, sizeof(v));
 	return swap ? __builtin_bswap16(v) : v;
+}
+
+/* A sample's raw bytes; false when it has none. */
+static inline bool pev_record_raw(const struct pev_record *rec, const unsigned char **raw,
+				  uint32_t *len)
+{
+	const unsigned char *p = rec->bytes + rec->at[PEV_F_RAW];
+
+	*raw = p + 4;
+	if (!rec->at[PEV_F_RAW])
+		return false;
+	*len = pev_load32(p, rec->plan->swap);
+	return true;
 }
 
 /* The bytes that tell an event: the id of a record whose attr has IDENTIFIER. */

@@ -345,13 +345,16 @@ int pev_replay_next(struct pev_replay *r, struct pev_err *err)
 {
 	int turn = PEV_TURN_NONE;
 
+	/* One after the other, and no switch: a record goes through all of them, as a rule at once. */
 	while (turn == PEV_TURN_NONE) {
-		switch (r->stage) {
-		case PEV_STAGE_READ: turn = read_record(r, err); break;
-		case PEV_STAGE_LOOK: turn = look_at_record(r, err); break;
-		case PEV_STAGE_TIME: turn = pass_time(r); break;
-		case PEV_STAGE_HEAR: turn = next_hearer(r); break;
-		}
+		if (r->stage == PEV_STAGE_READ)
+			turn = read_record(r, err);
+		if (turn == PEV_TURN_NONE && r->stage == PEV_STAGE_LOOK)
+			turn = look_at_record(r, err);
+		if (turn == PEV_TURN_NONE && r->stage == PEV_STAGE_TIME)
+			turn = pass_time(r);
+		if (turn == PEV_TURN_NONE && r->stage == PEV_STAGE_HEAR)
+			turn = next_hearer(r);
 	}
 	return turn;
 }

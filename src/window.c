@@ -87,45 +87,15 @@ static void begin_run(struct pev_window *window, uint64_t time)
 	pev_merge_push(&window->merge, time, window->nr_runs++);
 }
 
-/* Does the item extend the last run? One that is used up cannot be: the heap has dropped it. */
-static bool extends(const struct pev_window *window, uint64_t time)
-{
-	const struct pev_window_run *last;
-
-	if (!window->nr_runs || time < window->last)
-		return false;
-	last = &window->runs[window->nr_runs - 1];
-	return last->start != last->end;
-}
-
-int pev_window_add(struct pev_window *window, const struct pev_window_item *item)
+int pev_window_add_any(struct pev_window *window, const struct pev_window_item *item)
 {
 	if (make_room(window) < 0)
 		return -ENOMEM;
-	if (!extends(window, item->time))
+	if (!pev_window_extends(window, item->time))
 		begin_run(window, item->time);
 	window->items[window->nr_items++] = *item;
 	window->runs[window->nr_runs - 1].end = window->nr_items;
 	window->last = item->time;
 	window->live++;
 	return 0;
-}
-
-const struct pev_window_item *pev_window_top(const struct pev_window *window)
-{
-	const struct pev_merge_item *top = pev_merge_top(&window->merge);
-
-	return top ? &window->items[window->runs[top->who].start] : NULL;
-}
-
-void pev_window_pop(struct pev_window *window)
-{
-	struct pev_window_run *run = &window->runs[pev_merge_top(&window->merge)->who];
-
-	if (++run->start == run->end)
-		pev_merge_pop(&window->merge);
-	else
-		pev_merge_replace(&window->merge, window->items[run->start].time);
-	if (--window->live == 0)
-		window->nr_items = window->nr_runs = 0;
 }

@@ -37,13 +37,49 @@ struct pev_window {
 
 /* A zeroed one is empty. */
 void pev_window_free(struct pev_window *window);
+/* One that may begin a run, or need room. -ENOMEM. */
+int pev_window_add_any(struct pev_window *window, const struct pev_window_item *item);
+
+/* Does the item extend the last run? One that is used up cannot be: the heap has dropped it. */
+static inline bool pev_window_extends(const struct pev_window *window, uint64_t time)
+{
+	const struct pev_window_run *next = window->runs + window->nr_runs;
+
+	return window->nr_runs && time >= window->last && next[-1].start != next[-1].end;
+}
+
 /* -ENOMEM. */
-int pev_window_add(struct pev_window *window, const struct pev_window_item *item);
+static inline int pev_window_add(struct pev_window *window, const struct pev_window_item *item)
+{
+	if (window->nr_items == window->cap_items || !pev_window_extends(window, item->time))
+		return pev_window_add_any(window, item);
+	window->items[window->nr_items++] = *item;
+	window->runs[window->nr_runs - 1].end = window->nr_items;
+	window->last = item->time;
+	window->live++;
+	return 0;
+}
 /*
  * The oldest item, or NULL; of one time, the one that was added first. Borrowed
  * until the next call.
  */
-const struct pev_window_item *pev_window_top(const struct pev_window *window);
-void pev_window_pop(struct pev_window *window);
+static inline const struct pev_window_item *pev_window_top(const struct pev_window *window)
+{
+	const struct pev_merge_item *top = pev_merge_top(&window->merge);
+
+	return top ? &window->items[window->runs[top->who].start] : 0;
+}
+
+static inline void pev_window_pop(struct pev_window *window)
+{
+	struct pev_window_run *run = &window->runs[pev_merge_top(&window->merge)->who];
+
+	if (++run->start == run->end)
+		pev_merge_pop(&window->merge);
+	else
+		pev_merge_replace(&window->merge, window->items[run->start].time);
+	if (--window->live == 0)
+		window->nr_items = window->nr_runs = 0;
+}
 
 #endif

@@ -28,8 +28,8 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, L_UV_CONTEXT);
-	lua_createtable(L, L_DISPATCH_VIEWS, 0);
-	for (int i = 0; i < L_DISPATCH_VIEWS; i++) {
+	lua_createtable(L, L_DISPATCH_VIEWS + 1, 0);
+	for (int i = 0; i <= L_DISPATCH_VIEWS; i++) {
 		d->views[i] = l_view_push(L, -2, &d->now);
 		d->views[i]->comm = comm;
 		d->views[i]->ctx = ctx;
@@ -41,7 +41,7 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 
 void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
 {
-	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
+	for (int i = 0; i <= L_DISPATCH_VIEWS; i++)
 		d->views[i]->tasks = tasks;
 }
 
@@ -171,13 +171,31 @@ int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
 	return 0;
 }
 
+/* The record's payload, where that of the slot's events can be read. */
+static bool has_payload(const struct l_args *args, const struct pev_record *rec,
+			const unsigned char **raw, uint32_t *len)
+{
+	struct pev_value value;
+
+	if (!args || rec->type != PERF_RECORD_SAMPLE)
+		return false;
+	if (args->from == PEV_F_RAW)
+		return pev_record_raw(rec, raw, len);
+	if (!pev_record_get(rec, args->from, &value) || value.extra != PERF_SAMPLE_REGS_ABI_64)
+		return false;
+	*raw = value.p;
+	*len = value.len;
+	return true;
+}
+
 unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 			 unsigned process)
 {
 	unsigned turn = d->turn++ % L_DISPATCH_VIEWS;
 	struct l_view *view = d->views[turn];
 	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
-	struct pev_value raw;
+	const unsigned char *raw;
+	uint32_t len;
 
 	d->now++;
 	view->rec = rec;
@@ -185,12 +203,10 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 	view->gen = d->now;
 	view->process = process;
 	view->has_aux = false;
-	view->has_args = args && rec->type == PERF_RECORD_SAMPLE &&
-			 pev_record_get(rec, args->from, &raw) &&
-			 (args->from == PEV_F_RAW || raw.extra == PERF_SAMPLE_REGS_ABI_64);
+	view->has_args = has_payload(args, rec, &raw, &len);
 	if (view->has_args) {
-		args->raw = raw.p;
-		args->len = raw.len;
+		args->raw = raw;
+		args->len = len;
 		args->gen = d->now;
 		args->process = process;
 	}
@@ -303,21 +319,30 @@ static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
 	return lua_pcall(L, nargs, 1, d->first + AT_HANDLER);
 }
 
+bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_sink *sink = d->sinks[slot * PEV_RECORD_NR + type];
+	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
+	struct l_view *view = d->views[L_DISPATCH_VIEWS];
+
+	if (!sink)
+		return false;
+	view->rec = rec;
+	if (args && !has_payload(args, rec, &args->raw, &args->len))
+		args = NULL;
+	l_sink_feed(sink, view, args);
+	return true;
+}
+
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn)
 {
-	const struct l_view *view = d->views[turn];
 	lua_State *L = d->L;
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
-	struct l_sink *sink = d->sinks[slot * PEV_RECORD_NR + type];
 	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->fields[slot] : NULL;
 	int stop, rc;
 
-	if (sink) {
-		l_sink_feed(sink, view, view->has_args ? d->args[slot] : NULL);
-		d->now++;
-		return false;
-	}
 	lua_rawgeti(L, d->first + AT_CALLBACKS,
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
 	if (fields)

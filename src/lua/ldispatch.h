@@ -37,7 +37,7 @@ enum {
 struct l_dispatch {
 	lua_State *L;         /* of the call that is going on */
 	uint64_t now;         /* counts callbacks; views compare with it */
-	struct l_view *views[L_DISPATCH_VIEWS];
+	struct l_view *views[L_DISPATCH_VIEWS + 1]; /* the last is what aggregators read by */
 	unsigned turn;
 	struct l_args **args; /* by slot; NULL where there is no payload */
 	uint32_t nr_args;
@@ -77,8 +77,13 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
 /*
+ * Feed the aggregator that stands in the place of the slot's callback; false: there is none.
+ * No Lua is called, and no view points at the record: it costs what the aggregator does.
+ */
+bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+/*
  * Call the slot's callback with that view, protected; an error is on_error's, once it is
- * counted. Or feed the aggregator in its place. True: it wants no more. Never raises.
+ * counted. True: it wants no more. Never raises.
  */
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn);

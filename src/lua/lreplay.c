@@ -340,6 +340,8 @@ static int deliver(lua_State *L, struct l_replay *self, uint64_t most, uint64_t 
 		if (turn != PEV_TURN_RECORD)
 			return turn;
 		++*nr;
+		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec))
+			continue;
 		if (l_dispatch_call(&self->d, self->replay.slot, &self->replay.rec, show(self)))
 			self->d.stop = true;
 		/* It may have used the recording, or closed it. */

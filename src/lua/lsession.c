@@ -555,8 +555,11 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	struct l_session *self = ctx;
-	bool stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
+	bool stop;
 
+	if (l_dispatch_feed(&self->d, slot->index, rec))
+		return 0;
+	stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
 	l_hooks_enter(self->d.L, self->sys);
 	/* Forked in the callback: the rest is the parent's. */
 	self->d.stop = self->d.stop || stop || !pev_session_is_ours(self->s);

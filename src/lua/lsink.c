@@ -140,27 +140,38 @@ static int put(struct pev_key *key, const struct pev_key_part *part)
 	return pev_key_bool(key, part->type == PEV_KEY_TRUE);
 }
 
-/* The record's columns first .. end - 1 as a key; false: there is none, and that was counted. */
-static bool take_columns(const struct l_sink *sink, const struct l_shown *shown, uint32_t first,
-			 uint32_t end, struct pev_key *key)
+/* One more column of a key; false: the record has none, or no memory, which is counted. */
+static bool take_column(const struct l_sink *sink, const struct l_shown *shown, uint32_t i,
+			struct pev_key *key)
 {
+	const struct l_field *source = &sink->by[i];
 	struct l_agg *agg = sink->agg;
+	struct pev_key_part column;
+	int64_t number;
+	int rc;
 
-	key->len = 0;
-	for (uint32_t i = first; i < end; i++) {
-		struct pev_key_part column = l_source_read(&sink->by[i], shown);
-
+	if (l_source_number(source, shown, &number)) {
+		rc = pev_key_integer(key, l_agg_time(agg, i, number));
+	} else {
+		column = l_source_read(source, shown);
 		if (column.type == PEV_KEY_END) {
 			agg->absent[i + 1]++;
 			return false;
 		}
-		if (column.type == PEV_KEY_INTEGER)
-			column.integer = l_agg_time(agg, i, column.integer);
-		if (put(key, &column) < 0) {
-			agg->no_memory++;
-			return false;
-		}
+		rc = put(key, &column);
 	}
+	agg->no_memory += rc < 0;
+	return rc == 0;
+}
+
+/* The record's columns first .. end - 1 as a key. */
+static bool take_columns(const struct l_sink *sink, const struct l_shown *shown, uint32_t first,
+			 uint32_t end, struct pev_key *key)
+{
+	key->len = 0;
+	for (uint32_t i = first; i < end; i++)
+		if (!take_column(sink, shown, i, key))
+			return false;
 	return true;
 }
 
@@ -197,28 +208,37 @@ static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, ui
 		span->into->no_memory++;
 }
 
+static bool take_value(const struct l_sink *sink, const struct l_shown *shown, int64_t *value)
+{
+	struct pev_key_part part;
+
+	if (l_source_number(sink->value, shown, value))
+		return true;
+	part = l_source_read(sink->value, shown);
+	*value = part.integer;
+	return part.type == PEV_KEY_INTEGER;
+}
+
 static void feed(const struct l_sink *sink, const struct l_shown *shown)
 {
 	struct l_agg *agg = sink->agg;
-	struct pev_key_part part = { .type = PEV_KEY_INTEGER, .integer = 1 };
+	int64_t value = 1;
 
 	if (!is_wanted(agg, sink->when, shown))
 		return;
-	if (sink->value->code)
-		part = l_source_read(sink->value, shown);
-	if (part.type != PEV_KEY_INTEGER) {
+	if (sink->value->code && !take_value(sink, shown, &value)) {
 		agg->absent[0]++;
 		return;
 	}
 	if (!take_columns(sink, shown, 0, agg->span ? agg->span->nr_by : agg->nr_by, &agg->key))
 		return;
 	if (!agg->span) {
-		if (l_agg_add(agg, part.integer) < 0)
+		if (l_agg_add(agg, value) < 0)
 			agg->no_memory++;
 	} else if (agg->stops) {
-		feed_stop(sink, shown, (uint64_t)part.integer);
+		feed_stop(sink, shown, (uint64_t)value);
 	} else {
-		feed_start(agg, (uint64_t)part.integer);
+		feed_start(agg, (uint64_t)value);
 	}
 }
 

@@ -41,6 +41,19 @@ struct l_shown {
  */
 struct pev_key_part l_source_read(const struct l_field *source, const struct l_shown *shown);
 
+/* A number, which is what most are, without what others need; false: it is none, or not there. */
+static inline bool l_source_number(const struct l_field *source, const struct l_shown *shown,
+				   int64_t *value)
+{
+	const struct l_args *args = shown->args;
+
+	if (source->payload)
+		return args && source->field &&
+		       pev_tp_integer(args->tp, source->field, args->raw, args->len, value);
+	return source->code < PEV_F_NR &&
+	       pev_record_number(shown->view->rec, (enum pev_field)source->code, (uint64_t *)value);
+}
+
 /*
  * source_kind(name) -> "number", "string", "boolean", "stack", or "payload" of args.NAME and
  * the NAME | nil, why not

@@ -1,9 +1,9 @@
 /*
  * lview.c - the userdata perfev.record; see lview.h.
  *
- * Names are looked up once, in a table from name to code that is an upvalue;
- * the code is a field of the layout tables, something every record has, or a
- * flag of header.misc.
+ * A name has a code: a field of the layout tables, something every record has, or a
+ * flag of header.misc. It is found by the address of its string: Lua has short strings
+ * once, and a table that is an upvalue keeps these alive.
  */
 #include "lview.h"
 
@@ -62,19 +62,34 @@ int l_view_code(const char *name)
 	return 0;
 }
 
-/* The view at 1. Upvalue 2 is the metatable: cheaper than a look-up by name. */
+/* Codes by the address of their names' strings: open addressing, mostly free. */
+#define PLACES 512u
+struct place {
+	const char *name; /* NULL: free */
+	int code;
+};
+
+static struct place *place_of(struct place *places, const char *name)
+{
+	uintptr_t at = (uintptr_t)name >> 4 ^ (uintptr_t)name >> 12;
+
+	while (places[at % PLACES].name && places[at % PLACES].name != name)
+		at++;
+	return &places[at % PLACES];
+}
+
+/* Nobody else's userdata is as long and begins with this address. */
+static const char is_view = 0;
+
+/* The view at 1. A look at its metatable would cost three times as much. */
 static struct l_view *check_view(lua_State *L)
 {
 	struct l_view *view = lua_touserdata(L, 1);
 
-	bool is_view = view && lua_getmetatable(L, 1) &&
-		       lua_rawequal(L, -1, lua_upvalueindex(2));
-
-	if (!is_view) {
+	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view) {
 		luaL_typeerror(L, 1, TYPENAME);
 		__builtin_unreachable(); /* it raises */
 	}
-	lua_pop(L, 1);
 	if (view->gen != *view->now)
 		luaL_error(L, "record used after its callback; keep r:copy()");
 	if (view->process && view->process != pev_sys_process())
@@ -571,13 +586,17 @@ static int unknown_name(lua_State *L)
 static int l_view_index(lua_State *L)
 {
 	struct l_view *view = check_view(L);
-	lua_Integer code;
+	struct place *places = lua_touserdata(L, lua_upvalueindex(4));
+	uint64_t number;
+	int code;
 
-	lua_pushvalue(L, 2);
-	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNUMBER)
+	code = lua_type(L, 2) == LUA_TSTRING ? place_of(places, lua_tostring(L, 2))->code : 0;
+	if (!code)
 		return unknown_name(L);
-	code = lua_tointeger(L, -1);
-	l_view_get(L, 1, view, (int)code);
+	if (code < PEV_F_NR && pev_record_number(view->rec, (enum pev_field)code, &number))
+		lua_pushinteger(L, (lua_Integer)number);
+	else
+		l_view_get(L, 1, view, code);
 	return 1;
 }
 
@@ -676,14 +695,23 @@ static int l_view_copy(lua_State *L)
 	return 1;
 }
 
+/* The places of all names, and under them the table that keeps the names' strings. */
 static void push_names(lua_State *L)
 {
+	struct place *places;
+
 	lua_createtable(L, 0, 128);
+	places = lua_newuserdatauv(L, PLACES * sizeof(*places), 0);
+	memset(places, 0, PLACES * sizeof(*places));
 	for (int code = 1; code < L_CODE_NR; code++) {
+		const char *name;
+
 		if (!l_view_name(code))
 			continue;
+		name = lua_pushstring(L, l_view_name(code));
+		*place_of(places, name) = (struct place){ name, code };
 		lua_pushinteger(L, code);
-		lua_setfield(L, -2, l_view_name(code));
+		lua_rawset(L, -4);
 	}
 }
 
@@ -716,13 +744,15 @@ static int l_record_registers(lua_State *L)
 void l_view_register(lua_State *L)
 {
 	luaL_newmetatable(L, TYPENAME);
-	/* Upvalues of all metamethods: names, the metatable, copy(). */
+	/* Upvalues of all metamethods: names, the metatable, copy(), places. */
 	push_names(L);
-	lua_pushvalue(L, -2);
-	lua_pushvalue(L, -2);
-	lua_pushvalue(L, -2);
+	lua_pushvalue(L, -3);
+	lua_insert(L, -2);
+	lua_pushvalue(L, -3);
+	lua_pushvalue(L, -3);
 	lua_pushcclosure(L, l_view_copy, 2);
-	luaL_setfuncs(L, metamethods, 3);
+	lua_insert(L, -2);
+	luaL_setfuncs(L, metamethods, 4);
 	lua_pushboolean(L, 0);
 	lua_setfield(L, -2, "__metatable");
 	lua_pop(L, 1);
@@ -738,7 +768,7 @@ struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now)
 
 	idx = lua_absindex(L, idx);
 	view = lua_newuserdatauv(L, sizeof(*view), 1);
-	*view = (struct l_view){ .now = now, .gen = *now - 1 };
+	*view = (struct l_view){ .kind = &is_view, .now = now, .gen = *now - 1 };
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, idx);
 	lua_setiuservalue(L, -2, 1);

@@ -16,6 +16,7 @@
 #include "../task.h"
 
 struct l_view {
+	const char *kind;          /* tells it from any other userdata */
 	const struct pev_record *rec;
 	const uint64_t *now;       /* the owner's count of callbacks */
 	uint64_t gen;
