@@ -44,6 +44,7 @@ BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c))
 MODULE_C := $(MODULES:%=src/lua/l%.c)
 HEADERS := $(filter-out src/embed.h,$(wildcard src/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
+SCRIPTS := $(sort $(wildcard scripts/*.lua))
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
@@ -258,11 +259,28 @@ $(BUILD)/perfl $(BUILD)/host:
 	@echo "  LD   $@"
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_LIBS) $(TRACE_LIBS)
 
+# All in one file, for machines that have no packages. What is left in it to load something cannot.
+STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/static/embed.o
+STATIC_LIBS = $(call pkg,--static --libs lua5.4 libtraceevent libdw libelf liblzma libzstd) \
+	-lpfm -l:libstdc++.a -lm
+static: $(BUILD)/static/perfl ## perfl as one static file, scripts included
+	@wc -c $<
+
+$(BUILD)/static/perfl: $(STATIC_O)
+	@echo "  LD   $@"
+	$(Q)$(CC) -static -s $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) 2> $@.log || \
+		{ cat $@.log; exit 1; }
+
+$(BUILD)/static/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) scripts
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)$(LUA) $< $(LUA_FILES) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
+
 # The core is compiled where no Lua header can be found.
 $(BIND_O) $(MODULE_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
 $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O): $(BUILD)/%.o: %.c
-$(BUILD)/embed.o: $(BUILD)/embed.c
-$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
+EMBED_O = $(BUILD)/embed.o $(BUILD)/static/embed.o
+$(EMBED_O): %.o: %.c
+$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(EMBED_O): $(BUILD)/flags
 	@mkdir -p $(@D) && echo "  CC   $(filter %.c,$^)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
@@ -277,6 +295,6 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all help deps build-deps demo check test test-live test-nobody test-asan \
+.PHONY: FORCE all static help deps build-deps demo check test test-live test-nobody test-asan \
 	asan-specs fuzz bench tracefs lint install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)
