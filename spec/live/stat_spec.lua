@@ -58,7 +58,7 @@ describe("perfl stat", function()
     local ours = counts_of(perfl_stat("-x,", "--events", events, "--"))
     local theirs = counts_of(perf_stat("-x,", "-e", events, "--"))
     assert.is_true(ours["raw_syscalls:sys_enter"] > 20)
-    assert.equal(1, ours["sched:sched_process_exit"])
+    assert.is_number(ours["sched:sched_process_exit"]) -- 1; before 6.18 the event was gone by then, and it is 0
     assert.same(theirs, ours)
   end)
 
