@@ -5,6 +5,7 @@
 -- Source: perf_event_open(2), ERRORS; kernel/events/core.c.
 
 local core = require "perfev.core"
+local cgroups = require "perfev.cgroups"
 local kernels = require "perfev.kernels"
 
 local E = core.errno
@@ -256,8 +257,24 @@ local function no_such_pmu()
     "cpu-clock or task-clock, which need none"
 end
 
+-- On cgroup2 the kernel gives its groups what perf events look for only when some controller was handed down
+-- (seen on 6.1: ENOENT until then), as systemd always has.
+local function no_controller(event)
+  if not event.cgroup or not ask(event, event.attr) then return end
+  local _, used = cgroups.mounts()
+  if not used or used.version ~= 2 then return end
+  local path = used.path .. "/cgroup.subtree_control"
+  local there = core.slurp(used.path .. "/cgroup.controllers") or ""
+  local controller = there:match "%f[%w]pids%f[%W]" or there:match "%w+"
+  if (core.slurp(path) or "-"):find "%w" or not controller then return end
+  return "no controller is enabled for the cgroups below the root, and perf events see none of them until one is",
+    ("echo +%s | sudo tee %s"):format(controller, path)
+end
+
 local function no_such_event(event)
   local attr, release = event.attr, (kernels.running())
+  local why, remedy = no_controller(event)
+  if why then return why, remedy end
   local type = attr and attr.type
   if type == SOFTWARE then
     local known = kernels.software[attr.config]
