@@ -88,7 +88,8 @@ local function simulated(who)
   end
   local k = sim.new { world = "vm", files = files, types = types, tracepoints = tracepoints, pid = real.getpid(),
     tasks = { [1] = "init", [real.getpid()] = "busted" }, owners = { [1] = 0 }, privileged = who ~= "nobody",
-    release = real.slurp("/proc/sys/kernel/osrelease"):match "^%S+", uid = who == "root" and 0 or 65534, mlock = who ~= "root" and 516 * 1024 or nil,
+    release = real.slurp("/proc/sys/kernel/osrelease"):match "^%S+",
+    uid = who == "root" and 0 or 65534, mlock = who ~= "root" and 516 * 1024 or nil,
     cpus = real.slurp("/sys/devices/system/cpu/online"):gsub("\n", "") }
   -- Who built a kernel may have left function tracing out (perf_trace_event_perm()).
   local may = facts.functions and who ~= "nobody"
@@ -169,7 +170,9 @@ local function options()
   local list = {}
   for _, field in ipairs(core.attr_fields()) do
     if field.width == 1 and requires.version(field.since) <= release then list[#list + 1] = { field.name } end
-    for _, bit in ipairs(field.name ~= "aux_action" and field.bits or {}) do list[#list + 1] = { field.name, bit } end
+    for i, bit in ipairs(field.name ~= "aux_action" and field.bits or {}) do
+      if requires.version(field.bits_since[i]) <= release then list[#list + 1] = { field.name, bit } end
+    end
   end
   return list
 end
@@ -362,7 +365,7 @@ describe("a probe of user space", function()
   local function uprobe() return number_of "/sys/bus/event_source/devices/uprobe/type" end
 
   it("wants a file that can have one", function()
-    requires("perf", "root", "cc", "pmu uprobe")
+    requires("perf", "root", "cc", "nobody", "pmu uprobe")
     local pmu = uprobe()
     assert.equal("ENOENT", (raw_open(pmu, 0, 112, 0, "/no/such/file")))
     assert.equal("EINVAL", (raw_open(pmu, 0, 112, 0, "/tmp")))
@@ -385,7 +388,7 @@ end)
 
 describe("an attr's address", function()
   it("that is none is EFAULT", function()
-    requires("perf", "root", "cc")
+    requires("perf", "root", "cc", "nobody")
     assert.equal("EFAULT", (raw_open(1, 9, 64, 0, "", "", "bad")))
   end)
 end)
