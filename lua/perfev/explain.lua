@@ -171,6 +171,9 @@ local function by_level(event)
   local level = sysctl("perf_event_paranoid")
   local needed, what = needed_level(event)
   if level and level > 2 then
+    if needed == 1 and event.attr and event.attr.exclude_kernel and event.attr.sample_type & PHYS_ADDR == 0 then
+      needed = 2
+    end
     return ("kernel.perf_event_paranoid is %d, at which this kernel gives nothing to users without CAP_PERFMON")
       :format(level), ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d"):format(setcap, math.min(needed, 2))
   end

@@ -26,7 +26,7 @@ NOT_HERE=77
 # What runs in a guest is what runs here: packages of this machine's release of Debian.
 headers='libc6-dev liblua5.4-dev libtraceevent-dev libelf-dev libdw-dev liblzma-dev libstdc++6
 	libpfm4-dev libzstd-dev'
-few='busybox-static lua-busted lua5.4 dash libc-bin coreutils util-linux procps
+few='busybox-static lua-busted lua5.4 liblua5.4-0 dash libc-bin coreutils util-linux procps
 	libtraceevent1 libelf1 libdw1 liblzma5 libstdc++6 libpfm4 libzstd1'
 more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf'
 
@@ -95,7 +95,7 @@ while getopts lf:t: option; do
 	l)
 		light=yes limit=120
 		specs="$(ls spec/vm/*_spec.lua) spec/live/attr_spec.lua spec/live/clock_spec.lua
-			spec/live/fields_spec.lua"
+			spec/live/counter_spec.lua spec/live/fields_spec.lua"
 		;;
 	f) specs=$OPTARG ;;
 	t) limit=$OPTARG ;;
