@@ -173,11 +173,11 @@ $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec
 
 # Other kernels, under QEMU. KERNEL= of those that spec/vm/vm.sh lists, all without it.
 KERNEL =
-vm: all vm-deps ## the live specs on other kernels and machines; KERNEL=amd64-6.1 on one
+vm: all static vm-deps ## the live specs on other kernels and machines; KERNEL=amd64-6.1 on one
 	@spec/vm/vm.sh $(KERNEL)
 
 # Some of it, on two. Nobody's build fails because a mirror does not answer.
-test-vm: all
+test-vm: all static
 	@if $(MAKE) --no-print-directory guest-deps > $(BUILD)/guest-deps.log 2>&1; \
 	then spec/vm/vm.sh -l amd64-6.1 arm64-6.1; \
 	else echo 'skipped: QEMU cannot be installed:'; tail -n 3 $(BUILD)/guest-deps.log; \
