@@ -24,6 +24,10 @@ CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck cla
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 strace valgrind \
 	libc6-dbg linux-perf
 
+# What boots other kernels (spec/vm): those of `make check`, and of all of them.
+GUEST_PKGS := qemu-system-x86 qemu-system-arm cpio gcc-aarch64-linux-gnu
+VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu
+
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:
 # src/lua/lNAME.c and the rooms of the core that it brings along, and its package for pkg-config.
@@ -49,6 +53,7 @@ BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c))
 MODULE_C := $(MODULES:%=src/lua/l%.c)
 HEADERS := $(filter-out src/embed.h,$(wildcard src/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
+SCRIPTS := $(sort $(wildcard scripts/*.lua))
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
@@ -80,9 +85,11 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
 
 build-deps: PKGS = $(BUILD_PKGS)
+guest-deps: PKGS = $(GUEST_PKGS)
+vm-deps: PKGS = $(VM_PKGS)
 deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
 deps: ## install the Debian packages that are missing; silent when none is
-build-deps deps:
+build-deps deps guest-deps vm-deps:
 	@missing=; for p in $(PKGS); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
 		grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	[ -n "$$missing" ] || exit 0; echo "$@: installing$$missing"; \
@@ -98,7 +105,7 @@ demo: build-deps tracefs ## from a clean clone to events in Lua callbacks
 
 check: deps ## build with -Werror, lint, all specs, all specs instrumented
 	@rm -rf $(BUILD)/tally && mkdir -p $(BUILD)/tally
-	@for step in all lint test test-live test-nobody test-asan fuzz; do echo "== $$step"; \
+	@for step in all lint test test-live test-nobody test-asan last; do echo "== $$step"; \
 		tally=$(CURDIR)/$(BUILD)/tally/$$step; \
 		TALLY=$$tally $(MAKE) -j$(JOBS) --no-print-directory WERROR=1 SECONDS=10 $$step && \
 			continue; \
@@ -168,6 +175,21 @@ fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECO
 $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec/fixtures/vectors/*)
 	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
 	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
+
+# Other kernels, under QEMU. KERNEL= of those that spec/vm/vm.sh lists, all without it.
+KERNEL =
+vm: all static vm-deps ## the live specs on other kernels and machines; KERNEL=amd64-6.1 on one
+	@spec/vm/vm.sh $(KERNEL)
+
+# Some of it, on two. Nobody's build fails because a mirror does not answer.
+test-vm: all static
+	@if $(MAKE) --no-print-directory guest-deps > $(BUILD)/guest-deps.log 2>&1; \
+	then spec/vm/vm.sh -l amd64-6.1 arm64-6.1; \
+	else echo 'skipped: QEMU cannot be installed:'; tail -n 3 $(BUILD)/guest-deps.log; \
+		echo '0 passed, 0 failed, 1 skipped' | tee -a $${TALLY:-/dev/null}; fi
+
+# The fuzzers run by the clock: beside them the guests cost no time.
+last: fuzz test-vm
 
 # Ratios, side by side in one run; the recording is made once. RUNS= of each row.
 RECORDS = 3000000
@@ -264,11 +286,28 @@ $(BUILD)/perfl $(BUILD)/host:
 	@echo "  LD   $@"
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_LIBS) $(TRACE_LIBS)
 
+# All in one file, for machines that have no packages. What is left in it to load something cannot.
+STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/static/embed.o
+STATIC_LIBS = $(call pkg,--static --libs lua5.4 libtraceevent libdw libelf liblzma libzstd) \
+	-lpfm -l:libstdc++.a -lm
+static: $(BUILD)/static/perfl ## perfl as one static file, scripts included
+	@wc -c $<
+
+$(BUILD)/static/perfl: $(STATIC_O)
+	@echo "  LD   $@"
+	$(Q)$(CC) -static -s $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) 2> $@.log || \
+		{ cat $@.log; exit 1; }
+
+$(BUILD)/static/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) scripts
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)$(LUA) $< $(LUA_FILES) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
+
 # The core is compiled where no Lua header can be found.
 $(BIND_O) $(MODULE_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
 $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O): $(BUILD)/%.o: %.c
-$(BUILD)/embed.o: $(BUILD)/embed.c
-$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
+EMBED_O = $(BUILD)/embed.o $(BUILD)/static/embed.o
+$(EMBED_O): %.o: %.c
+$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(EMBED_O): $(BUILD)/flags
 	@mkdir -p $(@D) && echo "  CC   $(filter %.c,$^)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
@@ -283,6 +322,6 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all help deps build-deps demo check test test-live test-nobody test-asan \
-	asan-specs fuzz bench tracefs lint install uninstall clean
+.PHONY: FORCE all static help deps build-deps guest-deps vm-deps demo check test test-live \
+	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)

@@ -2,7 +2,8 @@
 -- lua5.4 src/embed.lua lua/perfev/init.lua lua/perfl/main.lua module:argparse > embed.c
 --
 -- A file's module name follows from its path below lua/; `module:NAME` is looked
--- up as require() would, so that perfl runs where argparse is not installed.
+-- up as require() would, so that perfl runs where argparse is not installed. A script,
+-- scripts/NAME.lua, keeps that name: perfl finds it where no other is (make static).
 -- Source is embedded, not bytecode: perfl's version of Lua may be newer.
 
 local function fail(...)
@@ -13,6 +14,8 @@ end
 local function locate(word)
   local module = word:match("^module:(.+)$")
   if not module then
+    local script = word:match("^(scripts/.+)%.lua$")
+    if script then return script, word, word end
     local name = word:match("^lua/(.+)%.lua$") or fail("%s: not a .lua file below lua/", word)
     return (name:gsub("/init$", ""):gsub("/", ".")), word, word
   end

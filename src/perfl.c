@@ -37,6 +37,14 @@
 
 int luaopen_perfev_core(lua_State *L);
 
+/* Shared objects of their own, but for a perfl that is one static file: there they are linked. */
+#define LINKED(name) __attribute__((weak)) int luaopen_perfev_##name(lua_State *L)
+LINKED(cfi);
+LINKED(elf);
+LINKED(pfm);
+LINKED(symtab);
+LINKED(zstd);
+
 enum {
 	EXIT_SCRIPT = 1,
 	EXIT_PANIC = 70,   /* sysexits: an internal software error */
@@ -348,6 +356,24 @@ static int l_realpath(lua_State *L)
 	return 1;
 }
 
+static const struct pev_chunk *next_script(const struct pev_chunk *chunk)
+{
+	while (chunk->name && strncmp(chunk->name, "scripts/", 8) != 0)
+		chunk++;
+	return chunk;
+}
+
+/* scripts() -> those that perfl carries: name -> text */
+static int l_scripts(lua_State *L)
+{
+	lua_newtable(L);
+	for (const struct pev_chunk *c = next_script(pev_chunks); c->name; c = next_script(c + 1)) {
+		lua_pushlstring(L, (const char *)c->text, c->len);
+		lua_setfield(L, -2, c->name + 8);
+	}
+	return 1;
+}
+
 /* terminal(fd) -> its columns | nil: it is no terminal */
 static int l_terminal(lua_State *L)
 {
@@ -378,6 +404,7 @@ static const luaL_Reg functions[] = {
 	{ "is_pipe",   l_is_pipe },
 	{ "open",      l_open },
 	{ "realpath",  l_realpath },
+	{ "scripts",   l_scripts },
 	{ "take_stdout", l_take_stdout },
 	{ "signal",    l_signal },
 	{ "signal_fd", l_signal_fd },
@@ -394,6 +421,8 @@ static int luaopen_perfl_core(lua_State *L)
 	lua_setfield(L, -2, "euid");
 	lua_pushinteger(L, getuid());
 	lua_setfield(L, -2, "uid");
+	lua_pushboolean(L, luaopen_perfev_symtab != NULL);
+	lua_setfield(L, -2, "static"); /* all is linked, and nothing can be loaded */
 	return 1;
 }
 
@@ -411,6 +440,24 @@ static int load_embedded(lua_State *L)
 	return 1;
 }
 
+static void preload_linked(lua_State *L)
+{
+	const luaL_Reg linked[] = {
+		{ "perfev.cfi",    luaopen_perfev_cfi },
+		{ "perfev.elf",    luaopen_perfev_elf },
+		{ "perfev.pfm",    luaopen_perfev_pfm },
+		{ "perfev.symtab", luaopen_perfev_symtab },
+		{ "perfev.zstd",   luaopen_perfev_zstd },
+	};
+
+	for (size_t i = 0; i < NR(linked); i++) {
+		if (!linked[i].func)
+			continue;
+		lua_pushcfunction(L, linked[i].func);
+		lua_setfield(L, -2, linked[i].name);
+	}
+}
+
 static void preload_modules(lua_State *L)
 {
 	luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
@@ -423,6 +470,7 @@ static void preload_modules(lua_State *L)
 	lua_setfield(L, -2, "perfev.core");
 	lua_pushcfunction(L, luaopen_perfl_core);
 	lua_setfield(L, -2, "perfl.core");
+	preload_linked(L);
 	lua_pop(L, 1);
 }
 

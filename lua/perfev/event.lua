@@ -379,12 +379,23 @@ local function fields_of(decl, found, unit, at, has_aux)
   return fields
 end
 
+-- arm64's watchpoints hit before the access is made, which is then tried again when the signal's handler has
+-- returned, and hits again (watchpoint_handler() steps over it for those that are not signalled alone).
+local function for_ever(attr)
+  return core.machine == "aarch64" and attr.sigtrap and attr.type == TYPE.breakpoint and attr.bp_type & 3 ~= 0
+end
+
 local function build_one(decl, found, unit, at)
   local spec = decl.spec
   found.fields, found.words = found.fields or {}, found.words or {}
   local aux_bytes, aux_optional = aux_of(decl, found)
   local ok, attr = pcall(registers.attr, fields_of(decl, found, unit, at, aux_bytes ~= nil))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
+  if for_ever(attr) then
+    return nil, ("event '%s': a watchpoint of arm64 with sigtrap signals for ever: the access is not made before the\n"
+      .. "  handler returns, and hits again\n  try: without sigtrap, or watch a function (mem:%s:x)"):format(decl.name,
+      ("0x%x"):format(attr.bp_addr)), core.errno.EOPNOTSUPP
+  end
   if decl.fields then attr.sample_type = samples.sample_type(attr.sample_type, decl.fields, not found.args_from) end
   return {
     attr = attr, name = found.name, system = found.system, format = found.format, found = found, bind = found.bind,

@@ -5,6 +5,7 @@
 -- Source: perf_event_open(2), ERRORS; kernel/events/core.c.
 
 local core = require "perfev.core"
+local cgroups = require "perfev.cgroups"
 local kernels = require "perfev.kernels"
 
 local E = core.errno
@@ -170,6 +171,9 @@ local function by_level(event)
   local level = sysctl("perf_event_paranoid")
   local needed, what = needed_level(event)
   if level and level > 2 then
+    if needed == 1 and event.attr and event.attr.exclude_kernel and event.attr.sample_type & PHYS_ADDR == 0 then
+      needed = 2
+    end
     return ("kernel.perf_event_paranoid is %d, at which this kernel gives nothing to users without CAP_PERFMON")
       :format(level), ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d"):format(setcap, math.min(needed, 2))
   end
@@ -256,8 +260,24 @@ local function no_such_pmu()
     "cpu-clock or task-clock, which need none"
 end
 
+-- On cgroup2 the kernel gives its groups what perf events look for only when some controller was handed down
+-- (seen on 6.1: ENOENT until then), as systemd always has.
+local function no_controller(event)
+  if not event.cgroup or not ask(event, event.attr) then return end
+  local _, used = cgroups.mounts()
+  if not used or used.version ~= 2 then return end
+  local path = used.path .. "/cgroup.subtree_control"
+  local there = core.slurp(used.path .. "/cgroup.controllers") or ""
+  local controller = there:match "%f[%w]pids%f[%W]" or there:match "%w+"
+  if (core.slurp(path) or "-"):find "%w" or not controller then return end
+  return "no controller is enabled for the cgroups below the root, and perf events see none of them until one is",
+    ("echo +%s | sudo tee %s"):format(controller, path)
+end
+
 local function no_such_event(event)
   local attr, release = event.attr, (kernels.running())
+  local why, remedy = no_controller(event)
+  if why then return why, remedy end
   local type = attr and attr.type
   if type == SOFTWARE then
     local known = kernels.software[attr.config]

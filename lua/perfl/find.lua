@@ -21,6 +21,9 @@ function M.native_templates()
   return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)
 end
 
+-- In a perfl that is one file (make static) the scripts are in it, below a directory that nobody has.
+local WITHIN = "perfl:/"
+
 local function is_path(word)
   return word == "-" or word:find("/", 1, true) or word:find("%.lua$")
 end
@@ -30,6 +33,13 @@ local function path_of(name)
     local path = ("%s/%s.lua"):format(directory, name)
     if native.exists(path) then return native.realpath(path) or path end
   end
+  if native.scripts()[name] then return ("%s%s.lua"):format(WITHIN, name) end
+end
+
+--- The text of a script that is in perfl, by the path that `resolve` gave; nil when it is a file's.
+function M.within(path)
+  local name = path:sub(1, #WITHIN) == WITHIN and path:match("([^/]+)%.lua$")
+  return name and native.scripts()[name]
 end
 
 --- Whether a word names a script that is there.
@@ -42,15 +52,16 @@ end
 --- The names that can be called, sorted.
 function M.names()
   local names, seen = {}, {}
-  for _, directory in ipairs(M.directories()) do
-    for _, entry in ipairs(core.list(directory) or {}) do
-      local name = entry:match("^(.+)%.lua$")
-      if name and not seen[name] then
-        seen[name] = true
-        names[#names + 1] = name
-      end
+  local function add(name)
+    if name and not seen[name] then
+      seen[name] = true
+      names[#names + 1] = name
     end
   end
+  for _, directory in ipairs(M.directories()) do
+    for _, entry in ipairs(core.list(directory) or {}) do add(entry:match("^(.+)%.lua$")) end
+  end
+  for name in pairs(native.scripts()) do add(name) end
   table.sort(names)
   return names
 end

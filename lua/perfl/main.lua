@@ -184,10 +184,15 @@ local function load_script()
   local path, why = find.resolve(words.script)
   if not path then return nil, why, USAGE end
   run.name, run.path = name_of(path), path
-  run.text, why = source.read(path)
+  run.text = find.within(path)
+  if not run.text then run.text, why = source.read(path) end
   if not run.text then return nil, why end
   return source.compile(run.text, path == "-" and "=stdin" or "@" .. path)
 end
+
+-- What a perfl that is one file is, and what it lacks.
+local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
+missing: modules of Lua in C and libtraceevent's plugins cannot be loaded]]
 
 local function set_global_arg()
   local words = table.move(run.words.rest, 1, #run.words.rest, 1, {})
@@ -382,7 +387,7 @@ function M.main(argv)
   local words = options.scan(argv, find.exists)
   run = { words = words }
   if words.version then
-    io.write("perfl ", perfev._VERSION, "\n")
+    io.write("perfl ", perfev._VERSION, native.static and static or "", "\n")
     return outcome()
   end
   if not words.script and not words.chunks then

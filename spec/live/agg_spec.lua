@@ -125,7 +125,7 @@ describe("an aggregator on the real kernel", function()
   end)
 
   it("counts the same of a recording, and syscount prints what its twin with a callback does", function()
-    requires("root", "tracefs", "perf")
+    requires("root", "tracefs", "perf", "program perf")
     local dir = run.tempdir()
     local path = dir .. "/a.data"
     local r = run { "perf", "record", "-q", "-o", path, "-e", "raw_syscalls:sys_enter", "ls", "-R", "/usr/include" }

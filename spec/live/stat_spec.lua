@@ -58,7 +58,7 @@ describe("perfl stat", function()
     local ours = counts_of(perfl_stat("-x,", "--events", events, "--"))
     local theirs = counts_of(perf_stat("-x,", "-e", events, "--"))
     assert.is_true(ours["raw_syscalls:sys_enter"] > 20)
-    assert.equal(1, ours["sched:sched_process_exit"])
+    assert.is_number(ours["sched:sched_process_exit"]) -- 1; before 6.18 the event was gone by then, and it is 0
     assert.same(theirs, ours)
   end)
 
@@ -89,7 +89,7 @@ describe("perfl stat", function()
   it("says what has no support as perf stat says it", function()
     local text = perfl_stat("--")
     assert.matches("\n +[%d.]+ msec task%-clock  +#  +[%d.]+ CPUs utilized", text)
-    assert.matches("\n +%d+      page%-faults  +# +[%d.]+ [KM ]/?", text)
+    assert.matches("\n +%d+      page%-faults  +# +[%d.]+ [KM]?/", text)
     assert.matches("\n +[%d.]+ seconds time elapsed", text)
     if not run.capture "ls -d /sys/bus/event_source/devices/cpu* 2>/dev/null" then
       assert.matches("\n   <not supported>      cycles\n", text)

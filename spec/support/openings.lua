@@ -1,6 +1,7 @@
 -- openings.lua - every outcome of perf_event_open(2) that this kernel's table tells, as something to try.
 --
--- The table is that of kernel/events/core.c as of 6.18 (perf_copy_attr(), perf_event_open(), perf_event_alloc()).
+-- The table is that of kernel/events/core.c as of 6.18 (perf_copy_attr(), perf_event_open(), perf_event_alloc());
+-- what older kernels do not have or take yet is an EINVAL of theirs.
 -- A row has one or more conditions; each is tried on a kernel, real or simulated, by `openings.try`, by whoever
 -- runs this: a spec as root, or perfl as somebody else, who gets this file as text.
 
@@ -50,6 +51,12 @@ local function add(row, what, errno, attr, more)
     more)
   if errno == "ok" then one.by = "nothing" end
   list[#list + 1] = one
+end
+
+-- What is taken since a kernel, and before it is refused with what an unknown bit is.
+local function add_since(version, row, what, attr, more)
+  if facts.release >= version then return add(row, what, "ok", attr, more) end
+  return add(row, what, "EINVAL", attr, with(more or {}, { by = "machine", as = {} }))
 end
 
 local machine = { by = "machine" }
@@ -108,7 +115,7 @@ end
 
 local function samples()
   add("sample_type", "weight and weight_struct", "EINVAL", sampled { "weight", "weight_struct" })
-  add("sample_type", "weight_struct alone", "ok", sampled { "weight_struct" })
+  add_since(5012, "sample_type", "weight_struct alone", sampled { "weight_struct" })
   add("branch_stack", "without a kind", "EINVAL", sampled { "branch_stack" })
   add("branch_stack", "of a privilege alone", "EINVAL",
     sampled({ "branch_stack" }, { branch_sample_type = { "user", "kernel" } }))
@@ -137,13 +144,13 @@ end
 
 local function lives()
   add("inherit_thread", "without inherit", "EINVAL", clock { inherit_thread = true })
-  add("inherit_thread", "with it", "ok", clock { inherit_thread = true, inherit = true })
+  add_since(5013, "inherit_thread", "with it", clock { inherit_thread = true, inherit = true })
   add("remove_on_exec", "with enable_on_exec", "EINVAL", clock { remove_on_exec = true, enable_on_exec = true })
   add("sigtrap", "without remove_on_exec", "EINVAL", clock { sigtrap = true })
-  add("sigtrap", "with it", "ok", clock { sigtrap = true, remove_on_exec = true })
+  add_since(5013, "sigtrap", "with it", clock { sigtrap = true, remove_on_exec = true })
   add("sigtrap", "of a CPU", "EINVAL", clock { sigtrap = true, remove_on_exec = true }, { pid = -1, cpu = 0 })
   add("inherit", "of counts in samples without tid", "EINVAL", sampled({ "read" }, { inherit = true }))
-  add("inherit", "of counts in samples with tid", "ok", sampled({ "read", "tid" }, { inherit = true }))
+  add_since(6012, "inherit", "of counts in samples with tid", sampled({ "read", "tid" }, { inherit = true }))
 end
 
 local function clocks()
@@ -163,7 +170,7 @@ local function aux()
   add("aux_sample_size", "without an AUX leader", "EINVAL", sampled({ "aux" }, { aux_sample_size = 64 }), machine)
   add("aux_output", "outside of an AUX group", "EOPNOTSUPP", clock { aux_output = true })
   add("aux_action", "a bit that is none", "EINVAL", patched(clock(), 116, "=I4", 1 << 3))
-  if facts.aux_action then
+  if facts.release >= 6013 then
     add("aux_action", "start_paused on a software event", "EOPNOTSUPP", clock { aux_start_paused = true })
     add("aux_action", "pause and resume", "EINVAL", clock { aux_pause = true, aux_resume = true })
     add("aux_action", "pause without an AUX leader", "EINVAL", clock { aux_pause = true }, machine)
@@ -244,7 +251,8 @@ local function callers()
     end
   end
   if facts.ftrace then
-    add("rights", "a tracepoint of ftrace's own", "EPERM", with(user, { type = 2, config = facts.ftrace }), machine)
+    add("rights", "a tracepoint of ftrace's own", facts.functions and "ok" or "EPERM",
+      with(user, { type = 2, config = facts.ftrace }), on_machine { as = { nobody = "EPERM" } })
   end
 end
 
@@ -264,7 +272,7 @@ end
 local function ignored()
   add("ignored", "pinned and exclusive on a lone event", "ok", clock { pinned = true, exclusive = true })
   add("ignored", "wakeup_events without sampling", "ok", dummy { wakeup_events = 5 })
-  add("ignored", "build_id without mmap2", "ok", dummy { build_id = true })
+  add_since(5012, "ignored", "build_id without mmap2", dummy { build_id = true })
   add("ignored", "clockid without use_clockid", "ok", clock { clockid = 77 })
   add("ignored", "precise_ip 3 on a software event", "ok", clock { precise_ip = 3 })
   add("ignored", "branch_sample_type without branch_stack", "ok", clock { branch_sample_type = 1 << 40 })
@@ -276,8 +284,8 @@ end
 
 --- All conditions, in the table's order.
 -- @tparam table f  what is so on this machine: `machine`, `max_sample_rate`, `max_stack`, `breakpoints` (slots that
---   are free), `bpext` (AMD's address masks), `aux_action` (Linux 6.13), and ids of tracepoints: `syscall`, `switch`,
---   `ftrace`
+--   are free), `bpext` (AMD's address masks), `release` (6013: Linux 6.13), and ids of tracepoints: `syscall`,
+--   `switch`, `ftrace` (`functions`: and functions can be traced)
 function M.list(f)
   list, facts = {}, f
   for _, part in ipairs { targets, descriptors, events, amounts, samples, lives, clocks, aux, groups, breakpoints,

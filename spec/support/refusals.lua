@@ -340,6 +340,17 @@ M.chapters = {
     { "a software event of that number", input = 'event { type = 1, config = 99 }',
       run = opening("vm", { type = 1, config = 99 }),
       words = "config=99", cause = "there is no software event 99", remedy = "perfl list" },
+    { "a watchpoint that signals, on arm64", input = 'event { "mem:0x1000/4:w", sigtrap = true }',
+      run = function()
+        local machine = core.machine
+        core.machine = "aarch64"
+        local text, k = opening("arm64", { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4, sigtrap = true,
+          remove_on_exec = true, sample_period = 1, name = "mem:0x1000/4:w" })()
+        core.machine = machine
+        return text, k
+      end,
+      words = "mem:0x1000/4:w", cause = "a watchpoint of arm64 with sigtrap signals for ever",
+      remedy = "without sigtrap" },
     { "so much precision", input = 'event { "cpu_core/event=0x3c/ppp" }',
       run = opening("intel_hybrid", { type = 4, config = 0x3c, precise_ip = 3, name = "cpu_core/event=0x3c/ppp" }, nil,
         function(k) k.types[4] = { max_precise = 2 } end),
@@ -562,6 +573,15 @@ M.chapters = {
     { "cgroups, where none are mounted", input = "perfl --cgroup app …",
       run = opening("vm", { clock }, { cgroup = "app" }),
       words = "'app'", cause = "no cgroup hierarchy that perf events know is mounted", remedy = "mount -t cgroup2" },
+    { "a cgroup of a hierarchy that has no controller on", input = "perfl --cgroup system.slice …",
+      run = opening("vm", { clock }, { cgroup = "system.slice" }, function(k)
+        cgroups(k)
+        k.files["/sys/fs/cgroup/cgroup.controllers"] = "cpu memory pids\n"
+        k.files["/sys/fs/cgroup/cgroup.subtree_control"] = "\n"
+        refusing(E.ENOENT, function(_, pid) return pid ~= -1 end)(k)
+      end),
+      words = "system.slice", cause = "no controller is enabled for the cgroups below the root",
+      remedy = "echo +pids | sudo tee /sys/fs/cgroup/cgroup.subtree_control" },
     { "a descriptor that is no cgroup's", input = 'counter { "page-faults", cgroup = 999 }',
       run = counting("vm", { "page-faults", cgroup = 999, cpus = "0" }),
       words = "descriptor 999", cause = "is closed, or is none of a cgroup's directory", remedy = "cgroup = PATH" },

@@ -70,6 +70,27 @@ end
 
 function needs.pmu(name) return requires.no_pmu(name) and "no PMU " .. name or nil end
 
+-- That counts; some count and have no interrupt to sample with.
+function needs.hardware(event)
+  event = event ~= "" and event or "cycles"
+  local counter = require("perfev").counter { event, tid = "self", inherit = false }
+  if not counter then return "no PMU counts " .. event end
+  counter:close()
+end
+
+function needs.sampling(event)
+  event = event ~= "" and event or "cycles"
+  local attr = core.attr_new { type = 0, config = event == "cycles" and 0 or 1, sample_period = 1000000,
+    disabled = true, exclude_kernel = true }
+  local real = require("perfev").hooks.real
+  local fd = real.perf_event_open(core.attr_parse(attr:bytes()), 0, -1, -1, 8)
+  if not fd then return "no PMU samples " .. event end
+  real.close(fd)
+end
+
+--- A guest of spec/vm, whose machine may be turned upside down.
+function needs.guest() return not os.getenv "VM" and "not in a guest of make vm" or nil end
+
 function needs.linux(version)
   return requires.release() < requires.version(version) and "Linux is older than " .. version or nil
 end

@@ -1,0 +1,24 @@
+-- counts.lua - a recording in figures that are the same whoever reads it: records by type, samples by event and
+-- command, and sums over their fields. lua5.4 spec/vm/counts.lua FILE, with perfev in the paths.
+
+local perfev = require "perfev"
+
+local counts = {}
+local function add(key, n) counts[key] = (counts[key] or 0) + (n or 1) end
+
+local rec = assert(perfev.open(arg[1]))
+for r in rec:records() do
+  add("record " .. r.type)
+  add("sum of times", (r.time or 0) & 0xffffff)
+  if r.type == "sample" then
+    add(("sample %s %s"):format(r.event.name, r.comm))
+    add("sum of tids", r.tid)
+    add("sum of cpus", r.cpu)
+    add("sum of addresses", (r.ip or 0) & 0xffffff)
+  end
+end
+
+local keys = {}
+for key in pairs(counts) do keys[#keys + 1] = key end
+table.sort(keys)
+for _, key in ipairs(keys) do print(key .. " " .. counts[key]) end

@@ -1,0 +1,155 @@
+-- Hardware counters where they repeat: a guest whose time is the number of its instructions (-icount), so that an
+-- instruction takes 4 ns and cycles go at 1 GHz. On machines with a PMU of their own these hold as far as they can.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local E = perfev.errno
+
+local function own(spec)
+  spec.tid, spec.inherit = "self", false
+  return assert(perfev.counter(spec))
+end
+
+local function work(times)
+  local x = 0
+  for i = 1, times do x = x ~ i end
+  return x
+end
+
+-- As many cycles pass in each instruction of these guests.
+local CYCLES = 4
+
+describe("cycles and instructions", function()
+  it("are counted, and half of the work is half of them", function()
+    requires("hardware", "hardware instructions")
+    local c <close> = own { "instructions:u" }
+    local function spent(times)
+      local before = c:read()["instructions:u"]
+      work(times)
+      return c:read()["instructions:u"] - before
+    end
+    spent(1000)
+    local half, whole = spent(50000), spent(100000)
+    assert.is_true(half > 50000, half)
+    assert.is_true(math.abs(whole / half - 2) < 0.1, whole / half)
+  end)
+
+  it("go together in a group, at the rate that the machine has", function()
+    requires("guest", "hardware", "hardware instructions")
+    local c <close> = own { "{cycles,instructions}" }
+    work(1000)
+    local before = c:read()
+    work(200000)
+    local after = c:read()
+    local cycles, instructions = after.cycles - before.cycles, after.instructions - before.instructions
+    assert.equal(1.0, after.running_ratio)
+    assert.is_true(math.abs(cycles / instructions - CYCLES) < CYCLES * 0.15, cycles / instructions)
+  end)
+
+  it("are scaled where forty share the PMU, and never inf or nan", function()
+    requires("hardware", "hardware instructions")
+    local list = {}
+    for i = 1, 40 do list[i] = { i % 2 == 0 and "cycles:u" or "instructions:u", name = "e" .. i } end
+    list.tid, list.inherit = "self", false
+    local c <close> = assert(perfev.counter(list))
+    local r
+    for _ = 1, 200 do
+      work(20000)
+      r = c:read()
+      if r.running_ratio > 0 and r.running_ratio < 1 then break end
+    end
+    assert.is_true(r.running_ratio > 0 and r.running_ratio < 1, r.running_ratio)
+    for name, one in pairs(r.counts) do
+      if one.value then
+        assert.is_true(one.value == one.value and one.value < math.huge and one.value >= one.raw, name)
+        assert.is_true(one.running_ratio >= 0 and one.running_ratio <= 1, name)
+      else
+        assert.equal(0, one.time_running, name)
+      end
+    end
+  end)
+
+  it("are the same on the mapped page and by read(2), but for what reading takes", function()
+    requires("hardware", "hardware instructions")
+    local c <close> = own { "instructions:u" }
+    work(1000)
+    local between = {}
+    for i = 1, 3 do
+      local first = c:read()["instructions:u"]
+      between[i] = c:read()["instructions:u"] - first
+    end
+    for _, n in ipairs(between) do assert.is_true(n > 0 and n < 20000, n) end
+  end)
+end)
+
+describe("sampling of the PMU", function()
+  -- A shell that loops, and forks nothing.
+  local LOOP = { "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done" }
+
+  it("by a fixed period has the count that the period predicts", function()
+    requires("sampling cycles")
+    local PERIOD, n, value = 1000000, 0, 0 -- an overflow of instructions is noticed by QEMU once a tick
+    local s = perfev.session { command = LOOP }
+    s:event { "cycles:u", period = PERIOD, inherit = false, sample_type = { "read" }, sample = function(r)
+      n, value = n + 1, r.read.value
+    end }
+    assert(s:run())
+    local expected = value // PERIOD
+    assert.is_true(expected > 5, expected)
+    assert.equal(0, s:stats().lost)
+    assert.is_true(math.abs(n - expected) <= 2, ("%d samples, %d periods"):format(n, expected))
+  end)
+
+  it("by frequency finds its period by itself", function()
+    requires("sampling cycles")
+    local periods = {}
+    local s = perfev.session { command = LOOP }
+    s:event { "cycles:u", freq = 997, sample = function(r) periods[#periods + 1] = r.period end }
+    assert(s:run())
+    assert.is_true(#periods > 10, #periods)
+    assert.is_true(periods[#periods] > periods[1])
+  end)
+
+  -- arm64 passes over precise_ip.
+  it("is taken, or refused where nothing is as precise, with what to do", function()
+    requires("sampling cycles")
+    local s <close> = perfev.session { tid = "self" }
+    s:event { "cycles:uppp", period = 100000, sample = function() end }
+    local ok, why, code = s:start()
+    if ok then return assert.equal("aarch64", core.machine) end
+    assert.is_true(code == E.EOPNOTSUPP or code == E.EINVAL or code == E.ENOENT, why)
+    assert.matches("precise", why)
+    assert.matches("\n%s+try: ", why)
+  end)
+end)
+
+describe("perfl on the PMU", function()
+  it("stat: counts of hardware events, none of them not supported", function()
+    requires("hardware", "hardware instructions")
+    local r = run { run.perfl, "stat", "-x,", "--events", "cycles:u,instructions:u", "--", "true" }
+    assert.equal(0, r.code, r.err)
+    local text = r.out .. r.err
+    for _, name in ipairs { "cycles:u", "instructions:u" } do
+      assert.is_true((tonumber(text:match("(%d+),[^,\n]*," .. name)) or 0) > 10000, text)
+    end
+  end)
+
+  it("profile: stacks of cycles", function()
+    requires("sampling cycles")
+    local r = run { run.perfl, "profile", "--event", "cycles:u", "-f", "folded", "--", "sh", "-c",
+      "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done" }
+    assert.equal(0, r.code, r.err)
+    assert.matches("^sh[^\n]* %d+", r.out)
+  end)
+
+  it("list: the events of the PMU itself", function()
+    requires("hardware")
+    local r = run { run.perfl, "list" }
+    assert.equal(0, r.code, r.err)
+    assert.matches("cycles", r.out)
+    if (run.capture "uname -m") == "aarch64" then assert.matches("armv8%S*/[%w_]+", r.out) end
+  end)
+end)

@@ -1,0 +1,43 @@
+-- A machine with one file of ours and nothing else: the static perfl profiles it as the README says, and tells who
+-- refuses what when the kernel is locked down. VM_BARE: the words of guest.sh that boot it (vm.sh).
+
+local run = require "spec.support.run"
+
+local bare = os.getenv "VM_BARE"
+local said
+
+setup(function()
+  if not bare then return end
+  said = run("exec spec/vm/guest.sh -m 256 -t 200 " .. bare .. [[ '
+    cd /; /perfl --version
+    (while :; do :; done) & busy=$!
+    echo "== profile"; /perfl profile -a -d 5s -f folded; echo "status $?"
+    kill $busy
+    echo "== lockdown"; echo confidentiality > /sys/kernel/security/lockdown
+    /perfl -q -e "event { \"kprobe:do_exit\", sample = print }" -- /vm/bin/true; echo "status $?"
+    /perfl doctor']], { timeout = 240 })
+end)
+
+local function part(from, to)
+  if not bare then pending "no guest" end
+  return assert(said.out:match(from .. "(.-)" .. to), said.out .. said.err)
+end
+
+describe("perfl as one file, where nothing else is", function()
+  it("tells what it is and what it lacks", function()
+    assert.matches("one static file.-\nmissing: ", part("", "== profile"))
+  end)
+
+  it("profiles the machine, with names", function()
+    local text = part("== profile\n", "== lockdown")
+    assert.matches("\nstatus 0\n", text)
+    assert.matches("%f[%w]sh;?[^\n]* %d+\n", text)
+  end)
+
+  it("names the lockdown that keeps a kprobe out", function()
+    local text = part("== lockdown\n", "\nstatus ")
+    if text:find "can't create" or text:find "nonexistent" then pending "no lockdown in this kernel" end
+    assert.matches("lockdown", text)
+    assert.matches("\n%s+try: ", text)
+  end)
+end)

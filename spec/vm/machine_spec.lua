@@ -1,0 +1,168 @@
+-- What only a machine of one's own lets one do: take a CPU away, set every level of perf_event_paranoid, make a
+-- cgroup that has no controller; and what this kernel lacks, asked for in earnest.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local E = perfev.errno
+local PARANOID = "/proc/sys/kernel/perf_event_paranoid"
+
+local function write(path, text)
+  local file = assert(io.open(path, "w"))
+  file:setvbuf "no"
+  local ok, why = file:write(text)
+  file:close()
+  assert(ok, why)
+end
+
+-- ---- this kernel's age ----
+
+local beside = {
+  sigtrap = { remove_on_exec = true }, inherit_thread = { inherit = true },
+  branch_sample_type = { sample_type = { "branch_stack" } },
+}
+-- More than an attr of their own: AUX groups, and words that others share.
+local unfit = { aux_sample_size = true, aux_action = true, aux_output = true, aux_start_paused = true,
+                aux_pause = true, aux_resume = true, kprobe_func = true, uprobe_path = true, kprobe_addr = true,
+                probe_offset = true, sample_max_stack = true, branch_sample_type = true }
+
+-- Flags and bits that came later than this kernel: name, since, spec.
+local function newer()
+  local release, list = requires.release(), {}
+  local function add(name, since, field, value)
+    if requires.version(since) <= release or unfit[field] then return end
+    local spec = { "cpu-clock", freq = 99, sample = function() end, [field] = value }
+    for word, more in pairs(beside[field] or {}) do spec[word] = more end
+    list[#list + 1] = { name = name, since = since, spec = spec }
+  end
+  for _, field in ipairs(core.attr_fields()) do
+    if field.width == 1 then add(field.name, field.since, field.name, true) end
+    for i, bit in ipairs(field.bits or {}) do
+      if bit ~= "aux" then add(field.name .. " " .. bit, field.bits_since[i], field.name, { bit }) end
+    end
+  end
+  return list
+end
+
+local function opened(spec)
+  local notes = {}
+  local s <close> = perfev.session { tid = "self", log = function(level, text)
+    if level <= 1 then notes[#notes + 1] = text end
+  end }
+  s:event(spec)
+  local ok, why = s:start()
+  return ok, why, notes
+end
+
+describe("this kernel", function()
+  it("opens what has nothing newer, with one note at most", function()
+    requires("perf")
+    for _, event in ipairs { "cpu-clock", "page-faults", "dummy" } do
+      local ok, why, notes = opened { event, sample = function() end, mmap = function() end }
+      assert.is_truthy(ok, why)
+      assert.is_true(#notes <= 1, notes[2])
+    end
+  end)
+
+  it("refuses each bit that it does not know, and the message names the bit and its kernel", function()
+    requires("perf", "guest")
+    -- distributions bring some of them to kernels of an older number
+    for _, one in ipairs(newer()) do
+      local ok, why = opened(one.spec)
+      if not ok then
+        assert.matches(one.name, why, 1, true)
+        assert.matches("came with Linux " .. one.since, why, 1, true)
+      end
+    end
+  end)
+end)
+
+-- ---- rights ----
+
+describe("kernel.perf_event_paranoid", function()
+  for _, level in ipairs { 3, 4 } do
+    it(("%d is told by an error and by doctor"):format(level), function()
+      requires("guest", "perf", "root", "nobody")
+      local before = assert(core.slurp(PARANOID)):match "%d+"
+      write(PARANOID, level)
+      local r = run({ run.perfl, "-q", "-e", 'event { "cpu-clock:u", sample = print }', "--", "true" },
+        { user = "nobody", cwd = "/" })
+      local doctor = run({ run.perfl, "doctor" }, { user = "nobody", cwd = "/" })
+      write(PARANOID, before)
+      assert.matches(("perf_event_paranoid[^\n]*%d"):format(level), doctor.out)
+      if r.code == 0 then pending "this kernel knows no level above 2" end
+      assert.matches(("kernel.perf_event_paranoid is %d, at which this kernel gives nothing"):format(level), r.err,
+        1, true)
+      assert.matches("sysctl kernel.perf_event_paranoid=2", r.err, 1, true)
+      assert.matches(("paranoid %d refuses all"):format(level), doctor.out, 1, true)
+    end)
+  end
+end)
+
+-- ---- CPUs ----
+
+describe("a CPU that goes offline while a session runs", function()
+  local ONLINE = "/sys/devices/system/cpu/cpu1/online"
+
+  it("leaves what was recorded, is told, and nobody spins", function()
+    requires("guest", "perf", "root", "cpus 2")
+    if not core.slurp(ONLINE) then pending "cpu 1 cannot be taken away" end
+    local said, seen, ticks, polls = {}, {}, 0, 0
+    local s = perfev.session { all_cpus = true, log = function(_, text) said[#said + 1] = text end }
+    s:event { "cpu-clock", freq = 99, sample = function(r) seen[r.cpu] = (seen[r.cpu] or 0) + 1 end }
+    local gone
+    s:every("50ms", function()
+      ticks = ticks + 1
+      if not gone and (seen[1] or 0) > 0 then
+        write(ONLINE, "0")
+        gone, polls = ticks, 0
+        perfev.hooks.log(function(name) if name:find "poll" then polls = polls + 1 end end)
+      end
+      if gone and ticks == gone + 10 or ticks == 2000 then return false end
+    end)
+    local ok, why = s:run()
+    perfev.hooks.log(nil)
+    write(ONLINE, "1")
+    assert.is_truthy(ok, why)
+    assert.is_truthy(gone, "cpu 1 took no sample")
+    assert.is_true(polls < 200, polls)
+    assert.matches("cpu 1 went offline: what happened there until then is in", table.concat(said, "\n"), 1, true)
+  end)
+end)
+
+-- ---- cgroups ----
+
+describe("a cgroup2 below a root that hands down no controller", function()
+  it("says what to write where, and that helps", function()
+    requires("guest", "perf", "root")
+    local root = "/sys/fs/cgroup"
+    local control = core.slurp(root .. "/cgroup.subtree_control")
+    if not control or control:find "%w" then pending "no cgroup2, or it has a controller on" end
+    os.execute(("mkdir -p %s/app"):format(root))
+    local function open()
+      local s <close> = perfev.session { cgroup = "app" }
+      s:event { "cpu-clock", freq = 99, sample = function() end }
+      local ok, why, code = s:start()
+      return ok, why, code
+    end
+    local ok, why, code = open()
+    if ok then pending "this kernel needs none" end
+    assert.equal(E.ENOENT, code)
+    local what, path = why:match "try: echo (%S+) | sudo tee (%S+)"
+    assert.equal(root .. "/cgroup.subtree_control", path, why)
+    write(path, what)
+    assert(open())
+  end)
+end)
+
+describe("sigtrap", function()
+  it("on a watchpoint of arm64 is refused, as it would signal for ever", function()
+    requires("perf")
+    if core.machine ~= "aarch64" then pending "not on arm64" end
+    local ok, why = opened { "mem:0x1000/4:w", sigtrap = true, remove_on_exec = true, sample = function() end }
+    assert.is_falsy(ok)
+    assert.matches("signals for ever", why, 1, true)
+  end)
+end)

@@ -1,0 +1,34 @@
+-- Recordings cross machines: one that was made where this guest was started from reads here as it does there
+-- (build/here.data, here.counts), and one made here is given back with what we read in it (/out), for
+-- spec/vm/host/recordings_spec.lua to hold against its own reading and perf's.
+
+local core = require "perfev.core"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
+
+local function counts(path)
+  local r = run({ "lua5.4", "spec/vm/counts.lua", path },
+    { env = { LUA_PATH = "lua/?.lua;lua/?/init.lua", LUA_CPATH = "build/?.so" } })
+  assert.equal(0, r.code, r.err)
+  return r.out
+end
+
+describe("a recording", function()
+  it("made on another machine reads the same here", function()
+    requires("guest")
+    local there = core.slurp "build/here.counts"
+    if not there then pending "none was made where the guest was started" end
+    assert.equal(there, counts "build/here.data")
+  end)
+
+  it("made here is given back, with what is in it", function()
+    requires("guest", "root", "tracefs")
+    local r = run { run.perfl, "record", "-o", "/out/run.data", "-e", "raw_syscalls:sys_enter,page-faults", "-c", "1",
+                    "-g", "--", "ls", "-R", "spec" }
+    assert.equal(0, r.code, r.err)
+    local text = counts "/out/run.data"
+    assert.matches("\nsample raw_syscalls:sys_enter ls %d", text)
+    local file <close> = assert(io.open("/out/run.counts", "w"))
+    file:write(text)
+  end)
+end)

@@ -1,0 +1,51 @@
+-- table.lua - doc/kernels.md, out of what the guests of a whole `make vm` gave back.
+-- lua5.4 spec/vm/table.lua DIRECTORY NAME... > doc/kernels.md
+
+local function slurp(path)
+  local file = io.open(path)
+  local text = file and file:read "a"
+  if file then file:close() end
+  return text
+end
+
+local dir, names = arg[1], table.move(arg, 2, #arg, 1, {})
+local guests, rows, seen = {}, {}, {}
+
+for i, name in ipairs(names) do
+  local facts = {}
+  for what, value in (slurp(("%s/%s.files/facts"):format(dir, name)) or ""):gmatch "([^\t\n]+)\t([^\n]*)" do
+    facts[what] = value
+    if not seen[what] then
+      seen[what], rows[#rows + 1] = true, what
+    end
+  end
+  local p, f, s = (slurp(("%s/%s.sum"):format(dir, name)) or ""):match "(%d+) passed, (%d+) failed, (%d+) skipped"
+  facts["specs passed, failed, skipped"] = p and ("%s, %s, %s"):format(p, f, s)
+  guests[i] = facts
+end
+table.insert(rows, 1, "specs passed, failed, skipped")
+
+io.write [[
+# The kernels that perfev was run on
+
+Measured by `make vm`, which writes this page: Debian's kernels, each booted
+under QEMU (software emulation), with the live specs in it as they are, and with
+those of spec/vm, which want what only such a machine has. What a row says was
+tried there, and is not read off a version: "yes", or the kernel's answer. A
+guest that could not be had has no figures.
+
+]]
+
+-- A table of all of them would be wider than a page.
+for first = 1, #names, 4 do
+  local last = math.min(first + 3, #names)
+  local function row(title, f)
+    local cells = { title }
+    for i = first, last do cells[#cells + 1] = f(i) or "" end
+    print("| " .. table.concat(cells, " | ") .. " |")
+  end
+  row("", function(i) return names[i] end)
+  row("---", function() return "---" end)
+  for _, what in ipairs(rows) do row(what, function(i) return guests[i][what] end) end
+  if last < #names then print "" end
+end
