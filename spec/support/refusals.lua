@@ -234,7 +234,7 @@ M.chapters = {
     { "anything, where the distribution allows nothing", input = 'event { "cpu-clock:u" }',
       run = opening("locked_down", { "cpu-clock:u" }, { tid = 1000 }),
       words = "cpu-clock:u", cause = "kernel.perf_event_paranoid is 4, at which this kernel gives nothing",
-      remedy = "perf_event_paranoid=1" },
+      remedy = "perf_event_paranoid=2" },
     { "another user's process", input = "perfl -p 42 …",
       run = opening("unprivileged", { "cpu-clock:u" }, { tid = TASK }, function(k)
         status(k, NO_CAPS)
