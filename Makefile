@@ -322,6 +322,7 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all static help deps build-deps guest-deps vm-deps demo check test test-live test-nobody \
-	test-asan test-vm vm last asan-specs fuzz bench tracefs lint install uninstall clean
+.PHONY: FORCE all static help deps build-deps guest-deps vm-deps demo check test test-live \
+	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint install \
+	uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)
