@@ -132,8 +132,8 @@ describe("timeline", function()
     local comms, at = { [0] = "swapper", [7] = "app", [8] = "helper" }, nil
     local function event(ms, cpu, prev, state, next)
       at = { identifier = 1, pid = prev, tid = prev, time = ms * 1000000, cpu = cpu }
-      local t = { type = "sample", raw = string.pack("=I2BBi4 c16 i4i4 i8 c16 i4i4", 372, 0, 0, prev, comms[prev], prev, 120,
-        state, comms[next], next, 120) }
+      local t = { type = "sample", raw = string.pack("=I2BBi4 c16 i4i4 i8 c16 i4i4", 372, 0, 0, prev, comms[prev],
+        prev, 120, state, comms[next], next, 120) }
       for name, value in pairs(at) do t[name] = value end
       return t
     end
