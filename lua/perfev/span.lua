@@ -3,14 +3,14 @@
 
 local agg = require "perfev.agg"
 local core = require "perfev.core"
-local units = require "perfev.units"
+local duration = require "perfev.units".duration
 
 local M = {}
 local Span = {}
 Span.__index = Span
 
 local known = { "start", "stop", "by", "start_by", "stop_by", "into", "max_waiting" }
-local ns_of = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
+local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -60,7 +60,7 @@ end
 -- Its last columns may be those of what it is put into, whose times are of slots.
 local function new_end(by, slot)
   return core.aggregator { kind = "count", word = "span", by = by, value = "time",
-    slot_ns = slot and units.duration(slot) }
+    slot_ns = slot and duration(slot) }
 end
 
 local function check_into(into, level)
@@ -68,7 +68,7 @@ local function check_into(into, level)
   local spec = into:spec()
   if spec.kind == "count" then fail(level, "span: into: count has no values\n  try: perfev.stats, perfev.hist") end
   if spec.value then fail(level, "span: into: its value is how long it took, not %s", spec.value) end
-  if spec.unit and not ns_of[spec.unit] then
+  if spec.unit and not units[spec.unit] then
     fail(level, "span: into: unit is ns, us, ms or s, not '%s'", spec.unit)
   end
   return spec
@@ -89,7 +89,7 @@ function M.new(session, spec, level)
   local ends = { new_end(start_by), new_end(table.move(into.by, 1, #into.by, #stop_by + 1, stop_by), into.slot) }
   local start, stop = event_of(spec, "start", ends[1], level + 1), event_of(spec, "stop", ends[2], level + 1)
   local most = spec.max_waiting or 65536
-  local native = core.span(ends[1], ends[2], spec.into, #start_by, most, ns_of[into.unit or "ns"])
+  local native = core.span(ends[1], ends[2], spec.into, #start_by, most, units[into.unit or "ns"])
   local self = setmetatable({ ends = ends, native = native, most = most }, Span)
   agg.add_span(spec.into, self)
   for _, event in ipairs { start, stop } do
