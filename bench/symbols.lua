@@ -74,12 +74,13 @@ local function make_recording()
     builder:add(t)
   end
   add { type = "comm", comm = "symbols" }
-  add { type = "mmap2", misc = USER, addr = base, len = FUNCTIONS * SIZE + 0x2000, pgoff = 0x1000, maj = 0, min = 0, ino = 0,
-    ino_generation = 0, prot = 5, flags = 2, filename = path }
+  add { type = "mmap2", misc = USER, addr = base, len = FUNCTIONS * SIZE + 0x2000, pgoff = 0x1000, maj = 0, min = 0,
+    ino = 0, ino_generation = 0, prot = 5, flags = 2, filename = path }
   local list, time = assert(io.open(addresses, "w")), 1
   for ip in sampled(first) do
     time = time + 1000
-    builder:add { type = "sample", misc = USER, ip = ip, pid = 7, tid = 7, time = time, period = 1, callchain = { CHAIN, ip } }
+    builder:add { type = "sample", misc = USER, ip = ip, pid = 7, tid = 7, time = time, period = 1,
+      callchain = { CHAIN, ip } }
     list:write(("0x%x\n"):format(ip))
   end
   list:close()
@@ -150,8 +151,8 @@ local bytes = 0
 for size in capture("readelf -SW " .. program):gmatch " %.s[yt][mr]tab +%u+ +%x+ %x+ (%x+)" do
   bytes = bytes + tonumber(size, 16)
 end
-print(("\nnames of %d addresses in a program with %d functions and %.0f MB of symbols; %d runs of each"):format(ADDRESSES,
-  FUNCTIONS, bytes / 1e6, runs))
+print(("\nnames of %d addresses among %d functions, %.0f MB of symbols; %d runs"):format(ADDRESSES, FUNCTIONS,
+  bytes / 1e6, runs))
 print(("%-32s %8s %8s %12s %10s"):format("seconds of CPU", "median", "best", "/perf script", "peak MiB"))
 for _, row in ipairs(rows) do
   if row.failed then

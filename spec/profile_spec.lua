@@ -311,6 +311,25 @@ describe("counts are exact through", function()
         if name ~= "stringArray" and column ~= "length" then assert.equal(t.length, #list, name .. "." .. column) end
       end
     end
+    -- What refers to another table's rows, and whether it may refer to none: src/types/profile.ts of the profiler.
+    local libs = { length = #file.libs }
+    for where, refers in pairs {
+      ["stackTable.frame"] = { shared.frameTable }, ["stackTable.prefix"] = { shared.stackTable, json.null },
+      ["frameTable.func"] = { shared.funcTable }, ["frameTable.category"] = { { length = #file.meta.categories } },
+      ["frameTable.nativeSymbol"] = { shared.nativeSymbols, json.null },
+      ["funcTable.name"] = { { length = #shared.stringArray } }, ["funcTable.resource"] = { shared.resourceTable, -1 },
+      ["funcTable.source"] = { shared.sources, json.null }, ["resourceTable.lib"] = { libs, json.null },
+      ["resourceTable.name"] = { { length = #shared.stringArray } },
+      ["sources.filename"] = { { length = #shared.stringArray } },
+    } do
+      local name, column = where:match "(%a+)%.(%a+)"
+      for _, row in ipairs(shared[name][column]) do
+        assert.is_true(row == refers[2] or row >= 0 and row < refers[1].length, where)
+      end
+    end
+    for _, lib in ipairs(file.libs) do assert.same({ "string", "string" }, { type(lib.arch), type(lib.name) }) end
+    assert.same({ 62, 1, "grey" }, { file.meta.preprocessedProfileVersion, file.meta.stackwalk,
+      file.meta.categories[1].color })
     local function name_of(stack)
       local func = shared.frameTable.func[shared.stackTable.frame[stack] + 1] + 1
       return shared.stringArray[shared.funcTable.name[func] + 1]

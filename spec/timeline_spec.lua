@@ -1,6 +1,7 @@
 -- Scripts of time on the simulated kernel: latency, whose numbers are known to the nanosecond, and timeline.
 
 local json = require "spec.support.json"
+local perfdata = require "spec.support.perfdata"
 local run = require "spec.support.run"
 
 local opening = [[
@@ -19,15 +20,19 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
+local function quiet(...)
+  local r = run { run.perfl, "-q", ... }
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
 -- perfl --sim WORLD -a WORDS... -> what it prints
 local function output_of(world, ...)
   local path = dir .. "/world.lua"
   local file = assert(io.open(path, "w"))
   file:write(opening, world, "\nreturn k\n")
   file:close()
-  local r = run { run.perfl, "-q", "--sim", path, "-a", ... }
-  assert.same({ 0, "" }, { r.code, r.err })
-  return r.out
+  return quiet("--sim", path, "-a", ...)
 end
 
 local function titles(svg)
@@ -115,6 +120,46 @@ describe("timeline", function()
   it("has what ran on each CPU, from when to when, and why it left", function()
     assert.same({ "0 app 0 0 preempted", "0 helper 0 2000 to wait", "0 helper 20000 0", "1 app 10000 10000" },
       (events_of(output_of(switches, "timeline"))))
+  end)
+
+  it("has the same of recordings, by records, by events or by both", function()
+    local format <close> = assert(io.open "spec/fixtures/formats/sched_switch.txt")
+    local builder = perfdata.new { events = { { ids = { 1 }, name = "sched:sched_switch", attr = {
+      type = 2, config = 372, sample_type = { "identifier", "tid", "time", "cpu", "raw" }, sample_period = 1,
+      sample_id_all = true, context_switch = true,
+    } } } }
+    local tracing = builder:tracing_data("sched", format:read "a")
+    local comms, at = { [0] = "swapper", [7] = "app", [8] = "helper" }, nil
+    local function event(ms, cpu, prev, state, next)
+      at = { identifier = 1, pid = prev, tid = prev, time = ms * 1000000, cpu = cpu }
+      local t = { type = "sample", raw = string.pack("=I2BBi4 c16 i4i4 i8 c16 i4i4", 372, 0, 0, prev, comms[prev],
+        prev, 120, state, comms[next], next, 120) }
+      for name, value in pairs(at) do t[name] = value end
+      return t
+    end
+    local function record(out, pid, preempt)
+      at.pid, at.tid = pid, pid
+      return { type = "switch", out = out, preempt = preempt, sample_id = at }
+    end
+    local function recorded(with_events, with_records)
+      builder.records = {}
+      for _, r in ipairs { { 10, 0, 7, 0, 8 }, { 12, 0, 8, 1, 0 }, { 20, 1, 0, 0, 7 }, { 25, 1, 7, 1, 0 } } do
+        local t, _, _, prev, state, next = event(table.unpack(r)), table.unpack(r)
+        if with_events then builder:add(t) end
+        if with_records then builder:add(record(true, prev, state == 0)):add(record(false, next)) end
+      end
+      local path = dir .. "/recorded.data"
+      local file <close> = assert(io.open(path, "wb"))
+      file:write(builder:file { [1] = tracing, [12] = builder:event_desc() })
+      return path
+    end
+    local spans = { "0 app 0 0 preempted", "0 helper 0 2000 to wait", "1 app 10000 5000 to wait" }
+    for _, kinds in ipairs { { true, false }, { true, true } } do
+      assert.same(spans, (events_of(quiet("-i", recorded(table.unpack(kinds)), "timeline"))))
+    end
+    local of_records = events_of(quiet("-i", recorded(false, true), "timeline"))
+    for i, span in ipairs(of_records) do of_records[i] = span:gsub(":7 ", "app "):gsub(":8 ", "helper ") end
+    assert.same(spans, of_records)
   end)
 
   it("marks events that one names", function()

@@ -161,14 +161,35 @@ local function check_comforts(spec, level)
   end
 end
 
+local CHAINS = "fp, dwarf, dwarf,BYTES, lbr or defer"
+
+-- "dwarf,16384", or true for "fp" -> what is asked of the kernel for it, as of an event string's terms
+local function chain_words(callchain)
+  if callchain == true then return resolve.call_graph "fp" end
+  if callchain == "fp,defer" then callchain = "defer" end -- as perf record has it
+  local kind, bytes = callchain:match("^(%a+),?(%d*)$")
+  if not kind or (bytes == "" and callchain ~= kind) then
+    return nil, ("'%s' is no kind of call chain"):format(callchain), CHAINS
+  end
+  local words, why = resolve.call_graph(kind, math.tointeger(tonumber(bytes)))
+  return words, why, CHAINS
+end
+
 local function check_callchain(callchain, level)
   if not callchain or callchain == true then return end
   if type(callchain) ~= "string" then
     fail(level, 'event: callchain is true or a string such as "dwarf", not a %s', type(callchain))
   end
-  local words, why = resolve.callchain(callchain)
-  if not words then fail(level, "event: callchain = \"%s\": %s\n  try: %s", callchain, why, resolve.CALLCHAINS) end
+  local words, why, remedy = chain_words(callchain)
+  if not words then fail(level, "event: callchain = \"%s\": %s\n  try: %s", callchain, why, remedy) end
 end
+
+--- What a script's --call-graph asks for, as `callchain` has it.
+-- @treturn[1] table
+-- @treturn[2] nil
+-- @treturn[2] string  why not
+-- @treturn[2] string  what there is
+M.callchain = chain_words
 
 -- A callback or a plain flag of the same name? `comm = f` is one, `comm = true` the other.
 local function is_callback(spec, name)
@@ -267,7 +288,7 @@ end
 -- The options beside it; fields of the kernel's own names are what they say.
 local function option_words(fields, spec)
   if spec.callchain then
-    local words = resolve.callchain(spec.callchain)
+    local words = chain_words(spec.callchain)
     for name, value in pairs(words) do
       if attr_fields[name] then fields[name] = value end
     end

@@ -323,12 +323,26 @@ end
 
 local PROCESS = 1 -- of the trace: one, whose threads are the CPUs
 
--- "Trace Event Format": times in microseconds.
-local function us(ns) return ns / 1000 end
+-- "Trace Event Format": times in microseconds. A whole number of ns to its last digit, which a float may not have.
+local function us(ns)
+  if math.type(ns) == "integer" and ns >= 0 then return ("%d.%03d"):format(ns // 1000, ns % 1000) end
+  return json.encode(ns / 1000)
+end
 
-local function name_of(row) return escape(tostring(row.name or "")) end
+local function metadata(name, tid, args)
+  return json.encode { ph = "M", pid = PROCESS, tid = tid, name = name, args = args }
+end
 
-local function metadata(name, tid, args) return { ph = "M", pid = PROCESS, tid = tid, name = name, args = args } end
+-- Names as JSON, each made once: there are a million spans of a hundred names.
+local function texts()
+  return setmetatable({}, { __index = function(of, name)
+    local encoded = json.encode(escape(tostring(name)))
+    rawset(of, name, encoded)
+    return encoded
+  end })
+end
+
+local function args_of(row) return row.args and (',"args":%s'):format(json.encode(row.args)) or "" end
 
 --- What ran when on which CPU, as a trace that Perfetto and chrome://tracing read.
 -- @tparam table opts  `spans`: a list of `{ cpu =, name =, begin =, finish = }`; `points`: of `{ cpu =, name =,
@@ -341,23 +355,24 @@ function M.timeline(opts)
   check_numbers("timeline: spans", spans, { "cpu", "begin", "finish" }, 2)
   check_numbers("timeline: points", points, { "cpu", "time" }, 2)
   check_numbers("timeline: counters", counters, { "time", "value" }, 2)
-  local events, cpus = { metadata("process_name", 0, { name = escape(opts.title or "CPUs") }) }, {}
+  local events, cpus, text_of = { metadata("process_name", 0, { name = escape(opts.title or "CPUs") }) }, {}, texts()
+  local function add(format, ...) events[#events + 1] = format:format(...) end
   -- A thread of number 0 is the idle task to those who read it: CPU n is thread n + 1.
   local function thread(cpu)
     cpus[cpu] = true
     return cpu + 1
   end
   for _, span in ipairs(spans) do
-    events[#events + 1] = { ph = "X", pid = PROCESS, tid = thread(span.cpu), name = name_of(span),
-      ts = us(span.begin), dur = us(span.finish - span.begin), args = span.args }
+    add('{"ph":"X","pid":%d,"tid":%d,"name":%s,"ts":%s,"dur":%s%s}', PROCESS, thread(span.cpu),
+      text_of[span.name or ""], us(span.begin), us(span.finish - span.begin), args_of(span))
   end
   for _, point in ipairs(points) do
-    events[#events + 1] = { ph = "i", s = "t", pid = PROCESS, tid = thread(point.cpu), name = name_of(point),
-      ts = us(point.time), args = point.args }
+    add('{"ph":"i","s":"t","pid":%d,"tid":%d,"name":%s,"ts":%s%s}', PROCESS, thread(point.cpu),
+      text_of[point.name or ""], us(point.time), args_of(point))
   end
   for _, counter in ipairs(counters) do
-    events[#events + 1] = { ph = "C", pid = PROCESS, name = name_of(counter), ts = us(counter.time),
-      args = { value = counter.value } }
+    add('{"ph":"C","pid":%d,"name":%s,"ts":%s,"args":{"value":%s}}', PROCESS, text_of[counter.name or ""],
+      us(counter.time), json.encode(counter.value))
   end
   local list = {}
   for cpu in pairs(cpus) do list[#list + 1] = cpu end
@@ -366,7 +381,7 @@ function M.timeline(opts)
     events[#events + 1] = metadata("thread_name", cpu + 1, { name = ("CPU %d"):format(cpu) })
     events[#events + 1] = metadata("thread_sort_index", cpu + 1, { sort_index = cpu })
   end
-  return json.encode { displayTimeUnit = "ns", traceEvents = events } .. "\n"
+  return ('{"displayTimeUnit":"ns","traceEvents":[\n%s\n]}\n'):format(table.concat(events, ",\n"))
 end
 
 return M

@@ -71,21 +71,6 @@ function M.call_graph(kind, bytes)
   return make(bytes and (bytes + 7) // 8 * 8)
 end
 
---- How the `callchain` of an event is written, or a script's --call-graph.
-M.CALLCHAINS = "fp, dwarf, dwarf,BYTES, lbr or defer"
-
---- What such a text asks of the kernel, as an event string's terms would; true: as "fp".
--- @treturn[1] table
--- @treturn[2] nil
--- @treturn[2] string  why not
-function M.callchain(text)
-  if text == true then return M.call_graph "fp" end
-  if text == "fp,defer" then text = "defer" end -- as perf record has it
-  local kind, bytes = text:match("^(%a+),?(%d*)$")
-  if not kind or (bytes == "" and text ~= kind) then return nil, ("'%s' is no kind of call chain"):format(text) end
-  return M.call_graph(kind, math.tointeger(tonumber(bytes)))
-end
-
 local function call_graph(words, value, terms, bytes)
   local more, why = M.call_graph(value, bytes)
   if not more then return nil, why end

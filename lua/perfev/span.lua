@@ -3,7 +3,7 @@
 
 local agg = require "perfev.agg"
 local core = require "perfev.core"
-local units = require "perfev.units"
+local duration = require "perfev.units".duration
 local where = require "perfev.where"
 
 local M = {}
@@ -12,7 +12,7 @@ Span.__index = Span
 
 local known = { "start", "stop", "by", "start_by", "stop_by", "where", "start_where", "stop_where", "into",
   "max_waiting" }
-local ns_of = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
+local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -69,7 +69,7 @@ end
 -- Its last columns may be those of what it is put into, whose times are of slots.
 local function new_end(by, condition, slot)
   return core.aggregator { kind = "count", word = "span", by = by, value = "time", condition = condition,
-                           where = where.program(condition), slot_ns = slot and units.duration(slot) }
+                           where = where.program(condition), slot_ns = slot and duration(slot) }
 end
 
 local function check_into(into, level)
@@ -79,7 +79,7 @@ local function check_into(into, level)
     fail(level, "span: into: %s has no values\n  try: perfev.stats, perfev.hist", spec.kind)
   end
   if spec.value then fail(level, "span: into: its value is how long it took, not %s", spec.value) end
-  if spec.unit and not ns_of[spec.unit] then
+  if spec.unit and not units[spec.unit] then
     fail(level, "span: into: unit is ns, us, ms or s, not '%s'", spec.unit)
   end
   return spec
@@ -105,7 +105,7 @@ function M.new(session, spec, level)
   }
   local start, stop = event_of(spec, "start", ends[1], level + 1), event_of(spec, "stop", ends[2], level + 1)
   local most = spec.max_waiting or 65536
-  local native = core.span(ends[1], ends[2], spec.into, #start_by, most, ns_of[into.unit or "ns"])
+  local native = core.span(ends[1], ends[2], spec.into, #start_by, most, units[into.unit or "ns"])
   local self = setmetatable({ ends = ends, native = native, most = most }, Span)
   agg.add_span(spec.into, self)
   for _, event in ipairs { start, stop } do

@@ -149,8 +149,8 @@ describe("profile", function()
     assert.same({ 2, "profile: --user or --kernel, not both\n" }, { r.code, r.err })
     assert.equal(2, run({ run.perfl, "profile", "-F", "-1", "--", "true" }).code)
     r = run { run.perfl, "profile", "--call-graph", "frames", "--", "true" }
-    assert.same({ 2, "profile: --call-graph: call-graph is fp, dwarf, lbr, defer or no, not 'frames'\n"
-      .. "  try: fp, dwarf, dwarf,BYTES, lbr or defer\n" }, { r.code, r.err })
+    assert.equal(2, r.code)
+    assert.matches("^profile: %-%-call%-graph: call%-graph is fp, dwarf, .*, not 'frames'\n  try: fp, dwarf, ", r.err)
   end)
 end)
 

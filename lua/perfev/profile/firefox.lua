@@ -68,7 +68,7 @@ local function frame_rows(shared, libs)
     startColumn = 1 }) end)
   local resource = interned(function(module)
     local name = module:match("([^/]+)$") or module
-    table.insert(libs, { arch = null, name = name, path = module, debugName = name, debugPath = module,
+    table.insert(libs, { arch = "", name = name, path = module, debugName = name, debugPath = module,
       breakpadId = "", codeId = null })
     return push(shared.resourceTable, { lib = #libs - 1, name = text(name), type = RESOURCE_LIBRARY })
   end)
@@ -101,7 +101,7 @@ end
 
 local function meta(profile)
   return { version = GECKO_VERSION, preprocessedProfileVersion = VERSION, product = profile.title or "perfev",
-    importedFrom = "perfev", interval = 1, startTime = (profile.time or 0) / 1e6, processType = 0,
+    importedFrom = "perfev", interval = 1, stackwalk = 1, startTime = (profile.time or 0) / 1e6, processType = 0,
     categories = categories, markerSchema = {}, debug = false, symbolicated = true, sourceCodeIsNotOnSearchfox = true,
     usesOnlyOneStackType = true, pausedRanges = {}, sampleUnits = { time = "ms", eventDelay = "ms",
       threadCPUDelta = "ns" }, extensions = columns("id", "name", "baseURL") }

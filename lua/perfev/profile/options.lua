@@ -1,7 +1,7 @@
 --- The options that scripts which end in a profile have in common, for perfev.args.
 
+local event = require "perfev.event"
 local profile = require "perfev.profile"
-local resolve = require "perfev.resolve"
 
 local M = {
   format = { "-f --format", choices = profile.formats, default = "tree", metavar = "FORMAT",
@@ -23,8 +23,8 @@ end
 --- The stacks that an event is to have, as perf's --call-graph spells it.
 -- @treturn string  for `callchain`; of the kernel's frames alone there is but one way
 function M.stacks(opt, who)
-  local ok, why = resolve.callchain(opt.call_graph)
-  if not ok then M.refuse(who, ("--call-graph: %s\n  try: %s"):format(why, resolve.CALLCHAINS)) end
+  local ok, why, remedy = event.callchain(opt.call_graph)
+  if not ok then M.refuse(who, ("--call-graph: %s\n  try: %s"):format(why, remedy)) end
   return opt.kernel and "fp" or opt.call_graph
 end
 

@@ -505,7 +505,7 @@ function count() {
     (nr > 1 ? " frames" : " frame");
   byId("found").className = nr > 0 ? "some" : "";
 }
-// The one after the chosen frame, or before it; where all are too narrow to draw it is zoomed to as far as that takes.
+// The one after the chosen frame, or before it. Where all are too narrow to draw: zoomed to as far as that takes.
 function nextMatch(by) {
   if (!match || !matched) return;
   const first = state.zoom, size = last[first] - first + 1;
@@ -517,8 +517,9 @@ function nextMatch(by) {
     narrow = narrow || n;
   }
   if (!narrow) return;
+  const isWideIn = n => now.total[narrow] * width >= WIDE * now.total[n];
   let around = narrow;
-  while (parent[around] > first && now.total[narrow] * width >= WIDE * now.total[parent[around]]) around = parent[around];
+  while (parent[around] > first && isWideIn(parent[around])) around = parent[around];
   zoomTo(around);
   choose(narrow);
 }

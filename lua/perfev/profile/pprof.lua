@@ -11,6 +11,8 @@ local units = { ns = "nanoseconds", us = "microseconds", ms = "milliseconds", s 
 -- ---- the wire: a varint for a number, a length before all else ----
 
 local function varint(n)
+  if n >= 0 and n <= 0x7f then return string.char(n) end
+  if n >= 0 and n <= 0x3fff then return string.char(n & 0x7f | 0x80, n >> 7) end
   local bytes = {}
   while n < 0 or n > 0x7f do -- a negative one is ten bytes of its 64 bits
     bytes[#bytes + 1] = string.char(n & 0x7f | 0x80)
