@@ -585,6 +585,32 @@ describe("in the place of a callback an aggregator", function()
     end)
   end)
 
+  it("has a symbol for a key, those of one name as one, whenever it is read", function()
+    local k = kernel.new { cpus = "0" }
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local a, h = perfev.count { by = { "symbol", "tid" } }, perfev.hist { by = "symbol", value = "period" }
+      s:event { type = 1, config = 0, sample_period = 1, sample = a }
+      s:event { type = 1, config = 0, sample_period = 1, sample = h }
+      assert(s:start())
+      local function happen(n)
+        for i = 1, n do
+          for ev = 1, 2 do k:emit(k.events[ev], "sample", sample(i)) end
+        end
+        s:dispatch()
+      end
+      happen(4)
+      assert.same({ 2, 1 }, { #a, #h })
+      happen(3)
+      assert.same({ 2, 4, 3 }, { #a, a:get("[unknown]", 8), a:get("[unknown]", 7) })
+      assert.same({ { symbol = "[unknown]", tid = 7, value = 3 } }, { a:delta():rows()[2] })
+      happen(1)
+      assert.same({ { symbol = "[unknown]", tid = 8, value = 1 } }, a:delta():rows())
+      assert.equal(8, h:get("[unknown]").count)
+      assert.equal(8, perfev.load(h:serialize()):merge(h):get("[unknown]").count // 2)
+    end)
+  end)
+
   it("hears records of any type, and of all", function()
     local k = kernel.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()

@@ -131,6 +131,15 @@ function M.is(value)
   return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
 end
 
+--- Has it a column of symbols, for which what is mapped has to be followed?
+function M.has_symbol(value)
+  if not M.is(value) then return false end
+  for _, name in ipairs(own_spec(value).by) do
+    if name == "symbol" then return true end
+  end
+  return false
+end
+
 local has_payload = { sample = true, record = true }
 
 --- Why it cannot stand as that callback, whatever the event; nil when it can or is none.

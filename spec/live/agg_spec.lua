@@ -45,6 +45,26 @@ done(function()
   print(n)
 end)]]
 
+-- The same faults by an aggregator of symbols and by a callback that feeds one.
+local symbols = [[
+local native, twin = count { by = "symbol" }, count { by = "symbol" }
+event { "page-faults", sample = native }
+event { "page-faults", symbols = true, sample = function(r) twin:inc(r.symbol or "[]") end }
+done(function()
+  local n, unnamed, named = 0, twin:get "[]" or 0, 0
+  for symbol, value in native:pairs() do
+    if symbol:sub(1, 1) == "[" then
+      unnamed = unnamed - value
+    else
+      assert(twin:get(symbol) == value, symbol)
+      named = named + 1
+    end
+    n = n + value
+  end
+  assert(unnamed == 0 and named > 1, unnamed)
+  print(n)
+end)]]
+
 -- syscount as it is with a callback.
 local twin = [[
 local perfev = require "perfev"
@@ -80,6 +100,16 @@ describe("an aggregator on the real kernel", function()
   it("counts by stack what a callback counts of a command", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", stacks, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
+  end)
+
+  it("counts by symbol what a callback counts of a command", function()
+    requires("root")
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    local path = dir .. "/faults.data"
+    -- Recorded, as the kernel gives two software events of one task the number of one of them (seen on 6.18).
+    output("--record", path, "-e", 'event { "page-faults", period = 1, exclude_kernel = true }', "--", "ls", "/usr")
+    assert.is_true(tonumber(output("-i", path, "-e", symbols):match "(%d+)%s*$") > 20)
   end)
 
   it("counts under a condition what a callback counts, whether the kernel decides it or we do", function()

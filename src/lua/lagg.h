@@ -21,6 +21,8 @@ struct l_agg {
 	const char *value;       /* the field it is of; NULL: none was named */
 	const char *by[L_AGG_COLUMNS]; /* borrowed of its spec */
 	uint32_t nr_by;
+	uint32_t symbols;        /* bit i: column i is named when it is read */
+	bool unnamed;            /* something came since that was */
 	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
 	bool stops;
