@@ -85,6 +85,35 @@ perfev.done(function()
   print(("%-28s %12s"):format("total", total))
 end)]]
 
+-- syslat --failed as it is with callbacks.
+local syslat = [[
+local syscalls = require "perfev.syscalls"
+local began, cells, list = {}, {}, {}
+event { "raw_syscalls:sys_enter", sample = function(r) began[r.tid] = r.time end }
+event { "raw_syscalls:sys_exit", sample = function(r, args)
+  local since = began[r.tid]
+  began[r.tid] = nil
+  if not since or args.ret >= 0 then return end
+  cells[args.id] = cells[args.id] or { id = args.id, n = 0, sum = 0, max = 0, sketch = quantile {} }
+  local cell, took = cells[args.id], r.time - since
+  cell.n, cell.sum, cell.max = cell.n + 1, cell.sum + took, math.max(cell.max, took)
+  cell.sketch:add(took)
+end }
+local function row(...) print(("%-24s %8s %11s %9s %9s %9s %9s"):format(...)) end
+local function us(ns) return ("%.1f"):format(ns / 1000) end
+done(function()
+  for _, cell in pairs(cells) do list[#list + 1] = cell end
+  table.sort(list, function(a, b) if a.sum ~= b.sum then return a.sum > b.sum end return a.id < b.id end)
+  row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
+  for i, c in ipairs(list) do
+    if i <= 3 then
+      row(syscalls.name(c.id), c.n, us(c.sum), us(c.sum / c.n), us(c.sketch:quantile(0.5)),
+        us(c.sketch:quantile(0.99)), us(c.max))
+    end
+  end
+  if #list > 3 then print(("(%d others)"):format(#list - 3)) end
+end)]]
+
 local function output(...)
   local r = run { run.perfl, "-q", ... }
   assert.equal(0, r.code, r.err)
@@ -165,6 +194,18 @@ describe("an aggregator on the real kernel", function()
     run.remove(dir)
     assert.equal(same, syscount)
     assert.equal(n, tonumber(syscount:match("total +(%d+)")))
+  end)
+
+  it("is what syslat prints, and its twin with callbacks the same", function()
+    requires("root", "tracefs")
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    local path = dir .. "/calls.data"
+    local both_events = 'event { "raw_syscalls:sys_enter" } event { "raw_syscalls:sys_exit" }'
+    output("--record", path, "-e", both_events, "--", "ls", "-R", "/usr/include/linux")
+    local native = output("-i", path, "syslat", "--failed", "--top", "3")
+    assert.equal(output("-i", path, "-e", syslat), native)
+    assert.matches("\n%l%S+ +%d+ ", native)
   end)
 
   it("is printed at the end by perfl, in the order of making, unless the script or -q says otherwise", function()
