@@ -437,6 +437,13 @@ local function print_hist(self, spec, cells)
   end
 end
 
+--- One histogram that no aggregator has: `value` is as perfev.hist's.
+function M.print_histogram(title, unit, value, is_log2)
+  if title then print(escape(title)) end
+  print(unit and ("@ (%s):"):format(escape(unit)) or "@:")
+  print_buckets(value, is_log2)
+end
+
 local function has_stacks(spec)
   for _, name in ipairs(spec.by) do
     if is_stack[name] then return true end

@@ -342,6 +342,9 @@ local function text_of(node, fields, negated)
   end)
 end
 
+--- The same, where it may be decided beforehand: true or false in the place of a filter.
+function M.decide(node, fields) return text_of(node, fields, false) end
+
 --- What the kernel can decide of it.
 -- @tparam table node    the condition, checked against the same fields
 -- @tparam table fields  of filter.lua's fields

@@ -208,6 +208,59 @@ describe("an aggregator on the real kernel", function()
     assert.matches("\n%l%S+ +%d+ ", native)
   end)
 
+  it("has a histogram that is the one which the kernel keeps in counters", function()
+    requires("root", "tracefs")
+    local lines = output("-e", [[
+      local where = { "args.id", "!=", 9 } -- mmap gives addresses, beyond the last bucket
+      local function counter(more)
+        local spec = { "raw_syscalls:sys_exit", value = "args.ret", where = where }
+        for name, value in pairs(more) do spec[name] = value end
+        return assert(hist_counter(spec))
+      end
+      local linear = { low = -10, high = 20, step = 5 }
+      local both = {
+        { counter {}, hist { value = "args.ret", where = where } },
+        { counter(linear), hist { value = "args.ret", where = where, low = -10, high = 20, step = 5 } },
+      }
+      for _, pair in ipairs(both) do event { "raw_syscalls:sys_exit", sample = pair[2] } end
+      done(function()
+        for _, pair in ipairs(both) do
+          local kernels, ours, beyond, same = pair[1]:read(), pair[2]:get(), 0, 0
+          local count = {}
+          for _, bucket in ipairs(kernels.buckets) do count[bucket.low or "below"] = bucket.count end
+          for _, bucket in ipairs(ours.buckets) do
+            if bucket.low and bucket.low >= 1 << 30 then
+              beyond = beyond + bucket.count
+            else
+              assert(count[bucket.low or "below"] == bucket.count, bucket.low)
+              same = same + 1
+            end
+          end
+          assert((count[1 << 30] or 0) == beyond and kernels.count == ours.count)
+          print(same > 3)
+        end
+      end)]], "--", "ls", "/usr")
+    assert.matches("true\ntrue\n$", lines)
+  end)
+
+  it("refuses of counters what the kernel cannot keep", function()
+    requires("root", "tracefs")
+    local perfev = require "perfev"
+    local function refused(pattern, spec)
+      local ok, h, why = pcall(perfev.hist_counter, spec)
+      assert.matches(pattern, ok and why or h)
+    end
+    local name = "raw_syscalls:sys_exit"
+    refused("one tracepoint is expected", { name, name, value = "args.ret" })
+    refused("value is a field of the payload", { name, value = "ret" })
+    refused("args.rat: no such field %(did you mean 'args.ret'%?%)", { name, value = "args.rat" })
+    refused("a value is a number", { "sched:sched_switch", value = "args.prev_comm" })
+    refused("the event has no payload", { "cpu-clock", value = "args.x" })
+    refused("low, high and step go together", { name, value = "args.ret", low = 1 })
+    refused("more than 64 buckets", { name, value = "args.ret", low = 0, high = 1000, step = 1 })
+    refused("the kernel cannot decide it", { name, value = "args.ret", where = { "time", ">", 1 } })
+  end)
+
   it("is printed at the end by perfl, in the order of making, unless the script or -q says otherwise", function()
     requires("root", "tracefs")
     local script = [[
