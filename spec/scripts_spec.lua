@@ -60,6 +60,7 @@ describe("a script called by name:", function()
 
   local declared = {
     syscount = { "--per-process", "--per-call", "--top N" },
+    syslat = { "--failed", "--top N" },
     cswlog = {},
     execsnoop = { "--ends" },
     procmon = { "KIND" },

@@ -295,7 +295,7 @@ describe("a condition", function()
       { { "cpu", "==", "a" }, "it is a number, and compared with \"a\"\n  try: an integer" },
       { { "comm", "==", 1 }, "it is a string" }, { { "comm", "prefix", 1 }, "what a string begins with" },
       { { "exact_ip", "==", 1 }, "it is true or false" }, { { "comn", "==", "a" }, "did you mean 'comm'?" },
-      { { "stack", "==", 1 }, "a stack is no number" }, { { "callchain", "==", 1 }, "neither a number" },
+      { { "stack", "==", 1 }, "too late for a condition" }, { { "callchain", "==", 1 }, "neither a number" },
       { { "not" }, '"not" has one condition' }, { { "and" }, '"and" has conditions' },
       { { "cpu", "==", print }, "not a function" },
     } do

@@ -1005,6 +1005,20 @@ int pev_key_pointer(struct pev_key *key, const void *value)
 	return 0;
 }
 
+int pev_key_part(struct pev_key *key, const struct pev_key_part *part)
+{
+	switch (part->type) {
+	case PEV_KEY_INTEGER:
+		return pev_key_integer(key, part->integer);
+	case PEV_KEY_STRING:
+		return pev_key_string(key, part->p, part->len);
+	case PEV_KEY_POINTER:
+		return pev_key_pointer(key, part->pointer);
+	default:
+		return pev_key_bool(key, part->type == PEV_KEY_TRUE);
+	}
+}
+
 void pev_key_free(struct pev_key *key)
 {
 	free(key->bytes);

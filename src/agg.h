@@ -165,6 +165,9 @@ int pev_key_bool(struct pev_key *key, bool value);
 /* Of what is interned, and outlives the key. */
 int pev_key_pointer(struct pev_key *key, const void *value);
 void pev_key_free(struct pev_key *key);
+struct pev_key_part;
+/* A part that another key has. */
+int pev_key_part(struct pev_key *key, const struct pev_key_part *part);
 
 /* A part of a key that is read; strings are borrowed from it. */
 struct pev_key_part {

@@ -332,6 +332,23 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 	return whole->parts[context];
 }
 
+int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
+		  const struct pev_stack **out)
+{
+	struct pev_value ip;
+
+	*out = NULL;
+	if (!pev_record_get(rec, PEV_F_IP, &ip))
+		return 0;
+	if (!reserve(stacks, 1))
+		return -ENOMEM;
+	stacks->scratch[0] =
+		(struct pev_frame){ .ip = ip.u, .context = context_of_mode(rec->misc) };
+	keep(tasks, number(rec, PEV_F_PID), &stacks->scratch[0]);
+	*out = intern(stacks, 1);
+	return *out ? 0 : -ENOMEM;
+}
+
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame)
 {
 	struct pev_value ip;

@@ -66,6 +66,9 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
  */
 const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
 					enum pev_context context);
+/* That of a record's ip alone; *out is NULL for one without. Borrowed like it. -ENOMEM. */
+int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
+		  const struct pev_stack **out);
 /* What lies at a record's ip: frame->dso is borrowed until the next. False for one without ip. */
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
 

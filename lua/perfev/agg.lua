@@ -147,6 +147,15 @@ function M.is(value)
   return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
 end
 
+--- Has it a column of symbols, for which what is mapped has to be followed?
+function M.has_symbol(value)
+  if not M.is(value) then return false end
+  for _, name in ipairs(own_spec(value).by) do
+    if name == "symbol" then return true end
+  end
+  return false
+end
+
 local has_payload = { sample = true, record = true }
 
 --- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
@@ -442,6 +451,13 @@ local function print_hist(self, spec, cells)
     print(("\n@(other)%s:"):format(unit))
     print_buckets(other, spec.kind == "hist")
   end
+end
+
+--- One histogram that no aggregator has: `value` is as perfev.hist's.
+function M.print_histogram(title, unit, value, is_log2)
+  if title then print(escape(title)) end
+  print(unit and ("@ (%s):"):format(escape(unit)) or "@:")
+  print_buckets(value, is_log2)
 end
 
 local function has_stacks(spec)

@@ -331,7 +331,7 @@ function M.declare(spec, level)
   callback_bits(fields, spec, list)
   local read = read_fields(spec, level + 1)
   if read and read.has_stack then spec.callchain = true end
-  if read and read.has_symbol then spec.symbols = true end
+  if read and read.has_symbol or agg.has_symbol(list.sample) then spec.symbols = true end
   local text = spec[1] and table.concat(spec, ",")
   local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"

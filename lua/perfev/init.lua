@@ -31,6 +31,8 @@ function M.event(spec) return session.declare(session.default(), spec, 2) end
 --- Counters; see perfev.counter.
 function M.counter(spec) return counter.new(spec, false, 2) end
 function M.group(spec) return counter.new(spec, true, 2) end
+--- A histogram that the kernel keeps; see perfev.hist_counter.
+function M.hist_counter(spec) return require("perfev.hist_counter").new(spec, 2) end
 M.measure, M.task_enable, M.task_disable = counter.measure, counter.task_enable, counter.task_disable
 
 --- The default session's life.

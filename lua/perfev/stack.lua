@@ -52,6 +52,12 @@ function Stack.folded(stack, comm)
   return table.concat(parts, ";")
 end
 
+-- Of a symbol in an aggregator's key, which is a stack of one frame: one without a name is called by its file.
+core.aggregator_namer(function(stack)
+  local frame = frames_of(stack)[1]
+  return frame and folded_name(frame) or "[unknown]"
+end)
+
 core.stack_class {
   index = function(stack, key)
     if math.type(key) == "integer" then return frames_of(stack)[key] end

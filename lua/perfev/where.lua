@@ -112,7 +112,7 @@ local function comparison(one)
   node.field, node.op = field, op
   local kind, wrong = core.source_kind(field)
   if not kind then fail("%s", wrong) end
-  if kind == "stack" then fail("%s: a stack is no number and no string", field) end
+  if kind == "stack" then fail("%s: it is looked up when it is printed, and too late for a condition", field) end
   wrong = kind ~= "payload" and mismatch(kind, node)
   if wrong then fail("%s: %s\n  try: %s", field, wrong, of_kind[kind]) end
   return node
@@ -341,6 +341,9 @@ local function text_of(node, fields, negated)
     return text, text ~= nil
   end)
 end
+
+--- The same, where it may be decided beforehand: true or false in the place of a filter.
+function M.decide(node, fields) return text_of(node, fields, false) end
 
 --- What the kernel can decide of it.
 -- @tparam table node    the condition, checked against the same fields

@@ -45,6 +45,26 @@ done(function()
   print(n)
 end)]]
 
+-- The same faults by an aggregator of symbols and by a callback that feeds one.
+local symbols = [[
+local native, twin = count { by = "symbol" }, count { by = "symbol" }
+event { "page-faults", sample = native }
+event { "page-faults", symbols = true, sample = function(r) twin:inc(r.symbol or "[]") end }
+done(function()
+  local n, unnamed, named = 0, twin:get "[]" or 0, 0
+  for symbol, value in native:pairs() do
+    if symbol:sub(1, 1) == "[" then
+      unnamed = unnamed - value
+    else
+      assert(twin:get(symbol) == value, symbol)
+      named = named + 1
+    end
+    n = n + value
+  end
+  assert(unnamed == 0 and named > 1, unnamed)
+  print(n)
+end)]]
+
 -- syscount as it is with a callback.
 local twin = [[
 local perfev = require "perfev"
@@ -65,6 +85,35 @@ perfev.done(function()
   print(("%-28s %12s"):format("total", total))
 end)]]
 
+-- syslat --failed as it is with callbacks.
+local syslat = [[
+local syscalls = require "perfev.syscalls"
+local began, cells, list = {}, {}, {}
+event { "raw_syscalls:sys_enter", sample = function(r) began[r.tid] = r.time end }
+event { "raw_syscalls:sys_exit", sample = function(r, args)
+  local since = began[r.tid]
+  began[r.tid] = nil
+  if not since or args.ret >= 0 then return end
+  cells[args.id] = cells[args.id] or { id = args.id, n = 0, sum = 0, max = 0, sketch = quantile {} }
+  local cell, took = cells[args.id], r.time - since
+  cell.n, cell.sum, cell.max = cell.n + 1, cell.sum + took, math.max(cell.max, took)
+  cell.sketch:add(took)
+end }
+local function row(...) print(("%-24s %8s %11s %9s %9s %9s %9s"):format(...)) end
+local function us(ns) return ("%.1f"):format(ns / 1000) end
+done(function()
+  for _, cell in pairs(cells) do list[#list + 1] = cell end
+  table.sort(list, function(a, b) if a.sum ~= b.sum then return a.sum > b.sum end return a.id < b.id end)
+  row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
+  for i, c in ipairs(list) do
+    if i <= 3 then
+      row(syscalls.name(c.id), c.n, us(c.sum), us(c.sum / c.n), us(c.sketch:quantile(0.5)),
+        us(c.sketch:quantile(0.99)), us(c.max))
+    end
+  end
+  if #list > 3 then print(("(%d others)"):format(#list - 3)) end
+end)]]
+
 local function output(...)
   local r = run { run.perfl, "-q", ... }
   assert.equal(0, r.code, r.err)
@@ -80,6 +129,16 @@ describe("an aggregator on the real kernel", function()
   it("counts by stack what a callback counts of a command", function()
     requires("root", "tracefs")
     assert.is_true(tonumber(output("-e", stacks, "--", "ls", "/usr"):match "(%d+)%s*$") > 20)
+  end)
+
+  it("counts by symbol what a callback counts of a command", function()
+    requires("root")
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    local path = dir .. "/faults.data"
+    -- Recorded, as the kernel gives two software events of one task the number of one of them (seen on 6.18).
+    output("--record", path, "-e", 'event { "page-faults", period = 1, exclude_kernel = true }', "--", "ls", "/usr")
+    assert.is_true(tonumber(output("-i", path, "-e", symbols):match "(%d+)%s*$") > 20)
   end)
 
   it("counts under a condition what a callback counts, whether the kernel decides it or we do", function()
@@ -135,6 +194,71 @@ describe("an aggregator on the real kernel", function()
     run.remove(dir)
     assert.equal(same, syscount)
     assert.equal(n, tonumber(syscount:match("total +(%d+)")))
+  end)
+
+  it("is what syslat prints, and its twin with callbacks the same", function()
+    requires("root", "tracefs")
+    local dir = run.tempdir()
+    finally(function() run.remove(dir) end)
+    local path = dir .. "/calls.data"
+    local both_events = 'event { "raw_syscalls:sys_enter" } event { "raw_syscalls:sys_exit" }'
+    output("--record", path, "-e", both_events, "--", "ls", "-R", "/usr/include/linux")
+    local native = output("-i", path, "syslat", "--failed", "--top", "3")
+    assert.equal(output("-i", path, "-e", syslat), native)
+    assert.matches("\n%l%S+ +%d+ ", native)
+  end)
+
+  it("has a histogram that is the one which the kernel keeps in counters", function()
+    requires("root", "tracefs")
+    local lines = output("-e", [[
+      local where = { "args.id", "!=", 9 } -- mmap gives addresses, beyond the last bucket
+      local function counter(more)
+        local spec = { "raw_syscalls:sys_exit", value = "args.ret", where = where }
+        for name, value in pairs(more) do spec[name] = value end
+        return assert(hist_counter(spec))
+      end
+      local linear = { low = -10, high = 20, step = 5 }
+      local both = {
+        { counter {}, hist { value = "args.ret", where = where } },
+        { counter(linear), hist { value = "args.ret", where = where, low = -10, high = 20, step = 5 } },
+      }
+      for _, pair in ipairs(both) do event { "raw_syscalls:sys_exit", sample = pair[2] } end
+      done(function()
+        for _, pair in ipairs(both) do
+          local kernels, ours, beyond, same = pair[1]:read(), pair[2]:get(), 0, 0
+          local count = {}
+          for _, bucket in ipairs(kernels.buckets) do count[bucket.low or "below"] = bucket.count end
+          for _, bucket in ipairs(ours.buckets) do
+            if bucket.low and bucket.low >= 1 << 30 then
+              beyond = beyond + bucket.count
+            else
+              assert(count[bucket.low or "below"] == bucket.count, bucket.low)
+              same = same + 1
+            end
+          end
+          assert((count[1 << 30] or 0) == beyond and kernels.count == ours.count)
+          print(same > 3)
+        end
+      end)]], "--", "ls", "/usr")
+    assert.matches("true\ntrue\n$", lines)
+  end)
+
+  it("refuses of counters what the kernel cannot keep", function()
+    requires("root", "tracefs")
+    local perfev = require "perfev"
+    local function refused(pattern, spec)
+      local ok, h, why = pcall(perfev.hist_counter, spec)
+      assert.matches(pattern, ok and why or h)
+    end
+    local name = "raw_syscalls:sys_exit"
+    refused("one tracepoint is expected", { name, name, value = "args.ret" })
+    refused("value is a field of the payload", { name, value = "ret" })
+    refused("args.rat: no such field %(did you mean 'args.ret'%?%)", { name, value = "args.rat" })
+    refused("a value is a number", { "sched:sched_switch", value = "args.prev_comm" })
+    refused("the event has no payload", { "cpu-clock", value = "args.x" })
+    refused("low, high and step go together", { name, value = "args.ret", low = 1 })
+    refused("more than 64 buckets", { name, value = "args.ret", low = 0, high = 1000, step = 1 })
+    refused("the kernel cannot decide it", { name, value = "args.ret", where = { "time", ">", 1 } })
   end)
 
   it("is printed at the end by perfl, in the order of making, unless the script or -q says otherwise", function()

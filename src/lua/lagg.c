@@ -32,6 +32,7 @@ int l_agg_add(struct l_agg *self, int64_t value)
 {
 	const struct pev_key *key = &self->key;
 
+	self->unnamed = self->symbols;
 	/* First: without memory for the second it is the whole that is right. */
 	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
 		return -ENOMEM;
@@ -78,9 +79,12 @@ static void take_names(lua_State *L, struct l_agg *self)
 	while (lua_rawgeti(L, -1, (lua_Integer)self->nr_by + 1) == LUA_TSTRING) {
 		if (self->nr_by == L_AGG_COLUMNS)
 			luaL_error(L, "more than %d columns", L_AGG_COLUMNS);
-		self->by[self->nr_by++] = lua_tostring(L, -1);
-		if (self->slot && strcmp(self->by[self->nr_by - 1], "time") == 0)
-			self->timed = self->nr_by;
+		self->by[self->nr_by] = lua_tostring(L, -1);
+		if (strcmp(self->by[self->nr_by], "symbol") == 0)
+			self->symbols |= UINT32_C(1) << self->nr_by;
+		if (self->slot && strcmp(self->by[self->nr_by], "time") == 0)
+			self->timed = self->nr_by + 1;
+		self->nr_by++;
 		lua_pop(L, 1);
 	}
 	lua_getfield(L, 1, "where");
@@ -147,6 +151,130 @@ static int l_agg_gc(lua_State *L)
 	pev_agg_free(&self->all);
 	pev_agg_free(&self->recent);
 	pev_key_free(&self->key);
+	return 0;
+}
+
+/* ---- what stands for a stack ---- */
+
+static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
+{
+	lua_rawgetp(L, homes, stack->of);
+	l_stack_push_taken(L, -1, stack);
+	lua_remove(L, -2);
+}
+
+/*
+ * Add to the table at texts what f(stack) gives of each stack in one of these columns, by the
+ * stack's address. The aggregator is argument 1.
+ */
+static void add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, int f, int texts)
+{
+	int homes;
+
+	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
+	homes = lua_gettop(L);
+	for (uint32_t i = 0; i < agg->nr; i++) {
+		const unsigned char *key = pev_agg_key(agg, agg->cells[i]);
+		struct pev_key_part part = { .type = PEV_KEY_TRUE };
+		size_t at = 0;
+
+		for (uint32_t column = 0; part.type != PEV_KEY_END; column++) {
+			part = pev_key_next(key, agg->cells[i]->key_len, &at);
+			if (part.type == PEV_KEY_POINTER && columns >> column & 1 &&
+			    lua_rawgetp(L, texts, part.pointer) == LUA_TNIL) {
+				lua_pushvalue(L, f);
+				push_stack(L, homes, part.pointer);
+				lua_call(L, 1, 1);
+				luaL_checkstring(L, -1);
+				lua_rawsetp(L, texts, part.pointer);
+			}
+			lua_settop(L, homes);
+		}
+	}
+	lua_settop(L, homes - 1);
+}
+
+/* The key with texts in the place of the stacks of these columns. -ENOMEM. */
+static int put_named(lua_State *L, struct pev_key *to, const unsigned char *key, size_t len,
+		     uint32_t columns, int texts)
+{
+	size_t at = 0, text_len;
+	const char *text;
+	int rc = 0;
+
+	to->len = 0;
+	for (uint32_t column = 0; rc == 0; column++) {
+		struct pev_key_part part = pev_key_next(key, len, &at);
+
+		if (part.type == PEV_KEY_END)
+			break;
+		if (part.type != PEV_KEY_POINTER || !(columns >> column & 1)) {
+			rc = pev_key_part(to, &part);
+			continue;
+		}
+		lua_rawgetp(L, texts, part.pointer);
+		text = lua_tolstring(L, -1, &text_len);
+		rc = pev_key_string(to, text, text_len);
+		lua_pop(L, 1);
+	}
+	return rc;
+}
+
+/* The same of all its keys: those that are the same then are one. -ENOMEM: nothing has changed. */
+static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *agg, int texts)
+{
+	struct pev_agg named;
+	int rc;
+
+	pev_agg_init(&named, &agg->config, NULL);
+	rc = pev_agg_put_other(&named, &agg->other);
+	for (uint32_t i = 0; i < agg->nr && rc == 0; i++) {
+		const struct pev_cell *cell = agg->cells[i];
+
+		rc = put_named(L, &self->key, pev_agg_key(agg, cell), cell->key_len, self->symbols,
+			       texts);
+		if (rc == 0)
+			rc = pev_agg_put(&named, self->key.bytes, self->key.len, cell);
+	}
+	if (rc < 0) {
+		pev_agg_free(&named);
+		return rc;
+	}
+	pev_agg_free(agg);
+	*agg = named;
+	return 0;
+}
+
+static const char namer_key; /* its address, in the registry: name(stack) */
+
+/*
+ * Argument 1 is about to be read: its symbols get their names, and those of one name are one
+ * key. What comes later has its addresses again, until the next time.
+ */
+static void settle(lua_State *L, struct l_agg *self)
+{
+	int top = lua_gettop(L);
+
+	if (!self->unnamed)
+		return;
+	luaL_checkstack(L, 8, "symbols");
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &namer_key);
+	lua_newtable(L);
+	add_texts(L, &self->all, self->symbols, top + 1, top + 2);
+	add_texts(L, &self->recent, self->symbols, top + 1, top + 2);
+	if (name_keys(L, self, &self->all, top + 2) < 0 ||
+	    name_keys(L, self, &self->recent, top + 2) < 0)
+		luaL_error(L, "no memory for names");
+	self->unnamed = false;
+	lua_settop(L, top);
+}
+
+/* aggregator_namer(f): f(stack) gives the name of its innermost frame */
+static int l_agg_namer(lua_State *L)
+{
+	luaL_checktype(L, 1, LUA_TFUNCTION);
+	lua_settop(L, 1);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &namer_key);
 	return 0;
 }
 
@@ -303,6 +431,7 @@ static int l_agg_merge(lua_State *L)
 	if (rc < 0)
 		return luaL_argerror(L, 2, err.text);
 	add_uncounted(self, from);
+	self->unnamed = self->symbols;
 	lua_settop(L, 1);
 	return 1;
 }
@@ -315,6 +444,7 @@ static int l_agg_delta(lua_State *L)
 	struct pev_err err;
 
 	lua_settop(L, 1);
+	settle(L, self);
 	lua_getiuservalue(L, 1, L_AGG_UV_SPEC);
 	delta = push_agg(L, &self->all.config, 2);
 	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
@@ -323,6 +453,7 @@ static int l_agg_delta(lua_State *L)
 	delta->nr_by = self->nr_by;
 	delta->slot = self->slot;
 	delta->timed = self->timed;
+	delta->symbols = self->symbols;
 	for (uint32_t i = 0; i < self->nr_by; i++)
 		delta->by[i] = self->by[i];
 	if (!self->deltas) {
@@ -425,13 +556,6 @@ static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev
 	}
 }
 
-static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
-{
-	lua_rawgetp(L, homes, stack->of);
-	l_stack_push_taken(L, -1, stack);
-	lua_remove(L, -2);
-}
-
 /* The parts of a key, each a value; how many. */
 static int push_key(lua_State *L, int homes, const struct pev_agg *agg,
 		    const struct pev_cell *cell)
@@ -461,6 +585,7 @@ static int l_agg_get(lua_State *L)
 	struct l_agg *self = check_agg(L, 1);
 	const struct pev_cell *cell;
 
+	settle(L, self);
 	take_key(L, self, 2);
 	cell = pev_agg_find(&self->all, self->key.bytes, self->key.len);
 	if (cell)
@@ -479,6 +604,7 @@ static int l_agg_quantile(lua_State *L)
 
 	luaL_argcheck(L, self->all.config.kind == PEV_AGG_QUANTILE, 1, "it has no quantiles");
 	luaL_argcheck(L, q >= 0 && q <= 1, 2, "0 .. 1");
+	settle(L, self);
 	take_key(L, self, 3);
 	cell = pev_agg_find(&self->all, self->key.bytes, self->key.len);
 	if (cell)
@@ -510,8 +636,10 @@ static int l_agg_next(lua_State *L)
 /* a:pairs(): key..., value, in the order the keys were first seen */
 static int l_agg_pairs(lua_State *L)
 {
-	check_agg(L, 1);
+	struct l_agg *self = check_agg(L, 1);
+
 	lua_settop(L, 1);
+	settle(L, self);
 	lua_pushinteger(L, 0);
 	lua_pushcclosure(L, l_agg_next, 2);
 	return 1;
@@ -578,38 +706,10 @@ static const char *pack_text(void *ctx, const void *pointer, size_t *len)
 	return text;
 }
 
-/* What f(stack) gives of each stack in a key, into a table by the stack's address, on top. */
-static void push_texts(lua_State *L, const struct pev_agg *agg, int f)
-{
-	int homes, texts;
-
-	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
-	homes = lua_gettop(L);
-	lua_newtable(L);
-	texts = lua_gettop(L);
-	for (uint32_t i = 0; i < agg->nr; i++) {
-		const unsigned char *key = pev_agg_key(agg, agg->cells[i]);
-		struct pev_key_part part = { .type = PEV_KEY_TRUE };
-
-		for (size_t at = 0; part.type != PEV_KEY_END;) {
-			part = pev_key_next(key, agg->cells[i]->key_len, &at);
-			if (part.type == PEV_KEY_POINTER &&
-			    lua_rawgetp(L, texts, part.pointer) == LUA_TNIL) {
-				lua_pushvalue(L, f);
-				push_stack(L, homes, part.pointer);
-				lua_call(L, 1, 1);
-				luaL_checkstring(L, -1);
-				lua_rawsetp(L, texts, part.pointer);
-			}
-			lua_settop(L, texts);
-		}
-	}
-}
-
 /* a:pack(head, f) -> bytes: head, what a has, their sum; f(stack) gives what stands for it */
 static int l_agg_pack(lua_State *L)
 {
-	const struct l_agg *self = check_agg(L, 1);
+	struct l_agg *self = check_agg(L, 1);
 	struct packing packing = { .L = L };
 	struct pev_pack_out out = { &packing, pack_bytes, pack_text };
 	unsigned char sum[8];
@@ -618,8 +718,10 @@ static int l_agg_pack(lua_State *L)
 	luaL_checkstring(L, 2);
 	luaL_checktype(L, 3, LUA_TFUNCTION);
 	lua_settop(L, 3);
-	push_texts(L, &self->all, 3);
-	packing.texts = lua_gettop(L);
+	settle(L, self);
+	lua_newtable(L);
+	packing.texts = 4;
+	add_texts(L, &self->all, UINT32_MAX, 3, packing.texts);
 	luaL_buffinit(L, &packing.buffer);
 	lua_pushvalue(L, 2);
 	luaL_addvalue(&packing.buffer);
@@ -695,7 +797,10 @@ static int l_agg_refused(lua_State *L)
 /* #a: how many keys */
 static int l_agg_len(lua_State *L)
 {
-	lua_pushinteger(L, check_agg(L, 1)->all.nr);
+	struct l_agg *self = check_agg(L, 1);
+
+	settle(L, self);
+	lua_pushinteger(L, self->all.nr);
 	return 1;
 }
 
@@ -737,6 +842,8 @@ void l_agg_register(lua_State *L)
 	lua_pop(L, 1);
 	lua_pushcfunction(L, l_aggregator);
 	lua_setfield(L, -2, "aggregator");
+	lua_pushcfunction(L, l_agg_namer);
+	lua_setfield(L, -2, "aggregator_namer");
 	lua_pushcfunction(L, l_pack_sum);
 	lua_setfield(L, -2, "pack_sum");
 	lua_pushcfunction(L, l_sink_check);

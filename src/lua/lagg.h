@@ -23,6 +23,8 @@ struct l_agg {
 	uint32_t nr_by;
 	int64_t slot;            /* ns: a column "time" is when its slot began; 0: as it is */
 	uint32_t timed;          /* 1 + which column that is; 0: none */
+	uint32_t symbols;        /* bit i: column i is named when it is read */
+	bool unnamed;            /* something came since that was */
 	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
 	bool stops;

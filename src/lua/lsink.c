@@ -131,13 +131,9 @@ static void find_fields(struct l_sink *sink, const struct pev_tracepoint *tp)
 
 static int put(struct pev_key *key, const struct pev_key_part *part)
 {
-	if (part->type == PEV_KEY_INTEGER)
-		return pev_key_integer(key, part->integer);
-	if (part->type == PEV_KEY_STRING)
-		return pev_key_string(key, part->p, part->len);
-	if (part->type == PEV_KEY_POINTER)
-		return part->pointer ? pev_key_pointer(key, part->pointer) : -ENOMEM;
-	return pev_key_bool(key, part->type == PEV_KEY_TRUE);
+	if (part->type == PEV_KEY_POINTER && !part->pointer)
+		return -ENOMEM;
+	return pev_key_part(key, part);
 }
 
 /* One more column of a key; false: the record has none, or no memory, which is counted. */

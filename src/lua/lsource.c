@@ -3,6 +3,7 @@
  */
 #include "lsource.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "../unwind.h"
@@ -36,7 +37,8 @@ static bool is_among(const enum pev_field *list, size_t nr, int code)
 
 bool l_source_is_stack(const struct l_field *source)
 {
-	return source->code == L_CODE_STACK || source->code >= L_CODE_NR;
+	return source->code == L_CODE_STACK || source->code == L_CODE_SYMBOL ||
+	       source->code >= L_CODE_NR;
 }
 
 bool l_source_is_unsigned(const struct l_field *source)
@@ -67,6 +69,7 @@ static bool is_code(int code)
 	case L_CODE_CPUMODE:
 	case L_CODE_EVENT:
 	case L_CODE_STACK:
+	case L_CODE_SYMBOL:
 		return true;
 	default:
 		return (code > 0 && code < PEV_F_NR && !IS_AMONG(composite, code)) ||
@@ -190,23 +193,36 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
+static int take_stack(struct pev_stacks *stacks, const struct l_view *view, int code,
+		      const struct pev_stack **stack)
+{
+	int rc;
+
+	if (code == L_CODE_SYMBOL)
+		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
+	/* What is to be unwound needs files, which are found in Lua. */
+	if (pev_unwind_wanted(view->rec))
+		return 0;
+	rc = pev_stacks_take(stacks, view->tasks, view->rec, NULL, stack);
+	if (rc == 0 && *stack && code != L_CODE_STACK) {
+		*stack = pev_stacks_part(stacks, *stack,
+					 code == L_SOURCE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
+		rc = *stack ? 0 : -ENOMEM;
+	}
+	return rc;
+}
+
+/* A symbol is a stack of one frame, until it is read. */
 static struct pev_key_part of_stack(struct pev_stacks *stacks, const struct l_view *view,
 				    int code)
 {
-	const struct pev_stack *stack;
+	const struct pev_stack *stack = NULL;
 
-	/* What is to be unwound needs files, which are found in Lua. */
-	if (!view->tasks || !stacks || pev_unwind_wanted(view->rec))
+	if (!view->tasks || !stacks)
 		return absent;
-	if (pev_stacks_take(stacks, view->tasks, view->rec, NULL, &stack) < 0)
+	if (take_stack(stacks, view, code, &stack) < 0)
 		return no_memory;
-	if (!stack)
-		return absent;
-	if (code != L_CODE_STACK)
-		stack = pev_stacks_part(stacks, stack,
-					code == L_SOURCE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
-	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } :
-		       no_memory;
+	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } : absent;
 }
 
 struct pev_key_part l_source_read(const struct l_field *source, const struct l_shown *shown)

@@ -1,0 +1,40 @@
+-- syslat: how long system calls take, by name, the most time first.
+-- perfl syslat -- ls -R /usr/share/doc
+-- perfl -a -d 5s syslat --failed --top 10
+
+local perfev = require "perfev"
+local syscalls = require "perfev.syscalls"
+
+local opt = perfev.args {
+  summary = "how long system calls take, by name",
+  { "--failed", help = "those only that end with an error" },
+  { "-T --top", type = "integer", metavar = "N", help = "the N that took most time only" },
+  epilog = [[
+Times are in microseconds, waiting included. A call that has not returned by the
+end, as exit_group never does, is in none of them.]],
+}
+
+local took = perfev.quantile {
+  by = "args.id", unit = "ns", max_keys = 1 << 28, where = opt.failed and { "args.ret", "<", 0 } or nil,
+}
+perfev.span { start = "raw_syscalls:sys_enter", stop = "raw_syscalls:sys_exit", by = "tid", into = took }
+
+local function row(call, ...)
+  print(("%-24s %8s %11s %9s %9s %9s %9s"):format(call, ...))
+end
+
+local function us(ns) return ("%.1f"):format(ns / 1000) end
+
+perfev.done(function()
+  local rows = took:rows()
+  table.sort(rows, function(a, b)
+    if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
+    return a["args.id"] < b["args.id"]
+  end)
+  row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
+  for i = 1, math.min(opt.top or #rows, #rows) do
+    local v = rows[i].value
+    row(syscalls.name(rows[i]["args.id"]), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max))
+  end
+  if opt.top and opt.top < #rows then print(("(%d others)"):format(#rows - opt.top)) end
+end)
