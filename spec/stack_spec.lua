@@ -280,6 +280,17 @@ describe("what a stack's addresses mean", function()
       end)))
   end)
 
+  it("is in the files that the process sees, where its mount namespace is its own, and by its own pid", function()
+    local seen = {}
+    simulated({ app(7), mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }), sample(7, { USER, 0x400010, 0x30010 }),
+      exec(8, "app"), mmap(8, 0x400000, 0x2000, "/bin/app", { ino = 2 }), sample(8, { USER, 0x400010 }) },
+      function(r) seen[#seen + 1] = r.stack:folded() end, {
+        links = { ["/proc/self/ns/mnt"] = "mnt:[1]", ["/proc/7/ns/mnt"] = "mnt:[2]", ["/proc/8/ns/mnt"] = "mnt:[1]" },
+        files = { ["/proc/7/root/bin/app"] = files["/bin/other"], ["/proc/7/status"] = "Pid:\t7\nNSpid:\t7\t1\n",
+                  ["/proc/7/root/tmp/perf-1.map"] = "30000 100 made inside\n" } })
+    assert.same({ "made inside;start", "main" }, seen)
+  end)
+
   it("is never another process's made code", function()
     assert.same({ "made", false }, (told({ exec(7, "jit"), mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }),
       sample(7, { USER, 0x30010 }), fork(8, 7), sample(8, { USER, 0x30010 }) },

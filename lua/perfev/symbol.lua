@@ -173,7 +173,9 @@ end
 -- The file of what is mapped, by its path and build-id; NONE where it cannot be read.
 local function file_of(self, raw)
   local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
-  local key = ("%s\0%s\0%s\0%s"):format(raw.path, id or "", files.symfs or "", files.servers)
+  -- Without a build-id a path is its namespace's.
+  local which = id or not self.recording and files.elsewhere(raw.pid) or ""
+  local key = ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
   local file = self.files[key]
   if not file then
     file = raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id)

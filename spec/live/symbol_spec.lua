@@ -69,6 +69,11 @@ local function is_alias(frame, name)
   return at ~= nil and at == symbols:address(frame.symbol)
 end
 
+-- perf leaves out which clone of a function it is.
+local function is_same(frame, name, other)
+  return name == other or name:gsub(" %[clone .*", "") == other or other ~= nil and is_alias(frame, other)
+end
+
 -- Frames of a recording, how many are named as perf names them, and the others.
 local function compare(path)
   local theirs, n, same, others, seen = told_by_perf(path), 0, 0, {}, {}
@@ -78,7 +83,7 @@ local function compare(path)
     for i, frame in ipairs(r.type == "sample" and r.stack:frames() or {}) do
       local name, other = frame.symbol or "[unknown]", chain[i] and chain[i][2]
       n, seen[name] = n + 1, true
-      if name == other or other and is_alias(frame, other) then
+      if is_same(frame, name, other) then
         same = same + 1
       else
         others[#others + 1] = ("%s, perf: %s (%s)"):format(name, other, frame.module)
@@ -121,11 +126,68 @@ describe("names are perf's, frame by frame,", function()
       "ns::go", "main")
   end)
 
+  it("of C++ that is optimised: inlined functions and clones", function()
+    requires("perf", "root", "program g++")
+    agrees(record(build("cxx2", ("g++ -O2 -g -fno-omit-frame-pointer -o cxx2 %s"):format(source "hot.cc")), "300"),
+      "ns::Box<long>::sum")
+  end)
+
+  it("of Rust, in both ways to write its names", function()
+    requires("perf", "root", "program rustc")
+    local flags = "rustc -g -C opt-level=1 -C force-frame-pointers=yes "
+    for name, more in pairs { rust = "", rust_v0 = "-C symbol-mangling-version=v0" } do
+      local path = build(name, ("%s %s -o %s %s"):format(flags, more, name, source "hot.rs"))
+      agrees(record(path, "1000"), "hot::spin", "hot::main")
+    end
+  end)
+
+  it("of Go", function()
+    requires("perf", "root", "program go")
+    local path = build("gohot", ("HOME=$PWD GOCACHE=$PWD/cache go build -o gohot %s"):format(source "hot.go"))
+    agrees(record(path, "300"), "main.spin", "main.main", "runtime.main")
+  end)
+
   it("of code that was made in memory", function()
     requires("perf", "root", "cc")
     if core.machine ~= "x86_64" then pending("the code is x86's") end
     agrees(record(hot(), "300", "jit"), "made in memory")
     sh "rm -f /tmp/perf-[0-9]*.map"
+  end)
+end)
+
+describe("an address", function()
+  it("in the linkage table is the function's whose stub is there, as objdump has it", function()
+    requires("cc", "program objdump")
+    for _, flags in ipairs { "-fcf-protection=none", "-fcf-protection=full", "-no-pie" } do
+      local name = "plt" .. flags:gsub("%W", "_")
+      local path = hot(name, "-ldl -Wl,-z,lazy " .. flags)
+      local file, n = assert(symtab.read(assert(core.slurp(path)))), 0
+      -- Of two sections that have them the second is called: .plt.sec, where there is one.
+      local text = run({ "objdump", "-d", "-j", ".plt.sec", path }, { timeout = 60 }).out
+      if not text:find("@plt", 1, true) then
+        text = run({ "objdump", "-d", "-j", ".plt", path }, { timeout = 60 }).out
+      end
+      for address, theirs in text:gmatch "\n(%x+) <([^>]+@plt)>:" do
+        assert.equal(theirs, (file:find(tonumber(address, 16) + 4)))
+        n = n + 1
+      end
+      assert.is_true(n >= 5, flags .. ": " .. n)
+    end
+  end)
+
+  it("in the vdso is a function of that", function()
+    requires("perf")
+    local start = core.slurp "/proc/self/maps":match "\n(%x+)%-%x+ r.xp [^\n]*%[vdso%]\n"
+    if not start then pending "no vdso is mapped here" end
+    local bytes, n = symtab.vdso(), 0
+    for address, name in run({ "sh", "-c", "cat > vdso.so && nm -D --defined-only vdso.so; rm -f vdso.so" },
+      { stdin = bytes, cwd = dir }).out:gmatch "(%x+) [TWti] ([%w_]+)" do
+      local found, offset, file = perfev.symbol.process(core.pid(), tonumber(start, 16) + tonumber(address, 16) + 1)
+      assert.same({ 1, "[vdso]" }, { offset, file })
+      assert.equal(name:gsub("^_*vdso_", ""):gsub("^_+", ""), (found:gsub("^_*vdso_", ""):gsub("^_+", "")))
+      n = n + 1
+    end
+    assert.is_true(n > 1, n)
   end)
 end)
 
@@ -161,6 +223,18 @@ describe("a live session", function()
       assert.matches("main;middle;leaf$", stack:folded())
       assert.equal(path, stack[1].module)
     end
+  end)
+
+  it("names what runs where nobody else sees its files: of its own mounts and pids; and what it makes", function()
+    requires("perf", "root", "cc", "program unshare")
+    local outside = run.capture(("d=$(mktemp -d /var/tmp/XXXXXX) && cp %s $d/hot && echo $d"):format(hot()))
+    finally(function() run.remove(outside) end)
+    local function seen(words)
+      return tops({ "unshare", "-m", "-p", "-f", "--propagation", "private", "sh", "-c",
+        ("mount -t tmpfs inside /tmp && cp %s/hot /tmp/only && /tmp/only %s"):format(outside, words) }, {})
+    end
+    assert.is_true((seen("100").spin or 0) > 5)
+    if core.machine == "x86_64" then assert.is_true((seen("300 jit")["made in memory"] or 0) > 5) end
   end)
 
   it("has the function of a hidden name by MiniDebugInfo", function()

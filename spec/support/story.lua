@@ -73,7 +73,8 @@ local function copied(step)
   return t
 end
 
--- opts: `words`, of the event, for the kernel and for the recorded attr; `callbacks`
+-- opts: `words`, of the event, for the kernel and for the recorded attr; `callbacks`; `files` and `links` of the
+-- simulated machine beside those of all stories
 local function with(spec, more)
   for name, value in pairs(more or {}) do spec[name] = value end
   return spec
@@ -83,7 +84,8 @@ local function simulated(story, see, opts)
   local k = kernel.new { cpus = "0" }
   opts, story = opts or {}, flat(story)
   local stats
-  for path, text in pairs(files) do k.files[path] = text end
+  with(with(k.files, files), opts.files)
+  with(k.links, opts.links)
   k:with(function()
     local s = perfev.session { duration = (#story + 300) .. "ms", buffer = "1M" }
     local spec = { type = 1, config = 0, sample_period = 1, callchain = true, sample = see }

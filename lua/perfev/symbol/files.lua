@@ -70,17 +70,17 @@ end
 
 -- ---- what is mapped ----
 
--- A process in a mount namespace of its own has its own files.
-local function is_elsewhere(pid)
+--- A process in a mount namespace of its own has its own files: which one, or nil.
+function M.elsewhere(pid)
   local namespace = pid > 0 and core.readlink(("/proc/%d/ns/mnt"):format(pid))
-  return namespace and namespace ~= core.readlink("/proc/self/ns/mnt")
+  return namespace and namespace ~= core.readlink("/proc/self/ns/mnt") and namespace or nil
 end
 
 -- Where the bytes of what is mapped may be, best first.
 local function candidates(world, raw, id)
   local path, list = raw.path, {}
   if not world.recording and not M.symfs then
-    if is_elsewhere(raw.pid) then list[1] = ("/proc/%d/root%s"):format(raw.pid, path) end
+    if M.elsewhere(raw.pid) then list[1] = ("/proc/%d/root%s"):format(raw.pid, path) end
     local exe = ("/proc/%d/exe"):format(raw.pid)
     if path:find(" (deleted)", 1, true) and core.readlink(exe) == path then list[1] = exe end
   end
