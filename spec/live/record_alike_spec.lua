@@ -102,7 +102,7 @@ describe("the header of perfl's recording", function()
             or key == "cmdline" or key == "event" or key == "pmu mappings" or key:find "^time of"
             or key == "sample duration" or key:find "^clockid" or key == "reference time"
             or key == "missing features") then
-          list[#list + 1] = line:gsub("free = %d+", "free")
+          list[#list + 1] = line:gsub("free = %d+", "free"):gsub("(total[ %a]*[=:] )%d+ kB", "%1kB")
         end
       end
       return list, shown
