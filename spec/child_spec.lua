@@ -274,8 +274,7 @@ describe("a real command", function()
       second:close()
       print "both"
     ]]
-    local got = run({ "lua5.4", "-e", text:gsub("%.%.%.", ("%q, %q"):format(package.path, package.cpath)) },
-      { timeout = 60 })
+    local got = run({ "lua5.4", "-e", text:gsub("%.%.%.", ("%q, %q"):format(package.path, package.cpath)) })
     assert.is_nil(got.timed_out or nil)
     assert.equal("both\n", got.out)
   end)

@@ -423,6 +423,16 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
+  it("begins its duration when all is enabled, however long that takes", function()
+    local n = 0
+    local s = new({ duration = "500ms" }, { sample = function() n = n + 1 end })
+    s:on_begin(function() k:pass(k.now + 700 * MS) end)
+    k:after(1100 * MS, function() emit(1) end)
+    local start = k.now
+    assert.is_true((s:run()))
+    assert.same({ 1, start + 1200 * MS }, { n, k.now })
+  end)
+
   it("ends after so many records", function()
     for _, count in ipairs { 1, 2, 10 } do
       local n = 0

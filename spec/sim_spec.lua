@@ -515,7 +515,7 @@ describe("perfl --sim", function()
       local perfev = require "perfev"
       perfev.event { "sched:sched_wakeup", sample = function(r, a) print(r.cpu, a.comm, a.pid) end }
       perfev.done(function() print "done" end)]])
-    local r = run({ run.perfl, "--sim", file("world.lua", world), "-a", script }, { timeout = 20 })
+    local r = run({ run.perfl, "--sim", file("world.lua", world), "-a", script })
     assert.equal("1\ttask1\t1\n0\ttask2\t2\n1\ttask3\t3\ndone\n", r.out, r.err)
     assert.equal(0, r.code)
     assert.matches("3 records, 0 lost", r.err)
@@ -523,7 +523,7 @@ describe("perfl --sim", function()
 
   it("ends when nothing more is going to happen, the command first", function()
     local text = 'event { "dummy", comm = print } done(function() print "done" end)'
-    local r = run({ run.perfl, "--sim", "vm", "-e", text, "--", "sleep", "1000" }, { timeout = 20 })
+    local r = run({ run.perfl, "--sim", "vm", "-e", text, "--", "sleep", "1000" })
     assert.equal("done\n", r.out, r.err)
     assert.equal(0, r.code)
   end)
@@ -584,7 +584,7 @@ describe("doc/testing.md", function()
       "order_spec.lua" } do
       assert.is_truthy(files[name], name)
     end
-    local r = run({ run.perfl, "--sim", dir .. "/world.lua", "-a", dir .. "/switches.lua" }, { timeout = 20 })
+    local r = run({ run.perfl, "--sim", dir .. "/world.lua", "-a", dir .. "/switches.lua" })
     assert.equal(0, r.code, r.err)
     assert.equal("editor 2\nshell 1\n", r.out)
     local tried, failures, path = 0, {}, package.path

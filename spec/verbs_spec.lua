@@ -221,7 +221,7 @@ describe("perfl report", function()
     local path = spill(built:pipe(features_of(built)))
     local fifo = dir .. "/fifo"
     local result = run(("mkfifo %s && { cat %s > %s & } && exec %s report -i %s"):format(fifo, path, fifo,
-      run.quote(run.perfl), fifo), { timeout = 60 })
+      run.quote(run.perfl), fifo))
     assert.equal(0, result.code, result.err)
     assert.matches("\nsample +5\n", result.out)
   end)

@@ -255,7 +255,9 @@ function Session:start_timer(timer)
   return true
 end
 
+-- Once all is enabled: what there is to do before may take longer than that.
 function Session:start_duration()
+  if not self.opts.duration then return true end
   local fd, what, code = self.core:timer(self.opts.duration, 0)
   if not fd then return nil, explain.refusal(what, code), code end
   self.handlers[fd] = function() self.stopping = true end
@@ -282,7 +284,6 @@ end
 function Session:start_watches()
   local steps = {}
   for _, timer in ipairs(self.timers) do steps[#steps + 1] = function() return self:start_timer(timer) end end
-  if self.opts.duration then steps[#steps + 1] = function() return self:start_duration() end end
   for number in pairs(self.signals) do steps[#steps + 1] = function() return self:start_signal(number) end end
   if self.opts.watch then
     steps[#steps + 1] = function()
@@ -437,7 +438,7 @@ function Session:begin()
     self.target, why, code = targets.find(self, self.opts, "watch")
     if not self.target then return nil, why, code end
   end
-  for _, step in ipairs { self.open_events, self.start_watches, self.arm } do
+  for _, step in ipairs { self.open_events, self.start_watches, self.arm, self.start_duration } do
     ok, why, code = step(self)
     if not ok then return nil, why, code end
   end

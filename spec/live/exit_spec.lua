@@ -50,7 +50,7 @@ local function perfl(where, close, trace)
     local strace = { "strace", "-o", trace, "-e", "trace=perf_event_open,mmap,munmap,close" }
     words = table.move(words, 1, #words, #strace + 1, strace)
   end
-  return run(words, { timeout = 60 })
+  return run(words)
 end
 
 -- What the traced process opened and mapped of perf, and did not give back.
@@ -70,7 +70,7 @@ local function left_open(trace)
 end
 
 local function has_ended(pid)
-  return run(("while kill -0 %s 2>/dev/null; do sleep 0.01; done"):format(pid), { timeout = 60 }).code == 0
+  return run(("while kill -0 %s 2>/dev/null; do sleep 0.01; done"):format(pid)).code == 0
 end
 
 describe("os.exit in a callback, live,", function()

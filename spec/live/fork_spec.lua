@@ -23,7 +23,7 @@ local function says(program)
     local function must(v, why) if not v then print("cannot: " .. why) os.exit(0) end return v end
   ]]):format(library), program)
   file:close()
-  local r = run({ run.perfl, path }, { timeout = 60 })
+  local r = run({ run.perfl, path })
   local reason = r.out:match "^cannot: ([^\n]+)"
   if reason then pending(reason) end
   assert.equal("", r.err)

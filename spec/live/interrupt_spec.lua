@@ -30,7 +30,7 @@ status=$?
 cat "$dir/err" >&2
 rm -r "$dir"
 echo "$line $sent $status"
-]]):format(run.quote(run.perfl), run.quote(script), most), { timeout = 120 })
+]]):format(run.quote(run.perfl), run.quote(script), most))
   local sent, status = r.out:match "^inside (%d+) (%d+)\n$"
   return tonumber(sent), tonumber(status), r.err
 end

@@ -386,7 +386,7 @@ perfev.done(function() print(n) end)
       } do
         local chunk = "local perfev = require 'perfev' " .. place:gsub("EXIT", exit) .. (" dofile(%q)"):format(script)
         -- It would go on for long, but for who waits for its end.
-        local work = prog .. " 3; " .. prog .. " 3" .. (place:find "perfev%.done" and "" or "; sleep 600")
+        local work = prog .. " 3; " .. prog .. " 3" .. (place:find "perfev%.done" and "" or "; exec sleep 600")
         local r = run({ run.perfl, "-q", "-e", chunk, "--", "sh", "-c", work })
         ended = ended + (r.code == 5 and 1 or 0)
         assert.same(before, defined(), place .. exit .. r.err)

@@ -6,7 +6,6 @@ local perfscript = require "spec.support.perfscript"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
-local MUCH = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do ls /usr/bin > /dev/null; done"
 local WORK = "cat /etc/passwd > /dev/null; /bin/true"
 -- What is recorded how; each has samples.
 local kinds = {
@@ -70,13 +69,15 @@ end)
 describe("a recording in parts", function()
   it("has whole ones, one after the other, of which the last has the name", function()
     need()
+    -- Until there are three, however many records a busy machine loses.
+    local work = ("until [ $(ls %s | wc -l) -ge 3 ]; do ls /usr/bin > /dev/null; done"):format(dir)
     local result = run({ run.perfl, "record", "-q", "-e", "page-faults", "-c", "1", "--switch-output", "64K", "-m",
-      "32K", "-o", dir .. "/perf.data", "--", "sh", "-c", MUCH })
+      "32K", "-o", dir .. "/perf.data", "--", "sh", "-c", work })
     assert.equal(0, result.code, result.err)
     local names = {}
     for name in run.capture("ls " .. dir):gmatch "perf.data%S+" do names[#names + 1] = name end
     names[#names + 1] = "perf.data"
-    assert.is_true(#names > 1)
+    assert.is_true(#names >= 3)
     local before = {}
     for _, name in ipairs(names) do
       assert.is_true(#perfscript.assert_alike(dir .. "/" .. name).told.samples > 0)
@@ -101,7 +102,7 @@ describe("the header of perfl's recording", function()
             or key == "cmdline" or key == "event" or key == "pmu mappings" or key:find "^time of"
             or key == "sample duration" or key:find "^clockid" or key == "reference time"
             or key == "missing features") then
-          list[#list + 1] = line:gsub("free = %d+", "free")
+          list[#list + 1] = line:gsub("free = %d+", "free"):gsub("(total[ %a]*[=:] )%d+ kB", "%1kB")
         end
       end
       return list, shown

@@ -105,7 +105,7 @@ describe("a backward ring", function()
 
   it("is what flightrec prints when its trigger fires, newest last", function()
     local got = run({ run.perfl, "-q", "-m", "4K", "flightrec", "--trigger", "syscalls:sys_enter_exit_group",
-                      PRCTL, "--", path, "500" }, { timeout = 60 })
+                      PRCTL, "--", path, "500" })
     assert.equal(0, got.code)
     local lines = {}
     for line in got.out:gmatch "[^\n]+" do lines[#lines + 1] = line end

@@ -15,7 +15,7 @@ local FLAGS = "-O0 -g"
 local cc = os.getenv "CC" or "gcc"
 
 local function sh(command)
-  local r = run(("cd %s && %s"):format(dir, command), { timeout = 60 })
+  local r = run(("cd %s && %s"):format(dir, command))
   assert.equal(0, r.code, r.err)
 end
 
@@ -38,14 +38,14 @@ end
 local function record(...)
   local path = dir .. "/perf.data"
   local command = { "perf", "record", "-q", "-F", "999", "-e", "cpu-clock", "-g", "-o", path, "--", ... }
-  local r = run(command, { timeout = 60 })
+  local r = run(command)
   assert.equal(0, r.code, r.err)
   return path
 end
 
 -- What perf script says: "tid time" -> { { ip, name } ... }
 local function told_by_perf(path)
-  local text = run({ "perf", "script", "-i", path, "-F", "tid,time,ip,sym", "--ns" }, { timeout = 60 }).out
+  local text = run({ "perf", "script", "-i", path, "-F", "tid,time,ip,sym", "--ns" }).out
   local samples, chain = {}, nil
   for line in text:gmatch "[^\n]+" do
     local tid, sec, ns = line:match "^%s*(%d+)%s+(%d+)%.(%d+):"
@@ -282,7 +282,7 @@ describe("lines and inlined functions", function()
     local out, cmd = {}, { "addr2line", "-a", "-i", "-f", "-s", "-e", path }
     for i, address in ipairs(addresses) do cmd[#cmd + 1], out[i] = ("0x%x"):format(address), {} end
     local n, name = 0, nil
-    for line in run(cmd, { timeout = 60 }).out:gmatch "[^\n]+" do
+    for line in run(cmd).out:gmatch "[^\n]+" do
       if line:match "^0x%x+$" then
         n, name = n + 1, nil
       elseif not name then

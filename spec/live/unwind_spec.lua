@@ -15,13 +15,13 @@ local cc = os.getenv "CC" or "gcc"
 local function built(name, compiler, source, more)
   local command = ("cd %s && %s %s -o %s %s/spec/support/%s %s"):format(dir, compiler, FLAGS, name,
     run.capture "pwd", source, more or "")
-  local r = run(command, { timeout = 60 })
+  local r = run(command)
   assert.equal(0, r.code, r.err)
   return dir .. "/" .. name
 end
 
 local function recorded(...)
-  local r = run({ ... }, { timeout = 60 })
+  local r = run({ ... })
   assert.equal(0, r.code, r.err)
   return dir .. "/perf.data"
 end
@@ -33,8 +33,7 @@ end
 
 -- What perf script says: "tid time" -> { { place, name } ... }; places in user space are the file's own.
 local function told_by_perf(path)
-  local text = run({ "perf", "script", "--no-inline", "-i", path, "-F", "tid,time,ip,sym", "--ns" },
-    { timeout = 120 }).out
+  local text = run({ "perf", "script", "--no-inline", "-i", path, "-F", "tid,time,ip,sym", "--ns" }).out
   local samples, chain = {}, nil
   for line in text:gmatch "[^\n]+" do
     local tid, sec, ns = line:match "^%s*(%d+)%s+(%d+)%.(%d+):"

@@ -163,7 +163,7 @@ end
 
 --- Run a line for the shell there -> what run gives, all output in `out`, without words of progress.
 function M.shell(place, text, user, cwd)
-  local result = run("exec 2>&1\n" .. text, { cwd = cwd or place.work, env = place.env, user = user, timeout = 120 })
+  local result = run("exec 2>&1\n" .. text, { cwd = cwd or place.work, env = place.env, user = user })
   result.out = run.without_progress(result.out)
   return result
 end

@@ -116,7 +116,7 @@ local function settings(vars)
 end
 
 local function command_line(cmd, opts)
-  local argv = { "timeout", "-k", "5", tostring(opts.timeout or 60) }
+  local argv = { "timeout", "-k", "5", tostring(opts.timeout or 180) }
   append(argv, settings(opts.env))
   if opts.user then append(argv, as_user(opts.user)) end
   if type(cmd) == "string" then cmd = { "sh", "-c", cmd } end
@@ -131,16 +131,28 @@ function run.without_progress(text)
   return (("\n" .. text):gsub("\n%l+: %d+ of %d+ stacks have their names%f[\n]", ""):sub(2))
 end
 
--- What perf 6.1 says before it dies of a MMAP2 record that is marked as one with a build id, and has none: while others
--- record with build ids, the kernel leaves their mark in everybody's (perf_event_mmap_output(), seen on 6.18). Who
--- records again may find that they have ended.
-local PERF_DIED = "assertion failed at util/build%-id%.c:%d+"
-local PERF_TRIES = 3
+-- Tools that die of what is none of our doing, by what they say then.
+local deaths = {
+  -- perf 6.1 does, of a MMAP2 record that is marked as one with a build id, and has none: while others record with
+  -- build ids, the kernel leaves their mark in everybody's (perf_event_mmap_output(), seen on 6.18). Who records again
+  -- may find that they have ended.
+  perf = "assertion failed at util/build%-id%.c:%d+",
+  -- It looks for leaks when all is done; see LSAN_OPTIONS in the Makefile.
+  LeakSanitizer = "Tracer caught signal %d+",
+}
+local TRIES = 3
 
---- Run a command to its end. A perf that died of others' build ids is run again, and standard error is told so.
+local function death_in(result)
+  for tool, pattern in pairs(deaths) do
+    local said = result.code ~= 0 and (result.err .. result.out):match(pattern)
+    if said then return ("%s died (%s)"):format(tool, said) end
+  end
+end
+
+--- Run a command to its end. What ends by a tool's death is run again, and standard error is told so.
 -- @tparam table|string cmd   an argument vector, or a line for the shell
 -- @tparam table opts         `stdin` (text, default none), `env` (name -> value, false removes),
---                            `cwd`, `timeout` (seconds, default 60), `user` (needs root)
+--                            `cwd`, `timeout` (seconds, default 180), `user` (needs root)
 -- @treturn table  `out`, `err`, `code` (exit status, nil when a signal ended it), `signal`,
 --                 `timed_out`
 local function start(cmd, opts, try)
@@ -159,9 +171,9 @@ local function start(cmd, opts, try)
     result.code = ok and 0 or status
   end
   result.timed_out = result.code == 124 or result.code == 137
-  local died = result.code ~= 0 and (result.err .. result.out):match(PERF_DIED)
-  if not died or try == PERF_TRIES then return result end
-  io.stderr:write(("perf died, and is run again: %s, of %s\n"):format(died, run.show(cmd)))
+  local death = death_in(result)
+  if not death or try == TRIES then return result end
+  io.stderr:write(("%s, and is run again: %s\n"):format(death, run.show(cmd)))
   return start(cmd, opts, try + 1)
 end
 

@@ -1,0 +1,75 @@
+-- The runner of spec files, and the helper that starts programs: who ends how has passed, failed, or is run again.
+
+local run = require "spec.support.run"
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+-- A program of the shell's, which is told a number each time it is run: how often it was before.
+local function program(name, text)
+  local path = ("%s/%s"):format(dir, name)
+  local file <close> = assert(io.open(path, "w"))
+  file:write(('#!/bin/sh\ntimes=$(cat %s.times 2>/dev/null || echo 0)\necho $((times + 1)) > %s.times\n%s\n')
+    :format(path, path, text))
+  assert(os.execute("chmod 755 " .. path))
+  return path
+end
+
+local SPEC = [[
+case $1 in
+fails) passed="2 passed, 1 failed, 0 skipped" status=1 ;;
+leaks) passed="3 passed, 0 failed, 0 skipped" status=23 ;;
+early) exit 3 ;;
+dies) echo "==1==LeakSanitizer has encountered a fatal error."; [ $times = 0 ] && exit 1 ;;
+esac
+echo "${passed:=3 passed, 0 failed, 0 skipped}" >> $TALLY
+exit $status]]
+
+local function suite(...)
+  return run({ "spec/support/suite.sh", program("spec", SPEC), ... }, { env = { JOBS = 1 } })
+end
+
+describe("the suite", function()
+  it("adds up what its files say", function()
+    local r = suite("a", "b")
+    assert.same({ 0, "a: 3 passed, 0 failed, 0 skipped\nb: 3 passed, 0 failed, 0 skipped\n"
+      .. "6 passed, 0 failed, 0 skipped\n" }, { r.code, r.out })
+    r = suite("a", "fails")
+    assert.equal(1, r.code)
+    assert.matches("\n5 passed, 1 failed, 0 skipped\n$", r.out)
+  end)
+
+  it("fails where a file ends without its closing line, or badly behind it", function()
+    local r = suite "early"
+    assert.equal(1, r.code)
+    assert.matches("FAILED: early ended early, with status 3\n0 passed, 1 failed, 0 skipped\n$", r.out)
+    r = suite "leaks"
+    assert.equal(1, r.code)
+    assert.matches("FAILED: leaks ended with status 23\n3 passed, 1 failed, 0 skipped\n$", r.out)
+  end)
+
+  it("runs a file again of which LeakSanitizer died, and says so", function()
+    os.remove(dir .. "/spec.times")
+    local r = suite "dies"
+    assert.equal(0, r.code)
+    assert.matches("this is the second run\n3 passed, 0 failed, 0 skipped\n$", r.out)
+    assert.equal("2", run.capture(("cat %s/spec.times"):format(dir)))
+  end)
+end)
+
+describe("a program that a spec starts", function()
+  it("is run again when a tool died that is none of ours, a few times", function()
+    local dying = 'echo "assertion failed at util/build-id.c:1010" >&2; [ $times -ge %d ] && exec echo alive; exit 134'
+    local said = run.quote(program("perf", dying:format(2)))
+    -- In a process of its own, whose standard error is told.
+    local text = 'package.path = "./?.lua;" .. package.path local run = require "spec.support.run" '
+      .. 'local r = run(%q) print(r.code, r.out)'
+    local r = run { "lua5.4", "-e", text:format(said) }
+    assert.equal("0\talive\n\n", r.out)
+    local again = "perf died %(assertion failed at util/build%-id%.c:1010%), and is run again"
+    assert.equal(2, select(2, r.err:gsub(again, "")))
+    said = run.quote(program("dead", dying:format(9)))
+    assert.equal("134\t\n", run({ "lua5.4", "-e", text:format(said) }).out)
+  end)
+end)
