@@ -165,12 +165,13 @@ $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec
 	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
 	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
 
-# Ratios, side by side in one run; recordings are made once. RUNS= of each row, PARTS= of bench/rows.
+# Ratios, side by side in one run; recordings are made once. RUNS= of each row, PARTS= of
+# bench/rows.
 RECORDS = 1000000
 RUNS = 3
 BENCH = $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 bench: build-deps tracefs ## what it costs, beside perf, bpftrace and minimal C
-	@$(MAKE) --no-print-directory bench-peers || echo "bench: what is missing is said in its rows"
+	@$(MAKE) --no-print-directory bench-peers || echo "bench: its rows say what is missing"
 	@$(MAKE) --no-print-directory all $(BENCH)
 	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) $(PARTS)
 

@@ -12,7 +12,7 @@
 -- the command printed, in percent. expect: what the command has to print, or the row is thrown out.
 
 local SLOW = 4 -- seconds: a row that takes longer is run once
-local NAME = 35
+local NAME = 33
 
 local build, records, runs = arg[1], math.tointeger(tonumber(arg[2])), math.tointeger(tonumber(arg[3]))
 local dir = build .. "/bench"

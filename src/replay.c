@@ -291,7 +291,7 @@ int pev_replay_next(struct pev_replay *r, struct pev_err *err)
 {
 	int turn = PEV_TURN_NONE;
 
-	/* One after the other, and no switch: a record goes through all of them, as a rule at once. */
+	/* One after the other, and no switch: as a rule a record goes through all at once. */
 	while (turn == PEV_TURN_NONE) {
 		if (r->stage == PEV_STAGE_READ)
 			turn = read_record(r, err);
