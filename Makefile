@@ -88,8 +88,9 @@ build-deps: PKGS = $(BUILD_PKGS)
 guest-deps: PKGS = $(GUEST_PKGS)
 vm-deps: PKGS = $(VM_PKGS)
 deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
+bench-peers: PKGS = linux-perf bpftrace
 deps: ## install the Debian packages that are missing; silent when none is
-build-deps deps guest-deps vm-deps:
+build-deps deps guest-deps vm-deps bench-peers:
 	@missing=; for p in $(PKGS); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
 		grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	[ -n "$$missing" ] || exit 0; echo "$@: installing$$missing"; \
@@ -191,21 +192,19 @@ test-vm: all static
 # The fuzzers run by the clock: beside them the guests cost no time.
 last: fuzz test-vm
 
-# Ratios, side by side in one run; the recording is made once. RUNS= of each row.
-RECORDS = 3000000
+# Ratios, side by side in one run; recordings are made once. RUNS= of each row, PARTS= of
+# bench/rows.
+RECORDS = 1000000
 RUNS = 3
-BENCH = $(patsubst %,$(BUILD)/bench/%,walk reader cost syscalls-$(RECORDS).data)
-bench: all $(BENCH) ## records per second, beside perf script and perf report
-	@$(LUA) bench/replay.lua $(BUILD) $(RECORDS) $(RUNS)
-	@CC='$(CC)' $(LUA) bench/symbols.lua $(BUILD) $(RUNS)
+BENCH = $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
+bench: build-deps tracefs ## what it costs, beside perf, bpftrace and minimal C
+	@$(MAKE) --no-print-directory bench-peers || echo "bench: its rows say what is missing"
+	@$(MAKE) --no-print-directory all $(BENCH)
+	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) $(PARTS)
 
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libperfev.a
 	@mkdir -p $(@D) && echo "  CC   $<"
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libperfev.a $(TRACE_LIBS)
-
-$(BUILD)/bench/syscalls-%.data: bench/record.lua
-	@mkdir -p $(@D) && echo "  GEN  $@"
-	$(Q)LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua' LUA_CPATH='$(BUILD)/?.so' $(LUA) $< $@ $*
 
 tracefs:
 	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
@@ -322,7 +321,7 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all static help deps build-deps guest-deps vm-deps demo check test test-live \
-	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint install \
-	uninstall clean
+.PHONY: FORCE all static help deps build-deps guest-deps vm-deps bench-peers demo check test \
+	test-live test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint \
+	install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)

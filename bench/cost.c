@@ -1,13 +1,20 @@
 /*
  * cost.c - runs a command and says what it cost, on standard error's last line:
- * seconds of CPU, seconds by the clock, most KiB in memory, exit status.
+ * seconds of CPU, seconds by the clock, most KiB of anonymous memory, exit status.
+ *
+ * CPU is that of the command and of all that it waited for. Its memory is looked at
+ * every few milliseconds, because the kernel keeps a peak of everything resident alone,
+ * pages of mapped files with it.
  */
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#define LOOK_NS 5000000
 
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
@@ -19,23 +26,63 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+static long anonymous(pid_t pid)
+{
+	char path[64], line[256];
+	long kib = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "RssAnon: %ld", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib;
+}
+
+/* Until it has ended; what it had in memory at most. */
+static long watch(pid_t pid, const sigset_t *child)
+{
+	const struct timespec look = { .tv_nsec = LOOK_NS };
+	siginfo_t info = { 0 };
+	long most = 0, kib;
+
+	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid) {
+		kib = anonymous(pid);
+		most = kib > most ? kib : most;
+		sigtimedwait(child, NULL, &look);
+	}
+	return most;
+}
+
 int main(int argc, char **argv)
 {
 	double began = now();
 	struct rusage usage;
+	sigset_t child, before;
 	int status = 0;
+	long kib;
 	pid_t pid;
 
 	if (argc < 2)
 		return 2;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, &before);
 	pid = fork();
 	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		execvp(argv[1], argv + 1);
 		_exit(127);
 	}
-	if (pid < 0 || wait4(pid, &status, 0, &usage) < 0)
+	if (pid < 0)
 		return 1;
-	fprintf(stderr, "%.3f %.3f %ld %d\n", seconds(usage.ru_utime) + seconds(usage.ru_stime),
-		now() - began, usage.ru_maxrss, WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+	kib = watch(pid, &child);
+	if (wait4(pid, &status, 0, &usage) < 0)
+		return 1;
+	fprintf(stderr, "%.6f %.6f %ld %d\n", seconds(usage.ru_utime) + seconds(usage.ru_stime),
+		now() - began, kib, WIFEXITED(status) ? WEXITSTATUS(status) : 128);
 	return 0;
 }

@@ -2,8 +2,8 @@
  * sort.c - the least that counts the system calls of a recording in the order of time.
  *
  * The file is mapped, each record's header and time are looked at where they lie, what a
- * CPU wrote is a run that is sorted already, and the runs of a round are merged. The place of
- * time and call is that of bench/record.lua's samples: nothing is checked, nothing found.
+ * CPU wrote is a run that is sorted already, and the runs of a round are merged. Where a
+ * sample has its time, and what is counted, it is told: nothing is checked, nothing found.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,8 +18,6 @@
 #define FINISHED_ROUND 68
 #define ITEMS_MAX (1u << 20)
 #define RUNS_MAX 1024u
-#define TIME_AT 24 /* behind header, ip, pid and tid */
-#define CALL_AT 60 /* behind the size of raw, and the payload's common fields */
 #define CALLS 512
 
 struct item {
@@ -30,6 +28,7 @@ struct item {
 static struct item items[ITEMS_MAX];
 static uint32_t starts[RUNS_MAX], ends[RUNS_MAX], nr_runs, nr_items;
 static uint64_t calls[CALLS], out_of_order, last_time;
+static size_t time_at, call_at; /* bytes from a sample's start */
 
 static uint64_t load(const unsigned char *p)
 {
@@ -43,7 +42,7 @@ static void deliver(const struct item *item)
 {
 	out_of_order += item->time < last_time;
 	last_time = item->time;
-	calls[load(item->bytes + CALL_AT) % CALLS]++;
+	calls[load(item->bytes + call_at) % CALLS]++;
 }
 
 /* What is not later than the limit, always the first of the run that has the oldest. */
@@ -55,8 +54,8 @@ static void merge(uint64_t limit)
 		uint32_t best = RUNS_MAX;
 
 		for (uint32_t i = 0; i < nr_runs; i++)
-			if (starts[i] < ends[i] && (best == RUNS_MAX || items[starts[i]].time <
-									items[starts[best]].time))
+			if (starts[i] < ends[i] &&
+			    (best == RUNS_MAX || items[starts[i]].time < items[starts[best]].time))
 				best = i;
 		if (best == RUNS_MAX || items[starts[best]].time > limit)
 			break;
@@ -97,7 +96,7 @@ static int walk(const unsigned char *at, const unsigned char *end)
 		if (header.size < sizeof(header) || header.size > end - at)
 			return -1;
 		if (header.type == PERF_RECORD_SAMPLE) {
-			uint64_t time = load(at + TIME_AT);
+			uint64_t time = load(at + time_at);
 
 			most = time > most ? time : most;
 			if (take(time, at) < 0)
@@ -114,16 +113,18 @@ static int walk(const unsigned char *at, const unsigned char *end)
 
 int main(int argc, char **argv)
 {
-	int fd = argc == 2 ? open(argv[1], O_RDONLY) : -1;
+	int fd = argc == 4 ? open(argv[1], O_RDONLY) : -1;
 	const unsigned char *file;
 	uint64_t total = 0;
 	struct stat about;
 	int rc;
 
 	if (fd < 0 || fstat(fd, &about) < 0) {
-		fprintf(stderr, "usage: sort FILE\n");
+		fprintf(stderr, "usage: sort FILE TIME_AT CALL_AT\n");
 		return 2;
 	}
+	time_at = strtoul(argv[2], NULL, 0);
+	call_at = strtoul(argv[3], NULL, 0);
 	file = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (file == MAP_FAILED)
 		return 2;

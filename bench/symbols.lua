@@ -1,25 +1,14 @@
--- symbols.lua - what names cost: 20,000 addresses of a program with more than 50 MB of symbols, ours beside perf's
--- and addr2line's.
--- make bench, or lua5.4 bench/symbols.lua BUILD RUNS
+-- symbols.lua - a program with more than 50 MB of symbols, and a recording of it, for what names cost.
+-- lua5.4 bench/symbols.lua DIR, which make bench runs; then they are DIR/symbols, .data and .addresses
 --
--- The program is made once, of functions that are never run, and the recording of it: a sample in each of so many
--- functions that lie all over it. A row is thrown out when it has not named every one of them.
-
-package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
-local build, runs = arg[1], math.tointeger(tonumber(arg[2]))
-package.cpath = build .. "/?.so;" .. package.cpath
+-- The program is made of functions that are never run; the recording has a sample in each of so many of them that lie
+-- all over it.
 
 local perfdata = require "spec.support.perfdata"
 
 local FUNCTIONS, ADDRESSES, SIZE = 600000, 20000, 32
-local SLOW = 20 -- seconds: a row that takes longer is run once
-local dir = build .. "/bench"
+local dir = arg[1]
 local program, recording, addresses = dir .. "/symbols", dir .. "/symbols.data", dir .. "/symbols.addresses"
-
-local function exists(path)
-  local file <close> = io.open(path)
-  return file ~= nil
-end
 
 local function capture(command)
   local pipe <close> = assert(io.popen(command))
@@ -29,8 +18,6 @@ end
 local function run(command)
   assert(os.execute(command), command)
 end
-
--- ---- what is measured ----
 
 -- Mangled as C++ has it, so that taking that apart is part of the work.
 local function name_of(i)
@@ -89,77 +76,5 @@ local function make_recording()
     [12] = builder:event_desc() })
 end
 
--- ---- the rows ----
-
-local function perfl(words) return ("%s/perfl -q -i %s %s"):format(build, recording, words) end
-
-local rows = {
-  { "perfl, r.symbol", perfl [[-e 'event { "cpu-clock", sample = function(r) print(r.symbol) end }']] },
-  { "perfl profile -f folded", perfl "profile -f folded" },
-  { "perf script -F ip,sym", ("perf script -i %s -F ip,sym"):format(recording), base = true },
-  { "perf report --stdio -g none", ("perf report -i %s --stdio -g none --no-children"):format(recording) },
-  { "addr2line -f -C", ("addr2line -f -C -e %s @%s"):format(program, addresses) },
-}
-
--- How many functions its output names.
-local function named(path)
-  local seen, nr = {}, 0
-  for line in io.lines(path) do
-    local which = line:match "serve_requests(%d%d%d%d%d%d)"
-    if which and not seen[which] then seen[which], nr = true, nr + 1 end
-  end
-  return nr
-end
-
--- Run it once -> true | false, why
-local function measure(row)
-  local out, err = dir .. "/out", dir .. "/err"
-  os.execute(("%s/cost %s > %s 2> %s < /dev/null"):format(dir, row[2], out, err))
-  local last, first
-  for line in io.lines(err) do last, first = line, first or line end
-  local cpu, _, kib, status = (last or ""):match "^([%d.]+) ([%d.]+) (%d+) (%d+)$"
-  if status ~= "0" then return false, first or "?" end
-  local nr = named(out)
-  if nr ~= ADDRESSES then return false, "named " .. nr end
-  row.cpu[#row.cpu + 1] = tonumber(cpu)
-  row.kib = math.max(row.kib or 0, tonumber(kib))
-  return true
-end
-
-local function median(list)
-  table.sort(list)
-  return list[(#list + 1) // 2]
-end
-
-if not exists(program) then make_program() end
+make_program()
 make_recording()
-for _, row in ipairs(rows) do row.cpu = {} end
-for _ = 1, runs do
-  for _, row in ipairs(rows) do
-    if not row.failed and (row.cpu[1] or 0) < SLOW then
-      local ok, why = measure(row)
-      row.failed = not ok and why or nil
-    end
-  end
-end
-
-local base
-for _, row in ipairs(rows) do
-  if row.base and not row.failed then base = median(row.cpu) end
-end
-local bytes = 0
-for size in capture("readelf -SW " .. program):gmatch " %.s[yt][mr]tab +%u+ +%x+ %x+ (%x+)" do
-  bytes = bytes + tonumber(size, 16)
-end
-print(("\nnames of %d addresses among %d functions, %.0f MB of symbols; %d runs"):format(ADDRESSES, FUNCTIONS,
-  bytes / 1e6, runs))
-print(("%-32s %8s %8s %12s %10s"):format("seconds of CPU", "median", "best", "/perf script", "peak MiB"))
-for _, row in ipairs(rows) do
-  if row.failed then
-    print(("%-32s not here: %s"):format(row[1], row.failed:sub(1, 36)))
-  else
-    local typical = median(row.cpu)
-    print(("%-32s %8.2f %8.2f %12s %10.1f"):format(row[1], typical, row.cpu[1],
-      base and ("%.2f"):format(typical / base) or "-", row.kib / 1024))
-  end
-end

@@ -9,9 +9,9 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
-local function made(name, records)
+local function made(name, records, kind)
   local path = dir .. "/" .. name
-  local r = run({ "lua5.4", "bench/record.lua", path, tostring(records) }, { env = LUA_PATHS })
+  local r = run({ "lua5.4", "bench/record.lua", path, tostring(records), kind or "syscalls" }, { env = LUA_PATHS })
   assert.equal(0, r.code, r.err)
   return path
 end
@@ -31,6 +31,39 @@ describe("the recording of make bench", function()
     end
     assert.same({ 20001, 20001, 0, 3 }, { n, calls, rec:stats().late, rec:stats().rounds })
     assert.is_nil(rec.error)
+    rec:close()
+  end)
+
+  it("has enters and exits that are joined, in one more kind of it", function()
+    local rec = assert(perfev.open(made("pairs.data", 2000, "pairs")))
+    local inside, n = {}, 0
+    for r in rec:records { user = false } do
+      if r.type == "sample" then
+        local enters = r.event.name == "raw_syscalls:sys_enter"
+        assert.equal(enters and nil, inside[r.tid] and enters)
+        if not enters then assert.equal(inside[r.tid], r.args.id) end
+        inside[r.tid] = enters and r.args.id or nil
+        n = n + 1
+      end
+    end
+    assert.same({ 2000, 0 }, { n, rec:stats().late })
+    rec:close()
+  end)
+
+  it("has call chains into what is mapped, of few forms, in another", function()
+    local rec = assert(perfev.open(made("stacks.data", 2000, "stacks")))
+    local chains, nr, n = {}, 0, 0
+    for r in rec:records { user = false } do
+      if r.type == "sample" then
+        local text = table.concat(r.callchain.raw, " ")
+        nr, chains[text], n = nr + (chains[text] and 0 or 1), true, n + 1
+        assert.equal(13, #r.callchain.raw)
+        assert.equal("task-" .. r.tid - 1000, r.comm)
+      end
+    end
+    assert.equal(2000, n)
+    assert.is_true(nr > 16 and nr <= 512, nr)
+    assert.same({ 64, 0 }, { rec:stats().types.mmap2, rec:stats().late })
     rec:close()
   end)
 

@@ -12,7 +12,7 @@ local units = require "perfev.units"
 local wire = require "spec.support.wire"
 
 local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/lua-api.md",
-  "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md" }
+  "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md" }
 local api = docs.read "doc/lua-api.md"
 
 local function set_of(list)

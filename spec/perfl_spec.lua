@@ -270,6 +270,12 @@ describe("the closing line", function()
       report.closing(stats {}, 0.0123))
   end)
 
+  it("tells what each of many records cost, in which the start is little", function()
+    assert.same({ "10,000 records, 0 lost, 0 late, 0.012 s of CPU (1,230 ns a record)" },
+      report.closing(stats { delivered = 10000 }, 0.0123))
+    assert.same({ "9,999 records, 0 lost, 0 late, 0.012 s of CPU" }, report.closing(stats { delivered = 9999 }, 0.0123))
+  end)
+
   it("says what to do about lost records", function()
     local lines = report.closing(stats { lost = 5 }, 0)
     assert.is_truthy(lines[2]:find("-m 8M; now 2M", 1, true), lines[2])

@@ -12,8 +12,10 @@
 struct pev_chunk {
 	const char *name;          /* as require() is given it: "perfev.session" */
 	const char *path;          /* where it came from, for messages: "lua/perfev/session.lua" */
-	const unsigned char *text; /* source, never bytecode; a NUL follows */
+	const unsigned char *text; /* source; a NUL follows */
 	size_t len;                /* bytes, the NUL not counted */
+	const unsigned char *code; /* the same compiled, by the release of Lua that built us */
+	size_t code_len;
 };
 
 /* In the order of their names; the last has a NULL name. */

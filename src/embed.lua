@@ -4,7 +4,8 @@
 -- A file's module name follows from its path below lua/; `module:NAME` is looked
 -- up as require() would, so that perfl runs where argparse is not installed. A script,
 -- scripts/NAME.lua, keeps that name: perfl finds it where no other is (make static).
--- Source is embedded, not bytecode: perfl's version of Lua may be newer.
+-- Both as they are and compiled: reading them was four fifths of what a short run took, but
+-- bytecode is for the release of Lua that made it, and perfl's may be newer.
 
 local function fail(...)
   io.stderr:write("embed.lua: ", string.format(...), "\n")
@@ -26,14 +27,14 @@ local function locate(word)
   return module, path, module .. ".lua"
 end
 
-local function read(path)
+local function read(path, shown)
   local file, why = io.open(path, "rb")
   if not file then fail("%s", why) end
   local text = file:read("a")
   file:close()
-  local ok, err = load(text, "@" .. path, "t")
-  if not ok then fail("%s", err) end
-  return text
+  local chunk, err = load(text, "@" .. shown, "t")
+  if not chunk then fail("%s", err) end
+  return text, string.dump(chunk)
 end
 
 local function array(id, text)
@@ -47,16 +48,19 @@ end
 local chunks = {}
 for _, word in ipairs(arg) do
   local name, path, shown = locate(word)
-  chunks[#chunks + 1] = { name = name, path = shown, text = read(path) }
+  local text, code = read(path, shown)
+  chunks[#chunks + 1] = { name = name, path = shown, text = text, code = code }
 end
 table.sort(chunks, function(a, b) return a.name < b.name end)
 
 io.write("/* Written by src/embed.lua. */\n#include \"embed.h\"\n\n")
 for i, chunk in ipairs(chunks) do
   array("chunk_" .. i, chunk.text)
+  array("code_" .. i, chunk.code)
 end
 io.write("const struct pev_chunk pev_chunks[] = {\n")
 for i, chunk in ipairs(chunks) do
-  io.write(string.format("\t{ %q, %q, chunk_%d, %d },\n", chunk.name, chunk.path, i, #chunk.text))
+  io.write(string.format("\t{ %q, %q, chunk_%d, %d, code_%d, %d },\n", chunk.name, chunk.path,
+    i, #chunk.text, i, #chunk.code))
 end
-io.write("\t{ NULL, NULL, NULL, 0 },\n};\n")
+io.write("\t{ 0 },\n};\n")

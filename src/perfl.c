@@ -428,12 +428,22 @@ static int luaopen_perfl_core(lua_State *L)
 
 /* ---- the Lua state ---- */
 
+/* Bytecode is good for the release that it was compiled by alone, and quicker to load. */
+static int load_chunk(lua_State *L, const struct pev_chunk *chunk, const char *chunkname)
+{
+	if (strstr(lua_ident, LUA_RELEASE " ") &&
+	    luaL_loadbufferx(L, (const char *)chunk->code, chunk->code_len, chunkname, "b") ==
+		    LUA_OK)
+		return LUA_OK;
+	return luaL_loadbufferx(L, (const char *)chunk->text, chunk->len, chunkname, "t");
+}
+
 static int load_embedded(lua_State *L)
 {
 	const struct pev_chunk *chunk = lua_touserdata(L, lua_upvalueindex(1));
 	const char *chunkname = lua_pushfstring(L, "@%s", chunk->path);
 
-	if (luaL_loadbufferx(L, (const char *)chunk->text, chunk->len, chunkname, "t") != LUA_OK)
+	if (load_chunk(L, chunk, chunkname) != LUA_OK)
 		return lua_error(L);
 	lua_pushstring(L, chunk->name);
 	lua_call(L, 1, 1);

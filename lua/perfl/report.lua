@@ -115,14 +115,23 @@ local faults = {
   { "corrupt", "corrupt rings", "corrupt ring" },
 }
 
+local MANY = 10000 -- records: of fewer, what a run costs is mostly its start
+
+-- What it cost: seconds, and of many records what one of them did.
+local function cost(records, cpu_time)
+  local text = ("%.3f s of CPU"):format(cpu_time)
+  if records < MANY then return text end
+  return ("%s (%s ns a record)"):format(text, M.grouped(cpu_time * 1e9 / records // 1 | 0))
+end
+
 --- The closing lines.
 -- @tparam table stats      s:stats()
 -- @tparam number cpu_time  seconds
 -- @tparam ?string input    the recording they are of
 -- @treturn {string,...}
 function M.closing(stats, cpu_time, input)
-  local lines = { ("%s records, %s lost, %s late, %.3f s of CPU"):format(M.grouped(stats.delivered),
-    M.grouped(stats.lost), M.grouped(stats.late), cpu_time) }
+  local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(stats.delivered),
+    M.grouped(stats.lost), M.grouped(stats.late), cost(stats.delivered, cpu_time)) }
   if stats.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(stats) end
   local also = {}
   for _, fault in ipairs(faults) do

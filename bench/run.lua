@@ -1,0 +1,211 @@
+-- run.lua - what perfev costs beside what else there is: the whole of make bench.
+-- make bench, or lua5.4 bench/run.lua BUILD RECORDS RUNS [PART...]
+--
+-- Each file in bench/rows gives one part or more of the table:
+--   { title =, unit =, base = name, rows = { row... } [, note =] }
+--   row: { name, command [, per =] [, goal =] [, expect =] [, check =] [, env =] }
+-- A row is a shell command, run RUNS times, all rows of a part by turns and once what takes
+-- long. What counts is CPU, because the clock's seconds are the neighbours' as well, divided
+-- by per, the records it read; its ratio to the base's median is what holds on another
+-- machine. goal is a ratio to stay below; measure = "clock" has the clock's instead, and
+-- load = FILE takes off the CPU that is in the file; lost = N: what is missing of N in what
+-- the command printed, in percent. expect: what the command has to print, or the row is thrown out; check: a
+-- function of all that it printed -> true, or false and why it is.
+
+local SLOW = 4 -- seconds: a row that takes longer is run once
+local NAME = 33
+
+local build, records, runs = arg[1], math.tointeger(tonumber(arg[2])), math.tointeger(tonumber(arg[3]))
+local dir = build .. "/bench"
+local wanted = { table.unpack(arg, 4) }
+
+-- What the files of rows get.
+local bench = { build = build, dir = dir, records = records }
+
+function bench.quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
+
+local function first_line(command)
+  local pipe = io.popen(command .. " 2>/dev/null")
+  local line = pipe:read() or "?"
+  pipe:close()
+  return line
+end
+
+function bench.has(command) return first_line("command -v " .. command) ~= "?" end
+
+--- Have a Lua script of ours make a file of dir, if it is not there -> its path
+function bench.make(name, command)
+  local path = dir .. "/" .. name
+  local file = io.open(path)
+  if file then
+    file:close()
+  else
+    assert(os.execute(("LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua' LUA_CPATH='%s/?.so' lua5.4 %s"):format(build,
+      command)))
+  end
+  return path
+end
+
+--- A recording of bench/record.lua's -> its path
+function bench.recording(kind, nr)
+  local name = ("%s-%d.data"):format(kind, nr)
+  return bench.make(name, ("bench/record.lua %s/%s %d %s"):format(dir, name, nr, kind))
+end
+
+--- perfl reading a recording, or with words before -- a command's.
+function bench.perfl(words, chunk)
+  return ("%s/perfl -q %s -e %s"):format(build, words, bench.quote(chunk))
+end
+
+-- ---- one run ----
+
+local function slurp(path)
+  local file <close> = assert(io.open(path))
+  return file:read "a"
+end
+
+local function measured(row, part, cpu, clock, said)
+  if part.measure == "clock" then return clock / part.scale end
+  if part.lost then
+    local seen = tonumber(said:match "%d+")
+    return seen and 100 * (part.lost - seen) / part.lost
+  end
+  if part.load then cpu = math.max(cpu - (tonumber(slurp(part.load)) or 0), 0) end
+  return cpu / (row.per or part.per) / part.scale
+end
+
+-- Run it once -> true | false, why
+local function run_once(row, part)
+  local out, err = dir .. "/out", dir .. "/err"
+  os.execute(("%s/cost %s > %s 2> %s < /dev/null"):format(dir, row[2], out, err))
+  local last
+  for line in io.lines(err) do last = line end
+  local cpu, clock, kib, status = (last or ""):match "^([%d.]+) ([%d.]+) (%d+) (%d+)$"
+  if status ~= "0" then return false, slurp(err):match "^[^\n]*" end
+  local said = slurp(out)
+  if row.expect and not said:find(row.expect, 1, true) then
+    return false, "it said " .. (said:match "[^\n]+" or "nothing")
+  end
+  if row.check then
+    local ok, why = row.check(said)
+    if not ok then return false, why end
+  end
+  local value = measured(row, part, tonumber(cpu), tonumber(clock), said)
+  if not value then return false, "it counted nothing" end
+  row.values[#row.values + 1] = value
+  row.kib = math.max(row.kib or 0, tonumber(kib))
+  row.seconds = tonumber(clock)
+  return true
+end
+
+local function run_part(part)
+  for _, row in ipairs(part.rows) do
+    row.values = {}
+    row.failed = row.missing
+  end
+  for _ = 1, part.runs or runs do
+    for _, row in ipairs(part.rows) do
+      if not row.failed and (row.seconds or 0) < SLOW then
+        local ok, why = run_once(row, part)
+        row.failed = not ok and why or nil
+      end
+    end
+  end
+  for _, row in ipairs(part.rows) do table.sort(row.values) end
+end
+
+-- ---- the table ----
+
+local lines = {}
+local function say(...)
+  local line = string.format(...):gsub("%s+$", "")
+  print(line)
+  lines[#lines + 1] = line
+end
+
+local function median(row) return row.values[(#row.values + 1) // 2] end
+
+local function number(value)
+  if value >= 999.5 then return ("%.0f"):format(value) end
+  return (value >= 99.95 and "%.0f" or value >= 9.995 and "%.1f" or "%.3f"):format(value)
+end
+
+-- The ratio, and beside it what it should be at most, or at least where the goal is below 0.
+local function against(row, base)
+  if not base or base == 0 then return "" end
+  local ratio = median(row) / base
+  local text = (ratio >= 99.95 and "%.0f" or ratio >= 9.995 and "%.1f" or "%.2f"):format(ratio)
+  if not row.goal then return ("%7s"):format(text) end
+  return ("%7s %s%5s"):format(text, ratio <= row.goal and "<=" or "> ", ("%g"):format(row.goal))
+end
+
+local function print_part(part)
+  local base
+  for _, row in ipairs(part.rows) do
+    if row[1] == part.base and not row.failed then base = median(row) end
+  end
+  say("")
+  say("%s", part.title)
+  say("%-" .. NAME .. "s %7s %7s %7s %7s%s", "  " .. part.unit, "median", "min", "max", base and "x base" or "",
+    part.memory and "           MiB" or "")
+  for _, row in ipairs(part.rows) do
+    if row.failed then
+      say("%-" .. NAME .. "s not here: %s", row[1], row.failed:sub(1, 79 - NAME - 11))
+    else
+      local ratio = against(row, row[1] ~= part.base and base)
+      say("%-" .. NAME .. "s %7s %7s %7s %s%s", row[1], number(median(row)), number(row.values[1]),
+        number(row.values[#row.values]), ratio,
+        part.memory and (" "):rep(16 - #ratio) .. ("%6.1f"):format(row.kib / 1024) or "")
+    end
+  end
+  if part.note then say("  %s", part.note) end
+end
+
+-- ---- the whole ----
+
+local function files()
+  local list = {}
+  for path in io.popen "ls bench/rows/*.lua":lines() do list[#list + 1] = path end
+  return list
+end
+
+local function is_wanted(path)
+  for _, name in ipairs(wanted) do
+    if path:match "([^/]+)%.lua$" == name then return true end
+  end
+  return #wanted == 0
+end
+
+local function machine()
+  local cpu = slurp "/proc/cpuinfo":match "model name%s*:%s*([^\n]+)" or "?"
+  say("%s CPUs (%s), Linux %s", first_line "nproc", cpu, first_line "uname -r":match "^[%d.]+" or "?")
+  local versions = {}
+  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "gcc", "libtraceevent1" } do
+    local version = first_line(("dpkg-query -W -f '${Version}' %s"):format(name))
+    versions[#versions + 1] = name .. " " .. (version ~= "" and version or "?")
+  end
+  say("%s", table.concat(versions, ", ", 1, 3))
+  say("%s", table.concat(versions, ", ", 4))
+  say("%d runs of each, by turns; CPU unless said otherwise; MiB: anonymous memory", runs)
+end
+
+local began = os.time()
+machine()
+for _, path in ipairs(files()) do
+  if is_wanted(path) then
+    for _, part in ipairs(dofile(path)(bench)) do
+      part.scale, part.per = part.scale or 1e-9, part.per or 1
+      if part.prepare then part.prepare() end
+      run_part(part)
+      print_part(part)
+    end
+  end
+end
+say("")
+say("all of it took %d s", os.time() - began)
+
+if #wanted == 0 then
+  local file <close> = assert(io.open("bench/RESULTS.md", "w"))
+  file:write("# What `make bench` gave\n\nHow to read it: [doc/bench.md](../doc/bench.md).\n\n```text\n",
+    table.concat(lines, "\n"), "\n```\n")
+end
