@@ -317,5 +317,6 @@ $(BUILD)/flags: FORCE
 
 FORCE:
 .PHONY: FORCE all static help deps build-deps guest-deps vm-deps demo check test test-live \
-	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint install uninstall clean
+	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint install \
+	uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)
