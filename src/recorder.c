@@ -91,7 +91,7 @@ static const struct perf_event_header marks[2] = {
 	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
 };
 
-/* A number, that is the byte order of what follows: on disk of this machine's. PERFILE2 if little. */
+/* On disk in this machine's byte order, by which readers know that of all: PERFILE2 where little. */
 static const uint64_t magic = UINT64_C(0x32454c4946524550);
 
 static const char *shown(const struct pev_recorder *rec)
