@@ -91,7 +91,7 @@ static const struct perf_event_header marks[2] = {
 	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
 };
 
-/* On disk in this machine's byte order, by which readers know that of all: PERFILE2 where little. */
+/* In this machine's byte order, by which readers know that of the file: PERFILE2 if little. */
 static const uint64_t magic = UINT64_C(0x32454c4946524550);
 
 static const char *shown(const struct pev_recorder *rec)
