@@ -148,6 +148,7 @@ page=
 # shellcheck disable=SC2046 # words
 [ $# -gt 0 ] || { page=doc/kernels.md && set -- $(echo "$kernels" | awk '{ print $1 }'); }
 : > "$vm/sums"
+echo "$specs" > "$vm/specs"
 for name; do
 	line=$(echo "$kernels" | awk -v name="$name" '$1 == name')
 	[ -n "$line" ] || { echo "vm.sh: no kernel is called $name" >&2; exit 2; }
