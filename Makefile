@@ -24,8 +24,10 @@ CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck cla
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 strace valgrind \
 	libc6-dbg linux-perf
 
+# One static file wants more than the shared objects do.
+STATIC_PKGS := g++ libbz2-dev
 # What boots other kernels (spec/vm): those of `make check`, and of all of them.
-GUEST_PKGS := qemu-system-x86 qemu-system-arm cpio gcc-aarch64-linux-gnu
+GUEST_PKGS := $(STATIC_PKGS) qemu-system-x86 qemu-system-arm cpio gcc-aarch64-linux-gnu
 VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
@@ -138,7 +140,7 @@ SAME_FOR_ALL = $(patsubst %,spec/%_spec.lua,coverage damage datafile gc hostile 
 test-nobody: all ## specs without rights: on the simulated kernel, and what nobody may
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
-	tar -c $(patsubst %,--exclude=./%,.git build/asan build/fuzz $(SAME_FOR_ALL)) . | \
+	tar -c $(patsubst %,--exclude=./%,.git build/asan build/fuzz build/vm $(SAME_FOR_ALL)) . | \
 		tar -xC "$$d/tree" && cd "$$d/tree" && chown -R nobody "$$d" && chmod 755 "$$d" && \
 	rc=0 && $(as-nobody) JOBS=$(JOBS) $(SUITE) $(BUSTED) \
 		$(filter-out $(SAME_FOR_ALL),$(SPECS)) spec/live/unprivileged_spec.lua || rc=1; \
@@ -179,13 +181,13 @@ $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec
 
 # Other kernels, under QEMU. KERNEL= of those that spec/vm/vm.sh lists, all without it.
 KERNEL =
-vm: all static vm-deps ## the live specs on other kernels and machines; KERNEL=amd64-6.1 on one
-	@spec/vm/vm.sh $(KERNEL)
+vm: all vm-deps ## the live specs on other kernels and machines; KERNEL=amd64-6.1 on one
+	@$(MAKE) --no-print-directory static && spec/vm/vm.sh $(KERNEL)
 
 # Some of it, on two. Nobody's build fails because a mirror does not answer.
-test-vm: all static
+test-vm: all
 	@if $(MAKE) --no-print-directory guest-deps > $(BUILD)/guest-deps.log 2>&1; \
-	then spec/vm/vm.sh -l amd64-6.1 arm64-6.1; \
+	then $(MAKE) --no-print-directory static && spec/vm/vm.sh -l amd64-6.1 arm64-6.1; \
 	else echo 'skipped: QEMU cannot be installed:'; tail -n 3 $(BUILD)/guest-deps.log; \
 		echo '0 passed, 0 failed, 1 skipped' | tee -a $${TALLY:-/dev/null}; fi
 

@@ -91,8 +91,8 @@ static const struct perf_event_header marks[2] = {
 	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
 };
 
-/* A number, that is the byte order of what follows: on disk of this machine's. */
-static const char magic[8] = { 'P', 'E', 'R', 'F', 'I', 'L', 'E', '2' };
+/* In this machine's byte order, by which readers know that of the file: PERFILE2 if little. */
+static const uint64_t magic = UINT64_C(0x32454c4946524550);
 
 static const char *shown(const struct pev_recorder *rec)
 {
@@ -271,7 +271,7 @@ static int put_head(struct pev_recorder *rec)
 	const unsigned char room[HEAD_FILE - HEAD_PIPE - sizeof(struct perf_event_header)] = { 0 };
 	struct perf_event_header padding = header_of(TYPE_PADDING, HEAD_FILE - HEAD_PIPE);
 	struct iovec pieces[] = {
-		piece_of(magic, 8),
+		piece_of(&magic, 8),
 		piece_of(&size, sizeof(size)),
 		piece_of(&padding, sizeof(padding)),
 		piece_of(room, sizeof(room)),
@@ -752,7 +752,7 @@ static void stay_stream(struct pev_recorder *rec)
 	struct perf_event_header padding = header_of(TYPE_PADDING, HEAD_FILE - HEAD_PIPE);
 	unsigned char head[HEAD_PIPE + sizeof(padding)];
 
-	memcpy(head, magic, 8);
+	memcpy(head, &magic, 8);
 	memcpy(head + 8, &size, sizeof(size));
 	memcpy(head + HEAD_PIPE, &padding, sizeof(padding));
 	rec->sys->pwrite(rec->sys->ctx, rec->fd, head, sizeof(head), 0);
@@ -789,7 +789,7 @@ static int put_file_head(struct pev_recorder *rec, uint64_t data_end, uint64_t a
 	};
 	int64_t n;
 
-	memcpy(head, magic, sizeof(head[0]));
+	memcpy(head, &magic, sizeof(head[0]));
 	for (uint32_t i = 0; i < rec->nr_sections; i++)
 		head[9 + rec->sections[i].id / 64] |= UINT64_C(1) << rec->sections[i].id % 64;
 	n = rec->sys->pwrite(rec->sys->ctx, rec->fd, head, sizeof(head), 0);

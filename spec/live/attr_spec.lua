@@ -63,7 +63,9 @@ describe("this kernel", function()
     end
     -- for events that have an AUX area, and for members of their groups
     expected.aux_output = "EOPNOTSUPP"
-    expected.aux_start_paused = this < number_of "6.13" and "EINVAL" or "EOPNOTSUPP"
+    -- of 6.13, and of Debian's 6.12 too
+    local paused = this >= number_of "6.13" or this == number_of "6.12" and found.aux_start_paused ~= "EINVAL"
+    expected.aux_start_paused = paused and "EOPNOTSUPP" or "EINVAL"
     expected.aux_pause, expected.aux_resume = "EINVAL", "EINVAL"
     assert.same(expected, found)
   end)

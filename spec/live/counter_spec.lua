@@ -2,6 +2,7 @@
 
 local perfev = require "perfev"
 local process, no_poll = require("spec.support.process").load()
+local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
 local E = perfev.errno
@@ -113,7 +114,8 @@ describe("a group", function()
     local g = perfev.group { "page-faults", "minor-faults", "task-clock", tid = "self", inherit = false }
     touch(30)
     local r = g:read()
-    assert.equal(r["page-faults"], r["minor-faults"])
+    -- 5.10 counts pages of shared memory as none of either kind
+    if requires.release() >= 6000 then assert.equal(r["page-faults"], r["minor-faults"]) end
     assert.is_true(r["page-faults"] >= 30)
     g:close("minor-faults")
     r = g:read()

@@ -4,9 +4,9 @@
 #   debs.sh kernel ARCH SUITE PACKAGE      the kernel that a (meta)package brings
 #   debs.sh root ARCH SUITE PACKAGE...     packages and all that they depend on, unpacked
 #
-# prints a directory: with `vmlinuz`, or a file tree. apt does the work, with a state of its own below
-# the cache: no rights, and nothing of this system's packages changes. What was fetched once is taken
-# from the cache and asks no network; remove the cache to have it anew.
+# prints a directory: with `vmlinuz`, or a file tree. apt does the work, with a state of its own
+# below the cache: no rights, and nothing of this system's packages changes. What was fetched once
+# is taken from the cache and asks no network; remove the cache to have it anew.
 # Environment: VM_CACHE, VM_MIRROR (else the mirror that this system uses).
 
 cache=${VM_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/perfev-vm}
@@ -33,7 +33,8 @@ configure() {
 	from=$(mirror)
 	[ -n "$from" ] || die 'no Debian mirror among the sources of apt: set VM_MIRROR'
 	[ -r $keys ] || die "no $keys: install debian-archive-keyring"
-	mkdir -p "$state/lists/partial" "$state/archives/partial" "$state/none/partial" "$state/parts"
+	mkdir -p "$state/lists/partial" "$state/archives/partial" "$state/none/partial" \
+		"$state/parts"
 	: > "$state/status"
 	release=${2%-backports}
 	for entry in "debian $release" "debian-security $release-security" "debian $2"; do
@@ -67,13 +68,15 @@ update() {
 
 # Since 7.x the image itself is in a package of its own, linux-binary.
 fetch_kernel() {
-	names=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks \
-		--no-replaces --no-enhances "$1" | grep -E '^linux-(image|binary)-[0-9]' | sort -u)
+	names=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
+		--no-breaks --no-replaces --no-enhances "$1" |
+		grep -E '^linux-(image|binary)-[0-9]' | sort -u)
 	# shellcheck disable=SC2086 # words
 	[ -n "$names" ] && rm -rf "$out.new" && mkdir -p "$out.new/debs" &&
 		(cd "$out.new/debs" && apt-get -qq download $names) || return 1
 	for deb in "$out.new"/debs/*.deb; do
-		dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$out.new" --wildcards '*/vmlinu[xz]*' || :
+		dpkg-deb --fsys-tarfile "$deb" |
+			tar -x -C "$out.new" --wildcards '*/vmlinu[xz]*' || :
 	done 2> "$out.new/tar.log"
 	image=$(find "$out.new" -type f -name 'vmlinu[xz]*')
 	[ -s "$image" ] && mv "$image" "$out.new/vmlinuz" &&
@@ -83,7 +86,8 @@ fetch_kernel() {
 # What a spec, perf and a compiler of C never open is left out: half of it.
 fetch_root() {
 	# What is in the archives already would not be named.
-	files=$(apt-get -qq install -y --print-uris -o Dir::Cache::archives="$state/none" "$@" | awk '/^\047/ { print $2 }')
+	files=$(apt-get -qq install -y --print-uris -o Dir::Cache::archives="$state/none" "$@" |
+		awk '/^\047/ { print $2 }')
 	[ -n "$files" ] && apt-get -qq install -y --download-only "$@" >&2 || return 1
 	rm -rf "$out.new"
 	mkdir -p "$out.new/usr"

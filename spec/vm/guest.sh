@@ -3,9 +3,9 @@
 #
 #   guest.sh [OPTION]... ARCH KERNEL COMMAND
 #
-# KERNEL is a directory from debs.sh, ARCH Debian's word. The guest is an initramfs of the trees that
-# are named, busybox among them; no disk, no network. COMMAND, a line for sh, runs as root in
-# /perfev, if there is one. The status is the command's; 124: out of time; 125: it did not get so far.
+# KERNEL is a directory from debs.sh, ARCH Debian's word. The guest is an initramfs of the trees
+# that are named, busybox among them; no disk, no network. COMMAND, a line for sh, runs as root in
+# /perfev, if there is one. The status is the command's; 124: out of time; 125: it got less far.
 #
 #   -r DIR       a tree for the guest, from / on
 #   -o DIR       what the command leaves in /out comes back here
@@ -71,10 +71,12 @@ done > "$tmp/initrd"
 # One thread for all CPUs of a guest: with one for each, interrupts between them get lost at times.
 # shellcheck disable=SC2086 # words are meant
 timeout --foreground -k 5 "$limit" qemu-system-$machine -accel tcg,thread=single -smp 2 \
-	-m "$memory" $count -nodefaults -no-user-config -display none -monitor none -no-reboot -nic none \
+	-m "$memory" $count -nodefaults -no-user-config -display none -monitor none \
+	-no-reboot -nic none \
 	-chardev "file,id=console,path=$console_file" -serial chardev:console \
 	-kernel "$kernel/vmlinuz" -initrd "$tmp/initrd" \
-	-append "console=$console panic=-1 oops=panic quiet loglevel=3 nowatchdog $words" < /dev/null > "$tmp/qemu" 2>&1 &
+	-append "console=$console panic=-1 oops=panic quiet loglevel=3 nowatchdog $words" \
+	< /dev/null > "$tmp/qemu" 2>&1 &
 qemu=$!
 wait $qemu
 ended=$?

@@ -25,16 +25,30 @@ for i, name in ipairs(names) do
 end
 table.insert(rows, 1, "specs passed, failed, skipped")
 
+-- "spec/live/attr_spec.lua …" -> "attr", …; in lines of 80 columns
+local function wrapped(text)
+  local lines, line = {}, ""
+  for word in text:gmatch "([%w_]+)_spec%.lua" do
+    if #line + #word > 76 then
+      lines[#lines + 1], line = line, ""
+    end
+    line = line .. (line == "" and "" or " ") .. word .. ","
+  end
+  lines[#lines + 1] = line:gsub(",$", ".")
+  return table.concat(lines, "\n")
+end
+
 io.write [[
 # The kernels that perfev was run on
 
 Measured by `make vm`, which writes this page: Debian's kernels, each booted
-under QEMU (software emulation), with the live specs in it as they are, and with
+under QEMU (software emulation), with specs of spec/live in it as they are, and
 those of spec/vm, which want what only such a machine has. What a row says was
 tried there, and is not read off a version: "yes", or the kernel's answer. A
-guest that could not be had has no figures.
+guest that could not be had has no figures. The specs were
 
 ]]
+print(wrapped(slurp(dir .. "/specs") or "") .. "\n")
 
 -- A table of all of them would be wider than a page.
 for first = 1, #names, 4 do

@@ -4,6 +4,7 @@
 local run = require "spec.support.run"
 
 local bare = os.getenv "VM_BARE"
+if bare == "" then bare = nil end
 local said
 
 setup(function()
