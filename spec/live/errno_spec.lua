@@ -31,7 +31,7 @@ local function free_slots()
   return #fds
 end
 
--- Some kernels refuse functions to root as well, those that list the tracer among them: so a count of them is asked for.
+-- Some kernels refuse functions to root as well, though they list the tracer: so a count of them is asked for.
 local function traces_functions()
   local id = tracepoint "ftrace:function"
   local fd = id and real.perf_event_open(core.attr_parse(core.attr_new({ type = 2, config = id,
