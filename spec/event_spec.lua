@@ -163,6 +163,12 @@ describe("a declaration", function()
     assert.same({ false, 77 }, { attr.freq, attr.sample_period })
     attr = first_attr { "sched:sched_switch", sample_period = 5, exclude_kernel = true }
     assert.same({ 5, true }, { attr.sample_period, attr.exclude_kernel })
+    assert.is_false(wire.has(attr, "period")) -- else there is a sample for each event
+    assert.is_true(wire.has(first_attr { "sched:sched_switch" }, "period"))
+    assert.is_true(wire.has(first_attr { "sched:sched_switch", period = 5, sample_type = { "period" } }, "period"))
+    assert.is_false(wire.has(first_attr { "page-faults", period = 5 }, "period"))
+    assert.is_true(wire.has(first_attr { "page-faults", freq = 5 }, "period"))
+    assert.is_true(wire.has(first_attr { "cycles", period = 5 }, "period"))
     attr = first_attr { switch = f, context_switch = false }
     assert.is_false(attr.context_switch)
     attr = first_attr { switch = f, wakeup_events = 3 }

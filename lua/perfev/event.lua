@@ -363,6 +363,16 @@ local function kernel_quirks(fields)
   if fields.defer_callchain and fields.defer_output == nil then fields.defer_output = true end
 end
 
+-- With the field "period" in its samples a tracepoint or software event gives one for each event, whatever its period
+-- (perf_swevent_event() in kernel/events/core.c).
+local function drop_period(fields)
+  local period, is_counted = fields.sample_period, fields.type == TYPE.tracepoint or fields.type == TYPE.software
+  if not is_counted or math.type(period) ~= "integer" or period < 2 then return end
+  for i, bit in ipairs(fields.sample_type or {}) do
+    if bit == "period" then return table.remove(fields.sample_type, i) end
+  end
+end
+
 -- A group whose leader's samples hold all counts (":S"): its members take no samples.
 local function join_sample_read(fields, is_leader)
   if is_leader then
@@ -396,6 +406,7 @@ local function fields_of(decl, found, unit, at, has_aux)
   fields.type, fields.config = found.type, found.config
   if found.precise_max and spec.precise_ip == nil then fields.precise_ip = 3 end
   kernel_quirks(fields)
+  if not spec.sample_type then drop_period(fields) end
   clamp_default_freq(fields, spec, found)
   return fields
 end

@@ -111,6 +111,13 @@ describe("exactly N records for N events:", function()
     assert.equal(100, n)
   end)
 
+  it("100 calls are one sample in so many, by the period", function()
+    local n = 0
+    local s = prctl_session(100, {}, function() n = n + 1 end, { period = 10 })
+    assert(s:run())
+    assert.equal(10, n)
+  end)
+
   it("100,000 pass through a ring of four pages, as long as somebody reads", function()
     local n = 0
     local s = prctl_session(100000, { buffer = "16K" }, function() n = n + 1 end)
