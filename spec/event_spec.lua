@@ -168,6 +168,7 @@ describe("a declaration", function()
     assert.is_true(wire.has(first_attr { "sched:sched_switch", period = 5, sample_type = { "period" } }, "period"))
     assert.is_false(wire.has(first_attr { "page-faults", period = 5 }, "period"))
     assert.is_true(wire.has(first_attr { "page-faults", freq = 5 }, "period"))
+    assert.is_true(wire.has(first_attr { "cpu-clock", period = 50000 }, "period"))
     assert.is_true(wire.has(first_attr { "cycles", period = 5 }, "period"))
     attr = first_attr { switch = f, context_switch = false }
     assert.is_false(attr.context_switch)

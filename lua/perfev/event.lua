@@ -364,9 +364,10 @@ local function kernel_quirks(fields)
 end
 
 -- With the field "period" in its samples a tracepoint or software event gives one for each event, whatever its period
--- (perf_swevent_event() in kernel/events/core.c).
+-- (perf_swevent_event() in kernel/events/core.c). Clocks are timers, and do not.
 local function drop_period(fields)
-  local period, is_counted = fields.sample_period, fields.type == TYPE.tracepoint or fields.type == TYPE.software
+  local period, is_clock = fields.sample_period, fields.config == names.CPU_CLOCK or fields.config == names.TASK_CLOCK
+  local is_counted = fields.type == TYPE.tracepoint or fields.type == TYPE.software and not is_clock
   if not is_counted or math.type(period) ~= "integer" or period < 2 then return end
   for i, bit in ipairs(fields.sample_type or {}) do
     if bit == "period" then return table.remove(fields.sample_type, i) end

@@ -23,7 +23,7 @@ M.hardware = {
 M.tools = { "duration_time", "user_time", "system_time" }
 
 local DUMMY = 9
-M.DUMMY, M.BPF_OUTPUT, M.CPU_CLOCK, M.CPU_CYCLES = DUMMY, 10, 0, 0
+M.DUMMY, M.BPF_OUTPUT, M.CPU_CLOCK, M.TASK_CLOCK, M.CPU_CYCLES = DUMMY, 10, 0, 1, 0
 
 -- Caches, with what can be done to them (evsel__hw_cache_stat): l(oad), s(tore), p(refetch).
 M.caches = {

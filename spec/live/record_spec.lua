@@ -105,7 +105,9 @@ local function ours(path, killed)
   local samples, lines = {}, {}
   for r in rec:records { user = false } do
     if r.type == "sample" then
-      local one = { r.time, r.cpu, r.misc, r.pid, r.tid, ("%x"):format(r.ip), r.period }
+      -- Where a sample has no period perf shows that of its event.
+      local period = r.period or r.event.attr.sample_period
+      local one = { r.time, r.cpu, r.misc, r.pid, r.tid, ("%x"):format(r.ip), period }
       for _, ip in ipairs(r.callchain and r.callchain.raw or {}) do one[#one + 1] = ("%016x"):format(ip) end
       if r.stack_size then one[#one + 1] = #r.stack_user end
       samples[#samples + 1] = table.concat(one, " ")
