@@ -11,6 +11,7 @@ local program = [[
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -30,6 +31,21 @@ static int load_bpf(void)
 	return syscall(SYS_bpf, BPF_PROG_LOAD, &attr, sizeof(attr)) < 0 ? 77 : 0;
 }
 
+static long waits(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_nvcsw;
+}
+
+/* Until it was off the CPU for it: a busy machine lets a timer fire before who set it sleeps. */
+static void doze(void)
+{
+	for (long before = waits(); waits() == before;)
+		usleep(1);
+}
+
 static void act(const char *what, int i)
 {
 	char name[16];
@@ -40,7 +56,7 @@ static void act(const char *what, int i)
 	else if (!strcmp(what, "rename"))
 		prctl(PR_SET_NAME, name);
 	else if (!strcmp(what, "sleep"))
-		usleep(1);
+		doze();
 	else if (!strcmp(what, "spin"))
 		while (clock() < CLOCKS_PER_SEC / 20)
 			;
