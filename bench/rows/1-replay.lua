@@ -29,26 +29,30 @@ local PROFILE = "profile -f folded"
 
 return function(bench)
   local n = bench.records
-  local calls, joined = bench.recording("syscalls", n), bench.recording("pairs", n)
+  local nr_calls = 3 * n
+  local calls, joined = bench.recording("syscalls", nr_calls), bench.recording("pairs", n)
   local chains, nr_chains = bench.recording("stacks", n // 3), n // 3
-  local all, perfl = tostring(n), bench.perfl
+  local all, all_calls, perfl = tostring(n), tostring(nr_calls), bench.perfl
   local perf = not bench.has "perf" and "perf is not installed" or nil
   local function sort(path, time_at, call_at) return ("%s/sort %s %d %d"):format(bench.dir, path, time_at, call_at) end
   local function replay(path, chunk) return perfl("-i " .. path, chunk) end
   return {
-    { title = ("Replay: %d system calls in order of time, counted"):format(n), unit = "ns a record",
-      base = "minimal C: walk, sort, count", per = n, memory = true, rows = {
-        { "minimal C: headers alone", ("%s/walk %s"):format(bench.dir, calls), expect = all },
-        { "minimal C: walk, sort, count", sort(calls, 24, 60), expect = all },
-        { "perfev's reader (C)", ("%s/reader %s"):format(bench.dir, calls), expect = all },
-        { "perfl: native count by call", replay(calls, COUNT), expect = all, goal = 1.5 },
-        { "perfl: fields of 3, Lua table", replay(calls, FIELDS), expect = all, goal = 3.5 },
-        { "perfl: view of 3, Lua table", replay(calls, VIEW), expect = all, goal = 6 },
-        { "perfl: pulling, view of 3", replay(calls, (PULL:gsub("arg_path", ("%q"):format(calls)))), expect = all },
-        { "perf script -s count.py", ("perf script -i %s -s bench/count.py"):format(calls), expect = all,
+    { title = ("Replay: %d system calls in order of time, counted"):format(nr_calls), unit = "ns a record",
+      base = "minimal C: walk, sort, count", per = nr_calls, memory = true, rows = {
+        { "minimal C: headers alone", ("%s/walk %s"):format(bench.dir, calls), expect = all_calls },
+        { "minimal C: walk, sort, count", sort(calls, 24, 60), expect = all_calls },
+        { "perfev's reader (C)", ("%s/reader %s"):format(bench.dir, calls), expect = all_calls },
+        { "perfl: native count by call", replay(calls, COUNT), expect = all_calls, goal = 1.5 },
+        { "perfl: fields of 3, Lua table", replay(calls, FIELDS), expect = all_calls, goal = 3.5 },
+        { "perfl: view of 3, Lua table", replay(calls, VIEW), expect = all_calls, goal = 6 },
+        { "perfl: pulling, view of 3", replay(calls, (PULL:gsub("arg_path", ("%q"):format(calls)))),
+          expect = all_calls },
+        { "perf script -s count.py", ("perf script -i %s -s bench/count.py"):format(calls), expect = all_calls,
           missing = perf },
-        { "perf script -s count.pl", ("perf script -i %s -s bench/count.pl"):format(calls), expect = all,
+        { "perf script -s count.pl", ("perf script -i %s -s bench/count.pl"):format(calls), expect = all_calls,
           missing = perf },
+        { "perf script -F comm,tid,time", ("perf script -i %s -F comm,tid,time"):format(calls), missing = perf },
+        { "perf report --stdio", ("perf report -i %s --stdio"):format(calls), missing = perf },
         { "perf report --stats", ("perf report -i %s --stats"):format(calls), missing = perf },
       } },
     { title = ("Replay: %d enters and exits joined, a histogram by call"):format(n), unit = "ns a record",
