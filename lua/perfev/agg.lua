@@ -63,16 +63,24 @@ local function check_integer(kind, spec, name, level)
   end
 end
 
+-- Has it a column of one of these names?
+local function has_column(by, names)
+  for _, name in ipairs(by) do
+    if names[name] then return true end
+  end
+  return false
+end
+
 -- How long the times last that a column "time" tells apart, in ns.
 local function slot_of(kind, spec, by, level)
   if spec.slot == nil then return nil end
   local ns, why = units.duration(spec.slot)
   if not ns then fail(level, "%s: slot: %s", kind, why) end
   if ns == 0 then fail(level, "%s: slot: a time above 0", kind) end
-  for _, name in ipairs(by) do
-    if name == "time" then return ns end
+  if not has_column(by, { time = true }) then
+    fail(level, "%s: slot: none of its columns is 'time'\n  try: by = \"time\"", kind)
   end
-  fail(level, "%s: slot: none of its columns is 'time'\n  try: by = \"time\"", kind)
+  return ns
 end
 
 local function check_options(kind, spec, level)
@@ -149,11 +157,7 @@ end
 
 --- Has it a column of symbols, for which what is mapped has to be followed?
 function M.has_symbol(value)
-  if not M.is(value) then return false end
-  for _, name in ipairs(own_spec(value).by) do
-    if name == "symbol" then return true end
-  end
-  return false
+  return M.is(value) and has_column(own_spec(value).by, { symbol = true })
 end
 
 local has_payload = { sample = true, record = true }
@@ -460,13 +464,6 @@ function M.print_histogram(title, unit, value, is_log2)
   print_buckets(value, is_log2)
 end
 
-local function has_stacks(spec)
-  for _, name in ipairs(spec.by) do
-    if is_stack[name] then return true end
-  end
-  return false
-end
-
 -- One line, behind a key of many.
 local function value_text(spec, value)
   local cells = value_cells(spec.kind, value)
@@ -531,7 +528,7 @@ local function print_text(self, spec, cells)
     print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
   elseif spec.kind == "hist" or spec.kind == "linear" then
     print_hist(self, spec, cells)
-  elseif has_stacks(spec) then
+  elseif has_column(spec.by, is_stack) then
     print_stacks(self, spec, cells)
   else
     print_table(self, spec, cells)

@@ -466,11 +466,12 @@ end
 
 --- What the kernel can decide of the conditions that its samples are under.
 -- @tparam table decl
--- @tparam string format
+-- @tparam table built  one of the events that `builds` made of it
 -- @treturn ?string   a filter; nil: nothing
 -- @treturn boolean   it is all of it
-function M.condition(decl, format)
-  return agg.filter(decl.callbacks, format)
+function M.condition(decl, built)
+  if not (built.is_tracepoint and built.format) then return nil, false end
+  return agg.filter(decl.callbacks, built.format)
 end
 
 --- Nothing looks at whose its samples are: neither its callbacks nor what is written of them.

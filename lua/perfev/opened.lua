@@ -94,6 +94,11 @@ end
 -- happened to find (include/linux/trace_events.h).
 local IN_INTERRUPT = 0x08 | 0x10
 
+-- A filter, which may be missing, and another.
+local function both(filter, other)
+  return filter and ("(%s) && (%s)"):format(filter, other) or other
+end
+
 -- Keep the observer's own doings out of what the whole machine shows, in the kernel where it can.
 -- Scheduling is not among them: a switch away from us is the beginning of somebody else's turn.
 local function exclude_self(session, built, filter)
@@ -103,18 +108,18 @@ local function exclude_self(session, built, filter)
     return filter
   end
   local others = ("common_pid != %d || common_flags & %d"):format(core.pid(), IN_INTERRUPT)
-  return filter and ("(%s) && (%s)"):format(filter, others) or others
+  return both(filter, others)
 end
 
 -- The user's filter with what else the kernel can decide. A recording has what the filter says, whatever is
 -- counted of it.
 local function with_condition(self, ev, built, asked)
-  if not (built.is_tracepoint and built.format) or self.opts.record then return asked end
-  local condition, exact = event.condition(ev.decl, built.format)
+  local condition, exact
+  if not self.opts.record then condition, exact = event.condition(ev.decl, built) end
   if not condition then return asked end
   self:note(1, ("%s: the kernel's filter has %s: %s"):format(ev.name, exact and "all of where" or "a part of where",
     condition))
-  return asked and ("(%s) && (%s)"):format(asked, condition) or condition
+  return both(asked, condition)
 end
 
 local function set_filter(self, ev, built)

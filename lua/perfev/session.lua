@@ -817,7 +817,7 @@ function Session:plan()
     for _, unit in ipairs(planned) do plan_unit(lines, ev, unit, #planned == 1 and #unit == 1) end
     if there and ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
     local first = there and there[1][1][1]
-    local condition = first and first.is_tracepoint and first.format and event.condition(ev.decl, first.format)
+    local condition = first and event.condition(ev.decl, first)
     if condition then lines[#lines + 1] = "  where, in the kernel  " .. condition end
     local names = {}
     for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end
