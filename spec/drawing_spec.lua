@@ -1,14 +1,7 @@
 -- Aggregators as drawings: what is in one is in its picture; and times as columns of its keys.
 
 local perfev = require "perfev"
-
--- The titles of what is drawn with that class, in order.
-local function drawn(svg, look)
-  local list = {}
-  local pattern = '<rect [^>]*class="' .. look .. '"[^>]*><title>([^<]*)</title>'
-  for title in svg:gmatch(pattern) do list[#list + 1] = title end
-  return list
-end
+local drawn = require("spec.support.svg").titles
 
 local function names(svg)
   local list = {}

@@ -2,21 +2,9 @@
 
 local json = require "spec.support.json"
 local picture = require "perfev.picture"
+local rectangles = require("spec.support.svg").rectangles
 
 local EVIL = '</title><script>alert("1")</script>\27&'
-
-local function rectangles(svg, look)
-  local list = {}
-  for class, body in svg:gmatch '<rect ([^>]*)>(.-)</rect>' do
-    local found = class:match('class="(' .. look .. ')"')
-    if found then
-      local one = { class = found, title = body:match "<title>(.*)</title>" }
-      for name, value in class:gmatch '(%a+)="([%d.]+)"' do one[name] = tonumber(value) end
-      list[#list + 1] = one
-    end
-  end
-  return list
-end
 
 local function well_formed(text)
   local open = {}

@@ -3,6 +3,7 @@
 local json = require "spec.support.json"
 local perfdata = require "spec.support.perfdata"
 local run = require "spec.support.run"
+local titles = require("spec.support.svg").titles
 
 local opening = [[
 local sim = require "perfev.sim"
@@ -35,12 +36,6 @@ local function output_of(world, ...)
   return quiet("--sim", path, "-a", ...)
 end
 
-local function titles(svg)
-  local list = {}
-  for title in svg:gmatch '<rect [^>]*class="h%d+"[^>]*><title>([^<]*)</title>' do list[#list + 1] = title end
-  return list
-end
-
 describe("latency", function()
   -- app: 2 and 2 ms, helper: 40 ms; one end has no beginning.
   local calls = [[
@@ -63,10 +58,10 @@ describe("latency", function()
   it("is a heat map in pictures, or the histogram", function()
     local svg = output_of(calls, "latency", "syscalls", "-f", "svg", "--title", "calls")
     assert.same({ "0 ns: 1 of 1.05 ms to 2.1 ms", "10 ms: 1 of 1.05 ms to 2.1 ms", "60 ms: 1 of 33.55 ms to 67.11 ms" },
-      titles(svg))
+      titles(svg, "h%d+"))
     assert.truthy(svg:find(">calls<", 1, true))
     svg = output_of(calls, "latency", "syscalls", "-f", "svg", "--slot", "1s", "--per", "comm")
-    assert.same({ "0 ns: 2 of 1.05 ms to 2.1 ms", "0 ns: 1 of 33.55 ms to 67.11 ms" }, titles(svg))
+    assert.same({ "0 ns: 2 of 1.05 ms to 2.1 ms", "0 ns: 1 of 33.55 ms to 67.11 ms" }, titles(svg, "h%d+"))
     local html = output_of(calls, "latency", "syscalls", "-f", "html", "--histogram")
     assert.matches("^<!DOCTYPE html>.*<title>1.05 ms to 2.1 ms: 2</title>", html)
   end)

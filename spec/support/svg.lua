@@ -1,0 +1,26 @@
+-- svg.lua - what is drawn in a picture, for specs to read.
+
+local svg = {}
+
+--- Its rectangles of a class (a pattern), in order: `class`, `title` (or nil), and numbers by name.
+function svg.rectangles(text, look)
+  local list = {}
+  for class, body in text:gmatch '<rect ([^>]*)>(.-)</rect>' do
+    local found = class:match('class="(' .. look .. ')"')
+    if found then
+      local one = { class = found, title = body:match "<title>(.*)</title>" }
+      for name, value in class:gmatch '(%a+)="([%d.]+)"' do one[name] = tonumber(value) end
+      list[#list + 1] = one
+    end
+  end
+  return list
+end
+
+--- What they say under the pointer.
+function svg.titles(text, look)
+  local list = {}
+  for i, one in ipairs(svg.rectangles(text, look)) do list[i] = one.title end
+  return list
+end
+
+return svg
