@@ -6,7 +6,6 @@ local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
 local filters = require "perfev.filter"
-local json = require "perfev.json"
 local units = require "perfev.units"
 local where = require "perfev.where"
 
@@ -586,6 +585,7 @@ end
 
 -- A line for each key, as rows() has it; then other, and what was not counted.
 local function print_json(self, spec, cells)
+  local json = require "perfev.json"
   local function line(row)
     row.title, row.unit = spec.title, spec.unit
     print(json.encode(row))

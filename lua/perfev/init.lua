@@ -7,7 +7,6 @@ local codec = require "perfev.codec"
 local core = require "perfev.core"
 local counter = require "perfev.counter"
 local session = require "perfev.session"
-local span = require "perfev.span"
 require "perfev.record"
 require "perfev.stack"
 
@@ -58,7 +57,7 @@ end
 function M.load(bytes, opts) return require "perfev.aggpack".load(bytes, opts, 2) end
 
 --- Pairs of events; see perfev.span.
-function M.span(spec) return span.new(session.default(), spec, 2) end
+function M.span(spec) return require("perfev.span").new(session.default(), spec, 2) end
 
 --- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
 function M.list(pattern) return require "perfev.list" (pattern) end

@@ -8,7 +8,6 @@ local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
-local span = require "perfev.span"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -162,7 +161,7 @@ end
 
 --- Pairs of events; see perfev.span.
 function Session:span(spec)
-  return span.new(self, spec, 2)
+  return require("perfev.span").new(self, spec, 2)
 end
 
 --- As `Session:event`; an error is raised at that level of the call stack.
