@@ -20,7 +20,7 @@ local took = perfev.quantile {
 perfev.span { start = "raw_syscalls:sys_enter", stop = "raw_syscalls:sys_exit", by = "tid", into = took }
 
 local function row(call, ...)
-  print(("%-24s %8s %11s %9s %9s %9s %9s"):format(call, ...))
+  print(("%-20s %7s %10s %9s %9s %9s %9s"):format(call, ...))
 end
 
 local function us(ns) return ("%.1f"):format(ns / 1000) end

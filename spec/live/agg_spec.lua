@@ -99,7 +99,7 @@ event { "raw_syscalls:sys_exit", sample = function(r, args)
   cell.n, cell.sum, cell.max = cell.n + 1, cell.sum + took, math.max(cell.max, took)
   cell.sketch:add(took)
 end }
-local function row(...) print(("%-24s %8s %11s %9s %9s %9s %9s"):format(...)) end
+local function row(...) print(("%-20s %7s %10s %9s %9s %9s %9s"):format(...)) end
 local function us(ns) return ("%.1f"):format(ns / 1000) end
 done(function()
   for _, cell in pairs(cells) do list[#list + 1] = cell end
