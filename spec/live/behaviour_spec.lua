@@ -103,7 +103,11 @@ local function waiter(fd)
   local epoll = assert(real.epoll_create())
   fds[#fds + 1] = epoll
   assert(real.epoll_ctl(epoll, 1, fd, POLLIN, 0))
-  return function() return (real.epoll_wait(epoll, 1, 10000)[1] or {})[1] end
+  return function()
+    local ready, errno
+    repeat ready, errno = real.epoll_wait(epoll, 1, 10000) until errno ~= E.EINTR -- who was stopped and goes on
+    return (assert(ready)[1] or {})[1]
+  end
 end
 
 local function refused(errno, result, got)

@@ -9,13 +9,18 @@ local clock = perfev.hooks.real.clock
 describe("a session's clock", function()
   for name, id in pairs(ids) do
     it(name .. " is that of its records", function()
-      local s = perfev.session { command = { "true" }, clock = name }
-      local times, before = {}, clock(id)
-      local ev, why = s:event { comm = function(r) times[#times + 1] = r.time end }
-      if not ev then pending(why) end
-      local ok, failed = s:run()
-      if not ok then pending(failed) end
-      local after = clock(id)
+      -- From one that nobody sets. Where somebody has set this one meanwhile, all is done again.
+      local function distance() return clock(id) - clock(ids.monotonic_raw) end
+      local times, before, after, began
+      repeat
+        local s = perfev.session { command = { "true" }, clock = name }
+        times, before, began = {}, clock(id), distance()
+        local ev, why = s:event { comm = function(r) times[#times + 1] = r.time end }
+        if not ev then pending(why) end
+        local ok, failed = s:run()
+        if not ok then pending(failed) end
+        after = clock(id)
+      until math.abs(distance() - began) < 1000000
       assert.is_true(#times > 0)
       for _, time in ipairs(times) do
         assert.is_true(before <= time and time <= after, ("%d <= %d <= %d"):format(before, time, after))

@@ -111,18 +111,21 @@ end)
 
 describe("a group", function()
   it("shrinks and grows, and is read whole", function()
-    local g = perfev.group { "page-faults", "minor-faults", "task-clock", tid = "self", inherit = false }
+    local g = perfev.group { "page-faults", "minor-faults", "major-faults", "task-clock", tid = "self",
+      inherit = false }
     touch(30)
     local r = g:read()
     -- 5.10 counts pages of shared memory as none of either kind
-    if requires.release() >= 6000 then assert.equal(r["page-faults"], r["minor-faults"]) end
+    local kinds = r["minor-faults"] + r["major-faults"]
+    if requires.release() >= 6000 then assert.equal(r["page-faults"], kinds) end
     assert.is_true(r["page-faults"] >= 30)
     g:close("minor-faults")
     r = g:read()
     assert.is_nil(r["minor-faults"])
     assert.is_true(r["task-clock"] > 0)
-    assert(g:add "major-faults")
-    assert.equal(0, g:read()["major-faults"])
+    assert(g:add { "minor-faults", name = "later" })
+    touch(30)
+    assert.is_true(g:read()["later"] < g:read()["page-faults"])
     g:close("page-faults")
     r = g:read()
     assert.is_nil(r["page-faults"])
@@ -223,10 +226,14 @@ describe("requests", function()
     -- What stops the event and sends the signal is an interrupt (irq_work) that may be late: each is waited for.
     local list = codes(fd)
     for page = 0, 4 do
-      if #list == 5 then break end
+      local before_it = #list
+      if before_it == 5 then break end
       write(page)
-      real.epoll_wait(polled, 1, 10000)
-      table.move(codes(fd), 1, 5, #list + 1, list)
+      for _ = 1, 100 do
+        if #list > before_it then break end
+        real.epoll_wait(polled, 1, 1000) -- or till we are stopped and go on: EINTR
+        table.move(codes(fd), 1, 5, #list + 1, list)
+      end
     end
     assert.same({ POLL_IN, POLL_IN, POLL_IN, POLL_IN, POLL_HUP }, list)
     assert.equal(before + 5, m:read().value)

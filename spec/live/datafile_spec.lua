@@ -29,7 +29,7 @@ local kinds = {
   { "registers", "-e page-faults -c 1 --user-regs=ip,sp,ax --intr-regs=ip,sp" },
   { "addresses, pages, weights and transactions",
     "-e page-faults -c 1 -d -P --data-page-size --code-page-size --phys-data -W --transaction --sample-identifier" },
-  { "the whole machine", "-e cpu-clock -F 999 -a -g" },
+  { "the whole machine", "-e cpu-clock -F 4000 -a -g" },
   { "terms of events, and names of their own", "-e page-faults/name=mine,period=3/ -e task-clock/call-graph=fp/" },
   { "modifiers", "-e page-faults:u -e cpu-clock:k -c 1000" },
   { "a ring that is overwritten, and tasks told last", "--overwrite --tail-synthesize -e page-faults -c 1" },

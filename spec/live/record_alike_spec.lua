@@ -16,7 +16,7 @@ local kinds = {
   { "payloads that print symbols", "-e kmem:kfree -e timer:hrtimer_start" },
   { "a filter", "-e sched:sched_switch --filter 'prev_pid != 0'" },
   { "compressed records of the best level", "-e page-faults -c 1 --compression-level 22" },
-  { "the whole machine", "-e cpu-clock -F 999 -a -g" },
+  { "the whole machine", "-e cpu-clock -F 4000 -a -g" },
   { "modifiers", "-e page-faults:u -e cpu-clock:k -c 1000" },
   { "a ring of little room", "-e page-faults -c 1 -m 8K" },
   { "a pipe with formats", "-e sched:sched_switch -e raw_syscalls:sys_enter", pipe = true },
@@ -80,7 +80,8 @@ describe("a recording in parts", function()
     assert.is_true(#names >= 3)
     local before = {}
     for _, name in ipairs(names) do
-      assert.is_true(#perfscript.assert_alike(dir .. "/" .. name).told.samples > 0)
+      local ours = perfscript.assert_alike(dir .. "/" .. name)
+      assert.is_true(#ours.told.samples > 0 or name == "perf.data") -- nothing need come once there are three
       -- A part ends with what was read of each ring, one after the other: the next may begin on another CPU before.
       local _, cpus = sample_times(dir .. "/" .. name)
       for cpu, times in pairs(cpus) do

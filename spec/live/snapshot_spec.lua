@@ -45,7 +45,8 @@ describe("a backward ring", function()
   -- The numbers of the calls that a snapshot at the end gives.
   local function kept(n, buffer, twice)
     local numbers = {}
-    local s = perfev.session { command = { "taskset", "1", path, tostring(n) }, overwrite = true,
+    local cpu = core.slurp("/proc/self/status"):match "Cpus_allowed_list:%s*(%d+)"
+    local s = perfev.session { command = { "taskset", "-c", cpu, path, tostring(n) }, overwrite = true,
                                buffer = buffer }
     s:event { PRCTL, filter = "option >= " .. FIRST, sample = function(_, args)
       numbers[#numbers + 1] = args.option - FIRST

@@ -257,7 +257,7 @@ describe("offwaketime", function()
   it("has of the machine those waits that the kernel is asked for", function()
     requires("perf", "root", "tracepoint sched:sched_waking")
     local out = output_of("waits", "-a", "offwaketime", "--filter", 'comm == "sleeper"', "-f", "folded")
-    assert.matches("^sleeper;[^\n]*;sleeps;[^\n]*;%-%-;[^\n]*;wakes;[^\n]*;acts %d+\n", out)
+    assert.matches("%f[^\n\0]sleeper;[^\n]*;sleeps;[^\n]*;%-%-;[^\n]*;wakes;[^\n]*;acts %d+\n", out)
     for line in out:gmatch "[^\n]+" do assert.matches("^sleeper;", line) end
   end)
 end)
@@ -331,20 +331,23 @@ describe("top", function()
   it("draws on a terminal, as wide as that is, and q ends it and puts the terminal's settings back", function()
     requires("perf", "root", "program script", "program stty")
     local line = ("stty cols 60 rows 12; stty -g >before; %s -a top -I 150ms; stty -g >after"):format(run.perfl)
-    -- Typed once something has been drawn.
-    local typing = "mkfifo typed; timeout 150 sh -c 'until grep -qs samples drawn; do :; done; printf q' >typed & "
+    -- Typed once a function has been drawn: where there is little time a picture may be of none.
+    local typing = "mkfifo typed; timeout 150 sh -c 'until grep -qs \"[0-9]% \" drawn; do :; done; printf q' >typed & "
     local drawing = ("script -qefc %s drawn <typed >/dev/null; cat drawn"):format(run.quote(line))
     local r = run(typing .. drawing, { cwd = dir })
     local before, after = run.capture("cat " .. dir .. "/before"), run.capture("cat " .. dir .. "/after")
     assert.is_true(#before > 0)
     assert.equal(before, after)
-    local picture = r.out:match "\27%[H(cpu%-clock: .-)\27%[J"
-    local nr = 0
-    for text in picture:gmatch "([^\n]*)\27%[K\r\n" do
-      nr = nr + 1
-      assert.is_true(utf8.len(text) <= 60, text)
+    local most = 0
+    for picture in r.out:gmatch "\27%[H(cpu%-clock: .-)\27%[J" do
+      local nr = 0
+      for text in picture:gmatch "([^\n]*)\27%[K\r\n" do
+        nr = nr + 1
+        assert.is_true(utf8.len(text) <= 60, text)
+      end
+      most = math.max(most, nr)
     end
-    assert.is_true(nr >= 3 and nr <= 11, picture)
+    assert.is_true(most >= 3 and most <= 11, r.out)
     assert.matches("perfl: [%d,]+ records, [%d,]+ lost", r.out)
   end)
 

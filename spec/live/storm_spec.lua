@@ -32,7 +32,7 @@ describe("in a storm of signals", function()
     local stats = s:stats()
     print(("%d signals, %d samples, %d lost"):format(signals, samples, stats.lost))
     assert.same({ exit = 0 }, s.command_status)
-    assert.is_true(signals > 100)
+    assert.is_true(signals > 10) -- of those that fall together while others have the CPU one comes
     assert.equal(RECORDS, samples + stats.lost)
   end)
 end)

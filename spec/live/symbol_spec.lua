@@ -1,6 +1,7 @@
 -- Names against perf's own: on one recording of each kind of program, frame by frame, and live.
 
 local core = require "perfev.core"
+local meets = require "spec.support.meets"
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
@@ -74,36 +75,42 @@ local function is_same(frame, name, other)
   return name == other or name:gsub(" %[clone .*", "") == other or other ~= nil and is_alias(frame, other)
 end
 
--- Frames of a recording, how many are named as perf names them, and the others.
-local function compare(path)
-  local theirs, n, same, others, seen = told_by_perf(path), 0, 0, {}, {}
+-- Adds the frames of a recording to what all of them have: so many, so many named as perf names them, and the others.
+local function compare(path, all)
+  local theirs = told_by_perf(path)
   local rec <close> = assert(perfev.open(path))
   for r in rec:records { user = false } do
     local chain = r.type == "sample" and theirs[r.tid .. " " .. r.time] or {}
+    if r.type == "sample" then all.pids[r.pid] = true end
     for i, frame in ipairs(r.type == "sample" and r.stack:frames() or {}) do
       local name, other = frame.symbol or "[unknown]", chain[i] and chain[i][2]
-      n, seen[name] = n + 1, true
+      all.n, all.seen[name] = all.n + 1, true
       if is_same(frame, name, other) then
-        same = same + 1
+        all.same = all.same + 1
       else
-        others[#others + 1] = ("%s, perf: %s (%s)"):format(name, other, frame.module)
+        table.insert(all.others, ("%s, perf: %s (%s)"):format(name, other, frame.module))
       end
     end
   end
-  return n, same, others, seen
 end
 
-local function agrees(path, ...)
-  local n, same, others, seen = compare(path)
-  assert.is_true(n > 100, n)
-  assert.is_true(same >= 0.995 * n, ("%d of %d\n%s"):format(same, n, table.concat(others, "\n")))
-  for _, name in ipairs { ... } do assert.is_true(seen[name], name .. " is in no stack") end
+-- Of program TIMES MORE... -> processes
+local function agrees(names, program, times, ...)
+  local all, more = { n = 0, same = 0, others = {}, seen = {}, pids = {} }, { ... }
+  table.insert(names, "100 frames")
+  meets(names, times, function(n)
+    compare(record(program, tostring(n), table.unpack(more)), all)
+    all.seen["100 frames"] = all.n > 100
+    return all.seen
+  end)
+  assert.is_true(all.same >= 0.995 * all.n, ("%d of %d\n%s"):format(all.same, all.n, table.concat(all.others, "\n")))
+  return all.pids
 end
 
 describe("names are perf's, frame by frame,", function()
   it("of a program, the library that it loads and the kernel", function()
     requires("perf", "root", "cc")
-    agrees(record(hot(), "100", library()), "spin", "leaf", "middle", "main", "lib_inner", "lib_work", "ksys_read")
+    agrees({ "spin", "leaf", "middle", "main", "lib_inner", "lib_work", "ksys_read" }, hot(), 100, library())
   end)
 
   it("of a stripped program with its debug file beside it", function()
@@ -111,25 +118,25 @@ describe("names are perf's, frame by frame,", function()
     hot()
     build("stripped", "cp hot stripped && objcopy --only-keep-debug stripped stripped.debug && strip stripped"
       .. " && objcopy --add-gnu-debuglink=stripped.debug stripped")
-    agrees(record(dir .. "/stripped", "100"), "spin", "leaf", "middle")
+    agrees({ "spin", "leaf", "middle" }, dir .. "/stripped", 100)
   end)
 
   it("of a static program that is loaded anywhere", function()
     requires("perf", "root", "cc")
-    agrees(record(hot("pie", "-static-pie"), "100"), "spin", "leaf", "middle", "main")
+    agrees({ "spin", "leaf", "middle", "main" }, hot("pie", "-static-pie"), 100)
   end)
 
   it("of C++: templates, operators, lambdas, hidden names", function()
     requires("perf", "root", "program g++")
     local path = build("cxx", ("g++ %s -o cxx %s"):format(FLAGS, source "hot.cc"))
-    agrees(record(path, "10"), "ns::Box<long>::sum", "ns::Box<long>::operator()", "ns::(anonymous namespace)::hidden",
-      "ns::go", "main")
+    agrees({ "ns::Box<long>::sum", "ns::Box<long>::operator()", "ns::(anonymous namespace)::hidden", "ns::go", "main" },
+      path, 10)
   end)
 
   it("of C++ that is optimised: inlined functions and clones", function()
     requires("perf", "root", "program g++")
-    agrees(record(build("cxx2", ("g++ -O2 -g -fno-omit-frame-pointer -o cxx2 %s"):format(source "hot.cc")), "300"),
-      "ns::Box<long>::sum")
+    local path = build("cxx2", ("g++ -O2 -g -fno-omit-frame-pointer -o cxx2 %s"):format(source "hot.cc"))
+    agrees({ "ns::Box<long>::sum" }, path, 300)
   end)
 
   it("of Rust, in both ways to write its names", function()
@@ -137,21 +144,20 @@ describe("names are perf's, frame by frame,", function()
     local flags = "rustc -g -C opt-level=1 -C force-frame-pointers=yes "
     for name, more in pairs { rust = "", rust_v0 = "-C symbol-mangling-version=v0" } do
       local path = build(name, ("%s %s -o %s %s"):format(flags, more, name, source "hot.rs"))
-      agrees(record(path, "1000"), "hot::spin", "hot::main")
+      agrees({ "hot::spin", "hot::main" }, path, 1000)
     end
   end)
 
   it("of Go", function()
     requires("perf", "root", "program go")
     local path = build("gohot", ("HOME=$PWD GOCACHE=$PWD/cache go build -o gohot %s"):format(source "hot.go"))
-    agrees(record(path, "300"), "main.spin", "main.main", "runtime.main")
+    agrees({ "main.spin", "main.main", "runtime.main" }, path, 300)
   end)
 
   it("of code that was made in memory", function()
     requires("perf", "root", "cc")
     if core.machine ~= "x86_64" then pending("the code is x86's") end
-    agrees(record(hot(), "300", "jit"), "made in memory")
-    sh "rm -f /tmp/perf-[0-9]*.map"
+    for pid in pairs(agrees({ "made in memory" }, hot(), 300, "jit")) do os.remove(("/tmp/perf-%d.map"):format(pid)) end
   end)
 end)
 
@@ -192,23 +198,23 @@ describe("an address", function()
 end)
 
 describe("a live session", function()
-  -- name -> samples that have it at the top
-  local function tops(command, opts)
-    opts.command = command
-    local s, seen = perfev.session(opts), {}
-    s:event { "cpu-clock", freq = 999, callchain = true, sample = function(r)
-      local top = r.stack[1] and r.stack[1].symbol or "[unknown]"
-      seen[top] = (seen[top] or 0) + 1
-      if r.cpumode == "user" then assert.equal(r.symbol, r.stack[1].symbol) end
-    end }
-    assert(s:run())
-    return seen
+  -- Of command(times): set of what was at the top, among it "kernel" for any function of that.
+  local function tops(command)
+    return function(times)
+      local s, seen = perfev.session { command = command(tostring(times)) }, {}
+      s:event { "cpu-clock", freq = 999, callchain = true, sample = function(r)
+        local top = r.stack[1]
+        if top and top.symbol then seen[top.kernel and "kernel" or top.symbol] = true end
+        if r.cpumode == "user" then assert.equal(r.symbol, r.stack[1].symbol) end
+      end }
+      assert(s:run())
+      return seen
+    end
   end
 
   it("names what runs, in programs, libraries and the kernel", function()
     requires("perf", "root", "cc")
-    local seen = tops({ hot(), "100", library() }, {})
-    assert.is_true(seen.spin > 5 and seen.lib_inner > 5)
+    meets({ "spin", "lib_inner", "kernel" }, 50, tops(function(times) return { hot(), times, library() } end))
   end)
 
   it("has the stacks of a program that is gone, of an event that is opened when it begins", function()
@@ -229,12 +235,14 @@ describe("a live session", function()
     requires("perf", "root", "cc", "program unshare")
     local outside = run.capture(("d=$(mktemp -d /var/tmp/XXXXXX) && cp %s $d/hot && echo $d"):format(hot()))
     finally(function() run.remove(outside) end)
-    local function seen(words)
-      return tops({ "unshare", "-m", "-p", "-f", "--propagation", "private", "sh", "-c",
-        ("mount -t tmpfs inside /tmp && cp %s/hot /tmp/only && /tmp/only %s"):format(outside, words) }, {})
+    local function inside(more)
+      return tops(function(times)
+        return { "unshare", "-m", "-p", "-f", "--propagation", "private", "sh", "-c",
+          ("mount -t tmpfs inside /tmp && cp %s/hot /tmp/only && /tmp/only %s %s"):format(outside, times, more) }
+      end)
     end
-    assert.is_true((seen("100").spin or 0) > 5)
-    if core.machine == "x86_64" then assert.is_true((seen("300 jit")["made in memory"] or 0) > 5) end
+    meets({ "spin" }, 50, inside "")
+    if core.machine == "x86_64" then meets({ "made in memory" }, 50, inside "jit") end
   end)
 
   it("has the function of a hidden name by MiniDebugInfo", function()
@@ -245,7 +253,7 @@ describe("a live session", function()
       .. " && xz -k mini.full"
       .. " && cp lib.so mini.so && strip mini.so && objcopy --add-section .gnu_debugdata=mini.full.xz mini.so")
     assert.is_nil(run.capture(("nm %s/mini.so 2>/dev/null | grep lib_inner"):format(dir)))
-    assert.is_true(tops({ hot(), "100", dir .. "/mini.so" }, {}).lib_inner > 5)
+    meets({ "lib_inner" }, 50, tops(function(times) return { hot(), times, dir .. "/mini.so" } end))
   end)
 
   it("names the kernel's functions as kallsyms has them", function()

@@ -1,6 +1,7 @@
 -- Stacks of code without frame pointers against perf's own: on one recording, frame by frame, and live.
 
 local core = require "perfev.core"
+local meets = require "spec.support.meets"
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
@@ -20,15 +21,14 @@ local function built(name, compiler, source, more)
   return dir .. "/" .. name
 end
 
-local function recorded(...)
-  local r = run({ ... })
-  assert.equal(0, r.code, r.err)
-  return dir .. "/perf.data"
-end
+local CLOCK = { "record", "-q", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf", "-o" }
 
-local function by_perf(...)
-  return recorded("perf", "record", "-q", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf", "-o",
-    dir .. "/perf.data", "--", ...)
+-- perf, or what records as it does, watches program TIMES.
+local function recorded(by, program, times)
+  local path, words = dir .. "/perf.data", table.move(CLOCK, 1, #CLOCK, 2, { by })
+  local r = run(table.move({ path, "--", program, tostring(times) }, 1, 4, #words + 1, words))
+  assert.equal(0, r.code, r.err)
+  return path
 end
 
 -- What perf script says: "tid time" -> { { place, name } ... }; places in user space are the file's own.
@@ -67,54 +67,58 @@ local function is_same(frame, raw, other)
   return (raw.returns and at - 1 or at) == place and (frame.symbol or "[unknown]"):gsub(" %[clone .*", "") == name
 end
 
--- Frames of a recording or of perf, how many are the same, and the others.
-local function compare(path)
-  local theirs, n, same, others, stacks = told_by_perf(path), 0, 0, {}, {}
+-- Adds the frames of a recording or of perf to what all of them have: so many, so many that are the same, the others,
+-- and the stacks.
+local function compare(path, all)
+  local theirs = told_by_perf(path)
   local rec <close> = assert(perfev.open(path))
   for r in rec:records { user = false } do
     local chain = r.type == "sample" and theirs[r.tid .. " " .. r.time]
     local raws = chain and core.stack_frames(r.stack) or {}
     for i = 1, math.max(#raws, #(chain or {})) do
-      n = n + 1
+      all.n = all.n + 1
       if raws[i] and is_same(r.stack[i], raws[i], chain[i]) then
-        same = same + 1
+        all.same = all.same + 1
       else
         local place, name = table.unpack(chain[i] or { 0, "none" })
-        others[#others + 1] = ("%s; perf: %x %s; of %d and %d"):format(raws[i] and tostring(r.stack[i].symbol)
-          or "none", place, name, #raws, #chain)
+        table.insert(all.others, ("%s; perf: %x %s; of %d and %d"):format(raws[i] and tostring(r.stack[i].symbol)
+          or "none", place, name, #raws, #chain))
       end
     end
-    if chain then stacks[#stacks + 1] = r.stack:folded() end
+    if chain then table.insert(all.stacks, r.stack:folded()) end
   end
-  return n, same, others, stacks
 end
 
-local function agrees(path, ...)
-  local n, same, others, stacks = compare(path)
-  assert.is_true(n > 1000, n)
-  assert.is_true(same >= 0.995 * n, ("%d of %d\n%s"):format(same, n, table.concat(others, "\n")))
-  local text = table.concat(stacks, "\n")
-  for _, part in ipairs { ... } do assert.is_true(text:find(part, 1, true) ~= nil, part .. " is in no stack") end
+local function agrees(parts, by, program, times)
+  local all = { n = 0, same = 0, others = {}, stacks = {} }
+  table.insert(parts, "1000 frames")
+  meets(parts, times, function(n)
+    compare(recorded(by, program, n), all)
+    local text, seen = table.concat(all.stacks, "\n"), { ["1000 frames"] = all.n > 1000 }
+    for _, part in ipairs(parts) do seen[part] = seen[part] or text:find(part, 1, true) ~= nil end
+    return seen
+  end)
+  assert.is_true(all.same >= 0.995 * all.n, ("%d of %d\n%s"):format(all.same, all.n, table.concat(all.others, "\n")))
 end
 
 describe("unwound frames are perf's", function()
+  local DEEP = "main;" .. ("down;odd;"):rep(25) .. "down;spin"
+
   it("of a program deep down, below the C library and below a signal", function()
     requires("perf", "root", "program perf", "cc")
-    agrees(by_perf(built("unwound", cc, "unwound.c"), "150"), "main;" .. ("down;odd;"):rep(25) .. "down;spin",
-      "qsort", "compare;spin", "__restore_rt;handler;down;odd")
+    agrees({ DEEP, "qsort", "compare;spin", "__restore_rt;handler;down;odd" }, "perf",
+      built("unwound", cc, "unwound.c"), 150)
   end)
 
   it("of C++: virtual functions, function objects, exceptions, threads", function()
     requires("perf", "root", "program perf", "program g++")
-    agrees(by_perf(built("cxx", "g++", "unwound.cc", "-pthread"), "8000"), "ns::Throws::work;ns::Calls::work",
-      "ns::Box<int>::sum")
+    agrees({ "ns::Throws::work;ns::Calls::work", "ns::Box<int>::sum" }, "perf",
+      built("cxx", "g++", "unwound.cc", "-pthread"), 8000)
   end)
 
   it("of a recording that perfl makes, which perf unwinds, too", function()
     requires("perf", "root", "program perf", "cc")
-    agrees(recorded(run.perfl, "record", "-q", "-F", "999", "-e", "cpu-clock", "--call-graph", "dwarf", "-o",
-      dir .. "/perf.data", "--", built("unwound", cc, "unwound.c"), "150"),
-      "main;" .. ("down;odd;"):rep(25) .. "down;spin", "__restore_rt;handler;down;odd")
+    agrees({ DEEP, "__restore_rt;handler;down;odd" }, run.perfl, built("unwound", cc, "unwound.c"), 150)
   end)
 end)
 
