@@ -21,7 +21,7 @@ Q = $(if $(V),,@)
 BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
-	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 strace valgrind \
+	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
 	libc6-dbg linux-perf
 
 # One static file wants more than the shared objects do.

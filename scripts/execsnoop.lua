@@ -8,10 +8,10 @@ local opt = perfev.args {
   summary = "show programs as they are started",
   { "-x --ends", help = "show their ends too, with the time since exec" },
   epilog = "FILE is what was executed, where tracepoints may be read. The kernel's records\n"
-    .. "have no exit status. PPID is ? of who was there before we looked.",
+    .. "have no exit status. PPID is ? in a recording that does not tell it.",
 }
 
-local parents, started, first = {}, {}, nil
+local started, first = {}, nil
 
 perfev.start(function()
   print(("%12s %7s %7s %-16s %s"):format("TIME", "PID", "PPID", "COMM", "FILE"))
@@ -19,7 +19,7 @@ end)
 
 local function show(r, comm, text)
   first = first or r.time
-  print(("%12.6f %7d %7s %-16s %s"):format((r.time - first) / 1e9, r.pid, parents[r.pid] or "?",
+  print(("%12.6f %7d %7s %-16s %s"):format((r.time - first) / 1e9, r.pid, r.task.ppid or "?",
     perfev.escape(comm), text))
 end
 
@@ -32,15 +32,12 @@ perfev.event {
     started[r.pid] = r.time
     if with_file.error then show(r, r.comm, "") end
   end,
-  fork = function(r)
-    if r.pid ~= r.ppid and not r.synthesised then parents[r.pid] = r.ppid end -- equal: a thread
-  end,
   exit = function(r)
     if r.pid ~= r.tid then return end
     local since = started[r.pid]
     if opt.ends and since then
       show(r, r.comm, ("ended after %.6f s"):format((r.time - since) / 1e9))
     end
-    parents[r.pid], started[r.pid] = nil, nil
+    started[r.pid] = nil
   end,
 }

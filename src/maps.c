@@ -139,6 +139,13 @@ static struct pev_dso *intern(struct pev_dsos *dsos, const struct pev_dso *key, 
 	return dso;
 }
 
+struct pev_dso *pev_dso_file(struct pev_dsos *dsos, const char *path, size_t len)
+{
+	const struct pev_dso key = { .pid = 0 };
+
+	return intern(dsos, &key, path, len);
+}
+
 struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid)
 {
 	struct pev_dso key = *dso;

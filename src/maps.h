@@ -11,6 +11,7 @@
 #define PEV_MAPS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "record.h"
@@ -50,6 +51,8 @@ int pev_dsos_init(struct pev_dsos *dsos);
 void pev_dsos_free(struct pev_dsos *dsos);
 struct pev_dso *pev_dso_get(struct pev_dso *dso);
 void pev_dso_put(struct pev_dso *dso);
+/* A file that is known by its path alone, and a reference to it. NULL: -ENOMEM. */
+struct pev_dso *pev_dso_file(struct pev_dsos *dsos, const char *path, size_t len);
 /* The same memory as another process has it: code that is made there is its own. NULL: -ENOMEM. */
 struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid);
 

@@ -110,6 +110,7 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 	}
 	pev_merge_init(&s->merge, now, PEV_GAP_NS);
 	rc = pev_tasks_init(&s->tasks, sys);
+	s->tasks.clockid = s->config.clockid;
 	if (rc < 0) {
 		pev_fail(err, rc, "cannot open a session");
 		goto fail;

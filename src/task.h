@@ -1,6 +1,6 @@
 /*
- * task.h - who is who: tid -> comm, pid -> maps, as COMM, FORK, EXIT and MMAP2 records and
- * /proc tell it.
+ * task.h - who is who: tid -> comm and start, pid -> parent, program and maps, as COMM, FORK,
+ * EXIT and MMAP2 records and /proc tell it.
  *
  * Fed in the order of delivery, so that a record's comm is the one its task
  * had when the record was written, and an address means what it meant then. An exited
@@ -21,11 +21,30 @@
 
 struct pev_task {
 	int tid, pid;
+	int ppid;           /* of a process; PEV_NOBODY: not known */
 	char comm[PEV_COMM_LEN];
 	uint32_t life;      /* which bearer of this tid: tids are reused */
 	bool ended;         /* exited, or not to be found: dropped when its ring comes round */
 	bool asked;         /* /proc/PID/maps was read */
-	struct pev_space *space; /* a process's, at its first thread; NULL: nothing is known */
+	bool seen;          /* /proc/PID/stat was, or a record told of its birth */
+	bool linked;        /* /proc/PID/exe was */
+	bool guessed;       /* pid is: it is known by its tid alone */
+	bool fresh;         /* has executed a program that is not mapped yet */
+	bool dated;         /* start is known */
+	int64_t start;      /* ns on the session's clock */
+	/* A process's, at its first thread; NULL: nothing is known. Counted. */
+	struct pev_space *space;
+	struct pev_dso *exe;
+};
+
+#define PEV_NOBODY (-1)
+
+/* One task as it is known now; strings are borrowed until the next call. */
+struct pev_who {
+	int tid, pid, ppid;      /* ppid: PEV_NOBODY where it is not known */
+	const char *comm, *exe;  /* NULL: not known */
+	bool dated;
+	int64_t start;           /* ns on the session's clock, if dated */
 };
 
 struct pev_ended_task {
@@ -48,6 +67,9 @@ struct pev_tasks {
 	uint32_t lives;
 	struct pev_dsos dsos;       /* what is mapped, by all of them */
 	struct pev_space *kernel;   /* as a recording tells of it, and KSYMBOL records */
+	int clockid;                /* what starts are told on: CLOCK_*, the caller's to set */
+	bool shifted;               /* from_boot is known */
+	int64_t from_boot;          /* ns, CLOCK_BOOTTIME to that clock */
 	char nameless[16];          /* ":TID" */
 };
 
@@ -58,10 +80,15 @@ void pev_tasks_free(struct pev_tasks *tasks);
  * Learn from a COMM, FORK, EXIT, MMAP, MMAP2 or KSYMBOL record; others are ignored. -ENOMEM.
  */
 int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec);
-/* Learn from /proc every thread of a process, or of all processes (pid -1). */
+/*
+ * Learn from /proc every thread of a process, or of all processes (pid -1), until none is
+ * found that is new.
+ */
 int pev_tasks_scan(struct pev_tasks *tasks, int pid);
 /* The same with what they map. */
 int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid);
+/* Those alone that began since then. */
+int pev_tasks_scan_new(struct pev_tasks *tasks, int pid);
 
 /*
  * The comm of a thread: "swapper" for 0; one never heard of is looked up in
@@ -70,6 +97,14 @@ int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid);
 const char *pev_tasks_comm(struct pev_tasks *tasks, int tid);
 /* The same, and ":TID" for one that nobody named. */
 const char *pev_tasks_name(struct pev_tasks *tasks, int tid);
+
+/*
+ * Who a thread is; false where nothing is known of it. What no record told is looked up in
+ * /proc once, as long as it is there.
+ */
+bool pev_tasks_who(struct pev_tasks *tasks, int tid, struct pev_who *who);
+/* The same of a record's, whose pid says whose thread it is; that is in who in any case. */
+bool pev_tasks_who_of(struct pev_tasks *tasks, int pid, int tid, struct pev_who *who);
 
 /*
  * What lies at an address of a process, or of the kernel (pid -1), or NULL. A process that

@@ -42,6 +42,8 @@ function M.signal(name, f) return session.default():signal(name, f) end
 function M.run() return session.default():run() end
 function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
+--- Who a task is; see perfev.session.
+function M.task(tid) return session.default():task(tid) end
 --- Without a table what the session counted of itself; with one an aggregator, as those below.
 function M.stats(spec)
   if spec == nil then return session.default():stats() end

@@ -240,6 +240,13 @@ function Recording:stats()
   return stats
 end
 
+--- Who a task is, as the records that were read tell of it; see perfev.session.
+function Recording:task(tid)
+  if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end
+  if self.closed then return nil end
+  return self.file:task(tid)
+end
+
 --- The bytes of a feature section, by name or number; nil where there is none.
 function Recording:section(key)
   local section = self.sections[section_key(key)] or self.sections[key]

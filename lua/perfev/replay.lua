@@ -411,6 +411,8 @@ function Replay:how_far()
   return stats.bytes, self.rec.facts.size, stats.records
 end
 
+function Replay:task(tid) return self.rec:task(tid) end
+
 function Replay:close()
   self.rec:close()
   self.waiter:close()

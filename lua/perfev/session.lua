@@ -380,6 +380,16 @@ function Session:scan()
   return true
 end
 
+-- Who began before our own records told of it, and after /proc was read.
+function Session:scan_new()
+  if self.opts.input or self.maps then return end
+  if options.is_cpu_wide(self.opts) then
+    self.core:scan_new(-1)
+  else
+    for _, pid in ipairs(self.target.pids) do self.core:scan_new(pid) end
+  end
+end
+
 function Session:arm()
   local scanned, wrong, failed = self:scan()
   if not scanned then return nil, wrong, failed end
@@ -400,6 +410,7 @@ function Session:arm()
     if not ok then return nil, what, code end
   end
   self.running = true
+  self:scan_new()
   if self.child then return self:release_child() end
   return true
 end
@@ -758,6 +769,15 @@ function Session:stats()
          wakeups = 0, rings = 0, ring_bytes = 0 }
   stats.callback_errors = self.errors or 0
   return stats
+end
+
+--- Who a task is, as far as records were delivered.
+-- @tparam integer tid  a process's first thread has its pid
+-- @treturn[1] table    `tid pid ppid comm exe start`: see doc/lua-api.md, "Tasks"
+-- @treturn[2] nil      nothing is known of it, or the session does not run
+function Session:task(tid)
+  if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end
+  return self.core and self.core:task(tid)
 end
 
 -- Of a recording: bytes read, the file's (0: a pipe), records; nil of a kernel.

@@ -208,11 +208,11 @@ describe("execsnoop", function()
   end
 
   on("shows each program, its parent and its file", true, function()
-    local r = perfl("execsnoop", "--", "sh", "-c", "/bin/true; env true; :")
+    local r = perfl("execsnoop", "--", "sh", "-c", "echo by $PPID; /bin/true; env true; :")
     assert.equal(0, r.code, r.err)
     local p = programs_of(r.out)
     assert.equal(4, #p, r.out)
-    assert.equal("sh", p[1].comm)
+    assert.same({ "sh", r.out:match "by (%d+)" }, { p[1].comm, p[1].ppid })
     assert.same({ pid = p[2].pid, ppid = p[1].pid, comm = "true", file = "/bin/true" }, p[2])
     assert.equal("env", p[3].comm)
     assert.truthy(p[4].file:find("/true$"))

@@ -21,6 +21,7 @@
 #include "lcore.h"
 #include "lhooks.h"
 #include "lstacks.h"
+#include "ltask.h"
 #include "lview.h"
 
 #define TYPENAME L_DATAFILE
@@ -177,6 +178,12 @@ static int no_slurp(void *ctx, const char *path, char **text, size_t *len)
 	return -ENOENT;
 }
 
+static int no_link(void *ctx, const char *path, char *buf, size_t cap)
+{
+	(void)ctx, (void)path, (void)buf, (void)cap;
+	return -ENOENT;
+}
+
 static int no_list(void *ctx, const char *path, char **names, size_t *len)
 {
 	(void)ctx, (void)path, (void)names, (void)len;
@@ -230,7 +237,8 @@ static int l_datafile(lua_State *L)
 	lua_settop(L, 2);
 	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
 	*self = (struct l_datafile){
-		.L = L, .at = 1, .nowhere = { .slurp = no_slurp, .list = no_list },
+		.L = L, .at = 1,
+		.nowhere = { .slurp = no_slurp, .readlink = no_link, .list = no_list },
 	};
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 2);
@@ -691,6 +699,14 @@ static int l_section(lua_State *L)
 	return 1;
 }
 
+/* d:task(tid) -> table | nil: as the records that were read tell of it */
+static int l_task(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+
+	return l_task_push(L, &self->tasks, (int)luaL_checkinteger(L, 2));
+}
+
 /* clang-format off */
 static const luaL_Reg methods[] = {
 	{ "records",  l_records },
@@ -701,6 +717,7 @@ static const luaL_Reg methods[] = {
 	{ "kernel",   l_kernel },
 	{ "world",    l_world },
 	{ "kernel_map", l_kernel_map },
+	{ "task",     l_task },
 	{ "facts",    l_facts },
 	{ "stats",    l_stats },
 	{ "event",    l_event },

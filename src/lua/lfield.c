@@ -52,6 +52,7 @@ static uint64_t sample_bits(int code)
 
 	switch (code) {
 	case PEV_F_COMM:
+	case L_CODE_TASK:
 		return PERF_SAMPLE_TID;
 	case PEV_F_WEIGHT:
 		return PERF_SAMPLE_WEIGHT;

@@ -24,6 +24,7 @@
 #include "lhooks.h"
 #include "loption.h"
 #include "lrecorder.h"
+#include "ltask.h"
 
 #define TYPENAME "perfev.core.session"
 #define MAX_READY 64
@@ -407,6 +408,15 @@ static int l_session_scan(lua_State *L)
 						 pev_tasks_scan(tasks, pid), NULL);
 }
 
+/* s:scan_new(pid): of those alone that began since then */
+static int l_session_scan_new(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int pid = (int)luaL_checkinteger(L, 2);
+
+	return l_result(L, pev_tasks_scan_new(pev_session_tasks(self->s), pid), NULL);
+}
+
 /* s:comm(tid) -> name */
 static int l_session_comm(lua_State *L)
 {
@@ -414,6 +424,14 @@ static int l_session_comm(lua_State *L)
 
 	lua_pushstring(L, pev_session_comm(self->s, (int)luaL_checkinteger(L, 2)));
 	return 1;
+}
+
+/* s:task(tid) -> table | nil */
+static int l_session_task(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	return l_task_push(L, pev_session_tasks(self->s), (int)luaL_checkinteger(L, 2));
 }
 
 /* ---- the poll set ---- */
@@ -843,7 +861,9 @@ static const luaL_Reg methods[] = {
 	{ "enable", l_session_enable },
 	{ "disable", l_session_disable },
 	{ "scan", l_session_scan },
+	{ "scan_new", l_session_scan_new },
 	{ "comm", l_session_comm },
+	{ "task", l_session_task },
 	{ "fd", l_session_fd },
 	{ "watch", l_session_watch },
 	{ "timer", l_session_timer },

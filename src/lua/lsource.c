@@ -87,7 +87,7 @@ int l_source_refuse(lua_State *L, const char *name)
 	const char *near = l_field_nearest(name, is_code);
 
 	lua_pushnil(L);
-	if (IS_AMONG(composite, l_view_code(name)))
+	if (IS_AMONG(composite, l_view_code(name)) || l_view_code(name) == L_CODE_TASK)
 		lua_pushfstring(L, "'%s' is neither a number nor a string", name);
 	else if (near)
 		lua_pushfstring(L, "no record has a field '%s' (did you mean '%s'?)", name, near);

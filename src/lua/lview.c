@@ -14,6 +14,7 @@
 #include "../sys.h"
 #include "largs.h"
 #include "lstack.h"
+#include "ltask.h"
 
 #define TYPENAME "perfev.record"
 
@@ -33,6 +34,7 @@ static const char *const generic_names[] = {
 	[L_CODE_SYNTHESISED - PEV_F_NR] = "synthesised",
 	[L_CODE_STACK - PEV_F_NR] = "stack",
 	[L_CODE_SYMBOL - PEV_F_NR] = "symbol",
+	[L_CODE_TASK - PEV_F_NR] = "task",
 };
 /* clang-format on */
 
@@ -536,6 +538,9 @@ static void push_generic(lua_State *L, int at, const struct l_view *view, int co
 	case L_CODE_STACK:
 	case L_CODE_SYMBOL:
 		push_place(L, at, view, code == L_CODE_STACK);
+		break;
+	case L_CODE_TASK:
+		l_task_push_of(L, view);
 		break;
 	default:
 		lua_pushvalue(L, lua_upvalueindex(3));

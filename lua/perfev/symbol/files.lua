@@ -37,6 +37,10 @@ end
 -- ---- servers ----
 
 local asked = {} -- kind and build-id -> path, or false
+local silent = false -- none answered; each answer that does not come may take 90 s
+
+-- No server is there: another file's fate is the same.
+local nobody_there = { ETIME = true, ECONNREFUSED = true, EHOSTUNREACH = true, ENETUNREACH = true }
 
 local remedies = {
   ELIBACC = "install it (Debian: libdebuginfod1)",
@@ -51,6 +55,7 @@ local function ask(id, kind, note)
   end
   local path, why, code = debuginfod.find(id, kind, M.go_on)
   local name = code and core.errno[code]
+  silent = silent or nobody_there[name] or false
   if not path and name ~= "ENOENT" then
     note(("debug files are not fetched: %s%s"):format(why, remedies[name] and "\n  try: " .. remedies[name] or ""))
   end
@@ -58,13 +63,16 @@ local function ask(id, kind, note)
 end
 
 --- Ask servers anew.
-function M.forget() asked = {} end
+function M.forget() asked, silent = {}, false end
+
+-- The client keeps an answer whatever it is.
+local NO_ANSWER = "a debuginfod server's answer is not the %s of %s\n  try: rm %s, and another server"
 
 -- The path of what servers have of a build-id, asked once. What hooks stand for has no servers.
 local function from_server(id, kind, note)
   if not M.servers or not id or core.hooked() then return nil end
   local key = kind .. id
-  if asked[key] == nil then asked[key] = ask(id, kind, note) or false end
+  if asked[key] == nil and not silent then asked[key] = ask(id, kind, note) or false end
   return asked[key] or nil
 end
 
@@ -106,7 +114,12 @@ function M.open(symtab, world, raw, id, note)
     if file then return file, path end
   end
   local fetched = from_server(id, "executable", note)
-  if fetched then return read(fetched) end
+  if fetched then
+    local file, path = read(fetched)
+    if file then return file, path end
+    wrong = nil
+    note(NO_ANSWER:format("program", raw.path, fetched))
+  end
   if wrong then
     note(("%s: its functions have no names: the file that is there now has another build-id\n"
       .. "  try: perf buildid-cache --add FILE, with the one that ran"):format(wrong))
@@ -151,7 +164,8 @@ function M.find_debug(symtab, facts, path, note)
   end
   local fetched = from_server(facts.build_id and hex.of(facts.build_id), "debuginfo", note)
   local bytes = fetched and core.slurp(fetched)
-  if bytes then return bytes, fetched end
+  if bytes and is_its_debug(symtab, facts, bytes) then return bytes, fetched end
+  if fetched then note(NO_ANSWER:format("debug file", path, fetched)) end
 end
 
 --- What dwz moved out of a debug file at a path -> bytes; nil where it is not to be found.

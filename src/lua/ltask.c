@@ -1,0 +1,52 @@
+/*
+ * ltask.c - who a task is, as a table; see ltask.h.
+ */
+#include "ltask.h"
+
+static void push(lua_State *L, const struct pev_who *who)
+{
+	lua_createtable(L, 0, 6);
+	lua_pushinteger(L, who->tid);
+	lua_setfield(L, -2, "tid");
+	lua_pushinteger(L, who->pid);
+	lua_setfield(L, -2, "pid");
+	if (who->ppid != PEV_NOBODY) {
+		lua_pushinteger(L, who->ppid);
+		lua_setfield(L, -2, "ppid");
+	}
+	lua_pushstring(L, who->comm);
+	lua_setfield(L, -2, "comm");
+	lua_pushstring(L, who->exe);
+	lua_setfield(L, -2, "exe");
+	if (who->dated) {
+		lua_pushinteger(L, who->start);
+		lua_setfield(L, -2, "start");
+	}
+}
+
+int l_task_push(lua_State *L, struct pev_tasks *tasks, int tid)
+{
+	struct pev_who who;
+
+	if (pev_tasks_who(tasks, tid, &who))
+		push(L, &who);
+	else
+		lua_pushnil(L);
+	return 1;
+}
+
+void l_task_push_of(lua_State *L, const struct l_view *view)
+{
+	struct pev_value pid, tid;
+	struct pev_who who;
+
+	if (!view->tasks || !pev_record_get(view->rec, PEV_F_TID, &tid) ||
+	    !pev_record_get(view->rec, PEV_F_PID, &pid)) {
+		lua_pushnil(L);
+		return;
+	}
+	pev_tasks_who_of(view->tasks, (int)(int64_t)pid.u, (int)(int64_t)tid.u, &who);
+	if (view->comm)
+		who.comm = view->comm(view->ctx, who.tid);
+	push(L, &who);
+}
