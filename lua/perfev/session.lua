@@ -585,17 +585,24 @@ function Session:release()
   self.finished = true
 end
 
+-- Nothing more is to come. Which CPUs came back without their events can be seen until then.
+function Session:quiet()
+  if self.target and not self.opts.cpus and options.is_cpu_wide(self.opts) then
+    self.stalled = self.stalled or targets.stalled(self.target, self.core)
+  end
+  self.core:disable()
+end
+
 -- CPUs come and go; the rings are those of the start.
 function Session:tell_of_cpus()
-  if self.opts.cpus or not self.target or not options.is_cpu_wide(self.opts) then return end
-  for _, text in ipairs(targets.changes(self.target)) do self:note(0, text) end
+  for _, text in ipairs(self.stalled and targets.changes(self.target, self.stalled) or {}) do self:note(0, text) end
 end
 
 -- Disable, drain, tell, close -> true | nil, message
 function Session:finish()
   if self.finished then return not self.failure, self.failure end
   if self.core and not self.closed and not self:is_forked() then
-    self.core:disable()
+    self:quiet()
     if not self.cut then self:deliver("rest") end
     if not self.closed and not self:is_forked() then self.core:dispatch("discard") end
   end
@@ -693,7 +700,7 @@ function Session:next_record(round)
       return nil
     end
     if self.core:over() or self.stopping or self.cut then
-      self.core:disable()
+      self:quiet()
       round.last = true
     end
     self.core:begin(round.last and (self.cut and "discard" or "rest_all") or "round_all")
