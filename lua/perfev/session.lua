@@ -524,7 +524,7 @@ function Session:wait(timeout_ms, deliver)
     return false
   end
   if deliver then deliver() end
-  if self.closed then return true end
+  if self.closed or self:is_forked() then return true end
   self:handle(table.unpack(ready, 1, ready.n))
   if self.child and not self.child:pidfd() then self:look_at_child() end
   return true
@@ -533,7 +533,7 @@ end
 -- Wait and deliver once -> true while the session goes on
 function Session:step(timeout_ms, max)
   if not self:wait(timeout_ms, function() self:deliver("round", max) end) then return false end
-  if self.closed then return false end
+  if self.closed or self:is_forked() then return false end
   if self.core:over() then self.stopping = true end
   local go_on = not self.opts.keep_going or self.opts.keep_going()
   return not (self.stopping or self.cut) and go_on == true
