@@ -155,8 +155,7 @@ describe("a cgroup2 below a root that hands down no controller", function()
     requires("guest", "perf", "root")
     local root = "/sys/fs/cgroup"
     local control = core.slurp(root .. "/cgroup.subtree_control")
-    if not control then pending "no cgroup2" end
-    for controller in control:gmatch "%w+" do write(root .. "/cgroup.subtree_control", "-" .. controller) end
+    if not control or control:find "%w" then pending "no cgroup2, or it has a controller on" end
     os.execute(("mkdir -p %s/app"):format(root))
     local function open()
       local s <close> = perfev.session { cgroup = "app" }
@@ -167,6 +166,7 @@ describe("a cgroup2 below a root that hands down no controller", function()
     local ok, why, code = open()
     if ok then pending "this kernel needs none" end
     assert.equal(E.ENOENT, code)
+    -- It stays on, for the specs to come; nothing takes it back: with "-pids" cgroups are seen as well.
     local what, path = why:match "try: echo (%S+) | sudo tee (%S+)"
     assert.equal(root .. "/cgroup.subtree_control", path, why)
     write(path, what)

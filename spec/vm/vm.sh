@@ -24,7 +24,7 @@ arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i: behaviour
 arm64-16k    arm64   trixie           linux-image-arm64-16k    -i: record
 s390x-6.1    s390x   bookworm         linux-image-s390x        :  datafile behaviour'
 # What every guest has: files_of tells where they are.
-every='attr clock counter fields vm/hardware vm/machine vm/recording
+every='vm/machine vm/hardware vm/recording attr clock counter fields
 	./attr ./codec ./record ./vectors ./kernels ./hooks'
 needed='amd64-6.1 arm64-6.1'
 NOT_HERE=77
