@@ -60,6 +60,17 @@ describe("the doctor", function()
     assert.is_true(right(found, "tracepoints").perfmon)
   end)
 
+  it("tries a breakpoint on the kernel's memory on a CPU, where a task can have none", function()
+    local k
+    local found = look("vm", function(kernel)
+      k = kernel
+      k.refuse = function(attr, pid) return attr.type == 5 and pid ~= -1 and E.EINVAL or nil end -- arm64
+    end)
+    assert.is_true(right(found, "kernel breakpoints").you)
+    k.refuse = function(attr) return attr.type == 5 and E.EINVAL or nil end
+    assert.is_false(right(k:with(perfev.doctor), "kernel breakpoints").you)
+  end)
+
   it("tells a job that cannot run, why, and what to do", function()
     local found = look "locked_down"
     assert.is_false(found.default_job.ok)

@@ -149,6 +149,15 @@ describe("a vendor's name", function()
     end)
   end
 
+  known("leaves tracepoints to tracefs, as libpfm4 has them too where debugfs is mounted", function()
+    local pfm = require "perfev.pfm"
+    local encode = pfm.encode
+    finally(function() pfm.encode = encode end)
+    pfm.encode = function() return nil, "invalid event attribute", E.EINVAL end
+    assert.matches("^tracepoint 'sched:sched_proces_exec': this kernel has no", short "sched:sched_proces_exec")
+    assert.matches("no table of this machine's has it", short "nosuch:sched_proces_exec")
+  end)
+
   known("is what libpfm4's table says, on any machine", function()
     all {
       ["pfm:skl::UOPS_RETIRED:ALL"] = "pfm:skl::UOPS_RETIRED:ALL 4:0x1c2",

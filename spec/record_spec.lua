@@ -241,7 +241,7 @@ end
 
 describe("what the encoder writes", function()
   it("comes out as it went in: 3,000 attrs at random, a sample and another record of each", function()
-    for seed = 1, 3000 do
+    for seed = 1, some.times(3000) do
       math.randomseed(seed)
       local spec = some.attr(X86_REGISTERS)
       local kind = type_names[seed % #type_names + 1]
@@ -619,7 +619,7 @@ describe("decode(encode(x)) == x", function()
   end
 
   it("for 20,000 attrs at random, a sample and another record of each", function()
-    for seed = 1, 20000 do
+    for seed = 1, some.times(20000) do
       math.randomseed(seed)
       local attr = some.attr()
       if seed % 3 == 0 then attr.sample_type = attr.sample_type | SAMPLE.identifier end

@@ -208,6 +208,39 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
+  -- perf_event_exit_cpu() takes the events off the CPU, and nothing puts them back. Time goes on while one looks.
+  local function stalls(which, pulled)
+    local said, read = {}, k.hooks.read
+    k.hooks.read = function(...)
+      k.now = k.now + 1
+      return read(...)
+    end
+    perfev.hooks.set(k.hooks)
+    local s = new { log = function(level, text) if level == 0 then said[#said + 1] = text end end }
+    assert(s:start())
+    for _, n in ipairs(which) do k.events[n].enabled = false end
+    s:stop()
+    if pulled then
+      for _ in s:records() do error "of whom?" end
+    else
+      repeat local _, on = s:dispatch() until not on
+    end
+    assert.same({}, k:leaks())
+    return said
+  end
+
+  it("tells of a CPU that went offline and came back: its events did not", function()
+    assert.same({ "cpu 1 went offline and came back: what happened there since then is not in" }, stalls { 2 })
+  end)
+
+  it("tells of it after records() as well", function() assert.equal(1, #stalls({ 2 }, true)) end)
+
+  it("takes none for a CPU that was away where all go on", function() assert.same({}, stalls {}) end)
+
+  it("takes none for a CPU that was away where all are off", function()
+    assert.same({}, stalls { 1, 2 })
+  end)
+
   it("does without what an older kernel refuses of our own wishes, and says so", function()
     local said = {}
     k.refuse = function(attr) return attr.read_format & 16 ~= 0 and E.EINVAL end

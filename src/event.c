@@ -209,10 +209,22 @@ int pev_event_signal(struct pev_event *event, int signal)
 	return first;
 }
 
+/* A single value with every read_format word: value, two times, id, lost. */
+#define READ_BYTES (5 * 8)
+
+/* 1, or 0 for a pinned event in error state, which has no bytes; or -errno. Borrows from buf. */
+static int read_one(const struct pev_event *event, int i, unsigned char *buf, struct pev_read *read)
+{
+	int64_t n = event->sys->read(event->sys->ctx, event->fds[i].fd, buf, READ_BYTES);
+
+	if (n < 0)
+		return (int)n;
+	return pev_read_parse(read, event->attr.read_format, false, buf, (size_t)n) > 0;
+}
+
 int64_t pev_event_lost(const struct pev_event *event)
 {
-	/* A single value with every read_format word: value, two times, id, lost. */
-	unsigned char buf[5 * 8];
+	unsigned char buf[READ_BYTES];
 	struct pev_read read;
 	int64_t total = 0;
 
@@ -220,16 +232,28 @@ int64_t pev_event_lost(const struct pev_event *event)
 	    event->attr.read_format & PERF_FORMAT_GROUP)
 		return -EOPNOTSUPP;
 	for (int i = 0; i < event->nr; i++) {
-		int64_t n;
+		int rc = event->fds[i].fd < 0 ? 0 : read_one(event, i, buf, &read);
 
-		if (event->fds[i].fd < 0)
-			continue;
-		n = event->sys->read(event->sys->ctx, event->fds[i].fd, buf, sizeof(buf));
-		if (n < 0)
-			return n;
-		/* 0 bytes: a pinned event in error state; it wrote nothing. */
-		if (pev_read_parse(&read, event->attr.read_format, false, buf, (size_t)n) > 0)
+		if (rc < 0)
+			return rc;
+		if (rc)
 			total += (int64_t)pev_read_at(&read, 0).lost;
 	}
+	return total;
+}
+
+uint64_t pev_event_time_on(const struct pev_event *event, int cpu)
+{
+	unsigned char buf[READ_BYTES];
+	struct pev_read read;
+	uint64_t total = 0;
+
+	if (!(event->attr.read_format & PERF_FORMAT_TOTAL_TIME_ENABLED) ||
+	    event->attr.read_format & PERF_FORMAT_GROUP)
+		return 0;
+	for (int i = 0; i < event->nr; i++)
+		if (event->fds[i].cpu == cpu && event->fds[i].fd >= 0 &&
+		    read_one(event, i, buf, &read) > 0)
+			total += read.time_enabled;
 	return total;
 }

@@ -72,4 +72,10 @@ int pev_event_signal(struct pev_event *event, int signal);
 /* How many of its records the kernel could not write, or -errno (PERF_FORMAT_LOST, 6.0). */
 int64_t pev_event_lost(const struct pev_event *event);
 
+/*
+ * For how long it was on, in ns, on that CPU: its descriptors there together; 0 when the kernel
+ * does not say (a group's event, one in error state).
+ */
+uint64_t pev_event_time_on(const struct pev_event *event, int cpu);
+
 #endif

@@ -713,6 +713,16 @@ bool pev_session_over(const struct pev_session *s)
 	return s->nr_rings > 0;
 }
 
+uint64_t pev_session_time_on(const struct pev_session *s, int cpu)
+{
+	uint64_t total = 0;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++)
+		if (!s->slots[i]->closed)
+			total += pev_event_time_on(&s->slots[i]->event, cpu);
+	return total;
+}
+
 /* ---- order and dispatch ---- */
 
 static uint64_t time_of(const struct session_ring *r, const struct pev_slot *slot,

@@ -142,6 +142,13 @@ int pev_session_wait(struct pev_session *session, int timeout_ms, int *ready, in
 /* True once no target of any event is left (POLLHUP on every ring). */
 bool pev_session_over(const struct pev_session *session);
 
+/*
+ * For how long the events of that CPU were on, in ns, all of them together. It stands still where
+ * all are off, and where the CPU was offline meanwhile: events do not come back with their CPU
+ * (perf_event_exit_cpu(), kernel/events/core.c).
+ */
+uint64_t pev_session_time_on(const struct pev_session *session, int cpu);
+
 enum pev_drain {
 	PEV_DRAIN_ROUND,     /* what the order allows now, as far as it is heard */
 	PEV_DRAIN_ROUND_ALL, /* the same, but every record of every event that is not hidden */

@@ -55,6 +55,11 @@ local function try(attr, pid, cpu)
   return ok == true, code
 end
 
+local function first_cpu()
+  local cpus = core.cpus()
+  return cpus and cpus[1] or 0
+end
+
 -- Somebody else's process: of another user, or init.
 local function stranger(uid)
   for _, name in ipairs(core.list("/proc") or {}) do
@@ -82,8 +87,12 @@ local function try_uprobe()
 end
 
 local function try_kernel_breakpoint()
-  return try(core.attr_new { type = BREAKPOINT, bp_type = 2, bp_len = 4, bp_addr = -0x1000 << 32, disabled = true,
-                             sample_period = 1 }, 0, -1)
+  local attr = core.attr_new { type = BREAKPOINT, bp_type = 2, bp_len = 4, bp_addr = -0x1000 << 32, disabled = true,
+                               sample_period = 1 }
+  local ok, code = try(attr, 0, -1)
+  if ok or code ~= E.EINVAL then return ok, code end
+  -- arm64 has them on whole CPUs alone (hw_breakpoint_arch_parse()).
+  return try(attr, -1, first_cpu())
 end
 
 local function level_of(paranoid) return paranoid or 2 end
@@ -95,10 +104,7 @@ local rights = {
   { "own processes, kernel side", try = function() return try(clock(), 0, -1) end, perfmon = true, needs = 1 },
   { "other users' processes", try = function(uid) return try(clock { exclude_kernel = true }, stranger(uid), -1) end,
     perfmon = true },
-  { "whole CPUs (-a)", try = function()
-      local cpus = core.cpus()
-      return try(clock(), -1, cpus and cpus[1] or 0)
-    end, perfmon = true, needs = 0 },
+  { "whole CPUs (-a)", try = function() return try(clock(), -1, first_cpu()) end, perfmon = true, needs = 0 },
   { "tracepoints", try = try_tracepoint, perfmon = "tracefs", needs = -1 },
   { "uprobes", try = try_uprobe, perfmon = false },
   { "kernel breakpoints", try = try_kernel_breakpoint, perfmon = false },

@@ -418,6 +418,10 @@ local function cpu_wide_pmu(event)
   if not event.pid or event.pid == -1 then return nil end
   local cpu = event.cpu and event.cpu >= 0 and event.cpu or 0
   if not helps(event, E.EINVAL, function() return -1, cpu end) then return nil end
+  if event.attr.type == BREAKPOINT then -- hw_breakpoint_arch_parse() of arm64
+    return "this machine has breakpoints on kernel addresses for whole CPUs, and not for a task",
+      "-a, or -C LIST, in the place of a process"
+  end
   return ("the PMU %s counts what a whole CPU or package does, and not what a task does"):format(pmu_name(event)),
     "-a, or -C LIST, in the place of a process"
 end

@@ -274,6 +274,8 @@ function kinds.tracepoint(node)
   if node.glob then return tracepoints(node) end
   local tp, why, code = tracefs.find(node.system, node.name)
   if tp then return { from_tracefs(tp) } end
+  -- Where debugfs is mounted libpfm4 has tracepoints as well, and less to say of one that is not there.
+  if tracefs.has(node.system) then return nil, why, code end
   -- What only the system knows is an event with modifiers (tsc:u), or a vendor's name and its part.
   local known = is_modifiers(node.name)
   local founds, wrong, failed = from_system(node, node.system, known and node.name or "")

@@ -535,7 +535,7 @@ function Session:wait(timeout_ms, deliver)
     return false
   end
   if deliver then deliver() end
-  if self.closed then return true end
+  if self.closed or self:is_forked() then return true end
   self:handle(table.unpack(ready, 1, ready.n))
   if self.child and not self.child:pidfd() then self:look_at_child() end
   return true
@@ -544,7 +544,7 @@ end
 -- Wait and deliver once -> true while the session goes on
 function Session:step(timeout_ms, max)
   if not self:wait(timeout_ms, function() self:deliver("round", max) end) then return false end
-  if self.closed then return false end
+  if self.closed or self:is_forked() then return false end
   if self.core:over() then self.stopping = true end
   local go_on = not self.opts.keep_going or self.opts.keep_going()
   return not (self.stopping or self.cut) and go_on == true
@@ -596,17 +596,24 @@ function Session:release()
   self.finished = true
 end
 
+-- Nothing more is to come. Which CPUs came back without their events can be seen until then.
+function Session:quiet()
+  if self.target and not self.opts.cpus and options.is_cpu_wide(self.opts) then
+    self.stalled = self.stalled or targets.stalled(self.target, self.core)
+  end
+  self.core:disable()
+end
+
 -- CPUs come and go; the rings are those of the start.
 function Session:tell_of_cpus()
-  if self.opts.cpus or not self.target or not options.is_cpu_wide(self.opts) then return end
-  for _, text in ipairs(targets.changes(self.target)) do self:note(0, text) end
+  for _, text in ipairs(self.stalled and targets.changes(self.target, self.stalled) or {}) do self:note(0, text) end
 end
 
 -- Disable, drain, tell, close -> true | nil, message
 function Session:finish()
   if self.finished then return not self.failure, self.failure end
   if self.core and not self.closed and not self:is_forked() then
-    self.core:disable()
+    self:quiet()
     if not self.cut then self:deliver("rest") end
     if not self.closed and not self:is_forked() then self.core:dispatch("discard") end
   end
@@ -704,7 +711,7 @@ function Session:next_record(round)
       return nil
     end
     if self.core:over() or self.stopping or self.cut then
-      self.core:disable()
+      self:quiet()
       round.last = true
     end
     self.core:begin(round.last and (self.cut and "discard" or "rest_all") or "round_all")

@@ -114,10 +114,34 @@ function M.find(holder, opts, verb)
   return { pids = pids, cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts) }
 end
 
+-- For how long the events of each CPU were on.
+local function times_on(session, cpus)
+  local times = {}
+  for i, cpu in ipairs(cpus) do times[i] = session:time_on(cpu) end
+  return times
+end
+
+--- CPUs that were offline for a while: an event does not come back with its CPU. One that is on is on for longer at
+-- each look; where none is on anywhere, nothing is known.
+-- @tparam userdata session  of the core, its events not disabled yet
+-- @treturn {integer,...}
+function M.stalled(target, session)
+  local before = times_on(session, target.cpus)
+  local after, out = times_on(session, target.cpus), {}
+  for i, cpu in ipairs(target.cpus) do
+    if before[i] == after[i] then out[#out + 1] = cpu end
+  end
+  return #out < #target.cpus and out or {}
+end
+
 --- What became of the CPUs of a target that was all of those online.
+-- @tparam {integer,...} stalled  of `stalled`
 -- @treturn {string,...}  sentences
-function M.changes(target)
+function M.changes(target, stalled)
   local lines, present = {}, core.cpus()
+  for _, cpu in ipairs(present and missing(stalled, missing(stalled, present)) or {}) do
+    lines[#lines + 1] = ("cpu %d went offline and came back: what happened there since then is not in"):format(cpu)
+  end
   for _, cpu in ipairs(present and missing(target.cpus, present) or {}) do
     lines[#lines + 1] = ("cpu %d went offline: what happened there until then is in"):format(cpu)
   end

@@ -83,6 +83,12 @@ function M.find(system, name)
   return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }
 end
 
+--- Whether there are tracepoints of that system ("sched").
+function M.has(system)
+  local events = M.events()
+  return events and core.list(events .. "/" .. system) ~= nil
+end
+
 --- A tracepoint by its number: names and format where tracefs can be read, else the number alone.
 function M.by_id(id)
   local events = M.events()

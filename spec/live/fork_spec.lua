@@ -136,6 +136,20 @@ true	nil
 ]], (out:gsub("[%w/._]+:%d+: ", "")))
   end)
 
+  it("a session whose command still runs ends in the child, and goes on in the parent", function()
+    assert.equal("nil\tsession: it was started before fork(), and is the parent process's\ntrue\tnil\n0\n", says [[
+      local s = perfev.session { command = { "sleep", "1000" } }
+      local pid
+      must(s:event { comm = function()
+        pid = process.fork()
+        return pid == 0
+      end })
+      local ok, why = s:run()
+      print(ok, why)
+      if pid == 0 then os.exit(0, true) end
+      print(process.wait(pid))]])
+  end)
+
   it("a session can be opened anew", function()
     assert.equal("true\n0\ntrue\n", says [[
       local function one()

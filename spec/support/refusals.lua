@@ -373,6 +373,10 @@ M.chapters = {
     { "a counter of tasks: the PMU counts for a package", input = 'counter { "power/event=0x02/", tid = 42 }',
       run = counting("intel_hybrid", { { type = 23, config = 2, name = "power/event=0x02/" } }),
       words = "power/event=0x02/", cause = "counts what a whole CPU or package does", remedy = "-a, or -C LIST" },
+    { "breakpoints on kernel addresses, of a task (arm64)", input = 'event { "mem:0xffffffff00000000:w" }',
+      run = opening("vm", { type = 5, bp_type = 2, bp_len = 4, bp_addr = -1 << 32, name = "mem:0xffffffff00000000:w" },
+        { pid = 42 }, refusing(E.EINVAL, function(attr, pid) return attr.type == 5 and pid ~= -1 end)),
+      words = "mem:0xffffffff00000000:w", cause = "for whole CPUs, and not for a task", remedy = "-a, or -C LIST" },
     { "a way to leave the kernel out", input = 'counter { "msr/tsc/u" }',
       run = counting("vm", { { type = 9, exclude_kernel = true, name = "msr/tsc/u" } }, function(k)
         k.types[9] = { no_exclude = true }

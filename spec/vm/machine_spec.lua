@@ -106,7 +106,9 @@ end)
 describe("a CPU that goes offline while a session runs", function()
   local ONLINE = "/sys/devices/system/cpu/cpu1/online"
 
-  it("leaves what was recorded, is told, and nobody spins", function()
+  -- A session that has cpu 1 taken away by away() after a sample from there, and goes on for ten ticks more
+  -- -> what it said, samples of each CPU, polls since then
+  local function without_cpu1(away)
     requires("guest", "perf", "root", "cpus 2")
     if not core.slurp(ONLINE) then pending "cpu 1 cannot be taken away" end
     local said, seen, ticks, polls = {}, {}, 0, 0
@@ -116,7 +118,7 @@ describe("a CPU that goes offline while a session runs", function()
     s:every("50ms", function()
       ticks = ticks + 1
       if not gone and (seen[1] or 0) > 0 then
-        write(ONLINE, "0")
+        away()
         gone, polls = ticks, 0
         perfev.hooks.log(function(name) if name:find "poll" then polls = polls + 1 end end)
       end
@@ -127,8 +129,22 @@ describe("a CPU that goes offline while a session runs", function()
     write(ONLINE, "1")
     assert.is_truthy(ok, why)
     assert.is_truthy(gone, "cpu 1 took no sample")
+    return table.concat(said, "\n"), seen, polls
+  end
+
+  it("leaves what was recorded, is told, and nobody spins", function()
+    local said, _, polls = without_cpu1(function() write(ONLINE, "0") end)
     assert.is_true(polls < 200, polls)
-    assert.matches("cpu 1 went offline: what happened there until then is in", table.concat(said, "\n"), 1, true)
+    assert.matches("cpu 1 went offline: what happened there until then is in", said, 1, true)
+  end)
+
+  it("and comes back is told of as well: its events do not", function()
+    local said, seen = without_cpu1(function()
+      write(ONLINE, "0")
+      write(ONLINE, "1")
+    end)
+    assert.is_true(seen[0] > 0)
+    assert.matches("cpu 1 went offline and came back: what happened there since then is not in", said, 1, true)
   end)
 end)
 
@@ -150,6 +166,7 @@ describe("a cgroup2 below a root that hands down no controller", function()
     local ok, why, code = open()
     if ok then pending "this kernel needs none" end
     assert.equal(E.ENOENT, code)
+    -- It stays on, for the specs to come; nothing takes it back: with "-pids" cgroups are seen as well.
     local what, path = why:match "try: echo (%S+) | sudo tee (%S+)"
     assert.equal(root .. "/cgroup.subtree_control", path, why)
     write(path, what)

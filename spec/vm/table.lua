@@ -25,30 +25,61 @@ for i, name in ipairs(names) do
 end
 table.insert(rows, 1, "specs passed, failed, skipped")
 
--- "spec/live/attr_spec.lua …" -> "attr", …; in lines of 80 columns
-local function wrapped(text)
+-- ---- which specs ----
+
+-- In lines of 80 columns, those behind the first with an indent.
+local function wrapped(text, indent)
   local lines, line = {}, ""
-  for word in text:gmatch "([%w_]+)_spec%.lua" do
-    if #line + #word > 76 then
-      lines[#lines + 1], line = line, ""
+  for word in text:gmatch "%S+" do
+    if #line + #word > 79 then
+      lines[#lines + 1], line = line, indent
     end
-    line = line .. (line == "" and "" or " ") .. word .. ","
+    line = line .. (line:find "%S$" and " " or "") .. word
   end
-  lines[#lines + 1] = line:gsub(",$", ".")
+  lines[#lines + 1] = line
   return table.concat(lines, "\n")
+end
+
+-- "spec/live/attr_spec.lua …" -> "live/attr", …
+local function specs_of(name)
+  local list, has = {}, {}
+  for word in (slurp(("%s/%s.specs"):format(dir, name)) or ""):gmatch "spec/(%S+)_spec%.lua" do
+    list[#list + 1], has[word] = word, true
+  end
+  return list, has
+end
+
+local had, common, sets = {}, {}, {}
+for i, name in ipairs(names) do
+  sets[i] = specs_of(name)
+  for _, word in ipairs(sets[i]) do had[word] = (had[word] or 0) + 1 end
+end
+for _, word in ipairs(sets[1]) do
+  if had[word] == #names then common[#common + 1] = word end
 end
 
 io.write [[
 # The kernels that perfev was run on
 
 Measured by `make vm`, which writes this page: Debian's kernels, each booted
-under QEMU (software emulation), with specs of spec/live in it as they are, and
-those of spec/vm, which want what only such a machine has. What a row says was
-tried there, and is not read off a version: "yes", or the kernel's answer. A
-guest that could not be had has no figures. The specs were
+under QEMU (software emulation), with specs of spec/live in it as they are,
+mocked ones of spec, for the machine's byte order and pages, and those of
+spec/vm, which want what only such a machine has. What a row says was tried
+there, and is not read off a version: "yes", or the kernel's answer. A guest
+that could not be had has no figures. What all of it fits in is a quarter of an
+hour; `make vm KERNEL=…` runs every live spec on one. The specs were
 
 ]]
-print(wrapped(slurp(dir .. "/specs") or "") .. "\n")
+print(wrapped(table.concat(common, ", ") .. ",", ""))
+print "\nand besides, on\n"
+for i, name in ipairs(names) do
+  local own = {}
+  for _, word in ipairs(sets[i]) do
+    if had[word] < #names then own[#own + 1] = word end
+  end
+  if #own > 0 then print(wrapped(("- %s: %s"):format(name, table.concat(own, ", ")), "  ")) end
+end
+print ""
 
 -- A table of all of them would be wider than a page.
 for first = 1, #names, 4 do

@@ -1,26 +1,31 @@
 #!/bin/sh
 # vm.sh - perfev on other kernels and machines: the live specs, and those of what only a guest has.
 #
-#   vm.sh [-l] [-f 'SPEC ...'] [-t SECONDS] [KERNEL]...       of the list below; all without any
+#   vm.sh [-l] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
 #
-# closes with the sum, as `make test` does. A kernel that cannot be had is told and counts as
-# skipped, except the first two, which fail. -l: with few programs in the guests and the specs that
-# need no more, and what cannot be fetched, or is out of time, is left out whatever it is (make
-# check). SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE (debs.sh), BUILD.
-# With the whole list doc/kernels.md is written anew (table.lua).
+# closes with the sum, as `make test` does. Without a KERNEL it is all of the list below, GUESTS of
+# them at once (as many as there are CPUs), each with the specs of $every and those of its line,
+# which make up a run of a quarter of an hour; doc/kernels.md is written anew (table.lua). A KERNEL
+# that is named gets every live spec. -l (make check): those of $every alone, with few programs in
+# the guest; what cannot be fetched, or is out of time, is left out whatever it is. Otherwise a
+# kernel that cannot be had is told and counts as skipped, except the first two, which fail.
+# SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE (debs.sh), BUILD.
 
-# name, architecture, release of Debian, package, how it is booted
+# name, architecture, release of Debian, package, how it is booted, specs that it has besides
 kernels='
-amd64-6.1    amd64   bookworm         linux-image-cloud-amd64
-arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i
-amd64-5.10   amd64   bullseye         linux-image-cloud-amd64
-amd64-6.12   amd64   trixie           linux-image-cloud-amd64
-amd64-new    amd64   trixie-backports linux-image-cloud-amd64
-amd64-rt     amd64   bookworm         linux-image-rt-amd64
-arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i
-arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i
-arm64-16k    arm64   trixie           linux-image-arm64-16k    -i
-s390x-6.1    s390x   bookworm         linux-image-s390x'
+amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork probe storm wakeup
+arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
+amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  errno session behaviour
+amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  agg errno record
+amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  errno record_alike verbs
+amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  interrupt wakeup syscount
+arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i: session
+arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i: behaviour
+arm64-16k    arm64   trixie           linux-image-arm64-16k    -i: record
+s390x-6.1    s390x   bookworm         linux-image-s390x        :  datafile behaviour'
+# What every guest has: files_of tells where they are.
+every='vm/machine vm/hardware vm/recording attr clock counter fields
+	./attr ./codec ./record ./vectors ./kernels ./hooks'
 needed='amd64-6.1 arm64-6.1'
 NOT_HERE=77
 skipped='0 passed, 0 failed, 1 skipped'
@@ -31,7 +36,7 @@ headers="libc6-dev liblua5.4-dev libtraceevent-dev libelf-dev libdw-dev liblzma-
 	libstdc++-$gcc-dev libpfm4-dev libzstd-dev libbz2-dev"
 few='busybox-static lua-busted lua5.4 liblua5.4-0 dash libc-bin coreutils util-linux procps
 	libtraceevent1 libelf1 libdw1 liblzma5 libstdc++6 libpfm4 libzstd1'
-more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf'
+more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash git'
 
 cd "$(dirname "$0")/../.." || exit
 build=${BUILD:-build}
@@ -60,6 +65,7 @@ built() {
 	# shellcheck disable=SC2086 # words
 	root=$(spec/vm/debs.sh root "$1" "$release" $headers) || return $NOT_HERE
 	pkg=$root/usr/lib/$gnu/pkgconfig:$root/usr/share/pkgconfig
+	exec 8> "$vm/lock" && flock 8 # two guests may be of one architecture
 	PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$pkg make BUILD="$vm/$1" \
 		LDFLAGS="-L$root/usr/lib/gcc/$gnu/$gcc" CC="$gnu-gcc --sysroot=$root" \
 		AR="$gnu-ar" all static > "$vm/$1.log" 2>&1 ||
@@ -67,9 +73,9 @@ built() {
 	echo "$vm/$1"
 }
 
-# ARCH -> this tree as a guest has it, in /perfev
+# NAME ARCH -> this tree as a guest has it, in /perfev
 staged() {
-	from=$(built "$1") || return
+	from=$(built "$2") || return
 	stage=$vm/stage-$1
 	rm -rf "$stage"
 	mkdir -p "$stage/perfev/build" "$stage/usr/bin" && ln -s usr/bin "$stage/bin" &&
@@ -100,10 +106,11 @@ booted() {
 	# shellcheck disable=SC2086 # words
 	spec/vm/guest.sh -q "$arch" && kernel=$(spec/vm/debs.sh kernel "$arch" "$3" "$4") &&
 		root=$(spec/vm/debs.sh root "$arch" "$release" $packages) || return $NOT_HERE
-	stage=$(staged "$arch") || return
+	stage=$(staged "$name" "$arch") || return
 	shift 4
-	command="export JOBS=1 VM=$name; LUA_PATH='$LUA_PATH' LUA_CPATH='build/?.so' lua5.4 \
-		spec/vm/facts.lua > /out/facts; spec/support/suite.sh busted $specs"
+	command="export JOBS=1 FEWER=40 VM=$name; LUA_PATH='$LUA_PATH' LUA_CPATH='build/?.so' \
+		lua5.4 spec/vm/facts.lua > /out/facts
+		spec/support/suite.sh busted $(cat "$vm/$name.specs")"
 	VM_LOG=$vm/$name.console spec/vm/guest.sh "$@" -t "$limit" -o "$vm/$name.files" -r "$root" \
 		-r "$stage" "$arch" "$kernel" "$command"
 }
@@ -124,59 +131,110 @@ seen() {
 		spec/vm/host/*_spec.lua
 }
 
+# WORD... -> spec files: "./attr", "vm/machine" from spec/ on, "stat" is one of spec/live
+files_of() {
+	for word; do
+		case $word in
+		*/*) echo "spec/${word#./}_spec.lua" ;;
+		*) echo "spec/live/${word}_spec.lua" ;;
+		esac
+	done
+}
+
+# NAME -> its line of the list, without its specs
+line_of() {
+	echo "$kernels" | awk -v name="$1" '$1 == name { sub(/:.*/, ""); print }'
+}
+
+# NAME -> the specs that it gets
+specs_of() {
+	if [ -n "$only" ]; then
+		echo "$only"
+	elif [ -n "$light" ]; then
+		# shellcheck disable=SC2086 # words
+		files_of $every
+	elif [ -n "$page" ]; then
+		# shellcheck disable=SC2046,SC2086 # words
+		files_of $every $(echo "$kernels" | awk -v name="$1" '$1 == name { sub(/.*:/, ""); print }')
+	else
+		# shellcheck disable=SC2046,SC2086 # words
+		{ files_of $every; ls $(find spec/live -name '*_spec.lua'); } | awk '!had[$0]++'
+	fi | tr '\n\t' '  '
+}
+
+# NAME: all of one guest; its sum goes to NAME.sum
+guest() {
+	began=$(date +%s)
+	rm -rf "${vm:?}/$1.files"
+	specs_of "$1" > "$vm/$1.specs"
+	# shellcheck disable=SC2046,SC2086 # words
+	booted $(line_of "$1") > "$vm/$1.out" 2> "$vm/$1.err"
+	status=$?
+	sum=$(tail -n 1 "$vm/$1.out" | grep -x '[0-9]* passed, [0-9]* failed, [0-9]* skipped')
+	if [ -z "$sum" ]; then
+		sum='0 passed, 1 failed, 0 skipped'
+		case "$light $status $needed " in
+		*" $NOT_HERE "*" $1 "*) [ -z "$light" ] || sum=$skipped ;;
+		*" $NOT_HERE "* | 'yes 124 '*) sum=$skipped ;;
+		esac
+		cp "$vm/$1.err" "$vm/$1.seen"
+	else
+		# shellcheck disable=SC2046,SC2086 # words
+		seen $(line_of "$1") > "$vm/$1.seen" 2>&1
+		sum=$(summed "$vm/$1.out" "$vm/$1.seen")
+	fi
+	echo "$sum" > "$vm/$1.sum"
+	{ echo "== $1"; cat "$vm/$1.out" "$vm/$1.seen"
+		echo "$1: $sum ($(($(date +%s) - began)) s)"; } > "$vm/$1.told"
+	cat "$vm/$1.told"
+}
+
+# N: every so many of the list that is in $@ behind it, from the first one on
+lane() {
+	step=$1
+	shift
+	while [ $# -gt 0 ]; do
+		guest "$1"
+		shift $((step < $# ? step : $#))
+	done
+}
+
 export LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua;;' LUA_CPATH="$build/?.so;;"
-light='' limit=900
-specs=$(find spec/live spec/vm -path spec/vm/host -prune -o -name '*_spec.lua' -print | sort)
-while getopts lf:t: option; do
+light='' limit=900 only='' guests=$(nproc)
+while getopts lf:t:j: option; do
 	case $option in
-	l)
-		light=yes limit=400
-		specs="$(ls spec/vm/*_spec.lua) spec/live/attr_spec.lua spec/live/clock_spec.lua
-			spec/live/counter_spec.lua spec/live/fields_spec.lua"
-		;;
-	f) specs=$OPTARG ;;
+	l) light=yes limit=400 guests=1 ;;
+	f) only=$OPTARG ;;
 	t) limit=$OPTARG ;;
+	j) guests=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
 shift $((OPTIND - 1))
-specs=$(echo "$specs" | tr '\n\t' '  ')
 packages=$few
 [ -n "$light" ] || packages="$few $more"
 mkdir -p "$vm"
 page=
-# shellcheck disable=SC2046 # words
+# shellcheck disable=SC2046,SC2086 # words
 [ $# -gt 0 ] || { page=doc/kernels.md && set -- $(echo "$kernels" | awk '{ print $1 }'); }
-: > "$vm/sums"
-echo "$specs" > "$vm/specs"
 for name; do
-	line=$(echo "$kernels" | awk -v name="$name" '$1 == name')
-	[ -n "$line" ] || { echo "vm.sh: no kernel is called $name" >&2; exit 2; }
-	echo "== $name"
-	began=$(date +%s)
-	rm -rf "$vm/$name.files"
-	# shellcheck disable=SC2086 # words
-	booted $line > "$vm/$name.out" 2> "$vm/$name.err"
-	status=$?
-	cat "$vm/$name.out"
-	sum=$(tail -n 1 "$vm/$name.out" | grep -x '[0-9]* passed, [0-9]* failed, [0-9]* skipped')
-	if [ -z "$sum" ]; then
-		cat "$vm/$name.err"
-		sum='0 passed, 1 failed, 0 skipped'
-		case "$light $status $needed " in
-		*" $NOT_HERE "*" $name "*) [ -z "$light" ] || sum=$skipped ;;
-		*" $NOT_HERE "* | 'yes 124 '*) sum=$skipped ;;
-		esac
-	else
-		# shellcheck disable=SC2086 # words
-		seen $line > "$vm/$name.seen" 2>&1
-		cat "$vm/$name.seen"
-		sum=$(summed "$vm/$name.out" "$vm/$name.seen")
-	fi
-	echo "$name: $sum ($(($(date +%s) - began)) s)"
-	echo "$sum" | tee "$vm/$name.sum" >> "$vm/sums"
+	[ -n "$(line_of "$name")" ] || { echo "vm.sh: no kernel is called $name" >&2; exit 2; }
+	rm -f "$vm/$name.sum"
 done
-[ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$@" > $page
+all=$*
+lanes=$((guests < $# ? guests : $#))
+while [ $lanes -gt 0 ]; do
+	lane "$guests" "$@" &
+	shift
+	lanes=$((lanes - 1))
+done
+wait
+# shellcheck disable=SC2086 # words
+set -- $all
+[ -n "$only" ] || [ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$@" > $page
+for name; do
+	cat "$vm/$name.sum" 2> /dev/null || echo '0 passed, 1 failed, 0 skipped'
+done > "$vm/sums"
 sum=$(summed "$vm/sums")
 echo "$sum"
 [ -z "$TALLY" ] || echo "$sum" >> "$TALLY"

@@ -552,6 +552,16 @@ static int l_session_over(lua_State *L)
 	return 1;
 }
 
+/* s:time_on(cpu) -> ns that its events were on, together */
+static int l_session_time_on(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	int cpu = (int)luaL_checkinteger(L, 2);
+
+	lua_pushinteger(L, (lua_Integer)pev_session_time_on(self->s, cpu));
+	return 1;
+}
+
 /* ---- records ---- */
 
 /* Point the next view at the record: its index among the views. */
@@ -871,6 +881,7 @@ static const luaL_Reg methods[] = {
 	{ "read", l_session_read },
 	{ "wait", l_session_wait },
 	{ "over", l_session_over },
+	{ "time_on", l_session_time_on },
 	{ "dispatch", l_session_dispatch },
 	{ "snapshot", l_session_snapshot },
 	{ "copy", l_session_copy },
