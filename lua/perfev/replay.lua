@@ -344,16 +344,19 @@ function Replay:dispatch(mode, max)
 end
 
 -- Records one by one: those of every declared event.
-function Replay:begin(mode) self.source:begin(mode == "round_all") end
+function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
+function Replay:pull(fields) return self.source:pull(fields) end
 
-function Replay:next()
-  while true do
-    local r, turn, a, b = self.source:next()
-    if r then return r end
-    answer(self, turn, a, b)
-    if not turn or turn == "end" or self.stopped or self.session.stopping then return nil end
-  end
+-- What the source gave; where that is a question, what it gives once it is answered.
+local function give(self, first, ...)
+  if first ~= nil then return first, ... end
+  local turn = ...
+  answer(self, ...)
+  if not turn or turn == "end" or self.stopped or self.session.stopping then return nil end
+  return give(self, self.source:next())
 end
+
+function Replay:next() return give(self, self.source:next()) end
 
 function Replay.finish() end
 
