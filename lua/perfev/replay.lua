@@ -347,16 +347,11 @@ end
 function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
 function Replay:pull(fields) return self.source:pull(fields) end
 
--- What the source gave; where that is a question, what it gives once it is answered.
-local function give(self, first, ...)
-  if first ~= nil then return first, ... end
-  local turn = ...
-  answer(self, ...)
-  if not turn or turn == "end" or self.stopped or self.session.stopping then return nil end
-  return give(self, self.source:next())
+--- See to what the source gave in the place of a record -> true when it can go on at once.
+function Replay:answered(turn, a, b)
+  answer(self, turn, a, b)
+  return turn and turn ~= "end" and not self.stopped and not self.session.stopping
 end
-
-function Replay:next() return give(self, self.source:next()) end
 
 function Replay.finish() end
 

@@ -696,22 +696,28 @@ function Session:next_round(round)
   return true
 end
 
--- What the core gave, counted; where that is nothing, what the next round gives. nil at the session's end.
-local function give(self, round, first, ...)
-  if first ~= nil then
-    self.delivered = self.delivered + 1
-    if self.opts.count and self.delivered >= self.opts.count then self.cut = true end
+-- The iterator: the next record's view, or its fields; nil at the session's end. Of a record it costs a call of ours
+-- and one of the core's.
+local function new_iterator(self)
+  local source = self.core.source or self.core -- a recording's, or the kernel's
+  local take, round, count, nr = source.next, {}, self.opts.count or 0, 0
+  local give
+  local function go_on(...)
+    local is_answered = self.core.answered and self.core:answered(...)
+    if not is_answered and not self:next_round(round) then return nil end
+    return give(take(source))
+  end
+  function give(first, ...)
+    if first == nil then return go_on(...) end
+    nr = nr + 1
+    if nr == count then self.cut = true end
     return first, ...
   end
-  if not self:next_round(round) then return nil end
-  return give(self, round, self.core:next())
-end
-
--- The next record: its view, or its fields | nil at the session's end
-function Session:next_record(round)
-  if self.finished then return nil end
-  if self.cut then return give(self, round) end
-  return give(self, round, self.core:next())
+  return function()
+    if self.finished then return nil end
+    if self.cut then return go_on() end
+    return give(take(source))
+  end
 end
 
 -- The events that are not open yet ask the kernel for what is pulled, and for no more.
@@ -748,7 +754,6 @@ function Session:records(opts)
     local ok, why = self:start()
     if not ok then error(why, 2) end
   end
-  local round = {}
   self.core:begin(self.pulled and "round" or "round_all")
   local guard = setmetatable({}, { __close = function(_, raised)
     -- What comes after a break is nobody's.
@@ -756,7 +761,7 @@ function Session:records(opts)
     local done, failure = self:finish()
     if not done and not raised then error(failure, 0) end
   end })
-  return function() return self:next_record(round) end, nil, nil, guard
+  return new_iterator(self), nil, nil, guard
 end
 
 local function has_backward(self)
