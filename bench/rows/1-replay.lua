@@ -19,6 +19,11 @@ local PULL = [[local t, n = {}, 0
     if r.number == 9 then local tid, _, _ = r.tid, r.time, r.cpu t[tid] = (t[tid] or 0) + 1 end
   end
   for _, c in pairs(t) do n = n + c end print(n)]]
+local PULL_FIELDS = [[local t, n = {}, 0
+  local s = session { input = arg_path }
+  s:event { "raw_syscalls:sys_enter" }
+  for id in s:records { fields = { "args.id", "tid", "cpu" } } do t[id] = (t[id] or 0) + 1 end
+  for _, c in pairs(t) do n = n + c end print(n)]]
 local SPAN = [[local h = hist { by = "args.id" }
   local s = span { start = "raw_syscalls:sys_enter", stop = "raw_syscalls:sys_exit", by = "tid", into = h }
   done(function() print(#h > 300 and "joined") end)]]
@@ -36,6 +41,7 @@ return function(bench)
   local perf = not bench.has "perf" and "perf is not installed" or nil
   local function sort(path, time_at, call_at) return ("%s/sort %s %d %d"):format(bench.dir, path, time_at, call_at) end
   local function replay(path, chunk) return perfl("-i " .. path, chunk) end
+  local function pull(path, chunk) return replay(path, (chunk:gsub("arg_path", ("%q"):format(path)))) end
   return {
     { title = ("Replay: %d system calls in order of time, counted"):format(nr_calls), unit = "ns a record",
       base = "minimal C: walk, sort, count", per = nr_calls, memory = true, rows = {
@@ -45,8 +51,8 @@ return function(bench)
         { "perfl: native count by call", replay(calls, COUNT), expect = all_calls, goal = 1.5 },
         { "perfl: fields of 3, Lua table", replay(calls, FIELDS), expect = all_calls, goal = 3.5 },
         { "perfl: view of 3, Lua table", replay(calls, VIEW), expect = all_calls, goal = 6 },
-        { "perfl: pulling, view of 3", replay(calls, (PULL:gsub("arg_path", ("%q"):format(calls)))),
-          expect = all_calls },
+        { "perfl: pulling, fields of 3", pull(calls, PULL_FIELDS), expect = all_calls },
+        { "perfl: pulling, view of 3", pull(calls, PULL), expect = all_calls },
         { "perf script -s count.py", ("perf script -i %s -s bench/count.py"):format(calls), expect = all_calls,
           missing = perf },
         { "perf script -s count.pl", ("perf script -i %s -s bench/count.pl"):format(calls), expect = all_calls,

@@ -4,6 +4,7 @@
 
 local core = require "perfev.core"
 local registers = require "perfev.registers"
+local samples = require "perfev.fields"
 
 local M = {}
 
@@ -113,7 +114,7 @@ end
 --   size; `endian` "little" | "big" (this machine's), `arch` (this machine's, names registers),
 --   `bits` 32 | 64, `ids` = list, `event` = what r.event is to be; or a list of such tables
 -- @treturn[1] decoder  d:decode(bytes [, pos]) -> table, next position | nil, message;
---   d:records(bytes [, bad]) -> iterator over views; d:id(bytes [, pos]) -> id
+--   d:records(bytes [, opts]) -> iterator over views, or over `fields`; d:id(bytes [, pos]) -> id
 -- @treturn[2] nil
 -- @treturn[2] string  why these bytes are no attr, or the attrs cannot be told apart
 function M.decoder(spec)
@@ -122,6 +123,30 @@ function M.decoder(spec)
   local context = { big = read.big, narrow = read.narrow, registers = read.registers }
   for i, one in ipairs(read) do context[2 * i - 1] = one.event end
   return core.decoder(read, context)
+end
+
+local methods = core.decoder_methods
+local native_records = methods.records
+
+--- The records of these bytes, one by one: views, each good until the next one, and their positions.
+-- @tparam string bytes
+-- @tparam ?table opts  `fields`: names of what is given of samples instead, and of no other record, as of a sample
+--   callback, the first false where it would be nil; `bad`: f(message, position), called for a record that is
+--   malformed, which is passed over and else raises
+function methods:records(bytes, opts)
+  if opts == nil then return native_records(self, bytes) end
+  if type(opts) == "function" then return native_records(self, bytes, opts) end
+  if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
+  for name in pairs(opts) do
+    if name ~= "fields" and name ~= "bad" then
+      error(("records: no option is called '%s'; they are fields and bad"):format(tostring(name)), 2)
+    end
+  end
+  local read = opts.fields ~= nil and samples.read(opts.fields, "records", 2) or nil
+  if read and read.has_payload then
+    error("records: fields: a decoder has no formats of payloads\n  try: a recording's records, or a session's", 2)
+  end
+  return native_records(self, bytes, opts.bad, read and read.names)
 end
 
 -- ---- values -> bytes ----

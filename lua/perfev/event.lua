@@ -199,12 +199,18 @@ end
 -- What sample gets, read; nil: the record itself.
 local function read_fields(spec, level)
   if spec.fields == nil then return nil end
-  local read = samples.read(spec.fields, level + 1)
+  local read = samples.read(spec.fields, "event", level + 1)
   if agg.is(spec.sample) then
     fail(level, "event: fields and an aggregator at once; its columns are in its own by and value")
   end
   if spec.sample == nil then fail(level, "event: fields without sample, which would get them") end
   return read
+end
+
+-- What stacks and names of functions take beside sample_type.
+local function ask_for(spec, read)
+  if read.has_stack then spec.callchain = spec.callchain or true end
+  if read.has_symbol then spec.symbols = true end
 end
 
 local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
@@ -330,12 +336,21 @@ function M.declare(spec, level)
   local list, fields = {}, {}
   callback_bits(fields, spec, list)
   local read = read_fields(spec, level + 1)
-  if read and read.has_stack then spec.callchain = true end
-  if read and read.has_symbol or agg.has_symbol(list.sample) then spec.symbols = true end
+  if read then ask_for(spec, read) end
+  if agg.has_symbol(list.sample) then spec.symbols = true end
   local text = spec[1] and table.concat(spec, ",")
   local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"
   return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read }
+end
+
+--- Its samples are pulled, as these fields and nothing else.
+-- @tparam table decl  of `declare`, not open yet
+-- @tparam table read  of fields.lua's `read`
+function M.pull(decl, read)
+  if not decl.text and decl.spec.type == nil then return end -- it has no samples
+  decl.fields, decl.is_pulled = read, true
+  ask_for(decl.spec, read)
 end
 
 -- What the declaration names -> alternatives, as resolve.all has them
@@ -460,6 +475,7 @@ end
 -- @tparam table decl
 -- @tparam ?string format
 function M.check_payload(name, decl, format)
+  if decl.is_pulled then return true end -- one of several events has it: see fields.lua's check_pulled
   if decl.fields then return samples.check_payload(name, "fields", decl.fields.payload, format) end
   return agg.check(name, decl.callbacks, format)
 end

@@ -1,4 +1,4 @@
---- What a sample callback gets as arguments: names, what the kernel must be asked for, what a payload has.
+--- What a sample callback, or a loop, gets as values: names, what the kernel must be asked for, what a payload has.
 
 local core = require "perfev.core"
 local filters = require "perfev.filter"
@@ -11,29 +11,32 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
-local function check_list(list, level)
-  if type(list) ~= "table" then fail(level, "event: fields is a list of names, not a %s", type(list)) end
-  if #list == 0 then fail(level, "event: fields is empty; it names what sample gets") end
-  if #list > MOST then fail(level, "event: fields: %d of them; at most %d", #list, MOST) end
+local function check_list(list, whose, level)
+  if type(list) ~= "table" then fail(level, "%s: fields is a list of names, not a %s", whose, type(list)) end
+  if #list == 0 then
+    fail(level, "%s: fields is empty; it names what %s gets", whose, whose == "event" and "sample" or "the loop")
+  end
+  if #list > MOST then fail(level, "%s: fields: %d of them; at most %d", whose, #list, MOST) end
   for key in pairs(list) do
     if math.type(key) ~= "integer" or key < 1 or key > #list then
-      fail(level, "event: fields is a list of names; '%s' is no place in one", key)
+      fail(level, "%s: fields is a list of names; '%s' is no place in one", whose, key)
     end
   end
 end
 
---- Read a declaration's `fields`. Raises on what no sample has.
+--- Read a declaration's `fields`, or a loop's. Raises on what no sample has.
 -- @tparam table list     the names
+-- @tparam string whose   "event" or "records", for the message
 -- @tparam integer level  of the caller, for `error`
 -- @treturn table  `names` (a copy), `bits` (of sample_type that they are in), `payload` (names of the payload's, as
 --   args.NAME has them), `has_payload`, `has_stack`, `has_symbol`
-function M.read(list, level)
-  check_list(list, level + 1)
+function M.read(list, whose, level)
+  check_list(list, whose, level + 1)
   local read = { names = {}, bits = 0, payload = {} }
   for i, name in ipairs(list) do
-    if type(name) ~= "string" then fail(level, "event: fields: a name is a string, not a %s", type(name)) end
+    if type(name) ~= "string" then fail(level, "%s: fields: a name is a string, not a %s", whose, type(name)) end
     local bits, payload = core.sample_field(name)
-    if not bits then fail(level, "event: fields: %s", payload) end
+    if not bits then fail(level, "%s: fields: %s", whose, payload) end
     read.names[i], read.bits = name, read.bits | bits
     read.has_payload = read.has_payload or payload ~= nil
     read.has_stack = read.has_stack or name == "stack"
@@ -106,6 +109,22 @@ function M.check_payload(event, what, wanted, format, fault)
     end
   end
   return true
+end
+
+--- What a loop gets of several events: has the payload of one of them each?
+-- @tparam table read    of `read`
+-- @tparam {table,...} events  with `name` and, of a payload, `format`
+-- @treturn ?string      why not
+function M.check_pulled(read, events)
+  for _, name in ipairs(read.payload) do
+    local is_there, why, of_format
+    for _, event in ipairs(events) do
+      local ok, wrong = M.check_payload(event.name, "fields", { name }, event.format)
+      is_there = is_there or ok
+      why, of_format = why or wrong, of_format or event.format and wrong
+    end
+    if not is_there then return of_format or why end
+  end
 end
 
 return M

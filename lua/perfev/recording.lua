@@ -7,6 +7,7 @@ local features = require "perfev.recording.features"
 local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
+local samples = require "perfev.fields"
 local symbol = require "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
 local user = require "perfev.recording.user"
@@ -175,7 +176,7 @@ end
 
 -- ---- records ----
 
-local records_options = { user = true, types = true }
+local records_options = { user = true, types = true, fields = true }
 
 -- A set of the kernel's types as bits.
 local function set_of(types)
@@ -195,36 +196,51 @@ local function set_of(types)
   return set
 end
 
+-- What is pulled of samples.
+local function names_of(self, opts, level)
+  local read = samples.read(opts.fields, "records", level)
+  if opts.types then error("records: fields are of samples alone, and types besides says which", level) end
+  local events = {}
+  for i, event in ipairs(self.events) do
+    events[i] = { name = event.name, format = event.format and event.format.format }
+  end
+  local why = samples.check_pulled(read, events)
+  if why then error("records: " .. why, level) end
+  return read.names
+end
+
 --- The records in the order of time, as views (see perfev.session: good until the next one is asked
 -- for), each with its place in the file and whether the recorder synthesised it. Records of tools are
 -- tables (see perfev.recording.user), with their place, where they stand in the file.
 -- The loop ends where reading does; then `error` says why, if that is before the end.
 -- @tparam ?table opts  `user = false`: without the records of tools; `types` ({ "mmap2", ... }): of the kernel's these
---   alone, by name or number
+--   alone, by name or number; `fields`: of samples what has these names, in the place of views, and no other record,
+--   the first false where it would be nil
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
   opts = opts or {}
   for name in pairs(opts) do
     if not records_options[name] then
-      local near = core.nearest(tostring(name), { "user", "types" })
+      local near = core.nearest(tostring(name), { "user", "types", "fields" })
       error(("records: unknown option '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
         or ""), 2)
     end
   end
   local big = self.facts.big
-  local on_user = opts.user ~= false and function(number, bytes, offset)
+  local on_user = opts.user ~= false and opts.fields == nil and function(number, bytes, offset)
     return user.decode(number, bytes, offset, big)
   end
-  local next_record = self.file:records(on_user, opts.types and set_of(opts.types))
-  return function()
-    local r, offset, synthesised = next_record()
-    if r == nil then
-      self.error, self.errno = self.file:failure()
-      self.ended = true
-      return nil
-    end
-    return r, offset, synthesised
+  local types = opts.types and set_of(opts.types)
+  local pulled = opts.fields ~= nil and names_of(self, opts, 3)
+  if pulled then types = 1 << M.numbers.sample end
+  local next_record = self.file:records(on_user, types, pulled)
+  local function give(first, ...)
+    if first ~= nil then return first, ... end
+    self.error, self.errno = self.file:failure()
+    self.ended = true
+    return nil
   end
+  return function() return give(next_record()) end
 end
 
 --- What was read so far: see src/datafile.h, struct pev_datafile_stats; `types` is by name.

@@ -344,15 +344,13 @@ function Replay:dispatch(mode, max)
 end
 
 -- Records one by one: those of every declared event.
-function Replay:begin(mode) self.source:begin(mode == "round_all") end
+function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
+function Replay:pull(fields) return self.source:pull(fields) end
 
-function Replay:next()
-  while true do
-    local r, turn, a, b = self.source:next()
-    if r then return r end
-    answer(self, turn, a, b)
-    if not turn or turn == "end" or self.stopped or self.session.stopping then return nil end
-  end
+--- See to what the source gave in the place of a record -> true when it can go on at once.
+function Replay:answered(turn, a, b)
+  answer(self, turn, a, b)
+  return turn and turn ~= "end" and not self.stopped and not self.session.stopping
 end
 
 function Replay.finish() end

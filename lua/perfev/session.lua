@@ -8,6 +8,7 @@ local explain = require "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
+local samples = require "perfev.fields"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -167,6 +168,7 @@ end
 --- As `Session:event`; an error is raised at that level of the call stack.
 function M.declare(self, spec, level)
   local decl = event.declare(spec, level + 1)
+  if self.pulled then event.pull(decl, self.pulled) end
   if self.finished then error("session: it has ended; declare events before", level + 1) end
   local ev = opened.new(self, decl)
   self.events[#self.events + 1] = ev
@@ -693,47 +695,91 @@ function Session:dispatch(max)
   return self.delivered - before, false
 end
 
--- The next record -> view | nil at the session's end
-function Session:next_record(round)
-  while not self.finished do
-    local r = not self.cut and self.core:next()
-    if r then
-      self.delivered = self.delivered + 1
-      if self.opts.count and self.delivered >= self.opts.count then self.cut = true end
-      return r
-    end
-    self.core:finish()
-    self:look_at_recorder(round.last)
-    if round.last then return nil end
-    if not self:wait(-1) then
-      self.cut = true
-    elseif self.finished then
-      return nil
-    end
-    if self.core:over() or self.stopping or self.cut then
-      self:quiet()
-      round.last = true
-    end
-    self.core:begin(round.last and (self.cut and "discard" or "rest_all") or "round_all")
+-- A round is over: the next one -> false at the session's end
+function Session:next_round(round)
+  self.core:finish()
+  self:look_at_recorder(round.last)
+  if round.last then return false end
+  if not self:wait(-1) then
+    self.cut = true
+  elseif self.finished then
+    return false
   end
+  if self.core:over() or self.stopping or self.cut then
+    self:quiet()
+    round.last = true
+  end
+  local heard = self.pulled and "" or "_all"
+  self.core:begin(round.last and (self.cut and "discard" or "rest" .. heard) or "round" .. heard)
+  return true
+end
+
+-- The iterator: the next record's view, or its fields; nil at the session's end. Of a record it costs a call of ours
+-- and one of the core's.
+local function new_iterator(self)
+  local source = self.core.source or self.core -- a recording's, or the kernel's
+  local take, round, count, nr = source.next, {}, self.opts.count or 0, 0
+  local give
+  local function go_on(...)
+    local is_answered = self.core.answered and self.core:answered(...)
+    if not is_answered and not self:next_round(round) then return nil end
+    return give(take(source))
+  end
+  function give(first, ...)
+    if first == nil then return go_on(...) end
+    nr = nr + 1
+    if nr == count then self.cut = true end
+    return first, ...
+  end
+  return function()
+    if self.finished then return nil end
+    if self.cut then return go_on() end
+    return give(take(source))
+  end
+end
+
+-- The events that are not open yet ask the kernel for what is pulled, and for no more.
+local function pull(self, names, level)
+  self.pulled = samples.read(names, "records", level + 1)
+  for _, ev in ipairs(self.core and {} or self.events) do event.pull(ev.decl, self.pulled) end
+  local ok, why = self:start()
+  if not ok then error(why, level + 1) end
+  self.core:pull(self.pulled.names)
+  local events = {}
+  for ev in opened.each(self.events) do events[#events + 1] = ev end
+  why = samples.check_pulled(self.pulled, events)
+  if not why then return end
+  self:close()
+  error(why, level + 1)
 end
 
 --- Records one by one instead of callbacks: every record of every declared event.
 -- `for r in s:records() do` starts the session, and closes it at the end of the loop.
 -- A record is valid until the next one.
 -- Raises what would end `run` with nil.
-function Session:records()
+-- @tparam ?table opts  `fields`: names of what the loop gets of samples, as a sample callback with `fields` does, and
+--   of no other record; the first is false where it would be nil
+function Session:records(opts)
   refuse_recursion(self, "records")
   if self.finished then error("session: it has ended; make a new one", 2) end
-  local ok, why = self:start()
-  if not ok then error(why, 2) end
-  local round = {}
-  self.core:begin("round_all")
+  if opts ~= nil and type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
+  for name in pairs(opts or {}) do
+    if name ~= "fields" then error(("records: no option is called '%s'; fields is one"):format(tostring(name)), 2) end
+  end
+  if opts and opts.fields ~= nil then
+    pull(self, opts.fields, 2)
+  else
+    local ok, why = self:start()
+    if not ok then error(why, 2) end
+  end
+  self.core:begin(self.pulled and "round" or "round_all")
   local guard = setmetatable({}, { __close = function(_, raised)
+    -- What comes after a break is nobody's.
+    if self.pulled and not self.finished then self.core:pull() end
     local done, failure = self:finish()
     if not done and not raised then error(failure, 0) end
   end })
-  return function() return self:next_record(round) end, nil, nil, guard
+  return new_iterator(self), nil, nil, guard
 end
 
 local function has_backward(self)

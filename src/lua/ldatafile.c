@@ -19,6 +19,7 @@
 #include "lattr.h"
 #include "lclass.h"
 #include "lcore.h"
+#include "lfield.h"
 #include "lhooks.h"
 #include "lstacks.h"
 #include "ltask.h"
@@ -376,9 +377,43 @@ static bool tells_of_tasks(uint32_t type)
 	return type == PERF_RECORD_COMM || type == PERF_RECORD_FORK || type == PERF_RECORD_EXIT;
 }
 
+/* What is pulled of the event's samples, from the list at the index: { names =, [slot + 1] = } */
+static struct l_fields *fields_of(lua_State *L, int list, uint32_t slot)
+{
+	struct l_fields *fields;
+
+	if (lua_rawgeti(L, list, (lua_Integer)slot + 1) == LUA_TNIL) {
+		lua_pop(L, 1);
+		lua_getfield(L, list, "names");
+		l_fields_push(L, -1);
+		lua_pushvalue(L, -1);
+		lua_rawseti(L, list, (lua_Integer)slot + 1);
+		lua_remove(L, -2);
+	}
+	fields = lua_touserdata(L, -1);
+	lua_pop(L, 1);
+	return fields;
+}
+
+/* The record at hand: its view, its place and whether it was synthesised; or its fields. */
+static int push_record(lua_State *L, struct l_datafile *self, int pulled)
+{
+	int turn = show(self);
+	const struct l_view *view = self->views[turn];
+
+	lua_pushvalue(L, lua_upvalueindex(2 + turn));
+	if (lua_toboolean(L, pulled))
+		return l_fields_pull(L, -1, fields_of(L, pulled, view->slot), view,
+				     view->has_args ? self->args[view->slot] : NULL);
+	lua_pushinteger(L, (lua_Integer)self->from.offset);
+	lua_pushboolean(L, self->from.synthesised);
+	return 3;
+}
+
 /*
- * The iterator of d:records(): the datafile, its views and the handler of tools'
- * records are upvalues. A view or what the handler gave; its place; the event's number.
+ * The iterator of d:records(): the datafile, its views, the handler of tools' records
+ * and what is pulled are upvalues. A view or what the handler gave, its place, whether it was
+ * synthesised; or what is pulled.
  */
 static int l_next_record(lua_State *L)
 {
@@ -411,24 +446,31 @@ static int l_next_record(lua_State *L)
 			return luaL_error(L, "no memory for the tasks of the recording");
 		if (!is_shown(self))
 			continue;
-		lua_pushvalue(L, lua_upvalueindex(2 + show(self)));
-		lua_pushinteger(L, (lua_Integer)self->from.offset);
-		lua_pushboolean(L, self->from.synthesised);
-		return 3;
+		return push_record(L, self, lua_upvalueindex(3 + NR_VIEWS));
 	}
 }
 
-/* d:records(user, types) -> iterator; types: a set of bits, all unless it is said */
+/*
+ * d:records(user, types, names) -> iterator; types: a set of bits, all unless it is said;
+ * names: of what is given in the views' place
+ */
 static int l_records(lua_State *L)
 {
 	check_datafile(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
-	lua_settop(L, 2);
+	lua_settop(L, 4);
 	lua_getiuservalue(L, 1, UV_VIEWS);
 	lua_pushvalue(L, 1);
 	for (int i = 1; i <= NR_VIEWS; i++)
-		lua_rawgeti(L, 3, i);
+		lua_rawgeti(L, 5, i);
 	lua_pushvalue(L, 2);
-	lua_pushcclosure(L, l_next_record, 2 + NR_VIEWS);
+	lua_pushnil(L);
+	if (lua_istable(L, 4)) {
+		lua_createtable(L, 1, 1);
+		lua_pushvalue(L, 4);
+		lua_setfield(L, -2, "names");
+		lua_replace(L, -2);
+	}
+	lua_pushcclosure(L, l_next_record, 3 + NR_VIEWS);
 	return 1;
 }
 

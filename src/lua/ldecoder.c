@@ -20,6 +20,7 @@
 #include "lattr.h"
 #include "lclass.h"
 #include "lcore.h"
+#include "lfield.h"
 #include "lview.h"
 
 #define TYPENAME "perfev.decoder"
@@ -347,22 +348,36 @@ static int l_decode(lua_State *L)
 	return 2;
 }
 
-/* The iterator: upvalues are the cursor, its views and the handler of what is malformed. */
+/* The record at the cursor: its view and its place; or what is pulled of a sample, or nothing. */
+static int push_record(lua_State *L, struct cursor *cursor, size_t pos, struct l_fields *fields)
+{
+	if (fields && cursor->rec.type != PERF_RECORD_SAMPLE)
+		return 0;
+	lua_pushvalue(L, lua_upvalueindex(2 + (int)cursor->turn));
+	if (fields)
+		return l_fields_pull(L, -1, fields, cursor->views[cursor->turn], NULL);
+	lua_pushinteger(L, (lua_Integer)pos + 1);
+	return 2;
+}
+
+/* The iterator: upvalues are the cursor, its views, the handler of what is malformed, fields. */
 static int l_next_record(lua_State *L)
 {
 	struct cursor *cursor = lua_touserdata(L, lua_upvalueindex(1));
+	struct l_fields *fields = lua_touserdata(L, lua_upvalueindex(5));
 	struct pev_err err;
 	uint16_t size;
 
 	while (cursor->pos < cursor->len) {
-		int rc = step(cursor, &size, &err);
+		int rc = step(cursor, &size, &err), nr;
 		size_t pos = cursor->pos;
 
 		cursor->pos = size ? pos + size : cursor->len;
 		if (rc == 0) {
-			lua_pushvalue(L, lua_upvalueindex(2 + (int)cursor->turn));
-			lua_pushinteger(L, (lua_Integer)pos + 1);
-			return 2;
+			nr = push_record(L, cursor, pos, fields);
+			if (nr > 0)
+				return nr;
+			continue;
 		}
 		lua_pushfstring(L, "at byte %I: %s", (lua_Integer)pos + 1, err.text);
 		if (lua_isnil(L, lua_upvalueindex(4)))
@@ -377,8 +392,9 @@ static int l_next_record(lua_State *L)
 }
 
 /*
- * d:records(bytes [, bad]) -> iterator over views and their positions. A record
- * that is malformed raises, or is told to bad(message, pos) and passed over.
+ * d:records(bytes, bad, names) -> iterator over views and their positions, or over what of samples
+ * has these names. A record that is malformed raises, or is told to bad(message, pos) and
+ * passed over. lua/perfev/codec.lua has what users call.
  */
 static int l_records(lua_State *L)
 {
@@ -387,10 +403,14 @@ static int l_records(lua_State *L)
 	luaL_checktype(L, 2, LUA_TSTRING);
 	if (!lua_isnoneornil(L, 3))
 		luaL_checktype(L, 3, LUA_TFUNCTION);
-	lua_settop(L, 3);
+	lua_settop(L, 4);
 	push_cursor(L, self);
 	lua_pushvalue(L, 3);
-	lua_pushcclosure(L, l_next_record, 4);
+	if (lua_istable(L, 4))
+		l_fields_push(L, 4);
+	else
+		lua_pushnil(L);
+	lua_pushcclosure(L, l_next_record, 5);
 	return 1;
 }
 
@@ -563,6 +583,8 @@ void l_decoder_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, NULL);
 	luaL_setfuncs(L, functions, 0);
+	luaL_getmetatable(L, TYPENAME);
+	lua_setfield(L, -2, "decoder_methods");
 	lua_pushliteral(L, MACHINE);
 	lua_setfield(L, -2, "machine");
 }

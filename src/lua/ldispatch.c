@@ -112,15 +112,42 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 	lua_settop(L, top);
 }
 
-/* What the sample callback of the slot gets; the list of callbacks keeps it. */
+#define PULLED (UINT32_C(1) << PERF_RECORD_SAMPLE) /* what is heard while fields are pulled */
+
+/* What is got of the slot's samples, by the names on top; the list of callbacks keeps it. */
+static void set_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+{
+	d->fields[slot] = l_fields_push(L, -1);
+	lua_rawseti(L, list, -((lua_Integer)slot * PEV_RECORD_NR + PERF_RECORD_SAMPLE) - 1);
+}
+
 static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
 {
-	if (lua_getfield(L, 2, "fields") == LUA_TTABLE) {
-		d->fields[slot] = l_fields_push(L, -1);
-		lua_rawseti(L, list,
-			    -((lua_Integer)slot * PEV_RECORD_NR + PERF_RECORD_SAMPLE) - 1);
-	}
+	if (d->pulls)
+		lua_rawgeti(L, list, 0);
+	else
+		lua_getfield(L, 2, "fields");
+	if (lua_istable(L, -1))
+		set_fields(L, d, slot, list);
 	lua_pop(L, 1);
+}
+
+uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d)
+{
+	int top = lua_gettop(L), list = top + 1;
+
+	names = lua_absindex(L, names);
+	if (!lua_istable(L, names))
+		return 0;
+	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
+	lua_pushvalue(L, names);
+	lua_rawseti(L, list, 0);
+	lua_pushvalue(L, names);
+	for (uint32_t slot = 0; slot < d->nr_sinks; slot++)
+		set_fields(L, d, slot, list);
+	d->pulls = true;
+	lua_settop(L, top);
+	return PULLED;
 }
 
 uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
@@ -135,7 +162,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 	take_fields(L, d, slot, list);
 	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
 		lua_settop(L, top);
-		return 0;
+		return d->pulls ? PULLED : 0;
 	}
 	for (int type = 0; type < PEV_RECORD_NR; type++) {
 		if (lua_getfield(L, -1, pev_layouts[type].callback) == LUA_TNIL) {
@@ -152,7 +179,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 		lua_rawseti(L, list, base + type);
 	}
 	lua_settop(L, top);
-	return heard;
+	return d->pulls ? PULLED : heard;
 }
 
 int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
@@ -211,6 +238,17 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 		args->process = process;
 	}
 	return turn;
+}
+
+int l_dispatch_push(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn)
+{
+	const struct l_view *view = d->views[turn];
+	struct l_fields *fields = d->pulls ? d->fields[slot] : NULL;
+	const struct l_args *args = view->has_args ? d->args[slot] : NULL;
+
+	lua_getiuservalue(L, 1, L_UV_VIEWS);
+	lua_rawgeti(L, -1, (lua_Integer)turn + 1);
+	return fields ? l_fields_pull(L, -1, fields, view, args) : 1;
 }
 
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)

@@ -26,7 +26,7 @@
 enum {
 	L_UV_HOOKS = 1, /* what keeps sys alive */
 	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or aggregator: at minus
-			   the same its sink, or its fields */
+			   the same its sink, or its fields; [0] = the names that are pulled */
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
@@ -48,6 +48,7 @@ struct l_dispatch {
 	uint64_t raised;      /* errors in callbacks */
 	int first;            /* stack index of what l_dispatch_set_up() put there */
 	bool dispatching, stop;
+	bool pulls;           /* what l_dispatch_push() gives: fields, and no view */
 };
 
 /* Give the userdata at idx its views; comm names a task, as in struct l_view, by ctx. */
@@ -64,6 +65,11 @@ void l_dispatch_free(struct l_dispatch *d);
  */
 uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d,
 			      uint32_t slot);
+/*
+ * From here on l_dispatch_push() gives those of a sample that the list at names does, whatever
+ * the slot, and no other record is heard; of nil there, none. What is heard. Raises.
+ */
+uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d);
 /* Room for a payload view of the slot, which has none yet. -ENOMEM. */
 int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot);
 
@@ -73,6 +79,12 @@ int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot);
  */
 unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 			 unsigned process);
+
+/*
+ * Push what a loop gets of the record that was shown; the owner is at 1. The view, or its fields,
+ * of which the first is false in the place of nil, which would end the loop. How many.
+ */
+int l_dispatch_push(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn);
 
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);

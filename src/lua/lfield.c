@@ -183,3 +183,20 @@ void l_fields_get(lua_State *L, int at, const struct l_fields *fields, const str
 	for (unsigned i = 0; i < fields->nr; i++)
 		get(L, at, &fields->list[i], view, args);
 }
+
+int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
+		  const struct l_args *args)
+{
+	int nr = (int)fields->nr, first;
+
+	at = lua_absindex(L, at);
+	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
+	first = lua_gettop(L) + 1;
+	l_fields_of(fields, args);
+	l_fields_get(L, at, fields, view, args);
+	if (lua_isnil(L, first)) {
+		lua_pushboolean(L, false);
+		lua_replace(L, first);
+	}
+	return nr;
+}

@@ -47,6 +47,12 @@ void l_fields_of(struct l_fields *fields, const struct l_args *args);
  */
 void l_fields_get(lua_State *L, int at, const struct l_fields *fields, const struct l_view *view,
 		  const struct l_args *args);
+/*
+ * The same for a loop, how many: the first is false in the place of nil, which would end it.
+ * Raises.
+ */
+int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
+		  const struct l_args *args);
 
 /* Add sample_field() to the table on top of the stack. */
 void l_field_register(lua_State *L);

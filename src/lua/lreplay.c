@@ -389,7 +389,22 @@ static int l_replay_begin(lua_State *L)
 	return 0;
 }
 
-/* r:next() -> view | nil[, turn, ...] */
+/* r:pull(names): next() gives these, of samples alone; of nil: nobody hears of anything */
+static int l_replay_pull(lua_State *L)
+{
+	struct l_replay *self;
+	uint32_t heard;
+
+	lua_settop(L, 2);
+	self = check_replay(L);
+	heard = l_dispatch_pull(L, 1, 2, &self->d);
+	for (uint32_t i = 0; i < self->replay.nr_slots; i++)
+		self->replay.slots[i].heard = heard;
+	pev_replay_forget(&self->replay);
+	return 0;
+}
+
+/* r:next() -> view, or what is pulled ... | nil[, turn, ...] */
 static int l_replay_next(lua_State *L)
 {
 	struct l_replay *self;
@@ -399,7 +414,7 @@ static int l_replay_next(lua_State *L)
 	lua_settop(L, 1);
 	self = check_replay(L);
 	self->d.now++;
-	self->replay.uncalled = true;
+	self->replay.uncalled = !self->d.pulls;
 	turn = next_turn(self, &err);
 	l_raise_pending(L);
 	if (turn != PEV_TURN_RECORD) {
@@ -408,9 +423,7 @@ static int l_replay_next(lua_State *L)
 	}
 	pev_replay_pass(&self->replay);
 	self->delivered++;
-	lua_getiuservalue(L, 1, L_UV_VIEWS);
-	lua_rawgeti(L, -1, (lua_Integer)show(self) + 1);
-	return 1;
+	return l_dispatch_push(L, &self->d, self->replay.slot, show(self));
 }
 
 /* r:halt(): from a callback, let this record be the last of the dispatch */
@@ -456,6 +469,7 @@ static const luaL_Reg methods[] = {
 	{ "dispatch",    l_replay_dispatch },
 	{ "begin",       l_replay_begin },
 	{ "next",        l_replay_next },
+	{ "pull",        l_replay_pull },
 	{ "halt",        l_replay_halt },
 	{ "dispatching", l_replay_dispatching },
 	{ "counts",      l_replay_counts },

@@ -752,6 +752,7 @@ static int l_session_begin(lua_State *L)
 	return 0;
 }
 
+/* s:next() -> view, or what is pulled ... | nothing: the round is over */
 static int l_session_next(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -760,9 +761,24 @@ static int l_session_next(lua_State *L)
 	self->d.now++;
 	if (pev_session_next(self->s, &slot, &self->rec) == 0)
 		return 0;
-	lua_getiuservalue(L, 1, L_UV_VIEWS);
-	lua_rawgeti(L, -1, (lua_Integer)show(self, slot, &self->rec) + 1);
-	return 1;
+	return l_dispatch_push(L, &self->d, slot->index, show(self, slot, &self->rec));
+}
+
+/* s:pull(names): next() gives these, of samples alone; of nil: nobody hears of anything */
+static int l_session_pull(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+	uint32_t heard;
+
+	lua_settop(L, 2);
+	heard = l_dispatch_pull(L, 1, 2, &self->d);
+	for (uint32_t i = 0; i < pev_session_slots(self->s); i++) {
+		struct pev_slot *slot = pev_session_slot(self->s, i);
+
+		if (!slot->hidden && !slot->closed)
+			slot->heard = heard;
+	}
+	return 0;
 }
 
 static int l_session_finish(lua_State *L)
@@ -891,6 +907,7 @@ static const luaL_Reg methods[] = {
 	{ "dispatching", l_session_dispatching },
 	{ "begin", l_session_begin },
 	{ "next", l_session_next },
+	{ "pull", l_session_pull },
 	{ "finish", l_session_finish },
 	{ "stats", l_session_stats },
 	{ "close", l_session_close },

@@ -1,0 +1,209 @@
+-- Records one by one, as fields: s:records{ fields = ... }, of a session on the kernel and on a recording, and the
+-- same of recordings and decoders. A loop gets what a sample callback with these fields gets.
+
+local kernel = require "spec.support.kernel"
+local perfev = require "perfev"
+
+local MS = 1000000
+local FIELDS = { "cpu", "time", "args.next", "comm", "event" }
+
+local function world()
+  local k = kernel.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven", [8] = "eight" } }
+  k:tracepoint("a:b", 300, "int next; char name[8]")
+  k:tracepoint("a:c", 301, "int prev")
+  return k
+end
+
+-- Samples of two tracepoints on two CPUs, and a record between them that is no sample.
+local function happen(k, nr)
+  for i = 1, nr do
+    local is_c = i % 3 == 0
+    k.now = k.now + 1
+    k:happen(i % 2, { type = "sample", event = is_c and "a:c" or "a:b", pid = 7 + i % 2,
+                      args = is_c and { prev = -i } or { next = i, name = "n" } })
+    k.now = k.now + 1
+    if i % 4 == 0 then k:happen(0, { type = "comm", pid = 7, tid = 7, comm = "new" .. i }) end
+  end
+end
+
+-- Run f on a session of two events, which sees nr samples.
+local function with_session(opts, nr, f)
+  local k = world()
+  k:after(MS, function() happen(k, nr) end)
+  return k:with(function()
+    opts.duration = "20ms"
+    local s = perfev.session(opts)
+    return f(s, k)
+  end)
+end
+
+local function pulled(s, fields)
+  local list = {}
+  for a, b, c, d, e in s:records { fields = fields } do
+    list[#list + 1] = ("%s %s %s %s %s"):format(a, b, c, d, type(e) == "table" and e.name or e)
+  end
+  return list
+end
+
+local function called(s, declare)
+  local list = {}
+  declare(s, function(a, b, c, d, e)
+    list[#list + 1] = ("%s %s %s %s %s"):format(a, b, c, d, type(e) == "table" and e.name or e)
+  end)
+  assert(s:run())
+  return list
+end
+
+local function two_events(s, sample)
+  s:event { "a:b", fields = sample and FIELDS, sample = sample, comm = function() end }
+  s:event { "a:c", fields = sample and { "cpu", "time", "tid", "comm", "event" }, sample = sample }
+end
+
+describe("pulling fields", function()
+  it("gives a loop what a sample callback with these fields gets, and no other record", function()
+    local list = with_session({}, 40, function(s)
+      two_events(s)
+      local got = pulled(s, FIELDS)
+      assert.equal(40, s:stats().delivered)
+      return got
+    end)
+    local calls = with_session({}, 40, function(s) return called(s, two_events) end)
+    assert.equal(40, #list)
+    for i, line in ipairs(list) do -- the one has no args.next, and the callback was given its tid instead
+      if line:find "a:c" then calls[i] = calls[i]:gsub("^(%d+ %d+) %d+", "%1 nil") end
+    end
+    assert.same(calls, list)
+    assert.truthy(list[#list]:find "new36")
+  end)
+
+  it("gives false for a first field that the record has not, which would end the loop", function()
+    local n, none = 0, 0
+    with_session({}, 9, function(s)
+      two_events(s)
+      for prev, tid in s:records { fields = { "args.prev", "tid" } } do
+        n, none = n + 1, none + (prev == false and 1 or 0)
+        assert(tid == 7 or tid == 8)
+      end
+    end)
+    assert.same({ 9, 6 }, { n, none })
+  end)
+
+  it("asks the kernel for what the fields are in, and no more", function()
+    with_session({ pid = 7 }, 1, function(s)
+      local ev = s:event { "a:b" }
+      local ip = s:event { "a:c", sample_type = { "ip" } }
+      local nexts = s:records { fields = { "time" } }
+      nexts()
+      assert.equal(1 << 16 | 1 << 2 | 1 << 7, ev.attr.sample_type) -- identifier, time, cpu
+      assert.equal(1, ip.attr.sample_type & 1)
+    end)
+  end)
+
+  it("takes what the events of a session that has started sample", function()
+    with_session({}, 6, function(s)
+      s:event { "a:b", fields = { "time" }, sample = function() end }
+      assert(s:start())
+      local list = {}
+      for cpu, period, after in s:records { fields = { "cpu", "period", "args.next" } } do
+        list[#list + 1] = ("%d %s %s"):format(cpu, period, after)
+        if #list == 1 then assert(s:event { "a:c" }) end -- what is declared meanwhile, too
+      end
+      assert.same({ "1 nil nil", "0 nil nil", "0 nil nil", "1 nil nil" }, list)
+    end)
+  end)
+
+  it("ends at a count, at a break and at the end of the loop", function()
+    assert.equal(5, #with_session({ count = 5 }, 20, function(s)
+      two_events(s)
+      return pulled(s, FIELDS)
+    end))
+    with_session({}, 20, function(s, k)
+      two_events(s)
+      for _ in s:records { fields = { "cpu" } } do break end -- luacheck: ignore 512
+      assert.is_true(s.finished)
+      assert.same({}, k:leaks())
+    end)
+  end)
+
+  it("of a recording gives what it gave while it was made", function()
+    with_session({ record = "/x.data" }, 40, function(s)
+      two_events(s)
+      local live = pulled(s, FIELDS)
+      assert.equal(40, #live)
+      local again = perfev.session { input = "/x.data" }
+      two_events(again)
+      assert.same(live, pulled(again, FIELDS))
+      local rec <close> = assert(perfev.open "/x.data")
+      assert.same(live, pulled(rec, FIELDS))
+      assert.is_nil(rec.error)
+    end)
+  end)
+
+  it("of a decoder gives the samples among the bytes", function()
+    local spec = { sample_type = { "tid", "time", "ip" }, sample_id_all = true, comm = true }
+    local bytes, list = {}, {}
+    for i = 1, 6 do
+      bytes[i] = perfev.encode(spec, i % 3 == 0
+        and { type = "comm", pid = 1, tid = 1, comm = "x", sample_id = { pid = 1, tid = 1, time = i } }
+        or { type = "sample", pid = i, tid = i, time = i * 10, ip = -i })
+    end
+    local d = assert(perfev.decoder(spec))
+    for comm, tid, ip in d:records(table.concat(bytes), { fields = { "comm", "tid", "ip" } }) do
+      list[#list + 1] = ("%s %d %d"):format(comm, tid, ip)
+    end
+    assert.same({ "false 1 -1", "false 2 -2", "false 4 -4", "false 5 -5" }, list)
+    local said
+    bytes[7] = "\9\0\0\0\0\0\255\255"
+    for _ in d:records(table.concat(bytes), { fields = { "tid" }, bad = function(what) said = what end }) do end
+    assert.truthy(said:find("size 65535", 1, true))
+  end)
+
+  it("needs no memory for numbers and strings that are there already", function()
+    with_session({}, 200, function(s)
+      two_events(s)
+      local n, before, after = 0, nil, nil
+      collectgarbage()
+      collectgarbage "stop"
+      for comm in s:records { fields = { "comm", "args.next", "time" } } do
+        n = n + (comm and 1 or 0)
+        if n == 100 then before = collectgarbage "count" end
+        if n == 190 then after = collectgarbage "count" end
+      end
+      collectgarbage "restart"
+      assert.equal(before, after)
+    end)
+  end)
+
+  it("says whose mistake it is where a field is none's", function()
+    local function fails(pattern, f)
+      local ok, why = pcall(f)
+      assert.is_false(ok)
+      assert.truthy(why:find(pattern, 1, true), why)
+    end
+    local function session(fields)
+      return function()
+        with_session({}, 1, function(s)
+          two_events(s)
+          s:records(fields)
+        end)
+      end
+    end
+    fails("records: fields: no sample has a field 'tidd' (did you mean 'tid'?)", session { fields = { "tidd" } })
+    fails("records: fields is a list of names, not a string", session { fields = "tid" })
+    fails("records: fields is empty; it names what the loop gets", session { fields = {} })
+    fails("a:b: fields: args.nxt: no such field (did you mean 'args.next'?)", session { fields = { "args.nxt" } })
+    fails("records: no option is called 'field'; fields is one", session { field = {} })
+    fails("records: options are a table, not a string", session "tid")
+    local d = perfev.decoder { sample_type = { "tid" } }
+    fails("a decoder has no formats", function() d:records("", { fields = { "args.x" } }) end)
+    fails("they are fields and bad", function() d:records("", { field = {} }) end)
+    with_session({ record = "/y.data" }, 1, function(s)
+      two_events(s)
+      assert(s:run())
+      local rec <close> = assert(perfev.open "/y.data")
+      fails("args.nxt: no such field", function() rec:records { fields = { "args.nxt" } } end)
+      fails("records: fields are of samples alone",
+        function() rec:records { fields = { "tid" }, types = { "comm" } } end)
+    end)
+  end)
+end)
