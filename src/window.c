@@ -99,3 +99,41 @@ int pev_window_add_any(struct pev_window *window, const struct pev_window_item *
 	window->live++;
 	return 0;
 }
+
+/* The time of the item that comes after all that the top's run has before it. */
+static uint64_t others_first(const struct pev_merge *merge)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t i = 1; i < 3 && i < merge->nr; i++)
+		first = merge->heap[i].time < first ? merge->heap[i].time : first;
+	return first;
+}
+
+/* Runs take turns by stretches: what is before all others' first goes without a look at these. */
+uint32_t pev_window_take(struct pev_window *window, uint64_t limit, struct pev_window_item *items,
+			 uint32_t nr)
+{
+	struct pev_merge *merge = &window->merge;
+	uint32_t taken = 0;
+
+	while (taken < nr && merge->nr && merge->heap[0].time <= limit) {
+		struct pev_window_run *run = &window->runs[merge->heap[0].who];
+		const struct pev_window_item *at = &window->items[run->start];
+		const struct pev_window_item *end = &window->items[run->end];
+		uint64_t others = others_first(merge);
+
+		do
+			items[taken++] = *at++;
+		while (taken < nr && at < end && at->time < others && at->time <= limit);
+		run->start = (uint32_t)(at - window->items);
+		if (at == end)
+			pev_merge_pop(merge);
+		else
+			pev_merge_replace(merge, at->time);
+	}
+	window->live -= taken;
+	if (window->live == 0)
+		window->nr_items = window->nr_runs = 0;
+	return taken;
+}
