@@ -368,7 +368,7 @@ void pev_agg_clear(struct pev_agg *agg)
 	pev_agg_free(agg);
 }
 
-static bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
+static inline bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
 {
 	if (len >= 8 && len <= 16)
 		return load64(a) == load64(b) && load64(a + len - 8) == load64(b + len - 8);
@@ -376,7 +376,7 @@ static bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
 }
 
 /* The slot of the key, or the free one where it belongs; there is a free one. */
-static struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
+static inline struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
 				      size_t len)
 {
 	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
@@ -670,7 +670,10 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 	cell = cell_for(agg, hash, key, len, &is_new);
 	if (!cell)
 		return -ENOMEM;
-	if (take_value(&agg->config, cell, value) < 0) {
+	/* Nothing that can fail. */
+	if (agg->config.kind == PEV_AGG_COUNT)
+		cell->n += (uint64_t)value;
+	else if (take_value(&agg->config, cell, value) < 0) {
 		if (is_new)
 			drop_cell(agg, cell);
 		return -ENOMEM;
@@ -945,33 +948,29 @@ int64_t pev_agg_quantile(const struct pev_cell *cell, double q)
 
 /* ---- keys ---- */
 
+bool pev_key_room(struct pev_key *key, size_t len)
+{
+	size_t cap = 2 * (key->len + len) + 64;
+	unsigned char *bytes = realloc(key->bytes, cap);
+
+	if (!bytes)
+		return false;
+	key->bytes = bytes;
+	key->cap = cap;
+	return true;
+}
+
 /* So many bytes more, behind their type; NULL without memory. */
 static unsigned char *append(struct pev_key *key, enum pev_key_type type, size_t len)
 {
-	size_t need = key->len + 1 + len;
-	unsigned char *bytes = key->bytes;
+	unsigned char *p;
 
-	if (need > key->cap) {
-		bytes = realloc(bytes, 2 * need + 64);
-		if (!bytes)
-			return NULL;
-		key->bytes = bytes;
-		key->cap = 2 * need + 64;
-	}
-	bytes += key->len;
-	*bytes = (unsigned char)type;
-	key->len = need;
-	return bytes + 1;
-}
-
-int pev_key_integer(struct pev_key *key, int64_t value)
-{
-	unsigned char *p = append(key, PEV_KEY_INTEGER, sizeof(value));
-
-	if (!p)
-		return -ENOMEM;
-	memcpy(p, &value, sizeof(value));
-	return 0;
+	if (key->cap - key->len < 1 + len && !pev_key_room(key, 1 + len))
+		return NULL;
+	p = key->bytes + key->len;
+	*p = (unsigned char)type;
+	key->len += 1 + len;
+	return p + 1;
 }
 
 int pev_key_string(struct pev_key *key, const void *bytes, size_t len)

@@ -929,8 +929,8 @@ int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, stru
 	return rc;
 }
 
-int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
-			struct pev_record *rec, struct pev_err *err)
+int pev_datafile_locate_any(struct pev_datafile *df, const struct pev_file_record *from,
+			    struct pev_record *rec, struct pev_err *err)
 {
 	struct pev_err why;
 

@@ -138,12 +138,21 @@ int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out,
  */
 struct pev_file_run *pev_datafile_run(struct pev_datafile *df);
 int pev_datafile_more(struct pev_datafile *df, struct pev_err *err);
+/* As pev_datafile_locate(), of any record. */
+int pev_datafile_locate_any(struct pev_datafile *df, const struct pev_file_record *from,
+			    struct pev_record *rec, struct pev_err *err);
 /*
  * Find the fields of what was handed out. -EBADMSG with its place in the
  * file: the record is counted as malformed, and reading can go on.
  */
-int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
-			struct pev_record *rec, struct pev_err *err);
+static inline int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
+				      struct pev_record *rec, struct pev_err *err)
+{
+	if (from->plan->tail != PEV_TAIL_ANY &&
+	    pev_record_locate(rec, from->plan, from->bytes, from->size, 0) == 0)
+		return 0;
+	return pev_datafile_locate_any(df, from, rec, err);
+}
 
 const struct pev_datafile_facts *pev_datafile_facts(const struct pev_datafile *df);
 /* Brought up to date by the call. */

@@ -223,7 +223,7 @@ static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned cha
 	}
 }
 
-/* The same as pev_record_locate(): of those that are no such sample, and of those that are wrong. */
+/* As pev_record_locate(), of those that are no such sample, and of those that are wrong. */
 int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
 			  size_t len, struct pev_err *err);
 
