@@ -99,7 +99,7 @@ static uint64_t hash_long(const uint64_t salt[2], const unsigned char *key, size
 	return v.a ^ v.b ^ v.c ^ v.d;
 }
 
-static uint64_t hash_key(const uint64_t salt[2], const unsigned char *key, size_t len)
+static inline uint64_t hash_key(const uint64_t salt[2], const unsigned char *key, size_t len)
 {
 	return len >= 8 && len <= 16 ? hash_short(salt, key, len) : hash_long(salt, key, len);
 }
@@ -376,7 +376,7 @@ static inline bool is_same(const unsigned char *a, const unsigned char *b, size_
 }
 
 /* The slot of the key, or the free one where it belongs; there is a free one. */
-static inline struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
+static inline __attribute__((always_inline)) struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
 				      size_t len)
 {
 	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
@@ -659,9 +659,10 @@ uint64_t pev_agg_floor(const struct pev_agg *agg)
 	return agg->config.kind == PEV_AGG_TOP ? agg->other.n : 0;
 }
 
-int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
+/* The key is a new one, or its values are more than counted. */
+static __attribute__((noinline)) int add_any(struct pev_agg *agg, uint64_t hash, const void *key,
+					     size_t len, int64_t value)
 {
-	uint64_t hash = hash_key(agg->salt, key, len);
 	bool is_new;
 	struct pev_cell *cell;
 
@@ -670,16 +671,27 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 	cell = cell_for(agg, hash, key, len, &is_new);
 	if (!cell)
 		return -ENOMEM;
-	/* Nothing that can fail. */
-	if (agg->config.kind == PEV_AGG_COUNT)
-		cell->n += (uint64_t)value;
-	else if (take_value(&agg->config, cell, value) < 0) {
+	if (take_value(&agg->config, cell, value) < 0) {
 		if (is_new)
 			drop_cell(agg, cell);
 		return -ENOMEM;
 	}
 	if (is_new)
 		publish(agg, cell);
+	return 0;
+}
+
+int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
+{
+	uint64_t hash = hash_key(agg->salt, key, len);
+	const struct pev_agg_slot *slot;
+
+	if (agg->config.kind != PEV_AGG_COUNT || !agg->cap)
+		return add_any(agg, hash, key, len, value);
+	slot = find_slot(agg, hash, key, len);
+	if (!slot->nr)
+		return add_any(agg, hash, key, len, value);
+	agg->cells[slot->nr - 1]->n += (uint64_t)value;
 	return 0;
 }
 
