@@ -533,16 +533,10 @@ static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 
 /* ---- handing out ---- */
 
-static void count(struct pev_datafile *df, const struct pev_file_record *out)
+static void count_type(struct pev_datafile *df, const struct pev_file_record *out)
 {
 	struct pev_datafile_stats *stats = &df->stats;
 
-	stats->records++;
-	if (out->time && !df->config.unordered) {
-		stats->late += out->time < df->last_time;
-		if (out->time > df->last_time)
-			df->last_time = out->time;
-	}
 	if (out->type < sizeof(stats->types) / sizeof(stats->types[0]))
 		stats->types[out->type]++;
 	else
@@ -556,8 +550,23 @@ static void count(struct pev_datafile *df, const struct pev_file_record *out)
 /* Those that were taken since the last time. */
 static void count_taken(struct pev_datafile *df)
 {
-	while (df->counted != df->run.at)
-		count(df, df->counted++);
+	const struct pev_file_record *out = df->counted, *end = df->run.at;
+	uint64_t last = df->last_time, samples = 0;
+
+	df->stats.records += (uint64_t)(end - out);
+	for (; out < end; out++) {
+		if (out->type == PERF_RECORD_SAMPLE)
+			samples++;
+		else
+			count_type(df, out);
+		if (!out->time || df->config.unordered)
+			continue;
+		df->stats.late += out->time < last;
+		last = out->time > last ? out->time : last;
+	}
+	df->stats.types[PERF_RECORD_SAMPLE] += samples;
+	df->last_time = last;
+	df->counted = end;
 }
 
 static void fill_out(const struct pev_piece *piece, const struct pev_plan *plan, uint32_t event,
@@ -652,7 +661,7 @@ static void look_odd(struct pev_datafile *df, const struct pev_piece *piece)
 	}
 }
 
-static const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event, uint32_t type)
+static inline const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event, uint32_t type)
 {
 	return event == PEV_NO_EVENT ? pev_recorded_plan(&df->recorded, type) :
 				       &df->recorded.events[event]->plan;
@@ -712,23 +721,24 @@ static bool is_forced(struct pev_datafile *df)
 }
 
 /* An item of the window as a record that is handed out; the window's reference goes along. */
-static void from_item(struct pev_datafile *df, const struct pev_window_item *item,
-		      struct pev_file_record *out)
+static inline void from_item(struct pev_datafile *df, const struct pev_window_item *item,
+			     struct pev_file_record *out, bool swap)
 {
 	struct pev_block *block = df->in.pool.blocks[item->block];
 	uint64_t at = block->inflated ? 0 : (uint64_t)(item->bytes - block->bytes);
+	uint16_t size = pev_load16(item->bytes + 6, swap);
+	uint32_t type = pev_load32(item->bytes, swap);
 
-	*out = (struct pev_file_record){
-		.bytes = item->bytes,
-		.time = item->time,
-		.offset = block->base + at,
-		.type = u32_at(df, item->bytes),
-		.event = item->event,
-		.size = u16_at(df, item->bytes + 6),
-	};
-	out->plan = plan_of(df, out->event, out->type);
+	out->bytes = item->bytes;
+	out->plan = plan_of(df, item->event, type);
+	out->time = item->time;
+	out->offset = block->base + at;
+	out->type = type;
+	out->event = item->event;
+	out->size = size;
+	out->synthesised = false;
 	df->held[df->nr_held++] = block;
-	df->window_bytes -= out->size + sizeof(*item);
+	df->window_bytes -= size + sizeof(*item);
 }
 
 /* How many of the window's may go at once, up to which time. */
@@ -755,7 +765,7 @@ static uint32_t from_window(struct pev_datafile *df)
 			some = RUN_MAX - nr;
 		some = pev_window_take(&df->window, limit, items, some);
 		for (uint32_t i = 0; i < some; i++)
-			from_item(df, &items[i], &df->records[nr++]);
+			from_item(df, &items[i], &df->records[nr++], df->facts.swap);
 	}
 	return nr;
 }
@@ -804,7 +814,8 @@ static void take_samples(struct pev_datafile *df)
 		.end = block->bytes + block->len,
 		.since = df->window.last,
 		.block = block->index,
-		.room = df->config.window - df->window_bytes,
+		/* What is certain not to fill it: the item of the smallest sample is 1.5 times that. */
+		.room = (df->config.window - df->window_bytes) / 3,
 	};
 	nr = pev_samples_take(&samples, &df->recorded, items, nr);
 	if (!nr)

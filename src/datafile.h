@@ -148,8 +148,8 @@ int pev_datafile_locate_any(struct pev_datafile *df, const struct pev_file_recor
 static inline int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
 				      struct pev_record *rec, struct pev_err *err)
 {
-	if (from->plan->tail != PEV_TAIL_ANY &&
-	    pev_record_locate(rec, from->plan, from->bytes, from->size, 0) == 0)
+	if (from->type == PERF_RECORD_SAMPLE &&
+	    pev_record_locate_sample(rec, from->plan, from->bytes, from->size))
 		return 0;
 	return pev_datafile_locate_any(df, from, rec, err);
 }

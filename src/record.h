@@ -205,7 +205,7 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 
 /* ---- what is done once per record ---- */
 
-/* Does what varies take just the rest of the sample, whose fixed fields are there? */
+/* Does what varies take just the rest of the sample, whose fixed fields are there, and is it plain? */
 static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned char *p, uint32_t rest)
 {
 	switch (plan->tail) {
@@ -227,24 +227,33 @@ static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned cha
 int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
 			  size_t len, struct pev_err *err);
 
+/* A sample of that size by its header, which is there: false, and it is for _locate_any(). */
+static inline bool pev_record_locate_sample(struct pev_record *rec, const struct pev_plan *plan,
+					    const unsigned char *p, uint16_t size)
+{
+	if (size < plan->fixed_end ||
+	    !pev_tail_fits(plan, p + plan->fixed_end, (uint32_t)size - plan->fixed_end))
+		return false;
+	rec->bytes = p;
+	rec->plan = plan;
+	rec->type = PERF_RECORD_SAMPLE;
+	rec->misc = pev_load16(p + 4, plan->swap);
+	rec->size = rec->end = size;
+	return true;
+}
+
 static inline int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
 				    const void *bytes, size_t len, struct pev_err *err)
 {
 	const unsigned char *p = bytes;
 	uint16_t size;
 
-	if (plan->tail == PEV_TAIL_ANY || len < sizeof(struct perf_event_header) ||
+	if (len < sizeof(struct perf_event_header) ||
 	    pev_load32(p, plan->swap) != PERF_RECORD_SAMPLE)
 		return pev_record_locate_any(rec, plan, bytes, len, err);
 	size = pev_load16(p + 6, plan->swap);
-	if (size > len || size < plan->fixed_end ||
-	    !pev_tail_fits(plan, p + plan->fixed_end, (uint32_t)size - plan->fixed_end))
+	if (size > len || !pev_record_locate_sample(rec, plan, p, size))
 		return pev_record_locate_any(rec, plan, bytes, len, err);
-	rec->bytes = p;
-	rec->plan = plan;
-	rec->type = PERF_RECORD_SAMPLE;
-	rec->misc = pev_load16(p + 4, plan->swap);
-	rec->size = rec->end = size;
 	return 0;
 }
 

@@ -153,8 +153,8 @@ static inline int pev_replay_next(struct pev_replay *r, struct pev_err *err)
 	if (r->stage != PEV_STAGE_READ || from == r->run->end || !r->budget)
 		return pev_replay_next_any(r, err);
 	route = pev_replay_answer(r, from);
-	if (!route || from->plan->tail == PEV_TAIL_ANY ||
-	    pev_record_locate(&r->rec, from->plan, from->bytes, from->size, 0) < 0)
+	if (!route ||
+	    !pev_record_locate_sample(&r->rec, from->plan, from->bytes, from->size))
 		return pev_replay_next_any(r, err);
 	r->run->at++;
 	r->budget--;

@@ -38,14 +38,11 @@ static bool begin(struct kind *kind, const struct pev_recorded *of)
 }
 
 /* Whose the sample is, of size bytes, min at least; false: that cannot be told. */
-static bool tell(struct kind *kind, const struct pev_recorded *of, const unsigned char *bytes,
-		 uint16_t size)
+static inline bool tell(struct kind *kind, const struct pev_recorded *of,
+			const unsigned char *bytes, uint16_t size, bool swap)
 {
-	uint64_t id;
+	uint64_t id = pev_load64(bytes + kind->id_off, swap);
 
-	if (!kind->id_off)
-		return true;
-	id = pev_load64(bytes + kind->id_off, of->swap);
 	if (id != kind->id || kind->event == PEV_NO_EVENT) {
 		kind->id = id;
 		look_up(kind, of);
@@ -53,34 +50,42 @@ static bool tell(struct kind *kind, const struct pev_recorded *of, const unsigne
 	return kind->event != PEV_NO_EVENT && kind->time_off && size >= kind->min;
 }
 
-uint32_t pev_samples_take(struct pev_samples *samples, const struct pev_recorded *of,
-			  struct pev_window_item *items, uint32_t nr)
+/* Made twice by the compiler, without and with a look at ids. */
+static inline __attribute__((always_inline)) uint32_t
+take(struct pev_samples *samples, const struct pev_recorded *of, struct kind *kind,
+     struct pev_window_item *items, uint32_t nr, bool has_id)
 {
 	const unsigned char *at = samples->at, *end = samples->end;
+	const unsigned char *last = samples->room < (size_t)(end - at) ? at + samples->room : end;
 	uint64_t since = samples->since;
-	size_t room = samples->room, used = 0;
 	bool swap = of->swap;
-	struct kind kind;
 	uint32_t taken = 0;
 
-	if (!begin(&kind, of))
-		return 0;
-	while (taken < nr && used <= room &&
-	       (size_t)(end - at) >= sizeof(struct perf_event_header)) {
+	while (taken < nr && at < last && (size_t)(end - at) >= sizeof(struct perf_event_header)) {
 		uint16_t size = pev_load16(at + 6, swap);
 		uint64_t time;
 
-		if (pev_load32(at, swap) != PERF_RECORD_SAMPLE || size < kind.min || size % 8 ||
-		    size > (size_t)(end - at) || !tell(&kind, of, at, size))
+		if (pev_load32(at, swap) != PERF_RECORD_SAMPLE || size < kind->min || size % 8 ||
+		    size > (size_t)(end - at) || (has_id && !tell(kind, of, at, size, swap)))
 			break;
-		time = pev_load64(at + kind.time_off, swap);
+		time = pev_load64(at + kind->time_off, swap);
 		if (time < since || time == UINT64_MAX)
 			break;
-		items[taken++] = (struct pev_window_item){ time, at, samples->block, kind.event };
-		used += size + sizeof(*items);
+		items[taken++] = (struct pev_window_item){ time, at, samples->block, kind->event };
 		since = time;
 		at += size;
 	}
 	samples->at = at;
 	return taken;
+}
+
+uint32_t pev_samples_take(struct pev_samples *samples, const struct pev_recorded *of,
+			  struct pev_window_item *items, uint32_t nr)
+{
+	struct kind kind;
+
+	if (!begin(&kind, of))
+		return 0;
+	return kind.id_off ? take(samples, of, &kind, items, nr, true)
+			   : take(samples, of, &kind, items, nr, false);
 }
