@@ -32,7 +32,8 @@ local floors = {
     lanes = { "sys", "record", "inflate" },
     recorded = { "attr", "lanes" },
     inputs = { "lanes", "merge" }, -- one input, or a directory's
-    datafile = { "sys", "attr", "record", "recorded", "window", "inputs" },
+    samples = { "recorded", "window" },
+    datafile = { "sys", "attr", "record", "recorded", "window", "samples", "inputs" },
     child = { "sys" },
     selection = { "record", "task" }, -- which records of a recording are wanted
   },

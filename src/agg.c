@@ -99,7 +99,7 @@ static uint64_t hash_long(const uint64_t salt[2], const unsigned char *key, size
 	return v.a ^ v.b ^ v.c ^ v.d;
 }
 
-static uint64_t hash_key(const uint64_t salt[2], const unsigned char *key, size_t len)
+static inline uint64_t hash_key(const uint64_t salt[2], const unsigned char *key, size_t len)
 {
 	return len >= 8 && len <= 16 ? hash_short(salt, key, len) : hash_long(salt, key, len);
 }
@@ -368,7 +368,7 @@ void pev_agg_clear(struct pev_agg *agg)
 	pev_agg_free(agg);
 }
 
-static bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
+static inline bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
 {
 	if (len >= 8 && len <= 16)
 		return load64(a) == load64(b) && load64(a + len - 8) == load64(b + len - 8);
@@ -376,7 +376,7 @@ static bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
 }
 
 /* The slot of the key, or the free one where it belongs; there is a free one. */
-static struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
+static inline __attribute__((always_inline)) struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
 				      size_t len)
 {
 	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
@@ -659,9 +659,10 @@ uint64_t pev_agg_floor(const struct pev_agg *agg)
 	return agg->config.kind == PEV_AGG_TOP ? agg->other.n : 0;
 }
 
-int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
+/* The key is a new one, or its values are more than counted. */
+static __attribute__((noinline)) int add_any(struct pev_agg *agg, uint64_t hash, const void *key,
+					     size_t len, int64_t value)
 {
-	uint64_t hash = hash_key(agg->salt, key, len);
 	bool is_new;
 	struct pev_cell *cell;
 
@@ -677,6 +678,20 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 	}
 	if (is_new)
 		publish(agg, cell);
+	return 0;
+}
+
+int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
+{
+	uint64_t hash = hash_key(agg->salt, key, len);
+	const struct pev_agg_slot *slot;
+
+	if (agg->config.kind != PEV_AGG_COUNT || !agg->cap)
+		return add_any(agg, hash, key, len, value);
+	slot = find_slot(agg, hash, key, len);
+	if (!slot->nr)
+		return add_any(agg, hash, key, len, value);
+	agg->cells[slot->nr - 1]->n += (uint64_t)value;
 	return 0;
 }
 
@@ -945,33 +960,29 @@ int64_t pev_agg_quantile(const struct pev_cell *cell, double q)
 
 /* ---- keys ---- */
 
+bool pev_key_room(struct pev_key *key, size_t len)
+{
+	size_t cap = 2 * (key->len + len) + 64;
+	unsigned char *bytes = realloc(key->bytes, cap);
+
+	if (!bytes)
+		return false;
+	key->bytes = bytes;
+	key->cap = cap;
+	return true;
+}
+
 /* So many bytes more, behind their type; NULL without memory. */
 static unsigned char *append(struct pev_key *key, enum pev_key_type type, size_t len)
 {
-	size_t need = key->len + 1 + len;
-	unsigned char *bytes = key->bytes;
+	unsigned char *p;
 
-	if (need > key->cap) {
-		bytes = realloc(bytes, 2 * need + 64);
-		if (!bytes)
-			return NULL;
-		key->bytes = bytes;
-		key->cap = 2 * need + 64;
-	}
-	bytes += key->len;
-	*bytes = (unsigned char)type;
-	key->len = need;
-	return bytes + 1;
-}
-
-int pev_key_integer(struct pev_key *key, int64_t value)
-{
-	unsigned char *p = append(key, PEV_KEY_INTEGER, sizeof(value));
-
-	if (!p)
-		return -ENOMEM;
-	memcpy(p, &value, sizeof(value));
-	return 0;
+	if (key->cap - key->len < 1 + len && !pev_key_room(key, 1 + len))
+		return NULL;
+	p = key->bytes + key->len;
+	*p = (unsigned char)type;
+	key->len += 1 + len;
+	return p + 1;
 }
 
 int pev_key_string(struct pev_key *key, const void *bytes, size_t len)

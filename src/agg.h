@@ -9,9 +9,11 @@
 #ifndef PEV_AGG_H
 #define PEV_AGG_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "err.h"
 
@@ -158,8 +160,21 @@ struct pev_key {
 	unsigned char *bytes;
 	size_t len, cap;
 };
+/* Room for so many bytes more: false without memory. */
+bool pev_key_room(struct pev_key *key, size_t len);
 /* -ENOMEM. */
-int pev_key_integer(struct pev_key *key, int64_t value);
+static inline int pev_key_integer(struct pev_key *key, int64_t value)
+{
+	unsigned char *p;
+
+	if (key->cap - key->len < 1 + sizeof(value) && !pev_key_room(key, 1 + sizeof(value)))
+		return -ENOMEM;
+	p = key->bytes + key->len;
+	*p = PEV_KEY_INTEGER;
+	memcpy(p + 1, &value, sizeof(value));
+	key->len += 1 + sizeof(value);
+	return 0;
+}
 int pev_key_string(struct pev_key *key, const void *bytes, size_t len);
 int pev_key_bool(struct pev_key *key, bool value);
 /* Of what is interned, and outlives the key. */

@@ -19,6 +19,7 @@
 #include "inputs.h"
 #include "lanes.h"
 #include "recorded.h"
+#include "samples.h"
 #include "window.h"
 
 #define NATIVE_BIG (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
@@ -29,6 +30,7 @@
 #define ATTR_MAX 65536u
 #define SECTIONS_MAX 256
 #define AHEAD_MAX 65536
+#define RUN_MAX 64 /* records that are handed out without a look at the input */
 #define BUFFERS_MAX ((uint64_t)128 << 20) /* of a recorder, as far as we believe it */
 #define KEPT_MAX ((uint64_t)256 << 20) /* of a pipe's features and tracing data */
 
@@ -45,7 +47,12 @@ struct pev_datafile {
 	struct pev_datafile_stats stats;
 	char *name, *directory; /* that name is in; or NULL */
 	bool own_fd;
-	struct pev_block *held; /* of the record that is out */
+
+	struct pev_file_run run;
+	const struct pev_file_record *counted; /* those of the run before it are in stats */
+	struct pev_file_record records[RUN_MAX];
+	struct pev_block *held[RUN_MAX]; /* of each of the run, from its beginning on */
+	uint32_t nr_held;
 
 	struct pev_recorded recorded;
 	uint64_t news;
@@ -526,11 +533,10 @@ static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 
 /* ---- handing out ---- */
 
-static void count(struct pev_datafile *df, const struct pev_file_record *out)
+static void count_type(struct pev_datafile *df, const struct pev_file_record *out)
 {
 	struct pev_datafile_stats *stats = &df->stats;
 
-	stats->records++;
 	if (out->type < sizeof(stats->types) / sizeof(stats->types[0]))
 		stats->types[out->type]++;
 	else
@@ -539,6 +545,28 @@ static void count(struct pev_datafile *df, const struct pev_file_record *out)
 		stats->lost += u64_at(df, out->bytes + 16);
 	else if (out->type == PERF_RECORD_LOST_SAMPLES && out->size >= 16)
 		stats->lost_samples += u64_at(df, out->bytes + 8);
+}
+
+/* Those that were taken since the last time. */
+static void count_taken(struct pev_datafile *df)
+{
+	const struct pev_file_record *out = df->counted, *end = df->run.at;
+	uint64_t last = df->last_time, samples = 0;
+
+	df->stats.records += (uint64_t)(end - out);
+	for (; out < end; out++) {
+		if (out->type == PERF_RECORD_SAMPLE)
+			samples++;
+		else
+			count_type(df, out);
+		if (!out->time || df->config.unordered)
+			continue;
+		df->stats.late += out->time < last;
+		last = out->time > last ? out->time : last;
+	}
+	df->stats.types[PERF_RECORD_SAMPLE] += samples;
+	df->last_time = last;
+	df->counted = end;
 }
 
 static void fill_out(const struct pev_piece *piece, const struct pev_plan *plan, uint32_t event,
@@ -558,7 +586,7 @@ static void fill_out(const struct pev_piece *piece, const struct pev_plan *plan,
 static void hold(struct pev_datafile *df, struct pev_block *block)
 {
 	block->refs++;
-	df->held = block;
+	df->held[df->nr_held++] = block;
 }
 
 static int user_record(struct pev_datafile *df, const struct pev_piece *piece,
@@ -633,7 +661,7 @@ static void look_odd(struct pev_datafile *df, const struct pev_piece *piece)
 	}
 }
 
-static const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event, uint32_t type)
+static inline const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event, uint32_t type)
 {
 	return event == PEV_NO_EVENT ? pev_recorded_plan(&df->recorded, type) :
 				       &df->recorded.events[event]->plan;
@@ -692,33 +720,54 @@ static bool is_forced(struct pev_datafile *df)
 	return true;
 }
 
-/* The window's oldest record, if it may go. */
-static bool from_window(struct pev_datafile *df, struct pev_file_record *out)
+/* An item of the window as a record that is handed out; the window's reference goes along. */
+static inline void from_item(struct pev_datafile *df, const struct pev_window_item *item,
+			     struct pev_file_record *out, bool swap)
 {
-	const struct pev_window_item *top = pev_window_top(&df->window);
-	struct pev_block *block;
+	struct pev_block *block = df->in.pool.blocks[item->block];
+	uint64_t at = block->inflated ? 0 : (uint64_t)(item->bytes - block->bytes);
+	uint16_t size = pev_load16(item->bytes + 6, swap);
+	uint32_t type = pev_load32(item->bytes, swap);
 
-	if (!top || (top->time > df->limit && !df->in.done && !is_forced(df)))
-		return false;
-	block = df->in.pool.blocks[top->block];
-	*out = (struct pev_file_record){
-		.bytes = top->bytes,
-		.time = top->time,
-		.offset =
-			block->base + (block->inflated ? 0 : (uint64_t)(top->bytes - block->bytes)),
-		.type = u32_at(df, top->bytes),
-		.event = top->event,
-		.size = u16_at(df, top->bytes + 6),
-	};
-	out->plan = plan_of(df, out->event, out->type);
-	df->held = block; /* the window's reference */
-	df->window_bytes -= out->size + sizeof(*top);
-	if (out->time < df->last_time)
-		df->stats.late++;
-	else
-		df->last_time = out->time;
-	pev_window_pop(&df->window);
-	return true;
+	out->bytes = item->bytes;
+	out->plan = plan_of(df, item->event, type);
+	out->time = item->time;
+	out->offset = block->base + at;
+	out->type = type;
+	out->event = item->event;
+	out->size = size;
+	out->synthesised = false;
+	df->held[df->nr_held++] = block;
+	df->window_bytes -= size + sizeof(*item);
+}
+
+/* How many of the window's may go at once, up to which time. */
+static uint32_t may_go(struct pev_datafile *df, uint64_t *limit)
+{
+	if (!df->window.live)
+		return 0;
+	*limit = df->in.done ? UINT64_MAX : df->limit;
+	if (pev_window_first(&df->window) <= *limit)
+		return RUN_MAX;
+	*limit = UINT64_MAX;
+	return is_forced(df);
+}
+
+/* The window's oldest records, those that may go: how many. */
+static uint32_t from_window(struct pev_datafile *df)
+{
+	struct pev_window_item items[RUN_MAX];
+	uint32_t nr = 0, some;
+	uint64_t limit;
+
+	while (nr < RUN_MAX && (some = may_go(df, &limit)) > 0) {
+		if (some > RUN_MAX - nr)
+			some = RUN_MAX - nr;
+		some = pev_window_take(&df->window, limit, items, some);
+		for (uint32_t i = 0; i < some; i++)
+			from_item(df, &items[i], &df->records[nr++], df->facts.swap);
+	}
+	return nr;
 }
 
 /* The next piece of the input at hand: 1; 0 to go on; -ENODATA at its end. */
@@ -747,6 +796,38 @@ static int next_piece(struct pev_datafile *df, struct pev_piece *piece)
 	return rc > 0 ? 1 : -ENODATA;
 }
 
+/* The samples that come next, as far as they extend the window's last run. */
+static void take_samples(struct pev_datafile *df)
+{
+	struct pev_lanes *in = df->in.at;
+	struct pev_lane *lane = in->packed ? &in->inflated : &in->raw;
+	struct pev_window_item *items;
+	uint32_t nr = pev_window_room(&df->window, &items);
+	struct pev_block *block = lane->cur;
+	struct pev_samples samples;
+
+	/* Of several inputs, which one is next is asked after each record. */
+	if (!nr || !block || df->in.nr_others || df->config.unordered)
+		return;
+	samples = (struct pev_samples){
+		.at = block->bytes + lane->pos,
+		.end = block->bytes + block->len,
+		.since = df->window.last,
+		.block = block->index,
+		/* What is certain not to fill it: the item of the smallest sample is 1.5 times that. */
+		.room = (df->config.window - df->window_bytes) / 3,
+	};
+	nr = pev_samples_take(&samples, &df->recorded, items, nr);
+	if (!nr)
+		return;
+	df->window_bytes += (size_t)(samples.at - block->bytes) - lane->pos + nr * sizeof(*items);
+	lane->pos = (size_t)(samples.at - block->bytes);
+	block->refs += nr;
+	pev_window_extend(&df->window, nr);
+	if (df->window.last > df->max_time)
+		df->max_time = df->window.last;
+}
+
 /*
  * On through the input: 1 for a record that goes out at once, 0 when the window may have one.
  * That is after a mark, or a record older than the last one.
@@ -762,6 +843,9 @@ static int step(struct pev_datafile *df, struct pev_file_record *out)
 		if (kernel_record(df, &piece, out) > 0)
 			return 1;
 		if (df->window.last <= df->limit || is_full(df) || df->in.done)
+			return 0;
+		take_samples(df);
+		if (is_full(df))
 			return 0;
 	}
 	if (rc < 0)
@@ -804,14 +888,16 @@ static int finish(const struct pev_datafile *df, struct pev_err *err)
 	return why->code ? pev_fail(err, why->code, "%s", why->text) : 0;
 }
 
-/* What is not in the window yet: 1, 0 at the end, or -errno. */
-static int read_on(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
+/* What is not in the window yet: how many records, 0 at the end, or -errno. */
+static int read_on(struct pev_datafile *df, struct pev_err *err)
 {
-	if (df->at_ahead < df->nr_ahead) {
-		struct ahead *ahead = &df->ahead[df->at_ahead++];
+	uint32_t nr;
 
-		df->held = ahead->block;
-		*out = ahead->record;
+	if (df->at_ahead < df->nr_ahead) {
+		const struct ahead *ahead = &df->ahead[df->at_ahead++];
+
+		df->held[df->nr_held++] = ahead->block;
+		df->records[0] = ahead->record;
 		return 1;
 	}
 	do {
@@ -819,29 +905,43 @@ static int read_on(struct pev_datafile *df, struct pev_file_record *out, struct 
 			look_cut(df);
 			return finish(df, err);
 		}
-		if (step(df, out) > 0)
+		if (step(df, &df->records[0]) > 0)
 			return 1;
-	} while (!from_window(df, out));
+		nr = from_window(df);
+	} while (!nr);
+	return (int)nr;
+}
+
+int pev_datafile_more(struct pev_datafile *df, struct pev_err *err)
+{
+	int nr;
+
+	count_taken(df);
+	while (df->nr_held)
+		pev_pool_put(&df->in.pool, df->held[--df->nr_held]);
+	nr = (int)from_window(df);
+	if (!nr)
+		nr = read_on(df, err);
+	df->run.at = df->run.end = df->counted = df->records;
+	if (nr <= 0)
+		return nr;
+	df->run.end += nr;
 	return 1;
 }
+
+struct pev_file_run *pev_datafile_run(struct pev_datafile *df) { return &df->run; }
 
 int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out, struct pev_err *err)
 {
-	int rc;
+	int rc = df->run.at == df->run.end ? pev_datafile_more(df, err) : 1;
 
-	pev_pool_put(&df->in.pool, df->held);
-	df->held = NULL;
-	if (!from_window(df, out)) {
-		rc = read_on(df, out, err);
-		if (rc <= 0)
-			return rc;
-	}
-	count(df, out);
-	return 1;
+	if (rc > 0)
+		*out = *df->run.at++;
+	return rc;
 }
 
-int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
-			struct pev_record *rec, struct pev_err *err)
+int pev_datafile_locate_any(struct pev_datafile *df, const struct pev_file_record *from,
+			    struct pev_record *rec, struct pev_err *err)
 {
 	struct pev_err why;
 
@@ -1051,8 +1151,7 @@ static int look_ahead(struct pev_datafile *df)
 			df->ahead = ahead;
 		}
 		user_record(df, &piece, &ahead[df->nr_ahead].record);
-		ahead[df->nr_ahead++].block = df->held;
-		df->held = NULL;
+		ahead[df->nr_ahead++].block = df->held[--df->nr_held];
 	}
 	return 0;
 }
@@ -1169,6 +1268,7 @@ const struct pev_datafile_facts *pev_datafile_facts(const struct pev_datafile *d
 
 const struct pev_datafile_stats *pev_datafile_stats(struct pev_datafile *df)
 {
+	count_taken(df);
 	pev_inputs_count(&df->in, &df->stats.bytes, &df->stats.compressed, &df->stats.inflated);
 	df->stats.blocks = df->in.pool.peak;
 	df->stats.unknown_id = df->recorded.unknown_id;

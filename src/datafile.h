@@ -44,7 +44,7 @@ enum {
 	PEV_FEAT_COMPRESSED = 27
 };
 
-/* A record as it lies; borrowed until the next pev_datafile_next(). */
+/* A record as it lies; borrowed until the next pev_datafile_next() or _more(). */
 struct pev_file_record {
 	const unsigned char *bytes; /* the header, in the file's byte order */
 	const struct pev_plan *plan;
@@ -54,6 +54,11 @@ struct pev_file_record {
 	uint32_t event;             /* its number, or PEV_NO_EVENT */
 	uint16_t size;              /* of one of simpleperf's, longer than that can say, 65528 */
 	bool synthesised;           /* not by the kernel: what was there before */
+};
+
+/* Records in order, that can be looked at where they are: from at to before end. */
+struct pev_file_run {
+	const struct pev_file_record *at, *end;
 };
 
 struct pev_datafile_config {
@@ -126,11 +131,28 @@ void pev_datafile_close(struct pev_datafile *df);
 int pev_datafile_next(struct pev_datafile *df, struct pev_file_record *out,
 		      struct pev_err *err);
 /*
- * Find the fields of what pev_datafile_next() gave. -EBADMSG with its place in the
+ * The same for many at a time. What comes next stands in the reader's run, whose at is moved on
+ * as they are taken: with it they are handed out. Where there is none left, more() has some
+ * put there, and takes back those before: 1, 0 and -errno as of pev_datafile_next(). Nothing is
+ * read, and nothing learnt of events, but in there.
+ */
+struct pev_file_run *pev_datafile_run(struct pev_datafile *df);
+int pev_datafile_more(struct pev_datafile *df, struct pev_err *err);
+/* As pev_datafile_locate(), of any record. */
+int pev_datafile_locate_any(struct pev_datafile *df, const struct pev_file_record *from,
+			    struct pev_record *rec, struct pev_err *err);
+/*
+ * Find the fields of what was handed out. -EBADMSG with its place in the
  * file: the record is counted as malformed, and reading can go on.
  */
-int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
-			struct pev_record *rec, struct pev_err *err);
+static inline int pev_datafile_locate(struct pev_datafile *df, const struct pev_file_record *from,
+				      struct pev_record *rec, struct pev_err *err)
+{
+	if (from->type == PERF_RECORD_SAMPLE &&
+	    pev_record_locate_sample(rec, from->plan, from->bytes, from->size))
+		return 0;
+	return pev_datafile_locate_any(df, from, rec, err);
+}
 
 const struct pev_datafile_facts *pev_datafile_facts(const struct pev_datafile *df);
 /* Brought up to date by the call. */

@@ -51,6 +51,11 @@ void pev_deferred_join(struct pev_deferred *deferred, const struct pev_record *r
 /* All that wait are ready as they were: nothing more comes. */
 void pev_deferred_let_go(struct pev_deferred *deferred);
 
+/* Is pev_deferred_next() to be asked? Of most recordings it never is. */
+static inline bool pev_deferred_any(const struct pev_deferred *deferred)
+{
+	return deferred->ready || deferred->given;
+}
 /*
  * The bytes of the next one that is ready, or NULL: whole, and good until the next call of
  * this one. They are to be located anew.

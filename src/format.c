@@ -346,43 +346,6 @@ struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pe
 
 /* ---- payloads ---- */
 
-uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool swap)
-{
-	uint16_t v16;
-	uint32_t v32;
-	uint64_t v64;
-
-	switch (bytes) {
-	case 1:
-		return *p;
-	case 2:
-		memcpy(&v16, p, sizeof(v16));
-		return swap ? __builtin_bswap16(v16) : v16;
-	case 4:
-		memcpy(&v32, p, sizeof(v32));
-		return swap ? __builtin_bswap32(v32) : v32;
-	case 8:
-		memcpy(&v64, p, sizeof(v64));
-		return swap ? __builtin_bswap64(v64) : v64;
-	default:
-		return 0;
-	}
-}
-
-static int64_t extend(uint64_t v, uint32_t bytes, bool is_signed)
-{
-	switch (is_signed ? bytes : 8) {
-	case 1:
-		return (int8_t)v;
-	case 2:
-		return (int16_t)v;
-	case 4:
-		return (int32_t)v;
-	default:
-		return (int64_t)v;
-	}
-}
-
 /* Follow a u32 len << 16 | offset; it may lead anywhere. */
 static int follow(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 		  const unsigned char *raw, size_t len, struct pev_tp_value *value)
@@ -402,18 +365,6 @@ static int follow(const struct pev_tracepoint *tp, const struct pev_tp_field *fi
 	return 0;
 }
 
-bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
-		    const void *raw, size_t len, int64_t *value)
-{
-	const unsigned char *bytes = raw;
-
-	if (field->flags & PEV_TP_ARRAY || (uint64_t)field->offset + field->size > len)
-		return false;
-	*value = extend(pev_tp_load(bytes + field->offset, field->size, tp->swap), field->size,
-			field->flags & PEV_TP_SIGNED);
-	return true;
-}
-
 int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 	       const void *raw, size_t len, struct pev_tp_value *value)
 {
@@ -424,7 +375,7 @@ int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field
 	if ((uint64_t)field->offset + field->size > len)
 		return -EBADMSG;
 	if (!(field->flags & PEV_TP_ARRAY)) {
-		value->i = extend(pev_tp_load(bytes + field->offset, field->size, tp->swap),
+		value->i = pev_tp_extend(pev_tp_load(bytes + field->offset, field->size, tp->swap),
 				  field->size, field->flags & PEV_TP_SIGNED);
 		return 0;
 	}
@@ -447,7 +398,7 @@ int64_t pev_tp_element(const struct pev_tracepoint *tp, const struct pev_tp_fiel
 {
 	if (!value->p || i >= value->len / field->elem)
 		return 0;
-	return extend(pev_tp_load(value->p + (size_t)i * field->elem, field->elem, tp->swap),
+	return pev_tp_extend(pev_tp_load(value->p + (size_t)i * field->elem, field->elem, tp->swap),
 		      field->elem, field->flags & PEV_TP_SIGNED);
 }
 

@@ -50,8 +50,8 @@ struct pev_tp_value {
 int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 	       const void *raw, size_t len, struct pev_tp_value *value);
 /* The same for a plain number, without the rest of a value; false where there is none. */
-bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
-		    const void *raw, size_t len, int64_t *value);
+static inline bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+				  const void *raw, size_t len, int64_t *value);
 /* The i-th element of an array field whose bytes are at value->p. */
 int64_t pev_tp_element(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 		       const struct pev_tp_value *value, uint32_t i);
@@ -100,7 +100,55 @@ struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pe
 const struct pev_tp_field *pev_tp_find(const struct pev_tracepoint *tp, struct pev_span name);
 
 /* 1, 2, 4 or 8 bytes, unaligned; 0 for any other number of them. */
-uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool swap);
+static inline uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool swap)
+{
+	uint16_t v16;
+	uint32_t v32;
+	uint64_t v64;
+
+	switch (bytes) {
+	case 8:
+		memcpy(&v64, p, sizeof(v64));
+		return swap ? __builtin_bswap64(v64) : v64;
+	case 4:
+		memcpy(&v32, p, sizeof(v32));
+		return swap ? __builtin_bswap32(v32) : v32;
+	case 2:
+		memcpy(&v16, p, sizeof(v16));
+		return swap ? __builtin_bswap16(v16) : v16;
+	case 1:
+		return *p;
+	default:
+		return 0;
+	}
+}
+
+/* What pev_tp_load() gave, with the sign that so many bytes have. */
+static inline int64_t pev_tp_extend(uint64_t v, uint32_t bytes, bool is_signed)
+{
+	switch (is_signed ? bytes : 8) {
+	case 4:
+		return (int32_t)v;
+	case 2:
+		return (int16_t)v;
+	case 1:
+		return (int8_t)v;
+	default:
+		return (int64_t)v;
+	}
+}
+
+static inline bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
+				  const void *raw, size_t len, int64_t *value)
+{
+	const unsigned char *bytes = raw;
+
+	if (field->flags & PEV_TP_ARRAY || (uint64_t)field->offset + field->size > len)
+		return false;
+	*value = pev_tp_extend(pev_tp_load(bytes + field->offset, field->size, tp->swap),
+			       field->size, field->flags & PEV_TP_SIGNED);
+	return true;
+}
 
 static inline bool pev_tp_is_dynamic(const struct pev_tp_field *field)
 {

@@ -216,6 +216,17 @@ static void plan_fixed(struct pev_plan *plan)
 	plan->fixed_end = off;
 }
 
+static uint8_t tail_of(const uint8_t *varying)
+{
+	if (!varying[0])
+		return PEV_TAIL_NONE;
+	if (varying[1])
+		return PEV_TAIL_ANY;
+	if (varying[0] == PEV_F_RAW)
+		return PEV_TAIL_RAW;
+	return varying[0] == PEV_F_CALLCHAIN ? PEV_TAIL_CALLCHAIN : PEV_TAIL_ANY;
+}
+
 static void plan_varying(struct pev_plan *plan)
 {
 	unsigned nr = 0;
@@ -223,6 +234,13 @@ static void plan_varying(struct pev_plan *plan)
 	for (const struct pev_row *row = VARYING_ROWS; row->field; row++)
 		if (plan->sample_type & row->bit)
 			plan->varying[nr++] = row->field;
+	plan->tail = tail_of(plan->varying);
+	if (!nr)
+		return;
+	/* The first one is where the fixed ones end, whatever its own length. */
+	plan->fixed[plan->varying[0]] = plan->fixed_end;
+	for (unsigned i = 1; i < nr; i++)
+		plan->behind |= UINT32_C(1) << plan->varying[i];
 }
 
 static void plan_trailer(struct pev_plan *plan)
@@ -475,7 +493,6 @@ static int locate_sample(struct pev_record *rec, struct pev_err *err)
 	uint32_t pos = plan->fixed_end;
 	uint8_t bad;
 
-	memcpy(rec->at, plan->fixed, sizeof(rec->at));
 	if (rec->size < pos)
 		return pev_fail(err, -EBADMSG, "sample: %u bytes, its fixed fields need %u",
 				rec->size, pos);
@@ -553,8 +570,8 @@ static int locate_other(struct pev_record *rec, struct pev_err *err)
 	return 0;
 }
 
-int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
-		      size_t len, struct pev_err *err)
+int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
+			  size_t len, struct pev_err *err)
 {
 	const unsigned char *p = bytes;
 
@@ -725,11 +742,14 @@ bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 
 bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct pev_value *value)
 {
+	uint16_t at;
+
 	if (rec->type == PERF_RECORD_SAMPLE) {
-		if (field > PEV_F_AUX || !rec->at[field])
+		at = field > PEV_F_AUX ? 0 : pev_record_at(rec, field);
+		if (!at)
 			return false;
 		/* The enum counts the sample's fields in writer order, as the rows do. */
-		row_value(rec, &sample_rows[field - 1], rec->bytes + rec->at[field], value);
+		row_value(rec, &sample_rows[field - 1], rec->bytes + at, value);
 		return true;
 	}
 	for (const struct pev_row *row = rows_of(rec); row->field; row++)
@@ -738,22 +758,6 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct p
 			return true;
 		}
 	return pev_record_trailer(rec, field, value);
-}
-
-bool pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *number)
-{
-	const unsigned char *p = rec->bytes;
-	bool swap = rec->plan->swap;
-
-	if (rec->type != PERF_RECORD_SAMPLE || field > PEV_F_AUX || !rec->at[field])
-		return false;
-	p += rec->at[field];
-	switch (sample_rows[field - 1].kind) {
-	case PEV_K_U64: *number = pev_load64(p, swap); return true;
-	case PEV_K_U32: *number = pev_load32(p, swap); return true;
-	case PEV_K_S32: *number = (uint64_t)(int32_t)pev_load32(p, swap); return true;
-	default: return false;
-	}
 }
 
 bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag)
@@ -781,7 +785,7 @@ enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n)
 	struct pev_value value;
 
 	for (const struct pev_row *row = rows; row->field; row++) {
-		if (rec->type == PERF_RECORD_SAMPLE && !rec->at[row->field])
+		if (rec->type == PERF_RECORD_SAMPLE && !pev_record_at(rec, row->field))
 			continue;
 		if (n-- == 0)
 			return row->field;

@@ -85,6 +85,14 @@ struct pev_misc {
 };
 extern const struct pev_misc pev_miscs[]; /* ends with a NULL name */
 
+/* What a sample ends with, where a look at its size is enough to find all of it. */
+enum pev_tail {
+	PEV_TAIL_ANY,      /* more than that: each length on the way is looked at */
+	PEV_TAIL_NONE,     /* nothing varies */
+	PEV_TAIL_RAW,
+	PEV_TAIL_CALLCHAIN
+};
+
 /* What an attr makes of its records; computed once, then only read. */
 struct pev_plan {
 	uint64_t sample_type, read_format, branch_sample_type;
@@ -92,8 +100,11 @@ struct pev_plan {
 	bool sample_id_all, build_id;
 	bool swap;                         /* records of the other byte order */
 	bool narrow;                       /* of a 32-bit recorder; set after pev_plan_init() */
-	uint16_t fixed[PEV_F_AUX + 1];     /* samples: offset of IDENTIFIER .. PERIOD, 0 absent */
+	uint16_t fixed[PEV_F_AUX + 1];     /* samples: each field's offset, up to the first whose
+					      length varies; 0: absent, or behind that one */
+	uint32_t behind;                   /* bit n: field n is there, and behind it */
 	uint16_t fixed_end;                /* where the part that varies begins */
+	uint8_t tail;                      /* enum pev_tail */
 	uint16_t trailer;                  /* bytes of sample_id after every other record */
 	uint16_t from_end[PEV_F_CPU + 1];  /* others: distance of each trailer field from the end */
 	uint8_t varying[PEV_F_AUX + 1 - PEV_F_PERIOD]; /* samples: fields after PERIOD, 0 ends */
@@ -108,7 +119,7 @@ struct pev_record {
 	uint16_t misc;
 	uint16_t size;                     /* bytes, header included */
 	uint16_t end;                      /* where the trailer begins, or size */
-	uint16_t at[PEV_F_AUX + 1];        /* samples: where each field lies, 0 absent */
+	uint16_t at[PEV_F_AUX + 1];        /* samples: where the plan's fields behind lie */
 	bool branch_hw_idx, branch_counters; /* they are there; set with branch_stack */
 };
 
@@ -118,8 +129,8 @@ struct pev_record {
  * record's end or a fixed part is cut; the text says which.
  * An unknown type locates with no fields. Nothing is allocated.
  */
-int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
-		      const void *bytes, size_t len, struct pev_err *err);
+static inline int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
+				    const void *bytes, size_t len, struct pev_err *err);
 
 /* A field's value: a number, or count elements at p (borrowed from the record). */
 struct pev_value {
@@ -137,7 +148,8 @@ struct pev_value {
 bool pev_record_get(const struct pev_record *rec, enum pev_field field,
 		    struct pev_value *value);
 /* The same for a sample's plain number, without the rest of a value: what callbacks read most. */
-bool pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *number);
+static inline bool pev_record_number(const struct pev_record *rec, enum pev_field field,
+				     uint64_t *number);
 /* As pev_record_get, but from the sample_id trailer alone. */
 bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 			struct pev_value *value);
@@ -191,16 +203,104 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 	return swap ? __builtin_bswap16(v) : v;
 }
 
+/* ---- what is done once per record ---- */
+
+/* Does what varies take just the rest of the sample, whose fixed fields are there, and is it plain? */
+static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned char *p, uint32_t rest)
+{
+	switch (plan->tail) {
+	case PEV_TAIL_NONE:
+		return rest == 0;
+	case PEV_TAIL_RAW:
+		/* The kernel pads by enlarging size; files by others may not. */
+		return rest >= 4 &&
+		       ((pev_load32(p, plan->swap) + UINT64_C(4) + 7) & ~UINT64_C(7)) == rest;
+	case PEV_TAIL_CALLCHAIN:
+		return rest >= 8 && rest % 8 == 0 &&
+		       pev_load64(p, plan->swap) == (rest - 8) / 8;
+	default:
+		return false;
+	}
+}
+
+/* As pev_record_locate(), of those that are no such sample, and of those that are wrong. */
+int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
+			  size_t len, struct pev_err *err);
+
+/* A sample of that size by its header, which is there: false, and it is for _locate_any(). */
+static inline bool pev_record_locate_sample(struct pev_record *rec, const struct pev_plan *plan,
+					    const unsigned char *p, uint16_t size)
+{
+	if (size < plan->fixed_end ||
+	    !pev_tail_fits(plan, p + plan->fixed_end, (uint32_t)size - plan->fixed_end))
+		return false;
+	rec->bytes = p;
+	rec->plan = plan;
+	rec->type = PERF_RECORD_SAMPLE;
+	rec->misc = pev_load16(p + 4, plan->swap);
+	rec->size = rec->end = size;
+	return true;
+}
+
+static inline int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
+				    const void *bytes, size_t len, struct pev_err *err)
+{
+	const unsigned char *p = bytes;
+	uint16_t size;
+
+	if (len < sizeof(struct perf_event_header) ||
+	    pev_load32(p, plan->swap) != PERF_RECORD_SAMPLE)
+		return pev_record_locate_any(rec, plan, bytes, len, err);
+	size = pev_load16(p + 6, plan->swap);
+	if (size > len || !pev_record_locate_sample(rec, plan, p, size))
+		return pev_record_locate_any(rec, plan, bytes, len, err);
+	return 0;
+}
+
+/* Where a field of a sample lies, up to PEV_F_AUX; 0: it has none such. */
+static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_field field)
+{
+	uint16_t at = rec->plan->fixed[field];
+
+	return at || !(rec->plan->behind >> field & 1) ? at : rec->at[field];
+}
+
+/* Samples' numbers, of 32 bits with a sign and of 64 bits without: bit n of field n. */
+#define PEV_HALVES (1u << PEV_F_PID | 1u << PEV_F_TID | 1u << PEV_F_CPU)
+#define PEV_WORDS \
+	(1u << PEV_F_IDENTIFIER | 1u << PEV_F_IP | 1u << PEV_F_TIME | 1u << PEV_F_ADDR | \
+	 1u << PEV_F_ID | 1u << PEV_F_STREAM_ID | 1u << PEV_F_PERIOD | 1u << PEV_F_STACK_SIZE | \
+	 1u << PEV_F_PHYS_ADDR | 1u << PEV_F_CGROUP | 1u << PEV_F_DATA_PAGE_SIZE | \
+	 1u << PEV_F_CODE_PAGE_SIZE)
+
+static inline bool pev_record_number(const struct pev_record *rec, enum pev_field field,
+				     uint64_t *number)
+{
+	uint16_t at;
+
+	if (rec->type != PERF_RECORD_SAMPLE || field > PEV_F_AUX ||
+	    !((PEV_HALVES | PEV_WORDS) >> field & 1))
+		return false;
+	at = pev_record_at(rec, field);
+	if (!at)
+		return false;
+	if (PEV_WORDS >> field & 1)
+		*number = pev_load64(rec->bytes + at, rec->plan->swap);
+	else
+		*number = (uint64_t)(int32_t)pev_load32(rec->bytes + at, rec->plan->swap);
+	return true;
+}
+
 /* A sample's raw bytes; false when it has none. */
 static inline bool pev_record_raw(const struct pev_record *rec, const unsigned char **raw,
 				  uint32_t *len)
 {
-	const unsigned char *p = rec->bytes + rec->at[PEV_F_RAW];
+	uint16_t at = pev_record_at(rec, PEV_F_RAW);
 
-	*raw = p + 4;
-	if (!rec->at[PEV_F_RAW])
+	if (!at)
 		return false;
-	*len = pev_load32(p, rec->plan->swap);
+	*raw = rec->bytes + at + 4;
+	*len = pev_load32(rec->bytes + at, rec->plan->swap);
 	return true;
 }
 

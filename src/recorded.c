@@ -172,12 +172,17 @@ const struct pev_plan *pev_recorded_plan(const struct pev_recorded *of, uint32_t
 	return same && type < TOOLS_MIN ? &of->events[0]->plan : &of->plain;
 }
 
+uint32_t pev_recorded_number(const struct pev_recorded *of, uint64_t id)
+{
+	return of->cap_ids ? find_id(of, id)->event - 1 : PEV_NO_EVENT;
+}
+
 /* Whose the record is; PEV_NO_EVENT where that cannot be told, and then it is counted. */
 uint32_t pev_recorded_choose(struct pev_recorded *of, const struct pev_piece *piece)
 {
 	bool sample = piece->type == PERF_RECORD_SAMPLE;
 	uint32_t off = sample ? of->sample_id_off : of->other_id_off;
-	const struct pev_id_slot *slot;
+	uint32_t number;
 	uint64_t id;
 
 	if (of->nr <= 1)
@@ -187,9 +192,9 @@ uint32_t pev_recorded_choose(struct pev_recorded *of, const struct pev_piece *pi
 		return PEV_NO_EVENT;
 	}
 	id = pev_load64(sample ? piece->bytes + off : piece->bytes + piece->size - off, of->swap);
-	slot = find_id(of, id);
-	if (slot->event)
-		return slot->event - 1;
+	number = pev_recorded_number(of, id);
+	if (number != PEV_NO_EVENT)
+		return number;
 	/* A recorder's own records of what was there before have no id. */
 	of->unknown_id += sample || id;
 	return PEV_NO_EVENT;

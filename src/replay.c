@@ -13,7 +13,9 @@
 
 void pev_replay_init(struct pev_replay *replay, struct pev_datafile *df, struct pev_tasks *tasks)
 {
-	*replay = (struct pev_replay){ .df = df, .tasks = tasks, .wanted.to = UINT64_MAX };
+	*replay = (struct pev_replay){ .df = df, .tasks = tasks, .wanted.to = UINT64_MAX,
+				       .answers = 1 };
+	replay->run = pev_datafile_run(df);
 	replay->news = pev_datafile_news(df);
 }
 
@@ -95,7 +97,23 @@ int pev_replay_route(struct pev_replay *r, const uint32_t *slots, uint32_t nr)
 	return 0;
 }
 
-void pev_replay_forget(struct pev_replay *r) { r->forget = true; }
+void pev_replay_forget(struct pev_replay *r)
+{
+	r->forget = true;
+	pev_replay_anew(r);
+}
+
+void pev_replay_switch(struct pev_replay *r, uint32_t slot, bool on)
+{
+	r->slots[slot].off = !on;
+	pev_replay_anew(r);
+}
+
+void pev_replay_exclude(struct pev_replay *r, int pid)
+{
+	r->exclude_pid = pid;
+	pev_replay_anew(r);
+}
 
 static void forget_routes(struct pev_replay *r)
 {
@@ -115,6 +133,7 @@ int pev_replay_timer(struct pev_replay *r, uint64_t first, uint64_t every)
 	r->timers = timers;
 	timers[r->nr_timers] = (struct pev_replay_timer){ .first = first, .every = every };
 	r->due = 0;
+	pev_replay_anew(r);
 	return (int)r->nr_timers++;
 }
 
@@ -131,6 +150,7 @@ int pev_replay_keep(struct pev_replay *r, uint32_t event)
 		r->nr_keeps = event + 1;
 	}
 	keeps[event] = true;
+	pev_replay_anew(r);
 	return 0;
 }
 
@@ -146,7 +166,7 @@ static bool take_ready(struct pev_replay *r)
 	r->whole = bytes != NULL;
 	if (!bytes)
 		return false;
-	r->from = (struct pev_file_record){
+	r->ready = (struct pev_file_record){
 		.bytes = bytes,
 		.plan = &pev_datafile_event(r->df, of.event)->plan,
 		.time = of.time,
@@ -155,24 +175,18 @@ static bool take_ready(struct pev_replay *r)
 		.size = size,
 		.synthesised = of.flag,
 	};
+	r->from = &r->ready;
 	r->event = of.event + 1;
 	r->type = PERF_RECORD_SAMPLE;
 	r->stage = PEV_STAGE_LOOK;
 	return true;
 }
 
-static int read_record(struct pev_replay *r, struct pev_err *err)
+/* The reader's run is at its end: the next one, or what there is instead. */
+static int read_more(struct pev_replay *r, struct pev_err *err)
 {
-	int rc;
+	int rc = pev_datafile_more(r->df, err);
 
-	if (r->forget)
-		forget_routes(r);
-	if (!r->budget)
-		return PEV_TURN_ROUND;
-	r->budget--;
-	if (take_ready(r))
-		return PEV_TURN_NONE;
-	rc = pev_datafile_next(r->df, &r->from, err);
 	/* The end is told again, once what waits in vain has been heard. */
 	if (rc <= 0 && r->deferred.nr) {
 		pev_deferred_let_go(&r->deferred);
@@ -180,11 +194,35 @@ static int read_record(struct pev_replay *r, struct pev_err *err)
 	}
 	if (rc <= 0)
 		return rc < 0 ? rc : PEV_TURN_END;
-	r->event = r->from.event == PEV_NO_EVENT ? 0 : r->from.event + 1;
-	r->type = r->from.type < PEV_RECORD_NR ? r->from.type : 0;
+	return PEV_TURN_NONE;
+}
+
+static int read_record(struct pev_replay *r, struct pev_err *err)
+{
+	bool is_dry;
+	int turn;
+
+	if (r->forget)
+		forget_routes(r);
+	if (!r->budget)
+		return PEV_TURN_ROUND;
+	r->budget--;
+	if (pev_deferred_any(&r->deferred) && take_ready(r))
+		return PEV_TURN_NONE;
+	r->whole = false;
+	is_dry = r->run->at == r->run->end;
+	if (is_dry) {
+		turn = read_more(r, err);
+		if (turn != PEV_TURN_NONE || r->run->at == r->run->end)
+			return turn;
+	}
+	r->from = r->run->at++;
+	r->event = r->from->event == PEV_NO_EVENT ? 0 : r->from->event + 1;
+	r->type = r->from->type < PEV_RECORD_NR ? r->from->type : 0;
 	/* Records of tools have been obeyed by the reader. */
-	r->stage = r->from.type < PEV_USER_ATTR ? PEV_STAGE_LOOK : PEV_STAGE_READ;
-	if (r->news == pev_datafile_news(r->df))
+	r->stage = r->from->type < PEV_USER_ATTR ? PEV_STAGE_LOOK : PEV_STAGE_READ;
+	/* Nothing is learnt but by reading. */
+	if (!is_dry || r->news == pev_datafile_news(r->df))
 		return PEV_TURN_NONE;
 	r->news = pev_datafile_news(r->df);
 	return PEV_TURN_NEWS;
@@ -203,52 +241,55 @@ static bool is_bookkeeping(uint32_t type)
 
 static int learn(struct pev_replay *r)
 {
-	if (r->from.type != PEV_RECORD_CALLCHAIN_DEFERRED)
+	if (r->from->type != PEV_RECORD_CALLCHAIN_DEFERRED)
 		return pev_tasks_feed(r->tasks, &r->rec);
 	pev_deferred_join(&r->deferred, &r->rec);
 	return 0;
 }
 
 /* Is it a sample whose user part is to come, and nobody hears of that alone? It is held. */
-static bool waits(struct pev_replay *r)
+static bool waits(struct pev_replay *r, const struct pev_route *route)
 {
-	const struct pev_held_of of = { r->from.time, r->from.event, r->from.synthesised };
+	const struct pev_held_of of = { r->from->time, r->from->event, r->from->synthesised };
 
-	return r->from.type == PERF_RECORD_SAMPLE && r->event && !r->whole && !r->route.parts &&
-	       pev_deferred_hold(&r->deferred, &r->rec, &of);
+	if (r->from->type != PERF_RECORD_SAMPLE || !r->event || r->whole || route->parts ||
+	    !pev_deferred_hold(&r->deferred, &r->rec, &of))
+		return false;
+	pev_replay_anew(r);
+	return true;
 }
 
 /* Written by the process that is left out, as the live session left it out? */
 static bool is_excluded(const struct pev_replay *r)
 {
-	const struct pev_plan *plan = r->from.plan;
-	uint16_t off = plan->fixed[PEV_F_PID], size = r->from.size;
+	const struct pev_plan *plan = r->from->plan;
+	uint16_t off = plan->fixed[PEV_F_PID], size = r->from->size;
 
 	if (!r->exclude_pid || (r->event && r->event <= r->nr_keeps && r->keeps[r->event - 1]))
 		return false;
-	if (r->from.type != PERF_RECORD_SAMPLE)
+	if (r->from->type != PERF_RECORD_SAMPLE)
 		off = (uint16_t)(size - plan->from_end[PEV_F_PID]);
 	return off && off + 4u <= size &&
-	       (int)pev_load32(r->from.bytes + off, plan->swap) == r->exclude_pid;
+	       (int)pev_load32(r->from->bytes + off, plan->swap) == r->exclude_pid;
 }
 
 /* Time begins with the first sample, or with what somebody hears: recorders tell of what was there
  * before, some of it with a time of long ago. */
 static void begin_time(struct pev_replay *r, bool is_heard)
 {
-	if (r->begun || r->from.synthesised || !r->from.time ||
-	    (r->from.type != PERF_RECORD_SAMPLE && !is_heard))
+	if (r->begun || r->from->synthesised || !r->from->time ||
+	    (r->from->type != PERF_RECORD_SAMPLE && !is_heard))
 		return;
 	r->begun = true;
-	pev_selection_begin(&r->wanted, r->from.time);
+	pev_selection_begin(&r->wanted, r->from->time);
 }
 
 static bool is_in_time(const struct pev_replay *r)
 {
 	/* Before time begins nothing is later than what counts from there. */
 	if (!r->begun && (r->wanted.from_first || r->wanted.to_first))
-		return !r->wanted.from_first && r->from.time >= r->wanted.from;
-	return pev_selection_time(&r->wanted, r->from.time);
+		return !r->wanted.from_first && r->from->time >= r->wanted.from;
+	return pev_selection_time(&r->wanted, r->from->time);
 }
 
 static bool is_wanted(struct pev_replay *r)
@@ -265,28 +306,29 @@ static bool is_wanted(struct pev_replay *r)
 static int look_at_record(struct pev_replay *r, struct pev_err *err)
 {
 	uint32_t place = r->event * PEV_RECORD_NR + r->type;
-	bool is_heard;
+	bool teaches = is_bookkeeping(r->from->type), is_heard;
+	const struct pev_route *route;
 
 	if (place >= r->nr_routes || !r->routes[place].known)
 		return PEV_TURN_ROUTE;
-	r->route = r->routes[place];
-	r->at = 0;
-	is_heard = r->route.called || (r->uncalled && r->route.nr);
+	route = &r->routes[place];
+	is_heard = route->called || (r->uncalled && route->nr);
 	begin_time(r, is_heard);
 	is_heard = is_heard && is_wanted(r);
+	r->at = r->end = route->first;
 	r->stage = PEV_STAGE_TIME;
-	if (is_heard || is_bookkeeping(r->from.type)) {
-		if (pev_datafile_locate(r->df, &r->from, &r->rec, err) < 0) {
+	if (is_heard || teaches) {
+		if (pev_datafile_locate(r->df, r->from, &r->rec, err) < 0) {
 			r->stage = PEV_STAGE_READ;
 			return PEV_TURN_DAMAGED;
 		}
-		if (is_bookkeeping(r->from.type) && learn(r) < 0)
+		if (teaches && learn(r) < 0)
 			return pev_fail(err, -ENOMEM, "no memory for the tasks of the recording");
 	}
 	if (is_heard && pev_selection_asks(&r->wanted))
 		is_heard = pev_selection_has(&r->wanted, &r->rec, r->tasks);
-	if (!is_heard || waits(r))
-		r->route.nr = 0;
+	if (is_heard && !waits(r, route))
+		r->end += route->nr;
 	return PEV_TURN_NONE;
 }
 
@@ -298,9 +340,9 @@ static void find_due(struct pev_replay *r)
 		struct pev_replay_timer *timer = &r->timers[i];
 
 		if (!timer->due)
-			timer->due = timer->first > UINT64_MAX - r->from.time
+			timer->due = timer->first > UINT64_MAX - r->from->time
 					     ? UINT64_MAX
-					     : r->from.time + timer->first;
+					     : r->from->time + timer->first;
 		if (timer->due > r->due)
 			continue;
 		r->due = timer->due;
@@ -313,13 +355,14 @@ static int pass_time(struct pev_replay *r)
 {
 	struct pev_replay_timer *timer;
 
-	if (r->nr_timers && r->begun && r->from.time && !r->from.synthesised && is_in_time(r)) {
+	if (r->nr_timers && r->begun && r->from->time && !r->from->synthesised && is_in_time(r)) {
 		if (!r->due)
 			find_due(r);
-		if (r->due <= r->from.time) {
+		if (r->due <= r->from->time) {
 			timer = &r->timers[r->timer];
 			timer->due = timer->every ? timer->due + timer->every : UINT64_MAX;
 			r->due = 0;
+			pev_replay_anew(r);
 			return PEV_TURN_TIMER;
 		}
 	}
@@ -327,21 +370,56 @@ static int pass_time(struct pev_replay *r)
 	return PEV_TURN_NONE;
 }
 
+static bool is_hearing(const struct pev_replay *r, const struct pev_replay_slot *slot)
+{
+	return !slot->off && (r->uncalled || slot->heard >> r->type & 1);
+}
+
+/* May samples that lie behind a held one overtake it, or be held themselves? */
+static bool may_wait(const struct pev_replay *r, const struct pev_route *route)
+{
+	return r->deferred.nr || pev_deferred_any(&r->deferred) ||
+	       (!route->parts && r->from->plan->sample_type & PERF_SAMPLE_CALLCHAIN);
+}
+
+/*
+ * Would the next sample of this route get the answer that this one got, whatever is in it but
+ * its time? Then it is not asked for, while nothing changes.
+ */
+static void remember(struct pev_replay *r)
+{
+	struct pev_route *route = &r->routes[r->event * PEV_RECORD_NR + r->type];
+	bool is_kept = r->event && r->event <= r->nr_keeps && r->keeps[r->event - 1];
+
+	if (r->type != PERF_RECORD_SAMPLE || route->nr != 1 || !r->begun || may_wait(r, route) ||
+	    pev_selection_asks(&r->wanted) || (r->exclude_pid && !is_kept) ||
+	    (r->nr_timers && !r->due))
+		return;
+	r->since = r->wanted.from;
+	r->until = r->wanted.to;
+	if (r->nr_timers && r->due <= r->until)
+		r->until = r->due - 1;
+	route->slot = r->slot;
+	route->answered = r->answers;
+}
+
 static int next_hearer(struct pev_replay *r)
 {
-	while (r->at < r->route.nr) {
-		const struct pev_replay_slot *slot;
-
-		r->slot = r->hearers[r->route.first + r->at++];
-		slot = &r->slots[r->slot];
-		if (!slot->off && (r->uncalled || slot->heard >> r->type & 1))
-			return PEV_TURN_RECORD;
+	while (r->at < r->end) {
+		r->slot = r->hearers[r->at++];
+		if (!is_hearing(r, &r->slots[r->slot]))
+			continue;
+		if (r->at == r->end) {
+			r->stage = PEV_STAGE_READ;
+			remember(r);
+		}
+		return PEV_TURN_RECORD;
 	}
 	r->stage = PEV_STAGE_READ;
 	return PEV_TURN_NONE;
 }
 
-int pev_replay_next(struct pev_replay *r, struct pev_err *err)
+int pev_replay_next_any(struct pev_replay *r, struct pev_err *err)
 {
 	int turn = PEV_TURN_NONE;
 
@@ -359,4 +437,4 @@ int pev_replay_next(struct pev_replay *r, struct pev_err *err)
 	return turn;
 }
 
-void pev_replay_pass(struct pev_replay *r) { r->at = r->route.nr; }
+void pev_replay_pass(struct pev_replay *r) { r->at = r->end; }

@@ -37,6 +37,8 @@ struct pev_route {
 	bool known;
 	bool called;        /* one of them has a callback */
 	bool parts;         /* one of them hears CALLCHAIN_DEFERRED: samples come as they are */
+	uint32_t answered;  /* when it is the replay's answers: a sample is slot's, and no more asked */
+	uint32_t slot;
 };
 
 struct pev_replay_slot {
@@ -51,22 +53,26 @@ struct pev_replay_timer {
 
 struct pev_replay {
 	struct pev_datafile *df;       /* borrowed */
+	struct pev_file_run *run;      /* its own */
 	struct pev_tasks *tasks;       /* borrowed */
 	struct pev_selection wanted;   /* the caller's to fill before the first record */
 	int exclude_pid;               /* its records are heard by nobody; 0: none */
 	bool uncalled;                 /* hand out what listeners without a callback hear, too */
 	uint64_t budget;               /* records to read until the next PEV_TURN_ROUND */
+	/* Samples of these times have the answer that the one before of their route had. */
+	uint32_t answers;
+	uint64_t since, until;
 
 	/* The record at hand. */
-	struct pev_file_record from;
+	const struct pev_file_record *from;
 	struct pev_record rec;
-	uint32_t event, type;          /* its number + 1, or 0; below PEV_RECORD_NR */
+	uint32_t event, type;          /* of a route's place: its number + 1, or 0; below PEV_RECORD_NR */
 	uint32_t slot, timer;
 	enum pev_stage stage;
-	bool whole;                    /* it waited, and waits no more */
+	bool whole;                    /* it waited, and waits no more: it is ready */
+	struct pev_file_record ready;
 	struct pev_deferred deferred;
-	struct pev_route route;
-	uint32_t at;                   /* of the route's hearers */
+	uint32_t at, end;              /* of the hearers: those that have yet to hear it */
 
 	struct pev_route *routes;      /* [event * PEV_RECORD_NR + type] */
 	uint32_t nr_routes;
@@ -84,6 +90,17 @@ struct pev_replay {
 	uint64_t news, excluded;
 };
 
+/* Who hears what is other than it was: no sample goes without a look at all of it. */
+static inline void pev_replay_anew(struct pev_replay *replay) { replay->answers++; }
+
+/* Hand out what listeners without a callback hear, too, or what has a callback alone. */
+static inline void pev_replay_hand_out(struct pev_replay *replay, bool uncalled)
+{
+	if (replay->uncalled != uncalled)
+		pev_replay_anew(replay);
+	replay->uncalled = uncalled;
+}
+
 /* Of a reader and of tasks that know nobody else; both borrowed. Nothing is allocated. */
 void pev_replay_init(struct pev_replay *replay, struct pev_datafile *df, struct pev_tasks *tasks);
 void pev_replay_free(struct pev_replay *replay);
@@ -94,6 +111,10 @@ int pev_replay_listen(struct pev_replay *replay, uint32_t heard);
 int pev_replay_route(struct pev_replay *replay, const uint32_t *slots, uint32_t nr);
 /* Ask anew who hears what, from the next record on. */
 void pev_replay_forget(struct pev_replay *replay);
+/* What the slot hears is handed out, or is not. */
+void pev_replay_switch(struct pev_replay *replay, uint32_t slot, bool on);
+/* That process's records are heard by nobody; 0: no process's. */
+void pev_replay_exclude(struct pev_replay *replay, int pid);
 /* A timer: its number, or -ENOMEM. Time begins with the first sample, or what somebody hears. */
 int pev_replay_timer(struct pev_replay *replay, uint64_t first, uint64_t every);
 /* Records of the event of that number are heard though exclude_pid wrote them. -ENOMEM. */
@@ -104,8 +125,42 @@ int pev_replay_keep(struct pev_replay *replay, uint32_t event);
  * ends early, all that was read handed out; or -ENOMEM. A record and its bytes
  * are good until the next call.
  */
-int pev_replay_next(struct pev_replay *replay, struct pev_err *err);
+static inline int pev_replay_next(struct pev_replay *replay, struct pev_err *err);
 /* The other hearers of the record at hand are passed over. */
 void pev_replay_pass(struct pev_replay *replay);
+
+/* The same of any record, with all that there is to ask. */
+int pev_replay_next_any(struct pev_replay *replay, struct pev_err *err);
+
+/* Who hears a sample at its time, as the one before of the same event was; NULL: it is to be asked. */
+static inline const struct pev_route *pev_replay_answer(const struct pev_replay *r,
+							const struct pev_file_record *from)
+{
+	uint32_t place = (from->event + 1) * PEV_RECORD_NR + PERF_RECORD_SAMPLE;
+
+	if (from->type != PERF_RECORD_SAMPLE || place >= r->nr_routes ||
+	    r->routes[place].answered != r->answers || from->time < r->since ||
+	    from->time > r->until)
+		return 0;
+	return &r->routes[place];
+}
+
+static inline int pev_replay_next(struct pev_replay *r, struct pev_err *err)
+{
+	const struct pev_file_record *from = r->run->at;
+	const struct pev_route *route;
+
+	if (r->stage != PEV_STAGE_READ || from == r->run->end || !r->budget)
+		return pev_replay_next_any(r, err);
+	route = pev_replay_answer(r, from);
+	if (!route ||
+	    !pev_record_locate_sample(&r->rec, from->plan, from->bytes, from->size))
+		return pev_replay_next_any(r, err);
+	r->run->at++;
+	r->budget--;
+	r->from = from;
+	r->slot = route->slot;
+	return PEV_TURN_RECORD;
+}
 
 #endif

@@ -99,3 +99,122 @@ int pev_window_add_any(struct pev_window *window, const struct pev_window_item *
 	window->live++;
 	return 0;
 }
+
+/* A run that is being taken from: what is left of it. */
+struct rest {
+	const struct pev_window_item *at, *end;
+	uint32_t who;
+};
+
+static struct rest rest_of(const struct pev_window *window, uint32_t who)
+{
+	const struct pev_window_run *run = &window->runs[who];
+
+	return (struct rest){ &window->items[run->start], &window->items[run->end], who };
+}
+
+static void keep_rest(struct pev_window *window, const struct rest *rest)
+{
+	window->runs[rest->who].start = (uint32_t)(rest->at - window->items);
+}
+
+/* The first time that the heap has below its top. */
+static uint64_t second_time(const struct pev_merge *merge)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (uint32_t i = 1; i < 3 && i < merge->nr; i++)
+		first = merge->heap[i].time < first ? merge->heap[i].time : first;
+	return first;
+}
+
+/*
+ * The oldest item of two runs, and what of them is before end, until one has none left. None is
+ * later than limit. How many, nr at most.
+ */
+static uint32_t take_two(struct rest *one, struct rest *other, uint64_t end, uint64_t limit,
+			 struct pev_window_item *items, uint32_t nr)
+{
+	const struct pev_window_item *a = one->at, *b = other->at, *next;
+	uint64_t tie = other->who < one->who;
+	uint32_t taken = 0;
+
+	do {
+		bool is_b = b->time < a->time + tie;
+
+		next = is_b ? b : a;
+		if (next->time > limit || (taken && next->time >= end))
+			break;
+		items[taken++] = *next;
+		a += !is_b;
+		b += is_b;
+	} while (taken < nr && a < one->end && b < other->end);
+	one->at = a;
+	other->at = b;
+	return taken;
+}
+
+static uint32_t take_one(struct rest *one, uint64_t limit, struct pev_window_item *items,
+			 uint32_t nr)
+{
+	uint32_t taken = 0;
+
+	while (taken < nr && one->at < one->end && one->at->time <= limit)
+		items[taken++] = *one->at++;
+	return taken;
+}
+
+static struct rest take_top(struct pev_window *window)
+{
+	struct rest top = rest_of(window, window->merge.heap[0].who);
+
+	pev_merge_pop(&window->merge);
+	return top;
+}
+
+/*
+ * Runs take turns by stretches, and mostly it is two of them that do: one is held outside of the
+ * heap, the other is its top, and up to what comes next in there nobody else is asked.
+ */
+static uint32_t take_runs(struct pev_window *window, uint64_t limit, struct pev_window_item *items,
+			  uint32_t nr)
+{
+	struct pev_merge *merge = &window->merge;
+	struct rest held = take_top(window);
+	uint32_t taken = 0, some = 1;
+
+	while (taken < nr && merge->nr && some) {
+		struct rest top = rest_of(window, merge->heap[0].who);
+
+		some = take_two(&held, &top, second_time(merge), limit, items + taken, nr - taken);
+		taken += some;
+		keep_rest(window, &top);
+		if (top.at == top.end)
+			pev_merge_pop(merge);
+		else
+			pev_merge_replace(merge, top.at->time);
+		if (held.at == held.end && merge->nr) {
+			keep_rest(window, &held);
+			held = take_top(window);
+		}
+	}
+	if (!merge->nr)
+		taken += take_one(&held, limit, items + taken, nr - taken);
+	keep_rest(window, &held);
+	if (held.at < held.end)
+		pev_merge_push(merge, held.at->time, held.who);
+	return taken;
+}
+
+uint32_t pev_window_take(struct pev_window *window, uint64_t limit, struct pev_window_item *items,
+			 uint32_t nr)
+{
+	uint32_t taken = 0;
+
+	if (nr && pev_window_first(window) <= limit && window->live)
+		taken = take_runs(window, limit, items, nr);
+	window->live -= taken;
+	if (window->live == 0)
+		window->nr_items = window->nr_runs = 0;
+	return taken;
+}

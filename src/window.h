@@ -59,27 +59,37 @@ static inline int pev_window_add(struct pev_window *window, const struct pev_win
 	window->live++;
 	return 0;
 }
-/*
- * The oldest item, or NULL; of one time, the one that was added first. Borrowed
- * until the next call.
- */
-static inline const struct pev_window_item *pev_window_top(const struct pev_window *window)
+
+/* Where items that extend the last run go, and for how many of them there is room. */
+static inline uint32_t pev_window_room(const struct pev_window *window,
+				       struct pev_window_item **items)
+{
+	*items = window->items + window->nr_items;
+	return pev_window_extends(window, window->last) ? window->cap_items - window->nr_items : 0;
+}
+
+/* So many were put there, at least one, in order and none older than the last. */
+static inline void pev_window_extend(struct pev_window *window, uint32_t nr)
+{
+	window->nr_items += nr;
+	window->runs[window->nr_runs - 1].end = window->nr_items;
+	window->last = window->items[window->nr_items - 1].time;
+	window->live += nr;
+}
+
+/* The oldest item's time; UINT64_MAX: there is none. */
+static inline uint64_t pev_window_first(const struct pev_window *window)
 {
 	const struct pev_merge_item *top = pev_merge_top(&window->merge);
 
-	return top ? &window->items[window->runs[top->who].start] : 0;
+	return top ? top->time : UINT64_MAX;
 }
 
-static inline void pev_window_pop(struct pev_window *window)
-{
-	struct pev_window_run *run = &window->runs[pev_merge_top(&window->merge)->who];
-
-	if (++run->start == run->end)
-		pev_merge_pop(&window->merge);
-	else
-		pev_merge_replace(&window->merge, window->items[run->start].time);
-	if (--window->live == 0)
-		window->nr_items = window->nr_runs = 0;
-}
+/*
+ * Take out the oldest items of times up to limit, in order: how many, nr at most; of one time
+ * those first that were added first.
+ */
+uint32_t pev_window_take(struct pev_window *window, uint64_t limit, struct pev_window_item *items,
+			 uint32_t nr);
 
 #endif

@@ -28,17 +28,6 @@ static struct l_agg *check_agg(lua_State *L, int arg)
 	return luaL_checkudata(L, arg, TYPENAME);
 }
 
-int l_agg_add(struct l_agg *self, int64_t value)
-{
-	const struct pev_key *key = &self->key;
-
-	self->unnamed = self->symbols;
-	/* First: without memory for the second it is the whole that is right. */
-	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
-		return -ENOMEM;
-	return pev_agg_add(&self->all, key->bytes, key->len, value);
-}
-
 void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks)
 {
 	idx = lua_absindex(L, idx);

@@ -56,6 +56,15 @@ static inline int64_t l_agg_time(const struct l_agg *self, uint32_t column, int6
 }
 
 /* One value more, of self->key. -ENOMEM: the whole does not have it. */
-int l_agg_add(struct l_agg *self, int64_t value);
+static inline int l_agg_add(struct l_agg *self, int64_t value)
+{
+	const struct pev_key *key = &self->key;
+
+	self->unnamed = self->symbols;
+	/* First: without memory for the second it is the whole that is right. */
+	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
+		return -ENOMEM;
+	return pev_agg_add(&self->all, key->bytes, key->len, value);
+}
 
 #endif

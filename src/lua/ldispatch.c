@@ -198,21 +198,29 @@ int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
 	return 0;
 }
 
-/* The record's payload, where that of the slot's events can be read. */
-static bool has_payload(const struct l_args *args, const struct pev_record *rec,
-			const unsigned char **raw, uint32_t *len)
+/* Of user space's own: the registers that a probe's arguments are in. */
+static __attribute__((noinline)) bool has_registers(const struct l_args *args,
+						    const struct pev_record *rec,
+						    const unsigned char **raw, uint32_t *len)
 {
 	struct pev_value value;
 
-	if (!args || rec->type != PERF_RECORD_SAMPLE)
-		return false;
-	if (args->from == PEV_F_RAW)
-		return pev_record_raw(rec, raw, len);
 	if (!pev_record_get(rec, args->from, &value) || value.extra != PERF_SAMPLE_REGS_ABI_64)
 		return false;
 	*raw = value.p;
 	*len = value.len;
 	return true;
+}
+
+/* The record's payload, where that of the slot's events can be read. */
+static inline bool has_payload(const struct l_args *args, const struct pev_record *rec,
+			       const unsigned char **raw, uint32_t *len)
+{
+	if (!args || rec->type != PERF_RECORD_SAMPLE)
+		return false;
+	if (args->from == PEV_F_RAW)
+		return pev_record_raw(rec, raw, len);
+	return has_registers(args, rec, raw, len);
 }
 
 unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,

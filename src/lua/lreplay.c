@@ -219,7 +219,7 @@ static int l_replay_switch(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
 
-	self->replay.slots[check_slot(L, self, 2)].off = !lua_toboolean(L, 3);
+	pev_replay_switch(&self->replay, check_slot(L, self, 2), lua_toboolean(L, 3));
 	return 0;
 }
 
@@ -266,7 +266,7 @@ static int l_replay_exclude(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
 
-	self->replay.exclude_pid = (int)luaL_checkinteger(L, 2);
+	pev_replay_exclude(&self->replay, (int)luaL_checkinteger(L, 2));
 	return 0;
 }
 
@@ -326,7 +326,7 @@ static unsigned show(struct l_replay *self)
 {
 	unsigned turn = l_dispatch_show(&self->d, self->replay.slot, &self->replay.rec, 0);
 
-	self->d.views[turn]->synthesised = self->replay.from.synthesised;
+	self->d.views[turn]->synthesised = self->replay.from->synthesised;
 	return turn;
 }
 
@@ -368,7 +368,7 @@ static int l_replay_dispatch(lua_State *L)
 	l_dispatch_set_up(L, &self->d);
 	self->d.dispatching = true;
 	self->d.stop = false;
-	self->replay.uncalled = false;
+	pev_replay_hand_out(&self->replay, false);
 	self->replay.budget = ROUND_READS;
 	turn = deliver(L, self, max && max < ROUND_CALLS ? (uint64_t)max : ROUND_CALLS, &nr, &err);
 	self->d.dispatching = false;
@@ -414,7 +414,7 @@ static int l_replay_next(lua_State *L)
 	lua_settop(L, 1);
 	self = check_replay(L);
 	self->d.now++;
-	self->replay.uncalled = !self->d.pulls;
+	pev_replay_hand_out(&self->replay, !self->d.pulls);
 	turn = next_turn(self, &err);
 	l_raise_pending(L);
 	if (turn != PEV_TURN_RECORD) {

@@ -137,31 +137,40 @@ static int put(struct pev_key *key, const struct pev_key_part *part)
 }
 
 /* One more column of a key; false: the record has none, or no memory, which is counted. */
-static bool take_column(const struct l_sink *sink, const struct l_shown *shown, uint32_t i,
-			struct pev_key *key)
+static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
+					       const struct l_shown *shown, uint32_t i,
+					       struct pev_key *key)
 {
-	const struct l_field *source = &sink->by[i];
+	struct pev_key_part column = l_source_read(&sink->by[i], shown);
 	struct l_agg *agg = sink->agg;
-	struct pev_key_part column;
-	int64_t number;
 	int rc;
 
-	if (l_source_number(source, shown, &number)) {
-		rc = pev_key_integer(key, l_agg_time(agg, i, number));
-	} else {
-		column = l_source_read(source, shown);
-		if (column.type == PEV_KEY_END) {
-			agg->absent[i + 1]++;
-			return false;
-		}
-		rc = put(key, &column);
+	if (column.type == PEV_KEY_END) {
+		agg->absent[i + 1]++;
+		return false;
 	}
+	rc = put(key, &column);
 	agg->no_memory += rc < 0;
 	return rc == 0;
 }
 
+/* The same, of a number at once. */
+static inline bool take_column(const struct l_sink *sink, const struct l_shown *shown, uint32_t i,
+			       struct pev_key *key)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+
+	if (!l_source_number(&sink->by[i], shown, &number))
+		return take_any(sink, shown, i, key);
+	if (pev_key_integer(key, l_agg_time(agg, i, number)) == 0)
+		return true;
+	agg->no_memory++;
+	return false;
+}
+
 /* The record's columns first .. end - 1 as a key. */
-static bool take_columns(const struct l_sink *sink, const struct l_shown *shown, uint32_t first,
+static inline bool take_columns(const struct l_sink *sink, const struct l_shown *shown, uint32_t first,
 			 uint32_t end, struct pev_key *key)
 {
 	key->len = 0;
