@@ -7,12 +7,13 @@ local run = require "spec.support.run"
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
     printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
-    inflate = {}, deflate = {} },
+    inflate = {}, deflate = {}, text = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
     counter = { "event" },
-    tracepoint = { "format", "printfmt" },
+    printplan = { "format", "text" },
+    tracepoint = { "format", "printfmt", "printplan", "text" },
     maps = { "record" },
     demangle = { "rustname" },
     task = { "sys", "maps", "record" },

@@ -11,7 +11,8 @@
  *   - it prints a copy with zeros behind it, of a payload in which every field
  *     and every length used as one lies inside (payload_ok()).
  * All else is printed field by field, in the words libtraceevent has for it.
- * No plugins are loaded: they are code, and perf 6.1 as Debian builds it looks for
+ * What most formats ask for is printed by a plan made of that tree (printplan.h), in the same
+ * words. No plugins are loaded: they are code, and perf 6.1 as Debian builds it looks for
  * them nowhere but in ~/.local/lib/traceevent/plugins.
  */
 #define _GNU_SOURCE
@@ -25,6 +26,8 @@
 #include <traceevent/event-parse.h>
 
 #include "printfmt.h"
+#include "printplan.h"
+#include "text.h"
 
 enum {
 	TEXT_MAX = 1 << 16,      /* of a print format given to libtraceevent */
@@ -50,14 +53,16 @@ struct tracepoint {
 	struct pev_tp_field *fields;       /* tp.fields, to be freed */
 	struct bound *bounds;
 	int nr_bounds;
-	bool prints;                       /* by libtraceevent */
+	bool prints;                       /* by libtraceevent, or by the plan */
+	struct pev_printplan *plan;        /* NULL: there is none */
+	uint64_t least;                    /* bytes of a payload that has all fixed fields */
 };
 
 struct pev_tracepoints {
 	struct tep_handle *tep;
 	struct tracepoint *list;
 	unsigned char *copy;               /* PAYLOAD_MAX + ZEROS bytes */
-	bool swap, big_endian;
+	bool swap, big_endian, unplanned;
 	uint32_t long_size;
 	pev_symbol_fn symbol;
 	void *symbol_ctx;
@@ -408,6 +413,8 @@ static void learn_print(struct tracepoint *t, const struct pev_format *format)
 	if (tep_parse_format(t->owner->tep, &event, own, len, "perfev") == 0) {
 		t->tp.event = event;
 		t->prints = event_ok(t, event);
+		if (t->prints && !t->owner->unplanned)
+			t->plan = pev_printplan_new(&t->tp, event, t->owner->long_size);
 	}
 	free(own);
 }
@@ -416,6 +423,7 @@ static void learn_print(struct tracepoint *t, const struct pev_format *format)
 
 static void free_tracepoint(struct tracepoint *t)
 {
+	pev_printplan_free(t->plan);
 	free(t->bounds);
 	free(t->fields);
 	free(t);
@@ -459,6 +467,11 @@ void pev_tracepoints_free(struct pev_tracepoints *tps)
 	free(tps);
 }
 
+void pev_tracepoints_unplanned(struct pev_tracepoints *tps)
+{
+	tps->unplanned = true;
+}
+
 static const struct pev_tracepoint *known(const struct pev_tracepoints *tps, int id)
 {
 	for (const struct tracepoint *t = tps->list; t; t = t->next)
@@ -481,6 +494,9 @@ static struct tracepoint *new_tracepoint(struct pev_tracepoints *tps, const char
 		free_tracepoint(t);
 		return NULL;
 	}
+	for (uint32_t i = 0; i < t->tp.nr; i++)
+		if ((uint64_t)t->fields[i].offset + t->fields[i].size > t->least)
+			t->least = (uint64_t)t->fields[i].offset + t->fields[i].size;
 	learn_print(t, format);
 	return t;
 }
@@ -659,10 +675,11 @@ static bool payload_ok(const struct tracepoint *t, const unsigned char *raw, siz
 {
 	struct pev_tp_value value;
 
-	if (!t->prints || len > PAYLOAD_MAX)
+	if (!t->prints || len > PAYLOAD_MAX || len < t->least)
 		return false;
 	for (uint32_t i = 0; i < t->tp.nr; i++)
-		if (pev_tp_get(&t->tp, &t->fields[i], raw, len, &value) < 0)
+		if (pev_tp_is_dynamic(&t->fields[i]) &&
+		    pev_tp_get(&t->tp, &t->fields[i], raw, len, &value) < 0)
 			return false;
 	for (int i = 0; i < t->nr_bounds; i++)
 		if (!bound_ok(t, &t->bounds[i], raw))
@@ -670,21 +687,8 @@ static bool payload_ok(const struct tracepoint *t, const unsigned char *raw, siz
 	return true;
 }
 
-struct out {
-	char *buf;
-	size_t cap, len;
-};
-
-static void put(struct out *out, const char *s, size_t len)
-{
-	size_t room = out->len < out->cap ? out->cap - out->len : 0;
-
-	if (room > 0)
-		memcpy(out->buf + out->len, s, len < room ? len : room);
-	out->len += len;
-}
-
-static void __attribute__((format(printf, 2, 3))) putf(struct out *out, const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+putf(struct pev_text *out, const char *format, ...)
 {
 	char text[288]; /* a name has at most 255 bytes */
 	va_list args;
@@ -694,7 +698,8 @@ static void __attribute__((format(printf, 2, 3))) putf(struct out *out, const ch
 	len = vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (len > 0)
-		put(out, text, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1);
+		pev_text_put(out, text,
+			     (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1);
 }
 
 static bool is_text(const unsigned char *p, uint32_t len)
@@ -705,23 +710,24 @@ static bool is_text(const unsigned char *p, uint32_t len)
 	return true;
 }
 
-static void put_array(struct out *out, const struct pev_tp_field *field,
+static void put_array(struct pev_text *out, const struct pev_tp_field *field,
 		      const struct pev_tp_value *value)
 {
 	bool bytes = strstr(field->type, "char") || strstr(field->type, "u8") ||
 		     strstr(field->type, "s8");
 
 	if (bytes && is_text(value->p, value->len)) {
-		put(out, (const char *)value->p, strnlen((const char *)value->p, value->len));
+		pev_text_put(out, (const char *)value->p,
+			     strnlen((const char *)value->p, value->len));
 		return;
 	}
-	put(out, "ARRAY[", 6);
+	pev_text_put(out, "ARRAY[", 6);
 	for (uint32_t i = 0; i < value->len; i++)
 		putf(out, i ? ", %02x" : "%02x", value->p[i]);
-	put(out, "]", 1);
+	pev_text_put(out, "]", 1);
 }
 
-static void put_number(struct out *out, const struct pev_tp_field *field, int64_t i)
+static void put_number(struct pev_text *out, const struct pev_tp_field *field, int64_t i)
 {
 	bool is_long = strstr(field->type, "long") != NULL;
 
@@ -736,7 +742,8 @@ static void put_number(struct out *out, const struct pev_tp_field *field, int64_
 }
 
 /* As print_event_fields() in event-parse.c. */
-static void put_fields(struct out *out, const struct tracepoint *t, const void *raw, size_t len)
+static void put_fields(struct pev_text *out, const struct tracepoint *t, const void *raw,
+		       size_t len)
 {
 	for (uint32_t i = 0; i < t->tp.nr; i++) {
 		const struct pev_tp_field *field = &t->fields[i];
@@ -746,7 +753,7 @@ static void put_fields(struct out *out, const struct tracepoint *t, const void *
 			continue;
 		putf(out, out->len ? " %s=" : "%s=", field->name);
 		if (pev_tp_get(&t->tp, field, raw, len, &value) < 0)
-			put(out, "<bad>", 5);
+			pev_text_put(out, "<bad>", 5);
 		else if (field->flags & PEV_TP_ARRAY)
 			put_array(out, field, &value);
 		else
@@ -754,7 +761,7 @@ static void put_fields(struct out *out, const struct tracepoint *t, const void *
 	}
 }
 
-static bool put_event(struct out *out, const struct tracepoint *t, const void *raw, size_t len)
+static bool put_event(struct pev_text *out, const struct tracepoint *t, const void *raw, size_t len)
 {
 	struct pev_tracepoints *tps = t->owner;
 	unsigned int id = (unsigned int)t->tp.id;
@@ -771,21 +778,29 @@ static bool put_event(struct out *out, const struct tracepoint *t, const void *r
 	trace_seq_terminate(&seq);
 	done = seq.state == TRACE_SEQ__GOOD;
 	if (done)
-		put(out, seq.buffer, strlen(seq.buffer));
+		pev_text_put(out, seq.buffer, strlen(seq.buffer));
 	trace_seq_destroy(&seq);
 	return done;
+}
+
+static bool put_planned(struct pev_text *out, const struct tracepoint *t, const void *raw)
+{
+	const struct pev_tracepoints *tps = t->owner;
+
+	return t->plan && pev_printplan_run(t->plan, raw, tps->symbol, tps->symbol_ctx, out);
 }
 
 size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len,
 		    char *buf, size_t cap)
 {
 	const struct tracepoint *t = (const struct tracepoint *)tp;
-	struct out out = { .buf = buf, .cap = cap ? cap - 1 : 0 };
+	struct pev_text out = { .buf = buf, .cap = cap ? cap - 1 : 0 };
 
-	if (!payload_ok(t, raw, len) || !put_event(&out, t, raw, len)) {
+	if (!payload_ok(t, raw, len) ||
+	    !(put_planned(&out, t, raw) || put_event(&out, t, raw, len))) {
 		/* Beyond 16 bits it is a probe's registers, which no format prints. */
 		if (!t->prints && t->tp.id <= 0xffff)
-			put(&out, "[FAILED TO PARSE]", 17);
+			pev_text_put(&out, "[FAILED TO PARSE]", 17);
 		put_fields(&out, t, raw, len);
 	}
 	if (cap)

@@ -20,6 +20,8 @@ struct pev_tracepoints;
 /* big_endian and long_size (4 or 8) are those of the recording machine. */
 struct pev_tracepoints *pev_tracepoints_new(bool big_endian, int long_size);
 void pev_tracepoints_free(struct pev_tracepoints *tps);
+/* Of what is added from here on libtraceevent prints all: what plans (printplan.h) are held to. */
+void pev_tracepoints_unplanned(struct pev_tracepoints *tps);
 
 /*
  * Learn a format. *tp is borrowed from tps and stays good until tps is freed;
