@@ -169,9 +169,9 @@ describe("an address", function()
       local path = hot(name, "-ldl -Wl,-z,lazy " .. flags)
       local file, n = assert(symtab.read(assert(core.slurp(path)))), 0
       -- Of two sections that have them the second is called: .plt.sec, where there is one.
-      local text = run({ "objdump", "-d", "-j", ".plt.sec", path }, { timeout = 60 }).out
+      local text = run({ "objdump", "-d", "-j", ".plt.sec", path }).out
       if not text:find("@plt", 1, true) then
-        text = run({ "objdump", "-d", "-j", ".plt", path }, { timeout = 60 }).out
+        text = run({ "objdump", "-d", "-j", ".plt", path }).out
       end
       for address, theirs in text:gmatch "\n(%x+) <([^>]+@plt)>:" do
         assert.equal(theirs, (file:find(tonumber(address, 16) + 4)))
