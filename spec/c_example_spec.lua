@@ -34,7 +34,7 @@ describe("the C example", function()
   end)
 
   it("prints a command's context switches in the order of time", function()
-    local r = run { program, "sh", "-c", "sleep 0.01; sleep 0.01; exit 3" }
+    local r = run { program, "sh", "-c", "sleep 0.05; sleep 0.05; exit 3" }
     if r.err:find "EACCES" or r.err:find "ENOSYS" then pending("no perf events here: " .. r.err) end
     assert.equal("", r.err)
     assert.equal(0, r.code)

@@ -77,12 +77,14 @@ describe("a session of ten minutes", function()
 
     assert.is_true(#held >= MINUTES - 1 and filled == MINUTES)
     assert.is_true(records > 60 * (MINUTES - 1) * PER_SECOND)
-    local warm, last = held[2], held[#held]
+    local warm, half, last = held[2], held[#held // 2 + 1], held[#held]
     assert.same({ warm.fds, warm.rings }, { last.fds, last.rings })
     assert(last.lua - warm.lua < 32, ("Lua: %.0f, then %.0f KiB"):format(warm.lua, last.lua))
-    -- What a sanitizer keeps of freed memory grows by itself.
+    -- What a sanitizer keeps of freed memory grows by itself. And once the kernel may give huge pages, or pages back
+    -- that it had taken: what leaks does so in both halves.
     if not run.sanitized then
-      assert(last.resident - warm.resident < 256, ("%.0f, then %.0f KiB"):format(warm.resident, last.resident))
+      assert(math.min(half.resident - warm.resident, last.resident - half.resident) < 128,
+        ("%.0f, %.0f, then %.0f KiB"):format(warm.resident, half.resident, last.resident))
     end
     assert.same({}, k:leaks())
   end)

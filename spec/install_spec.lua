@@ -86,7 +86,7 @@ describe("luarocks make", function()
     -- A HOME of its own: no configuration and no cache but what this checkout holds.
     must({ "luarocks", "--lua-version=5.4", "--tree=" .. tree, "make",
       checkout .. "/rockspec/perfev-scm-1.rockspec" },
-      { env = { HOME = tree }, timeout = 300 })
+      { env = { HOME = tree } })
   end)
   teardown(function() run.remove(tree) end)
   local it = require "spec.support.skip"(it, function()

@@ -27,7 +27,7 @@ local host
 local function starve(mode, first, step)
   host = host or build_host()
   local r = run({ host, "--starve", mode, tostring(first), tostring(step), "spec/support/whole_api.lua" },
-    { timeout = 300, env = { ASAN_OPTIONS = "detect_leaks=1" } })
+    { env = { ASAN_OPTIONS = "detect_leaks=1" } })
   print((r.out:match "[^\n]*\n$" or r.err):sub(1, -2))
   return r.code == 0 and "" or r.out .. r.err, tonumber(r.out:match "(%d+) refused")
 end

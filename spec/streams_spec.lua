@@ -102,7 +102,7 @@ describe("a file that another process cuts short while it is read", function()
     local first = #bytes - RECORDS * SIZE
     local path = spill("perf.data", bytes)
     assert(os.execute("mkfifo " .. dir .. "/cut"))
-    local cutter = assert(io.popen(("timeout 60 sh -c "
+    local cutter = assert(io.popen(("timeout 600 sh -c "
       .. "'exec 3> %s/cut; while read n; do truncate -s $n %s; echo >&3; done'"):format(dir, path), "w"))
     local done = assert(io.open(dir .. "/cut"))
     local file = assert(io.open(path, "r+b"))

@@ -38,7 +38,7 @@ describe("what the others' users met", function()
   it("'CPU sampling stops after 67 records': it keeps delivering past any number", function()
     local n, last = 0, 0
     local s = perfev.session { command = { "sh", "-c", "while :; do :; done" }, buffer = "16K", count = 1000,
-                               duration = "60s" }
+                               duration = "300s" }
     s:event { "cpu-clock", freq = 5000, sample = function(r)
       n = n + 1
       last = r.time
@@ -66,7 +66,7 @@ describe("what the others' users met", function()
       for _ in pairs(set) do n = n + 1 end
       return n
     end
-    local s = perfev.session { duration = "60s" }
+    local s = perfev.session { duration = "300s" }
     s:event { "sched:sched_switch", sample = function(r, args)
       pids[args.prev_pid], cpus[r.cpu] = true, true
       assert(r.tid == args.prev_pid or r.tid == -1) -- -1: it is ending
@@ -84,7 +84,7 @@ describe("what the others' users met", function()
   end)
 
   it("'tracepoint silent', as it was written: perfev.event{…} and perfev.run()", function()
-    local r = run({ run.perfl, "-q", "-a", "-d", "60s", "-e",
+    local r = run({ run.perfl, "-q", "-a", "-d", "300s", "-e",
       [[local pids, n = {}, 0
         event { "sched:sched_switch", sample = function(r)
           if not pids[r.pid] then pids[r.pid], n = true, n + 1 end

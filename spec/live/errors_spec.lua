@@ -210,7 +210,7 @@ describe("whom perfl watches", function()
       (echo 0 > %s/cgroup.procs && exec sh -c 'while :; do :; done') & inside=$!
       (while :; do :; done) & outside=$!
       until grep -qx $inside %s/cgroup.procs; do :; done
-      %s -q --cgroup %s -d 30s -e '
+      %s -q --cgroup %s -d 300s -e '
         local n, tids = 0, {}
         event { "cpu-clock", freq = 200, sample = function(r)
           n = n + 1

@@ -311,7 +311,7 @@ describe("memory", function()
     if run.sanitized then pending "valgrind and AddressSanitizer do not go together" end
     local r = run({ "valgrind", "--quiet", "--leak-check=full", "--show-leak-kinds=definite,indirect,possible",
       "--errors-for-leak-kinds=definite,indirect,possible", "--error-exitcode=99", "--track-fds=yes",
-      "lua5.4", "spec/support/mocked_session.lua" }, { timeout = 300 })
+      "lua5.4", "spec/support/mocked_session.lua" })
     assert.equal(0, r.code, r.err)
     assert.equal("ok\n", r.out)
   end)

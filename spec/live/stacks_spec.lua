@@ -332,7 +332,7 @@ describe("top", function()
     requires("perf", "root", "program script", "program stty")
     local line = ("stty cols 60 rows 12; stty -g >before; %s -a top -I 150ms; stty -g >after"):format(run.perfl)
     -- Typed once a function has been drawn: where there is little time a picture may be of none.
-    local typing = "mkfifo typed; timeout 150 sh -c 'until grep -qs \"[0-9]% \" drawn; do :; done; printf q' >typed & "
+    local typing = "mkfifo typed; timeout 500 sh -c 'until grep -qs \"[0-9]% \" drawn; do :; done; printf q' >typed & "
     local drawing = ("script -qefc %s drawn <typed >/dev/null; cat drawn"):format(run.quote(line))
     local r = run(typing .. drawing, { cwd = dir })
     local before, after = run.capture("cat " .. dir .. "/before"), run.capture("cat " .. dir .. "/after")

@@ -1,7 +1,7 @@
 -- run.lua - starts programs for specs and brings back all they said.
 --
 --   local run = require "spec.support.run"
---   local r = run({ run.perfl, "--version" }, { timeout = 5 })
+--   local r = run({ run.perfl, "--version" }, { cwd = "/" })
 --   assert.equal(0, r.code)
 --
 -- A table is an argument vector and sees no shell; a string is a shell's.
@@ -115,8 +115,12 @@ local function settings(vars)
   return append(append({ "env" }, removed), set)
 end
 
+-- Seconds after which what hangs is ended. What works is never that slow: not a sanitizer's build, on a machine that
+-- has other things to do.
+local TIMEOUT = 600
+
 local function command_line(cmd, opts)
-  local argv = { "timeout", "-k", "5", tostring(opts.timeout or 180) }
+  local argv = { "timeout", "-k", "5", tostring(opts.timeout or TIMEOUT) }
   append(argv, settings(opts.env))
   if opts.user then append(argv, as_user(opts.user)) end
   if type(cmd) == "string" then cmd = { "sh", "-c", cmd } end
@@ -152,7 +156,7 @@ end
 --- Run a command to its end. What ends by a tool's death is run again, and standard error is told so.
 -- @tparam table|string cmd   an argument vector, or a line for the shell
 -- @tparam table opts         `stdin` (text, default none), `env` (name -> value, false removes),
---                            `cwd`, `timeout` (seconds, default 180), `user` (needs root)
+--                            `cwd`, `timeout` (seconds, default TIMEOUT), `user` (needs root)
 -- @treturn table  `out`, `err`, `code` (exit status, nil when a signal ended it), `signal`,
 --                 `timed_out`
 local function start(cmd, opts, try)

@@ -6,21 +6,23 @@ local run = require "spec.support.run"
 local bare = os.getenv "VM_BARE"
 if bare == "" then bare = nil end
 local said
+local OUT_OF_TIME = 124 -- of guest.sh
 
 setup(function()
   if not bare then return end
-  said = run("exec spec/vm/guest.sh -m 256 -t 200 " .. bare .. [[ '
+  said = run("exec spec/vm/guest.sh -m 256 -t 500 " .. bare .. [[ '
     cd /; /perfl --version
     (while :; do :; done) & busy=$!
     echo "== profile"; /perfl profile -a -d 5s -f folded; echo "status $?"
     kill $busy
     echo "== lockdown"; echo confidentiality > /sys/kernel/security/lockdown
     /perfl -q -e "event { \"kprobe:do_exit\", sample = print }" -- /vm/bin/true; echo "status $?"
-    /perfl doctor']], { timeout = 240 })
+    /perfl doctor']])
 end)
 
 local function part(from, to)
   if not bare then pending "no guest" end
+  if said.code == OUT_OF_TIME then pending "it took this machine too long" end
   return assert(said.out:match(from .. "(.-)" .. to), said.out .. said.err)
 end
 
