@@ -7,6 +7,7 @@ local build_id = require "perfev.build_id"
 local core = require "perfev.core"
 local files = require "perfev.symbol.files"
 local hex = require "perfev.hex"
+local kernel_file = require "perfev.symbol.kernel"
 
 local M = { lines = false, changes = 0 }
 local World = {}
@@ -57,7 +58,18 @@ local function why_no_kallsyms(what, code)
     value and (" (kernel.%s is %s)"):format(name, value) or "", name, remedy)
 end
 
+-- The file that somebody named.
+local function named_kernel(self, id)
+  local symbols, why = kernel_file.read(kernel_file.path, id)
+  if symbols and symbols.is_vmlinux and not self.recording then
+    symbols, why = nil, "where a running kernel lies /proc/kallsyms alone tells, not its vmlinux"
+  end
+  if not symbols then note(self, ("the kernel's functions have no names: %s: %s"):format(kernel_file.path, why)) end
+  return symbols
+end
+
 local function running_kernel(self)
+  if kernel_file.path then return named_kernel(self) end
   local symbols, what, code = core.kallsyms()
   if not symbols then note(self, why_no_kallsyms(what, code)) end
   return symbols
@@ -84,20 +96,30 @@ local function shift_of(self, symbols)
   return 0
 end
 
--- The kernel of a recording: as perf kept it, or this one if it is the same.
+-- Of a recording: in the file that somebody named, below symfs, or as perf kept it.
+local function foreign_kernel(self, wanted)
+  if kernel_file.path then return named_kernel(self, wanted) end
+  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, noter(self))
+  if below then return below end
+  local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
+  local symbols = kept and kernel_file.read(kept, wanted)
+  return symbols and (symbols:address("_text") or symbols:address("_stext")) and symbols
+end
+
+-- The kernel of a recording, or this one if it is the same.
 local function recorded_kernel(self)
   local wanted = self.build_ids["[kernel.kallsyms]"]
-  local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
-  local text = kept and core.slurp(kept)
-  local symbols = text and core.kallsyms(text)
-  if symbols and (symbols:address("_text") or symbols:address("_stext")) then
+  local symbols = foreign_kernel(self, wanted)
+  if symbols then
     self.shift = shift_of(self, symbols)
     return symbols
   end
+  if kernel_file.path then return nil end
   local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
   local same = wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here
   if not same then
-    note(self, ("the kernel's functions have no names: the recording is of %s, this is %s"):format(
+    note(self, ("the kernel's functions have no names: the recording is of %s, this is %s\n"
+      .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(
       self.osrelease or "another kernel", here or "not known"))
     return nil
   end
@@ -474,6 +496,14 @@ end
 function M.symfs(dir)
   check_directory(dir)
   files.symfs = dir and dir:gsub("/+$", "") or nil
+  M.changes = M.changes + 1
+end
+
+--- The kernel's functions are read from this file, a copy of /proc/kallsyms or, of recordings, a vmlinux; nil: from
+-- the running kernel, and from what is below symfs.
+function M.kallsyms(path)
+  if path ~= nil and type(path) ~= "string" then error("kallsyms: a path, or nil, not a " .. type(path), 2) end
+  kernel_file.path = path
   M.changes = M.changes + 1
 end
 
