@@ -250,23 +250,6 @@ end
 
 -- ---- code that was made in memory ----
 
--- Lines "start size name" in hex, one for each function (tools/perf/Documentation/jit-interface.txt). Of two at
--- one place the later is the newer.
-local function parse_map(text)
-  local list = {}
-  for start, size, name in text:gmatch("(%x+) (%x+) ([^\n]+)") do
-    start, size = tonumber(start, 16), tonumber(size, 16)
-    if size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
-  end
-  table.sort(list, function(a, b)
-    if a.start ~= b.start then return math.ult(a.start, b.start) end
-    return a.n < b.n
-  end)
-  return list
-end
-
-local OVERLAID_MAX = 64 -- older functions that a newer one may lie over
-
 local function read_map(self, jit, pid)
   local inside
   if not self.recording then
@@ -279,39 +262,29 @@ local function read_map(self, jit, pid)
     local text = core.slurp(path)
     if text then
       jit.path = ("/tmp/perf-%d.map"):format(pid)
-      if #text ~= jit.length then jit.list, jit.length = parse_map(text), #text end
+      if #text ~= jit.length then jit.map, jit.length = core.jitmap(text), #text end
       return
     end
   end
 end
 
-local function search(list, address)
-  local low, high = 1, #list + 1
-  while low < high do
-    local mid = (low + high) // 2
-    if math.ult(address, list[mid].start) then high = mid else low = mid + 1 end
-  end
-  for i = low - 1, math.max(low - OVERLAID_MAX, 1), -1 do
-    if math.ult(address, list[i].stop) then return list[i] end
-  end
-end
-
--- A compiler goes on: what is not there is looked for again, ever less often.
+-- A compiler goes on: what is not there is looked for again, ever less often. -> name, start, path
 local function find_jit(self, pid, address)
   local jit = self.jits[pid]
   if not jit then
-    jit = { list = {}, misses = 0, again = 1 }
+    jit = { misses = 0, again = 1 }
     self.jits[pid] = jit
   end
-  local found = search(jit.list, address)
-  if found then return found, jit.path end
+  local name, start
+  if jit.map then name, start = jit.map:find(address) end
+  if name then return name, start, jit.path end
   jit.misses = jit.misses + 1
   if jit.misses >= jit.again then
     jit.again = jit.again * 2
     read_map(self, jit, pid)
-    found = search(jit.list, address)
+    if jit.map then name, start = jit.map:find(address) end
   end
-  return found, jit.path
+  return name, start, jit.path
 end
 
 -- ---- one frame ----
@@ -320,9 +293,9 @@ local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
   if raw.memory then
-    local found, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
+    local name, start, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
     frame.module = path or raw.path
-    if found then frame.symbol, frame.offset = found.name, raw.ip - found.start end
+    frame.symbol, frame.offset = name, name and raw.ip - start
     return
   end
   local file = file_of(self, raw)
