@@ -7,7 +7,7 @@ local run = require "spec.support.run"
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
     printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
-    inflate = {}, deflate = {}, text = {} },
+     inflate = {}, deflate = {}, text = {}, jitmap = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },

@@ -1,6 +1,7 @@
 -- Stacks: addresses of a sample, and what lay there when it was taken. Each story is told twice, by the
 -- simulated kernel and as a recording, and shows the same.
 
+local elf = require "spec.support.elf"
 local kernel = require "spec.support.kernel"
 local perfev = require "perfev"
 
@@ -363,6 +364,55 @@ describe("the kernel", function()
     assert.same({ "[kernel]", "[kernel]" }, seen)
     assert.equal(1, #said)
     assert.matches("no names: the recording is of 5.10.0, this is 6.1.0", said[1])
+  end)
+
+  -- do_work() as the linker placed it, 16 MiB below where it ran.
+  local function vmlinux(id)
+    return elf.file { functions = { { "_text", 0xffffffff81000000, 0x10 }, { "do_work", 0xffffffff81000100, 0x80 } },
+                      vaddr = 0xffffffff81000000, build_id = id }
+  end
+  local MOVED = "ffffffff82000000 T _text\nffffffff82000100 t do_work\nffffffffc0000000 t of_module\t[mod]\n"
+
+  -- What a sample in do_work() of another release is called, beside these files, with what was said.
+  local function foreign(there, set)
+    local seen
+    finally(function() perfev.symbol.symfs(nil) perfev.symbol.kallsyms(nil) end)
+    set()
+    local said = recorded({ kernel_map(0xffffffff82000000), sample(7, { KERNEL, 0xffffffff82000110 }) },
+      function(r) seen = r.stack:folded() end,
+      { features = { [OSRELEASE] = string.pack("<s4", "5.10.0\0") }, files = there })
+    return seen, said
+  end
+
+  it("of a recording of another release is found below symfs, as kallsyms or as vmlinux", function()
+    local function below() perfev.symbol.symfs "/target" end
+    assert.equal("do_work", (foreign({ ["/target/proc/kallsyms"] = MOVED }, below)))
+    for _, place in ipairs { "/boot/vmlinux-5.10.0", "/usr/lib/debug/boot/vmlinux-5.10.0",
+                             "/usr/lib/debug/lib/modules/5.10.0/vmlinux", "/lib/modules/5.10.0/build/vmlinux" } do
+      local seen, said = foreign({ ["/target" .. place] = vmlinux() }, below)
+      assert.same({ "do_work", {} }, { seen, said }, place)
+    end
+    local seen, said = foreign({ ["/boot/vmlinux-5.10.0"] = vmlinux() }, below)
+    assert.same({ "[kernel]", 1 }, { seen, #said })
+  end)
+
+  it("is that of a file that somebody names", function()
+    local function named() perfev.symbol.kallsyms "/tmp/theirs" end
+    assert.equal("do_work", (foreign({ ["/tmp/theirs"] = MOVED }, named)))
+    assert.equal("do_work", (foreign({ ["/tmp/theirs"] = vmlinux() }, named)))
+    local seen, said = foreign({ ["/tmp/theirs"] = "\127ELF, and no more" }, named)
+    assert.equal("[kernel]", seen)
+    assert.matches("the kernel's functions have no names: /tmp/theirs: it is no vmlinux that can be read$", said[1])
+    seen, said = foreign({}, named)
+    assert.equal("[kernel]", seen)
+    assert.matches("the kernel's functions have no names: /tmp/theirs: ", said[1])
+    local k = kernel.new()
+    k.files["/tmp/theirs"] = vmlinux()
+    k:with(function()
+      assert.is_nil((perfev.symbol.kernel(0xffffffff81000110)))
+      assert.matches("alone tells, not its vmlinux", perfev.symbol.notes()[1])
+    end)
+    assert.error_matches(function() perfev.symbol.kallsyms(7) end, "kallsyms: a path, or nil, not a number")
   end)
 
   it("that hides its addresses has no names, and that is said once", function()

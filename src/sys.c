@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,7 @@
 
 /* No file of sysfs, procfs or tracefs is near this, and few programs with all their symbols. */
 #define SLURP_MAX (512u << 20)
+#define SLURP_WAIT_MS 5000
 
 static int result(long rc)
 {
@@ -382,6 +384,14 @@ static int linux_kill(void *ctx, int pid, int sig)
 	return result(kill(pid, sig));
 }
 
+/* Somebody may have put a pipe where a file was expected: it has so much time. */
+static bool is_written(int fd)
+{
+	struct pollfd wanted = { .fd = fd, .events = POLLIN };
+
+	return poll(&wanted, 1, SLURP_WAIT_MS) > 0;
+}
+
 static int slurp_fd(int fd, char **text, size_t *len)
 {
 	size_t cap = 4096, used = 0;
@@ -392,7 +402,7 @@ static int slurp_fd(int fd, char **text, size_t *len)
 		ssize_t n = read(fd, buf + used, cap - used - 1);
 		char *more;
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && (errno == EINTR || (errno == EAGAIN && is_written(fd))))
 			continue;
 		if (n < 0) {
 			rc = -errno;
@@ -427,7 +437,7 @@ static int linux_slurp(void *ctx, const char *path, char **text, size_t *len)
 
 	(void)ctx;
 	do {
-		fd = open(path, O_RDONLY | O_CLOEXEC);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	} while (fd < 0 && errno == EINTR);
 	if (fd < 0)
 		return -errno;

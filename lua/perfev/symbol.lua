@@ -7,6 +7,7 @@ local build_id = require "perfev.build_id"
 local core = require "perfev.core"
 local files = require "perfev.symbol.files"
 local hex = require "perfev.hex"
+local kernel_file = require "perfev.symbol.kernel"
 
 local M = { lines = false, changes = 0 }
 local World = {}
@@ -57,7 +58,18 @@ local function why_no_kallsyms(what, code)
     value and (" (kernel.%s is %s)"):format(name, value) or "", name, remedy)
 end
 
+-- The file that somebody named.
+local function named_kernel(self, id)
+  local symbols, why = kernel_file.read(kernel_file.path, id)
+  if symbols and symbols.is_vmlinux and not self.recording then
+    symbols, why = nil, "where a running kernel lies /proc/kallsyms alone tells, not its vmlinux"
+  end
+  if not symbols then note(self, ("the kernel's functions have no names: %s: %s"):format(kernel_file.path, why)) end
+  return symbols
+end
+
 local function running_kernel(self)
+  if kernel_file.path then return named_kernel(self) end
   local symbols, what, code = core.kallsyms()
   if not symbols then note(self, why_no_kallsyms(what, code)) end
   return symbols
@@ -84,20 +96,30 @@ local function shift_of(self, symbols)
   return 0
 end
 
--- The kernel of a recording: as perf kept it, or this one if it is the same.
+-- Of a recording: in the file that somebody named, below symfs, or as perf kept it.
+local function foreign_kernel(self, wanted)
+  if kernel_file.path then return named_kernel(self, wanted) end
+  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, noter(self))
+  if below then return below end
+  local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
+  local symbols = kept and kernel_file.read(kept, wanted)
+  return symbols and (symbols:address("_text") or symbols:address("_stext")) and symbols
+end
+
+-- The kernel of a recording, or this one if it is the same.
 local function recorded_kernel(self)
   local wanted = self.build_ids["[kernel.kallsyms]"]
-  local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
-  local text = kept and core.slurp(kept)
-  local symbols = text and core.kallsyms(text)
-  if symbols and (symbols:address("_text") or symbols:address("_stext")) then
+  local symbols = foreign_kernel(self, wanted)
+  if symbols then
     self.shift = shift_of(self, symbols)
     return symbols
   end
+  if kernel_file.path then return nil end
   local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
   local same = wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here
   if not same then
-    note(self, ("the kernel's functions have no names: the recording is of %s, this is %s"):format(
+    note(self, ("the kernel's functions have no names: the recording is of %s, this is %s\n"
+      .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(
       self.osrelease or "another kernel", here or "not known"))
     return nil
   end
@@ -228,23 +250,6 @@ end
 
 -- ---- code that was made in memory ----
 
--- Lines "start size name" in hex, one for each function (tools/perf/Documentation/jit-interface.txt). Of two at
--- one place the later is the newer.
-local function parse_map(text)
-  local list = {}
-  for start, size, name in text:gmatch("(%x+) (%x+) ([^\n]+)") do
-    start, size = tonumber(start, 16), tonumber(size, 16)
-    if size > 0 then list[#list + 1] = { start = start, stop = start + size, name = name, n = #list } end
-  end
-  table.sort(list, function(a, b)
-    if a.start ~= b.start then return math.ult(a.start, b.start) end
-    return a.n < b.n
-  end)
-  return list
-end
-
-local OVERLAID_MAX = 64 -- older functions that a newer one may lie over
-
 local function read_map(self, jit, pid)
   local inside
   if not self.recording then
@@ -257,39 +262,29 @@ local function read_map(self, jit, pid)
     local text = core.slurp(path)
     if text then
       jit.path = ("/tmp/perf-%d.map"):format(pid)
-      if #text ~= jit.length then jit.list, jit.length = parse_map(text), #text end
+      if #text ~= jit.length then jit.map, jit.length = core.jitmap(text), #text end
       return
     end
   end
 end
 
-local function search(list, address)
-  local low, high = 1, #list + 1
-  while low < high do
-    local mid = (low + high) // 2
-    if math.ult(address, list[mid].start) then high = mid else low = mid + 1 end
-  end
-  for i = low - 1, math.max(low - OVERLAID_MAX, 1), -1 do
-    if math.ult(address, list[i].stop) then return list[i] end
-  end
-end
-
--- A compiler goes on: what is not there is looked for again, ever less often.
+-- A compiler goes on: what is not there is looked for again, ever less often. -> name, start, path
 local function find_jit(self, pid, address)
   local jit = self.jits[pid]
   if not jit then
-    jit = { list = {}, misses = 0, again = 1 }
+    jit = { misses = 0, again = 1 }
     self.jits[pid] = jit
   end
-  local found = search(jit.list, address)
-  if found then return found, jit.path end
+  local name, start
+  if jit.map then name, start = jit.map:find(address) end
+  if name then return name, start, jit.path end
   jit.misses = jit.misses + 1
   if jit.misses >= jit.again then
     jit.again = jit.again * 2
     read_map(self, jit, pid)
-    found = search(jit.list, address)
+    if jit.map then name, start = jit.map:find(address) end
   end
-  return found, jit.path
+  return name, start, jit.path
 end
 
 -- ---- one frame ----
@@ -298,9 +293,9 @@ local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
   if raw.memory then
-    local found, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
+    local name, start, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
     frame.module = path or raw.path
-    if found then frame.symbol, frame.offset = found.name, raw.ip - found.start end
+    frame.symbol, frame.offset = name, name and raw.ip - start
     return
   end
   local file = file_of(self, raw)
@@ -474,6 +469,14 @@ end
 function M.symfs(dir)
   check_directory(dir)
   files.symfs = dir and dir:gsub("/+$", "") or nil
+  M.changes = M.changes + 1
+end
+
+--- The kernel's functions are read from this file, a copy of /proc/kallsyms or, of recordings, a vmlinux; nil: from
+-- the running kernel, and from what is below symfs.
+function M.kallsyms(path)
+  if path ~= nil and type(path) ~= "string" then error("kallsyms: a path, or nil, not a " .. type(path), 2) end
+  kernel_file.path = path
   M.changes = M.changes + 1
 end
 

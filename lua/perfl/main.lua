@@ -225,6 +225,7 @@ local function configure(s)
   end
   if opts.inline then symbol.source() end
   if opts.symfs then symbol.symfs(opts.symfs) end
+  if opts.kallsyms then symbol.kallsyms(opts.kallsyms) end
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end
   symbol.on_note = function(text, level) log(level, text) end

@@ -98,6 +98,8 @@ M.groups = {
     { "--inline", into = "inline", help = "stacks with file, line and inlined functions, by DWARF" },
     { "--symfs", into = "symfs", metavar = "DIR",
       help = "look for files with symbols below DIR, and not where they are here" },
+    { "--kallsyms --vmlinux", into = "kallsyms", metavar = "FILE",
+      help = "the kernel's functions, of a copy of /proc/kallsyms or a vmlinux" },
     { "--debuginfod", into = "debuginfod", help = "ask the servers in DEBUGINFOD_URLS for debug files" },
     { "--dry-run", into = "dry_run", help = "print what would be opened, open nothing" },
     { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
@@ -382,8 +384,8 @@ end
 -- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
 -- @tparam string name     the script's, for messages
 -- @treturn[1] table  perfl's options: all_cpus cpus pids tids duration (ns) count buffer (bytes)
---                    chunks output quiet verbose (0…) dry_run inline symfs debuginfod strict fail_on_lost trust
---                    trace_sys sim
+--                    chunks output quiet verbose (0…) dry_run inline symfs kallsyms debuginfod strict
+--                    fail_on_lost trust trace_sys sim
 -- @treturn[1] table  the script's values by name (empty without a declaration)
 -- @treturn[2] nil
 -- @treturn[2] string

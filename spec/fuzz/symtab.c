@@ -1,8 +1,8 @@
 /*
- * symtab.c - hostile programs, debug files and kallsyms: what is asked of them has an answer.
+ * symtab.c - hostile programs, debug files, kallsyms and perf maps: what is asked of them has an answer.
  *
  * The input is a file whose functions, lines and unwind rules are looked up, the debug file of one, the
- * text of /proc/kallsyms and of /proc/PID/maps, and a mangled name, all of the same bytes.
+ * text of /proc/kallsyms, of /proc/PID/maps and of perf-PID.map, and a mangled name, all of the same bytes.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 
 #include "cfi.h"
 #include "demangle.h"
+#include "jitmap.h"
 #include "maps.h"
 #include "source.h"
 #include "symbol.h"
@@ -95,6 +96,26 @@ static void touch_cfi(const char *image, size_t size)
 	pev_cfi_close(cfi);
 }
 
+static void touch_jitmap(const char *text, size_t size)
+{
+	struct pev_jit_function function;
+	struct pev_jitmap *map;
+
+	if (pev_jitmap_parse(&map, text, size) < 0)
+		return;
+	for (uint64_t at = 0; at < 256; at++) {
+		uint64_t addr = at < 128 ? at << 57 : at << 5;
+
+		if (!pev_jitmap_find(map, addr, &function))
+			continue;
+		if (function.start > addr || function.len == 0)
+			abort();
+		for (size_t i = 0; i < function.len; i++)
+			sink += (unsigned char)function.name[i];
+	}
+	pev_jitmap_free(map);
+}
+
 static void touch_texts(const char *text, size_t size)
 {
 	struct pev_space *space = NULL;
@@ -139,6 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	touch_texts(text, size);
 	free(text);
 	memcpy(image, data, size);
+	touch_jitmap(image, size);
 	touch_symtab(image, size);
 	touch_source(image, size);
 	touch_cfi(image, size);

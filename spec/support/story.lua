@@ -121,7 +121,7 @@ local function recorded(story, see, opts)
   file:write(b:file(features))
   file:close()
   local k = kernel.new { cpus = "0" }
-  for name, text in pairs(files) do k.files[name] = text end
+  with(with(k.files, files), opts.files)
   -- The recording is a real file, all else is the machine's that the story is of.
   local hooks = { slurp = k.hooks.slurp, readlink = k.hooks.readlink }
   local said, stats = {}, nil

@@ -27,6 +27,7 @@
 #include "lexit.h"
 #include "lfield.h"
 #include "lhooks.h"
+#include "ljitmap.h"
 #include "lkallsyms.h"
 #include "lrecorder.h"
 #include "lreplay.h"
@@ -507,6 +508,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_where_register(L);
 	l_area_register(L);
 	l_kallsyms_register(L);
+	l_jitmap_register(L);
 	l_stacks_register(L);
 	l_stack_register(L);
 	l_field_register(L);

@@ -7,7 +7,8 @@ local M = {
   format = { "-f --format", choices = profile.formats, default = "tree", metavar = "FORMAT",
     help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
   call_graph = { "--call-graph", default = "fp", metavar = "HOW",
-    help = "how stacks are taken: fp, by frame pointers; dwarf[,BYTES], unwound; lbr, by the CPU" },
+    help = "how stacks are taken: fp, by frame pointers; defer, the same, in user space later (Linux 6.19); "
+      .. "dwarf[,BYTES], unwound; lbr, by the CPU" },
   least = { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
   user = { "--user", help = "user frames only" },
   kernel = { "--kernel", help = "kernel frames only" },

@@ -1,0 +1,61 @@
+--- The functions of a kernel that is not the running one: a copy of its /proc/kallsyms, or its vmlinux.
+-- In a file that somebody names, or below the directory that has another machine's files, where perf looks for it
+-- (vmlinux_path__init() in tools/perf/util/symbol.c). What has another build-id than the recorded one is not used.
+
+local core = require "perfev.core"
+local hex = require "perfev.hex"
+
+local M = {}
+
+--- This file and no other; nil: wherever it is.
+M.path = nil
+
+-- With the kernel's release.
+local places = {
+  "/proc/kallsyms", "/boot/vmlinux-%s", "/usr/lib/debug/boot/vmlinux-%s", "/usr/lib/debug/boot/vmlinux-%s.debug",
+  "/usr/lib/debug/lib/modules/%s/vmlinux", "/lib/modules/%s/build/vmlinux", "/boot/vmlinux", "/vmlinux",
+}
+
+-- As core.kallsyms() answers: name, start by an address; an address by a name.
+local function read_vmlinux(bytes, id)
+  local here, symtab = pcall(require, "perfev.symtab")
+  local there, elf = pcall(require, "perfev.elf")
+  local functions = here and symtab.read(bytes)
+  local names = there and elf.read(bytes)
+  if not functions or not names then return nil, "it is no vmlinux that can be read" end
+  local found = functions:facts().build_id
+  if id and found and hex.of(found) ~= id then return nil, "it has another build-id than the kernel that ran" end
+  return {
+    find = function(_, address) return functions:find(address) end,
+    address = function(_, name)
+      local symbol = names:symbol(name)
+      return symbol and symbol.value
+    end,
+    is_vmlinux = true,
+  }
+end
+
+--- The functions that a file has.
+-- @tparam string path
+-- @tparam ?string id  the kernel's build-id, in hex
+-- @treturn[1] table  `:find(address)`, `:address(name)`, `.is_vmlinux`
+-- @treturn[2] nil
+-- @treturn[2] string  why not
+function M.read(path, id)
+  local bytes, what = core.slurp(path)
+  if not bytes then return nil, what end
+  if bytes:sub(1, 4) == "\127ELF" then return read_vmlinux(bytes, id) end
+  return core.kallsyms(bytes)
+end
+
+--- What a directory has of the kernel of a release, or nil; note(text) is told what is there and wrong.
+function M.below(dir, release, id, note)
+  for _, place in ipairs(places) do
+    local path = dir .. place:format((release or ""):gsub("/", "_"))
+    local symbols, why = M.read(path, id)
+    if symbols then return symbols end
+    if core.stat(path) then note(("%s is not used: %s"):format(path, why)) end
+  end
+end
+
+return M

@@ -1,0 +1,30 @@
+/*
+ * jitmap.h - functions that were made in memory: which one is at an address, by perf-PID.map.
+ *
+ * A compiler that makes code writes a line for each function, "start size name", the numbers
+ * in hex: tools/perf/Documentation/jit-interface.txt. Whoever may write to /tmp writes it:
+ * what is no such line is passed over.
+ */
+#ifndef PEV_JITMAP_H
+#define PEV_JITMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pev_jitmap; /* opaque */
+
+struct pev_jit_function {
+	uint64_t start;
+	const char *name;   /* not terminated; in the text */
+	size_t len;         /* bytes of it, 1 to 4096 */
+};
+
+/* Its functions. The text is borrowed until pev_jitmap_free(). -ENOMEM. */
+int pev_jitmap_parse(struct pev_jitmap **map, const char *text, size_t len);
+void pev_jitmap_free(struct pev_jitmap *map);
+
+/* The function at an address; of several the one that begins last, then the newest. */
+bool pev_jitmap_find(const struct pev_jitmap *map, uint64_t addr, struct pev_jit_function *out);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * ljitmap.c - the userdata perfev.jitmap: functions that were made in memory; see ljitmap.h.
+ */
+#include "ljitmap.h"
+
+#include <lauxlib.h>
+
+#include "../jitmap.h"
+#include "lclass.h"
+
+#define TYPENAME "perfev.jitmap"
+
+struct l_jitmap {
+	struct pev_jitmap *map; /* owned; its text is the user value */
+};
+
+/* core.jitmap(text) -> map: of a perf-PID.map */
+static int l_jitmap(lua_State *L)
+{
+	size_t len;
+	const char *text = luaL_checklstring(L, 1, &len);
+	struct l_jitmap *self = lua_newuserdatauv(L, sizeof(*self), 1);
+
+	self->map = NULL;
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, -2, 1);
+	if (pev_jitmap_parse(&self->map, text, len) < 0)
+		return luaL_error(L, "no memory for the functions of a perf-PID.map");
+	return 1;
+}
+
+/* m:find(address) -> name, where it begins | nil */
+static int l_find(lua_State *L)
+{
+	const struct l_jitmap *self = luaL_checkudata(L, 1, TYPENAME);
+	struct pev_jit_function function;
+
+	if (!pev_jitmap_find(self->map, (uint64_t)luaL_checkinteger(L, 2), &function))
+		return 0;
+	lua_pushlstring(L, function.name, function.len);
+	lua_pushinteger(L, (lua_Integer)function.start);
+	return 2;
+}
+
+static int l_gc(lua_State *L)
+{
+	struct l_jitmap *self = luaL_checkudata(L, 1, TYPENAME);
+
+	pev_jitmap_free(self->map);
+	self->map = NULL;
+	return 0;
+}
+
+static const luaL_Reg methods[] = {
+	{ "find", l_find },
+	{ NULL, NULL },
+};
+
+void l_jitmap_register(lua_State *L)
+{
+	l_class(L, TYPENAME, methods, l_gc);
+	lua_pushcfunction(L, l_jitmap);
+	lua_setfield(L, -2, "jitmap");
+}

@@ -1,0 +1,12 @@
+/*
+ * ljitmap.h - functions that were made in memory, by address.
+ */
+#ifndef PEV_LJITMAP_H
+#define PEV_LJITMAP_H
+
+#include <lua.h>
+
+/* Make the metatable perfev.jitmap, and add jitmap to the table on top. */
+void l_jitmap_register(lua_State *L);
+
+#endif
