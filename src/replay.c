@@ -395,6 +395,9 @@ static void remember(struct pev_replay *r)
 	    pev_selection_asks(&r->wanted) || (r->exclude_pid && !is_kept) ||
 	    (r->nr_timers && !r->due))
 		return;
+	if (r->uncalled != r->of_uncalled)
+		pev_replay_anew(r);
+	r->of_uncalled = r->uncalled;
 	r->since = r->wanted.from;
 	r->until = r->wanted.to;
 	if (r->nr_timers && r->due <= r->until)

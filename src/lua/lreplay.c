@@ -368,7 +368,7 @@ static int l_replay_dispatch(lua_State *L)
 	l_dispatch_set_up(L, &self->d);
 	self->d.dispatching = true;
 	self->d.stop = false;
-	pev_replay_hand_out(&self->replay, false);
+	self->replay.uncalled = false;
 	self->replay.budget = ROUND_READS;
 	turn = deliver(L, self, max && max < ROUND_CALLS ? (uint64_t)max : ROUND_CALLS, &nr, &err);
 	self->d.dispatching = false;
@@ -399,7 +399,7 @@ static int l_replay_next(lua_State *L)
 	lua_settop(L, 1);
 	self = check_replay(L);
 	self->d.now++;
-	pev_replay_hand_out(&self->replay, true);
+	self->replay.uncalled = true;
 	turn = next_turn(self, &err);
 	l_raise_pending(L);
 	if (turn != PEV_TURN_RECORD) {
