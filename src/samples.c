@@ -71,7 +71,8 @@ take(struct pev_samples *samples, const struct pev_recorded *of, struct kind *ki
 		time = pev_load64(at + kind->time_off, swap);
 		if (time < since || time == UINT64_MAX)
 			break;
-		items[taken++] = (struct pev_window_item){ time, at, samples->block, kind->event };
+		items[taken++] = (struct pev_window_item){ time, at, samples->block, kind->event,
+							   PERF_RECORD_SAMPLE, size };
 		since = time;
 		at += size;
 	}

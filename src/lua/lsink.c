@@ -224,6 +224,21 @@ static bool take_value(const struct l_sink *sink, const struct l_shown *shown, i
 	return part.type == PEV_KEY_INTEGER;
 }
 
+static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, int64_t value)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+	int rc;
+
+	if (agg->nr_by == 1 && l_source_number(sink->by, shown, &number))
+		rc = l_agg_add_integer(agg, l_agg_time(agg, 0, number), value);
+	else if (take_columns(sink, shown, 0, agg->nr_by, &agg->key))
+		rc = l_agg_add(agg, value);
+	else
+		return;
+	agg->no_memory += rc < 0;
+}
+
 static void feed(const struct l_sink *sink, const struct l_shown *shown)
 {
 	struct l_agg *agg = sink->agg;
@@ -235,12 +250,13 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 		agg->absent[0]++;
 		return;
 	}
-	if (!take_columns(sink, shown, 0, agg->span ? agg->span->nr_by : agg->nr_by, &agg->key))
-		return;
 	if (!agg->span) {
-		if (l_agg_add(agg, value) < 0)
-			agg->no_memory++;
-	} else if (agg->stops) {
+		feed_cell(sink, shown, value);
+		return;
+	}
+	if (!take_columns(sink, shown, 0, agg->span->nr_by, &agg->key))
+		return;
+	if (agg->stops) {
 		feed_stop(sink, shown, (uint64_t)value);
 	} else {
 		feed_start(agg, (uint64_t)value);
