@@ -373,13 +373,6 @@ void pev_agg_clear(struct pev_agg *agg)
 	pev_agg_free(agg);
 }
 
-static inline bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
-{
-	if (len >= 8 && len <= 16)
-		return load64(a) == load64(b) && load64(a + len - 8) == load64(b + len - 8);
-	return !len || memcmp(a, b, len) == 0;
-}
-
 /* The slot of the key, or the free one where it belongs; there is a free one. */
 static inline __attribute__((always_inline)) struct pev_agg_slot *
 find_slot(const struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
@@ -395,7 +388,7 @@ find_slot(const struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
 		if (slot->hash != (uint32_t)hash)
 			continue;
 		cell = agg->cells[slot->nr - 1];
-		if (cell->key_len == len && is_same(pev_agg_key(agg, cell), key, len))
+		if (cell->key_len == len && pev_key_same(pev_agg_key(agg, cell), key, len))
 			return slot;
 	}
 }
@@ -745,12 +738,14 @@ int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value)
 	unsigned char bytes[INTEGER_LEN] = { PEV_KEY_INTEGER };
 	struct pev_cell *cell = NULL;
 
-	if (agg->config.kind == PEV_AGG_COUNT && agg->cap)
+	if (agg->config.kind != PEV_AGG_TOP && agg->cap)
 		cell = find_integer(agg, hash, first, last);
-	if (cell) {
+	if (cell && agg->config.kind == PEV_AGG_COUNT) {
 		cell->n += (uint64_t)value;
 		return 0;
 	}
+	if (cell)
+		return take_value(&agg->config, cell, value);
 	memcpy(bytes + 1, &key, sizeof(key));
 	return add_any(agg, hash, bytes, sizeof(bytes), value);
 }

@@ -64,6 +64,7 @@ struct pev_datafile {
 	struct ahead *ahead;
 	uint32_t nr_ahead, at_ahead;
 	struct pev_window window;
+	struct pev_sample_kind kinds[PEV_SAMPLE_KINDS];
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
 	bool forcing, forced, told_odd, told_ambiguous;
 	bool has_kernel;       /* a record of the kernel's came */
@@ -811,6 +812,7 @@ static void take_samples(struct pev_datafile *df)
 	if (!nr || !block || df->in.nr_others || df->config.unordered)
 		return;
 	samples = (struct pev_samples){
+		.kinds = df->kinds,
 		.at = block->bytes + lane->pos,
 		.end = block->bytes + block->len,
 		.since = df->window.last,

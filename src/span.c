@@ -51,7 +51,7 @@ static struct pev_begun **find(const struct pev_spans *spans, uint64_t hash, con
 	struct pev_begun **at = &spans->chains[hash & (spans->cap - 1)];
 
 	while (*at && !((*at)->hash == hash && (*at)->len == len &&
-			memcmp((*at)->key, key, len) == 0))
+			pev_key_same((*at)->key, key, len)))
 		at = &(*at)->next;
 	return at;
 }

@@ -193,6 +193,23 @@ static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
 	return wanted;
 }
 
+/* One value more for the key of the record's columns from first on. */
+static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, struct l_agg *to,
+		      uint32_t first, int64_t value)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+	int rc;
+
+	if (agg->nr_by == first + 1 && l_source_number(&sink->by[first], shown, &number))
+		rc = l_agg_add_integer(to, l_agg_time(agg, first, number), value);
+	else if (take_columns(sink, shown, first, agg->nr_by, &to->key))
+		rc = l_agg_add(to, value);
+	else
+		return;
+	to->no_memory += rc < 0;
+}
+
 static void feed_start(struct l_agg *end, uint64_t time)
 {
 	if (pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time) < 0)
@@ -207,10 +224,8 @@ static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, ui
 
 	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &took))
 		return;
-	if (is_wanted(span->into, sink->into_when, shown) &&
-	    take_columns(sink, shown, span->nr_by, end->nr_by, &span->into->key) &&
-	    l_agg_add(span->into, (int64_t)(took / span->unit)) < 0)
-		span->into->no_memory++;
+	if (is_wanted(span->into, sink->into_when, shown))
+		feed_cell(sink, shown, span->into, span->nr_by, (int64_t)(took / span->unit));
 }
 
 static bool take_value(const struct l_sink *sink, const struct l_shown *shown, int64_t *value)
@@ -222,21 +237,6 @@ static bool take_value(const struct l_sink *sink, const struct l_shown *shown, i
 	part = l_source_read(sink->value, shown);
 	*value = part.integer;
 	return part.type == PEV_KEY_INTEGER;
-}
-
-static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, int64_t value)
-{
-	struct l_agg *agg = sink->agg;
-	int64_t number;
-	int rc;
-
-	if (agg->nr_by == 1 && l_source_number(sink->by, shown, &number))
-		rc = l_agg_add_integer(agg, l_agg_time(agg, 0, number), value);
-	else if (take_columns(sink, shown, 0, agg->nr_by, &agg->key))
-		rc = l_agg_add(agg, value);
-	else
-		return;
-	agg->no_memory += rc < 0;
 }
 
 static void feed(const struct l_sink *sink, const struct l_shown *shown)
@@ -251,7 +251,7 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 		return;
 	}
 	if (!agg->span) {
-		feed_cell(sink, shown, value);
+		feed_cell(sink, shown, agg, 0, value);
 		return;
 	}
 	if (!take_columns(sink, shown, 0, agg->span->nr_by, &agg->key))
