@@ -83,19 +83,27 @@ static const struct l_view_place *place_of(const struct l_view_place *places, co
 /* Nobody else's userdata is as long and begins with this address. */
 static const char is_view = 0;
 
+/* Why the view at 1, or what stands there, cannot be read. */
+static __attribute__((noinline, noreturn)) void refuse(lua_State *L, const struct l_view *view)
+{
+	if (!view)
+		luaL_typeerror(L, 1, TYPENAME);
+	else if (view->gen != *view->now)
+		luaL_error(L, "record used after its callback; keep r:copy()");
+	else
+		luaL_error(L, "record used in a process forked since; fork with r:copy()");
+	__builtin_unreachable(); /* they raise */
+}
+
 /* The view at 1. A look at its metatable would cost three times as much. */
-static struct l_view *check_view(lua_State *L)
+static inline struct l_view *check_view(lua_State *L)
 {
 	struct l_view *view = lua_touserdata(L, 1);
 
-	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view) {
-		luaL_typeerror(L, 1, TYPENAME);
-		__builtin_unreachable(); /* it raises */
-	}
-	if (view->gen != *view->now)
-		luaL_error(L, "record used after its callback; keep r:copy()");
-	if (view->process && view->process != pev_sys_process())
-		luaL_error(L, "record used in a process forked since; fork with r:copy()");
+	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view)
+		refuse(L, NULL);
+	if (view->gen != *view->now || (view->process && view->process != pev_sys_process()))
+		refuse(L, view);
 	return view;
 }
 
