@@ -19,6 +19,7 @@ struct l_sink {
 	const char *event;               /* behind the fields */
 	struct l_field *value, *by;      /* among these; value->code 0: none */
 	struct l_field *when, *into_when; /* what the condition reads, and into's of a span */
+	bool counts_one;                 /* values of 1 by one column, under no condition */
 	uint32_t nr;
 	struct l_field fields[];
 };
@@ -114,6 +115,7 @@ struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event
 	sink->when = find_names(sink->by, agg->by, agg->nr_by);
 	sink->into_when = find_tests(sink->when, agg->where);
 	find_tests(sink->into_when, into);
+	sink->counts_one = agg->nr_by == 1 && !agg->value && !agg->span && !agg->where;
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
 		if (l_source_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
@@ -263,11 +265,32 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 	}
 }
 
-void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
+/* Most of all: how many by a number. False: the record has no such number. */
+static inline bool count_one(const struct l_sink *sink, const struct pev_record *rec,
+			     const struct l_args *args)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+
+	if (!l_source_number_of(sink->by, rec, args, &number))
+		return false;
+	if (l_agg_add_integer(agg, l_agg_time(agg, 0, number), 1) < 0)
+		agg->no_memory++;
+	return true;
+}
+
+static __attribute__((noinline)) void feed_any(const struct l_sink *sink, const struct l_view *view,
+					       const struct l_args *args)
 {
 	struct l_shown shown = { view, args, sink->stacks, sink->event };
 
+	feed(sink, &shown);
+}
+
+void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
+{
 	if (args && args->tp != sink->tp)
 		find_fields(sink, args->tp);
-	feed(sink, &shown);
+	if (!sink->counts_one || !count_one(sink, view->rec, args))
+		feed_any(sink, view, args);
 }
