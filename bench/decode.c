@@ -132,10 +132,7 @@ static uint64_t read_minimal(const unsigned char *p, size_t len, bool chain)
 static uint64_t number(const struct pev_record *rec, enum pev_field field)
 {
 	struct pev_value value;
-	uint64_t n;
 
-	if (pev_record_number(rec, field, &n))
-		return n;
 	return pev_record_get(rec, field, &value) ? value.u : 0;
 }
 
@@ -151,6 +148,15 @@ static uint64_t chain_sum(const struct pev_record *rec)
 	return sum;
 }
 
+static uint64_t tid_and_time(const struct pev_record *rec)
+{
+	uint64_t tid, time;
+
+	if (!pev_record_number(rec, PEV_F_TID, &tid) || !pev_record_number(rec, PEV_F_TIME, &time))
+		abort();
+	return tid + time;
+}
+
 static uint64_t read_perfev(const struct pev_plan *plan, const unsigned char *p, size_t len,
 			    bool chain)
 {
@@ -162,7 +168,7 @@ static uint64_t read_perfev(const struct pev_plan *plan, const unsigned char *p,
 	if (pev_record_locate(&rec, plan, p, len, NULL) < 0)
 		abort();
 	if (rec.type == PERF_RECORD_SAMPLE) {
-		uint64_t sum = number(&rec, PEV_F_TID) + number(&rec, PEV_F_TIME);
+		uint64_t sum = tid_and_time(&rec);
 
 		if (chain)
 			return sum + chain_sum(&rec);

@@ -369,6 +369,34 @@ describe("a recording", function()
     assert.equal(40, n)
   end)
 
+  it("is put in order as a sort does that keeps equals, whatever the CPUs, their bursts and the events", function()
+    math.randomseed(7)
+    local built = perfdata.new { events = { { attr = attr, ids = { 1, 2 } }, { attr = attr, ids = { 3 } } } }
+    local wanted, round = {}, 0
+    for _ = 1, 12 do
+      for _ = 1, math.random(1, 6) do -- what one CPU wrote
+        local time = round * 1000 + 1
+        for _ = 1, math.random(1, 60) do
+          time = math.min(time + math.random(0, 2) * math.random(0, 20), round * 1000 + 999)
+          wanted[#wanted + 1] = { time, #wanted + 1, math.random(1, 3) }
+          built:add(sample(wanted[#wanted][3], time, #wanted))
+        end
+      end
+      built:round()
+      round = round + 1
+    end
+    table.sort(wanted, function(a, b) return a[1] < b[1] or (a[1] == b[1] and a[2] < b[2]) end)
+    local rec <close> = perfdata.open(built:file())
+    local n = 0
+    for r in rec:records { user = false } do
+      n = n + 1
+      assert.same({ wanted[n][1], wanted[n][2], rec.events[wanted[n][3] // 3 + 1].ids }, { r.time, r.ip, r.event.ids })
+      assert.equal(12 + n, rec:stats().records + (12 - rec:stats().rounds))
+    end
+    assert.equal(#wanted, n)
+    assert.equal(0, rec:stats().late)
+  end)
+
   it("passes over AUX data by their size", function()
     for _, how in ipairs { { 5000 }, { 5000, 5 }, { 3 << 20 }, { 3 << 20, 4096 } } do
       local size, chunk = how[1], how[2]

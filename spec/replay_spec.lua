@@ -249,6 +249,48 @@ describe("a session with an input", function()
     assert.same({ 6 }, seen)
   end)
 
+  describe("of many samples of one event", function()
+    local function many(n)
+      local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
+      for i = 1, n do
+        b:add { type = "sample", pid = 7 + i % 2, tid = 7, time = i * MS, cpu = 0, identifier = 11, ip = i, period = 1 }
+      end
+      return b:file { [EVENT_DESC] = b:event_desc() }
+    end
+
+    it("gives the rest of them to a callback that raised", function()
+      local n, s = 0, session(many(100), { strict = false, on_error = function() end })
+      s:event { "cpu-clock", fields = { "ip" }, sample = function(ip)
+        n = n + 1
+        assert.equal(n, ip)
+        if ip % 3 == 0 then error "no" end
+      end }
+      assert.is_true(s:run())
+      assert.same({ 100, 33 }, { n, s:stats().callback_errors })
+    end)
+
+    it("gives none behind the one in which it is switched off, and those from where it is on again", function()
+      local s, seen = session(many(100)), {}
+      local clock
+      s:every("49.5ms", function() clock:enable() end)
+      clock = s:event { "cpu-clock", sample = function(r)
+        seen[#seen + 1] = r.ip
+        if r.ip == 3 then clock:disable() end
+      end }
+      assert.is_true(s:run())
+      assert.same({ 1, 2, 3, 51 }, table.move(seen, 1, 4, 1, {}))
+      assert.equal(100, seen[#seen])
+    end)
+
+    it("fires timers between them, and begins and ends where the times that are selected do", function()
+      local s, seen = session(many(50), { from = 10 * MS, to = 20 * MS }), {}
+      s:every("4ms", function() seen[#seen + 1] = "tick" end)
+      s:event { "cpu-clock", sample = function(r) seen[#seen + 1] = r.ip end }
+      assert.is_true(s:run())
+      assert.equal("10 11 12 13 tick 14 15 16 17 tick 18 19 20", table.concat(seen, " "))
+    end)
+  end)
+
   it("is closed, used by another and collected from its callbacks, and lives on where it should", function()
     local s, other, n, m = session(), session(), 0, 0
     other:event { "cs", sample = function() m = m + 1 end }

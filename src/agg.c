@@ -70,10 +70,9 @@ static uint64_t folded(uint64_t a, uint64_t b)
  * Of 8 to 16 bytes, a number's key: its first and its last eight, salted, as the halves of a
  * product that is folded twice (wyhash, Wang Yi; Go's maps have it for the same reasons).
  */
-static uint64_t hash_short(const uint64_t salt[2], const unsigned char *key, size_t len)
+static inline uint64_t hash_ends(const uint64_t salt[2], uint64_t first, uint64_t last, size_t len)
 {
-	return folded(folded(load64(key) ^ salt[0], load64(key + len - 8) ^ salt[1]),
-		      salt[0] ^ len ^ 0x9e3779b97f4a7c15);
+	return folded(folded(first ^ salt[0], last ^ salt[1]), salt[0] ^ len ^ 0x9e3779b97f4a7c15);
 }
 
 /* Aumasson, Bernstein: SipHash, 2012; one round a word and three at the end. */
@@ -101,11 +100,17 @@ static uint64_t hash_long(const uint64_t salt[2], const unsigned char *key, size
 
 static inline uint64_t hash_key(const uint64_t salt[2], const unsigned char *key, size_t len)
 {
-	return len >= 8 && len <= 16 ? hash_short(salt, key, len) : hash_long(salt, key, len);
+	return len >= 8 && len <= 16 ? hash_ends(salt, load64(key), load64(key + len - 8), len)
+				     : hash_long(salt, key, len);
+}
+
+uint64_t pev_key_hash(const uint64_t salt[2], const void *key, size_t len)
+{
+	return hash_key(salt, key, len);
 }
 
 /* AT_RANDOM: 16 bytes that the kernel made for this process; getauxval(3). */
-static void take_salt(uint64_t salt[2])
+void pev_key_salt(uint64_t salt[2])
 {
 	const void *random = (const void *)getauxval(AT_RANDOM);
 
@@ -322,7 +327,7 @@ static void free_buckets(struct pev_cell *cell)
 static void set_up(struct pev_agg *agg, const struct pev_agg_config *config)
 {
 	*agg = (struct pev_agg){ .config = *config, .key_at = cell_bytes(config->kind) };
-	take_salt(agg->salt);
+	pev_key_salt(agg->salt);
 }
 
 int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struct pev_err *err)
@@ -368,16 +373,9 @@ void pev_agg_clear(struct pev_agg *agg)
 	pev_agg_free(agg);
 }
 
-static inline bool is_same(const unsigned char *a, const unsigned char *b, size_t len)
-{
-	if (len >= 8 && len <= 16)
-		return load64(a) == load64(b) && load64(a + len - 8) == load64(b + len - 8);
-	return !len || memcmp(a, b, len) == 0;
-}
-
 /* The slot of the key, or the free one where it belongs; there is a free one. */
-static inline __attribute__((always_inline)) struct pev_agg_slot *find_slot(const struct pev_agg *agg, uint64_t hash, const void *key,
-				      size_t len)
+static inline __attribute__((always_inline)) struct pev_agg_slot *
+find_slot(const struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
 {
 	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
 
@@ -390,7 +388,7 @@ static inline __attribute__((always_inline)) struct pev_agg_slot *find_slot(cons
 		if (slot->hash != (uint32_t)hash)
 			continue;
 		cell = agg->cells[slot->nr - 1];
-		if (cell->key_len == len && is_same(pev_agg_key(agg, cell), key, len))
+		if (cell->key_len == len && pev_key_same(pev_agg_key(agg, cell), key, len))
 			return slot;
 	}
 }
@@ -404,14 +402,14 @@ static void enter(struct pev_agg_slot *slots, uint32_t cap, uint64_t hash, uint3
 	slots[at] = (struct pev_agg_slot){ .hash = (uint32_t)hash, .nr = nr };
 }
 
-/* Room for one cell more, three quarters of the slots taken at most. */
+/* Room for one cell more, half of the slots taken at most. */
 static int grow(struct pev_agg *agg)
 {
 	uint32_t cap = agg->cap ? 2 * agg->cap : FIRST_CAP;
 	struct pev_agg_slot *slots;
 	struct pev_cell **cells;
 
-	if (agg->nr < agg->cap / 4 * 3)
+	if (agg->nr < agg->cap / 2)
 		return 0;
 	cells = realloc(agg->cells, sizeof(struct pev_cell *) * cap);
 	if (!cells)
@@ -693,6 +691,63 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 		return add_any(agg, hash, key, len, value);
 	agg->cells[slot->nr - 1]->n += (uint64_t)value;
 	return 0;
+}
+
+/* The bytes of a key that is one integer: its first eight, and its last, which are the value. */
+static inline uint64_t first_of_integer(int64_t key)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return (uint64_t)key << 8 | PEV_KEY_INTEGER;
+#else
+	return (uint64_t)key >> 8 | (uint64_t)PEV_KEY_INTEGER << 56;
+#endif
+}
+
+#define INTEGER_LEN (1 + sizeof(int64_t))
+
+/* Its cell, or NULL. */
+static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t hash,
+					    uint64_t first, uint64_t last)
+{
+	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
+
+	for (;; at = (at + 1) & mask) {
+		const struct pev_agg_slot *slot = &agg->slots[at];
+		const unsigned char *key;
+		struct pev_cell *cell;
+
+		if (!slot->nr)
+			return NULL;
+		if (slot->hash != (uint32_t)hash)
+			continue;
+		cell = agg->cells[slot->nr - 1];
+		key = pev_agg_key(agg, cell);
+		if (cell->key_len == INTEGER_LEN && load64(key) == first && load64(key + 1) == last)
+			return cell;
+	}
+}
+
+/*
+ * A key of 9 bytes that was just written cannot be read by words before the stores are through,
+ * which costs more than all of this.
+ */
+int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value)
+{
+	uint64_t first = first_of_integer(key), last = (uint64_t)key;
+	uint64_t hash = hash_ends(agg->salt, first, last, INTEGER_LEN);
+	unsigned char bytes[INTEGER_LEN] = { PEV_KEY_INTEGER };
+	struct pev_cell *cell = NULL;
+
+	if (agg->config.kind != PEV_AGG_TOP && agg->cap)
+		cell = find_integer(agg, hash, first, last);
+	if (cell && agg->config.kind == PEV_AGG_COUNT) {
+		cell->n += (uint64_t)value;
+		return 0;
+	}
+	if (cell)
+		return take_value(&agg->config, cell, value);
+	memcpy(bytes + 1, &key, sizeof(key));
+	return add_any(agg, hash, bytes, sizeof(bytes), value);
 }
 
 static int take_all(struct pev_agg *agg, const struct pev_agg *from)

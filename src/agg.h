@@ -87,6 +87,8 @@ void pev_agg_clear(struct pev_agg *agg);
 
 /* One value more. -ENOMEM: nothing has changed. */
 int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value);
+/* The same for the key that is that integer alone, which is found without writing it down. */
+int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value);
 
 /*
  * All that from was given, as if it had been given to agg after what it has. Of the
@@ -180,6 +182,22 @@ int pev_key_bool(struct pev_key *key, bool value);
 /* Of what is interned, and outlives the key. */
 int pev_key_pointer(struct pev_key *key, const void *value);
 void pev_key_free(struct pev_key *key);
+/* Two of the same length, by words where they are a number's. */
+static inline bool pev_key_same(const unsigned char *a, const unsigned char *b, size_t len)
+{
+	uint64_t first[2], last[2];
+
+	if (len < 8 || len > 16)
+		return !len || memcmp(a, b, len) == 0;
+	memcpy(&first[0], a, 8);
+	memcpy(&first[1], b, 8);
+	memcpy(&last[0], a + len - 8, 8);
+	memcpy(&last[1], b + len - 8, 8);
+	return first[0] == first[1] && last[0] == last[1];
+}
+/* Salted: keys are names and numbers that somebody else chose. pev_key_salt() is the process's. */
+uint64_t pev_key_hash(const uint64_t salt[2], const void *key, size_t len);
+void pev_key_salt(uint64_t salt[2]);
 struct pev_key_part;
 /* A part that another key has. */
 int pev_key_part(struct pev_key *key, const struct pev_key_part *part);

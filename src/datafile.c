@@ -64,6 +64,7 @@ struct pev_datafile {
 	struct ahead *ahead;
 	uint32_t nr_ahead, at_ahead;
 	struct pev_window window;
+	struct pev_sample_kind kinds[PEV_SAMPLE_KINDS];
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
 	bool forcing, forced, told_odd, told_ambiguous;
 	bool has_kernel;       /* a record of the kernel's came */
@@ -601,7 +602,8 @@ static int user_record(struct pev_datafile *df, const struct pev_piece *piece,
 static int put_in_window(struct pev_datafile *df, const struct pev_piece *piece, uint32_t event,
 			 uint64_t time)
 {
-	struct pev_window_item item = { time, piece->bytes, piece->block->index, event };
+	struct pev_window_item item = { time, piece->bytes, piece->block->index, event,
+					(uint16_t)piece->type, piece->size };
 
 	if (pev_window_add(&df->window, &item) < 0)
 		return pev_lanes_end(df->in.at, -ENOMEM,
@@ -722,23 +724,23 @@ static bool is_forced(struct pev_datafile *df)
 
 /* An item of the window as a record that is handed out; the window's reference goes along. */
 static inline void from_item(struct pev_datafile *df, const struct pev_window_item *item,
-			     struct pev_file_record *out, bool swap)
+			     struct pev_file_record *out)
 {
 	struct pev_block *block = df->in.pool.blocks[item->block];
 	uint64_t at = block->inflated ? 0 : (uint64_t)(item->bytes - block->bytes);
-	uint16_t size = pev_load16(item->bytes + 6, swap);
-	uint32_t type = pev_load32(item->bytes, swap);
 
+	/* They are looked at when others have been: by then they are near. */
+	__builtin_prefetch(item->bytes);
 	out->bytes = item->bytes;
-	out->plan = plan_of(df, item->event, type);
+	out->plan = plan_of(df, item->event, item->type);
 	out->time = item->time;
 	out->offset = block->base + at;
-	out->type = type;
+	out->type = item->type;
 	out->event = item->event;
-	out->size = size;
+	out->size = item->size;
 	out->synthesised = false;
 	df->held[df->nr_held++] = block;
-	df->window_bytes -= size + sizeof(*item);
+	df->window_bytes -= item->size + sizeof(*item);
 }
 
 /* How many of the window's may go at once, up to which time. */
@@ -765,7 +767,7 @@ static uint32_t from_window(struct pev_datafile *df)
 			some = RUN_MAX - nr;
 		some = pev_window_take(&df->window, limit, items, some);
 		for (uint32_t i = 0; i < some; i++)
-			from_item(df, &items[i], &df->records[nr++], df->facts.swap);
+			from_item(df, &items[i], &df->records[nr++]);
 	}
 	return nr;
 }
@@ -810,11 +812,12 @@ static void take_samples(struct pev_datafile *df)
 	if (!nr || !block || df->in.nr_others || df->config.unordered)
 		return;
 	samples = (struct pev_samples){
+		.kinds = df->kinds,
 		.at = block->bytes + lane->pos,
 		.end = block->bytes + block->len,
 		.since = df->window.last,
 		.block = block->index,
-		/* What is certain not to fill it: the item of the smallest sample is 1.5 times that. */
+		/* What is certain not to fill it: the item of the smallest sample is twice as much. */
 		.room = (df->config.window - df->window_bytes) / 3,
 	};
 	nr = pev_samples_take(&samples, &df->recorded, items, nr);

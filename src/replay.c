@@ -247,12 +247,19 @@ static int learn(struct pev_replay *r)
 	return 0;
 }
 
+/* Was the record's event told to leave the user part of its chains for later? */
+static bool defers(const struct pev_replay *r)
+{
+	return r->event &&
+	       pev_datafile_event(r->df, r->event - 1)->attr.flags & PEV_ATTR_DEFER_CALLCHAIN;
+}
+
 /* Is it a sample whose user part is to come, and nobody hears of that alone? It is held. */
 static bool waits(struct pev_replay *r, const struct pev_route *route)
 {
 	const struct pev_held_of of = { r->from->time, r->from->event, r->from->synthesised };
 
-	if (r->from->type != PERF_RECORD_SAMPLE || !r->event || r->whole || route->parts ||
+	if (r->from->type != PERF_RECORD_SAMPLE || r->whole || route->parts || !defers(r) ||
 	    !pev_deferred_hold(&r->deferred, &r->rec, &of))
 		return false;
 	pev_replay_anew(r);
@@ -375,11 +382,10 @@ static bool is_hearing(const struct pev_replay *r, const struct pev_replay_slot 
 	return !slot->off && (r->uncalled || slot->heard >> r->type & 1);
 }
 
-/* May samples that lie behind a held one overtake it, or be held themselves? */
+/* Is one held, or may the next one be? */
 static bool may_wait(const struct pev_replay *r, const struct pev_route *route)
 {
-	return r->deferred.nr || pev_deferred_any(&r->deferred) ||
-	       (!route->parts && r->from->plan->sample_type & PERF_SAMPLE_CALLCHAIN);
+	return r->deferred.nr || pev_deferred_any(&r->deferred) || (!route->parts && defers(r));
 }
 
 /*
@@ -395,6 +401,9 @@ static void remember(struct pev_replay *r)
 	    pev_selection_asks(&r->wanted) || (r->exclude_pid && !is_kept) ||
 	    (r->nr_timers && !r->due))
 		return;
+	if (r->uncalled != r->of_uncalled)
+		pev_replay_anew(r);
+	r->of_uncalled = r->uncalled;
 	r->since = r->wanted.from;
 	r->until = r->wanted.to;
 	if (r->nr_timers && r->due <= r->until)

@@ -61,6 +61,7 @@ struct pev_replay {
 	uint64_t budget;               /* records to read until the next PEV_TURN_ROUND */
 	/* Samples of these times have the answer that the one before of their route had. */
 	uint32_t answers;
+	bool of_uncalled;              /* what uncalled was then */
 	uint64_t since, until;
 
 	/* The record at hand. */
@@ -92,14 +93,6 @@ struct pev_replay {
 
 /* Who hears what is other than it was: no sample goes without a look at all of it. */
 static inline void pev_replay_anew(struct pev_replay *replay) { replay->answers++; }
-
-/* Hand out what listeners without a callback hear, too, or what has a callback alone. */
-static inline void pev_replay_hand_out(struct pev_replay *replay, bool uncalled)
-{
-	if (replay->uncalled != uncalled)
-		pev_replay_anew(replay);
-	replay->uncalled = uncalled;
-}
 
 /* Of a reader and of tasks that know nobody else; both borrowed. Nothing is allocated. */
 void pev_replay_init(struct pev_replay *replay, struct pev_datafile *df, struct pev_tasks *tasks);
@@ -139,8 +132,8 @@ static inline const struct pev_route *pev_replay_answer(const struct pev_replay 
 	uint32_t place = (from->event + 1) * PEV_RECORD_NR + PERF_RECORD_SAMPLE;
 
 	if (from->type != PERF_RECORD_SAMPLE || place >= r->nr_routes ||
-	    r->routes[place].answered != r->answers || from->time < r->since ||
-	    from->time > r->until)
+	    r->routes[place].answered != r->answers || r->uncalled != r->of_uncalled ||
+	    from->time < r->since || from->time > r->until)
 		return 0;
 	return &r->routes[place];
 }

@@ -14,7 +14,18 @@
 #include "recorded.h"
 #include "window.h"
 
+#define PEV_SAMPLE_KINDS 16
+
+/* What samples of an id are like, kept from one run to the next. A zeroed one knows nothing. */
+struct pev_sample_kind {
+	uint64_t id;
+	uint32_t event;        /* its number */
+	uint16_t time_off;     /* 0: nothing is known */
+	uint16_t min;          /* bytes of one that has its time and id */
+};
+
 struct pev_samples {
+	struct pev_sample_kind *kinds; /* PEV_SAMPLE_KINDS of them, by their ids' low bits */
 	const unsigned char *at, *end; /* the bytes of records; at is moved behind those taken */
 	uint64_t since;                /* none of an earlier time */
 	uint32_t block;                /* whose the bytes are, as items have it */

@@ -7,43 +7,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agg.h"
+
 #define FIRST_CAP 64
+#define KEY_ROOM 16 /* bytes at least: of a number, or of a short name */
 
 struct pev_begun {
-	struct pev_begun *next;          /* of its chain */
+	struct pev_begun *next;          /* of its chain, or of the spare ones */
 	struct pev_begun *older, *newer;
 	uint64_t hash, time;
-	size_t len;
+	size_t len, room;                /* bytes of its key, and that there are for one */
 	unsigned char key[];
 };
 
 int pev_spans_init(struct pev_spans *spans, uint32_t most)
 {
 	*spans = (struct pev_spans){ .most = most, .cap = FIRST_CAP };
+	pev_key_salt(spans->salt);
 	spans->chains = calloc(FIRST_CAP, sizeof(struct pev_begun *));
 	return spans->chains ? 0 : -ENOMEM;
 }
 
 void pev_spans_free(struct pev_spans *spans)
 {
-	while (spans->oldest) {
-		struct pev_begun *newer = spans->oldest->newer;
+	struct pev_begun *next;
 
+	for (; spans->oldest; spans->oldest = next) {
+		next = spans->oldest->newer;
 		free(spans->oldest);
-		spans->oldest = newer;
+	}
+	for (; spans->spare; spans->spare = next) {
+		next = spans->spare->next;
+		free(spans->spare);
 	}
 	free(spans->chains);
 	*spans = (struct pev_spans){ 0 };
-}
-
-/* FNV-1a, mixed. Chains are as long as an attacker's keys make them, most of them at worst. */
-static uint64_t hash_of(const unsigned char *key, size_t len)
-{
-	uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < len; i++)
-		hash = (hash ^ key[i]) * UINT64_C(0x100000001b3);
-	return hash ^ hash >> 32;
 }
 
 /* Where the pointer to it stands, or to none. */
@@ -53,7 +51,7 @@ static struct pev_begun **find(const struct pev_spans *spans, uint64_t hash, con
 	struct pev_begun **at = &spans->chains[hash & (spans->cap - 1)];
 
 	while (*at && !((*at)->hash == hash && (*at)->len == len &&
-			memcmp((*at)->key, key, len) == 0))
+			pev_key_same((*at)->key, key, len)))
 		at = &(*at)->next;
 	return at;
 }
@@ -78,7 +76,8 @@ static void take_out(struct pev_spans *spans, struct pev_begun **at)
 
 	*at = one->next;
 	age_out(spans, one);
-	free(one);
+	one->next = spans->spare;
+	spans->spare = one;
 	spans->nr--;
 }
 
@@ -111,9 +110,27 @@ static void make_room(struct pev_spans *spans)
 		grow(spans);
 }
 
+/* One with room for such a key: what has ended leaves its own, as many as waited at one time. */
+static struct pev_begun *new_one(struct pev_spans *spans, size_t len)
+{
+	struct pev_begun *one = spans->spare;
+	size_t room = len < KEY_ROOM ? KEY_ROOM : len;
+
+	if (one) {
+		spans->spare = one->next;
+		if (one->room >= len)
+			return one;
+		free(one);
+	}
+	one = malloc(sizeof(*one) + room);
+	if (one)
+		one->room = room;
+	return one;
+}
+
 int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64_t time)
 {
-	uint64_t hash = hash_of(key, len);
+	uint64_t hash = pev_key_hash(spans->salt, key, len);
 	struct pev_begun *one = *find(spans, hash, key, len), **chain;
 
 	if (one) {
@@ -123,12 +140,15 @@ int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64
 		age_in(spans, one);
 		return 0;
 	}
-	one = malloc(sizeof(*one) + len);
+	one = new_one(spans, len);
 	if (!one)
 		return -ENOMEM;
 	make_room(spans);
 	chain = &spans->chains[hash & (spans->cap - 1)];
-	*one = (struct pev_begun){ .next = *chain, .hash = hash, .time = time, .len = len };
+	one->next = *chain;
+	one->hash = hash;
+	one->time = time;
+	one->len = len;
 	if (len)
 		memcpy(one->key, key, len);
 	*chain = one;
@@ -140,7 +160,7 @@ int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64
 bool pev_spans_stop(struct pev_spans *spans, const void *key, size_t len, uint64_t time,
 		    uint64_t *took)
 {
-	struct pev_begun **at = find(spans, hash_of(key, len), key, len);
+	struct pev_begun **at = find(spans, pev_key_hash(spans->salt, key, len), key, len);
 
 	if (!*at || (*at)->time > time) {
 		spans->unstarted++;

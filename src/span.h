@@ -19,6 +19,8 @@ struct pev_begun;
 struct pev_spans {
 	struct pev_begun **chains;
 	struct pev_begun *oldest, *newest;
+	struct pev_begun *spare; /* of ended ones, to be used again */
+	uint64_t salt[2];
 	uint32_t nr, cap, most; /* cap is a power of two */
 	uint64_t unstarted;     /* stops whose start was not seen, or is later */
 	uint64_t restarted;     /* starts that another of the same key followed */

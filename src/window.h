@@ -19,6 +19,7 @@ struct pev_window_item {
 	uint64_t time;
 	const unsigned char *bytes; /* the owner's */
 	uint32_t block, event; /* the owner's */
+	uint16_t type, size;   /* likewise: so that bytes need not be looked at */
 };
 
 struct pev_window_run {

@@ -67,4 +67,12 @@ static inline int l_agg_add(struct l_agg *self, int64_t value)
 	return pev_agg_add(&self->all, key->bytes, key->len, value);
 }
 
+/* The same of a key that is one integer. */
+static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t value)
+{
+	if (self->deltas && pev_agg_add_integer(&self->recent, key, value) < 0)
+		return -ENOMEM;
+	return pev_agg_add_integer(&self->all, key, value);
+}
+
 #endif

@@ -1,8 +1,8 @@
 /*
  * largs.c - a tracepoint's payload as a sample callback sees it.
  *
- * args.next_pid is one lookup in the event's own name table and one bounded
- * load from the payload where it lies. A field that leads outside the payload
+ * args.next_pid is one lookup by the address of its name's string (see lview.c) and
+ * one bounded load from the payload where it lies. A field that leads outside the payload
  * is nil in Lua and <bad> in tostring(): a corrupt recording must not end a script.
  */
 #include "largs.h"
@@ -18,26 +18,36 @@
 #define ARGS "perfev.args"
 
 enum {
-	UV_INDEX = 1,
+	UV_NAMES = 1,
 	TEXT_CAP = 1024   /* of a print that needs no second look */
 };
 
-/* The upvalue is the metatable: cheaper than looking it up by name for each field. */
+/* Nobody else's userdata begins with this address. */
+static const char is_args = 0;
+
+/* A look at its metatable would cost three times as much. */
 static struct l_args *check_args(lua_State *L)
 {
 	struct l_args *args = lua_touserdata(L, 1);
 
-	if (!args || !lua_getmetatable(L, 1) ||
-	    !lua_rawequal(L, -1, lua_upvalueindex(1))) {
+	if (!args || lua_rawlen(L, 1) < sizeof(*args) || args->kind != &is_args) {
 		luaL_typeerror(L, 1, ARGS);
-		return NULL;
+		__builtin_unreachable(); /* it raises */
 	}
-	lua_pop(L, 1);
 	if (args->gen != *args->now)
 		luaL_error(L, "record used after its callback; keep r:copy()");
 	if (args->process && args->process != pev_sys_process())
 		luaL_error(L, "record used in a process forked since; fork with r:copy()");
 	return args;
+}
+
+static const struct l_args_place *place_of(const struct l_args *args, const void *name)
+{
+	uintptr_t at = (uintptr_t)name >> 4 ^ (uintptr_t)name >> 10;
+
+	while (args->places[at & args->mask].name && args->places[at & args->mask].name != name)
+		at++;
+	return &args->places[at & args->mask];
 }
 
 static void push_elements(lua_State *L, const struct l_args *args,
@@ -88,16 +98,33 @@ static int no_field(lua_State *L, const struct pev_tracepoint *tp)
 			  tp->system, tp->name, word);
 }
 
+/* A name beyond 40 bytes has no string of its own address: it is compared. */
+static const struct pev_tp_field *find_long(lua_State *L, const struct pev_tracepoint *tp)
+{
+	struct pev_span name = { NULL, NULL };
+	size_t len;
+
+	if (lua_type(L, 2) != LUA_TSTRING)
+		return NULL;
+	name.p = lua_tolstring(L, 2, &len);
+	name.end = name.p + len;
+	return pev_tp_find(tp, name);
+}
+
 static int l_args_index(lua_State *L)
 {
 	const struct l_args *args = check_args(L);
+	const struct pev_tp_field *field = place_of(args, lua_topointer(L, 2))->field;
+	int64_t number;
 
-	lua_settop(L, 2);
-	lua_getiuservalue(L, 1, UV_INDEX);
-	lua_pushvalue(L, 2);
-	if (lua_rawget(L, -2) == LUA_TNIL)
+	if (!field)
+		field = find_long(L, args->tp);
+	if (!field)
 		return no_field(L, args->tp);
-	l_args_get(L, args, &args->tp->fields[lua_tointeger(L, -1) - 1]);
+	if (pev_tp_integer(args->tp, field, args->raw, args->len, &number))
+		lua_pushinteger(L, number);
+	else
+		l_args_get(L, args, field);
 	return 1;
 }
 
@@ -107,16 +134,16 @@ static int l_args_newindex(lua_State *L)
 	return luaL_error(L, "a payload is read-only; keep a table of your own, or r:copy()");
 }
 
-/* Upvalues: metatable, how many fields were walked. */
+/* Upvalue: how many fields were walked. */
 static int l_args_next(lua_State *L)
 {
 	const struct l_args *args = check_args(L);
-	lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
+	lua_Integer i = lua_tointeger(L, lua_upvalueindex(1));
 
 	while (i < args->tp->nr && args->tp->fields[i].flags & PEV_TP_COMMON)
 		i++;
 	lua_pushinteger(L, i + 1);
-	lua_replace(L, lua_upvalueindex(2));
+	lua_replace(L, lua_upvalueindex(1));
 	if (i >= args->tp->nr)
 		return 0;
 	lua_pushstring(L, args->tp->fields[i].name);
@@ -127,9 +154,8 @@ static int l_args_next(lua_State *L)
 static int l_args_pairs(lua_State *L)
 {
 	check_args(L);
-	lua_pushvalue(L, lua_upvalueindex(1));
 	lua_pushinteger(L, 0);
-	lua_pushcclosure(L, l_args_next, 2);
+	lua_pushcclosure(L, l_args_next, 1);
 	lua_pushvalue(L, 1);
 	return 2;
 }
@@ -151,25 +177,42 @@ static int l_args_tostring(lua_State *L)
 	return 1;
 }
 
-static void push_index(lua_State *L, const struct pev_tracepoint *tp)
+/* Their names' strings are kept by the table on top. The first of a name has it. */
+static void take_names(lua_State *L, struct l_args *args, struct l_args_place *places)
 {
-	lua_createtable(L, 0, (int)tp->nr);
-	for (uint32_t i = tp->nr; i > 0; i--) {
-		lua_pushinteger(L, (lua_Integer)i);
-		lua_setfield(L, -2, tp->fields[i - 1].name);
+	const struct pev_tracepoint *tp = args->tp;
+
+	for (uint32_t i = 0; i < tp->nr; i++) {
+		const struct l_args_place *place;
+		const void *name;
+
+		lua_pushstring(L, tp->fields[i].name);
+		name = lua_topointer(L, -1);
+		place = place_of(args, name);
+		if (!place->name)
+			places[place - places] = (struct l_args_place){ name, &tp->fields[i] };
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
 	}
 }
 
 struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const uint64_t *now)
 {
+	struct l_args_place *places;
 	struct l_args *args;
+	size_t nr = 8;
 
+	while (nr < 2 * (size_t)tp->nr)
+		nr *= 2;
 	luaL_checkstack(L, 4, "payload view");
-	args = lua_newuserdatauv(L, sizeof(*args), 2);
-	*args = (struct l_args){ .tp = tp, .from = PEV_F_RAW, .now = now, .gen = *now - 1 };
+	args = lua_newuserdatauv(L, sizeof(*args) + nr * sizeof(*places), 2);
+	places = (struct l_args_place *)(args + 1);
+	memset(places, 0, nr * sizeof(*places));
+	*args = (struct l_args){ .kind = &is_args, .places = places, .mask = nr - 1, .tp = tp,
+				 .from = PEV_F_RAW, .now = now, .gen = *now - 1 };
 	luaL_setmetatable(L, ARGS);
-	push_index(L, tp);
-	lua_setiuservalue(L, -2, UV_INDEX);
+	lua_createtable(L, (int)tp->nr, 0);
+	take_names(L, args, places);
+	lua_setiuservalue(L, -2, UV_NAMES);
 	return args;
 }
 
@@ -198,8 +241,7 @@ static const luaL_Reg args_meta[] = {
 void l_args_register(lua_State *L)
 {
 	luaL_newmetatable(L, ARGS); /* sets __name too */
-	lua_pushvalue(L, -1);
-	luaL_setfuncs(L, args_meta, 1);
+	luaL_setfuncs(L, args_meta, 0);
 	lua_pushboolean(L, 0);
 	lua_setfield(L, -2, "__metatable");
 	lua_pop(L, 1);

@@ -15,7 +15,15 @@
  * while gen == *now: the session points raw at a payload, sets gen, and counts
  * *now up when the callback has returned. Any access to a closed one raises.
  */
+struct l_args_place {
+	const void *name;      /* of a field: its string's address, as lua_topointer() gives it; or NULL */
+	const struct pev_tp_field *field;
+};
+
 struct l_args {
+	const char *kind;      /* tells it from any other userdata */
+	const struct l_args_place *places; /* open addressing; mask + 1 of them, behind this */
+	uintptr_t mask;
 	const struct pev_tracepoint *tp;
 	enum pev_field from;   /* where it lies in a sample: PEV_F_RAW, or a field of registers */
 	const unsigned char *raw;
@@ -29,8 +37,8 @@ struct l_args {
 void l_args_register(lua_State *L);
 
 /*
- * Push a new, closed view for tp; its user value 1 is a table name -> index of
- * the field. tp must outlive it. User value 2 is free for an owner to be kept.
+ * Push a new, closed view for tp; its user value 1 keeps the fields' names.
+ * tp must outlive it. User value 2 is free for an owner to be kept.
  */
 struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const uint64_t *now);
 

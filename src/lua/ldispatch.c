@@ -310,6 +310,25 @@ static int raised(struct l_dispatch *d, uint32_t slot, uint32_t type)
 	return stop;
 }
 
+bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type)
+{
+	int stop;
+
+	d->now++;
+	stop = raised(d, slot, type < PEV_RECORD_NR ? type : 0);
+	d->now++;
+	return stop;
+}
+
+/* The function below its arguments, as lua_pcall(); one error caught for many calls is cheaper. */
+static int call(struct l_dispatch *d, int nargs)
+{
+	if (!d->guarded)
+		return lua_pcall(d->L, nargs, 1, d->first + AT_HANDLER);
+	lua_call(d->L, nargs, 1);
+	return LUA_OK;
+}
+
 /* What l_call_with_fields() gets besides the callback and the view. */
 struct arguments {
 	const struct l_fields *fields;
@@ -340,9 +359,9 @@ static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint3
 	lua_State *L = d->L;
 
 	l_fields_of(fields, arguments.args);
-	if (fields->plain) {
+	if (fields->plain || d->guarded) {
 		l_fields_get(L, at, fields, view, arguments.args);
-		return lua_pcall(L, (int)fields->nr, 1, d->first + AT_HANDLER);
+		return call(d, (int)fields->nr);
 	}
 	lua_pushcfunction(L, l_call_with_fields);
 	lua_insert(L, -2);
@@ -362,7 +381,7 @@ static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
 		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
 		nargs = 2;
 	}
-	return lua_pcall(L, nargs, 1, d->first + AT_HANDLER);
+	return call(d, nargs);
 }
 
 bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
@@ -387,7 +406,8 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	lua_State *L = d->L;
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
 	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->fields[slot] : NULL;
-	int stop, rc;
+	bool stop;
+	int rc;
 
 	lua_rawgeti(L, d->first + AT_CALLBACKS,
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
@@ -397,13 +417,10 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 		rc = call_with_view(d, slot, turn);
 	/* The callback may have used its source from a coroutine. */
 	d->L = L;
-	if (rc == LUA_OK) {
-		stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
-		lua_pop(L, 1);
-	} else {
-		d->now++;
-		stop = raised(d, slot, type);
-	}
+	if (rc != LUA_OK)
+		return l_dispatch_failed(d, slot, type);
+	stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+	lua_pop(L, 1);
 	d->now++;
 	return stop;
 }

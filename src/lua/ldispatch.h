@@ -49,6 +49,7 @@ struct l_dispatch {
 	int first;            /* stack index of what l_dispatch_set_up() put there */
 	bool dispatching, stop;
 	bool pulls;           /* what l_dispatch_push() gives: fields, and no view */
+	bool guarded;         /* errors of callbacks are caught by who calls l_dispatch_call() */
 };
 
 /* Give the userdata at idx its views; comm names a task, as in struct l_view, by ctx. */
@@ -95,9 +96,12 @@ void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
 bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
 /*
  * Call the slot's callback with that view, protected; an error is on_error's, once it is
- * counted. True: it wants no more. Never raises.
+ * counted. True: it wants no more. Never raises, unless guarded: then an error is the caller's
+ * to catch, by the handler that set_up() put first, and to hand to l_dispatch_failed().
  */
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn);
+/* What the slot's callback raised is on top, and popped. True: no more is wanted. */
+bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type);
 
 #endif

@@ -148,10 +148,8 @@ static bool is_plain(const struct l_field *field)
 	}
 }
 
-void l_fields_of(struct l_fields *fields, const struct l_args *args)
+void l_fields_look_up(struct l_fields *fields, const struct l_args *args)
 {
-	if (fields->known && (!args || args->tp == fields->tp))
-		return;
 	fields->known = fields->plain = true;
 	fields->tp = args ? args->tp : NULL;
 	for (unsigned i = 0; i < fields->nr; i++) {
@@ -165,8 +163,12 @@ static void get(lua_State *L, int at, const struct l_field *field, const struct 
 		const struct l_args *args)
 {
 	uint64_t number;
+	int64_t of_payload;
 
-	if (field->payload && args && field->field)
+	if (field->payload && args && field->field &&
+	    pev_tp_integer(args->tp, field->field, args->raw, args->len, &of_payload))
+		lua_pushinteger(L, of_payload);
+	else if (field->payload && args && field->field)
 		l_args_get(L, args, field->field);
 	else if (field->payload)
 		lua_pushnil(L);

@@ -39,8 +39,14 @@ struct l_fields {
 
 /* Push those of the list of names at idx, which were checked; they live as long as the block. */
 struct l_fields *l_fields_push(lua_State *L, int idx);
+/* Their payload's is another from here on, or the first. */
+void l_fields_look_up(struct l_fields *fields, const struct l_args *args);
 /* Before each record; args is NULL where it has no payload. */
-void l_fields_of(struct l_fields *fields, const struct l_args *args);
+static inline void l_fields_of(struct l_fields *fields, const struct l_args *args)
+{
+	if (!fields->known || (args && args->tp != fields->tp))
+		l_fields_look_up(fields, args);
+}
 /*
  * Push all of them, nil for what the record has not; its view is at the index at. The stack
  * must have room. May raise for want of memory, unless they are plain.

@@ -29,17 +29,26 @@ enum { UV_FILE = L_UV_NR + 1, UV_LAST = UV_FILE };
 enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
 
 struct l_replay {
+	const char *kind; /* tells it from any other userdata */
 	struct pev_replay replay;
 	struct l_datafile *file; /* kept by UV_FILE */
 	struct l_dispatch d;
 	uint64_t delivered;
 };
 
+/* Nobody else's userdata is as long and begins with this address. */
+static const char is_replay = 0;
+
 /* The replay at 1, its recording entered and on top of the stack. */
 static struct l_replay *check_replay(lua_State *L)
 {
-	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
+	struct l_replay *self = lua_touserdata(L, 1);
 
+	/* A loop that pulls comes here for each record, and a look at the metatable costs more. */
+	if (!self || lua_rawlen(L, 1) != sizeof(*self) || self->kind != &is_replay) {
+		luaL_typeerror(L, 1, TYPENAME);
+		__builtin_unreachable(); /* it raises */
+	}
 	lua_getiuservalue(L, 1, UV_FILE);
 	if (!l_datafile_enter(self->file, L, -1))
 		luaL_error(L, "the recording is closed");
@@ -114,7 +123,7 @@ static int l_replay(lua_State *L)
 	df = l_datafile_enter(file, L, 1);
 	luaL_argcheck(L, df, 1, "the recording is closed");
 	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
-	*self = (struct l_replay){ .file = file, .d = { .L = L } };
+	*self = (struct l_replay){ .kind = &is_replay, .file = file, .d = { .L = L } };
 	pev_replay_init(&self->replay, df, l_datafile_tasks(file));
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 1);
@@ -330,16 +339,23 @@ static unsigned show(struct l_replay *self)
 	return turn;
 }
 
+/* What a dispatch has come to: in memory of ours, so that an error on the way leaves it. */
+struct delivery {
+	struct l_replay *self;
+	uint64_t most, nr; /* callbacks */
+	int turn;
+	struct pev_err err;
+};
+
 /* Callbacks, most of them at most, until something is Lua's to see to. */
-static int deliver(lua_State *L, struct l_replay *self, uint64_t most, uint64_t *nr,
-		   struct pev_err *err)
+static int deliver(lua_State *L, struct l_replay *self, struct delivery *delivery)
 {
-	while (*nr < most && !self->d.stop) {
-		int turn = next_turn(self, err);
+	while (delivery->nr < delivery->most && !self->d.stop) {
+		int turn = next_turn(self, &delivery->err);
 
 		if (turn != PEV_TURN_RECORD)
 			return turn;
-		++*nr;
+		delivery->nr++;
 		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec))
 			continue;
 		if (l_dispatch_call(&self->d, self->replay.slot, &self->replay.rec, show(self)))
@@ -351,14 +367,48 @@ static int deliver(lua_State *L, struct l_replay *self, uint64_t most, uint64_t 
 	return PEV_TURN_ROUND;
 }
 
+/* (what l_replay_dispatch() has on its stack, in the same places, and the delivery) */
+static int l_deliver(lua_State *L)
+{
+	struct delivery *delivery = lua_touserdata(L, -1);
+
+	lua_pop(L, 1);
+	delivery->turn = deliver(L, delivery->self, delivery);
+	return 0;
+}
+
+/*
+ * One error is caught for all of them, and they go on behind a callback that raised: a protected
+ * call costs half of what a callback does.
+ */
+static void deliver_guarded(lua_State *L, struct delivery *delivery)
+{
+	struct l_replay *self = delivery->self;
+	int top = lua_gettop(L), rc;
+
+	self->d.guarded = true;
+	do {
+		lua_pushcfunction(L, l_deliver);
+		for (int i = 1; i <= top; i++)
+			lua_pushvalue(L, i);
+		lua_pushlightuserdata(L, delivery);
+		rc = lua_pcall(L, top + 1, 0, self->d.first);
+		self->d.L = L;
+		if (rc == LUA_OK)
+			break;
+		if (l_dispatch_failed(&self->d, self->replay.slot, self->replay.rec.type))
+			self->d.stop = true;
+		delivery->turn = PEV_TURN_END;
+	} while (l_datafile_enter(self->file, L, 3));
+	self->d.guarded = false;
+}
+
 /* r:dispatch(max) -> delivered, stopped[, turn, ...]; max 0: no limit */
 static int l_replay_dispatch(lua_State *L)
 {
 	lua_Integer max = luaL_checkinteger(L, 2);
+	struct delivery delivery = { .most = max && max < ROUND_CALLS ? (uint64_t)max : ROUND_CALLS };
 	struct l_replay *self;
-	struct pev_err err = { 0 };
-	uint64_t nr = 0;
-	int turn;
 
 	luaL_argcheck(L, max >= 0, 2, "negative");
 	lua_settop(L, 2);
@@ -366,17 +416,19 @@ static int l_replay_dispatch(lua_State *L)
 	if (self->d.dispatching)
 		return luaL_error(L, "dispatch() called from a callback of the same session");
 	l_dispatch_set_up(L, &self->d);
+	luaL_checkstack(L, 2 * lua_gettop(L) + LUA_MINSTACK, "dispatch");
 	self->d.dispatching = true;
 	self->d.stop = false;
-	pev_replay_hand_out(&self->replay, false);
+	self->replay.uncalled = false;
 	self->replay.budget = ROUND_READS;
-	turn = deliver(L, self, max && max < ROUND_CALLS ? (uint64_t)max : ROUND_CALLS, &nr, &err);
+	delivery.self = self;
+	deliver_guarded(L, &delivery);
 	self->d.dispatching = false;
-	self->delivered += nr;
+	self->delivered += delivery.nr;
 	l_raise_pending(L);
-	lua_pushinteger(L, (lua_Integer)nr);
+	lua_pushinteger(L, (lua_Integer)delivery.nr);
 	lua_pushboolean(L, self->d.stop);
-	return 2 + push_turn(L, self, turn, &err);
+	return 2 + push_turn(L, self, delivery.turn, &delivery.err);
 }
 
 /* r:begin(on): next() gives the records of a round, or none */
@@ -414,7 +466,7 @@ static int l_replay_next(lua_State *L)
 	lua_settop(L, 1);
 	self = check_replay(L);
 	self->d.now++;
-	pev_replay_hand_out(&self->replay, !self->d.pulls);
+	self->replay.uncalled = !self->d.pulls;
 	turn = next_turn(self, &err);
 	l_raise_pending(L);
 	if (turn != PEV_TURN_RECORD) {

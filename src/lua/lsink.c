@@ -19,6 +19,7 @@ struct l_sink {
 	const char *event;               /* behind the fields */
 	struct l_field *value, *by;      /* among these; value->code 0: none */
 	struct l_field *when, *into_when; /* what the condition reads, and into's of a span */
+	bool counts_one;                 /* values of 1 by one column, under no condition */
 	uint32_t nr;
 	struct l_field fields[];
 };
@@ -114,6 +115,7 @@ struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event
 	sink->when = find_names(sink->by, agg->by, agg->nr_by);
 	sink->into_when = find_tests(sink->when, agg->where);
 	find_tests(sink->into_when, into);
+	sink->counts_one = agg->nr_by == 1 && !agg->value && !agg->span && !agg->where;
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
 		if (l_source_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
@@ -193,6 +195,23 @@ static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
 	return wanted;
 }
 
+/* One value more for the key of the record's columns from first on. */
+static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, struct l_agg *to,
+		      uint32_t first, int64_t value)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+	int rc;
+
+	if (agg->nr_by == first + 1 && l_source_number(&sink->by[first], shown, &number))
+		rc = l_agg_add_integer(to, l_agg_time(agg, first, number), value);
+	else if (take_columns(sink, shown, first, agg->nr_by, &to->key))
+		rc = l_agg_add(to, value);
+	else
+		return;
+	to->no_memory += rc < 0;
+}
+
 static void feed_start(struct l_agg *end, uint64_t time)
 {
 	if (pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time) < 0)
@@ -207,10 +226,8 @@ static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, ui
 
 	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &took))
 		return;
-	if (is_wanted(span->into, sink->into_when, shown) &&
-	    take_columns(sink, shown, span->nr_by, end->nr_by, &span->into->key) &&
-	    l_agg_add(span->into, (int64_t)(took / span->unit)) < 0)
-		span->into->no_memory++;
+	if (is_wanted(span->into, sink->into_when, shown))
+		feed_cell(sink, shown, span->into, span->nr_by, (int64_t)(took / span->unit));
 }
 
 static bool take_value(const struct l_sink *sink, const struct l_shown *shown, int64_t *value)
@@ -235,23 +252,45 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 		agg->absent[0]++;
 		return;
 	}
-	if (!take_columns(sink, shown, 0, agg->span ? agg->span->nr_by : agg->nr_by, &agg->key))
-		return;
 	if (!agg->span) {
-		if (l_agg_add(agg, value) < 0)
-			agg->no_memory++;
-	} else if (agg->stops) {
+		feed_cell(sink, shown, agg, 0, value);
+		return;
+	}
+	if (!take_columns(sink, shown, 0, agg->span->nr_by, &agg->key))
+		return;
+	if (agg->stops) {
 		feed_stop(sink, shown, (uint64_t)value);
 	} else {
 		feed_start(agg, (uint64_t)value);
 	}
 }
 
-void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
+/* Most of all: how many by a number. False: the record has no such number. */
+static inline bool count_one(const struct l_sink *sink, const struct pev_record *rec,
+			     const struct l_args *args)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+
+	if (!l_source_number_of(sink->by, rec, args, &number))
+		return false;
+	if (l_agg_add_integer(agg, l_agg_time(agg, 0, number), 1) < 0)
+		agg->no_memory++;
+	return true;
+}
+
+static __attribute__((noinline)) void feed_any(const struct l_sink *sink, const struct l_view *view,
+					       const struct l_args *args)
 {
 	struct l_shown shown = { view, args, sink->stacks, sink->event };
 
+	feed(sink, &shown);
+}
+
+void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
+{
 	if (args && args->tp != sink->tp)
 		find_fields(sink, args->tp);
-	feed(sink, &shown);
+	if (!sink->counts_one || !count_one(sink, view->rec, args))
+		feed_any(sink, view, args);
 }

@@ -2,8 +2,9 @@
  * lview.c - the userdata perfev.record; see lview.h.
  *
  * A name has a code: a field of the layout tables, something every record has, or a
- * flag of header.misc. It is found by the address of its string: Lua has short strings
- * once, and a table that is an upvalue keeps these alive.
+ * flag of header.misc. It is found by the address of its string, which lua_topointer() gives
+ * (one call, whatever the key is): Lua has short strings once, and the registry keeps these
+ * alive.
  */
 #include "lview.h"
 
@@ -66,12 +67,13 @@ int l_view_code(const char *name)
 
 /* Codes by the address of their names' strings: open addressing, mostly free. */
 #define PLACES 512u
-struct place {
-	const char *name; /* NULL: free */
+struct l_view_place {
+	const void *name; /* NULL: free */
 	int code;
 };
+static const char places_key; /* its address, in the registry: the places of all names */
 
-static struct place *place_of(struct place *places, const char *name)
+static const struct l_view_place *place_of(const struct l_view_place *places, const void *name)
 {
 	uintptr_t at = (uintptr_t)name >> 4 ^ (uintptr_t)name >> 12;
 
@@ -83,19 +85,27 @@ static struct place *place_of(struct place *places, const char *name)
 /* Nobody else's userdata is as long and begins with this address. */
 static const char is_view = 0;
 
+/* Why the view at 1, or what stands there, cannot be read. */
+static __attribute__((noinline, noreturn)) void refuse(lua_State *L, const struct l_view *view)
+{
+	if (!view)
+		luaL_typeerror(L, 1, TYPENAME);
+	else if (view->gen != *view->now)
+		luaL_error(L, "record used after its callback; keep r:copy()");
+	else
+		luaL_error(L, "record used in a process forked since; fork with r:copy()");
+	__builtin_unreachable(); /* they raise */
+}
+
 /* The view at 1. A look at its metatable would cost three times as much. */
-static struct l_view *check_view(lua_State *L)
+static inline struct l_view *check_view(lua_State *L)
 {
 	struct l_view *view = lua_touserdata(L, 1);
 
-	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view) {
-		luaL_typeerror(L, 1, TYPENAME);
-		__builtin_unreachable(); /* it raises */
-	}
-	if (view->gen != *view->now)
-		luaL_error(L, "record used after its callback; keep r:copy()");
-	if (view->process && view->process != pev_sys_process())
-		luaL_error(L, "record used in a process forked since; fork with r:copy()");
+	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view)
+		refuse(L, NULL);
+	if (view->gen != *view->now || (view->process && view->process != pev_sys_process()))
+		refuse(L, view);
 	return view;
 }
 
@@ -591,11 +601,9 @@ static int unknown_name(lua_State *L)
 static int l_view_index(lua_State *L)
 {
 	struct l_view *view = check_view(L);
-	struct place *places = lua_touserdata(L, lua_upvalueindex(4));
+	int code = place_of(view->places, lua_topointer(L, 2))->code;
 	uint64_t number;
-	int code;
 
-	code = lua_type(L, 2) == LUA_TSTRING ? place_of(places, lua_tostring(L, 2))->code : 0;
 	if (!code)
 		return unknown_name(L);
 	if (code < PEV_F_NR && pev_record_number(view->rec, (enum pev_field)code, &number))
@@ -700,24 +708,28 @@ static int l_view_copy(lua_State *L)
 	return 1;
 }
 
-/* The places of all names, and under them the table that keeps the names' strings. */
+/* The table of all names; their places are in the registry, and keep it. */
 static void push_names(lua_State *L)
 {
-	struct place *places;
+	struct l_view_place *places;
 
 	lua_createtable(L, 0, 128);
-	places = lua_newuserdatauv(L, PLACES * sizeof(*places), 0);
+	places = lua_newuserdatauv(L, PLACES * sizeof(*places), 1);
 	memset(places, 0, PLACES * sizeof(*places));
 	for (int code = 1; code < L_CODE_NR; code++) {
-		const char *name;
+		const void *name;
 
 		if (!l_view_name(code))
 			continue;
-		name = lua_pushstring(L, l_view_name(code));
-		*place_of(places, name) = (struct place){ name, code };
+		lua_pushstring(L, l_view_name(code));
+		name = lua_topointer(L, -1);
+		places[place_of(places, name) - places] = (struct l_view_place){ name, code };
 		lua_pushinteger(L, code);
 		lua_rawset(L, -4);
 	}
+	lua_pushvalue(L, -2);
+	lua_setiuservalue(L, -2, 1);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &places_key);
 }
 
 static const luaL_Reg metamethods[] = {
@@ -749,15 +761,13 @@ static int l_record_registers(lua_State *L)
 void l_view_register(lua_State *L)
 {
 	luaL_newmetatable(L, TYPENAME);
-	/* Upvalues of all metamethods: names, the metatable, copy(), places. */
+	/* Upvalues of all metamethods: names, the metatable, copy(). */
 	push_names(L);
-	lua_pushvalue(L, -3);
-	lua_insert(L, -2);
-	lua_pushvalue(L, -3);
-	lua_pushvalue(L, -3);
+	lua_pushvalue(L, -2);
+	lua_pushvalue(L, -2);
+	lua_pushvalue(L, -2);
 	lua_pushcclosure(L, l_view_copy, 2);
-	lua_insert(L, -2);
-	luaL_setfuncs(L, metamethods, 4);
+	luaL_setfuncs(L, metamethods, 3);
 	lua_pushboolean(L, 0);
 	lua_setfield(L, -2, "__metatable");
 	lua_pop(L, 1);
@@ -773,7 +783,10 @@ struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now)
 
 	idx = lua_absindex(L, idx);
 	view = lua_newuserdatauv(L, sizeof(*view), 1);
-	*view = (struct l_view){ .kind = &is_view, .now = now, .gen = *now - 1 };
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &places_key);
+	*view = (struct l_view){ .kind = &is_view, .places = lua_touserdata(L, -1), .now = now,
+				 .gen = *now - 1 };
+	lua_pop(L, 1);
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, idx);
 	lua_setiuservalue(L, -2, 1);

@@ -15,8 +15,11 @@
 #include "../record.h"
 #include "../task.h"
 
+struct l_view_place;
+
 struct l_view {
 	const char *kind;          /* tells it from any other userdata */
+	const struct l_view_place *places; /* of all names; the registry's */
 	const struct pev_record *rec;
 	const uint64_t *now;       /* the owner's count of callbacks */
 	uint64_t gen;
