@@ -250,24 +250,14 @@ describe("build ids", function()
     assert.same({}, k:leaks())
   end)
 
-  -- A recording whose tasks have mapped these: { filename, kernel =, ino =, pid =, build_id = }.
-  local function recording(maps)
-    local b = perfdata.new { events = { { ids = { 1 }, name = "dummy", attr = { type = 1, config = 9, mmap = true,
-      mmap2 = true, build_id = true, sample_id_all = true, sample_type = { "tid", "time", "identifier" } } } } }
-    for _, map in ipairs(maps) do
-      b:add { type = "mmap2", pid = map.pid or 7, tid = 7, addr = 0x1000, len = 0x1000, pgoff = 0, maj = 0, min = 1,
-        ino = not map.build_id and (map.ino or k.inodes[map[1]] or 0) or nil,
-        ino_generation = not map.build_id and 0 or nil, build_id = map.build_id, prot = 5, flags = 2,
-        misc = map.kernel and 1 or map.misc or 2, filename = map[1],
-        sample_id = { pid = 7, tid = 7, time = 5, identifier = 1 } }
-    end
-    k.files["/t.data"] = b:file()
-    return "/t.data"
-  end
-
+  -- Of files that tasks have mapped: { filename, kernel =, ino =, pid =, build_id = }.
   local function found(maps)
-    local out = {}
-    for _, section in ipairs(facts.closing { path = recording(maps) }) do
+    local list, out = {}, {}
+    for i, map in ipairs(maps) do
+      list[i] = { filename = map[1], misc = map.kernel and 1 or 2, pid = map.pid or 7, build_id = map.build_id,
+                  ino = not map.build_id and (map.ino or k.inodes[map[1]] or 0) or nil }
+    end
+    for _, section in ipairs(facts.closing { maps = list }) do
       for _, id in ipairs(decode { section }.build_ids) do
         out[#out + 1] = ("%s %s%s"):format(id.filename, id.build_id, id.misc & 7 == 1 and " kernel" or "")
       end
@@ -275,7 +265,7 @@ describe("build ids", function()
     return out
   end
 
-  it("of a recording are those of what was mapped: kernel, modules, programs, each once", function()
+  it("of a recording are those of what was mapped: kernel, modules, programs", function()
     k.files["/bin/app"], k.files["/proc/8/root/bin/inner"] = program, program
     k.inodes["/bin/app"], k.inodes["/proc/8/root/bin/inner"] = 77, 78
     k.files["/sys/kernel/notes"] = kernel_notes
@@ -290,9 +280,9 @@ describe("build ids", function()
       "[vdso] " .. ("05"):rep(20),
     }, found { { "[kernel.kallsyms]_text", kernel = true },
                { "/lib/modules/6.1/kernel/sound/snd-hda.ko.xz", kernel = true }, { "[ext4]", kernel = true },
-               { "[gone]", kernel = true }, { "[../../etc]", kernel = true }, { "/bin/app" }, { "/bin/app" },
+               { "[gone]", kernel = true }, { "[../../etc]", kernel = true }, { "/bin/app" },
                { "/bin/inner", pid = 8, ino = 78 }, { "[vdso]", build_id = ("\5"):rep(20) }, { "//anon" },
-               { "[stack]" }, { "/bin/guest", misc = 5 } })
+               { "[stack]" } })
   end)
 
   it("are of no other file that has come by the name since, and of none that is no file", function()
@@ -303,8 +293,8 @@ describe("build ids", function()
     assert.is_nil(table.concat(k.log, "\n"):find("open(/dev", 1, true)) -- to open a device may do something
   end)
 
-  it("are not looked for where there is no recording; the times of its samples are told without", function()
-    assert.same({}, facts.closing { path = "/no/such.data" })
+  it("are not looked for where nothing is said of maps; the times of its samples are told without", function()
+    assert.same({}, facts.closing {})
     assert.same({ sample_time = { first = 5, last = 9 } }, decode(facts.closing { first_time = 5, last_time = 9 }))
   end)
 end)
@@ -504,6 +494,19 @@ describe("what was there before", function()
     k.files["/proc/kallsyms"] = "0000000000000000 T _text\n0000000000000000 T _etext\n"
     r = kernel()
     assert.same({ 0, 0, "[kernel.kallsyms]_text" }, { r.addr, r.len, r.filename })
+  end)
+
+  it("has its end from /proc/iomem, so that not all symbols are read", function()
+    k.files["/proc/kallsyms"] = "ffffffff81000000 T _stext\nffffffff81000000 T _text\n"
+      .. ("ffffffff81000010 t f\n"):rep(4096) .. "ffffffff82000000 T _etext\n"
+    local function kernel(code)
+      k.files["/proc/iomem"] = "00001000-0009fbff : System RAM\n  " .. code .. " : Kernel code\n"
+      local r = tasks({ pids = {} })[1]
+      return { r.addr, r.len, r.filename }
+    end
+    assert.same({ 0xffffffff81000000, 0x20bb08, "[kernel.kallsyms]_text" }, kernel "01000000-0120bb07")
+    assert.is_nil(table.concat(k.log, "\n"):find("slurp(/proc/kallsyms)", 1, true))
+    assert.same({ 0xffffffff81000000, 0x1000000, "[kernel.kallsyms]_text" }, kernel "00000000-00000000") -- hidden
   end)
 
   it("is every module where the kernel shows where, by its file", function()

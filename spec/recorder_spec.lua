@@ -152,6 +152,35 @@ describe("a recording", function()
     assert.same({ path = PATH, bytes = #k.files[PATH], samples = 160, parts = 1 }, s.recorded)
   end)
 
+  it("has the build ids of what was mapped, each name once and no guest's, whole or over the ring's end", function()
+    local elf = "\x7fELF\2\1" .. ("\0"):rep(26) .. string.pack("<I8", 64) .. ("\0"):rep(14) .. string.pack("<I2I2", 56, 1)
+    elf = elf .. ("\0"):rep(64 - #elf) .. string.pack("<I4I4I8I8I8I8I8I8", 4, 4, 120, 0, 0, 36, 36, 4)
+    local names = {}
+    for i = 1, 300 do
+      local name = ("/lib/%03d"):format(i)
+      k.files[name] = elf .. string.pack("<I4I4I4", 4, 20, 3) .. "GNU\0" .. ("%020d"):format(i)
+      k.inodes[name] = 1000 + i
+      names[i] = name .. " " .. ("%020d"):format(i):gsub(".", function(c) return ("%02x"):format(c:byte()) end)
+    end
+    local function map(name, misc)
+      k:ring(0):push { type = "mmap2", misc = misc or 2, pid = 11, tid = 11, addr = 0, len = 4096, pgoff = 0, maj = 0,
+                       min = 1, ino = k.inodes[name], ino_generation = 0, prot = 5, flags = 2, filename = name }
+    end
+    k:every("20ms", 25, function(round)
+      for i = 1, 12 do map(("/lib/%03d"):format((round - 1) * 12 + i)) end
+      map "/lib/001"
+      map("/lib/guest", 5)
+    end)
+    k.files["/lib/guest"], k.inodes["/lib/guest"] = k.files["/lib/001"], 1
+    run { quiet = true, buffer = "4K" }
+    local f <close> = k:with(perfev.open, PATH)
+    local found = {}
+    for _, id in ipairs(k:with(function() return f.header.build_ids end)) do
+      found[#found + 1] = id.filename .. " " .. id.build_id
+    end
+    assert.same(names, found)
+  end)
+
   it("has a record that came late where it was delivered", function()
     happenings()
     k:after("450ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 0xbad, time = k.now - 300000000 } end)

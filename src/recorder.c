@@ -50,6 +50,7 @@ struct recorded_event {
 	struct pev_attr attr;
 	uint64_t *ids; /* owned */
 	uint32_t nr_ids;
+	struct pev_plan *plan; /* owned */
 	uint64_t late; /* where its ATTR records are, if that is among the kernel's; else 0 */
 };
 
@@ -72,6 +73,8 @@ struct pev_recorder {
 	uint32_t nr_events;
 	struct section sections[SECTIONS_MAX];
 	uint32_t nr_sections;
+	struct pev_survey survey;
+	struct pev_recorder_samples sure, sure_marked; /* those up to end, up to marked */
 	struct pev_err failed;
 };
 
@@ -112,10 +115,12 @@ static void cut(struct pev_recorder *rec)
 	sys->ftruncate(sys->ctx, rec->fd, rec->end);
 	if (!rec->marked || rec->marked == rec->end)
 		return;
-	if (sys->pwrite(sys->ctx, rec->fd, marks, sizeof(marks), rec->end) == sizeof(marks))
+	if (sys->pwrite(sys->ctx, rec->fd, marks, sizeof(marks), rec->end) == sizeof(marks)) {
 		rec->end += sizeof(marks);
-	else if (sys->ftruncate(sys->ctx, rec->fd, rec->marked) == 0)
+	} else if (sys->ftruncate(sys->ctx, rec->fd, rec->marked) == 0) {
 		rec->end = rec->marked;
+		rec->sure = rec->sure_marked;
+	}
 }
 
 __attribute__((format(printf, 3, 4))) static int fail(struct pev_recorder *rec, int code,
@@ -132,6 +137,11 @@ __attribute__((format(printf, 3, 4))) static int fail(struct pev_recorder *rec, 
 	if (!rec->stream && rec->fd >= 0)
 		cut(rec);
 	return pev_fail(&rec->failed, code, "%s", text);
+}
+
+static int no_room(struct pev_recorder *rec)
+{
+	return fail(rec, -ENOMEM, "cannot record to %s: no memory", shown(rec));
 }
 
 /* Step over n bytes of the pieces; how many pieces are left. */
@@ -346,10 +356,13 @@ void pev_recorder_close(struct pev_recorder *rec)
 		rec->sys->unlink(rec->sys->ctx, rec->temporary);
 	if (rec->deflate)
 		rec->config.deflate->close(rec->deflate);
-	for (uint32_t i = 0; i < rec->nr_events; i++)
+	for (uint32_t i = 0; i < rec->nr_events; i++) {
 		free(rec->events[i].ids);
+		free(rec->events[i].plan);
+	}
 	for (uint32_t i = 0; i < rec->nr_sections; i++)
 		free(rec->sections[i].bytes);
+	pev_survey_free(&rec->survey);
 	free(rec->events);
 	free(rec->pack);
 	free(rec->temporary);
@@ -431,12 +444,18 @@ int pev_recorder_event(struct pev_recorder *rec, const struct pev_attr *attr,
 		*event = (struct recorded_event){ .attr = *attr,
 						  .ids = malloc(nr_ids ? nr_ids * 8 : 8),
 						  .nr_ids = nr_ids,
+						  .plan = malloc(sizeof(*event->plan)),
 						  .late = rec->begun ? rec->end : 0 };
-	if (!event || !event->ids)
-		return fail(rec, -ENOMEM, "cannot record to %s: no memory", shown(rec));
+	if (event)
+		rec->nr_events++;
+	if (!event || !event->ids || !event->plan)
+		return no_room(rec);
 	if (nr_ids)
 		memcpy(event->ids, ids, (size_t)nr_ids * 8);
-	rec->nr_events++;
+	pev_plan_init(event->plan, attr, false);
+	for (uint32_t i = 0; i < nr_ids; i++)
+		if (pev_survey_event(&rec->survey, ids[i], event->plan) < 0)
+			return no_room(rec);
 	rc = put_event(rec, event);
 	return rc < 0 || !nr_ids ? rc : put_name(rec, ids[0], name);
 }
@@ -462,7 +481,7 @@ static int keep_section(struct pev_recorder *rec, uint32_t id, const void *bytes
 
 	section->bytes = malloc(len ? len : 1);
 	if (!section->bytes)
-		return fail(rec, -ENOMEM, "cannot record to %s: no memory", shown(rec));
+		return no_room(rec);
 	memcpy(section->bytes, bytes, len);
 	section->size = len;
 	return 0;
@@ -571,6 +590,7 @@ int pev_recorder_records(struct pev_recorder *rec, const void *bytes, size_t len
 {
 	struct iovec piece = piece_of(bytes, len);
 
+	pev_survey_take(&rec->survey, &piece, 1);
 	return put(rec, &piece, 1);
 }
 
@@ -625,17 +645,28 @@ static int pack_pieces(struct pev_recorder *rec, const struct iovec *pieces, int
 
 static int put_pieces(struct pev_recorder *rec, struct iovec *pieces, int nr)
 {
+	int rc;
+
 	for (int i = 0; i < nr; i++)
 		rec->raw += pieces[i].iov_len;
-	return rec->deflate ? pack_pieces(rec, pieces, nr) : put(rec, pieces, nr);
+	/* Before they are written, which changes the pieces and brings them into the cache. */
+	pev_survey_take(&rec->survey, pieces, nr);
+	rc = rec->deflate ? pack_pieces(rec, pieces, nr) : put(rec, pieces, nr);
+	if (rc == 0)
+		rec->sure = (struct pev_recorder_samples){ rec->survey.samples, rec->survey.first,
+							   rec->survey.last };
+	return rc;
 }
 
 static int put_marks(struct pev_recorder *rec, int nr)
 {
-	int rc = pev_recorder_records(rec, marks, (size_t)nr * sizeof(marks[0]));
+	struct iovec piece = piece_of(marks, (size_t)nr * sizeof(marks[0]));
+	int rc = put(rec, &piece, 1);
 
-	if (rc == 0)
+	if (rc == 0) {
 		rec->marked = rec->end;
+		rec->sure_marked = rec->sure;
+	}
 	return rc;
 }
 
@@ -877,4 +908,15 @@ uint64_t pev_recorder_size(const struct pev_recorder *rec)
 bool pev_recorder_is_stream(const struct pev_recorder *rec)
 {
 	return rec->stream;
+}
+
+struct pev_recorder_samples pev_recorder_samples(const struct pev_recorder *rec)
+{
+	return rec->sure;
+}
+
+const struct pev_survey_map *pev_recorder_maps(const struct pev_recorder *rec, uint32_t *nr)
+{
+	*nr = rec->survey.nr_maps;
+	return rec->survey.maps;
 }

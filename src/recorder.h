@@ -37,6 +37,7 @@
 #include "attr.h"
 #include "deflate.h"
 #include "err.h"
+#include "survey.h"
 #include "sys.h"
 
 #define PEV_FEAT_PERFEV 254
@@ -96,6 +97,13 @@ const struct pev_err *pev_recorder_failure(const struct pev_recorder *rec);
 const char *pev_recorder_path(const struct pev_recorder *rec);
 /* Bytes written so far. */
 uint64_t pev_recorder_size(const struct pev_recorder *rec);
+/* Samples of rings that it has by now; when the first and the last was, 0: of none it is known. */
+struct pev_recorder_samples {
+	uint64_t nr, first, last; /* ns */
+};
+struct pev_recorder_samples pev_recorder_samples(const struct pev_recorder *rec);
+/* The files that its tasks had mapped, each name once. Borrowed until something is written. */
+const struct pev_survey_map *pev_recorder_maps(const struct pev_recorder *rec, uint32_t *nr);
 /* It is no regular file. */
 bool pev_recorder_is_stream(const struct pev_recorder *rec);
 

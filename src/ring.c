@@ -9,6 +9,9 @@
  *   kernel: write data, wmb, store data_head   us: load-acquire data_head, read
  *   kernel: load data_tail, then write data    us: read data, store-release data_tail
  *
+ * A reader that has to wait with what is in the ring lifts it: positions stay as they are,
+ * and only where their bytes lie changes.
+ *
  * The AUX area beside it is a second such buffer, without records: those in the
  * ring tell of its bytes. Contract: the same file, perf_aux_output_begin() and _end().
  */
@@ -46,6 +49,7 @@ static int map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t 
 	ring->size = data_bytes;
 	ring->tail = ring->published = ring->head =
 		__atomic_load_n(&ring->page->data_tail, __ATOMIC_RELAXED);
+	ring->at = ring->end = ring->lifted_from = ring->lifted_to = ring->tail;
 	return 0;
 }
 
@@ -80,18 +84,23 @@ void pev_ring_unmap(struct pev_ring *ring)
 	ring->page = NULL;
 	free(ring->wrap);
 	free(ring->found);
+	free(ring->lifted);
 	ring->wrap = NULL;
 	ring->found = NULL;
+	ring->lifted = NULL;
+}
+
+static uint16_t size_of(const unsigned char *header)
+{
+	uint16_t size;
+
+	memcpy(&size, header + offsetof(struct perf_event_header, size), sizeof(size));
+	return size;
 }
 
 static uint16_t size_at(const struct pev_ring *ring, uint64_t pos)
 {
-	uint16_t size;
-
-	memcpy(&size,
-	       ring->data + (pos & (ring->size - 1)) + offsetof(struct perf_event_header, size),
-	       sizeof(size));
-	return size;
+	return size_of(ring->data + (pos & (ring->size - 1)));
 }
 
 /*
@@ -142,25 +151,57 @@ static const unsigned char *whole(struct pev_ring *ring, uint64_t pos, uint16_t 
 	return ring->wrap;
 }
 
-const unsigned char *pev_ring_peek(struct pev_ring *ring, uint16_t *size)
+static const unsigned char *peek_backward(struct pev_ring *ring, uint16_t *size)
 {
-	uint64_t unread = ring->head - ring->tail;
-
-	if (ring->found) {
-		if (!ring->nr_found)
-			return NULL;
-		*size = size_at(ring, ring->found[ring->nr_found - 1]);
-		return whole(ring, ring->found[ring->nr_found - 1], *size);
-	}
-	if (unread == 0)
+	if (!ring->nr_found)
 		return NULL;
+	*size = size_at(ring, ring->found[ring->nr_found - 1]);
+	return whole(ring, ring->found[ring->nr_found - 1], *size);
+}
+
+/* Is position pos before that one? Both only grow, round 2^64. */
+static bool is_before(uint64_t pos, uint64_t that)
+{
+	return (int64_t)(that - pos) > 0;
+}
+
+/* What lies in one piece from tail on; false where that cannot be. */
+static bool find_piece(struct pev_ring *ring)
+{
+	uint64_t at, rest, unread = ring->head - ring->tail;
+
+	ring->at = ring->tail;
+	if (pev_ring_has_lifted(ring)) {
+		ring->piece = ring->lifted + (ring->tail - ring->lifted_from);
+		ring->end = ring->lifted_to;
+		return true;
+	}
 	/* Records are 8-aligned, so a header never straddles the ring's end. */
 	if (unread < sizeof(struct perf_event_header) || unread > ring->size || ring->tail % 8)
+		return false;
+	at = ring->tail & (ring->size - 1);
+	rest = ring->size - at;
+	ring->piece = ring->data + at;
+	ring->end = ring->tail + (unread < rest ? unread : rest);
+	return true;
+}
+
+const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size)
+{
+	uint64_t most;
+
+	if (ring->found)
+		return peek_backward(ring, size);
+	if (ring->head == ring->tail)
+		return NULL;
+	if (!find_piece(ring))
 		return resync(ring);
-	*size = size_at(ring, ring->tail);
-	if (*size < sizeof(struct perf_event_header) || *size % 8 || *size > unread)
+	/* Whole records were lifted; in the ring one can go on at its other end. */
+	most = (pev_ring_has_lifted(ring) ? ring->end : ring->head) - ring->tail;
+	*size = size_of(ring->piece);
+	if (*size < sizeof(struct perf_event_header) || *size % 8 || *size > most)
 		return resync(ring);
-	return whole(ring, ring->tail, *size);
+	return *size <= ring->end - ring->tail ? ring->piece : whole(ring, ring->tail, *size);
 }
 
 void pev_ring_pop(struct pev_ring *ring, uint16_t size)
@@ -173,11 +214,88 @@ void pev_ring_pop(struct pev_ring *ring, uint16_t size)
 
 void pev_ring_publish(struct pev_ring *ring)
 {
-	if (ring->published == ring->tail)
+	uint64_t free_to = ring->head - pev_ring_fill(ring);
+
+	if (ring->published == free_to)
 		return;
 	/* Release: our reads are done before the kernel may write there. */
-	__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
-	ring->published = ring->tail;
+	__atomic_store_n(&ring->page->data_tail, free_to, __ATOMIC_RELEASE);
+	ring->published = free_to;
+}
+
+/* ---- lifting ---- */
+
+int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to, struct iovec *pieces)
+{
+	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;
+	uint64_t len, rest;
+	int nr = 0;
+
+	if (is_before(from, ring->lifted_to) && is_before(from, to)) {
+		len = (is_before(to, ring->lifted_to) ? to : ring->lifted_to) - from;
+		pieces[nr++] = (struct iovec){ ring->lifted + (from - ring->lifted_from),
+					       (size_t)len };
+		from += len;
+	}
+	while (is_before(from, to) && nr < PEV_RING_PIECES) {
+		rest = ring->size - (from & (ring->size - 1));
+		len = to - from < rest ? to - from : rest;
+		pieces[nr++] = (struct iovec){ data + (from & (ring->size - 1)), (size_t)len };
+		from += len;
+	}
+	return nr;
+}
+
+/* Room for more bytes behind what was lifted and is wanted from keep on. */
+static int make_room(struct pev_ring *ring, uint64_t keep, size_t more, size_t max)
+{
+	size_t kept = (size_t)(ring->lifted_to - keep), cap = ring->lifted_cap;
+	unsigned char *to = ring->lifted;
+
+	if ((size_t)(ring->lifted_to - ring->lifted_from) + more <= cap)
+		return 0;
+	if (kept + more > max)
+		return -ENOSPC;
+	/* So large that it is moved to its front no more often than it fills by a half. */
+	if (2 * (kept + more) > cap && cap < max) {
+		cap = 2 * (kept + more) < max ? 2 * (kept + more) : max;
+		to = malloc(cap);
+		if (!to)
+			return -ENOMEM;
+	}
+	if (kept)
+		memmove(to, ring->lifted + (keep - ring->lifted_from), kept);
+	if (to != ring->lifted)
+		free(ring->lifted);
+	ring->lifted = to;
+	ring->lifted_cap = cap;
+	ring->lifted_from = keep;
+	return 0;
+}
+
+int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max)
+{
+	struct iovec pieces[PEV_RING_PIECES];
+	int rc, nr;
+
+	/* Acquire: as in pev_ring_refresh(). */
+	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	if (!is_before(keep, ring->lifted_to))
+		ring->lifted_from = ring->lifted_to = keep;
+	if (ring->head - ring->lifted_to > ring->size)
+		return 0; /* who peeks will find out */
+	rc = make_room(ring, keep, (size_t)(ring->head - ring->lifted_to), max);
+	if (rc < 0)
+		return rc;
+	nr = pev_ring_pieces(ring, ring->lifted_to, ring->head, pieces);
+	for (int i = 0; i < nr; i++) {
+		memcpy(ring->lifted + (ring->lifted_to - ring->lifted_from), pieces[i].iov_base,
+		       pieces[i].iov_len);
+		ring->lifted_to += pieces[i].iov_len;
+	}
+	ring->end = ring->at = ring->tail;
+	pev_ring_publish(ring);
+	return 0;
 }
 
 /* ---- the AUX area ---- */

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/uio.h>
 
 #include "sys.h"
 
@@ -21,6 +23,16 @@ struct pev_ring {
 	uint64_t published;                /* the tail the kernel has been told */
 	uint64_t corrupt;                  /* resynchronised so often */
 	unsigned char *wrap;               /* a record that wraps, made whole: 64 KiB */
+	/* What lies in one piece where tail stands: position at..end is at piece. */
+	const unsigned char *piece;
+	uint64_t at, end;
+	/*
+	 * What was taken out of the ring before it was read, so that the kernel has the room:
+	 * position lifted_from..lifted_to is at lifted, all behind it in the ring.
+	 */
+	unsigned char *lifted;             /* NULL: nothing ever was */
+	size_t lifted_cap;
+	uint64_t lifted_from, lifted_to;
 	/*
 	 * A backward ring is overwritten from its end to its beginning, for ever: what
 	 * was in it when it was last looked at, newest first. NULL in a normal ring.
@@ -67,13 +79,55 @@ uint64_t pev_ring_refresh(struct pev_ring *ring);
  * and a multiple of 8, is *size, read once. A header that breaks this cannot be
  * skipped: the ring is moved to head and ring->corrupt goes up by one.
  */
-const unsigned char *pev_ring_peek(struct pev_ring *ring, uint16_t *size);
+const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size);
+
+/* The same; what nearly all are, a record that lies in a piece that was looked at, at once. */
+static inline const unsigned char *pev_ring_peek(struct pev_ring *ring, uint16_t *size)
+{
+	int64_t there = (int64_t)(ring->end - ring->tail);
+	const unsigned char *bytes;
+
+	if (there < (int64_t)sizeof(struct perf_event_header))
+		return pev_ring_peek_any(ring, size);
+	bytes = ring->piece + (ring->tail - ring->at);
+	memcpy(size, bytes + offsetof(struct perf_event_header, size), sizeof(*size));
+	if (*size < sizeof(struct perf_event_header) || *size % 8 || *size > there)
+		return pev_ring_peek_any(ring, size);
+	return bytes;
+}
 
 /* Done with the record of that size that peek gave. The kernel is not told yet. */
 void pev_ring_pop(struct pev_ring *ring, uint16_t size);
 
 /* Give what was read back to the kernel: one store a batch. */
 void pev_ring_publish(struct pev_ring *ring);
+
+/* Is there something unread that was lifted? */
+static inline bool pev_ring_has_lifted(const struct pev_ring *ring)
+{
+	return (int64_t)(ring->lifted_to - ring->tail) > 0;
+}
+
+/* Bytes of unread records that are still in the ring, by its last refresh. */
+static inline uint64_t pev_ring_fill(const struct pev_ring *ring)
+{
+	return ring->head - (pev_ring_has_lifted(ring) ? ring->lifted_to : ring->tail);
+}
+
+/*
+ * Take all that is in the ring, as of now, out of it, and give the kernel its room: what is not
+ * read yet waits in memory, of max bytes at most, and so does what is behind keep, a position
+ * up to tail. What was peeked at is somewhere else then. -ENOMEM, -ENOSPC: nothing was moved.
+ */
+int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max);
+
+/*
+ * Where the bytes of position from..to are: at most PEV_RING_PIECES pieces, how many. For
+ * those that were neither given back nor let go by a lift.
+ */
+#define PEV_RING_PIECES 3
+int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to,
+		    struct iovec *pieces);
 
 /*
  * Map the AUX area of an event whose ring is mapped: bytes must be a power of two

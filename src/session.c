@@ -13,6 +13,8 @@
 
 #define DEFAULT_RING_BYTES (2u << 20)
 #define EVENTS_PER_WAIT 64
+#define LIFTED_MAX ((size_t)4 << 20) /* bytes, of a ring; and four times what that has */
+#define WATCH_EVERY 256              /* records after which rings may have become full */
 
 /* What an epoll tag is about: the high half says which kind, the low half which one. */
 #define TAG_RING (UINT64_C(1) << 32)
@@ -30,7 +32,10 @@ struct session_ring {
 	uint64_t untold;            /* AUX head when the ring was last found empty */
 	int fd;                     /* the event mapped, borrowed: output goes here */
 	int poll_fd;                /* in the poll set for this ring; -1 when all have hung up */
+	const unsigned char *next;  /* the record looked at; NULL: there is none */
+	struct pev_slot *slot;      /* whose it is, or NULL */
 	uint64_t time;              /* of the record last looked at */
+	uint16_t next_size;
 	uint64_t recorded;          /* everything before it the recorder has, or is not to have */
 	bool pressed;               /* over three quarters full when the round began */
 	bool told_corrupt;
@@ -51,6 +56,8 @@ struct pev_session {
 	uint32_t nr_slots;
 	struct id_entry *ids;       /* open addressing */
 	uint32_t nr_ids, cap_ids;
+	uint64_t last_id;           /* the one looked for last, 0: none, and whose it is */
+	struct pev_slot *last_slot;
 	struct pev_merge merge;
 	struct pev_tasks tasks;
 	struct pev_deferred deferred; /* samples that wait for their user part */
@@ -60,11 +67,11 @@ struct pev_session {
 	uint32_t pressed;           /* rings that are */
 	enum pev_drain drain;       /* of the round that goes on */
 	struct session_ring *pending; /* whose next record was handed out and is not popped yet */
-	uint16_t pending_size;
+	uint32_t unwatched;         /* records since the rings' fill was looked at */
 	bool tells_aux;             /* it is an AUX record, of these bytes */
 	uint64_t aux_offset, aux_size, aux_flags;
 	struct pev_recorder *recorder; /* borrowed; NULL: nothing is recorded */
-	struct iovec *pieces;       /* for it: room for two of each ring */
+	struct iovec *pieces;       /* for it: room for PEV_RING_PIECES of each ring */
 	uint64_t next_mark;         /* time from which on a round of copying may be marked */
 	bool own_clock;             /* an event keeps another clock: no order across rings */
 	unsigned process;           /* that opened it: pev_sys_process() */
@@ -130,7 +137,7 @@ fail:
 
 bool pev_session_is_ours(const struct pev_session *s)
 {
-	return s->process == pev_sys_process();
+	return pev_sys_is_process(s->process);
 }
 
 /* ---- ids -> slots ---- */
@@ -179,19 +186,26 @@ static int ids_learn(struct pev_session *s, const struct pev_slot *slot)
 		s->nr_ids += !entry->id;
 		*entry = (struct id_entry){ .id = slot->event.fds[i].id, .slot = slot->index };
 	}
+	s->last_id = 0;
 	return rc;
 }
 
-static struct pev_slot *slot_of(const struct pev_session *s, const unsigned char *bytes,
-				uint16_t size)
+/* Records come in bursts of one event on one CPU, which has one id. */
+static struct pev_slot *slot_of(struct pev_session *s, const unsigned char *bytes, uint16_t size)
 {
 	uint64_t id = pev_record_identifier(bytes, size, false);
 	const struct id_entry *entry;
 
 	if (!id || !s->cap_ids)
 		return NULL;
+	if (id == s->last_id)
+		return s->last_slot;
 	entry = id_find(s, id);
-	return entry->id ? s->slots[entry->slot] : NULL;
+	if (!entry->id)
+		return NULL;
+	s->last_id = id;
+	s->last_slot = s->slots[entry->slot];
+	return s->last_slot;
 }
 
 /* ---- rings ---- */
@@ -255,10 +269,10 @@ static int clock_of(const struct pev_attr *attr)
 	return attr->flags & PEV_ATTR_USE_CLOCKID ? attr->clockid : -1;
 }
 
-/* Two pieces a ring: one can wrap. */
 static int reserve_pieces(struct pev_session *s, uint32_t nr_rings)
 {
-	struct iovec *pieces = realloc(s->pieces, sizeof(*pieces) * 2 * (size_t)nr_rings);
+	struct iovec *pieces =
+		realloc(s->pieces, sizeof(*pieces) * PEV_RING_PIECES * (size_t)nr_rings);
 
 	if (!pieces)
 		return -ENOMEM;
@@ -536,6 +550,7 @@ static void start_over(struct pev_session *s)
 		slot_free(s->slots[--s->nr_slots]);
 	memset(s->ids, 0, sizeof(*s->ids) * s->cap_ids);
 	s->nr_ids = 0;
+	s->last_id = 0;
 }
 
 /* Where mapping a ring would get a bare EINVAL (perf_mmap()). */
@@ -745,20 +760,6 @@ static uint64_t time_of(const struct session_ring *r, const struct pev_slot *slo
 /* Marks behind what was delivered: all that comes is younger, or late for readers as for us. */
 #define ALL_OLDER 2
 
-/* What was read of a ring and not recorded, as at most two pieces: how many. */
-static int unrecorded(const struct session_ring *r, uint64_t end, struct iovec *pieces)
-{
-	uint64_t at = r->recorded & (r->ring.size - 1), len = end - r->recorded;
-	uint64_t rest = r->ring.size - at;
-	unsigned char *data = (unsigned char *)(uintptr_t)r->ring.data;
-
-	if (!len)
-		return 0;
-	pieces[0] = (struct iovec){ data + at, len < rest ? len : rest };
-	pieces[1] = (struct iovec){ data, len - pieces[0].iov_len };
-	return len > rest ? 2 : 1;
-}
-
 /*
  * What was read of all rings goes to the recorder. In the order of the rings, which is
  * the order in which records of the same time are delivered.
@@ -775,7 +776,7 @@ static void record_read(struct pev_session *s, int marks)
 		if (r->backward)
 			continue;
 		if (s->drain != PEV_DRAIN_DISCARD)
-			nr += unrecorded(r, r->ring.tail, s->pieces + nr);
+			nr += pev_ring_pieces(&r->ring, r->recorded, r->ring.tail, s->pieces + nr);
 		r->recorded = r->ring.tail;
 	}
 	/* What fails is kept by it, and asked for by whoever gave it to us. */
@@ -798,10 +799,11 @@ static void give_back(struct pev_session *s, struct session_ring *r)
 /* What follows cannot be read, and was stepped over: not for the recorder. */
 static void record_corrupt(struct pev_session *s, struct session_ring *r, uint64_t tail)
 {
-	struct iovec pieces[2];
+	struct iovec pieces[PEV_RING_PIECES];
 
 	if (s->recorder && s->drain != PEV_DRAIN_DISCARD)
-		pev_recorder_round(s->recorder, pieces, unrecorded(r, tail, pieces), 0);
+		pev_recorder_round(s->recorder, pieces,
+				   pev_ring_pieces(&r->ring, r->recorded, tail, pieces), 0);
 	r->recorded = r->ring.tail;
 }
 
@@ -855,18 +857,18 @@ int64_t pev_session_copy(struct pev_session *s)
 
 /* ---- order and dispatch, one round ---- */
 
-/* Is there a next record, and of what time? Kept in r->time. */
+/* Is there a next record? What it is is kept in r. */
 static bool look(struct pev_session *s, struct session_ring *r)
 {
 	uint64_t tail = r->ring.tail, corrupt = r->ring.corrupt;
-	uint16_t size;
-	const unsigned char *bytes = pev_ring_peek(&r->ring, &size);
 
+	r->next = pev_ring_peek(&r->ring, &r->next_size);
 	if (r->ring.corrupt != corrupt)
 		record_corrupt(s, r, tail);
-	if (!bytes)
+	if (!r->next)
 		return false;
-	r->time = time_of(r, slot_of(s, bytes, size), bytes, size);
+	r->slot = slot_of(s, r->next, r->next_size);
+	r->time = time_of(r, r->slot, r->next, r->next_size);
 	return true;
 }
 
@@ -874,6 +876,30 @@ static bool look(struct pev_session *s, struct session_ring *r)
 static bool aux_pressed(const struct session_ring *r)
 {
 	return r->ring.aux && pev_ring_aux_unread(&r->ring) >= r->ring.aux_size / 2;
+}
+
+/* Is what is left in the ring no reason any more to give it precedence? */
+static void unpress(struct pev_session *s, struct session_ring *r)
+{
+	if (!r->pressed || pev_ring_fill(&r->ring) > r->ring.size / 2 || aux_pressed(r))
+		return;
+	r->pressed = false;
+	s->pressed--;
+}
+
+/*
+ * What has to wait for its place in the order of time, or for callbacks, waits in memory, so
+ * that the kernel has room to write. What is in there that can be delivered need not.
+ */
+static void relieve(struct pev_session *s, struct session_ring *r)
+{
+	size_t most = r->ring.size < LIFTED_MAX / 4 ? (size_t)r->ring.size * 4 : LIFTED_MAX;
+
+	if (pev_ring_lift(&r->ring, s->recorder ? r->recorded : r->ring.tail, most) < 0)
+		return;
+	if (r->next)
+		r->next = pev_ring_peek(&r->ring, &r->next_size);
+	unpress(s, r);
 }
 
 static void begin_round(struct pev_session *s)
@@ -887,12 +913,17 @@ static void begin_round(struct pev_session *s)
 	s->pressed = 0;
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
-		uint64_t unread;
+		uint64_t full = r->ring.size / 4 * 3;
 
+		r->next = NULL;
+		r->pressed = false;
 		if (r->backward != (s->drain == PEV_DRAIN_SNAPSHOT))
 			continue;
-		unread = pev_ring_refresh(&r->ring);
-		r->pressed = !r->backward && (unread > r->ring.size / 4 * 3 || aux_pressed(r));
+		pev_ring_refresh(&r->ring);
+		/* Else all that was lifted would be delivered first, out of its turn. */
+		if (pev_ring_has_lifted(&r->ring) && pev_ring_fill(&r->ring) > full)
+			relieve(s, r);
+		r->pressed = !r->backward && (pev_ring_fill(&r->ring) > full || aux_pressed(r));
 		s->pressed += r->pressed;
 		if (look(s, r))
 			pev_merge_push(&s->merge, r->time, i);
@@ -1001,12 +1032,14 @@ static bool waits(struct pev_session *s, const struct pev_slot *slot, const stru
 	       pev_deferred_hold(&s->deferred, rec, &of);
 }
 
-/* Count one record and locate it, if somebody gets it. */
-static struct pev_slot *take(struct pev_session *s, const unsigned char *bytes, uint16_t size,
+/* Count a ring's next record and locate it, if somebody gets it. */
+static struct pev_slot *take(struct pev_session *s, const struct session_ring *r,
 			     struct pev_record *rec)
 {
+	const unsigned char *bytes = r->next;
+	struct pev_slot *slot = r->slot, *to;
 	uint32_t type = pev_load32(bytes, false);
-	struct pev_slot *slot = slot_of(s, bytes, size), *to;
+	uint16_t size = r->next_size;
 
 	s->stats.records++;
 	if (!slot) {
@@ -1038,6 +1071,8 @@ static struct pev_slot *take_ready(struct pev_session *s, struct pev_record *rec
 	struct pev_held_of of;
 	uint16_t size;
 
+	if (!s->deferred.ready && !s->deferred.given)
+		return NULL;
 	while ((bytes = pev_deferred_next(&s->deferred, &of, &size))) {
 		struct pev_slot *slot = s->slots[of.event];
 
@@ -1138,6 +1173,34 @@ bool pev_session_aux(const struct pev_session *s, const struct pev_record *rec,
 	return true;
 }
 
+/* More than that of a ring is unread: its records shall not stay in it. */
+static void relieve_from(struct pev_session *s, uint64_t quarters)
+{
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		struct session_ring *r = s->rings[i];
+
+		if (r->backward)
+			continue;
+		pev_ring_refresh(&r->ring);
+		if (pev_ring_fill(&r->ring) > r->ring.size / 4 * quarters)
+			relieve(s, r);
+	}
+}
+
+/* Does a round end with the last record, and not where the order of time has it end? */
+static bool delivers_all(const struct pev_session *s)
+{
+	return s->drain >= PEV_DRAIN_REST || s->config.unordered || s->own_clock;
+}
+
+/* While records are delivered rings become full. A round that is not held by time would not end. */
+static void watch_fill(struct pev_session *s)
+{
+	s->unwatched = 0;
+	if (!delivers_all(s))
+		relieve_from(s, 3);
+}
+
 /* The record handed out last is done with; a quarter of a ring is given back at once. */
 static void settle(struct pev_session *s)
 {
@@ -1148,60 +1211,22 @@ static void settle(struct pev_session *s)
 	s->pending = NULL;
 	if (s->tells_aux)
 		settle_aux(s, r);
-	pev_ring_pop(&r->ring, s->pending_size);
-	if (r->ring.tail - r->ring.published >= r->ring.size / 4)
+	pev_ring_pop(&r->ring, r->next_size);
+	r->next = NULL;
+	/* Of what was lifted the kernel has the room already. */
+	if ((int64_t)(r->ring.tail - r->ring.published) >= (int64_t)(r->ring.size / 4))
 		give_back(s, r);
-	if (r->pressed && r->ring.head - r->ring.tail <= r->ring.size / 2 && !aux_pressed(r)) {
-		r->pressed = false;
-		s->pressed--;
-	}
+	if (++s->unwatched == WATCH_EVERY)
+		watch_fill(s);
+	unpress(s, r);
 	if (look(s, r))
 		pev_merge_replace(&s->merge, r->time);
 	else
 		pev_merge_pop(&s->merge);
 }
 
-int pev_session_begin(struct pev_session *s, enum pev_drain drain)
-{
-	if (s->busy)
-		return -EBUSY;
-	pev_session_end(s);
-	s->drain = drain;
-	begin_round(s);
-	return 0;
-}
-
-int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_record *rec)
-{
-	bool rest = s->drain >= PEV_DRAIN_REST || s->config.unordered || s->own_clock;
-	const struct pev_merge_item *next;
-
-	for (;;) {
-		const unsigned char *bytes;
-
-		settle(s);
-		*slot = take_ready(s, rec);
-		if (*slot)
-			break;
-		next = pev_merge_top(&s->merge);
-		if (!next && let_waiting_go(s))
-			continue;
-		if (!next || (!rest && next->time >= s->merge.horizon && !s->pressed))
-			return 0;
-		s->pending = s->rings[next->who];
-		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
-			count_order(s, next->time);
-		bytes = pev_ring_peek(&s->pending->ring, &s->pending_size);
-		note_aux(s, bytes, s->pending_size);
-		*slot = take(s, bytes, s->pending_size, rec);
-		if (*slot)
-			break;
-	}
-	s->stats.delivered++;
-	return 1;
-}
-
-void pev_session_end(struct pev_session *s)
+/* What was read is recorded, and is the kernel's again. */
+static void end_round(struct pev_session *s)
 {
 	/* Forked in a callback: the rings are not mapped in this process. */
 	if (!pev_session_is_ours(s))
@@ -1219,6 +1244,51 @@ void pev_session_end(struct pev_session *s)
 		note(s, "the ring on cpu %d is corrupt: a record's size cannot be; what was unread "
 		     "is skipped (if it happens again, it is only counted)", r->cpu);
 	}
+}
+
+int pev_session_begin(struct pev_session *s, enum pev_drain drain)
+{
+	if (s->busy)
+		return -EBUSY;
+	end_round(s);
+	s->drain = drain;
+	begin_round(s);
+	return 0;
+}
+
+int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_record *rec)
+{
+	bool all = delivers_all(s);
+	const struct pev_merge_item *next;
+
+	for (;;) {
+		settle(s);
+		*slot = take_ready(s, rec);
+		if (*slot)
+			break;
+		next = pev_merge_top(&s->merge);
+		if (!next && let_waiting_go(s))
+			continue;
+		if (!next || (!all && next->time >= s->merge.horizon && !s->pressed))
+			return 0;
+		s->pending = s->rings[next->who];
+		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
+			count_order(s, next->time);
+		note_aux(s, s->pending->next, s->pending->next_size);
+		*slot = take(s, s->pending, rec);
+		if (*slot)
+			break;
+	}
+	s->stats.delivered++;
+	return 1;
+}
+
+void pev_session_end(struct pev_session *s)
+{
+	end_round(s);
+	/* From here on nobody reads for a while. */
+	if (pev_session_is_ours(s) && s->drain < PEV_DRAIN_REST)
+		relieve_from(s, 1);
 }
 
 static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,

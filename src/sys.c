@@ -662,11 +662,11 @@ const struct pev_sys pev_sys_linux = {
 	.rdtsc = linux_rdtsc,
 };
 
-static unsigned process = 1;
+unsigned pev_sys_this_process = 1;
 
 static void was_forked(void)
 {
-	process++;
+	pev_sys_this_process++;
 }
 
 static void watch_forks(void)
@@ -680,7 +680,7 @@ unsigned pev_sys_process(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, watch_forks);
-	return process;
+	return pev_sys_this_process;
 }
 
 /* "0-2,5" -> 0 1 2 5; -EBADMSG for a text that is no such list. */

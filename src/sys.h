@@ -9,6 +9,7 @@
 #ifndef PEV_SYS_H
 #define PEV_SYS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -130,6 +131,12 @@ int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids);
  * asked of its descriptors happens to the parent.
  */
 unsigned pev_sys_process(void);
+/* Is that still this process? Of a number that pev_sys_process() gave. */
+extern unsigned pev_sys_this_process;
+static inline bool pev_sys_is_process(unsigned process)
+{
+	return process == pev_sys_this_process;
+}
 /*
  * Have the kernel send this process a signal each time the descriptor has news
  * (O_ASYNC, F_SETSIG); 0: no longer.

@@ -169,27 +169,18 @@ local function open_part(self)
   return true
 end
 
--- How many samples a file has, and from when to when they are; nil where it cannot be read.
-local function survey(path)
-  local file = core.datafile(path, { unordered = true })
-  if not file then return nil end
-  local samples, first, last = file:survey()
-  file:close()
-  return samples, first, last
-end
-
--- The last words of a part; quick: whatever has to be looked for in the file is left out.
+-- The last words of a part; quick: whatever takes a look at other files is left out.
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
   session.core:record(nil)
-  local read = not quick and not rec:is_stream()
+  local whole = not quick and not rec:is_stream()
   local samples, first, last
-  if read then samples, first, last = survey(rec:path()) end
+  if whole then samples, first, last = rec:samples() end
   if not rec:failure() then
     if #self.slots > 0 then rec:feature(PERFEV, private_section(self)) end
     -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
     local more = not rec:is_stream() and #self.events > self.described and self.events or nil
-    for _, section in ipairs(facts.closing { path = read and rec:path() or nil, first_time = first,
+    for _, section in ipairs(facts.closing { maps = whole and rec:maps() or nil, first_time = first,
                                              last_time = last, events = more }) do
       rec:feature(section.id, section.bytes)
     end

@@ -474,32 +474,6 @@ static int l_records(lua_State *L)
 	return 1;
 }
 
-/* d:survey() -> samples, time of the first, of the last; nothing where it cannot be read whole */
-static int l_survey(lua_State *L)
-{
-	struct l_datafile *self = check_datafile(L);
-	uint64_t samples = 0, first = UINT64_MAX, last = 0;
-	int rc;
-
-	self->now++;
-	while ((rc = pev_datafile_next(self->df, &self->from, &self->end)) > 0) {
-		if (self->from.type != PERF_RECORD_SAMPLE)
-			continue;
-		samples++;
-		first = self->from.time < first ? self->from.time : first;
-		last = self->from.time > last ? self->from.time : last;
-	}
-	l_raise_pending(L);
-	if (rc < 0)
-		return 0;
-	lua_pushinteger(L, (lua_Integer)samples);
-	if (!samples)
-		return 1;
-	lua_pushinteger(L, (lua_Integer)first);
-	lua_pushinteger(L, (lua_Integer)last);
-	return 3;
-}
-
 /* d:failure() -> why reading ended early, errno | nil */
 static int l_failure(lua_State *L)
 {
@@ -752,7 +726,6 @@ static int l_task(lua_State *L)
 /* clang-format off */
 static const luaL_Reg methods[] = {
 	{ "records",  l_records },
-	{ "survey",   l_survey },
 	{ "failure",  l_failure },
 	{ "context",  l_context },
 	{ "machine",  l_machine },

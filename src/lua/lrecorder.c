@@ -213,6 +213,54 @@ static int l_recorder_size(lua_State *L)
 	return 1;
 }
 
+/* rec:samples() -> samples of rings so far, and, of some, the time of the first and of the last */
+static int l_recorder_samples(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	struct pev_recorder_samples samples = pev_recorder_samples(self->rec);
+
+	lua_pushinteger(L, (lua_Integer)samples.nr);
+	if (!samples.last)
+		return 1;
+	lua_pushinteger(L, (lua_Integer)samples.first);
+	lua_pushinteger(L, (lua_Integer)samples.last);
+	return 3;
+}
+
+static void push_map(lua_State *L, const struct pev_survey_map *map)
+{
+	lua_createtable(L, 0, 5);
+	lua_pushstring(L, map->filename);
+	lua_setfield(L, -2, "filename");
+	lua_pushinteger(L, map->misc);
+	lua_setfield(L, -2, "misc");
+	lua_pushinteger(L, map->pid);
+	lua_setfield(L, -2, "pid");
+	if (map->has_ino) {
+		lua_pushinteger(L, (lua_Integer)map->ino);
+		lua_setfield(L, -2, "ino");
+	}
+	if (map->build_id_len) {
+		lua_pushlstring(L, (const char *)map->build_id, map->build_id_len);
+		lua_setfield(L, -2, "build_id");
+	}
+}
+
+/* rec:maps() -> { { filename =, misc =, pid =, ino =, build_id = (bytes) }, ... } */
+static int l_recorder_maps(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	uint32_t nr;
+	const struct pev_survey_map *maps = pev_recorder_maps(self->rec, &nr);
+
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		push_map(L, &maps[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
 /* rec:is_stream() -> true: a pipe, a FIFO or a device */
 static int l_recorder_is_stream(lua_State *L)
 {
@@ -258,6 +306,8 @@ static const luaL_Reg methods[] = {
 	{ "failure", l_recorder_failure },
 	{ "path", l_recorder_path },
 	{ "size", l_recorder_size },
+	{ "samples", l_recorder_samples },
+	{ "maps", l_recorder_maps },
 	{ "is_stream", l_recorder_is_stream },
 	{ "close", l_recorder_close },
 	{ "__close", l_recorder_close },

@@ -5,15 +5,14 @@
 local build_id = require "perfev.build_id"
 local core = require "perfev.core"
 local hex = require "perfev.hex"
-local open = require "perfev.recording".open
 
 local M = {}
 
-local KERNEL, USER = 1, 2 -- PERF_RECORD_MISC_CPUMODE_*
+local KERNEL = 1 -- PERF_RECORD_MISC_CPUMODE_KERNEL
 local HOST = -1 -- HOST_KERNEL_ID: whose they are, pid or guest
 local PT_NOTE = 4
 -- More than any file has; who says more is damaged, or means harm.
-local HEADERS_MAX, NOTES_MAX, FILES_MAX, NAME_MAX = 512, 64 << 10, 65536, 4096
+local HEADERS_MAX, NOTES_MAX = 512, 64 << 10
 local REGULAR, KIND = 0x8000, 0xf000 -- S_IFREG, S_IFMT
 
 -- Where the program headers are, by the class of the file: offset of e_phoff, its format, of e_phentsize and
@@ -87,40 +86,21 @@ local function of_program(map)
 end
 
 local function id_of(map)
-  if map.build_id then return map.build_id, map.filename end
+  if map.build_id then return hex.of(map.build_id), map.filename end
   if map.filename == "[vdso]" then return of_vdso(), map.filename end
   if map.misc ~= KERNEL then return of_program(map), map.filename end
   if map.filename:find("^%[kernel%.kallsyms%]") then return build_id.of_kernel(), "[kernel.kallsyms]" end
   return of_module(map.filename), map.filename
 end
 
-local MAPS = { user = false, types = { "mmap", "mmap2" } }
-
--- What was mapped, each name once, in the order of the recording.
-local function mapped(path)
-  local maps, seen = {}, {}
-  local recording <close> = open(path, { ordered = false })
-  for r in recording and recording:records(MAPS) or function() end do
-    local type, name = r.type, r.filename
-    if not seen[name] and #name <= NAME_MAX and #maps < FILES_MAX then
-      local misc = r.misc & 7
-      seen[name] = true
-      maps[#maps + 1] = misc <= USER and {
-        filename = name, misc = misc, pid = r.pid, ino = type == "mmap2" and not r.build_id_form and r.ino or nil,
-        build_id = type == "mmap2" and r.build_id_form and hex.of(r.build_id) or nil,
-      } or nil
-    end
-  end
-  return maps
-end
-
---- The build ids of the files that were mapped in a recording, as f.header.build_ids has them. What has none, or is
--- not there any more, is left out.
--- @tparam string path
--- @treturn {table,...}  `pid` (-1: the host's), `misc` (1 kernel, 2 user), `build_id` (hexadecimal), `filename`
-function M.of(path)
+--- The build ids of files that were mapped, as f.header.build_ids has them. What has none, or is not there any more,
+-- is left out.
+-- @tparam {table,...} maps  `filename`, `misc` (1 kernel, 2 user), `pid`, `ino` (nil: not known), `build_id` (bytes, or
+--   nil): each file once
+-- @treturn {table,...}  `pid` (-1: the host's), `misc`, `build_id` (hexadecimal), `filename`
+function M.of(maps)
   local list = {}
-  for _, map in ipairs(mapped(path)) do
+  for _, map in ipairs(maps) do
     local id, name = id_of(map)
     if id then list[#list + 1] = { pid = HOST, misc = map.misc, build_id = id, filename = name } end
   end

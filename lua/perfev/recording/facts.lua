@@ -316,13 +316,13 @@ function M.features(what)
 end
 
 --- The sections that are known when it has ended.
--- @tparam table what  `path` (of the recording, which is read for the files that were mapped; nil: there are none),
+-- @tparam table what  `maps` (the files that were mapped, as build_ids.of has them; nil: they are not looked for),
 --   `first_time` and `last_time` of its samples (ns), `events` (as of M.features, where there are more by now)
 -- @treturn {table,...}  as of M.features
 function M.closing(what)
   local list = {}
   local described = facts.event_desc { what = what }
-  local ids = what.path and build_ids.of(what.path) or {}
+  local ids = what.maps and build_ids.of(what.maps) or {}
   if #ids > 0 then list[1] = sections.encode("build_ids", ids) end
   if what.first_time and what.last_time then
     list[#list + 1] = sections.encode("sample_time", { first = what.first_time, last = what.last_time })

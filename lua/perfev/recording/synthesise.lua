@@ -16,6 +16,7 @@ local MAP_SHARED, MAP_PRIVATE = 1, 2
 local COMM_MAX, NAME_MAX = 15, 4095 -- bytes: TASK_COMM_LEN, PATH_MAX without their NUL
 local KERNEL_THREAD = 0x200000 -- PF_KTHREAD
 local CGROUPS_MAX = 65536
+local HEAD = 4096 -- bytes: what one read of /proc/kallsyms gives
 local DIRECTORY, KIND = 0x4000, 0xf000 -- S_IFDIR, S_IFMT
 
 -- ---- bytes ----
@@ -48,17 +49,29 @@ end
 
 -- ---- the kernel ----
 
+-- Where a symbol is, by lines of /proc/kallsyms; nil: not there, or hidden.
+local function address_in(symbols, symbol)
+  local at = symbols:find(" T " .. symbol .. "\n", 1, true) or symbols:find(" t " .. symbol .. "\n", 1, true)
+  local value = at and tonumber(symbols:sub(math.max(1, at - 16), at - 1):match("%x+$") or "0", 16)
+  return value ~= 0 and value or nil
+end
+
+-- How long it is in physical memory, as setup_arch() tells it: to _etext, on arm64 to the end of what is only read.
+local function code_len()
+  local from, to = (core.slurp("/proc/iomem") or ""):match("(%x+)%-(%x+) : Kernel code\n")
+  from, to = tonumber(from or "0", 16), tonumber(to or "0", 16)
+  return from ~= 0 and to > from and to - from + 1 or nil
+end
+
 -- Its text, from the first of the symbols to its end; at 0, and of no length, where addresses are hidden.
+-- All the symbols are 50 ms of the kernel's time; mostly the first few of them do.
 local function kernel_text()
+  local start, len = address_in(core.part("/proc/kallsyms", 0, HEAD) or "", "_text"), code_len()
+  if start and len then return start, len, "_text" end
   local symbols, name = core.slurp("/proc/kallsyms") or "", "_text"
-  local function address(symbol)
-    local at = symbols:find(" T " .. symbol .. "\n", 1, true) or symbols:find(" t " .. symbol .. "\n", 1, true)
-    local value = at and tonumber(symbols:sub(math.max(1, at - 16), at - 1):match("%x+$") or "0", 16)
-    return value ~= 0 and value or nil
-  end
-  local start = address("_text")
-  if not start then start, name = address("_stext"), "_stext" end
-  local stop = address("_etext")
+  start = address_in(symbols, name)
+  if not start then start, name = address_in(symbols, "_stext"), "_stext" end
+  local stop = address_in(symbols, "_etext")
   if not start or not stop then return 0, 0, "_text" end
   return start, stop - start, name
 end
