@@ -81,13 +81,13 @@ static struct place *place_of(struct place *places, const char *name)
 /* Nobody else's userdata is as long and begins with this address. */
 static const char is_view = 0;
 
-/* The view at 1. A look at its metatable would cost three times as much. */
-static struct l_view *check_view(lua_State *L)
+/* A look at its metatable would cost three times as much. */
+static inline struct l_view *check_at(lua_State *L, int arg)
 {
-	struct l_view *view = lua_touserdata(L, 1);
+	struct l_view *view = lua_touserdata(L, arg);
 
-	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view) {
-		luaL_typeerror(L, 1, TYPENAME);
+	if (!view || lua_rawlen(L, arg) != sizeof(*view) || view->kind != &is_view) {
+		luaL_typeerror(L, arg, TYPENAME);
 		__builtin_unreachable(); /* it raises */
 	}
 	if (view->gen != *view->now)
@@ -96,6 +96,10 @@ static struct l_view *check_view(lua_State *L)
 		luaL_error(L, "record used in a process forked since; fork with r:copy()");
 	return view;
 }
+
+static struct l_view *check_view(lua_State *L) { return check_at(L, 1); }
+
+const struct l_view *l_view_check(lua_State *L, int arg) { return check_at(L, arg); }
 
 static void push_u64_list(lua_State *L, const unsigned char *p, uint32_t nr, bool swap)
 {
