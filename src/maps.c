@@ -17,6 +17,7 @@
 
 struct pev_space {
 	uint32_t refs, nr, cap;
+	uint64_t version;
 	struct pev_map *maps; /* sorted, none over another */
 };
 
@@ -24,7 +25,11 @@ struct pev_space {
 
 int pev_dsos_init(struct pev_dsos *dsos)
 {
-	*dsos = (struct pev_dsos){ .cap = 256 };
+	/* Nobody's versions are another's; a session does not last for 2^40 changes. */
+	static uint64_t sessions;
+	uint64_t session = __atomic_add_fetch(&sessions, 1, __ATOMIC_RELAXED);
+
+	*dsos = (struct pev_dsos){ .cap = 256, .versions = session << 40 };
 	dsos->chains = calloc(dsos->cap, sizeof(struct pev_dso *));
 	return dsos->chains ? 0 : -ENOMEM;
 }
@@ -290,8 +295,8 @@ static uint32_t carve(struct pev_space *space, uint64_t start, uint64_t end)
 }
 
 /* dso is taken over; NULL only takes away. */
-static int put(struct pev_space **space, uint64_t start, uint64_t end, uint64_t pgoff,
-	       struct pev_dso *dso)
+static int put(struct pev_space **space, struct pev_dsos *dsos, uint64_t start, uint64_t end,
+	       uint64_t pgoff, struct pev_dso *dso)
 {
 	uint32_t at;
 
@@ -299,6 +304,7 @@ static int put(struct pev_space **space, uint64_t start, uint64_t end, uint64_t 
 		pev_dso_put(dso);
 		return end <= start ? 0 : -ENOMEM;
 	}
+	(*space)->version = ++dsos->versions;
 	at = carve(*space, start, end);
 	if (!dso || (*space)->nr >= MAPS_MAX) {
 		pev_dso_put(dso);
@@ -347,7 +353,7 @@ static int feed_mmap(struct pev_space **space, struct pev_dsos *dsos, const stru
 	if (!pev_record_get(rec, PEV_F_FILENAME, &path))
 		return 0;
 	if (!is_executable(rec))
-		return *space ? put(space, start, end, 0, NULL) : 0;
+		return *space ? put(space, dsos, start, end, 0, NULL) : 0;
 	key.memory = key.pid != -1 && is_memory((const char *)path.p, path.len);
 	key.maj = (uint32_t)number(rec, PEV_F_MAJ);
 	key.min = (uint32_t)number(rec, PEV_F_MIN);
@@ -355,7 +361,7 @@ static int feed_mmap(struct pev_space **space, struct pev_dsos *dsos, const stru
 	key.generation = number(rec, PEV_F_INO_GENERATION);
 	take_build_id(&key, rec);
 	dso = intern(dsos, &key, (const char *)path.p, path.len);
-	return dso ? put(space, start, end, number(rec, PEV_F_PGOFF), dso) : -ENOMEM;
+	return dso ? put(space, dsos, start, end, number(rec, PEV_F_PGOFF), dso) : -ENOMEM;
 }
 
 static int feed_ksymbol(struct pev_space **space, struct pev_dsos *dsos,
@@ -368,12 +374,12 @@ static int feed_ksymbol(struct pev_space **space, struct pev_dsos *dsos,
 	if (!pev_record_get(rec, PEV_F_NAME, &name) || start + len < start)
 		return 0;
 	if (number(rec, PEV_F_FLAGS) & KSYMBOL_UNREGISTER)
-		return *space ? put(space, start, start + len, 0, NULL) : 0;
+		return *space ? put(space, dsos, start, start + len, 0, NULL) : 0;
 	/* PERF_RECORD_KSYMBOL_TYPE_*; what is of no type that we know is the kernel's as well. */
 	key.ksymbol = (uint8_t)number(rec, PEV_F_KSYM_TYPE);
 	key.ksymbol = key.ksymbol ? key.ksymbol : UINT8_MAX;
 	dso = intern(dsos, &key, (const char *)name.p, name.len);
-	return dso ? put(space, start, start + len, 0, dso) : -ENOMEM;
+	return dso ? put(space, dsos, start, start + len, 0, dso) : -ENOMEM;
 }
 
 int pev_space_feed(struct pev_space **space, struct pev_dsos *dsos, const struct pev_record *rec)
@@ -426,7 +432,7 @@ int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, co
 		}
 		key.memory = is_memory(path, len);
 		dso = intern(dsos, &key, path, len);
-		rc = dso ? put(space, map.start, map.end, map.pgoff, dso) : -ENOMEM;
+		rc = dso ? put(space, dsos, map.start, map.end, map.pgoff, dso) : -ENOMEM;
 		if (rc < 0)
 			return rc;
 	}
@@ -434,6 +440,8 @@ int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, co
 }
 
 /* ---- look-up ---- */
+
+uint64_t pev_space_version(const struct pev_space *space) { return space ? space->version : 0; }
 
 const struct pev_map *pev_space_find(const struct pev_space *space, uint64_t addr)
 {

@@ -37,6 +37,7 @@ struct pev_dso {
 struct pev_dsos {
 	struct pev_dso **chains;
 	uint32_t nr, cap;
+	uint64_t versions;          /* the last that a space was given */
 };
 
 struct pev_map {
@@ -69,6 +70,11 @@ int pev_space_feed(struct pev_space **space, struct pev_dsos *dsos, const struct
 /* The same for the text of /proc/PID/maps. A line that is none is skipped. */
 int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, const char *text);
 
+/*
+ * A number of what it has: spaces with the same one have the same maps, of whatever process and
+ * session they are. 0: nothing.
+ */
+uint64_t pev_space_version(const struct pev_space *space);
 /* What lies at an address, or NULL. Borrowed until the space is changed. */
 const struct pev_map *pev_space_find(const struct pev_space *space, uint64_t addr);
 /* The n-th in the order of addresses, or NULL. */

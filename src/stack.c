@@ -42,6 +42,7 @@ void pev_stacks_free(struct pev_stacks *stacks)
 	}
 	free(stacks->chains);
 	free(stacks->scratch);
+	free(stacks->known);
 	*stacks = (struct pev_stacks){ 0 };
 }
 
@@ -157,34 +158,59 @@ static uint32_t read_branches(struct pev_stacks *stacks, struct pev_tasks *tasks
 	return nr;
 }
 
+/* A callchain, address by address. */
+struct chain_walk {
+	const struct pev_record *rec;
+	const struct pev_value *chain;
+	enum pev_context context;
+	bool first;  /* of its context: there it was interrupted */
+	uint32_t at;
+};
+
+static struct chain_walk begin_walk(const struct pev_record *rec, const struct pev_value *chain)
+{
+	return (struct chain_walk){ .rec = rec, .chain = chain, .first = true,
+				    .context = context_of_mode(rec->misc) };
+}
+
+/* The next frame, of which is not known yet what lies there; false: there is none. */
+static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
+{
+	while (walk->at < walk->chain->nr) {
+		uint64_t ip = address(walk->rec, walk->chain, walk->at++);
+
+		if (ip < PEV_CONTEXT_MAX) {
+			*frame = (struct pev_frame){ .ip = ip, .context = walk->context,
+						     .returns = !walk->first };
+			walk->first = false;
+			return true;
+		}
+		walk->context = context_of(ip);
+		walk->first = true;
+		/* Of a deferred chain: what follows is no address, but its cookie. */
+		walk->at += (int64_t)ip == -640;
+	}
+	return false;
+}
+
 /* Into scratch: how many frames. Of user space the innermost alone where calls are known. */
 static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			   const struct pev_record *rec, const struct pev_value *chain,
 			   const struct pev_value *calls)
 {
-	enum pev_context context = context_of_mode(rec->misc);
+	struct chain_walk walk = begin_walk(rec, chain);
 	int pid = number(rec, PEV_F_PID);
-	bool first = true; /* of its context: there it was interrupted */
+	struct pev_frame frame;
 	uint32_t nr = 0;
 
-	for (uint32_t i = 0; i < chain->nr && nr < stacks->room; i++) {
-		struct pev_frame *frame = &stacks->scratch[nr];
-		uint64_t ip = address(rec, chain, i);
+	while (nr < stacks->room && next_frame(&walk, &frame)) {
+		bool known = calls && frame.context == PEV_IN_USER;
 
-		if (ip >= PEV_CONTEXT_MAX) {
-			context = context_of(ip);
-			first = true;
-			/* Of a deferred chain: what follows is no address, but its cookie. */
-			i += (int64_t)ip == -640;
+		if (known && frame.returns)
 			continue;
-		}
-		if (calls && context == PEV_IN_USER && !first)
-			continue;
-		*frame = (struct pev_frame){ .ip = ip, .context = context, .returns = !first };
-		first = false;
-		keep(tasks, pid, frame);
-		nr++;
-		if (calls && context == PEV_IN_USER)
+		keep(tasks, pid, &frame);
+		stacks->scratch[nr++] = frame;
+		if (known)
 			nr = read_branches(stacks, tasks, rec, calls, nr);
 	}
 	return nr;
@@ -290,6 +316,74 @@ static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
 	return stack;
 }
 
+/* ---- chains that came before ---- */
+
+#define KNOWN (1u << 15) /* entries; pages that none is in are not touched */
+
+/* The entry that the chain has, with all but its stack in *key. */
+static struct pev_known *known_entry(struct pev_stacks *stacks, struct pev_tasks *tasks,
+				     const struct pev_record *rec, const struct pev_value *chain,
+				     struct pev_known *key)
+{
+	int pid = number(rec, PEV_F_PID);
+	uint64_t hash = mix((uint64_t)pid, chain->nr), word;
+
+	if (!stacks->known)
+		stacks->known = calloc(KNOWN, sizeof(*stacks->known));
+	if (!stacks->known)
+		return NULL;
+	for (uint32_t i = 0; i < chain->nr; i++) {
+		memcpy(&word, chain->p + 8 * (size_t)i, sizeof(word));
+		hash = mix(hash, word);
+	}
+	*key = (struct pev_known){ .hash = hash, .pid = pid, .user = pev_tasks_maps(tasks, pid),
+				   .kernel = pev_tasks_maps(tasks, -1) };
+	return &stacks->known[hash & (KNOWN - 1)];
+}
+
+/* Where the maps are the same, frames of the same addresses are. */
+static bool is_known(const struct pev_known *entry, const struct pev_known *key,
+		     const struct pev_record *rec, const struct pev_value *chain)
+{
+	const struct pev_stack *stack = entry->stack;
+	struct chain_walk walk = begin_walk(rec, chain);
+	struct pev_frame frame;
+	uint32_t nr = 0;
+
+	if (!stack || entry->hash != key->hash || entry->user != key->user ||
+	    entry->kernel != key->kernel || entry->pid != key->pid)
+		return false;
+	for (; next_frame(&walk, &frame); nr++)
+		if (nr == stack->nr || stack->frames[nr].ip != frame.ip ||
+		    stack->frames[nr].context != frame.context ||
+		    stack->frames[nr].returns != frame.returns)
+			return false;
+	return nr == stack->nr;
+}
+
+/* The stack of a chain that has all of it. */
+static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
+		      const struct pev_record *rec, const struct pev_value *chain,
+		      const struct pev_stack **out)
+{
+	struct pev_known key, *entry = known_entry(stacks, tasks, rec, chain, &key);
+
+	if (entry && is_known(entry, &key, rec, chain)) {
+		*out = entry->stack;
+		return 0;
+	}
+	if (!reserve(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
+		return -ENOMEM;
+	*out = intern(stacks, read_chain(stacks, tasks, rec, chain, NULL));
+	if (!*out)
+		return -ENOMEM;
+	if (entry) {
+		key.stack = *out;
+		*entry = key;
+	}
+	return 0;
+}
+
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out)
@@ -301,6 +395,8 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
 		return 0;
+	if (!unwind && !kept)
+		return take_chain(stacks, tasks, rec, &chain, out);
 	nr = chain.nr + (unwind ? unwind->nr : 0) + (kept ? calls.nr : 0);
 	if (!reserve(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
 		return -ENOMEM;

@@ -42,11 +42,19 @@ struct pev_stack {
 	struct pev_frame frames[];     /* the innermost first */
 };
 
+/* The stack of a callchain that came before: as long as its process and the kernel map the same. */
+struct pev_known {
+	uint64_t hash, user, kernel;
+	int pid;
+	const struct pev_stack *stack; /* NULL: free */
+};
+
 struct pev_stacks {
 	struct pev_stack **chains;
 	uint32_t nr, cap;
 	struct pev_frame *scratch;
-	uint32_t room;        /* frames of scratch */
+	uint32_t room;           /* frames of scratch */
+	struct pev_known *known; /* by the low bits of hash; NULL: none yet */
 };
 
 int pev_stacks_init(struct pev_stacks *stacks);

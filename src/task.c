@@ -626,12 +626,12 @@ bool pev_tasks_who_of(struct pev_tasks *tasks, int pid, int tid, struct pev_who 
 	return false;
 }
 
-const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)
+static const struct pev_space *space_of(struct pev_tasks *tasks, int pid)
 {
 	const struct pev_task *task;
 
 	if (pid == -1)
-		return pev_space_find(tasks->kernel, addr);
+		return tasks->kernel;
 	/* The idle task has no memory of its own. */
 	if (pid <= 0)
 		return NULL;
@@ -640,7 +640,17 @@ const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t a
 	else if (put(tasks, pid, pid) && read_maps(tasks, pid) < 0)
 		bury(tasks, &tasks->unknown, pid);
 	task = find(tasks, pid);
-	return task->tid ? pev_space_find(task->space, addr) : NULL;
+	return task->tid ? task->space : NULL;
+}
+
+const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)
+{
+	return pev_space_find(space_of(tasks, pid), addr);
+}
+
+uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid)
+{
+	return pev_space_version(space_of(tasks, pid));
 }
 
 const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n)

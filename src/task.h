@@ -112,6 +112,8 @@ bool pev_tasks_who_of(struct pev_tasks *tasks, int pid, int tid, struct pev_who 
  * record.
  */
 const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr);
+/* Which maps a process, or the kernel (pid -1), has: pev_space_version(); looked up alike. */
+uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid);
 /* The n-th map of a process or of the kernel (pid -1), or NULL. Nothing is looked up. */
 const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n);
 

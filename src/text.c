@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void pev_text_put(struct pev_text *text, const char *bytes, size_t len)
+void pev_text_cut(struct pev_text *text, const char *bytes, size_t len)
 {
 	size_t room = text->len < text->cap ? text->cap - text->len : 0;
 
@@ -17,10 +17,8 @@ void pev_text_put(struct pev_text *text, const char *bytes, size_t len)
 
 static void pad(struct pev_text *text, char ch, size_t nr)
 {
-	size_t room = text->len < text->cap ? text->cap - text->len : 0;
-
-	if (room > 0)
-		memset(text->buf + text->len, ch, nr < room ? nr : room);
+	for (; nr > 0 && text->len < text->cap; nr--)
+		text->buf[text->len++] = ch;
 	text->len += nr;
 }
 

@@ -11,13 +11,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct pev_text {
 	char *buf;
 	size_t cap, len; /* bytes; len may be more than cap */
 };
 
-void pev_text_put(struct pev_text *text, const char *bytes, size_t len);
+/* The same where there may be no room. */
+void pev_text_cut(struct pev_text *text, const char *bytes, size_t len);
+
+static inline void pev_text_put(struct pev_text *text, const char *bytes, size_t len)
+{
+	if (text->len + len >= text->cap) {
+		pev_text_cut(text, bytes, len);
+		return;
+	}
+	memcpy(text->buf + text->len, bytes, len);
+	text->len += len;
+}
 
 static inline void pev_text_char(struct pev_text *text, char ch)
 {
@@ -56,6 +68,7 @@ void pev_text_hex(struct pev_text *text, uint64_t value); /* "0x%llx" */
  * What somebody else named, so that a terminal shows it and does not obey it: C0 and C1
  * controls, DEL, bytes that are not UTF-8, marks that turn the direction of text or break a
  * line are written as \xNN, newline and tab as \n and \t. A backslash stays as it is.
+ * The same as lua/perfev/escape.lua, which needs nothing of C: line_spec.lua holds them together.
  */
 void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len);
 /* Is there anything among these bytes that might have to be? */

@@ -6,6 +6,7 @@ local agg = require "perfev.agg"
 local core = require "perfev.core"
 local samples = require "perfev.fields"
 local grammar = require "perfev.grammar"
+local line = require "perfev.line"
 local names = require "perfev.names"
 local resolve = require "perfev.resolve"
 local options = require "perfev.options"
@@ -121,9 +122,10 @@ local function check_words(spec, level)
     elseif type(key) ~= "string" then
       fail(level, "event: a %s is no option", type(key))
     elseif callbacks[key] and type(value) ~= "boolean" then
-      local mt, wrong = getmetatable(value), agg.refusal(key, value)
+      local mt, wrong = getmetatable(value), agg.refusal(key, value) or line.refusal(key, value)
       if wrong then fail(level, "event: %s", wrong) end
-      local callable = type(value) == "function" or agg.is(value) or (type(mt) == "table" and mt.__call)
+      local callable = type(value) == "function" or agg.is(value) or line.is(value)
+        or (type(mt) == "table" and mt.__call)
       if not callable then fail(level, "event: %s is a function, not a %s", key, type(value)) end
     elseif not attr_fields[key] and not comforts[key] then
       if callbacks[key] then fail(level, "event: %s is a function, not a %s", key, type(value)) end
@@ -203,6 +205,7 @@ local function read_fields(spec, level)
   if agg.is(spec.sample) then
     fail(level, "event: fields and an aggregator at once; its columns are in its own by and value")
   end
+  if line.is(spec.sample) then fail(level, "event: fields and a line at once; its columns are in its own format") end
   if spec.sample == nil then fail(level, "event: fields without sample, which would get them") end
   return read
 end
@@ -477,7 +480,9 @@ end
 function M.check_payload(name, decl, format)
   if decl.is_pulled then return true end -- one of several events has it: see fields.lua's check_pulled
   if decl.fields then return samples.check_payload(name, "fields", decl.fields.payload, format) end
-  return agg.check(name, decl.callbacks, format)
+  local ok, why, code = agg.check(name, decl.callbacks, format)
+  if not ok then return nil, why, code end
+  return line.check(name, decl.callbacks, format)
 end
 
 --- What the kernel can decide of the conditions that its samples are under.

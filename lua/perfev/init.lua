@@ -55,6 +55,9 @@ for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "hist", "qua
   M[kind] = function(spec) return agg.new(kind, spec, 2) end
 end
 
+--- A line of text for each record; see perfev.line.
+function M.line(format) return require("perfev.line").new(format, 1) end
+
 --- What a:serialize() gave; see perfev.aggpack.
 function M.load(bytes, opts) return require "perfev.aggpack".load(bytes, opts, 2) end
 

@@ -29,6 +29,7 @@
 #include "lhooks.h"
 #include "ljitmap.h"
 #include "lkallsyms.h"
+#include "lline.h"
 #include "lrecorder.h"
 #include "lreplay.h"
 #include "lsession.h"
@@ -505,6 +506,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_args_register(L);
 	l_agg_register(L);
 	l_span_register(L);
+	l_line_register(L);
 	l_where_register(L);
 	l_area_register(L);
 	l_kallsyms_register(L);

@@ -93,7 +93,7 @@ static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
 	forget_sinks(d, slot);
 }
 
-/* The aggregator on top is the slot's for that type; the list of callbacks keeps its sink. */
+/* What is on top is the slot's for that type; the list of callbacks keeps its sink. */
 static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list,
 		      int context)
 {
@@ -174,7 +174,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 			continue;
 		}
 		heard |= UINT32_C(1) << type;
-		if (l_agg_test(L, -1))
+		if (l_sink_is(L, -1))
 			take_sink(L, d, slot, type, list, top + 2);
 		lua_rawseti(L, list, base + type);
 	}
@@ -396,7 +396,7 @@ bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	view->rec = rec;
 	if (args && !has_payload(args, rec, &args->raw, &args->len))
 		args = NULL;
-	l_sink_feed(sink, view, args);
+	l_sink_feed(sink, d->L, view, args);
 	return true;
 }
 

@@ -25,8 +25,9 @@
 /* User values of the userdata that a dispatch is part of. */
 enum {
 	L_UV_HOOKS = 1, /* what keeps sys alive */
-	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or aggregator: at minus
-			   the same its sink, or its fields; [0] = the names that are pulled */
+	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or what a sink is of:
+			   at minus the same its sink, or its fields; [0] = the names that
+			   are pulled */
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
@@ -41,7 +42,7 @@ struct l_dispatch {
 	unsigned turn;
 	struct l_args **args; /* by slot; NULL where there is no payload */
 	uint32_t nr_args;
-	struct l_sink **sinks; /* [slot * PEV_RECORD_NR + type]: aggregators, or NULL */
+	struct l_sink **sinks; /* [slot * PEV_RECORD_NR + type]: no callback's, or NULL */
 	struct l_fields **fields; /* by slot: what sample gets in the place of the view, or NULL */
 	uint32_t nr_sinks;     /* slots that have room in these two */
 	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
@@ -90,7 +91,8 @@ int l_dispatch_push(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned 
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
 /*
- * Feed the aggregator that stands in the place of the slot's callback; false: there is none.
+ * Feed the aggregator or line that stands in the place of the slot's callback; false: there is
+ * none.
  * No Lua is called, and no view points at the record: it costs what the aggregator does.
  */
 bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);

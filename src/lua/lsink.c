@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <string.h>
 
+#include "lline.h"
 #include "lsource.h"
 #include "lspan.h"
 #include "lstacks.h"
@@ -14,6 +15,7 @@
 
 struct l_sink {
 	struct l_agg *agg;
+	struct l_line *line;             /* NULL: it is an aggregator's, and the rest is of that */
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
 	struct pev_stacks *stacks;       /* NULL: no column is a stack */
 	const char *event;               /* behind the fields */
@@ -98,7 +100,18 @@ static struct l_field *find_tests(struct l_field *at, const struct l_where *wher
 	return where ? find_names(at, where->names, where->program.nr) : at;
 }
 
-struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
+bool l_sink_is(lua_State *L, int idx) { return l_agg_test(L, idx) || l_line_test(L, idx); }
+
+static struct l_sink *push_of_line(lua_State *L, int idx, const char *event)
+{
+	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink), 1);
+
+	*sink = (struct l_sink){ .line = l_line_push(L, idx, event) };
+	lua_setiuservalue(L, -2, 1);
+	return sink;
+}
+
+static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
 	const struct l_where *into = agg->span && agg->stops ? agg->span->into->where : NULL;
@@ -120,6 +133,13 @@ struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event
 		if (l_source_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
 	return sink;
+}
+
+struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
+{
+	if (l_line_test(L, idx))
+		return push_of_line(L, idx, event);
+	return push_of_aggregator(L, idx, context, event);
 }
 
 /* ---- once per record ---- */
@@ -287,8 +307,13 @@ static __attribute__((noinline)) void feed_any(const struct l_sink *sink, const 
 	feed(sink, &shown);
 }
 
-void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args)
+void l_sink_feed(struct l_sink *sink, lua_State *L, const struct l_view *view,
+		 const struct l_args *args)
 {
+	if (sink->line) {
+		l_line_feed(sink->line, L, view, args);
+		return;
+	}
 	if (args && args->tp != sink->tp)
 		find_fields(sink, args->tp);
 	if (!sink->counts_one || !count_one(sink, view->rec, args))

@@ -1,5 +1,5 @@
 /*
- * lsink.h - from a record to an aggregator's cell: what stands where a callback stands.
+ * lsink.h - from a record to an aggregator's cell, or a line: what stands where a callback stands.
  *
  * The names of an aggregator's columns are looked up when the event is declared; a
  * payload's fields when the first payload of its tracepoint comes. No Lua per record.
@@ -15,15 +15,19 @@
 
 struct l_sink;
 
+/* Is it a value that one can be made of? */
+bool l_sink_is(lua_State *L, int idx);
+
 /*
- * Push what feeds the aggregator at idx from an event of that name. A block of Lua's
- * memory; the aggregator must outlive it. The table at context is that of the views
+ * Push what feeds the aggregator, or line, at idx from an event of that name. A block of Lua's
+ * memory; what it feeds must outlive it. The table at context is that of the views
  * (lview.h): its stacks are those of the keys.
  */
 struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event);
 
 /* Take the shown record in; args is NULL where it has no payload. Never raises. */
-void l_sink_feed(struct l_sink *sink, const struct l_view *view, const struct l_args *args);
+void l_sink_feed(struct l_sink *sink, lua_State *L, const struct l_view *view,
+		 const struct l_args *args);
 
 /*
  * aggregator_fields(aggregator) -> {names of the payload's fields that it reads}, or nil and

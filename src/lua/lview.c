@@ -85,11 +85,12 @@ static const struct l_view_place *place_of(const struct l_view_place *places, co
 /* Nobody else's userdata is as long and begins with this address. */
 static const char is_view = 0;
 
-/* Why the view at 1, or what stands there, cannot be read. */
-static __attribute__((noinline, noreturn)) void refuse(lua_State *L, const struct l_view *view)
+/* Why the view at arg, or what stands there, cannot be read. */
+static __attribute__((noinline, noreturn)) void refuse(lua_State *L, int arg,
+						       const struct l_view *view)
 {
 	if (!view)
-		luaL_typeerror(L, 1, TYPENAME);
+		luaL_typeerror(L, arg, TYPENAME);
 	else if (view->gen != *view->now)
 		luaL_error(L, "record used after its callback; keep r:copy()");
 	else
@@ -97,17 +98,21 @@ static __attribute__((noinline, noreturn)) void refuse(lua_State *L, const struc
 	__builtin_unreachable(); /* they raise */
 }
 
-/* The view at 1. A look at its metatable would cost three times as much. */
-static inline struct l_view *check_view(lua_State *L)
+/* The view at arg. A look at its metatable would cost three times as much. */
+static inline struct l_view *check_at(lua_State *L, int arg)
 {
-	struct l_view *view = lua_touserdata(L, 1);
+	struct l_view *view = lua_touserdata(L, arg);
 
-	if (!view || lua_rawlen(L, 1) != sizeof(*view) || view->kind != &is_view)
-		refuse(L, NULL);
+	if (!view || lua_rawlen(L, arg) != sizeof(*view) || view->kind != &is_view)
+		refuse(L, arg, NULL);
 	if (view->gen != *view->now || (view->process && view->process != pev_sys_process()))
-		refuse(L, view);
+		refuse(L, arg, view);
 	return view;
 }
+
+static inline struct l_view *check_view(lua_State *L) { return check_at(L, 1); }
+
+const struct l_view *l_view_check(lua_State *L, int arg) { return check_at(L, arg); }
 
 static void push_u64_list(lua_State *L, const unsigned char *p, uint32_t nr, bool swap)
 {

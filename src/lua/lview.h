@@ -80,6 +80,9 @@ void l_view_register(lua_State *L);
  */
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
 
+/* The view at that argument, open; raises what any use of it would. */
+const struct l_view *l_view_check(lua_State *L, int arg);
+
 /*
  * Push what the shown record has by that code, nil for nothing; the view is at the index at.
  * May raise for want of memory, but not for numbers, flags, the event and the payload view.

@@ -1,0 +1,38 @@
+/*
+ * lline.h - the userdata perfev.line: a line of text for a record, written by a format that was
+ * read once.
+ *
+ * A value that stands where a callback stands, as aggregators do, and then no Lua is run
+ * per record: numbers, names and the payload's own text go through src/text.h into the file
+ * that print() writes to. From Lua it writes, or gives, the line of one record.
+ */
+#ifndef PEV_LLINE_H
+#define PEV_LLINE_H
+
+#include <lua.h>
+
+#include "largs.h"
+#include "lview.h"
+
+struct l_line;
+
+/* The one at idx, or NULL. */
+const struct l_line *l_line_test(lua_State *L, int idx);
+
+/*
+ * Push what writes the line at idx for an event of that name. A block of Lua's memory; what
+ * is at idx must outlive it.
+ */
+struct l_line *l_line_push(lua_State *L, int idx, const char *event);
+
+/*
+ * Write the shown record's line; args is NULL where it has no payload. Never raises: what
+ * cannot be written is found out by who flushes.
+ */
+void l_line_feed(struct l_line *line, lua_State *L, const struct l_view *view,
+		 const struct l_args *args);
+
+/* Add line() and line_fields() to the table on top of the stack. */
+void l_line_register(lua_State *L);
+
+#endif
