@@ -171,11 +171,34 @@ describe("a condition", function()
   end)
   after_each(perfev.hooks.clear)
 
-  -- A session of aggregators, one for each condition, and what a callback sees of each record.
+  local with_addr = { "addr", "ip", "tid", "time", "cpu", "period", "identifier", "raw" }
+
+  -- The event of the i-th condition, and what counts its samples: an aggregator's condition, or the event's own with
+  -- a callback of either kind, or with an aggregator that has half of it.
+  local function counting(i, condition)
+    local n = 0
+    local function add() n = n + 1 end
+    local counter = { get = function() return n end }
+    local spec = { "a:b", where = condition, sample_type = with_addr }
+    if i % 4 == 0 then
+      counter = perfev.count { where = condition }
+      spec.where, spec.sample = nil, counter
+    elseif i % 4 == 1 then
+      spec.sample = add
+    elseif i % 4 == 2 then
+      spec.fields, spec.sample, spec.sample_type = { "time" }, add, { "time" } -- what the condition reads is asked for
+    elseif condition[1] == "and" and #condition == 3 then
+      counter = perfev.count { where = condition[3] }
+      spec.where, spec.sample = condition[2], counter
+    else
+      spec.record = add
+    end
+    return spec, counter
+  end
+
+  -- A session of them, and what a callback sees of each record.
   local function counted(conditions, records)
     local seen, counts, set = {}, {}, {}
-    local bits = { "ip", "tid", "time", "cpu", "period", "identifier", "raw" }
-    local with_addr = { "addr", table.unpack(bits) }
     local s <close> = perfev.session { ordered = false }
     s:event { "a:b", fields = names, sample_type = with_addr, sample = function(...)
       local values = {}
@@ -183,8 +206,9 @@ describe("a condition", function()
       seen[#seen + 1] = values
     end }
     for i, condition in ipairs(conditions) do
-      counts[i] = perfev.count { where = condition }
-      s:event { "a:b", sample_type = with_addr, sample = counts[i] }
+      local spec
+      spec, counts[i] = counting(i, condition)
+      s:event(spec)
     end
     assert(s:start())
     for _, event in ipairs(k.events) do if event.filter then set[event.filter] = true end end
@@ -225,6 +249,92 @@ describe("a condition", function()
       decided, exact_ones, held = decided + (text and 1 or 0), exact_ones + (exact and 1 or 0), held + n
     end
     assert.is_true(decided > NR / 4 and exact_ones > NR / 10 and held > NR and held < NR * NR)
+  end)
+
+  it("lets the same through of a recording, to callbacks, aggregators and loops", function()
+    math.randomseed(8)
+    local conditions, seen = {}, {}
+    for i = 1, NR do conditions[i] = random_condition(3) end
+    k:after(1000000, function()
+      for i = 1, NR do
+        local record = random_record()
+        k.now = k.now + 1
+        record.type, record.event, record.pid = "sample", "a:b", 7 + i % 2
+        k:happen(0, record)
+      end
+    end)
+    local first <close> = perfev.session { duration = "20ms", record = "/x.data" }
+    first:event { "a:b", fields = names, sample_type = with_addr, where = { "args.byte", ">=", 0 }, -- all, and not set
+      sample = function(...)
+        local values = {}
+        for i, name in ipairs(names) do values[name] = (select(i, ...)) end
+        seen[#seen + 1] = values
+      end }
+    assert(first:run())
+    assert.equal(NR, #seen)
+    assert.is_nil(k.events[1].filter)
+    local function expected(condition)
+      local n = 0
+      for _, values in ipairs(seen) do n = n + (holds(condition, values) and 1 or 0) end
+      return n
+    end
+    local s <close> = perfev.session { input = "/x.data" }
+    local counts, all = {}, 0
+    for i, condition in ipairs(conditions) do
+      local spec
+      spec, counts[i] = counting(i, condition)
+      s:event(spec)
+    end
+    assert(s:run())
+    for i, condition in ipairs(conditions) do
+      assert.equal(expected(condition), counts[i]:get() or 0)
+      all = all + (counts[i]:get() or 0)
+    end
+    assert.is_true(all > 0 and s:stats().delivered < NR * NR)
+    local pulled, views = 0, 0
+    for _, opts in ipairs { { fields = { "cpu" } }, {} } do
+      local loop <close> = perfev.session { input = "/x.data" }
+      loop:event { "a:b", where = conditions[1] }
+      for r in loop:records(opts) do
+        if opts.fields then pulled = pulled + 1 elseif r.type == "sample" then views = views + 1 end
+      end
+    end
+    assert.same({ expected(conditions[1]), expected(conditions[1]) }, { pulled, views })
+  end)
+
+  it("of an event leaves out what does not count: neither delivered nor of a count", function()
+    local seen = {}
+    local s <close> = perfev.session { ordered = false, count = 2 }
+    local ev = s:event { "a:b", where = { "and", { "args.small", "<", 0 }, { "tid", "==", 7 } },
+                         sample = function(r, args) seen[#seen + 1] = r.tid * args.small end, comm = function() end }
+    assert(s:start())
+    assert.equal("small < 0", k.events[1].filter)
+    local function happen(tid, small)
+      local record = random_record()
+      record.type, record.event, record.pid, record.args.small = "sample", "a:b", tid, small
+      k:happen(0, record)
+    end
+    for _ = 1, 3 do happen(7, 1) happen(8, -1) happen(7, -2) end
+    s:dispatch()
+    assert.same({ -14, -14 }, seen)
+    assert.equal(2, s:stats().delivered)
+    assert.equal("a:b", ev.name)
+  end)
+
+  it("of an event without a counter is of all its records, and of another of its samples", function()
+    local switches, forks, comms = {}, 0, 0
+    local s <close> = perfev.session { ordered = false }
+    s:event { where = { "and", { "out", "==", true }, { "tid", "!=", 9 } },
+              switch = function(r) switches[#switches + 1] = r.tid end, fork = function() forks = forks + 1 end }
+    s:event { "a:b", where = { "cpu", "==", 5 }, sample = function() end, comm = function() comms = comms + 1 end }
+    assert(s:start())
+    for i = 7, 10 do k:happen(0, { type = "switch", pid = i, tid = i, out = i ~= 8 }) end
+    k:happen(0, { type = "fork", pid = 20, tid = 20, ppid = 7, ptid = 7 })
+    k:happen(0, { type = "comm", pid = 7, tid = 7, comm = "new" })
+    s:dispatch()
+    assert.same({ 7, 10 }, switches)
+    assert.same({ 0, 1 }, { forks, comms })
+    assert.equal(1, s:stats().untold) -- a fork goes neither in nor out
   end)
 
   it("is left to us where the kernel refuses its part, and beside a filter goes with that", function()
@@ -309,6 +419,26 @@ describe("a condition", function()
     for i = 1, 1001 do long[i + 1] = { "cpu", "==", i } end
     assert.error_matches(function() perfev.count { where = deep } end, "more than 100 conditions")
     assert.error_matches(function() perfev.count { where = long } end, "1001 comparisons; at most 1000")
+  end)
+
+  it("of an event is refused in the same words, and may not be of what it lacks", function()
+    for _, case in ipairs {
+      { { "cpu", "=", 1 }, 'event: where: cpu: "=" is no operator' }, { 7, "event: where: a condition is a table" },
+    } do
+      local ok, why = pcall(perfev.event, { "a:b", where = case[1], sample = print })
+      assert.is_false(ok)
+      assert.is_truthy(why:find(case[2], 1, true), why)
+    end
+    for _, case in ipairs {
+      { "a:b", { "args.smal", "==", 1 }, "a:b: where: args.smal: no such field (did you mean 'args.small'?)" },
+      { "a:b", { "args.name", "==", 1 }, "a:b: where: args.name: it is a string, and compared with 1" },
+      { "cpu-clock", { "args.small", "==", 1 }, "cpu-clock: where: args.small: the event has no payload" },
+    } do
+      local s <close> = perfev.session { ordered = false }
+      s:event { case[1], where = case[2], sample = function() end }
+      local why = select(2, s:start())
+      assert.is_truthy(why:find(case[3], 1, true), why)
+    end
   end)
 
   it("is refused when the event is opened, if its payload has no such field or another type", function()

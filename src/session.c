@@ -1283,6 +1283,8 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 	return 1;
 }
 
+void pev_session_unwanted(struct pev_session *s) { s->stats.delivered--; }
+
 void pev_session_end(struct pev_session *s)
 {
 	end_round(s);
@@ -1296,20 +1298,18 @@ static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
 {
 	struct pev_record rec;
 	struct pev_slot *slot;
-	int64_t nr = 0;
+	uint64_t before = s->stats.delivered;
 	int rc = pev_session_begin(s, how);
 
 	if (rc < 0)
 		return rc;
 	s->busy = true;
-	while (rc == 0 && !s->closing && (!max || nr < (int64_t)max) &&
-	       pev_session_is_ours(s) && pev_session_next(s, &slot, &rec)) {
-		nr++;
+	while (rc == 0 && !s->closing && (!max || s->stats.delivered - before < max) &&
+	       pev_session_is_ours(s) && pev_session_next(s, &slot, &rec))
 		rc = deliver(ctx, slot, &rec);
-	}
 	s->busy = false;
 	pev_session_end(s);
-	return rc < 0 ? rc : nr;
+	return rc < 0 ? rc : (int64_t)(s->stats.delivered - before);
 }
 
 int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,

@@ -174,6 +174,9 @@ void pev_session_end(struct pev_session *session);
 bool pev_session_aux(const struct pev_session *session, const struct pev_record *rec,
 		     struct pev_aux *aux);
 
+/* The record that was handed out last is nobody's after all: it does not count as delivered. */
+void pev_session_unwanted(struct pev_session *session);
+
 /* 0: go on. 1: stop here, this record counts as delivered. -errno: the same, and it is returned. */
 typedef int (*pev_deliver_fn)(void *ctx, struct pev_slot *slot, const struct pev_record *rec);
 

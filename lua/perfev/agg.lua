@@ -5,7 +5,6 @@
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
-local filters = require "perfev.filter"
 local units = require "perfev.units"
 local where = require "perfev.where"
 
@@ -179,7 +178,8 @@ local function check_one(event, one, format)
     if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
     if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
     local condition = own_spec(one).condition
-    return condition and where.fault(condition, field)
+    local why = condition and where.fault(condition, field)
+    return why and "where: " .. why
   end
   return fields.check_payload(event, "perfev." .. own_spec(one).word, core.aggregator_fields(one), format, fault)
 end
@@ -202,16 +202,10 @@ function M.check(event, callbacks, format)
   return true
 end
 
---- What the kernel can decide of the `where` of who gets an event's samples.
--- @tparam table callbacks
--- @tparam string format  the text of its tracepoint's format file
--- @treturn ?string   a filter; nil: nothing
--- @treturn boolean   it is all of the condition
-function M.filter(callbacks, format)
+--- The condition of who gets an event's samples, as where.lua's tree; or nil.
+function M.condition(callbacks)
   local one = callbacks.sample or callbacks.record
-  local condition = M.is(one) and own_spec(one).condition
-  if not condition then return nil, false end
-  return where.filter(condition, filters.fields(format))
+  return M.is(one) and own_spec(one).condition or nil
 end
 
 --- The options it was made of, in a table of the caller's own; `kind` is what made it.

@@ -4,6 +4,7 @@
 
 local agg = require "perfev.agg"
 local core = require "perfev.core"
+local filters = require "perfev.filter"
 local samples = require "perfev.fields"
 local grammar = require "perfev.grammar"
 local line = require "perfev.line"
@@ -13,6 +14,7 @@ local options = require "perfev.options"
 local registers = require "perfev.registers"
 local tracefs = require "perfev.tracefs"
 local units = require "perfev.units"
+local where = require "perfev.where"
 
 local M = {}
 
@@ -37,7 +39,7 @@ M.asks = callbacks
 
 local comforts = {
   freq = true, period = true, callchain = true, filter = true, name = true, optional = true, args = true, many = true,
-  symbols = true, fields = true,
+  symbols = true, fields = true, where = true,
   aux_buffer = true,
 }
 
@@ -210,6 +212,13 @@ local function read_fields(spec, level)
   return read
 end
 
+-- What is sampled for these fields, and what is for a condition beside them.
+local function with(read, tested)
+  if not (read and tested) then return read or tested end
+  return setmetatable({ bits = read.bits | tested.bits, has_payload = read.has_payload or tested.has_payload },
+    { __index = read })
+end
+
 -- What stacks and names of functions take beside sample_type.
 local function ask_for(spec, read)
   if read.has_stack then spec.callchain = spec.callchain or true end
@@ -344,14 +353,18 @@ function M.declare(spec, level)
   local text = spec[1] and table.concat(spec, ",")
   local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
     or "dummy"
-  return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read }
+  local condition, program
+  if spec.where ~= nil then condition, program = where.read(spec.where, "event: where", level + 1) end
+  return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read,
+           condition = condition, where = program, tested = condition and where.reads(condition),
+           is_carrier = not text and spec.type == nil }
 end
 
 --- Its samples are pulled, as these fields and nothing else.
 -- @tparam table decl  of `declare`, not open yet
 -- @tparam table read  of fields.lua's `read`
 function M.pull(decl, read)
-  if not decl.text and decl.spec.type == nil then return end -- it has no samples
+  if decl.is_carrier then return end -- it has no samples
   decl.fields, decl.is_pulled = read, true
   ask_for(decl.spec, read)
 end
@@ -413,7 +426,7 @@ end
 
 local function fields_of(decl, found, unit, at, has_aux)
   local spec, fields = decl.spec, {}
-  kind_defaults(fields, found, decl.fields)
+  kind_defaults(fields, found, with(decl.fields, decl.fields and decl.tested))
   -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
   if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
   for name, value in pairs(found.fields) do fields[name] = value end
@@ -447,7 +460,8 @@ local function build_one(decl, found, unit, at)
       .. "  handler returns, and hits again\n  try: without sigtrap, or watch a function (mem:%s:x)"):format(decl.name,
       ("0x%x"):format(attr.bp_addr)), core.errno.EOPNOTSUPP
   end
-  if decl.fields then attr.sample_type = samples.sample_type(attr.sample_type, decl.fields, not found.args_from) end
+  local sampled = with(decl.fields, not found.carrier and decl.tested)
+  if sampled then attr.sample_type = samples.sample_type(attr.sample_type, sampled, not found.args_from) end
   return {
     attr = attr, name = found.name, system = found.system, format = found.format, found = found, bind = found.bind,
     is_tracepoint = found.type == TYPE.tracepoint, cpus = found.cpus, pmu = found.pmu,
@@ -473,11 +487,16 @@ local function build_units(decl, alternative)
   return out
 end
 
---- Has the event what its callbacks read of its payload? As fields.lua's check_payload.
+--- Has the event what its condition and its callbacks read of its payload? As fields.lua's check_payload.
 -- @tparam string name     of the event
 -- @tparam table decl
 -- @tparam ?string format
 function M.check_payload(name, decl, format)
+  if decl.condition then
+    local function fault(field) return where.fault(decl.condition, field) end
+    local ok, why, code = samples.check_payload(name, "where", decl.tested.payload, format, fault)
+    if not ok then return nil, why, code end
+  end
   if decl.is_pulled then return true end -- one of several events has it: see fields.lua's check_pulled
   if decl.fields then return samples.check_payload(name, "fields", decl.fields.payload, format) end
   local ok, why, code = agg.check(name, decl.callbacks, format)
@@ -492,7 +511,9 @@ end
 -- @treturn boolean   it is all of it
 function M.condition(decl, built)
   if not (built.is_tracepoint and built.format) then return nil, false end
-  return agg.filter(decl.callbacks, built.format)
+  local condition = where.both(decl.condition, agg.condition(decl.callbacks))
+  if not condition then return nil, false end
+  return where.filter(condition, filters.fields(built.format))
 end
 
 --- Nothing looks at whose its samples are: neither its callbacks nor what is written of them.

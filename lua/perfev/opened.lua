@@ -172,7 +172,7 @@ local function add(self, ev, built, target, leader)
     callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
     hidden = ev.hidden, leader = leader, args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
-    fields = ev.decl.fields and ev.decl.fields.names,
+    fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
     nameless = not self.opts.record and event.is_nameless(ev.decl),
   }
 end

@@ -196,7 +196,7 @@ end
 local function listen(self, ev, recorded, first)
   local listener = { ev = ev, recorded = recorded, first = first }
   ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
-    fields = ev.decl.fields and ev.decl.fields.names }
+    fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier }
   self.listeners[#self.listeners + 1] = listener
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
@@ -399,7 +399,7 @@ function Replay:stats()
   for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
     stats[name] = read[name]
   end
-  stats.delivered, stats.excluded, stats.unjoined = self.source:counts()
+  stats.delivered, stats.excluded, stats.unjoined, stats.untold = self.source:counts()
   stats.throttled = read.types.throttle or 0
   return stats
 end

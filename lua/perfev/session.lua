@@ -128,6 +128,13 @@ local function refuse_recursion(self, verb)
   end
 end
 
+-- What would go to callbacks has none.
+local function refuse_pulled(self, verb)
+  if self.pulled and not self.finished then
+    error(("session: %s() within a loop over its records' fields, which are the loop's"):format(verb), 3)
+  end
+end
+
 -- ---- events ----
 
 -- Addresses are given names where a call chain is taken, or somebody said so; some events are opened at exec only.
@@ -686,6 +693,7 @@ end
 -- @treturn[2] string   what ended it
 function Session:dispatch(max)
   refuse_recursion(self, "dispatch")
+  refuse_pulled(self, "dispatch")
   if self.finished then return 0, false end
   if not self.core then error("session: it is not open; start() it first", 2) end
   local before = self.delivered
@@ -798,6 +806,7 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function Session:snapshot()
+  refuse_pulled(self, "snapshot")
   if not self.core then error("session: it is not open; start() it first", 2) end
   if not has_backward(self) then
     error("session: snapshot() needs an event with write_backward, or the session's option overwrite", 2)
@@ -813,13 +822,13 @@ function Session:snapshot()
 end
 
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
--- `unknown_id`, `throttled`, `unjoined`, `excluded`, `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`,
--- `wakeups`, `rings`, `ring_bytes`.
+-- `unknown_id`, `throttled`, `unjoined`, `excluded`, `untold` (left out as a field was missing that an event's `where`
+-- reads), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`.
 function Session:stats()
   local stats = self.core and self.core:stats() or self.totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
-         unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, aux_bytes = 0, aux_skipped = 0, aux_truncated = 0,
-         wakeups = 0, rings = 0, ring_bytes = 0 }
+         unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, untold = 0, aux_bytes = 0, aux_skipped = 0,
+         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0 }
   stats.callback_errors = self.errors or 0
   return stats
 end

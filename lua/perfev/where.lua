@@ -202,8 +202,6 @@ end
 --- The condition as it may be written.
 M.source = source_of
 
--- ---- held against a tracepoint ----
-
 local function each(node, f)
   if node.field then return f(node) end
   for _, one in ipairs(node) do
@@ -211,6 +209,20 @@ local function each(node, f)
     if why then return why end
   end
 end
+
+--- What a sample must have for it to be told, as fields.lua's `read` gives it: `bits`, `payload`, `has_payload`.
+function M.reads(node)
+  local needs = { bits = 0, payload = {} }
+  each(node, function(one)
+    local bits, payload = core.sample_field(one.field)
+    needs.bits = needs.bits | (bits or 0) -- nil: of other records
+    needs.has_payload = needs.has_payload or payload ~= nil and bits ~= nil
+    if bits and payload then table.insert(needs.payload, payload) end
+  end)
+  return needs
+end
+
+-- ---- held against a tracepoint ----
 
 -- Numbers are what C reads as such: a char * too, whose string is elsewhere.
 local function kind_of(field)
@@ -225,9 +237,7 @@ function M.fault(node, field)
   return each(node, function(one)
     if one.field ~= "args." .. field.name then return end
     local kind = kind_of(field)
-    if not kind then return "where: it is neither a number nor a string" end
-    local why = mismatch(kind, one)
-    return why and "where: " .. why
+    return not kind and "it is neither a number nor a string" or kind and mismatch(kind, one)
   end)
 end
 

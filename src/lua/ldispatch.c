@@ -50,9 +50,11 @@ void l_dispatch_free(struct l_dispatch *d)
 	free(d->args);
 	free(d->sinks);
 	free(d->fields);
+	free(d->guards);
 	d->args = NULL;
 	d->sinks = NULL;
 	d->fields = NULL;
+	d->guards = NULL;
 	d->nr_args = d->nr_sinks = 0;
 	d->now++; /* payload views compare with it */
 }
@@ -62,12 +64,14 @@ static void forget_sinks(struct l_dispatch *d, uint32_t slot)
 	for (uint32_t type = 0; type < PEV_RECORD_NR; type++)
 		d->sinks[slot * PEV_RECORD_NR + type] = NULL;
 	d->fields[slot] = NULL;
+	d->guards[slot] = NULL;
 }
 
 static int grow_sinks(struct l_dispatch *d, size_t nr)
 {
 	struct l_sink **sinks = realloc(d->sinks, sizeof(*sinks) * PEV_RECORD_NR * nr);
 	struct l_fields **fields;
+	struct l_guard **guards;
 
 	if (!sinks)
 		return -ENOMEM;
@@ -76,6 +80,10 @@ static int grow_sinks(struct l_dispatch *d, size_t nr)
 	if (!fields)
 		return -ENOMEM;
 	d->fields = fields;
+	guards = realloc(d->guards, sizeof(*guards) * nr);
+	if (!guards)
+		return -ENOMEM;
+	d->guards = guards;
 	return 0;
 }
 
@@ -93,20 +101,42 @@ static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
 	forget_sinks(d, slot);
 }
 
+/* The name of the spec at 2's event. */
+static const char *push_name(lua_State *L)
+{
+	const char *name;
+
+	lua_getfield(L, 2, "event");
+	if (lua_istable(L, -1))
+		lua_getfield(L, -1, "name");
+	name = lua_tostring(L, -1);
+	return name ? name : "?";
+}
+
+/* What the slot's records are under; the list of callbacks keeps it. */
+static void take_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+{
+	int top = lua_gettop(L);
+	bool all;
+
+	if (lua_getfield(L, 2, "where") != LUA_TNIL) {
+		lua_getfield(L, 2, "where_all");
+		all = lua_toboolean(L, -1);
+		d->guards[slot] = l_guard_push(L, top + 1, push_name(L), all);
+		lua_rawsetp(L, list, d->guards[slot]);
+	}
+	lua_settop(L, top);
+}
+
 /* What is on top is the slot's for that type; the list of callbacks keeps its sink. */
 static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list,
 		      int context)
 {
 	lua_Integer at = (lua_Integer)slot * PEV_RECORD_NR + type;
 	int top = lua_gettop(L);
-	const char *event;
-	struct l_sink *sink;
+	const char *event = push_name(L);
+	struct l_sink *sink = l_sink_push(L, top, context, event);
 
-	lua_getfield(L, 2, "event");
-	if (lua_istable(L, -1))
-		lua_getfield(L, -1, "name");
-	event = lua_tostring(L, -1);
-	sink = l_sink_push(L, top, context, event ? event : "?");
 	lua_rawseti(L, list, -at - 1);
 	d->sinks[at] = sink;
 	lua_settop(L, top);
@@ -118,7 +148,7 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 static void set_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
 {
 	d->fields[slot] = l_fields_push(L, -1);
-	lua_rawseti(L, list, -((lua_Integer)slot * PEV_RECORD_NR + PERF_RECORD_SAMPLE) - 1);
+	lua_rawsetp(L, list, d->fields[slot]);
 }
 
 static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
@@ -160,6 +190,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
 	take_fields(L, d, slot, list);
+	take_guard(L, d, slot, list);
 	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
 		lua_settop(L, top);
 		return d->pulls ? PULLED : 0;
@@ -384,18 +415,39 @@ static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
 	return call(d, nargs);
 }
 
+/* The view that no Lua sees, at the record, and the record's payload, or NULL. */
+static struct l_view *look_at(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			      struct l_args **payload)
+{
+	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
+	struct l_view *view = d->views[L_DISPATCH_VIEWS];
+
+	view->rec = rec;
+	*payload = args && has_payload(args, rec, &args->raw, &args->len) ? args : NULL;
+	return view;
+}
+
+bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	struct l_view *view;
+	struct l_args *args;
+
+	if (!d->guards[slot])
+		return true;
+	view = look_at(d, slot, rec, &args);
+	return l_guard_lets(d->guards[slot], view, args, &d->untold);
+}
+
 bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
 {
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
 	struct l_sink *sink = d->sinks[slot * PEV_RECORD_NR + type];
-	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
-	struct l_view *view = d->views[L_DISPATCH_VIEWS];
+	struct l_view *view;
+	struct l_args *args;
 
 	if (!sink)
 		return false;
-	view->rec = rec;
-	if (args && !has_payload(args, rec, &args->raw, &args->len))
-		args = NULL;
+	view = look_at(d, slot, rec, &args);
 	l_sink_feed(sink, d->L, view, args);
 	return true;
 }

@@ -17,6 +17,7 @@
 #include "larea.h"
 #include "largs.h"
 #include "lfield.h"
+#include "lguard.h"
 #include "lsink.h"
 #include "lview.h"
 
@@ -26,8 +27,8 @@
 enum {
 	L_UV_HOOKS = 1, /* what keeps sys alive */
 	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or what a sink is of:
-			   at minus the same its sink, or its fields; [0] = the names that
-			   are pulled */
+			   at minus the same its sink; [0] = the names that are pulled; fields
+			   and guards by their addresses */
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
@@ -44,9 +45,11 @@ struct l_dispatch {
 	uint32_t nr_args;
 	struct l_sink **sinks; /* [slot * PEV_RECORD_NR + type]: no callback's, or NULL */
 	struct l_fields **fields; /* by slot: what sample gets in the place of the view, or NULL */
-	uint32_t nr_sinks;     /* slots that have room in these two */
+	struct l_guard **guards; /* by slot: what its records are under, or NULL */
+	uint32_t nr_sinks;     /* slots that have room in these three */
 	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
 	uint64_t raised;      /* errors in callbacks */
+	uint64_t untold;      /* records that no guard let through as a field was missing */
 	int first;            /* stack index of what l_dispatch_set_up() put there */
 	bool dispatching, stop;
 	bool pulls;           /* what l_dispatch_push() gives: fields, and no view */
@@ -63,7 +66,8 @@ void l_dispatch_free(struct l_dispatch *d);
 
 /*
  * Of the spec at 2: which record types have a callback; they are the slot's. Its list
- * "fields" names what sample gets.
+ * "fields" names what sample gets; "where" is what its samples are under or, with
+ * "where_all", all its records.
  */
 uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d,
 			      uint32_t slot);
@@ -87,6 +91,9 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
  * of which the first is false in the place of nil, which would end the loop. How many.
  */
 int l_dispatch_push(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn);
+
+/* Is it for the slot's callbacks, by the condition that it is under? Asked before it is shown. */
+bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
 
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);

@@ -169,7 +169,7 @@ static uint32_t check_slot(lua_State *L, const struct l_replay *self, int arg)
 	return (uint32_t)slot;
 }
 
-/* r:add{callbacks=, event=, fields=} -> slot */
+/* r:add{callbacks=, event=, fields=, where=, where_all=} -> slot */
 static int l_replay_add(lua_State *L)
 {
 	struct l_replay *self;
@@ -355,6 +355,8 @@ static int deliver(lua_State *L, struct l_replay *self, struct delivery *deliver
 
 		if (turn != PEV_TURN_RECORD)
 			return turn;
+		if (!l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec))
+			continue;
 		delivery->nr++;
 		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec))
 			continue;
@@ -467,7 +469,10 @@ static int l_replay_next(lua_State *L)
 	self = check_replay(L);
 	self->d.now++;
 	self->replay.uncalled = !self->d.pulls;
-	turn = next_turn(self, &err);
+	do {
+		turn = next_turn(self, &err);
+	} while (turn == PEV_TURN_RECORD &&
+		 !l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec));
 	l_raise_pending(L);
 	if (turn != PEV_TURN_RECORD) {
 		lua_pushnil(L);
@@ -496,7 +501,7 @@ static int l_replay_dispatching(lua_State *L)
 	return 1;
 }
 
-/* r:counts() -> delivered, excluded, unjoined */
+/* r:counts() -> delivered, excluded, unjoined, untold */
 static int l_replay_counts(lua_State *L)
 {
 	const struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
@@ -504,7 +509,8 @@ static int l_replay_counts(lua_State *L)
 	lua_pushinteger(L, (lua_Integer)self->delivered);
 	lua_pushinteger(L, (lua_Integer)self->replay.excluded);
 	lua_pushinteger(L, (lua_Integer)self->replay.deferred.unjoined);
-	return 3;
+	lua_pushinteger(L, (lua_Integer)self->d.untold);
+	return 4;
 }
 
 /* clang-format off */

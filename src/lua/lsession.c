@@ -218,8 +218,8 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
- * strings=, hidden=, aux_bytes=, aux_optional=, fields=, nameless=} -> slot | nil, message,
- * errno; leader: the slot whose group it joins
+ * strings=, hidden=, aux_bytes=, aux_optional=, fields=, where=, where_all=, nameless=}
+ * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
 {
@@ -585,6 +585,10 @@ static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *re
 	struct l_session *self = ctx;
 	bool stop;
 
+	if (!l_dispatch_wants(&self->d, slot->index, rec)) {
+		pev_session_unwanted(self->s);
+		return 0;
+	}
 	if (l_dispatch_feed(&self->d, slot->index, rec))
 		return 0;
 	stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
@@ -759,9 +763,13 @@ static int l_session_next(lua_State *L)
 	struct pev_slot *slot;
 
 	self->d.now++;
-	if (pev_session_next(self->s, &slot, &self->rec) == 0)
-		return 0;
-	return l_dispatch_push(L, &self->d, slot->index, show(self, slot, &self->rec));
+	while (pev_session_next(self->s, &slot, &self->rec)) {
+		if (l_dispatch_wants(&self->d, slot->index, &self->rec))
+			return l_dispatch_push(L, &self->d, slot->index,
+					       show(self, slot, &self->rec));
+		pev_session_unwanted(self->s);
+	}
+	return 0;
 }
 
 /* s:pull(names): next() gives these, of samples alone; of nil: nobody hears of anything */
@@ -805,7 +813,7 @@ static int l_session_stats(lua_State *L)
 	struct pev_stats stats;
 
 	pev_session_stats(self->s, &stats);
-	lua_createtable(L, 0, 19);
+	lua_createtable(L, 0, 20);
 	set_count(L, "records", stats.records);
 	set_count(L, "delivered", stats.delivered);
 	set_count(L, "lost", stats.lost);
@@ -818,6 +826,7 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "throttled", stats.throttled);
 	set_count(L, "unjoined", stats.unjoined);
 	set_count(L, "excluded", stats.excluded);
+	set_count(L, "untold", self->d.untold);
 	set_count(L, "aux_bytes", stats.aux_bytes);
 	set_count(L, "aux_skipped", stats.aux_skipped);
 	set_count(L, "aux_truncated", stats.aux_truncated);
