@@ -1,12 +1,12 @@
 #!/bin/sh
 # vm.sh - perfev on other kernels and machines: the live specs, and those of what only a guest has.
 #
-#   vm.sh [-l] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
+#   vm.sh [-l | -s] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
 #
 # closes with the sum, as `make test` does. Without a KERNEL it is all of the list below, GUESTS of
 # them at once (as many as there are CPUs), each with the specs of $every and those of its line,
 # which make up a run of a quarter of an hour; doc/kernels.md is written anew (table.lua). A KERNEL
-# that is named gets every live spec. -l (make check): those of $every alone, with few programs in
+# that is named gets every live spec; with -s those of a run of all. -l (make check): those of $every alone, with few programs in
 # the guest; what cannot be fetched, or is out of time, is left out whatever it is. Otherwise a
 # kernel that cannot be had is told and counts as skipped, except the first two, which fail.
 # SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE (debs.sh), BUILD.
@@ -153,7 +153,7 @@ specs_of() {
 	elif [ -n "$light" ]; then
 		# shellcheck disable=SC2086 # words
 		files_of $every
-	elif [ -n "$page" ]; then
+	elif [ -n "$page$share" ]; then
 		# shellcheck disable=SC2046,SC2086 # words
 		files_of $every $(echo "$kernels" | awk -v name="$1" '$1 == name { sub(/.*:/, ""); print }')
 	else
@@ -200,10 +200,11 @@ lane() {
 }
 
 export LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua;;' LUA_CPATH="$build/?.so;;"
-light='' limit=900 only='' guests=$(nproc)
-while getopts lf:t:j: option; do
+light='' limit=900 only='' share='' guests=$(nproc)
+while getopts lsf:t:j: option; do
 	case $option in
 	l) light=yes limit=400 guests=1 ;;
+	s) share=yes ;;
 	f) only=$OPTARG ;;
 	t) limit=$OPTARG ;;
 	j) guests=$OPTARG ;;
