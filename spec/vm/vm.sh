@@ -6,10 +6,11 @@
 # closes with the sum, as `make test` does. Without a KERNEL it is all of the list below, GUESTS of
 # them at once (as many as there are CPUs), each with the specs of $every and those of its line,
 # which make up a run of a quarter of an hour; doc/kernels.md is written anew (table.lua). A KERNEL
-# that is named gets every live spec; with -s those of a run of all. -l (make check): those of $every alone, with few programs in
-# the guest; what cannot be fetched, or is out of time, is left out whatever it is. Otherwise a
-# kernel that cannot be had is told and counts as skipped, except the first two, which fail.
-# SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE (debs.sh), BUILD.
+# that is named gets every live spec; with -s its share of a run of all. -l (make check): those of
+# $every alone, with few programs in the guest; what cannot be fetched, or is out of time, is left
+# out whatever it is. Otherwise a kernel that cannot be had is told and counts as skipped, except
+# the first two, which fail. SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE
+# (debs.sh), BUILD.
 
 # name, architecture, release of Debian, package, how it is booted, specs that it has besides
 kernels='
@@ -36,7 +37,7 @@ headers="libc6-dev liblua5.4-dev libtraceevent-dev libelf-dev libdw-dev liblzma-
 	libstdc++-$gcc-dev libpfm4-dev libzstd-dev libbz2-dev"
 few='busybox-static lua-busted lua5.4 liblua5.4-0 dash libc-bin coreutils util-linux procps
 	libtraceevent1 libelf1 libdw1 liblzma5 libstdc++6 libpfm4 libzstd1'
-more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash git'
+more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash'
 
 cd "$(dirname "$0")/../.." || exit
 build=${BUILD:-build}
