@@ -496,7 +496,7 @@ describe("an attr", function()
   end)
 
   it("can be made again from what pairs gave", function()
-    local attr = core.attr_parse(image_of(144, NATIVE, 0x3fffffffff, 0))
+    local attr = core.attr_parse(image_of(144, NATIVE, bit_field(NATIVE, 64, 0, 38, 0x3fffffffff), 0))
     local fields = {}
     for name, value in pairs(attr) do fields[name] = value end
     assert.equal(attr:bytes(), core.attr_new(fields):bytes())

@@ -259,6 +259,22 @@ describe("a declaration", function()
       assert.matches("Permission denied", why)
     end
   end)
+
+  it("leaves the kernel's part out of the stacks as well, where a kernel wants that said", function()
+    k.refuse = function(attr)
+      local seen = attr.sample_type & 1 << 5 ~= 0 and not attr.exclude_callchain_kernel
+      return (not attr.exclude_kernel or seen) and E.EACCES or nil
+    end
+    k.files["/proc/70/task/70/comm"] = "x\n"
+    for _, name in ipairs { "cpu-clock", "cpu-clock:u" } do
+      local s <close> = perfev.session { pid = 70, log = function() end }
+      local ev = s:event { name, callchain = true }
+      assert(s:start())
+      local attr = ev.attr
+      assert.same({ true, true, false }, { attr.exclude_kernel, attr.exclude_callchain_kernel,
+        attr.exclude_callchain_user })
+    end
+  end)
 end)
 
 describe("an event", function()

@@ -1,7 +1,9 @@
 -- Records, decoded: the kernel's own bytes, and whatever spec/support/wire.lua writes by
 -- the kernel's order, must come out of a session as the fields that went in.
 
+local core = require "perfev.core"
 local perfev = require "perfev"
+local registers = require "perfev.registers"
 local kernel = require "spec.support.kernel"
 local some = require "spec.support.some"
 local wire = require "spec.support.wire"
@@ -104,6 +106,10 @@ end
 local TRAILED = SAMPLE.tid | SAMPLE.time | SAMPLE.id | SAMPLE.stream_id | SAMPLE.cpu | SAMPLE.identifier
 
 describe("bytes captured from a kernel", function()
+  local it = require "spec.support.skip"(it, function()
+    if string.pack("=I2", 1) ~= "\1\0" then pending "they are of a little-endian one; vectors_spec reads them here" end
+  end)
+
   it("MMAP with a trailer: the file's name ends where it ends", function()
     with_id(7086, function()
       local r = vector(TRAILED, [[0100000002206000 997c0000997c0000 00501add097f0000 0020000000000000 00501add097f0000
@@ -234,7 +240,7 @@ local others, type_names = some.others, some.type_names
 -- Is that what the view shows of a field that was written as wanted?
 local function same(name, wanted, got, attr)
   if name == "callchain" then got = got and got.raw end
-  wanted = some.shown(name, wanted, attr)
+  wanted = some.shown(name, wanted, attr, registers.of(core.machine))
   if type(wanted) == "table" then return assert.same(wanted, got, name) end
   if wanted ~= got then assert.equal(wanted, got, name) end
 end

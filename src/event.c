@@ -210,7 +210,7 @@ int pev_event_signal(struct pev_event *event, int signal)
 }
 
 /* A single value with every read_format word: value, two times, id, lost. */
-#define READ_BYTES (5 * 8)
+#define READ_BYTES 40
 
 /* 1, or 0 for a pinned event in error state, which has no bytes; or -errno. Borrows from buf. */
 static int read_one(const struct pev_event *event, int i, unsigned char *buf, struct pev_read *read)

@@ -221,7 +221,7 @@ end
 
 local no_pmu = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true }
 
-local SAMPLE_READ = 1 << 4 -- PERF_SAMPLE_READ
+local SAMPLE_READ, SAMPLE_CALLCHAIN = 1 << 4, 1 << 5 -- PERF_SAMPLE_*
 
 -- What may be tried when the kernel says no, in this order: each changes built.attr and gives what to
 -- say of it (a level and a text), or nothing when it does not apply.
@@ -232,6 +232,15 @@ local remedies = {
       or built.attr.exclude_kernel then return end
     built.attr.exclude_kernel = true
     return 0, explain.user_only(ev.name)
+  end,
+  -- Later kernels (seen: 6.12.117) have it said of the callchain as well, though none of such an event's samples
+  -- is of the kernel.
+  function(_, ev, built, code)
+    local attr = built.attr
+    if code ~= E.EACCES or not attr.exclude_kernel or attr.exclude_callchain_kernel
+      or attr.sample_type & SAMPLE_CALLCHAIN == 0 then return end
+    attr.exclude_callchain_kernel = true
+    return 2, ("%s: its stacks end where the kernel begins"):format(ev.name)
   end,
   function(_, ev, built, code)
     if not built.precise_max or built.attr.precise_ip == 0 or not (no_pmu[code] or code == E.EINVAL) then return end
@@ -263,14 +272,6 @@ local remedies = {
     attr.inherit = false
     return leader and 1 or 0,
       ("%s: not in processes that come later, as this kernel inherits no samples with counts"):format(ev.name)
-  end,
-  -- The session's own event does with less: before 5.12 no build-ids, before 5.1 no KSYMBOL records.
-  function(_, ev, built, code)
-    local attr = built.attr
-    if code ~= E.EINVAL or not ev.hidden or not (attr.build_id or attr.ksymbol) then return end
-    local bit = attr.build_id and "build_id" or "ksymbol"
-    attr[bit] = false
-    return 2, ("%s: without %s, which this kernel does not know"):format(ev.name, bit)
   end,
   function(_, ev, built, code)
     local attr = built.attr

@@ -252,6 +252,7 @@ describe("a request", function()
   it("changes a breakpoint's attr, and no other event's", function()
     local watch = { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4, exclude_kernel = true, disabled = true }
     local fd, errno = open(watch)
+    if errno == E.ENOENT then return pending "no breakpoints on this machine" end
     if not fd then
       assert.equal(E.ENOSPC, errno)
       return pending "all breakpoints are in use"

@@ -210,6 +210,7 @@ describe("validate and this kernel agree", function()
     for _, target in ipairs { { 0, -1, "of this task" }, { -1, 0, "of a CPU" } } do
       it(("on every pair of options of %s %s"):format(base[1], target[3]), function()
         requires("perf", "root", "linux 6.0")
+        if base[2].type == 5 and facts.breakpoints == 0 then pending "no breakpoint is to be had" end
         local all, wrong = options(), {}
         for i = 1, #all do
           for j = i, #all do
@@ -217,6 +218,8 @@ describe("validate and this kernel agree", function()
             for name, value in pairs(base[2]) do fields[name] = value end
             set(fields, all[i])
             if j > i then set(fields, all[j]) end
+            -- A machine that is slow to close it would have a signal from it.
+            if fields.sigtrap then fields.disabled = true end
             local attr = core.attr_parse(core.attr_new(fields):bytes())
             local ok, _, said = attr:validate(target[1], target[2])
             local fd, errno = real.perf_event_open(attr, target[1], target[2], -1, 8)

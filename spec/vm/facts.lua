@@ -60,4 +60,9 @@ end
 tell("read_format lost", clock { read_format = { "lost" } })
 tell("inherit and sample_type read", clock { inherit = true, sample_type = { "tid", "read" } })
 tell("config3", try({ type = 1, config = 9, config3 = 1 }))
+-- A task's counts at its end (inherit_stat).
+local reads = 0
+local session = perfev.session { command = { "sh", "-c", "/bin/true; /bin/true" }, log = function() end }
+session:event { "page-faults", inherit = true, period = 1 << 62, read = function() reads = reads + 1 end }
+tell("READ records", session:run() and (reads > 0 and "yes" or "none"))
 tell("cgroup-switches", try { type = 1, config = 11, exclude_kernel = false })

@@ -1,31 +1,32 @@
 #!/bin/sh
 # vm.sh - perfev on other kernels and machines: the live specs, and those of what only a guest has.
 #
-#   vm.sh [-l] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
+#   vm.sh [-l | -s] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
 #
 # closes with the sum, as `make test` does. Without a KERNEL it is all of the list below, GUESTS of
 # them at once (as many as there are CPUs), each with the specs of $every and those of its line,
 # which make up a run of a quarter of an hour; doc/kernels.md is written anew (table.lua). A KERNEL
-# that is named gets every live spec. -l (make check): those of $every alone, with few programs in
-# the guest; what cannot be fetched, or is out of time, is left out whatever it is. Otherwise a
-# kernel that cannot be had is told and counts as skipped, except the first two, which fail.
-# SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE (debs.sh), BUILD.
+# that is named gets every live spec; with -s its share of a run of all. -l (make check): those of
+# $few_specs, with few programs in the guest; what cannot be fetched, or is out of time, is left
+# out whatever it is. Otherwise a kernel that cannot be had is told and counts as skipped, except
+# the first two, which fail. SECONDS are for each guest. Run it by `make vm`. Environment: VM_CACHE
+# (debs.sh), BUILD.
 
 # name, architecture, release of Debian, package, how it is booted, specs that it has besides
 kernels='
-amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork probe storm wakeup
+amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork
 arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
-amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  errno session behaviour
-amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  agg errno record
-amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  errno record_alike verbs
-amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  interrupt wakeup syscount
-arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i: session
-arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i: behaviour
-arm64-16k    arm64   trixie           linux-image-arm64-16k    -i: record
-s390x-6.1    s390x   bookworm         linux-image-s390x        :  datafile behaviour'
-# What every guest has: files_of tells where they are.
-every='vm/machine vm/hardware vm/recording attr clock counter fields
-	./attr ./codec ./record ./vectors ./kernels ./hooks'
+amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  errno
+amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  errno
+amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  session
+amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  wakeup
+arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i:
+arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i:
+arm64-16k    arm64   trixie           linux-image-arm64-16k    -i:
+s390x-6.1    s390x   bookworm         linux-image-s390x        :  behaviour'
+# What every guest has, and what those of make check have of it: files_of tells where they are.
+few_specs='vm/machine vm/hardware vm/recording attr clock counter fields ./codec'
+every="$few_specs ./attr ./record ./vectors ./kernels ./hooks"
 needed='amd64-6.1 arm64-6.1'
 NOT_HERE=77
 skipped='0 passed, 0 failed, 1 skipped'
@@ -36,7 +37,7 @@ headers="libc6-dev liblua5.4-dev libtraceevent-dev libelf-dev libdw-dev liblzma-
 	libstdc++-$gcc-dev libpfm4-dev libzstd-dev libbz2-dev"
 few='busybox-static lua-busted lua5.4 liblua5.4-0 dash libc-bin coreutils util-linux procps
 	libtraceevent1 libelf1 libdw1 liblzma5 libstdc++6 libpfm4 libzstd1'
-more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash git'
+more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash'
 
 cd "$(dirname "$0")/../.." || exit
 build=${BUILD:-build}
@@ -152,8 +153,8 @@ specs_of() {
 		echo "$only"
 	elif [ -n "$light" ]; then
 		# shellcheck disable=SC2086 # words
-		files_of $every
-	elif [ -n "$page" ]; then
+		files_of $few_specs
+	elif [ -n "$page$share" ]; then
 		# shellcheck disable=SC2046,SC2086 # words
 		files_of $every $(echo "$kernels" | awk -v name="$1" '$1 == name { sub(/.*:/, ""); print }')
 	else
@@ -200,10 +201,11 @@ lane() {
 }
 
 export LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua;;' LUA_CPATH="$build/?.so;;"
-light='' limit=900 only='' guests=$(nproc)
-while getopts lf:t:j: option; do
+light='' limit=900 only='' share='' guests=$(nproc)
+while getopts lsf:t:j: option; do
 	case $option in
 	l) light=yes limit=400 guests=1 ;;
+	s) share=yes ;;
 	f) only=$OPTARG ;;
 	t) limit=$OPTARG ;;
 	j) guests=$OPTARG ;;
