@@ -160,8 +160,8 @@ static uint64_t tid_and_time(const struct pev_record *rec)
 static uint64_t read_perfev(const struct pev_plan *plan, const unsigned char *p, size_t len,
 			    bool chain)
 {
+	static struct pev_record rec;
 	const unsigned char *raw;
-	struct pev_record rec;
 	struct pev_value text;
 	uint32_t raw_len;
 
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
 		.flags = PEV_ATTR_SAMPLE_ID_ALL,
 	};
 	bool minimal, chain;
-	struct pev_plan plan;
+	static struct pev_plan plan;
 	uint64_t sum = 0, nr;
 
 	if (argc != 4)

@@ -663,7 +663,8 @@ static void look_odd(struct pev_datafile *df, const struct pev_piece *piece)
 	}
 }
 
-static inline const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event, uint32_t type)
+static inline const struct pev_plan *plan_of(const struct pev_datafile *df, uint32_t event,
+					     uint32_t type)
 {
 	return event == PEV_NO_EVENT ? pev_recorded_plan(&df->recorded, type) :
 				       &df->recorded.events[event]->plan;
@@ -817,7 +818,7 @@ static void take_samples(struct pev_datafile *df)
 		.end = block->bytes + block->len,
 		.since = df->window.last,
 		.block = block->index,
-		/* What is certain not to fill it: the item of the smallest sample is twice as much. */
+		/* What cannot fill it: the item of the smallest sample is twice as large. */
 		.room = (df->config.window - df->window_bytes) / 3,
 	};
 	nr = pev_samples_take(&samples, &df->recorded, items, nr);

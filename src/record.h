@@ -205,7 +205,7 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 
 /* ---- what is done once per record ---- */
 
-/* Does what varies take just the rest of the sample, whose fixed fields are there, and is it plain? */
+/* Is a look at its size enough, and does what varies take just the rest of the sample? */
 static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned char *p, uint32_t rest)
 {
 	switch (plan->tail) {

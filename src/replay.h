@@ -37,7 +37,7 @@ struct pev_route {
 	bool known;
 	bool called;        /* one of them has a callback */
 	bool parts;         /* one of them hears CALLCHAIN_DEFERRED: samples come as they are */
-	uint32_t answered;  /* when it is the replay's answers: a sample is slot's, and no more asked */
+	uint32_t answered;  /* as the replay's answers: a sample is slot's, no more is asked */
 	uint32_t slot;
 };
 
@@ -67,7 +67,7 @@ struct pev_replay {
 	/* The record at hand. */
 	const struct pev_file_record *from;
 	struct pev_record rec;
-	uint32_t event, type;          /* of a route's place: its number + 1, or 0; below PEV_RECORD_NR */
+	uint32_t event, type;          /* its route's: number + 1, or 0; below PEV_RECORD_NR */
 	uint32_t slot, timer;
 	enum pev_stage stage;
 	bool whole;                    /* it waited, and waits no more: it is ready */
@@ -125,7 +125,7 @@ void pev_replay_pass(struct pev_replay *replay);
 /* The same of any record, with all that there is to ask. */
 int pev_replay_next_any(struct pev_replay *replay, struct pev_err *err);
 
-/* Who hears a sample at its time, as the one before of the same event was; NULL: it is to be asked. */
+/* Who hears a sample, as the one before of the same event was heard; NULL: that is to be asked. */
 static inline const struct pev_route *pev_replay_answer(const struct pev_replay *r,
 							const struct pev_file_record *from)
 {

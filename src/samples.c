@@ -17,9 +17,9 @@ static void learn(struct pev_sample_kind *kind, const struct pev_recorded *of, u
 }
 
 /* Whose the sample of size bytes is, by its id; NULL: that cannot be told. */
-static inline const struct pev_sample_kind *tell(const struct pev_samples *samples,
-						 const struct pev_recorded *of,
-						 const unsigned char *bytes, uint16_t size, bool swap)
+static inline const struct pev_sample_kind *
+tell(const struct pev_samples *samples, const struct pev_recorded *of, const unsigned char *bytes,
+     uint16_t size, bool swap)
 {
 	struct pev_sample_kind *kind;
 	uint64_t id;

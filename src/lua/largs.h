@@ -16,7 +16,7 @@
  * *now up when the callback has returned. Any access to a closed one raises.
  */
 struct l_args_place {
-	const void *name;      /* of a field: its string's address, as lua_topointer() gives it; or NULL */
+	const void *name;      /* of a field: its string's address by lua_topointer(); or NULL */
 	const struct pev_tp_field *field;
 };
 

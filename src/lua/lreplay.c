@@ -409,7 +409,7 @@ static void deliver_guarded(lua_State *L, struct delivery *delivery)
 static int l_replay_dispatch(lua_State *L)
 {
 	lua_Integer max = luaL_checkinteger(L, 2);
-	struct delivery delivery = { .most = max && max < ROUND_CALLS ? (uint64_t)max : ROUND_CALLS };
+	struct delivery delivery = { .most = ROUND_CALLS };
 	struct l_replay *self;
 
 	luaL_argcheck(L, max >= 0, 2, "negative");
@@ -424,6 +424,8 @@ static int l_replay_dispatch(lua_State *L)
 	self->replay.uncalled = false;
 	self->replay.budget = ROUND_READS;
 	delivery.self = self;
+	if (max && max < ROUND_CALLS)
+		delivery.most = (uint64_t)max;
 	deliver_guarded(L, &delivery);
 	self->d.dispatching = false;
 	self->delivered += delivery.nr;

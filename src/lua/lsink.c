@@ -192,8 +192,8 @@ static inline bool take_column(const struct l_sink *sink, const struct l_shown *
 }
 
 /* The record's columns first .. end - 1 as a key. */
-static inline bool take_columns(const struct l_sink *sink, const struct l_shown *shown, uint32_t first,
-			 uint32_t end, struct pev_key *key)
+static inline bool take_columns(const struct l_sink *sink, const struct l_shown *shown,
+				uint32_t first, uint32_t end, struct pev_key *key)
 {
 	key->len = 0;
 	for (uint32_t i = first; i < end; i++)
