@@ -99,7 +99,7 @@ local otherwise = {
   stat = "counters are read from the kernel", flightrec = "record", flamediff = "no session", records = "no session",
   self = "no session",
 }
-local BUSY = WORK .. "; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done"
+local BUSY = WORK .. "; i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"
 
 -- All but the one that tells what each second brought: live by the machine's clock, else by that of the records.
 local function scripts()

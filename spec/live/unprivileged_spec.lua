@@ -55,7 +55,7 @@ describe("nobody", function()
       end }
       done(function() print(n > 0) end)]], "--", "sh", "-c", "while :; do :; done")
     assert.equal("true\n", r.out, r.err)
-    assert.equal(143, r.code) -- it was asked to end
+    assert.is_true(r.code == 143 or r.code == 137, r.code) -- it was asked to end, or made to after a second
     assert.matches("task%-clock: user side only %(:u%), because kernel.perf_event_paranoid is 2", r.err)
   end)
 

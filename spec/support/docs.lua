@@ -161,10 +161,16 @@ function M.leave(place)
   run.remove(place.dir)
 end
 
---- Run a line for the shell there -> what run gives, all output in `out`, without words of progress.
+-- What perfl adds where others had the CPU for too long. No document shows it.
+local function without_losses(text)
+  return (text:gsub("perfl: records were lost because they came faster [^\n]*\n  try: [^\n]*\n", "")
+    :gsub("perfl: [^\n]*side%-band records? lost[^\n]*\n", ""))
+end
+
+--- Run a line for the shell there -> what run gives, all output in `out`, without words of progress and of losses.
 function M.shell(place, text, user, cwd)
   local result = run("exec 2>&1\n" .. text, { cwd = cwd or place.work, env = place.env, user = user })
-  result.out = run.without_progress(result.out)
+  result.out = without_losses(run.without_progress(result.out))
   return result
 end
 
