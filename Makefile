@@ -34,8 +34,8 @@ CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:
 # src/lua/lNAME.c and the rooms of the core that it brings along, and its package for pkg-config.
 MODULES := cfi debuginfod elf pfm symtab zstd
-cfi_ROOMS := cfi err
-cfi_PKG := libdw libelf
+cfi_ROOMS := cfi fde err
+cfi_PKG := libelf
 debuginfod_ROOMS := debuginfod err
 # opened when it is asked
 debuginfod_LIBS := -ldl
@@ -48,8 +48,8 @@ symtab_ROOMS := symtab demangle rustname source err
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_ROOMS := unzstd zpack err
 zstd_PKG := libzstd
-OWN_C := $(patsubst %,src/%.c,cfi debuginfod demangle elffile pfm rustname source symtab unzstd \
-	zpack)
+OWN_C := $(patsubst %,src/%.c,cfi debuginfod demangle elffile fde pfm rustname source symtab \
+	unzstd zpack)
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)
@@ -162,17 +162,14 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) trace
 	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
 	$(SUITE) "$$run" $(LIVE_SPECS) || rc=1; exit $$rc
 
-# What libtraceevent leaks on formats it gives up on is not ours to free; and libdw makes room for
-# every register below the one that a rule of a table names: with symtab so much is refused it.
+# What libtraceevent leaks on formats it gives up on is not ours to free.
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
 fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECONDS= for each target
 	@echo 'leak:libtraceevent' > $(BUILD)/fuzz/leaks
 	@export LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0; \
 	printf '%s\n' $(notdir $(FUZZ)) | xargs -P $(JOBS) -I{} sh -c 'd=$(BUILD)/fuzz; \
-		mkdir -p $$d/corpus/{}; [ {} != symtab ] || export \
-			ASAN_OPTIONS=max_allocation_size_mb=512:allocator_may_return_null=1; \
-		if $$d/{} -max_total_time=$(SECONDS) -max_len=8192 \
+		mkdir -p $$d/corpus/{}; if $$d/{} -max_total_time=$(SECONDS) -max_len=8192 \
 			-timeout=10 -artifact_prefix=$$d/ $$d/corpus/{} $$d/seeds/{} \
 			> $$d/{}.log 2>&1; \
 		then echo "fuzz {}: $$(tail -1 $$d/{}.log)"; else tail -40 $$d/{}.log; exit 1; fi'

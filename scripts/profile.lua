@@ -35,7 +35,9 @@ perfev.event {
   exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
   sample = function(r)
     first, last = first or r.time, r.time
-    if r.tid ~= 0 or opt.idle then profile:add_under(r.comm, r.stack, 1, r.period) end
+    -- A recording of a fixed period may have it in no sample.
+    local period = r.period or r.event.attr.sample_period
+    if r.tid ~= 0 or opt.idle then profile:add_under(r.comm, r.stack, 1, period) end
   end,
 }
 

@@ -7,7 +7,7 @@ local run = require "spec.support.run"
 local floors = {
   { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
     printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
-     inflate = {}, deflate = {}, text = {}, jitmap = {} },
+     inflate = {}, deflate = {}, text = {}, jitmap = {}, fde = {} },
   {
     ring = { "sys" },
     event = { "sys", "attr", "record" },
@@ -19,7 +19,7 @@ local floors = {
     task = { "sys", "maps", "record" },
     unwind = { "maps", "task", "record" },
     stack = { "maps", "task", "record", "unwind" },
-    cfi = { "unwind" },
+    cfi = { "fde", "unwind" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
     deferred = { "record" }, -- samples that wait for a part of themselves

@@ -211,6 +211,39 @@ describe("a stack of registers and copied memory", function()
     assert.same({ "leaf" }, unwound(elf.file { functions = { { "leaf", 0x1000, 0x100 } } }, X86, { { regs, stack } }))
   end)
 
+  -- DW_CFA_offset_extended of a register of 32 bits; one of 70; rules laid aside, 4,096 times; others.
+  it("needs no memory for what the rules name, and ends where they cannot be", function()
+    local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
+    local function first(rules)
+      local file = program { ra = 16, rules = X86_RULES, rules, "", "" }
+      local before = tonumber(core.slurp("/proc/self/statm"):match "^%d+ (%d+)")
+      local seen = unwound(file, X86, { { regs, stack } })
+      assert.is_true(tonumber(core.slurp("/proc/self/statm"):match "^%d+ (%d+)") - before < 16384)
+      return seen[1]
+    end
+    assert.equal("outer;middle;leaf", first("\x05\xff\xff\xff\xff\x0f\1" .. ("\x07\xff\xff\xff\x7f"):rep(100)))
+    assert.equal("outer;middle;leaf", first("\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\1"))
+    assert.equal("outer;middle;leaf", first(("\x0a"):rep(16) .. ("\x0b"):rep(16)))
+    for _, rules in ipairs { ("\x0a"):rep(4096), "\x0b", "\x3c", "\x10\3\x7f", "\x0f\xff\xff\xff\xff\x0f" } do
+      assert.equal("leaf", first(rules))
+    end
+  end)
+
+  it("is unwound by a state that is laid aside and taken up, and rules of the ABI for the others", function()
+    -- Behind 0x10 bytes the frame is gone for a moment, behind 0x20 it is there again.
+    local file = program { ra = 16, rules = X86_RULES,
+      cfa_offset(0x18) .. "\x0a\x50" .. cfa_offset(8) .. "\x50\x0b", "", "" }
+    local frame = { 7, 8, at("middle", 0x20), at("outer", 0x20) }
+    assert.same({ "outer;middle;leaf", "outer;middle;leaf", "outer;middle;leaf" }, unwound(file, X86, {
+      { { ip = at("leaf", 4), sp = STACK }, frame },
+      { { ip = at("leaf", 0x14), sp = STACK + 16 }, { frame[3], frame[4] } },
+      { { ip = at("leaf", 0x24), sp = STACK }, frame } }))
+    -- A register whose rule is to be in another one: where leaf returns to is in rbx, which middle does not have.
+    local moved = program { ra = 16, rules = X86_RULES, "\x09\16\3" .. cfa_offset(0), "", "" }
+    assert.same({ "outer;middle;leaf" }, unwound(moved, X86, { { { ip = at("leaf", 4), sp = STACK,
+      bx = at("middle", 0x20) }, { at("outer", 0x20) } } }))
+  end)
+
   it("tells, once for a file, of rules that are not there or cannot be followed", function()
     local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
     local nowhere = program { ra = 16, rules = X86_RULES, string.char(CFA_EXPRESSION, 1) .. "\xff", "" }

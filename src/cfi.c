@@ -1,19 +1,21 @@
 /*
  * cfi.c - call frame information; see cfi.h.
  *
- * libdw finds the rules of an instruction; what they say is computed here, over registers
- * and a copy of the stack. libdwfl has that part too, for processes that it opens itself:
- * here files come through the hooks, are open once for all processes, and nothing
- * outside of what was copied is read. Contract: DWARF 5, section 6.4 and 2.5.
+ * The rules of an instruction are fde.c's; what they say is computed here, over registers and a
+ * copy of the stack. libdw can do both, for processes that it opens itself: here files come through
+ * the hooks, are open once for all processes, and nothing outside of what was copied is read;
+ * and libdw makes room for every register below one that a rule names, of which anybody's file
+ * may name the four thousand millionth. Contract: DWARF 5, section 6.4 and 2.5.
  */
 #include "cfi.h"
 
 #include <dwarf.h>
-#include <elfutils/libdw.h>
 #include <errno.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "fde.h"
 
 enum {
 	SEGMENTS_MAX = 1024,
@@ -21,15 +23,31 @@ enum {
 	OPS_MAX = 1000        /* that it takes, jumps back included */
 };
 
+#define INFLATED_MAX (UINT64_C(64) << 20) /* bytes of a compressed section */
+
+_Static_assert(PEV_FDE_REGS == PEV_UNWIND_REGS, "a rule for each register");
+
 struct segment {
 	uint64_t offset, filesz, vaddr;
+};
+
+/* What the ABI says of registers that no rule is for. */
+struct abi {
+	uint16_t machine;
+	uint64_t kept;            /* bit n: by a function that is called, register n */
+	int sp;                   /* is the CFA */
+};
+
+static const struct abi abis[] = {
+	{ EM_X86_64, UINT64_C(0xf048), 7 }, /* rbx, rbp, r12 to r15 */
+	{ EM_AARCH64, UINT64_C(0x7ff80000), 31 }, /* x19 to x30 */
 };
 
 struct file {
 	struct pev_cfi cfi;   /* the first: what others see of it */
 	Elf *elf;
-	Dwarf *dwarf;
-	Dwarf_CFI *eh, *debug;
+	struct pev_fdes eh, debug;
+	const struct abi *abi;
 	struct segment *segments;
 	size_t nr_segments;
 };
@@ -52,11 +70,22 @@ static bool push(struct machine *m, uint64_t word)
 	return true;
 }
 
-static int push_register(struct machine *m, uint64_t reg, uint64_t offset)
+static int find_value(const struct machine *m, uint64_t reg, uint64_t *value)
 {
 	if (reg >= PEV_UNWIND_REGS || !(m->act->known >> reg & 1))
 		return -ENODATA;
-	return push(m, m->act->regs[reg] + offset) ? 0 : -EBADMSG;
+	*value = m->act->regs[reg];
+	return 0;
+}
+
+static int push_register(struct machine *m, uint64_t reg, int64_t offset)
+{
+	uint64_t value;
+	int rc = find_value(m, reg, &value);
+
+	if (rc < 0)
+		return rc;
+	return push(m, value + (uint64_t)offset) ? 0 : -EBADMSG;
 }
 
 static int load(struct machine *m, uint64_t bytes)
@@ -109,10 +138,10 @@ static bool combine(uint8_t atom, uint64_t *a, uint64_t b)
 }
 
 /* What changes the word on top. False: it is none of these. */
-static bool change(const Dwarf_Op *op, uint64_t *top)
+static bool change(uint8_t atom, struct pev_bytes *b, uint64_t *top)
 {
-	switch (op->atom) {
-	case DW_OP_plus_uconst: *top += op->number; return true;
+	switch (atom) {
+	case DW_OP_plus_uconst: *top += pev_bytes_uleb(b); return true;
 	case DW_OP_neg: *top = -*top; return true;
 	case DW_OP_not: *top = ~*top; return true;
 	case DW_OP_abs: *top = (int64_t)*top < 0 ? -*top : *top; return true;
@@ -121,72 +150,66 @@ static bool change(const Dwarf_Op *op, uint64_t *top)
 }
 
 /* What begins with nothing. False: it is none of these, or there is no room. */
-static bool constant(struct machine *m, const Dwarf_Op *op)
+static bool constant(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
-	if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
-		return push(m, op->atom - DW_OP_lit0);
-	switch (op->atom) {
-	case DW_OP_addr:
-		return push(m, op->number + m->bias);
-	case DW_OP_const1u:
-	case DW_OP_const1s:
-	case DW_OP_const2u:
-	case DW_OP_const2s:
-	case DW_OP_const4u:
-	case DW_OP_const4s:
+	if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31)
+		return push(m, atom - DW_OP_lit0);
+	switch (atom) {
+	case DW_OP_addr: return push(m, pev_bytes_word(b, 8) + m->bias);
+	case DW_OP_const1u: return push(m, pev_bytes_word(b, 1));
+	case DW_OP_const1s: return push(m, (uint64_t)pev_bytes_signed(b, 1));
+	case DW_OP_const2u: return push(m, pev_bytes_word(b, 2));
+	case DW_OP_const2s: return push(m, (uint64_t)pev_bytes_signed(b, 2));
+	case DW_OP_const4u: return push(m, pev_bytes_word(b, 4));
+	case DW_OP_const4s: return push(m, (uint64_t)pev_bytes_signed(b, 4));
 	case DW_OP_const8u:
-	case DW_OP_const8s:
-	case DW_OP_constu:
-	case DW_OP_consts:
-		return push(m, op->number);
-	case DW_OP_call_frame_cfa:
-		return push(m, m->cfa);
-	default:
-		return false;
+	case DW_OP_const8s: return push(m, pev_bytes_word(b, 8));
+	case DW_OP_constu: return push(m, pev_bytes_uleb(b));
+	case DW_OP_consts: return push(m, (uint64_t)pev_bytes_sleb(b));
+	case DW_OP_call_frame_cfa: return push(m, m->cfa);
+	default: return false;
 	}
 }
 
-static int on_stack(struct machine *m, const Dwarf_Op *op)
+static int on_stack(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
 	uint64_t *top;
 
 	if (m->depth < 1)
 		return -EBADMSG;
 	top = &m->stack[m->depth - 1];
-	if (change(op, top))
+	if (change(atom, b, top))
 		return 0;
-	switch (op->atom) {
-	case DW_OP_deref:
-		return load(m, 8);
-	case DW_OP_deref_size:
-		return load(m, op->number);
-	case DW_OP_dup:
-		return push(m, *top) ? 0 : -EBADMSG;
-	case DW_OP_drop:
-		m->depth--;
-		return 0;
-	default:
-		break;
+	switch (atom) {
+	case DW_OP_deref: return load(m, 8);
+	case DW_OP_deref_size: return load(m, pev_bytes_word(b, 1));
+	case DW_OP_dup: return push(m, *top) ? 0 : -EBADMSG;
+	case DW_OP_drop: m->depth--; return 0;
+	default: break;
 	}
-	if (m->depth < 2 || !combine(op->atom, top - 1, *top))
+	if (m->depth < 2 || !combine(atom, top - 1, *top))
 		return -EBADMSG;
 	m->depth--;
 	return 0;
 }
 
-static int compute(struct machine *m, const Dwarf_Op *op)
+static int compute(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
-	if (op->atom >= DW_OP_breg0 && op->atom <= DW_OP_breg31)
-		return push_register(m, op->atom - DW_OP_breg0, op->number);
-	if (op->atom == DW_OP_bregx)
-		return push_register(m, op->number, op->number2);
-	if (op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg31)
-		return push_register(m, op->atom - DW_OP_reg0, 0);
-	if (op->atom == DW_OP_regx)
-		return push_register(m, op->number, 0);
-	if (op->atom == DW_OP_nop)
+	uint64_t reg;
+
+	if (atom >= DW_OP_breg0 && atom <= DW_OP_breg31)
+		return push_register(m, atom - DW_OP_breg0, pev_bytes_sleb(b));
+	if (atom == DW_OP_bregx) {
+		reg = pev_bytes_uleb(b);
+		return push_register(m, reg, pev_bytes_sleb(b));
+	}
+	if (atom >= DW_OP_reg0 && atom <= DW_OP_reg31)
+		return push_register(m, atom - DW_OP_reg0, 0);
+	if (atom == DW_OP_regx)
+		return push_register(m, pev_bytes_uleb(b), 0);
+	if (atom == DW_OP_nop)
 		return 0;
-	return constant(m, op) ? 0 : on_stack(m, op);
+	return constant(m, atom, b) ? 0 : on_stack(m, atom, b);
 }
 
 static bool is_register(uint8_t atom)
@@ -194,41 +217,41 @@ static bool is_register(uint8_t atom)
 	return (atom >= DW_OP_reg0 && atom <= DW_OP_reg31) || atom == DW_OP_regx;
 }
 
-/* The operation that a jump leads to, as an index; nr: the end. */
-static size_t target(const Dwarf_Op *ops, size_t nr, size_t from)
+/* On to where a jump leads. */
+static int jump(struct machine *m, uint8_t atom, const unsigned char *first, struct pev_bytes *b)
 {
-	uint64_t offset = ops[from].offset + 3 + (uint64_t)(int16_t)ops[from].number;
-	size_t at = 0;
+	int64_t by = pev_bytes_signed(b, 2);
 
-	while (at < nr && ops[at].offset != offset)
-		at++;
-	return at;
+	if (atom == DW_OP_bra && m->depth < 1)
+		return -EBADMSG;
+	if (atom == DW_OP_bra && m->stack[--m->depth] == 0)
+		return 0;
+	if (by < first - b->at || by > b->end - b->at)
+		return -EBADMSG;
+	b->at += by;
+	return 0;
 }
 
 /* *value: what the operations leave; *is_value: it is that itself, not where it lies. */
-static int run(struct machine *m, const Dwarf_Op *ops, size_t nr, uint64_t *value, bool *is_value)
+static int run(struct machine *m, const struct pev_rule *rule, uint64_t *value, bool *is_value)
 {
-	size_t at = 0;
+	struct pev_bytes b = { rule->ops, rule->ops + rule->len, false };
 
-	m->depth = 0;
 	*is_value = false;
-	for (int n = 0; at < nr; n++) {
-		const Dwarf_Op *op = &ops[at];
-		bool jumps = op->atom == DW_OP_skip;
+	for (int n = 0; b.at < b.end; n++) {
+		uint8_t atom = (uint8_t)pev_bytes_word(&b, 1);
 		int rc = 0;
 
-		if (n >= OPS_MAX || (op->atom == DW_OP_bra && m->depth < 1))
+		if (atom == DW_OP_skip || atom == DW_OP_bra)
+			rc = jump(m, atom, rule->ops, &b);
+		else if (atom != DW_OP_stack_value)
+			rc = compute(m, atom, &b);
+		if (n >= OPS_MAX || b.bad)
 			return -EBADMSG;
-		if (op->atom == DW_OP_bra)
-			jumps = m->stack[--m->depth] != 0;
-		else if (op->atom == DW_OP_stack_value || is_register(op->atom))
-			*is_value = true;
-		if (op->atom != DW_OP_bra && op->atom != DW_OP_skip &&
-		    op->atom != DW_OP_stack_value)
-			rc = compute(m, op);
 		if (rc < 0)
 			return rc;
-		at = jumps ? target(ops, nr, at) : at + 1;
+		if (atom == DW_OP_stack_value || is_register(atom))
+			*is_value = true;
 	}
 	if (m->depth < 1)
 		return -EBADMSG;
@@ -238,55 +261,88 @@ static int run(struct machine *m, const Dwarf_Op *ops, size_t nr, uint64_t *valu
 
 /* ---- a step ---- */
 
-static int find_cfa(Dwarf_Frame *frame, struct machine *m)
+static int find_cfa(const struct pev_rules *row, struct machine *m)
 {
-	Dwarf_Op *ops;
-	size_t nr;
+	uint64_t value = 0;
 	bool is_value;
-
-	if (dwarf_frame_cfa(frame, &ops, &nr) != 0 || nr == 0)
-		return -EBADMSG;
-	return run(m, ops, nr, &m->cfa, &is_value);
-}
-
-/* The caller's value of a register; -ENODATA: it has none that is known. */
-static int find_register(Dwarf_Frame *frame, struct machine *m, int reg, uint64_t *value)
-{
-	Dwarf_Op room[3], *ops;
-	bool is_value;
-	size_t nr;
 	int rc;
 
-	if (dwarf_frame_register(frame, reg, room, &ops, &nr) != 0)
-		return -EBADMSG;
-	if (nr == 0 && ops == room)
-		return -ENODATA;
-	if (nr == 0) {
-		*value = m->act->regs[reg];
-		return m->act->known >> reg & 1 ? 0 : -ENODATA;
+	if (row->cfa.kind == PEV_RULE_EXPRESSION) {
+		m->depth = 0;
+		return run(m, &row->cfa, &m->cfa, &is_value);
 	}
-	rc = run(m, ops, nr, value, &is_value);
-	if (rc == 0 && !is_value && !pev_memory_word(m->memory, *value, value))
-		return -EFAULT;
+	if (row->cfa.kind != PEV_RULE_VAL_OFFSET)
+		return -EBADMSG;
+	rc = find_value(m, row->cfa_reg, &value);
+	m->cfa = value + (uint64_t)row->cfa.value;
 	return rc;
 }
 
-static int follow(Dwarf_Frame *frame, struct machine *m, struct pev_activation *caller)
+static int read_word(const struct machine *m, uint64_t address, uint64_t *value)
 {
-	bool signal;
-	int back = dwarf_frame_info(frame, NULL, NULL, &signal), rc = find_cfa(frame, m);
+	return pev_memory_word(m->memory, address, value) ? 0 : -EFAULT;
+}
+
+/* Where an expression leads from the CFA on. */
+static int follow_ops(struct machine *m, const struct pev_rule *rule, uint64_t *value)
+{
+	bool is_value;
+	int rc;
+
+	m->depth = 0;
+	push(m, m->cfa);
+	rc = run(m, rule, value, &is_value);
+	if (rc == 0 && !is_value && rule->kind == PEV_RULE_EXPRESSION)
+		rc = read_word(m, *value, value);
+	return rc;
+}
+
+static struct pev_rule rule_of(const struct abi *abi, const struct pev_rules *row, int reg)
+{
+	struct pev_rule rule = row->regs[reg];
+
+	if (rule.kind != PEV_RULE_UNSPECIFIED)
+		return rule;
+	if (reg == abi->sp)
+		return (struct pev_rule){ .kind = PEV_RULE_VAL_OFFSET };
+	rule.kind = abi->kept >> reg & 1 ? PEV_RULE_SAME : PEV_RULE_UNDEFINED;
+	return rule;
+}
+
+/* The caller's value of a register; -ENODATA: it has none that is known. */
+static int find_register(const struct abi *abi, const struct pev_rules *row, struct machine *m,
+			 int reg, uint64_t *value)
+{
+	struct pev_rule rule = rule_of(abi, row, reg);
+	uint64_t at = m->cfa + (uint64_t)rule.value;
+
+	switch (rule.kind) {
+	case PEV_RULE_SAME: return find_value(m, (uint64_t)reg, value);
+	case PEV_RULE_REGISTER: return find_value(m, (uint64_t)rule.value, value);
+	case PEV_RULE_OFFSET: return read_word(m, at, value);
+	case PEV_RULE_VAL_OFFSET: *value = at; return 0;
+	case PEV_RULE_EXPRESSION:
+	case PEV_RULE_VAL_EXPRESSION: return follow_ops(m, &rule, value);
+	default: return -ENODATA;
+	}
+}
+
+static int follow(const struct abi *abi, const struct pev_rules *row, struct machine *m,
+		  struct pev_activation *caller)
+{
+	int back = (int)row->ra, rc = find_cfa(row, m);
 
 	if (rc < 0)
 		return rc;
-	if (back < 0 || back >= PEV_UNWIND_REGS)
+	if (row->ra >= PEV_UNWIND_REGS)
 		return -EBADMSG;
-	*caller = (struct pev_activation){ .returns = !signal };
-	rc = find_register(frame, m, back, &caller->pc);
+	*caller = (struct pev_activation){ .returns = !row->signal };
+	rc = find_register(abi, row, m, back, &caller->pc);
 	if (rc < 0)
 		return rc;
 	/* Of the others each is needed or not: that one is not known ends nothing yet. */
 	for (int reg = 0; reg < PEV_UNWIND_REGS; reg++)
-		if (reg == back || find_register(frame, m, reg, &caller->regs[reg]) == 0)
+		if (reg == back || find_register(abi, row, m, reg, &caller->regs[reg]) == 0)
 			caller->known |= UINT64_C(1) << reg;
 	caller->regs[back] = caller->pc;
 	return 0;
@@ -303,10 +359,11 @@ static uint64_t address_of(const struct file *file, uint64_t offset)
 	return UINT64_MAX;
 }
 
-static bool find_frame(const struct file *file, uint64_t address, Dwarf_Frame **frame)
+static int find_row(const struct file *file, uint64_t address, struct pev_rules *row)
 {
-	return (file->eh && dwarf_cfi_addrframe(file->eh, address, frame) == 0) ||
-	       (file->debug && dwarf_cfi_addrframe(file->debug, address, frame) == 0);
+	int rc = pev_fdes_row(&file->eh, address, row);
+
+	return rc == -ENOENT ? pev_fdes_row(&file->debug, address, row) : rc;
 }
 
 static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
@@ -317,14 +374,13 @@ static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *m
 	uint64_t address = address_of(file, offset - act->returns);
 	struct machine m = { .act = act, .memory = memory };
 	struct pev_activation caller;
-	Dwarf_Frame *frame;
-	int rc;
+	struct pev_rules row;
+	int rc = address == UINT64_MAX ? -ENOENT : find_row(file, address, &row);
 
-	if (address == UINT64_MAX || !find_frame(file, address, &frame))
-		return -ENOENT;
+	if (rc < 0)
+		return rc;
 	m.bias = act->pc - act->returns - address;
-	rc = follow(frame, &m, &caller);
-	free(frame);
+	rc = follow(file->abi, &row, &m, &caller);
 	if (rc == 0)
 		*act = caller;
 	return rc;
@@ -354,20 +410,105 @@ static int take_segments(struct file *file)
 	return 0;
 }
 
+/* Inflated where it is compressed; the bytes are elf's. */
+static bool read_section(Elf_Scn *scn, GElf_Shdr *header, Elf_Data **data)
+{
+	GElf_Chdr inflated;
+
+	if (header->sh_type == SHT_NOBITS)
+		return false;
+	if (header->sh_flags & SHF_COMPRESSED &&
+	    (!gelf_getchdr(scn, &inflated) || inflated.ch_size > INFLATED_MAX ||
+	     elf_compress(scn, 0, 0) < 0))
+		return false;
+	*data = elf_rawdata(scn, NULL);
+	return *data && (*data)->d_buf;
+}
+
+static int take_section(struct file *file, Elf_Scn *scn, GElf_Shdr *header, const char *name)
+{
+	bool eh = strcmp(name, ".eh_frame") == 0;
+	struct pev_fdes *fdes = eh ? &file->eh : &file->debug;
+	Elf_Data *data;
+
+	if ((!eh && strcmp(name, ".debug_frame") != 0) || fdes->bytes ||
+	    !read_section(scn, header, &data))
+		return 0;
+	return pev_fdes_open(fdes, data->d_buf, data->d_size, header->sh_addr, eh);
+}
+
+static int take_sections(struct file *file)
+{
+	size_t names;
+	int rc = 0;
+
+	if (elf_getshdrstrndx(file->elf, &names) < 0)
+		return 0;
+	for (Elf_Scn *scn = elf_nextscn(file->elf, NULL); scn && rc == 0;
+	     scn = elf_nextscn(file->elf, scn)) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(scn, &header) ?
+					   elf_strptr(file->elf, names, header.sh_name) : NULL;
+
+		if (name)
+			rc = take_section(file, scn, &header, name);
+	}
+	return rc;
+}
+
+/* Without section headers: the header of its table says where .eh_frame is, sdata4 from there. */
+static int take_segment(struct file *file, const unsigned char *image, size_t len)
+{
+	GElf_Phdr phdr = { 0 };
+	size_t nr, at;
+	struct pev_bytes b;
+
+	if (file->eh.bytes || elf_getphdrnum(file->elf, &nr) < 0)
+		return 0;
+	for (size_t i = 0; i < nr && phdr.p_type != PT_GNU_EH_FRAME; i++)
+		if (!gelf_getphdr(file->elf, (int)i, &phdr))
+			return 0;
+	if (phdr.p_type != PT_GNU_EH_FRAME || phdr.p_offset > len)
+		return 0;
+	b = (struct pev_bytes){ image + phdr.p_offset, image + len, false };
+	if (pev_bytes_word(&b, 2) != ((DW_EH_PE_pcrel | DW_EH_PE_sdata4) << 8 | 1))
+		return 0;
+	pev_bytes_word(&b, 2);
+	at = (size_t)(phdr.p_offset + 4 + (uint64_t)pev_bytes_signed(&b, 4));
+	if (b.bad || at >= len)
+		return 0;
+	return pev_fdes_open(&file->eh, image + at, len - at,
+			     phdr.p_vaddr + at - phdr.p_offset, true);
+}
+
+static const struct abi *abi_of(uint16_t machine)
+{
+	for (size_t i = 0; i < sizeof(abis) / sizeof(abis[0]); i++)
+		if (abis[i].machine == machine)
+			return &abis[i];
+	return NULL;
+}
+
 static int take_rules(struct file *file, const void *image, size_t len)
 {
 	GElf_Ehdr header;
+	int rc;
 
 	file->elf = elf_memory((char *)(uintptr_t)image, len);
 	if (!file->elf || !gelf_getehdr(file->elf, &header) ||
-	    gelf_getclass(file->elf) != ELFCLASS64)
+	    gelf_getclass(file->elf) != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
 		return -ENOEXEC;
+	file->abi = abi_of(header.e_machine);
+	if (!file->abi)
+		return -ENOEXEC;
+	rc = take_sections(file);
+	if (rc == 0)
+		rc = take_segment(file, image, len);
+	if (rc < 0)
+		return rc;
 	file->cfi = (struct pev_cfi){ header.e_machine, len, step };
-	file->eh = dwarf_getcfi_elf(file->elf);
-	file->dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-	if (file->dwarf)
-		file->debug = dwarf_getcfi(file->dwarf);
-	return file->eh || file->debug ? take_segments(file) : -ENOEXEC;
+	file->cfi.bytes += (file->eh.nr + file->debug.nr) * sizeof(struct pev_fde);
+	return file->eh.nr || file->debug.nr ? take_segments(file) : -ENOEXEC;
 }
 
 int pev_cfi_open(struct pev_cfi **out, const void *image, size_t len, struct pev_err *err)
@@ -393,10 +534,8 @@ void pev_cfi_close(struct pev_cfi *cfi)
 
 	if (!file)
 		return;
-	if (file->eh)
-		dwarf_cfi_end(file->eh);
-	if (file->dwarf)
-		dwarf_end(file->dwarf);
+	pev_fdes_close(&file->eh);
+	pev_fdes_close(&file->debug);
 	if (file->elf)
 		elf_end(file->elf);
 	free(file->segments);

@@ -4,7 +4,7 @@
  * Code without frame pointers says in its file how to get from each of its instructions
  * to the caller (call frame information, DWARF 5 section 6.4). This walks: what lies at
  * the instruction, the file's rules, the caller's registers, and again. The rules
- * themselves are read by cfi.c, in a module of its own, because elfutils does it.
+ * themselves are read by cfi.c, in a module of its own, because libelf opens the file.
  */
 #ifndef PEV_UNWIND_H
 #define PEV_UNWIND_H

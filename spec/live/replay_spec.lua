@@ -1,5 +1,6 @@
 -- perfl -i on what perf record wrote: the shipped scripts see what perf script shows.
 
+local json = require "spec.support.json"
 local run = require "spec.support.run"
 
 local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
@@ -70,6 +71,20 @@ describe("perfl -i on what perf record wrote", function()
         if name then seen[name] = (seen[name] or 0) + 1 end
       end
       assert.same({ sh = 1, ls = 1, cat = 1, ["true"] = 3 }, seen)
+    end)
+  end)
+
+  it("has a fixed period in profile, though no sample of the recording has it", function()
+    with_recording("-e page-faults:u -c 3 -g", function(path)
+      local counts = perf_script(path, "event", "(%S+):%s*$")
+      local sums = { 0, 0 }
+      for i, how in ipairs { "samples", "page-faults" } do
+        local out = perfl("-i", path, "profile", "--event", "page-faults", "-F", "0", "-f", "speedscope")
+        for _, one in ipairs(json.decode(out).profiles) do
+          if one.name == how then sums[i] = one.endValue end
+        end
+      end
+      assert.same({ counts["page-faults:u"], 3 * counts["page-faults:u"] }, sums)
     end)
   end)
 
