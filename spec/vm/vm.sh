@@ -16,9 +16,9 @@
 kernels='
 amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork
 arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
-amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  errno
-amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  errno
-amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  session
+amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  session
+amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  unprivileged
+amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  unprivileged
 amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  wakeup
 arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i:
 arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i:
