@@ -4,8 +4,8 @@
 #   vm.sh [-l | -s] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
 #
 # closes with the sum, as `make test` does. Without a KERNEL it is all of the list below, GUESTS of
-# them at once (as many as there are CPUs), each with the specs of $every and those of its line,
-# which make up a run of a quarter of an hour; doc/kernels.md is written anew (table.lua). A KERNEL
+# them at once (as many as there are CPUs), each with the specs of $every and those of its line, so
+# that it takes a quarter of an hour or so; doc/kernels.md is written anew (table.lua). A KERNEL
 # that is named gets every live spec; with -s its share of a run of all. -l (make check): those of
 # $few_specs, with few programs in the guest; what cannot be fetched, or is out of time, is left
 # out whatever it is. Otherwise a kernel that cannot be had is told and counts as skipped, except
