@@ -201,10 +201,10 @@ lane() {
 }
 
 export LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua;;' LUA_CPATH="$build/?.so;;"
-light='' limit=900 only='' share='' guests=$(nproc)
+light='' limit='' only='' share='' guests=$(nproc)
 while getopts lsf:t:j: option; do
 	case $option in
-	l) light=yes limit=400 guests=1 ;;
+	l) light=yes guests=1 ;;
 	s) share=yes ;;
 	f) only=$OPTARG ;;
 	t) limit=$OPTARG ;;
@@ -213,6 +213,13 @@ while getopts lsf:t:j: option; do
 	esac
 done
 shift $((OPTIND - 1))
+if [ -n "$light" ]; then
+	limit=${limit:-400}
+elif [ -n "$share" ] || [ $# = 0 ]; then
+	limit=${limit:-900}
+else
+	limit=${limit:-3600} # every live spec
+fi
 packages=$few
 [ -n "$light" ] || packages="$few $more"
 mkdir -p "$vm"
