@@ -684,7 +684,7 @@ describe("what the kernel would refuse", function()
 
   it("is told: flags and words that are reserved", function()
     local zeros = write(string.rep("\0", 112), 4, string.pack("=I4", 112))
-    local flag = write(zeros, 40, string.pack("=I8", bit_field(NATIVE, 64, 40, 1, 1)))
+    local flag = write(zeros, 40, string.pack("=I8", bit_field(NATIVE, 64, 40, 24, 1)))
     local _, message = core.attr_parse(flag):validate()
     assert.is_truthy(message:find("flags have reserved bits set (0x1 above bit 39)", 1, true))
     local word = write(zeros, 110, string.pack("=I2", 1))

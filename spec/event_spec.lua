@@ -274,6 +274,9 @@ describe("a declaration", function()
       assert.same({ true, true, false }, { attr.exclude_kernel, attr.exclude_callchain_kernel,
         attr.exclude_callchain_user })
     end
+    local s = perfev.session { pid = 70, log = function() end }
+    s:event { "cpu-clock:u", callchain = true, exclude_callchain_kernel = false }
+    assert.equal(E.EACCES, select(3, s:start()))
   end)
 end)
 

@@ -515,22 +515,10 @@ static void put_field(struct text *out, const struct pev_attr_field *field, int6
 	put(out, "\n");
 }
 
-/* A word of C bit-fields as the other byte order lays it out, end to end. */
-static uint64_t mirrored(uint64_t word, unsigned int bits)
-{
-	uint64_t out = 0;
-
-	for (unsigned int i = 0; i < bits; i++)
-		out |= (word >> i & 1) << (bits - 1 - i);
-	return out;
-}
-
-/* The bits of the flags word that no field names, the first of them lowest in either byte order. */
+/* The bits of the flags word that no field names. */
 static uint64_t unknown_flags(const struct pev_attr *attr)
 {
-	uint64_t bits = attr->flags >> PEV_ATTR_SHIFT(40, 24) & ((UINT64_C(1) << 24) - 1);
-
-	return PEV_ATTR_SHIFT(0, 1) ? mirrored(bits, 24) : bits;
+	return attr->flags >> PEV_ATTR_SHIFT(40, 24) & ((UINT64_C(1) << 24) - 1);
 }
 
 size_t pev_attr_dump(const struct pev_attr *attr, char *buf, size_t cap)
@@ -552,6 +540,16 @@ size_t pev_attr_dump(const struct pev_attr *attr, char *buf, size_t cap)
 	if (attr->reserved_2)
 		put(&out, "  %-32s %#" PRIx16 "\n", "__reserved_2", attr->reserved_2);
 	return out.len;
+}
+
+/* A word of C bit-fields as the other byte order lays it out, end to end. */
+static uint64_t mirrored(uint64_t word, unsigned int bits)
+{
+	uint64_t out = 0;
+
+	for (unsigned int i = 0; i < bits; i++)
+		out |= (word >> i & 1) << (bits - 1 - i);
+	return out;
 }
 
 /* Fields move as a whole, so the two bits of precise_ip keep their order. */

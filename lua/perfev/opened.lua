@@ -237,8 +237,8 @@ local remedies = {
   -- is of the kernel.
   function(_, ev, built, code)
     local attr = built.attr
-    if code ~= E.EACCES or not attr.exclude_kernel or attr.exclude_callchain_kernel
-      or attr.sample_type & SAMPLE_CALLCHAIN == 0 then return end
+    if code ~= E.EACCES or not attr.exclude_kernel or attr.sample_type & SAMPLE_CALLCHAIN == 0
+      or attr.exclude_callchain_kernel or ev.decl.spec.exclude_callchain_kernel ~= nil then return end
     attr.exclude_callchain_kernel = true
     return 2, ("%s: its stacks end where the kernel begins"):format(ev.name)
   end,

@@ -106,6 +106,13 @@ describe("nobody", function()
       "Permission denied (EACCES)", "a tracepoint's payload needs %-1 or CAP_PERFMON", "^try: sudo setcap")
   end)
 
+  -- Kernels differ in what has to be left out for that.
+  it("may profile their own command, with stacks", function()
+    local r = perfl("profile", "--event", "page-faults:u", "-F", "0", "-f", "folded", "--", "true")
+    assert.equal(0, r.code, r.err)
+    assert.matches("%f[%w]true;[^\n]+ %d+\n", r.out)
+  end)
+
   it("may count what their own command does, on the user's side", function()
     local r = perfl("-q", "-e", [[
       local c = counter { "page-faults:u", "task-clock:u" }

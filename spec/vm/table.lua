@@ -21,9 +21,10 @@ for i, name in ipairs(names) do
   end
   local p, f, s = (slurp(("%s/%s.sum"):format(dir, name)) or ""):match "(%d+) passed, (%d+) failed, (%d+) skipped"
   facts["specs passed, failed, skipped"] = p and ("%s, %s, %s"):format(p, f, s)
+  facts["seconds, with start and end"] = (slurp(("%s/%s.told"):format(dir, name)) or ""):match "skipped %((%d+) s%)\n*$"
   guests[i] = facts
 end
-table.insert(rows, 1, "specs passed, failed, skipped")
+table.move({ "specs passed, failed, skipped", "seconds, with start and end" }, 1, 2, 1, table.move(rows, 1, #rows, 3))
 
 -- ---- which specs ----
 
@@ -42,21 +43,26 @@ end
 
 -- "spec/live/attr_spec.lua …" -> "live/attr", …
 local function specs_of(name)
-  local list, has = {}, {}
+  local list = {}
   for word in (slurp(("%s/%s.specs"):format(dir, name)) or ""):gmatch "spec/(%S+)_spec%.lua" do
-    list[#list + 1], has[word] = word, true
+    list[#list + 1] = word
   end
-  return list, has
+  return list
 end
 
-local had, common, sets = {}, {}, {}
+-- What every guest had that could be had.
+local had, common, sets, ran = {}, {}, {}, 0
 for i, name in ipairs(names) do
-  sets[i] = specs_of(name)
-  for _, word in ipairs(sets[i]) do had[word] = (had[word] or 0) + 1 end
+  sets[i] = guests[i].release and specs_of(name) or {}
+  if #sets[i] > 0 then ran = ran + 1 end
+  for _, word in ipairs(sets[i]) do
+    had[word] = (had[word] or 0) + 1
+  end
 end
-for _, word in ipairs(sets[1]) do
-  if had[word] == #names then common[#common + 1] = word end
+for word, n in pairs(had) do
+  if n == ran then common[#common + 1] = word end
 end
+table.sort(common)
 
 io.write [[
 # The kernels that perfev was run on
@@ -66,16 +72,16 @@ under QEMU (software emulation), with specs of spec/live in it as they are,
 mocked ones of spec, for the machine's byte order and pages, and those of
 spec/vm, which want what only such a machine has. What a row says was tried
 there, and is not read off a version: "yes", or the kernel's answer. A guest
-that could not be had has no figures. What all of it fits in is a quarter of an
-hour; `make vm KERNEL=…` runs every live spec on one. The specs were
+that could not be had has no figures. `make vm KERNEL=…` runs every live spec
+on one kernel. The specs were
 
 ]]
-print(wrapped(table.concat(common, ", ") .. ",", ""))
+print(wrapped(table.concat(common, ", "), ""))
 print "\nand besides, on\n"
 for i, name in ipairs(names) do
   local own = {}
   for _, word in ipairs(sets[i]) do
-    if had[word] < #names then own[#own + 1] = word end
+    if had[word] < ran then own[#own + 1] = word end
   end
   if #own > 0 then print(wrapped(("- %s: %s"):format(name, table.concat(own, ", ")), "  ")) end
 end
@@ -91,6 +97,10 @@ for first = 1, #names, 4 do
   end
   row("", function(i) return names[i] end)
   row("---", function() return "---" end)
-  for _, what in ipairs(rows) do row(what, function(i) return guests[i][what] end) end
+  for _, what in ipairs(rows) do
+    local any = false
+    for i = first, last do any = any or guests[i][what] ~= nil end
+    if any then row(what, function(i) return guests[i][what] end) end
+  end
   if last < #names then print "" end
 end

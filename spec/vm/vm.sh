@@ -4,8 +4,8 @@
 #   vm.sh [-l | -s] [-f 'SPEC ...'] [-t SECONDS] [-j GUESTS] [KERNEL]...
 #
 # closes with the sum, as `make test` does. Without a KERNEL it is all of the list below, GUESTS of
-# them at once (as many as there are CPUs), each with the specs of $every and those of its line,
-# which make up a run of a quarter of an hour; doc/kernels.md is written anew (table.lua). A KERNEL
+# them at once (as many as there are CPUs), each with the specs of $every and those of its line, so
+# that it takes a quarter of an hour or so; doc/kernels.md is written anew (table.lua). A KERNEL
 # that is named gets every live spec; with -s its share of a run of all. -l (make check): those of
 # $few_specs, with few programs in the guest; what cannot be fetched, or is out of time, is left
 # out whatever it is. Otherwise a kernel that cannot be had is told and counts as skipped, except
@@ -16,9 +16,9 @@
 kernels='
 amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork
 arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
-amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  errno
-amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  errno
-amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  session
+amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  session
+amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  unprivileged
+amd64-new    amd64   trixie-backports linux-image-cloud-amd64  :  unprivileged
 amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  wakeup
 arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i:
 arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i:
@@ -201,10 +201,10 @@ lane() {
 }
 
 export LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua;;' LUA_CPATH="$build/?.so;;"
-light='' limit=900 only='' share='' guests=$(nproc)
+light='' limit='' only='' share='' guests=$(nproc)
 while getopts lsf:t:j: option; do
 	case $option in
-	l) light=yes limit=400 guests=1 ;;
+	l) light=yes guests=1 ;;
 	s) share=yes ;;
 	f) only=$OPTARG ;;
 	t) limit=$OPTARG ;;
@@ -213,6 +213,13 @@ while getopts lsf:t:j: option; do
 	esac
 done
 shift $((OPTIND - 1))
+if [ -n "$light" ]; then
+	limit=${limit:-400}
+elif [ -n "$share" ] || [ $# = 0 ]; then
+	limit=${limit:-900}
+else
+	limit=${limit:-3600} # every live spec
+fi
 packages=$few
 [ -n "$light" ] || packages="$few $more"
 mkdir -p "$vm"
