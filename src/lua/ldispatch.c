@@ -331,7 +331,7 @@ bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	view->rec = rec;
 	if (args && !has_payload(args, rec, &args->raw, &args->len))
 		args = NULL;
-	l_sink_feed(sink, d->L, view, args);
+	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
 	return true;
 }
 

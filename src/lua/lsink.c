@@ -170,11 +170,11 @@ static bool take_column(const struct l_sink *sink, const struct l_shown *shown, 
 		rc = pev_key_integer(key, l_agg_time(agg, i, number));
 	} else {
 		column = l_source_read(source, shown);
-		if (column.type == PEV_KEY_END) {
+		if (column.type == PEV_KEY_END && !agg->lacking) {
 			agg->absent[i + 1]++;
 			return false;
 		}
-		rc = put(key, &column);
+		rc = column.type == PEV_KEY_END ? pev_key_bool(key, false) : put(key, &column);
 	}
 	agg->no_memory += rc < 0;
 	return rc == 0;
@@ -235,14 +235,27 @@ static bool take_value(const struct l_sink *sink, const struct l_shown *shown, i
 	return part.type == PEV_KEY_INTEGER;
 }
 
+static void note_time(struct l_agg *agg, const struct pev_record *rec)
+{
+	uint64_t time;
+
+	if (!pev_record_number(rec, PEV_F_TIME, &time))
+		return;
+	agg->first = agg->timed_any ? agg->first : time;
+	agg->last = time;
+	agg->timed_any = true;
+}
+
 static void feed(const struct l_sink *sink, const struct l_shown *shown)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t value = 1;
 
+	if (agg->keeps_times)
+		note_time(agg, shown->view->rec);
 	if (!is_wanted(agg, sink->when, shown))
 		return;
-	if (sink->value->code && !take_value(sink, shown, &value)) {
+	if (sink->value->code && !take_value(sink, shown, &value) && !agg->lacking) {
 		agg->absent[0]++;
 		return;
 	}
@@ -258,10 +271,10 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 	}
 }
 
-void l_sink_feed(struct l_sink *sink, lua_State *L, const struct l_view *view,
+void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args)
 {
-	struct l_shown shown = { view, args, sink->stacks, sink->event };
+	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
 
 	if (sink->line) {
 		l_line_feed(sink->line, L, view, args);
