@@ -27,21 +27,11 @@ local profile = perfev.profile {
   values = { "samples", { is_clock and "time" or opt.event, unit = is_clock and "ns" or "count" } },
 }
 
-local first, last
-
 perfev.event {
   opt.event, callchain = common.stacks(opt, "profile"), sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
   exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
-  sample = function(r)
-    first, last = first or r.time, r.time
-    -- A recording of a fixed period may have it in no sample.
-    local period = r.period or r.event.attr.sample_period
-    if r.tid ~= 0 or opt.idle then profile:add_under(r.comm, r.stack, 1, period) end
-  end,
+  sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
 }
 
-perfev.done(function()
-  profile.duration = first and last - first
-  show(profile, opt.format, "profile")
-end)
+perfev.done(function() show(profile, opt.format, "profile") end)

@@ -526,6 +526,32 @@ describe("a stack as a key", function()
     end
   end)
 
+  it("feeds a profile without Lua, and it has what a callback gives it", function()
+    local values = { "samples", "tids" }
+    for _, way in ipairs { simulated, recorded } do
+      local native, twin = perfev.profile { values = values }, perfev.profile { values = values }
+      way(story, native:sampler { under = { "comm", "tid" }, value = "tid", where = { "tid", "<", 8 } })
+      way(story, function(r)
+        if r.tid < 8 then twin:add_under({ r.comm, tostring(r.tid) }, r.stack, 1, r.tid) end
+      end)
+      assert.equal(twin:total(), native:total())
+      assert.equal(twin:folded(), native:folded())
+      assert.equal(twin:folded { value = "tids" }, native:folded { value = "tids" })
+      assert.matches("^seven;7;", native:folded())
+    end
+    local counted, one = perfev.profile {}, perfev.profile {}
+    local a = counted:sampler()
+    simulated({ app(7), sample(7, { USER, U }), sample(7, {}) }, a)
+    assert.equal("[unknown] 1\nwork 1\n", there(counted.folded, counted))
+    simulated({ app(7), sample(7, { USER, U }) }, a)
+    assert.equal("[unknown] 1\nwork 2\n", there(counted.folded, counted))
+    for options, why in pairs { [{ undre = "comm" }] = "did you mean 'under'", [{ value = 7 }] = "a field's name",
+      [{ under = { 7 } }] = "a field's name, or a list", [{ where = { 7 } }] = "sampler: where: " } do
+      assert.error_matches(function() one:sampler(options) end, "profile: sampler: .*" .. why:gsub("^sampler: ", ""))
+    end
+    assert.error_matches(function() perfev.profile { values = values }:sampler {} end, "2 value types")
+  end)
+
   it("is the object that r.stack is, and finds its cell", function()
     local a, seen = perfev.count { by = "stack" }, {}
     simulated({ app(7), sample(7, { USER, U }), sample(7, { USER, V }) }, function(r)

@@ -79,8 +79,9 @@ local function registers(machine, values)
   return regs
 end
 
--- The folded stacks of samples { regs, words, more fields } of a process that runs a file of these bytes.
-local function unwound(file, machine, samples, see)
+-- The folded stacks of samples { regs, words, more fields } of a process that runs a file of these bytes;
+-- with an aggregator by stack how often each came, instead.
+local function unwound(file, machine, samples, see, native)
   local k, seen = kernel.new { cpus = "0" }, {}
   k.files["/bin/app"] = file
   k.files["/proc/kallsyms"] = "ffffffff81000000 T entry\n"
@@ -88,7 +89,9 @@ local function unwound(file, machine, samples, see)
     local s = perfev.session { duration = (#samples + 300) .. "ms", buffer = "1M" }
     s:event { type = 1, config = 0, sample_period = 1, callchain = true, sample_regs_user = machine.mask,
               sample_type = { "regs_user", "stack_user" }, sample_stack_user = 1024,
-              sample = function(r) seen[#seen + 1] = (see or function(one) return one.stack:folded() end)(r) end }
+              sample = native or function(r)
+                seen[#seen + 1] = (see or function(one) return one.stack:folded() end)(r)
+              end }
     k:after(MS, function()
       k:ring(0):push { type = "comm", pid = 7, tid = 7, comm = "app", misc = 0x2000 }
       k:ring(0):push { type = "mmap2", pid = 7, tid = 7, addr = BASE, len = 0x2000, pgoff = 0x1000, maj = 8, min = 1,
@@ -103,6 +106,9 @@ local function unwound(file, machine, samples, see)
       k:after((i + 1) * MS, function() k:ring(0):push(t) end)
     end
     assert(s:run())
+    if native then
+      for stack, n in native:pairs() do seen[stack:folded()] = n end
+    end
   end)
   return seen
 end
@@ -133,6 +139,19 @@ describe("a stack of registers and copied memory", function()
     local regs = { ip = at("leaf", 4), sp = STACK }
     assert.same({ 1, 1, 2 }, unwound(plain, X86, { { regs, words }, { regs, words }, { regs, { words[1] } } },
       function(r) return r.stack.id end))
+  end)
+
+  it("is a key of an aggregator like any", function()
+    local regs, nothing = { ip = at("leaf", 4), sp = STACK }, { ip = 0, sp = STACK }
+    local samples = { { regs, words }, { nothing, words, more = { callchain = { KERNEL, 0xffffffff81000010 } } },
+                      { regs, words }, { regs, { words[1] } } }
+    local twin, all, user = {}, perfev.count { by = "stack" }, perfev.count { by = "ustack" }
+    for _, folded in ipairs(unwound(plain, X86, samples)) do twin[folded] = (twin[folded] or 0) + 1 end
+    assert.same({ ["start;outer;middle;leaf"] = 2, ["middle;leaf"] = 1, entry = 1 }, twin)
+    assert.same(twin, unwound(plain, X86, samples, nil, all))
+    assert.same({ ["start;outer;middle;leaf"] = 2, ["middle;leaf"] = 1, [""] = 1 },
+      unwound(plain, X86, samples, nil, user))
+    assert.same({}, all:uncounted())
   end)
 
   it("ends where the copied stack ends, whatever of it was cut", function()

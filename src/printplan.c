@@ -658,7 +658,7 @@ bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *ra
 		       pev_printplan_fn symbol, void *ctx, struct pev_text *text)
 {
 	const struct step *step = plan->steps, *end = step + plan->nr;
-	uint64_t stack[DEPTH_MAX];
+	uint64_t stack[DEPTH_MAX] = { 0 };
 	size_t before = text->len;
 	int nr = 0;
 

@@ -13,6 +13,8 @@ local M = {}
 local methods = core.aggregator_methods
 -- What aggpack.lua makes of them: no methods.
 M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
+-- What a profile's sampler has besides (profile.lua).
+M.times, methods.times = methods.times, nil
 local walk = methods.pairs -- which does not count as reading
 local own_spec = methods.spec -- whose strings C reads
 

@@ -6,8 +6,10 @@
 -- are made safe to print as they come in, so that no writer has to. A writer's text depends on what
 -- the profile holds and not on the order it came in: the same profile, the same bytes.
 
+local agg = require "perfev.agg"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
+local where = require "perfev.where"
 
 local M = {}
 local Profile = {}
@@ -49,6 +51,24 @@ local function intern_table(self, frame)
   if module == "[unknown]" then module = nil end
   return intern(self, text_or_nil(frame.symbol) or name_of_unknown(module), module, text_or_nil(frame.file),
     math.tointeger(frame.line), frame.kernel and true or nil, frame.inlined and true or nil)
+end
+
+-- The same of a stack's, most of which are a symbol and a module that were there before.
+local function intern_frame(self, frame)
+  local symbol, module = frame.symbol, frame.module
+  if not symbol or not module or frame.file or frame.line or frame.inlined then return intern_table(self, frame) end
+  local at = self.frame_at[frame.kernel and 1 or 2]
+  local known = at[module]
+  if not known then
+    known = {}
+    at[module] = known
+  end
+  local id = known[symbol]
+  if not id then
+    id = intern_table(self, frame)
+    known[symbol] = id
+  end
+  return id
 end
 
 local function intern_one(self, frame, level)
@@ -176,16 +196,113 @@ function Profile:add_under(under, stack, ...)
   add_values(self, node, stack, numbers(self, 3, ...), 3)
 end
 
+-- ---- fed by samples, without Lua for each ----
+
+local MOST_KEYS = 1 << 28 -- PEV_AGG_MOST_KEYS
+
+local is_feed = { under = true, value = true, where = true }
+
+local function check_feed(self, opt, level)
+  if type(opt) ~= "table" then fail(level, "profile: sampler: a table expected, not a %s", type(opt)) end
+  for key in pairs(opt) do
+    if not is_feed[key] then
+      local near = core.nearest(tostring(key), { "under", "value", "where" })
+      fail(level, "profile: sampler: no option is called '%s'%s", tostring(key),
+        near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+  end
+  if opt.value ~= nil and type(opt.value) ~= "string" then
+    fail(level, "profile: sampler: value is a field's name, not a %s", type(opt.value))
+  end
+  if #self.values > (opt.value and 2 or 1) then
+    fail(level, "profile: sampler: it has %d value types: of two the first is how often, the second the sum of value",
+      #self.values)
+  end
+end
+
+local function field_names(under, level)
+  local by = {}
+  for i, name in ipairs(type(under) == "table" and under or { under }) do
+    if type(name) ~= "string" then fail(level, "profile: sampler: under is a field's name, or a list of them") end
+    by[i] = name
+  end
+  by[#by + 1] = "stack"
+  return by
+end
+
+--- What stands where a sample callback stands, and adds each sample's stack: counted in C, and taken over when
+-- somebody asks the profile for something.
+-- @tparam[opt] table opt  `under` (names of fields, as of an aggregator's key, that stand around the stack), `value`
+--   (the field that is summed up: for the only value type, or for the second beside how often), `where`
+-- @treturn userdata
+function Profile:sampler(opt)
+  opt = opt == nil and {} or opt
+  check_feed(self, opt, 3)
+  local condition, program
+  if opt.where ~= nil then condition, program = where.read(opt.where, "profile: sampler: where", 3) end
+  local ok, one = pcall(core.aggregator, { kind = opt.value and "stats" or "count", word = "profile", value = opt.value,
+    by = field_names(opt.under, 3), max_keys = MOST_KEYS, where = program, condition = condition, lacking = true,
+    times = true })
+  if not ok then fail(2, "profile: sampler: %s", one) end
+  self.samplers[#self.samplers + 1] = one
+  return one
+end
+
+-- One key of a sampler: what stands around the stack, the stack (false: it had none), the value.
+local function take_key(self, ...)
+  local key, nr, node = { ... }, select("#", ...), 0
+  for i = 1, nr - 2 do
+    node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3))
+  end
+  local stack, value = key[nr - 1] or nil, key[nr]
+  local values = math.type(value) and { value } or #self.values == 1 and { value.sum } or { value.count, value.sum }
+  add_values(self, node, stack, values, 3)
+end
+
+-- What samplers have by now.
+local function take_over(self)
+  for _, one in ipairs(self.samplers) do
+    local first, last = agg.times(one)
+    if first then
+      self.first = math.min(self.first or first, first)
+      self.last = math.max(self.last or last, last)
+      self.duration = self.last - self.first
+    end
+    local next_key = one:pairs()
+    local function each(...)
+      if select("#", ...) == 0 then return false end
+      take_key(self, ...)
+      return true
+    end
+    while each(next_key()) do end -- luacheck: ignore 542
+    one:clear()
+  end
+end
+
 -- ---- what it holds ----
+
+-- Numbers of a record's stack's frames, the outermost first: looked up once, whatever it stands under.
+local function frame_numbers(self, stack, seen)
+  local list = seen[stack]
+  if not list then
+    list = {}
+    for i = #stack, 1, -1 do list[#list + 1] = intern_frame(self, stack[i]) end
+    if #list == 0 then list[1] = intern(self, "[unknown]") end
+    seen[stack] = list
+  end
+  return list
+end
 
 --- Look up the names of records' stacks that came since the last time; what asks for them does it too.
 -- @tparam function|nil progress  f(done, all), called before each and after the last
 function Profile:resolve(progress)
-  local waiting = self.waiting
+  take_over(self)
+  local waiting, seen = self.waiting, {}
   self.waiting, self.waiting_of = {}, {}
   for done, one in ipairs(waiting) do
     if progress then progress(done - 1, #waiting) end
-    local node = walk_stack(self, one.root, #one.stack > 0 and one.stack or nil, 2)
+    local node = one.root
+    for _, frame in ipairs(frame_numbers(self, one.stack, seen)) do node = child(self, node, frame) end
     for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
   end
   if progress then progress(#waiting, #waiting) end
@@ -209,6 +326,7 @@ end
 --- What all stacks have together.
 -- @treturn number
 function Profile:total(which)
+  take_over(self)
   return self.totals[(self:value(which, 2))]
 end
 
@@ -324,6 +442,7 @@ for _, name in ipairs(M.formats) do
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
     end
     opts = opts or {}
+    self:resolve()
     if opts.baseline then matching(self, opts.baseline, 3) end
     if opts.value ~= nil then self:value(opts.value, 2) end
     return require("perfev.profile." .. name)(self, opts)
@@ -357,7 +476,7 @@ local function new(opt, level)
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
     values = {}, sums = {}, totals = {}, frames = {}, frame_of = {}, frame_named = {},
-    parent = {}, frame = {}, children = {},
+    parent = {}, frame = {}, children = {}, frame_at = { {}, {} }, samplers = {},
     waiting = {}, waiting_of = {} }, Profile)
   for i, value in ipairs(opt.values or { "samples" }) do
     self.values[i], self.sums[i], self.totals[i] = checked_value(value, level + 1), {}, 0

@@ -58,6 +58,16 @@ static lua_Integer number_of(lua_State *L, const char *name)
 	return value;
 }
 
+static bool flag_of(lua_State *L, const char *name)
+{
+	bool set;
+
+	lua_getfield(L, 1, name);
+	set = lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	return set;
+}
+
 /* Strings of the spec, which keeps them. */
 static void take_names(lua_State *L, struct l_agg *self)
 {
@@ -96,8 +106,8 @@ static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config,
 }
 
 /*
- * aggregator{kind=, by={names}, value=, max_keys=, low=, high=, step=, slot_ns=}; the table is
- * kept, and a:spec() gives it
+ * aggregator{kind=, by={names}, value=, max_keys=, low=, high=, step=, slot_ns=, lacking=, times=};
+ * the table is kept, and a:spec() gives it
  */
 static int l_aggregator(lua_State *L)
 {
@@ -119,6 +129,8 @@ static int l_aggregator(lua_State *L)
 	lua_settop(L, 1);
 	self = push_agg(L, &config, 1);
 	self->slot = slot;
+	self->lacking = flag_of(L, "lacking");
+	self->keeps_times = flag_of(L, "times");
 	take_names(L, self);
 	lua_settop(L, 2);
 	lua_newtable(L);
@@ -776,6 +788,18 @@ static int l_pack_sum(lua_State *L)
 	return 1;
 }
 
+/* a:times() -> of the first and the last record that came, or nothing */
+static int l_agg_times(lua_State *L)
+{
+	const struct l_agg *self = check_agg(L, 1);
+
+	if (!self->timed_any)
+		return 0;
+	lua_pushinteger(L, (lua_Integer)self->first);
+	lua_pushinteger(L, (lua_Integer)self->last);
+	return 2;
+}
+
 /* a:refused() -> how many values there was no memory for */
 static int l_agg_refused(lua_State *L)
 {
@@ -807,6 +831,7 @@ static const luaL_Reg methods[] = {
 	{ "floor", l_agg_floor },
 	{ "uncounted", l_agg_uncounted },
 	{ "refused", l_agg_refused },
+	{ "times", l_agg_times },
 	{ "pack", l_agg_pack },
 	{ "unpack", l_agg_unpack },
 	{ NULL, NULL },

@@ -26,6 +26,9 @@ struct l_agg {
 	uint32_t symbols;        /* bit i: column i is named when it is read */
 	bool unnamed;            /* something came since that was */
 	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
+	bool lacking;            /* what a record does not have is false, or 0, and counts */
+	bool keeps_times, timed_any;
+	uint64_t first, last;    /* times of records that came, whatever where says of them */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
 	bool stops;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */

@@ -448,7 +448,7 @@ bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	if (!sink)
 		return false;
 	view = look_at(d, slot, rec, &args);
-	l_sink_feed(sink, d->L, view, args);
+	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
 	return true;
 }
 

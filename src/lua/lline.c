@@ -352,7 +352,7 @@ static bool put_line(struct pev_text *out, const struct l_line *line, const stru
 static char *make_line(struct l_line *line, const struct l_view *view, const struct l_args *args,
 		       char *buf, size_t cap, size_t *len)
 {
-	struct l_shown shown = { view, args, NULL, line->event };
+	struct l_shown shown = { .view = view, .args = args, .event = line->event };
 	struct pev_text out = { .buf = buf, .cap = cap };
 
 	if (args && args->tp != line->tp)

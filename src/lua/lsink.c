@@ -128,7 +128,8 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	sink->when = find_names(sink->by, agg->by, agg->nr_by);
 	sink->into_when = find_tests(sink->when, agg->where);
 	find_tests(sink->into_when, into);
-	sink->counts_one = agg->nr_by == 1 && !agg->value && !agg->span && !agg->where;
+	sink->counts_one = agg->nr_by == 1 && !agg->value && !agg->span && !agg->where &&
+			   !agg->keeps_times;
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
 		if (l_source_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
@@ -167,11 +168,11 @@ static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
 	struct l_agg *agg = sink->agg;
 	int rc;
 
-	if (column.type == PEV_KEY_END) {
+	if (column.type == PEV_KEY_END && !agg->lacking) {
 		agg->absent[i + 1]++;
 		return false;
 	}
-	rc = put(key, &column);
+	rc = column.type == PEV_KEY_END ? pev_key_bool(key, false) : put(key, &column);
 	agg->no_memory += rc < 0;
 	return rc == 0;
 }
@@ -261,14 +262,27 @@ static bool take_value(const struct l_sink *sink, const struct l_shown *shown, i
 	return part.type == PEV_KEY_INTEGER;
 }
 
+static void note_time(struct l_agg *agg, const struct pev_record *rec)
+{
+	uint64_t time;
+
+	if (!pev_record_number(rec, PEV_F_TIME, &time))
+		return;
+	agg->first = agg->timed_any ? agg->first : time;
+	agg->last = time;
+	agg->timed_any = true;
+}
+
 static void feed(const struct l_sink *sink, const struct l_shown *shown)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t value = 1;
 
+	if (agg->keeps_times)
+		note_time(agg, shown->view->rec);
 	if (!is_wanted(agg, sink->when, shown))
 		return;
-	if (sink->value->code && !take_value(sink, shown, &value)) {
+	if (sink->value->code && !take_value(sink, shown, &value) && !agg->lacking) {
 		agg->absent[0]++;
 		return;
 	}
@@ -299,15 +313,16 @@ static inline bool count_one(const struct l_sink *sink, const struct pev_record 
 	return true;
 }
 
-static __attribute__((noinline)) void feed_any(const struct l_sink *sink, const struct l_view *view,
+static __attribute__((noinline)) void feed_any(const struct l_sink *sink, lua_State *L, int context,
+					       const struct l_view *view,
 					       const struct l_args *args)
 {
-	struct l_shown shown = { view, args, sink->stacks, sink->event };
+	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
 
 	feed(sink, &shown);
 }
 
-void l_sink_feed(struct l_sink *sink, lua_State *L, const struct l_view *view,
+void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args)
 {
 	if (sink->line) {
@@ -317,5 +332,5 @@ void l_sink_feed(struct l_sink *sink, lua_State *L, const struct l_view *view,
 	if (args && args->tp != sink->tp)
 		find_fields(sink, args->tp);
 	if (!sink->counts_one || !count_one(sink, view->rec, args))
-		feed_any(sink, view, args);
+		feed_any(sink, L, context, view, args);
 }

@@ -25,8 +25,10 @@ bool l_sink_is(lua_State *L, int idx);
  */
 struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event);
 
-/* Take the shown record in; args is NULL where it has no payload. Never raises. */
-void l_sink_feed(struct l_sink *sink, lua_State *L, const struct l_view *view,
+/*
+ * Take the shown record in; args is NULL where it has no payload, context as above. Never raises.
+ */
+void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args);
 
 /*

@@ -8,6 +8,7 @@
 
 #include "../unwind.h"
 #include "largs.h"
+#include "lstack.h"
 #include "lview.h"
 
 /* Of tables, which are no key and no number. */
@@ -193,17 +194,19 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
-static int take_stack(struct pev_stacks *stacks, const struct l_view *view, int code,
-		      const struct pev_stack **stack)
+static int take_stack(const struct l_shown *shown, int code, const struct pev_stack **stack)
 {
+	struct pev_stacks *stacks = shown->stacks;
+	const struct l_view *view = shown->view;
 	int rc;
 
 	if (code == L_CODE_SYMBOL)
 		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
 	/* What is to be unwound needs files, which are found in Lua. */
 	if (pev_unwind_wanted(view->rec))
-		return 0;
-	rc = pev_stacks_take(stacks, view->tasks, view->rec, NULL, stack);
+		rc = l_stack_take(shown->L, shown->context, view->tasks, view->rec, stack);
+	else
+		rc = pev_stacks_take(stacks, view->tasks, view->rec, NULL, stack);
 	if (rc == 0 && *stack && code != L_CODE_STACK) {
 		*stack = pev_stacks_part(stacks, *stack,
 					 code == L_SOURCE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
@@ -213,14 +216,13 @@ static int take_stack(struct pev_stacks *stacks, const struct l_view *view, int 
 }
 
 /* A symbol is a stack of one frame, until it is read. */
-static struct pev_key_part of_stack(struct pev_stacks *stacks, const struct l_view *view,
-				    int code)
+static struct pev_key_part of_stack(const struct l_shown *shown, int code)
 {
 	const struct pev_stack *stack = NULL;
 
-	if (!view->tasks || !stacks)
+	if (!shown->view->tasks || !shown->stacks)
 		return absent;
-	if (take_stack(stacks, view, code, &stack) < 0)
+	if (take_stack(shown, code, &stack) < 0)
 		return no_memory;
 	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } : absent;
 }
@@ -232,7 +234,7 @@ struct pev_key_part l_source_read(const struct l_field *source, const struct l_s
 	if (source->payload)
 		return shown->args ? of_payload(source->field, shown->args) : absent;
 	if (l_source_is_stack(source))
-		return of_stack(shown->stacks, shown->view, source->code);
+		return of_stack(shown, source->code);
 	if (source->code < PEV_F_NR)
 		return of_field(shown->view, (enum pev_field)source->code);
 	if (source->code >= L_CODE_FLAG)

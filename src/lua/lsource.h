@@ -33,6 +33,8 @@ struct l_shown {
 	const struct l_args *args;  /* NULL: no payload */
 	struct pev_stacks *stacks;  /* NULL: nobody asks for a stack */
 	const char *event;
+	lua_State *L;               /* where what is to be unwound asks for files, of the */
+	int context;                /* table of the views (lview.h) at that index */
 };
 
 /*

@@ -6,6 +6,7 @@
  */
 #include "lstack.h"
 
+#include <errno.h>
 #include <lauxlib.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,14 +227,15 @@ static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *ta
 	return unwind;
 }
 
-void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec)
+/* The record's stack or NULL; its stacks, of the table at idx, are left on top. */
+static const struct pev_stack *take(lua_State *L, int idx, struct pev_tasks *tasks,
+				    const struct pev_record *rec)
 {
 	const struct pev_unwind *unwind;
 	const struct pev_stack *stack;
 	struct pev_stacks *stacks;
 	int rc;
 
-	idx = lua_absindex(L, idx);
 	luaL_checkstack(L, 12, "stack");
 	lua_getfield(L, idx, "stacks");
 	stacks = l_stacks_check(L, -1);
@@ -242,6 +244,49 @@ void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct p
 	l_raise_pending(L);
 	if (rc < 0)
 		luaL_error(L, "no memory for a stack");
+	return stack;
+}
+
+/* What l_take() gets. */
+struct taking {
+	struct pev_tasks *tasks;
+	const struct pev_record *rec;
+	const struct pev_stack *stack;
+};
+
+/* (table of the views, struct taking *) */
+static int l_take(lua_State *L)
+{
+	struct taking *taking = lua_touserdata(L, 2);
+
+	taking->stack = take(L, 1, taking->tasks, taking->rec);
+	return 0;
+}
+
+int l_stack_take(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec,
+		 const struct pev_stack **stack)
+{
+	struct taking taking = { tasks, rec, NULL };
+
+	lua_pushcfunction(L, l_take);
+	lua_pushvalue(L, idx);
+	lua_pushlightuserdata(L, &taking);
+	*stack = NULL;
+	/* Nobody can be told now: dispatch raises it when the core is done. */
+	if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
+		l_keep_error(L);
+		return -ECANCELED;
+	}
+	*stack = taking.stack;
+	return 0;
+}
+
+void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	const struct pev_stack *stack;
+
+	idx = lua_absindex(L, idx);
+	stack = take(L, idx, tasks, rec);
 	if (stack) {
 		push_stack(L, idx, stack);
 		return;

@@ -19,6 +19,12 @@ void l_stack_register(lua_State *L);
  * recording's addresses are looked up in.
  */
 void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec);
+/*
+ * The same without a value for Lua, of a record that is to be unwound: borrowed of the stacks
+ * in that table, NULL for one without. Never raises: -ECANCELED, and the error is kept.
+ */
+int l_stack_take(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec,
+		 const struct pev_stack **stack);
 
 /* Push a stack that was taken already. The table at idx has the fields stacks and world. */
 void l_stack_push_taken(lua_State *L, int idx, const struct pev_stack *stack);
