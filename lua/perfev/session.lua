@@ -2,9 +2,10 @@
 -- The records' way from ring to callback is C (perfev.core); here is what happens once per
 -- session or once per wakeup: targets, opening, timers, signals, the command, the end.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local event = require "perfev.event"
-local explain = require "perfev.explain"
+local explain = lazy "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
