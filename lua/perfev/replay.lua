@@ -346,12 +346,11 @@ end
 -- Records one by one: those of every declared event.
 function Replay:begin(mode) self.source:begin(mode == "round_all") end
 
-function Replay:next()
-  while true do
-    local r, turn, a, b = self.source:next()
-    if r then return r end
+-- What gives the next one, or nil and why; and what sees to that -> whether to go on in this round
+function Replay:puller()
+  return self.source:puller(), function(turn, a, b)
     answer(self, turn, a, b)
-    if not turn or turn == "end" or self.stopped or self.session.stopping then return nil end
+    return turn and turn ~= "end" and not self.stopped and not self.session.stopping
   end
 end
 

@@ -676,28 +676,40 @@ function Session:dispatch(max)
   return self.delivered - before, false
 end
 
--- The next record -> view | nil at the session's end
-function Session:next_record(round)
-  while not self.finished do
-    local r = not self.cut and self.core:next()
-    if r then
-      self.delivered = self.delivered + 1
-      if self.opts.count and self.delivered >= self.opts.count then self.cut = true end
-      return r
+-- A round is over: what is there to see to, and the next one -> false at the session's end
+function Session:next_round(round)
+  self.core:finish()
+  self:look_at_recorder(round.last)
+  if round.last then return false end
+  if not self:wait(-1) then
+    self.cut = true
+  elseif self.finished then
+    return false
+  end
+  if self.core:over() or self.stopping or self.cut then
+    self.core:disable()
+    round.last = true
+  end
+  self.core:begin(round.last and (self.cut and "discard" or "rest_all") or "round_all")
+  return true
+end
+
+-- One call of C for a record; all else is seen to between rounds, and where a recording asks for it.
+local function puller_of(self)
+  local pull, see_to = self.core:puller()
+  local most, round = self.opts.count or math.huge, {}
+  return function()
+    while not self.finished do
+      local r, turn, a, b
+      if not self.cut then r, turn, a, b = pull() end
+      if r then
+        local delivered = self.delivered + 1
+        self.delivered = delivered
+        if delivered >= most then self.cut = true end
+        return r
+      end
+      if not (turn and see_to(turn, a, b)) and not self:next_round(round) then return nil end
     end
-    self.core:finish()
-    self:look_at_recorder(round.last)
-    if round.last then return nil end
-    if not self:wait(-1) then
-      self.cut = true
-    elseif self.finished then
-      return nil
-    end
-    if self.core:over() or self.stopping or self.cut then
-      self.core:disable()
-      round.last = true
-    end
-    self.core:begin(round.last and (self.cut and "discard" or "rest_all") or "round_all")
   end
 end
 
@@ -710,13 +722,12 @@ function Session:records()
   if self.finished then error("session: it has ended; make a new one", 2) end
   local ok, why = self:start()
   if not ok then error(why, 2) end
-  local round = {}
   self.core:begin("round_all")
   local guard = setmetatable({}, { __close = function(_, raised)
     local done, failure = self:finish()
     if not done and not raised then error(failure, 0) end
   end })
-  return function() return self:next_record(round) end, nil, nil, guard
+  return puller_of(self), nil, nil, guard
 end
 
 local function has_backward(self)

@@ -379,7 +379,7 @@ static int l_replay_dispatch(lua_State *L)
 	return 2 + push_turn(L, self, turn, &err);
 }
 
-/* r:begin(on): next() gives the records of a round, or none */
+/* r:begin(on): what puller() gave has the records of a round, or none */
 static int l_replay_begin(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
@@ -389,15 +389,18 @@ static int l_replay_begin(lua_State *L)
 	return 0;
 }
 
-/* r:next() -> view | nil[, turn, ...] */
-static int l_replay_next(lua_State *L)
+/* view | nil[, turn, ...]; the replay, its recording and its views are upvalues */
+static int l_pull(lua_State *L)
 {
-	struct l_replay *self;
+	struct l_replay *self = lua_touserdata(L, lua_upvalueindex(1));
 	struct pev_err err = { 0 };
 	int turn;
 
-	lua_settop(L, 1);
-	self = check_replay(L);
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(2));
+	if (!l_datafile_enter(self->file, L, 1))
+		return luaL_error(L, "the recording is closed");
+	self->d.L = L;
 	self->d.now++;
 	self->replay.uncalled = true;
 	turn = next_turn(self, &err);
@@ -408,8 +411,17 @@ static int l_replay_next(lua_State *L)
 	}
 	pev_replay_pass(&self->replay);
 	self->delivered++;
-	lua_getiuservalue(L, 1, L_UV_VIEWS);
-	lua_rawgeti(L, -1, (lua_Integer)show(self) + 1);
+	lua_pushvalue(L, lua_upvalueindex(3 + (int)show(self)));
+	return 1;
+}
+
+/* r:puller() -> next() -> view | nil[, turn, ...]: in a round that begin() began */
+static int l_replay_puller(lua_State *L)
+{
+	lua_settop(L, 1);
+	check_replay(L); /* the recording is at 2 */
+	l_dispatch_push_views(L, 1);
+	lua_pushcclosure(L, l_pull, 2 + L_DISPATCH_VIEWS);
 	return 1;
 }
 
@@ -455,7 +467,7 @@ static const luaL_Reg methods[] = {
 	{ "keep",        l_replay_keep },
 	{ "dispatch",    l_replay_dispatch },
 	{ "begin",       l_replay_begin },
-	{ "next",        l_replay_next },
+	{ "puller",      l_replay_puller },
 	{ "halt",        l_replay_halt },
 	{ "dispatching", l_replay_dispatching },
 	{ "counts",      l_replay_counts },

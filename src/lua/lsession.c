@@ -712,7 +712,7 @@ static int l_session_dispatching(lua_State *L)
 	return 1;
 }
 
-/* s:begin(drain), then s:next() -> view or nil ..., then s:finish() */
+/* s:begin(drain), then what s:puller() gave, until it gives nil, then s:finish() */
 static int l_session_begin(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -724,16 +724,33 @@ static int l_session_begin(lua_State *L)
 	return 0;
 }
 
-static int l_session_next(lua_State *L)
+/*
+ * The next record of a round, or nothing. The session and its views are upvalues: what a
+ * method looks up at each call was found once.
+ */
+static int l_pull(lua_State *L)
 {
-	struct l_session *self = check_session(L);
+	struct l_session *self = lua_touserdata(L, lua_upvalueindex(1));
 	struct pev_slot *slot;
 
+	if (!self->s || !pev_session_is_ours(self->s))
+		return luaL_error(L, "the session is closed");
+	l_hooks_enter(L, self->sys);
+	self->d.L = L;
 	self->d.now++;
 	if (pev_session_next(self->s, &slot, &self->rec) == 0)
 		return 0;
-	lua_getiuservalue(L, 1, L_UV_VIEWS);
-	lua_rawgeti(L, -1, (lua_Integer)show(self, slot, &self->rec) + 1);
+	lua_pushvalue(L, lua_upvalueindex(2 + (int)show(self, slot, &self->rec)));
+	return 1;
+}
+
+/* s:puller() -> next() -> view or nil: between begin() and finish() */
+static int l_session_puller(lua_State *L)
+{
+	check_session(L);
+	lua_settop(L, 1);
+	l_dispatch_push_views(L, 1);
+	lua_pushcclosure(L, l_pull, 1 + L_DISPATCH_VIEWS);
 	return 1;
 }
 
@@ -859,7 +876,7 @@ static const luaL_Reg methods[] = {
 	{ "halt", l_session_halt },
 	{ "dispatching", l_session_dispatching },
 	{ "begin", l_session_begin },
-	{ "next", l_session_next },
+	{ "puller", l_session_puller },
 	{ "finish", l_session_finish },
 	{ "stats", l_session_stats },
 	{ "close", l_session_close },
