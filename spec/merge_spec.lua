@@ -7,6 +7,7 @@ local kernel = require "spec.support.kernel"
 local MS = 1000000
 local TICK, GAP = 100 * MS, 10 * MS -- as session.h documents them
 local SEEDS = 500
+local HEAD, TAIL = 1024, 1032 -- of a ring's page
 
 -- xorshift64*: the same schedule from a seed on every machine.
 local function random_of(seed)
@@ -137,6 +138,47 @@ describe("the order of records", function()
     s:dispatch()
     assert.equal(0, seen)
     s:close()
+  end)
+
+  it("has what waits for its place wait outside of its ring, where the kernel needs the room", function()
+    local times = {}
+    local s, k = watch(2, { buffer = "4K" }, function() return function(r) times[#times + 1] = r.time end end)
+    assert(s:start())
+    local event = k.events[1]
+    local ring = event.ring.memory
+    for round = 1, 5 do -- 12,000 bytes through a ring of 4,096
+      for i = 1, 48 do k:emit(event, "sample", { time = k.now + 1000 * round + i }) end
+      s:dispatch()
+      assert.equal(0, #times)
+      assert.equal(ring:u64(HEAD), ring:u64(TAIL))
+    end
+    k:emit(k.events[2], "sample", { time = k.now + 1500 })
+    for _ = 1, 2 do
+      k.now = k.now + GAP
+      s:dispatch()
+    end
+    assert.equal(5 * 48 + 1, #times)
+    for i = 2, #times do assert.is_true(times[i - 1] < times[i]) end
+    s:close()
+    local stats = s:stats()
+    assert.same({ 0, 0, 0 }, { stats.lost, stats.late, stats.corrupt })
+    assert.same({}, k:leaks())
+  end)
+
+  it("gives way again when four times a ring wait outside of it", function()
+    local seen = 0
+    local s, k = watch(2, { buffer = "4K" }, function() return function() seen = seen + 1 end end)
+    assert(s:start())
+    local event, n = k.events[1], 0
+    while seen == 0 and n < 1000 do
+      for _ = 1, 24 do k:emit(event, "sample") end
+      n = n + 24
+      s:dispatch()
+    end
+    local size = event.ring.memory:u64(HEAD) // n
+    assert.is_true(n * size > 4 * 4096 and n * size <= 5 * 4096, n * size)
+    s:close()
+    assert.equal(0, s:stats().lost)
   end)
 
   it("is the older one's among the other rings while one of them is too full", function()

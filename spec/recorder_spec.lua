@@ -181,6 +181,22 @@ describe("a recording", function()
     assert.same(names, found)
   end)
 
+  it("has what had to wait outside of its ring as it was delivered", function()
+    local ip = 0
+    k:every("2ms", 100, function()
+      for i = 1, 30 do
+        ip = ip + 1
+        k:ring(ip % 2):push { type = "sample", pid = 11, ip = ip, time = k.now + i }
+      end
+    end)
+    local heard, s = run { buffer = "4K" }
+    assert.equal(3000, #heard)
+    assert.equal(0, s:stats().lost)
+    assert.equal(0, s:stats().late)
+    assert.same(heard, read().lines)
+    assert.equal(3000, s.recorded.samples)
+  end)
+
   it("has a record that came late where it was delivered", function()
     happenings()
     k:after("450ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 0xbad, time = k.now - 300000000 } end)

@@ -510,10 +510,13 @@ static int run_program(lua_State *L)
 	int argc = (int)lua_tointeger(L, 1);
 	char **argv = lua_touserdata(L, 2);
 
+	/* What is loaded stays: there is nothing in it to collect. */
+	lua_gc(L, LUA_GCSTOP);
 	open_libraries(L);
 	lua_getglobal(L, "require");
 	lua_pushliteral(L, "perfl.main");
 	lua_call(L, 1, 1);
+	lua_gc(L, LUA_GCRESTART);
 	lua_getfield(L, -1, "main");
 	push_words(L, argc, argv);
 	lua_call(L, 1, 2);
@@ -560,6 +563,14 @@ static int fail(const char *what, int code)
 	return EXIT_SCRIPT;
 }
 
+/* Memory while all is closed: what nothing is made of any more goes with the process. */
+__attribute__((unused)) static void *keep(void *ud, void *ptr, size_t old, size_t size)
+{
+	(void)ud;
+	(void)old;
+	return size ? realloc(ptr, size) : NULL;
+}
+
 int main(int argc, char **argv)
 {
 	int status, number = 0, rc;
@@ -588,6 +599,9 @@ int main(int argc, char **argv)
 	/* What is being closed is closed to its end; a second signal still ends us. */
 	caught.L = NULL;
 	lua_sethook(L, NULL, 0, 0);
+#ifndef __SANITIZE_ADDRESS__ /* which asks who has not freed what */
+	lua_setallocf(L, keep, NULL);
+#endif
 	lua_close(L);
 	if (number)
 		die_of(number);

@@ -8,9 +8,11 @@
  * happen when a ring passes its watermark and on a tick; so a record waits at
  * most two ticks and a gap (2 * PEV_TICK_NS + PEV_GAP_NS) and what callbacks take,
  * and its order is exact as long as writing a record takes the kernel less than
- * PEV_GAP_NS. A ring
- * over three quarters full is drained at once; records that come too late for
- * their place are delivered all the same and counted.
+ * PEV_GAP_NS. What has to
+ * wait leaves a ring that it fills by more than a quarter, or by more than three while
+ * records are delivered, and waits in memory: of a ring at most four times its size, and
+ * 4 MiB. When that does not do, a ring over three quarters full is drained to its half at
+ * once; records that come too late for their place are delivered all the same and counted.
  *
  * A sample whose user part is deferred is handed out when that has come (deferred.h), behind
  * records that are younger; to an event that hears CALLCHAIN_DEFERRED both come as they are.

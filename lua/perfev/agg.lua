@@ -2,11 +2,12 @@
 -- One stands where a callback stands, and then no Lua is run per record; or a script feeds it. Here is
 -- what happens once: options, what an event must have, rows and printing.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
 local units = require "perfev.units"
-local where = require "perfev.where"
+local where = lazy "perfev.where"
 
 local M = {}
 

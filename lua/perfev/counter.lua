@@ -3,9 +3,10 @@
 -- whom they watch, and what a reading looks like. What the kernel counted is never hidden behind
 -- what it would have been: a reading has both.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local event = require "perfev.event"
-local explain = require "perfev.explain"
+local explain = lazy "perfev.explain"
 local member = require "perfev.member"
 local options = require "perfev.options"
 local registers = require "perfev.registers"

@@ -1,7 +1,8 @@
 --- What a sample callback, or a loop, gets as values: names, what the kernel must be asked for, what a payload has.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
-local filters = require "perfev.filter"
+local filters = lazy "perfev.filter"
 
 local M = {}
 

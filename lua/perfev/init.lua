@@ -3,22 +3,21 @@
 -- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
 
 local agg = require "perfev.agg"
-local codec = require "perfev.codec"
 local core = require "perfev.core"
-local counter = require "perfev.counter"
+local lazy = require "perfev.lazy"
 local session = require "perfev.session"
 require "perfev.record"
 require "perfev.stack"
 
+local counter = lazy "perfev.counter"
+
 local M = {
   _VERSION = core.version,
   errno = core.errno,
-  hooks = require "perfev.hooks",
+  hooks = lazy "perfev.hooks",
   escape = require "perfev.escape",
-  symbol = require "perfev.symbol",
+  symbol = lazy "perfev.symbol",
   args = require "perfev.args", -- a script's declared options; it is called
-  decoder = codec.decoder,
-  encode = codec.encode,
 }
 
 --- A session of its own; see perfev.session.
@@ -32,7 +31,6 @@ function M.counter(spec) return counter.new(spec, false, 2) end
 function M.group(spec) return counter.new(spec, true, 2) end
 --- A histogram that the kernel keeps; see perfev.hist_counter.
 function M.hist_counter(spec) return require("perfev.hist_counter").new(spec, 2) end
-M.measure, M.task_enable, M.task_disable = counter.measure, counter.task_enable, counter.task_disable
 
 --- The default session's life.
 function M.every(t, f) return session.default():every(t, f) end
@@ -69,6 +67,12 @@ function M.list(pattern) return require "perfev.list" (pattern) end
 function M.doctor() return require("perfev.doctor").look() end
 --- A recording; see perfev.recording.
 function M.open(path, opts) return require "perfev.recording".open(path, opts) end
+
+-- Functions of modules that few scripts use; a call of one is the module's.
+for name, module in pairs { measure = "counter", task_enable = "counter", task_disable = "counter", decoder = "codec",
+                            encode = "codec" } do
+  M[name] = function(...) return require("perfev." .. module)[name](...) end
+end
 
 -- Modules of their own, loaded when they are named.
 local modules = { picture = true, profile = true, sim = true }

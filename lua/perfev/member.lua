@@ -2,8 +2,9 @@
 -- Every request of the kernel's that is about one event (_perf_ioctl()) has a method here, and a word on why the
 -- kernel refuses it. What is about the counter as a whole is the counter's.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
-local explain = require "perfev.explain"
+local explain = lazy "perfev.explain"
 local options = require "perfev.options"
 
 local M = {}

@@ -1,9 +1,10 @@
 --- An event of a session: opened, filtered, switched on and off.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local event = require "perfev.event"
-local explain = require "perfev.explain"
-local filters = require "perfev.filter"
+local explain = lazy "perfev.explain"
+local filters = lazy "perfev.filter"
 local options = require "perfev.options"
 local targets = require "perfev.targets"
 local tracefs = require "perfev.tracefs"

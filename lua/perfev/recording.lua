@@ -2,13 +2,14 @@
 -- The reader is C (src/datafile.c); what is read once per recording is here: its features, the names
 -- of its events, the formats of its tracepoints.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local features = require "perfev.recording.features"
 local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
 local samples = require "perfev.fields"
-local symbol = require "perfev.symbol"
+local symbol = lazy "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
 local user = require "perfev.recording.user"
 

@@ -347,10 +347,12 @@ end
 function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
 function Replay:pull(fields) return self.source:pull(fields) end
 
---- See to what the source gave in the place of a record -> true when it can go on at once.
-function Replay:answered(turn, a, b)
-  answer(self, turn, a, b)
-  return turn and turn ~= "end" and not self.stopped and not self.session.stopping
+-- What gives the next one, or nil and why; and what sees to that -> whether to go on in this round
+function Replay:puller()
+  return self.source:puller(), function(turn, a, b)
+    answer(self, turn, a, b)
+    return turn and turn ~= "end" and not self.stopped and not self.session.stopping
+  end
 end
 
 function Replay.finish() end

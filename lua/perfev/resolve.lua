@@ -8,12 +8,13 @@
 -- `name`; for some `system`, `tracepoint`, `format`, `cpus`, `pmu`, `is_uncore`, `scale`, `unit`,
 -- `precise_max`, `guest_default`, `tool`.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
-local pmu = require "perfev.pmu"
+local pmu = lazy "perfev.pmu"
 local tracefs = require "perfev.tracefs"
-local vendor = require "perfev.vendor"
+local vendor = lazy "perfev.vendor"
 
 local M = {}
 

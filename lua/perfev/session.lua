@@ -2,9 +2,10 @@
 -- The records' way from ring to callback is C (perfev.core); here is what happens once per
 -- session or once per wakeup: targets, opening, timers, signals, the command, the end.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local event = require "perfev.event"
-local explain = require "perfev.explain"
+local explain = lazy "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
@@ -703,7 +704,7 @@ function Session:dispatch(max)
   return self.delivered - before, false
 end
 
--- A round is over: the next one -> false at the session's end
+-- A round is over: what is there to see to, and the next one -> false at the session's end
 function Session:next_round(round)
   self.core:finish()
   self:look_at_recorder(round.last)
@@ -723,15 +724,14 @@ function Session:next_round(round)
 end
 
 -- The iterator: the next record's view, or its fields; nil at the session's end. Of a record it costs a call of ours
--- and one of the core's.
+-- and one of C; all else is seen to between rounds, and where a recording asks for it.
 local function new_iterator(self)
-  local source = self.core.source or self.core -- a recording's, or the kernel's
-  local take, round, count, nr = source.next, {}, self.opts.count or 0, 0
+  local take, see_to = self.core:puller()
+  local round, count, nr = {}, self.opts.count or 0, 0
   local give
-  local function go_on(...)
-    local is_answered = self.core.answered and self.core:answered(...)
-    if not is_answered and not self:next_round(round) then return nil end
-    return give(take(source))
+  local function go_on(turn, ...)
+    if not (turn and see_to(turn, ...)) and not self:next_round(round) or self.finished then return nil end
+    return give(take())
   end
   function give(first, ...)
     if first == nil then return go_on(...) end
@@ -742,7 +742,7 @@ local function new_iterator(self)
   return function()
     if self.finished then return nil end
     if self.cut then return go_on() end
-    return give(take(source))
+    return give(take())
   end
 end
 

@@ -2,9 +2,10 @@
 -- C has taken the addresses and what lay there (src/stack.c); names are looked up here when somebody asks, once
 -- for each stack.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
-local symbol = require "perfev.symbol"
+local symbol = lazy "perfev.symbol"
 
 local Stack = {}
 

@@ -2,9 +2,10 @@
 -- A target is pids x cpus, as perf_event_open(2) takes them. Sessions and counters find theirs here, each
 -- with a verb of its own; whoever has the target holds its command too.
 
-local cgroups = require "perfev.cgroups"
+local lazy = require "perfev.lazy"
+local cgroups = lazy "perfev.cgroups"
 local core = require "perfev.core"
-local explain = require "perfev.explain"
+local explain = lazy "perfev.explain"
 local options = require "perfev.options"
 local processes = require "perfev.processes"
 

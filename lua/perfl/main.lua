@@ -4,6 +4,7 @@
 -- run the script's text (which declares events), then the default session, then say
 -- what it cost. What a script starts by itself (perfev.run()) is configured just the same.
 
+local lazy = require "perfev.lazy"
 local perfev = require "perfev"
 local agg = require "perfev.agg"
 local probe_events = require "perfev.probe_events"
@@ -18,8 +19,8 @@ local output = require "perfl.output"
 local progress = require "perfl.progress"
 local report = require "perfl.report"
 local source = require "perfl.source"
-local symbol = require "perfev.symbol"
-local symbol_files = require "perfev.symbol.files"
+local symbol = lazy "perfev.symbol"
+local symbol_files = lazy "perfev.symbol.files"
 
 local M = {}
 

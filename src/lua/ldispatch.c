@@ -306,6 +306,16 @@ void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)
 	lua_remove(L, d->first + AT_VIEWS);
 }
 
+void l_dispatch_push_views(lua_State *L, int idx)
+{
+	idx = lua_absindex(L, idx);
+	luaL_checkstack(L, L_DISPATCH_VIEWS + 1, "views");
+	lua_getiuservalue(L, idx, L_UV_VIEWS);
+	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
+		lua_rawgeti(L, -1 - i, i + 1);
+	lua_remove(L, -1 - L_DISPATCH_VIEWS);
+}
+
 /* (handlers, message, callback, event) -> handlers.on_error(message, callback, event) */
 static int l_tell(lua_State *L)
 {

@@ -97,6 +97,9 @@ bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot, const struct pev_reco
 
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
+
+/* Push the L_DISPATCH_VIEWS views that take turns, in their order, of the source at idx. */
+void l_dispatch_push_views(lua_State *L, int idx);
 /*
  * Feed the aggregator or line that stands in the place of the slot's callback; false: there is
  * none.

@@ -435,7 +435,7 @@ static int l_replay_dispatch(lua_State *L)
 	return 2 + push_turn(L, self, delivery.turn, &delivery.err);
 }
 
-/* r:begin(on): next() gives the records of a round, or none */
+/* r:begin(on): what puller() gave has the records of a round, or none */
 static int l_replay_begin(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
@@ -445,7 +445,7 @@ static int l_replay_begin(lua_State *L)
 	return 0;
 }
 
-/* r:pull(names): next() gives these, of samples alone; of nil: nobody hears of anything */
+/* r:pull(names): puller() gives these, of samples alone; of nil: nobody hears of anything */
 static int l_replay_pull(lua_State *L)
 {
 	struct l_replay *self;
@@ -460,15 +460,19 @@ static int l_replay_pull(lua_State *L)
 	return 0;
 }
 
-/* r:next() -> view, or what is pulled ... | nil[, turn, ...] */
-static int l_replay_next(lua_State *L)
+/* view, or what is pulled ... | nil[, turn, ...]; replay, recording and views are upvalues */
+static int l_pull(lua_State *L)
 {
-	struct l_replay *self;
+	struct l_replay *self = lua_touserdata(L, lua_upvalueindex(1));
 	struct pev_err err = { 0 };
+	unsigned at;
 	int turn;
 
-	lua_settop(L, 1);
-	self = check_replay(L);
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(2));
+	if (!l_datafile_enter(self->file, L, 1))
+		return luaL_error(L, "the recording is closed");
+	self->d.L = L;
 	self->d.now++;
 	self->replay.uncalled = !self->d.pulls;
 	do {
@@ -482,7 +486,19 @@ static int l_replay_next(lua_State *L)
 	}
 	pev_replay_pass(&self->replay);
 	self->delivered++;
-	return l_dispatch_push(L, &self->d, self->replay.slot, show(self));
+	at = show(self);
+	lua_pushvalue(L, lua_upvalueindex(3 + (int)at));
+	return l_dispatch_give(L, &self->d, self->replay.slot, at);
+}
+
+/* r:puller() -> next() -> view | nil[, turn, ...]: in a round that begin() began */
+static int l_replay_puller(lua_State *L)
+{
+	lua_settop(L, 1);
+	check_replay(L); /* the recording is at 2 */
+	l_dispatch_push_views(L, 1);
+	lua_pushcclosure(L, l_pull, 2 + L_DISPATCH_VIEWS);
+	return 1;
 }
 
 /* r:halt(): from a callback, let this record be the last of the dispatch */
@@ -528,8 +544,8 @@ static const luaL_Reg methods[] = {
 	{ "keep",        l_replay_keep },
 	{ "dispatch",    l_replay_dispatch },
 	{ "begin",       l_replay_begin },
-	{ "next",        l_replay_next },
 	{ "pull",        l_replay_pull },
+	{ "puller",      l_replay_puller },
 	{ "halt",        l_replay_halt },
 	{ "dispatching", l_replay_dispatching },
 	{ "counts",      l_replay_counts },

@@ -744,7 +744,7 @@ static int l_session_dispatching(lua_State *L)
 	return 1;
 }
 
-/* s:begin(drain), then s:next() -> view or nil ..., then s:finish() */
+/* s:begin(drain), then what s:puller() gave, until it gives nil, then s:finish() */
 static int l_session_begin(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -756,23 +756,7 @@ static int l_session_begin(lua_State *L)
 	return 0;
 }
 
-/* s:next() -> view, or what is pulled ... | nothing: the round is over */
-static int l_session_next(lua_State *L)
-{
-	struct l_session *self = check_session(L);
-	struct pev_slot *slot;
-
-	self->d.now++;
-	while (pev_session_next(self->s, &slot, &self->rec)) {
-		if (l_dispatch_wants(&self->d, slot->index, &self->rec))
-			return l_dispatch_push(L, &self->d, slot->index,
-					       show(self, slot, &self->rec));
-		pev_session_unwanted(self->s);
-	}
-	return 0;
-}
-
-/* s:pull(names): next() gives these, of samples alone; of nil: nobody hears of anything */
+/* s:pull(names): puller() gives these, of samples alone; of nil: nobody hears of anything */
 static int l_session_pull(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -787,6 +771,40 @@ static int l_session_pull(lua_State *L)
 			slot->heard = heard;
 	}
 	return 0;
+}
+
+/*
+ * The next record of a round, or what is pulled of it; or nothing. The session and its views are
+ * upvalues: what a method looks up at each call was found once.
+ */
+static int l_pull(lua_State *L)
+{
+	struct l_session *self = lua_touserdata(L, lua_upvalueindex(1));
+	struct pev_slot *slot;
+	unsigned turn;
+
+	if (!self->s || !pev_session_is_ours(self->s))
+		return luaL_error(L, "the session is closed");
+	l_hooks_enter(L, self->sys);
+	self->d.L = L;
+	self->d.now++;
+	do {
+		if (pev_session_next(self->s, &slot, &self->rec) == 0)
+			return 0;
+	} while (is_unwanted(self, slot, &self->rec));
+	turn = show(self, slot, &self->rec);
+	lua_pushvalue(L, lua_upvalueindex(2 + (int)turn));
+	return l_dispatch_give(L, &self->d, slot->index, turn);
+}
+
+/* s:puller() -> next() -> view, or what is pulled ... | nil: between begin() and finish() */
+static int l_session_puller(lua_State *L)
+{
+	check_session(L);
+	lua_settop(L, 1);
+	l_dispatch_push_views(L, 1);
+	lua_pushcclosure(L, l_pull, 1 + L_DISPATCH_VIEWS);
+	return 1;
 }
 
 static int l_session_finish(lua_State *L)
@@ -915,8 +933,8 @@ static const luaL_Reg methods[] = {
 	{ "halt", l_session_halt },
 	{ "dispatching", l_session_dispatching },
 	{ "begin", l_session_begin },
-	{ "next", l_session_next },
 	{ "pull", l_session_pull },
+	{ "puller", l_session_puller },
 	{ "finish", l_session_finish },
 	{ "stats", l_session_stats },
 	{ "close", l_session_close },
