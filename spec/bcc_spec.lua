@@ -177,34 +177,43 @@ end)
 
 -- ---- twins ----
 
-local SPAN = [[
-local took, begun = hist { by = %s, unit = "us", title = %q, max_keys = 1 << 20 }, {}
+-- of: `by`, `title`, `unit`, `per` (ns of that), `events`: which call begin(key, time) and finish(key, time, columns...)
+local function span_twin(of)
+  local words = { by = of.by and ("%q"):format(of.by) or "nil", title = ("%q"):format(of.title),
+                  unit = ("%q"):format(of.unit), per = of.per, events = of.events }
+  return (([[
+local took, begun = hist { by = $by, unit = $unit, title = $title, max_keys = 1 << 20 }, {}
 local function begin(key, time) if key ~= 0 then begun[key] = time end end
 local function finish(key, time, ...)
-  if begun[key] then took:add((time - begun[key]) // 1000, ...) end
+  if begun[key] then took:add((time - begun[key]) // $per, ...) end
   begun[key] = nil
 end
-%s
-done(function() took:print() end)]]
+$events
+done(function() took:print() end)]]):gsub("%$(%l+)", words))
+end
 
-local RUNQ = SPAN:format('"args.next_comm"', "run queue latency", [[
+local RUNQ = span_twin { by = "args.next_comm", title = "run queue latency", unit = "us", per = 1000,
+                         events = [[
   local function woken(r, args) begin(args.pid, r.time) end
   event { "sched:sched_wakeup", sample = woken }
   event { "sched:sched_wakeup_new", sample = woken }
   event { "sched:sched_switch", sample = function(r, args)
     if args.next_pid ~= 0 then finish(args.next_pid, r.time, args.next_comm) end
     if args.prev_state == 0 or args.prev_state == 256 then begin(args.prev_pid, r.time) end
-  end }]])
+  end }]] }
 
-local DIST = SPAN:format('"args.prev_comm"', "on-CPU time", [[
+local DIST = span_twin { by = "args.prev_comm", title = "on-CPU time", unit = "us", per = 1000, events = [[
   event { "sched:sched_switch", sample = function(r, args)
     finish(args.prev_pid, r.time, args.prev_comm)
     begin(args.next_pid, r.time)
-  end }]])
+  end }]] }
 
-local BIO = SPAN:format("nil", "block I/O latency", [[
+local REQUEST = [[
   event { "block:block_rq_issue", sample = function(r, a) begin(a.dev .. " " .. a.sector, r.time) end }
-  event { "block:block_rq_complete", sample = function(r, a) finish(a.dev .. " " .. a.sector, r.time) end }]])
+  event { "block:block_rq_complete", sample = function(r, a) finish(a.dev .. " " .. a.sector, r.time) end }]]
+local BIO = span_twin { title = "block I/O latency", unit = "us", per = 1000, events = REQUEST }
+local LATENCY = span_twin { title = "from block:block_rq_issue to block:block_rq_complete", unit = "ns", per = 1,
+                            events = REQUEST }
 
 -- What is told of who found no partner is the span's alone.
 local function told(text) return (text:gsub("[^\n]*not counted\n", "")) end
@@ -250,7 +259,7 @@ local SYSCOUNT = [[
 
 describe("a script that counts in C prints what its twin with callbacks prints:", function()
   for name, twin in pairs { runqlat = { RUNQ, "--per", "comm" }, cpudist = { DIST, "--per", "comm" },
-                            biolatency = { BIO } } do
+                            biolatency = { BIO }, latency = { LATENCY, "block" } } do
     it(name, function()
       local native = output_of(RANDOM, name, table.unpack(twin, 2))
       assert.is_true(#buckets(native) >= 4)
