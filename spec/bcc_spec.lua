@@ -177,7 +177,7 @@ end)
 
 -- ---- twins ----
 
--- of: `by`, `title`, `unit`, `per` (ns of that), `events`: which call begin(key, time) and finish(key, time, columns...)
+-- of: `by`, `title`, `unit`, `per` (ns of that), `events`, which call begin(key, time) and finish(key, time, columns)
 local function span_twin(of)
   local words = { by = of.by and ("%q"):format(of.by) or "nil", title = ("%q"):format(of.title),
                   unit = ("%q"):format(of.unit), per = of.per, events = of.events }
