@@ -411,6 +411,7 @@ static int l_replay_next(lua_State *L)
 {
 	struct l_replay *self;
 	struct pev_err err = { 0 };
+	unsigned at;
 	int turn;
 
 	lua_settop(L, 1);
@@ -428,7 +429,10 @@ static int l_replay_next(lua_State *L)
 	}
 	pev_replay_pass(&self->replay);
 	self->delivered++;
-	return l_dispatch_push(L, &self->d, self->replay.slot, show(self));
+	at = show(self);
+	lua_getiuservalue(L, 1, L_UV_VIEWS);
+	lua_rawgeti(L, -1, (lua_Integer)at + 1);
+	return l_dispatch_give(L, &self->d, self->replay.slot, at);
 }
 
 /* r:halt(): from a callback, let this record be the last of the dispatch */

@@ -552,15 +552,23 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 	return turn;
 }
 
+/* Left out by its event's condition: then it is not delivered. */
+static bool is_unwanted(struct l_session *self, const struct pev_slot *slot,
+			const struct pev_record *rec)
+{
+	if (l_dispatch_wants(&self->d, slot->index, rec))
+		return false;
+	pev_session_unwanted(self->s);
+	return true;
+}
+
 static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	struct l_session *self = ctx;
 	bool stop;
 
-	if (!l_dispatch_wants(&self->d, slot->index, rec)) {
-		pev_session_unwanted(self->s);
+	if (is_unwanted(self, slot, rec))
 		return 0;
-	}
 	if (l_dispatch_feed(&self->d, slot->index, rec))
 		return 0;
 	stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
@@ -733,15 +741,17 @@ static int l_session_next(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	struct pev_slot *slot;
+	unsigned turn;
 
 	self->d.now++;
-	while (pev_session_next(self->s, &slot, &self->rec)) {
-		if (l_dispatch_wants(&self->d, slot->index, &self->rec))
-			return l_dispatch_push(L, &self->d, slot->index,
-					       show(self, slot, &self->rec));
-		pev_session_unwanted(self->s);
-	}
-	return 0;
+	do {
+		if (pev_session_next(self->s, &slot, &self->rec) == 0)
+			return 0;
+	} while (is_unwanted(self, slot, &self->rec));
+	turn = show(self, slot, &self->rec);
+	lua_getiuservalue(L, 1, L_UV_VIEWS);
+	lua_rawgeti(L, -1, (lua_Integer)turn + 1);
+	return l_dispatch_give(L, &self->d, slot->index, turn);
 }
 
 /* s:pull(names): next() gives these, of samples alone; of nil: nobody hears of anything */
