@@ -3,8 +3,6 @@
 -- perfl -a -d 5s biostacks --time -f html -o disks.html
 
 local perfev = require "perfev"
-local options = require "perfev.options"
-local session = require "perfev.session"
 local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
@@ -52,11 +50,7 @@ if opt.time then
     open[key], nr_open, last = nil, nr_open - 1, r.time
     profile:add_under(begun.comm, begun.stack, r.time - begun.since, 1, args.nr_sector << 9) -- sectors of 512 bytes
   end }
-  perfev.start(function()
-    local opts = session.default().opts
-    if opts.input or options.is_cpu_wide(opts) then return end
-    common.refuse("biostacks", "--time: a request ends on any CPU, in nobody's name\n  try: -a")
-  end)
+  common.needs_all("biostacks", "--time: a request ends on any CPU, in nobody's name")
 end
 
 perfev.done(function()

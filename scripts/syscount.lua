@@ -14,17 +14,21 @@ local opt = perfev.args {
 
 local per_call = opt.per_call or not opt.per_process
 local counts, comms, total = {}, {}, 0
-local calls = perfev.count { by = "args.id", max_keys = 1 << 28 }
+local by = { opt.per_process and "pid" or "args.id", opt.per_process and "comm" or nil }
+if opt.per_process and per_call then by[3] = "args.id" end
+local calls = perfev.count { by = by, max_keys = 1 << 28 }
+perfev.event { "raw_syscalls:sys_enter", sample = calls }
 
-local function of_process(r, args)
-  local key = per_call and r.pid << 32 | args.id & 0xffffffff or r.pid
-  counts[key] = (counts[key] or 0) + 1
-  total = total + 1
-  comms[r.pid] = r.comm -- the latest: exec gives a new one
+local function add(key, n)
+  counts[key], total = (counts[key] or 0) + n, total + n
 end
 
--- By name alone no Lua is run per record.
-perfev.event { "raw_syscalls:sys_enter", sample = opt.per_process and of_process or calls }
+-- In the order the keys were first seen, so that a process has its latest name: exec gives a new one.
+local function add_of_process(pid, comm, id, n)
+  if not per_call then id, n = 0, id end
+  comms[pid] = comm
+  add(per_call and pid << 32 | id & 0xffffffff or pid, n)
+end
 
 local function row(pid, comm, call, count)
   local cells = {}
@@ -45,7 +49,9 @@ local function sum(label, count)
 end
 
 perfev.done(function()
-  for id, count in calls:pairs() do counts[id], total = count, total + count end
+  for a, b, c, d in calls:pairs() do
+    if opt.per_process then add_of_process(a, b, c, d) else add(a, b) end
+  end
   local keys = {}
   for key in pairs(counts) do keys[#keys + 1] = key end
   table.sort(keys, function(a, b)

@@ -71,3 +71,14 @@ describe("the recording of make bench", function()
     assert.is_true(run.slurp(made("b.data", 1000)) == assert(run.slurp(made("c.data", 1000))))
   end)
 end)
+
+describe("the session that is left running", function()
+  it("reads all that the simulated kernel writes, and tells what it holds each minute", function()
+    local r = run({ "lua5.4", "bench/endurance.lua", "1.1", "20000" }, { env = LUA_PATHS })
+    assert.same({ 0, "" }, { r.code, r.err })
+    local minute, pushed = r.out:match "\n +(%d) +(%d+) +%d+ +%d+ +%d+ +[%d.]+\n"
+    assert.is_true(minute == "1" and tonumber(pushed) > 500000, r.out)
+    local read, lost = r.out:match "\n(%d+) records read, %d+ delivered, (%d+) lost, "
+    assert.is_true(tonumber(read) > tonumber(pushed) and lost == "0", r.out)
+  end)
+end)

@@ -61,6 +61,12 @@ describe("a script called by name:", function()
   local declared = {
     syscount = { "--per-process", "--per-call", "--top N" },
     syslat = { "--failed", "--top N" },
+    runqlat = { "--per FIELD", "--unit UNIT" },
+    cpudist = { "--off", "--per FIELD", "--unit UNIT" },
+    biolatency = { "--disks", "--flags", "--queued", "--unit UNIT" },
+    biosnoop = { "--queued" },
+    funclatency = { "FUNCTION", "--per FIELD", "--unit UNIT" },
+    killsnoop = { "--signal N", "--failed" },
     cswlog = {},
     execsnoop = { "--ends" },
     procmon = { "KIND" },

@@ -727,7 +727,7 @@ end
 -- and one of C; all else is seen to between rounds, and where a recording asks for it.
 local function new_iterator(self)
   local take, see_to = self.core:puller()
-  local round, count, nr = {}, self.opts.count or 0, 0
+  local round, count, nr = {}, self.opts.count or 0, self.delivered
   local give
   local function go_on(turn, ...)
     if not (turn and see_to(turn, ...)) and not self:next_round(round) or self.finished then return nil end

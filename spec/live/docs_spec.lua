@@ -86,6 +86,18 @@ describe("the examples in the header of", function()
   end
 end)
 
+describe("the levers of doc/overhead.md", function()
+  for _, block in ipairs(docs.read("doc/overhead.md").blocks) do
+    if block.lang == "lua" then
+      it(("run (line %d)"):format(block.line), function()
+        need_kernel()
+        local r = run { run.perfl, "-q", "--fail-on-lost", "-e", block.text, "--", "ls", "/usr" }
+        assert.same({ 0, "" }, { r.code, r.err })
+      end)
+    end
+  end
+end)
+
 describe("the manual page", function()
   it("has examples that work", function()
     need_kernel()

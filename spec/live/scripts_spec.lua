@@ -166,6 +166,55 @@ describe("syscount", function()
   end)
 end)
 
+-- Of JSON lines that of a key: how many there are.
+local function count_of(out, key, value)
+  local line = ("\n" .. out):match(("\n([^\n]*\"%s\":\"%s\"[^\n]*)"):format(key, value))
+  return line and tonumber(line:match '"count":(%d+),"max"') or 0
+end
+
+describe("the scripts of latencies", function()
+  -- Each time it sleeps it is woken, waits for its CPU and gets it.
+  on("have every wait for a CPU of a program that sleeps, and every turn on it", true, function()
+    local waits = output_of({ "-a", "-j", "runqlat", "--per", "comm" }, "sleep", 50)
+    assert.is_true(count_of(waits, "args.next_comm", "acts") >= 50, waits)
+    local turns = output_of({ "-a", "-j", "cpudist", "--per", "comm" }, "sleep", 50)
+    assert.is_true(count_of(turns, "args.prev_comm", "acts") >= 50, turns)
+  end)
+
+  on("have every call of a function", true, function()
+    local out = output_of({ "funclatency", "libc:syscall", "--per", "comm" }, "call", 50)
+    assert.matches("^libc:syscall\n@%[acts%] %(us%):\n.*\navg = %d+ us, total: %d+ us, count: 50\n$", out)
+  end)
+
+  local function disk_of(path)
+    return run.capture(("df --output=source %s | tail -1"):format(path)):match "^/dev/(%S+)"
+  end
+
+  on("have what is written to a disk", true, function()
+    if not disk_of(dir) then return pending("the temporary directory is on no disk") end
+    local write = ("dd if=/dev/zero of=%s/x bs=64k count=4 oflag=direct status=none"):format(dir)
+    local r = run { run.perfl, "-q", "-a", "biosnoop", "--", "sh", "-c", write }
+    assert.same({ 0, "" }, { r.code, r.err })
+    local bytes = 0
+    for n in r.out:gmatch "\n[%d.]+ +dd +%d+ +%S+ +%u*W%u* +%d+ +(%d+) +[%d.]+%f[\n]" do bytes = bytes + n end
+    assert.is_true(bytes >= 4 << 16, r.out)
+    r = run { run.perfl, "-q", "-a", "-j", "biolatency", "--", "sh", "-c", write }
+    assert.is_true(tonumber(r.out:match '"count":(%d+),"max"') >= 1, r.out)
+  end)
+end)
+
+describe("killsnoop", function()
+  on("has a line for each signal that is sent", true, function()
+    local r = perfl("killsnoop", "--", "sh", "-c", "kill -0 $$; kill -9 99999999 2>/dev/null; kill -9 $$")
+    local lines = {}
+    for line in r.out:gmatch "[^\n]+" do lines[#lines + 1] = line:gsub("^ +[%d.]+ +%d+ +", "") end
+    assert.matches("^sh +0 +%d+ 0$", lines[2])
+    assert.matches("^sh +SIGKILL +99999999 ESRCH$", lines[3])
+    assert.matches("^sh +SIGKILL +%d+ ", lines[4])
+    assert.equal(4, #lines)
+  end)
+end)
+
 describe("cswlog", function()
   local function check(out)
     local ins, outs = count(out, "\n[^\n]+ in  [^\n]+"), 0

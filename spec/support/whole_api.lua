@@ -251,6 +251,13 @@ local function replays(pause, resume)
     s:event { "cpu-clock,sched:sched_switch" }
     for r in s:records() do look(r) end
   end)
+  with_recording(pause, resume, function()
+    local s <close> = perfev.session { input = "a" }
+    local n = 0
+    s:event { "cpu-clock", where = { "comm", "!=", "nobody" } }
+    for event, comm in s:records { fields = { "event", "comm", "stack" } } do n = n + (event and comm and 1 or 0) end
+    assert(n > 0)
+  end)
 end
 
 local function bytes_and_back()
@@ -263,6 +270,9 @@ local function bytes_and_back()
   local d = assert(perfev.decoder(spec))
   assert(d:decode(bytes).ip == 1)
   for r in d:records(bytes .. bytes) do look(r) end
+  local n = 0
+  for ip, raw in d:records(bytes .. bytes, { fields = { "ip", "raw" } }) do n = n + ip + #raw end
+  assert(n > 2)
   local two = assert(perfev.decoder {
     { ids = { 1 }, sample_type = { "identifier", "ip" } }, { ids = { 2 }, sample_type = { "identifier", "tid" } },
   })

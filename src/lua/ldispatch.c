@@ -279,14 +279,12 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 	return turn;
 }
 
-int l_dispatch_push(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn)
+int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn)
 {
 	const struct l_view *view = d->views[turn];
 	struct l_fields *fields = d->pulls ? d->fields[slot] : NULL;
 	const struct l_args *args = view->has_args ? d->args[slot] : NULL;
 
-	lua_getiuservalue(L, 1, L_UV_VIEWS);
-	lua_rawgeti(L, -1, (lua_Integer)turn + 1);
 	return fields ? l_fields_pull(L, -1, fields, view, args) : 1;
 }
 

@@ -52,7 +52,7 @@ struct l_dispatch {
 	uint64_t untold;      /* records that no guard let through as a field was missing */
 	int first;            /* stack index of what l_dispatch_set_up() put there */
 	bool dispatching, stop;
-	bool pulls;           /* what l_dispatch_push() gives: fields, and no view */
+	bool pulls;           /* what l_dispatch_give() gives: fields, and no view */
 	bool guarded;         /* errors of callbacks are caught by who calls l_dispatch_call() */
 };
 
@@ -72,7 +72,7 @@ void l_dispatch_free(struct l_dispatch *d);
 uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d,
 			      uint32_t slot);
 /*
- * From here on l_dispatch_push() gives those of a sample that the list at names does, whatever
+ * From here on l_dispatch_give() gives those of a sample that the list at names does, whatever
  * the slot, and no other record is heard; of nil there, none. What is heard. Raises.
  */
 uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d);
@@ -87,10 +87,10 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 			 unsigned process);
 
 /*
- * Push what a loop gets of the record that was shown; the owner is at 1. The view, or its fields,
- * of which the first is false in the place of nil, which would end the loop. How many.
+ * What a loop gets of the record that was shown, on top of the stack: the view, which is there, or
+ * its fields, of which the first is false in the place of nil, which would end the loop. How many.
  */
-int l_dispatch_push(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn);
+int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn);
 
 /* Is it for the slot's callbacks, by the condition that it is under? Asked before it is shown. */
 bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);

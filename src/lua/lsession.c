@@ -580,15 +580,23 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 	return turn;
 }
 
+/* Left out by its event's condition: then it is not delivered. */
+static bool is_unwanted(struct l_session *self, const struct pev_slot *slot,
+			const struct pev_record *rec)
+{
+	if (l_dispatch_wants(&self->d, slot->index, rec))
+		return false;
+	pev_session_unwanted(self->s);
+	return true;
+}
+
 static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	struct l_session *self = ctx;
 	bool stop;
 
-	if (!l_dispatch_wants(&self->d, slot->index, rec)) {
-		pev_session_unwanted(self->s);
+	if (is_unwanted(self, slot, rec))
 		return 0;
-	}
 	if (l_dispatch_feed(&self->d, slot->index, rec))
 		return 0;
 	stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));

@@ -1,7 +1,9 @@
 --- The options that scripts which end in a profile have in common, for perfev.args.
 
 local event = require "perfev.event"
+local options = require "perfev.options"
 local profile = require "perfev.profile"
+local session = require "perfev.session"
 
 local M = {
   format = { "-f --format", choices = profile.formats, default = "tree", metavar = "FORMAT",
@@ -12,6 +14,7 @@ local M = {
   least = { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
   user = { "--user", help = "user frames only" },
   kernel = { "--kernel", help = "kernel frames only" },
+  unit = { "--unit", choices = { "ns", "us", "ms", "s" }, default = "us", metavar = "UNIT", help = "ns, us, ms or s" },
   title = { "--title", metavar = "TEXT", help = "above the picture" },
 }
 
@@ -19,6 +22,15 @@ local M = {
 function M.refuse(who, why)
   io.stderr:write(who, ": ", why, "\n")
   os.exit(2, true)
+end
+
+--- What a script joins happens on any CPU, in anybody's name: without -a it is refused, unless it was recorded.
+function M.needs_all(who, why)
+  session.default():on_begin(function()
+    local opts = session.default().opts
+    if opts.input or options.is_cpu_wide(opts) then return end
+    M.refuse(who, why .. "\n  try: -a")
+  end)
 end
 
 --- The stacks that an event is to have, as perf's --call-graph spells it.

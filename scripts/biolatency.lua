@@ -1,0 +1,42 @@
+-- biolatency: how long disks take for a request.
+-- perfl -a -d 5s biolatency
+-- perfl -a biolatency --disks --queued -- ls -R /usr/share/doc
+
+local perfev = require "perfev"
+local agg = require "perfev.agg"
+local common = require "perfev.profile.options"
+local disk = require "perfev.disk"
+local session = require "perfev.session"
+
+local opt = perfev.args {
+  summary = "how long disks take for a request",
+  { "-D --disks", help = "a histogram for each disk" },
+  { "-F --flags", help = "a histogram for each kind of request: R, W, F (flush), D (discard), S (sync), M (metadata)" },
+  { "-Q --queued", help = "from the queue of the system on; else from when the device has it" },
+  common.unit,
+}
+
+common.needs_all("biolatency", "a request ends on any CPU, in nobody's name")
+
+local by = {}
+if opt.disks then by[#by + 1] = "args.dev" end
+if opt.flags then by[#by + 1] = "args.rwbs" end
+local took = perfev.hist { by = by, unit = opt.unit, title = "block I/O latency" }
+perfev.span {
+  start = opt.queued and "block:block_io_start | block:block_rq_insert" or "block:block_rq_issue",
+  stop = "block:block_rq_complete", by = { "args.dev", "args.sector" }, into = took,
+}
+
+perfev.done(function()
+  if #by == 0 or agg.default_form ~= "text" then return took:print() end
+  local name = session.default().opts.input and disk.numbers or disk.name
+  local rows = took:rows()
+  for i = #rows, 1, -1 do -- the most last, as of all histograms
+    local row, words = rows[i], {}
+    if opt.disks then words[1] = "disk = " .. name(row["args.dev"]) end
+    if opt.flags then words[#words + 1] = "flags = " .. row["args.rwbs"] end
+    agg.print_histogram(table.concat(words, ", "), opt.unit, row.value, true)
+    print()
+  end
+  for _, line in ipairs(took:remarks()) do print(line) end
+end)

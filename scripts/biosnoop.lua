@@ -1,0 +1,66 @@
+-- biosnoop: a line for each request to a disk: who made it, where, how much, how long it took.
+-- perfl -a biosnoop
+-- perfl -a biosnoop --queued -- ls -R /usr/share/doc
+
+local perfev = require "perfev"
+local common = require "perfev.profile.options"
+local disk = require "perfev.disk"
+local session = require "perfev.session"
+
+local opt = perfev.args {
+  summary = "a line for each request to a disk, with its latency",
+  { "-Q --queued", help = "with the time in the system's queue before" },
+  epilog = [[
+What a file system writes later is a kernel thread's request. Before Linux 6.5
+COMM and TID are of whoever hands the request to the driver.]],
+}
+
+common.needs_all("biosnoop", "a request ends on any CPU, in nobody's name")
+
+-- Requests that have not ended, by device and first sector. Those whose end is never found do not stay for ever.
+local MOST = 1 << 16
+local open, nr_open, first = {}, 0, nil
+local names = {}
+
+local function name_of(dev)
+  names[dev] = names[dev] or perfev.escape((session.default().opts.input and disk.numbers or disk.name)(dev))
+  return names[dev]
+end
+
+local function key_of(dev, sector) return ("%x %x"):format(dev, sector) end
+
+local function begin(dev, sector, comm, tid, time)
+  first = first or time
+  if nr_open >= MOST then open, nr_open = {}, 0 end
+  local key = key_of(dev, sector)
+  if not open[key] then nr_open = nr_open + 1 end
+  open[key] = { comm = comm, tid = tid, queued = time, bytes = 0 }
+  return open[key]
+end
+
+local function ms(ns) return ("%9.2f"):format(ns / 1e6) end
+
+perfev.start(function()
+  print(("%-11s %-14s %-7s %-9s %-3s %-10s %-7s%s %9s"):format("TIME(s)", "COMM", "TID", "DISK", "T", "SECTOR", "BYTES",
+    opt.queued and "   QUE(ms)" or "", "LAT(ms)"))
+end)
+
+perfev.event { "block:block_io_start", optional = true, fields = { "args.dev", "args.sector", "comm", "tid", "time" },
+  sample = function(...) begin(...) end }
+
+perfev.event { "block:block_rq_issue", fields = { "args.dev", "args.sector", "comm", "tid", "time", "args.bytes" },
+  sample = function(dev, sector, comm, tid, time, bytes)
+    local one = open[key_of(dev, sector)] or begin(dev, sector, comm, tid, time)
+    one.issued, one.bytes = time, bytes
+  end }
+
+perfev.event { "block:block_rq_complete", fields = { "args.dev", "args.sector", "time", "args.rwbs" },
+  sample = function(dev, sector, time, rwbs)
+    local key = key_of(dev, sector)
+    local one = open[key]
+    if not one or not one.issued then return end
+    open[key], nr_open = nil, nr_open - 1
+    print(("%-11.6f %-14s %-7d %-9s %-3s %-10d %-7d%s %s"):format((one.queued - first) / 1e9, perfev.escape(one.comm),
+      one.tid, name_of(dev), perfev.escape(rwbs), sector, one.bytes,
+      opt.queued and " " .. ms(one.issued - one.queued) or "", ms(time - one.issued)))
+  end }

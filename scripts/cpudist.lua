@@ -1,0 +1,29 @@
+-- cpudist: how long tasks stay on a CPU once they have it, or off it.
+-- perfl -a -d 5s cpudist
+-- perfl -a cpudist --off --per comm --unit ms -- make
+
+local perfev = require "perfev"
+local common = require "perfev.profile.options"
+
+local opt = perfev.args {
+  summary = "how long tasks stay on a CPU once they have it",
+  { "-O --off", help = "how long they are off it, whatever they wait for" },
+  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "a histogram for each: comm or tid" },
+  common.unit,
+}
+
+common.needs_all("cpudist", "a task gets its CPU from another one")
+
+-- One switch is an end of whose turn it was, and a beginning of the next one's.
+local start, stop = "next", "prev"
+if opt.off then start, stop = stop, start end
+local columns = { comm = ("args.%s_comm"):format(stop), tid = ("args.%s_pid"):format(stop) }
+local start_by, stop_by = ("args.%s_pid"):format(start), ("args.%s_pid"):format(stop)
+local took = perfev.hist { by = columns[opt.per], unit = opt.unit, max_keys = 1 << 20,
+  title = opt.off and "off-CPU time" or "on-CPU time" }
+perfev.span {
+  start = "sched:sched_switch", stop = "sched:sched_switch", start_by = start_by, stop_by = stop_by,
+  start_where = { start_by, "!=", 0 }, stop_where = { stop_by, "!=", 0 }, into = took, -- idle is no task
+}
+
+perfev.done(function() took:print() end)

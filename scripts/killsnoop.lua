@@ -1,0 +1,47 @@
+-- killsnoop: a line for each signal that somebody sends by kill(2), and whether it went.
+-- perfl -a killsnoop
+-- perfl killsnoop --signal 9 -- sh -c 'sleep 9 & kill -9 $!'
+
+local perfev = require "perfev"
+local core = require "perfev.core"
+
+local opt = perfev.args {
+  summary = "a line for each signal that somebody sends by kill(2)",
+  { "-s --signal", type = "integer", metavar = "N", help = "this signal only" },
+  { "-x --failed", help = "those that did not go only" },
+  epilog = "TPID as kill(2) has it: below 0 a group, -1 everybody. A sender that dies of its own\n"
+    .. "signal does not return: RESULT is - then.",
+}
+
+local names = {}
+for name, number in pairs(core.signals) do names[number] = "SIG" .. name end
+
+local sent, first = {}, nil -- by thread: its call that has not returned
+
+local function show(tid, one, result)
+  sent[tid] = nil
+  if opt.failed and (not result or result >= 0) then return end
+  first = first or one.time
+  print(("%12.6f %7d %-16s %-9s %7d %s"):format((one.time - first) / 1e9, one.pid, perfev.escape(one.comm),
+    names[one.sig] or one.sig, one.to, not result and "-" or result < 0 and core.errno[-result] or result))
+end
+
+perfev.start(function()
+  print(("%12s %7s %-16s %-9s %7s %s"):format("TIME", "PID", "COMM", "SIG", "TPID", "RESULT"))
+end)
+
+perfev.event {
+  "syscalls:sys_enter_kill", where = opt.signal and { "args.sig", "==", opt.signal } or nil,
+  fields = { "tid", "pid", "comm", "time", "args.pid", "args.sig" },
+  sample = function(tid, pid, comm, time, to, sig) -- pid_t, in a register of 64 bits
+    sent[tid] = { pid = pid, comm = comm, time = time, to = ((to & 0xffffffff) ~ 1 << 31) - (1 << 31), sig = sig }
+  end,
+}
+
+perfev.event { "syscalls:sys_exit_kill", fields = { "tid", "args.ret" }, sample = function(tid, ret)
+  if sent[tid] then show(tid, sent[tid], ret) end
+end }
+
+perfev.event { exit = function(r)
+  if sent[r.tid] then show(r.tid, sent[r.tid]) end
+end }

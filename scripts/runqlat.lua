@@ -1,0 +1,33 @@
+-- runqlat: how long tasks that are ready to run wait for a CPU.
+-- perfl -a -d 5s runqlat
+-- perfl -a runqlat --per comm --unit ms -- make
+
+local perfev = require "perfev"
+local common = require "perfev.profile.options"
+
+local opt = perfev.args {
+  summary = "how long tasks that are ready to run wait for a CPU",
+  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "a histogram for each: comm or tid" },
+  common.unit,
+  epilog = [[
+From a wakeup, the start of a task or its preemption to when it has a CPU.
+Idle CPUs wait for nothing.]],
+}
+
+common.needs_all("runqlat", "who wakes a task is another one, on any CPU")
+
+local columns = { comm = "args.next_comm", tid = "args.next_pid" }
+local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
+local took, all = perfev.hist(spec), perfev.hist(spec)
+local switch = "sched:sched_switch"
+local not_idle = { "args.next_pid", "!=", 0 }
+
+perfev.span { start = { "sched:sched_wakeup", "sched:sched_wakeup_new" }, stop = switch,
+  start_by = "args.pid", stop_by = "args.next_pid", stop_where = not_idle, into = took }
+-- Preempted, as prev_state has it: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
+perfev.span { start = switch, stop = switch, start_by = "args.prev_pid", stop_by = "args.next_pid",
+  start_where = { "and", { "args.prev_state", "in", { 0, 0x100 } }, { "args.prev_pid", "!=", 0 } },
+  stop_where = not_idle, into = took }
+
+-- A switch ends the one wait or the other: what has no partner in one of the two is no loss.
+perfev.done(function() all:merge(took):print() end)

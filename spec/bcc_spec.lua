@@ -1,0 +1,284 @@
+-- Scripts that have the names and the tables of bcc's tools, on the simulated kernel: numbers that are known by
+-- construction; and twins of those that count in C, which have Lua callbacks and print the same.
+
+local json = require "spec.support.json"
+local run = require "spec.support.run"
+
+local opening = [[
+local sim = require "perfev.sim"
+local k = sim.new { world = "vm", cpus = "0-1", tasks = { [7] = "app", [8] = "helper", [9] = "disker" } }
+k:tracepoint("sched:sched_wakeup_new", 901, "char comm[16]; pid_t pid; int prio; int target_cpu")
+k:tracepoint("block:block_rq_issue", 902, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
+  .. "char rwbs[10]; char comm[16]")
+k:tracepoint("block:block_io_start", 903, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
+  .. "char rwbs[10]; char comm[16]")
+k:tracepoint("block:block_rq_complete", 904, "u32 dev; u64 sector; unsigned int nr_sector; int error; char rwbs[10]")
+k:tracepoint("syscalls:sys_enter_kill", 905, "int __syscall_nr; s64 pid; s64 sig")
+k:tracepoint("syscalls:sys_exit_kill", 906, "int __syscall_nr; s64 ret")
+local comms = { [0] = "swapper", [7] = "app", [8] = "helper", [9] = "disker" }
+local function sample(us, cpu, pid, event, args)
+  k:after(us * 1000, function()
+    k:happen(cpu, { type = "sample", pid = pid, tid = pid, event = event, args = args })
+  end)
+end
+local function wake(us, pid, event)
+  sample(us, 0, 0, event or "sched:sched_wakeup", { comm = comms[pid], pid = pid, prio = 0, target_cpu = 1 })
+end
+local function switch(us, cpu, prev, state, next)
+  sample(us, cpu, prev, "sched:sched_switch", { prev_comm = comms[prev], prev_pid = prev, prev_state = state,
+    next_comm = comms[next], next_pid = next })
+end
+local function block(us, pid, what, sector, bytes, dev, rwbs)
+  sample(us, 0, pid, "block:block_" .. what, { dev = dev, sector = sector, nr_sector = (bytes or 0) // 512,
+    bytes = what ~= "rq_complete" and bytes or nil, rwbs = rwbs, comm = what ~= "rq_complete" and comms[pid] or nil })
+end
+]]
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+local function quiet(...)
+  local r = run { run.perfl, "-q", ... }
+  assert.same({ 0, "" }, { r.code, r.err })
+  return r.out
+end
+
+local function path_of(world)
+  local path = dir .. "/world.lua"
+  local file <close> = assert(io.open(path, "w"))
+  file:write(opening, world, "\nreturn k\n")
+  return path
+end
+
+-- perfl --sim WORLD -a WORDS... -> what it prints
+local function output_of(world, ...) return quiet("--sim", path_of(world), "-a", ...) end
+
+-- Its buckets: "[low, high) count".
+local function buckets(text)
+  local list = {}
+  for label, n in text:gmatch "\n([%[(][^%])]*[%])]) +(%d+) |" do
+    if n ~= "0" then list[#list + 1] = label .. " " .. n end
+  end
+  return list
+end
+
+-- app is woken and waits 3 us, is preempted and waits 20, is new and waits 70; helper sleeps; nobody waits for idle.
+local WAITS = [[
+  wake(10, 7) switch(13, 0, 0, 0, 7)
+  switch(40, 0, 7, 0x100, 8) switch(60, 0, 8, 1, 7)
+  switch(80, 0, 7, 1, 0)
+  wake(100, 9, "sched:sched_wakeup_new") switch(170, 1, 0, 0, 9)
+  switch(200, 1, 9, 0, 0) switch(210, 1, 0, 0, 9)]]
+
+describe("runqlat", function()
+  it("has every wait for a CPU: of those that were woken, are new, or were preempted", function()
+    local text = output_of(WAITS, "runqlat")
+    assert.matches("^run queue latency\n@ %(us%):\n", text)
+    assert.same({ "[2, 4) 1", "[8, 16) 1", "[16, 32) 1", "[64, 128) 1" }, buckets(text))
+    assert.is_nil(text:find("not counted", 1, true))
+  end)
+
+  it("has one for each name or thread, in the unit that is asked for", function()
+    local text = output_of(WAITS, "-j", "runqlat", "--per", "comm", "--unit", "ns")
+    local sums = {}
+    for line in text:gmatch "[^\n]+" do
+      local row = json.decode(line)
+      sums[row["args.next_comm"]] = { row.value.count, row.value.sum, row.unit }
+    end
+    assert.same({ app = { 2, 23000, "ns" }, disker = { 2, 80000, "ns" } }, sums)
+  end)
+end)
+
+describe("cpudist", function()
+  it("has how long each had its CPU, and with --off how long it had none", function()
+    -- on: app 27 and 20, helper 20, disker 30; off: app 20, disker 10, helper for ever
+    local text = output_of(WAITS, "cpudist", "--per", "comm")
+    assert.same({ "[16, 32) 1", "[16, 32) 1", "[16, 32) 2" }, buckets(text))
+    assert.matches("\n@%[app%] %(us%):\n[^\n]+ 2 |", text)
+    text = output_of(WAITS, "cpudist", "--off")
+    assert.matches("^off%-CPU time\n", text)
+    assert.same({ "[8, 16) 1", "[16, 32) 1" }, buckets(text))
+  end)
+end)
+
+-- Two requests of one disk, one of another whose end comes first; one without an end, one without a beginning.
+local REQUESTS = [[
+  local A, B = 254 << 20, 8 << 20 | 17
+  block(90, 7, "io_start", 64, 4096, A, "WS")
+  block(100, 9, "rq_issue", 64, 4096, A, "WS") block(110, 8, "rq_issue", 64, 8192, B, "R")
+  block(120, 0, "rq_complete", 64, 8192, B, "R") block(400, 0, "rq_complete", 64, 4096, A, "WS")
+  block(500, 9, "rq_issue", 128, 512, A, "R") block(510, 0, "rq_complete", 128, 512, A, "R")
+  block(600, 9, "rq_issue", 256, 512, A, "R") block(700, 0, "rq_complete", 999, 512, A, "R")]]
+
+describe("biolatency", function()
+  it("has how long each request took the device, of all or of each disk and kind", function()
+    assert.same({ "[8, 16) 2", "[256, 512) 1" }, buckets(output_of(REQUESTS, "biolatency")))
+    local text = output_of(REQUESTS, "biolatency", "-D", "-F", "--unit", "ns")
+    local heads = {}
+    for flags in text:gmatch "disk = [^,]*, (flags = [^\n]*)" do heads[#heads + 1] = flags end
+    table.sort(heads)
+    assert.same({ "flags = R", "flags = R", "flags = WS" }, heads)
+    assert.matches("\n1 stop without a start: not counted\n1 start without a stop: not counted\n$", text)
+  end)
+
+  it("begins in the system's queue with --queued", function()
+    assert.same({ "[256, 512) 1" }, buckets(output_of(REQUESTS, "biolatency", "--queued")))
+  end)
+end)
+
+describe("biosnoop", function()
+  it("has a line for each request, of who made it", function()
+    local text = output_of(REQUESTS, "biosnoop", "-Q")
+    local lines = {}
+    for line in text:gmatch "[^\n]+" do
+      lines[#lines + 1] = line:gsub("^(%S+ +%S+ +%S+ +)%S+", "%1DISK"):gsub(" +", " ")
+    end
+    assert.same({ "TIME(s) COMM TID DISK T SECTOR BYTES QUE(ms) LAT(ms)",
+      "0.000020 helper 8 DISK R 64 8192 0.00 0.01", "0.000000 app 7 DISK WS 64 4096 0.01 0.30",
+      "0.000410 disker 9 DISK R 128 512 0.00 0.01" }, lines)
+  end)
+end)
+
+describe("killsnoop", function()
+  local kills = [[
+    local function kill(us, pid, to, sig, ret)
+      sample(us, 0, pid, "syscalls:sys_enter_kill", { __syscall_nr = 62, pid = to, sig = sig })
+      if ret then sample(us + 1, 0, pid, "syscalls:sys_exit_kill", { __syscall_nr = 62, ret = ret }) end
+    end
+    kill(10, 7, 8, 15, 0) kill(20, 8, 0xffffffff, 9, -3)
+    kill(30, 9, 9, 9)
+    k:after(50000, function() k:happen(0, { type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)]]
+  local head = "        TIME     PID COMM             SIG          TPID RESULT\n"
+
+  it("has a line for each signal, and whether it went", function()
+    assert.equal(head .. "    0.000000       7 app              SIGTERM         8 0\n"
+      .. "    0.000010       8 helper           SIGKILL        -1 ESRCH\n"
+      .. "    0.000020       9 disker           SIGKILL         9 -\n", output_of(kills, "killsnoop"))
+  end)
+
+  it("has those of one signal, or those that failed", function()
+    assert.equal(head .. "    0.000000       7 app              SIGTERM         8 0\n",
+      output_of(kills, "killsnoop", "-s", "15"))
+    assert.equal(head .. "    0.000000       8 helper           SIGKILL        -1 ESRCH\n",
+      output_of(kills, "killsnoop", "-x"))
+  end)
+end)
+
+describe("a script that joins what happens on any CPU", function()
+  for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
+    it(("wants -a (%s)"):format(name), function()
+      local r = run { run.perfl, "--sim", path_of(""), name, "--", "true" }
+      assert.same({ 2, "" }, { r.code, r.out })
+      assert.matches("^" .. name .. ": .*\n  try: %-a\n$", r.err)
+    end)
+  end
+end)
+
+-- ---- twins ----
+
+-- of: `by`, `title`, `unit`, `per` (ns of that), `events`, which call begin(key, time) and finish(key, time, columns)
+local function span_twin(of)
+  local words = { by = of.by and ("%q"):format(of.by) or "nil", title = ("%q"):format(of.title),
+                  unit = ("%q"):format(of.unit), per = of.per, events = of.events }
+  return (([[
+local took, begun = hist { by = $by, unit = $unit, title = $title, max_keys = 1 << 20 }, {}
+local function begin(key, time) if key ~= 0 then begun[key] = time end end
+local function finish(key, time, ...)
+  if begun[key] then took:add((time - begun[key]) // $per, ...) end
+  begun[key] = nil
+end
+$events
+done(function() took:print() end)]]):gsub("%$(%l+)", words))
+end
+
+local RUNQ = span_twin { by = "args.next_comm", title = "run queue latency", unit = "us", per = 1000,
+                         events = [[
+  local function woken(r, args) begin(args.pid, r.time) end
+  event { "sched:sched_wakeup", sample = woken }
+  event { "sched:sched_wakeup_new", sample = woken }
+  event { "sched:sched_switch", sample = function(r, args)
+    if args.next_pid ~= 0 then finish(args.next_pid, r.time, args.next_comm) end
+    if args.prev_state == 0 or args.prev_state == 256 then begin(args.prev_pid, r.time) end
+  end }]] }
+
+local DIST = span_twin { by = "args.prev_comm", title = "on-CPU time", unit = "us", per = 1000, events = [[
+  event { "sched:sched_switch", sample = function(r, args)
+    finish(args.prev_pid, r.time, args.prev_comm)
+    begin(args.next_pid, r.time)
+  end }]] }
+
+local REQUEST = [[
+  event { "block:block_rq_issue", sample = function(r, a) begin(a.dev .. " " .. a.sector, r.time) end }
+  event { "block:block_rq_complete", sample = function(r, a) finish(a.dev .. " " .. a.sector, r.time) end }]]
+local BIO = span_twin { title = "block I/O latency", unit = "us", per = 1000, events = REQUEST }
+local LATENCY = span_twin { title = "from block:block_rq_issue to block:block_rq_complete", unit = "ns", per = 1,
+                            events = REQUEST }
+
+-- What is told of who found no partner is the span's alone.
+local function told(text) return (text:gsub("[^\n]*not counted\n", "")) end
+
+-- Random switches and wakeups that a scheduler could make, and requests; 400 of them.
+local RANDOM = [[
+  math.randomseed(20)
+  local running, asleep, ready, us = { [0] = 0, 0 }, { 7, 8, 9 }, {}, 0
+  for _ = 1, 400 do
+    us = us + math.random(1, 300)
+    local cpu = math.random(0, 1)
+    local on = running[cpu]
+    if #asleep > 0 and math.random(2) == 1 then
+      local pid = table.remove(asleep, math.random(#asleep))
+      wake(us, pid, math.random(5) == 1 and "sched:sched_wakeup_new" or nil)
+      ready[#ready + 1] = pid
+    elseif #ready > 0 or on ~= 0 then
+      local stays = on ~= 0 and math.random(2) == 1
+      local next = #ready > 0 and table.remove(ready, math.random(#ready)) or 0
+      switch(us, cpu, on, stays and (math.random(2) == 1 and 0 or 256) or on == 0 and 0 or 1, next)
+      if on ~= 0 then table.insert(stays and ready or asleep, on) end
+      running[cpu] = next
+    end
+    local sector = math.random(1, 8)
+    block(us, 9, math.random(2) == 1 and "rq_issue" or "rq_complete", sector, 512, math.random(1, 2) << 20, "R")
+    sample(us, cpu, math.random(7, 9), "raw_syscalls:sys_enter", { id = math.random(0, 3) })
+  end]]
+
+local SYSCOUNT = [[
+  local syscalls = require "perfev.syscalls"
+  local per_process, counts, keys, total = %s, {}, {}, 0
+  event { "raw_syscalls:sys_enter", sample = function(r, args)
+    local key = ("%%-28s"):format(syscalls.name(args.id))
+    if per_process then key = ("%%7s %%-16s %%s"):format(r.pid, r.comm, key) end
+    counts[key], total = (counts[key] or 0) + 1, total + 1
+  end }
+  done(function()
+    for key in pairs(counts) do keys[#keys + 1] = ("%%s %%12s"):format(key, counts[key]) end
+    table.sort(keys)
+    print(table.concat(keys, "\n"))
+    print(total)
+  end)]]
+
+describe("a script that counts in C prints what its twin with callbacks prints:", function()
+  for name, twin in pairs { runqlat = { RUNQ, "--per", "comm" }, cpudist = { DIST, "--per", "comm" },
+                            biolatency = { BIO }, latency = { LATENCY, "block" } } do
+    it(name, function()
+      local native = output_of(RANDOM, name, table.unpack(twin, 2))
+      assert.is_true(#buckets(native) >= 4)
+      assert.equal(output_of(RANDOM, "-e", twin[1]), told(native))
+    end)
+  end
+
+  for words, per_process in pairs { [""] = "false", ["-P -c"] = "true" } do
+    it("syscount " .. words, function()
+      local list, rows, total = {}, {}, nil
+      for word in words:gmatch "%S+" do list[#list + 1] = word end
+      for line in output_of(RANDOM, "syscount", table.unpack(list)):gmatch "[^\n]+" do
+        total = line:match "total +(%d+)$" or total
+        if not line:find "total" and not line:find "COUNT" then rows[#rows + 1] = line end
+      end
+      table.sort(rows)
+      assert.is_true(#rows >= 4)
+      assert.equal(output_of(RANDOM, "-e", SYSCOUNT:format(per_process)),
+        table.concat(rows, "\n") .. "\n" .. total .. "\n")
+    end)
+  end
+end)
