@@ -600,6 +600,8 @@ describe("what scripts do with it in the end", function()
   -- luacheck: pop
 end)
 
+-- Two more are npm's, and tried by hand: `npm install pprof-format speedscope`; then Profile.decode() of what gunzip
+-- makes of -f pprof, and a look at -f speedscope with `npx speedscope FILE`.
 describe("read by others:", function()
   it("go tool pprof -top and -raw have our sums", function()
     if not run.have "go" then return pending "go is not installed" end
