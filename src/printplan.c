@@ -607,9 +607,9 @@ static uint64_t combine(enum code code, uint64_t left, uint64_t right)
 	case MULTIPLY:
 		return left * right;
 	case DIVIDE: /* tracepoint.c has seen that it is a constant, and not 0 */
-		return left / right;
+		return right ? left / right : 0;
 	case REST:
-		return left % right;
+		return right ? left % right : 0;
 	case LEFT: /* as the CPU has it for libtraceevent, which does not ask how far */
 		return left << (right & 63);
 	default:
