@@ -46,6 +46,21 @@ describe("a record", function()
     end)
   end)
 
+  it("has its event's fixed period where it has none of its own, until that is changed", function()
+    local seen, sums = {}, perfev.sum { value = "period" }
+    local function look(r) seen[#seen + 1] = r.period or false end
+    with_record("sample", {}, function(r)
+      look(r)
+      assert(r.event:period(7)) -- of what is in the ring already it is another
+      look(r)
+    end, { config = 2, sample_period = 5 })
+    with_record("sample", {}, nil, { config = 2, sample_period = 5, record = sums })
+    with_record("sample", {}, look, { config = 2, sample_period = false, freq = 5, sample_type = { "tid", "time" } })
+    with_record("switch", {}, look, { sample_period = 5, context_switch = true })
+    assert.same({ 5, false, false, false }, seen)
+    assert.equal(5, sums:rows()[1].value)
+  end)
+
   it("raises for what no record has, with the nearest that some have", function()
     with_record("switch", {}, function(r)
       local slips = { tme = "time", cpus = "cpu", filenam = "filename", sampleid = "sample_id", coppy = "copy" }

@@ -260,6 +260,14 @@ static void plan_trailer(struct pev_plan *plan)
 			plan->from_end[row->field] = off - at[row->field];
 }
 
+/* perf shows it of such samples, too (evsel__parse_sample()). */
+static uint64_t fixed_period(const struct pev_attr *attr)
+{
+	bool varies = attr->flags & PEV_ATTR_FREQ || attr->sample_type & PERF_SAMPLE_PERIOD;
+
+	return varies ? 0 : attr->sample_period;
+}
+
 void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap)
 {
 	*plan = (struct pev_plan){
@@ -270,6 +278,7 @@ void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap
 		.regs_intr = attr->sample_regs_intr,
 		.sample_id_all = attr->flags & PEV_ATTR_SAMPLE_ID_ALL,
 		.build_id = attr->flags & PEV_ATTR_BUILD_ID,
+		.period = fixed_period(attr),
 		.swap = swap,
 	};
 	plan_fixed(plan);
@@ -738,6 +747,12 @@ bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 	number(value, field == PEV_F_PID || field == PEV_F_TID || field == PEV_F_CPU ? PEV_K_S32 :
 	       PEV_K_U64, rec->bytes + rec->size - from_end, rec->plan->swap);
 	return true;
+}
+
+bool pev_record_fixed_period(const struct pev_record *rec, uint64_t *period)
+{
+	*period = rec->plan->period;
+	return rec->type == PERF_RECORD_SAMPLE && *period;
 }
 
 bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct pev_value *value)

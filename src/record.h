@@ -97,6 +97,8 @@ enum pev_tail {
 struct pev_plan {
 	uint64_t sample_type, read_format, branch_sample_type;
 	uint64_t regs_user, regs_intr;     /* masks */
+	uint64_t period;                   /* every how many events a sample that does not say so
+					      is taken, where that is fixed; 0: it is not known */
 	bool sample_id_all, build_id;
 	bool swap;                         /* records of the other byte order */
 	bool narrow;                       /* of a 32-bit recorder; set after pev_plan_init() */
@@ -150,6 +152,8 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field,
 /* The same for a sample's plain number, without the rest of a value: what callbacks read most. */
 static inline bool pev_record_number(const struct pev_record *rec, enum pev_field field,
 				     uint64_t *number);
+/* Of a sample without a period its event's, if that has a fixed one. */
+bool pev_record_fixed_period(const struct pev_record *rec, uint64_t *period);
 /* As pev_record_get, but from the sample_id trailer alone. */
 bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 			struct pev_value *value);

@@ -134,7 +134,7 @@ static inline const struct pev_route *pev_replay_answer(const struct pev_replay 
 	if (from->type != PERF_RECORD_SAMPLE || place >= r->nr_routes ||
 	    r->routes[place].answered != r->answers || r->uncalled != r->of_uncalled ||
 	    from->time < r->since || from->time > r->until)
-		return 0;
+		return NULL;
 	return &r->routes[place];
 }
 

@@ -303,6 +303,8 @@ static int l_session_period(lua_State *L)
 	if (rc < 0)
 		pev_fail(&err, rc, "%s: cannot set the period %lld", slot->event.name,
 			 (long long)period);
+	else
+		slot->plan.period = 0; /* samples that are in the rings already had another */
 	return l_result(L, rc, &err);
 }
 

@@ -166,6 +166,8 @@ static struct pev_key_part of_field(const struct l_view *view, enum pev_field fi
 	if (pev_record_number(view->rec, field, &number))
 		return integer(number);
 	part = of_value(view->rec, field);
+	if (field == PEV_F_PERIOD && pev_record_fixed_period(view->rec, &number))
+		return integer(number);
 	if (part.type != PEV_KEY_END || field != PEV_F_COMM || !view->comm)
 		return part;
 	if (!pev_record_get(view->rec, PEV_F_TID, &tid))

@@ -472,6 +472,8 @@ static void push_field(lua_State *L, int at, const struct l_view *view, enum pev
 		push_value(L, at, view->rec, field, &value);
 	else if (field == PEV_F_COMM)
 		push_comm(L, view);
+	else if (field == PEV_F_PERIOD && pev_record_fixed_period(view->rec, &number))
+		lua_pushinteger(L, (lua_Integer)number);
 	else if (field == PEV_F_RAW)
 		push_body(L, view->rec);
 	else if (field == PEV_F_AUX && view->has_aux)
