@@ -108,7 +108,7 @@ describe("pulling fields", function()
         list[#list + 1] = ("%d %s %s"):format(cpu, period, after)
         if #list == 1 then assert(s:event { "a:c" }) end -- what is declared meanwhile, too
       end
-      assert.same({ "1 nil nil", "0 nil nil", "0 nil nil", "1 nil nil" }, list)
+      assert.same({ "1 1 nil", "0 1 nil", "0 1 nil", "1 1 nil" }, list)
     end)
   end)
 

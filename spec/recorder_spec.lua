@@ -153,7 +153,8 @@ describe("a recording", function()
   end)
 
   it("has the build ids of what was mapped, each name once and no guest's, whole or over the ring's end", function()
-    local elf = "\x7fELF\2\1" .. ("\0"):rep(26) .. string.pack("<I8", 64) .. ("\0"):rep(14) .. string.pack("<I2I2", 56, 1)
+    local elf = "\x7fELF\2\1" .. ("\0"):rep(26)
+      .. string.pack("<I8", 64) .. ("\0"):rep(14) .. string.pack("<I2I2", 56, 1)
     elf = elf .. ("\0"):rep(64 - #elf) .. string.pack("<I4I4I8I8I8I8I8I8", 4, 4, 120, 0, 0, 36, 36, 4)
     local names = {}
     for i = 1, 300 do
