@@ -436,14 +436,14 @@ describe("what was there before", function()
     assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "fork 1/1 of 1", "comm 1/1 init", "fork 50/50 of 1",
       "comm 50/50 app", "mmap2 50/50 /bin/app", "mmap2 50/50 //anon", "fork 50/51 of 50", "comm 50/51 worker" },
       lines { all = true })
-    assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "comm 50/50 app", "mmap2 50/50 /bin/app", "mmap2 50/50 //anon",
-      "fork 50/51 of 50", "comm 50/51 worker" }, lines { pids = { 50 } })
+    assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "fork 50/50 of 1", "comm 50/50 app", "mmap2 50/50 /bin/app",
+      "mmap2 50/50 //anon", "fork 50/51 of 50", "comm 50/51 worker" }, lines { pids = { 50 } })
   end)
 
   it("is of no time, of its task, of the event that asked, so that a reader knows it", function()
     k:task(50, "app")
     maps(50, "00401000-00402000 r-xp 00001000 fd:1a 41      /bin/app\n")
-    local r = tasks({ pids = { 50 } })[3]
+    local r = tasks({ pids = { 50 } })[4]
     assert.same({ pid = 50, tid = 50, time = 0, id = 42, stream_id = 42, cpu = 0, identifier = 42 }, r.sample_id)
     for name, value in pairs { addr = 0x401000, len = 0x1000, pgoff = 0x1000, maj = 0xfd, min = 0x1a, ino = 41,
                                prot = 5, flags = 2, misc = 2, filename = "/bin/app" } do
@@ -474,12 +474,12 @@ describe("what was there before", function()
     maps(50, "00400000-00401000 r--p 00000000 fd:01 41 /bin/app\n00600000-00601000 -w-p 0 fd:01 41 /bin/app\n"
       .. "00700000-00701000 rw-s 0 00:01 9 /dev/zero (deleted)\n")
     local data = tasks { pids = { 50 }, data = true }
-    assert.equal(4, #data)
-    assert.is_true(data[3].mmap_data)
-    assert.equal("/dev/zero (deleted)", data[4].filename)
-    assert.equal(1, data[4].flags) -- MAP_SHARED
-    assert.equal(4, #tasks({ pids = { 50 } }, { mmap_data = true }))
-    assert.equal(2, #tasks { pids = { 50 } })
+    assert.equal(5, #data)
+    assert.is_true(data[4].mmap_data)
+    assert.equal("/dev/zero (deleted)", data[5].filename)
+    assert.equal(1, data[5].flags) -- MAP_SHARED
+    assert.equal(5, #tasks({ pids = { 50 } }, { mmap_data = true }))
+    assert.equal(3, #tasks { pids = { 50 } })
   end)
 
   it("is the kernel's text as kallsyms has it, at zero where that is hidden", function()
@@ -546,8 +546,8 @@ describe("what was there before", function()
     k:task(50, "app")
     k:task(50, "worker", 51)
     k.files["/proc/51/status"] = "Name:\tworker\nTgid:\t50\nPid:\t51\n"
-    assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "comm 50/50 app", "fork 50/51 of 50", "comm 50/51 worker" },
-      lines { pids = { 51, 50 } })
+    assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "fork 50/50 of 1", "comm 50/50 app", "fork 50/51 of 50",
+      "comm 50/51 worker" }, lines { pids = { 51, 50 } })
   end)
 
   it("is nothing of what has gone meanwhile", function()
@@ -558,8 +558,8 @@ describe("what was there before", function()
     k.files["/proc/52/maps"] = perfev.errno.EACCES
     k:task(52, "thread", 53)
     k.files["/proc/52/task/53/stat"] = perfev.errno.ESRCH
-    assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "comm 50/50 app", "comm 52/52 last" },
-      lines { pids = { 50, 51, 52, 99 } })
+    assert.same({ "mmap -1/0 [kernel.kallsyms]_text", "fork 50/50 of 1", "comm 50/50 app", "fork 52/52 of 1",
+      "comm 52/52 last" }, lines { pids = { 50, 51, 52, 99 } })
   end)
 
   it("has names as the kernel has them, whatever they are, and cut where it cuts", function()
@@ -568,14 +568,14 @@ describe("what was there before", function()
       .. "3000-4000 r-xp 0 0:0 1 /" .. ("d"):rep(9000) .. "\n"
       .. "ffffffffff600000-ffffffffff601000 --xp 0 0:0 0  [vsyscall]\n")
     local r = tasks { pids = { 50 } }
-    assert.equal("a) S 1 (b\nc ))", r[2].comm)
-    assert.equal("/tmp/a b\nc (deleted)", r[3].filename)
-    assert.equal("//anon", r[4].filename)
-    assert.equal(4095, #r[5].filename)
-    assert.equal("[vsyscall]", r[6].filename)
-    assert.equal(0x1000, r[6].len)
+    assert.equal("a) S 1 (b\nc ))", r[3].comm)
+    assert.equal("/tmp/a b\nc (deleted)", r[4].filename)
+    assert.equal("//anon", r[5].filename)
+    assert.equal(4095, #r[6].filename)
+    assert.equal("[vsyscall]", r[7].filename)
+    assert.equal(0x1000, r[7].len)
     k:task(60, "worker/u64:3-events")
-    assert.equal("worker/u64:3-ev", tasks({ pids = { 60 } })[2].comm)
+    assert.equal("worker/u64:3-ev", tasks({ pids = { 60 } })[3].comm)
   end)
 
   it("has a kworker's name without the work at hand, and a rescuer's as it is", function()
@@ -583,7 +583,7 @@ describe("what was there before", function()
     k:task(61, "kworker/1:2H+kblockd")
     k:task(62, "kworker/R-netns")
     local r = tasks { pids = { 60, 61, 62 } }
-    assert.same({ "kworker/u64:3", "kworker/1:2H", "kworker/R-netns" }, { r[2].comm, r[3].comm, r[4].comm })
+    assert.same({ "kworker/u64:3", "kworker/1:2H", "kworker/R-netns" }, { r[3].comm, r[5].comm, r[7].comm })
   end)
 
   it("is not asked for maps where it is the kernel's own", function()

@@ -4,6 +4,7 @@
 local core = require "perfev.core"
 local facts = require "perfev.recording.facts"
 local features = require "perfev.recording.features"
+local mapped = require "spec.support.mapped"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -85,7 +86,7 @@ local function ours(path)
     sections[section.id] = section.bytes
   end
   write()
-  for _, section in ipairs(facts.closing { path = made, first_time = time.first, last_time = time.last }) do
+  for _, section in ipairs(facts.closing { maps = mapped(made), first_time = time.first, last_time = time.last }) do
     sections[section.id] = section.bytes
   end
   write()

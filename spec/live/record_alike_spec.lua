@@ -1,6 +1,7 @@
 -- Recordings by perfl, read by perf and by us: every field of every sample and side-band record alike.
 
 local facts = require "perfev.recording.facts"
+local mapped = require "spec.support.mapped"
 local perfev = require "perfev"
 local perfscript = require "spec.support.perfscript"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -128,7 +129,7 @@ describe("the header of perfl's recording", function()
     local cmdline = table.concat(rec.header.cmdline, " ")
     assert.matches("record %-e page%-faults .* %-%- sh %-c " .. WORK:gsub("%p", "%%%0"), cmdline)
     local found = {}
-    for _, section in ipairs(facts.closing { path = rec.path }) do found[section.name] = section end
+    for _, section in ipairs(facts.closing { maps = mapped(rec.path) }) do found[section.name] = section end
     assert.equal(found.build_ids.bytes, rec:section "build_ids")
   end)
 end)

@@ -189,10 +189,8 @@ end
 -- A thread, whose process it is a child of; of the first one the process's own parent, where all are told of.
 local function add_task(out, how, pid, tid, comm, parent)
   local trailer = how.trailer(pid, tid)
-  if how.all or tid ~= pid then
-    parent = tid == pid and parent or pid
-    out[#out + 1] = record(FORK, MISC_FORK_EXEC, string.pack("=i4i4i4i4i8", pid, parent, tid, parent, 0), trailer)
-  end
+  parent = tid == pid and parent or pid
+  out[#out + 1] = record(FORK, MISC_FORK_EXEC, string.pack("=i4i4i4i4i8", pid, parent, tid, parent, 0), trailer)
   if how.namespaces then out[#out + 1] = namespaces_record(pid, tid, trailer) end
   out[#out + 1] = record(COMM, 0, string.pack("=i4i4", pid, tid) .. padded(comm), trailer)
 end
@@ -239,7 +237,7 @@ end
 --   program: what it maps now is ours, and perf would take it for the program's)
 function M.tasks(opts)
   local attr = opts.attr
-  local how = { all = opts.all, held = opts.held, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
+  local how = { held = opts.held, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
                 trailer = trailer_of(attr, opts.id) }
   local pids, at = opts.all and all_pids() or leaders(opts.pids), 0
   local first = { kernel_record, module_records, attr.cgroup and cgroup_records or nil }
