@@ -32,9 +32,8 @@ local function key_of(args) return ("%x %x"):format(args.dev, args.sector) end
 
 perfev.event {
   "block:block_io_start | block:block_rq_issue", filter = opt.filter, callchain = common.stacks(opt, "biostacks"),
-  sample = function(r, args)
+  sample = not opt.time and profile:sampler { under = "comm", value = "args.bytes" } or function(r, args)
     first, last = first or r.time, r.time
-    if not opt.time then return profile:add_under(r.comm, r.stack, 1, args.bytes) end
     if nr_open >= MOST then open, nr_open = {}, 0 end
     local key = key_of(args)
     if not open[key] then nr_open = nr_open + 1 end
@@ -54,6 +53,6 @@ if opt.time then
 end
 
 perfev.done(function()
-  profile.duration = first and last - first
+  if opt.time then profile.duration = first and last - first end
   show(profile, opt.format, "biostacks")
 end)

@@ -26,18 +26,18 @@ local first, last
 
 perfev.event {
   ("mem:%s:%s"):format(opt.variable, opt.access), period = 1, callchain = common.stacks(opt, "watch"),
-  sample = function(r)
+  sample = not opt.each and profile:sampler { under = "comm" } or function(r)
     first, last = first or r.time, r.time
     profile:add_under(r.comm, r.stack)
-    if opt.each then
-      print(("%12.6f  %s %d, cpu %d\n%s\n"):format((r.time - first) / 1e9, perfev.escape(r.comm), r.tid, r.cpu,
-        tostring(r.stack)))
-    end
+    print(("%12.6f  %s %d, cpu %d\n%s\n"):format((r.time - first) / 1e9, perfev.escape(r.comm), r.tid, r.cpu,
+      tostring(r.stack)))
   end,
 }
 
 perfev.done(function()
-  profile.duration = first and last - first
-  if opt.each then print(("%d %s of %s"):format(profile:total(), what, perfev.escape(opt.variable))) end
+  if opt.each then
+    profile.duration = first and last - first
+    print(("%d %s of %s"):format(profile:total(), what, perfev.escape(opt.variable)))
+  end
   show(profile, opt.format, "watch")
 end)
