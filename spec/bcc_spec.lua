@@ -4,7 +4,7 @@
 local json = require "spec.support.json"
 local run = require "spec.support.run"
 
-local opening = [[
+local machine = require "spec.support.worlds" [[
 local sim = require "perfev.sim"
 local k = sim.new { world = "vm", cpus = "0-1", tasks = { [7] = "app", [8] = "helper", [9] = "disker" } }
 k:tracepoint("sched:sched_wakeup_new", 901, "char comm[16]; pid_t pid; int prio; int target_cpu")
@@ -38,21 +38,8 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
-local function quiet(...)
-  local r = run { run.perfl, "-q", ... }
-  assert.same({ 0, "" }, { r.code, r.err })
-  return r.out
-end
-
-local function path_of(world)
-  local path = dir .. "/world.lua"
-  local file <close> = assert(io.open(path, "w"))
-  file:write(opening, world, "\nreturn k\n")
-  return path
-end
-
--- perfl --sim WORLD -a WORDS... -> what it prints
-local function output_of(world, ...) return quiet("--sim", path_of(world), "-a", ...) end
+-- What perfl -a WORDS... prints of what happens.
+local function output_of(events, ...) return machine.output(dir, events, ...) end
 
 -- Its buckets: "[low, high) count".
 local function buckets(text)
@@ -168,7 +155,7 @@ end)
 describe("a script that joins what happens on any CPU", function()
   for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
     it(("wants -a (%s)"):format(name), function()
-      local r = run { run.perfl, "--sim", path_of(""), name, "--", "true" }
+      local r = run { run.perfl, "--sim", machine.path(dir, ""), name, "--", "true" }
       assert.same({ 2, "" }, { r.code, r.out })
       assert.matches("^" .. name .. ": .*\n  try: %-a\n$", r.err)
     end)

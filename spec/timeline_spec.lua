@@ -5,7 +5,7 @@ local perfdata = require "spec.support.perfdata"
 local run = require "spec.support.run"
 local titles = require("spec.support.svg").titles
 
-local opening = [[
+local machine = require "spec.support.worlds" [[
 local sim = require "perfev.sim"
 local k = sim.new { world = "vm", tasks = { [7] = "app", [8] = "helper" } }
 local function at(ms, cpu, t) k:after(ms .. "ms", function() k:ring(cpu):push(t) end) end
@@ -21,20 +21,8 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
-local function quiet(...)
-  local r = run { run.perfl, "-q", ... }
-  assert.same({ 0, "" }, { r.code, r.err })
-  return r.out
-end
-
--- perfl --sim WORLD -a WORDS... -> what it prints
-local function output_of(world, ...)
-  local path = dir .. "/world.lua"
-  local file = assert(io.open(path, "w"))
-  file:write(opening, world, "\nreturn k\n")
-  file:close()
-  return quiet("--sim", path, "-a", ...)
-end
+-- What perfl -a WORDS... prints of what happens.
+local function output_of(events, ...) return machine.output(dir, events, ...) end
 
 describe("latency", function()
   -- app: 2 and 2 ms, helper: 40 ms; one end has no beginning.
@@ -150,9 +138,9 @@ describe("timeline", function()
     end
     local spans = { "0 app 0 0 preempted", "0 helper 0 2000 to wait", "1 app 10000 5000 to wait" }
     for _, kinds in ipairs { { true, false }, { true, true } } do
-      assert.same(spans, (events_of(quiet("-i", recorded(table.unpack(kinds)), "timeline"))))
+      assert.same(spans, (events_of(machine.quiet("-i", recorded(table.unpack(kinds)), "timeline"))))
     end
-    local of_records = events_of(quiet("-i", recorded(false, true), "timeline"))
+    local of_records = events_of(machine.quiet("-i", recorded(false, true), "timeline"))
     for i, span in ipairs(of_records) do of_records[i] = span:gsub(":7 ", "app "):gsub(":8 ", "helper ") end
     assert.same(spans, of_records)
   end)
