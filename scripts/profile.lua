@@ -9,7 +9,7 @@ local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "sample stacks, and say what is in them",
-  { "--event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
+  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
   { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "times a second; 0: every event" },
   { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },

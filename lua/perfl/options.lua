@@ -76,7 +76,7 @@ M.groups = {
       help = "ring buffer of each CPU, as in 8M (default: 2M)" },
   },
   { "Script and output",
-    { "-e", into = "chunks", metavar = "CHUNK", many = true,
+    { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
       help = "run this Lua text instead of a script; several are lines of one" },
     { "-o", into = "output", metavar = "FILE",
       help = "where the script's print and io.write go" },
@@ -137,7 +137,7 @@ local function note(found, row, value)
 end
 
 -- An option word -> the row that wants the next word as its value; "unknown" when an
--- option that is not ours might.
+-- option that is not ours might. Behind the name of a script -e can be that script's alone.
 local function scan_long(found, word)
   local flag, value = word:match("^([^=]+)=(.*)$")
   local row = M.by_flag[flag or word]
@@ -149,10 +149,10 @@ local function scan_long(found, word)
   note(found, row, value)
 end
 
-local function scan_cluster(found, word)
+local function scan_cluster(found, word, exists)
   for i = 2, #word do
     local row = M.by_flag["-" .. word:sub(i, i)]
-    if not row then
+    if not row or row.into == "chunks" and found.script and exists(found.script) then
       found.rest[#found.rest + 1] = word
       return "unknown"
     end
@@ -200,7 +200,7 @@ local function scan_words(head, exists, no_script)
     elseif word:sub(1, 2) == "--" then
       wanted = scan_long(found, word)
     else
-      wanted = scan_cluster(found, word)
+      wanted = scan_cluster(found, word, exists)
     end
   end
   return found
@@ -237,7 +237,7 @@ function M.add_row(parser, row)
   return element
 end
 
--- An option of ours that the script has, too, is the script's: `perfl stat -j`.
+-- An option of ours that the script has, too, is the script's: `perfl stat -j -e cycles`.
 local function is_the_scripts(row, declared)
   for _, option in ipairs(row.yields and declared or {}) do
     for _, flag in ipairs(option.flags or {}) do
@@ -393,6 +393,9 @@ function M.parse(found, declared, name)
   local ok, result = new_parser(found, declared, name):pparse(found.head)
   if not ok then return nil, explain(result, declared, name) end
   local opts = M.taken(M.by_flag, result)
+  if found.script and not found.chunks and #(opts.chunks or {}) > 0 then
+    return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)
+  end
   if result["perfl.script"] ~= found.script or not same(opts.chunks, found.chunks) then
     return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
       escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
