@@ -23,6 +23,15 @@ void l_field_of(struct l_field *field, const struct pev_tracepoint *tp)
 		field->field = pev_tp_field(tp, field->payload);
 }
 
+void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args)
+{
+	field->place = (struct pev_place){ 0 };
+	if (!field->payload && field->code < PEV_F_NR)
+		field->place = pev_place_of(plan, (enum pev_field)field->code);
+	else if (field->payload && field->field && args && args->from == PEV_F_RAW)
+		field->place = pev_place_of_payload(plan, args->tp, field->field);
+}
+
 const char *l_field_nearest(const char *word, bool (*is_wanted)(int code))
 {
 	const char *names[L_CODE_NR];

@@ -10,6 +10,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
+#include "../place.h"
 #include "largs.h"
 #include "lview.h"
 
@@ -19,12 +20,15 @@ struct l_field {
 	int code;                         /* of lview.h; 0: no record has it */
 	const char *payload;              /* of args.NAME the NAME, borrowed; else NULL */
 	const struct pev_tp_field *field; /* of that name; NULL: the payload has none such */
+	struct pev_place place;           /* of the samples at hand, if it is one of a number */
 };
 
 /* The name borrowed; args.NAME has the code of args. */
 struct l_field l_field_find(const char *name);
 /* Whose payload comes from here on. */
 void l_field_of(struct l_field *field, const struct pev_tracepoint *tp);
+/* Of which plan samples come from here on; args is NULL where they have no payload. */
+void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args);
 /* The name nearest to word, of those whose code is wanted; NULL: none is near. */
 const char *l_field_nearest(const char *word, bool (*is_wanted)(int code));
 

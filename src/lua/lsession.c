@@ -179,7 +179,7 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 		return rc;
 	args = l_args_push(L, tp, &self->d.now);
 	args->from = args_from(L);
-	self->d.args[slot] = args;
+	self->d.slots[slot].args = args;
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, ARGS_UV_OWNER);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
