@@ -367,7 +367,7 @@ static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint3
 	int at = d->first + AT_VIEWS + (int)turn;
 	lua_State *L = d->L;
 
-	l_fields_of(fields, arguments.args);
+	l_fields_of(fields, view->rec, arguments.args);
 	if (fields->plain || d->guarded) {
 		l_fields_get(L, at, fields, view, arguments.args);
 		return call(d, (int)fields->nr);
@@ -413,18 +413,13 @@ bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	return l_guard_lets(d->slots[slot].guard, view, args, &d->untold);
 }
 
-bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			const struct pev_record *rec)
 {
-	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
-	struct l_sink *sink = d->slots[slot].sinks[type];
-	struct l_view *view;
 	struct l_args *args;
+	struct l_view *view = look_at(d, slot, rec, &args);
 
-	if (!sink)
-		return false;
-	view = look_at(d, slot, rec, &args);
 	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
-	return true;
 }
 
 bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
@@ -442,21 +437,17 @@ uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_
 	return l_sink_count(d->slots[slot].sinks[PERF_RECORD_SAMPLE], from, nr);
 }
 
-bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-		     unsigned turn)
+static inline void push_callback(struct l_dispatch *d, uint32_t slot, uint32_t type)
 {
-	lua_State *L = d->L;
-	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
-	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->slots[slot].fields : NULL;
-	bool stop;
-	int rc;
-
-	lua_rawgeti(L, d->first + AT_CALLBACKS,
+	lua_rawgeti(d->L, d->first + AT_CALLBACKS,
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
-	if (fields)
-		rc = call_with_fields(d, fields, slot, turn);
-	else
-		rc = call_with_view(d, slot, turn);
+}
+
+/* It was called: what it returned, or raised, is on top. True: it wants no more. */
+static inline bool called(struct l_dispatch *d, lua_State *L, int rc, uint32_t slot, uint32_t type)
+{
+	bool stop;
+
 	/* The callback may have used its source from a coroutine. */
 	d->L = L;
 	if (rc != LUA_OK)
@@ -465,4 +456,39 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	lua_pop(L, 1);
 	d->now++;
 	return stop;
+}
+
+bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	const struct l_dispatch_slot *to = &d->slots[slot];
+	const struct l_fields *fields = to->fields;
+
+	return fields && rec->type == PERF_RECORD_SAMPLE && fields->placed &&
+	       rec->plan == fields->plan && (!to->args || to->args->tp == fields->tp);
+}
+
+bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	const struct l_fields *fields = d->slots[slot].fields;
+	lua_State *L = d->L;
+
+	push_callback(d, slot, PERF_RECORD_SAMPLE);
+	l_fields_numbers(L, fields, rec);
+	return called(d, L, call(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
+}
+
+bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+		     unsigned turn)
+{
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->slots[slot].fields : NULL;
+	lua_State *L = d->L;
+	int rc;
+
+	push_callback(d, slot, type);
+	if (fields)
+		rc = call_with_fields(d, fields, slot, turn);
+	else
+		rc = call_with_view(d, slot, turn);
+	return called(d, L, rc, slot, type);
 }

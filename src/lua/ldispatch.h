@@ -116,7 +116,8 @@ void l_dispatch_push_views(lua_State *L, int idx);
  * none.
  * No Lua is called, and no view points at the record: it costs what the aggregator does.
  */
-bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec);
 /*
  * Is the record, which was fed, one of those of which a number is counted and nothing more? Then
  * samples of its event that come behind it, as they are in a recording, can be counted as many at
@@ -132,7 +133,27 @@ uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_
  */
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn);
+/*
+ * Is the record, like one before it, a sample whose callback gets numbers alone? Then no view has
+ * to show it: the same by l_dispatch_pass().
+ */
+bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
 /* What the slot's callback raised is on top, and popped. True: no more is wanted. */
 bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type);
+
+void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			const struct pev_record *rec);
+
+static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec)
+{
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_sink *sink = d->slots[slot].sinks[type];
+
+	if (sink)
+		l_dispatch_feed_to(d, slot, sink, rec);
+	return sink;
+}
 
 #endif

@@ -347,6 +347,14 @@ struct delivery {
 	struct pev_err err;
 };
 
+/* True: the callback wants no more. */
+static bool call(struct l_replay *self, uint32_t slot, const struct pev_record *rec)
+{
+	if (l_dispatch_passes(&self->d, slot, rec))
+		return l_dispatch_pass(&self->d, slot, rec);
+	return l_dispatch_call(&self->d, slot, rec, show(self));
+}
+
 /* What is counted, and no more, as the record at hand was: how many that come next. */
 static uint32_t count_alike(struct l_replay *self, uint64_t most)
 {
@@ -375,7 +383,7 @@ static int deliver(lua_State *L, struct l_replay *self, struct delivery *deliver
 			delivery->nr += count_alike(self, delivery->most - delivery->nr);
 			continue;
 		}
-		if (l_dispatch_call(&self->d, self->replay.slot, &self->replay.rec, show(self)))
+		if (call(self, self->replay.slot, &self->replay.rec))
 			self->d.stop = true;
 		/* It may have used the recording, or closed it. */
 		if (!l_datafile_enter(self->file, L, 3))
