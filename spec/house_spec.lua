@@ -26,6 +26,7 @@ local floors = {
     span = { "agg" },
     where = { "agg" },
     aggpack = { "agg" },
+    place = { "format", "record" }, -- where the samples of a plan have a number
     window = { "merge" }, -- records that come nearly in order, put in order
     unzstd = { "inflate" },
     zpack = { "deflate" },

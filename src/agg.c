@@ -82,6 +82,9 @@ static uint64_t hash_long(const uint64_t salt[2], const unsigned char *key, size
 			 salt[0] ^ 0x6c7967656e657261, salt[1] ^ 0x7465646279746573 };
 	uint64_t word, last = (uint64_t)len << 56;
 
+	/* The key of what has none. */
+	if (!len)
+		return salt[0];
 	for (; len >= 8; key += 8, len -= 8) {
 		memcpy(&word, key, 8);
 		v.d ^= word;
@@ -727,27 +730,49 @@ static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t 
 	}
 }
 
+/* The key is a new one, or there is more to do. */
+static __attribute__((noinline)) int add_new_integer(struct pev_agg *agg, uint64_t hash,
+						     int64_t key, int64_t value)
+{
+	unsigned char bytes[INTEGER_LEN] = { PEV_KEY_INTEGER };
+
+	memcpy(bytes + 1, &key, sizeof(key));
+	return add_any(agg, hash, bytes, sizeof(bytes), value);
+}
+
 /*
  * A key of 9 bytes that was just written cannot be read by words before the stores are through,
  * which costs more than all of this.
  */
-int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value)
+static inline __attribute__((always_inline)) int add_integer(struct pev_agg *agg, int64_t key,
+							     int64_t value)
 {
 	uint64_t first = first_of_integer(key), last = (uint64_t)key;
 	uint64_t hash = hash_ends(agg->salt, first, last, INTEGER_LEN);
-	unsigned char bytes[INTEGER_LEN] = { PEV_KEY_INTEGER };
 	struct pev_cell *cell = NULL;
 
 	if (agg->config.kind != PEV_AGG_TOP && agg->cap)
 		cell = find_integer(agg, hash, first, last);
-	if (cell && agg->config.kind == PEV_AGG_COUNT) {
-		cell->n += (uint64_t)value;
-		return 0;
-	}
-	if (cell)
+	if (!cell)
+		return add_new_integer(agg, hash, key, value);
+	if (agg->config.kind != PEV_AGG_COUNT)
 		return take_value(&agg->config, cell, value);
-	memcpy(bytes + 1, &key, sizeof(key));
-	return add_any(agg, hash, bytes, sizeof(bytes), value);
+	cell->n += (uint64_t)value;
+	return 0;
+}
+
+int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value)
+{
+	return add_integer(agg, key, value);
+}
+
+uint32_t pev_agg_count_integers(struct pev_agg *agg, const int64_t *keys, uint32_t nr)
+{
+	uint32_t failed = 0;
+
+	for (uint32_t i = 0; i < nr; i++)
+		failed += add_integer(agg, keys[i], 1) < 0;
+	return failed;
 }
 
 static int take_all(struct pev_agg *agg, const struct pev_agg *from)

@@ -89,6 +89,8 @@ void pev_agg_clear(struct pev_agg *agg);
 int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value);
 /* The same for the key that is that integer alone, which is found without writing it down. */
 int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value);
+/* A value of 1 for each of these; of how many there was no memory for theirs. */
+uint32_t pev_agg_count_integers(struct pev_agg *agg, const int64_t *keys, uint32_t nr);
 
 /*
  * All that from was given, as if it had been given to agg after what it has. Of the

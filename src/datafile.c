@@ -40,6 +40,12 @@ struct ahead {
 	struct pev_block *block;
 };
 
+/* References to a block, of records that stand one behind the other in the run. */
+struct held {
+	struct pev_block *block;
+	uint32_t nr;
+};
+
 struct pev_datafile {
 	struct pev_inputs in;
 	struct pev_datafile_config config;
@@ -51,8 +57,9 @@ struct pev_datafile {
 	struct pev_file_run run;
 	const struct pev_file_record *counted; /* those of the run before it are in stats */
 	struct pev_file_record records[RUN_MAX];
-	struct pev_block *held[RUN_MAX]; /* of each of the run, from its beginning on */
+	struct held held[RUN_MAX]; /* by the run */
 	uint32_t nr_held;
+	bool is_plain; /* the run: samples alone, none of which is late */
 
 	struct pev_recorded recorded;
 	uint64_t news;
@@ -548,25 +555,32 @@ static void count_type(struct pev_datafile *df, const struct pev_file_record *ou
 		stats->lost_samples += u64_at(df, out->bytes + 8);
 }
 
+/* So many samples, the last of that time, of a run that is plain. */
+static void count_plain(struct pev_datafile *df, uint64_t nr, uint64_t time)
+{
+	df->stats.types[PERF_RECORD_SAMPLE] += nr;
+	df->last_time = time;
+}
+
+static void count_any(struct pev_datafile *df, const struct pev_file_record *out)
+{
+	count_type(df, out);
+	if (!out->time || df->config.unordered)
+		return;
+	df->stats.late += out->time < df->last_time;
+	df->last_time = out->time > df->last_time ? out->time : df->last_time;
+}
+
 /* Those that were taken since the last time. */
 static void count_taken(struct pev_datafile *df)
 {
 	const struct pev_file_record *out = df->counted, *end = df->run.at;
-	uint64_t last = df->last_time, samples = 0;
 
 	df->stats.records += (uint64_t)(end - out);
-	for (; out < end; out++) {
-		if (out->type == PERF_RECORD_SAMPLE)
-			samples++;
-		else
-			count_type(df, out);
-		if (!out->time || df->config.unordered)
-			continue;
-		df->stats.late += out->time < last;
-		last = out->time > last ? out->time : last;
-	}
-	df->stats.types[PERF_RECORD_SAMPLE] += samples;
-	df->last_time = last;
+	if (df->is_plain && out < end)
+		count_plain(df, (uint64_t)(end - out), end[-1].time);
+	for (; !df->is_plain && out < end; out++)
+		count_any(df, out);
 	df->counted = end;
 }
 
@@ -584,10 +598,21 @@ static void fill_out(const struct pev_piece *piece, const struct pev_plan *plan,
 	};
 }
 
+/* So many references are the run's. */
+static void keep(struct pev_datafile *df, struct pev_block *block, uint32_t nr)
+{
+	struct held *last = df->held + df->nr_held;
+
+	if (df->nr_held && last[-1].block == block)
+		last[-1].nr += nr;
+	else if (nr)
+		df->held[df->nr_held++] = (struct held){ block, nr };
+}
+
 static void hold(struct pev_datafile *df, struct pev_block *block)
 {
 	block->refs++;
-	df->held[df->nr_held++] = block;
+	keep(df, block, 1);
 }
 
 static int user_record(struct pev_datafile *df, const struct pev_piece *piece,
@@ -723,25 +748,51 @@ static bool is_forced(struct pev_datafile *df)
 	return true;
 }
 
-/* An item of the window as a record that is handed out; the window's reference goes along. */
-static inline void from_item(struct pev_datafile *df, const struct pev_window_item *item,
-			     struct pev_file_record *out)
+/*
+ * Items of the window, at least one, as records that are handed out, the run's from that place
+ * on; their references go along. Most are of the event, and in the block, of the one before.
+ */
+static void from_items(struct pev_datafile *df, const struct pev_window_item *item, uint32_t nr,
+		       struct pev_file_record *out)
 {
-	struct pev_block *block = df->in.pool.blocks[item->block];
-	uint64_t at = block->inflated ? 0 : (uint64_t)(item->bytes - block->bytes);
+	const struct pev_window_item *end = item + nr, *of = item, *in = item;
+	const struct pev_plan *plan = plan_of(df, of->event, of->type);
+	struct pev_block *block = df->in.pool.blocks[in->block];
+	uint64_t last = out > df->records ? out[-1].time : df->last_time;
+	bool is_plain = of->type == PERF_RECORD_SAMPLE;
+	size_t bytes = nr * sizeof(*item);
 
-	/* They are looked at when others have been: by then they are near. */
-	__builtin_prefetch(item->bytes);
-	out->bytes = item->bytes;
-	out->plan = plan_of(df, item->event, item->type);
-	out->time = item->time;
-	out->offset = block->base + at;
-	out->type = item->type;
-	out->event = item->event;
-	out->size = item->size;
-	out->synthesised = false;
-	df->held[df->nr_held++] = block;
-	df->window_bytes -= item->size + sizeof(*item);
+	for (; item < end; item++, out++) {
+		if (item->block != in->block) {
+			keep(df, block, (uint32_t)(item - in));
+			block = df->in.pool.blocks[item->block];
+			in = item;
+		}
+		if (item->event != of->event || item->type != of->type) {
+			plan = plan_of(df, item->event, item->type);
+			is_plain = is_plain && item->type == PERF_RECORD_SAMPLE;
+			of = item;
+		}
+		/* They are looked at when others have been: by then they are near. */
+		__builtin_prefetch(item->bytes);
+		__builtin_prefetch(item->bytes + 64);
+		*out = (struct pev_file_record){
+			.bytes = item->bytes,
+			.plan = plan,
+			.time = item->time,
+			.offset = block->base +
+				  (block->inflated ? 0 : (uint64_t)(item->bytes - block->bytes)),
+			.type = item->type,
+			.event = item->event,
+			.size = item->size,
+		};
+		is_plain = is_plain && item->time >= last;
+		last = item->time;
+		bytes += item->size;
+	}
+	keep(df, block, (uint32_t)(end - in));
+	df->window_bytes -= bytes;
+	df->is_plain = df->is_plain && is_plain;
 }
 
 /* How many of the window's may go at once, up to which time. */
@@ -763,13 +814,16 @@ static uint32_t from_window(struct pev_datafile *df)
 	uint32_t nr = 0, some;
 	uint64_t limit;
 
+	df->is_plain = true;
 	while (nr < RUN_MAX && (some = may_go(df, &limit)) > 0) {
 		if (some > RUN_MAX - nr)
 			some = RUN_MAX - nr;
 		some = pev_window_take(&df->window, limit, items, some);
-		for (uint32_t i = 0; i < some; i++)
-			from_item(df, &items[i], &df->records[nr++]);
+		if (some)
+			from_items(df, items, some, &df->records[nr]);
+		nr += some;
 	}
+	df->is_plain = df->is_plain && nr;
 	return nr;
 }
 
@@ -784,7 +838,7 @@ static int next_piece(struct pev_datafile *df, struct pev_piece *piece)
 	if (in->packed) {
 		rc = pev_lanes_inflated(in, piece);
 		if (rc == 0) {
-			pev_pool_put(in->pool, in->packed);
+			pev_pool_put(in->pool, in->packed, 1);
 			in->packed = NULL;
 			return 0;
 		}
@@ -900,7 +954,7 @@ static int read_on(struct pev_datafile *df, struct pev_err *err)
 	if (df->at_ahead < df->nr_ahead) {
 		const struct ahead *ahead = &df->ahead[df->at_ahead++];
 
-		df->held[df->nr_held++] = ahead->block;
+		keep(df, ahead->block, 1);
 		df->records[0] = ahead->record;
 		return 1;
 	}
@@ -916,13 +970,22 @@ static int read_on(struct pev_datafile *df, struct pev_err *err)
 	return (int)nr;
 }
 
+/* The run is over. */
+static void let_go(struct pev_datafile *df)
+{
+	while (df->nr_held) {
+		const struct held *held = &df->held[--df->nr_held];
+
+		pev_pool_put(&df->in.pool, held->block, held->nr);
+	}
+}
+
 int pev_datafile_more(struct pev_datafile *df, struct pev_err *err)
 {
 	int nr;
 
 	count_taken(df);
-	while (df->nr_held)
-		pev_pool_put(&df->in.pool, df->held[--df->nr_held]);
+	let_go(df);
 	nr = (int)from_window(df);
 	if (!nr)
 		nr = read_on(df, err);
@@ -1155,7 +1218,7 @@ static int look_ahead(struct pev_datafile *df)
 			df->ahead = ahead;
 		}
 		user_record(df, &piece, &ahead[df->nr_ahead].record);
-		ahead[df->nr_ahead++].block = df->held[--df->nr_held];
+		ahead[df->nr_ahead++].block = df->held[--df->nr_held].block;
 	}
 	return 0;
 }

@@ -215,7 +215,7 @@ static int lane_room(struct pev_lanes *in, struct pev_lane *lane, size_t need, s
 	block->len = rest;
 	if (rest)
 		memcpy(block->bytes, lane->cur->bytes + lane->pos, rest);
-	pev_pool_put(in->pool, lane->cur);
+	pev_pool_put(in->pool, lane->cur, 1);
 	lane->cur = block;
 	lane->pos = 0;
 	return 0;
@@ -405,7 +405,7 @@ int pev_lanes_skip(struct pev_lanes *in, uint64_t len)
 		return 0;
 	}
 	len -= rest;
-	pev_pool_put(in->pool, in->raw.cur);
+	pev_pool_put(in->pool, in->raw.cur, 1);
 	in->raw = (struct pev_lane){ 0 };
 	if (in->seekable) {
 		uint64_t left = raw_left(in);

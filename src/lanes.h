@@ -138,10 +138,13 @@ int pev_lanes_inflated(struct pev_lanes *in, struct pev_piece *piece);
 /* Nobody holds the block any more. */
 void pev_pool_take_back(struct pev_pool *pool, struct pev_block *block);
 
-/* Give a reference back. NULL is none. */
-static inline void pev_pool_put(struct pev_pool *pool, struct pev_block *block)
+/* Give so many references back. NULL has none. */
+static inline void pev_pool_put(struct pev_pool *pool, struct pev_block *block, uint32_t nr)
 {
-	if (block && --block->refs == 0)
+	if (!block)
+		return;
+	block->refs -= nr;
+	if (!block->refs)
 		pev_pool_take_back(pool, block);
 }
 

@@ -231,12 +231,19 @@ static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned cha
 int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
 			  size_t len, struct pev_err *err);
 
+/* Does a look at the size of a sample, which is there, tell that all of it is as planned? */
+static inline bool pev_sample_fits(const struct pev_plan *plan, const unsigned char *p,
+				   uint16_t size)
+{
+	return size >= plan->fixed_end &&
+	       pev_tail_fits(plan, p + plan->fixed_end, (uint32_t)size - plan->fixed_end);
+}
+
 /* A sample of that size by its header, which is there: false, and it is for _locate_any(). */
 static inline bool pev_record_locate_sample(struct pev_record *rec, const struct pev_plan *plan,
 					    const unsigned char *p, uint16_t size)
 {
-	if (size < plan->fixed_end ||
-	    !pev_tail_fits(plan, p + plan->fixed_end, (uint32_t)size - plan->fixed_end))
+	if (!pev_sample_fits(plan, p, size))
 		return false;
 	rec->bytes = p;
 	rec->plan = plan;

@@ -138,6 +138,33 @@ static inline const struct pev_route *pev_replay_answer(const struct pev_replay 
 	return &r->routes[place];
 }
 
+/*
+ * How many samples of the event of the one at hand come next, most at most, that all have the
+ * answer that it had: they stand in the run, located by nobody, and slot hears them. What is done
+ * with them may change nothing of who hears what. pev_replay_took() says how many it was done with.
+ */
+static inline uint32_t pev_replay_alike(const struct pev_replay *r, uint64_t most)
+{
+	const struct pev_file_record *from = r->run->at, *end = r->run->end, *next = from;
+	uint32_t event = r->from->event;
+
+	if (r->stage != PEV_STAGE_READ || from == end || from->event != event ||
+	    !pev_replay_answer(r, from))
+		return 0;
+	most = r->budget < most ? r->budget : most;
+	end = most < (uint64_t)(end - from) ? from + most : end;
+	while (next < end && next->event == event && next->type == PERF_RECORD_SAMPLE &&
+	       next->time >= r->since && next->time <= r->until)
+		next++;
+	return (uint32_t)(next - from);
+}
+
+static inline void pev_replay_took(struct pev_replay *r, uint32_t nr)
+{
+	r->run->at += nr;
+	r->budget -= nr;
+}
+
 static inline int pev_replay_next(struct pev_replay *r, struct pev_err *err)
 {
 	const struct pev_file_record *from = r->run->at;

@@ -78,4 +78,24 @@ static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t val
 	return pev_agg_add_integer(&self->all, key, value);
 }
 
+/* As many values of 1, of what has no columns. */
+static inline void l_agg_count(struct l_agg *self, uint32_t nr)
+{
+	self->key.len = 0;
+	for (uint32_t i = 0; i < nr; i++)
+		self->no_memory += l_agg_add(self, 1) < 0;
+}
+
+/* Of as many such keys, a value of 1 each. */
+static inline void l_agg_count_integers(struct l_agg *self, const int64_t *keys, uint32_t nr)
+{
+	uint32_t failed = 0;
+
+	if (!self->deltas)
+		failed = pev_agg_count_integers(&self->all, keys, nr);
+	for (uint32_t i = 0; self->deltas && i < nr; i++)
+		failed += l_agg_add_integer(self, keys[i], 1) < 0;
+	self->no_memory += failed;
+}
+
 #endif

@@ -66,7 +66,7 @@ struct pev_datafile *l_datafile_enter(struct l_datafile *self, lua_State *L, int
 	if (self->sys)
 		l_hooks_enter(L, self->sys);
 	self->L = L;
-	self->at = lua_absindex(L, idx);
+	self->at = idx > 0 ? idx : lua_absindex(L, idx);
 	return self->df;
 }
 

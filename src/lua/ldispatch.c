@@ -47,58 +47,36 @@ void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
 
 void l_dispatch_free(struct l_dispatch *d)
 {
-	free(d->args);
-	free(d->sinks);
-	free(d->fields);
-	free(d->guards);
-	d->args = NULL;
-	d->sinks = NULL;
-	d->fields = NULL;
-	d->guards = NULL;
-	d->nr_args = d->nr_sinks = 0;
+	free(d->slots);
+	d->slots = NULL;
+	d->nr_slots = 0;
 	d->now++; /* payload views compare with it */
 }
 
-static void forget_sinks(struct l_dispatch *d, uint32_t slot)
+/* Room for all slots up to this one, of which those that are new have nothing. -ENOMEM. */
+static int make_room(struct l_dispatch *d, uint32_t slot)
 {
-	for (uint32_t type = 0; type < PEV_RECORD_NR; type++)
-		d->sinks[slot * PEV_RECORD_NR + type] = NULL;
-	d->fields[slot] = NULL;
-	d->guards[slot] = NULL;
-}
+	struct l_dispatch_slot *slots;
 
-static int grow_sinks(struct l_dispatch *d, size_t nr)
-{
-	struct l_sink **sinks = realloc(d->sinks, sizeof(*sinks) * PEV_RECORD_NR * nr);
-	struct l_fields **fields;
-	struct l_guard **guards;
-
-	if (!sinks)
+	if (slot < d->nr_slots)
+		return 0;
+	slots = realloc(d->slots, sizeof(*slots) * (slot + (size_t)1));
+	if (!slots)
 		return -ENOMEM;
-	d->sinks = sinks;
-	fields = realloc(d->fields, sizeof(*fields) * nr);
-	if (!fields)
-		return -ENOMEM;
-	d->fields = fields;
-	guards = realloc(d->guards, sizeof(*guards) * nr);
-	if (!guards)
-		return -ENOMEM;
-	d->guards = guards;
+	d->slots = slots;
+	while (d->nr_slots <= slot)
+		slots[d->nr_slots++] = (struct l_dispatch_slot){ 0 };
 	return 0;
 }
 
-/* None in the slot yet; an event that could not be opened may have had them before. */
-static void reserve_sinks(lua_State *L, struct l_dispatch *d, uint32_t slot)
+/* Nothing hears it yet; an event that could not be opened may have been it before. */
+static void begin_slot(lua_State *L, struct l_dispatch *d, uint32_t slot)
 {
-	if (slot >= d->nr_sinks) {
-		if (grow_sinks(d, slot + (size_t)1) < 0) {
-			luaL_error(L, "no memory for an event");
-			__builtin_unreachable(); /* it raises */
-		}
-		while (d->nr_sinks <= slot)
-			forget_sinks(d, d->nr_sinks++);
+	if (make_room(d, slot) < 0) {
+		luaL_error(L, "no memory for an event");
+		__builtin_unreachable(); /* it raises */
 	}
-	forget_sinks(d, slot);
+	d->slots[slot] = (struct l_dispatch_slot){ .args = d->slots[slot].args };
 }
 
 /* The name of the spec at 2's event. */
@@ -122,8 +100,8 @@ static void take_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int li
 	if (lua_getfield(L, 2, "where") != LUA_TNIL) {
 		lua_getfield(L, 2, "where_all");
 		all = lua_toboolean(L, -1);
-		d->guards[slot] = l_guard_push(L, top + 1, push_name(L), all);
-		lua_rawsetp(L, list, d->guards[slot]);
+		d->slots[slot].guard = l_guard_push(L, top + 1, push_name(L), all);
+		lua_rawsetp(L, list, d->slots[slot].guard);
 	}
 	lua_settop(L, top);
 }
@@ -138,7 +116,7 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 	struct l_sink *sink = l_sink_push(L, top, context, event);
 
 	lua_rawseti(L, list, -at - 1);
-	d->sinks[at] = sink;
+	d->slots[slot].sinks[type] = sink;
 	lua_settop(L, top);
 }
 
@@ -147,8 +125,8 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 /* What is got of the slot's samples, by the names on top; the list of callbacks keeps it. */
 static void set_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
 {
-	d->fields[slot] = l_fields_push(L, -1);
-	lua_rawsetp(L, list, d->fields[slot]);
+	d->slots[slot].fields = l_fields_push(L, -1);
+	lua_rawsetp(L, list, d->slots[slot].fields);
 }
 
 static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
@@ -173,7 +151,7 @@ uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d)
 	lua_pushvalue(L, names);
 	lua_rawseti(L, list, 0);
 	lua_pushvalue(L, names);
-	for (uint32_t slot = 0; slot < d->nr_sinks; slot++)
+	for (uint32_t slot = 0; slot < d->nr_slots; slot++)
 		set_fields(L, d, slot, list);
 	d->pulls = true;
 	lua_settop(L, top);
@@ -186,7 +164,7 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 	int top = lua_gettop(L), list = top + 1;
 	uint32_t heard = 0;
 
-	reserve_sinks(L, d, slot);
+	begin_slot(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
 	take_fields(L, d, slot, list);
@@ -215,17 +193,9 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 
 int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
 {
-	struct l_args **args;
-
-	if (slot >= d->nr_args) {
-		args = realloc(d->args, sizeof(*args) * (slot + (size_t)1));
-		if (!args)
-			return -ENOMEM;
-		d->args = args;
-		while (d->nr_args <= slot)
-			args[d->nr_args++] = NULL;
-	}
-	d->args[slot] = NULL;
+	if (make_room(d, slot) < 0)
+		return -ENOMEM;
+	d->slots[slot].args = NULL;
 	return 0;
 }
 
@@ -259,7 +229,7 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 {
 	unsigned turn = d->turn++ % L_DISPATCH_VIEWS;
 	struct l_view *view = d->views[turn];
-	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
+	struct l_args *args = d->slots[slot].args;
 	const unsigned char *raw;
 	uint32_t len;
 
@@ -282,8 +252,8 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn)
 {
 	const struct l_view *view = d->views[turn];
-	struct l_fields *fields = d->pulls ? d->fields[slot] : NULL;
-	const struct l_args *args = view->has_args ? d->args[slot] : NULL;
+	struct l_fields *fields = d->pulls ? d->slots[slot].fields : NULL;
+	const struct l_args *args = view->has_args ? d->slots[slot].args : NULL;
 
 	return fields ? l_fields_pull(L, -1, fields, view, args) : 1;
 }
@@ -393,11 +363,11 @@ static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint3
 			    unsigned turn)
 {
 	const struct l_view *view = d->views[turn];
-	struct arguments arguments = { fields, view, view->has_args ? d->args[slot] : NULL };
+	struct arguments arguments = { fields, view, view->has_args ? d->slots[slot].args : NULL };
 	int at = d->first + AT_VIEWS + (int)turn;
 	lua_State *L = d->L;
 
-	l_fields_of(fields, arguments.args);
+	l_fields_of(fields, view->rec, arguments.args);
 	if (fields->plain || d->guarded) {
 		l_fields_get(L, at, fields, view, arguments.args);
 		return call(d, (int)fields->nr);
@@ -424,10 +394,10 @@ static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
 }
 
 /* The view that no Lua sees, at the record, and the record's payload, or NULL. */
-static struct l_view *look_at(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-			      struct l_args **payload)
+static inline struct l_view *look_at(struct l_dispatch *d, uint32_t slot,
+				     const struct pev_record *rec, struct l_args **payload)
 {
-	struct l_args *args = slot < d->nr_args ? d->args[slot] : NULL;
+	struct l_args *args = d->slots[slot].args;
 	struct l_view *view = d->views[L_DISPATCH_VIEWS];
 
 	view->rec = rec;
@@ -435,46 +405,49 @@ static struct l_view *look_at(struct l_dispatch *d, uint32_t slot, const struct 
 	return view;
 }
 
-bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
 {
-	struct l_view *view;
 	struct l_args *args;
+	struct l_view *view = look_at(d, slot, rec, &args);
 
-	if (!d->guards[slot])
-		return true;
-	view = look_at(d, slot, rec, &args);
-	return l_guard_lets(d->guards[slot], view, args, &d->untold);
+	return l_guard_lets(d->slots[slot].guard, view, args, &d->untold);
 }
 
-bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			const struct pev_record *rec)
 {
-	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
-	struct l_sink *sink = d->sinks[slot * PEV_RECORD_NR + type];
-	struct l_view *view;
 	struct l_args *args;
+	struct l_view *view = look_at(d, slot, rec, &args);
 
-	if (!sink)
-		return false;
-	view = look_at(d, slot, rec, &args);
 	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
-	return true;
 }
 
-bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-		     unsigned turn)
+bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
 {
-	lua_State *L = d->L;
-	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
-	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->fields[slot] : NULL;
-	bool stop;
-	int rc;
+	const struct l_dispatch_slot *to = &d->slots[slot];
+	const struct l_sink *sink = to->sinks[PERF_RECORD_SAMPLE];
 
-	lua_rawgeti(L, d->first + AT_CALLBACKS,
+	return sink && !to->guard && rec->type == PERF_RECORD_SAMPLE &&
+	       l_sink_counts(sink, rec->plan, to->args);
+}
+
+uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,
+			  uint32_t nr)
+{
+	return l_sink_count(d->slots[slot].sinks[PERF_RECORD_SAMPLE], from, nr);
+}
+
+static inline void push_callback(struct l_dispatch *d, uint32_t slot, uint32_t type)
+{
+	lua_rawgeti(d->L, d->first + AT_CALLBACKS,
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
-	if (fields)
-		rc = call_with_fields(d, fields, slot, turn);
-	else
-		rc = call_with_view(d, slot, turn);
+}
+
+/* It was called: what it returned, or raised, is on top. True: it wants no more. */
+static inline bool called(struct l_dispatch *d, lua_State *L, int rc, uint32_t slot, uint32_t type)
+{
+	bool stop;
+
 	/* The callback may have used its source from a coroutine. */
 	d->L = L;
 	if (rc != LUA_OK)
@@ -483,4 +456,39 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 	lua_pop(L, 1);
 	d->now++;
 	return stop;
+}
+
+bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	const struct l_dispatch_slot *to = &d->slots[slot];
+	const struct l_fields *fields = to->fields;
+
+	return fields && rec->type == PERF_RECORD_SAMPLE && fields->placed &&
+	       rec->plan == fields->plan && (!to->args || to->args->tp == fields->tp);
+}
+
+bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	const struct l_fields *fields = d->slots[slot].fields;
+	lua_State *L = d->L;
+
+	push_callback(d, slot, PERF_RECORD_SAMPLE);
+	l_fields_numbers(L, fields, rec);
+	return called(d, L, call(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
+}
+
+bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+		     unsigned turn)
+{
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->slots[slot].fields : NULL;
+	lua_State *L = d->L;
+	int rc;
+
+	push_callback(d, slot, type);
+	if (fields)
+		rc = call_with_fields(d, fields, slot, turn);
+	else
+		rc = call_with_view(d, slot, turn);
+	return called(d, L, rc, slot, type);
 }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../datafile.h"
 #include "../record.h"
 #include "larea.h"
 #include "largs.h"
@@ -35,18 +36,22 @@ enum {
 	L_UV_NR = L_UV_VIEWS
 };
 
+/* Where a slot's records go. */
+struct l_dispatch_slot {
+	struct l_args *args;     /* NULL: there is no payload */
+	struct l_fields *fields; /* what sample gets in the place of the view, or NULL */
+	struct l_guard *guard;   /* what its records are under, or NULL */
+	struct l_sink *sinks[PEV_RECORD_NR]; /* by type, of those that have no callback; or NULL */
+};
+
 /* A zeroed one, then l_dispatch_init(). */
 struct l_dispatch {
 	lua_State *L;         /* of the call that is going on */
 	uint64_t now;         /* counts callbacks; views compare with it */
 	struct l_view *views[L_DISPATCH_VIEWS + 1]; /* the last is what aggregators read by */
 	unsigned turn;
-	struct l_args **args; /* by slot; NULL where there is no payload */
-	uint32_t nr_args;
-	struct l_sink **sinks; /* [slot * PEV_RECORD_NR + type]: no callback's, or NULL */
-	struct l_fields **fields; /* by slot: what sample gets in the place of the view, or NULL */
-	struct l_guard **guards; /* by slot: what its records are under, or NULL */
-	uint32_t nr_sinks;     /* slots that have room in these three */
+	struct l_dispatch_slot *slots;
+	uint32_t nr_slots;
 	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
 	uint64_t raised;      /* errors in callbacks */
 	uint64_t untold;      /* records that no guard let through as a field was missing */
@@ -92,8 +97,14 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
  */
 int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn);
 
+/* Does the condition that the slot is under, which has one, let the record through? */
+bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
 /* Is it for the slot's callbacks, by the condition that it is under? Asked before it is shown. */
-bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+static inline bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot,
+				    const struct pev_record *rec)
+{
+	return !d->slots[slot].guard || l_dispatch_lets(d, slot, rec);
+}
 
 /* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
@@ -105,7 +116,16 @@ void l_dispatch_push_views(lua_State *L, int idx);
  * none.
  * No Lua is called, and no view points at the record: it costs what the aggregator does.
  */
-bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec);
+/*
+ * Is the record, which was fed, one of those of which a number is counted and nothing more? Then
+ * samples of its event that come behind it, as they are in a recording, can be counted as many at
+ * a time: of how many, from the first on.
+ */
+bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,
+			  uint32_t nr);
 /*
  * Call the slot's callback with that view, protected; an error is on_error's, once it is
  * counted. True: it wants no more. Never raises, unless guarded: then an error is the caller's
@@ -113,7 +133,27 @@ bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot, const struct pev_recor
  */
 bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
 		     unsigned turn);
+/*
+ * Is the record, like one before it, a sample whose callback gets numbers alone? Then no view has
+ * to show it: the same by l_dispatch_pass().
+ */
+bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
 /* What the slot's callback raised is on top, and popped. True: no more is wanted. */
 bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type);
+
+void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			const struct pev_record *rec);
+
+static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec)
+{
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_sink *sink = d->slots[slot].sinks[type];
+
+	if (sink)
+		l_dispatch_feed_to(d, slot, sink, rec);
+	return sink;
+}
 
 #endif

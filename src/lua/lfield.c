@@ -23,6 +23,15 @@ void l_field_of(struct l_field *field, const struct pev_tracepoint *tp)
 		field->field = pev_tp_field(tp, field->payload);
 }
 
+void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args)
+{
+	field->place = (struct pev_place){ 0 };
+	if (!field->payload && field->code < PEV_F_NR)
+		field->place = pev_place_of(plan, (enum pev_field)field->code);
+	else if (field->payload && field->field && args && args->from == PEV_F_RAW)
+		field->place = pev_place_of_payload(plan, args->tp, field->field);
+}
+
 const char *l_field_nearest(const char *word, bool (*is_wanted)(int code))
 {
 	const char *names[L_CODE_NR];
@@ -148,15 +157,38 @@ static bool is_plain(const struct l_field *field)
 	}
 }
 
-void l_fields_look_up(struct l_fields *fields, const struct l_args *args)
+void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
+		      const struct l_args *args)
 {
-	fields->known = fields->plain = true;
+	fields->plain = true;
+	fields->placed = rec->type == PERF_RECORD_SAMPLE;
+	fields->plan = rec->plan;
 	fields->tp = args ? args->tp : NULL;
 	for (unsigned i = 0; i < fields->nr; i++) {
+		struct l_field *field = &fields->list[i];
+
 		if (args)
-			l_field_of(&fields->list[i], args->tp);
-		fields->plain = fields->plain && is_plain(&fields->list[i]);
+			l_field_of(field, args->tp);
+		l_field_in(field, rec->plan, args);
+		fields->plain = fields->plain && is_plain(field);
+		fields->placed = fields->placed && field->place.at;
 	}
+}
+
+static void push_number(lua_State *L, const struct pev_place *place, const struct pev_record *rec)
+{
+	int64_t number;
+
+	if (pev_place_read(place, rec->bytes, &number))
+		lua_pushinteger(L, number);
+	else
+		lua_pushnil(L);
+}
+
+void l_fields_numbers(lua_State *L, const struct l_fields *fields, const struct pev_record *rec)
+{
+	for (unsigned i = 0; i < fields->nr; i++)
+		push_number(L, &fields->list[i].place, rec);
 }
 
 static void get(lua_State *L, int at, const struct l_field *field, const struct l_view *view,
@@ -165,8 +197,10 @@ static void get(lua_State *L, int at, const struct l_field *field, const struct 
 	uint64_t number;
 	int64_t of_payload;
 
-	if (field->payload && args && field->field &&
-	    pev_tp_integer(args->tp, field->field, args->raw, args->len, &of_payload))
+	if (field->place.at)
+		push_number(L, &field->place, view->rec);
+	else if (field->payload && args && field->field &&
+		 pev_tp_integer(args->tp, field->field, args->raw, args->len, &of_payload))
 		lua_pushinteger(L, of_payload);
 	else if (field->payload && args && field->field)
 		l_args_get(L, args, field->field);
@@ -194,7 +228,7 @@ int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_
 	at = lua_absindex(L, at);
 	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
 	first = lua_gettop(L) + 1;
-	l_fields_of(fields, args);
+	l_fields_of(fields, view->rec, args);
 	l_fields_get(L, at, fields, view, args);
 	if (lua_isnil(L, first)) {
 		lua_pushboolean(L, false);

@@ -10,6 +10,7 @@
 #include <lua.h>
 #include <stdbool.h>
 
+#include "../place.h"
 #include "largs.h"
 #include "lview.h"
 
@@ -19,34 +20,42 @@ struct l_field {
 	int code;                         /* of lview.h; 0: no record has it */
 	const char *payload;              /* of args.NAME the NAME, borrowed; else NULL */
 	const struct pev_tp_field *field; /* of that name; NULL: the payload has none such */
+	struct pev_place place;           /* of the samples at hand, if it is one of a number */
 };
 
 /* The name borrowed; args.NAME has the code of args. */
 struct l_field l_field_find(const char *name);
 /* Whose payload comes from here on. */
 void l_field_of(struct l_field *field, const struct pev_tracepoint *tp);
+/* Of which plan samples come from here on; args is NULL where they have no payload. */
+void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args);
 /* The name nearest to word, of those whose code is wanted; NULL: none is near. */
 const char *l_field_nearest(const char *word, bool (*is_wanted)(int code));
 
 /* What a sample callback gets, in order. */
 struct l_fields {
 	const struct pev_tracepoint *tp;  /* whose fields were looked up */
+	const struct pev_plan *plan;      /* where they were found */
 	unsigned nr;
-	bool known;                       /* l_fields_of() was called */
 	bool plain;                       /* nothing that is pushed can raise */
+	bool placed;                      /* all are numbers that have a place */
 	struct l_field list[];
 };
 
 /* Push those of the list of names at idx, which were checked; they live as long as the block. */
 struct l_fields *l_fields_push(lua_State *L, int idx);
-/* Their payload's is another from here on, or the first. */
-void l_fields_look_up(struct l_fields *fields, const struct l_args *args);
+/* Their payload's is another from here on, or their plan, or both are the first. */
+void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
+		      const struct l_args *args);
 /* Before each record; args is NULL where it has no payload. */
-static inline void l_fields_of(struct l_fields *fields, const struct l_args *args)
+static inline void l_fields_of(struct l_fields *fields, const struct pev_record *rec,
+			       const struct l_args *args)
 {
-	if (!fields->known || (args && args->tp != fields->tp))
-		l_fields_look_up(fields, args);
+	if (rec->plan != fields->plan || (args && args->tp != fields->tp))
+		l_fields_look_up(fields, rec, args);
 }
+/* The same of those that are placed, of a sample that was looked up: it is all they are read of. */
+void l_fields_numbers(lua_State *L, const struct l_fields *fields, const struct pev_record *rec);
 /*
  * Push all of them, nil for what the record has not; its view is at the index at. The stack
  * must have room. May raise for want of memory, unless they are plain.

@@ -219,7 +219,7 @@ static int l_replay_payload(lua_State *L)
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
 	lua_pushvalue(L, 3);
 	lua_rawseti(L, -2, 2 * (lua_Integer)slot + 2);
-	self->d.args[slot] = args;
+	self->d.slots[slot].args = args;
 	return 0;
 }
 
@@ -347,6 +347,27 @@ struct delivery {
 	struct pev_err err;
 };
 
+/* True: the callback wants no more. */
+static bool call(struct l_replay *self, uint32_t slot, const struct pev_record *rec)
+{
+	if (l_dispatch_passes(&self->d, slot, rec))
+		return l_dispatch_pass(&self->d, slot, rec);
+	return l_dispatch_call(&self->d, slot, rec, show(self));
+}
+
+/* What is counted, and no more, as the record at hand was: how many that come next. */
+static uint32_t count_alike(struct l_replay *self, uint64_t most)
+{
+	struct pev_replay *r = &self->replay;
+	uint32_t nr;
+
+	if (!l_dispatch_counts(&self->d, r->slot, &r->rec))
+		return 0;
+	nr = l_dispatch_count(&self->d, r->slot, r->run->at, pev_replay_alike(r, most));
+	pev_replay_took(r, nr);
+	return nr;
+}
+
 /* Callbacks, most of them at most, until something is Lua's to see to. */
 static int deliver(lua_State *L, struct l_replay *self, struct delivery *delivery)
 {
@@ -358,9 +379,11 @@ static int deliver(lua_State *L, struct l_replay *self, struct delivery *deliver
 		if (!l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec))
 			continue;
 		delivery->nr++;
-		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec))
+		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec)) {
+			delivery->nr += count_alike(self, delivery->most - delivery->nr);
 			continue;
-		if (l_dispatch_call(&self->d, self->replay.slot, &self->replay.rec, show(self)))
+		}
+		if (call(self, self->replay.slot, &self->replay.rec))
 			self->d.stop = true;
 		/* It may have used the recording, or closed it. */
 		if (!l_datafile_enter(self->file, L, 3))

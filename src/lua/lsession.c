@@ -179,7 +179,7 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 		return rc;
 	args = l_args_push(L, tp, &self->d.now);
 	args->from = args_from(L);
-	self->d.args[slot] = args;
+	self->d.slots[slot].args = args;
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, ARGS_UV_OWNER);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
@@ -601,7 +601,10 @@ static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *re
 		return 0;
 	if (l_dispatch_feed(&self->d, slot->index, rec))
 		return 0;
-	stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
+	if (l_dispatch_passes(&self->d, slot->index, rec))
+		stop = l_dispatch_pass(&self->d, slot->index, rec);
+	else
+		stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
 	l_hooks_enter(self->d.L, self->sys);
 	/* Forked in the callback: the rest is the parent's. */
 	self->d.stop = self->d.stop || stop || !pev_session_is_ours(self->s);

@@ -13,15 +13,19 @@
 #include "lstacks.h"
 #include "lwhere.h"
 
+#define COUNTED_MAX 64 /* numbers that are counted in one go */
+
 struct l_sink {
 	struct l_agg *agg;
 	struct l_line *line;             /* NULL: it is an aggregator's, and the rest is of that */
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
+	const struct pev_plan *plan;     /* where samples' were found */
 	struct pev_stacks *stacks;       /* NULL: no column is a stack */
 	const char *event;               /* behind the fields */
 	struct l_field *value, *by;      /* among these; value->code 0: none */
 	struct l_field *when, *into_when; /* what the condition reads, and into's of a span */
-	bool counts_one;                 /* values of 1 by one column, under no condition */
+	bool counts_one;                 /* values of 1 by a column, or none; no condition */
+	bool counts;                     /* and that is a number with a place in all samples */
 	uint32_t nr;
 	struct l_field fields[];
 };
@@ -128,8 +132,8 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	sink->when = find_names(sink->by, agg->by, agg->nr_by);
 	sink->into_when = find_tests(sink->when, agg->where);
 	find_tests(sink->into_when, into);
-	sink->counts_one = agg->nr_by == 1 && !agg->value && !agg->span && !agg->where &&
-			   !agg->keeps_times;
+	sink->counts_one = agg->nr_by <= 1 && !agg->timed && !agg->value && !agg->span &&
+			   !agg->where && !agg->keeps_times;
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
 		if (l_source_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
@@ -145,11 +149,19 @@ struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event
 
 /* ---- once per record ---- */
 
-static void find_fields(struct l_sink *sink, const struct pev_tracepoint *tp)
+static void find_fields(struct l_sink *sink, const struct pev_record *rec,
+			const struct l_args *args)
 {
-	sink->tp = tp;
-	for (uint32_t i = 0; i < sink->nr; i++)
-		l_field_of(&sink->fields[i], tp);
+	sink->tp = args ? args->tp : sink->tp;
+	sink->plan = rec->plan;
+	for (uint32_t i = 0; i < sink->nr; i++) {
+		if (args)
+			l_field_of(&sink->fields[i], args->tp);
+		if (rec->type == PERF_RECORD_SAMPLE)
+			l_field_in(&sink->fields[i], rec->plan, args);
+	}
+	sink->counts = sink->counts_one && rec->type == PERF_RECORD_SAMPLE &&
+		       (!sink->agg->nr_by || sink->by->place.at);
 }
 
 static int put(struct pev_key *key, const struct pev_key_part *part)
@@ -299,38 +311,56 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 	}
 }
 
-/* Most of all: how many by a number. False: the record has no such number. */
-static inline bool count_one(const struct l_sink *sink, const struct pev_record *rec,
-			     const struct l_args *args)
+bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
+		   const struct l_args *args)
+{
+	return sink->counts && plan == sink->plan && (!args || args->tp == sink->tp);
+}
+
+/* One more; false: it is for feed() to see what there is. */
+static inline bool count_one(struct l_sink *sink, const struct pev_record *rec)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t number;
 
-	if (!l_source_number_of(sink->by, rec, args, &number))
+	if (agg->nr_by && !pev_place_read(&sink->by->place, rec->bytes, &number))
 		return false;
-	if (l_agg_add_integer(agg, l_agg_time(agg, 0, number), 1) < 0)
-		agg->no_memory++;
+	if (agg->nr_by)
+		l_agg_count_integers(agg, &number, 1);
+	else
+		l_agg_count(agg, 1);
 	return true;
 }
 
-static __attribute__((noinline)) void feed_any(const struct l_sink *sink, lua_State *L, int context,
-					       const struct l_view *view,
-					       const struct l_args *args)
+uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr)
 {
-	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
+	const struct pev_place *place = &sink->by->place;
+	int64_t numbers[COUNTED_MAX];
+	uint32_t taken = 0;
 
-	feed(sink, &shown);
+	nr = nr < COUNTED_MAX ? nr : COUNTED_MAX;
+	while (taken < nr && pev_sample_fits(sink->plan, from[taken].bytes, from[taken].size) &&
+	       (!sink->agg->nr_by || pev_place_read(place, from[taken].bytes, &numbers[taken])))
+		taken++;
+	if (sink->agg->nr_by)
+		l_agg_count_integers(sink->agg, numbers, taken);
+	else
+		l_agg_count(sink->agg, taken);
+	return taken;
 }
 
 void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args)
 {
+	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
+
+	if (l_sink_counts(sink, view->rec->plan, args) && count_one(sink, view->rec))
+		return;
 	if (sink->line) {
 		l_line_feed(sink->line, L, view, args);
 		return;
 	}
-	if (args && args->tp != sink->tp)
-		find_fields(sink, args->tp);
-	if (!sink->counts_one || !count_one(sink, view->rec, args))
-		feed_any(sink, L, context, view, args);
+	if (view->rec->plan != sink->plan || (args && args->tp != sink->tp))
+		find_fields(sink, view->rec, args);
+	feed(sink, &shown);
 }

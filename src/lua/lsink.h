@@ -9,6 +9,7 @@
 
 #include <lua.h>
 
+#include "../datafile.h"
 #include "lagg.h"
 #include "largs.h"
 #include "lview.h"
@@ -30,6 +31,15 @@ struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event
  */
 void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args);
+
+/* Are a number of each sample of that plan, in its place, all that it looks at? */
+bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
+		   const struct l_args *args);
+/*
+ * Then the same of as many as come out of a recording, all of that plan: of how many, from the
+ * first on. The next one is for l_sink_feed().
+ */
+uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr);
 
 /*
  * aggregator_fields(aggregator) -> {names of the payload's fields that it reads}, or nil and

@@ -48,6 +48,8 @@ static inline __attribute__((always_inline)) bool
 l_source_number_of(const struct l_field *source, const struct pev_record *rec,
 		   const struct l_args *args, int64_t *value)
 {
+	if (source->place.at)
+		return pev_place_read(&source->place, rec->bytes, value);
 	if (source->payload)
 		return args && source->field &&
 		       pev_tp_integer(args->tp, source->field, args->raw, args->len, value);
