@@ -110,6 +110,10 @@ fetch_root() {
 			tar -x -C "$out.new" --keep-directory-symlink --no-same-owner \
 				--exclude-from "$(dirname "$0")/unneeded" || return 1
 	done
+	# A linker that is pointed here would follow them into this system.
+	find "$out.new" -type l -lname '/*' | while read -r link; do
+		ln -sfr "$out.new$(readlink "$link")" "$link"
+	done
 }
 
 what=$1 arch=$2 suite=$3 fresh=
