@@ -19,6 +19,11 @@ local function work(times)
   return x
 end
 
+-- Not the PMU that QEMU makes for POWER: it never interrupts, and its cycles are no clock.
+local function interrupts()
+  if core.machine == "powerpc" and os.getenv "VM" then pending "QEMU's PMU of POWER does not interrupt" end
+end
+
 -- As many cycles pass in each instruction of these guests.
 local CYCLES = 4
 
@@ -39,6 +44,7 @@ describe("cycles and instructions", function()
 
   it("go together in a group, at the rate that the machine has", function()
     requires("guest", "hardware", "hardware instructions")
+    interrupts()
     local c <close> = own { "{cycles,instructions}" }
     work(1000)
     local before = c:read()
@@ -83,7 +89,8 @@ describe("a counter's mapped page", function()
   -- the right away at once, and pages go on to say that it is there.
   local function allow(level)
     requires("hardware", "hardware instructions")
-    if core.machine ~= "aarch64" then return end
+    if core.machine == "x86_64" then return end
+    if core.machine ~= "aarch64" then pending "read in user space on x86 and arm64 alone" end
     requires("guest", "root")
     if not core.slurp(ACCESS) then pending "Linux before 5.17 lets nobody read counters of arm64" end
     local file <close> = assert(io.open(ACCESS, "w"))
@@ -147,7 +154,8 @@ describe("sampling of the PMU", function()
 
   it("by a fixed period has the count that the period predicts", function()
     requires("sampling cycles")
-    local PERIOD, n, value = 1000000, 0, 0 -- an overflow of instructions is noticed by QEMU once a tick
+    interrupts()
+    local PERIOD, n, value = 5000000, 0, 0 -- an overflow of instructions is noticed by QEMU once a tick
     local s = perfev.session { command = LOOP }
     s:event { "cycles:u", period = PERIOD, inherit = false, sample_type = { "read" }, sample = function(r)
       n, value = n + 1, r.read.value
@@ -161,6 +169,7 @@ describe("sampling of the PMU", function()
 
   it("by frequency finds its period by itself, and the periods are what was counted", function()
     requires("sampling cycles")
+    interrupts()
     local periods, values = {}, {}
     local s = perfev.session { command = LOOP }
     s:event { "cycles:u", freq = 997, inherit = false, sample_type = { "read", "period" }, sample = function(r)
@@ -181,6 +190,7 @@ describe("sampling of the PMU", function()
   -- arm64 passes over precise_ip.
   it("is taken, or refused where nothing is as precise, with what to do", function()
     requires("sampling cycles")
+    interrupts()
     local s <close> = perfev.session { tid = "self" }
     s:event { "cycles:uppp", period = 100000, sample = function() end }
     local ok, why, code = s:start()
@@ -204,6 +214,7 @@ describe("perfl on the PMU", function()
 
   it("profile: stacks of cycles", function()
     requires("sampling cycles")
+    interrupts()
     local r = run { run.perfl, "profile", "--event", "cycles:u", "-f", "folded", "--", "sh", "-c",
       "i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done" }
     assert.equal(0, r.code, r.err)

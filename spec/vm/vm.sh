@@ -23,7 +23,8 @@ amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  wakeup
 arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i:
 arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i:
 arm64-16k    arm64   trixie           linux-image-arm64-16k    -i:
-s390x-6.1    s390x   bookworm         linux-image-s390x        :  behaviour'
+s390x-6.1    s390x   bookworm         linux-image-s390x        :  behaviour
+ppc64el-6.1  ppc64el bookworm         linux-image-powerpc64le  -m 2048:'
 # What every guest has, and what those of make check have of it: files_of tells where they are.
 few_specs='vm/machine vm/hardware vm/recording attr clock counter fields'
 every="$few_specs ./codec ./attr ./record ./vectors ./kernels ./hooks"
@@ -51,6 +52,7 @@ triplet() {
 	case $1 in
 	amd64) echo x86_64-linux-gnu ;;
 	arm64) echo aarch64-linux-gnu ;;
+	ppc64el) echo powerpc64le-linux-gnu ;;
 	*) echo "$1-linux-gnu" ;;
 	esac
 }
