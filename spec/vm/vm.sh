@@ -192,13 +192,11 @@ guest() {
 	cat "$vm/$1.told"
 }
 
-# N: every so many of the list that is in $@ behind it, from the first one on
+# The guests of $queue, each the next that no other lane has had.
 lane() {
-	step=$1
-	shift
-	while [ $# -gt 0 ]; do
-		guest "$1"
-		shift $((step < $# ? step : $#))
+	while name=$(flock "$queue.lock" sh -c "head -n 1 '$queue'; sed -i 1d '$queue'") &&
+		[ -n "$name" ]; do
+		guest "$name"
 	done
 }
 
@@ -232,16 +230,14 @@ for name; do
 	[ -n "$(line_of "$name")" ] || { echo "vm.sh: no kernel is called $name" >&2; exit 2; }
 	rm -f "$vm/$name.sum"
 done
-all=$*
-lanes=$((guests < $# ? guests : $#))
-while [ $lanes -gt 0 ]; do
-	lane "$guests" "$@" &
-	shift
-	lanes=$((lanes - 1))
+queue=$vm/queue-$$
+printf '%s\n' "$@" > "$queue"
+while [ "$guests" -gt 0 ]; do
+	lane &
+	guests=$((guests - 1))
 done
 wait
-# shellcheck disable=SC2086 # words
-set -- $all
+rm -f "$queue" "$queue.lock"
 [ -n "$only" ] || [ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$@" > $page
 for name; do
 	cat "$vm/$name.sum" 2> /dev/null || echo '0 passed, 1 failed, 0 skipped'
