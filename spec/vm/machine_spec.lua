@@ -21,7 +21,7 @@ end
 
 local beside = {
   sigtrap = { remove_on_exec = true }, inherit_thread = { inherit = true },
-  branch_sample_type = { sample_type = { "branch_stack" } },
+  branch_sample_type = { sample_type = { "branch_stack" } }, inherit = { sample_type = { "read", "tid" } },
 }
 -- More than an attr of their own: AUX groups, and words that others share.
 local unfit = { aux_sample_size = true, aux_action = true, aux_output = true, aux_start_paused = true,
@@ -43,6 +43,7 @@ local function newer()
       if bit ~= "aux" then add(field.name .. " " .. bit, field.bits_since[i], field.name, { bit }) end
     end
   end
+  add("sample_type read of an inherited event", "6.12", "inherit", true)
   return list
 end
 
