@@ -654,6 +654,22 @@ describe("perfl", function()
     assert.equal("", r.err)
   end)
 
+  it("runs what is to run at the end, however it ends, and keeps the status", function()
+    local last = "setmetatable({}, { __gc = function() print 'closed' end }) "
+    for text, code in pairs { [""] = 0, ["os.exit(5, true)"] = 5, ["error 'x'"] = 1 } do
+      local r = perfl { "-e", last .. text }
+      assert.equal(code, r.code, r.err)
+      assert.equal("closed\n", r.out)
+    end
+  end)
+
+  it("shows where in its own code a script's mistake was found", function()
+    local r = perfl { "-e", "event { 1 }" }
+    assert.equal(1, r.code)
+    assert.matches("lua/perfev/event%.lua:%d+: in upvalue 'fail'", r.err)
+    contains(r.err, "-e:1: in main chunk")
+  end)
+
   it("prints a plan and opens nothing", function()
     local r = perfl { "--dry-run", "-a", "-e", "event { 'cpu-clock', sample = print }" }
     assert.equal(0, r.code, r.err)

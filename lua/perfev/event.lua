@@ -2,9 +2,10 @@
 -- Defaults of the event's kind come first, then what the callbacks ask for, then the user's own
 -- words; never the other way round.
 
+local lazy = require "perfev.lazy"
 local agg = require "perfev.agg"
 local core = require "perfev.core"
-local filters = require "perfev.filter"
+local filters = lazy "perfev.filter"
 local samples = require "perfev.fields"
 local grammar = require "perfev.grammar"
 local line = require "perfev.line"
@@ -14,7 +15,7 @@ local options = require "perfev.options"
 local registers = require "perfev.registers"
 local tracefs = require "perfev.tracefs"
 local units = require "perfev.units"
-local where = require "perfev.where"
+local where = lazy "perfev.where"
 
 local M = {}
 

@@ -145,6 +145,7 @@ local function scan_long(found, word)
     found.rest[#found.rest + 1] = word
     return not flag and "unknown" or nil
   end
+  found.named[row] = true
   if row.metavar and not flag then return row end
   note(found, row, value)
 end
@@ -156,6 +157,7 @@ local function scan_cluster(found, word, exists)
       found.rest[#found.rest + 1] = word
       return "unknown"
     end
+    found.named[row] = true
     if row.metavar then
       if i == #word then return row end
       note(found, row, word:sub(i + 1))
@@ -192,7 +194,7 @@ function M.split_at_dashes(argv)
 end
 
 local function scan_words(head, exists, no_script)
-  local found, wanted = { rest = {}, script = no_script }, nil
+  local found, wanted = { rest = {}, named = {}, script = no_script }, nil
   for _, word in ipairs(head) do
     if not is_option(word) then
       take_plain(found, word, wanted, exists)
@@ -211,7 +213,8 @@ end
 -- @tparam function exists  word -> whether a script of that name or path is there
 -- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
 --                 nil), `rest` (words of the head that are neither perfl's nor the script),
---                 `chunks` (of -e, or nil), and `help`, `version`, `trust`, …: true when given
+--                 `chunks` (of -e, or nil), `named` (rows of `groups` whose flags are among the words),
+--                 and `help`, `version`, `trust`, …: true when given
 function M.scan(argv, exists)
   local head, command = M.split_at_dashes(argv)
   local found = scan_words(head, exists)
@@ -247,11 +250,15 @@ local function is_the_scripts(row, declared)
   return false
 end
 
-local function add_ours(parser, declared)
+local function add_ours(parser, declared, named)
   for _, group in ipairs(M.groups) do
     local elements = {}
     for i = 2, #group do
-      if not is_the_scripts(group[i], declared) then elements[#elements + 1] = M.add_row(parser, group[i]) end
+      local row = group[i]
+      local wanted = not named or named[row] or row.many
+      if wanted and not is_the_scripts(row, declared) then
+        elements[#elements + 1] = M.add_row(parser, row)
+      end
     end
     parser:group(group[1], table.unpack(elements))
   end
@@ -270,9 +277,9 @@ function M.check_conflicts(declared, name)
   end
 end
 
--- A parser with perfl's options and the script's. declared may be nil: then every
--- plain word is the script's.
-local function new_parser(found, declared, name)
+-- A parser with perfl's options, or of them those named, and the script's. declared may be nil: then
+-- every plain word is the script's.
+local function new_parser(found, declared, name, named)
   local parser = args.new_parser("perfl")
   if found.script then parser:argument("SCRIPT"):target("perfl.script"):hidden(true) end
   if declared then
@@ -281,8 +288,17 @@ local function new_parser(found, declared, name)
   else
     parser:argument("args"):args("*"):target("perfl.rest"):hidden(true)
   end
-  add_ours(parser, declared)
+  add_ours(parser, declared, named)
   return parser
+end
+
+-- Telling argparse of all options takes longer than all else that it does: those that are named
+-- (and many, of which none is an empty list) will do where all is well, and what is wrong is said
+-- by a parser that knows them all.
+local function parse_words(found, declared, name)
+  local ok, result = new_parser(found, declared, name, found.named):pparse(found.head)
+  if ok then return ok, result end
+  return new_parser(found, declared, name):pparse(found.head)
 end
 
 local function flatten(lists)
@@ -390,7 +406,7 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.parse(found, declared, name)
-  local ok, result = new_parser(found, declared, name):pparse(found.head)
+  local ok, result = parse_words(found, declared, name)
   if not ok then return nil, explain(result, declared, name) end
   local opts = M.taken(M.by_flag, result)
   if found.script and not found.chunks and #(opts.chunks or {}) > 0 then
