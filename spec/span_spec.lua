@@ -135,7 +135,7 @@ local function random_story(steps)
   return story
 end
 
-local BY = { "start.comm", "via.tid", "type", "start.stack" } -- in no order of theirs
+local BY = { "start.comm", "via.time", "type", "start.stack" } -- in no order of theirs
 
 -- The span whose ends they are.
 local function placed(into, more)
@@ -161,7 +161,7 @@ local function by_callbacks(way, story, into)
   end, { callbacks = { switch = function(r)
     local one = begun[r.tid]
     if r.out then
-      if one then one.via = one.via or r.tid end
+      if one then one.via = one.via or r.time end
       return
     end
     begun[r.tid] = nil
@@ -179,10 +179,10 @@ end
 -- Stacks by their addresses: two sessions' are different objects.
 local function plain(into)
   local list = {}
-  for comm, tid, kind, stack, value in into:pairs() do
+  for comm, via, kind, stack, value in into:pairs() do
     local ips = {}
     for i = 1, #stack do ips[i] = ("%x"):format(stack[i].ip) end
-    list[#list + 1] = ("%s %d %s %s: %d %d"):format(comm, tid, kind, table.concat(ips, ","), value.count, value.sum)
+    list[#list + 1] = ("%s %d %s %s: %d %d"):format(comm, via, kind, table.concat(ips, ","), value.count, value.sum)
   end
   table.sort(list)
   return list
