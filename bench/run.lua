@@ -298,6 +298,7 @@ if #wanted == 0 then
   file:write("# What `make bench` gave\n\nHow to read it: [doc/bench.md](../doc/bench.md).\n\n```text\n",
     table.concat(lines, "\n"), "\n```\n")
   if #profiles > 0 then
-    file:write("\n## Where the time goes of what falls short\n\n", ABOUT_PROFILES, table.concat(profiles, "\n"), "\n")
+    file:write("\n## Where the time goes of what falls short\n\n", ABOUT_PROFILES,
+      table.concat(profiles, "\n"), "\n")
   end
 end
