@@ -92,6 +92,15 @@ int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value);
 /* A value of 1 for each of these; of how many there was no memory for theirs. */
 uint32_t pev_agg_count_integers(struct pev_agg *agg, const int64_t *keys, uint32_t nr);
 
+/* A value of 1 for the key that has nothing in it, and mostly is the only one. -ENOMEM. */
+static inline int pev_agg_count(struct pev_agg *agg)
+{
+	if (!agg->nr || agg->cells[0]->key_len || agg->config.kind != PEV_AGG_COUNT)
+		return pev_agg_add(agg, NULL, 0, 1);
+	agg->cells[0]->n++;
+	return 0;
+}
+
 /*
  * All that from was given, as if it had been given to agg after what it has. Of the
  * same kind and steps, or -EINVAL. -ENOMEM: nothing has changed. from may be agg.

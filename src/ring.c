@@ -204,14 +204,6 @@ const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size)
 	return *size <= ring->end - ring->tail ? ring->piece : whole(ring, ring->tail, *size);
 }
 
-void pev_ring_pop(struct pev_ring *ring, uint16_t size)
-{
-	if (ring->found)
-		ring->nr_found--;
-	else
-		ring->tail += size;
-}
-
 void pev_ring_publish(struct pev_ring *ring)
 {
 	uint64_t free_to = ring->head - pev_ring_fill(ring);

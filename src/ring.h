@@ -97,7 +97,13 @@ static inline const unsigned char *pev_ring_peek(struct pev_ring *ring, uint16_t
 }
 
 /* Done with the record of that size that peek gave. The kernel is not told yet. */
-void pev_ring_pop(struct pev_ring *ring, uint16_t size);
+static inline void pev_ring_pop(struct pev_ring *ring, uint16_t size)
+{
+	if (ring->found)
+		ring->nr_found--;
+	else
+		ring->tail += size;
+}
 
 /* Give what was read back to the kernel: one store a batch. */
 void pev_ring_publish(struct pev_ring *ring);

@@ -36,6 +36,7 @@ struct session_ring {
 	struct pev_slot *slot;      /* whose it is, or NULL */
 	uint64_t time;              /* of the record last looked at */
 	uint16_t next_size;
+	uint32_t type;              /* likewise */
 	uint64_t recorded;          /* everything before it the recorder has, or is not to have */
 	bool pressed;               /* over three quarters full when the round began */
 	bool told_corrupt;
@@ -740,14 +741,14 @@ uint64_t pev_session_time_on(const struct pev_session *s, int cpu)
 
 /* ---- order and dispatch ---- */
 
-static uint64_t time_of(const struct session_ring *r, const struct pev_slot *slot,
-			const unsigned char *bytes, uint16_t size)
+static inline uint64_t time_of(const struct session_ring *r, const struct pev_slot *slot,
+			       const unsigned char *bytes, uint16_t size)
 {
 	uint16_t off;
 
 	if (!slot)
 		return r->time;
-	if (pev_load32(bytes, false) == PERF_RECORD_SAMPLE)
+	if (r->type == PERF_RECORD_SAMPLE)
 		off = slot->plan.fixed[PEV_F_TIME];
 	else
 		off = slot->plan.from_end[PEV_F_TIME] <= size ?
@@ -858,7 +859,7 @@ int64_t pev_session_copy(struct pev_session *s)
 /* ---- order and dispatch, one round ---- */
 
 /* Is there a next record? What it is is kept in r. */
-static bool look(struct pev_session *s, struct session_ring *r)
+static inline bool look(struct pev_session *s, struct session_ring *r)
 {
 	uint64_t tail = r->ring.tail, corrupt = r->ring.corrupt;
 
@@ -867,6 +868,7 @@ static bool look(struct pev_session *s, struct session_ring *r)
 		record_corrupt(s, r, tail);
 	if (!r->next)
 		return false;
+	r->type = pev_load32(r->next, false);
 	r->slot = slot_of(s, r->next, r->next_size);
 	r->time = time_of(r, r->slot, r->next, r->next_size);
 	return true;
@@ -879,7 +881,7 @@ static bool aux_pressed(const struct session_ring *r)
 }
 
 /* Is what is left in the ring no reason any more to give it precedence? */
-static void unpress(struct pev_session *s, struct session_ring *r)
+static inline void unpress(struct pev_session *s, struct session_ring *r)
 {
 	if (!r->pressed || pev_ring_fill(&r->ring) > r->ring.size / 2 || aux_pressed(r))
 		return;
@@ -1032,16 +1034,29 @@ static bool waits(struct pev_session *s, const struct pev_slot *slot, const stru
 	       pev_deferred_hold(&s->deferred, rec, &of);
 }
 
+/* Most of all: a sample that its own event's callback gets, and nobody else has to see. */
+static inline bool is_simple(const struct pev_session *s, const struct session_ring *r,
+			     const struct pev_slot *slot)
+{
+	return r->type == PERF_RECORD_SAMPLE && slot->heard >> PERF_RECORD_SAMPLE & 1 &&
+	       !slot->hidden && s->drain != PEV_DRAIN_DISCARD &&
+	       !(slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN) &&
+	       !is_excluded(s, slot, PERF_RECORD_SAMPLE, r->next, r->next_size);
+}
+
 /* Count a ring's next record and locate it, if somebody gets it. */
 static struct pev_slot *take(struct pev_session *s, const struct session_ring *r,
 			     struct pev_record *rec)
 {
 	const unsigned char *bytes = r->next;
 	struct pev_slot *slot = r->slot, *to;
-	uint32_t type = pev_load32(bytes, false);
+	uint32_t type = r->type;
 	uint16_t size = r->next_size;
 
 	s->stats.records++;
+	if (slot && is_simple(s, r, slot) &&
+	    pev_record_locate_sample(rec, &slot->plan, bytes, size))
+		return slot;
 	if (!slot) {
 		s->stats.unknown_id++;
 		return NULL;
@@ -1104,7 +1119,7 @@ static void note_aux(struct pev_session *s, const unsigned char *bytes, uint16_t
 {
 	struct pev_aux aux;
 
-	s->tells_aux = s->pending->ring.aux && pev_load32(bytes, false) == PERF_RECORD_AUX &&
+	s->tells_aux = s->pending->ring.aux && s->pending->type == PERF_RECORD_AUX &&
 		       size >= pev_layouts[PERF_RECORD_AUX].min;
 	if (!s->tells_aux)
 		return;

@@ -90,9 +90,9 @@ static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t val
 /* As many values of 1, of what has no columns. */
 static inline void l_agg_count(struct l_agg *self, uint32_t nr)
 {
-	self->key.len = 0;
 	for (uint32_t i = 0; i < nr; i++)
-		self->no_memory += l_agg_add(self, 1) < 0;
+		self->no_memory += (self->deltas && pev_agg_count(&self->recent) < 0) ||
+				   pev_agg_count(&self->all) < 0;
 }
 
 /* Of as many such keys, a value of 1 each. */

@@ -417,8 +417,11 @@ void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink
 			const struct pev_record *rec)
 {
 	struct l_args *args;
-	struct l_view *view = look_at(d, slot, rec, &args);
+	struct l_view *view;
 
+	if (l_sink_count_one(sink, rec, d->slots[slot].args))
+		return;
+	view = look_at(d, slot, rec, &args);
 	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
 }
 

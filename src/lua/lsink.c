@@ -465,13 +465,13 @@ bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
 	return sink->counts && plan == sink->plan && (!args || args->tp == sink->tp);
 }
 
-/* One more; false: it is for feed() to see what there is. */
-static inline bool count_one(struct l_sink *sink, const struct pev_record *rec)
+bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec, const struct l_args *args)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t number;
 
-	if (agg->nr_by && !pev_place_read(&sink->by->place, rec->bytes, &number))
+	if (!l_sink_counts(sink, rec->plan, args) ||
+	    (agg->nr_by && !pev_place_read(&sink->by->place, rec->bytes, &number)))
 		return false;
 	if (agg->nr_by)
 		l_agg_count_integers(agg, &number, 1);
@@ -502,8 +502,6 @@ static inline void feed_one(struct l_sink *sink, lua_State *L, int context,
 {
 	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
 
-	if (l_sink_counts(sink, view->rec->plan, args) && count_one(sink, view->rec))
-		return;
 	if (sink->line) {
 		l_line_feed(sink->line, L, view, args);
 		return;

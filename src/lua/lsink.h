@@ -36,9 +36,12 @@ void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_
 bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
 		   const struct l_args *args);
 /*
- * Then the same of as many as come out of a recording, all of that plan: of how many, from the
- * first on. The next one is for l_sink_feed().
+ * Then the same of a record, of whose payload the bytes need not be found; or of as many as come
+ * out of a recording, all of that plan: of how many, from the first on. The rest, and what gets
+ * false, is for l_sink_feed().
  */
+bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec,
+		      const struct l_args *args);
 uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr);
 
 /*
