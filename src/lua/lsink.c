@@ -179,6 +179,7 @@ static struct l_sink *push_list(lua_State *L, int idx, int context, const char *
 		lua_rawgeti(L, idx, i);
 		sink = push_one(L, lua_gettop(L), context, event);
 		sink->next = next;
+		sink->counts_one = sink->counts_one && !next;
 		next = sink;
 		lua_insert(L, -3);
 		lua_pop(L, 1);
