@@ -25,7 +25,7 @@ local first, last
 local function count(event, major)
   perfev.event {
     event, period = 1, callchain = common.stacks(opt, "faultstacks"),
-    exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+    exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
     sample = function(r)
       first, last = first or r.time, r.time
       profile:add_under(r.comm, r.stack, 1, major)

@@ -21,7 +21,7 @@ local waiting, first, last = {}, nil, nil -- tid -> who, where and since when
 perfev.event {
   "context-switches", period = 1, callchain = common.stacks(opt, "offcputime"),
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = function(r)
     first = first or r.time
     if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm, stack = r.stack, since = r.time } end

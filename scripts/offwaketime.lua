@@ -33,7 +33,7 @@ end
 perfev.event {
   "context-switches", period = 1, callchain = common.stacks(opt, "offwaketime"),
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = function(r)
     first = first or r.time
     if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm or ":" .. r.tid, stack = r.stack, since = r.time } end
@@ -50,7 +50,7 @@ perfev.event {
 -- By the waker; sched_wakeup may be on the other CPU.
 perfev.event {
   "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "offwaketime"),
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = function(r, args)
     local wait = waiting[args.pid]
     if not wait or wait.waker then return end

@@ -27,7 +27,7 @@ local asleep, first, last = {}, nil, nil -- tid -> since when
 -- By the waker; sched_wakeup may be on the other CPU.
 perfev.event {
   "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "wakeuptime"),
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = function(r, args)
     local since = asleep[args.pid]
     if not since then return end
