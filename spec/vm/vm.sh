@@ -14,7 +14,7 @@
 
 # name, architecture, release of Debian, package, how it is booted, specs that it has besides
 kernels='
-amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork
+amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork probe
 arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
 amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  session
 amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  unprivileged
