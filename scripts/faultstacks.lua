@@ -24,7 +24,7 @@ local profile = perfev.profile { title = opt.title or "page faults", values = { 
 local function count(event, major)
   perfev.event {
     event, period = 1, callchain = common.stacks(opt, "faultstacks"),
-    exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+    exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
     sample = profile:sampler { by = { "comm", "stack" }, add = function(comm, stack, faults)
       profile:add_under(comm, stack, faults, faults * major)
     end },

@@ -27,7 +27,7 @@ local waits = perfev.span {
 perfev.event {
   "context-switches", period = 1, callchain = common.stacks(opt, "offcputime"),
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }
 

@@ -30,7 +30,7 @@ local profile = perfev.profile {
 perfev.event {
   opt.event, callchain = common.stacks(opt, "profile"), sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
 }
 

@@ -35,7 +35,7 @@ local sleeps = perfev.span {
 -- By the waker; sched_wakeup may be on the other CPU.
 perfev.event {
   "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "wakeuptime"),
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,
 }
 

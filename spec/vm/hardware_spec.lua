@@ -81,7 +81,7 @@ end)
 
 describe("a counter's mapped page", function()
   local ACCESS = "/proc/sys/kernel/perf_user_access"
-  -- What three readings from Lua take at most, garbage collected in between.
+  -- What three readings from Lua take at most, when nothing else happens in between.
   local INSTRUCTIONS = 50000
   local FORMAT = 3 -- TOTAL_TIME_ENABLED and _RUNNING
 
@@ -132,12 +132,14 @@ describe("a counter's mapped page", function()
       c:close()
       allow "0"
       assert.same({}, calls)
+      local least = math.huge
       for _, r in ipairs(readings) do
         for i = 1, 3 do
           assert.is_true(r[1][i] <= r[2][i] and r[2][i] <= r[3][i], ("%d %d %d"):format(r[1][i], r[2][i], r[3][i]))
         end
-        assert.is_true(r[3][1] - r[1][1] < most, r[3][1] - r[1][1])
+        least = math.min(least, r[3][1] - r[1][1])
       end
+      assert.is_true(least < most, least)
     end)
   end
 

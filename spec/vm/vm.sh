@@ -14,7 +14,7 @@
 
 # name, architecture, release of Debian, package, how it is booted, specs that it has besides
 kernels='
-amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork
+amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork probe
 arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
 amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  session
 amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  unprivileged
@@ -230,15 +230,18 @@ for name; do
 	[ -n "$(line_of "$name")" ] || { echo "vm.sh: no kernel is called $name" >&2; exit 2; }
 	rm -f "$vm/$name.sum"
 done
+started=$(date +%s)
 queue=$vm/queue-$$
 printf '%s\n' "$@" > "$queue"
-while [ "$guests" -gt 0 ]; do
+lanes=$guests
+while [ "$lanes" -gt 0 ]; do
 	lane &
-	guests=$((guests - 1))
+	lanes=$((lanes - 1))
 done
 wait
 rm -f "$queue" "$queue.lock"
-[ -n "$only" ] || [ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$@" > $page
+took="$(($(date +%s) - started)) seconds, $guests guests at once"
+[ -n "$only" ] || [ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$took" "$@" > $page
 for name; do
 	cat "$vm/$name.sum" 2> /dev/null || echo '0 passed, 1 failed, 0 skipped'
 done > "$vm/sums"
