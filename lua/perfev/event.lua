@@ -273,7 +273,9 @@ end
 local function callback_bits(fields, spec, list)
   for name, asks in pairs(callbacks) do
     if is_callback(spec, name) then
-      list[name] = spec[name]
+      local value = spec[name]
+      -- A list is the caller's, who may change it.
+      list[name] = agg.is_list(value) and table.move(value, 1, #value, 1, {}) or value
       for _, field in ipairs(asks) do fields[field] = true end
     end
   end
