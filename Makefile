@@ -28,7 +28,8 @@ CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck cla
 STATIC_PKGS := g++ libbz2-dev
 # What boots other kernels (spec/vm): those of `make check`, and of all of them.
 GUEST_PKGS := $(STATIC_PKGS) qemu-system-x86 qemu-system-arm cpio gcc-aarch64-linux-gnu
-VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu
+VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu qemu-system-ppc \
+	gcc-powerpc64le-linux-gnu
 
 CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:

@@ -129,58 +129,66 @@ static uint64_t read_minimal(const unsigned char *p, size_t len, bool chain)
 	       pev_load64(p + header.size - 16, false);
 }
 
-static uint64_t number(const struct pev_record *rec, enum pev_field field)
+static uint64_t sum_of_chain(const unsigned char *words, uint32_t nr, bool swap)
 {
-	struct pev_value value;
-
-	return pev_record_get(rec, field, &value) ? value.u : 0;
-}
-
-static uint64_t chain_sum(const struct pev_record *rec)
-{
-	struct pev_value chain;
 	uint64_t sum = 0;
 
-	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
-		return 0;
-	for (uint32_t i = 0; i < chain.nr; i++)
-		sum += pev_load64(chain.p + 8 * (size_t)i, rec->plan->swap);
+	for (uint32_t i = 0; i < nr; i++)
+		sum += pev_load64(words + 8 * (size_t)i, swap);
 	return sum;
 }
 
-static uint64_t tid_and_time(const struct pev_record *rec)
+static uint64_t read_sample(const struct pev_record *rec, bool chain)
 {
+	const unsigned char *p;
 	uint64_t tid, time;
+	uint32_t nr;
 
 	if (!pev_record_number(rec, PEV_F_TID, &tid) || !pev_record_number(rec, PEV_F_TIME, &time))
 		abort();
-	return tid + time;
+	if (chain && pev_record_chain(rec, &p, &nr))
+		return tid + time + sum_of_chain(p, nr, rec->plan->swap);
+	if (chain || !pev_record_raw(rec, &p, &nr) || nr < 16)
+		abort();
+	return tid + time + pev_load64(p + 8, rec->plan->swap);
+}
+
+static uint64_t read_comm(const struct pev_record *rec)
+{
+	uint64_t pid, time;
+	const char *comm;
+	uint32_t len;
+
+	if (!pev_record_number(rec, PEV_F_PID, &pid) ||
+	    !pev_record_number(rec, PEV_F_TIME, &time) ||
+	    !pev_record_string(rec, PEV_F_COMM, &comm, &len))
+		abort();
+	return pid + time + len;
+}
+
+static uint64_t read_mmap2(const struct pev_record *rec)
+{
+	const char *filename;
+	uint64_t addr, time;
+	uint32_t len;
+
+	if (!pev_record_number(rec, PEV_F_ADDR, &addr) ||
+	    !pev_record_number(rec, PEV_F_TIME, &time) ||
+	    !pev_record_string(rec, PEV_F_FILENAME, &filename, &len))
+		abort();
+	return addr + time + len;
 }
 
 static uint64_t read_perfev(const struct pev_plan *plan, const unsigned char *p, size_t len,
 			    bool chain)
 {
 	static struct pev_record rec;
-	const unsigned char *raw;
-	struct pev_value text;
-	uint32_t raw_len;
 
 	if (pev_record_locate(&rec, plan, p, len, NULL) < 0)
 		abort();
-	if (rec.type == PERF_RECORD_SAMPLE) {
-		uint64_t sum = tid_and_time(&rec);
-
-		if (chain)
-			return sum + chain_sum(&rec);
-		if (!pev_record_raw(&rec, &raw, &raw_len) || raw_len < 16)
-			abort();
-		return sum + pev_load64(raw + 8, false);
-	}
-	if (!pev_record_get(&rec, rec.type == PERF_RECORD_COMM ? PEV_F_COMM : PEV_F_FILENAME,
-			    &text))
-		abort();
-	return text.len + number(&rec, rec.type == PERF_RECORD_COMM ? PEV_F_PID : PEV_F_ADDR) +
-	       number(&rec, PEV_F_TIME);
+	if (rec.type == PERF_RECORD_SAMPLE)
+		return read_sample(&rec, chain);
+	return rec.type == PERF_RECORD_COMM ? read_comm(&rec) : read_mmap2(&rec);
 }
 
 int main(int argc, char **argv)

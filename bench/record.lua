@@ -2,7 +2,8 @@
 -- lua5.4 bench/record.lua FILE RECORDS [KIND]
 --
 -- KIND is what there is to read: syscalls (raw_syscalls:sys_enter, the usual), pairs (sys_enter and
--- sys_exit by turns) or stacks (cpu-clock with call chains into the C library).
+-- sys_exit by turns), stacks (cpu-clock with call chains into the C library) or clock (cpu-clock
+-- with next to nothing in it, for recordings that are long).
 --
 -- The same bytes whenever it is run: times, tasks and calls come from one seed. A round holds each
 -- CPU's records in a piece, the pieces' times side by side, so that a reader has to put them in order.
@@ -124,8 +125,18 @@ function stacks.sample(tid, time, cpu)
     table.unpack(chain))
 end
 
-local kinds = { syscalls = syscalls, pairs = enter_and_exit, stacks = stacks }
-local made = assert(kinds[kind], "KIND is syscalls, pairs or stacks")
+local clock = {
+  events = { { ids = { 1 }, name = "cpu-clock", size = 128, attr = { type = 1, config = 0,
+    sample_type = { "tid", "time", "cpu" }, sample_period = 1000000, sample_id_all = true, comm = true,
+    task = true } } },
+  formats = {},
+}
+function clock.sample(tid, time, cpu)
+  return string.pack("<I4I2I2 I4I4 I8 I4I4", SAMPLE, 2, 32, tid, tid, time, cpu, 0)
+end
+
+local kinds = { syscalls = syscalls, pairs = enter_and_exit, stacks = stacks, clock = clock }
+local made = assert(kinds[kind], "KIND is syscalls, pairs, stacks or clock")
 local builder = perfdata.new { endian = "little", events = made.events }
 
 -- The sample_id of such an attr: tid, time, cpu, and its id where there are several.

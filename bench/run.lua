@@ -11,9 +11,14 @@
 -- load = FILE takes off the CPU that is in the file; lost = N: what is missing of N in what
 -- the command printed, in percent. expect: what the command has to print, or the row is thrown out; check: a
 -- function of all that it printed -> true, or false and why it is.
+--
+-- What falls short of its goal is run once more, under perfl's own profile, and the functions that
+-- its time goes to stand below the table: a goal that is missed has a reason to be read.
 
 local SLOW = 4 -- seconds: a row that takes longer is run once
 local NAME = 33
+local HZ, FUNCTIONS = 10000, 8 -- of a profile: samples a second, functions shown
+local PROFILED = 0.5 -- seconds that it takes at least
 
 local build, records, runs = arg[1], math.tointeger(tonumber(arg[2])), math.tointeger(tonumber(arg[3]))
 local dir = build .. "/bench"
@@ -68,7 +73,7 @@ local function measured(row, part, cpu, clock, said)
   if part.measure == "clock" then return clock / part.scale end
   if part.lost then
     local seen = tonumber(said:match "%d+")
-    return seen and 100 * (part.lost - seen) / part.lost
+    return seen and math.max(100 * (part.lost - seen) / part.lost, 0) -- others may call it, too
   end
   if part.load then cpu = math.max(cpu - (tonumber(slurp(part.load)) or 0), 0) end
   return cpu / (row.per or part.per) / part.scale
@@ -130,20 +135,27 @@ local function number(value)
   return (value >= 99.95 and "%.0f" or value >= 9.995 and "%.1f" or "%.3f"):format(value)
 end
 
--- The ratio, and beside it what it should be at most, or at least where the goal is below 0.
+local function falls_short(row, base)
+  return base and row.goal and not row.failed and median(row) > row.goal * base or false
+end
+
+-- The ratio, if there is one to nothing, and beside it what it should be at most.
 local function against(row, base)
-  if not base or base == 0 then return "" end
-  local ratio = median(row) / base
-  local text = (ratio >= 99.95 and "%.0f" or ratio >= 9.995 and "%.1f" or "%.2f"):format(ratio)
+  if not base then return "" end
+  local ratio, text = median(row) / base, "-"
+  if base > 0 then text = (ratio >= 99.95 and "%.0f" or ratio >= 9.995 and "%.1f" or "%.2f"):format(ratio) end
   if not row.goal then return ("%7s"):format(text) end
-  return ("%7s %s%5s"):format(text, ratio <= row.goal and "<=" or "> ", ("%g"):format(row.goal))
+  return ("%7s %s%5s"):format(text, falls_short(row, base) and "> " or "<=", ("%g"):format(row.goal))
+end
+
+local function base_of(part)
+  for _, row in ipairs(part.rows) do
+    if row[1] == part.base and not row.failed then return median(row) end
+  end
 end
 
 local function print_part(part)
-  local base
-  for _, row in ipairs(part.rows) do
-    if row[1] == part.base and not row.failed then base = median(row) end
-  end
+  local base = base_of(part)
   say("")
   say("%s", part.title)
   say("%-" .. NAME .. "s %7s %7s %7s %7s%s", "  " .. part.unit, "median", "min", "max", base and "x base" or "",
@@ -161,7 +173,82 @@ local function print_part(part)
   if part.note then say("  %s", part.note) end
 end
 
+-- ---- where the time goes of what falls short ----
+
+local profiles = {} -- lines
+
+local function tell(...)
+  local line = string.format(...)
+  print(line)
+  profiles[#profiles + 1] = line
+end
+
+-- The command, so often that there is something to sample, under perfl's profile -> path | nil, why
+local function profiled(row)
+  local path, err = dir .. "/folded", dir .. "/err"
+  local loop = ("i=0; while [ $i -lt %d ]; do %s > /dev/null; i=$((i+1)); done"):format(
+    math.ceil(PROFILED / math.max(row.seconds, 1e-3)), row[2])
+  local ok = os.execute(("%s/perfl -q --inline -m 8M -o %s profile -F %d -f folded -- sh -c %s 2> %s < /dev/null"):format(build,
+    path, HZ, bench.quote(loop), err))
+  if ok then return path end
+  return nil, slurp(err):match "^[^\n]*"
+end
+
+-- Folded stacks -> list of { samples =, name =, kernel = }, the most first; all samples; the kernel's.
+-- Of tasks of that name alone: what a command starts is not what is asked about.
+local function leaves(path, comm)
+  local list, by_name, all, kernel = {}, {}, 0, 0
+  for line in io.lines(path) do
+    local who, name, samples = line:match "^([^;]*).-;?([^;]*) (%d+)$"
+    if who == comm then
+      local one = by_name[name]
+      if not one then
+        one = { samples = 0, name = name:gsub("_%[%a%]$", ""), kernel = name:find "_%[k%]$" ~= nil }
+        list[#list + 1], by_name[name] = one, one
+      end
+      samples = tonumber(samples)
+      one.samples, all, kernel = one.samples + samples, all + samples, kernel + (one.kernel and samples or 0)
+    end
+  end
+  table.sort(list, function(a, b)
+    if a.samples ~= b.samples then return a.samples > b.samples end
+    return a.name < b.name
+  end)
+  return list, all, kernel
+end
+
+local function explain(part, row, base)
+  local ratio = base > 0 and ("%.2f times the base"):format(median(row) / base) or "The base is 0"
+  tell("")
+  tell("### %s: %s", part.title:match "^[^,]*", row[1])
+  tell("")
+  tell("%s, %g is wanted.", ratio, row.goal)
+  local path, why = profiled(row)
+  if not path then return tell("It has no profile: %s", why) end
+  local list, all, kernel = leaves(path, row[2]:match "^%S+":match "[^/]+$")
+  tell("")
+  tell("```text")
+  tell("%6.1f %%  of %d samples are the kernel's", 100 * kernel / math.max(all, 1), all)
+  for i = 1, math.min(FUNCTIONS, #list) do
+    tell("%6.1f %%  %s%s", 100 * list[i].samples / all, list[i].kernel and "[kernel] " or "", list[i].name)
+  end
+  tell("```")
+end
+
+local function explain_part(part)
+  local base = base_of(part)
+  for _, row in ipairs(part.rows) do
+    if falls_short(row, base) then explain(part, row, base) end
+  end
+end
+
 -- ---- the whole ----
+
+local ABOUT_PROFILES = ([[
+The command of each such row once more, under `perfl profile -F %d`: the
+functions that the samples were in, of the program itself. What has no symbols
+is named by its file.
+]]):format(HZ)
 
 local function files()
   local list = {}
@@ -189,7 +276,7 @@ local function machine()
   say("%d runs of each, by turns; CPU unless said otherwise; MiB: anonymous memory", runs)
 end
 
-local began = os.time()
+local began, parts = os.time(), {}
 machine()
 for _, path in ipairs(files()) do
   if is_wanted(path) then
@@ -198,14 +285,20 @@ for _, path in ipairs(files()) do
       if part.prepare then part.prepare() end
       run_part(part)
       print_part(part)
+      parts[#parts + 1] = part
     end
   end
 end
 say("")
-say("all of it took %d s", os.time() - began)
+say("all of it took %d s, and then the profiles", os.time() - began)
+for _, part in ipairs(parts) do explain_part(part) end
 
 if #wanted == 0 then
   local file <close> = assert(io.open("bench/RESULTS.md", "w"))
   file:write("# What `make bench` gave\n\nHow to read it: [doc/bench.md](../doc/bench.md).\n\n```text\n",
     table.concat(lines, "\n"), "\n```\n")
+  if #profiles > 0 then
+    file:write("\n## Where the time goes of what falls short\n\n", ABOUT_PROFILES,
+      table.concat(profiles, "\n"), "\n")
+  end
 end

@@ -11,11 +11,11 @@
 
 static int print_switch(void *session, struct pev_slot *slot, const struct pev_record *rec)
 {
-	struct pev_value time, tid;
+	uint64_t time, tid;
 
 	(void)slot;
-	if (pev_record_get(rec, PEV_F_TIME, &time) && pev_record_get(rec, PEV_F_TID, &tid))
-		printf("%" PRIu64 " %s %s\n", time.u, pev_session_comm(session, (int)tid.u),
+	if (pev_record_number(rec, PEV_F_TIME, &time) && pev_record_number(rec, PEV_F_TID, &tid))
+		printf("%" PRIu64 " %s %s\n", time, pev_session_comm(session, (int)tid),
 		       rec->misc & PERF_RECORD_MISC_SWITCH_OUT ? "out" : "in");
 	return 0;
 }

@@ -23,36 +23,23 @@ whoever hands the request to the driver.]],
 local values = { "requests", { "bytes", unit = "bytes" } }
 if opt.time then table.insert(values, 1, { "time", unit = "ns" }) end
 local profile = perfev.profile { title = opt.title or "block requests", values = values }
-local first, last
-
--- Requests that have not ended, by device and first sector. Those whose end is never found do not stay for ever.
-local MOST = 1 << 16
-local open, nr_open = {}, 0
-local function key_of(args) return ("%x %x"):format(args.dev, args.sector) end
+-- By device and first sector. Those whose end is never found do not stay for ever.
+local requests = opt.time and perfev.span {
+  start = true, stop = true, by = { "args.dev", "args.sector" },
+  into = profile:sampler { value = "took", by = { "start.comm", "start.stack", "args.nr_sector" },
+    add = function(comm, stack, sectors, nr, time)
+      profile:add_under(comm, stack, time, nr, nr * sectors << 9) -- sectors of 512 bytes
+    end },
+}
 
 perfev.event {
   "block:block_io_start | block:block_rq_issue", filter = opt.filter, callchain = common.stacks(opt, "biostacks"),
-  sample = not opt.time and profile:sampler { under = "comm", value = "args.bytes" } or function(r, args)
-    first, last = first or r.time, r.time
-    if nr_open >= MOST then open, nr_open = {}, 0 end
-    local key = key_of(args)
-    if not open[key] then nr_open = nr_open + 1 end
-    open[key] = { comm = r.comm, stack = r.stack, since = r.time }
-  end,
+  sample = requests and requests.start or profile:sampler { under = "comm", value = "args.bytes" },
 }
 
-if opt.time then
-  perfev.event { "block:block_rq_complete", sample = function(r, args)
-    local key = key_of(args)
-    local begun = open[key]
-    if not begun then return end
-    open[key], nr_open, last = nil, nr_open - 1, r.time
-    profile:add_under(begun.comm, begun.stack, r.time - begun.since, 1, args.nr_sector << 9) -- sectors of 512 bytes
-  end }
+if requests then
+  perfev.event { "block:block_rq_complete", sample = requests.stop }
   common.needs_all("biostacks", "--time: a request ends on any CPU, in nobody's name")
 end
 
-perfev.done(function()
-  if opt.time then profile.duration = first and last - first end
-  show(profile, opt.format, "biostacks")
-end)
+perfev.done(function() show(profile, opt.format, "biostacks") end)

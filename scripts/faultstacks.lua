@@ -20,16 +20,14 @@ common.check_sides(opt, "faultstacks")
 if opt.major and opt.minor then common.refuse("faultstacks", "--major or --minor, not both") end
 
 local profile = perfev.profile { title = opt.title or "page faults", values = { "faults", "major" } }
-local first, last
 
 local function count(event, major)
   perfev.event {
     event, period = 1, callchain = common.stacks(opt, "faultstacks"),
-    exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
-    sample = function(r)
-      first, last = first or r.time, r.time
-      profile:add_under(r.comm, r.stack, 1, major)
-    end,
+    exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
+    sample = profile:sampler { by = { "comm", "stack" }, add = function(comm, stack, faults)
+      profile:add_under(comm, stack, faults, faults * major)
+    end },
   }
 end
 
@@ -37,7 +35,4 @@ end
 if not opt.minor then count("major-faults", 1) end
 if not opt.major then count("minor-faults | page-faults", 0) end
 
-perfev.done(function()
-  profile.duration = first and last - first
-  show(profile, opt.format, "faultstacks")
-end)
+perfev.done(function() show(profile, opt.format, "faultstacks") end)

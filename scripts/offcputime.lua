@@ -16,26 +16,19 @@ Waits that have begun and ended during the run count, those for a CPU as well.]]
 common.check_sides(opt, "offcputime")
 
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
-local waiting, first, last = {}, nil, nil -- tid -> who, where and since when
+local waits = perfev.span {
+  start = true, stop = true, cancel = true, by = "tid", max_waiting = common.MOST_TASKS, least = opt.least .. "ns",
+  start_where = { "tid", "!=", 0 }, stop_where = { "out", "==", false },
+  into = profile:sampler { value = "took", by = { "start.comm", "start.stack" }, add = function(comm, stack, nr, time)
+    profile:add_under(comm, stack, time, nr)
+  end },
+}
 
 perfev.event {
   "context-switches", period = 1, callchain = common.stacks(opt, "offcputime"),
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
-  sample = function(r)
-    first = first or r.time
-    if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm, stack = r.stack, since = r.time } end
-  end,
-  switch = function(r)
-    local wait = waiting[r.tid]
-    if r.out or not wait then return end
-    waiting[r.tid], last = nil, r.time
-    if r.time - wait.since >= opt.least then profile:add_under(wait.comm, wait.stack, r.time - wait.since, 1) end
-  end,
-  exit = function(r) waiting[r.tid] = nil end,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
+  sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }
 
-perfev.done(function()
-  profile.duration = last and last - first
-  show(profile, opt.format, "offcputime")
-end)
+perfev.done(function() show(profile, opt.format, "offcputime") end)

@@ -9,7 +9,7 @@ local show = require "perfev.profile.show"
 
 local opt = perfev.args {
   summary = "sample stacks, and say what is in them",
-  { "--event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
+  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
   { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "times a second; 0: every event" },
   { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
@@ -30,7 +30,7 @@ local profile = perfev.profile {
 perfev.event {
   opt.event, callchain = common.stacks(opt, "profile"), sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
 }
 

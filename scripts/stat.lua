@@ -1,6 +1,6 @@
 -- stat: counts events, in the columns of perf stat.
 -- perfl stat -- ls -R /usr/share/doc
--- perfl -a -d 5s stat --events page-faults,sched:sched_switch -I 1000
+-- perfl -a -d 5s stat -e page-faults,sched:sched_switch -I 1000
 
 local perfev = require "perfev"
 local event = require "perfev.event"
@@ -10,7 +10,7 @@ local core = require "perfev.core"
 
 local opt = perfev.args {
   summary = "count events, in the columns of perf stat",
-  { "--events", metavar = "LIST", help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
+  { "-e --events", metavar = "LIST", help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
   { "-I --interval-print", type = "integer", metavar = "MS", help = "print what was counted every so many ms" },
   { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run the command N times: mean, and +- of it" },
   { "-j --json-output", help = "a JSON object on each line" },

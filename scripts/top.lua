@@ -7,7 +7,7 @@ local session = require "perfev.session"
 
 local opt = perfev.args {
   summary = "the functions that run, the busiest first, live",
-  { "--event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
+  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
   { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "times a second; 0: every event" },
   { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "show so often" },
   { "--idle", help = "idle CPUs, too" },
@@ -22,18 +22,12 @@ if opt.frequency < 0 or opt.interval == 0 then
 end
 
 local rows, width, settings -- of the terminal; how it was set, where we draw on it
-local shown, profile, first, last = 0, nil, nil, nil
+local shown, profile = 0, perfev.profile {}
 
-local function begin() profile, first, last = perfev.profile {}, nil, nil end
-begin()
 perfev.event {
   opt.event, callchain = true, sample_max_stack = 1, -- stacks stay in memory: one for each address, not each way there
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
-  sample = function(r)
-    if r.tid == 0 and not opt.idle then return end
-    first, last = first or r.time, r.time
-    profile:add(r.stack)
-  end,
+  where = not opt.idle and { "tid", "!=", 0 } or nil, sample = profile:sampler(),
 }
 
 local function stty(words)
@@ -55,7 +49,7 @@ end
 
 local function show()
   take_terminal()
-  local text = ("%s: %d in %.1f s\n"):format(opt.event, profile:total(), first and (last - first) / 1e9 or 0)
+  local text = ("%s: %d in %.1f s\n"):format(opt.event, profile:total(), (profile.duration or 0) / 1e9)
     .. profile:top { limit = rows - 5, width = width } -- heads, others, all, and where the cursor stands
   if settings then
     text = "\27[H" .. text:gsub("\n", "\27[K\n") .. "\27[J"
@@ -65,7 +59,7 @@ local function show()
   io.write(text)
   io.flush()
   shown = shown + 1
-  begin()
+  profile:clear()
 end
 
 perfev.every(opt.interval / 1e9, show)
@@ -76,5 +70,5 @@ end)
 
 perfev.done(function()
   if settings then return stty(settings) end
-  if first or shown == 0 then show() end
+  if shown == 0 or profile:total() > 0 then show() end
 end)

@@ -22,28 +22,21 @@ those only that such a task ends: -a has all.]],
 common.check_sides(opt, "wakeuptime")
 
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
-local asleep, first, last = {}, nil, nil -- tid -> since when
+local falls_asleep = { "and", { "out", "==", true }, { "preempt", "==", false }, { "tid", "!=", 0 } }
+local sleeps = perfev.span {
+  start = true, stop = true, cancel = true, by = "tid", stop_by = "args.pid", max_waiting = common.MOST_TASKS,
+  start_where = falls_asleep, cancel_where = { "not", falls_asleep }, least = opt.least .. "ns",
+  into = profile:sampler { value = "took", by = { "args.comm", "comm", "stack" },
+    add = function(comm, waker, stack, nr, time)
+      profile:add_under({ comm, "[woken by] " .. (waker == "swapper" and "idle" or waker) }, stack, time, nr)
+    end },
+}
 
 -- By the waker; sched_wakeup may be on the other CPU.
 perfev.event {
   "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "wakeuptime"),
-  exclude_callchain_kernel = opt.user, exclude_callchain_user = opt.kernel or nil,
-  sample = function(r, args)
-    local since = asleep[args.pid]
-    if not since then return end
-    asleep[args.pid], last = nil, r.time
-    if r.time - since < opt.least then return end
-    profile:add_under({ args.comm, ("[woken by] %s"):format(r.tid == 0 and "idle" or r.comm or ":" .. r.tid) }, r.stack,
-      r.time - since, 1)
-  end,
-  switch = function(r)
-    first = first or r.time
-    if r.tid ~= 0 then asleep[r.tid] = r.out and not r.preempt and r.time or nil end
-  end,
-  exit = function(r) asleep[r.tid] = nil end,
+  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
+  sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,
 }
 
-perfev.done(function()
-  profile.duration = last and last - first
-  show(profile, opt.format, "wakeuptime")
-end)
+perfev.done(function() show(profile, opt.format, "wakeuptime") end)

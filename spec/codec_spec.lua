@@ -2,6 +2,7 @@
 
 local perfev = require "perfev"
 local core = require "perfev.core"
+local some = require "spec.support.some"
 
 local pack = string.pack
 
@@ -445,7 +446,7 @@ describe("what a fuzzer asks of the decoder, spec/fuzz/decoder.lua,", function()
       for i = 1, len do out[i] = string.char(random(4) == 1 and random(0, 255) or random(0, 8) * random(0, 1)) end
       return table.concat(out)
     end
-    for _ = 1, 3000 do
+    for _ = 1, some.times(3000) do
       local big, nr = random(0, 1), random(0, 7)
       local parts = { pack("BB", big | random(0, 7) << 1 | random(0, 1) << 4, nr) }
       for i = 0, nr do

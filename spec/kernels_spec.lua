@@ -155,6 +155,14 @@ describe("what an attr asks for", function()
     assert.same(core.attr_new({ type = 1, config = 2 }):bytes(), attr:bytes())
   end)
 
+  it("has what two of them make together", function()
+    local attr = core.attr_new { type = 1, sample_type = { "tid", "read" }, inherit = true }
+    local first = kernels.features(attr)[1]
+    assert.same({ "sample_type read of an inherited event", "6.12" }, { first.what, first.since })
+    first.clear(attr)
+    assert.same(core.attr_new({ type = 1, sample_type = { "tid" }, inherit = true }):bytes(), attr:bytes())
+  end)
+
   it("has versions that can be compared", function()
     assert.equal(6001, kernels.number "6.1.2-arch1")
     assert.is_true(kernels.number "4.20" < kernels.number "5.1")

@@ -53,6 +53,8 @@ describe("the script among the words", function()
     { "-a -", "-", "" },
     { "-o syscount tpoint", "tpoint", "" }, -- our option's value, though a script's name
     { "-v -p 1,2 -C 0-1 tpoint sched:sched_switch", "tpoint", "sched:sched_switch" },
+    { "-v syscount -e cycles x", "syscount", "-e cycles x" }, -- no chunk once there is a script
+    { "syscount -ae cycles", "syscount", "-ae cycles" },
     { "", nil, "" },
   }
   for _, case in ipairs(cases) do
@@ -76,6 +78,13 @@ describe("the script among the words", function()
     assert.is_nil(found.script)
     assert.same({ "print(1)", "print(2)" }, found.chunks)
     assert.same({ "x", "y" }, found.rest)
+  end)
+
+  it("is none that stands behind a chunk", function()
+    local found = options.scan({ "-e", "print(1)", "syscount", "-e", "print(2)" }, exists)
+    assert.is_nil(found.script)
+    assert.same({ "print(1)", "print(2)" }, found.chunks)
+    assert.same({ "syscount" }, found.rest)
   end)
 
   it("is known together with what must be known before it runs", function()
@@ -155,6 +164,7 @@ describe("a command line is refused", function()
       "syscount has --top -T", "perfl has -a -C --cpu -p --pid")
     refused("syscount --nope", nil, "syscount has no options")
     refused("syscount -aX", nil, "unknown option '-X'")
+    refused("syscount -e x", { { "--top -T" } }, "'syscount' has no option '-e'", "before all other words")
   end)
 
   it("with the nearest option", function()
@@ -205,7 +215,7 @@ describe("a command line is refused", function()
 end)
 
 describe("a script", function()
-  it("may not declare any option of perfl's but for the form of what is printed", function()
+  it("may not declare any option of perfl's but for -j and -e", function()
     for _, flag in ipairs(options.flags) do
       if options.by_flag[flag].yields then goto next end
       local ok, why = pcall(options.check_conflicts, args.check { { flag } }, "mine")
@@ -218,6 +228,9 @@ describe("a script", function()
   it("may declare any other", function()
     options.check_conflicts(args.check { { "-P --process" }, { "--count" }, { "event" }, { "-j --json-output" } },
       "mine")
+    local opts, values = parse("-v syscount -j -ecycles -a", { { "-e --event", type = "string" }, { "-j" } })
+    assert.same({ all_cpus = true, verbose = 1 }, opts)
+    assert.same({ event = "cycles", j = true }, values)
   end)
 end)
 
@@ -524,7 +537,7 @@ describe("perfl", function()
     assert.is_nil(r.err:find("looks like an event", 1, true))
     r = perfl { "-e", "cycles:u", "-e", "faults" } -- as perf has it
     contains(r.err, "perfl: -e:2: ", "'cycles:u,faults' looks like an event",
-      "try: perfl stat --events 'cycles:u,faults'")
+      "try: perfl stat -e 'cycles:u,faults'")
   end)
 
   it("says where a script fails, with a traceback that ends at the script", function()
@@ -639,6 +652,22 @@ describe("perfl", function()
     assert.equal(0, r.code)
     assert.equal("hello\n", r.out)
     assert.equal("", r.err)
+  end)
+
+  it("runs what is to run at the end, however it ends, and keeps the status", function()
+    local last = "setmetatable({}, { __gc = function() print 'closed' end }) "
+    for text, code in pairs { [""] = 0, ["os.exit(5, true)"] = 5, ["error 'x'"] = 1 } do
+      local r = perfl { "-e", last .. text }
+      assert.equal(code, r.code, r.err)
+      assert.equal("closed\n", r.out)
+    end
+  end)
+
+  it("shows where in its own code a script's mistake was found", function()
+    local r = perfl { "-e", "event { 1 }" }
+    assert.equal(1, r.code)
+    assert.matches("lua/perfev/event%.lua:%d+: in upvalue 'fail'", r.err)
+    contains(r.err, "-e:1: in main chunk")
   end)
 
   it("prints a plan and opens nothing", function()

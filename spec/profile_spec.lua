@@ -600,6 +600,32 @@ describe("what scripts do with it in the end", function()
   -- luacheck: pop
 end)
 
+describe("scripts that take stacks", function()
+  -- Linux 6.12 of Debian, for who may not see what the kernel does.
+  local machine = require "spec.support.worlds" [[
+    local sim = require "perfev.sim"
+    local k = sim.new { world = "vm", cpus = "0", tasks = { [7] = "app" } }
+    k.refuse = function(attr)
+      local callchain = attr.sample_type & 1 << 5 ~= 0
+      return (not attr.exclude_kernel or callchain and not attr.exclude_callchain_kernel) and 13 or nil -- EACCES
+    end
+    k:after(1000, function()
+      k:happen(0, { type = "sample", pid = 7, tid = 7, event = "page-faults:u", ip = 4096, callchain = { 4096 } })
+    end)
+  ]]
+  local dir = run.tempdir()
+  teardown(function() run.remove(dir) end)
+
+  for _, words in ipairs { "profile --event page-faults:u -F 0", "profile --event cpu-clock:u", "faultstacks" } do
+    it(("leave the kernel's part out of them where it may not be seen: %s"):format(words), function()
+      local r = run { "sh", "-c", ("%s --sim %s -p 7 -d 1ms %s -f folded"):format(run.quote(run.perfl),
+        run.quote(machine.path(dir, "")), words) }
+      assert.equal(0, r.code, r.err)
+      assert.not_matches("cannot open", r.err)
+    end)
+  end
+end)
+
 -- Two more are npm's, and tried by hand: `npm install pprof-format speedscope`; then Profile.decode() of what gunzip
 -- makes of -f pprof, and a look at -f speedscope with `npx speedscope FILE`.
 describe("read by others:", function()

@@ -125,6 +125,33 @@ describe("pulling fields", function()
     end)
   end)
 
+  it("leaves nothing for callbacks when the loop breaks at its count", function()
+    local calls = 0
+    with_session({ count = 5 }, 20, function(s)
+      s:event { "a:b", sample = function() calls = calls + 1 end }
+      local n = 0
+      for _ in s:records() do
+        n = n + 1
+        if n == 5 then break end
+      end
+      assert.same({ 5, 0, 5 }, { n, calls, s:stats().delivered })
+    end)
+  end)
+
+  it("ends with the session that its loop closes", function()
+    for _, opts in ipairs { {}, { fields = { "cpu" } } } do
+      assert.equal(3, with_session({}, 20, function(s)
+        two_events(s)
+        local n = 0
+        for _ in s:records(opts) do
+          n = n + 1
+          if n == 3 then s:close() end
+        end
+        return n
+      end))
+    end
+  end)
+
   it("of a recording gives what it gave while it was made", function()
     with_session({ record = "/x.data" }, 40, function(s)
       two_events(s)

@@ -71,7 +71,7 @@ describe("a script called by name:", function()
     execsnoop = { "--ends" },
     procmon = { "KIND" },
     tpoint = { "EVENT", "--filter CONDITION" },
-    profile = { "--event EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
+    profile = { "-e EVENT", "-F HZ", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
     latency = { "START", "STOP", "--by FIELDS", "--per FIELD", "-f FORMAT", "--slot TIME", "--histogram" },
     timeline = { "--mark EVENT", "--irq" },
     offcputime = { "--least TIME", "-f FORMAT", "--user", "--kernel", "--call-graph HOW" },
@@ -80,7 +80,7 @@ describe("a script called by name:", function()
     wakeuptime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     offwaketime = { "--filter CONDITION", "--least TIME", "-f FORMAT", "--user", "--kernel" },
     biostacks = { "--time", "--filter CONDITION", "-f FORMAT" },
-    top = { "--event EVENT", "-F HZ", "-I TIME", "--idle" },
+    top = { "-e EVENT", "-F HZ", "-I TIME", "--idle" },
     flamediff = { "BEFORE", "AFTER", "--format FORMAT" },
   }
   for name, options in pairs(declared) do

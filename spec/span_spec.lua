@@ -2,6 +2,7 @@
 
 local kernel = require "spec.support.kernel"
 local perfev = require "perfev"
+local stories = require "spec.support.story"(setup, teardown)
 
 local names = { "start", "stop" }
 
@@ -103,5 +104,179 @@ describe("a span", function()
     } do
       assert.error_matches(function() s:span(case[1]) end, case[2])
     end
+  end)
+end)
+
+-- ---- ends that the script places, and what is kept of each ----
+
+local KERNEL, USER = -128, -512 -- PERF_CONTEXT_*
+
+local function switch(tid, out) return { type = "switch", pid = tid, tid = tid, out = out, preempt = false } end
+
+-- A switch out comes between, one in ends it, an exit does uncounted.
+local function random_story(steps)
+  local story, seed = { stories.app(7), stories.comm(7, "seven"), stories.app(8), stories.comm(8, "eight"),
+                        stories.app(9) }, 4711
+  local function any(n)
+    seed = (seed * 1103515245 + 12345) & 0x7fffffff
+    return (seed >> 16) % n
+  end
+  for _ = 1, steps do
+    local tid, what = 7 + any(3), any(20)
+    if what < 9 then
+      local chain = { KERNEL, 0xffffffff81000100 + any(3) * 8, USER, 0x400100 }
+      story[#story + 1] = stories.sample(tid, any(4) == 0 and {} or chain)
+    elseif what < 19 then
+      story[#story + 1] = switch(tid, any(2) == 0)
+    else
+      story[#story + 1] = { type = "exit", pid = tid, tid = tid, ppid = 1, ptid = 1, time = 1 }
+    end
+  end
+  return story
+end
+
+local BY = { "start.comm", "via.time", "type", "start.stack" } -- in no order of theirs
+
+-- The span whose ends they are.
+local function placed(into, more)
+  local spec = { start = true, via = true, stop = true, cancel = true, by = "tid", into = into,
+    via_where = { "out", "==", true }, stop_where = { "out", "==", false }, start_where = { "tid", "!=", 9 } }
+  for name, value in pairs(more or {}) do spec[name] = value end
+  return perfev.span(spec)
+end
+
+local function natively(way, story, into, more)
+  local span = placed(into, more)
+  way(story, span.start, { callbacks = { switch = { span.via, span.stop }, exit = span.cancel } })
+  return span
+end
+
+-- The same by callbacks; what has no stack is the aggregator's to leave out.
+local function by_callbacks(way, story, into)
+  local begun, counts = {}, { waiting = 0, unstarted = 0, restarted = 0, dropped = 0, bypassed = 0, cancelled = 0 }
+  way(story, function(r)
+    if r.tid == 9 or not r.stack then return end
+    if begun[r.tid] then counts.restarted = counts.restarted + 1 end
+    begun[r.tid] = { time = r.time, comm = r.comm, stack = r.stack }
+  end, { callbacks = { switch = function(r)
+    local one = begun[r.tid]
+    if r.out then
+      if one then one.via = one.via or r.time end
+      return
+    end
+    begun[r.tid] = nil
+    if not one then counts.unstarted = counts.unstarted + 1
+    elseif not one.via then counts.bypassed = counts.bypassed + 1
+    else into:add(r.time - one.time, one.comm, one.via, r.type, one.stack) end
+  end, exit = function(r)
+    if begun[r.tid] then counts.cancelled = counts.cancelled + 1 end
+    begun[r.tid] = nil
+  end } })
+  for _ in pairs(begun) do counts.waiting = counts.waiting + 1 end
+  return counts
+end
+
+-- Stacks by their addresses: two sessions' are different objects.
+local function plain(into)
+  local list = {}
+  for comm, via, kind, stack, value in into:pairs() do
+    local ips = {}
+    for i = 1, #stack do ips[i] = ("%x"):format(stack[i].ip) end
+    list[#list + 1] = ("%s %d %s %s: %d %d"):format(comm, via, kind, table.concat(ips, ","), value.count, value.sum)
+  end
+  table.sort(list)
+  return list
+end
+
+describe("a span whose ends stand in several callbacks", function()
+  it("has what was at its start and in between in its columns, as callbacks have it", function()
+    local story = random_story(400)
+    for _, way in ipairs { stories.simulated, stories.recorded } do
+      local native, twin = perfev.stats { by = BY }, perfev.stats { by = BY }
+      local span = natively(way, story, native)
+      local counts = by_callbacks(way, story, twin)
+      assert.is_true(#native >= 6 and counts.bypassed > 3 and counts.cancelled > 3 and counts.restarted > 3)
+      assert.same(plain(twin), plain(native))
+      assert.same(counts, span:unmatched())
+      assert.matches(("%d pairs with no via between: not counted"):format(counts.bypassed),
+        table.concat(native:remarks(), "\n"), 1, true)
+    end
+  end)
+
+  it("keeps as many keys as it may and says what the others are, and merges", function()
+    local story, all = random_story(400), perfev.stats { by = BY }
+    natively(stories.simulated, story, all)
+    local few, again = perfev.stats { by = BY, max_keys = 2 }, perfev.stats { by = BY }
+    natively(stories.simulated, story, few)
+    natively(stories.simulated, random_story(100), again)
+    local total, kept = 0, few:other().count
+    for _, row in ipairs(all:rows()) do total = total + row.value.count end
+    for _, row in ipairs(few:rows()) do kept = kept + row.value.count end
+    assert.same({ 2, total }, { #few, kept })
+    assert.matches("of further keys stand together as %(other%)", table.concat(few:remarks(), "\n"))
+    for _, row in ipairs(again:rows()) do total = total + row.value.count end
+    for _, row in ipairs(all:merge(again):rows()) do total = total - row.value.count end
+    assert.equal(0, total)
+  end)
+
+  it("leaves out what took less than it should", function()
+    local story = { stories.app(7), stories.sample(7, {}), switch(7, true), switch(7, false), stories.sample(7, {}),
+                    switch(7, true), switch(7, true), switch(7, false) } -- a millisecond each
+    for least, wanted in pairs { ["2ms"] = { count = 2, sum = 5000000 }, ["2500us"] = { count = 1, sum = 3000000 } } do
+      local into = perfev.stats { by = "start.comm" }
+      natively(stories.simulated, story, into, { least = least })
+      local value = into:get "app"
+      assert.same(wanted, { count = value.count, sum = value.sum })
+    end
+  end)
+
+  it("lets the oldest make room, with what was kept of it", function()
+    local into = perfev.stats { by = { "start.tid", "start.comm" } }
+    local story = { stories.comm(7, "seven"), stories.comm(8, "eight with a name"), stories.sample(7, {}),
+                    stories.sample(8, {}), switch(7, false), switch(8, false) }
+    local span = perfev.span { start = true, stop = true, by = "tid", into = into, max_waiting = 1 }
+    stories.simulated(story, span.start, { callbacks = { switch = span.stop } })
+    assert.same({ { ["start.tid"] = 8, ["start.comm"] = "eight with a na" } }, (function(rows)
+      for _, row in ipairs(rows) do row.value = nil end
+      return rows
+    end)(into:rows()))
+    assert.same({ waiting = 0, unstarted = 1, restarted = 0, dropped = 1 }, span:unmatched())
+  end)
+
+  it("refuses columns of what it has not", function()
+    local function refused(why, more, by)
+      assert.error_matches(function() placed(perfev.stats { by = by or "start.comm" }, more) end, why)
+    end
+    assert.error_matches(function()
+      perfev.span { start = true, stop = true, by = "tid", into = perfev.stats { by = "via.comm" } }
+    end, "via.comm, and it has no via")
+    refused("via_by 2", { via_by = { "tid", "cpu" } })
+    refused("span: least: duration 'soon'", { least = "soon" })
+    refused("cancel is an event string", { cancel = 7 })
+    local span = placed(perfev.stats { by = "start.com" })
+    assert.error_matches(function() perfev.session {}:event { "cpu-clock", sample = span.start } end,
+      "no record has a field 'com' %(did you mean 'comm'%?%)")
+  end)
+end)
+
+describe("a list in a callback's place", function()
+  it("has each of it get every record", function()
+    local tids, all, cpus = perfev.count { by = "tid" }, perfev.count {}, perfev.count { by = "cpu",
+      where = { "tid", "<", 8 } }
+    local story = { stories.sample(7, {}), stories.sample(8, {}), stories.sample(7, {}) }
+    for _, way in ipairs { stories.simulated, stories.recorded } do way(story, { tids, all, cpus }) end
+    collectgarbage()
+    assert.same({ 4, 2, 6, 4 }, { tids:get(7), tids:get(8), all:get(), cpus:get(0) })
+  end)
+
+  it("is of aggregators and lines alone", function()
+    local s <close> = perfev.session {}
+    for why, list in pairs { ["sample: a list is of aggregators and lines"] = { perfev.count {}, print },
+                             ["args.x: only samples have a payload"] = false } do
+      assert.error_matches(function()
+        s:event { "cpu-clock", sample = list or nil, switch = not list and { perfev.count { by = "args.x" } } or nil }
+      end, why)
+    end
+    assert.error_matches(function() s:event { "cpu-clock", sample = { {} } } end, "a list is of aggregators")
   end)
 end)

@@ -552,6 +552,41 @@ describe("a stack as a key", function()
     assert.error_matches(function() perfev.profile { values = values }:sampler {} end, "2 value types")
   end)
 
+  it("feeds a profile by a function of the script's, a key at a time", function()
+    local p, asked = perfev.profile { values = { "samples", "twice" } }, 0
+    local one = p:sampler { by = { "comm", "stack" }, add = function(name, stack, nr)
+      asked = asked + 1
+      p:add_under({ "all", name }, stack, nr, 2 * nr)
+    end }
+    simulated({ app(7), sample(7, { USER, U }), sample(7, { USER, U }), sample(7, {}) }, one)
+    assert.equal("all;app;[unknown] 2\nall;app;work 4\n", there(p.folded, p, { value = "twice" }))
+    assert.same({ 2, 3 }, { asked, p:total() })
+    local sums = perfev.profile { values = { "nr", "sum" } }
+    local summed = sums:sampler { by = "comm", value = "tid", add = function(...) sums:add(...) end }
+    simulated({ app(7), sample(7, {}), sample(7, {}) }, summed)
+    assert.same({ 2, 14 }, { sums:total "nr", sums:total "sum" })
+    local together = "by and add go together, in the place of under"
+    for options, why in pairs { [{ by = "comm" }] = together, [{ add = print }] = together,
+      [{ by = "comm", under = "tid", add = print }] = together,
+      [{ by = "comm", add = 7 }] = "add is a function, not a number" } do
+      assert.error_matches(function() p:sampler(options) end, "profile: sampler: " .. why)
+    end
+  end)
+
+  it("fed from is a profile that was cleared, from then on", function()
+    local p = perfev.profile {}
+    local one = p:sampler()
+    simulated({ app(7), sample(7, { USER, U }) }, one)
+    p:clear()
+    assert.same({ 0, "" }, { p:total(), p:folded() })
+    assert.is_nil(p.duration)
+    simulated({ app(7), sample(7, { USER, V }), sample(7, { USER, V }) }, one)
+    assert.same({ "main 2\n", 1000000 }, { there(p.folded, p), p.duration })
+    p:add("a;b", 3)
+    p:clear()
+    assert.same({ 0, "" }, { p:total(), p:folded() })
+  end)
+
   it("is the object that r.stack is, and finds its cell", function()
     local a, seen = perfev.count { by = "stack" }, {}
     simulated({ app(7), sample(7, { USER, U }), sample(7, { USER, V }) }, function(r)

@@ -1,4 +1,5 @@
--- The scripts of stacks on the simulated kernel: known stacks, exact numbers.
+-- The scripts of stacks on the simulated kernel: known stacks, exact numbers; and twins of them, which have Lua
+-- callbacks and print the same.
 
 local protobuf = require "spec.support.protobuf"
 local run = require "spec.support.run"
@@ -240,5 +241,175 @@ describe("top", function()
     end
     assert.equal(23, nr)
     assert.matches("%(%d+ others%)\n +45  100.0%%  all\n$", out)
+  end)
+end)
+
+-- ---- twins ----
+
+-- What a machine may tell, in no order that one could want: 900 records of all that the scripts hear.
+local random = [[
+  local SWITCH, WAKING = { type = 1, config = 3 }, "sched:sched_waking"
+  local MINOR, MAJOR, CLOCK = { type = 1, config = 5 }, { type = 1, config = 6 }, { type = 1, config = 0 }
+  local others = { MINOR, MAJOR, CLOCK, { type = 5, config = 0 } }
+  local disk = "unsigned int dev; unsigned long sector; unsigned int nr_sector"
+  k:tracepoint("sched:sched_waking", 375, "char comm[16]; pid_t pid; int prio; int target_cpu")
+  k:tracepoint("block:block_io_start", 2102, disk .. "; unsigned int bytes")
+  k:tracepoint("block:block_rq_complete", 2105, disk)
+  local comms = { [7] = "app", [8] = "helper", [9] = "disk", [10] = "stranger" }
+  local stacks = { { LEAF }, { LEAF, ROOT }, { MIDDLE, ROOT }, { LEAF, MIDDLE, ROOT }, { ROOT }, {} }
+  math.randomseed(11)
+  local any = math.random
+  for ms = 1, 900 do
+    local cpu, pid, stack, what = any(0, 1), ({ 0, 7, 8, 9 })[any(4)], stacks[any(#stacks)], any(100)
+    local args = { dev = any(2), sector = any(9), nr_sector = any(20), bytes = any(9) * 512 }
+    if what <= 35 then
+      at(ms, cpu, sample(pid, SWITCH, stack))
+      at(ms, cpu, switch(pid, true, any(4) == 1))
+    elseif what <= 60 then
+      at(ms, cpu, switch(pid, false))
+    elseif what <= 80 then
+      local woken = any(7, 10)
+      at(ms, cpu, sample(pid, WAKING, stack, { args = { comm = comms[woken], pid = woken } }))
+    elseif what <= 84 then
+      at(ms, cpu, { type = "exit", pid = pid, tid = pid, ppid = 1, ptid = 1 })
+    elseif what <= 90 then
+      at(ms, cpu, sample(pid, others[any(#others)], stack))
+    elseif what <= 95 then
+      at(ms, cpu, sample(pid, "block:block_io_start", stack, { args = args }))
+    else
+      args.bytes = nil
+      at(ms, cpu, sample(0, "block:block_rq_complete", { ROOT }, { args = args }))
+    end
+  end]]
+
+-- What they begin with, of a title and values.
+local prelude = [[
+local first, last
+local p = profile { title = "%s", values = { %s } }
+done(function()
+  p.duration = last and last - first
+  io.write(p:pprof())
+end)
+local function begin(r) first = first or r.time end
+local function sampled(r) begin(r) last = r.time end
+]]
+local TIMES = '{ "time", unit = "ns" }, "waits"'
+local NAME = 'local function name(r) return r.tid == 0 and "idle" or r.comm end '
+
+local twins = {
+  profile = { "cpu-clock", '"samples", { "time", unit = "ns" }', [[
+    event { "cpu-clock", freq = 99, callchain = true, sample_type = { "period" }, sample = function(r)
+      sampled(r)
+      if r.tid ~= 0 then p:add_under(r.comm, r.stack, 1, r.period) end
+    end }]] },
+  ["watch 0x601040/8"] = { "writes of 0x601040/8", '"writes"', [[
+    event { "mem:0x601040/8:w", period = 1, callchain = true, sample = function(r)
+      sampled(r)
+      p:add_under(r.comm, r.stack)
+    end }]] },
+  faultstacks = { "page faults", '"faults", "major"', [[
+    for i, name in ipairs { "minor-faults | page-faults", "major-faults" } do
+      event { name, period = 1, callchain = true, sample = function(r)
+        sampled(r)
+        p:add_under(r.comm, r.stack, 1, i - 1)
+      end }
+    end]] },
+  ["offcputime --least 3ms"] = { "off CPU", TIMES, [[
+    local waiting = {}
+    event { "context-switches", period = 1, callchain = true, exclude_kernel = false, sample = function(r)
+      begin(r)
+      if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm, stack = r.stack, since = r.time } end
+    end, switch = function(r)
+      local wait = waiting[r.tid]
+      if r.out or not wait then return end
+      waiting[r.tid], last = nil, r.time
+      if r.time - wait.since >= 3000000 then p:add_under(wait.comm, wait.stack, r.time - wait.since, 1) end
+    end, exit = function(r) waiting[r.tid] = nil end }]] },
+  ["wakeuptime --least 3ms"] = { "asleep", TIMES, NAME .. [[
+    local asleep = {}
+    event { "sched:sched_waking", callchain = true, sample = function(r, args)
+      local since = asleep[args.pid]
+      if not since then return end
+      asleep[args.pid], last = nil, r.time
+      if r.time - since < 3000000 then return end
+      p:add_under({ args.comm, "[woken by] " .. name(r) }, r.stack, r.time - since, 1)
+    end, switch = function(r)
+      begin(r)
+      if r.tid ~= 0 then asleep[r.tid] = r.out and not r.preempt and r.time or nil end
+    end, exit = function(r) asleep[r.tid] = nil end }]] },
+  ["offwaketime --least 3ms"] = { "off CPU", TIMES, NAME .. [[
+    local waiting = {}
+    local function frames(wait)
+      local list, below = { wait.waker }, wait.woken_by or {}
+      for i = #below, 1, -1 do list[#list + 1] = below[i] end
+      list[#list + 1] = "--"
+      for i = 1, #(wait.stack or {}) do list[#list + 1] = wait.stack[i] end
+      return list
+    end
+    event { "context-switches", period = 1, callchain = true, exclude_kernel = false, sample = function(r)
+      begin(r)
+      if r.tid ~= 0 then waiting[r.tid] = { comm = r.comm, stack = r.stack, since = r.time } end
+    end, switch = function(r)
+      local wait = waiting[r.tid]
+      if r.out and not r.preempt or not wait then return end
+      waiting[r.tid], last = nil, r.time
+      local took = r.time - wait.since
+      if wait.waker and took >= 3000000 then p:add_under(wait.comm, frames(wait), took, 1) end
+    end, exit = function(r) waiting[r.tid] = nil end }
+    event { "sched:sched_waking", callchain = true, sample = function(r, args)
+      local wait = waiting[args.pid]
+      if wait and not wait.waker then wait.waker, wait.woken_by = name(r), r.stack end
+    end }]] },
+  biostacks = { "block requests", '"requests", { "bytes", unit = "bytes" }', [[
+    event { "block:block_io_start | block:block_rq_issue", callchain = true, sample = function(r, args)
+      sampled(r)
+      p:add_under(r.comm, r.stack, 1, args.bytes)
+    end }]] },
+  ["biostacks --time"] = { "block requests", '{ "time", unit = "ns" }, "requests", { "bytes", unit = "bytes" }', [[
+    local open = {}
+    event { "block:block_io_start | block:block_rq_issue", callchain = true, sample = function(r, args)
+      begin(r)
+      open[args.dev .. " " .. args.sector] = { comm = r.comm, stack = r.stack, since = r.time }
+    end }
+    event { "block:block_rq_complete", sample = function(r, args)
+      local key = args.dev .. " " .. args.sector
+      local begun = open[key]
+      if not begun then return end
+      open[key], last = nil, r.time
+      p:add_under(begun.comm, begun.stack, r.time - begun.since, 1, args.nr_sector << 9)
+    end }]] },
+}
+
+local TOP = [[
+local p, first, last, shown = perfev.profile {}, nil, nil, 0
+event { "cpu-clock", callchain = true, sample_max_stack = 1, freq = 999, sample = function(r)
+  if r.tid == 0 then return end
+  first, last = first or r.time, r.time
+  p:add(r.stack)
+end }
+local function show()
+  io.write(shown > 0 and "\n" or "", ("cpu-clock: %d in %.1f s\n"):format(p:total(),
+    first and (last - first) / 1e9 or 0), p:top { limit = 19, width = 80 })
+  p, first, last, shown = perfev.profile {}, nil, nil, shown + 1
+end
+every(0.3, show)
+done(function() if first or shown == 0 then show() end end)]]
+
+describe("a script of stacks that counts in C prints what its twin with callbacks prints:", function()
+  for words, twin in pairs(twins) do
+    it(words, function()
+      local list = {}
+      for word in (words .. " -f pprof"):gmatch "%S+" do list[#list + 1] = word end
+      local native = output_of(random, table.unpack(list))
+      local text = prelude:format(twin[1], twin[2]) .. twin[3]
+      assert.equal(output_of(random, "-e", text), native)
+      assert.is_true(#protobuf.profile(protobuf.gunzip(native)).samples >= 4)
+    end)
+  end
+
+  it("top", function()
+    local native = output_of(random, "top", "-I", "300ms", "-d", "1.2s")
+    assert.is_true(select(2, native:gsub("cpu%-clock: %d+ in", "")) >= 3)
+    assert.equal(output_of(random, "-d", "1.2s", "-e", TOP), native)
   end)
 end)

@@ -38,9 +38,9 @@ static void store64(unsigned char *p, uint64_t value, bool swap)
 
 static int tid_of(const struct pev_record *rec)
 {
-	struct pev_value tid;
+	uint64_t tid;
 
-	return pev_record_get(rec, PEV_F_TID, &tid) ? (int)(int64_t)tid.u : -1;
+	return pev_record_number(rec, PEV_F_TID, &tid) ? (int)(int64_t)tid : -1;
 }
 
 static struct pev_held **chain_of(const struct pev_deferred *d, int tid)

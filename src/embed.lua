@@ -5,7 +5,8 @@
 -- up as require() would, so that perfl runs where argparse is not installed. A script,
 -- scripts/NAME.lua, keeps that name: perfl finds it where no other is (make static).
 -- Both as they are and compiled: reading them was four fifths of what a short run took, but
--- bytecode is for the release of Lua that made it, and perfl's may be newer.
+-- bytecode is for the release of Lua that made it, and perfl's may be newer. The names of locals
+-- are left out, a third of the time to load it: they are for messages about mistakes of ours.
 
 local function fail(...)
   io.stderr:write("embed.lua: ", string.format(...), "\n")
@@ -27,6 +28,77 @@ local function locate(word)
   return module, path, module .. ".lua"
 end
 
+-- ---- bytecode (ldump.c of Lua 5.4) ----
+
+local HEADER <const> = 4 + 1 + 1 + 6 + 3 + 8 + 8 + 1 -- to the main function: checkHeader()
+local NONE <const> = "\x80" -- a count of nothing: seven bits a byte, the last one marked
+
+-- What stands at a place in the bytecode -> where it ends [, its value].
+local skip = {}
+
+function skip.count(code, at)
+  local n, byte = 0
+  repeat
+    byte, at = code:byte(at), at + 1
+    n = n << 7 | byte & 0x7f
+  until byte & 0x80 ~= 0
+  return at, n
+end
+
+function skip.string(code, at) -- its length and one, 0: there is none
+  local next_at, n = skip.count(code, at)
+  return next_at + math.max(n - 1, 0)
+end
+
+function skip.constant(code, at)
+  local kind = code:byte(at)
+  if kind == 0x04 or kind == 0x14 then return skip.string(code, at + 1) end -- short, long
+  return at + (kind & 0x0f == 3 and 9 or 1) -- numbers have eight bytes, nil and booleans none
+end
+
+function skip.list(code, at, one)
+  local n
+  at, n = skip.count(code, at)
+  for _ = 1, n do at = one(code, at) end
+  return at
+end
+
+local function bytes(width)
+  return function(_, at) return at + width end
+end
+
+local function lines(code, at) return (skip.count(code, (skip.count(code, at)))) end
+local function locals(code, at) return lines(code, skip.string(code, at)) end
+
+-- A function's bytecode, put at the end of out without names of locals -> where it ended
+local function unnamed(code, at, out)
+  local from = at
+  at = lines(code, skip.string(code, at)) + 3 -- source, lines; parameters, varargs, stack
+  at = skip.list(code, at, bytes(4)) -- instructions
+  at = skip.list(code, at, skip.constant)
+  at = skip.list(code, at, bytes(3)) -- upvalues
+  local after, n = skip.count(code, at)
+  out[#out + 1], at = code:sub(from, after - 1), after
+  for _ = 1, n do at = unnamed(code, at, out) end
+  from, at = at, skip.list(code, skip.list(code, at, bytes(1)), lines) -- instructions' lines
+  out[#out + 1] = code:sub(from, at - 1) .. NONE
+  from = skip.list(code, at, locals)
+  at = skip.list(code, from, skip.string) -- upvalues' names
+  out[#out + 1] = code:sub(from, at - 1)
+  return at
+end
+
+local function compiled(chunk)
+  local code = string.dump(chunk)
+  local out = { code:sub(1, HEADER) }
+  local stop = unnamed(code, HEADER + 1, out)
+  local short = table.concat(out)
+  if stop ~= #code + 1 or not load(short, "=embed.lua", "b") then
+    fail("bytecode is not what ldump.c of 5.4 writes")
+  end
+  return short
+end
+
 local function read(path, shown)
   local file, why = io.open(path, "rb")
   if not file then fail("%s", why) end
@@ -34,7 +106,7 @@ local function read(path, shown)
   file:close()
   local chunk, err = load(text, "@" .. shown, "t")
   if not chunk then fail("%s", err) end
-  return text, string.dump(chunk)
+  return text, compiled(chunk)
 end
 
 local function array(id, text)

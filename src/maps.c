@@ -319,18 +319,18 @@ static int put(struct pev_space **space, struct pev_dsos *dsos, uint64_t start, 
 
 static uint64_t number(const struct pev_record *rec, enum pev_field name)
 {
-	struct pev_value value;
+	uint64_t value;
 
-	return pev_record_get(rec, name, &value) ? value.u : 0;
+	return pev_record_number(rec, name, &value) ? value : 0;
 }
 
 static bool is_executable(const struct pev_record *rec)
 {
-	struct pev_value prot;
+	uint64_t prot;
 
 	if (rec->misc & MISC_MMAP_DATA)
 		return false;
-	return !pev_record_get(rec, PEV_F_PROT, &prot) || prot.u & 4; /* PROT_EXEC */
+	return !pev_record_number(rec, PEV_F_PROT, &prot) || prot & 4; /* PROT_EXEC */
 }
 
 static void take_build_id(struct pev_dso *key, const struct pev_record *rec)
@@ -348,19 +348,20 @@ static int feed_mmap(struct pev_space **space, struct pev_dsos *dsos, const stru
 	uint64_t start = number(rec, PEV_F_ADDR), len = number(rec, PEV_F_LEN);
 	uint64_t end = start + len < start ? UINT64_MAX : start + len;
 	struct pev_dso key = { .pid = (int)(int64_t)number(rec, PEV_F_PID) }, *dso;
-	struct pev_value path;
+	const char *path;
+	uint32_t path_len;
 
-	if (!pev_record_get(rec, PEV_F_FILENAME, &path))
+	if (!pev_record_string(rec, PEV_F_FILENAME, &path, &path_len))
 		return 0;
 	if (!is_executable(rec))
 		return *space ? put(space, dsos, start, end, 0, NULL) : 0;
-	key.memory = key.pid != -1 && is_memory((const char *)path.p, path.len);
+	key.memory = key.pid != -1 && is_memory(path, path_len);
 	key.maj = (uint32_t)number(rec, PEV_F_MAJ);
 	key.min = (uint32_t)number(rec, PEV_F_MIN);
 	key.ino = number(rec, PEV_F_INO);
 	key.generation = number(rec, PEV_F_INO_GENERATION);
 	take_build_id(&key, rec);
-	dso = intern(dsos, &key, (const char *)path.p, path.len);
+	dso = intern(dsos, &key, path, path_len);
 	return dso ? put(space, dsos, start, end, number(rec, PEV_F_PGOFF), dso) : -ENOMEM;
 }
 
@@ -369,16 +370,17 @@ static int feed_ksymbol(struct pev_space **space, struct pev_dsos *dsos,
 {
 	uint64_t start = number(rec, PEV_F_ADDR), len = number(rec, PEV_F_LEN);
 	struct pev_dso key = { .pid = -1 }, *dso;
-	struct pev_value name;
+	const char *name;
+	uint32_t name_len;
 
-	if (!pev_record_get(rec, PEV_F_NAME, &name) || start + len < start)
+	if (!pev_record_string(rec, PEV_F_NAME, &name, &name_len) || start + len < start)
 		return 0;
 	if (number(rec, PEV_F_FLAGS) & KSYMBOL_UNREGISTER)
 		return *space ? put(space, dsos, start, start + len, 0, NULL) : 0;
 	/* PERF_RECORD_KSYMBOL_TYPE_*; what is of no type that we know is the kernel's as well. */
 	key.ksymbol = (uint8_t)number(rec, PEV_F_KSYM_TYPE);
 	key.ksymbol = key.ksymbol ? key.ksymbol : UINT8_MAX;
-	dso = intern(dsos, &key, (const char *)name.p, name.len);
+	dso = intern(dsos, &key, name, name_len);
 	return dso ? put(space, dsos, start, start + len, 0, dso) : -ENOMEM;
 }
 

@@ -50,6 +50,7 @@ enum {
 	EXIT_PANIC = 70,   /* sysexits: an internal software error */
 	EXIT_REFUSED = 77, /* sysexits: permission denied */
 	HOOK_EVERY = 10000, /* Lua instructions between two looks at the clock */
+	GC_AFTER_KIB = 1024,
 };
 
 #define GRACE_NS 700000000
@@ -504,19 +505,62 @@ static void push_words(lua_State *L, int argc, char **argv)
 	}
 }
 
+/* How the process ends, once that is known. */
+static struct {
+	int known;
+	int status;
+	int number; /* of the signal to die of, or 0 */
+} ending;
+
+__attribute__((noreturn)) static void end_process(void)
+{
+	if (ending.number)
+		die_of(ending.number);
+	exit(ending.status);
+}
+
+static int l_end(lua_State *L)
+{
+	(void)L;
+	if (ending.known) /* or it is os.exit(), whose status is its own */
+		end_process();
+	return 0;
+}
+
+/*
+ * Finalizers are called against the order they were set in. That of the first object is called
+ * when all is closed, and ends the process: what is left is memory, which goes with it.
+ */
+__attribute__((unused)) static void set_last_finalizer(lua_State *L)
+{
+	lua_newtable(L);
+	lua_newtable(L);
+	lua_pushcfunction(L, l_end);
+	lua_setfield(L, -2, "__gc");
+	lua_setmetatable(L, -2);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &ending);
+}
+
 /* (argc, argv) -> status [, signal]: require("perfl.main").main(argv) */
 static int run_program(lua_State *L)
 {
 	int argc = (int)lua_tointeger(L, 1);
 	char **argv = lua_touserdata(L, 2);
 
-	/* What is loaded stays: there is nothing in it to collect. */
+	/*
+	 * What is loaded stays: it is not looked through before GC_AFTER_KIB more have been
+	 * made. (A step takes KiB for allocated, also fewer than none: lapi.c, lua_gc().)
+	 */
 	lua_gc(L, LUA_GCSTOP);
+#ifndef __SANITIZE_ADDRESS__ /* which asks who has not freed what */
+	set_last_finalizer(L);
+#endif
 	open_libraries(L);
 	lua_getglobal(L, "require");
 	lua_pushliteral(L, "perfl.main");
 	lua_call(L, 1, 1);
 	lua_gc(L, LUA_GCRESTART);
+	lua_gc(L, LUA_GCSTEP, -GC_AFTER_KIB);
 	lua_getfield(L, -1, "main");
 	push_words(L, argc, argv);
 	lua_call(L, 1, 2);
@@ -563,18 +607,10 @@ static int fail(const char *what, int code)
 	return EXIT_SCRIPT;
 }
 
-/* Memory while all is closed: what nothing is made of any more goes with the process. */
-__attribute__((unused)) static void *keep(void *ud, void *ptr, size_t old, size_t size)
-{
-	(void)ud;
-	(void)old;
-	return size ? realloc(ptr, size) : NULL;
-}
-
 int main(int argc, char **argv)
 {
-	int status, number = 0, rc;
 	lua_State *L;
+	int rc;
 
 	if (getuid() != geteuid() || getgid() != getegid()) {
 		fputs("perfl: refuses to run set-uid or set-gid: a script would have those rights\n"
@@ -594,16 +630,12 @@ int main(int argc, char **argv)
 		lua_close(L);
 		return fail("cannot wait for signals", -rc);
 	}
-	status = run_state(L, argc, argv, &number);
+	ending.status = run_state(L, argc, argv, &ending.number);
+	ending.known = 1;
 
 	/* What is being closed is closed to its end; a second signal still ends us. */
 	caught.L = NULL;
 	lua_sethook(L, NULL, 0, 0);
-#ifndef __SANITIZE_ADDRESS__ /* which asks who has not freed what */
-	lua_setallocf(L, keep, NULL);
-#endif
 	lua_close(L);
-	if (number)
-		die_of(number);
-	return status;
+	end_process();
 }

@@ -28,7 +28,7 @@ enum code {
 	OR, AND, BOTH, EITHER, ADD, SUBTRACT, MULTIPLY, DIVIDE, REST, LEFT, RIGHT,
 	CHOOSE,      /* of three: the second where the first is not 0, or the third */
 	/* text; what takes a number finds it alone on the stack */
-	LITERAL,     /* size bytes at string */
+	LITERAL,     /* size bytes at string, as pev_text_put_short() wants them */
 	NUMBER,
 	POINTER,     /* "%p" */
 	FUNCTION,    /* "%ps"; value: with the offset into it */
@@ -430,7 +430,7 @@ static bool make_conversion(struct making *m, const char **p, const struct tep_p
 static bool make_literal(struct making *m, const char **p)
 {
 	struct step *step = add(m, LITERAL);
-	char *string = strdup(*p);
+	char *string = calloc(1, strlen(*p) + PEV_TEXT_SHORT);
 
 	if (!step || !string) {
 		free(string);
@@ -658,10 +658,12 @@ bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *ra
 		       pev_printplan_fn symbol, void *ctx, struct pev_text *text)
 {
 	const struct step *step = plan->steps, *end = step + plan->nr;
-	uint64_t stack[DEPTH_MAX] = { 0 };
+	uint64_t stack[DEPTH_MAX];
 	size_t before = text->len;
+	const char *string;
 	int nr = 0;
 
+	stack[0] = 0;
 	for (; step < end; step++) {
 		if (step->code <= CHOOSE) {
 			nr = run_number(step, raw, plan->swap, stack, nr);
@@ -670,7 +672,7 @@ bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *ra
 		nr = 0; /* stack[0] is what it may read */
 		switch (step->code) {
 		case LITERAL:
-			pev_text_put(text, step->string, step->size);
+			pev_text_put_short(text, step->string, step->size);
 			break;
 		case NUMBER:
 			pev_text_number(text, &step->conversion, stack[0]);
@@ -685,8 +687,9 @@ bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *ra
 			put_string(text, step, step->string);
 			break;
 		case ARRAY:
-			pev_text_string(text, &step->conversion, (const char *)raw + step->offset,
-					step->size);
+			string = (const char *)raw + step->offset;
+			pev_text_string(text, &step->conversion, string,
+					strnlen(string, step->size));
 			break;
 		case DYNAMIC:
 			if (!put_dynamic(text, step, raw, plan->swap)) {

@@ -118,67 +118,81 @@ const struct pev_row pev_trailer_rows[] = {
 };
 
 /* clang-format off */
-#define ROWS(...) ((const struct pev_row[]){ __VA_ARGS__, { 0 } })
-#define U16(field, off) { PEV_F_##field, PEV_K_U16, off, 0 }
-#define U32(field, off) { PEV_F_##field, PEV_K_U32, off, 0 }
-#define S32(field, off) { PEV_F_##field, PEV_K_S32, off, 0 }
-#define U64(field, off) { PEV_F_##field, PEV_K_U64, off, 0 }
-#define STRING(field, off) { PEV_F_##field, PEV_K_STRING, off, 0 }
-#define BYTES(field, off) { PEV_F_##field, PEV_K_BYTES, off, 0 }
+/*
+ * Every other record's fields, in writer order: name, kind, offset. Listed once, they are the
+ * rows of its layout and, by field, its spots.
+ */
+#define NONE(_)
+#define MMAP(_) \
+	_(PID, S32, 8) _(TID, S32, 12) _(ADDR, U64, 16) _(LEN, U64, 24) _(PGOFF, U64, 32) \
+	_(FILENAME, STRING, 40)
+#define LOST(_) _(ID, U64, 8) _(LOST, U64, 16)
+#define COMM(_) _(PID, S32, 8) _(TID, S32, 12) _(COMM, STRING, 16)
+#define TASK(_) \
+	_(PID, S32, 8) _(PPID, S32, 12) _(TID, S32, 16) _(PTID, S32, 20) _(TIME, U64, 24)
+#define THROTTLE(_) _(TIME, U64, 8) _(ID, U64, 16) _(STREAM_ID, U64, 24)
+#define READ(_) _(PID, S32, 8) _(TID, S32, 12) _(READ, READ, 16)
+#define MMAP2(_) \
+	_(PID, S32, 8) _(TID, S32, 12) _(ADDR, U64, 16) _(LEN, U64, 24) _(PGOFF, U64, 32) \
+	_(MAJ, U32, 40) _(MIN, U32, 44) _(INO, U64, 48) _(INO_GENERATION, U64, 56) \
+	_(PROT, U32, 64) _(FLAGS, U32, 68) _(FILENAME, STRING, 72)
+#define MMAP2_BUILD_ID(_) \
+	_(PID, S32, 8) _(TID, S32, 12) _(ADDR, U64, 16) _(LEN, U64, 24) _(PGOFF, U64, 32) \
+	_(BUILD_ID, BYTES, 44) _(PROT, U32, 64) _(FLAGS, U32, 68) _(FILENAME, STRING, 72)
+#define AUX(_) _(AUX_OFFSET, U64, 8) _(AUX_SIZE, U64, 16) _(FLAGS, U64, 24)
+#define ITRACE_START(_) _(PID, S32, 8) _(TID, S32, 12)
+#define LOST_SAMPLES(_) _(LOST, U64, 8)
+#define SWITCH_CPU_WIDE(_) _(NEXT_PREV_PID, S32, 8) _(NEXT_PREV_TID, S32, 12)
+#define NAMESPACES(_) _(PID, S32, 8) _(TID, S32, 12) _(NAMESPACES, NAMESPACES, 24)
+#define KSYMBOL(_) \
+	_(ADDR, U64, 8) _(LEN, U32, 16) _(KSYM_TYPE, U16, 20) _(FLAGS, U16, 22) \
+	_(NAME, STRING, 24)
+#define BPF_EVENT(_) _(BPF_TYPE, U16, 8) _(FLAGS, U16, 10) _(ID, U32, 12) _(TAG, BYTES, 16)
+#define CGROUP(_) _(ID, U64, 8) _(PATH, STRING, 16)
+#define TEXT_POKE(_) \
+	_(ADDR, U64, 8) _(OLD_LEN, U16, 16) _(NEW_LEN, U16, 18) _(OLD_BYTES, BYTES, 20) \
+	_(NEW_BYTES, BYTES, 20)
+#define AUX_OUTPUT_HW_ID(_) _(HW_ID, U64, 8)
+#define CALLCHAIN_DEFERRED(_) _(COOKIE, U64, 8) _(CALLCHAIN, CHAIN, 16)
+
+#define ROW(field, kind, off) { PEV_F_##field, PEV_K_##kind, off, 0 },
+#define SPOT(field, kind, off) [PEV_F_##field] = { PEV_K_##kind, off },
+#define ROWS(fields) ((const struct pev_row[]){ fields(ROW) { 0 } })
+#define LAYOUT(name, callback, fields, min, counts) \
+	{ name, callback, ROWS(fields), min, counts, { fields(SPOT) } }
+
+const struct pev_row pev_mmap2_build_id_rows[] = { MMAP2_BUILD_ID(ROW) { 0 } };
+static const struct pev_spot build_id_spots[PEV_F_NR] = { MMAP2_BUILD_ID(SPOT) };
 /* clang-format on */
 
-const struct pev_row pev_mmap2_build_id_rows[] = {
-	S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
-	BYTES(BUILD_ID, 44), U32(PROT, 64), U32(FLAGS, 68), STRING(FILENAME, 72), { 0 },
-};
-
 const struct pev_layout pev_layouts[PEV_RECORD_NR] = {
-	[0] = { "unknown", "record", ROWS({ 0 }), 8 },
-	[PERF_RECORD_MMAP] = { "mmap", "mmap",
-		ROWS(S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
-		     STRING(FILENAME, 40)), 40 },
-	[PERF_RECORD_LOST] = { "lost", "lost", ROWS(U64(ID, 8), U64(LOST, 16)), 24 },
-	[PERF_RECORD_COMM] = { "comm", "comm",
-		ROWS(S32(PID, 8), S32(TID, 12), STRING(COMM, 16)), 16 },
-	[PERF_RECORD_EXIT] = { "exit", "exit",
-		ROWS(S32(PID, 8), S32(PPID, 12), S32(TID, 16), S32(PTID, 20), U64(TIME, 24)), 32 },
-	[PERF_RECORD_THROTTLE] = { "throttle", "throttle",
-		ROWS(U64(TIME, 8), U64(ID, 16), U64(STREAM_ID, 24)), 32 },
-	[PERF_RECORD_UNTHROTTLE] = { "unthrottle", "throttle",
-		ROWS(U64(TIME, 8), U64(ID, 16), U64(STREAM_ID, 24)), 32 },
-	[PERF_RECORD_FORK] = { "fork", "fork",
-		ROWS(S32(PID, 8), S32(PPID, 12), S32(TID, 16), S32(PTID, 20), U64(TIME, 24)), 32 },
-	[PERF_RECORD_READ] = { "read", "read",
-		ROWS(S32(PID, 8), S32(TID, 12), { PEV_F_READ, PEV_K_READ, 16, 0 }), 16 },
-	[PERF_RECORD_SAMPLE] = { "sample", "sample", sample_rows, 8 },
-	[PERF_RECORD_MMAP2] = { "mmap2", "mmap",
-		ROWS(S32(PID, 8), S32(TID, 12), U64(ADDR, 16), U64(LEN, 24), U64(PGOFF, 32),
-		     U32(MAJ, 40), U32(MIN, 44), U64(INO, 48), U64(INO_GENERATION, 56),
-		     U32(PROT, 64), U32(FLAGS, 68), STRING(FILENAME, 72)), 72 },
-	[PERF_RECORD_AUX] = { "aux", "aux",
-		ROWS(U64(AUX_OFFSET, 8), U64(AUX_SIZE, 16), U64(FLAGS, 24)), 32 },
-	[PERF_RECORD_ITRACE_START] = { "itrace_start", "itrace_start",
-		ROWS(S32(PID, 8), S32(TID, 12)), 16 },
-	[PERF_RECORD_LOST_SAMPLES] = { "lost_samples", "lost", ROWS(U64(LOST, 8)), 16 },
-	[PERF_RECORD_SWITCH] = { "switch", "switch", ROWS({ 0 }), 8 },
-	[PERF_RECORD_SWITCH_CPU_WIDE] = { "switch_cpu_wide", "switch",
-		ROWS(S32(NEXT_PREV_PID, 8), S32(NEXT_PREV_TID, 12)), 16 },
-	[PERF_RECORD_NAMESPACES] = { "namespaces", "namespaces",
-		ROWS(S32(PID, 8), S32(TID, 12),
-		     { PEV_F_NAMESPACES, PEV_K_NAMESPACES, 24, 0 }), 24 },
-	[PERF_RECORD_KSYMBOL] = { "ksymbol", "ksymbol",
-		ROWS(U64(ADDR, 8), U32(LEN, 16), U16(KSYM_TYPE, 20), U16(FLAGS, 22),
-		     STRING(NAME, 24)), 24 },
-	[PERF_RECORD_BPF_EVENT] = { "bpf_event", "bpf",
-		ROWS(U16(BPF_TYPE, 8), U16(FLAGS, 10), U32(ID, 12), BYTES(TAG, 16)), 24 },
-	[PEV_RECORD_CGROUP] = { "cgroup", "cgroup", ROWS(U64(ID, 8), STRING(PATH, 16)), 16 },
-	[PEV_RECORD_TEXT_POKE] = { "text_poke", "text_poke",
-		ROWS(U64(ADDR, 8), U16(OLD_LEN, 16), U16(NEW_LEN, 18), BYTES(OLD_BYTES, 20),
-		     BYTES(NEW_BYTES, 20)), 20 },
-	[PEV_RECORD_AUX_OUTPUT_HW_ID] = { "aux_output_hw_id", "aux_output_hw_id",
-		ROWS(U64(HW_ID, 8)), 16 },
-	[PEV_RECORD_CALLCHAIN_DEFERRED] = { "callchain_deferred", "callchain_deferred",
-		ROWS(U64(COOKIE, 8), { PEV_F_CALLCHAIN, PEV_K_CHAIN, 16, 0 }), 24 },
+	[0] = LAYOUT("unknown", "record", NONE, 8, true),
+	[PERF_RECORD_MMAP] = LAYOUT("mmap", "mmap", MMAP, 40, false),
+	[PERF_RECORD_LOST] = LAYOUT("lost", "lost", LOST, 24, false),
+	[PERF_RECORD_COMM] = LAYOUT("comm", "comm", COMM, 16, false),
+	[PERF_RECORD_EXIT] = LAYOUT("exit", "exit", TASK, 32, false),
+	[PERF_RECORD_THROTTLE] = LAYOUT("throttle", "throttle", THROTTLE, 32, false),
+	[PERF_RECORD_UNTHROTTLE] = LAYOUT("unthrottle", "throttle", THROTTLE, 32, false),
+	[PERF_RECORD_FORK] = LAYOUT("fork", "fork", TASK, 32, false),
+	[PERF_RECORD_READ] = LAYOUT("read", "read", READ, 16, true),
+	[PERF_RECORD_SAMPLE] = { "sample", "sample", sample_rows, 8, true, { { 0 } } },
+	[PERF_RECORD_MMAP2] = LAYOUT("mmap2", "mmap", MMAP2, 72, false),
+	[PERF_RECORD_AUX] = LAYOUT("aux", "aux", AUX, 32, false),
+	[PERF_RECORD_ITRACE_START] = LAYOUT("itrace_start", "itrace_start", ITRACE_START,
+		16, false),
+	[PERF_RECORD_LOST_SAMPLES] = LAYOUT("lost_samples", "lost", LOST_SAMPLES, 16, false),
+	[PERF_RECORD_SWITCH] = LAYOUT("switch", "switch", NONE, 8, false),
+	[PERF_RECORD_SWITCH_CPU_WIDE] = LAYOUT("switch_cpu_wide", "switch", SWITCH_CPU_WIDE,
+		16, false),
+	[PERF_RECORD_NAMESPACES] = LAYOUT("namespaces", "namespaces", NAMESPACES, 24, true),
+	[PERF_RECORD_KSYMBOL] = LAYOUT("ksymbol", "ksymbol", KSYMBOL, 24, false),
+	[PERF_RECORD_BPF_EVENT] = LAYOUT("bpf_event", "bpf", BPF_EVENT, 24, false),
+	[PEV_RECORD_CGROUP] = LAYOUT("cgroup", "cgroup", CGROUP, 16, false),
+	[PEV_RECORD_TEXT_POKE] = LAYOUT("text_poke", "text_poke", TEXT_POKE, 20, true),
+	[PEV_RECORD_AUX_OUTPUT_HW_ID] = LAYOUT("aux_output_hw_id", "aux_output_hw_id",
+		AUX_OUTPUT_HW_ID, 16, false),
+	[PEV_RECORD_CALLCHAIN_DEFERRED] = LAYOUT("callchain_deferred", "callchain_deferred",
+		CALLCHAIN_DEFERRED, 24, true),
 };
 
 #define TYPE(type) (UINT32_C(1) << PERF_RECORD_##type)
@@ -527,11 +541,14 @@ static bool has_build_id(const struct pev_record *rec)
 	       rec->misc & PEV_MISC_MMAP_BUILD_ID;
 }
 
+static const struct pev_layout *layout_of(const struct pev_record *rec)
+{
+	return &pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0];
+}
+
 static const struct pev_row *rows_of(const struct pev_record *rec)
 {
-	if (has_build_id(rec))
-		return pev_mmap2_build_id_rows;
-	return pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].rows;
+	return has_build_id(rec) ? pev_mmap2_build_id_rows : layout_of(rec)->rows;
 }
 
 /* The lengths inside a record that is not a sample, from the end of its fixed part. */
@@ -561,8 +578,9 @@ static int check_body(const struct pev_record *rec)
 
 static int locate_other(struct pev_record *rec, struct pev_err *err)
 {
-	const struct pev_layout *layout = &pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0];
+	const struct pev_layout *layout = layout_of(rec);
 
+	rec->spots = has_build_id(rec) ? build_id_spots : layout->spots;
 	/* A type we do not know may have no trailer, and is given as it is. */
 	if (rec->type == 0 || rec->type >= PEV_RECORD_NR) {
 		if (rec->size >= 8 + rec->plan->trailer)
@@ -600,25 +618,6 @@ int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, c
 	return locate_other(rec, err);
 }
 
-static void number(struct pev_value *value, uint8_t kind, const unsigned char *p, bool swap)
-{
-	value->kind = PEV_K_U64;
-	switch (kind) {
-	case PEV_K_U16:
-		value->u = pev_load16(p, swap);
-		break;
-	case PEV_K_U32:
-		value->u = pev_load32(p, swap);
-		break;
-	case PEV_K_S32:
-		value->kind = PEV_K_S32;
-		value->u = (uint64_t)(int64_t)(int32_t)pev_load32(p, swap);
-		break;
-	default:
-		value->u = pev_load64(p, swap);
-	}
-}
-
 static void branch_value(struct pev_value *value, const struct pev_record *rec,
 			 const unsigned char *p)
 {
@@ -643,8 +642,8 @@ static void stack_value(struct pev_value *value, const unsigned char *p, bool sw
 	value->nr = value->len;
 }
 
-static void regs_value(struct pev_value *value, const struct pev_record *rec, uint8_t field,
-		       const unsigned char *p)
+static void regs_value(struct pev_value *value, const struct pev_record *rec,
+		       enum pev_field field, const unsigned char *p)
 {
 	uint64_t mask = field == PEV_F_REGS_USER ? rec->plan->regs_user : rec->plan->regs_intr;
 
@@ -655,8 +654,8 @@ static void regs_value(struct pev_value *value, const struct pev_record *rec, ui
 	value->len = value->nr * 8;
 }
 
-static void bytes_value(struct pev_value *value, const struct pev_record *rec, uint8_t field,
-			const unsigned char *p)
+static void bytes_value(struct pev_value *value, const struct pev_record *rec,
+			enum pev_field field, const unsigned char *p)
 {
 	bool swap = rec->plan->swap;
 
@@ -683,24 +682,25 @@ static void bytes_value(struct pev_value *value, const struct pev_record *rec, u
 		value->p = p + pev_load16(rec->bytes + 16, swap);
 		value->len = pev_load16(rec->bytes + 18, swap);
 		break;
+	default:
+		break;
 	}
 	value->nr = value->len;
 }
 
-static void row_value(const struct pev_record *rec, const struct pev_row *row,
-		      const unsigned char *p, struct pev_value *value)
+static void value_of(const struct pev_record *rec, enum pev_field field, uint8_t kind,
+		     const unsigned char *p, struct pev_value *value)
 {
 	bool swap = rec->plan->swap;
 
-	*value = (struct pev_value){ .kind = row->kind };
-	switch (row->kind) {
+	*value = (struct pev_value){ .kind = kind };
+	switch (kind) {
 	case PEV_K_STRING:
 		value->p = p;
-		value->len = (uint32_t)(rec->bytes + rec->end - p);
-		value->len = (uint32_t)strnlen((const char *)p, value->len);
+		value->len = pev_string_length(rec, p);
 		break;
 	case PEV_K_BYTES:
-		bytes_value(value, rec, row->field, p);
+		bytes_value(value, rec, field, p);
 		break;
 	case PEV_K_READ:
 		value->p = p;
@@ -715,7 +715,7 @@ static void row_value(const struct pev_record *rec, const struct pev_row *row,
 		branch_value(value, rec, p);
 		break;
 	case PEV_K_REGS:
-		regs_value(value, rec, row->field, p);
+		regs_value(value, rec, field, p);
 		break;
 	case PEV_K_STACK:
 		stack_value(value, p, swap);
@@ -729,23 +729,20 @@ static void row_value(const struct pev_record *rec, const struct pev_row *row,
 		value->u = pev_load64(p, swap);
 		break;
 	default:
-		number(value, row->kind, p, swap);
+		value->kind = kind == PEV_K_S32 ? PEV_K_S32 : PEV_K_U64;
+		pev_load_number(kind, p, swap, &value->u);
 	}
 }
 
 bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 			struct pev_value *value)
 {
-	uint16_t from_end;
+	uint32_t at = rec->type == PERF_RECORD_SAMPLE ? 0 : pev_record_trailer_at(rec, field);
 
-	if (rec->type == PERF_RECORD_SAMPLE || field > PEV_F_CPU || rec->end == rec->size)
+	if (!at)
 		return false;
-	from_end = rec->plan->from_end[field];
-	if (!from_end)
-		return false;
-	*value = (struct pev_value){ 0 };
-	number(value, field == PEV_F_PID || field == PEV_F_TID || field == PEV_F_CPU ? PEV_K_S32 :
-	       PEV_K_U64, rec->bytes + rec->size - from_end, rec->plan->swap);
+	value_of(rec, field, PEV_HALVES >> field & 1 ? PEV_K_S32 : PEV_K_U64, rec->bytes + at,
+		 value);
 	return true;
 }
 
@@ -764,15 +761,13 @@ bool pev_record_get(const struct pev_record *rec, enum pev_field field, struct p
 		if (!at)
 			return false;
 		/* The enum counts the sample's fields in writer order, as the rows do. */
-		row_value(rec, &sample_rows[field - 1], rec->bytes + at, value);
+		value_of(rec, field, sample_rows[field - 1].kind, rec->bytes + at, value);
 		return true;
 	}
-	for (const struct pev_row *row = rows_of(rec); row->field; row++)
-		if (row->field == field) {
-			row_value(rec, row, rec->bytes + row->off, value);
-			return true;
-		}
-	return pev_record_trailer(rec, field, value);
+	if (!rec->spots[field].kind)
+		return pev_record_trailer(rec, field, value);
+	value_of(rec, field, rec->spots[field].kind, rec->bytes + rec->spots[field].off, value);
+	return true;
 }
 
 bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag)

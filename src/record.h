@@ -64,12 +64,19 @@ struct pev_row {
 	uint64_t bit;     /* samples: its PERF_SAMPLE_* bit; else 0 */
 };
 
+/* The same, found by its field; kind 0: there is none such. */
+struct pev_spot {
+	uint8_t kind, off;
+};
+
 /* One record type. */
 struct pev_layout {
 	const char *name;           /* "mmap2" */
 	const char *callback;       /* the callback it is delivered to: "mmap" */
 	const struct pev_row *rows; /* ends with PEV_F_NONE */
 	uint16_t min;               /* header and fixed part, bytes */
+	bool counts;                /* that it is long enough is not all that there is to check */
+	struct pev_spot spots[PEV_F_NR]; /* of the rows; samples: none, the plan tells them */
 };
 extern const struct pev_layout pev_layouts[PEV_RECORD_NR]; /* [0] is "unknown" */
 /* MMAP2's other form, and what stands after every record but a sample. */
@@ -121,6 +128,7 @@ struct pev_record {
 	uint16_t misc;
 	uint16_t size;                     /* bytes, header included */
 	uint16_t end;                      /* where the trailer begins, or size */
+	const struct pev_spot *spots;    /* others: the type's, or its other form's */
 	uint16_t at[PEV_F_AUX + 1];        /* samples: where the plan's fields behind lie */
 	bool branch_hw_idx, branch_counters; /* they are there; set with branch_stack */
 };
@@ -149,9 +157,20 @@ struct pev_value {
 /* False when this record has no such field. */
 bool pev_record_get(const struct pev_record *rec, enum pev_field field,
 		    struct pev_value *value);
-/* The same for a sample's plain number, without the rest of a value: what callbacks read most. */
+/*
+ * The same of what is read most, without the rest of a value: a plain number, of 32 bits with a
+ * sign extended; a string's bytes, up to its NUL; a sample's raw bytes; the words of its call
+ * chain, of 8 bytes each in the record's byte order. False when the record has no such field,
+ * or it is not of that kind.
+ */
 static inline bool pev_record_number(const struct pev_record *rec, enum pev_field field,
 				     uint64_t *number);
+static inline bool pev_record_string(const struct pev_record *rec, enum pev_field field,
+				     const char **string, uint32_t *len);
+static inline bool pev_record_raw(const struct pev_record *rec, const unsigned char **raw,
+				  uint32_t *len);
+static inline bool pev_record_chain(const struct pev_record *rec, const unsigned char **words,
+				    uint32_t *nr);
 /* Of a sample without a period its event's, if that has a fixed one. */
 bool pev_record_fixed_period(const struct pev_record *rec, uint64_t *period);
 /* As pev_record_get, but from the sample_id trailer alone. */
@@ -182,13 +201,16 @@ int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void
 		   size_t len);
 struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i);
 
+/* What is false as a rule: the straight line is the other way. */
+#define PEV_RARELY(condition) __builtin_expect(condition, 0)
+
 /* Unaligned loads in the record's byte order. */
 static inline uint64_t pev_load64(const void *p, bool swap)
 {
 	uint64_t v;
 
 	memcpy(&v, p, sizeof(v));
-	return swap ? __builtin_bswap64(v) : v;
+	return PEV_RARELY(swap) ? __builtin_bswap64(v) : v;
 }
 
 static inline uint32_t pev_load32(const void *p, bool swap)
@@ -196,7 +218,7 @@ static inline uint32_t pev_load32(const void *p, bool swap)
 	uint32_t v;
 
 	memcpy(&v, p, sizeof(v));
-	return swap ? __builtin_bswap32(v) : v;
+	return PEV_RARELY(swap) ? __builtin_bswap32(v) : v;
 }
 
 static inline uint16_t pev_load16(const void *p, bool swap)
@@ -204,7 +226,7 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 	uint16_t v;
 
 	memcpy(&v, p, sizeof(v));
-	return swap ? __builtin_bswap16(v) : v;
+	return PEV_RARELY(swap) ? __builtin_bswap16(v) : v;
 }
 
 /* ---- what is done once per record ---- */
@@ -233,15 +255,16 @@ int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, c
 
 /* Does a look at the size of a sample, which is there, tell that all of it is as planned? */
 static inline bool pev_sample_fits(const struct pev_plan *plan, const unsigned char *p,
-				   uint16_t size)
+				   uint32_t size)
 {
-	return size >= plan->fixed_end &&
-	       pev_tail_fits(plan, p + plan->fixed_end, (uint32_t)size - plan->fixed_end);
+	uint32_t fixed = plan->fixed_end;
+
+	return size >= fixed && pev_tail_fits(plan, p + fixed, size - fixed);
 }
 
 /* A sample of that size by its header, which is there: false, and it is for _locate_any(). */
 static inline bool pev_record_locate_sample(struct pev_record *rec, const struct pev_plan *plan,
-					    const unsigned char *p, uint16_t size)
+					    const unsigned char *p, uint32_t size)
 {
 	if (!pev_sample_fits(plan, p, size))
 		return false;
@@ -249,7 +272,30 @@ static inline bool pev_record_locate_sample(struct pev_record *rec, const struct
 	rec->plan = plan;
 	rec->type = PERF_RECORD_SAMPLE;
 	rec->misc = pev_load16(p + 4, plan->swap);
-	rec->size = rec->end = size;
+	rec->size = rec->end = (uint16_t)size;
+	return true;
+}
+
+/* The same of one that is no sample, of that type. */
+static inline bool pev_record_locate_other(struct pev_record *rec, const struct pev_plan *plan,
+					   const unsigned char *p, uint32_t type, uint32_t size)
+{
+	uint16_t misc = pev_load16(p + 4, plan->swap);
+	const struct pev_layout *layout;
+
+	if (type >= PEV_RECORD_NR)
+		return false;
+	layout = &pev_layouts[type];
+	if (layout->counts || size < (uint32_t)layout->min + plan->trailer ||
+	    (type == PERF_RECORD_MMAP2 && misc & PEV_MISC_MMAP_BUILD_ID))
+		return false;
+	rec->bytes = p;
+	rec->plan = plan;
+	rec->spots = layout->spots;
+	rec->type = type;
+	rec->misc = misc;
+	rec->size = (uint16_t)size;
+	rec->end = (uint16_t)(size - plan->trailer);
 	return true;
 }
 
@@ -257,15 +303,17 @@ static inline int pev_record_locate(struct pev_record *rec, const struct pev_pla
 				    const void *bytes, size_t len, struct pev_err *err)
 {
 	const unsigned char *p = bytes;
-	uint16_t size;
+	uint32_t type, size;
 
-	if (len < sizeof(struct perf_event_header) ||
-	    pev_load32(p, plan->swap) != PERF_RECORD_SAMPLE)
+	if (len < sizeof(struct perf_event_header))
 		return pev_record_locate_any(rec, plan, bytes, len, err);
+	type = pev_load32(p, plan->swap);
 	size = pev_load16(p + 6, plan->swap);
-	if (size > len || !pev_record_locate_sample(rec, plan, p, size))
-		return pev_record_locate_any(rec, plan, bytes, len, err);
-	return 0;
+	if (size <= len && (type == PERF_RECORD_SAMPLE
+				    ? pev_record_locate_sample(rec, plan, p, size)
+				    : pev_record_locate_other(rec, plan, p, type, size)))
+		return 0;
+	return pev_record_locate_any(rec, plan, bytes, len, err);
 }
 
 /* Where a field of a sample lies, up to PEV_F_AUX; 0: it has none such. */
@@ -273,7 +321,7 @@ static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_fiel
 {
 	uint16_t at = rec->plan->fixed[field];
 
-	return at || !(rec->plan->behind >> field & 1) ? at : rec->at[field];
+	return PEV_RARELY(!at) && rec->plan->behind >> field & 1 ? rec->at[field] : at;
 }
 
 /* Samples' numbers, of 32 bits with a sign and of 64 bits without: bit n of field n. */
@@ -284,34 +332,105 @@ static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_fiel
 	 1u << PEV_F_PHYS_ADDR | 1u << PEV_F_CGROUP | 1u << PEV_F_DATA_PAGE_SIZE | \
 	 1u << PEV_F_CODE_PAGE_SIZE)
 
-static inline bool pev_record_number(const struct pev_record *rec, enum pev_field field,
-				     uint64_t *number)
+/* Where the sample_id after a record that is no sample has the field; 0: nowhere. */
+static inline uint32_t pev_record_trailer_at(const struct pev_record *rec, enum pev_field field)
 {
-	uint16_t at;
+	uint32_t from_end = field <= PEV_F_CPU ? rec->plan->from_end[field] : 0;
 
-	if (rec->type != PERF_RECORD_SAMPLE || field > PEV_F_AUX ||
-	    !((PEV_HALVES | PEV_WORDS) >> field & 1))
+	return from_end && rec->end != rec->size ? rec->size - from_end : 0;
+}
+
+/* The number at p; false when what is of that kind is none. */
+static inline bool pev_load_number(uint8_t kind, const unsigned char *p, bool swap,
+				   uint64_t *number)
+{
+	switch (kind) {
+	case PEV_K_U64:
+		*number = pev_load64(p, swap);
+		return true;
+	case PEV_K_S32:
+		*number = (uint64_t)(int32_t)pev_load32(p, swap);
+		return true;
+	case PEV_K_U32:
+		*number = pev_load32(p, swap);
+		return true;
+	case PEV_K_U16:
+		*number = pev_load16(p, swap);
+		return true;
+	default:
 		return false;
-	at = pev_record_at(rec, field);
-	if (!at)
+	}
+}
+
+/* Inlined wherever it is called: of a field that is known there, little is left to ask. */
+static inline __attribute__((always_inline)) bool
+pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *number)
+{
+	bool swap = rec->plan->swap;
+	uint32_t at;
+
+	if (rec->type != PERF_RECORD_SAMPLE && rec->spots[field].kind)
+		return pev_load_number(rec->spots[field].kind, rec->bytes + rec->spots[field].off,
+				       swap, number);
+	if (field > PEV_F_AUX || !((PEV_HALVES | PEV_WORDS) >> field & 1))
 		return false;
-	if (PEV_WORDS >> field & 1)
-		*number = pev_load64(rec->bytes + at, rec->plan->swap);
-	else
-		*number = (uint64_t)(int32_t)pev_load32(rec->bytes + at, rec->plan->swap);
+	at = rec->type == PERF_RECORD_SAMPLE ? pev_record_at(rec, field) :
+					       pev_record_trailer_at(rec, field);
+	if (PEV_RARELY(!at))
+		return false;
+	*number = PEV_WORDS >> field & 1 ?
+			  pev_load64(rec->bytes + at, swap) :
+			  (uint64_t)(int32_t)pev_load32(rec->bytes + at, swap);
 	return true;
 }
 
-/* A sample's raw bytes; false when it has none. */
+/* Of the string at p, which ends with its NUL or with the record. */
+static inline uint32_t pev_string_length(const struct pev_record *rec, const unsigned char *p)
+{
+	return (uint32_t)strnlen((const char *)p, (size_t)(rec->bytes + rec->end - p));
+}
+
+static inline bool pev_record_string(const struct pev_record *rec, enum pev_field field,
+				     const char **string, uint32_t *len)
+{
+	const unsigned char *p;
+
+	/* No sample has one. */
+	if (rec->type == PERF_RECORD_SAMPLE || rec->spots[field].kind != PEV_K_STRING)
+		return false;
+	p = rec->bytes + rec->spots[field].off;
+	*string = (const char *)p;
+	*len = pev_string_length(rec, p);
+	return true;
+}
+
 static inline bool pev_record_raw(const struct pev_record *rec, const unsigned char **raw,
 				  uint32_t *len)
 {
-	uint16_t at = pev_record_at(rec, PEV_F_RAW);
+	uint16_t at;
 
-	if (!at)
+	if (rec->type != PERF_RECORD_SAMPLE)
+		return false;
+	at = pev_record_at(rec, PEV_F_RAW);
+	if (PEV_RARELY(!at))
 		return false;
 	*raw = rec->bytes + at + 4;
 	*len = pev_load32(rec->bytes + at, rec->plan->swap);
+	return true;
+}
+
+static inline bool pev_record_chain(const struct pev_record *rec, const unsigned char **words,
+				    uint32_t *nr)
+{
+	uint16_t at;
+
+	if (rec->type != PERF_RECORD_SAMPLE)
+		return false;
+	at = pev_record_at(rec, PEV_F_CALLCHAIN);
+	if (PEV_RARELY(!at))
+		return false;
+	*words = rec->bytes + at + 8;
+	*nr = (uint32_t)pev_load64(rec->bytes + at, rec->plan->swap);
 	return true;
 }
 

@@ -10,13 +10,16 @@
 #include "agg.h"
 
 #define FIRST_CAP 64
-#define KEY_ROOM 16 /* bytes at least: of a number, or of a short name */
+#define KEY_ROOM 16  /* bytes at least: of a number, or of a short name */
+#define MOST_ROOM 256 /* that are given without being asked for */
 
 struct pev_begun {
 	struct pev_begun *next;          /* of its chain, or of the spare ones */
 	struct pev_begun *older, *newer;
 	uint64_t hash, time;
-	size_t len, room;                /* bytes of its key, and that there are for one */
+	size_t len, start, via;          /* bytes of its key, and behind it of what is kept */
+	size_t room;                     /* that there are for the three */
+	bool passed;
 	unsigned char key[];
 };
 
@@ -24,6 +27,7 @@ int pev_spans_init(struct pev_spans *spans, uint32_t most)
 {
 	*spans = (struct pev_spans){ .most = most, .cap = FIRST_CAP };
 	pev_key_salt(spans->salt);
+	spans->room = KEY_ROOM;
 	spans->chains = calloc(FIRST_CAP, sizeof(struct pev_begun *));
 	return spans->chains ? 0 : -ENOMEM;
 }
@@ -110,63 +114,147 @@ static void make_room(struct pev_spans *spans)
 		grow(spans);
 }
 
-/* One with room for such a key: what has ended leaves its own, as many as waited at one time. */
+/* One with room for so much: what has ended leaves its own, as many as waited at one time. */
 static struct pev_begun *new_one(struct pev_spans *spans, size_t len)
 {
 	struct pev_begun *one = spans->spare;
-	size_t room = len < KEY_ROOM ? KEY_ROOM : len;
 
+	if (len > spans->room && len <= MOST_ROOM)
+		spans->room = len;
 	if (one) {
 		spans->spare = one->next;
 		if (one->room >= len)
 			return one;
 		free(one);
 	}
-	one = malloc(sizeof(*one) + room);
+	len = len > spans->room ? len : spans->room;
+	one = malloc(sizeof(*one) + len);
 	if (one)
-		one->room = room;
+		one->room = len;
 	return one;
 }
 
-int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64_t time)
+/* What is at *at gets room for so much, and may be another one then. -ENOMEM. */
+static int widen(struct pev_spans *spans, struct pev_begun **at, size_t len)
 {
-	uint64_t hash = pev_key_hash(spans->salt, key, len);
-	struct pev_begun *one = *find(spans, hash, key, len), **chain;
+	struct pev_begun *old = *at, *one;
+	size_t room;
 
-	if (one) {
-		spans->restarted++;
-		one->time = time;
-		age_out(spans, one);
-		age_in(spans, one);
+	if (old->room >= len)
 		return 0;
-	}
 	one = new_one(spans, len);
 	if (!one)
 		return -ENOMEM;
-	make_room(spans);
-	chain = &spans->chains[hash & (spans->cap - 1)];
-	one->next = *chain;
-	one->hash = hash;
-	one->time = time;
-	one->len = len;
+	room = one->room;
+	memcpy(one, old, sizeof(*old) + old->len + old->start + old->via);
+	one->room = room;
+	*at = one;
+	*(one->older ? &one->older->newer : &spans->oldest) = one;
+	*(one->newer ? &one->newer->older : &spans->newest) = one;
+	free(old);
+	return 0;
+}
+
+static void put(struct pev_begun *one, size_t at, const void *bytes, size_t len)
+{
 	if (len)
-		memcpy(one->key, key, len);
-	*chain = one;
+		memcpy(one->key + at, bytes, len);
+}
+
+static void begin(struct pev_begun *one, uint64_t time, struct pev_kept kept)
+{
+	one->time = time;
+	one->start = kept.len;
+	one->via = 0;
+	one->passed = false;
+	put(one, one->len, kept.bytes, kept.len);
+}
+
+static int restart(struct pev_spans *spans, struct pev_begun **at, uint64_t time,
+		   struct pev_kept kept)
+{
+	int rc = widen(spans, at, (*at)->len + kept.len);
+
+	if (rc < 0)
+		return rc;
+	spans->restarted++;
+	begin(*at, time, kept);
+	age_out(spans, *at);
+	age_in(spans, *at);
+	return 0;
+}
+
+int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64_t time,
+		    struct pev_kept kept)
+{
+	uint64_t hash = pev_key_hash(spans->salt, key, len);
+	struct pev_begun **at = find(spans, hash, key, len), *one;
+
+	if (*at)
+		return restart(spans, at, time, kept);
+	one = new_one(spans, len + kept.len);
+	if (!one)
+		return -ENOMEM;
+	make_room(spans);
+	at = &spans->chains[hash & (spans->cap - 1)];
+	one->next = *at;
+	one->hash = hash;
+	one->len = len;
+	put(one, 0, key, len);
+	begin(one, time, kept);
+	*at = one;
 	age_in(spans, one);
 	spans->nr++;
 	return 0;
 }
 
-bool pev_spans_stop(struct pev_spans *spans, const void *key, size_t len, uint64_t time,
-		    uint64_t *took)
+static struct pev_begun **find_key(const struct pev_spans *spans, const void *key, size_t len)
 {
-	struct pev_begun **at = find(spans, pev_key_hash(spans->salt, key, len), key, len);
+	return find(spans, pev_key_hash(spans->salt, key, len), key, len);
+}
 
-	if (!*at || (*at)->time > time) {
+int pev_spans_pass(struct pev_spans *spans, const void *key, size_t len, struct pev_kept kept)
+{
+	struct pev_begun **at = find_key(spans, key, len), *one = *at;
+	int rc;
+
+	if (!one || one->passed)
+		return 0;
+	rc = widen(spans, at, one->len + one->start + kept.len);
+	if (rc < 0)
+		return rc;
+	one = *at;
+	one->passed = true;
+	one->via = kept.len;
+	put(one, one->len + one->start, kept.bytes, kept.len);
+	return 0;
+}
+
+bool pev_spans_stop(struct pev_spans *spans, const void *key, size_t len, uint64_t time,
+		    struct pev_spanned *ended)
+{
+	struct pev_begun **at = find_key(spans, key, len), *one = *at;
+
+	if (!one || one->time > time) {
 		spans->unstarted++;
 		return false;
 	}
-	*took = time - (*at)->time;
+	*ended = (struct pev_spanned){
+		.took = time - one->time,
+		.start = { one->key + one->len, one->start },
+		.via = { one->key + one->len + one->start, one->via },
+		.passed = one->passed,
+	};
 	take_out(spans, at);
 	return true;
+}
+
+void pev_spans_cancel(struct pev_spans *spans, const void *key, size_t len)
+{
+	struct pev_begun **at = find_key(spans, key, len);
+
+	if (!*at)
+		return;
+	take_out(spans, at);
+	spans->cancelled++;
 }

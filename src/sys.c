@@ -580,6 +580,60 @@ static int linux_pagesize(void *ctx)
 	return (int)sysconf(_SC_PAGESIZE);
 }
 
+#if defined(__aarch64__)
+#define MRS(reg, value)                      \
+	__asm__ volatile("isb; mrs %0, " reg \
+			 : "=r"(*(value)))
+#define EVENT_COUNTER(n, value)                     \
+	case n:                                     \
+		MRS("pmevcntr" #n "_el0", (value)); \
+		return 0
+
+/* The number of a counter is part of the instruction; the cycle counter has that of the last bit
+ * (armv8pmu_user_event_idx() says 32). */
+static int arm_counter(uint32_t counter, uint64_t *value)
+{
+	switch (counter) {
+		EVENT_COUNTER(0, value);
+		EVENT_COUNTER(1, value);
+		EVENT_COUNTER(2, value);
+		EVENT_COUNTER(3, value);
+		EVENT_COUNTER(4, value);
+		EVENT_COUNTER(5, value);
+		EVENT_COUNTER(6, value);
+		EVENT_COUNTER(7, value);
+		EVENT_COUNTER(8, value);
+		EVENT_COUNTER(9, value);
+		EVENT_COUNTER(10, value);
+		EVENT_COUNTER(11, value);
+		EVENT_COUNTER(12, value);
+		EVENT_COUNTER(13, value);
+		EVENT_COUNTER(14, value);
+		EVENT_COUNTER(15, value);
+		EVENT_COUNTER(16, value);
+		EVENT_COUNTER(17, value);
+		EVENT_COUNTER(18, value);
+		EVENT_COUNTER(19, value);
+		EVENT_COUNTER(20, value);
+		EVENT_COUNTER(21, value);
+		EVENT_COUNTER(22, value);
+		EVENT_COUNTER(23, value);
+		EVENT_COUNTER(24, value);
+		EVENT_COUNTER(25, value);
+		EVENT_COUNTER(26, value);
+		EVENT_COUNTER(27, value);
+		EVENT_COUNTER(28, value);
+		EVENT_COUNTER(29, value);
+		EVENT_COUNTER(30, value);
+	case 31:
+		MRS("pmccntr_el0", value);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+#endif
+
 /* Faults where the kernel has not allowed it: for those whose page said so just now. */
 static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
 {
@@ -592,6 +646,8 @@ static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
 			 : "c"(counter));
 	*value = (uint64_t)high << 32 | low;
 	return 0;
+#elif defined(__aarch64__)
+	return arm_counter(counter, value);
 #else
 	(void)counter;
 	(void)value;
@@ -610,8 +666,7 @@ static int linux_rdtsc(void *ctx, uint64_t *cycles)
 	*cycles = (uint64_t)high << 32 | low;
 	return 0;
 #elif defined(__aarch64__)
-	__asm__ volatile("isb; mrs %0, cntvct_el0"
-			 : "=r"(*cycles));
+	MRS("cntvct_el0", cycles);
 	return 0;
 #else
 	(void)cycles;

@@ -165,9 +165,9 @@ static void set_comm(struct pev_task *task, const void *comm, size_t len)
 
 static int field(const struct pev_record *rec, enum pev_field name)
 {
-	struct pev_value value;
+	uint64_t value;
 
-	return pev_record_get(rec, name, &value) ? (int)(int64_t)value.u : -1;
+	return pev_record_number(rec, name, &value) ? (int)(int64_t)value : -1;
 }
 
 /* A process begins with its parent's memory. */
@@ -185,12 +185,12 @@ static void inherit_program(struct pev_tasks *tasks, struct pev_task *task, int 
 /* Of a task that was there before, the recorder does not know when it began: 0. */
 static void take_birth(struct pev_task *task, const struct pev_record *rec)
 {
-	struct pev_value time;
+	uint64_t time;
 
 	if (task->tid == task->pid)
 		task->ppid = field(rec, PEV_F_PPID);
-	if (pev_record_get(rec, PEV_F_TIME, &time) && time.u) {
-		task->start = (int64_t)time.u;
+	if (pev_record_number(rec, PEV_F_TIME, &time) && time) {
+		task->start = (int64_t)time;
 		task->dated = true;
 	}
 	task->seen = true;
@@ -224,8 +224,9 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int tid = field(rec, PEV_F_TID);
 	struct pev_task *task = put(tasks, field(rec, PEV_F_PID), tid);
-	struct pev_value comm;
+	const char *comm;
 	bool executes;
+	uint32_t len;
 
 	if (!task)
 		return tid > 0 ? -ENOMEM : 0;
@@ -236,8 +237,8 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 	else if (task->ended)
 		revive(tasks, task);
 	task->ended = false;
-	if (pev_record_get(rec, PEV_F_COMM, &comm))
-		set_comm(task, comm.p, comm.len);
+	if (pev_record_string(rec, PEV_F_COMM, &comm, &len))
+		set_comm(task, comm, len);
 	/* What it maps from here on is told of. */
 	if (executes) {
 		forget_program(task);
@@ -251,11 +252,11 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 static void take_program(struct pev_task *task, const struct pev_record *rec)
 {
 	const struct pev_map *map;
-	struct pev_value addr;
+	uint64_t addr;
 
-	if (!pev_record_get(rec, PEV_F_ADDR, &addr))
+	if (!pev_record_number(rec, PEV_F_ADDR, &addr))
 		return;
-	map = pev_space_find(task->space, addr.u);
+	map = pev_space_find(task->space, addr);
 	if (!map || map->dso->memory || map->dso->path[0] != '/')
 		return;
 	pev_dso_put(task->exe);

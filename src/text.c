@@ -17,8 +17,10 @@ void pev_text_cut(struct pev_text *text, const char *bytes, size_t len)
 
 static void pad(struct pev_text *text, char ch, size_t nr)
 {
-	for (; nr > 0 && text->len < text->cap; nr--)
-		text->buf[text->len++] = ch;
+	size_t room = text->len < text->cap ? text->cap - text->len : 0;
+
+	if (room > 0)
+		memset(text->buf + text->len, ch, nr < room ? nr : room);
 	text->len += nr;
 }
 
@@ -48,7 +50,7 @@ static int read_length(const char **p, const char *end)
 size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *end)
 {
 	const char *start = p, *behind;
-	int len;
+	int len, bytes;
 
 	*c = (struct pev_conversion){ .plain = true, .precision = -1 };
 	for (p++; p < end && strchr("-#0", *p); p++) {
@@ -64,10 +66,13 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 			return 0;
 	}
 	behind = p;
-	c->bytes = (signed char)read_length(&p, end);
-	if (p == end || c->bytes == 0 || !strchr("diuxXos", *p))
+	bytes = read_length(&p, end);
+	if (p == end || bytes == 0 || !strchr("diuxXos", *p))
 		return 0;
 	c->letter = *p++;
+	c->above = (unsigned char)(64 - 8 * bytes);
+	c->is_signed = c->letter == 'd' || c->letter == 'i';
+	c->is_hex = c->letter == 'x' || c->letter == 'X';
 	c->plain = c->plain && c->precision < 0 && c->letter != 'o';
 	len = snprintf(c->text, sizeof(c->text), "%.*sll%c", (int)(behind - start), start,
 		       c->letter);
@@ -76,72 +81,58 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 
 /* ---- numbers ---- */
 
-/* The digits in front of end; where they begin. */
-static char *decimal(char *end, uint64_t value)
+static size_t decimal_digits(uint64_t value)
+{
+	size_t nr = 1;
+
+	for (; value >= 10000; value /= 10000)
+		nr += 4;
+	return nr + (value >= 10) + (value >= 100) + (value >= 1000);
+}
+
+static size_t hexadecimal_digits(uint64_t value)
+{
+	return (size_t)(67 - __builtin_clzll(value | 1)) / 4;
+}
+
+/* So many of them, in front of end. */
+static void write_decimal(char *end, size_t nr, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
 				    "25262728293031323334353637383940414243444546474849"
 				    "50515253545556575859606162636465666768697071727374"
 				    "75767778798081828384858687888990919293949596979899";
 
-	while (value >= 100) {
-		end -= 2;
-		memcpy(end, pairs + value % 100 * 2, 2);
-		value /= 100;
+	for (; nr >= 2; nr -= 2, value /= 100) {
+		*--end = pairs[value % 100 * 2 + 1];
+		*--end = pairs[value % 100 * 2];
 	}
-	if (value >= 10) {
-		end -= 2;
-		memcpy(end, pairs + value * 2, 2);
-		return end;
-	}
-	*--end = (char)('0' + value);
-	return end;
+	if (nr)
+		*--end = (char)('0' + value);
 }
 
-static char *hexadecimal(char *end, uint64_t value, const char *digits)
+static void write_hexadecimal(char *end, size_t nr, uint64_t value, char letter)
 {
-	do {
+	const char *digits = letter == 'x' ? "0123456789abcdef" : "0123456789ABCDEF";
+
+	for (; nr > 0; nr--, value >>= 4)
 		*--end = digits[value & 15];
-		value >>= 4;
-	} while (value);
-	return end;
 }
 
 void pev_text_hex(struct pev_text *text, uint64_t value)
 {
-	char digits[18], *end = digits + sizeof(digits);
-	char *p = hexadecimal(end, value, "0123456789abcdef");
+	const struct pev_conversion c = { .letter = 'x', .is_hex = true, .plain = true };
 
-	*--p = 'x';
-	*--p = '0';
-	pev_text_put(text, p, (size_t)(end - p));
+	pev_text_put(text, "0x", 2);
+	pev_text_number(text, &c, value);
 }
 
-/* A sign or "0x" of so many bytes, then digits, filled up to the width. */
-static void put_filled(struct pev_text *text, const struct pev_conversion *c, const char *sign,
-		       size_t sign_len, const char *digits, size_t len)
+/* As many bits of it as the conversion is for, with their sign where it has one. */
+static inline uint64_t cut(const struct pev_conversion *c, uint64_t value)
 {
-	size_t width = (size_t)c->width, all = sign_len + len;
-	size_t fill = width > all ? width - all : 0;
-
-	if (fill && !c->left && !c->zero)
-		pad(text, ' ', fill);
-	pev_text_put(text, sign, sign_len);
-	if (fill && !c->left && c->zero)
-		pad(text, '0', fill);
-	pev_text_put(text, digits, len);
-	if (fill && c->left)
-		pad(text, ' ', fill);
-}
-
-/* As many bytes of it as the conversion is for, with their sign where it has one. */
-static uint64_t cut(const struct pev_conversion *c, uint64_t value)
-{
-	int bits = 64 - 8 * c->bytes;
-
-	if (c->letter == 'd' || c->letter == 'i')
-		return (uint64_t)((int64_t)(value << bits) >> bits);
-	return value << bits >> bits;
+	if (c->is_signed)
+		return (uint64_t)((int64_t)(value << c->above) >> c->above);
+	return value << c->above >> c->above;
 }
 
 /* What is not usual, printf(3) does itself; the text was held to be one conversion. */
@@ -157,34 +148,64 @@ static void put_unusual(struct pev_text *text, const struct pev_conversion *c, u
 }
 #pragma GCC diagnostic pop
 
+static inline char *fill_up(char *p, char ch, size_t nr)
+{
+	memset(p, ch, nr);
+	return p + nr;
+}
+
+/* At p, which has room for it: where it ends. */
+static inline __attribute__((always_inline)) char *write_number(char *p, const struct pev_conversion *c, uint64_t value)
+{
+	bool negative = c->is_signed && (int64_t)value < 0;
+	bool prefix = c->is_hex && c->alt && value;
+	size_t nr, all, fill;
+
+	value = negative ? -value : value;
+	nr = c->is_hex ? hexadecimal_digits(value) : decimal_digits(value);
+	all = nr + negative + 2 * prefix;
+	fill = (size_t)c->width > all ? (size_t)c->width - all : 0;
+	if (fill && !c->left && !c->zero)
+		p = fill_up(p, ' ', fill);
+	if (negative)
+		*p++ = '-';
+	if (prefix) {
+		*p++ = '0';
+		*p++ = c->letter;
+	}
+	if (fill && !c->left && c->zero)
+		p = fill_up(p, '0', fill);
+	p += nr;
+	if (c->is_hex)
+		write_hexadecimal(p, nr, value, c->letter);
+	else
+		write_decimal(p, nr, value);
+	return fill && c->left ? fill_up(p, ' ', fill) : p;
+}
+
+enum {
+	WIDE = 40,           /* a usual width */
+	NUMBER_MAX = WIDE + 24 /* a sign or "0x" and the digits of 64 bits are less */
+};
+
+/* Where there may be no room. */
+static __attribute__((noinline)) void put_number_cut(struct pev_text *text,
+						     const struct pev_conversion *c, uint64_t value)
+{
+	char out[NUMBER_MAX];
+
+	pev_text_put(text, out, (size_t)(write_number(out, c, value) - out));
+}
+
 void pev_text_number(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
 {
-	static const char lower[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
-	char digits[24], *end = digits + sizeof(digits), *p;
-	bool negative = false, prefix = false;
-
 	value = cut(c, value);
-	if (!c->plain) {
+	if (!c->plain || c->width > WIDE)
 		put_unusual(text, c, value);
-		return;
-	}
-	if (c->letter == 'd' || c->letter == 'i') {
-		negative = (int64_t)value < 0;
-		p = decimal(end, negative ? -value : value);
-	} else if (c->letter == 'u') {
-		p = decimal(end, value);
-	} else {
-		prefix = c->alt && value;
-		p = hexadecimal(end, value, c->letter == 'x' ? lower : upper);
-	}
-	if (!c->width && !negative && !prefix)
-		pev_text_put(text, p, (size_t)(end - p));
+	else if (text->len + NUMBER_MAX > text->cap)
+		put_number_cut(text, c, value);
 	else
-		put_filled(text, c, negative ? "-" : c->letter == 'x' ? "0x"
-								      : "0X",
-			   negative ? 1 : prefix ? 2
-						 : 0,
-			   p, (size_t)(end - p));
+		text->len = (size_t)(write_number(text->buf + text->len, c, value) - text->buf);
 }
 
 void pev_text_string(struct pev_text *text, const struct pev_conversion *c, const char *bytes,
@@ -194,7 +215,6 @@ void pev_text_string(struct pev_text *text, const struct pev_conversion *c, cons
 
 	if (c->precision >= 0 && len > (size_t)c->precision)
 		len = (size_t)c->precision;
-	len = strnlen(bytes, len);
 	fill = width > len ? width - len : 0;
 	if (fill && !c->left)
 		pad(text, ' ', fill);
@@ -205,23 +225,27 @@ void pev_text_string(struct pev_text *text, const struct pev_conversion *c, cons
 
 /* ---- text that is safe to show ---- */
 
+/* Are eight bytes none below a blank, none DEL, none above? The highest bit of each tells. */
+static inline bool is_plain(const char *bytes)
+{
+	uint64_t word, low;
+
+	memcpy(&word, bytes, 8);
+	low = word & 0x7f7f7f7f7f7f7f7f;
+	return !((word | (low + 0x0101010101010101) | ~(low + 0x6060606060606060)) &
+		 0x8080808080808080);
+}
+
 bool pev_text_is_safe(const char *bytes, size_t len)
 {
-	uint64_t word;
-	size_t i = 0;
+	char few[8] = "        ";
 
-	/* Eight at a time: in each byte's highest bit what is below a blank, DEL, or above. */
-	for (; i + 8 <= len; i += 8) {
-		memcpy(&word, bytes + i, 8);
-		if ((word | ((word & 0x7f7f7f7f7f7f7f7f) + 0x0101010101010101) |
-		     ~((word & 0x7f7f7f7f7f7f7f7f) + 0x6060606060606060)) &
-		    0x8080808080808080)
+	if (len < 8)
+		return is_plain(memcpy(few, bytes, len));
+	for (size_t i = 0; i + 8 < len; i += 8)
+		if (!is_plain(bytes + i))
 			return false;
-	}
-	for (; i < len; i++)
-		if (bytes[i] < ' ' || bytes[i] > '~')
-			return false;
-	return true;
+	return is_plain(bytes + len - 8); /* some of them again */
 }
 
 static bool is_unsafe(uint32_t code)

@@ -31,6 +31,22 @@ static inline void pev_text_put(struct pev_text *text, const char *bytes, size_t
 	text->len += len;
 }
 
+enum { PEV_TEXT_SHORT = 16 };
+
+/*
+ * The same of bytes of which PEV_TEXT_SHORT can be read, however few they are: a copy of so
+ * many costs a quarter of what a call does that has to look at how many.
+ */
+static inline void pev_text_put_short(struct pev_text *text, const char *bytes, size_t len)
+{
+	if (len > PEV_TEXT_SHORT || text->len + PEV_TEXT_SHORT >= text->cap) {
+		pev_text_put(text, bytes, len);
+		return;
+	}
+	memcpy(text->buf + text->len, bytes, PEV_TEXT_SHORT);
+	text->len += len;
+}
+
 static inline void pev_text_char(struct pev_text *text, char ch)
 {
 	if (text->len < text->cap)
@@ -43,7 +59,8 @@ static inline void pev_text_char(struct pev_text *text, char ch)
 /* "%-16s", "%08lx": what stands between the percent sign and the letter, and that. */
 struct pev_conversion {
 	char letter; /* one of diuxXos */
-	signed char bytes; /* of the number it is for: 1, 2, 4 or 8 */
+	unsigned char above; /* bits that the number it is for lacks of 64 */
+	bool is_signed, is_hex;
 	bool left, zero, alt; /* "-", "0", "#" */
 	bool plain; /* nothing but these and a width */
 	int width, precision; /* precision -1: none */
@@ -56,10 +73,10 @@ struct pev_conversion {
  */
 size_t pev_conversion_read(struct pev_conversion *conversion, const char *p, const char *end);
 
-/* The number, cut to the conversion's bytes. */
+/* The number, cut to the conversion's bits. */
 void pev_text_number(struct pev_text *text, const struct pev_conversion *conversion,
 		     uint64_t value);
-/* At most len bytes, up to the first NUL. */
+/* len bytes of text. */
 void pev_text_string(struct pev_text *text, const struct pev_conversion *conversion,
 		     const char *bytes, size_t len);
 void pev_text_hex(struct pev_text *text, uint64_t value); /* "0x%llx" */

@@ -69,7 +69,7 @@ return function(bench)
     { title = ("Replay: %d samples with call chains of 12, folded"):format(nr_chains), unit = "ns a record",
       base = "minimal C: walk and sort", per = nr_chains, memory = true, rows = {
         { "minimal C: walk and sort", sort(chains, 24, 16), expect = tostring(nr_chains) },
-        { "perfl: native count by stack", replay(chains, FOLDED), expect = tostring(nr_chains) },
+        { "perfl: native count by stack", replay(chains, FOLDED), expect = tostring(nr_chains), goal = 10 },
         { "perfl profile -f folded, symbols", ("%s/perfl -q -i %s %s"):format(bench.build, chains, PROFILE),
           goal = 10 },
         { "perf report --stdio -g folded", ("perf report -i %s --stdio -g folded --children"):format(chains),

@@ -51,9 +51,10 @@ return function(bench)
           missing = bpftrace },
         { "perfl tpoint", ("%s/perfl -q -m 8M tpoint %s -- %s"):format(bench.build, EVENT, load), goal = 0.167 },
       } },
-    { title = "The same with 128 pages a CPU: records lost", unit = "% of all", base = "", lost = NR, rows = {
+    { title = "The same with 128 pages a CPU: records lost", unit = "% of all",
+      base = "minimal C reader", lost = NR, rows = {
         { "minimal C reader", ("%s/live 128 -- %s"):format(bench.dir, load) },
-        { "perfl: native count", perfl(COUNT, "512K") },
+        { "perfl: native count", perfl(COUNT, "512K"), goal = 2 },
         { "perf record", and_count(perf_record(128, tmp)), missing = perf },
       } },
     { title = ("Live recording of %d system calls to memory, 2048 pages"):format(NR),

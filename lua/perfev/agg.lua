@@ -22,7 +22,10 @@ local own_spec = methods.spec -- whose strings C reads
 local WIDTH, BAR = 80, 52
 local LEAST = 8 -- columns a key is not cut below
 
-local is_stack = { stack = true, ustack = true, kstack = true } -- columns whose keys are objects
+local is_stack = {} -- columns whose keys are objects
+for _, name in ipairs { "stack", "ustack", "kstack" } do
+  is_stack[name], is_stack["start." .. name], is_stack["via." .. name] = true, true, true
+end
 
 local TOP_ROWS = 10
 
@@ -156,9 +159,18 @@ function M.is(value)
   return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
 end
 
---- Has it a column of symbols, for which what is mapped has to be followed?
+--- What stands where a callback stands: it, or those in it when it is a list.
+-- @treturn table
+function M.list(value)
+  return type(value) == "table" and getmetatable(value) == nil and value or { value }
+end
+
+--- Has it, or one of a list, a column of symbols, for which what is mapped has to be followed?
 function M.has_symbol(value)
-  return M.is(value) and has_column(own_spec(value).by, { symbol = true })
+  for _, one in ipairs(M.list(value)) do
+    if M.is(one) and has_column(own_spec(one).by, { symbol = true }) then return true end
+  end
+  return false
 end
 
 local has_payload = { sample = true, record = true }
@@ -197,15 +209,16 @@ end
 -- @treturn[2] integer        EINVAL
 function M.check(event, callbacks, format)
   for _, name in ipairs { "sample", "record" } do
-    if M.is(callbacks[name]) then
-      local ok, why, code = check_one(event, callbacks[name], format)
+    for _, one in ipairs(M.list(callbacks[name])) do
+      local ok, why, code = true, nil, nil
+      if M.is(one) then ok, why, code = check_one(event, one, format) end
       if not ok then return nil, why, code end
     end
   end
   return true
 end
 
---- The condition of who gets an event's samples, as where.lua's tree; or nil.
+--- The condition of who gets an event's samples, as where.lua's tree; or nil, as for several that do.
 function M.condition(callbacks)
   local one = callbacks.sample or callbacks.record
   return M.is(one) and own_spec(one).condition or nil

@@ -2,9 +2,10 @@
 -- Defaults of the event's kind come first, then what the callbacks ask for, then the user's own
 -- words; never the other way round.
 
+local lazy = require "perfev.lazy"
 local agg = require "perfev.agg"
 local core = require "perfev.core"
-local filters = require "perfev.filter"
+local filters = lazy "perfev.filter"
 local samples = require "perfev.fields"
 local grammar = require "perfev.grammar"
 local line = require "perfev.line"
@@ -14,7 +15,7 @@ local options = require "perfev.options"
 local registers = require "perfev.registers"
 local tracefs = require "perfev.tracefs"
 local units = require "perfev.units"
-local where = require "perfev.where"
+local where = lazy "perfev.where"
 
 local M = {}
 
@@ -114,6 +115,21 @@ function M.is_group(text)
   return tree ~= nil and #tree == 1 and #tree[1] == 1 and tree[1][1].group == true
 end
 
+-- A function, or what C feeds: an aggregator, a line, or a list of those.
+local function check_callback(key, value, level)
+  local mt, is_fed = getmetatable(value), false
+  for i, one in ipairs(agg.list(value)) do
+    local wrong = agg.refusal(key, one) or line.refusal(key, one)
+    if wrong then fail(level, "event: %s", wrong) end
+    is_fed = (agg.is(one) or line.is(one)) and (is_fed or i == 1)
+  end
+  if type(value) == "table" and value[1] ~= nil and not mt and not is_fed then
+    fail(level, "event: %s: a list is of aggregators and lines", key)
+  end
+  local callable = type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call)
+  if not callable then fail(level, "event: %s is a function, not a %s", key, type(value)) end
+end
+
 local function check_words(spec, level)
   for key, value in pairs(spec) do
     if type(key) == "number" then
@@ -124,11 +140,7 @@ local function check_words(spec, level)
     elseif type(key) ~= "string" then
       fail(level, "event: a %s is no option", type(key))
     elseif callbacks[key] and type(value) ~= "boolean" then
-      local mt, wrong = getmetatable(value), agg.refusal(key, value) or line.refusal(key, value)
-      if wrong then fail(level, "event: %s", wrong) end
-      local callable = type(value) == "function" or agg.is(value) or line.is(value)
-        or (type(mt) == "table" and mt.__call)
-      if not callable then fail(level, "event: %s is a function, not a %s", key, type(value)) end
+      check_callback(key, value, level + 1)
     elseif not attr_fields[key] and not comforts[key] then
       if callbacks[key] then fail(level, "event: %s is a function, not a %s", key, type(value)) end
       local near = core.nearest(key, known)
@@ -204,10 +216,11 @@ end
 local function read_fields(spec, level)
   if spec.fields == nil then return nil end
   local read = samples.read(spec.fields, "event", level + 1)
-  if agg.is(spec.sample) then
+  local fed = agg.list(spec.sample)[1]
+  if agg.is(fed) then
     fail(level, "event: fields and an aggregator at once; its columns are in its own by and value")
   end
-  if line.is(spec.sample) then fail(level, "event: fields and a line at once; its columns are in its own format") end
+  if line.is(fed) then fail(level, "event: fields and a line at once; its columns are in its own format") end
   if spec.sample == nil then fail(level, "event: fields without sample, which would get them") end
   return read
 end

@@ -366,7 +366,7 @@ end
 
 local function counts_only(event)
   return ("the PMU %s has no interrupt: it counts, and cannot sample"):format(pmu_name(event)),
-    "count it: perfl stat --events EVENT, or perfev.counter"
+    "count it: perfl stat -e EVENT, or perfev.counter"
 end
 
 -- The validator's sentence; what follows its last semicolon is what to do.

@@ -46,6 +46,8 @@ end
 
 local essential = { type = true, config = true, sample_period = true, sample_freq = true, freq = true }
 
+local READ = 4 -- PERF_SAMPLE_READ is 1U << 4
+
 local implied = { defer_output = true } -- by defer_callchain (event.lua): that one is to be named
 
 --- What an attr asks for, newest first.
@@ -65,6 +67,9 @@ function M.features(attr)
     elseif value ~= 0 and value ~= false and not essential[field.name] then
       add(list, field.name, field.since, clear_field(field.name))
     end
+  end
+  if attr.inherit and attr.sample_type & 1 << READ ~= 0 then
+    add(list, "sample_type read of an inherited event", "6.12", clear_bit("sample_type", READ))
   end
   table.sort(list, function(a, b)
     if a.number ~= b.number then return a.number > b.number end

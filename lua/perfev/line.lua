@@ -1,6 +1,7 @@
 --- Lines: a record's line of text, written in C by a format that was read once (src/lua/lline.c).
 -- One stands where a callback stands, and then no Lua is run per record.
 
+local agg = require "perfev.agg"
 local core = require "perfev.core"
 local fields = require "perfev.fields"
 
@@ -79,13 +80,18 @@ function M.refusal(callback, value)
   end
 end
 
+local function check_one(event, one, format)
+  local wanted, payload = core.line_fields(one)
+  if payload and #wanted == 0 then wanted = { "common_type" } end
+  return fields.check_payload(event, "perfev.line", wanted, format)
+end
+
 --- Has the event what its lines read? As agg.lua's check.
 function M.check(event, callbacks, format)
   for callback in pairs(has_payload) do
-    if M.is(callbacks[callback]) then
-      local wanted, payload = core.line_fields(callbacks[callback])
-      if payload and #wanted == 0 then wanted = { "common_type" } end
-      local ok, why, code = fields.check_payload(event, "perfev.line", wanted, format)
+    for _, one in ipairs(agg.list(callbacks[callback])) do
+      local ok, why, code = true, nil, nil
+      if M.is(one) then ok, why, code = check_one(event, one, format) end
       if not ok then return nil, why, code end
     end
   end

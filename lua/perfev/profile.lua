@@ -200,40 +200,54 @@ end
 
 local MOST_KEYS = 1 << 28 -- PEV_AGG_MOST_KEYS
 
-local is_feed = { under = true, value = true, where = true }
+local feeds = { "under", "value", "where", "by", "add" }
 
-local function check_feed(self, opt, level)
+local function check_feed_names(opt, level)
   if type(opt) ~= "table" then fail(level, "profile: sampler: a table expected, not a %s", type(opt)) end
+  local is_feed = {}
+  for _, name in ipairs(feeds) do is_feed[name] = true end
   for key in pairs(opt) do
     if not is_feed[key] then
-      local near = core.nearest(tostring(key), { "under", "value", "where" })
+      local near = core.nearest(tostring(key), feeds)
       fail(level, "profile: sampler: no option is called '%s'%s", tostring(key),
         near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
+end
+
+local function check_feed(self, opt, level)
+  check_feed_names(opt, level + 1)
   if opt.value ~= nil and type(opt.value) ~= "string" then
     fail(level, "profile: sampler: value is a field's name, not a %s", type(opt.value))
   end
-  if #self.values > (opt.value and 2 or 1) then
+  if (opt.by ~= nil) ~= (opt.add ~= nil) or opt.by ~= nil and opt.under ~= nil then
+    fail(level, "profile: sampler: by and add go together, in the place of under")
+  end
+  if opt.add ~= nil and type(opt.add) ~= "function" then
+    fail(level, "profile: sampler: add is a function, not a %s", type(opt.add))
+  end
+  if not opt.add and #self.values > (opt.value and 2 or 1) then
     fail(level, "profile: sampler: it has %d value types: of two the first is how often, the second the sum of value",
       #self.values)
   end
 end
 
-local function field_names(under, level)
-  local by = {}
-  for i, name in ipairs(type(under) == "table" and under or { under }) do
-    if type(name) ~= "string" then fail(level, "profile: sampler: under is a field's name, or a list of them") end
+local function field_names(opt, level)
+  local by, option = {}, opt.by ~= nil and "by" or "under"
+  for i, name in ipairs(type(opt[option]) == "table" and opt[option] or { opt[option] }) do
+    if type(name) ~= "string" then fail(level, "profile: sampler: %s is a field's name, or a list of them", option) end
     by[i] = name
   end
-  by[#by + 1] = "stack"
+  if not opt.by then by[#by + 1] = "stack" end
   return by
 end
 
 --- What stands where a sample callback stands, and adds each sample's stack: counted in C, and taken over when
--- somebody asks the profile for something.
+-- somebody asks the profile for something. Or what a span is put into.
 -- @tparam[opt] table opt  `under` (names of fields, as of an aggregator's key, that stand around the stack), `value`
---   (the field that is summed up: for the only value type, or for the second beside how often), `where`
+--   (the field that is summed up: for the only value type, or for the second beside how often; of a span "took"),
+--   `where`. Instead of `under`: `by` (names, as of an aggregator's key) and `add` (a function that puts a key into
+--   the profile: it gets its parts, how often it came and the sum of `value`)
 -- @treturn userdata
 function Profile:sampler(opt)
   opt = opt == nil and {} or opt
@@ -241,10 +255,10 @@ function Profile:sampler(opt)
   local condition, program
   if opt.where ~= nil then condition, program = where.read(opt.where, "profile: sampler: where", 3) end
   local ok, one = pcall(core.aggregator, { kind = opt.value and "stats" or "count", word = "profile", value = opt.value,
-    by = field_names(opt.under, 3), max_keys = MOST_KEYS, where = program, condition = condition, lacking = true,
+    by = field_names(opt, 3), max_keys = MOST_KEYS, where = program, condition = condition, lacking = true,
     times = true })
   if not ok then fail(2, "profile: sampler: %s", one) end
-  self.samplers[#self.samplers + 1] = one
+  table.insert(self.samplers, { from = one, add = opt.add })
   return one
 end
 
@@ -259,9 +273,20 @@ local function take_key(self, ...)
   add_values(self, node, stack, values, 3)
 end
 
+-- The same by a function of the script's: what a record had not is nil to it.
+local function give_key(add, ...)
+  local key, nr = { ... }, select("#", ...)
+  for i = 1, nr - 1 do key[i] = key[i] or nil end
+  local value = key[nr]
+  if math.type(value) then return add(table.unpack(key, 1, nr)) end
+  key[nr], key[nr + 1] = value.count, value.sum
+  add(table.unpack(key, 1, nr + 1))
+end
+
 -- What samplers have by now.
 local function take_over(self)
-  for _, one in ipairs(self.samplers) do
+  for _, sampler in ipairs(self.samplers) do
+    local one = sampler.from
     local first, last = agg.times(one)
     if first then
       self.first = math.min(self.first or first, first)
@@ -271,12 +296,28 @@ local function take_over(self)
     local next_key = one:pairs()
     local function each(...)
       if select("#", ...) == 0 then return false end
-      take_key(self, ...)
+      if sampler.add then give_key(sampler.add, ...) else take_key(self, ...) end
       return true
     end
     while each(next_key()) do end -- luacheck: ignore 542
     one:clear()
   end
+end
+
+-- Nothing in it.
+local function empty(self)
+  self.sums, self.totals = {}, {}
+  for i = 1, #self.values do self.sums[i], self.totals[i] = {}, 0 end
+  self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
+  self.parent, self.frame, self.children = {}, {}, {}
+  self.waiting, self.waiting_of = {}, {}
+end
+
+--- As it was when new; what feeds it does so from here on.
+function Profile:clear()
+  for _, sampler in ipairs(self.samplers) do sampler.from:clear() end
+  empty(self)
+  self.first, self.last, self.duration = nil, nil, nil
 end
 
 -- ---- what it holds ----
@@ -475,12 +516,9 @@ local function new(opt, level)
     end
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
-    values = {}, sums = {}, totals = {}, frames = {}, frame_of = {}, frame_named = {},
-    parent = {}, frame = {}, children = {}, frame_at = { {}, {} }, samplers = {},
-    waiting = {}, waiting_of = {} }, Profile)
-  for i, value in ipairs(opt.values or { "samples" }) do
-    self.values[i], self.sums[i], self.totals[i] = checked_value(value, level + 1), {}, 0
-  end
+    values = {}, samplers = {} }, Profile)
+  for i, value in ipairs(opt.values or { "samples" }) do self.values[i] = checked_value(value, level + 1) end
+  empty(self)
   if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
   return self
 end

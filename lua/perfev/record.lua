@@ -11,11 +11,16 @@ local BYTES = 16 -- that it shows of them
 local header = { type = true, number = true, size = true, misc = true, cpumode = true, identifier = true }
 local addresses = { ip = true, addr = true, pgoff = true, phys_addr = true }
 
-local bytes = {} -- the fields that have such
-for _, layout in ipairs(core.layouts().records) do
-  for _, row in ipairs(layout.rows) do
-    if row.kind == "bytes" or row.kind == "stack" then bytes[row.name] = true end
+local bytes -- the fields that have such, when one record has been printed
+
+local function fields_of_bytes()
+  local names = {}
+  for _, layout in ipairs(core.layouts().records) do
+    for _, row in ipairs(layout.rows) do
+      if row.kind == "bytes" or row.kind == "stack" then names[row.name] = true end
+    end
   end
+  return names
 end
 
 local function show_value(name, value)
@@ -27,6 +32,7 @@ local function show_value(name, value)
 end
 
 core.record_tostring(function(r)
+  bytes = bytes or fields_of_bytes()
   local parts = { r.type == "unknown" and ("unknown (%d)"):format(r.number) or r.type }
   local has_args = r.args ~= nil
   for name, value in pairs(r) do

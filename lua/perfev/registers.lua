@@ -19,16 +19,31 @@ local function from(first, text, names)
   return names
 end
 
-M.x86 = from(0, "ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8-r15")
-for n = 0, 15 do -- 128 bits each: two words, the low one first
-  M.x86[32 + 2 * n], M.x86[33 + 2 * n] = "xmm" .. n, ("xmm%d_high"):format(n)
+local make = {} -- family -> what makes its names, when they are asked for
+
+function make.x86()
+  local names = from(0, "ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8-r15")
+  for n = 0, 15 do -- 128 bits each: two words, the low one first
+    names[32 + 2 * n], names[33 + 2 * n] = "xmm" .. n, ("xmm%d_high"):format(n)
+  end
+  return names
 end
-M.arm = from(0, "r0-r10 fp ip sp lr pc")
-M.arm64 = from(46, "vg", from(0, "x0-x29 lr sp pc"))
-M.riscv = from(0, "pc ra sp gp tp t0-t2 s0-s1 a0-a7 s2-s11 t3-t6")
-M.s390x = from(0, "r0-r15 fp0-fp15 mask pc")
-M.powerpc = from(0, [[r0-r31 nip msr orig_r3 ctr link xer ccr softe trap dar dsisr sier mmcra mmcr0 mmcr1 mmcr2
-  mmcr3 sier2 sier3 pmc1-pmc6 sdar siar]])
+
+function make.arm() return from(0, "r0-r10 fp ip sp lr pc") end
+function make.arm64() return from(46, "vg", from(0, "x0-x29 lr sp pc")) end
+function make.riscv() return from(0, "pc ra sp gp tp t0-t2 s0-s1 a0-a7 s2-s11 t3-t6") end
+function make.s390x() return from(0, "r0-r15 fp0-fp15 mask pc") end
+
+function make.powerpc()
+  return from(0, [[r0-r31 nip msr orig_r3 ctr link xer ccr softe trap dar dsisr sier mmcra mmcr0 mmcr1 mmcr2
+    mmcr3 sier2 sier3 pmc1-pmc6 sdar siar]])
+end
+
+setmetatable(M, { __index = function(_, family)
+  if not make[family] then return nil end
+  M[family] = make[family]()
+  return M[family]
+end })
 
 -- What uname -m says -> the table's name, and whether a record of it is of a 32-bit kernel.
 local families = {

@@ -347,12 +347,14 @@ end
 function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
 function Replay:pull(fields) return self.source:pull(fields) end
 
--- What gives the next one, or nil and why; and what sees to that -> whether to go on in this round
-function Replay:puller()
-  return self.source:puller(), function(turn, a, b)
+-- What gives the next one: as the core's, whose rounds end where next_round is asked.
+function Replay:puller(next_round, max)
+  return self.source:puller(function(turn, a, b)
     answer(self, turn, a, b)
-    return turn and turn ~= "end" and not self.stopped and not self.session.stopping
-  end
+    local goes_on = turn and turn ~= "end" and not self.stopped and not self.session.stopping
+    if goes_on then return not self.session.finished end
+    return next_round()
+  end, max)
 end
 
 function Replay.finish() end

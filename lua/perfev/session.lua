@@ -704,8 +704,17 @@ function Session:dispatch(max)
   return self.delivered - before, false
 end
 
+-- What a loop gets counts, as what callbacks get does.
+function Session:count_pulled()
+  local count = self.opts.count
+  if not count or not self.core or self:is_forked() then return end
+  if self.core:stats().delivered >= count then self.cut = true end
+end
+
 -- A round is over: what is there to see to, and the next one -> false at the session's end
 function Session:next_round(round)
+  if self.finished then return false end
+  self:count_pulled()
   self.core:finish()
   self:look_at_recorder(round.last)
   if round.last then return false end
@@ -721,29 +730,6 @@ function Session:next_round(round)
   local heard = self.pulled and "" or "_all"
   self.core:begin(round.last and (self.cut and "discard" or "rest" .. heard) or "round" .. heard)
   return true
-end
-
--- The iterator: the next record's view, or its fields; nil at the session's end. Of a record it costs a call of ours
--- and one of C; all else is seen to between rounds, and where a recording asks for it.
-local function new_iterator(self)
-  local take, see_to = self.core:puller()
-  local round, count, nr = {}, self.opts.count or 0, self.delivered
-  local give
-  local function go_on(turn, ...)
-    if not (turn and see_to(turn, ...)) and not self:next_round(round) or self.finished then return nil end
-    return give(take())
-  end
-  function give(first, ...)
-    if first == nil then return go_on(...) end
-    nr = nr + 1
-    if nr == count then self.cut = true end
-    return first, ...
-  end
-  return function()
-    if self.finished then return nil end
-    if self.cut then return go_on() end
-    return give(take())
-  end
 end
 
 -- The events that are not open yet ask the kernel for what is pulled, and for no more.
@@ -784,10 +770,13 @@ function Session:records(opts)
   local guard = setmetatable({}, { __close = function(_, raised)
     -- What comes after a break is nobody's.
     if self.pulled and not self.finished then self.core:pull() end
+    self:count_pulled()
     local done, failure = self:finish()
     if not done and not raised then error(failure, 0) end
   end })
-  return new_iterator(self), nil, nil, guard
+  local round, count = {}, self.opts.count
+  local function next_round() return self:next_round(round) and not self.finished end
+  return self.core:puller(next_round, self.cut and 0 or count and math.max(count - self.delivered, 0)), nil, nil, guard
 end
 
 local function has_backward(self)

@@ -77,7 +77,9 @@ function M.find(system, name)
     end
     local near = suggest(events, system, name)
     return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: %s"):format(what,
-      near and (" (did you mean '%s'?)"):format(near) or "", near or "perfl list 'tracepoint'"), core.errno.ENOENT
+      near and (" (did you mean '%s'?)"):format(near) or "",
+      near or ("perfl list 'tracepoint', or, if it is a function of a program, uprobe:%s"):format(what)),
+      core.errno.ENOENT
   end
   local format = core.slurp(dir .. "/format")
   return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }

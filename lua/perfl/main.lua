@@ -166,7 +166,7 @@ local function hint(chunks)
   if not grammar.parse(text) then return "" end
   text = escape(text)
   return ("\n-e is followed by Lua, and '%s' looks like an event\n"
-    .. "try: perfl stat --events '%s', or -e 'event { \"%s\", sample = print }'"):format(text, text, text)
+    .. "try: perfl stat -e '%s', or -e 'event { \"%s\", sample = print }'"):format(text, text, text)
 end
 
 local function name_of(path)

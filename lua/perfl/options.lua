@@ -76,7 +76,7 @@ M.groups = {
       help = "ring buffer of each CPU, as in 8M (default: 2M)" },
   },
   { "Script and output",
-    { "-e", into = "chunks", metavar = "CHUNK", many = true,
+    { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
       help = "run this Lua text instead of a script; several are lines of one" },
     { "-o", into = "output", metavar = "FILE",
       help = "where the script's print and io.write go" },
@@ -137,7 +137,7 @@ local function note(found, row, value)
 end
 
 -- An option word -> the row that wants the next word as its value; "unknown" when an
--- option that is not ours might.
+-- option that is not ours might. Behind the name of a script -e can be that script's alone.
 local function scan_long(found, word)
   local flag, value = word:match("^([^=]+)=(.*)$")
   local row = M.by_flag[flag or word]
@@ -145,17 +145,19 @@ local function scan_long(found, word)
     found.rest[#found.rest + 1] = word
     return not flag and "unknown" or nil
   end
+  found.named[row] = true
   if row.metavar and not flag then return row end
   note(found, row, value)
 end
 
-local function scan_cluster(found, word)
+local function scan_cluster(found, word, exists)
   for i = 2, #word do
     local row = M.by_flag["-" .. word:sub(i, i)]
-    if not row then
+    if not row or row.into == "chunks" and found.script and exists(found.script) then
       found.rest[#found.rest + 1] = word
       return "unknown"
     end
+    found.named[row] = true
     if row.metavar then
       if i == #word then return row end
       note(found, row, word:sub(i + 1))
@@ -192,7 +194,7 @@ function M.split_at_dashes(argv)
 end
 
 local function scan_words(head, exists, no_script)
-  local found, wanted = { rest = {}, script = no_script }, nil
+  local found, wanted = { rest = {}, named = {}, script = no_script }, nil
   for _, word in ipairs(head) do
     if not is_option(word) then
       take_plain(found, word, wanted, exists)
@@ -200,7 +202,7 @@ local function scan_words(head, exists, no_script)
     elseif word:sub(1, 2) == "--" then
       wanted = scan_long(found, word)
     else
-      wanted = scan_cluster(found, word)
+      wanted = scan_cluster(found, word, exists)
     end
   end
   return found
@@ -211,7 +213,8 @@ end
 -- @tparam function exists  word -> whether a script of that name or path is there
 -- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
 --                 nil), `rest` (words of the head that are neither perfl's nor the script),
---                 `chunks` (of -e, or nil), and `help`, `version`, `trust`, …: true when given
+--                 `chunks` (of -e, or nil), `named` (rows of `groups` whose flags are among the words),
+--                 and `help`, `version`, `trust`, …: true when given
 function M.scan(argv, exists)
   local head, command = M.split_at_dashes(argv)
   local found = scan_words(head, exists)
@@ -237,7 +240,7 @@ function M.add_row(parser, row)
   return element
 end
 
--- An option of ours that the script has, too, is the script's: `perfl stat -j`.
+-- An option of ours that the script has, too, is the script's: `perfl stat -j -e cycles`.
 local function is_the_scripts(row, declared)
   for _, option in ipairs(row.yields and declared or {}) do
     for _, flag in ipairs(option.flags or {}) do
@@ -247,11 +250,15 @@ local function is_the_scripts(row, declared)
   return false
 end
 
-local function add_ours(parser, declared)
+local function add_ours(parser, declared, named)
   for _, group in ipairs(M.groups) do
     local elements = {}
     for i = 2, #group do
-      if not is_the_scripts(group[i], declared) then elements[#elements + 1] = M.add_row(parser, group[i]) end
+      local row = group[i]
+      local wanted = not named or named[row] or row.many
+      if wanted and not is_the_scripts(row, declared) then
+        elements[#elements + 1] = M.add_row(parser, row)
+      end
     end
     parser:group(group[1], table.unpack(elements))
   end
@@ -270,9 +277,9 @@ function M.check_conflicts(declared, name)
   end
 end
 
--- A parser with perfl's options and the script's. declared may be nil: then every
--- plain word is the script's.
-local function new_parser(found, declared, name)
+-- A parser with perfl's options, or of them those named, and the script's. declared may be nil: then
+-- every plain word is the script's.
+local function new_parser(found, declared, name, named)
   local parser = args.new_parser("perfl")
   if found.script then parser:argument("SCRIPT"):target("perfl.script"):hidden(true) end
   if declared then
@@ -281,8 +288,17 @@ local function new_parser(found, declared, name)
   else
     parser:argument("args"):args("*"):target("perfl.rest"):hidden(true)
   end
-  add_ours(parser, declared)
+  add_ours(parser, declared, named)
   return parser
+end
+
+-- Telling argparse of all options takes longer than all else that it does: those that are named
+-- (and many, of which none is an empty list) will do where all is well, and what is wrong is said
+-- by a parser that knows them all.
+local function parse_words(found, declared, name)
+  local ok, result = new_parser(found, declared, name, found.named):pparse(found.head)
+  if ok then return ok, result end
+  return new_parser(found, declared, name):pparse(found.head)
 end
 
 local function flatten(lists)
@@ -390,9 +406,12 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.parse(found, declared, name)
-  local ok, result = new_parser(found, declared, name):pparse(found.head)
+  local ok, result = parse_words(found, declared, name)
   if not ok then return nil, explain(result, declared, name) end
   local opts = M.taken(M.by_flag, result)
+  if found.script and not found.chunks and #(opts.chunks or {}) > 0 then
+    return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)
+  end
   if result["perfl.script"] ~= found.script or not same(opts.chunks, found.chunks) then
     return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
       escape(found.script or "-e"), escape(result["perfl.script"] or "none"))

@@ -3,15 +3,12 @@
 
 local perfev = require "perfev"
 
-local writers = {}
+local writers = perfev.count { by = "ip" }
 
-perfev.event { "mem:bash:line_number:w", optional = true, sample = function(r)
-  writers[r.ip] = (writers[r.ip] or 0) + 1
-end }
+perfev.event { "mem:bash:line_number:w", optional = true, sample = writers }
 
 perfev.done(function()
-  local ips = {}
-  for ip in pairs(writers) do ips[#ips + 1] = ip end
-  table.sort(ips)
-  for _, ip in ipairs(ips) do print(("%d writes by the code at %#x"):format(writers[ip], ip)) end
+  local rows = writers:rows()
+  table.sort(rows, function(a, b) return a.ip < b.ip end)
+  for _, row in ipairs(rows) do print(("%d writes by the code at %#x"):format(row.value, row.ip)) end
 end)

@@ -3,13 +3,12 @@
 
 local perfev = require "perfev"
 
-local switches = 0
+local switches = perfev.count { where = { "out", "==", true } }
 
-perfev.event { switch = function(r)
-  if r.out then switches = switches + 1 end
-end }
+perfev.event { switch = switches }
 
 perfev.every("1s", function()
-  print(("%8d context switches, %d records lost"):format(switches, perfev.stats().lost))
-  switches = 0
+  print(("%8d context switches, %d records lost"):format(switches:delta():get() or 0, perfev.stats().lost))
 end)
+
+perfev.done(function() switches:delta() end) -- what is left is of no whole second

@@ -3,16 +3,13 @@
 
 local perfev = require "perfev"
 
-local samples, total = {}, 0
-perfev.event { "cycles:u", freq = 999, sample = function(r)
-  samples[r.comm] = (samples[r.comm] or 0) + 1
-  total = total + 1
-end }
+local samples = perfev.count { by = "comm" }
+perfev.event { "cycles:u", freq = 999, sample = samples }
 
 perfev.done(function()
-  local comms = {}
-  for comm in pairs(samples) do comms[#comms + 1] = comm end
-  table.sort(comms)
-  for _, comm in ipairs(comms) do print(("%5.1f %% %s"):format(100 * samples[comm] / total, perfev.escape(comm))) end
+  local rows, total = samples:rows(), 0
+  for _, row in ipairs(rows) do total = total + row.value end
+  table.sort(rows, function(a, b) return a.comm < b.comm end)
+  for _, row in ipairs(rows) do print(("%5.1f %% %s"):format(100 * row.value / total, perfev.escape(row.comm))) end
   print(total .. " samples")
 end)

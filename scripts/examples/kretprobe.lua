@@ -3,19 +3,18 @@
 
 local perfev = require "perfev"
 
-local failed = {}
+local fine = perfev.count { where = { "args.retval", ">=", 0 } }
+local failed = perfev.count { by = "args.retval", where = { "args.retval", "<", 0 } }
 
 local reads = perfev.event {
-  "kretprobe:vfs_read", args = { "$retval:long" }, optional = true, sample = function(_, args)
-    local name = args.retval < 0 and (perfev.errno[-args.retval] or tostring(args.retval)) or "fine"
-    failed[name] = (failed[name] or 0) + 1
-  end,
+  "kretprobe:vfs_read", args = { "$retval:long" }, optional = true, sample = { fine, failed },
 }
 
 perfev.done(function()
-  local names = {}
-  for name in pairs(failed) do names[#names + 1] = name end
+  local times, names = { fine = fine:pairs()() }, {}
+  for value, n in failed:pairs() do times[perfev.errno[-value] or tostring(value)] = n end
+  for name in pairs(times) do names[#names + 1] = name end
   table.sort(names)
-  for _, name in ipairs(names) do print(failed[name], name) end
+  for _, name in ipairs(names) do print(times[name], name) end
   if reads.error then print(reads.error) end
 end)

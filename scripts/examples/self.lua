@@ -3,9 +3,9 @@
 
 local perfev = require "perfev"
 
-local faults = 0
+local faults = perfev.count {}
 local session = perfev.session { pid = "self" }
-session:event { "page-faults:u", period = 1, sample = function() faults = faults + 1 end }
+session:event { "page-faults:u", period = 1, sample = faults }
 
 assert(session:start())
 local list = {}
@@ -13,4 +13,4 @@ for i = 1, 1000000 do list[i] = i end
 session:stop()
 assert(session:run()) -- delivers what is there, and ends at once
 
-print(("%d numbers, %d page faults"):format(#list, faults))
+print(("%d numbers, %d page faults"):format(#list, faults:get() or 0))

@@ -3,15 +3,12 @@
 
 local perfev = require "perfev"
 
-local asked = {}
+local asked = perfev.count { by = "args.name" }
 
-perfev.event { "uprobe:libc:getenv", args = { "name:string" }, sample = function(_, args)
-  asked[args.name] = (asked[args.name] or 0) + 1
-end }
+perfev.event { "uprobe:libc:getenv", args = { "name:string" }, sample = asked }
 
 perfev.done(function()
-  local names = {}
-  for name in pairs(asked) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do print(asked[name], perfev.escape(name)) end
+  local rows = asked:rows()
+  table.sort(rows, function(a, b) return a["args.name"] < b["args.name"] end)
+  for _, row in ipairs(rows) do print(row.value, perfev.escape(row["args.name"])) end
 end)

@@ -3,11 +3,12 @@
 
 local perfev = require "perfev"
 
-local calls, bytes = 0, 0
+local calls = perfev.count {}
+local bytes = perfev.sum { value = "args.retval", where = { "args.retval", ">", 0 } }
 
-perfev.event { "uretprobe:libc:read", args = { "$retval:ssize_t" }, sample = function(_, args)
-  calls = calls + 1
-  bytes = bytes + math.max(args.retval, 0)
-end }
+perfev.event { "uretprobe:libc:read", args = { "$retval:ssize_t" }, sample = { calls, bytes } }
 
-perfev.done(function() print(("%d calls of read() gave %d bytes"):format(calls, bytes)) end)
+perfev.done(function()
+  local nr, sum = calls:rows()[1], bytes:rows()[1]
+  print(("%d calls of read() gave %d bytes"):format(nr and nr.value or 0, sum and sum.value or 0))
+end)

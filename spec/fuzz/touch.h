@@ -31,6 +31,30 @@ static inline void touch_value(const struct pev_record *rec, const struct pev_va
 		touched ^= (unsigned char)pev_read_at(&read, i).value;
 }
 
+/* What is read by its kind is what any value is. */
+static inline void touch_kind(const struct pev_record *rec, enum pev_field field,
+			      const struct pev_value *value)
+{
+	bool is_plain = value->kind == PEV_K_U64 || value->kind == PEV_K_S32;
+	const unsigned char *bytes = NULL;
+	const char *string = NULL;
+	uint64_t number = 0;
+	uint32_t len = 0;
+
+	if (pev_record_number(rec, field, &number) != is_plain ||
+	    (is_plain && number != value->u))
+		__builtin_trap();
+	if (pev_record_string(rec, field, &string, &len) != (value->kind == PEV_K_STRING) ||
+	    (string && ((const unsigned char *)string != value->p || len != value->len)))
+		__builtin_trap();
+	if (field == PEV_F_RAW && (!pev_record_raw(rec, &bytes, &len) || bytes != value->p ||
+				   len != value->len))
+		__builtin_trap();
+	if (value->kind == PEV_K_CHAIN && pev_record_chain(rec, &bytes, &len) &&
+	    (bytes != value->p || len != value->nr))
+		__builtin_trap();
+}
+
 static inline void touch_record(const struct pev_record *rec)
 {
 	struct pev_value value;
@@ -41,6 +65,7 @@ static inline void touch_record(const struct pev_record *rec)
 		if (!pev_record_get(rec, field, &value))
 			__builtin_trap();
 		touch_value(rec, &value);
+		touch_kind(rec, field, &value);
 	}
 	for (int f = PEV_F_IDENTIFIER; f <= PEV_F_CPU; f++)
 		pev_record_trailer(rec, (enum pev_field)f, &value);

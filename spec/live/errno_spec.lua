@@ -19,8 +19,9 @@ local function tracepoint(name) return number_of("/sys/kernel/tracing/events/" .
 
 local release = requires.release()
 
--- A kernel may have fewer slots, and another tool may hold some.
+-- A kernel may have fewer slots, and another tool may hold some. nil: machines as s390x have no such PMU.
 local function free_slots()
+  if requires.no_pmu "breakpoint" then return end
   local fds = {}
   repeat
     local fd = real.perf_event_open(core.attr_parse(core.attr_new({ type = 5, bp_type = 2, bp_addr = 4096, bp_len = 4,

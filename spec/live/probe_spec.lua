@@ -334,6 +334,39 @@ describe("a breakpoint by symbol", function()
   end)
 end)
 
+describe("an example that counts in C", function()
+  local twins = {
+    uprobe = [[
+      local n, names = {}, {}
+      event { "uprobe:libc:getenv", args = { "name:string" }, sample = function(_, args)
+        n[args.name] = (n[args.name] or 0) + 1
+      end }
+      done(function()
+        for name in pairs(n) do names[#names + 1] = name end
+        table.sort(names)
+        for _, name in ipairs(names) do print(n[name], name) end
+      end)]],
+    uretprobe = [[
+      local calls, bytes = 0, 0
+      event { "uretprobe:libc:read", args = { "$retval:ssize_t" }, sample = function(_, args)
+        calls, bytes = calls + 1, bytes + math.max(args.retval, 0)
+      end }
+      done(function() print(("%d calls of read() gave %d bytes"):format(calls, bytes)) end)]],
+  }
+
+  for name, twin in pairs(twins) do
+    on(("prints what its twin with callbacks prints (%s)"):format(name), function()
+      local function output_of(...) return run { run.perfl, "-q", ... } end
+      local script = ("scripts/examples/%s.lua"):format(name)
+      local command = { "--", "head", "-c", "100", "/proc/self/comm" }
+      local native = output_of(script, table.unpack(command))
+      assert.same(output_of("-e", twin, table.unpack(command)), native)
+      assert.matches("%d", native.out)
+      assert.is_nil(native.out:find("0 calls", 1, true))
+    end)
+  end
+end)
+
 describe("what is defined in tracefs", function()
   local script
 

@@ -56,7 +56,7 @@ describe("perfl stat", function()
     needs_tracefs()
     local events = "raw_syscalls:sys_enter,raw_syscalls:sys_exit,syscalls:sys_enter_openat,"
       .. "syscalls:sys_enter_read,sched:sched_process_exit"
-    local ours = counts_of(perfl_stat("-x,", "--events", events, "--"))
+    local ours = counts_of(perfl_stat("-x,", "-e", events, "--"))
     local theirs = counts_of(perf_stat("-x,", "-e", events, "--"))
     assert.is_true(ours["raw_syscalls:sys_enter"] > 20)
     assert.is_number(ours["sched:sched_process_exit"]) -- 1; before 6.18 the event was gone by then, and it is 0
@@ -66,8 +66,8 @@ describe("perfl stat", function()
   it("counts the same in a group", function()
     needs_tracefs()
     local list = "raw_syscalls:sys_enter,syscalls:sys_enter_read"
-    local apart = counts_of(perfl_stat("-x,", "--events", list, "--"))
-    assert.same(apart, counts_of(perfl_stat("-x,", "--events", "{" .. list .. "}", "--")))
+    local apart = counts_of(perfl_stat("-x,", "-e", list, "--"))
+    assert.same(apart, counts_of(perfl_stat("-x,", "-e", "{" .. list .. "}", "--")))
   end)
 
   it("has perf stat's columns", function()
@@ -84,7 +84,7 @@ describe("perfl stat", function()
       return lines
     end
     local events = "task-clock,page-faults,context-switches"
-    assert.same(shape(perf_stat("-e", events, "--")), shape(perfl_stat("--events", events, "--")))
+    assert.same(shape(perf_stat("-e", events, "--")), shape(perfl_stat("-e", events, "--")))
   end)
 
   it("says what has no support as perf stat says it", function()
@@ -95,16 +95,16 @@ describe("perfl stat", function()
     if requires.missing "hardware" then
       assert.matches("\n   <not supported>      cycles\n", text)
       assert.matches("\n   <not supported>      cycles\n   <not supported>      instructions\n\n",
-        perfl_stat("--events", "{cycles,instructions}", "--"))
+        perfl_stat("-e", "{cycles,instructions}", "--"))
     end
   end)
 
   it("runs the command so many times, and says how far the mean may be off", function()
-    local text = perfl_stat("-r", "4", "--events", "task-clock,page-faults", "--")
+    local text = perfl_stat("-r", "4", "-e", "task-clock,page-faults", "--")
     assert.matches("Performance counter stats for 'cat /etc/passwd' %(4 runs%):", text)
     assert.matches("task%-clock .-%( %+%-[ %d.]+%% %)", text)
     assert.matches("[%d.]+ %+%- [%d.]+ seconds time elapsed  %( %+%-[ %d.]+%% %)", text)
-    local _, copies = run(words(run.perfl, "-q", "stat", "-r", "4", "-x,", "--events", "page-faults", "--"))
+    local _, copies = run(words(run.perfl, "-q", "stat", "-r", "4", "-x,", "-e", "page-faults", "--"))
       .out:gsub("root:x:", "")
     assert.equal(4, copies)
   end)
@@ -114,7 +114,7 @@ describe("perfl stat", function()
     -- It ends when two intervals have been printed.
     local out = os.tmpname()
     finally(function() os.remove(out) end)
-    local r = run { run.perfl, "-q", "-o", out, "stat", "-I", "20", "-x,", "--events", "raw_syscalls:sys_enter", "--",
+    local r = run { run.perfl, "-q", "-o", out, "stat", "-I", "20", "-x,", "-e", "raw_syscalls:sys_enter", "--",
       "sh", "-c", "until [ $(wc -l < " .. out .. ") -ge 2 ]; do :; done" }
     assert.equal(0, r.code, r.err)
     local sum, last, lines = 0, 0, 0
@@ -125,7 +125,7 @@ describe("perfl stat", function()
     end
     assert.is_true(lines >= 3, r.out)
     assert.is_true(sum > 20)
-    local text = run { run.perfl, "-q", "stat", "-I", "100", "--events", "page-faults", "--", "sleep", "0.15" }
+    local text = run { run.perfl, "-q", "stat", "-I", "100", "-e", "page-faults", "--", "sleep", "0.15" }
     -- Of what had no CPU yet in the first interval there is no count.
     assert.matches("^#           time             counts unit events\n +%d+%.%d+ ", text.out)
     assert.matches("\n +%d+%.%d+ +%d+      page%-faults", text.out)
@@ -138,7 +138,7 @@ describe("perfl stat", function()
       for key in text:gmatch('"([%w-]+)" :') do list[#list + 1] = key end
       return list
     end
-    local ours = perfl_stat("-j", "--events", "page-faults,task-clock", "--")
+    local ours = perfl_stat("-j", "-e", "page-faults,task-clock", "--")
     assert.matches('^{"counter%-value" : "%d+%.000000", "unit" : "", "event" : "page%-faults", ', ours)
     assert.matches('"metric%-unit" : "CPUs utilized"}$', ours)
     local theirs = perf_stat("-j", "-e", "page-faults,task-clock", "--"):gsub("#[^\n]*\n", "")
@@ -146,18 +146,18 @@ describe("perfl stat", function()
   end)
 
   it("passes the command's status on, and says when it cannot be run", function()
-    assert.equal(3, run({ run.perfl, "-q", "stat", "--events", "page-faults", "--", "sh", "-c", "exit 3" }).code)
-    local r = run { run.perfl, "stat", "--events", "page-faults", "--", "/nonexistent" }
+    assert.equal(3, run({ run.perfl, "-q", "stat", "-e", "page-faults", "--", "sh", "-c", "exit 3" }).code)
+    local r = run { run.perfl, "stat", "-e", "page-faults", "--", "/nonexistent" }
     assert.equal(127, r.code)
     assert.matches("cannot run '/nonexistent'", r.err)
     assert.not_matches("traceback", r.err)
   end)
 
   it("refuses what it does not understand", function()
-    local r = run { run.perfl, "stat", "--events", "page-faultz", "--", "true" }
+    local r = run { run.perfl, "stat", "-e", "page-faultz", "--", "true" }
     assert.equal(2, r.code)
     assert.matches("did you mean 'page%-faults'%?", r.err)
-    r = run { run.perfl, "stat", "--events", "page-faults,,cs", "--", "true" }
+    r = run { run.perfl, "stat", "-e", "page-faults,,cs", "--", "true" }
     assert.equal(2, r.code)
     assert.matches("an event is expected here", r.err)
     assert.equal("", r.out)
@@ -167,12 +167,12 @@ describe("perfl stat", function()
     if not run.root then pending("needs root") end
     needs_tracefs()
     local cpus = require("perfev.core").cpus()
-    local r = run { run.perfl, "-q", "-a", "stat", "-x,", "--events", "sched:sched_process_exit", "--", "sh", "-c",
+    local r = run { run.perfl, "-q", "-a", "stat", "-x,", "-e", "sched:sched_process_exit", "--", "sh", "-c",
       "for cpu in " .. table.concat(cpus, " ") .. "; do for i in 1 2 3 4 5; do taskset -c $cpu true; done; done" }
     assert.equal(0, r.code, r.err)
     local ended = counts_of(r.out)["sched:sched_process_exit"]
     assert.is_true(ended >= 5 * #cpus, r.out)
-    r = run { run.perfl, "-q", "-a", "-d", "100ms", "stat", "--events", "cpu-clock" }
+    r = run { run.perfl, "-q", "-a", "-d", "100ms", "stat", "-e", "cpu-clock" }
     local ms, used, seconds = r.out:match " +([%d.]+) msec cpu%-clock +# +([%d.]+) CPUs utilized.* ([%d.]+) seconds"
     assert.is_true(math.abs(used - ms / 1000 / seconds) <= 0.001, r.out)
   end)

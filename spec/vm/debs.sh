@@ -61,13 +61,23 @@ configure() {
 }
 
 update() {
+	fresh=yes
 	apt-get -qq update > "$state/update.log" 2>&1 ||
 		[ -n "$(find "$state/lists" -name '*Packages*')" ] ||
 		die "no package lists of $suite for $arch: $(tail -n 1 "$state/update.log")"
 }
 
-# Since 7.x the image itself is in a package of its own, linux-binary.
+# The newest that the mirror still has: of old releases it drops packages that its lists name.
 fetch_kernel() {
+	for version in $(apt-cache madison "$1" | awk -v suite=" $suite" '$0 ~ suite { print $3 }'); do
+		fetch_image "$1=$version" && return
+		[ -n "$fresh" ] || return 1
+	done
+	return 1
+}
+
+# Since 7.x the image itself is in a package of its own, linux-binary.
+fetch_image() {
 	names=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
 		--no-breaks --no-replaces --no-enhances "$1" |
 		grep -E '^linux-(image|binary)-[0-9]' | sort -u)
@@ -100,9 +110,13 @@ fetch_root() {
 			tar -x -C "$out.new" --keep-directory-symlink --no-same-owner \
 				--exclude-from "$(dirname "$0")/unneeded" || return 1
 	done
+	# A linker that is pointed here would follow them into this system.
+	find "$out.new" -type l -lname '/*' | while read -r link; do
+		ln -sfr "$out.new$(readlink "$link")" "$link"
+	done
 }
 
-what=$1 arch=$2 suite=$3
+what=$1 arch=$2 suite=$3 fresh=
 shift 3 || die 'kernel|root ARCH SUITE PACKAGE...'
 out=$cache/$what/$arch-$suite-$(echo "$*" | cksum | cut -d ' ' -f 1)
 if [ ! -e "$out" ]; then

@@ -21,7 +21,7 @@ end
 
 local beside = {
   sigtrap = { remove_on_exec = true }, inherit_thread = { inherit = true },
-  branch_sample_type = { sample_type = { "branch_stack" } },
+  branch_sample_type = { sample_type = { "branch_stack" } }, inherit = { sample_type = { "read", "tid" } },
 }
 -- More than an attr of their own: AUX groups, and words that others share.
 local unfit = { aux_sample_size = true, aux_action = true, aux_output = true, aux_start_paused = true,
@@ -43,6 +43,7 @@ local function newer()
       if bit ~= "aux" then add(field.name .. " " .. bit, field.bits_since[i], field.name, { bit }) end
     end
   end
+  add("sample_type read of an inherited event", "6.12", "inherit", true)
   return list
 end
 
@@ -172,6 +173,68 @@ describe("a cgroup2 below a root that hands down no controller", function()
     write(path, what)
     assert(open())
   end)
+end)
+
+-- ---- probes ----
+
+describe("a probe of the kernel's function", function()
+  local FUNCTION, TIMES = "do_sys_openat2", 25
+  -- Behind the first instruction of it, which is of another length on each machine, or what tracers put there.
+  local OFFSETS = { 4, 5, 6, 8, 9, 12 }
+
+  local function open_files()
+    local real = perfev.hooks.real
+    for _ = 1, TIMES do real.close(assert(real.open("/dev/null", 0))) end
+  end
+
+  -- f(event) of the first that the kernel takes
+  local function first(events, f)
+    local all = {}
+    for i, event in ipairs(events) do
+      local it, why = f(event)
+      if it then return it, event end
+      all[i] = why
+    end
+    error(table.concat(all, "\n"))
+  end
+
+  local behind = {}
+  for i, offset in ipairs(OFFSETS) do behind[i] = ("kprobe:%s+%d"):format(FUNCTION, offset) end
+  local places = { { "at its begin", { "kprobe:" .. FUNCTION } }, { "at an offset", behind },
+                   { "at its return", { "kretprobe:" .. FUNCTION } } }
+
+  for _, place in ipairs(places) do
+    local where, events = place[1], place[2]
+
+    it("counts each call " .. where, function()
+      requires("guest", "perf", "root", "pmu kprobe")
+      local counter <close>, event = first(events, function(event)
+        return perfev.counter { event, tid = "self", inherit = false }
+      end)
+      open_files()
+      assert.equal(TIMES, counter:delta()[event])
+    end)
+
+    it("samples each call " .. where, function()
+      requires("guest", "perf", "root", "pmu kprobe")
+      local samples, ips = 0, {}
+      local session = first(events, function(event)
+        local s = perfev.session { tid = "self", log = function() end }
+        s:event { event, inherit = false, sample = function(r)
+          samples = samples + 1
+          ips[r.ip] = true
+        end }
+        local ok, why = s:start()
+        if not ok then s:close() end
+        return ok and s, why
+      end)
+      open_files()
+      session:stop()
+      assert(session:run())
+      assert.is_true(samples >= TIMES, samples)
+      if where ~= "at its return" then assert.is_nil(next(ips, next(ips))) end
+    end)
+  end
 end)
 
 describe("sigtrap", function()

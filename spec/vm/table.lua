@@ -1,5 +1,5 @@
 -- table.lua - doc/kernels.md, out of what the guests of a whole `make vm` gave back.
--- lua5.4 spec/vm/table.lua DIRECTORY NAME... > doc/kernels.md
+-- lua5.4 spec/vm/table.lua DIRECTORY TOOK NAME... > doc/kernels.md; TOOK: "840 seconds, 2 guests at once"
 
 local function slurp(path)
   local file = io.open(path)
@@ -8,7 +8,7 @@ local function slurp(path)
   return text
 end
 
-local dir, names = arg[1], table.move(arg, 2, #arg, 1, {})
+local dir, took, names = arg[1], arg[2], table.move(arg, 3, #arg, 1, {})
 local guests, rows, seen = {}, {}, {}
 
 for i, name in ipairs(names) do
@@ -72,10 +72,12 @@ under QEMU (software emulation), with specs of spec/live in it as they are,
 mocked ones of spec, for the machine's byte order and pages, and those of
 spec/vm, which want what only such a machine has. What a row says was tried
 there, and is not read off a version: "yes", or the kernel's answer. A guest
-that could not be had has no figures. `make vm KERNEL=…` runs every live spec
-on one kernel. The specs were
+that could not be had has no figures.
 
 ]]
+print(wrapped(("All of it took %s. For that, a guest has what is the kernel's affair, and some of the live specs; "
+  .. "`make vm KERNEL=…` runs every one of them on one kernel, in up to an hour. The specs were"):format(took), ""))
+print()
 print(wrapped(table.concat(common, ", "), ""))
 print "\nand besides, on\n"
 for i, name in ipairs(names) do

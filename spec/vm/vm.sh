@@ -14,7 +14,7 @@
 
 # name, architecture, release of Debian, package, how it is booted, specs that it has besides
 kernels='
-amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork
+amd64-6.1    amd64   bookworm         linux-image-cloud-amd64  :  errors fork probe
 arm64-6.1    arm64   bookworm         linux-image-cloud-arm64  -i: stat snapshot
 amd64-5.10   amd64   bullseye         linux-image-cloud-amd64  :  session
 amd64-6.12   amd64   trixie           linux-image-cloud-amd64  :  unprivileged
@@ -23,7 +23,8 @@ amd64-rt     amd64   bookworm         linux-image-rt-amd64     :  wakeup
 arm64-5.10   arm64   bullseye         linux-image-cloud-arm64  -i:
 arm64-new    arm64   trixie-backports linux-image-cloud-arm64  -i:
 arm64-16k    arm64   trixie           linux-image-arm64-16k    -i:
-s390x-6.1    s390x   bookworm         linux-image-s390x        :  behaviour'
+s390x-6.1    s390x   bookworm         linux-image-s390x        :  behaviour
+ppc64el-6.1  ppc64el bookworm         linux-image-powerpc64le  -m 2048:'
 # What every guest has, and what those of make check have of it: files_of tells where they are.
 few_specs='vm/machine vm/hardware vm/recording attr clock counter fields'
 every="$few_specs ./codec ./attr ./record ./vectors ./kernels ./hooks"
@@ -51,6 +52,7 @@ triplet() {
 	case $1 in
 	amd64) echo x86_64-linux-gnu ;;
 	arm64) echo aarch64-linux-gnu ;;
+	ppc64el) echo powerpc64le-linux-gnu ;;
 	*) echo "$1-linux-gnu" ;;
 	esac
 }
@@ -190,13 +192,11 @@ guest() {
 	cat "$vm/$1.told"
 }
 
-# N: every so many of the list that is in $@ behind it, from the first one on
+# The guests of $queue, each the next that no other lane has had.
 lane() {
-	step=$1
-	shift
-	while [ $# -gt 0 ]; do
-		guest "$1"
-		shift $((step < $# ? step : $#))
+	while name=$(flock "$queue.lock" sh -c "head -n 1 '$queue'; sed -i 1d '$queue'") &&
+		[ -n "$name" ]; do
+		guest "$name"
 	done
 }
 
@@ -230,17 +230,18 @@ for name; do
 	[ -n "$(line_of "$name")" ] || { echo "vm.sh: no kernel is called $name" >&2; exit 2; }
 	rm -f "$vm/$name.sum"
 done
-all=$*
-lanes=$((guests < $# ? guests : $#))
-while [ $lanes -gt 0 ]; do
-	lane "$guests" "$@" &
-	shift
+started=$(date +%s)
+queue=$vm/queue-$$
+printf '%s\n' "$@" > "$queue"
+lanes=$guests
+while [ "$lanes" -gt 0 ]; do
+	lane &
 	lanes=$((lanes - 1))
 done
 wait
-# shellcheck disable=SC2086 # words
-set -- $all
-[ -n "$only" ] || [ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$@" > $page
+rm -f "$queue" "$queue.lock"
+took="$(($(date +%s) - started)) seconds, $guests guests at once"
+[ -n "$only" ] || [ -z "$page" ] || lua5.4 spec/vm/table.lua "$vm" "$took" "$@" > $page
 for name; do
 	cat "$vm/$name.sum" 2> /dev/null || echo '0 passed, 1 failed, 0 skipped'
 done > "$vm/sums"

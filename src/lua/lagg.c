@@ -68,6 +68,13 @@ static bool flag_of(lua_State *L, const char *name)
 	return set;
 }
 
+/* Of a record, or of what a span kept of its start or its via. */
+static bool is_symbol(const char *name)
+{
+	return strcmp(name, "symbol") == 0 || strcmp(name, "start.symbol") == 0 ||
+	       strcmp(name, "via.symbol") == 0;
+}
+
 /* Strings of the spec, which keeps them. */
 static void take_names(lua_State *L, struct l_agg *self)
 {
@@ -79,7 +86,7 @@ static void take_names(lua_State *L, struct l_agg *self)
 		if (self->nr_by == L_AGG_COLUMNS)
 			luaL_error(L, "more than %d columns", L_AGG_COLUMNS);
 		self->by[self->nr_by] = lua_tostring(L, -1);
-		if (strcmp(self->by[self->nr_by], "symbol") == 0)
+		if (is_symbol(self->by[self->nr_by]))
 			self->symbols |= UINT32_C(1) << self->nr_by;
 		if (self->slot && strcmp(self->by[self->nr_by], "time") == 0)
 			self->timed = self->nr_by + 1;
@@ -370,6 +377,7 @@ static int l_agg_clear(lua_State *L)
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] = 0;
 	self->no_memory = self->untold = 0;
+	self->times.any = false;
 	return 0;
 }
 
@@ -793,10 +801,10 @@ static int l_agg_times(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
 
-	if (!self->timed_any)
+	if (!self->times.any)
 		return 0;
-	lua_pushinteger(L, (lua_Integer)self->first);
-	lua_pushinteger(L, (lua_Integer)self->last);
+	lua_pushinteger(L, (lua_Integer)self->times.first);
+	lua_pushinteger(L, (lua_Integer)self->times.last);
 	return 2;
 }
 

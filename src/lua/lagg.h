@@ -13,6 +13,15 @@
 
 #define L_AGG_COLUMNS 16 /* most that a key may have */
 
+/* Ends of a span, and what a record does there. */
+enum l_end { L_END_START, L_END_VIA, L_END_STOP, L_END_CANCEL, L_END_NR };
+
+/* Of the first record that came and the last, in ns. */
+struct l_times {
+	uint64_t first, last;
+	bool any;
+};
+
 struct l_agg {
 	struct pev_agg all;
 	struct pev_agg recent;   /* since the last delta() */
@@ -27,10 +36,10 @@ struct l_agg {
 	bool unnamed;            /* something came since that was */
 	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
 	bool lacking;            /* what a record does not have is false, or 0, and counts */
-	bool keeps_times, timed_any;
-	uint64_t first, last;    /* times of records that came, whatever where says of them */
+	bool keeps_times;
+	struct l_times times;    /* of records that came, whatever where says of them */
 	struct l_span *span;     /* it is an end of: lspan.h. NULL: of none */
-	bool stops;
+	enum l_end end;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */
 	uint64_t absent[1 + L_AGG_COLUMNS];
 	uint64_t no_memory;

@@ -249,13 +249,24 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 	return turn;
 }
 
-int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn)
+int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at)
 {
 	const struct l_view *view = d->views[turn];
 	struct l_fields *fields = d->pulls ? d->slots[slot].fields : NULL;
 	const struct l_args *args = view->has_args ? d->slots[slot].args : NULL;
 
-	return fields ? l_fields_pull(L, -1, fields, view, args) : 1;
+	d->left--;
+	if (fields)
+		return l_fields_pull(L, at, fields, view, args);
+	lua_pushvalue(L, at);
+	return 1;
+}
+
+void l_dispatch_limit(lua_State *L, struct l_dispatch *d, int idx)
+{
+	lua_Integer left = luaL_optinteger(L, idx, -1);
+
+	d->left = left < 0 ? UINT64_MAX : (uint64_t)left;
 }
 
 void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)

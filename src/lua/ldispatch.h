@@ -58,6 +58,7 @@ struct l_dispatch {
 	int first;            /* stack index of what l_dispatch_set_up() put there */
 	bool dispatching, stop;
 	bool pulls;           /* what l_dispatch_give() gives: fields, and no view */
+	uint64_t left;        /* how many it gives until the loop is asked */
 	bool guarded;         /* errors of callbacks are caught by who calls l_dispatch_call() */
 };
 
@@ -92,10 +93,12 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 			 unsigned process);
 
 /*
- * What a loop gets of the record that was shown, on top of the stack: the view, which is there, or
- * its fields, of which the first is false in the place of nil, which would end the loop. How many.
+ * What a loop gets of the record that was shown, whose view is at the index at: the view, or its
+ * fields, of which the first is false in the place of nil, which would end the loop. How many.
  */
-int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn);
+int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at);
+/* After so many the loop is asked: the number at idx; none: no limit. */
+void l_dispatch_limit(lua_State *L, struct l_dispatch *d, int idx);
 
 /* Does the condition that the slot is under, which has one, let the record through? */
 bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);

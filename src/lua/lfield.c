@@ -226,7 +226,8 @@ int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_
 	int nr = (int)fields->nr, first;
 
 	at = lua_absindex(L, at);
-	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
+	if (nr > LUA_MINSTACK / 2)
+		luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
 	first = lua_gettop(L) + 1;
 	l_fields_of(fields, view->rec, args);
 	l_fields_get(L, at, fields, view, args);

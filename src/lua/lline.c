@@ -30,6 +30,7 @@ struct column {
 	struct pev_conversion conversion;
 	const char *literal;        /* borrowed of the list */
 	size_t len;
+	char brief[PEV_TEXT_SHORT]; /* the same where it fits */
 };
 
 struct l_line {
@@ -71,7 +72,7 @@ static void take_conversion(lua_State *L, struct column *column)
 	if (len >= (int)sizeof(text) ||
 	    pev_conversion_read(&column->conversion, text, text + len) != (size_t)len)
 		luaL_error(L, "'%s' is no conversion", spec);
-	column->conversion.bytes = 8;
+	column->conversion.above = 0;
 	lua_pop(L, 1);
 }
 
@@ -84,6 +85,8 @@ static void take_column(lua_State *L, struct column *column)
 	if (lua_getfield(L, -1, "literal") == LUA_TSTRING) {
 		column->kind = LITERAL;
 		column->literal = lua_tolstring(L, -1, &column->len);
+		if (column->len <= sizeof(column->brief))
+			memcpy(column->brief, column->literal, column->len);
 		lua_pop(L, 1);
 		return;
 	}
@@ -216,7 +219,7 @@ static void put_seconds(struct pev_text *out, const struct column *column, uint6
 	static const uint32_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000,
 					   100000000, 1000000000 };
 	int digits = column->conversion.precision < 9 ? column->conversion.precision : 9;
-	struct pev_conversion whole = { .letter = 'u', .bytes = 8, .plain = true };
+	struct pev_conversion whole = { .letter = 'u', .plain = true };
 	struct pev_conversion rest = whole;
 	uint64_t unit = powers[9 - digits], value = ns / unit + (ns % unit * 2 >= unit && unit > 1);
 
@@ -275,7 +278,7 @@ static void put_latency(struct pev_text *out, const struct column *column,
 	text[2] = interrupt[(flags >> 3 & 3) | (flags >> 4 & 4)];
 	text[3] = digits[deep];
 	text[4] = digits[preempt >> 4 & 0xf];
-	put_string(out, &column->conversion, text, sizeof(text));
+	pev_text_string(out, &column->conversion, text, sizeof(text));
 }
 
 /* False: it is not there whole, and has to be written again with more room. */
@@ -313,7 +316,9 @@ static bool put_column(struct pev_text *out, const struct l_line *line, const st
 
 	switch (column->kind) {
 	case LITERAL:
-		pev_text_put(out, column->literal, column->len);
+		pev_text_put_short(out, column->len <= sizeof(column->brief) ? column->brief
+									     : column->literal,
+				   column->len);
 		return true;
 	case TASK:
 		put_task(out, column, shown);

@@ -44,7 +44,7 @@ static struct l_replay *check_replay(lua_State *L)
 {
 	struct l_replay *self = lua_touserdata(L, 1);
 
-	/* A loop that pulls comes here for each record, and a look at the metatable costs more. */
+	/* Each turn of a dispatch comes here, and a look at the metatable costs more. */
 	if (!self || lua_rawlen(L, 1) != sizeof(*self) || self->kind != &is_replay) {
 		luaL_typeerror(L, 1, TYPENAME);
 		__builtin_unreachable(); /* it raises */
@@ -483,44 +483,80 @@ static int l_replay_pull(lua_State *L)
 	return 0;
 }
 
-/* view, or what is pulled ... | nil[, turn, ...]; replay, recording and views are upvalues */
-static int l_pull(lua_State *L)
+/* The iterator's upvalues. */
+enum { PULL_REPLAY = 1, PULL_FILE, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISPATCH_VIEWS };
+
+/* On to what is pulled next. */
+static int next_pulled(lua_State *L, struct l_replay *self, struct pev_err *err)
 {
-	struct l_replay *self = lua_touserdata(L, lua_upvalueindex(1));
-	struct pev_err err = { 0 };
-	unsigned at;
 	int turn;
 
-	lua_settop(L, 0);
-	lua_pushvalue(L, lua_upvalueindex(2));
-	if (!l_datafile_enter(self->file, L, 1))
-		return luaL_error(L, "the recording is closed");
+	/* The loop may have closed it, and told of that it ends. */
+	if (!l_datafile_enter(self->file, L, lua_upvalueindex(PULL_FILE)))
+		return PEV_TURN_ROUND;
 	self->d.L = L;
 	self->d.now++;
+	if (!self->d.left) {
+		self->d.left = UINT64_MAX;
+		return PEV_TURN_ROUND;
+	}
 	self->replay.uncalled = !self->d.pulls;
 	do {
-		turn = next_turn(self, &err);
+		turn = next_turn(self, err);
 	} while (turn == PEV_TURN_RECORD &&
 		 !l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec));
-	l_raise_pending(L);
-	if (turn != PEV_TURN_RECORD) {
-		lua_pushnil(L);
-		return 1 + push_turn(L, self, turn, &err);
-	}
-	pev_replay_pass(&self->replay);
-	self->delivered++;
-	at = show(self);
-	lua_pushvalue(L, lua_upvalueindex(3 + (int)at));
-	return l_dispatch_give(L, &self->d, self->replay.slot, at);
+	return turn;
 }
 
-/* r:puller() -> next() -> view | nil[, turn, ...]: in a round that begin() began */
+static int give(lua_State *L, struct l_replay *self)
+{
+	unsigned turn;
+
+	pev_replay_pass(&self->replay);
+	self->delivered++;
+	turn = show(self);
+	return l_dispatch_give(L, &self->d, self->replay.slot, turn,
+			       lua_upvalueindex(PULL_VIEWS + (int)turn));
+}
+
+/* The iterator: a view, or what is pulled; what is Lua's to see to is asked on the way. */
+static int l_pull(lua_State *L)
+{
+	struct l_replay *self = lua_touserdata(L, lua_upvalueindex(PULL_REPLAY));
+	struct pev_err err;
+	int turn;
+
+	err.text[0] = '\0'; /* all of it is too much for each record */
+	do {
+		lua_settop(L, 0);
+		turn = next_pulled(L, self, &err);
+		if (turn == PEV_TURN_RECORD)
+			return give(L, self);
+		l_raise_pending(L);
+		lua_pushvalue(L, lua_upvalueindex(PULL_GO_ON));
+		lua_call(L, push_turn(L, self, turn, &err), 1);
+	} while (lua_toboolean(L, -1));
+	return 0;
+}
+
+/*
+ * r:puller(go_on, max) -> next() -> view or what is pulled ... | nil, from where begin() began a
+ * round. go_on(turn, ...) -> boolean is asked where that is over, or something is Lua's to see to,
+ * and after max records; nil: no limit.
+ */
 static int l_replay_puller(lua_State *L)
 {
-	lua_settop(L, 1);
-	check_replay(L); /* the recording is at 2 */
+	struct l_replay *self;
+
+	luaL_checktype(L, 2, LUA_TFUNCTION);
+	lua_settop(L, 3);
+	self = check_replay(L); /* the recording is at 4 */
+	l_dispatch_limit(L, &self->d, 3);
+	lua_pushvalue(L, 1);
+	lua_insert(L, 4);
 	l_dispatch_push_views(L, 1);
-	lua_pushcclosure(L, l_pull, 2 + L_DISPATCH_VIEWS);
+	lua_pushvalue(L, 2);
+	lua_pushcclosure(L, l_pull, PULL_GO_ON);
 	return 1;
 }
 

@@ -786,37 +786,69 @@ static int l_session_pull(lua_State *L)
 	return 0;
 }
 
-/*
- * The next record of a round, or what is pulled of it; or nothing. The session and its views are
- * upvalues: what a method looks up at each call was found once.
- */
-static int l_pull(lua_State *L)
-{
-	struct l_session *self = lua_touserdata(L, lua_upvalueindex(1));
-	struct pev_slot *slot;
-	unsigned turn;
+/* The iterator's upvalues: what a method looks up at each call was found once. */
+enum { PULL_SESSION = 1, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISPATCH_VIEWS };
 
-	if (!self->s || !pev_session_is_ours(self->s))
-		return luaL_error(L, "the session is closed");
+/* The next record of the round, or NULL. */
+static struct pev_slot *next_pulled(lua_State *L, struct l_session *self)
+{
+	struct pev_slot *slot;
+
+	/* The loop may have closed it, and told of that it ends. */
+	if (!self->s)
+		return NULL;
+	if (!pev_session_is_ours(self->s))
+		luaL_error(L, "the session is closed");
 	l_hooks_enter(L, self->sys);
 	self->d.L = L;
 	self->d.now++;
+	if (!self->d.left) {
+		self->d.left = UINT64_MAX;
+		return NULL;
+	}
 	do {
 		if (pev_session_next(self->s, &slot, &self->rec) == 0)
-			return 0;
+			return NULL;
 	} while (is_unwanted(self, slot, &self->rec));
-	turn = show(self, slot, &self->rec);
-	lua_pushvalue(L, lua_upvalueindex(2 + (int)turn));
-	return l_dispatch_give(L, &self->d, slot->index, turn);
+	return slot;
 }
 
-/* s:puller() -> next() -> view, or what is pulled ... | nil: between begin() and finish() */
+/* The iterator: a view, or what is pulled; at the end of a round Lua is asked. */
+static int l_pull(lua_State *L)
+{
+	struct l_session *self = lua_touserdata(L, lua_upvalueindex(PULL_SESSION));
+	const struct pev_slot *slot;
+	unsigned turn;
+
+	do {
+		lua_settop(L, 0);
+		slot = next_pulled(L, self);
+		if (slot) {
+			turn = show(self, slot, &self->rec);
+			return l_dispatch_give(L, &self->d, slot->index, turn,
+					       lua_upvalueindex(PULL_VIEWS + (int)turn));
+		}
+		lua_pushvalue(L, lua_upvalueindex(PULL_GO_ON));
+		lua_call(L, 0, 1);
+	} while (lua_toboolean(L, -1));
+	return 0;
+}
+
+/*
+ * s:puller(go_on, max) -> next() -> view or what is pulled ... | nil: from where begin() began a
+ * round. go_on() -> boolean is asked where that is over, and after max records; nil: no limit.
+ */
 static int l_session_puller(lua_State *L)
 {
-	check_session(L);
-	lua_settop(L, 1);
+	struct l_session *self = check_session(L);
+
+	luaL_checktype(L, 2, LUA_TFUNCTION);
+	lua_settop(L, 3);
+	l_dispatch_limit(L, &self->d, 3);
+	lua_pushvalue(L, 1);
 	l_dispatch_push_views(L, 1);
-	lua_pushcclosure(L, l_pull, 1 + L_DISPATCH_VIEWS);
+	lua_pushvalue(L, 2);
+	lua_pushcclosure(L, l_pull, PULL_GO_ON);
 	return 1;
 }
 

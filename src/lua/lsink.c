@@ -89,24 +89,43 @@ static struct l_field *find_tests(struct l_field *at, const struct l_where *wher
 	return where ? find_names(at, where->names, where->program.nr) : at;
 }
 
-bool l_sink_is(lua_State *L, int idx) { return l_agg_test(L, idx) || l_line_test(L, idx); }
+static bool is_one(lua_State *L, int idx) { return l_agg_test(L, idx) || l_line_test(L, idx); }
+
+bool l_sink_is(lua_State *L, int idx)
+{
+	lua_Integer nr = lua_istable(L, idx) ? (lua_Integer)lua_rawlen(L, idx) : 0;
+	bool is = nr > 0;
+
+	if (!nr)
+		return is_one(L, idx);
+	for (lua_Integer i = 1; i <= nr && is; i++) {
+		lua_rawgeti(L, idx, i);
+		is = is_one(L, -1);
+		lua_pop(L, 1);
+	}
+	return is;
+}
+
+/* User values of a sink. */
+enum { UV_NEXT = 1, UV_LINE, UV_NR = UV_LINE };
 
 static struct l_sink *push_of_line(lua_State *L, int idx, const char *event)
 {
-	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink), 1);
+	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink), UV_NR);
 
 	*sink = (struct l_sink){ .line = l_line_push(L, idx, event) };
-	lua_setiuservalue(L, -2, 1);
+	lua_setiuservalue(L, -2, UV_LINE);
 	return sink;
 }
 
 static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
-	const struct l_where *into = agg->span && agg->stops ? agg->span->into->where : NULL;
+	bool stops = agg->span && agg->end == L_END_STOP;
+	const struct l_where *into = stops ? agg->span->into->where : NULL;
 	uint32_t nr = 1 + agg->nr_by + count_tests(agg->where) + count_tests(into);
 	size_t bytes = sizeof(struct l_sink) + nr * sizeof(struct l_field);
-	struct l_sink *sink = lua_newuserdatauv(L, bytes + strlen(event) + 1, 0);
+	struct l_sink *sink = lua_newuserdatauv(L, bytes + strlen(event) + 1, UV_NR);
 
 	*sink = (struct l_sink){ .agg = agg, .nr = nr };
 	sink->event = memcpy((char *)sink + bytes, event, strlen(event) + 1);
@@ -125,11 +144,38 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	return sink;
 }
 
-struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
+static struct l_sink *push_one(lua_State *L, int idx, int context, const char *event)
 {
 	if (l_line_test(L, idx))
 		return push_of_line(L, idx, event);
 	return push_of_aggregator(L, idx, context, event);
+}
+
+/* Each keeps the one behind it. */
+static struct l_sink *push_list(lua_State *L, int idx, int context, const char *event)
+{
+	struct l_sink *next = NULL;
+
+	lua_pushnil(L);
+	for (lua_Integer i = (lua_Integer)lua_rawlen(L, idx); i > 0; i--) {
+		struct l_sink *sink;
+
+		lua_rawgeti(L, idx, i);
+		sink = push_one(L, lua_gettop(L), context, event);
+		sink->next = next;
+		sink->counts_one = sink->counts_one && !next;
+		next = sink;
+		lua_insert(L, -3);
+		lua_pop(L, 1);
+		lua_setiuservalue(L, -2, UV_NEXT);
+	}
+	return next;
+}
+
+struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
+{
+	return lua_istable(L, idx) ? push_list(L, idx, context, event)
+				   : push_one(L, idx, context, event);
 }
 
 /* ---- once per record ---- */
@@ -165,7 +211,8 @@ static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
 	struct l_agg *agg = sink->agg;
 	int rc;
 
-	if (column.type == PEV_KEY_END && !agg->lacking) {
+	/* By what is not there nothing can be joined. */
+	if (column.type == PEV_KEY_END && (!agg->lacking || (agg->span && i < agg->span->nr_by))) {
 		agg->absent[i + 1]++;
 		return false;
 	}
@@ -230,22 +277,130 @@ static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, st
 	to->no_memory += rc < 0;
 }
 
-static void feed_start(struct l_agg *end, uint64_t time)
+/* What the record has behind the key of its end, for into. */
+static bool take_kept(const struct l_sink *sink, const struct l_shown *shown,
+		      struct pev_kept *kept)
 {
-	if (pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time) < 0)
+	const struct l_agg *end = sink->agg;
+	struct pev_key *key = &end->span->into->key;
+
+	if (!take_columns(sink, shown, end->span->nr_by, end->nr_by, key))
+		return false;
+	*kept = (struct pev_kept){ key->bytes, key->len };
+	return true;
+}
+
+static void feed_start(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+	struct pev_kept kept;
+
+	if (take_kept(sink, shown, &kept) &&
+	    pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time, kept) < 0)
 		end->no_memory++;
+}
+
+static void feed_via(const struct l_sink *sink, const struct l_shown *shown)
+{
+	struct l_agg *end = sink->agg;
+	struct pev_kept kept;
+
+	if (take_kept(sink, shown, &kept) &&
+	    pev_spans_pass(&end->span->spans, end->key.bytes, end->key.len, kept) < 0)
+		end->no_memory++;
+}
+
+/* The key of into: of each column's end, what it has. */
+static bool take_joined(const struct l_sink *sink, const struct l_shown *shown,
+			const struct pev_spanned *ended)
+{
+	const struct l_span *span = sink->agg->span;
+	const struct pev_kept *kept[L_END_NR] = { &ended->start, &ended->via };
+	size_t at[L_END_NR] = { 0 };
+	struct pev_key *key = &span->into->key;
+	uint32_t own = span->nr_by;
+
+	key->len = 0;
+	for (uint32_t i = 0; i < span->into->nr_by; i++) {
+		enum l_end from = span->from[i];
+		struct pev_key_part part;
+
+		if (from == L_END_STOP) {
+			if (!take_column(sink, shown, own++, key))
+				return false;
+			continue;
+		}
+		part = pev_key_next(kept[from]->bytes, kept[from]->len, &at[from]);
+		if (put(key, &part) < 0) {
+			span->into->no_memory++;
+			return false;
+		}
+	}
+	return true;
+}
+
+static void feed_joined(const struct l_sink *sink, const struct l_shown *shown,
+			const struct pev_spanned *ended, int64_t value)
+{
+	struct l_agg *into = sink->agg->span->into;
+
+	if (take_joined(sink, shown, ended) && l_agg_add(into, value) < 0)
+		into->no_memory++;
+}
+
+static void note_pair(struct l_span *span, uint64_t time)
+{
+	struct l_times *times = &span->into->times;
+
+	if (!span->into->keeps_times || !span->begun.any)
+		return;
+	times->first = times->any ? times->first : span->begun.first;
+	times->last = time;
+	times->any = true;
 }
 
 static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
 {
 	struct l_agg *end = sink->agg;
 	struct l_span *span = end->span;
-	uint64_t took;
+	struct pev_spanned ended;
+	int64_t value;
 
-	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &took))
+	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &ended))
 		return;
-	if (is_wanted(span->into, sink->into_when, shown))
-		feed_cell(sink, shown, span->into, span->nr_by, (int64_t)(took / span->unit));
+	note_pair(span, time);
+	if (span->passes && !ended.passed) {
+		span->bypassed++;
+		return;
+	}
+	if (ended.took < span->least || !is_wanted(span->into, sink->into_when, shown))
+		return;
+	value = (int64_t)(ended.took / span->unit);
+	if (span->joins)
+		feed_joined(sink, shown, &ended, value);
+	else
+		feed_cell(sink, shown, span->into, span->nr_by, value);
+}
+
+static void feed_end(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+
+	if (!take_columns(sink, shown, 0, end->span->nr_by, &end->key))
+		return;
+	switch (end->end) {
+	case L_END_START:
+		feed_start(sink, shown, time);
+		break;
+	case L_END_VIA:
+		feed_via(sink, shown);
+		break;
+	case L_END_STOP:
+		feed_stop(sink, shown, time);
+		break;
+	default:
+		pev_spans_cancel(&end->span->spans, end->key.bytes, end->key.len);
+	}
 }
 
 static bool take_value(const struct l_sink *sink, const struct l_shown *shown, int64_t *value)
@@ -259,15 +414,15 @@ static bool take_value(const struct l_sink *sink, const struct l_shown *shown, i
 	return part.type == PEV_KEY_INTEGER;
 }
 
-static void note_time(struct l_agg *agg, const struct pev_record *rec)
+static void note_time(struct l_times *times, const struct pev_record *rec)
 {
-	uint64_t time;
+	struct pev_value time;
 
-	if (!pev_record_number(rec, PEV_F_TIME, &time))
+	if (!pev_record_number(rec, PEV_F_TIME, &time.u) && !pev_record_get(rec, PEV_F_TIME, &time))
 		return;
-	agg->first = agg->timed_any ? agg->first : time;
-	agg->last = time;
-	agg->timed_any = true;
+	times->first = times->any ? times->first : time.u;
+	times->last = time.u;
+	times->any = true;
 }
 
 static void feed(const struct l_sink *sink, const struct l_shown *shown)
@@ -276,24 +431,17 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 	int64_t value = 1;
 
 	if (agg->keeps_times)
-		note_time(agg, shown->view->rec);
+		note_time(agg->span ? &agg->span->begun : &agg->times, shown->view->rec);
 	if (!is_wanted(agg, sink->when, shown))
 		return;
-	if (sink->value->code && !take_value(sink, shown, &value) && !agg->lacking) {
+	if (sink->value->code && !take_value(sink, shown, &value) && (agg->span || !agg->lacking)) {
 		agg->absent[0]++;
 		return;
 	}
-	if (!agg->span) {
+	if (agg->span)
+		feed_end(sink, shown, (uint64_t)value);
+	else
 		feed_cell(sink, shown, agg, 0, value);
-		return;
-	}
-	if (!take_columns(sink, shown, 0, agg->span->nr_by, &agg->key))
-		return;
-	if (agg->stops) {
-		feed_stop(sink, shown, (uint64_t)value);
-	} else {
-		feed_start(agg, (uint64_t)value);
-	}
 }
 
 bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
@@ -327,8 +475,8 @@ uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, u
 	return taken;
 }
 
-void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
-		 const struct l_args *args)
+static inline void feed_one(struct l_sink *sink, lua_State *L, int context,
+			    const struct l_view *view, const struct l_args *args)
 {
 	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
 
@@ -339,4 +487,11 @@ void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_
 	if (view->rec->plan != sink->plan || (args && args->tp != sink->tp))
 		find_fields(sink, view->rec, args);
 	feed(sink, &shown);
+}
+
+void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
+		 const struct l_args *args)
+{
+	for (; sink; sink = sink->next)
+		feed_one(sink, L, context, view, args);
 }

@@ -16,6 +16,7 @@
 #include "lview.h"
 
 struct l_sink {
+	struct l_sink *next;             /* that gets the record as well; NULL: none */
 	struct l_agg *agg;
 	struct l_line *line;             /* NULL: it is an aggregator's, and the rest is of that */
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
@@ -30,13 +31,13 @@ struct l_sink {
 	struct l_field fields[];
 };
 
-/* Is it a value that one can be made of? */
+/* Is it a value that one can be made of? A list of such is, too. */
 bool l_sink_is(lua_State *L, int idx);
 
 /*
- * Push what feeds the aggregator, or line, at idx from an event of that name. A block of Lua's
- * memory; what it feeds must outlive it. The table at context is that of the views
- * (lview.h): its stacks are those of the keys.
+ * Push what feeds the aggregator, or line, at idx from an event of that name; of a list each of
+ * them, in their order. A block of Lua's memory; what it feeds must outlive it. The table at
+ * context is that of the views (lview.h): its stacks are those of the keys.
  */
 struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event);
 

@@ -17,40 +17,99 @@ static struct l_agg *check_agg(lua_State *L, int arg)
 	return agg;
 }
 
+/* Where each end's aggregator is among the arguments of span(), and into. */
+enum { AT_ENDS = 1, AT_INTO = AT_ENDS + L_END_NR };
+
 /* The end at idx keeps the span on top, and the stacks of its keys are those of into. */
-static void take_end(lua_State *L, int idx, struct l_span *self, bool stops)
+static void take_end(lua_State *L, int idx, struct l_span *self, enum l_end end)
 {
-	struct l_agg *end = l_agg_test(L, idx);
+	struct l_agg *agg = l_agg_test(L, idx);
 
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, L_AGG_UV_SPAN);
-	lua_getiuservalue(L, 3, L_AGG_UV_HOMES);
+	lua_getiuservalue(L, AT_INTO, L_AGG_UV_HOMES);
 	lua_setiuservalue(L, idx, L_AGG_UV_HOMES);
-	end->span = self;
-	end->stops = stops;
+	agg->span = self;
+	agg->end = end;
+	agg->keeps_times = end == L_END_START && self->into->keeps_times;
 }
 
-/* span(start, stop, into, how many columns are the key, most that wait, ns per unit) */
+static lua_Integer integer_of(lua_State *L, const char *name, lua_Integer least)
+{
+	lua_Integer value;
+
+	lua_getfield(L, AT_INTO + 1, name);
+	value = luaL_checkinteger(L, -1);
+	luaL_argcheck(L, value >= least, AT_INTO + 1, name);
+	lua_pop(L, 1);
+	return value;
+}
+
+/* Whose each of into's columns is, by the list "from"; how many there are of each end. */
+static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_END_NR])
+{
+	lua_getfield(L, AT_INTO + 1, "from");
+	luaL_checktype(L, -1, LUA_TTABLE);
+	for (uint32_t i = 0; i < self->into->nr_by; i++) {
+		lua_Integer from;
+
+		lua_rawgeti(L, -1, (lua_Integer)i + 1);
+		from = luaL_checkinteger(L, -1);
+		luaL_argcheck(L, from >= 0 && from < L_END_CANCEL, AT_INTO + 1, "from");
+		self->from[i] = (enum l_end)from;
+		self->joins |= self->from[i] != L_END_STOP;
+		nr[from]++;
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+}
+
+static void take_ends(lua_State *L, struct l_span *self)
+{
+	uint32_t nr[L_END_NR] = { 0 };
+
+	take_columns(L, self, nr);
+	lua_settop(L, AT_INTO + 2);
+	for (int end = 0; end < L_END_NR; end++) {
+		const struct l_agg *agg = l_agg_test(L, AT_ENDS + end);
+
+		if (!agg)
+			continue;
+		luaL_argcheck(L, agg->nr_by == self->nr_by + nr[end], AT_ENDS + end, "columns");
+		take_end(L, AT_ENDS + end, self, (enum l_end)end);
+	}
+	self->passes = l_agg_test(L, AT_ENDS + L_END_VIA) != NULL;
+	luaL_argcheck(L, self->passes || !nr[L_END_VIA], AT_ENDS + L_END_VIA, "columns");
+}
+
+/*
+ * span(start, via or nil, stop, cancel or nil, into, { nr_by = columns that are the key,
+ * most = that wait, unit =, least = ns, from = { whose each of into's columns is: enum l_end } })
+ */
 static int l_span(lua_State *L)
 {
-	struct l_agg *start = check_agg(L, 1), *stop = check_agg(L, 2), *into = check_agg(L, 3);
-	lua_Integer nr_by = luaL_checkinteger(L, 4), most = luaL_checkinteger(L, 5);
-	lua_Integer unit = luaL_checkinteger(L, 6);
+	struct l_agg *into;
 	struct l_span *self;
+	lua_Integer most;
 
-	luaL_argcheck(L, nr_by > 0 && (uint32_t)nr_by == start->nr_by, 4, "columns of the start");
-	luaL_argcheck(L, (uint32_t)nr_by + into->nr_by == stop->nr_by, 2, "columns of the stop");
-	luaL_argcheck(L, most > 0 && most <= PEV_AGG_MOST_KEYS, 5, "1 .. 2^28");
-	luaL_argcheck(L, unit > 0, 6, "at least 1");
+	lua_settop(L, AT_INTO + 1);
+	check_agg(L, AT_ENDS + L_END_START);
+	check_agg(L, AT_ENDS + L_END_STOP);
+	into = check_agg(L, AT_INTO);
+	luaL_checktype(L, AT_INTO + 1, LUA_TTABLE);
+	most = integer_of(L, "most", 1);
+	luaL_argcheck(L, most <= PEV_AGG_MOST_KEYS, AT_INTO + 1, "most");
 	self = lua_newuserdatauv(L, sizeof(*self), 1);
-	*self = (struct l_span){ .into = into, .nr_by = (uint32_t)nr_by, .unit = (uint64_t)unit };
+	*self = (struct l_span){ .into = into };
 	if (pev_spans_init(&self->spans, (uint32_t)most) < 0)
 		return luaL_error(L, "no memory for spans");
 	luaL_setmetatable(L, TYPENAME);
-	lua_pushvalue(L, 3);
+	lua_pushvalue(L, AT_INTO);
 	lua_setiuservalue(L, -2, 1);
-	take_end(L, 1, self, false);
-	take_end(L, 2, self, true);
+	self->nr_by = (uint32_t)integer_of(L, "nr_by", 1);
+	self->unit = (uint64_t)integer_of(L, "unit", 1);
+	self->least = (uint64_t)integer_of(L, "least", 0);
+	take_ends(L, self);
 	return 1;
 }
 
@@ -62,22 +121,30 @@ static int l_span_gc(lua_State *L)
 	return 0;
 }
 
-/* span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= } */
+/*
+ * span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= }; where there were any
+ * bypassed=, cancelled=
+ */
 static int l_span_counts(lua_State *L)
 {
 	const struct l_span *self = luaL_checkudata(L, 1, TYPENAME);
 	const struct {
 		const char *name;
 		uint64_t n;
+		bool always;
 	} counts[] = {
-		{ "waiting", self->spans.nr },
-		{ "unstarted", self->spans.unstarted },
-		{ "restarted", self->spans.restarted },
-		{ "dropped", self->spans.dropped },
+		{ "waiting", self->spans.nr, true },
+		{ "unstarted", self->spans.unstarted, true },
+		{ "restarted", self->spans.restarted, true },
+		{ "dropped", self->spans.dropped, true },
+		{ "bypassed", self->bypassed, false },
+		{ "cancelled", self->spans.cancelled, false },
 	};
 
-	lua_createtable(L, 0, 4);
+	lua_createtable(L, 0, 6);
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		if (!counts[i].n && !counts[i].always)
+			continue;
 		lua_pushinteger(L, (lua_Integer)counts[i].n);
 		lua_setfield(L, -2, counts[i].name);
 	}

@@ -16,6 +16,7 @@ local M = {
   kernel = { "--kernel", help = "kernel frames only" },
   unit = { "--unit", choices = { "ns", "us", "ms", "s" }, default = "us", metavar = "UNIT", help = "ns, us, ms or s" },
   title = { "--title", metavar = "TEXT", help = "above the picture" },
+  MOST_TASKS = 1 << 22, -- that can wait at one time: PID_MAX_LIMIT, include/linux/threads.h
 }
 
 --- End a script that was told a wrong thing: to standard error, with status 2.

@@ -1,0 +1,142 @@
+-- What a script counts it counts in C, unless there is a reason; and twins of those that no other spec has, which
+-- have Lua callbacks and print the same (bcc_spec.lua, stacks_spec.lua have the others').
+
+local asks = require "perfev.event".asks
+local run = require "spec.support.run"
+
+local machine = require "spec.support.worlds" [[
+local sim = require "perfev.sim"
+local k = sim.new { world = "vm", cpus = "0-1", tasks = { [7] = "app", [8] = "helper", [9] = "disker" },
+                    types = { [0] = true, true, true, [6] = { sampling = true } } }
+local pmu = "/sys/bus/event_source/devices/kprobe/"
+k.files[pmu .. "type"], k.files[pmu .. "format/retprobe"] = "6\n", "config:0\n"
+local CYCLES, ENTRY, RETURN = { type = 0, config = 0 }, { type = 6, config = 0 }, { type = 6, config = 1 }
+math.randomseed(5)
+local any = math.random
+local function sample(pid, event, more)
+  local t = { type = "sample", pid = pid, tid = pid, event = event, ip = any(3) * 16 }
+  for name, value in pairs(more or {}) do t[name] = value end
+  return t
+end
+local kinds = {
+  function(pid) return sample(pid, CYCLES) end,
+  function(pid) return { type = "switch", pid = pid, tid = pid, out = any(2) == 1 } end,
+  function(pid) return sample(pid, ENTRY) end,
+  function(pid) return sample(pid, RETURN, { regs_intr = { abi = 2, [0] = any(-4, 3) } }) end,
+  function(pid) return sample(pid, "raw_syscalls:sys_enter", { args = { id = any(0, 3) } }) end,
+  function(pid) return sample(pid, "raw_syscalls:sys_exit", { args = { id = any(0, 3), ret = any(-2, 2) } }) end,
+}
+for ms = 1, 3500, 5 do
+  local cpu, record = any(0, 1), kinds[any(#kinds)](any(7, 9))
+  k:after(ms .. "ms", function() k:happen(cpu, record) end)
+end
+]]
+
+local dir
+setup(function() dir = run.tempdir() end)
+teardown(function() run.remove(dir) end)
+
+local function output_of(...) return machine.output(dir, "", "-d", "4s", ...) end
+
+-- What they begin with: counts by key, and in the order of their keys.
+local COUNTS = [[
+local counts, total = {}, 0
+local function inc(key) counts[key], total = (counts[key] or 0) + 1, total + 1 end
+local function in_order(show)
+  local keys = {}
+  for key in pairs(counts) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for _, key in ipairs(keys) do show(key, counts[key]) end
+end
+]]
+
+-- How long, by thread.
+local SPAN = [[
+local begun = {}
+local function begin(r) begun[r.tid] = r.time end
+local function finish(r, ...)
+  if begun[r.tid] then took:add(r.time - begun[r.tid], ...) end
+  begun[r.tid] = nil
+end
+]]
+
+local twins = {
+  ["scripts/examples/hardware.lua"] = COUNTS .. [[
+    event { "cycles:u", freq = 999, sample = function(r) inc(r.comm) end }
+    done(function()
+      in_order(function(comm, n) print(("%5.1f %% %s"):format(100 * n / total, comm)) end)
+      print(total .. " samples")
+    end)]],
+  ["scripts/examples/every.lua"] = [[
+    local n = 0
+    event { switch = function(r) if r.out then n = n + 1 end end }
+    every("1s", function()
+      print(("%8d context switches, 0 records lost"):format(n))
+      n = 0
+    end)]],
+  ["scripts/examples/kretprobe.lua"] = COUNTS .. [[
+    event { "kretprobe:vfs_read", args = { "$retval:long" }, sample = function(_, args)
+      inc(args.retval >= 0 and "fine" or perfev.errno[-args.retval])
+    end }
+    done(function() in_order(function(name, n) print(n, name) end) end)]],
+  ["funclatency vfs_read --unit ns"] = [[
+    local took = hist { unit = "ns", title = "vfs_read" } ]] .. SPAN .. [[
+    event { "kprobe:vfs_read", sample = begin }
+    event { "kretprobe:vfs_read", sample = function(r) finish(r) end }
+    done(function()
+      took:print()
+      local v = took:get()
+      print(("avg = %d ns, total: %d ns, count: %d"):format(v.sum // v.count, v.sum, v.count))
+    end)]],
+  ["syslat --failed"] = [[
+    local syscalls = require "perfev.syscalls"
+    local took = quantile { by = "id" } ]] .. SPAN .. [[
+    event { "raw_syscalls:sys_enter", sample = begin }
+    event { "raw_syscalls:sys_exit", sample = function(r, args)
+      if args.ret < 0 then finish(r, args.id) else begun[r.tid] = nil end
+    end }
+    done(function()
+      local rows, line = took:rows(), "%-20s %7s %10s %9s %9s %9s %9s"
+      table.sort(rows, function(a, b) return a.value.sum > b.value.sum end)
+      print(line:format("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX"))
+      for _, row in ipairs(rows) do
+        local v, words = row.value, {}
+        for i, name in ipairs { "sum", "avg", "p50", "p99", "max" } do words[i] = ("%.1f"):format(v[name] / 1000) end
+        print(line:format(syscalls.name(row.id), v.count, table.unpack(words)))
+      end
+    end)]],
+}
+
+describe("a script that counts in C prints what its twin with callbacks prints:", function()
+  for words, twin in pairs(twins) do
+    it(words, function()
+      local list = {}
+      for word in words:gmatch "%S+" do list[#list + 1] = word end
+      local native = output_of(table.unpack(list)):gsub("[^\n]*not counted\n", "") -- the span's alone
+      assert.is_true(select(2, native:gsub("\n", "")) >= 4, native)
+      assert.equal(output_of("-e", twin), native)
+    end)
+  end
+end)
+
+-- ---- those that do not ----
+
+local LINES = "a line for each, as it comes"
+
+-- Why a script of ours has callbacks for what comes often.
+local reasons = {
+  biosnoop = LINES, cswlog = LINES, execsnoop = LINES, flightrec = LINES, killsnoop = LINES, procmon = LINES,
+  trace = LINES, watch = "--each: " .. LINES, timeline = "it draws each",
+}
+
+describe("a script", function()
+  for path in run.capture("ls scripts/*.lua"):gmatch "[^\n]+" do
+    local name = path:match "([%w_]+)%.lua$"
+    it(name .. " has no callback in Lua but for a reason", function()
+      local text = assert(run.slurp(path))
+      local has = text:find "function[ %w_]*%(r[,)]" ~= nil
+      for callback in pairs(asks) do has = has or text:find("%f[%w_]" .. callback .. " = function%(") ~= nil end
+      assert.equal(reasons[name] ~= nil, has)
+    end)
+  end
+end)
