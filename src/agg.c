@@ -222,9 +222,12 @@ int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n)
 	return rc;
 }
 
-static int count_in(struct pev_buckets *buckets, uint32_t bucket)
+static inline int count_in(struct pev_buckets *buckets, uint32_t bucket)
 {
-	return pev_buckets_add(buckets, bucket, 1);
+	if (bucket - buckets->first >= buckets->nr)
+		return pev_buckets_add(buckets, bucket, 1);
+	buckets->n[bucket - buckets->first]++;
+	return 0;
 }
 
 static void add_buckets(struct pev_buckets *to, const struct pev_buckets *from)
@@ -696,18 +699,6 @@ int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)
 	return 0;
 }
 
-/* The bytes of a key that is one integer: its first eight, and its last, which are the value. */
-static inline uint64_t first_of_integer(int64_t key)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	return (uint64_t)key << 8 | PEV_KEY_INTEGER;
-#else
-	return (uint64_t)key >> 8 | (uint64_t)PEV_KEY_INTEGER << 56;
-#endif
-}
-
-#define INTEGER_LEN (1 + sizeof(int64_t))
-
 /* Its cell, or NULL. */
 static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t hash,
 					    uint64_t first, uint64_t last)
@@ -725,7 +716,8 @@ static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t 
 			continue;
 		cell = agg->cells[slot->nr - 1];
 		key = pev_agg_key(agg, cell);
-		if (cell->key_len == INTEGER_LEN && load64(key) == first && load64(key + 1) == last)
+		if (cell->key_len == PEV_KEY_INTEGER_LEN && load64(key) == first &&
+		    load64(key + 1) == last)
 			return cell;
 	}
 }
@@ -734,7 +726,7 @@ static inline struct pev_cell *find_integer(const struct pev_agg *agg, uint64_t 
 static __attribute__((noinline)) int add_new_integer(struct pev_agg *agg, uint64_t hash,
 						     int64_t key, int64_t value)
 {
-	unsigned char bytes[INTEGER_LEN] = { PEV_KEY_INTEGER };
+	unsigned char bytes[PEV_KEY_INTEGER_LEN] = { PEV_KEY_INTEGER };
 
 	memcpy(bytes + 1, &key, sizeof(key));
 	return add_any(agg, hash, bytes, sizeof(bytes), value);
@@ -747,8 +739,8 @@ static __attribute__((noinline)) int add_new_integer(struct pev_agg *agg, uint64
 static inline __attribute__((always_inline)) int add_integer(struct pev_agg *agg, int64_t key,
 							     int64_t value)
 {
-	uint64_t first = first_of_integer(key), last = (uint64_t)key;
-	uint64_t hash = hash_ends(agg->salt, first, last, INTEGER_LEN);
+	uint64_t first = pev_key_first_of(key), last = (uint64_t)key;
+	uint64_t hash = hash_ends(agg->salt, first, last, PEV_KEY_INTEGER_LEN);
 	struct pev_cell *cell = NULL;
 
 	if (agg->config.kind != PEV_AGG_TOP && agg->cap)

@@ -12,6 +12,8 @@
 
 /* perf_event_paranoid's neighbours allow 127 frames; a record has room for 8,191 words. */
 #define FRAMES_MAX 8192u
+#define KNOWN (1u << 15)                /* chains that are known at most, */
+#define KNOWN_BYTES ((size_t)8 << 20)   /* and their bytes */
 #define BRANCH_BYTES 24 /* struct perf_branch_entry: from, to, flags */
 
 int pev_stacks_init(struct pev_stacks *stacks)
@@ -42,6 +44,8 @@ void pev_stacks_free(struct pev_stacks *stacks)
 	}
 	free(stacks->chains);
 	free(stacks->scratch);
+	for (uint32_t i = 0; stacks->known && i < KNOWN; i++)
+		free(stacks->known[i]);
 	free(stacks->known);
 	*stacks = (struct pev_stacks){ 0 };
 }
@@ -318,47 +322,62 @@ static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
 
 /* ---- chains that came before ---- */
 
-#define KNOWN (1u << 15) /* entries; pages that none is in are not touched */
-
-/* The entry that the chain has, with all but its stack in *key. */
-static struct pev_known *known_entry(struct pev_stacks *stacks, struct pev_tasks *tasks,
-				     const struct pev_record *rec, const struct pev_value *chain,
-				     struct pev_known *key)
+static struct pev_chain_of chain_of(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int pid = number(rec, PEV_F_PID);
-	uint64_t hash = mix((uint64_t)pid, chain->nr), word;
 
-	if (!stacks->known)
-		stacks->known = calloc(KNOWN, sizeof(*stacks->known));
-	if (!stacks->known)
-		return NULL;
+	return (struct pev_chain_of){
+		.user = pev_tasks_maps(tasks, pid),
+		.kernel = pev_tasks_maps(tasks, -1),
+		.pid = pid,
+		.mode = context_of_mode(rec->misc) | (uint32_t)rec->plan->swap << 8 |
+			(uint32_t)rec->plan->narrow << 9,
+	};
+}
+
+static uint32_t hash_chain(const struct pev_chain_of *of, const struct pev_value *chain)
+{
+	uint64_t hash = mix((uint64_t)of->pid, chain->nr), word;
+
 	for (uint32_t i = 0; i < chain->nr; i++) {
 		memcpy(&word, chain->p + 8 * (size_t)i, sizeof(word));
 		hash = mix(hash, word);
 	}
-	*key = (struct pev_known){ .hash = hash, .pid = pid, .user = pev_tasks_maps(tasks, pid),
-				   .kernel = pev_tasks_maps(tasks, -1) };
-	return &stacks->known[hash & (KNOWN - 1)];
+	return (uint32_t)hash & (KNOWN - 1);
 }
 
 /* Where the maps are the same, frames of the same addresses are. */
-static bool is_known(const struct pev_known *entry, const struct pev_known *key,
-		     const struct pev_record *rec, const struct pev_value *chain)
+static bool is_known(const struct pev_known *known, const struct pev_chain_of *of,
+		     const struct pev_value *chain)
 {
-	const struct pev_stack *stack = entry->stack;
-	struct chain_walk walk = begin_walk(rec, chain);
-	struct pev_frame frame;
-	uint32_t nr = 0;
+	return known && known->len == 8 * chain->nr && known->of.pid == of->pid &&
+	       known->of.mode == of->mode && known->of.user == of->user &&
+	       known->of.kernel == of->kernel && memcmp(known->chain, chain->p, known->len) == 0;
+}
 
-	if (!stack || entry->hash != key->hash || entry->user != key->user ||
-	    entry->kernel != key->kernel || entry->pid != key->pid)
-		return false;
-	for (; next_frame(&walk, &frame); nr++)
-		if (nr == stack->nr || stack->frames[nr].ip != frame.ip ||
-		    stack->frames[nr].context != frame.context ||
-		    stack->frames[nr].returns != frame.returns)
-			return false;
-	return nr == stack->nr;
+/* In the place of what was there. As far as there is room: else it is looked up again. */
+static void remember(struct pev_stacks *stacks, struct pev_known **at,
+		     const struct pev_chain_of *of, const struct pev_value *chain,
+		     const struct pev_stack *stack)
+{
+	uint32_t len = 8 * chain->nr, room = *at ? (*at)->room : 0;
+	struct pev_known *known = *at;
+
+	if (!known || room < len) {
+		if (stacks->known_bytes + (len - room) > KNOWN_BYTES)
+			return;
+		known = realloc(known, sizeof(*known) + len);
+		if (!known)
+			return;
+		stacks->known_bytes += len - room;
+		known->room = len;
+		*at = known;
+	}
+	known->of = *of;
+	known->stack = stack;
+	known->len = len;
+	if (len)
+		memcpy(known->chain, chain->p, len);
 }
 
 /* The stack of a chain that has all of it. */
@@ -366,10 +385,14 @@ static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		      const struct pev_record *rec, const struct pev_value *chain,
 		      const struct pev_stack **out)
 {
-	struct pev_known key, *entry = known_entry(stacks, tasks, rec, chain, &key);
+	const struct pev_chain_of of = chain_of(tasks, rec);
+	struct pev_known **at;
 
-	if (entry && is_known(entry, &key, rec, chain)) {
-		*out = entry->stack;
+	if (!stacks->known)
+		stacks->known = calloc(KNOWN, sizeof(struct pev_known *));
+	at = stacks->known ? &stacks->known[hash_chain(&of, chain)] : NULL;
+	if (at && is_known(*at, &of, chain)) {
+		*out = (*at)->stack;
 		return 0;
 	}
 	if (!reserve(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
@@ -377,10 +400,8 @@ static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	*out = intern(stacks, read_chain(stacks, tasks, rec, chain, NULL));
 	if (!*out)
 		return -ENOMEM;
-	if (entry) {
-		key.stack = *out;
-		*entry = key;
-	}
+	if (at)
+		remember(stacks, at, &of, chain, *out);
 	return 0;
 }
 

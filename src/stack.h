@@ -42,11 +42,19 @@ struct pev_stack {
 	struct pev_frame frames[];     /* the innermost first */
 };
 
-/* The stack of a callchain that came before: as long as its process and the kernel map the same. */
-struct pev_known {
-	uint64_t hash, user, kernel;
+/* What, beside its bytes, a callchain's stack comes of: whose it is, and what they map now. */
+struct pev_chain_of {
+	uint64_t user, kernel;   /* maps */
 	int pid;
-	const struct pev_stack *stack; /* NULL: free */
+	uint32_t mode;           /* whose its first address is, and how its bytes are to be read */
+};
+
+/* The stack of a callchain that came before, and its bytes. */
+struct pev_known {
+	struct pev_chain_of of;
+	const struct pev_stack *stack;
+	uint32_t len, room;
+	unsigned char chain[];
 };
 
 struct pev_stacks {
@@ -54,7 +62,8 @@ struct pev_stacks {
 	uint32_t nr, cap;
 	struct pev_frame *scratch;
 	uint32_t room;           /* frames of scratch */
-	struct pev_known *known; /* by the low bits of hash; NULL: none yet */
+	struct pev_known **known; /* by their hashes' low bits; NULL: none yet */
+	size_t known_bytes;
 };
 
 int pev_stacks_init(struct pev_stacks *stacks);

@@ -430,19 +430,10 @@ void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink
 	struct l_args *args;
 	struct l_view *view;
 
-	if (l_sink_count_one(sink, rec, d->slots[slot].args))
+	if (l_sink_counts(sink, rec->plan, d->slots[slot].args) && l_sink_count_one(sink, rec))
 		return;
 	view = look_at(d, slot, rec, &args);
 	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
-}
-
-bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
-{
-	const struct l_dispatch_slot *to = &d->slots[slot];
-	const struct l_sink *sink = to->sinks[PERF_RECORD_SAMPLE];
-
-	return sink && !to->guard && rec->type == PERF_RECORD_SAMPLE &&
-	       l_sink_counts(sink, rec->plan, to->args);
 }
 
 uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,

@@ -126,7 +126,15 @@ static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
  * samples of its event that come behind it, as they are in a recording, can be counted as many at
  * a time: of how many, from the first on.
  */
-bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+static inline bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot,
+				     const struct pev_record *rec)
+{
+	const struct l_dispatch_slot *to = &d->slots[slot];
+	const struct l_sink *sink = to->sinks[PERF_RECORD_SAMPLE];
+
+	return sink && !to->guard && rec->type == PERF_RECORD_SAMPLE &&
+	       l_sink_counts(sink, rec->plan, to->args);
+}
 uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,
 			  uint32_t nr);
 /*

@@ -15,22 +15,6 @@
 
 #define COUNTED_MAX 64 /* numbers that are counted in one go */
 
-struct l_sink {
-	struct l_sink *next;             /* that gets the record as well; NULL: none */
-	struct l_agg *agg;
-	struct l_line *line;             /* NULL: it is an aggregator's, and the rest is of that */
-	const struct pev_tracepoint *tp; /* whose fields were looked up */
-	const struct pev_plan *plan;     /* where samples' were found */
-	struct pev_stacks *stacks;       /* NULL: no column is a stack */
-	const char *event;               /* behind the fields */
-	struct l_field *value, *by;      /* among these; value->code 0: none */
-	struct l_field *when, *into_when; /* what the condition reads, and into's of a span */
-	bool counts_one;                 /* values of 1 by a column, or none; no condition */
-	bool counts;                     /* and that is a number with a place in all samples */
-	uint32_t nr;
-	struct l_field fields[];
-};
-
 /* ---- once per event ---- */
 
 /* Add it to the list at 2 when it is a payload's; false: nil and why it is no field are pushed. */
@@ -460,19 +444,12 @@ static void feed(const struct l_sink *sink, const struct l_shown *shown)
 		feed_cell(sink, shown, agg, 0, value);
 }
 
-bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
-		   const struct l_args *args)
-{
-	return sink->counts && plan == sink->plan && (!args || args->tp == sink->tp);
-}
-
-bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec, const struct l_args *args)
+bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t number;
 
-	if (!l_sink_counts(sink, rec->plan, args) ||
-	    (agg->nr_by && !pev_place_read(&sink->by->place, rec->bytes, &number)))
+	if (agg->nr_by && !pev_place_read(&sink->by->place, rec->bytes, &number))
 		return false;
 	if (agg->nr_by)
 		l_agg_count_integers(agg, &number, 1);

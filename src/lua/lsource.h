@@ -57,7 +57,8 @@ l_source_number_of(const struct l_field *source, const struct pev_record *rec,
 	       pev_record_number(rec, (enum pev_field)source->code, (uint64_t *)value);
 }
 
-static inline bool l_source_number(const struct l_field *source, const struct l_shown *shown,
+static inline __attribute__((always_inline)) bool
+l_source_number(const struct l_field *source, const struct l_shown *shown,
 				   int64_t *value)
 {
 	return l_source_number_of(source, shown->view->rec, shown->args, value);
