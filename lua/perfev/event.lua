@@ -126,7 +126,7 @@ local function check_callback(key, value, level)
     if wrong then fail(level, "event: %s", wrong) end
     is_fed = (agg.is(one) or line.is(one)) and (is_fed or i == 1)
   end
-  if type(value) == "table" and value[1] ~= nil and not mt and not is_fed then
+  if agg.is_list(value) and value[1] ~= nil and not is_fed then
     fail(level, "event: %s: a list is of aggregators and lines", key)
   end
   local callable = type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call)
