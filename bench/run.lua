@@ -188,8 +188,8 @@ local function profiled(row)
   local path, err = dir .. "/folded", dir .. "/err"
   local loop = ("i=0; while [ $i -lt %d ]; do %s > /dev/null; i=$((i+1)); done"):format(
     math.ceil(PROFILED / math.max(row.seconds, 1e-3)), row[2])
-  local ok = os.execute(("%s/perfl -q --inline -m 8M -o %s profile -F %d -f folded -- sh -c %s 2> %s < /dev/null"):format(build,
-    path, HZ, bench.quote(loop), err))
+  local profile = ("%s/perfl -q --inline -m 8M -o %s profile -F %d -f folded"):format(build, path, HZ)
+  local ok = os.execute(("%s -- sh -c %s 2> %s < /dev/null"):format(profile, bench.quote(loop), err))
   if ok then return path end
   return nil, slurp(err):match "^[^\n]*"
 end

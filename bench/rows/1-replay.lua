@@ -31,6 +31,7 @@ local FOLDED = [[local a = count { by = { "comm", "stack" } }
   event { "cpu-clock", callchain = true, sample = a }
   done(function() local n = 0 for _, _, c in a:pairs() do n = n + c end print(n) end)]]
 local PROFILE = "profile -f folded"
+local MEMORY = "MiB: at most 16 are wanted, and what is held of what was counted"
 
 return function(bench)
   local n = bench.records
@@ -44,7 +45,7 @@ return function(bench)
   local function pull(path, chunk) return replay(path, (chunk:gsub("arg_path", ("%q"):format(path)))) end
   return {
     { title = ("Replay: %d system calls in order of time, counted"):format(nr_calls), unit = "ns a record",
-      base = "minimal C: walk, sort, count", per = nr_calls, memory = true, rows = {
+      base = "minimal C: walk, sort, count", per = nr_calls, memory = true, note = MEMORY, rows = {
         { "minimal C: headers alone", ("%s/walk %s"):format(bench.dir, calls), expect = all_calls },
         { "minimal C: walk, sort, count", sort(calls, 24, 60), expect = all_calls },
         { "perfev's reader (C)", ("%s/reader %s"):format(bench.dir, calls), expect = all_calls },
@@ -62,12 +63,12 @@ return function(bench)
         { "perf report --stats", ("perf report -i %s --stats"):format(calls), missing = perf },
       } },
     { title = ("Replay: %d enters and exits joined, a histogram by call"):format(n), unit = "ns a record",
-      base = "minimal C: walk and sort", per = n, memory = true, rows = {
+      base = "minimal C: walk and sort", per = n, memory = true, note = MEMORY, rows = {
         { "minimal C: walk and sort", sort(joined, 24, 56), expect = all },
         { "perfl: span into hist", replay(joined, SPAN), expect = "joined", goal = 3 },
       } },
     { title = ("Replay: %d samples with call chains of 12, folded"):format(nr_chains), unit = "ns a record",
-      base = "minimal C: walk and sort", per = nr_chains, memory = true, rows = {
+      base = "minimal C: walk and sort", per = nr_chains, memory = true, note = MEMORY, rows = {
         { "minimal C: walk and sort", sort(chains, 24, 16), expect = tostring(nr_chains) },
         { "perfl: native count by stack", replay(chains, FOLDED), expect = tostring(nr_chains), goal = 10 },
         { "perfl profile -f folded, symbols", ("%s/perfl -q -i %s %s"):format(bench.build, chains, PROFILE),
@@ -77,7 +78,7 @@ return function(bench)
         { "perf script, text", ("perf script -i %s"):format(chains), missing = perf },
       } },
     { title = ("A line of text for each of %d records, to nowhere"):format(n // 4), unit = "ns a record",
-      base = "perf script", per = n // 4, memory = true, rows = {
+      base = "perf script", per = n // 4, memory = true, note = MEMORY, rows = {
         { "perf script", ("perf script -i %s"):format(bench.recording("syscalls", n // 4)), missing = perf },
         { "perfl tpoint", ("%s/perfl -q -i %s tpoint raw_syscalls:sys_enter"):format(bench.build,
           bench.recording("syscalls", n // 4)), goal = 0.25 },
