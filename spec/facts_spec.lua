@@ -523,6 +523,26 @@ describe("what was there before", function()
                   "[ext4] ffffffffc0004000 2000 1" }, found)
   end)
 
+  it("is BPF's programs where they are asked for, each up to the next or to the end of the next page", function()
+    k.files["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffffc0200000 t x\t[bpf_like]\n"
+      .. "ffffffffc0001100 t bpf_prog_2_b\t[bpf]\nffffffffc0001040 t bpf_prog_1_a\t[bpf]\n"
+      .. "ffffffffc0100ff0 t bpf_trampoline_6\t[bpf]\n0000000000000000 t hidden\t[bpf]\n"
+    local function found(opts)
+      local list = {}
+      for _, r in ipairs(tasks(opts)) do
+        if r.type == "ksymbol" then
+          list[#list + 1] = ("%s %x %x %d %d"):format(r.name, r.addr, r.len, r.ksym_type, r.flags)
+        end
+      end
+      return list
+    end
+    assert.same({ "bpf_prog_1_a ffffffffc0001040 c0 1 0", "bpf_prog_2_b ffffffffc0001100 1f00 1 0",
+                  "bpf_trampoline_6 ffffffffc0100ff0 1010 1 0" }, found { pids = {}, bpf = true })
+    assert.same({}, found { pids = {} })
+    k.files["/proc/kallsyms"] = nil
+    assert.same({}, found { pids = {}, bpf = true })
+  end)
+
   it("is namespaces and cgroups where the attr asks for them", function()
     k:task(50, "app")
     for i, name in ipairs { "net", "uts", "ipc", "pid", "user", "mnt" } do

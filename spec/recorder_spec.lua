@@ -250,6 +250,22 @@ describe("a recording", function()
     assert.same({ "eleven", "twelve" }, comms)
   end)
 
+  it("tells of BPF's programs that were there where samples may lead to them", function()
+    local function told(spec)
+      k = new_kernel()
+      k:tracepoint("a:b", 300, "int next")
+      k.files["/proc/kallsyms"] = "ffffffff81000000 T _text\nffffffffc0001040 t bpf_prog_1_a\t[bpf]\n"
+      happenings(1)
+      local _, s = run({}, { spec })
+      assert(s.recorded)
+      return read().types.ksymbol
+    end
+    assert.equal(1, told { "cpu-clock", freq = 99 })
+    assert.equal(1, told { "a:b", callchain = true })
+    assert.is_nil(told { "a:b" })
+    assert.is_nil(told { "cpu-clock:u", freq = 99 })
+  end)
+
   it("can be read after every write, whole or cut in its middle, and has what was there before", function()
     for _, compress in ipairs { false, 3 } do
       k = new_kernel()

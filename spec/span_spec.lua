@@ -269,6 +269,22 @@ describe("a list in a callback's place", function()
     assert.same({ 4, 2, 6, 4 }, { tids:get(7), tids:get(8), all:get(), cpus:get(0) })
   end)
 
+  it("is read once: what becomes of it later changes nothing", function()
+    local k, all = kernel.new { cpus = "0" }, perfev.count {}
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local list = { perfev.count { by = "tid" }, all, perfev.count { by = "cpu" } }
+      s:event { type = 1, config = 0, sample_period = 1, sample = list }
+      for i = 1, 3 do list[i] = nil end
+      collectgarbage()
+      assert(s:start())
+      collectgarbage()
+      for i = 1, 3 do k:emit(k.events[1], "sample", { pid = 7, tid = 7, time = i, cpu = 0, ip = 1, period = 1 }) end
+      s:dispatch()
+    end)
+    assert.equal(3, all:get())
+  end)
+
   it("is of aggregators and lines alone", function()
     local s <close> = perfev.session {}
     for why, list in pairs { ["sample: a list is of aggregators and lines"] = { perfev.count {}, print },

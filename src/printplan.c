@@ -14,7 +14,8 @@
 
 enum {
 	STEPS_MAX = 1024, /* of a plan */
-	DEPTH_MAX = 32    /* of numbers on the stack, and of strings in strings */
+	STACK_MAX = 16,   /* numbers, of which each record has a stack of zeros */
+	DEPTH_MAX = 32    /* of strings in strings */
 };
 
 enum code {
@@ -95,7 +96,7 @@ static struct step *add(struct making *m, enum code code)
 
 static bool push(struct making *m, uint64_t value)
 {
-	struct step *step = ++m->depth <= DEPTH_MAX ? add(m, PUSH) : NULL;
+	struct step *step = ++m->depth <= STACK_MAX ? add(m, PUSH) : NULL;
 
 	if (step)
 		step->value = value;
@@ -104,7 +105,7 @@ static bool push(struct making *m, uint64_t value)
 
 static bool load(struct making *m, enum code code, uint32_t offset, uint32_t size)
 {
-	struct step *step = ++m->depth <= DEPTH_MAX ? add(m, code) : NULL;
+	struct step *step = ++m->depth <= STACK_MAX ? add(m, code) : NULL;
 
 	if (step) {
 		step->offset = offset;
@@ -619,7 +620,7 @@ static uint64_t combine(enum code code, uint64_t left, uint64_t right)
 
 /* A step that leaves a number: how many are on the stack then. */
 static int run_number(const struct step *step, const unsigned char *raw, bool swap,
-		      uint64_t stack[DEPTH_MAX], int nr)
+		      uint64_t stack[STACK_MAX], int nr)
 {
 	switch (step->code) {
 	case PUSH:
@@ -658,12 +659,11 @@ bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *ra
 		       pev_printplan_fn symbol, void *ctx, struct pev_text *text)
 {
 	const struct step *step = plan->steps, *end = step + plan->nr;
-	uint64_t stack[DEPTH_MAX];
+	uint64_t stack[STACK_MAX] = { 0 };
 	size_t before = text->len;
 	const char *string;
 	int nr = 0;
 
-	stack[0] = 0;
 	for (; step < end; step++) {
 		if (step->code <= CHOOSE) {
 			nr = run_number(step, raw, plan->swap, stack, nr);

@@ -81,42 +81,33 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 
 /* ---- numbers ---- */
 
-static size_t decimal_digits(uint64_t value)
-{
-	size_t nr = 1;
-
-	for (; value >= 10000; value /= 10000)
-		nr += 4;
-	return nr + (value >= 10) + (value >= 100) + (value >= 1000);
-}
-
-static size_t hexadecimal_digits(uint64_t value)
-{
-	return (size_t)(67 - __builtin_clzll(value | 1)) / 4;
-}
-
-/* So many of them, in front of end. */
-static void write_decimal(char *end, size_t nr, uint64_t value)
+/* The digits in front of end; where they begin. */
+static inline char *decimal(char *end, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
 				    "25262728293031323334353637383940414243444546474849"
 				    "50515253545556575859606162636465666768697071727374"
 				    "75767778798081828384858687888990919293949596979899";
 
-	for (; nr >= 2; nr -= 2, value /= 100) {
+	for (; value >= 100; value /= 100) {
 		*--end = pairs[value % 100 * 2 + 1];
 		*--end = pairs[value % 100 * 2];
 	}
-	if (nr)
-		*--end = (char)('0' + value);
+	*--end = pairs[value * 2 + 1];
+	if (value >= 10)
+		*--end = pairs[value * 2];
+	return end;
 }
 
-static void write_hexadecimal(char *end, size_t nr, uint64_t value, char letter)
+static inline char *hexadecimal(char *end, uint64_t value, char letter)
 {
 	const char *digits = letter == 'x' ? "0123456789abcdef" : "0123456789ABCDEF";
 
-	for (; nr > 0; nr--, value >>= 4)
+	do {
 		*--end = digits[value & 15];
+		value >>= 4;
+	} while (value);
+	return end;
 }
 
 void pev_text_hex(struct pev_text *text, uint64_t value)
@@ -148,22 +139,29 @@ static void put_unusual(struct pev_text *text, const struct pev_conversion *c, u
 }
 #pragma GCC diagnostic pop
 
+enum {
+	DIGITS_MAX = 24,              /* 64 bits have less */
+	WIDE = 40,                    /* a usual width */
+	NUMBER_MAX = WIDE + DIGITS_MAX
+};
+
 static inline char *fill_up(char *p, char ch, size_t nr)
 {
 	memset(p, ch, nr);
 	return p + nr;
 }
 
-/* At p, which has room for it: where it ends. */
-static inline __attribute__((always_inline)) char *write_number(char *p, const struct pev_conversion *c, uint64_t value)
+/* At p, which has room for NUMBER_MAX: where it ends. */
+static inline char *write_number(char *p, const struct pev_conversion *c, uint64_t value)
 {
 	bool negative = c->is_signed && (int64_t)value < 0;
 	bool prefix = c->is_hex && c->alt && value;
-	size_t nr, all, fill;
+	char room[2 * DIGITS_MAX], *end = room + DIGITS_MAX, *digits;
+	size_t all, fill;
 
 	value = negative ? -value : value;
-	nr = c->is_hex ? hexadecimal_digits(value) : decimal_digits(value);
-	all = nr + negative + 2 * prefix;
+	digits = c->is_hex ? hexadecimal(end, value, c->letter) : decimal(end, value);
+	all = (size_t)(end - digits) + negative + (prefix ? 2 : 0);
 	fill = (size_t)c->width > all ? (size_t)c->width - all : 0;
 	if (fill && !c->left && !c->zero)
 		p = fill_up(p, ' ', fill);
@@ -175,37 +173,26 @@ static inline __attribute__((always_inline)) char *write_number(char *p, const s
 	}
 	if (fill && !c->left && c->zero)
 		p = fill_up(p, '0', fill);
-	p += nr;
-	if (c->is_hex)
-		write_hexadecimal(p, nr, value, c->letter);
-	else
-		write_decimal(p, nr, value);
+	memcpy(p, digits, DIGITS_MAX); /* they, and what lies behind them */
+	p += end - digits;
 	return fill && c->left ? fill_up(p, ' ', fill) : p;
-}
-
-enum {
-	WIDE = 40,           /* a usual width */
-	NUMBER_MAX = WIDE + 24 /* a sign or "0x" and the digits of 64 bits are less */
-};
-
-/* Where there may be no room. */
-static __attribute__((noinline)) void put_number_cut(struct pev_text *text,
-						     const struct pev_conversion *c, uint64_t value)
-{
-	char out[NUMBER_MAX];
-
-	pev_text_put(text, out, (size_t)(write_number(out, c, value) - out));
 }
 
 void pev_text_number(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
 {
+	char out[NUMBER_MAX], *p, *end;
+
 	value = cut(c, value);
-	if (!c->plain || c->width > WIDE)
+	if (!c->plain || c->width > WIDE) {
 		put_unusual(text, c, value);
-	else if (text->len + NUMBER_MAX > text->cap)
-		put_number_cut(text, c, value);
+		return;
+	}
+	p = text->len + NUMBER_MAX <= text->cap ? text->buf + text->len : out;
+	end = write_number(p, c, value);
+	if (p == out)
+		pev_text_cut(text, out, (size_t)(end - out));
 	else
-		text->len = (size_t)(write_number(text->buf + text->len, c, value) - text->buf);
+		text->len += (size_t)(end - p);
 }
 
 void pev_text_string(struct pev_text *text, const struct pev_conversion *c, const char *bytes,

@@ -56,6 +56,7 @@ struct tracepoint {
 	bool prints;                       /* by libtraceevent, or by the plan */
 	struct pev_printplan *plan;        /* NULL: there is none */
 	uint64_t least;                    /* bytes of a payload that has all fixed fields */
+	bool has_dynamic;                  /* there are others */
 };
 
 struct pev_tracepoints {
@@ -494,9 +495,11 @@ static struct tracepoint *new_tracepoint(struct pev_tracepoints *tps, const char
 		free_tracepoint(t);
 		return NULL;
 	}
-	for (uint32_t i = 0; i < t->tp.nr; i++)
+	for (uint32_t i = 0; i < t->tp.nr; i++) {
 		if ((uint64_t)t->fields[i].offset + t->fields[i].size > t->least)
 			t->least = (uint64_t)t->fields[i].offset + t->fields[i].size;
+		t->has_dynamic |= pev_tp_is_dynamic(&t->fields[i]);
+	}
 	learn_print(t, format);
 	return t;
 }
@@ -677,7 +680,7 @@ static bool payload_ok(const struct tracepoint *t, const unsigned char *raw, siz
 
 	if (!t->prints || len > PAYLOAD_MAX || len < t->least)
 		return false;
-	for (uint32_t i = 0; i < t->tp.nr; i++)
+	for (uint32_t i = 0; t->has_dynamic && i < t->tp.nr; i++)
 		if (pev_tp_is_dynamic(&t->fields[i]) &&
 		    pev_tp_get(&t->tp, &t->fields[i], raw, len, &value) < 0)
 			return false;

@@ -159,10 +159,15 @@ function M.is(value)
   return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
 end
 
+--- Is it a list of what stands where a callback stands?
+function M.is_list(value)
+  return type(value) == "table" and getmetatable(value) == nil
+end
+
 --- What stands where a callback stands: it, or those in it when it is a list.
 -- @treturn table
 function M.list(value)
-  return type(value) == "table" and getmetatable(value) == nil and value or { value }
+  return M.is_list(value) and value or { value }
 end
 
 --- Has it, or one of a list, a column of symbols, for which what is mapped has to be followed?

@@ -44,14 +44,17 @@ local comforts = {
   aux_buffer = true,
 }
 
-local attr_fields = {}
-local known = {} -- every word that a declaration may have, for the nearest one
-for _, field in ipairs(core.attr_fields()) do
-  attr_fields[field.name] = field
-  known[#known + 1] = field.name
+local is_attr_field = core.is_attr_field
+
+-- The nearest of all words that a declaration may have.
+local function nearest_word(word)
+  local known = {}
+  for _, field in ipairs(core.attr_fields()) do known[#known + 1] = field.name end
+  for _, words in ipairs { callbacks, comforts } do
+    for name in pairs(words) do if not is_attr_field(name) then known[#known + 1] = name end end
+  end
+  return core.nearest(word, known)
 end
-for name in pairs(callbacks) do if not attr_fields[name] then known[#known + 1] = name end end
-for name in pairs(comforts) do if not attr_fields[name] then known[#known + 1] = name end end
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -123,7 +126,7 @@ local function check_callback(key, value, level)
     if wrong then fail(level, "event: %s", wrong) end
     is_fed = (agg.is(one) or line.is(one)) and (is_fed or i == 1)
   end
-  if type(value) == "table" and value[1] ~= nil and not mt and not is_fed then
+  if agg.is_list(value) and value[1] ~= nil and not is_fed then
     fail(level, "event: %s: a list is of aggregators and lines", key)
   end
   local callable = type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call)
@@ -141,9 +144,9 @@ local function check_words(spec, level)
       fail(level, "event: a %s is no option", type(key))
     elseif callbacks[key] and type(value) ~= "boolean" then
       check_callback(key, value, level + 1)
-    elseif not attr_fields[key] and not comforts[key] then
+    elseif not is_attr_field(key) and not comforts[key] then
       if callbacks[key] then fail(level, "event: %s is a function, not a %s", key, type(value)) end
-      local near = core.nearest(key, known)
+      local near = nearest_word(key)
       fail(level, "event: no option is called '%s'%s", key, near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
@@ -273,7 +276,9 @@ end
 local function callback_bits(fields, spec, list)
   for name, asks in pairs(callbacks) do
     if is_callback(spec, name) then
-      list[name] = spec[name]
+      local value = spec[name]
+      -- A list is the caller's, who may change it.
+      list[name] = agg.is_list(value) and table.move(value, 1, #value, 1, {}) or value
       for _, field in ipairs(asks) do fields[field] = true end
     end
   end
@@ -288,7 +293,7 @@ end
 
 local function user_words(fields, spec)
   for key, value in pairs(spec) do
-    if attr_fields[key] and not is_callback(spec, key) and not comforts[key] then
+    if is_attr_field(key) and not is_callback(spec, key) and not comforts[key] then
       -- The two names of one word do not stand side by side.
       if key == "sample_period" then fields.sample_freq = nil fields.freq = nil end
       if key == "sample_freq" then fields.sample_period = nil end
@@ -321,7 +326,7 @@ local function option_words(fields, spec)
   if spec.callchain then
     local words = chain_words(spec.callchain)
     for name, value in pairs(words) do
-      if attr_fields[name] then fields[name] = value end
+      if is_attr_field(name) then fields[name] = value end
     end
     user_words(fields, spec)
     add_bit(fields, "sample_type", "callchain")

@@ -41,17 +41,19 @@ M.cache_ops = {
 }
 M.cache_results = { [0] = { "refs", "Reference", "ops", "access" }, { "misses", "miss" } }
 
--- name -> { type =, config = }
-local known = {}
-
-local function add_rows(rows, kind)
-  for config = 0, #rows do
-    for _, name in ipairs(rows[config]) do known[name] = { type = M.TYPE[kind], config = config } end
+-- What names.software, names.hardware, names.tools have of a name -> { type =, config = [, tool =] }, or nil
+local function find_row(name)
+  for _, kind in ipairs { "software", "hardware" } do
+    for config = 0, #M[kind] do
+      for _, alias in ipairs(M[kind][config]) do
+        if alias == name then return { type = M.TYPE[kind], config = config } end
+      end
+    end
+  end
+  for _, tool in ipairs(M.tools) do
+    if tool == name then return { type = M.TYPE.software, config = DUMMY, tool = tool } end
   end
 end
-add_rows(M.software, "software")
-add_rows(M.hardware, "hardware")
-for _, name in ipairs(M.tools) do known[name] = { type = M.TYPE.software, config = DUMMY, tool = name } end
 
 local function by_alias(rows)
   local set = {}
@@ -110,8 +112,8 @@ end
 -- @treturn[2] nil
 -- @treturn[2] ?string  why not, when it is the name of something that cannot be
 function M.find(name)
-  local row = known[name]
-  if row then return { type = row.type, config = row.config, tool = row.tool } end
+  local row = find_row(name)
+  if row then return row end
   return find_cache(name)
 end
 
@@ -133,7 +135,10 @@ end
 --- Every name there is, sorted, for "did you mean" and for completion.
 function M.all()
   local list = M.cache_names()
-  for name in pairs(known) do list[#list + 1] = name end
+  for _, rows in ipairs { M.software, M.hardware } do
+    for config = 0, #rows do table.move(rows[config], 1, #rows[config], #list + 1, list) end
+  end
+  table.move(M.tools, 1, #M.tools, #list + 1, list)
   table.sort(list)
   return list
 end

@@ -17,6 +17,7 @@ Recorder.__index = Recorder
 
 local PERFEV = 254 -- PEV_FEAT_PERFEV
 local SOFTWARE, TRACEPOINT, CPU_CLOCK, REALTIME = 1, 2, 0, 0
+local SAMPLE_IP, SAMPLE_CALLCHAIN = 1 << 0, 1 << 5 -- PERF_SAMPLE_*
 local BATCH = 1 << 16 -- bytes of synthesised records to a write
 local CHUNK_MIN = 1 << 16
 
@@ -120,6 +121,16 @@ local function add_features(self)
   self.described = #self.events
 end
 
+-- May an address or a call chain of a sample lead to code that the kernel made? A tracepoint's address is its own.
+local function samples_kernel(events)
+  for _, one in ipairs(events) do
+    local attr = one.attr
+    local asked = attr.type == TRACEPOINT and SAMPLE_CALLCHAIN or SAMPLE_CALLCHAIN | SAMPLE_IP
+    if attr.sample_type & asked ~= 0 and not attr.exclude_kernel and not one.hidden then return true end
+  end
+  return false
+end
+
 -- They are of the session's own event, as the kernel's of what began later: no callback hears either.
 local function add_tasks(self)
   local session, tracking = self.session, self.session.maps
@@ -131,7 +142,8 @@ local function add_tasks(self)
   local wide = options.is_cpu_wide(session.opts)
   local held = not session.running and session.child and session.child:pid() or nil
   for bytes in synthesise.tasks { all = wide, pids = not wide and session.target.pids or nil, attr = tracking.attr,
-                                  id = tracking.ids[1], held = held } do
+                                  id = tracking.ids[1], held = held,
+                                  bpf = tracking.attr.ksymbol and samples_kernel(self.events) } do
     batch[#batch + 1], size = bytes, size + #bytes
     if size >= BATCH then flush() end
   end

@@ -8,7 +8,7 @@ local requires = require "spec.support.requires"(function(why) pending(why) end)
 
 local E = perfev.errno
 local real = perfev.hooks.real
-local PAGE, HEAD, TAIL = 4096, 1024, 1032
+local PAGE, HEAD, TAIL = perfev.hooks.real.pagesize(), 1024, 1032
 local POLLIN, POLLHUP = 1, 16
 local CALL = "syscalls:sys_enter_getpid"
 

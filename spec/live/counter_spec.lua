@@ -6,6 +6,7 @@ local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
 local E = perfev.errno
+local PAGE = perfev.hooks.real.pagesize()
 
 local function own(spec)
   spec.tid, spec.inherit = "self", false
@@ -17,9 +18,9 @@ end
 -- As many pages written to for the first time: shared ones, which no allocator has had before.
 local function touch(pages)
   local fd = assert(perfev.hooks.real.open("/dev/zero", 2)) -- O_RDWR
-  local memory = assert(perfev.hooks.real.mmap(pages * 4096, 3, fd, 0))
-  for i = 0, pages - 1 do memory:u64(i * 4096, 1) end
-  perfev.hooks.real.munmap(memory, pages * 4096)
+  local memory = assert(perfev.hooks.real.mmap(pages * PAGE, 3, fd, 0))
+  for i = 0, pages - 1 do memory:u64(i * PAGE, 1) end
+  perfev.hooks.real.munmap(memory, pages * PAGE)
   perfev.hooks.real.close(fd)
 end
 
@@ -209,13 +210,13 @@ describe("requests", function()
     local m = own({ { "page-faults", period = 1, exclude_kernel = true } }):member()
     local fd = m:fds()[1].fd
     local zero = assert(real.open("/dev/zero", 2))
-    local memory = assert(real.mmap(20 * 4096, 3, zero, 0))
+    local memory = assert(real.mmap(20 * PAGE, 3, zero, 0))
     local polled = assert(real.epoll_create())
     real.epoll_ctl(polled, 1, heard, 1, 1)
     -- On around each write alone: what else is touched first is an overflow, too (a sanitizer's shadow, say).
     local function write(page)
       m:enable()
-      memory:u64(page * 4096, 1)
+      memory:u64(page * PAGE, 1)
       m:disable()
     end
     write(19)
@@ -237,16 +238,16 @@ describe("requests", function()
     end
     assert.same({ POLL_IN, POLL_IN, POLL_IN, POLL_IN, POLL_HUP }, list)
     assert.equal(before + 5, m:read().value)
-    memory:u64(5 * 4096, 1)
+    memory:u64(5 * PAGE, 1)
     assert.equal(before + 5, m:read().value)
     assert.is_true(m:signal(nil))
     assert.is_true(m:refresh(2))
-    for page = 6, 7 do memory:u64(page * 4096, 1) end
+    for page = 6, 7 do memory:u64(page * PAGE, 1) end
     assert.same({}, codes(fd))
     assert.equal(before + 7, m:read().value)
     m:close()
     for _, one in ipairs { heard, polled, zero } do real.close(one) end
-    real.munmap(memory, 20 * 4096)
+    real.munmap(memory, 20 * PAGE)
     if blocked ~= 0 then real.sigblock(set, 0) end
   end)
 

@@ -35,10 +35,10 @@ local counting = [[
   local c = must(perfev.counter { "page-faults", tid = "self", inherit = false })
   local function touch()
     local real = perfev.hooks.real
-    local fd = assert(real.open("/dev/zero", 2))
-    local memory = assert(real.mmap(400 * 4096, 3, fd, 0))
-    for i = 0, 399 do memory:u64(i * 4096, 1) end
-    real.munmap(memory, 400 * 4096)
+    local fd, page = assert(real.open("/dev/zero", 2)), real.pagesize()
+    local memory = assert(real.mmap(400 * page, 3, fd, 0))
+    for i = 0, 399 do memory:u64(i * page, 1) end
+    real.munmap(memory, 400 * page)
     real.close(fd)
   end
 ]]

@@ -300,6 +300,39 @@ describe("perfl record", function()
     assert.equal("141\n", result.err)
   end)
 
+  it("tells of BPF programs that were there before, so that their names outlive them", function()
+    requires("root", "perf", "cc")
+    local path, prog = dir .. "/perf.data", dir .. "/bpfloop"
+    local built = run { os.getenv "CC" or "gcc", "-O1", "-o", prog, "spec/support/bpfloop.c" }
+    assert.equal(0, built.code, built.err)
+    local busy = assert(io.popen("exec " .. run.quote(prog)))
+    local pid = busy:read "l"
+    local why = not pid:find "^%d+$" and pid
+      or not run.capture "grep '_spec_loop.*.bpf.$' /proc/kallsyms" and "BPF programs have no names here"
+    if why then
+      os.execute("kill " .. pid .. " 2>/dev/null")
+      busy:close()
+      pending(why)
+    end
+    local result = run { run.perfl, "-q", "-p", pid, "-n", "50", "--record", path, "-e",
+                         "event { 'cpu-clock', freq = 999, callchain = true, sample = function() end }" }
+    os.execute("kill " .. pid)
+    busy:close()
+    assert.equal(0, result.code, result.err)
+    local rec <close> = assert(perfev.open(path))
+    local from, to, inside, name = 1, 0, 0, nil
+    for r in rec:records() do
+      if r.type == "ksymbol" and r.name:find "^bpf_prog_%x+_spec_loop$" then
+        from, to, name = r.addr, r.addr + r.len - 1, r.name
+      elseif r.type == "sample" and r.ip >= from and r.ip <= to then
+        inside = inside + 1
+        assert.equal(name .. " [bpf]", r.stack[1].symbol .. " " .. r.stack[1].module)
+      end
+    end
+    assert.truthy(name)
+    assert.is_true(inside > 0)
+  end)
+
   it("makes files that are their owner's alone, and keeps the last one as .old", function()
     need()
     local path = dir .. "/perf.data"

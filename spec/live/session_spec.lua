@@ -89,7 +89,7 @@ describe("exactly N records for N events:", function()
   for _, pages in ipairs { 1, 4, 64 } do
     it(("100 calls of a held child are 100 samples, in a ring of %d pages"):format(pages), function()
       local n, last = 0, 0
-      local s = prctl_session(100, { buffer = pages * 4096 .. "B" }, function(r, args)
+      local s = prctl_session(100, { buffer = pages * perfev.hooks.real.pagesize() .. "B" }, function(r, args)
         n = n + 1
         -- A ring that is nearly full is drained at once, in order or not.
         assert(pages == 1 or r.time >= last)

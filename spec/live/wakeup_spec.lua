@@ -9,7 +9,7 @@ local sim = require "perfev.sim"
 
 local real = perfev.hooks.real
 local CALL = "syscalls:sys_enter_getpid"
-local PAGE, HEAD, TAIL = 4096, 1024, 1032
+local PAGE, HEAD, TAIL = perfev.hooks.real.pagesize(), 1024, 1032
 local RECORD = 16 -- header and tid
 local POLLIN = 1
 

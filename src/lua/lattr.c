@@ -283,6 +283,13 @@ static int l_fields(lua_State *L)
 	return 1;
 }
 
+/* is_attr_field(name) -> whether an attr has a field of that name */
+static int l_is_field(lua_State *L)
+{
+	lua_pushboolean(L, lua_type(L, 1) == LUA_TSTRING && pev_attr_field(lua_tostring(L, 1)));
+	return 1;
+}
+
 /* The string that the attr at idx keeps, if that is what the field still points to. */
 static bool push_kept(lua_State *L, int idx, const struct pev_attr *attr,
 		      const struct pev_attr_field *field)
@@ -423,10 +430,11 @@ static int l_pairs(lua_State *L)
 
 /* clang-format off */
 static const luaL_Reg functions[] = {
-	{ "attr_new",    l_new },
-	{ "attr_parse",  l_parse },
-	{ "attr_fields", l_fields },
-	{ NULL,          NULL },
+	{ "attr_new",      l_new },
+	{ "attr_parse",    l_parse },
+	{ "attr_fields",   l_fields },
+	{ "is_attr_field", l_is_field },
+	{ NULL,            NULL },
 };
 
 static const luaL_Reg methods[] = {

@@ -312,13 +312,12 @@ static bool put_payload(struct pev_text *out, const struct l_args *args)
 static bool put_column(struct pev_text *out, const struct l_line *line, const struct column *column,
 		       const struct l_shown *shown)
 {
+	bool is_brief = column->len <= sizeof(column->brief);
 	uint64_t time;
 
 	switch (column->kind) {
 	case LITERAL:
-		pev_text_put_short(out, column->len <= sizeof(column->brief) ? column->brief
-									     : column->literal,
-				   column->len);
+		pev_text_put_short(out, is_brief ? column->brief : column->literal, column->len);
 		return true;
 	case TASK:
 		put_task(out, column, shown);

@@ -1,5 +1,6 @@
---- The records of what was there before recording began: the kernel's text, its modules, and of every task its
--- comm, its parent, its maps, as the kernel would have written them. Their time is 0, which no record of its own has.
+--- The records of what was there before recording began: the kernel's text, its modules, BPF's programs, and of
+-- every task its comm, its parent, its maps, as the kernel would have written them. Their time is 0, which no record
+-- of its own has.
 -- Made from /proc, where anything may be gone when it is looked at: what has ended meanwhile is left out.
 -- Source: tools/perf/util/synthetic-events.c; proc(5); kernel/events/core.c, perf_event_mmap_event().
 
@@ -8,7 +9,11 @@ local core = require "perfev.core"
 
 local M = {}
 
-local MMAP, COMM, FORK, MMAP2, NAMESPACES, CGROUP = 1, 3, 7, 10, 16, 19 -- PERF_RECORD_*
+local MMAP, COMM, FORK, MMAP2, NAMESPACES, KSYMBOL, CGROUP = 1, 3, 7, 10, 16, 17, 19 -- PERF_RECORD_*
+local KSYMBOL_BPF = 1 -- PERF_RECORD_KSYMBOL_TYPE_BPF
+local IN_BPF = "\t[bpf]\n" -- what ends their lines in /proc/kallsyms: bpf_get_kallsym()
+local PAGE, PROGRAM_MAX = 4096, 65536
+local LINE_MAX = 600 -- bytes: KSYM_NAME_LEN is 512
 local MISC_KERNEL, MISC_USER, MISC_MMAP_DATA, MISC_FORK_EXEC = 1, 2, 1 << 13, 1 << 13
 local HOST = -1 -- HOST_KERNEL_ID: the kernel's maps have this pid
 local PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
@@ -106,6 +111,35 @@ local function module_records(trailer)
       local body = string.pack("=i4i4i8i8i8", HOST, 0, start, math.tointeger(tonumber(size)), 0) .. padded(file)
       out[#out + 1] = record(MMAP, MISC_KERNEL, body, trailer(HOST, 0))
     end
+  end
+  return table.concat(out)
+end
+
+-- BPF's programs and trampolines, by address: { start, name }. No bpf(2) is made for them, which few may; that all
+-- symbols are read for it is 50 ms of the kernel's time.
+local function bpf_symbols()
+  local text, list = core.slurp("/proc/kallsyms") or "", {}
+  local at = text:find(IN_BPF, 1, true)
+  while at do
+    local address, name = text:sub(math.max(1, at - LINE_MAX), at - 1):match("%f[^\n\0](%x+) %a (%S+)$")
+    local start = address and tonumber(address, 16) or 0
+    if start ~= 0 then list[#list + 1] = { start = start, name = name } end
+    at = text:find(IN_BPF, at + 1, true)
+  end
+  table.sort(list, function(a, b) return math.ult(a.start, b.start) end)
+  return list
+end
+
+-- A symbol has no length there: up to the next one, of the last to the end of the next page, as perf has it
+-- (symbols__fixup_end()).
+local function bpf_records(trailer)
+  local list, out = bpf_symbols(), {}
+  for i, one in ipairs(list) do
+    local after = list[i + 1]
+    local len = after and after.start - one.start or 0
+    if len <= 0 or len > PROGRAM_MAX then len = 2 * PAGE - one.start % PAGE end
+    local body = string.pack("=i8I4I2I2", one.start, len, KSYMBOL_BPF, 0) .. padded(one.name)
+    out[#out + 1] = record(KSYMBOL, 0, body, trailer(HOST, 0))
   end
   return table.concat(out)
 end
@@ -234,13 +268,15 @@ end
 -- @tparam table opts  `all` (every process) or `pids` (those that these threads are of, {integer,...}); `attr` (of the
 --   event whose records they are: its trailer, and what it asks for: cgroup, namespaces, mmap_data) and `id` (one of
 --   that event's); `data` (maps that are not run, too); `held` (a process that waits to be another
---   program: what it maps now is ours, and perf would take it for the program's)
+--   program: what it maps now is ours, and perf would take it for the program's); `bpf` (BPF's programs, too)
 function M.tasks(opts)
   local attr = opts.attr
   local how = { held = opts.held, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
                 trailer = trailer_of(attr, opts.id) }
   local pids, at = opts.all and all_pids() or leaders(opts.pids), 0
-  local first = { kernel_record, module_records, attr.cgroup and cgroup_records or nil }
+  local first = { kernel_record, module_records }
+  if opts.bpf then first[#first + 1] = bpf_records end
+  if attr.cgroup then first[#first + 1] = cgroup_records end
   return function()
     while first[1] do
       local bytes = table.remove(first, 1)(how.trailer)
