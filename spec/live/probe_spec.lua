@@ -247,7 +247,7 @@ describe("a kprobe", function()
     if not core.slurp "/sys/bus/event_source/devices/kprobe/type" then
       pending "no kprobe PMU in this kernel (CONFIG_KPROBE_EVENTS)"
     end
-    local s = perfev.session { command = { "cat", prog }, all_cpus = true }
+    local s = perfev.session { command = { "sh", "-c", ": < " .. prog }, all_cpus = true }
     local names, returned = {}, 0
     s:event { "kprobe:do_sys_openat2", args = { "dfd:int", "name:ustring" }, sample = function(_, a)
       names[a.name] = true

@@ -186,7 +186,8 @@ describe("sampling of the PMU", function()
       sum, longest = sum + periods[i], math.max(longest, periods[i])
     end
     local counted = values[#values] - values[first]
-    assert.is_true(math.abs(counted - sum) <= 2 * longest, ("%d counted, %d in periods"):format(counted, sum))
+    -- QEMU looks once a tick: of an overflow that it is late for, what was counted since belongs to no period.
+    assert.is_true(math.abs(counted - sum) <= counted // 50 + 2 * longest, ("%d counted, %d in periods"):format(counted, sum))
   end)
 
   -- arm64 passes over precise_ip.

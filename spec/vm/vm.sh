@@ -174,7 +174,7 @@ guest() {
 	# shellcheck disable=SC2046,SC2086 # words
 	booted $(line_of "$1") > "$vm/$1.out" 2> "$vm/$1.err"
 	status=$?
-	sum=$(tail -n 1 "$vm/$1.out" | grep -x '[0-9]* passed, [0-9]* failed, [0-9]* skipped')
+	sum=$(tail -n 1 "$vm/$1.out" | grep -ax '[0-9]* passed, [0-9]* failed, [0-9]* skipped')
 	if [ -z "$sum" ]; then
 		sum='0 passed, 1 failed, 0 skipped'
 		case "$light $status $needed " in
