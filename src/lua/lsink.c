@@ -416,12 +416,12 @@ static bool take_value(const struct l_sink *sink, const struct l_shown *shown, i
 
 static void note_time(struct l_times *times, const struct pev_record *rec)
 {
-	struct pev_value time;
+	uint64_t time;
 
-	if (!pev_record_number(rec, PEV_F_TIME, &time.u) && !pev_record_get(rec, PEV_F_TIME, &time))
+	if (!pev_record_number(rec, PEV_F_TIME, &time))
 		return;
-	times->first = times->any ? times->first : time.u;
-	times->last = time.u;
+	times->first = times->any ? times->first : time;
+	times->last = time;
 	times->any = true;
 }
 

@@ -45,9 +45,11 @@ struct pev_key_part l_source_read(const struct l_field *source, const struct l_s
 
 /* A number, which is what most are, without what others need; false: it is none, or not there. */
 static inline __attribute__((always_inline)) bool
-l_source_number_of(const struct l_field *source, const struct pev_record *rec,
-		   const struct l_args *args, int64_t *value)
+l_source_number(const struct l_field *source, const struct l_shown *shown, int64_t *value)
 {
+	const struct pev_record *rec = shown->view->rec;
+	const struct l_args *args = shown->args;
+
 	if (source->place.at)
 		return pev_place_read(&source->place, rec->bytes, value);
 	if (source->payload)
@@ -55,13 +57,6 @@ l_source_number_of(const struct l_field *source, const struct pev_record *rec,
 		       pev_tp_integer(args->tp, source->field, args->raw, args->len, value);
 	return source->code < PEV_F_NR &&
 	       pev_record_number(rec, (enum pev_field)source->code, (uint64_t *)value);
-}
-
-static inline __attribute__((always_inline)) bool
-l_source_number(const struct l_field *source, const struct l_shown *shown,
-				   int64_t *value)
-{
-	return l_source_number_of(source, shown->view->rec, shown->args, value);
 }
 
 /*
