@@ -99,6 +99,14 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at);
 /* After so many the loop is asked: the number at idx; none: no limit. */
 void l_dispatch_limit(lua_State *L, struct l_dispatch *d, int idx);
+/* Is that now? From then on there is no limit. */
+static inline bool l_dispatch_is_at_limit(struct l_dispatch *d)
+{
+	if (d->left)
+		return false;
+	d->left = UINT64_MAX;
+	return true;
+}
 
 /* Does the condition that the slot is under, which has one, let the record through? */
 bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);

@@ -496,10 +496,8 @@ static int next_pulled(lua_State *L, struct l_replay *self, struct pev_err *err)
 		return PEV_TURN_ROUND;
 	self->d.L = L;
 	self->d.now++;
-	if (!self->d.left) {
-		self->d.left = UINT64_MAX;
+	if (l_dispatch_is_at_limit(&self->d))
 		return PEV_TURN_ROUND;
-	}
 	self->replay.uncalled = !self->d.pulls;
 	do {
 		turn = next_turn(self, err);

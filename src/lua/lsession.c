@@ -802,10 +802,8 @@ static struct pev_slot *next_pulled(lua_State *L, struct l_session *self)
 	l_hooks_enter(L, self->sys);
 	self->d.L = L;
 	self->d.now++;
-	if (!self->d.left) {
-		self->d.left = UINT64_MAX;
+	if (l_dispatch_is_at_limit(&self->d))
 		return NULL;
-	}
 	do {
 		if (pev_session_next(self->s, &slot, &self->rec) == 0)
 			return NULL;
