@@ -11,7 +11,7 @@ local reads = perfev.event {
 }
 
 perfev.done(function()
-  local times, names = { fine = fine:pairs()() }, {}
+  local times, names = { fine = fine:get() }, {}
   for value, n in failed:pairs() do times[perfev.errno[-value] or tostring(value)] = n end
   for name in pairs(times) do names[#names + 1] = name end
   table.sort(names)

@@ -9,6 +9,5 @@ local bytes = perfev.sum { value = "args.retval", where = { "args.retval", ">", 
 perfev.event { "uretprobe:libc:read", args = { "$retval:ssize_t" }, sample = { calls, bytes } }
 
 perfev.done(function()
-  local nr, sum = calls:rows()[1], bytes:rows()[1]
-  print(("%d calls of read() gave %d bytes"):format(nr and nr.value or 0, sum and sum.value or 0))
+  print(("%d calls of read() gave %d bytes"):format(calls:get() or 0, bytes:get() or 0))
 end)
