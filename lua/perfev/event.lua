@@ -464,7 +464,29 @@ end
 -- arm64's watchpoints hit before the access is made, which is then tried again when the signal's handler has
 -- returned, and hits again (watchpoint_handler() steps over it for those that are not signalled alone).
 local function for_ever(attr)
-  return core.machine == "aarch64" and attr.sigtrap and attr.type == TYPE.breakpoint and attr.bp_type & 3 ~= 0
+  return attr.sigtrap and attr.type == TYPE.breakpoint and attr.bp_type & 3 ~= 0
+end
+
+-- No PMU of arm64 looks at precise_ip (armpmu_event_init()): the kernel opens the event as if nothing had been asked.
+-- For what is software, nowhere one does.
+local function passed_over(attr, precise_max)
+  if attr.precise_ip == 0 or precise_max then return false end
+  return attr.type ~= TYPE.software and attr.type ~= TYPE.tracepoint and attr.type ~= TYPE.breakpoint
+end
+
+-- What arm64's kernels take and do not do as it was meant -> why not, what to do; or nil
+local function unfit_for_arm64(attr, precise_max)
+  if core.machine ~= "aarch64" then return nil end
+  if for_ever(attr) then
+    return "a watchpoint of arm64 with sigtrap signals for ever: the access is not made before the\n"
+      .. "  handler returns, and hits again",
+      ("without sigtrap, or watch a function (mem:0x%x:x)"):format(attr.bp_addr)
+  elseif passed_over(attr, precise_max) then
+    local level = ":" .. ("p"):rep(attr.precise_ip)
+    return ("precise_ip = %d (%s) is more than a PMU of arm64 can: it takes none, and its kernel\n"
+      .. "  opens the event as if it had not been asked"):format(attr.precise_ip, level),
+      ("without %s, or :P, which is as precise as the PMU can"):format(level)
+  end
 end
 
 local function build_one(decl, found, unit, at)
@@ -473,11 +495,10 @@ local function build_one(decl, found, unit, at)
   local aux_bytes, aux_optional = aux_of(decl, found)
   local ok, attr = pcall(registers.attr, fields_of(decl, found, unit, at, aux_bytes ~= nil))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
-  if for_ever(attr) then
-    return nil, ("event '%s': a watchpoint of arm64 with sigtrap signals for ever: the access is not made before the\n"
-      .. "  handler returns, and hits again\n  try: without sigtrap, or watch a function (mem:%s:x)"):format(decl.name,
-      ("0x%x"):format(attr.bp_addr)), core.errno.EOPNOTSUPP
-  end
+  -- What nobody asked for in so many words may be left out when a PMU cannot do it.
+  local precise_max = found.precise_max and spec.precise_ip == nil
+  local why, remedy = unfit_for_arm64(attr, precise_max)
+  if why then return nil, ("event '%s': %s\n  try: %s"):format(decl.name, why, remedy), core.errno.EOPNOTSUPP end
   local sampled = with(decl.fields, not found.carrier and decl.tested)
   if sampled then attr.sample_type = samples.sample_type(attr.sample_type, sampled, not found.args_from) end
   return {
@@ -485,9 +506,7 @@ local function build_one(decl, found, unit, at)
     is_tracepoint = found.type == TYPE.tracepoint, cpus = found.cpus, pmu = found.pmu,
     aux_bytes = aux_bytes, aux_optional = aux_optional,
     fixed_exclude = spec.exclude_kernel ~= nil or next(found.exclude) ~= nil,
-    -- What nobody asked for in so many words may be left out when a PMU cannot do it.
-    guest_default = found.guest_default and spec.exclude_guest == nil,
-    precise_max = found.precise_max and spec.precise_ip == nil,
+    guest_default = found.guest_default and spec.exclude_guest == nil, precise_max = precise_max,
   }
 end
 

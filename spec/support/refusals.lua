@@ -42,6 +42,17 @@ local function opening(world, specs, opts, change)
   end, change)
 end
 
+local function on_arm64(spec)
+  local open = opening("arm64", spec)
+  return function()
+    local machine = core.machine
+    core.machine = "aarch64"
+    local text, k = open()
+    core.machine = machine
+    return text, k
+  end
+end
+
 local function counting(world, spec, change)
   return on(world, function()
     spec.tid = spec.tid or (not spec.cpus and TASK or nil)
@@ -344,16 +355,13 @@ M.chapters = {
       run = opening("vm", { type = 1, config = 99 }),
       words = "config=99", cause = "there is no software event 99", remedy = "perfl list" },
     { "a watchpoint that signals, on arm64", input = 'event { "mem:0x1000/4:w", sigtrap = true }',
-      run = function()
-        local machine = core.machine
-        core.machine = "aarch64"
-        local text, k = opening("arm64", { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4, sigtrap = true,
-          remove_on_exec = true, sample_period = 1, name = "mem:0x1000/4:w" })()
-        core.machine = machine
-        return text, k
-      end,
+      run = on_arm64 { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4, sigtrap = true,
+        remove_on_exec = true, sample_period = 1, name = "mem:0x1000/4:w" },
       words = "mem:0x1000/4:w", cause = "a watchpoint of arm64 with sigtrap signals for ever",
       remedy = "without sigtrap" },
+    { "precision, on arm64", input = 'event { "cycles:pp" }', run = on_arm64 { "cycles:pp" },
+      words = "cycles:pp", cause = "precise_ip = 2 (:pp) is more than a PMU of arm64 can: it takes none",
+      remedy = "without :pp, or :P" },
     { "so much precision", input = 'event { "cpu_core/event=0x3c/ppp" }',
       run = opening("intel_hybrid", { type = 4, config = 0x3c, precise_ip = 3, name = "cpu_core/event=0x3c/ppp" }, nil,
         function(k) k.types[4] = { max_precise = 2 } end),
