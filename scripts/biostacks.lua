@@ -32,10 +32,10 @@ local requests = opt.time and perfev.span {
     end },
 }
 
-perfev.event {
-  "block:block_io_start | block:block_rq_issue", filter = opt.filter, callchain = common.stacks(opt, "biostacks"),
+perfev.event(common.with_stacks(opt, "biostacks", {
+  "block:block_io_start | block:block_rq_issue", filter = opt.filter,
   sample = requests and requests.start or profile:sampler { under = "comm", value = "args.bytes" },
-}
+}))
 
 if requests then
   perfev.event { "block:block_rq_complete", sample = requests.stop }

@@ -16,19 +16,17 @@ local opt = perfev.args {
 A fault that the kernel takes for a task (read(2) into new memory) counts, too.]],
 }
 
-common.check_sides(opt, "faultstacks")
 if opt.major and opt.minor then common.refuse("faultstacks", "--major or --minor, not both") end
 
 local profile = perfev.profile { title = opt.title or "page faults", values = { "faults", "major" } }
 
 local function count(event, major)
-  perfev.event {
-    event, period = 1, callchain = common.stacks(opt, "faultstacks"),
-    exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
+  perfev.event(common.with_stacks(opt, "faultstacks", {
+    event, period = 1,
     sample = profile:sampler { by = { "comm", "stack" }, add = function(comm, stack, faults)
       profile:add_under(comm, stack, faults, faults * major)
     end },
-  }
+  }))
 end
 
 -- Each is one of the two. page-faults is both; it stands here for recordings that have nothing else.

@@ -13,8 +13,6 @@ local opt = perfev.args {
 Waits that have begun and ended during the run count, those for a CPU as well.]],
 }
 
-common.check_sides(opt, "offcputime")
-
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 local waits = perfev.span {
   start = true, stop = true, cancel = true, by = "tid", max_waiting = common.MOST_TASKS, least = opt.least .. "ns",
@@ -24,11 +22,10 @@ local waits = perfev.span {
   end },
 }
 
-perfev.event {
-  "context-switches", period = 1, callchain = common.stacks(opt, "offcputime"),
+perfev.event(common.with_stacks(opt, "offcputime", {
+  "context-switches", period = 1,
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
-}
+}))
 
 perfev.done(function() show(profile, opt.format, "offcputime") end)

@@ -18,8 +18,6 @@ time is that from leaving the CPU to being back on one. Of a command, -p and the
 like those waits only that such a task ends: -a has all.]],
 }
 
-common.check_sides(opt, "offwaketime")
-
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 
 -- The innermost first, which is the waker itself.
@@ -41,18 +39,16 @@ local waits = perfev.span {
     end },
 }
 
-perfev.event {
-  "context-switches", period = 1, callchain = common.stacks(opt, "offwaketime"),
+perfev.event(common.with_stacks(opt, "offwaketime", {
+  "context-switches", period = 1,
   exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
-  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
-}
+}))
 
 -- By the waker; sched_wakeup may be on the other CPU.
-perfev.event {
-  "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "offwaketime"),
-  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
+perfev.event(common.with_stacks(opt, "offwaketime", {
+  "sched:sched_waking", filter = opt.filter,
   sample = waits.via,
-}
+}))
 
 perfev.done(function() show(profile, opt.format, "offwaketime") end)

@@ -19,7 +19,6 @@ local opt = perfev.args {
 }
 
 if opt.frequency < 0 then common.refuse("profile", "-F: 0 or more") end
-common.check_sides(opt, "profile")
 
 local is_clock = opt.event:find "^cpu%-clock" or opt.event:find "^task%-clock"
 local profile = perfev.profile {
@@ -27,11 +26,10 @@ local profile = perfev.profile {
   values = { "samples", { is_clock and "time" or opt.event, unit = is_clock and "ns" or "count" } },
 }
 
-perfev.event {
-  opt.event, callchain = common.stacks(opt, "profile"), sample_type = { "period" },
+perfev.event(common.with_stacks(opt, "profile", {
+  opt.event, sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
-  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
   sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
-}
+}))
 
 perfev.done(function() show(profile, opt.format, "profile") end)

@@ -19,8 +19,6 @@ count; those for a CPU do not, nobody ends them. Of a command, -p and the like
 those only that such a task ends: -a has all.]],
 }
 
-common.check_sides(opt, "wakeuptime")
-
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
 local falls_asleep = { "and", { "out", "==", true }, { "preempt", "==", false }, { "tid", "!=", 0 } }
 local sleeps = perfev.span {
@@ -33,10 +31,9 @@ local sleeps = perfev.span {
 }
 
 -- By the waker; sched_wakeup may be on the other CPU.
-perfev.event {
-  "sched:sched_waking", filter = opt.filter, callchain = common.stacks(opt, "wakeuptime"),
-  exclude_callchain_kernel = opt.user or nil, exclude_callchain_user = opt.kernel or nil,
+perfev.event(common.with_stacks(opt, "wakeuptime", {
+  "sched:sched_waking", filter = opt.filter,
   sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,
-}
+}))
 
 perfev.done(function() show(profile, opt.format, "wakeuptime") end)

@@ -24,15 +24,15 @@ local what = words[opt.access]
 local profile = perfev.profile { title = opt.title or ("%s of %s"):format(what, opt.variable), values = { what } }
 local first, last
 
-perfev.event {
-  ("mem:%s:%s"):format(opt.variable, opt.access), period = 1, callchain = common.stacks(opt, "watch"),
+perfev.event(common.with_stacks(opt, "watch", {
+  ("mem:%s:%s"):format(opt.variable, opt.access), period = 1,
   sample = not opt.each and profile:sampler { under = "comm" } or function(r)
     first, last = first or r.time, r.time
     profile:add_under(r.comm, r.stack)
     print(("%12.6f  %s %d, cpu %d\n%s\n"):format((r.time - first) / 1e9, perfev.escape(r.comm), r.tid, r.cpu,
       tostring(r.stack)))
   end,
-}
+}))
 
 perfev.done(function()
   if opt.each then

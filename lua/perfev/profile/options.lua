@@ -34,17 +34,18 @@ function M.needs_all(who, why)
   end)
 end
 
---- The stacks that an event is to have, as perf's --call-graph spells it.
--- @treturn string  for `callchain`; of the kernel's frames alone there is but one way
-function M.stacks(opt, who)
+--- What an event is to have for the stacks that were asked for: how they are taken, and which side of them.
+-- @tparam table opt    with what it has of `call_graph`, `user`, `kernel`
+-- @tparam string who   the script
+-- @tparam table spec   of perfev.event
+-- @treturn table       spec
+function M.with_stacks(opt, who, spec)
+  if opt.user and opt.kernel then M.refuse(who, "--user or --kernel, not both") end
   local ok, why, remedy = event.callchain(opt.call_graph)
   if not ok then M.refuse(who, ("--call-graph: %s\n  try: %s"):format(why, remedy)) end
-  return opt.kernel and "fp" or opt.call_graph
-end
-
---- Both sides are what one gets with neither.
-function M.check_sides(opt, who)
-  if opt.user and opt.kernel then M.refuse(who, "--user or --kernel, not both") end
+  spec.callchain = opt.kernel and "fp" or opt.call_graph -- of the kernel's frames alone there is but one way
+  spec.exclude_callchain_kernel, spec.exclude_callchain_user = opt.user or nil, opt.kernel or nil
+  return spec
 end
 
 return M
