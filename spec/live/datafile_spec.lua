@@ -105,10 +105,10 @@ describe("a recording with", function()
     need()
     local name = "perfev_proof_" .. core.pid()
     local libc = (core.slurp "/proc/self/maps"):match "(/%S*libc[.-][^\n]*)\n"
-    local made = run { "perf", "probe", "-q", "-x", libc, "-f", name .. "=open64 path=+0(%di):string raw=%di:x64 "
+    local made = run { "perf", "probe", "-x", libc, "-f", name .. "=open64 path=+0(%di):string raw=%di:x64 "
       .. "flags=%si:s32 mode=%dx:u16 low=%si:b4@0/32 four=+0(%di):x8[4] first=+0(%di):char" }
     finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:" .. name .. "*" } end)
-    if made.code ~= 0 then pending("perf probe: " .. made.err:sub(1, 200)) end
+    if made.code ~= 0 then pending("perf probe: " .. (made.err:match "[^\n]+" or made.code)) end
     local path = record { "a probe", "-e probe_libc:" .. name }
     local ours = perfscript.assert_alike(path)
     assert.is_true(#ours.told.samples > 0)

@@ -44,7 +44,7 @@ function needs.perf()
 end
 
 function needs.library(name)
-  return not run.capture(("PATH=$PATH:/sbin ldconfig -p | grep -F %s"):format(run.quote(name)))
+  return not run.capture(("PATH=$PATH:/sbin ldconfig -p 2>/dev/null | grep -F %s"):format(run.quote(name)))
     and name .. " is not installed" or nil
 end
 
