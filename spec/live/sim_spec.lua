@@ -1,6 +1,7 @@
 -- The simulated kernel against this one: the same calls, the same answers.
 
 local core = require "perfev.core"
+local kernels = require "perfev.kernels"
 local perfev = require "perfev"
 local sim = require "perfev.sim"
 
@@ -26,7 +27,7 @@ local function this_machine()
   return sim.new {
     world = "vm", cpus = real.slurp("/sys/devices/system/cpu/online"):gsub("\n", ""), files = files,
     pid = real.getpid(), privileged = is_root(), uid = uid, owners = { [1] = 0 },
-    tasks = { [real.getpid()] = "busted" },
+    tasks = { [real.getpid()] = "busted" }, release = (kernels.running()),
   }
 end
 

@@ -38,7 +38,7 @@ headers="libc6-dev liblua5.4-dev libtraceevent-dev libelf-dev libdw-dev liblzma-
 	libstdc++-$gcc-dev libpfm4-dev libzstd-dev libbz2-dev"
 few='busybox-static lua-busted lua5.4 liblua5.4-0 dash libc-bin coreutils util-linux procps
 	libtraceevent1 libelf1 libdw1 liblzma5 libstdc++6 libpfm4 libzstd1'
-more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash'
+more='gcc libc6-dev binutils make liblua5.4-dev pkg-config strace linux-perf bash xz-utils'
 
 cd "$(dirname "$0")/../.." || exit
 build=${BUILD:-build}
@@ -82,7 +82,7 @@ staged() {
 	stage=$vm/stage-$1
 	rm -rf "$stage"
 	mkdir -p "$stage/perfev/build" "$stage/usr/bin" && ln -s usr/bin "$stage/bin" &&
-		ln -s lua5.4 "$stage/usr/bin/lua" &&
+		ln -s lua5.4 "$stage/usr/bin/lua" && ln -s gcc "$stage/usr/bin/cc" && # update-alternatives
 		tar -c --exclude=./.git --exclude=./build . | tar -x -C "$stage/perfev" &&
 		cp -r "$from/perfl" "$from/perfev" "$stage/perfev/build" || return
 	if "$build/perfl" record -q -o "$vm/here.data" -e raw_syscalls:sys_enter,page-faults -c 1 \

@@ -2,6 +2,7 @@
 -- Every function takes the kernel first, then what the hook was given.
 
 local core = require "perfev.core"
+local kernels = require "perfev.kernels"
 local probes = require "perfev.sim.probes"
 local refuse = require "perfev.sim.refuse"
 local ring = require "perfev.sim.ring"
@@ -170,10 +171,15 @@ function ioctls.QUERY_BPF(k, event)
   return { event.program }
 end
 
--- perf_event_modify_attr(); perf_swevent_init() gives the two clocks a type of their own.
-function ioctls.MODIFY_ATTRIBUTES(_, event, attr)
-  local is_clock = event.attr.type == SOFTWARE and (event.attr.config == 0 or event.attr.config == 1)
-  if attr.type ~= event.attr.type or is_clock then return nil, E.EINVAL end
+-- perf_swevent_init() gives the two clocks a type of their own (6.12; not yet in 6.1).
+local function has_own_type(k, attr)
+  local is_new = not k.release or kernels.number(k.release) >= kernels.number "6.12"
+  return is_new and attr.type == SOFTWARE and (attr.config == 0 or attr.config == 1)
+end
+
+-- perf_event_modify_attr()
+function ioctls.MODIFY_ATTRIBUTES(k, event, attr)
+  if attr.type ~= event.attr.type or has_own_type(k, event.attr) then return nil, E.EINVAL end
   if attr.type ~= BREAKPOINT then return nil, E.EOPNOTSUPP end
   event.attr = attr
 end
