@@ -707,7 +707,12 @@ function Session:dispatch(max)
   if self.finished then return 0, false end
   if not self.core then error("session: it is not open; start() it first", 2) end
   local before = self.delivered
-  if self:step(0, max) then return self.delivered - before, true end
+  if self:step(0, max) then
+    local n = self.delivered - before
+    -- What was left is no news to the kernel, and a recording has no descriptor that tells.
+    if self.opts.input or max and max > 0 and n >= max then self.core:again() end
+    return n, true
+  end
   local ok, why = self:finish()
   if not ok then return nil, why end
   return self.delivered - before, false
