@@ -144,6 +144,20 @@ describe("a command", function()
     end
   end)
 
+  it("that needs a while to end has it, whatever timers and signals are ready meanwhile", function()
+    k = kernel.new { stubborn = true }
+    perfev.hooks.set(k.hooks)
+    local s = new { duration = "100ms" }
+    s:every("1ms", function() end)
+    s:signal("USR1", function() end)
+    ends(400, 0)
+    k:after(110 * MS, function() k:signal(10) end)
+    assert(s:run())
+    assert.same({ exit = 0 }, s.command_status)
+    assert.is_nil(place_of "^kill%(5001, 9%)")
+    assert.same({}, k:leaks())
+  end)
+
   it("that was never let go is not asked, but made to end at once", function()
     k:fail("perf_event_open", 1, E.EMFILE)
     local s = new {}

@@ -328,8 +328,10 @@ describe("a session with an input", function()
     s:every("2ms", function() lines[#lines + 1] = "tick" end)
     assert(s:start())
     local n, more, rounds = 0, true, 0
+    local epfd, hooks = s:fd(), perfev.hooks.real
     while more do
       local some
+      assert.equal(1, #hooks.epoll_wait(epfd, 8, 1000)) -- worth another call
       some, more = s:dispatch(1)
       n, rounds = n + some, rounds + 1
       assert.is_true(some <= 1)

@@ -1229,6 +1229,21 @@ describe("one's own loop", function()
     assert.same({ 0, false }, { s:dispatch() })
   end)
 
+  it("finds its descriptor readable as long as dispatch() was not allowed to take all", function()
+    local s <close> = new({ ordered = false }, { sample = function() end })
+    assert(s:start())
+    local function is_readable() return #k.hooks.epoll_wait(s:fd(), 8, 1) > 0 end
+    emit_many(10)
+    for _ = 1, 3 do
+      assert.same({ 3, true }, { s:dispatch(3) })
+      assert.is_true(is_readable())
+    end
+    assert.same({ 1, true }, { s:dispatch(3) })
+    assert.is_false(is_readable())
+    s:close()
+    assert.same({}, k:leaks())
+  end)
+
   it("is told when the session has ended, and everything is closed by then", function()
     local s = new({ ordered = false }, { sample = function(r) return r.period < 3 end })
     assert(s:start())

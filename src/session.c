@@ -20,6 +20,7 @@
 #define TAG_RING (UINT64_C(1) << 32)
 #define TAG_TICK (UINT64_C(2) << 32)
 #define TAG_WATCH (UINT64_C(3) << 32)
+#define TAG_AGAIN (UINT64_C(4) << 32)
 #define TAG_KIND (UINT64_C(7) << 32)
 
 /* A ring, and what we know of its next record. */
@@ -51,6 +52,8 @@ struct pev_session {
 	const struct pev_sys *sys;
 	struct pev_session_config config;
 	int epfd, tick;
+	int again;                  /* a timer that has expired, never read; -1: not needed yet */
+	bool calls;                 /* it is in the poll set */
 	struct session_ring **rings;
 	uint32_t nr_rings;
 	struct pev_slot **slots;
@@ -107,6 +110,7 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 	s->sys = sys;
 	s->config = *config;
 	s->tick = -1;
+	s->again = -1;
 	s->epfd = -1;
 	s->process = pev_sys_process();
 	if (!s->config.ring_bytes)
@@ -691,6 +695,24 @@ int pev_session_unwatch(struct pev_session *s, int fd)
 	return s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_DEL, fd, 0, 0);
 }
 
+/* In the poll set, an expired timer that nobody reads is ready at each look. */
+int pev_session_again(struct pev_session *s)
+{
+	int rc;
+
+	if (s->calls)
+		return 0;
+	if (s->again < 0) {
+		rc = s->sys->timerfd(s->sys->ctx, 1, 0);
+		if (rc < 0)
+			return rc;
+		s->again = rc;
+	}
+	rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, s->again, EPOLLIN, TAG_AGAIN);
+	s->calls = rc == 0;
+	return rc;
+}
+
 int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 {
 	struct epoll_event events[EVENTS_PER_WAIT];
@@ -712,6 +734,10 @@ int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 			break;
 		case TAG_TICK:
 			s->sys->read(s->sys->ctx, s->tick, &expired, sizeof(expired));
+			break;
+		case TAG_AGAIN:
+			pev_session_unwatch(s, s->again);
+			s->calls = false;
 			break;
 		default:
 			if (found < max)
@@ -1437,6 +1463,8 @@ void pev_session_close(struct pev_session *s)
 		slot_free(s->slots[i]);
 	if (s->tick >= 0)
 		s->sys->close(s->sys->ctx, s->tick);
+	if (s->again >= 0)
+		s->sys->close(s->sys->ctx, s->again);
 	if (s->epfd >= 0)
 		s->sys->close(s->sys->ctx, s->epfd);
 	pev_merge_free(&s->merge);

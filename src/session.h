@@ -136,6 +136,12 @@ int pev_session_watch(struct pev_session *session, int fd);
 int pev_session_unwatch(struct pev_session *session, int fd);
 
 /*
+ * Have the descriptor be readable until it has been waited for: more is there than was taken, and
+ * the kernel, which says so once, will not say it again before more has come.
+ */
+int pev_session_again(struct pev_session *session);
+
+/*
  * Wait until something is ready; which watched descriptors are goes to ready[0..max).
  * How many, or -errno; -EINTR is the caller's to judge.
  */

@@ -396,7 +396,13 @@ end
 Replay.period, Replay.filter, Replay.signal = refused("period"), refused("filter"), refused("signal")
 Replay.snapshot = refused("snapshot")
 
-function Replay:fd() return self.waiter:fd() end
+function Replay:again() return self.waiter:again() end
+
+-- There is something to read, until there is not.
+function Replay:fd()
+  self:again()
+  return self.waiter:fd()
+end
 
 function Replay:stats()
   local stats, read = self.waiter:stats(), self.rec:stats()

@@ -560,11 +560,20 @@ function Session:step(timeout_ms, max)
   return not (self.stopping or self.cut) and go_on == true
 end
 
+-- Timers and the like, which nobody sees to any more, would end each wait for the command's end at once.
+function Session:watch_child_alone()
+  local pidfd = self.child:pidfd()
+  for fd in pairs(self.handlers) do
+    if fd ~= pidfd then self.core:unwatch(fd) end
+  end
+end
+
 -- Ask the command to end, in the end make it, and have its status. One that is held yet has our own handlers, which
 -- would keep what is asked to themselves.
 function Session:end_child()
   if not self.child then return end
   if self.exec_done and not self.command_status then
+    self:watch_child_alone()
     self.child:kill(core.signals.TERM)
     for _ = 1, GRACE_STEPS do
       self.command_status = self.child:reap(false)
@@ -698,7 +707,12 @@ function Session:dispatch(max)
   if self.finished then return 0, false end
   if not self.core then error("session: it is not open; start() it first", 2) end
   local before = self.delivered
-  if self:step(0, max) then return self.delivered - before, true end
+  if self:step(0, max) then
+    local n = self.delivered - before
+    -- What was left is no news to the kernel, and a recording has no descriptor that tells.
+    if self.opts.input or max and max > 0 and n >= max then self.core:again() end
+    return n, true
+  end
   local ok, why = self:finish()
   if not ok then return nil, why end
   return self.delivered - before, false

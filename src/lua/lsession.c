@@ -458,6 +458,20 @@ static int l_session_watch(lua_State *L)
 	return l_result(L, rc, &err);
 }
 
+/* s:unwatch(fd) -> 0 | nil, message, errno */
+static int l_session_unwatch(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	return l_result(L, pev_session_unwatch(self->s, (int)luaL_checkinteger(L, 2)), NULL);
+}
+
+/* s:again() -> 0 | nil, message, errno: fd() is readable until the next wait() */
+static int l_session_again(lua_State *L)
+{
+	return l_result(L, pev_session_again(check_session(L)->s), NULL);
+}
+
 static int own(lua_State *L, struct l_session *self, int fd, const char *what)
 {
 	int *fds = fd < 0 ? NULL : realloc(self->fds, sizeof(*fds) * (size_t)(self->nr_fds + 1));
@@ -962,6 +976,8 @@ static const luaL_Reg methods[] = {
 	{ "task", l_session_task },
 	{ "fd", l_session_fd },
 	{ "watch", l_session_watch },
+	{ "unwatch", l_session_unwatch },
+	{ "again", l_session_again },
 	{ "timer", l_session_timer },
 	{ "signals", l_session_signals },
 	{ "read", l_session_read },
