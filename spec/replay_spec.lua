@@ -4,7 +4,7 @@ local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
-local MS, EVENT_DESC = 1000000, 12
+local MS, VERSION, EVENT_DESC = 1000000, 5, 12
 local BITS = { "ip", "tid", "time", "cpu", "period", "identifier" }
 local dir
 
@@ -540,7 +540,7 @@ describe("of a recording", function()
         b:add(t)
       end
       local features = { [EVENT_DESC] = b:event_desc() }
-      features[254] = text
+      features[VERSION] = b:string "perfev 0.1.0" .. text
       return as_pipe and b:pipe(features) or b:file(features)
     end
     local function heard(bytes)

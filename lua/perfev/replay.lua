@@ -79,7 +79,7 @@ end
 
 -- What the session that recorded it left out is left out again.
 function Replay:read_private()
-  local said = private.read(self.rec:section(private.SECTION))
+  local said = private.read(self.rec:section(private.SECTION), self.rec.facts.big)
   self.source:exclude(said.exclude_pid or 0)
   for _, n in ipairs(said.keep_own) do
     if self.rec.events[n] then self.source:keep(n) end
