@@ -631,7 +631,8 @@ describe("a damaged recording", function()
       [""] = "empty: file cut short at 0x0",
       ["PERF"] = "cut short at 0x4, in its head",
       [("x"):rep(200)] = "it does not begin with PERFILE2",
-      ["\x1f\x8b" .. ("x"):rep(200)] = "gzip -dc FILE | perfl -i -",
+      ["\x1f\x8b" .. ("x"):rep(200)] = "unpack it into a file first, as in gzip -dk FILE",
+      ["\x28\xb5\x2f\xfd" .. ("x"):rep(200)] = "unpack it into a file first, as in zstd -d FILE",
       [bytes:sub(1, 8) .. string.pack("=I8", 48) .. bytes:sub(17)] = "at 0x8: a head of 48 bytes",
       [bytes:sub(1, 16) .. string.pack("=I8", 79) .. bytes:sub(25)] = "at 0x10: an event of 79 bytes",
     } do

@@ -67,7 +67,8 @@ local function read(path, opts)
       if r.type == "sample" then lines[#lines + 1] = line_of(r) end
     end
     local facts, failed = f.facts, f.error
-    local section = f:section(254)
+    local version = f:section "version" -- and what stands behind it
+    local section = version and version:sub(5 + string.unpack("=I4", version)):match "^[^\0]*"
     local names, header = {}, { cmdline = f.header.cmdline, sample_time = f.header.sample_time,
                                 compressed = f.header.compressed }
     for i, event in ipairs(f.events) do names[i] = event.name end

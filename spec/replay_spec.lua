@@ -4,7 +4,7 @@ local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
-local MS, EVENT_DESC = 1000000, 12
+local MS, VERSION, EVENT_DESC = 1000000, 5, 12
 local BITS = { "ip", "tid", "time", "cpu", "period", "identifier" }
 local dir
 
@@ -385,6 +385,23 @@ describe("a session with an input", function()
     assert.matches("^cannot open the recording .*\n  try: a file that perf record wrote$", why)
   end)
 
+  it("says what records nobody asked for when it was made", function()
+    local function said_of(bytes, spec)
+      local s, said = session(bytes)
+      s:event(spec)
+      assert.is_true(s:run())
+      return said[1] and said[1]:gsub("^%S+", "FILE") or #said
+    end
+    local function hear() end
+    local spec = { "cs", sample = hear, switch = hear, comm = hear, cgroup = hear }
+    assert.equal("FILE has no switch, cgroup records: none of its events asked for them\n"
+      .. "  try: perf record --switch-events --all-cgroups", said_of(nil, spec))
+    assert.equal(0, said_of(nil, { "cs", sample = hear, comm = hear, exit = hear }))
+    local b = perfdata.new { events = { { ids = { 1 }, attr = attr { type = 1, config = 3, context_switch = true } } } }
+    b:add { type = "switch", sample_id = { pid = 7, tid = 7, time = MS, cpu = 0, identifier = 1 } }
+    assert.equal(0, said_of(b:file {}, { switch = hear }))
+  end)
+
   it("has no targets, and no counters", function()
     assert.error_matches(function() perfev.session { input = "x", uid = 1 } end, "input and uid at once")
     assert.error_matches(function() perfev.session { input = 3 } end, "input is the path of a recording")
@@ -542,7 +559,7 @@ describe("of a recording", function()
         b:add(t)
       end
       local features = { [EVENT_DESC] = b:event_desc() }
-      features[254] = text
+      features[VERSION] = b:string "perfev 0.1.0" .. text
       return as_pipe and b:pipe(features) or b:file(features)
     end
     local function heard(bytes)

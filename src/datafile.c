@@ -1127,9 +1127,9 @@ static int read_magic(struct pev_datafile *df, const unsigned char *head, struct
 		df->facts.swap = same == NATIVE_BIG;
 	} else if (memcmp(head, "\x1f\x8b", 2) == 0 || memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0) {
 		return pev_fail(err, -EBADMSG,
-				"%s: packed as a whole; unpack it first, as in "
-				"gzip -dc FILE | perfl -i -",
-				df->name);
+				"%s: packed as a whole; unpack it into a file first, as in "
+				"%s FILE",
+				df->name, head[0] == 0x1f ? "gzip -dk" : "zstd -d");
 	} else {
 		return pev_fail(err, -EBADMSG, "%s: no recording: it does not begin with PERFILE2",
 				df->name);

@@ -19,8 +19,8 @@
  * recording holds addresses, command lines and memory of others' processes.
  * Contract: tools/perf/Documentation/perf.data-file-format.txt, util/header.c.
  *
- * Section PEV_FEAT_PERFEV is ours: what a replay has to know to deliver what was delivered
- * live. Lines of text, "key value\n"; a reader skips those it does not know:
+ * Behind the recorder's version, in its section, stands what a replay has to know to deliver
+ * what was delivered live. Lines of text, "key value\n"; a reader skips those it does not know:
  *   recorder perfl            who wrote it
  *   exclude_pid 1234          records of this process were not delivered, but of events with
  *   keep_own 0                  keep_own; events by their number, from 0, in their order
@@ -39,8 +39,6 @@
 #include "err.h"
 #include "survey.h"
 #include "sys.h"
-
-#define PEV_FEAT_PERFEV 254
 
 struct pev_recorder_config {
 	const struct pev_deflate *deflate; /* COMPRESSED records; NULL: as they are. Borrowed. */

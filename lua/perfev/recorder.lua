@@ -7,6 +7,7 @@ local facts = require "perfev.recording.facts"
 local names = require "perfev.names"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
+local private = require "perfev.recording.private"
 local synthesise = require "perfev.recording.synthesise"
 local tracing = require "perfev.recording.tracing"
 
@@ -15,7 +16,6 @@ local M = {}
 local Recorder = {}
 Recorder.__index = Recorder
 
-local PERFEV = 254 -- PEV_FEAT_PERFEV
 local SOFTWARE, TRACEPOINT, CPU_CLOCK, REALTIME = 1, 2, 0, 0
 local SAMPLE_IP, SAMPLE_CALLCHAIN = 1 << 0, 1 << 5 -- PERF_SAMPLE_*
 local BATCH = 1 << 16 -- bytes of synthesised records to a write
@@ -70,8 +70,8 @@ local function groups_of(self)
   return list
 end
 
--- What a replay has to know; see src/recorder.h.
-local function private_section(self)
+-- What a replay has to know; see src/recorder.h and perfev.recording.private.
+local function private_lines(self)
   local lines = { "recorder perfl" }
   if self.session.exclude_pid then lines[#lines + 1] = "exclude_pid " .. self.session.exclude_pid end
   for slot, number in pairs(self.number) do
@@ -81,6 +81,13 @@ local function private_section(self)
   end
   table.sort(lines, function(a, b) return a > b end)
   return table.concat(lines, "\n") .. "\n"
+end
+
+-- Behind the recorder's version; again where there is more to say.
+local function add_private(self)
+  local lines = private_lines(self)
+  if lines ~= self.told then self.rec:feature(self.version.id, self.version.bytes .. lines) end
+  self.told = lines
 end
 
 -- What it is, and not what was asked for: cpu-clock may stand for cycles.
@@ -115,9 +122,13 @@ local function add_features(self)
     version = "perfev " .. core.version, argv = arguments(), events = self.events, groups = groups_of(self),
     clockid = self.session.opts.clock or 1,
   }) do
-    self.rec:feature(section.id, section.bytes)
+    if section.name == private.SECTION then
+      self.version = section
+    else
+      self.rec:feature(section.id, section.bytes)
+    end
   end
-  self.rec:feature(PERFEV, private_section(self))
+  add_private(self)
   self.described = #self.events
 end
 
@@ -167,7 +178,7 @@ local function open_part(self)
     path = self.path, fd = self.session.opts.record_fd, level = self.level, chunk = self.chunk,
   }
   if not rec then return nil, with_hint(self, why, code), code end
-  self.rec, self.slots, self.number, self.events = rec, {}, {}, {}
+  self.rec, self.slots, self.number, self.events, self.told = rec, {}, {}, {}, nil
   add_events(self)
   add_features(self)
   rec:begin()
@@ -189,7 +200,7 @@ local function close_part(self, name, quick)
   local samples, first, last
   if whole then samples, first, last = rec:samples() end
   if not rec:failure() then
-    if #self.slots > 0 then rec:feature(PERFEV, private_section(self)) end
+    if #self.slots > 0 then add_private(self) end
     -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
     local more = not rec:is_stream() and #self.events > self.described and self.events or nil
     for _, section in ipairs(facts.closing { maps = whole and rec:maps() or nil, first_time = first,

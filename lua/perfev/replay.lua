@@ -79,7 +79,7 @@ end
 
 -- What the session that recorded it left out is left out again.
 function Replay:read_private()
-  local said = private.read(self.rec:section(private.SECTION))
+  local said = private.read(self.rec:section(private.SECTION), self.rec.facts.big)
   self.source:exclude(said.exclude_pid or 0)
   for _, n in ipairs(said.keep_own) do
     if self.rec.events[n] then self.source:keep(n) end
@@ -261,12 +261,44 @@ function Replay:match(ev)
   return true
 end
 
+-- Callbacks for records that perf record does not ask for by itself, and how it is told to.
+local unusual = { { "switch", "--switch-events" }, { "namespaces", "--namespaces" }, { "cgroup", "--all-cgroups" },
+                  { "read", "-s" } }
+
+local function has_callback(events, name)
+  for ev in opened.each(events) do
+    if ev.decl.callbacks[name] ~= nil then return true end
+  end
+  return false
+end
+
+local function was_asked_for(events, name)
+  for _, recorded in ipairs(events) do
+    if recorded.attr[event.asks[name][1]] then return true end
+  end
+  return false
+end
+
+-- What nobody asked the kernel for does not come, and would look as if there had been none.
+local function note_unasked(self)
+  local lacks, flags = {}, {}
+  for _, row in ipairs(unusual) do
+    if has_callback(self.session.events, row[1]) and not was_asked_for(self.rec.events, row[1]) then
+      lacks[#lacks + 1], flags[#flags + 1] = row[1], row[2]
+    end
+  end
+  if #lacks == 0 then return end
+  self.session:note(0, ("%s has no %s records: none of its events asked for them\n  try: perf record %s")
+    :format(self.shown, table.concat(lacks, ", "), table.concat(flags, " ")))
+end
+
 --- Whether there is anything to deliver.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string  in three parts
 -- @treturn[2] integer errno
 function Replay:check()
+  note_unasked(self)
   if self.matched or #self.session.events == 0 then return true end
   local there = {}
   for i, recorded in ipairs(self.rec.events) do there[i] = recorded.name end

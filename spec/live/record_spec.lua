@@ -186,6 +186,18 @@ describe("perfl's recording of", function()
     assert.matches("ls +libc", report.out)
   end)
 
+  it("a stream is in perf's report, and a file goes through perf inject", function()
+    need()
+    local path, injected = record(kinds[1][2]), dir .. "/injected"
+    local inject = run { "perf", "inject", "-i", path, "-o", injected }
+    assert.same({ 0, "" }, { inject.code, inject.err })
+    assert.same(table.pack(ours(path)), table.pack(ours(injected)))
+    local stream = run(("perf report --stdio --sort comm,dso -i - < %s"):format(record(kinds[7][2])))
+    assert.equal(0, stream.code)
+    assert.matches("ls +libc", stream.out)
+    assert.equal("", stream.err:gsub("# To display[^\n]*\n#\n", "", 1))
+  end)
+
   it("a script's run replays to the script's own lines", function()
     need()
     local path = dir .. "/perf.data"

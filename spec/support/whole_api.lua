@@ -187,7 +187,7 @@ local function recorded()
   end
   local data = "\x17\x08\x44tracing0.6\0" .. b:pack("BBI4", 0, 8, 4096) .. "header_page\0" .. b:pack("I8", 0)
     .. "header_event\0" .. b:pack("I8I4I4", 0, 0, 1) .. "sched\0" .. b:pack("I4s8I4I4I8", 1, FORMAT, 0, 0, 0)
-  return b:file { [1] = data, [12] = b:event_desc(), [254] = "exclude_pid 9\nkeep_own 0\n" }
+  return b:file { [1] = data, [5] = b:string "perfev" .. "exclude_pid 9\nkeep_own 0\n", [12] = b:event_desc() }
 end
 
 local recording, files = recorded(), {} -- files: the descriptors that are open

@@ -1,17 +1,28 @@
 --- What a recording by perfl says to a replay of it alone: which records its session did not deliver.
--- A feature section of our own, far from perf's, in lines of "key value".
+-- Lines of "key value" in the section of the recorder's version, behind that: a section of our own would not be
+-- passed over by perf. Its report ends at one in a stream, and its inject looks for what writes it, beyond the
+-- table of those it knows (tools/perf/util/header.c, perf_event__process_feature() and do_write_feat()).
+
+local Bytes = require "perfev.recording.bytes"
 
 local M = {}
 
---- Its number among the features.
-M.SECTION = 254
+--- The section that it is in.
+M.SECTION = "version"
+
+-- What stands behind the version.
+local function behind_version(bytes, big)
+  local at = Bytes.new(bytes, big)
+  return pcall(at.string, at) and bytes:sub(at.pos) or ""
+end
 
 --- What the section says; keys that are not known are another version's.
 -- @tparam ?string bytes
+-- @tparam boolean big    the recorder's byte order
 -- @treturn table  `exclude_pid` (or nil); `keep_own` and `hidden`: lists of events by their number, from 1
-function M.read(bytes)
+function M.read(bytes, big)
   local out = { keep_own = {}, hidden = {} }
-  for key, value in (bytes or ""):gmatch("([%w_]+) (%d+)\n") do
+  for key, value in behind_version(bytes or "", big):gmatch("([%w_]+) (%d+)\n") do
     value = math.tointeger(tonumber(value))
     if key == "exclude_pid" and value and value < 1 << 31 then
       out.exclude_pid = value
