@@ -182,6 +182,37 @@ describe("an address", function()
     end
   end)
 
+  it("in the C library's linkage table is so, too, where most stubs are of functions that are chosen at its start",
+    function()
+      requires("program objdump")
+      local path = core.slurp "/proc/self/maps":match "r.xp [^\n]-(/[^\n]*/libc%.so%.6)\n"
+      if not path then pending "no glibc is mapped here" end
+      local file, same, chosen = assert(symtab.read(assert(core.slurp(path)))), 0, 0
+      local text = run({ "objdump", "-d", "-j", ".plt", "-j", ".plt.sec", path }).out
+      for address, theirs in text:gmatch "\n(%x+) <([^>]+@plt)>:" do
+        local ours = file:find(tonumber(address, 16) + 4)
+        if theirs:find("*ABS*", 1, true) then -- by its chooser, where that has a name
+          local name = file:find(tonumber(theirs:match "0x(%x+)", 16))
+          assert.equal((name or theirs:match "^[^@]+") .. "@plt", ours)
+          chosen = chosen + 1
+        else
+          assert.equal(theirs, ours)
+          same = same + 1
+        end
+      end
+      assert.is_true(same > 0 and chosen > 0, ("%d, %d"):format(same, chosen))
+    end)
+
+  it("behind a section's end is not what began without a size before it", function()
+    requires("cc", "program objdump")
+    local path = hot("plt_head", "-ldl -Wl,-z,lazy")
+    local file = assert(symtab.read(assert(core.slurp(path))))
+    local start = run({ "objdump", "-h", "-j", ".init", path }).out:match "%.init +%x+ +(%x+)"
+    local head = run({ "objdump", "-h", "-j", ".plt", path }).out:match "%.plt +%x+ +(%x+)"
+    assert.equal("_init", (file:find(tonumber(start, 16))))
+    assert.is_nil((file:find(tonumber(head, 16))))
+  end)
+
   it("in the vdso is a function of that", function()
     requires("perf")
     local start = core.slurp "/proc/self/maps":match "\n(%x+)%-%x+ r.xp [^\n]*%[vdso%]\n"
