@@ -192,16 +192,30 @@ local function load_vdso(self, id)
   return { symbols = file, path = "[vdso]", names = {} }
 end
 
--- The file of what is mapped, by its path and build-id; NONE where it cannot be read.
-local function file_of(self, raw)
-  local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
-  -- Without a build-id a path is its namespace's.
-  local which = id or not self.recording and files.elsewhere(raw.pid) or ""
-  local key = ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
+local function key_of(raw, which)
+  return ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
+end
+
+local function loaded(self, raw, id, which)
+  local key = key_of(raw, which)
   local file = self.files[key]
   if not file then
     file = raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id)
     self.files[key] = file
+  end
+  return file
+end
+
+-- The file of what is mapped, by its path and build-id; NONE where it cannot be read. Without a build-id a path is
+-- its namespace's, and may be another file's later; whose it is in a process is asked until it was found there.
+local function file_of(self, raw)
+  local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
+  if id or self.recording then return loaded(self, raw, id, id or "") end
+  local key = key_of(raw, ("%s\0%d"):format(raw.ino, raw.pid))
+  local file = self.files[key]
+  if not file then
+    file = loaded(self, raw, nil, ("%s\0%s"):format(raw.ino, files.elsewhere(raw.pid)))
+    if file ~= NONE then self.files[key] = file end
   end
   return file
 end

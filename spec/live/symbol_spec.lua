@@ -263,6 +263,30 @@ describe("a live session", function()
     end
   end)
 
+  it("has no names of a file that has taken the place of the one that ran, by its inode without a build-id", function()
+    requires("perf", "root", "cc")
+    local path, stacks = hot("plain", "-ldl -Wl,--build-id=none"), {}
+    local s = perfev.session { command = { path, "2" } }
+    s:event { ("mem:%s:rounds:w"):format(path), callchain = true,
+              sample = function(r) stacks[#stacks + 1] = r.stack end }
+    assert(s:run())
+    sh "cp plain other && mv other plain"
+    local notes, symbol = {}, require "perfev.symbol"
+    symbol.on_note = function(text) notes[#notes + 1] = text end
+    finally(function() symbol.on_note = nil end)
+    assert.matches("%[plain%];%[plain%];%[plain%]$", stacks[1]:folded())
+    assert.matches("plain: its functions have no names: it is not the file that ran", notes[1])
+  end)
+
+  it("names what runs below another root", function()
+    requires("perf", "root", "cc", "program chroot")
+    hot("inside", "-static -ldl 2> /dev/null")
+    sh "mkdir -p root && cp inside root/perfev-inside"
+    meets({ "spin" }, 50, tops(function(times)
+      return { "chroot", dir .. "/root", "/perfev-inside", times }
+    end))
+  end)
+
   it("names what runs where nobody else sees its files: of its own mounts and pids; and what it makes", function()
     requires("perf", "root", "cc", "program unshare")
     local outside = run.capture(("d=$(mktemp -d /var/tmp/XXXXXX) && cp %s $d/hot && echo $d"):format(hot()))
