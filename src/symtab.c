@@ -231,18 +231,17 @@ static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, u
 	return 0;
 }
 
-/* elf_sym__filter(), elf_sym__is_label() */
+/* elf_sym__filter(), elf_sym__is_label(); a number such as a version's is no place */
 static bool is_shown(const GElf_Sym *sym, const char *name)
 {
 	const int type = GELF_ST_TYPE(sym->st_info), seen = GELF_ST_VISIBILITY(sym->st_other);
 
-	if (!name || !*name || sym->st_shndx == SHN_UNDEF)
+	if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
 		return false;
 	if (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_OBJECT)
 		return true;
 	/* "$x" and "$d" say where code and data are, on Arm and RISC-V. */
-	return type == STT_NOTYPE && sym->st_shndx != SHN_ABS && seen != STV_HIDDEN &&
-	       seen != STV_INTERNAL && name[0] != '$';
+	return type == STT_NOTYPE && seen != STV_HIDDEN && seen != STV_INTERNAL && name[0] != '$';
 }
 
 /* The end of the section that a symbol lies in, or its start where it lies in none. */
@@ -379,7 +378,7 @@ static bool take_slot(struct pev_symtab *table, const struct image *image, const
 		slot->name = dynamic_name(image, GELF_R_SYM(rela->r_info));
 	else if (GELF_R_TYPE(rela->r_info) != plt->indirect)
 		return false;
-	else if (rela->r_addend) /* it is in the slot itself where relocations have no room for it */
+	else if (rela->r_addend) /* where relocations have no room for it, it is in the slot */
 		slot->name = chosen_name(table, (uint64_t)rela->r_addend);
 	return true;
 }

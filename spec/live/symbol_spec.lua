@@ -301,6 +301,18 @@ describe("a live session", function()
     if core.machine == "x86_64" then meets({ "made in memory" }, 50, inside "jit") end
   end)
 
+  it("names what a process of 32 bits calls in a vdso of its own", function()
+    requires("perf", "cc")
+    if core.machine ~= "x86_64" then pending "the program is x86's" end
+    local function narrow(times)
+      local name = "vdso32_" .. times
+      return build(name, ("%s -m32 -nostdlib -static -no-pie -fno-pie -DTIMES=%s000 -o %s %s"):format(cc, times, name,
+        source "vdso32.c"))
+    end
+    if run({ narrow(1) }).code ~= 0 then pending "this kernel runs no programs of 32 bits" end
+    meets({ "__kernel_vsyscall" }, 1000, tops(function(times) return { narrow(times) } end))
+  end)
+
   it("has the function of a hidden name by MiniDebugInfo", function()
     requires("perf", "cc", "program objcopy", "program xz")
     library()

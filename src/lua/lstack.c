@@ -63,7 +63,10 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	}
 }
 
-/* { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, memory=, ksymbol= } */
+/*
+ * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, memory=,
+ * ksymbol= }
+ */
 static void push_frame(lua_State *L, const struct pev_frame *frame)
 {
 	static const char *const contexts[] = { "user", "kernel", "other" };
