@@ -415,6 +415,19 @@ describe("the kernel", function()
     assert.error_matches(function() perfev.symbol.kallsyms(7) end, "kallsyms: a path, or nil, not a number")
   end)
 
+  it("has no names of what lies far behind the last function of a module, or of them all", function()
+    local k = kernel.new()
+    k.files["/proc/kallsyms"] = "ffffffff81000000 T first\nffffffff81800000 T last\n"
+      .. "ffffffffc0000100 t one\t[a]\nffffffffc0000200 t two\t[a]\nffffffffc0100000 t three\t[b]\n"
+    local function at(address) return (perfev.symbol.kernel(address)) end
+    k:with(function()
+      assert.same({ "first", "last" }, { at(0xffffffff817fffff), at(0xffffffff81800fff) })
+      assert.same({ "one", "two", "two" }, { at(0xffffffffc00001ff), at(0xffffffffc0000200), at(0xffffffffc0001fff) })
+      assert.same({}, { at(0xffffffffa0000000), at(0xffffffffc0080000) })
+      assert.same({ "three" }, { at(0xffffffffc0101fff), at(0xffffffffff600000) })
+    end)
+  end)
+
   it("that hides its addresses has no names, and that is said once", function()
     local k, name, module = kernel.new(), nil, nil
     k.files["/proc/kallsyms"] = "0000000000000000 T _text\n0000000000000000 t do_work\n"

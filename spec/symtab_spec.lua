@@ -29,6 +29,12 @@ describe("a file's functions", function()
     assert.same({ "start", "next", false, "last", false }, names_at(file, 0x10ff, 0x1107, 0x1108, 0x1fff, 0x2200))
   end)
 
+  it("are none of the numbers that have names, such as a version's", function()
+    local OBJECT, ABSOLUTE = 1, 0xfff1
+    local file = elf.file { functions = { { "LINUX_2.6", 0, 0, GLOBAL, OBJECT, ABSOLUTE }, { "first", 0x1000, 8 } } }
+    assert.same({ false, false, "first" }, names_at(file, 0, 0xfff, 0x1000))
+  end)
+
   it("are around those that lie in them", function()
     local file = elf.file { functions = { { "outer", 0x1000, 0x100 }, { "inner", 0x1040, 0x10 } } }
     assert.same({ "outer", "inner", "outer" }, names_at(file, 0x103f, 0x104f, 0x1050))

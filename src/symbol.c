@@ -168,6 +168,27 @@ static bool is_function(const struct symbol *symbol)
 	       symbol->kind == 'W';
 }
 
+#define PAGE UINT64_C(4096)
+
+static bool is_same_module(const struct symbol *a, const struct symbol *b)
+{
+	return a->module && b->module ? strcmp(a->module, b->module) == 0 : a->module == b->module;
+}
+
+/*
+ * Nobody tells where one ends: at the next, but that may be another module's, far away. As perf
+ * has it, symbols__fixup_end() in tools/perf/util/symbol.c: at the end of the next page then.
+ */
+static bool reaches(const struct pev_symbols *symbols, const struct symbol *symbol, uint64_t addr)
+{
+	const struct symbol *next = symbol, *end = symbols->sorted + symbols->nr;
+
+	while (next < end && next->addr == symbol->addr)
+		next++;
+	return (next < end && is_same_module(symbol, next)) ||
+	       addr - symbol->addr < PAGE - symbol->addr % PAGE + PAGE;
+}
+
 const char *pev_symbols_function(const struct pev_symbols *symbols, uint64_t addr,
 				 uint64_t *start, const char **module)
 {
@@ -177,7 +198,7 @@ const char *pev_symbols_function(const struct pev_symbols *symbols, uint64_t add
 		return NULL;
 	while (!is_function(symbol) && symbol + 1 < end && symbol[1].addr == symbol->addr)
 		symbol++;
-	if (!is_function(symbol))
+	if (!is_function(symbol) || !reaches(symbols, symbol, addr))
 		return NULL;
 	*start = symbol->addr;
 	*module = symbol->module;

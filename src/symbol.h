@@ -25,7 +25,7 @@ void pev_symbols_free(struct pev_symbols *symbols);
 
 /*
  * The function that addr is in, where it begins and its module, NULL for the kernel itself;
- * or NULL: below all, or behind data. Borrowed from symbols.
+ * or NULL: below all, behind data, or far behind a module's last. Borrowed from symbols.
  */
 const char *pev_symbols_function(const struct pev_symbols *symbols, uint64_t addr,
 				 uint64_t *start, const char **module);

@@ -13,8 +13,10 @@
 #include <elf.h>
 #include <errno.h>
 #include <gelf.h>
+#include <inttypes.h>
 #include <libelf.h>
 #include <lzma.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +35,10 @@ struct segment {
 };
 
 struct symbol {
-	uint64_t start, end;
+	uint64_t start, end;        /* end: without a size its section's, or start: not known */
 	uint32_t name;              /* offset in names */
 	uint8_t bind;
+	bool sized;
 };
 
 struct pev_symtab {
@@ -219,6 +222,7 @@ static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, u
 		.end = size > UINT64_MAX - start ? UINT64_MAX : start + size,
 		.name = (uint32_t)table->names_len,
 		.bind = bind,
+		.sized = size > 0,
 	};
 	memcpy(table->names + table->names_len, name, len);
 	memcpy(table->names + table->names_len + len, suffix, more + 1);
@@ -227,18 +231,29 @@ static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, u
 	return 0;
 }
 
-/* elf_sym__filter(), elf_sym__is_label() */
+/* elf_sym__filter(), elf_sym__is_label(); a number such as a version's is no place */
 static bool is_shown(const GElf_Sym *sym, const char *name)
 {
 	const int type = GELF_ST_TYPE(sym->st_info), seen = GELF_ST_VISIBILITY(sym->st_other);
 
-	if (!name || !*name || sym->st_shndx == SHN_UNDEF)
+	if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
 		return false;
 	if (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_OBJECT)
 		return true;
 	/* "$x" and "$d" say where code and data are, on Arm and RISC-V. */
-	return type == STT_NOTYPE && sym->st_shndx != SHN_ABS && seen != STV_HIDDEN &&
-	       seen != STV_INTERNAL && name[0] != '$';
+	return type == STT_NOTYPE && seen != STV_HIDDEN && seen != STV_INTERNAL && name[0] != '$';
+}
+
+/* The end of the section that a symbol lies in, or its start where it lies in none. */
+static uint64_t section_end(const struct image *image, const GElf_Sym *sym)
+{
+	Elf_Scn *section = elf_getscn(image->elf, sym->st_shndx);
+	GElf_Shdr header;
+
+	if (!section || !gelf_getshdr(section, &header) || sym->st_value < header.sh_addr ||
+	    sym->st_value - header.sh_addr >= header.sh_size)
+		return sym->st_value;
+	return header.sh_addr + header.sh_size;
 }
 
 static int add_table(struct pev_symtab *table, const struct image *image, Elf_Scn *section)
@@ -265,75 +280,173 @@ static int add_table(struct pev_symtab *table, const struct image *image, Elf_Sc
 			value &= ~UINT64_C(1);
 		if (add_symbol(table, value, sym.st_size, GELF_ST_BIND(sym.st_info), name, "") < 0)
 			return -ENOMEM;
+		if (sym.st_size == 0)
+			table->symbols[table->nr - 1].end = section_end(image, &sym);
 	}
 	return 0;
 }
 
 /* ---- the procedure linkage table ---- */
 
-/* Where its stubs begin, and how long each is; false where that is not known. */
-static bool plt_layout(const struct image *image, uint64_t *start, uint64_t *each)
+/* A word that the dynamic linker fills in, and a stub jumps to what is in it. */
+struct slot {
+	uint64_t at;
+	char *name;                 /* owned; NULL: it is not known */
+};
+
+/* How stubs lie: bytes before the first, and of each; and which relocations have one. */
+struct plt {
+	uint64_t head, each;
+	uint32_t jump, indirect;
+};
+
+static bool plt_of(uint16_t machine, struct plt *plt)
 {
-	uint64_t head;
+	switch (machine) {
+	case EM_X86_64:
+		*plt = (struct plt){ 16, 16, R_X86_64_JUMP_SLOT, R_X86_64_IRELATIVE };
+		return true;
+	case EM_386:
+		*plt = (struct plt){ 16, 16, R_386_JMP_SLOT, R_386_IRELATIVE };
+		return true;
+	case EM_AARCH64:
+		*plt = (struct plt){ 32, 16, R_AARCH64_JUMP_SLOT, R_AARCH64_IRELATIVE };
+		return true;
+	default:
+		return false;
+	}
+}
+
+#define PLT_BEHIND 32 /* bytes that may follow the last stub, for what is local to threads */
+
+/*
+ * Where so many stubs begin; each is set. False where that is not known. With indirect branch
+ * tracking they have a section of their own, without a head; a static program's have none either,
+ * and on x86 are short; on arm64 they are longer where branches or addresses are guarded.
+ */
+static bool plt_start(const struct image *image, struct plt *plt, uint64_t nr, uint64_t *start)
+{
 	GElf_Shdr header;
 	Elf_Scn *section = image->plt_sec ? image->plt_sec : image->plt;
 
 	if (!section || !gelf_getshdr(section, &header))
 		return false;
-	switch (image->header.e_machine) {
-	case EM_X86_64:
-	case EM_386:
-		head = 16;
-		break;
-	case EM_AARCH64:
-		head = 32;
-		break;
-	default:
+	if (header.sh_size == nr * 8)
+		plt->each = 8;
+	else if (header.sh_size == plt->head + nr * 24)
+		plt->each = 24;
+	if (image->plt_sec || header.sh_size == nr * plt->each)
+		plt->head = 0;
+	*start = header.sh_addr + plt->head;
+	return header.sh_size - plt->head - nr * plt->each <= PLT_BEHIND;
+}
+
+/* Of a symbol of .dynsym; the caller's. NULL: it has none. */
+static char *dynamic_name(const struct image *image, size_t at)
+{
+	Elf_Data *data = image->dynsym && at ? elf_getdata(image->dynsym, NULL) : NULL;
+	const char *name;
+	GElf_Shdr header;
+	GElf_Sym sym;
+
+	if (!data || at > INT32_MAX || !gelf_getsym(data, (int)at, &sym) ||
+	    !gelf_getshdr(image->dynsym, &header))
+		return NULL;
+	name = elf_strptr(image->elf, header.sh_link, sym.st_name);
+	return name && *name ? strdup(name) : NULL;
+}
+
+/*
+ * Of a function that is chosen when the program starts, by the one that chooses; where that has
+ * no name, the stub is called as objdump and gdb call it. The caller's; NULL: no memory.
+ */
+static char *chosen_name(struct pev_symtab *table, uint64_t chooser)
+{
+	uint64_t start;
+	const char *name = pev_symtab_find(table, chooser, &start);
+	char text[32];
+
+	snprintf(text, sizeof(text), "*ABS*+0x%" PRIx64, chooser);
+	return strdup(name && start == chooser ? name : text);
+}
+
+static bool take_slot(struct pev_symtab *table, const struct image *image, const struct plt *plt,
+		      const GElf_Rela *rela, struct slot *slot)
+{
+	slot->at = rela->r_offset;
+	if (GELF_R_TYPE(rela->r_info) == plt->jump)
+		slot->name = dynamic_name(image, GELF_R_SYM(rela->r_info));
+	else if (GELF_R_TYPE(rela->r_info) != plt->indirect)
 		return false;
-	}
-	*each = 16;
-	/* With indirect branch tracking the stubs have a section of their own, without a head. */
-	*start = header.sh_addr + (image->plt_sec ? 0 : head);
+	else if (rela->r_addend) /* where relocations have no room for it, it is in the slot */
+		slot->name = chosen_name(table, (uint64_t)rela->r_addend);
 	return true;
 }
 
-/* The symbol that a relocation names, 0: none */
-static size_t relocated(Elf_Data *data, bool with_addend, int i)
+static bool read_relocation(Elf_Data *list, bool with_addend, int i, GElf_Rela *rela)
 {
-	GElf_Rela rela;
 	GElf_Rel rel;
 
 	if (with_addend)
-		return gelf_getrela(data, i, &rela) ? GELF_R_SYM(rela.r_info) : 0;
-	return gelf_getrel(data, i, &rel) ? GELF_R_SYM(rel.r_info) : 0;
+		return gelf_getrela(list, i, rela);
+	if (!gelf_getrel(list, i, &rel))
+		return false;
+	*rela = (GElf_Rela){ rel.r_offset, rel.r_info, 0 };
+	return true;
+}
+
+static int compare_slots(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+/*
+ * The slots in the order of their addresses, which is that of the stubs; that of the relocations
+ * is not: linkers put those of functions that are chosen when the program starts last.
+ */
+static int read_slots(struct pev_symtab *table, const struct image *image, const struct plt *plt,
+		      struct slot **slots, size_t *nr)
+{
+	Elf_Data *list = elf_getdata(image->plt_relocations, NULL);
+	GElf_Shdr header;
+	GElf_Rela rela;
+	size_t all;
+
+	if (!list || !gelf_getshdr(image->plt_relocations, &header) || !header.sh_entsize)
+		return 0;
+	all = list->d_size / header.sh_entsize;
+	*slots = calloc(all + 1, sizeof(**slots));
+	if (!*slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < all && i < INT32_MAX; i++)
+		if (read_relocation(list, header.sh_type == SHT_RELA, (int)i, &rela))
+			*nr += take_slot(table, image, plt, &rela, &(*slots)[*nr]);
+	qsort(*slots, *nr, sizeof(**slots), compare_slots);
+	return 0;
 }
 
 static int add_plt(struct pev_symtab *table, const struct image *image)
 {
-	GElf_Shdr relocations, symbols;
-	Elf_Data *list, *names;
-	uint64_t start, each;
-	size_t nr;
+	struct slot *slots = NULL;
+	struct plt plt;
+	uint64_t start;
+	size_t nr = 0;
+	int rc;
 
-	if (!image->plt_relocations || !image->dynsym || !plt_layout(image, &start, &each) ||
-	    !gelf_getshdr(image->plt_relocations, &relocations) || !relocations.sh_entsize ||
-	    !gelf_getshdr(image->dynsym, &symbols))
+	if (!image->plt_relocations || !plt_of(image->header.e_machine, &plt))
 		return 0;
-	list = elf_getdata(image->plt_relocations, NULL);
-	names = elf_getdata(image->dynsym, NULL);
-	nr = list ? list->d_size / relocations.sh_entsize : 0;
-	for (size_t i = 0; names && i < nr && i < INT32_MAX; i++) {
-		size_t at = relocated(list, relocations.sh_type == SHT_RELA, (int)i);
-		const char *name = NULL;
-		GElf_Sym sym;
-
-		if (at > 0 && at < INT32_MAX && gelf_getsym(names, (int)at, &sym))
-			name = elf_strptr(image->elf, symbols.sh_link, sym.st_name);
-		if (name && *name && add_symbol(table, start + i * each, each, STB_GLOBAL, name,
-						"@plt") < 0)
-			return -ENOMEM;
-	}
-	return 0;
+	rc = read_slots(table, image, &plt, &slots, &nr);
+	if (nr && plt_start(image, &plt, nr, &start))
+		for (size_t i = 0; i < nr && rc == 0; i++)
+			if (slots[i].name)
+				rc = add_symbol(table, start + i * plt.each, plt.each, STB_GLOBAL,
+						slots[i].name, "@plt");
+	for (size_t i = 0; i < nr; i++)
+		free(slots[i].name);
+	free(slots);
+	return rc;
 }
 
 /* ---- MiniDebugInfo ---- */
@@ -495,11 +608,10 @@ static int compare_names(const struct pev_symtab *table, const struct symbol *a,
 			 const struct symbol *b)
 {
 	const char *x = table->names + a->name, *y = table->names + b->name;
-	const bool x_empty = a->end == a->start, y_empty = b->end == b->start;
 	size_t x_len = strlen(x), y_len = strlen(y);
 
-	if (x_empty != y_empty)
-		return x_empty - y_empty;
+	if (a->sized != b->sized)
+		return b->sized - a->sized;
 	if ((a->bind == STB_WEAK) != (b->bind == STB_WEAK))
 		return (a->bind == STB_WEAK) - (b->bind == STB_WEAK);
 	if ((a->bind == STB_GLOBAL) != (b->bind == STB_GLOBAL))
@@ -520,7 +632,17 @@ static int compare(const void *a, const void *b, void *table)
 	return compare_names(table, x, y);
 }
 
-/* One name for an address; one without a size goes on to the next. */
+/* What is known of where one without a size ends. */
+static uint64_t end_of(const struct symbol *symbol, const struct symbol *next)
+{
+	bool known = symbol->end > symbol->start;
+
+	if (next && (!known || next->start < symbol->end))
+		return next->start;
+	return known ? symbol->end : symbol->start + 4096;
+}
+
+/* One name for an address; one without a size goes on to the next, in its own section. */
 static void settle(struct pev_symtab *table)
 {
 	size_t nr = 0;
@@ -534,8 +656,8 @@ static void settle(struct pev_symtab *table)
 	for (size_t i = 0; i < nr; i++) {
 		struct symbol *symbol = &table->symbols[i];
 
-		if (symbol->end == symbol->start)
-			symbol->end = i + 1 < nr ? symbol[1].start : symbol->start + 4096;
+		if (!symbol->sized)
+			symbol->end = end_of(symbol, i + 1 < nr ? symbol + 1 : NULL);
 	}
 	table->settled = true;
 }

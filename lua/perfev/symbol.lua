@@ -182,6 +182,23 @@ local function load_file(self, raw, id)
   return { symbols = file, path = path, names = {} }
 end
 
+-- A process of 32 bits beside a kernel of 64 has another vdso than we do, which is read where it lies.
+local VDSO_32, VDSO_MOST = "[vdso32]", 64 << 10
+
+local function load_vdso_32(self, raw)
+  local symtab = library()
+  local bytes = not self.recording and core.part(("/proc/%d/mem"):format(raw.pid), raw.ip - raw.offset, VDSO_MOST)
+  local file = symtab and bytes and symtab.read(bytes)
+  return file and { symbols = file, path = "[vdso]", names = {} } or NONE
+end
+
+-- Tried again as long as it was never there.
+local function vdso_32(self, raw)
+  local file = self.files[VDSO_32] or load_vdso_32(self, raw)
+  if file ~= NONE then self.files[VDSO_32] = file end
+  return file
+end
+
 local function load_vdso(self, id)
   local symtab = library()
   local bytes = symtab and symtab.vdso()
@@ -192,16 +209,32 @@ local function load_vdso(self, id)
   return { symbols = file, path = "[vdso]", names = {} }
 end
 
--- The file of what is mapped, by its path and build-id; NONE where it cannot be read.
-local function file_of(self, raw)
-  local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
-  -- Without a build-id a path is its namespace's.
-  local which = id or not self.recording and files.elsewhere(raw.pid) or ""
-  local key = ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
+local function key_of(raw, which)
+  return ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
+end
+
+local function loaded(self, raw, id, which)
+  local key = key_of(raw, which)
   local file = self.files[key]
   if not file then
     file = raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id)
     self.files[key] = file
+  end
+  return file
+end
+
+-- The file of what is mapped, by its path and build-id; NONE where it cannot be read. Without a build-id a path is
+-- its namespace's, and may be another file's later. Whose it is in a process is asked until it was found: one that is
+-- gone has no files any more, and the next of the kind may have.
+local function file_of(self, raw)
+  if raw.path == "[vdso]" and raw.ip >> 32 == 0 then return vdso_32(self, raw) end
+  local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
+  if self.recording then return loaded(self, raw, id, id or "") end
+  local key = key_of(raw, id or ("%s\0%d"):format(raw.ino, raw.pid))
+  local file = self.files[key]
+  if not file then
+    file = loaded(self, raw, id, ("%s\0%s"):format(id or raw.ino, files.elsewhere(raw.pid)))
+    if file ~= NONE then self.files[key] = file end
   end
   return file
 end

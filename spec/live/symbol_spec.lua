@@ -182,6 +182,37 @@ describe("an address", function()
     end
   end)
 
+  it("in the C library's linkage table is so, too, where most stubs are of functions that are chosen at its start",
+    function()
+      requires("program objdump")
+      local path = core.slurp "/proc/self/maps":match "r.xp [^\n]-(/[^\n]*/libc%.so%.6)\n"
+      if not path then pending "no glibc is mapped here" end
+      local file, same, chosen = assert(symtab.read(assert(core.slurp(path)))), 0, 0
+      local text = run({ "objdump", "-d", "-j", ".plt", "-j", ".plt.sec", path }).out
+      for address, theirs in text:gmatch "\n(%x+) <([^>]+@plt)>:" do
+        local ours = file:find(tonumber(address, 16) + 4)
+        if theirs:find("*ABS*", 1, true) then -- by its chooser, where that has a name
+          local name = file:find(tonumber(theirs:match "0x(%x+)", 16))
+          assert.equal((name or theirs:match "^[^@]+") .. "@plt", ours)
+          chosen = chosen + 1
+        else
+          assert.equal(theirs, ours)
+          same = same + 1
+        end
+      end
+      assert.is_true(same > 0 and chosen > 0, ("%d, %d"):format(same, chosen))
+    end)
+
+  it("behind a section's end is not what began without a size before it", function()
+    requires("cc", "program objdump")
+    local path = hot("plt_head", "-ldl -Wl,-z,lazy")
+    local file = assert(symtab.read(assert(core.slurp(path))))
+    local start = run({ "objdump", "-h", "-j", ".init", path }).out:match "%.init +%x+ +(%x+)"
+    local head = run({ "objdump", "-h", "-j", ".plt", path }).out:match "%.plt +%x+ +(%x+)"
+    assert.equal("_init", (file:find(tonumber(start, 16))))
+    assert.is_nil((file:find(tonumber(head, 16))))
+  end)
+
   it("in the vdso is a function of that", function()
     requires("perf")
     local start = core.slurp "/proc/self/maps":match "\n(%x+)%-%x+ r.xp [^\n]*%[vdso%]\n"
@@ -232,6 +263,30 @@ describe("a live session", function()
     end
   end)
 
+  it("has no names of a file that has taken the place of the one that ran, by its inode without a build-id", function()
+    requires("perf", "root", "cc")
+    local path, stacks = hot("plain", "-ldl -Wl,--build-id=none"), {}
+    local s = perfev.session { command = { path, "2" } }
+    s:event { ("mem:%s:rounds:w"):format(path), callchain = true,
+              sample = function(r) stacks[#stacks + 1] = r.stack end }
+    assert(s:run())
+    sh "cp plain other && mv other plain"
+    local notes, symbol = {}, require "perfev.symbol"
+    symbol.on_note = function(text) notes[#notes + 1] = text end
+    finally(function() symbol.on_note = nil end)
+    assert.matches("%[plain%];%[plain%];%[plain%]$", stacks[1]:folded())
+    assert.matches("plain: its functions have no names: it is not the file that ran", notes[1])
+  end)
+
+  it("names what runs below another root", function()
+    requires("perf", "root", "cc", "program chroot")
+    hot("inside", "-static -ldl 2> /dev/null")
+    sh "mkdir -p root && cp inside root/perfev-inside"
+    meets({ "spin" }, 50, tops(function(times)
+      return { "chroot", dir .. "/root", "/perfev-inside", times }
+    end))
+  end)
+
   it("names what runs where nobody else sees its files: of its own mounts and pids; and what it makes", function()
     requires("perf", "root", "cc", "program unshare")
     local outside = run.capture(("d=$(mktemp -d /var/tmp/XXXXXX) && cp %s $d/hot && echo $d"):format(hot()))
@@ -244,6 +299,18 @@ describe("a live session", function()
     end
     meets({ "spin" }, 50, inside "")
     if core.machine == "x86_64" then meets({ "made in memory" }, 50, inside "jit") end
+  end)
+
+  it("names what a process of 32 bits calls in a vdso of its own", function()
+    requires("perf", "cc")
+    if core.machine ~= "x86_64" then pending "the program is x86's" end
+    local function narrow(times)
+      local name = "vdso32_" .. times
+      return build(name, ("%s -m32 -nostdlib -static -no-pie -fno-pie -DTIMES=%s000 -o %s %s"):format(cc, times, name,
+        source "vdso32.c"))
+    end
+    if run({ narrow(1) }).code ~= 0 then pending "this kernel runs no programs of 32 bits" end
+    meets({ "__kernel_vsyscall" }, 1000, tops(function(times) return { narrow(times) } end))
   end)
 
   it("has the function of a hidden name by MiniDebugInfo", function()

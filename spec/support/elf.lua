@@ -19,8 +19,9 @@ local function symbols(functions)
   local table_, names = { ("\0"):rep(24) }, { "\0" }
   local at = 1
   for _, f in ipairs(functions) do
-    local name, value, size, bind, kind = table.unpack(f)
-    table_[#table_ + 1] = string.pack("<I4BBI2I8I8", at, (bind or GLOBAL) << 4 | (kind or FUNC), 0, 1, value, size)
+    local name, value, size, bind, kind, section = table.unpack(f)
+    table_[#table_ + 1] = string.pack("<I4BBI2I8I8", at, (bind or GLOBAL) << 4 | (kind or FUNC), 0, section or 1,
+      value, size)
     names[#names + 1] = name .. "\0"
     at = at + #name + 1
   end
@@ -28,9 +29,9 @@ local function symbols(functions)
 end
 
 --- The bytes of a file.
--- @tparam table opts  `functions` ({ name, address, size, bind, type }), `dynamic` (they are in .dynsym), `build_id`,
---   `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `eh_frame` (its bytes), `machine` (EM_*,
---   x86-64), `offset`, `vaddr`, `length` of the segment
+-- @tparam table opts  `functions` ({ name, address, size, bind, type, section }), `dynamic` (they are in .dynsym),
+--   `build_id`, `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `eh_frame` (its bytes), `machine`
+--   (EM_*, x86-64), `offset`, `vaddr`, `length` of the segment
 function M.file(opts)
   local sections = {} -- { name, type, flags, bytes, link, entsize }
   local table_, names = symbols(opts.functions or {})

@@ -51,6 +51,10 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	lua_setfield(L, -2, "pid");
 	if (dso->build_id_len)
 		set_string(L, "build_id", dso->build_id, dso->build_id_len);
+	if (dso->ino) {
+		lua_pushinteger(L, (lua_Integer)dso->ino);
+		lua_setfield(L, -2, "ino");
+	}
 	lua_pushboolean(L, dso->memory);
 	lua_setfield(L, -2, "memory");
 	if (dso->ksymbol) {
@@ -59,12 +63,15 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	}
 }
 
-/* { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, memory=, ksymbol= } */
+/*
+ * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, memory=,
+ * ksymbol= }
+ */
 static void push_frame(lua_State *L, const struct pev_frame *frame)
 {
 	static const char *const contexts[] = { "user", "kernel", "other" };
 
-	lua_createtable(L, 0, 10);
+	lua_createtable(L, 0, 11);
 	lua_pushinteger(L, (lua_Integer)frame->ip);
 	lua_setfield(L, -2, "ip");
 	lua_pushboolean(L, frame->returns);

@@ -78,10 +78,24 @@ end
 
 -- ---- what is mapped ----
 
---- A process in a mount namespace of its own has its own files: which one, or nil.
+-- What a link of a process leads to, where that is not what ours does.
+local function its_own(pid, link)
+  local target = core.readlink(("/proc/%d/%s"):format(pid, link))
+  return target and target ~= core.readlink("/proc/self/" .. link) and target or nil
+end
+
+--- A process in a mount namespace of its own, or with another root, has its own files: which, or nil.
 function M.elsewhere(pid)
-  local namespace = pid > 0 and core.readlink(("/proc/%d/ns/mnt"):format(pid))
-  return namespace and namespace ~= core.readlink("/proc/self/ns/mnt") and namespace or nil
+  return pid > 0 and (its_own(pid, "ns/mnt") or its_own(pid, "root")) or nil
+end
+
+-- Of this machine's files, one without a build-id is known by its inode: another may have its path by now, or the
+-- path be that of a root which is gone with its process. The upper half may say whose it is of several file systems
+-- (overlayfs, xino). What hooks stand for has made its numbers up.
+local function is_inode(world, raw, path)
+  if not raw.ino or world.recording or M.symfs or core.hooked() then return true end
+  local stat = core.stat(path)
+  return not stat or (stat.ino ~ raw.ino) & 0xffffffff == 0
 end
 
 -- Where the bytes of what is mapped may be, best first.
@@ -90,7 +104,10 @@ local function candidates(world, raw, id)
   if not world.recording and not M.symfs then
     if M.elsewhere(raw.pid) then list[1] = ("/proc/%d/root%s"):format(raw.pid, path) end
     local exe = ("/proc/%d/exe"):format(raw.pid)
-    if path:find(" (deleted)", 1, true) and core.readlink(exe) == path then list[1] = exe end
+    local runs = core.readlink(exe)
+    if runs and runs:find(" (deleted)", 1, true) and (runs == path or runs == path .. " (deleted)") then
+      list[1] = exe
+    end
   end
   list[#list + 1] = there(path)
   if id then
@@ -99,6 +116,11 @@ local function candidates(world, raw, id)
   return list
 end
 
+local OTHER_ID = "%s: its functions have no names: the file that is there now has another build-id\n"
+  .. "  try: perf buildid-cache --add FILE, with the one that ran"
+local OTHER_FILE = "%s: its functions have no names: it is not the file that ran, which had no build-id\n"
+  .. "  try: a build with one (-Wl,--build-id), kept by perf buildid-cache --add"
+
 --- The file that was mapped: its symbols, and its path. note(text) is told what is wrong.
 function M.open(symtab, world, raw, id, note)
   local wrong
@@ -106,7 +128,9 @@ function M.open(symtab, world, raw, id, note)
     local bytes = core.slurp(path)
     local file = bytes and symtab.read(bytes)
     local found = file and file:facts().build_id
-    if file and (not id or found and hex.of(found) == id) then return file, path end
+    local is_it
+    if id then is_it = found and hex.of(found) == id else is_it = file and is_inode(world, raw, path) end
+    if is_it then return file, path end
     if file then wrong = wrong or path end
   end
   for _, path in ipairs(candidates(world, raw, id)) do
@@ -120,10 +144,7 @@ function M.open(symtab, world, raw, id, note)
     wrong = nil
     note(NO_ANSWER:format("program", raw.path, fetched))
   end
-  if wrong then
-    note(("%s: its functions have no names: the file that is there now has another build-id\n"
-      .. "  try: perf buildid-cache --add FILE, with the one that ran"):format(wrong))
-  end
+  if wrong then note((id and OTHER_ID or OTHER_FILE):format(wrong)) end
 end
 
 -- ---- debug files ----
