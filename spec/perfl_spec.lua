@@ -170,6 +170,21 @@ describe("a command line is refused", function()
   it("with the nearest option", function()
     refused("syscount --stric", { { "--top" } }, "--strict")
     refused("syscount --tup 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
+    refused("syscount --dry", nil, "unknown option '--dry'; Did you mean '--dry-run'?\nsyscount has")
+    refused("syscount --to 5", { { "--top", type = "integer" } }, "--to without -i") -- ours, and whole
+    refused("syscount --tops 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
+  end)
+
+  it("with what perf's name of an option is here", function()
+    refused("syscount --all-cpus", nil, "unknown option '--all-cpus'; Did you mean '-a'?")
+    refused("syscount --output x", nil, "Did you mean '-o'?")
+  end)
+
+  it("for one letter without all others, and for a number that was to be a value with how", function()
+    local _, why = parse("syscount -x")
+    assert.matches("^unknown option '%-x'\nsyscount has", why)
+    _, why = parse("syscount -d -1")
+    assert.matches("^unknown option '%-1'\na value that begins with a dash stands behind =, as in %-%-name=%-1\n", why)
   end)
 
   it("without letting the terminal obey it", function()
@@ -185,13 +200,18 @@ describe("a command line is refused", function()
     refused("syscount -n 0", nil, "count '0'")
     refused("syscount -n 1.5", nil, "count '1.5'")
     refused("syscount -m 1X", nil, "size '1X'")
+    refused("syscount -m 16", nil, "size '16': the ring of a CPU has 4K to 2G")
+    refused("syscount -m 3G", nil, "size '3G': the ring of a CPU has 4K to 2G")
+    refused("syscount -C 4294967295", nil, "CPU list '4294967295': 4294967295 is no CPU")
+    refused("syscount -p 99999999999", nil, "process list '99999999999': 99999999999 is no process")
     refused("syscount -C 3-1", nil, "CPU list '3-1'")
     refused("syscount -p 0", nil, "process list '0'")
     refused("syscount -t x", nil, "thread list 'x'")
     refused("syscount --top x", { { "--top", type = "integer" } },
       "'--top': 'x' is not a whole number")
     refused("syscount", { { "event" } }, "missing argument 'EVENT'")
-    refused("syscount a b", { { "event" } }, "too many arguments")
+    refused("syscount a b", { { "event" } }, "too many arguments\na command stands behind --\n"
+      .. "try: perfl syscount -- COMMAND")
   end)
 
   it("when the words contradict each other", function()
@@ -491,6 +511,8 @@ describe("perfl", function()
     local r = perfl {}
     assert.equal(2, r.code)
     contains(r.err, "perfl: no script named")
+    contains(perfl { "--vers" }.err, "unknown option '--vers'; Did you mean '--version'?")
+    contains(perfl { "-o" }.err, "option '-o' requires an argument")
   end)
 
   it("names the scripts there are when there is no such one", function()
@@ -500,6 +522,22 @@ describe("perfl", function()
     r = perfl { dir .. "/nothing.lua" }
     assert.equal(2, r.code)
     contains(r.err, "there is no such file")
+    contains(perfl { dir }.err, "it is a directory")
+    r = perfl { "doctro" }
+    contains(r.err, "did you mean 'doctor'?")
+    for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
+  end)
+
+  it("tells a program from a script", function()
+    local r = perfl { "/bin/sh" }
+    assert.equal(1, r.code)
+    contains(r.err, "'/bin/sh' is a program, and no script", "try: perfl SCRIPT -- /bin/sh")
+  end)
+
+  it("tells what of its options a session cannot have, without where", function()
+    local r = perfl { "--comm", "", "-e", "event { 'dummy' }" }
+    assert.equal(2, r.code)
+    assert.equal("perfl: comm is a process's name, not ''\n  try: perfl --help\n", r.err)
   end)
 
   it("runs nothing by name from the working directory", function()
@@ -663,10 +701,13 @@ describe("perfl", function()
     end
   end)
 
-  it("shows where in its own code a script's mistake was found", function()
+  it("shows where the script made a mistake, and its own code only where that failed", function()
     local r = perfl { "-e", "event { 1 }" }
     assert.equal(1, r.code)
-    assert.matches("lua/perfev/event%.lua:%d+: in upvalue 'fail'", r.err)
+    assert.equal("perfl: -e:1: event: the event is a string, not a number\n  stack traceback:\n"
+      .. "    -e:1: in main chunk\n", r.err)
+    r = perfl { "-e", "escape()" }
+    assert.matches("^perfl: lua/perfev/escape%.lua:%d+: .*\n    lua/perfev/escape%.lua:%d+: in ", r.err)
     contains(r.err, "-e:1: in main chunk")
   end)
 
@@ -739,7 +780,7 @@ describe("perfl", function()
     it(("ends an endless script by SIG%s"):format(name), function()
       local r = perfl { "-e", ("io.popen 'kill -%s $PPID' while true do end"):format(name) }
       assert.equal(number, r.signal or r.code - 128)
-      contains(r.err, "interrupted!")
+      contains(r.err, "perfl: -e:1: interrupted!")
     end)
 
     -- Two that come within a moment are taken for one: until it is gone.

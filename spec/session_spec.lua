@@ -419,6 +419,23 @@ describe("opening and closing", function()
     assert.equal(0, calls_of("perf_event_open"))
   end)
 
+  it("tells of what cannot be where it was asked for", function()
+    local function refused(pattern, fn)
+      local ok, why = pcall(fn) -- error_matches() takes the place away
+      assert.is_false(ok)
+      assert.matches("^[^:]*spec/session_spec.lua:%d+: " .. pattern, why)
+    end
+    local s = new { pid = 7 }
+    refused("session: comm", function() perfev.session { comm = "" } end)
+    refused("session: no option", function() perfev.session { durations = 1 } end)
+    refused("session: cgroup and pid", function() perfev.session { pid = 1, cgroup = "x" } end)
+    refused("session: buffer: size 'x'", function() s:configure { buffer = "x" } end)
+    refused("records: fields is a list", function() s:records { fields = "x" } end)
+    refused("event: sample_period = 'x': must be", function() s:event { "cs", period = "x" } end)
+    refused("line: a brace stands alone", function() perfev.line "{" end)
+    refused("line: {nope}: no record", function() perfev.line "{nope}" end)
+  end)
+
   it("refuses options that do not exist, by the nearest name, and values that cannot be", function()
     local function refused(opts, pattern)
       assert.error_matches(function() perfev.session(opts) end, pattern)

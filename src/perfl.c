@@ -92,7 +92,10 @@ static void raise_when_unheard(lua_State *L, lua_Debug *ar)
 	if (now - caught.hurried_ns < GRACE_NS)
 		return;
 	lua_sethook(L, NULL, 0, 0);
-	luaL_error(L, "interrupted!");
+	luaL_where(L, 0); /* a hook has no frame of its own: 1 is the caller of what was interrupted */
+	lua_pushliteral(L, "interrupted!");
+	lua_concat(L, 2);
+	lua_error(L);
 }
 
 static void catch_signal(int number)

@@ -142,7 +142,7 @@ function methods:records(bytes, opts)
       error(("records: no option is called '%s'; they are fields and bad"):format(tostring(name)), 2)
     end
   end
-  local read = opts.fields ~= nil and samples.read(opts.fields, "records", 2) or nil
+  local read = opts.fields ~= nil and samples.read(opts.fields, "records", 3) or nil
   if read and read.has_payload then
     error("records: fields: a decoder has no formats of payloads\n  try: a recording's records, or a session's", 2)
   end

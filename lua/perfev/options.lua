@@ -111,7 +111,7 @@ local checks = {
     return v
   end,
   comm = function(v, level)
-    if type(v) ~= "string" or v == "" then fail(level, "session: comm is a process's name, not %s", tostring(v)) end
+    if type(v) ~= "string" or v == "" then fail(level, "session: comm is a process's name, not '%s'", shown(v)) end
     return v
   end,
   count = function(v, level)
@@ -120,7 +120,7 @@ local checks = {
   end,
   input = function(v, level)
     if type(v) ~= "string" or v == "" then
-      fail(level, "session: input is the path of a recording, or \"-\", not %s", shown(v))
+      fail(level, "session: input is the path of a recording, or \"-\", not '%s'", shown(v))
     end
     return v
   end,
@@ -128,7 +128,7 @@ local checks = {
   to = function(v, level) return check_unit(units.moment, v, "to", level) end,
   record = function(v, level)
     if type(v) ~= "string" or v == "" then
-      fail(level, "session: record is the path of a recording to be, or \"-\", not %s", shown(v))
+      fail(level, "session: record is the path of a recording to be, or \"-\", not '%s'", shown(v))
     end
     return v
   end,
@@ -159,6 +159,7 @@ end
 -- @tparam integer level   of the caller, for `error`
 -- @treturn table          into
 function M.take(opts, into, level)
+  level = level + 1 -- error() counts from here on, the caller from himself
   if type(opts) ~= "table" then fail(level, "session: a table expected, not a %s", type(opts)) end
   for name, value in next, opts do
     if not is_option[name] then

@@ -199,7 +199,7 @@ end
 
 -- What is pulled of samples.
 local function names_of(self, opts, level)
-  local read = samples.read(opts.fields, "records", level)
+  local read = samples.read(opts.fields, "records", level + 1)
   if opts.types then error("records: fields are of samples alone, and types besides says which", level) end
   local events = {}
   for i, event in ipairs(self.events) do

@@ -98,7 +98,9 @@ function M.attr(fields, machine)
       copy[field] = mask_of(field, fields[field], names, machine)
     end
   end
-  return core.attr_new(copy or fields)
+  local ok, attr = pcall(core.attr_new, copy or fields)
+  if not ok then error(attr, 2) end -- where it was called, and not here
+  return attr
 end
 
 return M

@@ -748,7 +748,7 @@ end
 
 -- The events that are not open yet ask the kernel for what is pulled, and for no more.
 local function pull(self, names, level)
-  self.pulled = samples.read(names, "records", level + 1)
+  self.pulled = samples.read(names, "records", level + 2)
   for _, ev in ipairs(self.core and {} or self.events) do event.pull(ev.decl, self.pulled) end
   local ok, why = self:start()
   if not ok then error(why, level + 1) end

@@ -6,6 +6,7 @@
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local native = require "perfl.core"
+local report = require "perfl.report"
 
 local M = {}
 
@@ -66,9 +67,10 @@ function M.names()
   return names
 end
 
-local function not_found(name)
-  local names = M.names()
-  local near = core.nearest(name, names)
+local function not_found(name, verbs)
+  local names, known = M.names(), {}
+  for verb in pairs(verbs or {}) do known[#known + 1] = verb end
+  local near = core.nearest(name, table.move(names, 1, #names, #known + 1, known))
   local text = ("no script is named '%s'%s"):format(escape(name),
     near and (" (did you mean '%s'?)"):format(near) or "")
   if native.exists(name) then
@@ -77,22 +79,25 @@ local function not_found(name)
   if #names == 0 then
     return ("%s\nlooked in %s"):format(text, table.concat(M.directories(), ", "))
   end
-  return ("%s\nthere are %s"):format(text, table.concat(names, ", "))
+  for i = 1, #names - 1 do names[i] = names[i] .. "," end
+  return ("%s\n%s"):format(text, report.fold("there are", names))
 end
 
 --- The path of a script.
 -- @tparam string word  NAME or a path
+-- @tparam ?table verbs  other words that may have been meant, as keys
 -- @treturn[1] string  path
 -- @treturn[2] nil
 -- @treturn[2] string  with the names there are
-function M.resolve(word)
+function M.resolve(word, verbs)
   if is_path(word) then
     if M.exists(word) then return word end
-    return nil, ("no script '%s': there is no such file"):format(escape(word))
+    return nil, ("no script '%s': %s"):format(escape(word),
+      core.list(word) and "it is a directory" or "there is no such file")
   end
   local path = path_of(word)
   if path then return path end
-  return nil, not_found(word)
+  return nil, not_found(word, verbs)
 end
 
 return M

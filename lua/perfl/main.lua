@@ -182,7 +182,7 @@ local function load_script()
     local script, why = source.compile(run.text, "=-e", chunk_environment())
     return script, why and why .. hint(words.chunks)
   end
-  local path, why = find.resolve(words.script)
+  local path, why = find.resolve(words.script, verbs)
   if not path then return nil, why, USAGE end
   run.name, run.path = name_of(path), path
   run.text = find.within(path)
@@ -230,7 +230,8 @@ local function configure(s)
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end
   symbol.on_note = function(text, level) log(level, text) end
-  s:configure {
+  -- What it raises is a caller's mistake, and who calls is the command line.
+  local ok, why = pcall(s.configure, s, {
     command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
@@ -242,7 +243,8 @@ local function configure(s)
       native.heed()
       s:stop()
     end },
-  }
+  })
+  if not ok then leave(USAGE, report.with_help(why:gsub("^.-session: ", ""), "perfl")) end
 end
 
 -- -> exit status: an event that is not to be had would fail the run
@@ -393,7 +395,7 @@ function M.main(argv)
     return outcome()
   end
   if not words.script and not words.chunks then
-    if not words.help then return usage_error("no script named") end
+    if not words.help then return usage_error(options.no_script(words)) end
     io.write(options.own_help(), "\n")
     return outcome()
   end

@@ -7,6 +7,7 @@
 
 local args = require "perfev.args"
 local escape = require "perfev.escape"
+local report = require "perfl.report"
 local session_options = require "perfev.options"
 local units = require "perfev.units"
 
@@ -27,8 +28,12 @@ local function count(text)
   return nil, ("count '%s': expected a whole number, as in 1000"):format(text)
 end
 
-local function cpu_list(text)
-  return units.list(text, "CPU list")
+local function ring(text)
+  local _, wrong = units.size(text)
+  if wrong then return nil, wrong end
+  local bytes = units.buffer(text)
+  if bytes then return bytes end
+  return nil, ("size '%s': the ring of a CPU has 4K to 2G, in bytes"):format(text)
 end
 
 local function moment(text)
@@ -37,11 +42,13 @@ local function moment(text)
   return text
 end
 
-local function task_list(what)
+local MOST_ID = (1 << 31) - 1 -- the kernel's int
+
+local function id_list(what, kind, least)
   return function(text)
     local list, why = units.list(text, what)
     for _, id in ipairs(list or {}) do
-      if id < 1 then return nil, ("%s '%s': %d is no process"):format(what, text, id) end
+      if id < least or id > MOST_ID then return nil, ("%s '%s': %d is no %s"):format(what, text, id, kind) end
     end
     return list, why
   end
@@ -51,11 +58,11 @@ end
 M.groups = {
   { "What to watch (or a command, after --)",
     { "-a", into = "all_cpus", help = "every process on every CPU" },
-    { "-C --cpu", into = "cpus", metavar = "LIST", convert = cpu_list,
+    { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU", 0),
       help = "these CPUs only, as in 0-3,7" },
-    { "-p --pid", into = "pids", metavar = "PID[,...]", convert = task_list("process list"), many = true,
+    { "-p --pid", into = "pids", metavar = "PID[,...]", convert = id_list("process list", "process", 1), many = true,
       help = "these processes, all their threads" },
-    { "-t --tid", into = "tids", metavar = "TID[,...]", convert = task_list("thread list"), many = true,
+    { "-t --tid", into = "tids", metavar = "TID[,...]", convert = id_list("thread list", "process", 1), many = true,
       help = "these threads only" },
     { "--uid", into = "uid", metavar = "USER", help = "the processes of this user (of those of -p)" },
     { "--comm", into = "comm", metavar = "NAME", help = "the processes of this name, as in 'nginx*'" },
@@ -72,7 +79,7 @@ M.groups = {
       help = "stop after 10s, 500ms, 2m (a bare number: seconds)" },
     { "-n", into = "count", metavar = "COUNT", convert = positive(count, "count"),
       help = "stop after so many records" },
-    { "-m", into = "buffer", metavar = "SIZE", convert = positive(units.size, "size"),
+    { "-m", into = "buffer", metavar = "SIZE", convert = ring,
       help = "ring buffer of each CPU, as in 8M (default: 2M)" },
   },
   { "Script and output",
@@ -323,23 +330,48 @@ local function script_flags(declared)
   return #flags > 0 and flags or { "no options" }
 end
 
--- Words folded into lines that begin below the first word: of at most 78 columns, since
--- they are shown two columns further in.
-local function fold(lead, words)
-  local lines, indent = { lead }, (" "):rep(#lead)
-  for _, word in ipairs(words) do
-    if #lines[#lines] + 1 + #word > 78 then lines[#lines + 1] = indent end
-    lines[#lines] = lines[#lines] .. " " .. word
+-- What a long option is here that perf calls so (--all-cpus), or of which the beginning was written; or nil.
+local function long_of(flag, declared)
+  local all = declared and script_flags(declared) or {}
+  table.move(M.flags, 1, #M.flags, #all + 1, all)
+  for _, known in ipairs(all) do
+    if known:sub(1, #flag) == flag then return known end
   end
+  for _, known in ipairs(M.flags) do
+    if "--" .. M.by_flag[known].into:gsub("_", "-") == flag then return known end
+  end
+end
+
+-- argparse's sentence about an option that is not there: it knows no beginnings, and one letter is near to all others.
+local function unknown_option(message, declared)
+  local flag = message:match("^unknown option '(%-%-[^']+)'$")
+  local long = flag and long_of(flag, declared)
+  if long then return ("%s; Did you mean '%s'?"):format(message, long) end
+  local short = message:match("^(unknown option '%-[^-]'); Did you mean one")
+  local number = message:match("^unknown option '(%-%d)'")
+  if not number then return short or message end
+  return ("%s\na value that begins with a dash stands behind =, as in --name=%s"):format(short, number)
+end
+
+-- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
+local function explain(message, declared, name)
+  message = escape((message:gsub("\n", "; ")))
+  if message == "too many arguments" and name then
+    return ("%s\na command stands behind --\ntry: perfl %s -- COMMAND"):format(message, escape(name))
+  end
+  if not message:find("^unknown option") then return message end
+  local lines = { unknown_option(message, declared) }
+  if name then lines[2] = report.fold(name .. " has", script_flags(declared)) end
+  lines[#lines + 1] = report.fold("perfl has", M.flags)
   return table.concat(lines, "\n")
 end
 
--- argparse's sentence, and for an unknown option what there is.
-local function explain(message, declared, name)
-  message = escape((message:gsub("\n", "; ")))
-  if not message:find("^unknown option") then return message end
-  return table.concat({ message, fold(name .. " has", script_flags(declared)),
-    fold("perfl has", M.flags) }, "\n")
+--- What is wrong with words among which no script is.
+-- @tparam table found  from `scan`
+-- @treturn string
+function M.no_script(found)
+  local ok, why = new_parser(found):pparse(found.head)
+  return ok and "no script named" or explain(why)
 end
 
 local function same(a, b)
@@ -472,7 +504,7 @@ function M.script_help(found, declared, name, header)
   local parser = new_parser(found, declared, name)
   local words = declared and args.usage(declared) or { "[args...]" }
   words[#words + 1] = "[-- command args...]"
-  parser:usage(fold("Usage: perfl [options] " .. name, words))
+  parser:usage(report.fold("Usage: perfl [options] " .. name, words))
   local about = header ~= "" and header or declared and declared.summary
   if about then parser:description(about) end
   parser:epilog((declared and declared.epilog and declared.epilog .. "\n\n" or "")

@@ -7,7 +7,21 @@ local M = {}
 -- A line below the first: indented, what stood after a tab (a frame) further in.
 local function below(line)
   local lead, text = line:match("^(%s*)(.*)$")
-  return (lead:find("\t") and "    " or "  ") .. escape(text)
+  return (lead:find("\t") and "    " or #lead > 2 and lead .. "  " or "  ") .. escape(text)
+end
+
+--- Words folded into lines that begin below the first word: of at most 78 columns, since `say` shows them
+-- two columns further in.
+-- @tparam string lead  what stands before them
+-- @tparam {string,...} words
+-- @treturn string
+function M.fold(lead, words)
+  local lines, indent = { lead }, (" "):rep(#lead)
+  for _, word in ipairs(words) do
+    if #lines[#lines] + 1 + #word > 78 then lines[#lines + 1] = indent end
+    lines[#lines] = lines[#lines] .. " " .. word
+  end
+  return table.concat(lines, "\n")
 end
 
 --- A message: the first line after "perfl: ", the others below it.
@@ -45,12 +59,26 @@ local function is_ours(line)
   return false
 end
 
---- A traceback without our own frames at its end: the reader's script ends where we called it.
+-- The frames above the script's, where what is raised is told of its line: how the library looked at what it was given.
+local function drop_above(lines)
+  if lines[1]:find("^lua/perf") then return end
+  local first = 1
+  while lines[first] and lines[first] ~= "stack traceback:" do first = first + 1 end
+  local at, is_library = first + 1, false
+  while lines[at] and (is_ours(lines[at]) or lines[at]:find("^%s+%[C%]: ")) do
+    is_library = is_library or lines[at]:find("^%s+lua/perf") ~= nil
+    at = at + 1
+  end
+  if is_library and lines[at] then table.move(lines, at, #lines + at - first, first + 1) end
+end
+
+--- A traceback without our own frames at its ends: the reader's script ends where we called it.
 function M.trimmed(text)
   text = text:gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
   local lines = {}
   for line in (text .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
   while #lines > 1 and is_ours(lines[#lines]) do lines[#lines] = nil end
+  drop_above(lines)
   return table.concat(lines, "\n")
 end
 

@@ -37,6 +37,10 @@ local function check_text(path, text)
   if text:sub(1, 1) == "\27" then
     return nil, ("'%s' is compiled Lua: perfl runs source only"):format(escape(path))
   end
+  if text:sub(1, 4) == "\127ELF" then
+    return nil, ("'%s' is a program, and no script\na command stands behind --\ntry: perfl SCRIPT -- %s"):format(
+      escape(path), escape(path))
+  end
   return text
 end
 
