@@ -79,14 +79,17 @@ local twins = {
       inc(args.retval >= 0 and "fine" or perfev.errno[-args.retval])
     end }
     done(function() in_order(function(name, n) print(n, name) end) end)]],
-  ["funclatency vfs_read --unit ns"] = [[
-    local took = hist { unit = "ns", title = "vfs_read" } ]] .. SPAN .. [[
+  ["funclatency vfs_read --unit s"] = [[
+    local shown, took = hist { unit = "s", title = "vfs_read" }, stats {} ]] .. SPAN .. [[
     event { "kprobe:vfs_read", sample = begin }
-    event { "kretprobe:vfs_read", sample = function(r) finish(r) end }
+    event { "kretprobe:vfs_read", sample = function(r)
+      if begun[r.tid] then shown:add((r.time - begun[r.tid]) // 1000000000) end
+      finish(r)
+    end }
     done(function()
-      took:print()
+      shown:print()
       local v = took:get()
-      print(("avg = %d ns, total: %d ns, count: %d"):format(v.sum // v.count, v.sum, v.count))
+      print(("avg = %d s, total: %d s, count: %d"):format(v.avg // 1e9, v.sum // 1000000000, v.count))
     end)]],
   ["syslat --failed"] = [[
     local syscalls = require "perfev.syscalls"
