@@ -14,7 +14,7 @@ local pairs_by_name = {
     stop_where = { "args.next_pid", "!=", 0 }, -- idle is not woken
     cancel_by = "args.prev_pid" }, -- it was woken on its CPU, and waited for none
   softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
-  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid", "args.id" } },
+  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" } },
 }
 local names = {}
 for name in pairs(pairs_by_name) do names[#names + 1] = name end

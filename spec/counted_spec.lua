@@ -93,10 +93,10 @@ local twins = {
     end)]],
   ["syslat --failed"] = [[
     local syscalls = require "perfev.syscalls"
-    local took = quantile { by = "id" } ]] .. SPAN .. [[
-    event { "raw_syscalls:sys_enter", sample = begin }
-    event { "raw_syscalls:sys_exit", sample = function(r, args)
-      if args.ret < 0 then finish(r, args.id) else begun[r.tid] = nil end
+    local took, ids = quantile { by = "id" }, {} ]] .. SPAN .. [[
+    event { "raw_syscalls:sys_enter", sample = function(r, args) begin(r) ids[r.tid] = args.id end }
+    event { "raw_syscalls:sys_exit", sample = function(r, args) -- its id may be -1 by now
+      if args.ret < 0 then finish(r, ids[r.tid]) else begun[r.tid] = nil end
     end }
     done(function()
       local rows, line = took:rows(), "%-20s %7s %10s %9s %9s %9s %9s"
