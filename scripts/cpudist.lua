@@ -21,9 +21,10 @@ local columns = { comm = ("args.%s_comm"):format(stop), tid = ("args.%s_pid"):fo
 local start_by, stop_by = ("args.%s_pid"):format(start), ("args.%s_pid"):format(stop)
 local took = perfev.hist { by = columns[opt.per], unit = opt.unit, max_keys = 1 << 20,
   title = opt.off and "off-CPU time" or "on-CPU time" }
-perfev.span {
-  start = "sched:sched_switch", stop = "sched:sched_switch", start_by = start_by, stop_by = stop_by,
+local turns = perfev.span {
+  start = true, stop = true, start_by = start_by, stop_by = stop_by,
   start_where = { start_by, "!=", 0 }, stop_where = { stop_by, "!=", 0 }, into = took, -- idle is no task
 }
+perfev.event { "sched:sched_switch", sample = { turns.stop, turns.start } }
 
 perfev.done(function() took:print() end)

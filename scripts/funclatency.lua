@@ -5,6 +5,7 @@
 local perfev = require "perfev"
 local agg = require "perfev.agg"
 local common = require "perfev.profile.options"
+local units = require "perfev.units"
 
 local opt = perfev.args {
   summary = "how long a function takes, from its call to its return",
@@ -18,13 +19,17 @@ innermost counts.]],
 
 local kind = opt["function"]:find(":", 1, true) and "u" or "k"
 local took = perfev.hist { by = opt.per, unit = opt.unit, max_keys = 1 << 20, title = opt["function"] }
-perfev.span { start = ("%sprobe:%s"):format(kind, opt["function"]),
-  stop = ("%sretprobe:%s"):format(kind, opt["function"]), by = "tid", into = took }
+-- In ns: of a million calls that take 900 ns the total is none of whole microseconds.
+local all = perfev.stats { unit = "ns" }
+local calls = perfev.span { start = true, stop = true, by = "tid", into = took }
+local twins = perfev.span { start = true, stop = true, by = "tid", into = all }
+perfev.event { ("%sprobe:%s"):format(kind, opt["function"]), sample = { calls.start, twins.start } }
+perfev.event { ("%sretprobe:%s"):format(kind, opt["function"]), sample = { calls.stop, twins.stop } }
 
 perfev.done(function()
-  local count, sum = 0, 0
-  for _, row in ipairs(took:rows()) do count, sum = count + row.value.count, sum + row.value.sum end
+  local ns, per = all:get(), units.duration("1" .. opt.unit)
   took:print()
-  if agg.default_form ~= "text" or count == 0 then return end
-  print(("avg = %d %s, total: %d %s, count: %d"):format(sum // count, opt.unit, sum, opt.unit, count))
+  if agg.default_form ~= "text" or not ns then return end
+  print(("avg = %d %s, total: %d %s, count: %d"):format(ns.sum // ns.count // per, opt.unit, ns.sum // per, opt.unit,
+    ns.count))
 end)

@@ -10,10 +10,11 @@ local common = require "perfev.profile.options"
 local pairs_by_name = {
   block = { "block:block_rq_issue", "block:block_rq_complete", by = { "args.dev", "args.sector" } },
   irq = { "irq:irq_handler_entry", "irq:irq_handler_exit", by = { "cpu", "args.irq" } },
-  runqueue = { "sched:sched_wakeup", "sched:sched_switch", filter = "next_pid != 0", -- idle is not woken
-    start_by = "args.pid", stop_by = "args.next_pid" },
+  runqueue = { "sched:sched_wakeup", "sched:sched_switch", start_by = "args.pid", stop_by = "args.next_pid",
+    stop_where = { "args.next_pid", "!=", 0 }, -- idle is not woken
+    cancel_by = "args.prev_pid" }, -- it was woken on its CPU, and waited for none
   softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
-  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid", "args.id" } },
+  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" } },
 }
 local names = {}
 for name in pairs(pairs_by_name) do names[#names + 1] = name end
@@ -58,8 +59,10 @@ local took = perfev.hist {
   by = { is_heat and "time" or opt.per, is_heat and opt.per or nil }, slot = is_heat and opt.slot / 1e9 or nil,
   unit = "ns", max_keys = 1 << 20, title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
 }
-perfev.span { start = pair[1], stop = { pair[2], filter = pair.filter }, by = pair.by, start_by = pair.start_by,
-  stop_by = pair.stop_by, into = took }
+local span = perfev.span { start = pair[1], stop = true, cancel = pair.cancel_by and true, by = pair.by,
+  start_by = pair.start_by, stop_by = pair.stop_by, cancel_by = pair.cancel_by, stop_where = pair.stop_where,
+  into = took }
+perfev.event { pair[2], sample = { span.stop, span.cancel } }
 
 perfev.done(function()
   if is_drawn then io.write(took[opt.format](took)) else took:print(opt.format) end

@@ -19,15 +19,16 @@ common.needs_all("runqlat", "who wakes a task is another one, on any CPU")
 local columns = { comm = "args.next_comm", tid = "args.next_pid" }
 local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
 local took, all = perfev.hist(spec), perfev.hist(spec)
-local switch = "sched:sched_switch"
 local not_idle = { "args.next_pid", "!=", 0 }
 
-perfev.span { start = { "sched:sched_wakeup", "sched:sched_wakeup_new" }, stop = switch,
-  start_by = "args.pid", stop_by = "args.next_pid", stop_where = not_idle, into = took }
+-- A wakeup may find its task on a CPU still: then it waits for none, and its turn goes on (ttwu_runnable()).
+local woken = perfev.span { start = { "sched:sched_wakeup", "sched:sched_wakeup_new" }, stop = true, cancel = true,
+  start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
 -- Preempted, as prev_state has it: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
-perfev.span { start = switch, stop = switch, start_by = "args.prev_pid", stop_by = "args.next_pid",
+local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
   start_where = { "and", { "args.prev_state", "in", { 0, 0x100 } }, { "args.prev_pid", "!=", 0 } },
   stop_where = not_idle, into = took }
+perfev.event { "sched:sched_switch", sample = { woken.stop, woken.cancel, preempted.stop, preempted.start } }
 
 -- A switch ends the one wait or the other: what has no partner in one of the two is no loss.
 perfev.done(function() all:merge(took):print() end)

@@ -4,6 +4,7 @@
 
 local perfev = require "perfev"
 local event = require "perfev.event"
+local options = require "perfev.options"
 local session = require "perfev.session"
 local stat = require "perfev.stat"
 local core = require "perfev.core"
@@ -32,11 +33,23 @@ for _, unit in ipairs(opt.events and units or {}) do
 end
 if opt["repeat"] < 1 then refuse("--repeat: at least once") end
 if opt.interval_print and opt.interval_print < 1 then refuse("--interval-print: at least a millisecond") end
+local is_perfl, native = pcall(require, "perfl.core")
+native = is_perfl and native
 local writer = stat.writer(opt.json_output, opt.field_separator)
 
--- Count what s watches; finished(rows, ns) when it has ended.
+-- What perf stat measures itself, in ns: of a command that has ended what it computed, too.
+local function measure(s, took, user_before, system_before)
+  local measured = { duration_time = took }
+  if native and s.command_status and not options.is_cpu_wide(s.opts) then
+    local user, system = native.children_time()
+    measured.user_time, measured.system_time = user - user_before, system - system_before
+  end
+  return measured
+end
+
+-- Count what s watches; finished(rows, measured) when it has ended.
 local function prepare(s, finished)
-  local counters, began, last = {}, 0, 0
+  local counters, began, last, user, system = {}, 0, 0, 0, 0
   for i, unit in ipairs(units) do
     local spec = {}
     for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
@@ -44,7 +57,7 @@ local function prepare(s, finished)
   end
   local function interval()
     local now = core.clock(1)
-    stat.write(writer, stat.rows(counters, "delta", now - last), now - last, now - began)
+    stat.write(writer, stat.rows(counters, "delta", { duration_time = now - last }), now - last, now - began)
     last = now
   end
   if opt.interval_print then s:every(opt.interval_print / 1000, interval) end
@@ -52,11 +65,12 @@ local function prepare(s, finished)
     if opt.interval_print and writer.for_people then print("#           time             counts unit events") end
     began = core.clock(1)
     last = began
+    if native then user, system = native.children_time() end
   end)
   s:done(function()
-    local took = core.clock(1) - began
+    local measured = measure(s, core.clock(1) - began, user, system)
     if opt.interval_print then interval() end
-    finished(stat.rows(counters, "read", took), took)
+    finished(stat.rows(counters, "read", measured), measured)
   end)
 end
 

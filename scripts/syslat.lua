@@ -14,8 +14,9 @@ Times are in microseconds, waiting included. A call that has not returned by the
 end, as exit_group never does, is in none of them.]],
 }
 
+-- Of the call as it begins: where rt_sigreturn ends, its number is gone with the frame it came in.
 local took = perfev.quantile {
-  by = "args.id", unit = "ns", max_keys = 1 << 28, where = opt.failed and { "args.ret", "<", 0 } or nil,
+  by = "start.args.id", unit = "ns", max_keys = 1 << 28, where = opt.failed and { "args.ret", "<", 0 } or nil,
 }
 perfev.span { start = "raw_syscalls:sys_enter", stop = "raw_syscalls:sys_exit", by = "tid", into = took }
 
@@ -29,12 +30,12 @@ perfev.done(function()
   local rows = took:rows()
   table.sort(rows, function(a, b)
     if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
-    return a["args.id"] < b["args.id"]
+    return a["start.args.id"] < b["start.args.id"]
   end)
   row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
   for i = 1, math.min(opt.top or #rows, #rows) do
     local v = rows[i].value
-    row(syscalls.name(rows[i]["args.id"]), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max))
+    row(syscalls.name(rows[i]["start.args.id"]), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max))
   end
   if opt.top and opt.top < #rows then print(("(%d others)"):format(#rows - opt.top)) end
 end)

@@ -47,7 +47,8 @@ end
 perfev.event { switch = switch }
 local function switch_event(r, args)
   seen(r)
-  leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0)
+  -- TASK_RUNNING; preempted in the kernel TASK_REPORT_MAX, since 4.14: __trace_sched_switch_state()
+  leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0 or args.prev_state == 0x100)
   enter(r, args.next_pid, args.next_comm)
 end
 -- Recordings may have nothing else; of a live task it tells the end alone, and the records tell both.

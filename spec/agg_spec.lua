@@ -642,6 +642,35 @@ describe("in the place of a callback an aggregator", function()
     end)
   end)
 
+  it("has the symbols that are most, whether they are read once or after each sample", function()
+    local k = kernel.new { cpus = "0" }
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local spec = { by = { "symbol", "tid" }, max_keys = 2 }
+      local once, often = perfev.top(spec), perfev.top(spec)
+      s:event { type = 1, config = 0, sample_period = 1, sample = { once, often } }
+      assert(s:start())
+      for i = 1, 30 do
+        local t = sample(i)
+        t.ip, t.tid = i % 5, 7 + i % 3 // 2
+        k:emit(k.events[1], "sample", t)
+        s:dispatch()
+        assert(#often > 0 and #perfev.load(often:serialize()) == #often)
+      end
+      assert.same(once:rows(), often:rows())
+      assert.equal(once:floor(), often:floor())
+      local sum = 0
+      for _, row in ipairs(often:rows()) do sum = sum + row.value.count end
+      assert.equal(30, sum)
+      local loaded = perfev.load(often:serialize())
+      assert.same({ often:rows(), often:floor() }, { loaded:rows(), loaded:floor() })
+      local first, rest = often:delta(), often:delta()
+      assert.same({ often:rows(), 0 }, { first:rows(), #rest })
+      often:clear()
+      assert.equal(0, #often)
+    end)
+  end)
+
   it("hears records of any type, and of all", function()
     local k = kernel.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()

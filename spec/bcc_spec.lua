@@ -50,9 +50,10 @@ local function buckets(text)
   return list
 end
 
--- app is woken and waits 3 us, is preempted and waits 20, is new and waits 70; helper sleeps; nobody waits for idle.
+-- app is woken and waits 3 us, is preempted and waits 20; disker is new and waits 70; helper sleeps; nobody waits for
+-- idle, and app not for the CPU that it has when it is woken again.
 local WAITS = [[
-  wake(10, 7) switch(13, 0, 0, 0, 7)
+  wake(10, 7) switch(13, 0, 0, 0, 7) wake(30, 7)
   switch(40, 0, 7, 0x100, 8) switch(60, 0, 8, 1, 7)
   switch(80, 0, 7, 1, 0)
   wake(100, 9, "sched:sched_wakeup_new") switch(170, 1, 0, 0, 9)

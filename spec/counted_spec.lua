@@ -79,21 +79,24 @@ local twins = {
       inc(args.retval >= 0 and "fine" or perfev.errno[-args.retval])
     end }
     done(function() in_order(function(name, n) print(n, name) end) end)]],
-  ["funclatency vfs_read --unit ns"] = [[
-    local took = hist { unit = "ns", title = "vfs_read" } ]] .. SPAN .. [[
+  ["funclatency vfs_read --unit s"] = [[
+    local shown, took = hist { unit = "s", title = "vfs_read" }, stats {} ]] .. SPAN .. [[
     event { "kprobe:vfs_read", sample = begin }
-    event { "kretprobe:vfs_read", sample = function(r) finish(r) end }
+    event { "kretprobe:vfs_read", sample = function(r)
+      if begun[r.tid] then shown:add((r.time - begun[r.tid]) // 1000000000) end
+      finish(r)
+    end }
     done(function()
-      took:print()
+      shown:print()
       local v = took:get()
-      print(("avg = %d ns, total: %d ns, count: %d"):format(v.sum // v.count, v.sum, v.count))
+      print(("avg = %d s, total: %d s, count: %d"):format(v.avg // 1e9, v.sum // 1000000000, v.count))
     end)]],
   ["syslat --failed"] = [[
     local syscalls = require "perfev.syscalls"
-    local took = quantile { by = "id" } ]] .. SPAN .. [[
-    event { "raw_syscalls:sys_enter", sample = begin }
-    event { "raw_syscalls:sys_exit", sample = function(r, args)
-      if args.ret < 0 then finish(r, args.id) else begun[r.tid] = nil end
+    local took, ids = quantile { by = "id" }, {} ]] .. SPAN .. [[
+    event { "raw_syscalls:sys_enter", sample = function(r, args) begin(r) ids[r.tid] = args.id end }
+    event { "raw_syscalls:sys_exit", sample = function(r, args) -- its id may be -1 by now
+      if args.ret < 0 then finish(r, ids[r.tid]) else begun[r.tid] = nil end
     end }
     done(function()
       local rows, line = took:rows(), "%-20s %7s %10s %9s %9s %9s %9s"

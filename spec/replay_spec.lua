@@ -141,6 +141,28 @@ describe("a session with an input", function()
     assert.same({ "one", "two", "one", "two" }, names)
   end)
 
+  it("gives each its own when two of one name were declared and recorded, and one all of them", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 1, config = 2 }, name = "page-faults" },
+      { ids = { 12 }, attr = attr { type = 1, config = 2 }, name = "page-faults" },
+    } }
+    for i = 1, 3 do
+      b:add { type = "sample", pid = 7, tid = 7, time = i * MS, cpu = 0, ip = i, period = 1, identifier = 11 + i % 2 }
+    end
+    local function heard(...)
+      local s, seen = session(b:file { [EVENT_DESC] = b:event_desc() }), {}
+      for i, text in ipairs { ... } do
+        seen[i] = 0
+        s:event { text, sample = function() seen[i] = seen[i] + 1 end }
+      end
+      assert.is_true(s:run())
+      return seen
+    end
+    assert.same({ 1, 2 }, heard("page-faults", "page-faults"))
+    assert.same({ { 3 }, { 3, 3 }, { 3, 3, 3 } },
+      { heard "page-faults", heard("page-faults", "faults"), heard("page-faults", "page-faults", "page-faults") })
+  end)
+
   it("tells an event without a name of its own of every event's tasks", function()
     local s, lines = session(), {}
     s:event { comm = function(r) lines[#lines + 1] = r.type end, record = function(r) lines[#lines + 1] = r.type end }

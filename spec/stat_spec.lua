@@ -166,7 +166,7 @@ describe("running it", function()
       seen[#seen + 1] = one
       local n = #seen
       one:counter { "page-faults" }
-      one:done(function() finished({ row("page-faults", taken[n]) }, 1e9) end)
+      one:done(function() finished({ row("page-faults", taken[n]) }, { duration_time = 1e9 }) end)
     end)
     assert.equal("20,,page-faults,28.87%,100,100.00,,", printed(function() assert(s:run()) end))
     assert.equal(3, #seen)
@@ -182,7 +182,7 @@ describe("running it", function()
       one:counter { "page-faults" }
       if seen == 3 then one:on_begin(function() going = false end) end
       local value = seen
-      one:done(function() finished({ row("page-faults", value) }, 1e9) end)
+      one:done(function() finished({ row("page-faults", value) }, { duration_time = 1e9 }) end)
     end)
     assert.matches("^2,,page%-faults,33.33%%,", printed(function() assert(s:run()) end))
     assert.equal(3, seen)
@@ -196,5 +196,9 @@ describe("running it", function()
     assert.same({ "page-faults", "cs", "cpu-clock" }, { rows[1].name, rows[2].name, rows[3].name })
     assert.is_false(rows[2].supported)
     assert.is_true(rows[1].supported)
+    local own = perfev.counter { { "user_time", optional = "unsupported" }, { "system_time", optional = "unsupported" },
+      tid = 7 }
+    rows = stat.rows({ own }, "read", { duration_time = 9, user_time = 0 })
+    assert.same({ true, 0, false }, { rows[1].supported, rows[1].value, rows[2].supported })
   end)
 end)

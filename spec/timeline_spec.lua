@@ -56,8 +56,13 @@ describe("latency", function()
 
   it("joins what has other names at both ends", function()
     local world = [[
-      sample(10, 0, 7, "sched:sched_wakeup", { comm = "helper", pid = 8, prio = 0, target_cpu = 1 })
-      sample(13, 1, 0, "sched:sched_switch", { prev_pid = 0, next_comm = "helper", next_pid = 8 })]]
+      local function wake(ms)
+        sample(ms, 0, 7, "sched:sched_wakeup", { comm = "helper", pid = 8, prio = 0, target_cpu = 1 })
+      end
+      wake(10) sample(13, 1, 0, "sched:sched_switch", { prev_pid = 0, next_comm = "helper", next_pid = 8 })
+      wake(14) -- while it runs: it waits for no CPU
+      sample(20, 1, 8, "sched:sched_switch", { prev_pid = 8, next_pid = 0 })
+      sample(90, 1, 0, "sched:sched_switch", { prev_pid = 0, next_comm = "helper", next_pid = 8 })]]
     assert.equal("low,high,count\n2097152,4194304,1\n", output_of(world, "latency", "runqueue", "-f", "csv"))
   end)
 
@@ -126,10 +131,10 @@ describe("timeline", function()
     end
     local function recorded(with_events, with_records)
       builder.records = {}
-      for _, r in ipairs { { 10, 0, 7, 0, 8 }, { 12, 0, 8, 1, 0 }, { 20, 1, 0, 0, 7 }, { 25, 1, 7, 1, 0 } } do
+      for _, r in ipairs { { 10, 0, 7, 0x100, 8 }, { 12, 0, 8, 1, 0 }, { 20, 1, 0, 0, 7 }, { 25, 1, 7, 1, 0 } } do
         local t, _, _, prev, state, next = event(table.unpack(r)), table.unpack(r)
         if with_events then builder:add(t) end
-        if with_records then builder:add(record(true, prev, state == 0)):add(record(false, next)) end
+        if with_records then builder:add(record(true, prev, state ~= 1)):add(record(false, next)) end
       end
       local path = dir .. "/recorded.data"
       local file <close> = assert(io.open(path, "wb"))

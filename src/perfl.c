@@ -249,6 +249,22 @@ static int l_cpu_time(lua_State *L)
 	return 1;
 }
 
+static lua_Integer ns_of(const struct timeval *time)
+{
+	return ((lua_Integer)time->tv_sec * 1000000 + time->tv_usec) * 1000;
+}
+
+/* children_time() -> ns in user space, ns in the kernel: of all children that were waited for */
+static int l_children_time(lua_State *L)
+{
+	struct rusage used;
+
+	getrusage(RUSAGE_CHILDREN, &used);
+	lua_pushinteger(L, ns_of(&used.ru_utime));
+	lua_pushinteger(L, ns_of(&used.ru_stime));
+	return 2;
+}
+
 /* flush(file) -> true | nil, message, errno; an earlier failed write is told too */
 static int l_flush(lua_State *L)
 {
@@ -401,6 +417,7 @@ static int l_is_pipe(lua_State *L)
 }
 
 static const luaL_Reg functions[] = {
+	{ "children_time", l_children_time },
 	{ "cpu_time",  l_cpu_time },
 	{ "exists",    l_exists },
 	{ "flush",     l_flush },

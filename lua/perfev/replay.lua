@@ -221,6 +221,19 @@ local function find_carrier(self, decl)
   end
 end
 
+-- A script that declares an event twice has it recorded twice: each of the two hears its own.
+local function own_of_twins(self, ev, found)
+  local nr, own = 0, nil
+  for _, other in ipairs(self.session.events) do
+    if other.decl.text and other.decl.text == ev.decl.text then nr = nr + 1 end
+    if other == ev then own = found[nr] end
+  end
+  for _, one in ipairs(found) do
+    if one.of_pattern or one.recorded.name ~= found[1].recorded.name then return found end
+  end
+  return nr == #found and own and { own } or found
+end
+
 --- The events of the recording that a declared one stands for.
 function Replay:match(ev)
   local decl = ev.decl
@@ -246,6 +259,7 @@ function Replay:match(ev)
     if not fit then return nil, unfit, einval end
   end
   self.matched = true
+  found = own_of_twins(self, ev, found)
   if #found == 1 and not found[1].of_pattern then
     listen(self, ev, found[1].recorded, true)
     return true

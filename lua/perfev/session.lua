@@ -326,6 +326,13 @@ function Session:look_at_child()
   if self.command_status then self.stopping = true end
 end
 
+-- A task's events end before it can be waited for: do_exit() of the kernel.
+function Session:await_child()
+  if not self.child or self.command_status or not self.core:over() then return end
+  self.core:wait(GRACE_MS)
+  self:look_at_child()
+end
+
 -- ---- the life of a session ----
 
 -- What the core dropped, shrank or skipped. A ring's size that was asked for is not shrunk in silence.
@@ -640,7 +647,10 @@ function Session:finish()
     self:release()
     return nil, FORKED
   end
-  if self.core and not self.closed then self:tell_of_cpus() end
+  if self.core and not self.closed then
+    self:tell_of_cpus()
+    self:await_child()
+  end
   for _, f in ipairs(self.closed and {} or self.on_done) do protected(self, "done", f) end
   self:release()
   if self.failure then return nil, self.failure end

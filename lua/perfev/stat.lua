@@ -264,10 +264,12 @@ local function averaged(runs)
   return rows
 end
 
-local function print_elapsed(times)
+local function print_elapsed(times, measured)
   local mean, off, percent = M.spread(times)
   if #times == 1 then
     print(("\n%18.9f seconds time elapsed\n"):format(mean / 1e9))
+    if not measured.user_time then return end
+    print(("%18.9f seconds user\n%18.9f seconds sys\n"):format(measured.user_time / 1e9, measured.system_time / 1e9))
   else
     print(("\n%18.9f +- %.9f seconds time elapsed  ( +-%6.2f%% )\n"):format(mean / 1e9, off / 1e9, percent))
   end
@@ -276,8 +278,8 @@ end
 --- The readings of all events of some counters, as rows in their order.
 -- @tparam {counter,...} counters
 -- @tparam string verb  "read" or "delta"
--- @tparam[opt] integer took  ns, the value of duration_time
-function M.rows(counters, verb, took)
+-- @tparam[opt] table measured  ns by name, of what is no event but known: duration_time, user_time, system_time
+function M.rows(counters, verb, measured)
   local rows = {}
   for _, c in ipairs(counters) do
     local r = assert(c[verb](c))
@@ -289,38 +291,41 @@ function M.rows(counters, verb, took)
         value = running > 0 and count.value or nil, enabled = count.time_enabled or 0, running = running,
         scale = m.scale, unit = m.unit,
       }
-      if m.tool == "duration_time" and took then
-        rows[#rows] = { name = m.name, supported = true, value = took, enabled = took, running = took, unit = "ns" }
+      local ns = measured and measured[m.tool]
+      if ns then
+        local took = measured.duration_time
+        rows[#rows] = { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns" }
       end
     end
   end
   return rows
 end
 
-local function print_all(writer, opts, runs, times)
+local function print_all(writer, opts, runs, times, measured)
   if writer.for_people then
     print(("\n Performance counter stats for %s%s:\n"):format(escape(target_text(opts)),
       #times > 1 and (" (%d runs)"):format(#times) or ""))
   end
   M.write(writer, averaged(runs), (M.spread(times)))
-  if writer.for_people then print_elapsed(times) end
+  if writer.for_people then print_elapsed(times, measured) end
 end
 
 --- Run as often as asked, and print what comes of it.
 -- @tparam table opt         `repeat` and `interval_print` count
 -- @tparam table writer
 -- @tparam session s         for the first run, which somebody else starts; the others are like it
--- @tparam function prepare  (session, finished): have finished(rows, ns) called when it ends
+-- @tparam function prepare  (session, finished): have finished(rows, measured) called when it ends; `measured` as
+--                           M.rows has it
 function M.run(opt, writer, s, prepare)
   local runs, times = {}, {}
-  local function finished(rows, took)
-    runs[#runs + 1], times[#times + 1] = rows, took
+  local function finished(rows, measured)
+    runs[#runs + 1], times[#times + 1] = rows, measured.duration_time
   end
   local function interrupted()
     return s.opts.keep_going and s.opts.keep_going() ~= true
   end
-  prepare(s, function(rows, took)
-    finished(rows, took)
+  prepare(s, function(rows, measured)
+    finished(rows, measured)
     while #runs < opt["repeat"] and not interrupted() do
       local twin = s:again()
       prepare(twin, finished)
@@ -328,7 +333,7 @@ function M.run(opt, writer, s, prepare)
       -- Half a run is no sample of the mean.
       if interrupted() then runs[#runs], times[#times] = nil, nil end
     end
-    if not opt.interval_print then print_all(writer, s.opts, runs, times) end
+    if not opt.interval_print then print_all(writer, s.opts, runs, times, measured) end
   end)
 end
 

@@ -106,6 +106,7 @@ static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config,
 	if (pev_agg_init(&self->all, config, &err) < 0)
 		luaL_error(L, "%s", err.text);
 	pev_agg_init(&self->recent, config, NULL);
+	pev_agg_init(&self->named, config, NULL);
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, spec);
 	lua_setiuservalue(L, -2, L_AGG_UV_SPEC);
@@ -158,6 +159,7 @@ static int l_agg_gc(lua_State *L)
 
 	pev_agg_free(&self->all);
 	pev_agg_free(&self->recent);
+	pev_agg_free(&self->named);
 	pev_key_free(&self->key);
 	return 0;
 }
@@ -228,14 +230,17 @@ static int put_named(lua_State *L, struct pev_key *to, const unsigned char *key,
 	return rc;
 }
 
-/* The same of all its keys: those that are the same then are one. -ENOMEM: nothing has changed. */
-static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *agg, int texts)
+/*
+ * The same of all its keys, into to: those that are the same then are one. to may be agg. -ENOMEM:
+ * nothing has changed.
+ */
+static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
+		     const struct pev_agg *agg, int texts)
 {
 	struct pev_agg named;
-	int rc;
+	int rc = 0;
 
 	pev_agg_init(&named, &agg->config, NULL);
-	rc = pev_agg_put_other(&named, &agg->other);
 	for (uint32_t i = 0; i < agg->nr && rc == 0; i++) {
 		const struct pev_cell *cell = agg->cells[i];
 
@@ -244,12 +249,15 @@ static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *agg, int 
 		if (rc == 0)
 			rc = pev_agg_put(&named, self->key.bytes, self->key.len, cell);
 	}
+	/* Last: what most keys have left out is what one that comes then begins with. */
+	if (rc == 0)
+		rc = pev_agg_put_other(&named, &agg->other);
 	if (rc < 0) {
 		pev_agg_free(&named);
 		return rc;
 	}
-	pev_agg_free(agg);
-	*agg = named;
+	pev_agg_free(to);
+	*to = named;
 	return 0;
 }
 
@@ -257,24 +265,30 @@ static const char namer_key; /* its address, in the registry: name(stack) */
 
 /*
  * Argument 1 is about to be read: its symbols get their names, and those of one name are one
- * key. What comes later has its addresses again, until the next time.
+ * key. What comes later has its addresses again, until the next time. Keys that have most keep
+ * their addresses beside: one that was named and comes again would take a place that it had, and
+ * with it what it may have been others'.
  */
-static void settle(lua_State *L, struct l_agg *self)
+static const struct pev_agg *settle(lua_State *L, struct l_agg *self)
 {
+	bool is_top = self->all.config.kind == PEV_AGG_TOP;
+	struct pev_agg *shown = is_top && self->symbols ? &self->named : &self->all;
 	int top = lua_gettop(L);
 
 	if (!self->unnamed)
-		return;
+		return shown;
 	luaL_checkstack(L, 8, "symbols");
 	lua_rawgetp(L, LUA_REGISTRYINDEX, &namer_key);
 	lua_newtable(L);
 	add_texts(L, &self->all, self->symbols, top + 1, top + 2);
-	add_texts(L, &self->recent, self->symbols, top + 1, top + 2);
-	if (name_keys(L, self, &self->all, top + 2) < 0 ||
-	    name_keys(L, self, &self->recent, top + 2) < 0)
+	if (!is_top)
+		add_texts(L, &self->recent, self->symbols, top + 1, top + 2);
+	if (name_keys(L, self, shown, &self->all, top + 2) < 0 ||
+	    (!is_top && name_keys(L, self, &self->recent, &self->recent, top + 2) < 0))
 		luaL_error(L, "no memory for names");
 	self->unnamed = false;
 	lua_settop(L, top);
+	return shown;
 }
 
 /* aggregator_namer(f): f(stack) gives the name of its innermost frame */
@@ -374,6 +388,7 @@ static int l_agg_clear(lua_State *L)
 
 	pev_agg_clear(&self->all);
 	pev_agg_clear(&self->recent);
+	pev_agg_clear(&self->named);
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] = 0;
 	self->no_memory = self->untold = 0;
@@ -463,6 +478,7 @@ static int l_agg_delta(lua_State *L)
 	delta->slot = self->slot;
 	delta->timed = self->timed;
 	delta->symbols = self->symbols;
+	delta->unnamed = self->symbols;
 	for (uint32_t i = 0; i < self->nr_by; i++)
 		delta->by[i] = self->by[i];
 	if (!self->deltas) {
@@ -592,13 +608,13 @@ static int push_key(lua_State *L, int homes, const struct pev_agg *agg,
 static int l_agg_get(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
+	const struct pev_agg *all = settle(L, self);
 	const struct pev_cell *cell;
 
-	settle(L, self);
 	take_key(L, self, 2);
-	cell = pev_agg_find(&self->all, self->key.bytes, self->key.len);
+	cell = pev_agg_find(all, self->key.bytes, self->key.len);
 	if (cell)
-		push_value(L, &self->all, cell);
+		push_value(L, all, cell);
 	else
 		lua_pushnil(L);
 	return 1;
@@ -623,22 +639,22 @@ static int l_agg_quantile(lua_State *L)
 	return 1;
 }
 
-/* Upvalues: the aggregator, how many cells were walked. */
+/* Upvalues: the aggregator, how many cells were walked, what has them. */
 static int l_agg_next(lua_State *L)
 {
-	const struct l_agg *self = lua_touserdata(L, lua_upvalueindex(1));
+	const struct pev_agg *all = lua_touserdata(L, lua_upvalueindex(3));
 	lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
 	int homes, nr;
 
-	if (i >= (lua_Integer)self->all.nr)
+	if (i >= (lua_Integer)all->nr)
 		return 0;
 	lua_pushinteger(L, i + 1);
 	lua_replace(L, lua_upvalueindex(2));
 	luaL_checkstack(L, L_AGG_COLUMNS + 2, "key");
 	lua_getiuservalue(L, lua_upvalueindex(1), L_AGG_UV_HOMES);
 	homes = lua_gettop(L);
-	nr = push_key(L, homes, &self->all, self->all.cells[i]);
-	push_value(L, &self->all, self->all.cells[i]);
+	nr = push_key(L, homes, all, all->cells[i]);
+	push_value(L, all, all->cells[i]);
 	return nr + 1;
 }
 
@@ -646,11 +662,13 @@ static int l_agg_next(lua_State *L)
 static int l_agg_pairs(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
+	const struct pev_agg *all;
 
 	lua_settop(L, 1);
-	settle(L, self);
+	all = settle(L, self);
 	lua_pushinteger(L, 0);
-	lua_pushcclosure(L, l_agg_next, 2);
+	lua_pushlightuserdata(L, (void *)all);
+	lua_pushcclosure(L, l_agg_next, 3);
 	return 1;
 }
 
@@ -721,20 +739,21 @@ static int l_agg_pack(lua_State *L)
 	struct l_agg *self = check_agg(L, 1);
 	struct packing packing = { .L = L };
 	struct pev_pack_out out = { &packing, pack_bytes, pack_text };
+	const struct pev_agg *all;
 	unsigned char sum[8];
 	uint64_t n;
 
 	luaL_checkstring(L, 2);
 	luaL_checktype(L, 3, LUA_TFUNCTION);
 	lua_settop(L, 3);
-	settle(L, self);
+	all = settle(L, self);
 	lua_newtable(L);
 	packing.texts = 4;
-	add_texts(L, &self->all, UINT32_MAX, 3, packing.texts);
+	add_texts(L, all, UINT32_MAX, 3, packing.texts);
 	luaL_buffinit(L, &packing.buffer);
 	lua_pushvalue(L, 2);
 	luaL_addvalue(&packing.buffer);
-	pev_agg_pack(&self->all, &out);
+	pev_agg_pack(all, &out);
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		pev_pack_number(&out, self->absent[i]);
 	pev_pack_number(&out, self->no_memory);
@@ -781,6 +800,7 @@ static int l_agg_unpack(lua_State *L)
 	rc = pev_agg_unpack(&self->all, &in, self->nr_by, (uint64_t)most, &err);
 	if (rc == 0)
 		rc = take_counts(self, &in, &err);
+	self->unnamed = self->symbols;
 	return l_result(L, rc, &err);
 }
 
@@ -820,8 +840,7 @@ static int l_agg_len(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
 
-	settle(L, self);
-	lua_pushinteger(L, self->all.nr);
+	lua_pushinteger(L, settle(L, self)->nr);
 	return 1;
 }
 

@@ -25,6 +25,7 @@ struct l_times {
 struct l_agg {
 	struct pev_agg all;
 	struct pev_agg recent;   /* since the last delta() */
+	struct pev_agg named;    /* of PEV_AGG_TOP, whose all keeps addresses: of symbols */
 	bool deltas;             /* there was one: recent is kept */
 	struct pev_key key;      /* used again for each value */
 	const char *value;       /* the field it is of; NULL: none was named */
