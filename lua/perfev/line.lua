@@ -59,7 +59,7 @@ end
 -- @treturn userdata      `line:text(r)`, `line(r)`, or a callback
 function M.new(format, level)
   if type(format) ~= "string" then fail(level + 1, "line: a format is a string, not a %s", type(format)) end
-  local ok, one = pcall(core.line, columns_of(format, level + 1))
+  local ok, one = pcall(core.line, columns_of(format, level + 2))
   if not ok then fail(level + 1, "line: %s", one) end
   return one
 end

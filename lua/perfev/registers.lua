@@ -98,7 +98,9 @@ function M.attr(fields, machine)
       copy[field] = mask_of(field, fields[field], names, machine)
     end
   end
-  return core.attr_new(copy or fields)
+  local ok, attr = pcall(core.attr_new, copy or fields) -- called by nobody, it names no place
+  if not ok then error(attr, 0) end
+  return attr
 end
 
 return M
