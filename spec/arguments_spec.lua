@@ -216,3 +216,99 @@ describe("the table of an event", function()
     end
   end)
 end)
+
+-- What is wrong stands in the caller's own file and line, in his own words.
+describe("a mistake is told at the caller's line", function()
+  local mistakes = {
+    -- options
+    { 'perfev.session { pdi = 3 }', "no option is called 'pdi' %(did you mean 'pid'%?%)" },
+    { 'perfev.session { cpus = "0-" }', "cpus '0%-'" },
+    { 'perfev.session { input = "x", cgroup = "y" }', "input and cgroup at once" },
+    { 'perfev.session(false)', "a table expected, not a boolean" },
+    { 's:configure { cpus = "z" }', "cpus 'z'" },
+    { 's:event { "cpu-clock", sample_type = { "nope" } }', "^event: sample_type has no bit 'nope'" },
+    { 's:event { "cpu-clock", period = 3.5 }', "^event: sample_period = 3.5: must be an integer" },
+    { 'perfev.decoder { foo = 1 }', "^'foo' is no field" },
+    { 'perfev.decoder { attr = 3 }', "attr: its bytes, or an event's attr, not a number" },
+    { 'perfev.open("x", 3)', "options are a table, not a number" },
+    { 'perfev.open("x", { window = "x" })', "window is a number" },
+    { 'perfev.open("x", { note = 3 })', "note is a function" },
+    { 'perfev.load(3)', "a string expected, not a number" },
+    { 'perfev.list(3)', "a pattern is a string, not a number" },
+    { 'perfev.escape(nil)', "escape: a string expected, not a nil" },
+    { 'perfev.line "{foo}"', "no record has a field 'foo'" },
+    { 'perfev.sim.new(3)', "a table expected, not a number" },
+    { 'perfev.picture.heatmap { foo = 3 }', "no option is called 'foo'" },
+    { 'perfev.picture.histogram { buckets = { {} } }', "row 1 has no number 'count'" },
+    { 'perfev.picture.timeline { spans = { {} } }', "row 1 has no number 'cpu'" },
+    { 'perfev.profile { values = { { "a", unit = 3 } } }', "unit of a is a string" },
+    { 'perfev.profile {}:top { limit = "x" }', "limit is a number, not a string" },
+    -- arguments
+    { 'running():dispatch("x")', "dispatch: at most how many records is a whole number from 1 on, not x" },
+    { 'running():dispatch(0)', "from 1 on, not 0" },
+    { 'local _, ev = running() ev:period("x")', "period: a whole number expected, not x" },
+    { 'local _, ev = running() ev:filter()', "filter: a string expected, not a nil" },
+    { 'perfev.counter { "page-faults" }:add(3)', "a string or a table, not a number" },
+    { 'perfev.counter { "page-faults" }:enable("page-fautls")', "it has no event 'page%-fautls' %(did you mean 'page" },
+    { 'perfev.counter { "page-faults" }:close("x")', "no event 'x'" },
+    { 'perfev.counter { "page-faults" }:measure(3)', "measure: a function expected, not a number" },
+    { 'perfev.counter { "page-faults" }:run()', "no command to run" },
+    { 'perfev.counter { "page-faults", command = { "true" } }:wait()', "its command is held yet" },
+    { 'perfev.count { by = "a" }:merge {}', "another aggregator expected, not a table" },
+    { 'perfev.count { by = "a" }:merge(perfev.count { by = "b" })', "its columns are %(b%), and those here %(a%)" },
+    { 'perfev.sum { unit = "us" }:merge(perfev.sum { unit = "ns" })', "its values are in ns, and those here in us" },
+    { 'for _ in perfev.decoder {}:records(3) do end', "the bytes are a string, not a number" },
+    { 'for _ in s:records { fields = { "foo" } } do end', "no sample has a field 'foo'" },
+    -- what is over, or not yet
+    { 's:close() s:start()', "it has ended; make a new one" },
+    { 's:close() s:event { "cpu-clock" }', "it has ended" },
+    { 's:close() s:counter { "page-faults" }', "it has ended" },
+    { 's:close() s:every("1s", print)', "it has ended" },
+    { 's:close() s:on_begin(print)', "it has ended" },
+    { 's:close() s:done(print)', "it has ended" },
+    { 's:close() s:signal("INT", print)', "it has ended" },
+    { 's:close() s:configure {}', "it has started already" },
+    { 'running():on_begin(print)', "it has started already" },
+  }
+  -- a dot in the place of a colon
+  for what, verbs in pairs {
+    ["s"] = "event every run start stop close fd dispatch records stats task counter span signal done",
+    ["select(2, running())"] = "enable period filter close",
+    ["perfev.counter { 'page-faults' }"] = "read enable measure add close",
+    ["perfev.counter { 'page-faults' }:member()"] = "read ids close",
+    ["perfev.count {}"] = "print rows merge serialize svg",
+    ["perfev.profile {}"] = "folded html total merge",
+  } do
+    for verb in verbs:gmatch "%a+" do
+      mistakes[#mistakes + 1] = { ("local x = %s x.%s()"):format(what, verb), verb .. "%(%) is a method: %a+:" .. verb }
+    end
+  end
+
+  for _, case in ipairs(mistakes) do
+    it(case[1], function()
+      local s <close> = perfev.session { tid = 7 }
+      local function running()
+        local ev = s:event { "cpu-clock", sample = print }
+        assert(s:start())
+        return s, ev
+      end
+      local f = assert(load("local perfev, s, running = ... " .. case[1] .. " return 1", "=user"))
+      local ok, why = pcall(f, perfev, s, running)
+      assert.is_false(ok)
+      local text = why:match "^user:1: (.*)"
+      assert(text, why)
+      assert.matches(case[2], text)
+    end)
+  end
+end)
+
+describe("a thread's number", function()
+  it("that no thread can have is nobody's, and not that of its lower bits", function()
+    local s <close> = perfev.session { tid = 7 }
+    s:event { "cpu-clock", sample = print }
+    assert(s:start())
+    assert.equal(0, s:task(0).tid)
+    assert.is_nil(s:task(1 << 32))
+    assert.is_nil(s:task(math.mininteger))
+  end)
+end)

@@ -105,3 +105,19 @@ describe("luarocks make", function()
     assert.matches("syscount", must({ tree .. "/bin/perfl", "syscount", "--help" }, elsewhere))
   end)
 end)
+
+describe("a Lua of another version", function()
+  local path = checkout .. "/lua/?.lua;" .. checkout .. "/lua/?/init.lua"
+  local code = "package.path, package.cpath = %q, ''; %s print(select(2, pcall(require, 'perfev')))"
+
+  it("is told which one is needed, before any of ours is loaded that it cannot read", function()
+    if not run.have "lua5.1" then pending("lua5.1 is not installed") end
+    local r = run({ "lua5.1", "-e", code:format(path, "") }, elsewhere)
+    assert.equal("perfev: Lua 5.4 is needed, and this is Lua 5.1\n", r.out)
+  end)
+
+  it("is called by its own name", function()
+    local r = run({ "lua5.4", "-e", code:format(path, "_VERSION, jit = 'Lua 5.1', {}") }, elsewhere)
+    assert.equal("perfev: Lua 5.4 is needed, and this is Lua 5.1 (LuaJIT)\n", r.out)
+  end)
+end)

@@ -3,6 +3,7 @@
 -- what happens once: options, what an event must have, rows and printing.
 
 local lazy = require "perfev.lazy"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
@@ -310,14 +311,28 @@ function methods:serialize()
   return require "perfev.aggpack".serialize(self, own_spec(self))
 end
 
-for _, name in ipairs { "merge", "delta" } do
-  local native = methods[name]
-  methods[name] = function(self, other)
-    if name == "delta" then was_read[self] = true return native(self) end
-    local merged = native(self, other)
-    was_read[other] = true -- it is in this one now
-    return merged
+local native_delta, native_merge = methods.delta, methods.merge
+
+function methods:delta()
+  was_read[self] = true
+  return native_delta(self)
+end
+
+-- What C cannot tell apart: columns of other names, and values of another unit.
+local function check_alike(spec, other, level)
+  local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
+  if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
+  if (spec.unit or "") ~= (other.unit or "") then
+    fail(level, "merge: its values are in %s, and those here in %s", other.unit or "no unit", spec.unit or "none")
   end
+end
+
+function methods:merge(other)
+  if not M.is(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
+  check_alike(own_spec(self), own_spec(other), 3)
+  local merged = native_merge(self, other)
+  was_read[other] = true -- it is in this one now
+  return merged
 end
 
 -- ---- printing ----
@@ -628,5 +643,8 @@ function methods:print(how)
   was_read[self] = true
   form(self, own_spec(self), sorted_cells(self))
 end
+
+-- Those of C check their userdata themselves. All of ours have false for their metatable.
+colon(methods, false, "aggregator", "a", "spec rows top pairs serialize delta merge remarks print svg html")
 
 return M

@@ -68,7 +68,10 @@ local function attr_of(spec, endian, arch, level)
   if fields then
     error(("a spec has its attr's bytes or its fields, not both: %s"):format(next(fields)), level + 1)
   end
-  if type(spec.attr) ~= "string" then return spec.attr end -- a perfev.attr; checked where it is used
+  if type(spec.attr) == "userdata" then return spec.attr end -- a perfev.attr; checked where it is used
+  if type(spec.attr) ~= "string" then
+    error("attr: its bytes, or an event's attr, not a " .. type(spec.attr), level + 1)
+  end
   return core.attr_parse(spec.attr, endian)
 end
 
@@ -134,6 +137,7 @@ local native_records = methods.records
 --   callback, the first false where it would be nil; `bad`: f(message, position), called for a record that is
 --   malformed, which is passed over and else raises
 function methods:records(bytes, opts)
+  if type(bytes) ~= "string" then error("records: the bytes are a string, not a " .. type(bytes), 2) end
   if opts == nil then return native_records(self, bytes) end
   if type(opts) == "function" then return native_records(self, bytes, opts) end
   if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end

@@ -4,6 +4,7 @@
 -- what it would have been: a reading has both.
 
 local lazy = require "perfev.lazy"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = lazy "perfev.explain"
@@ -420,7 +421,7 @@ function M.new(spec, grouped, level, s)
   if s and opts then fail(level, "counter: a session's counter has the session's targets") end
   -- What a script is run on is the command line's business.
   if not s and not opts and session.before_default_start then s = session.default() end
-  if s then return M.join(self, s, level + 1) end
+  if s then return M.join(self, s, level) end
   local ok, why, code = open_own(self, opts or { pid = { 0 } })
   if not ok then return nil, why, code end
   return self
@@ -430,7 +431,7 @@ end
 
 --- Make it the session's: opened when that starts, closed when it ends.
 function M.join(self, s, level)
-  if s.finished then fail(level, "session: it has ended; declare counters before") end
+  if s.finished then fail(level, "session: it has ended; make a new one") end
   self.session = s
   s.counters[#s.counters + 1] = self
   if not s.core then return self end
@@ -474,6 +475,7 @@ end
 -- @treturn[2] integer errno
 function Counter:start()
   if not self.child then error("counter: it has no command to start", 2) end
+  self.let_go = true
   local ok, what, code = self.child:release()
   if ok then return true end
   self.command_status = { exit = code == E.ENOENT and 127 or 126 }
@@ -483,6 +485,7 @@ end
 --- Wait for the command's end -> { exit = n } or { signal = n }.
 function Counter:wait()
   if not self.child then error("counter: it has no command to wait for", 2) end
+  if not self.let_go then error("counter: its command is held yet, and would be waited for in vain; start() it", 2) end
   self.command_status = self.command_status or self.child:reap(true)
   return self.command_status
 end
@@ -493,6 +496,7 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function Counter:run()
+  if not self.child then error("counter: it has no command to run", 2) end
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
   return self:wait()
@@ -574,6 +578,7 @@ end
 -- Also for a counter that is on; it is off afterwards.
 function Counter:measure(f, ...)
   local opened, grouped = self.core, self.grouped
+  if type(f) ~= "function" then error("measure: a function expected, not a " .. type(f), 2) end
   if not opened then return not_open(self) end
   local ok, what, code = opened:read(true)
   if not ok then return nil, explain.refusal(what, code), code end
@@ -593,12 +598,18 @@ end
 
 local verbs = { ENABLE = "enable", DISABLE = "disable", RESET = "reset" }
 
+local function no_member(self, name, level)
+  local near = core.nearest(tostring(name), self:names())
+  fail(level + 1, "counter: it has no event '%s'%s", tostring(name),
+    near and (" (did you mean '%s'?)"):format(near) or "")
+end
+
 local function switch(self, request, name, whole)
   if not self.core then return not_open(self) end
   local m
   if name ~= nil then
     m = self.by_name[name]
-    if not m then error(("counter: it has no event '%s'"):format(tostring(name)), 3) end
+    if not m then no_member(self, name, 2) end
     if not m.open then return nil, ("%s: it is closed"):format(m.name), E.EBADF end
   end
   if whole == nil then whole = self.grouped and not m end
@@ -625,13 +636,7 @@ function Counter:member(name)
     if #self.list > 1 then error("counter: it has several events; member(name) gives one", 2) end
     return self.list[1]
   end
-  local m = self.by_name[name]
-  if not m then
-    local near = core.nearest(tostring(name), self:names())
-    error(("counter: it has no event '%s'%s"):format(tostring(name),
-      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
-  end
-  return m
+  return self.by_name[name] or no_member(self, name, 2)
 end
 
 --- The names of the events that are open, in the order they came.
@@ -650,8 +655,8 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function Counter:add(spec)
-  spec = check_member(spec, 2)
-  check_name(self, name_of(spec), 2)
+  spec = check_member(spec, 3)
+  check_name(self, name_of(spec), 3)
   if not self.core then return not_open(self) end
   local m = new_member(self, spec)
   local ok, why, code = open(self, m)
@@ -665,7 +670,7 @@ end
 
 --- Close it, or one of its events alone.
 function Counter:close(name)
-  if name ~= nil then return self:member(name):close() end
+  if name ~= nil then return (self.by_name[name] or no_member(self, name, 2)):close() end
   give_back(self)
 end
 Counter.__close = function(self) give_back(self) end
@@ -712,5 +717,7 @@ end
 -- @treturn true | nil, message, errno
 function M.task_enable() return task_switch(true) end
 function M.task_disable() return task_switch(false) end
+
+colon(Counter, Counter, "counter", "c", "read delta measure enable disable reset add member names start wait run close")
 
 return M

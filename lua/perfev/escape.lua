@@ -34,6 +34,7 @@ end
 -- @tparam string s  any bytes
 -- @treturn string   the same with unsafe bytes as \xNN, newline as \n, tab as \t
 local function escape(s)
+  if type(s) ~= "string" then error("escape: a string expected, not a " .. type(s), 2) end
   if not s:find("[\0-\31\127-\255]") then return s end
   local out, i = {}, 1
   while i <= #s do

@@ -2,6 +2,7 @@
 -- Nothing is written and nothing read per event; what it costs is a comparison for each bucket, in the kernel.
 
 local agg = require "perfev.agg"
+local colon = require "perfev.colon"
 local counter = require "perfev.counter"
 local event = require "perfev.event"
 local filters = require "perfev.filter"
@@ -146,5 +147,7 @@ end
 --- Close its counters.
 function Hist:close() self.counter:close() end
 Hist.__close = Hist.close
+
+colon(Hist, Hist, "hist_counter", "h", "read delta print close")
 
 return M

@@ -2,6 +2,11 @@
 -- The module's verbs act on a default session, `s:verb` on one of your own, as io.write and f:write
 -- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
 
+-- In the words of every Lua there is: what follows is compiled by none but 5.4.
+if _VERSION ~= "Lua 5.4" then
+  error("perfev: Lua 5.4 is needed, and this is " .. _VERSION .. (rawget(_G, "jit") and " (LuaJIT)" or ""), 0)
+end
+
 local agg = require "perfev.agg"
 local core = require "perfev.core"
 local lazy = require "perfev.lazy"
@@ -57,7 +62,7 @@ end
 function M.line(format) return require("perfev.line").new(format, 1) end
 
 --- What a:serialize() gave; see perfev.aggpack.
-function M.load(bytes, opts) return require "perfev.aggpack".load(bytes, opts, 2) end
+function M.load(bytes, opts) return require "perfev.aggpack".load(bytes, opts, 1) end
 
 --- Pairs of events; see perfev.span.
 function M.span(spec) return require("perfev.span").new(session.default(), spec, 2) end

@@ -159,7 +159,7 @@ end
 --   "tracepoint", "pfm"); `aliases` (names), `pmu`, `event`, `about` where there are such
 function M.list(pattern)
   if pattern ~= nil and type(pattern) ~= "string" then
-    error("list: a pattern is a string, not a " .. type(pattern), 3)
+    error("list: a pattern is a string, not a " .. type(pattern), 2)
   end
   local of_word = pattern and of_kind(pattern)
   if of_word then return of_word end
@@ -232,6 +232,9 @@ end
 -- @tparam table entry  of M.list
 -- @treturn table  `fields` (list: name, type, values), and by kind `id`, `terms`, `scale`, `unit`, `cpus`, `caps`
 function M.details(entry)
+  if type(entry) ~= "table" or type(entry.name) ~= "string" then
+    error("details: one of what perfev.list gave is expected, not a " .. type(entry), 2)
+  end
   if entry.kind == "tracepoint" then return tracepoint_details(entry) end
   if entry.pmu then return pmu_details(entry) end
   return { fields = {} }

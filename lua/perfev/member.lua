@@ -3,6 +3,7 @@
 -- kernel refuses it. What is about the counter as a whole is the counter's.
 
 local lazy = require "perfev.lazy"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local explain = lazy "perfev.explain"
 local options = require "perfev.options"
@@ -140,6 +141,8 @@ function Member:set_bpf(fd)
   return ioctl(self, "SET_BPF", ("attach the BPF program of descriptor %s"):format(fd), integer(fd, "set_bpf", 0))
 end
 
+local MOST_PROGRAMS = 4096 -- as in lcounter.c; far more than can be attached to one
+
 --- The ids of the BPF programs attached to its tracepoint (QUERY_BPF).
 -- @tparam[opt=64] integer max
 -- @treturn[1] {integer,...}
@@ -150,7 +153,7 @@ end
 function Member:query_bpf(max)
   local opened = opened_of(self)
   if not opened then return closed(self) end
-  local ids, nr, code = opened:query_bpf(self.number, integer(max or 64, "query_bpf", 0))
+  local ids, nr, code = opened:query_bpf(self.number, math.min(integer(max or 64, "query_bpf", 0), MOST_PROGRAMS))
   if ids then return ids, nr end
   return refused(self, "QUERY_BPF", "ask for its BPF programs", code)
 end
@@ -202,5 +205,8 @@ function Member:close()
   self.open, self.closed = false, true
 end
 Member.__tostring = function(self) return "event " .. self.name end
+
+colon(Member, Member, "member", "m", [[enable disable reset refresh signal period set_filter set_output pause_output
+  set_bpf query_bpf modify ids fds read close]])
 
 return M

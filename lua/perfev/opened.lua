@@ -1,6 +1,7 @@
 --- An event of a session: opened, filtered, switched on and off.
 
 local lazy = require "perfev.lazy"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = lazy "perfev.explain"
@@ -51,10 +52,16 @@ end
 event_methods.enable = event_verb("enable_event")
 event_methods.disable = event_verb("disable_event")
 
+local set_period = event_verb("period")
+
 --- Change the sample period (or, for a frequency, the frequency), in force at once.
 -- @tparam integer n
 -- @treturn true | nil, message, errno
-event_methods.period = event_verb("period")
+function event_methods:period(n)
+  local whole = type(n) == "number" and math.tointeger(n)
+  if not whole then error("period: a whole number expected, not " .. tostring(n), 2) end
+  return set_period(self, whole)
+end
 
 --- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
 -- @treturn true | nil, message, errno
@@ -73,6 +80,7 @@ local ADDRESS_FILTER = "address ranges are expected, at most as many as nr_addr_
 -- @tparam string text  as perf record --filter takes it
 -- @treturn true | nil, message, errno
 function event_methods:filter(text)
+  if type(text) ~= "string" then error("filter: a string expected, not a " .. type(text), 2) end
   local right, why, errno = true, nil, nil
   if self.format then right, why, errno = filters.check(self.name, text, self.format) end
   if not right then return nil, why, errno end
@@ -555,5 +563,7 @@ end
 function M.new(session, decl, hidden)
   return setmetatable({ name = decl.name, decl = decl, session = session, hidden = hidden }, Event)
 end
+
+colon(event_methods, Event, "event", "ev", "enable disable period signal filter close")
 
 return M

@@ -159,7 +159,6 @@ end
 -- @tparam integer level   of the caller, for `error`
 -- @treturn table          into
 function M.take(opts, into, level)
-  level = level + 1 -- error() counts from here on, the caller from himself
   if type(opts) ~= "table" then fail(level, "session: a table expected, not a %s", type(opts)) end
   for name, value in next, opts do
     if not is_option[name] then

@@ -103,7 +103,7 @@ end
 local function check(verb, opts, what, more)
   local known = { title = true, format = true, unit = true, notes = true, series = true, [what] = true }
   for name in pairs(more or {}) do known[name] = true end
-  check_options(verb, opts, known, 3)
+  check_options(verb, opts, known, 4)
   if opts.format ~= nil and opts.format ~= "svg" and opts.format ~= "html" then
     fail(3, "%s: format is \"svg\" or \"html\", not %s", verb, tostring(opts.format))
   end
@@ -221,7 +221,7 @@ end
 -- @treturn string
 function M.heatmap(opts)
   local series = check("heatmap", opts, "cells", { step = true })
-  for _, one in ipairs(series) do check_numbers("heatmap", one.cells, { "time", "low", "high", "count" }, 2) end
+  for _, one in ipairs(series) do check_numbers("heatmap", one.cells, { "time", "low", "high", "count" }, 3) end
   if math.type(opts.step) ~= "integer" or opts.step <= 0 then fail(2, "heatmap: step is a time in ns above 0") end
   local unit, x, most = opts.unit or "ns", extent(series, opts.step), 0
   local cells_of = {}
@@ -268,10 +268,10 @@ end
 local BAR, GAP, LABELS, NUMBERS = 18, 4, 190, 130
 
 local function check_buckets(buckets)
-  check_numbers("histogram", buckets, { "count" }, 3)
+  check_numbers("histogram", buckets, { "count" }, 4)
   local both = {}
   for i, one in ipairs(buckets) do both[i] = { low = one.low or one.high, high = one.high or one.low } end
-  check_numbers("histogram", both, { "low", "high" }, 3)
+  check_numbers("histogram", both, { "low", "high" }, 4)
 end
 
 local function by_value(a, b)
@@ -350,11 +350,11 @@ local function args_of(row) return row.args and (',"args":%s'):format(json.encod
 --                     a table of what is shown beside it; `title`
 -- @treturn string  JSON
 function M.timeline(opts)
-  check_options("timeline", opts, { spans = true, points = true, counters = true, title = true }, 2)
+  check_options("timeline", opts, { spans = true, points = true, counters = true, title = true }, 3)
   local spans, points, counters = opts.spans or {}, opts.points or {}, opts.counters or {}
-  check_numbers("timeline: spans", spans, { "cpu", "begin", "finish" }, 2)
-  check_numbers("timeline: points", points, { "cpu", "time" }, 2)
-  check_numbers("timeline: counters", counters, { "time", "value" }, 2)
+  check_numbers("timeline: spans", spans, { "cpu", "begin", "finish" }, 3)
+  check_numbers("timeline: points", points, { "cpu", "time" }, 3)
+  check_numbers("timeline: counters", counters, { "time", "value" }, 3)
   local events, cpus, text_of = { metadata("process_name", 0, { name = escape(opts.title or "CPUs") }) }, {}, texts()
   local function add(format, ...) events[#events + 1] = format:format(...) end
   -- A thread of number 0 is the idle task to those who read it: CPU n is thread n + 1.

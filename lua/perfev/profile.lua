@@ -7,6 +7,7 @@
 -- the profile holds and not on the order it came in: the same profile, the same bytes.
 
 local agg = require "perfev.agg"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local where = require "perfev.where"
@@ -337,6 +338,9 @@ end
 --- Look up the names of records' stacks that came since the last time; what asks for them does it too.
 -- @tparam function|nil progress  f(done, all), called before each and after the last
 function Profile:resolve(progress)
+  if progress ~= nil and type(progress) ~= "function" then
+    fail(2, "profile: progress is a function, not a %s", type(progress))
+  end
   take_over(self)
   local waiting, seen = self.waiting, {}
   self.waiting, self.waiting_of = {}, {}
@@ -483,6 +487,11 @@ for _, name in ipairs(M.formats) do
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
     end
     opts = opts or {}
+    for _, number in ipairs { "limit", "least", "width" } do
+      if opts[number] ~= nil and type(opts[number]) ~= "number" then
+        fail(2, "profile: %s is a number, not a %s", number, type(opts[number]))
+      end
+    end
     self:resolve()
     if opts.baseline then matching(self, opts.baseline, 3) end
     if opts.value ~= nil then self:value(opts.value, 2) end
@@ -497,6 +506,9 @@ local function checked_value(value, level)
   if type(value) ~= "table" then fail(level, "profile: a value type is a name or { name, unit = }") end
   local name = value[1] or value.name
   if type(name) ~= "string" or name == "" then fail(level, "profile: a value type has no name") end
+  if value.unit ~= nil and type(value.unit) ~= "string" then
+    fail(level, "profile: unit of %s is a string, not a %s", name, type(value.unit))
+  end
   return { name = escape(name), unit = escape(value.unit or "count") }
 end
 
@@ -563,6 +575,9 @@ function M.read(source, opt)
   end
   return self
 end
+
+colon(Profile, Profile, "profile", "p", [[sampler clear resolve merge diff total value stacks walk
+  ]] .. table.concat(M.formats, " "))
 
 return setmetatable(M, { __call = function(_, opt)
   local profile = new(opt, 3)

@@ -3,6 +3,7 @@
 -- of its events, the formats of its tracepoints.
 
 local lazy = require "perfev.lazy"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local features = require "perfev.recording.features"
 local kernel = require "perfev.recording.kernel"
@@ -219,7 +220,8 @@ end
 --   the first false where it would be nil
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
-  opts = opts or {}
+  if opts == nil then opts = {} end
+  if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do
     if not records_options[name] then
       local near = core.nearest(tostring(name), { "user", "types", "fields" })
@@ -317,7 +319,8 @@ local known = { fd = true, ordered = true, window = true, note = true }
 -- @treturn[2] integer errno
 function M.open(path, opts)
   if type(path) ~= "string" then error("open: a path, or \"-\" for standard input", 2) end
-  opts = opts or {}
+  if opts == nil then opts = {} end
+  if type(opts) ~= "table" then error("open: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do
     if not known[name] then
       local list = {}
@@ -325,6 +328,15 @@ function M.open(path, opts)
       local near = core.nearest(tostring(name), list)
       error(("open: unknown option '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
         or ""), 2)
+    end
+  end
+  if opts.note ~= nil and type(opts.note) ~= "function" then
+    error("open: note is a function, not a " .. type(opts.note), 2)
+  end
+  for _, name in ipairs { "window", "fd" } do
+    local value = opts[name]
+    if value ~= nil and (math.type(value) ~= "integer" or value < 0 or value > 0x7fffffff) then
+      error(("open: %s is a number from 0 on and below 2^31, not %s"):format(name, tostring(value)), 2)
     end
   end
   local self = setmetatable({
@@ -352,5 +364,7 @@ function M.open(path, opts)
   self:learn()
   return self
 end
+
+colon(Recording, Recording, "recording", "rec", "records stats task section tracing close")
 
 return M

@@ -98,8 +98,8 @@ function M.attr(fields, machine)
       copy[field] = mask_of(field, fields[field], names, machine)
     end
   end
-  local ok, attr = pcall(core.attr_new, copy or fields)
-  if not ok then error(attr, 2) end -- where it was called, and not here
+  local ok, attr = pcall(core.attr_new, copy or fields) -- called by nobody, it names no place
+  if not ok then error(attr, 0) end
   return attr
 end
 

@@ -3,6 +3,7 @@
 -- session or once per wakeup: targets, opening, timers, signals, the command, the end.
 
 local lazy = require "perfev.lazy"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = lazy "perfev.explain"
@@ -50,7 +51,7 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
-    opts = options.take(opts or {}, {}, 2),
+    opts = options.take(opts == nil and {} or opts, {}, 3),
     events = {}, counters = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
     handlers = {}, reported = {}, delivered = 0,
   }, Session)
@@ -77,8 +78,8 @@ M.before_default_start = nil
 
 --- Set options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
-  if self.started then error("session: it has started already", 2) end
-  options.take(opts, self.opts, 2)
+  if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end
+  options.take(opts, self.opts, 3)
 end
 
 function Session:note(level, text)
@@ -129,6 +130,11 @@ local function refuse_recursion(self, verb)
   end
 end
 
+-- A session is used once.
+local function refuse_ended(self, level)
+  if self.finished then error("session: it has ended; make a new one", level + 1) end
+end
+
 -- What would go to callbacks has none.
 local function refuse_pulled(self, verb)
   if self.pulled and not self.finished then
@@ -177,7 +183,7 @@ end
 function M.declare(self, spec, level)
   local decl = event.declare(spec, level + 1)
   if self.pulled then event.pull(decl, self.pulled) end
-  if self.finished then error("session: it has ended; declare events before", level + 1) end
+  refuse_ended(self, level)
   local ev = opened.new(self, decl)
   self.events[#self.events + 1] = ev
   if not self.core then return ev end
@@ -224,6 +230,7 @@ end
 -- @tparam string|number t  "500ms", "2s"; a number is seconds
 -- @tparam function f       a return value of false stops the session
 function Session:every(t, f)
+  refuse_ended(self, 2)
   local ns, why = units.duration(t)
   if not ns or ns == 0 then error("every: " .. (why or "a time above 0 is needed"), 2) end
   if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
@@ -232,17 +239,20 @@ function Session:every(t, f)
   if self.watching then assert(self:start_timer(timer)) end
 end
 
-local function registrar(list, what)
-  return function(self, f)
-    if type(f) ~= "function" then error(what .. ": a function expected, not a " .. type(f), 2) end
-    table.insert(self[list], f)
-  end
+local function register(self, list, what, f)
+  if type(f) ~= "function" then error(what .. ": a function expected, not a " .. type(f), 3) end
+  refuse_ended(self, 3)
+  table.insert(self[list], f)
 end
 
 --- Call f once everything is armed, before anything counts.
-Session.on_begin = registrar("on_start", "start")
+function Session:on_begin(f)
+  if self.begun then error("session: it has started already; what is to be called then is said before", 2) end
+  register(self, "on_start", "start", f)
+end
+
 --- Call f when the session has ended, all records delivered.
-Session.done = registrar("on_done", "done")
+function Session:done(f) register(self, "on_done", "done", f) end
 
 --- Call f when the signal arrives ("INT", "USR1", "RTMIN+3", ...) while the session runs.
 -- @tparam string name
@@ -250,6 +260,7 @@ Session.done = registrar("on_done", "done")
 function Session:signal(name, f)
   local number = options.signal(name, "signal", 2)
   if type(f) ~= "function" then error("signal: a function expected, not a " .. type(f), 2) end
+  refuse_ended(self, 2)
   local is_new = not self.signals[number]
   self.signals[number] = f
   if is_new and self.watching then assert(self:start_signal(number)) end
@@ -479,6 +490,7 @@ end
 -- @treturn[2] string  in three parts; nothing stays open
 -- @treturn[2] integer errno
 function Session:start()
+  refuse_ended(self, 2)
   if self.started then return true end
   if self == default and M.before_default_start then M.before_default_start(self) end
   self.started = true
@@ -666,7 +678,7 @@ end
 -- @treturn[2] integer errno, for a failure to start
 function Session:run()
   refuse_recursion(self, "run")
-  if self.finished then error("session: it has ended; make a new one", 2) end
+  refuse_ended(self, 2)
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
   if not self.stopping then
@@ -712,6 +724,9 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string   what ended it
 function Session:dispatch(max)
+  if max ~= nil and not (type(max) == "number" and max >= 1 and math.tointeger(max)) then
+    error(("dispatch: at most how many records is a whole number from 1 on, not %s"):format(tostring(max)), 2)
+  end
   refuse_recursion(self, "dispatch")
   refuse_pulled(self, "dispatch")
   if self.finished then return 0, false end
@@ -779,7 +794,7 @@ end
 --   of no other record; the first is false where it would be nil
 function Session:records(opts)
   refuse_recursion(self, "records")
-  if self.finished then error("session: it has ended; make a new one", 2) end
+  refuse_ended(self, 2)
   if opts ~= nil and type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts or {}) do
     if name ~= "fields" then error(("records: no option is called '%s'; fields is one"):format(tostring(name)), 2) end
@@ -921,5 +936,8 @@ function Session:plan()
   for _, c in ipairs(self.counters) do lines[#lines + 1] = tostring(c) end
   return lines, sound
 end
+
+colon(Session, Session, "session", "s", [[event span counter group again every on_begin done signal start run stop
+  close fd dispatch records snapshot stats task configure declared plan]])
 
 return M

@@ -466,6 +466,7 @@ local function take(self, opts)
 end
 
 local function check_options(opts)
+  if type(opts) ~= "table" then error("sim.new: a table expected, not a " .. type(opts), 3) end
   for name in pairs(opts) do
     if not M.options[name] then
       local names = {}
@@ -506,7 +507,7 @@ M.options = {
 -- @tparam[opt] table opts
 -- @treturn kernel
 function M.new(opts)
-  opts = opts or {}
+  if opts == nil then opts = {} end
   check_options(opts)
   local self = setmetatable({
     fds = {}, events = {}, rings = {}, children = {}, plans = {}, counts = {}, failures = {}, log = {},

@@ -3,6 +3,7 @@
 -- script where one event is more than one end.
 
 local agg = require "perfev.agg"
+local colon = require "perfev.colon"
 local core = require "perfev.core"
 local duration = require "perfev.units".duration
 local where = require "perfev.where"
@@ -161,7 +162,7 @@ function M.new(session, spec, level)
   end
   agg.add_span(spec.into, self)
   for _, event in ipairs(events) do
-    local ok, why, code = session:event(event)
+    local ok, why, code = require("perfev.session").declare(session, event, level + 1)
     if not ok then return nil, why, code end
   end
   return self
@@ -194,5 +195,7 @@ function Span:remarks()
   for _, one in ipairs(self.ends) do table.move(one:remarks(), 1, 9, #lines + 1, lines) end
   return lines
 end
+
+colon(Span, Span, "span", "span", "unmatched remarks")
 
 return M

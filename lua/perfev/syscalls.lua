@@ -187,6 +187,7 @@ local here
 -- @tparam integer number
 -- @treturn string
 function M.name(number)
+  if math.type(number) ~= "integer" then error("name: a system call's number expected, not " .. tostring(number), 2) end
   here = here or M.of()
   return here[number] or ("syscall_%d"):format(number)
 end

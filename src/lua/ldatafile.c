@@ -720,7 +720,7 @@ static int l_task(lua_State *L)
 {
 	struct l_datafile *self = check_datafile(L);
 
-	return l_task_push(L, &self->tasks, (int)luaL_checkinteger(L, 2));
+	return l_task_push(L, &self->tasks, luaL_checkinteger(L, 2));
 }
 
 /* clang-format off */

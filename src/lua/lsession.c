@@ -433,7 +433,7 @@ static int l_session_task(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 
-	return l_task_push(L, pev_session_tasks(self->s), (int)luaL_checkinteger(L, 2));
+	return l_task_push(L, pev_session_tasks(self->s), luaL_checkinteger(L, 2));
 }
 
 /* ---- the poll set ---- */

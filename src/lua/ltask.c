@@ -24,11 +24,11 @@ static void push(lua_State *L, const struct pev_who *who)
 	}
 }
 
-int l_task_push(lua_State *L, struct pev_tasks *tasks, int tid)
+int l_task_push(lua_State *L, struct pev_tasks *tasks, lua_Integer tid)
 {
 	struct pev_who who;
 
-	if (pev_tasks_who(tasks, tid, &who))
+	if (tid == (int)tid && pev_tasks_who(tasks, (int)tid, &who))
 		push(L, &who);
 	else
 		lua_pushnil(L);
