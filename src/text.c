@@ -15,11 +15,16 @@ void pev_text_cut(struct pev_text *text, const char *bytes, size_t len)
 	text->len += len;
 }
 
-static void pad(struct pev_text *text, char ch, size_t nr)
+enum { WIDE = 40 }; /* a usual width */
+
+/* So many of them; of a usual number more are written, which takes less than to look how many. */
+static inline void pad(struct pev_text *text, char ch, size_t nr)
 {
 	size_t room = text->len < text->cap ? text->cap - text->len : 0;
 
-	if (room > 0)
+	if (nr <= WIDE && room >= WIDE)
+		memset(text->buf + text->len, ch, WIDE);
+	else if (room > 0)
 		memset(text->buf + text->len, ch, nr < room ? nr : room);
 	text->len += nr;
 }
@@ -56,8 +61,9 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 	for (p++; p < end && strchr("-#0", *p); p++) {
 		c->left |= *p == '-';
 		c->zero |= *p == '0';
-		c->alt |= *p == '#';
+		c->prefix |= *p == '#';
 	}
+	c->zero = c->zero && !c->left;
 	if (!read_digits(&p, end, &c->width))
 		return 0;
 	if (p < end && *p == '.') {
@@ -73,6 +79,7 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 	c->above = (unsigned char)(64 - 8 * bytes);
 	c->is_signed = c->letter == 'd' || c->letter == 'i';
 	c->is_hex = c->letter == 'x' || c->letter == 'X';
+	c->prefix = c->prefix && c->is_hex;
 	c->plain = c->plain && c->precision < 0 && c->letter != 'o';
 	len = snprintf(c->text, sizeof(c->text), "%.*sll%c", (int)(behind - start), start,
 		       c->letter);
@@ -81,8 +88,28 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 
 /* ---- numbers ---- */
 
-/* The digits in front of end; where they begin. */
-static inline char *decimal(char *end, uint64_t value)
+/* How many digits it is written with: told by its highest bit, but for one. */
+static inline size_t count_decimals(uint64_t value)
+{
+	static const uint64_t powers[] = {
+		0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000,
+		10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000,
+		1000000000000000, 10000000000000000, 100000000000000000, 1000000000000000000,
+		10000000000000000000u
+	};
+	unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
+	unsigned nr = bits * 1233 >> 12; /* by log10(2) */
+
+	return nr + (value >= powers[nr]);
+}
+
+static inline size_t count_hexadecimals(uint64_t value)
+{
+	return (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
+}
+
+/* So many digits, which end at end. */
+static inline void write_decimals(char *end, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
 				    "25262728293031323334353637383940414243444546474849"
@@ -90,16 +117,16 @@ static inline char *decimal(char *end, uint64_t value)
 				    "75767778798081828384858687888990919293949596979899";
 
 	for (; value >= 100; value /= 100) {
-		*--end = pairs[value % 100 * 2 + 1];
-		*--end = pairs[value % 100 * 2];
+		end -= 2;
+		memcpy(end, pairs + value % 100 * 2, 2);
 	}
-	*--end = pairs[value * 2 + 1];
 	if (value >= 10)
-		*--end = pairs[value * 2];
-	return end;
+		memcpy(end - 2, pairs + value * 2, 2);
+	else
+		end[-1] = (char)('0' + value);
 }
 
-static inline char *hexadecimal(char *end, uint64_t value, char letter)
+static inline void write_hexadecimals(char *end, uint64_t value, char letter)
 {
 	const char *digits = letter == 'x' ? "0123456789abcdef" : "0123456789ABCDEF";
 
@@ -107,7 +134,6 @@ static inline char *hexadecimal(char *end, uint64_t value, char letter)
 		*--end = digits[value & 15];
 		value >>= 4;
 	} while (value);
-	return end;
 }
 
 void pev_text_hex(struct pev_text *text, uint64_t value)
@@ -140,59 +166,62 @@ static void put_unusual(struct pev_text *text, const struct pev_conversion *c, u
 #pragma GCC diagnostic pop
 
 enum {
-	DIGITS_MAX = 24,              /* 64 bits have less */
-	WIDE = 40,                    /* a usual width */
+	DIGITS_MAX = 24, /* 64 bits, with a sign or prefix, have less */
 	NUMBER_MAX = WIDE + DIGITS_MAX
 };
 
-static inline char *fill_up(char *p, char ch, size_t nr)
-{
-	memset(p, ch, nr);
-	return p + nr;
-}
-
-/* At p, which has room for NUMBER_MAX: where it ends. */
-static inline char *write_number(char *p, const struct pev_conversion *c, uint64_t value)
+/* At p, which has room for NUMBER_MAX: where it ends. What lies behind that may be overwritten. */
+static inline __attribute__((always_inline)) char *
+write_number(char *p, const struct pev_conversion *c, uint64_t value)
 {
 	bool negative = c->is_signed && (int64_t)value < 0;
-	bool prefix = c->is_hex && c->alt && value;
-	char room[2 * DIGITS_MAX], *end = room + DIGITS_MAX, *digits;
-	size_t all, fill;
+	size_t lead = negative ? 1 : 2u * (c->prefix && value), all, fill, before;
 
 	value = negative ? -value : value;
-	digits = c->is_hex ? hexadecimal(end, value, c->letter) : decimal(end, value);
-	all = (size_t)(end - digits) + negative + (prefix ? 2 : 0);
+	all = lead + (c->is_hex ? count_hexadecimals(value) : count_decimals(value));
 	fill = (size_t)c->width > all ? (size_t)c->width - all : 0;
-	if (fill && !c->left && !c->zero)
-		p = fill_up(p, ' ', fill);
-	if (negative)
-		*p++ = '-';
-	if (prefix) {
-		*p++ = '0';
-		*p++ = c->letter;
+	before = c->left ? 0 : fill;
+	if (before)
+		memset(p, c->zero ? '0' : ' ', WIDE);
+	if (lead) {
+		char *at = c->zero ? p : p + before;
+
+		at[0] = negative ? '-' : '0';
+		at[1] = negative ? '0' : c->letter; /* behind a sign a digit comes */
 	}
-	if (fill && !c->left && c->zero)
-		p = fill_up(p, '0', fill);
-	memcpy(p, digits, DIGITS_MAX); /* they, and what lies behind them */
-	p += end - digits;
-	return fill && c->left ? fill_up(p, ' ', fill) : p;
+	p += before + all;
+	if (c->is_hex)
+		write_hexadecimals(p, value, c->letter);
+	else
+		write_decimals(p, value);
+	if (before == fill)
+		return p;
+	memset(p, ' ', WIDE);
+	return p + fill;
+}
+
+/* The same where there may be no room. */
+static __attribute__((noinline)) void cut_number(struct pev_text *text,
+						 const struct pev_conversion *c, uint64_t value)
+{
+	char out[NUMBER_MAX];
+
+	pev_text_cut(text, out, (size_t)(write_number(out, c, value) - out));
 }
 
 void pev_text_number(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
 {
-	char out[NUMBER_MAX], *p, *end;
+	char *p;
 
 	value = cut(c, value);
 	if (!c->plain || c->width > WIDE) {
 		put_unusual(text, c, value);
-		return;
+	} else if (text->len + NUMBER_MAX > text->cap) {
+		cut_number(text, c, value);
+	} else {
+		p = text->buf + text->len;
+		text->len += (size_t)(write_number(p, c, value) - p);
 	}
-	p = text->len + NUMBER_MAX <= text->cap ? text->buf + text->len : out;
-	end = write_number(p, c, value);
-	if (p == out)
-		pev_text_cut(text, out, (size_t)(end - out));
-	else
-		text->len += (size_t)(end - p);
 }
 
 void pev_text_string(struct pev_text *text, const struct pev_conversion *c, const char *bytes,

@@ -61,7 +61,7 @@ struct pev_conversion {
 	char letter; /* one of diuxXos */
 	unsigned char above; /* bits that the number it is for lacks of 64 */
 	bool is_signed, is_hex;
-	bool left, zero, alt; /* "-", "0", "#" */
+	bool left, zero, prefix; /* "-"; "0" without it; "#" of a hexadecimal number */
 	bool plain; /* nothing but these and a width */
 	int width, precision; /* precision -1: none */
 	char text[PEV_CONVERSION_MAX]; /* the same of a long long, for printf(3) */

@@ -166,22 +166,29 @@ static void find_fields(struct l_line *line, const struct pev_tracepoint *tp)
 	}
 }
 
-/* With the width of its column, in bytes, as string.format() counts. */
-static void put_string(struct pev_text *out, const struct pev_conversion *conversion,
-		       const char *bytes, size_t len)
+/* What has bytes that are not safe to show. */
+static __attribute__((noinline)) void put_unsafe(struct pev_text *out,
+						 const struct pev_conversion *conversion,
+						 const char *bytes, size_t len)
 {
 	char safe[256];
 	struct pev_text text = { .buf = safe, .cap = sizeof(safe) };
 
-	if (pev_text_is_safe(bytes, len)) {
-		pev_text_string(out, conversion, bytes, len);
-		return;
-	}
 	pev_text_escaped(&text, bytes, len);
 	if (text.len <= sizeof(safe))
 		pev_text_string(out, conversion, safe, text.len);
 	else
 		pev_text_escaped(out, bytes, len); /* no width is as long */
+}
+
+/* With the width of its column, in bytes, as string.format() counts. */
+static void put_string(struct pev_text *out, const struct pev_conversion *conversion,
+		       const char *bytes, size_t len)
+{
+	if (pev_text_is_safe(bytes, len))
+		pev_text_string(out, conversion, bytes, len);
+	else
+		put_unsafe(out, conversion, bytes, len);
 }
 
 static void put_number(struct pev_text *out, const struct pev_conversion *conversion,
