@@ -104,7 +104,8 @@ local function output_of(words, what, times)
   for _, word in ipairs { acts(what, times) } do argv[#argv + 1] = word end
   local r = run(argv)
   assert.equal(0, r.code, r.err)
-  assert.equal("", r.err)
+  -- What Linux before 6.12 has no inherited samples of.
+  assert.equal("", (r.err:gsub("^perfl: [^\n]*: not in processes that come later, as this kernel [^\n]*\n", "")))
   return r.out
 end
 
@@ -440,6 +441,7 @@ describe("the example", function()
       local argv = table.move(words, 1, #words, 1, {})
       argv[#argv + 1] = "scripts/examples/" .. name .. ".lua"
       local out = output_of(argv, what, times)
+      if out:find "^this kernel wrote none" then return pending "this kernel writes no READ records" end
       assert.truthy(out:find(pattern), out)
     end)
   end
