@@ -3,6 +3,8 @@
 -- perfl -a -d 5s syslat --failed --top 10
 
 local perfev = require "perfev"
+local agg = require "perfev.agg"
+local json = require "perfev.json"
 local syscalls = require "perfev.syscalls"
 
 local opt = perfev.args {
@@ -32,10 +34,12 @@ perfev.done(function()
     if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
     return a["start.args.id"] < b["start.args.id"]
   end)
-  row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
+  local is_json = agg.default_form == "json"
+  if not is_json then row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX") end
   for i = 1, math.min(opt.top or #rows, #rows) do
-    local v = rows[i].value
-    row(syscalls.name(rows[i]["start.args.id"]), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max))
+    local v, name = rows[i].value, syscalls.name(rows[i]["start.args.id"])
+    if is_json then print(json.encode { call = name, unit = "ns", value = v })
+    else row(name, v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max)) end
   end
-  if opt.top and opt.top < #rows then print(("(%d others)"):format(#rows - opt.top)) end
+  if opt.top and opt.top < #rows and not is_json then print(("(%d others)"):format(#rows - opt.top)) end
 end)
