@@ -147,6 +147,20 @@ describe("a script that counts system calls", function()
   end)
 end)
 
+describe("trace", function()
+  it("shows a number by the type that it was given", function()
+    local seen = {}
+    for kind, minus_one in pairs { long = "-1", ulong = "18446744073709551615", ptr = "0xffffffffffffffff" } do
+      local text = output_of("trace", "kretprobe:vfs_read", "$retval:" .. kind)
+      local _, n = text:gsub("retval=" .. minus_one:gsub("%-", "%%-") .. "\n", "")
+      assert.is_true(n > 3, text)
+      seen[n] = true
+      assert.matches(kind == "ptr" and "retval=0x2\n" or "retval=2\n", text)
+    end
+    assert.is_nil(next(seen, (next(seen)))) -- of each as many
+  end)
+end)
+
 -- ---- those that do not ----
 
 local LINES = "a line for each, as it comes"
