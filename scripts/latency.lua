@@ -4,6 +4,7 @@
 -- perfl latency syscalls:sys_enter_read syscalls:sys_exit_read --per comm -- make
 
 local perfev = require "perfev"
+local core = require "perfev.core"
 local common = require "perfev.profile.options"
 
 -- Joined by the same fields of both, or by one's and the other's.
@@ -39,10 +40,15 @@ found no partner is told below.]],
 
 local function refuse(why) common.refuse("latency", why) end
 
+local function field(flag, name)
+  local kind, why = core.source_kind((name:gsub("^start%.", "")))
+  return kind and name or refuse(("%s: %s"):format(flag, why))
+end
+
 local function words(text)
   local list = {}
-  for word in text:gmatch "[^,%s]+" do list[#list + 1] = word end
-  return list
+  for word in text:gmatch "[^,%s]+" do list[#list + 1] = field("--by", word) end
+  return list[1] and list or refuse "--by: a field at least, as in tid"
 end
 
 local known = pairs_by_name[opt.start]
@@ -55,6 +61,7 @@ local is_drawn = opt.format == "svg" or opt.format == "html"
 local is_heat = is_drawn and not opt.histogram
 if is_heat and opt.slot == 0 then refuse "--slot: more than 0" end
 
+if opt.per then field("--per", opt.per) end
 local took = perfev.hist {
   by = { is_heat and "time" or opt.per, is_heat and opt.per or nil }, slot = is_heat and opt.slot / 1e9 or nil,
   unit = "ns", max_keys = 1 << 20, title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
