@@ -153,12 +153,22 @@ describe("killsnoop", function()
   end)
 end)
 
+describe("cpudist", function()
+  it("is of some CPUs, too", function()
+    local text = machine.quiet("--sim", machine.path(dir, WAITS), "-C", "0", "cpudist")
+    assert.same({ "[16, 32) 3" }, buckets(text))
+  end)
+end)
+
 describe("a script that joins what happens on any CPU", function()
   for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
     it(("wants -a (%s)"):format(name), function()
       local r = run { run.perfl, "--sim", machine.path(dir, ""), name, "--", "true" }
       assert.same({ 2, "" }, { r.code, r.out })
       assert.matches("^" .. name .. ": .*\n  try: %-a\n$", r.err)
+      -- Of one CPU those alone that begin and end on the same.
+      local words = { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", name, name == "cpudist" and "--off" or nil }
+      assert.same(r, run(words))
     end)
   end
 end)
