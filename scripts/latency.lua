@@ -57,6 +57,7 @@ if not opt.stop and not known then
     table.concat(names, ", ")))
 end
 local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by) } or known
+if pair == pairs_by_name.runqueue then common.needs_every_cpu "latency" end
 local is_drawn = opt.format == "svg" or opt.format == "html"
 local is_heat = is_drawn and not opt.histogram
 if is_heat and opt.slot == 0 then refuse "--slot: more than 0" end

@@ -8,6 +8,7 @@ local machine = require "spec.support.worlds" [[
 local sim = require "perfev.sim"
 local k = sim.new { world = "vm", cpus = "0-1", tasks = { [7] = "app", [8] = "helper", [9] = "disker" } }
 k:tracepoint("sched:sched_wakeup_new", 901, "char comm[16]; pid_t pid; int prio; int target_cpu")
+k:tracepoint("sched:sched_waking", 907, "char comm[16]; pid_t pid; int prio; int target_cpu")
 k:tracepoint("block:block_rq_issue", 902, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
   .. "char rwbs[10]; char comm[16]")
 k:tracepoint("block:block_io_start", 903, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
@@ -151,6 +152,16 @@ describe("killsnoop", function()
     assert.equal(head .. "    0.000000       8 helper           SIGKILL        -1 ESRCH\n",
       output_of(kills, "killsnoop", "-x"))
   end)
+end)
+
+describe("a script of tasks that wait", function()
+  for _, words in ipairs { { "offcputime" }, { "offwaketime" }, { "wakeuptime" }, { "latency", "runqueue" } } do
+    it(("wants every CPU (%s)"):format(words[1]), function()
+      local r = run { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", table.unpack(words) }
+      assert.same({ 2, "", words[1] .. ": a task that leaves one of these CPUs may come back on another\n"
+        .. "  try: -a, or -p\n" }, { r.code, r.out, r.err })
+    end)
+  end
 end)
 
 describe("cpudist", function()

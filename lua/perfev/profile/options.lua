@@ -39,6 +39,16 @@ function M.needs_all(who, why, one_cpu)
   end)
 end
 
+--- What a task waits for is seen on whichever CPU it comes back: of some CPUs it is refused.
+function M.needs_every_cpu(who)
+  session.default():on_begin(function()
+    local opts = session.default().opts
+    if not opts.cpus then return end
+    M.refuse(who, "a task that leaves one of these CPUs may come back on another\n  try: "
+      .. (opts.input and "without -C" or "-a, or -p"))
+  end)
+end
+
 --- What an event is to have for the stacks that were asked for: how they are taken, and which side of them.
 -- @tparam table opt    with what it has of `call_graph`, `user`, `kernel`
 -- @tparam string who   the script
