@@ -15,7 +15,7 @@ local pairs_by_name = {
     stop_where = { "args.next_pid", "!=", 0 }, -- idle is not woken
     cancel_by = "args.prev_pid" }, -- it was woken on its CPU, and waited for none
   softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
-  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" } },
+  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" }, is_of_task = true },
 }
 local names = {}
 for name in pairs(pairs_by_name) do names[#names + 1] = name end
@@ -67,10 +67,11 @@ local took = perfev.hist {
   by = { is_heat and "time" or opt.per, is_heat and opt.per or nil }, slot = is_heat and opt.slot / 1e9 or nil,
   unit = "ns", max_keys = 1 << 20, title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
 }
-local span = perfev.span { start = pair[1], stop = true, cancel = pair.cancel_by and true, by = pair.by,
-  start_by = pair.start_by, stop_by = pair.stop_by, cancel_by = pair.cancel_by, stop_where = pair.stop_where,
-  into = took }
-perfev.event { pair[2], sample = { span.stop, span.cancel } }
+local span = perfev.span { start = true, stop = true, cancel = (pair.cancel_by or pair.is_of_task) and true,
+  by = pair.by, start_by = pair.start_by, stop_by = pair.stop_by, cancel_by = pair.cancel_by,
+  stop_where = pair.stop_where, into = took }
+perfev.event { pair[1], sample = span.start, exit = pair.is_of_task and span.cancel or nil }
+perfev.event { pair[2], sample = { span.stop, pair.cancel_by and span.cancel or nil } }
 
 perfev.done(function()
   if is_drawn then io.write(took[opt.format](took)) else took:print(opt.format) end
