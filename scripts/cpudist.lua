@@ -12,7 +12,7 @@ local opt = perfev.args {
   common.unit,
 }
 
-common.needs_all("cpudist", "a task gets its CPU from another one")
+common.needs_all("cpudist", "a task gets its CPU from another one", not opt.off)
 
 -- One switch is an end of whose turn it was, and a beginning of the next one's.
 local start, stop = "next", "prev"

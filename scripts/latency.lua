@@ -4,6 +4,7 @@
 -- perfl latency syscalls:sys_enter_read syscalls:sys_exit_read --per comm -- make
 
 local perfev = require "perfev"
+local core = require "perfev.core"
 local common = require "perfev.profile.options"
 
 -- Joined by the same fields of both, or by one's and the other's.
@@ -14,7 +15,7 @@ local pairs_by_name = {
     stop_where = { "args.next_pid", "!=", 0 }, -- idle is not woken
     cancel_by = "args.prev_pid" }, -- it was woken on its CPU, and waited for none
   softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
-  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" } },
+  syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" }, is_of_task = true },
 }
 local names = {}
 for name in pairs(pairs_by_name) do names[#names + 1] = name end
@@ -39,10 +40,15 @@ found no partner is told below.]],
 
 local function refuse(why) common.refuse("latency", why) end
 
+local function field(flag, name)
+  local kind, why = core.source_kind((name:gsub("^start%.", "")))
+  return kind and name or refuse(("%s: %s"):format(flag, why))
+end
+
 local function words(text)
   local list = {}
-  for word in text:gmatch "[^,%s]+" do list[#list + 1] = word end
-  return list
+  for word in text:gmatch "[^,%s]+" do list[#list + 1] = field("--by", word) end
+  return list[1] and list or refuse "--by: a field at least, as in tid"
 end
 
 local known = pairs_by_name[opt.start]
@@ -51,18 +57,21 @@ if not opt.stop and not known then
     table.concat(names, ", ")))
 end
 local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by) } or known
+if pair == pairs_by_name.runqueue then common.needs_every_cpu "latency" end
 local is_drawn = opt.format == "svg" or opt.format == "html"
 local is_heat = is_drawn and not opt.histogram
 if is_heat and opt.slot == 0 then refuse "--slot: more than 0" end
 
+if opt.per then field("--per", opt.per) end
 local took = perfev.hist {
   by = { is_heat and "time" or opt.per, is_heat and opt.per or nil }, slot = is_heat and opt.slot / 1e9 or nil,
   unit = "ns", max_keys = 1 << 20, title = opt.title or ("from %s to %s"):format(pair[1], pair[2]),
 }
-local span = perfev.span { start = pair[1], stop = true, cancel = pair.cancel_by and true, by = pair.by,
-  start_by = pair.start_by, stop_by = pair.stop_by, cancel_by = pair.cancel_by, stop_where = pair.stop_where,
-  into = took }
-perfev.event { pair[2], sample = { span.stop, span.cancel } }
+local span = perfev.span { start = true, stop = true, cancel = (pair.cancel_by or pair.is_of_task) and true,
+  by = pair.by, start_by = pair.start_by, stop_by = pair.stop_by, cancel_by = pair.cancel_by,
+  stop_where = pair.stop_where, into = took }
+perfev.event { pair[1], sample = span.start, exit = pair.is_of_task and span.cancel or nil }
+perfev.event { pair[2], sample = { span.stop, pair.cancel_by and span.cancel or nil } }
 
 perfev.done(function()
   if is_drawn then io.write(took[opt.format](took)) else took:print(opt.format) end

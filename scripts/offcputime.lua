@@ -13,6 +13,7 @@ local opt = perfev.args {
 Waits that have begun and ended during the run count, those for a CPU as well.]],
 }
 
+common.needs_every_cpu "offcputime"
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 local waits = perfev.span {
   start = true, stop = true, cancel = true, by = "tid", max_waiting = common.MOST_TASKS, least = opt.least .. "ns",

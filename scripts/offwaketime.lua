@@ -18,6 +18,7 @@ time is that from leaving the CPU to being back on one. Of a command, -p and the
 like those waits only that such a task ends: -a has all.]],
 }
 
+common.needs_every_cpu "offwaketime"
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 
 -- The innermost first, which is the waker itself.

@@ -11,7 +11,8 @@ local core = require "perfev.core"
 
 local opt = perfev.args {
   summary = "count events, in the columns of perf stat",
-  { "-e --events", metavar = "LIST", help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
+  { "-e --events", metavar = "LIST", many = true,
+    help = "as in a,b,{c,d}; braces: a group (default: perf stat's); again: more of them" },
   { "-I --interval-print", type = "integer", metavar = "MS", help = "print what was counted every so many ms" },
   { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run the command N times: mean, and +- of it" },
   { "-j --json-output", help = "a JSON object on each line" },
@@ -23,24 +24,27 @@ local function refuse(why)
   os.exit(2, true)
 end
 
-local units, why = stat.parse(opt.events or stat.default())
-if not units then refuse(why) end
-for _, unit in ipairs(opt.events and units or {}) do
-  for _, name in ipairs(unit) do
-    local found, reason = event.resolve(name)
-    if not found then refuse(reason) end
+local units = opt.events[1] and {} or stat.parse(stat.default())
+for _, list in ipairs(opt.events) do
+  local more, why = stat.parse(list)
+  if not more then refuse(why) end
+  for _, unit in ipairs(more) do
+    units[#units + 1] = unit
+    for _, name in ipairs(unit) do
+      local found, reason = event.resolve(name)
+      if not found then refuse(reason) end
+    end
   end
 end
 if opt["repeat"] < 1 then refuse("--repeat: at least once") end
 if opt.interval_print and opt.interval_print < 1 then refuse("--interval-print: at least a millisecond") end
 local is_perfl, native = pcall(require, "perfl.core")
-native = is_perfl and native
 local writer = stat.writer(opt.json_output, opt.field_separator)
 
 -- What perf stat measures itself, in ns: of a command that has ended what it computed, too.
 local function measure(s, took, user_before, system_before)
   local measured = { duration_time = took }
-  if native and s.command_status and not options.is_cpu_wide(s.opts) then
+  if is_perfl and s.command_status and not options.is_cpu_wide(s.opts) then
     local user, system = native.children_time()
     measured.user_time, measured.system_time = user - user_before, system - system_before
   end
@@ -49,23 +53,22 @@ end
 
 -- Count what s watches; finished(rows, measured) when it has ended.
 local function prepare(s, finished)
-  local counters, began, last, user, system = {}, 0, 0, 0, 0
+  local counters, began, last, user, system = {}, 0, 0, 0, 0 -- last: since it began
   for i, unit in ipairs(units) do
     local spec = {}
     for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
     counters[i] = unit.grouped and not unit.text and s:group(spec) or s:counter(spec)
   end
   local function interval()
-    local now = core.clock(1)
-    stat.write(writer, stat.rows(counters, "delta", { duration_time = now - last }), now - last, now - began)
-    last = now
+    local at = core.clock(1) - began
+    stat.write(writer, stat.rows(counters, "delta", { duration_time = at - last }), at - last, at)
+    last = at
   end
   if opt.interval_print then s:every(opt.interval_print / 1000, interval) end
   s:on_begin(function()
     if opt.interval_print and writer.for_people then print("#           time             counts unit events") end
     began = core.clock(1)
-    last = began
-    if native then user, system = native.children_time() end
+    if is_perfl then user, system = native.children_time() end
   end)
   s:done(function()
     local measured = measure(s, core.clock(1) - began, user, system)

@@ -3,6 +3,8 @@
 -- perfl -a -d 5s syscount --per-process --top 10
 
 local perfev = require "perfev"
+local agg = require "perfev.agg"
+local json = require "perfev.json"
 local syscalls = require "perfev.syscalls"
 
 local opt = perfev.args {
@@ -12,6 +14,7 @@ local opt = perfev.args {
   { "-T --top", type = "integer", metavar = "N", help = "the N most frequent only" },
 }
 
+local is_json = agg.default_form == "json"
 local per_call = opt.per_call or not opt.per_process
 local counts, comms, total = {}, {}, 0
 local by = { opt.per_process and "pid" or "args.id", opt.per_process and "comm" or nil }
@@ -39,9 +42,11 @@ local function row(pid, comm, call, count)
 end
 
 local function show(key)
-  local pid = per_call and key >> 32 or key
-  local call = syscalls.name(opt.per_process and key & 0xffffffff or key)
-  row(pid, perfev.escape(comms[pid] or ""), call, counts[key])
+  local pid = opt.per_process and (per_call and key >> 32 or key) or nil
+  local call = per_call and syscalls.name(opt.per_process and key & 0xffffffff or key) or nil
+  local comm = pid and comms[pid]
+  if is_json then return print(json.encode { pid = pid, comm = comm, call = call, value = counts[key] }) end
+  row(pid, perfev.escape(comm or ""), call, counts[key])
 end
 
 local function sum(label, count)
@@ -59,11 +64,12 @@ perfev.done(function()
     return a < b
   end)
   local shown, most = 0, math.min(opt.top or #keys, #keys)
-  row("PID", "COMM", "CALL", "COUNT")
+  if not is_json then row("PID", "COMM", "CALL", "COUNT") end
   for i = 1, most do
     show(keys[i])
     shown = shown + counts[keys[i]]
   end
+  if is_json then return end
   if most < #keys then sum(("(%d others)"):format(#keys - most), total - shown) end
   sum("total", total)
 end)

@@ -3,6 +3,8 @@
 -- perfl -a -d 5s syslat --failed --top 10
 
 local perfev = require "perfev"
+local agg = require "perfev.agg"
+local json = require "perfev.json"
 local syscalls = require "perfev.syscalls"
 
 local opt = perfev.args {
@@ -18,7 +20,9 @@ end, as exit_group never does, is in none of them.]],
 local took = perfev.quantile {
   by = "start.args.id", unit = "ns", max_keys = 1 << 28, where = opt.failed and { "args.ret", "<", 0 } or nil,
 }
-perfev.span { start = "raw_syscalls:sys_enter", stop = "raw_syscalls:sys_exit", by = "tid", into = took }
+local calls = perfev.span { start = true, stop = "raw_syscalls:sys_exit", cancel = true, by = "tid", into = took }
+-- The call that a task ends in is not what the next one of its number returns from, which is clone.
+perfev.event { "raw_syscalls:sys_enter", sample = calls.start, exit = calls.cancel }
 
 local function row(call, ...)
   print(("%-20s %7s %10s %9s %9s %9s %9s"):format(call, ...))
@@ -32,10 +36,12 @@ perfev.done(function()
     if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
     return a["start.args.id"] < b["start.args.id"]
   end)
-  row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
+  local is_json = agg.default_form == "json"
+  if not is_json then row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX") end
   for i = 1, math.min(opt.top or #rows, #rows) do
-    local v = rows[i].value
-    row(syscalls.name(rows[i]["start.args.id"]), v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max))
+    local v, name = rows[i].value, syscalls.name(rows[i]["start.args.id"])
+    if is_json then print(json.encode { call = name, unit = "ns", value = v })
+    else row(name, v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max)) end
   end
-  if opt.top and opt.top < #rows then print(("(%d others)"):format(#rows - opt.top)) end
+  if opt.top and opt.top < #rows and not is_json then print(("(%d others)"):format(#rows - opt.top)) end
 end)

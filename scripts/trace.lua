@@ -18,11 +18,26 @@ has its own arguments when none is named.]],
 
 local named = #opt.args > 0 and opt.args or nil
 
+local function hex(n) return ("0x%x"):format(n) end
+
+local function unsigned(n) -- Lua's integers have a sign
+  if n >= 0 then return tostring(n) end
+  local tens = (n >> 1) // 5
+  return ("%d%d"):format(tens, n - 10 * tens)
+end
+
+local forms, form_of = { ptr = hex, pointer = hex }, {}
+for kind in ("u64,ulong,unsigned long,unsigned long long,size_t"):gmatch "[^,]+" do forms[kind] = unsigned end
+for _, arg in ipairs(opt.args) do
+  local name, kind = arg:match "^%$?([^:]+):(.*)$"
+  if name then form_of[name] = forms[kind] end
+end
+
 local function values(args)
   local parts = {}
   for name, value in pairs(args) do
     if not name:find("^common_") and not name:find("^__probe") then
-      local shown = type(value) == "string" and ('"%s"'):format(escape(value)) or tostring(value)
+      local shown = type(value) == "string" and ('"%s"'):format(escape(value)) or (form_of[name] or tostring)(value)
       parts[#parts + 1] = name .. "=" .. shown
     end
   end

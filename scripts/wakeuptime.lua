@@ -19,6 +19,7 @@ count; those for a CPU do not, nobody ends them. Of a command, -p and the like
 those only that such a task ends: -a has all.]],
 }
 
+common.needs_every_cpu "wakeuptime"
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
 local falls_asleep = { "and", { "out", "==", true }, { "preempt", "==", false }, { "tid", "!=", 0 } }
 local sleeps = perfev.span {

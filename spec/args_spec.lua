@@ -50,6 +50,12 @@ describe("perfev.args without a runner", function()
     assert.same({ pair = { 1, 2 }, rest = { "x" } }, with_words({ "--pair", "1", "2", "x" }, spec))
   end)
 
+  it("collects an option that is given again, where it may be; else the last one counts", function()
+    local spec = { { "-n --number", type = "integer", many = true }, { "-x", type = "string" } }
+    assert.same({ number = { 1, 2 }, x = "b" }, with_words({ "-n", "1", "-x", "a", "--number=2", "-x", "b" }, spec))
+    assert.same({ number = {} }, with_words({}, spec))
+  end)
+
   it("lets a positional value begin with a dash after --", function()
     assert.same({ x = "-v" }, with_words({ "--", "-v" }, { { "x" } }))
   end)
@@ -111,6 +117,8 @@ describe("a declaration", function()
     { "has a default that can be read", { { "--top", type = "duration", default = "soon" } } },
     { "has counts of values that mean something", { { "--top", args = "many" } } },
     { "has no option with an optional value", { { "--top", args = "?" } } },
+    { "lets nothing with a default be given again", { { "--top", type = "integer", default = 1, many = true } } },
+    { "lets no switch be given again", { { "--top", many = true } } },
   }
   for _, case in ipairs(wrong) do
     it(case[1], function()

@@ -8,6 +8,7 @@ local machine = require "spec.support.worlds" [[
 local sim = require "perfev.sim"
 local k = sim.new { world = "vm", cpus = "0-1", tasks = { [7] = "app", [8] = "helper", [9] = "disker" } }
 k:tracepoint("sched:sched_wakeup_new", 901, "char comm[16]; pid_t pid; int prio; int target_cpu")
+k:tracepoint("sched:sched_waking", 907, "char comm[16]; pid_t pid; int prio; int target_cpu")
 k:tracepoint("block:block_rq_issue", 902, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
   .. "char rwbs[10]; char comm[16]")
 k:tracepoint("block:block_io_start", 903, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
@@ -153,12 +154,32 @@ describe("killsnoop", function()
   end)
 end)
 
+describe("a script of tasks that wait", function()
+  for _, words in ipairs { { "offcputime" }, { "offwaketime" }, { "wakeuptime" }, { "latency", "runqueue" } } do
+    it(("wants every CPU (%s)"):format(words[1]), function()
+      local r = run { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", table.unpack(words) }
+      assert.same({ 2, "", words[1] .. ": a task that leaves one of these CPUs may come back on another\n"
+        .. "  try: -a, or -p\n" }, { r.code, r.out, r.err })
+    end)
+  end
+end)
+
+describe("cpudist", function()
+  it("is of some CPUs, too", function()
+    local text = machine.quiet("--sim", machine.path(dir, WAITS), "-C", "0", "cpudist")
+    assert.same({ "[16, 32) 3" }, buckets(text))
+  end)
+end)
+
 describe("a script that joins what happens on any CPU", function()
   for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
     it(("wants -a (%s)"):format(name), function()
       local r = run { run.perfl, "--sim", machine.path(dir, ""), name, "--", "true" }
       assert.same({ 2, "" }, { r.code, r.out })
       assert.matches("^" .. name .. ": .*\n  try: %-a\n$", r.err)
+      -- Of one CPU those alone that begin and end on the same.
+      local words = { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", name, name == "cpudist" and "--off" or nil }
+      assert.same(r, run(words))
     end)
   end
 end)

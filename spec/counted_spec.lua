@@ -2,6 +2,7 @@
 -- have Lua callbacks and print the same (bcc_spec.lua, stacks_spec.lua have the others').
 
 local asks = require "perfev.event".asks
+local json = require "spec.support.json"
 local run = require "spec.support.run"
 
 local machine = require "spec.support.worlds" [[
@@ -120,6 +121,44 @@ describe("a script that counts in C prints what its twin with callbacks prints:"
       assert.equal(output_of("-e", twin), native)
     end)
   end
+end)
+
+describe("a script that counts system calls", function()
+  -- The same of its table and of -j: "NAME COUNT", in their order.
+  it("has a line of JSON for each row with -j", function()
+    for words, columns in pairs { syslat = { "call" }, syscount = { "call" }, ["syscount -P"] = { "pid", "comm" },
+                                  ["syscount -P -c"] = { "pid", "comm", "call" } } do
+      local list, rows, objects = {}, {}, {}
+      for word in words:gmatch "%S+" do list[#list + 1] = word end
+      for line in output_of(table.unpack(list)):gmatch "[^\n]+" do
+        if not line:find "COUNT" and not line:find "total" then
+          rows[#rows + 1] = table.concat({ line:match((" *(%S+)"):rep(#columns + 1)) }, " ")
+        end
+      end
+      for line in output_of("-j", table.unpack(list)):gmatch "[^\n]+" do
+        local object, cells = json.decode(line), {}
+        for i, name in ipairs(columns) do cells[i] = tostring(object[name]) end
+        cells[#cells + 1] = words == "syslat" and object.value.count or object.value
+        objects[#objects + 1] = table.concat(cells, " ")
+      end
+      assert.is_true(#rows >= 3)
+      assert.same(rows, objects)
+    end
+  end)
+end)
+
+describe("trace", function()
+  it("shows a number by the type that it was given", function()
+    local seen = {}
+    for kind, minus_one in pairs { long = "-1", ulong = "18446744073709551615", ptr = "0xffffffffffffffff" } do
+      local text = output_of("trace", "kretprobe:vfs_read", "$retval:" .. kind)
+      local _, n = text:gsub("retval=" .. minus_one:gsub("%-", "%%-") .. "\n", "")
+      assert.is_true(n > 3, text)
+      seen[n] = true
+      assert.matches(kind == "ptr" and "retval=0x2\n" or "retval=2\n", text)
+    end
+    assert.is_nil(next(seen, (next(seen)))) -- of each as many
+  end)
 end)
 
 -- ---- those that do not ----

@@ -41,6 +41,7 @@ describe("a list of events", function()
     assert.same({ { "sched/sched_switch", "b" } }, stat.parse "sched/sched_switch,b")
     assert.same({ { "cs", "b", grouped = true, text = "{cs,b}:k" } }, stat.parse "{cs,b}:k")
     assert.same({ { "x:y | cs" } }, stat.parse "x:y | cs")
+    assert.same({ { "a", "b" }, { "a" }, { "a", "c" } }, stat.parse "a,b,a,a,c") -- a counter has a name once
   end)
 
   it("is refused by the user's own words", function()
@@ -142,6 +143,7 @@ describe("a line", function()
       .. "<not supported>;;cycles;100;100.00;;\n<not counted>;;cs;100;100.00;;\n"
       .. "3;;cpu-migrations;12.35%;100;100.00;4.286;K/sec",
       printed(function() stat.write(stat.writer(nil, ";"), rows, 1e6) end))
+    assert.matches("^0.70\tmsec\ttask%-clock\t", printed(function() stat.write(stat.writer(nil, "\\t"), rows, 1e6) end))
   end)
 
   it("of JSON is an object, whatever the name", function()

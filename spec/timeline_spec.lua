@@ -54,6 +54,17 @@ describe("latency", function()
     assert.matches("^<!DOCTYPE html>.*<title>1.05 ms to 2.1 ms: 2</title>", html)
   end)
 
+  it("has no call that a task ended in, whoever has its number then", function()
+    local world = [[
+      local ENTER, EXIT = "raw_syscalls:sys_enter", "raw_syscalls:sys_exit"
+      sample(10, 0, 7, ENTER, { id = 60 })
+      at(11, 0, { type = "exit", pid = 7, tid = 7, ppid = 1, ptid = 1 })
+      sample(50, 0, 7, EXIT, { id = 56 }) -- of the new one, from the clone that made it
+      sample(60, 0, 7, ENTER, { id = 0 }) sample(61, 0, 7, EXIT, { id = 0 })]]
+    assert.equal("low,high,count\n524288,1048576,1\n", output_of(world, "latency", "syscalls", "-f", "csv"))
+    assert.matches("^[^\n]*\nread +1 +1000.0 [^\n]*\n$", output_of(world, "syslat"))
+  end)
+
   it("joins what has other names at both ends", function()
     local world = [[
       local function wake(ms)
@@ -72,6 +83,8 @@ describe("latency", function()
     assert.equal("latency: 'disk' alone is none of block, irq, runqueue, softirq, syscalls\n"
       .. "  try: latency START STOP, two events\n", r.err)
     assert.equal(2, run({ run.perfl, "latency", "block", "-f", "svg", "--slot", "0", "--", "true" }).code)
+    r = run { run.perfl, "latency", "a:b", "c:d", "--by", "tid,comn", "--", "true" }
+    assert.same({ 2, "latency: --by: no record has a field 'comn' (did you mean 'comm'?)\n" }, { r.code, r.err })
   end)
 end)
 

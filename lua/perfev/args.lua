@@ -37,7 +37,7 @@ local converters = {
 local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
 
 local declaration_keys = {
-  "help", "type", "default", "metavar", "choices", "required", "args",
+  "help", "type", "default", "metavar", "choices", "required", "args", "many",
 }
 local top_keys = { "summary", "epilog" }
 
@@ -171,6 +171,11 @@ local function check_option(declared)
         option.flags and "" or ", \"?\"")
     end
   end
+  option.many = declared.many
+  if option.many
+    and (option.many ~= true or not option.flags or option.switch or option.most > 1 or declared.default) then
+    complain("%s: many = true is for an option with a value, and without a default", option.label)
+  end
   option.metavar = option.metavar or option.flags and (option.name:upper():gsub("_", "-"))
   option.default = declared.default
   option.default = check_default(option)
@@ -183,7 +188,7 @@ end
 --- A declaration as written, checked.
 -- @tparam table spec  what perfev.args was given
 -- @treturn table  list of { name, label, flags (nil: an argument), switch, kind, convert,
---                 default, help, metavar, choices, required, least, most }, with
+--                 default, help, metavar, choices, required, many, least, most }, with
 --                 .summary and .epilog
 function M.check(spec)
   if type(spec) ~= "table" then complain("expected a table, got %s", type(spec)) end
@@ -234,7 +239,8 @@ function M.add(parser, declared)
       element:args(bounds_text(option)):convert(option.convert):argname(option.metavar)
       if option.choices then element:choices(option.choices) end
     end
-    if option.flags and option.required then element:count("1") end
+    if option.flags and option.required then element:count(option.many and "+" or "1") end
+    if option.many and not option.required then element:count("*") end
     elements[i] = element
   end
   return elements
@@ -303,7 +309,7 @@ end
 
 --- Declare a script's options and get their values.
 -- @tparam table spec  `summary`, `epilog`, and a list of declarations: [1] = "-x --name" or
---                     "argument"; `help type default metavar choices required args`.
+--                     "argument"; `help type default metavar choices required args many`.
 --                     Types: string integer number duration (ns) size (bytes); an option
 --                     without a type is a switch.
 -- @treturn table  values by long name, - as _

@@ -25,7 +25,15 @@ end
 
 local NAME_WIDTH, METRIC_WIDTH = 32, 35
 
+local function has(list, text)
+  for _, one in ipairs(list) do
+    if one == text then return true end
+  end
+  return false
+end
+
 --- "a,b,{c,d}" -> { { "a", "b" }, { "c", "d", grouped = true } } | nil, message
+-- What is named again is counted again, by a counter of its own.
 -- A group has its own words in `text`, when there are modifiers behind its brace.
 function M.parse(text)
   local tree, why = grammar.parse(text)
@@ -34,7 +42,7 @@ function M.parse(text)
   local units = {}
   for _, unit in ipairs(tree[1]) do
     local events = units[#units]
-    if unit.group or not events or events.grouped then
+    if unit.group or not events or events.grouped or has(events, unit.text) then
       events = { grouped = unit.group, text = unit.group and unit.modifiers ~= "" and unit.text or nil }
       units[#units + 1] = events
     end
@@ -203,6 +211,7 @@ function M.writer(json, separator)
       return ns and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
     end }
   elseif separator then
+    separator = separator == "\\t" and "\t" or separator -- as perf has it
     return { line = csv_writer(separator), stamp = function(ns, line)
       return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
     end }

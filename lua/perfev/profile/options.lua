@@ -25,12 +25,27 @@ function M.refuse(who, why)
   os.exit(2, true)
 end
 
---- What a script joins happens on any CPU, in anybody's name: without -a it is refused, unless it was recorded.
-function M.needs_all(who, why)
+--- What a script joins happens on any CPU, in anybody's name: it is refused where it would see a part of that alone,
+-- as of a cgroup, or of one CPU, where one that comes back from elsewhere seems to have waited all the time.
+-- @tparam string who
+-- @tparam string why
+-- @tparam ?boolean one_cpu  it begins and ends on the same one: some CPUs will do
+function M.needs_all(who, why, one_cpu)
   session.default():on_begin(function()
     local opts = session.default().opts
-    if opts.input or options.is_cpu_wide(opts) then return end
-    M.refuse(who, why .. "\n  try: -a")
+    local is_part = opts.cpus and not one_cpu or opts.cgroup or opts.pid or opts.tid or opts.uid or opts.comm
+    if not is_part and (opts.input or options.is_cpu_wide(opts)) then return end
+    M.refuse(who, ("%s\n  try: %s"):format(why, opts.input and "without -C, -p, -t and --comm" or "-a"))
+  end)
+end
+
+--- What a task waits for is seen on whichever CPU it comes back: of some CPUs it is refused.
+function M.needs_every_cpu(who)
+  session.default():on_begin(function()
+    local opts = session.default().opts
+    if not opts.cpus then return end
+    M.refuse(who, "a task that leaves one of these CPUs may come back on another\n  try: "
+      .. (opts.input and "without -C" or "-a, or -p"))
   end)
 end
 
