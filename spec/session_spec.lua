@@ -130,6 +130,18 @@ describe("opening and closing", function()
     s:close()
   end)
 
+  it("opens what is named twice once, as a process and as a thread of it", function()
+    for _, tid in ipairs { 70, 71 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
+    local s = new { pid = { 70, 70 }, tid = { 72, 71, 72 }, cpus = { 1, 1 } }
+    local c = s:counter { "page-faults" }
+    assert(s:start())
+    local seen = {}
+    for i, event in ipairs(k.events) do seen[i] = event.pid .. "/" .. event.cpu end
+    assert.same({ "70/1", "71/1", "72/1", "70/1", "71/1", "72/1" }, seen) -- the event's, the counter's
+    assert.equal(3, #c:member():fds())
+    s:close()
+  end)
+
   it("leaves out threads that have ended meanwhile, and says so", function()
     local said = {}
     for _, tid in ipairs { 70, 71, 72 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
