@@ -54,7 +54,17 @@ event_methods.disable = event_verb("disable_event")
 --- Change the sample period (or, for a frequency, the frequency), in force at once.
 -- @tparam integer n
 -- @treturn true | nil, message, errno
-event_methods.period = event_verb("period")
+function event_methods:period(n)
+  if math.type(n) ~= "integer" or n < 1 then
+    error(("period: a whole number from 1 on expected, not %s"):format(tostring(n)), 2)
+  end
+  local ok, what, code = ask_core(self, "period", n)
+  if ok then return true end
+  if code ~= E.EINVAL then return nil, code == E.EBADF and what or explain.refusal(what, code), code end
+  local attr = self.attr:copy()
+  attr.sample_period = n -- of a frequency, it is that
+  return nil, explain.refusal(what, code, { attr = attr }), code
+end
 
 --- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
 -- @treturn true | nil, message, errno
