@@ -310,6 +310,20 @@ describe("a session with an input", function()
       function() return session():start() end)))
   end)
 
+  it("says of what is asked of a kernel that its events are as they were recorded", function()
+    local s, answers = session(), {}
+    local ev
+    ev = s:event { "cpu-clock", sample = function()
+      answers = { { ev:period(5) }, { ev:signal "USR1" }, { ev:filter "ip == 1" } }
+      return false
+    end }
+    assert.is_true(s:run())
+    for i, verb in ipairs { "period", "signal", "filter" } do
+      assert.same({ nil, verb .. ": the events of a recording are as they were recorded", perfev.errno.EOPNOTSUPP },
+        answers[i])
+    end
+  end)
+
   it("finds out a record that was kept, and keeps what was copied", function()
     local s, kept, copies = session(), nil, {}
     s:event { "faults,cs", sample = function(r)

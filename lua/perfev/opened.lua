@@ -38,11 +38,16 @@ function ask_core(self, verb, ...)
   return nil, what, code
 end
 
+-- Is what was wrong told already, as no kernel was asked?
+local function is_told(self, code)
+  return code == E.EBADF or self.session.opts.input ~= nil
+end
+
 local function event_verb(verb)
   return function(self, ...)
     local ok, what, code = ask_core(self, verb, ...)
     if ok then return true end
-    return nil, code == E.EBADF and what or explain.refusal(what, code), code
+    return nil, is_told(self, code) and what or explain.refusal(what, code), code
   end
 end
 
@@ -60,10 +65,10 @@ function event_methods:period(n)
   end
   local ok, what, code = ask_core(self, "period", n)
   if ok then return true end
-  if code ~= E.EINVAL then return nil, code == E.EBADF and what or explain.refusal(what, code), code end
+  if is_told(self, code) then return nil, what, code end
   local attr = self.attr:copy()
   attr.sample_period = n -- of a frequency, it is that
-  return nil, explain.refusal(what, code, { attr = attr }), code
+  return nil, explain.refusal(what, code, code == E.EINVAL and { attr = attr } or nil), code
 end
 
 --- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
@@ -72,7 +77,7 @@ function event_methods:signal(name)
   local number = name and options.signal(name, "signal", 2) or 0
   local ok, what, code = ask_core(self, "signal", number)
   if ok then return true end
-  return nil, code == E.EBADF and what or explain.signal(what, code), code
+  return nil, is_told(self, code) and what or explain.signal(what, code), code
 end
 
 local ADDRESS_FILTER = "address ranges are expected, at most as many as nr_addr_filters of the PMU says; in files, for"
@@ -88,7 +93,7 @@ function event_methods:filter(text)
   if not right then return nil, why, errno end
   local ok, what, code = ask_core(self, "filter", text)
   if ok then return true end
-  if code == E.EBADF then return nil, what, code end
+  if is_told(self, code) then return nil, what, code end
   if self.built.aux_bytes then return nil, ("%s\n  %s"):format(what, ADDRESS_FILTER), code end
   return nil, explain.filter(self.name, text, code, self.format), code
 end
