@@ -675,6 +675,27 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
+  it("hears nothing of an event that was refused at the last step, and keeps nothing of it", function()
+    local heard, before = 0, nil
+    local s = new { duration = "100ms" }
+    s:on_begin(function()
+      before = #k.events
+      k:fail("ioctl SET_FILTER", 1, E.EINVAL)
+      local ev, why = s:event { type = 2, config = 77, filter = "x == 1", sample = function() heard = heard + 1 end }
+      assert.is_nil(ev)
+      assert.matches("filter", why)
+    end)
+    k:after(MS, function()
+      for i = before + 1, #k.events do
+        assert.is_false(k.events[i].enabled)
+        k:emit(k.events[i], "sample", { pid = 7, tid = 7 })
+      end
+    end)
+    assert(s:run())
+    assert.equal(0, heard)
+    assert.same({}, k:leaks())
+  end)
+
   it("opens a hundred events inside one callback", function()
     local n = 0
     local s

@@ -513,9 +513,10 @@ end
 function M.open(ev)
   local self = ev.session
   local ok, why, code = open(self, ev)
-  if ok or not ev.decl.spec.optional then return ok, why, code end
+  if ok then return true end
+  ev:close() -- it may have come as far as its filter
+  if not ev.decl.spec.optional then return nil, why, code end
   ev.error = why
-  ev:close()
   self:note(1, ("left out: %s"):format(why))
   return true
 end
