@@ -249,6 +249,14 @@ describe("a session with an input", function()
     assert.same({ 6 }, seen)
   end)
 
+  it("leaves off what is declared disabled, until it is enabled", function()
+    local s, seen = session(), {}
+    local faults = s:event { "faults", disabled = true, sample = function(r) seen[#seen + 1] = r.time // MS end }
+    s:event { "cs", sample = function(r) if r.time == 5 * MS then faults:enable() end end }
+    assert.is_true(s:run())
+    assert.same({ 6 }, seen)
+  end)
+
   describe("of many samples of one event", function()
     local function many(n)
       local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }

@@ -675,6 +675,42 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
+  it("leaves off what is declared disabled, until it is enabled, and what was disabled before the start", function()
+    local samples = {}
+    local function counted(name) return function() samples[name] = (samples[name] or 0) + 1 end end
+    local s = new { duration = "100ms" }
+    local off = s:event { type = 1, config = 1, disabled = true, sample = counted "off" }
+    local before = s:event { type = 1, config = 2, sample = counted "before" }
+    s:event { type = 1, config = 3, sample = counted "on" }
+    s:on_begin(function() assert(before:disable()) end)
+    s:every("20ms", function() assert(off:enable()) end)
+    for _, ms in ipairs { 10, 30 } do
+      k:after(ms * MS, function()
+        for _, event in ipairs(k.events) do
+          if event.attr.config <= 3 and event.cpu == 0 then k:emit(event, "sample", { pid = 7, tid = 7 }) end
+        end
+      end)
+    end
+    assert(s:run())
+    assert.same({ off = 1, on = 2 }, samples)
+  end)
+
+  it("has an exec switch on no event that is declared disabled, and says that it will the others", function()
+    local s <close> = new { command = { "x" } }
+    s:event { type = 1, config = 1, disabled = true, sample = function() end }
+    local other = s:event { type = 1, config = 3, sample = function() end }
+    local answer
+    s:on_begin(function() answer = { other:disable() } end)
+    assert(s:start())
+    assert.is_nil(answer[1])
+    assert.matches("the command's exec switches it on, whatever it is now\n  try: disabled", answer[2], nil, true)
+    for _, event in ipairs(k.events) do
+      assert.equal(event.attr.config ~= 1, event.attr.enable_on_exec)
+      assert.equal(event.attr.config ~= 1, event.enabled)
+    end
+    assert.is_true(other:disable())
+  end)
+
   it("hears nothing of an event that was refused at the last step, and keeps nothing of it", function()
     local heard, before = 0, nil
     local s = new { duration = "100ms" }

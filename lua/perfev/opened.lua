@@ -54,7 +54,17 @@ end
 --- Count and sample from here on, or no longer.
 -- @treturn true | nil, message, errno
 event_methods.enable = event_verb("enable_event")
-event_methods.disable = event_verb("disable_event")
+
+local switch_off = event_verb("disable_event")
+
+function event_methods:disable()
+  local session = self.session
+  if session.child and not session.exec_done and self.attr and self.attr.enable_on_exec then
+    return nil, ("%s: the command's exec switches it on, whatever it is now\n"
+      .. "  try: disabled = true, where it is declared"):format(self.name), E.EINVAL
+  end
+  return switch_off(self)
+end
 
 --- Change the sample period (or, for a frequency, the frequency), in force at once.
 -- @tparam integer n
@@ -173,7 +183,7 @@ local function adjust_attr(self, ev, built)
     attr.write_backward = true
   end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
-    and not targets.has_others(opts) then
+    and not spec.disabled and not targets.has_others(opts) then
     attr.enable_on_exec = true
   end
 end
@@ -186,7 +196,8 @@ local function add(self, ev, built, target, leader)
   return self.core:add {
     attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus, cgroup = target.cgroup,
     callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
-    hidden = ev.hidden, leader = leader, args_from = built.format and built.found.args_from,
+    hidden = ev.hidden, off = ev.decl.spec.disabled, leader = leader,
+    args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
     nameless = not self.opts.record and event.is_nameless(ev.decl),
@@ -535,7 +546,7 @@ function M.open_at_exec(events)
     if ev.waits_for_exec then
       local ok, why, code = M.open(ev)
       if not ok then return nil, why, code end
-      if not ev.error then ok, why, code = ask_core(ev, "enable_event") end
+      if not ev.error and not ev.decl.spec.disabled then ok, why, code = ask_core(ev, "enable_event") end
       if not ok then return nil, explain.refusal(why, code), code end
     end
   end

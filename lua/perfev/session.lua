@@ -183,7 +183,8 @@ function M.declare(self, spec, level)
   if not self.core then return ev end
   local ok, why, code = opened.open(ev)
   if ok and self.recorder then self.recorder:add_events() end
-  if ok and (ev.slot or ev.members) and self.running then ok, why, code = ev:enable() end
+  local waits = decl.spec.disabled or not self.running
+  if ok and (ev.slot or ev.members) and not waits then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
   -- The first that takes call chains: what is mapped is followed from here on.
   if self.running and not self.opts.input and not self.maps and wants_maps(self) then
