@@ -446,6 +446,9 @@ describe("opening and closing", function()
     refused({ duration = "x" }, "duration")
     refused({ clock = "sun" }, "clock is one of")
     refused({ count = 0 }, "count")
+    for word, value in pairs { pid = 1, tid = 1, uid = 0, comm = "x", cgroup = "x" } do
+      refused({ all_cpus = true, [word] = value }, "all_cpus and " .. word .. " at once")
+    end
     refused("x", "a table expected")
   end)
 

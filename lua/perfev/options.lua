@@ -248,6 +248,10 @@ function M.check_targets(opts, level)
       .. "  try: record = FILE")
   end
   local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
+  if opts.all_cpus and (some or opts.cgroup) then
+    fail(level, "session: all_cpus and %s at once\n  the one watches every process, the other some\n"
+      .. "  try: without one of them", some or "cgroup")
+  end
   if opts.cgroup and some then
     fail(level, "session: cgroup and %s at once; a cgroup is its own target", some)
   end
