@@ -413,6 +413,10 @@ function Session:arm()
     local rec, why, errno = require("perfev.recorder").start(self)
     self.recorder, self.record_errno = rec, errno
     if not rec then return nil, why, errno end
+    if self.opts.count and self:is_recorded_only() then
+      self:note(0, "the count (-n) is of records that callbacks get, and no event has one: the recording goes on\n"
+        .. "  try: a duration (-d)")
+    end
   end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
