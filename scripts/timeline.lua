@@ -52,7 +52,7 @@ local function switch_event(r, args)
   enter(r, args.next_pid, args.next_comm)
 end
 -- Recordings may have nothing else; of a live task it tells the end alone, and the records tell both.
-local recorded = perfev.event { "sched:sched_switch", optional = true, disabled = true, sample = switch_event }
+local recorded = perfev.event { "sched:sched_switch", optional = true, sample = switch_event }
 perfev.start(function() return session.default().opts.input or recorded:close() end)
 
 -- A handler is within what it interrupts, and does not change its CPU.

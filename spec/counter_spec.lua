@@ -636,6 +636,7 @@ describe("opening", function()
       [{ "page-faults", pid = -2 }] = "pid is a number >= 0",
       [{ "page-faults", cgroup = true }] = "cgroup is a path, or a descriptor",
       [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is its own target",
+      [{ "page-faults", all_cpus = true, pid = 4 }] = "counter: all_cpus and pid at once",
       [{ 42 }] = "an event is a string or a table",
       [{ {} }] = "an event string, or type= and config=",
       [{ { "page-faults", filter = 3 } }] = "filter is a string",

@@ -383,9 +383,23 @@ describe("an event", function()
     assert.is_true(ev:period(5000))
     assert.equal(5000, k.events[1].period)
     k:fail("ioctl PERIOD", 1, E.EINVAL)
-    local ok, why = ev:period(0)
+    local ok, why = ev:period(7)
     assert.is_nil(ok)
-    assert.matches("cannot set the period 0", why)
+    assert.matches("cannot set the period 7", why)
+    for _, wrong in ipairs { 0, -1, 1.5, "fast" } do
+      assert.error_matches(function() ev:period(wrong) end, "period: a whole number from 1 on expected, not "
+        .. tostring(wrong), nil, true)
+    end
+    s:close()
+  end)
+
+  it("is told of a frequency that is too high as when it is opened", function()
+    k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "50000\n"
+    local ev, s <close> = open { "cpu-clock", freq = 1000 }
+    k:fail("ioctl PERIOD", 1, E.EINVAL)
+    local _, why, code = ev:period(60000)
+    assert.equal(E.EINVAL, code)
+    assert.matches("a frequency of 60000 Hz is above kernel.perf_event_max_sample_rate, 50000", why, nil, true)
     s:close()
   end)
 

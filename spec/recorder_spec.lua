@@ -153,6 +153,20 @@ describe("a recording", function()
     assert.same({ path = PATH, bytes = #k.files[PATH], samples = 160, parts = 1 }, s.recorded)
   end)
 
+  it("that nobody listens to is not ended by a count, which is told", function()
+    happenings()
+    local said = {}
+    k:with(function()
+      local s = perfev.session { duration = "600ms", count = 5, record = PATH,
+        log = function(level, text) if level == 0 then said[#said + 1] = text end end }
+      s:event { "cpu-clock", freq = 99 }
+      assert(s:run())
+      assert.equal(160, s.recorded.samples)
+    end)
+    assert.equal(1, #said)
+    assert.matches("^the count %(%-n%) is of records that callbacks get, and no event has one", said[1])
+  end)
+
   it("has the build ids of what was mapped, each name once and no guest's, whole or over the ring's end", function()
     local elf = "\x7fELF\2\1" .. ("\0"):rep(26)
       .. string.pack("<I8", 64) .. ("\0"):rep(14) .. string.pack("<I2I2", 56, 1)

@@ -271,6 +271,14 @@ describe("a session with an input", function()
     assert.same({ 6 }, seen)
   end)
 
+  it("leaves off what is declared disabled, until it is enabled", function()
+    local s, seen = session(), {}
+    local faults = s:event { "faults", disabled = true, sample = function(r) seen[#seen + 1] = r.time // MS end }
+    s:event { "cs", sample = function(r) if r.time == 5 * MS then faults:enable() end end }
+    assert.is_true(s:run())
+    assert.same({ 6 }, seen)
+  end)
+
   describe("of many samples of one event", function()
     local function many(n)
       local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 0 }, name = "cpu-clock" } } }
@@ -330,6 +338,20 @@ describe("a session with an input", function()
     assert.same({ 1, 2, true }, { n, m, s.finished })
     assert.is_nil((perfev.hooks.with({ open = function() return nil, perfev.errno.EMFILE end },
       function() return session():start() end)))
+  end)
+
+  it("says of what is asked of a kernel that its events are as they were recorded", function()
+    local s, answers = session(), {}
+    local ev
+    ev = s:event { "cpu-clock", sample = function()
+      answers = { { ev:period(5) }, { ev:signal "USR1" }, { ev:filter "ip == 1" } }
+      return false
+    end }
+    assert.is_true(s:run())
+    for i, verb in ipairs { "period", "signal", "filter" } do
+      assert.same({ nil, verb .. ": the events of a recording are as they were recorded", perfev.errno.EOPNOTSUPP },
+        answers[i])
+    end
   end)
 
   it("finds out a record that was kept, and keeps what was copied", function()

@@ -130,6 +130,18 @@ describe("opening and closing", function()
     s:close()
   end)
 
+  it("opens what is named twice once, as a process and as a thread of it", function()
+    for _, tid in ipairs { 70, 71 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
+    local s = new { pid = { 70, 70 }, tid = { 72, 71, 72 }, cpus = { 1, 1 } }
+    local c = s:counter { "page-faults" }
+    assert(s:start())
+    local seen = {}
+    for i, event in ipairs(k.events) do seen[i] = event.pid .. "/" .. event.cpu end
+    assert.same({ "70/1", "71/1", "72/1", "70/1", "71/1", "72/1" }, seen) -- the event's, the counter's
+    assert.equal(3, #c:member():fds())
+    s:close()
+  end)
+
   it("leaves out threads that have ended meanwhile, and says so", function()
     local said = {}
     for _, tid in ipairs { 70, 71, 72 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
@@ -451,6 +463,9 @@ describe("opening and closing", function()
     refused({ duration = "x" }, "duration")
     refused({ clock = "sun" }, "clock is one of")
     refused({ count = 0 }, "count")
+    for word, value in pairs { pid = 1, tid = 1, uid = 0, comm = "x", cgroup = "x" } do
+      refused({ all_cpus = true, [word] = value }, "all_cpus and " .. word .. " at once")
+    end
     refused("x", "a table expected")
   end)
 
@@ -677,6 +692,63 @@ describe("the life of a run", function()
     assert.is_nil(result[1])
     assert.matches("^cannot open page%-faults on cpu 1: Too many open files %(EMFILE%)", result[2])
     assert.equal(E.EMFILE, result[3])
+    assert.same({}, k:leaks())
+  end)
+
+  it("leaves off what is declared disabled, until it is enabled, and what was disabled before the start", function()
+    local samples = {}
+    local function counted(name) return function() samples[name] = (samples[name] or 0) + 1 end end
+    local s = new { duration = "100ms" }
+    local off = s:event { type = 1, config = 1, disabled = true, sample = counted "off" }
+    local before = s:event { type = 1, config = 2, sample = counted "before" }
+    s:event { type = 1, config = 3, sample = counted "on" }
+    s:on_begin(function() assert(before:disable()) end)
+    s:every("20ms", function() assert(off:enable()) end)
+    for _, ms in ipairs { 10, 30 } do
+      k:after(ms * MS, function()
+        for _, event in ipairs(k.events) do
+          if event.attr.config <= 3 and event.cpu == 0 then k:emit(event, "sample", { pid = 7, tid = 7 }) end
+        end
+      end)
+    end
+    assert(s:run())
+    assert.same({ off = 1, on = 2 }, samples)
+  end)
+
+  it("has an exec switch on no event that is declared disabled, and says that it will the others", function()
+    local s <close> = new { command = { "x" } }
+    s:event { type = 1, config = 1, disabled = true, sample = function() end }
+    local other = s:event { type = 1, config = 3, sample = function() end }
+    local answer
+    s:on_begin(function() answer = { other:disable() } end)
+    assert(s:start())
+    assert.is_nil(answer[1])
+    assert.matches("the command's exec switches it on, whatever it is now\n  try: disabled", answer[2], nil, true)
+    for _, event in ipairs(k.events) do
+      assert.equal(event.attr.config ~= 1, event.attr.enable_on_exec)
+      assert.equal(event.attr.config ~= 1, event.enabled)
+    end
+    assert.is_true(other:disable())
+  end)
+
+  it("hears nothing of an event that was refused at the last step, and keeps nothing of it", function()
+    local heard, before = 0, nil
+    local s = new { duration = "100ms" }
+    s:on_begin(function()
+      before = #k.events
+      k:fail("ioctl SET_FILTER", 1, E.EINVAL)
+      local ev, why = s:event { type = 2, config = 77, filter = "x == 1", sample = function() heard = heard + 1 end }
+      assert.is_nil(ev)
+      assert.matches("filter", why)
+    end)
+    k:after(MS, function()
+      for i = before + 1, #k.events do
+        assert.is_false(k.events[i].enabled)
+        k:emit(k.events[i], "sample", { pid = 7, tid = 7 })
+      end
+    end)
+    assert(s:run())
+    assert.equal(0, heard)
     assert.same({}, k:leaks())
   end)
 

@@ -653,8 +653,9 @@ int pev_session_enable(struct pev_session *s, struct pev_err *err)
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		struct pev_slot *slot = s->slots[i];
 
-		/* The command's exec enables those. */
-		if (slot->closed || slot->event.attr.flags & PEV_ATTR_ENABLE_ON_EXEC)
+		/* The command's exec enables the last. */
+		if (slot->closed || slot->off ||
+		    slot->event.attr.flags & PEV_ATTR_ENABLE_ON_EXEC)
 			continue;
 		rc = pev_session_switch(slot, true);
 		if (rc < 0)

@@ -274,6 +274,21 @@ static int linux_sigblock(void *ctx, uint64_t signals, int block, uint64_t *chan
 	return 0;
 }
 
+/* The soft limit of open files before it was raised for our events; 0: it was not. */
+static rlim_t nofile_before;
+
+/* Ours is nothing for others: who calls select(), or closes all that could be open, goes by it. */
+static void lower_nofile(void)
+{
+	struct rlimit limit;
+
+	if (!nofile_before || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    nofile_before > limit.rlim_max)
+		return;
+	limit.rlim_cur = nofile_before;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 enum { GO = 'g', GO_AND_STOP = 's' }; /* what the gate says */
 
 /* In the child: wait to be released, then become the command or tell why not. */
@@ -290,6 +305,7 @@ static void become(int gate, const struct pev_spawn *spawn)
 	/* A library's caller may ignore these; what it runs should not. */
 	sigaction(SIGPIPE, &dfl, NULL);
 	sigaction(SIGXFSZ, &dfl, NULL);
+	lower_nofile();
 	sigset_of(&set, spawn->unblock);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	do {
@@ -538,9 +554,12 @@ static int linux_raise_nofile(void *ctx)
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return -errno;
 	if (limit.rlim_cur < limit.rlim_max) {
+		rlim_t before = limit.rlim_cur;
+
 		limit.rlim_cur = limit.rlim_max;
 		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 			return -errno;
+		nofile_before = before;
 	}
 	return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int)limit.rlim_cur;
 }

@@ -39,28 +39,47 @@ function ask_core(self, verb, ...)
   return nil, what, code
 end
 
+-- Is what was wrong told already, as no kernel was asked?
+local function is_told(self, code)
+  return code == E.EBADF or self.session.opts.input ~= nil
+end
+
 local function event_verb(verb)
   return function(self, ...)
     local ok, what, code = ask_core(self, verb, ...)
     if ok then return true end
-    return nil, code == E.EBADF and what or explain.refusal(what, code), code
+    return nil, is_told(self, code) and what or explain.refusal(what, code), code
   end
 end
 
 --- Count and sample from here on, or no longer.
 -- @treturn true | nil, message, errno
 event_methods.enable = event_verb("enable_event")
-event_methods.disable = event_verb("disable_event")
 
-local set_period = event_verb("period")
+local switch_off = event_verb("disable_event")
+
+function event_methods:disable()
+  local session = self.session
+  if session.child and not session.exec_done and self.attr and self.attr.enable_on_exec then
+    return nil, ("%s: the command's exec switches it on, whatever it is now\n"
+      .. "  try: disabled = true, where it is declared"):format(self.name), E.EINVAL
+  end
+  return switch_off(self)
+end
 
 --- Change the sample period (or, for a frequency, the frequency), in force at once.
 -- @tparam integer n
 -- @treturn true | nil, message, errno
 function event_methods:period(n)
-  local whole = type(n) == "number" and math.tointeger(n)
-  if not whole then error("period: a whole number expected, not " .. tostring(n), 2) end
-  return set_period(self, whole)
+  if math.type(n) ~= "integer" or n < 1 then
+    error(("period: a whole number from 1 on expected, not %s"):format(tostring(n)), 2)
+  end
+  local ok, what, code = ask_core(self, "period", n)
+  if ok then return true end
+  if is_told(self, code) then return nil, what, code end
+  local attr = self.attr:copy()
+  attr.sample_period = n -- of a frequency, it is that
+  return nil, explain.refusal(what, code, code == E.EINVAL and { attr = attr } or nil), code
 end
 
 --- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
@@ -69,7 +88,7 @@ function event_methods:signal(name)
   local number = name and options.signal(name, "signal", 2) or 0
   local ok, what, code = ask_core(self, "signal", number)
   if ok then return true end
-  return nil, code == E.EBADF and what or explain.signal(what, code), code
+  return nil, is_told(self, code) and what or explain.signal(what, code), code
 end
 
 local ADDRESS_FILTER = "address ranges are expected, at most as many as nr_addr_filters of the PMU says; in files, for"
@@ -86,7 +105,7 @@ function event_methods:filter(text)
   if not right then return nil, why, errno end
   local ok, what, code = ask_core(self, "filter", text)
   if ok then return true end
-  if code == E.EBADF then return nil, what, code end
+  if is_told(self, code) then return nil, what, code end
   if self.built.aux_bytes then return nil, ("%s\n  %s"):format(what, ADDRESS_FILTER), code end
   return nil, explain.filter(self.name, text, code, self.format), code
 end
@@ -166,7 +185,7 @@ local function adjust_attr(self, ev, built)
     attr.write_backward = true
   end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
-    and not targets.has_others(opts) then
+    and not spec.disabled and not targets.has_others(opts) then
     attr.enable_on_exec = true
   end
 end
@@ -179,7 +198,8 @@ local function add(self, ev, built, target, leader)
   return self.core:add {
     attr = built.attr, name = ev.name, pids = target.pids, cpus = target.cpus, cgroup = target.cgroup,
     callbacks = ev.decl.callbacks, event = ev, system = built.system, format = built.format, strings = strings,
-    hidden = ev.hidden, leader = leader, args_from = built.format and built.found.args_from,
+    hidden = ev.hidden, off = ev.decl.spec.disabled, leader = leader,
+    args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
     nameless = not self.opts.record and event.is_nameless(ev.decl),
@@ -506,9 +526,10 @@ end
 function M.open(ev)
   local self = ev.session
   local ok, why, code = open(self, ev)
-  if ok or not ev.decl.spec.optional then return ok, why, code end
+  if ok then return true end
+  ev:close() -- it may have come as far as its filter
+  if not ev.decl.spec.optional then return nil, why, code end
   ev.error = why
-  ev:close()
   self:note(1, ("left out: %s"):format(why))
   return true
 end
@@ -527,7 +548,7 @@ function M.open_at_exec(events)
     if ev.waits_for_exec then
       local ok, why, code = M.open(ev)
       if not ok then return nil, why, code end
-      if not ev.error then ok, why, code = ask_core(ev, "enable_event") end
+      if not ev.error and not ev.decl.spec.disabled then ok, why, code = ask_core(ev, "enable_event") end
       if not ok then return nil, explain.refusal(why, code), code end
     end
   end

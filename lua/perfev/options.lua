@@ -34,6 +34,15 @@ local function copied(list)
   return copy
 end
 
+--- A list in which each is once, in the order of the first of each: what is named twice is watched once.
+function M.each_once(list)
+  local once, seen = {}, {}
+  for _, one in ipairs(list) do
+    if not seen[one] then once[#once + 1], seen[one] = one, true end
+  end
+  return once
+end
+
 local function check_ids(value, what, level)
   if value == "self" then return { 0 } end
   local list = type(value) == "table" and copied(value) or { value }
@@ -46,7 +55,7 @@ local function check_ids(value, what, level)
       fail(level, "session: %s is a number >= 0 and below 2^31, or a list of them, not %s", what, shown(id))
     end
   end
-  return list
+  return M.each_once(list)
 end
 
 local function check_cpus(value, level)
@@ -239,6 +248,10 @@ function M.check_targets(opts, level)
       .. "  try: record = FILE")
   end
   local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
+  if opts.all_cpus and (some or opts.cgroup) then
+    fail(level, "session: all_cpus and %s at once\n  the one watches every process, the other some\n"
+      .. "  try: without one of them", some or "cgroup")
+  end
   if opts.cgroup and some then
     fail(level, "session: cgroup and %s at once; a cgroup is its own target", some)
   end

@@ -198,6 +198,7 @@ local function listen(self, ev, recorded, first)
   ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier }
   self.listeners[#self.listeners + 1] = listener
+  if ev.decl.spec.disabled then self:disable_event(ev.slot) end
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
   ev.format = recorded.format and recorded.format.format

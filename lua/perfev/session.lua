@@ -189,7 +189,8 @@ function M.declare(self, spec, level)
   if not self.core then return ev end
   local ok, why, code = opened.open(ev)
   if ok and self.recorder then self.recorder:add_events() end
-  if ok and (ev.slot or ev.members) and self.running then ok, why, code = ev:enable() end
+  local waits = decl.spec.disabled or not self.running
+  if ok and (ev.slot or ev.members) and not waits then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
   -- The first that takes call chains: what is mapped is followed from here on.
   if self.running and not self.opts.input and not self.maps and wants_maps(self) then
@@ -430,6 +431,10 @@ function Session:arm()
     local rec, why, errno = require("perfev.recorder").start(self)
     self.recorder, self.record_errno = rec, errno
     if not rec then return nil, why, errno end
+    if self.opts.count and self:is_recorded_only() then
+      self:note(0, "the count (-n) is of records that callbacks get, and no event has one: the recording goes on\n"
+        .. "  try: a duration (-d)")
+    end
   end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end

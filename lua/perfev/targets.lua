@@ -112,7 +112,7 @@ function M.find(holder, opts, verb)
   end
   for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
   if holder.child then pids[#pids + 1] = holder.child:pid() end
-  return { pids = pids, cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts) }
+  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts) }
 end
 
 -- For how long the events of each CPU were on.

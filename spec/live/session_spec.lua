@@ -253,6 +253,12 @@ describe("a command", function()
     assert.is_nil(next(pids, (next(pids))))
   end)
 
+  it("may open as many files as its caller, whatever our events need", function()
+    local words = { run.perfl, "-q", "-e", 'event{"dummy"}', "--", "sh", "-c", "ulimit -Sn" }
+    local r = run("ulimit -Sn 100 && " .. run.show(words))
+    assert.equal("100\n", r.out, r.err)
+  end)
+
   it("leaves no descriptor, child or thread of ours behind", function()
     local function open_fds() return #core.list "/proc/self/fd" end
     collectgarbage()

@@ -218,7 +218,7 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
- * strings=, hidden=, aux_bytes=, aux_optional=, fields=, where=, where_all=, nameless=}
+ * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, nameless=}
  * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
@@ -259,6 +259,7 @@ static int l_session_add(lua_State *L)
 	if (rc < 0)
 		return l_result(L, rc, &err);
 	slot->hidden = l_option_bool(L, 2, "hidden");
+	slot->off = l_option_bool(L, 2, "off");
 	lua_pushinteger(L, slot->index);
 	return 1;
 }
