@@ -26,10 +26,16 @@ local profile = perfev.profile {
   values = { "samples", { is_clock and "time" or opt.event, unit = is_clock and "ns" or "count" } },
 }
 
-perfev.event(common.with_stacks(opt, "profile", {
-  opt.event, sample_type = { "period" },
+local event = perfev.event(common.with_stacks(opt, "profile", {
+  common.sampled(opt.event), sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
   sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
 }))
+
+perfev.start(function()
+  if not is_clock or event.attr.type ~= 0 then return end -- PERF_TYPE_HARDWARE: of a recording
+  local _, value = profile:value "time"
+  profile.title, value.name, value.unit = opt.title or "cycles", "cycles", "count"
+end)
 
 perfev.done(function() show(profile, opt.format, "profile") end)

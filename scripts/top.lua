@@ -3,6 +3,7 @@
 -- perfl -p 1234 -d 10s top --event page-faults -F 0 --interval 2s > faults
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local session = require "perfev.session"
 
 local opt = perfev.args {
@@ -24,8 +25,9 @@ end
 local rows, width, settings -- of the terminal; how it was set, where we draw on it
 local shown, profile = 0, perfev.profile {}
 
-perfev.event {
-  opt.event, callchain = true, sample_max_stack = 1, -- stacks stay in memory: one for each address, not each way there
+local event = perfev.event {
+  common.sampled(opt.event), callchain = true,
+  sample_max_stack = 1, -- stacks stay in memory: one for each address, not each way there
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
   where = not opt.idle and { "tid", "!=", 0 } or nil, sample = profile:sampler(),
 }
@@ -49,7 +51,8 @@ end
 
 local function show()
   take_terminal()
-  local text = ("%s: %d in %.1f s\n"):format(opt.event, profile:total(), (profile.duration or 0) / 1e9)
+  local what = event.attr and event.attr.type == 0 and opt.event == "cpu-clock" and "cycles" or opt.event
+  local text = ("%s: %d in %.1f s\n"):format(what, profile:total(), (profile.duration or 0) / 1e9)
     .. profile:top { limit = rows - 5, width = width } -- heads, others, all, and where the cursor stands
   if settings then
     text = "\27[H" .. text:gsub("\n", "\27[K\n") .. "\27[J"

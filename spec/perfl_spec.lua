@@ -331,12 +331,12 @@ function S:plan() return { "cpu-clock on \27[31mcpu 0" }, true end
 function S:stop() self.stopped = true end
 function S:stats()
   return { records = play.records or 11, delivered = play.records or 9,
-    lost = play.lost or 0, late = 0, ring_bytes = 4096 }
+    lost = play.lost or 0, late = 0, ring_bytes = 4096, lost_own = play.lost_own }
 end
 function S:run()
   session.before_default_start()
   self.started = true
-  self.command_status = play.command
+  self.command_status, self.recorded = play.command, play.recorded and {}
   if play.signal then self.opts.watch[2]() end
   if play.callback then
     local ok, trace = xpcall(error, debug.traceback, play.callback)
@@ -378,6 +378,10 @@ package.loaded["perfl.core"] = native
 package.loaded["perfev.core"] = { exe = function() return "/" end }
 package.loaded["perfev.probe_events"] = { sweep_once = function() end }
 package.loaded["perfev.agg"] = { unread = function() return {} end }
+package.loaded["perfl.record"] = {
+  parse = function() return { verbose = 0, all_cpus = true }, P.event end,
+  closing = function() return play.recorded end,
+}
 require "argparse" -- as perfl carries it
 local status, number = require("perfl.main").main(arg)
 print(status, number)
@@ -433,6 +437,13 @@ describe("the life of a run", function()
   it("says what failed in one place, and no closing line for what never ran", function()
     local r = play("{refused='cannot do it\\n  because', records=0}", "-a", "-e", "event{}")
     assert.equal("perfl: cannot do it\n  because\n", r.err)
+  end)
+
+  it("says of a recording what is missing in it, names of tasks too", function()
+    local r = play("{lost=3, lost_own=7, recorded='recorded, 3 lost'}", "record")
+    assert.matches("^perfl: recorded, 3 lost\nperfl: records were lost .- than they were written\n  try: .-\n"
+      .. "perfl: 7 side%-band records lost, so that names may be missing\n$", r.err)
+    assert.equal("perfl: recorded\n", play("{recorded='recorded'}", "record").err)
   end)
 
   it("says nothing when nobody reads", function()

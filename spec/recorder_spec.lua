@@ -418,9 +418,13 @@ describe("a recording", function()
       assert.is_false(there.facts.pipe)
       assert.same({ "cpu-clock", "dummy" }, there.names)
       assert.is_true(there.types.comm >= 2) -- who is who, anew
+      local span = there.lines[1] and { first = tonumber(there.lines[1]:match "%d+"),
+                                        last = tonumber(there.lines[#there.lines]:match "%d+") }
+      assert.same(span, there.header.sample_time)
       table.move(there.lines, 1, #there.lines, #lines + 1, lines)
     end
     assert.same(heard, lines)
+    assert.equal(#heard, s.recorded.samples)
   end)
 
   it("ends with the record at which a callback wanted no more", function()

@@ -125,6 +125,25 @@ describe("a session with an input", function()
       { counted "page-faults:u", counted "page-faults:k", counted "page-faults", counted "faults" })
   end)
 
+  it("finds the counter of each kind of cores by its common name, and modifiers as PMUs have them", function()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = attr { type = 0, config = 4 << 32 }, name = "cpu_core/cycles/P" },
+      { ids = { 12 }, attr = attr { type = 0, config = 10 << 32 }, name = "cpu_atom/cycles:ppp/" },
+      { ids = { 13 }, attr = attr { type = 0, config = 10 << 32 | 1 }, name = "cpu_atom/instructions/u" },
+    } }
+    for i, id in ipairs { 11, 11, 12, 12, 12, 13 } do
+      b:add { type = "sample", pid = 7, tid = 7, time = i * MS, cpu = 0, ip = 1, period = 1, identifier = id }
+    end
+    local function counted(text)
+      local s, n = session(b:file { [EVENT_DESC] = b:event_desc() }), 0
+      s:event { text, sample = function() n = n + 1 end }
+      assert.is_true(s:run())
+      return n
+    end
+    assert.same({ 5, 5, 2, 3, 2, 1 }, { counted "cycles", counted "cycles:u", counted "cpu_core/cycles/",
+      counted "cpu_atom/cycles/", counted "cpu_core/cycles/u", counted "instructions" })
+  end)
+
   it("reads a list as an event each", function()
     local s, names = session(), {}
     s:event { "faults,cs", sample = function(r) names[r.event.name] = (names[r.event.name] or 0) + 1 end }
@@ -631,6 +650,17 @@ describe("of a recording", function()
 end)
 
 describe("perfl -i", function()
+  it("profiles the cycles that perf record samples by itself, and calls them so", function()
+    local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 0, config = 0 }, name = "cycles:P" } } }
+    b:add { type = "sample", pid = 7, tid = 7, time = MS, cpu = 0, ip = 1, period = 70, identifier = 11 }
+    local path = spill(b:file { [EVENT_DESC] = b:event_desc() })
+    local r = run { run.perfl, "-q", "-i", path, "profile", "-f", "speedscope" }
+    assert.equal(0, r.code, r.err)
+    assert.matches('{"endValue":70,"name":"cycles",.*"unit":"none"', r.out)
+    r = run { run.perfl, "-q", "-i", path, "top" }
+    assert.matches("^cycles: 1 in ", r.out)
+  end)
+
   local CHUNK = "local n = 0 event{'faults', sample = function() n = n + 1 end} done(function() print(n) end)"
 
   it("runs a script on a file and says what it read", function()

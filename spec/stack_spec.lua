@@ -396,6 +396,14 @@ describe("the kernel", function()
     assert.same({ "[kernel]", 1 }, { seen, #said })
   end)
 
+  it("of a recording that is a directory, as perf record --kcore makes one, is in there", function()
+    local beside = stories.path() .. "/kcore_dir/kallsyms"
+    local seen, said = foreign({ [beside] = MOVED }, function() end)
+    assert.same({ "do_work", {} }, { seen, said })
+    seen, said = foreign({ [beside] = "0000000000000000 T _text\n" }, function() end) -- of one who may not see them
+    assert.same({ "[kernel]", 1 }, { seen, #said })
+  end)
+
   it("is that of a file that somebody names", function()
     local function named() perfev.symbol.kallsyms "/tmp/theirs" end
     assert.equal("do_work", (foreign({ ["/tmp/theirs"] = MOVED }, named)))

@@ -196,14 +196,14 @@ end
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
   session.core:record(nil)
-  local whole = not quick and not rec:is_stream()
+  local is_file = not rec:is_stream()
   local samples, first, last
-  if whole then samples, first, last = rec:samples() end
+  if is_file then samples, first, last = rec:samples() end
   if not rec:failure() then
     if #self.slots > 0 then add_private(self) end
     -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
-    local more = not rec:is_stream() and #self.events > self.described and self.events or nil
-    for _, section in ipairs(facts.closing { maps = whole and rec:maps() or nil, first_time = first,
+    local more = is_file and #self.events > self.described and self.events or nil
+    for _, section in ipairs(facts.closing { maps = is_file and not quick and rec:maps() or nil, first_time = first,
                                              last_time = last, events = more }) do
       rec:feature(section.id, section.bytes)
     end
@@ -212,7 +212,7 @@ local function close_part(self, name, quick)
   local ok, why, errno = rec:finish(name)
   if not ok and not failed then failed, code = with_hint(self, why, errno), errno end
   self.bytes = self.bytes + rec:size()
-  self.samples = self.parts == 0 and samples or nil
+  self.samples = samples and (self.samples or 0) + samples
   self.parts = self.parts + 1
   rec:close()
   self.rec = nil
@@ -270,8 +270,7 @@ function Recorder:abandon()
 end
 
 --- What it came to.
--- @treturn table  `path`, `bytes`, `samples` (nil: of a stream and of several parts they are not counted),
---   `parts`
+-- @treturn table  `path`, `bytes`, `samples` (nil: of a stream they are not counted), `parts`
 function Recorder:summary()
   return { path = self.path, bytes = self.bytes, samples = self.samples, parts = self.parts }
 end

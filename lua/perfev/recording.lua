@@ -354,7 +354,7 @@ function M.open(path, opts)
   end
   self.file, self.facts, self.path = file, file:facts(), path
   self.world = symbol.recorded {
-    recording = file, header = function() return self.header end,
+    recording = file, path = path, header = function() return self.header end,
     note = function(text, level)
       if level == 0 then warn(self, text) end
     end,

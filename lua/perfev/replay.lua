@@ -97,23 +97,36 @@ end
 
 -- ---- the file's events and the declared ones ----
 
--- "cycles:u" -> "cycles"; "sched:sched_switch:u" -> "sched:sched_switch"
+local MODIFIERS = "[ukhGHIpPSDWeb]+"
+local CONFIG = 0xffffffff -- PERF_HW_EVENT_MASK: above is which PMU of several kinds of cores (5.13)
+
+-- "cycles:u" -> "cycles"; "cpu_core/cycles/P", and as perf up to 5.18 has it "cpu_core/cycles:P/" -> "cpu_core/cycles/"
+local function without_modifiers(name)
+  local of_pmu = name:match("^([^:/]+/.*/)" .. MODIFIERS .. "$")
+  local inside = name:match("^([^:/]+/.*):" .. MODIFIERS .. "/$")
+  return of_pmu or inside and inside .. "/" or name:match("^(.+):" .. MODIFIERS .. "$") or name
+end
+
+-- The same of a recorded event; "sched:sched_switch:u" -> "sched:sched_switch"
 local function plain_name(recorded)
   local name = recorded.name or ""
   if recorded.attr.type == names.TYPE.tracepoint then return name:match("^([^:]+:[^:]+)") or name end
-  return name:match("^(.+):[ukhGHIpPSDWeb]+$") or name
+  return without_modifiers(name)
 end
 
--- Whether a name of perf's and what was recorded are the same counter: cs is context-switches.
+-- Whether a name of perf's and what was recorded are the same counter: cs is context-switches, cycles those of each
+-- kind of cores.
 local function is_alias(leaf, recorded)
-  local there = leaf.kind == "name" and names.find(leaf.name)
-  return there and not there.tool and there.type == recorded.attr.type and there.config == recorded.attr.config
+  local there, type = leaf.kind == "name" and names.find(leaf.name), recorded.attr.type
+  if not there or there.tool or there.type ~= type then return false end
+  local has_cores = type == names.TYPE.hardware or type == names.TYPE.cache
+  return there.config == recorded.attr.config & (has_cores and CONFIG or -1)
 end
 
 local function full_name(leaf)
   if leaf.kind == "tracepoint" then return leaf.system .. ":" .. leaf.name end
   if leaf.kind == "name" or leaf.kind == "raw" then return leaf.name end
-  return leaf.text
+  return leaf.kind == "pmu" and without_modifiers(leaf.text) or leaf.text
 end
 
 local function is_meant(leaf, recorded)

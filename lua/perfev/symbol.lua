@@ -96,9 +96,11 @@ local function shift_of(self, symbols)
   return 0
 end
 
--- Of a recording: in the file that somebody named, below symfs, or as perf kept it.
+-- Of a recording: in the file that somebody named, beside it (perf record --kcore), below symfs, or as perf kept it.
 local function foreign_kernel(self, wanted)
   if kernel_file.path then return named_kernel(self, wanted) end
+  local beside = self.path and kernel_file.read(self.path .. "/kcore_dir/kallsyms")
+  if beside then return beside end
   local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, noter(self))
   if below then return below end
   local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
@@ -422,10 +424,10 @@ local function new_world(fields)
 end
 
 --- The world of a recording.
--- @tparam table opts  `recording` (core.datafile), `header` (gives its features), `note` (f(text, level): what a
---   user should know, at level 0, or may want to, at 1)
+-- @tparam table opts  `recording` (core.datafile), `path` (its own), `header` (gives its features), `note` (f(text,
+--   level): what a user should know, at level 0, or may want to, at 1)
 function M.recorded(opts)
-  return new_world { recording = opts.recording, header = opts.header, on_note = opts.note }
+  return new_world { recording = opts.recording, path = opts.path, header = opts.header, on_note = opts.note }
 end
 
 -- ---- this machine ----

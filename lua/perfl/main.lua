@@ -284,7 +284,10 @@ local function say_closing(why)
     for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
   end
   if s.recorded then report.say(require("perfl.record").closing(s.recorded, stats)) end
-  if run.recording and stats.lost > 0 then report.say(report.lost(stats)) end
+  if not run.recording then return end
+  if stats.lost > 0 then report.say(report.lost(stats)) end
+  local faults = report.faults(stats)
+  if faults then report.say(faults) end
 end
 
 local function failed_status()

@@ -152,6 +152,16 @@ local function cost(records, cpu_time)
   return ("%s (%s ns a record)"):format(text, M.grouped(cpu_time * 1e9 / records // 1 | 0))
 end
 
+--- What else should be zero and is not, in a line, or nil.
+function M.faults(stats)
+  local also = {}
+  for _, fault in ipairs(faults) do
+    local n = stats[fault[1]] or 0
+    if n > 0 then also[#also + 1] = ("%s %s"):format(M.grouped(n), n == 1 and fault[3] or fault[2]) end
+  end
+  return #also > 0 and table.concat(also, ", ") or nil
+end
+
 --- The closing lines.
 -- @tparam table stats      s:stats()
 -- @tparam number cpu_time  seconds
@@ -161,12 +171,7 @@ function M.closing(stats, cpu_time, input)
   local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(stats.delivered),
     M.grouped(stats.lost), M.grouped(stats.late), cost(stats.delivered, cpu_time)) }
   if stats.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(stats) end
-  local also = {}
-  for _, fault in ipairs(faults) do
-    local n = stats[fault[1]] or 0
-    if n > 0 then also[#also + 1] = ("%s %s"):format(M.grouped(n), n == 1 and fault[3] or fault[2]) end
-  end
-  if #also > 0 then lines[#lines + 1] = table.concat(also, ", ") end
+  lines[#lines + 1] = M.faults(stats)
   return lines
 end
 

@@ -99,6 +99,9 @@ local function simulated(story, see, opts)
   return k, stats
 end
 
+-- Where the recording of a story is.
+local function path_of() return dir .. "/story.data" end
+
 local function recorded(story, see, opts)
   opts = opts or {}
   local attr = { type = 1, config = 0, sample_type = BITS, sample_id_all = true, comm = true, task = true, mmap = true,
@@ -114,7 +117,7 @@ local function recorded(story, see, opts)
     end
     b:add(t)
   end
-  local path = dir .. "/story.data"
+  local path = path_of()
   local features = { [OSRELEASE] = string.pack("<s4", "6.1.0\0"), [EVENT_DESC] = b:event_desc() }
   for number, bytes in pairs(opts.features or {}) do features[number] = bytes end
   local file <close> = assert(io.open(path, "wb"))
@@ -152,5 +155,6 @@ return function(setup, teardown)
   return {
     files = files, mmap = mmap, exec = exec, comm = comm, fork = fork, exit = exit, ksymbol = ksymbol, sample = sample,
     app = app, simulated = simulated, recorded = recorded, told = told, copied = copied,
+    path = path_of,
   }
 end

@@ -49,6 +49,9 @@ function M.needs_every_cpu(who)
   end)
 end
 
+--- What is sampled: in a recording that has no cpu-clock, what perf record samples unless it is told otherwise.
+function M.sampled(name) return name == "cpu-clock" and "cpu-clock | cycles" or name end
+
 --- What an event is to have for the stacks that were asked for: how they are taken, and which side of them.
 -- @tparam table opt    with what it has of `call_graph`, `user`, `kernel`
 -- @tparam string who   the script
