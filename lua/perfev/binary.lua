@@ -174,8 +174,8 @@ function M.symbol(file, name)
   local symbol = file.elf:symbol(name)
   if not symbol then return nil, no_symbol(file, name), E.ENOENT end
   if symbol.others > 0 then
-    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm %s | grep -w %s, and FILE:0xOFFSET of one")
-      :format(file.path, symbol.others + 1, name, file.path, name), E.EINVAL
+    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm%s %s | grep -w %s, and FILE:0xOFFSET of one")
+      :format(file.path, symbol.others + 1, name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
   end
   return symbol
 end
