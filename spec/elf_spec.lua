@@ -51,6 +51,11 @@ describe("an ELF file", function()
     assert.same(read("shared"):symbol "work", read("stripped"):symbol "work")
   end)
 
+  it("has the version of a function that programs are linked with now", function()
+    local work = read("versions"):symbol "work" -- work@OLD at 0x254, work@@NEW
+    assert.same({ 0x258, 0 }, { work.value, work.others })
+  end)
+
   it("gives a file offset for an address by the program headers alone", function()
     local e = read "big"
     assert.equal(0, e:offset(0x1000))

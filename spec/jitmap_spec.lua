@@ -28,6 +28,10 @@ describe("a perf map", function()
     assert.same({ "newest+f", "old+10", "newer+0", "old+200" }, found(text, 0x100f, 0x1010, 0x1100, 0x1200))
   end)
 
+  it("has what is longer than those that lay in its place before it", function()
+    assert.same({ "new+0", "new+280" }, found("1000 200 one\n1200 200 two\n1000 400 new\n", 0x1000, 0x1280))
+  end)
+
   it("is looked through no further back than 64 functions", function()
     local lines = { "1000 1000 under" }
     for i = 1, 100 do lines[#lines + 1] = ("%x 1 f%d"):format(0x1000 + 2 * i, i) end

@@ -2,6 +2,7 @@
 -- written there and taken back, and what is refused.
 
 local core = require "perfev.core"
+local elf = require "spec.support.elf"
 local fetch = require "perfev.fetch"
 local perfev = require "perfev"
 local probe = require "perfev.probe"
@@ -474,6 +475,17 @@ describe("a file", function()
     -- One that is cut is passed over.
     k.files["/etc/ld.so.cache"] = k.files["/etc/ld.so.cache"]:sub(1, 60)
     assert.equal("/usr/lib/libapp.so.6", probe.resolve("uprobe:libapp:work", {}).fields.uprobe_path)
+  end)
+
+  it("that is stripped has the functions that its debug file knows, where the program itself has them", function()
+    local id = ("\171\205"):rep(10)
+    k.files["/bin/bare"] = elf.file { build_id = id, functions = { { "seen", 0x400010, 8 } }, dynamic = true,
+                                      offset = 0, vaddr = 0x400000, length = 0x100 }
+    assert.matches("try: nm %-D /bin/bare, its debug symbols,", select(2, probe.resolve("uprobe:/bin/bare:hidden", {})))
+    k.files["/usr/lib/debug/.build-id/ab/" .. ("cdab"):rep(9) .. "cd.debug"] = elf.file { build_id = id,
+      functions = { { "hidden", 0x400020, 8 } }, vaddr = 0x400000 }
+    local found = assert(probe.resolve("uprobe:/bin/bare:hidden", {}))
+    assert.same({ "/bin/bare", 0x20 }, { found.fields.uprobe_path, found.fields.probe_offset })
   end)
 
   it("is told to the kernel without links", function()

@@ -258,6 +258,8 @@ describe("a name is shown as it was written:", function()
     _ZNSt6vectorIiSaIiEE9push_backERKi = "std::vector<int, std::allocator<int> >::push_back",
     -- Rust before 2025, and v0 (RFC 2603 and its tests)
     _ZN4core3ptr13drop_in_place17h0123456789abcdefE = "core::ptr::drop_in_place",
+    ["_ZN4core3ptr13drop_in_place17h0123456789abcdefE.llvm.42"] = "core::ptr::drop_in_place",
+    ["_ZNSs6appendEPKc@@GLIBCXX_3.4"] = "std::string::append",
     ["_ZN72_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..iter..Extend$LT$T$GT$$GT$6extend17h0123456789abcdefE"] =
       "<alloc::vec::Vec<T> as core::iter::Extend<T>>::extend",
     _RNvC6_123foo3bar = "123foo::bar",

@@ -176,16 +176,37 @@ static void rustify(char *text)
 
 /* ---- */
 
+/*
+ * How much of a name is mangled: LLVM puts ".llvm.1234" and the like behind Rust's, which have no
+ * parameters for libstdc++ to find clones behind; linkers put a version.
+ */
+static size_t mangled_len(const char *name)
+{
+	for (const char *p = strstr(name, "17h"); p; p = strstr(p + 1, "17h"))
+		if (strspn(p + 3, "0123456789abcdef") == 16 && p[19] == 'E' && p[20] == '.')
+			return (size_t)(p - name) + 20;
+	return strcspn(name, "@");
+}
+
+static char *demangle(const char *name)
+{
+	char *mangled = strndup(name, mangled_len(name)), *text;
+	int status;
+
+	text = mangled ? __cxa_demangle(mangled, NULL, NULL, &status) : NULL;
+	free(mangled);
+	return text;
+}
+
 char *pev_demangle(const char *name)
 {
 	char *text, *hash;
-	int status;
 
 	if (name[0] == '_' && name[1] == 'R')
 		return pev_rustname(name);
 	if (name[0] != '_' || name[1] != 'Z' || strlen(name) > NAME_MAX_LEN)
 		return NULL;
-	text = __cxa_demangle(name, NULL, NULL, &status);
+	text = demangle(name);
 	if (!text)
 		return NULL;
 	hash = rust_hash(text);

@@ -29,6 +29,7 @@ struct pev_elf {
 	size_t segments;
 	Elf_Data *tables[2];    /* .symtab, .dynsym; NULL: there is none */
 	size_t strings[2];      /* the section of their names */
+	Elf_Data *versions;     /* of .dynsym's symbols */
 	Elf_Data *notes;        /* of .note.stapsdt */
 	uint64_t base;          /* where .stapsdt.base lies, or 0 */
 	const unsigned char *build_id;
@@ -62,11 +63,15 @@ static void take_section(struct pev_elf *elf, Elf_Scn *section, const GElf_Shdr 
 		return;
 	}
 	if (header->sh_type != SHT_SYMTAB && header->sh_type != SHT_DYNSYM &&
-	    header->sh_type != SHT_NOTE)
+	    header->sh_type != SHT_NOTE && header->sh_type != SHT_GNU_versym)
 		return;
 	data = elf_getdata(section, NULL);
 	if (!data || !data->d_buf)
 		return;
+	if (header->sh_type == SHT_GNU_versym) {
+		elf->versions = data;
+		return;
+	}
 	if (header->sh_type == SHT_NOTE) {
 		take_build_id(elf, data);
 		if (name && strcmp(name, ".note.stapsdt") == 0 && !elf->notes)
@@ -232,16 +237,35 @@ static int table_length(const struct pev_elf *elf, int table)
 	return nr > INT32_MAX ? INT32_MAX : (int)nr;
 }
 
-/* A linker's choice: global, then weak, then local. */
-static int rank(uint8_t bind)
+/* Kept for programs that were linked long ago: "f@VERS_1", where new ones get "f@@VERS_2". */
+static bool is_old(const struct pev_elf *elf, int table, int n, const char *name)
 {
-	if (bind == STB_GLOBAL || bind == STB_GNU_UNIQUE)
-		return 3;
-	return bind == STB_WEAK ? 2 : 1;
+	const char *version = strchr(name, '@');
+	GElf_Versym index;
+
+	if (version)
+		return version[1] != '@';
+	return table == 1 && elf->versions && gelf_getversym(elf->versions, n, &index) &&
+	       index & 0x8000; /* "hidden" in the Linux Standard Base */
 }
 
-static void take_symbol(const struct pev_elf *elf, struct pev_elf_symbol *symbol,
-			const GElf_Sym *sym, const char *name)
+/* A linker's choice: global, then weak, then what it would not choose any more, then local. */
+static int rank_of(const GElf_Sym *sym, bool old)
+{
+	switch (GELF_ST_BIND(sym->st_info)) {
+	case STB_GLOBAL:
+	case STB_GNU_UNIQUE:
+		return old ? 2 : 4;
+	case STB_WEAK:
+		return old ? 2 : 3;
+	default:
+		return 1;
+	}
+}
+
+/* *best: the rank of what is in symbol. */
+static void take_symbol(const struct pev_elf *elf, struct pev_elf_symbol *symbol, int *best,
+			const GElf_Sym *sym, const char *name, int rank)
 {
 	const uint8_t bind = GELF_ST_BIND(sym->st_info);
 	uint64_t value = sym->st_value;
@@ -249,10 +273,11 @@ static void take_symbol(const struct pev_elf *elf, struct pev_elf_symbol *symbol
 	/* The lowest bit says that the function is in Thumb code (ELF for the Arm architecture). */
 	if (elf->header.e_machine == EM_ARM && GELF_ST_TYPE(sym->st_info) == STT_FUNC)
 		value &= ~UINT64_C(1);
-	if (symbol->name && rank(bind) <= rank(symbol->bind)) {
-		symbol->others += rank(bind) == rank(symbol->bind) && value != symbol->value;
+	if (rank <= *best) {
+		symbol->others += rank == *best && value != symbol->value;
 		return;
 	}
+	*best = rank;
 	*symbol = (struct pev_elf_symbol){
 		.name = name,
 		.value = value,
@@ -265,6 +290,8 @@ static void take_symbol(const struct pev_elf *elf, struct pev_elf_symbol *symbol
 
 int pev_elf_find(const struct pev_elf *elf, const char *name, struct pev_elf_symbol *symbol)
 {
+	int best = 0;
+
 	*symbol = (struct pev_elf_symbol){ .name = NULL };
 	for (int table = 0; table < 2 && !symbol->name; table++) {
 		const int nr = table_length(elf, table);
@@ -273,7 +300,8 @@ int pev_elf_find(const struct pev_elf *elf, const char *name, struct pev_elf_sym
 
 		for (int i = 0; i < nr; i++)
 			if (defined(elf, table, i, &sym, &there) && is_named(there, name))
-				take_symbol(elf, symbol, &sym, there);
+				take_symbol(elf, symbol, &best, &sym, there,
+					    rank_of(&sym, is_old(elf, table, i, there)));
 	}
 	return symbol->name ? 0 : -ENOENT;
 }

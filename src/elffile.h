@@ -35,7 +35,7 @@ struct pev_elf_symbol {
 	uint64_t offset;       /* bytes from the file's start, PEV_ELF_NONE in .bss */
 	uint8_t type;          /* STT_*: FUNC 2, OBJECT 1, TLS 6, GNU_IFUNC 10 */
 	uint8_t bind;          /* STB_*: LOCAL 0, GLOBAL 1, WEAK 2 */
-	uint32_t others;       /* local ones of the same name at other addresses */
+	uint32_t others;       /* ones like it of the same name at other addresses */
 };
 
 /* A static probe: <sys/sdt.h>, version 3 of the note. */
@@ -56,8 +56,8 @@ void pev_elf_close(struct pev_elf *elf);
 void pev_elf_facts(const struct pev_elf *elf, struct pev_elf_facts *facts);
 
 /*
- * A symbol that is defined here: a global one before a weak one before a local
- * one. Borrowed names. -ENOENT when there is none of that name.
+ * A symbol that is defined here: a global one before a weak one before a version kept for
+ * old programs before a local one. Borrowed names. -ENOENT when there is none of that name.
  */
 int pev_elf_find(const struct pev_elf *elf, const char *name, struct pev_elf_symbol *symbol);
 

@@ -148,14 +148,16 @@ static size_t nr_below(const struct pev_jitmap *map, uint64_t addr)
 bool pev_jitmap_find(const struct pev_jitmap *map, uint64_t addr, struct pev_jit_function *out)
 {
 	size_t at = nr_below(map, addr), last = at > OVERLAID_MAX ? at - OVERLAID_MAX : 0;
+	const struct function *newest = NULL;
 
+	/* Memory is used again, for one that is longer as well. */
 	while (at-- > last) {
 		const struct function *function = &map->sorted[at];
 
-		if (addr >= function->end)
-			continue;
-		*out = (struct pev_jit_function){ function->start, function->name, function->len };
-		return true;
+		if (addr < function->end && (!newest || function->name > newest->name))
+			newest = function;
 	}
-	return false;
+	if (newest)
+		*out = (struct pev_jit_function){ newest->start, newest->name, newest->len };
+	return newest;
 }

@@ -24,7 +24,7 @@ struct pev_jit_function {
 int pev_jitmap_parse(struct pev_jitmap **map, const char *text, size_t len);
 void pev_jitmap_free(struct pev_jitmap *map);
 
-/* The function at an address; of several the one that begins last, then the newest. */
+/* The function at an address; of several the newest. */
 bool pev_jitmap_find(const struct pev_jitmap *map, uint64_t addr, struct pev_jit_function *out);
 
 #endif

@@ -4,6 +4,7 @@
 -- the hooks; libelf (perfev.elf) is loaded when first asked for.
 
 local core = require "perfev.core"
+local files = require "perfev.symbol.files"
 
 local M = {}
 
@@ -149,11 +150,25 @@ function M.open(word)
   return { path = path, elf = file, word = word }
 end
 
+local function unsaid() end
+
+-- What the debug file of a stripped one knows; where it lies is said by the file's own program headers.
+local function debug_symbol(file, name)
+  local there, symtab = pcall(require, "perfev.symtab")
+  local bytes = there and not file.elf:facts().symtab and core.slurp(file.path)
+  local whole = bytes and symtab.read(bytes)
+  local debug = whole and files.find_debug(symtab, whole:facts(), file.path, unsaid)
+  local symbols = debug and library().read(debug)
+  local symbol = symbols and symbols:symbol(name)
+  if symbol then symbol.offset = file.elf:offset(symbol.value) end
+  return symbol
+end
+
 local function no_symbol(file, name)
   local facts = file.elf:facts()
   if not facts.symtab and not facts.dynsym then
     return ("%s is stripped: it has no symbols at all, so '%s' cannot be found\n"):format(file.path, name)
-      .. "  try: FILE:0xOFFSET, or a build that is not stripped"
+      .. "  try: its debug symbols, FILE:0xOFFSET, or a build that is not stripped"
   end
   local near = file.elf:nearest(name)
   local hint = near and (" (did you mean '%s'?)"):format(near) or ""
@@ -161,7 +176,7 @@ local function no_symbol(file, name)
     return ("%s has no symbol '%s'%s\n  try: nm %s"):format(file.path, name, hint, file.path)
   end
   return ("%s is stripped: among the symbols that it exports there is no '%s'%s\n"):format(file.path, name, hint)
-    .. ("  try: nm -D %s, FILE:0xOFFSET, or a build that is not stripped"):format(file.path)
+    .. ("  try: nm -D %s, its debug symbols, FILE:0xOFFSET, or a build that is not stripped"):format(file.path)
 end
 
 --- A symbol that stands for one address.
@@ -171,11 +186,11 @@ end
 -- @treturn[2] integer errno
 function M.symbol(file, name)
   if not file.elf then return nil, file.no_elf, E.ENOSYS end
-  local symbol = file.elf:symbol(name)
+  local symbol = file.elf:symbol(name) or debug_symbol(file, name)
   if not symbol then return nil, no_symbol(file, name), E.ENOENT end
   if symbol.others > 0 then
-    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm %s | grep -w %s, and FILE:0xOFFSET of one")
-      :format(file.path, symbol.others + 1, name, file.path, name), E.EINVAL
+    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm%s %s | grep -w %s, and FILE:0xOFFSET of one")
+      :format(file.path, symbol.others + 1, name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
   end
   return symbol
 end

@@ -184,8 +184,11 @@ local function load_file(self, raw, id)
   return { symbols = file, path = path, names = {} }
 end
 
--- A process of 32 bits beside a kernel of 64 has another vdso than we do, which is read where it lies.
+-- A process of 32 bits beside a kernel of 64 has another vdso than we do, which is read where it lies. Who walks a
+-- stack asks without an address, and walks those of 64 bits alone.
 local VDSO_32, VDSO_MOST = "[vdso32]", 64 << 10
+
+local function is_vdso_32(raw) return raw.path == "[vdso]" and raw.ip > 0 and raw.ip < 1 << 32 end
 
 local function load_vdso_32(self, raw)
   local symtab = library()
@@ -229,7 +232,7 @@ end
 -- its namespace's, and may be another file's later. Whose it is in a process is asked until it was found: one that is
 -- gone has no files any more, and the next of the kind may have.
 local function file_of(self, raw)
-  if raw.path == "[vdso]" and raw.ip >> 32 == 0 then return vdso_32(self, raw) end
+  if is_vdso_32(raw) then return vdso_32(self, raw) end
   local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
   if self.recording then return loaded(self, raw, id, id or "") end
   local key = key_of(raw, id or ("%s\0%d"):format(raw.ino, raw.pid))

@@ -227,6 +227,13 @@ describe("an address", function()
     end
     assert.is_true(n > 1, n)
   end)
+
+  it("in the vdso has rules by which stacks are walked, asked for without an address", function()
+    requires("perf")
+    if not symtab.vdso() then pending "no vdso is mapped here" end
+    local raw = { ip = 0, offset = 0, path = "[vdso]", pid = core.pid(), context = "user", returns = false }
+    assert.is_userdata(require("perfev.symbol").here():cfi(raw))
+  end)
 end)
 
 describe("a live session", function()
