@@ -296,6 +296,42 @@ describe("a declaration", function()
     assert.matches("event 'nosuch | alsonot': no such event.*nor is any other of its alternatives", why)
   end)
 
+  it("that bpftrace or bcc calls so is told what it is called here", function()
+    on "vm"
+    for text, here in pairs {
+      ["tracepoint:sched:sched_switch"] = "sched:sched_switch", ["t:sched:*"] = "sched:*",
+      ["rt:sys_enter"] = "*:sys_enter",
+      ["hardware:cycles"] = "cycles", ["h:backend-stalls:1000"] = "stalled-cycles-backend/period=1000/",
+      ["software:faults:100"] = "faults/period=100/", ["s:cpu"] = "cpu-clock", ["profile:hz:99"] = "cpu-clock/freq=99/",
+      ["profile:99"] = "cpu-clock/freq=99/", ["p:ms:10"] = "cpu-clock/period=10000000/",
+      ["interval:s:1"] = 'every("1s", FUNCTION), besides the events', BEGIN =
+        "the script's own text: it is run before all else", ["watchpoint:0x1000:8:w"] = "mem:0x1000/8:w",
+      ["kfunc:vfs_read"] = "kprobe:vfs_read", ["fr:kvm:vcpu_load"] = "kretprobe:vcpu_load",
+      ["u:/bin/bash:readline"] = "uprobe:/bin/bash:readline", ["p::vfs_read"] = "kprobe:vfs_read",
+      ["p:vfs_read"] = "kprobe:vfs_read", ["r:c:malloc"] = "uretprobe:c:malloc",
+    } do
+      assert.equal(("event '%s': bpftrace and bcc call it so\n  | %s\n  | ^\n  try: %s"):format(text, text, here),
+        short(text))
+    end
+    assert.matches("\n  | cs,t:sched:sched_switch\n  |    %^\n", short "cs,t:sched:sched_switch")
+  end)
+
+  it("of a tracepoint without its system is told of that, and one that is not there of its neighbours", function()
+    on "vm"
+    assert.matches("no such event %(did you mean 'sched:sched_switch'%?%).*\n  try: sched:sched_switch$",
+      short "sched_switch")
+    assert.matches("\n  try: perfl list 'sched:%*'$", short "sched:zzzzzzzzzzzzzz")
+    assert.matches("\n  try: .*uprobe:libc:malloc$", short "libc:malloc")
+  end)
+
+  it("of a PMU that has tracepoints, too, is told of the slash that it lacks", function()
+    on "vm"
+    k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
+    k:tracepoint("msr:read_msr", 900, "unsigned int msr")
+    assert.matches("the slash is not closed", short "msr/tsc")
+    assert.equal("msr:read_msr 2:0x384", short "msr:read_msr")
+  end)
+
   it("goes on to an alternative when the kernel does not have the event", function()
     on "vm"
     local s <close>, _, ok, why = start { "cycles | cpu-clock:u" }

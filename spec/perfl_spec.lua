@@ -528,6 +528,13 @@ describe("perfl", function()
     for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
   end)
 
+  it("tells bpftrace's program from Lua", function()
+    local r = perfl { "-e", "tracepoint:sched:sched_switch /pid == 3/ { @[comm] = count(); }" }
+    assert.equal(1, r.code)
+    contains(r.err, "this looks like bpftrace's", [[try: -e 'event { "sched:sched_switch", sample = print }']])
+    assert.is_nil(perfl { "-e", "session:event { @ }" }.err:find("bpftrace"))
+  end)
+
   it("tells a program from a script", function()
     local r = perfl { "/bin/sh" }
     assert.equal(1, r.code)

@@ -12,7 +12,9 @@
 -- What perf's own parser means by it is the measure (tools/perf/util/parse-events.[ly] of 6.1); an
 -- error shows the text with a caret where it stopped being understood.
 
+local lazy = require "perfev.lazy"
 local names = require "perfev.names"
+local spelling = lazy "perfev.spelling"
 
 local M = {}
 
@@ -358,6 +360,7 @@ end
 
 local function read_event(s)
   local at = s.at
+  s.event_at = at
   local node = read_event_at(s)
   node.at, node.source = at, s.text
   node.text = s.text:sub(at, s.at - 1)
@@ -421,6 +424,17 @@ local function read_all(s)
   return tree
 end
 
+-- What cannot be read may be right elsewhere: bpftrace's software:faults:100.
+local function in_other_words(s, wrong)
+  local text = s.event_at and s.text:match("^[^,%s{}]+", s.event_at)
+  local here = text and spelling.of(text)
+  if here then return { at = s.event_at, why = M.OTHERS, remedy = here } end
+  return wrong
+end
+
+--- Why it is not there, when another tool calls it so.
+M.OTHERS = "bpftrace and bcc call it so"
+
 --- Read an event string.
 -- @tparam string text
 -- @treturn[1] table  alternatives, each a list of units. A unit is an event, or a group
@@ -435,6 +449,7 @@ function M.parse(text)
   local ok, tree = pcall(read_all, s)
   if ok then return tree end
   if type(tree) ~= "table" then error(tree, 0) end
+  tree = in_other_words(s, tree)
   return nil, M.fault(text, tree.at, tree.why, tree.remedy)
 end
 

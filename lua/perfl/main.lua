@@ -19,6 +19,7 @@ local output = require "perfl.output"
 local progress = require "perfl.progress"
 local report = require "perfl.report"
 local source = require "perfl.source"
+local spelling = lazy "perfev.spelling"
 local symbol = lazy "perfev.symbol"
 local symbol_files = lazy "perfev.symbol.files"
 
@@ -160,9 +161,21 @@ local function chunk_environment()
   })
 end
 
--- What is perf's -e, an event, is none of ours, Lua.
+-- bpftrace's 'tracepoint:a:b /pid == 3/ { ... }' -> the event, as it is spelled here; nil: it is none
+local function probe_of(text)
+  local prefix, rest = text:match("^%s*(%a%a%a%a%a+):([%w_:*.-]+)%s*[/{]")
+  local probe = prefix and prefix .. ":" .. rest
+  return probe and (spelling.of(probe) or prefix:find("probe$") and probe)
+end
+
+-- What is perf's -e, an event, is none of ours, Lua; nor is bpftrace's, a program.
 local function hint(chunks)
   local text = table.concat(chunks, ",")
+  local probe = probe_of(text)
+  if probe then
+    return ("\n-e is followed by Lua, and this looks like bpftrace's\n"
+      .. "try: -e 'event { \"%s\", sample = print }'"):format(escape(probe))
+  end
   if not grammar.parse(text) then return "" end
   text = escape(text)
   return ("\n-e is followed by Lua, and '%s' looks like an event\n"
