@@ -10,7 +10,8 @@ local core = require "perfev.core"
 
 local opt = perfev.args {
   summary = "count events, in the columns of perf stat",
-  { "-e --events", metavar = "LIST", help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
+  { "-e --events --event", metavar = "LIST", many = true,
+    help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
   { "-I --interval-print", type = "integer", metavar = "MS", help = "print what was counted every so many ms" },
   { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run the command N times: mean, and +- of it" },
   { "-j --json-output", help = "a JSON object on each line" },
@@ -22,9 +23,13 @@ local function refuse(why)
   os.exit(2, true)
 end
 
-local units, why = stat.parse(opt.events or stat.default())
-if not units then refuse(why) end
-for _, unit in ipairs(opt.events and units or {}) do
+local is_chosen, units = #opt.events > 0, {}
+for _, text in ipairs(is_chosen and opt.events or { stat.default() }) do
+  local more, why = stat.parse(text)
+  if not more then refuse(why) end
+  table.move(more, 1, #more, #units + 1, units)
+end
+for _, unit in ipairs(is_chosen and units or {}) do
   for _, name in ipairs(unit) do
     local found, reason = event.resolve(name)
     if not found then refuse(reason) end

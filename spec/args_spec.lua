@@ -59,6 +59,14 @@ describe("perfev.args without a runner", function()
     assert.has_error(function() with_words(nil, { { "event" } }) end)
   end)
 
+  it("lists the values of an option that may be given again", function()
+    local spec = { { "-e --event", many = true }, { "-n", type = "integer", many = true, default = { 3 } } }
+    assert.same({ event = { "a", "b,c" }, n = { 3 } }, with_words({ "-e", "a", "--event", "b,c" }, spec))
+    assert.same({ event = {}, n = { 1, 2 } }, with_words({ "-n1", "-n", "2" }, spec))
+    assert.has_error(function() args.check { { "files", many = true } } end)
+    assert.has_error(function() args.check { { "-e", many = true, default = "a" } } end)
+  end)
+
   local function script(words)
     local program = [[
       local args = require "perfev.args"

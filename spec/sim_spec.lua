@@ -528,6 +528,12 @@ describe("perfl --sim", function()
     assert.equal(0, r.code)
   end)
 
+  it("runs stat, which counts what each of its -e names", function()
+    local r = run { run.perfl, "-q", "--sim", "vm", "-a", "-d", "1s", "stat", "-x,", "-e", "cs", "-e", "faults,dummy" }
+    assert.equal(0, r.code, r.err)
+    assert.matches("^[^\n]*,cs,[^\n]*\n[^\n]*,faults,[^\n]*\n[^\n]*,dummy,[^\n]*\n$", r.out)
+  end)
+
   it("refuses as the world does, with what that means", function()
     local r = run({ run.perfl, "--sim", "locked_down", "-a", "-e", 'event { "cpu-clock", sample = print }' })
     assert.equal(1, r.code)
