@@ -528,6 +528,14 @@ describe("perfl", function()
     for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
   end)
 
+  it("tells a script what it has to require, which -e need not", function()
+    local r = perfl { script("bare.lua", "event { 'dummy' }") }
+    contains(r.err, "bare.lua:1: attempt to call a nil value (global 'event')",
+      [[try: local perfev = require "perfev", and perfev.event]])
+    contains(perfl { script("bare.lua", "perfev.event { 'dummy' }") }.err, [[try: local perfev = require "perfev"]])
+    assert.is_nil(perfl { script("bare.lua", "nosuch()") }.err:find("require"))
+  end)
+
   it("tells bpftrace's program from Lua", function()
     local r = perfl { "-e", "tracepoint:sched:sched_switch /pid == 3/ { @[comm] = count(); }" }
     assert.equal(1, r.code)

@@ -309,6 +309,13 @@ local function has_lost()
   return run.session and run.opts.fail_on_lost and run.session:stats().lost > 0
 end
 
+-- What -e has without asking, a script has to ask for.
+local function not_required(why)
+  local name = why:match("^[^\n]*nil value %(global '([%w_]+)'%)")
+  if not name or name ~= "perfev" and perfev[name] == nil then return "" end
+  return ("\ntry: local perfev = require \"perfev\"%s"):format(name ~= "perfev" and ", and perfev." .. name or "")
+end
+
 -- What the run comes to, why being what failed or nil: status [, signal to end by].
 local function outcome(why)
   progress.finish()
@@ -318,7 +325,7 @@ local function outcome(why)
   if unread or not flushed and not broken then -- the reader has gone: nothing is left to say
     return number and 128 + number or unread or broken_status, number
   end
-  if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why)) end
+  if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why) .. not_required(why)) end
   if broken then report.say(broken) end
   if run.status then return broken_status or run.status end
   if run.opts then say_closing(why) end
