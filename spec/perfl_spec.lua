@@ -445,9 +445,9 @@ describe("the life of a run", function()
     assert.equal("", play("{}", "-aq", "-e", "event{}").err)
   end)
 
-  it("says more with -v, and everything with -vv", function()
+  it("says what is opened with -v, and every system call with -vv", function()
     assert.equal("", play("{}", "-aq", "-e", "event{}").err)
-    assert.equal("perfl: level 1\n", play("{}", "-aqv", "-e", "event{}").err)
+    assert.equal("perfl: level 1\nperfl: level 2\n", play("{}", "-aqv", "-e", "event{}").err)
     assert.equal("perfl: read(3) = 0\nperfl: level 1\nperfl: level 2\n",
       play("{}", "-aqvv", "-e", "event{}").err)
   end)

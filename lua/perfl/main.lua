@@ -80,7 +80,7 @@ local function may_declare(text)
 end
 
 local function log(level, text)
-  if level <= run.opts.verbose then report.say(text) end
+  if level == 0 or run.opts.verbose > 0 then report.say(text) end
 end
 
 -- perfl's options are known: what takes effect before the session does so now.
