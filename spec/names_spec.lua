@@ -205,6 +205,14 @@ describe("a declaration", function()
     return s, ev, ok, why, code, said
   end
 
+  it("of a pattern that one tracepoint matches is called that", function()
+    on "vm"
+    local s <close>, ev, ok, why = start { "sched:sched_switc?" }
+    assert(ok, why)
+    assert.equal("sched:sched_switch", ev.name)
+    assert.is_not_nil(s)
+  end)
+
   it("of a pattern is an event for each tracepoint, and says how many", function()
     local s <close>, ev, ok, why, _, said = start { "sched:sched_process_*" }
     assert(ok, why)
@@ -261,6 +269,12 @@ describe("a declaration", function()
     assert.is_true(built[1].attr.sample_type & READ ~= 0 and built[1].attr.read_format & GROUP ~= 0)
     assert.equal(4000, built[1].attr.sample_freq)
     assert.same({ 0, false }, { built[2].attr.sample_period, built[2].attr.freq })
+  end)
+
+  it("of one event with :S has its count in the sample, and with it whose it is", function()
+    local built = assert(event.builds(event.declare({ "page-faults:S" }, 1)))[1][1]
+    local READ, ID = 1 << 4, 1 << 2
+    assert.same({ READ, ID }, { built[1].attr.sample_type & READ, built[1].attr.read_format })
   end)
 
   it("of a group with :W is opened without one when the PMU cannot hold it", function()
