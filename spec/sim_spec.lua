@@ -534,6 +534,13 @@ describe("perfl --sim", function()
     assert.matches("^[^\n]*,cs,[^\n]*\n[^\n]*,faults,[^\n]*\n[^\n]*,dummy,[^\n]*\n$", r.out)
   end)
 
+  it("runs stat, which says whose its counts are", function()
+    for words, whose in pairs { ["-a"] = "'system wide'", ["-C 0"] = "'sleep 9'", [""] = "'sleep 9'" } do
+      local r = run(("%s -q --sim vm -d 1s %s stat -e cs -- sleep 9"):format(run.quote(run.perfl), words))
+      assert.matches("^\n Performance counter stats for " .. whose .. ":\n", r.out)
+    end
+  end)
+
   it("refuses as the world does, with what that means", function()
     local r = run({ run.perfl, "--sim", "locked_down", "-a", "-e", 'event { "cpu-clock", sample = print }' })
     assert.equal(1, r.code)
