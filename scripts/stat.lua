@@ -18,9 +18,9 @@ local opt = perfev.args {
   { "-x --field-separator", metavar = "SEP", help = "values separated by SEP" },
 }
 
-local function refuse(why)
+local function refuse(why, status)
   io.stderr:write("stat: ", why, "\n")
-  os.exit(2, true)
+  os.exit(status or 2, true)
 end
 
 local is_chosen, units = #opt.events > 0, {}
@@ -31,8 +31,8 @@ for _, text in ipairs(is_chosen and opt.events or { stat.default() }) do
 end
 for _, unit in ipairs(is_chosen and units or {}) do
   for _, name in ipairs(unit) do
-    local found, reason = event.resolve(name)
-    if not found then refuse(reason) end
+    local found, reason, code = event.resolve(name)
+    if not found then refuse(reason, code == core.errno.EACCES and 1) end -- not the command line's fault
   end
 end
 if opt["repeat"] < 1 then refuse("--repeat: at least once") end
