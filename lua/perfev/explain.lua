@@ -615,7 +615,7 @@ function M.filter(name, filter, code, format)
   end
   local describe = require("perfev.filter").describe
   local fields = describe(require("perfev.filter").fields(format))
-  return ("%s\n  a condition on its fields is expected: %s\n  try: a field, an operator, a value, such as "
+  return ("%s\n  a condition is expected on its\n  fields: %s\n  try: a field, an operator, a value, such as "
     .. "common_pid != 1"):format(head, table.concat(fields, "\n    "))
 end
 

@@ -25,8 +25,8 @@ function M.events()
     end
   end
   if refused then
-    return nil, ("%s cannot be read by this user\n  try: as root, or with mount -o remount,gid=GROUP,mode=0750 %s "
-      .. "for a group you are in\n  and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(
+    return nil, ("%s cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 %s\n"
+      .. "  for a group you are in, and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(
       refused, (refused:gsub("/events$", ""))), core.errno.EACCES
   end
   return nil, "no tracefs is mounted at " .. table.concat(roots, " or ")
