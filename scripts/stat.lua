@@ -11,29 +11,29 @@ local core = require "perfev.core"
 
 local opt = perfev.args {
   summary = "count events, in the columns of perf stat",
-  { "-e --events", metavar = "LIST", many = true,
-    help = "as in a,b,{c,d}; braces: a group (default: perf stat's); again: more of them" },
+  { "-e --events --event", metavar = "LIST", many = true,
+    help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
   { "-I --interval-print", type = "integer", metavar = "MS", help = "print what was counted every so many ms" },
   { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run the command N times: mean, and +- of it" },
   { "-j --json-output", help = "a JSON object on each line" },
   { "-x --field-separator", metavar = "SEP", help = "values separated by SEP" },
 }
 
-local function refuse(why)
+local function refuse(why, status)
   io.stderr:write("stat: ", why, "\n")
-  os.exit(2, true)
+  os.exit(status or 2, true)
 end
 
-local units = opt.events[1] and {} or stat.parse(stat.default())
-for _, list in ipairs(opt.events) do
-  local more, why = stat.parse(list)
+local is_chosen, units = #opt.events > 0, {}
+for _, text in ipairs(is_chosen and opt.events or { stat.default() }) do
+  local more, why = stat.parse(text)
   if not more then refuse(why) end
-  for _, unit in ipairs(more) do
-    units[#units + 1] = unit
-    for _, name in ipairs(unit) do
-      local found, reason = event.resolve(name)
-      if not found then refuse(reason) end
-    end
+  table.move(more, 1, #more, #units + 1, units)
+end
+for _, unit in ipairs(is_chosen and units or {}) do
+  for _, name in ipairs(unit) do
+    local found, reason, code = event.resolve(name)
+    if not found then refuse(reason, code == core.errno.EACCES and 1) end -- not the command line's fault
   end
 end
 if opt["repeat"] < 1 then refuse("--repeat: at least once") end

@@ -50,12 +50,6 @@ describe("perfev.args without a runner", function()
     assert.same({ pair = { 1, 2 }, rest = { "x" } }, with_words({ "--pair", "1", "2", "x" }, spec))
   end)
 
-  it("collects an option that is given again, where it may be; else the last one counts", function()
-    local spec = { { "-n --number", type = "integer", many = true }, { "-x", type = "string" } }
-    assert.same({ number = { 1, 2 }, x = "b" }, with_words({ "-n", "1", "-x", "a", "--number=2", "-x", "b" }, spec))
-    assert.same({ number = {} }, with_words({}, spec))
-  end)
-
   it("lets a positional value begin with a dash after --", function()
     assert.same({ x = "-v" }, with_words({ "--", "-v" }, { { "x" } }))
   end)
@@ -63,6 +57,15 @@ describe("perfev.args without a runner", function()
   it("needs no command line when nothing is required", function()
     assert.same({ v = false }, with_words(nil, { { "-v" } }))
     assert.has_error(function() with_words(nil, { { "event" } }) end)
+  end)
+
+  it("lists the values of an option that may be given again; else the last one counts", function()
+    local spec = { { "-e --event", many = true }, { "-n", type = "integer", many = true, default = { 3 } } }
+    assert.same({ event = { "a", "b,c" }, n = { 3 } }, with_words({ "-e", "a", "--event", "b,c" }, spec))
+    assert.same({ event = {}, n = { 1, 2 } }, with_words({ "-n1", "-n", "2" }, spec))
+    assert.same({ n = 2 }, with_words({ "-n1", "-n", "2" }, { { "-n", type = "integer" } }))
+    assert.has_error(function() args.check { { "files", many = true } } end)
+    assert.has_error(function() args.check { { "-e", many = true, default = "a" } } end)
   end)
 
   local function script(words)
@@ -118,7 +121,6 @@ describe("a declaration", function()
     { "has counts of values that mean something", { { "--top", args = "many" } } },
     { "has no option with an optional value", { { "--top", args = "?" } } },
     { "lets nothing with a default be given again", { { "--top", type = "integer", default = 1, many = true } } },
-    { "lets no switch be given again", { { "--top", many = true } } },
   }
   for _, case in ipairs(wrong) do
     it(case[1], function()

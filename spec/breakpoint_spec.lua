@@ -101,6 +101,7 @@ describe("a breakpoint that the processor has not is told:", function()
     ["mem:0x1000/3:w"] = "a breakpoint covers 1, 2, 4 or 8 bytes, not 3", ["mem:0x1000/16:w"] = "not 16",
     ["mem:0x1000/0:w"] = "not 0", ["mem:0x1002:w"] = "0x1002 is no multiple of the length 4.*\n  try: a smaller length",
     ["mem:0x1000/4:x"] = "has the length %d+ here, not 4\n  try: no length", ["mem:12zz"] = "'12zz' is no address",
+    ["mem:0x1000/8:w:name=x"] = "'/8:w:name=x' is not understood behind an address\n  try: mem:0x1000/4:w",
     ["mem:0x1000:q"] = "'q' is no access\n  try: of r, w", ["mem:0x1000/4:wq"] = "'wq' is no access",
     ["mem:counter"] = "an address or FILE:SYMBOL is expected\n  try: mem:0x",
     ["mem:/bin/app:countr:w"] = "has no symbol 'countr' %(did you mean 'counter'%?%)",

@@ -127,6 +127,12 @@ describe("a command", function()
   it("that cannot be run is told with its errno, and a remedy where there is one", function()
     assert.equal("cannot run 'x': No such file or directory (ENOENT)\n  try: the command's name, or its full path",
       explain.command("cannot run 'x'", E.ENOENT))
+    files["./old"] = "#! /opt/none/perl -w\n"
+    assert.equal("cannot run './old': No such file or directory (ENOENT)\n"
+      .. "  its first line asks for /opt/none/perl, which is not there\n  try: the interpreter that it needs",
+      explain.command("cannot run './old'", E.ENOENT))
+    assert.equal("cannot run '/': Permission denied (EACCES)\n  it is a directory\n  try: a program in it",
+      explain.command("cannot run '/'", E.EACCES))
     assert.equal("cannot run 'x': Too many levels of symbolic links (ELOOP)",
       explain.command("cannot run 'x'", E.ELOOP))
   end)

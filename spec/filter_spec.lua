@@ -92,7 +92,7 @@ describe("a filter", function()
     assert.matches("fields: char prev_comm%[16%], pid_t prev_pid, __data_loc char%[%] filename", why)
     assert.matches("cpumask_t cpus, unsigned short common_type, .*int common_pid, CPU, cpu, COMM, comm try:",
       (why:gsub("%s+", " ")))
-    for line in why:gmatch "[^\n]+" do assert.is_true(#line <= 100, line) end
+    for line in why:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
   end)
 
   it("is shown around the fault where it is long", function()

@@ -72,6 +72,8 @@ describe("an event", function()
       { terms[1].name, terms[1].value, terms[2].name, terms[2].value, terms[3].name })
     assert.equal(8, terms[1].at)
     assert.equal(15, terms[1].value_at)
+    terms = first("cpu/ event=0x3c, umask=1 /u")[1].terms -- blanks as perf passes over them
+    assert.same({ "event", "0x3c", "umask", "1" }, { terms[1].name, terms[1].value, terms[2].name, terms[2].value })
   end)
 end)
 
@@ -99,6 +101,7 @@ describe("events", function()
       ["sched:"] = { "a tracepoint's name or modifiers", 7 }, ["a:b[c"] = { "pattern 'b[c' is not closed", 3 },
       ["cpu/event=1,event=2/"] = { "'event' is there twice", 13 }, ["cpu/event=1"] = { "slash is not closed", 4 },
       ["cpu/name='x/"] = { "quote ' is not closed", 10 }, ["cycles | "] = { "an event is expected", 10 },
+      ["a:b_{c,d}"] = { "each name in full, a comma between them", 5 },
       ["cycles}"] = { "'}' is not understood", 7 }, ["cycles:"] = { "modifiers are expected", 8 },
       ["{cycles:ppp,cs}:pp"] = { "up to ppp", 2 }, ["uprobe:"] = { "what uprobe: is about is missing", 8 },
     } do
@@ -177,8 +180,11 @@ describe("a number", function()
   it("is decimal or hexadecimal, of 64 bits", function()
     assert.equal(16, grammar.number "16")
     assert.equal(-1, grammar.number "0xffffffffffffffff")
+    assert.equal(-1, grammar.number "18446744073709551615")
+    assert.equal(math.mininteger, grammar.number "9223372036854775808")
     assert.equal(255, grammar.number "0x00000000000000000ff")
-    for _, text in ipairs { "", "x", "1x", "0x", "0x10000000000000000", "99999999999999999999", "1.5", "-1" } do
+    for _, text in ipairs { "", "x", "1x", "0x", "0x10000000000000000", "18446744073709551616",
+      "99999999999999999999", "1.5", "-1" } do
       assert.is_nil(grammar.number(text))
     end
   end)

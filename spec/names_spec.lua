@@ -205,6 +205,14 @@ describe("a declaration", function()
     return s, ev, ok, why, code, said
   end
 
+  it("of a pattern that one tracepoint matches is called that", function()
+    on "vm"
+    local s <close>, ev, ok, why = start { "sched:sched_switc?" }
+    assert(ok, why)
+    assert.equal("sched:sched_switch", ev.name)
+    assert.is_not_nil(s)
+  end)
+
   it("of a pattern is an event for each tracepoint, and says how many", function()
     local s <close>, ev, ok, why, _, said = start { "sched:sched_process_*" }
     assert(ok, why)
@@ -263,6 +271,12 @@ describe("a declaration", function()
     assert.same({ 0, false }, { built[2].attr.sample_period, built[2].attr.freq })
   end)
 
+  it("of one event with :S has its count in the sample, and with it whose it is", function()
+    local built = assert(event.builds(event.declare({ "page-faults:S" }, 1)))[1][1]
+    local READ, ID = 1 << 4, 1 << 2
+    assert.same({ READ, ID }, { built[1].attr.sample_type & READ, built[1].attr.read_format })
+  end)
+
   it("of a group with :W is opened without one when the PMU cannot hold it", function()
     local real = k.hooks.perf_event_open
     k.hooks.perf_event_open = function(attr, pid, cpu, group, flags)
@@ -294,6 +308,42 @@ describe("a declaration", function()
     assert.is_nil(ok)
     assert.equal(E.ENOENT, code)
     assert.matches("event 'nosuch | alsonot': no such event.*nor is any other of its alternatives", why)
+  end)
+
+  it("that bpftrace or bcc calls so is told what it is called here", function()
+    on "vm"
+    for text, here in pairs {
+      ["tracepoint:sched:sched_switch"] = "sched:sched_switch", ["t:sched:*"] = "sched:*",
+      ["rt:sys_enter"] = "*:sys_enter",
+      ["hardware:cycles"] = "cycles", ["h:backend-stalls:1000"] = "stalled-cycles-backend/period=1000/",
+      ["software:faults:100"] = "faults/period=100/", ["s:cpu"] = "cpu-clock", ["profile:hz:99"] = "cpu-clock/freq=99/",
+      ["profile:99"] = "cpu-clock/freq=99/", ["p:ms:10"] = "cpu-clock/period=10000000/",
+      ["interval:s:1"] = 'every("1s", FUNCTION), besides the events', BEGIN =
+        "the script's own text: it is run before all else", ["watchpoint:0x1000:8:w"] = "mem:0x1000/8:w",
+      ["kfunc:vfs_read"] = "kprobe:vfs_read", ["fr:kvm:vcpu_load"] = "kretprobe:vcpu_load",
+      ["u:/bin/bash:readline"] = "uprobe:/bin/bash:readline", ["p::vfs_read"] = "kprobe:vfs_read",
+      ["p:vfs_read"] = "kprobe:vfs_read", ["r:c:malloc"] = "uretprobe:c:malloc",
+    } do
+      assert.equal(("event '%s': bpftrace and bcc call it so\n  | %s\n  | ^\n  try: %s"):format(text, text, here),
+        short(text))
+    end
+    assert.matches("\n  | cs,t:sched:sched_switch\n  |    %^\n", short "cs,t:sched:sched_switch")
+  end)
+
+  it("of a tracepoint without its system is told of that, and one that is not there of its neighbours", function()
+    on "vm"
+    assert.matches("no such event %(did you mean 'sched:sched_switch'%?%).*\n  try: sched:sched_switch$",
+      short "sched_switch")
+    assert.matches("\n  try: perfl list 'sched:%*'$", short "sched:zzzzzzzzzzzzzz")
+    assert.matches("\n  try: .*uprobe:libc:malloc$", short "libc:malloc")
+  end)
+
+  it("of a PMU that has tracepoints, too, is told of the slash that it lacks", function()
+    on "vm"
+    k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
+    k:tracepoint("msr:read_msr", 900, "unsigned int msr")
+    assert.matches("the slash is not closed", short "msr/tsc")
+    assert.equal("msr:read_msr 2:0x384", short "msr:read_msr")
   end)
 
   it("goes on to an alternative when the kernel does not have the event", function()

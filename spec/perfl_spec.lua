@@ -456,9 +456,9 @@ describe("the life of a run", function()
     assert.equal("", play("{}", "-aq", "-e", "event{}").err)
   end)
 
-  it("says more with -v, and everything with -vv", function()
+  it("says what is opened with -v, and every system call with -vv", function()
     assert.equal("", play("{}", "-aq", "-e", "event{}").err)
-    assert.equal("perfl: level 1\n", play("{}", "-aqv", "-e", "event{}").err)
+    assert.equal("perfl: level 1\nperfl: level 2\n", play("{}", "-aqv", "-e", "event{}").err)
     assert.equal("perfl: read(3) = 0\nperfl: level 1\nperfl: level 2\n",
       play("{}", "-aqvv", "-e", "event{}").err)
   end)
@@ -537,6 +537,21 @@ describe("perfl", function()
     r = perfl { "doctro" }
     contains(r.err, "did you mean 'doctor'?")
     for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
+  end)
+
+  it("tells a script what it has to require, which -e need not", function()
+    local r = perfl { script("bare.lua", "event { 'dummy' }") }
+    contains(r.err, "bare.lua:1: attempt to call a nil value (global 'event')",
+      [[try: local perfev = require "perfev", and perfev.event]])
+    contains(perfl { script("bare.lua", "perfev.event { 'dummy' }") }.err, [[try: local perfev = require "perfev"]])
+    assert.is_nil(perfl { script("bare.lua", "nosuch()") }.err:find("require"))
+  end)
+
+  it("tells bpftrace's program from Lua", function()
+    local r = perfl { "-e", "tracepoint:sched:sched_switch /pid == 3/ { @[comm] = count(); }" }
+    assert.equal(1, r.code)
+    contains(r.err, "this looks like bpftrace's", [[try: -e 'event { "sched:sched_switch", sample = print }']])
+    assert.is_nil(perfl { "-e", "session:event { @ }" }.err:find("bpftrace"))
   end)
 
   it("tells a program from a script", function()

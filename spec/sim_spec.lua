@@ -528,6 +528,19 @@ describe("perfl --sim", function()
     assert.equal(0, r.code)
   end)
 
+  it("runs stat, which counts what each of its -e names", function()
+    local r = run { run.perfl, "-q", "--sim", "vm", "-a", "-d", "1s", "stat", "-x,", "-e", "cs", "-e", "faults,dummy" }
+    assert.equal(0, r.code, r.err)
+    assert.matches("^[^\n]*,cs,[^\n]*\n[^\n]*,faults,[^\n]*\n[^\n]*,dummy,[^\n]*\n$", r.out)
+  end)
+
+  it("runs stat, which says whose its counts are", function()
+    for words, whose in pairs { ["-a"] = "'system wide'", ["-C 0"] = "'sleep 9'", [""] = "'sleep 9'" } do
+      local r = run(("%s -q --sim vm -d 1s %s stat -e cs -- sleep 9"):format(run.quote(run.perfl), words))
+      assert.matches("^\n Performance counter stats for " .. whose .. ":\n", r.out)
+    end
+  end)
+
   it("refuses as the world does, with what that means", function()
     local r = run({ run.perfl, "--sim", "locked_down", "-a", "-e", 'event { "cpu-clock", sample = print }' })
     assert.equal(1, r.code)

@@ -92,7 +92,7 @@ static void raise_when_unheard(lua_State *L, lua_Debug *ar)
 	if (now - caught.hurried_ns < GRACE_NS)
 		return;
 	lua_sethook(L, NULL, 0, 0);
-	luaL_where(L, 0); /* a hook has no frame of its own: 1 is the caller of what was interrupted */
+	luaL_where(L, 0); /* a hook has no frame: 1 is the caller of what it is in */
 	lua_pushliteral(L, "interrupted!");
 	lua_concat(L, 2);
 	lua_error(L);

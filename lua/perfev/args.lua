@@ -98,14 +98,15 @@ end
 local function check_default(option)
   local default = option.default
   if default == nil or option.switch then return default end
+  if option.many and type(default) ~= "table" then complain("the default of %s is no list", option.label) end
   if type(default) == "string" then
     local value, why = option.convert(default)
     if value == nil then complain("the default of %s", why) end
     return value
   end
   local wanted = lua_types[option.kind]
-  if option.most > 1 and type(default) == "table" or wanted == math.type(default)
-    or wanted == type(default) then
+  local is_list = (option.most > 1 or option.many) and type(default) == "table"
+  if is_list or wanted == math.type(default) or wanted == type(default) then
     if option.kind == "duration" then return units.duration(default) end
     return default
   end
@@ -159,7 +160,7 @@ local function check_option(declared)
       option.label, shown(kind))
   end
   option.switch = option.flags and not kind and not declared.args and not declared.choices
-    and not declared.metavar and (declared.default == nil or type(declared.default) == "boolean")
+    and not declared.metavar and not declared.many and (declared.default == nil or type(declared.default) == "boolean")
   option.kind = kind or "string"
   option.convert = converter_of(option.label, option.kind)
   option.choices = check_choices(declared.choices, option.label)
@@ -172,9 +173,8 @@ local function check_option(declared)
     end
   end
   option.many = declared.many
-  if option.many
-    and (option.many ~= true or not option.flags or option.switch or option.most > 1 or declared.default) then
-    complain("%s: many = true is for an option with a value, and without a default", option.label)
+  if option.many and (not option.flags or declared.args) then
+    complain("%s: many is for options with one value", option.label)
   end
   option.metavar = option.metavar or option.flags and (option.name:upper():gsub("_", "-"))
   option.default = declared.default
@@ -239,8 +239,8 @@ function M.add(parser, declared)
       element:args(bounds_text(option)):convert(option.convert):argname(option.metavar)
       if option.choices then element:choices(option.choices) end
     end
-    if option.flags and option.required then element:count(option.many and "+" or "1") end
-    if option.many and not option.required then element:count("*") end
+    if option.flags and option.required then element:count("1") end
+    if option.many then element:count(option.required and "+" or "*") end
     elements[i] = element
   end
   return elements
@@ -257,6 +257,7 @@ function M.values(declared, found)
     local absent = value == nil or type(value) == "table" and #value == 0
     if absent and option.default ~= nil then value = option.default end
     if option.switch then value = value or false end
+    if option.many then value = value or {} end
     values[option.name] = value
   end
   return values

@@ -194,12 +194,14 @@ function M.resolve(text)
   if not ok then return nil, why, code end
   local address = integer(parts.head)
   if address then return at_address(text, parts, address) end
-  if parts.head:find("^%d") and not parts.head:find(":", 1, true) then
-    return fail(text, ("'%s' is no address"):format(parts.head))
-  end
-  local place, word = parts.head:match("^([^:/]+)[/%w]*:([^:/]*)$")
-  if place and integer(place) then
+  local place, behind = parts.head:match("^(%d%w*)([/:]?.*)$")
+  local word = behind and behind:match("^[/%w]*:([^:/]*)$")
+  if place and integer(place) and word then
     return fail(text, ("'%s' is no access\n  try: of r, w, rw and x"):format(word))
+  end
+  if place and not behind:find(":", 1, true) then return fail(text, ("'%s' is no address"):format(parts.head)) end
+  if place and integer(place) then
+    return fail(text, ("'%s' is not understood behind an address\n  try: mem:%s/4:w"):format(behind, place))
   end
   return by_symbol(text, parts)
 end

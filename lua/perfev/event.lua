@@ -433,6 +433,13 @@ local function join_sample_read(fields, is_leader)
   fields.read_format = { "group", "id" }
 end
 
+-- The same of an event that stands alone. What is read says whose it is, as perf wants it of a recording
+-- (evlist__valid_read_format()).
+local function read_alone(fields)
+  add_bit(fields, "sample_type", "read")
+  fields.read_format = { "id" }
+end
+
 -- The AUX area that is asked for, in words or by a callback for its records -> bytes, optional; or nil
 local function aux_of(decl, found)
   local asked = decl.spec.aux_buffer
@@ -452,7 +459,7 @@ local function fields_of(decl, found, unit, at, has_aux)
   term_words(fields, found.words)
   option_words(fields, spec)
   if unit.grouped and unit.sample_read then join_sample_read(fields, at == 1) end
-  if not unit.grouped and found.sample_read then add_bit(fields, "sample_type", "read") end
+  if not unit.grouped and found.sample_read then read_alone(fields) end
   fields.type, fields.config = found.type, found.config
   if found.precise_max and spec.precise_ip == nil then fields.precise_ip = 3 end
   kernel_quirks(fields)

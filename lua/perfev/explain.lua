@@ -615,7 +615,7 @@ function M.filter(name, filter, code, format)
   end
   local describe = require("perfev.filter").describe
   local fields = describe(require("perfev.filter").fields(format))
-  return ("%s\n  a condition on its fields is expected: %s\n  try: a field, an operator, a value, such as "
+  return ("%s\n  a condition is expected on its\n  fields: %s\n  try: a field, an operator, a value, such as "
     .. "common_pid != 1"):format(head, table.concat(fields, "\n    "))
 end
 
@@ -625,8 +625,21 @@ function M.signal(what, code)
     .. "  try: a session's fd(), which can be polled"):format(what, core.strerror(code), E[code] or "?")
 end
 
+-- A command that is there, or is none -> why, what to do; execve(2) says of it what it says of one that is not there.
+local function looked_at(path, code)
+  if code == E.EACCES and core.list(path) then return "it is a directory", "a program in it" end
+  if code ~= E.ENOENT or not path:find("/", 1, true) then return nil end
+  local interpreter = (core.slurp(path) or ""):match("^#![ \t]*([^%s]+)")
+  if not interpreter then return nil end
+  return ("its first line asks for %s, which is not there"):format(interpreter), "the interpreter that it needs"
+end
+
 --- A command that could not be run.
+-- @tparam string what  "cannot run 'COMMAND'"
+-- @tparam integer code
 function M.command(what, code)
+  local why, mend = looked_at(what:match("'(.*)'") or "", code)
+  if why then return ("%s: %s (%s)\n  %s\n  try: %s"):format(what, core.strerror(code), E[code], why, mend) end
   local remedy = {
     [E.ENOENT] = "the command's name, or its full path",
     [E.EACCES] = "chmod +x, and a file system that is not mounted noexec",

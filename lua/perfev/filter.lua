@@ -249,7 +249,7 @@ function M.describe(fields)
   for _, field in ipairs(generic) do
     if not field.quiet then own[#own + 1] = field.text end
   end
-  return folded(own, 90)
+  return folded(own, 69) -- behind "fields: ", and within 80 columns
 end
 
 -- The part of a long text that has the caret in it.

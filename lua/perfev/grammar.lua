@@ -12,7 +12,9 @@
 -- What perf's own parser means by it is the measure (tools/perf/util/parse-events.[ly] of 6.1); an
 -- error shows the text with a caret where it stopped being understood.
 
+local lazy = require "perfev.lazy"
 local names = require "perfev.names"
+local spelling = lazy "perfev.spelling"
 
 local M = {}
 
@@ -180,14 +182,25 @@ local function read_value(s, name)
   return value
 end
 
---- The integer that a text means, as C and perf read it: 10, 0x1f. nil when it means none.
+local TENTH = 0x1999999999999999 -- of 2^64
+
+local function decimal(text)
+  local n = 0
+  for digit in text:gmatch("%d") do
+    if math.ult(TENTH, n) or n == TENTH and digit > "5" then return nil end
+    n = n * 10 + math.tointeger(tonumber(digit))
+  end
+  return n
+end
+
+--- The integer of 64 bits that a text means, as C and perf read it: 10, 0x1f. nil when it means none.
 function M.number(text)
   local hex = text:match("^0[xX](%x+)$")
   if hex then
     hex = hex:gsub("^0+(.)", "%1")
     return #hex <= 16 and math.tointeger(tonumber("0x" .. hex)) or nil
   end
-  return text:find("^%d+$") and math.tointeger(tonumber(text)) or nil
+  return text:find("^%d+$") and decimal(text) or nil
 end
 
 -- A word of ours must have a value that it can have; those of a PMU are checked by the PMU.
@@ -224,13 +237,16 @@ end
 local function read_terms(s)
   local open, terms, seen = s.at, {}, {}
   s.at = open + 1
+  skip_space(s)
   while not look(s, "/") do
     local term = read_term(s)
     if seen[term.name] then stop(term.at, ("'%s' is there twice"):format(term.name)) end
     seen[term.name] = true
     terms[#terms + 1] = term
+    skip_space(s)
     if look(s, ",") then
       s.at = s.at + 1
+      skip_space(s)
     elseif not look(s, "/") then
       if s.at > #s.text then stop(open, "the slash is not closed", "a slash after the last term") end
       stop(s.at, "a comma or the closing slash is expected here")
@@ -358,6 +374,7 @@ end
 
 local function read_event(s)
   local at = s.at
+  s.event_at = at
   local node = read_event_at(s)
   node.at, node.source = at, s.text
   node.text = s.text:sub(at, s.at - 1)
@@ -415,11 +432,23 @@ local function read_all(s)
       s.at = s.at + 1
     elseif s.at <= #s.text then
       stop(s.at, ("'%s' is not understood here"):format(s.text:match("^%S+", s.at)),
-        "a comma between events, ' | ' between alternatives")
+        s.text:find("^[%w_]{", s.at - 1) and "each name in full, a comma between them: such braces are the shell's"
+        or "a comma between events, ' | ' between alternatives")
     end
   until not bar
   return tree
 end
+
+-- What cannot be read may be right elsewhere: bpftrace's software:faults:100.
+local function in_other_words(s, wrong)
+  local text = s.event_at and s.text:match("^[^,%s{}]+", s.event_at)
+  local here = text and spelling.of(text)
+  if here then return { at = s.event_at, why = M.OTHERS, remedy = here } end
+  return wrong
+end
+
+--- Why it is not there, when another tool calls it so.
+M.OTHERS = "bpftrace and bcc call it so"
 
 --- Read an event string.
 -- @tparam string text
@@ -435,6 +464,7 @@ function M.parse(text)
   local ok, tree = pcall(read_all, s)
   if ok then return tree end
   if type(tree) ~= "table" then error(tree, 0) end
+  tree = in_other_words(s, tree)
   return nil, M.fault(text, tree.at, tree.why, tree.remedy)
 end
 

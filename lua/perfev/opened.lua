@@ -443,11 +443,14 @@ local function count_of(units)
   return n
 end
 
--- Of one event: what its declaration calls it, what its string does (name=x), or which of the alternatives it is.
-local function name_of(ev, built)
+-- Of one event: what its declaration calls it, what its string does (name=x), or which of the alternatives, or of
+-- what a pattern matches, it is.
+local function name_of(ev, unit)
+  local built = unit[1]
   local words = built.found.words
   if ev.decl.spec.name then return ev.decl.spec.name end
-  return words and words.name or ev.decl.text and ev.decl.text:find("|", 1, true) and built.name or ev.name
+  local is_one_of = unit.pattern or ev.decl.text and ev.decl.text:find("|", 1, true)
+  return words and words.name or is_one_of and built.name or ev.name
 end
 
 -- All that one alternative stands for.
@@ -456,7 +459,7 @@ local function open_units(self, ev, units)
   if not ok then return nil, why, code end
   ev.stands_for = count_of(units)
   if ev.stands_for == 1 and not units[1].grouped then
-    ev.name = name_of(ev, units[1][1])
+    ev.name = name_of(ev, units[1])
     return open_built(self, ev, units[1][1])
   end
   for _, unit in ipairs(units) do

@@ -13,6 +13,7 @@ local core = require "perfev.core"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
 local pmu = lazy "perfev.pmu"
+local spelling = lazy "perfev.spelling"
 local tracefs = require "perfev.tracefs"
 local vendor = lazy "perfev.vendor"
 
@@ -201,10 +202,19 @@ local function from_system(node, name, modifiers)
   return nil, why, code
 end
 
+-- What another tool calls so -> message, errno; or nil
+local function in_other_words(node)
+  local here = spelling.of(node.text)
+  if here then return grammar.fault(node.source, node.at, grammar.OTHERS, here), E.ENOENT end
+end
+
 local function no_such_event(node, name)
-  local near = core.nearest(name, names.all())
+  local text, code = in_other_words(node)
+  if text then return nil, text, code end
+  local system = tracefs.system_of(name)
+  local near = system and system .. ":" .. name or core.nearest(name, names.all())
   return nil, grammar.fault(node.source, node.at, ("no such event%s"):format(
-    near and (" (did you mean '%s'?)"):format(near) or ""), "perfl list"), E.ENOENT
+    near and (" (did you mean '%s'?)"):format(near) or ""), system and near or "perfl list"), E.ENOENT
 end
 
 local kinds = {}
@@ -275,14 +285,16 @@ function kinds.tracepoint(node)
   if node.glob then return tracepoints(node) end
   local tp, why, code = tracefs.find(node.system, node.name)
   if tp then return { from_tracefs(tp) } end
+  local text = unclosed(node)
+  if text then return nil, text, E.EINVAL end
   -- Where debugfs is mounted libpfm4 has tracepoints as well, and less to say of one that is not there.
   if tracefs.has(node.system) then return nil, why, code end
   -- What only the system knows is an event with modifiers (tsc:u), or a vendor's name and its part.
   local known = is_modifiers(node.name)
   local founds, wrong, failed = from_system(node, node.system, known and node.name or "")
   if founds or wrong then return founds, wrong, failed end
-  local text = unclosed(node)
-  if text then return nil, text, E.EINVAL end
+  local other, errno = in_other_words(node)
+  if other then return nil, other, errno end
   if known then return no_such_event(node, node.system) end
   return nil, why, code
 end
@@ -315,6 +327,8 @@ function kinds.whole(node, spec)
   end
   local found, why, code = vendor.resolve(node.text)
   if found then return { found } end
+  local other, errno = in_other_words(node) -- bcc's p::vfs_read looks like libpfm4's
+  if other then return nil, other, errno end
   if not why then return no_such_event(node, node.text) end
   return nil, why, code
 end

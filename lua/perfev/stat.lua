@@ -5,6 +5,7 @@
 local escape = require "perfev.escape"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
+local options = require "perfev.options"
 local pmu = require "perfev.pmu"
 local processes = require "perfev.processes"
 
@@ -238,15 +239,20 @@ end
 
 -- ---- the whole of it ----
 
-local function target_text(opts)
-  if opts.command then return "'" .. table.concat(opts.command, " ") .. "'" end
-  if opts.cgroup then return ("cgroup '%s'"):format(opts.cgroup) end
+local function tasks_text(opts)
   if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
-  if opts.all_cpus or not (opts.pid or opts.tid) then
+  if opts.pid then return ("process id '%s'"):format(table.concat(opts.pid, ",")) end
+  return opts.tid and ("thread id '%s'"):format(table.concat(opts.tid, ","))
+end
+
+-- Whose the counts are: of a command beside -a or a cgroup only how long they were taken.
+local function target_text(opts)
+  if opts.cgroup then return ("cgroup '%s'"):format(opts.cgroup) end
+  if options.is_cpu_wide(opts) then
     return opts.cpus and ("'CPU(s) %s'"):format(table.concat(opts.cpus, ",")) or "'system wide'"
   end
-  if opts.pid then return ("process id '%s'"):format(table.concat(opts.pid, ",")) end
-  return ("thread id '%s'"):format(table.concat(opts.tid, ","))
+  local command, tasks = opts.command and "'" .. table.concat(opts.command, " ") .. "'", tasks_text(opts)
+  return command and tasks and ("%s and %s"):format(tasks, command) or command or tasks
 end
 
 -- The rows of several runs as one row each.

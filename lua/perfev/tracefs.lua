@@ -25,8 +25,8 @@ function M.events()
     end
   end
   if refused then
-    return nil, ("%s cannot be read by this user\n  try: as root, or with mount -o remount,gid=GROUP,mode=0750 %s "
-      .. "for a group you are in\n  and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(
+    return nil, ("%s cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 %s\n"
+      .. "  for a group you are in, and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(
       refused, (refused:gsub("/events$", ""))), core.errno.EACCES
   end
   return nil, "no tracefs is mounted at " .. table.concat(roots, " or ")
@@ -76,10 +76,10 @@ function M.find(system, name)
       return nil, ("tracepoint '%s': cannot read %s/id: %s"):format(what, dir, core.strerror(failed)), failed
     end
     local near = suggest(events, system, name)
+    local others = core.list(events .. "/" .. system) and ("perfl list '%s:*'"):format(system)
+      or ("perfl list 'tracepoint', or, if it is a function of a program, uprobe:%s"):format(what)
     return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: %s"):format(what,
-      near and (" (did you mean '%s'?)"):format(near) or "",
-      near or ("perfl list 'tracepoint', or, if it is a function of a program, uprobe:%s"):format(what)),
-      core.errno.ENOENT
+      near and (" (did you mean '%s'?)"):format(near) or "", near or others), core.errno.ENOENT
   end
   local format = core.slurp(dir .. "/format")
   return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }
@@ -89,6 +89,14 @@ end
 function M.has(system)
   local events = M.events()
   return events and core.list(events .. "/" .. system) ~= nil
+end
+
+--- The system that has a tracepoint of that name ("sched" of sched_switch); nil where none has.
+function M.system_of(name)
+  local events = is_name(name) and M.events()
+  for _, system in ipairs(events and core.list(events) or {}) do
+    if core.slurp(("%s/%s/%s/id"):format(events, system, name)) then return system end
+  end
 end
 
 --- A tracepoint by its number: names and format where tracefs can be read, else the number alone.

@@ -2,9 +2,11 @@
 
 local args = require "perfev.args"
 local escape = require "perfev.escape"
+local grammar = require "perfev.grammar"
 local json = require "perfev.json"
 local list = require "perfev.list"
 local report = require "perfl.report"
+local spelling = require "perfev.spelling"
 local tracefs = require "perfev.tracefs"
 local verb = require "perfl.verb"
 
@@ -114,6 +116,10 @@ end
 -- Tracepoints that may not be seen are not those that there are not.
 local function why_none(patterns)
   local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
+  local here = #patterns == 1 and spelling.of(patterns[1])
+  if here and here:find("^[^/(]+$") and not here:find("probe:", 1, true) then
+    return ("%s\n%s\ntry: perfl list '%s'"):format(text, grammar.OTHERS, here)
+  end
   local kind = #patterns == 1 and titles[short[patterns[1]] or patterns[1]]
   if kind then text = ("this machine has no %s"):format(kind) end
   local pmu = #patterns == 1 and probe_pmu(patterns[1])

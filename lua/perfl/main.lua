@@ -19,6 +19,7 @@ local output = require "perfl.output"
 local progress = require "perfl.progress"
 local report = require "perfl.report"
 local source = require "perfl.source"
+local spelling = lazy "perfev.spelling"
 local symbol = lazy "perfev.symbol"
 local symbol_files = lazy "perfev.symbol.files"
 
@@ -79,7 +80,7 @@ local function may_declare(text)
 end
 
 local function log(level, text)
-  if level <= run.opts.verbose then report.say(text) end
+  if level == 0 or run.opts.verbose > 0 then report.say(text) end
 end
 
 -- perfl's options are known: what takes effect before the session does so now.
@@ -160,9 +161,21 @@ local function chunk_environment()
   })
 end
 
--- What is perf's -e, an event, is none of ours, Lua.
+-- bpftrace's 'tracepoint:a:b /pid == 3/ { ... }' -> the event, as it is spelled here; nil: it is none
+local function probe_of(text)
+  local prefix, rest = text:match("^%s*(%a%a%a%a%a+):([%w_:*.-]+)%s*[/{]")
+  local probe = prefix and prefix .. ":" .. rest
+  return probe and (spelling.of(probe) or prefix:find("probe$") and probe)
+end
+
+-- What is perf's -e, an event, is none of ours, Lua; nor is bpftrace's, a program.
 local function hint(chunks)
   local text = table.concat(chunks, ",")
+  local probe = probe_of(text)
+  if probe then
+    return ("\n-e is followed by Lua, and this looks like bpftrace's\n"
+      .. "try: -e 'event { \"%s\", sample = print }'"):format(escape(probe))
+  end
   if not grammar.parse(text) then return "" end
   text = escape(text)
   return ("\n-e is followed by Lua, and '%s' looks like an event\n"
@@ -299,6 +312,13 @@ local function has_lost()
   return run.session and run.opts.fail_on_lost and run.session:stats().lost > 0
 end
 
+-- What -e has without asking, a script has to ask for.
+local function not_required(why)
+  local name = why:match("^[^\n]*nil value %(global '([%w_]+)'%)")
+  if not name or name ~= "perfev" and perfev[name] == nil then return "" end
+  return ("\ntry: local perfev = require \"perfev\"%s"):format(name ~= "perfev" and ", and perfev." .. name or "")
+end
+
 -- What the run comes to, why being what failed or nil: status [, signal to end by].
 local function outcome(why)
   progress.finish()
@@ -308,7 +328,7 @@ local function outcome(why)
   if unread or not flushed and not broken then -- the reader has gone: nothing is left to say
     return number and 128 + number or unread or broken_status, number
   end
-  if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why)) end
+  if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why) .. not_required(why)) end
   if broken then report.say(broken) end
   if run.status then return broken_status or run.status end
   if run.opts then say_closing(why) end

@@ -1,6 +1,7 @@
 --- perfl record: a recording, without a script. Words that perf record has mean the same here.
 
 local args = require "perfev.args"
+local core = require "perfev.core"
 local escape = require "perfev.escape"
 local options = require "perfl.options"
 local perfev = require "perfev"
@@ -12,6 +13,15 @@ local M = {}
 
 local FILE = "perf.data"
 local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
+
+-- "max": as often as the kernel lets anybody
+local function frequency(text)
+  local most = text == "max" and core.slurp "/proc/sys/kernel/perf_event_max_sample_rate"
+  text = most and most:match("%d+") or text
+  local n = text:find("^%d+$") and math.tointeger(tonumber(text))
+  if n and n > 0 then return n end
+  return nil, ("frequency '%s': expected a whole number above 0, or max"):format(text)
+end
 
 local function number(what)
   return function(text)
@@ -41,12 +51,13 @@ end
 
 -- Rows of its own; those of perfl's that mean the same follow.
 local own = {
-  { "-o", into = "record", metavar = "FILE", help = "write here, - to standard output (default: " .. FILE .. ")" },
-  { "-e", into = "events", metavar = "EVENTS", many = true,
+  { "-o --output", into = "record", metavar = "FILE",
+    help = "write here, - to standard output (default: " .. FILE .. ")" },
+  { "-e --event", into = "events", metavar = "EVENTS", many = true,
     help = "what is sampled, as perf record has it (cycles)" },
-  { "-F", into = "freq", metavar = "HZ", convert = number "frequency",
-    help = "so many samples a second (default: 4000)" },
-  { "-c", into = "period", metavar = "N", convert = number "period", help = "a sample every so many events" },
+  { "-F --freq", into = "freq", metavar = "HZ", convert = frequency,
+    help = "so many samples a second (default: 4000); max: as many as may be" },
+  { "-c --count", into = "period", metavar = "N", convert = number "period", help = "a sample every so many events" },
   { "-g", into = "callchain", help = "with call chains" },
   { "--call-graph", into = "call_graph", metavar = "fp|fp,defer|dwarf[,BYTES]", convert = call_graph,
     help = "the same; defer: user stacks when the task goes back there (6.19); dwarf: registers and so many bytes of "
@@ -58,6 +69,13 @@ local own = {
 }
 local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "-d", "-m", "--switch-output", "-q", "-v",
                  "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
+local perfs = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose" } -- long ones of perf record's
+
+-- The row of perfl's options, also under perf record's name.
+local function shared_row(flag)
+  local row = options.by_flag[flag]
+  return perfs[flag] and setmetatable({ row[1] .. " " .. perfs[flag] }, { __index = row }) or row
+end
 
 local function new_parser()
   local parser = args.new_parser("perfl record"):add_help(true)
@@ -70,7 +88,7 @@ What was in the file before is kept in FILE.old.]]
 A recording holds addresses, command lines and names of files, and memory where
 stacks are recorded. Its mode is 0600: think before you pass it on.]]
   local rows = { table.unpack(own) }
-  for _, flag in ipairs(shared) do rows[#rows + 1] = options.by_flag[flag] end
+  for _, flag in ipairs(shared) do rows[#rows + 1] = shared_row(flag) end
   for _, row in ipairs(rows) do options.add_row(parser, row) end
   return parser, rows
 end

@@ -33,7 +33,8 @@ function M.parse(parser, verb, words, remedies)
   end
   local ok, result = parser:pparse(words)
   if ok then return result end
-  local text = tostring(result):gsub("\n", "; ")
+  -- One letter is near to all others.
+  local text = tostring(result):gsub("\n", "; "):gsub("('%-[^-]'); Did you mean one of these.*", "%1")
   local remedy = remedies and remedies[text]
   return M.refuse(verb, remedy and text .. "\n" .. remedy or text)
 end

@@ -18,7 +18,7 @@ local kinds = {
   { "a filter", "-e sched:sched_switch --filter 'prev_pid != 0'" },
   { "compressed records of the best level", "-e page-faults -c 1 --compression-level 22" },
   { "the whole machine", "-e cpu-clock -F 4000 -a -g" },
-  { "modifiers", "-e page-faults:u -e cpu-clock:k -c 1000" },
+  { "modifiers", "-e page-faults:uS -e cpu-clock:k -c 1000" },
   { "a ring of little room", "-e page-faults -c 1 -m 8K" },
   { "a pipe with formats", "-e sched:sched_switch -e raw_syscalls:sys_enter", pipe = true },
   { "what a script heard", [[-e 'event{"page-faults", period=1, callchain=true, sample=function() end,

@@ -372,5 +372,8 @@ describe("perfl record", function()
       assert.equal(2, result.code)
       assert.matches(says, result.err)
     end
+    local long = run { run.perfl, "record", "--all-cpus", "--quiet", "--event", "cs", "--freq", "max", "--dry-run" }
+    local most = run.capture "cat /proc/sys/kernel/perf_event_max_sample_rate"
+    assert.matches("\nevent cs\n.*\n  sample_freq +" .. most:match "%d+" .. "\n", long.out)
   end)
 end)
