@@ -240,10 +240,13 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
 	$(foreach f,$(wildcard doc/perfl.1),644:$(f):$(MANDIR)/man1/perfl.1)
 
+# What not every program takes of the archive: pkg-config --static.
+PC_LIBS = -ldw -lelf -llzma -lzstd -lpfm -l:libstdc++.so.6 -ldl
+
 install: all ## into $(DESTDIR)$(PREFIX), /usr/local unless told otherwise
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
 		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)/perfev' 'Libs: -L$(CLIBDIR) -lperfev' \
-		'Requires: libtraceevent' > $(BUILD)/perfev.pc
+		'Libs.private: $(PC_LIBS)' 'Requires: libtraceevent' > $(BUILD)/perfev.pc
 	@for f in $(INSTALLED); do IFS=:; set -- $$f; \
 		install -D -m "$$1" "$$2" "$(DESTDIR)$$3" || exit 1; done
 

@@ -60,6 +60,16 @@ describe("make install", function()
     must({ "lua5.4", "-e", 'require "perfev"' }, { cwd = "/", env = env })
   end)
 
+  it("gives a C library of which pkg-config names all that it takes", function()
+    local tree = run.tempdir()
+    finally(function() run.remove(tree) end)
+    must({ "make", "install", "PREFIX=" .. tree })
+    must([[cd $TREE && printf 'int main(void) { return 0; }' | ${CC:-gcc} -x c -o all - -x none \
+      -Wl,--whole-archive lib/libperfev.a -Wl,--no-whole-archive $(pkg-config --static --libs perfev)]],
+      { env = { TREE = tree, PKG_CONFIG_PATH = tree .. "/lib/pkgconfig" } })
+    must({ tree .. "/all" })
+  end)
+
   it("takes everything back on uninstall", function()
     local tree = run.tempdir()
     finally(function() run.remove(tree) end)
