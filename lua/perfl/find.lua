@@ -6,6 +6,7 @@
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local native = require "perfl.core"
+local options = require "perfl.options"
 
 local M = {}
 
@@ -77,7 +78,7 @@ local function not_found(name)
   if #names == 0 then
     return ("%s\nlooked in %s"):format(text, table.concat(M.directories(), ", "))
   end
-  return ("%s\nthere are %s"):format(text, table.concat(names, ", "))
+  return ("%s\n%s"):format(text, options.fold("there are", names))
 end
 
 --- The path of a script.

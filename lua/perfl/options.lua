@@ -455,12 +455,15 @@ Exit status:
    128+n  the command, or perfl, ended by signal n
    141  nobody reads standard output any more]]
 
+M.fold = fold
+
 --- The text of `perfl --help`.
-function M.own_help()
+-- @tparam {string,...} names  of the scripts there are
+function M.own_help(names)
   local parser = args.new_parser("perfl")
   add_ours(parser)
   return parser:usage((own_usage:gsub("%s+$", ""))):description(own_description)
-    :epilog(own_epilog):get_help()
+    :epilog(fold("Scripts:", names) .. "\n\n" .. own_epilog):get_help()
 end
 
 --- The text of `perfl NAME --help`.
