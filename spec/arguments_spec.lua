@@ -227,6 +227,8 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.session(false)', "a table expected, not a boolean" },
     { 's:configure { cpus = "z" }', "cpus 'z'" },
     { 's:event { "cpu-clock", sample_type = { "nope" } }', "^event: sample_type has no bit 'nope'" },
+    { 'perfev.counter { "page-faults", optional = true }', "optional is an event's own, not all events'" },
+    { 'perfev.counter { { "page-faults", pid = 7 } }', "pid is all events', not one's own" },
     { 's:event { switch = true }', "switch is a function, not a boolean\n  try: context_switch = true" },
     { 'perfev.session { watch = { 0 } }', "watch is a descriptor's number and a function" },
     { 'perfev.session { record_fd = "x" }', "record_fd is a descriptor's number, not x" },
