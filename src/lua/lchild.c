@@ -87,7 +87,7 @@ static int l_child_resume(lua_State *L)
 	return l_result(L, pev_child_resume(child, &err), &err);
 }
 
-/* c:reap(block) -> {exit =} or {signal =} once it has ended, {} if its status is not known, else nil */
+/* c:reap(block) -> {exit =} or {signal =} once it has ended, {} of a status lost, else nil */
 static int l_child_reap(lua_State *L)
 {
 	struct pev_child *child = check_open(L);
