@@ -15,6 +15,7 @@ LIBDIR = $(PREFIX)/lib/lua/5.4
 CLIBDIR = $(PREFIX)/lib
 INCDIR = $(PREFIX)/include
 MANDIR = $(PREFIX)/share/man
+DOCDIR = $(PREFIX)/share/doc
 BUILD = build
 Q = $(if $(V),,@)
 
@@ -85,7 +86,10 @@ ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code $(LDFLAGS) $(S
 all: $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl ## build all (the default)
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20; \
+	printf '%s\n' '' 'with PREFIX= DESTDIR= BINDIR= LUADIR= LIBDIR= (where to),' \
+		'     CC= AR= CFLAGS= LDFLAGS= BUILD= (how; another machine: README.md),' \
+		'     WERROR=1, V=1 (commands are shown), JOBS= (of specs)'
 
 build-deps: PKGS = $(BUILD_PKGS)
 guest-deps: PKGS = $(GUEST_PKGS)
@@ -238,18 +242,23 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	$(foreach f,$(HEADERS),644:$(f):$(f:src/%=$(INCDIR)/perfev/%)) \
 	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
 	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
-	$(foreach f,$(wildcard doc/perfl.1),644:$(f):$(MANDIR)/man1/perfl.1)
+	644:doc/perfl.1:$(MANDIR)/man1/perfl.1 \
+	$(foreach f,$(filter-out doc/perfl.1,$(wildcard *.md LICENSE doc/*)), \
+		644:$(f):$(DOCDIR)/perfev/$(f))
+
+# What not every program takes of the archive: pkg-config --static.
+PC_LIBS = -ldw -lelf -llzma -lzstd -lpfm -l:libstdc++.so.6 -ldl
 
 install: all ## into $(DESTDIR)$(PREFIX), /usr/local unless told otherwise
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
 		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)/perfev' 'Libs: -L$(CLIBDIR) -lperfev' \
-		'Requires: libtraceevent' > $(BUILD)/perfev.pc
+		'Libs.private: $(PC_LIBS)' 'Requires: libtraceevent' > $(BUILD)/perfev.pc
 	@for f in $(INSTALLED); do IFS=:; set -- $$f; \
 		install -D -m "$$1" "$$2" "$(DESTDIR)$$3" || exit 1; done
 
 uninstall: ## remove what install put there
 	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$${f##*:}"; done
-	@for d in $(LUADIR) $(LIBDIR) $(INCDIR); do d="$(DESTDIR)$$d/perfev"; \
+	@for d in $(LUADIR) $(LIBDIR) $(INCDIR) $(DOCDIR); do d="$(DESTDIR)$$d/perfev"; \
 		[ ! -d "$$d" ] || find "$$d" -depth -type d -empty -delete; done
 
 clean: ## remove build/

@@ -227,6 +227,11 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.session(false)', "a table expected, not a boolean" },
     { 's:configure { cpus = "z" }', "cpus 'z'" },
     { 's:event { "cpu-clock", sample_type = { "nope" } }', "^event: sample_type has no bit 'nope'" },
+    { 'perfev.counter { "page-faults", optional = true }', "optional is an event's own, not all events'" },
+    { 'perfev.counter { { "page-faults", pid = 7 } }', "pid is all events', not one's own" },
+    { 's:event { switch = true }', "switch is a function, not a boolean\n  try: context_switch = true" },
+    { 'perfev.session { watch = { 0 } }', "watch is a descriptor's number and a function" },
+    { 'perfev.session { record_fd = "x" }', "record_fd is a descriptor's number, not x" },
     { 's:event { "cpu-clock", period = 3.5 }', "^event: sample_period = 3.5: must be an integer" },
     { 'perfev.decoder { foo = 1 }', "^'foo' is no field" },
     { 'perfev.decoder { attr = 3 }', "attr: its bytes, or an event's attr, not a number" },
@@ -300,6 +305,28 @@ describe("a mistake is told at the caller's line", function()
       assert.matches(case[2], text)
     end)
   end
+end)
+
+describe("what an event cannot have", function()
+  it("is refused when it is opened: arguments of what is no probe", function()
+    local s <close> = perfev.session { tid = 7 }
+    s:event { "page-faults", args = { "n:int" }, sample = print }
+    local ok, why, code = s:start()
+    assert.is_nil(ok)
+    assert.matches("^event 'page%-faults': args are a probe's, and it is none\n  try: without", why)
+    assert.equal(perfev.errno.EINVAL, code)
+    assert.same({}, k:leaks())
+  end)
+
+  it("is told of a watched descriptor: a file's is always ready", function()
+    local add = k.hooks.epoll_ctl
+    k.hooks.epoll_ctl = function(epfd, op, fd, ...)
+      if fd == 99 then return nil, perfev.errno.EPERM end
+      return add(epfd, op, fd, ...)
+    end
+    local s <close> = perfev.session { tid = 7, watch = { 99, print } }
+    assert.matches("cannot watch descriptor 99.*\n  it is a file's or a directory's", select(2, s:start()))
+  end)
 end)
 
 describe("a thread's number", function()

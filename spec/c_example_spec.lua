@@ -29,6 +29,19 @@ describe("the C example", function()
     assert.is_true(n <= 65, n)
   end)
 
+  it("has headers for strict C and for C++", function()
+    local line = "printf '%s' | %s -Wall -Wextra -Werror -fsyntax-only -Isrc -"
+    for _, case in ipairs {
+      { "#include <perfev.h>\\n", "${CC:-gcc} -std=c11 -x c" },
+      { 'extern "C" {\\n#include <perfev.h>\\n}\\n', "g++ -std=c++11 -x c++" },
+    } do
+      if not run.have(case[2]:match "^g%+%+" or "sh") then pending "g++ is not installed" end
+      local r = run(line:format(case[1], case[2]))
+      assert.equal("", r.err)
+      assert.equal(0, r.code)
+    end
+  end)
+
   it("links without Lua", function()
     assert.is_nil(run.capture("ldd " .. run.quote(program)):find("lua"))
   end)

@@ -83,6 +83,14 @@ describe("a command", function()
     end)
   end
 
+  it("whose status somebody else has taken has none: not that of one that went well", function()
+    k.hooks.wait = function() return nil, E.ECHILD end
+    ends(123, 3 << 8)
+    local s = new {}
+    assert(s:run())
+    assert.same({}, s.command_status)
+  end)
+
   it("that ends is noticed at the next tick on kernels without pidfd", function()
     k:fail("pidfd_open", 1, E.ENOSYS)
     ends(123, 0)
@@ -228,6 +236,15 @@ describe("a real command", function()
     assert.same({ exit = 0 }, (real { "true" }))
     assert.same({ exit = 7 }, (real { "sh", "-c", "exit 7" }))
     assert.same({ signal = 15 }, (real { "sh", "-c", "kill $$" }))
+  end)
+
+  it("passes its status on to perfl, though who started that ignores the end of children", function()
+    if not run.have "perl" then pending "perl is not installed" end
+    local r = run { "perl", "-e", "$SIG{CHLD} = 'IGNORE'; exec @ARGV",
+      run.perfl, "-q", "-e", "event { switch = print }", "--", "sh", "-c", "exit 7" }
+    if r.err:find "EACCES" or r.err:find "ENOSYS" then pending("no perf events here: " .. r.err) end
+    assert.equal("", r.err)
+    assert.equal(7, r.code)
   end)
 
   it("cannot be run: exit codes and words", function()

@@ -357,13 +357,16 @@ for _, path in ipairs(paths) do
 end
 
 describe("the README", function()
-  it("lists the scripts that are called by name", function()
-    local there, told = {}, {}
+  it("lists the scripts that are called by name, and so does the manual page", function()
+    local there, told, page = {}, {}, {}
     for name in run.capture("ls scripts"):gmatch("([%w_]+)%.lua") do there[name] = true end
     for name in docs.slurp("README.md"):match("| name | does |\n(.-)\n\n"):gmatch("| `([%w_]+)[^|]*` |") do
       told[name] = true
     end
     same(there, told)
+    local section = docs.slurp("doc/perfl.1"):match "\n%.SH SCRIPTS\n(.-)\n%.SH "
+    for name in ("\n" .. section):gmatch "\n%.TP 12\n%.B ([%w_]+)" do page[name] = true end
+    same(there, page)
   end)
 
   it("and the change log tell the version that this is", function()
@@ -391,7 +394,7 @@ describe("the manual page", function()
     local verbs, synopsis, usage = { record = true }, {}, {}
     for verb in program:match("\nlocal verbs = (%b{})"):gmatch("(%a+) = ") do verbs[verb] = true end
     for verb in page:match("\n%.SH SYNOPSIS\n(.-)\n%.SH "):gmatch("%.B perfl (%a+)") do synopsis[verb] = true end
-    for words in options.own_help():match("^(Usage.-)\n\n"):gmatch("perfl ([%a|]+)") do
+    for words in options.own_help {}:match("^(Usage.-)\n\n"):gmatch("perfl ([%a|]+)") do
       for verb in words:gmatch("%l+") do usage[verb] = true end
     end
     same(verbs, synopsis)

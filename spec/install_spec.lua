@@ -36,6 +36,8 @@ describe("make install", function()
       "usr/lib/lua/5.4/perfev/pfm.so",
       "usr/share/lua/5.4/perfev/init.lua",
       "usr/lib/libperfev.a", "usr/lib/pkgconfig/perfev.pc", "usr/include/perfev/err.h",
+      "usr/share/doc/perfev/README.md", "usr/share/doc/perfev/doc/lua-api.md", "usr/share/doc/perfev/doc/example.c",
+      "usr/share/man/man1/perfl.1",
     } do
       assert.matches("%f[^\n\0]" .. path:gsub("%p", "%%%0") .. "\n", list)
     end
@@ -58,6 +60,16 @@ describe("make install", function()
       LUA_CPATH = root .. "/usr/lib/lua/5.4/?.so",
     }
     must({ "lua5.4", "-e", 'require "perfev"' }, { cwd = "/", env = env })
+  end)
+
+  it("gives a C library of which pkg-config names all that it takes", function()
+    local tree = run.tempdir()
+    finally(function() run.remove(tree) end)
+    must({ "make", "install", "PREFIX=" .. tree })
+    must([[cd $TREE && printf 'int main(void) { return 0; }' | ${CC:-gcc} -x c -o all - -x none \
+      -Wl,--whole-archive lib/libperfev.a -Wl,--no-whole-archive $(pkg-config --static --libs perfev)]],
+      { env = { TREE = tree, PKG_CONFIG_PATH = tree .. "/lib/pkgconfig" } })
+    must({ tree .. "/all" })
   end)
 
   it("takes everything back on uninstall", function()

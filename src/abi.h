@@ -10,6 +10,7 @@
 #ifndef PEV_ABI_H
 #define PEV_ABI_H
 
+#include <assert.h>
 #include <linux/perf_event.h>
 #include <stdint.h>
 
@@ -50,7 +51,7 @@ struct pev_attr {
 	uint64_t config3;
 	uint64_t config4;
 };
-_Static_assert(sizeof(struct pev_attr) == PERF_ATTR_SIZE_VER9, "attr is VER9");
+static_assert(sizeof(struct pev_attr) == PERF_ATTR_SIZE_VER9, "attr is VER9");
 
 /* The flags word, by bit number as a little-endian compiler lays it out. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

@@ -88,6 +88,7 @@ int pev_child_reap(struct pev_child *child, bool block)
 	if (rc == 0)
 		return 0;
 	/* -ECHILD: somebody else reaped it (SIGCHLD ignored); there is no status. */
+	child->taken = rc < 0;
 	child->reaped = true;
 	return 1;
 }

@@ -18,6 +18,7 @@ struct pev_child {
 	int pidfd;                 /* readable when it has ended; -1 on kernels before 5.3 */
 	int status;                /* as wait(2) gives it, once reaped */
 	bool reaped;
+	bool taken;                /* by somebody else, and its status with it (wait(2), ECHILD) */
 	bool stopped;              /* behind its exec, until resumed */
 };
 

@@ -141,7 +141,7 @@ static inline int64_t pev_tp_extend(uint64_t v, uint32_t bytes, bool is_signed)
 static inline bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 				  const void *raw, size_t len, int64_t *value)
 {
-	const unsigned char *bytes = raw;
+	const unsigned char *bytes = (const unsigned char *)raw;
 
 	if (field->flags & PEV_TP_ARRAY || (uint64_t)field->offset + field->size > len)
 		return false;

@@ -5,6 +5,10 @@
  * records out in time order; doc/example.c is a whole program. A recording is read by
  * datafile.h, and heard as a session is by replay.h; agg.h counts what comes by keys.
  * What a header says of ownership and errors holds for callers outside of this tree as well.
+ *
+ * What reads ELF files (elffile.h, symtab.h), unwinds (cfi.h) and compresses (unzstd.h, zpack.h)
+ * takes the libraries that `pkg-config --static --libs perfev` names besides, and is included by
+ * itself where it is not below. C11 or later; from C++, within extern "C" { }.
  */
 #ifndef PEV_PERFEV_H
 #define PEV_PERFEV_H

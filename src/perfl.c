@@ -135,6 +135,8 @@ static int catch_signals(lua_State *L)
 		if (sigaction(endings[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 			sigaction(endings[i], &catch, NULL);
 	}
+	/* Were it ignored, as daemons leave it, a command's status would be lost: wait(2). */
+	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	/* A file that may not grow (RLIMIT_FSIZE): the write says EFBIG instead. */
 	signal(SIGXFSZ, SIG_IGN);

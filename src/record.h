@@ -302,7 +302,7 @@ static inline bool pev_record_locate_other(struct pev_record *rec, const struct 
 static inline int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
 				    const void *bytes, size_t len, struct pev_err *err)
 {
-	const unsigned char *p = bytes;
+	const unsigned char *p = (const unsigned char *)bytes;
 	uint32_t type, size;
 
 	if (len < sizeof(struct perf_event_header))
@@ -387,7 +387,10 @@ pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *
 /* Of the string at p, which ends with its NUL or with the record. */
 static inline uint32_t pev_string_length(const struct pev_record *rec, const unsigned char *p)
 {
-	return (uint32_t)strnlen((const char *)p, (size_t)(rec->bytes + rec->end - p));
+	const unsigned char *end = rec->bytes + rec->end;
+	const unsigned char *nul = (const unsigned char *)memchr(p, 0, (size_t)(end - p));
+
+	return (uint32_t)((nul ? nul : end) - p);
 }
 
 static inline bool pev_record_string(const struct pev_record *rec, enum pev_field field,

@@ -56,6 +56,11 @@ local function fail(level, ...)
 end
 
 local function unknown_word(word, level)
+  if is_member_word[word] then
+    fail(level, "counter: %s is an event's own, not all events'\n  try: { { \"EVENT\", %s = ... } }", word, word)
+  elseif is_target[word] or is_own[word] then
+    fail(level, "counter: %s is all events', not one's own\n  try: it beside the events, outside of their tables", word)
+  end
   local near = core.nearest(tostring(word), all_words)
   fail(level, "counter: no option is called '%s'%s", tostring(word),
     near and (" (did you mean '%s'?)"):format(near) or "")

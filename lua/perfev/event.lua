@@ -145,7 +145,11 @@ local function check_words(spec, level)
     elseif callbacks[key] and type(value) ~= "boolean" then
       check_callback(key, value, level + 1)
     elseif not is_attr_field(key) and not comforts[key] then
-      if callbacks[key] then fail(level, "event: %s is a function, not a %s", key, type(value)) end
+      if callbacks[key] then
+        local field = callbacks[key][1]
+        fail(level, "event: %s is a function, not a %s%s", key, type(value),
+          field and ("\n  try: %s = true, for the records alone"):format(field) or "")
+      end
       local near = nearest_word(key)
       fail(level, "event: no option is called '%s'%s", key, near and (" (did you mean '%s'?)"):format(near) or "")
     end
@@ -499,6 +503,10 @@ end
 local function build_one(decl, found, unit, at)
   local spec = decl.spec
   found.fields, found.words = found.fields or {}, found.words or {}
+  if spec.args and not found.probe then
+    return nil, ("event '%s': args are a probe's, and it is none\n  try: without args; a tracepoint has its own")
+      :format(decl.name), core.errno.EINVAL
+  end
   local aux_bytes, aux_optional = aux_of(decl, found)
   local ok, attr = pcall(registers.attr, fields_of(decl, found, unit, at, aux_bytes ~= nil))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end

@@ -585,7 +585,9 @@ function M.refusal(what, code, event)
   event = at_that_place(what, event or {})
   local head = ("%s: %s (%s)"):format(what, core.strerror(code), E[code] or code)
   local why, remedy
-  if code == E.EPERM and what:find("^cannot map") then
+  if code == E.EPERM and what:find("^cannot watch descriptor") then -- epoll_ctl(2)
+    why, remedy = "it is a file's or a directory's, which is always ready", "a socket, a pipe or a terminal"
+  elseif code == E.EPERM and what:find("^cannot map") then
     why, remedy = ring_budget(what)
   elseif code == E.EOPNOTSUPP and what:find("^cannot map an AUX area") then
     why = "the event's PMU has none"

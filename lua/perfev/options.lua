@@ -150,6 +150,20 @@ local checks = {
     return v
   end,
   switch_output = function(v, level) return check_unit(units.size, v, "switch_output", level) end,
+  watch = function(v, level)
+    if type(v) ~= "table" or math.type(rawget(v, 1)) ~= "integer"
+      or type(rawget(v, 2)) ~= "function" then
+      fail(level, "session: watch is a descriptor's number and a function, { fd, f }, not %s",
+        type(v) == "table" and "such a list" or shown(v))
+    end
+    return copied(v)
+  end,
+  record_fd = function(v, level)
+    if math.type(v) ~= "integer" or v < 0 or v > MAX_INT then
+      fail(level, "session: record_fd is a descriptor's number, not %s", shown(v))
+    end
+    return v
+  end,
   log = check_function("log"),
   on_error = check_function("on_error"),
   keep_going = check_function("keep_going"),

@@ -419,7 +419,7 @@ function M.main(argv)
   end
   if not words.script and not words.chunks then
     if not words.help then return usage_error(options.no_script(words)) end
-    io.write(options.own_help(), "\n")
+    io.write(options.own_help(find.names()), "\n")
     return outcome()
   end
   prepare(words)

@@ -488,11 +488,12 @@ Exit status:
    141  nobody reads standard output any more]]
 
 --- The text of `perfl --help`.
-function M.own_help()
+-- @tparam {string,...} names  of the scripts there are
+function M.own_help(names)
   local parser = args.new_parser("perfl")
   add_ours(parser)
   return parser:usage((own_usage:gsub("%s+$", ""))):description(own_description)
-    :epilog(own_epilog):get_help()
+    :epilog(report.fold("Scripts:", names) .. "\n\n" .. own_epilog):get_help()
 end
 
 --- The text of `perfl NAME --help`.

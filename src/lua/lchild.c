@@ -87,7 +87,7 @@ static int l_child_resume(lua_State *L)
 	return l_result(L, pev_child_resume(child, &err), &err);
 }
 
-/* c:reap(block) -> {exit =} or {signal =} once it has ended, else nil */
+/* c:reap(block) -> {exit =} or {signal =} once it has ended, {} of a status lost, else nil */
 static int l_child_reap(lua_State *L)
 {
 	struct pev_child *child = check_open(L);
@@ -95,6 +95,8 @@ static int l_child_reap(lua_State *L)
 	if (!pev_child_reap(child, lua_toboolean(L, 2)))
 		return 0;
 	lua_createtable(L, 0, 1);
+	if (child->taken)
+		return 1;
 	lua_pushinteger(L, WIFSIGNALED(child->status) ? WTERMSIG(child->status) :
 			WEXITSTATUS(child->status));
 	lua_setfield(L, -2, WIFSIGNALED(child->status) ? "signal" : "exit");
