@@ -274,6 +274,16 @@ static void plan_trailer(struct pev_plan *plan)
 			plan->from_end[row->field] = off - at[row->field];
 }
 
+static void plan_least(struct pev_plan *plan)
+{
+	for (uint32_t type = 0; type < PEV_RECORD_NR; type++) {
+		const struct pev_layout *layout = &pev_layouts[type];
+
+		if (!layout->counts)
+			plan->least[type] = (uint16_t)(layout->min + plan->trailer);
+	}
+}
+
 /* perf shows it of such samples, too (evsel__parse_sample()). */
 static uint64_t fixed_period(const struct pev_attr *attr)
 {
@@ -298,6 +308,7 @@ void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap
 	plan_fixed(plan);
 	if (plan->sample_id_all)
 		plan_trailer(plan);
+	plan_least(plan);
 	plan_varying(plan);
 }
 

@@ -116,6 +116,8 @@ struct pev_plan {
 	uint8_t tail;                      /* enum pev_tail */
 	uint16_t trailer;                  /* bytes of sample_id after every other record */
 	uint16_t from_end[PEV_F_CPU + 1];  /* others: distance of each trailer field from the end */
+	uint16_t least[PEV_RECORD_NR];     /* others, by type: from which size on all of a record is
+					      where its layout says; 0: no size tells */
 	uint8_t varying[PEV_F_AUX + 1 - PEV_F_PERIOD]; /* samples: fields after PERIOD, 0 ends */
 };
 void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap);
@@ -281,17 +283,14 @@ static inline bool pev_record_locate_other(struct pev_record *rec, const struct 
 					   const unsigned char *p, uint32_t type, uint32_t size)
 {
 	uint16_t misc = pev_load16(p + 4, plan->swap);
-	const struct pev_layout *layout;
 
-	if (type >= PEV_RECORD_NR)
-		return false;
-	layout = &pev_layouts[type];
-	if (layout->counts || size < (uint32_t)layout->min + plan->trailer ||
+	/* Of 0, less one is more than any size. */
+	if (type >= PEV_RECORD_NR || plan->least[type] - UINT32_C(1) >= size ||
 	    (type == PERF_RECORD_MMAP2 && misc & PEV_MISC_MMAP_BUILD_ID))
 		return false;
 	rec->bytes = p;
 	rec->plan = plan;
-	rec->spots = layout->spots;
+	rec->spots = pev_layouts[type].spots;
 	rec->type = type;
 	rec->misc = misc;
 	rec->size = (uint16_t)size;
@@ -305,15 +304,16 @@ static inline int pev_record_locate(struct pev_record *rec, const struct pev_pla
 	const unsigned char *p = (const unsigned char *)bytes;
 	uint32_t type, size;
 
-	if (len < sizeof(struct perf_event_header))
+	if (PEV_RARELY(len < sizeof(struct perf_event_header)))
 		return pev_record_locate_any(rec, plan, bytes, len, err);
 	type = pev_load32(p, plan->swap);
 	size = pev_load16(p + 6, plan->swap);
-	if (size <= len && (type == PERF_RECORD_SAMPLE
-				    ? pev_record_locate_sample(rec, plan, p, size)
-				    : pev_record_locate_other(rec, plan, p, type, size)))
-		return 0;
-	return pev_record_locate_any(rec, plan, bytes, len, err);
+	if (PEV_RARELY(size > len) ||
+	    PEV_RARELY(type == PERF_RECORD_SAMPLE
+			       ? !pev_record_locate_sample(rec, plan, p, size)
+			       : !pev_record_locate_other(rec, plan, p, type, size)))
+		return pev_record_locate_any(rec, plan, bytes, len, err);
+	return 0;
 }
 
 /* Where a field of a sample lies, up to PEV_F_AUX; 0: it has none such. */
