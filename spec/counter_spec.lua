@@ -191,7 +191,10 @@ describe("a reading", function()
   it("does not scale a task's count on chosen CPUs: its time goes on elsewhere", function()
     local c = perfev.counter { "page-faults", tid = 7, cpus = "1" }
     set(k.events[1], 10, 100, 20)
-    assert.equal(10, c:read()["page-faults"])
+    local r = c:read()
+    assert.equal(10, r["page-faults"])
+    assert.same({ 100, 20 }, { r.time_enabled, r.time_running })
+    assert.is_nil(r.running_ratio) -- and is no estimate
   end)
 
   it("says of a pinned event in error state what is the matter, and goes on with the others", function()

@@ -509,9 +509,11 @@ end
 
 -- ---- reading ----
 
-local function ratio(count)
+-- Of a task on chosen CPUs the time on goes on while it is elsewhere, and nothing can be told.
+local function ratio(self, count)
   local enabled, running = count.time_enabled, count.time_running
   if not enabled or not running or enabled == 0 then return nil end
+  if targets.is_tasks(self.target) and self.target.cpus[1] >= 0 then return nil end
   return running / enabled
 end
 
@@ -541,7 +543,7 @@ local function reading(self, sums)
       elseif count.absent then
         count.raw, count.value = nil, nil
       end
-      count.running_ratio = ratio(count)
+      count.running_ratio = ratio(self, count)
       r[m.name], r.raw[m.name], r.counts[m.name] = count.value, count.raw, count
       note_times(r, count)
     end

@@ -71,14 +71,14 @@ end
 -- @tparam integer n
 -- @treturn true | nil, message, errno
 function event_methods:period(n)
-  if math.type(n) ~= "integer" or n < 1 then
-    error(("period: a whole number from 1 on expected, not %s"):format(tostring(n)), 2)
-  end
-  local ok, what, code = ask_core(self, "period", n)
+  local whole = type(n) == "number" and math.tointeger(n)
+  if not whole then error("period: a whole number expected, not " .. tostring(n), 2) end
+  if whole < 1 then error("period: a number above 0 expected, not " .. whole, 2) end
+  local ok, what, code = ask_core(self, "period", whole)
   if ok then return true end
   if is_told(self, code) then return nil, what, code end
   local attr = self.attr:copy()
-  attr.sample_period = n -- of a frequency, it is that
+  attr.sample_period = whole -- of a frequency, it is that
   return nil, explain.refusal(what, code, code == E.EINVAL and { attr = attr } or nil), code
 end
 

@@ -303,7 +303,8 @@ function M.rows(counters, verb, measured)
       local running = count.time_running or 0
       rows[#rows + 1] = {
         name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
-        value = running > 0 and count.value or nil, enabled = count.time_enabled or 0, running = running,
+        value = running > 0 and count.value or nil, running = running,
+        enabled = count.running_ratio and count.time_enabled or running,
         scale = m.scale, unit = m.unit,
       }
       local ns = measured and measured[m.tool]
