@@ -13,11 +13,13 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	UNITS_MAX = 1 << 20,
 	RANGES_MAX = 1 << 22,
 	SCOPES_MAX = 256,
+	SPACES_MAX = 64,
 };
 
 struct range {
@@ -193,7 +195,10 @@ static int number(Dwarf_Die *die, unsigned name)
 	return (int)value;
 }
 
-/* Where an inlined function was called. */
+/*
+ * Where an inlined function was called. Since DWARF 5 the first file is number 0, which clang
+ * uses; before, that was none, and libdw calls it "???".
+ */
 static void take_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct pev_place *place)
 {
 	int file = number(inlined, DW_AT_call_file);
@@ -201,8 +206,12 @@ static void take_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct pev_place *pla
 	size_t nr;
 
 	place->line = number(inlined, DW_AT_call_line);
-	if (file > 0 && dwarf_getsrcfiles(unit, &files, &nr) == 0 && (size_t)file < nr)
-		place->file = dwarf_filesrc(files, (size_t)file, NULL, NULL);
+	if (!dwarf_hasattr(inlined, DW_AT_call_file) ||
+	    dwarf_getsrcfiles(unit, &files, &nr) != 0 || (size_t)file >= nr)
+		return;
+	place->file = dwarf_filesrc(files, (size_t)file, NULL, NULL);
+	if (place->file && strcmp(place->file, "???") == 0)
+		place->file = NULL;
 }
 
 static const char *name_of(Dwarf_Die *die)
@@ -215,46 +224,83 @@ static const char *name_of(Dwarf_Die *die)
 	return dwarf_diename(die);
 }
 
-/* From the innermost scope outwards, as it stands in the function's own code. */
-static int walk(Dwarf_Die *unit, Dwarf_Die *scopes, int nr, struct pev_place *places, int max)
+/*
+ * The function that an address lies in. Those of clang and rustc stand in namespaces, which have no
+ * addresses: dwarf_getscopes() does not look into them.
+ */
+static bool find_function(Dwarf_Die *parent, uint64_t address, Dwarf_Die *function, int depth)
+{
+	Dwarf_Die die;
+	int more = dwarf_child(parent, &die);
+
+	for (; more == 0; more = dwarf_siblingof(&die, &die)) {
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram && dwarf_haspc(&die, address) > 0) {
+			*function = die;
+			return true;
+		}
+		if ((tag == DW_TAG_namespace || tag == DW_TAG_module) && depth < SPACES_MAX &&
+		    find_function(&die, address, function, depth + 1))
+			return true;
+	}
+	return false;
+}
+
+/* What of a scope has the address: what was inlined there, or a block. */
+static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope)
+{
+	Dwarf_Die die;
+	int more = dwarf_child(parent, &die);
+
+	for (; more == 0; more = dwarf_siblingof(&die, &die)) {
+		if (dwarf_tag(&die) != DW_TAG_subprogram && dwarf_haspc(&die, address) > 0) {
+			*scope = die;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* What was inlined there, from the outermost inwards: how many. */
+static int find_inlined(const Dwarf_Die *function, uint64_t address, Dwarf_Die *inlined)
+{
+	Dwarf_Die scope = *function, inner;
+	int nr = 0;
+
+	for (int n = 0; n < SCOPES_MAX && find_scope(&scope, address, &inner); n++) {
+		scope = inner;
+		if (dwarf_tag(&scope) == DW_TAG_inlined_subroutine)
+			inlined[nr++] = scope;
+	}
+	return nr;
+}
+
+/* Each is where the one inside of it was called. */
+static int walk(Dwarf_Die *unit, Dwarf_Die *inlined, int nr, struct pev_place *places, int max)
 {
 	int n = 0;
 
-	for (int i = 0; i < nr && i < SCOPES_MAX && n + 1 < max; i++) {
-		int tag = dwarf_tag(&scopes[i]);
-
-		if (tag == DW_TAG_subprogram)
-			break;
-		if (tag != DW_TAG_inlined_subroutine)
-			continue;
-		places[n].function = name_of(&scopes[i]);
+	while (nr-- > 0 && n + 1 < max) {
+		places[n].function = name_of(&inlined[nr]);
 		if (!places[n].function)
 			places[n].function = "[inlined]";
 		n++;
 		places[n] = (struct pev_place){ 0 };
-		take_call(unit, &scopes[i], &places[n]);
+		take_call(unit, &inlined[nr], &places[n]);
 	}
 	return n + 1;
 }
 
 int pev_source_at(struct pev_source *source, uint64_t address, struct pev_place *places, int max)
 {
-	Dwarf_Die unit, *scopes, *own;
-	int nr;
+	Dwarf_Die unit, function, inlined[SCOPES_MAX];
 
 	if (max < 1 || !find_unit(source, address, &unit))
 		return 0;
 	places[0] = (struct pev_place){ 0 };
 	take_line(&unit, address, &places[0]);
-	nr = dwarf_getscopes(&unit, address, &scopes);
-	if (nr <= 0)
+	if (!find_function(&unit, address, &function, 0))
 		return places[0].file ? 1 : 0;
-	/* Behind an inlined one they are those of where it was written, not of where it is. */
-	nr = dwarf_getscopes_die(&scopes[0], &own);
-	free(scopes);
-	if (nr <= 0)
-		return 1;
-	nr = walk(&unit, own, nr, places, max);
-	free(own);
-	return nr;
+	return walk(&unit, inlined, find_inlined(&function, address, inlined), places, max);
 }

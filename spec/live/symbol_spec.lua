@@ -406,6 +406,28 @@ describe("lines and inlined functions", function()
     assert.is_true(same >= 0.9 * #addresses, ("%d of %d\n%s"):format(same, #addresses, table.concat(others, "\n")))
   end)
 
+  it("are known of clang's, which puts functions into namespaces and counts files from 0", function()
+    requires("program clang++")
+    local path = build("clanged", ("clang++ -O2 -g -o clanged %s"):format(source "hot.cc"))
+    local bytes, seen, n = assert(core.slurp(path)), {}, 0
+    local file = assert(symtab.read(bytes))
+    assert(file:debug(bytes))
+    local start, size = run.capture(("nm -S %s | grep -w _ZN2ns2goEv"):format(path)):match "^(%x+) (%x+)"
+    for at = tonumber(start, 16), tonumber(start, 16) + tonumber(size, 16) - 1 do
+      local places = file:lines(at)
+      local called, caller = places[#places - 1], places[#places]
+      if called then
+        seen[("%s %s:%d"):format(symtab.demangle(called.symbol), caller.file:match "[^/]*$", caller.line)] = true
+      end
+    end
+    for line in io.lines(source "hot.cc") do
+      n = n + 1
+      if line:find "push_back" then
+        assert.is_true(seen[("std::vector<long, std::allocator<long> >::push_back hot.cc:%d"):format(n)])
+      end
+    end
+  end)
+
   it("are the same where dwz has moved what two debug files share", function()
     requires("cc", "program g++", "program dwz", "program objcopy")
     local path = build("shares", ("g++ -O2 -g -o shares %s && g++ -O2 -g -DOTHER -o other %s"
