@@ -732,8 +732,8 @@ describe("perfl", function()
     assert.equal(1, r.code)
     assert.equal("perfl: -e:1: event: the event is a string, not a number\n  stack traceback:\n"
       .. "    -e:1: in main chunk\n", r.err)
-    r = perfl { "-e", "escape()" }
-    assert.matches("^perfl: lua/perfev/escape%.lua:%d+: .*\n    lua/perfev/escape%.lua:%d+: in ", r.err)
+    r = perfl { "-e", "perfev.profile {}.add(3)" }
+    assert.matches("^perfl: lua/perfev/profile%.lua:%d+: .*\n    lua/perfev/profile%.lua:%d+: in ", r.err)
     contains(r.err, "-e:1: in main chunk")
   end)
 
