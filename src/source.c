@@ -20,6 +20,7 @@ enum {
 	RANGES_MAX = 1 << 22,
 	SCOPES_MAX = 256,
 	SPACES_MAX = 64,
+	DIES_MAX = 1 << 22,
 };
 
 struct range {
@@ -224,16 +225,27 @@ static const char *name_of(Dwarf_Die *die)
 	return dwarf_diename(die);
 }
 
+/* dwarf_siblingof(), of which a damaged file may have it that it lies before. */
+static int next_sibling(Dwarf_Die *die)
+{
+	Dwarf_Off at = dwarf_dieoffset(die);
+	int more = dwarf_siblingof(die, die);
+
+	return more == 0 && dwarf_dieoffset(die) <= at ? -1 : more;
+}
+
 /*
  * The function that an address lies in. Those of clang and rustc stand in namespaces, which have no
- * addresses: dwarf_getscopes() does not look into them.
+ * addresses: dwarf_getscopes() does not look into them. *left: so many more may be looked at, as
+ * what is in one may stand beside it as well, to a damaged file.
  */
-static bool find_function(Dwarf_Die *parent, uint64_t address, Dwarf_Die *function, int depth)
+static bool find_function(Dwarf_Die *parent, uint64_t address, Dwarf_Die *function, int depth,
+			  uint32_t *left)
 {
 	Dwarf_Die die;
 	int more = dwarf_child(parent, &die);
 
-	for (; more == 0; more = dwarf_siblingof(&die, &die)) {
+	for (; more == 0 && *left > 0; more = next_sibling(&die), --*left) {
 		int tag = dwarf_tag(&die);
 
 		if (tag == DW_TAG_subprogram && dwarf_haspc(&die, address) > 0) {
@@ -241,7 +253,7 @@ static bool find_function(Dwarf_Die *parent, uint64_t address, Dwarf_Die *functi
 			return true;
 		}
 		if ((tag == DW_TAG_namespace || tag == DW_TAG_module) && depth < SPACES_MAX &&
-		    find_function(&die, address, function, depth + 1))
+		    find_function(&die, address, function, depth + 1, left))
 			return true;
 	}
 	return false;
@@ -253,7 +265,7 @@ static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope)
 	Dwarf_Die die;
 	int more = dwarf_child(parent, &die);
 
-	for (; more == 0; more = dwarf_siblingof(&die, &die)) {
+	for (; more == 0; more = next_sibling(&die)) {
 		if (dwarf_tag(&die) != DW_TAG_subprogram && dwarf_haspc(&die, address) > 0) {
 			*scope = die;
 			return true;
@@ -295,12 +307,13 @@ static int walk(Dwarf_Die *unit, Dwarf_Die *inlined, int nr, struct pev_place *p
 int pev_source_at(struct pev_source *source, uint64_t address, struct pev_place *places, int max)
 {
 	Dwarf_Die unit, function, inlined[SCOPES_MAX];
+	uint32_t left = DIES_MAX;
 
 	if (max < 1 || !find_unit(source, address, &unit))
 		return 0;
 	places[0] = (struct pev_place){ 0 };
 	take_line(&unit, address, &places[0]);
-	if (!find_function(&unit, address, &function, 0))
+	if (!find_function(&unit, address, &function, 0, &left))
 		return places[0].file ? 1 : 0;
 	return walk(&unit, inlined, find_inlined(&function, address, inlined), places, max);
 }

@@ -107,18 +107,18 @@ describe("unwound frames are perf's", function()
   it("of a program deep down, below the C library and below a signal", function()
     requires("perf", "root", "program perf", "cc")
     agrees({ DEEP, "qsort", "compare;spin", "__restore_rt;handler;down;odd" }, "perf",
-      built("unwound", cc, "unwound.c"), 150)
+      built("unwound", cc, "unwound.c"), 10)
   end)
 
   it("of C++: virtual functions, function objects, exceptions, threads", function()
     requires("perf", "root", "program perf", "program g++")
     agrees({ "ns::Throws::work;ns::Calls::work", "ns::Box<int>::sum" }, "perf",
-      built("cxx", "g++", "unwound.cc", "-pthread"), 8000)
+      built("cxx", "g++", "unwound.cc", "-pthread"), 500)
   end)
 
   it("of a recording that perfl makes, which perf unwinds, too", function()
     requires("perf", "root", "program perf", "cc")
-    agrees({ DEEP, "__restore_rt;handler;down;odd" }, run.perfl, built("unwound", cc, "unwound.c"), 150)
+    agrees({ DEEP, "__restore_rt;handler;down;odd" }, run.perfl, built("unwound", cc, "unwound.c"), 10)
   end)
 end)
 

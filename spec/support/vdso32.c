@@ -4,6 +4,10 @@
  * Without a C library, which nobody has for 32 bits: its place is in the auxiliary vector
  * (AT_SYSINFO, 32), behind arguments and environment. i386's.
  */
+#ifndef TIMES
+#define TIMES 1
+#endif
+
 __attribute__((naked)) void _start(void)
 {
 	__asm__ volatile("mov %%esp, %%esi\n"
