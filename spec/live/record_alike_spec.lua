@@ -55,6 +55,18 @@ local function sample_times(path)
   return all, cpus
 end
 
+-- What a section of build ids has, sorted: of what ran on two CPUs the order of mapping is another where their rings
+-- are read one after the other.
+local function entries(bytes)
+  local list, at = {}, 1
+  while at <= #bytes do
+    local size = ("=I2"):unpack(bytes, at + 6) -- perf_event_header.size
+    list[#list + 1], at = bytes:sub(at, at + size - 1), at + size
+  end
+  table.sort(list)
+  return list
+end
+
 describe("a recording of perfl's with", function()
   for _, kind in ipairs(kinds) do
     it(kind[1] .. " is read by perf as by us", function()
@@ -130,7 +142,7 @@ describe("the header of perfl's recording", function()
     assert.matches("record %-e page%-faults .* %-%- sh %-c " .. WORK:gsub("%p", "%%%0"), cmdline)
     local found = {}
     for _, section in ipairs(facts.closing { maps = mapped(rec.path) }) do found[section.name] = section end
-    assert.equal(found.build_ids.bytes, rec:section "build_ids")
+    assert.same(entries(found.build_ids.bytes), entries(rec:section "build_ids"))
   end)
 end)
 
