@@ -4,10 +4,10 @@
 #   suite.sh 'COMMAND ...' FILE...
 #
 # One process for all of them takes twice as long: Lua's collector walks what busted keeps of every
-# file before. A process that ends without its closing line has failed, as has one that ends badly
-# behind it: it leaks. One of which LeakSanitizer itself died, which it does now and then, is run
-# again, once. With TALLY=FILE in the environment the sum is appended to FILE, as
-# spec/support/tally.lua does.
+# file before. What each takes is told in seconds. A process that ends without its closing line has
+# failed, as has one that ends badly behind it: it leaks. One of which LeakSanitizer itself died,
+# which it does now and then, is run again, once. With TALLY=FILE in the environment the sum is
+# appended to FILE, as spec/support/tally.lua does.
 
 run=$1
 shift
@@ -19,6 +19,7 @@ trap 'exit 130' INT TERM
 printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -I{} sh -c '
 	name=$(echo "$3" | tr / _)
 	tally=$2/$name.tally
+	began=$(date +%s)
 	TALLY=$tally $1 "$3" > "$2/$name.out" 2>&1
 	status=$?
 	if grep -qs "LeakSanitizer has encountered a fatal error" "$2/$name.out"; then
@@ -35,7 +36,7 @@ printf '%s\n' "$@" | xargs -P "${JOBS:-1}" -I{} sh -c '
 		echo "FAILED: $3 ended with status $status" >> "$2/$name.out"
 	fi
 	{
-		echo "$3: $(cat "$2/$name.tally")"
+		echo "$3: $(cat "$2/$name.tally") ($(($(date +%s) - began)) s)"
 		sed -E "/^[-+.*]*$/d; /^[0-9.]+ s$/d; /^[0-9]+ passed, /d; s/^[-+.*]+//" "$2/$name.out"
 	} > "$2/$name.told"
 	cat "$2/$name.told"
