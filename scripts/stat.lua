@@ -17,6 +17,7 @@ local opt = perfev.args {
   { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run the command N times: mean, and +- of it" },
   { "-j --json-output", help = "a JSON object on each line" },
   { "-x --field-separator", metavar = "SEP", help = "values separated by SEP" },
+  { "-A --no-aggr", help = "each CPU by itself, with -a or -C" },
 }
 
 local function refuse(why, status)
@@ -59,21 +60,25 @@ local function prepare(s, finished)
     for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
     counters[i] = unit.grouped and not unit.text and s:group(spec) or s:counter(spec)
   end
+  local function rows(verb, measured) return stat.rows(counters, verb, measured, opt.no_aggr) end
   local function interval()
     local at = core.clock(1) - began
-    stat.write(writer, stat.rows(counters, "delta", { duration_time = at - last }), at - last, at)
+    stat.write(writer, rows("delta", { duration_time = at - last }), at - last, at)
     last = at
   end
   if opt.interval_print then s:every(opt.interval_print / 1000, interval) end
   s:on_begin(function()
-    if opt.interval_print and writer.for_people then print("#           time             counts unit events") end
+    if opt.no_aggr and not (options.is_cpu_wide(s.opts) or s.opts.cpus) then
+      refuse "--no-aggr: what tasks count is no CPU's\n  try: -a, or -C"
+    end
+    if opt.interval_print and writer.for_people then print(stat.head(opt.no_aggr)) end
     began = core.clock(1)
     if is_perfl then user, system = native.children_time() end
   end)
   s:done(function()
     local measured = measure(s, core.clock(1) - began, user, system)
     if opt.interval_print then interval() end
-    finished(stat.rows(counters, "read", measured), measured)
+    finished(rows("read", measured), measured)
   end)
 end
 

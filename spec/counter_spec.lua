@@ -1084,6 +1084,29 @@ describe("a session's counter", function()
     assert.same({}, k:leaks())
   end)
 
+  it("tells each CPU's counts, and those after its end", function()
+    local s, c = run_with { all_cpus = true, duration = "1s" }
+    assert.same({}, c:cpus())
+    assert.matches("has not started", select(2, c:read(0)))
+    s:on_begin(function()
+      for _, e in ipairs(k.events) do e.counted = 10 + e.cpu end
+      assert.equal(11, c:delta(1)["page-faults"])
+    end)
+    s:done(function()
+      for _, e in ipairs(k.events) do e.counted = 20 + 5 * e.cpu end
+      assert.same({ 14, 20, 0 }, { c:delta(1)["page-faults"], c:delta(0)["page-faults"], c:delta()["page-faults"] })
+    end)
+    assert(s:run())
+    assert.same({ 0, 1 }, c:cpus())
+    assert.same({ 20, 25, 45 }, { c:read(0)["page-faults"], c:read(1)["page-faults"], c:read()["page-faults"] })
+    for _, cpu in ipairs { 2, -1, 1.0, "1" } do
+      assert.error_matches(function() c:read(cpu) end, "it does not count on cpu .- by itself\n  try: one of 0, 1$")
+    end
+    local own = perfev.counter { "page-faults", tid = 7 }
+    assert.error_matches(function() own:delta(0) end, "delta: .* cpu 0 by itself\n  try: all_cpus or cpus, where it")
+    own:close()
+  end)
+
   it("has no target of its own", function()
     local s = perfev.session { all_cpus = true }
     assert.error_matches(function() s:counter { "page-faults", pid = 3 } end, "has the session's targets")
@@ -1115,7 +1138,7 @@ describe("the core's counter", function()
     assert.is_false(pcall(c.remove, c, 1))
     assert.is_false(pcall(c.ioctl, c, 1, "PERIOD", 3))
     assert.is_false(pcall(c.switch, c, nil, "NOTHING"))
-    assert.same({}, c:read())
+    assert.same({}, c:read(false, -1))
     c:close()
     assert.is_false(pcall(c.read, c))
   end)

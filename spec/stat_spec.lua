@@ -126,6 +126,25 @@ describe("a line", function()
       printed(function() stat.write(stat.writer(true), { scaled[1] }, 1e6) end))
   end)
 
+  it("of a CPU begins with it, and is held against what that CPU counted", function()
+    local two = {
+      row("cycles", 2e9, { cpu = 0 }), row("cycles", nil, { cpu = 13 }), row("instructions", 1e9, { cpu = 0 }),
+      row("instructions", 3e9, { cpu = 13 }), row("stalled-cycles-backend", 5e8, { cpu = 0 }),
+    }
+    assert.equal([[
+CPU0               2000000000      cycles
+CPU13           <not counted>      cycles
+CPU0               1000000000      instructions                     #    0.50  insn per cycle
+                                                                    #    0.50  stalled cycles per insn
+CPU13              3000000000      instructions
+CPU0                500000000      stalled-cycles-backend           #   25.00% backend cycles idle]],
+      printed(function() stat.write(stat.writer(), two, 1e6) end))
+    assert.equal("CPU13,3000000000,,instructions,100,100.00,,",
+      printed(function() stat.write(stat.writer(nil, ","), { two[4] }, 1e6) end))
+    assert.matches('^{"cpu" : "13", "counter%-value" : "3',
+      printed(function() stat.write(stat.writer(true), { two[4] }, 1e6) end))
+  end)
+
   it("of instructions is followed by what stalling cost", function()
     local text = printed(function()
       stat.write(stat.writer(), { row("stalled-cycles-backend", 50), row("instructions", 100) }, 1e6)
@@ -202,5 +221,16 @@ describe("running it", function()
       tid = 7 }
     rows = stat.rows({ own }, "read", { duration_time = 9, user_time = 0 })
     assert.same({ true, 0, false }, { rows[1].supported, rows[1].value, rows[2].supported })
+  end)
+
+  it("makes a row of each CPU that has the event", function()
+    perfev.hooks.with(kernel.new().hooks, function()
+      local c = perfev.counter { "page-faults", { "duration_time", optional = "unsupported" }, "cs", all_cpus = true }
+      c:member("cs").found.cpus = { 1 }
+      local told = {}
+      for i, r in ipairs(stat.rows({ c }, "delta", { duration_time = 9 }, true)) do told[i] = r.name .. " " .. r.cpu end
+      assert.same({ "page-faults 0", "page-faults 1", "duration_time 0", "cs 1" }, told)
+      c:close()
+    end)
   end)
 end)

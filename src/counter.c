@@ -433,15 +433,17 @@ static int read_place(struct pev_counter *counter, int p, bool delta, struct pev
 	return 0;
 }
 
-int pev_counter_read(struct pev_counter *counter, bool delta, struct pev_sum *sums,
+int pev_counter_read(struct pev_counter *counter, int cpu, bool delta, struct pev_sum *sums,
 		     struct pev_err *err)
 {
 	int who = 0;
 
 	memset(sums, 0, sizeof(*sums) * (size_t)counter->nr);
 	for (int p = 0; counter->nr > 0 && p < counter->nr_places; p++) {
-		int rc = read_place(counter, p, delta, sums, &who);
+		int rc = 0;
 
+		if (cpu < 0 || counter->places[p].cpu == cpu)
+			rc = read_place(counter, p, delta, sums, &who);
 		if (rc < 0)
 			return pev_fail(err, rc, "cannot read %s", counter->members[who].name);
 	}

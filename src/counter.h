@@ -106,10 +106,10 @@ int pev_counter_add(struct pev_counter *counter, const struct pev_attr *attr, co
 void pev_counter_remove(struct pev_counter *counter, int member);
 
 /*
- * Read all members into sums[counter->nr]; those closed get zeros. delta: since the
- * delta before, or the opening.
+ * Read all members into sums[counter->nr]; those closed get zeros. cpu: at its places on that CPU
+ * alone, or at all (-1). delta: since the delta before, or the opening.
  */
-int pev_counter_read(struct pev_counter *counter, bool delta, struct pev_sum *sums,
+int pev_counter_read(struct pev_counter *counter, int cpu, bool delta, struct pev_sum *sums,
 		     struct pev_err *err);
 
 /*

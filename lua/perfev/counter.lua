@@ -20,6 +20,7 @@ local E = core.errno
 local TYPE_TRACEPOINT = 2
 local without_page = { [1] = true, [2] = true, [5] = true } -- software, tracepoint, breakpoint
 local unsupported = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true }
+local ALL = -1 -- CPUs
 local GROUP, ENABLED, RUNNING = "group", "total_time_enabled", "total_time_running"
 
 local Counter = {}
@@ -466,8 +467,9 @@ function Counter:finish()
   if not self.core then return end
   if not self.core:is_ours() then return give_back(self) end
   self.core:switch(nil, "DISABLE", self.grouped)
-  local last, why, code = self:read()
-  self.last = { last, why, code }
+  local last = { [ALL] = table.pack(self:read()) }
+  for _, cpu in ipairs(self:cpus()) do last[cpu] = table.pack(self:read(cpu)) end
+  self.last = last
   give_back(self)
 end
 
@@ -556,14 +558,37 @@ local function not_open(self)
   return nil, "counter: " .. why, E.EBADF
 end
 
-local function take(self, delta)
+-- Its CPUs, as it was opened on them; none of tasks wherever they run.
+local function cpus_of(self)
+  local cpus = self.target and self.target.cpus or {}
+  return cpus[1] == ALL and {} or cpus
+end
+
+-- A CPU that was asked for: its number, or all.
+local function check_cpu(self, cpu, verb)
+  if cpu == nil then return ALL end
+  local cpus = cpus_of(self)
+  for _, one in ipairs(cpus) do
+    if math.type(cpu) == "integer" and one == cpu then return cpu end
+  end
+  if not self.target then return ALL end -- which says that it is not open
+  fail(3, "%s: it does not count on cpu %s by itself\n  try: %s", verb, tostring(cpu),
+    #cpus > 0 and "one of " .. table.concat(cpus, ", ") or "all_cpus or cpus, where it is made")
+end
+
+local function take(self, delta, cpu)
   if not self.core then return not_open(self) end
-  local sums, what, code = self.core:read(delta)
+  local sums, what, code = self.core:read(delta, cpu)
   if not sums then return nil, explain.refusal(what, code), code end
   return reading(self, sums)
 end
 
+--- The CPUs that it counts on, each by itself.
+-- @treturn {integer,...}  none where it counts tasks wherever they run, and before it is open
+function Counter:cpus() return table.move(cpus_of(self), 1, #cpus_of(self), 1, {}) end
+
 --- All counts since the opening.
+-- @tparam[opt] integer cpu  what was counted there alone: one of `cpus`
 -- @treturn[1] table  by name: the value scaled to all of the time, `nil` where the event was on and never ran.
 --   `raw`: the same as counted. `time_enabled`, `time_running`, `running_ratio`: of the member that ran
 --   least. `counts`: by name { value, raw, time_enabled, time_running, running_ratio, lost, silent }.
@@ -571,14 +596,15 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
-function Counter:read()
-  if self.last then return self.last[1], self.last[2], self.last[3] end
-  return take(self, false)
+function Counter:read(cpu)
+  cpu = check_cpu(self, cpu, "read")
+  if self.last then return table.unpack(self.last[cpu], 1, 3) end
+  return take(self, false, cpu)
 end
 
 --- The same since the last delta (first: since the opening); what is scaled, is this delta.
-function Counter:delta()
-  return take(self, true)
+function Counter:delta(cpu)
+  return take(self, true, check_cpu(self, cpu, "delta"))
 end
 
 --- Count while f runs -> f's results, and last the counts.
@@ -587,7 +613,7 @@ function Counter:measure(f, ...)
   local opened, grouped = self.core, self.grouped
   if type(f) ~= "function" then error("measure: a function expected, not a " .. type(f), 2) end
   if not opened then return not_open(self) end
-  local ok, what, code = opened:read(true)
+  local ok, what, code = opened:read(true, ALL)
   if not ok then return nil, explain.refusal(what, code), code end
   local switch = opened.switch
   ok, what, code = switch(opened, nil, "ENABLE", grouped)
@@ -725,6 +751,7 @@ end
 function M.task_enable() return task_switch(true) end
 function M.task_disable() return task_switch(false) end
 
-colon(Counter, Counter, "counter", "c", "read delta measure enable disable reset add member names start wait run close")
+colon(Counter, Counter, "counter", "c", [[read delta cpus measure enable disable reset add member names start wait run
+  close]])
 
 return M

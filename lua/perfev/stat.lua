@@ -1,6 +1,6 @@
 --- What the script stat prints: perf stat's columns, its CSV, its JSON, and its derived metrics.
--- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread = }; values
--- of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
+-- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, cpu = (nil: all) };
+-- values of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
 local escape = require "perfev.escape"
 local grammar = require "perfev.grammar"
@@ -161,11 +161,15 @@ local function metric_text(metric, format, unit)
   return tail .. " " .. unit .. (" "):rep(METRIC_WIDTH - #tail - 1 - #unit)
 end
 
-local UNIT_WIDTH = 4
+local UNIT_WIDTH, CPU_WIDTH = 4, 11
+local ALL = -1 -- CPUs together
+
+local function cpu_column(row) return row.cpu and ("CPU%-" .. CPU_WIDTH - 3 .. "d"):format(row.cpu) or "" end
 
 local function text_line(row, metric, format, unit)
   local width = row.unit_width or UNIT_WIDTH
-  local line = ("%18s %-" .. width .. "s %-" .. NAME_WIDTH .. "s"):format(value_text(row), unit_of(row), row.name)
+  local line = ("%s%18s %-" .. width .. "s %-" .. NAME_WIDTH .. "s"):format(cpu_column(row), value_text(row),
+    unit_of(row), row.name)
   if not row.value then return (line:gsub(" +$", "")) end
   local tail = metric_text(metric, format, unit)
   line = line .. tail .. (" "):rep(METRIC_WIDTH - #tail)
@@ -175,8 +179,8 @@ local function text_line(row, metric, format, unit)
 end
 
 local function text_more(row, metric, format, unit)
-  local width = row.unit_width or UNIT_WIDTH
-  return ((" "):rep(18 + 1 + width + 1 + NAME_WIDTH) .. metric_text(metric, format, unit):gsub(" +$", ""))
+  local before = #cpu_column(row) + 18 + 1 + (row.unit_width or UNIT_WIDTH) + 1 + NAME_WIDTH
+  return (" "):rep(before) .. metric_text(metric, format, unit):gsub(" +$", "")
 end
 
 local function csv_writer(sep)
@@ -187,6 +191,7 @@ local function csv_writer(sep)
     cells[#cells + 1] = ("%.2f"):format(share(row))
     cells[#cells + 1] = metric and (format:format(metric):gsub("[ %%]", "")) or ""
     cells[#cells + 1] = metric and unit or ""
+    if row.cpu then table.insert(cells, 1, "CPU" .. row.cpu) end
     return table.concat(cells, sep)
   end
 end
@@ -200,9 +205,10 @@ local function json_line(row, metric, _, unit)
   local value = row.supported and row.value
   local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value * (row.scale or 1))
     or value_text(row)
-  return ('"counter-value" : "%s", "unit" : "%s", "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
-    .. '"metric-value" : %.6f, "metric-unit" : "%s"'):format(text, unit_of(row), quoted(row.name),
-    row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0, unit or "")
+  return ('%s"counter-value" : "%s", "unit" : "%s", "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
+    .. '"metric-value" : %.6f, "metric-unit" : "%s"'):format(row.cpu and ('"cpu" : "%d", '):format(row.cpu) or "",
+    text, unit_of(row), quoted(row.name), row.spread and ('"variance" : %.2f, '):format(row.spread) or "",
+    row.running, share(row), metric or 0, unit or "")
 end
 
 --- How to write: { line(row, metric…), stamp(ns, line), head } for -j, -x SEP, or people.
@@ -222,15 +228,22 @@ function M.writer(json, separator)
   end }
 end
 
---- Print rows; at: ns since the start, for an interval's.
+--- The line above what is printed of each interval.
+function M.head(per_cpu)
+  return ("#           time %s            counts unit events"):format(per_cpu and "CPU        " or "")
+end
+
+--- Print rows; at: ns since the start, for an interval's. A metric is held against what its own CPU counted.
 function M.write(writer, rows, elapsed, at)
-  local values = {}
+  local by_cpu = {}
   local width = UNIT_WIDTH
   for _, row in ipairs(rows) do
-    values[bare(row.name)] = row.value
+    local values = by_cpu[row.cpu or ALL] or {}
+    by_cpu[row.cpu or ALL], values[bare(row.name)] = values, row.value
     width = math.max(width, #unit_of(row))
   end
   for _, row in ipairs(rows) do
+    local values = by_cpu[row.cpu or ALL]
     row.unit_width = width
     print(writer.stamp(at, writer.line(row, M.metric(row, values, elapsed))))
     if writer.more and M.more(row, values) then print(writer.stamp(at, writer.more(row, M.more(row, values)))) end
@@ -261,7 +274,7 @@ local function averaged(runs)
   local rows = {}
   for i, first in ipairs(runs[1]) do
     local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0,
-      scale = first.scale, unit = first.unit }
+      scale = first.scale, unit = first.unit, cpu = first.cpu }
     for _, run in ipairs(runs) do
       values[#values + 1] = run[i].value
       row.enabled = row.enabled + run[i].enabled
@@ -290,27 +303,46 @@ local function print_elapsed(times, measured)
   end
 end
 
+local function row_of(m, count, measured, cpu)
+  local running = count.time_running or 0
+  local row = {
+    name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
+    value = running > 0 and count.value or nil, running = running,
+    enabled = count.running_ratio and count.time_enabled or running,
+    scale = m.scale, unit = m.unit, cpu = cpu,
+  }
+  local ns = measured and measured[m.tool]
+  if not ns then return row end
+  local took = measured.duration_time
+  return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", cpu = cpu }
+end
+
+-- Whether an event is a CPU's own: of a PMU that counts for several, one of them has it.
+local function is_on(m, cpu)
+  local cpus = m.found and m.found.cpus
+  for _, one in ipairs(cpus or {}) do
+    if one == cpu then return true end
+  end
+  return not cpus
+end
+
 --- The readings of all events of some counters, as rows in their order.
 -- @tparam {counter,...} counters
 -- @tparam string verb  "read" or "delta"
--- @tparam[opt] table measured  ns by name, of what is no event but known: duration_time, user_time, system_time
-function M.rows(counters, verb, measured)
+-- @tparam[opt] table measured  ns by name, of what is no event but known: duration_time, user_time, system_time; no
+--                              CPU's, and told once
+-- @tparam[opt] boolean per_cpu  a row of each CPU
+function M.rows(counters, verb, measured, per_cpu)
   local rows = {}
   for _, c in ipairs(counters) do
-    local r = assert(c[verb](c))
+    local cpus, readings = per_cpu and c:cpus() or { ALL }, {}
+    for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu ~= ALL and cpu or nil)) end
     for _, m in ipairs(c.list) do
-      local count = r.counts[m.name] or {}
-      local running = count.time_running or 0
-      rows[#rows + 1] = {
-        name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
-        value = running > 0 and count.value or nil, running = running,
-        enabled = count.running_ratio and count.time_enabled or running,
-        scale = m.scale, unit = m.unit,
-      }
-      local ns = measured and measured[m.tool]
-      if ns then
-        local took = measured.duration_time
-        rows[#rows] = { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns" }
+      local is_known = measured and measured[m.tool]
+      for i, cpu in ipairs(cpus) do
+        if cpu == ALL or is_known and i == 1 or not is_known and is_on(m, cpu) then
+          rows[#rows + 1] = row_of(m, readings[cpu].counts[m.name] or {}, measured, cpu ~= ALL and cpu or nil)
+        end
       end
     end
   end

@@ -163,6 +163,29 @@ describe("perfl stat", function()
     assert.equal("", r.out)
   end)
 
+  it("tells each CPU by itself, as perf stat -A does", function()
+    requires("perf", "root", "program perf")
+    local cpus = require("perfev.core").cpus()
+    -- Of a line the CPU, the unit, the event, and the columns that they and the number's end stand in.
+    local function shape(text)
+      local lines = {}
+      for cpu, line in text:gmatch "(CPU%d+)([^\n]+)" do
+        line = line:match "^.*[a-z]%-[a-z]+":gsub(" *[%d.]+", function(n) return ("#"):rep(#n) end)
+        lines[#lines + 1] = cpu .. line
+      end
+      return lines
+    end
+    local ours = run { run.perfl, "-q", "-a", "stat", "-A", "-e", "task-clock,page-faults", "--", "true" }
+    local theirs = run { "perf", "stat", "-a", "-A", "-e", "task-clock,page-faults", "--", "true" }
+    assert.equal(2 * #cpus, #shape(ours.out))
+    assert.same(shape(theirs.err), shape(ours.out))
+    local r = run { run.perfl, "-q", "-a", "stat", "-A", "-x,", "-e", "{task-clock,cs}", "--", "taskset", "-c",
+      tostring(cpus[#cpus]), "sh", "-c", "for i in $(seq 200); do :; done" }
+    assert.matches(("^CPU0,[%%d.]+,msec,task%%-clock,.*\nCPU%d,[1-9]%%d*,,cs,"):format(cpus[#cpus]), r.out)
+    r = run { run.perfl, "stat", "-A", "--", "true" }
+    assert.same({ 2, "stat: --no-aggr: what tasks count is no CPU's\n  try: -a, or -C\n" }, { r.code, r.err })
+  end)
+
   it("counts the whole machine", function()
     if not run.root then pending("needs root") end
     needs_tracefs()

@@ -145,19 +145,21 @@ static void push_sum(lua_State *L, const struct pev_member *m, const struct pev_
 }
 
 /*
- * c:read(delta) -> { [member] = { raw=, value= (scaled; absent when it never ran), time_enabled=,
- * time_running=, lost=, silent=, failed=, absent= } or false once closed } | nil, message, errno
+ * c:read(delta, cpu (-1: all)) -> { [member] = { raw=, value= (scaled; absent when it never ran),
+ * time_enabled=, time_running=, lost=, silent=, failed=, absent= } or false once closed }
+ * | nil, message, errno
  */
 static int l_counter_read(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
 	bool delta = lua_toboolean(L, 2);
+	int cpu = (int)luaL_checkinteger(L, 3);
 	struct pev_sum *sums;
 	struct pev_err err;
 	int rc;
 
 	sums = lua_newuserdatauv(L, sizeof(*sums) * ((size_t)counter->nr + 1), 0);
-	rc = pev_counter_read(counter, delta, sums, &err);
+	rc = pev_counter_read(counter, cpu, delta, sums, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
 	l_raise_pending(L);
