@@ -711,6 +711,20 @@ describe("perfl", function()
     contains(r.err, "nothing to watch", "-- COMMAND", "-p PID", "-a")
   end)
 
+  it("runs a script that has timers, signals or calls at either end alone", function()
+    for text, told in pairs {
+      ["every('0.2s', function() print 'tick' return false end)"] = "tick\n",
+      ["start(function() print 'start' end)"] = "start\n", ["done(function() print 'done' end)"] = "done\n",
+      ["signal('USR1', print) print 'declared'"] = "declared\n",
+    } do
+      local r = perfl { "--sim", "vm", "-a", "-e", text }
+      assert.same({ 0, told }, { r.code, r.out })
+      contains(r.err, "perfl: 0 records, 0 lost")
+      assert.equal("nothing to open: the script declares no events\n",
+        perfl({ "--dry-run", "-a", "-e", text }).out:gsub("^declared\n", ""))
+    end
+  end)
+
   it("just ends after a script that declares no events", function()
     local r = perfl { "-e", "print 'hello'" }
     assert.equal(0, r.code)

@@ -206,6 +206,11 @@ function Session:declared()
   return #self.events + #self.counters
 end
 
+--- Whether there is nothing to run it for: no event, no counter, no timer, no signal, and no call at either end.
+function M.is_idle(s)
+  return s:declared() + #s.timers + #s.on_start + #s.on_done == 0 and not next(s.signals)
+end
+
 --- Count what the session watches, from its start to its end; as `perfev.counter`.
 function Session:counter(spec) return require("perfev.counter").new(spec, false, 2, self) end
 --- The same as a group; as `perfev.group`.

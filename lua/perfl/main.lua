@@ -356,7 +356,7 @@ local function execute(script)
   settle(true)
   local s = session.default()
   if s.finished then return print_aggregators() end
-  if s:declared() == 0 then
+  if s:declared() == 0 and (run.opts.dry_run or session.is_idle(s)) then
     if run.opts.dry_run then io.write("nothing to open: the script declares no events\n") end
     return
   end
