@@ -725,6 +725,12 @@ describe("perfl", function()
     end
   end)
 
+  it("takes text that begins with a comment, as a script's does", function()
+    local r = perfl { "-e", "-- what for\nprint 'hello'", "-e", "--[[ more ]] print(...)", "-e", "--no option", "x" }
+    assert.same({ 0, "hello\nx\n", "" }, { r.code, r.out, r.err })
+    contains(perfl({ "-e", "--jsn" }).err, "unknown option '--jsn'")
+  end)
+
   it("just ends after a script that declares no events", function()
     local r = perfl { "-e", "print 'hello'" }
     assert.equal(0, r.code)

@@ -215,6 +215,20 @@ local function scan_words(head, exists, no_script)
   return found
 end
 
+-- A script's text begins with a comment as often as not, which is no option: it is made one word with its -e.
+local function glue_comments(head)
+  local out = {}
+  for _, word in ipairs(head) do
+    local is_comment = word:find "^%-%-%[" or word:find "^%-%-.*%s"
+    if is_comment and out[#out] == "-e" then
+      out[#out] = "-e" .. word
+    else
+      out[#out + 1] = word
+    end
+  end
+  return out
+end
+
 --- Find the script, and what must be known before it runs.
 -- @tparam {string,...} argv
 -- @tparam function exists  word -> whether a script of that name or path is there
@@ -224,6 +238,7 @@ end
 --                 and `help`, `version`, `trust`, …: true when given
 function M.scan(argv, exists)
   local head, command = M.split_at_dashes(argv)
+  head = glue_comments(head)
   local found = scan_words(head, exists)
   if found.chunks then -- then no word is a script: every plain one is the chunk's
     found = scan_words(head, exists, false)
