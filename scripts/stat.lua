@@ -25,12 +25,9 @@ local function refuse(why, status)
   os.exit(status or 2, true)
 end
 
-local is_chosen, units = #opt.events > 0, {}
-for _, text in ipairs(is_chosen and opt.events or { stat.default() }) do
-  local more, why = stat.parse(text)
-  if not more then refuse(why) end
-  table.move(more, 1, #more, #units + 1, units)
-end
+local is_chosen = #opt.events > 0
+local units, wrong = stat.parse(table.unpack(is_chosen and opt.events or { stat.default() }))
+if not units then refuse(wrong) end
 for _, unit in ipairs(is_chosen and units or {}) do
   for _, name in ipairs(unit) do
     local found, reason, code = event.resolve(name)
@@ -60,17 +57,15 @@ local function prepare(s, finished)
     for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
     counters[i] = unit.grouped and not unit.text and s:group(spec) or s:counter(spec)
   end
-  local function rows(verb, measured) return stat.rows(counters, verb, measured, opt.no_aggr) end
   local function interval()
     local at = core.clock(1) - began
-    stat.write(writer, rows("delta", { duration_time = at - last }), at - last, at)
+    stat.write(writer, stat.rows(counters, "delta", { duration_time = at - last }, opt.no_aggr), at - last, at)
     last = at
   end
   if opt.interval_print then s:every(opt.interval_print / 1000, interval) end
   s:on_begin(function()
-    if opt.no_aggr and not (options.is_cpu_wide(s.opts) or s.opts.cpus) then
-      refuse "--no-aggr: what tasks count is no CPU's\n  try: -a, or -C"
-    end
+    local is_of_tasks = not (options.is_cpu_wide(s.opts) or s.opts.cpus)
+    if opt.no_aggr and is_of_tasks then refuse "--no-aggr: what tasks count is no CPU's\n  try: -a, or -C" end
     if opt.interval_print and writer.for_people then print(stat.head(opt.no_aggr)) end
     began = core.clock(1)
     if is_perfl then user, system = native.children_time() end
@@ -78,7 +73,7 @@ local function prepare(s, finished)
   s:done(function()
     local measured = measure(s, core.clock(1) - began, user, system)
     if opt.interval_print then interval() end
-    finished(rows("read", measured), measured)
+    finished(stat.rows(counters, "read", measured, opt.no_aggr), measured)
   end)
 end
 

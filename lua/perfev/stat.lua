@@ -33,10 +33,7 @@ local function has(list, text)
   return false
 end
 
---- "a,b,{c,d}" -> { { "a", "b" }, { "c", "d", grouped = true } } | nil, message
--- What is named again is counted again, by a counter of its own.
--- A group has its own words in `text`, when there are modifiers behind its brace.
-function M.parse(text)
+local function parse(text)
   local tree, why = grammar.parse(text)
   if not tree then return nil, why end
   if #tree > 1 then return { { text } } end
@@ -48,6 +45,19 @@ function M.parse(text)
       units[#units + 1] = events
     end
     for _, node in ipairs(unit.group and unit or { unit }) do events[#events + 1] = node.text end
+  end
+  return units
+end
+
+--- "a,b,{c,d}", … -> { { "a", "b" }, { "c", "d", grouped = true }, … } | nil, message
+-- What is named again is counted again, by a counter of its own.
+-- A group has its own words in `text`, when there are modifiers behind its brace.
+function M.parse(...)
+  local units = {}
+  for _, text in ipairs { ... } do
+    local more, why = parse(text)
+    if not more then return nil, why end
+    table.move(more, 1, #more, #units + 1, units)
   end
   return units
 end
