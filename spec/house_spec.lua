@@ -235,6 +235,17 @@ describe("the house", function()
     assert.matches("_chk@", run.capture("readelf -sW --dyn-syms build/perfl"))
   end)
 
+  it("has at its root what is known there, and no output of a trial", function()
+    local known = {}
+    for name in ([[.busted .ci .clang-format .clang-tidy .editorconfig .git .gitignore .luacheckrc CHANGELOG.md LICENSE
+      Makefile README.md SECURITY.md bench build doc lua rockspec scripts spec src]]):gmatch "%S+" do
+      known[name] = true
+    end
+    for name in run.capture("ls -A"):gmatch "[^\n]+" do
+      assert.truthy(known[name] or name:find "^perf%.data" or name:find "%.rock$", name)
+    end
+  end)
+
   it("writes no line beyond 100 columns, a tab being 8", function()
     local long = {}
     for _, path in ipairs(files("src/*.[ch]", "src/lua/*.[ch]", "src/*.lua", "spec/support/*.c",
