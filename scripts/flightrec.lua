@@ -1,6 +1,6 @@
 -- flightrec: keeps the last records in memory and prints them when something happens.
 -- perfl -a flightrec --trigger oom:mark_victim sched:sched_switch
--- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- make
+-- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- ls
 
 local perfev = require "perfev"
 local escape = perfev.escape

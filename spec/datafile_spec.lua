@@ -276,6 +276,18 @@ describe("a recording", function()
     assert.is_true(rec:stats().records >= 3)
   end)
 
+  it("is read once: behind a break it goes on, and behind its end it raises", function()
+    local rec <close> = perfdata.open(recording():file())
+    local n = 0
+    for _ in rec:records() do
+      n = n + 1
+      if n == 1 then break end
+    end
+    for _ in rec:records() do n = n + 1 end
+    assert.equal(rec:stats().records, n)
+    assert.error_matches(function() rec:records() end, "they were read to the end\n  try: perfev.open, again")
+  end)
+
   it("gives its descriptor back", function()
     local hooks, open = perfdata.hooks(recording():file())
     perfev.hooks.with(hooks, function()

@@ -12,7 +12,8 @@ local units = require "perfev.units"
 local wire = require "spec.support.wire"
 
 local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/lua-api.md",
-  "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md" }
+  "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md",
+  "doc/testing.md" }
 local api = docs.read "doc/lua-api.md"
 
 local function set_of(list)
@@ -171,7 +172,7 @@ describe("doc/lua-api.md lists", function()
   it("the callbacks of an event", function()
     local names = words_of(source_table("sample = {}"), "([%w_]+) = {")
     same(names, first_column("Events", "| callback |"))
-    for name in pairs(names) do perfev.session {}:event { [name] = print } end
+    for name in pairs(names) do perfev.session {}:event { "dummy", [name] = print } end
   end)
 
   it("the other options of an event", function()
@@ -355,6 +356,17 @@ for _, path in ipairs(paths) do
     end)
   end)
 end
+
+describe("doc/testing.md", function()
+  it("has the options of a simulated kernel, and no others", function()
+    local told = {}
+    local rows = docs.slurp("doc/testing.md"):match "\n| option | meaning |\n(.-)\n\n"
+    for cell in rows:gmatch "\n| ([^|]+) |" do
+      for name in cell:gmatch "`([%w_]+)`" do told[name] = true end
+    end
+    same(keys_of(perfev.sim.options), told)
+  end)
+end)
 
 describe("the README", function()
   it("lists the scripts that are called by name, and so does the manual page", function()

@@ -711,6 +711,12 @@ describe("perfl", function()
     contains(r.err, "nothing to watch", "-- COMMAND", "-p PID", "-a")
   end)
 
+  it("says that there is no directory to look for symbols in", function()
+    local r = perfl { "--symfs", dir .. "/nowhere", "-e", "every('1s', print)", "--", "true" }
+    assert.equal(1, r.code)
+    contains(r.err, "perfl: cannot look for files below " .. dir .. "/nowhere: No such file or directory\n  try: ")
+  end)
+
   it("runs a script that has timers, signals or calls at either end alone", function()
     for text, told in pairs {
       ["every('0.2s', function() print 'tick' return false end)"] = "tick\n",

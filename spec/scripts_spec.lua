@@ -36,6 +36,7 @@ local function describe_script(name, path, least, most, run_as)
     for _, line in ipairs(header) do
       found = found or line:find("perfl ", 1, true) and line:find(run_as, 1, true)
         or line:find("lua5.4 " .. run_as, 1, true)
+      assert(#line <= 80 or run_as:find "/" or not line:find "^perfl ", line) -- to be copied from --help
     end
     assert.truthy(found, "no line says: perfl " .. run_as)
     local length = lines_of(text)

@@ -412,9 +412,12 @@ describe("opening and closing", function()
     end
     assert.same({}, k:leaks())
     local s = new()
+    assert.same({ false, false }, { s.started, s.finished })
     assert(s:start())
+    assert.same({ true, false }, { s.started, s.finished })
     s:close()
     s:close()
+    assert.same({ true, true }, { s.started, s.finished })
     assert.same({}, k:leaks())
   end)
 

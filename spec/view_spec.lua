@@ -48,7 +48,10 @@ describe("a record", function()
 
   it("has its event's fixed period where it has none of its own, until that is changed", function()
     local seen, sums = {}, perfev.sum { value = "period" }
-    local function look(r) seen[#seen + 1] = r.period or false end
+    local function look(r)
+      seen[#seen + 1] = r.period or false
+      assert.equal(r.period, r:copy().period)
+    end
     with_record("sample", {}, function(r)
       look(r)
       assert(r.event:period(7)) -- of what is in the ring already it is another

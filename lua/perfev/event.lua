@@ -173,6 +173,17 @@ local function check_comforts(spec, level)
     local bytes, why = units.buffer(spec.aux_buffer)
     if not bytes then fail(level, "event: aux_buffer: %s", why) end
   end
+  if spec.freq ~= nil and type(spec.freq) ~= "number" and type(spec.freq) ~= "boolean" then
+    fail(level, "event: freq is how many samples a second, not a %s", type(spec.freq))
+  end
+  -- The kernel takes both, and counts.
+  if spec.freq == 0 or spec.period == 0 and spec.sample ~= nil then
+    fail(level, "event: %s = 0 takes no samples", spec.freq == 0 and "freq" or "period")
+  end
+  if spec.sample ~= nil and spec[1] == nil and spec.type == nil and spec.config == nil then
+    fail(level, "event: sample, and no event that is sampled\n"
+      .. "  try: its name first, as in { \"cpu-clock\", sample = f }")
+  end
   if spec.period ~= nil and type(spec.freq) == "number" then
     fail(level, "event: period and freq at once; a sample is taken either every so many events or so often a second")
   end

@@ -140,7 +140,8 @@ end
 
 --- Print it as perfev.hist does.
 function Hist:print()
-  local value = assert(self:read())
+  local value, why = self:read()
+  if not value then error(why, 2) end
   agg.print_histogram(self.spec.title, self.spec.unit, value, not self.spec.step)
 end
 

@@ -75,9 +75,15 @@ local function probes(list)
       list[#list + 1] = { name = "uprobe:FILE:SYMBOL[+OFFSET]", kind = "probe", pmu = name }
       list[#list + 1] = { name = "uretprobe:FILE:SYMBOL", kind = "probe", pmu = name }
       list[#list + 1] = { name = "usdt:FILE:PROVIDER:NAME", kind = "probe", pmu = name }
-    elseif name == "breakpoint" then
-      list[#list + 1] = { name = "mem:ADDR[/LEN][:rwx]", kind = "breakpoint", pmu = name }
-      list[#list + 1] = { name = "mem:FILE:SYMBOL[/LEN][:rwx]", kind = "breakpoint", pmu = name }
+    end
+  end
+end
+
+local function breakpoints(list)
+  for _, name in ipairs(pmu.names()) do
+    if name == "breakpoint" then
+      list[#list + 1] = { name = "mem:ADDR[/LEN][:rwx]", kind = name, pmu = name }
+      list[#list + 1] = { name = "mem:FILE:SYMBOL[/LEN][:rwx]", kind = name, pmu = name }
     end
   end
 end
@@ -111,7 +117,8 @@ end
 -- The word for a kind -> who lists it. Vendors' tables are thousands of events: shown when asked for.
 local listers = {
   { "hw", "hardware", hardware }, { "sw", "software", software }, { "tool", "tool", tool },
-  { "cache", "hwcache", cache }, { "pmu", "pmu", pmus }, { "raw", "raw", raw }, { "probe", "probes", probes },
+  { "cache", "hwcache", cache }, { "pmu", "pmu", pmus }, { "raw", "raw", raw },
+  { "breakpoint", "breakpoints", breakpoints }, { "probe", "probes", probes },
   { "tracepoint", "tracepoints", tracepoints }, { "pfm", "libpfm4", vendor_tables },
 }
 
@@ -153,8 +160,8 @@ local function matches_any(matches, entry)
 end
 
 --- The machine's events. Nothing is opened.
--- @tparam[opt] string pattern  a kind ("hw", "sw", "cache", "pmu", "tracepoint", "probe", "raw", "tool", "pfm"), a glob
---   ("sched:*", "skl::UOPS*"), or a part of a name; without one all but vendors' events
+-- @tparam[opt] string pattern  a kind (a word of M.kinds()), a glob ("sched:*", "skl::UOPS*"), or a part of a name;
+--   without one all but vendors' events
 -- @treturn {table,...}  `name`, `kind` ("hardware", "software", "tool", "cache", "pmu", "raw", "probe", "breakpoint",
 --   "tracepoint", "pfm"); `aliases` (names), `pmu`, `event`, `about` where there are such
 function M.list(pattern)

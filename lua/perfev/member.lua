@@ -195,7 +195,9 @@ function Member:read()
   local r, why, code = self.counter:read()
   if not r then return nil, why, code end
   if r.errors and r.errors[self.name] then return nil, r.errors[self.name], E.EIO end
-  return r.counts[self.name]
+  local own = r.counts[self.name]
+  if not own then return closed(self) end
+  return own
 end
 
 --- Close it; its counter goes on without it.

@@ -124,8 +124,9 @@ local checks = {
     return v
   end,
   count = function(v, level)
-    if math.type(v) ~= "integer" or v < 1 then fail(level, "session: count is a number > 0, not %s", shown(v)) end
-    return v
+    local n = type(v) == "number" and math.tointeger(v)
+    if not n or n < 1 then fail(level, "session: count is a whole number above 0, not %s", shown(v)) end
+    return n
   end,
   input = function(v, level)
     if type(v) ~= "string" or v == "" then

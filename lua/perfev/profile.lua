@@ -481,12 +481,24 @@ end
 --- Their names, for a script's options.
 M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
 
+-- A script takes the form from its user, and gives each the same options.
+local writer_options = { "value", "baseline", "annotate", "inverted", "width", "least", "limit" }
+local is_writer_option = {}
+for _, name in ipairs(writer_options) do is_writer_option[name] = true end
+
 for _, name in ipairs(M.formats) do
   Profile[name] = function(self, opts)
     if opts ~= nil and type(opts) ~= "table" then
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
     end
     opts = opts or {}
+    for key in pairs(opts) do
+      if not is_writer_option[key] then
+        local near = core.nearest(tostring(key), writer_options)
+        fail(2, "profile: no option of :%s is called '%s'%s", name, tostring(key),
+          near and (" (did you mean '%s'?)"):format(near) or "")
+      end
+    end
     for _, number in ipairs { "limit", "least", "width" } do
       if opts[number] ~= nil and type(opts[number]) ~= "number" then
         fail(2, "profile: %s is a number, not a %s", number, type(opts[number]))

@@ -220,6 +220,7 @@ end
 --   the first false where it would be nil
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
+  if self.ended then error("records: they were read to the end\n  try: perfev.open, again", 2) end
   if opts == nil then opts = {} end
   if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do

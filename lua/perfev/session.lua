@@ -53,7 +53,7 @@ function M.new(opts)
   local self = setmetatable({
     opts = options.take(opts == nil and {} or opts, {}, 3),
     events = {}, counters = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
-    handlers = {}, reported = {}, delivered = 0,
+    handlers = {}, reported = {}, delivered = 0, started = false, finished = false,
   }, Session)
   return self
 end
@@ -133,6 +133,13 @@ end
 -- A session is used once.
 local function refuse_ended(self, level)
   if self.finished then error("session: it has ended; make a new one", level + 1) end
+end
+
+local function refuse_closed(self)
+  if not self.core then
+    refuse_ended(self, 3)
+    error("session: it is not open; start() it first", 3)
+  end
 end
 
 -- What would go to callbacks has none.
@@ -265,6 +272,9 @@ function Session:done(f) register(self, "on_done", "done", f) end
 -- @tparam function f  gets { number =, code =, pid =, fd = } of its siginfo
 function Session:signal(name, f)
   local number = options.signal(name, "signal", 2)
+  if number == core.signals.KILL or number == core.signals.STOP then
+    error(("signal: nobody can hear %s, it is the kernel's\n  try: TERM, or another"):format(name), 2)
+  end
   if type(f) ~= "function" then error("signal: a function expected, not a " .. type(f), 2) end
   refuse_ended(self, 2)
   local is_new = not self.signals[number]
@@ -723,7 +733,7 @@ Session.__close = Session.close
 --- A descriptor that is readable when dispatching is worth it, for a loop of your own.
 -- @treturn integer  owned by the session
 function Session:fd()
-  if not self.core then error("session: it is not open; start() it first", 2) end
+  refuse_closed(self)
   return self.core:fd()
 end
 
@@ -740,7 +750,7 @@ function Session:dispatch(max)
   refuse_recursion(self, "dispatch")
   refuse_pulled(self, "dispatch")
   if self.finished then return 0, false end
-  if not self.core then error("session: it is not open; start() it first", 2) end
+  refuse_closed(self)
   local before = self.delivered
   if self:step(0, max) then
     local n = self.delivered - before
@@ -845,7 +855,7 @@ end
 -- @treturn[2] integer errno
 function Session:snapshot()
   refuse_pulled(self, "snapshot")
-  if not self.core then error("session: it is not open; start() it first", 2) end
+  refuse_closed(self)
   if not has_backward(self) then
     error("session: snapshot() needs an event with write_backward, or the session's option overwrite", 2)
   end

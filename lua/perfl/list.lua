@@ -130,7 +130,7 @@ local function why_none(patterns)
     local path, why = tracefs.events()
     if not path then return ("%s\n%s"):format(text, why) end
   end
-  return ("%s\ntry: perfl list, or a kind: %s"):format(text, table.concat(list.kinds(), ", "))
+  return ("%s\ntry: a kind: %s"):format(text, table.concat(list.kinds(), " "))
 end
 
 --- The verb.

@@ -9,6 +9,7 @@ local perfev = require "perfev"
 local agg = require "perfev.agg"
 local probe_events = require "perfev.probe_events"
 local args = require "perfev.args"
+local core = require "perfev.core"
 local escape = require "perfev.escape"
 local grammar = require "perfev.grammar"
 local session = require "perfev.session"
@@ -230,6 +231,15 @@ local function keep_going()
   return true
 end
 
+local function look_below(dir)
+  local there, _, code = core.list(dir)
+  if not there then
+    leave(FAILED, ("cannot look for files below %s: %s\n"
+      .. "try: the directory in which /usr, /lib and /boot were put"):format(escape(dir), core.strerror(code)))
+  end
+  symbol.symfs(dir)
+end
+
 local function configure(s)
   local opts = run.opts
   local command = run.words.command
@@ -238,7 +248,7 @@ local function configure(s)
     leave(USAGE, no_target)
   end
   if opts.inline then symbol.source() end
-  if opts.symfs then symbol.symfs(opts.symfs) end
+  if opts.symfs then look_below(opts.symfs) end
   if opts.kallsyms then symbol.kallsyms(opts.kallsyms) end
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end

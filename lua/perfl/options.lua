@@ -490,7 +490,7 @@ Examples:
    perfl syscount -- ls -R /usr/share/doc
    perfl -a -d 2s tpoint sched:sched_switch
    perfl cswlog -p 1234
-   perfl -a -d 1s -e 'event{"cpu-clock", sample = function(r) print(r.comm) end}'
+   perfl -a -d 1s -e 'event{"cpu-clock", sample = count{by = "comm"}}'
 
 Exit status:
    0    done, and no command was given; else the command's own

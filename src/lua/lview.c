@@ -688,7 +688,7 @@ static int l_view_pairs(lua_State *L)
 	return 2;
 }
 
-/* r:copy() -> a plain table: what pairs() gives, event, sample_id, stack, and args as a table. */
+/* r:copy() -> a plain table: what pairs() gives, event, sample_id, stack, period, args */
 static int l_view_copy(lua_State *L)
 {
 	struct l_view *view = check_view(L);
@@ -706,6 +706,8 @@ static int l_view_copy(lua_State *L)
 	lua_setfield(L, 2, "event");
 	push_place(L, 1, view, true);
 	lua_setfield(L, 2, "stack");
+	push_field(L, 1, view, PEV_F_PERIOD); /* the event's own, too */
+	lua_setfield(L, 2, "period");
 	if (view->has_args) {
 		push_slot_value(L, 1, view, 2);
 		l_args_table(L, lua_touserdata(L, -1));

@@ -42,8 +42,8 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string  why not
 function M.read(path, id)
-  local bytes, what = core.slurp(path)
-  if not bytes then return nil, what end
+  local bytes, _, code = core.slurp(path)
+  if not bytes then return nil, core.strerror(code) end
   if bytes:sub(1, 4) == "\127ELF" then return read_vmlinux(bytes, id) end
   return core.kallsyms(bytes)
 end
