@@ -23,8 +23,8 @@ perfev.event { switch = function(r)
   local how = r.preempt and "preempted" or r.out and "out" or "in"
   seen[how] = seen[how] + 1
   local comm = r.tid == 0 and "<idle>" or perfev.escape(r.comm or "?")
-  print(("%12.6f %4d %-9s %-16s %7d%s"):format(
-    (r.time - first) / 1e9, r.cpu, how, comm, r.tid, other(r)))
+  print(("%12.6f %4s %-9s %-16s %7d%s"):format(
+    (r.time - first) / 1e9, r.cpu or "-", how, comm, r.tid, other(r)))
 end }
 
 perfev.done(function()

@@ -3,7 +3,9 @@
 -- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- ls
 
 local perfev = require "perfev"
+local common = require "perfev.profile.options"
 local escape = perfev.escape
+local session = require "perfev.session"
 
 local opt = perfev.args {
   summary = "a flight recorder: print what led up to a trigger, or to the end",
@@ -14,6 +16,11 @@ local opt = perfev.args {
 -m SIZE says how much each CPU keeps; what is older is overwritten, and nothing is
 read until then. SIGUSR1 is a trigger too; without --trigger, so is the end.]],
 }
+
+session.default():on_begin(function()
+  if not session.default().opts.input then return end
+  common.refuse("flightrec", "a recording keeps all of its records\n  try: perfl dump")
+end)
 
 local printed
 

@@ -55,8 +55,8 @@ local function line(kind, say)
   return function(r)
     if r.synthesised then return end -- a recorder's word on what was there before
     first = first or r.time
-    print(("%12.6f %4d %7d %-16s %-10s %s"):format((r.time - first) / 1e9, r.cpu,
-      r.sample_id.tid, escape(r.comm or "?"), kind, say(r)))
+    print(("%12.6f %4s %7d %-16s %-10s %s"):format((r.time - first) / 1e9, r.cpu or "-",
+      r.sample_id.tid or r.tid or 0, escape(r.comm or "?"), kind, say(r)))
   end
 end
 

@@ -16,6 +16,7 @@ A recording is one of perf record --switch-events, or has sched:sched_switch, as
 perf sched record makes it.]],
 }
 
+common.needs_cpu("timeline")
 local spans, points, first, last = {}, {}, nil, nil
 local running, known = {}, {} -- by CPU: who is on it; did it switch already?
 local function seen(r) first, last = first or r.time, r.time end
@@ -45,14 +46,13 @@ local function switch(r)
   if r.out then leave(r, r.tid, r.comm, r.preempt) else enter(r, r.tid, r.comm) end
 end
 perfev.event { switch = switch }
-local function switch_event(r, args)
+-- Recordings may have nothing else; of a live task it tells the end alone, and the records tell both.
+local recorded = perfev.event { "sched:sched_switch", optional = true, sample = function(r, args)
   seen(r)
   -- TASK_RUNNING; preempted in the kernel TASK_REPORT_MAX, since 4.14: __trace_sched_switch_state()
   leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0 or args.prev_state == 0x100)
   enter(r, args.next_pid, args.next_comm)
-end
--- Recordings may have nothing else; of a live task it tells the end alone, and the records tell both.
-local recorded = perfev.event { "sched:sched_switch", optional = true, sample = switch_event }
+end }
 perfev.start(function() return session.default().opts.input or recorded:close() end)
 
 -- A handler is within what it interrupts, and does not change its CPU.

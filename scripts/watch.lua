@@ -29,8 +29,8 @@ perfev.event(common.with_stacks(opt, "watch", {
   sample = not opt.each and profile:sampler { under = "comm" } or function(r)
     first, last = first or r.time, r.time
     profile:add_under(r.comm, r.stack)
-    print(("%12.6f  %s %d, cpu %d\n%s\n"):format((r.time - first) / 1e9, perfev.escape(r.comm), r.tid, r.cpu,
-      tostring(r.stack)))
+    print(("%12.6f  %s %d, cpu %s\n%s\n"):format((r.time - first) / 1e9, perfev.escape(r.comm or "?"), r.tid,
+      r.cpu or "?", tostring(r.stack)))
   end,
 }))
 

@@ -4,7 +4,7 @@ local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
-local MS, VERSION, EVENT_DESC = 1000000, 5, 12
+local MS, VERSION, EVENT_DESC, STAT = 1000000, 5, 12, 19
 local BITS = { "ip", "tid", "time", "cpu", "period", "identifier" }
 local dir
 
@@ -232,6 +232,9 @@ describe("a session with an input", function()
     assert.equal(perfev.errno.ENOENT, code)
     assert.matches("it has cpu%-clock:u, context%-switches, page%-faults", why)
     assert.matches("\n  try: ", why)
+    local events = {}
+    for i = 1, 14 do events[i] = { name = "event" .. math.min(i, 12) } end
+    assert.matches("event10 and 2 more, which perfl report names$", require("perfev.recording").names_text(events))
   end)
 
   it("runs timers and its duration on the records' time", function()
@@ -465,6 +468,118 @@ describe("a session with an input", function()
     assert.equal(0, said_of(b:file {}, { switch = hear }))
   end)
 
+  -- Of a sample in the kernel: two frames there and two of user space; and one of an event without call chains.
+  local function with_chains()
+    local b = perfdata.new { events = {
+      { ids = { 11 }, attr = { type = 1, config = 0, sample_period = 1,
+        sample_type = { "ip", "tid", "time", "callchain", "identifier" } }, name = "cpu-clock" },
+      { ids = { 12 }, attr = attr { type = 1, config = 2, sample_period = 1 }, name = "page-faults" },
+    } }
+    b:add { type = "sample", misc = 1, pid = 7, tid = 7, time = MS, ip = 0x11, identifier = 11,
+            callchain = { -128, 0x11, 0x12, -512, 0x21, 0x22 } }
+    b:add { type = "sample", misc = 2, pid = 7, tid = 7, time = 2 * MS, cpu = 0, period = 1, ip = 0x31,
+            identifier = 12 }
+    return b:file { [EVENT_DESC] = b:event_desc() }
+  end
+
+  local function addresses_of(stack)
+    local list = {}
+    for i = 1, stack and #stack or 0 do list[i] = ("%x"):format(stack[i].ip) end
+    return stack and table.concat(list, " ") or "none"
+  end
+
+  -- The stacks that events with these fields get, and what is said.
+  local function stacks_of(...)
+    local s, said = session(with_chains())
+    local seen = {}
+    for i, spec in ipairs { ... } do
+      spec.sample = function(r) seen[#seen + 1] = i .. ": " .. addresses_of(r.stack) end
+      s:event(spec)
+    end
+    assert.is_true(s:run())
+    return seen, said
+  end
+
+  it("leaves out of stacks the frames that an event excludes", function()
+    local function of(fields)
+      local spec = { "cpu-clock", callchain = true }
+      for name, value in pairs(fields) do spec[name] = value end
+      return stacks_of(spec)[1]
+    end
+    assert.equal("1: 11 12 21 22", of {})
+    assert.equal("1: 11 12", of { exclude_callchain_user = true })
+    assert.equal("1: 21 22", of { exclude_callchain_kernel = true })
+    local seen, said = stacks_of({ "cpu-clock", callchain = true, exclude_callchain_user = true },
+      { "cpu-clock", callchain = true })
+    assert.same({ "1: 11 12 21 22", "2: 11 12 21 22" }, seen)
+    assert.equal("cpu-clock: another event of it wants other frames: both get all of them", said[1])
+  end)
+
+  it("has where a sample was taken for its stack, if no call chains were recorded, and says so", function()
+    local seen, said = stacks_of { "page-faults", callchain = true }
+    assert.same({ "1: 31" }, seen)
+    assert.same({ "page-faults: recorded without call chains: a stack is its first frame alone\n"
+      .. "  try: perf record -g" }, said)
+    seen, said = stacks_of { "page-faults", callchain = true, sample_max_stack = 1, exclude_callchain_user = true }
+    assert.same({ { "1: " }, {} }, { seen, said })
+    seen, said = stacks_of { "page-faults" }
+    assert.same({ { "1: none" }, {} }, { seen, said })
+  end)
+
+  it("says of an event that was counted alone where its counts are", function()
+    local function said_of(leads)
+      local b = perfdata.new { events = {
+        { ids = { 1 }, name = "cpu-clock", attr = attr { type = 1, config = 0, sample_period = leads and 1 or 0,
+          read_format = { "group" } } },
+        { ids = { 2 }, attr = attr { type = 1, config = 2, sample_period = 0 }, name = "page-faults" },
+      } }
+      local bytes = b:file { [EVENT_DESC] = b:event_desc(), [STAT] = not leads and "" or nil }
+      local s, said = session(bytes)
+      s:event { "page-faults", sample = print }
+      assert.is_true(s:run())
+      return said, bytes
+    end
+    local said, grouped = said_of(true)
+    assert.same({ "page-faults: it was counted, and not sampled\n"
+      .. "  its counts are in r.read of the samples of cpu-clock" }, said)
+    local s, nothing = session(grouped)
+    s:event { "{cpu-clock,page-faults}:S", sample = print }
+    assert.is_true(s:run())
+    assert.same({}, nothing)
+    assert.same({ "page-faults: it was counted, and not sampled\n"
+      .. "  its counts are in 'stat' records, which perfl dump shows" }, said_of(false))
+  end)
+
+  it("says of which side there is more than an event asks for", function()
+    local function said_of(spec)
+      local s, said = session(with_chains())
+      spec.sample = function() end
+      s:event(spec)
+      assert.is_true(s:run())
+      return said[1] or "nothing"
+    end
+    assert.equal("cpu-clock:u: recorded as cpu-clock: the kernel's samples are delivered, too\n"
+      .. "  r.cpumode tells them apart", said_of { "cpu-clock:u" })
+    assert.equal("cpu-clock: recorded as cpu-clock: user space's samples are delivered, too\n"
+      .. "  r.cpumode tells them apart", said_of { "cpu-clock", exclude_user = true })
+    assert.equal("nothing", said_of { "cpu-clock:uk" })
+  end)
+
+  it("tells of damaged records the first ten, and of the others with -v", function()
+    local b = build {}
+    for i = 1, 14 do -- a chain that leads past its record
+      b:add(string.pack("=I4I2I2i8i8", 9, 2, 24, 11, i))
+    end
+    local told = { [0] = {}, {} }
+    local s = session(b:file { [EVENT_DESC] = b:event_desc() })
+    s:configure { log = function(level, text) table.insert(told[level], text) end }
+    s:event { "cpu-clock", sample = function() end }
+    assert.is_true(s:run())
+    assert.equal(14, s:stats().malformed)
+    assert.same({ 11, 4 }, { #told[0], #told[1] })
+    assert.matches(": there is more of this: %-v tells all of it$", told[0][11])
+  end)
+
   it("has no targets, and no counters", function()
     assert.error_matches(function() perfev.session { input = "x", uid = 1 } end, "input and uid at once")
     assert.error_matches(function() perfev.session { input = 3 } end, "input is the path of a recording")
@@ -659,6 +774,36 @@ describe("perfl -i", function()
     assert.matches('{"endValue":70,"name":"cycles",.*"unit":"none"', r.out)
     r = run { run.perfl, "-q", "-i", path, "top" }
     assert.matches("^cycles: 1 in ", r.out)
+  end)
+
+  it("shows tasks and switches of which it is not said on which CPU", function()
+    local b = perfdata.new { events = { { ids = { 11 }, name = "dummy", attr = { type = 1, config = 9, comm = true,
+      context_switch = true, sample_id_all = true, sample_type = { "tid", "time", "identifier" } } } } }
+    local trailer = { pid = 7, tid = 7, time = MS, identifier = 11 }
+    b:add { type = "comm", pid = 7, tid = 7, comm = "worker", sample_id = trailer }
+    b:add { type = "switch", sample_id = trailer }
+    local path = spill(b:file { [EVENT_DESC] = b:event_desc() })
+    local function ran(...)
+      local r = run { run.perfl, "-q", "-i", path, ... }
+      assert.equal(0, r.code, r.err)
+      assert.is_nil(r.err:find("failed", 1, true))
+      return r.out, r.err
+    end
+    assert.matches("\n +0.000000 +%- +7 worker +comm +renamed worker\n", (ran("procmon", "comm")))
+    assert.matches("\n +0.000000 +%- in +worker +7\n1 switches: 1 in", (ran "cswlog"))
+    local r = run { run.perfl, "-q", "-i", path, "timeline" }
+    assert.same({ 2, "timeline: the recording does not say on which CPU tasks were switched\n"
+      .. "  try: perf record --switch-events --sample-cpu\n", "" }, { r.code, r.err, r.out })
+    r = run { run.perfl, "-q", "-i", path, "flightrec", "dummy" }
+    assert.same({ 2, "flightrec: a recording keeps all of its records\n  try: perfl dump\n" }, { r.code, r.err })
+  end)
+
+  it("says of its own words, which come first, that they are no scripts", function()
+    for _, word in ipairs { "report", "record" } do
+      local r = run { run.perfl, "-i", "perf.data", word }
+      assert.same({ 2, ("perfl: '%s' is no script: it is perfl's own, and comes before all options\n"):format(word)
+        .. ("  try: perfl %s --help\n"):format(word) }, { r.code, r.err })
+    end
   end)
 
   local CHUNK = "local n = 0 event{'faults', sample = function() n = n + 1 end} done(function() print(n) end)"

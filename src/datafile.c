@@ -1353,6 +1353,12 @@ const struct pev_file_event *pev_datafile_event(const struct pev_datafile *df, u
 
 uint64_t pev_datafile_news(const struct pev_datafile *df) { return df->news; }
 
+void pev_datafile_stacks(struct pev_datafile *df, uint32_t n, const struct pev_stack_form *form)
+{
+	if (n < df->recorded.nr)
+		df->recorded.events[n]->plan.stack = *form;
+}
+
 void pev_datafile_narrow(struct pev_datafile *df, bool narrow)
 {
 	pev_recorded_narrow(&df->recorded, narrow);

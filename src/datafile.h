@@ -162,6 +162,8 @@ uint32_t pev_datafile_events(const struct pev_datafile *df);
 const struct pev_file_event *pev_datafile_event(const struct pev_datafile *df, uint32_t n);
 /* Counts up when there is more to know of events or sections. */
 uint64_t pev_datafile_news(const struct pev_datafile *df);
+/* What is made of call chains of the n-th event's samples. */
+void pev_datafile_stacks(struct pev_datafile *df, uint32_t n, const struct pev_stack_form *form);
 /* Records are of a 32-bit kernel: its arch says so. */
 void pev_datafile_narrow(struct pev_datafile *df, bool narrow);
 

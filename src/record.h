@@ -100,7 +100,14 @@ enum pev_tail {
 	PEV_TAIL_CALLCHAIN
 };
 
+/* What is made of call chains that were recorded: another kind of them cannot be asked for. */
+struct pev_stack_form {
+	bool no_user, no_kernel; /* without these frames */
+	bool of_ip;              /* of a sample without a chain: its address alone */
+};
+
 /* What an attr makes of its records; computed once, then only read. */
+
 struct pev_plan {
 	uint64_t sample_type, read_format, branch_sample_type;
 	uint64_t regs_user, regs_intr;     /* masks */
@@ -109,6 +116,7 @@ struct pev_plan {
 	bool sample_id_all, build_id;
 	bool swap;                         /* records of the other byte order */
 	bool narrow;                       /* of a 32-bit recorder; set after pev_plan_init() */
+	struct pev_stack_form stack;       /* set after pev_plan_init(), too */
 	uint16_t fixed[PEV_F_AUX + 1];     /* samples: each field's offset, up to the first whose
 					      length varies; 0: absent, or behind that one */
 	uint32_t behind;                   /* bit n: field n is there, and behind it */

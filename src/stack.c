@@ -177,6 +177,14 @@ static struct chain_walk begin_walk(const struct pev_record *rec, const struct p
 				    .context = context_of_mode(rec->misc) };
 }
 
+/* Are frames of that context to be left out? */
+static bool is_left_out(const struct pev_record *rec, enum pev_context context)
+{
+	const struct pev_stack_form *form = &rec->plan->stack;
+
+	return context == PEV_IN_USER ? form->no_user : context == PEV_IN_KERNEL && form->no_kernel;
+}
+
 /* The next frame, of which is not known yet what lies there; false: there is none. */
 static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
 {
@@ -184,6 +192,8 @@ static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
 		uint64_t ip = address(walk->rec, walk->chain, walk->at++);
 
 		if (ip < PEV_CONTEXT_MAX) {
+			if (is_left_out(walk->rec, walk->context))
+				continue;
 			*frame = (struct pev_frame){ .ip = ip, .context = walk->context,
 						     .returns = !walk->first };
 			walk->first = false;
@@ -331,7 +341,9 @@ static struct pev_chain_of chain_of(struct pev_tasks *tasks, const struct pev_re
 		.kernel = pev_tasks_maps(tasks, -1),
 		.pid = pid,
 		.mode = context_of_mode(rec->misc) | (uint32_t)rec->plan->swap << 8 |
-			(uint32_t)rec->plan->narrow << 9,
+			(uint32_t)rec->plan->narrow << 9 |
+			(uint32_t)rec->plan->stack.no_user << 10 |
+			(uint32_t)rec->plan->stack.no_kernel << 11,
 	};
 }
 
@@ -405,6 +417,16 @@ static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	return 0;
 }
 
+/* Where a sample was taken, as its stack. */
+static int take_ip(struct pev_stacks *stacks, struct pev_tasks *tasks,
+		   const struct pev_record *rec, const struct pev_stack **out)
+{
+	if (!is_left_out(rec, context_of_mode(rec->misc)))
+		return pev_stacks_ip(stacks, tasks, rec, out);
+	*out = intern(stacks, 0);
+	return *out ? 0 : -ENOMEM;
+}
+
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out)
@@ -415,7 +437,7 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
-		return 0;
+		return rec->plan->stack.of_ip ? take_ip(stacks, tasks, rec, out) : 0;
 	if (!unwind && !kept)
 		return take_chain(stacks, tasks, rec, &chain, out);
 	nr = chain.nr + (unwind ? unwind->nr : 0) + (kept ? calls.nr : 0);

@@ -70,9 +70,9 @@ int pev_stacks_init(struct pev_stacks *stacks);
 void pev_stacks_free(struct pev_stacks *stacks);
 
 /*
- * The stack of a record with a callchain; *out is NULL for one without. unwind has walked
- * its user part, or is NULL: then all is in the callchain. Borrowed until
- * pev_stacks_free(). -ENOMEM.
+ * The stack of a record with a callchain, as its plan's stack says; *out is NULL for one
+ * without. unwind has walked its user part, or is NULL: then all is in the callchain.
+ * Borrowed until pev_stacks_free(). -ENOMEM.
  */
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,

@@ -80,7 +80,7 @@ bool pev_unwind_wanted(const struct pev_record *rec)
 {
 	struct pev_value regs, stack;
 
-	return pev_record_get(rec, PEV_F_STACK_USER, &stack) &&
+	return !rec->plan->stack.no_user && pev_record_get(rec, PEV_F_STACK_USER, &stack) &&
 	       pev_record_get(rec, PEV_F_REGS_USER, &regs) && regs.extra == REGS_ABI_64 &&
 	       machine_of(rec->plan->regs_user) && !has_user_part(rec);
 }

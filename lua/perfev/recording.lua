@@ -308,6 +308,22 @@ function M.remedy(path, errno)
   return "a file that perf record wrote"
 end
 
+local NAMES_MAX = 10
+
+--- What its events are called, as a message has it: the first of them, and how many more there are.
+-- @tparam table events  of a recording
+-- @treturn string
+function M.names_text(events)
+  local shown, seen, more = {}, {}, 0
+  for _, event in ipairs(events) do
+    if #shown < NAMES_MAX and not seen[event.name] then shown[#shown + 1] = event.name
+    elseif not seen[event.name] then more = more + 1 end
+    seen[event.name] = true
+  end
+  if #shown == 0 then return "no events" end
+  return table.concat(shown, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
+end
+
 local known = { fd = true, ordered = true, window = true, note = true }
 
 --- Open a recording.

@@ -28,6 +28,18 @@ for number, layout in ipairs(core.layouts().records) do callback_of[number] = la
 local own_only = { sample = true, read = true, throttle = true, aux = true, itrace_start = true,
                    aux_output_hw_id = true, callchain_deferred = true }
 
+local NOTES_MAX = 10
+
+-- What is wrong with a recording is told, and of records that are alike only of the first: there may be millions.
+local function teller(session, shown)
+  local told = 0
+  return function(text, level)
+    told = told + 1
+    session:note(told > NOTES_MAX and 1 or level or 0, ("%s: %s"):format(shown, text))
+    if told == NOTES_MAX + 1 then session:note(0, shown .. ": there is more of this: -v tells all of it") end
+  end
+end
+
 --- Open the session's input.
 -- @tparam session session
 -- @tparam table handlers  `on_error`, as of the core's session
@@ -47,14 +59,14 @@ function M.open(session, handlers)
   local rec
   rec, what, code = recording.open(input, {
     ordered = session.opts.ordered ~= false,
-    note = function(text, level) session:note(level or 0, ("%s: %s"):format(shown, text)) end,
+    note = teller(session, shown),
   })
   if not rec then
     waiter:close()
     return nil, ("cannot open the recording %s\n  try: %s"):format(what, recording.remedy(input, code)), code
   end
   local self = setmetatable({ session = session, rec = rec, shown = shown, waiter = waiter, listeners = {},
-                              carriers = {} }, Replay)
+                              carriers = {}, forms = {} }, Replay)
   local wanted
   wanted, what, code = selection.of(rec, session.opts, shown)
   if not wanted then
@@ -147,7 +159,7 @@ local function find_leaf(leaf, events)
   if not leaf.glob and #found > 1 and #exact > 0 then found = exact end
   for i, recorded in ipairs(found) do
     found[i] = { recorded = recorded, name = leaf.glob and plain_name(recorded) or leaf.text,
-                 of_pattern = leaf.glob }
+                 of_pattern = leaf.glob, modifiers = leaf.modifiers }
   end
   return found
 end
@@ -206,6 +218,67 @@ local function find(self, decl)
   return {}, missing
 end
 
+-- ---- what was recorded in another way than it is asked for ----
+
+local CALLCHAIN, GROUP = 1 << 5, 1 << 3 -- PERF_SAMPLE_CALLCHAIN, PERF_FORMAT_GROUP
+
+local function has_chains(recorded) return recorded.attr.sample_type & CALLCHAIN ~= 0 end
+
+-- Stacks as the event would have them live: without the frames that it excludes; where no chains were recorded, of
+-- where the sample was taken. Two that do not agree both get all there is.
+local function shape_stacks(self, decl, recorded)
+  local spec = decl.spec
+  if not spec.callchain then return end
+  local form = { no_user = spec.exclude_callchain_user, no_kernel = spec.exclude_callchain_kernel }
+  local other = self.forms[recorded]
+  if other and (other.no_user ~= form.no_user or other.no_kernel ~= form.no_kernel) then
+    self.session:note(0, ("%s: another event of it wants other frames: both get all of them"):format(decl.name))
+    form = {}
+  end
+  self.forms[recorded] = form
+  form.of_ip = not has_chains(recorded)
+  self.source:stacks(self.nr[recorded], form)
+  if not form.of_ip or other or spec.sample_max_stack == 1 then return end
+  self.session:note(0, ("%s: recorded without call chains: a stack is its first frame alone\n  try: perf record -g")
+    :format(recorded.name))
+end
+
+-- Who else's samples have its counts.
+local function leader_of(self)
+  for _, recorded in ipairs(self.rec.events) do
+    local attr = recorded.attr
+    if attr.read_format & GROUP ~= 0 and (attr.freq or attr.sample_period ~= 0) then return recorded end
+  end
+end
+
+-- Samples that are waited for in vain, and would look as if nothing had happened.
+local function note_counted(self, decl, found)
+  if not (decl.callbacks.sample or decl.callbacks.record) then return end
+  for _, one in ipairs(found) do
+    local attr = one.recorded.attr
+    if attr.freq or attr.sample_period ~= 0 then return end
+  end
+  local leader, by_stat = leader_of(self), self.rec.sections.stat
+  if not leader and not by_stat then return end
+  self.session:note(0, ("%s: it was counted, and not sampled\n  its counts are in %s"):format(decl.name, leader
+    and ("r.read of the samples of %s"):format(leader.name) or "'stat' records, which perfl dump shows"))
+end
+
+local sides = { exclude_kernel = "the kernel's", exclude_user = "user space's" }
+
+-- What the kernel would have left out of "cycles:u".
+local function note_wider(self, decl, one)
+  local words, attr = grammar.modifiers(one.modifiers or "").exclude, one.recorded.attr
+  for field, whose in pairs(sides) do
+    local unwanted = decl.spec[field]
+    if unwanted == nil then unwanted = words[field] end
+    if unwanted and not attr[field] then
+      self.session:note(0, ("%s: recorded as %s: %s samples are delivered, too\n  r.cpumode tells them apart"):format(
+        decl.name, one.recorded.name, whose))
+    end
+  end
+end
+
 local function listen(self, ev, recorded, first)
   local listener = { ev = ev, recorded = recorded, first = first }
   ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
@@ -215,6 +288,7 @@ local function listen(self, ev, recorded, first)
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
   ev.format = recorded.format and recorded.format.format
+  shape_stacks(self, ev.decl, recorded)
   self:give_payload(listener)
 end
 
@@ -273,6 +347,8 @@ function Replay:match(ev)
     if not fit then return nil, unfit, einval end
   end
   self.matched = true
+  note_counted(self, decl, found)
+  note_wider(self, decl, found[1])
   found = own_of_twins(self, ev, found)
   if #found == 1 and not found[1].of_pattern then
     listen(self, ev, found[1].recorded, true)
@@ -328,10 +404,8 @@ end
 function Replay:check()
   note_unasked(self)
   if self.matched or #self.session.events == 0 then return true end
-  local there = {}
-  for i, recorded in ipairs(self.rec.events) do there[i] = recorded.name end
   return nil, ("%s: none of the events is in it\n  it has %s\n  try: perf record -e EVENT with those of the script")
-    :format(self.shown, #there > 0 and table.concat(there, ", ") or "no events"), E.ENOENT
+    :format(self.shown, recording.names_text(self.rec.events)), E.ENOENT
 end
 
 -- ---- whose a record is ----

@@ -11,6 +11,7 @@ local hex = require "perfev.hex"
 local json = require "perfev.json"
 local output = require "perfl.output"
 local recorded = require "perfl.recorded"
+local recording = require "perfev.recording"
 local report = require "perfl.report"
 local user = require "perfev.recording.user"
 
@@ -292,13 +293,12 @@ end
 -- That no event of the recording is meant, when -e names one.
 local function no_such_event(rec, opts)
   if not opts.event then return nil end
-  local wanted, names = event_filter(opts.event), {}
-  for i, event in ipairs(rec.events) do
+  local wanted = event_filter(opts.event)
+  for _, event in ipairs(rec.events) do
     if wanted[event] then return nil end
-    names[i] = event.name
   end
   return ("no event is called '%s'\n%s has %s\ntry: one of these, or a pattern"):format(escape(opts.event),
-    recorded.shown(opts.file), #names > 0 and concat(names, ", ") or "no events")
+    recorded.shown(opts.file), recording.names_text(rec.events))
 end
 
 -- -> f(r) that says whether a record is wanted | nil, message

@@ -289,6 +289,24 @@ static int l_replay_keep(lua_State *L)
 	return l_result(L, pev_replay_keep(&self->replay, (uint32_t)n - 1), NULL);
 }
 
+/* r:stacks(n, { no_user=, no_kernel=, of_ip= }): those of the n-th event's samples; from 1 */
+static int l_replay_stacks(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	struct pev_stack_form form = { 0 };
+
+	luaL_argcheck(L, n >= 1 && n <= pev_datafile_events(self->replay.df), 2, "no such event");
+	lua_getfield(L, 3, "no_user");
+	form.no_user = lua_toboolean(L, -1);
+	lua_getfield(L, 3, "no_kernel");
+	form.no_kernel = lua_toboolean(L, -1);
+	lua_getfield(L, 3, "of_ip");
+	form.of_ip = lua_toboolean(L, -1);
+	pev_datafile_stacks(self->replay.df, (uint32_t)n - 1, &form);
+	return 0;
+}
+
 /* ---- records ---- */
 
 /* What Lua has to see to: its name and what belongs to it; how many values. */
@@ -599,6 +617,7 @@ static const luaL_Reg methods[] = {
 	{ "timer",       l_replay_timer },
 	{ "exclude",     l_replay_exclude },
 	{ "keep",        l_replay_keep },
+	{ "stacks",      l_replay_stacks },
 	{ "dispatch",    l_replay_dispatch },
 	{ "begin",       l_replay_begin },
 	{ "pull",        l_replay_pull },

@@ -49,6 +49,22 @@ function M.needs_every_cpu(who)
   end)
 end
 
+local CPU = 1 << 7 -- PERF_SAMPLE_CPU
+
+--- What goes by CPUs is refused of a recording whose switch records do not say theirs: perf record leaves it out where
+-- it watches tasks.
+function M.needs_cpu(who)
+  local s = session.default()
+  s:on_begin(function()
+    for _, recorded in ipairs(s.opts.input and s.core.rec.events or {}) do
+      if recorded.attr.context_switch and recorded.attr.sample_type & CPU == 0 then
+        M.refuse(who, "the recording does not say on which CPU tasks were switched\n"
+          .. "  try: perf record --switch-events --sample-cpu")
+      end
+    end
+  end)
+end
+
 --- What is sampled: in a recording that has no cpu-clock, what perf record samples unless it is told otherwise.
 function M.sampled(name) return name == "cpu-clock" and "cpu-clock | cycles" or name end
 

@@ -20,6 +20,7 @@ M.names = {
 local SIMPLEPERF, LONGEST = 32768, 65528
 
 local CPUS, MASK, RANGE = 0, 1, 2 -- PERF_CPU_MAP__*
+local ANY = 0xffff -- (u16)-1: of no CPU alone, as for a task's counts
 
 -- Set bits of a mask whose words are of so many bytes, as CPU numbers.
 local function mask_cpus(b)
@@ -37,7 +38,12 @@ end
 
 local function cpu_list(b)
   local kind = b:u16()
-  if kind == CPUS then return b:list(b:u16(), b.u16) end
+  if kind == CPUS then
+    return b:list(b:u16(), function()
+      local cpu = b:u16()
+      return cpu == ANY and -1 or cpu
+    end)
+  end
   if kind == MASK then return mask_cpus(b) end
   if kind ~= RANGE then error(("cpu map of kind %d"):format(kind), 0) end
   local any, _, first, last, out = b:u8(), b:u8(), b:u16(), b:u16(), {}
