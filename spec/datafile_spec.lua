@@ -276,6 +276,28 @@ describe("a recording", function()
     assert.is_true(rec:stats().records >= 3)
   end)
 
+  it("is read once: a second loop goes on where the first was left, and one behind the end is told so", function()
+    local rec <close> = perfdata.open(recording():file())
+    local first, rest, whole = 0, 0, 0
+    for _ in perfdata.open(recording():file()):records { user = false } do whole = whole + 1 end
+    for _ in rec:records { user = false } do
+      first = first + 1
+      if first == 2 then break end
+    end
+    for _ in rec:records { user = false } do rest = rest + 1 end
+    assert.equal(whole, first + rest)
+    assert.error_matches(function() rec:records() end, "all of it was read, .* once\n  try: perfev.open")
+  end)
+
+  it("ends the loop that closes it", function()
+    local rec, n = perfdata.open(recording():file()), 0
+    for _ in rec:records() do
+      n = n + 1
+      rec:close()
+    end
+    assert.equal(1, n)
+  end)
+
   it("gives its descriptor back", function()
     local hooks, open = perfdata.hooks(recording():file())
     perfev.hooks.with(hooks, function()
