@@ -235,9 +235,12 @@ end
 
 local function field_names(opt, level)
   local by, option = {}, opt.by ~= nil and "by" or "under"
-  for i, name in ipairs(type(opt[option]) == "table" and opt[option] or { opt[option] }) do
-    if type(name) ~= "string" then fail(level, "profile: sampler: %s is a field's name, or a list of them", option) end
-    by[i] = name
+  local names = type(opt[option]) == "table" and opt[option] or { opt[option] }
+  for i = 1, #names do
+    if type(names[i]) ~= "string" then
+      fail(level, "profile: sampler: %s is a field's name, or a list of them", option)
+    end
+    by[i] = names[i]
   end
   if not opt.by then by[#by + 1] = "stack" end
   return by
@@ -404,6 +407,7 @@ end
 --- The tree, parents first, brothers in the order of their names.
 -- @tparam function visit  f(depth from 1, frame, values or nil when none fell on it itself)
 function Profile:walk(visit)
+  if type(visit) ~= "function" then fail(2, "profile: walk: a function expected, not a %s", type(visit)) end
   self:resolve()
   local of, stack, depths = sorted_children(self), {}, {}
   local function push(node, depth)
@@ -481,12 +485,24 @@ end
 --- Their names, for a script's options.
 M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
 
+-- Of all of them: one that has no use for an option passes it over.
+local writer_options = { "value", "baseline", "inverted", "annotate", "width", "limit", "least" }
+local is_writer_option = {}
+for _, name in ipairs(writer_options) do is_writer_option[name] = true end
+
 for _, name in ipairs(M.formats) do
   Profile[name] = function(self, opts)
     if opts ~= nil and type(opts) ~= "table" then
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
     end
     opts = opts or {}
+    for key in pairs(opts) do
+      if not is_writer_option[key] then
+        local near = core.nearest(tostring(key), writer_options)
+        fail(2, "profile: no option is called '%s'%s", tostring(key),
+          near and (" (did you mean '%s'?)"):format(near) or "")
+      end
+    end
     for _, number in ipairs { "limit", "least", "width" } do
       if opts[number] ~= nil and type(opts[number]) ~= "number" then
         fail(2, "profile: %s is a number, not a %s", number, type(opts[number]))
@@ -529,7 +545,9 @@ local function new(opt, level)
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
     values = {}, samplers = {} }, Profile)
-  for i, value in ipairs(opt.values or { "samples" }) do self.values[i] = checked_value(value, level + 1) end
+  local values = opt.values or { "samples" }
+  if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end
+  for i = 1, #values do self.values[i] = checked_value(values[i], level + 1) end
   empty(self)
   if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
   return self
