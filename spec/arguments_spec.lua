@@ -171,6 +171,21 @@ describe("an integer of 64 bits", function()
   end)
 end)
 
+describe("a whole number that is a float", function()
+  it("is the integer, wherever one is asked for", function()
+    local s <close> = perfev.session { count = 2.0, tid = { 7.0 } }
+    assert.same({ 2, { 7 } }, { s.opts.count, s.opts.tid })
+    assert.error_matches(function() perfev.session { count = 2.5 } end, "count is a whole number above 0, not 2.5")
+    local a = perfev.top { by = "k", max_keys = 1e3, rows = 2.0 }
+    a:inc(1)
+    assert.same({ 1000, 2, 1 }, { a:spec().max_keys, a:spec().rows, #a:top(1.0) })
+    local h = perfev.hist { low = 0.0, high = 1e2, step = 10.0 }
+    h:add(15)
+    assert.same({ { low = 10, high = 20, count = 1 } }, h:get().buckets)
+    assert.is_nil((perfev.open("/nonexistent", { window = 1e6 })))
+  end)
+end)
+
 describe("the table of an event", function()
   it("is read once: callbacks that are changed later, or while they run, stay as they were", function()
     local got = {}
@@ -272,6 +287,27 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.sum { unit = "us" }:merge(perfev.sum { unit = "ns" })', "its values are in ns, and those here in us" },
     { 'for _ in perfev.decoder {}:records(3) do end', "the bytes are a string, not a number" },
     { 'for _ in s:records { fields = { "foo" } } do end', "no sample has a field 'foo'" },
+    { 'perfev.count {}:merge(perfev.sum {})', "^merge: they are not of the same kind" },
+    { 'perfev.load("", 5)', "options are a table, not a number" },
+    { 'perfev.measure({}, print)', "no event is named" },
+    { 'perfev.measure({ "task-clock", nope = 1 }, print)', "no option is called 'nope'" },
+    { 'perfev.profile {}:walk()', "walk: a function expected, not a nil" },
+    { 'perfev.profile {}:html { titel = 1 }', "no option of :html is called 'titel'" },
+    { 'perfev.hooks.set { close = 5 }', "hook 'close': a function expected, not a number" },
+    -- a truth value is one, and a list has nothing between its elements
+    { 'perfev.session { strict = 1 }', "strict is true or false, not 1" },
+    { 'perfev.session { ordered = "false" }', "ordered is true or false, not false" },
+    { 'perfev.session { overwrite = 0 }', "overwrite is true or false, not 0" },
+    { 'perfev.session { command = { "ls", nil, "x" } }', "command: a string expected, not a nil" },
+    { 'perfev.session { command = { "ls", nil, "x", nil } }', "command: a string expected, not a nil" },
+    { 'perfev.session { pid = { 1, nil, 3 } }', "pid is a number >= 0 .* not a nil" },
+    { 'perfev.count { by = { nil, "comm" } }', "by is a name or a list of names, not a nil" },
+    { 'perfev.count { by = { "comm", nil, "pid", nil } }', "by is a .*list of names" },
+    { 'perfev.count { by = { key = "comm" } }', "by is a list of names; key is no place in one" },
+    { 's:event { "cpu-clock", fields = { nil, "tid" }, sample = print }', "fields: a name is a string, not a nil" },
+    { 's:event { "cpu-clock", where = { "tid", "in", { 1, nil, 3 } }, sample = print }', "compared with .* not a nil" },
+    { 'perfev.profile { values = { nil, "x" } }', "a value type is a name" },
+    { 'perfev.profile { values = 5 }', "values is a list, not a number" },
     -- what is over, or not yet
     { 's:close() s:start()', "it has ended; make a new one" },
     { 's:close() s:event { "cpu-clock" }', "it has ended" },
@@ -284,6 +320,9 @@ describe("a mistake is told at the caller's line", function()
     { 's:close() s:snapshot()', "it has ended" },
     { 's:close() s:configure {}', "it has started already" },
     { 'running():on_begin(print)', "it has started already" },
+    { 'local r = running() local _ = r:records() r:dispatch()', "dispatch%(%) within a loop over its records" },
+    { 'local r = running() local _ = r:records() r:run()', "run%(%) within a loop over its records" },
+    { 'local r = running() local _ = r:records { fields = { "tid" } } r:run()', "within a loop over its records" },
   }
   -- a dot in the place of a colon
   for what, verbs in pairs {

@@ -387,6 +387,23 @@ describe("a session with an input", function()
     for i, ms in ipairs { 2, 3, 5, 6 } do assert.equal(ms * MS, copies[i].time) end
   end)
 
+  it("finds out a record that is used after its loop has ended, or has closed the session", function()
+    local stale = "record used after its callback"
+    local function read(r) return function() return r.comm end end
+    local function first(leave)
+      local s = session()
+      s:event { "cs" }
+      for r in s:records() do
+        if leave then return r end
+        s:close()
+        assert.error_matches(read(r), stale)
+        assert.error_matches(function() return pairs(r) end, stale)
+      end
+    end
+    assert.error_matches(read(first "by return"), stale)
+    first()
+  end)
+
   it("goes on where it was when it is dispatched in pieces, timers among them", function()
     local s, lines = session(), {}
     s:event { "cpu-clock,cs,faults", sample = function(r) lines[#lines + 1] = r.ip & 15 end }
@@ -588,6 +605,12 @@ describe("a session with an input", function()
     local ok, why = s:run()
     assert.is_nil(ok)
     assert.matches("counters are read from the kernel", why)
+    local later, answer = session(), nil
+    later:event { "cs", sample = function() answer = answer or table.pack(later:counter { "faults" }) end }
+    assert.is_true(later:run())
+    assert.is_nil(answer[1])
+    assert.matches("counters are read from the kernel", answer[2])
+    assert.equal(perfev.errno.EINVAL, answer[3])
   end)
 end)
 

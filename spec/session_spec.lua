@@ -379,6 +379,15 @@ describe("opening and closing", function()
     assert.error_matches(function() s:run() end, "it has ended; make a new one")
   end)
 
+  it("has nothing open, and has ended, after what its log raised at the start", function()
+    local s = perfev.session { tid = 7, log = function() error("log's") end }
+    s:event { "no:such", optional = true }
+    s:event(clock_event {})
+    assert.error_matches(function() s:start() end, "log's")
+    assert.same({}, k:leaks())
+    assert.error_matches(function() s:run() end, "it has ended; make a new one")
+  end)
+
   it("leaks nothing when it is dropped without being closed", function()
     for _ = 1, 3 do
       local s = new { command = { "x" }, duration = "1s" }
@@ -1453,6 +1462,18 @@ describe("records()", function()
     s:every("100ms", function() s:close() end)
     for _ in s:records() do error("no record was sent") end
     assert.same({}, k:leaks())
+  end)
+
+  it("loses none to who asks for records in the midst of the loop", function()
+    local s, n = new { duration = "1s" }, 0
+    k:after(MS, function() emit_many(5) end)
+    for _ in s:records() do
+      n = n + 1
+      for _, verb in ipairs { "dispatch", "run", "records" } do
+        assert.error_matches(function() s[verb](s) end, verb .. "%(%) within a loop over its records")
+      end
+    end
+    assert.equal(5, n)
   end)
 
   it("raises what kept it from starting", function()

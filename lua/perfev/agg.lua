@@ -42,9 +42,16 @@ end
 
 local function check_by(kind, by, level)
   if by == nil then return {} end
-  local list = type(by) == "table" and table.move(by, 1, #by, 1, {}) or { by }
+  local list, n = { by }, 1
+  if type(by) == "table" then list, n = table.move(by, 1, #by, 1, {}), #by end
   local seen = { value = true }
-  for _, name in ipairs(list) do
+  for key in next, type(by) == "table" and by or {} do
+    if math.type(key) ~= "integer" or key < 1 or key > n then
+      fail(level, "%s: by is a list of names; %s is no place in one", kind, tostring(key))
+    end
+  end
+  for i = 1, n do
+    local name = list[i]
     if type(name) ~= "string" then fail(level, "%s: by is a name or a list of names, not a %s", kind, type(name)) end
     if seen[name] then
       fail(level, "%s: by: %s", kind, name == "value" and "'value' is what the values are called"
@@ -61,11 +68,14 @@ local function check_string(kind, spec, name, level)
   end
 end
 
-local function check_integer(kind, spec, name, level)
-  if spec[name] ~= nil and math.type(spec[name]) ~= "integer" then
-    fail(level, "%s: %s is an integer, not %s", kind, name, type(spec[name]) == "number" and spec[name]
-      or "a " .. type(spec[name]))
+-- The integer that an option is, or nil.
+local function integer_of(kind, spec, name, level)
+  local value = spec[name]
+  local whole = type(value) == "number" and math.tointeger(value) or nil
+  if value ~= nil and not whole then
+    fail(level, "%s: %s is an integer, not %s", kind, name, type(value) == "number" and value or "a " .. type(value))
   end
+  return whole
 end
 
 -- Has it a column of one of these names?
@@ -120,13 +130,16 @@ function M.new(kind, spec, level)
   spec = spec == nil and {} or spec
   check_options(kind, spec, level + 1)
   for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
-  for _, name in ipairs { "max_keys", "low", "high", "step", "rows" } do check_integer(kind, spec, name, level + 1) end
-  if spec.max_keys and (spec.max_keys < 1 or spec.max_keys > 1 << 28) then
-    fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, spec.max_keys)
+  local n = {}
+  for _, name in ipairs { "max_keys", "low", "high", "step", "rows" } do
+    n[name] = integer_of(kind, spec, name, level + 1)
   end
-  if spec.rows and spec.rows < 1 then fail(level, "top: rows is 1 or more, not %d", spec.rows) end
-  local is_linear = spec.low or spec.high or spec.step
-  if is_linear and not (spec.low and spec.high and spec.step) then
+  if n.max_keys and (n.max_keys < 1 or n.max_keys > 1 << 28) then
+    fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, n.max_keys)
+  end
+  if n.rows and n.rows < 1 then fail(level, "top: rows is 1 or more, not %d", n.rows) end
+  local is_linear = n.low or n.high or n.step
+  if is_linear and not (n.low and n.high and n.step) then
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
   end
   local condition, program
@@ -134,9 +147,9 @@ function M.new(kind, spec, level)
   local by = check_by(kind, spec.by, level + 1)
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
-    unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
-    slot = spec.slot, slot_ns = slot_of(kind, spec, by, level + 1), low = spec.low, high = spec.high, step = spec.step,
-    rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
+    unit = spec.unit, title = spec.title, max_keys = n.max_keys,
+    slot = spec.slot, slot_ns = slot_of(kind, spec, by, level + 1), low = n.low, high = n.high, step = n.step,
+    rows = kind == "top" and (n.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then fail(level, "%s: %s", kind, one) end
   nr_made = nr_made + 1
@@ -292,10 +305,11 @@ end
 -- @treturn {table,...}
 -- @treturn integer  how many rows more there are
 function methods:top(n)
-  if math.type(n) ~= "integer" or n < 0 then error("top: how many is an integer from 0 on", 2) end
+  local most = type(n) == "number" and math.tointeger(n)
+  if not most or most < 0 then error("top: how many is an integer from 0 on", 2) end
   was_read[self] = true
   local cells, rows = sorted_cells(self), {}
-  for i = 1, math.min(n, #cells) do rows[i] = row_of(own_spec(self).by, cells[i]) end
+  for i = 1, math.min(most, #cells) do rows[i] = row_of(own_spec(self).by, cells[i]) end
   return rows, #cells - #rows
 end
 
@@ -330,7 +344,8 @@ end
 function methods:merge(other)
   if not M.is(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
   check_alike(own_spec(self), own_spec(other), 3)
-  local merged = native_merge(self, other)
+  local ok, merged = pcall(native_merge, self, other)
+  if not ok then fail(2, "merge: %s", (merged:gsub("^bad argument #2 to '.-' %((.*)%)$", "%1"))) end
   was_read[other] = true -- it is in this one now
   return merged
 end

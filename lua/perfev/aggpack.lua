@@ -59,9 +59,12 @@ end
 -- @treturn[2] integer  EBADMSG, EPROTO (of a version that is not known), E2BIG (more memory than it may take)
 function M.load(bytes, opts, level)
   if type(bytes) ~= "string" then error("load: a string expected, not a " .. type(bytes), level + 1) end
+  if opts ~= nil and type(opts) ~= "table" then
+    error("load: options are a table, not a " .. type(opts), level + 1)
+  end
   for name in pairs(opts or {}) do
     if name ~= "max_bytes" then
-      error(("load: no option is called '%s'; it is max_bytes"):format(tostring(name)), level + 1)
+      error(("load: no option is called '%s'; max_bytes is one"):format(tostring(name)), level + 1)
     end
   end
   local most = opts and opts.max_bytes or MOST_BYTES

@@ -441,6 +441,7 @@ function M.join(self, s, level)
   self.session = s
   s.counters[#s.counters + 1] = self
   if not s.core then return self end
+  if s.opts.input then return s.core:refuse_counter() end
   local ok, why, code = self:prepare()
   if ok and s.running then ok, why, code = self:begin() end
   if not ok then return nil, why, code end
@@ -732,8 +733,8 @@ function M.measure(events, f, ...)
   end
   spec.disabled = true
   -- One switch for all is quickest; what does not fit on the PMU together takes turns.
-  local c, why, code = M.new(spec, true, 2)
-  if not c and code == E.EINVAL then c, why, code = M.new(spec, false, 2) end
+  local c, why, code = M.new(spec, true, 3)
+  if not c and code == E.EINVAL then c, why, code = M.new(spec, false, 3) end
   if not c then return nil, why, code end
   local _ <close> = c
   return c:measure(f, ...)

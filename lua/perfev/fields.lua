@@ -34,7 +34,8 @@ end
 function M.read(list, whose, level)
   check_list(list, whose, level + 1)
   local read = { names = {}, bits = 0, payload = {} }
-  for i, name in ipairs(list) do
+  for i = 1, #list do
+    local name = list[i]
     if type(name) ~= "string" then fail(level, "%s: fields: a name is a string, not a %s", whose, type(name)) end
     local bits, payload = core.sample_field(name)
     if not bits then fail(level, "%s: fields: %s", whose, payload) end

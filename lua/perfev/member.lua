@@ -78,10 +78,11 @@ local function ioctl(m, request, what, arg)
 end
 
 local function integer(value, verb, least)
-  if math.type(value) ~= "integer" or value < least then
+  local whole = type(value) == "number" and math.tointeger(value)
+  if not whole or whole < least then
     error(("%s: a whole number from %d on expected, not %s"):format(verb, least, tostring(value)), 3)
   end
-  return value
+  return whole
 end
 
 --- Count this one from here on, or no longer, or from 0; true: its whole group.

@@ -27,11 +27,19 @@ local function shown(value)
   return "a " .. kind
 end
 
--- His list, as a table of our own.
+-- His list, as a table of our own, and how long it is: nil in the midst of it is no end.
 local function copied(list)
-  local copy = {}
-  for i = 1, rawlen(list) do copy[i] = rawget(list, i) end
-  return copy
+  local copy, n = {}, rawlen(list)
+  for key in next, list do
+    if math.type(key) == "integer" and key > n then n = key end
+  end
+  for i = 1, n do copy[i] = rawget(list, i) end
+  return copy, n
+end
+
+-- The integer that a number is.
+local function whole(value)
+  return type(value) == "number" and math.tointeger(value) or nil
 end
 
 --- A list in which each is once, in the order of the first of each: what is named twice is watched once.
@@ -45,15 +53,18 @@ end
 
 local function check_ids(value, what, level)
   if value == "self" then return { 0 } end
-  local list = type(value) == "table" and copied(value) or { value }
-  if #list == 0 then
+  local list, n = { value }, 1
+  if type(value) == "table" then list, n = copied(value) end
+  if n == 0 then
     fail(level, "session: %s is an empty list%s", what, what == "cpus" and
       "; whole machines and cgroups are watched CPU by CPU" or "")
   end
-  for _, id in ipairs(list) do
-    if math.type(id) ~= "integer" or id < 0 or id > MAX_INT then
-      fail(level, "session: %s is a number >= 0 and below 2^31, or a list of them, not %s", what, shown(id))
+  for i = 1, n do
+    local id = whole(list[i])
+    if not id or id < 0 or id > MAX_INT then
+      fail(level, "session: %s is a number >= 0 and below 2^31, or a list of them, not %s", what, shown(list[i]))
     end
+    list[i] = id
   end
   return M.each_once(list)
 end
@@ -79,9 +90,11 @@ local function check_unit(parse, value, what, level)
 end
 
 local function check_command(value, level)
-  local words = type(value) == "table" and copied(value) or {}
-  if #words == 0 then fail(level, "session: command is a list, the program first") end
-  for _, word in ipairs(words) do
+  local words, n = {}, 0
+  if type(value) == "table" then words, n = copied(value) end
+  if n == 0 then fail(level, "session: command is a list, the program first") end
+  for i = 1, n do
+    local word = words[i]
     if type(word) ~= "string" then fail(level, "session: command: a string expected, not a %s", type(word)) end
     if word:find("\0", 1, true) then fail(level, "session: command: a word with a NUL byte in it") end
   end
@@ -91,6 +104,13 @@ end
 local function check_function(what)
   return function(v, level)
     if type(v) ~= "function" then fail(level, "session: %s is a function, not %s", what, shown(v)) end
+    return v
+  end
+end
+
+local function check_boolean(what)
+  return function(v, level)
+    if type(v) ~= "boolean" then fail(level, "session: %s is true or false, not %s", what, shown(v)) end
     return v
   end
 end
@@ -124,7 +144,7 @@ local checks = {
     return v
   end,
   count = function(v, level)
-    local n = type(v) == "number" and math.tointeger(v)
+    local n = whole(v)
     if not n or n < 1 then fail(level, "session: count is a whole number above 0, not %s", shown(v)) end
     return n
   end,
@@ -157,7 +177,7 @@ local checks = {
       fail(level, "session: watch is a descriptor's number and a function, { fd, f }, not %s",
         type(v) == "table" and "such a list" or shown(v))
     end
-    return copied(v)
+    return (copied(v))
   end,
   record_fd = function(v, level)
     if math.type(v) ~= "integer" or v < 0 or v > MAX_INT then
@@ -169,6 +189,10 @@ local checks = {
   on_error = check_function("on_error"),
   keep_going = check_function("keep_going"),
 }
+
+for _, name in ipairs { "all_cpus", "ordered", "strict", "exclude_self", "overwrite", "many" } do
+  checks[name] = check_boolean(name)
+end
 
 --- A declaration as it is now: what its owner changes later changes nothing, and its metatable is not asked.
 function M.copy(spec)

@@ -235,9 +235,12 @@ end
 
 local function field_names(opt, level)
   local by, option = {}, opt.by ~= nil and "by" or "under"
-  for i, name in ipairs(type(opt[option]) == "table" and opt[option] or { opt[option] }) do
-    if type(name) ~= "string" then fail(level, "profile: sampler: %s is a field's name, or a list of them", option) end
-    by[i] = name
+  local names = type(opt[option]) == "table" and opt[option] or { opt[option] }
+  for i = 1, #names do
+    if type(names[i]) ~= "string" then
+      fail(level, "profile: sampler: %s is a field's name, or a list of them", option)
+    end
+    by[i] = names[i]
   end
   if not opt.by then by[#by + 1] = "stack" end
   return by
@@ -404,6 +407,7 @@ end
 --- The tree, parents first, brothers in the order of their names.
 -- @tparam function visit  f(depth from 1, frame, values or nil when none fell on it itself)
 function Profile:walk(visit)
+  if type(visit) ~= "function" then fail(2, "profile: walk: a function expected, not a %s", type(visit)) end
   self:resolve()
   local of, stack, depths = sorted_children(self), {}, {}
   local function push(node, depth)
@@ -541,7 +545,9 @@ local function new(opt, level)
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
     values = {}, samplers = {} }, Profile)
-  for i, value in ipairs(opt.values or { "samples" }) do self.values[i] = checked_value(value, level + 1) end
+  local values = opt.values or { "samples" }
+  if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end
+  for i = 1, #values do self.values[i] = checked_value(values[i], level + 1) end
   empty(self)
   if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
   return self

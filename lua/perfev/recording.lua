@@ -184,7 +184,8 @@ local records_options = { user = true, types = true, fields = true }
 local function set_of(types)
   if type(types) ~= "table" then error("records: types is a list of names, as in { \"mmap2\" }", 3) end
   local set = 0
-  for _, type in ipairs(types) do
+  for i = 1, #types do
+    local type = types[i]
     local number = math.type(type) == "integer" and type or M.numbers[type]
     if not number or number < 1 or number > 63 then
       local known = {}
@@ -220,7 +221,9 @@ end
 --   the first false where it would be nil
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
-  if self.ended then error("records: they were read to the end\n  try: perfev.open, again", 2) end
+  if self.ended then
+    error("records: all of it was read, and a recording is read once\n  try: perfev.open() again", 2)
+  end
   if opts == nil then opts = {} end
   if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do
@@ -244,7 +247,10 @@ function Recording:records(opts)
     self.ended = true
     return nil
   end
-  return function() return give(next_record()) end
+  return function()
+    if self.closed then return nil end -- by its loop
+    return give(next_record())
+  end
 end
 
 --- What was read so far: see src/datafile.h, struct pev_datafile_stats; `types` is by name.
@@ -352,7 +358,8 @@ function M.open(path, opts)
   end
   for _, name in ipairs { "window", "fd" } do
     local value = opts[name]
-    if value ~= nil and (math.type(value) ~= "integer" or value < 0 or value > 0x7fffffff) then
+    local whole = type(value) == "number" and math.tointeger(value)
+    if value ~= nil and (not whole or whole < 0 or whole > 0x7fffffff) then
       error(("open: %s is a number from 0 on and below 2^31, not %s"):format(name, tostring(value)), 2)
     end
   end

@@ -40,6 +40,11 @@ local function teller(session, shown)
   end
 end
 
+local function no_counters(shown)
+  return nil, ("counter: %s is a recording\n  counters are read from the kernel while it counts"
+    .. "\n  try: without the input, or an event with a sample callback"):format(shown), E.EINVAL
+end
+
 --- Open the session's input.
 -- @tparam session session
 -- @tparam table handlers  `on_error`, as of the core's session
@@ -50,10 +55,7 @@ end
 function M.open(session, handlers)
   local input = session.opts.input
   local shown = input == "-" and "standard input" or input
-  if #session.counters > 0 then
-    return nil, ("counter: %s is a recording\n  counters are read from the kernel while it counts"
-      .. "\n  try: without the input, or an event with a sample callback"):format(shown), E.EINVAL
-  end
+  if #session.counters > 0 then return no_counters(shown) end
   local waiter, what, code = core.session {}
   if not waiter then return nil, what, code end
   local rec
@@ -407,6 +409,9 @@ function Replay:check()
   return nil, ("%s: none of the events is in it\n  it has %s\n  try: perf record -e EVENT with those of the script")
     :format(self.shown, recording.names_text(self.rec.events)), E.ENOENT
 end
+
+--- What a counter is told that is declared while it runs -> nil, message, errno
+function Replay:refuse_counter() return no_counters(self.shown) end
 
 -- ---- whose a record is ----
 

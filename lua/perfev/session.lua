@@ -128,6 +128,9 @@ local function refuse_recursion(self, verb)
   if self.in_callback or (self.core and self.core:dispatching()) then
     error(("session: %s() called from one of its callbacks"):format(verb), 3)
   end
+  if self.looped and not self.finished then
+    error(("session: %s() within a loop over its records, which are the loop's"):format(verb), 3)
+  end
 end
 
 -- A session is used once.
@@ -514,6 +517,10 @@ function Session:start()
   if self.started then return true end
   if self == default and M.before_default_start then M.before_default_start(self) end
   self.started = true
+  -- What the caller's functions raise on the way, log for one, is his; what is open by then is not.
+  local _ <close> = setmetatable({}, { __close = function(_, raised)
+    if raised then self:release() end
+  end })
   local ok, why, code = self:begin()
   if not ok then
     self:release()
@@ -748,7 +755,6 @@ function Session:dispatch(max)
     error(("dispatch: at most how many records is a whole number from 1 on, not %s"):format(tostring(max)), 2)
   end
   refuse_recursion(self, "dispatch")
-  refuse_pulled(self, "dispatch")
   if self.finished then return 0, false end
   refuse_closed(self)
   local before = self.delivered
@@ -776,7 +782,10 @@ function Session:next_round(round)
   self:count_pulled()
   self.core:finish()
   self:look_at_recorder(round.last)
-  if round.last then return false end
+  if round.last then
+    self.looped = false
+    return false
+  end
   if not self:wait(-1) then
     self.cut = true
   elseif self.finished then
@@ -826,7 +835,9 @@ function Session:records(opts)
     if not ok then error(why, 2) end
   end
   self.core:begin(self.pulled and "round" or "round_all")
+  self.looped = true
   local guard = setmetatable({}, { __close = function(_, raised)
+    self.looped = false
     -- What comes after a break is nobody's.
     if self.pulled and not self.finished then self.core:pull() end
     self:count_pulled()

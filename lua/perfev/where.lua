@@ -79,7 +79,7 @@ local function literals_of(one)
     fail('%s: behind "in" is a list: {"%s", "in", {1, 2, 3}}', field, field)
   end
   local list = {}
-  for i, member in ipairs(value) do list[i] = literal(member, field, op) end
+  for i = 1, #value do list[i] = literal(value[i], field, op) end
   for i = 2, #list do
     if type(list[i]) ~= type(list[1]) then fail("%s: a set is of one type", field) end
   end

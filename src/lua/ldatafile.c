@@ -51,6 +51,7 @@ struct l_datafile {
 	uint32_t nr_args;
 	unsigned turn;
 	uint64_t now, news;
+	uint64_t *others_now; /* of views that are not ours; borrowed */
 	struct pev_symbols *symbols; /* owned; read when the first address is printed */
 	bool at_home;                /* /proc/kallsyms may have them */
 	uint32_t told;       /* how often of news */
@@ -74,6 +75,8 @@ struct l_datafile *l_datafile_check(lua_State *L, int idx)
 {
 	return luaL_checkudata(L, idx, TYPENAME);
 }
+
+void l_datafile_shown(struct l_datafile *self, uint64_t *now) { self->others_now = now; }
 
 struct pev_tasks *l_datafile_tasks(struct l_datafile *self) { return &self->tasks; }
 
@@ -276,6 +279,8 @@ static int l_close(lua_State *L)
 	pev_symbols_free(self->symbols);
 	self->symbols = NULL;
 	self->now++;
+	if (self->others_now)
+		++*self->others_now;
 	return 0;
 }
 

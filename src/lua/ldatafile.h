@@ -24,6 +24,11 @@ struct l_datafile *l_datafile_check(lua_State *L, int idx);
  * again after Lua was called, which may have used it.
  */
 struct pev_datafile *l_datafile_enter(struct l_datafile *self, lua_State *L, int idx);
+/*
+ * What counts up once it is closed: views that compare with it, and show its records, are
+ * stale then. Borrowed until it is said again; NULL: there are none but its own.
+ */
+void l_datafile_shown(struct l_datafile *self, uint64_t *now);
 /* Tell its owner something that a user should know. Never raises. */
 void l_datafile_note(const struct l_datafile *self, const char *text);
 /* Who is who in it. */

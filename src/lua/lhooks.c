@@ -1439,11 +1439,13 @@ static void check_names(lua_State *L, int idx)
 		const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
 		const char *near = pev_nearest(name, hook_names, NR_HOOK_NAMES);
 
+		if (!near || strcmp(near, name) != 0)
+			luaL_error(L, near ? "no hook is called '%s' (did you mean '%s'?)" :
+				   "no hook is called '%s'", name, near);
+		if (!lua_isfunction(L, -1) && strcmp(name, "strict") != 0)
+			luaL_error(L, "hook '%s': a function expected, not a %s", name,
+				   luaL_typename(L, -1));
 		lua_pop(L, 1);
-		if (near && strcmp(near, name) == 0)
-			continue;
-		luaL_error(L, near ? "no hook is called '%s' (did you mean '%s'?)" :
-			   "no hook is called '%s'", name, near);
 	}
 }
 

@@ -132,6 +132,7 @@ static int l_replay(lua_State *L)
 	lua_setiuservalue(L, 4, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 4, view_comm, self);
 	l_dispatch_tasks(&self->d, self->replay.tasks);
+	l_datafile_shown(file, &self->d.now);
 	take_selection(L, &self->replay.wanted);
 	return 1;
 }
@@ -140,6 +141,7 @@ static int l_replay_gc(lua_State *L)
 {
 	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
 
+	l_datafile_shown(self->file, NULL);
 	pev_replay_free(&self->replay);
 	l_dispatch_free(&self->d);
 	return 0;
