@@ -37,6 +37,10 @@ local RECORDED = tracker { "mmap", "mmap2", "ksymbol" }
 local UNWOUND = tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
 local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
 
+-- Who may run a program with other rights than his own is not to look into it.
+local UNWATCHED = "the command goes on unwatched: what it has executed is set-uid, or this user may not read it, and "
+  .. "there the kernel ends its events\n  try: as root (sudo perfl ... COMMAND, and not perfl ... sudo COMMAND)"
+
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
 
@@ -343,7 +347,19 @@ function Session:look_at_child()
   if self.command_status then self.stopping = true end
 end
 
--- A task's events end before it can be waited for: do_exit() of the kernel.
+-- A task's events end with it, and before it can be waited for: do_exit() of the kernel. But what executes a file
+-- that is set-uid, or that it may not read, loses them and goes on (begin_new_exec()).
+function Session:is_over()
+  if not self.core:over() then return false end
+  if not self.child or self.command_status then return true end
+  if not self.told_unwatched and targets.is_running(self.child:pid()) then
+    self.told_unwatched = true
+    self:note(0, UNWATCHED)
+  end
+  return false
+end
+
+-- What has ended, and is not to be waited for yet.
 function Session:await_child()
   if not self.child or self.command_status or not self.core:over() then return end
   self.core:wait(GRACE_MS)
@@ -584,7 +600,7 @@ end
 function Session:step(timeout_ms, max)
   if not self:wait(timeout_ms, function() self:deliver("round", max) end) then return false end
   if self.closed or self:is_forked() then return false end
-  if self.core:over() then self.stopping = true end
+  if self:is_over() then self.stopping = true end
   local go_on = not self.opts.keep_going or self.opts.keep_going()
   return not (self.stopping or self.cut) and go_on == true
 end
@@ -772,7 +788,7 @@ function Session:next_round(round)
   elseif self.finished then
     return false
   end
-  if self.core:over() or self.stopping or self.cut then
+  if self:is_over() or self.stopping or self.cut then
     self:quiet()
     round.last = true
   end
