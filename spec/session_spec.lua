@@ -748,6 +748,34 @@ describe("the life of a run", function()
     assert.equal(0, said)
   end)
 
+  it("names the processes that are not there, beside others that are", function()
+    local said = {}
+    k:task(42, "app")
+    local s <close> = new {
+      pid = { 42, 4321 }, log = function(level, text) said[#said + 1] = level == 0 and text or nil end,
+    }
+    s:event { type = 1, config = 1, sample = function() end }
+    assert(s:start())
+    assert.same({ "there is no process 4321 (any more): the others are watched" }, said)
+  end)
+
+  it("of a whole machine says in a pid namespace whom it cannot tell apart", function()
+    local said = {}
+    local function open(opts)
+      opts.log = function(level, text) said[#said + 1] = level == 0 and text or nil end
+      local s <close> = new(opts)
+      s:event { type = 1, config = 1, sample = function() end }
+      assert(s:start())
+    end
+    open { all_cpus = true }
+    k.links["/proc/self/ns/pid"] = "pid:[4026532178]"
+    open { command = { "x" } }
+    assert.same({}, said)
+    open { all_cpus = true }
+    assert.equal(1, #said)
+    assert.matches("^in a pid namespace, .* told as pid 0, .*\n  try: ", said[1])
+  end)
+
   it("has an exec switch on no event that is declared disabled, and says that it will the others", function()
     local s <close> = new { command = { "x" } }
     s:event { type = 1, config = 1, disabled = true, sample = function() end }

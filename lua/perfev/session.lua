@@ -9,6 +9,7 @@ local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
+local pidns = lazy "perfev.pidns"
 local processes = require "perfev.processes"
 local samples = require "perfev.fields"
 local targets = require "perfev.targets"
@@ -493,6 +494,18 @@ function Session:release_child()
   return true
 end
 
+-- What of it is not seen, or not as it is. Of a whole machine, what happens outside of our pid namespace has the idle
+-- task's number.
+function Session:tell_of_target()
+  for _, pid in ipairs(self.target.ended or {}) do
+    self:note(0, ("there is no process %d (any more): the others are watched"):format(pid))
+  end
+  local is_told = self.opts.log and not self.opts.cgroup and options.is_cpu_wide(self.opts)
+  if not is_told or pidns.is_machine() ~= false then return end
+  self:note(0, "in a pid namespace, as a container's, tasks outside of it are told as pid 0, which is the idle task; "
+    .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
+end
+
 function Session:begin()
   self.process = core.process()
   core.raise_nofile()
@@ -501,6 +514,7 @@ function Session:begin()
   if not self.opts.input then
     self.target, why, code = targets.find(self, self.opts, "watch")
     if not self.target then return nil, why, code end
+    self:tell_of_target()
   end
   for _, step in ipairs { self.open_events, self.start_watches, self.arm, self.start_duration } do
     ok, why, code = step(self)
