@@ -128,15 +128,20 @@ describe("the doctor", function()
   end)
 
   it("sees whether the kernel's symbols are shown", function()
-    local function kallsyms(text, level)
-      return check(look("vm", function(k)
+    local function kallsyms(text, level, world)
+      return check(look(world or "vm", function(k)
         k.files["/proc/kallsyms"] = text
         k.files["/proc/sys/kernel/kptr_restrict"] = level
       end), "kernel symbols")
     end
     assert.is_true(kallsyms("0000000000000000 A fixed\nffffffff81000000 T _text\n", "0\n").ok)
-    assert.equal("sudo sysctl kernel.kptr_restrict=0", kallsyms("0000000000000000 T _text\n", "1\n").fix)
+    assert.equal("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+      kallsyms("0000000000000000 T _text\n", "1\n").fix)
     assert.equal("sudo sysctl kernel.perf_event_paranoid=1", kallsyms("0000000000000000 T _text\n", "0\n").fix)
+    -- Root sees them unless that is 2; others only where perf_event_paranoid allows it, too.
+    assert.equal("sudo sysctl kernel.kptr_restrict=1", kallsyms("0000000000000000 T _text\n", "2\n").fix)
+    assert.equal("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+      kallsyms("0000000000000000 T _text\n", "1\n", "unprivileged").fix)
   end)
 
   it("fits on a screen of 24 lines of 80 columns, in every ready-made world", function()

@@ -246,9 +246,9 @@ local function check_kallsyms()
     return { ok = false, text = code and core.strerror(code) or "/proc/kallsyms is empty",
              fix = "a kernel with CONFIG_KALLSYMS=y" }
   end
-  local level = look.number_of("/proc/sys/kernel/kptr_restrict")
-  return { ok = false, text = ("hidden, kernel.kptr_restrict is %s"):format(level or "?"),
-           fix = level == 0 and "sudo sysctl kernel.perf_event_paranoid=1" or "sudo sysctl kernel.kptr_restrict=0" }
+  local name, value, settings = look.kallsyms()
+  return { ok = false, text = ("hidden, kernel.%s is %s"):format(name, value or "?"),
+           fix = (settings:find(" ") and "sysctl " or "sudo sysctl ") .. settings } -- of both: for 80 columns
 end
 
 local function check_debuginfo()
