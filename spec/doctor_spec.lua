@@ -60,6 +60,21 @@ describe("the doctor", function()
     assert.is_true(right(found, "tracepoints").perfmon)
   end)
 
+  it("finds tracefs closed where its directories can be read and its files cannot", function()
+    local id = "/sys/kernel/tracing/events/sched/sched_switch/id"
+    local found = look("vm", function(k) k.files[id] = E.EACCES end)
+    assert.same({ false, "sudo mount -o remount,gid=GID,mode=750 /sys/kernel/tracing" },
+      { check(found, "tracefs").ok, check(found, "tracefs").fix })
+    local k = sim.new { world = "vm" }
+    k.files[id] = E.EACCES
+    k:with(function()
+      local s <close> = perfev.session { command = { "x" } }
+      s:event { "sched:sched_switch", sample = print }
+      assert.matches("events cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 ",
+        select(2, s:start()), nil, true)
+    end)
+  end)
+
   it("tries a breakpoint on the kernel's memory on a CPU, where a task can have none", function()
     local k
     local found = look("vm", function(kernel)

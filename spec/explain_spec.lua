@@ -74,6 +74,11 @@ describe("a refusal", function()
     assert.matches("\n  there is no process or thread 70 %(any more%)\n", refusal("ESRCH", { pid = 70 }))
   end)
 
+  it("in a root without sysfs is not taken for an event that is not there", function()
+    assert.matches("\n  sysfs is not mounted here.*\n  try: mount %-t sysfs",
+      explain.refusal("/sys/devices/system/cpu/online", E.ENOENT))
+  end)
+
   it("for another user's process names that user", function()
     files["/proc/self/status"] = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n"
     files["/proc/70/status"] = "Name:\ty\nUid:\t33\t33\t33\t33\n"

@@ -131,11 +131,12 @@ local function fix_for(row, because)
   return explain.setcap
 end
 
--- For those who are not root: 0700 unless it was mounted otherwise.
+-- For those who are not root: 0700 unless it was mounted otherwise, and its files may be for a group alone.
 local function is_tracefs_open()
   local options = ("\n" .. (core.slurp("/proc/mounts") or "")):match("\n%S+ %S+ tracefs (%S+)") or ""
   local others = tonumber(options:match("mode=%d*(%d)") or "0", 8)
-  return others & 5 == 5
+  local file = core.stat((tracefs.events() or "") .. "/sched/sched_switch/id")
+  return others & 5 == 5 and (not file or file.mode & 4 ~= 0)
 end
 
 -- What the rules give to root and to CAP_PERFMON alone: seccomp and lockdown are not theirs to change.
@@ -179,11 +180,12 @@ end
 
 local function check_tracefs()
   local path, _, code = tracefs.events()
-  if path then return { ok = true, text = (path:gsub("/events$", "")) } end
+  local _, _, unread = tracefs.find("sched", "sched_switch")
+  if path and unread ~= E.EACCES then return { ok = true, text = (path:gsub("/events$", "")) } end
   if code == E.ENOENT then
     return { ok = false, text = "not mounted", fix = "sudo mount -t tracefs nodev /sys/kernel/tracing" }
   end
-  return { ok = false, text = "root's alone", fix = "sudo mount -o remount,mode=755 /sys/kernel/tracing" }
+  return { ok = false, text = "root's alone", fix = "sudo mount -o remount,gid=GID,mode=750 /sys/kernel/tracing" }
 end
 
 local function check_probes(who)

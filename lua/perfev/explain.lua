@@ -613,6 +613,8 @@ function M.refusal(what, code, event)
   local why, remedy
   if code == E.EPERM and what:find("^cannot watch descriptor") then -- epoll_ctl(2)
     why, remedy = "it is a file's or a directory's, which is always ready", "a socket, a pipe or a terminal"
+  elseif code == E.ENOENT and what:find("^/sys/") then
+    why, remedy = "sysfs is not mounted here, and it tells which CPUs there are", "mount -t sysfs sysfs /sys"
   elseif code == E.EPERM and what:find("^cannot map") then
     why, remedy = ring_budget(what)
   elseif code == E.EOPNOTSUPP and what:find("^cannot map an AUX area") then
