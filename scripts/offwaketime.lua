@@ -19,6 +19,7 @@ like those waits only that such a task ends: -a has all.]],
 }
 
 common.needs_every_cpu "offwaketime"
+common.needs_machine_pids "offwaketime"
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 
 -- The innermost first, which is the waker itself.

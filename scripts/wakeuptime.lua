@@ -20,6 +20,7 @@ those only that such a task ends: -a has all.]],
 }
 
 common.needs_every_cpu "wakeuptime"
+common.needs_machine_pids "wakeuptime"
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
 local falls_asleep = { "and", { "out", "==", true }, { "preempt", "==", false }, { "tid", "!=", 0 } }
 local sleeps = perfev.span {

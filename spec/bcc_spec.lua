@@ -164,6 +164,17 @@ describe("a script of tasks that wait", function()
   end
 end)
 
+describe("a script that joins who sleeps and who is woken", function()
+  for _, name in ipairs { "offwaketime", "wakeuptime" } do
+    it(("is refused where a container has numbers of its own (%s)"):format(name), function()
+      local world = machine.path(dir, [[k.links["/proc/self/ns/pid"] = "pid:[4026532178]"]])
+      local r = run { run.perfl, "--sim", world, "-p", "7", name }
+      assert.equal(2, r.code, r.err)
+      assert.matches("^" .. name .. ": in a pid namespace, .*\n  try: the machine's namespace", r.err)
+    end)
+  end
+end)
+
 describe("cpudist", function()
   it("is of some CPUs, too", function()
     local text = machine.quiet("--sim", machine.path(dir, WAITS), "-C", "0", "cpudist")

@@ -60,6 +60,21 @@ describe("the doctor", function()
     assert.is_true(right(found, "tracepoints").perfmon)
   end)
 
+  it("finds tracefs closed where its directories can be read and its files cannot", function()
+    local id = "/sys/kernel/tracing/events/sched/sched_switch/id"
+    local found = look("vm", function(k) k.files[id] = E.EACCES end)
+    assert.same({ false, "sudo mount -o remount,gid=GID,mode=750 /sys/kernel/tracing" },
+      { check(found, "tracefs").ok, check(found, "tracefs").fix })
+    local k = sim.new { world = "vm" }
+    k.files[id] = E.EACCES
+    k:with(function()
+      local s <close> = perfev.session { command = { "x" } }
+      s:event { "sched:sched_switch", sample = print }
+      assert.matches("events cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 ",
+        select(2, s:start()), nil, true)
+    end)
+  end)
+
   it("tries a breakpoint on the kernel's memory on a CPU, where a task can have none", function()
     local k
     local found = look("vm", function(kernel)
@@ -128,15 +143,20 @@ describe("the doctor", function()
   end)
 
   it("sees whether the kernel's symbols are shown", function()
-    local function kallsyms(text, level)
-      return check(look("vm", function(k)
+    local function kallsyms(text, level, world)
+      return check(look(world or "vm", function(k)
         k.files["/proc/kallsyms"] = text
         k.files["/proc/sys/kernel/kptr_restrict"] = level
       end), "kernel symbols")
     end
     assert.is_true(kallsyms("0000000000000000 A fixed\nffffffff81000000 T _text\n", "0\n").ok)
-    assert.equal("sudo sysctl kernel.kptr_restrict=0", kallsyms("0000000000000000 T _text\n", "1\n").fix)
+    assert.equal("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+      kallsyms("0000000000000000 T _text\n", "1\n").fix)
     assert.equal("sudo sysctl kernel.perf_event_paranoid=1", kallsyms("0000000000000000 T _text\n", "0\n").fix)
+    -- Root sees them unless that is 2; others only where perf_event_paranoid allows it, too.
+    assert.equal("sudo sysctl kernel.kptr_restrict=1", kallsyms("0000000000000000 T _text\n", "2\n").fix)
+    assert.equal("sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1",
+      kallsyms("0000000000000000 T _text\n", "1\n", "unprivileged").fix)
   end)
 
   it("fits on a screen of 24 lines of 80 columns, in every ready-made world", function()

@@ -63,6 +63,22 @@ describe("a refusal", function()
     assert.matches("or: watch a command of your own: %-%- COMMAND", refusal("EACCES", { cpu_wide = true }))
   end)
 
+  it("where /proc shows nobody else's processes is told of that, and not that there are none", function()
+    files["/proc/mounts"] = "proc /proc proc rw,relatime 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n"
+    local hides = "/proc shows this user nobody else's (it is mounted with hidepid)\n  try: as root"
+    assert.matches("\n  there is no process or thread 70, or it is not seen: " .. hides, refusal("ESRCH", { pid = 70 }),
+      nil, true)
+    assert.equal("cannot watch pid 70: Operation not permitted (EPERM)\n  " .. hides,
+      explain.refusal("cannot watch pid 70", E.EPERM))
+    files["/proc/mounts"] = "proc /proc proc rw,hidepid=invisible 0 0\nproc /proc proc rw 0 0\n"
+    assert.matches("\n  there is no process or thread 70 %(any more%)\n", refusal("ESRCH", { pid = 70 }))
+  end)
+
+  it("in a root without sysfs is not taken for an event that is not there", function()
+    assert.matches("\n  sysfs is not mounted here.*\n  try: mount %-t sysfs",
+      explain.refusal("/sys/devices/system/cpu/online", E.ENOENT))
+  end)
+
   it("for another user's process names that user", function()
     files["/proc/self/status"] = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000000000\n"
     files["/proc/70/status"] = "Name:\ty\nUid:\t33\t33\t33\t33\n"
@@ -135,6 +151,7 @@ describe("a command", function()
       explain.command("cannot run '/'", E.EACCES))
     assert.equal("cannot run 'x': Too many levels of symbolic links (ELOOP)",
       explain.command("cannot run 'x'", E.ELOOP))
+    assert.matches("try: ulimit %-u, or the pids.max", explain.command("cannot run 'x'", E.EAGAIN))
   end)
 end)
 

@@ -530,6 +530,7 @@ describe("perfl", function()
     local r = perfl { "no_such_script" }
     assert.equal(2, r.code)
     contains(r.err, "perfl: no script is named 'no_such_script'")
+    contains(perfl({ "-a", "record" }).err, "perfl: record stands first, and its options behind it\n  try: ")
     r = perfl { dir .. "/nothing.lua" }
     assert.equal(2, r.code)
     contains(r.err, "there is no such file")
@@ -809,9 +810,11 @@ describe("perfl", function()
     local r = run(run.perfl .. " -e 'print(1)' >/dev/full")
     assert.equal(1, r.code)
     contains(r.err, "cannot write standard output: No space left on device")
-    r = perfl { "-o", "/dev/full", "-e", "print(1)" }
-    assert.equal(1, r.code)
-    contains(r.err, "cannot write '/dev/full'")
+    for _, much in ipairs { "1", "('x'):rep(1 << 20)" } do -- which stdio keeps, and which it does not
+      r = perfl { "-o", "/dev/full", "-e", ("print(%s)"):format(much) }
+      assert.equal(1, r.code)
+      contains(r.err, "cannot write '/dev/full': No space left on device")
+    end
   end)
 
   it("makes no system call per printed line", function()

@@ -157,6 +157,12 @@ describe("a probe of whole CPUs", function()
     local s = started("uprobe:/bin/app:work", nil, { exclude_self = true })
     assert.matches("^common_pid != 1000", k.events[1].filter)
     s:close()
+    -- Of the machine's processes it is another one that has the number which is ours in a namespace.
+    local before = #k.events
+    k.links["/proc/self/ns/pid"] = "pid:[4026532178]"
+    s = started("uprobe:/bin/app:work", nil, { exclude_self = true })
+    assert.is_nil(k.events[before + 1].filter)
+    s:close()
   end)
 
   it("that is static raises its semaphore through the PMU", function()
@@ -496,6 +502,42 @@ describe("a file", function()
     end
     k.links["/bin/loop"] = "/bin/loop"
     refused("uprobe:/bin/loop:work", {})
+  end)
+
+  it("is looked for where another process has it", function()
+    local function path_of(name)
+      local found, why = probe.resolve(("uprobe:%s:work"):format(name), {})
+      return found and found.fields.uprobe_path or why
+    end
+    -- A container's root reads as ours, and its absolute links are of paths in it.
+    k.links["/proc/80/root"], k.links["/proc/80/root/sbin"] = "/", "/opt/bin"
+    k.files["/proc/80/root/opt/bin/app"] = k.files["/bin/app"]
+    assert.equal("/proc/80/root/opt/bin/app", path_of "/proc/80/root/sbin/app")
+    -- What a process runs is a file, whatever lies at its path by now.
+    k.links["/proc/80/exe"], k.files["/proc/80/exe"] = "/bin/app (deleted)", k.files["/bin/app"]
+    assert.equal("/proc/80/exe", path_of "/proc/80/exe")
+    k.links["/proc/80/exe"], k.inodes["/proc/80/exe"], k.inodes["/bin/app"] = "/bin/app", 77, 77
+    assert.equal("/bin/app", path_of "/proc/80/exe")
+  end)
+
+  it("is told of a process that runs the file which was there before", function()
+    local said = {}
+    k:task(70, "app")
+    local function watch(maps, exe)
+      k.files["/proc/70/maps"], k.links["/proc/70/exe"] = maps, exe
+      local s <close> = perfev.session { pid = 70, log = function(level, text)
+        said[#said + 1] = level == 0 and text or nil
+      end }
+      s:event { "uprobe:/bin/app:work", inherit = false, sample = function() end }
+      assert(s:start())
+    end
+    watch("400000-401000 r-xp 00000000 fe:00 9 /bin/app\n", "/bin/app")
+    assert.same({}, said)
+    watch("400000-401000 r-xp 00000000 fe:00 9 /bin/app (deleted)\n", "/bin/app (deleted)")
+    watch("400000-401000 r-xp 00000000 fe:00 9 /bin/app (deleted)\n", "/bin/host")
+    local what = "uprobe:/bin/app:work: process 70 is not seen: it runs what /bin/app was before it was replaced\n"
+      .. "  try: "
+    assert.same({ what .. "/proc/70/exe as the file", what .. "to start that process anew" }, said)
   end)
 end)
 

@@ -727,6 +727,67 @@ describe("the life of a run", function()
     assert.same({ off = 1, on = 2 }, samples)
   end)
 
+  it("stays with a command that loses its events and runs on, as one that is set-uid does, and says so", function()
+    local said = {}
+    local s = new { command = { "x" }, log = function(level, text) said[#said + 1] = level == 0 and text or nil end }
+    s:event { type = 1, config = 1, sample = function() end }
+    assert(s:start())
+    local pid = next(k.children)
+    k.files[("/proc/%d/stat"):format(pid)] = ("%d (a) b) S 1 %d %d 0 -1 4194304 88"):format(pid, pid, pid)
+    k:exit(pid)
+    for _ = 1, 2 do assert.is_true((select(2, s:dispatch()))) end
+    assert.equal(1, #said)
+    assert.matches("^the command goes on unwatched: .* set%-uid, .*\n  try: as root", said[1])
+    k:end_child(pid, 3 << 8)
+    assert.is_false((select(2, s:dispatch())))
+    assert.same({ exit = 3 }, s.command_status)
+    assert.same({}, k:leaks())
+  end)
+
+  it("says nothing of a command's events that end with it", function()
+    local said = 0
+    local s = new { command = { "x" }, log = function(level) said = said + (level == 0 and 1 or 0) end }
+    s:event { type = 1, config = 1, sample = function() end }
+    assert(s:start())
+    local pid = next(k.children)
+    for _, stat in ipairs { "S 1 7 7 0 -1 4194308 88", "Z 1 7 7 0 -1 4194304 88" } do
+      k.files[("/proc/%d/stat"):format(pid)] = ("%d (x) %s"):format(pid, stat)
+      k:exit(pid)
+      assert.is_true((select(2, s:dispatch())))
+    end
+    k:end_child(pid, 0)
+    assert.is_false((select(2, s:dispatch())))
+    assert.equal(0, said)
+  end)
+
+  it("names the processes that are not there, beside others that are", function()
+    local said = {}
+    k:task(42, "app")
+    local s <close> = new {
+      pid = { 42, 4321 }, log = function(level, text) said[#said + 1] = level == 0 and text or nil end,
+    }
+    s:event { type = 1, config = 1, sample = function() end }
+    assert(s:start())
+    assert.same({ "there is no process 4321 (any more): the others are watched" }, said)
+  end)
+
+  it("of a whole machine says in a pid namespace whom it cannot tell apart", function()
+    local said = {}
+    local function open(opts)
+      opts.log = function(level, text) said[#said + 1] = level == 0 and text or nil end
+      local s <close> = new(opts)
+      s:event { type = 1, config = 1, sample = function() end }
+      assert(s:start())
+    end
+    open { all_cpus = true }
+    k.links["/proc/self/ns/pid"] = "pid:[4026532178]"
+    open { command = { "x" } }
+    assert.same({}, said)
+    open { all_cpus = true }
+    assert.equal(1, #said)
+    assert.matches("^in a pid namespace, .* told as pid 0, .*\n  try: ", said[1])
+  end)
+
   it("has an exec switch on no event that is declared disabled, and says that it will the others", function()
     local s <close> = new { command = { "x" } }
     s:event { type = 1, config = 1, disabled = true, sample = function() end }

@@ -443,7 +443,7 @@ describe("the kernel", function()
     k:with(function()
       for _ = 1, 3 do name, _, module = perfev.symbol.kernel(0xffffffff81000110) end
       assert.same({ "the kernel's functions have no names: /proc/kallsyms hides their addresses "
-        .. "(kernel.kptr_restrict is 2)\n  try: as root, or sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
+        .. "(kernel.kptr_restrict is 2)\n  try: sudo sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
     end)
     assert.same({ nil, "[kernel]" }, { name, module })
     k = kernel.new()

@@ -72,7 +72,14 @@ static struct {
 	lua_State *volatile L;        /* whose Lua code may be interrupted, or NULL */
 } caught;
 
-static int stdout_errno; /* of the first write that failed */
+/* Where a script's text goes: standard output, or the file of -o. */
+struct sink {
+	FILE *file;
+	int fd;
+	int code; /* errno of the first write that failed: stdio keeps none */
+};
+
+static struct sink standard = { .fd = STDOUT_FILENO }, named = { .fd = -1 };
 
 static int64_t clock_ns(void)
 {
@@ -165,23 +172,23 @@ static void die_of(int number)
  * stdio gives up on a short write and on EAGAIN, which a command that shares our
  * terminal may cause by setting O_NONBLOCK. We write all, or know why not.
  */
-static ssize_t write_stdout(void *cookie, const char *text, size_t len)
+static ssize_t write_sink(void *cookie, const char *text, size_t len)
 {
+	struct sink *sink = cookie;
 	size_t done = 0;
 
-	(void)cookie;
 	while (done < len) {
-		ssize_t n = write(STDOUT_FILENO, text + done, len - done);
+		ssize_t n = write(sink->fd, text + done, len - done);
 
 		if (n > 0) {
 			done += (size_t)n;
 		} else if (n < 0 && errno == EAGAIN) {
-			struct pollfd wait = { .fd = STDOUT_FILENO, .events = POLLOUT };
+			struct pollfd wait = { .fd = sink->fd, .events = POLLOUT };
 
 			poll(&wait, 1, -1);
 		} else if (n == 0 || errno != EINTR) {
-			if (!stdout_errno)
-				stdout_errno = n == 0 ? EIO : errno;
+			if (!sink->code)
+				sink->code = n == 0 ? EIO : errno;
 			return 0; /* fopencookie(3): 0 tells of an error */
 		}
 	}
@@ -190,14 +197,35 @@ static ssize_t write_stdout(void *cookie, const char *text, size_t len)
 
 static int open_stdout(void)
 {
-	const cookie_io_functions_t functions = { .write = write_stdout };
-	FILE *out = fopencookie(NULL, "w", functions);
+	const cookie_io_functions_t functions = { .write = write_sink };
 
-	if (!out)
+	standard.file = fopencookie(&standard, "w", functions);
+	if (!standard.file)
 		return -errno;
-	setvbuf(out, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 1 << 16);
-	stdout = out;
+	setvbuf(standard.file, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 1 << 16);
+	stdout = standard.file;
 	return 0;
+}
+
+static int seek_sink(void *cookie, off64_t *offset, int whence)
+{
+	*offset = lseek64(((struct sink *)cookie)->fd, *offset, whence);
+	return *offset < 0 ? -1 : 0;
+}
+
+static int close_sink(void *cookie)
+{
+	return close(((struct sink *)cookie)->fd);
+}
+
+static FILE *open_named(int fd)
+{
+	const cookie_io_functions_t functions = { .write = write_sink, .seek = seek_sink,
+						  .close = close_sink };
+
+	named = (struct sink){ .fd = fd };
+	named.file = fopencookie(&named, "w", functions);
+	return named.file;
 }
 
 /* A perf event must never become somebody's standard output. */
@@ -281,8 +309,10 @@ static int l_flush(lua_State *L)
 		code = errno;
 	else if (ferror(stream->f))
 		code = EIO;
-	if (code && stream->f == stdout && stdout_errno)
-		code = stdout_errno;
+	if (code && stream->f == standard.file && standard.code)
+		code = standard.code;
+	if (code && stream->f == named.file && named.code)
+		code = named.code;
 	errno = code;
 	return luaL_fileresult(L, code == 0, NULL);
 }
@@ -344,7 +374,9 @@ static int l_open(lua_State *L)
 	fd = mode == 1 ? open_output(path) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (fd < 0)
 		return luaL_fileresult(L, 0, path);
-	stream->f = fstat(fd, &st) == 0 ? fdopen(fd, modes[mode]) : NULL;
+	stream->f = NULL;
+	if (fstat(fd, &st) == 0)
+		stream->f = mode == 1 ? open_named(fd) : fdopen(fd, "r");
 	if (!stream->f) {
 		int code = errno;
 

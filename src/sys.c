@@ -198,17 +198,6 @@ static int linux_epoll_wait(void *ctx, int epfd, struct epoll_event *events, int
 	return result(epoll_wait(epfd, events, max, timeout_ms));
 }
 
-static int linux_clock(void *ctx, int clockid, uint64_t *ns)
-{
-	struct timespec ts;
-
-	(void)ctx;
-	if (clock_gettime(clockid, &ts) < 0)
-		return -errno;
-	*ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-	return 0;
-}
-
 static struct timespec timespec_of(uint64_t ns)
 {
 	struct timespec ts = {
@@ -460,6 +449,65 @@ static int linux_slurp(void *ctx, const char *path, char **text, size_t *len)
 	rc = slurp_fd(fd, text, len);
 	close(fd);
 	return rc;
+}
+
+/*
+ * What a time namespace adds to clocks: CLOCK_MONOTONIC's, CLOCK_BOOTTIME's (time_namespaces(7)).
+ * The kernel stamps records without it, so that a clock of ours would be that much off theirs.
+ */
+static struct {
+	int64_t monotonic, boottime; /* ns */
+} clock_offset;
+
+static int64_t offset_in(const char *text, const char *clock)
+{
+	const char *line = strstr(text, clock);
+	long long s, ns;
+
+	if (!line || sscanf(line + strlen(clock), "%lld %lld", &s, &ns) != 2)
+		return 0;
+	return (int64_t)s * 1000000000 + ns;
+}
+
+static void read_clock_offset(void)
+{
+	char *text = NULL;
+	size_t len;
+
+	/* Linux 5.6; without it, or /proc, there is nothing to know. */
+	if (linux_slurp(NULL, "/proc/self/timens_offsets", &text, &len) < 0 || !text)
+		return;
+	clock_offset.monotonic = offset_in(text, "monotonic");
+	clock_offset.boottime = offset_in(text, "boottime");
+	free(text);
+}
+
+static int64_t offset_of(int clockid)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_clock_offset);
+	switch (clockid) {
+	case CLOCK_MONOTONIC:
+	case CLOCK_MONOTONIC_RAW:
+		return clock_offset.monotonic;
+	case CLOCK_BOOTTIME:
+		return clock_offset.boottime;
+	default:
+		return 0;
+	}
+}
+
+static int linux_clock(void *ctx, int clockid, uint64_t *ns)
+{
+	struct timespec ts;
+
+	(void)ctx;
+	if (clock_gettime(clockid, &ts) < 0)
+		return -errno;
+	*ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -
+	      (uint64_t)offset_of(clockid);
+	return 0;
 }
 
 static int list_append(char **names, size_t *used, size_t *cap, const char *name)

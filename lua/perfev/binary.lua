@@ -30,19 +30,39 @@ end
 
 -- ---- where ----
 
+-- The root that a process has, which may be a container's: its links are of paths below it.
+local ROOT = "^/proc/%w+/root%f[/\0]"
+
 local function with_dir(dir, target)
-  return target:sub(1, 1) == "/" and target or dir .. "/" .. target
+  if target:sub(1, 1) ~= "/" then return dir .. "/" .. target end
+  return (dir:match(ROOT) or "") .. target
 end
 
---- The path without symbolic links, "." and "..": what the kernel shows in /proc/PID/maps.
+-- What /proc has of a process leads to the file itself, and what it says is the path that this has, or had, for the
+-- process. -> where to go on | nil: it stays as it is, for the kernel to follow
+local function follow(path)
+  local kind = path:match("^/proc/%w+/(%a+)$")
+  if kind == "root" or kind == "cwd" then return nil end
+  local target = core.readlink(path)
+  if kind ~= "exe" or not target then return target end
+  local there, here = core.stat(path), core.stat(target)
+  return there and here and there.dev == here.dev and there.ino == here.ino and target or nil
+end
+
+--- The path without symbolic links, "." and "..": what the kernel shows in /proc/PID/maps. /proc/PID/root stays, and
+-- /proc/PID/exe where it is no file of this path any more.
 function M.realpath(path)
-  if path:sub(1, 1) ~= "/" then path = (core.readlink("/proc/self/cwd") or "") .. "/" .. path end
+  if path:sub(1, 1) ~= "/" then
+    local cwd = core.readlink("/proc/self/cwd")
+    if not cwd then return path end -- without /proc: the kernel knows
+    path = cwd .. "/" .. path
+  end
   local done, rest, links = "", path, 0
   while rest ~= "" do
     local part, tail = rest:match("^/*([^/]*)(.*)$")
     rest = tail
     local here = done .. "/" .. part
-    local target = part ~= "" and part ~= "." and part ~= ".." and links < LINKS_MAX and core.readlink(here)
+    local target = part ~= "" and part ~= "." and part ~= ".." and links < LINKS_MAX and follow(here)
     if part == ".." then
       done = done:gsub("/[^/]*$", "")
     elseif target then
@@ -197,9 +217,15 @@ end
 
 -- ---- in a process ----
 
--- A path as the maps of a process show it: what /proc/PID/root leads to is that path.
+-- A path as the maps of a process show it: what /proc/PID/root leads to is that path, and /proc/PID/exe says it.
 local function inside(path)
-  return path:match("^/proc/%d+/root(/.*)$") or path
+  return path:match("^/proc/%w+/root(/.*)$") or path:find("^/proc/%w+/exe$") and core.readlink(path) or path
+end
+
+--- Whether a process has mapped a file of that path that is not the one which lies there now.
+function M.is_replaced(file_path, pid)
+  local maps, path = core.slurp(("/proc/%d/maps"):format(pid)) or "", inside(file_path)
+  return maps:find((" %s (deleted)\n"):format(path), 1, true) ~= nil and not maps:find((" %s\n"):format(path), 1, true)
 end
 
 --- How far a process has moved the file: its address there, less the linker's.

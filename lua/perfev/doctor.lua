@@ -131,11 +131,12 @@ local function fix_for(row, because)
   return explain.setcap
 end
 
--- For those who are not root: 0700 unless it was mounted otherwise.
+-- For those who are not root: 0700 unless it was mounted otherwise, and its files may be for a group alone.
 local function is_tracefs_open()
   local options = ("\n" .. (core.slurp("/proc/mounts") or "")):match("\n%S+ %S+ tracefs (%S+)") or ""
   local others = tonumber(options:match("mode=%d*(%d)") or "0", 8)
-  return others & 5 == 5
+  local file = core.stat((tracefs.events() or "") .. "/sched/sched_switch/id")
+  return others & 5 == 5 and (not file or file.mode & 4 ~= 0)
 end
 
 -- What the rules give to root and to CAP_PERFMON alone: seccomp and lockdown are not theirs to change.
@@ -179,11 +180,12 @@ end
 
 local function check_tracefs()
   local path, _, code = tracefs.events()
-  if path then return { ok = true, text = (path:gsub("/events$", "")) } end
+  local _, _, unread = tracefs.find("sched", "sched_switch")
+  if path and unread ~= E.EACCES then return { ok = true, text = (path:gsub("/events$", "")) } end
   if code == E.ENOENT then
     return { ok = false, text = "not mounted", fix = "sudo mount -t tracefs nodev /sys/kernel/tracing" }
   end
-  return { ok = false, text = "root's alone", fix = "sudo mount -o remount,mode=755 /sys/kernel/tracing" }
+  return { ok = false, text = "root's alone", fix = "sudo mount -o remount,gid=GID,mode=750 /sys/kernel/tracing" }
 end
 
 local function check_probes(who)
@@ -246,9 +248,9 @@ local function check_kallsyms()
     return { ok = false, text = code and core.strerror(code) or "/proc/kallsyms is empty",
              fix = "a kernel with CONFIG_KALLSYMS=y" }
   end
-  local level = look.number_of("/proc/sys/kernel/kptr_restrict")
-  return { ok = false, text = ("hidden, kernel.kptr_restrict is %s"):format(level or "?"),
-           fix = level == 0 and "sudo sysctl kernel.perf_event_paranoid=1" or "sudo sysctl kernel.kptr_restrict=0" }
+  local name, value, settings = look.kallsyms()
+  return { ok = false, text = ("hidden, kernel.%s is %s"):format(name, value or "?"),
+           fix = (settings:find(" ") and "sysctl " or "sudo sysctl ") .. settings } -- of both: for 80 columns
 end
 
 local function check_debuginfo()

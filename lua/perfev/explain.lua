@@ -12,7 +12,7 @@ local E = core.errno
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5
 local PHYS_ADDR, REGS_INTR = 1 << 19, 1 << 18
 local DUMMY = 9
-local CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
+local CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYSLOG, CAP_PERFMON = 19, 21, 34, 38
 local DEVICES = "/sys/bus/event_source/devices"
 local CPUS = "/sys/devices/system/cpu/"
 
@@ -182,10 +182,32 @@ local function by_level(event)
       event.cpu_wide and "\n  or: watch a command of your own: -- COMMAND" or "")
 end
 
+-- What hides the kernel's addresses from this user: kallsyms_show_value() in kernel/ksyms_common.c.
+-- -> the sysctl that is in the way, its value or nil, the settings that show them, whether root sees them as it is
+local function kallsyms()
+  local restrict, paranoid, may_ask = sysctl("kptr_restrict"), sysctl("perf_event_paranoid"), has_capability(CAP_SYSLOG)
+  if restrict == 2 and may_ask then return "kptr_restrict", 2, "kernel.kptr_restrict=1", false end
+  if restrict == 0 then return "perf_event_paranoid", paranoid, "kernel.perf_event_paranoid=1", not may_ask end
+  local also = paranoid and paranoid > 1 and " kernel.perf_event_paranoid=1" or ""
+  return "kptr_restrict", restrict, "kernel.kptr_restrict=0" .. also, restrict ~= 2 and not may_ask
+end
+
 local function filtered_out(event)
   if not is_filtered() then return false end
   if is_privileged() then return not event.attr or nothing_allowed() end
   return (sysctl("perf_event_paranoid") or 0) <= 2 and nothing_allowed() -- above, that is reason enough
+end
+
+-- Why /proc does not show this user what others run, and what to do; nil: it does.
+local function hidden()
+  if core.list("/proc/self/task") then
+    local opts = "" -- of the mount that lies on top
+    for mounted in (core.slurp("/proc/mounts") or ""):gmatch("%S+ /proc proc (%S+)") do opts = mounted end
+    if not opts:find("hidepid=[^0o]") or has_capability(CAP_SYS_PTRACE) then return nil end
+    return "/proc shows this user nobody else's (it is mounted with hidepid)", "as root"
+  elseif #(core.list("/proc") or {}) == 0 then
+    return "/proc is not mounted here", "mount -t proc proc /proc"
+  end
 end
 
 local function no_permission(event)
@@ -199,6 +221,8 @@ local function no_permission(event)
     return strong .. " needs CAP_SYS_ADMIN, whatever kernel.perf_event_paranoid is", "run as root"
   end
   if is_privileged() then return security_module() end
+  local unseen, remedy = hidden()
+  if unseen and not attr then return unseen, remedy end
   local owner = event.pid and event.pid > 0 and other_owner(event.pid)
   if owner then
     return ("the process belongs to the user with uid %s"):format(owner),
@@ -329,6 +353,8 @@ end
 local function nobody_there(event)
   local pid = event.pid
   if not (pid and pid > 0) then return "nobody has that number now", "ps -eL shows processes and threads" end
+  local unseen, remedy = hidden()
+  if unseen then return ("there is no process or thread %d, or it is not seen: %s"):format(pid, unseen), remedy end
   local state = (core.slurp(("/proc/%d/stat"):format(pid)) or ""):match("^.*%)%s*(%S)")
   if state == "Z" then
     return ("process %d has ended, and waits only for its parent to take note (a zombie)"):format(pid),
@@ -587,6 +613,8 @@ function M.refusal(what, code, event)
   local why, remedy
   if code == E.EPERM and what:find("^cannot watch descriptor") then -- epoll_ctl(2)
     why, remedy = "it is a file's or a directory's, which is always ready", "a socket, a pipe or a terminal"
+  elseif code == E.ENOENT and what:find("^/sys/") then
+    why, remedy = "sysfs is not mounted here, and it tells which CPUs there are", "mount -t sysfs sysfs /sys"
   elseif code == E.EPERM and what:find("^cannot map") then
     why, remedy = ring_budget(what)
   elseif code == E.EOPNOTSUPP and what:find("^cannot map an AUX area") then
@@ -646,6 +674,8 @@ function M.command(what, code)
     [E.ENOENT] = "the command's name, or its full path",
     [E.EACCES] = "chmod +x, and a file system that is not mounted noexec",
     [E.ENOEXEC] = "a first line such as #!/bin/sh",
+    [E.EAGAIN] = "ulimit -u, or the pids.max of our cgroup: no more processes are allowed",
+    [E.EMFILE] = "ulimit -n: no more descriptors are allowed",
   }
   return ("%s: %s (%s)%s"):format(what, core.strerror(code), E[code] or code,
     remedy[code] and "\n  try: " .. remedy[code] or "")
@@ -676,7 +706,7 @@ M.setcap = setcap
 -- What is read here, for perfev.doctor to read the same.
 M.look = {
   number_of = number_of, limit = limit, has_capability = has_capability, is_filtered = is_filtered,
-  no_core_pmu = no_core_pmu, nothing_allowed = nothing_allowed,
+  no_core_pmu = no_core_pmu, nothing_allowed = nothing_allowed, hidden = hidden, kallsyms = kallsyms,
 }
 
 return M

@@ -7,6 +7,7 @@ local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local filters = lazy "perfev.filter"
 local options = require "perfev.options"
+local pidns = lazy "perfev.pidns"
 local targets = require "perfev.targets"
 local tracefs = require "perfev.tracefs"
 
@@ -135,6 +136,7 @@ local function exclude_self(session, built, filter)
     and built.system ~= "sched") then
     return filter
   end
+  if not pidns.is_machine() then return filter end -- who has our number there is somebody else
   local others = ("common_pid != %d || common_flags & %d"):format(core.pid(), IN_INTERRUPT)
   return both(filter, others)
 end

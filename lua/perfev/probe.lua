@@ -139,11 +139,23 @@ end
 
 local REGS_USER, REGS_INTR = 1 << 12, 1 << 18
 
+-- A probe is in a file, and who runs what lay at its path before, as after an upgrade, does not come by it.
+local function on_another_file(text, place, session)
+  for _, pid in ipairs(place.path and (session.opts.pid or session.opts.tid) or {}) do
+    if binary.is_replaced(place.path, pid) then
+      local is_program = core.readlink(("/proc/%d/exe"):format(pid)) == place.path .. " (deleted)"
+      return ("%s: process %d is not seen: it runs what %s was before it was replaced\n  try: %s"):format(text, pid,
+        place.path, is_program and ("/proc/%d/exe as the file"):format(pid) or "to start that process anew")
+    end
+  end
+end
+
 -- Called when the event is opened in a session: decide, and define what has to be defined.
 local function binder(text, place, args, spec)
   return function(session, built, owner)
     built.regs_bit = spec.sample_regs_user == nil and spec.sample_regs_intr == nil
       and (place.kind == "uprobe" and REGS_USER or REGS_INTR) or nil
+    built.to_note = on_another_file(text, place, session)
     local reason = needs_tracefs(place, session, spec)
     if not reason then return true end
     local probe, why, code = probe_events.define(definition(place, args), owner)

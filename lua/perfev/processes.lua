@@ -1,7 +1,9 @@
 --- Which processes: those of a user, those of a name; of all, or of some.
 -- Taken once, when the session starts: what they fork is theirs, who comes later is not.
 
+local lazy = require "perfev.lazy"
 local core = require "perfev.core"
+local explain = lazy "perfev.explain"
 
 local M = {}
 
@@ -86,9 +88,10 @@ function M.select(opts)
   end
   if #found > 0 then return found end
   local near = opts.comm and core.nearest(opts.comm, comms)
-  return nil, ("no process %s%s%s\n  try: %s"):format(M.describe(opts), opts.pid and " among those of pid" or "",
-    near and (" (did you mean '%s'?)"):format(near) or "",
-    near or "ps -eo user,pid,comm shows them"), core.errno.ESRCH
+  local unseen, remedy = explain.look.hidden()
+  return nil, ("no process %s%s%s%s\n  try: %s"):format(M.describe(opts), opts.pid and " among those of pid" or "",
+    near and (" (did you mean '%s'?)"):format(near) or "", unseen and ": " .. unseen or "",
+    remedy or near or "ps -eo user,pid,comm shows them"), core.errno.ESRCH
 end
 
 return M

@@ -9,6 +9,7 @@ local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
+local pidns = lazy "perfev.pidns"
 local processes = require "perfev.processes"
 local samples = require "perfev.fields"
 local targets = require "perfev.targets"
@@ -36,6 +37,10 @@ local RECORDED = tracker { "mmap", "mmap2", "ksymbol" }
 -- The same to unwind by: perf finds where a file begins by those of its maps that are not run, too.
 local UNWOUND = tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
 local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
+
+-- Who may run a program with other rights than his own is not to look into it.
+local UNWATCHED = "the command goes on unwatched: what it has executed is set-uid, or this user may not read it, and "
+  .. "there the kernel ends its events\n  try: as root (sudo perfl ... COMMAND, and not perfl ... sudo COMMAND)"
 
 -- How long a command of ours may take to end when it is asked to, in steps.
 local GRACE_STEPS, GRACE_MS = 20, 50
@@ -356,7 +361,19 @@ function Session:look_at_child()
   if self.command_status then self.stopping = true end
 end
 
--- A task's events end before it can be waited for: do_exit() of the kernel.
+-- A task's events end with it, and before it can be waited for: do_exit() of the kernel. But what executes a file
+-- that is set-uid, or that it may not read, loses them and goes on (begin_new_exec()).
+function Session:is_over()
+  if not self.core:over() then return false end
+  if not self.child or self.command_status then return true end
+  if not self.told_unwatched and targets.is_running(self.child:pid()) then
+    self.told_unwatched = true
+    self:note(0, UNWATCHED)
+  end
+  return false
+end
+
+-- What has ended, and is not to be waited for yet.
 function Session:await_child()
   if not self.child or self.command_status or not self.core:over() then return end
   self.core:wait(GRACE_MS)
@@ -490,6 +507,18 @@ function Session:release_child()
   return true
 end
 
+-- What of it is not seen, or not as it is. Of a whole machine, what happens outside of our pid namespace has the idle
+-- task's number.
+function Session:tell_of_target()
+  for _, pid in ipairs(self.target.ended or {}) do
+    self:note(0, ("there is no process %d (any more): the others are watched"):format(pid))
+  end
+  local is_told = self.opts.log and not self.opts.cgroup and options.is_cpu_wide(self.opts)
+  if not is_told or pidns.is_machine() ~= false then return end
+  self:note(0, "in a pid namespace, as a container's, tasks outside of it are told as pid 0, which is the idle task; "
+    .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
+end
+
 function Session:begin()
   self.process = core.process()
   core.raise_nofile()
@@ -498,6 +527,7 @@ function Session:begin()
   if not self.opts.input then
     self.target, why, code = targets.find(self, self.opts, "watch")
     if not self.target then return nil, why, code end
+    self:tell_of_target()
   end
   for _, step in ipairs { self.open_events, self.start_watches, self.arm, self.start_duration } do
     ok, why, code = step(self)
@@ -601,7 +631,7 @@ end
 function Session:step(timeout_ms, max)
   if not self:wait(timeout_ms, function() self:deliver("round", max) end) then return false end
   if self.closed or self:is_forked() then return false end
-  if self.core:over() then self.stopping = true end
+  if self:is_over() then self.stopping = true end
   local go_on = not self.opts.keep_going or self.opts.keep_going()
   return not (self.stopping or self.cut) and go_on == true
 end
@@ -791,7 +821,7 @@ function Session:next_round(round)
   elseif self.finished then
     return false
   end
-  if self.core:over() or self.stopping or self.cut then
+  if self:is_over() or self.stopping or self.cut then
     self:quiet()
     round.last = true
   end

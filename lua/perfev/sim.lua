@@ -511,8 +511,8 @@ function M.new(opts)
   check_options(opts)
   local self = setmetatable({
     fds = {}, events = {}, rings = {}, children = {}, plans = {}, counts = {}, failures = {}, log = {},
-    files = {}, links = { ["/proc/self/exe"] = "/usr/bin/perfl" }, gone = {}, outside = {}, tracepoints = {},
-    inodes = {}, last_inode = 1000,
+    files = {}, gone = {}, outside = {}, tracepoints = {}, inodes = {}, last_inode = 1000,
+    links = { ["/proc/self/exe"] = "/usr/bin/perfl", ["/proc/self/ns/pid"] = "pid:[4026531836]" },
     counters = {}, blocked = 0, last_id = 100, last_pid = 5000, pid = 1000, uid = 0, privileged = true,
     max_files = 1024, now = 1000000000000, ring_start = 0, cpus = "0-1",
   }, Kernel)

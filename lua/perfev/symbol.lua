@@ -3,8 +3,10 @@
 -- first name in it is asked for, and keeps its symbols (by path and build-id) as long as it lives; nothing is
 -- looked up per record. ELF is C (perfev.symtab, a shared object that is loaded then), kallsyms too.
 
+local lazy = require "perfev.lazy"
 local build_id = require "perfev.build_id"
 local core = require "perfev.core"
+local explain = lazy "perfev.explain"
 local files = require "perfev.symbol.files"
 local hex = require "perfev.hex"
 local kernel_file = require "perfev.symbol.kernel"
@@ -44,18 +46,11 @@ end
 
 -- ---- the kernel ----
 
--- kallsyms_show_value() in kernel/ksyms_common.c: with kptr_restrict 0 it is perf_event_paranoid that decides.
 local function why_no_kallsyms(what, code)
   if code ~= E.EACCES then return what end
-  local restrict = (core.slurp("/proc/sys/kernel/kptr_restrict") or ""):match("%d")
-  local name, value, remedy = "kptr_restrict", restrict, 0
-  if restrict == "0" then
-    name, remedy = "perf_event_paranoid", 1
-    value = (core.slurp("/proc/sys/kernel/perf_event_paranoid") or ""):match("%d")
-  end
-  return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n"
-    .. "  try: as root, or sysctl kernel.%s=%d"):format(
-    value and (" (kernel.%s is %s)"):format(name, value) or "", name, remedy)
+  local name, value, settings, root_sees = explain.look.kallsyms()
+  return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n  try: %ssysctl %s"):format(
+    value and (" (kernel.%s is %d)"):format(name, value) or "", root_sees and "as root, or " or "sudo ", settings)
 end
 
 -- The file that somebody named.

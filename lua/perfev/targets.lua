@@ -14,8 +14,9 @@ local M = {}
 local E = core.errno
 
 -- The threads of every process named; those that have ended are no fault while one is left.
+-- -> tids, processes that have ended | nil, message, errno
 local function threads_of(pids, verb)
-  local tids, gone = {}, nil
+  local tids, gone, ended = {}, nil, {}
   for _, pid in ipairs(pids) do
     local own = pid == 0 or pid == core.pid()
     local list, what, code = core.threads(own and core.pid() or pid)
@@ -26,9 +27,10 @@ local function threads_of(pids, verb)
       table.move(list, 1, #list, #tids + 1, tids)
     else
       gone = gone or { what, code }
+      ended[#ended + 1] = pid
     end
   end
-  if #tids > 0 then return tids end
+  if #tids > 0 then return tids, ended end
   return nil, explain.refusal(("cannot %s %s"):format(verb, gone[1]), gone[2]), gone[2]
 end
 
@@ -81,7 +83,8 @@ function M.has_others(opts) return opts.pid or opts.tid or opts.uid or opts.comm
 -- @tparam table opts    as `perfev.options.take` gives them, and `cgroup`
 -- @tparam string verb   "watch": every event is of a CPU, as rings are; "count": of tasks wherever
 --   they run, unless cpus are named
--- @treturn[1] table     `pids`, `cpus`, `cgroup`, `on_exec`: the command alone, not running yet
+-- @treturn[1] table     `pids`, `cpus`, `cgroup`, `on_exec`: the command alone, not running yet; `ended`: processes
+--   that were named and are not there
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
@@ -104,15 +107,26 @@ function M.find(holder, opts, verb)
     if not holder.child then return nil, explain.command(why, code), code end
   end
   if wide then return cgroup or { pids = { -1 }, cpus = cpus } end
-  local pids = {}
+  local pids, ended = {}, nil
   if opts.pid or opts.uid or opts.comm then
     pids, why, code = select_processes(holder, opts)
     if pids then pids, why, code = threads_of(pids, verb) end
     if not pids then return nil, why, code end
+    ended = not (opts.uid or opts.comm) and why or nil -- of a choice, they are none any more
   end
   for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
   if holder.child then pids[#pids + 1] = holder.child:pid() end
-  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts) }
+  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts),
+           ended = ended }
+end
+
+local PF_EXITING = 0x4 -- include/linux/sched.h
+
+--- Whether a process runs, and is not about to end.
+function M.is_running(pid)
+  local stat = core.slurp(("/proc/%d/stat"):format(pid)) or ""
+  local state, flags = stat:match("^.*%)%s*(%a)%s+%-?%d+%s+%-?%d+%s+%-?%d+%s+%-?%d+%s+%-?%d+%s+(%d+)")
+  return flags ~= nil and state ~= "Z" and state ~= "X" and tonumber(flags) & PF_EXITING == 0
 end
 
 -- For how long the events of each CPU were on.

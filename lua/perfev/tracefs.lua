@@ -7,6 +7,13 @@ local M = {}
 
 local roots = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" }
 
+-- With mode=755 alone others see names: the files are 0440 (TRACE_MODE_READ, since Linux 5.16).
+local function no_reader(path)
+  return ("%s cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 %s\n"
+    .. "  for a group you are in, and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(path,
+    (path:gsub("/events$", "")))
+end
+
 --- The directory of events.
 -- @treturn[1] string path
 -- @treturn[2] nil
@@ -24,11 +31,7 @@ function M.events()
       return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code
     end
   end
-  if refused then
-    return nil, ("%s cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 %s\n"
-      .. "  for a group you are in, and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(
-      refused, (refused:gsub("/events$", ""))), core.errno.EACCES
-  end
+  if refused then return nil, no_reader(refused), core.errno.EACCES end
   return nil, "no tracefs is mounted at " .. table.concat(roots, " or ")
     .. "\n  try: mount -t tracefs tracefs " .. roots[1], core.errno.ENOENT
 end
@@ -72,6 +75,7 @@ function M.find(system, name)
   local dir = events .. "/" .. system .. "/" .. name
   local id, _, failed = core.slurp(dir .. "/id")
   if not id then
+    if failed == core.errno.EACCES then return nil, ("tracepoint '%s': %s"):format(what, no_reader(events)), failed end
     if failed ~= core.errno.ENOENT and failed ~= core.errno.ENOTDIR then
       return nil, ("tracepoint '%s': cannot read %s/id: %s"):format(what, dir, core.strerror(failed)), failed
     end

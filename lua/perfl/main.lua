@@ -41,6 +41,10 @@ nothing to watch: the script wants events, and no process or CPU was named
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
 or -i FILE (what perf record wrote)]]
 
+local record_first = [[
+record stands first, and its options behind it
+try: perfl record -a -d 10s]]
+
 -- The one run of this program:
 --   words             options.scan's result
 --   name, path, text  of the script
@@ -197,6 +201,7 @@ local function load_script()
     return script, why and why .. hint(words.chunks)
   end
   local path, why = find.resolve(words.script, verbs)
+  if not path and words.script == "record" then why = record_first end
   if not path then return nil, why, USAGE end
   run.name, run.path = name_of(path), path
   run.text = find.within(path)

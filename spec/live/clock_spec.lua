@@ -1,6 +1,8 @@
 -- Clocks on the real kernel: a record's time is that of the clock which was asked for.
 
 local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
 
 local E = perfev.errno
 local ids = { realtime = 0, monotonic = 1, monotonic_raw = 4, boottime = 7, tai = 11 }
@@ -27,6 +29,17 @@ describe("a session's clock", function()
       end
     end)
   end
+
+  it("is the kernel's in a time namespace, too, where records are not awaited for as long as that is off", function()
+    requires("root", "program unshare")
+    for _, off in ipairs { "-1000", "1000" } do
+      if run({ "unshare", "--time", "--monotonic", off, "true" }).code ~= 0 then pending "no time namespaces" end
+      local r = run { "unshare", "--time", "--monotonic", off, run.perfl, "-n", "1", "-e",
+        "event { 'page-faults', period = 1, sample = function() end }", "--", "sleep", "9" }
+      assert.equal(143, r.code, r.err) -- it was asked to end
+      assert.matches("1 records, 0 lost, 0 late", r.err)
+    end
+  end)
 
   it("is none that counts CPU time: those have no time of day for all", function()
     for _, name in ipairs { "process_cputime", "thread_cputime", "PROCESS_CPUTIME_ID", 2, 3 } do

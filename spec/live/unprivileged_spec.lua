@@ -140,6 +140,15 @@ describe("nobody", function()
     assert.equal(0, r.code)
   end)
 
+  -- Nor what is set-uid: the kernel ends its events at the exec, long before it ends itself.
+  it("is not to watch a program that they may not read, and has it run to its end", function()
+    local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(self) run.remove(self.path) end })
+    assert(os.execute(("cp $(command -v sleep) %s/nap && chmod 711 %s && chmod 111 %s/nap"):format(dir.path, dir.path,
+      dir.path)))
+    local r = perfl("-q", "-e", "event { switch = function() end }", "--", dir.path .. "/nap", "0.2")
+    assert.equal(0, r.code, r.err)
+  end)
+
   it("gets their command's status all the same", function()
     for status, line in pairs { [0] = "exit 0", [7] = "exit 7", [143] = "kill $$" } do
       local r = perfl("-q", "-e", "event { switch = function() end }", "--", "sh", "-c", line)

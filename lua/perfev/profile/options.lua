@@ -2,6 +2,7 @@
 
 local event = require "perfev.event"
 local options = require "perfev.options"
+local pidns = require "perfev.pidns"
 local profile = require "perfev.profile"
 local session = require "perfev.session"
 
@@ -62,6 +63,16 @@ function M.needs_cpu(who)
           .. "  try: perf record --switch-events --sample-cpu")
       end
     end
+  end)
+end
+
+--- A tracepoint tells of others by the machine's numbers, a record by those of our pid namespace: where these differ,
+-- the two are not joined.
+function M.needs_machine_pids(who)
+  session.default():on_begin(function()
+    if session.default().opts.input or pidns.is_machine() ~= false then return end
+    M.refuse(who, "in a pid namespace, as a container's, who wakes a task knows it by another number than its own\n"
+      .. "  try: the machine's namespace (docker run --pid=host)")
   end)
 end
 
