@@ -242,7 +242,7 @@ function Session:every(t, f)
   if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
   local timer = { ns = ns, f = f }
   self.timers[#self.timers + 1] = timer
-  if self.watching then assert(self:start_timer(timer)) end
+  if self.running then assert(self:start_timer(timer)) end
 end
 
 local function register(self, list, what, f)
@@ -281,6 +281,15 @@ function Session:start_timer(timer)
   return true
 end
 
+-- Where all is enabled and the command is held still: what there is to do before may take much of an interval.
+function Session:start_timers()
+  for _, timer in ipairs(self.timers) do
+    local ok, why, code = self:start_timer(timer)
+    if not ok then return nil, why, code end
+  end
+  return true
+end
+
 -- Once all is enabled: what there is to do before may take longer than that.
 function Session:start_duration()
   if not self.opts.duration then return true end
@@ -309,7 +318,6 @@ end
 
 function Session:start_watches()
   local steps = {}
-  for _, timer in ipairs(self.timers) do steps[#steps + 1] = function() return self:start_timer(timer) end end
   for number in pairs(self.signals) do steps[#steps + 1] = function() return self:start_signal(number) end end
   if self.opts.watch then
     steps[#steps + 1] = function()
@@ -333,7 +341,7 @@ function Session:start_watches()
     local ok, why, code = step()
     if not ok then return nil, why, code end
   end
-  self.watching = true -- timers and signals that are declared from here on begin at once
+  self.watching = true -- signals that are declared from here on begin at once
   return true
 end
 
@@ -447,8 +455,10 @@ function Session:arm()
     ok, what, code = c:begin()
     if not ok then return nil, what, code end
   end
-  self.running = true
+  self.running = true -- timers that are declared from here on begin at once
   self:scan_new()
+  ok, what, code = self:start_timers()
+  if not ok then return nil, what, code end
   if self.child then return self:release_child() end
   return true
 end
