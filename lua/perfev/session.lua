@@ -211,6 +211,15 @@ function M.is_idle(s)
   return s:declared() + #s.timers + #s.on_start + #s.on_done == 0 and not next(s.signals)
 end
 
+--- The name of its first event, where none has a callback and nothing counts: it would end in "0 records", which is
+-- not what happened.
+function M.unheard(s)
+  for _, ev in ipairs(s.events) do
+    if next(ev.decl.callbacks) then return nil end
+  end
+  return #s.counters == 0 and s.events[1] and s.events[1].name or nil
+end
+
 --- Count what the session watches, from its start to its end; as `perfev.counter`.
 function Session:counter(spec) return require("perfev.counter").new(spec, false, 2, self) end
 --- The same as a group; as `perfev.group`.
