@@ -14,12 +14,13 @@ describe("a word of other tools", function()
   it("is answered with scripts that there are", function()
     local unknown, seen = {}, 0
     local function look(text)
+      for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 78, line) end
       for name in text:gsub("%-%-inline ", ""):gsub("%-a ", ""):gmatch "perfl (%l+)" do
         seen = seen + 1
         if not is_ours(name) then unknown[#unknown + 1] = text end
       end
     end
-    for _, text in pairs(elsewhere.tools) do look(text) end
+    for _, text in pairs(elsewhere.tools) do look("try: " .. text) end
     for name, flags in pairs(elsewhere.options) do
       assert.truthy(is_ours(name), name)
       for _, text in pairs(flags) do look(text) end

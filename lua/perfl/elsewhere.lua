@@ -23,13 +23,12 @@ M.tools = {
   lock = "perfl -a latency lock:contention_begin lock:contention_end",
   probe = "perfl trace PROBE ARG..., which makes the probe and removes it",
   sched = "perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)",
-  script = "perfl dump FILE, or perfl SCRIPT -i FILE, which perfl skeleton FILE begins",
+  script = "perfl dump FILE, or perfl SCRIPT -i FILE (perfl skeleton begins one)",
   timechart = "perfl -a timeline",
   argdist = "perfl -e 'event { EVENT, sample = hist { value = \"args.NAME\" } }'",
   bashreadline = "perfl -a trace uretprobe:bash:readline '$retval:string'",
   biotop = "perfl -a biosnoop", iosnoop = "perfl -a biosnoop", iolatency = "perfl -a biolatency",
-  bitesize = "perfl -a -e 'event { \"block:block_rq_issue\", sample = hist { value = \"args.bytes\" } }'",
-  drsnoop = "perfl -a latency vmscan:mm_vmscan_direct_reclaim_begin vmscan:mm_vmscan_direct_reclaim_end",
+  bitesize = "perfl -a -e 'event { \"block:block_rq_issue\",\n  sample = hist { value = \"args.bytes\" } }'",
   exitsnoop = "perfl -a execsnoop --ends", threadsnoop = "perfl -a procmon",
   funccount = "perfl stat -e uprobe:FILE:FUNCTION, or kprobe:FUNCTION",
   funcslower = "perfl funclatency FUNCTION",
@@ -37,7 +36,7 @@ M.tools = {
   hardirqs = "perfl -a latency irq --per args.irq", softirqs = "perfl -a latency softirq --per args.vec",
   llcstat = "perfl -a stat -e LLC-loads,LLC-load-misses",
   oomkill = "perfl -a tpoint oom:mark_victim",
-  opensnoop = "perfl -a trace uprobe:libc:open path:string, and uprobe:libc:openat fd:int path:string",
+  opensnoop = "perfl -a trace uprobe:libc:open path:string\nor: perfl -a trace uprobe:libc:openat fd:int path:string",
   pidpersec = "perfl -a stat -e sched:sched_process_fork -I 1000",
   runqlen = "perfl -a runqlat", runqslower = "perfl -a runqlat",
   stackcount = "perfl profile -e EVENT -F 0",
@@ -67,18 +66,19 @@ local no_cache = "nothing is kept in ~/.debug\ntry: without it"
 local per_cpu = "try: -A, each CPU by itself"
 local fields = "every field is shown\ntry: -j, or perfl skeleton FILE, a script that prints some"
 local stacks = "functions alone are shown\ntry: perfl profile -f tree, which has their callers"
-local calls = "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
+local calls = "trace is of functions, as in uprobe:libc:open; of system calls others are\n"
+  .. "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
 local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded" }
 local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] = "try: --unit us",
                 ["-N --nanoseconds"] = "try: --unit ns", ["-P --pids -L --tids"] = "try: --per tid" }
 
 -- What an event of a script's own has, which is recorded as well.
 local function own(words)
-  return ("it is a matter of an event\ntry: perfl --record FILE -e 'event { EVENT, %s }'"):format(words)
+  return ("it is a matter of an event\ntry: perfl --record FILE -e 'event { EVENT,\n  %s }'"):format(words)
 end
 
-local function sampled(bit)
-  return own(("sample_type = { \"ip\", \"tid\", \"time\", \"%s\" }"):format(bit))
+local function sampled(bit, more)
+  return own(("sample_type = { \"ip\", \"tid\", \"time\", \"%s\" }%s"):format(bit, more and ",\n  " .. more or ""))
 end
 
 --- Ours, or a script -> flags that theirs has -> what is told; any: of every flag that it has not
@@ -95,8 +95,8 @@ M.options = {
     ["-R --raw-samples -T --timestamp -P --period --sample-cpu --exclude-perf"] = always, ["--timeout"] = long,
     ["-N --no-buildid-cache -B --no-buildid"] = no_cache, ["--all-user --all-kernel"] = whole,
     ["-d --data"] = "-d is how long\n" .. sampled "addr", ["--phys-data"] = sampled "phys_addr",
-    ["-W --weight"] = sampled "weight", ["-I --intr-regs"] = own "sample_regs_intr = BITS",
-    ["-b -j --branch-any --branch-filter"] = own "branch_sample_type = { \"any\" }",
+    ["-W --weight"] = sampled "weight", ["-I --intr-regs"] = sampled("regs_intr", "sample_regs_intr = { NAME }"),
+    ["-b -j --branch-any --branch-filter"] = sampled("branch_stack", "branch_sample_type = { \"any\" }"),
     ["-i --no-inherit"] = own "inherit = false", ["-k --clockid"] = own "clockid = NUMBER",
     ["--mmap-pages"] = "try: -m 2M", ["-u"] = "try: --uid USER", ["-G"] = "try: --cgroup PATH",
     ["--max-size"] = "try: --switch-output SIZE", ["--overwrite -S --snapshot"] = "try: perfl flightrec EVENT",
