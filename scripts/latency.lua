@@ -17,15 +17,13 @@ local pairs_by_name = {
   softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
   syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" }, is_of_task = true },
 }
-local names = {}
-for name in pairs(pairs_by_name) do names[#names + 1] = name end
-table.sort(names)
+local NAMES = "block, irq, runqueue, softirq, syscalls"
 
 local opt = perfev.args {
   summary = "the time from one event to another: a histogram, a heat map",
-  { "start", metavar = "START", help = "where it begins: an event; or alone " .. table.concat(names, ", ") },
+  { "start", metavar = "START", help = "where it begins: an event; or alone " .. NAMES },
   { "stop", metavar = "STOP", required = false, help = "where it ends: an event" },
-  { "--by", metavar = "FIELDS", default = "tid", help = "that are the same of both, as in cpu,args.irq" },
+  { "--by", metavar = "FIELDS", help = "that are the same of both, as in cpu,args.irq (default: tid)" },
   { "--per", metavar = "FIELD", help = "one for each value of this field of STOP, as in comm" },
   { "-f --format", choices = { "text", "csv", "svg", "html" }, default = "text", metavar = "FORMAT",
     help = "text, csv; svg, html: a heat map, time by latency" },
@@ -52,11 +50,14 @@ local function words(text)
 end
 
 local known = pairs_by_name[opt.start]
+for _, pair in pairs(opt.by and {} or pairs_by_name) do -- by its two events: what joins them is known
+  if pair[1] == opt.start and pair[2] == opt.stop then known, opt.stop = pair, nil end
+end
 if not opt.stop and not known then
   refuse(("'%s' alone is none of %s\n  try: latency START STOP, two events"):format(perfev.escape(opt.start),
-    table.concat(names, ", ")))
+    NAMES))
 end
-local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by) } or known
+local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by or "tid") } or known
 if pair == pairs_by_name.runqueue then common.needs_every_cpu "latency" end
 local is_drawn = opt.format == "svg" or opt.format == "html"
 local is_heat = is_drawn and not opt.histogram

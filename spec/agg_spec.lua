@@ -421,7 +421,9 @@ describe("an aggregator", function()
       { "count", { by = { "a", "a" } }, "'a' twice" }, { "count", { by = "value" }, "'value' is what" },
       { "count", { by = 7 }, "by is a name" }, { "count", { max_keys = 0 }, "from 1 to 2^28" },
       { "count", { max_keys = 1.5 }, "is an integer, not 1.5" }, { "avg", { unit = 1 }, "unit is a string" },
-      { "count", "comm", "a table expected, not a string" },
+      { "count", "comm", 'a table expected, not a string\n  try: count { by = "comm" }' },
+      { "sum", { "period", by = "comm" }, 'options have names\n  try: sum { value = "period" }' },
+      { "hist", { of = "period" }, "no option is called 'of'; there are by, value, where, " },
     } do
       refused(case[3], function() perfev[case[1]](case[2]) end)
     end

@@ -577,6 +577,18 @@ describe("the life of a run", function()
     end
   end)
 
+  it("begins an interval where counting begins, whatever there was to do before", function()
+    local s = new({}, { sample = function() end })
+    s:every("250ms", function() return false end)
+    assert(s:run())
+    local order = {}
+    for _, line in ipairs(k.log) do
+      local what = line:match "^timerfd%(250000000" or line:match "^list%(/proc%)" or line:match "ENABLE"
+      if what and what ~= order[#order] then order[#order + 1] = what end
+    end
+    assert.same({ "list(/proc)", "ENABLE", "list(/proc)", "timerfd(250000000" }, order)
+  end)
+
   it("calls start, timers, signals and done, in that order, with time as it was", function()
     local story = {}
     local function say(word) return function() story[#story + 1] = word .. " " .. (k.now - 1000000000000) // MS end end

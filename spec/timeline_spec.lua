@@ -75,6 +75,11 @@ describe("latency", function()
       sample(20, 1, 8, "sched:sched_switch", { prev_pid = 8, next_pid = 0 })
       sample(90, 1, 0, "sched:sched_switch", { prev_pid = 0, next_comm = "helper", next_pid = 8 })]]
     assert.equal("low,high,count\n2097152,4194304,1\n", output_of(world, "latency", "runqueue", "-f", "csv"))
+    -- Its events in full are the same, and no matter of who happened to run.
+    assert.equal("low,high,count\n2097152,4194304,1\n",
+      output_of(world, "latency", "sched:sched_wakeup", "sched:sched_switch", "-f", "csv"))
+    assert.equal("low,high,count\n", output_of(world, "latency", "sched:sched_wakeup", "sched:sched_switch",
+      "--by", "tid,cpu", "-f", "csv"))
   end)
 
   it("refuses what is no pair", function()

@@ -32,7 +32,7 @@ local TOP_ROWS = 10
 
 local options = { by = true, value = true, where = true, unit = true, title = true, max_keys = true, slot = true }
 local linear = { low = true, high = true, step = true }
-local known = { "rows", "by", "value", "where", "unit", "title", "max_keys", "slot", "low", "high", "step" }
+local known = { "by", "value", "where", "unit", "title", "max_keys", "slot", "rows", "low", "high", "step" }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
@@ -98,8 +98,16 @@ local function slot_of(kind, spec, by, level)
   return ns
 end
 
+-- A field that has no name before it is what is counted by, or what the values are of.
+local function remedy(kind, field)
+  if type(field) ~= "string" then return "" end
+  return ("\n  try: %s { %s = \"%s\" }"):format(kind, (kind == "count" or kind == "top") and "by" or "value", field)
+end
+
 local function check_options(kind, spec, level)
-  if type(spec) ~= "table" then fail(level, "%s: a table expected, not a %s", kind, type(spec)) end
+  if type(spec) ~= "table" then
+    fail(level, "%s: a table expected, not a %s%s", kind, type(spec), remedy(kind, spec))
+  end
   for name in pairs(spec) do
     local is_one = options[name] or (kind == "hist" and linear[name]) or (kind == "top" and name == "rows")
     if is_one and name == "value" and (kind == "count" or kind == "top") then
@@ -107,9 +115,10 @@ local function check_options(kind, spec, level)
     end
     if not is_one then
       local near = core.nearest(tostring(name), known)
+      if name == 1 then fail(level, "%s: options have names%s", kind, remedy(kind, spec[1])) end
       fail(level, "%s: no option is called '%s'%s", kind, tostring(name),
         linear[name] and " (it is hist's)" or name == "rows" and " (it is top's)"
-        or near and (" (did you mean '%s'?)"):format(near) or "")
+        or near and (" (did you mean '%s'?)"):format(near) or "; there are " .. table.concat(known, ", "))
     end
   end
 end
@@ -235,6 +244,15 @@ function M.check(event, callbacks, format)
     end
   end
   return true
+end
+
+--- Does one of these count samples, each as one?
+function M.counts(callbacks)
+  for _, one in ipairs(M.list(callbacks.sample or callbacks.record)) do
+    local kind = M.is(one) and own_spec(one).kind
+    if kind == "count" or kind == "top" then return true end
+  end
+  return false
 end
 
 --- The condition of who gets an event's samples, as where.lua's tree; or nil, as for several that do.

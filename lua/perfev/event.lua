@@ -354,6 +354,7 @@ end
 -- The kernel lowers its limit under load; a default must not fail for that.
 local function clamp_default_freq(fields, spec, found)
   if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq or found.words.freq then return end
+  found.is_sampled = true
   local most = math.tointeger(tonumber((core.slurp("/proc/sys/kernel/perf_event_max_sample_rate"))))
   if most and most < DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
 end

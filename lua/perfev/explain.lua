@@ -700,6 +700,11 @@ function M.clamped(name, freq)
   return ("%s: %d Hz instead of our default, as kernel.perf_event_max_sample_rate is no higher"):format(name, freq)
 end
 
+--- Why the count of an event's samples is not how often it happened.
+function M.sampled(name, freq)
+  return ("%s: samples are counted, %d a second at most, not each\n  try: period = 1"):format(name, freq)
+end
+
 --- How perfl gets what root has and it has not.
 M.setcap = setcap
 

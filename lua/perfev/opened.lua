@@ -1,11 +1,13 @@
 --- An event of a session: opened, filtered, switched on and off.
 
 local lazy = require "perfev.lazy"
+local agg = require "perfev.agg"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local filters = lazy "perfev.filter"
+local names = require "perfev.names"
 local options = require "perfev.options"
 local pidns = lazy "perfev.pidns"
 local targets = require "perfev.targets"
@@ -213,6 +215,15 @@ local function note_clamped(self, ev, built)
   if built.found.clamped then self:note(1, explain.clamped(ev.name, built.attr.sample_freq)) end
 end
 
+-- What happens is sampled where nothing else is asked; who counts the samples may mean all that happens.
+local function note_sampled(self, ev, built)
+  local attr = built.attr
+  local is_clock = attr.config == names.CPU_CLOCK or attr.config == names.TASK_CLOCK
+  if built.found.is_sampled and attr.type == names.TYPE.software and not is_clock and agg.counts(ev.decl.callbacks) then
+    self:note(0, explain.sampled(ev.name, attr.sample_freq))
+  end
+end
+
 -- How many events the session is, as far as patterns and lists have been read.
 local function how_many(self)
   local n = #self.counters
@@ -374,6 +385,7 @@ local function open_built(self, ev, built, leader)
   local fit, unfit, einval = fits(self, ev, built)
   if not fit then return nil, unfit, einval end
   note_clamped(self, ev, built)
+  note_sampled(self, ev, built)
   local target, why, wrong = target_for(self, ev, built)
   if not target then return nil, why, wrong end
   local slot, what, failed = add_somehow(self, ev, built, target, leader)

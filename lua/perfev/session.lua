@@ -226,6 +226,15 @@ function M.is_idle(s)
   return s:declared() + #s.timers + #s.on_start + #s.on_done == 0 and not next(s.signals)
 end
 
+--- The name of its first event, where none has a callback and nothing counts: it would end in "0 records", which is
+-- not what happened.
+function M.unheard(s)
+  for _, ev in ipairs(s.events) do
+    if next(ev.decl.callbacks) then return nil end
+  end
+  return #s.counters == 0 and s.events[1] and s.events[1].name or nil
+end
+
 --- Count what the session watches, from its start to its end; as `perfev.counter`.
 function Session:counter(spec) return require("perfev.counter").new(spec, false, 2, self) end
 --- The same as a group; as `perfev.group`.
@@ -257,7 +266,7 @@ function Session:every(t, f)
   if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
   local timer = { ns = ns, f = f }
   self.timers[#self.timers + 1] = timer
-  if self.watching then assert(self:start_timer(timer)) end
+  if self.running then assert(self:start_timer(timer)) end
 end
 
 local function register(self, list, what, f)
@@ -299,6 +308,15 @@ function Session:start_timer(timer)
   return true
 end
 
+-- Where all is enabled and the command is held still: what there is to do before may take much of an interval.
+function Session:start_timers()
+  for _, timer in ipairs(self.timers) do
+    local ok, why, code = self:start_timer(timer)
+    if not ok then return nil, why, code end
+  end
+  return true
+end
+
 -- Once all is enabled: what there is to do before may take longer than that.
 function Session:start_duration()
   if not self.opts.duration then return true end
@@ -327,7 +345,6 @@ end
 
 function Session:start_watches()
   local steps = {}
-  for _, timer in ipairs(self.timers) do steps[#steps + 1] = function() return self:start_timer(timer) end end
   for number in pairs(self.signals) do steps[#steps + 1] = function() return self:start_signal(number) end end
   if self.opts.watch then
     steps[#steps + 1] = function()
@@ -351,7 +368,7 @@ function Session:start_watches()
     local ok, why, code = step()
     if not ok then return nil, why, code end
   end
-  self.watching = true -- timers and signals that are declared from here on begin at once
+  self.watching = true -- signals that are declared from here on begin at once
   return true
 end
 
@@ -477,8 +494,10 @@ function Session:arm()
     ok, what, code = c:begin()
     if not ok then return nil, what, code end
   end
-  self.running = true
+  self.running = true -- timers that are declared from here on begin at once
   self:scan_new()
+  ok, what, code = self:start_timers()
+  if not ok then return nil, what, code end
   if self.child then return self:release_child() end
   return true
 end

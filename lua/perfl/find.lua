@@ -4,6 +4,7 @@
 -- only, so a file that happens to lie in the working directory is never run.
 
 local core = require "perfev.core"
+local elsewhere = require("perfev.lazy") "perfl.elsewhere"
 local escape = require "perfev.escape"
 local native = require "perfl.core"
 local report = require "perfl.report"
@@ -80,6 +81,8 @@ local function not_found(name, verbs)
   if native.exists(name) then
     return ("%s\na file of that name is in this directory: ./%s"):format(text, escape(name))
   end
+  local other = elsewhere.tool(name, M.exists)
+  if other then return ("no script is named '%s'\n%s"):format(escape(name), other) end
   if #names == 0 then
     return ("%s\nlooked in %s"):format(text, table.concat(M.directories(), ", "))
   end

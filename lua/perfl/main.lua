@@ -10,6 +10,7 @@ local agg = require "perfev.agg"
 local probe_events = require "perfev.probe_events"
 local args = require "perfev.args"
 local core = require "perfev.core"
+local elsewhere = lazy "perfl.elsewhere"
 local escape = require "perfev.escape"
 local grammar = require "perfev.grammar"
 local session = require "perfev.session"
@@ -224,7 +225,7 @@ end
 
 local function print_callback_error(text, where)
   report.say(("a callback failed%s (more of the same are only counted)\n%s"):format(
-    where and " in " .. where or "", report.trimmed(text)))
+    where and " in " .. where or "", report.trimmed(text) .. elsewhere.name(text)))
 end
 
 -- Asked by the session once per wakeup.
@@ -292,6 +293,10 @@ local function before_start()
   if run.opts.dry_run then
     leave(print_plan(s))
   end
+  local unheard = not run.opts.record and session.unheard(s)
+  if unheard then
+    report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
+  end
   if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end
 end
 
@@ -330,7 +335,7 @@ end
 -- What -e has without asking, a script has to ask for.
 local function not_required(why)
   local name = why:match("^[^\n]*nil value %(global '([%w_]+)'%)")
-  if not name or name ~= "perfev" and perfev[name] == nil then return "" end
+  if not name or name ~= "perfev" and perfev[name] == nil then return elsewhere.name(why) end
   return ("\ntry: local perfev = require \"perfev\"%s"):format(name ~= "perfev" and ", and perfev." .. name or "")
 end
 

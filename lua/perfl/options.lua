@@ -6,6 +6,7 @@
 -- looks disagree about is refused, never guessed.
 
 local args = require "perfev.args"
+local elsewhere = require("perfev.lazy") "perfl.elsewhere"
 local escape = require "perfev.escape"
 local report = require "perfl.report"
 local session_options = require "perfev.options"
@@ -368,10 +369,14 @@ local function unknown_option(message, declared)
   return ("%s\na value that begins with a dash stands behind =, as in --name=%s"):format(short, number)
 end
 
--- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
-local function explain(message, declared, name)
+-- argparse's sentence, and for an unknown option what there is. name: of the script, or nil; words: not perfl's own.
+local function explain(message, declared, name, words)
   message = escape((message:gsub("\n", "; ")))
+  local known = name and elsewhere.option(name, message)
+  if known then return ("%s\n%s"):format(message:match("^[^;]*"), known) end
   if message == "too many arguments" and name then
+    local numbers = elsewhere.numbers(name, words)
+    if numbers then return ("%s\n%s"):format(message, numbers) end
     return ("%s\na command stands behind --\ntry: perfl %s -- COMMAND"):format(message, escape(name))
   end
   if not message:find("^unknown option") then return message end
@@ -454,7 +459,7 @@ end
 -- @treturn[2] string
 function M.parse(found, declared, name)
   local ok, result = parse_words(found, declared, name)
-  if not ok then return nil, explain(result, declared, name) end
+  if not ok then return nil, explain(result, declared, name, found.rest) end
   local opts = M.taken(M.by_flag, result)
   if found.script and not found.chunks and #(opts.chunks or {}) > 0 then
     return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)

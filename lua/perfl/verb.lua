@@ -1,5 +1,6 @@
 --- The command line of a word that names no script: its options, its --help, what is wrong with it.
 
+local elsewhere = require("perfev.lazy") "perfl.elsewhere"
 local report = require "perfl.report"
 
 local M = {}
@@ -35,7 +36,7 @@ function M.parse(parser, verb, words, remedies)
   if ok then return result end
   -- One letter is near to all others.
   local text = tostring(result):gsub("\n", "; "):gsub("('%-[^-]'); Did you mean one of these.*", "%1")
-  local remedy = remedies and remedies[text]
+  local remedy = remedies and remedies[text] or elsewhere.option(verb, text)
   return M.refuse(verb, remedy and text .. "\n" .. remedy or text)
 end
 

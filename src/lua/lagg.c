@@ -844,6 +844,16 @@ static int l_agg_len(lua_State *L)
 	return 1;
 }
 
+/* print(a), where a:print() is meant */
+static int l_agg_tostring(lua_State *L)
+{
+	lua_Integer nr = (lua_Integer)settle(L, check_agg(L, 1))->nr;
+
+	lua_pushfstring(L, "aggregator of %I key%s: a:print() shows %s", (LUAI_UACINT)nr,
+			nr == 1 ? "" : "s", nr == 1 ? "it" : "them");
+	return 1;
+}
+
 static const luaL_Reg methods[] = {
 	{ "spec", l_agg_spec },
 	{ "add", l_agg_add_value },
@@ -866,6 +876,7 @@ static const luaL_Reg methods[] = {
 
 static const luaL_Reg metamethods[] = {
 	{ "__len", l_agg_len },
+	{ "__tostring", l_agg_tostring },
 	{ "__gc", l_agg_gc },
 	{ NULL, NULL },
 };

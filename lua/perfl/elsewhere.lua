@@ -1,0 +1,185 @@
+--- What is typed by those who know perf, bpftrace and bcc -> what does it here: tools, options, builtins.
+-- Asked when a word has failed. An answer is lines that stand below what is wrong, the last of them "try: …".
+-- Source: perf's Documentation/ of 6.1; bpftrace(8); man/man8 of bcc and of perf-tools.
+
+local core = require "perfev.core"
+local perfev = require "perfev"
+
+local M = {}
+
+-- ---- verbs and tools ----
+
+local mem = "perf mem record -o FILE, and perfl dump FILE, which has addr and data_src"
+local tcp = "perfl -a tpoint sock:inet_sock_set_state"
+
+--- word -> what does it here
+M.tools = {
+  annotate = "perfl --inline profile --format tree, for lines", c2c = mem, mem = mem,
+  diff = "perfl flamediff BEFORE AFTER, of what perfl profile -f folded wrote",
+  evlist = "perfl report FILE", ["buildid-list"] = "perfl dump -t mmap2 FILE",
+  ftrace = "perfl trace PROBE, perfl funclatency FUNCTION",
+  help = "perfl --help, perfl NAME --help, man perfl", version = "perfl --version",
+  kmem = "perfl -a profile -e kmem:kmalloc -F 0",
+  lock = "perfl -a latency lock:contention_begin lock:contention_end",
+  probe = "perfl trace PROBE ARG..., which makes the probe and removes it",
+  sched = "perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)",
+  script = "perfl dump FILE, or perfl SCRIPT -i FILE (perfl skeleton begins one)",
+  timechart = "perfl -a timeline",
+  argdist = "perfl -e 'event { EVENT, sample = hist { value = \"args.NAME\" } }'",
+  bashreadline = "perfl -a trace uretprobe:bash:readline '$retval:string'",
+  biotop = "perfl -a biosnoop", iosnoop = "perfl -a biosnoop", iolatency = "perfl -a biolatency",
+  bitesize = "perfl -a -e 'event { \"block:block_rq_issue\",\n  sample = hist { value = \"args.bytes\" } }'",
+  exitsnoop = "perfl -a execsnoop --ends", threadsnoop = "perfl -a procmon",
+  funccount = "perfl stat -e uprobe:FILE:FUNCTION, or kprobe:FUNCTION",
+  funcslower = "perfl funclatency FUNCTION",
+  gethostlatency = "perfl -a funclatency libc:getaddrinfo",
+  hardirqs = "perfl -a latency irq --per args.irq", softirqs = "perfl -a latency softirq --per args.vec",
+  llcstat = "perfl -a stat -e LLC-loads,LLC-load-misses",
+  oomkill = "perfl -a tpoint oom:mark_victim",
+  opensnoop = "perfl -a trace uprobe:libc:open path:string\nor: perfl -a trace uprobe:libc:openat fd:int path:string",
+  pidpersec = "perfl -a stat -e sched:sched_process_fork -I 1000",
+  runqlen = "perfl -a runqlat", runqslower = "perfl -a runqlat",
+  stackcount = "perfl profile -e EVENT -F 0",
+  tcpaccept = tcp, tcpconnect = tcp, tcplife = tcp, tcpstates = tcp,
+  tcpretrans = "perfl -a tpoint tcp:tcp_retransmit_skb",
+  tplist = "perfl list -v 'SYSTEM:*'",
+}
+
+--- Of a word that names no script.
+-- @tparam string word      "sched", "opensnoop", "runqlat-bpfcc"
+-- @tparam function exists  word -> whether there is a script of that name
+-- @treturn ?string         nil: it is no tool of theirs
+function M.tool(word, exists)
+  local bare = word:gsub("%-bpfcc$", ""):gsub("%.bt$", "")
+  if bare ~= word and exists(bare) then return "try: perfl " .. bare end
+  return M.tools[bare] and "try: " .. M.tools[bare]
+end
+
+-- ---- options ----
+
+local always = "it is always done\ntry: without it"
+local commas = "numbers have no commas here\ntry: without it"
+local whole = "try: a modifier of each event, as in -e cycles:u (user) or cycles:k (kernel)"
+local long = "try: -d 100ms, which is how long"
+local metrics = "the metrics there are stand beside the counts\ntry: -e with the events they need"
+local no_cache = "nothing is kept in ~/.debug\ntry: without it"
+local per_cpu = "try: -A, each CPU by itself"
+local fields = "every field is shown\ntry: -j, or perfl skeleton FILE, a script that prints some"
+local stacks = "functions alone are shown\ntry: perfl profile -f tree, which has their callers"
+local calls = "trace is of functions, as in uprobe:libc:open; of system calls others are\n"
+  .. "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
+local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded" }
+local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] = "try: --unit us",
+                ["-N --nanoseconds"] = "try: --unit ns", ["-P --pids -L --tids"] = "try: --per tid" }
+
+-- What an event of a script's own has, which is recorded as well.
+local function own(words)
+  return ("it is a matter of an event\ntry: perfl --record FILE -e 'event { EVENT,\n  %s }'"):format(words)
+end
+
+local function sampled(bit, more)
+  return own(("sample_type = { \"ip\", \"tid\", \"time\", \"%s\" }%s"):format(bit, more and ",\n  " .. more or ""))
+end
+
+--- Ours, or a script -> flags that theirs has -> what is told; any: of every flag that it has not
+M.options = {
+  stat = {
+    ["--timeout --interval-count"] = long, ["--big-num --no-big-num -B"] = commas, ["--all-user --all-kernel"] = whole,
+    ["-M --metrics --topdown --metric-only"] = metrics, ["--per-core --per-socket --per-die --per-node"] = per_cpu,
+    ["-G --for-each-cgroup"] = "try: --cgroup PATH", ["-n --null"] = "try: -e duration_time",
+    ["-d --detailed"] = "-d is how long; details are events\ntry: -e L1-dcache-load-misses,LLC-load-misses",
+    ["--append"] = "try: >> FILE", ["-i --no-inherit"] = "try: -t TID, a thread by itself",
+    ["--per-thread"] = "try: -t TID, for each",
+  },
+  record = {
+    ["-R --raw-samples -T --timestamp -P --period --sample-cpu --exclude-perf"] = always, ["--timeout"] = long,
+    ["-N --no-buildid-cache -B --no-buildid"] = no_cache, ["--all-user --all-kernel"] = whole,
+    ["-d --data"] = "-d is how long\n" .. sampled "addr", ["--phys-data"] = sampled "phys_addr",
+    ["-W --weight"] = sampled "weight", ["-I --intr-regs"] = sampled("regs_intr", "sample_regs_intr = { NAME }"),
+    ["-b -j --branch-any --branch-filter"] = sampled("branch_stack", "branch_sample_type = { \"any\" }"),
+    ["-i --no-inherit"] = own "inherit = false", ["-k --clockid"] = own "clockid = NUMBER",
+    ["--mmap-pages"] = "try: -m 2M", ["-u"] = "try: --uid USER", ["-G"] = "try: --cgroup PATH",
+    ["--max-size"] = "try: --switch-output SIZE", ["--overwrite -S --snapshot"] = "try: perfl flightrec EVENT",
+  },
+  report = { any = "perfl report tells what is in a recording\ntry: perfl profile -i FILE, for its functions" },
+  dump = { ["-F --fields"] = fields },
+  top = { ["-g -G --call-graph -U -K"] = stacks, ["-s --sort"] = stacks },
+  trace = { ["-s --summary -S --with-summary -e --duration PROBE"] = calls },
+  syscount = { ["-L --latency"] = "try: perfl syslat", ["-x --failures"] = "try: perfl syslat --failed" },
+  execsnoop = { ["-T --time --timestamp"] = always },
+  tpoint = { ["-l"] = "try: perfl list tracepoint", ["-H"] = "try: perfl list -v EVENT" },
+  profile = sides, offcputime = sides, offwaketime = sides, wakeuptime = sides,
+  runqlat = units, cpudist = units, biolatency = units, funclatency = units,
+}
+
+local function answer(verb, flag)
+  local of_verb = M.options[verb] or {}
+  for flags, text in pairs(of_verb) do
+    if (" " .. flags .. " "):find(" " .. flag .. " ", 1, true) then return text end
+  end
+  return of_verb.any
+end
+
+--- Of what a parser says.
+-- @tparam ?string verb     or the script's name
+-- @tparam string message   its first line
+-- @treturn ?string
+function M.option(verb, message)
+  local flag = message:match("^unknown option '(%-[^']+)'") or message:match("^option '(%-[^']+)' requires")
+    or message:match("^missing argument '(PROBE)'")
+  return flag and answer(verb, flag)
+end
+
+--- Of plain words where none may stand: bcc's interval and count.
+-- @tparam string name      the script's
+-- @tparam {string,...} words
+-- @treturn ?string
+function M.numbers(name, words)
+  local seconds = 1
+  for _, word in ipairs(words) do
+    seconds = word:find("^%d%d?%d?$") and seconds * math.tointeger(tonumber(word))
+    if not seconds then return nil end
+  end
+  return words[1] and ("how long is told by -d\ntry: perfl -a -d %ds %s"):format(seconds, name)
+end
+
+-- ---- names in a script ----
+
+local of_record = "in a callback it is the record's\ntry: sample = function(r, args) print(r.%s) end"
+local of_args = "in a callback it is the payload's\ntry: sample = function(r, args) print(args.%s) end"
+
+local globals = {
+  printf = "try: print((FORMAT):format(...))", BEGIN = "try: start(FUNCTION)", begin = "try: start(FUNCTION)",
+  END = "try: done(FUNCTION)", interval = "try: every(\"1s\", FUNCTION)", exit = "try: stop()",
+  lhist = "try: hist { value = FIELD, low = 0, high = 1000, step = 100 }",
+  str = "where a pointer leads is not in the record\ntry: a probe's argument NAME:string, as in perfl trace",
+  clear = "try: a:clear()", zero = "try: a:clear()", strftime = "try: os.date(FORMAT)",
+  system = "try: os.execute(TEXT)",
+  nsecs = of_record:format "time", pid = of_record:format "pid", tid = of_record:format "tid",
+  comm = of_record:format "comm", cpu = of_record:format "cpu", kstack = of_record:format "kstack",
+  ustack = of_record:format "ustack", retval = of_args:format "ret", args = of_args:format "NAME",
+}
+
+local names = { nsecs = "time", probe = "event", sym = "symbol", usym = "symbol", ksym = "symbol", func = "symbol",
+                retval = "args.ret", ret = "args.ret", exe = "comm", dso = "symbol" }
+
+--- Of what Lua or the module says of a name that is not there.
+-- @tparam string message
+-- @treturn string  "" when nothing is known of it
+function M.name(message)
+  local line = message:match("^[^\n]*")
+  local global = line:match("nil value %(global '([%w_]+)'%)")
+  if global and perfev[global] == nil then
+    local all = {}
+    for name in pairs(perfev) do all[#all + 1] = name end
+    local near = core.nearest(global, all)
+    local text = globals[global] or near and ("try: %s"):format(near)
+    return text and "\n" .. text or ""
+  end
+  local field = line:match("no record has a field '([^']+)'")
+  local payload = field and field:match("^args%->([%w_]+)$")
+  local known = payload and "args." .. payload or names[field or ""]
+  return known and "\ntry: " .. known or ""
+end
+
+return M
