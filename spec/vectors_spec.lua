@@ -60,7 +60,8 @@ describe("a kernel's own bytes:", function()
       -- nothing beyond what is expected, where all of it is
       if vector.made_by then
         for name, value in pairs(t) do
-          if name ~= "size" and name ~= "number" and name ~= "sample_id" then
+          local is_the_events = name == "period" and value == (spec.sample_period or 1) -- where the sample has none
+          if name ~= "size" and name ~= "number" and name ~= "sample_id" and not is_the_events then
             assert.same(vector.expect[name], value, name)
           end
         end
