@@ -54,6 +54,7 @@ local function leave()
 end
 local spec = { "cpu-clock", freq = 99, comm = true, task = true, mmap = true, mmap2 = true, context_switch = true,
                ksymbol = true, bpf_event = true, cgroup = true, namespaces = true, text_poke = true }
+if where ~= "record" then spec.sample = function() end end
 if where == "start" or where == "done" then
   perfev[where](leave)
 elseif where == "every" then

@@ -42,10 +42,6 @@ nothing to watch: the script wants events, and no process or CPU was named
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
 or -i FILE (what perf record wrote)]]
 
-local record_first = [[
-record stands first, and its options behind it
-try: perfl record -a -d 10s]]
-
 -- The one run of this program:
 --   words             options.scan's result
 --   name, path, text  of the script
@@ -202,7 +198,6 @@ local function load_script()
     return script, why and why .. hint(words.chunks)
   end
   local path, why = find.resolve(words.script, verbs)
-  if not path and words.script == "record" then why = record_first end
   if not path then return nil, why, USAGE end
   run.name, run.path = name_of(path), path
   run.text = find.within(path)
@@ -293,7 +288,7 @@ local function before_start()
   if run.opts.dry_run then
     leave(print_plan(s))
   end
-  local unheard = not run.opts.record and session.unheard(s)
+  local unheard = not (run.opts.record or run.opts.quiet) and session.unheard(s)
   if unheard then
     report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
   end
