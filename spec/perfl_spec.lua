@@ -531,7 +531,7 @@ describe("perfl", function()
     local r = perfl { "no_such_script" }
     assert.equal(2, r.code)
     contains(r.err, "perfl: no script is named 'no_such_script'")
-    contains(perfl({ "-a", "record" }).err, "perfl: 'record' is no script: it is perfl's own, and comes before all options")
+    contains(perfl({ "-a", "record" }).err, "perfl: 'record' is no script: it is perfl's own, and comes before")
     r = perfl { dir .. "/nothing.lua" }
     assert.equal(2, r.code)
     contains(r.err, "there is no such file")
