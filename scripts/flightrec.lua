@@ -13,8 +13,8 @@ local opt = perfev.args {
   { "--trigger", type = "string", metavar = "EVENT", help = "when it happens, print what is kept" },
   { "--filter", type = "string", metavar = "CONDITION", help = "on the trigger's fields, as in 'pid > 0'" },
   epilog = [[
--m SIZE says how much each CPU keeps; what is older is overwritten, and nothing is
-read until then. SIGUSR1 is a trigger too; without --trigger, so is the end.]],
+-m SIZE says how much each CPU keeps; what is older is overwritten, and nothing
+is read until then. SIGUSR1 is a trigger too; without --trigger, so is the end.]],
 }
 
 session.default():on_begin(function()

@@ -9,8 +9,8 @@ local opt = perfev.args {
   summary = "a line for each signal that somebody sends by kill(2)",
   { "-s --signal", type = "integer", metavar = "N", help = "this signal only" },
   { "-x --failed", help = "those that did not go only" },
-  epilog = "TPID as kill(2) has it: below 0 a group, -1 everybody. A sender that dies of its own\n"
-    .. "signal does not return: RESULT is - then.",
+  epilog = "TPID as kill(2) has it: below 0 a group, -1 everybody. A sender that dies of\n"
+    .. "its own signal does not return: RESULT is - then.",
 }
 
 local names = {}

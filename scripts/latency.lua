@@ -31,9 +31,9 @@ local opt = perfev.args {
   { "--histogram", help = "svg, html: a histogram, and no heat map" },
   common.title,
   epilog = [[
-runqueue: from the wakeup to the CPU, without waits of those that were preempted;
-block: what the device takes of a request. Both want -a, as interrupts do. What
-found no partner is told below.]],
+runqueue: from the wakeup to the CPU, without waits of those that were
+preempted; block: what the device takes of a request. Both want -a, as
+interrupts do. What found no partner is told below.]],
 }
 
 local function refuse(why) common.refuse("latency", why) end

@@ -252,6 +252,7 @@ describe("a mistake is told at the caller's line", function()
     { 's:event { "cpu-clock", freq = 0 }', "^event: freq = 0 takes no samples" },
     { 's:event { "cpu-clock", period = 0, sample = print }', "^event: period = 0 takes no samples" },
     { 's:event { name = "cpu-clock", sample = print }', "^event: sample, and no event that is sampled\n  try: " },
+    { 's:event { "cpu-clock", callchain = "no" }', "^event: callchain = \"no\": 'no' is no kind of call chain" },
     { 's:signal("KILL", print)', "^signal: nobody can hear KILL" },
     { 'perfev.session { count = 1.5 }', "count is a whole number above 0, not 1.5" },
     { 'perfev.load("", { maxbytes = 1 })', "^load: no option is called 'maxbytes'" },

@@ -50,6 +50,7 @@ local function describe_script(name, path, least, most, run_as)
     assert.truthy(r.out:find("\n\n" .. name .. ": ", 1, true))
     for line in r.out:gmatch("[^\n]+") do
       assert.is_true(#line <= 80 or line:find("^   {") ~= nil, line)
+      assert(not line:find "^ %S", line) -- a line of the text that was too wide, broken once more
     end
   end)
 end

@@ -355,6 +355,7 @@ describe("a simulated world", function()
 
   it("takes no option that it does not know", function()
     assert.error_matches(function() sim.new { cpu = "0" } end, "no option is called 'cpu' %(did you mean 'cpus'%?%)")
+    assert.error_matches(function() sim.new {}:fail("mmpa", 1, 12) end, "no call is named 'mmpa' %(did you mean 'mmap'")
     assert.error_matches(function() sim.new { world = "vn" } end, "no world is called 'vn' %(did you mean 'vm'%?%)")
   end)
 end)

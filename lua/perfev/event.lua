@@ -202,7 +202,7 @@ local function chain_words(callchain)
   if callchain == true then return resolve.call_graph "fp" end
   if callchain == "fp,defer" then callchain = "defer" end -- as perf record has it
   local kind, bytes = callchain:match("^(%a+),?(%d*)$")
-  if not kind or (bytes == "" and callchain ~= kind) then
+  if not kind or kind == "no" or (bytes == "" and callchain ~= kind) then
     return nil, ("'%s' is no kind of call chain"):format(callchain), CHAINS
   end
   local words, why = resolve.call_graph(kind, math.tointeger(tonumber(bytes)))

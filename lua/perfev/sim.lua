@@ -79,6 +79,13 @@ end
 -- @tparam integer errno
 -- @tparam[opt] integer size  what E2BIG writes into the attr
 function Kernel:fail(name, nth, errno, size)
+  if not self.hooks[tostring(name):match "^[%w_]+"] then
+    local names = {}
+    for call in pairs(self.hooks) do names[#names + 1] = call end
+    local near = core.nearest(tostring(name), names)
+    error(("fail: no call is named '%s'%s"):format(tostring(name),
+      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+  end
   self.failures[name] = { nth = (self.counts[name] or 0) + nth, errno = errno, size = size }
 end
 

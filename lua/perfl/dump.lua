@@ -340,7 +340,7 @@ local function new_parser()
   parser:option("-n --count"):argname("COUNT"):convert(function(text)
     local n = math.tointeger(tonumber(text))
     if n and n > 0 then return n end
-    return nil, ("count '%s': expected a whole number, as in 100"):format(text)
+    return nil, ("count '%s': expected a whole number above 0, as in 100"):format(text)
   end):description("end after so many")
   parser:flag("-j --json"):description("a JSON object on each line")
   parser:flag("--raw"):description("with the bytes of each record")

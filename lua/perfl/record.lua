@@ -33,7 +33,7 @@ end
 
 -- "fp", "fp,defer", "dwarf", "dwarf,16384"
 local function call_graph(text)
-  if text == "fp,defer" then return { kind = "defer" } end
+  if text == "fp,defer" or text == "defer" then return { kind = "defer" } end
   local kind, size = text:match("^(%a+),?(%d*)$")
   if kind == "fp" and size == "" then return { kind = kind } end
   local bytes = size == "" and STACK_BYTES or math.tointeger(tonumber(size))

@@ -375,5 +375,7 @@ describe("perfl record", function()
     local long = run { run.perfl, "record", "--all-cpus", "--quiet", "--event", "cs", "--freq", "max", "--dry-run" }
     local most = run.capture "cat /proc/sys/kernel/perf_event_max_sample_rate"
     assert.matches("\nevent cs\n.*\n  sample_freq +" .. most:match "%d+" .. "\n", long.out)
+    local defer = run { run.perfl, "record", "--call-graph", "defer", "--dry-run" }
+    assert.matches("\n  defer_callchain +1\n", defer.out, defer.err)
   end)
 end)
