@@ -21,8 +21,11 @@ local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latenc
 local took, all = perfev.hist(spec), perfev.hist(spec)
 local not_idle = { "args.next_pid", "!=", 0 }
 
+-- perf sched record has sched_waking instead (5.10), and perf record what it was told to.
+local wakeups = "sched:sched_wakeup,sched:sched_wakeup_new | sched:sched_waking,sched:sched_wakeup_new"
+  .. " | sched:sched_wakeup | sched:sched_waking"
 -- A wakeup may find its task on a CPU still: then it waits for none, and its turn goes on (ttwu_runnable()).
-local woken = perfev.span { start = { "sched:sched_wakeup", "sched:sched_wakeup_new" }, stop = true, cancel = true,
+local woken = perfev.span { start = wakeups, stop = true, cancel = true,
   start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
 -- Preempted, as prev_state has it: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
 local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",

@@ -2,6 +2,7 @@
 -- construction; and twins of those that count in C, which have Lua callbacks and print the same.
 
 local json = require "spec.support.json"
+local perfdata = require "spec.support.perfdata"
 local run = require "spec.support.run"
 
 local machine = require "spec.support.worlds" [[
@@ -66,6 +67,38 @@ describe("runqlat", function()
     assert.matches("^run queue latency\n@ %(us%):\n", text)
     assert.same({ "[2, 4) 1", "[8, 16) 1", "[16, 32) 1", "[64, 128) 1" }, buckets(text))
     assert.is_nil(text:find("not counted", 1, true))
+  end)
+
+  it("goes by the wakeups that a recording has: perf sched record's, or what perf record was told to", function()
+    local FORMAT = "name: %s\nID: %d\nformat:\n\tfield:int pid;\toffset:0;\tsize:4;\tsigned:1;\n"
+      .. "\tfield:int prev_pid;\toffset:4;\tsize:4;\tsigned:1;\n\tfield:int prev_state;\toffset:8;\tsize:4;\tsigned:1;\n"
+      .. "\tfield:int next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
+    local function recorded(...)
+      local names, events, formats = { "sched_switch", ... }, {}, {}
+      for i, name in ipairs(names) do
+        events[i] = { ids = { i }, name = "sched:" .. name, attr = { type = 2, config = i, sample_period = 1,
+          sample_type = { "identifier", "tid", "time", "cpu", "raw" } } }
+        formats[i] = FORMAT:format(name, i)
+      end
+      local b = perfdata.new { events = events }
+      local function add(us, i, ...)
+        b:add { type = "sample", identifier = i, pid = 0, tid = 0, time = us * 1000, cpu = 0,
+                raw = string.pack("=i4i4i4i4", ...) }
+      end
+      add(10, 2, 7, 0, 0, 0) add(13, 1, 0, 0, 0, 7) -- woken
+      add(40, 1, 0, 7, 0x100, 8) add(60, 1, 0, 8, 1, 7) -- preempted
+      if names[3] then add(70, 3, 9, 0, 0, 0) end
+      add(140, 1, 0, 7, 1, 9) -- new
+      local path = dir .. "/waits.data"
+      local file <close> = assert(io.open(path, "wb"))
+      file:write(b:file { [1] = b:tracing_data("sched", formats), [12] = b:event_desc() })
+      file:close()
+      return table.concat(buckets(machine.quiet("-i", path, "runqlat")), ", ")
+    end
+    for _, wakeup in ipairs { "sched_wakeup", "sched_waking" } do
+      assert.equal("[2, 4) 1, [16, 32) 1", recorded(wakeup))
+      assert.equal("[2, 4) 1, [16, 32) 1, [64, 128) 1", recorded(wakeup, "sched_wakeup_new"))
+    end
   end)
 
   it("has one for each name or thread, in the unit that is asked for", function()

@@ -103,6 +103,12 @@ local function foreign_kernel(self, wanted)
   return symbols and (symbols:address("_text") or symbols:address("_stext")) and symbols
 end
 
+-- Does the kernel of a recording run here? -> whether; and which one does
+local function is_running(self, wanted)
+  local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
+  return wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here, here
+end
+
 -- The kernel of a recording, or this one if it is the same.
 local function recorded_kernel(self)
   local wanted = self.build_ids["[kernel.kallsyms]"]
@@ -112,8 +118,7 @@ local function recorded_kernel(self)
     return symbols
   end
   if kernel_file.path then return nil end
-  local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
-  local same = wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here
+  local same, here = is_running(self, wanted)
   if not same then
     note(self, ("the kernel's functions have no names: the recording is of %s, this is %s\n"
       .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(
@@ -204,8 +209,10 @@ local function load_vdso(self, id)
   local bytes = symtab and symtab.vdso()
   local file = bytes and symtab.read(bytes)
   local there = file and file:facts().build_id
-  -- Another machine's vdso is not this one's.
-  if not file or self.recording and not (id and there and hex.of(there) == id) then return NONE end
+  -- Another kernel's vdso is not this one's; not all recorders write its build-id.
+  local same = not self.recording or id and there and hex.of(there) == id
+    or not id and is_running(self, self.build_ids["[kernel.kallsyms]"])
+  if not file or not same then return NONE end
   return { symbols = file, path = "[vdso]", names = {} }
 end
 

@@ -2,6 +2,7 @@
 
 local core = require "perfev.core"
 local meets = require "spec.support.meets"
+local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
@@ -226,6 +227,32 @@ describe("an address", function()
       n = n + 1
     end
     assert.is_true(n > 1, n)
+  end)
+
+  it("in the vdso is one of a recording that has no build-id of it, if its kernel runs here", function()
+    requires("perf")
+    local start, stop = core.slurp "/proc/self/maps":match "\n(%x+)%-(%x+) r.xp [^\n]*%[vdso%]\n"
+    if not start then pending "no vdso is mapped here" end
+    start, stop = tonumber(start, 16), tonumber(stop, 16)
+    local at = start
+    while not perfev.symbol.process(core.pid(), at) do at = at + 16 end
+    local function named(release)
+      local b = perfdata.new { events = { { ids = { 1 }, name = "cpu-clock", attr = { type = 1, sample_period = 1,
+        mmap2 = true, sample_id_all = true, sample_type = { "identifier", "ip", "tid", "time" } } } } }
+      local who = { identifier = 1, pid = 7, tid = 7, time = 1000 }
+      b:add { type = "mmap2", misc = 2, pid = 7, tid = 7, addr = start, len = stop - start, prot = 5,
+              filename = "[vdso]", sample_id = who }
+      b:add { type = "sample", misc = 2, identifier = 1, pid = 7, tid = 7, time = 2000, ip = at }
+      local path = dir .. "/vdso.data"
+      local file <close> = assert(io.open(path, "wb"))
+      file:write(b:file { [4] = b:string(release), [12] = b:event_desc() })
+      file:close()
+      local rec <close>, name = assert(perfev.open(path)), nil
+      for r in rec:records { user = false } do name = r.type == "sample" and r.symbol or nil end
+      return name
+    end
+    assert.equal(perfev.symbol.process(core.pid(), at), named(core.slurp("/proc/sys/kernel/osrelease"):match "%S+"))
+    assert.is_nil(named "6.0.0-another")
   end)
 
   it("in the vdso has rules by which stacks are walked, asked for without an address", function()

@@ -93,13 +93,16 @@ function M:event_desc()
   return table.concat(out)
 end
 
---- TRACING_DATA with one format. opts: kallsyms, printk (texts).
-function M:tracing_data(system, format, opts)
+--- TRACING_DATA with one format, or a list of them. opts: kallsyms, printk (texts).
+function M:tracing_data(system, formats, opts)
   opts = opts or {}
+  formats = type(formats) == "table" and formats or { formats }
+  local texts = {}
+  for i, format in ipairs(formats) do texts[i] = self:pack("I8", #format) .. format end
   local kallsyms, printk = opts.kallsyms or "", opts.printk or ""
   return "\x17\x08\x44tracing0.6\0" .. string.char(self.endian == "big" and 1 or 0, 8) .. self:pack("I4", 4096)
     .. "header_page\0" .. self:pack("I8", 0) .. "header_event\0" .. self:pack("I8I4I4", 0, 0, 1)
-    .. system .. "\0" .. self:pack("I4I8", 1, #format) .. format
+    .. system .. "\0" .. self:pack("I4", #formats) .. table.concat(texts)
     .. self:pack("I4", #kallsyms) .. kallsyms .. self:pack("I4", #printk) .. printk .. self:pack("I8", 0)
 end
 
