@@ -844,7 +844,7 @@ end
 
 local function has_backward(self)
   for ev in opened.each(self.events) do
-    if ev.attr.write_backward then return true end
+    if ev.attr and ev.attr.write_backward then return true end -- a recording's side-band records have none
   end
   return false
 end
