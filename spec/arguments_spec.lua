@@ -280,6 +280,8 @@ describe("a mistake is told at the caller's line", function()
     { 'for _ in perfev.decoder {}:records(3) do end', "the bytes are a string, not a number" },
     { 'for _ in s:records { fields = { "foo" } } do end', "no sample has a field 'foo'" },
     { 'perfev.count {}:merge(perfev.sum {})', "^merge: they are not of the same kind" },
+    { 'perfev.count { by = "time", slot = "1s" }:merge(perfev.count { by = "time", slot = 2 })',
+      "its times are told apart by 2, and those here by 1s" },
     { 'perfev.load("", 5)', "options are a table, not a number" },
     { 'perfev.load("", { max = 1 })', "no option is called 'max'; max_bytes is one" },
     { 'perfev.measure({}, print)', "no event is named" },
