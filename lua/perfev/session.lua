@@ -79,7 +79,8 @@ M.before_default_start = nil
 --- Set options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
   if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end
-  options.take(opts, self.opts, 3)
+  -- As a whole or not at all: what is refused has changed nothing.
+  self.opts = options.take(opts, options.copy(self.opts), 3)
 end
 
 function Session:note(level, text)
