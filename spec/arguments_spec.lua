@@ -326,6 +326,7 @@ describe("a mistake is told at the caller's line", function()
     { 's:close() s:signal("INT", print)', "it has ended" },
     { 's:close() s:configure {}', "it has started already" },
     { 'running():on_begin(print)', "it has started already" },
+    { 'perfev.session {}:run()', "nothing was declared, and nothing would end it\n  try: s:event" },
     { 'local r = running() local _ = r:records() r:dispatch()', "dispatch%(%) within a loop over its records" },
     { 'local r = running() local _ = r:records() r:run()', "run%(%) within a loop over its records" },
     { 'local r = running() local _ = r:records { fields = { "tid" } } r:run()', "within a loop over its records" },

@@ -139,6 +139,13 @@ local function refuse_ended(self, level)
   if self.finished then error("session: it has ended; make a new one", level + 1) end
 end
 
+-- Nobody hears anything, and neither a target's end nor anybody else's word is waited for.
+local function would_wait_for_ever(self)
+  local opts = self.opts
+  return not self.started and M.is_idle(self) and options.is_cpu_wide(opts)
+    and not (opts.command or opts.duration or opts.input or opts.watch or opts.keep_going)
+end
+
 -- What would go to callbacks has none.
 local function refuse_pulled(self, verb)
   if self.pulled and not self.finished then
@@ -700,6 +707,9 @@ end
 function Session:run()
   refuse_recursion(self, "run")
   refuse_ended(self, 2)
+  if would_wait_for_ever(self) then
+    error("session: nothing was declared, and nothing would end it\n  try: s:event{...} before s:run()", 2)
+  end
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
   if not self.stopping then
