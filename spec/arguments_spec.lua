@@ -176,6 +176,10 @@ describe("a whole number that is a float", function()
     local s <close> = perfev.session { count = 2.0, tid = { 7.0 } }
     assert.same({ 2, { 7 } }, { s.opts.count, s.opts.tid })
     assert.error_matches(function() perfev.session { count = 2.5 } end, "count is a whole number above 0, not 2.5")
+    -- Of a period above 1 the kernel would give a sample for each event, were PERIOD asked for.
+    s:event { "page-faults", period = 10.0, sample = function() end }
+    assert(s:start())
+    assert.same({ 10, 0 }, { k.events[1].attr.sample_period, k.events[1].attr.sample_type & 1 << 8 })
     local a = perfev.top { by = "k", max_keys = 1e3, rows = 2.0 }
     a:inc(1)
     assert.same({ 1000, 2, 1 }, { a:spec().max_keys, a:spec().rows, #a:top(1.0) })
@@ -289,6 +293,8 @@ describe("a mistake is told at the caller's line", function()
     { 'for _ in perfev.decoder {}:records(3) do end', "the bytes are a string, not a number" },
     { 'for _ in s:records { fields = { "foo" } } do end', "no sample has a field 'foo'" },
     { 'perfev.count {}:merge(perfev.sum {})', "^merge: they are not of the same kind" },
+    { 'perfev.count { by = "time", slot = "1s" }:merge(perfev.count { by = "time", slot = 2 })',
+      "its times are told apart by 2, and those here by 1s" },
     { 'perfev.load("", 5)', "options are a table, not a number" },
     { 'perfev.measure({}, print)', "no event is named" },
     { 'perfev.measure({ "task-clock", nope = 1 }, print)', "no option is called 'nope'" },
@@ -307,6 +313,14 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.count { by = { key = "comm" } }', "by is a list of names; key is no place in one" },
     { 's:event { "cpu-clock", fields = { nil, "tid" }, sample = print }', "fields: a name is a string, not a nil" },
     { 's:event { "cpu-clock", where = { "tid", "in", { 1, nil, 3 } }, sample = print }', "compared with .* not a nil" },
+    { 's:event { "cpu-clock", optional = "no" }', "optional is true or false, not a string" },
+    { 's:event { "cpu-clock", symbols = 0 }', "symbols is true or false, not a number" },
+    { 's:event { "cpu-clock", freq = 0, sample = print }', "freq = 0: sample would never be called" },
+    { 's:event { "page-faults", period = 0, sample = print }', "period = 0: sample would never be called" },
+    { 's:span { start = "cs", stop = "faults", by = { "tid", nil, "cpu" }, into = perfev.hist {} }',
+      "by is a name or a list of names" },
+    { 'perfev.hist_counter { "a:b", value = "args.x", unit = 5 }', "unit is a string, not a number" },
+    { 'perfev.hist_counter { "a:b", value = "args.x", low = 0.5 }', "low is an integer, not 0.5" },
     { 'perfev.profile { values = { nil, "x" } }', "a value type is a name" },
     { 'perfev.profile { values = 5 }', "values is a list, not a number" },
     -- what is over, or not yet
@@ -321,6 +335,7 @@ describe("a mistake is told at the caller's line", function()
     { 's:close() s:snapshot()', "it has ended" },
     { 's:close() s:configure {}', "it has started already" },
     { 'running():on_begin(print)', "it has started already" },
+    { 'perfev.session {}:run()', "nothing was declared, and nothing would end it\n  try: s:event" },
     { 'local r = running() local _ = r:records() r:dispatch()', "dispatch%(%) within a loop over its records" },
     { 'local r = running() local _ = r:records() r:run()', "run%(%) within a loop over its records" },
     { 'local r = running() local _ = r:records { fields = { "tid" } } r:run()', "within a loop over its records" },

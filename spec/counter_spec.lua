@@ -354,6 +354,19 @@ describe("a group", function()
     assert.equal(k.events[1].fd, k.events[4].group_fd)
   end)
 
+  it("takes one member at a time: of a list or a pattern it would count the first alone", function()
+    local c = perfev.counter { "page-faults", tid = 7 }
+    for _, several in ipairs { "cpu-clock,task-clock", "{cpu-clock,task-clock}" } do
+      local m, why, code = c:add(several)
+      assert.is_nil(m)
+      assert.equal(("event '%s': it is several events, and add() takes one\n  they are cpu-clock, task-clock\n"
+        .. "  try: add() for each of them"):format(several), why)
+      assert.equal(perfev.errno.EINVAL, code)
+    end
+    assert.same({ "page-faults" }, c:names())
+    assert.equal(1, #k.events)
+  end)
+
   it("reads the members one by one when the leader is closed, and takes no more", function()
     local g = perfev.group { "page-faults", "context-switches", "cpu-clock", tid = 7 }
     for i, e in ipairs(k.events) do e.counted = i end
@@ -1027,6 +1040,12 @@ describe("measure", function()
       end)
       assert.equal(i, r["page-faults"])
     end
+  end)
+
+  it("says that the counter was closed by what it measured", function()
+    local c = perfev.counter { "page-faults", tid = "self", inherit = false, disabled = true }
+    local r, why, code = c:measure(function() c:close() end)
+    assert.same({ "counter: it is closed", perfev.errno.EBADF }, { why, code, r })
   end)
 
   it("raises for what it cannot measure", function()

@@ -3,7 +3,7 @@
 
 local ops = require "spec.support.ops"
 
-local SEEDS, EACH = 3, 20000
+local SEEDS, EACH = 3, 16000
 
 describe("random operations over the simulated kernel", function()
   for seed = 1, SEEDS do

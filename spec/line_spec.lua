@@ -1,6 +1,7 @@
 -- Lines: what they print is what a callback with string.format prints.
 
 local kernel = require "spec.support.kernel"
+local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
@@ -119,6 +120,15 @@ describe("a line", function()
       s:dispatch()
     end)
     assert.equal("comm false -\nsample - 5\n", out)
+  end)
+
+  it("is made by hand of a recording's record whose task has no name", function()
+    local b = perfdata.new { events = { { attr = { sample_type = { "tid" } } } } }
+    b:add { type = "sample", pid = 7, tid = 7 }
+    local rec <close> = perfdata.open(b:file())
+    local text
+    for r in rec:records { types = { "sample" }, user = false } do text = perfev.line "{tid} {comm} {task}":text(r) end
+    assert.equal("7 - <...>", text)
   end)
 
   it("is refused with what is wrong of it", function()

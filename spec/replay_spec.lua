@@ -605,6 +605,11 @@ describe("a session with an input", function()
     local ok, why = s:run()
     assert.is_nil(ok)
     assert.matches("counters are read from the kernel", why)
+    local tasks = session()
+    tasks:event { comm = function() end }
+    assert(tasks:start())
+    assert.error_matches(function() tasks:snapshot() end, "snapshot%(%) needs an event with write_backward")
+    tasks:close()
     local later, answer = session(), nil
     later:event { "cs", sample = function() answer = answer or table.pack(later:counter { "faults" }) end }
     assert.is_true(later:run())

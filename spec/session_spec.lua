@@ -481,6 +481,15 @@ describe("opening and closing", function()
     refused("x", "a table expected")
   end)
 
+  it("is configured as a whole, or not at all", function()
+    local s = perfev.session { tid = 7, count = 3 }
+    assert.error_matches(function() s:configure { count = 5, cgroup = "x" } end, "cgroup and tid at once")
+    assert.error_matches(function() s:configure { count = 5, duration = "x" } end, "duration 'x'")
+    assert.same({ 3, nil, nil }, { s.opts.count, s.opts.cgroup, s.opts.duration })
+    s:configure { count = 5 }
+    assert.same({ 5, { 7 } }, { s.opts.count, s.opts.tid })
+  end)
+
   it("rounds a ring up to what can be mapped", function()
     local s = new { buffer = "5000" }
     assert(s:start())

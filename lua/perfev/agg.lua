@@ -354,6 +354,10 @@ end
 local function check_alike(spec, other, level)
   local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
   if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
+  if spec.slot_ns ~= other.slot_ns then
+    fail(level, "merge: its times are told apart by %s, and those here by %s", other.slot or "the ns",
+      spec.slot or "the ns")
+  end
   if (spec.unit or "") ~= (other.unit or "") then
     fail(level, "merge: its values are in %s, and those here in %s", other.unit or "no unit", spec.unit or "none")
   end
@@ -566,7 +570,7 @@ function methods:remarks()
       spec.max_keys or 65536)
   end
   local absent, columns = self:uncounted(), { table.unpack(spec.by) }
-  if spec.value then table.insert(columns, 1, spec.value) end
+  table.insert(columns, 1, spec.value or "value")
   for _, name in ipairs(columns) do
     if absent[name] then
       lines[#lines + 1] = ("%d record%s without %s: not counted"):format(absent[name], absent[name] == 1 and "" or "s",

@@ -620,7 +620,7 @@ function Counter:measure(f, ...)
   ok, what, code = switch(opened, nil, "ENABLE", grouped)
   if not ok then return nil, explain.refusal("cannot enable: " .. what, code), code end
   local results = table.pack(pcall(f, ...))
-  switch(opened, nil, "DISABLE", grouped)
+  if self.core then switch(opened, nil, "DISABLE", grouped) end
   if not results[1] then error(results[2], 0) end
   local counts, why, failed = self:delta()
   if not counts then return nil, why, failed end
@@ -682,6 +682,17 @@ function Counter:names()
   return names
 end
 
+-- A member is one event: a list, a pattern or what each kind of CPU has is several.
+local function check_single(m)
+  local names = {}
+  for _, unit in ipairs(m.spec[1] and event.units(m.spec[1], m.spec) or {}) do
+    for _, found in ipairs(unit) do names[#names + 1] = found.name end
+  end
+  if #names < 2 then return true end -- what is wrong is told when it is opened
+  return nil, ("event '%s': it is several events, and add() takes one\n  they are %s%s\n  try: add() for each of them")
+    :format(m.name, table.concat(names, ", ", 1, math.min(2, #names)), #names > 2 and ", ..." or ""), E.EINVAL
+end
+
 --- Add an event to a counter that is open; it counts at once unless the counter was opened `disabled`.
 -- @tparam string|table spec  as one of perfev.counter's
 -- @treturn[1] member
@@ -693,7 +704,8 @@ function Counter:add(spec)
   check_name(self, name_of(spec), 3)
   if not self.core then return not_open(self) end
   local m = new_member(self, spec)
-  local ok, why, code = open(self, m)
+  local ok, why, code = check_single(m)
+  if ok then ok, why, code = open(self, m) end
   if ok and m.open and not self.grouped and not self.spec.disabled then ok, why, code = m:enable() end
   if ok then return m end
   m:close()

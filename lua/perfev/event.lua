@@ -166,6 +166,17 @@ local function check_comforts(spec, level)
   if spec.name ~= nil and type(spec.name) ~= "string" then
     fail(level, "event: name is a string, not a %s", type(spec.name))
   end
+  for _, name in ipairs { "optional", "symbols", "many" } do
+    if spec[name] ~= nil and type(spec[name]) ~= "boolean" then
+      fail(level, "event: %s is true or false, not a %s", name, type(spec[name]))
+    end
+  end
+  for _, name in ipairs { "freq", "period" } do
+    if spec.sample and spec[name] == 0 then
+      fail(level, "event: %s = 0: sample would never be called\n  try: %s", name, name == "freq" and "freq = 99"
+        or "period = 1")
+    end
+  end
   if spec.aux_buffer and spec.write_backward then
     fail(level, "event: aux_buffer and write_backward at once; an AUX area is read as it comes")
   end
@@ -379,6 +390,9 @@ function M.declare(spec, level)
   check_comforts(spec, level + 1)
   check_callchain(spec.callchain, level + 1)
   check_values(spec, level + 1)
+  for key, value in pairs(spec) do
+    if math.type(value) == "float" then spec[key] = math.tointeger(value) or value end
+  end
   local list, fields = {}, {}
   callback_bits(fields, spec, list)
   local read = read_fields(spec, level + 1)

@@ -6,6 +6,7 @@ local colon = require "perfev.colon"
 local counter = require "perfev.counter"
 local event = require "perfev.event"
 local filters = require "perfev.filter"
+local options = require "perfev.options"
 local where = require "perfev.where"
 
 local M = {}
@@ -20,9 +21,12 @@ local function fail(level, ...)
 end
 
 local function check_integer(spec, name, level)
-  if spec[name] ~= nil and math.type(spec[name]) ~= "integer" then
-    fail(level, "hist_counter: %s is an integer, not a %s", name, type(spec[name]))
+  local value = spec[name]
+  if value ~= nil and not (type(value) == "number" and math.tointeger(value)) then
+    fail(level, "hist_counter: %s is an integer, not %s", name, type(value) == "number" and value
+      or "a " .. type(value))
   end
+  spec[name] = value and math.tointeger(value)
 end
 
 -- Where the buckets begin and end: below the first and from the last on there is one more each.
@@ -61,6 +65,11 @@ local function check_spec(spec, level)
     fail(level, "hist_counter: value is a field of the payload, args.NAME")
   end
   for _, name in ipairs { "low", "high", "step" } do check_integer(spec, name, level + 1) end
+  for _, name in ipairs { "title", "unit" } do
+    if spec[name] ~= nil and type(spec[name]) ~= "string" then
+      fail(level, "hist_counter: %s is a string, not a %s", name, type(spec[name]))
+    end
+  end
   if spec.where ~= nil then where.read(spec.where, "hist_counter: where", level + 1) end
 end
 
@@ -86,6 +95,7 @@ end
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function M.new(spec, level)
+  if type(spec) == "table" then spec = options.copy(spec) end
   check_spec(spec, level + 1)
   local bounds = bounds_of(spec, level + 1)
   local fields, why, code = fields_of(spec)
@@ -141,7 +151,7 @@ end
 --- Print it as perfev.hist does.
 function Hist:print()
   local value, why = self:read()
-  if not value then error(why, 2) end
+  if not value then fail(2, "hist_counter: %s", (why:gsub("^counter: ", ""))) end
   agg.print_histogram(self.spec.title, self.spec.unit, value, not self.spec.step)
 end
 

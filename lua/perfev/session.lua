@@ -84,7 +84,8 @@ M.before_default_start = nil
 --- Set options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
   if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end
-  options.take(opts, self.opts, 3)
+  -- As a whole or not at all: what is refused has changed nothing.
+  self.opts = options.take(opts, options.copy(self.opts), 3)
 end
 
 function Session:note(level, text)
@@ -148,6 +149,13 @@ local function refuse_closed(self)
     refuse_ended(self, 3)
     error("session: it is not open; start() it first", 3)
   end
+end
+
+-- Nobody hears anything, and neither a target's end nor anybody else's word is waited for.
+local function would_wait_for_ever(self)
+  local opts = self.opts
+  return not self.started and M.is_idle(self) and options.is_cpu_wide(opts)
+    and not (opts.command or opts.duration or opts.input or opts.watch or opts.keep_going)
 end
 
 -- What would go to callbacks has none.
@@ -755,6 +763,9 @@ end
 function Session:run()
   refuse_recursion(self, "run")
   refuse_ended(self, 2)
+  if would_wait_for_ever(self) then
+    error("session: nothing was declared, and nothing would end it\n  try: s:event{...} before s:run()", 2)
+  end
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
   if not self.stopping then
@@ -900,7 +911,7 @@ end
 
 local function has_backward(self)
   for ev in opened.each(self.events) do
-    if ev.attr.write_backward then return true end
+    if ev.attr and ev.attr.write_backward then return true end -- a recording's side-band records have none
   end
   return false
 end

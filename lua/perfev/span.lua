@@ -46,11 +46,12 @@ end
 local function columns(spec, name, level)
   local by = spec[name]
   if by == nil then by = spec.by end
-  local list = type(by) == "table" and table.move(by, 1, #by, 1, {}) or { by }
-  for _, one in ipairs(list) do
-    if type(one) ~= "string" then fail(level, "span: %s is a name or a list of names", name) end
+  local list, n = { by }, by ~= nil and 1 or 0
+  if type(by) == "table" then list, n = table.move(by, 1, #by, 1, {}), #by end
+  for i = 1, n do
+    if type(list[i]) ~= "string" then fail(level, "span: %s is a name or a list of names", name) end
   end
-  if #list == 0 then
+  if n == 0 then
     fail(level, "span: by: nothing says which stop belongs to a start\n  try: by = \"tid\", or start_by and stop_by")
   end
   return list

@@ -1,10 +1,12 @@
 --- ops.lua - a user without a plan: operations at random on whatever is at hand.
 --
--- Sessions, events, counters, groups, members, decoders, views, memories, attrs and the kernels under them are made,
--- used, used after they were closed, closed, dropped and collected, in callbacks too. What may come of it is an
+-- Sessions, live and of recordings, events, counters, groups, members, decoders, recordings, views, stacks,
+-- aggregators, lines, coroutines, memories, attrs and the kernels under them are made, used, used after they were
+-- closed, closed, dropped and collected, in callbacks too. What may come of it is an
 -- answer, a refusal in words, or an error that names the caller's mistake; an error of our own Lua code is a find.
 
 local core = require "perfev.core"
+local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local sim = require "perfev.sim"
 
@@ -40,8 +42,11 @@ local function try(f, ...)
   state.raised = state.raised + 1
 end
 
+-- What a loop pulls may be a number in a view's place.
+local objects = { view = "userdata", stack = "userdata", args = "userdata" }
+
 local function keep(kind, object, kernel)
-  if object == nil or object == false then return end
+  if not object or objects[kind] and type(object) ~= objects[kind] then return end
   local at = #state.pool < MOST and #state.pool + 1 or random(MOST)
   state.pool[at] = { kind = kind, object = object, kernel = kernel }
 end
@@ -49,7 +54,10 @@ end
 -- ---- making ----
 
 local function in_callback(r, args)
-  if type(r) == "userdata" and random(4) == 1 then keep("view", r) end -- a signal's is a table
+  if type(r) == "userdata" and random(4) == 1 then -- a signal's is a table
+    keep("view", r)
+    keep("stack", r.stack)
+  end
   if args and random(8) == 1 then keep("args", args) end
   if state.depth < DEPTH and random(3) == 1 then
     state.depth = state.depth + 1
@@ -85,7 +93,36 @@ local function on_kernel(k, f, ...)
   return one, two
 end
 
+-- One of the kind that is at hand.
+local function pooled(kind)
+  local found = {}
+  for _, entry in pairs(state.pool) do
+    if entry.kind == kind then found[#found + 1] = entry.object end
+  end
+  return found[1] and any(found)
+end
+
+local kinds = { "count", "top", "sum", "avg", "stats", "hist", "quantile" }
+
+local function new_aggregator()
+  local kind = any(kinds)
+  local a = perfev[kind] {
+    by = any { "tid", { "comm", "stack" }, "symbol" }, max_keys = random(5),
+    value = kind ~= "count" and kind ~= "top" and any { "ip", "addr" } or nil,
+    where = random(4) == 1 and { "tid", ">", random(12) } or nil,
+  }
+  keep("aggregator", a)
+  return a
+end
+
 local specs = {
+  function() return { "cpu-clock", freq = 99, callchain = true, sample = { new_aggregator(), new_aggregator() } } end,
+  function()
+    return { "cpu-clock", freq = 99, callchain = true, fields = { "tid", "stack" }, sample = function(_, stack)
+      keep("stack", stack)
+      in_callback()
+    end }
+  end,
   function() return { "cpu-clock", freq = 99, sample = in_callback, comm = in_callback } end,
   function() return { "sched:sched_switch", sample = in_callback } end,
   function() return { comm = in_callback, fork = in_callback, exit = in_callback, mmap = in_callback } end,
@@ -135,6 +172,32 @@ end
 
 function make.memory() keep("memory", hooks.memory(4096 * random(4))) end
 function make.attr() keep("attr", core.attr_new { type = 1, sample_period = random(100) }) end
+
+function make.recording() keep("recording", perfev.open(state.path)) end
+function make.line()
+  keep("line", perfev.line(any { "{tid} {comm}", "{time:12.6} {event} {task}", "{type} {addr}" }))
+end
+make.aggregator = new_aggregator
+
+function make.replay()
+  local s = perfev.session { input = state.path, strict = random(2) == 1, count = random(3) == 1 and random(9) or nil }
+  for _ = 1, random(3) do
+    local spec = any(specs)()
+    keep("event", s:event(spec))
+  end
+  keep("session", s, any { state.kernels[1] or new_kernel() })
+end
+
+function make.coroutine()
+  local s = pooled "session"
+  if not s then return end
+  keep("coroutine", coroutine.create(function()
+    for r in s:records(random(2) == 1 and { fields = { "tid", "stack" } } or nil) do
+      keep("view", r)
+      coroutine.yield()
+    end
+  end))
+end
 
 function make.records()
   local s = any(state.pool)
@@ -202,7 +265,44 @@ use.attr = {
   function(a) return a:bytes() end, function(a) return a:dump() end, function(a) return a:validate(0, -1) end,
   function(a) return a:copy() end, function(a) a.sample_period = random(9) end, function(a) a.nothing = 1 end,
 }
-use.records = { function(next_record) keep("view", next_record()) end }
+use.records = { function(next_record) keep("view", (next_record())) end }
+
+-- A key of that many parts.
+local function a_key(nr)
+  local parts = {}
+  for i = 1, nr do parts[i] = any { 1, 2.0, 1.5, "x", "a\0b", true, pooled "stack" or "" } end
+  return table.unpack(parts, 1, nr)
+end
+
+use.aggregator = {
+  function(a) a:inc(a_key(#a:spec().by)) end, function(a) a:add(random(-5, 99), a_key(random(2))) end,
+  function(a) return a:get(a_key(#a:spec().by)) end, function(a) return a:top(random(0, 5)) end,
+  function(a)
+    for key in a:pairs() do
+      keep("stack", key)
+      one_op()
+    end
+  end,
+  function(a) return a:remarks(), a:uncounted(), a:other() end, function(a) return a:merge(pooled "aggregator") end,
+  function(a) keep("aggregator", perfev.load(a:serialize())) end, function(a) keep("aggregator", a:delta()) end,
+  function(a) a:clear() end, function(a) return a:svg() end,
+}
+use.stack = {
+  function(s) return #s, s[1], s[0], s[-1], s.id end, function(s) return s:folded "x" end,
+  function(s) return tostring(s) end, function(s) return s:frames() end,
+}
+use.line = { function(l) return l:text(pooled "view") end }
+use.coroutine = { coroutine.resume, coroutine.resume, coroutine.resume, coroutine.close }
+use.recording = {
+  function(r)
+    for v in r:records() do
+      keep("view", v)
+      if random(4) == 1 then one_op() end
+    end
+  end,
+  function(r) keep("records", (r:records { fields = { "tid", "comm" } })) end, function(r) return r:stats() end,
+  function(r) keep("records", (r:records())) end, function(r) return r:task(11) end, function(r) r:close() end,
+}
 
 local closes = { session = true, counter = true, event = true, member = true }
 
@@ -243,7 +343,8 @@ local operations = {
   { 30, function() on_any(use_it) end },
   { 8, something_happens },
   { 2, make.session }, { 2, make.counter }, { 2, make.decoder }, { 2, make.memory }, { 2, make.attr },
-  { 1, make.records }, { 1, function() if random(20) == 1 then new_kernel() end end },
+  { 1, make.records }, { 1, make.recording }, { 1, make.replay }, { 1, make.coroutine }, { 1, make.line },
+  { 1, make.aggregator }, { 1, function() if random(20) == 1 then new_kernel() end end },
   { 3, function() on_any(function(e) if closes[e.kind] then method(e.object, "close") end end) end },
   { 3, function()
     local at = pick_pool()
@@ -264,12 +365,27 @@ function one_op()
   try(any(lots))
 end
 
+-- A recording of three tasks, of which one has a name, and all have stacks.
+local function record(path)
+  local attr = { type = 1, config = 0, sample_type = { "ip", "tid", "time", "callchain" }, sample_id_all = true }
+  local b = perfdata.new { events = { { attr = attr, ids = { 1 }, name = "cpu-clock" } } }
+  b:add { type = "comm", pid = 11, tid = 11, comm = "eleven", sample_id = { pid = 11, tid = 11, time = 1 } }
+  for i = 1, 30 do
+    b:add { type = "sample", ip = i % 3, pid = 11 + i % 3, tid = 11 + i % 3, time = i,
+            callchain = { user = { i % 3, 0x1100 } } }
+  end
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(b:file { [12] = b:event_desc() })
+end
+
 --- So many operations from that seed.
 -- @treturn table  `finds` (errors of ours, what was left open), `ops`, `raised` (mistakes that were told)
 function M.run(seed, nr)
   math.randomseed(seed)
-  state = { pool = {}, kernels = {}, all = {}, finds = {}, ops = 0, raised = 0, depth = 0 }
+  state = { pool = {}, kernels = {}, all = {}, finds = {}, ops = 0, raised = 0, depth = 0, path = os.tmpname() }
+  record(state.path)
   while state.ops < nr and #state.finds < 10 do one_op() end
+  os.remove(state.path)
   collectgarbage "restart"
   collectgarbage "incremental"
   state.pool = {}

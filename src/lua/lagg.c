@@ -691,15 +691,19 @@ static int l_agg_floor(lua_State *L)
 	return 1;
 }
 
-/* a:uncounted() -> what is in no cell: { [field] = records without it, where = } */
+/*
+ * a:uncounted() -> what is in no cell: { [field] = records without it, where = }; "value" is that
+ * of another that was merged into one whose values a script gives
+ */
 static int l_agg_uncounted(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
+	const char *value = self->value ? self->value : "value";
 
 	lua_newtable(L);
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		if (self->absent[i])
-			set_integer(L, i ? self->by[i - 1] : self->value, self->absent[i]);
+			set_integer(L, i ? self->by[i - 1] : value, self->absent[i]);
 	if (self->untold)
 		set_integer(L, "where", self->untold);
 	return 1;

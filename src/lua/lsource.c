@@ -161,6 +161,7 @@ static struct pev_key_part of_field(const struct l_view *view, enum pev_field fi
 {
 	struct pev_key_part part;
 	struct pev_value tid;
+	const char *comm;
 	uint64_t number;
 
 	if (pev_record_number(view->rec, field, &number))
@@ -172,7 +173,8 @@ static struct pev_key_part of_field(const struct l_view *view, enum pev_field fi
 		return part;
 	if (!pev_record_get(view->rec, PEV_F_TID, &tid))
 		return absent;
-	return text(view->comm(view->ctx, (int)(int64_t)tid.u));
+	comm = view->comm(view->ctx, (int)(int64_t)tid.u);
+	return comm ? text(comm) : absent;
 }
 
 static struct pev_key_part of_flag(const struct pev_record *rec, const struct pev_misc *flag)
