@@ -128,7 +128,7 @@ end
 local function fix_for(row, because)
   if because == "none" then return "a kernel with CONFIG_UPROBE_EVENTS=y" end
   if because == "tracefs" or row.perfmon == false then return "sudo perfl ..." end
-  return explain.setcap
+  return explain.more_rights()
 end
 
 -- For those who are not root: 0700 unless it was mounted otherwise, and its files may be for a group alone.

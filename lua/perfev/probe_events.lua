@@ -41,7 +41,7 @@ end
 
 local function refuse(what, text)
   return nil, ("%s '%s' has bytes in it that tracefs cannot be told\n  try: "):format(what, text)
-    .. (what == "the path" and "a link to it without blanks, '#' and ';' in its name" or "another name"), E.EINVAL
+    .. (what == "the path" and "a hard link to it, without blanks, '#' and ';' in its path" or "another name"), E.EINVAL
 end
 
 -- The definition's line, each of its parts checked | nil, message, errno
