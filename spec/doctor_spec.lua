@@ -102,6 +102,7 @@ describe("the doctor", function()
     end)
     assert.is_true(found.user.seccomp)
     assert.equal("a seccomp filter", right(found, "user side").why)
+    assert.equal("allow perf_event_open in the container's seccomp profile", right(found, "whole CPUs").fix)
     assert.is_false(found.default_job.ok)
   end)
 

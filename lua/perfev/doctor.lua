@@ -154,7 +154,7 @@ local function try_rights(who, here)
     end
     if not ok then
       right.why = filtered and "a seccomp filter" or why_refused(row, code, because, who, here)
-      right.fix = fix_for(row, because)
+      right.fix = filtered and "allow perf_event_open in the container's seccomp profile" or fix_for(row, because)
     end
     list[#list + 1] = right
   end
