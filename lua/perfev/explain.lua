@@ -257,11 +257,12 @@ local function too_many_files(event)
   end
   local events, cpus, threads = event.events or 1, event.cpus or 1, event.threads or 1
   local needed = events * cpus * threads
+  local own = math.max(cpus, #(core.cpus() or {})) * threads -- of the event that tells the names of tasks
   local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
     cpus == 1 and "" or "s", threads, threads == 1 and "" or "s")
   return ("%s = %d descriptors are needed, and some more for ourselves; %s are allowed (hard limit %s)"):format(
       sum, needed, soft or "?", hard or "?"),
-    ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + 64)
+    ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + own + 64)
 end
 
 local function thousands(n)
