@@ -109,6 +109,7 @@ local function append(dir, kind, line)
     return nil, why .. "\n  defining probes is root's\n"
       .. "  try: sudo; whole CPUs (-a) need no definition for integers in registers", code
   end
+  if code == E.EROFS then return nil, why .. "\n  try: outside of the container, or where it is mounted rw", code end
   local said = kernels_word(dir, line)
   return nil, why .. (said and "\n  the kernel says: " .. said or ""), code
 end
