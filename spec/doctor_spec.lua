@@ -35,7 +35,7 @@ describe("the doctor", function()
     assert.equal(2, found.kernel.paranoid)
     assert.equal(1001, found.user.uid)
     assert.is_true(right(found, "user side").you)
-    assert.same({ false, "paranoid 2, needs 1", explain.setcap },
+    assert.same({ false, "paranoid 2, needs 1", explain.more_rights() },
       { right(found, "kernel side").you, right(found, "kernel side").why, right(found, "kernel side").fix })
     assert.same({ false, "theirs; needs CAP_PERFMON" },
       { right(found, "other users").you, right(found, "other users").why })
@@ -91,7 +91,7 @@ describe("the doctor", function()
     assert.is_false(found.default_job.ok)
     assert.equal(E.EACCES, found.default_job.errno)
     assert.matches("kernel.perf_event_paranoid is 4", found.default_job.why)
-    assert.equal(explain.setcap, found.default_job.fix)
+    assert.equal(explain.more_rights(), found.default_job.fix)
     assert.equal("paranoid 4 refuses all", right(found, "user side").why)
   end)
 
@@ -102,6 +102,7 @@ describe("the doctor", function()
     end)
     assert.is_true(found.user.seccomp)
     assert.equal("a seccomp filter", right(found, "user side").why)
+    assert.equal("allow perf_event_open in the container's seccomp profile", right(found, "whole CPUs").fix)
     assert.is_false(found.default_job.ok)
   end)
 

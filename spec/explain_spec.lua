@@ -74,6 +74,18 @@ describe("a refusal", function()
     assert.matches("\n  there is no process or thread 70 %(any more%)\n", refusal("ESRCH", { pid = 70 }))
   end)
 
+  it("to root of a user namespace is not taken for a security module's", function()
+    files["/proc/self/status"] = "Name:\tx\nCapEff:\t000001ffffffffff\nSeccomp:\t0\n"
+    local function wide() return refusal("EACCES", { cpu_wide = true }) end
+    assert.matches("security module", wide())
+    for _, whole in ipairs { true, false } do
+      files["/proc/self/uid_map"] = "         0       1000 " .. (whole and "4294967295" or "1") .. "\n"
+      assert.matches("\n  kernel.perf_event_paranoid is 2; .*\n  try: outside of this user namespace, ", wide())
+    end
+    files["/proc/self/uid_map"] = "         0          0 4294967295\n"
+    assert.matches("security module", wide())
+  end)
+
   it("in a root without sysfs is not taken for an event that is not there", function()
     assert.matches("\n  sysfs is not mounted here.*\n  try: mount %-t sysfs",
       explain.refusal("/sys/devices/system/cpu/online", E.ENOENT))
@@ -97,8 +109,10 @@ describe("a refusal", function()
   end)
 
   it("for want of descriptors says how many are needed and allowed", function()
-    assert.matches("10 events x 4 CPUs x 20 tasks = 800 descriptors are needed, .*; 1024 are allowed %(hard .* 4096%)",
-      refusal("EMFILE", { events = 10, cpus = 4, threads = 20 }))
+    local text = refusal("EMFILE", { events = 10, cpus = 400, threads = 20 })
+    assert.matches("10 events x 400 CPUs x 20 tasks = 80000 descriptors are needed, .*; 1024 are allowed %(hard",
+      text)
+    assert.matches("nofile=88064\n", text) -- with that of our own, on each CPU and task
   end)
 
   it("of a mapping names the budget", function()

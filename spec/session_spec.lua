@@ -765,6 +765,15 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
+  it("asks a command to end, and has one that is stopped go on to do so", function()
+    local s = new { command = { "x" }, duration = "100ms" }
+    s:event { type = 1, config = 1, sample = function() end }
+    assert(s:run())
+    local signals = {}
+    for _, call in ipairs(k.log) do signals[#signals + 1] = call:match "^kill%(%d+, (%d+)%)" end
+    assert.same({ "15", "18" }, { signals[1], signals[2] })
+  end)
+
   it("says nothing of a command's events that end with it", function()
     local said = 0
     local s = new { command = { "x" }, log = function(level) said = said + (level == 0 and 1 or 0) end }

@@ -128,7 +128,7 @@ end
 local function fix_for(row, because)
   if because == "none" then return "a kernel with CONFIG_UPROBE_EVENTS=y" end
   if because == "tracefs" or row.perfmon == false then return "sudo perfl ..." end
-  return explain.setcap
+  return explain.more_rights()
 end
 
 -- For those who are not root: 0700 unless it was mounted otherwise, and its files may be for a group alone.
@@ -154,7 +154,7 @@ local function try_rights(who, here)
     end
     if not ok then
       right.why = filtered and "a seccomp filter" or why_refused(row, code, because, who, here)
-      right.fix = fix_for(row, because)
+      right.fix = filtered and "allow perf_event_open in the container's seccomp profile" or fix_for(row, because)
     end
     list[#list + 1] = right
   end

@@ -43,10 +43,17 @@ local function limit(name)
   return limits:match(name .. "%s+(%S+)%s+(%S+)")
 end
 
--- Bit n of CapEff; nil where it cannot be told.
+-- A rootless container's, say: who is root there is so for what is of it, and perf events ask for rights on the
+-- machine (perfmon_capable()).
+local function in_user_namespace()
+  local map = core.slurp("/proc/self/uid_map")
+  return map ~= nil and not map:find("^%s*0%s+0%s+4294967295%s*$")
+end
+
+-- Bit n of CapEff, on the machine; nil where it cannot be told.
 local function has_capability(n)
   local caps = status_field("CapEff")
-  return caps and (tonumber(caps, 16) >> n) & 1 == 1
+  return caps and (tonumber(caps, 16) >> n) & 1 == 1 and not in_user_namespace()
 end
 
 local function is_privileged()
@@ -112,6 +119,11 @@ end
 
 local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep $(command -v perfl)"
 
+-- How one gets what root has.
+local function more_rights()
+  return in_user_namespace() and "outside of this user namespace, whose root has no rights on the machine" or setcap
+end
+
 -- Whose process it is, when it is somebody else's; watching it needs the right to ptrace it.
 local function other_owner(pid)
   local function uid_of(name)
@@ -175,10 +187,10 @@ local function by_level(event)
       needed = 2
     end
     return ("kernel.perf_event_paranoid is %d, at which this kernel gives nothing to users without CAP_PERFMON")
-      :format(level), ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d"):format(setcap, math.min(needed, 2))
+      :format(level), ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d"):format(more_rights(), math.min(needed, 2))
   end
   return ("kernel.perf_event_paranoid is %s; %s needs %d or CAP_PERFMON"):format(level or "unknown", what, needed),
-    ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d%s"):format(setcap, needed,
+    ("%s\n  or: sudo sysctl kernel.perf_event_paranoid=%d%s"):format(more_rights(), needed,
       event.cpu_wide and "\n  or: watch a command of your own: -- COMMAND" or "")
 end
 
@@ -218,7 +230,8 @@ local function no_permission(event)
   end
   local strong = beyond_perfmon(event)
   if strong and not has_capability(CAP_SYS_ADMIN) then
-    return strong .. " needs CAP_SYS_ADMIN, whatever kernel.perf_event_paranoid is", "run as root"
+    return strong .. " needs CAP_SYS_ADMIN, whatever kernel.perf_event_paranoid is",
+      in_user_namespace() and more_rights() or "run as root"
   end
   if is_privileged() then return security_module() end
   local unseen, remedy = hidden()
@@ -226,10 +239,10 @@ local function no_permission(event)
   local owner = event.pid and event.pid > 0 and other_owner(event.pid)
   if owner then
     return ("the process belongs to the user with uid %s"):format(owner),
-      "run as that user or as root\n  or: " .. setcap
+      "run as that user or as root\n  or: " .. more_rights()
   end
   if attr and attr.namespaces then
-    return "namespaces shows what other users have, and needs CAP_PERFMON", setcap
+    return "namespaces shows what other users have, and needs CAP_PERFMON", more_rights()
   end
   return by_level(event)
 end
@@ -244,11 +257,12 @@ local function too_many_files(event)
   end
   local events, cpus, threads = event.events or 1, event.cpus or 1, event.threads or 1
   local needed = events * cpus * threads
+  local own = math.max(cpus, #(core.cpus() or {})) * threads -- of the event that tells the names of tasks
   local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
     cpus == 1 and "" or "s", threads, threads == 1 and "" or "s")
   return ("%s = %d descriptors are needed, and some more for ourselves; %s are allowed (hard limit %s)"):format(
       sum, needed, soft or "?", hard or "?"),
-    ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + 64)
+    ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + own + 64)
 end
 
 local function thousands(n)
@@ -706,7 +720,7 @@ function M.sampled(name, freq)
 end
 
 --- How perfl gets what root has and it has not.
-M.setcap = setcap
+M.more_rights = more_rights
 
 -- What is read here, for perfev.doctor to read the same.
 M.look = {

@@ -41,7 +41,7 @@ end
 
 local function refuse(what, text)
   return nil, ("%s '%s' has bytes in it that tracefs cannot be told\n  try: "):format(what, text)
-    .. (what == "the path" and "a link to it without blanks, '#' and ';' in its name" or "another name"), E.EINVAL
+    .. (what == "the path" and "a hard link to it, without blanks, '#' and ';' in its path" or "another name"), E.EINVAL
 end
 
 -- The definition's line, each of its parts checked | nil, message, errno
@@ -109,6 +109,7 @@ local function append(dir, kind, line)
     return nil, why .. "\n  defining probes is root's\n"
       .. "  try: sudo; whole CPUs (-a) need no definition for integers in registers", code
   end
+  if code == E.EROFS then return nil, why .. "\n  try: outside of the container, or where it is mounted rw", code end
   local said = kernels_word(dir, line)
   return nil, why .. (said and "\n  the kernel says: " .. said or ""), code
 end

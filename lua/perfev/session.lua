@@ -678,6 +678,7 @@ function Session:end_child()
   if self.exec_done and not self.command_status then
     self:watch_child_alone()
     self.child:kill(core.signals.TERM)
+    self.child:kill(core.signals.CONT) -- one that is stopped hears of it
     for _ = 1, GRACE_STEPS do
       self.command_status = self.child:reap(false)
       if self.command_status then break end

@@ -149,6 +149,22 @@ describe("nobody", function()
     assert.equal(0, r.code, r.err)
   end)
 
+  it("as root of a user namespace runs what belongs to the machine's root, who runs nothing of others", function()
+    local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(self) run.remove(self.path) end })
+    local path = dir.path .. "/any.lua"
+    if not run.root then pending "not root" end
+    assert(os.execute(("chmod 711 %s; echo 'print(1)' > %s && chmod 644 %s"):format(dir.path, path, path)))
+    local function ran(user)
+      local r = run({ "unshare", "--user", "--map-root-user", run.perfl, path }, { user = user, cwd = "/" })
+      return r.code, r.out, r.err
+    end
+    local code, out, err = ran "nobody"
+    if err:find "unshare" then pending "no user namespaces" end
+    assert.same({ 0, "1\n" }, { code, out }, err)
+    assert(os.execute("chown nobody " .. path))
+    assert.matches("will not run .* it belongs to user", select(3, ran()))
+  end)
+
   it("gets their command's status all the same", function()
     for status, line in pairs { [0] = "exit 0", [7] = "exit 7", [143] = "kill $$" } do
       local r = perfl("-q", "-e", "event { switch = function() end }", "--", "sh", "-c", line)

@@ -628,7 +628,7 @@ M.chapters = {
         k.files["/proc/self/limits"] = "Max open files            256                  256                  files\n"
       end),
       words = "clock 4", cause = "12 events x 64 CPUs x 1 task = 768 descriptors are needed, and some more for "
-        .. "ourselves; 256 are allowed (hard limit 256)", remedy = "prlimit --pid $$ --nofile=832" },
+        .. "ourselves; 256 are allowed (hard limit 256)", remedy = "prlimit --pid $$ --nofile=896" },
     { "the whole system's descriptors", input = 'event { "cpu-clock" }',
       run = opening("vm", { clock }, nil, function(k)
         k.files["/proc/sys/fs/file-max"] = "9000\n"
