@@ -226,7 +226,10 @@ end
 local function keep_going()
   local ok = output.check()
   if not ok then return "output" end
-  if native.signal() then return "signal" end
+  if native.signal() then
+    native.heed() -- it is here that the loop sees it: what is done at the end may take its time
+    return "signal"
+  end
   progress.look(run.session)
   return true
 end
