@@ -73,7 +73,7 @@ local function find_cgroup(cgroup, cpus)
   return { pids = { -1 }, cpus = cpus, cgroup = directory }
 end
 
---- Whether processes are named beside the command.
+--- Whether processes are named: beside them a command says how long, as beside a CPU, and is not watched.
 function M.has_others(opts) return opts.pid or opts.tid or opts.uid or opts.comm end
 
 --- Find whom the options name; the command is started, and held.
@@ -111,8 +111,9 @@ function M.find(holder, opts, verb)
     if not pids then return nil, why, code end
   end
   for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
-  if holder.child then pids[#pids + 1] = holder.child:pid() end
-  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts) }
+  local is_command = holder.child and not M.has_others(opts)
+  if is_command then pids[1] = holder.child:pid() end
+  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = is_command }
 end
 
 -- For how long the events of each CPU were on.
