@@ -283,7 +283,9 @@ local function before_start()
   end
   local unheard = not run.opts.record and session.unheard(s)
   if unheard then
-    report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
+    s:on_begin(function()
+      report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
+    end)
   end
   if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end
 end
