@@ -27,9 +27,11 @@ perfev.event { ("%sprobe:%s"):format(kind, opt["function"]), sample = { calls.st
 perfev.event { ("%sretprobe:%s"):format(kind, opt["function"]), sample = { calls.stop, twins.stop } }
 
 perfev.done(function()
-  local ns, per = all:get(), units.duration("1" .. opt.unit)
   took:print()
-  if agg.default_form ~= "text" or not ns then return end
+  if agg.default_form ~= "text" then return end
+  local row, per = all:rows()[1], units.duration("1" .. opt.unit)
+  if not row then return end
+  local ns = row.value
   print(("avg = %d %s, total: %d %s, count: %d"):format(ns.sum // ns.count // per, opt.unit, ns.sum // per, opt.unit,
     ns.count))
 end)

@@ -48,6 +48,17 @@ describe("a command", function()
     assert.same({}, k:leaks())
   end)
 
+  it("says how long beside processes, as perf stat -p PID sleep 1 has it, and is not watched", function()
+    ends(50, 3 << 8)
+    local s = new { tid = 77 }
+    local c = s:counter { "page-faults" }
+    assert(s:run())
+    assert.equal("page-faults", c.list[1].name)
+    assert.is_true(#k.events > 1)
+    for _, event in ipairs(k.events) do assert.equal(77, event.pid) end
+    assert.same({ exit = 3 }, s.command_status)
+  end)
+
   it("is watched from its exec on, and with all that it starts", function()
     ends(50, 0)
     local s = new {}

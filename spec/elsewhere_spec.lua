@@ -96,6 +96,15 @@ describe("what nobody hears or sees", function()
     end
   end)
 
+  it("is printed at the end when it came after an aggregator was printed and cleared, as bpftrace does", function()
+    local text = "local a = count { by = 'k' } every(2, print) "
+      .. "done(function() a:add(1, 'x') a:print() a:clear() %s end)"
+    local function told(rest) return perfl("--sim", "vm", "-a", "-d", "1", "-e", text:format(rest)).out end
+    assert.equal("K  COUNT\nx      1\nK  COUNT\ny      2\n", told "a:add(2, 'y')")
+    assert.equal("K  COUNT\nx      1\n", told "")
+    assert.equal("K  COUNT\nx      1\n", told "a:add(2, 'y') a:rows()")
+  end)
+
   it("is told of an aggregator that is printed by its name", function()
     local r = perfl("-e", "local a = count { by = 'k' } print(a) a:add(1, 'x') print(a) a:rows()")
     assert.equal("aggregator of 0 keys: a:print() shows them\naggregator of 1 key: a:print() shows it\n", r.out)

@@ -337,6 +337,10 @@ function S:run()
   session.before_default_start()
   self.started = true
   self.command_status, self.recorded = play.command, play.recorded and {}
+  if play.caught then
+    play.signal = play.caught
+    print("asked", self.opts.keep_going())
+  end
   if play.signal then self.opts.watch[2]() end
   if play.callback then
     local ok, trace = xpcall(error, debug.traceback, play.callback)
@@ -365,7 +369,7 @@ function P.show()
 end
 P.hooks = { log = function(fn) fn "read(3) = 0" end }
 local native = {
-  signal = function() return play.signal end, heed = function() end,
+  signal = function() return play.signal end, heed = function() print "heeded" end,
   signal_fd = function() return 3 end,
   cpu_time = function() return 0.5 end, uid = 1, euid = 1, secure = false,
   flush = function()
@@ -429,6 +433,10 @@ describe("the life of a run", function()
       assert.equal(case[3], r.status, r.err)
     end)
   end
+
+  it("sees a signal where it asks whether to go on, so that nothing of the end is interrupted by it", function()
+    assert.matches("^heeded\nasked\tsignal\n", play("{caught=2}", "-a", "-e", "event{}").out)
+  end)
 
   it("ends by the signal that came", function()
     assert.equal(2, play("{signal=2}", "-a", "-e", "event{}").number)

@@ -126,6 +126,7 @@ end
 local made = setmetatable({}, { __mode = "v" }) -- those the module's verbs made, in order
 local nr_made = 0
 local was_read = setmetatable({}, { __mode = "k" })
+local CLEARED = "cleared" -- it was read, and what it has is news
 
 --- An aggregator.
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
@@ -166,11 +167,13 @@ function M.new(kind, spec, level)
   return one
 end
 
---- Those that have not been printed or read row by row, in the order they were made.
+--- Those that have not been printed or read row by row, in the order they were made; of one that was cleared then
+-- what came since.
 function M.unread()
   local list = {}
   for i = 1, nr_made do
-    if made[i] and not was_read[made[i]] then list[#list + 1] = made[i] end
+    local state = made[i] and was_read[made[i]]
+    if made[i] and (not state or state == CLEARED and #made[i] > 0) then list[#list + 1] = made[i] end
   end
   return list
 end
@@ -343,7 +346,12 @@ function methods:serialize()
   return require "perfev.aggpack".serialize(self, own_spec(self))
 end
 
-local native_delta, native_merge = methods.delta, methods.merge
+local native_delta, native_merge, native_clear = methods.delta, methods.merge, methods.clear
+
+function methods:clear()
+  native_clear(self)
+  was_read[self] = was_read[self] and CLEARED
+end
 
 function methods:delta()
   was_read[self] = true

@@ -268,14 +268,13 @@ local function tasks_text(opts)
   return opts.tid and ("thread id '%s'"):format(table.concat(opts.tid, ","))
 end
 
--- Whose the counts are: of a command beside -a or a cgroup only how long they were taken.
+-- Whose the counts are: of a command beside -a, a cgroup or processes only how long they were taken.
 local function target_text(opts)
   if opts.cgroup then return ("cgroup '%s'"):format(opts.cgroup) end
   if options.is_cpu_wide(opts) then
     return opts.cpus and ("'CPU(s) %s'"):format(table.concat(opts.cpus, ",")) or "'system wide'"
   end
-  local command, tasks = opts.command and "'" .. table.concat(opts.command, " ") .. "'", tasks_text(opts)
-  return command and tasks and ("%s and %s"):format(tasks, command) or command or tasks
+  return tasks_text(opts) or "'" .. table.concat(opts.command, " ") .. "'"
 end
 
 -- The rows of several runs as one row each.
@@ -302,11 +301,11 @@ local function averaged(runs)
   return rows
 end
 
-local function print_elapsed(times, measured)
+local function print_elapsed(times, measured, is_commands)
   local mean, off, percent = M.spread(times)
   if #times == 1 then
     print(("\n%18.9f seconds time elapsed\n"):format(mean / 1e9))
-    if not measured.user_time then return end
+    if not (measured.user_time and is_commands) then return end
     print(("%18.9f seconds user\n%18.9f seconds sys\n"):format(measured.user_time / 1e9, measured.system_time / 1e9))
   else
     print(("\n%18.9f +- %.9f seconds time elapsed  ( +-%6.2f%% )\n"):format(mean / 1e9, off / 1e9, percent))
@@ -365,7 +364,7 @@ local function print_all(writer, opts, runs, times, measured)
       #times > 1 and (" (%d runs)"):format(#times) or ""))
   end
   M.write(writer, averaged(runs), (M.spread(times)))
-  if writer.for_people then print_elapsed(times, measured) end
+  if writer.for_people then print_elapsed(times, measured, not tasks_text(opts)) end
 end
 
 --- Run as often as asked, and print what comes of it.

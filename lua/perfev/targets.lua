@@ -75,7 +75,7 @@ local function find_cgroup(cgroup, cpus)
   return { pids = { -1 }, cpus = cpus, cgroup = directory }
 end
 
---- Whether processes are named beside the command.
+--- Whether processes are named: beside them a command says how long, as beside a CPU, and is not watched.
 function M.has_others(opts) return opts.pid or opts.tid or opts.uid or opts.comm end
 
 --- Find whom the options name; the command is started, and held.
@@ -115,9 +115,9 @@ function M.find(holder, opts, verb)
     ended = not (opts.uid or opts.comm) and why or nil -- of a choice, they are none any more
   end
   for _, tid in ipairs(opts.tid or {}) do pids[#pids + 1] = tid end
-  if holder.child then pids[#pids + 1] = holder.child:pid() end
-  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = holder.child and not M.has_others(opts),
-           ended = ended }
+  local is_command = holder.child and not M.has_others(opts)
+  if is_command then pids[1] = holder.child:pid() end
+  return { pids = options.each_once(pids), cpus = cpus or { -1 }, on_exec = is_command, ended = ended }
 end
 
 local PF_EXITING = 0x4 -- include/linux/sched.h

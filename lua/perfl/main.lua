@@ -227,7 +227,10 @@ end
 local function keep_going()
   local ok = output.check()
   if not ok then return "output" end
-  if native.signal() then return "signal" end
+  if native.signal() then
+    native.heed() -- it is here that the loop sees it: what is done at the end may take its time
+    return "signal"
+  end
   progress.look(run.session)
   return true
 end
@@ -290,7 +293,9 @@ local function before_start()
   end
   local unheard = not (run.opts.record or run.opts.quiet) and session.unheard(s)
   if unheard then
-    report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
+    s:on_begin(function()
+      report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
+    end)
   end
   if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end
 end
