@@ -315,8 +315,6 @@ describe("a mistake is told at the caller's line", function()
     { 's:event { "cpu-clock", where = { "tid", "in", { 1, nil, 3 } }, sample = print }', "compared with .* not a nil" },
     { 's:event { "cpu-clock", optional = "no" }', "optional is true or false, not a string" },
     { 's:event { "cpu-clock", symbols = 0 }', "symbols is true or false, not a number" },
-    { 's:event { "cpu-clock", freq = 0, sample = print }', "freq = 0: sample would never be called" },
-    { 's:event { "page-faults", period = 0, sample = print }', "period = 0: sample would never be called" },
     { 's:span { start = "cs", stop = "faults", by = { "tid", nil, "cpu" }, into = perfev.hist {} }',
       "by is a name or a list of names" },
     { 'perfev.hist_counter { "a:b", value = "args.x", unit = 5 }', "unit is a string, not a number" },

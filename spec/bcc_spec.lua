@@ -72,7 +72,8 @@ describe("runqlat", function()
   it("goes by the wakeups that a recording has: perf sched record's, or what perf record was told to", function()
     local FORMAT = "name: %s\nID: %d\nformat:\n\tfield:int pid;\toffset:0;\tsize:4;\tsigned:1;\n"
       .. "\tfield:int prev_pid;\toffset:4;\tsize:4;\tsigned:1;\n"
-      .. "\tfield:int prev_state;\toffset:8;\tsize:4;\tsigned:1;\n\tfield:int next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
+      .. "\tfield:int prev_state;\toffset:8;\tsize:4;\tsigned:1;\n"
+      .. "\tfield:int next_pid;\toffset:12;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
     local function recorded(...)
       local names, events, formats = { "sched_switch", ... }, {}, {}
       for i, name in ipairs(names) do

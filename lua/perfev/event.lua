@@ -171,12 +171,6 @@ local function check_comforts(spec, level)
       fail(level, "event: %s is true or false, not a %s", name, type(spec[name]))
     end
   end
-  for _, name in ipairs { "freq", "period" } do
-    if spec.sample and spec[name] == 0 then
-      fail(level, "event: %s = 0: sample would never be called\n  try: %s", name, name == "freq" and "freq = 99"
-        or "period = 1")
-    end
-  end
   if spec.aux_buffer and spec.write_backward then
     fail(level, "event: aux_buffer and write_backward at once; an AUX area is read as it comes")
   end
@@ -189,7 +183,8 @@ local function check_comforts(spec, level)
   end
   -- The kernel takes both, and counts.
   if spec.freq == 0 or spec.period == 0 and spec.sample ~= nil then
-    fail(level, "event: %s = 0 takes no samples", spec.freq == 0 and "freq" or "period")
+    fail(level, "event: %s = 0 takes no samples\n  try: %s", spec.freq == 0 and "freq" or "period",
+      spec.freq == 0 and "freq = 99" or "period = 1")
   end
   if spec.sample ~= nil and spec[1] == nil and spec.type == nil and spec.config == nil then
     fail(level, "event: sample, and no event that is sampled\n"
