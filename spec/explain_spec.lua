@@ -86,6 +86,12 @@ describe("a refusal", function()
     assert.matches("security module", wide())
   end)
 
+  it("for want of memory looks at what we may have of it", function()
+    assert.matches("\n  the kernel is out of memory\n", refusal("ENOMEM", {}))
+    files["/proc/self/limits"] = "Max address space         40000000             unlimited            bytes\n"
+    assert.matches("\n  our address space may have 39062 KiB %(ulimit %-v%)\n  try: smaller", refusal("ENOMEM", {}))
+  end)
+
   it("in a root without sysfs is not taken for an event that is not there", function()
     assert.matches("\n  sysfs is not mounted here.*\n  try: mount %-t sysfs",
       explain.refusal("/sys/devices/system/cpu/online", E.ENOENT))

@@ -544,6 +544,9 @@ describe("perfl", function()
     assert.equal(2, r.code)
     contains(r.err, "there is no such file")
     contains(perfl { dir }.err, "it is a directory")
+    r = run(("%s - < %s"):format(run.perfl, dir))
+    assert.equal(1, r.code)
+    contains(r.err, "cannot read the script from standard input: Is a directory")
     r = perfl { "doctro" }
     contains(r.err, "did you mean 'doctor'?")
     for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end

@@ -765,6 +765,19 @@ describe("the life of a run", function()
     assert.same({}, k:leaks())
   end)
 
+  it("says of a process that loses its events so that it runs on, and ends", function()
+    local said = {}
+    local s = new { pid = 42, log = function(level, text) said[#said + 1] = level == 0 and text or nil end }
+    s:event { type = 1, config = 1, sample = function() end }
+    k:task(42, "app")
+    assert(s:start())
+    k.files["/proc/42/stat"] = "42 (app) S 1 42 42 0 -1 4194304 88"
+    k:exit(42)
+    while select(2, s:dispatch()) do end -- one event that hangs up after the other
+    assert.equal(1, #said)
+    assert.matches("^process 42 goes on unwatched: ", said[1])
+  end)
+
   it("asks a command to end, and has one that is stopped go on to do so", function()
     local s = new { command = { "x" }, duration = "100ms" }
     s:event { type = 1, config = 1, sample = function() end }

@@ -596,7 +596,14 @@ local reasons = {
   [E.E2BIG] = too_big,
   [E.ENOSYS] = no_syscall,
   [E.EBUSY] = busy,
-  [E.ENOMEM] = function() return "the kernel is out of memory", "smaller rings (-m), fewer events" end,
+  [E.ENOMEM] = function()
+    local most = tonumber((limit("Max address space")))
+    if most then
+      return ("our address space may have %s (ulimit -v)"):format(thousands(most)),
+        "smaller rings (-m)\n  or: ulimit -v unlimited"
+    end
+    return "the kernel is out of memory", "smaller rings (-m), fewer events"
+  end,
   [E.EBADF] = function(event)
     if event.cgroup then return "the descriptor is closed, or is none of a cgroup's directory", "cgroup = PATH" end
     return "a descriptor it is to stand on is closed, or is no event's", "open that one first"

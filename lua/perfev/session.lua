@@ -39,7 +39,7 @@ local UNWOUND = tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
 local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
 
 -- Who may run a program with other rights than his own is not to look into it.
-local UNWATCHED = "the command goes on unwatched: what it has executed is set-uid, or this user may not read it, and "
+local UNWATCHED = "%s goes on unwatched: what it has executed is set-uid, or this user may not read it, and "
   .. "there the kernel ends its events\n  try: as root (sudo perfl ... COMMAND, and not perfl ... sudo COMMAND)"
 
 -- How long a command of ours may take to end when it is asked to, in steps.
@@ -386,16 +386,25 @@ function Session:look_at_child()
   if self.command_status then self.stopping = true end
 end
 
+-- Who runs on, and is not to be seen.
+function Session:tell_of_unwatched()
+  if self.told_unwatched or self.opts.input then return end
+  local function look(pid, name)
+    if not targets.is_running(pid) then return end
+    self.told_unwatched = true
+    self:note(0, UNWATCHED:format(name))
+  end
+  if self.child then look(self.child:pid(), "the command") end
+  for _, pid in ipairs(self.opts.pid or self.opts.tid or {}) do look(pid, "process " .. pid) end
+end
+
 -- A task's events end with it, and before it can be waited for: do_exit() of the kernel. But what executes a file
--- that is set-uid, or that it may not read, loses them and goes on (begin_new_exec()).
+-- that is set-uid, or that it may not read, loses them and goes on (begin_new_exec()): a command is stayed with.
 function Session:is_over()
   if not self.core:over() then return false end
-  if not self.child or self.command_status then return true end
-  if not self.told_unwatched and targets.is_running(self.child:pid()) then
-    self.told_unwatched = true
-    self:note(0, UNWATCHED)
-  end
-  return false
+  if self.child and self.command_status then return true end
+  self:tell_of_unwatched()
+  return not self.child
 end
 
 -- What has ended, and is not to be waited for yet.

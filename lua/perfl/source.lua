@@ -63,7 +63,11 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.read(path)
-  if path == "-" then return check_text("standard input", io.read(SOURCE_MAX + 1) or "") end
+  if path == "-" then
+    local text, why = io.read(SOURCE_MAX + 1)
+    if why then return nil, ("cannot read the script from standard input: %s"):format(why) end
+    return check_text("standard input", text or "")
+  end
   local file <close>, mode, uid = native.open(path, "r")
   if not file then return nil, ("cannot read the script: %s"):format(escape(mode)) end
   local trusted, why = check_trust(path, mode, uid)
