@@ -6,6 +6,7 @@ local perfev = require "perfev"
 local agg = require "perfev.agg"
 local json = require "perfev.json"
 local syscalls = require "perfev.syscalls"
+local s = require("perfev.session").default()
 
 local opt = perfev.args {
   summary = "count system calls by name or by process",
@@ -43,7 +44,7 @@ end
 
 local function show(key)
   local pid = opt.per_process and (per_call and key >> 32 or key) or nil
-  local call = per_call and syscalls.name(opt.per_process and key & 0xffffffff or key) or nil
+  local call = per_call and syscalls.name(opt.per_process and key & 0xffffffff or key, s.machine) or nil
   local comm = pid and comms[pid]
   if is_json then return print(json.encode { pid = pid, comm = comm, call = call, value = counts[key] }) end
   row(pid, perfev.escape(comm or ""), call, counts[key])

@@ -6,6 +6,7 @@ local perfev = require "perfev"
 local agg = require "perfev.agg"
 local json = require "perfev.json"
 local syscalls = require "perfev.syscalls"
+local s = require("perfev.session").default()
 
 local opt = perfev.args {
   summary = "how long system calls take, by name",
@@ -39,7 +40,7 @@ perfev.done(function()
   local is_json = agg.default_form == "json"
   if not is_json then row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX") end
   for i = 1, math.min(opt.top or #rows, #rows) do
-    local v, name = rows[i].value, syscalls.name(rows[i]["start.args.id"])
+    local v, name = rows[i].value, syscalls.name(rows[i]["start.args.id"], s.machine)
     if is_json then print(json.encode { call = name, unit = "ns", value = v })
     else row(name, v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max)) end
   end

@@ -751,6 +751,20 @@ describe("of a recording", function()
     assert.same({ "of12" }, lines)
   end)
 
+  it("the machine that was recorded is known, and what its system calls are called", function()
+    local ARCH, syscalls = 6, require "perfev.syscalls"
+    for _, form in ipairs { "file", "pipe" } do
+      local b = perfdata.new { events = { { ids = { 11 }, attr = attr { type = 1, config = 3 }, name = "cs" } } }
+      b:add { type = "sample", ip = 1, pid = 7, tid = 7, time = MS, cpu = 0, identifier = 11, period = 1 }
+      local s, names = session(b[form](b, { [EVENT_DESC] = b:event_desc(), [ARCH] = b:string "aarch64" })), {}
+      s:event { "cs", sample = function() names[1] = syscalls.name(63, s.machine) end }
+      assert.is_true(s:run())
+      assert.same({ "read" }, names, form)
+    end
+    assert.same({ "read", "read", "syscall_0" }, { syscalls.name(0, "x86_64"), syscalls.name(3, "i686"),
+      syscalls.name(0, "s390x") })
+  end)
+
   it("what the recording session left out is left out again, but for the events that kept it", function()
     local function recorded(text, as_pipe)
       local b = perfdata.new { events = {

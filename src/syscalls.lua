@@ -103,14 +103,30 @@ local function machine()
   return machines[string.unpack(head:byte(6) == 2 and ">I2" or "<I2", head, 19)]
 end
 
+-- What uname -m says -> the same.
+local spellings = {
+  { "^x86_64$", "x86_64" }, { "^amd64$", "x86_64" }, { "^i[3-6]86$", "i386" },
+  { "^aarch64", "generic" }, { "^arm64$", "generic" }, { "^riscv", "generic" },
+  { "^loongarch", "generic" },
+}
+
+local function numbers_of(which)
+  if which == nil then return machine() end
+  for _, spelling in ipairs(spellings) do
+    if which:find(spelling[1]) then return spelling[2] end
+  end
+  return which
+end
+
 local M = {}
 
 --- The names of a machine's calls.
--- @tparam ?string which  "x86_64", "i386" or "generic" (arm64, riscv, loongarch); nil: this one's
+-- @tparam ?string which  "x86_64", "i386" or "generic" (arm64, riscv, loongarch), or what
+--   uname -m says; nil: this one's
 -- @treturn table  name by number; empty for a machine that is not known
 function M.of(which)
   local found, number = {}, 0
-  for word in (names[which or machine()] or ""):gmatch("%S+") do
+  for word in (names[numbers_of(which)] or ""):gmatch("%S+") do
     if word:find("^%d") then
       number = math.tointeger(tonumber(word))
     else
@@ -121,14 +137,18 @@ function M.of(which)
   return found
 end
 
-local here
+local known = {} -- machine, or false for this one -> the names
 
---- A call's name here, or "syscall_N" for a number that has none we know.
+--- A call's name, or "syscall_N" for a number that has none we know.
 -- @tparam integer number
+-- @tparam ?string which  the machine, as uname -m says it; nil: this one
 -- @treturn string
-function M.name(number)
-  here = here or M.of()
-  return here[number] or ("syscall_%d"):format(number)
+function M.name(number, which)
+  if math.type(number) ~= "integer" then
+    error("name: a system call's number expected, not " .. tostring(number), 2)
+  end
+  known[which or false] = known[which or false] or M.of(which)
+  return known[which or false][number] or ("syscall_%d"):format(number)
 end
 
 return M

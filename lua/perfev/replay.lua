@@ -84,6 +84,7 @@ end
 function Replay:number_events()
   self.nr = {}
   for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
+  self.session.machine = self.rec.header.arch
   self.source:know("registers", self.rec.registers)
   self.source:know("world", self.rec.world)
   self:read_private()
