@@ -440,6 +440,7 @@ describe("a recording", function()
     built:user(74, built:pack("I2I2I2I4I8", 1, 1, 8, 0, 5))
     built:user(79, built:pack("I8I8I8", 1, 2, 3))
     built:user(69, built:pack("I8", 1 << 60))
+    built:user(74, built:pack("I2I2I2I2", 0, 1, 0xffff, 0)) -- of a task's counts
     local rec <close> = perfdata.open(built:file())
     local seen = {}
     for r in rec:records() do
@@ -450,6 +451,7 @@ describe("a recording", function()
     assert.same({ 0, 2 }, seen[3].cpus)
     assert.same({ 1, 2, 3 }, { seen[4].time_shift, seen[4].time_mult, seen[4].time_zero })
     assert.matches("8 bytes should be there", seen[5].malformed)
+    assert.same({ -1 }, seen[6].cpus)
   end)
 end)
 
