@@ -293,6 +293,10 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.profile {}:walk()', "walk: a function expected, not a nil" },
     { 'perfev.profile {}:html { titel = 1 }', "no option is called 'titel'" },
     { 'perfev.hooks.set { close = 5 }', "hook 'close': a function expected, not a number" },
+    { 'perfev.profile { time = "now" }', "time is a number of ns, not a string" },
+    { 'local p = perfev.profile {} p.duration = "1s" p:pprof()', "duration is a number of ns, not a string" },
+    { 'perfev.profile {}:top { limit = -1 }', "limit is a number from 0 on, not %-1" },
+    { 'perfev.profile {}:add_under({ "x", nil, "y" }, "a", 1)', "a frame is a name or a table" },
     { 's:signal("KILL", print)', "KILL is heard by nobody" },
     -- a truth value is one, and a list has nothing between its elements
     { 'perfev.session { strict = 1 }', "strict is true or false, not 1" },
