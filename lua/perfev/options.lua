@@ -101,6 +101,12 @@ local function check_command(value, level)
   return words
 end
 
+-- C would take it for the path before the NUL.
+local function check_path(value, what, level)
+  if value:find("\0", 1, true) then fail(level, "session: %s: a path with a NUL byte in it", what) end
+  return value
+end
+
 local function check_function(what)
   return function(v, level)
     if type(v) ~= "function" then fail(level, "session: %s is a function, not %s", what, shown(v)) end
@@ -152,7 +158,7 @@ local checks = {
     if type(v) ~= "string" or v == "" then
       fail(level, "session: input is the path of a recording, or \"-\", not '%s'", shown(v))
     end
-    return v
+    return check_path(v, "input", level)
   end,
   from = function(v, level) return check_unit(units.moment, v, "from", level) end,
   to = function(v, level) return check_unit(units.moment, v, "to", level) end,
@@ -160,7 +166,7 @@ local checks = {
     if type(v) ~= "string" or v == "" then
       fail(level, "session: record is the path of a recording to be, or \"-\", not '%s'", shown(v))
     end
-    return v
+    return check_path(v, "record", level)
   end,
   compress = function(v, level)
     if v == true then return 1 end -- perf record's own

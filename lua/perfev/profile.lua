@@ -191,9 +191,8 @@ end
 -- @tparam string|table under  a name, taken as it is, or a list of them, the outermost first
 function Profile:add_under(under, stack, ...)
   local node = 0
-  for _, name in ipairs(type(under) == "table" and under or { under }) do
-    node = child(self, node, intern_one(self, name, 3))
-  end
+  local names = type(under) == "table" and under or { under }
+  for i = 1, #names do node = child(self, node, intern_one(self, names[i], 3)) end
   add_values(self, node, stack, numbers(self, 3, ...), 3)
 end
 
@@ -485,6 +484,15 @@ end
 --- Their names, for a script's options.
 M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
 
+-- Said when it was made, or set later.
+local function check_times(p, level)
+  for _, name in ipairs { "time", "duration" } do
+    if p[name] ~= nil and type(p[name]) ~= "number" then
+      fail(level, "profile: %s is a number of ns, not a %s", name, type(p[name]))
+    end
+  end
+end
+
 -- A script takes the form from its user, and gives each the same options.
 local writer_options = { "value", "baseline", "annotate", "inverted", "width", "least", "limit" }
 local is_writer_option = {}
@@ -504,10 +512,14 @@ for _, name in ipairs(M.formats) do
       end
     end
     for _, number in ipairs { "limit", "least", "width" } do
-      if opts[number] ~= nil and type(opts[number]) ~= "number" then
-        fail(2, "profile: %s is a number, not a %s", number, type(opts[number]))
+      local value = opts[number]
+      if value ~= nil and type(value) ~= "number" then
+        fail(2, "profile: %s is a number, not a %s", number, type(value))
+      elseif value and (value < 0 or value ~= value) then
+        fail(2, "profile: %s is a number from 0 on, not %s", number, value)
       end
     end
+    check_times(self, 3)
     self:resolve()
     if opts.baseline then matching(self, opts.baseline, 3) end
     if opts.value ~= nil then self:value(opts.value, 2) end
@@ -545,6 +557,7 @@ local function new(opt, level)
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
     values = {}, samplers = {} }, Profile)
+  check_times(opt, level + 1)
   local values = opt.values or { "samples" }
   if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end
   for i = 1, #values do self.values[i] = checked_value(values[i], level + 1) end

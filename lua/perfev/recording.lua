@@ -342,6 +342,7 @@ local known = { fd = true, ordered = true, window = true, note = true }
 -- @treturn[2] integer errno
 function M.open(path, opts)
   if type(path) ~= "string" then error("open: a path, or \"-\" for standard input", 2) end
+  if path:find("\0", 1, true) then error("open: a path with a NUL byte in it", 2) end
   if opts == nil then opts = {} end
   if type(opts) ~= "table" then error("open: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do
