@@ -36,6 +36,7 @@ describe("a word of other tools", function()
     assert.equal("try: perfl runqlat", elsewhere.tool("runqlat-bpfcc", is_ours))
     assert.equal("try: perfl biosnoop", elsewhere.tool("biosnoop.bt", is_ours))
     assert.is_nil(elsewhere.tool("nothing.bt", is_ours))
+    assert.matches("\n  try: %-p PID,PID\n$", perfl("-p", "1", "2", "cswlog").err)
   end)
 
   it("is an option that is told what it is here, of scripts and of perfl's own words", function()

@@ -468,6 +468,21 @@ describe("a session with an input", function()
     assert.matches("^cannot open the recording .*\n  try: a file that perf record wrote$", why)
   end)
 
+  it("takes of a list what is there, and says what is not", function()
+    local function heard(text)
+      local s, said = session()
+      local n = 0
+      s:event { text, sample = function() n = n + 1 end }
+      assert.is_true(s:run())
+      return n, said[1] and said[1]:gsub("': %S+ has", "': FILE has") or nil
+    end
+    local n = heard "cs"
+    assert.is_true(n > 0)
+    assert.same({ n, "event 'major-faults,cs': FILE has no major-faults\n  the others of the list are taken" },
+      { heard "major-faults,cs" })
+    assert.same({ n }, { heard "cs,major-faults | cs" }) -- what is whole comes first
+  end)
+
   it("says what records nobody asked for when it was made", function()
     local function said_of(bytes, spec)
       local s, said = session(bytes)

@@ -167,17 +167,17 @@ local function find_leaf(leaf, events)
   return found
 end
 
--- All events of one alternative; of a list, every one has to be there.
+-- All events of one alternative -> those that are there, the first that is not
 local function find_list(units, events)
-  local all = {}
+  local all, missing = {}, nil
   for _, unit in ipairs(units) do
     for _, leaf in ipairs(unit.group and unit or { unit }) do
       local found = find_leaf(leaf, events)
-      if #found == 0 then return nil, leaf.text end
+      if #found == 0 then missing = missing or leaf.text end
       table.move(found, 1, #found, #all + 1, all)
     end
   end
-  return all
+  return all, missing
 end
 
 local function find_by_number(spec, events)
@@ -207,12 +207,13 @@ local function find(self, decl)
   if not decl.text then return find_by_number(decl.spec, events) end
   local tree, wrong = grammar.parse(decl.text)
   if not tree then return nil, wrong, E.EINVAL end
-  local missing
+  local some, missing -- of a list that is not whole
   for _, units in ipairs(tree) do
     local found, lacks = find_list(units, events)
-    if found then return found end
-    missing = missing or lacks
+    if not lacks then return found end
+    some, missing = some or #found > 0 and found or nil, missing or lacks
   end
+  if some then return some, missing end
   local clock = find_clock(tree, events)
   if #clock > 0 then
     self.session:note(0, ("%s: the recording has cpu-clock instead"):format(decl.name))
@@ -340,6 +341,10 @@ function Replay:match(ev)
     ev.error = ("event '%s': %s has no %s"):format(decl.name, self.shown, missing or "such event")
     self.session:note(decl.spec.optional and 1 or 0, ev.error)
     return true
+  end
+  if missing then
+    self.session:note(0, ("event '%s': %s has no %s\n  the others of the list are taken"):format(decl.name,
+      self.shown, missing))
   end
   if decl.spec.filter then
     self.session:note(0, ("%s: its filter is the kernel's work: all that was recorded is delivered"):format(decl.name))

@@ -52,6 +52,7 @@ M.tools = {
 function M.tool(word, exists)
   local bare = word:gsub("%-bpfcc$", ""):gsub("%.bt$", "")
   if bare ~= word and exists(bare) then return "try: perfl " .. bare end
+  if word:find "^%d+$" then return "several processes have commas between them, as of pgrep -d,\ntry: -p PID,PID" end
   return M.tools[bare] and "try: " .. M.tools[bare]
 end
 
@@ -68,7 +69,8 @@ local fields = "every field is shown\ntry: -j, or perfl skeleton FILE, a script 
 local stacks = "functions alone are shown\ntry: perfl profile -f tree, which has their callers"
 local calls = "trace is of functions, as in uprobe:libc:open; of system calls others are\n"
   .. "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
-local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded" }
+local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded", ["-g"] = always,
+                ["-s --sort"] = "try: perfl -e 'event { EVENT, sample = count { by = { FIELD, FIELD } } }'" }
 local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] = "try: --unit us",
                 ["-N --nanoseconds"] = "try: --unit ns", ["-P --pids -L --tids"] = "try: --per tid" }
 
@@ -102,7 +104,7 @@ M.options = {
     ["--max-size"] = "try: --switch-output SIZE", ["--overwrite -S --snapshot"] = "try: perfl flightrec EVENT",
   },
   report = { any = "perfl report tells what is in a recording\ntry: perfl profile -i FILE, for its functions" },
-  dump = { ["-F --fields"] = fields },
+  dump = { ["-F --fields"] = fields, ["--header --header-only"] = "try: perfl report FILE" },
   top = { ["-g -G --call-graph -U -K"] = stacks, ["-s --sort"] = stacks },
   trace = { ["-s --summary -S --with-summary -e --duration PROBE"] = calls },
   syscount = { ["-L --latency"] = "try: perfl syslat", ["-x --failures"] = "try: perfl syslat --failed" },
