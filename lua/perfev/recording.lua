@@ -247,10 +247,7 @@ function Recording:records(opts)
     self.ended = true
     return nil
   end
-  return function()
-    if self.closed then return nil end -- by its loop
-    return give(next_record())
-  end
+  return function() return give(next_record()) end
 end
 
 --- What was read so far: see src/datafile.h, struct pev_datafile_stats; `types` is by name.

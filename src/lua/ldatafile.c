@@ -427,7 +427,9 @@ static int l_next_record(lua_State *L)
 
 	lua_settop(L, 0);
 	lua_pushvalue(L, lua_upvalueindex(1));
-	self = check_datafile(L);
+	self = check_any(L);
+	if (!self->df)
+		return 0; /* its loop closed it, and ends */
 	self->now++;
 	for (;;) {
 		int rc = pev_datafile_next(self->df, &self->from, &self->end);
