@@ -107,7 +107,6 @@ struct pev_stack_form {
 };
 
 /* What an attr makes of its records; computed once, then only read. */
-
 struct pev_plan {
 	uint64_t sample_type, read_format, branch_sample_type;
 	uint64_t regs_user, regs_intr;     /* masks */
