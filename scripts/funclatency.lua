@@ -17,14 +17,15 @@ Waiting is part of it. Of calls within a call of the same function the
 innermost counts.]],
 }
 
-local kind = opt["function"]:find(":", 1, true) and "u" or "k"
-local took = perfev.hist { by = opt.per, unit = opt.unit, max_keys = 1 << 20, title = opt["function"] }
+local name = opt["function"]:gsub("^[uk]%l*probe:", "") -- as an event has it
+local kind = name:find(":", 1, true) and "u" or "k"
+local took = perfev.hist { by = opt.per, unit = opt.unit, max_keys = 1 << 20, title = name }
 -- In ns: of a million calls that take 900 ns the total is none of whole microseconds.
 local all = perfev.stats { unit = "ns" }
 local calls = perfev.span { start = true, stop = true, by = "tid", into = took }
 local twins = perfev.span { start = true, stop = true, by = "tid", into = all }
-perfev.event { ("%sprobe:%s"):format(kind, opt["function"]), sample = { calls.start, twins.start } }
-perfev.event { ("%sretprobe:%s"):format(kind, opt["function"]), sample = { calls.stop, twins.stop } }
+perfev.event { ("%sprobe:%s"):format(kind, name), sample = { calls.start, twins.start } }
+perfev.event { ("%sretprobe:%s"):format(kind, name), sample = { calls.stop, twins.stop } }
 
 perfev.done(function()
   took:print()

@@ -216,7 +216,6 @@ describe("a command line is refused", function()
 
   it("when the words contradict each other", function()
     refused("-a -p 1 syscount", nil, "choose one")
-    refused("-a -C 0 syscount", nil, "choose one")
     refused("-z syscount", nil, "-z without --record\n  it is for a recording, and there is none\n  try: --record FILE")
     refused("--switch-output 1M syscount", nil, "--switch-output without --record")
     refused("--switch-output 1M --record - syscount", nil, "makes files, and --record is standard output")
@@ -781,6 +780,8 @@ describe("perfl", function()
     assert.equal(0, r.code, r.err)
     contains(r.out, "cpu-clock")
     assert.is_nil(r.err:find("records", 1, true))
+    r = perfl { "--dry-run", "-a", "-C", "0", "-e", "event { 'cpu-clock', sample = print }", "--", "true" }
+    assert.matches("^target: all tasks on cpus 0\n", r.out)
   end)
 
   it("ends a plan that cannot be carried out with 1", function()

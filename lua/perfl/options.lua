@@ -430,7 +430,6 @@ function M.check_together(opts, found)
     return ("--cgroup watches what is in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
   end
   if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
-  if opts.all_cpus and opts.cpus then return "-a means every CPU, -C some: choose one" end
   if found.command and #found.command == 0 then return "no command after --" end
 end
 

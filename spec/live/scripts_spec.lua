@@ -211,7 +211,7 @@ describe("the scripts of latencies", function()
 
   on("have every call of a function", true, function()
     -- Without -q, which would leave out an aggregator that the script has not read.
-    local out = run({ run.perfl, "funclatency", "libc:syscall", "--per", "comm", acts("call", 50) }).out
+    local out = run({ run.perfl, "funclatency", "uprobe:libc:syscall", "--per", "comm", acts("call", 50) }).out
     assert.matches("^libc:syscall\n@%[acts%] %(us%):\n[%[(].*|\navg = %d+ us, total: %d+ us, count: 50\n$", out)
   end)
 
