@@ -26,9 +26,9 @@ end
 
 local NAME_WIDTH, METRIC_WIDTH = 32, 35
 
-local function has(list, text)
+local function has(list, value)
   for _, one in ipairs(list) do
-    if one == text then return true end
+    if one == value then return true end
   end
   return false
 end
@@ -329,10 +329,7 @@ end
 -- Whether an event is a CPU's own: of a PMU that counts for several, one of them has it.
 local function is_on(m, cpu)
   local cpus = m.found and m.found.cpus
-  for _, one in ipairs(cpus or {}) do
-    if one == cpu then return true end
-  end
-  return not cpus
+  return not cpus or has(cpus, cpu)
 end
 
 --- The readings of all events of some counters, as rows in their order.
