@@ -107,19 +107,15 @@ local function check_path(value, what, level)
   return value
 end
 
-local function check_function(what)
+local function check_type(what, wanted, words)
   return function(v, level)
-    if type(v) ~= "function" then fail(level, "session: %s is a function, not %s", what, shown(v)) end
+    if type(v) ~= wanted then fail(level, "session: %s is %s, not %s", what, words, shown(v)) end
     return v
   end
 end
 
-local function check_boolean(what)
-  return function(v, level)
-    if type(v) ~= "boolean" then fail(level, "session: %s is true or false, not %s", what, shown(v)) end
-    return v
-  end
-end
+local function check_function(what) return check_type(what, "function", "a function") end
+local function check_boolean(what) return check_type(what, "boolean", "true or false") end
 
 local checks = {
   pid = function(v, level) return check_ids(v, "pid", level) end,
