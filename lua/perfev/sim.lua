@@ -73,6 +73,14 @@ local function hook(k, name, call)
   end
 end
 
+-- The key of a table that a word may have been meant for, as a message ends with it.
+local function hint(word, known)
+  local names = {}
+  for name in pairs(known) do names[#names + 1] = name end
+  local near = core.nearest(tostring(word), names)
+  return near and (" (did you mean '%s'?)"):format(near) or ""
+end
+
 --- The n-th call of that name ("mmap", "ioctl ID") from here on fails.
 -- @tparam string name
 -- @tparam integer nth
@@ -80,11 +88,7 @@ end
 -- @tparam[opt] integer size  what E2BIG writes into the attr
 function Kernel:fail(name, nth, errno, size)
   if not self.hooks[tostring(name):match "^[%w_]+"] then
-    local names = {}
-    for call in pairs(self.hooks) do names[#names + 1] = call end
-    local near = core.nearest(tostring(name), names)
-    error(("fail: no call is named '%s'%s"):format(tostring(name),
-      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+    error(("fail: no call is named '%s'%s"):format(tostring(name), hint(name, self.hooks)), 2)
   end
   self.failures[name] = { nth = (self.counts[name] or 0) + nth, errno = errno, size = size }
 end
@@ -476,11 +480,7 @@ local function check_options(opts)
   if type(opts) ~= "table" then error("sim.new: a table expected, not a " .. type(opts), 3) end
   for name in pairs(opts) do
     if not M.options[name] then
-      local names = {}
-      for known in pairs(M.options) do names[#names + 1] = known end
-      local near = core.nearest(tostring(name), names)
-      error(("sim.new: no option is called '%s'%s"):format(tostring(name),
-        near and (" (did you mean '%s'?)"):format(near) or ""), 3)
+      error(("sim.new: no option is called '%s'%s"):format(tostring(name), hint(name, M.options)), 3)
     end
   end
 end
