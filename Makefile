@@ -23,7 +23,7 @@ BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lu
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
-	libc6-dbg linux-perf
+	libc6-dbg linux-perf libcap2-bin
 
 # One static file wants more than the shared objects do.
 STATIC_PKGS := g++ libbz2-dev
@@ -89,7 +89,16 @@ ALL_CFLAGS = $(DIALECT) -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
 	$(CFLAGS) $(SANITIZE)
 ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code $(LDFLAGS) $(SANITIZE)
 
-all: $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl ## build all (the default)
+# Under sudo the owner of the checkout builds: what root built, their next make could not replace.
+ifdef SUDO_UID
+CHECKOUT_UID := $(filter-out 0,$(shell stat -c %u .))
+OWNER := $(if $(filter 0,$(shell id -u)),$(filter $(SUDO_UID),$(CHECKOUT_UID)))
+endif
+PRODUCTS = $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl
+all: $(if $(OWNER),as-owner,$(PRODUCTS)) ## build all (the default)
+
+as-owner:
+	@setpriv --reuid=$(OWNER) --regid=$(SUDO_GID) --init-groups $(MAKE) --no-print-directory all
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20; \
@@ -111,8 +120,16 @@ build-deps deps guest-deps vm-deps bench-peers:
 	apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q"; \
 	$$apt update && $$apt install -y --no-install-recommends $$missing
 
-demo: build-deps tracefs ## from a clean clone to events in Lua callbacks
+# As another user the demo asks sudo, as build-deps does for the packages.
+demo: build-deps ## from a clean clone to events in Lua callbacks
 	@$(MAKE) --no-print-directory all
+	@make='$(MAKE) --no-print-directory demo-commands'; \
+	if [ "$$(id -u)" = 0 ]; then $$make; \
+	elif command -v sudo > /dev/null && sudo -v; then sudo $$make; \
+	else $(BUILD)/perfl cswlog -- sleep 0.1 && printf '%s\n' 'this user may not use sudo:' \
+		'the demo also counts system calls and watches whole CPUs, as root'; fi
+
+demo-commands: tracefs
 	$(BUILD)/perfl cswlog -- sleep 0.1
 	$(BUILD)/perfl syscount -- find /usr/share/doc -name nothing
 	$(BUILD)/perfl -a -d 5s -n 10 tpoint sched:sched_switch
@@ -172,7 +189,6 @@ asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
 # (libstdc++): it leaves that out, and does not say so on standard error.
 asan-specs: export LSAN_OPTIONS ?= use_tls=0:print_suppressions=0
 asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
-	@ln -sfn ../scripts build/scripts
 	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
 	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
 	$(SUITE) "$$run" $(filter-out $(NOT_OURS),$(LIVE_SPECS)) || rc=1; exit $$rc
@@ -309,7 +325,7 @@ $(BUILD)/perfl $(BUILD)/host:
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN) $(TRACE_LIBS)
 
 # All in one file, for machines that have no packages. What is left in it to load something cannot.
-STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/static/embed.o
+STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libtraceevent libdw libelf liblzma libzstd) \
 	-lpfm -l:libstdc++.a -lm
 static: $(BUILD)/static/perfl ## perfl as one static file, scripts included
@@ -320,23 +336,18 @@ $(BUILD)/static/perfl: $(STATIC_O)
 	$(Q)$(CC) -static -s $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) 2> $@.log || \
 		{ cat $@.log; exit 1; }
 
-$(BUILD)/static/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) scripts
-	@mkdir -p $(@D) && echo "  GEN  $@"
-	$(Q)$(LUA) $< $(LUA_FILES) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
-
 # The core is compiled where no Lua header can be found.
 $(BIND_O) $(MODULE_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
 $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O): $(BUILD)/%.o: %.c
-EMBED_O = $(BUILD)/embed.o $(BUILD)/static/embed.o
-$(EMBED_O): %.o: %.c
-$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(EMBED_O): $(BUILD)/flags
+$(BUILD)/embed.o: %.o: %.c
+$(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
 	@mkdir -p $(@D) && echo "  CC   $(filter %.c,$^)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
 # The folders stand here so that a file which is gone goes from perfl as well.
-$(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES)))
+$(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) scripts
 	@mkdir -p $(@D) && echo "  GEN  $@"
-	$(Q)$(LUA) $< $(LUA_FILES) module:argparse > $@.new && mv $@.new $@
+	$(Q)$(LUA) $< $(LUA_FILES) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
 
 # Other flags than last time: compile anew.
 $(BUILD)/flags: export flags = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
@@ -344,7 +355,7 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all static help deps build-deps guest-deps vm-deps bench-peers demo check test \
-	test-live test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint \
-	install uninstall clean
+.PHONY: FORCE all as-owner static help deps build-deps guest-deps vm-deps bench-peers demo \
+	demo-commands check test test-live test-nobody test-asan test-vm vm last asan-specs fuzz \
+	bench tracefs lint install uninstall clean
 -include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)

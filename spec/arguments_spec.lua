@@ -71,7 +71,7 @@ end)
 describe("every option takes or refuses by its name", function()
   local session_options = {
     "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock", "strict", "log",
-    "on_error", "keep_going", "watch", "exclude_self", "overwrite",
+    "on_error", "on_open", "keep_going", "watch", "exclude_self", "overwrite",
   }
   for _, name in ipairs(session_options) do
     it(name .. " of a session", function()

@@ -10,6 +10,8 @@ local E = perfev.errno
 
 after_each(function() hooks.clear() end)
 
+local function nothing() end
+
 local function answer(text)
   return { slurp = function() return text end }
 end
@@ -265,18 +267,20 @@ describe("hooks.real", function()
     assert.equal(2, real.pwrite(fd, "XY", 1))
     assert.equal(0, real.ftruncate(fd, 5))
     assert.equal("aXYde", real.pread(fd, 9, 0))
-    assert.equal(5, real.size(fd))
+    assert.equal(5, real.fstat(fd).size)
+    assert.same(real.stat(path), real.fstat(fd))
     assert.equal(tonumber("0100600", 8), real.stat(path).mode)
     assert.equal(0, real.close(fd))
     assert.equal(0, real.rename(path, path .. ".new"))
     assert.same({ nil, E.ENOENT }, { real.unlink(path) })
     assert.equal(0, real.unlink(path .. ".new"))
     local epfd = real.epoll_create()
-    assert.same({ nil, E.ESPIPE }, { real.size(epfd) })
+    assert.equal(0, real.fstat(epfd).mode & 0x8000) -- S_IFREG
     assert.equal(0, real.close(epfd))
-    for _, name in ipairs { "writev", "pwrite", "ftruncate", "size" } do
+    for _, name in ipairs { "writev", "pwrite", "ftruncate" } do
       assert.same({ nil, E.EBADF }, { real[name](12345, name == "ftruncate" and 1 or "x", 0) })
     end
+    assert.same({ nil, E.EBADF }, { real.fstat(12345) })
   end)
 
   it("reads no counter that no page of ours allows, and takes no number that is none", function()
@@ -354,6 +358,19 @@ describe("hooks.with", function()
 end)
 
 describe("hooks.log", function()
+  it("leaves core.hooked() as it is without the log", function()
+    assert.is_nil(core.hooked())
+    hooks.log(nothing)
+    hooks.log(nothing)
+    assert.is_nil(core.hooked())
+    hooks.clear()
+    hooks.set(answer "mine")
+    local mine = core.hooked()
+    assert.is_truthy(mine)
+    hooks.log(nothing)
+    assert.equal(mine, core.hooked())
+  end)
+
   it("tells every call and what came of it, until it is ended", function()
     local lines = {}
     hooks.log(function(text) lines[#lines + 1] = text end)

@@ -5,11 +5,13 @@ local run = require "spec.support.run"
 -- room -> what it includes besides libc and uapi, floor by floor. What a room reaches
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
-  { err = {}, abi = {}, bits = {}, sys = { "abi" }, attr = { "abi" }, record = { "abi" }, merge = {},
+  { err = {}, abi = {}, bits = {}, rights = {}, sys = { "abi", "rights" }, attr = { "abi" }, record = { "abi" },
+    merge = {},
     printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
      inflate = {}, deflate = {}, text = {}, jitmap = {}, fde = {} },
   {
     ring = { "sys" },
+    file = { "sys" },
     event = { "sys", "attr", "record" },
     counter = { "event" },
     printplan = { "format", "text" },

@@ -50,7 +50,7 @@ describe("make install", function()
     assert.matches("^perfl ", must({ root .. "/usr/bin/perfl", "--version" }, elsewhere))
   end)
 
-  it("gives a perfl that finds the scripts installed beside it by name", function()
+  it("gives a perfl that runs its scripts by name", function()
     assert.matches("syscount", must({ root .. "/usr/bin/perfl", "syscount", "--help" }, elsewhere))
   end)
 

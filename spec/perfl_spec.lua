@@ -370,7 +370,7 @@ P.hooks = { log = function(fn) fn "read(3) = 0" end }
 local native = {
   signal = function() return play.signal end, heed = function() print "heeded" end,
   signal_fd = function() return 3 end,
-  cpu_time = function() return 0.5 end, uid = 1, euid = 1, secure = false,
+  cpu_time = function() return 0.5 end, uid = 1, euid = 1, elevated = false,
   flush = function()
     if play.errno then return nil, "broken", play.errno end
     return io.stdout:flush()
@@ -647,17 +647,101 @@ describe("perfl", function()
     contains(r.out, "nil\t")
   end)
 
-  it("as root runs no script that others may write", function()
-    if not run.root then pending("needs root") end
-    local path = script("theirs.lua", "print 'ran'")
-    for _, change in ipairs { "chmod 666", "chown nobody" } do
-      assert(os.execute(change .. " " .. path))
-      local r = perfl { path }
-      assert.equal(1, r.code)
-      assert.equal("", r.out)
-      contains(r.err, "theirs.lua", "--i-trust-this")
-      assert.equal("ran\n", perfl({ "--i-trust-this", path }).out)
+  describe("as root", function()
+    local it = require "spec.support.skip"(it, function()
+      if not run.root then pending "needs root" end
+    end)
+    -- /etc/passwd of Debian: user 1 has group 1 to itself, user 4 has group 65534 together with nobody.
+    local ALONE, SHARING, SHARED_GROUP = 1, 4, 65534
+
+    local function file_of(name, owner, mode, text)
+      local path = script(name, text or "print 'ran'")
+      assert(os.execute(("chown %s %s && chmod %s %s"):format(owner, path, mode, path)))
+      return path
     end
+
+    local function refused(r, path, why, remedy)
+      assert.same({ 1, "" }, { r.code, r.out })
+      contains(r.err, ("perfl: will not run '%s' as root: %s\n"):format(path, why),
+        "  try: " .. remedy:format(path) .. "\n")
+    end
+
+    it("runs no script that every user may write, and says which command mends that", function()
+      local path = file_of("theirs.lua", "0:0", "666")
+      refused(perfl { path }, path, "every user may write it", "chmod o-w '%s'")
+      assert.equal("ran\n", perfl({ "--i-trust-this", path }).out)
+      assert(os.execute(perfl({ path }).err:match "try: ([^\n]+)"))
+      assert.equal("ran\n", perfl({ path }).out) -- root's own group may write it still
+    end)
+
+    it("runs no script of another user than root and the caller of sudo", function()
+      local path = file_of("theirs.lua", ALONE .. ":0", "644")
+      refused(perfl { path }, path, "it belongs to user 1", "perfl --i-trust-this '%s'")
+      for _, name in ipairs { "SUDO_UID", "PKEXEC_UID" } do
+        assert.equal("ran\n", perfl({ path }, { env = { [name] = tostring(ALONE) } }).out, name)
+      end
+    end)
+
+    it("runs a script that its owner's private group may write, as with umask 002", function()
+      local path = file_of("own.lua", ("%d:%d"):format(ALONE, ALONE), "664")
+      assert.equal("ran\n", perfl({ path }, { env = { SUDO_UID = tostring(ALONE) } }).out)
+    end)
+
+    it("runs no script that a group of several users may write", function()
+      local path = file_of("shared.lua", ("%d:%d"):format(SHARING, SHARED_GROUP), "664")
+      local sudo = { env = { SUDO_UID = tostring(SHARING) } }
+      refused(perfl({ path }, sudo), path, "group 65534 may write it", "chmod g-w '%s'")
+      assert(os.execute(perfl({ path }, sudo).err:match "try: ([^\n]+)"))
+      assert.equal("ran\n", perfl({ path }, sudo).out)
+      path = file_of("foreign.lua", ("%d:%d"):format(ALONE, 2), "664") -- not the owner's primary group
+      refused(perfl({ path }, { env = { SUDO_UID = tostring(ALONE) } }), path, "group 2 may write it", "chmod g-w '%s'")
+    end)
+
+    it("runs no script that a private group with another member may write", function()
+      local path, group = file_of("joined.lua", ("%d:%d"):format(ALONE, ALONE), "664"), dir .. "/group"
+      local text = run.slurp "/etc/group":gsub("(\n[^:\n]+:[^:\n]*:1:)[^\n]*", "%1nobody")
+      script("group", text)
+      local alone = ("unshare -m sh -c 'mount --bind %s /etc/group && exec \"$@\"' sh "):format(group)
+      if not os.execute(alone .. "true 2>/dev/null") then pending "no mount namespace can be made here" end
+      local r = run(alone .. run.quote(run.perfl) .. " " .. path, { env = { SUDO_UID = tostring(ALONE) } })
+      refused(r, path, "group 1 may write it", "chmod g-w '%s'")
+    end)
+
+    it("holds modules and files of dofile and loadfile to the same rule", function()
+      local path = file_of("part.lua", ALONE .. ":0", "644", "return 'part'")
+      for code, result in pairs {
+        [("print(pcall(dofile, %q))"):format(path)] = "false\twill not run '" .. path .. "' as root",
+        [("print(loadfile(%q))"):format(path)] = "nil\twill not run '" .. path .. "' as root",
+        [("package.path = %q print(pcall(require, 'part'))"):format(dir .. "/?.lua")] = "false\t",
+      } do
+        local r = perfl { "-e", code }
+        contains(r.out, result, "it belongs to user 1")
+        assert.is_nil(perfl({ "--i-trust-this", "-e", code }).out:find "will not run")
+        assert.is_nil(perfl({ "-e", code }, { env = { SUDO_UID = "1" } }).out:find "will not run")
+      end
+    end)
+
+    it("writes its output into no file of another user, and empties none", function()
+      local path = file_of("output", ALONE .. ":0", "666", "theirs")
+      local r = perfl { "-o", path, "-e", "print 'mine'" }
+      assert.same({ 1, "theirs" }, { r.code, run.slurp(path) })
+      contains(r.err, ("perfl: cannot write the output: '%s' belongs to user 1, who could read it\n"):format(path),
+        "  try: -o with a new file\n")
+      assert.equal(0, perfl({ "-o", path, "-e", "print 'mine'" }, { env = { SUDO_UID = "1" } }).code)
+      assert.equal("mine\n", run.slurp(path))
+    end)
+  end)
+
+  it("refuses to write into a FIFO that no process reads, instead of waiting", function()
+    local fifo = dir .. "/fifo"
+    assert(os.execute("mkfifo " .. fifo))
+    local r = perfl { "-o", fifo, "-e", "print 'lost'" }
+    assert.equal(1, r.code)
+    contains(r.err, "perfl: cannot write the output: ", "it is a FIFO that no process reads",
+      "try: start the reader first")
+    -- A descriptor that is open both ways reads it.
+    r = run(("exec 3<> %s; %s -o %s -e \"print 'read'\"; head -n 1 <&3"):format(fifo, run.quote(run.perfl), fifo))
+    assert.equal("read\n", r.out, r.err)
   end)
 
   it("refuses to be set-uid", function()

@@ -497,13 +497,117 @@ describe("a file with another build-id than what was mapped", function()
   end)
 end)
 
+-- ---- names after the process has ended ----
+
+describe("a process whose files are gone when names are looked up", function()
+  local k
+  before_each(function()
+    k = kernel.new { cpus = "0" }
+    k.files["/bin/app"], k.files["/tmp/perf-7.map"] = files["/bin/app"], files["/tmp/perf-7.map"]
+    k.links["/proc/self/root"] = "/"
+  end)
+
+  -- Runs a story, removes all files, and looks names up: how often each stack was there, by text; and symbol.gone().
+  local function counted(story, before_names)
+    local a, found, gone = perfev.count { by = "stack" }, {}, nil
+    k:with(function()
+      local s <close> = perfev.session { duration = "300ms" }
+      s:event { type = 1, config = 0, sample_period = 1, callchain = true, sample = a }
+      for i, step in ipairs(story) do
+        k:after(i * MS, function() k:ring(0):push(copied(step)) end)
+      end
+      assert(s:run())
+      k.files = {}
+      if before_names then before_names() end
+      for stack, n in a:pairs() do
+        local text = stack:folded()
+        found[text] = (found[text] or 0) + n
+      end
+      gone = perfev.symbol.gone()
+    end)
+    return found, gone
+  end
+  local function run_app(ip)
+    return { exec(7, "app"), mmap(7, 0x400000, 0x2000, "/bin/app"), sample(7, { USER, ip }) }
+  end
+
+  it("has its names: sampled files are kept open", function()
+    assert.same({ work = 1 }, counted(run_app(0x400110)))
+    collectgarbage()
+    assert.same({}, k:leaks())
+  end)
+
+  it("has its names in a root of its own, and those of its code in memory", function()
+    k.links["/proc/7/root"] = "/srv/inside"
+    k.files["/bin/app"] = nil
+    k.files["/proc/7/root/bin/app"], k.files["/tmp/perf-7.map"] = files["/bin/app"], nil
+    k.files["/proc/7/root/tmp/perf-1.map"] = "30000 100 made inside\n"
+    k.files["/proc/7/status"] = "Name:\tapp\nUid:\t0\t0\t0\t0\nNSpid:\t7\t1\n"
+    local story = run_app(0x400110)
+    table.insert(story, mmap(7, 0x30000, 0x1000, "//anon", { pgoff = 0 }))
+    table.insert(story, sample(7, { USER, 0x30010 }))
+    assert.same({ work = 1, ["made inside"] = 1 }, counted(story, function() k.links["/proc/7/root"] = nil end))
+  end)
+
+  it("has none if the files were gone before: their number is reported", function()
+    k.files["/bin/app"] = nil
+    local names, gone = counted(run_app(0x400110))
+    assert.same({ ["[app]"] = 1 }, names)
+    assert.equal("1 frame has no name: /bin/app was gone before it could be read", gone)
+    k = kernel.new { cpus = "0" }
+    names, gone = counted { exec(7, "x"), mmap(7, 0x400000, 0x1000, "/bin/a\nb"), mmap(7, 0x500000, 0x1000, "/bin/c"),
+      sample(7, { USER, 0x400010, 0x500010, 0x500020 }) }
+    assert.same({ ["[c];[c];[a:b]"] = 1 }, names)
+    assert.equal("3 frames have no name: /bin/a\\nb and 1 more file were gone before they could be read", gone)
+  end)
+
+  it("is not the only chance: other processes that map the file are tried at the 2nd, 4th, 8th ... frame", function()
+    k.files["/bin/app"] = nil
+    local story, opened = {}, {}
+    for pid = 7, 40 do
+      table.insert(story, exec(pid, "app"))
+      table.insert(story, mmap(pid, 0x400000, 0x2000, "/bin/app"))
+      table.insert(story, sample(pid, { USER, 0x400100 + pid }))
+    end
+    k.links["/proc/11/root"] = "/srv/11" -- the fifth
+    k.links["/proc/14/root"], k.files["/proc/14/root/bin/app"] = "/srv/14", files["/bin/app"] -- the eighth
+    local open = k.hooks.open
+    k.hooks.open = function(path, flags)
+      opened[#opened + 1] = path:match "^/proc/%d+/root" or path:match "^/bin/app"
+      return open(path, flags)
+    end
+    assert.same({ work = 34 }, counted(story))
+    assert.same({ "/bin/app", "/bin/app", "/bin/app", "/proc/14/root" }, opened) -- 1, 2, 4, 8
+  end)
+
+  it("has its names if there are too many files to keep open: the symbols of one are read before it is closed",
+    function()
+      local story = {}
+      k.links["/proc/7/root"] = "/srv/inside"
+      for i = 1, 40 do
+        local path = ("/lib/x%02d.so"):format(i)
+        k.files["/proc/7/root" .. path] = elf.file { functions = { { ("f%02d"):format(i), 0x1000, 0x100 } } }
+        table.insert(story, mmap(7, i << 20, 0x1000, path))
+        table.insert(story, sample(7, { USER, (i << 20) + 8 }))
+      end
+      k.files["/proc/self/limits"] = "Limit  Soft Limit  Hard Limit  Units\nMax open files  128  4096  files\n"
+      local most, expected = 0, {}
+      local names = counted(story, function()
+        for _, file in pairs(k.fds) do most = most + (file.kind == "file" and 1 or 0) end
+      end)
+      for i = 1, 40 do expected[("f%02d"):format(i)] = 1 end
+      assert.same(expected, names)
+      assert.equal(16, most)
+    end)
+end)
+
 -- ---- as keys of aggregators ----
 
 -- Names are looked up when they are read: of the machine that the stories are of.
 local function there(f, ...)
   local k = kernel.new { cpus = "0" }
   for path, text in pairs(files) do k.files[path] = text end
-  return perfev.hooks.with({ slurp = k.hooks.slurp, readlink = k.hooks.readlink }, f, ...)
+  return perfev.hooks.with(kernel.files_beside_real(k), f, ...)
 end
 
 local function texts_of(aggregator)

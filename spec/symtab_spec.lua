@@ -131,6 +131,51 @@ describe("a debug file", function()
     assert.error_matches(function() perfev.symbol.symfs(7) end, "symfs: a directory's path, or nil, not a number")
   end)
 
+  -- The name of a function of a stripped program of root's and the notes, where fstat(2) of its debug file has these
+  -- fields.
+  local function planted(stat)
+    local k, said, by_fd = kernel.new(), {}, {}
+    k.files["/opt/bin/prog"] = elf.file { debuglink = { "a b", symtab.crc(plain) } }
+    k.files["/opt/bin/.debug/a b"] = plain
+    local open, fstat = k.hooks.open, k.hooks.fstat
+    k.hooks.open = function(path, flags)
+      local fd, code = open(path, flags)
+      if fd then by_fd[fd] = path end
+      return fd, code
+    end
+    k.hooks.fstat = function(fd)
+      local st = fstat(fd)
+      for name, value in pairs(by_fd[fd]:find "%.debug" and stat or {}) do st[name] = value end
+      return st
+    end
+    perfev.symbol.on_note = function(text) said[#said + 1] = text end
+    finally(function() perfev.symbol.on_note = nil end)
+    return k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end), table.concat(said, "\n")
+  end
+
+  it("is not used unless it belongs to root, to the caller or to the owner of the program", function()
+    assert.same({ "hidden", "" }, { planted {} })
+    assert.same({ n = 2, nil, "/opt/bin/.debug/a b is not used: it belongs to user 65534, and the program to user 0\n"
+      .. "  try: sudo chown 0 '/opt/bin/.debug/a b' # if you trust it" }, table.pack(planted { uid = 65534 }))
+  end)
+
+  it("and a program must be regular files of bounded size", function()
+    local debug = "/opt/bin/.debug/a b is not used: "
+    assert.same({ n = 2, nil, debug .. "it is not a regular file" }, table.pack(planted { mode = 0x1180 }))
+    assert.same({ n = 2, nil, debug .. "it is larger than 512 MiB" }, table.pack(planted { size = 10 << 30 }))
+    local k, said = kernel.new(), {}
+    k.files["/opt/bin/pr\nog"] = plain
+    perfev.symbol.on_note = function(text) said[#said + 1] = text end
+    finally(function() perfev.symbol.on_note = nil end)
+    for _, mode in ipairs { 0x1180, 0x2180, 0x6180, 0xc180, 0x41ed } do
+      k.hooks.fstat = function() return { mode = mode } end
+      assert.is_nil(k:with(function() return (perfev.symbol.file("/opt/bin/pr\nog", 0x1000)) end))
+      assert.equal("/opt/bin/pr\\nog: its functions have no names: it is "
+        .. (mode == 0x41ed and "a directory" or "not a regular file"), table.remove(said))
+    end
+    assert.same({ {}, nil }, { said, k.counts.pread })
+  end)
+
   it("is not looked for where the name in the program is a path", function()
     assert.is_nil(symtab.read(elf.file { debuglink = { "../../etc/x", 0 } }):facts().debuglink)
   end)
@@ -273,6 +318,12 @@ describe("a name is shown as it was written:", function()
     _RINvCs1_1a1fDNtB2_1Tp4ItemhEL_E = "a::f::<dyn a::T<Item = u8>>",
     _RINvCs1_1a1fKb1_Kc61_Kln2a_E = "a::f::<true, 'a', -42>",
     ["_RNvC1a1f.llvm.123"] = "a::f",
+    -- A stub of the linkage table keeps its suffix: it is not the function that it jumps to.
+    ["_ZN3fooEv@plt"] = "foo@plt", ["_ZN2ns4pickIiEEiT_@plt"] = "ns::pick<int>@plt", ["write@plt"] = "write@plt",
+    ["_ZN4core3ptr13drop_in_place17h0123456789abcdefE@plt"] = "core::ptr::drop_in_place@plt",
+    ["_RNvC6_123foo3bar@plt"] = "123foo::bar@plt", ["_Znwm@plt"] = "operator new@plt", ["@plt"] = "@plt",
+    ["_Zap@plt"] = "_Zap@plt", ["*ABS*+0x1000@plt"] = "*ABS*+0x1000@plt",
+    ["_ZTW1x@plt"] = "TLS wrapper function for x@plt",
     -- What refers to itself, or to what comes later, is none.
     _RB_ = "_RB_", _RNvB_1f = "_RNvB_1f", _RNvC1a9f = "_RNvC1a9f",
     [("_R"):rep(1) .. ("Nv"):rep(500) .. "C1a"] = "_R" .. ("Nv"):rep(500) .. "C1a",

@@ -198,7 +198,8 @@ static char *demangle(const char *name)
 	return text;
 }
 
-char *pev_demangle(const char *name)
+/* Returns NULL if the name is not mangled. */
+static char *demangle_function(const char *name)
 {
 	char *text, *hash;
 
@@ -217,4 +218,31 @@ char *pev_demangle(const char *name)
 		shorten(text);
 	}
 	return text;
+}
+
+/*
+ * symtab.c names a stub of the linkage table FUNCTION@plt. The suffix is not part of the mangled
+ * name and is kept, so that a stub is not counted as the function it jumps to.
+ */
+char *pev_demangle(const char *name)
+{
+	static const char suffix[] = "@plt";
+	size_t len = strlen(name), tail = sizeof(suffix) - 1;
+	char *function, *text, *whole;
+
+	if (len <= tail || strcmp(name + len - tail, suffix) != 0)
+		return demangle_function(name);
+	function = strndup(name, len - tail);
+	text = function ? demangle_function(function) : NULL;
+	free(function);
+	if (!text)
+		return NULL;
+	len = strlen(text);
+	whole = realloc(text, len + sizeof(suffix));
+	if (!whole) {
+		free(text);
+		return NULL;
+	}
+	memcpy(whole + len, suffix, sizeof(suffix));
+	return whole;
 }

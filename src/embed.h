@@ -10,11 +10,11 @@
 #include <stddef.h>
 
 struct pev_chunk {
-	const char *name;          /* as require() is given it: "perfev.session" */
+	const char *name;          /* a module's, "perfev.session", or "scripts/NAME" */
 	const char *path;          /* where it came from, for messages: "lua/perfev/session.lua" */
 	const unsigned char *text; /* source; a NUL follows */
 	size_t len;                /* bytes, the NUL not counted */
-	const unsigned char *code; /* the same compiled, by the release of Lua that built us */
+	const unsigned char *code; /* a module compiled, by the release of Lua that built us */
 	size_t code_len;
 };
 

@@ -3,10 +3,11 @@
 --
 -- A file's module name follows from its path below lua/; `module:NAME` is looked
 -- up as require() would, so that perfl runs where argparse is not installed. A script,
--- scripts/NAME.lua, keeps that name: perfl finds it where no other is (make static).
--- Both as they are and compiled: reading them was four fifths of what a short run took, but
--- bytecode is for the release of Lua that made it, and perfl's may be newer. The names of locals
--- are left out, a third of the time to load it: they are for messages about mistakes of ours.
+-- scripts/NAME.lua, is embedded as scripts/NAME: `perfl NAME` runs that text.
+-- Modules are embedded as they are and compiled: parsing them was four fifths of a short run's
+-- time, but bytecode fits only the release of Lua that made it, and perfl's may be newer. The
+-- names of locals are left out, a third of the time to load it: only messages about our own
+-- mistakes need them.
 
 local function fail(...)
   io.stderr:write("embed.lua: ", string.format(...), "\n")
@@ -99,14 +100,14 @@ local function compiled(chunk)
   return short
 end
 
-local function read(path, shown)
+local function read(path, shown, is_script)
   local file, why = io.open(path, "rb")
   if not file then fail("%s", why) end
   local text = file:read("a")
   file:close()
   local chunk, err = load(text, "@" .. shown, "t")
   if not chunk then fail("%s", err) end
-  return text, compiled(chunk)
+  return text, is_script and "" or compiled(chunk)
 end
 
 local function array(id, text)
@@ -120,7 +121,7 @@ end
 local chunks = {}
 for _, word in ipairs(arg) do
   local name, path, shown = locate(word)
-  local text, code = read(path, shown)
+  local text, code = read(path, shown, name:find("^scripts/"))
   chunks[#chunks + 1] = { name = name, path = shown, text = text, code = code }
 end
 table.sort(chunks, function(a, b) return a.name < b.name end)

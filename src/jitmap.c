@@ -77,6 +77,8 @@ static int add(struct pev_jitmap *map, size_t *room, const struct function *func
 {
 	struct function *sorted;
 
+	if (map->nr == PEV_JITMAP_MAX)
+		return -EFBIG;
 	if (map->nr == *room) {
 		*room = *room ? *room * 2 : 256;
 		sorted = realloc(map->sorted, sizeof(*sorted) * *room);
@@ -91,6 +93,7 @@ static int add(struct pev_jitmap *map, size_t *room, const struct function *func
 static int parse(struct pev_jitmap *map, const char *text, const char *end)
 {
 	size_t room = 0;
+	int rc;
 
 	while (text < end) {
 		const char *stop = memchr(text, '\n', (size_t)(end - text));
@@ -98,8 +101,9 @@ static int parse(struct pev_jitmap *map, const char *text, const char *end)
 
 		if (!stop)
 			stop = end;
-		if (parse_line(text, stop, &function) && add(map, &room, &function) < 0)
-			return -ENOMEM;
+		rc = parse_line(text, stop, &function) ? add(map, &room, &function) : 0;
+		if (rc < 0)
+			return rc;
 		text = stop + 1;
 	}
 	if (map->nr)
@@ -110,12 +114,14 @@ static int parse(struct pev_jitmap *map, const char *text, const char *end)
 int pev_jitmap_parse(struct pev_jitmap **out, const char *text, size_t len)
 {
 	struct pev_jitmap *map = calloc(1, sizeof(*map));
+	int rc;
 
 	if (!map)
 		return -ENOMEM;
-	if (parse(map, text, text + len) < 0) {
+	rc = parse(map, text, text + len);
+	if (rc < 0) {
 		pev_jitmap_free(map);
-		return -ENOMEM;
+		return rc;
 	}
 	*out = map;
 	return 0;

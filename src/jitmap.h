@@ -20,7 +20,13 @@ struct pev_jit_function {
 	size_t len;         /* bytes of it, 1 to 4096 */
 };
 
-/* Its functions. The text is borrowed until pev_jitmap_free(). -ENOMEM. */
+#define PEV_JITMAP_MAX (2u << 20) /* functions; each takes 32 bytes beside the text */
+
+/*
+ * Parses a map. The text is borrowed until pev_jitmap_free(). -EFBIG: the map has more than
+ * PEV_JITMAP_MAX functions and is refused as a whole, because without its last lines older
+ * functions would be shown in the place of newer ones. -ENOMEM.
+ */
 int pev_jitmap_parse(struct pev_jitmap **map, const char *text, size_t len);
 void pev_jitmap_free(struct pev_jitmap *map);
 

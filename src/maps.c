@@ -133,6 +133,8 @@ static struct pev_dso *intern(struct pev_dsos *dsos, const struct pev_dso *key, 
 	if (!dso)
 		return NULL;
 	*dso = *key;
+	dso->kept = false;
+	dso->met = 0;
 	memcpy(dso->path, path, len);
 	dso->path[len] = '\0';
 	dso->of = dsos;

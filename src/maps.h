@@ -30,6 +30,8 @@ struct pev_dso {
 	unsigned char build_id[PEV_BUILD_ID_MAX];
 	uint8_t build_id_len;     /* bytes, 0: not known */
 	bool memory;              /* no file: code that was made there */
+	bool kept;                /* the caller keeps what names its functions: see stack.h */
+	uint32_t met;             /* frames sampled in it before that */
 	uint8_t ksymbol;          /* KSYMBOL's type, path is its only function; 0: it is none */
 	char path[];
 };

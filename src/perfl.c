@@ -7,21 +7,23 @@
  *
  * Signals: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT makes a descriptor
  * readable that the session polls, and the session ends as it would by itself.
- * If nobody has listened after GRACE_NS, a count hook raises "interrupted!" in the
- * Lua code that is in the way. The second signal has its default effect, at once.
+ * If the session has not seen it after GRACE_NS, a count hook raises "interrupted!" in
+ * the Lua code that runs, and an alarm interrupts a system call that blocks, such as a
+ * write to a pipe that nothing reads. The second signal has its default effect, at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -36,6 +38,7 @@
 #include <lualib.h>
 
 #include "embed.h"
+#include "rights.h"
 
 int luaopen_perfev_core(lua_State *L);
 
@@ -56,6 +59,7 @@ enum {
 };
 
 #define GRACE_NS 700000000
+#define GRACE_S 1 /* for alarm(2), which counts in seconds */
 /* timeout(1) and a closing terminal tell one event twice within a moment. */
 #define ECHO_NS 50000000
 
@@ -121,6 +125,7 @@ static void catch_signal(int number)
 			lua_sethook(caught.L, raise_when_unheard, LUA_MASKCOUNT, HOOK_EVERY);
 		if (write(caught.fd, &one, sizeof(one)) < 0)
 			caught.came_ns = 0; /* cannot be: a fresh counter takes a one */
+		alarm(GRACE_S);
 	} else if (now - caught.came_ns >= ECHO_NS) {
 		signal(number, SIG_DFL);
 		raise(number); /* blocked until we return */
@@ -128,9 +133,16 @@ static void catch_signal(int number)
 	errno = saved;
 }
 
+/* Without SA_RESTART: a system call that blocks ends with EINTR. */
+static void interrupt_call(int number)
+{
+	(void)number;
+}
+
 static int catch_signals(lua_State *L)
 {
 	struct sigaction catch = { .sa_handler = catch_signal, .sa_flags = SA_RESTART };
+	const struct sigaction interrupt = { .sa_handler = interrupt_call };
 	struct sigaction old;
 
 	caught.L = L;
@@ -140,10 +152,16 @@ static int catch_signals(lua_State *L)
 	for (size_t i = 0; i < NR(endings); i++)
 		sigaddset(&catch.sa_mask, endings[i]);
 	for (size_t i = 0; i < NR(endings); i++) {
-		/* Ignored by who started us (nohup, a background job): it stays so. */
-		if (sigaction(endings[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-			sigaction(endings[i], &catch, NULL);
+		/*
+		 * nohup(1) ignores SIGHUP, and that stays. A shell without job control ignores
+		 * SIGINT and SIGQUIT for what it starts in the background: kill -INT is meant.
+		 */
+		if (endings[i] == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 &&
+		    old.sa_handler == SIG_IGN)
+			continue;
+		sigaction(endings[i], &catch, NULL);
 	}
+	sigaction(SIGALRM, &interrupt, NULL);
 	/* Were it ignored, as daemons leave it, a command's status would be lost: wait(2). */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
@@ -168,9 +186,28 @@ static void die_of(int number)
 
 /* ---- standard output ---- */
 
+/* Does the reader of our output take more within GRACE_NS? */
+static bool is_read(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLOUT };
+	int rc;
+
+	do
+		rc = poll(&wait, 1, GRACE_NS / 1000000);
+	while (rc < 0 && errno == EINTR);
+	return rc != 0;
+}
+
+/* How much to write at once; after a signal no more than a pipe takes without blocking. */
+static size_t piece(size_t len)
+{
+	return caught.number && len > PIPE_BUF ? PIPE_BUF : len;
+}
+
 /*
  * stdio gives up on a short write and on EAGAIN, which a command that shares our
- * terminal may cause by setting O_NONBLOCK. We write all, or know why not.
+ * terminal may cause by setting O_NONBLOCK. We write all, or know why not. A reader that
+ * does not read must not keep us from ending: after a signal it gets GRACE_NS.
  */
 static ssize_t write_sink(void *cookie, const char *text, size_t len)
 {
@@ -178,7 +215,13 @@ static ssize_t write_sink(void *cookie, const char *text, size_t len)
 	size_t done = 0;
 
 	while (done < len) {
-		ssize_t n = write(sink->fd, text + done, len - done);
+		ssize_t n;
+
+		if (caught.number && (sink->code == EINTR || !is_read(sink->fd))) {
+			sink->code = EINTR;
+			return 0;
+		}
+		n = write(sink->fd, text + done, piece(len - done));
 
 		if (n > 0) {
 			done += (size_t)n;
@@ -264,6 +307,7 @@ static int l_heed(lua_State *L)
 	uint64_t count;
 
 	lua_sethook(caught.L, NULL, 0, 0);
+	alarm(0);
 	lua_pushboolean(L, read(caught.fd, &count, sizeof(count)) > 0);
 	return 1;
 }
@@ -346,18 +390,36 @@ static int l_take_stdout(lua_State *L)
 	return 1;
 }
 
-/* Output may hold addresses and command lines; root writes through nobody's link. */
+/*
+ * Output may hold addresses and command lines: root follows no link. What is in the file
+ * stays until truncate() is called, after a look at whose it is. ENXIO: a FIFO without a reader.
+ */
 static int open_output(const char *path)
 {
-	int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY;
+	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
 	if (geteuid() == 0)
 		flags |= O_NOFOLLOW;
 	return open(path, flags, 0600);
 }
 
+/* truncate(file) -> true | nil, message, errno: begin the file of open(path, "w") anew */
+static int l_truncate(lua_State *L)
+{
+	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
+	struct stat st;
+
+	if (!stream->closef || stream->f != named.file)
+		return luaL_error(L, "truncate: not a file of open()");
+	if (fstat(named.fd, &st) < 0 || (S_ISREG(st.st_mode) && ftruncate(named.fd, 0) < 0) ||
+	    fcntl(named.fd, F_SETFL, O_WRONLY) < 0) /* no longer O_NONBLOCK */
+		return luaL_fileresult(L, 0, NULL);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
 /*
- * open(path, "r" | "w") -> file, mode, uid, mtime (s) | nil, message, errno
+ * open(path, "r" | "w") -> file, mode, uid, mtime (s), gid | nil, message, errno
  * Mode, owner and time are those of the file that is open, not of the path a moment ago.
  */
 static int l_open(lua_State *L)
@@ -388,7 +450,8 @@ static int l_open(lua_State *L)
 	lua_pushinteger(L, st.st_mode);
 	lua_pushinteger(L, st.st_uid);
 	lua_pushinteger(L, st.st_mtime);
-	return 4;
+	lua_pushinteger(L, st.st_gid);
+	return 5;
 }
 
 /* exists(path) -> there is something there, and it is no directory */
@@ -412,21 +475,93 @@ static int l_realpath(lua_State *L)
 	return 1;
 }
 
-static const struct pev_chunk *next_script(const struct pev_chunk *chunk)
+/* Of a script that perfl carries, its name; of a module NULL. */
+static const char *script_name(const struct pev_chunk *chunk)
 {
-	while (chunk->name && strncmp(chunk->name, "scripts/", 8) != 0)
-		chunk++;
-	return chunk;
+	static const char folder[] = "scripts/";
+	const size_t len = sizeof(folder) - 1;
+
+	return strncmp(chunk->name, folder, len) == 0 ? chunk->name + len : NULL;
 }
 
-/* scripts() -> those that perfl carries: name -> text */
-static int l_scripts(lua_State *L)
+/* script_names() -> list of the scripts that perfl carries, sorted */
+static int l_script_names(lua_State *L)
 {
 	lua_newtable(L);
-	for (const struct pev_chunk *c = next_script(pev_chunks); c->name; c = next_script(c + 1)) {
-		lua_pushlstring(L, (const char *)c->text, c->len);
-		lua_setfield(L, -2, c->name + 8);
+	for (const struct pev_chunk *chunk = pev_chunks; chunk->name; chunk++) {
+		if (!script_name(chunk))
+			continue;
+		lua_pushstring(L, script_name(chunk));
+		lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
 	}
+	return 1;
+}
+
+/* script(name) -> its text | nil: perfl carries no such script */
+static int l_script(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 1);
+
+	for (const struct pev_chunk *chunk = pev_chunks; chunk->name; chunk++) {
+		if (!script_name(chunk) || strcmp(script_name(chunk), name) != 0)
+			continue;
+		lua_pushlstring(L, (const char *)chunk->text, chunk->len);
+		return 1;
+	}
+	return 0;
+}
+
+/* The user's name, to be freed, if that is their primary group and no other user's; or NULL. */
+static char *name_by_primary_group(uid_t uid, gid_t gid)
+{
+	FILE *file = fopen("/etc/passwd", "re");
+	struct passwd *user;
+	bool is_shared = false;
+	char *name = NULL;
+
+	/* cppcheck-suppress fgetpwentCalled ; perfl has one thread */
+	while (file && (user = fgetpwent(file))) {
+		if (user->pw_gid != gid)
+			continue;
+		is_shared = is_shared || user->pw_uid != uid;
+		if (!name)
+			name = strdup(user->pw_name);
+	}
+	if (file)
+		fclose(file);
+	if (!is_shared)
+		return name;
+	free(name);
+	return NULL;
+}
+
+static bool has_only_member(gid_t gid, const char *name)
+{
+	FILE *file = fopen("/etc/group", "re");
+	struct group *group;
+	bool only = file != NULL;
+
+	/* cppcheck-suppress fgetgrentCalled ; perfl has one thread */
+	while (only && (group = fgetgrent(file)))
+		for (char **member = group->gr_mem; group->gr_gid == gid && *member; member++)
+			only = only && strcmp(*member, name) == 0;
+	if (file)
+		fclose(file);
+	return only;
+}
+
+/*
+ * is_private_group(uid, gid) -> is it that user's primary group, and no other user in it? By
+ * /etc/passwd and /etc/group alone: a static perfl cannot load other name services.
+ */
+static int l_is_private_group(lua_State *L)
+{
+	uid_t uid = (uid_t)luaL_checkinteger(L, 1);
+	gid_t gid = (gid_t)luaL_checkinteger(L, 2);
+	char *name = name_by_primary_group(uid, gid);
+
+	lua_pushboolean(L, name && has_only_member(gid, name));
+	free(name);
 	return 1;
 }
 
@@ -460,20 +595,23 @@ static const luaL_Reg functions[] = {
 	{ "heed",      l_heed },
 	{ "is_pipe",   l_is_pipe },
 	{ "open",      l_open },
+	{ "is_private_group", l_is_private_group },
 	{ "realpath",  l_realpath },
-	{ "scripts",   l_scripts },
+	{ "script",    l_script },
+	{ "script_names", l_script_names },
 	{ "take_stdout", l_take_stdout },
 	{ "signal",    l_signal },
 	{ "signal_fd", l_signal_fd },
 	{ "terminal",  l_terminal },
+	{ "truncate",  l_truncate },
 	{ NULL,        NULL },
 };
 
 static int luaopen_perfl_core(lua_State *L)
 {
 	luaL_newlib(L, functions);
-	lua_pushboolean(L, getauxval(AT_SECURE) != 0);
-	lua_setfield(L, -2, "secure"); /* runs with capabilities its caller lacks */
+	lua_pushboolean(L, pev_rights_elevated());
+	lua_setfield(L, -2, "elevated"); /* runs with capabilities its caller lacks */
 	lua_pushinteger(L, geteuid());
 	lua_setfield(L, -2, "euid");
 	lua_pushinteger(L, getuid());
@@ -605,6 +743,8 @@ static void preload_modules(lua_State *L)
 {
 	luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
 	for (const struct pev_chunk *chunk = pev_chunks; chunk->name; chunk++) {
+		if (script_name(chunk))
+			continue;
 		lua_pushlightuserdata(L, (void *)(uintptr_t)chunk);
 		lua_pushcclosure(L, load_embedded, 1);
 		lua_setfield(L, -2, chunk->name);
@@ -620,7 +760,7 @@ static void preload_modules(lua_State *L)
 static void open_libraries(lua_State *L)
 {
 	/* LUA_PATH and LUA_CPATH are the caller's, our capabilities are not. */
-	if (getauxval(AT_SECURE)) {
+	if (pev_rights_elevated()) {
 		lua_pushboolean(L, 1);
 		lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
 	}
@@ -748,6 +888,12 @@ int main(int argc, char **argv)
 		fputs("perfl: refuses to run set-uid or set-gid: a script would have those rights\n"
 		      "  try: file capabilities for a group of users, see perfl(1)\n",
 		      stderr);
+		return EXIT_REFUSED;
+	}
+	rc = pev_rights_hold();
+	if (rc < 0) {
+		fprintf(stderr, "perfl: cannot hold back its file capabilities: %s\n",
+			strerror(-rc));
 		return EXIT_REFUSED;
 	}
 	fill_standard_fds();

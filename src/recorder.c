@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HEAD_PIPE 16
 #define HEAD_FILE 104
@@ -221,18 +222,18 @@ static int open_there(struct pev_recorder *rec, struct pev_err *err)
 {
 	const struct pev_sys *sys = rec->sys;
 	int fd = sys->open(sys->ctx, rec->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	int64_t size;
-	int flags;
+	struct pev_stat st;
+	int flags, rc;
 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
 		return refuse(err, fd, rec->path);
-	size = sys->size(sys->ctx, fd);
-	if (size != -ESPIPE) {
+	rc = sys->fstat(sys->ctx, fd, &st);
+	if (rc < 0 || S_ISREG(st.mode)) {
 		sys->close(sys->ctx, fd);
-		rec->there = size > 0;
-		return size < 0 ? refuse(err, (int)size, rec->path) : 0;
+		rec->there = rc == 0 && st.size > 0;
+		return rc < 0 ? refuse(err, rc, rec->path) : 0;
 	}
 	rec->stream = true;
 	rec->fd = fd;

@@ -8,10 +8,12 @@
 #include "source.h"
 
 #include <dwarf.h>
+#include <elf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,11 +33,68 @@ struct range {
 struct pev_source {
 	Elf *elf;
 	Dwarf *dwarf;
-	Elf *shared_elf;        /* of the supplement; NULL: none was supplied */
+	Elf *shared_elf;        /* the supplement; an empty one unless supplied is set */
 	Dwarf *shared;
+	bool supplied;
 	struct range *ranges;   /* sorted by start */
 	size_t nr, cap;
 };
+
+/* ---- the supplement ---- */
+
+/* An ELF file whose only debug section is one byte, which is not DWARF. */
+struct empty_file {
+	Elf64_Ehdr header;
+	Elf64_Shdr sections[3];
+	char names[24];
+};
+
+static const struct empty_file empty = {
+	.header = {
+		.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64,
+			     __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? ELFDATA2MSB : ELFDATA2LSB,
+			     EV_CURRENT },
+		.e_type = ET_REL,
+		.e_version = EV_CURRENT,
+		.e_ehsize = sizeof(Elf64_Ehdr),
+		.e_shoff = offsetof(struct empty_file, sections),
+		.e_shentsize = sizeof(Elf64_Shdr),
+		.e_shnum = 3,
+		.e_shstrndx = 1,
+	},
+	.sections[1] = { .sh_name = 1, .sh_type = SHT_STRTAB, .sh_addralign = 1,
+			 .sh_offset = offsetof(struct empty_file, names), .sh_size = 24 },
+	.sections[2] = { .sh_name = 11, .sh_type = SHT_PROGBITS, .sh_addralign = 1,
+			 .sh_offset = offsetof(struct empty_file, names), .sh_size = 1 },
+	.names = "\0.shstrtab\0.debug_line",
+};
+
+static int open_supplement(struct pev_source *source, const void *image, size_t len)
+{
+	Elf *elf = elf_memory((char *)(uintptr_t)image, len);
+	Dwarf *dwarf = elf ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
+
+	if (!dwarf) {
+		elf_end(elf);
+		return -ENOEXEC;
+	}
+	dwarf_setalt(source->dwarf, dwarf);
+	dwarf_end(source->shared);
+	elf_end(source->shared_elf);
+	source->shared_elf = elf;
+	source->shared = dwarf;
+	return 0;
+}
+
+/*
+ * Without a supplement libdw opens the file that .gnu_debugaltlink names (dwarf_getalt.c,
+ * find_debug_altlink()), whatever it is: a FIFO blocks it for ever. The caller decides which file
+ * is read; until then the supplement is an empty one.
+ */
+static int forbid_opening(struct pev_source *source)
+{
+	return open_supplement(source, &empty, sizeof(empty));
+}
 
 /* ---- units ---- */
 
@@ -102,7 +161,9 @@ int pev_source_open(struct pev_source **out, const void *image, size_t len, stru
 	source->elf = elf_memory((char *)(uintptr_t)image, len);
 	if (source->elf)
 		source->dwarf = dwarf_begin_elf(source->elf, DWARF_C_READ, NULL);
-	rc = source->dwarf ? take_units(source) : -ENOEXEC;
+	rc = source->dwarf ? forbid_opening(source) : -ENOEXEC;
+	if (rc == 0)
+		rc = take_units(source);
 	if (rc < 0) {
 		pev_source_close(source);
 		return pev_fail(err, rc, "it has no DWARF that can be read");
@@ -133,25 +194,17 @@ bool pev_source_supplement(const struct pev_source *source, struct pev_supplemen
 						   &supplement->build_id);
 
 	supplement->build_id_len = len > 0 ? (size_t)len : 0;
-	return len > 0 && !source->shared;
+	return len > 0 && !source->supplied;
 }
 
 int pev_source_supply(struct pev_source *source, const void *image, size_t len,
 		      struct pev_err *err)
 {
-	Elf *elf;
-
-	if (source->shared)
+	if (source->supplied)
 		return pev_fail(err, -EEXIST, "it has its supplement");
-	elf = elf_memory((char *)(uintptr_t)image, len);
-	if (elf)
-		source->shared = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-	if (!source->shared) {
-		elf_end(elf);
+	if (open_supplement(source, image, len) < 0)
 		return pev_fail(err, -ENOEXEC, "it has no DWARF that can be read");
-	}
-	source->shared_elf = elf;
-	dwarf_setalt(source->dwarf, source->shared);
+	source->supplied = true;
 	return 0;
 }
 

@@ -47,7 +47,16 @@ void pev_stacks_free(struct pev_stacks *stacks)
 	for (uint32_t i = 0; stacks->known && i < KNOWN; i++)
 		free(stacks->known[i]);
 	free(stacks->known);
+	pev_stacks_forget_sampled(stacks);
+	free(stacks->sampled);
 	*stacks = (struct pev_stacks){ 0 };
+}
+
+void pev_stacks_forget_sampled(struct pev_stacks *stacks)
+{
+	for (uint32_t i = 0; i < stacks->nr_sampled; i++)
+		pev_dso_put(stacks->sampled[i].dso);
+	stacks->nr_sampled = 0;
 }
 
 /* ---- from a record ---- */
@@ -86,10 +95,10 @@ static enum pev_context context_of_mode(uint16_t misc)
 }
 
 /*
- * dso is borrowed. Where a call returns to may be the next function's first byte, or the
- * next map's.
+ * Fills in dso (borrowed) and offset, and returns the map, or NULL. A return address may be the
+ * next function's first byte, or the next map's.
  */
-static void place(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
+static const struct pev_map *place(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
 {
 	uint64_t at = frame->ip - frame->returns;
 	const struct pev_map *map = NULL;
@@ -100,6 +109,7 @@ static void place(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
 		map = pev_tasks_map(tasks, pid, at);
 	frame->dso = map ? map->dso : NULL;
 	frame->offset = map ? frame->ip - map->start + map->pgoff : 0;
+	return map;
 }
 
 static bool reserve(struct pev_stacks *stacks, uint32_t nr)
@@ -126,11 +136,37 @@ static uint64_t address(const struct pev_record *rec, const struct pev_value *ch
 	return ip;
 }
 
-/* With a reference of its own. */
-static void keep(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
+/* If there is no memory for it, a later frame of the dso is listed instead. */
+static void list_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid,
+			 const struct pev_map *map)
 {
-	place(tasks, pid, frame);
-	frame->dso = frame->dso ? pev_dso_of(frame->dso, pid) : NULL;
+	uint32_t cap = stacks->cap_sampled ? stacks->cap_sampled * 2 : 16;
+	struct pev_sampled *more;
+
+	if (stacks->nr_sampled == stacks->cap_sampled) {
+		more = realloc(stacks->sampled, sizeof(*more) * cap);
+		if (!more)
+			return;
+		stacks->sampled = more;
+		stacks->cap_sampled = cap;
+	}
+	stacks->sampled[stacks->nr_sampled++] =
+		(struct pev_sampled){ pev_dso_get(dso), pid, map->start, map->end };
+}
+
+/* With a reference of its own. */
+static void keep(struct pev_stacks *stacks, struct pev_tasks *tasks, int pid,
+		 struct pev_frame *frame)
+{
+	const struct pev_map *map = place(tasks, pid, frame);
+	struct pev_dso *dso = map ? pev_dso_of(map->dso, pid) : NULL;
+
+	frame->dso = dso;
+	if (!dso || dso->kept || !stacks->watched || frame->context != PEV_IN_USER)
+		return;
+	dso->met++;
+	if ((dso->met & (dso->met - 1)) == 0)
+		list_sampled(stacks, dso, pid, map);
 }
 
 /* Calls of user space that have not returned, as the CPU has kept them; false: not asked for. */
@@ -157,7 +193,7 @@ static uint32_t read_branches(struct pev_stacks *stacks, struct pev_tasks *tasks
 			.ip = pev_load64(calls->p + BRANCH_BYTES * (size_t)i, rec->plan->swap),
 			.context = PEV_IN_USER,
 		};
-		keep(tasks, pid, frame);
+		keep(stacks, tasks, pid, frame);
 	}
 	return nr;
 }
@@ -222,7 +258,7 @@ static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 		if (known && frame.returns)
 			continue;
-		keep(tasks, pid, &frame);
+		keep(stacks, tasks, pid, &frame);
 		stacks->scratch[nr++] = frame;
 		if (known)
 			nr = read_branches(stacks, tasks, rec, calls, nr);
@@ -243,7 +279,7 @@ static uint32_t read_calls(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 		*frame = (struct pev_frame){ .ip = call->pc, .context = PEV_IN_USER,
 					     .returns = call->returns, .unwound = true };
-		keep(tasks, pid, frame);
+		keep(stacks, tasks, pid, frame);
 	}
 	return nr;
 }
@@ -483,7 +519,7 @@ int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const stru
 		return -ENOMEM;
 	stacks->scratch[0] =
 		(struct pev_frame){ .ip = ip.u, .context = context_of_mode(rec->misc) };
-	keep(tasks, number(rec, PEV_F_PID), &stacks->scratch[0]);
+	keep(stacks, tasks, number(rec, PEV_F_PID), &stacks->scratch[0]);
 	*out = intern(stacks, 1);
 	return *out ? 0 : -ENOMEM;
 }

@@ -42,6 +42,13 @@ struct pev_stack {
 	struct pev_frame frames[];     /* the innermost first */
 };
 
+/* A frame's dso, with the process and the map in which it was sampled. */
+struct pev_sampled {
+	struct pev_dso *dso;     /* counted */
+	int pid;
+	uint64_t start, end;     /* the map's addresses */
+};
+
 /* What, beside its bytes, a callchain's stack comes of: whose it is, and what they map now. */
 struct pev_chain_of {
 	uint64_t user, kernel;   /* maps */
@@ -64,10 +71,21 @@ struct pev_stacks {
 	uint32_t room;           /* frames of scratch */
 	struct pev_known **known; /* by their hashes' low bits; NULL: none yet */
 	size_t known_bytes;
+	/*
+	 * If watched is set: user-space dsos that were sampled, for the caller to keep what names
+	 * their functions, because the process and its files may be gone when names are looked up.
+	 * A dso is listed at its 1st, 2nd, 4th, 8th ... frame until the caller sets dso->kept.
+	 */
+	bool watched;
+	struct pev_sampled *sampled;
+	uint32_t nr_sampled, cap_sampled;
 };
 
 int pev_stacks_init(struct pev_stacks *stacks);
 void pev_stacks_free(struct pev_stacks *stacks);
+
+/* Empties stacks->sampled. */
+void pev_stacks_forget_sampled(struct pev_stacks *stacks);
 
 /*
  * The stack of a record with a callchain, as its plan's stack says; *out is NULL for one

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -32,9 +33,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rights.h"
+
 /* No file of sysfs, procfs or tracefs is near this, and few programs with all their symbols. */
 #define SLURP_MAX (512u << 20)
 #define SLURP_WAIT_MS 5000
+#define WRITE_WAIT_MS 1000
 
 static int result(long rc)
 {
@@ -44,8 +48,13 @@ static int result(long rc)
 static int linux_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int cpu,
 				 int group_fd, unsigned long flags)
 {
+	int fd;
+
 	(void)ctx;
-	return result(syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags));
+	pev_rights_raise(PEV_CAPS_EVENT);
+	fd = result(syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags));
+	pev_rights_lower();
+	return fd;
 }
 
 static int linux_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
@@ -61,9 +70,12 @@ static int linux_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 
 static int linux_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
 {
-	void *p = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)offset);
+	void *p;
 
 	(void)ctx;
+	pev_rights_raise(PEV_CAPS_EVENT);
+	p = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)offset);
+	pev_rights_lower();
 	if (p == MAP_FAILED)
 		return -errno;
 	*addr = p;
@@ -87,15 +99,63 @@ static int64_t linux_read(void *ctx, int fd, void *buf, size_t len)
 	return n < 0 ? -errno : n;
 }
 
-static int linux_open(void *ctx, const char *path, int flags)
+/* The length of "/proc/PID/root/" at the start of PATH, 0 for any other path. */
+static int root_prefix(const char *path)
 {
+	int len = 0;
+
+	(void)sscanf(path, "/proc/%*d/root/%n", &len);
+	return len;
+}
+
+/*
+ * A file below the root of a process, by its own links: an absolute one must not lead into our
+ * root. A capability is raised for the magic link alone, so that the walk behind it, which may
+ * meet another /proc, has the rights of the caller.
+ */
+static int open_below_root(const char *path, int prefix, int flags)
+{
+	struct open_how how = { .flags = (unsigned)flags | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT };
+	const char *rest = path + prefix;
+	char root[32];
+	int dir, fd;
+
+	snprintf(root, sizeof(root), "%.*s", prefix, path);
+	pev_rights_raise(PEV_CAP(SYS_PTRACE));
+	dir = result(open(root, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	pev_rights_lower();
+	if (dir < 0)
+		return dir;
+	fd = result(syscall(SYS_openat2, dir, rest, &how, sizeof(how)));
+	if (fd == -ENOSYS) /* before Linux 5.6 */
+		fd = result(openat(dir, rest, flags | O_CLOEXEC));
+	close(dir);
+	return fd;
+}
+
+/* Nothing of another process is opened for writing with rights that the caller lacks. */
+static int open_path(const char *path, int flags)
+{
+	const int writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+	int prefix = flags & writes ? 0 : root_prefix(path);
 	int fd;
 
-	(void)ctx;
+	if (prefix)
+		return open_below_root(path, prefix, flags);
+	if (!(flags & writes))
+		pev_rights_raise(pev_rights_of_path(path));
 	do {
-		fd = open(path, flags | O_CLOEXEC, 0600);
-	} while (fd < 0 && errno == EINTR);
-	return fd < 0 ? -errno : fd;
+		fd = result(open(path, flags | O_CLOEXEC, 0600));
+	} while (fd == -EINTR);
+	pev_rights_lower();
+	return fd;
+}
+
+static int linux_open(void *ctx, const char *path, int flags)
+{
+	(void)ctx;
+	return open_path(path, flags);
 }
 
 static int64_t linux_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
@@ -109,15 +169,25 @@ static int64_t linux_pread(void *ctx, int fd, void *buf, size_t len, uint64_t of
 	return n < 0 ? -errno : n;
 }
 
+/* Does the file, pipe or socket take more within WRITE_WAIT_MS? For a write that a signal ended. */
+static bool takes_more(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLOUT };
+
+	return poll(&wait, 1, WRITE_WAIT_MS) != 0;
+}
+
+/* -EINTR: a signal came, and what reads the pipe takes nothing. */
 static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
 {
-	ssize_t n;
+	int64_t n;
 
 	(void)ctx;
 	do {
 		n = writev(fd, pieces, nr);
-	} while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : n;
+		n = n < 0 ? -errno : n;
+	} while (n == -EINTR && takes_more(fd));
+	return n;
 }
 
 static int64_t linux_pwrite(void *ctx, int fd, const void *buf, size_t len, uint64_t offset)
@@ -142,14 +212,21 @@ static int linux_ftruncate(void *ctx, int fd, uint64_t len)
 	return rc;
 }
 
-static int64_t linux_size(void *ctx, int fd)
+static int stat_result(int rc, const struct stat *st, struct pev_stat *out)
+{
+	if (rc < 0)
+		return -errno;
+	*out = (struct pev_stat){ .dev = st->st_dev, .ino = st->st_ino, .mode = st->st_mode,
+				  .uid = st->st_uid, .size = (uint64_t)st->st_size };
+	return 0;
+}
+
+static int linux_fstat(void *ctx, int fd, struct pev_stat *out)
 {
 	struct stat st;
 
 	(void)ctx;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	return S_ISREG(st.st_mode) ? st.st_size : -ESPIPE;
+	return stat_result(fstat(fd, &st), &st, out);
 }
 
 static int linux_rename(void *ctx, const char *from, const char *to)
@@ -441,11 +518,9 @@ static int linux_slurp(void *ctx, const char *path, char **text, size_t *len)
 	int fd, rc;
 
 	(void)ctx;
-	do {
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	} while (fd < 0 && errno == EINTR);
+	fd = open_path(path, O_RDONLY | O_NONBLOCK);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	rc = slurp_fd(fd, text, len);
 	close(fd);
 	return rc;
@@ -530,26 +605,27 @@ static int list_append(char **names, size_t *used, size_t *cap, const char *name
 
 static int linux_directory(void *ctx, const char *path)
 {
-	int fd;
-
 	(void)ctx;
-	do {
-		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	} while (fd < 0 && errno == EINTR);
-	return result(fd);
+	return open_path(path, O_RDONLY | O_DIRECTORY);
 }
 
 static int linux_list(void *ctx, const char *path, char **names, size_t *len)
 {
 	size_t used = 0, cap = 1024;
-	DIR *dir = opendir(path);
 	struct dirent *entry;
 	char *buf;
-	int rc;
+	DIR *dir;
+	int rc, fd = open_path(path, O_RDONLY | O_DIRECTORY);
 
 	(void)ctx;
-	if (!dir)
-		return -errno;
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
 	buf = malloc(cap);
 	rc = buf ? 0 : -ENOMEM;
 	while (!rc) {
@@ -624,21 +700,41 @@ static int linux_prctl(void *ctx, int option)
 	return result(prctl(option, 0, 0, 0, 0));
 }
 
-static int linux_readlink(void *ctx, const char *path, char *buf, size_t cap)
+static int linux_capset(void *ctx, uint64_t keep)
 {
 	(void)ctx;
-	return result(readlink(path, buf, cap));
+	return pev_rights_keep(keep);
+}
+
+static int linux_readlink(void *ctx, const char *path, char *buf, size_t cap)
+{
+	int n;
+
+	(void)ctx;
+	pev_rights_raise(pev_rights_of_path(path));
+	n = result(readlink(path, buf, cap));
+	pev_rights_lower();
+	return n;
 }
 
 static int linux_stat(void *ctx, const char *path, struct pev_stat *out)
 {
 	struct stat st;
+	int rc;
 
 	(void)ctx;
-	if (stat(path, &st) < 0)
-		return -errno;
-	*out = (struct pev_stat){ .dev = st.st_dev, .ino = st.st_ino, .mode = st.st_mode };
-	return 0;
+	if (root_prefix(path)) {
+		int fd = open_path(path, O_PATH);
+
+		rc = fd < 0 ? fd : stat_result(fstat(fd, &st), &st, out);
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	pev_rights_raise(pev_rights_of_path(path));
+	rc = stat(path, &st);
+	pev_rights_lower();
+	return stat_result(rc, &st, out);
 }
 
 static int linux_pagesize(void *ctx)
@@ -752,7 +848,7 @@ const struct pev_sys pev_sys_linux = {
 	.writev = linux_writev,
 	.pwrite = linux_pwrite,
 	.ftruncate = linux_ftruncate,
-	.size = linux_size,
+	.fstat = linux_fstat,
 	.rename = linux_rename,
 	.unlink = linux_unlink,
 	.close = linux_close,
@@ -777,6 +873,7 @@ const struct pev_sys pev_sys_linux = {
 	.raise_nofile = linux_raise_nofile,
 	.getpid = linux_getpid,
 	.prctl = linux_prctl,
+	.capset = linux_capset,
 	.readlink = linux_readlink,
 	.stat = linux_stat,
 	.pagesize = linux_pagesize,

@@ -34,6 +34,8 @@ struct pev_stat {
 	uint64_t dev;        /* as the kernel's records have it: new_encode_dev() */
 	uint64_t ino;
 	uint32_t mode;       /* S_IF* and permissions */
+	uint32_t uid;        /* owner */
+	uint64_t size;       /* of a regular file, bytes */
 };
 
 struct pev_sys {
@@ -56,8 +58,8 @@ struct pev_sys {
 	int64_t (*writev)(void *ctx, int fd, const struct iovec *pieces, int nr);
 	int64_t (*pwrite)(void *ctx, int fd, const void *buf, size_t len, uint64_t offset);
 	int (*ftruncate)(void *ctx, int fd, uint64_t len);
-	/* How long a regular file is; -ESPIPE: fd is none, but a pipe, a FIFO or a device. */
-	int64_t (*size)(void *ctx, int fd);
+	/* Works on every kind of descriptor. */
+	int (*fstat)(void *ctx, int fd, struct pev_stat *out);
 	int (*rename)(void *ctx, const char *from, const char *to);
 	int (*unlink)(void *ctx, const char *path);
 	int (*close)(void *ctx, int fd);
@@ -104,6 +106,8 @@ struct pev_sys {
 	int (*getpid)(void *ctx);
 	/* PR_TASK_PERF_EVENTS_ENABLE or _DISABLE. */
 	int (*prctl)(void *ctx, int option);
+	/* Drop, for good, what this process has beyond its caller's rights but keep; rights.h. */
+	int (*capset)(void *ctx, uint64_t keep);
 	/* Where a symbolic link points, at most cap bytes of it without a NUL; how many. */
 	int (*readlink)(void *ctx, const char *path, char *buf, size_t cap);
 	/* Which file a path leads to, links followed. */

@@ -114,7 +114,8 @@ end
 -- A library's development name ("libc.so") may be a linker's script: what is no ELF file is passed over.
 local function first_elf(paths, elf)
   for _, path in ipairs(paths) do
-    local bytes = core.slurp(path)
+    local opened <close> = core.file(path)
+    local bytes = opened and opened:bytes()
     local file = bytes and elf.read(bytes)
     if file and file:facts().bits == 64 or file and string.packsize("T") == 4 then return path, file end
   end
@@ -141,10 +142,10 @@ end
 -- ---- what ----
 
 local function read(path, elf)
-  local bytes, _, code = core.slurp(path)
-  if not bytes then
-    return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code
-  end
+  local opened <close>, wrong, errno = core.file(path)
+  if not opened then return nil, ("cannot read %s: %s"):format(path, wrong), errno end
+  local bytes, _, code = opened:bytes()
+  if not bytes then return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code end
   local file, why, failed = elf.read(bytes)
   if not file then return nil, ("%s: %s"):format(path, why), failed end
   return file
@@ -175,9 +176,11 @@ local function unsaid() end
 -- What the debug file of a stripped one knows; where it lies is said by the file's own program headers.
 local function debug_symbol(file, name)
   local there, symtab = pcall(require, "perfev.symtab")
-  local bytes = there and not file.elf:facts().symtab and core.slurp(file.path)
+  local opened <close> = there and not file.elf:facts().symtab and core.file(file.path) or nil
+  local bytes = opened and opened:bytes()
   local whole = bytes and symtab.read(bytes)
-  local debug = whole and files.find_debug(symtab, whole:facts(), file.path, unsaid)
+  local place = whole and { path = file.path, uid = opened:stat().uid }
+  local debug = whole and files.find_debug(symtab, whole:facts(), place, unsaid)
   local symbols = debug and library().read(debug)
   local symbol = symbols and symbols:symbol(name)
   if symbol then symbol.offset = file.elf:offset(symbol.value) end

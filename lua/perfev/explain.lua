@@ -50,10 +50,11 @@ local function in_user_namespace()
   return map ~= nil and not map:find("^%s*0%s+0%s+4294967295%s*$")
 end
 
--- Bit n of CapEff, on the machine; nil where it cannot be told.
+-- Whether our calls have capability n on the machine; nil where /proc does not say. A perfl with file capabilities
+-- holds them back and raises them around the calls that need them.
 local function has_capability(n)
   local caps = status_field("CapEff")
-  return caps and (tonumber(caps, 16) >> n) & 1 == 1 and not in_user_namespace()
+  return caps and ((tonumber(caps, 16) | core.held_capabilities()) >> n) & 1 == 1 and not in_user_namespace()
 end
 
 local function is_privileged()
@@ -179,7 +180,17 @@ local function beyond_perfmon(event)
   if attr and attr.type == BREAKPOINT and attr.bp_addr < 0 then return "a breakpoint on a kernel address" end
 end
 
+-- perfl with file capabilities drops those that open events once a session has all of its own.
+local function has_dropped(n)
+  local _, dropped = core.held_capabilities()
+  return dropped >> n & 1 == 1
+end
+
 local function by_level(event)
+  if has_dropped(CAP_PERFMON) then
+    return "perfl dropped its file capabilities when the session had opened its events",
+      "declare this event before the session starts"
+  end
   local level = sysctl("perf_event_paranoid")
   local needed, what = needed_level(event)
   if level and level > 2 then

@@ -7,7 +7,7 @@ local M = {}
 
 local names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
-  "strict", "log", "on_error", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
+  "strict", "log", "on_error", "on_open", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
   "many", "input", "from", "to", "record", "compress", "switch_output", "record_fd",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
@@ -189,6 +189,7 @@ local checks = {
   end,
   log = check_function("log"),
   on_error = check_function("on_error"),
+  on_open = check_function("on_open"),
   keep_going = check_function("keep_going"),
 }
 

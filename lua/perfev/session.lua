@@ -12,6 +12,7 @@ local options = require "perfev.options"
 local pidns = lazy "perfev.pidns"
 local processes = require "perfev.processes"
 local samples = require "perfev.fields"
+local symbol = lazy "perfev.symbol"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
 
@@ -570,6 +571,7 @@ function Session:begin()
     if not ok then return nil, why, code end
   end
   self.begun = true
+  if self.opts.on_open then self.opts.on_open(self.maps ~= nil) end
   return true
 end
 
@@ -625,6 +627,20 @@ function Session:look_at_recorder(last)
   if not ok then self.failure, self.record_errno, self.cut = self.failure or why, code, true end
 end
 
+-- Opens the files of newly sampled code, before their processes end.
+function Session:keep_sampled()
+  if self.opts.input or not self.core then return end
+  if not self.keep then
+    local core_session, list = self.core, {}
+    local function parent_of(pid)
+      local task = not self.closed and core_session:task(pid)
+      return task and task.ppid
+    end
+    self.keep, self.kept = function(raw) return symbol.here():keep(raw, list, parent_of) end, list
+  end
+  self.core:sampled(self.keep, self.kept)
+end
+
 -- One look at the rings -> records delivered; self.cut: a callback wanted no more
 function Session:deliver(drain, max)
   local n, stopped, code
@@ -633,6 +649,7 @@ function Session:deliver(drain, max)
     n = n and 0
   else
     n, stopped, code = self.core:dispatch(drain, self:remaining(max))
+    self:keep_sampled()
   end
   self:look_at_recorder(drain == "rest")
   if not n then
@@ -851,6 +868,7 @@ function Session:next_round(round)
   if self.finished then return false end
   self:count_pulled()
   self.core:finish()
+  self:keep_sampled()
   self:look_at_recorder(round.last)
   if round.last then
     self.looped = false
@@ -946,6 +964,7 @@ function Session:snapshot()
   end
   local n, what, code = self.core:snapshot()
   if not n then return nil, explain.refusal(what, code), code end
+  self:keep_sampled()
   self.delivered = self.delivered + n
   return n
 end

@@ -6,9 +6,12 @@
 local lazy = require "perfev.lazy"
 local build_id = require "perfev.build_id"
 local core = require "perfev.core"
+local escape = require "perfev.escape"
 local explain = lazy "perfev.explain"
 local files = require "perfev.symbol.files"
 local hex = require "perfev.hex"
+local jit = require "perfev.symbol.jit"
+local kept_files = require "perfev.symbol.kept"
 local kernel_file = require "perfev.symbol.kernel"
 
 local M = { lines = false, changes = 0 }
@@ -16,7 +19,8 @@ local World = {}
 World.__index = World
 
 local E = core.errno
-local NONE = {} -- looked for, and not there
+local NONE = {} -- a file without symbols that can be read
+local GONE = {} -- a file that was not found
 
 -- perfev.symtab, or why there is none.
 local function library()
@@ -94,12 +98,12 @@ end
 -- Of a recording: in the file that somebody named, beside it (perf record --kcore), below symfs, or as perf kept it.
 local function foreign_kernel(self, wanted)
   if kernel_file.path then return named_kernel(self, wanted) end
-  local beside = self.path and kernel_file.read(self.path .. "/kcore_dir/kallsyms")
+  local beside = self.path and kernel_file.read(self.path .. "/kcore_dir/kallsyms", nil, {})
   if beside then return beside end
   local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, noter(self))
   if below then return below end
   local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
-  local symbols = kept and kernel_file.read(kept, wanted)
+  local symbols = kept and kernel_file.read(kept, wanted, { owners = files.owners() })
   return symbols and (symbols:address("_text") or symbols:address("_stext")) and symbols
 end
 
@@ -168,20 +172,20 @@ end
 
 -- ---- files ----
 
-local function load_file(self, raw, id)
+local function load_file(self, raw, id, kept)
   local symtab, why = library()
   if not symtab then
     note(self, "programs' functions have no names: " .. why)
     return NONE
   end
-  local file, path = files.open(symtab, self, raw, id, noter(self))
-  if not file then return NONE end
-  local facts = file:facts()
+  local symbols, place = files.open(symtab, self, raw, id, noter(self), kept)
+  if not symbols then return place and GONE or NONE end
+  local file, facts = { symbols = symbols, place = place, names = {} }, symbols:facts()
   if not facts.symtab then
-    local bytes, debug = files.find_debug(symtab, facts, path, noter(self))
-    if bytes and file:add(bytes) then return { symbols = file, path = path, debug = debug, names = {} } end
+    local bytes, debug = files.find_debug(symtab, facts, place, noter(self))
+    if bytes and symbols:add(bytes) then file.debug = debug end
   end
-  return { symbols = file, path = path, names = {} }
+  return file
 end
 
 -- A process of 32 bits beside a kernel of 64 has another vdso than we do, which is read where it lies. Who walks a
@@ -194,7 +198,7 @@ local function load_vdso_32(self, raw)
   local symtab = library()
   local bytes = not self.recording and core.part(("/proc/%d/mem"):format(raw.pid), raw.ip - raw.offset, VDSO_MOST)
   local file = symtab and bytes and symtab.read(bytes)
-  return file and { symbols = file, path = "[vdso]", names = {} } or NONE
+  return file and { symbols = file, is_vdso = true, names = {} } or NONE
 end
 
 -- Tried again as long as it was never there.
@@ -213,55 +217,90 @@ local function load_vdso(self, id)
   local same = not self.recording or id and there and hex.of(there) == id
     or not id and is_running(self, self.build_ids["[kernel.kallsyms]"])
   if not file or not same then return NONE end
-  return { symbols = file, path = "[vdso]", names = {} }
+  return { symbols = file, is_vdso = true, names = {} }
 end
 
 local function key_of(raw, which)
   return ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
 end
 
-local function loaded(self, raw, id, which)
-  local key = key_of(raw, which)
+local function load(self, raw, id, kept)
+  return raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id, kept)
+end
+
+local function id_of(self, raw) return raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path] end
+
+local function key_of_file(self, raw, id)
+  if id or self.recording then return key_of(raw, id or "") end
+  if raw.ino then return key_of(raw, ("%d:%d:%d"):format(raw.dev, raw.ino, raw.generation)) end
+  return key_of(raw, files.elsewhere(raw.pid) or "")
+end
+
+-- The mapped file of a frame, or NONE or GONE. A failure is remembered for the process: another process that maps the
+-- file may lead to it.
+local function file_of(self, raw)
+  if is_vdso_32(raw) then return vdso_32(self, raw) end
+  local id = id_of(self, raw)
+  local key = key_of_file(self, raw, id)
   local file = self.files[key]
+  if file then return file end
+  local of_process, kept = self.recording and key or ("%s\0%d"):format(key, raw.pid), self.kept[key]
+  file = not kept and self.files[of_process]
   if not file then
-    file = raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id)
-    self.files[key] = file
+    file = load(self, raw, id, kept)
+    self.files[(file.symbols or kept) and key or of_process] = file
   end
   return file
 end
 
--- The file of what is mapped, by its path and build-id; NONE where it cannot be read. Without a build-id a path is
--- its namespace's, and may be another file's later. Whose it is in a process is asked until it was found: one that is
--- gone has no files any more, and the next of the kind may have.
-local function file_of(self, raw)
-  if is_vdso_32(raw) then return vdso_32(self, raw) end
-  local id = raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path]
-  if self.recording then return loaded(self, raw, id, id or "") end
-  local key = key_of(raw, id or ("%s\0%d"):format(raw.ino, raw.pid))
-  local file = self.files[key]
-  if not file then
-    file = loaded(self, raw, id, ("%s\0%s"):format(id or raw.ino, files.elsewhere(raw.pid)))
-    if file ~= NONE then self.files[key] = file end
+local READ_AT_ONCE = 32 << 20 -- bytes; samples wait while a file is read
+
+--- Open the file, or the perf-PID.map, that names the functions of a sampled dso, and keep it open: its process may be
+-- gone when the names are looked up.
+-- @tparam table raw  from core.session's sampled()
+-- @tparam table list  the files that are kept (perfev.symbol.kept); it has to live until names are looked up
+-- @tparam function parent_of  pid -> the parent's pid, or nil
+-- @treturn boolean   false if it could not be opened
+function World:keep(raw, list, parent_of)
+  if files.symfs then return true end
+  local key, place
+  if raw.memory then
+    key = jit.key(raw.pid)
+    place = jit.open(self.jits, raw.pid, noter(self))
+  else
+    local id = id_of(self, raw)
+    key = key_of_file(self, raw, id)
+    if raw.path:sub(1, 1) ~= "/" or self.files[key] then return true end
+    place = files.find_mapped(self, raw, id, parent_of)
   end
-  return file
+  if not place then return false end
+  place.raw, place.key = raw, key
+  self.kept[key] = place
+  local out = kept_files.put(list, place)
+  if not out then return true end
+  -- The evicted file cannot be opened again: read its symbols now.
+  if not (out.replaceable or out.raw.memory) and out.file:stat().size <= READ_AT_ONCE then file_of(self, out.raw) end
+  if self.kept[out.key] == out then self.kept[out.key] = nil end
+  out.file:close()
+  return true
 end
 
 -- The file that has the lines, read when the first is asked for: the program itself, or its debug file; and what
 -- it shares with others.
 local function read_lines(self, file)
   file.lines = {}
-  local symtab, facts, path = library(), file.symbols:facts(), file.debug or file.path
-  local bytes = facts.debug_info and core.slurp(path)
-  if not bytes then bytes, path = files.find_debug(symtab, facts, file.path, noter(self)) end
+  local symtab, facts, path, bytes = library(), file.symbols:facts(), file.place.path, nil
+  if facts.debug_info and not file.debug then bytes = files.bytes(file.place) end
+  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, noter(self)) end
   if not bytes or not file.symbols:debug(bytes) then return end
   local name, id = file.symbols:supplement()
   if not name then return end
-  local shared = files.find_supplement(symtab, path, name, id, noter(self))
+  local shared = files.find_supplement(symtab, path, name, id, file.place, noter(self))
   if shared then
     file.symbols:supply(shared)
   else
     note(self, ("%s: lines and inlined functions lack what it shares with others: %s is not there\n"
-      .. "  try: the package that has it, as this file's does"):format(path, name))
+      .. "  try: the package that has it, as this file's does"):format(escape(path), escape(name)))
   end
 end
 
@@ -288,57 +327,28 @@ local function find_in(file, address)
   return found[1], found[2]
 end
 
--- ---- code that was made in memory ----
-
-local function read_map(self, jit, pid)
-  local inside
-  if not self.recording then
-    -- In a namespace of its own a process writes under the number that it knows of itself.
-    inside = (core.slurp(("/proc/%d/status"):format(pid)) or ""):match("NSpid:[^\n]-(%d+)\n")
-  end
-  local paths = { ("/tmp/perf-%d.map"):format(pid) }
-  if inside then table.insert(paths, 1, ("/proc/%d/root/tmp/perf-%s.map"):format(pid, inside)) end
-  for _, path in ipairs(paths) do
-    local text = core.slurp(path)
-    if text then
-      jit.path = ("/tmp/perf-%d.map"):format(pid)
-      if #text ~= jit.length then jit.map, jit.length = core.jitmap(text), #text end
-      return
-    end
-  end
-end
-
--- A compiler goes on: what is not there is looked for again, ever less often. -> name, start, path
-local function find_jit(self, pid, address)
-  local jit = self.jits[pid]
-  if not jit then
-    jit = { misses = 0, again = 1 }
-    self.jits[pid] = jit
-  end
-  local name, start
-  if jit.map then name, start = jit.map:find(address) end
-  if name then return name, start, jit.path end
-  jit.misses = jit.misses + 1
-  if jit.misses >= jit.again then
-    jit.again = jit.again * 2
-    read_map(self, jit, pid)
-    if jit.map then name, start = jit.map:find(address) end
-  end
-  return name, start, jit.path
-end
-
 -- ---- one frame ----
+
+-- Files of short-lived processes may be gone before the first sample is delivered; M.gone() reports how many.
+local function count_gone(self, path)
+  local gone = self.gone
+  gone.frames = gone.frames + 1
+  if gone.of[path] then return end
+  gone.of[path], gone.files, gone.first = true, gone.files + 1, gone.first or path
+end
 
 local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
   if raw.memory then
-    local name, start, path = find_jit(self, raw.pid, raw.ip - (raw.returns and 1 or 0))
+    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), noter(self),
+      self.kept[jit.key(raw.pid)])
     frame.module = path or raw.path
     frame.symbol, frame.offset = name, name and raw.ip - start
     return
   end
   local file = file_of(self, raw)
+  if file == GONE and not self.recording then count_gone(self, raw.path) end
   local address = file.symbols and file.symbols:address(raw.offset)
   if not address then return end
   local name, start = find_in(file, address)
@@ -348,7 +358,7 @@ local function name_user(self, frame, raw)
     name, start = find_in(file, at)
   end
   frame.symbol, frame.offset = name, name and address - start
-  return M.lines and file.path ~= "[vdso]" and lines_at(self, file, at) or nil
+  return M.lines and not file.is_vdso and lines_at(self, file, at) or nil
 end
 
 -- The header is read when a name is asked for: of a pipe it comes between records.
@@ -388,18 +398,19 @@ function World:cfi(raw)
   local file = file_of(self, raw)
   local there, cfi = pcall(require, "perfev.cfi")
   if not there then return nil end
-  local bytes = file.path and (file.path == "[vdso]" and library().vdso() or core.slurp(file.path))
+  local bytes
+  if file.is_vdso then bytes = library().vdso() elseif file.place then bytes = files.bytes(file.place) end
   local rules, why = nil, "the file that ran is not here"
   if bytes then rules, why = cfi.read(bytes) end
   if not rules then
-    note(self, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(raw.path, why), 1)
+    note(self, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(escape(raw.path), why), 1)
   end
   return rules
 end
 
 --- One of a file's rules cannot be followed.
 function World:broken(raw)
-  note(self, ("%s: stacks end in it: its unwind tables are damaged"):format(raw.path), 1)
+  note(self, ("%s: stacks end in it: its unwind tables are damaged"):format(escape(raw.path)), 1)
 end
 
 --- What is at a frame, as core.stack_frames() has it.
@@ -423,8 +434,11 @@ function World:add_frames(list, raw)
 end
 
 local function new_world(fields)
-  fields.files, fields.jits, fields.notes, fields.noted, fields.shift = {}, {}, {}, {}, 0
+  fields.files, fields.notes, fields.noted, fields.shift = {}, {}, {}, 0
+  fields.jits = jit.new(fields.recording ~= nil)
   fields.build_ids = fields.build_ids or {}
+  fields.kept = setmetatable({}, { __mode = "v" }) -- key -> place; owned by sessions' lists
+  fields.gone = { frames = 0, files = 0, of = {} }
   return setmetatable(fields, World)
 end
 
@@ -526,6 +540,17 @@ function M.debuginfod(on)
   files.servers = on ~= false
   files.forget()
   M.changes = M.changes + 1
+end
+
+--- How many frames have no names because their files were gone: a sentence, or nil.
+function M.gone()
+  local gone = M.here().gone
+  if gone.frames == 0 then return nil end
+  local path, others = escape(gone.first), gone.files - 1
+  return ("%d frame%s no name: %s gone before %s could be read"):format(gone.frames,
+    gone.frames == 1 and " has" or "s have",
+    others == 0 and path .. " was" or ("%s and %d more file%s were"):format(path, others, others == 1 and "" or "s"),
+    others == 0 and "it" or "they")
 end
 
 --- What could not be named, and why: a sentence each, as far as they were met.

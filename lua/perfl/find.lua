@@ -1,7 +1,7 @@
---- NAME or path -> a script, and the names there are.
+--- NAME or path -> a script, and the list of names.
 --
--- A word with a slash or ".lua" is a path; any other is looked up among the installed scripts
--- only, so a file that happens to lie in the working directory is never run.
+-- A word with a slash or ".lua" is a path. Any other is the name of a script that perfl carries: a file that happens to
+-- lie in the working directory is never run, and who may write the files of a checkout does not matter.
 
 local core = require "perfev.core"
 local elsewhere = require("perfev.lazy") "perfl.elsewhere"
@@ -11,62 +11,34 @@ local report = require "perfl.report"
 
 local M = {}
 
---- Where scripts lie that are called by name: a checkout's, or those installed beside perfl.
-function M.directories()
-  local bin = core.exe():match("^(.*)/[^/]*$") or "."
-  return { bin .. "/../scripts", bin .. "/../share/lua/5.4/perfev/scripts" }
-end
-
 --- Where perfev's own shared objects lie, as templates: a checkout's, or those installed beside perfl.
 function M.native_templates()
   local bin = core.exe():match("^(.*)/[^/]*$") or "."
   return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)
 end
 
--- In a perfl that is one file (make static) the scripts are in it, below a directory that nobody has.
+-- The path of a script that perfl carries, in messages and tracebacks.
 local WITHIN = "perfl:/"
 
 local function is_path(word)
   return word == "-" or word:find("/", 1, true) or word:find("%.lua$")
 end
 
-local function path_of(name)
-  for _, directory in ipairs(M.directories()) do
-    local path = ("%s/%s.lua"):format(directory, name)
-    if native.exists(path) then return native.realpath(path) or path end
-  end
-  if native.scripts()[name] then return ("%s%s.lua"):format(WITHIN, name) end
-end
-
---- The text of a script that is in perfl, by the path that `resolve` gave; nil when it is a file's.
+--- The text of a script that perfl carries, by the path that `resolve` gave; nil for the path of a file.
 function M.within(path)
   local name = path:sub(1, #WITHIN) == WITHIN and path:match("([^/]+)%.lua$")
-  return name and native.scripts()[name]
+  return name and native.script(name)
 end
 
---- Whether a word names a script that is there.
+--- Whether a word names a script.
 function M.exists(word)
   if word == "-" then return true end
   if is_path(word) then return native.exists(word) end
-  return path_of(word) ~= nil
+  return native.script(word) ~= nil
 end
 
---- The names that can be called, sorted.
-function M.names()
-  local names, seen = {}, {}
-  local function add(name)
-    if name and not seen[name] then
-      seen[name] = true
-      names[#names + 1] = name
-    end
-  end
-  for _, directory in ipairs(M.directories()) do
-    for _, entry in ipairs(core.list(directory) or {}) do add(entry:match("^(.+)%.lua$")) end
-  end
-  for name in pairs(native.scripts()) do add(name) end
-  table.sort(names)
-  return names
-end
+--- The names of the scripts that perfl carries, sorted.
+M.names = native.script_names
 
 local function not_found(name, verbs)
   if verbs and (verbs[name] or name == "record") then
@@ -83,9 +55,6 @@ local function not_found(name, verbs)
   end
   local other = elsewhere.tool(name, M.exists)
   if other then return ("no script is named '%s'\n%s"):format(escape(name), other) end
-  if #names == 0 then
-    return ("%s\nlooked in %s"):format(text, table.concat(M.directories(), ", "))
-  end
   for i = 1, #names - 1 do names[i] = names[i] .. "," end
   return ("%s\n%s"):format(text, report.fold("there are", names))
 end
@@ -102,8 +71,7 @@ function M.resolve(word, verbs)
     return nil, ("no script '%s': %s"):format(escape(word),
       core.list(word) and "it is a directory" or "there is no such file")
   end
-  local path = path_of(word)
-  if path then return path end
+  if M.exists(word) then return ("%s%s.lua"):format(WITHIN, word) end
   return nil, not_found(word, verbs)
 end
 

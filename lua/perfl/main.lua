@@ -42,6 +42,9 @@ nothing to watch: the script wants events, and no process or CPU was named
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
 or -i FILE (what perf record wrote)]]
 
+-- What names of addresses need: CAP_SYS_PTRACE, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE; see src/rights.h.
+local CAPS_OF_NAMES = 1 << 19 | 1 << 34 | 1 << 40
+
 -- The one run of this program:
 --   words             options.scan's result
 --   name, path, text  of the script
@@ -90,6 +93,7 @@ local function begin(opts)
   if run.opts then return end
   run.opts = opts
   if opts.sim then
+    core.capset(0) -- nothing of the real kernel is opened
     local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
     if not ok then leave(FAILED, why) end
   end
@@ -265,6 +269,7 @@ local function configure(s)
     record = opts.record, record_fd = opts.record_fd, compress = opts.compress or nil,
     switch_output = opts.switch_output,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
+    on_open = function(names) core.capset(names and CAPS_OF_NAMES or 0) end,
     exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
     watch = { native.signal_fd(), function()
       native.heed()
@@ -315,6 +320,8 @@ local function say_closing(why)
   if why and stats.records == 0 then return end -- it never came to run
   if not run.recording then
     for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
+    local gone = package.loaded["perfev.symbol"] and symbol.gone()
+    if gone then report.say(gone) end
   end
   if s.recorded then report.say(require("perfl.record").closing(s.recorded, stats)) end
   if not run.recording then return end

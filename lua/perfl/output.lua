@@ -5,6 +5,7 @@
 
 local escape = require "perfev.escape"
 local native = require "perfl.core"
+local source = require "perfl.source"
 
 local M = {}
 
@@ -25,17 +26,35 @@ function M.prepare()
   _G.print = print_to_output
 end
 
---- Send print and io.write to a new file, mode 0600.
+local DEVICE, TYPE = 0x2000, 0xf000 -- S_IFCHR, S_IFMT
+local ENXIO = 6
+
+-- Root's output goes into no file of another user: they could read it.
+local function belongs_to_another(mode, uid)
+  return native.euid == 0 and mode & TYPE ~= DEVICE and not source.is_ours(uid)
+end
+
+local function explain(why, code)
+  local link = native.euid == 0 and why:find("symbolic links", 1, true)
+  return ("cannot write the output: %s%s"):format(escape(why), link and
+    "\nroot writes through no symbolic link\ntry: -o with the path that the link leads to"
+    or code == ENXIO and "\nit is a FIFO that no process reads\ntry: start the reader first" or "")
+end
+
+--- Send print and io.write to a file; a new one has mode 0600.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.redirect(path)
-  local file, why = native.open(path, "w")
-  if not file then
-    local link = native.euid == 0 and why:find("symbolic links", 1, true)
-    return nil, ("cannot write the output: %s%s"):format(escape(why),
-      link and "\nroot writes through no symbolic link: name the file itself" or "")
+  local file, mode, uid = native.open(path, "w")
+  if not file then return nil, explain(mode, uid) end
+  if belongs_to_another(mode, uid) then
+    file:close()
+    return nil, ("cannot write the output: '%s' belongs to user %d, who could read it\ntry: -o with a new file"):format(
+      escape(path), uid)
   end
+  local ok, why = native.truncate(file)
+  if not ok then return nil, explain(why) end
   file:setvbuf("full", 1 << 16)
   shown_name = ("'%s'"):format(escape(path))
   io.output(file)

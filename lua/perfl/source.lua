@@ -1,8 +1,8 @@
---- How Lua source gets into perfl: as text, from a file looked at after it was opened.
+--- How Lua source gets into perfl: as text, from a file that is checked after it was opened.
 --
--- Compiled Lua is never loaded, as its verifier is gone since Lua 5.2. Root runs
--- nothing that somebody else could have written: neither the script nor a module
--- it requires. The working directory is not searched.
+-- Compiled Lua is never loaded, because Lua has no verifier for it since 5.2. Root, and a perfl with file capabilities,
+-- run nothing that another user could have written: no script, no module that it requires, no file that it loads with
+-- dofile or loadfile. The working directory is not searched.
 
 local core = require "perfev.core"
 local escape = require "perfev.escape"
@@ -27,22 +27,37 @@ local function is_outside(uid)
   return map ~= ""
 end
 
--- Who may own what we run: root, and whoever calls, also through sudo.
-local function is_ours(uid)
-  return uid == 0 or uid == native.uid or uid == tonumber(os.getenv("SUDO_UID") or "") or is_outside(uid)
+-- The user who called sudo(8) or pkexec(1), for root alone: other users can set these variables to anything.
+local function caller_of_root()
+  if native.euid ~= 0 then return nil end
+  return tonumber(os.getenv("SUDO_UID") or os.getenv("PKEXEC_UID") or "")
 end
 
-local function check_trust(path, mode, uid)
-  if M.trust_all or not (native.euid == 0 or native.secure) then return true end
-  local why
-  if mode & 0x12 ~= 0 then -- 022
-    why = "its group or everybody may write it"
-  elseif not is_ours(uid) then
-    why = ("it belongs to user %d"):format(uid)
+--- Whether a file's owner is root or the user who runs perfl, also through sudo.
+function M.is_ours(uid)
+  return uid == 0 or uid == native.uid or uid == caller_of_root() or is_outside(uid)
+end
+
+local GROUP_WRITE, OTHERS_WRITE = 0x10, 0x02 -- S_IWGRP, S_IWOTH
+
+-- Who else could have written this file -> the reason not to run it, the command that mends that | nil
+local function distrust(path, mode, uid, gid)
+  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+  if mode & OTHERS_WRITE ~= 0 then return "every user may write it", "chmod o-w " .. quoted end
+  if not M.is_ours(uid) then
+    return ("it belongs to user %d"):format(uid), ("perfl --i-trust-this %s"):format(quoted)
   end
+  if mode & GROUP_WRITE ~= 0 and gid ~= 0 and not native.is_private_group(uid, gid) then
+    return ("group %d may write it"):format(gid), "chmod g-w " .. quoted
+  end
+end
+
+local function check_trust(path, mode, uid, gid)
+  if M.trust_all or not (native.euid == 0 or native.elevated) then return true end
+  local why, remedy = distrust(path, mode, uid, gid)
   if not why then return true end
-  return nil, ("will not run '%s' with these rights: %s\n"):format(escape(path), why)
-    .. "try: chmod go-w, chown, or --i-trust-this"
+  return nil, ("will not run '%s' %s: %s\ntry: %s"):format(escape(path),
+    native.euid == 0 and "as root" or "with perfl's capabilities", why, escape(remedy))
 end
 
 local function check_text(path, text)
@@ -68,9 +83,9 @@ function M.read(path)
     if why then return nil, ("cannot read the script from standard input: %s"):format(why) end
     return check_text("standard input", text or "")
   end
-  local file <close>, mode, uid = native.open(path, "r")
+  local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return nil, ("cannot read the script: %s"):format(escape(mode)) end
-  local trusted, why = check_trust(path, mode, uid)
+  local trusted, why = check_trust(path, mode, uid, gid)
   if not trusted then return nil, why end
   local text, failed = file:read(SOURCE_MAX + 1)
   if failed then return nil, ("cannot read '%s': %s"):format(escape(path), failed) end
@@ -99,30 +114,31 @@ local function search_module(name)
   return chunk, path
 end
 
--- Could anybody but root have put something else there? Asked of the file and of every directory above it.
+-- Whether root alone may write this file and every directory above it.
 local function is_roots(path)
   path = native.realpath(path)
   while path do
-    local file <close>, mode, uid = native.open(path == "" and "/" or path, "r")
-    if not file or uid ~= 0 or mode & 0x12 ~= 0 then return false end -- 022
+    local file <close>, mode, uid, _, gid = native.open(path == "" and "/" or path, "r")
+    if not file or uid ~= 0 or mode & OTHERS_WRITE ~= 0 or mode & GROUP_WRITE ~= 0 and gid ~= 0 then return false end
     if path == "" then return true end
     path = path:gsub("/[^/]*$", "")
   end
   return false
 end
 
--- perfev's parts that are shared objects (perfev.elf), which lie beside perfl. Who runs with rights that
--- his caller lacks loads root's alone: native code is not asked what it does with them.
-local function search_native(name)
+-- The searcher for perfev's own shared objects (perfev.elf), which lie beside perfl. With rights that its caller lacks
+-- perfl loads those of root alone, because it cannot restrict what native code does.
+local loadlib, searchpath = package.loadlib, package.searchpath
+local function search_own_module(name)
   if not name:find("^perfev%.%l+$") then return nil end
-  local path, tried = package.searchpath(name, require("perfl.find").native_templates())
+  local path, tried = searchpath(name, require("perfl.find").native_templates())
   if not path then return tried end
-  local file <close>, mode, uid = native.open(path, "r")
+  local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return "\n\t" .. mode end
-  if not check_trust(path, mode, uid) or native.secure and not is_roots(path) then
+  if not check_trust(path, mode, uid, gid) or native.elevated and not is_roots(path) then
     return ("\n\tnot trusted: %s"):format(path)
   end
-  local open, why = package.loadlib(path, "luaopen_" .. name:gsub("%.", "_"))
+  local open, why = loadlib(path, "luaopen_" .. name:gsub("%.", "_"))
   return open or "\n\t" .. why, path
 end
 
@@ -134,29 +150,35 @@ local function absolute_only(path)
   return table.concat(kept, ";")
 end
 
--- load, loadfile and dofile as they were, for text.
-local function refuse_bytecode()
-  local load_any, loadfile_any = load, loadfile
-  _G.load = function(chunk, name, _, ...)
+-- load as it was, but for text alone.
+local function load_text(load_any)
+  return function(chunk, name, _, ...)
     if select("#", ...) == 0 then return load_any(chunk, name, "t") end
     return load_any(chunk, name, "t", (...))
   end
-  _G.loadfile = function(path, _, ...)
-    if select("#", ...) == 0 then return loadfile_any(path, "t") end
-    return loadfile_any(path, "t", (...))
-  end
-  _G.dofile = function(path)
-    return assert(loadfile_any(path, "t"))()
-  end
+end
+
+-- loadfile(path, mode, env), by the rules for scripts.
+local function load_file(path, _, ...)
+  local text, why = M.read(path or "-")
+  if not text then return nil, why end
+  return M.compile(text, path and "@" .. path or "=stdin", select("#", ...) > 0 and ... or nil)
+end
+
+local function run_file(path)
+  local chunk, why = load_file(path)
+  if not chunk then error(why, 0) end
+  return chunk()
 end
 
 --- Once per state, before any script: the rules above hold from here on.
 function M.prepare()
   package.path = absolute_only(package.path)
-  package.cpath = native.secure and "" or absolute_only(package.cpath)
+  package.cpath = absolute_only(package.cpath)
   package.searchers[2] = search_module
-  table.insert(package.searchers, 3, search_native)
-  refuse_bytecode()
+  table.insert(package.searchers, 3, search_own_module)
+  _G.load, _G.loadfile, _G.dofile = load_text(load), load_file, run_file
+  if native.elevated then require("perfl.elevated").restrict(search_own_module) end
 end
 
 --- Let a script find the modules that lie beside it, after all others.

@@ -119,7 +119,7 @@ describe("make demo, as the README shows it,", function()
   end
 
   it("runs what the Makefile runs", function()
-    local recipe = docs.slurp("Makefile"):match("\ndemo:[^\n]*\n(.-)\n\n")
+    local recipe = docs.slurp("Makefile"):match("\ndemo%-commands:[^\n]*\n(.-)\n\n")
     for command in recipe:gmatch("%$%(BUILD%)(/perfl [^\n]+)") do
       assert(shown.text:find("build" .. command .. "\n", 1, true), command)
     end

@@ -16,8 +16,8 @@ end }]]):format(body)
   local r = run(([[
 dir=$(mktemp -d) || exit 99
 mkfifo "$dir/out"
-# A job of a shell that is not interactive ignores SIGINT: env gives it back.
-env --default-signal=INT %s -q -e %s -- sleep 60 > "$dir/out" 2> "$dir/err" &
+# This shell has it ignore SIGINT, as a job of a shell that is not interactive.
+%s -q -e %s -- sleep 60 > "$dir/out" 2> "$dir/err" &
 pid=$!
 read -r line < "$dir/out"
 sent=0
@@ -53,5 +53,42 @@ describe("a callback that does not come back", function()
     local sent, status = interrupted([[local s = ("x"):rep(1e6) while true do pcall(string.rep, s, 1e4) end]], 100)
     assert.equal(130, status)
     assert.is_true(sent >= 2, sent)
+  end)
+end)
+
+describe("output that nothing reads", function()
+  -- The FIFO has a reader, this shell, which reads nothing: perfl blocks in write(2), as /proc tells.
+  local function blocked(options)
+    return run(([[
+dir=$(mktemp -d) || exit 99
+mkfifo "$dir/out"
+exec 3<> "$dir/out"
+%s -q %s > "$dir/out" 2> "$dir/err" 3>&- &
+pid=$!
+until grep -q pipe_write /proc/$pid/wchan 2>/dev/null; do
+  kill -0 $pid || break
+  [ "$(cat /proc/$pid/wchan 2>/dev/null)" != 0 ] || [ "$(id -u)" = 0 ] || exit 98
+done
+kill -TERM $pid
+wait $pid
+status=$?
+cat "$dir/err" >&2
+rm -r "$dir"
+exit $status
+]]):format(run.quote(run.perfl), options))
+  end
+
+  it("does not keep perfl from ending by one signal", function()
+    local r = blocked "-a -e 'every(\"1ms\", function() print((\"x\"):rep(100000)) end)'"
+    if r.code == 98 then pending "/proc/PID/wchan does not say where a process waits" end
+    assert.equal(143, r.code, r.err)
+    assert.matches("perfl: cannot write standard output: Interrupted system call\n", r.err)
+  end)
+
+  it("does not keep a recording from ending by one signal", function()
+    if not run.root then pending "not root: only root can watch all that happens" end
+    local r = blocked "-a --record - -e 'event { \"raw_syscalls:sys_enter\" }'"
+    assert.equal(143, r.code, r.err)
+    assert.matches("perfl: cannot write to standard output: Interrupted system call\n", r.err)
   end)
 end)

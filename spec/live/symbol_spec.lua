@@ -183,6 +183,19 @@ describe("an address", function()
     end
   end)
 
+  it("in the linkage table of a C++ program has the name of the stub, with @plt", function()
+    requires("program g++", "program objdump")
+    sh [[printf 'namespace ns { int twice(int n) { return 2 * n; } }' | g++ -x c++ -shared -fPIC -o libtwice.so - &&
+      printf 'namespace ns { int twice(int); } int main() { return ns::twice(0); }' | g++ -x c++ -o stub - \
+        -Wl,-z,lazy -L. -ltwice]]
+    local path, stubs = dir .. "/stub", {}
+    local file = assert(symtab.read(assert(core.slurp(path))))
+    for address, mangled in run({ "objdump", "-d", path }).out:gmatch "\n(%x+) <(_Z[^>]+)@plt>:" do
+      stubs[mangled] = symtab.demangle((file:find(tonumber(address, 16) + 4)))
+    end
+    assert.same({ _ZN2ns5twiceEi = "ns::twice@plt" }, stubs)
+  end)
+
   it("in the C library's linkage table is so, too, where most stubs are of functions that are chosen at its start",
     function()
       requires("program objdump")
@@ -297,7 +310,7 @@ describe("a live session", function()
     end
   end)
 
-  it("has no names of a file that has taken the place of the one that ran, by its inode without a build-id", function()
+  it("has the names of the file that ran, not of one in its place: known by its inode without a build-id", function()
     requires("perf", "root", "cc")
     local path, stacks = hot("plain", "-ldl -Wl,--build-id=none"), {}
     local s = perfev.session { command = { path, "2" } }
@@ -308,7 +321,10 @@ describe("a live session", function()
     local notes, symbol = {}, require "perfev.symbol"
     symbol.on_note = function(text) notes[#notes + 1] = text end
     finally(function() symbol.on_note = nil end)
-    assert.matches("%[plain%];%[plain%];%[plain%]$", stacks[1]:folded())
+    assert.matches("main;middle;leaf$", stacks[1]:folded())
+    local world, raws = symbol.here(), core.stack_frames(stacks[1])
+    world.files, world.kept = {}, {}
+    assert.is_nil(world:frame(raws[1]).symbol)
     assert.matches("plain: its functions have no names: it is not the file that ran", notes[1])
   end)
 
@@ -386,6 +402,225 @@ describe("a live session", function()
   end)
 end)
 
+describe("names of what a process ran are there when both are gone:", function()
+  local ENOUGH = 100 -- samples of it
+  local SOURCE = [[#include <dlfcn.h>
+#include <string.h>
+#include <unistd.h>
+static volatile unsigned long sum;
+__attribute__((noinline)) static void inner(void) { for (unsigned long i = 0; i < 100000; i++) sum += i; }
+__attribute__((noinline)) static void outer(void (*work)(void)) { inner(); if (work) work(); }
+int main(int argc, char **argv)
+{
+  int stays = argc > 1 && strcmp(argv[1], "stays") == 0;
+  void *library = argc > 1 && !stays ? dlopen(argv[1], RTLD_NOW) : 0;
+  if (!stays) unlink(argv[0]);
+  if (library) unlink(argv[1]);
+  for (;;) outer(library ? (void (*)(void))dlsym(library, "from_library") : 0);
+}
+]]
+  local LIBRARY = [[static volatile unsigned long sum;
+static void in_library(void) { for (unsigned long i = 0; i < 100000; i++) sum += i; }
+void from_library(void) { in_library(); }
+]]
+
+  local function write(name, text)
+    local file <close> = assert(io.open(dir .. "/" .. name, "w"))
+    assert(file:write(text))
+  end
+  local function program(name, flags)
+    write("lives.c", SOURCE)
+    return build(name, ("%s %s -o %s lives.c %s 2> /dev/null"):format(cc, FLAGS, name, flags or "-ldl"))
+  end
+
+  -- Samples a command that runs until the session ends; tick(samples so far) is called meanwhile. Names are looked up
+  -- afterwards, in files of these names: { name -> true }, the number of frames without a name, the profile.
+  local function named(command, modules, tick)
+    local p, of = perfev.profile {}, {}
+    for _, name in ipairs(modules) do of[name] = true end
+    local s = perfev.session { command = command }
+    s:event { "cpu-clock", freq = 999, callchain = true, sample = p:sampler { under = "comm",
+      where = { "comm", "==", modules.comm } } }
+    s:every("10ms", function()
+      if tick then tick(p:total()) end
+      if p:total() >= ENOUGH then s:stop() end
+    end)
+    assert(s:run())
+    local names, nameless = {}, 0
+    for stack in p:stacks() do
+      for _, frame in ipairs(stack) do
+        if of[(frame.module or ""):match "[^/]*$"] then
+          if frame.symbol:find "^%[" then nameless = nameless + 1 else names[frame.symbol] = true end
+        end
+      end
+    end
+    return names, nameless, p
+  end
+  local function are_named(functions, ...)
+    local names, nameless = named(...)
+    for _, name in ipairs(functions) do assert.is_true(names[name], name) end
+    assert.equal(0, nameless)
+  end
+
+  it("a program that deletes itself and its library when it starts", function()
+    requires("perf", "root", "cc")
+    write("gone.c", LIBRARY)
+    program "lives"
+    sh(("cp lives deleted && %s %s -shared -fPIC -o gone.so gone.c"):format(cc, FLAGS))
+    are_named({ "main", "outer", "inner", "from_library", "in_library" }, { dir .. "/deleted", dir .. "/gone.so" },
+      { "deleted", "gone.so", comm = "deleted" })
+  end)
+
+  it("a program that is deleted or replaced after its first samples", function()
+    requires("perf", "root", "cc")
+    program "lives"
+    for _, change in ipairs { "rm -f later", "cp /bin/true other && mv other later" } do
+      sh "cp lives later"
+      local done = false
+      are_named({ "main", "outer", "inner" }, { dir .. "/later", "stays" },
+        { "later", comm = "later" }, function(samples)
+          if samples < 20 or done then return end
+          sh(change)
+          done = true
+        end)
+      assert.is_true(done)
+    end
+  end)
+
+  it("a program that deletes itself, watched by an ordinary user", function()
+    requires("perf", "nobody", "cc", "paranoid 2")
+    program "lives"
+    sh "rm -rf theirs && mkdir theirs && cp lives theirs/mine && chown -R nobody theirs"
+    local r = run({ run.perfl, "-e", ([[local p = perfev.profile()
+      local s = perfev.session { command = { "%s/theirs/mine" } }
+      s:event { "cpu-clock:u", freq = 999, callchain = true,
+                sample = p:sampler { where = { "comm", "==", "mine" } } }
+      s:every("10ms", function() if p:total() >= %d then s:stop() end end)
+      assert(s:run())
+      print(p:folded())]]):format(dir, ENOUGH) }, { user = "nobody" })
+    assert.equal("", r.err)
+    assert.matches("main;outer;inner %d", r.out)
+    assert.is_nil(r.out:find "%[mine%]")
+  end)
+
+  it("a program in another root", function()
+    requires("perf", "root", "cc", "program chroot")
+    program("static", "-static")
+    sh "mkdir below && cp static below/inside"
+    are_named({ "main", "outer", "inner" }, { "chroot", dir .. "/below", "/inside", "stays" },
+      { "inside", comm = "inside" })
+  end)
+
+  it("a program in a mount namespace of its own, and what it compiled in memory", function()
+    requires("perf", "root", "cc", "program unshare")
+    program "lives"
+    local function inside(command)
+      return { "unshare", "-m", "--propagation", "private", "sh", "-c",
+        ("mount -t tmpfs inside /mnt && cp %s/lives %s /mnt && mount --move /mnt /tmp && exec %s"):format(dir, hot(),
+          command) }
+    end
+    are_named({ "main", "outer", "inner" }, inside "/tmp/lives stays", { "lives", comm = "lives" })
+    if core.machine ~= "x86_64" then return end
+    local _, _, p = named(inside "/tmp/hot 100000000 jit", { comm = "hot" })
+    assert.matches(";made in memory ", p:folded())
+  end)
+end)
+
+-- As root, with files of nobody's.
+describe("a file that another user has planted", function()
+  local NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
+
+  local waiting = {}
+  after_each(function()
+    for _, pid in ipairs(waiting) do os.execute("kill " .. pid) end
+    waiting = {}
+  end)
+
+  -- A process that waits, with a page of code in memory: its pid, and the page's address.
+  local function begin(user)
+    local path = build("waits", ([[printf '#include <stdio.h>\n#include <sys/mman.h>\n#include <unistd.h>
+      int main(void) {
+        printf("%%%%d %%%%p\\n", getpid(), mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        fflush(stdout); close(1); pause(); }' | %s -x c -o waits -]]):format(cc))
+    local pid, address = run.capture((user or "") .. path .. " 2> /dev/null &"):match "^(%d+) 0x(%x+)"
+    waiting[#waiting + 1] = pid
+    return math.tointeger(tonumber(pid)), math.tointeger(tonumber(address, 16))
+  end
+
+  -- The name of the function in memory, and the notes; plant: a shell command that creates MAP with TEXT.
+  local function named(pid, address, plant)
+    local map, said = ("/tmp/perf-%d.map"):format(pid), {}
+    sh(("rm -f %s && %s"):format(map, plant:gsub("MAP", map):gsub("TEXT", ("'%x 1000 made'"):format(address))))
+    local symbol = require "perfev.symbol"
+    symbol.on_note = function(text) said[#said + 1] = text:match "is not used: ([^\n]*)" end
+    local name = symbol.process(pid, address)
+    symbol.on_note = nil
+    os.remove(map)
+    return { name, table.unpack(said) }
+  end
+
+  it("is not used as the perf map of a root process: a file of nobody's, a link, a FIFO, a huge file", function()
+    requires("root", "cc", "nobody")
+    local function of_root(plant)
+      local pid, address = begin()
+      return named(pid, address, plant)
+    end
+    assert.same({ "made" }, of_root "echo TEXT > MAP")
+    assert.same({ nil, "it belongs to user 65534, and the process to user 0" },
+      of_root(NOBODY .. [[sh -c "echo TEXT > MAP"]]))
+    assert.same({ nil, "it is a symbolic link" }, of_root("echo TEXT > named && " .. NOBODY .. "ln -s $PWD/named MAP"))
+    assert.same({ nil, "it is a symbolic link" }, of_root(NOBODY .. "ln -s /dev/zero MAP"))
+    assert.same({ nil, "it is not a regular file" }, of_root(NOBODY .. "mkfifo MAP"))
+    assert.same({ nil, "it is larger than 128 MiB" }, of_root "truncate -s 10G MAP")
+  end)
+
+  it("is used as the perf map of its own process, as is one of root's, but not one of a third user", function()
+    requires("root", "cc", "nobody")
+    local function of_nobody(plant)
+      local pid, address = begin(NOBODY)
+      return named(pid, address, plant)
+    end
+    assert.same({ "made" }, of_nobody(NOBODY .. [[sh -c "echo TEXT > MAP"]]))
+    assert.same({ "made" }, of_nobody "echo TEXT > MAP")
+    assert.same({ nil, "it belongs to user 1, and the process to user 65534" },
+      of_nobody [[setpriv --reuid=1 --regid=1 --clear-groups sh -c "echo TEXT > MAP"]])
+  end)
+
+  it("is not used as the debug file of a root program in a directory that all may write", function()
+    requires("root", "cc", "nobody", "program objcopy")
+    -- Known by its checksum: perf may have kept one of its build-id.
+    hot("checksum", "-ldl -Wl,--build-id=none")
+    sh(("mkdir -m 1777 open && cp checksum open/prog && cd open && objcopy --only-keep-debug prog prog.debug"
+      .. " && strip prog && objcopy --add-gnu-debuglink=prog.debug prog && mv prog.debug real"
+      .. " && %s cp real prog.debug"):format(NOBODY))
+    local offset = tonumber(run.capture(("nm %s/checksum | grep -w leaf"):format(dir)):match "^%x+", 16)
+    local function leaf() return (perfev.symbol.file(dir .. "/open/prog", offset)) end
+    local notes = #perfev.symbol.notes()
+    assert.not_equal("leaf", leaf())
+    local told = perfev.symbol.notes()[notes + 1]
+    assert.matches("open/prog.debug is not used: it belongs to user 65534, and the program to user 0\n", told)
+    -- The remedy, pasted.
+    sh(told:match "\n  try: (.*)$")
+    perfev.symbol.debuginfod(false) -- files are looked for anew
+    perfev.symbol.here().files = {}
+    assert.equal("leaf", leaf())
+  end)
+
+  it("is not read as a program: a FIFO, a device, a huge file", function()
+    requires("root", "nobody")
+    for name, case in pairs {
+      fifo = { "mkfifo fifo", "it is not a regular file" },
+      zero = { "ln -s /dev/zero zero", "it is not a regular file" },
+      long = { "truncate -s 10G long", "it is larger than 512 MiB" },
+    } do
+      sh(("mkdir -p -m 1777 room && cd room && %s %s"):format(NOBODY, case[1]))
+      assert.is_nil((perfev.symbol.file(dir .. "/room/" .. name, 0x1000)))
+      local notes = perfev.symbol.notes()
+      assert.equal(("%s/room/%s: its functions have no names: %s"):format(dir, name, case[2]), notes[#notes])
+    end
+  end)
+end)
+
 describe("lines and inlined functions", function()
   -- What addr2line has for some addresses of a function: { { "name file:line", ... }, ... }, what was inlined first.
   local function told_by_binutils(path, addresses)
@@ -453,6 +688,23 @@ describe("lines and inlined functions", function()
         assert.is_true(seen[("std::vector<long, std::allocator<long> >::push_back hot.cc:%d"):format(n)])
       end
     end
+  end)
+
+  it("of a file whose .gnu_debugaltlink names a FIFO are read without it, and do not block", function()
+    requires("cc", "program dwz")
+    sh([[printf 'struct pair { int a, b; };
+      static inline __attribute__((always_inline)) int inlined(struct pair *p) { return p->a * p->b; }
+      int outer(struct pair *p) { return inlined(p) + p->b; } int main(void) { return 0; }' > half.c
+      for f in half other; do ]] .. cc .. [[ -g -O1 -D$f -o $f half.c; done
+      dwz -m $PWD/half.common half other && rm half.common && mkfifo half.common]])
+    local offset = run.capture(("nm %s/half | grep -w outer"):format(dir)):match "^%x+"
+    local script = ([[local s, first = perfev.symbol, 0x%s s.source()
+      for at = first, first + 8 do print(s.file("%s/half", at)) end
+      print(table.concat(s.notes(), "\n"))]]):format(offset, dir)
+    local r = run({ run.perfl, "-e", script }, { timeout = 60 })
+    assert.is_false(r.timed_out)
+    assert.matches("^outer\t0\n", r.out)
+    assert.matches("\n[^\n]+/half.common is not used: it is not a regular file\n", r.out)
   end)
 
   it("are the same where dwz has moved what two debug files share", function()

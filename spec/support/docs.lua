@@ -140,7 +140,7 @@ end
 function M.place()
   local dir = run.tempdir()
   local here = run.capture("pwd -P")
-  -- A copy, with the scripts where it looks for them: whoever runs it can reach it.
+  -- A copy that every user can reach, and the scripts, whose examples run here.
   assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp -R %s %s/perfev %s/bin/"):format(
     dir, dir, dir, run.quote(run.perfl), run.quote(run.perfl:match("^(.*)/") or "."), dir)))
   -- What the examples watch stands for anything that people would.

@@ -2,7 +2,8 @@
 --
 --   elf.file { functions = { { "main", 0x1000, 0x20 } }, build_id = ("\1"):rep(20) }
 --
--- One segment, of all that is run: `offset` in the file (0x1000), `vaddr` (the same), `length` (0x10000).
+-- One segment, of all that is run: `offset` in the file (0x1000), `vaddr` (the same), `length` (0x10000); and one for
+-- the note of a build-id.
 
 local M = {}
 
@@ -52,8 +53,12 @@ function M.file(opts)
     section.name, shnames = #shnames, shnames .. section[1] .. "\0"
   end
   sections[#sections][4] = shnames
-  local at, bodies, headers = 64 + 56, {}, { ("\0"):rep(64) }
+  local at, bodies, headers = 64 + 56 * (opts.build_id and 2 or 1), {}, { ("\0"):rep(64) }
+  local notes = ""
   for _, section in ipairs(sections) do
+    if section[2] == 7 then
+      notes = string.pack("<I4I4I8I8I8I8I8I8", 4, 4, at, 0, 0, #section[4], #section[4], 4) -- PT_NOTE
+    end
     local body = pad(section[4], 8)
     headers[#headers + 1] = string.pack("<I4I4I8I8I8I8I4I4I8I8", section.name, section[2], section[3], 0, at,
       #section[4], section[5], 0, section[2] == 7 and 4 or 8, section[6])
@@ -63,8 +68,8 @@ function M.file(opts)
   local program = string.pack("<I4I4I8I8I8I8I8I8", 1, 5, offset, opts.vaddr or offset, 0, opts.length or 0x10000,
     opts.length or 0x10000, 0x1000)
   local header = "\127ELF\2\1\1" .. ("\0"):rep(9) .. string.pack("<I2I2I4I8I8I8I4I2I2I2I2I2I2", 3,
-    opts.machine or 62, 1, 0, 64, at, 0, 64, 56, 1, 64, #headers, #headers - 1)
-  return header .. program .. table.concat(bodies) .. table.concat(headers)
+    opts.machine or 62, 1, 0, 64, at, 0, 64, 56, opts.build_id and 2 or 1, 64, #headers, #headers - 1)
+  return header .. program .. notes .. table.concat(bodies) .. table.concat(headers)
 end
 
 return M

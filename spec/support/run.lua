@@ -86,18 +86,15 @@ local function append(list, more)
   return table.move(more, 1, #more, #list + 1, list)
 end
 
--- nobody cannot start a perfl below a home of mode 0700: give it a copy, with the scripts
--- beside it where perfl looks for them.
+-- nobody cannot start a perfl below a home of mode 0700: give it a copy.
 local shared
 local function perfl_for(user)
   local reach = append(as_user(user), { "test", "-x", run.perfl })
   if os.execute(quote_all(reach)) then return run.perfl end
   if not shared then
     local dir = run.tempdir()
-    local bin = dir .. "/bin"
-    assert(os.execute(string.format("mkdir %s && cp %s %s/perfl && cp -R scripts %s",
-      bin, run.quote(run.perfl), bin, dir)))
-    shared = setmetatable({ path = dir .. "/bin/perfl" }, { __gc = function() run.remove(dir) end })
+    assert(os.execute(("cp %s %s/perfl"):format(run.quote(run.perfl), dir)))
+    shared = setmetatable({ path = dir .. "/perfl" }, { __gc = function() run.remove(dir) end })
   end
   return shared.path
 end

@@ -126,7 +126,7 @@ local function recorded(story, see, opts)
   local k = kernel.new { cpus = "0" }
   with(with(k.files, files), opts.files)
   -- The recording is a real file, all else is the machine's that the story is of.
-  local hooks = { slurp = k.hooks.slurp, readlink = k.hooks.readlink }
+  local hooks = kernel.files_beside_real(k)
   local said, stats = {}, nil
   perfev.hooks.with(hooks, function()
     local function log(level, text)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../rights.h"
 #include "../sys.h"
 #include "lagg.h"
 #include "larea.h"
@@ -26,6 +27,7 @@
 #include "ldecoder.h"
 #include "lexit.h"
 #include "lfield.h"
+#include "lfile.h"
 #include "lhooks.h"
 #include "ljitmap.h"
 #include "lkallsyms.h"
@@ -356,16 +358,20 @@ static int l_readlink(lua_State *L)
 
 void l_stat_push(lua_State *L, const struct pev_stat *st)
 {
-	lua_createtable(L, 0, 3);
+	lua_createtable(L, 0, 5);
 	lua_pushinteger(L, (lua_Integer)st->dev);
 	lua_setfield(L, -2, "dev");
 	lua_pushinteger(L, (lua_Integer)st->ino);
 	lua_setfield(L, -2, "ino");
 	lua_pushinteger(L, st->mode);
 	lua_setfield(L, -2, "mode");
+	lua_pushinteger(L, st->uid);
+	lua_setfield(L, -2, "uid");
+	lua_pushinteger(L, (lua_Integer)st->size);
+	lua_setfield(L, -2, "size");
 }
 
-/* stat(path) -> { dev=, ino=, mode= } of the file it leads to | nil, path, errno */
+/* stat(path) -> { dev=, ino=, mode=, uid=, size= } of the file it leads to | nil, path, errno */
 static int l_stat(lua_State *L)
 {
 	const char *path = luaL_checkstring(L, 1);
@@ -411,6 +417,23 @@ static int l_part(lua_State *L)
 	return 1;
 }
 
+/* capset(keep) -> true | nil, what, errno: drop what perfl has beyond its caller, but keep */
+static int l_capset(lua_State *L)
+{
+	uint64_t keep = (uint64_t)luaL_checkinteger(L, 1);
+	const struct pev_sys *sys = l_hooks_push(L);
+
+	return l_result(L, sys->capset(sys->ctx, keep), NULL);
+}
+
+/* held_capabilities() -> those that calls which need them get, those dropped: bit n for n */
+static int l_held_capabilities(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pev_rights_held());
+	lua_pushinteger(L, (lua_Integer)pev_rights_dropped());
+	return 2;
+}
+
 /* pagesize() -> bytes */
 static int l_pagesize(lua_State *L)
 {
@@ -435,6 +458,8 @@ static const luaL_Reg functions[] = {
 	{ "readlink", l_readlink },
 	{ "stat", l_stat },
 	{ "part", l_part },
+	{ "capset", l_capset },
+	{ "held_capabilities", l_held_capabilities },
 	{ "pagesize", l_pagesize },
 	{ "probe", l_probe },
 	{ NULL, NULL },
@@ -511,6 +536,7 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_area_register(L);
 	l_kallsyms_register(L);
 	l_jitmap_register(L);
+	l_file_register(L);
 	l_stacks_register(L);
 	l_stack_register(L);
 	l_field_register(L);

@@ -21,7 +21,7 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err);
  */
 int l_traceback(lua_State *L);
 
-/* Push { dev=, ino=, mode= }. */
+/* Push { dev=, ino=, mode=, uid=, size= }. */
 void l_stat_push(lua_State *L, const struct pev_stat *st);
 /*
  * Tell field note, a function, of the table that is user value uv of the userdata at idx. From

@@ -22,6 +22,7 @@
 #include <sys/uio.h>
 
 #include "../err.h"
+#include "../rights.h"
 #include "lattr.h"
 #include "lclass.h"
 #include "lcore.h"
@@ -703,12 +704,56 @@ static int hook_ftruncate(void *ctx, int fd, uint64_t len)
 				"ftruncate(%d, %" PRIu64 ")", fd, len);
 }
 
-/* size(fd) -> bytes */
-static int64_t hook_size(void *ctx, int fd)
+/* The field of the table on top, of a hook's; 0 where it has none. */
+static uint64_t stat_field(lua_State *L, const char *name)
+{
+	uint64_t value;
+
+	lua_pushstring(L, name);
+	lua_rawget(L, -2);
+	value = (uint64_t)lua_tointeger(L, -1);
+	lua_pop(L, 1);
+	return value;
+}
+
+/* The { dev=, ino=, mode=, uid=, size= } that stat(path) or fstat(fd) gave. */
+static int64_t take_stat(struct l_hooks *h, const char *name, struct pev_stat *out)
+{
+	lua_State *L = h->L;
+	int64_t rc = call(h, name, 1);
+
+	if (rc < 0)
+		return rc;
+	if (!lua_istable(L, -2))
+		return bad_answer(h, name, "a table");
+	lua_pop(L, 1);
+	*out = (struct pev_stat){ .dev = stat_field(L, "dev"),
+				  .ino = stat_field(L, "ino"),
+				  .mode = (uint32_t)stat_field(L, "mode"),
+				  .uid = (uint32_t)stat_field(L, "uid"),
+				  .size = stat_field(L, "size") };
+	lua_pop(L, 1);
+	return 0;
+}
+
+/* fstat(fd) -> { dev=, ino=, mode=, uid=, size= } */
+static int hook_fstat(void *ctx, int fd, struct pev_stat *out)
 {
 	struct l_hooks *h = ctx;
+	int64_t rc;
 
-	return HOOK_NUMBER(h, "size", UNDER(h, size, fd), INTS1(h, fd), "size(%d)", fd);
+	switch (begin(h, "fstat")) {
+	case WAY_REAL:
+		rc = UNDER(h, fstat, fd, out);
+		break;
+	case WAY_LUA:
+		lua_pushinteger(h->L, fd);
+		rc = take_stat(h, "fstat", out);
+		break;
+	default:
+		rc = -ECANCELED;
+	}
+	return (int)logged(h, rc, "fstat(%d)", fd);
 }
 
 static int push_paths(struct l_hooks *h, const char *from, const char *to)
@@ -1122,6 +1167,15 @@ static int hook_getpid(void *ctx)
 	return (int)HOOK_NUMBER(h, "getpid", UNDER(h, getpid), 0, "getpid()");
 }
 
+/* capset(keep) -> 0; keep: bit n for capability n */
+static int hook_capset(void *ctx, uint64_t keep)
+{
+	struct l_hooks *h = ctx;
+
+	return (int)HOOK_NUMBER(h, "capset", UNDER(h, capset, keep), INTS1(h, keep),
+				"capset(0x%" PRIx64 ")", keep);
+}
+
 /* prctl(option) -> 0; 31 disables, 32 enables the task's events */
 static int hook_prctl(void *ctx, int option)
 {
@@ -1163,19 +1217,7 @@ static int hook_readlink(void *ctx, const char *path, char *buf, size_t cap)
 	return (int)logged(h, rc, "readlink(\"%s\")", path);
 }
 
-/* The field of the table on top, of a hook's; 0 where it has none. */
-static uint64_t stat_field(lua_State *L, const char *name)
-{
-	uint64_t value;
-
-	lua_pushstring(L, name);
-	lua_rawget(L, -2);
-	value = (uint64_t)lua_tointeger(L, -1);
-	lua_pop(L, 1);
-	return value;
-}
-
-/* stat(path) -> { dev=, ino=, mode= } */
+/* stat(path) -> { dev=, ino=, mode=, uid=, size= } */
 static int hook_stat(void *ctx, const char *path, struct pev_stat *out)
 {
 	struct l_hooks *h = ctx;
@@ -1187,18 +1229,7 @@ static int hook_stat(void *ctx, const char *path, struct pev_stat *out)
 		break;
 	case WAY_LUA:
 		lua_pushstring(h->L, path);
-		rc = call(h, "stat", 1);
-		if (rc < 0)
-			break;
-		if (!lua_istable(h->L, -2)) {
-			rc = bad_answer(h, "stat", "a table");
-			break;
-		}
-		lua_pop(h->L, 1);
-		*out = (struct pev_stat){ .dev = stat_field(h->L, "dev"),
-					  .ino = stat_field(h->L, "ino"),
-					  .mode = (uint32_t)stat_field(h->L, "mode") };
-		lua_pop(h->L, 1);
+		rc = take_stat(h, "stat", out);
 		break;
 	default:
 		rc = -ECANCELED;
@@ -1314,7 +1345,7 @@ GUARD4(int64_t, pread, int, void *, size_t, uint64_t)
 GUARD3(int64_t, writev, int, const struct iovec *, int)
 GUARD4(int64_t, pwrite, int, const void *, size_t, uint64_t)
 GUARD2(int, ftruncate, int, uint64_t)
-GUARD1(int64_t, size, int)
+GUARD2(int, fstat, int, struct pev_stat *)
 GUARD2(int, rename, const char *, const char *)
 GUARD1(int, unlink, const char *)
 GUARD1(int, close, int)
@@ -1339,6 +1370,7 @@ GUARD2(int, append, const char *, const char *)
 GUARD0(int, raise_nofile)
 GUARD0(int, getpid)
 GUARD1(int, prctl, int)
+GUARD1(int, capset, uint64_t)
 GUARD3(int, readlink, const char *, char *, size_t)
 GUARD2(int, stat, const char *, struct pev_stat *)
 GUARD0(int, pagesize)
@@ -1365,7 +1397,7 @@ static const struct pev_sys hooked = {
 	.writev = guarded_writev,
 	.pwrite = guarded_pwrite,
 	.ftruncate = guarded_ftruncate,
-	.size = guarded_size,
+	.fstat = guarded_fstat,
 	.rename = guarded_rename,
 	.unlink = guarded_unlink,
 	.close = guarded_close,
@@ -1390,6 +1422,7 @@ static const struct pev_sys hooked = {
 	.raise_nofile = guarded_raise_nofile,
 	.getpid = guarded_getpid,
 	.prctl = guarded_prctl,
+	.capset = guarded_capset,
 	.readlink = guarded_readlink,
 	.stat = guarded_stat,
 	.pagesize = any_pagesize,
@@ -1399,11 +1432,11 @@ static const struct pev_sys hooked = {
 
 static const char *const hook_names[] = {
 	"perf_event_open", "ioctl", "mmap", "munmap", "open", "read", "pread", "writev", "pwrite",
-	"ftruncate", "size", "rename", "unlink", "close", "epoll_create",
+	"ftruncate", "fstat", "rename", "unlink", "close", "epoll_create",
 	"epoll_ctl", "epoll_wait", "clock", "timerfd", "signalfd", "sigblock", "spawn",
 	"release", "resume", "pidfd_open", "wait", "kill", "slurp", "directory", "list", "append",
 	"raise_nofile", "getpid", "readlink", "stat", "pagesize", "rdpmc", "rdtsc", "prctl",
-	"fcntl", "strict",
+	"fcntl", "capset", "strict",
 };
 #define NR_HOOK_NAMES (sizeof(hook_names) / sizeof(hook_names[0]))
 
@@ -1420,6 +1453,17 @@ const struct pev_sys *l_hooks_push(lua_State *L)
 		sys = &((struct l_hooks *)lua_touserdata(L, -1))->sys;
 	l_hooks_enter(L, sys);
 	return sys;
+}
+
+void l_hooks_push_deciding(lua_State *L)
+{
+	const struct l_hooks *h;
+
+	l_hooks_push(L);
+	for (h = lua_touserdata(L, -1); h && h->log != LUA_NOREF; h = lua_touserdata(L, -1)) {
+		lua_rawgeti(L, LUA_REGISTRYINDEX, h->below);
+		lua_replace(L, -2);
+	}
 }
 
 void l_hooks_enter(lua_State *L, const struct pev_sys *sys)
@@ -1513,10 +1557,19 @@ static lua_Integer depth(lua_State *L)
 	return n;
 }
 
+/* Hooks are for tests. A script that has our capabilities gets no way to answer for the kernel. */
+static void refuse_when_elevated(lua_State *L, const char *verb)
+{
+	if (pev_rights_held())
+		luaL_error(L, "hooks.%s: not available while perfl has file capabilities\n"
+			   "  try: a copy of perfl without them, or perfl --sim", verb);
+}
+
 /* hooks.set(t): t's functions stand for the kernel from here on, above what was set before. */
 static int l_set(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TTABLE);
+	refuse_when_elevated(L, "set");
 	check_names(L, 1);
 	push_set(L, 1, false);
 	return 0;
@@ -1537,6 +1590,7 @@ static int l_with(lua_State *L)
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	luaL_checkany(L, 2);
+	refuse_when_elevated(L, "with");
 	check_names(L, 1);
 	before = depth(L);
 	push_set(L, 1, false);

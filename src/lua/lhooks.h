@@ -21,6 +21,9 @@ void l_hooks_register(lua_State *L);
  */
 const struct pev_sys *l_hooks_push(lua_State *L);
 
+/* Push the set in force without the logs above it, or nil for Linux. */
+void l_hooks_push_deciding(lua_State *L);
+
 /* Pop an error that cannot be raised here: l_raise_pending() does it later. Allocates nothing. */
 void l_keep_error(lua_State *L);
 

@@ -3,10 +3,12 @@
  */
 #include "ljitmap.h"
 
+#include <errno.h>
 #include <lauxlib.h>
 
 #include "../jitmap.h"
 #include "lclass.h"
+#include "lcore.h"
 
 #define TYPENAME "perfev.jitmap"
 
@@ -14,20 +16,24 @@ struct l_jitmap {
 	struct pev_jitmap *map; /* owned; its text is the user value */
 };
 
-/* core.jitmap(text) -> map: of a perf-PID.map */
+/* core.jitmap(text) -> map | nil, reason, errno; text: of a perf-PID.map */
 static int l_jitmap(lua_State *L)
 {
 	size_t len;
 	const char *text = luaL_checklstring(L, 1, &len);
 	struct l_jitmap *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct pev_err err;
+	int rc;
 
 	self->map = NULL;
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, -2, 1);
-	if (pev_jitmap_parse(&self->map, text, len) < 0)
-		return luaL_error(L, "no memory for the functions of a perf-PID.map");
-	return 1;
+	rc = pev_jitmap_parse(&self->map, text, len);
+	if (rc == -EFBIG)
+		return l_result(L, pev_fail(&err, rc, "it has more than %u functions",
+					    PEV_JITMAP_MAX), &err);
+	return rc < 0 ? l_result(L, pev_fail(&err, rc, "no memory for its functions"), &err) : 1;
 }
 
 /* m:find(address) -> name, where it begins | nil */

@@ -84,10 +84,10 @@ static int l_gc(lua_State *L)
 	return 0;
 }
 
-/* core.hooked() -> what stands for the hooks in force, the same as long as they are; nil: Linux */
+/* core.hooked() -> a value that identifies the hooks in force, nil for Linux; logs do not count */
 static int l_hooked(lua_State *L)
 {
-	l_hooks_push(L);
+	l_hooks_push_deciding(L);
 	return 1;
 }
 

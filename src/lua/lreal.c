@@ -312,9 +312,19 @@ static int l_ftruncate(lua_State *L)
 					     (uint64_t)luaL_checkinteger(L, 2)));
 }
 
-static int l_size(lua_State *L)
+static int push_stat(lua_State *L, int rc, const struct pev_stat *st)
 {
-	return push_number(L, REAL.size(NULL, check_int(L, 1)));
+	if (rc < 0)
+		return push_errno(L, rc);
+	l_stat_push(L, st);
+	return 1;
+}
+
+static int l_fstat(lua_State *L)
+{
+	struct pev_stat st;
+
+	return push_stat(L, REAL.fstat(NULL, check_int(L, 1), &st), &st);
 }
 
 static int l_rename(lua_State *L)
@@ -527,6 +537,11 @@ static int l_prctl(lua_State *L)
 	return push_number(L, REAL.prctl(NULL, check_int(L, 1)));
 }
 
+static int l_capset(lua_State *L)
+{
+	return push_number(L, REAL.capset(NULL, (uint64_t)luaL_checkinteger(L, 1)));
+}
+
 static int l_readlink(lua_State *L)
 {
 	char path[PATH_MAX];
@@ -541,12 +556,8 @@ static int l_readlink(lua_State *L)
 static int l_stat(lua_State *L)
 {
 	struct pev_stat st;
-	int rc = REAL.stat(NULL, luaL_checkstring(L, 1), &st);
 
-	if (rc < 0)
-		return push_errno(L, rc);
-	l_stat_push(L, &st);
-	return 1;
+	return push_stat(L, REAL.stat(NULL, luaL_checkstring(L, 1), &st), &st);
 }
 
 static int l_pagesize(lua_State *L)
@@ -593,7 +604,7 @@ static const luaL_Reg functions[] = {
 	{ "writev",          l_writev },
 	{ "pwrite",          l_pwrite },
 	{ "ftruncate",       l_ftruncate },
-	{ "size",            l_size },
+	{ "fstat",           l_fstat },
 	{ "rename",          l_rename },
 	{ "unlink",          l_unlink },
 	{ "close",           l_close },
@@ -618,6 +629,7 @@ static const luaL_Reg functions[] = {
 	{ "raise_nofile",    l_raise_nofile },
 	{ "getpid",          l_getpid },
 	{ "prctl",           l_prctl },
+	{ "capset",          l_capset },
 	{ "readlink",        l_readlink },
 	{ "stat",            l_stat },
 	{ "pagesize",        l_pagesize },

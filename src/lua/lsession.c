@@ -24,6 +24,8 @@
 #include "lhooks.h"
 #include "loption.h"
 #include "lrecorder.h"
+#include "lstack.h"
+#include "lstacks.h"
 #include "ltask.h"
 
 #define TYPENAME "perfev.core.session"
@@ -93,6 +95,14 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return self->symbols ? pev_symbols_find(self->symbols, addr, start) : NULL;
 }
 
+/* Push the perfev.stacks of the session at idx. */
+static void push_stacks(lua_State *L, int idx)
+{
+	lua_getiuservalue(L, idx, L_UV_CONTEXT);
+	lua_getfield(L, -1, "stacks");
+	lua_remove(L, -2);
+}
+
 /*
  * session{ring_bytes=, clockid=, exclude_pid=, unordered=, note=, on_error=}
  * -> session | nil, message, errno
@@ -116,6 +126,9 @@ static int l_session(lua_State *L)
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, 2, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 2, view_comm, self);
+	push_stacks(L, 2);
+	l_stacks_watch(L, -1);
+	lua_pop(L, 1);
 	self->sys = l_hooks_push(L);
 	lua_setiuservalue(L, 2, L_UV_HOOKS);
 	lua_replace(L, 1); /* the methods have the session at 1 */
@@ -721,6 +734,35 @@ static int l_session_record(lua_State *L)
 	return 0;
 }
 
+/*
+ * s:sampled(keep, kept): calls keep(sampled) for each entry of pev_stacks.sampled and empties the
+ * list; keep returns true if the dso is not to be listed again. kept lives as long as the stacks.
+ */
+static int l_session_sampled(lua_State *L)
+{
+	struct pev_stacks *stacks;
+
+	check_any(L);
+	lua_settop(L, 3);
+	push_stacks(L, 1);
+	stacks = l_stacks_test(L, 4);
+	if (!stacks || stacks->nr_sampled == 0)
+		return 0;
+	lua_pushvalue(L, 3);
+	lua_setiuservalue(L, 4, L_STACKS_UV_KEPT);
+	for (uint32_t i = 0; i < stacks->nr_sampled; i++) {
+		if (stacks->sampled[i].dso->kept)
+			continue;
+		lua_pushvalue(L, 2);
+		l_stack_push_sampled(L, &stacks->sampled[i]);
+		lua_call(L, 1, 1);
+		stacks->sampled[i].dso->kept = lua_toboolean(L, -1);
+		lua_pop(L, 1);
+	}
+	pev_stacks_forget_sampled(stacks);
+	return 0;
+}
+
 static void push_ids(lua_State *L, const struct pev_event *event)
 {
 	lua_createtable(L, event->nr, 0);
@@ -987,6 +1029,7 @@ static const luaL_Reg methods[] = {
 	{ "time_on", l_session_time_on },
 	{ "dispatch", l_session_dispatch },
 	{ "snapshot", l_session_snapshot },
+	{ "sampled", l_session_sampled },
 	{ "copy", l_session_copy },
 	{ "record", l_session_record },
 	{ "slots", l_session_slots },

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "../stack.h"
 #include "lcfi.h"
@@ -54,6 +55,10 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	if (dso->ino) {
 		lua_pushinteger(L, (lua_Integer)dso->ino);
 		lua_setfield(L, -2, "ino");
+		lua_pushinteger(L, (lua_Integer)makedev(dso->maj, dso->min));
+		lua_setfield(L, -2, "dev");
+		lua_pushinteger(L, (lua_Integer)dso->generation);
+		lua_setfield(L, -2, "generation");
 	}
 	lua_pushboolean(L, dso->memory);
 	lua_setfield(L, -2, "memory");
@@ -63,15 +68,27 @@ static void push_dso(lua_State *L, const struct pev_dso *dso)
 	}
 }
 
+void l_stack_push_sampled(lua_State *L, const struct pev_sampled *sampled)
+{
+	lua_createtable(L, 0, 9);
+	push_dso(L, sampled->dso);
+	lua_pushinteger(L, sampled->pid);
+	lua_setfield(L, -2, "pid");
+	lua_pushinteger(L, (lua_Integer)sampled->start);
+	lua_setfield(L, -2, "start");
+	lua_pushinteger(L, (lua_Integer)sampled->end);
+	lua_setfield(L, -2, "stop");
+}
+
 /*
- * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, memory=,
- * ksymbol= }
+ * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, dev=, generation=,
+ * memory=, ksymbol= }
  */
 static void push_frame(lua_State *L, const struct pev_frame *frame)
 {
 	static const char *const contexts[] = { "user", "kernel", "other" };
 
-	lua_createtable(L, 0, 11);
+	lua_createtable(L, 0, 13);
 	lua_pushinteger(L, (lua_Integer)frame->ip);
 	lua_setfield(L, -2, "ip");
 	lua_pushboolean(L, frame->returns);

@@ -26,6 +26,9 @@ void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct p
 int l_stack_take(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec,
 		 const struct pev_stack **stack);
 
+/* Push { path=, pid=, start=, stop=, ... }: a frame's dso and the addresses of its map. */
+void l_stack_push_sampled(lua_State *L, const struct pev_sampled *sampled);
+
 /* Push a stack that was taken already. The table at idx has the fields stacks and world. */
 void l_stack_push_taken(lua_State *L, int idx, const struct pev_stack *stack);
 

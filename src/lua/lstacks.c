@@ -13,6 +13,7 @@ struct l_stacks {
 	struct pev_stacks stacks;
 	struct pev_unwind unwind;
 	bool open;          /* when the first is asked for: most sessions take none */
+	bool watched;
 };
 
 void l_stacks_push(lua_State *L)
@@ -29,6 +30,20 @@ void l_stacks_push(lua_State *L)
 	lua_setiuservalue(L, -2, L_STACKS_UV_SEEN);
 }
 
+void l_stacks_watch(lua_State *L, int idx)
+{
+	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
+
+	self->watched = true;
+}
+
+struct pev_stacks *l_stacks_test(lua_State *L, int idx)
+{
+	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
+
+	return self->open ? &self->stacks : NULL;
+}
+
 struct pev_stacks *l_stacks_check(lua_State *L, int idx)
 {
 	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
@@ -36,6 +51,7 @@ struct pev_stacks *l_stacks_check(lua_State *L, int idx)
 	if (!self->open && pev_stacks_init(&self->stacks) < 0)
 		luaL_error(L, "no memory for stacks");
 	self->open = true;
+	self->stacks.watched = self->watched;
 	return &self->stacks;
 }
 

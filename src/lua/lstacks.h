@@ -11,7 +11,8 @@
 enum {
 	L_STACKS_UV_SEEN = 1, /* id -> stack, as long as somebody has it */
 	L_STACKS_UV_CFIS,     /* list of perfev.cfi, as long as unwind knows their files */
-	L_STACKS_UV_NR = L_STACKS_UV_CFIS
+	L_STACKS_UV_KEPT,     /* the files that the Lua half keeps open for names */
+	L_STACKS_UV_NR = L_STACKS_UV_KEPT
 };
 
 /* Make the metatable perfev.stacks. */
@@ -23,6 +24,11 @@ void l_stacks_register(lua_State *L);
  */
 void l_stacks_push(lua_State *L);
 
+/* Sets pev_stacks.watched of the stacks at idx. */
+void l_stacks_watch(lua_State *L, int idx);
+
+/* The stacks at idx if they are open, or NULL. */
+struct pev_stacks *l_stacks_test(lua_State *L, int idx);
 /* The one at idx, open. Raises where there is no memory for it. */
 struct pev_stacks *l_stacks_check(lua_State *L, int idx);
 /* What unwinds for them. */

@@ -485,6 +485,7 @@ function calls.prctl(k, option)
   return 0
 end
 
+function calls.capset() return 0 end
 function calls.getpid(k) return k.pid end
 function calls.raise_nofile(k) return k.max_files end
 function calls.pagesize() return PAGE end
@@ -498,13 +499,31 @@ local function content(k, path)
   return text
 end
 
-local O_CREAT, O_EXCL = 0x40, 0x80 -- O_* of open(2), of most machines
+-- O_* of open(2) on most machines; O_NOFOLLOW on x86 and on Arm.
+local O_CREAT, O_EXCL, O_NOFOLLOW, O_PATH = 0x40, 0x80, 0x28000, 0x200000
+local LINKS_MAX = 40
+
+-- Follows links. A link of /proc may lead to a file that has no path: then the link itself has the text.
+local function followed(k, path)
+  for _ = 1, LINKS_MAX do
+    if not k.links[path] or k.files[path] ~= nil then return path end
+    path = k.links[path]
+  end
+end
 
 -- A file is opened with the bytes that it has then; what is written goes to `k.files`, where `k.disk` says
 -- how many bytes all files together may be longer than they were.
 function calls.open(k, path, flags)
+  local fd = path:match "^/proc/self/fd/(%d+)$"
+  local opened = fd and k.fds[math.tointeger(tonumber(fd))]
+  if opened then return new_fd(k, opened.kind, { text = opened.text, pos = 0, path = opened.path }) end
+  if k.links[path] and flags & O_NOFOLLOW ~= 0 then
+    if flags & O_PATH == 0 then return nil, E.ELOOP end
+    return new_fd(k, "link", { path = path })
+  end
+  path = followed(k, path)
+  if not path then return nil, E.ELOOP end
   local text = content(k, path)
-  if k.links[path] then return nil, E.ELOOP end
   if text == nil and flags & O_CREAT ~= 0 then
     text, k.files[path] = "", ""
   elseif flags & O_EXCL ~= 0 and text ~= nil then
@@ -564,13 +583,6 @@ function calls.ftruncate(k, fd, length)
   file.text = file.text:sub(1, length) .. ("\0"):rep(length - #file.text)
   if not file.unlinked then k.files[file.path] = file.text end
   return 0
-end
-
-function calls.size(k, fd)
-  local file = k.fds[fd]
-  if not file then return nil, E.EBADF end
-  if file.kind ~= "file" then return nil, E.ESPIPE end
-  return #file.text
 end
 
 local function moved(k, from, to)
@@ -639,11 +651,22 @@ end
 
 function calls.stat(k, path)
   local namespace = (k.links[path] or ""):match("^%a+:%[(%d+)%]$")
-  if namespace then return { dev = NSFS, ino = math.tointeger(tonumber(namespace)), mode = REGULAR } end
+  if namespace then
+    return { dev = NSFS, ino = math.tointeger(tonumber(namespace)), mode = REGULAR, uid = 0, size = 0 }
+  end
   local text = content(k, path)
   if math.type(text) == "integer" then return nil, text end
   if not text and not calls.list(k, path) then return nil, E.ENOENT end
-  return { dev = 1, ino = inode(k, path), mode = text and REGULAR or DIRECTORY }
+  return { dev = 1, ino = inode(k, path), mode = text and REGULAR or DIRECTORY, uid = 0, size = #(text or "") }
+end
+
+local LINK, PIPE = 0xa1ff, 0x1180 -- S_IFLNK | 0777, S_IFIFO | 0600
+
+function calls.fstat(k, fd)
+  local file = k.fds[fd]
+  if not file then return nil, E.EBADF end
+  local mode = file.kind == "file" and REGULAR or file.kind == "link" and LINK or PIPE
+  return { dev = 1, ino = file.path and inode(k, file.path) or fd, mode = mode, uid = 0, size = #(file.text or "") }
 end
 
 function calls.readlink(k, path)

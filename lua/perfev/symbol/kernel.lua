@@ -35,15 +35,27 @@ local function read_vmlinux(bytes, id)
   }
 end
 
+-- -> bytes | nil, why not
+local function bytes_of(path, rule)
+  if not rule then
+    local bytes, _, code = core.slurp(path)
+    return bytes, code and core.strerror(code)
+  end
+  local file <close>, why = core.file(path, rule)
+  if not file then return nil, why end
+  return file:bytes()
+end
+
 --- The functions that a file has.
 -- @tparam string path
--- @tparam ?string id  the kernel's build-id, in hex
+-- @tparam ?string id   the kernel's build-id, in hex
+-- @tparam ?table rule  for core.file; nil for a file that the user named, which may be a pipe
 -- @treturn[1] table  `:find(address)`, `:address(name)`, `.is_vmlinux`
 -- @treturn[2] nil
 -- @treturn[2] string  why not
-function M.read(path, id)
-  local bytes, _, code = core.slurp(path)
-  if not bytes then return nil, core.strerror(code) end
+function M.read(path, id, rule)
+  local bytes, why = bytes_of(path, rule)
+  if not bytes then return nil, why end
   if bytes:sub(1, 4) == "\127ELF" then return read_vmlinux(bytes, id) end
   return core.kallsyms(bytes)
 end
@@ -52,7 +64,7 @@ end
 function M.below(dir, release, id, note)
   for _, place in ipairs(places) do
     local path = dir .. place:format((release or ""):gsub("/", "_"))
-    local symbols, why = M.read(path, id)
+    local symbols, why = M.read(path, id, {})
     if symbols then return symbols end
     if core.stat(path) then note(("%s is not used: %s"):format(path, why)) end
   end
