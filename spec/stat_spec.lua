@@ -166,7 +166,7 @@ CPU0                500000000      stalled-cycles-backend           #   25.00% b
   end)
 
   it("of JSON is an object, whatever the name", function()
-    assert.equal('{"interval" : 0.000000007, "counter-value" : "3.000000", "unit" : "", "event" : "a\\u0022b", '
+    assert.equal('{"interval" : 0.000000007, "counter-value" : "3.000000", "unit" : "", "event" : "a\\"b", '
       .. '"event-runtime" : 100, "pcnt-running" : 100.00, "metric-value" : 0.000000, "metric-unit" : ""}',
       printed(function() stat.write(stat.writer(true), { row('a"b', 3) }, 1e6, 7) end))
   end)

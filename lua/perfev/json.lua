@@ -1,5 +1,8 @@
---- A value as JSON: keys sorted, bytes that are no UTF-8 as \u00NN (Latin-1), so that what
--- reads it never meets an invalid line, and the same value is always the same text.
+--- A value as JSON: keys sorted, text that is not UTF-8 with its bytes as \u00NN (Latin-1), so that each line
+-- is valid and the same value is always the same text. A terminal shows a line and does not obey it: controls,
+-- C1's too, and the marks that turn or break a line are written \uNNNN, as perfev.escape chooses them.
+
+local escape = require "perfev.escape"
 
 -- null: what stands in a list for nothing, which nil cannot.
 local M = { null = setmetatable({}, { __name = "json.null" }) }
@@ -8,9 +11,13 @@ local short = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", 
 
 local function hex(c) return short[c] or ("\\u%04x"):format(c:byte()) end
 
+-- A character of more than one byte: itself, unless escape changes it. Those are all below U+10000.
+local function character(c) return escape(c) ~= c and ("\\u%04x"):format(utf8.codepoint(c)) or nil end
+
 local function text_of(text)
-  local class = utf8.len(text) and '[%c"\\\127]' or '[%c"\\\127-\255]'
-  return '"' .. text:gsub(class, hex) .. '"'
+  if not text:find "[\128-\255]" then return '"' .. text:gsub('[%c"\\\127]', hex) .. '"' end
+  if not utf8.len(text) then return '"' .. text:gsub('[%c"\\\127-\255]', hex) .. '"' end
+  return '"' .. text:gsub('[%c"\\\127]', hex):gsub("[\194-\244][\128-\191]+", character) .. '"'
 end
 
 -- The fewest digits that say it: 0.1, not 0.10000000000000001.

@@ -3,6 +3,7 @@
 -- values of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
 local escape = require "perfev.escape"
+local json = require "perfev.json"
 local grammar = require "perfev.grammar"
 local names = require "perfev.names"
 local options = require "perfev.options"
@@ -206,24 +207,20 @@ local function csv_writer(sep)
   end
 end
 
--- A name with what JSON cannot have as it is.
-local function quoted(text)
-  return '"' .. text:gsub('[%c"\\]', function(c) return ("\\u%04x"):format(c:byte()) end) .. '"'
-end
-
 local function json_line(row, metric, _, unit)
   local value = row.supported and row.value
   local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value * (row.scale or 1))
     or value_text(row)
-  return ('%s"counter-value" : "%s", "unit" : "%s", "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
-    .. '"metric-value" : %.6f, "metric-unit" : "%s"'):format(row.cpu and ('"cpu" : "%d", '):format(row.cpu) or "",
-    text, unit_of(row), quoted(row.name), row.spread and ('"variance" : %.2f, '):format(row.spread) or "",
-    row.running, share(row), metric or 0, unit or "")
+  return ('%s"counter-value" : "%s", "unit" : %s, "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
+    .. '"metric-value" : %.6f, "metric-unit" : %s'):format(row.cpu and ('"cpu" : "%d", '):format(row.cpu) or "",
+    text, json.encode(unit_of(row)), json.encode(row.name),
+    row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0,
+    json.encode(unit or ""))
 end
 
 --- How to write: { line(row, metric…), stamp(ns, line), head } for -j, -x SEP, or people.
-function M.writer(json, separator)
-  if json then
+function M.writer(is_json, separator)
+  if is_json then
     return { line = json_line, stamp = function(ns, line)
       return ns and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
     end }
