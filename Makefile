@@ -205,8 +205,9 @@ fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECO
 			> $$d/{}.log 2>&1; \
 		then echo "fuzz {}: $$(tail -1 $$d/{}.log)"; else tail -40 $$d/{}.log; exit 1; fi'
 
-# Those of formats stand in the tree, the rest is made of what kernels wrote.
-$(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua $(BUILD)/perfev/core.so $(wildcard spec/fixtures/vectors/*)
+# Made of what kernels wrote, and of the formats of this one; some formats stand in the tree.
+$(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua spec/support/kernel_formats.lua $(BUILD)/perfev/core.so \
+		$(wildcard spec/fixtures/vectors/*)
 	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
 	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
 

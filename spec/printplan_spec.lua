@@ -42,6 +42,7 @@ local prints = {
   '"%ps %pS %p %pf %px", (void *)REC->d, (void *)REC->d, (void *)REC->d, REC->d, REC->d',
   '"100%% of\\t%d\\n\\"%s\\" %%d", REC->c, REC->name',
   '"nothing to say"',
+  '""',
 }
 
 -- Bytes of every kind: small numbers, all bits, anything; texts with and without their NUL.

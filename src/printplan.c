@@ -658,13 +658,15 @@ static void put_pointer(struct pev_text *text, uint64_t value)
 bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *raw,
 		       pev_printplan_fn symbol, void *ctx, struct pev_text *text)
 {
-	const struct step *step = plan->steps, *end = step + plan->nr;
 	uint64_t stack[STACK_MAX] = { 0 };
 	size_t before = text->len;
 	const char *string;
 	int nr = 0;
 
-	for (; step < end; step++) {
+	/* An empty print format has no steps, and plan->steps is NULL. */
+	for (uint32_t i = 0; i < plan->nr; i++) {
+		const struct step *step = &plan->steps[i];
+
 		if (step->code <= CHOOSE) {
 			nr = run_number(step, raw, plan->swap, stack, nr);
 			continue;
@@ -708,7 +710,7 @@ bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *ra
 				break;
 			/* fall through */
 		default:
-			step += step->size;
+			i += step->size;
 		}
 	}
 	return true;

@@ -192,10 +192,11 @@ static bool reaches(const struct pev_symbols *symbols, const struct symbol *symb
 const char *pev_symbols_function(const struct pev_symbols *symbols, uint64_t addr,
 				 uint64_t *start, const char **module)
 {
-	const struct symbol *symbol = find(symbols, addr), *end = symbols->sorted + symbols->nr;
+	const struct symbol *symbol = find(symbols, addr), *end;
 
 	if (!symbol)
 		return NULL;
+	end = symbols->sorted + symbols->nr;
 	while (!is_function(symbol) && symbol + 1 < end && symbol[1].addr == symbol->addr)
 		symbol++;
 	if (!is_function(symbol) || !reaches(symbols, symbol, addr))

@@ -1,11 +1,13 @@
--- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/, and those
--- of datafile that are more than what stands in the tree:
+-- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/, those of
+-- tracepoint from the formats of this kernel, and those of datafile that are more than what stands
+-- in the tree:
 --   lua5.4 spec/fuzz/seeds.lua FOLDER
 -- `make fuzz` does so, in the tree's root; FOLDER gets a folder for each target.
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 
 local core = require "perfev.core"
+local kernel_formats = require "spec.support.kernel_formats"
 local lfs = require "lfs"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
@@ -97,6 +99,15 @@ for file in lfs.dir(VECTORS) do
       if #bytes <= 2048 then save("ring", name, ring_seed(attr, bytes)) end
     end
   end
+end
+
+-- tracepoint.c: a byte for the byte order and the size of a long, the format, a NUL and a payload.
+local LITTLE_64, BIG_64 = 0, 1
+local NATIVE = pack("=I2", 1) == pack("<I2", 1) and LITTLE_64 or BIG_64
+
+for _, format in ipairs(kernel_formats.all()) do
+  save("tracepoint", format.system .. "_" .. format.name,
+    pack("Bz", NATIVE, format.text) .. kernel_formats.payload(format.text, 1))
 end
 
 -- ring.c: an event with an AUX area on each CPU, and records that tell of some of it.
