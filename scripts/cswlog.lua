@@ -10,7 +10,7 @@ local first
 local seen = { ["in"] = 0, out = 0, preempted = 0 }
 
 perfev.start(function()
-  print(("%12s %4s %-9s %-16s %7s"):format("TIME", "CPU", "SWITCH", "COMM", "TID"))
+  print(("%12s %4s %-9s %-16s %7s"):format("TIME(s)", "CPU", "SWITCH", "COMM", "TID"))
 end)
 
 local function other(r)

@@ -14,7 +14,7 @@ local opt = perfev.args {
 local started, first = {}, nil
 
 perfev.start(function()
-  print(("%12s %7s %7s %-16s %s"):format("TIME", "PID", "PPID", "COMM", "FILE"))
+  print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE"))
 end)
 
 local function show(r, comm, text)

@@ -27,7 +27,7 @@ local function show(tid, one, result)
 end
 
 perfev.start(function()
-  print(("%12s %7s %-16s %-9s %7s %s"):format("TIME", "PID", "COMM", "SIG", "TPID", "RESULT"))
+  print(("%12s %7s %-16s %-9s %7s %s"):format("TIME(s)", "PID", "COMM", "SIG", "TPID", "RESULT"))
 end)
 
 perfev.event {

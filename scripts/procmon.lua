@@ -47,7 +47,7 @@ for _, kind in ipairs(#opt.kinds > 0 and opt.kinds or kinds) do
 end
 
 perfev.start(function()
-  print(("%12s %4s %7s %-16s %-10s %s"):format("TIME", "CPU", "TID", "COMM", "RECORD", "WHAT"))
+  print(("%12s %4s %7s %-16s %-10s %s"):format("TIME(s)", "CPU", "TID", "COMM", "RECORD", "WHAT"))
 end)
 
 local first

@@ -38,7 +38,7 @@ perfev.done(function()
     return a["start.args.id"] < b["start.args.id"]
   end)
   local is_json = agg.default_form == "json"
-  if not is_json then row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX") end
+  if not is_json then row("CALL", "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)") end
   for i = 1, math.min(opt.top or #rows, #rows) do
     local v, name = rows[i].value, syscalls.name(rows[i]["start.args.id"], s.machine)
     if is_json then print(json.encode { call = name, unit = "ns", value = v })

@@ -459,6 +459,31 @@ describe("an aggregator prints", function()
     }, printed(a))
   end)
 
+  it("no two columns under one name", function()
+    local a = perfev.count { by = { "comm", "args.comm", "args.count", "args.id" } }
+    a:add(5, "sh", "ls", 4096, 7)
+    assert.same({ "COMM  ARGS.COMM  ARGS.COUNT  ID  COUNT", "sh    ls               4096   7      5" }, printed(a))
+  end)
+
+  it("the times of slots in seconds, to the digit that tells them apart", function()
+    local a = perfev.count { by = { "time", "cpu" }, slot = "20ms" }
+    a:add(5, 12345670000000, 1)
+    a:add(4, 12345680000000, 0)
+    assert.same({ "TIME (s)  CPU  COUNT", "12345.66    1      5", "12345.68    0      4" }, printed(a))
+    local seconds = perfev.count { by = "time", slot = "5s" }
+    seconds:add(1, 19999999999)
+    assert.same({ "TIME (s)  COUNT", "      15      1" }, printed(seconds))
+    local hist = perfev.hist { by = "time", slot = "500us", unit = "ns" }
+    hist:add(1, 1600000)
+    assert.equal("@[0.0015 s] (ns):", printed(hist)[1])
+  end)
+
+  it("a time that is no slot's in nanoseconds", function()
+    local a = perfev.count { by = "time" }
+    a:add(1, 1500000001)
+    assert.same({ " TIME (ns)  COUNT", "1500000001      1" }, printed(a))
+  end)
+
   it("in 80 columns, what is cut ending in two dots", function()
     local a = perfev.stats { by = { "path", "n" } }
     a:add(123456789, ("é"):rep(100), 1)

@@ -149,6 +149,18 @@ describe("a declaration", function()
     }))
   end)
 
+  it("shows a default in its help as it was written", function()
+    local help = args.new_parser "x"
+    args.add(help, args.check {
+      { "--slot", type = "duration", default = "10ms" }, { "--room", type = "size", default = "2M" },
+      { "--wait", type = "duration", default = 0.5 }, { "--top", type = "integer", default = 10 },
+    })
+    local text = help:get_help()
+    for _, written in ipairs { "10ms", "2M", "0.5s", "10" } do
+      assert.is_truthy(text:find(("(default: %s)"):format(written), 1, true), text)
+    end
+  end)
+
   it("may leave options without a key: a switch by its only letter", function()
     assert.same({ v = true }, with_words({ "-v" }, { { "-v" } }))
   end)

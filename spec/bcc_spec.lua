@@ -172,7 +172,7 @@ describe("killsnoop", function()
     kill(10, 7, 8, 15, 0) kill(20, 8, 0xffffffff, 9, -3)
     kill(30, 9, 9, 9)
     k:after(50000, function() k:happen(0, { type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)]]
-  local head = "        TIME     PID COMM             SIG          TPID RESULT\n"
+  local head = "     TIME(s)     PID COMM             SIG          TPID RESULT\n"
 
   it("has a line for each signal, and whether it went", function()
     assert.equal(head .. "    0.000000       7 app              SIGTERM         8 0\n"

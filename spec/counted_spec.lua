@@ -102,7 +102,7 @@ local twins = {
     done(function()
       local rows, line = took:rows(), "%-20s %7s %10s %9s %9s %9s %9s"
       table.sort(rows, function(a, b) return a.value.sum > b.value.sum end)
-      print(line:format("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX"))
+      print(line:format("CALL", "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)"))
       for _, row in ipairs(rows) do
         local v, words = row.value, {}
         for i, name in ipairs { "sum", "avg", "p50", "p99", "max" } do words[i] = ("%.1f"):format(v[name] / 1000) end

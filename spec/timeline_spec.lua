@@ -63,6 +63,8 @@ describe("latency", function()
       sample(60, 0, 7, ENTER, { id = 0 }) sample(61, 0, 7, EXIT, { id = 0 })]]
     assert.equal("low,high,count\n524288,1048576,1\n", output_of(world, "latency", "syscalls", "-f", "csv"))
     assert.matches("^[^\n]*\nread +1 +1000.0 [^\n]*\n$", output_of(world, "syslat"))
+    local head = output_of(world, "syslat"):match "^[^\n]*"
+    for name in ("TOTAL AVG P50 P99 MAX"):gmatch "%a%w+" do assert.matches(name .. "%(us%)", head) end
   end)
 
   it("joins what has other names at both ends", function()

@@ -345,7 +345,7 @@ describe("perfl dump", function()
     check_clean(result.out)
     local lines = lines_of(result.out)
     assert.equal(NR + 2, #lines)
-    assert.matches("^# +OFFSET +TIME +CPU +PID/TID +TYPE EVENT FIELDS$", lines[1])
+    assert.matches("^# +OFFSET +TIME%(s%) +CPU +PID/TID +TYPE EVENT FIELDS$", lines[1])
     for i = 2, #lines do assert.matches("^ *0x%x+ +[-%d.]+ +[-%d]+ +[-%d/]+ +[%w_]+ %S+", lines[i]) end
     for _, wanted in ipairs {
       ' 0.000000090    1      7/7      mmap2 cycles addr=0xfffffffffffff000 len=4096 ',

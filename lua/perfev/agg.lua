@@ -443,17 +443,44 @@ local function layout(lines, nr_keys)
   return widths
 end
 
-local function key_text(key) return escape(tostring(key)) end
+-- The time that a slot begins at, in seconds, with as many digits as tell slots apart.
+local function seconds_text(ns, slot_ns)
+  local digits = 9
+  while digits > 0 and slot_ns % 10 == 0 do slot_ns, digits = slot_ns // 10, digits - 1 end
+  local text = ("%d.%09d"):format(ns // 1000000000, ns % 1000000000)
+  return text:sub(1, digits > 0 and digits - 10 or -11)
+end
+
+-- A key in the column of that name.
+local function key_text(spec, name, key)
+  if name == "time" and spec.slot_ns and math.type(key) == "integer" then return seconds_text(key, spec.slot_ns) end
+  return escape(tostring(key))
+end
+
+-- Names of the columns, of keys and then of values; args.comm is COMM where no other column is.
+local function head_of(spec)
+  local names, values, uses = {}, columns_of[spec.kind] or { spec.word }, {}
+  for _, name in ipairs(values) do uses[name] = 1 end
+  for i, name in ipairs(spec.by) do
+    names[i] = name:gsub("^args%.", "")
+    uses[names[i]] = (uses[names[i]] or 0) + 1
+  end
+  for i, name in ipairs(spec.by) do
+    names[i] = escape(uses[names[i]] > 1 and name or names[i]):upper()
+    if name == "time" then names[i] = names[i] .. (spec.slot_ns and " (s)" or " (ns)") end
+  end
+  values = value_names(spec)
+  return table.move(values, 1, #values, #names + 1, names)
+end
 
 local function print_table(self, spec, cells)
-  local head, lines, is_right = {}, {}, {}
-  for i, name in ipairs(spec.by) do head[i], is_right[i] = escape(name:gsub("^args%.", "")):upper(), true end
-  table.move(value_names(spec), 1, #value_names(spec), #head + 1, head)
+  local head, lines, is_right = head_of(spec), {}, {}
+  for i = 1, #spec.by do is_right[i] = true end
   lines[1] = head
   for _, cell in ipairs(cells) do
     local line = {}
     for i = 1, #spec.by do
-      line[i] = key_text(cell[i])
+      line[i] = key_text(spec, spec.by[i], cell[i])
       is_right[i] = is_right[i] and type(cell[i]) == "number"
     end
     table.move(value_cells(spec.kind, cell.value), 1, #head, #line + 1, line)
@@ -513,7 +540,10 @@ end
 
 local function bracketed(spec, cell)
   local keys = {}
-  for k = 1, #spec.by do keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(cell[k]) end
+  for k, name in ipairs(spec.by) do
+    keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(spec, name, cell[k])
+    if name == "time" and spec.slot_ns then keys[k] = keys[k] .. " s" end
+  end
   return #keys > 0 and ("[%s]"):format((table.concat(keys, ", "):gsub(", \n", ",\n"))) or ""
 end
 

@@ -177,7 +177,7 @@ local function check_option(declared)
     complain("%s: many is for options with one value", option.label)
   end
   option.metavar = option.metavar or option.flags and (option.name:upper():gsub("_", "-"))
-  option.default = declared.default
+  option.default, option.written = declared.default, declared.default
   option.default = check_default(option)
   if not option.flags and (option.default ~= nil or option.required == false) then
     option.least = 0
@@ -214,8 +214,9 @@ local function shown_default(option)
   if default == nil or default == false or default == true or type(default) == "table" then
     return ""
   end
-  if option.kind == "duration" then default = ("%gs"):format(default / 1e9) end
-  return (" (default: %s)"):format(default)
+  local written = option.written
+  if option.kind == "duration" and type(written) ~= "string" then written = ("%gs"):format(default / 1e9) end
+  return (" (default: %s)"):format(written)
 end
 
 local function bounds_text(option)

@@ -20,7 +20,7 @@ local M = {}
 local concat = table.concat
 local SAMPLE, ROUND = 9, 68 -- PERF_RECORD_SAMPLE, PERF_RECORD_FINISHED_ROUND
 local trailer_rows = core.layouts().trailer
-local HEAD = "#   OFFSET                TIME  CPU    PID/TID    TYPE EVENT FIELDS\n"
+local HEAD = "#   OFFSET             TIME(s)  CPU    PID/TID    TYPE EVENT FIELDS\n"
 local NOBODY = "      -      "
 
 -- ---- columns ----

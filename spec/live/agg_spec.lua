@@ -104,7 +104,7 @@ local function us(ns) return ("%.1f"):format(ns / 1000) end
 done(function()
   for _, cell in pairs(cells) do list[#list + 1] = cell end
   table.sort(list, function(a, b) if a.sum ~= b.sum then return a.sum > b.sum end return a.id < b.id end)
-  row("CALL", "COUNT", "TOTAL", "AVG", "P50", "P99", "MAX")
+  row("CALL", "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)")
   for i, c in ipairs(list) do
     if i <= 3 then
       row(syscalls.name(c.id), c.n, us(c.sum), us(c.sum / c.n), us(c.sketch:quantile(0.5)),
