@@ -126,12 +126,12 @@ demo: build-deps ## from a clean clone to events in Lua callbacks
 	@make='$(MAKE) --no-print-directory demo-commands'; \
 	if [ "$$(id -u)" = 0 ]; then $$make; \
 	elif command -v sudo > /dev/null && sudo -v; then sudo $$make; \
-	else $(BUILD)/perfl cswlog -- sleep 0.1 && printf '%s\n' 'this user may not use sudo:' \
+	else $(BUILD)/perfl cswlog sleep 0.1 && printf '%s\n' 'this user may not use sudo:' \
 		'the demo also counts system calls and watches whole CPUs, as root'; fi
 
 demo-commands: tracefs
-	$(BUILD)/perfl cswlog -- sleep 0.1
-	$(BUILD)/perfl syscount -- find /usr/share/doc -name nothing
+	$(BUILD)/perfl cswlog sleep 0.1
+	$(BUILD)/perfl syscount find /usr/share/doc -name nothing
 	$(BUILD)/perfl -a -d 5s -n 10 tpoint sched:sched_switch
 
 check: deps ## build with -Werror, lint, all specs, all specs instrumented

@@ -1,6 +1,6 @@
 -- biolatency: how long disks take for a request.
 -- perfl -a -d 5s biolatency
--- perfl -a biolatency --disks --queued -- ls -R /usr/share/doc
+-- perfl -a biolatency --disks --queued ls -R /usr/share/doc
 
 local perfev = require "perfev"
 local agg = require "perfev.agg"

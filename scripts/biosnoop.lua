@@ -1,6 +1,6 @@
 -- biosnoop: a line for each request to a disk: who made it, where, how much, how long it took.
 -- perfl -a biosnoop
--- perfl -a biosnoop --queued -- ls -R /usr/share/doc
+-- perfl -a biosnoop --queued ls -R /usr/share/doc
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

@@ -1,5 +1,5 @@
 -- biostacks: what code has disks read and write: block requests, bytes and time by stack.
--- perfl biostacks -- ls -R /usr/share/doc
+-- perfl biostacks ls -R /usr/share/doc
 -- perfl -a -d 5s biostacks --time -f html -o disks.html
 
 local perfev = require "perfev"

@@ -1,6 +1,6 @@
 -- cpudist: how long tasks stay on a CPU once they have it, or off it.
 -- perfl -a -d 5s cpudist
--- perfl -a cpudist --off --per comm --unit ms -- make
+-- perfl -a cpudist --off --per comm --unit ms make
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

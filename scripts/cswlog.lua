@@ -1,5 +1,5 @@
 -- cswlog: logs context switches, from the kernel's switch records alone: no root needed.
--- perfl cswlog -- make          a command's own switches
+-- perfl cswlog make          a command's own switches
 -- perfl -a -d 1s cswlog         every CPU's, with the other side (needs root)
 
 local perfev = require "perfev"

@@ -1,6 +1,6 @@
 -- execsnoop: shows programs as they are started, and as they end.
 -- perfl -a execsnoop                everybody's, until ^C
--- perfl execsnoop --ends -- make    its own; no root needed, then without FILE
+-- perfl execsnoop --ends make    its own; no root needed, then without FILE
 
 local perfev = require "perfev"
 

@@ -1,5 +1,5 @@
 -- faultstacks: whose memory grows, or waits for a disk: page faults by the stack that touched the page.
--- perfl faultstacks -- make
+-- perfl faultstacks make
 -- perfl -a -d 5s faultstacks --major -f html -o faults.html
 
 local perfev = require "perfev"

@@ -1,6 +1,6 @@
 -- killsnoop: a line for each signal that somebody sends by kill(2), and whether it went.
 -- perfl -a killsnoop
--- perfl killsnoop --signal 9 -- sh -c 'sleep 9 & kill -9 $!'
+-- perfl killsnoop --signal 9 sh -c 'sleep 9 & kill -9 $!'
 
 local perfev = require "perfev"
 local core = require "perfev.core"

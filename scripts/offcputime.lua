@@ -1,5 +1,5 @@
 -- offcputime: what tasks wait for: the time they are off the CPU, by the stack that gave it up.
--- perfl offcputime -- make
+-- perfl offcputime make
 -- perfl -a -d 5s offcputime --least 1ms -f html -o waits.html
 
 local perfev = require "perfev"

@@ -1,6 +1,6 @@
 -- offwaketime: what tasks wait for, and who ends it: both stacks, one above the other.
 -- perfl -a -d 5s offwaketime --least 1ms -f html -o waits.html
--- perfl -a offwaketime --filter 'comm == "make"' -- make
+-- perfl -a offwaketime --filter 'comm == "make"' make
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

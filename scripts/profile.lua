@@ -1,7 +1,7 @@
 -- profile: what code the time goes to, or any event, by its stacks.
--- perfl profile -- make
+-- perfl profile make
 -- perfl -a -d 5s profile -f html -o profile.html
--- perfl profile --event page-faults -F 0 -f tree -- ls -R /usr/share/doc
+-- perfl profile --event page-faults -F 0 -f tree ls -R /usr/share/doc
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

@@ -1,6 +1,6 @@
 -- runqlat: how long tasks that are ready to run wait for a CPU.
 -- perfl -a -d 5s runqlat
--- perfl -a runqlat --per comm --unit ms -- make
+-- perfl -a runqlat --per comm --unit ms make
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

@@ -1,5 +1,5 @@
 -- stat: counts events, in the columns of perf stat.
--- perfl stat -- ls -R /usr/share/doc
+-- perfl stat ls -R /usr/share/doc
 -- perfl -a -d 5s stat -e page-faults,sched:sched_switch -I 1000
 
 local perfev = require "perfev"
@@ -10,7 +10,7 @@ local stat = require "perfev.stat"
 local core = require "perfev.core"
 
 local opt = perfev.args {
-  summary = "count events, in the columns of perf stat",
+  summary = "count events, in the columns of perf stat", all_cpus = true,
   { "-e --events --event", metavar = "LIST", many = true,
     help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
   { "-I --interval-print", type = "integer", metavar = "MS", help = "print what was counted every so many ms" },

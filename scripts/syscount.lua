@@ -1,5 +1,5 @@
 -- syscount: counts system calls, by name or by process.
--- perfl syscount -- ls -R /usr/share/doc
+-- perfl syscount ls -R /usr/share/doc
 -- perfl -a -d 5s syscount --per-process --top 10
 
 local perfev = require "perfev"

@@ -1,5 +1,5 @@
 -- syslat: how long system calls take, by name, the most time first.
--- perfl syslat -- ls -R /usr/share/doc
+-- perfl syslat ls -R /usr/share/doc
 -- perfl -a -d 5s syslat --failed --top 10
 
 local perfev = require "perfev"

@@ -1,6 +1,6 @@
 -- timeline: what ran when on which CPU, as a trace that Perfetto and chrome://tracing show.
 -- perfl -a -d 2s timeline -o cpus.json
--- perfl -a timeline --irq --mark sched:sched_waking -o build.json -- make
+-- perfl -a timeline --irq --mark sched:sched_waking -o build.json make
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

@@ -7,7 +7,7 @@ local common = require "perfev.profile.options"
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "the functions that run, the busiest first, live",
+  summary = "the functions that run, the busiest first, live", all_cpus = true,
   { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
   { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "times a second; 0: every event" },
   { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "show so often" },

@@ -1,6 +1,6 @@
 -- wakeuptime: who ends the waits of others: the time that tasks slept, by the stack that woke them.
 -- perfl -a -d 5s wakeuptime --least 1ms -f html -o wakers.html
--- perfl -a wakeuptime --filter 'comm == "make"' -- make
+-- perfl -a wakeuptime --filter 'comm == "make"' make
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"

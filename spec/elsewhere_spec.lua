@@ -59,7 +59,8 @@ describe("a word of other tools", function()
   it("is an interval and a count, of which comes how long", function()
     assert.equal("perfl: too many arguments\n  how long is told by -d\n  try: perfl -a -d 10s runqlat\n",
       perfl("runqlat", "1", "10").err)
-    assert.matches("a command stands behind %-%-", perfl("runqlat", "sleep", "1").err)
+    assert.matches("\n  try: perfl funclatency libc:read %-%- sleep 1\n",
+      perfl("funclatency", "libc:read", "sleep", "1").err)
   end)
 
   it("is a name in a script's text", function()

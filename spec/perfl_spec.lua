@@ -152,6 +152,78 @@ describe("options before and after NAME", function()
   end)
 end)
 
+describe("a command without --", function()
+  -- -> the words before it, and it
+  local function split(line, spec)
+    local found = options.take_command(scan(line), spec and args.check(spec), exists)
+    return table.concat(found.head, " "), found.command and table.concat(found.command, " "), found
+  end
+
+  local flags = { { "-e --event", metavar = "EVENT" }, { "-P --per" }, { "-j --json" }, { "--two", args = 2 } }
+
+  local cases = {
+    { "syscount ls -l", "syscount", "ls -l" },
+    { "syscount -a ls -a", "syscount -a", "ls -a" },
+    { "-d 1s syscount ls", "-d 1s syscount", "ls" },
+    { "syscount -d1s -vvn 5 ls -n 7", "syscount -d1s -vvn 5", "ls -n 7" },
+    { "syscount -e cycles ls -e x", "syscount -e cycles", "ls -e x" },
+    { "syscount -ecycles ls", "syscount -ecycles", "ls" },
+    { "syscount --event=cycles ls", "syscount --event=cycles", "ls" },
+    { "syscount -Pje cycles ls", "syscount -Pje cycles", "ls" },
+    { "syscount --two a b ls", "syscount --two a b", "ls" },
+    { "syscount --two=a b ls", "syscount --two=a b", "ls" },
+    { "-P syscount git log -- file", "-P syscount", "git log -- file" },
+    { "syscount -P -- ls -- x", "syscount -P", "ls -- x" },
+    { "syscount ls --help --version", "syscount", "ls --help --version" },
+    { "syscount sleep 1", "syscount", "sleep 1" },
+    { "syscount 1 10", "syscount 1 10" }, -- bcc's interval and count
+    { "syscount -P", "syscount -P" },
+  }
+  for _, case in ipairs(cases) do
+    it(("begins where it does in '%s'"):format(case[1]), function()
+      local head, command, found = split(case[1], flags)
+      assert.same({ case[2], case[3] }, { head, command })
+      assert.is_nil(found.help)
+      assert.is_nil(found.version)
+    end)
+  end
+
+  it("is none where the script takes words", function()
+    local head, command = split("syscount x ls", { { "kinds", args = "*" }, { "-P" } })
+    assert.same({ "syscount x ls" }, { head, command })
+    assert.equal("ls", select(2, split("syscount x -- ls", { { "kinds", args = "*" } })))
+  end)
+
+  it("follows -e, whose text keeps its words", function()
+    local found = options.take_command(options.scan({ "-e", "-- a b", "grep", "-e", "-- c d" }, exists), nil, exists)
+    assert.same({ "-- a b" }, found.chunks)
+    assert.same({ "grep", "-e", "-- c d" }, found.command)
+  end)
+end)
+
+describe("a verb among the words", function()
+  local verbs = { record = true, list = true }
+
+  local function verb(...)
+    local found = options.scan({ ... }, exists, verbs)
+    return found.verb, found.verb_words and table.concat(found.verb_words, " ")
+  end
+
+  it("has the options before it, too", function()
+    assert.same({ "record", "-q -F 99 ls -q" }, { verb("-q", "record", "-F", "99", "ls", "-q") })
+    assert.same({ "record", "-F 99 -g -- ls" }, { verb("-F", "99", "-g", "record", "--", "ls") })
+    assert.same({ "record", "-e cycles -e faults" }, { verb("-e", "cycles", "record", "-e", "faults") })
+    assert.same({ "list", "-j x" }, { verb("-j", "list", "x") })
+  end)
+
+  it("is none behind a script or --, nor an option's value, nor, but record, behind -e", function()
+    assert.is_nil(verb("syscount", "record"))
+    assert.is_nil(verb("-a", "--", "record"))
+    assert.is_nil(verb("-o", "record", "syscount"))
+    assert.is_nil(verb("-e", "print(1)", "list"))
+  end)
+end)
+
 describe("a command line is refused", function()
   local function refused(line, spec, ...)
     local opts, why = parse(line, spec)
@@ -210,8 +282,10 @@ describe("a command line is refused", function()
     refused("syscount --top x", { { "--top", type = "integer" } },
       "'--top': 'x' is not a whole number")
     refused("syscount", { { "event" } }, "missing argument 'EVENT'")
-    refused("syscount a b", { { "event" } }, "too many arguments\na command stands behind --\n"
-      .. "try: perfl syscount -- COMMAND")
+    refused("-v syscount a b -c d", { { "event" }, { "-c --cold" } }, "too many arguments\n",
+      "\ntry: perfl -v syscount a -- b -c d")
+    refused("syscount x a", { { "kinds", args = "*", choices = { "x", "y" } } }, "must be one of 'x', 'y'",
+      "\ntry: perfl syscount x -- a")
   end)
 
   it("when the words contradict each other", function()
@@ -264,7 +338,7 @@ describe("help", function()
     for _, flag in ipairs(options.flags) do
       assert.is_truthy(text:find(flag, 1, true), flag)
     end
-    for _, part in ipairs { "Examples:", "Exit status:", "128+n", "-- command" } do
+    for _, part in ipairs { "Examples:", "Exit status:", "128+n", "[--] command" } do
       assert.is_truthy(text:find(part, 1, true), part)
     end
   end)
@@ -538,7 +612,6 @@ describe("perfl", function()
     local r = perfl { "no_such_script" }
     assert.equal(2, r.code)
     contains(r.err, "perfl: no script is named 'no_such_script'")
-    contains(perfl({ "-a", "record" }).err, "perfl: 'record' is no script: it is perfl's own, and comes before")
     r = perfl { dir .. "/nothing.lua" }
     assert.equal(2, r.code)
     contains(r.err, "there is no such file")
@@ -805,6 +878,23 @@ describe("perfl", function()
     local r = perfl { "-e", "event { 'cpu-clock', sample = print }" }
     assert.equal(2, r.code)
     contains(r.err, "nothing to watch", "-- COMMAND", "-p PID", "-a")
+  end)
+
+  it("says where -- belongs when the script may read the words of a command", function()
+    local path = script("reader.lua", "local n = #arg require('perfev').event { 'cpu-clock' }")
+    for _, word in ipairs { "a b", "-l" } do
+      local r = perfl { "-q", path, "ls", word }
+      assert.equal(2, r.code)
+      contains(r.err, ("\n  try: perfl -q %s -- ls %s\n"):format(path, word == "-l" and word or "'a b'"))
+    end
+  end)
+
+  it("prints a command's version and help, and not its own", function()
+    local path = script("counts.lua", "require('perfev').event { 'page-faults', sample = function() end }")
+    local r = perfl { "--sim", "vm", path, "sh", "-c", "true", "--help", "--version" }
+    assert.is_nil(r.out:find("Usage: perfl", 1, true))
+    contains(perfl({ path, "--help" }).out, "Usage: perfl")
+    assert.matches("^perfl ", perfl({ path, "--version" }).out)
   end)
 
   it("says that there is no directory to look for symbols in", function()

@@ -855,14 +855,6 @@ describe("perfl -i", function()
     assert.same({ 2, "flightrec: a recording keeps all of its records\n  try: perfl dump\n" }, { r.code, r.err })
   end)
 
-  it("says of its own words, which come first, that they are no scripts", function()
-    for _, word in ipairs { "report", "record" } do
-      local r = run { run.perfl, "-i", "perf.data", word }
-      assert.same({ 2, ("perfl: '%s' is no script: it is perfl's own, and comes before all options\n"):format(word)
-        .. ("  try: perfl %s --help\n"):format(word) }, { r.code, r.err })
-    end
-  end)
-
   local CHUNK = "local n = 0 event{'faults', sample = function() n = n + 1 end} done(function() print(n) end)"
 
   it("runs a script on a file and says what it read", function()

@@ -278,8 +278,6 @@ describe("perfl record", function()
   end
 
   it("says in three parts what its words cannot mean", function()
-    assert.equal("perfl: too many arguments\n  a command stands behind --\n  try: perfl record -- COMMAND\n",
-      refused("sleep", "1"))
     assert.equal("perfl: -F and -c at once\n  -F is so often a second, -c every so many events\n  try: one of them\n",
       refused("-F", "99", "-c", "5"))
     assert.equal("perfl: level '40': 1 to 22\n  try: perfl record --help\n", refused("--compression-level", "40"))

@@ -39,7 +39,7 @@ local lua_types = { integer = "integer", number = "number", duration = "number",
 local declaration_keys = {
   "help", "type", "default", "metavar", "choices", "required", "args", "many",
 }
-local top_keys = { "summary", "epilog" }
+local top_keys = { "summary", "epilog", "all_cpus" }
 
 -- The caller's line: this module's own frames are not where the mistake is.
 local function complain(format, ...)
@@ -189,10 +189,10 @@ end
 -- @tparam table spec  what perfev.args was given
 -- @treturn table  list of { name, label, flags (nil: an argument), switch, kind, convert,
 --                 default, help, metavar, choices, required, many, least, most }, with
---                 .summary and .epilog
+--                 .summary, .epilog and .all_cpus
 function M.check(spec)
   if type(spec) ~= "table" then complain("expected a table, got %s", type(spec)) end
-  local declared, seen = { summary = spec.summary, epilog = spec.epilog }, {}
+  local declared, seen = { summary = spec.summary, epilog = spec.epilog, all_cpus = spec.all_cpus }, {}
   for key in pairs(spec) do
     if math.type(key) ~= "integer" then check_key(key, top_keys, "the declaration") end
   end
@@ -310,7 +310,8 @@ local function parse_alone(declared)
 end
 
 --- Declare a script's options and get their values.
--- @tparam table spec  `summary`, `epilog`, and a list of declarations: [1] = "-x --name" or
+-- @tparam table spec  `summary`, `epilog`, `all_cpus` (true: watch the machine where perfl's command
+--                     line names no target), and a list of declarations: [1] = "-x --name" or
 --                     "argument"; `help type default metavar choices required args many`.
 --                     Types: string integer number duration (ns) size (bytes); an option
 --                     without a type is a switch.

@@ -41,10 +41,6 @@ end
 M.names = native.script_names
 
 local function not_found(name, verbs)
-  if verbs and (verbs[name] or name == "record") then
-    return ("'%s' is no script: it is perfl's own, and comes before all options\ntry: perfl %s --help"):format(name,
-      name)
-  end
   local names, known = M.names(), {}
   for verb in pairs(verbs or {}) do known[#known + 1] = verb end
   local near = core.nearest(name, table.move(names, 1, #names, #known + 1, known))

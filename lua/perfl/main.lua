@@ -36,9 +36,11 @@ local verbs = {
   cleanup = "perfl.cleanup", ["--cleanup"] = "perfl.cleanup", doctor = "perfl.doctor", list = "perfl.list",
   report = "perfl.summary", dump = "perfl.dump", skeleton = "perfl.skeleton",
 }
+-- record declares events and runs like a script.
+local every_verb = setmetatable({ record = "perfl.record" }, { __index = verbs })
 
-local no_target = [[
-nothing to watch: the script wants events, and no process or CPU was named
+local no_target = "nothing to watch: the script wants events, and no process or CPU was named\n"
+local ways_to_choose = [[
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
 or -i FILE (what perf record wrote)]]
 
@@ -73,15 +75,24 @@ local function header_of(text)
   return (table.concat(lines, "\n"):gsub("%s+$", ""))
 end
 
+local function may_declare_itself(text)
+  return text:find("%f[%w_]args%f[^%w_]") or text:find("%f[%w_]dofile%f[^%w_]")
+    or text:find("%f[%w_]loadfile%f[^%w_]")
+end
+
 -- Whether the text could call perfev.args, itself or through another module. If it cannot,
 -- its command line is settled before it runs.
 local function may_declare(text)
-  if text:find("%f[%w_]args%f[^%w_]") or text:find("%f[%w_]dofile%f[^%w_]")
-    or text:find("%f[%w_]loadfile%f[^%w_]") then return true end
+  if may_declare_itself(text) then return true end
   for module in text:gmatch("%f[%w_]require%s*%(?%s*[\"']([^\"']*)") do
     if module ~= "perfev" then return true end
   end
   return false
+end
+
+-- Whether a script that declares nothing could read its words. If it cannot, they are a command.
+local function may_read_words(text)
+  return text:find("%f[%w_]arg%f[^%w_]") or text:find("...", 1, true)
 end
 
 local function log(level, text)
@@ -115,6 +126,14 @@ local function begin(opts)
   end
 end
 
+-- What a perfl that is one file is, and what it lacks.
+local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
+missing: modules of Lua in C and libtraceevent's plugins cannot be loaded]]
+
+local function print_version()
+  io.write("perfl ", perfev._VERSION, native.static and static or "", "\n")
+end
+
 local function print_help()
   io.write(options.script_help(run.words, run.declared, run.name, header_of(run.text)), "\n")
 end
@@ -123,29 +142,50 @@ local function refuse_command_line(why)
   leave(USAGE, report.with_help(why, run.path and "perfl " .. escape(run.words.script) or "perfl"))
 end
 
+local function set_global_arg()
+  local words = table.move(run.words.rest, 1, #run.words.rest, 1, {})
+  words[0] = run.path or "-e"
+  _G.arg = words
+end
+
+-- What the script takes is known: the command begins, and what is left may ask for help.
+local function end_words(declared)
+  if declared or not may_read_words(run.text) then
+    run.words = options.take_command(run.words, declared, find.exists)
+    set_global_arg()
+  end
+  if run.words.help then
+    print_help()
+    leave(0)
+  end
+  if run.words.version then
+    print_version()
+    leave(0)
+  end
+end
+
 -- What perfev.args does under perfl.
 local function parse_declared(declared)
   if run.declared then error("perfev.args: a script declares its options once", 2) end
   run.declared = declared
   options.check_conflicts(declared, run.name)
-  if run.words.help then
-    print_help()
-    leave(0)
-  end
+  end_words(declared)
   local opts, values = options.parse(run.words, declared, run.name)
   if not opts then refuse_command_line(values) end
   begin(opts)
   return values
 end
 
+-- Whether it depends on the script's declaration where the command begins, or whether there is one to help with.
+local function must_wait()
+  return run.words.help or run.words.version
+    or options.as_command(run.words) and (may_declare_itself(run.text) or not may_read_words(run.text))
+end
+
 -- The command line of a script that declares nothing. `final`: nothing can follow.
 local function settle(final)
-  if run.opts then return end
-  if run.words.help then
-    if not final then return end
-    print_help()
-    leave(0)
-  end
+  if run.opts or not final and must_wait() then return end
+  if final then end_words() end
   local opts, why = options.parse(run.words, nil, run.name)
   if opts then
     begin(opts)
@@ -210,16 +250,6 @@ local function load_script()
   return source.compile(run.text, path == "-" and "=stdin" or "@" .. path)
 end
 
--- What a perfl that is one file is, and what it lacks.
-local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
-missing: modules of Lua in C and libtraceevent's plugins cannot be loaded]]
-
-local function set_global_arg()
-  local words = table.move(run.words.rest, 1, #run.words.rest, 1, {})
-  words[0] = run.path or "-e"
-  _G.arg = words
-end
-
 -- ---- the session ----
 
 local function print_callback_error(text, where)
@@ -248,12 +278,23 @@ local function look_below(dir)
   symbol.symfs(dir)
 end
 
+-- Where the command line names nothing to watch.
+local function watch_by_default(opts)
+  if run.declared and run.declared.all_cpus then
+    opts.all_cpus = true
+    return
+  end
+  local line = not run.declared and options.as_command(run.words)
+  leave(USAGE, no_target .. (line and "the script may read its words: a command follows --\ntry: " .. line
+    or ways_to_choose))
+end
+
 local function configure(s)
   local opts = run.opts
   local command = run.words.command
   if not (command or opts.input or opts.pids or opts.tids or opts.all_cpus or opts.cpus or opts.uid or opts.comm
     or opts.cgroup) then
-    leave(USAGE, no_target)
+    watch_by_default(opts)
   end
   if opts.inline then symbol.source() end
   if opts.symfs then look_below(opts.symfs) end
@@ -375,10 +416,9 @@ end
 
 -- Run the script and what it declared -> nil | what failed
 local function execute(script)
-  local words = run.words
-  settle(not may_declare(run.text))
   set_global_arg()
-  script(table.unpack(words.rest))
+  settle(not may_declare(run.text))
+  script(table.unpack(run.words.rest))
   if run.status then return end -- a pcall of the script's held it back
   settle(true)
   local s = session.default()
@@ -412,6 +452,15 @@ local function run_record(words)
   return outcome(why_failed)
 end
 
+local function run_verb(verb, words)
+  if verb == "record" then return run_record(words) end
+  source.prepare()
+  output.prepare()
+  run = { words = {} }
+  run.status = require(verbs[verb]).main(words)
+  return outcome()
+end
+
 local function prepare(words)
   source.trust_all = words.trust or false
   source.prepare()
@@ -430,18 +479,12 @@ end
 -- @treturn integer   exit status
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
-  if verbs[argv[1]] then
-    source.prepare()
-    output.prepare()
-    run = { words = {} }
-    run.status = require(verbs[argv[1]]).main(table.move(argv, 2, #argv, 1, {}))
-    return outcome()
-  end
-  if argv[1] == "record" then return run_record(table.move(argv, 2, #argv, 1, {})) end
-  local words = options.scan(argv, find.exists)
+  if every_verb[argv[1]] then return run_verb(argv[1], table.move(argv, 2, #argv, 1, {})) end
+  local words = options.scan(argv, find.exists, every_verb)
+  if words.verb then return run_verb(words.verb, words.verb_words) end
   run = { words = words }
-  if words.version then
-    io.write("perfl ", perfev._VERSION, native.static and static or "", "\n")
+  if words.version and not words.script then
+    print_version()
     return outcome()
   end
   if not words.script and not words.chunks then

@@ -3,7 +3,8 @@
 -- Two looks at the same words. `scan` knows perfl's options only and finds the script,
 -- so that it can be run; what the script declares then joins perfl's options in
 -- one argparse parser, and `parse` gives every word its owner. What the two
--- looks disagree about is refused, never guessed.
+-- looks disagree about is refused, never guessed. Between them `take_command` ends the words
+-- where the command begins: at --, or at the first plain word of a script that takes none.
 
 local args = require "perfev.args"
 local elsewhere = require("perfev.lazy") "perfl.elsewhere"
@@ -57,7 +58,7 @@ end
 
 --- perfl's own options, in the order of --help. `many`: may be given again, all count.
 M.groups = {
-  { "What to watch (or a command, after --)",
+  { "What to watch (or a command)",
     { "-a", into = "all_cpus", help = "every process on every CPU" },
     { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU", 0),
       help = "these CPUs only, as in 0-3,7" },
@@ -181,11 +182,11 @@ local function looks_like_script(word, exists)
   return (word:find("%.lua$") or word:find("^[%w_-]+$")) and exists(word)
 end
 
-local function take_plain(found, word, wanted, exists)
+local function take_plain(found, at, word, wanted, exists)
   if wanted and wanted ~= "unknown" then
     note(found, wanted, word)
   elseif found.script == nil and not (wanted and not looks_like_script(word, exists)) then
-    found.script = word
+    found.script, found.script_at = word, at
   else
     found.rest[#found.rest + 1] = word
   end
@@ -203,9 +204,9 @@ end
 
 local function scan_words(head, exists, no_script)
   local found, wanted = { rest = {}, named = {}, script = no_script }, nil
-  for _, word in ipairs(head) do
+  for at, word in ipairs(head) do
     if not is_option(word) then
-      take_plain(found, word, wanted, exists)
+      take_plain(found, at, word, wanted, exists)
       wanted = nil
     elseif word:sub(1, 2) == "--" then
       wanted = scan_long(found, word)
@@ -217,36 +218,155 @@ local function scan_words(head, exists, no_script)
 end
 
 -- A script's text begins with a comment as often as not, which is no option: it is made one word with its -e.
+-- The second list: the place of each word, or of its first part, in `head`.
 local function glue_comments(head)
-  local out = {}
-  for _, word in ipairs(head) do
+  local out, places = {}, {}
+  for i, word in ipairs(head) do
     local is_comment = word:find "^%-%-%[" or word:find "^%-%-.*%s"
     if is_comment and out[#out] == "-e" then
       out[#out] = "-e" .. word
     else
-      out[#out + 1] = word
+      out[#out + 1], places[#places + 1] = word, i
     end
   end
-  return out
+  return out, places
 end
 
 --- Find the script, and what must be known before it runs.
 -- @tparam {string,...} argv
 -- @tparam function exists  word -> whether a script of that name or path is there
+-- @tparam ?table verbs     words that name no script, as keys
 -- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
 --                 nil), `rest` (words of the head that are neither perfl's nor the script),
 --                 `chunks` (of -e, or nil), `named` (rows of `groups` whose flags are among the words),
+--                 `verb` and `verb_words` (the other words) in place of a script,
 --                 and `help`, `version`, `trust`, …: true when given
-function M.scan(argv, exists)
+function M.scan(argv, exists, verbs)
+  verbs = verbs or {}
   local head, command = M.split_at_dashes(argv)
-  head = glue_comments(head)
-  local found = scan_words(head, exists)
-  if found.chunks then -- then no word is a script: every plain one is the chunk's
+  local places
+  head, places = glue_comments(head)
+  local found = scan_words(head, function(word) return verbs[word] ~= nil or exists(word) end)
+  local verb, verb_at = found.script, places[found.script_at]
+  -- perf record's -e is an event, also before the verb; no other verb has it.
+  if verbs[verb] and (verb == "record" or not found.chunks) then
+    found.verb, found.verb_words = verb, table.move(argv, verb_at + 1, #argv, verb_at,
+      table.move(argv, 1, verb_at - 1, 1, {}))
+  elseif found.chunks then -- then no word is a script: every plain one is the chunk's
     found = scan_words(head, exists, false)
   end
   found.script = found.script or nil
   found.head, found.command = head, command
+  found.argv, found.places = argv, places
   return found
+end
+
+-- ---- the command ----
+
+-- flag -> how many plain words may follow it as its values
+local function most_values(rows, declared)
+  local most = {}
+  for _, row in pairs(rows) do
+    for flag in row[1]:gmatch("%S+") do most[flag] = row.metavar and 1 or 0 end
+  end
+  for _, option in ipairs(declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do most[flag] = option.switch and 0 or option.most end
+  end
+  return most
+end
+
+-- How many plain words may follow this option word as its values, as argparse reads it.
+local function values_after(word, most)
+  if word:sub(1, 2) == "--" then
+    local flag = word:match("^[^=]+")
+    return math.max(0, (most[flag] or 0) - (flag == word and 0 or 1))
+  end
+  for i = 2, #word do
+    local n = most["-" .. word:sub(i, i)]
+    if not n then return 0 end
+    if n > 0 then return i == #word and n or n - 1 end
+  end
+  return 0
+end
+
+-- The plain words that are no option's values, before --: their places.
+local function plain_places(words, most)
+  local places, values = {}, 0
+  for i, word in ipairs(words) do
+    if word == "--" then break end
+    if is_option(word) then
+      values = values_after(word, most)
+    elseif values > 0 then
+      values = values - 1
+    else
+      places[#places + 1] = i
+    end
+  end
+  return places
+end
+
+--- Split the words of a verb that takes no plain ones where its command begins.
+-- @tparam {string,...} words
+-- @tparam table rows         the verb's options
+-- @treturn {string,...}      the words before the command
+-- @treturn ?{string,...}     the command
+function M.split_command(words, rows)
+  local at = plain_places(words, most_values(rows))[1]
+  if not at then return M.split_at_dashes(words) end
+  return table.move(words, 1, at - 1, 1, {}), table.move(words, at, #words, 1, {})
+end
+
+-- Places in found.head of the plain words that follow the script; none when it cannot be told which word that is.
+local function plain_words(found, declared)
+  local places = plain_places(found.head, most_values(M.by_flag, declared))
+  if not found.script then return places end
+  return found.head[places[1]] == found.script and table.move(places, 2, #places, 1, {}) or {}
+end
+
+--- End the words where the command begins, if the script takes no plain words.
+-- @tparam table found     from `scan`
+-- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
+-- @tparam function exists as in `scan`
+-- @treturn table          as from `scan`
+function M.take_command(found, declared, exists)
+  for _, option in ipairs(declared or {}) do
+    if not option.flags then return found end
+  end
+  local at = plain_words(found, declared)[1]
+  if not at then return found end
+  local is_number = found.head[at]:find "^%d+$" -- bcc's interval and count
+  if is_number and elsewhere.numbers("", table.move(found.head, at, #found.head, 1, {})) then return found end
+  local argv, place = found.argv, found.places[at]
+  local cut = M.scan(table.move(argv, 1, place - 1, 1, {}), exists)
+  cut.command = table.move(argv, place, #argv, 1, {})
+  return cut
+end
+
+-- The command line with -- before that plain word of the script, counted from 1, as it is typed; nil: there is none.
+local function with_dashes(found, declared, n)
+  local at = found.places[plain_words(found, declared)[n]]
+  if not at then return nil end
+  local words = table.move(found.argv, 1, at - 1, 2, { "perfl" })
+  words[#words + 1] = "--"
+  return report.shell(table.move(found.argv, at, #found.argv, #words + 1, words))
+end
+
+--- The same for words that a script without declared options was given.
+-- @treturn ?string
+function M.as_command(found) return with_dashes(found, nil, 1) end
+
+-- Which plain word is one more than the declared ones, or is none of its choices; nil: all fit.
+local function first_unfit(found, declared)
+  local places, n = plain_words(found, declared), 0
+  for _, option in ipairs(declared) do
+    for _ = 1, option.flags and 0 or math.min(option.most, #places - n) do
+      n = n + 1
+      local fits = not option.choices
+      for _, choice in ipairs(option.choices or {}) do fits = fits or choice == found.head[places[n]] end
+      if not fits then return n end
+    end
+  end
+  return n < #places and n + 1 or nil
 end
 
 -- ---- the second look ----
@@ -369,20 +489,24 @@ local function unknown_option(message, declared)
   return ("%s\na value that begins with a dash stands behind =, as in --name=%s"):format(short, number)
 end
 
--- argparse's sentence, and for an unknown option what there is. name: of the script, or nil; words: not perfl's own.
-local function explain(message, declared, name, words)
+-- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
+local function explain(message, declared, name, found)
   message = escape((message:gsub("\n", "; ")))
   local known = name and elsewhere.option(name, message)
   if known then return ("%s\n%s"):format(message:match("^[^;]*"), known) end
-  if message == "too many arguments" and name then
-    local numbers = elsewhere.numbers(name, words)
+  if name and (message == "too many arguments" or message:find "^argument '.*' must be one of") then
+    local numbers = elsewhere.numbers(name, found.rest)
     if numbers then return ("%s\n%s"):format(message, numbers) end
-    return ("%s\na command stands behind --\ntry: perfl %s -- COMMAND"):format(message, escape(name))
+    local line = with_dashes(found, declared, first_unfit(found, declared))
+    if line then return ("%s\na command of a script that takes words follows --\ntry: %s"):format(message, line) end
   end
   if not message:find("^unknown option") then return message end
+  local line = name and not declared and with_dashes(found, nil, 1)
+  if line and not line:match " %-%-.*$":find(message:match "'(.-)'", 1, true) then line = nil end
   local lines = { unknown_option(message, declared) }
   if name then lines[2] = report.fold(name .. " has", script_flags(declared)) end
   lines[#lines + 1] = report.fold("perfl has", M.flags)
+  if line then lines[#lines + 1] = "the script may read its words: a command follows --\ntry: " .. line end
   return table.concat(lines, "\n")
 end
 
@@ -458,7 +582,7 @@ end
 -- @treturn[2] string
 function M.parse(found, declared, name)
   local ok, result = parse_words(found, declared, name)
-  if not ok then return nil, explain(result, declared, name, found.rest) end
+  if not ok then return nil, explain(result, declared, name, found) end
   local opts = M.taken(M.by_flag, result)
   if found.script and not found.chunks and #(opts.chunks or {}) > 0 then
     return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)
@@ -475,23 +599,24 @@ end
 -- ---- help ----
 
 local own_usage = [[
-Usage: perfl [options] SCRIPT|NAME [script args] [-- command args...]
-       perfl [options] -e CHUNK [chunk args] [-- command args...]
+Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
+       perfl [options] -e CHUNK [chunk args] [[--] command args...]
        perfl doctor [-j]
        perfl report|dump|skeleton [options] [FILE]
        perfl list [-v] [-j] [PATTERN...]
-       perfl record [options] [-- command args...]
+       perfl record [options] [command args...]
        perfl cleanup]]
 
 local own_description = [[
 Run a Lua script against the kernel's perf events. NAME is one of the scripts
 that came with perfl, SCRIPT a path (a word with / or .lua in it, - for standard
 input). Options may stand before or after it; the script may have more of them:
-perfl NAME --help.]]
+perfl NAME --help. The first word that is no option begins the command, unless
+the script takes words itself; then the command follows --.]]
 
 local own_epilog = [[
 Examples:
-   perfl syscount -- ls -R /usr/share/doc
+   perfl syscount ls -R /usr/share/doc
    perfl -a -d 2s tpoint sched:sched_switch
    perfl cswlog -p 1234
    perfl -a -d 1s -e 'event{"cpu-clock", sample = count{by = "comm"}}'
@@ -523,7 +648,9 @@ end
 function M.script_help(found, declared, name, header)
   local parser = new_parser(found, declared, name)
   local words = declared and args.usage(declared) or { "[args...]" }
-  words[#words + 1] = "[-- command args...]"
+  local takes_words = not declared
+  for _, option in ipairs(declared or {}) do takes_words = takes_words or not option.flags end
+  words[#words + 1] = takes_words and "[-- command args...]" or "[command args...]"
   parser:usage(report.fold("Usage: perfl [options] " .. name, words))
   local about = header ~= "" and header or declared and declared.summary
   if about then parser:description(about) end

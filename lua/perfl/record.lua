@@ -79,7 +79,7 @@ end
 
 local function new_parser()
   local parser = args.new_parser("perfl record"):add_help(true)
-  parser:usage "Usage: perfl record [options] [-- command args...]"
+  parser:usage "Usage: perfl record [options] [command args...]"
   parser:description [[
 Record what the kernel says of a command, of processes or, without any of them,
 of the whole machine, in a file that perf report, hotspot and perfl -i read.
@@ -92,8 +92,6 @@ stacks are recorded. Its mode is 0600: think before you pass it on.]]
   for _, row in ipairs(rows) do options.add_row(parser, row) end
   return parser, rows
 end
-
-local remedies = { ["too many arguments"] = "a command stands behind --\ntry: perfl record -- COMMAND" }
 
 -- What one -e declares.
 local function spec_of(text, opts)
@@ -125,9 +123,9 @@ end
 -- @treturn[2] nil
 -- @treturn[2] integer   exit status; all is said
 function M.parse(words)
-  local head, command = options.split_at_dashes(words)
   local parser, rows = new_parser()
-  local result, status = verb.parse(parser, "record", head, remedies)
+  local head, command = options.split_command(words, rows)
+  local result, status = verb.parse(parser, "record", head)
   if not result then return nil, status end
   local opts = options.taken(rows, result)
   local wrong = check(opts, command)

@@ -24,6 +24,17 @@ function M.fold(lead, words)
   return table.concat(lines, "\n")
 end
 
+--- Words as the user may paste them into a shell.
+-- @tparam {string,...} words
+-- @treturn string
+function M.shell(words)
+  local out = {}
+  for i, word in ipairs(words) do
+    out[i] = word:find "^[%w/._+@%%:=,-]+$" and word or "'" .. escape(word):gsub("'", "'\\''") .. "'"
+  end
+  return table.concat(out, " ")
+end
+
 --- A message: the first line after "perfl: ", the others below it.
 function M.say(text)
   local lines = {}
