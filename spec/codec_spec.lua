@@ -47,6 +47,32 @@ describe("perfev.decoder", function()
     assert.same({ 1, 2, "sh", { pid = 3, tid = 4 } }, { t.pid, t.tid, t.comm, t.sample_id })
   end)
 
+  it("ends a record where the kernel ended it, when its size is too large", function()
+    local attrs = {
+      { sample_type = { "time", "identifier" }, sample_id_all = true, ids = { 5 } },
+      { sample_type = { "tid", "time", "identifier" }, sample_id_all = true, ids = { 6 } },
+    }
+    local records = {
+      { type = "ksymbol", addr = 1, len = 2, ksym_type = 1, flags = 0, name = "seven_7" },
+      { type = "bpf_event", bpf_type = 1, flags = 0, id = 7, tag = "12345678" },
+      { type = "text_poke", addr = 3, old_bytes = "abcd", new_bytes = "efgh" },
+    }
+    for _, endian in ipairs { "little", "big" } do
+      local order = endian == "big" and ">" or "<"
+      local one = { sample_type = attrs[2].sample_type, sample_id_all = true, endian = endian }
+      for _, spec in ipairs { one, { attrs[1], attrs[2], endian = endian } } do
+        for _, record in ipairs(records) do
+          record.sample_id = { pid = 1, tid = 2, time = 3, identifier = 6 }
+          local bytes = perfev.encode(one, record)
+          local stale = pack(order .. "I8I8", 999, 5) -- another's time and id
+          local t, after = decoded(spec, bytes:sub(1, 6) .. pack(order .. "I2", #bytes + 16) .. bytes:sub(9) .. stale)
+          assert.same({ record.sample_id, #bytes + 17 }, { t.sample_id, after })
+          assert.same({ record.name or record.tag or record.new_bytes, 3 }, { t.name or t.tag or t.new_bytes, t.time })
+        end
+      end
+    end
+  end)
+
   it("goes on where the last record ended", function()
     local spec = { sample_type = { "ip" } }
     local bytes = perfev.encode(spec, { type = "sample", ip = 1 })

@@ -317,6 +317,24 @@ describe("a recording", function()
     end
   end)
 
+  it("ends a record where the kernel ended it, when its size is too large", function()
+    local narrow = { sample_type = { "time", "identifier" }, sample_id_all = true }
+    local wide = { sample_type = { "tid", "time", "identifier" }, sample_id_all = true }
+    local built = perfdata.new { events = { { attr = narrow, ids = { 5 } }, { attr = wide, ids = { 6 } } } }
+    local bytes = perfev.encode(wide, {
+      type = "ksymbol", addr = 1, len = 2, ksym_type = 1, flags = 0, name = "bpf_prog",
+      sample_id = { pid = 1, tid = 2, time = 3000, identifier = 6 },
+    })
+    for _, stale in ipairs { string.pack("=I8I8", 9, 5), string.pack("=I8I8", 0, 77) } do
+      built:add(bytes:sub(1, 6) .. string.pack("=I2", #bytes + #stale) .. bytes:sub(9) .. stale)
+    end
+    local rec <close> = perfdata.open(built:file())
+    local seen = {}
+    for r in rec:records { user = false } do seen[#seen + 1] = { r.event == rec.events[2], r.name, r.tid, r.time } end
+    assert.same({ { true, "bpf_prog", 2, 3000 }, { true, "bpf_prog", 2, 3000 } }, seen)
+    assert.same({ 0, 0 }, { rec:stats().unknown_id, rec:stats().malformed })
+  end)
+
   it("of an unknown id has no event, and counts it", function()
     local built = recording()
     built:add(string.pack("=I4I2I2I8", 9, 0, 88, 99) .. ("\0"):rep(72))

@@ -1665,6 +1665,41 @@ describe("accounting", function()
       { stats.records, stats.delivered, stats.unknown_id, stats.malformed, stats.throttled })
   end)
 
+  -- perf_event_ksymbol_output() and the like, of the second event that hears of it and of those after.
+  it("takes a record whose size is larger than what the kernel wrote, as it was written", function()
+    local seen = {}
+    local function note(r) seen[#seen + 1] = { r.type, r.name or r.id or r.new_bytes, r.time, r.cpu, r.tid } end
+    local function other() error("it is not this one's") end
+    local s = perfev.session { ordered = false }
+    s:event { "dummy", ksymbol = other, bpf = other, text_poke = other, name = "first" }
+    s:event { "dummy", ksymbol = note, bpf = note, text_poke = note, name = "second" }
+    assert(s:start())
+    local first, second = k.events[1], k.events[3]
+    assert.equal(0, second.cpu)
+    local codec = { attr = second.attr }
+    -- What was in the ring before: the end of a record of the first event, of long ago.
+    local stale = string.pack("=i4i4I8I4I4I8", 1, 1, 5, 1, 0, first.id)
+    local records = {
+      { type = "ksymbol", addr = -4096, len = 64, ksym_type = 1, flags = 0, name = "bpf_prog_1_x" },
+      { type = "ksymbol", addr = -4096, len = 64, ksym_type = 1, flags = 0, name = "bpf_prog_1_seven" },
+      { type = "bpf_event", bpf_type = 1, flags = 0, id = 7, tag = "12345678" },
+      { type = "text_poke", addr = -8192, old_bytes = "abc", new_bytes = "defgh" },
+    }
+    for i, record in ipairs(records) do
+      record.sample_id = { pid = 42, tid = 42, time = 1000 + i, cpu = 0, identifier = second.id }
+      local bytes = perfev.encode(codec, record)
+      k:push(second, bytes:sub(1, 6) .. string.pack("=I2", #bytes + #stale) .. bytes:sub(9) .. stale)
+    end
+    s:dispatch()
+    s:close()
+    assert.same({
+      { "ksymbol", "bpf_prog_1_x", 1001, 0, 42 }, { "ksymbol", "bpf_prog_1_seven", 1002, 0, 42 },
+      { "bpf_event", 7, 1003, 0, 42 }, { "text_poke", "defgh", 1004, 0, 42 },
+    }, seen)
+    local stats = s:stats()
+    assert.same({ 0, 0, 0 }, { stats.unknown_id, stats.late, stats.malformed })
+  end)
+
   it("leaves the observer's own records out where that is asked for", function()
     local seen = {}
     local s = new({ duration = "1s", exclude_self = true }, { sample = function(r) seen[#seen + 1] = r.pid end })

@@ -699,10 +699,20 @@ static inline const struct pev_plan *plan_of(const struct pev_datafile *df, uint
 static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 			 struct pev_file_record *out)
 {
-	uint32_t event = pev_recorded_choose(&df->recorded, piece);
-	const struct pev_plan *plan = plan_of(df, event, piece->type);
-	uint64_t time = pev_recorded_time(plan, piece);
+	const struct pev_piece *written = piece;
+	const struct pev_plan *plan;
+	struct pev_piece trimmed;
+	uint32_t event;
+	uint64_t time;
 
+	if (PEV_RARELY(pev_record_may_overstate(piece->type))) {
+		trimmed = *piece;
+		pev_recorded_trim(&df->recorded, &trimmed);
+		written = &trimmed;
+	}
+	event = pev_recorded_choose(&df->recorded, written);
+	plan = plan_of(df, event, piece->type);
+	time = pev_recorded_time(plan, written);
 	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
 		learn_kernel(df, piece);
 	df->has_kernel = true;
@@ -713,7 +723,7 @@ static int kernel_record(struct pev_datafile *df, const struct pev_piece *piece,
 		return put_in_window(df, piece, event, time);
 	hold(df, piece->block);
 	fill_out(piece, plan, event, time, out);
-	out->synthesised = !time && pev_recorded_synthesised(&df->recorded, plan, piece);
+	out->synthesised = !time && pev_recorded_synthesised(&df->recorded, plan, written);
 	return 1;
 }
 

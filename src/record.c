@@ -185,8 +185,8 @@ const struct pev_layout pev_layouts[PEV_RECORD_NR] = {
 	[PERF_RECORD_SWITCH_CPU_WIDE] = LAYOUT("switch_cpu_wide", "switch", SWITCH_CPU_WIDE,
 		16, false),
 	[PERF_RECORD_NAMESPACES] = LAYOUT("namespaces", "namespaces", NAMESPACES, 24, true),
-	[PERF_RECORD_KSYMBOL] = LAYOUT("ksymbol", "ksymbol", KSYMBOL, 24, false),
-	[PERF_RECORD_BPF_EVENT] = LAYOUT("bpf_event", "bpf", BPF_EVENT, 24, false),
+	[PERF_RECORD_KSYMBOL] = LAYOUT("ksymbol", "ksymbol", KSYMBOL, 24, true),
+	[PERF_RECORD_BPF_EVENT] = LAYOUT("bpf_event", "bpf", BPF_EVENT, 24, true),
 	[PEV_RECORD_CGROUP] = LAYOUT("cgroup", "cgroup", CGROUP, 16, false),
 	[PEV_RECORD_TEXT_POKE] = LAYOUT("text_poke", "text_poke", TEXT_POKE, 20, true),
 	[PEV_RECORD_AUX_OUTPUT_HW_ID] = LAYOUT("aux_output_hw_id", "aux_output_hw_id",
@@ -587,9 +587,36 @@ static int check_body(const struct pev_record *rec)
 	}
 }
 
+uint16_t pev_record_body_end(const unsigned char *bytes, uint16_t size, bool swap)
+{
+	const unsigned char *nul;
+	uint32_t end = 24;
+
+	if (size < 24)
+		return 0;
+	switch (pev_load32(bytes, swap)) {
+	case PERF_RECORD_KSYMBOL:
+		nul = memchr(bytes + 24, 0, size - 24u);
+		if (!nul)
+			return 0;
+		end = (uint32_t)(nul - bytes) + 1;
+		break;
+	case PERF_RECORD_BPF_EVENT:
+		break;
+	case PEV_RECORD_TEXT_POKE:
+		end = 20u + pev_load16(bytes + 16, swap) + pev_load16(bytes + 18, swap);
+		break;
+	default:
+		return 0;
+	}
+	end = (end + 7) & ~7u;
+	return end <= size ? (uint16_t)end : 0;
+}
+
 static int locate_other(struct pev_record *rec, struct pev_err *err)
 {
 	const struct pev_layout *layout = layout_of(rec);
+	uint16_t written;
 
 	rec->spots = has_build_id(rec) ? build_id_spots : layout->spots;
 	/* A type we do not know may have no trailer, and is given as it is. */
@@ -601,7 +628,10 @@ static int locate_other(struct pev_record *rec, struct pev_err *err)
 	if (rec->size < layout->min + rec->plan->trailer)
 		return pev_fail(err, -EBADMSG, "%s (%u): %u bytes, needs %u", layout->name,
 				rec->type, rec->size, layout->min + rec->plan->trailer);
+	written = pev_record_body_end(rec->bytes, rec->size, rec->plan->swap);
 	rec->end = (uint16_t)(rec->size - rec->plan->trailer);
+	if (written && written < rec->end)
+		rec->end = written;
 	if (check_body(rec) < 0)
 		return pev_fail(err, -EBADMSG, "%s (%u): a count leads past the record's %u bytes",
 				layout->name, rec->type, rec->size);

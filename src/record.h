@@ -151,6 +151,22 @@ struct pev_record {
 static inline int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
 				    const void *bytes, size_t len, struct pev_err *err);
 
+/*
+ * Where the body of a KSYMBOL, BPF_EVENT or TEXT_POKE ends and its sample_id begins; 0 for every
+ * other type, and when that does not lie within size. Their size tells it too late: of several
+ * events that hear of one, each but the first has the sample_ids of those before in its size, but
+ * not in its bytes. What lies behind its own is what was in the ring (perf_event_ksymbol_output()
+ * and the like add to the header that all share; seen on 6.18).
+ */
+uint16_t pev_record_body_end(const unsigned char *bytes, uint16_t size, bool swap);
+
+/* Those types. */
+static inline bool pev_record_may_overstate(uint32_t type)
+{
+	return type == PERF_RECORD_KSYMBOL || type == PERF_RECORD_BPF_EVENT ||
+	       type == PEV_RECORD_TEXT_POKE;
+}
+
 /* A field's value: a number, or count elements at p (borrowed from the record). */
 struct pev_value {
 	uint8_t kind;            /* enum pev_kind; numbers are PEV_K_U64, _S32 or _BITS */
@@ -344,7 +360,7 @@ static inline uint32_t pev_record_trailer_at(const struct pev_record *rec, enum 
 {
 	uint32_t from_end = field <= PEV_F_CPU ? rec->plan->from_end[field] : 0;
 
-	return from_end && rec->end != rec->size ? rec->size - from_end : 0;
+	return from_end && rec->end != rec->size ? rec->end + rec->plan->trailer - from_end : 0;
 }
 
 /* The number at p; false when what is of that kind is none. */

@@ -177,6 +177,24 @@ uint32_t pev_recorded_number(const struct pev_recorded *of, uint64_t id)
 	return of->cap_ids ? find_id(of, id)->event - 1 : PEV_NO_EVENT;
 }
 
+void pev_recorded_trim(const struct pev_recorded *of, struct pev_piece *piece)
+{
+	uint16_t body = pev_record_body_end(piece->bytes, piece->size, of->swap);
+
+	for (uint32_t i = 0; body && i < of->nr; i++) {
+		const struct pev_plan *plan = &of->events[i]->plan;
+		uint32_t end = body + (uint32_t)plan->trailer, off = id_from_end(plan);
+
+		if (end <= piece->size &&
+		    (of->nr == 1 ||
+		     (off && pev_recorded_number(of, pev_load64(piece->bytes + end - off,
+								of->swap)) == i))) {
+			piece->size = (uint16_t)end;
+			return;
+		}
+	}
+}
+
 /* Whose the record is; PEV_NO_EVENT where that cannot be told, and then it is counted. */
 uint32_t pev_recorded_choose(struct pev_recorded *of, const struct pev_piece *piece)
 {

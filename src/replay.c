@@ -270,10 +270,13 @@ static bool waits(struct pev_replay *r, const struct pev_route *route)
 static bool is_excluded(const struct pev_replay *r)
 {
 	const struct pev_plan *plan = r->from->plan;
-	uint16_t off = plan->fixed[PEV_F_PID], size = r->from->size;
+	uint16_t off = plan->fixed[PEV_F_PID], size = r->from->size, body;
 
 	if (!r->exclude_pid || (r->event && r->event <= r->nr_keeps && r->keeps[r->event - 1]))
 		return false;
+	body = pev_record_body_end(r->from->bytes, size, plan->swap);
+	if (body && body + plan->trailer < size)
+		size = (uint16_t)(body + plan->trailer);
 	if (r->from->type != PERF_RECORD_SAMPLE)
 		off = (uint16_t)(size - plan->from_end[PEV_F_PID]);
 	return off && off + 4u <= size &&

@@ -37,6 +37,7 @@ struct session_ring {
 	struct pev_slot *slot;      /* whose it is, or NULL */
 	uint64_t time;              /* of the record last looked at */
 	uint16_t next_size;
+	uint16_t next_end;          /* of these bytes those that the kernel wrote */
 	uint32_t type;              /* likewise */
 	uint64_t recorded;          /* everything before it the recorder has, or is not to have */
 	bool pressed;               /* over three quarters full when the round began */
@@ -768,10 +769,9 @@ uint64_t pev_session_time_on(const struct pev_session *s, int cpu)
 
 /* ---- order and dispatch ---- */
 
-static inline uint64_t time_of(const struct session_ring *r, const struct pev_slot *slot,
-			       const unsigned char *bytes, uint16_t size)
+static inline uint64_t time_of(const struct session_ring *r, const struct pev_slot *slot)
 {
-	uint16_t off;
+	uint16_t off, size = r->next_end;
 
 	if (!slot)
 		return r->time;
@@ -780,7 +780,22 @@ static inline uint64_t time_of(const struct session_ring *r, const struct pev_sl
 	else
 		off = slot->plan.from_end[PEV_F_TIME] <= size ?
 			      (uint16_t)(size - slot->plan.from_end[PEV_F_TIME]) : size;
-	return off + 8u <= size ? pev_load64(bytes + off, false) : r->time;
+	return off + 8u <= size ? pev_load64(r->next + off, false) : r->time;
+}
+
+/* The end of a record whose size may be too large: where a sample_id has its own event's id. */
+static uint16_t written_end(struct pev_session *s, const unsigned char *bytes, uint16_t size)
+{
+	uint16_t body = pev_record_body_end(bytes, size, false);
+
+	for (uint32_t i = 0; body && i < s->nr_slots; i++) {
+		uint32_t end = body + (uint32_t)s->slots[i]->plan.trailer;
+
+		if (s->slots[i]->plan.trailer >= 8 && end <= size &&
+		    slot_of(s, bytes, (uint16_t)end) == s->slots[i])
+			return (uint16_t)end;
+	}
+	return size;
 }
 
 /* ---- recording ---- */
@@ -896,8 +911,11 @@ static inline bool look(struct pev_session *s, struct session_ring *r)
 	if (!r->next)
 		return false;
 	r->type = pev_load32(r->next, false);
-	r->slot = slot_of(s, r->next, r->next_size);
-	r->time = time_of(r, r->slot, r->next, r->next_size);
+	r->next_end = r->next_size;
+	if (PEV_RARELY(pev_record_may_overstate(r->type)))
+		r->next_end = written_end(s, r->next, r->next_size);
+	r->slot = slot_of(s, r->next, r->next_end);
+	r->time = time_of(r, r->slot);
 	return true;
 }
 
@@ -1089,7 +1107,7 @@ static struct pev_slot *take(struct pev_session *s, const struct session_ring *r
 		return NULL;
 	}
 	to = recipient(s, slot, type);
-	if (to && is_excluded(s, slot, type, bytes, size)) {
+	if (to && is_excluded(s, slot, type, bytes, r->next_end)) {
 		s->stats.excluded++;
 		to = NULL;
 	}

@@ -219,6 +219,26 @@ static bool record_id(const struct decoder *self, const unsigned char *p, uint16
 	return true;
 }
 
+/* The id of a record whose size may be too large, behind its body, and then its attr. */
+static const struct id *id_behind_body(const struct decoder *self, const unsigned char *p,
+				       uint16_t size)
+{
+	uint16_t body = pev_record_body_end(p, size, self->swap);
+
+	for (uint32_t i = 0; body && i < self->nr_plans; i++) {
+		uint32_t end = body + (uint32_t)self->plans[i].trailer;
+		const struct id *found;
+		struct id key = { 0 };
+
+		if (end > size || !record_id(self, p, (uint16_t)end, &key.id))
+			continue;
+		found = bsearch(&key, self->ids, self->nr_ids, sizeof(key), compare_ids);
+		if (found && found->plan == i)
+			return found;
+	}
+	return NULL;
+}
+
 /*
  * Whose the record is. One attr takes all; of several, the first takes what has
  * no id: it is the ring's owner (and types of tools have no trailer).
@@ -236,7 +256,9 @@ static int choose_plan(const struct decoder *self, const unsigned char *p, uint1
 	if (!record_id(self, p, size, &key.id))
 		return pev_fail(err, -EBADMSG, "record of type %u: %u bytes are too few for an id",
 				type, size);
-	found = bsearch(&key, self->ids, self->nr_ids, sizeof(key), compare_ids);
+	found = id_behind_body(self, p, size);
+	if (!found)
+		found = bsearch(&key, self->ids, self->nr_ids, sizeof(key), compare_ids);
 	if (!found)
 		return pev_fail(err, -EBADMSG, "record of type %u: id %" PRIu64 " is no attr's",
 				type, key.id);
