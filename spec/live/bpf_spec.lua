@@ -1,5 +1,7 @@
 -- perfev's runs make no bpf(2): what it does, it does with perf_event_open(2) and what belongs to it.
 
+local perfev = require "perfev"
+local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
 local why_not = not run.root and "not root" or not run.have "strace" and "no strace"
@@ -35,4 +37,43 @@ describe("perfl", function()
       if words[1] ~= "list" then assert.matches("perf_event_open%(", calls) end -- it was traced
     end)
   end
+end)
+
+describe("a BPF program that is loaded", function()
+  it("is heard of by two sessions at once, as the kernel wrote it for each", function()
+    requires("root", "cc")
+    local dir = run.tempdir()
+    local prog = dir .. "/bpfloop"
+    assert.equal(0, run({ os.getenv "CC" or "gcc", "-O1", "-o", prog, "spec/support/bpfloop.c" }).code)
+    local sessions, seen = {}, {}
+    for i = 1, 2 do
+      seen[i] = { ksymbol = 0, bpf = 0 }
+      sessions[i] = perfev.session { all_cpus = true }
+      sessions[i]:event { "dummy",
+        ksymbol = function(r)
+          if r.name:find "_spec_loop$" then seen[i].ksymbol = seen[i].ksymbol + 1 end
+        end,
+        bpf = function(r)
+          assert(r.time > 0)
+          seen[i].bpf = seen[i].bpf + 1
+        end,
+      }
+      assert(sessions[i]:start())
+    end
+    local busy = assert(io.popen("exec " .. run.quote(prog)))
+    local pid = busy:read "l"
+    os.execute("kill " .. pid .. " 2>/dev/null")
+    busy:close()
+    run.remove(dir)
+    for i, s in ipairs(sessions) do
+      s:stop()
+      while s:dispatch() > 0 do end
+      s:close()
+      local stats = s:stats()
+      assert.same({ 0, 0 }, { stats.unknown_id, stats.malformed })
+      if not pid:find "^%d+$" then pending(pid) end
+      assert.is_true(seen[i].bpf > 0)
+      assert.is_true(seen[i].ksymbol > 0)
+    end
+  end)
 end)
