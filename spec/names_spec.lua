@@ -394,10 +394,20 @@ describe("a declaration", function()
     assert.error_matches(function() perfev.session {}:event { "cs", [3] = "cs" } end, "element 3 is not understood")
   end)
 
-  it("has options that win over the terms of its string", function()
-    local built = assert(event.build(event.declare({ "cycles/period=5/u", period = 7, exclude_kernel = false }, 1)))
-    assert.equal(7, built.attr.sample_period)
-    assert.is_false(built.attr.exclude_kernel)
+  it("has terms in its string that win over the options beside it, as in perf", function()
+    local function attr(text, spec)
+      spec[1] = text
+      return assert(event.build(event.declare(spec, 1))).attr
+    end
+    local CHAIN, REGS = 1 << 5, 1 << 12
+    assert.equal(5, attr("cycles/period=5/u", { period = 7 }).sample_period)
+    assert.equal(5, attr("cycles/period=5/u", { freq = 7 }).sample_period)
+    assert.is_false(attr("cycles/period=5/u", { freq = 7 }).freq)
+    assert.equal(5, attr("cycles/freq=5/", { sample_period = 7 }).sample_freq)
+    assert.equal(0, attr("cycles/call-graph=no/", { callchain = true }).sample_type & CHAIN)
+    assert.equal(CHAIN, attr("cycles/call-graph=fp/", { callchain = "dwarf" }).sample_type & (CHAIN | REGS))
+    assert.equal(4, attr("cycles/max-stack=4/", { callchain = true, sample_max_stack = 9 }).sample_max_stack)
+    assert.is_false(attr("cycles/period=5/u", { exclude_kernel = false }).exclude_kernel)
     local _ <close>, ev = start { "cpu-clock/name=clock/" }
     assert.equal("clock", ev.name)
     local _ <close>, other = start { "cpu-clock/name=clock/", name = "mine" }
@@ -421,7 +431,8 @@ describe("a declaration", function()
     end
     assert.matches("call%-graph is fp, dwarf, lbr, defer or no, not 'x'\n  | cycles/call%-graph=x/\n  |        %^",
       short "cycles/call-graph=x/")
-    assert.matches("period and freq at once", short "cycles/period=1,freq=2/")
+    local last = assert(event.build(event.declare({ "cycles/period=1,freq=2/" }, 1))).attr
+    assert.same({ true, 2 }, { last.freq, last.sample_freq })
     assert.matches("no term is called 'perod' %(did you mean 'period'%?%)", short "cycles/perod=1/")
   end)
 end)

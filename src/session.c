@@ -427,15 +427,17 @@ static void ring_hung_up(struct pev_session *s, uint32_t index)
 /* ---- events ---- */
 
 /* What the session stands on; what it added beyond the user's attr, to be dropped if refused. */
-static void stand(struct pev_session *s, struct pev_attr *attr, bool nameless, uint64_t *formats,
-		  bool *clock)
+static void stand(struct pev_session *s, struct pev_attr *attr, const struct pev_want *want,
+		  uint64_t *formats, bool *clock)
 {
 	const uint64_t ours = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
 			      PERF_FORMAT_ID | PEV_FORMAT_LOST;
 
-	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU;
+	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU;
+	if (!want->timeless)
+		attr->sample_type |= PERF_SAMPLE_TIME;
 	/* is_excluded() reads it; an inherited event's READ goes by the task. */
-	if (!nameless || s->config.exclude_pid || attr->sample_type & PERF_SAMPLE_READ)
+	if (!want->nameless || s->config.exclude_pid || attr->sample_type & PERF_SAMPLE_READ)
 		attr->sample_type |= PERF_SAMPLE_TID;
 	attr->flags |= PEV_ATTR_SAMPLE_ID_ALL | PEV_ATTR_DISABLED;
 	/* Not under SAMPLE_READ, where it would change what the user's samples hold. */
@@ -455,15 +457,15 @@ static void stand(struct pev_session *s, struct pev_attr *attr, bool nameless, u
 
 /* Open; where the kernel refuses what only we asked for, without that. */
 static int open_event(struct pev_session *s, struct pev_slot *slot, const struct pev_attr *wanted,
-		      bool nameless, const char *name, const struct pev_target *target,
-		      struct pev_err *err)
+		      const struct pev_want *want, const char *name,
+		      const struct pev_target *target, struct pev_err *err)
 {
 	struct pev_attr attr = *wanted;
 	uint64_t formats;
 	bool clock;
 	int rc;
 
-	stand(s, &attr, nameless, &formats, &clock);
+	stand(s, &attr, want, &formats, &clock);
 	rc = pev_event_open(&slot->event, s->sys, &attr, name, target, err);
 	if (rc == -EINVAL && formats & PEV_FORMAT_LOST) {
 		attr.read_format &= ~PEV_FORMAT_LOST;
@@ -518,7 +520,7 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 	slot->heard = want.heard;
 	slot->own_rings = want.aux_bytes != 0;
 	slot->index = s->nr_slots;
-	rc = open_event(s, slot, attr, want.nameless, name, target, err);
+	rc = open_event(s, slot, attr, &want, name, target, err);
 	if (rc < 0) {
 		free(slot);
 		return rc;

@@ -53,6 +53,7 @@ struct pev_want {
 	size_t aux_bytes;      /* its AUX area on each CPU, a power of two of pages; 0: none */
 	bool aux_optional;     /* goes without where its PMU has no AUX area; noted */
 	bool nameless;         /* nobody asks whose its samples are */
+	bool timeless;         /* its records have no time: delivered with what came before them */
 };
 
 /* An event in a session. */

@@ -157,12 +157,11 @@ local function attr_for(self, m, first)
   for name, value in pairs(found.fields or {}) do fields[name] = value end
   for name, value in pairs(found.exclude or {}) do fields[name] = value end
   fields.inherit = targets.is_tasks(target)
-  if found.words and found.words.inherit ~= nil then fields.inherit = found.words.inherit end
   fields.read_format = default_format(self)
-  for _, words in ipairs { self.spec, spec } do
+  for _, words in ipairs { self.spec, event.settle(spec, found.words or {}, true) } do
     for name, value in pairs(words) do
       -- Of a counter as a whole, cgroup is a target; of an event, the kernel's field.
-      if attr_fields[name] and (words == spec or not is_target[name]) then fields[name] = value end
+      if attr_fields[name] and (words ~= self.spec or not is_target[name]) then fields[name] = value end
     end
   end
   fields.sample_period = spec.period or fields.sample_period

@@ -335,14 +335,34 @@ local function user_words(fields, spec)
   end
 end
 
--- What the event string itself says in its terms: less than the options beside it, more than defaults.
-local function term_words(fields, words)
-  user_words(fields, words)
-  if words.callchain then add_bit(fields, "sample_type", "callchain") end
-  for _, bit in ipairs(words.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+local function drop_bit(fields, bit)
+  for i, other in ipairs(fields.sample_type or {}) do
+    if other == bit then return table.remove(fields.sample_type, i) end
+  end
 end
 
--- The options beside it; fields of the kernel's own names are what they say.
+-- How often is one thing, in four words.
+local paces = { "period", "freq", "sample_period", "sample_freq" }
+-- What a term says of an event that is counted; the others are about samples, and pass.
+local counted = { inherit = true, aux_output = true }
+
+--- The options of one event: those of the table, and above them what the terms of its own string say, as in perf.
+-- @tparam table spec   as the user wrote it; stays as it is
+-- @tparam table words  of resolve.lua's `words`
+-- @tparam[opt] boolean is_counted  it takes no samples
+-- @treturn table  as spec, with `sample_bits` and `time` of words
+function M.settle(spec, words, is_counted)
+  local settled = options.copy(spec)
+  if (words.period or words.freq) and not is_counted then
+    for _, pace in ipairs(paces) do settled[pace] = nil end
+  end
+  for word, value in pairs(words) do
+    if word ~= "name" and (not is_counted or counted[word]) then settled[word] = value end
+  end
+  return settled
+end
+
+-- The options that an event has; fields of the kernel's own names are what they say.
 local function option_words(fields, spec)
   if spec.callchain then
     local words = chain_words(spec.callchain)
@@ -355,11 +375,12 @@ local function option_words(fields, spec)
   else
     user_words(fields, spec)
   end
+  for _, bit in ipairs(spec.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
 end
 
 -- The kernel lowers its limit under load; a default must not fail for that.
 local function clamp_default_freq(fields, spec, found)
-  if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq or found.words.freq then return end
+  if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq then return end
   found.is_sampled = true
   local most = math.tointeger(tonumber((core.slurp("/proc/sys/kernel/perf_event_max_sample_rate"))))
   if most and most < DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
@@ -443,9 +464,7 @@ local function drop_period(fields)
   local period, is_clock = fields.sample_period, fields.config == names.CPU_CLOCK or fields.config == names.TASK_CLOCK
   local is_counted = fields.type == TYPE.tracepoint or fields.type == TYPE.software and not is_clock
   if not is_counted or math.type(period) ~= "integer" or period < 2 then return end
-  for i, bit in ipairs(fields.sample_type or {}) do
-    if bit == "period" then return table.remove(fields.sample_type, i) end
-  end
+  drop_bit(fields, "period")
 end
 
 -- A group whose leader's samples hold all counts (":S"): its members take no samples.
@@ -466,22 +485,21 @@ local function read_alone(fields)
 end
 
 -- The AUX area that is asked for, in words or by a callback for its records -> bytes, optional; or nil
-local function aux_of(decl, found)
-  local asked = decl.spec.aux_buffer
+local function aux_of(decl, found, spec)
+  local asked = spec.aux_buffer
   if asked == true then return DEFAULT_AUX, false end
   if asked then return (units.buffer(asked)), false end
   local is_pmu = math.type(found.type) == "integer" and found.type > FIXED_TYPES
-  if asked == nil and decl.callbacks.aux and is_pmu and not decl.spec.write_backward then return DEFAULT_AUX, true end
+  if asked == nil and decl.callbacks.aux and is_pmu and not spec.write_backward then return DEFAULT_AUX, true end
 end
 
-local function fields_of(decl, found, unit, at, has_aux)
-  local spec, fields = decl.spec, {}
+local function fields_of(decl, found, spec, unit, at, has_aux)
+  local fields = {}
   kind_defaults(fields, found, with(decl.fields, decl.fields and decl.tested))
   -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
   if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
   for name, value in pairs(found.fields) do fields[name] = value end
   for name, value in pairs(decl.asked) do fields[name] = value end
-  term_words(fields, found.words)
   option_words(fields, spec)
   if unit.grouped and unit.sample_read then join_sample_read(fields, at == 1) end
   if not unit.grouped and found.sample_read then read_alone(fields) end
@@ -489,6 +507,7 @@ local function fields_of(decl, found, unit, at, has_aux)
   if found.precise_max and spec.precise_ip == nil then fields.precise_ip = 3 end
   kernel_quirks(fields)
   if not spec.sample_type then drop_period(fields) end
+  if spec.time == false then drop_bit(fields, "time") end
   clamp_default_freq(fields, spec, found)
   return fields
 end
@@ -522,14 +541,18 @@ local function unfit_for_arm64(attr, precise_max)
 end
 
 local function build_one(decl, found, unit, at)
-  local spec = decl.spec
   found.fields, found.words = found.fields or {}, found.words or {}
+  local spec = M.settle(decl.spec, found.words)
   if spec.args and not found.probe then
     return nil, ("event '%s': args are a probe's, and it is none\n  try: without args; a tracepoint has its own")
       :format(decl.name), core.errno.EINVAL
   end
-  local aux_bytes, aux_optional = aux_of(decl, found)
-  local ok, attr = pcall(registers.attr, fields_of(decl, found, unit, at, aux_bytes ~= nil))
+  local aux_bytes, aux_optional = aux_of(decl, found, spec)
+  if aux_bytes and spec.write_backward then
+    return nil, ("event '%s': aux_buffer and overwrite at once; an AUX area is read as it comes"):format(decl.name),
+      core.errno.EINVAL
+  end
+  local ok, attr = pcall(registers.attr, fields_of(decl, found, spec, unit, at, aux_bytes ~= nil))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
   -- What nobody asked for in so many words may be left out when a PMU cannot do it.
   local precise_max = found.precise_max and spec.precise_ip == nil
@@ -538,7 +561,8 @@ local function build_one(decl, found, unit, at)
   local sampled = with(decl.fields, not found.carrier and decl.tested)
   if sampled then attr.sample_type = samples.sample_type(attr.sample_type, sampled, not found.args_from) end
   return {
-    attr = attr, name = found.name, system = found.system, format = found.format, found = found, bind = found.bind,
+    attr = attr, spec = spec, name = found.name, system = found.system, format = found.format, found = found,
+    bind = found.bind,
     is_tracepoint = found.type == TYPE.tracepoint, cpus = found.cpus, pmu = found.pmu,
     aux_bytes = aux_bytes, aux_optional = aux_optional,
     fixed_exclude = spec.exclude_kernel ~= nil or next(found.exclude) ~= nil,
@@ -601,9 +625,9 @@ end
 --- What the declaration is on this machine: asks it, and makes the attrs.
 -- @treturn[1] table  the alternatives that are there, best first: lists of units; a unit is a list of events, of one
 --   but for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
---   `system`, `format`, `is_tracepoint`, `cpus` (open there alone), `found` (as resolve.lua has it), `fixed_exclude`
---   (the user chose what is excluded), `guest_default`, `precise_max` (what may be left out), `aux_bytes` (of an AUX
---   area to map), `aux_optional`
+--   `system`, `format`, `is_tracepoint`, `cpus` (open there alone), `found` (as resolve.lua has it),
+--   `spec` (of `settle`), `fixed_exclude` (the user chose what is excluded), `guest_default`, `precise_max` (what
+--   may be left out), `aux_bytes` (of an AUX area to map), `aux_optional`
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno

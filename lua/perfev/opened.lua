@@ -180,7 +180,7 @@ local function set_filter(self, ev, built)
 end
 
 local function adjust_attr(self, ev, built)
-  local attr, spec, opts = built.attr, ev.decl.spec, self.opts
+  local attr, spec, opts = built.attr, built.spec, self.opts
   if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = not built.no_inherit end
   -- Who is who must not be overwritten: the session's own events stay in rings of their own.
   if opts.overwrite and built.aux_bytes then
@@ -206,7 +206,7 @@ local function add(self, ev, built, target, leader)
     args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
-    nameless = not self.opts.record and event.is_nameless(ev.decl),
+    nameless = not self.opts.record and event.is_nameless(ev.decl), timeless = built.spec.time == false,
   }
 end
 
@@ -280,7 +280,7 @@ local remedies = {
   function(_, ev, built, code)
     local attr = built.attr
     if code ~= E.EACCES or not attr.exclude_kernel or attr.sample_type & SAMPLE_CALLCHAIN == 0
-      or attr.exclude_callchain_kernel or ev.decl.spec.exclude_callchain_kernel ~= nil then return end
+      or attr.exclude_callchain_kernel or built.spec.exclude_callchain_kernel ~= nil then return end
     attr.exclude_callchain_kernel = true
     return 2, ("%s: its stacks end where the kernel begins"):format(ev.name)
   end,
@@ -309,7 +309,7 @@ local remedies = {
   -- is inherited as a whole or not at all.
   function(self, ev, built, code, leader)
     local attr = built.attr
-    if code ~= E.EINVAL or not attr.inherit or ev.decl.spec.inherit then return end
+    if code ~= E.EINVAL or not attr.inherit or built.spec.inherit then return end
     if attr.sample_type & SAMPLE_READ == 0 and not (leader and not self.core:attr(leader).inherit) then return end
     attr.inherit = false
     return leader and 1 or 0,

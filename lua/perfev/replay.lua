@@ -11,6 +11,7 @@ local names = require "perfev.names"
 local opened = require "perfev.opened"
 local private = require "perfev.recording.private"
 local recording = require "perfev.recording"
+local resolve = require "perfev.resolve"
 local selection = require "perfev.recording.selection"
 
 local M = {}
@@ -162,7 +163,7 @@ local function find_leaf(leaf, events)
   if not leaf.glob and #found > 1 and #exact > 0 then found = exact end
   for i, recorded in ipairs(found) do
     found[i] = { recorded = recorded, name = leaf.glob and plain_name(recorded) or leaf.text,
-                 of_pattern = leaf.glob, modifiers = leaf.modifiers }
+                 of_pattern = leaf.glob, modifiers = leaf.modifiers, words = resolve.words(leaf) }
   end
   return found
 end
@@ -190,7 +191,7 @@ local function find_by_number(spec, events)
   return found
 end
 
-local CLOCK = { kind = "name", name = "cpu-clock", text = "cpu-clock" }
+local CLOCK = { kind = "name", name = "cpu-clock", text = "cpu-clock", terms = {} }
 
 -- perf records cpu-clock where a machine cannot count cycles, as a session samples it.
 local function find_clock(tree, events)
@@ -230,8 +231,8 @@ local function has_chains(recorded) return recorded.attr.sample_type & CALLCHAIN
 
 -- Stacks as the event would have them live: without the frames that it excludes; where no chains were recorded, of
 -- where the sample was taken. Two that do not agree both get all there is.
-local function shape_stacks(self, decl, recorded)
-  local spec = decl.spec
+local function shape_stacks(self, decl, one)
+  local spec, recorded = event.settle(decl.spec, one.words or {}), one.recorded
   if not spec.callchain then return end
   local form = { no_user = spec.exclude_callchain_user, no_kernel = spec.exclude_callchain_kernel }
   local other = self.forms[recorded]
@@ -283,7 +284,8 @@ local function note_wider(self, decl, one)
   end
 end
 
-local function listen(self, ev, recorded, first)
+local function listen(self, ev, one, first)
+  local recorded = one.recorded
   local listener = { ev = ev, recorded = recorded, first = first }
   ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier }
@@ -292,7 +294,7 @@ local function listen(self, ev, recorded, first)
   if not recorded then return end
   ev.attr, ev.ids = recorded.attr, recorded.ids
   ev.format = recorded.format and recorded.format.format
-  shape_stacks(self, ev.decl, recorded)
+  shape_stacks(self, ev.decl, one)
   self:give_payload(listener)
 end
 
@@ -332,7 +334,7 @@ function Replay:match(ev)
   self.source:forget()
   if not decl.text and decl.spec.type == nil then -- side-band records alone, of every event
     self.matched = true
-    listen(self, ev, find_carrier(self, decl), true)
+    listen(self, ev, { recorded = find_carrier(self, decl) }, true)
     return true
   end
   local found, missing, code = find(self, decl)
@@ -359,14 +361,14 @@ function Replay:match(ev)
   note_wider(self, decl, found[1])
   found = own_of_twins(self, ev, found)
   if #found == 1 and not found[1].of_pattern then
-    listen(self, ev, found[1].recorded, true)
+    listen(self, ev, found[1], true)
     return true
   end
   ev.members, ev.ids = {}, {}
   for i, one in ipairs(found) do
     local member = opened.new(self.session, decl)
     member.name, member.of, ev.members[i] = one.name or plain_name(one.recorded), ev, member
-    listen(self, member, one.recorded, i == 1)
+    listen(self, member, one, i == 1)
     table.move(member.ids, 1, #member.ids, #ev.ids + 1, ev.ids)
   end
   ev.attr = ev.members[1].attr

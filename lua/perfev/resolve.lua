@@ -73,23 +73,37 @@ function M.call_graph(kind, bytes)
   return make(bytes and (bytes + 7) // 8 * 8)
 end
 
-local function call_graph(words, value, terms, bytes)
-  local more, why = M.call_graph(value, bytes)
-  if not more then return nil, why end
-  for name, field in pairs(more) do words[name] = field end
-  return terms
+-- perf's words for bits of branch_sample_type that the kernel's header calls otherwise
+-- (tools/perf/util/parse-branch-options.c).
+local branch_words = {
+  u = "user", k = "kernel", any_ret = "any_return", ind_jmp = "ind_jump", stack = "call_stack",
+  save_type = "type_save", priv = "priv_save",
+}
+local branch_sides = { user = true, kernel = true, hv = true }
+
+-- "any_call,u" -> { "any_call", "user" }; of sides alone, any branch there.
+local function branches(text)
+  local bits, has_kind = {}, false
+  for word in text:gmatch("[^,%s]+") do
+    local bit = branch_words[word] or word
+    bits[#bits + 1], has_kind = bit, has_kind or not branch_sides[bit]
+  end
+  if not has_kind then bits[#bits + 1] = "any" end
+  return bits
 end
 
 local function is_on(term) return not term.value or grammar.number(term.value) ~= 0 end
 
--- term -> what of an event's options it is
+-- term -> what of an event's options it is. Of period and freq the last one holds, as in perf.
 local readers = {
   name = function(words, term) words.name = term.value end,
-  period = function(words, term) words.period = grammar.number(term.value) end,
-  freq = function(words, term) words.freq = grammar.number(term.value) end,
+  period = function(words, term) words.period, words.freq = grammar.number(term.value), nil end,
+  freq = function(words, term) words.freq, words.period = grammar.number(term.value), nil end,
   ["max-stack"] = function(words, term) words.sample_max_stack = grammar.number(term.value) end,
   branch_type = function(words, term)
-    words.branch_sample_type, words.sample_bits = { term.value }, { "branch_stack" }
+    if term.value == "no" then return end
+    words.branch_sample_type = branches(term.value)
+    table.insert(words.sample_bits, "branch_stack")
   end,
   inherit = function(words, term) words.inherit = is_on(term) end,
   ["no-inherit"] = function(words, term) words.inherit = not is_on(term) end,
@@ -97,9 +111,10 @@ local readers = {
   ["no-overwrite"] = function(words, term) words.write_backward = not is_on(term) end,
   ["aux-output"] = function(words, term) words.aux_output = is_on(term) end,
   ["aux-sample-size"] = function(words, term)
-    words.aux_sample_size, words.sample_bits = grammar.number(term.value), { "aux" }
+    words.aux_sample_size = grammar.number(term.value)
+    table.insert(words.sample_bits, "aux")
   end,
-  time = function() end, -- every record of ours has its time
+  time = function(words, term) words.time = is_on(term) end,
 }
 
 local function term_named(terms, name)
@@ -108,20 +123,33 @@ local function term_named(terms, name)
   end
 end
 
--- The node's terms as options -> table | nil, message
-local function words_of(node)
-  local words, size = {}, term_named(node.terms, "stack-size")
+-- The call chains that the terms ask for, as the option callchain has it; nil: no term is about them. As in perf,
+-- max-stack alone asks for frame pointers, and stack-size alone for no chain.
+local function chain_of(node, words)
+  local kind, size = term_named(node.terms, "call-graph"), term_named(node.terms, "stack-size")
+  local name = kind and kind.value or words.sample_max_stack and "fp" or size and "no"
+  if not name then return nil end
+  local bytes = size and name == "dwarf" and grammar.number(size.value) or nil
+  local known, why = M.call_graph(name, bytes)
+  if not known then
+    return nil, grammar.fault(node.source, (bytes and size or kind).at, why, "call-graph=fp")
+  end
+  return name ~= "no" and (bytes and "dwarf," .. bytes or name)
+end
+
+--- The terms of an event of grammar.parse's, as options of `perfev.event`.
+-- @treturn[1] table  `sample_bits`: what they add to sample_type; `time`: false for samples without it
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.words(node)
+  local words = { sample_bits = {} }
   for _, term in ipairs(node.terms) do
     if readers[term.name] then readers[term.name](words, term) end
-    if term.name == "call-graph" then
-      local ok, why = call_graph(words, term.value, true, size and grammar.number(size.value))
-      if not ok then return nil, grammar.fault(node.source, term.at, why, "call-graph=fp") end
-    end
   end
-  if words.period and words.freq then
-    local at = term_named(node.terms, "freq").at
-    return nil, grammar.fault(node.source, at, "period and freq at once", "one of the two")
-  end
+  local why
+  words.callchain, why = chain_of(node, words)
+  if why then return nil, why end
+  if words.callchain == "lbr" then words.branch_sample_type = nil end -- one kind of branches for both: the chain's
   return words
 end
 
@@ -358,7 +386,7 @@ end
 
 -- One event of the tree -> list of found | nil, message, errno
 local function resolve_node(node, spec, group, is_leader)
-  local words, why = words_of(node)
+  local words, why = M.words(node)
   if not words then return nil, why, E.EINVAL end
   local founds, wrong, code = kinds[node.kind](node, spec)
   if not founds then return nil, wrong, code end

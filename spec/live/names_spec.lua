@@ -30,17 +30,20 @@ local function with_defaults(attr)
   return attr
 end
 
+-- The lines of one attr, as perf -vv prints them and so do we.
+local function attr_in(block)
+  local attr = {}
+  for line in (block .. "\n"):gmatch("%s*([^\n]*)\n") do
+    local word, value = line:match("^(.-)%s+([%w|_]+)$")
+    word = perfs_words[word] or word
+    if word then attr[word] = math.tointeger(tonumber(value)) or value end
+  end
+  return with_defaults(attr)
+end
+
 local function attrs_in(text)
   local list = {}
-  for block in text:gmatch("\nperf_event_attr:\n(.-)\n%-%-%-") do
-    local attr = {}
-    for line in (block .. "\n"):gmatch("%s*([^\n]*)\n") do
-      local word, value = line:match("^(.-)%s+(%w+)$")
-      word = perfs_words[word] or word
-      if word then attr[word] = math.tointeger(tonumber(value)) or value end
-    end
-    list[#list + 1] = with_defaults(attr)
-  end
+  for block in text:gmatch("\nperf_event_attr:\n(.-)\n%-%-%-") do list[#list + 1] = attr_in(block) end
   return list
 end
 
@@ -66,8 +69,10 @@ local function of_group(text)
   return attrs_in(r.out .. r.err)
 end
 
-local function of_record(text)
-  local r = perf("error=ENOENT", "record", "-o", "/dev/null", "-vv", "-e", text, "true")
+local function of_record(text, ...)
+  local words = { "record", "-o", "/dev/null", "-vv", "-e", text, ... }
+  words[#words + 1] = "true"
+  local r = perf("error=ENOENT", table.unpack(words))
   return attrs_in(r.out .. r.err)[1]
 end
 
@@ -238,6 +243,153 @@ describe("an event string, to perf and to us,", function()
       assert.same({}, (differences({ text }, { of_record(text) })))
     end
     print(("%d events compared with perf record's"):format(#strings))
+  end)
+end)
+
+-- What terms decide, by perf's words for it; of sample_type and branch_sample_type the bits below.
+local decided = { "pace", "freq", "inherit", "sample_max_stack", "sample_regs_user", "sample_stack_user",
+                  "exclude_callchain_user", "write_backward", "aux_output" }
+local decided_bits = {
+  sample_type = { "TIME", "CALLCHAIN", "BRANCH_STACK", "REGS_USER", "STACK_USER", "READ", "RAW" },
+  branch_sample_type = { "USER", "KERNEL", "HV", "ANY", "ANY_CALL", "ANY_RETURN", "COND", "CALL_STACK", "NO_FLAGS",
+                         "NO_CYCLES" },
+}
+
+-- An attr's lines -> "inherit=1 sample_type=TIME|CALLCHAIN …"
+local function decisions(attr)
+  local words = {}
+  attr.pace = attr["{ sample_period, sample_freq }"] or attr.sample_period or attr.sample_freq
+  for _, field in ipairs(decided) do
+    if attr[field] and attr[field] ~= 0 then words[#words + 1] = ("%s=%s"):format(field, attr[field]) end
+  end
+  for field, bits in pairs(decided_bits) do
+    local set = {}
+    for bit in tostring(attr[field] or ""):gmatch "[%w_]+" do set[bit] = true end
+    for _, bit in ipairs(bits) do if set[bit] then words[#words + 1] = bit end end
+  end
+  table.sort(words)
+  return table.concat(words, " ")
+end
+
+-- What perfl prints of the event that it opens, whatever verb opens it.
+local function opened_by(words, text)
+  local r = run({ run.perfl, table.unpack(words) })
+  local name = text:gsub("%p", "%%%0")
+  local block = ("\n" .. r.err):match("\nperfl: " .. name .. "\n(  .-)\n%S")
+  assert(block, r.err)
+  return decisions(attr_in(block))
+end
+
+-- Each with what stands beside it on the command line.
+local terms = {
+  { "cpu-clock/no-inherit/" }, { "cpu-clock/inherit=0/" }, { "cpu-clock/inherit/" }, { "cpu-clock/no-inherit=0/" },
+  { "cpu-clock/time=0/" }, { "cpu-clock/time/" }, { "cpu-clock/name=x.y/", name = "x.y" }, { "cpu-clock/config1=0/" },
+  { "cpu-clock/max-stack=5/" }, { "cpu-clock/max-stack=5/", "-g" }, { "cpu-clock/call-graph=fp,max-stack=7/" },
+  { "cpu-clock/call-graph=fp/" }, { "cpu-clock/call-graph=no/", "-g" },
+  { "cpu-clock/call-graph=dwarf,stack-size=1024/" }, { "cpu-clock/call-graph=dwarf/", "-g" },
+  { "cpu-clock/stack-size=1024/", "-g" },
+  { "cpu-clock/period=100000/" }, { "cpu-clock/period=100000/", "-c", "50000" },
+  { "cpu-clock/period=100000/", "-F", "99" }, { "cpu-clock/freq=77/", "-F", "99" }, { "cpu-clock/freq=77/", "-c", "5" },
+  { "cpu-clock/freq=77,period=100000/" }, { "cpu-clock/period=100000,freq=77/" }, { "page-faults/no-overwrite/" },
+  { "page-faults/period=3,no-inherit,call-graph=fp/u" }, { "sched:sched_switch/call-graph=fp,no-inherit/" },
+}
+
+-- Terms of events that this machine need not have: what is made of them without asking it.
+local of_hardware = {
+  "cycles/branch_type=any/", "cycles/branch_type=u/", "cycles/branch_type=any_call/", "cycles/branch_type=any_ret/",
+  "cycles/branch_type=no/", "cycles/call-graph=lbr/", "cycles/call-graph=lbr,branch_type=any/", "cycles/overwrite/",
+  "cycles/aux-output/", "cycles/no-overwrite,period=7/",
+}
+
+describe("a term of an event string", function()
+  local dir
+  before_each(function() dir = run.tempdir() end)
+  after_each(function() run.remove(dir) end)
+
+  local function with_perf(what, test)
+    it(what, function()
+      requires("root", "tracefs")
+      local why = missing()
+      if why then return pending(why) end
+      return test()
+    end)
+  end
+
+  with_perf("has perfl record open what perf record opens, whatever stands beside it", function()
+    for _, row in ipairs(terms) do
+      local text, beside = row[1], { table.unpack(row, 2) }
+      local theirs = of_record(text, table.unpack(beside))
+      local words = { "record", "-q", "-vv", "-o", dir .. "/d", "-e", text, table.unpack(beside) }
+      table.move({ "--", "true" }, 1, 2, #words + 1, words)
+      assert.equal(decisions(theirs), opened_by(words, row.name or text), table.concat(row, " "))
+    end
+  end)
+
+  with_perf("means to a script's event, profile and top what it means to record", function()
+    for _, row in ipairs {
+      { "cpu-clock/no-inherit/", lacks = "inherit=1" }, { "cpu-clock/inherit=0/", lacks = "inherit=1" },
+      { "cpu-clock/inherit/", has = "inherit=1" }, { "cpu-clock/freq=77/", has = "pace=77" },
+      { "cpu-clock/period=100000/", has = "pace=100000", lacks = "freq=1" },
+      { "cpu-clock/max-stack=5/", has = "sample_max_stack=5" }, { "cpu-clock/max-stack=6/", has = "CALLCHAIN" },
+      { "cpu-clock/call-graph=no/", lacks = "CALLCHAIN" }, { "cpu-clock/time=0/", lacks = "TIME" },
+    } do
+      local text = row[1]
+      local script = ("event { %q, sample = function() end }"):format(text)
+      for _, words in ipairs {
+        { "-q", "-vv", "-e", script, "--", "true" }, { "-q", "-vv", "profile", "-e", text, "--", "true" },
+        { "-q", "-vv", "top", "-e", text, "--", "true" },
+      } do
+        local found = " " .. opened_by(words, text) .. " "
+        local what = table.concat(words, " ")
+        if row.has then assert.truthy(found:find(" " .. row.has .. " ", 1, true), what .. ": " .. found) end
+        if row.lacks then assert.falsy(found:find(" " .. row.lacks .. " ", 1, true), what .. ": " .. found) end
+      end
+    end
+  end)
+
+  with_perf("says to stat whether it is inherited, and nothing of samples", function()
+    for text, inherited in pairs {
+      ["cpu-clock/no-inherit/"] = false, ["cpu-clock/inherit=0/"] = false, ["cpu-clock/inherit/"] = true,
+      ["cpu-clock/period=1000,max-stack=3,call-graph=dwarf/"] = true,
+    } do
+      local call = run({ run.perfl, "-vv", "stat", "-e", text, "--", "true" }).err:match "perf_event_open(%b())"
+      assert.equal(inherited, call:find("inherit=1", 1, true) ~= nil, text)
+      assert.falsy(call:find("sample_", 1, true), call)
+    end
+  end)
+
+  with_perf("of hardware makes what perf makes of it", function()
+    for _, text in ipairs(of_hardware) do
+      local theirs, made = of_record(text), assert(event.build(event.declare({ text }, 1)))
+      theirs.inherit = nil -- the session's to say
+      assert.equal(decisions(theirs), decisions(attr_in(made.attr:dump())), text)
+    end
+  end)
+end)
+
+describe("an event without times in its samples", function()
+  local dir
+  before_each(function() dir = run.tempdir() end)
+  after_each(function() run.remove(dir) end)
+
+  it("is delivered, recorded and read again", function()
+    requires("root", "perf")
+    local path = dir .. "/t.data"
+    local r = run { run.perfl, "record", "-q", "-F", "999", "-e", "cpu-clock/time=0/", "-e", "page-faults", "-o", path,
+      "--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done" }
+    assert.equal(0, r.code, r.err)
+    local rec <close> = assert(perfev.open(path))
+    local has_time, times = {}, { [true] = 0, [false] = 0 }
+    for _, recorded in ipairs(rec.events) do
+      for _, id in ipairs(recorded.ids) do has_time[id] = recorded.name == "page-faults" end
+    end
+    for sample in rec:records { user = false, types = { "sample" } } do
+      assert.equal(has_time[sample.identifier], sample.time ~= nil)
+      times[sample.time ~= nil] = times[sample.time ~= nil] + 1
+    end
+    assert.is_true(times[true] > 0 and times[false] > 0)
+    local printed = run { "perf", "script", "-F", "event", "-i", path }
+    assert.truthy(printed.out:find("cpu-clock/time=0/", 1, true), printed.err)
   end)
 end)
 

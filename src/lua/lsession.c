@@ -231,7 +231,8 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
- * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, nameless=}
+ * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, nameless=,
+ * timeless=}
  * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
@@ -266,6 +267,7 @@ static int l_session_add(lua_State *L)
 	take_aux(L, self, &want, index, 3);
 	want.heard = l_dispatch_callbacks(L, 1, &self->d, index);
 	want.nameless = l_option_bool(L, 2, "nameless");
+	want.timeless = l_option_bool(L, 2, "timeless");
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);
