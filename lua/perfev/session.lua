@@ -506,6 +506,7 @@ function Session:arm()
         .. "  try: a duration (-d)")
     end
   end
+  if self.child or self.recorder then self:watch_exit() end
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
   for _, c in ipairs(self.counters) do
@@ -728,9 +729,24 @@ function Session:end_recording()
   self.recorded = self.recorder:summary()
 end
 
+-- os.exit() ends the process without the end of the session: the command is ended, and the recording has what was
+-- read by then. A callback may be running, so that the rings are not read any more.
+function Session:watch_exit()
+  local weak = setmetatable({ self }, { __mode = "v" })
+  self.at_exit = core.at_exit(function()
+    local s = weak[1]
+    if not s or not s.core or s.finished or s:is_forked() then return end
+    s.core:disable()
+    local ended, why = pcall(s.end_child, s)
+    s:end_recording()
+    if not ended then error(why, 0) end
+  end)
+end
+
 -- Everything back, in reverse.
 function Session:release()
   self.running, self.watching = false, false
+  if self.at_exit then self.at_exit:cancel() end
   for _, c in ipairs(self.counters) do c:finish() end
   if self.core then
     if not self:is_forked() then

@@ -89,4 +89,43 @@ describe("os.exit in a callback, live,", function()
       end
     end)
   end
+
+  local STUBBORN = { "sh", "-c", "trap '' TERM; exec sleep 600" }
+  local LEAVE = [[
+    local close = ...
+    event { "dummy", comm = function(r)
+      if r.comm ~= "sleep" then return end
+      print("pid " .. r.pid)
+      io.flush()
+      os.exit(7, close == "true")
+    end }]]
+
+  local function assert_gone(r)
+    assert.equal(7, r.code, r.err)
+    assert.is_nil(run.slurp(("/proc/%d/status"):format(r.out:match "pid (%d+)")))
+  end
+
+  it("ends a command that ignores SIGTERM, and finishes the recording", function()
+    for _, close in ipairs { "false", "true" } do
+      local data = ("%s/%s.data"):format(dir, close)
+      assert_gone(run { run.perfl, "-q", "--record", data, "-e", LEAVE, close, "--", table.unpack(STUBBORN) })
+      assert.equal(0, run({ run.perfl, "report", data }).code)
+      assert.equal("", run.capture(("find %s -name '*.new'"):format(dir)))
+    end
+  end)
+
+  it("ends the command of a session in a program of one's own", function()
+    local own = dir .. "/own.lua"
+    local f <close> = assert(io.open(own, "w"))
+    f:write(([[
+      local s = require "perfev".session { command = { "%s", "%s", "%s" } }
+      local function event(spec) s:event(spec) end
+      (function(...) %s end)(...)
+      s:run()]]):format(STUBBORN[1], STUBBORN[2], STUBBORN[3], LEAVE))
+    f:close()
+    for _, close in ipairs { "false", "true" } do
+      assert_gone(run({ "lua5.4", own, close }, { env = {
+        LUA_PATH = "lua/?.lua;lua/?/init.lua;;", LUA_CPATH = "build/?.so;;" } }))
+    end
+  end)
 end)

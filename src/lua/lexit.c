@@ -41,19 +41,46 @@ static void speak_all(void)
 		speak(word);
 }
 
-static int l_forget(lua_State *L)
+static void unlink_word(struct last_word *word)
 {
-	struct last_word *word = luaL_checkudata(L, 1, TYPENAME), **at = &last_words;
+	struct last_word **at = &last_words;
 
-	speak(word);
 	while (*at && *at != word)
 		at = &(*at)->next;
 	if (*at)
 		*at = word->next;
+}
+
+static int l_forget(lua_State *L)
+{
+	struct last_word *word = luaL_checkudata(L, 1, TYPENAME);
+
+	speak(word);
+	unlink_word(word);
 	return 0;
 }
 
-/* at_exit(f) -> true; f is called once, when the state is closed or the process ends */
+/* word:cancel(): the function is not called any more */
+static int l_cancel(lua_State *L)
+{
+	struct last_word *word = luaL_checkudata(L, 1, TYPENAME);
+
+	word->done = 1;
+	unlink_word(word);
+	lua_pushnil(L);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, word);
+	return 0;
+}
+
+static const luaL_Reg methods[] = {
+	{ "cancel", l_cancel },
+	{ NULL, NULL },
+};
+
+/*
+ * at_exit(f) -> word; f is called once, when the state is closed or the process ends. On closing
+ * Lua calls finalizers of later objects first: f finds those alive that were there before.
+ */
 static int l_at_exit(lua_State *L)
 {
 	static int watching;
@@ -68,6 +95,7 @@ static int l_at_exit(lua_State *L)
 	lua_setiuservalue(L, 2, 1);
 	lua_pushvalue(L, 1);
 	lua_xmove(L, word->L, 1);
+	lua_pushvalue(L, -1);
 	lua_rawsetp(L, LUA_REGISTRYINDEX, word);
 	word->pid = pev_sys_linux.getpid(NULL);
 	word->done = 0;
@@ -75,13 +103,12 @@ static int l_at_exit(lua_State *L)
 	last_words = word;
 	if (!watching && atexit(speak_all) == 0)
 		watching = 1;
-	lua_pushboolean(L, 1);
 	return 1;
 }
 
 void l_exit_register(lua_State *L)
 {
-	l_class(L, TYPENAME, NULL, l_forget);
+	l_class(L, TYPENAME, methods, l_forget);
 	lua_pushcfunction(L, l_at_exit);
 	lua_setfield(L, -2, "at_exit");
 }
