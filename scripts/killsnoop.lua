@@ -33,8 +33,8 @@ end)
 perfev.event {
   "syscalls:sys_enter_kill", where = opt.signal and { "args.sig", "==", opt.signal } or nil,
   fields = { "tid", "pid", "comm", "time", "args.pid", "args.sig" },
-  sample = function(tid, pid, comm, time, to, sig) -- pid_t, in a register of 64 bits
-    sent[tid] = { pid = pid, comm = comm, time = time, to = ((to & 0xffffffff) ~ 1 << 31) - (1 << 31), sig = sig }
+  sample = function(tid, pid, comm, time, to, sig)
+    sent[tid] = { pid = pid, comm = comm, time = time, to = to, sig = sig }
   end,
 }
 

@@ -11,8 +11,8 @@ local opt = perfev.args {
   { "args", args = "*", metavar = "ARG",
     help = "NAME:TYPE in their order, as in n:int s:string; $retval:long of a return probe" },
   epilog = [[
-Types: int, long, short, char and their unsigned kin, u8 to u64, s8 to s64, ptr,
-string. FILE is a path, a library ("libc") or a program in PATH. A static probe
+Types: int, long, short, char and their unsigned kin, u8 to u64, s8 to s64, ptr
+and x8 to x64 (hexadecimal), string. FILE is a path, a library ("libc") or a program in PATH. A static probe
 has its own arguments when none is named.]],
 }
 
@@ -26,7 +26,7 @@ local function unsigned(n) -- Lua's integers have a sign
   return ("%d%d"):format(tens, n - 10 * tens)
 end
 
-local forms, form_of = { ptr = hex, pointer = hex }, {}
+local forms, form_of = { ptr = hex, pointer = hex, x8 = hex, x16 = hex, x32 = hex, x64 = hex }, {}
 for kind in ("u64,ulong,unsigned long,unsigned long long,size_t"):gmatch "[^,]+" do forms[kind] = unsigned end
 for _, arg in ipairs(opt.args) do
   local name, kind = arg:match "^%$?([^:]+):(.*)$"

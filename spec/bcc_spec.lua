@@ -15,7 +15,7 @@ k:tracepoint("block:block_rq_issue", 902, "u32 dev; u64 sector; unsigned int nr_
 k:tracepoint("block:block_io_start", 903, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
   .. "char rwbs[10]; char comm[16]")
 k:tracepoint("block:block_rq_complete", 904, "u32 dev; u64 sector; unsigned int nr_sector; int error; char rwbs[10]")
-k:tracepoint("syscalls:sys_enter_kill", 905, "int __syscall_nr; s64 pid; s64 sig")
+k:tracepoint("syscalls:sys_enter_kill", 905, "int __syscall_nr; pid_t pid; int sig")
 k:tracepoint("syscalls:sys_exit_kill", 906, "int __syscall_nr; s64 ret")
 local comms = { [0] = "swapper", [7] = "app", [8] = "helper", [9] = "disker" }
 local function sample(us, cpu, pid, event, args)
@@ -169,7 +169,7 @@ describe("killsnoop", function()
       sample(us, 0, pid, "syscalls:sys_enter_kill", { __syscall_nr = 62, pid = to, sig = sig })
       if ret then sample(us + 1, 0, pid, "syscalls:sys_exit_kill", { __syscall_nr = 62, ret = ret }) end
     end
-    kill(10, 7, 8, 15, 0) kill(20, 8, 0xffffffff, 9, -3)
+    kill(10, 7, 8, 15, 0) kill(20, 8, -1, 9, -3)
     kill(30, 9, 9, 9)
     k:after(50000, function() k:happen(0, { type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)]]
   local head = "     TIME(s)     PID COMM             SIG          TPID RESULT\n"

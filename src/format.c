@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 enum {
-	FIELDS_MAX = 512,
 	NAME_LEN_MAX = 255 /* of an event's name, and of a declaration */
 };
 
@@ -156,7 +155,7 @@ static int read_id(struct pev_format *format, struct pev_span rest, const char *
 static int add_line(struct pev_format *format, struct pev_span rest, const char *system,
 		    struct pev_err *err)
 {
-	if (format->nr == FIELDS_MAX)
+	if (format->nr == PEV_FIELDS_MAX)
 		return text_error(err, system, rest, "more than 512 fields");
 	if (!read_line(&format->lines[format->nr], rest))
 		return text_error(err, system, rest, "field line not understood");
@@ -199,7 +198,7 @@ int pev_format_read(struct pev_format *format, const char *system, const char *t
 	*format = (struct pev_format){
 		.name = { s.end, s.end }, .print = { s.end, s.end }, .id = -1
 	};
-	format->lines = calloc(FIELDS_MAX, sizeof(*format->lines));
+	format->lines = calloc(PEV_FIELDS_MAX, sizeof(*format->lines));
 	if (!format->lines)
 		return pev_fail(err, -ENOMEM, "tracepoint format of %s: out of memory", system);
 	rc = read_text(format, system, s, err);
@@ -285,6 +284,80 @@ static uint32_t line_flags(const struct pev_format_line *line, uint32_t elem)
 	return flags;
 }
 
+/*
+ * A system call's argument is a word in the payload, and has no sign there, whatever its type
+ * (syscall_enter_define_fields() in kernel/trace/trace_syscalls.c): of an int the upper half is
+ * what the caller left.
+ */
+static const struct {
+	const char *type;
+	uint32_t bytes; /* 0: a word */
+	bool is_signed;
+} arguments[] = {
+	{ "int", 4, true }, { "unsigned int", 4, false }, { "unsigned", 4, false },
+	{ "long", 0, true }, { "pid_t", 4, true }, { "uid_t", 4, false }, { "gid_t", 4, false },
+	{ "qid_t", 4, false }, { "umode_t", 2, false }, { "off_t", 0, true }, { "loff_t", 0, true },
+	{ "ssize_t", 0, true }, { "clockid_t", 4, true }, { "timer_t", 4, true },
+	{ "mqd_t", 4, true }, { "key_t", 4, true }, { "key_serial_t", 4, true },
+	{ "rwf_t", 4, true }, { "s32", 4, true }, { "__s32", 4, true }, { "u32", 4, false },
+	{ "__u32", 4, false },
+};
+
+static void add_argument(struct pev_tp_form *form, struct pev_span type)
+{
+	if (pev_span_len(type) > 6 && memcmp(type.p, "const ", 6) == 0)
+		type.p += 6;
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
+		if (!pev_span_is(type, arguments[i].type))
+			continue;
+		if (arguments[i].bytes && arguments[i].bytes < form->bytes)
+			form->bytes = arguments[i].bytes;
+		form->flags |= arguments[i].is_signed ? PEV_TP_SIGNED : 0;
+	}
+}
+
+static bool starts_with(struct pev_span s, const char *word)
+{
+	return pev_span_len(s) >= strlen(word) && memcmp(s.p, word, strlen(word)) == 0;
+}
+
+/* Has the print format NAME=0x%... or NAME=%p of it? */
+static bool is_printed_hex(struct pev_span print, struct pev_span name)
+{
+	size_t len = pev_span_len(name);
+	const char *at = print.p;
+
+	while (at < print.end && (at = memmem(at, (size_t)(print.end - at), name.p, len)) != NULL) {
+		struct pev_span behind = { at + len, print.end };
+
+		if ((at == print.p || !pev_is_word(at[-1])) &&
+		    (starts_with(behind, "=0x%") || starts_with(behind, "=%p")))
+			return true;
+		at = behind.p;
+	}
+	return false;
+}
+
+/* As a probe's arguments are declared: see lua/perfev/fetch.lua. */
+static bool is_hex_type(struct pev_span type)
+{
+	return pev_span_is(type, "x8") || pev_span_is(type, "x16") || pev_span_is(type, "x32") ||
+	       pev_span_is(type, "x64");
+}
+
+struct pev_tp_form pev_format_form(const struct pev_format *format,
+				   const struct pev_format_line *line)
+{
+	struct pev_tp_form form = { line->size, line->is_signed ? PEV_TP_SIGNED : 0 };
+
+	if (starts_with(format->name, "sys_enter_"))
+		add_argument(&form, line->type);
+	if (pev_span_has(line->type, "*") || is_hex_type(line->type) ||
+	    is_printed_hex(format->print, line->name))
+		form.flags |= PEV_TP_HEX;
+	return form;
+}
+
 static const char *store(char **at, struct pev_span s)
 {
 	char *start = *at;
@@ -306,9 +379,10 @@ static const char *store_type(char **at, const struct pev_format_line *line)
 	return type;
 }
 
-static void fill_field(struct pev_tp_field *field, const struct pev_format_line *line, char **at,
-		       uint32_t long_size)
+static void fill_field(struct pev_tp_field *field, const struct pev_format *format,
+		       const struct pev_format_line *line, char **at, uint32_t long_size)
 {
+	struct pev_tp_form form = pev_format_form(format, line);
 	bool dynamic = pev_span_has(line->type, "__data_loc") ||
 		       pev_span_has(line->type, "__rel_loc");
 
@@ -318,6 +392,10 @@ static void fill_field(struct pev_tp_field *field, const struct pev_format_line 
 	field->size = line->size;
 	field->elem = line_elem(line, dynamic, long_size);
 	field->flags = line_flags(line, field->elem);
+	if (!(field->flags & PEV_TP_ARRAY)) {
+		field->elem = form.bytes;
+		field->flags |= form.flags;
+	}
 }
 
 struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pev_format *format,
@@ -340,7 +418,7 @@ struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pe
 	tp->fields = fields;
 	tp->nr = format->nr;
 	for (uint32_t i = 0; i < format->nr; i++)
-		fill_field(&fields[i], &format->lines[i], &at, long_size);
+		fill_field(&fields[i], format, &format->lines[i], &at, long_size);
 	return fields;
 }
 
@@ -376,7 +454,7 @@ int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field
 		return -EBADMSG;
 	if (!(field->flags & PEV_TP_ARRAY)) {
 		value->i = pev_tp_extend(pev_tp_load(bytes + field->offset, field->size, tp->swap),
-				  field->size, field->flags & PEV_TP_SIGNED);
+				  field->elem, field->flags & PEV_TP_SIGNED);
 		return 0;
 	}
 	if (pev_tp_is_dynamic(field)) {

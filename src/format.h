@@ -18,7 +18,8 @@ enum {
 	PEV_TP_DATA_LOC = 8, /* u32 len << 16 | offset from the payload's start */
 	PEV_TP_REL_LOC = 16, /* the same, offset from the end of this field */
 	PEV_TP_COMMON = 32,  /* common_type .. common_pid */
-	PEV_TP_POINTER = 64
+	PEV_TP_POINTER = 64,
+	PEV_TP_HEX = 128     /* shown in hexadecimal: a pointer, or its print format says so */
 };
 
 struct pev_tp_field {
@@ -26,7 +27,8 @@ struct pev_tp_field {
 	const char *type;    /* as declared: "pid_t", "__data_loc char[]" */
 	uint32_t offset;     /* bytes from the payload's start */
 	uint32_t size;       /* bytes there */
-	uint32_t elem;       /* bytes of one element: 1, 2, 4 or 8 */
+	uint32_t elem;       /* bytes of one element: 1, 2, 4 or 8; of a system call's
+			      * argument those of its type, which are the lowest of size */
 	uint32_t flags;      /* PEV_TP_* */
 };
 
@@ -74,6 +76,8 @@ struct pev_format_line {
 	uint32_t offset, size, is_signed;
 };
 
+enum { PEV_FIELDS_MAX = 512 };
+
 /* A format text, taken apart; borrows the text. */
 struct pev_format {
 	struct pev_span name, print; /* print: what stands behind "print fmt:", or empty */
@@ -96,6 +100,14 @@ void pev_format_free(struct pev_format *format);
  */
 struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pev_format *format,
 				      const char *system, uint32_t long_size);
+
+/* What a field's value is: its bytes (elem of the table), and which of PEV_TP_SIGNED and _HEX. */
+struct pev_tp_form {
+	uint32_t bytes, flags;
+};
+
+struct pev_tp_form pev_format_form(const struct pev_format *format,
+				   const struct pev_format_line *line);
 
 const struct pev_tp_field *pev_tp_find(const struct pev_tracepoint *tp, struct pev_span name);
 
@@ -123,19 +135,12 @@ static inline uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool 
 	}
 }
 
-/* What pev_tp_load() gave, with the sign that so many bytes have. */
+/* The lowest bytes (1 to 8) of what pev_tp_load() gave, with the sign that they have. */
 static inline int64_t pev_tp_extend(uint64_t v, uint32_t bytes, bool is_signed)
 {
-	switch (is_signed ? bytes : 8) {
-	case 4:
-		return (int32_t)v;
-	case 2:
-		return (int16_t)v;
-	case 1:
-		return (int8_t)v;
-	default:
-		return (int64_t)v;
-	}
+	uint32_t rest = 64 - 8 * bytes;
+
+	return is_signed ? (int64_t)(v << rest) >> rest : (int64_t)(v << rest >> rest);
 }
 
 static inline bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
@@ -146,7 +151,7 @@ static inline bool pev_tp_integer(const struct pev_tracepoint *tp, const struct 
 	if (field->flags & PEV_TP_ARRAY || (uint64_t)field->offset + field->size > len)
 		return false;
 	*value = pev_tp_extend(pev_tp_load(bytes + field->offset, field->size, tp->swap),
-			       field->size, field->flags & PEV_TP_SIGNED);
+			       field->elem, field->flags & PEV_TP_SIGNED);
 	return true;
 }
 

@@ -37,15 +37,17 @@ struct pev_place pev_place_of(const struct pev_plan *plan, enum pev_field field)
 struct pev_place pev_place_of_payload(const struct pev_plan *plan, const struct pev_tracepoint *tp,
 				      const struct pev_tp_field *field)
 {
-	uint32_t raw = plan->fixed[PEV_F_RAW], size = field->size;
+	uint32_t raw = plan->fixed[PEV_F_RAW], size = field->elem;
+	bool is_big = plan->swap != NATIVE_BIG;
 	struct pev_place place;
-	uint64_t end = (uint64_t)raw + 4 + field->offset + size;
+	/* The lowest bytes of the field, which are its first ones in little endian. */
+	uint64_t end = (uint64_t)raw + 4 + field->offset + (is_big ? field->size : size);
 
 	if (!raw || end > UINT16_MAX || field->flags & PEV_TP_ARRAY || tp->swap != plan->swap ||
 	    !(size == 1 || size == 2 || size == 4 || size == 8))
 		return (struct pev_place){ 0 };
 	place = ends_at((uint32_t)end, size, field->flags & PEV_TP_SIGNED, plan->swap);
 	place.raw = (uint16_t)raw;
-	place.least = field->offset + size;
+	place.least = field->offset + field->size;
 	return place;
 }

@@ -217,7 +217,23 @@ function M.refusal(callback, value)
   end
 end
 
+-- aggregator -> column -> bytes of a number that its event's format shows in hexadecimal
+local hex_columns = setmetatable({}, { __mode = "k" })
+
+local function note_hex(one, format)
+  local by, of_hex = own_spec(one).by, nil
+  if not (format and table.concat(by, " "):find("args.", 1, true)) then return end
+  for name, form in pairs(core.payload_forms(format)) do
+    if form.hex then
+      of_hex = of_hex or {}
+      of_hex["args." .. name] = form.bytes
+    end
+  end
+  hex_columns[one] = of_hex
+end
+
 local function check_one(event, one, format)
+  note_hex(one, format)
   -- What of a payload that is there is no key, or no value.
   local function fault(field)
     local is_value = own_spec(one).value == "args." .. field.name
@@ -443,6 +459,19 @@ local function layout(lines, nr_keys)
   return widths
 end
 
+local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that feed it
+
+-- Bytes of a key that is shown in hexadecimal, or nil; "start.args.addr" is the start's args.addr.
+local function hex_bytes(self, name)
+  local own = hex_columns[self]
+  if own and own[name] then return own[name] end
+  local side, field = name:match "^(%l+)%.(args%..+)$"
+  for _, span in ipairs(spans[self] or {}) do
+    local columns = hex_columns[span[side or "stop"]]
+    if columns then return columns[field or name] end
+  end
+end
+
 -- The time that a slot begins at, in seconds, with as many digits as tell slots apart.
 local function seconds_text(ns, slot_ns)
   local digits = 9
@@ -452,8 +481,12 @@ local function seconds_text(ns, slot_ns)
 end
 
 -- A key in the column of that name.
-local function key_text(spec, name, key)
-  if name == "time" and spec.slot_ns and math.type(key) == "integer" then return seconds_text(key, spec.slot_ns) end
+local function key_text(self, spec, name, key)
+  if math.type(key) == "integer" then
+    if name == "time" and spec.slot_ns then return seconds_text(key, spec.slot_ns) end
+    local bytes = hex_bytes(self, name)
+    if bytes then return ("0x%x"):format(bytes < 8 and key & (1 << 8 * bytes) - 1 or key) end
+  end
   return escape(tostring(key))
 end
 
@@ -480,7 +513,7 @@ local function print_table(self, spec, cells)
   for _, cell in ipairs(cells) do
     local line = {}
     for i = 1, #spec.by do
-      line[i] = key_text(spec, spec.by[i], cell[i])
+      line[i] = key_text(self, spec, spec.by[i], cell[i])
       is_right[i] = is_right[i] and type(cell[i]) == "number"
     end
     table.move(value_cells(spec.kind, cell.value), 1, #head, #line + 1, line)
@@ -538,10 +571,10 @@ local function stack_text(stack)
   return table.concat(lines, "\n")
 end
 
-local function bracketed(spec, cell)
+local function bracketed(self, spec, cell)
   local keys = {}
   for k, name in ipairs(spec.by) do
-    keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(spec, name, cell[k])
+    keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(self, spec, name, cell[k])
     if name == "time" and spec.slot_ns then keys[k] = keys[k] .. " s" end
   end
   return #keys > 0 and ("[%s]"):format((table.concat(keys, ", "):gsub(", \n", ",\n"))) or ""
@@ -550,7 +583,7 @@ end
 local function print_hist(self, spec, cells)
   local unit = spec.unit and (" (%s)"):format(escape(spec.unit)) or ""
   for i = #cells, 1, -1 do -- the greatest last, as bpftrace does
-    print(("@%s%s:"):format(bracketed(spec, cells[i]), unit))
+    print(("@%s%s:"):format(bracketed(self, spec, cells[i]), unit))
     print_buckets(cells[i].value, spec.kind == "hist")
     if i > 1 then print() end
   end
@@ -579,13 +612,11 @@ end
 -- No table has room for them: keys in bpftrace's form, the greatest last.
 local function print_stacks(self, spec, cells)
   for i = #cells, 1, -1 do
-    print(("@%s: %s"):format(bracketed(spec, cells[i]), value_text(spec, cells[i].value)))
+    print(("@%s: %s"):format(bracketed(self, spec, cells[i]), value_text(spec, cells[i].value)))
   end
   local other = self:other()
   if other ~= nil then print("@(other): " .. value_text(spec, other)) end
 end
-
-local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that feed it
 
 --- The span feeds the aggregator, which tells of it.
 function M.add_span(self, span)

@@ -32,16 +32,20 @@ end
 --- The fields of a tracepoint's format file, in its order.
 -- @tparam string format
 -- @treturn {table,...}  `name`, `text` (as declared), `kind` ("number", "string", "array", "cpumask"), `common`,
---   `size`, `signed`, `is_dynamic` (its bytes stand behind the others), `is_pointer` (to a string)
+--   `size`, `signed`, `is_dynamic` (its bytes stand behind the others), `is_pointer` (to a string), `is_hex` (shown in
+--   hexadecimal); `bytes`, `is_signed`: the same of the value that args has, which of a system call's argument is its
+--   type's and not that of the word in the payload, which the kernel's filter compares
 function M.fields(format)
-  local list = {}
+  local list, forms = {}, core.payload_forms(format)
   for declared, size, rest in format:gmatch("field:([^;]+);%s*offset:%d+;%s*size:(%d+);([^\n]*)") do
     local name = declared:gsub("%b[]$", ""):match("([%w_]+)%s*$")
     if name then
       local kind = kind_of(declared, tonumber(size))
+      local bytes, signed = math.tointeger(tonumber(size)), rest:find("signed:1", 1, true) ~= nil
+      local form = forms[name] or { bytes = bytes, signed = signed }
       list[#list + 1] = {
         name = name, text = declared, kind = kind, common = name:find("^common_") ~= nil,
-        size = math.tointeger(tonumber(size)), signed = rest:find("signed:1", 1, true) ~= nil,
+        size = bytes, signed = signed, bytes = form.bytes, is_signed = form.signed, is_hex = form.hex,
         is_dynamic = declared:find("__data_loc", 1, true) ~= nil or declared:find("__rel_loc", 1, true) ~= nil,
         is_pointer = kind == "string" and not declared:find("[", 1, true),
       }

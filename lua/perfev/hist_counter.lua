@@ -73,7 +73,7 @@ local function check_spec(spec, level)
   if spec.where ~= nil then where.read(spec.where, "hist_counter: where", level + 1) end
 end
 
--- Its fields -> list | nil, message, errno
+-- Its fields, each as the kernel compares it -> list | nil, message, errno
 local function fields_of(spec)
   local found, why, code = event.resolve(spec[1], {})
   if not found then return nil, why, code end
@@ -84,7 +84,9 @@ local function fields_of(spec)
   local wanted = { name }
   local ok, wrong, errno = require("perfev.fields").check_payload(spec[1], "hist_counter", wanted, format, fault)
   if not ok then return nil, wrong, errno end
-  return filters.fields(format)
+  local fields = filters.fields(format)
+  for _, field in ipairs(fields) do field.bytes, field.is_signed = field.size, field.signed end
+  return fields
 end
 
 --- Count how often a tracepoint's field had which value, without records.

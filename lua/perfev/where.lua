@@ -257,11 +257,26 @@ local function number_text(field, value)
   return (field.signed or value >= 0) and ("%d"):format(value) or ("0x%x"):format(value)
 end
 
+-- An argument of a system call, narrower than the word that the kernel compares, in whose upper half is what the
+-- caller left: what is there lets it through.
+local function of_argument(field, name, op, value)
+  local bits = 8 * field.bytes
+  local low = value & (1 << bits) - 1
+  local half = 1 << (bits - 1)
+  local is_kept = field.is_signed and value >= -half and value < half or not field.is_signed and value == low
+  if op == "!=" then return is_kept and ("%s != %d"):format(name, low) or nil end
+  if not is_kept or op ~= "==" and field.is_signed then return nil end
+  return ("(%s %s %d || %s > %d)"):format(name, op, low, name, (1 << bits) - 1)
+end
+
 local function of_number(field, name, op, value)
+  local size = field.bytes or field.size
   if op == "&" then
-    local fits = value > 0 and (field.size == 8 or value < 1 << (8 * field.size - 1))
+    local fits = value > 0 and (size == 8 or value < 1 << (8 * size - 1))
     return fits and ("%s & %d"):format(name, value) or nil
   end
+  if size < field.size then return of_argument(field, name, op, value) end
+  if field.is_signed and not field.signed and op ~= "==" and op ~= "!=" then return nil end
   local decided = beyond(field, op, value)
   if decided ~= nil then return decided end
   -- The least there is has no positive twin, which is what kernels before 4.17 looked for.
@@ -346,9 +361,10 @@ local function text_of(node, fields, negated)
   local field = field_of(node, fields)
   if not field or #node > MOST_OF_FILTER then return nil, false end
   local op = node.op == "in" and "==" or node.op
+  local is_whole = (field.bytes or field.size) == field.size
   return join(negated, #node, function(i)
     local text = one_text(field, op, node[i], negated)
-    return text, text ~= nil
+    return text, text ~= nil and is_whole
   end)
 end
 

@@ -250,14 +250,16 @@ local function payload_value(integer, any, between)
   end
 end
 
-local function describe(declared, signed)
+local function describe(declared, forms)
   local name, type_name = parse_field(declared)
   if not name or name:find("^common_") then return nil end
+  local form = forms[name] or {}
   local pointer = type_name:find("%*$") ~= nil
-  local integer = signed ~= "0" and integer_text or unsigned
+  local integer = form.signed and integer_text or unsigned
+  local function hexadecimal(n) return address(form.bytes < 8 and n & (1 << 8 * form.bytes) - 1 or n) end
   return {
     name = name, type = (type_name:gsub("^__data_loc ", ""):gsub("^__rel_loc ", "")),
-    text = payload_value(pointer and address or integer, any_text, " "),
+    text = payload_value(form.hex and hexadecimal or integer, any_text, " "),
     json = payload_value(pointer and address_json or integer, any_json, ","),
   }
 end
@@ -266,9 +268,9 @@ end
 -- @tparam ?string format  the text of tracefs
 -- @treturn {table,...}   { name =, type = "char[16]", text = f, json = f }
 function M.payload(format)
-  local list = {}
-  for declared, signed in (format or ""):gmatch("\n%s*field:([^;\n]*);[^\n]*signed:(%d)") do
-    local field = describe(declared, signed)
+  local list, forms = {}, core.payload_forms(format or "")
+  for declared in (format or ""):gmatch("\n%s*field:([^;\n]*);") do
+    local field = describe(declared, forms)
     if field then list[#list + 1], list[field.name] = field, field end
   end
   return list

@@ -28,6 +28,7 @@ struct column {
 	enum kind kind;
 	struct l_field field, more; /* FIELD, SECONDS, TASK; LATENCY: flags, preempt_count */
 	struct pev_conversion conversion;
+	bool has_letter;            /* the format says how numbers are written */
 	const char *literal;        /* borrowed of the list */
 	size_t len;
 	char brief[PEV_TEXT_SHORT]; /* the same where it fits */
@@ -67,8 +68,8 @@ static void take_conversion(lua_State *L, struct column *column)
 
 	lua_getfield(L, -1, "spec");
 	spec = luaL_optstring(L, -1, "");
-	len = snprintf(text, sizeof(text), "%%%s%s", spec,
-		       *spec && strchr("diuxXo", spec[strlen(spec) - 1]) ? "" : "d");
+	column->has_letter = *spec && strchr("diuxXo", spec[strlen(spec) - 1]);
+	len = snprintf(text, sizeof(text), "%%%s%s", spec, column->has_letter ? "" : "d");
 	if (len >= (int)sizeof(text) ||
 	    pev_conversion_read(&column->conversion, text, text + len) != (size_t)len)
 		luaL_error(L, "'%s' is no conversion", spec);
@@ -191,10 +192,20 @@ static void put_string(struct pev_text *out, const struct pev_conversion *conver
 		put_unsafe(out, conversion, bytes, len);
 }
 
-static void put_number(struct pev_text *out, const struct pev_conversion *conversion,
-		       int64_t number)
+static void put_number(struct pev_text *out, const struct column *column, int64_t number)
 {
-	pev_text_number(out, conversion, (uint64_t)number);
+	const struct pev_tp_field *field = column->field.payload ? column->field.field : NULL;
+	char digits[20];
+	struct pev_text hex = { .buf = digits, .cap = sizeof(digits) };
+
+	if (column->has_letter || !field || !(field->flags & PEV_TP_HEX)) {
+		pev_text_number(out, &column->conversion, (uint64_t)number);
+		return;
+	}
+	if (!(field->flags & PEV_TP_ARRAY) && field->elem < sizeof(number))
+		number &= (int64_t)((UINT64_C(1) << 8 * field->elem) - 1);
+	pev_text_hex(&hex, (uint64_t)number);
+	pev_text_string(out, &column->conversion, digits, hex.len);
 }
 
 static void put_field(struct pev_text *out, const struct column *column,
@@ -204,12 +215,12 @@ static void put_field(struct pev_text *out, const struct column *column,
 	int64_t number;
 
 	if (l_source_number(&column->field, shown, &number)) {
-		put_number(out, &column->conversion, number);
+		put_number(out, column, number);
 		return;
 	}
 	part = l_source_read(&column->field, shown);
 	if (part.type == PEV_KEY_INTEGER)
-		put_number(out, &column->conversion, part.integer);
+		put_number(out, column, part.integer);
 	else if (part.type == PEV_KEY_STRING)
 		put_string(out, &column->conversion, (const char *)part.p, part.len);
 	else if (part.type == PEV_KEY_TRUE)

@@ -174,9 +174,66 @@ static int l_payload(lua_State *L)
 	return 1;
 }
 
+/* ---- what numbers are, and how they are shown ---- */
+
+/* A field's name, of the text, and its form. */
+struct form_row {
+	struct pev_span name;
+	struct pev_tp_form form;
+};
+
+/* The rows of a text, in a block of Lua's on top, as building a table may raise; how many. */
+static uint32_t push_rows(lua_State *L, const char *text, size_t len)
+{
+	struct form_row *rows = lua_newuserdatauv(L, PEV_FIELDS_MAX * sizeof(*rows), 0);
+	struct pev_err err = { 0 };
+	struct pev_format format;
+	uint32_t nr;
+
+	if (pev_format_read(&format, "", text, len, &err) < 0)
+		return 0;
+	nr = format.nr;
+	for (uint32_t i = 0; i < nr; i++)
+		rows[i] = (struct form_row){ format.lines[i].name,
+					     pev_format_form(&format, &format.lines[i]) };
+	pev_format_free(&format);
+	return nr;
+}
+
+/*
+ * payload_forms(format_text) -> { [field] = { bytes =, signed =, hex = } }
+ * Empty for a text that cannot be read.
+ */
+static int l_payload_forms(lua_State *L)
+{
+	size_t len;
+	const char *text = luaL_checklstring(L, 1, &len);
+	const struct form_row *rows;
+	uint32_t nr;
+
+	lua_settop(L, 1);
+	nr = push_rows(L, text, len);
+	rows = lua_touserdata(L, 2);
+	lua_newtable(L);
+	for (uint32_t i = 0; i < nr; i++) {
+		lua_pushlstring(L, rows[i].name.p, pev_span_len(rows[i].name));
+		lua_createtable(L, 0, 3);
+		lua_pushinteger(L, rows[i].form.bytes);
+		lua_setfield(L, -2, "bytes");
+		lua_pushboolean(L, rows[i].form.flags & PEV_TP_SIGNED);
+		lua_setfield(L, -2, "signed");
+		lua_pushboolean(L, rows[i].form.flags & PEV_TP_HEX);
+		lua_setfield(L, -2, "hex");
+		lua_rawset(L, 3);
+	}
+	return 1;
+}
+
 void l_payload_register(lua_State *L)
 {
 	l_class(L, FORMAT, NULL, l_format_gc);
+	lua_pushcfunction(L, l_payload_forms);
+	lua_setfield(L, -2, "payload_forms");
 	lua_pushcfunction(L, l_payload);
 	lua_setfield(L, -2, "payload");
 }

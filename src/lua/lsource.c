@@ -46,7 +46,7 @@ bool l_source_is_unsigned(const struct l_field *source)
 {
 	/* One that is smaller has room for its values: those below 0 are less than all of them. */
 	if (source->payload)
-		return source->field && source->field->size == sizeof(uint64_t) &&
+		return source->field && source->field->elem == sizeof(uint64_t) &&
 		       !(source->field->flags & PEV_TP_SIGNED);
 	return !IS_AMONG(is_signed, source->code);
 }
