@@ -84,7 +84,10 @@ describe("a filter", function()
     assert.matches("\n  try: prev_pid == 7$", refused "prev_pid == '7'")
     assert.matches("\n  try: prev_pid == 7$", refused "prev_pid = 7")
     assert.matches("\n  try: prev_pid == 7 && prev_pid == 8$", refused "prev_pid == 7 and prev_pid == 8")
-    assert.matches("\n  try: perfl list %-v sched:sched_switch", refused "prev_pid 1")
+    assert.matches('\n  try: prev_comm == "bash"$', refused "prev_comm = bash")
+    assert.matches('\n  try: prev_comm == "bash" && prev_pid == 7$', refused "prev_com = bash and prv_pid = '7'")
+    assert.matches("\n  try: perfl list %-v sched:sched_switch$", refused "prev_pid 1")
+    assert.matches("\n  try: perfl list %-v sched:sched_switch$", refused "prev_comm = bash and 7")
   end)
 
   it("that is refused is told with all fields and their types, the common ones last", function()
@@ -112,7 +115,9 @@ describe("a filter", function()
 
   it("ends for every text of few letters, and with a sentence", function()
     math.randomseed(7)
-    local letters = { "prev_pid", "prev_comm", "==", "&&", "||", "(", ")", "!", "1", "'x'", " ", "~", "&", "x", "\"" }
+    local letters = { "prev_pid", "prev_comm", "prv_pid", "==", "=", "and",
+                      "&&", "||", "(", ")", "!", "1", "'x'", " ", "~", "&", "x", "\"" }
+    local advised = 0
     for _ = 1, 3000 do
       local parts = {}
       for i = 1, math.random(0, 8) do parts[i] = letters[math.random(#letters)] end
@@ -121,7 +126,13 @@ describe("a filter", function()
       if not ok then
         assert.is_not_nil(why:find("filter '" .. text .. "': ", 1, true), why)
         assert.equal(22, code)
+        local meant = why:match "\n  try: ([^\n]*)$"
+        if not meant:find "^perfl list %-v a:b$" then
+          advised = advised + 1
+          assert.is_true(filter.check("a:b", meant, FORMAT), why)
+        end
       end
     end
+    assert.is_true(advised > 5, advised)
   end)
 end)

@@ -116,6 +116,20 @@ describe("perfl list", function()
     assert.matches("^Usage: perfl list", perfl("--help").out)
   end)
 
+  it("names the nearest that there is, and says of what perf knows that this machine has it not", function()
+    local r = perfl "cpu-clok"
+    assert.equal("perfl: no event matches cpu-clok (did you mean 'cpu-clock'?)\n  try: perfl list 'cpu-clock'\n", r.err)
+    r = run((r.err:match "try: (.*)\n":gsub("^perfl", run.quote(run.perfl))))
+    assert.matches("\n  cpu%-clock\n", r.out)
+    r = perfl "cyclse"
+    assert.equal(1, r.code)
+    if perfl("cycles").code == 0 then
+      assert.matches("%(did you mean 'cycles'%?%)\n  try: perfl list 'cycles'", r.err)
+    else
+      assert.matches("this machine has no such event %(did you mean 'cycles'%?.*\n  try: perfl doctor\n", r.err)
+    end
+  end)
+
   it("shows bytes of the command line as a terminal should see them", function()
     assert.is_nil(perfl("\27[31m").err:find("\27", 1, true))
   end)

@@ -574,6 +574,19 @@ describe("a probe that cannot be is told", function()
     end)
   end
 
+  it("of a function that the C library has and the kernel has not, with or without kprobes", function()
+    k.files["/usr/lib/x86_64-linux-gnu/libc.so.6"] = seed "shared"
+    local function check()
+      local why, code = refused("kprobe:work", {})
+      assert.matches("the kernel has no function 'work', but the C library has\n  try: uprobe:libc:work$", why)
+      assert.equal(E.ENOENT, code)
+      assert.truthy(probe.resolve(why:match "try: ([^\n]+)$", {}))
+    end
+    check()
+    k.files[DEVICES .. "kprobe/type"], k.files[KPROBES] = nil, nil
+    check()
+  end)
+
   it("where the kernel has neither PMU nor tracefs", function()
     k.files[DEVICES .. "kprobe/type"], k.files[KPROBES] = nil, nil
     local why, code = refused("kprobe:vfs_read", {})
@@ -584,6 +597,7 @@ describe("a probe that cannot be is told", function()
 
   for args, wanted in pairs {
     [{ "n" }] = "'n' is not understood; NAME:TYPE", [{ "n:itn" }] = "no type is called 'itn' %(did you mean 'int'%?%)",
+    [{ "n:str" }] = "'str' %(did you mean 'string'%?%)", [{ "n:char *" }] = "%(did you mean 'string'%?%)",
     [{ "n:double" }] = "floating point", [{ "n:int", "n:int" }] = "'n' stands there twice",
     [{ "$retval:int" }] = "only a return probe knows", [{ "n=$arg9:int" }] = "argument 9 is not passed in a register",
     [{ "n=%di;x:int" }] = "is no place", [{ 1 }] = "a list of strings", [{ "n=+8(%si)\n:int" }] = "is no place",

@@ -366,6 +366,19 @@ describe("the kernel", function()
     assert.matches("no names: the recording is of 5.10.0, this is 6.1.0", said[1])
   end)
 
+  it("of a recording that was cut off is not said to be another, as nothing says which it is", function()
+    local said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }) }, function(r) return r.stack:folded() end,
+      { features = { [OSRELEASE] = false } })
+    assert.equal(1, #said)
+    assert.matches("the recording does not say of which kernel it is;.*\n  try: %-%-kallsyms /proc/kallsyms$", said[1])
+    finally(function() perfev.symbol.kallsyms(nil) end)
+    perfev.symbol.kallsyms(said[1]:match "%-%-kallsyms (.*)$")
+    local seen
+    said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }) }, function(r) seen = r.stack:folded() end,
+      { features = { [OSRELEASE] = false } })
+    assert.same({ "do_work", 0 }, { seen, #said })
+  end)
+
   -- do_work() as the linker placed it, 16 MiB below where it ran.
   local function vmlinux(id)
     return elf.file { functions = { { "_text", 0xffffffff81000000, 0x10 }, { "do_work", 0xffffffff81000100, 0x80 } },

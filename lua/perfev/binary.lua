@@ -5,6 +5,7 @@
 
 local core = require "perfev.core"
 local files = require "perfev.symbol.files"
+local native = require "perfev.native"
 
 local M = {}
 
@@ -17,15 +18,9 @@ local LINKS_MAX = 40 -- as the kernel has it (path_resolution(7))
 
 -- perfev.elf, or why there is none.
 local function library()
-  local ok, elf = pcall(require, "perfev.elf")
-  if ok then return elf end
-  local distrusted = tostring(elf):match("not trusted: ([^\n]+)")
-  if distrusted then
-    return nil, ("symbols cannot be read: others than root may write %s, or a directory above it\n"):format(distrusted)
-      .. "  try: chmod go-w, chown root, or FILE:0xOFFSET"
-  end
-  return nil, "symbols cannot be read: the module perfev.elf (libelf) is not installed beside perfev\n"
-    .. "  try: FILE:0xOFFSET"
+  local elf, why, remedy = native("perfev.elf", "libelf")
+  if elf then return elf end
+  return nil, ("symbols cannot be read: %s\n  try: %sFILE:0xOFFSET"):format(why, remedy and remedy .. "\n  or: " or "")
 end
 
 -- ---- where ----

@@ -233,6 +233,14 @@ local function hidden()
   end
 end
 
+-- TRACE_EVENT_PERF_PERM() of irq_vectors:irq_work_exit: a sample of it would make the next one.
+local function causes_itself(event)
+  if not (event.attr and event.attr.type == TRACEPOINT and event.attr.sample_period ~= 0) then return false end
+  local attr = event.attr:copy()
+  attr.freq, attr.sample_period, attr.sample_type = false, 0, {}
+  return (ask(event, attr))
+end
+
 local function no_permission(event)
   local attr = event.attr
   if filtered_out(event) then return seccomp() end
@@ -243,6 +251,11 @@ local function no_permission(event)
   if strong and not has_capability(CAP_SYS_ADMIN) then
     return strong .. " needs CAP_SYS_ADMIN, whatever kernel.perf_event_paranoid is",
       in_user_namespace() and more_rights() or "run as root"
+  end
+  if is_privileged() and causes_itself(event) then
+    return "the kernel counts this tracepoint and does not sample it, because each sample would cause another",
+      event.tracepoint and ("perfl stat -e %s\n  or: perfev.counter"):format(event.tracepoint)
+        or "perfev.counter, which counts it"
   end
   if is_privileged() then return security_module() end
   local unseen, remedy = hidden()
@@ -271,8 +284,10 @@ local function too_many_files(event)
   local own = math.max(cpus, #(core.cpus() or {})) * threads -- of the event that tells the names of tasks
   local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
     cpus == 1 and "" or "s", threads, threads == 1 and "" or "s")
-  return ("%s = %d descriptors are needed, and some more for ourselves; %s are allowed (hard limit %s)"):format(
-      sum, needed, soft or "?", hard or "?"),
+  local allowed, ours = tonumber(soft) or 0, "some more for ourselves"
+  if needed <= allowed then ours = ("%d more to follow the tasks, besides what is open already"):format(own) end
+  return ("%s = %d descriptors are needed, and %s; %s are allowed (hard limit %s)"):format(sum, needed, ours,
+      soft or "?", hard or "?"),
     ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + own + 64)
 end
 
@@ -637,7 +652,8 @@ end
 -- @tparam string what    as the core says it, "cannot open cpu-clock on cpu 0"
 -- @tparam integer code   errno
 -- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu` as they were opened; `named` (tracefs
---   has this tracepoint), `events`, `cpus`, `threads` (how many the session has), `group` (the leader's name), `cgroup`
+--   has this tracepoint), `tracepoint` (its name), `events`, `cpus`, `threads` (how many the session has), `group` (the
+--   leader's name), `cgroup`
 -- @treturn string
 function M.refusal(what, code, event)
   event = at_that_place(what, event or {})

@@ -59,13 +59,21 @@ local function type_names()
   return names
 end
 
+-- What C, bcc and bpftrace call text.
+local text_words = { str = true, cstr = true, text = true, kstr = true, ["char*"] = true, ["char *"] = true,
+                     ["const char*"] = true, ["const char *"] = true }
+
+local function nearest_type(word)
+  return text_words[word:lower()] and "string" or core.nearest(word, type_names())
+end
+
 local function read_type(word, text)
   local row = types[word]
   if row then return row end
   if word == "float" or word == "double" then
     return nil, ("args: '%s': floating point is passed in registers that a probe does not see"):format(text)
   end
-  local near = core.nearest(word, type_names())
+  local near = nearest_type(word)
   return nil, ("args: '%s': no type is called '%s'%s"):format(text, word,
     near and (" (did you mean '%s'?)"):format(near) or "; int, long, u64, string and the like are")
 end

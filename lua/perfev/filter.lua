@@ -6,6 +6,7 @@ local core = require "perfev.core"
 
 local M = {}
 
+local MENDED_MAX = 32 -- mistakes of one text
 local MOST = 4095 -- bytes: perf_event_set_filter() copies a page
 
 -- trace_define_generic_fields(): fields of every event that no format file tells of.
@@ -270,6 +271,17 @@ function M.caret(text, at, stop)
   return shown, (" "):rep(column - 1) .. ("^"):rep(length)
 end
 
+-- The text with every mistake mended of which it is known what was meant; nil where one is not.
+local function mended(fault, fields)
+  for _ = 1, MENDED_MAX do
+    if not fault.meant then return nil end
+    local ok, next_fault = pcall(check_whole, fault.meant, fields)
+    if ok then return fault.meant end
+    if type(next_fault) ~= "table" then error(next_fault, 0) end
+    fault = next_fault
+  end
+end
+
 --- Would the kernel take it?
 -- @tparam string name    the event's, for the message
 -- @tparam string text    the filter
@@ -287,7 +299,7 @@ function M.check(name, text, format)
   local shown, caret = M.caret(text, fault.at, fault.stop)
   local lines = { ("%s: filter '%s': %s"):format(name, text, fault.why), "| " .. shown, "| " .. caret }
   for i, line in ipairs(M.describe(fields)) do lines[#lines + 1] = (i == 1 and "fields: " or "  ") .. line end
-  lines[#lines + 1] = "try: " .. (fault.meant or "perfl list -v " .. name .. ", for its fields and their values")
+  lines[#lines + 1] = "try: " .. (mended(fault, fields) or "perfl list -v " .. name)
   return nil, table.concat(lines, "\n  "), core.errno.EINVAL
 end
 

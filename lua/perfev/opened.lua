@@ -233,10 +233,11 @@ end
 
 -- What explain is to know of it.
 local function circumstances(self, built, leader)
-  local target = self.target
+  local target, found = self.target, built.found
   return {
     attr = built.attr, is_tracepoint = built.is_tracepoint, cpu_wide = options.is_cpu_wide(self.opts),
     named = built.format ~= nil,
+    tracepoint = found.tracepoint and ("%s:%s"):format(found.system, found.tracepoint),
     pid = target.pids[1], cpu = target.cpus[1], cgroup = self.opts.cgroup,
     events = how_many(self), cpus = #target.cpus, threads = #target.pids, group = leader,
   }

@@ -251,6 +251,11 @@ local function uprobe(text, rest, spec, returns)
     args, spec)
 end
 
+local function is_of_libc(name)
+  local file = binary.open("libc")
+  return file and file.elf and file.elf:symbol(name) ~= nil
+end
+
 -- What is the kernel's own name for it? nil where the list cannot be read.
 local function check_function(text, name)
   local symbols = core.slurp("/proc/kallsyms")
@@ -258,6 +263,10 @@ local function check_function(text, name)
   for _, kind in ipairs { "T", "t", "W", "w" } do
     local line = (" %s %s"):format(kind, name)
     if symbols:find(line .. "\n", 1, true) or symbols:find(line .. "\t", 1, true) then return true end
+  end
+  if is_of_libc(name) then
+    return fail(text, ("the kernel has no function '%s', but the C library has\n  try: uprobe:libc:%s"):format(name,
+      name), E.ENOENT)
   end
   local names = {}
   for known in symbols:gmatch(" [TtWw] (" .. name:sub(1, 2):gsub("%p", "%%%0") .. "[^%s]*)") do
@@ -278,12 +287,10 @@ local function kprobe(text, rest, spec, returns)
   if not args then return nil, why, code end
   local ok, wrong = fetch.by_abi(args, false)
   if not ok then return fail(text, wrong) end
-  local found, none, errno = result(text,
-    { kind = "kprobe", returns = returns, symbol = name, places = { offset }, name = name }, args, spec)
-  if not found then return nil, none, errno end
   ok, wrong, code = check_function(text, name)
   if not ok then return nil, wrong, code end
-  return found
+  return result(text, { kind = "kprobe", returns = returns, symbol = name, places = { offset }, name = name }, args,
+    spec)
 end
 
 -- ---- static probes ----

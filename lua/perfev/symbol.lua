@@ -13,6 +13,7 @@ local hex = require "perfev.hex"
 local jit = require "perfev.symbol.jit"
 local kept_files = require "perfev.symbol.kept"
 local kernel_file = require "perfev.symbol.kernel"
+local native = require "perfev.native"
 
 local M = { lines = false, changes = 0 }
 local World = {}
@@ -24,11 +25,9 @@ local GONE = {} -- a file that was not found
 
 -- perfev.symtab, or why there is none.
 local function library()
-  local ok, symtab = pcall(require, "perfev.symtab")
-  if ok then return symtab end
-  local distrusted = tostring(symtab):match("not trusted: ([^\n]+)")
-  if distrusted then return nil, ("others than root may write %s, or a directory above it"):format(distrusted) end
-  return nil, "the module perfev.symtab (elfutils) is not installed beside perfev"
+  local symtab, why, remedy = native("perfev.symtab", "elfutils")
+  if symtab then return symtab end
+  return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why
 end
 
 -- Once each: what a user should know; at level 1 what a user may want to.
@@ -113,6 +112,19 @@ local function is_running(self, wanted)
   return wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here, here
 end
 
+-- Why the running kernel's names are not those of the recording, and what to do.
+local function which_kernel(self, wanted, here)
+  if not wanted and not self.osrelease then
+    return "the recording does not say of which kernel it is; if it was recorded here since the boot, it is this one\n"
+      .. "  try: --kallsyms /proc/kallsyms"
+  end
+  local release = self.osrelease
+  local of = not release and "another kernel, by its build-id"
+    or release == here and ("another build of %s, by its build-id"):format(release) or release
+  return ("the recording is of %s, this is %s\n"
+    .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(of, here or "not known")
+end
+
 -- The kernel of a recording, or this one if it is the same.
 local function recorded_kernel(self)
   local wanted = self.build_ids["[kernel.kallsyms]"]
@@ -124,9 +136,7 @@ local function recorded_kernel(self)
   if kernel_file.path then return nil end
   local same, here = is_running(self, wanted)
   if not same then
-    note(self, ("the kernel's functions have no names: the recording is of %s, this is %s\n"
-      .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(
-      self.osrelease or "another kernel", here or "not known"))
+    note(self, "the kernel's functions have no names: " .. which_kernel(self, wanted, here))
     return nil
   end
   symbols = running_kernel(self)

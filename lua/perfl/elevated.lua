@@ -37,7 +37,7 @@ end
 -- @treturn {string,...}
 function M.own_modules()
   local names = {}
-  for template in require("perfl.find").native_templates():gmatch("[^;]+") do
+  for template in (require("perfl.find").native_templates() or ""):gmatch("[^;]+") do
     for _, entry in ipairs(core.list((template:gsub("%?%.so$", "perfev"))) or {}) do
       local name = entry:match("^(%l+)%.so$")
       if name and name ~= "core" then names[#names + 1] = "perfev." .. name end

@@ -12,8 +12,15 @@ local report = require "perfl.report"
 local M = {}
 
 --- Where perfev's own shared objects lie, as templates: a checkout's, or those installed beside perfl.
+-- @treturn[1] string
+-- @treturn[2] nil
+-- @treturn[2] string  why that is not known
 function M.native_templates()
-  local bin = core.exe():match("^(.*)/[^/]*$") or "."
+  local exe = core.exe()
+  if not exe then
+    return nil, "/proc is not mounted, and it tells where perfl's own modules are\ntry: mount -t proc proc /proc"
+  end
+  local bin = exe:match("^(.*)/[^/]*$") or "."
   return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)
 end
 

@@ -1,7 +1,9 @@
 --- perfl list: the events that this machine has, by name.
 
 local args = require "perfev.args"
+local core = require "perfev.core"
 local escape = require "perfev.escape"
+local event_names = require "perfev.names"
 local grammar = require "perfev.grammar"
 local json = require "perfev.json"
 local list = require "perfev.list"
@@ -113,6 +115,28 @@ local function probe_pmu(pattern)
   return which and which .. "probe"
 end
 
+-- The nearest of the names that this machine has; a tracepoint's may be given without its system.
+local function nearest(pattern)
+  local names, whole = {}, {}
+  for _, entry in ipairs(list()) do
+    local all = { entry.name, table.unpack(entry.aliases or {}) }
+    if entry.kind == "tracepoint" then all[#all + 1] = entry.name:match(":(.+)$") end
+    for _, name in ipairs(all) do
+      names[#names + 1], whole[name] = name, whole[name] or entry.name
+    end
+  end
+  return whole[core.nearest(pattern, names) or ""]
+end
+
+-- A name that perf knows, or one that is near to it, where this machine has no such event.
+local function absent(pattern)
+  local all, near = event_names.all(), nil
+  for _, name in ipairs(all) do near = name == pattern and name or near end
+  near = near or core.nearest(pattern, all)
+  return near and ("%s: this machine has no such event%s\ntry: perfl doctor"):format(
+    escape(pattern), near == pattern and "" or (" (did you mean '%s'? It has none of that name either)"):format(near))
+end
+
 -- Tracepoints that may not be seen are not those that there are not.
 local function why_none(patterns)
   local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
@@ -126,6 +150,10 @@ local function why_none(patterns)
   if pmu then
     return ("%s\nthis kernel has no %s PMU (CONFIG_%s_EVENTS)"):format(text, pmu, pmu:upper())
   end
+  local near = #patterns == 1 and not kind and nearest(patterns[1])
+  if near then return ("%s (did you mean '%s'?)\ntry: perfl list '%s'"):format(text, near, near) end
+  local missing = #patterns == 1 and not kind and absent(patterns[1])
+  if missing then return missing end
   if not kind or kind == titles.tracepoint then
     local path, why = tracefs.events()
     if not path then return ("%s\n%s"):format(text, why) end

@@ -131,7 +131,9 @@ end
 local loadlib, searchpath = package.loadlib, package.searchpath
 local function search_own_module(name)
   if not name:find("^perfev%.%l+$") then return nil end
-  local path, tried = searchpath(name, require("perfl.find").native_templates())
+  local templates, unknown = require("perfl.find").native_templates()
+  if not templates then return "\n\t" .. unknown:gsub("\n", "\n\t") end
+  local path, tried = searchpath(name, templates)
   if not path then return tried end
   local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return "\n\t" .. mode end

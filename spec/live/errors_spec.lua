@@ -103,6 +103,35 @@ describe("this kernel", function()
     end
   end)
 
+  as_root("counts a tracepoint that it does not sample, and is told to", function()
+    if not tracefs.find("irq_vectors", "irq_work_exit") then pending "no irq_vectors:irq_work_exit" end
+    local r = script("event { 'irq_vectors:irq_work_exit', sample = print }", "--", "true")
+    if r.code == 0 then pending "this kernel samples it" end
+    refused(r, "irq_vectors:irq_work_exit", "each sample would cause another",
+      "perfl stat -e irq_vectors:irq_work_exit")
+    r = run(run.quote(run.perfl) .. r.err:match "try: perfl([^\n]+)" .. " -- true")
+    assert.equal(0, r.code, r.err)
+    assert.matches("%d+%s+irq_vectors:irq_work_exit", r.err .. r.out)
+  end)
+
+  as_root("shows /proc, and where it does not, that is said", function()
+    local covered = { "unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"', run.perfl }
+    local function without_proc(...)
+      local words = table.move({ ... }, 1, select("#", ...), #covered + 1, { table.unpack(covered) })
+      return run(words)
+    end
+    if without_proc("list", "cpu-clock").code ~= 0 then pending "a file system cannot be mounted here" end
+    local r = without_proc("funclatency", "uprobe:libc:malloc", "--", "true")
+    assert.equal(1, r.code, r.err)
+    assert.matches("uprobe:libc:malloc': symbols cannot be read: /proc is not mounted.*\n  try: mount %-t proc proc "
+      .. "/proc\n", r.err)
+    r = without_proc("-p", "1", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }")
+    refused(r, "pid 1", "/proc is not mounted here", "mount -t proc proc /proc")
+    r = without_proc("profile", "--", "sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
+    assert.equal(0, r.code, r.err)
+    assert.is_nil((r.err .. r.out):find("traceback", 1, true))
+  end)
+
   as_root("refuses what the PMU software cannot do", function()
     refused(script("event { 'cpu-clock', sample_type = { 'branch_stack' }, branch_sample_type = { 'any' } }", "--",
       "true"), "cpu-clock", "sample_type has branch_stack, which needs hardware below the event", "a hardware event")

@@ -260,6 +260,14 @@ M.chapters = {
         k:tracepoint("sched:sched_switch", 316, "int prev_pid")
       end),
       words = "316", cause = "a tracepoint's payload needs -1", remedy = "setcap cap_perfmon" },
+    { "samples of a tracepoint that samples cause", input = 'event { "irq_vectors:irq_work_exit" }',
+      run = opening("vm", { "irq_vectors:irq_work_exit" }, {}, function(k)
+        k:tracepoint("irq_vectors:irq_work_exit", 77, "int vector")
+        status(k, ALL_CAPS)
+        refusing(E.EPERM, function(attr) return attr.type == 2 and attr.sample_period ~= 0 end)(k)
+      end),
+      words = "irq_vectors:irq_work_exit", cause = "counts this tracepoint and does not sample it",
+      remedy = "perfl stat -e irq_vectors:irq_work_exit" },
     { "namespaces, for an ordinary user", input = 'event { "dummy", namespaces = f }',
       run = opening("unprivileged", { "dummy", namespaces = nothing }, { tid = 1000 }),
       words = "dummy", cause = "namespaces shows what other users have", remedy = "setcap cap_perfmon" },
@@ -451,6 +459,17 @@ M.chapters = {
     { "a static probe, of a program without", input = 'event { "usdt:/usr/bin/bare:app:begin" }',
       run = named("usdt:/usr/bin/bare:app:begin", "vm", programs), words = "usdt:/usr/bin/bare:app:begin",
       cause = "has no static probes", remedy = "uprobe:FILE:SYMBOL" },
+    { "a function of the C library as the kernel's", input = 'event { "kprobe:main" }, perfl funclatency main',
+      run = named("kprobe:main", "vm", function(k)
+        programs(k)
+        k.files["/usr/lib/x86_64-linux-gnu/libc.so.6"] = k.files["/usr/bin/app"]
+        k.files["/proc/kallsyms"] = "ffffffff81001000 t vfs_read\n"
+      end),
+      words = "kprobe:main", cause = "the kernel has no function 'main', but the C library has",
+      remedy = "try: uprobe:libc:main" },
+    { "a type of an argument", input = 'event { "uprobe:/usr/bin/app:main", args = { "name:str" } }',
+      run = opening("vm", { "uprobe:/usr/bin/app:main", args = { "name:str" } }, nil, programs),
+      words = "name:str", cause = "no type is called 'str'", remedy = "did you mean 'string'?" },
     { "a kprobe, where the kernel has none", input = 'event { "kprobe:do_sys_openat2" }',
       run = named "kprobe:do_sys_openat2", words = "kprobe:do_sys_openat2", cause = "this kernel has no kprobes",
       remedy = "CONFIG_KPROBE_EVENTS" },
@@ -629,6 +648,12 @@ M.chapters = {
       end),
       words = "clock 4", cause = "12 events x 64 CPUs x 1 task = 768 descriptors are needed, and some more for "
         .. "ourselves; 256 are allowed (hard limit 256)", remedy = "prlimit --pid $$ --nofile=896" },
+    { "descriptors, for an event of our own too", input = "an event on 64 CPUs, ulimit -n 100",
+      run = opening({ world = "vm", cpus = "0-63", max_files = 100 }, { clock }, {}, function(k)
+        k.files["/proc/self/limits"] = "Max open files            100                  100                  files\n"
+      end),
+      words = "dummy", cause = "1 event x 64 CPUs x 1 task = 64 descriptors are needed, and 64 more to follow",
+      remedy = "prlimit --pid $$ --nofile=192" },
     { "the whole system's descriptors", input = 'event { "cpu-clock" }',
       run = opening("vm", { clock }, nil, function(k)
         k.files["/proc/sys/fs/file-max"] = "9000\n"
@@ -706,6 +731,9 @@ M.chapters = {
     { "an operator that there is not", input = 'filter = "prev_pid = 1"',
       run = opening("vm", { "sched:sched_switch", filter = "prev_pid = 1" }),
       words = "prev_pid = 1", cause = "'=' is no operator", remedy = "try: prev_pid == 1" },
+    { "an operator and a value that there are not", input = 'filter = "prev_comm = bash"',
+      run = opening("vm", { "sched:sched_switch", filter = "prev_comm = bash" }),
+      words = "prev_comm = bash", cause = "'=' is no operator", remedy = 'try: prev_comm == "bash"' },
     { "a parenthesis that is not closed", input = 'filter = "(prev_pid == 1 || prev_pid == 2"',
       run = opening("vm", { "sched:sched_switch", filter = "(prev_pid == 1 || prev_pid == 2" }),
       words = "(prev_pid == 1 || prev_pid == 2", cause = "this parenthesis is not closed", remedy = "perfl list -v" },

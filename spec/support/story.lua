@@ -119,7 +119,7 @@ local function recorded(story, see, opts)
   end
   local path = path_of()
   local features = { [OSRELEASE] = string.pack("<s4", "6.1.0\0"), [EVENT_DESC] = b:event_desc() }
-  for number, bytes in pairs(opts.features or {}) do features[number] = bytes end
+  for number, bytes in pairs(opts.features or {}) do features[number] = bytes or nil end
   local file <close> = assert(io.open(path, "wb"))
   file:write(b:file(features))
   file:close()
