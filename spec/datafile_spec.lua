@@ -175,6 +175,53 @@ local function both(f)
   for _, endian in ipairs { "little", "big" } do f(recording(endian), endian) end
 end
 
+describe("what was lost, of a recording", function()
+  -- { misc =, time =, lost = } of LOST_SAMPLES -> lost, lost_samples
+  local function losses(list, fields)
+    local out = {}
+    for _, endian in ipairs { "little", "big" } do
+      local built = perfdata.new { endian = endian, events = { { ids = { 11 }, name = "cycles", attr = fields } } }
+      for i, lost in ipairs { 3, 4 } do
+        built:add { type = "lost", id = 11, lost = lost, sample_id = { time = i, identifier = 11 } }
+      end
+      for _, one in ipairs(list) do
+        built:add { type = "lost_samples", lost = one.lost, misc = one.misc,
+                    sample_id = { time = one.time or 0, identifier = 11 } }
+      end
+      local rec <close> = assert(perfdata.open(built:file {}))
+      for _ in rec:records() do end
+      out[#out + 1] = rec:stats()
+    end
+    assert.equal(out[1].lost, out[2].lost)
+    assert.equal(out[1].lost_samples, out[2].lost_samples)
+    return out[1].lost, out[1].lost_samples
+  end
+
+  it("is what LOST records say, where nothing was read at the end", function()
+    assert.same({ 7, 0 }, { losses({}, attr) })
+  end)
+
+  it("is the kernel's count of each event that perf read at the end, which has the LOST records' in it", function()
+    assert.same({ 12, 0 }, { losses({ { lost = 10 }, { lost = 2 } }, attr) })
+  end)
+
+  it("is by the hardware where the kernel itself wrote LOST_SAMPLES", function()
+    assert.same({ 7, 9 }, { losses({ { lost = 9, time = 5 } }, attr) })
+    assert.same({ 10, 9 }, { losses({ { lost = 9, time = 5 }, { lost = 10 } }, attr) })
+  end)
+
+  it("is not what a BPF filter dropped", function()
+    assert.same({ 7, 0 }, { losses({ { lost = 100, misc = 1 << 15 } }, attr) })
+  end)
+
+  it("is told apart by read_format where records have no time", function()
+    local timeless = { sample_type = { "ip", "tid", "identifier" }, sample_id_all = true }
+    assert.same({ 7, 9 }, { losses({ { lost = 9 } }, timeless) })
+    timeless.read_format = { "id", "lost" }
+    assert.same({ 9, 0 }, { losses({ { lost = 9 } }, timeless) })
+  end)
+end)
+
 describe("a recording", function()
   it("is read in both byte orders to the same values", function()
     local first

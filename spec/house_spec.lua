@@ -24,6 +24,7 @@ local floors = {
     cfi = { "fde", "unwind" },
     symbol = { "sys", "task" },
     agg = { "record", "task" },
+    loss = { "record" }, -- records of what was lost
     deferred = { "record" }, -- samples that wait for a part of themselves
     span = { "agg" },
     where = { "agg" },

@@ -1391,6 +1391,48 @@ describe("loss", function()
     assert.equal(201, read + s:stats().lost)
   end)
 
+  it("that no record told is told to `lost` at the end: all that it heard is the total", function()
+    local told, ends = 0, {}
+    local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }
+    s:event { type = 1, config = 0, sample_period = 1, sample = function() end, lost = function(r)
+      told = told + r.lost
+      if r.at_end then ends[#ends + 1] = { r.type, r.lost, r.tid, r.time == k.now } end
+    end }
+    k:after(MS, function()
+      emit_many(100)
+      for i = 1, 7 do emit(2, "exit", { pid = i, tid = i }) end
+    end)
+    assert(s:run())
+    local stats = s:stats()
+    assert.equal(7, stats.lost_own)
+    assert.is_true(stats.lost > 0)
+    assert.same({ { "lost", stats.lost + stats.lost_own, 0, true } }, ends)
+    assert.equal(stats.lost + stats.lost_own, told)
+  end)
+
+  it("that no record told is the last record of a loop over all", function()
+    local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }
+    s:event(clock_event {})
+    k:after(MS, function() emit_many(100) end)
+    local last, told = nil, 0
+    for r in s:records() do
+      last = r.type
+      if r.type == "lost" then told = told + r.lost end
+    end
+    assert.equal("lost", last)
+    assert.equal(s:stats().lost, told)
+  end)
+
+  it("is not told at the end of a session that a callback cut", function()
+    local told = 0
+    local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }
+    s:event(clock_event { sample = function() return false end, lost = function(r) told = told + r.lost end })
+    k:after(MS, function() emit_many(100) end)
+    assert(s:run())
+    assert.is_true(s:stats().lost > 0)
+    assert.equal(0, told)
+  end)
+
   it("of samples by the hardware is counted apart", function()
     local told
     local s = new({ duration = "1s" }, { lost = function(r) told = r.type .. r.lost end })

@@ -51,6 +51,7 @@ struct pev_datafile {
 	struct pev_datafile_config config;
 	struct pev_datafile_facts facts;
 	struct pev_datafile_stats stats;
+	uint64_t told_lost, read_lost; /* by LOST records; by counts read at the end */
 	char *name, *directory; /* that name is in; or NULL */
 	bool own_fd;
 
@@ -541,6 +542,22 @@ static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 
 /* ---- handing out ---- */
 
+/*
+ * The kernel writes LOST_SAMPLES for what the hardware lost. A recorder writes it for what read(2)
+ * says of an event at the end, the LOST records' losses included, or for what a filter dropped.
+ */
+static void count_lost_samples(struct pev_datafile *df, const struct pev_file_record *out)
+{
+	uint64_t lost = u64_at(df, out->bytes + 8);
+
+	if (!out->synthesised) {
+		df->stats.lost_samples += lost;
+	} else if (!(pev_load16(out->bytes + 4, df->recorded.swap) & PEV_MISC_LOST_SAMPLES_BPF)) {
+		df->read_lost += lost;
+		df->stats.lost_read = true;
+	}
+}
+
 static void count_type(struct pev_datafile *df, const struct pev_file_record *out)
 {
 	struct pev_datafile_stats *stats = &df->stats;
@@ -550,9 +567,9 @@ static void count_type(struct pev_datafile *df, const struct pev_file_record *ou
 	else
 		stats->other_types++;
 	if (out->type == PERF_RECORD_LOST && out->size >= 24)
-		stats->lost += u64_at(df, out->bytes + 16);
+		df->told_lost += u64_at(df, out->bytes + 16);
 	else if (out->type == PERF_RECORD_LOST_SAMPLES && out->size >= 16)
-		stats->lost_samples += u64_at(df, out->bytes + 8);
+		count_lost_samples(df, out);
 }
 
 /* So many samples, the last of that time, of a run that is plain. */
@@ -1348,6 +1365,7 @@ const struct pev_datafile_stats *pev_datafile_stats(struct pev_datafile *df)
 	count_taken(df);
 	pev_inputs_count(&df->in, &df->stats.bytes, &df->stats.compressed, &df->stats.inflated);
 	df->stats.blocks = df->in.pool.peak;
+	df->stats.lost = df->stats.lost_read ? df->read_lost : df->told_lost;
 	df->stats.unknown_id = df->recorded.unknown_id;
 	df->stats.ambiguous = df->recorded.ambiguous;
 	df->stats.shared_ids = df->recorded.shared_ids;

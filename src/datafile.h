@@ -53,7 +53,7 @@ struct pev_file_record {
 	uint32_t type;
 	uint32_t event;             /* its number, or PEV_NO_EVENT */
 	uint16_t size;              /* of one of simpleperf's, longer than that can say, 65528 */
-	bool synthesised;           /* not by the kernel: what was there before */
+	bool synthesised;           /* by the recorder: what was there before, or a count */
 };
 
 /* Records in order, that can be looked at where they are: from at to before end. */
@@ -83,7 +83,9 @@ struct pev_datafile_stats {
 	uint64_t ambiguous;      /* of several events, without an id to tell them apart */
 	uint64_t shared_ids;     /* ids that two events claim; the first has them */
 	uint64_t malformed;      /* which pev_datafile_locate() refused */
-	uint64_t lost, lost_samples; /* as LOST and LOST_SAMPLES say */
+	uint64_t lost;           /* by LOST records, or by counts that the recorder read */
+	bool lost_read;          /* it is the latter */
+	uint64_t lost_samples;   /* by the hardware: LOST_SAMPLES of the kernel's */
 	uint64_t compressed, inflated; /* bytes of COMPRESSED records, and what they held */
 	uint64_t auxtrace;       /* bytes passed over */
 	uint64_t blocks;         /* bytes in memory at most at one time */

@@ -204,6 +204,7 @@ const struct pev_misc pev_miscs[] = {
 	{ "proc_map_parse_timeout", TYPE(MMAP) | TYPE(MMAP2),
 	  PERF_RECORD_MISC_PROC_MAP_PARSE_TIMEOUT, 0 },
 	{ "build_id_form", TYPE(MMAP2), PEV_MISC_MMAP_BUILD_ID, 0 },
+	{ "at_end", TYPE(LOST), PEV_MISC_LOST_AT_END, 0 },
 	{ "out", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT, 0 },
 	{ "preempt", TYPE(SWITCH) | TYPE(SWITCH_CPU_WIDE), PERF_RECORD_MISC_SWITCH_OUT_PREEMPT, 0 },
 	{ "truncated", TYPE(AUX), PERF_AUX_FLAG_TRUNCATED, PEV_F_FLAGS },

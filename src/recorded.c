@@ -248,6 +248,9 @@ bool pev_recorded_synthesised(const struct pev_recorded *of, const struct pev_pl
 		return false;
 	if (plan->from_end[PEV_F_TIME])
 		return true;
+	/* It has an id: perf_record__read_lost_samples(). */
+	if (piece->type == PERF_RECORD_LOST_SAMPLES && plan->read_format & PEV_FORMAT_LOST)
+		return true;
 	return off && off + 8u <= piece->size &&
 	       pev_load64(piece->bytes + piece->size - off, of->swap) == 0;
 }

@@ -24,6 +24,7 @@
  *   recorder perfl            who wrote it
  *   exclude_pid 1234          records of this process were not delivered, but of events with
  *   keep_own 0                  keep_own; events by their number, from 0, in their order
+ *   lost_own 12               so many records of such events were lost
  *   hidden 1                  an event nobody asked for: who is who, and not delivered
  */
 #ifndef PEV_RECORDER_H

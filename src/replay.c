@@ -182,6 +182,41 @@ static bool take_ready(struct pev_replay *r)
 	return true;
 }
 
+/* Is the whole recording wanted? Which part of it a loss at its end is of cannot be told. */
+static bool wants_all(const struct pev_selection *wanted)
+{
+	return !pev_selection_asks(wanted) && !wanted->from && wanted->to == UINT64_MAX &&
+	       !wanted->from_first && !wanted->to_first;
+}
+
+/* Nothing more comes: what was lost and no record that was heard has told. False: nothing. */
+static bool take_last_loss(struct pev_replay *r)
+{
+	const struct perf_event_header header = { .type = PERF_RECORD_LOST,
+						  .misc = PEV_MISC_LOST_AT_END };
+	const struct pev_datafile_stats *stats = pev_datafile_stats(r->df);
+	uint64_t lost = stats->lost + r->lost_own;
+
+	if (r->told_loss || !stats->lost_read || lost <= r->heard_lost || !wants_all(&r->wanted))
+		return false;
+	r->told_loss = true;
+	pev_plan_init(&r->plain, &(struct pev_attr){ 0 }, false);
+	r->ready = (struct pev_file_record){
+		.bytes = (const unsigned char *)r->last_loss,
+		.plan = &r->plain,
+		.type = PERF_RECORD_LOST,
+		.event = PEV_NO_EVENT,
+		.size = pev_loss_record(r->last_loss, &r->plain, &header, 0,
+					lost - r->heard_lost, 0),
+		.synthesised = true,
+	};
+	r->from = &r->ready;
+	r->event = 0;
+	r->type = PERF_RECORD_LOST;
+	r->stage = PEV_STAGE_LOOK;
+	return true;
+}
+
 /* The reader's run is at its end: the next one, or what there is instead. */
 static int read_more(struct pev_replay *r, struct pev_err *err)
 {
@@ -192,9 +227,15 @@ static int read_more(struct pev_replay *r, struct pev_err *err)
 		pev_deferred_let_go(&r->deferred);
 		return PEV_TURN_NONE;
 	}
-	if (rc <= 0)
-		return rc < 0 ? rc : PEV_TURN_END;
-	return PEV_TURN_NONE;
+	if (rc < 0)
+		return rc;
+	return rc == 0 && !take_last_loss(r) ? PEV_TURN_END : PEV_TURN_NONE;
+}
+
+/* A count of losses that the recorder read: LOST records tell of them, or take_last_loss(). */
+static bool is_count(const struct pev_file_record *from)
+{
+	return from->type == PERF_RECORD_LOST_SAMPLES && from->synthesised;
 }
 
 static int read_record(struct pev_replay *r, struct pev_err *err)
@@ -219,8 +260,9 @@ static int read_record(struct pev_replay *r, struct pev_err *err)
 	r->from = r->run->at++;
 	r->event = r->from->event == PEV_NO_EVENT ? 0 : r->from->event + 1;
 	r->type = r->from->type < PEV_RECORD_NR ? r->from->type : 0;
-	/* Records of tools have been obeyed by the reader. */
-	r->stage = r->from->type < PEV_USER_ATTR ? PEV_STAGE_LOOK : PEV_STAGE_READ;
+	/* Records of tools have been obeyed by the reader, and losses read at the end counted. */
+	r->stage = r->from->type >= PEV_USER_ATTR || is_count(r->from) ? PEV_STAGE_READ :
+									 PEV_STAGE_LOOK;
 	/* Nothing is learnt but by reading. */
 	if (!is_dry || r->news == pev_datafile_news(r->df))
 		return PEV_TURN_NONE;
@@ -313,6 +355,13 @@ static bool is_wanted(struct pev_replay *r)
 	return true;
 }
 
+static uint64_t lost_of(const struct pev_record *rec)
+{
+	struct pev_value value;
+
+	return pev_record_get(rec, PEV_F_LOST, &value) ? value.u : 0;
+}
+
 static int look_at_record(struct pev_replay *r, struct pev_err *err)
 {
 	uint32_t place = r->event * PEV_RECORD_NR + r->type;
@@ -337,6 +386,8 @@ static int look_at_record(struct pev_replay *r, struct pev_err *err)
 	}
 	if (is_heard && pev_selection_asks(&r->wanted))
 		is_heard = pev_selection_has(&r->wanted, &r->rec, r->tasks);
+	if (is_heard && r->from->type == PERF_RECORD_LOST)
+		r->heard_lost += lost_of(&r->rec);
 	if (is_heard && !waits(r, route))
 		r->end += route->nr;
 	return PEV_TURN_NONE;

@@ -14,6 +14,7 @@
 #include "datafile.h"
 #include "deferred.h"
 #include "err.h"
+#include "loss.h"
 #include "record.h"
 #include "selection.h"
 #include "task.h"
@@ -71,7 +72,7 @@ struct pev_replay {
 	uint32_t slot, timer;
 	enum pev_stage stage;
 	bool whole;                    /* it waited, and waits no more: it is ready */
-	struct pev_file_record ready;
+	struct pev_file_record ready;  /* likewise the record of the last loss */
 	struct pev_deferred deferred;
 	uint32_t at, end;              /* of the hearers: those that have yet to hear it */
 
@@ -85,6 +86,11 @@ struct pev_replay {
 	struct pev_replay_timer *timers;
 	uint32_t nr_timers;
 	uint64_t due;                  /* of the first timer; 0: they are to be looked at */
+	uint64_t lost_own;             /* the caller's to fill: lost of hidden events */
+	uint64_t heard_lost;           /* of the LOST records that were heard */
+	bool told_loss;
+	uint64_t last_loss[PEV_LOSS_WORDS]; /* the record of what they did not tell, and its plan */
+	struct pev_plan plain;
 	bool *keeps;                   /* by event: exclude_pid is not for this one */
 	uint32_t nr_keeps;
 	bool begun;

@@ -3,6 +3,8 @@
  */
 #include "session.h"
 
+#include "loss.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -68,7 +70,8 @@ struct pev_session {
 	struct pev_deferred deferred; /* samples that wait for their user part */
 	struct pev_stats stats;
 	uint64_t last_time;         /* of the newest record delivered */
-	uint64_t closed_lost;       /* PERF_FORMAT_LOST of events that are closed */
+	uint64_t heard_lost;        /* of the LOST records that were handed out */
+	uint64_t last_loss[PEV_LOSS_WORDS]; /* the record of what they did not tell */
 	uint32_t pressed;           /* rings that are */
 	enum pev_drain drain;       /* of the round that goes on */
 	struct session_ring *pending; /* whose next record was handed out and is not popped yet */
@@ -617,8 +620,7 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 	slot->heard = 0;
 	pev_session_switch(slot, false);
 	lost = pev_event_lost(&slot->event);
-	if (!slot->hidden && lost > 0)
-		s->closed_lost += (uint64_t)lost;
+	slot->lost = lost > 0 ? (uint64_t)lost : 0;
 	for (int i = 0; i < slot->event.nr; i++) {
 		struct pev_event_fd *fd = &slot->event.fds[i];
 
@@ -1121,6 +1123,8 @@ static struct pev_slot *take(struct pev_session *s, const struct session_ring *r
 	}
 	if (is_bookkeeping(type))
 		account(s, rec);
+	if (to && type == PERF_RECORD_LOST)
+		s->heard_lost += pev_load64(bytes + 16, false);
 	return to && waits(s, to, rec) ? NULL : to;
 }
 
@@ -1157,6 +1161,115 @@ static bool let_waiting_go(struct pev_session *s)
 	else
 		pev_deferred_let_go(&s->deferred);
 	return any && s->drain != PEV_DRAIN_DISCARD;
+}
+
+/* ---- losses ---- */
+
+/*
+ * What the kernel says it could not write, event by event, is exact and up to
+ * date; LOST records lag behind (one is written only when a later record fits) and
+ * do not tell whose records they were. False when an event cannot be asked.
+ */
+static bool read_losses(struct pev_session *s)
+{
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		struct pev_slot *slot = s->slots[i];
+		int64_t lost = slot->closed ? (int64_t)slot->lost : pev_event_lost(&slot->event);
+
+		if (lost < 0)
+			return false;
+		slot->lost = (uint64_t)lost;
+	}
+	return true;
+}
+
+static uint64_t losses_of(const struct pev_session *s, bool hidden)
+{
+	uint64_t lost = 0;
+
+	for (uint32_t i = 0; i < s->nr_slots; i++)
+		if (s->slots[i]->hidden == hidden)
+			lost += s->slots[i]->lost;
+	return lost;
+}
+
+static uint64_t first_id(const struct pev_slot *slot)
+{
+	for (int i = 0; i < slot->event.nr; i++)
+		if (slot->event.fds[i].id)
+			return slot->event.fds[i].id;
+	return 0;
+}
+
+/* In a round of every record, the first event's that is somebody's. */
+static struct pev_slot *listener_at_end(const struct pev_session *s)
+{
+	if (s->drain == PEV_DRAIN_REST)
+		return listener_of(s, NULL, PERF_RECORD_LOST);
+	for (uint32_t i = 0; s->drain == PEV_DRAIN_REST_ALL && i < s->nr_slots; i++)
+		if (!s->slots[i]->hidden && !s->slots[i]->closed)
+			return s->slots[i];
+	return NULL;
+}
+
+/* Nothing more comes: what was lost and no record handed out has told. */
+static struct pev_slot *take_last_loss(struct pev_session *s, struct pev_record *rec)
+{
+	const struct perf_event_header header = { .type = PERF_RECORD_LOST,
+						  .misc = PEV_MISC_LOST_AT_END };
+	struct pev_slot *slot = listener_at_end(s);
+	uint64_t lost, now = s->last_time;
+	uint16_t size;
+
+	if (!slot || !read_losses(s))
+		return NULL;
+	lost = losses_of(s, false) + losses_of(s, true);
+	if (lost <= s->heard_lost)
+		return NULL;
+	s->sys->clock(s->sys->ctx, s->config.clockid, &now);
+	size = pev_loss_record(s->last_loss, &slot->plan, &header, first_id(slot),
+			       lost - s->heard_lost, now);
+	s->heard_lost = lost;
+	return pev_record_locate(rec, &slot->plan, s->last_loss, size, NULL) < 0 ? NULL : slot;
+}
+
+static void record_loss(struct pev_session *s, const struct pev_slot *slot, uint64_t lost)
+{
+	const struct perf_event_header header = { .type = PERF_RECORD_LOST_SAMPLES };
+	uint64_t words[PEV_LOSS_WORDS];
+
+	pev_recorder_records(s->recorder, words,
+			     pev_loss_record(words, &slot->plan, &header, first_id(slot), lost, 0));
+}
+
+uint64_t pev_session_record_losses(struct pev_session *s)
+{
+	const struct pev_slot *some = NULL;
+	uint64_t own = 0, told = 0;
+
+	if (!s->recorder || !read_losses(s))
+		return 0;
+	for (uint32_t i = 0; i < s->nr_slots; i++) {
+		struct pev_slot *slot = s->slots[i];
+		uint64_t more = slot->lost - slot->recorded_lost;
+
+		slot->recorded_lost = slot->lost;
+		if (slot->hidden) {
+			own += more;
+			continue;
+		}
+		some = some ? some : slot;
+		if (more)
+			record_loss(s, slot, more);
+		told += more;
+	}
+	/*
+	 * Else a reader would take the LOST records, which tell of hidden events too, and of what
+	 * was lost in the part before this one.
+	 */
+	if (!told && some && losses_of(s, false) + losses_of(s, true))
+		record_loss(s, some, 0);
+	return own;
 }
 
 /* ---- AUX areas ---- */
@@ -1331,7 +1444,13 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		next = pev_merge_top(&s->merge);
 		if (!next && let_waiting_go(s))
 			continue;
-		if (!next || (!all && next->time >= s->merge.horizon && !s->pressed))
+		if (!next) {
+			*slot = take_last_loss(s, rec);
+			if (*slot)
+				break;
+			return 0;
+		}
+		if (!all && next->time >= s->merge.horizon && !s->pressed)
 			return 0;
 		s->pending = s->rings[next->who];
 		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
@@ -1421,34 +1540,12 @@ int64_t pev_session_snapshot(struct pev_session *s, pev_deliver_fn deliver, void
 
 /* ---- what it was, and the end ---- */
 
-/*
- * What the kernel says it could not write, event by event, is exact and up to
- * date; LOST records lag behind (one is written only when a later record fits) and
- * do not tell whose records they were. False when an event cannot be asked.
- */
-static bool count_lost(const struct pev_session *s, struct pev_stats *stats)
-{
-	stats->lost = s->closed_lost;
-	stats->lost_own = 0;
-	for (uint32_t i = 0; i < s->nr_slots; i++) {
-		int64_t lost = s->slots[i]->closed ? 0 : pev_event_lost(&s->slots[i]->event);
-
-		if (lost < 0)
-			return false;
-		if (s->slots[i]->hidden)
-			stats->lost_own += (uint64_t)lost;
-		else
-			stats->lost += (uint64_t)lost;
-	}
-	return true;
-}
-
 void pev_session_stats(struct pev_session *s, struct pev_stats *stats)
 {
 	*stats = s->stats;
-	if (!count_lost(s, stats)) {
-		stats->lost = s->stats.lost;
-		stats->lost_own = 0;
+	if (read_losses(s)) {
+		stats->lost = losses_of(s, false);
+		stats->lost_own = losses_of(s, true);
 	}
 	stats->unjoined = s->deferred.unjoined;
 	stats->rings = s->nr_rings;

@@ -67,6 +67,8 @@ struct pev_slot {
 	bool own_rings;        /* nobody else writes into its rings: they have AUX areas */
 	bool off;              /* switched off by us, and not by the kernel */
 	bool closed;
+	uint64_t lost;         /* PERF_FORMAT_LOST when it was last read */
+	uint64_t recorded_lost; /* what recordings have of that */
 };
 
 struct pev_stats {
@@ -169,7 +171,8 @@ enum pev_drain {
 
 /*
  * One round, record by record: begin, next until it gives 0, end. A record and
- * its slot are good until the next call of any of the three. begin ends a round that
+ * its slot are good until the next call of any of the three. The last record of a REST round
+ * is a LOST record of what no other one told, if a slot hears it. begin ends a round that
  * was left open; end gives the kernel its room back. -EBUSY inside a dispatch.
  */
 int pev_session_begin(struct pev_session *session, enum pev_drain drain);
@@ -217,6 +220,13 @@ void pev_session_record(struct pev_session *session, struct pev_recorder *rec);
  * in order as we would have.
  */
 int64_t pev_session_copy(struct pev_session *session);
+
+/*
+ * Gives the recorder the count of lost records of each event that is not hidden, as far as no
+ * earlier recording has it: LOST_SAMPLES records. Returns that of the hidden ones, and 0
+ * without a recorder or where an event cannot be asked: then there are LOST records alone.
+ */
+uint64_t pev_session_record_losses(struct pev_session *session);
 
 /* The totals so far; reads the kernel's own count of lost records. */
 void pev_session_stats(struct pev_session *session, struct pev_stats *stats);

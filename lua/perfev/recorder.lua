@@ -73,6 +73,7 @@ end
 -- What a replay has to know; see src/recorder.h and perfev.recording.private.
 local function private_lines(self)
   local lines = { "recorder perfl" }
+  if self.lost_own then lines[#lines + 1] = "lost_own " .. self.lost_own end
   if self.session.exclude_pid then lines[#lines + 1] = "exclude_pid " .. self.session.exclude_pid end
   for slot, number in pairs(self.number) do
     local one = self.slots[slot + 1]
@@ -178,7 +179,7 @@ local function open_part(self)
     path = self.path, fd = self.session.opts.record_fd, level = self.level, chunk = self.chunk,
   }
   if not rec then return nil, with_hint(self, why, code), code end
-  self.rec, self.slots, self.number, self.events, self.told = rec, {}, {}, {}, nil
+  self.rec, self.slots, self.number, self.events, self.told, self.lost_own = rec, {}, {}, {}, nil, nil
   add_events(self)
   add_features(self)
   rec:begin()
@@ -195,6 +196,8 @@ end
 -- The last words of a part; quick: whatever takes a look at other files is left out.
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
+  local lost_own = session.core:record_losses()
+  self.lost_own = lost_own > 0 and lost_own or nil
   session.core:record(nil)
   local is_file = not rec:is_stream()
   local samples, first, last

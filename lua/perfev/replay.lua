@@ -97,6 +97,8 @@ end
 function Replay:read_private()
   local said = private.read(self.rec:section(private.SECTION), self.rec.facts.big)
   self.source:exclude(said.exclude_pid or 0)
+  self.lost_own = said.lost_own
+  self.source:lost_own(said.lost_own)
   for _, n in ipairs(said.keep_own) do
     if self.rec.events[n] then self.source:keep(n) end
   end
@@ -449,13 +451,26 @@ local function hears(self, listener, recorded, callback)
   return not recorded or asks ~= nil and not records_itself(listener.ev, asks)
 end
 
+-- A loss is no single event's: it goes to its own event's listener, or to the first that listens, as live.
+local function one_of_loss(self, recorded, slots)
+  local first
+  for _, listener in ipairs(self.listeners) do
+    if listener.ev.decl.callbacks.lost ~= nil then
+      if recorded and listener.recorded == recorded then return { listener.ev.slot } end
+      first = first or listener.ev.slot
+    end
+  end
+  if first then return { first } end
+  return recorded and slots or { self.listeners[1] and self.listeners[1].ev.slot }
+end
+
 -- Who hears that type of record of the n-th event; 0: the file does not say whose it is.
 local function route(self, n, number)
   local recorded, callback, slots = self.rec.events[n], callback_of[number] or "record", {}
   for _, listener in ipairs(self.listeners) do
     if hears(self, listener, recorded, callback) then slots[#slots + 1] = listener.ev.slot end
   end
-  self.source:route(slots)
+  self.source:route(callback == "lost" and one_of_loss(self, recorded, slots) or slots)
 end
 
 -- ---- records ----
@@ -558,6 +573,7 @@ function Replay:stats()
   end
   stats.delivered, stats.excluded, stats.unjoined, stats.untold = self.source:counts()
   stats.throttled = read.types.throttle or 0
+  stats.lost_own = self.lost_own
   return stats
 end
 

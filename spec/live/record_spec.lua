@@ -198,6 +198,30 @@ describe("perfl's recording of", function()
     assert.equal("", stream.err:gsub("# To display[^\n]*\n#\n", "", 1))
   end)
 
+  it("what a small ring could not hold has lost as much live, for perfl report, in a replay and for perf", function()
+    need()
+    local script, lost = [[
+      local told = 0
+      event { "raw_syscalls:sys_enter", sample = function() end, lost = function(r) told = told + r.lost end }
+      done(function() print(told - stats().lost_own, stats().lost) end)]], 0
+    for _ = 1, 5 do
+      local path, said = record("-m 4K --record %s -e " .. run.quote(script) .. " -- dd if=/dev/zero of=/dev/null "
+        .. "bs=1 count=10000 status=none")
+      local live = said:match "recorded [^\n]* ([%d,]+) lost"
+      local replay = run { run.perfl, "-q", "-i", path, "-e", script }
+      assert.equal(("%s\t%s\n"):format(live:gsub(",", ""), (live:gsub(",", ""))), replay.out)
+      assert.matches("\n" .. live .. " records? lost, never throttled", run { run.perfl, "report", path }.out)
+      local rec <close> = assert(perfev.open(path))
+      if live ~= "0" and rec.events[1].attr.read_format & 1 << 4 ~= 0 then -- PERF_FORMAT_LOST, 6.0
+        local report = run { "perf", "report", "--stdio", "-i", path }
+        assert.equal(0, report.code, report.err)
+        assert.matches("# Total Lost Samples: " .. live:gsub(",", "") .. "\n", report.out)
+      end
+      lost = lost + tonumber((live:gsub(",", "")))
+    end
+    assert.is_true(lost > 0)
+  end)
+
   it("a script's run replays to the script's own lines", function()
     need()
     local path = dir .. "/perf.data"

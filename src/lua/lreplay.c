@@ -281,6 +281,13 @@ static int l_replay_exclude(lua_State *L)
 	return 0;
 }
 
+/* r:lost_own(n): so many records of hidden events were lost when it was recorded */
+static int l_replay_lost_own(lua_State *L)
+{
+	check_replay(L)->replay.lost_own = (uint64_t)luaL_checkinteger(L, 2);
+	return 0;
+}
+
 /* r:keep(n): the excluded process is not, in the n-th event's records; from 1 */
 static int l_replay_keep(lua_State *L)
 {
@@ -618,6 +625,7 @@ static const luaL_Reg methods[] = {
 	{ "forget",      l_replay_forget },
 	{ "timer",       l_replay_timer },
 	{ "exclude",     l_replay_exclude },
+	{ "lost_own",    l_replay_lost_own },
 	{ "keep",        l_replay_keep },
 	{ "stacks",      l_replay_stacks },
 	{ "dispatch",    l_replay_dispatch },

@@ -736,6 +736,13 @@ static int l_session_record(lua_State *L)
 	return 0;
 }
 
+/* s:record_losses() -> how many records of the session's own event were lost since the last call */
+static int l_session_record_losses(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pev_session_record_losses(check_session(L)->s));
+	return 1;
+}
+
 /*
  * s:sampled(keep, kept): calls keep(sampled) for each entry of pev_stacks.sampled and empties the
  * list; keep returns true if the dso is not to be listed again. kept lives as long as the stacks.
@@ -1034,6 +1041,7 @@ static const luaL_Reg methods[] = {
 	{ "sampled", l_session_sampled },
 	{ "copy", l_session_copy },
 	{ "record", l_session_record },
+	{ "record_losses", l_session_record_losses },
 	{ "slots", l_session_slots },
 	{ "halt", l_session_halt },
 	{ "dispatching", l_session_dispatching },

@@ -19,13 +19,16 @@ end
 --- What the section says; keys that are not known are another version's.
 -- @tparam ?string bytes
 -- @tparam boolean big    the recorder's byte order
--- @treturn table  `exclude_pid` (or nil); `keep_own` and `hidden`: lists of events by their number, from 1
+-- @treturn table  `exclude_pid` (or nil); `lost_own` (0: not said); `keep_own` and `hidden`: lists of events by their
+--   number, from 1
 function M.read(bytes, big)
-  local out = { keep_own = {}, hidden = {} }
+  local out = { lost_own = 0, keep_own = {}, hidden = {} }
   for key, value in behind_version(bytes or "", big):gmatch("([%w_]+) (%d+)\n") do
     value = math.tointeger(tonumber(value))
     if key == "exclude_pid" and value and value < 1 << 31 then
       out.exclude_pid = value
+    elseif key == "lost_own" then
+      out.lost_own = value or 0
     elseif out[key] and key ~= "exclude_pid" and value then
       table.insert(out[key], value + 1)
     end
