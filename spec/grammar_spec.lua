@@ -97,7 +97,7 @@ describe("events", function()
       ["{a:b,cs"] = { "brace is not closed", 1 }, ["{cs,{cs}}"] = { "a group stands in no group", 5 },
       ["cycles instructions"] = { "'instructions' is not understood", 8 }, ["cycles,"] = { "an event is expected", 8 },
       ["cycles/period=x/"] = { "period is a number, not 'x'", 15 }, ["cycles/period/"] = { "period needs a number", 8 },
-      ["cpu/percore/"] = { "'percore' is perf's own", 5 }, [""] = { "an event is expected", 1 },
+      ["cpu/nr=1/"] = { "'nr' is perf's own", 5 }, [""] = { "an event is expected", 1 },
       ["sched:"] = { "a tracepoint's name or modifiers", 7 }, ["a:b[c"] = { "pattern 'b[c' is not closed", 3 },
       ["cpu/event=1,event=2/"] = { "'event' is there twice", 13 }, ["cpu/event=1"] = { "slash is not closed", 4 },
       ["cpu/name='x/"] = { "quote ' is not closed", 10 }, ["cycles | "] = { "an event is expected", 10 },

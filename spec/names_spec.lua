@@ -414,6 +414,26 @@ describe("a declaration", function()
     assert.equal("mine", other.name)
   end)
 
+  it("may be a group with a name, as perf has it, and is none before a brace of the shell's", function()
+    local unit = assert(event.builds(event.declare({ "g1{cpu-clock,page-faults}:u" }, 1)))[1][1]
+    assert.same({ true, 2, "g1" }, { unit.grouped, #unit, unit.group_name })
+    assert.is_true(unit[2].attr.exclude_kernel)
+    local units = assert(event.builds(event.declare({ "cs,a{cs,cpu-clock},{cs,page-faults}" }, 1)))[1]
+    assert.same({ "a" }, { units[2].group_name, units[3].group_name })
+    for _, text in ipairs { "cpu_{clock,migrations}", "sched:sched_{switch,wakeup}" } do
+      assert.matches("such braces are the shell's", short(text))
+    end
+  end)
+
+  it("takes what only perf stat's printing or its way of counting goes by", function()
+    local plain = assert(event.build(event.declare({ "cpu-clock" }, 1))).attr
+    for _, text in ipairs { "cpu-clock:b", "cpu-clock/percore/", "cpu-clock/metric-id=x/" } do
+      local built = assert(event.build(event.declare({ text }, 1)))
+      built.attr.exclude_guest = plain.exclude_guest -- any modifier leaves the default
+      assert.equal(plain:dump(), built.attr:dump(), text)
+    end
+  end)
+
   it("may ask for stacks in its terms", function()
     local bits = { callchain = 1 << 5, branch = 1 << 11, regs = 1 << 12, stack = 1 << 13 }
     for text, wanted in pairs {
@@ -492,6 +512,31 @@ describe("counters", function()
       c:close()
       assert.is_nil((perfev.counter { { "cycles", optional = true } }))
     end)
+  end)
+
+  it("that their PMU refuses leave the others to be counted, but for the leader of a group", function()
+    local PAGE_FAULTS = 2
+    local real = k.hooks.perf_event_open
+    k.hooks.perf_event_open = function(attr, ...)
+      if attr.config == PAGE_FAULTS then return nil, E.EINVAL end
+      return real(attr, ...)
+    end
+    local function counted(text)
+      local said = {}
+      local spec = { tid = 42, log = function(level, line) said[level] = line end }
+      for word in text:gmatch "%S+" do spec[#spec + 1] = { word, optional = "unsupported" } end
+      local c, why = perfev.counter(spec)
+      return c and table.concat(c:names(), " "), why or said[0]
+    end
+    local names, said = counted "page-faults cpu-clock"
+    assert.equal("cpu-clock", names)
+    assert.matches("^left out: cannot count page%-faults of pid 42", said)
+    assert.equal("cs", (counted "{cs,page-faults}"))
+    local none, why = counted "{page-faults,cs}"
+    assert.is_nil(none)
+    assert.matches("^cannot count page%-faults", why)
+    assert.equal("cs", (counted "{page-faults,cs}:W")) -- one by one
+    assert.is_nil((perfev.counter { "page-faults", "cs", tid = 42 }))
   end)
 
   it("do not count what perf stat measures itself", function()

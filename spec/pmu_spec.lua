@@ -52,6 +52,16 @@ describe("an event of a PMU", function()
     assert.is_nil(plain.unit)
   end)
 
+  it("is found without case, as perf finds it, and otherwise as it is spelled", function()
+    for _, text in ipairs { "dyn/EVT2/", "dyn/Evt2/", "EVT2" } do
+      assert.equal(0x4500ABCDEF, assert(attr_of(text))[2], text)
+    end
+    add("dyn", { ["events/EVT2"] = "event=7" })
+    assert.equal(7, assert(attr_of "dyn/EVT2/")[2])
+    assert.equal(0x4500ABCDEF, assert(attr_of "dyn/evt2/")[2])
+    refused("dyn/EVENT=1/", "no field or event called 'EVENT'") -- fields have case
+  end)
+
   it("lets the user change a field, wherever it stands", function()
     for _, text in ipairs { "dyn/evt2,param=0x46/", "dyn/param=0x46,evt2/" } do
       assert.equal(0x4600ABCDEF, assert(attr_of(text))[2], text)

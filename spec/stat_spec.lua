@@ -223,6 +223,32 @@ describe("running it", function()
     assert.same({ true, 0, false }, { rows[1].supported, rows[1].value, rows[2].supported })
   end)
 
+  it("makes one row of the CPUs of a core, where the event says percore", function()
+    k = kernel.new { cpus = "0-3" }
+    for cpu = 0, 3 do
+      local topology = ("/sys/devices/system/cpu/cpu%d/topology/"):format(cpu)
+      k.files[topology .. "physical_package_id"], k.files[topology .. "die_id"] = "1\n", "0\n"
+      k.files[topology .. "core_id"] = cpu % 2 .. "\n"
+    end
+    perfev.hooks.with(k.hooks, function()
+      local c = perfev.counter { "page-faults/percore/", "cs/percore=0/", all_cpus = true }
+      c.read = function(_, cpu)
+        local count = { value = 10 ^ cpu // 1 | 0, time_enabled = 5, time_running = 4, running_ratio = 0.8 }
+        return { counts = { ["page-faults/percore/"] = count, ["cs/percore=0/"] = count } }
+      end
+      local rows, told = stat.rows({ c }, "read", {}, true), {}
+      for i, r in ipairs(rows) do told[i] = ("%s %s %d %d"):format(r.core or "-", r.name, r.value, r.running) end
+      assert.same({ "S1-D0-C0 page-faults/percore/ 101 8", "S1-D0-C1 page-faults/percore/ 1010 8",
+        "- cs/percore=0/ 1 4", "- cs/percore=0/ 10 4", "- cs/percore=0/ 100 4", "- cs/percore=0/ 1000 4" }, told)
+      local text = printed(function() stat.write(stat.writer(nil, ","), { rows[1], rows[3] }, 1e6) end)
+      assert.equal("S1-D0-C0,101,,page-faults/percore/,8,80.00,,\nCPU0,1,,cs/percore=0/,4,80.00,,", text)
+      assert.matches('^{"core" : "S1%-D0%-C0", "counter',
+        printed(function() stat.write(stat.writer(true), { rows[1] }, 1e6) end))
+      assert.matches("^S1%-D0%-C0 +101 +page", printed(function() stat.write(stat.writer(), { rows[1] }, 1e6) end))
+      c:close()
+    end)
+  end)
+
   it("makes a row of each CPU that has the event", function()
     perfev.hooks.with(kernel.new().hooks, function()
       local c = perfev.counter { "page-faults", { "duration_time", optional = "unsupported" }, "cs", all_cpus = true }

@@ -19,7 +19,10 @@ local M = {}
 local E = core.errno
 local TYPE_TRACEPOINT = 2
 local without_page = { [1] = true, [2] = true, [5] = true } -- software, tracepoint, breakpoint
-local unsupported = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true }
+-- perf stat's stat_handle_error() has these print "<not supported>", and counts the others.
+local unsupported = {
+  [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true, [E.EINVAL] = true, [E.ENOSYS] = true,
+}
 local ALL = -1 -- CPUs
 local GROUP, ENABLED, RUNNING = "group", "total_time_enabled", "total_time_running"
 
@@ -265,14 +268,23 @@ local function note(self, level, text)
   if log then log(level, text) end
 end
 
+-- Whether a counter is whole without a member that was refused. Where a group's leader is, as perf has it, and where
+-- a weak group can be opened one by one, it is not.
+local function can_be_without(self, m, code)
+  local optional = m.spec.optional
+  if not optional then return false end
+  local leads = self.core_members == 0 and #self.list > 1
+  if code == E.EINVAL and self.grouped and (self.weak or leads) then return false end
+  return optional ~= "unsupported" or unsupported[code] == true
+end
+
 -- Open the member m, filter and all -> true | nil, message, errno
 local function open(self, m)
   local number, user_only, attr = open_member(self, m)
   if not number then
-    local optional = m.spec.optional
-    if not optional or optional == "unsupported" and not unsupported[attr] then return nil, user_only, attr end
+    if not can_be_without(self, m, attr) then return nil, user_only, attr end
     m.error = user_only
-    note(self, 1, "left out: " .. user_only)
+    note(self, attr == E.EINVAL and 0 or 1, "left out: " .. user_only) -- what is wrong with it can be mended
     return true
   end
   m.number, m.attr, m.open, m.user_only = number, attr, true, user_only or nil

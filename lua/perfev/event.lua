@@ -573,7 +573,8 @@ end
 local function build_units(decl, alternative)
   local out = {}
   for _, unit in ipairs(alternative) do
-    local built = { grouped = unit.grouped, weak = unit.weak, pattern = unit.pattern, name = unit.name }
+    local built = { grouped = unit.grouped, weak = unit.weak, pattern = unit.pattern, name = unit.name,
+      group_name = unit.group_name }
     for i, found in ipairs(unit) do
       local one, why, code = build_one(decl, found, unit, i)
       if not one then return nil, why, code end

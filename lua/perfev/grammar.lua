@@ -2,7 +2,7 @@
 --
 --   events      = list { " | " list }          the first of them that this machine has
 --   list        = unit { "," unit }
---   unit        = "{" event { "," event } "}" [":" modifiers] | event
+--   unit        = [NAME] "{" event { "," event } "}" [":" modifiers] | event
 --   event       = NAME [terms] [":" modifiers]          a name of perf's: cycles, cpu-clock, r1a8
 --               | SYSTEM ":" TRACEPOINT [":" modifiers]  either with * ? [a-z]
 --               | PMU terms [modifiers]
@@ -29,12 +29,10 @@ M.terms = {
   ["max-stack"] = "number", branch_type = "word", time = "flag", inherit = "flag", ["no-inherit"] = "flag",
   overwrite = "flag", ["no-overwrite"] = "flag", ["aux-output"] = "flag", ["aux-sample-size"] = "number",
   config = "number", config1 = "number", config2 = "number", config3 = "number", config4 = "number",
+  percore = "flag", ["metric-id"] = "word",
 }
--- perf's, but about perf's own output.
-local not_ours = {
-  percore = "summing by core is perf stat's printing", nr = "-n counts records for the whole run",
-  ["metric-id"] = "metrics are perf's", ["driver-config"] = "a sink is chosen in sysfs",
-}
+-- perf's, but about perf's own work.
+local not_ours = { nr = "-n counts records for the whole run", ["driver-config"] = "a sink is chosen in sysfs" }
 
 --- A sentence with the text and a caret under byte `at` of it.
 -- @tparam string text   all of what the user wrote
@@ -62,14 +60,14 @@ end
 
 -- ---- modifiers ----
 
-local all_modifiers = "ukhGHIpPSDWe"
+local all_modifiers = "ukhGHIpPSDWeb" -- b: how perf stat counts, not what
 
 local function check_modifiers(word, at)
   for i = 1, #word do
     local c = word:sub(i, i)
     if not all_modifiers:find(c, 1, true) then
       return at + i - 1, ("'%s' is no modifier"):format(c),
-        "of u k h (which side), G H (guest, host), p pp ppp P (precise), S D W e I"
+        "of u k h (which side), G H (guest, host), p pp ppp P (precise), S D W e I b"
     end
     if c ~= "p" and word:find(c, i + 1, true) then
       return at + i - 1, ("the modifier '%s' is there twice"):format(c)
@@ -385,10 +383,14 @@ local function read_event(s)
   return node
 end
 
+-- The name before a group's brace. One that ends as a part of a word does is what the shell would have made words of.
+local GROUP_NAME = "([%a_][%w_.-]*%w){"
+
 local function read_group(s)
-  local open = s.at
+  local start, name = s.at, look(s, GROUP_NAME) or look(s, "(%a){")
+  local open = start + #(name or "")
   s.at = open + 1
-  local group = { group = true, at = open, modifiers = "" }
+  local group = { group = true, at = open, name = name, modifiers = "" }
   repeat
     skip_space(s)
     if look(s, "{") then stop(s.at, "a group stands in no group") end
@@ -403,7 +405,7 @@ local function read_group(s)
     s.at = s.at + 1
   until mark == "}"
   group.modifiers = read_colon_modifiers(s)
-  group.text = s.text:sub(open, s.at - 1)
+  group.text = s.text:sub(start, s.at - 1)
   for i, node in ipairs(group) do
     local _, why = M.modifiers(node.modifiers, group.modifiers, i == 1)
     if why then stop(node.at, why) end
@@ -415,7 +417,8 @@ local function read_list(s)
   local list = {}
   repeat
     skip_space(s)
-    list[#list + 1] = look(s, "{") and read_group(s) or read_event(s)
+    local is_group = look(s, "{") or look(s, GROUP_NAME) or look(s, "%a{")
+    list[#list + 1] = is_group and read_group(s) or read_event(s)
     skip_space(s)
     local comma = look(s, ",")
     if comma then s.at = s.at + 1 end

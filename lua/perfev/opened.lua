@@ -414,6 +414,7 @@ local function open_group(self, ev, unit)
   local leader
   for _, built in ipairs(unit) do
     local member = new_member(self, ev, built)
+    member.group_name = unit.group_name
     local ok, why, code = open_built(self, member, built, leader)
     if not ok then return nil, why, code end
     if unit.grouped then leader = leader or member.slot end

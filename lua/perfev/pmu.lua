@@ -181,11 +181,14 @@ function M.events(pmu)
   return list
 end
 
-local function has_event(pmu, name)
-  for _, file in ipairs(pmu.event_files) do
-    if file == name then return true end
+-- The event of that name as the PMU spells it: perf asks without case (pmu_find_alias()).
+local function event_named(pmu, name)
+  local other
+  for _, file in ipairs(M.events(pmu)) do
+    if file == name then return file end
+    if file:lower() == name:lower() then other = other or file end
   end
-  return false
+  return other
 end
 
 -- "5.0e-1", in the C locale whatever ours is.
@@ -195,8 +198,9 @@ end
 
 --- An event of the PMU: { { name =, value = }, … , text =, scale =, unit = } | nil, why
 function M.alias(pmu, name)
-  if not is_name(name) or not has_event(pmu, name) then return nil end
-  local path = ("%s/events/%s"):format(pmu.path, name)
+  local own = is_name(name) and event_named(pmu, name)
+  if not own then return nil end
+  local path = ("%s/events/%s"):format(pmu.path, own)
   local text, code = first_line(path)
   if not text then return nil, ("cannot read %s: %s"):format(path, core.strerror(code)) end
   local alias = { text = text }
@@ -362,7 +366,7 @@ function M.having(name)
   if not is_name(name) then return list end
   for _, other in ipairs(M.names()) do
     local pmu = M.find(other)
-    if pmu and has_event(pmu, name) then list[#list + 1] = pmu end
+    if pmu and event_named(pmu, name) then list[#list + 1] = pmu end
   end
   return list
 end

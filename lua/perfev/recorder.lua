@@ -62,7 +62,7 @@ local function groups_of(self)
   for ev in opened.each(self.session.events) do
     local group = ev.leader and by_leader[ev.leader]
     if ev.leader and not group and self.number[ev.leader] then
-      group = { name = "{anon_group}", leader = self.number[ev.leader], members = 1 }
+      group = { name = ev.of and ev.group_name or "{anon_group}", leader = self.number[ev.leader], members = 1 }
       by_leader[ev.leader], list[#list + 1] = group, group
     end
     if group then group.members = group.members + 1 end

@@ -115,6 +115,7 @@ local readers = {
     table.insert(words.sample_bits, "aux")
   end,
   time = function(words, term) words.time = is_on(term) end,
+  percore = function(words, term) words.percore = is_on(term) end,
 }
 
 local function term_named(terms, name)
@@ -403,7 +404,7 @@ local function resolve_node(node, spec, group, is_leader)
 end
 
 local function resolve_group(group, spec)
-  local unit = { grouped = true, name = group.text }
+  local unit = { grouped = true, name = group.text, group_name = group.name }
   for i, node in ipairs(group) do
     local founds, why, code = resolve_node(node, spec, group.modifiers, i == 1)
     if not founds then return nil, why, code end

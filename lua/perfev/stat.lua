@@ -2,6 +2,7 @@
 -- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, cpu = (nil: all) };
 -- values of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
+local core = require "perfev.core"
 local escape = require "perfev.escape"
 local json = require "perfev.json"
 local grammar = require "perfev.grammar"
@@ -175,7 +176,10 @@ end
 local UNIT_WIDTH, CPU_WIDTH = 4, 11
 local ALL = -1 -- CPUs together
 
-local function cpu_column(row) return row.cpu and ("CPU%-" .. CPU_WIDTH - 3 .. "d"):format(row.cpu) or "" end
+-- Whose a row is, of those of a CPU or a core; "" of all.
+local function place_of(row) return row.core or row.cpu and "CPU" .. row.cpu or "" end
+
+local function cpu_column(row) return row.cpu and ("%-" .. CPU_WIDTH .. "s"):format(place_of(row)) or "" end
 
 local function text_line(row, metric, format, unit)
   local width = row.unit_width or UNIT_WIDTH
@@ -202,9 +206,14 @@ local function csv_writer(sep)
     cells[#cells + 1] = ("%.2f"):format(share(row))
     cells[#cells + 1] = metric and (format:format(metric):gsub("[ %%]", "")) or ""
     cells[#cells + 1] = metric and unit or ""
-    if row.cpu then table.insert(cells, 1, "CPU" .. row.cpu) end
+    if row.cpu then table.insert(cells, 1, place_of(row)) end
     return table.concat(cells, sep)
   end
+end
+
+local function place_json(row)
+  if row.core then return ('"core" : "%s", '):format(row.core) end
+  return row.cpu and ('"cpu" : "%d", '):format(row.cpu) or ""
 end
 
 local function json_line(row, metric, _, unit)
@@ -212,7 +221,7 @@ local function json_line(row, metric, _, unit)
   local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value * (row.scale or 1))
     or value_text(row)
   return ('%s"counter-value" : "%s", "unit" : %s, "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
-    .. '"metric-value" : %.6f, "metric-unit" : %s'):format(row.cpu and ('"cpu" : "%d", '):format(row.cpu) or "",
+    .. '"metric-value" : %.6f, "metric-unit" : %s'):format(place_json(row),
     text, json.encode(unit_of(row)), json.encode(row.name),
     row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0,
     json.encode(unit or ""))
@@ -280,7 +289,7 @@ local function averaged(runs)
   local rows = {}
   for i, first in ipairs(runs[1]) do
     local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0,
-      scale = first.scale, unit = first.unit, cpu = first.cpu }
+      scale = first.scale, unit = first.unit, cpu = first.cpu, core = first.core }
     for _, run in ipairs(runs) do
       values[#values + 1] = run[i].value
       row.enabled = row.enabled + run[i].enabled
@@ -329,6 +338,41 @@ local function is_on(m, cpu)
   return not cpus or has(cpus, cpu)
 end
 
+-- "S0-D0-C1", as perf names the core that a CPU is a thread of.
+local function core_of(cpu)
+  local parts = {}
+  for i, word in ipairs { "physical_package_id", "die_id", "core_id" } do
+    local text = core.slurp(("/sys/devices/system/cpu/cpu%d/topology/%s"):format(cpu, word))
+    parts[i] = math.tointeger(tonumber(text or "")) or 0
+  end
+  return ("S%d-D%d-C%d"):format(table.unpack(parts))
+end
+
+-- What was counted there and there, as one.
+local function together(one, other)
+  if not one then return other end
+  local both = setmetatable({}, { __index = one })
+  for _, field in ipairs { "value", "raw", "time_enabled", "time_running" } do
+    both[field] = (one[field] or other[field]) and (one[field] or 0) + (other[field] or 0)
+  end
+  return both
+end
+
+-- The rows of an event whose CPUs are summed by core: /percore/.
+local function core_rows(m, cpus, readings)
+  local rows, counts, first = {}, {}, {}
+  for _, cpu in ipairs(cpus) do
+    local name = core_of(cpu)
+    if not first[name] then first[name], first[#first + 1] = cpu, name end
+    counts[name] = together(counts[name], readings[cpu].counts[m.name] or {})
+  end
+  for i, name in ipairs(first) do
+    rows[i] = row_of(m, counts[name], nil, first[name])
+    rows[i].core = name
+  end
+  return rows
+end
+
 --- The readings of all events of some counters, as rows in their order.
 -- @tparam {counter,...} counters
 -- @tparam string verb  "read" or "delta"
@@ -342,7 +386,14 @@ function M.rows(counters, verb, measured, per_cpu)
     for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu ~= ALL and cpu or nil)) end
     for _, m in ipairs(c.list) do
       local is_known = measured and measured[m.tool]
-      for i, cpu in ipairs(cpus) do
+      local by_core = per_cpu and m.found and m.found.words and m.found.words.percore
+      if by_core then
+        local own = {}
+        for _, cpu in ipairs(cpus) do own[#own + 1] = is_on(m, cpu) and cpu or nil end
+        local more = core_rows(m, own, readings)
+        table.move(more, 1, #more, #rows + 1, rows)
+      end
+      for i, cpu in ipairs(by_core and {} or cpus) do
         if cpu == ALL or is_known and i == 1 or not is_known and is_on(m, cpu) then
           rows[#rows + 1] = row_of(m, readings[cpu].counts[m.name] or {}, measured, cpu ~= ALL and cpu or nil)
         end

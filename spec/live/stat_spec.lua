@@ -186,6 +186,42 @@ describe("perfl stat", function()
     assert.same({ 2, "stat: --no-aggr: what tasks count is no CPU's\n  try: -a, or -C\n" }, { r.code, r.err })
   end)
 
+  it("goes on without an event that its PMU refuses, and finds names without case, as perf stat does", function()
+    requires("perf", "program perf", "pmu msr")
+    local function rows(text) -- the numbers aside
+      local list = {}
+      for value, name in text:gmatch "([^,\n]+),[^,]*,([%w/:,=-]-[/%w]),[^\n]*" do
+        list[#list + 1] = value:gsub("^[%d.]+$", "#") .. " " .. name
+      end
+      return list
+    end
+    for events, count in pairs { ["msr/tsc/u,task-clock"] = 2, ["msr/TSC/,TSC"] = 2, ["g1{task-clock,cs},cs:b"] = 3 } do
+      local ours = run { run.perfl, "-q", "stat", "-x,", "-e", events, "--", "true" }
+      local theirs = run { "perf", "stat", "-x,", "-e", events, "true" }
+      assert.equal(0, ours.code, ours.err)
+      assert.equal(count, #rows(ours.out), ours.out)
+      assert.same(rows(theirs.err), rows(ours.out))
+    end
+    local alone = run { run.perfl, "stat", "-e", "msr/tsc/u", "--", "true" }
+    assert.matches("<not supported>", alone.out)
+    assert.matches("the PMU msr counts all there is", alone.err)
+    local led = run { run.perfl, "stat", "-e", "{msr/tsc/u,task-clock}", "--", "true" }
+    assert.equal(1, led.code)
+  end)
+
+  it("sums the CPUs of a core where an event says percore, as perf stat does", function()
+    requires("perf", "root", "program perf", "pmu msr")
+    local function places(text)
+      local list = {}
+      for place in ("\n" .. text):gmatch "\n(%S+) +%d+ +msr/tsc,percore/" do list[#list + 1] = place end
+      return list
+    end
+    local ours = run { run.perfl, "-q", "-a", "stat", "-A", "-e", "msr/tsc,percore/", "--", "true" }
+    local theirs = run { "perf", "stat", "-a", "-A", "-e", "msr/tsc,percore/", "--", "true" }
+    assert.is_true(#places(ours.out) > 0, ours.out .. ours.err)
+    assert.same(places(theirs.err), places(ours.out))
+  end)
+
   it("counts the whole machine", function()
     if not run.root then pending("needs root") end
     needs_tracefs()
