@@ -712,6 +712,23 @@ describe("perfl", function()
     end
   end)
 
+  it("prints an error object by its __tostring or its own fields, in a callback and outside", function()
+    local said = "setmetatable({ code = 5 }, { __tostring = function() return 'said it' end })"
+    local fields = "{ code = 5, where = 'there\\27', more = {}, f = print }"
+    local cases = { [said] = "said it", [fields] = '{ code = 5, f = a function, more = {...}, where = "there\\x1b" }',
+                    ["setmetatable({ 7 }, { __tostring = error, __index = error, __pairs = error })"] = "{ [1] = 7 }",
+                    ["12"] = "12" }
+    for object, text in pairs(cases) do
+      for _, strict in ipairs { "--strict", "-q" } do
+        local r = perfl { strict, "--sim", "vm", "-a", "-d", "20ms", "-e",
+          ("every('5ms', function() error(%s) end)"):format(object) }
+        contains(r.err, "perfl: a callback failed in every", "\n  " .. text .. "\n  stack traceback:\n")
+        assert.equal(strict == "-q" and 0 or 1, r.code)
+      end
+      contains(perfl({ "-e", ("error(%s)"):format(object) }).err, "perfl: " .. text .. "\n  stack traceback:\n")
+    end
+  end)
+
   it("runs no compiled Lua", function()
     local r = perfl { script("compiled.lua", string.dump(function() end)) }
     assert.equal(1, r.code)

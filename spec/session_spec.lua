@@ -966,7 +966,7 @@ describe("a callback", function()
     ["a yield"] = function() coroutine.yield() end,
   }
   for name, raise in pairs(raisers) do
-    it("that raises " .. name .. " ends a strict run with a text, and no other", function()
+    it("that raises " .. name .. " ends a strict run with it, and no other", function()
       for _, from in ipairs { "sample", "every", "start", "done", "signal" } do
         for _, strict in ipairs { true, false } do
           k = kernel.new()
@@ -989,7 +989,7 @@ describe("a callback", function()
           assert.equal("dead", coroutine.status(co))
           if strict then
             assert.is_nil(ok, from)
-            assert.equal("string", type(why))
+            assert.equal(name:find "table" and "table" or "string", type(why))
           else
             assert.is_true(ok, from)
           end
@@ -1498,6 +1498,47 @@ describe("one's own loop", function()
     assert.same({ 3, false }, { s:dispatch() })
     assert.same({}, k:leaks())
     assert.same({ 0, false }, { s:dispatch() })
+  end)
+
+  it("gets the object itself that a callback raised, wherever it comes back", function()
+    local object = setmetatable({ code = 5 }, { __tostring = function() return "five" end })
+    local told = {}
+    local function on_error(...) told = { ... } end
+    local function fail() error(object) end
+    local s = new({ on_error = on_error }, { sample = fail })
+    k:after(MS, function() emit_many(2) end)
+    local ok, why = s:run()
+    assert.is_nil(ok)
+    assert.is_true(rawequal(object, why))
+    assert.is_true(rawequal(object, told[1]))
+    assert.matches("^sample of ", told[2])
+    assert.matches("^stack traceback:\n.*session_spec", told[3])
+
+    for verb, where in pairs { done = "done", on_begin = "start", every = "every" } do
+      s = new({ on_error = on_error, duration = "20ms" }, {})
+      if verb == "every" then s:every("5ms", fail) else s[verb](s, fail) end
+      assert.is_true(rawequal(object, select(2, s:run())), verb)
+      assert.same({ where, "string" }, { told[2], type(told[3]) })
+    end
+  end)
+
+  it("gets the object itself from dispatch()", function()
+    local object = { code = 5 }
+    local s = new({ ordered = false }, { sample = function() error(object) end })
+    assert(s:start())
+    emit_many(2)
+    assert.is_true(rawequal(object, select(2, s:dispatch())))
+    assert.same({}, k:leaks())
+  end)
+
+  it("gets a text where a callback raised nil or false, which would read as no error", function()
+    for _, object in ipairs { "nil", "false" } do
+      local s = new({ duration = "20ms" }, {})
+      s:every("5ms", function() error(load("return " .. object)()) end)
+      local ok, why = s:run()
+      assert.is_nil(ok)
+      assert.matches("^%(error object is a %l+ value%)\nstack traceback:", why)
+    end
   end)
 
   it("is told what a strict callback raised", function()

@@ -95,15 +95,16 @@ end
 
 -- ---- errors in callbacks ----
 
--- -> true when the run is to stop
-function Session:raised(text, where, key)
+-- object: a text with its traceback, or whatever else was raised -> true when the run is to stop
+function Session:raised(object, where, key)
+  local trace = core.take_traceback()
   self.errors = (self.errors or 0) + 1
   if not self.reported[key] then
     self.reported[key] = true
-    if self.opts.on_error then self.opts.on_error(text, where) end
+    if self.opts.on_error then self.opts.on_error(object, where, type(object) ~= "string" and trace or nil) end
   end
   if self.opts.strict ~= false then
-    self.failure = self.failure or text
+    self.failure = self.failure or object
     return true
   end
   -- An interrupted callback is not to be followed by another one.
@@ -427,8 +428,8 @@ end
 local function callback_handlers(self)
   return {
     note = function(text) self:note_core(text) end,
-    on_error = function(text, where, ev)
-      return self:raised(text, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
+    on_error = function(object, where, ev)
+      return self:raised(object, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
     end,
   }
 end
@@ -801,7 +802,7 @@ end
 -- callback returns false or `stop` is called.
 -- @treturn[1] true
 -- @treturn[2] nil
--- @treturn[2] string  a failure to start, or a callback's traceback when strict
+-- @treturn[2] string  a failure to start, or of a callback when strict: its traceback, or the object it raised
 -- @treturn[2] integer errno, for a failure to start
 function Session:run()
   refuse_recursion(self, "run")

@@ -252,7 +252,9 @@ end
 
 -- ---- the session ----
 
-local function print_callback_error(text, where)
+local function print_callback_error(object, where, trace)
+  local text = report.shown(object)
+  if trace then text = text .. "\n" .. trace end
   report.say(("a callback failed%s (more of the same are only counted)\n%s"):format(
     where and " in " .. where or "", report.trimmed(text) .. elsewhere.name(text)))
 end
@@ -429,7 +431,7 @@ local function execute(script)
   end
   local ok, why = s:run()
   if ok or s:stats().delivered > 0 then print_aggregators() end
-  return not ok and (why or "the session failed") or nil
+  return not ok and (why and report.shown(why) or "the session failed") or nil
 end
 
 -- A run whose script is what the words after "record" say.

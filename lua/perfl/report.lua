@@ -93,20 +93,44 @@ function M.trimmed(text)
   return table.concat(lines, "\n")
 end
 
-local function shown(object)
+local SHOWN = 10 -- fields of an error object
+
+local function shown_field(value)
+  if type(value) == "string" then return '"' .. escape(value) .. '"' end
+  if type(value) == "table" then return "{...}" end
+  return (type(value) == "number" or type(value) == "boolean") and tostring(value) or "a " .. type(value)
+end
+
+-- { code = 5, where = "here" }: its own fields, by name; none of its metamethods is called.
+local function shown_fields(object)
+  local out = {}
+  for key, value in next, object do
+    local name = type(key) == "string" and key:find "^[%a_][%w_]*$" and key or ("[%s]"):format(shown_field(key))
+    out[#out + 1] = ("%s = %s"):format(name, shown_field(value))
+  end
+  table.sort(out)
+  if #out > SHOWN then out[SHOWN + 1] = "..." end
+  return #out == 0 and "{}" or ("{ %s }"):format(table.concat(out, ", ", 1, math.min(#out, SHOWN + 1)))
+end
+
+--- What was raised, in words.
+-- @param object
+-- @treturn string
+function M.shown(object)
   if type(object) == "string" then return object end
-  local meta = getmetatable(object)
   local ok, text = pcall(tostring, object)
-  if ok and (type(meta) == "table" and meta.__tostring or type(object) == "number") then
+  local says_itself = ok and not text:find(("%p"):format(object), 1, true) -- or it is Lua's "table: 0x..."
+  if says_itself and (type(object) == "table" or type(object) == "userdata" or type(object) == "number") then
     return text
   end
+  if type(object) == "table" then return shown_fields(object) end
   return ("(the error object is a %s value)"):format(type(object))
 end
 
 --- xpcall's handler: a message with where it came from; what was left with stays as it is.
 function M.traceback(object)
   if type(object) == "table" and getmetatable(object) == M.Leave then return object end
-  return debug.traceback(shown(object), 2)
+  return debug.traceback(M.shown(object), 2)
 end
 
 --- Raised to end perfl from inside a script: { status = n }.

@@ -58,26 +58,30 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err)
 	return 3;
 }
 
-static int l_tostring(lua_State *L)
-{
-	luaL_tolstring(L, 1, NULL);
-	return 1;
-}
+static const char traceback_key; /* of the registry: where the last error object was raised */
 
 int l_traceback(lua_State *L)
 {
-	const char *text = lua_tostring(L, 1);
+	bool is_string = lua_type(L, 1) == LUA_TSTRING;
+	const char *text = is_string ? lua_tostring(L, 1) : NULL;
 
-	if (!text) {
-		/* An error object says itself what it is, if it can. */
-		lua_pushcfunction(L, l_tostring);
-		lua_pushvalue(L, 1);
-		if (lua_pcall(L, 1, 1, 0) == LUA_OK)
-			text = lua_tostring(L, -1);
-	}
-	if (!text)
+	/* nil and false would read as "no error" wherever the object goes. */
+	if (!is_string && !lua_toboolean(L, 1))
 		text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
 	luaL_traceback(L, L, text, 1);
+	if (text)
+		return 1;
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &traceback_key);
+	lua_settop(L, 1);
+	return 1;
+}
+
+/* take_traceback() -> where the last error object was raised, once | nil */
+static int l_take_traceback(lua_State *L)
+{
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key);
+	lua_pushnil(L);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &traceback_key);
 	return 1;
 }
 
@@ -105,7 +109,7 @@ void l_note(lua_State *L, int idx, int uv, const char *text)
 }
 
 /*
- * protect(f, ...) -> true, results... | false, traceback. As xpcall, but a
+ * protect(f, ...) -> true, results... | false, error. As xpcall, but a
  * callback cannot yield through it: the session would be left in the middle.
  */
 static int l_protect(lua_State *L)
@@ -448,6 +452,7 @@ static const luaL_Reg functions[] = {
 	{ "append", l_append },
 	{ "nearest", l_nearest },
 	{ "protect", l_protect },
+	{ "take_traceback", l_take_traceback },
 	{ "clock", l_clock },
 	{ "cpus", l_cpus },
 	{ "threads", l_threads },

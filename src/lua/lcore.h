@@ -16,8 +16,8 @@
 int l_result(lua_State *L, long long rc, const struct pev_err *err);
 
 /*
- * The message handler of every callback: the error in words, whatever it is,
- * and where it was raised. Never raises itself.
+ * The message handler of every callback. A string gets where it was raised; any other error
+ * object stays the same object, and take_traceback() has where. Never raises itself.
  */
 int l_traceback(lua_State *L);
 
