@@ -441,7 +441,7 @@ perfev.done(function() print(n) end)
     -- While it lives, it is nobody's to remove.
     assert.equal(0, run({ run.perfl, "cleanup" }).code)
     assert.is_true(is_defined("perfev_" .. pid .. "_1/work"))
-    local child = run.capture("pgrep -P " .. pid) or ""
+    local child = run.slurp(("/proc/%s/task/%s/children"):format(pid, pid))
     os.execute(("kill -9 %s %s; while kill -0 %s 2>/dev/null; do sleep 0.01; done"):format(pid, child, pid))
     assert.is_true(is_defined("perfev_" .. pid .. "_1/work"))
     local r = run({ run.perfl, "-q", "-e", "require'perfev'.event { 'dummy', comm = print }", "--", "true" })

@@ -13,7 +13,7 @@ end
 
 local function perfl_stat(...)
   local dir = run.tempdir()
-  local r = run(words(run.perfl, "-q", "-o", dir .. "/out", "stat", ...))
+  local r = run(words(run.perfl, "-q", "-o", dir .. "/out", "stat", ...), { fixed_layout = true })
   local text = run.capture("cat " .. dir .. "/out")
   run.remove(dir)
   assert.equal(0, r.code, r.err)
@@ -22,7 +22,7 @@ end
 
 local function perf_stat(...)
   local dir = run.tempdir()
-  local r = run(words("perf", "stat", "-o", dir .. "/out", "--append", ...))
+  local r = run(words("perf", "stat", "-o", dir .. "/out", "--append", ...), { fixed_layout = true })
   local text = run.capture("cat " .. dir .. "/out")
   run.remove(dir)
   if r.code ~= 0 then pending("perf stat does not run here: " .. r.err) end

@@ -116,9 +116,19 @@ end
 -- has other things to do.
 local TIMEOUT = 600
 
+-- A program makes the same system calls in each run only if it is mapped at the same addresses: where pages are
+-- smaller than the alignment of a library (4K and 64K on arm64), ld.so unmaps what lies beside it, which is nothing
+-- for one address in sixteen (_dl_map_segment() of glibc 2.36).
+local can_fix_layout
+local function in_fixed_layout()
+  can_fix_layout = can_fix_layout or { run.capture "setarch -R true 2>/dev/null" ~= nil }
+  return can_fix_layout[1] and { "setarch", "-R" } or {}
+end
+
 local function command_line(cmd, opts)
   local argv = { "timeout", "-k", "5", tostring(opts.timeout or TIMEOUT) }
   append(argv, settings(opts.env))
+  if opts.fixed_layout then append(argv, in_fixed_layout()) end
   if opts.user then append(argv, as_user(opts.user)) end
   if type(cmd) == "string" then cmd = { "sh", "-c", cmd } end
   for _, word in ipairs(cmd) do
@@ -153,7 +163,8 @@ end
 --- Run a command to its end. What ends by a tool's death is run again, and standard error is told so.
 -- @tparam table|string cmd   an argument vector, or a line for the shell
 -- @tparam table opts         `stdin` (text, default none), `env` (name -> value, false removes),
---                            `cwd`, `timeout` (seconds, default TIMEOUT), `user` (needs root)
+--                            `cwd`, `timeout` (seconds, default TIMEOUT), `user` (needs root),
+--                            `fixed_layout` (true: no address space randomisation, where that can be had)
 -- @treturn table  `out`, `err`, `code` (exit status, nil when a signal ended it), `signal`,
 --                 `timed_out`
 local function start(cmd, opts, try)
