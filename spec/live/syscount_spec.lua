@@ -39,7 +39,8 @@ end
 -- The script's table and the command's own text apart.
 local function syscount()
   local dir = run.tempdir()
-  local r = run(with(run.perfl, "-o", dir .. "/table", "--fail-on-lost", "-m", "64M", "syscount", "--"), { fixed_layout = true })
+  local r = run(with(run.perfl, "-o", dir .. "/table", "--fail-on-lost", "-m", "64M", "syscount", "--"),
+    { fixed_layout = true })
   local text = run.capture("cat " .. dir .. "/table")
   run.remove(dir)
   assert.equal(0, r.code, r.err)
