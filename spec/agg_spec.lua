@@ -233,7 +233,7 @@ end)
 
 describe("quantile", function()
   local function assert_near(values, a, q)
-    local exact = values[math.floor(q * (#values - 1)) + 1]
+    local exact = values[math.max(1, math.ceil(q * #values))]
     local off = math.abs(a:quantile(q) - exact)
     assert(off <= math.abs(exact) / 128.0, ("%g: %d, not %d"):format(q, a:quantile(q), exact))
   end
@@ -262,6 +262,21 @@ describe("quantile", function()
     edges:add(math.maxinteger)
     assert.equal(math.mininteger, edges:quantile(0))
     assert.equal(math.maxinteger, edges:quantile(1))
+  end)
+
+  it("of few values is one of them: the least that so many are not above", function()
+    local a = perfev.quantile {}
+    for i = 1, 9 do a:add(i) end
+    a:add(100)
+    local v = a:get()
+    assert.same({ 5, 9, 100, 100 }, { v.p50, v.p90, v.p99, v.p999 })
+    for i = 1, 9 do assert.equal(i, a:quantile(i / 10)) end
+    for i = 11, 100 do a:add(2000000 + i) end
+    assert.equal(9, a:quantile(0.09))
+    assert.equal(100, a:quantile(0.1))
+    local one = perfev.quantile {}
+    one:add(7)
+    assert.same({ 7, 7, 7 }, { one:quantile(0), one:quantile(0.01), one:get().p50 })
   end)
 
   it("says no quantile of a key that is not there, and none outside 0 .. 1", function()

@@ -33,7 +33,8 @@ describe("flamediff", function()
 
   it("tells it in a terminal, and draws one file alone", function()
     assert.matches("\n +0 +0%.0%% +50%.0%% +%-50%.0  gone\n", flamediff("before", "after", "-f", "top").out)
-    assert.matches("\n +25%.0%% +0%.0%% +%+25%.0 +%- cold %[kernel%]\n", flamediff("-f", "tree", "before", "after").out)
+    assert.matches("\n +1 +25%.0%% +0%.0%% +%+25%.0 +%- cold %[kernel%]\n",
+      flamediff("-f", "tree", "before", "after").out)
     local svg = flamediff("before", "-f", "svg", "--title", "one <file>", "--unit", "ns").out
     assert.truthy(svg:find(">one &lt;file&gt;<", 1, true))
     assert.truthy(svg:find(">all (200 ns time)<", 1, true))

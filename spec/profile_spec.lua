@@ -525,14 +525,20 @@ describe("for a terminal", function()
     p:add("main;run;work;cold", 39)
     p:add("main;rare", 1)
     assert.equal(table.concat({
-      "  total     own  function",
-      " 100.0%    0.0%  - main",
-      "  99.0%    0.0%    run",
-      "  99.0%    0.0%    work",
-      "  60.0%   60.0%    - hot",
-      "  39.0%   39.0%    - cold",
+      "samples   total     own  function",
+      "    100  100.0%    0.0%  - main",
+      "     99   99.0%    0.0%    run",
+      "     99   99.0%    0.0%    work",
+      "     60   60.0%   60.0%    - hot",
+      "     39   39.0%   39.0%    - cold",
+      "    100  100.0%          all",
       "" }, "\n"), p:tree { least = 2 })
-    assert.matches("\n   1%.0%%    1%.0%%    %- rare\n", p:tree())
+    assert.matches("\n +1    1%.0%%    1%.0%%    %- rare\n", p:tree())
+    local time = perfev.profile { values = { { "time", unit = "ns" } } }
+    time:add("main;wait", 1500000000)
+    time:add("main", 250000)
+    assert.equal("  time   total     own  function\n1.50 s  100.0%    0.0%  - main\n"
+      .. "1.50 s  100.0%  100.0%    wait\n1.50 s  100.0%          all\n", time:tree())
     fits(some():tree())
   end)
 
@@ -551,11 +557,12 @@ describe("for a terminal", function()
       "      4  100.0%  100.0%     0.0  all",
       "" }, "\n"), now:top { baseline = before })
     assert.equal(table.concat({
-      "    now  before  change  function",
-      " 100.0%  100.0%     0.0  - main",
-      "  75.0%   50.0%   +25.0    - hot",
-      "   0.0%   50.0%   -50.0    - gone",
-      "  25.0%    0.0%   +25.0    - cold",
+      "samples     now  before  change  function",
+      "      4  100.0%  100.0%     0.0  - main",
+      "      3   75.0%   50.0%   +25.0    - hot",
+      "      0    0.0%   50.0%   -50.0    - gone",
+      "      1   25.0%    0.0%   +25.0    - cold",
+      "      4  100.0%  100.0%     0.0  all",
       "" }, "\n"), now:tree { baseline = before })
   end)
 

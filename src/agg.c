@@ -1005,6 +1005,16 @@ static int64_t clamped(const struct pev_cell *cell, uint64_t size, bool negative
 	return value > cell->max ? cell->max : value;
 }
 
+/* ceil(product) - 1, of a product that is a whole number but for its rounding that number. */
+static uint64_t nearest_rank(double product)
+{
+	uint64_t rank = (uint64_t)product;
+
+	if (rank && product - (double)rank <= product * 0x1p-50)
+		rank--;
+	return rank;
+}
+
 int64_t pev_agg_quantile(const struct pev_cell *cell, double q)
 {
 	uint64_t rank;
@@ -1013,8 +1023,7 @@ int64_t pev_agg_quantile(const struct pev_cell *cell, double q)
 		return 0;
 	if (!(q > 0))
 		return cell->min;
-	/* Beyond 2^53 the product may be rounded up to n. */
-	rank = q < 1 ? (uint64_t)(q * (double)(cell->n - 1)) : cell->n - 1;
+	rank = q < 1 ? nearest_rank(q * (double)cell->n) : cell->n - 1;
 	if (rank >= cell->n - 1)
 		return cell->max;
 	for (uint32_t i = cell->down.nr; i-- > 0;) {

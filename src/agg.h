@@ -150,10 +150,11 @@ int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n);
 struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket);
 
 /*
- * The value of rank q * (n - 1), q from 0 to 1, off by less than 1/128 of itself (0.8 %); exact
- * below 128, and at both ends. A DDSketch whose buckets divide each power of two into 64 equal
- * parts (Masson, Rim, Lee: DDSketch, VLDB 2019; "linearly interpolated mapping"), so that it is
- * of integers alone and two of them merge exactly. 0 of nothing.
+ * The least value that q (0 to 1) of all n are not above: of ten values p99 is the greatest. Off
+ * by less than 1/128 of itself (0.8 %); exact below 128, and at both ends. A DDSketch whose
+ * buckets divide each power of two into 64 equal parts (Masson, Rim, Lee: DDSketch, VLDB 2019;
+ * "linearly interpolated mapping"), so that it is of integers alone and two of them merge
+ * exactly. 0 of nothing.
  */
 int64_t pev_agg_quantile(const struct pev_cell *cell, double q);
 

@@ -1,7 +1,8 @@
 --- The call tree as text for a terminal: who called whom, from the outermost function inwards.
 -- A function that alone goes on with its caller's work stands straight below it, so that depth does not
 -- eat the line; what has less than `least` per cent is left out, and told where it adds up to as much.
--- Beside a baseline: a function's share with all below it, here and there.
+-- Each line has how much that is, and its share with all below it and of its own; beside a baseline the share here
+-- and there. The last line is of all.
 
 local calls = require "perfev.profile.calls"
 local terminal = require "perfev.profile.terminal"
@@ -35,20 +36,30 @@ local function shown_children(tree, side, base, n, least)
   return list, is_much and rest or nil
 end
 
+-- The first cells as wide as the widest of them, to the right.
+local function aligned(lines, most)
+  local widest, out = 0, {}
+  for _, line in ipairs(lines) do widest = math.max(widest, utf8.len(line[1])) end
+  for i, line in ipairs(lines) do
+    out[i] = terminal.cut((" "):rep(widest - utf8.len(line[1])) .. line[1] .. line[2], most)
+  end
+  return out
+end
+
 return function(profile, opts)
-  local index = profile:value(opts.value)
+  local index, value = profile:value(opts.value)
   local tree = calls.build(profile, opts.baseline)
   local side, base = tree.values[index], tree.base and tree.base[index] or calls.nothing
   local least = opts.least or 1
-  local out = { tree.base and "    now  before  change  function" or "  total     own  function" }
+  local lines = { { value.name, tree.base and "     now  before  change  function" or "   total     own  function" } }
   local function line(total, own, before, indent, text)
     local deep = ("  "):rep(math.min(indent, DEEPEST)) -- deeper ones keep room for their names
-    local head = ("%7s %7s"):format(terminal.percent(total, side.all), own and terminal.percent(own, side.all) or "")
+    local head = (" %7s %7s"):format(terminal.percent(total, side.all), own and terminal.percent(own, side.all) or "")
     if tree.base then
-      head = ("%7s %7s %7s"):format(terminal.percent(total, side.all), terminal.percent(before, base.all),
+      head = (" %7s %7s %7s"):format(terminal.percent(total, side.all), terminal.percent(before, base.all),
         terminal.points(total, side.all, before, base.all))
     end
-    out[#out + 1] = terminal.cut(head .. "  " .. deep .. text, opts.width or terminal.WIDTH)
+    lines[#lines + 1] = { terminal.number(total, value.unit), head .. "  " .. deep .. text }
   end
   local todo = { { node = 0, indent = -1 } }
   while #todo > 0 do
@@ -68,5 +79,6 @@ return function(profile, opts)
       for i = #list, 1, -1 do todo[#todo + 1] = { node = list[i], indent = indent, alone = alone } end
     end
   end
-  return table.concat(out, "\n") .. "\n"
+  line(side.all, nil, base.all, 0, "all")
+  return table.concat(aligned(lines, opts.width or terminal.WIDTH), "\n") .. "\n"
 end
