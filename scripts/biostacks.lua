@@ -42,4 +42,4 @@ if requests then
   common.needs_all("biostacks", "--time: a request ends on any CPU, in nobody's name")
 end
 
-perfev.done(function() show(profile, opt.format, "biostacks") end)
+perfev.done(function() show(profile, opt.format, "biostacks", opt.call_graph) end)

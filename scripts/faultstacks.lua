@@ -33,4 +33,4 @@ end
 if not opt.minor then count("major-faults", 1) end
 if not opt.major then count("minor-faults | page-faults", 0) end
 
-perfev.done(function() show(profile, opt.format, "faultstacks") end)
+perfev.done(function() show(profile, opt.format, "faultstacks", opt.call_graph) end)

@@ -29,4 +29,4 @@ perfev.event(common.with_stacks(opt, "offcputime", {
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 
-perfev.done(function() show(profile, opt.format, "offcputime") end)
+perfev.done(function() show(profile, opt.format, "offcputime", opt.call_graph) end)

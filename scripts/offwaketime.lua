@@ -53,4 +53,4 @@ perfev.event(common.with_stacks(opt, "offwaketime", {
   sample = waits.via,
 }))
 
-perfev.done(function() show(profile, opt.format, "offwaketime") end)
+perfev.done(function() show(profile, opt.format, "offwaketime", opt.call_graph) end)

@@ -38,4 +38,4 @@ perfev.start(function()
   profile.title, value.name, value.unit = opt.title or "cycles", "cycles", "count"
 end)
 
-perfev.done(function() show(profile, opt.format, "profile") end)
+perfev.done(function() show(profile, opt.format, "profile", opt.call_graph) end)

@@ -38,4 +38,4 @@ perfev.event(common.with_stacks(opt, "wakeuptime", {
   sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,
 }))
 
-perfev.done(function() show(profile, opt.format, "wakeuptime") end)
+perfev.done(function() show(profile, opt.format, "wakeuptime", opt.call_graph) end)

@@ -39,5 +39,5 @@ perfev.done(function()
     profile.duration = first and last - first
     print(("%d %s of %s"):format(profile:total(), what, perfev.escape(opt.variable)))
   end
-  show(profile, opt.format, "watch")
+  show(profile, opt.format, "watch", opt.call_graph)
 end)

@@ -633,6 +633,68 @@ describe("scripts that take stacks", function()
   end
 end)
 
+describe("stacks that end after one or two frames", function()
+  -- page-faults of one task, each with a chain of so many frames of user space.
+  local function world(nr, depth)
+    return (require "spec.support.worlds" (([[
+      local sim = require "perfev.sim"
+      local k = sim.new { world = "vm", cpus = "0", tasks = { [7] = "app" } }
+      k.files["/proc/7/maps"] = "00400000-00500000 r-xp 00000000 08:01 7 /bin/app\n"
+      local chain = { -512 } -- PERF_CONTEXT_USER
+      for i = 1, %d do chain[#chain + 1] = 0x400000 + 16 * i end
+      k:after(1000, function()
+        for _ = 1, %d do
+          k:happen(0, { type = "sample", pid = 7, tid = 7, event = { type = 1, config = 2 }, ip = chain[2],
+            callchain = chain })
+        end
+      end)
+    ]]):format(depth, nr)))
+  end
+  local dir = run.tempdir()
+  teardown(function() run.remove(dir) end)
+
+  local function said(machine, words, before)
+    local r = run { "sh", "-c", ("%s %s --sim %s -p 7 -d 1ms profile --event page-faults:u -F 0 -f folded %s"):format(
+      run.quote(run.perfl), before or "", run.quote(machine.path(dir, "")), words or "") }
+    assert.equal(0, r.code, r.err)
+    return r.err:match "([^\n]*of the user stacks.*)$"
+  end
+
+  it("are told of in the closing lines, with what helps, when they are more than a third", function()
+    local text = said(world(20, 2))
+    assert.equal("perfl: 100% of the user stacks end after one or two frames: their code keeps no frame pointers\n"
+      .. "  try: --call-graph dwarf\n", text)
+    assert.is_nil(said(world(20, 2), text:match "try: (.*)\n"))
+    assert.is_nil(said(world(20, 2), nil, "-q"))
+  end)
+
+  it("are not told of when they are few, or deeper", function()
+    assert.is_nil(said(world(19, 2)))
+    assert.is_nil(said(world(40, 3)))
+  end)
+
+  it("are counted beside the rest, and where a thread begins nothing is missing", function()
+    local p, file, open = perfev.profile {}, getmetatable(io.stdout), {}
+    local function add(times, ...)
+      local names = { ... }
+      local stack = io.tmpfile()
+      open[#open + 1] = stack
+      debug.setmetatable(stack, { __len = function() return #names end, __index = function(_, i)
+        return { symbol = names[i], module = "/bin/app", kernel = names[i]:find "^sys_" ~= nil }
+      end })
+      p:add(stack, times)
+    end
+    add(3, "leaf", "main")
+    add(4, "leaf", "a", "b")
+    add(5, "leaf", "_start")
+    add(6, "sys_read", "leaf")
+    add(7, "sys_read")
+    p:resolve()
+    for _, stack in ipairs(open) do debug.setmetatable(stack, file) end
+    assert.same({ 9 / 18, 18 }, { p:short_share() })
+  end)
+end)
+
 -- Two more are npm's, and tried by hand: `npm install pprof-format speedscope`; then Profile.decode() of what gunzip
 -- makes of -f pprof, and a look at -f speedscope with `npx speedscope FILE`.
 describe("read by others:", function()

@@ -314,6 +314,7 @@ local function empty(self)
   self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
   self.parent, self.frame, self.children = {}, {}, {}
   self.waiting, self.waiting_of = {}, {}
+  self.user_stacks, self.short_stacks = 0, 0
 end
 
 --- As it was when new; what feeds it does so from here on.
@@ -337,6 +338,41 @@ local function frame_numbers(self, stack, seen)
   return list
 end
 
+-- The value that says how often: the first that is a number of something.
+local function counted_value(self)
+  for i, value in ipairs(self.values) do
+    if value.unit == "count" then return i end
+  end
+  return 1
+end
+
+local FEW = 2 -- frames of user space that a stack has at least when its callers are known
+-- Where a thread begins nothing is missing.
+local starts = { _start = true, _dl_start = true, start_thread = true, clone = true, clone3 = true, __clone = true,
+                 __clone3 = true, thread_start = true, __thread_start = true }
+
+-- Of a record's stack, the outermost frame first, which came so often.
+local function count_user_frames(self, frames, times)
+  local nr, outermost = 0, nil
+  for _, number in ipairs(frames) do
+    local frame = self.frames[number]
+    if not frame.kernel and not frame.inlined then
+      nr, outermost = nr + 1, outermost or frame
+    end
+  end
+  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- there was none
+  self.user_stacks = self.user_stacks + times
+  if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
+end
+
+--- The share of the stacks with frames of user space that end after one or two of them: of those, records' stacks
+-- whose names have been looked up.
+-- @treturn number   0 to 1
+-- @treturn integer  how many have frames of user space
+function Profile:short_share()
+  return self.user_stacks > 0 and self.short_stacks / self.user_stacks or 0, self.user_stacks
+end
+
 --- Look up the names of records' stacks that came since the last time; what asks for them does it too.
 -- @tparam function|nil progress  f(done, all), called before each and after the last
 function Profile:resolve(progress)
@@ -344,12 +380,13 @@ function Profile:resolve(progress)
     fail(2, "profile: progress is a function, not a %s", type(progress))
   end
   take_over(self)
-  local waiting, seen = self.waiting, {}
+  local waiting, seen, index = self.waiting, {}, counted_value(self)
   self.waiting, self.waiting_of = {}, {}
   for done, one in ipairs(waiting) do
     if progress then progress(done - 1, #waiting) end
-    local node = one.root
-    for _, frame in ipairs(frame_numbers(self, one.stack, seen)) do node = child(self, node, frame) end
+    local node, frames = one.root, frame_numbers(self, one.stack, seen)
+    count_user_frames(self, frames, one.sums[index] or 0)
+    for _, frame in ipairs(frames) do node = child(self, node, frame) end
     for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
   end
   if progress then progress(#waiting, #waiting) end

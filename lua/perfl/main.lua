@@ -365,6 +365,7 @@ local function say_closing(why)
     for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
     if gone then report.say(gone) end
+    if s.hint then report.say(s.hint) end
   end
   if s.recorded then report.say(require("perfl.record").closing(s.recorded, stats)) end
   if not run.recording then return end
