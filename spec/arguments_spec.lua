@@ -5,17 +5,23 @@ local core = require "perfev.core"
 local kernel = require "spec.support.kernel"
 local perfev = require "perfev"
 
+local options = require "perfev.options"
+
 local cyclic = {}
 cyclic[1] = cyclic
+
+-- Raises whatever is done with it but to look at it raw.
+local function trap(t)
+  local function fail() error "metamethod" end
+  return setmetatable(t or {}, { __index = fail, __pairs = fail, __len = fail, __newindex = fail, __tostring = fail,
+                                 __call = fail, __concat = fail, __eq = fail, __lt = fail, __name = "trap" })
+end
+
 local strange = {
   { "an empty string", "" }, { "an empty table", {} }, { "NaN", 0 / 0 }, { "2^53", 2.0 ^ 53 }, { "-1", -1 },
   { "2^64", 2.0 ^ 64 }, { "1e300", 1e300 }, { "a cyclic table", cyclic },
   { "a function", function() end }, { "a coroutine", coroutine.create(print) },
-  { "a table that raises", setmetatable({}, {
-    __index = function() error "__index" end, __len = function() error "__len" end,
-    __pairs = function() error "__pairs" end, __tostring = function() error "__tostring" end,
-    __name = "trap", __call = function() error "__call" end,
-  }) },
+  { "a table that raises", trap() },
 }
 
 local k
@@ -69,11 +75,7 @@ describe("every attr field takes or refuses by its name", function()
 end)
 
 describe("every option takes or refuses by its name", function()
-  local session_options = {
-    "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock", "strict", "log",
-    "on_error", "on_open", "keep_going", "watch", "exclude_self", "overwrite",
-  }
-  for _, name in ipairs(session_options) do
+  for _, name in ipairs(options.names) do
     it(name .. " of a session", function()
       each_named(name, function(value) return perfev.session { [name] = value } end)
     end)
@@ -109,7 +111,7 @@ describe("every option takes or refuses by its name", function()
     end)
   end
 
-  for _, name in ipairs { "help", "type", "default", "metavar", "choices", "required", "args" } do
+  for _, name in ipairs(perfev.args.keys) do
     it(name .. " of perfev.args", function()
       each_named(name, function(value) return perfev.args.check { { "--some", [name] = value } } end)
     end)
@@ -122,6 +124,27 @@ describe("every option takes or refuses by its name", function()
         perfev.hooks.clear()
         return true
       end)
+    end)
+  end
+end)
+
+describe("an option's name that is a table", function()
+  local declared = {
+    session = perfev.session, counter = perfev.counter, group = perfev.group, count = perfev.count, sum = perfev.sum,
+    hist = perfev.hist, top = perfev.top, span = perfev.span, profile = perfev.profile,
+    ["perfev.args"] = perfev.args.check,
+    event = function(spec) return perfev.session({ tid = 7 }):event(spec) end,
+    open = function(spec) return perfev.open("/nonexistent", spec) end,
+    load = function(spec) return perfev.load("", spec) end,
+    heatmap = perfev.picture.heatmap,
+    signal = function(spec) return perfev.session({ tid = 7 }):signal(next(spec), print) end,
+  }
+  for name, declare in pairs(declared) do
+    it("is refused by " .. name .. ", and none of its metamethods runs", function()
+      local ok, why = pcall(declare, { [trap()] = 1 })
+      assert.is_false(ok)
+      assert.is_nil(why:find "metamethod", why)
+      assert.is_truthy(why:find "a table", why)
     end)
   end
 end)
@@ -212,17 +235,13 @@ describe("the table of an event", function()
   end)
 
   it("is asked raw, as a counter's and a session's are: no metamethod of it runs", function()
-    local function raising(t)
-      local function fail() error "metamethod" end
-      return setmetatable(t, { __index = fail, __pairs = fail, __len = fail, __newindex = fail })
-    end
-    local s <close> = perfev.session(raising { tid = 7 })
-    local spec = raising { type = 1, config = 0, sample_period = 3, sample = function() end }
+    local s <close> = perfev.session(trap { tid = 7 })
+    local spec = trap { type = 1, config = 0, sample_period = 3, sample = function() end }
     assert(s:event(spec))
     rawset(spec, "sample_period", 4)
     assert(s:start())
     assert.equal(3, k.events[1].attr.sample_period)
-    local c <close> = assert(perfev.counter(raising { raising { "page-faults" }, tid = 7 }))
+    local c <close> = assert(perfev.counter(trap { trap { "page-faults" }, tid = 7 }))
     assert.same({ "page-faults" }, c:names())
   end)
 

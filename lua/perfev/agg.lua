@@ -7,6 +7,7 @@ local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
+local shown = require "perfev.shown"
 local units = require "perfev.units"
 local where = lazy "perfev.where"
 
@@ -111,12 +112,12 @@ local function check_options(kind, spec, level)
   for name in pairs(spec) do
     local is_one = options[name] or (kind == "hist" and linear[name]) or (kind == "top" and name == "rows")
     if is_one and name == "value" and (kind == "count" or kind == "top") then
-      fail(level, "%s: value: what is counted has none\n  try: sum, or by = \"%s\"", kind, tostring(spec.value))
+      fail(level, "%s: value: what is counted has none\n  try: sum, or by = \"%s\"", kind, shown(spec.value))
     end
     if not is_one then
-      local near = core.nearest(tostring(name), known)
+      local near = core.nearest(shown(name), known)
       if name == 1 then fail(level, "%s: options have names%s", kind, remedy(kind, spec[1])) end
-      fail(level, "%s: no option is called '%s'%s", kind, tostring(name),
+      fail(level, "%s: no option is called '%s'%s", kind, shown(name),
         linear[name] and " (it is hist's)" or name == "rows" and " (it is top's)"
         or near and (" (did you mean '%s'?)"):format(near) or "; there are " .. table.concat(known, ", "))
     end
@@ -527,9 +528,9 @@ local function print_table(self, spec, cells)
   end
   local widths = layout(lines, #spec.by)
   for _, line in ipairs(lines) do
-    local shown = {}
-    for i, cell in ipairs(line) do shown[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
-    print((table.concat(shown, "  "):gsub("%s+$", "")))
+    local cells = {}
+    for i, cell in ipairs(line) do cells[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
+    print((table.concat(cells, "  "):gsub("%s+$", "")))
   end
 end
 

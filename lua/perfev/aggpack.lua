@@ -4,6 +4,7 @@
 
 local agg = require "perfev.agg"
 local core = require "perfev.core"
+local shown = require "perfev.shown"
 
 local M = {}
 
@@ -64,7 +65,7 @@ function M.load(bytes, opts, level)
   end
   for name in pairs(opts or {}) do
     if name ~= "max_bytes" then
-      error(("load: no option is called '%s'; max_bytes is one"):format(tostring(name)), level + 1)
+      error(("load: no option is called '%s'; max_bytes is one"):format(shown(name)), level + 1)
     end
   end
   local most = opts and opts.max_bytes or MOST_BYTES

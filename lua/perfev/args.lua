@@ -6,6 +6,7 @@
 -- does this module print and exit, as argparse does.
 
 local escape = require "perfev.escape"
+local shown = require "perfev.shown"
 local units = require "perfev.units"
 
 local M = {}
@@ -36,7 +37,8 @@ local converters = {
 -- How a default may be written when it is no string.
 local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
 
-local declaration_keys = {
+--- What a declaration may have beside its name.
+M.keys = {
   "help", "type", "default", "metavar", "choices", "required", "args", "many",
 }
 local top_keys = { "summary", "epilog", "all_cpus" }
@@ -58,8 +60,8 @@ local function check_key(key, known, where)
     if key == name then return end
   end
   local found, core = pcall(require, "perfev.core")
-  local near = found and core.nearest(tostring(key), known)
-  complain("%s has no '%s' (%s)", where, key,
+  local near = found and core.nearest(shown(key), known)
+  complain("%s has no '%s' (%s)", where, shown(key),
     near and ("did you mean '%s'?"):format(near) or "it has " .. table.concat(known, ", "))
 end
 
@@ -113,12 +115,6 @@ local function check_default(option)
   complain("the default of %s is a %s, not a %s", option.label, type(default), option.kind)
 end
 
--- What was written, for a message: none of its metamethods called.
-local function shown(value)
-  local kind = type(value)
-  return (kind == "string" or kind == "number") and tostring(value) or "a " .. kind
-end
-
 local function check_choices(list, label)
   if list == nil then return nil end
   if type(list) ~= "table" then complain("%s: choices is a list, not %s", label, shown(list)) end
@@ -151,7 +147,7 @@ local function check_option(declared)
     option.label = ("argument '%s'"):format(option.metavar)
   end
   for key in pairs(declared) do
-    if key ~= 1 then check_key(key, declaration_keys, option.label) end
+    if key ~= 1 then check_key(key, M.keys, option.label) end
   end
   check_texts(declared, option.label)
   local kind = declared.type

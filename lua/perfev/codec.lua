@@ -5,6 +5,7 @@
 local core = require "perfev.core"
 local registers = require "perfev.registers"
 local samples = require "perfev.fields"
+local shown = require "perfev.shown"
 
 local M = {}
 
@@ -46,7 +47,7 @@ local own = { ids = true, attr = true, endian = true, arch = true, bits = true, 
 local function checked_endian(endian, level)
   if endian == nil then return NATIVE end
   if endian ~= "little" and endian ~= "big" then
-    error(("endian = %s: must be \"little\" or \"big\""):format(tostring(endian)), level + 1)
+    error(("endian = %s: must be \"little\" or \"big\""):format(shown(endian)), level + 1)
   end
   return endian
 end
@@ -78,15 +79,15 @@ end
 local function machine_of(spec, level)
   local names, narrow = host, host_narrow
   if spec.arch ~= nil then
-    names, narrow = registers.of(tostring(spec.arch))
+    names, narrow = registers.of(shown(spec.arch))
     if not names then
       error(("arch = '%s': no register names for it (x86, arm64, arm, riscv, s390x, powerpc)"):format(
-        tostring(spec.arch)), level + 1)
+        shown(spec.arch)), level + 1)
     end
   end
   if spec.bits ~= nil then
     if spec.bits ~= 32 and spec.bits ~= 64 then
-      error(("bits = %s: a recorder's kernel has 32 or 64"):format(tostring(spec.bits)), level + 1)
+      error(("bits = %s: a recorder's kernel has 32 or 64"):format(shown(spec.bits)), level + 1)
     end
     narrow = spec.bits == 32
   end
@@ -143,7 +144,7 @@ function methods:records(bytes, opts)
   if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do
     if name ~= "fields" and name ~= "bad" then
-      error(("records: no option is called '%s'; they are fields and bad"):format(tostring(name)), 2)
+      error(("records: no option is called '%s'; they are fields and bad"):format(shown(name)), 2)
     end
   end
   local read = opts.fields ~= nil and samples.read(opts.fields, "records", 3) or nil
@@ -503,7 +504,7 @@ local function check_keys(t)
   for name in pairs(t) do
     if not known[name] then
       local near = type(name) == "string" and core.nearest(name, known)
-      error(("no record has a field '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
+      error(("no record has a field '%s'%s"):format(shown(name), near and (" (did you mean '%s'?)"):format(near)
         or ""), 0)
     end
   end

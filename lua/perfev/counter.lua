@@ -12,6 +12,7 @@ local member = require "perfev.member"
 local options = require "perfev.options"
 local registers = require "perfev.registers"
 local session = require "perfev.session"
+local shown = require "perfev.shown"
 local targets = require "perfev.targets"
 
 local M = {}
@@ -65,8 +66,8 @@ local function unknown_word(word, level)
   elseif is_target[word] or is_own[word] then
     fail(level, "counter: %s is all events', not one's own\n  try: it beside the events, outside of their tables", word)
   end
-  local near = core.nearest(tostring(word), all_words)
-  fail(level, "counter: no option is called '%s'%s", tostring(word),
+  local near = core.nearest(shown(word), all_words)
+  fail(level, "counter: no option is called '%s'%s", shown(word),
     near and (" (did you mean '%s'?)"):format(near) or "")
 end
 
@@ -584,7 +585,7 @@ local function check_cpu(self, cpu, verb)
     if math.type(cpu) == "integer" and one == cpu then return cpu end
   end
   if not self.target then return ALL end -- which says that it is not open
-  fail(3, "%s: it does not count on cpu %s by itself\n  try: %s", verb, tostring(cpu),
+  fail(3, "%s: it does not count on cpu %s by itself\n  try: %s", verb, shown(cpu),
     #cpus > 0 and "one of " .. table.concat(cpus, ", ") or "all_cpus or cpus, where it is made")
 end
 
@@ -644,8 +645,8 @@ end
 local verbs = { ENABLE = "enable", DISABLE = "disable", RESET = "reset" }
 
 local function no_member(self, name, level)
-  local near = core.nearest(tostring(name), self:names())
-  fail(level + 1, "counter: it has no event '%s'%s", tostring(name),
+  local near = core.nearest(shown(name), self:names())
+  fail(level + 1, "counter: it has no event '%s'%s", shown(name),
     near and (" (did you mean '%s'?)"):format(near) or "")
 end
 

@@ -3,6 +3,7 @@
 
 local picture = require "perfev.picture"
 local escape = require "perfev.escape"
+local shown = require "perfev.shown"
 
 local PANELS = 8
 
@@ -86,7 +87,7 @@ local function check(word, spec, opts, level)
   if spec.kind ~= "hist" then fail(level, "%s: %s has no drawing, perfev.hist has", word, spec.kind) end
   if opts ~= nil and type(opts) ~= "table" then fail(level, "%s: a table expected, not a %s", word, type(opts)) end
   for name in pairs(opts or {}) do
-    if not known[name] then fail(level, "%s: no option is called '%s'", word, tostring(name)) end
+    if not known[name] then fail(level, "%s: no option is called '%s'", word, shown(name)) end
   end
   local panels = opts and opts.panels
   if panels ~= nil and (math.type(panels) ~= "integer" or panels < 1) then

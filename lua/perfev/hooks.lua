@@ -2,6 +2,7 @@
 -- expect(), the strict order of calls, which is made of hooks as anybody's could be.
 
 local core = require "perfev.core"
+local shown = require "perfev.shown"
 
 local M = core.hooks
 
@@ -29,9 +30,9 @@ local UNASKED = { type = true, config = true }
 local function show_like(value, wanted)
   if type(value) == "userdata" and type(wanted) ~= "table" then wanted = UNASKED end
   if type(wanted) ~= "table" or type(value) ~= "table" and type(value) ~= "userdata" then return show(value) end
-  local shown = {}
-  for name in pairs(wanted) do shown[name] = value[name] end
-  return show(shown)
+  local asked = {}
+  for name in pairs(wanted) do asked[name] = value[name] end
+  return show(asked)
 end
 
 local function show_call(call)
@@ -41,10 +42,10 @@ local function show_call(call)
 end
 
 local function show_got(name, args, call)
-  local shown, last = {}, args.n
+  local words, last = {}, args.n
   while last > 0 and args[last] == nil do last = last - 1 end
-  for i = 1, last do shown[i] = show_like(args[i], call and call[1] == name and call[i + 1]) end
-  return ("%s(%s)"):format(name, table.concat(shown, ", "))
+  for i = 1, last do words[i] = show_like(args[i], call and call[1] == name and call[i + 1]) end
+  return ("%s(%s)"):format(name, table.concat(words, ", "))
 end
 
 -- ---- what is expected ----
@@ -61,11 +62,11 @@ local function check_call(i, call, level)
       near and (" (did you mean '%s'?)"):format(near) or ""), level + 1)
   end
   if call.fails ~= nil and not (math.type(call.fails) == "integer" or core.errno[call.fails]) then
-    error(("call %d: fails = %s: must be an errno or its name"):format(i, tostring(call.fails)), level + 1)
+    error(("call %d: fails = %s: must be an errno or its name"):format(i, shown(call.fails)), level + 1)
   end
   for key in pairs(call) do
     if math.type(key) ~= "integer" and key ~= "returns" and key ~= "fails" then
-      error(("call %d: '%s' is nothing that a call has (returns, fails)"):format(i, tostring(key)), level + 1)
+      error(("call %d: '%s' is nothing that a call has (returns, fails)"):format(i, shown(key)), level + 1)
     end
   end
 end

@@ -7,6 +7,7 @@ local colon = require "perfev.colon"
 local core = require "perfev.core"
 local explain = lazy "perfev.explain"
 local options = require "perfev.options"
+local shown = require "perfev.shown"
 
 local M = {}
 
@@ -80,7 +81,7 @@ end
 local function integer(value, verb, least)
   local whole = type(value) == "number" and math.tointeger(value)
   if not whole or whole < least then
-    error(("%s: a whole number from %d on expected, not %s"):format(verb, least, tostring(value)), 3)
+    error(("%s: a whole number from %d on expected, not %s"):format(verb, least, shown(value)), 3)
   end
   return whole
 end
@@ -166,7 +167,7 @@ function Member:modify(fields)
   if not opened then return closed(self) end
   local attr = opened:attr(self.number)
   for name, value in pairs(fields) do
-    if not attr_fields[name] then error(("modify: no attr field is called '%s'"):format(tostring(name)), 2) end
+    if not attr_fields[name] then error(("modify: no attr field is called '%s'"):format(shown(name)), 2) end
     attr[name] = value
   end
   local ok, why, code = ioctl(self, "MODIFY_ATTRIBUTES", "change its attr", attr)

@@ -10,6 +10,7 @@ local filters = lazy "perfev.filter"
 local names = require "perfev.names"
 local options = require "perfev.options"
 local pidns = lazy "perfev.pidns"
+local shown = require "perfev.shown"
 local targets = require "perfev.targets"
 local tracefs = require "perfev.tracefs"
 
@@ -75,7 +76,7 @@ end
 -- @treturn true | nil, message, errno
 function event_methods:period(n)
   local whole = type(n) == "number" and math.tointeger(n)
-  if not whole then error("period: a whole number expected, not " .. tostring(n), 2) end
+  if not whole then error("period: a whole number expected, not " .. shown(n), 2) end
   if whole < 1 then error("period: a number above 0 expected, not " .. whole, 2) end
   local ok, what, code = ask_core(self, "period", whole)
   if ok then return true end

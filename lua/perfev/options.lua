@@ -1,30 +1,25 @@
 --- The options of a session, checked when they are given.
 
 local core = require "perfev.core"
+local shown = require "perfev.shown"
 local units = require "perfev.units"
 
 local M = {}
 
-local names = {
+--- The names of a session's options.
+M.names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "on_open", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
   "many", "input", "from", "to", "record", "compress", "switch_output", "record_fd",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
-for _, name in ipairs(names) do is_option[name] = true end
+for _, name in ipairs(M.names) do is_option[name] = true end
 
 local clocks = { monotonic = 1, monotonic_raw = 4, realtime = 0, boottime = 7, tai = 11 }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
-end
-
--- The caller's value for a message, none of his metamethods called.
-local function shown(value)
-  local kind = type(value)
-  if kind == "string" or kind == "number" or kind == "boolean" then return tostring(value) end
-  return "a " .. kind
 end
 
 -- His list, as a table of our own, and how long it is: nil in the midst of it is no end.
@@ -137,7 +132,7 @@ local checks = {
   end,
   uid = function(v, level)
     if type(v) ~= "string" and not (math.type(v) == "integer" and v >= 0) then
-      fail(level, "session: uid is a user's number or name, not %s", tostring(v))
+      fail(level, "session: uid is a user's number or name, not %s", shown(v))
     end
     return v
   end,
@@ -213,7 +208,7 @@ function M.take(opts, into, level)
   if type(opts) ~= "table" then fail(level, "session: a table expected, not a %s", type(opts)) end
   for name, value in next, opts do
     if not is_option[name] then
-      local near = core.nearest(shown(name), names)
+      local near = core.nearest(shown(name), M.names)
       fail(level, "session: no option is called '%s'%s", shown(name),
         near and (" (did you mean '%s'?)"):format(near) or "")
     end
@@ -233,15 +228,15 @@ end
 -- @tparam integer level  of the caller, for `error`
 -- @treturn integer
 function M.signal(name, what, level)
-  local word = tostring(name):gsub("^SIG", "")
+  local word = shown(name):gsub("^SIG", "")
   local real_time = tonumber(word:match("^RTMIN%+(%d%d?)$"))
   local number = core.signals[word] or real_time and core.signals.RTMIN + real_time
   if type(name) == "string" and number and number <= core.signals.RTMAX then return number end
   local known = {}
   for each in pairs(core.signals) do known[#known + 1] = each end
   table.sort(known)
-  local near = core.nearest(tostring(name), known)
-  fail(level + 1, "%s: no signal is called '%s'%s", what, tostring(name),
+  local near = core.nearest(shown(name), known)
+  fail(level + 1, "%s: no signal is called '%s'%s", what, shown(name),
     near and (" (did you mean '%s'?)"):format(near) or "")
 end
 

@@ -5,6 +5,7 @@ local escape = require "perfev.escape"
 local json = require "perfev.json"
 local markup = require "perfev.profile.markup"
 local palette = require "perfev.profile.palette"
+local shown = require "perfev.shown"
 local terminal = require "perfev.profile.terminal"
 
 local M = {}
@@ -14,7 +15,7 @@ local function fail(level, ...) error(string.format(...), level + 1) end
 local function check_options(what, opts, known, level)
   if type(opts) ~= "table" then fail(level, "%s: a table expected, not a %s", what, type(opts)) end
   for key in pairs(opts) do
-    if not known[key] then fail(level, "%s: no option is called '%s'", what, tostring(key)) end
+    if not known[key] then fail(level, "%s: no option is called '%s'", what, shown(key)) end
   end
 end
 
@@ -105,7 +106,7 @@ local function check(verb, opts, what, more)
   for name in pairs(more or {}) do known[name] = true end
   check_options(verb, opts, known, 4)
   if opts.format ~= nil and opts.format ~= "svg" and opts.format ~= "html" then
-    fail(3, "%s: format is \"svg\" or \"html\", not %s", verb, tostring(opts.format))
+    fail(3, "%s: format is \"svg\" or \"html\", not %s", verb, shown(opts.format))
   end
   if opts.series ~= nil and opts[what] ~= nil then fail(3, "%s: %s and series at once", verb, what) end
   for _, list in ipairs { "series", "notes" } do

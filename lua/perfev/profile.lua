@@ -10,6 +10,7 @@ local agg = require "perfev.agg"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
+local shown = require "perfev.shown"
 local where = require "perfev.where"
 
 local M = {}
@@ -208,8 +209,8 @@ local function check_feed_names(opt, level)
   for _, name in ipairs(feeds) do is_feed[name] = true end
   for key in pairs(opt) do
     if not is_feed[key] then
-      local near = core.nearest(tostring(key), feeds)
-      fail(level, "profile: sampler: no option is called '%s'%s", tostring(key),
+      local near = core.nearest(shown(key), feeds)
+      fail(level, "profile: sampler: no option is called '%s'%s", shown(key),
         near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
@@ -403,7 +404,7 @@ function Profile:value(which, level)
   local names = {}
   for i, value in ipairs(self.values) do names[i] = value.name end
   local near = type(which) == "string" and core.nearest(which, names)
-  fail((level or 1) + 1, "profile: no value type is called '%s'%s", tostring(which),
+  fail((level or 1) + 1, "profile: no value type is called '%s'%s", shown(which),
     near and (" (did you mean '%s'?)"):format(near) or "; there is " .. table.concat(names, ", "))
 end
 
@@ -543,8 +544,8 @@ for _, name in ipairs(M.formats) do
     opts = opts or {}
     for key in pairs(opts) do
       if not is_writer_option[key] then
-        local near = core.nearest(tostring(key), writer_options)
-        fail(2, "profile: no option of :%s is called '%s'%s", name, tostring(key),
+        local near = core.nearest(shown(key), writer_options)
+        fail(2, "profile: no option of :%s is called '%s'%s", name, shown(key),
           near and (" (did you mean '%s'?)"):format(near) or "")
       end
     end
@@ -587,8 +588,8 @@ local function new(opt, level)
   opt = opt or {}
   for key in pairs(opt) do
     if not is_option[key] then
-      local near = core.nearest(tostring(key), { "values", "title", "time", "duration" })
-      fail(level, "profile: no option is called '%s'%s", tostring(key),
+      local near = core.nearest(shown(key), { "values", "title", "time", "duration" })
+      fail(level, "profile: no option is called '%s'%s", shown(key),
         near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end

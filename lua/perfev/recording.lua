@@ -10,6 +10,7 @@ local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
 local samples = require "perfev.fields"
+local shown = require "perfev.shown"
 local symbol = lazy "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
 local user = require "perfev.recording.user"
@@ -190,8 +191,8 @@ local function set_of(types)
     if not number or number < 1 or number > 63 then
       local known = {}
       for name in pairs(M.numbers) do known[#known + 1] = name end
-      local near = core.nearest(tostring(type), known)
-      error(("records: no type of records is called '%s'%s"):format(tostring(type),
+      local near = core.nearest(shown(type), known)
+      error(("records: no type of records is called '%s'%s"):format(shown(type),
         near and (" (did you mean '%s'?)"):format(near) or ""), 3)
     end
     set = set | 1 << number
@@ -228,8 +229,8 @@ function Recording:records(opts)
   if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts) do
     if not records_options[name] then
-      local near = core.nearest(tostring(name), { "user", "types", "fields" })
-      error(("records: unknown option '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
+      local near = core.nearest(shown(name), { "user", "types", "fields" })
+      error(("records: unknown option '%s'%s"):format(shown(name), near and (" (did you mean '%s'?)"):format(near)
         or ""), 2)
     end
   end
@@ -317,14 +318,14 @@ local NAMES_MAX = 10
 -- @tparam table events  of a recording
 -- @treturn string
 function M.names_text(events)
-  local shown, seen, more = {}, {}, 0
+  local first, seen, more = {}, {}, 0
   for _, event in ipairs(events) do
-    if #shown < NAMES_MAX and not seen[event.name] then shown[#shown + 1] = event.name
+    if #first < NAMES_MAX and not seen[event.name] then first[#first + 1] = event.name
     elseif not seen[event.name] then more = more + 1 end
     seen[event.name] = true
   end
-  if #shown == 0 then return "no events" end
-  return table.concat(shown, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
+  if #first == 0 then return "no events" end
+  return table.concat(first, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
 end
 
 local known = { fd = true, ordered = true, window = true, note = true }
@@ -346,8 +347,8 @@ function M.open(path, opts)
     if not known[name] then
       local list = {}
       for key in pairs(known) do list[#list + 1] = key end
-      local near = core.nearest(tostring(name), list)
-      error(("open: unknown option '%s'%s"):format(tostring(name), near and (" (did you mean '%s'?)"):format(near)
+      local near = core.nearest(shown(name), list)
+      error(("open: unknown option '%s'%s"):format(shown(name), near and (" (did you mean '%s'?)"):format(near)
         or ""), 2)
     end
   end
@@ -358,7 +359,7 @@ function M.open(path, opts)
     local value = opts[name]
     local whole = type(value) == "number" and math.tointeger(value)
     if value ~= nil and (not whole or whole < 0 or whole > 0x7fffffff) then
-      error(("open: %s is a number from 0 on and below 2^31, not %s"):format(name, tostring(value)), 2)
+      error(("open: %s is a number from 0 on and below 2^31, not %s"):format(name, shown(value)), 2)
     end
   end
   local self = setmetatable({

@@ -12,6 +12,7 @@ local options = require "perfev.options"
 local pidns = lazy "perfev.pidns"
 local processes = require "perfev.processes"
 local samples = require "perfev.fields"
+local shown = require "perfev.shown"
 local symbol = lazy "perfev.symbol"
 local targets = require "perfev.targets"
 local units = require "perfev.units"
@@ -856,7 +857,7 @@ end
 -- @treturn[2] string   what ended it
 function Session:dispatch(max)
   if max ~= nil and not (type(max) == "number" and max >= 1 and math.tointeger(max)) then
-    error(("dispatch: at most how many records is a whole number from 1 on, not %s"):format(tostring(max)), 2)
+    error(("dispatch: at most how many records is a whole number from 1 on, not %s"):format(shown(max)), 2)
   end
   refuse_recursion(self, "dispatch")
   if self.finished then return 0, false end
@@ -931,7 +932,7 @@ function Session:records(opts)
   refuse_ended(self, 2)
   if opts ~= nil and type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
   for name in pairs(opts or {}) do
-    if name ~= "fields" then error(("records: no option is called '%s'; fields is one"):format(tostring(name)), 2) end
+    if name ~= "fields" then error(("records: no option is called '%s'; fields is one"):format(shown(name)), 2) end
   end
   if opts and opts.fields ~= nil then
     pull(self, opts.fields, 2)

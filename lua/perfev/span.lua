@@ -6,6 +6,7 @@ local agg = require "perfev.agg"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local duration = require "perfev.units".duration
+local shown = require "perfev.shown"
 local where = require "perfev.where"
 
 local M = {}
@@ -32,8 +33,9 @@ local function check_options(spec, level)
   for _, name in ipairs(known) do is_known[name] = true end
   for name in pairs(spec) do
     if not is_known[name] then
-      local near = core.nearest(tostring(name), known)
-      fail(level, "span: no option is called '%s'%s", name, near and (" (did you mean '%s'?)"):format(near) or "")
+      local near = core.nearest(shown(name), known)
+      fail(level, "span: no option is called '%s'%s", shown(name),
+        near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
   local most = spec.max_waiting
