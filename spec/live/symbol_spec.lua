@@ -338,7 +338,7 @@ describe("a live session", function()
   end)
 
   it("names what runs where nobody else sees its files: of its own mounts and pids; and what it makes", function()
-    requires("perf", "root", "cc", "program unshare")
+    requires("perf", "root", "cc", "mounts")
     local outside = run.capture(("d=$(mktemp -d /var/tmp/XXXXXX) && cp %s $d/hot && echo $d"):format(hot()))
     finally(function() run.remove(outside) end)
     local function inside(more)
@@ -512,7 +512,7 @@ void from_library(void) { in_library(); }
   end)
 
   it("a program in a mount namespace of its own, and what it compiled in memory", function()
-    requires("perf", "root", "cc", "program unshare")
+    requires("perf", "root", "cc", "mounts")
     program "lives"
     local function inside(command)
       return { "unshare", "-m", "--propagation", "private", "sh", "-c",

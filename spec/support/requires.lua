@@ -119,6 +119,13 @@ end
 --- A program of that name.
 needs.program = has
 
+--- unshare(1) with mounts that no other process sees. In a bare chroot the root is not a mount point, so that
+-- what is mounted below it could propagate.
+function needs.mounts()
+  return has "unshare" or not run.capture "unshare -m --propagation private true 2>/dev/null"
+    and "no private mount namespace can be had: not root, or the root directory is not a mount point" or nil
+end
+
 --- Every reason why not, or nil.
 -- @tparam string ...  needs, each "word" or "word argument"
 -- @treturn string|nil

@@ -86,14 +86,15 @@ local function append(list, more)
   return table.move(more, 1, #more, #list + 1, list)
 end
 
--- nobody cannot start a perfl below a home of mode 0700: give it a copy.
+-- nobody cannot start a perfl below a home of mode 0700: give it a copy, with its modules.
 local shared
 local function perfl_for(user)
   local reach = append(as_user(user), { "test", "-x", run.perfl })
   if os.execute(quote_all(reach)) then return run.perfl end
   if not shared then
     local dir = run.tempdir()
-    assert(os.execute(("cp %s %s/perfl"):format(run.quote(run.perfl), dir)))
+    assert(os.execute(("cp -R %s %s %s/"):format(run.quote(run.perfl),
+      run.quote((run.perfl:gsub("[^/]*$", "perfev"))), dir)))
     shared = setmetatable({ path = dir .. "/perfl" }, { __gc = function() run.remove(dir) end })
   end
   return shared.path
