@@ -528,9 +528,9 @@ local function print_table(self, spec, cells)
   end
   local widths = layout(lines, #spec.by)
   for _, line in ipairs(lines) do
-    local cells = {}
-    for i, cell in ipairs(line) do cells[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
-    print((table.concat(cells, "  "):gsub("%s+$", "")))
+    local parts = {}
+    for i, cell in ipairs(line) do parts[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
+    print((table.concat(parts, "  "):gsub("%s+$", "")))
   end
 end
 
