@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
   { err = {}, abi = {}, bits = {}, rights = {}, sys = { "abi", "rights" }, attr = { "abi" }, record = { "abi" },
-    merge = {},
+    merge = {}, budget = {},
     printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
      inflate = {}, deflate = {}, text = {}, jitmap = {}, fde = {} },
   {
@@ -20,10 +20,10 @@ local floors = {
     demangle = { "rustname" },
     task = { "sys", "maps", "record" },
     unwind = { "maps", "task", "record" },
-    stack = { "maps", "task", "record", "unwind" },
+    stack = { "budget", "maps", "task", "record", "unwind" },
     cfi = { "fde", "unwind" },
     symbol = { "sys", "task" },
-    agg = { "record", "task" },
+    agg = { "budget", "record", "task" },
     loss = { "record" }, -- records of what was lost
     deferred = { "record" }, -- samples that wait for a part of themselves
     span = { "agg" },

@@ -222,10 +222,27 @@ int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n)
 	return rc;
 }
 
-static inline int count_in(struct pev_buckets *buckets, uint32_t bucket)
+/* So many bytes more are held. */
+static void hold(struct pev_agg *agg, uint64_t *held, uint64_t bytes)
+{
+	*held += bytes;
+	pev_budget_use(agg->budget, bytes);
+}
+
+static __attribute__((noinline)) int count_in_new(struct pev_agg *agg, struct pev_buckets *buckets,
+						  uint32_t bucket)
+{
+	uint32_t before = buckets->nr;
+	int rc = pev_buckets_add(buckets, bucket, 1);
+
+	hold(agg, &agg->bucket_bytes, (buckets->nr - before) * sizeof(*buckets->n));
+	return rc;
+}
+
+static inline int count_in(struct pev_agg *agg, struct pev_buckets *buckets, uint32_t bucket)
 {
 	if (bucket - buckets->first >= buckets->nr)
-		return pev_buckets_add(buckets, bucket, 1);
+		return count_in_new(agg, buckets, bucket);
 	buckets->n[bucket - buckets->first]++;
 	return 0;
 }
@@ -236,24 +253,41 @@ static void add_buckets(struct pev_buckets *to, const struct pev_buckets *from)
 		to->n[from->first - to->first + i] += from->n[i];
 }
 
-static int reach_as(struct pev_buckets *to, const struct pev_buckets *from)
+static int reach_as(struct pev_agg *agg, struct pev_buckets *to, const struct pev_buckets *from)
 {
-	return from->nr ? reach(to, from->first, from->first + from->nr - 1) : 0;
+	uint32_t before = to->nr;
+	int rc = from->nr ? reach(to, from->first, from->first + from->nr - 1) : 0;
+
+	hold(agg, &agg->bucket_bytes, (to->nr - before) * sizeof(*to->n));
+	return rc;
 }
 
-static int count_value(const struct pev_agg_config *config, struct pev_cell *cell, int64_t value)
+/* The buckets of a value's side, and which of them; NULL: the kind has none. */
+static inline struct pev_buckets *find_buckets(const struct pev_agg_config *config,
+					       struct pev_cell *cell, int64_t value,
+					       uint32_t *bucket)
 {
 	switch (config->kind) {
 	case PEV_AGG_HIST:
-		return count_in(&cell->up, log2_bucket(value));
+		*bucket = log2_bucket(value);
+		return &cell->up;
 	case PEV_AGG_LINEAR:
-		return count_in(&cell->up, linear_bucket(config, value));
+		*bucket = linear_bucket(config, value);
+		return &cell->up;
 	case PEV_AGG_QUANTILE:
-		return count_in(value < 0 ? &cell->down : &cell->up,
-				sketch_bucket(magnitude(value)));
+		*bucket = sketch_bucket(magnitude(value));
+		return value < 0 ? &cell->down : &cell->up;
 	default:
-		return 0;
+		return NULL;
 	}
+}
+
+static int count_value(struct pev_agg *agg, struct pev_cell *cell, int64_t value)
+{
+	uint32_t bucket;
+	struct pev_buckets *buckets = find_buckets(&agg->config, cell, value, &bucket);
+
+	return buckets ? count_in(agg, buckets, bucket) : 0;
 }
 
 /* ---- cells ---- */
@@ -279,15 +313,45 @@ static void widen(struct pev_cell *cell, int64_t min, int64_t max)
 	cell->max = cell->n == 0 || max > cell->max ? max : cell->max;
 }
 
-static int take_value(const struct pev_agg_config *config, struct pev_cell *cell, int64_t value)
+/* Has the budget room for bytes more? */
+static bool has_room(const struct pev_agg *agg, uint64_t bytes)
 {
+	return pev_budget_fits(agg->budget, bytes);
+}
+
+/* Where a value goes that does not fit. */
+static struct pev_cell *refuse(struct pev_agg *agg)
+{
+	agg->unfit++;
+	pev_budget_refuse(agg->budget);
+	return &agg->other;
+}
+
+/* The budget is used up: a value that needs more buckets goes to other. */
+static __attribute__((noinline)) struct pev_cell *cell_that_has(struct pev_agg *agg,
+								struct pev_cell *cell,
+								int64_t value)
+{
+	uint32_t bucket;
+	const struct pev_buckets *buckets = find_buckets(&agg->config, cell, value, &bucket);
+
+	if (cell == &agg->other || !buckets || bucket - buckets->first < buckets->nr)
+		return cell;
+	return refuse(agg);
+}
+
+static int take_value(struct pev_agg *agg, struct pev_cell *cell, int64_t value)
+{
+	const struct pev_agg_config *config = &agg->config;
 	int rc;
 
 	if (config->kind == PEV_AGG_COUNT) {
 		cell->n += (uint64_t)value;
 		return 0;
 	}
-	rc = count_value(config, cell, value);
+	if (!has_room(agg, 1))
+		cell = cell_that_has(agg, cell, value);
+	rc = count_value(agg, cell, value);
 	if (rc < 0)
 		return rc;
 	add_sum(cell, (uint64_t)value, value < 0 ? -1 : 0);
@@ -297,9 +361,10 @@ static int take_value(const struct pev_agg_config *config, struct pev_cell *cell
 	return 0;
 }
 
-static int take_cell(const struct pev_agg_config *config, struct pev_cell *cell,
-		     const struct pev_cell *from)
+static int take_cell(struct pev_agg *agg, struct pev_cell *cell, const struct pev_cell *from)
 {
+	const struct pev_agg_config *config = &agg->config;
+
 	if (config->kind == PEV_AGG_COUNT || from->n == 0) {
 		cell->n += from->n;
 		return 0;
@@ -310,7 +375,8 @@ static int take_cell(const struct pev_agg_config *config, struct pev_cell *cell,
 		return 0;
 	}
 	if (config->kind >= PEV_AGG_HIST) {
-		if (reach_as(&cell->up, &from->up) < 0 || reach_as(&cell->down, &from->down) < 0)
+		if (reach_as(agg, &cell->up, &from->up) < 0 ||
+		    reach_as(agg, &cell->down, &from->down) < 0)
 			return -ENOMEM;
 		add_buckets(&cell->up, &from->up);
 		add_buckets(&cell->down, &from->down);
@@ -371,7 +437,24 @@ void pev_agg_free(struct pev_agg *agg)
 	agg->heap = NULL;
 	agg->nr = agg->cap = 0;
 	agg->other = (struct pev_cell){ 0 };
-	agg->bytes = agg->bucket_bytes = 0;
+	pev_budget_return(agg->budget, pev_agg_bytes(agg));
+	agg->bytes = agg->bucket_bytes = agg->unfit = 0;
+}
+
+void pev_agg_budget(struct pev_agg *agg, struct pev_budget *budget)
+{
+	pev_budget_return(agg->budget, pev_agg_bytes(agg));
+	agg->budget = budget;
+	pev_budget_use(budget, pev_agg_bytes(agg));
+}
+
+void pev_agg_replace(struct pev_agg *agg, const struct pev_agg *by)
+{
+	struct pev_budget *budget = agg->budget;
+
+	pev_agg_free(agg);
+	*agg = *by;
+	pev_agg_budget(agg, budget);
 }
 
 void pev_agg_clear(struct pev_agg *agg)
@@ -428,7 +511,7 @@ static int grow(struct pev_agg *agg)
 		enter(slots, cap, cells[i]->hash, i + 1);
 	free(agg->slots);
 	agg->slots = slots;
-	agg->bytes += (cap - agg->cap) * (sizeof(*slots) + sizeof(struct pev_cell *));
+	hold(agg, &agg->bytes, (cap - agg->cap) * (sizeof(*slots) + sizeof(struct pev_cell *)));
 	agg->cap = cap;
 	return 0;
 }
@@ -445,7 +528,7 @@ static void *carve(struct pev_agg *agg, size_t bytes)
 			return NULL;
 		*block = (struct pev_agg_block){ .next = agg->blocks, .cap = cap };
 		agg->blocks = block;
-		agg->bytes += sizeof(*block) + cap;
+		hold(agg, &agg->bytes, sizeof(*block) + cap);
 	}
 	block->used += bytes;
 	return (unsigned char *)(block + 1) + block->used - bytes;
@@ -458,6 +541,22 @@ static void set_key(const struct pev_agg *agg, struct pev_cell *cell, uint64_t h
 	cell->key_len = (uint32_t)len;
 	if (len)
 		memcpy((unsigned char *)cell + agg->key_at, key, len);
+}
+
+/* What another cell adds: its block, if the first one is full, and a table of twice the size. */
+static bool has_room_for_key(const struct pev_agg *agg, size_t len)
+{
+	const struct pev_agg_block *block = agg->blocks;
+	size_t bytes = agg->key_at + 2 * len, more = 0;
+
+	if (!agg->budget)
+		return true;
+	if (!block || block->cap - block->used < bytes)
+		more = sizeof(*block) + (bytes > BLOCK_BYTES / 4 ? bytes : BLOCK_BYTES);
+	if (agg->nr >= agg->cap / 2)
+		more += (agg->cap ? agg->cap : FIRST_CAP) *
+			(sizeof(struct pev_agg_slot) + sizeof(struct pev_cell *));
+	return has_room(agg, more);
 }
 
 /* An empty cell for the key, not in the table yet; NULL without memory. */
@@ -500,6 +599,8 @@ static struct pev_cell *cell_for(struct pev_agg *agg, uint64_t hash, const void 
 		return agg->cells[slot->nr - 1];
 	if (agg->nr >= agg->config.max_keys)
 		return &agg->other;
+	if (!has_room_for_key(agg, len))
+		return refuse(agg);
 	if (len > UINT32_MAX || grow(agg) < 0)
 		return NULL;
 	*is_new = true;
@@ -564,7 +665,7 @@ static int make_heap(struct pev_agg *agg)
 	agg->heap = malloc(sizeof(*agg->heap) * agg->nr);
 	if (!agg->heap)
 		return -ENOMEM;
-	agg->bytes += sizeof(*agg->heap) * agg->nr;
+	hold(agg, &agg->bytes, sizeof(*agg->heap) * agg->nr);
 	for (uint32_t i = 0; i < agg->nr; i++)
 		put_in_heap(agg, i, i);
 	for (uint32_t i = agg->nr / 2; i-- > 0;)
@@ -644,8 +745,14 @@ static int add_to_top(struct pev_agg *agg, uint64_t hash, const void *key, size_
 			sink_in_heap(agg, place_of(cell));
 		return 0;
 	}
-	if (agg->nr >= agg->config.max_keys)
+	/* The heap has places for the keys that there were when it was made. */
+	if (agg->nr >= agg->config.max_keys || agg->heap)
 		return take_place(agg, hash, key, len, value);
+	if (agg->nr && !has_room_for_key(agg, len)) {
+		pev_budget_refuse(agg->budget);
+		agg->unfit++;
+		return take_place(agg, hash, key, len, value);
+	}
 	if (grow(agg) < 0)
 		return -ENOMEM;
 	cell = roomy_cell(agg, len);
@@ -675,7 +782,7 @@ static __attribute__((noinline)) int add_any(struct pev_agg *agg, uint64_t hash,
 	cell = cell_for(agg, hash, key, len, &is_new);
 	if (!cell)
 		return -ENOMEM;
-	if (take_value(&agg->config, cell, value) < 0) {
+	if (take_value(agg, cell, value) < 0) {
 		if (is_new)
 			drop_cell(agg, cell);
 		return -ENOMEM;
@@ -748,7 +855,7 @@ static inline __attribute__((always_inline)) int add_integer(struct pev_agg *agg
 	if (!cell)
 		return add_new_integer(agg, hash, key, value);
 	if (agg->config.kind != PEV_AGG_COUNT)
-		return take_value(&agg->config, cell, value);
+		return take_value(agg, cell, value);
 	cell->n += (uint64_t)value;
 	return 0;
 }
@@ -769,6 +876,7 @@ uint32_t pev_agg_count_integers(struct pev_agg *agg, const int64_t *keys, uint32
 
 static int take_all(struct pev_agg *agg, const struct pev_agg *from)
 {
+	agg->unfit += from->unfit;
 	for (uint32_t i = 0; i < from->nr; i++) {
 		const struct pev_cell *cell = from->cells[i];
 		bool is_new;
@@ -780,15 +888,15 @@ static int take_all(struct pev_agg *agg, const struct pev_agg *from)
 		/* Published even then: what is half done is thrown away as a whole. */
 		if (is_new)
 			publish(agg, to);
-		if (take_cell(&agg->config, to, cell) < 0)
+		if (take_cell(agg, to, cell) < 0)
 			return -ENOMEM;
 	}
-	return take_cell(&agg->config, &agg->other, &from->other);
+	return take_cell(agg, &agg->other, &from->other);
 }
 
 int pev_agg_put_other(struct pev_agg *agg, const struct pev_cell *cell)
 {
-	return take_cell(&agg->config, &agg->other, cell);
+	return take_cell(agg, &agg->other, cell);
 }
 
 /* What is added to each key: n of all, and of that how much may be of others. */
@@ -806,9 +914,7 @@ int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct p
 {
 	uint64_t hash = hash_key(agg->salt, key, len);
 	struct pev_cell *to;
-	uint32_t before;
 	bool is_new;
-	int rc;
 
 	if (agg->config.kind == PEV_AGG_TOP)
 		return put_in_top(agg, hash, key, len, cell->n, cell->sum_low);
@@ -817,12 +923,7 @@ int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct p
 		return -ENOMEM;
 	if (is_new)
 		publish(agg, to);
-	if (agg->config.kind < PEV_AGG_HIST)
-		return take_cell(&agg->config, to, cell);
-	before = to->up.nr + to->down.nr;
-	rc = take_cell(&agg->config, to, cell);
-	agg->bucket_bytes += (to->up.nr + to->down.nr - before) * sizeof(*to->up.n);
-	return rc;
+	return take_cell(agg, to, cell);
 }
 
 uint64_t pev_agg_bytes(const struct pev_agg *agg)
@@ -914,8 +1015,7 @@ int pev_agg_merge(struct pev_agg *agg, const struct pev_agg *from, struct pev_er
 		pev_agg_free(&both);
 		return pev_fail(err, -ENOMEM, "no memory for both");
 	}
-	pev_agg_free(agg);
-	*agg = both;
+	pev_agg_replace(agg, &both);
 	return 0;
 }
 

@@ -3,7 +3,8 @@
  *
  * A key is a tuple of integers, byte strings and truth values, kept exact: encoded into
  * bytes once, and compared as bytes. Its cell holds what is known of the values. Keys
- * beyond max_keys share one cell, other, which counts like any; nothing is left out.
+ * beyond max_keys or the budget share one cell, other, which counts like any; nothing is
+ * left out.
  * Cells stand in the order their keys were first seen, whatever the hash.
  */
 #ifndef PEV_AGG_H
@@ -15,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "budget.h"
 #include "err.h"
 
 #define PEV_AGG_MAX_KEYS 65536   /* unless the config says otherwise */
@@ -76,12 +78,21 @@ struct pev_agg {
 	struct pev_agg_block *blocks;
 	struct pev_cell other;       /* of all keys for which there was no room */
 	uint64_t bytes;              /* held for cells and the table, */
-	uint64_t bucket_bytes;       /* and for what pev_agg_put() gave buckets */
+	uint64_t bucket_bytes;       /* and for buckets */
+	struct pev_budget *budget;   /* borrowed: see pev_agg_budget(). NULL: no limit */
+	uint64_t unfit;              /* values of keys that did not fit in it */
 };
 
 /* -EINVAL with what is wrong of the config. Then there is nothing to free. */
 int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struct pev_err *err);
 void pev_agg_free(struct pev_agg *agg);
+/*
+ * What it holds counts for that budget from here on. A new key that does not fit, or more buckets,
+ * are not made: the value goes to other. Of PEV_AGG_TOP the key that has least makes room.
+ */
+void pev_agg_budget(struct pev_agg *agg, struct pev_budget *budget);
+/* Frees agg, whose budget it keeps, and moves by into it. */
+void pev_agg_replace(struct pev_agg *agg, const struct pev_agg *by);
 /* As it was when new. */
 void pev_agg_clear(struct pev_agg *agg);
 

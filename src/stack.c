@@ -21,8 +21,11 @@ int pev_stacks_init(struct pev_stacks *stacks)
 	*stacks = (struct pev_stacks){ .cap = 256, .room = 256 };
 	stacks->chains = calloc(stacks->cap, sizeof(struct pev_stack *));
 	stacks->scratch = malloc(sizeof(*stacks->scratch) * stacks->room);
-	if (stacks->chains && stacks->scratch)
+	stacks->other = calloc(1, sizeof(*stacks->other));
+	if (stacks->chains && stacks->scratch && stacks->other) {
+		stacks->other->of = stacks;
 		return 0;
+	}
 	pev_stacks_free(stacks);
 	return -ENOMEM;
 }
@@ -44,6 +47,8 @@ void pev_stacks_free(struct pev_stacks *stacks)
 	}
 	free(stacks->chains);
 	free(stacks->scratch);
+	free(stacks->other);
+	pev_budget_return(stacks->budget, stacks->bytes);
 	for (uint32_t i = 0; stacks->known && i < KNOWN; i++)
 		free(stacks->known[i]);
 	free(stacks->known);
@@ -342,24 +347,52 @@ static struct pev_stack *find(const struct pev_stacks *stacks, uint64_t hash, ui
 	return stack;
 }
 
+/* What a stack takes beside its own bytes: malloc()'s head, and its place in chains. */
+#define BESIDE (2 * sizeof(size_t) + 2 * sizeof(struct pev_stack *))
+
+/* A quarter of the budget is for the keys that stacks are counted by. */
+static bool has_room(const struct pev_stacks *stacks, size_t bytes)
+{
+	const struct pev_budget *budget = stacks->budget;
+
+	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
+}
+
+/* A new stack of what is in scratch, with its references; NULL: no room, or no memory. */
+static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
+{
+	struct pev_stack *stack, **chain;
+	size_t bytes = sizeof(*stack) + sizeof(stack->frames[0]) * nr;
+
+	if (!has_room(stacks, bytes + BESIDE))
+		return NULL;
+	if (stacks->nr >= stacks->cap)
+		grow(stacks);
+	stack = malloc(bytes);
+	if (!stack)
+		return NULL;
+	pev_budget_use(stacks->budget, bytes + BESIDE);
+	stacks->bytes += bytes + BESIDE;
+	chain = &stacks->chains[hash & (stacks->cap - 1)];
+	*stack = (struct pev_stack){ .id = ++stacks->nr, .hash = hash, .next = *chain, .nr = nr,
+				     .of = stacks };
+	memcpy(stack->frames, stacks->scratch, sizeof(stack->frames[0]) * nr);
+	*chain = stack;
+	return stack;
+}
+
 /* What is in scratch; its references go to the stack, or are let go. */
 static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
 {
 	uint64_t hash = hash_frames(stacks->scratch, nr);
-	struct pev_stack *stack = find(stacks, hash, nr), **chain;
+	struct pev_stack *stack = find(stacks, hash, nr);
 
-	if (!stack && stacks->nr >= stacks->cap)
-		grow(stacks);
 	if (!stack) {
-		stack = malloc(sizeof(*stack) + sizeof(stack->frames[0]) * nr);
-		if (stack) {
-			chain = &stacks->chains[hash & (stacks->cap - 1)];
-			*stack = (struct pev_stack){ .id = ++stacks->nr, .hash = hash,
-						     .next = *chain, .nr = nr, .of = stacks };
-			memcpy(stack->frames, stacks->scratch, sizeof(stack->frames[0]) * nr);
-			*chain = stack;
+		stack = add_stack(stacks, hash, nr);
+		if (stack)
 			return stack;
-		}
+		pev_budget_refuse(stacks->budget);
+		stack = stacks->other;
 	}
 	for (uint32_t i = 0; i < nr; i++)
 		pev_dso_put(stacks->scratch[i].dso);
@@ -446,9 +479,8 @@ static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	if (!reserve(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
 	*out = intern(stacks, read_chain(stacks, tasks, rec, chain, NULL));
-	if (!*out)
-		return -ENOMEM;
-	if (at)
+	/* Other is not remembered: each time it is one more that did not fit. */
+	if (at && *out != stacks->other)
 		remember(stacks, at, &of, chain, *out);
 	return 0;
 }
@@ -460,7 +492,7 @@ static int take_ip(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	if (!is_left_out(rec, context_of_mode(rec->misc)))
 		return pev_stacks_ip(stacks, tasks, rec, out);
 	*out = intern(stacks, 0);
-	return *out ? 0 : -ENOMEM;
+	return 0;
 }
 
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
@@ -483,7 +515,7 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	if (unwind)
 		nr = read_calls(stacks, tasks, rec, unwind, nr);
 	*out = intern(stacks, nr);
-	return *out ? 0 : -ENOMEM;
+	return 0;
 }
 
 const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
@@ -493,6 +525,8 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 	struct pev_stack *whole = (struct pev_stack *)(uintptr_t)stack;
 	uint32_t nr = 0;
 
+	if (stack == stacks->other)
+		return stack;
 	if (whole->parts[context])
 		return whole->parts[context];
 	if (!reserve(stacks, stack->nr))
@@ -521,7 +555,7 @@ int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const stru
 		(struct pev_frame){ .ip = ip.u, .context = context_of_mode(rec->misc) };
 	keep(stacks, tasks, number(rec, PEV_F_PID), &stacks->scratch[0]);
 	*out = intern(stacks, 1);
-	return *out ? 0 : -ENOMEM;
+	return 0;
 }
 
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "budget.h"
 #include "maps.h"
 #include "record.h"
 #include "task.h"
@@ -33,7 +34,7 @@ struct pev_frame {
 };
 
 struct pev_stack {
-	uint64_t id;          /* from 1 */
+	uint64_t id;          /* from 1; 0: pev_stacks.other */
 	uint64_t hash;
 	struct pev_stack *next;
 	uint32_t nr;
@@ -67,6 +68,13 @@ struct pev_known {
 struct pev_stacks {
 	struct pev_stack **chains;
 	uint32_t nr, cap;
+	/*
+	 * Borrowed; NULL: no limit. A new stack that does not fit, or for which there is no memory,
+	 * is other, which has no frames.
+	 */
+	struct pev_budget *budget;
+	uint64_t bytes;          /* that were taken of it */
+	struct pev_stack *other;
 	struct pev_frame *scratch;
 	uint32_t room;           /* frames of scratch */
 	struct pev_known **known; /* by their hashes' low bits; NULL: none yet */

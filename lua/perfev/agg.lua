@@ -566,7 +566,8 @@ local function stack_text(stack)
   for i, frame in ipairs(stack:frames()) do
     local name = frame.symbol and escape(frame.symbol) or ("0x%x"):format(frame.ip)
     if frame.symbol and frame.offset then name = ("%s+0x%x"):format(name, frame.offset) end
-    lines[i + 1] = "    " .. fitted(("%s (%s)"):format(name, escape(frame.module)), WIDTH - 4):gsub(" +$", "")
+    if stack.id ~= 0 then name = ("%s (%s)"):format(name, escape(frame.module)) end
+    lines[i + 1] = "    " .. fitted(name, WIDTH - 4):gsub(" +$", "")
   end
   lines[#lines + 1] = ""
   return table.concat(lines, "\n")
@@ -630,10 +631,16 @@ end
 function methods:remarks()
   local spec, lines = own_spec(self), {}
   for _, span in ipairs(spans[self] or {}) do table.move(span:remarks(), 1, 9, #lines + 1, lines) end
-  local _, others = self:other()
-  if others then
+  local _, others, unfit = self:other()
+  unfit = unfit or 0
+  if others and others > unfit then
+    others = others - unfit
     lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
       others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
+  end
+  if unfit > 0 then
+    lines[#lines + 1] = ("%d value%s of keys that did not fit in max_bytes %s counted as (other)"):format(unfit,
+      unfit == 1 and "" or "s", unfit == 1 and "is" or "are")
   end
   if self:floor() > 0 then
     lines[#lines + 1] = ("keys that are not here had at most %d each: max_keys is %d"):format(self:floor(),

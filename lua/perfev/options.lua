@@ -6,11 +6,17 @@ local units = require "perfev.units"
 
 local M = {}
 
+--- Bytes for the stacks, the keys and their names of a session, unless its `max_bytes` says otherwise: half of them
+-- for what is gathered, half for a profile's tree of names.
+M.MAX_BYTES = 256 << 20
+M.LEAST_BYTES = 1 << 20
+
 --- The names of a session's options.
 M.names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "on_open", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
   "many", "input", "from", "to", "record", "compress", "switch_output", "record_fd",
+  "max_bytes",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
@@ -168,6 +174,11 @@ local checks = {
     return v
   end,
   switch_output = function(v, level) return check_unit(units.size, v, "switch_output", level) end,
+  max_bytes = function(v, level)
+    local bytes = check_unit(units.size, v, "max_bytes", level)
+    if bytes < M.LEAST_BYTES then fail(level, "session: max_bytes is 1M or more, not %s", shown(v)) end
+    return bytes
+  end,
   watch = function(v, level)
     if type(v) ~= "table" or math.type(rawget(v, 1)) ~= "integer"
       or type(rawget(v, 2)) ~= "function" then

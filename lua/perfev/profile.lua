@@ -7,10 +7,13 @@
 -- the profile holds and not on the order it came in: the same profile, the same bytes.
 
 local agg = require "perfev.agg"
+local beyond = require "perfev.profile.beyond"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
+local options = require "perfev.options"
 local shown = require "perfev.shown"
+local units = require "perfev.units"
 local where = require "perfev.where"
 
 local M = {}
@@ -34,12 +37,22 @@ local function text_or_nil(value)
   return value ~= nil and value ~= "" and escape(tostring(value)) or nil
 end
 
+-- What Lua takes for a node of the tree, for a frame and for a stack that waits for its names, in bytes, as measured.
+local NODE_BYTES, FRAME_BYTES, WAITING_BYTES = 250, 400, 500
+local MOST_WAITING = 4096 -- stacks that wait for their names while names are looked up
+local NO_ROOM = 0 -- the number of a frame that is new when there are no bytes left
+
+-- Before a stack is added: are there bytes left for what is new in it? If not it is added to (other).
+local function look_for_room(self) self.full = self.room < 0 end
+
 -- One frame for each name, module, file, line, side of the kernel's border, inlining.
 local function intern(self, name, module, file, line, kernel, inlined)
   local key = table.concat({ name, module or "", file or "", line or "", kernel and "k" or "", inlined and "i" or "" },
     "\0")
   local frame = self.frame_of[key]
   if not frame then
+    if self.full then return NO_ROOM end
+    self.room = self.room - FRAME_BYTES - 2 * #key
     frame = #self.frames + 1
     self.frame_of[key] = frame
     self.frames[frame] = { symbol = name, module = module, file = file, line = line, kernel = kernel,
@@ -68,7 +81,7 @@ local function intern_frame(self, frame)
   local id = known[symbol]
   if not id then
     id = intern_table(self, frame)
-    known[symbol] = id
+    if id ~= NO_ROOM then known[symbol] = id end
   end
   return id
 end
@@ -77,7 +90,7 @@ local function intern_one(self, frame, level)
   local kind = type(frame)
   if kind == "string" then
     local known = self.frame_named[frame] or intern(self, text_or_nil(frame) or "[unknown]")
-    self.frame_named[frame] = known
+    if known ~= NO_ROOM then self.frame_named[frame] = known end
     return known
   end
   if kind ~= "table" and kind ~= "userdata" then
@@ -94,29 +107,46 @@ end
 
 -- ---- the tree: node 0 is the root, which is no frame ----
 
-local function child(self, parent, frame)
-  local key = parent << 32 | frame
-  local node = self.children[key]
-  if not node then
-    node = #self.parent + 1
-    self.children[key], self.parent[node], self.frame[node] = node, parent, frame
-  end
+local function new_node(self, parent, frame)
+  local node = #self.parent + 1
+  self.room = self.room - NODE_BYTES
+  self.children[parent << 32 | frame], self.parent[node], self.frame[node] = node, parent, frame
   return node
 end
 
-local function walk_folded(self, node, text)
-  for name in text:gmatch("[^;]+") do node = child(self, node, intern_folded(self, name)) end
+-- What stands for the stacks below root that do not fit.
+local function other_below(self, root, parent)
+  if self.frame[parent] == self.other then return parent end
+  beyond.stacks, self.full = beyond.stacks + 1, false
+  self.other = self.other or intern(self, "(other)")
+  self.full = true
+  return self.children[root << 32 | self.other] or new_node(self, root, self.other)
+end
+
+-- Root is where its stack begins.
+local function child(self, parent, frame, root)
+  local node = self.children[parent << 32 | frame]
+  if node then return node end
+  if self.full then return other_below(self, root, parent) end
+  return new_node(self, parent, frame)
+end
+
+local function walk_folded(self, root, text)
+  local node = root
+  for name in text:gmatch("[^;]+") do node = child(self, node, intern_folded(self, name), root) end
   return node
 end
 
-local function walk_list(self, node, stack, level)
-  for i = #stack, 1, -1 do node = child(self, node, intern_one(self, stack[i], level + 1)) end
+local function walk_list(self, root, stack, level)
+  local node = root
+  for i = #stack, 1, -1 do node = child(self, node, intern_one(self, stack[i], level + 1), root) end
   return node
 end
 
 local function walk_stack(self, root, stack, level)
   local kind = type(stack)
   local node = root
+  look_for_room(self)
   if kind == "string" then
     node = walk_folded(self, root, stack)
   elseif kind == "table" or kind == "userdata" then
@@ -124,13 +154,73 @@ local function walk_stack(self, root, stack, level)
   elseif kind ~= "nil" then
     fail(level, "profile: a stack is a list of frames, the leaf first, or text a;b;c, not a %s", kind)
   end
-  return node ~= 0 and node or child(self, 0, intern(self, "[unknown]"))
+  return node ~= 0 and node or child(self, 0, intern(self, "[unknown]"), 0)
+end
+
+local function add_value(self, node, index, value)
+  local sums = self.sums[index]
+  sums[node] = (sums[node] or 0) + value
+end
+
+-- Numbers of a record's stack's frames, the outermost first: looked up once, whatever it stands under.
+local function frame_numbers(self, stack, seen)
+  local list = seen[stack]
+  if not list then
+    list = {}
+    for i = #stack, 1, -1 do list[#list + 1] = intern_frame(self, stack[i]) end
+    if #list == 0 then list[1] = intern(self, "[unknown]") end
+    seen[stack] = list
+  end
+  return list
+end
+
+-- The value that says how often: the first that is a number of something.
+local function counted_value(self)
+  for i, value in ipairs(self.values) do
+    if value.unit == "count" then return i end
+  end
+  return 1
+end
+
+local FEW = 2 -- frames of user space that a stack has at least when its callers are known
+-- Where a thread begins nothing is missing.
+local starts = { _start = true, _dl_start = true, start_thread = true, clone = true, clone3 = true, __clone = true,
+                 __clone3 = true, thread_start = true, __thread_start = true }
+
+-- Of a record's stack, the outermost frame first, which came so often.
+local function count_user_frames(self, frames, times)
+  local nr, outermost = 0, nil
+  for _, number in ipairs(frames) do
+    local frame = self.frames[number]
+    if frame and not frame.kernel and not frame.inlined then
+      nr, outermost = nr + 1, outermost or frame
+    end
+  end
+  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- there was none
+  self.user_stacks = self.user_stacks + times
+  if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
+end
+
+-- Look up the names of the stacks that wait for them.
+local function look_up(self)
+  local waiting, seen, index = self.waiting, {}, counted_value(self)
+  self.waiting, self.waiting_of = {}, {}
+  self.room = self.room + #waiting * WAITING_BYTES
+  for _, one in ipairs(waiting) do
+    if self.progress then self.progress() end
+    look_for_room(self)
+    local node, frames = one.root, frame_numbers(self, one.stack, seen)
+    count_user_frames(self, frames, one.sums[index] or 0)
+    for _, frame in ipairs(frames) do node = child(self, node, frame, one.root) end
+    for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
+  end
 end
 
 -- A record's stack waits until somebody asks for names: it is the same object wherever its frames are the
 -- same, so that here it costs a sample one lookup, and its names are looked up once.
 -- @treturn table  the sums of it below root, a number for each value type
 local function waiting_sums(self, root, stack)
+  if #self.waiting >= self.most_waiting or self.full then look_up(self) end
   local below = self.waiting_of[root]
   if not below then
     below = {}
@@ -140,6 +230,7 @@ local function waiting_sums(self, root, stack)
   if not sums then
     sums = {}
     below[stack] = sums
+    self.room = self.room - WAITING_BYTES
     table.insert(self.waiting, { root = root, stack = stack, sums = sums })
   end
   return sums
@@ -150,11 +241,6 @@ local function check_number(value, level)
     fail(level, "profile: a value is a finite number, not %s", type(value) == "number" and tostring(value)
       or "a " .. type(value))
   end
-end
-
-local function add_value(self, node, index, value)
-  local sums = self.sums[index]
-  sums[node] = (sums[node] or 0) + value
 end
 
 -- What the caller gave, checked: nothing is added before all of it is known to be right.
@@ -193,7 +279,8 @@ end
 function Profile:add_under(under, stack, ...)
   local node = 0
   local names = type(under) == "table" and under or { under }
-  for i = 1, #names do node = child(self, node, intern_one(self, names[i], 3)) end
+  look_for_room(self)
+  for i = 1, #names do node = child(self, node, intern_one(self, names[i], 3), 0) end
   add_values(self, node, stack, numbers(self, 3, ...), 3)
 end
 
@@ -266,15 +353,20 @@ function Profile:sampler(opt)
   return one
 end
 
+-- A sampler's value as one for each value type.
+local function values_of(self, value)
+  return math.type(value) and { value } or #self.values == 1 and { value.sum } or { value.count, value.sum }
+end
+
 -- One key of a sampler: what stands around the stack, the stack (false: it had none), the value.
 local function take_key(self, ...)
   local key, nr, node = { ... }, select("#", ...), 0
+  look_for_room(self)
   for i = 1, nr - 2 do
-    node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3))
+    node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3), 0)
   end
   local stack, value = key[nr - 1] or nil, key[nr]
-  local values = math.type(value) and { value } or #self.values == 1 and { value.sum } or { value.count, value.sum }
-  add_values(self, node, stack, values, 3)
+  add_values(self, node, stack, values_of(self, value), 3)
 end
 
 -- The same by a function of the script's: what a record had not is nil to it.
@@ -291,6 +383,7 @@ end
 local function take_over(self)
   for _, sampler in ipairs(self.samplers) do
     local one = sampler.from
+    look_for_room(self)
     local first, last = agg.times(one)
     if first then
       self.first = math.min(self.first or first, first)
@@ -304,6 +397,8 @@ local function take_over(self)
       return true
     end
     while each(next_key()) do end -- luacheck: ignore 542
+    local other = one:other()
+    if other then add_values(self, 0, "(other)", values_of(self, other), 3) end
     one:clear()
   end
 end
@@ -314,7 +409,8 @@ local function empty(self)
   for i = 1, #self.values do self.sums[i], self.totals[i] = {}, 0 end
   self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
   self.parent, self.frame, self.children = {}, {}, {}
-  self.waiting, self.waiting_of = {}, {}
+  self.waiting, self.waiting_of, self.most_waiting = {}, {}, math.maxinteger
+  self.room, self.full, self.other = self.max_bytes, false, nil
   self.user_stacks, self.short_stacks = 0, 0
 end
 
@@ -326,45 +422,6 @@ function Profile:clear()
 end
 
 -- ---- what it holds ----
-
--- Numbers of a record's stack's frames, the outermost first: looked up once, whatever it stands under.
-local function frame_numbers(self, stack, seen)
-  local list = seen[stack]
-  if not list then
-    list = {}
-    for i = #stack, 1, -1 do list[#list + 1] = intern_frame(self, stack[i]) end
-    if #list == 0 then list[1] = intern(self, "[unknown]") end
-    seen[stack] = list
-  end
-  return list
-end
-
--- The value that says how often: the first that is a number of something.
-local function counted_value(self)
-  for i, value in ipairs(self.values) do
-    if value.unit == "count" then return i end
-  end
-  return 1
-end
-
-local FEW = 2 -- frames of user space that a stack has at least when its callers are known
--- Where a thread begins nothing is missing.
-local starts = { _start = true, _dl_start = true, start_thread = true, clone = true, clone3 = true, __clone = true,
-                 __clone3 = true, thread_start = true, __thread_start = true }
-
--- Of a record's stack, the outermost frame first, which came so often.
-local function count_user_frames(self, frames, times)
-  local nr, outermost = 0, nil
-  for _, number in ipairs(frames) do
-    local frame = self.frames[number]
-    if not frame.kernel and not frame.inlined then
-      nr, outermost = nr + 1, outermost or frame
-    end
-  end
-  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- there was none
-  self.user_stacks = self.user_stacks + times
-  if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
-end
 
 --- The share of the stacks with frames of user space that end after one or two of them: of those, records' stacks
 -- whose names have been looked up.
@@ -380,17 +437,17 @@ function Profile:resolve(progress)
   if progress ~= nil and type(progress) ~= "function" then
     fail(2, "profile: progress is a function, not a %s", type(progress))
   end
-  take_over(self)
-  local waiting, seen, index = self.waiting, {}, counted_value(self)
-  self.waiting, self.waiting_of = {}, {}
-  for done, one in ipairs(waiting) do
-    if progress then progress(done - 1, #waiting) end
-    local node, frames = one.root, frame_numbers(self, one.stack, seen)
-    count_user_frames(self, frames, one.sums[index] or 0)
-    for _, frame in ipairs(frames) do node = child(self, node, frame) end
-    for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
+  local all, done = #self.waiting, 0
+  for _, sampler in ipairs(self.samplers) do all = all + #sampler.from end
+  self.most_waiting = MOST_WAITING
+  self.progress = progress and function()
+    progress(done, math.max(all, done + 1))
+    done = done + 1
   end
-  if progress then progress(#waiting, #waiting) end
+  take_over(self)
+  look_up(self)
+  self.most_waiting, self.progress = math.maxinteger, nil
+  if progress then progress(done, done) end
 end
 
 --- Which value type, by name or number.
@@ -415,18 +472,23 @@ function Profile:total(which)
   return self.totals[(self:value(which, 2))]
 end
 
--- node -> its children in the order of their keys.
-local function sorted_children(self)
-  local of, frames = {}, self.frames
-  for node, parent in ipairs(self.parent) do
-    local list = of[parent]
-    if list then list[#list + 1] = node else of[parent] = { node } end
-  end
+-- A function that gives a node's children in the order of their keys. A list for each node would be half of what
+-- the tree takes: of a node the first child is kept, and of that its next brother.
+local function children_of(self)
+  local frames, first, next_of = self.frames, {}, {}
+  first[0] = 0
+  for node = 1, #self.parent do first[node], next_of[node] = 0, 0 end
+  for node, parent in ipairs(self.parent) do first[parent], next_of[node] = node, first[parent] end
   local function by_key(a, b) return frames[self.frame[a]].key < frames[self.frame[b]].key end
-  for _, list in pairs(of) do
+  return function(node)
+    local list, one = {}, first[node]
+    while one ~= 0 do
+      list[#list + 1] = one
+      one = next_of[one]
+    end
     if #list > 1 then table.sort(list, by_key) end
+    return list
   end
-  return of
 end
 
 local function values_at(self, node)
@@ -446,9 +508,9 @@ end
 function Profile:walk(visit)
   if type(visit) ~= "function" then fail(2, "profile: walk: a function expected, not a %s", type(visit)) end
   self:resolve()
-  local of, stack, depths = sorted_children(self), {}, {}
+  local children, stack, depths = children_of(self), {}, {}
   local function push(node, depth)
-    local list = of[node] or {}
+    local list = children(node)
     for i = #list, 1, -1 do
       stack[#stack + 1], depths[#depths + 1] = list[i], depth
     end
@@ -459,6 +521,13 @@ function Profile:walk(visit)
     visit(depth, self.frames[self.frame[node]], values_at(self, node))
     push(node, depth + 1)
   end
+end
+
+-- For writers that go their own way: the children of a node (0: the root), its frame, its value by its number.
+local function tree_of(self)
+  local function frame_of(node) return self.frames[self.frame[node]] end
+  local function value_of(node, index) return self.sums[index][node] or 0 end
+  return children_of(self), frame_of, value_of
 end
 
 --- All stacks that have values, in an order that depends on nothing but them.
@@ -536,8 +605,9 @@ local writer_options = { "value", "baseline", "annotate", "inverted", "width", "
 local is_writer_option = {}
 for _, name in ipairs(writer_options) do is_writer_option[name] = true end
 
+-- Each returns its text; folded gives it line by line to write, if there is one.
 for _, name in ipairs(M.formats) do
-  Profile[name] = function(self, opts)
+  Profile[name] = function(self, opts, write)
     if opts ~= nil and type(opts) ~= "table" then
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
     end
@@ -561,7 +631,7 @@ for _, name in ipairs(M.formats) do
     self:resolve()
     if opts.baseline then matching(self, opts.baseline, 3) end
     if opts.value ~= nil then self:value(opts.value, 2) end
-    return require("perfev.profile." .. name)(self, opts)
+    return require("perfev.profile." .. name)(self, opts, write, tree_of)
   end
 end
 
@@ -578,23 +648,31 @@ local function checked_value(value, level)
   return { name = escape(name), unit = escape(value.unit or "count") }
 end
 
-local is_option = { values = true, title = true, time = true, duration = true }
+local is_option = { values = true, title = true, time = true, duration = true, max_bytes = true }
+
+local function bytes_of(opt, level)
+  if opt.max_bytes == nil then return options.MAX_BYTES // 2 end
+  local bytes, why = units.size(opt.max_bytes)
+  if not bytes then fail(level, "profile: max_bytes: %s", why) end
+  return bytes
+end
 
 -- A new, empty profile.
 -- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
---                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): what it tells of
+--                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): what it tells of; `max_bytes`
+--                    ("128M") for its tree: stacks that do not fit are counted as (other)
 local function new(opt, level)
   if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end
   opt = opt or {}
   for key in pairs(opt) do
     if not is_option[key] then
-      local near = core.nearest(shown(key), { "values", "title", "time", "duration" })
+      local near = core.nearest(shown(key), { "values", "title", "time", "duration", "max_bytes" })
       fail(level, "profile: no option is called '%s'%s", shown(key),
         near and (" (did you mean '%s'?)"):format(near) or "")
     end
   end
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
-    values = {}, samplers = {} }, Profile)
+    values = {}, samplers = {}, max_bytes = bytes_of(opt, level + 1) }, Profile)
   check_times(opt, level + 1)
   local values = opt.values or { "samples" }
   if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end

@@ -54,7 +54,8 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 --   `strict` (default true: an error in a callback ends the run), `input` (path of a recording, "-" for
 --   standard input: its records instead of the kernel's), `record` (path of a recording to be, "-" for standard
 --   output: what is read from the kernel), `compress` (it: true or a zstd level), `switch_output` ("100M": a new
---   file at each). Without pid, tid, command and input the whole machine is watched.
+--   file at each), `max_bytes` ("256M": of memory for stacks, keys and their names; what does not fit is counted as
+--   (other)). Without pid, tid, command and input the whole machine is watched.
 -- @treturn session
 function M.new(opts)
   local self = setmetatable({
@@ -428,6 +429,7 @@ end
 -- What the core tells of while it delivers.
 local function callback_handlers(self)
   return {
+    max_bytes = (self.opts.max_bytes or options.MAX_BYTES) // 2,
     note = function(text) self:note_core(text) end,
     on_error = function(object, where, ev)
       return self:raised(object, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
@@ -446,7 +448,8 @@ function Session:open_core()
   self.exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil
   local s, what, code = core.session {
     ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
-    exclude_pid = self.exclude_pid, note = handlers.note, on_error = handlers.on_error,
+    exclude_pid = self.exclude_pid, max_bytes = handlers.max_bytes, note = handlers.note,
+    on_error = handlers.on_error,
   }
   if not s then return nil, explain.refusal(what, code), code end
   self.core = s
@@ -989,12 +992,13 @@ end
 
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
 -- `unknown_id`, `throttled`, `unjoined`, `excluded`, `untold` (left out as a field was missing that an event's `where`
--- reads), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`.
+-- reads), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
+-- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)).
 function Session:stats()
   local stats = self.core and self.core:stats() or self.totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
          unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, untold = 0, aux_bytes = 0, aux_skipped = 0,
-         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0 }
+         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, beyond_memory = 0 }
   stats.callback_errors = self.errors or 0
   return stats
 end

@@ -9,6 +9,8 @@ local symbol = lazy "perfev.symbol"
 
 local Stack = {}
 
+local OTHER = "(other)" -- the frame of the stack that stands for those that did not fit in max_bytes
+
 local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 
 local function frames_of(stack)
@@ -18,6 +20,7 @@ local function frames_of(stack)
   world = world or symbol.here()
   list = { changes = symbol.changes }
   for _, raw in ipairs(raws) do world:add_frames(list, raw) end
+  if stack.id == 0 then list[1] = { ip = 0, symbol = OTHER, module = "[unknown]" } end
   cache[stack] = list
   return list
 end

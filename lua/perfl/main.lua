@@ -20,6 +20,7 @@ local options = require "perfl.options"
 local output = require "perfl.output"
 local progress = require "perfl.progress"
 local report = require "perfl.report"
+local session_options = require "perfev.options"
 local source = require "perfl.source"
 local spelling = lazy "perfev.spelling"
 local symbol = lazy "perfev.symbol"
@@ -101,6 +102,7 @@ end
 
 -- perfl's options are known: what takes effect before the session does so now.
 local function begin(opts)
+  session_options.MAX_BYTES = opts.max_memory or session_options.MAX_BYTES
   if run.opts then return end
   run.opts = opts
   if opts.sim then
@@ -363,6 +365,9 @@ local function say_closing(why)
   if why and stats.records == 0 then return end -- it never came to run
   if not run.recording then
     for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
+    local unnamed = package.loaded["perfev.profile.beyond"]
+    local beyond = report.beyond_memory(stats, unnamed and unnamed.stacks or 0)
+    if beyond then report.say(beyond) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
     if gone then report.say(gone) end
     if s.hint then report.say(s.hint) end

@@ -38,6 +38,13 @@ local function ring(text)
   return nil, ("size '%s': the ring of a CPU has 4K to 2G, in bytes"):format(text)
 end
 
+local function memory(text)
+  local bytes, why = units.size(text)
+  if not bytes then return nil, why end
+  if bytes < session_options.LEAST_BYTES then return nil, ("size '%s': 1M or more"):format(text) end
+  return bytes
+end
+
 local function moment(text)
   local ok, why = units.moment(text)
   if not ok then return nil, why end
@@ -83,6 +90,8 @@ M.groups = {
       help = "stop after so many records" },
     { "-m", into = "buffer", metavar = "SIZE", convert = ring,
       help = "ring buffer of each CPU, as in 8M (default: 2M)" },
+    { "--max-memory", into = "max_memory", metavar = "SIZE", convert = memory,
+      help = "memory for stacks, keys and their names (default: 256M); what does not fit is counted as (other)" },
   },
   { "Script and output",
     { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,

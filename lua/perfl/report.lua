@@ -1,6 +1,7 @@
 --- What perfl itself says, on standard error, in bytes a terminal does not obey.
 
 local escape = require "perfev.escape"
+local options = require "perfev.options"
 
 local M = {}
 
@@ -195,6 +196,24 @@ function M.faults(stats)
     if n > 0 then also[#also + 1] = ("%s %s"):format(M.grouped(n), n == 1 and fault[3] or fault[2]) end
   end
   return #also > 0 and table.concat(also, ", ") or nil
+end
+
+--- What did not fit in --max-memory, in a line, or nil.
+-- @tparam table stats      s:stats()
+-- @tparam integer unnamed  stacks that found no room when names were looked up
+function M.beyond_memory(stats, unnamed)
+  local parts, refused = {}, stats.beyond_memory or 0
+  if refused > 0 then
+    parts[1] = ("%s stack%s or key%s"):format(M.grouped(refused), refused == 1 and "" or "s",
+      refused == 1 and "" or "s")
+  end
+  if unnamed > 0 then
+    parts[#parts + 1] = ("the names of %s stack%s"):format(M.grouped(unnamed), unnamed == 1 and "" or "s")
+  end
+  if #parts == 0 then return nil end
+  local bytes = options.MAX_BYTES
+  return ("%s did not fit in --max-memory %s: they are counted as (other)\ntry: --max-memory %s")
+    :format(table.concat(parts, " and "), size_text(bytes), size_text(4 * bytes))
 end
 
 --- The closing lines.

@@ -13,6 +13,7 @@
 #include "../aggpack.h"
 #include "lcore.h"
 #include "lsink.h"
+#include "lspan.h"
 #include "lstack.h"
 #include "lwhere.h"
 
@@ -28,13 +29,33 @@ static struct l_agg *check_agg(lua_State *L, int arg)
 	return luaL_checkudata(L, arg, TYPENAME);
 }
 
-void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks)
+void l_agg_keep(lua_State *L, int idx, const void *what)
 {
 	idx = lua_absindex(L, idx);
 	lua_getiuservalue(L, idx, L_AGG_UV_HOMES);
 	lua_insert(L, -2);
-	lua_rawsetp(L, -2, stacks);
+	lua_rawsetp(L, -2, what);
 	lua_pop(L, 1);
+}
+
+static void set_budget(struct l_agg *self, struct pev_budget *budget)
+{
+	if (self->all.budget)
+		return;
+	pev_agg_budget(&self->all, budget);
+	pev_agg_budget(&self->recent, budget);
+	pev_agg_budget(&self->named, budget);
+}
+
+void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget)
+{
+	struct l_agg *self = check_agg(L, idx);
+
+	/* Those that a span puts together share the table of what they keep. */
+	l_agg_keep(L, idx, budget);
+	set_budget(self, budget);
+	if (self->span)
+		set_budget(self->span->into, budget);
 }
 
 /* ---- making one ---- */
@@ -256,8 +277,8 @@ static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
 		pev_agg_free(&named);
 		return rc;
 	}
-	pev_agg_free(to);
-	*to = named;
+	named.unfit = agg->unfit;
+	pev_agg_replace(to, &named);
 	return 0;
 }
 
@@ -436,8 +457,7 @@ static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, stru
 		pev_agg_free(&recent);
 		return rc;
 	}
-	pev_agg_free(&self->recent);
-	self->recent = recent;
+	pev_agg_replace(&self->recent, &recent);
 	return 0;
 }
 
@@ -490,6 +510,7 @@ static int l_agg_delta(lua_State *L)
 	none = delta->all;
 	delta->all = self->recent;
 	self->recent = none;
+	pev_agg_budget(&self->recent, self->all.budget);
 	return 1;
 }
 
@@ -672,7 +693,10 @@ static int l_agg_pairs(lua_State *L)
 	return 1;
 }
 
-/* a:other() -> the value of what came when there was no room for its key, and how many; or nil */
+/*
+ * a:other() -> the value of what came when there was no room for its key, how many, and of how
+ * many the key did not fit in the session's max_bytes; or nil
+ */
 static int l_agg_other(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
@@ -681,7 +705,8 @@ static int l_agg_other(lua_State *L)
 		return 0;
 	push_value(L, &self->all, &self->all.other);
 	lua_pushinteger(L, (lua_Integer)self->all.other.n);
-	return 2;
+	lua_pushinteger(L, (lua_Integer)self->all.unfit);
+	return 3;
 }
 
 /* a:floor() -> what a key that is not there had at most, of those that have most */

@@ -49,12 +49,19 @@ struct l_agg {
 
 /*
  * Its keys point to stacks: L_AGG_UV_HOMES keeps where they are interned, by the address of
- * that, as { stacks =, world = }. What is taken out of it by delta() shares the table.
+ * that, as { stacks =, world = }, and what has its budget, by the budget's. What is taken out
+ * of it by delta() shares the table.
  */
 enum { L_AGG_UV_SPEC = 1, L_AGG_UV_HOMES, L_AGG_UV_SPAN, L_AGG_UV_NR = L_AGG_UV_SPAN };
 
-/* The one at idx may be given the stacks of the home that is on top, which is popped. */
-void l_agg_keep(lua_State *L, int idx, const struct pev_stacks *stacks);
+/* Pops what the one at idx keeps from here on, by an address: the home of its keys' stacks. */
+void l_agg_keep(lua_State *L, int idx, const void *what);
+
+/*
+ * Unless it has one already, the one at idx has that budget, and so has what the span is put into
+ * that it is an end of. Pops the owner of the budget, which is kept.
+ */
+void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget);
 
 /* Add aggregator() and aggregator_methods to the table on top of the stack. */
 void l_agg_register(lua_State *L);

@@ -39,6 +39,17 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 	lua_pop(L, 1);
 }
 
+struct pev_budget *l_dispatch_budget(lua_State *L, int idx)
+{
+	struct pev_budget *budget;
+
+	lua_getiuservalue(L, idx, L_UV_CONTEXT);
+	lua_getfield(L, -1, "stacks");
+	budget = l_stacks_budget(L, -1);
+	lua_pop(L, 2);
+	return budget;
+}
+
 void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
 {
 	for (int i = 0; i <= L_DISPATCH_VIEWS; i++)

@@ -65,6 +65,8 @@ struct l_dispatch {
 /* Give the userdata at idx its views; comm names a task, as in struct l_view, by ctx. */
 void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 		     const char *(*comm)(void *ctx, int tid), void *ctx);
+/* That of its stacks and aggregators; borrowed of the userdata at idx. */
+struct pev_budget *l_dispatch_budget(lua_State *L, int idx);
 /* Whose maps tell what the records' addresses meant; borrowed. */
 void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
 /* Payload views are stale from here on. */

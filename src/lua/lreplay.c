@@ -108,8 +108,8 @@ static void take_selection(lua_State *L, struct pev_selection *wanted)
 }
 
 /*
- * replay(datafile, {on_error=}, {from=, to=, from_first=, to_first=, cpus=, pids=, tids=,
- * comms=}): all of its records from here on are the replay's
+ * replay(datafile, {on_error=, max_bytes=}, {from=, to=, from_first=, to_first=, cpus=, pids=,
+ * tids=, comms=}): all of its records from here on are the replay's
  */
 static int l_replay(lua_State *L)
 {
@@ -133,6 +133,7 @@ static int l_replay(lua_State *L)
 	l_dispatch_init(L, &self->d, 4, view_comm, self);
 	l_dispatch_tasks(&self->d, self->replay.tasks);
 	l_datafile_shown(file, &self->d.now);
+	l_dispatch_budget(L, 4)->limit = (uint64_t)l_option_integer(L, 2, "max_bytes", -1);
 	take_selection(L, &self->replay.wanted);
 	return 1;
 }
@@ -612,7 +613,8 @@ static int l_replay_counts(lua_State *L)
 	lua_pushinteger(L, (lua_Integer)self->replay.excluded);
 	lua_pushinteger(L, (lua_Integer)self->replay.deferred.unjoined);
 	lua_pushinteger(L, (lua_Integer)self->d.untold);
-	return 4;
+	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->refused);
+	return 5;
 }
 
 /* clang-format off */

@@ -104,7 +104,7 @@ static void push_stacks(lua_State *L, int idx)
 }
 
 /*
- * session{ring_bytes=, clockid=, exclude_pid=, unordered=, note=, on_error=}
+ * session{ring_bytes=, clockid=, exclude_pid=, unordered=, max_bytes=, note=, on_error=}
  * -> session | nil, message, errno
  */
 static int l_session(lua_State *L)
@@ -112,6 +112,7 @@ static int l_session(lua_State *L)
 	struct pev_session_config config = { 0 };
 	struct l_session *self;
 	struct pev_err err;
+	uint64_t max_bytes;
 	int rc;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
@@ -119,6 +120,7 @@ static int l_session(lua_State *L)
 	config.clockid = (int)l_option_integer(L, 1, "clockid", CLOCK_MONOTONIC);
 	config.exclude_pid = (int)l_option_integer(L, 1, "exclude_pid", 0);
 	config.unordered = l_option_bool(L, 1, "unordered");
+	max_bytes = (uint64_t)l_option_integer(L, 1, "max_bytes", -1);
 	/* Closed first, with its metatable, then the resource. */
 	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
 	*self = (struct l_session){ .d = { .L = L } };
@@ -129,6 +131,7 @@ static int l_session(lua_State *L)
 	push_stacks(L, 2);
 	l_stacks_watch(L, -1);
 	lua_pop(L, 1);
+	l_dispatch_budget(L, 2)->limit = max_bytes;
 	self->sys = l_hooks_push(L);
 	lua_setiuservalue(L, 2, L_UV_HOOKS);
 	lua_replace(L, 1); /* the methods have the session at 1 */
@@ -940,7 +943,7 @@ static int l_session_stats(lua_State *L)
 	struct pev_stats stats;
 
 	pev_session_stats(self->s, &stats);
-	lua_createtable(L, 0, 20);
+	lua_createtable(L, 0, 21);
 	set_count(L, "records", stats.records);
 	set_count(L, "delivered", stats.delivered);
 	set_count(L, "lost", stats.lost);
@@ -961,6 +964,7 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "wakeups", stats.wakeups);
 	set_count(L, "rings", stats.rings);
 	set_count(L, "ring_bytes", stats.ring_bytes);
+	set_count(L, "beyond_memory", l_dispatch_budget(L, 1)->refused);
 	return 1;
 }
 

@@ -125,8 +125,11 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	const struct l_where *into = stops ? agg->span->into->where : NULL;
 	uint32_t nr = 1 + agg->nr_by + count_tests(agg->where) + count_tests(into);
 	size_t bytes = sizeof(struct l_sink) + nr * sizeof(struct l_field);
-	struct l_sink *sink = lua_newuserdatauv(L, bytes + strlen(event) + 1, UV_NR);
+	struct l_sink *sink;
 
+	lua_getfield(L, context, "stacks");
+	l_agg_budget(L, idx, l_stacks_budget(L, -1));
+	sink = lua_newuserdatauv(L, bytes + strlen(event) + 1, UV_NR);
 	*sink = (struct l_sink){ .agg = agg, .nr = nr };
 	sink->event = memcpy((char *)sink + bytes, event, strlen(event) + 1);
 	sink->value = sink->fields;

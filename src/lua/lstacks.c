@@ -12,6 +12,7 @@
 struct l_stacks {
 	struct pev_stacks stacks;
 	struct pev_unwind unwind;
+	struct pev_budget budget;
 	bool open;          /* when the first is asked for: most sessions take none */
 	bool watched;
 };
@@ -20,7 +21,7 @@ void l_stacks_push(lua_State *L)
 {
 	struct l_stacks *self = lua_newuserdatauv(L, sizeof(*self), L_STACKS_UV_NR);
 
-	*self = (struct l_stacks){ .open = false };
+	*self = (struct l_stacks){ .budget = { .limit = UINT64_MAX } };
 	luaL_setmetatable(L, TYPENAME);
 	lua_newtable(L);
 	lua_createtable(L, 0, 1);
@@ -51,6 +52,7 @@ struct pev_stacks *l_stacks_check(lua_State *L, int idx)
 	if (!self->open && pev_stacks_init(&self->stacks) < 0)
 		luaL_error(L, "no memory for stacks");
 	self->open = true;
+	self->stacks.budget = &self->budget;
 	self->stacks.watched = self->watched;
 	return &self->stacks;
 }
@@ -60,6 +62,13 @@ struct pev_unwind *l_stacks_unwind(lua_State *L, int idx)
 	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
 
 	return &self->unwind;
+}
+
+struct pev_budget *l_stacks_budget(lua_State *L, int idx)
+{
+	struct l_stacks *self = luaL_checkudata(L, idx, TYPENAME);
+
+	return &self->budget;
 }
 
 static int l_stacks_gc(lua_State *L)

@@ -31,6 +31,8 @@ void l_stacks_watch(lua_State *L, int idx);
 struct pev_stacks *l_stacks_test(lua_State *L, int idx);
 /* The one at idx, open. Raises where there is no memory for it. */
 struct pev_stacks *l_stacks_check(lua_State *L, int idx);
+/* Theirs, and that of the aggregators of the same session; as long as the one at idx is kept. */
+struct pev_budget *l_stacks_budget(lua_State *L, int idx);
 /* What unwinds for them. */
 struct pev_unwind *l_stacks_unwind(lua_State *L, int idx);
 

@@ -1,25 +1,55 @@
 --- Folded text: a line "outermost;…;leaf count" for each stack, the form of Brendan Gregg's FlameGraph.
--- A ";" in a name would end it there: it becomes ":", as stackcollapse-perf.pl has it.
+-- A ";" in a name would end it there: it becomes ":", as stackcollapse-perf.pl has it. All lines together may be many
+-- times as long as the tree is large: they are made one by one, in their order.
 
 -- The marks of stackcollapse-perf.pl --all, which flamegraph.pl --color=java colours by.
 local function marked(frame)
   return frame.kernel and "_[k]" or frame.inlined and "_[i]" or ""
 end
 
--- Frames that differ in their module or line alone are one name here, and their lines one line.
-return function(profile, opts)
+local function number(sum)
+  return math.type(sum) == "integer" and tostring(sum) or ("%.14g"):format(sum)
+end
+
+return function(profile, opts, write, tree_of)
   local index = profile:value(opts.value)
-  local sums, path = {}, {}
-  profile:walk(function(depth, frame, values)
-    path[depth] = frame.symbol:gsub(";", ":") .. (opts.annotate and marked(frame) or "")
-    if not values or values[index] == 0 then return end
-    local stack = table.concat(path, ";", 1, depth)
-    sums[stack] = (sums[stack] or 0) + values[index]
-  end)
+  local children, frame_of, value_of = tree_of(profile)
   local lines = {}
-  for stack, sum in pairs(sums) do
-    lines[#lines + 1] = ("%s %s\n"):format(stack, math.type(sum) == "integer" and sum or ("%.14g"):format(sum))
+  write = write or function(line) lines[#lines + 1] = line end
+
+  -- Frames that differ in their module or line alone are one name here, and their lines one line.
+  local function children_by_name(nodes)
+    local groups = {}
+    for _, parent in ipairs(nodes) do
+      for _, node in ipairs(children(parent)) do
+        local frame = frame_of(node)
+        local name = frame.symbol:gsub(";", ":") .. (opts.annotate and marked(frame) or "")
+        local group = groups[name]
+        if not group then
+          group = { nodes = {}, sum = nil }
+          groups[name] = group
+        end
+        local value = value_of(node, index)
+        if value ~= 0 then group.sum = (group.sum or 0) + value end
+        group.nodes[#group.nodes + 1] = node
+      end
+    end
+    return groups
   end
-  table.sort(lines)
+
+  local function write_below(path, nodes)
+    local order, nodes_of = {}, {}
+    for name, group in pairs(children_by_name(nodes)) do
+      if group.sum then order[#order + 1] = ("%s %s\n"):format(name, number(group.sum)) end
+      order[#order + 1] = name .. ";"
+      nodes_of[name .. ";"] = group.nodes
+    end
+    table.sort(order) -- as all lines would be
+    for _, text in ipairs(order) do
+      if nodes_of[text] then write_below(path .. text, nodes_of[text]) else write(path .. text) end
+    end
+  end
+
+  write_below("", { 0 })
   return table.concat(lines)
 end

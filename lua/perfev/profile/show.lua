@@ -44,6 +44,6 @@ end
 -- @tparam ?string how    the script was to take call chains
 return function(profile, format, who, how)
   profile:resolve(progress(who))
-  io.write(profile[format](profile, { annotate = true }))
+  io.write(profile[format](profile, { annotate = true }, function(line) io.write(line) end))
   session.default().hint = how and hint(profile, how)
 end
