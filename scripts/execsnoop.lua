@@ -1,20 +1,29 @@
--- execsnoop: shows programs as they are started, and as they end.
+-- execsnoop: shows programs as they are started, with their arguments, and as they end.
 -- perfl -a execsnoop                everybody's, until ^C
--- perfl execsnoop --ends make    its own; no root needed, then without FILE
+-- perfl execsnoop --ends -- make    its own; no root needed, then without FILE
 
 local perfev = require "perfev"
+local cmdline = require "perfev.cmdline"
+local session = require "perfev.session"
 
 local opt = perfev.args {
   summary = "show programs as they are started",
   { "-x --ends", help = "show their ends too, with the time since exec" },
-  epilog = "FILE is what was executed, where tracepoints may be read. The kernel's records\n"
-    .. "have no exit status. PPID is ? in a recording that does not tell it.",
+  epilog = [[
+FILE is what was executed, where tracepoints may be read. Its arguments are those
+on the new program's stack, as far as the kernel could copy it, else what
+/proc/PID/cmdline has when the record comes; [?]: that was too late, the program
+had ended or was another one by then. A recording has none but of execsnoop. The
+kernel's records have no exit status. PPID is ? in a recording that does not
+tell it.]],
 }
 
 local started, first = {}, nil
 
 perfev.start(function()
-  print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE"))
+  print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE ARGUMENTS"))
+  -- /proc has the arguments for as long as the program runs: records are taken before there are many.
+  if not session.default().opts.input then perfev.every("5ms", function() end) end
 end)
 
 local function show(r, comm, text)
@@ -23,14 +32,25 @@ local function show(r, comm, text)
     perfev.escape(comm), text))
 end
 
-local with_file = perfev.event { "sched:sched_process_exec", optional = true,
-  sample = function(r, args) show(r, r.comm, perfev.escape(args.filename)) end }
+-- By its file where that is known, else by the name that it was called by.
+local function show_start(r, file)
+  local is_live = not session.default().opts.input
+  local words = file and cmdline.on_stack(r) or is_live and cmdline.of_process(r.pid, r.comm) or nil
+  local mark = (is_live or file and r.stack_user) and not words and "[?]" or nil
+  words = words or {}
+  if file then words[1] = file end
+  local text = cmdline.text(words)
+  show(r, r.comm, mark and (text .. " " .. mark):gsub("^ ", "") or text)
+end
+
+local with_file = perfev.event(cmdline.with_stack { "sched:sched_process_exec", optional = true,
+  sample = function(r, args) show_start(r, args.filename) end })
 
 perfev.event {
   comm = function(r)
     if not r.exec then return end
     started[r.pid] = r.time
-    if with_file.error then show(r, r.comm, "") end
+    if with_file.error then show_start(r) end
   end,
   exit = function(r)
     if r.pid ~= r.tid then return end

@@ -24,7 +24,6 @@ local CPUMODES = { unknown = 0, kernel = 1, user = 2, hypervisor = 3, guest_kern
 
 local NATIVE = string.pack("=I2", 1) == string.pack("<I2", 1) and "little" or "big"
 local host, host_narrow = registers.of(core.machine)
-if host then core.record_registers(host) end
 
 -- Every key that a record's table may have.
 local known = { "type", "number", "size", "misc", "cpumode", "bytes", "sample_id", "event", "args", "body",

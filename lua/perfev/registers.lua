@@ -103,4 +103,7 @@ function M.attr(fields, machine)
   return attr
 end
 
+local host = M.of(core.machine)
+if host then core.record_registers(host) end
+
 return M

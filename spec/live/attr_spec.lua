@@ -4,6 +4,7 @@
 local core = require "perfev.core"
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
+local run = require "spec.support.run"
 
 local E = perfev.errno
 local real = perfev.hooks.real
@@ -85,5 +86,16 @@ describe("this kernel", function()
 
   it("passes over precise_ip where the event is software", function()
     for level = 0, 3 do assert.equal("ok", answer { precise_ip = level }) end
+  end)
+
+  it("gives registers under their names to a script that asks for nothing else", function()
+    requires("root")
+    local r = run { run.perfl, "-q", "-e", [[event { "page-faults", period = 1, sample_type = { "regs_user" },
+      sample_regs_user = { require("perfev.core").machine:find "^s390" and "r15" or "sp" }, sample = function(r)
+        for name in pairs(r.regs_user) do print(name) end
+        stop()
+      end }]], "--", "true" }
+    assert.same({ 0, "" }, { r.code, r.err })
+    assert.matches("sp\n", r.out:gsub("r15", "sp"))
   end)
 end)
