@@ -197,6 +197,56 @@ describe("a recording", function()
     assert.same(names, found)
   end)
 
+  -- The kernel leaves the bit of one event's build id in the header that it re-uses for the next event.
+  local LEAKED = 0x4002
+
+  -- The MMAP2 records of map(): { misc =, ino =, build_id =, filename = }
+  local function maps_of(path)
+    local list = {}
+    k:with(function()
+      local f <close> = assert(perfev.open(path))
+      for r in f:records { types = { "mmap2" }, user = false } do
+        if r.filename:find "^/leak/" then
+          list[#list + 1] = { misc = r.misc, ino = r.ino, build_id = r.build_id, filename = r.filename }
+        end
+      end
+    end)
+    return list
+  end
+
+  local function map(i, more)
+    local t = { type = "mmap2", misc = LEAKED, pid = 11, tid = 11, addr = 0, len = 4096, pgoff = 0, maj = 8, min = 1,
+                ino = i, ino_generation = 0, prot = 5, flags = 2, filename = "/leak/" .. ("x"):rep(i % 60) .. i }
+    for name, value in pairs(more or {}) do t[name] = value end
+    return t
+  end
+
+  for _, way in ipairs { { "as it is" }, { "compressed", compress = 1 } } do
+    it("has no bit of a build id that its event did not ask for, " .. way[1], function()
+      if way.compress and not pcall(require, "perfev.zstd") then pending "perfev.zstd is not built" end
+      local nr = 0
+      k:every("20ms", 25, function()
+        for _ = 1, 12 do
+          nr = nr + 1
+          k:ring(0):push(map(nr))
+        end
+      end)
+      run { quiet = true, buffer = "4K", compress = way.compress }
+      local list = maps_of(PATH)
+      assert.equal(300, #list)
+      for i, one in ipairs(list) do
+        assert.same({ misc = 2, ino = i, filename = map(i).filename }, one)
+      end
+    end)
+  end
+
+  it("keeps the build id of an event that asked for it", function()
+    local id = ("\xab"):rep(20)
+    k:after("70ms", function() k:ring(0):push(map(1, { event = { build_id = true }, build_id = id })) end)
+    run({ quiet = true }, { { "dummy", mmap = true, mmap2 = true, build_id = true, sample_period = 0 } })
+    assert.same({ { misc = LEAKED, build_id = id, filename = map(1).filename } }, maps_of(PATH))
+  end)
+
   it("has what had to wait outside of its ring as it was delivered", function()
     local ip = 0
     k:every("2ms", 100, function()

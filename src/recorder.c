@@ -70,6 +70,7 @@ struct pev_recorder {
 	bool held;       /* bytes of rings came that a reader hands out at the next mark */
 	void *deflate;
 	unsigned char *pack; /* RECORD_MAX bytes */
+	unsigned char *mended; /* a round whose records had to be changed */
 	struct recorded_event *events;
 	uint32_t nr_events;
 	struct section sections[SECTIONS_MAX];
@@ -366,6 +367,7 @@ void pev_recorder_close(struct pev_recorder *rec)
 	pev_survey_free(&rec->survey);
 	free(rec->events);
 	free(rec->pack);
+	free(rec->mended);
 	free(rec->temporary);
 	free(rec->path);
 	free(rec);
@@ -644,14 +646,54 @@ static int pack_pieces(struct pev_recorder *rec, const struct iovec *pieces, int
 	return rc;
 }
 
+/*
+ * A ring cannot be written to (perf_mmap_fault()): where an MMAP2 record has the bit of a build id
+ * and none, all is copied, and the bit cleared there. perf up to 6.1 goes by the bit alone, and
+ * aborts where the length of that build id is beyond its room.
+ */
+static int mend_pieces(struct pev_recorder *rec, struct iovec *whole, const struct iovec *pieces,
+		       int nr, size_t len)
+{
+	const struct pev_survey *survey = &rec->survey;
+	unsigned char *bytes = realloc(rec->mended, len);
+	size_t end = 0;
+
+	if (!bytes)
+		return no_room(rec);
+	rec->mended = bytes;
+	for (int i = 0; i < nr; i++) {
+		memcpy(bytes + end, pieces[i].iov_base, pieces[i].iov_len);
+		end += pieces[i].iov_len;
+	}
+	for (uint32_t i = 0; i < survey->nr_leaks; i++) {
+		unsigned char *at = bytes + survey->leaks[i] +
+				    offsetof(struct perf_event_header, misc);
+		uint16_t misc = pev_load16(at, false) & (uint16_t)~PEV_MISC_MMAP_BUILD_ID;
+
+		memcpy(at, &misc, sizeof(misc));
+	}
+	*whole = piece_of(bytes, len);
+	return 0;
+}
+
 static int put_pieces(struct pev_recorder *rec, struct iovec *pieces, int nr)
 {
+	struct iovec whole = { 0 };
+	size_t len = 0;
 	int rc;
 
 	for (int i = 0; i < nr; i++)
-		rec->raw += pieces[i].iov_len;
+		len += pieces[i].iov_len;
+	rec->raw += len;
 	/* Before they are written, which changes the pieces and brings them into the cache. */
 	pev_survey_take(&rec->survey, pieces, nr);
+	if (rec->survey.nr_leaks) {
+		rc = mend_pieces(rec, &whole, pieces, nr, len);
+		if (rc < 0)
+			return rc;
+		pieces = &whole;
+		nr = 1;
+	}
 	rc = rec->deflate ? pack_pieces(rec, pieces, nr) : put(rec, pieces, nr);
 	if (rc == 0)
 		rec->sure = (struct pev_recorder_samples){ rec->survey.samples, rec->survey.first,

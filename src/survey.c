@@ -22,6 +22,7 @@ void pev_survey_free(struct pev_survey *survey)
 	free(survey->names);
 	free(survey->events);
 	free(survey->wrap);
+	free(survey->leaks);
 	*survey = (struct pev_survey){ 0 };
 }
 
@@ -190,9 +191,36 @@ static void take(struct pev_survey *survey, const unsigned char *bytes, uint16_t
 		take_map(survey, bytes, size);
 }
 
+/*
+ * An event that did not ask for build ids can get the bit of one that did, of whichever session,
+ * with the inode layout: has_build_id(), record.c.
+ */
+static void note_leak(struct pev_survey *survey, const unsigned char *bytes, uint16_t size,
+		      size_t at)
+{
+	uint16_t misc = pev_load16(bytes + offsetof(struct perf_event_header, misc), false);
+	const struct pev_plan *plan;
+
+	if (pev_load32(bytes, false) != PERF_RECORD_MMAP2 || !(misc & PEV_MISC_MMAP_BUILD_ID))
+		return;
+	plan = plan_of(survey, bytes, size);
+	if (plan && plan->build_id)
+		return;
+	if (survey->nr_leaks == survey->cap_leaks) {
+		uint32_t cap = survey->cap_leaks ? 2 * survey->cap_leaks : 64;
+		size_t *leaks = realloc(survey->leaks, sizeof(*leaks) * cap);
+
+		if (!leaks)
+			return;
+		survey->leaks = leaks;
+		survey->cap_leaks = cap;
+	}
+	survey->leaks[survey->nr_leaks++] = at;
+}
+
 /* A record whose rest is in the next piece: how much of that it is; 0: it is not. */
 static size_t take_wrapped(struct pev_survey *survey, const unsigned char *bytes, size_t here,
-			   const struct iovec *next)
+			   const struct iovec *next, size_t begin)
 {
 	uint16_t size = pev_load16(bytes + offsetof(struct perf_event_header, size), false);
 
@@ -204,14 +232,16 @@ static size_t take_wrapped(struct pev_survey *survey, const unsigned char *bytes
 		memcpy(survey->wrap, bytes, here);
 		memcpy(survey->wrap + here, next->iov_base, size - here);
 		take(survey, survey->wrap, size);
+		note_leak(survey, survey->wrap, size, begin);
 	}
 	return size - here;
 }
 
 void pev_survey_take(struct pev_survey *survey, const struct iovec *pieces, int nr)
 {
-	size_t at = 0;
+	size_t at = 0, before = 0; /* bytes of the pieces before */
 
+	survey->nr_leaks = 0;
 	for (int i = 0; i < nr; i++) {
 		const unsigned char *bytes = pieces[i].iov_base;
 		size_t len = pieces[i].iov_len;
@@ -223,10 +253,13 @@ void pev_survey_take(struct pev_survey *survey, const struct iovec *pieces, int 
 			if (size < sizeof(struct perf_event_header) || size > len - at)
 				break;
 			take(survey, bytes + at, size);
+			note_leak(survey, bytes + at, size, before + at);
 			at += size;
 		}
-		at = len - at >= sizeof(struct perf_event_header) && i + 1 < nr ?
-			     take_wrapped(survey, bytes + at, len - at, &pieces[i + 1]) :
-			     0;
+		if (len - at >= sizeof(struct perf_event_header) && i + 1 < nr)
+			at = take_wrapped(survey, bytes + at, len - at, &pieces[i + 1], before + at);
+		else
+			at = 0;
+		before += len;
 	}
 }

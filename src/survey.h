@@ -43,6 +43,9 @@ struct pev_survey {
 	uint32_t *names;         /* maps by their name, open addressing: index + 1; 0: free */
 	uint32_t cap_names;
 	unsigned char *wrap;     /* a record that is in two pieces, made whole: 64 KiB */
+	/* MMAP2 records taken last that have the bit of a build id, and none: where they begin. */
+	size_t *leaks;
+	uint32_t nr_leaks, cap_leaks;
 };
 
 void pev_survey_free(struct pev_survey *survey);
@@ -52,7 +55,7 @@ int pev_survey_event(struct pev_survey *survey, uint64_t id, const struct pev_pl
 
 /*
  * Bytes of records, whole as such or together with the next piece. What cannot be a record
- * ends it. Files beyond the 65,536th, and what there is no memory for, go unnoticed.
+ * ends it. leaks tells of these pieces, taken as one. Files beyond the 65,536th, and what there is no memory for, go unnoticed.
  */
 void pev_survey_take(struct pev_survey *survey, const struct iovec *pieces, int nr);
 

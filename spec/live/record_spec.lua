@@ -198,6 +198,22 @@ describe("perfl's recording of", function()
     assert.equal("", stream.err:gsub("# To display[^\n]*\n#\n", "", 1))
   end)
 
+  it("maps, while another session asks for build ids, has no bit of theirs, and perf reads it", function()
+    need()
+    local other <close> = perfev.session {}
+    other:event { "dummy", mmap2 = true, build_id = true, mmap = function() end }
+    assert(other:start())
+    local path = record(kinds[1][2])
+    local maps = 0
+    local rec <close> = assert(perfev.open(path))
+    for r in rec:records { types = { "mmap2" }, user = false } do
+      maps = maps + 1
+      assert.equal(0, r.misc & 1 << 14) -- PERF_RECORD_MISC_MMAP_BUILD_ID
+    end
+    assert.is_true(maps > 10)
+    assert.equal(0, run({ "perf", "report", "--stdio", "-i", path }).code)
+  end)
+
   it("what a small ring could not hold has lost as much live, for perfl report, in a replay and for perf", function()
     need()
     local script, lost = [[
