@@ -629,7 +629,7 @@ describe("what the kernel would refuse", function()
       "branch_sample_type names no kind of branch", { branch_sample_type = { "user", "cond" } } },
     { "a stack that is no multiple of 8",
       { sample_type = { "stack_user" }, sample_stack_user = 4097 },
-      "sample_stack_user = 4097: must be a multiple of 8, such as 4104",
+      "sample_stack_user = 4097: must be a multiple of 8; take 4104",
       { sample_stack_user = 4104 } },
     { "a stack beyond a record's size",
       { sample_type = { "stack_user" }, sample_stack_user = 65536 },
@@ -757,14 +757,14 @@ describe("what the kernel would refuse", function()
 
   on_x86("is told: breakpoints that x86 cannot have", function()
     local CASES = {
-      { "bp_type = 1: x86 watches", { bp_type = 1, bp_len = 4 } },
-      { "bp_type = 0: x86 watches", { bp_len = 4 } },
-      { "bp_type = 6: x86 watches", { bp_type = 6, bp_len = 8 } },
+      { "bp_type = 1: x86 has no such breakpoint", { bp_type = 1, bp_len = 4 } },
+      { "bp_type = 0: x86 has no such breakpoint", { bp_len = 4 } },
+      { "bp_type = 6: x86 has no such breakpoint", { bp_type = 6, bp_len = 8 } },
       { "bp_len = 3: x86 has lengths", { bp_type = 2, bp_len = 3 } },
       { "bp_len = 0: x86 has lengths", { bp_type = 2 } },
       { "bp_addr = 0x1002: not aligned to bp_len (4)",
         { bp_type = 3, bp_len = 4, bp_addr = 0x1002 } },
-      { "bp_len = 4: x86-64 wants length 8", { bp_type = 4, bp_len = 4 } },
+      { "bp_len = 4: x86-64 wants another length", { bp_type = 4, bp_len = 4 } },
       { "an address of the kernel's, which exclude_kernel leaves out",
         { bp_type = 2, bp_len = 4, bp_addr = -4096, exclude_kernel = true } },
     }

@@ -713,8 +713,8 @@ static int check_stack(const struct pev_attr *attr, struct pev_err *err)
 				attr->sample_stack_user);
 	if (attr->sample_stack_user % 8)
 		return pev_fail(err, -EINVAL,
-				"sample_stack_user = %" PRIu32 ": must be a multiple of 8, such "
-				"as %" PRIu32,
+				"sample_stack_user = %" PRIu32 ": must be a multiple of 8; take "
+				"%" PRIu32,
 				attr->sample_stack_user, attr->sample_stack_user / 8 * 8 + 8);
 	return 0;
 }
@@ -866,12 +866,12 @@ static int check_period(const struct pev_attr *attr, struct pev_err *err)
 	if (attr->flags & PEV_ATTR_FREQ && attr->sample_period > INT32_MAX)
 		return pev_fail(err, -EINVAL,
 				"sample_freq = %" PRIu64 ": above every "
-				"kernel.perf_event_max_sample_rate",
+				"kernel.perf_event_max_sample_rate; take a period",
 				attr->sample_period);
 	if (!(attr->flags & PEV_ATTR_FREQ) && attr->sample_period >> 63)
 		return pev_fail(err, -EINVAL,
 				"sample_period = %#" PRIx64 ": bit 63 must be clear, the counter "
-				"counts up through negative numbers",
+				"counts up through negative numbers; take 1 or more",
 				attr->sample_period);
 	return 0;
 }
@@ -897,21 +897,24 @@ static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err 
 		return check_kernel_breakpoint(attr, err);
 	if (attr->bp_type == HW_BREAKPOINT_X)
 		return pev_fail(err, -EINVAL,
-				"bp_len = %" PRIu64 ": x86-64 wants length 8 where it breaks on "
-				"execution",
+				"bp_len = %" PRIu64 ": x86-64 wants another length where it breaks "
+				"on execution; take 8",
 				len);
 	if (attr->bp_type != HW_BREAKPOINT_W && attr->bp_type != HW_BREAKPOINT_RW)
 		return pev_fail(err, -EINVAL,
-				"bp_type = %" PRIu32 ": x86 watches writes (2), reads and writes "
-				"(3) or execution (4)",
+				"bp_type = %" PRIu32 ": x86 has no such breakpoint; take 3 (reads "
+				"and writes), 2 (writes) or 4 (execution)",
 				attr->bp_type);
 	if (len == 0 || len & (len - 1))
-		return pev_fail(err, -EINVAL, "bp_len = %" PRIu64 ": x86 has lengths 1, 2, 4 and 8",
+		return pev_fail(err, -EINVAL,
+				"bp_len = %" PRIu64 ": x86 has lengths 1, 2, 4 and 8; take one of "
+				"them",
 				len);
 	if (attr->config1 & (len - 1))
 		return pev_fail(err, -EINVAL,
-				"bp_addr = %#" PRIx64 ": not aligned to bp_len (%" PRIu64 ")",
-				attr->config1, len);
+				"bp_addr = %#" PRIx64 ": not aligned to bp_len (%" PRIu64 "); take "
+				"%#" PRIx64,
+				attr->config1, len, attr->config1 & ~(len - 1));
 	return check_kernel_breakpoint(attr, err);
 }
 #else

@@ -5,6 +5,7 @@ package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 package.cpath = package.cpath .. ";build/?.so"
 
 local refusals = require "spec.support.refusals"
+local remedies = require "spec.support.remedies"
 
 local out = {}
 local function line(text) out[#out + 1] = text end
@@ -23,7 +24,8 @@ What is a mistake in a script raises, and has no errno; `perfl doctor` tells
 beforehand what this user may do on this machine.
 
 This page is made of the specs: every message below is what its spec reads, on a
-simulated kernel.]]
+simulated kernel, and what it advises is done there and accepted. Where that
+cannot be, a line says why.]]
 
 line(introduction)
 for _, chapter in ipairs(refusals.chapters) do
@@ -39,6 +41,11 @@ for _, chapter in ipairs(refusals.chapters) do
     line "```"
     line((case.run()))
     line "```"
+    local remedy = remedies[chapter[1]][case[1]]
+    if type(remedy) == "string" then
+      line ""
+      line(("No spec follows it: %s."):format(remedy))
+    end
   end
 end
 

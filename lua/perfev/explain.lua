@@ -392,15 +392,15 @@ end
 
 local function nobody_there(event)
   local pid = event.pid
-  if not (pid and pid > 0) then return "nobody has that number now", "ps -eL shows processes and threads" end
+  if not (pid and pid > 0) then return "nobody has that number now", "ps -eL" end
   local unseen, remedy = hidden()
   if unseen then return ("there is no process or thread %d, or it is not seen: %s"):format(pid, unseen), remedy end
   local state = (core.slurp(("/proc/%d/stat"):format(pid)) or ""):match("^.*%)%s*(%S)")
   if state == "Z" then
     return ("process %d has ended, and waits only for its parent to take note (a zombie)"):format(pid),
-      "another process: ps -eL shows them"
+      "ps -eL"
   end
-  return ("there is no process or thread %d (any more)"):format(pid), "ps -eL shows processes and threads"
+  return ("there is no process or thread %d (any more)"):format(pid), "ps -eL"
 end
 
 -- ---- what an attr asks for and the PMU cannot ----

@@ -91,7 +91,7 @@ function M.select(opts)
   local unseen, remedy = explain.look.hidden()
   return nil, ("no process %s%s%s%s\n  try: %s"):format(M.describe(opts), opts.pid and " among those of pid" or "",
     near and (" (did you mean '%s'?)"):format(near) or "", unseen and ": " .. unseen or "",
-    remedy or near or "ps -eo user,pid,comm shows them"), core.errno.ESRCH
+    remedy or near or "ps -eo user,pid,comm"), core.errno.ESRCH
 end
 
 return M

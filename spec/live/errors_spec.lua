@@ -27,6 +27,15 @@ local pmus = table.concat(core.list "/sys/bus/event_source/devices" or {}, " ")
 local release = require("perfev.kernels").running()
 local why_not = not run.root and "not root: the kernel refuses for want of rights first"
 
+-- What the last message advises, typed: perfl with that in the place of what was refused.
+local function advised(r, pattern)
+  local found = r.err:match("\n  try: " .. pattern)
+  assert.is_not_nil(found, r.err)
+  return found
+end
+
+local function accepted(r) assert.equal(0, r.code, r.err) end
+
 -- it, where we are root.
 local function as_root(sentence, f)
   it(sentence, function()
@@ -56,13 +65,18 @@ describe("this kernel", function()
   end)
 
   as_root("has no such CPU", function()
-    refused(perfl("-C", "4000", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }"), "cpu 4000",
-      "this machine has no CPU 4000", "-C 0")
+    local r = perfl("-C", "4000", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }")
+    refused(r, "cpu 4000", "this machine has no CPU 4000", "-C 0")
+    accepted(perfl("-C", advised(r, "%-C (%S+)"), "-d", "1ms", "-e", "event { 'cpu-clock', sample = print }"))
   end)
 
   as_root("has no such process", function()
-    refused(perfl("-p", "4194303", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }"), "pid 4194303",
-      "there is no process or thread 4194303", "ps -eL")
+    local r = perfl("-p", "4194303", "-d", "1s", "-e", "event { 'cpu-clock', sample = print }")
+    refused(r, "pid 4194303", "there is no process or thread 4194303", "ps -eL")
+    if not run.have "ps" then pending "ps is not installed" end
+    accepted(run(advised(r, "([^\n]+)")))
+    r = perfl("--uid", "nobody", "--comm", "no such process", "-e", "event { 'cpu-clock', sample = print }")
+    accepted(run(advised(r, "([^\n]+)")))
   end)
 
   as_root("has no tracepoint of that number", function()
@@ -82,10 +96,13 @@ describe("this kernel", function()
   end)
 
   as_root("has a limit of the stack's depth, and of the rate of samples", function()
-    refused(script("event { 'cpu-clock', callchain = true, sample_max_stack = 4000, sample = print }", "--", "true"),
-      "cpu-clock", "sample_max_stack = 4000 is above kernel.perf_event_max_stack", "sample_max_stack = ")
-    refused(script("event { 'cpu-clock', freq = 2000000, sample = print }", "--", "true"), "cpu-clock",
-      "2000000 Hz is above kernel.perf_event_max_sample_rate", "freq = ")
+    local deep, often = "event { 'cpu-clock', callchain = true, %s, sample = print }", "event { 'cpu-clock', %s }"
+    local r = script(deep:format "sample_max_stack = 4000", "--", "true")
+    refused(r, "cpu-clock", "sample_max_stack = 4000 is above kernel.perf_event_max_stack", "sample_max_stack = ")
+    accepted(script(deep:format(advised(r, "([^\n]+)")), "--", "true"))
+    r = script(often:format "freq = 2000000", "--", "true")
+    refused(r, "cpu-clock", "2000000 Hz is above kernel.perf_event_max_sample_rate", "freq = ")
+    accepted(script(often:format(advised(r, "(freq = %d+)")), "--", "true"))
   end)
 
   as_root("gives so many descriptors, and the sum of those that are needed is shown", function()
@@ -93,6 +110,11 @@ describe("this kernel", function()
       .. run.quote "for i = 1, 30 do event { 'cpu-clock', name = 'clock ' .. i, sample = print } end" })
     refused(r, "cannot open clock", "30 events x ", "prlimit")
     assert.matches("descriptors are needed, and some more for ourselves; 20 are allowed %(hard limit 20%)", r.err)
+    local raised = run { "sh", "-c", ("ulimit -n 20 && %s && exec %s -q -a -d 1ms -e %s"):format(
+      advised(r, "sudo (prlimit [^\n]+)"), run.quote(run.perfl), -- root needs no sudo
+      run.quote "for i = 1, 30 do event { 'cpu-clock', name = 'clock ' .. i, sample = print } end") }
+    local may_not = raised.err:find("prlimit: .*Operation not permitted") -- a root without CAP_SYS_RESOURCE
+    if not may_not then accepted(raised) end
     -- A pattern is as many as it matches; and where the last descriptor is taken, /proc tells nothing any more.
     for most = 12, 13 do
       r = run({ "sh", "-c", ("ulimit -n %d && exec %s -q -e 'event { \"sched:sched_*\", sample = print }' -- true")
@@ -216,6 +238,8 @@ describe("a filter", function()
     assert.equal(1, r.code)
     assert.is_not_nil(r.err:find("\n  | prv_pid == 1\n  | ^^^^^^^\n  fields: char prev_comm[16], ", 1, true), r.err)
     assert.is_nil(r.err:find("SET_FILTER", 1, true))
+    accepted(script(("event { 'sched:sched_switch', filter = %q, sample = print }"):format(advised(r, "([^\n]+)")),
+      "--", "true"))
   end)
 end)
 

@@ -13,18 +13,22 @@ local sim = require "perfev.sim"
 local E = perfev.errno
 local TASK = 42 -- sshd, in every ready-made world
 
+local NOTHING = "nothing was refused"
+
 -- ---- how a case is brought about ----
 
 local function message(ok, result, why)
   if not ok then return (tostring(result):gsub("^[^\n:]+:%d+: ", "")) end
-  return result == nil and why or "nothing was refused"
+  return result == nil and why or NOTHING
 end
 
 -- On that kernel, f(k) -> true | nil, message; or it raises.
+-- more(k): what was done to that machine since, by somebody who did what the message says.
 local function on(world, f, change)
-  return function()
+  return function(more)
     local k = sim.new(type(world) == "table" and world or { world = world })
     if change then change(k) end
+    if more then more(k) end
     local results = table.pack(pcall(k.with, k, f, k))
     return message(table.unpack(results, 1, results.n)), k
   end
@@ -44,10 +48,10 @@ end
 
 local function on_arm64(spec)
   local open = opening("arm64", spec)
-  return function()
+  return function(more)
     local machine = core.machine
     core.machine = "aarch64"
-    local text, k = open()
+    local text, k = open(more)
     core.machine = machine
     return text, k
   end
@@ -134,6 +138,15 @@ local function nothing() end
 -- ---- the cases ----
 
 local M = {}
+
+--- What a case says when nothing is refused.
+M.NOTHING = NOTHING
+
+--- How cases are brought about, for spec/support/remedies.lua.
+M.ways = {
+  on = on, opening = opening, on_arm64 = on_arm64, counting = counting, grouping = grouping, named = named,
+  release = release, refusing = refusing, status = status, cgroups = cgroups, users = users, programs = programs,
+}
 
 --- Chapters of doc/errors.md, each a list of cases.
 M.chapters = {
@@ -490,13 +503,13 @@ M.chapters = {
       words = "mem:0x5000/4:w", cause = "all hardware breakpoints are in use", remedy = "fewer breakpoints" },
     { "of a length that the processor has not", input = 'event { "mem:0x1000/3:w" }',
       run = opening("vm", { type = 5, bp_type = 2, bp_len = 3, bp_addr = 0x1000, name = "mem:0x1000/3:w" }),
-      words = "mem:0x1000/3:w", cause = "bp_len = 3", remedy = "lengths 1, 2, 4 and 8" },
+      words = "mem:0x1000/3:w", cause = "bp_len = 3", remedy = "try: take one of them" },
     { "not aligned to its length", input = 'event { "mem:0x1001/4:w" }',
       run = opening("vm", { type = 5, bp_type = 2, bp_len = 4, bp_addr = 0x1001, name = "mem:0x1001/4:w" }),
-      words = "mem:0x1001/4:w", cause = "not aligned", remedy = "to bp_len (4)" },
+      words = "mem:0x1001/4:w", cause = "not aligned to bp_len (4)", remedy = "try: take 0x1000" },
     { "on reading alone", input = 'event { "mem:0x1000/4:r" }',
       run = opening("vm", { type = 5, bp_type = 1, bp_len = 4, bp_addr = 0x1000, name = "mem:0x1000/4:r" }),
-      words = "mem:0x1000/4:r", cause = "bp_type = 1", remedy = "reads and writes" },
+      words = "mem:0x1000/4:r", cause = "bp_type = 1", remedy = "try: take 3 (reads and writes)" },
   },
 
   { "Options that do not go together",
@@ -508,7 +521,7 @@ M.chapters = {
       words = "cpu-clock", cause = "branch_sample_type names no kind of branch", remedy = "add one, such as any" },
     { "a stack that ends within a word", input = 'sample_type = { "stack_user" }, sample_stack_user = 1001',
       run = opening("vm", { clock, sample_type = { "stack_user" }, sample_stack_user = 1001 }),
-      words = "sample_stack_user = 1001", cause = "multiple of 8", remedy = "such as 1008" },
+      words = "sample_stack_user = 1001", cause = "multiple of 8", remedy = "try: take 1008" },
     { "a stack longer than a record", input = 'sample_type = { "stack_user" }, sample_stack_user = 65536',
       run = opening("vm", { clock, sample_type = { "stack_user" }, sample_stack_user = 65536 }),
       words = "sample_stack_user = 65536", cause = "a record's size has 16 bits", remedy = "65528 is the most" },
@@ -545,7 +558,7 @@ M.chapters = {
       words = "20000 Hz", cause = "13250, to which the kernel lowered it under load", remedy = "freq = 13250" },
     { "a period that is negative", input = "period = -1",
       run = opening("vm", { clock, period = -1 }),
-      words = "sample_period", cause = "bit 63 must be clear", remedy = "the counter counts up" },
+      words = "sample_period", cause = "bit 63 must be clear", remedy = "try: take 1 or more" },
     { "every process on any CPU", input = "attr:validate(-1, -1)",
       run = on("vm", function() return core.attr_new({ type = 1 }):validate(-1, -1) end),
       words = "pid -1 on cpu -1", cause = "cannot be one event", remedy = "open one per CPU" },
@@ -579,7 +592,7 @@ M.chapters = {
       run = opening("vm", { clock }, { tid = 43 }, function(k)
         k.files["/proc/43/stat"] = "43 (sh) Z 1 43 43 0 -1 0\n"
       end),
-      words = "pid 43", cause = "(a zombie)", remedy = "another process" },
+      words = "pid 43", cause = "(a zombie)", remedy = "ps -eL" },
     { "a user that is not there", input = "perfl --uid www …",
       run = opening("vm", { clock }, { uid = "www-dat" }, users),
       words = "www-dat", cause = "has no such user", remedy = "did you mean 'www-data'?" },

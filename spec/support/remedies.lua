@@ -1,0 +1,555 @@
+-- remedies.lua - what a message of spec/support/refusals.lua advises, done: a row for each case.
+--
+-- A row: function(text, case) -> what is said then, and the kernel. It takes the words to do it with from the
+-- message, so that advice that was not given is not followed. Or a string: why it cannot be followed in a spec.
+
+local core = require "perfev.core"
+local elf = require "spec.support.elf"
+local perfdata = require "spec.support.perfdata"
+local perfev = require "perfev"
+local refusals = require "spec.support.refusals"
+local sim = require "perfev.sim"
+
+local ways, NOTHING = refusals.ways, refusals.NOTHING
+local on, opening, counting, named = ways.on, ways.opening, ways.counting, ways.named
+local on_arm64, release, refusing, status = ways.on_arm64, ways.release, ways.refusing, ways.status
+local TASK, clock = 42, "cpu-clock"
+local function nothing() end
+
+local ALL_CAPS = "000001ffffffffff"
+local LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+
+-- ---- how a remedy is followed ----
+
+-- What stands there in the message, or it is not what the row was written for.
+local function said(text, pattern)
+  local found = table.pack(text:match(pattern))
+  if found[1] == nil then error(("no '%s' in:\n%s"):format(pattern, text), 0) end
+  return table.unpack(found, 1, found.n)
+end
+
+-- make(what the pattern finds in the message) -> what brings that about.
+local function take(pattern, make)
+  return function(text) return make(said(text, pattern))() end
+end
+
+-- The name that was meant.
+local function near(make) return take("%(did you mean '([^']+)'%?%)", make) end
+
+-- What is advised is to leave something out, or to do it in another way.
+local function instead(pattern, way) return take(pattern, function() return way end) end
+
+-- Each of several ways in turn.
+local function each(...)
+  local rows = { ... }
+  return function(text, case)
+    local outcome, k
+    for _, row in ipairs(rows) do
+      outcome, k = row(text, case)
+      if outcome ~= NOTHING then break end
+    end
+    return outcome, k
+  end
+end
+
+-- The same again on a machine on which that was done: make(what was found) -> change(k).
+local function done(pattern, make)
+  return function(text, case) return case.run(make(said(text, pattern))) end
+end
+
+local function sysctl(name, value)
+  return function(k) k.files["/proc/sys/" .. name:gsub("%.", "/")] = value .. "\n" end
+end
+local by_sysctl = done("sudo sysctl (%S+)=(%-?%d+)", sysctl)
+
+local CAP_NUMBERS = { cap_perfmon = 38, cap_sys_ptrace = 19, cap_syslog = 34 }
+
+-- A copy of perfl with file capabilities, as an ordinary user runs it.
+local by_setcap = done("sudo setcap (%S+)=ep %$%(command %-v perfl%)", function(names)
+  local caps = 0
+  for name in names:gmatch "[^,]+" do caps = caps | 1 << assert(CAP_NUMBERS[name], name) end
+  return function(k)
+    status(k, ("%016x"):format(caps))
+    k.capabilities = caps
+    k.privileged = true
+  end
+end)
+
+local function as_root(k)
+  k.uid, k.privileged = 0, true
+  status(k, ALL_CAPS)
+end
+
+-- "perfl list ..." on that machine: it prints something.
+local function lists(world, change)
+  return take("try: perfl list([^\n]*)", function(rest)
+    return on(world, function()
+      local words, written = {}, {}
+      for word in rest:gmatch "[^%s']+" do words[#words + 1] = word end
+      local out = io.write
+      io.write = function(...) written[#written + 1] = table.concat { ... } end -- luacheck: ignore 122
+      local ok, code = pcall(require("perfl.list").main, words)
+      io.write = out -- luacheck: ignore 122
+      if not ok then error(code, 0) end
+      if code ~= 0 or #table.concat(written) == 0 then return nil, "perfl list" .. rest .. " found nothing" end
+      return true
+    end, change)
+  end)
+end
+
+local function newer(make) return take("Linux (%d+%.%d+) or newer", make) end
+
+-- A recording of two samples of page-faults, a second apart.
+local function recording(k)
+  local attr = { type = 1, config = 2, sample_type = { "ip", "tid", "time" }, sample_id_all = true }
+  local built = perfdata.new { events = { { attr = attr, name = "page-faults" } } }
+  for i = 1, 2 do built:add { type = "sample", ip = i, pid = TASK, tid = TASK, time = i * 1000000000 } end
+  local SAMPLE_TIME = 21 -- HEADER_SAMPLE_TIME: the first and the last
+  k.files["perf.data"] = built:file { [SAMPLE_TIME] = string.pack("=I8I8", 1000000000, 2000000000) }
+end
+
+-- A session of that recording, from its first record to its last.
+local function replaying(opts)
+  return on("vm", function()
+    local s = perfev.session(opts)
+    s:event { "page-faults", sample = nothing }
+    return s:run()
+  end, recording)
+end
+
+-- ps is a program of its own: it only has to be one that there is.
+local PS = "ps(1) is not perfev's; spec/live/errors_spec.lua runs it"
+
+local function libc_with(name)
+  return function(k)
+    ways.programs(k)
+    k.files[LIBC] = elf.file { functions = { { name, 0x400010, 8 } }, offset = 0, vaddr = 0x400000, length = 0x100 }
+  end
+end
+
+-- ---- the rows ----
+
+local rows = {}
+
+rows["Names"] = {
+  ["a software event misspelt"] = each(near(named), lists "vm"),
+  ["a tracepoint misspelt"] = take("try: ([^\n]+)", named),
+  ["a tracepoint's system misspelt"] = take("try: ([^\n]+)", named),
+  ["a function where a tracepoint is expected"] = each(lists "vm", take("(uprobe:%S+)", function(text)
+    return named(text, "vm", libc_with "malloc")
+  end)),
+  ["a tracepoint's name that would lead elsewhere"] = take("such as (%S+)", named),
+  ["a hardware event misspelt"] = near(function(name) return named(name, "amd") end),
+  ["a cache event misspelt"] = near(function(name) return named(name, "amd") end),
+  ["a PMU misspelt"] = near(function(pmu) return named(pmu .. "/event=0x3c/", "intel_hybrid") end),
+  ["a PMU's field misspelt"] = near(function(field)
+    return named(("cpu_core/%s=0x3c/"):format(field), "intel_hybrid")
+  end),
+  ["a value that a PMU's field cannot hold"] = take("at most (0x%x+)", function(most)
+    return named(("cpu_core/event=%s/"):format(most), "intel_hybrid")
+  end),
+  ["a term's value that is no number"] = take("try: (period=)NUMBER", function(term)
+    return named(("cpu_core/event=0x3c,%s1000/"):format(term), "intel_hybrid")
+  end),
+  ["a modifier that there is not"] = take("try: of (%l) ", function(letter)
+    return named("cycles:" .. letter, "amd")
+  end),
+  ["a brace that is not closed"] = take("try: a (}) after", function(brace)
+    return named("{cycles,instructions" .. brace, "amd")
+  end),
+  ["a slash that is not closed"] = instead("try: a slash after the last term",
+    named("cpu_core/event=0x3c/", "intel_hybrid")),
+  ["alternatives, none of which is there"] = lists "vm",
+  ["an option of an event misspelt"] = near(function(name) return opening("vm", { clock, [name] = nothing }) end),
+  ["a bit of a field misspelt"] = near(function(bit) return opening("vm", { clock, sample_type = { bit } }) end),
+  ["a field beyond its width"] = take("must be 0 to (%d+)", function(most)
+    return opening("vm", { clock, callchain = true, sample_max_stack = tonumber(most) }, nil,
+      sysctl("kernel.perf_event_max_stack", most))
+  end),
+  ["a callback that is none"] = instead("sample is a function", opening("vm", { clock, sample = nothing })),
+  ["period and frequency at once"] = each(instead("either every so many events",
+    opening("vm", { clock, period = 1000 })), instead("or so often a second", opening("vm", { clock, freq = 99 }))),
+  ["an option of a session misspelt"] = near(function(name) return opening("vm", { clock }, { [name] = "1s" }) end),
+  ["a clock that is none"] = take("clock is one of ([%w_, ]+), not", function(names)
+    return on("vm", function()
+      for name in names:gmatch "[%w_]+" do
+        local s = perfev.session { tid = TASK, clock = name }
+        s:event { clock }
+        local ok, why = s:start()
+        s:close()
+        if not ok then return nil, why end
+      end
+      return true
+    end)
+  end),
+  ["a signal misspelt"] = near(function(name)
+    return on("vm", function() perfev.session({}):signal(name, nothing) end)
+  end),
+  ["an option of a counter misspelt"] = near(function(name) return counting("vm", { "task-clock", [name] = TASK }) end),
+}
+
+rows["Tracepoints that cannot be read"] = {
+  ["no tracefs"] = take("mount %-t tracefs tracefs (/sys/kernel/tracing)\n?$", function(path)
+    return on("vm", function(k)
+      assert(k.files[path .. "/events/sched/sched_switch/id"]) -- what that mount shows
+      local s = perfev.session { tid = TASK }
+      s:event { "sched:sched_switch" }
+      local ok, why = s:start()
+      s:close()
+      return ok, why
+    end)
+  end),
+  ["tracefs that is root's alone"] = instead("try: as root", opening("vm", { "sched:sched_switch" })),
+  ["a number that no tracepoint has"] = instead("try: its name", opening("vm", { "sched:sched_switch" })),
+  ["an entry of ftrace that is no tracepoint"] = lists "vm",
+  ["stacks of user space, of every function of the kernel"] = take("try: (%S+) = true", function(field)
+    return opening("vm", { "ftrace:function", callchain = true, [field] = true }, nil, function(k)
+      k:tracepoint("ftrace:function", 1, "unsigned long ip; unsigned long parent_ip")
+      refusing(perfev.errno.EINVAL, function(attr) return attr.type == 2 and not attr.exclude_callchain_user end)(k)
+    end)
+  end),
+}
+
+rows["Rights"] = {
+  ["the kernel's side, for an ordinary user"] = each(by_setcap, by_sysctl),
+  ["a whole CPU, for an ordinary user"] = each(by_setcap, by_sysctl, instead("or: watch a command of your own",
+    opening("unprivileged", { clock }, { tid = 1000 }))),
+  ["anything, where the distribution allows nothing"] = each(by_setcap, by_sysctl),
+  ["another user's process"] = each(done("as root", function() return as_root end), by_setcap),
+  ["a tracepoint by its number, for an ordinary user"] = each(by_setcap, by_sysctl),
+  ["samples of a tracepoint that samples cause"] = take("try: perfl stat %-e (%S+)", function(name)
+    return on("vm", function(k)
+      k:tracepoint(name, 77, "int vector")
+      refusing(perfev.errno.EPERM, function(attr) return attr.type == 2 and attr.sample_period ~= 0 end)(k)
+      local c, why = perfev.counter { name, tid = TASK }
+      if c then c:close() end
+      return c, why
+    end)
+  end),
+  ["namespaces, for an ordinary user"] = by_setcap,
+  ["physical addresses, for an ordinary user"] = each(by_setcap, by_sysctl),
+  ["a container's seccomp filter"] = "the filter is the container's",
+  ["a seccomp filter that says there is no such call"] = "the filter is the container's",
+  ["a security module"] = "a policy of the system's",
+  ["kernel lockdown"] = instead("try: leave that out", opening("vm", { clock }, nil, function(k)
+    k.files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
+  end)),
+  ["a uprobe, with CAP_PERFMON alone"] = "run as root: spec/live/probe_spec.lua does",
+  ["a breakpoint in the kernel, with CAP_PERFMON alone"] = "run as root: spec/live/names_spec.lua does",
+}
+
+rows["Kernels older than what is asked for"] = {
+  ["a flag"] = each(instead("leave it out", opening(release "5.4", { "dummy" })), newer(function(number)
+    return opening(release(number), { "dummy", text_poke = nothing })
+  end)),
+  ["a bit of sample_type"] = newer(function(number)
+    return opening(release(number), { clock, sample_type = { "code_page_size" } })
+  end),
+  ["a bit of read_format"] = each(instead("leave it out", counting(release "5.15", { "task-clock" })),
+    newer(function(number) return counting(release(number), { "task-clock", lost = true }) end)),
+  ["a bit of branch_sample_type"] = newer(function(number)
+    return opening(release(number, "amd"), { type = 4, config = 60, sample_period = 1000,
+      sample_type = { "branch_stack" }, branch_sample_type = { "any", "counters" } })
+  end),
+  ["a field beyond the kernel's attr"] = each(instead("leave it out", opening(release "5.4", { clock })),
+    newer(function(number) return opening(release(number), { clock, config3 = 1 }) end)),
+  ["a software event"] = function(text)
+    return opening(release(said(text, "came with Linux (%S+),")), { "cgroup-switches" })()
+  end,
+  ["a kernel without perf events"] = "another kernel",
+}
+
+rows["What the machine has not"] = {
+  ["hardware counters, in a virtual machine"] = each(take("try: (%S+) or", named), take(" or (%S+), which", named)),
+  ["a PMU of that type"] = take("(%d+) software", function(number)
+    return opening("vm", { type = tonumber(number), config = 0 })
+  end),
+  ["a counter for this event"] = lists "intel_hybrid",
+  ["a software event of that number"] = lists "vm",
+  ["a watchpoint that signals, on arm64"] = instead("without sigtrap", on_arm64 { type = 5, bp_type = 2,
+    bp_addr = 0x1000, bp_len = 4, remove_on_exec = true, sample_period = 1 }),
+  ["precision, on arm64"] = each(instead("without :pp", on_arm64 { "cycles" }), take("or (:P),", function(word)
+    return on_arm64 { "cycles" .. word }
+  end)),
+  ["so much precision"] = take("try: :(p+)", function(letters)
+    return opening("intel_hybrid", { type = 4, config = 0x3c, precise_ip = #letters }, nil,
+      function(k) k.types[4] = { max_precise = 2 } end)
+  end),
+  ["any precision"] = instead("without :p", opening("amd", { type = 4, config = 0x76 }, nil,
+    function(k) k.types[4] = { max_precise = 0 } end)),
+  ["an interrupt, to sample with"] = instead("perfev%.counter", counting("intel_hybrid",
+    { { type = 23, config = 2 }, cpus = "0" })),
+  ["an interrupt, which it says with EINVAL"] = instead("perfev%.counter", counting("vm", { { type = 9 } }, function(k)
+    k.types[9] = { no_exclude = true }
+    k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
+  end)),
+  ["a counter of tasks: the PMU counts for a package"] = instead("%-a, or %-C LIST", counting("intel_hybrid",
+    { { type = 23, config = 2 }, cpus = "0" })),
+  ["breakpoints on kernel addresses, of a task (arm64)"] = instead("%-a, or %-C LIST", opening("vm", { type = 5,
+    bp_type = 2, bp_len = 4, bp_addr = -1 << 32 }, {}, refusing(perfev.errno.EINVAL, function(attr, pid)
+      return attr.type == 5 and pid ~= -1
+    end))),
+  ["a way to leave the kernel out"] = instead("without :u", counting("vm", { { type = 9 } }, function(k)
+    k.types[9] = { no_exclude = true }
+    k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
+  end)),
+  ["branch stacks, on a software event"] = instead("clear it", opening("vm", { clock })),
+  ["an AUX area to output to"] = instead("clear it", opening("vm", { clock })),
+  ["an AUX area to sample from"] = instead("leave it out", opening("vm", { clock })),
+  ["a CPU that is offline"] = each(take("try: %-C (%S+)", function(cpus)
+    return opening({ world = "vm", cpus = "0,2" }, { clock }, { cpus = cpus })
+  end), take("echo 1 | sudo tee /sys/devices/system/cpu/cpu(%d+)/online", function(cpu)
+    return opening({ world = "vm", cpus = ("0-%d"):format(cpu + 1) }, { clock }, { cpus = "1" })
+  end)),
+  ["a CPU of that number"] = take("try: %-C (%S+)", function(cpus)
+    return opening("vm", { clock }, { cpus = cpus })
+  end),
+  ["the PMU, on that CPU"] = take("try: %-C (%S+)", function(cpus)
+    return opening("intel_hybrid", { type = 10, config = 0x3c }, { cpus = cpus },
+      refusing(perfev.errno.ENODEV, function(attr, _, cpu) return attr.type == 10 and cpu < 4 end))
+  end),
+  ["a PMU that nobody else uses"] = instead("without exclusive", opening("vm", { clock }, nil,
+    refusing(perfev.errno.EBUSY, function(attr) return attr.exclusive end))),
+  ["a part of the PMU that nobody else uses"] = "it is another session that would have to end",
+}
+
+-- Where main is in the program, as nm would show it.
+local function offset_of_main()
+  local k = sim.new { world = "vm" }
+  ways.programs(k)
+  return k:with(function()
+    local binary = require "perfev.binary"
+    local file = assert(binary.open "/usr/bin/app")
+    return binary.symbol(file, "main").offset
+  end)
+end
+
+local function probing(text) return named(text, "vm", ways.programs) end
+
+rows["Probes"] = {
+  ["a function misspelt"] = near(function(name) return probing("uprobe:/usr/bin/app:" .. name) end),
+  ["a function of a program that is stripped"] = instead("FILE:0xOFFSET", function()
+    return probing(("uprobe:/usr/bin/bare:0x%x"):format(offset_of_main()))()
+  end),
+  ["a variable of a program that is stripped"] = "where it is has to be known: its debug symbols, or another build",
+  ["an offset outside of the code"] = function(text)
+    return probing(("uprobe:%s:0x%x"):format(said(text, "try: nm (%S+)"), offset_of_main()))()
+  end,
+  ["a file that is no program"] = instead("it is no ELF file", probing "uprobe:/usr/bin/app:main"),
+  ["a file that is not there"] = instead("No such file", probing "uprobe:/usr/bin/app:main"),
+  ["a static probe, of a program without"] = take("(uprobe):FILE:SYMBOL", function(kind)
+    return probing(kind .. ":/usr/bin/app:main")
+  end),
+  ["a function of the C library as the kernel's"] = take("try: (%S+)", function(text)
+    return named(text, "vm", libc_with "main")
+  end),
+  ["a type of an argument"] = near(function(word)
+    return opening("vm", { "uprobe:/usr/bin/app:main", args = { "name:" .. word } }, nil, function(k)
+      ways.programs(k)
+      k.files["/sys/kernel/tracing/uprobe_events"] = ""
+    end)
+  end),
+  ["a kprobe, where the kernel has none"] = "another kernel",
+}
+
+local function watching(fields, more)
+  local spec = { type = 5, bp_type = 2, bp_len = 4, bp_addr = 0x1000 }
+  for name, value in pairs(fields) do spec[name] = value end
+  return opening("vm", spec, nil, more)
+end
+
+rows["Breakpoints"] = {
+  ["of more bytes than there can be"] = take("covers (1, 2, 4 or 8) bytes", function(sizes)
+    return named(("mem:0x1000/%s:w"):format(sizes:match "%d$"))
+  end),
+  ["more than there are"] = instead("fewer breakpoints", watching {}),
+  ["of a length that the processor has not"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
+    return watching { bp_len = tonumber(len) }
+  end),
+  ["not aligned to its length"] = take("try: take (0x%x+)", function(at)
+    return watching { bp_addr = tonumber(at) }
+  end),
+  ["on reading alone"] = each(take("take (%d) %(reads and writes%)", function(kind)
+    return watching { bp_type = tonumber(kind) }
+  end), take("(%d) %(writes%)", function(kind) return watching { bp_type = tonumber(kind) } end),
+    take("or (%d) %(execution%)", function(kind) return watching { bp_type = tonumber(kind), bp_len = 8 } end)),
+}
+
+-- cpu-clock with these fields.
+local function with(fields, opts)
+  local spec = { clock }
+  for name, value in pairs(fields) do spec[name] = value end
+  return opening("vm", spec, opts)
+end
+
+rows["Options that do not go together"] = {
+  ["two forms of one value"] = instead("take one of them", with { sample_type = { "weight" } }),
+  ["a branch stack of no kind of branch"] = take("such as (%l+)", function(kind)
+    return opening("amd", { type = 4, config = 60, sample_period = 1000, sample_type = { "branch_stack" },
+      branch_sample_type = { kind } })
+  end),
+  ["a stack that ends within a word"] = take("take (%d+)", function(size)
+    return with { sample_type = { "stack_user" }, sample_stack_user = tonumber(size) }
+  end),
+  ["a stack longer than a record"] = take("(%d+) is the most", function(size)
+    return with { sample_type = { "stack_user" }, sample_stack_user = tonumber(size) }
+  end),
+  ["registers, but none"] = instead("set a bit", with { sample_type = { "regs_user" }, sample_regs_user = 1 }),
+  ["inherit_thread without inherit"] = take("set (%l+) too", function(flag)
+    return with { inherit_thread = true, [flag] = true }
+  end),
+  ["off at exec and on at exec"] = each(instead("take one of them", with { remove_on_exec = true }),
+    instead("take one of them", with { enable_on_exec = true })),
+  ["sigtrap that would outlive exec"] = take("set ([%l_]+) too", function(flag)
+    return with { sigtrap = true, inherit = false, [flag] = true }
+  end),
+  ["sigtrap for a whole CPU"] = take("name a (pid)", function(option)
+    return with({ sigtrap = true, inherit = false, remove_on_exec = true }, { [option] = TASK })
+  end),
+  ["a clock that events cannot have"] = each(take("take (%d+) %(CLOCK_MONOTONIC%)", function(number)
+    return with { use_clockid = true, clockid = tonumber(number) }
+  end), take("or (%d+) %(TAI%)", function(number) return with { use_clockid = true, clockid = tonumber(number) } end)),
+  ["a stack deeper than the kernel records"] = each(take("try: sample_max_stack = (%d+)", function(depth)
+    return with { callchain = true, sample_max_stack = tonumber(depth) }
+  end), by_sysctl),
+  ["a frequency above the kernel's limit"] = each(take("try: freq = (%d+)", function(freq)
+    return with { freq = tonumber(freq) }
+  end), by_sysctl, instead("or a period", with { period = 1000 })),
+  ["a frequency above what the kernel lowered its limit to"] = each(take("try: freq = (%d+)", function(freq)
+    return with { freq = tonumber(freq) }
+  end), by_sysctl),
+  ["a period that is negative"] = take("take (%d+) or more", function(period)
+    return with { period = tonumber(period) }
+  end),
+  ["every process on any CPU"] = instead("open one per CPU", on("vm", function()
+    return core.attr_new({ type = 1 }):validate(-1, 0)
+  end)),
+  ["a CPU that is no number of one"] = take("or (%-1) for any", function(any)
+    return on("vm", function() return core.attr_new({ type = 1 }):validate(0, tonumber(any)) end)
+  end),
+  ["counts in inherited samples, whose thread is not told"] = take("add (%l+), or clear inherit", function(bit)
+    return on("vm", function()
+      return core.attr_new({ type = 1, inherit = true, sample_type = { "read", bit } }):validate(0, -1)
+    end)
+  end),
+  ["a pinned member of a group"] = instead("perfev%.counter, without a group",
+    counting("vm", { "task-clock", { clock, pinned = true } })),
+  ["a group whose read would be too long"] = instead("fewer members of the group",
+    ways.grouping("vm", { "task-clock", { clock } })),
+}
+
+rows["Processes, users, cgroups"] = {
+  ["a process that is not there"] = PS, ["a thread that has ended"] = PS, ["a zombie"] = PS,
+  ["a user without processes"] = PS,
+  ["a user that is not there"] = take("try: ([^\n]+)", function(user)
+    return opening("vm", { clock }, { uid = user }, function(k)
+      ways.users(k)
+      k.files["/proc/42/status"] = "Name:\tsshd\nUid:\t33\t33\t33\t33\n"
+    end)
+  end),
+  ["a name that no process has"] = take("try: ([^\n]+)", function(comm)
+    return opening("vm", { clock }, { comm = comm }, ways.users)
+  end),
+  ["a cgroup misspelt"] = take("try: ([^\n]+)", function(path)
+    return opening("vm", { clock }, { cgroup = path }, ways.cgroups)
+  end),
+  ["a cgroup that would lead elsewhere"] = take("try: ([^\n]+)", function(path)
+    return opening("vm", { clock }, { cgroup = path:gsub("NAME", "nginx") }, ways.cgroups)
+  end),
+  ["a cgroup of a hierarchy that perf events do not know"] = take("try: (%S+)", function(path)
+    return opening("vm", { clock }, { cgroup = path }, function(k)
+      k.files["/proc/mounts"] = "cgroup /sys/fs/cgroup/perf_event cgroup rw,perf_event 0 0\n"
+      k.files[path .. "/cgroup.procs"] = "1\n"
+    end)
+  end),
+  ["cgroups, where none are mounted"] = done("sudo mount %-t cgroup2 none (/sys/fs/cgroup)", function(path)
+    return function(k)
+      k.files["/proc/mounts"] = ("none %s cgroup2 rw 0 0\n"):format(path)
+      k.files[path .. "/cgroup.procs"] = "1\n"
+      k.files[path .. "/app/cgroup.procs"] = "42\n"
+    end
+  end),
+  ["a cgroup of a hierarchy that has no controller on"] = done("echo %+(%l+) | sudo tee (%S+)", function(name, path)
+    return function(k)
+      k.files[path] = name .. "\n"
+      k.refuse = nil -- css_populate_dir(): from then on the groups have what perf events look for
+    end
+  end),
+  ["a descriptor that is no cgroup's"] = instead("cgroup = PATH", counting("vm",
+    { "page-faults", cgroup = "system.slice/nginx.service", cpus = "0" }, ways.cgroups)),
+  ["a cgroup on no CPU"] = instead("CPU by CPU", opening("vm", { clock }, { cgroup = "system.slice", cpus = "0" },
+    ways.cgroups)),
+  ["a cgroup and a process at once"] = instead("a cgroup is its own target", opening("vm", { clock },
+    { cgroup = "system.slice" }, ways.cgroups)),
+  ["a command that is not there"] = instead("or its full path", opening("vm", { clock },
+    { command = { "/bin/true" } })),
+  ["a command that cannot be executed"] = done("try: chmod %+x", function()
+    return function(k) k.exec = nil end
+  end),
+}
+
+-- prlimit: the soft limit and the hard one.
+local by_prlimit = done("sudo prlimit %-%-pid %$%$ %-%-nofile=(%d+)", function(number)
+  return function(k)
+    k.max_files = tonumber(number)
+    k.files["/proc/self/limits"] = ("Max open files            %d                  %d                  files\n"):format(
+      number, number)
+  end
+end)
+
+rows["Limits"] = {
+  ["descriptors"] = by_prlimit,
+  ["descriptors, for an event of our own too"] = by_prlimit,
+  ["the whole system's descriptors"] = "N is what all programs of the machine need",
+  ["memory that may be locked"] = take("a smaller ring %(%-m (%w+)%)", function(size)
+    return opening({ world = "vm", mlock = 516 * 1024 }, { clock }, { tid = TASK, buffer = size })
+  end),
+  ["memory"] = "what else the machine needs it for is not known",
+  ["counters, for one that is pinned"] = instead("without pinned", counting("vm", { { clock } })),
+}
+
+rows["Recordings"] = {
+  ["a recording that is not there"] = take("without %-o it is (perf%.data)", function(path)
+    return replaying { input = path }
+  end),
+  ["a file that is no recording"] = instead("a file that perf record wrote", replaying { input = "perf.data" }),
+  ["a recording and the machine at once"] = instead("without all_cpus", replaying { input = "perf.data" }),
+  ["times of what is yet to come"] = each(
+    instead("duration", opening("vm", { clock }, { tid = TASK, duration = "1s" })),
+    instead("or input", replaying { input = "perf.data", from = "+1s" })),
+  ["times the wrong way round"] = instead("the other way round",
+    replaying { input = "perf.data", from = "25%", to = "75%" }),
+  ["recording a recording"] = instead("without record", replaying { input = "perf.data" }),
+  ["recording what is overwritten"] = each(
+    instead("without one of them", opening("vm", { clock }, { tid = TASK, overwrite = true })),
+    instead("without one of them", opening("vm", { clock }, { tid = TASK, record = "perf.data" }))),
+  ["compressing no recording"] = take("try: (record) = FILE", function(option)
+    return opening("vm", { clock }, { tid = TASK, compress = true, [option] = "perf.data" })
+  end),
+  ["a stream in parts"] = take("try: (record) = FILE", function(option)
+    return opening("vm", { clock }, { tid = TASK, switch_output = "100M", [option] = "perf.data" })
+  end),
+  ["recording to a directory"] = take("such as (%S+)", function(path)
+    return opening("vm", { clock }, { tid = TASK, record = path })
+  end),
+}
+
+local function filtering(text) return opening("vm", { "sched:sched_switch", filter = text }) end
+local by_filter = take("\n  try: ([^\n]+)$", filtering)
+
+rows["Filters"] = {
+  ["a field misspelt"] = by_filter, ["a string that is not quoted"] = by_filter,
+  ["a number that is quoted"] = by_filter, ["an operator that there is not"] = by_filter,
+  ["an operator and a value that there are not"] = by_filter, ["words in the place of operators"] = by_filter,
+  ["an operator that strings do not have"] = each(lists "vm", instead("it has ==, != and ~",
+    filtering "prev_comm ~ 'a*'")),
+  ["a parenthesis that is not closed"] = lists "vm", ["a string without an end"] = lists "vm",
+  ["a word in the place of a number"] = lists "vm",
+  ["one that looks right, and the kernel refuses"] = take("such as ([^\n]+)$", filtering),
+  ["on an event without fields"] = instead("compare in the callback", with { sample = nothing }),
+  ["a second one"] = take("joined by (&&)$", function(joint)
+    return filtering(("prev_pid == 1 %s prev_prio == 2"):format(joint))
+  end),
+}
+
+return rows
