@@ -257,7 +257,8 @@ void pev_survey_take(struct pev_survey *survey, const struct iovec *pieces, int 
 			at += size;
 		}
 		if (len - at >= sizeof(struct perf_event_header) && i + 1 < nr)
-			at = take_wrapped(survey, bytes + at, len - at, &pieces[i + 1], before + at);
+			at = take_wrapped(survey, bytes + at, len - at, &pieces[i + 1],
+					  before + at);
 		else
 			at = 0;
 		before += len;

@@ -55,7 +55,8 @@ int pev_survey_event(struct pev_survey *survey, uint64_t id, const struct pev_pl
 
 /*
  * Bytes of records, whole as such or together with the next piece. What cannot be a record
- * ends it. leaks tells of these pieces, taken as one. Files beyond the 65,536th, and what there is no memory for, go unnoticed.
+ * ends it. leaks tells of these pieces, taken as one. Files beyond the 65,536th, and what
+ * there is no memory for, go unnoticed.
  */
 void pev_survey_take(struct pev_survey *survey, const struct iovec *pieces, int nr);
 
