@@ -290,6 +290,8 @@ describe("a command line is refused", function()
 
   it("when the words contradict each other", function()
     refused("-a -p 1 syscount", nil, "choose one")
+    refused("-a --uid root syscount", nil, "-a and --uid at once", "the processes that run now", "try: without -a")
+    assert.equal("work*", parse("-a --comm work* syscount").comm)
     refused("-z syscount", nil, "-z without --record\n  it is for a recording, and there is none\n  try: --record FILE")
     refused("--switch-output 1M syscount", nil, "--switch-output without --record")
     refused("--switch-output 1M --record - syscount", nil, "makes files, and --record is standard output")

@@ -475,7 +475,7 @@ describe("opening and closing", function()
     refused({ duration = "x" }, "duration")
     refused({ clock = "sun" }, "clock is one of")
     refused({ count = 0 }, "count")
-    for word, value in pairs { pid = 1, tid = 1, uid = 0, comm = "x", cgroup = "x" } do
+    for word, value in pairs { pid = 1, tid = 1, uid = 0, cgroup = "x" } do
       refused({ all_cpus = true, [word] = value }, "all_cpus and " .. word .. " at once")
     end
     refused("x", "a table expected")
@@ -1793,6 +1793,45 @@ describe("accounting", function()
     assert(s:run())
     assert.same({ 5 }, seen)
     assert.equal(1, s:stats().excluded)
+  end)
+
+  it("leaves out tasks whose name, when the record is written, is not the one of comm and all_cpus", function()
+    local seen = {}
+    local s = perfev.session { duration = "1s", all_cpus = true, comm = "work*,mine", buffer = "4K" }
+    local function show(r) seen[#seen + 1] = r.type .. r.tid end
+    local lost = 0
+    s:event(clock_event { sample = show, comm = show, exit = show,
+                          lost = function(r) lost = lost + r.lost end })
+    k:after(MS, function()
+      emit(1, "sample", { pid = 70, tid = 70 })
+      emit(1, "comm", { pid = 70, tid = 70, comm = "worker" })
+      emit(1, "sample", { pid = 70, tid = 70 })
+      emit(1, "fork", { pid = 71, tid = 71, ppid = 70, ptid = 70 })
+      emit(1, "sample", { pid = 71, tid = 71 })
+      emit(1, "comm", { pid = 71, tid = 71, comm = "other" })
+      emit(1, "sample", { pid = 71, tid = 71 })
+      emit(1, "exit", { pid = 70, tid = 70, ppid = 1, ptid = 1 })
+      emit(1, "exit", { pid = 71, tid = 71, ppid = 1, ptid = 1 })
+      for _ = 1, 100 do emit(1, "sample", { pid = 72, tid = 72 }) end
+    end)
+    assert(s:run())
+    assert.same({ "comm70", "sample70", "sample71", "exit70" }, seen)
+    local stats = s:stats()
+    assert.is_true(stats.lost > 0 and stats.lost == lost)
+    assert.equal(stats.records, #seen + stats.excluded + 1) -- the FORK, that has no callback
+    assert.same({}, k:leaks())
+  end)
+
+  it("cannot be had of names among all tasks by counters and recordings", function()
+    local s = perfev.session { all_cpus = true, comm = "x" }
+    s:counter { "page-faults" }
+    local ok, why, code = s:start()
+    assert.same({ false, perfev.errno.EINVAL }, { ok == true, code })
+    assert.matches("^counters of whole CPUs count every process, and cannot be limited to names\n  try: ", why)
+    assert.same({}, k:leaks())
+    assert.error_matches(function() perfev.session { all_cpus = true, comm = "x", record = "y" } end,
+      "record, all_cpus and comm at once")
+    assert.same({ "target: all tasks named x" }, { perfev.session { all_cpus = true, comm = "x" }:plan()[1] })
   end)
 
   it("is zero before the start and stays after the end", function()

@@ -4,6 +4,7 @@
 #include "session.h"
 
 #include "loss.h"
+#include "selection.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -54,6 +55,7 @@ struct id_entry {
 struct pev_session {
 	const struct pev_sys *sys;
 	struct pev_session_config config;
+	struct pev_selection wanted; /* comms alone; none: every task */
 	int epfd, tick;
 	int again;                  /* a timer that has expired, never read; -1: not needed yet */
 	bool calls;                 /* it is in the poll set */
@@ -142,6 +144,11 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 fail:
 	pev_session_close(s);
 	return rc;
+}
+
+int pev_session_want_comm(struct pev_session *s, const char *pattern)
+{
+	return pev_selection_comm(&s->wanted, pattern);
 }
 
 bool pev_session_is_ours(const struct pev_session *s)
@@ -440,7 +447,8 @@ static void stand(struct pev_session *s, struct pev_attr *attr, const struct pev
 	if (!want->timeless)
 		attr->sample_type |= PERF_SAMPLE_TIME;
 	/* is_excluded() reads it; an inherited event's READ goes by the task. */
-	if (!want->nameless || s->config.exclude_pid || attr->sample_type & PERF_SAMPLE_READ)
+	if (!want->nameless || s->config.exclude_pid || s->wanted.nr_comms ||
+	    attr->sample_type & PERF_SAMPLE_READ)
 		attr->sample_type |= PERF_SAMPLE_TID;
 	attr->flags |= PEV_ATTR_SAMPLE_ID_ALL | PEV_ATTR_DISABLED;
 	/* Not under SAMPLE_READ, where it would change what the user's samples hold. */
@@ -1072,6 +1080,14 @@ static bool is_excluded(const struct pev_session *s, const struct pev_slot *slot
 	return off + 4u <= size && (int)pev_load32(bytes + off, false) == s->config.exclude_pid;
 }
 
+/* Of a task by another name than those wanted? The names of tasks are those of this moment. */
+static bool is_unwanted(struct pev_session *s, const struct pev_record *rec)
+{
+	return pev_selection_asks(&s->wanted) && rec->type != PERF_RECORD_LOST &&
+	       rec->type != PERF_RECORD_LOST_SAMPLES &&
+	       !pev_selection_has(&s->wanted, rec, &s->tasks);
+}
+
 /* Is it a sample whose user part is to come, and nobody hears of that alone? It is held. */
 static bool waits(struct pev_session *s, const struct pev_slot *slot, const struct pev_record *rec)
 {
@@ -1088,7 +1104,7 @@ static inline bool is_simple(const struct pev_session *s, const struct session_r
 			     const struct pev_slot *slot)
 {
 	return r->type == PERF_RECORD_SAMPLE && slot->heard >> PERF_RECORD_SAMPLE & 1 &&
-	       !slot->hidden && s->drain != PEV_DRAIN_DISCARD &&
+	       !slot->hidden && s->drain != PEV_DRAIN_DISCARD && !s->wanted.nr_comms &&
 	       !(slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN) &&
 	       !is_excluded(s, slot, PERF_RECORD_SAMPLE, r->next, r->next_size);
 }
@@ -1123,6 +1139,10 @@ static struct pev_slot *take(struct pev_session *s, const struct session_ring *r
 	}
 	if (is_bookkeeping(type))
 		account(s, rec);
+	if (to && is_unwanted(s, rec)) {
+		s->stats.excluded++;
+		to = NULL;
+	}
 	if (to && type == PERF_RECORD_LOST)
 		s->heard_lost += pev_load64(bytes + 16, false);
 	return to && waits(s, to, rec) ? NULL : to;
@@ -1588,6 +1608,7 @@ void pev_session_close(struct pev_session *s)
 	pev_merge_free(&s->merge);
 	pev_deferred_free(&s->deferred);
 	pev_tasks_free(&s->tasks);
+	pev_selection_free(&s->wanted);
 	free(s->ids);
 	free(s->slots);
 	free(s->rings);

@@ -83,7 +83,7 @@ struct pev_stats {
 	uint64_t unknown_id;   /* of no event we know */
 	uint64_t throttled;    /* THROTTLE records */
 	uint64_t unjoined;     /* samples whose deferred user part never came */
-	uint64_t excluded;     /* of exclude_pid */
+	uint64_t excluded;     /* of exclude_pid, and of tasks by other names than those wanted */
 	uint64_t aux_bytes;    /* of AUX areas that a record told of and that were there */
 	uint64_t aux_skipped;  /* that no record told of: it was lost */
 	uint64_t aux_truncated; /* AUX records that say that some is missing before or after */
@@ -96,6 +96,13 @@ struct pev_session; /* opaque; owns its events, rings and task table */
 /* The config is copied. Nothing is opened but an epoll descriptor. */
 int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 		     const struct pev_session_config *config, struct pev_err *err);
+/*
+ * Deliver only records of tasks whose comm matches this pattern (fnmatch(3)), or another one
+ * given, when the record is written; records of lost ones are always delivered. -ENOMEM.
+ * Comes before the first event, so that each record says whose it is.
+ */
+int pev_session_want_comm(struct pev_session *session, const char *pattern);
+
 
 /*
  * False in a process that was forked since. There the rings are not mapped, and what is

@@ -272,6 +272,9 @@ local function check_times(opts, level)
   end
 end
 
+--- Whether the machine is watched, and records are selected by the comm that their task has when they are written.
+function M.selects_comm(opts) return opts.all_cpus and opts.comm ~= nil and not opts.input end
+
 --- Targets that exclude each other; raises.
 function M.check_targets(opts, level)
   check_times(opts, level + 1)
@@ -295,11 +298,16 @@ function M.check_targets(opts, level)
     fail(level, "session: switch_output and record \"-\" at once\n  it makes files, and that is a stream\n"
       .. "  try: record = FILE")
   end
-  local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid" or opts.comm and "comm"
+  local some = opts.pid and "pid" or opts.tid and "tid" or opts.uid and "uid"
   if opts.all_cpus and (some or opts.cgroup) then
     fail(level, "session: all_cpus and %s at once\n  the one watches every process, the other some\n"
       .. "  try: without one of them", some or "cgroup")
   end
+  if M.selects_comm(opts) and opts.record then
+    fail(level, "session: record, all_cpus and comm at once\n  a recording of the machine has every process\n"
+      .. "  try: record without comm, and comm with input when it is read")
+  end
+  some = some or opts.comm and "comm"
   if opts.cgroup and some then
     fail(level, "session: cgroup and %s at once; a cgroup is its own target", some)
   end

@@ -1,5 +1,6 @@
 --- Which processes: those of a user, those of a name; of all, or of some.
--- Taken once, when the session starts: what they fork is theirs, who comes later is not.
+-- Taken once, when the session starts: what they fork is theirs, and later processes are not. (A session that
+-- watches the machine selects by the name in each record instead, by `patterns`.)
 
 local lazy = require "perfev.lazy"
 local core = require "perfev.core"
@@ -28,6 +29,17 @@ local function matcher(pattern)
   if not pattern:find("[*?]") then pattern = pattern:sub(1, COMM_MAX) end
   local lua = pattern:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
   return function(comm) return comm:find("^" .. lua .. "$") ~= nil end
+end
+
+--- A list of names as patterns of fnmatch(3); one without a pattern in it is cut as the kernel cuts names.
+-- @tparam string text  "nginx*,bash"
+-- @treturn {string,...}
+function M.patterns(text)
+  local list = {}
+  for name in text:gmatch("[^,]+") do
+    list[#list + 1] = name:find("[*?%[]") and name or name:sub(1, COMM_MAX)
+  end
+  return list
 end
 
 -- -> comm, effective uid | nil: it has ended, or cannot be read

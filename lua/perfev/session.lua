@@ -453,10 +453,18 @@ function Session:open_core()
   }
   if not s then return nil, explain.refusal(what, code), code end
   self.core = s
+  for _, pattern in ipairs(options.selects_comm(opts) and processes.patterns(opts.comm) or {}) do
+    what, code = select(2, s:want_comm(pattern))
+    if what then return nil, what, code end
+  end
   return true
 end
 
 function Session:open_events()
+  if self.counters[1] and options.selects_comm(self.opts) then
+    return nil, "counters of whole CPUs count every process, and cannot be limited to names\n"
+      .. "  try: without all_cpus (perfl: -a), for the processes that run now, and what they fork", E.EINVAL
+  end
   for _, ev in ipairs(self.events) do
     local ok, why, code = opened.open(ev)
     if not ok then return nil, why, code end
@@ -1026,6 +1034,7 @@ local function target_text(opts)
   if opts.cgroup then
     return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")
   end
+  if options.selects_comm(opts) then return "all tasks named " .. opts.comm end
   if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
   if options.is_cpu_wide(opts) then
     return "all tasks on cpus " .. (opts.cpus and table.concat(opts.cpus, ",") or "online")

@@ -73,8 +73,9 @@ M.groups = {
       help = "these processes, all their threads" },
     { "-t --tid", into = "tids", metavar = "TID[,...]", convert = id_list("thread list", "process", 1), many = true,
       help = "these threads only" },
-    { "--uid", into = "uid", metavar = "USER", help = "the processes of this user (of those of -p)" },
-    { "--comm", into = "comm", metavar = "NAME", help = "the processes of this name, as in 'nginx*'" },
+    { "--uid", into = "uid", metavar = "USER", help = "processes of this user that run now (of those of -p)" },
+    { "--comm", into = "comm", metavar = "NAME",
+      help = "processes of this name that run now, as in 'nginx*'; with -a later ones, too" },
     { "--cgroup", into = "cgroup", metavar = "PATH", help = "what is in this cgroup, on every CPU (or -C)" },
   },
   { "What was recorded (and of it what -C, -p, -t and --comm name)",
@@ -557,8 +558,11 @@ function M.check_together(opts, found)
   if opts.all_cpus and (opts.pids or opts.tids) then
     return "-a watches every process, -p and -t some: choose one"
   end
+  if opts.all_cpus and opts.uid then
+    return "-a and --uid at once\n  no record says whose process it is of: --uid watches the processes that run now, "
+      .. "and what they fork\n  try: without -a"
+  end
   local chosen = opts.uid and "--uid" or opts.comm and "--comm"
-  if opts.all_cpus and chosen then return ("-a watches every process, %s some: choose one"):format(chosen) end
   if opts.cgroup and (opts.pids or opts.tids or chosen) then
     return ("--cgroup watches what is in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
   end

@@ -51,6 +51,16 @@ describe("perfl with a command as perf, strace and time take it", function()
     assert.matches("\nclose +%d+\n", r.out)
   end)
 
+  it("selects by name among all tasks with -a --comm, those that begin later, too", function()
+    requires "root"
+    run(("cp /bin/true %s/perfev_late"):format(dir))
+    local r = perfl("-a", "--comm", "perfev_l*", "-e", [[
+      event { "page-faults", period = 1, sample = count { by = "comm" } }
+      event { "dummy", comm = function(r) print("named", r.comm) end, exit = function(r) print("ended", r.comm) end }]],
+      "--", "sh", "-c", "./perfev_late; ls / > /dev/null; true")
+    assert.matches("^named\tperfev_late\nended\tperfev_late\nCOMM +COUNT\nperfev_late +%d+\n$", r.out)
+  end)
+
   it("watches the machine with stat and top when nothing is named", function()
     requires "root"
     local r = perfl("-d", "100ms", "stat", "-e", "cpu-clock")

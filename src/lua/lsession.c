@@ -819,6 +819,14 @@ static int l_session_halt(lua_State *L)
 	return 0;
 }
 
+/* s:want_comm(pattern): deliver records of tasks by that name, or another one given, alone */
+static int l_session_want_comm(lua_State *L)
+{
+	struct l_session *self = check_session(L);
+
+	return l_result(L, pev_session_want_comm(self->s, luaL_checkstring(L, 2)), NULL);
+}
+
 /* s:dispatching() -> true inside a callback */
 static int l_session_dispatching(lua_State *L)
 {
@@ -1049,6 +1057,7 @@ static const luaL_Reg methods[] = {
 	{ "slots", l_session_slots },
 	{ "halt", l_session_halt },
 	{ "dispatching", l_session_dispatching },
+	{ "want_comm", l_session_want_comm },
 	{ "begin", l_session_begin },
 	{ "pull", l_session_pull },
 	{ "puller", l_session_puller },

@@ -1,10 +1,10 @@
 --- What of a recording is wanted: a session's options, as the core takes them (src/selection.h).
 
 local core = require "perfev.core"
+local processes = require "perfev.processes"
 
 local M = {}
 
-local COMM_MAX = 15 -- bytes that a kernel keeps of a name: TASK_COMM_LEN without its NUL
 local TID, TIME, CPU = 1 << 1, 1 << 2, 1 << 7 -- enum perf_event_sample_format
 
 local function refused(...)
@@ -46,15 +46,6 @@ local function moment(rec, when, name, shown)
     .. "  try: seconds, as in +1.5s", name, when.percent, shown)
 end
 
--- Patterns of names; one without a pattern in it is cut as the kernel cuts names.
-local function patterns(text)
-  local list = {}
-  for name in text:gmatch("[^,]+") do
-    list[#list + 1] = name:find("[*?%[]") and name or name:sub(1, COMM_MAX)
-  end
-  return list
-end
-
 --- What a session's options select.
 -- @tparam recording rec
 -- @tparam table opts     a session's, checked
@@ -66,7 +57,8 @@ end
 function M.of(rec, opts, shown)
   local ok, why, code = check(rec, opts, shown)
   if not ok then return nil, why, code end
-  local wanted = { cpus = opts.cpus, pids = opts.pid, tids = opts.tid, comms = opts.comm and patterns(opts.comm) }
+  local wanted = { cpus = opts.cpus, pids = opts.pid, tids = opts.tid,
+                   comms = opts.comm and processes.patterns(opts.comm) }
   for _, name in ipairs { "from", "to" } do
     if opts[name] then
       local ns, first, errno = moment(rec, opts[name], name, shown)
