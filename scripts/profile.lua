@@ -33,9 +33,10 @@ local event = perfev.event(common.with_stacks(opt, "profile", {
 }))
 
 perfev.start(function()
-  if not is_clock or event.attr.type ~= 0 then return end -- PERF_TYPE_HARDWARE: of a recording
+  local other = opt.event == "cpu-clock" and common.instead_of_clock(event, "profile")
+  if not other then return end
   local _, value = profile:value "time"
-  profile.title, value.name, value.unit = opt.title or "cycles", "cycles", "count"
+  profile.title, value.name, value.unit = opt.title or other, other, "count"
 end)
 
 perfev.done(function() show(profile, opt.format, "profile", opt.call_graph) end)

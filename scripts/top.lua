@@ -51,7 +51,7 @@ end
 
 local function show()
   take_terminal()
-  local what = event.attr and event.attr.type == 0 and opt.event == "cpu-clock" and "cycles" or opt.event
+  local what = opt.event == "cpu-clock" and common.instead_of_clock(event, "top") or opt.event
   local text = ("%s: %d in %.1f s\n"):format(what, profile:total(), (profile.duration or 0) / 1e9)
     .. profile:top { limit = rows - 5, width = width } -- heads, others, all, and where the cursor stands
   if settings then

@@ -66,6 +66,24 @@ describe("the script among the words", function()
     end)
   end
 
+  it("is one too where -e has events before it, and else -e is Lua", function()
+    local function of(...)
+      local found = options.scan({ ... }, exists)
+      return { found.script or false, found.chunks or false, found.events or false }
+    end
+    assert.same({ "./my.lua", false, { "cs" } }, of("-e", "cs", "./my.lua"))
+    assert.same({ "./my.lua", false, { "cs", "a:b/x=1/u" } }, of("-a", "-ecs", "-e", "a:b/x=1/u", "./my.lua", "x"))
+    assert.same({ false, { "event { '*' }" }, { "cs" } }, of("-e", "cs", "-e", "event { '*' }"))
+    assert.same({ false, { "cs" }, false }, of("-e", "cs", "nosuch")) -- to be told what it looks like
+    assert.same({ false, { "cs" }, false }, of("-e", "cs"))
+    assert.same({ false, { "do", "f()", "end" }, false }, of("-e", "do", "-e", "f()", "-e", "end", "./my.lua"))
+    assert.same({ false, { "do", "f(", "end" }, false }, of("-e", "do", "-e", "f(", "-e", "end"))
+    local spec = { { "-e --event", metavar = "EVENT" }, { "words", args = "*" } }
+    local opts, values = parse("-e cs ./my.lua", spec) -- the script's own option, before its name
+    assert.same({ "cs" }, { values.event, opts.events })
+    assert.same({ "cs" }, parse("-e cs ./my.lua").events)
+  end)
+
   it("is not sought behind --", function()
     local found = scan("-a -- syscount -v --help")
     assert.is_nil(found.script)
@@ -689,6 +707,14 @@ describe("perfl", function()
     r = perfl { "-e", "cycles:u", "-e", "faults" } -- as perf has it
     contains(r.err, "perfl: -e:2: ", "'cycles:u,faults' looks like an event",
       "try: perfl stat -e 'cycles:u,faults'")
+  end)
+
+  it("refuses an event of -e that the script has no use for", function()
+    local path = script("none.lua", "local perfev = require 'perfev'\nperfev.event { 'cs', sample = print }")
+    local r = perfl { "-e", "page-faults", path, "--", "true" }
+    assert.equal(2, r.code)
+    contains(r.err, "perfl: -e 'page-faults': none has no event \"*\", which stands for it",
+      "try: event { \"*\", sample = print } in it")
   end)
 
   it("says where a script fails, with a traceback that ends at the script", function()

@@ -75,6 +75,46 @@ describe("a session with an input", function()
     assert.equal(8, s:stats().records)
   end)
 
+  it("gives the event \"*\" each sample, whatever it is of", function()
+    local s, lines = session(), {}
+    local ev = s:event { "*", sample = function(r) lines[#lines + 1] = line(r) end }
+    assert.is_true(s:run())
+    assert.same({ "sample cpu-clock:u 1 worker", "sample context-switches 2 worker", "sample page-faults 3 worker",
+                  "sample cpu-clock:u 4 worker", "sample context-switches 5 worker", "sample page-faults 6 worker" },
+      lines)
+    assert.equal(3, #ev.members)
+    local some, seen = session(nil, { events = { "page-faults", "cs" } }), {}
+    some:event { "*", sample = function(r) seen[#seen + 1] = line(r) end }
+    assert.is_true(some:run())
+    assert.same({ "sample cs 2 worker", "sample page-faults 3 worker", "sample cs 5 worker",
+                  "sample page-faults 6 worker" }, seen)
+    local other, heard = session(), 0 -- of alternatives the last
+    other:event { "cycles | *", sample = function() heard = heard + 1 end }
+    assert.is_true(other:run())
+    assert.equal(6, heard)
+  end)
+
+  it("knows its events by each name that rec.events gives them", function()
+    local names = { "my one", "cpu/event=0x3c,umask=1/P", "a,b", "2:0x174", "{x", "cpu-clock/time=0,max-stack=3/" }
+    local events = {}
+    for i, name in ipairs(names) do
+      events[i] = { ids = { 10 + i }, attr = attr { type = 4, config = i, sample_period = 1 }, name = name }
+    end
+    local b = perfdata.new { events = events }
+    for i in ipairs(names) do
+      b:add { type = "sample", pid = 7, tid = 7, time = i * MS, cpu = 0, ip = i, period = i, identifier = 10 + i }
+    end
+    local bytes = b:file { [EVENT_DESC] = b:event_desc() }
+    local rec <close> = assert(perfev.open(spill(bytes)))
+    for i, recorded in ipairs(rec.events) do
+      assert.equal(names[i], recorded.name)
+      local s, periods = session(bytes), {}
+      s:event { recorded.name, sample = function(r) periods[#periods + 1] = r.period end }
+      assert(s:run())
+      assert.same({ i }, periods, recorded.name)
+    end
+  end)
+
   it("reads the other byte order alike", function()
     local seen = {}
     for _, endian in ipairs { "little", "big" } do
@@ -831,6 +871,28 @@ describe("perfl -i", function()
     assert.matches('{"endValue":70,"name":"cycles",.*"unit":"none"', r.out)
     r = run { run.perfl, "-q", "-i", path, "top" }
     assert.matches("^cycles: 1 in ", r.out)
+  end)
+
+  it("profiles the one event that there is, and asks which of several", function()
+    local function recorded(...)
+      local b = perfdata.new { events = { ... } }
+      b:add { type = "sample", pid = 7, tid = 7, time = MS, cpu = 0, ip = 1, period = 70, identifier = 11 }
+      return spill(b:file { [EVENT_DESC] = b:event_desc() })
+    end
+    local faults = { ids = { 11 }, attr = attr { type = 1, config = 2 }, name = "page-faults" }
+    local path = recorded(faults)
+    local r = run { run.perfl, "-q", "-i", path, "profile", "-f", "speedscope" }
+    assert.equal(0, r.code, r.err)
+    assert.matches('{"endValue":70,"name":"page%-faults",.*"unit":"none"', r.out)
+    assert.matches("^page%-faults: 1 in ", run({ run.perfl, "-q", "-i", path, "top" }).out)
+    path = recorded(faults, { ids = { 12 }, attr = attr { type = 1, config = 3 }, name = "cs" })
+    for _, script in ipairs { "profile", "top" } do
+      r = run { run.perfl, "-q", "-i", path, script }
+      assert.equal(2, r.code)
+      local remedy = r.err:match("no cpu%-clock, and several other events: page%-faults, cs\n  try: perfl (.-)\n")
+      assert.equal(("-i %s %s -e page-faults"):format(path, script), remedy, r.err)
+      assert.equal(0, run("exec " .. run.quote(run.perfl) .. " -q " .. remedy).code)
+    end
   end)
 
   it("shows tasks and switches of which it is not said on which CPU", function()

@@ -498,6 +498,34 @@ describe("opening and closing", function()
   end)
 end)
 
+describe("the event \"*\"", function()
+  it("is each of those that the session is given, by its own name", function()
+    local s <close>, seen = perfev.session { events = { "cs:u", "{page-faults,cpu-clock}" } }, {}
+    local ev = s:event { "*", sample = function(r) seen[#seen + 1] = r.event.name end }
+    assert(s:start())
+    local names = {}
+    for i, member in ipairs(ev.members) do names[i] = member.name end
+    assert.same({ "cs:u", "page-faults", "cpu-clock" }, names)
+    local one <close> = perfev.session { events = "cs" }
+    local alone = one:event { "*", sample = print }
+    assert(one:start())
+    assert.equal("cs", alone.name)
+  end)
+
+  it("is nothing that could be opened where the session is given none", function()
+    local s = perfev.session {}
+    s:event { "*", sample = print }
+    local ok, why, code = s:start()
+    assert.is_nil(ok)
+    assert.matches("event '%*': of a recording it is every event.*\n  try: perfl %-e EVENT SCRIPT", why)
+    assert.equal(E.EINVAL, code)
+    for wrong, said in pairs { [7] = "events is event strings, not 7", [{}] = "events is an empty list",
+      [{ "cs", "a | b" }] = "alternatives stand alone" } do
+      assert.error_matches(function() perfev.session { events = wrong } end, said)
+    end
+  end)
+end)
+
 describe("the life of a run", function()
   it("ends after its duration, the last records delivered", function()
     local times = {}

@@ -24,6 +24,8 @@ local DEFAULT_FREQ = 4000 -- perf record's
 local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
 local FIXED_TYPES = 5 -- enum perf_type_id: what is above was given out when a PMU registered
 
+local EVERY = "*" -- the event string for whatever is there
+
 local faults = { [2] = true, [5] = true, [6] = true, [7] = true } -- software events that have an address
 
 -- What a callback asks the kernel for: attr fields that are set when it is there.
@@ -421,7 +423,7 @@ function M.declare(spec, level)
   if spec.where ~= nil then condition, program = where.read(spec.where, "event: where", level + 1) end
   return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read,
            condition = condition, where = program, tested = condition and where.reads(condition),
-           is_carrier = not text and spec.type == nil }
+           is_carrier = not text and spec.type == nil, is_every = text == EVERY }
 end
 
 --- Its samples are pulled, as these fields and nothing else.
@@ -433,10 +435,24 @@ function M.pull(decl, read)
   ask_for(decl.spec, read)
 end
 
+--- The event string of a declaration; of "*" the one that stands for it.
+-- @tparam table decl
+-- @tparam ?{string,...} events  of the session's options
+-- @treturn ?string              nil: nobody said what "*" is, or the declaration has none
+function M.text_of(decl, events)
+  if not decl.is_every then return decl.text end
+  return events and table.concat(events, ",")
+end
+
 -- What the declaration names -> alternatives, as resolve.all has them
-local function find(decl)
+local function find(decl, events)
   local spec = decl.spec
-  if decl.text then return resolve.all(decl.text, spec) end
+  local text = M.text_of(decl, events)
+  if text then return resolve.all(text, spec) end
+  if decl.is_every then
+    return nil, "event '*': of a recording it is every event; live, those that the session is given\n"
+      .. "  try: perfl -e EVENT SCRIPT, or events = { \"cpu-clock\" }, or -i FILE", core.errno.EINVAL
+  end
   local found = { type = spec.type or TYPE.software, config = spec.config or 0, exclude = {}, fields = {}, words = {} }
   if spec.type == nil then
     found.config, found.carrier = names.DUMMY, true
@@ -624,6 +640,8 @@ function M.is_nameless(decl)
 end
 
 --- What the declaration is on this machine: asks it, and makes the attrs.
+-- @tparam table decl
+-- @tparam ?{string,...} events  what "*" is
 -- @treturn[1] table  the alternatives that are there, best first: lists of units; a unit is a list of events, of one
 --   but for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
 --   `system`, `format`, `is_tracepoint`, `cpus` (open there alone), `found` (as resolve.lua has it),
@@ -632,8 +650,8 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
-function M.builds(decl)
-  local there, why, code = find(decl)
+function M.builds(decl, events)
+  local there, why, code = find(decl, events)
   if not there then return nil, why, code end
   local out = {}
   for _, alternative in ipairs(there) do

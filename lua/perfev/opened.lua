@@ -466,7 +466,7 @@ local function name_of(ev, unit)
   local built = unit[1]
   local words = built.found.words
   if ev.decl.spec.name then return ev.decl.spec.name end
-  local is_one_of = unit.pattern or ev.decl.text and ev.decl.text:find("|", 1, true)
+  local is_one_of = unit.pattern or ev.decl.is_every or ev.decl.text and ev.decl.text:find("|", 1, true)
   return words and words.name or is_one_of and built.name or ev.name
 end
 
@@ -521,7 +521,7 @@ end
 -- -> true | nil, message, errno
 local function open(self, ev)
   if self.opts.input then return self.core:match(ev) end
-  local there, why, code = event.builds(ev.decl)
+  local there, why, code = event.builds(ev.decl, self.opts.events)
   if not there then return nil, why, code end
   local ok, first, errno
   for i, units in ipairs(there) do

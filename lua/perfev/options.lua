@@ -16,7 +16,7 @@ M.names = {
   "pid", "tid", "command", "cpus", "all_cpus", "buffer", "duration", "count", "ordered", "clock",
   "strict", "log", "on_error", "on_open", "keep_going", "watch", "exclude_self", "overwrite", "cgroup", "uid", "comm",
   "many", "input", "from", "to", "record", "compress", "switch_output", "record_fd",
-  "max_bytes",
+  "max_bytes", "events",
 }
 local MAX_INT = (1 << 31) - 1 -- pids and CPUs are ints to the kernel
 local is_option = {}
@@ -192,6 +192,17 @@ local checks = {
       fail(level, "session: record_fd is a descriptor's number, not %s", shown(v))
     end
     return v
+  end,
+  events = function(v, level)
+    local list, n = copied(type(v) == "table" and v or { v })
+    for i = 1, n do
+      if type(list[i]) ~= "string" then fail(level, "session: events is event strings, not %s", shown(list[i])) end
+      if n > 1 and list[i]:find("|", 1, true) then
+        fail(level, "session: events: alternatives stand alone, not in a list")
+      end
+    end
+    if n == 0 then fail(level, "session: events is an empty list") end
+    return list
   end,
   log = check_function("log"),
   on_error = check_function("on_error"),

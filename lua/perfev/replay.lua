@@ -193,6 +193,34 @@ local function find_by_number(spec, events)
   return found
 end
 
+local COUNTED = { [names.TYPE.software] = { [names.DUMMY] = true } } -- has no samples
+
+-- Each event that may have samples.
+local function find_every(self)
+  local found = {}
+  for _, recorded in ipairs(self.rec.events) do
+    local attr = recorded.attr
+    local has_none = (COUNTED[attr.type] or {})[attr.config]
+    if not has_none and not self.carriers[recorded] then
+      found[#found + 1] = { recorded = recorded, name = recorded.name, of_pattern = true }
+    end
+  end
+  return found
+end
+
+-- The events of exactly that name, which need not be one that can be read as an event.
+local function find_named(name, events)
+  local found = {}
+  for _, recorded in ipairs(events) do
+    if recorded.name == name then found[#found + 1] = { recorded = recorded, name = name } end
+  end
+  return found
+end
+
+local function is_every(units)
+  return #units == 1 and units[1].name == "*"
+end
+
 local CLOCK = { kind = "name", name = "cpu-clock", text = "cpu-clock", terms = {} }
 
 -- perf records cpu-clock where a machine cannot count cycles, as a session samples it.
@@ -207,11 +235,18 @@ end
 
 local function find(self, decl)
   local events = self.rec.events
-  if not decl.text then return find_by_number(decl.spec, events) end
-  local tree, wrong = grammar.parse(decl.text)
-  if not tree then return nil, wrong, E.EINVAL end
+  local text = event.text_of(decl, self.session.opts.events) or decl.text
+  if not text then return find_by_number(decl.spec, events) end
+  local named = find_named(text, events)
+  local tree, wrong = grammar.parse(text)
+  if not tree and #named == 0 then return nil, wrong, E.EINVAL end
+  if #named > 0 then
+    for _, one in ipairs(named) do one.words = tree and #tree == 1 and resolve.words(tree[1][1]) or nil end
+    return named
+  end
   local some, missing -- of a list that is not whole
   for _, units in ipairs(tree) do
+    if is_every(units) then return find_every(self) end
     local found, lacks = find_list(units, events)
     if not lacks then return found end
     some, missing = some or #found > 0 and found or nil, missing or lacks

@@ -1066,7 +1066,7 @@ function Session:plan()
     -- What a recording has is not what this machine has.
     local there, why = nil, "as it was recorded"
     if not self.opts.input then
-      there, why = event.builds(ev.decl)
+      there, why = event.builds(ev.decl, self.opts.events)
       sound = sound and (there ~= nil or ev.decl.spec.optional == true)
     end
     if not there then

@@ -315,7 +315,8 @@ local function configure(s)
     switch_output = opts.switch_output,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and CAPS_OF_NAMES or 0) end,
-    exclude_self = true, many = opts.many, log = log, keep_going = keep_going,
+    exclude_self = true, many = opts.many, events = not run.recording and opts.events or nil, log = log,
+    keep_going = keep_going,
     watch = { native.signal_fd(), function()
       native.heed()
       s:stop()
@@ -331,12 +332,24 @@ local function print_plan(s)
   return sound and 0 or FAILED
 end
 
+-- Somebody has to want the events that -e names.
+local function check_events(s)
+  if run.recording or not run.opts.events then return end
+  for _, ev in ipairs(s.events) do
+    if ev.decl.is_every then return end
+  end
+  local text = escape(table.concat(run.opts.events, ","))
+  leave(USAGE, ("-e '%s': %s has no event \"*\", which stands for it\n"
+    .. "try: event { \"*\", sample = print } in it"):format(text, escape(run.name)))
+end
+
 -- The default session is about to start, by us or by the script.
 local function before_start()
   settle(true)
   local s = session.default()
   run.session = s
   configure(s)
+  check_events(s)
   if run.opts.input and not run.opts.quiet then progress.begin() end
   if run.opts.dry_run then
     leave(print_plan(s))

@@ -9,6 +9,7 @@
 local args = require "perfev.args"
 local elsewhere = require("perfev.lazy") "perfl.elsewhere"
 local escape = require "perfev.escape"
+local grammar = require "perfev.grammar"
 local report = require "perfl.report"
 local session_options = require "perfev.options"
 local units = require "perfev.units"
@@ -96,7 +97,8 @@ M.groups = {
   },
   { "Script and output",
     { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
-      help = "run this Lua text instead of a script; several are lines of one" },
+      help = "run this Lua text instead of a script; several are lines of one; before a script, an event: "
+        .. "what \"*\" is in it" },
     { "-o", into = "output", metavar = "FILE",
       help = "where the script's print and io.write go" },
     { "--record", into = "record", metavar = "FILE",
@@ -242,13 +244,28 @@ local function glue_comments(head)
   return out, places
 end
 
+local function compiles(lines) return load(table.concat(lines, "\n"), "=-e", "t") ~= nil end
+
+-- Of the words after -e those that are events, what "*" is in the script; nil: all are Lua.
+local function take_events(found, has_script)
+  if compiles(found.chunks) then return nil end
+  local events, lua = {}, {}
+  for _, word in ipairs(found.chunks) do
+    local list = not compiles { word } and grammar.parse(word) and events or lua
+    list[#list + 1] = word
+  end
+  if #events == 0 or #lua > 0 and not compiles(lua) or #lua == 0 and not has_script then return nil end
+  found.events, found.chunks = events, #lua > 0 and lua or nil
+end
+
 --- Find the script, and what must be known before it runs.
 -- @tparam {string,...} argv
 -- @tparam function exists  word -> whether a script of that name or path is there
 -- @tparam ?table verbs     words that name no script, as keys
 -- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
 --                 nil), `rest` (words of the head that are neither perfl's nor the script),
---                 `chunks` (of -e, or nil), `named` (rows of `groups` whose flags are among the words),
+--                 `chunks` (Lua of -e, or nil), `events` (events of -e, or nil), `given` (both),
+--                 `named` (rows of `groups` whose flags are among the words),
 --                 `verb` and `verb_words` (the other words) in place of a script,
 --                 and `help`, `version`, `trust`, …: true when given
 function M.scan(argv, exists, verbs)
@@ -262,8 +279,14 @@ function M.scan(argv, exists, verbs)
   if verbs[verb] and (verb == "record" or not found.chunks) then
     found.verb, found.verb_words = verb, table.move(argv, verb_at + 1, #argv, verb_at,
       table.move(argv, 1, verb_at - 1, 1, {}))
-  elseif found.chunks then -- then no word is a script: every plain one is the chunk's
-    found = scan_words(head, exists, false)
+  elseif found.chunks then
+    found.given = found.chunks
+    take_events(found, verb and exists(verb))
+    if found.chunks then -- then no word is a script: every plain one is the chunk's
+      found = scan_words(head, exists, false)
+      found.given = found.chunks
+      take_events(found)
+    end
   end
   found.script = found.script or nil
   found.head, found.command = head, command
@@ -597,13 +620,17 @@ function M.parse(found, declared, name)
   local ok, result = parse_words(found, declared, name)
   if not ok then return nil, explain(result, declared, name, found) end
   local opts = M.taken(M.by_flag, result)
-  if found.script and not found.chunks and #(opts.chunks or {}) > 0 then
+  if not found.chunks and is_the_scripts(M.by_flag["-e"], declared) then -- an event of the script's own option
+    found.events, found.given = nil, nil
+  end
+  if found.script and not found.given and #(opts.chunks or {}) > 0 then
     return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)
   end
-  if result["perfl.script"] ~= found.script or not same(opts.chunks, found.chunks) then
+  if result["perfl.script"] ~= found.script or not same(opts.chunks, found.given) then
     return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
       escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
   end
+  opts.events = found.events
   local wrong = check_input(opts, found) or check_record(opts) or M.check_together(opts, found)
   if wrong then return nil, wrong end
   return opts, args.values(declared or {}, result)

@@ -1,5 +1,6 @@
 --- The options that scripts which end in a profile have in common, for perfev.args.
 
+local escape = require "perfev.escape"
 local event = require "perfev.event"
 local options = require "perfev.options"
 local pidns = require "perfev.pidns"
@@ -76,8 +77,26 @@ function M.needs_machine_pids(who)
   end)
 end
 
---- What is sampled: in a recording that has no cpu-clock, what perf record samples unless it is told otherwise.
-function M.sampled(name) return name == "cpu-clock" and "cpu-clock | cycles" or name end
+--- What is sampled: in a recording that has no cpu-clock, what perf record samples unless it is told otherwise, or
+-- what else there is.
+function M.sampled(name) return name == "cpu-clock" and "cpu-clock | cycles | *" or name end
+
+local HARDWARE, SOFTWARE, CPU_CLOCK = 0, 1, 0 -- PERF_TYPE_*, PERF_COUNT_SW_CPU_CLOCK
+
+--- What a recording has in the place of cpu-clock. Where that is several events the script ends: one is to be named.
+-- @tparam table ev    of `sampled`, open
+-- @tparam string who  the script
+-- @treturn ?string    nil: it is cpu-clock
+function M.instead_of_clock(ev, who)
+  local attr, members = ev.attr, ev.members or {}
+  if not attr or attr.type == SOFTWARE and attr.config == CPU_CLOCK then return nil end
+  if attr.type == HARDWARE then return "cycles" end
+  local names = {}
+  for i, member in ipairs(members) do names[i] = member.name end
+  if #names == 1 then return names[1] end
+  M.refuse(who, ("the recording has no cpu-clock, and several other events: %s\n  try: perfl -i %s %s -e %s"):format(
+    escape(table.concat(names, ", ")), escape(session.default().opts.input), who, escape(names[1])))
+end
 
 --- What an event is to have for the stacks that were asked for: how they are taken, and which side of them.
 -- @tparam table opt    with what it has of `call_graph`, `user`, `kernel`
