@@ -245,6 +245,19 @@ describe("the table of an event", function()
     assert.same({ "page-faults" }, c:names())
   end)
 
+  it("is asked raw, and so are the lists in it, where other things are made", function()
+    local into = perfev.hist(trap { low = 0, high = 10, step = 1, by = trap { "comm" }, title = "t" })
+    assert.same({ "comm" }, into:spec().by)
+    local span = perfev.span(trap { start = true, stop = true, by = trap { "tid" }, into = into })
+    assert.is_function(span.start and print)
+    local p = perfev.profile(trap { title = trap {}, values = trap { trap { "time", unit = "ns" } } })
+    assert.equal("", p:folded(trap { value = "time" }))
+    assert.is_truthy(p:sampler(trap { under = "comm", value = "period" }))
+    local declared = perfev.args.check(trap { summary = "s", trap { "-a --all", choices = trap { "x" } } })
+    assert.same({ "all", { "x" } }, { declared[1].name, declared[1].choices })
+    assert.is_nil((perfev.open("/nonexistent", trap { window = 3 })))
+  end)
+
   it("has functions in a callback's place, or true and false for the field of that name", function()
     local s <close> = perfev.session { tid = 7 }
     for _, name in ipairs { "sample", "lost", "record", "comm", "exit" } do

@@ -7,6 +7,7 @@ local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local fields = require "perfev.fields"
+local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local units = require "perfev.units"
 local where = lazy "perfev.where"
@@ -44,11 +45,11 @@ end
 local function check_by(kind, by, level)
   if by == nil then return {} end
   local list, n = { by }, 1
-  if type(by) == "table" then list, n = table.move(by, 1, #by, 1, {}), #by end
+  if type(by) == "table" then list, n = raw(by), rawlen(by) end
   local seen = { value = true }
   for key in next, type(by) == "table" and by or {} do
     if math.type(key) ~= "integer" or key < 1 or key > n then
-      fail(level, "%s: by is a list of names; %s is no place in one", kind, tostring(key))
+      fail(level, "%s: by is a list of names; %s is no place in one", kind, shown(key))
     end
   end
   for i = 1, n do
@@ -138,7 +139,7 @@ local CLEARED = "cleared" -- it was read, and what it has is news
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
-  spec = spec == nil and {} or spec
+  spec = raw(spec == nil and {} or spec)
   check_options(kind, spec, level + 1)
   for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
   local n = {}

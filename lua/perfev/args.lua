@@ -6,6 +6,7 @@
 -- does this module print and exit, as argparse does.
 
 local escape = require "perfev.escape"
+local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local units = require "perfev.units"
 
@@ -132,6 +133,7 @@ end
 
 -- A declaration as written -> what the parsers work with.
 local function check_option(declared)
+  declared = raw(declared)
   if type(declared) ~= "table" or type(declared[1]) ~= "string" or not declared[1]:find("%S") then
     complain("each declaration is a table that begins with the option's name")
   end
@@ -188,6 +190,7 @@ end
 --                 .summary, .epilog and .all_cpus
 function M.check(spec)
   if type(spec) ~= "table" then complain("expected a table, got %s", type(spec)) end
+  spec = raw(spec)
   local declared, seen = { summary = spec.summary, epilog = spec.epilog, all_cpus = spec.all_cpus }, {}
   for key in pairs(spec) do
     if math.type(key) ~= "integer" then check_key(key, top_keys, "the declaration") end

@@ -1,6 +1,7 @@
 --- The options of a session, checked when they are given.
 
 local core = require "perfev.core"
+local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local units = require "perfev.units"
 
@@ -215,11 +216,7 @@ for _, name in ipairs { "all_cpus", "ordered", "strict", "exclude_self", "overwr
 end
 
 --- A declaration as it is now: what its owner changes later changes nothing, and its metatable is not asked.
-function M.copy(spec)
-  local copy = {}
-  for key, value in next, spec do copy[key] = value end
-  return copy
-end
+M.copy = raw
 
 --- Check opts and put them, converted, into a table. Raises on what is no option or no value of one.
 -- @tparam table opts      as `perfev.session` takes them

@@ -12,6 +12,7 @@ local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local options = require "perfev.options"
+local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local units = require "perfev.units"
 local where = require "perfev.where"
@@ -34,7 +35,7 @@ local function name_of_unknown(module)
 end
 
 local function text_or_nil(value)
-  return value ~= nil and value ~= "" and escape(tostring(value)) or nil
+  return value ~= nil and value ~= "" and escape(shown(value)) or nil
 end
 
 -- What Lua takes for a node of the tree, for a frame and for a stack that waits for its names, in bytes, as measured.
@@ -341,7 +342,7 @@ end
 --   the profile: it gets its parts, how often it came and the sum of `value`)
 -- @treturn userdata
 function Profile:sampler(opt)
-  opt = opt == nil and {} or opt
+  opt = raw(opt == nil and {} or opt)
   check_feed(self, opt, 3)
   local condition, program
   if opt.where ~= nil then condition, program = where.read(opt.where, "profile: sampler: where", 3) end
@@ -611,7 +612,7 @@ for _, name in ipairs(M.formats) do
     if opts ~= nil and type(opts) ~= "table" then
       fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
     end
-    opts = opts or {}
+    opts = raw(opts or {})
     for key in pairs(opts) do
       if not is_writer_option[key] then
         local near = core.nearest(shown(key), writer_options)
@@ -639,6 +640,7 @@ end
 
 local function checked_value(value, level)
   if type(value) == "string" then value = { value } end
+  value = raw(value)
   if type(value) ~= "table" then fail(level, "profile: a value type is a name or { name, unit = }") end
   local name = value[1] or value.name
   if type(name) ~= "string" or name == "" then fail(level, "profile: a value type has no name") end
@@ -663,7 +665,7 @@ end
 --                    ("128M") for its tree: stacks that do not fit are counted as (other)
 local function new(opt, level)
   if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end
-  opt = opt or {}
+  opt = raw(opt or {})
   for key in pairs(opt) do
     if not is_option[key] then
       local near = core.nearest(shown(key), { "values", "title", "time", "duration", "max_bytes" })
@@ -676,7 +678,7 @@ local function new(opt, level)
   check_times(opt, level + 1)
   local values = opt.values or { "samples" }
   if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end
-  for i = 1, #values do self.values[i] = checked_value(values[i], level + 1) end
+  for i = 1, rawlen(values) do self.values[i] = checked_value(rawget(values, i), level + 1) end
   empty(self)
   if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
   return self

@@ -10,6 +10,7 @@ local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
 local registers = require "perfev.registers"
 local samples = require "perfev.fields"
+local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local symbol = lazy "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
@@ -227,6 +228,7 @@ function Recording:records(opts)
   end
   if opts == nil then opts = {} end
   if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
+  opts = raw(opts)
   for name in pairs(opts) do
     if not records_options[name] then
       local near = core.nearest(shown(name), { "user", "types", "fields" })
@@ -343,6 +345,7 @@ function M.open(path, opts)
   if path:find("\0", 1, true) then error("open: a path with a NUL byte in it", 2) end
   if opts == nil then opts = {} end
   if type(opts) ~= "table" then error("open: options are a table, not a " .. type(opts), 2) end
+  opts = raw(opts)
   for name in pairs(opts) do
     if not known[name] then
       local list = {}

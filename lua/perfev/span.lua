@@ -6,6 +6,7 @@ local agg = require "perfev.agg"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local duration = require "perfev.units".duration
+local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local where = require "perfev.where"
 
@@ -49,7 +50,7 @@ local function columns(spec, name, level)
   local by = spec[name]
   if by == nil then by = spec.by end
   local list, n = { by }, by ~= nil and 1 or 0
-  if type(by) == "table" then list, n = table.move(by, 1, #by, 1, {}), #by end
+  if type(by) == "table" then list, n = raw(by), rawlen(by) end
   for i = 1, n do
     if type(list[i]) ~= "string" then fail(level, "span: %s is a name or a list of names", name) end
   end
@@ -145,6 +146,7 @@ end
 --   before them of those, and whose own `where` is of the stop; `least`: what took less is left out; `max_waiting`
 -- @treturn span
 function M.new(session, spec, level)
+  spec = raw(spec)
   check_options(spec, level + 1)
   local into = check_into(spec.into, level + 1)
   local own, from = columns_of(into)
