@@ -1,9 +1,10 @@
 -- runqlat: how long tasks that are ready to run wait for a CPU.
 -- perfl -a -d 5s runqlat
--- perfl -a runqlat --per comm --unit ms make
+-- perfl runqlat --per comm --unit ms -- make
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"
+local units = require "perfev.units"
 
 local opt = perfev.args {
   summary = "how long tasks that are ready to run wait for a CPU",
@@ -11,27 +12,51 @@ local opt = perfev.args {
   common.unit,
   epilog = [[
 From a wakeup, the start of a task or its preemption to when it has a CPU.
-Idle CPUs wait for nothing.]],
+Idle CPUs wait for nothing. The machine is watched; with -p, -t, --uid, --comm
+or a command those tasks, and their children, are counted.]],
 }
 
-common.needs_all("runqlat", "who wakes a task is another one, on any CPU")
+local is_chosen = common.tasks("runqlat", "who wakes a task is another one, on any CPU")
 
 local columns = { comm = "args.next_comm", tid = "args.next_pid" }
 local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
-local took, all = perfev.hist(spec), perfev.hist(spec)
-local not_idle = { "args.next_pid", "!=", 0 }
+local took = perfev.hist(spec)
 
 -- perf sched record has sched_waking instead (5.10), and perf record what it was told to.
 local wakeups = "sched:sched_wakeup,sched:sched_wakeup_new | sched:sched_waking,sched:sched_wakeup_new"
   .. " | sched:sched_wakeup | sched:sched_waking"
--- A wakeup may find its task on a CPU still: then it waits for none, and its turn goes on (ttwu_runnable()).
-local woken = perfev.span { start = wakeups, stop = true, cancel = true,
-  start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
 -- Preempted, as prev_state has it: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
-local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
-  start_where = { "and", { "args.prev_state", "in", { 0, 0x100 } }, { "args.prev_pid", "!=", 0 } },
-  stop_where = not_idle, into = took }
-perfev.event { "sched:sched_switch", sample = { woken.stop, woken.cancel, preempted.stop, preempted.start } }
+local RUNNING, PREEMPTED = 0, 0x100
 
--- A switch ends the one wait or the other: what has no partner in one of the two is no loss.
-perfev.done(function() all:merge(took):print() end)
+local function count_all()
+  local all, not_idle = perfev.hist(spec), { "args.next_pid", "!=", 0 }
+  -- A wakeup may find its task on a CPU still: then it waits for none, and its turn goes on (ttwu_runnable()).
+  local woken = perfev.span { start = wakeups, stop = true, cancel = true,
+    start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
+  local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
+    start_where = { "and", { "args.prev_state", "in", { RUNNING, PREEMPTED } }, { "args.prev_pid", "!=", 0 } },
+    stop_where = not_idle, into = took }
+  perfev.event { "sched:sched_switch", sample = { woken.stop, woken.cancel, preempted.stop, preempted.start } }
+  -- A switch ends the one wait or the other: what has no partner in one of the two is no loss.
+  perfev.done(function() all:merge(took):print() end)
+end
+
+local function count_chosen()
+  local since, unit = {}, units.duration("1" .. opt.unit)
+  local function add(ns, comm, tid)
+    if opt.per then took:add(ns // unit, opt.per == "comm" and comm or tid) else took:add(ns // unit) end
+  end
+  perfev.event { wakeups, fields = { "time", "args.pid", "args.comm" }, sample = function(time, tid, comm)
+    if is_chosen(tid, comm) then since[tid] = time end
+  end }
+  perfev.event { "sched:sched_switch",
+    fields = { "time", "args.prev_pid", "args.prev_comm", "args.prev_state", "args.next_pid", "args.next_comm" },
+    sample = function(time, prev, name, state, tid, comm)
+      if since[tid] then add(time - since[tid], comm, tid) end
+      since[tid] = nil
+      since[prev] = (state == RUNNING or state == PREEMPTED) and is_chosen(prev, name) and time or nil
+    end }
+  perfev.done(function() took:print() end)
+end
+
+if is_chosen then count_chosen() else count_all() end

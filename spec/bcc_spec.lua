@@ -219,14 +219,94 @@ end)
 describe("a script that joins what happens on any CPU", function()
   for _, name in ipairs { "runqlat", "cpudist", "biolatency", "biosnoop" } do
     it(("wants -a (%s)"):format(name), function()
-      local r = run { run.perfl, "--sim", machine.path(dir, ""), name, "--", "true" }
-      assert.same({ 2, "" }, { r.code, r.out })
-      assert.matches("^" .. name .. ": .*\n  try: %-a\n$", r.err)
       -- Of one CPU those alone that begin and end on the same.
       local words = { run.perfl, "--sim", machine.path(dir, ""), "-C", "0", name, name == "cpudist" and "--off" or nil }
-      assert.same(r, run(words))
+      local r = run(words)
+      assert.same({ 2, "" }, { r.code, r.out })
+      assert.matches("^" .. name .. ": .*\n  try: %-a\n$", r.err)
+      if name:find "^bio" then
+        assert.same(r, run { run.perfl, "--sim", machine.path(dir, ""), name, "--", "true" })
+      end
     end)
   end
+end)
+
+describe("a script that watches the machine and counts some of its tasks", function()
+  -- { count, sum } of all that was counted
+  local function counted(...)
+    local text = machine.quiet("--sim", machine.path(dir, WAITS), "-j", ...)
+    local row = text ~= "" and json.decode(text) or { value = {} }
+    return { row.value.count, row.value.sum }
+  end
+
+  it("counts those of a name: their waits are told, and ended, by others", function()
+    assert.same({ 2, 23000 }, counted("--comm", "app", "runqlat", "--unit", "ns"))
+    assert.same({ 2, 80000 }, counted("--comm", "d*", "runqlat", "--unit", "ns"))
+    assert.same({ 2, 47000 }, counted("--comm", "app", "cpudist", "--unit", "ns"))
+    assert.same({ 1, 20000 }, counted("--comm", "app", "cpudist", "--off", "--unit", "ns"))
+    assert.same({}, counted("--comm", "nobody", "cpudist"))
+  end)
+
+  it("counts those of a process or a thread", function()
+    for _, flag in ipairs { "-p", "-t" } do
+      assert.same({ 2, 23000 }, counted(flag, "7", "runqlat", "--unit", "ns"))
+      assert.same({ 1, 20000 }, counted(flag, "8", "cpudist", "--unit", "ns"))
+      assert.same({ 3, 67000 }, counted(flag, "7,8", "cpudist", "--unit", "ns"))
+    end
+    local r = run { run.perfl, "--sim", machine.path(dir, WAITS), "-p", "999", "cpudist" }
+    assert.same({ 2, "", "cpudist: there is no process 999\n  try: ps -e\n" }, { r.code, r.out, r.err })
+  end)
+
+  it("counts the same of a recording", function()
+    local FORMAT = "name: %s\nID: %d\nformat:\n\tfield:char comm[8];\toffset:0;\tsize:8;\tsigned:0;\n"
+      .. "\tfield:int pid;\toffset:8;\tsize:4;\tsigned:1;\n"
+      .. "\tfield:char prev_comm[8];\toffset:12;\tsize:8;\tsigned:0;\n"
+      .. "\tfield:int prev_pid;\toffset:20;\tsize:4;\tsigned:1;\n"
+      .. "\tfield:int prev_state;\toffset:24;\tsize:4;\tsigned:1;\n"
+      .. "\tfield:char next_comm[8];\toffset:28;\tsize:8;\tsigned:0;\n"
+      .. "\tfield:int next_pid;\toffset:36;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
+    local names, events, formats = { "sched_switch", "sched_wakeup" }, {}, {}
+    for i, name in ipairs(names) do
+      events[i] = { ids = { i }, name = "sched:" .. name, attr = { type = 2, config = i, sample_period = 1,
+        sample_id_all = true, sample_type = { "identifier", "tid", "time", "cpu", "raw" } } }
+      formats[i] = FORMAT:format(name, i)
+    end
+    local b = perfdata.new { events = events }
+    local function add(us, i, ...)
+      b:add { type = "sample", identifier = i, pid = 0, tid = 0, time = us * 1000, cpu = 0,
+              raw = string.pack("=c8i4c8i4i4c8i4", ...) }
+    end
+    local function task(us, kind, pid, tid, comm)
+      b:add { type = kind, pid = pid, tid = tid, ppid = 7, ptid = 7, comm = comm, time = us * 1000,
+              sample_id = { pid = pid, tid = tid, time = us * 1000, cpu = 0, identifier = 1 } }
+    end
+    task(0, "comm", 7, 7, "app") task(0, "comm", 8, 8, "helper")
+    task(1, "fork", 7, 17) -- a thread
+    task(2, "fork", 27, 27) -- a child
+    add(10, 2, "app", 7, "", 0, 0, "", 0) add(13, 1, "", 0, "", 0, 0, "app", 7) -- 3
+    add(20, 2, "helper", 8, "", 0, 0, "", 0) add(40, 1, "", 0, "app", 7, 0x100, "helper", 8) -- preempted; not counted
+    add(60, 1, "", 0, "helper", 8, 1, "app", 7) -- 20
+    add(70, 2, "app", 17, "", 0, 0, "", 0) add(75, 1, "", 0, "app", 7, 1, "app", 17) -- 5
+    add(80, 2, "sh", 27, "", 0, 0, "", 0) add(90, 1, "", 0, "app", 17, 1, "sh", 27) -- 10
+    local path = dir .. "/chosen.data"
+    local file <close> = assert(io.open(path, "wb"))
+    file:write(b:file { [1] = b:tracing_data("sched", formats), [12] = b:event_desc() })
+    file:close()
+    for choice, wanted in pairs { ["--comm app"] = { 3, 28000 }, ["-p 7"] = { 4, 38000 }, ["-t 17"] = { 1, 5000 } } do
+      local flag, word = choice:match "(%S+) (%S+)"
+      local row = json.decode(machine.quiet("-i", path, flag, word, "-j", "runqlat", "--unit", "ns"))
+      assert.same(wanted, { row.value.count, row.value.sum }, choice)
+    end
+  end)
+
+  it("names the thread or the task where a histogram is of each", function()
+    local text = machine.quiet("--sim", machine.path(dir, WAITS), "--comm", "app", "cpudist", "--per", "comm")
+    assert.matches("^on%-CPU time\n@%[app%] %(us%):\n", text)
+    assert.equal(1, select(2, text:gsub("@%[", "")))
+    text = machine.quiet("--sim", machine.path(dir, WAITS), "-p", "7", "runqlat", "--per", "tid")
+    assert.matches("^run queue latency\n@%[7%] %(us%):\n", text)
+    assert.equal(1, select(2, text:gsub("@%[", "")))
+  end)
 end)
 
 -- ---- twins ----

@@ -25,7 +25,7 @@ function M.uid(user)
 end
 
 -- * and ? as in a shell, of the bytes that the kernel keeps of a name.
-local function matcher(pattern)
+function M.matcher(pattern)
   if not pattern:find("[*?]") then pattern = pattern:sub(1, COMM_MAX) end
   local lua = pattern:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
   return function(comm) return comm:find("^" .. lua .. "$") ~= nil end
@@ -89,7 +89,7 @@ function M.select(opts)
     pids, why, code = all()
     if not pids then return nil, why, code end
   end
-  local matches, own = opts.comm and matcher(opts.comm), core.pid()
+  local matches, own = opts.comm and M.matcher(opts.comm), core.pid()
   local found, comms = {}, {}
   for _, pid in ipairs(pids) do
     local comm, owner = facts(pid == 0 and own or pid)

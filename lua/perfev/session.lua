@@ -84,6 +84,10 @@ end
 --- Called once before the default session starts; the runner's way to come in between.
 M.before_default_start = nil
 
+--- Set by a runner: function() -> the tasks that its command line names (`pid`, `tid`, `uid`, `comm`, `command`), and
+-- `all_cpus`, `input`; a session that is `of_machine` watches all, and its script tells them apart (perfev.chosen).
+M.default_choice = nil
+
 --- Set options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
   if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end

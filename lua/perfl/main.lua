@@ -293,6 +293,13 @@ local function watch_by_default(opts)
     or ways_to_choose))
 end
 
+-- For scripts that watch the machine and count some of it: see perfev.chosen.
+local function chosen_tasks()
+  local opts = run.opts or {}
+  return { pid = opts.pids, tid = opts.tids, uid = opts.uid, comm = opts.comm, command = run.words.command,
+           input = opts.input, all_cpus = opts.all_cpus or opts.cpus ~= nil }
+end
+
 local function configure(s)
   local opts = run.opts
   local command = run.words.command
@@ -306,11 +313,13 @@ local function configure(s)
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end
   symbol.on_note = function(text, level) log(level, text) end
+  local tasks = s.of_machine and {} or opts -- its script tells them apart
+  local is_machine = s.of_machine and not (opts.cpus or opts.cgroup or opts.input) or nil
   -- What it raises is a caller's mistake, and who calls is the command line.
   local ok, why = pcall(s.configure, s, {
-    command = command, pid = opts.pids, tid = opts.tids, cpus = opts.cpus, uid = opts.uid, comm = opts.comm,
+    command = command, cpus = opts.cpus, pid = tasks.pids, tid = tasks.tids, uid = tasks.uid, comm = tasks.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
-    all_cpus = opts.all_cpus, duration = opts.duration and opts.duration .. "ns", count = opts.count,
+    all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
     record = opts.record, record_fd = opts.record_fd, compress = opts.compress or nil,
     switch_output = opts.switch_output,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
@@ -488,6 +497,7 @@ local function prepare(words)
   output.prepare()
   args.parse = parse_declared
   session.before_default_start = before_start
+  session.default_choice = chosen_tasks
 end
 
 local function usage_error(text)

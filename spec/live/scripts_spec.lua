@@ -209,6 +209,17 @@ describe("the scripts of latencies", function()
     end
   end)
 
+  on("have those of a command alone, though the machine is watched", true, function()
+    for name, field in pairs { runqlat = "args.next_comm", cpudist = "args.prev_comm" } do
+      local r = run({ run.perfl, "-q", "-j", name, "--per", "comm", acts("sleep", 50) })
+      assert.same({ 0, "" }, { r.code, r.err })
+      assert.is_true(count_of(r.out, field, "acts") > 0, r.out)
+      for comm in r.out:gmatch(('"%s":"([^"]*)"'):format(field)) do
+        assert.is_true(comm == "acts" or comm == "perfl", comm) -- as which it waits to be let go
+      end
+    end
+  end)
+
   on("have every call of a function", true, function()
     -- Without -q, which would leave out an aggregator that the script has not read.
     local out = run({ run.perfl, "funclatency", "uprobe:libc:syscall", "--per", "comm", acts("call", 50) }).out

@@ -51,6 +51,14 @@ function M.needs_every_cpu(who)
   end)
 end
 
+--- The same of a script that can tell tasks apart itself: where some are named, or a command is, the machine is
+-- watched and those are counted.
+-- @treturn ?function  f(tid, comm) -> whether that task counts; nil: all do
+function M.tasks(who, why, one_cpu)
+  M.needs_all(who, why, one_cpu)
+  return require("perfev.chosen").tasks(function(fault) M.refuse(who, fault) end)
+end
+
 local CPU = 1 << 7 -- PERF_SAMPLE_CPU
 
 --- What goes by CPUs is refused of a recording whose switch records do not say theirs: perf record leaves it out where
