@@ -34,7 +34,7 @@ local function told(url, more)
   local env = { DEBUGINFOD_URLS = url, DEBUGINFOD_CACHE_PATH = ("%s/cache%d"):format(dir, caches), HOME = dir }
   for name, value in pairs(more or {}) do env[name] = value end
   local script = "event { 'cpu-clock:u', period = 100000, callchain = true, sample = function(r) print(r.symbol) end }"
-  local r = run({ run.perfl, "--debuginfod", "-e", script, "--", dir .. "/hot", "20" }, { timeout = 60, env = env })
+  local r = run({ run.perfl, "--debuginfod", "-e", script, "--", dir .. "/hot", "20" }, { timeout = 300, env = env })
   assert.equal(0, r.code, r.err)
   return r
 end

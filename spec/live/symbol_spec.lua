@@ -701,7 +701,7 @@ describe("lines and inlined functions", function()
     local script = ([[local s, first = perfev.symbol, 0x%s s.source()
       for at = first, first + 8 do print(s.file("%s/half", at)) end
       print(table.concat(s.notes(), "\n"))]]):format(offset, dir)
-    local r = run({ run.perfl, "-e", script }, { timeout = 60 })
+    local r = run({ run.perfl, "-e", script }, { timeout = 300 })
     assert.is_false(r.timed_out)
     assert.matches("^outer\t0\n", r.out)
     assert.matches("\n[^\n]+/half.common is not used: it is not a regular file\n", r.out)
