@@ -391,6 +391,15 @@ describe("the closing line", function()
     return t
   end
 
+  it("says why records were late, where no loss says it already, and what helps", function()
+    assert.same({ "late records came after younger ones: a ring that is three quarters full is read before its turn\n"
+      .. "try: a larger ring (-m 8M; now 2M)" }, { report.closing(stats { late = 3 }, 0)[2] })
+    assert.equal(2, #report.closing(stats { late = 3, lost = 1 }, 0))
+    assert.equal(1, #report.closing(stats { late = 3 }, 0, "perf.data"))
+    assert.equal("2 records of no known event (their ids are damaged)",
+      report.closing(stats { unknown_id = 2 }, 0)[2])
+  end)
+
   it("tells records, lost, late and what it cost", function()
     assert.same({ "1,234 records, 0 lost, 0 late, 0.012 s of CPU" },
       report.closing(stats {}, 0.0123))

@@ -149,10 +149,20 @@ local function size_text(bytes)
   return ("%dK"):format(bytes >> 10)
 end
 
-local function lost_line(stats)
+local function larger_ring(stats)
   local now = stats.ring_bytes or 0
-  local more = now > 0 and ("a larger ring (-m %s; now %s)"):format(size_text(now * 4),
-    size_text(now)) or "a larger ring (-m)"
+  return now > 0 and ("a larger ring (-m %s; now %s)"):format(size_text(now * 4), size_text(now))
+    or "a larger ring (-m)"
+end
+
+-- A ring that is three quarters full is read at once, whatever the others may still have for that time.
+local function late_line(stats)
+  return ("late records came after younger ones: a ring that is three quarters full is read before its turn\ntry: %s"):format(
+    larger_ring(stats))
+end
+
+local function lost_line(stats)
+  local more = larger_ring(stats)
   return ("records were lost because they came faster than the script took them\ntry: %s, %s")
     :format(more, "a filter or fewer events, or less work per record")
 end
@@ -174,7 +184,8 @@ local faults = {
   { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
   { "unjoined", "call chains whose user part never came", "call chain whose user part never came" },
   { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
-  { "unknown_id", "records of no known event", "record of no known event" },
+  { "unknown_id", "records of no known event (their ids are damaged)",
+    "record of no known event (its id is damaged)" },
   { "malformed", "malformed records", "malformed record" },
   { "corrupt", "corrupt rings", "corrupt ring" },
 }
@@ -225,6 +236,7 @@ function M.closing(stats, cpu_time, input)
   local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(stats.delivered),
     M.grouped(stats.lost), M.grouped(stats.late), cost(stats.delivered, cpu_time)) }
   if stats.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(stats) end
+  if stats.late > 0 and stats.lost == 0 and not input then lines[#lines + 1] = late_line(stats) end
   lines[#lines + 1] = M.faults(stats)
   return lines
 end
