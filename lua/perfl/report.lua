@@ -157,8 +157,8 @@ end
 
 -- A ring that is three quarters full is read at once, whatever the others may still have for that time.
 local function late_line(stats)
-  return ("late records came after younger ones: a ring that is three quarters full is read before its turn\ntry: %s"):format(
-    larger_ring(stats))
+  return ("late records came after younger ones: a ring that is three quarters full is read before its turn\n"
+    .. "try: %s"):format(larger_ring(stats))
 end
 
 local function lost_line(stats)
