@@ -94,6 +94,13 @@ describe("a session with an input", function()
     assert.equal(6, heard)
   end)
 
+  it("gives \"sched:*\" no sample of another subsystem", function()
+    local s, heard = session(), 0
+    s:event { "sched:*", sample = function() heard = heard + 1 end }
+    assert.is_nil((s:run()))
+    assert.equal(0, heard)
+  end)
+
   it("knows its events by each name that rec.events gives them", function()
     local names = { "my one", "cpu/event=0x3c,umask=1/P", "a,b", "2:0x174", "{x", "cpu-clock/time=0,max-stack=3/" }
     local events = {}

@@ -218,7 +218,7 @@ local function find_named(name, events)
 end
 
 local function is_every(units)
-  return #units == 1 and units[1].name == "*"
+  return #units == 1 and units[1].text == "*"
 end
 
 local CLOCK = { kind = "name", name = "cpu-clock", text = "cpu-clock", terms = {} }
