@@ -640,13 +640,6 @@ describe("a session that records", function()
     raises("record is the path", { record = 7 })
   end)
 
-  it("refuses an event whose ring is overwritten", function()
-    local _, _, ok, why, code = run({}, { { "cpu-clock", write_backward = true } })
-    assert.is_nil(ok)
-    assert.equal("EOPNOTSUPP", E[code])
-    assert.matches("write_backward: its ring is read by snapshots alone, and cannot be recorded", why)
-  end)
-
   it("gives back all that it had, whichever of its calls fails", function()
     local of_files = { open = true, fstat = true, writev = true, pwrite = true, rename = true, ftruncate = true }
     k.files[PATH] = "another"

@@ -217,6 +217,20 @@ void pev_ring_publish(struct pev_ring *ring)
 
 /* ---- lifting ---- */
 
+int pev_ring_pieces_backward(const struct pev_ring *ring, uint64_t len, struct iovec *pieces)
+{
+	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;
+	uint64_t at = ring->head & (ring->size - 1), rest = ring->size - at;
+	uint64_t first = len < rest ? len : rest;
+	int nr = 0;
+
+	if (first)
+		pieces[nr++] = (struct iovec){ data + at, (size_t)first };
+	if (len > first)
+		pieces[nr++] = (struct iovec){ data, (size_t)(len - first) };
+	return nr;
+}
+
 int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to, struct iovec *pieces)
 {
 	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;

@@ -134,6 +134,8 @@ int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max);
 #define PEV_RING_PIECES 3
 int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to,
 		    struct iovec *pieces);
+/* The same of the len bytes that a refresh has found in a backward ring, newest record first. */
+int pev_ring_pieces_backward(const struct pev_ring *ring, uint64_t len, struct iovec *pieces);
 
 /*
  * Map the AUX area of an event whose ring is mapped: bytes must be a power of two

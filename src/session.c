@@ -812,6 +812,14 @@ static uint16_t written_end(struct pev_session *s, const unsigned char *bytes, u
 
 /* ---- recording ---- */
 
+static bool has_backward(const struct pev_session *s)
+{
+	for (uint32_t i = 0; i < s->nr_rings; i++)
+		if (s->rings[i]->backward)
+			return true;
+	return false;
+}
+
 /* Marks behind what was delivered: all that comes is younger, or late for readers as for us. */
 #define ALL_OLDER 2
 
@@ -825,6 +833,9 @@ static void record_read(struct pev_session *s, int marks)
 
 	if (!s->recorder)
 		return;
+	/* What overwritten rings hold comes last and is older: no mark before that. */
+	if (has_backward(s))
+		marks = 0;
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
 
@@ -836,6 +847,22 @@ static void record_read(struct pev_session *s, int marks)
 	}
 	/* What fails is kept by it, and asked for by whoever gave it to us. */
 	pev_recorder_round(s->recorder, s->pieces, nr, marks);
+}
+
+void pev_session_record_kept(struct pev_session *s)
+{
+	int nr = 0;
+
+	if (!s->recorder || !has_backward(s))
+		return;
+	for (uint32_t i = 0; i < s->nr_rings; i++) {
+		struct pev_ring *ring = &s->rings[i]->ring;
+
+		if (s->rings[i]->backward)
+			nr += pev_ring_pieces_backward(ring, pev_ring_refresh(ring),
+						       s->pieces + nr);
+	}
+	pev_recorder_round(s->recorder, s->pieces, nr, ALL_OLDER);
 }
 
 /* Room for the kernel: after the recorder had what is in there. */

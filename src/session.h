@@ -103,7 +103,6 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
  */
 int pev_session_want_comm(struct pev_session *session, const char *pattern);
 
-
 /*
  * False in a process that was forked since. There the rings are not mapped, and what is
  * asked of the events happens to the parent: such a session can be closed, and nothing else.
@@ -220,6 +219,8 @@ int64_t pev_session_snapshot(struct pev_session *session, pev_deliver_fn deliver
  * Backward rings and AUX areas are not for it.
  */
 void pev_session_record(struct pev_session *session, struct pev_recorder *rec);
+/* At the end, when its events are off: what overwritten rings hold goes to the recorder. */
+void pev_session_record_kept(struct pev_session *session);
 
 /*
  * A round for the recorder alone: all there is goes to it, and no record is looked at. How

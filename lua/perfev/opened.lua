@@ -358,11 +358,9 @@ end
 local function check_recorded(self, ev, built)
   if not self.opts.record then return true end
   if built.aux_bytes and built.aux_optional then built.aux_bytes = nil end
-  local what = built.attr.write_backward and "write_backward: its ring is read by snapshots alone"
-    or built.aux_bytes and "its AUX area has a form of its PMU's own"
-  if not what then return true end
-  return nil, ("%s: %s, and cannot be recorded\n  try: without record%s"):format(ev.name, what,
-    built.aux_bytes and ", or perf record" or ""), E.EOPNOTSUPP
+  if not built.aux_bytes then return true end
+  return nil, ("%s: its AUX area has a form of its PMU's own, and cannot be recorded\n"
+    .. "  try: without record, or perf record"):format(ev.name), E.EOPNOTSUPP
 end
 
 -- Its filter, aggregators and what records it, held against the event -> true | nil, message, errno

@@ -741,6 +741,7 @@ end
 function Session:end_recording()
   if not self.recorder then return end
   if not self.begun then return self.recorder:abandon() end
+  self.core:record_kept()
   local ok, why, code = self.recorder:finish()
   if not ok then self.failure, self.record_errno = self.failure or why, code end
   self.recorded = self.recorder:summary()

@@ -150,6 +150,40 @@ local function parsed(path)
   return n
 end
 
+describe("an event whose ring is overwritten", function()
+  it("is recorded as it stands in the end, in perf's eyes as in ours", function()
+    requires("perf", "root", "program perf")
+    local path = dir .. "/perf.data"
+    local r = run { run.perfl, "record", "-q", "-e", "page-faults/overwrite,period=1/", "-e", "cs/period=1/", "-o",
+      path, "--", "ls", "/usr" }
+    assert.equal(0, r.code, r.err)
+    local times, last, late = 0, 0, 0
+    local s <close> = perfev.session { input = path }
+    s:event { "page-faults", sample = function(one)
+      times, last, late = times + 1, one.time, late + (one.time < last and 1 or 0)
+    end }
+    assert(s:run())
+    local shown = run { "perf", "script", "-F", "event", "-i", path }
+    local theirs = select(2, shown.out:gsub("page%-faults/", "%0"))
+    assert.is_true(times >= 50, times .. " page faults")
+    assert.same({ times, 0, 0 }, { theirs, late, s:stats().late })
+  end)
+
+  it("keeps the last that there is room for", function()
+    requires("perf", "root")
+    local path = dir .. "/perf.data"
+    local r = run { run.perfl, "record", "-q", "-m", "4K", "-e", "page-faults/overwrite,period=1/", "-o", path, "--",
+      "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do ls /usr > /dev/null; done; exec true" }
+    assert.equal(0, r.code, r.err)
+    local names, count = {}, 0
+    local s <close> = perfev.session { input = path }
+    s:event { "page-faults", sample = function(one) names[one.comm], count = true, count + 1 end }
+    assert(s:run())
+    assert.is_true(names["true"]) -- the last
+    assert.is_true(count <= 2 * 4096 // 48 + 2, count .. " samples") -- a ring a CPU, 4 KiB each
+  end)
+end)
+
 describe("perfl's recording of", function()
   for _, kind in ipairs(kinds) do
     it(kind[1] .. " is read by perf and by us alike", function()

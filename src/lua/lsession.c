@@ -723,6 +723,13 @@ static int l_session_copy(lua_State *L)
 	return l_result(L, pev_session_copy(self->s), NULL);
 }
 
+/* s:record_kept(): what overwritten rings hold goes to the recorder; events are off */
+static int l_session_record_kept(lua_State *L)
+{
+	pev_session_record_kept(check_session(L)->s);
+	return 0;
+}
+
 /* s:record(recorder or nil): it gets what is read from here on */
 static int l_session_record(lua_State *L)
 {
@@ -1053,6 +1060,7 @@ static const luaL_Reg methods[] = {
 	{ "sampled", l_session_sampled },
 	{ "copy", l_session_copy },
 	{ "record", l_session_record },
+	{ "record_kept", l_session_record_kept },
 	{ "record_losses", l_session_record_losses },
 	{ "slots", l_session_slots },
 	{ "halt", l_session_halt },
