@@ -40,6 +40,7 @@ local floors = {
     inputs = { "lanes", "merge" }, -- one input, or a directory's
     samples = { "recorded", "window" },
     datafile = { "sys", "attr", "record", "recorded", "window", "samples", "inputs" },
+    groupread = { "attr", "record" }, -- samples of a group's members
     child = { "sys" },
     selection = { "record", "task" }, -- which records of a recording are wanted
   },

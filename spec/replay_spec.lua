@@ -605,6 +605,71 @@ describe("a session with an input", function()
     assert.same({ { "1: none" }, {} }, { seen, said })
   end)
 
+  -- Samples of a group's leader, with the counts of three events, of a tid: { tid, leader's, second's, third's }.
+  local function read_by_leader(rows, opts)
+    opts = opts or {}
+    local read = { "ip", "tid", "time", "cpu", "identifier", "read" }
+    if opts.period then table.insert(read, "period") end
+    local function counting(config, period)
+      return { type = 1, config = config, sample_period = period, read_format = { "group", "id" }, sample_type = read,
+               sample_id_all = true, inherit = opts.inherit }
+    end
+    local b = perfdata.new { endian = opts.endian, events = {
+      { ids = { 1 }, name = "cpu-clock", attr = counting(0, 100) }, { ids = { 2 }, name = "page-faults",
+      attr = counting(2, 0) }, { ids = { 3 }, name = "context-switches", attr = counting(3, 0) },
+    } }
+    for i, row in ipairs(rows) do
+      local values = {}
+      for k = 1, #row - 1 do values[k] = { id = opts.ids and opts.ids[k] or k, value = row[k + 1] } end
+      b:add { type = "sample", identifier = 1, time = i * MS, pid = 7, tid = row[1], cpu = 0, ip = i, period = 100,
+              read = { values = values } }
+    end
+    return b:file { [EVENT_DESC] = b:event_desc() }
+  end
+
+  local function parts_of(bytes)
+    local s, said = session(bytes)
+    local seen = {}
+    for _, name in ipairs { "cpu-clock", "page-faults", "cs" } do
+      s:event { name, sample = function(r)
+        seen[#seen + 1] = ("%d %s %d %d %d"):format(r.time // MS, r.event.name, r.period, r.ip, #r.read.values)
+      end }
+    end
+    assert.is_true(s:run())
+    assert.same({}, said)
+    return seen
+  end
+
+  it("delivers a leader's sample as one of each event whose count grew, with the growth as its period", function()
+    local rows = { { 7, 100, 3, 0 }, { 7, 205, 3, 0 }, { 7, 305, 4, 9 } }
+    local wanted = { "1 cpu-clock 100 1 3", "1 page-faults 3 1 3", "2 cpu-clock 105 2 3", "3 cpu-clock 100 3 3",
+                     "3 page-faults 1 3 3", "3 cs 9 3 3" }
+    for _, endian in ipairs { "little", "big" } do
+      for _, period in ipairs { true, false } do
+        assert.same(wanted, parts_of(read_by_leader(rows, { endian = endian, period = period })))
+      end
+    end
+  end)
+
+  it("counts what a group's members grew by in an aggregator", function()
+    local s = session(read_by_leader { { 7, 100, 3, 0 }, { 7, 205, 3, 0 }, { 7, 305, 5, 9 } })
+    local sum = perfev.sum { value = "period", by = "tid" }
+    s:event { "page-faults", sample = sum }
+    assert.is_true(s:run())
+    assert.equal(5, sum:get(7))
+  end)
+
+  it("takes the growth of an inherited group's counts for each thread", function()
+    local rows = { { 7, 100, 3, 0 }, { 8, 100, 2, 0 }, { 7, 200, 4, 0 }, { 8, 200, 2, 0 } }
+    assert.same({ "1 cpu-clock 100 1 3", "1 page-faults 3 1 3", "2 cpu-clock 100 2 3", "2 page-faults 2 2 3",
+                  "3 cpu-clock 100 3 3", "3 page-faults 1 3 3", "4 cpu-clock 100 4 3" },
+      parts_of(read_by_leader(rows, { inherit = true })))
+  end)
+
+  it("passes over a group's counts of events that the recording does not have", function()
+    assert.same({ "1 cpu-clock 100 1 3" }, parts_of(read_by_leader({ { 7, 100, 3, 5 } }, { ids = { 1, 77, 78 } })))
+  end)
+
   it("says of an event that was counted alone where its counts are", function()
     local function said_of(leads)
       local b = perfdata.new { events = {

@@ -1331,6 +1331,27 @@ describe("a target that ends", function()
   end)
 end)
 
+describe("a group that its leader reads", function()
+  it("has a sample of each event whose count grew, with the growth as its period", function()
+    local s = perfev.session { cpus = { 0 }, duration = "1s" }
+    local seen, ev = {}, nil
+    ev = s:event { "{cpu-clock,page-faults}:S", period = 100, sample = function(r)
+      seen[#seen + 1] = ("%s %d %d"):format(r.event == ev.members[1] and "leader" or r.event == ev.members[2]
+        and "member" or "?", r.period, r.ip)
+    end }
+    k:after(MS, function()
+      for i, counts in ipairs { { 100, 2 }, { 200, 2 }, { 300, 7 } } do
+        local values = {}
+        for n = 1, 2 do values[n] = { id = k.events[n].id, value = counts[n] } end
+        emit(1, "sample", { ip = i, period = 100, read = { values = values } })
+      end
+    end)
+    assert(s:run())
+    assert.same({ "leader 100 1", "member 2 1", "leader 100 2", "leader 100 3", "member 5 3" }, seen)
+    assert.equal(5, s:stats().delivered)
+  end)
+end)
+
 describe("loss", function()
   it("of the session's own records is counted apart", function()
     local s = perfev.session { buffer = "4K", cpus = { 0 }, duration = "1s" }

@@ -1374,6 +1374,11 @@ const struct pev_datafile_stats *pev_datafile_stats(struct pev_datafile *df)
 
 uint32_t pev_datafile_events(const struct pev_datafile *df) { return df->recorded.nr; }
 
+uint32_t pev_datafile_number(const struct pev_datafile *df, uint64_t id)
+{
+	return pev_recorded_number(&df->recorded, id);
+}
+
 const struct pev_file_event *pev_datafile_event(const struct pev_datafile *df, uint32_t n)
 {
 	return n < df->recorded.nr ? df->recorded.events[n] : NULL;

@@ -162,6 +162,8 @@ const struct pev_datafile_stats *pev_datafile_stats(struct pev_datafile *df);
 /* Events so far: a pipe can tell of more later. */
 uint32_t pev_datafile_events(const struct pev_datafile *df);
 const struct pev_file_event *pev_datafile_event(const struct pev_datafile *df, uint32_t n);
+/* The number of the event that has the id, or PEV_NO_EVENT. */
+uint32_t pev_datafile_number(const struct pev_datafile *df, uint64_t id);
 /* Counts up when there is more to know of events or sections. */
 uint64_t pev_datafile_news(const struct pev_datafile *df);
 /* What is made of call chains of the n-th event's samples. */

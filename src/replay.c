@@ -23,6 +23,7 @@ void pev_replay_free(struct pev_replay *replay)
 {
 	pev_selection_free(&replay->wanted);
 	pev_deferred_free(&replay->deferred);
+	pev_groupread_free(&replay->group);
 	free(replay->routes);
 	free(replay->hearers);
 	free(replay->slots);
@@ -238,6 +239,22 @@ static bool is_count(const struct pev_file_record *from)
 	return from->type == PERF_RECORD_LOST_SAMPLES && from->synthesised;
 }
 
+/* The next of a group's samples that the leader's stood for. */
+static bool take_part(struct pev_replay *r)
+{
+	const struct pev_group_part *part = pev_groupread_next(&r->group);
+
+	r->is_part = part != NULL;
+	if (!part)
+		return false;
+	r->part.event = part->event;
+	r->from = &r->part;
+	r->event = part->event + 1;
+	r->type = PERF_RECORD_SAMPLE;
+	r->stage = PEV_STAGE_LOOK;
+	return true;
+}
+
 static int read_record(struct pev_replay *r, struct pev_err *err)
 {
 	bool is_dry;
@@ -248,7 +265,7 @@ static int read_record(struct pev_replay *r, struct pev_err *err)
 	if (!r->budget)
 		return PEV_TURN_ROUND;
 	r->budget--;
-	if (pev_deferred_any(&r->deferred) && take_ready(r))
+	if (take_part(r) || (pev_deferred_any(&r->deferred) && take_ready(r)))
 		return PEV_TURN_NONE;
 	r->whole = false;
 	is_dry = r->run->at == r->run->end;
@@ -355,6 +372,33 @@ static bool is_wanted(struct pev_replay *r)
 	return true;
 }
 
+/* Is it a leader's sample that is heard as those of its group? */
+static bool splits(const struct pev_replay *r)
+{
+	return r->from->type == PERF_RECORD_SAMPLE && !r->is_part && r->event && !defers(r) &&
+	       pev_groupread_splits(&pev_datafile_event(r->df, r->event - 1)->attr);
+}
+
+static uint32_t number_of(const void *df, uint64_t id)
+{
+	return pev_datafile_number(df, id);
+}
+
+/* Its parts come next: no other record has the answer of the one before. */
+static int split(struct pev_replay *r, struct pev_err *err)
+{
+	const struct pev_file_event *leader = pev_datafile_event(r->df, r->event - 1);
+
+	pev_replay_anew(r);
+	r->part = *r->from;
+	if (pev_groupread_split(&r->group, &r->rec, leader->attr.flags & PEV_ATTR_INHERIT,
+				number_of, r->df) < 0)
+		return pev_fail(err, -ENOMEM, "no memory for the groups of the recording");
+	r->part.bytes = r->group.bytes;
+	r->part.plan = &r->group.plan;
+	return 0;
+}
+
 static uint64_t lost_of(const struct pev_record *rec)
 {
 	struct pev_value value;
@@ -365,7 +409,7 @@ static uint64_t lost_of(const struct pev_record *rec)
 static int look_at_record(struct pev_replay *r, struct pev_err *err)
 {
 	uint32_t place = r->event * PEV_RECORD_NR + r->type;
-	bool teaches = is_bookkeeping(r->from->type), is_heard;
+	bool teaches = is_bookkeeping(r->from->type), is_split = splits(r), is_heard;
 	const struct pev_route *route;
 
 	if (place >= r->nr_routes || !r->routes[place].known)
@@ -373,16 +417,18 @@ static int look_at_record(struct pev_replay *r, struct pev_err *err)
 	route = &r->routes[place];
 	is_heard = route->called || (r->uncalled && route->nr);
 	begin_time(r, is_heard);
-	is_heard = is_heard && is_wanted(r);
+	is_heard = is_heard && !is_split && is_wanted(r);
 	r->at = r->end = route->first;
 	r->stage = PEV_STAGE_TIME;
-	if (is_heard || teaches) {
+	if (is_heard || teaches || is_split) {
 		if (pev_datafile_locate(r->df, r->from, &r->rec, err) < 0) {
 			r->stage = PEV_STAGE_READ;
 			return PEV_TURN_DAMAGED;
 		}
 		if (teaches && learn(r) < 0)
 			return pev_fail(err, -ENOMEM, "no memory for the tasks of the recording");
+		if (is_split && split(r, err) < 0)
+			return -ENOMEM;
 	}
 	if (is_heard && pev_selection_asks(&r->wanted))
 		is_heard = pev_selection_has(&r->wanted, &r->rec, r->tasks);
@@ -451,8 +497,9 @@ static void remember(struct pev_replay *r)
 	struct pev_route *route = &r->routes[r->event * PEV_RECORD_NR + r->type];
 	bool is_kept = r->event && r->event <= r->nr_keeps && r->keeps[r->event - 1];
 
-	if (r->type != PERF_RECORD_SAMPLE || route->nr != 1 || !r->begun || may_wait(r, route) ||
-	    pev_selection_asks(&r->wanted) || (r->exclude_pid && !is_kept) ||
+	if (r->type != PERF_RECORD_SAMPLE || route->nr != 1 || r->is_part || !r->begun ||
+	    may_wait(r, route) || pev_selection_asks(&r->wanted) ||
+	    (r->exclude_pid && !is_kept) ||
 	    (r->nr_timers && !r->due))
 		return;
 	if (r->uncalled != r->of_uncalled)

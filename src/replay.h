@@ -14,6 +14,7 @@
 #include "datafile.h"
 #include "deferred.h"
 #include "err.h"
+#include "groupread.h"
 #include "loss.h"
 #include "record.h"
 #include "selection.h"
@@ -74,6 +75,9 @@ struct pev_replay {
 	bool whole;                    /* it waited, and waits no more: it is ready */
 	struct pev_file_record ready;  /* likewise the record of the last loss */
 	struct pev_deferred deferred;
+	struct pev_groupread group;    /* a leader's sample is heard as those of its group */
+	struct pev_file_record part;   /* one of them, and whether it is the record at hand */
+	bool is_part;
 	uint32_t at, end;              /* of the hearers: those that have yet to hear it */
 
 	struct pev_route *routes;      /* [event * PEV_RECORD_NR + type] */

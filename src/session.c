@@ -3,6 +3,7 @@
  */
 #include "session.h"
 
+#include "groupread.h"
 #include "loss.h"
 #include "selection.h"
 
@@ -69,6 +70,7 @@ struct pev_session {
 	struct pev_slot *last_slot;
 	struct pev_merge merge;
 	struct pev_tasks tasks;
+	struct pev_groupread group;   /* a leader's sample is handed out as those of its group */
 	struct pev_deferred deferred; /* samples that wait for their user part */
 	struct pev_stats stats;
 	uint64_t last_time;         /* of the newest record delivered */
@@ -547,6 +549,8 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 		rc = route(s, slot, &slot->event.fds[i], &want, err);
 	/* Whose turn it was when an AUX record was written does not tell whose trace it is. */
 	slot->keep_own = want.aux_bytes != 0;
+	slot->splits = pev_groupread_splits(&slot->event.attr) &&
+		       !(slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN);
 	if (rc < 0) {
 		pev_session_remove(s, slot);
 		return rc;
@@ -1210,6 +1214,40 @@ static bool let_waiting_go(struct pev_session *s)
 	return any && s->drain != PEV_DRAIN_DISCARD;
 }
 
+/* ---- groups that are read by their leader ---- */
+
+static uint32_t number_of(const void *ctx, uint64_t id)
+{
+	const struct pev_session *s = ctx;
+	const struct id_entry *entry = id && s->cap_ids ? id_find(s, id) : NULL;
+
+	return entry && entry->id ? entry->slot : UINT32_MAX;
+}
+
+/* Does it stand for samples of its group? They come next; out of memory, it comes as it is. */
+static bool is_split(struct pev_session *s, const struct pev_slot *slot,
+		     const struct pev_record *rec)
+{
+	return slot->splits && rec->type == PERF_RECORD_SAMPLE &&
+	       pev_groupread_split(&s->group, rec, slot->event.attr.flags & PEV_ATTR_INHERIT,
+				   number_of, s) == 0;
+}
+
+/* The next of a group's samples that somebody gets. */
+static struct pev_slot *take_part(struct pev_session *s, struct pev_record *rec)
+{
+	const struct pev_group_part *part;
+
+	while ((part = pev_groupread_next(&s->group))) {
+		struct pev_slot *slot = recipient(s, s->slots[part->event], PERF_RECORD_SAMPLE);
+
+		if (slot && pev_record_locate(rec, &s->group.plan, s->group.bytes, s->group.size,
+					      NULL) == 0)
+			return slot;
+	}
+	return NULL;
+}
+
 /* ---- losses ---- */
 
 /*
@@ -1485,7 +1523,9 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 
 	for (;;) {
 		settle(s);
-		*slot = take_ready(s, rec);
+		*slot = take_part(s, rec);
+		if (!*slot)
+			*slot = take_ready(s, rec);
 		if (*slot)
 			break;
 		next = pev_merge_top(&s->merge);
@@ -1504,7 +1544,7 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 			count_order(s, next->time);
 		note_aux(s, s->pending->next, s->pending->next_size);
 		*slot = take(s, s->pending, rec);
-		if (*slot)
+		if (*slot && !is_split(s, *slot, rec))
 			break;
 	}
 	s->stats.delivered++;
@@ -1634,6 +1674,7 @@ void pev_session_close(struct pev_session *s)
 		s->sys->close(s->sys->ctx, s->epfd);
 	pev_merge_free(&s->merge);
 	pev_deferred_free(&s->deferred);
+	pev_groupread_free(&s->group);
 	pev_tasks_free(&s->tasks);
 	pev_selection_free(&s->wanted);
 	free(s->ids);

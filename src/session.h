@@ -67,6 +67,7 @@ struct pev_slot {
 	bool own_rings;        /* nobody else writes into its rings: they have AUX areas */
 	bool off;              /* switched off by us, and not by the kernel */
 	bool closed;
+	bool splits;           /* its samples stand for those of its group */
 	uint64_t lost;         /* PERF_FORMAT_LOST when it was last read */
 	uint64_t recorded_lost; /* what recordings have of that */
 };

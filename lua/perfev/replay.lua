@@ -262,7 +262,8 @@ end
 
 -- ---- what was recorded in another way than it is asked for ----
 
-local CALLCHAIN, GROUP = 1 << 5, 1 << 3 -- PERF_SAMPLE_CALLCHAIN, PERF_FORMAT_GROUP
+local CALLCHAIN, READ, RAW = 1 << 5, 1 << 4, 1 << 10 -- PERF_SAMPLE_*
+local GROUP, ID = 1 << 3, 1 << 2 -- PERF_FORMAT_*
 
 local function has_chains(recorded) return recorded.attr.sample_type & CALLCHAIN ~= 0 end
 
@@ -293,6 +294,12 @@ local function leader_of(self)
   end
 end
 
+-- Whether its samples are delivered as those of its group: pev_groupread_splits().
+local function is_split(leader)
+  local attr = leader.attr
+  return attr.sample_type & (READ | RAW) == READ and attr.read_format & ID ~= 0
+end
+
 -- Samples that are waited for in vain, and would look as if nothing had happened.
 local function note_counted(self, decl, found)
   if not (decl.callbacks.sample or decl.callbacks.record) then return end
@@ -301,7 +308,7 @@ local function note_counted(self, decl, found)
     if attr.freq or attr.sample_period ~= 0 then return end
   end
   local leader, by_stat = leader_of(self), self.rec.sections.stat
-  if not leader and not by_stat then return end
+  if not leader and not by_stat or leader and is_split(leader) then return end
   self.session:note(0, ("%s: it was counted, and not sampled\n  its counts are in %s"):format(decl.name, leader
     and ("r.read of the samples of %s"):format(leader.name) or "'stat' records, which perfl dump shows"))
 end

@@ -63,6 +63,20 @@ describe("perfl -i on what perf record wrote", function()
     end)
   end)
 
+  it("has as many samples of each event of a group that its leader reads, of the same periods", function()
+    with_recording("--no-inherit -e '{cpu-clock,page-faults}:S' -c 100000", function(path)
+      local _, theirs = perf_script(path, "event,period", "^%s*(%d+ +[%l-]+):%s*$")
+      local script = [[event { "cpu-clock,page-faults", sample = function(r) print(r.period, r.event.name) end }]]
+      local ours = {}
+      for line in perfl("-q", "-i", path, "-e", script):gmatch("[^\n]+") do ours[#ours + 1] = line:gsub("\t", " ") end
+      for i, line in ipairs(theirs) do theirs[i] = line:gsub(" +", " ") end
+      assert.is_true(#theirs > 1)
+      table.sort(theirs)
+      table.sort(ours)
+      assert.same(theirs, ours)
+    end)
+  end)
+
   it("hears the programs that were executed in execsnoop", function()
     with_recording("-e cpu-clock -e sched:sched_process_exec", function(path)
       local out, seen = perfl("-i", path, "execsnoop"), {}

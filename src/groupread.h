@@ -1,0 +1,58 @@
+/*
+ * groupread.h - the samples of a group's members that the samples of its leader stand for.
+ *
+ * In a group with PERF_SAMPLE_READ and PERF_FORMAT_GROUP the leader alone samples, and
+ * each of its samples has the counts of all. perf takes it for one sample of each event whose
+ * count grew, with the growth as its period: deliver_sample_group(), tools/perf/util/session.c.
+ */
+#ifndef PEV_GROUPREAD_H
+#define PEV_GROUPREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "attr.h"
+#include "record.h"
+
+/* The count of an event at its last sample; of an inherited one, of each thread. */
+struct pev_last_count {
+	uint64_t id, value;
+	uint32_t tid;
+	bool used;
+};
+
+struct pev_group_part {
+	uint32_t event;  /* its number */
+	uint64_t period;
+};
+
+/* A zeroed one is empty. */
+struct pev_groupread {
+	struct pev_last_count *counts; /* by id and thread, open addressing */
+	uint32_t nr_counts, cap_counts;
+	struct pev_group_part *parts;  /* of the leader's sample split last */
+	uint32_t at, nr_parts, cap_parts;
+	unsigned char *bytes;          /* that sample, with the period of a part: 64 KiB */
+	struct pev_plan plan;          /* likewise */
+	uint16_t size;
+};
+
+void pev_groupread_free(struct pev_groupread *group);
+
+/*
+ * True if samples of the event stand for those of a group. Not if they have a tracepoint's
+ * payload: members would be taken to have it.
+ */
+bool pev_groupread_splits(const struct pev_attr *attr);
+
+/* The number of the event that has the id, or UINT32_MAX. */
+typedef uint32_t (*pev_number_fn)(const void *ctx, uint64_t id);
+
+/* Splits a located sample of such an event; 0 or -ENOMEM. What was left of the last one goes. */
+int pev_groupread_split(struct pev_groupread *group, const struct pev_record *rec, bool inherit,
+			pev_number_fn number, const void *ctx);
+
+/* The next part, whose sample is bytes, by plan; or NULL. Good until the next call. */
+const struct pev_group_part *pev_groupread_next(struct pev_groupread *group);
+
+#endif
