@@ -187,7 +187,7 @@ describe("perfl stat", function()
   end)
 
   it("goes on without an event that its PMU refuses, and finds names without case, as perf stat does", function()
-    requires("perf", "program perf", "pmu msr")
+    requires("perf", "root", "program perf", "pmu msr")
     local function rows(text) -- the numbers aside
       local list = {}
       for value, name in text:gmatch "([^,\n]+),[^,]*,([%w/:,=-]-[/%w]),[^\n]*" do
