@@ -204,6 +204,91 @@ describe("a profile's tree", function()
   end)
 end)
 
+describe("without memory for names", function()
+  local NR = 2000
+  local core = require "perfev.core"
+  local shortage = require "perfev.shortage"
+  local frames_of = core.stack_frames
+
+  before_each(function() shortage.any, shortage.stacks = false, 0 end)
+  after_each(function()
+    core.stack_frames = frames_of
+    shortage.any, shortage.stacks = false, 0
+  end)
+
+  local function profile_of(under)
+    local p = perfev.profile()
+    run_over(recording(NR), {}, p:sampler { under = under })
+    return p
+  end
+
+  local function sum_of(p)
+    local sum = 0
+    for n in p:folded():gmatch " (%d+)\n" do sum = sum + tonumber(n) end
+    return sum
+  end
+
+  it("a profile adds the stacks that are left to (other), and loses none", function()
+    local p, calls = profile_of "comm", 0
+    core.stack_frames = function(stack)
+      calls = calls + 1
+      if calls == 100 then error("not enough memory", 0) end
+      return frames_of(stack)
+    end
+    assert.equal(2 * NR, sum_of(p))
+    assert.equal(2 * NR, p:total())
+    assert.is_true(shortage.any)
+    assert.equal(NR + 1 - 99, shortage.stacks)
+    assert.matches("^app;%(other%) %d+\n", p:folded())
+  end)
+
+  it("raises what is another error", function()
+    local p = profile_of "comm"
+    core.stack_frames = function() error("out of order", 0) end
+    assert.has_error(function() p:folded() end, "out of order")
+    assert.is_false(shortage.any)
+  end)
+
+  it("keeps the tree below a third of what ulimit -v leaves", function()
+    local p = profile_of "time"
+    local slurp = core.slurp
+    core.slurp = function(path)
+      if path == "/proc/self/limits" then return "Max address space         4194304              unlimited  bytes\n" end
+      if path == "/proc/self/statm" then return "256 100 50 1 0 20 0\n" end
+      return slurp(path)
+    end
+    local ok, sum = pcall(sum_of, p)
+    core.slurp = slurp
+    assert(ok, sum)
+    assert.equal(2 * NR, sum)
+    assert.is_true(shortage.any)
+    assert.is_true(shortage.stacks > 0 and shortage.stacks < 2 * NR)
+  end)
+end)
+
+describe("perfl without memory", function()
+  local function starved(...)
+    return run { "sh", "-c", "ulimit -v 400000; exec \"$@\"", "sh", run.perfl, ... }
+  end
+  local EATER = 'perfev.done(function() local t = {} for i = 1, 1 << 20 do t[i] = ("x"):rep(1 << 20) .. i end end)'
+
+  it("prints what was counted and ends with 1 when done() finds none", function()
+    if run.sanitized then return pending "ASan needs more than is left" end
+    local r = starved("-i", recording(500), "-e",
+      'perfev.event { "cpu-clock", sample = perfev.count { by = "comm" } } ' .. EATER)
+    assert.equal(1, r.code)
+    assert.matches("app +1000\n", r.out)
+    assert.matches("a callback failed in done", r.err, 1, true)
+    assert.matches("not enough memory", r.err, 1, true)
+  end)
+
+  it("ends with 1 when done() fails at all: what it prints is what the run was for", function()
+    local r = run { run.perfl, "-i", recording(500), "-e",
+      'perfev.event { "cpu-clock", sample = function() end } perfev.done(function() error "no" end)' }
+    assert.equal(1, r.code)
+  end)
+end)
+
 describe("perfl --max-memory", function()
   it("prints every sample, says what did not fit, and stays small", function()
     local nr = 12000

@@ -770,9 +770,8 @@ uint64_t pev_agg_floor(const struct pev_agg *agg)
 	return agg->config.kind == PEV_AGG_TOP ? agg->other.n : 0;
 }
 
-/* The key is a new one, or its values are more than counted. */
-static __attribute__((noinline)) int add_any(struct pev_agg *agg, uint64_t hash, const void *key,
-					     size_t len, int64_t value)
+static int put_in_any(struct pev_agg *agg, uint64_t hash, const void *key, size_t len,
+		      int64_t value)
 {
 	bool is_new;
 	struct pev_cell *cell;
@@ -790,6 +789,17 @@ static __attribute__((noinline)) int add_any(struct pev_agg *agg, uint64_t hash,
 	if (is_new)
 		publish(agg, cell);
 	return 0;
+}
+
+/* The key is a new one, or its values are more than counted. */
+static __attribute__((noinline)) int add_any(struct pev_agg *agg, uint64_t hash, const void *key,
+					     size_t len, int64_t value)
+{
+	int rc = put_in_any(agg, hash, key, len, value);
+
+	if (rc < 0)
+		pev_budget_fail(agg->budget);
+	return rc;
 }
 
 int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value)

@@ -14,6 +14,7 @@
 struct pev_budget {
 	uint64_t limit, used; /* bytes */
 	uint64_t refused;     /* how often a stack or key did not fit */
+	uint64_t failed;      /* how often there was no memory for one */
 };
 
 /* Is there room for bytes more? budget is NULL: always. */
@@ -32,6 +33,12 @@ static inline void pev_budget_return(struct pev_budget *budget, uint64_t bytes)
 {
 	if (budget)
 		budget->used -= bytes;
+}
+
+static inline void pev_budget_fail(struct pev_budget *budget)
+{
+	if (budget)
+		budget->failed++;
 }
 
 static inline void pev_budget_refuse(struct pev_budget *budget)

@@ -369,8 +369,10 @@ static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uin
 	if (stacks->nr >= stacks->cap)
 		grow(stacks);
 	stack = malloc(bytes);
-	if (!stack)
+	if (!stack) {
+		pev_budget_fail(stacks->budget);
 		return NULL;
+	}
 	pev_budget_use(stacks->budget, bytes + BESIDE);
 	stacks->bytes += bytes + BESIDE;
 	chain = &stacks->chains[hash & (stacks->cap - 1)];

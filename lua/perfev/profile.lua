@@ -7,12 +7,12 @@
 -- the profile holds and not on the order it came in: the same profile, the same bytes.
 
 local agg = require "perfev.agg"
-local beyond = require "perfev.profile.beyond"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 local options = require "perfev.options"
 local raw = require "perfev.raw"
+local shortage = require "perfev.shortage"
 local shown = require "perfev.shown"
 local units = require "perfev.units"
 local where = require "perfev.where"
@@ -40,8 +40,23 @@ end
 
 -- What Lua takes for a node of the tree, for a frame and for a stack that waits for its names, in bytes, as measured.
 local NODE_BYTES, FRAME_BYTES, WAITING_BYTES = 250, 400, 500
+local PAGE = 4096 -- a larger page makes the limit seem further away than it is
+local RESERVE_BYTES = 4 << 20 -- kept free while names are looked up, so that there is memory for printing
 local MOST_WAITING = 4096 -- stacks that wait for their names while names are looked up
 local NO_ROOM = 0 -- the number of a frame that is new when there are no bytes left
+
+-- Bytes that this process may still map under RLIMIT_AS (ulimit -v), or nil.
+local function mappable_bytes()
+  local limit = (core.slurp "/proc/self/limits" or ""):match "Max address space%s+(%d+)"
+  local pages = (core.slurp "/proc/self/statm" or ""):match "^%d+"
+  return limit and pages and math.max(0, tonumber(limit) - tonumber(pages) * PAGE)
+end
+
+-- Close to a limit Lua collects all its garbage at each allocation: the tree takes a third of what is left at most.
+local function heed_limit(self)
+  local bytes = mappable_bytes()
+  if bytes and bytes // 3 < self.room then self.room, self.limited = bytes // 3, true end
+end
 
 -- Before a stack is added: are there bytes left for what is new in it? If not it is added to (other).
 local function look_for_room(self) self.full = self.room < 0 end
@@ -108,17 +123,22 @@ end
 
 -- ---- the tree: node 0 is the root, which is no frame ----
 
+-- Without memory in the midst of it there is a node that nobody finds, and nothing else is wrong.
 local function new_node(self, parent, frame)
   local node = #self.parent + 1
   self.room = self.room - NODE_BYTES
-  self.children[parent << 32 | frame], self.parent[node], self.frame[node] = node, parent, frame
+  self.frame[node], self.youngest[node], self.brother[node] = frame, 0, 0
+  self.parent[node] = parent
+  self.children[parent << 32 | frame] = node
+  self.youngest[parent], self.brother[node] = node, self.youngest[parent]
   return node
 end
 
 -- What stands for the stacks below root that do not fit.
 local function other_below(self, root, parent)
   if self.frame[parent] == self.other then return parent end
-  beyond.stacks, self.full = beyond.stacks + 1, false
+  shortage.stacks, self.full = shortage.stacks + 1, false
+  shortage.any = shortage.any or self.limited
   self.other = self.other or intern(self, "(other)")
   self.full = true
   return self.children[root << 32 | self.other] or new_node(self, root, self.other)
@@ -202,6 +222,36 @@ local function count_user_frames(self, frames, times)
   if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
 end
 
+-- There is no memory: stacks that wait for their names are added to (other), as looking them up would cost the more
+-- time the less memory there is.
+local function give_up_room(self)
+  self.reserve, self.room, self.exhausted, shortage.any = nil, -math.huge, true, true
+  collectgarbage()
+end
+
+-- f(self, ...), and without memory for it once more when there is some again. It adds all or nothing.
+local function add_surely(self, f, ...)
+  local ok, result = pcall(f, self, ...)
+  if ok then return result end
+  if not shortage.is(result) then error(result, 0) end
+  give_up_room(self)
+  return f(self, ...)
+end
+
+local function add_at(self, node, values)
+  for i in ipairs(values) do self.sums[i][node] = self.sums[i][node] or 0 end -- first what needs memory
+  for i, value in ipairs(values) do self.sums[i][node] = self.sums[i][node] + value end
+end
+
+local function look_up_one(self, one, seen, index)
+  look_for_room(self)
+  if self.exhausted then return add_at(self, other_below(self, one.root, one.root), one.sums) end
+  local node, frames = one.root, frame_numbers(self, one.stack, seen)
+  for _, frame in ipairs(frames) do node = child(self, node, frame, one.root) end
+  add_at(self, node, one.sums)
+  count_user_frames(self, frames, one.sums[index] or 0)
+end
+
 -- Look up the names of the stacks that wait for them.
 local function look_up(self)
   local waiting, seen, index = self.waiting, {}, counted_value(self)
@@ -209,11 +259,7 @@ local function look_up(self)
   self.room = self.room + #waiting * WAITING_BYTES
   for _, one in ipairs(waiting) do
     if self.progress then self.progress() end
-    look_for_room(self)
-    local node, frames = one.root, frame_numbers(self, one.stack, seen)
-    count_user_frames(self, frames, one.sums[index] or 0)
-    for _, frame in ipairs(frames) do node = child(self, node, frame, one.root) end
-    for i, value in ipairs(one.sums) do add_value(self, node, i, value) end
+    add_surely(self, look_up_one, one, seen, index)
   end
 end
 
@@ -230,9 +276,10 @@ local function waiting_sums(self, root, stack)
   local sums = below[stack]
   if not sums then
     sums = {}
-    below[stack] = sums
+    for i = 1, #self.values do sums[i] = 0 end
     self.room = self.room - WAITING_BYTES
     table.insert(self.waiting, { root = root, stack = stack, sums = sums })
+    below[stack] = sums
   end
   return sums
 end
@@ -259,10 +306,9 @@ end
 local function add_values(self, root, stack, values, level)
   if type(stack) == "userdata" then
     local sums = waiting_sums(self, root, stack)
-    for i, value in ipairs(values) do sums[i] = (sums[i] or 0) + value end
+    for i, value in ipairs(values) do sums[i] = sums[i] + value end
   else
-    local node = walk_stack(self, root, stack, level + 1)
-    for i, value in ipairs(values) do add_value(self, node, i, value) end
+    add_at(self, walk_stack(self, root, stack, level + 1), values)
   end
   for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
 end
@@ -360,8 +406,8 @@ local function values_of(self, value)
 end
 
 -- One key of a sampler: what stands around the stack, the stack (false: it had none), the value.
-local function take_key(self, ...)
-  local key, nr, node = { ... }, select("#", ...), 0
+local function take_key(self, key)
+  local nr, node = key.n, 0
   look_for_room(self)
   for i = 1, nr - 2 do
     node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3), 0)
@@ -392,14 +438,14 @@ local function take_over(self)
       self.duration = self.last - self.first
     end
     local next_key = one:pairs()
-    local function each(...)
-      if select("#", ...) == 0 then return false end
-      if sampler.add then give_key(sampler.add, ...) else take_key(self, ...) end
-      return true
+    local function next_one() return table.pack(next_key()) end
+    local key = add_surely(self, next_one)
+    while key.n > 0 do
+      if sampler.add then give_key(sampler.add, table.unpack(key, 1, key.n)) else add_surely(self, take_key, key) end
+      key = add_surely(self, next_one)
     end
-    while each(next_key()) do end -- luacheck: ignore 542
     local other = one:other()
-    if other then add_values(self, 0, "(other)", values_of(self, other), 3) end
+    if other then add_surely(self, add_values, 0, "(other)", values_of(self, other), 3) end
     one:clear()
   end
 end
@@ -410,8 +456,11 @@ local function empty(self)
   for i = 1, #self.values do self.sums[i], self.totals[i] = {}, 0 end
   self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
   self.parent, self.frame, self.children = {}, {}, {}
+  -- Of a node the child that came last, and of that the one before: a list for each node would be half of the tree.
+  self.youngest, self.brother = { [0] = 0 }, {}
   self.waiting, self.waiting_of, self.most_waiting = {}, {}, math.maxinteger
-  self.room, self.full, self.other = self.max_bytes, false, nil
+  self.room, self.full, self.exhausted, self.other = self.max_bytes, false, false, nil
+  self.limited = false
   self.user_stacks, self.short_stacks = 0, 0
 end
 
@@ -440,14 +489,16 @@ function Profile:resolve(progress)
   end
   local all, done = #self.waiting, 0
   for _, sampler in ipairs(self.samplers) do all = all + #sampler.from end
-  self.most_waiting = MOST_WAITING
+  heed_limit(self)
+  local has_reserve, reserve = pcall(string.rep, "\0", RESERVE_BYTES)
+  self.most_waiting, self.reserve = MOST_WAITING, has_reserve and reserve or nil
   self.progress = progress and function()
     progress(done, math.max(all, done + 1))
     done = done + 1
   end
   take_over(self)
   look_up(self)
-  self.most_waiting, self.progress = math.maxinteger, nil
+  self.most_waiting, self.progress, self.reserve = math.maxinteger, nil, nil
   if progress then progress(done, done) end
 end
 
@@ -473,19 +524,15 @@ function Profile:total(which)
   return self.totals[(self:value(which, 2))]
 end
 
--- A function that gives a node's children in the order of their keys. A list for each node would be half of what
--- the tree takes: of a node the first child is kept, and of that its next brother.
+-- A function that gives a node's children in the order of their keys.
 local function children_of(self)
-  local frames, first, next_of = self.frames, {}, {}
-  first[0] = 0
-  for node = 1, #self.parent do first[node], next_of[node] = 0, 0 end
-  for node, parent in ipairs(self.parent) do first[parent], next_of[node] = node, first[parent] end
+  local frames = self.frames
   local function by_key(a, b) return frames[self.frame[a]].key < frames[self.frame[b]].key end
   return function(node)
-    local list, one = {}, first[node]
+    local list, one = {}, self.youngest[node]
     while one ~= 0 do
       list[#list + 1] = one
-      one = next_of[one]
+      one = self.brother[one]
     end
     if #list > 1 then table.sort(list, by_key) end
     return list

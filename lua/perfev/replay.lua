@@ -613,7 +613,8 @@ function Replay:stats()
   for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
     stats[name] = read[name]
   end
-  stats.delivered, stats.excluded, stats.unjoined, stats.untold, stats.beyond_memory = self.source:counts()
+  stats.delivered, stats.excluded, stats.unjoined, stats.untold, stats.beyond_memory, stats.no_memory =
+    self.source:counts()
   stats.throttled = read.types.throttle or 0
   stats.lost_own = self.lost_own
   return stats

@@ -9,6 +9,7 @@ local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
+local shortage = require "perfev.shortage"
 local pidns = lazy "perfev.pidns"
 local processes = require "perfev.processes"
 local samples = require "perfev.fields"
@@ -105,6 +106,7 @@ end
 function Session:raised(object, where, key)
   local trace = core.take_traceback()
   self.errors = (self.errors or 0) + 1
+  shortage.any = shortage.any or shortage.is(object)
   if not self.reported[key] then
     self.reported[key] = true
     if self.opts.on_error then self.opts.on_error(object, where, type(object) ~= "string" and trace or nil) end
@@ -808,7 +810,9 @@ function Session:finish()
     self:tell_of_cpus()
     self:await_child()
   end
+  local errors = self.errors
   for _, f in ipairs(self.closed and {} or self.on_done) do protected(self, "done", f) end
+  self.unfinished = self.errors ~= errors -- what the run was for has not been printed, or not all of it
   self:release()
   if self.failure then return nil, self.failure end
   return true
@@ -1006,12 +1010,14 @@ end
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
 -- `unknown_id`, `throttled`, `unjoined`, `excluded`, `untold` (left out as a field was missing that an event's `where`
 -- reads), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
--- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)).
+-- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory` (stacks
+-- and keys for which there was no memory).
 function Session:stats()
   local stats = self.core and self.core:stats() or self.totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
          unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, untold = 0, aux_bytes = 0, aux_skipped = 0,
-         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, beyond_memory = 0 }
+         aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, beyond_memory = 0,
+         no_memory = 0 }
   stats.callback_errors = self.errors or 0
   return stats
 end

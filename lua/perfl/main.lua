@@ -21,6 +21,7 @@ local output = require "perfl.output"
 local progress = require "perfl.progress"
 local report = require "perfl.report"
 local session_options = require "perfev.options"
+local shortage = require "perfev.shortage"
 local source = require "perfl.source"
 local spelling = lazy "perfev.spelling"
 local symbol = lazy "perfev.symbol"
@@ -387,8 +388,7 @@ local function say_closing(why)
   if why and stats.records == 0 then return end -- it never came to run
   if not run.recording then
     for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
-    local unnamed = package.loaded["perfev.profile.beyond"]
-    local beyond = report.beyond_memory(stats, unnamed and unnamed.stacks or 0)
+    local beyond = report.beyond_memory(stats, shortage.stacks)
     if beyond then report.say(beyond) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
     if gone then report.say(gone) end
@@ -408,6 +408,12 @@ end
 
 local function has_lost()
   return run.session and run.opts.fail_on_lost and run.session:stats().lost > 0
+end
+
+-- Is what was printed not all that it should be?
+local function is_incomplete()
+  local s = run.session
+  return s and (s.unfinished or shortage.any or (s:stats().no_memory or 0) > 0)
 end
 
 -- What -e has without asking, a script has to ask for.
@@ -432,7 +438,7 @@ local function outcome(why)
   if run.opts then say_closing(why) end
   if number then return 128 + number, number end
   if why then return failed_status() end
-  return broken_status or has_lost() and LOST or command_status() or 0
+  return broken_status or is_incomplete() and FAILED or has_lost() and LOST or command_status() or 0
 end
 
 -- What was counted and the script has not read.

@@ -2,6 +2,7 @@
 
 local escape = require "perfev.escape"
 local options = require "perfev.options"
+local shortage = require "perfev.shortage"
 
 local M = {}
 
@@ -222,6 +223,10 @@ function M.beyond_memory(stats, unnamed)
     parts[#parts + 1] = ("the names of %s stack%s"):format(M.grouped(unnamed), unnamed == 1 and "" or "s")
   end
   if #parts == 0 then return nil end
+  if shortage.any or (stats.no_memory or 0) > 0 then
+    return ("there was no memory for %s: they are counted as (other)\ntry: fewer events, a lower frequency (-F), or "
+      .. "more memory (ulimit -v)"):format(table.concat(parts, " and "))
+  end
   local bytes = options.MAX_BYTES
   return ("%s did not fit in --max-memory %s: they are counted as (other)\ntry: --max-memory %s")
     :format(table.concat(parts, " and "), size_text(bytes), size_text(4 * bytes))

@@ -669,13 +669,14 @@ static int l_agg_next(lua_State *L)
 
 	if (i >= (lua_Integer)all->nr)
 		return 0;
-	lua_pushinteger(L, i + 1);
-	lua_replace(L, lua_upvalueindex(2));
-	luaL_checkstack(L, L_AGG_COLUMNS + 2, "key");
+	luaL_checkstack(L, L_AGG_COLUMNS + 3, "key");
 	lua_getiuservalue(L, lua_upvalueindex(1), L_AGG_UV_HOMES);
 	homes = lua_gettop(L);
 	nr = push_key(L, homes, all, all->cells[i]);
 	push_value(L, all, all->cells[i]);
+	/* Last: if there is no memory for one, it is the next one again. */
+	lua_pushinteger(L, i + 1);
+	lua_replace(L, lua_upvalueindex(2));
 	return nr + 1;
 }
 

@@ -614,7 +614,8 @@ static int l_replay_counts(lua_State *L)
 	lua_pushinteger(L, (lua_Integer)self->replay.deferred.unjoined);
 	lua_pushinteger(L, (lua_Integer)self->d.untold);
 	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->refused);
-	return 5;
+	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->failed);
+	return 6;
 }
 
 /* clang-format off */

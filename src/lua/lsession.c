@@ -958,7 +958,7 @@ static int l_session_stats(lua_State *L)
 	struct pev_stats stats;
 
 	pev_session_stats(self->s, &stats);
-	lua_createtable(L, 0, 21);
+	lua_createtable(L, 0, 22);
 	set_count(L, "records", stats.records);
 	set_count(L, "delivered", stats.delivered);
 	set_count(L, "lost", stats.lost);
@@ -980,6 +980,7 @@ static int l_session_stats(lua_State *L)
 	set_count(L, "rings", stats.rings);
 	set_count(L, "ring_bytes", stats.ring_bytes);
 	set_count(L, "beyond_memory", l_dispatch_budget(L, 1)->refused);
+	set_count(L, "no_memory", l_dispatch_budget(L, 1)->failed);
 	return 1;
 }
 
