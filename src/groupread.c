@@ -95,6 +95,7 @@ int pev_groupread_split(struct pev_groupread *group, const struct pev_record *re
 	const struct pev_plan *plan = rec->plan;
 	struct pev_value value, tid = { 0 };
 	struct pev_read read;
+	bool known = false;
 	int rc = 0;
 
 	group->at = group->nr_parts = 0;
@@ -115,6 +116,7 @@ int pev_groupread_split(struct pev_groupread *group, const struct pev_record *re
 
 		if (event == UINT32_MAX)
 			continue;
+		known = true;
 		rc = growth(group, &one, (uint32_t)tid.u, &more);
 		if (rc == 0 && more)
 			rc = add_part(group, event, more);
@@ -122,7 +124,7 @@ int pev_groupread_split(struct pev_groupread *group, const struct pev_record *re
 	memcpy(group->bytes, rec->bytes, rec->size);
 	group->plan = *plan;
 	group->size = rec->size;
-	return rc;
+	return rc < 0 ? rc : known;
 }
 
 const struct pev_group_part *pev_groupread_next(struct pev_groupread *group)

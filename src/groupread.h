@@ -48,7 +48,10 @@ bool pev_groupread_splits(const struct pev_attr *attr);
 /* The number of the event that has the id, or UINT32_MAX. */
 typedef uint32_t (*pev_number_fn)(const void *ctx, uint64_t id);
 
-/* Splits a located sample of such an event; 0 or -ENOMEM. What was left of the last one goes. */
+/*
+ * Splits a located sample of such an event. Drops what was left of the last one. Returns 1, or 0 if
+ * no count in it has the id of a known event: the sample stays as it is; or -ENOMEM.
+ */
 int pev_groupread_split(struct pev_groupread *group, const struct pev_record *rec, bool inherit,
 			pev_number_fn number, const void *ctx);
 

@@ -384,19 +384,24 @@ static uint32_t number_of(const void *df, uint64_t id)
 	return pev_datafile_number(df, id);
 }
 
-/* Its parts come next: no other record has the answer of the one before. */
+/*
+ * Its parts come next: no other record has the answer of the one before. Returns 1, 0 if the sample
+ * stays as it is, or -ENOMEM.
+ */
 static int split(struct pev_replay *r, struct pev_err *err)
 {
 	const struct pev_file_event *leader = pev_datafile_event(r->df, r->event - 1);
+	int rc;
 
 	pev_replay_anew(r);
 	r->part = *r->from;
-	if (pev_groupread_split(&r->group, &r->rec, leader->attr.flags & PEV_ATTR_INHERIT,
-				number_of, r->df) < 0)
-		return pev_fail(err, -ENOMEM, "no memory for the groups of the recording");
+	rc = pev_groupread_split(&r->group, &r->rec, leader->attr.flags & PEV_ATTR_INHERIT,
+				 number_of, r->df);
+	if (rc < 0)
+		return pev_fail(err, rc, "no memory for the groups of the recording");
 	r->part.bytes = r->group.bytes;
 	r->part.plan = &r->group.plan;
-	return 0;
+	return rc;
 }
 
 static uint64_t lost_of(const struct pev_record *rec)
@@ -409,27 +414,32 @@ static uint64_t lost_of(const struct pev_record *rec)
 static int look_at_record(struct pev_replay *r, struct pev_err *err)
 {
 	uint32_t place = r->event * PEV_RECORD_NR + r->type;
-	bool teaches = is_bookkeeping(r->from->type), is_split = splits(r), is_heard;
+	bool teaches = is_bookkeeping(r->from->type), may_split = splits(r), is_heard;
 	const struct pev_route *route;
+	int rc = 0;
 
 	if (place >= r->nr_routes || !r->routes[place].known)
 		return PEV_TURN_ROUTE;
 	route = &r->routes[place];
 	is_heard = route->called || (r->uncalled && route->nr);
 	begin_time(r, is_heard);
-	is_heard = is_heard && !is_split && is_wanted(r);
+	is_heard = is_heard && (may_split || is_wanted(r));
 	r->at = r->end = route->first;
 	r->stage = PEV_STAGE_TIME;
-	if (is_heard || teaches || is_split) {
+	if (is_heard || teaches || may_split) {
 		if (pev_datafile_locate(r->df, r->from, &r->rec, err) < 0) {
 			r->stage = PEV_STAGE_READ;
 			return PEV_TURN_DAMAGED;
 		}
 		if (teaches && learn(r) < 0)
 			return pev_fail(err, -ENOMEM, "no memory for the tasks of the recording");
-		if (is_split && split(r, err) < 0)
-			return -ENOMEM;
+		if (may_split)
+			rc = split(r, err);
+		if (rc < 0)
+			return rc;
 	}
+	if (may_split)
+		is_heard = is_heard && rc == 0 && is_wanted(r);
 	if (is_heard && pev_selection_asks(&r->wanted))
 		is_heard = pev_selection_has(&r->wanted, &r->rec, r->tasks);
 	if (is_heard && r->from->type == PERF_RECORD_LOST)

@@ -1230,7 +1230,7 @@ static bool is_split(struct pev_session *s, const struct pev_slot *slot,
 {
 	return slot->splits && rec->type == PERF_RECORD_SAMPLE &&
 	       pev_groupread_split(&s->group, rec, slot->event.attr.flags & PEV_ATTR_INHERIT,
-				   number_of, s) == 0;
+				   number_of, s) > 0;
 }
 
 /* The next of a group's samples that somebody gets. */
