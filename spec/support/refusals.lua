@@ -7,6 +7,7 @@
 
 local core = require "perfev.core"
 local perfev = require "perfev"
+local report = require "perfl.report"
 local run = require "spec.support.run"
 local sim = require "perfev.sim"
 
@@ -140,6 +141,16 @@ local function nothing() end
 local M = {}
 
 --- What a case says when nothing is refused.
+-- Perfl's closing lines but the first, after a run in which that happened.
+local function closing(more)
+  local stats = { records = 1300, delivered = 1234, lost = 0, late = 0, ring_bytes = 2 << 20 }
+  for key, value in pairs(more) do stats[key] = value end
+  return on("vm", function()
+    local lines = report.closing(stats, 0.012)
+    return nil, table.concat(lines, "\n", 2)
+  end)
+end
+
 M.NOTHING = NOTHING
 
 --- How cases are brought about, for spec/support/remedies.lua.
@@ -780,6 +791,14 @@ M.chapters = {
         return ok, why
       end),
       words = "prev_pid == 2", cause = "this event has a filter already", remedy = "joined by &&" },
+  },
+
+  { "After a run",
+    { "records that were lost", input = "perfl -a SCRIPT", run = closing { lost = 200 },
+      words = "records were lost", cause = "they came faster than the script took them", remedy = "-m 8M" },
+    { "records that came late, and some of no known event", input = "perfl -a SCRIPT",
+      run = closing { late = 3, unknown_id = 2 }, words = "2 records of no known event (their ids are damaged)",
+      cause = "a ring that is three quarters full is read before its turn", remedy = "-m 8M" },
   },
 }
 
