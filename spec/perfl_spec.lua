@@ -722,7 +722,7 @@ describe("perfl", function()
     local path = script("none.lua", "local perfev = require 'perfev'\nperfev.event { 'cs', sample = print }")
     local r = perfl { "-e", "page-faults", path, "--", "true" }
     assert.equal(2, r.code)
-    contains(r.err, "perfl: -e 'page-faults': none has no event \"*\", which stands for it",
+    contains(r.err, "perfl: -e 'page-faults': none has no event \"*\" to take its place",
       "try: event { \"*\", sample = print } in it")
   end)
 

@@ -101,7 +101,7 @@ static_assert(sizeof(struct pev_attr) == PERF_ATTR_SIZE_VER9, "attr is VER9");
 #define PEV_MISC_MMAP_BUILD_ID (1 << 14) /* 5.12 */
 /* Of LOST_SAMPLES: dropped by a BPF filter (tools/lib/perf/include/perf/event.h). */
 #define PEV_MISC_LOST_SAMPLES_BPF (1 << 15)
-/* Our own, of LOST: made at the end of what no LOST record of the kernel told. */
+/* Our own bit of LOST: made at the end, for losses that no LOST record of the kernel had. */
 #define PEV_MISC_LOST_AT_END (1 << 13)
 
 /* A callchain entry at or above this is a context marker, not an address. */

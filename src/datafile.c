@@ -543,8 +543,9 @@ static void obey(struct pev_datafile *df, const struct pev_piece *piece)
 /* ---- handing out ---- */
 
 /*
- * The kernel writes LOST_SAMPLES for what the hardware lost. A recorder writes it for what read(2)
- * says of an event at the end, the LOST records' losses included, or for what a filter dropped.
+ * The kernel writes LOST_SAMPLES for losses of the hardware. A recorder writes it at its end for
+ * the count that read(2) returns, which includes the LOST records, or for records that a filter
+ * dropped.
  */
 static void count_lost_samples(struct pev_datafile *df, const struct pev_file_record *out)
 {

@@ -321,7 +321,7 @@ static bool starts_with(struct pev_span s, const char *word)
 	return pev_span_len(s) >= strlen(word) && memcmp(s.p, word, strlen(word)) == 0;
 }
 
-/* Has the print format NAME=0x%... or NAME=%p of it? */
+/* True if the print format shows the field as NAME=0x%... or NAME=%p. */
 static bool is_printed_hex(struct pev_span print, struct pev_span name)
 {
 	size_t len = pev_span_len(name);

@@ -135,7 +135,7 @@ static inline uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool 
 	}
 }
 
-/* The lowest bytes (1 to 8) of what pev_tp_load() gave, with the sign that they have. */
+/* The lowest bytes (1 to 8) of a value of pev_tp_load(), sign-extended if is_signed. */
 static inline int64_t pev_tp_extend(uint64_t v, uint32_t bytes, bool is_signed)
 {
 	uint32_t rest = 64 - 8 * bytes;

@@ -1,9 +1,9 @@
 /*
- * groupread.h - the samples of a group's members that the samples of its leader stand for.
+ * groupread.h - splits a sample of a group's leader into samples of the group's members.
  *
- * In a group with PERF_SAMPLE_READ and PERF_FORMAT_GROUP the leader alone samples, and
- * each of its samples has the counts of all. perf takes it for one sample of each event whose
- * count grew, with the growth as its period: deliver_sample_group(), tools/perf/util/session.c.
+ * In a group with PERF_SAMPLE_READ and PERF_FORMAT_GROUP only the leader samples, and each sample
+ * has the counts of all members. Like perf, this makes one sample for each event with a larger
+ * count, and the difference is its period: deliver_sample_group(), tools/perf/util/session.c.
  */
 #ifndef PEV_GROUPREAD_H
 #define PEV_GROUPREAD_H
@@ -40,8 +40,8 @@ struct pev_groupread {
 void pev_groupread_free(struct pev_groupread *group);
 
 /*
- * True if samples of the event stand for those of a group. Not if they have a tracepoint's
- * payload: members would be taken to have it.
+ * True if samples of the event are to be split. False if they have a tracepoint's payload,
+ * because each member would seem to have it.
  */
 bool pev_groupread_splits(const struct pev_attr *attr);
 
@@ -55,7 +55,7 @@ typedef uint32_t (*pev_number_fn)(const void *ctx, uint64_t id);
 int pev_groupread_split(struct pev_groupread *group, const struct pev_record *rec, bool inherit,
 			pev_number_fn number, const void *ctx);
 
-/* The next part, whose sample is bytes, by plan; or NULL. Good until the next call. */
+/* The next part, or NULL; its sample is bytes, decoded by plan. Valid until the next call. */
 const struct pev_group_part *pev_groupread_next(struct pev_groupread *group);
 
 #endif

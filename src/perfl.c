@@ -154,7 +154,7 @@ static int catch_signals(lua_State *L)
 	for (size_t i = 0; i < NR(endings); i++) {
 		/*
 		 * nohup(1) ignores SIGHUP, and that stays. A shell without job control ignores
-		 * SIGINT and SIGQUIT for what it starts in the background: kill -INT is meant.
+		 * SIGINT and SIGQUIT for its background commands; a kill -INT must still work.
 		 */
 		if (endings[i] == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 &&
 		    old.sa_handler == SIG_IGN)
@@ -391,8 +391,8 @@ static int l_take_stdout(lua_State *L)
 }
 
 /*
- * Output may hold addresses and command lines: root follows no link. What is in the file
- * stays until truncate() is called, after a look at whose it is. ENXIO: a FIFO without a reader.
+ * Output may hold addresses and command lines: root follows no link. The file
+ * is truncated only after its owner was checked: truncate(). ENXIO: a FIFO without a reader.
  */
 static int open_output(const char *path)
 {

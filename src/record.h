@@ -152,15 +152,15 @@ static inline int pev_record_locate(struct pev_record *rec, const struct pev_pla
 				    const void *bytes, size_t len, struct pev_err *err);
 
 /*
- * Where the body of a KSYMBOL, BPF_EVENT or TEXT_POKE ends and its sample_id begins; 0 for every
- * other type, and when that does not lie within size. Their size tells it too late: of several
- * events that hear of one, each but the first has the sample_ids of those before in its size, but
- * not in its bytes. What lies behind its own is what was in the ring (perf_event_ksymbol_output()
- * and the like add to the header that all share; seen on 6.18).
+ * The offset at which the body of a KSYMBOL, BPF_EVENT or TEXT_POKE ends and its sample_id begins;
+ * 0 for every other type, and if the offset is beyond size. The size of these records can be too
+ * large: if several events receive one, the kernel adds the sample_id of each to a header that all
+ * share (perf_event_ksymbol_output() and the like; seen on 6.18). The bytes after the record's own
+ * sample_id are stale bytes of the ring.
  */
 uint16_t pev_record_body_end(const unsigned char *bytes, uint16_t size, bool swap);
 
-/* Those types. */
+/* True for the types whose size can be too large. */
 static inline bool pev_record_may_overstate(uint32_t type)
 {
 	return type == PERF_RECORD_KSYMBOL || type == PERF_RECORD_BPF_EVENT ||

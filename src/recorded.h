@@ -61,7 +61,7 @@ int pev_recorded_id(struct pev_recorded *of, struct pev_file_event *event, uint3
 struct pev_file_event *pev_recorded_find(const struct pev_recorded *of, uint64_t id);
 /* The number of the event that has the id, or PEV_NO_EVENT; nothing is counted. */
 uint32_t pev_recorded_number(const struct pev_recorded *of, uint64_t id);
-/* A record whose size may be too large is made as long as what the kernel wrote of it. */
+/* Cuts a record whose size is too large to the bytes that the kernel wrote. */
 void pev_recorded_trim(const struct pev_recorded *of, struct pev_piece *piece);
 /* The number of the event whose the record is; PEV_NO_EVENT, counted, where that cannot be told. */
 uint32_t pev_recorded_choose(struct pev_recorded *of, const struct pev_piece *piece);

@@ -183,14 +183,14 @@ static bool take_ready(struct pev_replay *r)
 	return true;
 }
 
-/* Is the whole recording wanted? Which part of it a loss at its end is of cannot be told. */
+/* True if the whole recording is selected: losses at its end belong to no part of it. */
 static bool wants_all(const struct pev_selection *wanted)
 {
 	return !pev_selection_asks(wanted) && !wanted->from && wanted->to == UINT64_MAX &&
 	       !wanted->from_first && !wanted->to_first;
 }
 
-/* Nothing more comes: what was lost and no record that was heard has told. False: nothing. */
+/* At the end: makes a record of the losses that no delivered LOST record had. False if none. */
 static bool take_last_loss(struct pev_replay *r)
 {
 	const struct perf_event_header header = { .type = PERF_RECORD_LOST,
@@ -233,13 +233,13 @@ static int read_more(struct pev_replay *r, struct pev_err *err)
 	return rc == 0 && !take_last_loss(r) ? PEV_TURN_END : PEV_TURN_NONE;
 }
 
-/* A count of losses that the recorder read: LOST records tell of them, or take_last_loss(). */
+/* True for a count of losses that the recorder read; take_last_loss() delivers these. */
 static bool is_count(const struct pev_file_record *from)
 {
 	return from->type == PERF_RECORD_LOST_SAMPLES && from->synthesised;
 }
 
-/* The next of a group's samples that the leader's stood for. */
+/* The next sample of a group's member, from the leader's sample that was split. */
 static bool take_part(struct pev_replay *r)
 {
 	const struct pev_group_part *part = pev_groupread_next(&r->group);
@@ -372,7 +372,7 @@ static bool is_wanted(struct pev_replay *r)
 	return true;
 }
 
-/* Is it a leader's sample that is heard as those of its group? */
+/* True for a leader's sample that is split into samples of its group. */
 static bool splits(const struct pev_replay *r)
 {
 	return r->from->type == PERF_RECORD_SAMPLE && !r->is_part && r->event && !defers(r) &&

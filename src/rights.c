@@ -54,8 +54,8 @@ static int set_sets(uint64_t effective, uint64_t permitted)
 }
 
 /*
- * A user's permitted set is what the file gave and what the caller passed on as ambient, and
- * the kernel empties the ambient set where the file gave something: cap_bprm_creds_from_file().
+ * A user's permitted set has the file's capabilities and the caller's ambient ones. The kernel
+ * empties the ambient set if the file has capabilities: cap_bprm_creds_from_file().
  */
 static bool is_ambient(uint64_t permitted)
 {
@@ -94,7 +94,7 @@ int pev_rights_hold(void)
 
 void pev_rights_raise(uint64_t capabilities)
 {
-	/* Of what is permitted each may be raised: the call that needs it says what is wrong. */
+	/* A missing capability is no error here: the call that needs it fails with the reason. */
 	if (rights.held & capabilities)
 		rights.raised = set_sets(rights.held & capabilities, rights.held) == 0;
 }
@@ -130,7 +130,7 @@ uint64_t pev_rights_dropped(void)
 	return rights.dropped;
 }
 
-/* Behind a number and a slash, or NULL: there is none. */
+/* The text after a number and a slash, or NULL. */
 static const char *skip_number(const char *text)
 {
 	size_t digits = strspn(text, "0123456789");

@@ -1224,7 +1224,7 @@ static uint32_t number_of(const void *ctx, uint64_t id)
 	return entry && entry->id ? entry->slot : UINT32_MAX;
 }
 
-/* Does it stand for samples of its group? They come next; out of memory, it comes as it is. */
+/* Splits a sample of a group's leader; false if it is delivered as it is (also without memory). */
 static bool is_split(struct pev_session *s, const struct pev_slot *slot,
 		     const struct pev_record *rec)
 {
@@ -1233,7 +1233,7 @@ static bool is_split(struct pev_session *s, const struct pev_slot *slot,
 				   number_of, s) > 0;
 }
 
-/* The next of a group's samples that somebody gets. */
+/* The next sample of the group that has a listener. */
 static struct pev_slot *take_part(struct pev_session *s, struct pev_record *rec)
 {
 	const struct pev_group_part *part;
@@ -1253,7 +1253,7 @@ static struct pev_slot *take_part(struct pev_session *s, struct pev_record *rec)
 /*
  * What the kernel says it could not write, event by event, is exact and up to
  * date; LOST records lag behind (one is written only when a later record fits) and
- * do not tell whose records they were. False when an event cannot be asked.
+ * do not name the event of the lost records. False if an event cannot be read.
  */
 static bool read_losses(struct pev_session *s)
 {
@@ -1286,7 +1286,7 @@ static uint64_t first_id(const struct pev_slot *slot)
 	return 0;
 }
 
-/* In a round of every record, the first event's that is somebody's. */
+/* The slot for the last loss. In a round of all records: the first that is not hidden. */
 static struct pev_slot *listener_at_end(const struct pev_session *s)
 {
 	if (s->drain == PEV_DRAIN_REST)
@@ -1297,7 +1297,7 @@ static struct pev_slot *listener_at_end(const struct pev_session *s)
 	return NULL;
 }
 
-/* Nothing more comes: what was lost and no record handed out has told. */
+/* At the end: makes a record of the losses that no delivered LOST record had. */
 static struct pev_slot *take_last_loss(struct pev_session *s, struct pev_record *rec)
 {
 	const struct perf_event_header header = { .type = PERF_RECORD_LOST,
@@ -1349,8 +1349,8 @@ uint64_t pev_session_record_losses(struct pev_session *s)
 		told += more;
 	}
 	/*
-	 * Else a reader would take the LOST records, which tell of hidden events too, and of what
-	 * was lost in the part before this one.
+	 * Without such a record a reader would add up the LOST records, which include losses of
+	 * hidden events and of the part before this one.
 	 */
 	if (!told && some && losses_of(s, false) + losses_of(s, true))
 		record_loss(s, some, 0);

@@ -53,7 +53,7 @@ struct pev_want {
 	size_t aux_bytes;      /* its AUX area on each CPU, a power of two of pages; 0: none */
 	bool aux_optional;     /* goes without where its PMU has no AUX area; noted */
 	bool nameless;         /* nobody asks whose its samples are */
-	bool timeless;         /* its records have no time: delivered with what came before them */
+	bool timeless;         /* its records have no time, and stay behind the one before them */
 };
 
 /* An event in a session. */
@@ -67,9 +67,9 @@ struct pev_slot {
 	bool own_rings;        /* nobody else writes into its rings: they have AUX areas */
 	bool off;              /* switched off by us, and not by the kernel */
 	bool closed;
-	bool splits;           /* its samples stand for those of its group */
+	bool splits;           /* its samples are split into those of its group */
 	uint64_t lost;         /* PERF_FORMAT_LOST when it was last read */
-	uint64_t recorded_lost; /* what recordings have of that */
+	uint64_t recorded_lost; /* the part of it that recordings have */
 };
 
 struct pev_stats {
@@ -100,7 +100,7 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 /*
  * Deliver only records of tasks whose comm matches this pattern (fnmatch(3)), or another one
  * given, when the record is written; records of lost ones are always delivered. -ENOMEM.
- * Comes before the first event, so that each record says whose it is.
+ * Call it before the first event, so that each record has the pid and tid of its task.
  */
 int pev_session_want_comm(struct pev_session *session, const char *pattern);
 
@@ -179,8 +179,8 @@ enum pev_drain {
 /*
  * One round, record by record: begin, next until it gives 0, end. A record and
  * its slot are good until the next call of any of the three. The last record of a REST round
- * is a LOST record of what no other one told, if a slot hears it. begin ends a round that
- * was left open; end gives the kernel its room back. -EBUSY inside a dispatch.
+ * is a LOST record of the losses that no other record had, if a slot listens to it. begin ends a
+ * round that was left open; end gives the kernel its room back. -EBUSY inside a dispatch.
  */
 int pev_session_begin(struct pev_session *session, enum pev_drain drain);
 int pev_session_next(struct pev_session *session, struct pev_slot **slot, struct pev_record *rec);

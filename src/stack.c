@@ -358,7 +358,7 @@ static bool has_room(const struct pev_stacks *stacks, size_t bytes)
 	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
 }
 
-/* A new stack of what is in scratch, with its references; NULL: no room, or no memory. */
+/* Adds a stack of the frames in scratch; NULL without room in the budget, or without memory. */
 static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
 {
 	struct pev_stack *stack, **chain;

@@ -73,7 +73,7 @@ struct pev_stacks {
 	 * is other, which has no frames.
 	 */
 	struct pev_budget *budget;
-	uint64_t bytes;          /* that were taken of it */
+	uint64_t bytes;          /* taken from the budget */
 	struct pev_stack *other;
 	struct pev_frame *scratch;
 	uint32_t room;           /* frames of scratch */

@@ -177,7 +177,7 @@ static bool takes_more(int fd)
 	return poll(&wait, 1, WRITE_WAIT_MS) != 0;
 }
 
-/* -EINTR: a signal came, and what reads the pipe takes nothing. */
+/* -EINTR: a signal came while the reader of the pipe took nothing. */
 static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
 {
 	int64_t n;

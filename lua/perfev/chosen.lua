@@ -1,5 +1,5 @@
---- Tasks that a script counts alone, of a machine that it watches as a whole: what waits for a CPU, or leaves it, is
--- told by whatever task is there then. They are those of -p, -t, --uid, --comm, or of the command; and their children.
+--- The tasks that a script counts while it watches the whole machine: those of -p, -t, --uid and --comm, or the
+-- command, and their children. The whole machine, because the record of a wakeup or a switch is another task's.
 
 local core = require "perfev.core"
 local processes = require "perfev.processes"

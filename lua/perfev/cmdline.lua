@@ -1,11 +1,11 @@
---- What a program was called with: from its stack in a sample of sched_process_exec, or from /proc.
+--- The arguments of a program: from its stack in a sample of sched_process_exec, or from /proc.
 
 local core = require "perfev.core"
 local escape = require "perfev.escape"
 
 local M = {}
 
-local STACK = 8192 -- bytes of it that are copied: pointers, the environment's too, and above them the texts
+local STACK = 8192 -- bytes to copy: the pointers, also of the environment, and the texts above them
 local MOST = 1024 -- bytes that are shown
 local TRIES = 20
 

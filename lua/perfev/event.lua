@@ -435,10 +435,10 @@ function M.pull(decl, read)
   ask_for(decl.spec, read)
 end
 
---- The event string of a declaration; of "*" the one that stands for it.
+--- The event string of a declaration; for "*" the session's events.
 -- @tparam table decl
 -- @tparam ?{string,...} events  of the session's options
--- @treturn ?string              nil: nobody said what "*" is, or the declaration has none
+-- @treturn ?string              nil: "*" without events, or a declaration without a string
 function M.text_of(decl, events)
   if not decl.is_every then return decl.text end
   return events and table.concat(events, ",")

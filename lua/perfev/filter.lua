@@ -33,9 +33,9 @@ end
 --- The fields of a tracepoint's format file, in its order.
 -- @tparam string format
 -- @treturn {table,...}  `name`, `text` (as declared), `kind` ("number", "string", "array", "cpumask"), `common`,
---   `size`, `signed`, `is_dynamic` (its bytes stand behind the others), `is_pointer` (to a string), `is_hex` (shown in
---   hexadecimal); `bytes`, `is_signed`: the same of the value that args has, which of a system call's argument is its
---   type's and not that of the word in the payload, which the kernel's filter compares
+--   `size`, `signed`, `is_dynamic` (bytes at the payload's end), `is_pointer` (to a string), `is_hex` (shown in
+--   hexadecimal); `bytes`, `is_signed`: size and sign of the value in args. For an argument of a system call these are
+--   its C type's; the kernel's filter compares the whole word in the payload
 function M.fields(format)
   local list, forms = {}, core.payload_forms(format)
   for declared, size, rest in format:gmatch("field:([^;]+);%s*offset:%d+;%s*size:(%d+);([^\n]*)") do
@@ -271,7 +271,7 @@ function M.caret(text, at, stop)
   return shown, (" "):rep(column - 1) .. ("^"):rep(length)
 end
 
--- The text with every mistake mended of which it is known what was meant; nil where one is not.
+-- The text with every mistake corrected, or nil if one has no known correction.
 local function mended(fault, fields)
   for _ = 1, MENDED_MAX do
     if not fault.meant then return nil end

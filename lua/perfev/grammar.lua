@@ -383,7 +383,7 @@ local function read_event(s)
   return node
 end
 
--- The name before a group's brace. One that ends as a part of a word does is what the shell would have made words of.
+-- The name before a group's brace. A name that ends in one letter can be what a shell left of a brace expansion.
 local GROUP_NAME = "([%a_][%w_.-]*%w){"
 
 local function read_group(s)

@@ -7,8 +7,7 @@ local units = require "perfev.units"
 
 local M = {}
 
---- Bytes for the stacks, the keys and their names of a session, unless its `max_bytes` says otherwise: half of them
--- for what is gathered, half for a profile's tree of names.
+--- The default of `max_bytes`: half of it for stacks and keys, half for a profile's tree of names.
 M.MAX_BYTES = 256 << 20
 M.LEAST_BYTES = 1 << 20
 

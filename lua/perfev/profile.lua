@@ -52,13 +52,13 @@ local function mappable_bytes()
   return limit and pages and math.max(0, tonumber(limit) - tonumber(pages) * PAGE)
 end
 
--- Close to a limit Lua collects all its garbage at each allocation: the tree takes a third of what is left at most.
+-- Near a limit Lua collects its garbage at each allocation, so the tree takes at most a third of the remaining bytes.
 local function heed_limit(self)
   local bytes = mappable_bytes()
   if bytes and bytes // 3 < self.room then self.room, self.limited = bytes // 3, true end
 end
 
--- Before a stack is added: are there bytes left for what is new in it? If not it is added to (other).
+-- Before a stack is added: without bytes for its new nodes it is added to (other).
 local function look_for_room(self) self.full = self.room < 0 end
 
 -- One frame for each name, module, file, line, side of the kernel's border, inlining.
@@ -123,7 +123,7 @@ end
 
 -- ---- the tree: node 0 is the root, which is no frame ----
 
--- Without memory in the midst of it there is a node that nobody finds, and nothing else is wrong.
+-- If an allocation fails halfway, an unreachable node is left, and the tree is still consistent.
 local function new_node(self, parent, frame)
   local node = #self.parent + 1
   self.room = self.room - NODE_BYTES
@@ -134,7 +134,7 @@ local function new_node(self, parent, frame)
   return node
 end
 
--- What stands for the stacks below root that do not fit.
+-- The node for the stacks below root that do not fit.
 local function other_below(self, root, parent)
   if self.frame[parent] == self.other then return parent end
   shortage.stacks, self.full = shortage.stacks + 1, false
@@ -183,7 +183,7 @@ local function add_value(self, node, index, value)
   sums[node] = (sums[node] or 0) + value
 end
 
--- Numbers of a record's stack's frames, the outermost first: looked up once, whatever it stands under.
+-- Numbers of the frames of a record's stack, the outermost first; looked up once per stack.
 local function frame_numbers(self, stack, seen)
   local list = seen[stack]
   if not list then
@@ -473,8 +473,8 @@ end
 
 -- ---- what it holds ----
 
---- The share of the stacks with frames of user space that end after one or two of them: of those, records' stacks
--- whose names have been looked up.
+--- The share of the stacks with user frames that have one or two of them. Only stacks whose names have been looked
+-- up count.
 -- @treturn number   0 to 1
 -- @treturn integer  how many have frames of user space
 function Profile:short_share()
@@ -708,7 +708,7 @@ end
 
 -- A new, empty profile.
 -- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
---                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): what it tells of; `max_bytes`
+--                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): its time; `max_bytes`
 --                    ("128M") for its tree: stacks that do not fit are counted as (other)
 local function new(opt, level)
   if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end

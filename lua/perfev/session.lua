@@ -86,7 +86,7 @@ end
 M.before_default_start = nil
 
 --- Set by a runner: function() -> the tasks that its command line names (`pid`, `tid`, `uid`, `comm`, `command`), and
--- `all_cpus`, `input`; a session that is `of_machine` watches all, and its script tells them apart (perfev.chosen).
+-- `all_cpus`, `input`; a session that is `of_machine` watches all, and its script selects (perfev.chosen).
 M.default_choice = nil
 
 --- Set options of a session that has not started; as for `perfev.session`.

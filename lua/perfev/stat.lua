@@ -176,7 +176,7 @@ end
 local UNIT_WIDTH, CPU_WIDTH = 4, 11
 local ALL = -1 -- CPUs together
 
--- Whose a row is, of those of a CPU or a core; "" of all.
+-- The core or CPU of a row; "" for a row of all CPUs.
 local function place_of(row) return row.core or row.cpu and "CPU" .. row.cpu or "" end
 
 local function cpu_column(row) return row.cpu and ("%-" .. CPU_WIDTH .. "s"):format(place_of(row)) or "" end
@@ -358,7 +358,7 @@ local function together(one, other)
   return both
 end
 
--- The rows of an event whose CPUs are summed by core: /percore/.
+-- The rows of an event with /percore/: the counts of each core's CPUs are added.
 local function core_rows(m, cpus, readings)
   local rows, counts, first = {}, {}, {}
   for _, cpu in ipairs(cpus) do

@@ -257,8 +257,8 @@ local function number_text(field, value)
   return (field.signed or value >= 0) and ("%d"):format(value) or ("0x%x"):format(value)
 end
 
--- An argument of a system call, narrower than the word that the kernel compares, in whose upper half is what the
--- caller left: what is there lets it through.
+-- An argument of a system call can be narrower than the word that the kernel compares, and the upper half of the word
+-- is arbitrary. So the filter passes every record that could match.
 local function of_argument(field, name, op, value)
   local bits = 8 * field.bytes
   local low = value & (1 << bits) - 1

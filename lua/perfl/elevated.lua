@@ -23,7 +23,7 @@ local function restricted_getinfo()
   end
 end
 
--- perfev's own shared objects, while nobody but perfl has had a say in how they are found.
+-- Finds perfev's own shared objects before a script can change where they are searched.
 local function preload_own_modules(find_module)
   for _, name in ipairs(M.own_modules()) do
     local open, path = find_module(name)

@@ -129,7 +129,7 @@ local function begin(opts)
   end
 end
 
--- What a perfl that is one file is, and what it lacks.
+-- For the version of a static perfl.
 local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
 missing: modules of Lua in C and libtraceevent's plugins cannot be loaded]]
 
@@ -151,7 +151,7 @@ local function set_global_arg()
   _G.arg = words
 end
 
--- What the script takes is known: the command begins, and what is left may ask for help.
+-- Once the script's arguments are known: separates the command, and obeys --help and --version.
 local function end_words(declared)
   if declared or not may_read_words(run.text) then
     run.words = options.take_command(run.words, declared, find.exists)
@@ -294,7 +294,7 @@ local function watch_by_default(opts)
     or ways_to_choose))
 end
 
--- For scripts that watch the machine and count some of it: see perfev.chosen.
+-- For scripts that watch the machine and count some tasks: see perfev.chosen.
 local function chosen_tasks()
   local opts = run.opts or {}
   return { pid = opts.pids, tid = opts.tids, uid = opts.uid, comm = opts.comm, command = run.words.command,
@@ -342,14 +342,14 @@ local function print_plan(s)
   return sound and 0 or FAILED
 end
 
--- Somebody has to want the events that -e names.
+-- The events of -e need a "*" in the script.
 local function check_events(s)
   if run.recording or not run.opts.events then return end
   for _, ev in ipairs(s.events) do
     if ev.decl.is_every then return end
   end
   local text = escape(table.concat(run.opts.events, ","))
-  leave(USAGE, ("-e '%s': %s has no event \"*\", which stands for it\n"
+  leave(USAGE, ("-e '%s': %s has no event \"*\" to take its place\n"
     .. "try: event { \"*\", sample = print } in it"):format(text, escape(run.name)))
 end
 
@@ -410,7 +410,7 @@ local function has_lost()
   return run.session and run.opts.fail_on_lost and run.session:stats().lost > 0
 end
 
--- Is what was printed not all that it should be?
+-- True if the output is not complete.
 local function is_incomplete()
   local s = run.session
   return s and (s.unfinished or shortage.any or (s:stats().no_memory or 0) > 0)

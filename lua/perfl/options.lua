@@ -349,7 +349,7 @@ function M.split_command(words, rows)
   return table.move(words, 1, at - 1, 1, {}), table.move(words, at, #words, 1, {})
 end
 
--- Places in found.head of the plain words that follow the script; none when it cannot be told which word that is.
+-- Indexes in found.head of the plain words after the script; empty if the script's own word is ambiguous.
 local function plain_words(found, declared)
   local places = plain_places(found.head, most_values(M.by_flag, declared))
   if not found.script then return places end
@@ -375,7 +375,7 @@ function M.take_command(found, declared, exists)
   return cut
 end
 
--- The command line with -- before that plain word of the script, counted from 1, as it is typed; nil: there is none.
+-- The command line with -- before the n-th plain word of the script; nil if it has fewer.
 local function with_dashes(found, declared, n)
   local at = found.places[plain_words(found, declared)[n]]
   if not at then return nil end
@@ -388,7 +388,7 @@ end
 -- @treturn ?string
 function M.as_command(found) return with_dashes(found, nil, 1) end
 
--- Which plain word is one more than the declared ones, or is none of its choices; nil: all fit.
+-- The number of the first plain word that is not declared or not one of its choices; nil if all fit.
 local function first_unfit(found, declared)
   local places, n = plain_words(found, declared), 0
   for _, option in ipairs(declared) do

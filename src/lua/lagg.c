@@ -695,8 +695,8 @@ static int l_agg_pairs(lua_State *L)
 }
 
 /*
- * a:other() -> the value of what came when there was no room for its key, how many, and of how
- * many the key did not fit in the session's max_bytes; or nil
+ * a:other() -> the value of the records without room for their key, their number, and how many of
+ * them did not fit in the session's max_bytes; or nil
  */
 static int l_agg_other(lua_State *L)
 {

@@ -51,8 +51,8 @@ function M.needs_every_cpu(who)
   end)
 end
 
---- The same of a script that can tell tasks apart itself: where some are named, or a command is, the machine is
--- watched and those are counted.
+--- The same for a script that selects tasks itself: if the command line names tasks or a command, the script
+-- watches the machine and counts those.
 -- @treturn ?function  f(tid, comm) -> whether that task counts; nil: all do
 function M.tasks(who, why, one_cpu)
   M.needs_all(who, why, one_cpu)
@@ -85,7 +85,7 @@ function M.needs_machine_pids(who)
   end)
 end
 
---- What is sampled: in a recording that has no cpu-clock, what perf record samples unless it is told otherwise, or
+--- What is sampled: in a recording that has no cpu-clock, perf record's default event, or
 -- what else there is.
 function M.sampled(name) return name == "cpu-clock" and "cpu-clock | cycles | *" or name end
 

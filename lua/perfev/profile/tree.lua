@@ -36,7 +36,7 @@ local function shown_children(tree, side, base, n, least)
   return list, is_much and rest or nil
 end
 
--- The first cells as wide as the widest of them, to the right.
+-- Pads the first cells to one width, right-aligned.
 local function aligned(lines, most)
   local widest, out = 0, {}
   for _, line in ipairs(lines) do widest = math.max(widest, utf8.len(line[1])) end
