@@ -366,7 +366,7 @@ static: $(BUILD)/static/perfl ## perfl as one static file, scripts included
 	@wc -c $<
 
 $(BUILD)/static/perfl: $(STATIC_O)
-	@echo "  LD   $@"
+	@mkdir -p $(@D) && echo "  LD   $@"
 	$(Q)$(CC) -static -s $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) 2> $@.log || \
 		{ cat $@.log; exit 1; }
 

@@ -52,8 +52,9 @@ function M.tasks(refuse)
     if tid == 0 then return false end -- idle
     if is_named then return is_named(comm) end
     if known[tid] == nil then
-      local task = s:task(tid)
-      known[tid] = tids[tid] or task ~= nil and pids[task.pid] or false
+      local task = not pids[tid] and s:task(tid)
+      if task == nil then return tids[tid] or false end -- its records may still come: not remembered
+      known[tid] = tids[tid] or pids[tid] or pids[task.pid] or false
     end
     return known[tid]
   end
