@@ -41,6 +41,7 @@ end
 -- What Lua takes for a node of the tree, for a frame and for a stack that waits for its names, in bytes, as measured.
 local NODE_BYTES, FRAME_BYTES, WAITING_BYTES = 250, 400, 500
 local PAGE = 4096 -- a larger page makes the limit seem further away than it is
+local PAGE_OF_ZEROS = ("\0"):rep(PAGE)
 local RESERVE_BYTES = 4 << 20 -- kept free while names are looked up, so that there is memory for printing
 local MOST_WAITING = 4096 -- stacks that wait for their names while names are looked up
 local NO_ROOM = 0 -- the number of a frame that is new when there are no bytes left
@@ -490,7 +491,7 @@ function Profile:resolve(progress)
   local all, done = #self.waiting, 0
   for _, sampler in ipairs(self.samplers) do all = all + #sampler.from end
   heed_limit(self)
-  local has_reserve, reserve = pcall(string.rep, "\0", RESERVE_BYTES)
+  local has_reserve, reserve = pcall(string.rep, PAGE_OF_ZEROS, RESERVE_BYTES // PAGE) -- by bytes: 40 ms
   self.most_waiting, self.reserve = MOST_WAITING, has_reserve and reserve or nil
   self.progress = progress and function()
     progress(done, math.max(all, done + 1))
