@@ -92,4 +92,18 @@ describe("a program that a spec starts", function()
     said = run.quote(program("dead", dying:format(9)))
     assert.equal("134\t\n", run({ "lua5.4", "-e", text:format(said) }).out)
   end)
+
+  it("makes the spec pending when perf dies each time, but not of what perfl made", function()
+    local said = run.quote(program("perf", 'echo "assertion failed at util/build-id.c:1010" >&2; exit 134'))
+    local function pending_in(command)
+      local ok, why = pcall(run, command)
+      return not ok and why.message or nil
+    end
+    finally(function() run.perf_may_die = true end)
+    local died = "perf died (assertion failed at util/build-id.c:1010), 3 times"
+    assert.equal(died, pending_in(said .. " script"))
+    run.perf_may_die = false
+    assert.is_nil(pending_in(said .. " script"))
+    assert.equal(died, pending_in(": perf record; " .. said))
+  end)
 end)

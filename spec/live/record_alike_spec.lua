@@ -7,6 +7,8 @@ local perfscript = require "spec.support.perfscript"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
+run.perf_may_die = false -- it reads what perfl wrote
+
 local WORK = "cat /etc/passwd > /dev/null; /bin/true"
 -- What is recorded how; each has samples.
 local kinds = {

@@ -4,6 +4,8 @@ local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
+run.perf_may_die = false -- it reads what perfl wrote
+
 local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
 local PERFPARSER = run.capture "ls /usr/lib/*/libexec/hotspot-perfparser 2>/dev/null"
 
