@@ -4,7 +4,6 @@
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"
-local units = require "perfev.units"
 
 local opt = perfev.args {
   summary = "how long tasks stay on a CPU once they have it",
@@ -35,10 +34,7 @@ local function count_all()
 end
 
 local function count_chosen()
-  local since, unit = {}, units.duration("1" .. opt.unit)
-  local function add(ns, comm, tid)
-    if opt.per then took:add(ns // unit, opt.per == "comm" and comm or tid) else took:add(ns // unit) end
-  end
+  local since, add = {}, common.adder(took, opt)
   local fields = { "time", start_by, ("args.%s_comm"):format(start), stop_by, ("args.%s_comm"):format(stop) }
   perfev.event { "sched:sched_switch", fields = fields, sample = function(time, begins, name, ends, comm)
     if since[ends] then add(time - since[ends], comm, ends) end

@@ -4,7 +4,6 @@
 
 local perfev = require "perfev"
 local common = require "perfev.profile.options"
-local units = require "perfev.units"
 
 local opt = perfev.args {
   summary = "how long tasks that are ready to run wait for a CPU",
@@ -42,10 +41,7 @@ local function count_all()
 end
 
 local function count_chosen()
-  local since, unit = {}, units.duration("1" .. opt.unit)
-  local function add(ns, comm, tid)
-    if opt.per then took:add(ns // unit, opt.per == "comm" and comm or tid) else took:add(ns // unit) end
-  end
+  local since, add = {}, common.adder(took, opt)
   perfev.event { wakeups, fields = { "time", "args.pid", "args.comm" }, sample = function(time, tid, comm)
     if is_chosen(tid, comm) then since[tid] = time end
   end }

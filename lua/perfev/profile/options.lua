@@ -6,6 +6,7 @@ local options = require "perfev.options"
 local pidns = require "perfev.pidns"
 local profile = require "perfev.profile"
 local session = require "perfev.session"
+local units = require "perfev.units"
 
 local M = {
   format = { "-f --format", choices = profile.formats, default = "tree", metavar = "FORMAT",
@@ -57,6 +58,17 @@ end
 function M.tasks(who, why, one_cpu)
   M.needs_all(who, why, one_cpu)
   return require("perfev.chosen").tasks(function(fault) M.refuse(who, fault) end)
+end
+
+--- Adds durations of tasks to a histogram as --unit and --per say.
+-- @tparam table hist  perfev.hist
+-- @tparam table opt   `unit` ("us"), `per` ("comm", "tid" or nil)
+-- @treturn function   f(ns, comm, tid)
+function M.adder(hist, opt)
+  local unit = units.duration("1" .. opt.unit)
+  return function(ns, comm, tid)
+    if opt.per then hist:add(ns // unit, opt.per == "comm" and comm or tid) else hist:add(ns // unit) end
+  end
 end
 
 local CPU = 1 << 7 -- PERF_SAMPLE_CPU
