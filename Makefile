@@ -302,7 +302,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
 	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
 	644:doc/perfl.1:$(MANDIR)/man1/perfl.1 \
-	$(foreach f,$(filter-out doc/perfl.1,$(wildcard *.md LICENSE doc/*)), \
+	$(foreach f,$(filter-out doc/perfl.1 doc/api,$(wildcard *.md LICENSE doc/* doc/api/*)), \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
 # What not every program takes of the archive: pkg-config --static.

@@ -12,10 +12,21 @@ local syscalls = require "perfev.syscalls"
 local units = require "perfev.units"
 local wire = require "spec.support.wire"
 
-local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/lua-api.md",
-  "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md",
-  "doc/testing.md" }
-local api = docs.read "doc/lua-api.md"
+local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/events.md",
+  "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md", "doc/testing.md" }
+local pages = docs.api_pages()
+table.move(pages, 1, #pages, #paths + 1, paths)
+
+-- The pages of doc/api as one document; `page` of a heading is the file that has it.
+local api = { headings = {}, lines = {} }
+for _, path in ipairs(pages) do
+  local page = docs.read(path)
+  for _, heading in ipairs(page.headings) do
+    heading.page = path:match "[^/]+$"
+    table.insert(api.headings, heading)
+  end
+  table.move(page.lines, 1, #page.lines, #api.lines + 1, api.lines)
+end
 
 local function set_of(list)
   local set = {}
@@ -99,7 +110,7 @@ end
 
 -- ---- headings and names ----
 
-describe("doc/lua-api.md has a heading for each name and a name for each heading:", function()
+describe("doc/api has a heading for each name and a name for each heading:", function()
   it("the module's", function()
     local names, hooks = keys_of(perfev, "perfev."), keys_of(perfev.hooks, "perfev.hooks.")
     for name in pairs(hooks) do names[name] = true end
@@ -162,9 +173,39 @@ describe("doc/lua-api.md has a heading for each name and a name for each heading
   end)
 end)
 
+describe("doc/api/README.md", function()
+  it("lists every name, with a link to its heading and its page", function()
+    local listed, expected = {}, {}
+    for _, line in ipairs(docs.read("doc/api/README.md").lines) do
+      local name, link, page = line.text:match "^| %[(`[^`]+`)%]%(([^)]+)%) | %[[^]]+%]%(([^)]+)%) |$"
+      if name then listed[#listed + 1] = ("%s %s %s"):format(name, link, page) end
+    end
+    for _, heading in ipairs(api.headings) do
+      if heading.text:find "^`[%w_]+[.:][^`]*`$" then
+        expected[#expected + 1] = ("%s %s#%s %s"):format(heading.text, heading.page,
+          docs.anchor(heading.text), heading.page)
+      end
+    end
+    table.sort(listed)
+    table.sort(expected)
+    assert.same(expected, listed)
+  end)
+
+  it("has a row for every page", function()
+    local linked = {}
+    for target in docs.slurp("doc/api/README.md"):match "\n| page |.-\n\n":gmatch "%]%(([^)#]+)%)" do
+      linked[target] = true
+    end
+    for _, path in ipairs(pages) do
+      local page = path:match "[^/]+$"
+      assert(linked[page] or page == "README.md", page)
+    end
+  end)
+end)
+
 -- ---- tables ----
 
-describe("doc/lua-api.md lists", function()
+describe("doc/api lists", function()
   it("the options of a session", function()
     same(set_of(session_options.names), first_column("Sessions", "| option |"))
   end)
@@ -185,20 +226,20 @@ describe("doc/lua-api.md lists", function()
   end)
 
   it("the fields of perf_event_attr, with the kernel that brought each", function()
-    local names, lines = {}, docs.slurp("doc/lua-api.md"):match("\n## Attributes\n(.-)\n## ")
+    local names, lines = {}, docs.slurp("doc/api/attributes.md")
     for _, field in ipairs(core.attr_fields()) do
       names[field.name] = true
       local row = lines:match("\n| `" .. field.name .. "` | ([^\n]*) |\n")
       assert.equal(field.since, row and row:match("[%d.]+$"), field.name)
     end
-    same(names, first_column("Attributes", "| field | type | kernel |"))
+    same(names, first_column("Attributes and the codec", "| field | type | kernel |"))
   end)
 
   it("the named bits", function()
     for _, field in ipairs(core.attr_fields()) do
       if field.bits then
         local row = "| `" .. field.name .. "` | `" .. table.concat(field.bits, "` `") .. "` |"
-        assert(docs.slurp("doc/lua-api.md"):find(row, 1, true), row)
+        assert(docs.slurp("doc/api/attributes.md"):find(row, 1, true), row)
       end
     end
   end)
@@ -262,7 +303,7 @@ end
 
 local every = first_column("Every record")
 
-describe("doc/lua-api.md tells of a record of type", function()
+describe("doc/api tells of a record of type", function()
   local all_bits = {}
   for name in pairs(wire.sample_bits) do
     if name ~= "weight_struct" then all_bits[#all_bits + 1] = name end
@@ -327,12 +368,15 @@ for _, path in ipairs(paths) do
       end
     end)
 
-    it("has links that lead to files of the tree", function()
+    it("has links that lead to files of the tree and headings in them", function()
       local directory = path:match("^(.*/)") or ""
       for _, line in ipairs(doc.lines) do
         for target in line.text:gmatch("%]%(([^)]+)%)") do
           if not target:find("^https?:") then
-            assert(run.capture("test -e " .. run.quote(directory .. target)), target)
+            local file, anchor = target:match "^([^#]*)#?(.*)$"
+            file = file == "" and path or directory .. file
+            assert(run.capture("test -e " .. run.quote(file)), target)
+            if anchor ~= "" then assert(docs.anchors(file)[anchor], target) end
           end
         end
       end

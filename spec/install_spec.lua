@@ -36,7 +36,8 @@ describe("make install", function()
       "usr/lib/lua/5.4/perfev/pfm.so",
       "usr/share/lua/5.4/perfev/init.lua",
       "usr/lib/libperfev.a", "usr/lib/pkgconfig/perfev.pc", "usr/include/perfev/err.h",
-      "usr/share/doc/perfev/README.md", "usr/share/doc/perfev/doc/lua-api.md", "usr/share/doc/perfev/doc/example.c",
+      "usr/share/doc/perfev/README.md", "usr/share/doc/perfev/doc/api/README.md",
+      "usr/share/doc/perfev/doc/example.c",
       "usr/share/man/man1/perfl.1",
     } do
       assert.matches("%f[^\n\0]" .. path:gsub("%p", "%%%0") .. "\n", list)

@@ -1024,7 +1024,7 @@ end
 
 --- Who a task is, as far as records were delivered.
 -- @tparam integer tid  a process's first thread has its pid
--- @treturn[1] table    `tid pid ppid comm exe start`: see doc/lua-api.md, "Tasks"
+-- @treturn[1] table    `tid pid ppid comm exe start`: see doc/api/tasks.md
 -- @treturn[2] nil      nothing is known of it, or the session does not run
 function Session:task(tid)
   if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end

@@ -67,6 +67,25 @@ function M.read(path)
   return doc
 end
 
+--- The pages of the Lua interface, as paths.
+function M.api_pages()
+  local paths = {}
+  for path in run.capture("ls doc/api/*.md"):gmatch "[^\n]+" do paths[#paths + 1] = path end
+  return paths
+end
+
+--- The anchor that a page's reader can link to, as GitHub makes it from a heading.
+function M.anchor(heading)
+  return (heading:lower():gsub("[^%w_%- ]", ""):gsub(" ", "-"))
+end
+
+--- The anchors of a page's headings: anchor -> true
+function M.anchors(path)
+  local set = {}
+  for _, heading in ipairs(M.read(path).headings) do set[M.anchor(heading.text)] = true end
+  return set
+end
+
 -- ---- output ----
 
 local function escaped(s)
