@@ -103,7 +103,7 @@ as-owner:
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20; \
 	printf '%s\n' '' 'with PREFIX= DESTDIR= BINDIR= LUADIR= LIBDIR= (where to),' \
-		'     CC= AR= CFLAGS= LDFLAGS= BUILD= (how; another machine: README.md),' \
+		'     CC= AR= CFLAGS= LDFLAGS= BUILD= (how; another machine: doc/install.md),' \
 		'     WERROR=1, V=1 (commands are shown), JOBS= (of specs)'
 
 build-deps: PKGS = $(BUILD_PKGS)

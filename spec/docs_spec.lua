@@ -12,8 +12,9 @@ local syscalls = require "perfev.syscalls"
 local units = require "perfev.units"
 local wire = require "spec.support.wire"
 
-local paths = { "README.md", "CHANGELOG.md", "SECURITY.md", "doc/tutorial.md", "doc/events.md",
-  "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md", "doc/testing.md" }
+local paths = { "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "doc/install.md", "doc/tutorial.md",
+  "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md",
+  "doc/testing.md" }
 local pages = docs.api_pages()
 table.move(pages, 1, #pages, #paths + 1, paths)
 

@@ -115,9 +115,9 @@ describe("the manual page", function()
   end)
 end)
 
-describe("make demo, as the README shows it,", function()
+describe("make demo, as doc/install.md shows it,", function()
   local shown
-  for _, block in ipairs(docs.read("README.md").blocks) do
+  for _, block in ipairs(docs.read("doc/install.md").blocks) do
     if block.text:find("^build/perfl ") then shown = block end
   end
 
