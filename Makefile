@@ -23,7 +23,7 @@ BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lu
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
-	libc6-dbg linux-perf libcap2-bin
+	libc6-dbg linux-perf libcap2-bin eslint
 
 # One static file wants more than the shared objects do.
 STATIC_PKGS := g++ libbz2-dev
@@ -57,6 +57,8 @@ BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c))
 MODULE_C := $(MODULES:%=src/lua/l%.c)
 HEADERS := $(filter-out src/embed.h,$(wildcard src/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
+# Styles, pages and browser scripts that a module writes into its output.
+ASSETS := $(sort $(shell find lua -name '*.css' -o -name '*.html' -o -name '*.js'))
 SCRIPTS := $(sort $(wildcard scripts/*.lua))
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
@@ -276,8 +278,9 @@ tracefs:
 # readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
 C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] spec/fuzz/*.[ch] bench/*.c \
 	doc/*.c)
+JS_FILES = $(filter %.js,$(ASSETS))
 JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
-lint: $(BUILD)/flags ## luacheck, clang-format, cppcheck, clang-tidy
+lint: $(BUILD)/flags ## luacheck, eslint, clang-format, cppcheck, clang-tidy
 	@rc=0; $(lint-quick); \
 	printf '%s\n' $(filter %.c,$(C_FILES)) | nice xargs -P2 -I{} clang-tidy --quiet {} -- \
 		$(DIALECT) $(LUA_CFLAGS) > $(BUILD)/tidy.log 2>&1 || rc=1; \
@@ -286,7 +289,17 @@ lint: $(BUILD)/flags ## luacheck, clang-format, cppcheck, clang-tidy
 lint-quick: $(BUILD)/flags
 	@rc=0; $(lint-quick); exit $$rc
 
+# Node from elsewhere needs NODE_PATH for the modules of Debian's eslint; `-f unix` needs no
+# further package. eslint 9 does not read .eslintrc.json.
+lint-js = if ! command -v node > /dev/null; then \
+		echo 'skipped: JavaScript is not checked: node is not installed (try: make deps)'; \
+	else case $$(NODE_PATH=/usr/share/nodejs eslint --version 2>&1) in \
+		v[678].*) NODE_PATH=/usr/share/nodejs eslint -f unix $(JS_FILES);; \
+		*) echo 'skipped: eslint 6 to 8 is not installed (try: make deps); node checks syntax'; \
+			for f in $(JS_FILES); do node --check $$f || exit 1; done;; esac; fi
+
 lint-quick = luacheck -q lua scripts spec bench src rockspec/*.rockspec .busted || rc=1; \
+	($(lint-js)) || rc=1; \
 	for f in $(C_FILES); do clang-format $$f | $(JOIN) > $(BUILD)/tidied; $(JOIN) $$f | \
 		diff -u --label $$f --label formatted - $(BUILD)/tidied || rc=1; done; \
 	nice cppcheck -q -j2 --std=c11 --enable=warning,portability --inline-suppr \
@@ -296,7 +309,7 @@ lint-quick = luacheck -q lua scripts spec bench src rockspec/*.rockspec .busted 
 # mode:from:to
 INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	$(foreach m,core $(MODULES),644:$(BUILD)/perfev/$(m).so:$(LIBDIR)/perfev/$(m).so) \
-	$(foreach f,$(filter lua/perfev/%,$(LUA_FILES)),644:$(f):$(LUADIR)/$(f:lua/%=%)) \
+	$(foreach f,$(filter lua/perfev/%,$(LUA_FILES) $(ASSETS)),644:$(f):$(LUADIR)/$(f:lua/%=%)) \
 	$(foreach f,$(shell find scripts -name '*.lua'),644:$(f):$(LUADIR)/perfev/$(f)) \
 	$(foreach f,$(HEADERS),644:$(f):$(f:src/%=$(INCDIR)/perfev/%)) \
 	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
@@ -379,9 +392,10 @@ $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
 # The folders stand here so that a file which is gone goes from perfl as well.
-$(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) scripts
+$(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) \
+		scripts
 	@mkdir -p $(@D) && echo "  GEN  $@"
-	$(Q)$(LUA) $< $(LUA_FILES) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
+	$(Q)$(LUA) $< $(LUA_FILES) $(ASSETS) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
 
 # Other flags than last time: compile anew.
 $(BUILD)/flags: export flags = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)

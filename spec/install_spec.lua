@@ -16,6 +16,12 @@ local function found(dir)
   return must({ "find", dir, "-type", "f", "-printf", "%P\n" })
 end
 
+-- The pages of a flame graph and of a histogram: their parts are files beside the modules.
+local write_page = [[io.write(require "perfev".profile { title = "a" }:html(), (require "perfev.picture".histogram {
+  buckets = { { low = 1, high = 2, count = 3 } }, format = "html" }))]]
+local page = require "perfev".profile { title = "a" }:html() .. require "perfev.picture".histogram {
+  buckets = { { low = 1, high = 2, count = 3 } }, format = "html" }
+
 -- From another directory, and with no path of ours in the environment.
 local elsewhere = { cwd = "/", env = { LUA_PATH = false, LUA_CPATH = false } }
 
@@ -61,6 +67,13 @@ describe("make install", function()
       LUA_CPATH = root .. "/usr/lib/lua/5.4/?.so",
     }
     must({ "lua5.4", "-e", 'require "perfev"' }, { cwd = "/", env = env })
+    assert.equal(page, must({ "lua5.4", "-e", write_page }, { cwd = "/", env = env }))
+  end)
+
+  it("gives a perfl that carries the parts of a page", function()
+    local script = root .. "/page.lua"
+    assert(io.open(script, "w")):write(write_page):close()
+    assert.equal(page, must({ root .. "/usr/bin/perfl", "-q", script }, elsewhere))
   end)
 
   it("gives a C library of which pkg-config names all that it takes", function()

@@ -479,15 +479,6 @@ describe("the page of a flame graph", function()
     assert.truthy(html:find("default-src 'none'", 1, true))
     assert.is_nil(html:find("innerHTML", 1, true))
   end)
-
-  it("has a script without a syntax error", function()
-    if not run.have "node" then return pending "node is not installed" end
-    local script = some():html():match "\n<script>\n(.-)</script>"
-    in_file(script, ".js", function(path)
-      local r = run { "node", "--check", path }
-      assert.same({ 0, "" }, { r.code, r.err })
-    end)
-  end)
 end)
 
 describe("for a terminal", function()

@@ -3,7 +3,8 @@
 --
 -- A file's module name follows from its path below lua/; `module:NAME` is looked
 -- up as require() would, so that perfl runs where argparse is not installed. A script,
--- scripts/NAME.lua, is embedded as scripts/NAME: `perfl NAME` runs that text.
+-- scripts/NAME.lua, is embedded as scripts/NAME: `perfl NAME` runs that text. Any other
+-- file below lua/ is embedded as a module that returns its text (lua/perfev/asset.lua).
 -- Modules are embedded as they are and compiled: parsing them was four fifths of a short run's
 -- time, but bytecode fits only the release of Lua that made it, and perfl's may be newer. The
 -- names of locals are left out, a third of the time to load it: only messages about our own
@@ -19,7 +20,9 @@ local function locate(word)
   if not module then
     local script = word:match("^(scripts/.+)%.lua$")
     if script then return script, word, word end
-    local name = word:match("^lua/(.+)%.lua$") or fail("%s: not a .lua file below lua/", word)
+    local asset = word:match("^lua/(.+)$") or fail("%s: not a file below lua/", word)
+    local name = asset:match("^(.+)%.lua$")
+    if not name then return asset, word, word end
     return (name:gsub("/init$", ""):gsub("/", ".")), word, word
   end
   local path, tried = package.searchpath(module, package.path)
@@ -105,6 +108,7 @@ local function read(path, shown, is_script)
   if not file then fail("%s", why) end
   local text = file:read("a")
   file:close()
+  if not path:find("%.lua$") then text = ("return %q"):format(text) end
   local chunk, err = load(text, "@" .. shown, "t")
   if not chunk then fail("%s", err) end
   return text, is_script and "" or compiled(chunk)

@@ -1,6 +1,8 @@
 --- Pictures of numbers that are no stacks: a heat map (how long, over time), a histogram, a timeline of CPUs.
 -- Plain tables in, text out: SVG, or the same in an HTML page; JSON for the timeline.
 
+local _, this_file = ...
+local asset = require "perfev.asset"
 local escape = require "perfev.escape"
 local json = require "perfev.json"
 local markup = require "perfev.profile.markup"
@@ -40,37 +42,8 @@ local function heat_rules(of)
   return table.concat(rules)
 end
 
-local style = ([[
-  .paper { fill: #fbfaf8 } .ink, text { fill: #1d1b19 } .room { fill: #efece7 }
-  text { font: 12px system-ui, "DejaVu Sans", sans-serif } .title { font-size: 16px; font-weight: bold }
-  .name { font-weight: bold } .soft { fill: #5d5852 } .bar { fill: hsl(24,80%,58%) }
-  rect { shape-rendering: crispEdges }
-  $LIGHT
-  @media (prefers-color-scheme: dark) {
-    .paper { fill: #171614 } .ink, text { fill: #eceae6 } .room { fill: #262421 } .soft { fill: #aaa49c }
-    $DARK
-  }
-]]):gsub("%$%u+", { ["$LIGHT"] = heat_rules(palette.heat_on_light), ["$DARK"] = heat_rules(palette.heat_on_dark) })
-
-local page = [[
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>%s</title>
-<style>
-body { margin: 0; padding: 1rem; background: #fbfaf8 } svg { max-width: 100%%; height: auto }
-@media (prefers-color-scheme: dark) { body { background: #171614 } }
-</style>
-</head>
-<body>
-%s</body>
-</html>
-]]
+local style = asset("perfev/picture.css", this_file)
+  :gsub("/%* (%u+) %*/", { LIGHT = heat_rules(palette.heat_on_light), DARK = heat_rules(palette.heat_on_dark) })
 
 -- look: its class, or more of its attributes.
 local function text(x, y, words, anchor, look)
@@ -96,8 +69,8 @@ local function finish(opts, width, height, parts)
     .. '<title>%s</title>\n<style>\n%s</style>\n<rect class="paper" width="100%%" height="100%%"/>\n'
     .. '<text class="title" x="12" y="26">%s</text>\n%s</svg>\n'):format(width, height, width, height, markup(title),
     style, markup(title), table.concat(parts))
-  if opts.format == "html" then return page:format(markup(title), svg) end
-  return svg
+  if opts.format ~= "html" then return svg end
+  return (asset("perfev/picture.html", this_file):gsub("%$(%u+)", { TITLE = markup(title), DRAWING = svg }))
 end
 
 -- What both take, and the list of what is to be drawn: `series`, or the one that is given as `what`.

@@ -1,6 +1,8 @@
 --- A flame graph that needs no program: SVG, each frame a rectangle with its name and numbers as its title.
 -- Frames narrower than a tenth of a pixel are left out; their callers keep their widths.
 
+local _, this_file = ...
+local asset = require "perfev.asset"
 local calls = require "perfev.profile.calls"
 local markup = require "perfev.profile.markup"
 local palette = require "perfev.profile.palette"
@@ -11,12 +13,7 @@ local ROW, FONT = 18, 12
 local LETTER = FONT * 0.602 -- of the monospaced fonts that are named below
 local NARROWEST = 0.1
 
-local style = ([[
-  .paper { fill: #fbfaf8 } .title, .note { fill: #1d1b19 } .note { font-size: %dpx }
-  .title { font: bold 16px system-ui, "DejaVu Sans", sans-serif }
-  text { font: %dpx ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: #14110d }
-  @media (prefers-color-scheme: dark) { .paper { fill: #171614 } .title, .note { fill: #eceae6 } }
-]]):format(FONT, FONT)
+local style = asset("perfev/profile/svg.css", this_file)
 
 -- Left edge of each node, in the profile's own unit.
 local function starts(tree, totals)

@@ -1,127 +1,9 @@
---- What stands in every flame graph's page: its looks, its elements, its program. See perfev.profile.html.
-
-local M = {}
-
-M.style = [==[
-:root {
-  --paper: #fbfaf8; --ink: #1d1b19; --soft: #5d5852; --line: #d8d3cc; --panel: #ffffff;
-  --accent: #0b57d0; --match: #a21caf; --dim: 0.35;
-}
-:root[data-theme="dark"] {
-  --paper: #171614; --ink: #eceae6; --soft: #aaa49c; --line: #3a3733; --panel: #211f1d;
-  --accent: #8ab4f8; --match: #e879f9; --dim: 0.4;
-}
-* { box-sizing: border-box; }
-html, body { height: 100%; margin: 0; }
-body {
-  display: flex; flex-direction: column; background: var(--paper); color: var(--ink);
-  font: 0.875rem/1.4 system-ui, "DejaVu Sans", sans-serif;
-}
-header { padding: 0.6rem 0.9rem 0.5rem; border-bottom: 1px solid var(--line); background: var(--panel); }
-.head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0.1rem 0.9rem; margin-bottom: 0.5rem; }
-h1 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
-#total { color: var(--soft); }
-.bar { display: flex; flex-wrap: wrap; align-items: center; gap: 0.4rem 0.5rem; }
-.bar label { display: inline-flex; align-items: center; gap: 0.35rem; color: var(--soft); }
-input, select, button {
-  font: inherit; color: var(--ink); background: var(--paper); border: 1px solid var(--line); border-radius: 0.35rem;
-  padding: 0.25rem 0.55rem; min-height: 2rem;
-}
-input[type="checkbox"] { min-height: 0; accent-color: var(--accent); }
-button { cursor: pointer; }
-button:hover, select:hover { border-color: var(--soft); }
-button[aria-pressed="true"] { border-color: var(--accent); box-shadow: inset 0 0 0 1px var(--accent); }
-button:disabled { opacity: 0.5; cursor: default; }
-:focus-visible { outline: 2px solid var(--accent); outline-offset: 1px; }
-#search { flex: 1 1 13rem; min-width: 9rem; max-width: 26rem; }
-#search[aria-invalid="true"] { border-color: #d33; }
-#found { flex: 1 1 8rem; color: var(--soft); font-variant-numeric: tabular-nums; }
-#found.some { color: var(--match); font-weight: 600; }
-.legend {
-  display: flex; flex-wrap: wrap; gap: 0.1rem 0.9rem; margin-top: 0.45rem; color: var(--soft); font-size: 0.8125rem;
-}
-.legend span { display: inline-flex; align-items: center; gap: 0.35rem; }
-.legend i { width: 0.8rem; height: 0.8rem; border-radius: 0.15rem; display: inline-block; }
-.legend i.scale { width: 7rem; }
-main { flex: 1 1 auto; overflow-x: hidden; overflow-y: scroll; position: relative; min-height: 6rem; }
-main:focus-visible { outline-offset: -2px; }
-#room { position: relative; width: 100%; }
-canvas { position: sticky; top: 0; left: 0; display: block; width: 100%; }
-footer {
-  border-top: 1px solid var(--line); background: var(--panel); padding: 0.35rem 0.9rem; min-height: 3.4rem;
-  overflow: hidden; font-variant-numeric: tabular-nums;
-}
-footer div { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
-footer .name { font-weight: 600; font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
-footer .what { color: var(--soft); }
-#tip {
-  position: fixed; z-index: 2; pointer-events: none; max-width: min(36rem, 92vw); padding: 0.45rem 0.65rem;
-  background: var(--panel); color: var(--ink); border: 1px solid var(--line); border-radius: 0.4rem;
-  box-shadow: 0 4px 16px rgb(0 0 0 / 0.25); font-size: 0.8125rem;
-}
-#tip .name { font-weight: 600; overflow-wrap: anywhere; font-family: ui-monospace, "DejaVu Sans Mono", monospace; }
-#tip .from { color: var(--soft); overflow-wrap: anywhere; }
-#tip table { border-collapse: collapse; margin-top: 0.25rem; font-variant-numeric: tabular-nums; }
-#tip td { padding: 0 0.9rem 0 0; text-align: right; }
-#tip td:first-child { text-align: left; color: var(--soft); }
-dialog {
-  background: var(--panel); color: var(--ink); border: 1px solid var(--line); border-radius: 0.5rem; max-width: 32rem;
-}
-dialog::backdrop { background: rgb(0 0 0 / 0.4); }
-dialog h2 { font-size: 1rem; margin: 0 0 0.5rem; }
-dialog dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1rem; margin: 0 0 0.8rem; }
-dialog dd { margin: 0; }
-kbd { font: inherit; border: 1px solid var(--line); border-radius: 0.25rem; padding: 0 0.3rem; }
-[hidden] { display: none !important; }
-]==]
-
-M.body = [==[
-<header>
-<div class="head"><h1 id="title"></h1><span id="total"></span></div>
-<div class="bar" role="toolbar" aria-label="Flame graph">
-<input id="search" type="search" placeholder="Search: name or regex ( / )" autocomplete="off" spellcheck="false"
- aria-label="Search for frames, a regular expression">
-<span id="found" role="status"></span>
-<label id="pick">Value <select id="value"></select></label>
-<label id="widths">Widths <select id="side"><option value="now">this profile</option>
-<option value="base">baseline</option></select></label>
-<label id="even"><input id="normal" type="checkbox" checked> compare shares</label>
-<button id="reset" type="button" disabled>Reset zoom</button>
-<button id="invert" type="button" aria-pressed="false" title="The outermost function on top">Invert</button>
-<button id="theme" type="button" title="Light or dark">Dark</button>
-<button id="help" type="button" aria-label="Help" title="Keys">?</button>
-</div>
-<div class="legend" id="legend"></div>
-</header>
-<main id="view" tabindex="0" role="application"
- aria-label="Flame graph. Arrow keys move between frames, Enter zooms, Escape goes back."><div id="room">
-<canvas id="canvas"></canvas></div></main>
-<footer aria-live="polite"><div class="name" id="name"></div><div class="what" id="what"></div></footer>
-<div id="tip" hidden></div>
-<dialog id="keys" aria-labelledby="keys-title"><h2 id="keys-title">Keys</h2>
-<dl>
-<dt><kbd>&larr;</kbd> <kbd>&rarr;</kbd> <kbd>&uarr;</kbd> <kbd>&darr;</kbd></dt><dd>go to the next frame</dd>
-<dt><kbd>Enter</kbd>, click</dt><dd>zoom into the frame</dd>
-<dt><kbd>Backspace</kbd></dt><dd>zoom out by one frame</dd>
-<dt><kbd>Esc</kbd></dt><dd>end the search, then the zoom</dd>
-<dt><kbd>/</kbd></dt><dd>search; <kbd>n</kbd> and <kbd>N</kbd>: next and previous match</dd>
-<dt><kbd>i</kbd></dt><dd>invert: outermost on top, or at the bottom</dd>
-<dt><kbd>t</kbd></dt><dd>light or dark</dd>
-</dl>
-<p>A frame is as wide as its share of the value, with all that it called above it. Left and right mean nothing:
-frames beside each other stand in the order of their names. Pale stretches are frames too narrow to draw. Search is
-case-sensitive once it has a capital letter. What is counted of a search is each stack once.</p>
-<form method="dialog"><button>Close</button></form></dialog>
-<noscript><p>This flame graph is drawn by the script in this file: it needs JavaScript, and no network.</p></noscript>
-]==]
-
-M.script = [==[
 "use strict";
 (function () {
 const byId = id => document.getElementById(id);
 const data = JSON.parse(byId("profile").textContent);
 const N = data.func.length;
-const KERNEL = 2, UNKNOWN = 3;
+const UNKNOWN = 3;
 const TINY = 0.5; // px: what is narrower is not drawn
 const WIDE = 40; // px: what a match is to be, that is zoomed to
 
@@ -696,6 +578,3 @@ measure();
 showTheme();
 recall();
 })();
-]==]
-
-return M
