@@ -295,7 +295,8 @@ lint-js = if ! command -v node > /dev/null; then \
 		echo 'skipped: JavaScript is not checked: node is not installed (try: make deps)'; \
 	else case $$(NODE_PATH=/usr/share/nodejs eslint --version 2>&1) in \
 		v[678].*) NODE_PATH=/usr/share/nodejs eslint -f unix $(JS_FILES);; \
-		*) echo 'skipped: eslint 6 to 8 is not installed (try: make deps); node checks syntax'; \
+		*) echo 'skipped: eslint 6 to 8 is not installed (try: make deps)'; \
+			echo 'node checks the syntax of JavaScript'; \
 			for f in $(JS_FILES); do node --check $$f || exit 1; done;; esac; fi
 
 lint-quick = luacheck -q lua scripts spec bench src rockspec/*.rockspec .busted || rc=1; \
