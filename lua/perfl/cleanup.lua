@@ -10,8 +10,8 @@ local M = {}
 local usage = [[
 usage: perfl cleanup
 
-Removes the probes in tracefs that a perfl which no longer runs has defined
-(perfev_PID_N/...); others' probes stay, and those of a perfl that runs.]]
+Remove the probes that a killed perfl left in tracefs (perfev_PID_N/...). Probes
+of other tools and of a running perfl stay.]]
 
 --- The verb.
 -- @tparam {string,...} words

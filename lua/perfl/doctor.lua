@@ -55,13 +55,13 @@ local function print_screen(found)
   for _, check in ipairs(found.checks) do print_check(check) end
   local job = found.default_job
   line(("%s %-15s"):format(mark(job.ok), "default job"), job.text)
-  if not job.ok then line("  fix: ", job.fix or "perfl doctor -j tells more") end
+  if not job.ok then line("  fix: ", job.fix or "perfl doctor -j has details") end
 end
 
 local declaration = args.check {
-  summary = "What of perf this user may do on this machine, what not, and what to do about it.",
-  { "-j", help = "as JSON" },
-  epilog = "Exit status 0: a command of one's own can be sampled.",
+  summary = "Report what this user may do with perf on this machine, and how to get what is missing.",
+  { "-j", help = "print JSON" },
+  epilog = "Exit status: 0 if this user can sample a command, else 1.",
 }
 
 --- The verb.

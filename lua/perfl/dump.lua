@@ -333,22 +333,22 @@ local function print_records(rec, opts, wanted)
 end
 
 local function new_parser()
-  local parser = recorded.new_parser("dump", "Every record of a recording with all its fields, one to a line, in the "
-    .. "order of time; records of tools (types from 64 on) where they stand.")
-  parser:option("-t --type"):argname("TYPE[,...]"):description("records of these types only, as in sample,mmap2")
-  parser:option("-e --event"):argname("NAME"):description("records of this event only, as in cycles or 'sched:*'")
+  local parser = recorded.new_parser("dump", "Print every record of a recording with all its fields, one on a line, "
+    .. "sorted by time. Records of tools (types from 64 on) keep their place in the file.")
+  parser:option("-t --type"):argname("TYPE[,...]"):description("print only records of these types, as in sample,mmap2")
+  parser:option("-e --event"):argname("NAME"):description("print only records of this event, as in cycles or 'sched:*'")
   parser:option("-n --count"):argname("COUNT"):convert(function(text)
     local n = math.tointeger(tonumber(text))
     if n and n > 0 then return n end
     return nil, ("count '%s': expected a whole number above 0, as in 100"):format(text)
-  end):description("end after so many")
-  parser:flag("-j --json"):description("a JSON object on each line")
-  parser:flag("--raw"):description("with the bytes of each record")
+  end):description("stop after COUNT records")
+  parser:flag("-j --json"):description("print a JSON object for each record")
+  parser:flag("--raw"):description("add the bytes of each record")
   return parser:epilog([[
 Columns: offset in the file, time (s), CPU, process/thread, type, event; then
-fields. sample_id.NAME is what a record's trailer says, and itself otherwise.
-In JSON addresses and bytes are hexadecimal strings, all other integers
-numbers with all of their digits (jq before 1.7 rounds those above 2^53).]])
+fields. sample_id.NAME is a field of the trailer that differs from the record's.
+In JSON, addresses and bytes are hexadecimal strings, and all other integers are
+numbers with all their digits (jq before 1.7 rounds those above 2^53).]])
 end
 
 --- The verb.

@@ -26,11 +26,11 @@ local short = { hw = "hardware", sw = "software" }
 
 local function new_parser()
   local parser = args.new_parser("perfl list"):add_help(true)
-  parser:description("The events that this machine has: what event{} and -e understand.")
+  parser:description("List the events of this machine, by the names that event{} and -e accept.")
   parser:argument("pattern"):args("*")
     :description("a kind (" .. table.concat(list.kinds(), " ") .. "), a glob as in 'sched:*', or a part of a name")
-  parser:flag("-v --verbose"):description("what each is made of: fields with types and values, terms, CPUs")
-  parser:flag("-j --json"):description("a JSON object on each line")
+  parser:flag("-v --verbose"):description("add the fields with types and values, terms and CPUs of each event")
+  parser:flag("-j --json"):description("print a JSON object for each event")
   return parser
 end
 

@@ -67,67 +67,68 @@ end
 --- perfl's own options, in the order of --help. `many`: may be given again, all count.
 M.groups = {
   { "What to watch (or a command)",
-    { "-a", into = "all_cpus", help = "every process on every CPU" },
+    { "-a", into = "all_cpus", help = "watch every process on every CPU" },
     { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU", 0),
-      help = "these CPUs only, as in 0-3,7" },
+      help = "watch only these CPUs, as in 0-3,7" },
     { "-p --pid", into = "pids", metavar = "PID[,...]", convert = id_list("process list", "process", 1), many = true,
-      help = "these processes, all their threads" },
+      help = "watch these processes with all their threads" },
     { "-t --tid", into = "tids", metavar = "TID[,...]", convert = id_list("thread list", "process", 1), many = true,
-      help = "these threads only" },
-    { "--uid", into = "uid", metavar = "USER", help = "processes of this user that run now (of those of -p)" },
+      help = "watch only these threads" },
+    { "--uid", into = "uid", metavar = "USER", help = "watch the processes of this user that run now (with -p: those among PID)" },
     { "--comm", into = "comm", metavar = "NAME",
-      help = "processes of this name that run now, as in 'nginx*'; with -a later ones, too" },
-    { "--cgroup", into = "cgroup", metavar = "PATH", help = "what is in this cgroup, on every CPU (or -C)" },
+      help = "watch the processes with this name that run now, as in 'nginx*'; with -a also later ones" },
+    { "--cgroup", into = "cgroup", metavar = "PATH", help = "watch the tasks of this cgroup, on every CPU (or -C)" },
   },
-  { "What was recorded (and of it what -C, -p, -t and --comm name)",
-    { "-i", into = "input", metavar = "FILE", help = "what perf record wrote (-: on standard input), no kernel" },
+  { "Reading a recording (-C, -p, -t and --comm select records)",
+    { "-i", into = "input", metavar = "FILE", help = "read a perf.data file instead of the kernel (-: standard input)" },
     { "--from", into = "from", metavar = "TIME", convert = moment,
-      help = "from 12345.678901 on, as perf script prints it; +1.5s: after the first; 25%: of all" },
-    { "--to", into = "to", metavar = "TIME", convert = moment, help = "up to then" },
+      help = "skip records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or 25% of "
+        .. "the span" },
+    { "--to", into = "to", metavar = "TIME", convert = moment, help = "skip records after TIME" },
   },
-  { "How long and how much",
+  { "Limits",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
-      help = "stop after 10s, 500ms, 2m (a bare number: seconds)" },
+      help = "stop after 10s, 500ms, 2m (a plain number: seconds)" },
     { "-n", into = "count", metavar = "COUNT", convert = positive(count, "count"),
-      help = "stop after so many records" },
+      help = "stop after COUNT records" },
     { "-m", into = "buffer", metavar = "SIZE", convert = ring,
-      help = "ring buffer of each CPU, as in 8M (default: 2M)" },
+      help = "ring buffer size of each CPU, as in 8M (default: 2M)" },
     { "--max-memory", into = "max_memory", metavar = "SIZE", convert = memory,
-      help = "memory for stacks, keys and their names (default: 256M); what does not fit is counted as (other)" },
+      help = "limit the memory for stacks, keys and names (default: 256M); the rest is counted as (other)" },
   },
   { "Script and output",
     { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
-      help = "run this Lua text instead of a script; several are lines of one; before a script, an event: "
-        .. "what \"*\" is in it" },
+      help = "run this Lua text instead of a script; repeat it for more lines. Before a script: the event that "
+        .. "\"*\" stands for in it" },
     { "-o", into = "output", metavar = "FILE",
-      help = "where the script's print and io.write go" },
+      help = "write the output of print and io.write to FILE" },
     { "--record", into = "record", metavar = "FILE",
-      help = "record what is read, for perf report, hotspot and -i (-: to standard output)" },
-    { "-z", into = "compress", help = "compress the recording" },
+      help = "also write a recording, for perf report, hotspot and -i (-: standard output)" },
+    { "-z", into = "compress", help = "compress the recording with zstd" },
     { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(units.size, "size"),
-      help = "a new recording whenever it has this size, as in 100M" },
-    { "-j --json", into = "json", yields = true, help = "aggregators as JSON, a line for each key" },
-    { "-q", into = "quiet", help = "no closing line, and no unread aggregator" },
+      help = "start a new recording when this size is reached, as in 100M" },
+    { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
+    { "-q", into = "quiet", help = "print no summary line and no unread aggregators" },
     { "-v", into = "verbose", many = true,
-      help = "say what is opened; -vv: every system call too" },
-    { "--trace-sys", into = "trace_sys", help = "every system call, as strace shows it" },
+      help = "print the events that are opened; -vv: also every system call" },
+    { "--trace-sys", into = "trace_sys", help = "print every system call, as strace does" },
     { "--sim", into = "sim", metavar = "WORLD",
-      help = "run on a simulated kernel: a Lua file that makes one, or a ready-made one's name" },
+      help = "run on a simulated kernel: a Lua file that makes one, or the name of a built-in one" },
     { "--assume-pmu", into = "assume_pmu", metavar = "PMU",
-      help = "look up vendors' event names as if this were the machine (skl, amd64_fam19h_zen4)" },
-    { "--many", into = "many", help = "open more than 32 different tracepoints" },
-    { "--inline", into = "inline", help = "stacks with file, line and inlined functions, by DWARF" },
+      help = "look up vendor event names for this PMU (skl, amd64_fam19h_zen4)" },
+    { "--many", into = "many", help = "allow more than 32 different tracepoints" },
+    { "--inline", into = "inline", help = "add file, line and inlined functions to stacks, from DWARF" },
     { "--symfs", into = "symfs", metavar = "DIR",
-      help = "look for files with symbols below DIR, and not where they are here" },
+      help = "look for symbol files below DIR instead of /" },
     { "--kallsyms --vmlinux", into = "kallsyms", metavar = "FILE",
-      help = "the kernel's functions, of a copy of /proc/kallsyms or a vmlinux" },
-    { "--debuginfod", into = "debuginfod", help = "ask the servers in DEBUGINFOD_URLS for debug files" },
-    { "--dry-run", into = "dry_run", help = "print what would be opened, open nothing" },
+      help = "read kernel functions from a copy of /proc/kallsyms or a vmlinux" },
+    { "--debuginfod", into = "debuginfod", help = "fetch debug files from the servers in DEBUGINFOD_URLS" },
+    { "--dry-run", into = "dry_run", help = "print the events, but open none" },
     { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
     { "--fail-on-lost", into = "fail_on_lost", help = "end with status 3 when records were lost" },
-    { "--i-trust-this", into = "trust", help = "as root, run a script that others may write" },
+    { "--i-trust-this", into = "trust", help = "as root, run a script that other users may write" },
     { "--version", into = "version", help = "print the version" },
-    { "-h --help", into = "help", help = "print this; with a script, its own options too" },
+    { "-h --help", into = "help", help = "print this help; with a script: also its own options" },
   },
 }
 
@@ -648,11 +649,11 @@ Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
        perfl cleanup]]
 
 local own_description = [[
-Run a Lua script against the kernel's perf events. NAME is one of the scripts
-that came with perfl, SCRIPT a path (a word with / or .lua in it, - for standard
-input). Options may stand before or after it; the script may have more of them:
-perfl NAME --help. The first word that is no option begins the command, unless
-the script takes words itself; then the command follows --.]]
+Run a Lua script on the kernel's perf events. NAME is a script that comes with
+perfl, listed below. SCRIPT is a path: a word with / or .lua in it, or - for
+standard input. Options may come before or after the script. A script may have
+more options: perfl NAME --help. The first word that is not an option begins the
+command. If the script takes words itself, put the command after --.]]
 
 local own_epilog = [[
 Examples:
@@ -662,14 +663,15 @@ Examples:
    perfl -a -d 1s -e 'event{"cpu-clock", sample = count{by = "comm"}}'
 
 Exit status:
-   0    done, and no command was given; else the command's own
-   1    the script failed, or the kernel refused
-   2    the command line is wrong
-   3    records were lost (--fail-on-lost)
-   77   perfl is set-uid or set-gid, and refuses
-   126  the command cannot be executed; 127: there is no such command
-   128+n  the command, or perfl, ended by signal n
-   141  nobody reads standard output any more]]
+   0      success; with a command, its own exit status
+   1      the script failed, or the kernel refused
+   2      invalid command line
+   3      records were lost (--fail-on-lost)
+   77     perfl is set-uid or set-gid and refuses to run
+   126    the command cannot be executed
+   127    command not found
+   128+n  signal n ended the command or perfl
+   141    the reader of standard output closed it]]
 
 --- The text of `perfl --help`.
 -- @tparam {string,...} names  of the scripts there are
@@ -695,7 +697,7 @@ function M.script_help(found, declared, name, header)
   local about = header ~= "" and header or declared and declared.summary
   if about then parser:description(about) end
   parser:epilog((declared and declared.epilog and declared.epilog .. "\n\n" or "")
-    .. "perfl --help tells more, and what the exit status means.")
+    .. "perfl --help lists the common options and the exit status.")
   return parser:get_help()
 end
 

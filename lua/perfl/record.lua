@@ -52,20 +52,20 @@ end
 -- Rows of its own; those of perfl's that mean the same follow.
 local own = {
   { "-o --output", into = "record", metavar = "FILE",
-    help = "write here, - to standard output (default: " .. FILE .. ")" },
+    help = "write to FILE (default: " .. FILE .. "; -: standard output)" },
   { "-e --event", into = "events", metavar = "EVENTS", many = true,
-    help = "what is sampled, as perf record has it (cycles)" },
+    help = "sample these events, named as for perf record (default: cycles)" },
   { "-F --freq", into = "freq", metavar = "HZ", convert = frequency,
-    help = "so many samples a second (default: 4000); max: as many as may be" },
-  { "-c --count", into = "period", metavar = "N", convert = number "period", help = "a sample every so many events" },
-  { "-g", into = "callchain", help = "with call chains" },
+    help = "take HZ samples a second (default: 4000); max: as many as the kernel allows" },
+  { "-c --count", into = "period", metavar = "N", convert = number "period", help = "take a sample every N events" },
+  { "-g", into = "callchain", help = "record call chains" },
   { "--call-graph", into = "call_graph", metavar = "fp|fp,defer|dwarf[,BYTES]", convert = call_graph,
-    help = "the same; defer: user stacks when the task goes back there (6.19); dwarf: registers and so many bytes of "
-      .. "stack, to be unwound later" },
-  { "-z", into = "compress", help = "with zstd, at level 1" },
+    help = "the same; defer: take user stacks on return to user mode (6.19); dwarf: record registers and BYTES of "
+      .. "stack, and unwind them later" },
+  { "-z", into = "compress", help = "compress with zstd, at level 1" },
   { "--compression-level", into = "level", metavar = "LEVEL", convert = level,
-    help = "with zstd, at this level (1 to 22)" },
-  { "--filter", into = "filter", metavar = "FILTER", help = "for tracepoints: only these, as in 'pid > 1'" },
+    help = "compress with zstd, at this level (1 to 22)" },
+  { "--filter", into = "filter", metavar = "FILTER", help = "keep only tracepoint events that match, as in 'pid > 1'" },
 }
 local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "-d", "-m", "--switch-output", "-q", "-v",
                  "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
@@ -81,12 +81,11 @@ local function new_parser()
   local parser = args.new_parser("perfl record"):add_help(true)
   parser:usage "Usage: perfl record [options] [command args...]"
   parser:description [[
-Record what the kernel says of a command, of processes or, without any of them,
-of the whole machine, in a file that perf report, hotspot and perfl -i read.
-What was in the file before is kept in FILE.old.]]
+Record a command, processes or, without either, the whole machine, to a file for
+perf report, hotspot and perfl -i. An existing file is kept as FILE.old.]]
   parser:epilog [[
-A recording holds addresses, command lines and names of files, and memory where
-stacks are recorded. Its mode is 0600: think before you pass it on.]]
+A recording contains addresses, command lines and file names, and memory if
+stacks are recorded. Its mode is 0600; share it with care.]]
   local rows = { table.unpack(own) }
   for _, flag in ipairs(shared) do rows[#rows + 1] = shared_row(flag) end
   for _, row in ipairs(rows) do options.add_row(parser, row) end

@@ -19,8 +19,8 @@ local LOOK = 512 -- records between two looks at signals and at who reads us
 function M.new_parser(verb, about)
   local parser = args.new_parser("perfl " .. verb):add_help(true):description(about)
   parser:argument("file"):args("?")
-    :description("what perf record wrote (default: perf.data; -: standard input)")
-  parser:option("-i --input"):argname("FILE"):description("the same, as perf has it")
+    :description("the recording (default: perf.data; -: standard input)")
+  parser:option("-i --input"):argname("FILE"):description("the same, for users of perf")
   return parser
 end
 

@@ -139,7 +139,7 @@ local function sample_lines(event, out)
   else
     local values, more = payload_values(event)
     out[#out + 1] = #values > 0 and "  sample = function(r, args)\n" or "  sample = function(r)\n"
-    if more > 0 then out[#out + 1] = ("    -- and %d more: pairs(args) walks them all\n"):format(more) end
+    if more > 0 then out[#out + 1] = ("    -- and %d more fields: pairs(args) returns all\n"):format(more) end
     out[#out + 1] = call_lines("r.event.name", values, "    ")
   end
   out[#out + 1] = "  end,\n"
@@ -198,7 +198,7 @@ local function declarations(rec, seen)
 end
 
 local function side_band(types)
-  local numbers, out = {}, { "\n-- what befell the tasks\nperfev.event {\n" }
+  local numbers, out = {}, { "\n-- side-band records: tasks and their memory\nperfev.event {\n" }
   for number, layout in ipairs(layouts.records) do numbers[number] = types[layout.name] end
   if side_band_lines(numbers, function(name) return not own_only[name] end, out) == 0 then return "" end
   return table.concat(out) .. "}\n"
@@ -223,7 +223,7 @@ local function text(value)
   return type(value) == "table" and table.concat(value, " ") or escape(tostring(value))
 end
 
--- A line: when, where and who; what; and values by name.
+-- Prints a line: time, CPU and task; the event; its values by name.
 local function show(r, what, ...)
   local time, values = r.time or 0, {}
   for i = 1, select("#", ...), 2 do
@@ -248,7 +248,7 @@ function M.script(rec, path)
   local body = table.concat(declarations(rec, seen)) .. side_band(rec:stats().types)
   local shown, file = names_of(path)
   return table.concat {
-    ("-- skeleton: prints each record of %s; a start, to be changed\n"):format(shown),
+    ("-- skeleton: prints each record of %s; change it to your needs\n"):format(shown),
     ("-- perfl SCRIPT.lua -i %s, or live: perfl SCRIPT.lua -- COMMAND\n"):format(file),
     prologue, body:find("hex(r.", 1, true) and hex or "", body:find("show(r", 1, true) and show or "", body,
   }
@@ -258,9 +258,9 @@ end
 -- @tparam {string,...} words  of the command line after "skeleton"
 -- @treturn integer  exit status: 0, 1 when it is damaged or cannot be read, 2 for a wrong command line
 function M.main(words)
-  local parser = recorded.new_parser("skeleton", "Prints a script to start from: a declaration for each event of a "
-    .. "recording, with the arguments of its payload by name, and a callback for each kind of record in it.")
-  parser:epilog("As in: perfl skeleton perf.data > my.lua; perfl my.lua -i perf.data")
+  local parser = recorded.new_parser("skeleton", "Print a script to start from. It declares each event of a recording, "
+    .. "with the payload's fields by name, and has a callback for each record type.")
+  parser:epilog("Example: perfl skeleton perf.data > my.lua; perfl my.lua -i perf.data")
   local opts, status = recorded.parse(parser, "skeleton", words)
   if not opts then return status end
   local rec <close> = recorded.open("skeleton", opts.file)

@@ -333,10 +333,10 @@ end
 -- @tparam {string,...} words  of the command line after "report"
 -- @treturn integer  exit status: 0, 1 when it is damaged or cannot be read, 2 for a wrong command line
 function M.main(words)
-  local parser = recorded.new_parser("report", "What is in a recording: who made it, its events, how many records "
-    .. "of each kind, what was lost, whose samples they are, and what is wrong with it.")
-  parser:flag("-j --json"):description("as a JSON object")
-  parser:epilog("Exit status: 1 when the recording is damaged; what can be read of it is told.")
+  local parser = recorded.new_parser("report", "Summarise a recording: its command, events, records by type, samples "
+    .. "by command name, losses and damage.")
+  parser:flag("-j --json"):description("print a JSON object")
+  parser:epilog("Exit status: 1 if the recording is damaged; the readable part is still reported.")
   local opts, status = recorded.parse(parser, "report", words)
   if not opts then return status end
   local rec <close> = recorded.open("report", opts.file)
