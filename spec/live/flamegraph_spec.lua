@@ -73,9 +73,9 @@ describe("a flame graph in a browser", function()
     assert.same({
       requests = 0, first = "all: 120,000 samples, 100.00%, itself 0",
       zoomed = "parse: 60,000 samples, 50.00%, itself 30,000", sibling = false, reset = true,
-      inside = "read: 30,000 samples, 25.00% (50.00% of the zoomed), itself 30,000",
+      inside = "read: 30,000 samples, 25.00% (50.00% of the zoomed frame), itself 30,000",
       found = "37.50% in 2 frames", all_found = "16.67% in 20,000 frames",
-      found_zoomed = "50.00% of the zoomed in 1 frame", nothing = "no match",
+      found_zoomed = "50.00% of the zoomed frame in 1 frame", nothing = "no match",
       back_once = "parse: 60,000 samples, 50.00%, itself 30,000",
       back_twice = "all: 120,000 samples, 100.00%, itself 0",
       again = true, inverted = { "false", "true", "false" }, escaped = "",

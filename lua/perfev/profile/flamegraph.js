@@ -4,10 +4,10 @@ const byId = id => document.getElementById(id);
 const data = JSON.parse(byId("profile").textContent);
 const N = data.func.length;
 const UNKNOWN = 3;
-const TINY = 0.5; // px: what is narrower is not drawn
-const WIDE = 40; // px: what a match is to be, that is zoomed to
+const MIN_DRAWN = 0.5; // px: narrower frames are not drawn
+const MATCH_WIDTH = 40; // px: the width that zooming gives a narrow match
 
-// ---- the tree: node 0 is all of it, a subtree is the nodes n to last[n] ----
+// ---- the tree: node 0 is the root, the subtree of n is the nodes n to last[n] ----
 
 const func = new Int32Array(N + 1), depth = new Int32Array(N + 1), last = new Int32Array(N + 1);
 const parent = new Int32Array(N + 1);
@@ -24,12 +24,12 @@ const parent = new Int32Array(N + 1);
   while (open.length) last[open.pop()] = N;
 })();
 
-function summed(list) {
+function sumTree(list) {
   const own = new Float64Array(N + 1), total = new Float64Array(N + 1), x = new Float64Array(N + 1);
   for (let n = 1; n <= N; n++) total[n] = own[n] = list[n - 1];
   for (let n = N; n > 0; n--) total[parent[n]] += total[n];
   const next = [0];
-  for (let n = 0; n <= N; n++) { // each child begins where its elder brother ends
+  for (let n = 0; n <= N; n++) { // each child starts where its previous sibling ends
     const d = depth[n];
     x[n] = next[d];
     next[d] += Math.max(total[n], 0);
@@ -38,18 +38,18 @@ function summed(list) {
   return { own, total, x };
 }
 const cache = {};
-function sums(side, value) {
+function cachedSums(side, value) {
   const lists = side === "base" ? data.base : data.own;
   const key = side + value;
-  return cache[key] || (cache[key] = summed(lists[value]));
+  return cache[key] || (cache[key] = sumTree(lists[value]));
 }
 
-const state = { zoom: 0, chosen: -1, query: "", inverted: false, value: 0, side: "now" };
-let now, other; // sums of what is drawn, and of what it is held against
+const state = { zoom: 0, selected: -1, query: "", inverted: false, value: 0, side: "now" };
+let now, compared; // sums of the side that is drawn, and of the side it is compared with
 let match = null, matched = 0;
-let most = 0; // the largest change, for the colours
+let largestChange = 0; // the largest change, for the colours
 
-function name(n) { return n === 0 ? "all" : data.functions[func[n]][0]; }
+function nameOf(n) { return n === 0 ? "all" : data.functions[func[n]][0]; }
 function moduleOf(n) { return n === 0 ? "" : data.functions[func[n]][1]; }
 function labelOf(f) {
   const module = data.functions[f][1];
@@ -63,24 +63,24 @@ const scales = {
   ns: [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
   bytes: [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
 };
-function grouped(value) { return value.toLocaleString("en-US", { maximumFractionDigits: 2 }); }
-function shown(value) {
+function formatNumber(value) { return value.toLocaleString("en-US", { maximumFractionDigits: 2 }); }
+function formatValue(value) {
   const unit = data.values[state.value].unit;
   for (const [size, word] of scales[unit] || []) {
-    if (Math.abs(value) >= size) return grouped(value / size) + " " + word;
+    if (Math.abs(value) >= size) return formatNumber(value / size) + " " + word;
   }
-  return grouped(value);
+  return formatNumber(value);
 }
-function named(value) {
+function valueWithName(value) {
   const { name: word, unit } = data.values[state.value];
-  return shown(value) + (unit === "count" || !scales[unit] ? " " + word : "");
+  return formatValue(value) + (unit === "count" || !scales[unit] ? " " + word : "");
 }
 function percent(part, all) { return all ? (100 * part / all).toFixed(2) + "%" : "–"; }
-function signed(text) { return text.startsWith("-") ? "−" + text.slice(1) : "+" + text; }
+function withSign(text) { return text.startsWith("-") ? "−" + text.slice(1) : "+" + text; }
 
-// How much more of all there is of a node than in the baseline: of shares, or of values as they are.
-function change(n) {
-  const a = sums("now", state.value), b = sums("base", state.value);
+// The change of a node against the baseline: of its share, or of its value as a part of the larger total.
+function changeOf(n) {
+  const a = cachedSums("now", state.value), b = cachedSums("base", state.value);
   if (!byId("normal").checked) return (a.total[n] - b.total[n]) / (Math.max(a.total[0], b.total[0]) || 1);
   return a.total[n] / (a.total[0] || 1) - b.total[n] / (b.total[0] || 1);
 }
@@ -92,7 +92,7 @@ const prefersDark = window.matchMedia("(prefers-color-scheme: dark)");
 let theme = "auto";
 function isDark() { return theme === "auto" ? prefersDark.matches : theme === "dark"; }
 
-// kind -> hue, how far it goes, saturation, how much lighter: dark text is read on all of them
+// kind -> hue, range of hues, saturation, added lightness; dark text is readable on all of them
 const hues = [[18, 36, 86, 0], [140, 34, 46, 0], [200, 22, 70, 8], [40, 0, 4, 3]];
 function frameColor(f, dark) {
   const [, , kind, shade] = data.functions[f];
@@ -108,15 +108,15 @@ function changeColor(t, dark) {
 function colorOf(n, dark) {
   if (n === 0) return dark ? "hsl(40,5%,58%)" : "hsl(40,8%,82%)";
   if (match && match[func[n]]) return dark ? "#e879f9" : "#d946ef";
-  return data.base ? changeColor(most ? change(n) / most : 0, dark) : frameColor(func[n], dark);
+  return data.base ? changeColor(largestChange ? changeOf(n) / largestChange : 0, dark) : frameColor(func[n], dark);
 }
 
 // ---- drawing ----
 
-const view = byId("view"), canvas = byId("canvas"), room = byId("room"), pen = canvas.getContext("2d");
+const view = byId("view"), canvas = byId("canvas"), scrollArea = byId("room"), pen = canvas.getContext("2d");
 let rowHeight = 18, fontSize = 12, letter = 7.2, width = 0, rows = 1;
 
-function measure() {
+function measureFont() {
   const rem = parseFloat(getComputedStyle(root).fontSize) || 16;
   fontSize = Math.max(12, rem * 0.78);
   rowHeight = Math.round(fontSize * 1.55);
@@ -126,15 +126,15 @@ function measure() {
 function font() { return fontSize + "px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"; }
 
 function scale() { return now.total[state.zoom] > 0 ? width / now.total[state.zoom] : 0; }
-function isDrawn(n) { return now.total[n] > 0 && now.total[n] * scale() >= TINY; }
+function isDrawn(n) { return now.total[n] > 0 && now.total[n] * scale() >= MIN_DRAWN; }
 
-// What can be seen of the zoomed frame: onFrame(n), and onRun(x0, x1, depth) for brothers of which each is too narrow
-// and all together are not.
-function scan(onFrame, onRun) {
+// Calls onFrame(n) for each visible frame of the zoomed subtree, and onRun(x0, x1, depth) for neighbouring frames
+// that are each too narrow to draw but together are not.
+function visitVisible(onFrame, onRun) {
   const s = scale(), x0 = now.x[state.zoom];
   let from = -1, to = -1, row = 0;
   const flush = () => {
-    if (from >= 0 && to - from >= TINY) onRun(from, to, row);
+    if (from >= 0 && to - from >= MIN_DRAWN) onRun(from, to, row);
     from = -1;
   };
   for (let n = state.zoom; n <= last[state.zoom]; n++) {
@@ -156,43 +156,43 @@ function scan(onFrame, onRun) {
   }
   flush();
 }
-// How many rows it takes: those of the zoomed frame's callers, and what is drawn above it.
+// Counts the rows: the zoomed frame, its callers and its visible callees.
 function countRows() {
   let deepest = depth[state.zoom];
-  scan(n => { if (depth[n] > deepest) deepest = depth[n]; }, (x0, x1, d) => { if (d > deepest) deepest = d; });
+  visitVisible(n => { if (depth[n] > deepest) deepest = depth[n]; }, (x0, x1, d) => { if (d > deepest) deepest = d; });
   rows = deepest + 1;
 }
-function topOf(d) { return state.inverted ? d * rowHeight : (rows - 1 - d) * rowHeight; }
-function top(n) { return topOf(depth[n]); }
-function left(n) {
+function topOfRow(d) { return state.inverted ? d * rowHeight : (rows - 1 - d) * rowHeight; }
+function topOfFrame(n) { return topOfRow(depth[n]); }
+function leftOfFrame(n) {
   if (n <= state.zoom && state.zoom <= last[n]) return 0;
   return (now.x[n] - now.x[state.zoom]) * scale();
 }
-function wide(n) {
+function widthOfFrame(n) {
   if (n <= state.zoom && state.zoom <= last[n]) return width;
   return now.total[n] * scale();
 }
 
-function cut(text, room) {
-  const most = Math.floor((room - 7) / letter);
-  if (text.length <= most) return text;
-  return most < 3 ? "" : text.slice(0, most - 1) + "…";
+function cutText(text, space) {
+  const fits = Math.floor((space - 7) / letter);
+  if (text.length <= fits) return text;
+  return fits < 3 ? "" : text.slice(0, fits - 1) + "…";
 }
 
 function drawFrame(n, y0, dark, look) {
-  const x = left(n), w = wide(n), y = top(n) - y0;
-  const above = n < state.zoom && n !== state.zoom;
-  pen.globalAlpha = above ? look.dim : match && n > 0 && !match[func[n]] ? look.dim + 0.25 : 1;
+  const x = leftOfFrame(n), w = widthOfFrame(n), y = topOfFrame(n) - y0;
+  const isCaller = n < state.zoom;
+  pen.globalAlpha = isCaller ? look.dim : match && n > 0 && !match[func[n]] ? look.dim + 0.25 : 1;
   pen.fillStyle = colorOf(n, dark);
-  pen.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0), TINY), rowHeight - 1);
+  pen.fillRect(x, y, Math.max(w - (w > 3 ? 1 : 0), MIN_DRAWN), rowHeight - 1);
   pen.globalAlpha = 1;
-  const text = cut(name(n), w);
+  const text = cutText(nameOf(n), w);
   if (text) {
-    pen.fillStyle = above ? look.soft : "#14110d";
-    if (match && n > 0 && !match[func[n]] && dark && !above) pen.fillStyle = "#0a0a0a";
+    pen.fillStyle = isCaller ? look.soft : "#14110d";
+    if (match && n > 0 && !match[func[n]] && dark && !isCaller) pen.fillStyle = "#0a0a0a";
     pen.fillText(text, x + 4, y + rowHeight / 2 + 0.5);
   }
-  if (n === state.chosen) {
+  if (n === state.selected) {
     pen.strokeStyle = look.ink;
     pen.lineWidth = 2;
     pen.strokeRect(x + 1, y + 1, Math.max(w - 3, 1), rowHeight - 3);
@@ -204,7 +204,7 @@ function draw() {
   width = view.clientWidth;
   countRows();
   const height = Math.min(view.clientHeight, rows * rowHeight);
-  room.style.height = rows * rowHeight + "px";
+  scrollArea.style.height = rows * rowHeight + "px";
   canvas.style.height = height + "px";
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -214,14 +214,14 @@ function draw() {
   const style = getComputedStyle(root), y0 = view.scrollTop, dark = isDark();
   const look = { ink: style.getPropertyValue("--ink"), soft: style.getPropertyValue("--soft"),
     line: style.getPropertyValue("--line"), dim: parseFloat(style.getPropertyValue("--dim")) };
-  const inSight = d => topOf(d) + rowHeight > y0 && topOf(d) < y0 + height;
+  const inSight = d => topOfRow(d) + rowHeight > y0 && topOfRow(d) < y0 + height;
   for (let n = parent[state.zoom], up = state.zoom; up !== 0; up = n, n = parent[n]) {
     if (inSight(depth[n])) drawFrame(n, y0, dark, look);
   }
-  scan(n => { if (inSight(depth[n])) drawFrame(n, y0, dark, look); }, (x0, x1, d) => {
+  visitVisible(n => { if (inSight(depth[n])) drawFrame(n, y0, dark, look); }, (x0, x1, d) => {
     if (!inSight(d)) return;
     pen.fillStyle = look.line;
-    pen.fillRect(x0, topOf(d) - y0, x1 - x0, rowHeight - 1);
+    pen.fillRect(x0, topOfRow(d) - y0, x1 - x0, rowHeight - 1);
   });
 }
 let waiting = false;
@@ -231,26 +231,26 @@ function redraw() {
   requestAnimationFrame(() => { waiting = false; draw(); });
 }
 
-// The whole picture anew: another value, zoom, size or direction.
+// Recomputes the picture after a change of value, zoom, size or direction.
 function layout(keepPlace) {
-  now = sums(state.side, state.value);
-  other = data.base ? sums(state.side === "now" ? "base" : "now", state.value) : null;
+  now = cachedSums(state.side, state.value);
+  compared = data.base ? cachedSums(state.side === "now" ? "base" : "now", state.value) : null;
   width = view.clientWidth;
-  most = 0;
-  if (data.base) for (let n = 1; n <= N; n++) most = Math.max(most, Math.abs(change(n)));
+  largestChange = 0;
+  if (data.base) for (let n = 1; n <= N; n++) largestChange = Math.max(largestChange, Math.abs(changeOf(n)));
   countRows();
-  room.style.height = rows * rowHeight + "px";
+  scrollArea.style.height = rows * rowHeight + "px";
   if (!keepPlace) view.scrollTop = state.inverted ? Math.max(0, (depth[state.zoom] - 2) * rowHeight) :
-    Math.max(0, top(state.zoom) + 3 * rowHeight - view.clientHeight);
+    Math.max(0, topOfFrame(state.zoom) + 3 * rowHeight - view.clientHeight);
   byId("reset").disabled = state.zoom === 0;
-  byId("total").textContent = (state.side === "base" ? "baseline " : "") + named(now.total[0]) +
-    (other ? ", " + otherSide() + " " + named(other.total[0]) : "");
-  count();
-  tell(state.chosen >= 0 ? state.chosen : state.zoom);
+  byId("total").textContent = (state.side === "base" ? "baseline " : "") + valueWithName(now.total[0]) +
+    (compared ? ", " + otherSide() + " " + valueWithName(compared.total[0]) : "");
+  countMatches();
+  showDetails(selectedOrZoomed());
   redraw();
 }
 
-// ---- which frame is where ----
+// ---- from a place to its frame ----
 
 function nodeAt(clientX, clientY) {
   const box = canvas.getBoundingClientRect();
@@ -277,14 +277,14 @@ function nodeAt(clientX, clientY) {
 }
 
 // The nearest drawn frame in the same row; by: 1 to the right, -1 to the left.
-function beside(n, by) {
+function neighbour(n, by) {
   for (let m = n + by; m >= state.zoom && m <= last[state.zoom]; m += by) {
     if (depth[m] === depth[n] && isDrawn(m)) return m;
   }
   return n;
 }
-function above(n) {
-  if (n < state.zoom) { // a caller of what is zoomed: the way leads there
+function frameAbove(n) {
+  if (n < state.zoom) { // a caller of the zoomed frame: step towards it
     let m = state.zoom;
     while (parent[m] !== n) m = parent[m];
     return m;
@@ -296,47 +296,50 @@ function above(n) {
   return best;
 }
 
-// ---- telling ----
+// ---- details of a frame ----
 
+function selectedOrZoomed() { return state.selected >= 0 ? state.selected : state.zoom; }
 function otherSide() { return state.side === "now" ? "baseline" : "this profile"; }
 function changeText(n) {
-  const points = (100 * change(n)).toFixed(2);
-  return signed(points) + (byId("normal").checked ? " points" : "% of all");
+  const points = (100 * changeOf(n)).toFixed(2);
+  return withSign(points) + (byId("normal").checked ? " points" : "% of all");
 }
-function tell(n) {
-  byId("name").textContent = name(n) + (moduleOf(n) && moduleOf(n) !== name(n) ? "  " + moduleOf(n) : "");
-  let text = named(now.total[n]) + ", " + percent(now.total[n], now.total[0]);
-  if (state.zoom && n > state.zoom) text += " (" + percent(now.total[n], now.total[state.zoom]) + " of the zoomed)";
-  text += ", itself " + shown(now.own[n]);
-  if (other && n > 0) text += ", " + changeText(n);
+function showDetails(n) {
+  byId("name").textContent = nameOf(n) + (moduleOf(n) && moduleOf(n) !== nameOf(n) ? "  " + moduleOf(n) : "");
+  let text = valueWithName(now.total[n]) + ", " + percent(now.total[n], now.total[0]);
+  const isBelowZoom = state.zoom && n > state.zoom;
+  if (isBelowZoom) text += " (" + percent(now.total[n], now.total[state.zoom]) + " of the zoomed frame)";
+  text += ", itself " + formatValue(now.own[n]);
+  if (compared && n > 0) text += ", " + changeText(n);
   byId("what").textContent = text;
 }
-function element(tag, text, kind) {
+function newElement(tag, text, kind) {
   const e = document.createElement(tag);
   if (text !== undefined) e.textContent = text;
   if (kind) e.className = kind;
   return e;
 }
 const tip = byId("tip");
-function row(table, ...cells) {
+function addRow(table, ...cells) {
   const tr = table.insertRow();
   for (const cell of cells) tr.insertCell().textContent = cell;
 }
 const kinds = ["", "inlined", "kernel", ""];
 function showTip(n, event) {
   if (n < 0) { tip.hidden = true; return; }
-  tip.replaceChildren(element("div", name(n), "name"));
+  tip.replaceChildren(newElement("div", nameOf(n), "name"));
   const kind = n > 0 ? kinds[data.functions[func[n]][2]] : "";
-  const from = [moduleOf(n), kind].filter(w => w && w !== name(n) && !moduleOf(n).includes("[" + w)).join(", ");
-  if (from) tip.append(element("div", from, "from"));
-  const table = tip.appendChild(element("table"));
+  const from = [moduleOf(n), kind].filter(w => w && w !== nameOf(n) && !moduleOf(n).includes("[" + w)).join(", ");
+  if (from) tip.append(newElement("div", from, "from"));
+  const table = tip.appendChild(newElement("table"));
   const all = now.total[0];
-  row(table, "total", named(now.total[n]), percent(now.total[n], all));
-  row(table, "itself", named(now.own[n]), percent(now.own[n], all));
-  if (state.zoom !== 0 && n > state.zoom) row(table, "of the zoomed", "", percent(now.total[n], now.total[state.zoom]));
-  if (other) {
-    row(table, otherSide(), named(other.total[n]), percent(other.total[n], other.total[0]));
-    if (n > 0) row(table, "change", "", changeText(n));
+  addRow(table, "total", valueWithName(now.total[n]), percent(now.total[n], all));
+  addRow(table, "itself", valueWithName(now.own[n]), percent(now.own[n], all));
+  const isBelowZoom = state.zoom && n > state.zoom;
+  if (isBelowZoom) addRow(table, "of the zoomed frame", "", percent(now.total[n], now.total[state.zoom]));
+  if (compared) {
+    addRow(table, otherSide(), valueWithName(compared.total[n]), percent(compared.total[n], compared.total[0]));
+    if (n > 0) addRow(table, "change", "", changeText(n));
   }
   tip.hidden = false;
   const box = tip.getBoundingClientRect(), gap = 14;
@@ -349,7 +352,7 @@ function showTip(n, event) {
 
 // ---- searching ----
 
-function search(text) {
+function searchFor(text) {
   state.query = text;
   match = null;
   byId("search").setAttribute("aria-invalid", "false");
@@ -359,18 +362,18 @@ function search(text) {
     try {
       const pattern = new RegExp(text, plain ? "i" : "");
       test = label => pattern.test(label);
-    } catch (e) { // half typed, or no pattern: the text itself
+    } catch (e) { // not a valid pattern (yet): search for the text itself
       byId("search").setAttribute("aria-invalid", "true");
       test = plain ? label => label.toLowerCase().includes(text) : label => label.includes(text);
     }
     match = new Uint8Array(data.functions.length);
     for (let f = 0; f < match.length; f++) match[f] = test(labelOf(f)) ? 1 : 0;
   }
-  count();
+  countMatches();
   redraw();
 }
-// What matches has together, each stack once; of the zoomed frame when there is one.
-function count() {
+// Sums the matches below the zoomed frame, each stack once.
+function countMatches() {
   let sum = 0, nr = 0;
   if (match) {
     for (let n = state.zoom; n <= last[state.zoom]; n++) {
@@ -383,47 +386,48 @@ function count() {
   }
   matched = nr;
   byId("found").textContent = !match ? "" : nr === 0 ? "no match" :
-    percent(sum, now.total[state.zoom]) + (state.zoom ? " of the zoomed" : "") + " in " + grouped(nr) +
+    percent(sum, now.total[state.zoom]) + (state.zoom ? " of the zoomed frame" : "") + " in " + formatNumber(nr) +
     (nr > 1 ? " frames" : " frame");
   byId("found").className = nr > 0 ? "some" : "";
 }
-// The one after the chosen frame, or before it. Where all are too narrow to draw: zoomed to as far as that takes.
+// Selects the match after the selected frame, or before it. If no match is wide enough to draw, zooms until one is
+// MATCH_WIDTH wide.
 function nextMatch(by) {
   if (!match || !matched) return;
   const first = state.zoom, size = last[first] - first + 1;
-  let n = state.chosen >= first ? state.chosen : first, narrow = 0;
+  let n = state.selected >= first ? state.selected : first, narrow = 0;
   for (let i = 0; i < size; i++) {
     n = first + (n - first + by + size) % size;
     if (n === 0 || !match[func[n]] || now.total[n] <= 0) continue;
-    if (isDrawn(n)) { choose(n); return; }
+    if (isDrawn(n)) { selectFrame(n); return; }
     narrow = narrow || n;
   }
   if (!narrow) return;
-  const isWideIn = n => now.total[narrow] * width >= WIDE * now.total[n];
+  const isWideIn = zoomed => now.total[narrow] * width >= MATCH_WIDTH * now.total[zoomed];
   let around = narrow;
   while (parent[around] > first && isWideIn(parent[around])) around = parent[around];
   zoomTo(around);
-  choose(narrow);
+  selectFrame(narrow);
 }
 
-// ---- doing ----
+// ---- actions ----
 
-function choose(n) {
-  state.chosen = n;
-  const y = top(n);
+function selectFrame(n) {
+  state.selected = n;
+  const y = topOfFrame(n);
   if (y < view.scrollTop) view.scrollTop = y;
   if (y + rowHeight > view.scrollTop + view.clientHeight) view.scrollTop = y + rowHeight - view.clientHeight;
-  tell(n);
+  showDetails(n);
   redraw();
 }
 function zoomTo(n, quiet) {
   if (now.total[n] <= 0) return;
   const moved = state.zoom !== n;
   state.zoom = n;
-  state.chosen = n;
+  state.selected = n;
   tip.hidden = true;
   layout();
-  if (!quiet) remember(moved);
+  if (!quiet) saveInAddress(moved);
 }
 function invert(yes) {
   state.inverted = yes;
@@ -433,14 +437,14 @@ function invert(yes) {
 function showTheme() {
   root.dataset.theme = isDark() ? "dark" : "light";
   byId("theme").textContent = isDark() ? "Light" : "Dark";
-  legend();
+  showLegend();
   redraw();
 }
-function legend() {
+function showLegend() {
   const box = byId("legend"), dark = isDark();
   box.replaceChildren();
   const entry = (text, paint, kind) => {
-    const span = element("span"), mark = element("i", undefined, kind);
+    const span = newElement("span"), mark = newElement("i", undefined, kind);
     mark.style.background = paint;
     span.append(mark, text);
     box.append(span);
@@ -461,8 +465,8 @@ function legend() {
   }
 }
 
-// What is shown is in the address too, so that "back" goes back and a link keeps it.
-function remember(isStep) {
+// The address holds the view, so that "back" works and a link shows the same view.
+function saveInAddress(isStep) {
   const words = new URLSearchParams();
   if (state.zoom) words.set("z", state.zoom);
   if (state.query) words.set("s", state.query);
@@ -474,81 +478,81 @@ function remember(isStep) {
   try {
     if (isStep) history.pushState(null, "", hash);
     else history.replaceState(null, "", hash);
-  } catch (e) { /* some browsers allow it to no file: the picture is the same */ }
+  } catch (e) { /* some browsers refuse this for file: addresses; the picture does not change */ }
 }
-function recall() {
+function restoreFromAddress() {
   const words = new URLSearchParams(location.hash.slice(1));
   const number = (key, end) => { const n = Math.trunc(Number(words.get(key))); return n > 0 && n < end ? n : 0; };
   state.value = number("v", data.values.length);
   state.side = data.base && words.get("w") === "base" ? "base" : "now";
   state.inverted = words.get("i") === "1";
-  state.chosen = -1;
+  state.selected = -1;
   byId("value").value = state.value;
   byId("side").value = state.side;
   byId("invert").setAttribute("aria-pressed", String(state.inverted));
-  now = sums(state.side, state.value);
+  now = cachedSums(state.side, state.value);
   const zoom = number("z", N + 1);
   state.zoom = now.total[zoom] > 0 ? zoom : 0;
   byId("search").value = words.get("s") || "";
   layout();
-  search(byId("search").value);
+  searchFor(byId("search").value);
 }
 
-// ---- what people do ----
+// ---- mouse, controls and keys ----
 
 view.addEventListener("scroll", redraw);
 view.addEventListener("mousemove", e => {
   const n = nodeAt(e.clientX, e.clientY);
   canvas.style.cursor = n >= 0 ? "pointer" : "default";
   showTip(n, e);
-  if (n >= 0) tell(n);
+  if (n >= 0) showDetails(n);
 });
-view.addEventListener("mouseleave", () => { tip.hidden = true; tell(state.chosen >= 0 ? state.chosen : state.zoom); });
+view.addEventListener("mouseleave", () => { tip.hidden = true; showDetails(selectedOrZoomed()); });
 view.addEventListener("click", e => {
   const n = nodeAt(e.clientX, e.clientY);
   if (n >= 0) zoomTo(n);
 });
-byId("search").addEventListener("input", e => { search(e.target.value); remember(false); });
+byId("search").addEventListener("input", e => { searchFor(e.target.value); saveInAddress(false); });
 byId("value").addEventListener("change", e => {
   state.value = Number(e.target.value);
-  now = sums(state.side, state.value);
+  now = cachedSums(state.side, state.value);
   if (now.total[state.zoom] <= 0) state.zoom = 0;
   layout();
-  remember(false);
+  saveInAddress(false);
 });
 byId("side").addEventListener("change", e => {
   state.side = e.target.value;
-  now = sums(state.side, state.value);
+  now = cachedSums(state.side, state.value);
   if (now.total[state.zoom] <= 0) state.zoom = 0;
   layout();
-  remember(false);
+  saveInAddress(false);
 });
 byId("normal").addEventListener("change", () => layout(true));
 byId("reset").addEventListener("click", () => { zoomTo(0); view.focus(); });
-byId("invert").addEventListener("click", () => { invert(!state.inverted); remember(false); });
+byId("invert").addEventListener("click", () => { invert(!state.inverted); saveInAddress(false); });
 byId("theme").addEventListener("click", () => { theme = isDark() ? "light" : "dark"; showTheme(); });
 byId("help").addEventListener("click", () => byId("keys").showModal());
 prefersDark.addEventListener("change", showTheme);
-window.addEventListener("resize", () => { measure(); layout(true); });
-window.addEventListener("popstate", recall);
+window.addEventListener("resize", () => { measureFont(); layout(true); });
+window.addEventListener("popstate", restoreFromAddress);
 
 const keys = {
   "/": () => { byId("search").focus(); byId("search").select(); },
   "?": () => byId("keys").showModal(),
   n: () => nextMatch(1),
   N: () => nextMatch(-1),
-  i: () => { invert(!state.inverted); remember(false); },
+  i: () => { invert(!state.inverted); saveInAddress(false); },
   t: () => { theme = isDark() ? "light" : "dark"; showTheme(); },
-  Enter: () => zoomTo(state.chosen >= 0 ? state.chosen : state.zoom),
+  Enter: () => zoomTo(selectedOrZoomed()),
   Backspace: () => zoomTo(parent[state.zoom]),
-  Home: () => choose(state.zoom),
-  ArrowLeft: n => choose(beside(n, -1)),
-  ArrowRight: n => choose(beside(n, 1)),
-  ArrowUp: n => choose(state.inverted ? parent[n] : above(n)),
-  ArrowDown: n => choose(state.inverted ? above(n) : parent[n]),
+  Home: () => selectFrame(state.zoom),
+  ArrowLeft: n => selectFrame(neighbour(n, -1)),
+  ArrowRight: n => selectFrame(neighbour(n, 1)),
+  ArrowUp: n => selectFrame(state.inverted ? parent[n] : frameAbove(n)),
+  ArrowDown: n => selectFrame(state.inverted ? frameAbove(n) : parent[n]),
   Escape: () => {
     tip.hidden = true;
-    if (state.query) { byId("search").value = ""; search(""); remember(false); } else zoomTo(0);
+    if (state.query) { byId("search").value = ""; searchFor(""); saveInAddress(false); } else zoomTo(0);
   },
 };
 document.addEventListener("keydown", e => {
@@ -561,20 +565,20 @@ document.addEventListener("keydown", e => {
   if (!act) return;
   e.preventDefault();
   if (typing) view.focus();
-  act(state.chosen >= 0 ? state.chosen : state.zoom);
+  act(selectedOrZoomed());
 });
 
-// ---- the beginning ----
+// ---- start ----
 
 byId("title").textContent = data.title || "Flame graph";
 data.values.forEach((value, i) => {
-  const option = element("option", value.name);
+  const option = newElement("option", value.name);
   option.value = i;
   byId("value").append(option);
 });
 byId("pick").hidden = data.values.length < 2;
 byId("widths").hidden = byId("even").hidden = !data.base;
-measure();
+measureFont();
 showTheme();
-recall();
+restoreFromAddress();
 })();

@@ -1,8 +1,8 @@
---- An interactive flame graph: one HTML file with all in it, which asks no network for anything.
+--- An interactive flame graph: one HTML file that loads nothing from a network.
 --
--- The frames are drawn on a canvas, only those that are at least half a pixel wide, so that a hundred
--- thousand cost no more than what can be seen. Names are JSON in a script element that is no script: a "<" in
--- them is written as \u003c, so that none can end it, and the page puts them in as text and never as markup.
+-- The page draws on a canvas, and only frames of at least half a pixel, so that a hundred thousand frames cost no
+-- more than the visible ones. The profile is JSON in a script element of another type: "<" in a name is written as
+-- \u003c, so that no name ends the element. The page inserts names as text, never as markup.
 
 local _, this_file = ...
 local asset = require "perfev.asset"
@@ -27,7 +27,7 @@ end
 local function part(extension) return asset("perfev/profile/flamegraph." .. extension, this_file) end
 
 --- @tparam profile profile
--- @tparam table opts  `baseline`: a profile; colours then tell what is more and less than in it
+-- @tparam table opts  `baseline`: a profile; colours then show more and less than in it
 -- @treturn string
 return function(profile, opts)
   local data = json.encode(data_of(profile, opts.baseline)):gsub("<", "\\u003c")
