@@ -233,7 +233,7 @@ describe("doc/api lists", function()
       local row = lines:match("\n| `" .. field.name .. "` | ([^\n]*) |\n")
       assert.equal(field.since, row and row:match("[%d.]+$"), field.name)
     end
-    same(names, first_column("Attributes and the codec", "| field | type | kernel |"))
+    same(names, first_column("Fields of perf_event_attr", "| field | type | kernel |"))
   end)
 
   it("the named bits", function()
