@@ -110,7 +110,7 @@ k:with(function()
   end)
   s:every(1, function() k.log = {} end) -- the simulated kernel's list of its calls
   assert(s:run())
-  local stats = s:stats()
-  print(("%d records read, %d delivered, %d lost, %d given to the callback, %d tasks"):format(stats.records,
-    stats.delivered, stats.lost, called, next_tid - 1000))
+  local totals = s:totals()
+  print(("%d records read, %d delivered, %d lost, %d given to the callback, %d tasks"):format(totals.records,
+    totals.delivered, totals.lost, called, next_tid - 1000))
 end)

@@ -40,7 +40,7 @@ end
 
 local function ms(ns) return ("%9.2f"):format(ns / 1e6) end
 
-perfev.start(function()
+perfev.begin(function()
   print(("%-11s %-14s %-7s %-9s %-3s %-10s %-7s%s %9s"):format("TIME(s)", "COMM", "TID", "DISK", "T", "SECTOR", "BYTES",
     opt.queued and "   QUE(ms)" or "", "LAT(ms)"))
 end)

@@ -9,7 +9,7 @@ perfev.args { summary = "log context switches" }
 local first
 local seen = { ["in"] = 0, out = 0, preempted = 0 }
 
-perfev.start(function()
+perfev.begin(function()
   print(("%12s %4s %-9s %-16s %7s"):format("TIME(s)", "CPU", "SWITCH", "COMM", "TID"))
 end)
 

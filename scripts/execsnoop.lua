@@ -20,7 +20,7 @@ tell it.]],
 
 local started, first = {}, nil
 
-perfev.start(function()
+perfev.begin(function()
   print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE ARGUMENTS"))
   -- /proc has the arguments for as long as the program runs: records are taken before there are many.
   if not session.default().opts.input then perfev.every("5ms", function() end) end

@@ -17,7 +17,7 @@ local opt = perfev.args {
 is read until then. SIGUSR1 is a trigger too; without --trigger, so is the end.]],
 }
 
-session.default():on_begin(function()
+session.default():begin(function()
   if not session.default().opts.input then return end
   common.refuse("flightrec", "a recording keeps all of its records\n  try: perfl dump")
 end)

@@ -26,7 +26,7 @@ local function show(tid, one, result)
     names[one.sig] or one.sig, one.to, not result and "-" or result < 0 and core.errno[-result] or result))
 end
 
-perfev.start(function()
+perfev.begin(function()
   print(("%12s %7s %-16s %-9s %7s %s"):format("TIME(s)", "PID", "COMM", "SIG", "TPID", "RESULT"))
 end)
 

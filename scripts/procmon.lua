@@ -46,7 +46,7 @@ for _, kind in ipairs(#opt.kinds > 0 and opt.kinds or kinds) do
   wanted[kind] = #opt.kinds > 0 or kind ~= "switch"
 end
 
-perfev.start(function()
+perfev.begin(function()
   print(("%12s %4s %7s %-16s %-10s %s"):format("TIME(s)", "CPU", "TID", "COMM", "RECORD", "WHAT"))
 end)
 
@@ -70,7 +70,7 @@ perfev.event(all)
 for _, kind in ipairs(privileged) do
   if wanted[kind] then
     local event = perfev.event { [kind] = line(kind, text[kind]), optional = true, name = kind }
-    perfev.start(function()
+    perfev.begin(function()
       if event.error then print(kind .. " cannot be had here; -v says why") end
     end)
   end

@@ -32,7 +32,7 @@ local event = perfev.event(common.with_stacks(opt, "profile", {
   sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
 }))
 
-perfev.start(function()
+perfev.begin(function()
   local other = opt.event == "cpu-clock" and common.instead_of_clock(event, "profile")
   if not other then return end
   local _, value = profile:value "time"

@@ -53,7 +53,7 @@ local recorded = perfev.event { "sched:sched_switch", optional = true, sample = 
   leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0 or args.prev_state == 0x100)
   enter(r, args.next_pid, args.next_comm)
 end }
-perfev.start(function() return session.default().opts.input or recorded:close() end)
+perfev.begin(function() return session.default().opts.input or recorded:close() end)
 
 -- A handler is within what it interrupts, and does not change its CPU.
 local function handler(event, name)

@@ -319,7 +319,7 @@ describe("top", function()
       local a, b, truth, sum = streams(max_keys, VALUES // 10)
       assert_within(a:merge(b), truth, sum, max_keys)
       local fresh = perfev.top { by = "k", max_keys = max_keys }
-      assert_within(fresh:merge(perfev.load(a:serialize())), truth, sum, max_keys)
+      assert_within(fresh:merge(perfev.unpack(a:pack())), truth, sum, max_keys)
       if max_keys > 7 then
         for _, row in ipairs((a:top(3))) do assert.matches("^heavy%d$", row.k) end
       end
@@ -683,7 +683,7 @@ describe("in the place of a callback an aggregator", function()
       happen(1)
       assert.same({ { symbol = "[unknown]", tid = 8, value = 1 } }, a:delta():rows())
       assert.equal(8, h:get("[unknown]").count)
-      assert.equal(8, perfev.load(h:serialize()):merge(h):get("[unknown]").count // 2)
+      assert.equal(8, perfev.unpack(h:pack()):merge(h):get("[unknown]").count // 2)
     end)
   end)
 
@@ -700,14 +700,14 @@ describe("in the place of a callback an aggregator", function()
         t.ip, t.tid = i % 5, 7 + i % 3 // 2
         k:emit(k.events[1], "sample", t)
         s:dispatch()
-        assert(#often > 0 and #perfev.load(often:serialize()) == #often)
+        assert(#often > 0 and #perfev.unpack(often:pack()) == #often)
       end
       assert.same(once:rows(), often:rows())
       assert.equal(once:floor(), often:floor())
       local sum = 0
       for _, row in ipairs(often:rows()) do sum = sum + row.value.count end
       assert.equal(30, sum)
-      local loaded = perfev.load(often:serialize())
+      local loaded = perfev.unpack(often:pack())
       assert.same({ often:rows(), often:floor() }, { loaded:rows(), loaded:floor() })
       local first, rest = often:delta(), often:delta()
       assert.same({ often:rows(), 0 }, { first:rows(), #rest })

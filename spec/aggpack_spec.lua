@@ -43,12 +43,12 @@ describe("an aggregator as bytes", function()
       math.randomseed(11)
       local a, b, few = feed(new(kind), 300), feed(new(kind), 300), feed(new(kind, { max_keys = 5 }), 100)
       for _, one in ipairs { a, b, few, new(kind) } do
-        local bytes = one:serialize()
-        local back = assert(perfev.load(bytes))
+        local bytes = one:pack()
+        local back = assert(perfev.unpack(bytes))
         assert.same(cells(one), cells(back))
-        assert.equal(bytes, back:serialize())
+        assert.equal(bytes, back:pack())
       end
-      local apart = perfev.load(a:serialize()):merge(perfev.load(b:serialize()))
+      local apart = perfev.unpack(a:pack()):merge(perfev.unpack(b:pack()))
       assert.same(cells(a:merge(b)), cells(apart))
     end)
   end
@@ -62,7 +62,7 @@ describe("an aggregator as bytes", function()
       assert(s:start())
       k:emit(k.events[1], "sample", { pid = 7, tid = 7, cpu = 0, period = 3 })
       s:dispatch()
-      local back = assert(perfev.load(a:serialize()))
+      local back = assert(perfev.unpack(a:pack()))
       assert.same({ addr = 1 }, back:uncounted())
       assert.is_nil(back:spec().where)
     end)
@@ -80,40 +80,40 @@ describe("an aggregator as bytes", function()
       end
       s:dispatch()
       assert.equal(2, #a)
-      assert.same({ { 7, "[unknown];[unknown]", 3 } }, cells(assert(perfev.load(a:serialize())))[1])
+      assert.same({ { 7, "[unknown];[unknown]", 3 } }, cells(assert(perfev.unpack(a:pack())))[1])
     end)
   end)
 
   it("is refused when it is cut off, changed, of another form or nothing of the kind", function()
-    local bytes = feed(new "quantile", 20):serialize()
+    local bytes = feed(new "quantile", 20):pack()
     for _, case in ipairs {
-      { "", "not what a:serialize() gives", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
-      { ("x"):rep(100), "not what a:serialize", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
+      { "", "not what a:pack() gives", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
+      { ("x"):rep(100), "not what a:pack", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
       { bytes:gsub("^perfevAG\1", "perfevAG\2"), "its form is number 2, and 1 is known", "EPROTO" },
       { resummed(bytes .. "12345678"), "does not end where it should", "EBADMSG" },
       { resummed((bytes:gsub("quantile", "quontile"))), "no such thing", "EBADMSG" },
     } do
-      local one, why, code = perfev.load(case[1])
+      local one, why, code = perfev.unpack(case[1])
       assert.is_nil(one)
-      assert.is_truthy(why:find("load: ", 1, true) == 1 and why:find(case[2], 1, true), why)
+      assert.is_truthy(why:find("unpack: ", 1, true) == 1 and why:find(case[2], 1, true), why)
       assert.equal(perfev.errno[case[3]], code)
     end
-    for n = 0, #bytes - 1 do assert.is_nil((perfev.load(bytes:sub(1, n)))) end
-    assert.error_matches(function() perfev.load(7) end, "load: a string expected, not a number")
-    assert.error_matches(function() perfev.load(bytes, { max_bytes = -1 }) end, "max_bytes is an integer from 0 on")
+    for n = 0, #bytes - 1 do assert.is_nil((perfev.unpack(bytes:sub(1, n)))) end
+    assert.error_matches(function() perfev.unpack(7) end, "unpack: a string expected, not a number")
+    assert.error_matches(function() perfev.unpack(bytes, { max_bytes = -1 }) end, "max_bytes is an integer from 0 on")
   end)
 
   it("takes no more memory than it may, whatever it says of itself", function()
-    local bytes = feed(new "quantile", 200):serialize()
-    local one, why, code = perfev.load(bytes, { max_bytes = 200000 })
+    local bytes = feed(new "quantile", 200):pack()
+    local one, why, code = perfev.unpack(bytes, { max_bytes = 200000 })
     assert.is_nil(one)
-    assert.matches("^load: it takes more than 200000 bytes of memory\n  try: max_bytes$", why)
+    assert.matches("^unpack: it takes more than 200000 bytes of memory\n  try: max_bytes$", why)
     assert.equal(perfev.errno.E2BIG, code)
     -- A head that promises 2^40 keys, and has none.
-    local empty = perfev.count { by = "k" }:serialize()
+    local empty = perfev.count { by = "k" }:pack()
     local at = #empty - 8 - 5 -- of the number of keys: then other, two fields, memory, untold
     local many = empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01" .. empty:sub(at + 1)
-    why = select(2, perfev.load(resummed(many)))
+    why = select(2, perfev.unpack(resummed(many)))
     assert.matches("what should be value %d of 4398046511104 is none", why)
   end)
 
@@ -121,18 +121,18 @@ describe("an aggregator as bytes", function()
     math.randomseed(12)
     local taken, refused = 0, 0
     for _, kind in ipairs(kinds) do
-      local bytes = feed(new(kind, { max_keys = 4 }), 12):serialize()
+      local bytes = feed(new(kind, { max_keys = 4 }), 12):pack()
       for at = 1, #bytes - 8, run.sanitized and 3 or 1 do
         local value = string.char(math.random(0, 255))
-        local one, why = perfev.load(resummed(bytes:sub(1, at - 1) .. value .. bytes:sub(at + 1)),
+        local one, why = perfev.unpack(resummed(bytes:sub(1, at - 1) .. value .. bytes:sub(at + 1)),
           { max_bytes = 1 << 20 })
         if one then
           taken = taken + 1
-          assert.equal("string", type(one:serialize()))
+          assert.equal("string", type(one:pack()))
           assert.is_true(#one:rows() == #one)
         else
           refused = refused + 1
-          assert.matches("^load: .", why)
+          assert.matches("^unpack: .", why)
         end
       end
     end

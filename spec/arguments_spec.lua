@@ -135,7 +135,7 @@ describe("an option's name that is a table", function()
     ["perfev.args"] = perfev.args.check,
     event = function(spec) return perfev.session({ tid = 7 }):event(spec) end,
     open = function(spec) return perfev.open("/nonexistent", spec) end,
-    load = function(spec) return perfev.load("", spec) end,
+    unpack = function(spec) return perfev.unpack("", spec) end,
     heatmap = perfev.picture.heatmap,
     signal = function(spec) return perfev.session({ tid = 7 }):signal(next(spec), print) end,
   }
@@ -291,7 +291,7 @@ describe("a mistake is told at the caller's line", function()
     { 's:event { "cpu-clock", callchain = "no" }', "^event: callchain = \"no\": 'no' is no kind of call chain" },
     { 's:signal("KILL", print)', "^signal: nobody can hear KILL" },
     { 'perfev.session { count = 1.5 }', "count is a whole number above 0, not 1.5" },
-    { 'perfev.load("", { maxbytes = 1 })', "^load: no option is called 'maxbytes'" },
+    { 'perfev.unpack("", { maxbytes = 1 })', "^unpack: no option is called 'maxbytes'" },
     { 'perfev.decoder { foo = 1 }', "^'foo' is no field" },
     { 'perfev.decoder { attr = 3 }', "attr: its bytes, or an event's attr, not a number" },
     { 'perfev.session { record = "x\\0y" }', "record: a path with a NUL byte in it" },
@@ -300,7 +300,7 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.open("x", 3)', "options are a table, not a number" },
     { 'perfev.open("x", { window = "x" })', "window is a number" },
     { 'perfev.open("x", { note = 3 })', "note is a function" },
-    { 'perfev.load(3)', "a string expected, not a number" },
+    { 'perfev.unpack(3)', "a string expected, not a number" },
     { 'perfev.list(3)', "a pattern is a string, not a number" },
     { 'perfev.escape(nil)', "escape: a string expected, not a nil" },
     { 'perfev.line "{foo}"', "no record has a field 'foo'" },
@@ -330,7 +330,7 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.count {}:merge(perfev.sum {})', "^merge: they are not of the same kind" },
     { 'perfev.count { by = "time", slot = "1s" }:merge(perfev.count { by = "time", slot = 2 })',
       "its times are told apart by 2, and those here by 1s" },
-    { 'perfev.load("", 5)', "options are a table, not a number" },
+    { 'perfev.unpack("", 5)', "options are a table, not a number" },
     { 'perfev.measure({}, print)', "no event is named" },
     { 'perfev.measure({ "task-clock", nope = 1 }, print)', "no option is called 'nope'" },
     { 'perfev.profile {}:walk()', "walk: a function expected, not a nil" },
@@ -365,13 +365,13 @@ describe("a mistake is told at the caller's line", function()
     { 's:close() s:event { "cpu-clock" }', "it has ended" },
     { 's:close() s:counter { "page-faults" }', "it has ended" },
     { 's:close() s:every("1s", print)', "it has ended" },
-    { 's:close() s:on_begin(print)', "it has ended" },
+    { 's:close() s:begin(print)', "it has ended" },
     { 's:close() s:done(print)', "it has ended" },
     { 's:close() s:signal("INT", print)', "it has ended" },
     { 's:close() s:fd()', "it has ended" },
     { 's:close() s:snapshot()', "it has ended" },
     { 's:close() s:configure {}', "it has started already" },
-    { 'running():on_begin(print)', "it has started already" },
+    { 'running():begin(print)', "it has started already" },
     { 'perfev.session {}:run()', "nothing was declared, and nothing would end it\n  try: s:event" },
     { 'local r = running() local _ = r:records() r:dispatch()', "dispatch%(%) within a loop over its records" },
     { 'local r = running() local _ = r:records() r:run()', "run%(%) within a loop over its records" },
@@ -379,14 +379,14 @@ describe("a mistake is told at the caller's line", function()
   }
   -- a dot in the place of a colon
   for what, verbs in pairs {
-    ["s"] = "event every run start stop close fd dispatch records stats task counter span signal done",
-    ["select(2, running())"] = "enable period filter close",
+    ["s"] = "event every run start stop close fd dispatch records totals task counter span signal done",
+    ["select(2, running())"] = "enable period filter send_signal close",
     ["perfev.counter { 'page-faults' }"] = "read enable measure add close",
     ["perfev.counter { 'page-faults' }:member()"] = "read ids close",
-    ["perfev.count {}"] = "print rows merge serialize svg",
+    ["perfev.count {}"] = "print rows merge pack svg",
     ["perfev.profile {}"] = "folded html total merge",
   } do
-    for verb in verbs:gmatch "%a+" do
+    for verb in verbs:gmatch "[%a_]+" do
       mistakes[#mistakes + 1] = { ("local x = %s x.%s()"):format(what, verb), verb .. "%(%) is a method: %a+:" .. verb }
     end
   end

@@ -29,7 +29,7 @@ describe("the recording of make bench", function()
         calls = calls + (r.args.id >= 0 and r.args.id <= 330 and 1 or 0)
       end
     end
-    assert.same({ 20001, 20001, 0, 3 }, { n, calls, rec:stats().late, rec:stats().rounds })
+    assert.same({ 20001, 20001, 0, 3 }, { n, calls, rec:totals().late, rec:totals().rounds })
     assert.is_nil(rec.error)
     rec:close()
   end)
@@ -46,7 +46,7 @@ describe("the recording of make bench", function()
         n = n + 1
       end
     end
-    assert.same({ 2000, 0 }, { n, rec:stats().late })
+    assert.same({ 2000, 0 }, { n, rec:totals().late })
     rec:close()
   end)
 
@@ -63,7 +63,7 @@ describe("the recording of make bench", function()
     end
     assert.equal(2000, n)
     assert.is_true(nr > 16 and nr <= 512, nr)
-    assert.same({ 64, 0 }, { rec:stats().types.mmap2, rec:stats().late })
+    assert.same({ 64, 0 }, { rec:totals().types.mmap2, rec:totals().late })
     rec:close()
   end)
 

@@ -133,7 +133,7 @@ describe("a command", function()
 
   it("that dies before its exec is told as that", function()
     local s = new {}
-    s:on_begin(function() k:end_child(5001, 9) end)
+    s:begin(function() k:end_child(5001, 9) end)
     local ok, why = s:run()
     assert.is_nil(ok)
     assert.matches("'prog' ended before it could be started", why)
@@ -288,7 +288,7 @@ describe("a real command", function()
     k.hooks.pidfd_open = function() return nil, E.ENOSYS end
     local s = perfev.session { command = { path } }
     s:event { type = 1, config = 0, comm = true, task = true }
-    s:on_begin(function() os.remove(path) end)
+    s:begin(function() os.remove(path) end)
     local ok, _, code = s:run()
     assert.is_nil(ok)
     assert.equal(E.ENOENT, code)

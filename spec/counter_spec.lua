@@ -714,23 +714,23 @@ describe("a request of one event", function()
     assert.same({ "PERIOD", 1 << 40 }, { last() })
     assert.is_true(m:refresh(3))
     assert.same({ "REFRESH", 3 }, { last() })
-    assert.is_true(m:set_filter("pid == 3"))
+    assert.is_true(m:filter("pid == 3"))
     assert.same({ "SET_FILTER", "pid == 3" }, { last() })
     assert.is_true(m:pause_output(true))
     assert.same({ "PAUSE_OUTPUT", 1 }, { last() })
     assert.is_true(m:pause_output(false))
     assert.same({ "PAUSE_OUTPUT", 0 }, { last() })
-    assert.is_true(m:set_bpf(9))
+    assert.is_true(m:bpf(9))
     assert.same({ "SET_BPF", 9 }, { last() })
   end)
 
   it("sends its output to another event's ring, or with a long -1 nowhere", function()
     local other = perfev.counter { "cpu-clock", tid = 7 }
-    assert.is_true(m:set_output(other:member()))
+    assert.is_true(m:output(other:member()))
     assert.same({ "SET_OUTPUT", k.events[2].fd }, { last() })
-    assert.is_true(m:set_output(55))
+    assert.is_true(m:output(55))
     assert.same({ "SET_OUTPUT", 55 }, { last() })
-    assert.is_true(m:set_output(nil))
+    assert.is_true(m:output(nil))
     assert.same({ "SET_OUTPUT", -1 }, { last() })
   end)
 
@@ -738,10 +738,10 @@ describe("a request of one event", function()
     local a = perfev.counter { "page-faults", all_cpus = true }
     local b = perfev.counter { "cpu-clock", all_cpus = true }
     asked = {}
-    assert.is_true(a:member():set_output(b:member()))
+    assert.is_true(a:member():output(b:member()))
     assert.same({ ("SET_OUTPUT %d %d"):format(k.events[2].fd, k.events[4].fd),
       ("SET_OUTPUT %d %d"):format(k.events[3].fd, k.events[5].fd) }, requests())
-    assert.same(E.EINVAL, select(3, a:member():set_output(m)))
+    assert.same(E.EINVAL, select(3, a:member():output(m)))
   end)
 
   local function told_of(f)
@@ -765,12 +765,12 @@ describe("a request of one event", function()
       if info then return { string.unpack("=I4i4i4I4I4i4", info) } end
     end
     assert.same({ "GETFL 0", "SETOWN " .. k.pid, "SETSIG 10", "SETFL " .. (O_RDWR | O_ASYNC) },
-      told_of(function() return m:signal "USR1" end))
+      told_of(function() return m:send_signal "USR1" end))
     k:emit(k.events[1], "sample")
     k:emit(k.events[1], "sample")
     assert.same({ USR1, 0, POLL_IN, 0, 0, fd, 25 }, next_one())
     assert.is_nil(next_one()) -- the two were one
-    assert.is_true(m:signal "SIGRTMIN+1")
+    assert.is_true(m:send_signal "SIGRTMIN+1")
     k.events[1].limit = 3 -- as of refresh(3)
     for _ = 1, 5 do k:emit(k.events[1], "sample") end
     for _, code in ipairs { POLL_IN, POLL_IN, POLL_HUP } do
@@ -778,19 +778,20 @@ describe("a request of one event", function()
     end
     assert.is_nil(next_one())
     assert.is_true(m:enable())
-    assert.same({ "GETFL 0", "SETFL " .. O_RDWR }, told_of(function() return m:signal(nil) end))
-    assert.is_true(m:signal(false))
+    assert.same({ "GETFL 0", "SETFL " .. O_RDWR }, told_of(function() return m:send_signal(nil) end))
+    assert.is_true(m:send_signal(false))
     k:emit(k.events[1], "sample")
     assert.is_nil(next_one())
     k.hooks.close(heard)
   end)
 
   it("is not told by a signal that there is none of, or that the kernel refuses", function()
-    local ok, why = pcall(function() m:signal "USR3" end)
+    local ok, why = pcall(function() m:send_signal "USR3" end)
     assert.is_false(ok)
-    assert.matches("^spec/counter_spec.lua:%d+: signal: no signal is called 'USR3' %(did you mean 'USR[12]'%?%)$", why)
+    assert.matches("^spec/counter_spec.lua:%d+: send_signal: no signal is called 'USR3' %(did you mean 'USR[12]'%?%)$",
+      why)
     for _, wrong in ipairs { "RTMIN+31", "RTMIN+", 10, true } do
-      assert.error_matches(function() m:signal(wrong) end, "signal: no signal is called '" .. tostring(wrong)
+      assert.error_matches(function() m:send_signal(wrong) end, "send_signal: no signal is called '" .. tostring(wrong)
         :gsub("%+", "%%+"))
     end
     for _, step in ipairs { "GETFL", "SETOWN", "SETSIG", "SETFL" } do
@@ -798,7 +799,7 @@ describe("a request of one event", function()
         if command == step then return nil, E.EPERM end
         return 2
       end
-      local done, refusal, code = m:signal "USR1"
+      local done, refusal, code = m:send_signal "USR1"
       assert.is_nil(done)
       assert.equal(E.EPERM, code)
       assert.matches("^page%-faults: cannot have it send a signal: [^\n]+\n  [^\n]+\n  try: [^\n]+$", refusal)
@@ -841,13 +842,13 @@ describe("a request of one event", function()
     local refusals = {
       { "REFRESH", E.EINVAL, function() return m:refresh(1) end, "takes no samples" },
       { "PERIOD", E.EINVAL, function() return m:period(1) end, "the period is 0" },
-      { "SET_FILTER", E.EINVAL, function() return m:set_filter("x") end, "no tracepoint" },
-      { "SET_FILTER", E.EEXIST, function() return m:set_filter("x") end, "has one already" },
-      { "SET_OUTPUT", E.EINVAL, function() return m:set_output(3) end, "no ring" },
-      { "SET_OUTPUT", E.EBADF, function() return m:set_output(3) end, "no descriptor of a perf event" },
-      { "SET_BPF", E.EEXIST, function() return m:set_bpf(3) end, "has one already" },
-      { "SET_BPF", E.EINVAL, function() return m:set_bpf(3) end, "of a type" },
-      { "SET_BPF", E.EBADF, function() return m:set_bpf(3) end, "no descriptor of a BPF program" },
+      { "SET_FILTER", E.EINVAL, function() return m:filter("x") end, "no tracepoint" },
+      { "SET_FILTER", E.EEXIST, function() return m:filter("x") end, "has one already" },
+      { "SET_OUTPUT", E.EINVAL, function() return m:output(3) end, "no ring" },
+      { "SET_OUTPUT", E.EBADF, function() return m:output(3) end, "no descriptor of a perf event" },
+      { "SET_BPF", E.EEXIST, function() return m:bpf(3) end, "has one already" },
+      { "SET_BPF", E.EINVAL, function() return m:bpf(3) end, "of a type" },
+      { "SET_BPF", E.EBADF, function() return m:bpf(3) end, "no descriptor of a BPF program" },
       { "QUERY_BPF", E.EINVAL, function() return m:query_bpf() end, "only tracepoints" },
       { "PAUSE_OUTPUT", E.EINVAL, function() return m:pause_output(true) end, "no ring" },
       { "MODIFY_ATTRIBUTES", E.EOPNOTSUPP, function() return m:modify { bp_len = 8 } end, "only breakpoints" },
@@ -867,10 +868,10 @@ describe("a request of one event", function()
   it("raises for an argument of the wrong type", function()
     assert.error_matches(function() m:period("fast") end, "period: a whole number from 1 on")
     assert.error_matches(function() m:refresh(1.5) end, "refresh: a whole number")
-    assert.error_matches(function() m:set_filter(3) end, "set_filter: a string")
+    assert.error_matches(function() m:filter(3) end, "filter: a string")
     assert.error_matches(function() m:pause_output(1) end, "pause_output: true or false")
-    assert.error_matches(function() m:set_bpf(-1) end, "set_bpf: a whole number")
-    assert.error_matches(function() m:set_output("x") end, "set_output: a whole number")
+    assert.error_matches(function() m:bpf(-1) end, "bpf: a whole number")
+    assert.error_matches(function() m:output("x") end, "output: a whole number")
   end)
 end)
 
@@ -1083,7 +1084,7 @@ describe("a session's counter", function()
 
   it("counts the command from its exec on, with its children", function()
     local s, c = run_with({ command = { "ls" } }, "group")
-    s:on_begin(function()
+    s:begin(function()
       local leader = c:member("page-faults"):fds()[1]
       local event = k.fds[leader.fd]
       assert.equal(5001, event.pid)
@@ -1111,7 +1112,7 @@ describe("a session's counter", function()
     local s, c = run_with { all_cpus = true, duration = "1s" }
     assert.same({}, c:cpus())
     assert.matches("has not started", select(2, c:read(0)))
-    s:on_begin(function()
+    s:begin(function()
       for _, e in ipairs(k.events) do e.counted = 10 + e.cpu end
       assert.equal(11, c:delta(1)["page-faults"])
     end)
@@ -1147,7 +1148,7 @@ describe("a session's counter", function()
   it("is part of the plan, and of a session made again not", function()
     local s = run_with { all_cpus = true, duration = "1s" }
     assert.equal("counter page-faults,context-switches", s:plan()[2])
-    local twin = s:again()
+    local twin = s:clone()
     assert.equal(0, twin:declared())
     assert.equal(s.opts.duration, twin.opts.duration)
   end)

@@ -126,7 +126,7 @@ local function read(rec, why, max)
     lines[n] = offset .. " " .. r.raw
   end
   for _ in pairs(rec.header) do n = n + 1 end
-  local stats = rec:stats()
+  local stats = rec:totals()
   assert(#lines <= (stats.bytes + stats.inflated) // 8, "a record takes 8 bytes")
   assert(stats.memory <= MEMORY_MAX, "blocks")
   rec:close()

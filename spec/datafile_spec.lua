@@ -36,7 +36,7 @@ local function facts_of(rec)
     end
   end
   table.sort(lines)
-  local stats, types = rec:stats(), {}
+  local stats, types = rec:totals(), {}
   for name, n in pairs(stats.types) do types[TYPES[name] or name:upper()] = n end
   return {
     records = types, total = stats.records, events = events, samples = #lines, lost = stats.lost,
@@ -123,7 +123,7 @@ describe("recordings that others made", function()
         local records = 0
         for _ in rec:records() do records = records + 1 end
         assert.is_true(records <= #bytes / 8, name)
-        assert.is_true(rec:stats().memory <= 4 << 20, name)
+        assert.is_true(rec:totals().memory <= 4 << 20, name)
         assert.is_true(rec.error ~= nil or #rec.warnings > 0 or records > 0, name)
         rec:close()
       else
@@ -190,7 +190,7 @@ describe("what was lost, of a recording", function()
       end
       local rec <close> = assert(perfdata.open(built:file {}))
       for _ in rec:records() do end
-      out[#out + 1] = rec:stats()
+      out[#out + 1] = rec:totals()
     end
     assert.equal(out[1].lost, out[2].lost)
     assert.equal(out[1].lost_samples, out[2].lost_samples)
@@ -248,7 +248,7 @@ describe("a recording", function()
         end
       end
       assert.equal(33, #times)
-      assert.same({ 4, 0, 0 }, { rec:stats().rounds, rec:stats().late, rec:stats().forced })
+      assert.same({ 4, 0, 0 }, { rec:totals().rounds, rec:totals().late, rec:totals().forced })
     end)
   end)
 
@@ -319,8 +319,8 @@ describe("a recording", function()
     rec:close()
     assert.error_matches(function() return last.type end, "used after its callback")
     assert.error_matches(function() rec:records() end, "the recording is closed")
-    assert.equal("comm", rec:stats().types.comm and "comm")
-    assert.is_true(rec:stats().records >= 3)
+    assert.equal("comm", rec:totals().types.comm and "comm")
+    assert.is_true(rec:totals().records >= 3)
   end)
 
   it("is read once: a second loop goes on where the first was left, and one behind the end is told so", function()
@@ -379,7 +379,7 @@ describe("a recording", function()
     local seen = {}
     for r in rec:records { user = false } do seen[#seen + 1] = { r.event == rec.events[2], r.name, r.tid, r.time } end
     assert.same({ { true, "bpf_prog", 2, 3000 }, { true, "bpf_prog", 2, 3000 } }, seen)
-    assert.same({ 0, 0 }, { rec:stats().unknown_id, rec:stats().malformed })
+    assert.same({ 0, 0 }, { rec:totals().unknown_id, rec:totals().malformed })
   end)
 
   it("of an unknown id has no event, and counts it", function()
@@ -388,7 +388,7 @@ describe("a recording", function()
     local rec <close> = perfdata.open(built:file())
     local none = 0
     for r in rec:records { user = false } do none = none + (r.type == "sample" and r.event == nil and 1 or 0) end
-    assert.same({ 1, 1 }, { none, rec:stats().unknown_id })
+    assert.same({ 1, 1 }, { none, rec:totals().unknown_id })
   end)
 
   it("whose samples cannot be told apart does not guess", function()
@@ -399,7 +399,7 @@ describe("a recording", function()
     local rec <close> = perfdata.open(built:file())
     local r = rec:records()()
     assert.same({ "sample", nil, nil }, { r.type, r.event, r.ip })
-    assert.equal(1, rec:stats().ambiguous)
+    assert.equal(1, rec:totals().ambiguous)
   end)
 
   it("gives types that we do not know by number and bytes", function()
@@ -429,7 +429,7 @@ describe("a recording", function()
       last = r.time
     end
     assert.equal(n, count)
-    assert.is_true(rec:stats().forced > 0)
+    assert.is_true(rec:totals().forced > 0)
     assert.matches("no FINISHED_ROUND marks", rec.warnings[1])
   end)
 
@@ -441,7 +441,7 @@ describe("a recording", function()
     local rec <close> = perfdata.open(built:file())
     for r in rec:records { user = false } do times[#times + 1] = r.time end
     assert.same({ 100, 200, 50, 300, 400 }, times)
-    assert.equal(1, rec:stats().late)
+    assert.equal(1, rec:totals().late)
   end)
 
   it("comes in the file's order where times are equal", function()
@@ -478,10 +478,10 @@ describe("a recording", function()
     for r in rec:records { user = false } do
       n = n + 1
       assert.same({ wanted[n][1], wanted[n][2], rec.events[wanted[n][3] // 3 + 1].ids }, { r.time, r.ip, r.event.ids })
-      assert.equal(12 + n, rec:stats().records + (12 - rec:stats().rounds))
+      assert.equal(12 + n, rec:totals().records + (12 - rec:totals().rounds))
     end
     assert.equal(#wanted, n)
-    assert.equal(0, rec:stats().late)
+    assert.equal(0, rec:totals().late)
   end)
 
   it("passes over AUX data by their size", function()
@@ -612,7 +612,7 @@ describe("compressed records", function()
       for r in rec:records { user = false } do n = n + (r.type and 1 or 0) end
       assert.equal(#built.records - 5, n)
       assert.matches("holds more than its recorder's buffer could", rec.error)
-      local stats = rec:stats()
+      local stats = rec:totals()
       assert.is_true(stats.inflated <= (feature and 2 << 20 or 34 << 20))
       assert.is_true(stats.memory <= 4 << 20)
     end
@@ -679,7 +679,7 @@ describe("a damaged recording", function()
             assert.is_string(tostring(r))
           end
           for _, value in pairs(rec.header) do assert.is_not_nil(value) end
-          local stats = rec:stats()
+          local stats = rec:totals()
           assert.is_true(n <= #bytes / 8 and stats.memory <= 4 << 20)
           rec:close()
         end
@@ -702,7 +702,7 @@ describe("a damaged recording", function()
           local seen = {}
           for r in rec:records() do seen[#seen + 1] = r.number end
           assert.same({ 87 }, seen, layout.name .. " of " .. size)
-          assert.equal(1, rec:stats().malformed)
+          assert.equal(1, rec:totals().malformed)
           local told = rec.warnings[#rec.warnings]
           if number == 9 then
             assert.equal(("at 0x%x: sample: %d bytes, its fixed fields need 24"):format(at, size), told)
@@ -743,7 +743,7 @@ describe("a damaged recording", function()
     built.events[2] = { ids = { 1 }, bytes = built.events[1].bytes, name = "b" }
     local rec <close> = perfdata.open(built:file { [12] = built:event_desc() })
     assert.equal("a", rec:records()().event.name)
-    assert.equal(1, rec:stats().shared_ids)
+    assert.equal(1, rec:totals().shared_ids)
   end)
 end)
 
@@ -767,7 +767,7 @@ describe("perfev.open", function()
       end
       assert.same({ "mmap2", "comm", "comm", "lost" }, seen)
       assert.equal(4, users)
-      assert.equal(31, rec:stats().types.sample)
+      assert.equal(31, rec:totals().types.sample)
     end
     local rec <close> = perfdata.open(recording():file())
     local comms = {}

@@ -245,8 +245,8 @@ describe("doc/api lists", function()
     end
   end)
 
-  it("what stats() counts", function()
-    same(keys_of(perfev.session {}:stats()), first_column("`s:stats()`"))
+  it("what totals() counts", function()
+    same(keys_of(perfev.session {}:totals()), first_column("`s:totals()`"))
   end)
 
   it("the hooks", function()

@@ -72,7 +72,7 @@ describe("a session of ten minutes", function()
       end)
       assert(s:run())
       assert.equal(500, #aggregators[1])
-      assert.is_true(s:stats().lost > 0)
+      assert.is_true(s:totals().lost > 0)
     end)
 
     assert.is_true(#held >= MINUTES - 1 and filled == MINUTES)

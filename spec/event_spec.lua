@@ -409,25 +409,25 @@ describe("an event", function()
     local ev = s:event { "cpu-clock", period = 1000 }
     local other = s:event { "page-faults", period = 1000 }
     assert(s:start())
-    assert.is_true(ev:signal "RTMIN+2")
+    assert.is_true(ev:send_signal "RTMIN+2")
     for _ = 1, 3 do k:emit(k.events[1], "sample") end
     k:emit(k.events[2], "sample")
     s:dispatch()
     local one = { number = QUEUED, code = 1, pid = 0, fd = k.events[1].fd }
     assert.same({ one, one, one }, heard)
-    assert.is_true(ev:signal(nil))
+    assert.is_true(ev:send_signal(nil))
     k:emit(k.events[1], "sample")
     s:dispatch()
     assert.equal(3, #heard)
-    local raised = select(2, pcall(function() ev:signal "USR9" end))
-    assert.matches("^spec/event_spec.lua:%d+: signal: no signal is called 'USR9'", raised)
-    raised = select(2, pcall(function() s:again():signal("USR9", print) end))
+    local raised = select(2, pcall(function() ev:send_signal "USR9" end))
+    assert.matches("^spec/event_spec.lua:%d+: send_signal: no signal is called 'USR9'", raised)
+    raised = select(2, pcall(function() s:clone():signal("USR9", print) end))
     assert.matches("^spec/event_spec.lua:%d+: signal: no signal is called 'USR9'", raised)
     k:fail("fcntl", 3, E.EINVAL) -- SETSIG
     local refusal = "^cpu%-clock: cannot have it send a signal: Invalid argument %(EINVAL%)\n  [^\n]+\n  try: [^\n]+$"
-    assert.matches(refusal, (select(2, ev:signal "USR1")))
+    assert.matches(refusal, (select(2, ev:send_signal "USR1")))
     other:close()
-    local ok, why, code = other:signal "USR1"
+    local ok, why, code = other:send_signal "USR1"
     assert.is_nil(ok)
     assert.equal("the event is not open", why)
     assert.equal(E.EBADF, code)
@@ -453,7 +453,7 @@ describe("an event", function()
       registers.attr({ sample_regs_user = { "x3", "x2" } }, "aarch64").sample_regs_user,
     })
     local wanted = "^event: sample_regs_user: "
-    local function event(regs) return function() s:again():event { "cpu-clock", sample_regs_user = regs } end end
+    local function event(regs) return function() s:clone():event { "cpu-clock", sample_regs_user = regs } end end
     assert.error_matches(event { names[1] .. "x" }, wanted .. "%S+ has no register '" .. names[1] .. "x'")
     assert.error_matches(event { names[1], 7 }, wanted .. "must be an integer or a list of registers' names")
     assert.error_matches(event { [names[1]] = true }, wanted .. "must be an integer or a list")

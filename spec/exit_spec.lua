@@ -55,7 +55,7 @@ end
 local spec = { "cpu-clock", freq = 99, comm = true, task = true, mmap = true, mmap2 = true, context_switch = true,
                ksymbol = true, bpf_event = true, cgroup = true, namespaces = true, text_poke = true }
 if where ~= "record" then spec.sample = function() end end
-if where == "start" or where == "done" then
+if where == "begin" or where == "done" then
   perfev[where](leave)
 elseif where == "every" then
   perfev.every("5ms", leave)
@@ -69,7 +69,7 @@ perfev.event(spec)
 
 local callbacks = {
   "sample", "comm", "fork", "exit", "switch", "mmap", "lost", "throttle", "namespaces", "ksymbol",
-  "bpf", "cgroup", "text_poke", "record", "start", "done", "every", "signal",
+  "bpf", "cgroup", "text_poke", "record", "begin", "done", "every", "signal",
 }
 
 describe("os.exit in a callback", function()

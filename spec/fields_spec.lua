@@ -135,7 +135,7 @@ describe("the fields of a sample callback", function()
       s:dispatch()
       assert.equal(3, n)
       assert.same({ "mine" }, told)
-      assert.equal(1, s:stats().callback_errors)
+      assert.equal(1, s:totals().callback_errors)
     end)
   end
 

@@ -32,7 +32,7 @@ local function read_all(bytes, chunk)
   end
   local features = {}
   for name, value in pairs(rec.header) do features[name] = value end
-  local stats = rec:stats()
+  local stats = rec:totals()
   assert(#seen <= (stats.bytes + stats.inflated) // 8 and stats.memory <= 40 << 20)
   rec:close()
   return seen, rec.error, { warnings = rec.warnings, stats = stats, features = features, events = rec.events }

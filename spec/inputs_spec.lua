@@ -64,7 +64,7 @@ describe("a directory of recordings", function()
         "before on 10 at 100" }, seen)
       assert.is_nil(rec.error)
       assert.equal(5, rec.facts.files)
-      local stats = rec:stats()
+      local stats = rec:totals()
       assert.equal(rec.facts.size, rec.facts.data + stats.bytes - 16) -- by which it was told to be one
       assert.equal(0, stats.late)
     end
@@ -94,7 +94,7 @@ describe("a directory of recordings", function()
         count, last = count + 1, r.time
       end
     end
-    local stats = rec:stats()
+    local stats = rec:totals()
     assert.equal(rings * n, count)
     assert.equal(0, stats.late)
     assert.is_true(stats.forced > 0)

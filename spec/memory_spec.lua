@@ -37,7 +37,7 @@ local function run_over(path, opts, sample, more)
   s:event { "cpu-clock", sample = sample, callchain = true }
   if more then more(s) end
   assert(s:run())
-  return s:stats()
+  return s:totals()
 end
 
 -- Rows, other and all of them together.

@@ -62,7 +62,7 @@ local function session_over(random, opts)
     end }
   schedule(k, random, cpus, 30, 2000 * MS, opts.delay)
   assert(s:run())
-  return { sent = 30 * cpus, count = count, worst = worst, out_of_order = out_of_order, stats = s:stats() }
+  return { sent = 30 * cpus, count = count, worst = worst, out_of_order = out_of_order, stats = s:totals() }
 end
 
 describe("the order of records", function()
@@ -126,7 +126,7 @@ describe("the order of records", function()
     local left = (n - seen) * size
     assert.is_true(left <= 2048 and left > 2048 - size, left)
     s:close()
-    assert.equal(0, s:stats().lost)
+    assert.equal(0, s:totals().lost)
   end)
 
   it("does not give way below that", function()
@@ -160,7 +160,7 @@ describe("the order of records", function()
     assert.equal(5 * 48 + 1, #times)
     for i = 2, #times do assert.is_true(times[i - 1] < times[i]) end
     s:close()
-    local stats = s:stats()
+    local stats = s:totals()
     assert.same({ 0, 0, 0 }, { stats.lost, stats.late, stats.corrupt })
     assert.same({}, k:leaks())
   end)
@@ -178,7 +178,7 @@ describe("the order of records", function()
     local size = event.ring.memory:u64(HEAD) // n
     assert.is_true(n * size > 4 * 4096 and n * size <= 5 * 4096, n * size)
     s:close()
-    assert.equal(0, s:stats().lost)
+    assert.equal(0, s:totals().lost)
   end)
 
   it("is the older one's among the other rings while one of them is too full", function()
@@ -193,7 +193,7 @@ describe("the order of records", function()
     assert.equal(1, cpus[1])
     assert.equal(0, cpus[2])
     s:close()
-    assert.equal(0, s:stats().late)
+    assert.equal(0, s:totals().late)
   end)
 
   it("goes by the CPU's number among equal times", function()
@@ -216,7 +216,7 @@ describe("the order of records", function()
     k:emit(k.events[2], "sample", { time = k.now + 15 })
     s:dispatch()
     assert.equal(3, #seen)
-    assert.equal(0, s:stats().late)
+    assert.equal(0, s:totals().late)
     s:close()
   end)
 

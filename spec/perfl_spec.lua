@@ -431,7 +431,7 @@ function S:declared() return self.events end
 function S:configure(opts) self.opts = opts end
 function S:plan() return { "cpu-clock on \27[31mcpu 0" }, true end
 function S:stop() self.stopped = true end
-function S:stats()
+function S:totals()
   return { records = play.records or 11, delivered = play.records or 9,
     lost = play.lost or 0, late = 0, ring_bytes = 4096, lost_own = play.lost_own }
 end
@@ -960,7 +960,7 @@ describe("perfl", function()
   it("runs a script that has timers, signals or calls at either end alone", function()
     for text, told in pairs {
       ["every('0.2s', function() print 'tick' return false end)"] = "tick\n",
-      ["start(function() print 'start' end)"] = "start\n", ["done(function() print 'done' end)"] = "done\n",
+      ["begin(function() print 'begin' end)"] = "begin\n", ["done(function() print 'done' end)"] = "done\n",
       ["signal('USR1', print) print 'declared'"] = "declared\n",
     } do
       local r = perfl { "--sim", "vm", "-a", "-e", text }

@@ -65,7 +65,7 @@ describe("processes", function()
     for _, event in ipairs(k.events) do seen[event.pid] = true end
     assert.same({ [51] = true, [511] = true }, seen)
     assert.equal("1 process of the user www-data, named 'nginx'", said[1])
-    assert.same({ "target: processes of the user www-data, named 'nginx'" }, { s:again():plan()[1] })
+    assert.same({ "target: processes of the user www-data, named 'nginx'" }, { s:clone():plan()[1] })
     s:close()
     assert.same({}, k:leaks())
   end)

@@ -64,7 +64,7 @@ describe("pulling fields", function()
     local list = with_session({}, 40, function(s)
       two_events(s)
       local got = pulled(s, FIELDS)
-      assert.equal(40, s:stats().delivered)
+      assert.equal(40, s:totals().delivered)
       return got
     end)
     local calls = with_session({}, 40, function(s) return called(s, two_events) end)
@@ -134,7 +134,7 @@ describe("pulling fields", function()
         n = n + 1
         if n == 5 then break end
       end
-      assert.same({ 5, 0, 5 }, { n, calls, s:stats().delivered })
+      assert.same({ 5, 0, 5 }, { n, calls, s:totals().delivered })
     end)
   end)
 

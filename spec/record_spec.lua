@@ -37,7 +37,7 @@ local function deliver(spec, write, as_opened)
     write(k, k.events[1])
     s:dispatch()
     s:close()
-    return seen, s:stats()
+    return seen, s:totals()
   end)
 end
 
@@ -432,7 +432,7 @@ local function cut_all(keep)
       end
       s:dispatch()
       s:close()
-      local stats = s:stats()
+      local stats = s:totals()
       assert.equal(0, stats.corrupt)
       assert.equal(0, stats.callback_errors)
       delivered, malformed = delivered + stats.delivered, malformed + stats.malformed

@@ -137,7 +137,7 @@ describe("a recording", function()
     local there = read()
     assert.same(heard, there.lines)
     assert.is_true(there.types.compressed > 0)
-    assert.equal(there.header.compressed.mmap_len, s:stats().ring_bytes)
+    assert.equal(there.header.compressed.mmap_len, s:totals().ring_bytes)
   end)
 
   it("that nobody listens to has all records, which a reader puts in order", function()
@@ -145,7 +145,7 @@ describe("a recording", function()
     local heard, s = run { quiet = true }
     local there, sorted = read().lines, {}
     assert.equal(0, #heard)
-    assert.equal(0, s:stats().records) -- not one was looked at
+    assert.equal(0, s:totals().records) -- not one was looked at
     assert.equal(160, #there)
     table.move(there, 1, #there, 1, sorted)
     table.sort(sorted, function(a, b) return tonumber(a:match "%d+") < tonumber(b:match "%d+") end)
@@ -257,8 +257,8 @@ describe("a recording", function()
     end)
     local heard, s = run { buffer = "4K" }
     assert.equal(3000, #heard)
-    assert.equal(0, s:stats().lost)
-    assert.equal(0, s:stats().late)
+    assert.equal(0, s:totals().lost)
+    assert.equal(0, s:totals().late)
     assert.same(heard, read().lines)
     assert.equal(3000, s.recorded.samples)
   end)
@@ -281,14 +281,14 @@ describe("a recording", function()
         told, ends = told + r.lost, ends + (r.at_end and 1 or 0)
       end }
       assert(s:run())
-      return s:stats(), told, ends
+      return s:totals(), told, ends
     end)
   end
 
   it("has the losses that the kernel told at the end alone, as perf record writes them", function()
     overflow()
     local _, s = run { buffer = "4K" }
-    local stats, counts = s:stats(), {}
+    local stats, counts = s:totals(), {}
     assert.is_true(stats.lost > 0)
     assert.equal(15, stats.lost_own)
     k:with(function()
@@ -298,8 +298,8 @@ describe("a recording", function()
           counts[#counts + 1] = { r.lost, r.misc, r.time, r.event.name, r.synthesised }
         end
       end
-      assert.equal(stats.lost, f:stats().lost)
-      assert.equal(0, f:stats().lost_samples)
+      assert.equal(stats.lost, f:totals().lost)
+      assert.equal(0, f:totals().lost_samples)
     end)
     assert.same({ { stats.lost, 0, 0, "cpu-clock", true } }, counts)
   end)
@@ -307,7 +307,7 @@ describe("a recording", function()
   it("says of what was lost in a replay what was said live, to `lost` too", function()
     overflow()
     local _, s = run { buffer = "4K" }
-    local live, stats, told, ends = s:stats(), replayed(PATH)
+    local live, stats, told, ends = s:totals(), replayed(PATH)
     assert.equal(live.lost, stats.lost)
     assert.equal(live.lost_own, stats.lost_own)
     assert.equal(live.lost_samples, stats.lost_samples)
@@ -321,7 +321,7 @@ describe("a recording", function()
     end)
     k:after("400ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 1 } end)
     local _, s = run { buffer = "4K" }
-    local live, stats = s:stats(), replayed(PATH)
+    local live, stats = s:totals(), replayed(PATH)
     assert.equal(0, live.lost)
     assert.is_true(live.lost_own > 0)
     assert.equal(0, stats.lost)
@@ -336,14 +336,14 @@ describe("a recording", function()
       if path:find(PATH, 1, true) == 1 then sum, parts = sum + replayed(path).lost, parts + 1 end
     end
     assert.is_true(parts > 1)
-    assert.equal(s:stats().lost, sum)
+    assert.equal(s:totals().lost, sum)
   end)
 
   it("has a record that came late where it was delivered", function()
     happenings()
     k:after("450ms", function() k:ring(0):push { type = "sample", pid = 11, ip = 0xbad, time = k.now - 300000000 } end)
     local heard, s = run {}
-    assert.equal(1, s:stats().late)
+    assert.equal(1, s:totals().late)
     assert.same(heard, read().lines)
   end)
 
@@ -617,7 +617,7 @@ describe("a recording", function()
     end)
     local heard, s = run {}
     local there = read()
-    assert.equal(1, s:stats().corrupt)
+    assert.equal(1, s:totals().corrupt)
     assert.is_nil(there.error)
     assert.same(heard, there.lines)
   end)

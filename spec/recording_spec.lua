@@ -171,6 +171,6 @@ describe("a recording by simpleperf", function()
       elseif r.type == "simpleperf_event_id" then assert.same({ event = 1, id = 22 }, r.entries[1]) end
     end
     assert.same({ "one", "one", "two", "two", "none" }, seen)
-    assert.equal(1, rec:stats().unknown_id)
+    assert.equal(1, rec:totals().unknown_id)
   end)
 end)

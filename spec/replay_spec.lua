@@ -71,8 +71,8 @@ describe("a session with an input", function()
     assert.is_true(s:run())
     assert.same({ "comm cpu-clock 1 worker", "sample cpu-clock 1 worker", "sample cs 2 worker",
                   "sample cpu-clock 4 worker", "sample cs 5 worker" }, lines)
-    assert.equal(5, s:stats().delivered)
-    assert.equal(8, s:stats().records)
+    assert.equal(5, s:totals().delivered)
+    assert.equal(8, s:totals().records)
   end)
 
   it("gives the event \"*\" each sample, whatever it is of", function()
@@ -327,7 +327,7 @@ describe("a session with an input", function()
       s:event { "faults", sample = function() error("no") end }
       assert.equal(not strict or nil, (s:run()))
       assert.same({ "sample of faults" }, places)
-      assert.equal(strict and 1 or 2, s:stats().callback_errors)
+      assert.equal(strict and 1 or 2, s:totals().callback_errors)
     end
   end)
 
@@ -365,7 +365,7 @@ describe("a session with an input", function()
         if ip % 3 == 0 then error "no" end
       end }
       assert.is_true(s:run())
-      assert.same({ 100, 33 }, { n, s:stats().callback_errors })
+      assert.same({ 100, 33 }, { n, s:totals().callback_errors })
     end)
 
     it("gives none behind the one in which it is switched off, and those from where it is on again", function()
@@ -413,7 +413,7 @@ describe("a session with an input", function()
     local s, answers = session(), {}
     local ev
     ev = s:event { "cpu-clock", sample = function()
-      answers = { { ev:period(5) }, { ev:signal "USR1" }, { ev:filter "ip == 1" } }
+      answers = { { ev:period(5) }, { ev:send_signal "USR1" }, { ev:filter "ip == 1" } }
       return false
     end }
     assert.is_true(s:run())
@@ -483,7 +483,7 @@ describe("a session with an input", function()
     end })
     s:event { "cs", sample = function() end }
     assert.is_true(s:run())
-    assert.is_true(s:stats().records < 20000)
+    assert.is_true(s:totals().records < 20000)
   end)
 
   it("gives its records one by one", function()
@@ -719,7 +719,7 @@ describe("a session with an input", function()
     s:configure { log = function(level, text) table.insert(told[level], text) end }
     s:event { "cpu-clock", sample = function() end }
     assert.is_true(s:run())
-    assert.equal(14, s:stats().malformed)
+    assert.equal(14, s:totals().malformed)
     assert.same({ 11, 4 }, { #told[0], #told[1] })
     assert.matches(": there is more of this: %-v tells all of it$", told[0][11])
   end)
@@ -775,8 +775,8 @@ describe("of a recording", function()
       list[#list + 1] = r.ip
     end }
     assert(s:run())
-    assert.equal(12, s:stats().records)
-    assert.equal(#list, s:stats().delivered)
+    assert.equal(12, s:totals().records)
+    assert.equal(#list, s:totals().delivered)
     return list
   end
 
@@ -914,7 +914,7 @@ describe("of a recording", function()
       local function keep(r) list[#list + 1] = r.type == "comm" and r.comm or r.ip end
       s:event { "cpu-clock,cs", sample = keep, comm = keep }
       assert.is_true(s:run())
-      return list, s:stats().excluded
+      return list, s:totals().excluded
     end
     local SAID = "recorder perfl\nnever heard of 3\nexclude_pid 9\n"
     assert.same({ { "perfl", 1, 2, 3, 4, 5, 6, 7, 8 }, 0 }, { heard(recorded "recorder perfl\n") })

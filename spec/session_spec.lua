@@ -112,7 +112,7 @@ describe("opening and closing", function()
     for i, event in ipairs(k.events) do cpus[i] = event.cpu end
     assert.same({ 0, 1, 2, 5, 0, 1, 2, 5 }, cpus)
     for i = 1, 4 do assert.equal(k.events[i].ring, k.events[i + 4].ring) end
-    assert.equal(4, s:stats().rings)
+    assert.equal(4, s:totals().rings)
     s:close()
   end)
 
@@ -261,7 +261,7 @@ describe("opening and closing", function()
     assert.equal(7, k.events[1].attr.read_format)
     assert.matches("^1 .*without read_format lost", said[1])
     s:close()
-    assert.equal(0, s:stats().lost)
+    assert.equal(0, s:totals().lost)
     assert.same({}, k:leaks())
   end)
 
@@ -291,7 +291,7 @@ describe("opening and closing", function()
     local s = new { log = function(level, text) if level == 1 then said[#said + 1] = text end end }
     assert(s:start())
     assert.equal(512 << 10, k.events[1].ring.size)
-    assert.equal(512 << 10, s:stats().ring_bytes)
+    assert.equal(512 << 10, s:totals().ring_bytes)
     assert.equal(1, #said)
     assert.matches("ring on cpu 0: 512 KiB instead of 2048 KiB", said[1])
     s:close()
@@ -302,7 +302,7 @@ describe("opening and closing", function()
     k.mlock = 8 << 10
     local s = new {}
     assert(s:start())
-    assert.equal(8 << 10, s:stats().ring_bytes)
+    assert.equal(8 << 10, s:totals().ring_bytes)
     s:close()
     k.mlock = 100
     local ok, why, errno = new({}):start()
@@ -493,7 +493,7 @@ describe("opening and closing", function()
   it("rounds a ring up to what can be mapped", function()
     local s = new { buffer = "5000" }
     assert(s:start())
-    assert.equal(8192, s:stats().ring_bytes)
+    assert.equal(8192, s:totals().ring_bytes)
     s:close()
   end)
 end)
@@ -541,7 +541,7 @@ describe("the life of a run", function()
   it("begins its duration when all is enabled, however long that takes", function()
     local n = 0
     local s = new({ duration = "500ms" }, { sample = function() n = n + 1 end })
-    s:on_begin(function() k:pass(k.now + 700 * MS) end)
+    s:begin(function() k:pass(k.now + 700 * MS) end)
     k:after(1100 * MS, function() emit(1) end)
     local start = k.now
     assert.is_true((s:run()))
@@ -557,7 +557,7 @@ describe("the life of a run", function()
       k:after(2000 * MS, function() emit_many(10) end)
       assert(s:run())
       assert.equal(count, n)
-      assert.equal(count, s:stats().delivered)
+      assert.equal(count, s:totals().delivered)
     end
   end)
 
@@ -570,7 +570,7 @@ describe("the life of a run", function()
     k:after(MS, function() emit_many(10) end)
     assert(s:run())
     assert.same({ 1, 2, 3 }, seen)
-    assert.equal(10, s:stats().records)
+    assert.equal(10, s:totals().records)
     assert.same({}, k:leaks())
   end)
 
@@ -626,11 +626,11 @@ describe("the life of a run", function()
     assert.same({ "list(/proc)", "ENABLE", "list(/proc)", "timerfd(250000000" }, order)
   end)
 
-  it("calls start, timers, signals and done, in that order, with time as it was", function()
+  it("calls begin, timers, signals and done, in that order, with time as it was", function()
     local story = {}
     local function say(word) return function() story[#story + 1] = word .. " " .. (k.now - 1000000000000) // MS end end
     local s = new({ duration = "350ms" })
-    s:on_begin(say "start")
+    s:begin(say "begin")
     s:every("100ms", say "tick")
     s:signal("USR1", say "signal")
     s:signal("SIGUSR2", say "other")
@@ -638,13 +638,13 @@ describe("the life of a run", function()
     k:after(150 * MS, function() k:signal(10) end)
     k:after(160 * MS, function() k:signal(12) end)
     assert(s:run())
-    assert.same({ "start 0", "tick 100", "signal 150", "other 160", "tick 200", "tick 300", "done 350" }, story)
+    assert.same({ "begin 0", "tick 100", "signal 150", "other 160", "tick 200", "tick 300", "done 350" }, story)
     assert.equal(0, k.blocked)
   end)
 
-  it("makes a timer that start declares", function()
+  it("starts a timer that a begin callback declares", function()
     local n, s = 0, new { duration = "350ms" }
-    s:on_begin(function() s:every("100ms", function() n = n + 1 end) end)
+    s:begin(function() s:every("100ms", function() n = n + 1 end) end)
     assert(s:run())
     assert.equal(3, n)
     assert.same({}, k:leaks())
@@ -653,7 +653,7 @@ describe("the life of a run", function()
   it("hears a signal that start declares, and calls the function that was named last", function()
     local heard, s = {}, new { duration = "350ms" }
     local function hear(word) return function(info) heard[#heard + 1] = word .. info.number end end
-    s:on_begin(function()
+    s:begin(function()
       s:signal("USR1", hear "first ")
       s:signal("USR1", hear "last ")
     end)
@@ -763,7 +763,7 @@ describe("the life of a run", function()
     local off = s:event { type = 1, config = 1, disabled = true, sample = counted "off" }
     local before = s:event { type = 1, config = 2, sample = counted "before" }
     s:event { type = 1, config = 3, sample = counted "on" }
-    s:on_begin(function() assert(before:disable()) end)
+    s:begin(function() assert(before:disable()) end)
     s:every("20ms", function() assert(off:enable()) end)
     for _, ms in ipairs { 10, 30 } do
       k:after(ms * MS, function()
@@ -864,7 +864,7 @@ describe("the life of a run", function()
     s:event { type = 1, config = 1, disabled = true, sample = function() end }
     local other = s:event { type = 1, config = 3, sample = function() end }
     local answer
-    s:on_begin(function() answer = { other:disable() } end)
+    s:begin(function() answer = { other:disable() } end)
     assert(s:start())
     assert.is_nil(answer[1])
     assert.matches("the command's exec switches it on, whatever it is now\n  try: disabled", answer[2], nil, true)
@@ -878,7 +878,7 @@ describe("the life of a run", function()
   it("hears nothing of an event that was refused at the last step, and keeps nothing of it", function()
     local heard, before = 0, nil
     local s = new { duration = "100ms" }
-    s:on_begin(function()
+    s:begin(function()
       before = #k.events
       k:fail("ioctl SET_FILTER", 1, E.EINVAL)
       local ev, why = s:event { type = 2, config = 77, filter = "x == 1", sample = function() heard = heard + 1 end }
@@ -950,9 +950,9 @@ describe("a callback", function()
         assert.same(wanted, seen)
         assert.equal(1, #told)
         assert.matches("^sample of .*at " .. at .. "\nstack traceback:", told[1])
-        assert.equal(strict and 1 or 65 - at, s:stats().callback_errors)
-        assert.equal(64, s:stats().records)
-        assert.equal(#wanted, s:stats().delivered)
+        assert.equal(strict and 1 or 65 - at, s:totals().callback_errors)
+        assert.equal(64, s:totals().records)
+        assert.equal(#wanted, s:totals().delivered)
         if strict then
           assert.is_nil(ok)
           assert.matches("at " .. at .. "\nstack traceback:", why)
@@ -977,7 +977,7 @@ describe("a callback", function()
       end
     end)
     assert(s:run())
-    assert.equal(12, s:stats().callback_errors)
+    assert.equal(12, s:totals().callback_errors)
     assert.equal(4, told)
   end)
 
@@ -995,7 +995,7 @@ describe("a callback", function()
   }
   for name, raise in pairs(raisers) do
     it("that raises " .. name .. " ends a strict run with it, and no other", function()
-      for _, from in ipairs { "sample", "every", "start", "done", "signal" } do
+      for _, from in ipairs { "sample", "every", "begin", "done", "signal" } do
         for _, strict in ipairs { true, false } do
           k = kernel.new()
           perfev.hooks.clear()
@@ -1003,7 +1003,7 @@ describe("a callback", function()
           local s = perfev.session { duration = "1s", strict = strict }
           s:event(clock_event { sample = from == "sample" and raise or nil })
           if from == "every" then s:every("100ms", raise) end
-          if from == "start" then s:on_begin(raise) end
+          if from == "begin" then s:begin(raise) end
           if from == "done" then s:done(raise) end
           if from == "signal" then s:signal("USR1", raise) end
           k:after(MS, function()
@@ -1021,7 +1021,7 @@ describe("a callback", function()
           else
             assert.is_true(ok, from)
           end
-          assert.is_true(s:stats().callback_errors > 0)
+          assert.is_true(s:totals().callback_errors > 0)
           assert.same({}, k:leaks())
         end
       end
@@ -1073,7 +1073,7 @@ describe("a callback", function()
     end,
     ["close, then open an event"] = function(s) s:close() pcall(s.event, s, { "page-faults" }) end,
     ["close, then collect garbage"] = function(s) s:close() collectgarbage() end,
-    ["ask for stats"] = function(s) assert(s:stats().records) end,
+    ["ask for stats"] = function(s) assert(s:totals().records) end,
     ["dispatch"] = function(s) pcall(s.dispatch, s) end,
     ["run"] = function(s) pcall(s.run, s) end,
     ["start"] = function(s) s:start() end,
@@ -1087,7 +1087,7 @@ describe("a callback", function()
   }
   local places = { "sample", "record", "comm", "fork", "exit", "switch", "lost", "mmap", "throttle", "read", "ksymbol",
                    "bpf", "namespaces", "cgroup", "text_poke", "aux", "itrace_start", "aux_output_hw_id",
-                   "every", "signal", "start", "done" }
+                   "every", "signal", "begin", "done" }
   local kinds = { -- callback -> record type and fields
     comm = { "comm", { comm = "x" } }, fork = { "fork", {} }, exit = { "exit", {} }, switch = { "switch", {} },
     lost = { "lost_samples", { lost = 3 } }, mmap = { "mmap", { filename = "f" } }, throttle = { "throttle", {} },
@@ -1116,7 +1116,7 @@ describe("a callback", function()
         ev = s:event(clock_event { [kind and place or "sample"] = kind and callback or nil })
         if place == "every" then s:every("100ms", callback) end
         if place == "signal" then s:signal("USR1", callback) end
-        if place == "start" then s:on_begin(callback) end
+        if place == "begin" then s:begin(callback) end
         if place == "done" then s:done(callback) end
         k:after(MS, function()
           k:signal(10)
@@ -1214,7 +1214,7 @@ describe("a record kept after its callback", function()
     s:every("300ms", function() stale(kept) end)
     k:after(MS, function() emit(1) end)
     assert(s:run())
-    assert.equal(1, s:stats().callback_errors)
+    assert.equal(1, s:totals().callback_errors)
   end)
 
   it("raises in its iterator and in its copy method", function()
@@ -1348,7 +1348,7 @@ describe("a group that its leader reads", function()
     end)
     assert(s:run())
     assert.same({ "leader 100 1", "member 2 1", "leader 100 2", "leader 100 3", "member 5 3" }, seen)
-    assert.equal(5, s:stats().delivered)
+    assert.equal(5, s:totals().delivered)
   end)
 end)
 
@@ -1362,8 +1362,8 @@ describe("loss", function()
       for i = 1, 7 do emit(2, "exit", { pid = i, tid = i }) end
     end)
     assert(s:run())
-    assert.equal(100, read + s:stats().lost)
-    assert.equal(7, s:stats().lost_own)
+    assert.equal(100, read + s:totals().lost)
+    assert.equal(7, s:totals().lost_own)
   end)
 
   it("is told by LOST to `lost` and counted: read and lost make what was done", function()
@@ -1386,7 +1386,7 @@ describe("loss", function()
     assert.equal(501, k.events[1].value)
     assert.is_true(told > 0)
     assert.equal(501, read + told)
-    assert.equal(told, s:stats().lost)
+    assert.equal(told, s:totals().lost)
     s:close()
   end)
 
@@ -1396,13 +1396,13 @@ describe("loss", function()
     assert(s:start())
     emit_many(100)
     s:close()
-    local stats = s:stats()
+    local stats = s:totals()
     assert.is_true(stats.lost > 0)
     s = new({ buffer = "4K", duration = "1s" }, { sample = function() read = read + 1 end })
     k.events = {}
     k:after(MS, function() emit_many(100) end)
     assert(s:run())
-    assert.equal(100, read + s:stats().lost)
+    assert.equal(100, read + s:totals().lost)
   end)
 
   it("is known of an event that was closed before the end", function()
@@ -1411,7 +1411,7 @@ describe("loss", function()
     assert(s:start())
     emit_many(100, 3)
     ev:close()
-    assert.equal(100, s:stats().lost + k.events[3].ring.memory:u64(1024) // 64)
+    assert.equal(100, s:totals().lost + k.events[3].ring.memory:u64(1024) // 64)
     s:close()
   end)
 
@@ -1423,7 +1423,7 @@ describe("loss", function()
     k:after(MS, function() emit_many(100) end)
     k:after(500 * MS, function() emit_many(1) end)
     assert(s:run())
-    assert.equal(s:stats().lost, told)
+    assert.equal(s:totals().lost, told)
     assert.is_true(told > 0)
   end)
 
@@ -1437,7 +1437,7 @@ describe("loss", function()
     k:after(500 * MS, function() emit_many(100, 2) end)
     k:after(800 * MS, function() emit_many(1, 1) end)
     assert(s:run())
-    assert.equal(201, read + s:stats().lost)
+    assert.equal(201, read + s:totals().lost)
   end)
 
   it("that no record told is told to `lost` at the end: all that it heard is the total", function()
@@ -1452,7 +1452,7 @@ describe("loss", function()
       for i = 1, 7 do emit(2, "exit", { pid = i, tid = i }) end
     end)
     assert(s:run())
-    local stats = s:stats()
+    local stats = s:totals()
     assert.equal(7, stats.lost_own)
     assert.is_true(stats.lost > 0)
     assert.same({ { "lost", stats.lost + stats.lost_own, 0, true } }, ends)
@@ -1469,7 +1469,7 @@ describe("loss", function()
       if r.type == "lost" then told = told + r.lost end
     end
     assert.equal("lost", last)
-    assert.equal(s:stats().lost, told)
+    assert.equal(s:totals().lost, told)
   end)
 
   it("is not told at the end of a session that a callback cut", function()
@@ -1478,7 +1478,7 @@ describe("loss", function()
     s:event(clock_event { sample = function() return false end, lost = function(r) told = told + r.lost end })
     k:after(MS, function() emit_many(100) end)
     assert(s:run())
-    assert.is_true(s:stats().lost > 0)
+    assert.is_true(s:totals().lost > 0)
     assert.equal(0, told)
   end)
 
@@ -1488,8 +1488,8 @@ describe("loss", function()
     k:after(MS, function() emit(1, "lost_samples", { lost = 5 }) end)
     assert(s:run())
     assert.equal("lost_samples5", told)
-    assert.equal(5, s:stats().lost_samples)
-    assert.equal(0, s:stats().lost)
+    assert.equal(5, s:totals().lost_samples)
+    assert.equal(0, s:totals().lost)
   end)
 
   it("is not when a callback sleeps: the ring fills, the law holds", function()
@@ -1502,8 +1502,8 @@ describe("loss", function()
     for ms = 1, 3000, 10 do k:after(ms * MS, function() emit_many(2) sent = sent + 2 end) end
     assert(s:run())
     assert.equal(600, sent)
-    assert.equal(600, read + s:stats().lost)
-    assert.is_true(s:stats().lost > 0)
+    assert.equal(600, read + s:totals().lost)
+    assert.is_true(s:totals().lost > 0)
   end)
 end)
 
@@ -1563,7 +1563,7 @@ describe("one's own loop", function()
     assert.matches("^sample of ", told[2])
     assert.matches("^stack traceback:\n.*session_spec", told[3])
 
-    for verb, where in pairs { done = "done", on_begin = "start", every = "every" } do
+    for verb, where in pairs { done = "done", begin = "begin", every = "every" } do
       s = new({ on_error = on_error, duration = "20ms" }, {})
       if verb == "every" then s:every("5ms", fail) else s[verb](s, fail) end
       assert.is_true(rawequal(object, select(2, s:run())), verb)
@@ -1644,7 +1644,7 @@ describe("records()", function()
     for r in s:records() do seen[#seen + 1] = r.type .. " of " .. r.event.name end
     assert.same({ "switch of dummy", "sample of one", "comm of one" }, seen)
     assert.same({}, k:leaks())
-    assert.equal(3, s:stats().delivered)
+    assert.equal(3, s:totals().delivered)
   end)
 
   it("closes when the loop is left by break, return or an error", function()
@@ -1748,7 +1748,7 @@ describe("accounting", function()
       local s = new({ duration = "1s" }, { sample = function(r) return r.time and nil end })
       k:after(MS, function() emit_many(count) end)
       assert(s:run())
-      assert.equal(count, s:stats().delivered)
+      assert.equal(count, s:totals().delivered)
       return #k.log
     end
     local few, many = calls(10), calls(10000)
@@ -1791,7 +1791,7 @@ describe("accounting", function()
       emit(1)
     end)
     assert(s:run())
-    local stats = s:stats()
+    local stats = s:totals()
     assert.equal(2, n)
     assert.same({ 5, 2, 1, 1, 1 },
       { stats.records, stats.delivered, stats.unknown_id, stats.malformed, stats.throttled })
@@ -1828,7 +1828,7 @@ describe("accounting", function()
       { "ksymbol", "bpf_prog_1_x", 1001, 0, 42 }, { "ksymbol", "bpf_prog_1_seven", 1002, 0, 42 },
       { "bpf_event", 7, 1003, 0, 42 }, { "text_poke", "defgh", 1004, 0, 42 },
     }, seen)
-    local stats = s:stats()
+    local stats = s:totals()
     assert.same({ 0, 0, 0 }, { stats.unknown_id, stats.late, stats.malformed })
   end)
 
@@ -1841,7 +1841,7 @@ describe("accounting", function()
     end)
     assert(s:run())
     assert.same({ 5 }, seen)
-    assert.equal(1, s:stats().excluded)
+    assert.equal(1, s:totals().excluded)
   end)
 
   it("leaves out tasks whose name, when the record is written, is not the one of comm and all_cpus", function()
@@ -1865,7 +1865,7 @@ describe("accounting", function()
     end)
     assert(s:run())
     assert.same({ "comm70", "sample70", "sample71", "exit70" }, seen)
-    local stats = s:stats()
+    local stats = s:totals()
     assert.is_true(stats.lost > 0 and stats.lost == lost)
     assert.equal(stats.records, #seen + stats.excluded + 1) -- the FORK, that has no callback
     assert.same({}, k:leaks())
@@ -1885,10 +1885,10 @@ describe("accounting", function()
 
   it("is zero before the start and stays after the end", function()
     local s = new({ duration = "1s" }, { sample = function() end })
-    assert.equal(0, s:stats().records)
+    assert.equal(0, s:totals().records)
     k:after(MS, function() emit_many(5) end)
     assert(s:run())
-    assert.equal(5, s:stats().records)
-    assert.equal(2, s:stats().rings)
+    assert.equal(5, s:totals().records)
+    assert.equal(2, s:totals().rings)
   end)
 end)

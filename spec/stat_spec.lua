@@ -201,7 +201,7 @@ describe("running it", function()
     stat.run({ ["repeat"] = 5 }, stat.writer(nil, ","), s, function(one, finished)
       seen = seen + 1
       one:counter { "page-faults" }
-      if seen == 3 then one:on_begin(function() going = false end) end
+      if seen == 3 then one:begin(function() going = false end) end
       local value = seen
       one:done(function() finished({ row("page-faults", value) }, { duration_time = 1e9 }) end)
     end)

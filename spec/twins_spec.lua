@@ -78,7 +78,7 @@ local function decoded(bytes)
   for i, event in ipairs(rec.events) do
     out.events[i] = { name = event.name, ids = event.ids, attr = attr_values(event.attr) }
   end
-  local stats = rec:stats()
+  local stats = rec:totals()
   out.stats = { types = stats.types, lost = stats.lost, malformed = stats.malformed, unknown_id = stats.unknown_id,
                 ambiguous = stats.ambiguous, auxtrace = stats.auxtrace, inflated = stats.inflated }
   out.error = rec.error and rec.error:gsub(" %(type.*", "")

@@ -18,7 +18,7 @@ local function with_record(type, fields, f, spec)
   k:after(MS, function() assert(k:emit(k.events[1], type, fields)) end)
   local ok, why = s:run()
   if not ok then error(why, 0) end
-  assert.equal(1, s:stats().delivered)
+  assert.equal(1, s:totals().delivered)
   return ev
 end
 

@@ -290,7 +290,7 @@ describe("a condition", function()
       assert.equal(expected(condition), counts[i]:get() or 0)
       all = all + (counts[i]:get() or 0)
     end
-    assert.is_true(all > 0 and s:stats().delivered < NR * NR)
+    assert.is_true(all > 0 and s:totals().delivered < NR * NR)
     local pulled, views = 0, 0
     for _, opts in ipairs { { fields = { "cpu" } }, {} } do
       local loop <close> = perfev.session { input = "/x.data" }
@@ -317,7 +317,7 @@ describe("a condition", function()
     for _ = 1, 3 do happen(7, 1) happen(8, -1) happen(7, -2) end
     s:dispatch()
     assert.same({ -14, -14 }, seen)
-    assert.equal(2, s:stats().delivered)
+    assert.equal(2, s:totals().delivered)
     assert.equal("a:b", ev.name)
   end)
 
@@ -334,7 +334,7 @@ describe("a condition", function()
     s:dispatch()
     assert.same({ 7, 10 }, switches)
     assert.same({ 0, 1 }, { forks, comms })
-    assert.equal(1, s:stats().untold) -- a fork goes neither in nor out
+    assert.equal(1, s:totals().untold) -- a fork goes neither in nor out
   end)
 
   it("is left to us where the kernel refuses its part, and beside a filter goes with that", function()

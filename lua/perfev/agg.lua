@@ -358,10 +358,10 @@ function methods:pairs()
   return walk(self)
 end
 
---- All of it as bytes, for perfev.load; see perfev.aggpack.
-function methods:serialize()
+--- All of it as bytes, for perfev.unpack; see perfev.aggpack.
+function methods:pack()
   was_read[self] = true
-  return require "perfev.aggpack".serialize(self, own_spec(self))
+  return require "perfev.aggpack".pack(self, own_spec(self))
 end
 
 local native_delta, native_merge, native_clear = methods.delta, methods.merge, methods.clear
@@ -760,6 +760,6 @@ function methods:print(how)
 end
 
 -- Those of C check their userdata themselves. All of ours have false for their metatable.
-colon(methods, false, "aggregator", "a", "spec rows top pairs serialize delta merge remarks print svg html")
+colon(methods, false, "aggregator", "a", "spec rows top pairs pack delta merge remarks print svg html")
 
 return M

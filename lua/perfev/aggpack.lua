@@ -1,4 +1,4 @@
---- Aggregators as bytes: a:serialize() and perfev.load.
+--- Aggregators as bytes: a:pack() and perfev.unpack.
 -- What it was made of stands in a head, which is Lua's; its cells behind that are C's (src/aggpack.h), and at the
 -- end their sum. Who reads it trusts none of it.
 
@@ -22,7 +22,7 @@ local function optional(format, value)
 end
 
 --- The aggregator as bytes. Stacks in its keys become their folded text.
-function M.serialize(one, spec)
+function M.pack(one, spec)
   local head = { MAGIC, string.pack("<I4s4B", VERSION, spec.word, #spec.by) }
   for _, name in ipairs(spec.by) do head[#head + 1] = string.pack("<s4", name) end
   for _, name in ipairs(strings) do head[#head + 1] = optional("<s4", spec[name] and tostring(spec[name])) end
@@ -48,29 +48,29 @@ local function read_head(bytes)
 end
 
 local function refuse(why, remedy, code)
-  return nil, ("load: %s%s"):format(why, remedy and "\n  try: " .. remedy or ""), code or core.errno.EBADMSG
+  return nil, ("unpack: %s%s"):format(why, remedy and "\n  try: " .. remedy or ""), code or core.errno.EBADMSG
 end
 
---- What serialize gave, of this version.
+--- What pack() gave, of this version.
 -- @tparam string bytes
 -- @tparam[opt] table opts  `max_bytes`: memory that it may take (default 256 MiB)
 -- @treturn[1] aggregator
 -- @treturn[2] nil
 -- @treturn[2] string   why they are none
 -- @treturn[2] integer  EBADMSG, EPROTO (of a version that is not known), E2BIG (more memory than it may take)
-function M.load(bytes, opts, level)
-  if type(bytes) ~= "string" then error("load: a string expected, not a " .. type(bytes), level + 1) end
+function M.unpack(bytes, opts, level)
+  if type(bytes) ~= "string" then error("unpack: a string expected, not a " .. type(bytes), level + 1) end
   if opts ~= nil and type(opts) ~= "table" then
-    error("load: options are a table, not a " .. type(opts), level + 1)
+    error("unpack: options are a table, not a " .. type(opts), level + 1)
   end
   for name in pairs(opts or {}) do
     if name ~= "max_bytes" then
-      error(("load: no option is called '%s'; max_bytes is one"):format(shown(name)), level + 1)
+      error(("unpack: no option is called '%s'; max_bytes is one"):format(shown(name)), level + 1)
     end
   end
   local most = opts and opts.max_bytes or MOST_BYTES
-  if math.type(most) ~= "integer" or most < 0 then error("load: max_bytes is an integer from 0 on", level + 1) end
-  if bytes:sub(1, #MAGIC) ~= MAGIC then return refuse("they are not what a:serialize() gives") end
+  if math.type(most) ~= "integer" or most < 0 then error("unpack: max_bytes is an integer from 0 on", level + 1) end
+  if bytes:sub(1, #MAGIC) ~= MAGIC then return refuse("they are not what a:pack() gives") end
   if #bytes < #MAGIC + 12 then return refuse "it is cut off" end
   local version = string.unpack("<I4", bytes, #MAGIC + 1)
   if version ~= VERSION then

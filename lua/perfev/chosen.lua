@@ -44,7 +44,7 @@ function M.tasks(refuse)
   local is_named = choice.comm and processes.matcher(choice.comm)
   local pids, tids, known, left = {}, set_of(choice.tid), {}, 0
   s.of_machine = true
-  s:on_begin(function()
+  s:begin(function()
     pids = find_processes(s, choice, refuse)
     for _ in pairs(pids) do left = left + 1 end
   end)

@@ -290,7 +290,7 @@ local function open(self, m)
   end
   m.number, m.attr, m.open, m.user_only = number, attr, true, user_only or nil
   if user_only then note(self, 0, explain.user_only(m.name)) end
-  if m.spec.filter then return m:set_filter(m.spec.filter) end
+  if m.spec.filter then return m:filter(m.spec.filter) end
   return true
 end
 
@@ -455,7 +455,7 @@ function M.join(self, s, level)
   if not s.core then return self end
   if s.opts.input then return s.core:refuse_counter() end
   local ok, why, code = self:prepare()
-  if ok and s.running then ok, why, code = self:begin() end
+  if ok and s.running then ok, why, code = self:_begin() end
   if not ok then return nil, why, code end
   return self
 end
@@ -470,7 +470,7 @@ function Counter:prepare()
 end
 
 -- The session begins.
-function Counter:begin()
+function Counter:_begin()
   if self.target.on_exec or self.spec.disabled then return true end
   return self:enable()
 end

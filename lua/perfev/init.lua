@@ -39,30 +39,31 @@ function M.hist_counter(spec) return require("perfev.hist_counter").new(spec, 2)
 
 --- The default session's life.
 function M.every(t, f) return session.default():every(t, f) end
-function M.start(f) return session.default():on_begin(f) end
+function M.begin(f) return session.default():begin(f) end
 function M.done(f) return session.default():done(f) end
 function M.signal(name, f) return session.default():signal(name, f) end
+function M.start(f)
+  if f ~= nil then error("start: no argument expected\n  try: perfev.begin(f), which calls f at the start", 2) end
+  return session.default():start()
+end
 function M.run() return session.default():run() end
 function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
 --- Who a task is; see perfev.session.
 function M.task(tid) return session.default():task(tid) end
---- Without a table what the session counted of itself; with one an aggregator, as those below.
-function M.stats(spec)
-  if spec == nil then return session.default():stats() end
-  return agg.new("stats", spec, 2)
-end
+--- What the session counted of itself; see perfev.session.
+function M.totals() return session.default():totals() end
 
 --- Aggregators; see perfev.agg.
-for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "hist", "quantile" } do
+for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "stats", "hist", "quantile" } do
   M[kind] = function(spec) return agg.new(kind, spec, 2) end
 end
 
 --- A line of text for each record; see perfev.line.
 function M.line(format) return require("perfev.line").new(format, 1) end
 
---- What a:serialize() gave; see perfev.aggpack.
-function M.load(bytes, opts) return require "perfev.aggpack".load(bytes, opts, 1) end
+--- What a:pack() gave; see perfev.aggpack.
+function M.unpack(bytes, opts) return require "perfev.aggpack".unpack(bytes, opts, 1) end
 
 --- Pairs of events; see perfev.span.
 function M.span(spec) return require("perfev.span").new(session.default(), spec, 2) end

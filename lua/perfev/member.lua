@@ -103,8 +103,8 @@ end
 
 --- Have each overflow send this process a signal (O_ASYNC, F_SETSIG): "USR1", "RTMIN+3"; nil or false: no longer.
 -- A session hears it with its own `signal`; who does not block or catch it may be ended by it.
-function Member:signal(name)
-  local number = name and options.signal(name, "signal", 2) or 0
+function Member:send_signal(name)
+  local number = name and options.signal(name, "send_signal", 2) or 0
   local opened = opened_of(self)
   if not opened then return closed(self) end
   local ok, _, code = opened:signal(self.number, number)
@@ -113,16 +113,16 @@ function Member:signal(name)
 end
 
 --- A tracepoint's filter, or address ranges of an AUX event (SET_FILTER); once in its life.
-function Member:set_filter(text)
-  if type(text) ~= "string" then error("set_filter: a string expected, not a " .. type(text), 2) end
+function Member:filter(text)
+  if type(text) ~= "string" then error("filter: a string expected, not a " .. type(text), 2) end
   return ioctl(self, "SET_FILTER", ("set the filter '%s'"):format(text), text)
 end
 
 --- Write its records into the ring of another (SET_OUTPUT): a member, a descriptor, or nil for none.
-function Member:set_output(to)
+function Member:output(to)
   local what = "set its output"
   if to == nil then return ioctl(self, "SET_OUTPUT", what, -1) end
-  if getmetatable(to) ~= Member then return ioctl(self, "SET_OUTPUT", what, integer(to, "set_output", 0)) end
+  if getmetatable(to) ~= Member then return ioctl(self, "SET_OUTPUT", what, integer(to, "output", 0)) end
   local opened, other = opened_of(self), opened_of(to)
   if not opened then return closed(self) end
   if not other then return closed(to) end
@@ -139,8 +139,8 @@ function Member:pause_output(paused)
 end
 
 --- Run a loaded BPF program at each of its events (SET_BPF); once in its life.
-function Member:set_bpf(fd)
-  return ioctl(self, "SET_BPF", ("attach the BPF program of descriptor %s"):format(fd), integer(fd, "set_bpf", 0))
+function Member:bpf(fd)
+  return ioctl(self, "SET_BPF", ("attach the BPF program of descriptor %s"):format(fd), integer(fd, "bpf", 0))
 end
 
 local MOST_PROGRAMS = 4096 -- as in lcounter.c; far more than can be attached to one
@@ -210,7 +210,7 @@ function Member:close()
 end
 Member.__tostring = function(self) return "event " .. self.name end
 
-colon(Member, Member, "member", "m", [[enable disable reset refresh signal period set_filter set_output pause_output
-  set_bpf query_bpf modify ids fds read close]])
+colon(Member, Member, "member", "m", [[enable disable reset refresh send_signal period filter output pause_output
+  bpf query_bpf modify ids fds read close]])
 
 return M

@@ -88,8 +88,8 @@ end
 
 --- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
 -- @treturn true | nil, message, errno
-function event_methods:signal(name)
-  local number = name and options.signal(name, "signal", 2) or 0
+function event_methods:send_signal(name)
+  local number = name and options.signal(name, "send_signal", 2) or 0
   local ok, what, code = ask_core(self, "signal", number)
   if ok then return true end
   return nil, is_told(self, code) and what or explain.signal(what, code), code
@@ -603,6 +603,6 @@ function M.new(session, decl, hidden)
   return setmetatable({ name = decl.name, decl = decl, session = session, hidden = hidden }, Event)
 end
 
-colon(event_methods, Event, "event", "ev", "enable disable period signal filter close")
+colon(event_methods, Event, "event", "ev", "enable disable period send_signal filter close")
 
 return M

@@ -288,7 +288,7 @@ function M.start(session)
   local opts = session.opts
   local self = setmetatable({
     session = session, path = opts.record, level = opts.compress or 0, limit = opts.switch_output,
-    chunk = math.max(session.core:stats().ring_bytes, CHUNK_MIN), bytes = 0, parts = 0,
+    chunk = math.max(session.core:totals().ring_bytes, CHUNK_MIN), bytes = 0, parts = 0,
   }, Recorder)
   local ok, why, code = open_part(self)
   if not ok then return nil, why, code end

@@ -254,16 +254,16 @@ function Recording:records(opts)
 end
 
 --- What was read so far: see src/datafile.h, struct pev_datafile_stats; `types` is by name.
-function Recording:stats()
-  if self.closed then return self.last_stats end
-  local stats = self.file:stats()
+function Recording:totals()
+  if self.closed then return self.last_totals end
+  local totals = self.file:totals()
   local types = {}
-  for number, n in pairs(stats.types) do
+  for number, n in pairs(totals.types) do
     local layout = M.kernel_types[number]
     types[layout or user.names[number] or number] = n
   end
-  stats.types = types
-  return stats
+  totals.types = types
+  return totals
 end
 
 --- Who a task is, as the records that were read tell of it; see perfev.session.
@@ -290,7 +290,7 @@ end
 
 function Recording:close()
   if self.closed then return end
-  self.last_stats = self:stats()
+  self.last_totals = self:totals()
   if has_callchains(self) then self.world:settle() end
   self.closed = true
   self.file:close()
@@ -336,7 +336,7 @@ local known = { fd = true, ordered = true, window = true, note = true }
 -- @tparam string path  "-" is standard input
 -- @tparam ?table opts  `ordered = false`: in the file's order; `window`: bytes of records to put in order
 --   at most (32 MiB); `note`: f(text) for what a user should know; `fd`: read this descriptor, and close it
--- @treturn[1] recording  `.header .events .facts .warnings .error`, `:records{} :stats() :section(name) :close()`
+-- @treturn[1] recording  `.header .events .facts .warnings .error`, `:records{} :totals() :section(name) :close()`
 -- @treturn[2] nil
 -- @treturn[2] string  why it is no recording, with the byte
 -- @treturn[2] integer errno
@@ -391,6 +391,6 @@ function M.open(path, opts)
   return self
 end
 
-colon(Recording, Recording, "recording", "rec", "records stats task section tracing close")
+colon(Recording, Recording, "recording", "rec", "records totals task section tracing close")
 
 return M

@@ -608,21 +608,21 @@ function Replay:fd()
   return self.waiter:fd()
 end
 
-function Replay:stats()
-  local stats, read = self.waiter:stats(), self.rec:stats()
+function Replay:totals()
+  local totals, read = self.waiter:totals(), self.rec:totals()
   for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
-    stats[name] = read[name]
+    totals[name] = read[name]
   end
-  stats.delivered, stats.excluded, stats.unjoined, stats.untold, stats.beyond_memory, stats.no_memory =
+  totals.delivered, totals.excluded, totals.unjoined, totals.untold, totals.beyond_memory, totals.no_memory =
     self.source:counts()
-  stats.throttled = read.types.throttle or 0
-  stats.lost_own = self.lost_own
-  return stats
+  totals.throttled = read.types.throttle or 0
+  totals.lost_own = self.lost_own
+  return totals
 end
 
 function Replay:how_far()
-  local stats = self.rec:stats()
-  return stats.bytes, self.rec.facts.size, stats.records
+  local totals = self.rec:totals()
+  return totals.bytes, self.rec.facts.size, totals.records
 end
 
 function Replay:task(tid) return self.rec:task(tid) end

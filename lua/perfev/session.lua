@@ -61,14 +61,14 @@ local GRACE_STEPS, GRACE_MS = 20, 50
 function M.new(opts)
   local self = setmetatable({
     opts = options.take(opts == nil and {} or opts, {}, 3),
-    events = {}, counters = {}, timers = {}, on_start = {}, on_done = {}, signals = {},
+    events = {}, counters = {}, timers = {}, on_begin = {}, on_done = {}, signals = {},
     handlers = {}, reported = {}, delivered = 0, started = false, finished = false,
   }, Session)
   return self
 end
 
 --- A session of the same options, that has not started and has no events.
-function Session:again()
+function Session:clone()
   local twin = M.new()
   for name, value in pairs(self.opts) do twin.opts[name] = value end
   return twin
@@ -241,7 +241,7 @@ end
 
 --- Whether there is nothing to run it for: no event, no counter, no timer, no signal, and no call at either end.
 function M.is_idle(s)
-  return s:declared() + #s.timers + #s.on_start + #s.on_done == 0 and not next(s.signals)
+  return s:declared() + #s.timers + #s.on_begin + #s.on_done == 0 and not next(s.signals)
 end
 
 --- The name of its first event, where none has a callback and nothing counts: it would end in "0 records", which is
@@ -294,9 +294,9 @@ local function register(self, list, what, f)
 end
 
 --- Call f once everything is armed, before anything counts.
-function Session:on_begin(f)
+function Session:begin(f)
   if self.begun then error("session: it has started already; what is to be called then is said before", 2) end
-  register(self, "on_start", "start", f)
+  register(self, "on_begin", "begin", f)
 end
 
 --- Call f when the session has ended, all records delivered.
@@ -511,8 +511,8 @@ end
 function Session:arm()
   local scanned, wrong, failed = self:scan()
   if not scanned then return nil, wrong, failed end
-  for _, f in ipairs(self.on_start) do
-    protected(self, "start", f)
+  for _, f in ipairs(self.on_begin) do
+    protected(self, "begin", f)
     if self.failure then return nil, self.failure end
     if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
   end
@@ -529,7 +529,7 @@ function Session:arm()
   local ok, what, code = self.core:enable()
   if not ok then return nil, explain.refusal(what, code), code end
   for _, c in ipairs(self.counters) do
-    ok, what, code = c:begin()
+    ok, what, code = c:_begin()
     if not ok then return nil, what, code end
   end
   self.running = true -- timers that are declared from here on begin at once
@@ -576,7 +576,7 @@ function Session:tell_of_target()
     .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
 end
 
-function Session:begin()
+function Session:open()
   self.process = core.process()
   core.raise_nofile()
   local ok, why, code = self:open_core()
@@ -609,7 +609,7 @@ function Session:start()
   local _ <close> = setmetatable({}, { __close = function(_, raised)
     if raised then self:release() end
   end })
-  local ok, why, code = self:begin()
+  local ok, why, code = self:open()
   if not ok then
     self:release()
     return nil, why, code
@@ -771,7 +771,7 @@ function Session:release()
   if self.core then
     if not self:is_forked() then
       self:end_child()
-      self.totals = self.core:stats()
+      self.last_totals = self.core:totals()
       self:end_recording()
     end
     self.core:close()
@@ -898,7 +898,7 @@ end
 function Session:count_pulled()
   local count = self.opts.count
   if not count or not self.core or self:is_forked() then return end
-  if self.core:stats().delivered >= count then self.cut = true end
+  if self.core:totals().delivered >= count then self.cut = true end
 end
 
 -- A round is over: what is there to see to, and the next one -> false at the session's end
@@ -1012,14 +1012,14 @@ end
 -- reads), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
 -- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory` (stacks
 -- and keys for which there was no memory).
-function Session:stats()
-  local stats = self.core and self.core:stats() or self.totals
+function Session:totals()
+  local totals = self.core and self.core:totals() or self.last_totals
     or { records = 0, delivered = 0, lost = 0, lost_own = 0, lost_samples = 0, late = 0, malformed = 0, corrupt = 0,
          unknown_id = 0, throttled = 0, unjoined = 0, excluded = 0, untold = 0, aux_bytes = 0, aux_skipped = 0,
          aux_truncated = 0, wakeups = 0, rings = 0, ring_bytes = 0, beyond_memory = 0,
          no_memory = 0 }
-  stats.callback_errors = self.errors or 0
-  return stats
+  totals.callback_errors = self.errors or 0
+  return totals
 end
 
 --- Who a task is, as far as records were delivered.
@@ -1099,7 +1099,7 @@ function Session:plan()
   return lines, sound
 end
 
-colon(Session, Session, "session", "s", [[event span counter group again every on_begin done signal start run stop
-  close fd dispatch records snapshot stats task configure declared plan]])
+colon(Session, Session, "session", "s", [[event span counter group clone every begin done signal start run stop
+  close fd dispatch records snapshot totals task configure declared plan]])
 
 return M

@@ -429,7 +429,7 @@ function M.run(opt, writer, s, prepare)
   prepare(s, function(rows, measured)
     finished(rows, measured)
     while #runs < opt["repeat"] and not interrupted() do
-      local twin = s:again()
+      local twin = s:clone()
       prepare(twin, finished)
       assert(twin:run())
       -- Half a run is no sample of the mean.

@@ -151,7 +151,7 @@ local of_record = "in a callback it is the record's\ntry: sample = function(r, a
 local of_args = "in a callback it is the payload's\ntry: sample = function(r, args) print(args.%s) end"
 
 local globals = {
-  printf = "try: print((FORMAT):format(...))", BEGIN = "try: start(FUNCTION)", begin = "try: start(FUNCTION)",
+  printf = "try: print((FORMAT):format(...))", BEGIN = "try: begin(FUNCTION)",
   END = "try: done(FUNCTION)", interval = "try: every(\"1s\", FUNCTION)", exit = "try: stop()",
   lhist = "try: hist { value = FIELD, low = 0, high = 1000, step = 100 }",
   str = "where a pointer leads is not in the record\ntry: a probe's argument NAME:string, as in perfl trace",

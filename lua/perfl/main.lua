@@ -366,7 +366,7 @@ local function before_start()
   end
   local unheard = not (run.opts.record or run.opts.quiet) and session.unheard(s)
   if unheard then
-    s:on_begin(function()
+    s:begin(function()
       report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
     end)
   end
@@ -384,20 +384,20 @@ end
 local function say_closing(why)
   local s = run.session
   if run.opts.quiet or not (s and s.started) then return end
-  local stats = s:stats()
-  if why and stats.records == 0 then return end -- it never came to run
+  local totals = s:totals()
+  if why and totals.records == 0 then return end -- it never came to run
   if not run.recording then
-    for _, line in ipairs(report.closing(stats, native.cpu_time(), run.opts.input)) do report.say(line) end
-    local beyond = report.beyond_memory(stats, shortage.stacks)
+    for _, line in ipairs(report.closing(totals, native.cpu_time(), run.opts.input)) do report.say(line) end
+    local beyond = report.beyond_memory(totals, shortage.stacks)
     if beyond then report.say(beyond) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
     if gone then report.say(gone) end
     if s.hint then report.say(s.hint) end
   end
-  if s.recorded then report.say(require("perfl.record").closing(s.recorded, stats)) end
+  if s.recorded then report.say(require("perfl.record").closing(s.recorded, totals)) end
   if not run.recording then return end
-  if stats.lost > 0 then report.say(report.lost(stats)) end
-  local faults = report.faults(stats)
+  if totals.lost > 0 then report.say(report.lost(totals)) end
+  local faults = report.faults(totals)
   if faults then report.say(faults) end
 end
 
@@ -407,13 +407,13 @@ local function failed_status()
 end
 
 local function has_lost()
-  return run.session and run.opts.fail_on_lost and run.session:stats().lost > 0
+  return run.session and run.opts.fail_on_lost and run.session:totals().lost > 0
 end
 
 -- True if the output is not complete.
 local function is_incomplete()
   local s = run.session
-  return s and (s.unfinished or shortage.any or (s:stats().no_memory or 0) > 0)
+  return s and (s.unfinished or shortage.any or (s:totals().no_memory or 0) > 0)
 end
 
 -- What -e has without asking, a script has to ask for.
@@ -464,7 +464,7 @@ local function execute(script)
     return
   end
   local ok, why = s:run()
-  if ok or s:stats().delivered > 0 then print_aggregators() end
+  if ok or s:totals().delivered > 0 then print_aggregators() end
   return not ok and (why and report.shown(why) or "the session failed") or nil
 end
 

@@ -142,8 +142,8 @@ end
 
 --- What was recorded, in a line.
 -- @tparam table recorded  a session's `recorded`
--- @tparam table stats     of the session
-function M.closing(recorded, stats)
+-- @tparam table totals    of the session
+function M.closing(recorded, totals)
   local size = recorded.bytes >= 1e6 and ("%.1f MB"):format(recorded.bytes / 1e6)
     or recorded.bytes >= 1e3 and ("%.1f kB"):format(recorded.bytes / 1e3) or recorded.bytes .. " bytes"
   local to = recorded.path == "-" and "standard output" or recorded.path
@@ -152,7 +152,7 @@ function M.closing(recorded, stats)
   return ("recorded %s to %s%s%s, %s lost"):format(size, escape(to),
     recorded.parts > 1 and (" and %d file%s before it"):format(recorded.parts - 1, recorded.parts == 2 and "" or "s")
       or "", samples,
-    report.grouped(stats.lost))
+    report.grouped(totals.lost))
 end
 
 return M

@@ -70,7 +70,7 @@ function M.say_end(rec)
   if rec.error then
     report.say(rec.error .. "\nwhat comes before it was read; perfl report tells what else is wrong")
   end
-  local n = rec:stats().malformed
+  local n = rec:totals().malformed
   if n == 0 then return end
   report.say(("%d malformed record%s left out: %s"):format(n, n == 1 and " was" or "s were", rec.warnings[1] or ""))
 end
@@ -79,7 +79,7 @@ end
 function M.status(rec)
   local number = native.signal()
   if number then return 128 + number end
-  return (rec.error or rec:stats().malformed > 0) and M.FAILED or 0
+  return (rec.error or rec:totals().malformed > 0) and M.FAILED or 0
 end
 
 return M

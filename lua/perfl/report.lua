@@ -150,27 +150,27 @@ local function size_text(bytes)
   return ("%dK"):format(bytes >> 10)
 end
 
-local function larger_ring(stats)
-  local now = stats.ring_bytes or 0
+local function larger_ring(totals)
+  local now = totals.ring_bytes or 0
   return now > 0 and ("a larger ring (-m %s; now %s)"):format(size_text(now * 4), size_text(now))
     or "a larger ring (-m)"
 end
 
 -- A ring that is three quarters full is read at once, whatever the others may still have for that time.
-local function late_line(stats)
+local function late_line(totals)
   return ("late records came after younger ones: a ring that is three quarters full is read before its turn\n"
-    .. "try: %s"):format(larger_ring(stats))
+    .. "try: %s"):format(larger_ring(totals))
 end
 
-local function lost_line(stats)
-  local more = larger_ring(stats)
+local function lost_line(totals)
+  local more = larger_ring(totals)
   return ("records were lost because they came faster than the script took them\ntry: %s, %s")
     :format(more, "a filter or fewer events, or less work per record")
 end
 
 --- Why records of a recording were lost, and what helps.
-function M.lost(stats)
-  local now = stats.ring_bytes or 0
+function M.lost(totals)
+  local now = totals.ring_bytes or 0
   return ("records were lost because they came faster than they were written\ntry: a larger ring (-m %s; now %s), "
     .. "a lower frequency (-F), or fewer events"):format(size_text(now * 4), size_text(now))
 end
@@ -201,20 +201,20 @@ local function cost(records, cpu_time)
 end
 
 --- What else should be zero and is not, in a line, or nil.
-function M.faults(stats)
+function M.faults(totals)
   local also = {}
   for _, fault in ipairs(faults) do
-    local n = stats[fault[1]] or 0
+    local n = totals[fault[1]] or 0
     if n > 0 then also[#also + 1] = ("%s %s"):format(M.grouped(n), n == 1 and fault[3] or fault[2]) end
   end
   return #also > 0 and table.concat(also, ", ") or nil
 end
 
 --- What did not fit in --max-memory, in a line, or nil.
--- @tparam table stats      s:stats()
+-- @tparam table totals     s:totals()
 -- @tparam integer unnamed  stacks that found no room when names were looked up
-function M.beyond_memory(stats, unnamed)
-  local parts, refused = {}, stats.beyond_memory or 0
+function M.beyond_memory(totals, unnamed)
+  local parts, refused = {}, totals.beyond_memory or 0
   if refused > 0 then
     parts[1] = ("%s stack%s or key%s"):format(M.grouped(refused), refused == 1 and "" or "s",
       refused == 1 and "" or "s")
@@ -223,7 +223,7 @@ function M.beyond_memory(stats, unnamed)
     parts[#parts + 1] = ("the names of %s stack%s"):format(M.grouped(unnamed), unnamed == 1 and "" or "s")
   end
   if #parts == 0 then return nil end
-  if shortage.any or (stats.no_memory or 0) > 0 then
+  if shortage.any or (totals.no_memory or 0) > 0 then
     return ("there was no memory for %s: they are counted as (other)\ntry: fewer events, a lower frequency (-F), or "
       .. "more memory (ulimit -v)"):format(table.concat(parts, " and "))
   end
@@ -233,16 +233,16 @@ function M.beyond_memory(stats, unnamed)
 end
 
 --- The closing lines.
--- @tparam table stats      s:stats()
+-- @tparam table totals     s:totals()
 -- @tparam number cpu_time  seconds
 -- @tparam ?string input    the recording they are of
 -- @treturn {string,...}
-function M.closing(stats, cpu_time, input)
-  local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(stats.delivered),
-    M.grouped(stats.lost), M.grouped(stats.late), cost(stats.delivered, cpu_time)) }
-  if stats.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(stats) end
-  if stats.late > 0 and stats.lost == 0 and not input then lines[#lines + 1] = late_line(stats) end
-  lines[#lines + 1] = M.faults(stats)
+function M.closing(totals, cpu_time, input)
+  local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(totals.delivered),
+    M.grouped(totals.lost), M.grouped(totals.late), cost(totals.delivered, cpu_time)) }
+  if totals.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(totals) end
+  if totals.late > 0 and totals.lost == 0 and not input then lines[#lines + 1] = late_line(totals) end
+  lines[#lines + 1] = M.faults(totals)
   return lines
 end
 

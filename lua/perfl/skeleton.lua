@@ -245,7 +245,7 @@ end
 --- The script's text.
 function M.script(rec, path)
   local seen = summary.gather(rec)
-  local body = table.concat(declarations(rec, seen)) .. side_band(rec:stats().types)
+  local body = table.concat(declarations(rec, seen)) .. side_band(rec:totals().types)
   local shown, file = names_of(path)
   return table.concat {
     ("-- skeleton: prints each record of %s; change it to your needs\n"):format(shown),

@@ -152,20 +152,20 @@ end
 -- @treturn table  the object of -j; see doc/recordings.md
 function M.look(rec, path)
   local seen = M.gather(rec)
-  local stats, facts = rec:stats(), rec.facts
+  local totals, facts = rec:totals(), rec.facts
   local features, header = features_of(rec)
   local total = {
     file = path, kind = facts.pipe and "pipe" or "file", endian = facts.big and "big" or "little",
-    file_version = facts.version, size = facts.size > 0 and facts.size or stats.bytes,
+    file_version = facts.version, size = facts.size > 0 and facts.size or totals.bytes,
     attr_size = facts.attr_size > 0 and facts.attr_size or nil, features = features, arch = header.arch,
     header = json.object(header), command = rec.header.cmdline, clock = clock_of(rec),
     written = written(path, facts), began = began(rec, seen), first = seen.first, last = seen.last,
     duration = seen.first and seen.last - seen.first, events = events_of(rec, seen),
-    records = json.object(stats.types),
-    total = stats.records, synthesised = json.object(seen.synthesised), samples = seen.samples, period_sum = 0,
-    lost = stats.lost, lost_samples = stats.lost_samples, throttled = stats.types.throttle or 0, late = stats.late,
-    malformed = stats.malformed, unknown_id = stats.unknown_id, ambiguous = stats.ambiguous,
-    compressed = stats.compressed, inflated = stats.inflated, auxtrace = stats.auxtrace, rounds = stats.rounds,
+    records = json.object(totals.types),
+    total = totals.records, synthesised = json.object(seen.synthesised), samples = seen.samples, period_sum = 0,
+    lost = totals.lost, lost_samples = totals.lost_samples, throttled = totals.types.throttle or 0, late = totals.late,
+    malformed = totals.malformed, unknown_id = totals.unknown_id, ambiguous = totals.ambiguous,
+    compressed = totals.compressed, inflated = totals.inflated, auxtrace = totals.auxtrace, rounds = totals.rounds,
     comms = comms_of(seen), notes = rec.warnings, more_notes = rec.dropped_warnings, error = rec.error,
   }
   for _, event in ipairs(total.events) do total.period_sum = total.period_sum + event.periods end

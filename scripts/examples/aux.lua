@@ -18,6 +18,6 @@ perfev.event { name = "intel_pt", type = kind, config = 0, aux_buffer = "1M", op
     r.truncated and "... (truncated)" or ""))
 end }
 perfev.done(function()
-  local stats = perfev.stats()
-  print(("%d bytes, %d times truncated"):format(stats.aux_bytes, stats.aux_truncated))
+  local totals = perfev.totals()
+  print(("%d bytes, %d times truncated"):format(totals.aux_bytes, totals.aux_truncated))
 end)

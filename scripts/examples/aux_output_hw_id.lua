@@ -10,6 +10,6 @@ local event = perfev.event { type = PERF_TYPE_HARDWARE, config = CYCLES, aux_out
   precise_ip = 1, freq = 99, optional = true,
   aux_output_hw_id = function(r) print(("cpu %d: hw_id %d"):format(r.cpu, r.hw_id)) end }
 
-perfev.start(function()
+perfev.begin(function()
   if event.error then print "this machine has no PEBS into PT (-v says more)" end
 end)

@@ -17,6 +17,6 @@ local event = perfev.event { "cpu-clock", freq = 99, callchain = true, defer_cal
     waiting[r.cookie] = nil
   end }
 
-perfev.start(function()
+perfev.begin(function()
   if event.error then print "this kernel does not defer call chains (-v says more)" end
 end)

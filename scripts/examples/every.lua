@@ -8,7 +8,7 @@ local switches = perfev.count { where = { "out", "==", true } }
 perfev.event { switch = switches }
 
 perfev.every("1s", function()
-  print(("%8d context switches, %d records lost"):format(switches:delta():get() or 0, perfev.stats().lost))
+  print(("%8d context switches, %d records lost"):format(switches:delta():get() or 0, perfev.totals().lost))
 end)
 
 perfev.done(function() switches:delta() end) -- what is left is of no whole second

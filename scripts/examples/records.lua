@@ -12,4 +12,4 @@ for r in session:records() do
   end
 end
 
-print(session:stats().records .. " records in all")
+print(session:totals().records .. " records in all")

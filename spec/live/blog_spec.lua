@@ -80,7 +80,7 @@ describe("what the others' users met", function()
     assert(s:run())
     assert.is_true(nr(pids) > 1)
     assert.equal(#all, nr(cpus))
-    assert.is_true(s:stats().records > 2)
+    assert.is_true(s:totals().records > 2)
   end)
 
   it("'tracepoint silent', as it was written: perfev.event{…} and perfev.run()", function()

@@ -69,7 +69,7 @@ describe("a BPF program that is loaded", function()
       s:stop()
       while s:dispatch() > 0 do end
       s:close()
-      local stats = s:stats()
+      local stats = s:totals()
       assert.same({ 0, 0 }, { stats.unknown_id, stats.malformed })
       if not pid:find "^%d+$" then pending(pid) end
       assert.is_true(seen[i].bpf > 0)

@@ -173,14 +173,14 @@ describe("requests", function()
   it("are refused as the kernel refuses them", function()
     local m = own({ "page-faults" }):member()
     for _, case in ipairs {
-      { E.EINVAL, m:refresh(1) }, { E.EINVAL, m:period(5) }, { E.EINVAL, m:set_filter("common_pid == 1") },
-      { E.EBADF, m:set_output(0) }, { E.EINVAL, m:query_bpf() }, { E.EOPNOTSUPP, m:modify { bp_len = 4 } },
+      { E.EINVAL, m:refresh(1) }, { E.EINVAL, m:period(5) }, { E.EINVAL, m:filter("common_pid == 1") },
+      { E.EBADF, m:output(0) }, { E.EINVAL, m:query_bpf() }, { E.EOPNOTSUPP, m:modify { bp_len = 4 } },
     } do
       assert.is_nil(case[2])
       assert.equal(case[1], case[4], case[3])
       assert.matches("^page%-faults: cannot [^\n]+\n  [^\n]+\n  try: ", case[3])
     end
-    assert.is_true(m:set_output(nil)) -- a long -1: to have no output is always had
+    assert.is_true(m:output(nil)) -- a long -1: to have no output is always had
     m:close()
   end)
 
@@ -220,7 +220,7 @@ describe("requests", function()
       m:disable()
     end
     write(19)
-    assert.is_true(m:signal "RTMIN+3")
+    assert.is_true(m:send_signal "RTMIN+3")
     local before = m:read().value
     assert.is_true(m:refresh(5))
     m:disable()
@@ -240,7 +240,7 @@ describe("requests", function()
     assert.equal(before + 5, m:read().value)
     memory:u64(5 * PAGE, 1)
     assert.equal(before + 5, m:read().value)
-    assert.is_true(m:signal(nil))
+    assert.is_true(m:send_signal(nil))
     assert.is_true(m:refresh(2))
     for page = 6, 7 do memory:u64(page * PAGE, 1) end
     assert.same({}, codes(fd))
@@ -264,7 +264,7 @@ describe("requests", function()
     local ok, why = s:start()
     if not ok then pending(why) end
     ev:disable()
-    assert.is_true(ev:signal "RTMIN+4")
+    assert.is_true(ev:send_signal "RTMIN+4")
     -- Samples that come before the interrupt which wakes (irq_work) have one between them: each is waited for. Off the
     -- while, or what a dispatch touches would be heard of as well, and so on.
     for nr = 1, 20 do
@@ -290,7 +290,7 @@ describe("requests", function()
     local m = c:member()
     for _ = 1, 10 do io.open("/dev/null"):close() end
     assert.equal(0, c:read()["raw_syscalls:sys_enter"])
-    local ok, why, code = m:set_filter "id == 1"
+    local ok, why, code = m:filter "id == 1"
     assert.is_nil(ok)
     assert.equal(E.EEXIST, code)
     assert.matches("it has one already", why)

@@ -18,8 +18,8 @@ local function leave(r)
   if close == "true" then os.exit(true, true) end
   os.exit(7)
 end
-if where == "start" then
-  perfev.start(leave)
+if where == "begin" then
+  perfev.begin(leave)
   perfev.event { "dummy", comm = true }
 elseif where == "done" then
   perfev.done(leave)
@@ -74,7 +74,7 @@ local function has_ended(pid)
 end
 
 describe("os.exit in a callback, live,", function()
-  for _, where in ipairs { "sample", "comm", "fork", "exit", "mmap", "record", "start", "done", "every", "signal" } do
+  for _, where in ipairs { "sample", "comm", "fork", "exit", "mmap", "record", "begin", "done", "every", "signal" } do
     it(("of %s leaves nothing behind"):format(where), function()
       for close, status in pairs { [false] = 7, [true] = 0 } do
         local trace = close and run.have "strace" and not run.sanitized and dir .. "/trace" or nil
@@ -82,7 +82,7 @@ describe("os.exit in a callback, live,", function()
         if trace and r.err:find "ptrace" then pending("strace may not trace here") end
         assert.equal(status, r.code, r.err)
         assert.truthy(r.out:find "left\n")
-        if where ~= "start" and where ~= "every" then assert.truthy(r.out:find "pid %d+") end
+        if where ~= "begin" and where ~= "every" then assert.truthy(r.out:find "pid %d+") end
         local pid = r.out:match "pid (%d+)"
         if pid then assert.is_true(has_ended(pid)) end
         if trace then assert.same({}, left_open(trace)) end

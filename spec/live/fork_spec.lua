@@ -81,7 +81,7 @@ for name, leave in pairs(ends) do
         must(s:run())
         print(n)
         print(s.command_status.exit)
-        local stats = s:stats()
+        local stats = s:totals()
         print(stats.lost, stats.late)]]))
     end)
   end)
@@ -116,7 +116,7 @@ describe("in a forked process", function()
         pid = process.fork()
         if pid ~= 0 then return end
         print((select(2, pcall(function() return r.comm end))))
-        print((select(2, pcall(s.stats, s))))
+        print((select(2, pcall(s.totals, s))))
       end })
       local ok, why = s:run()
       if pid == 0 then
@@ -211,7 +211,7 @@ describe("a session's descriptor", function()
       local s = perfev.session { command = { "true" } }
       local n = 0
       must(s:event { comm = function() n = n + 1 end })
-      s:on_begin(function() print(process.poll(s:fd(), 0)) end)
+      s:begin(function() print(process.poll(s:fd(), 0)) end)
       must(s:start())
       print(process.poll(s:fd(), 10000))
       repeat

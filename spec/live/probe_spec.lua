@@ -381,7 +381,7 @@ perfev.event { "uprobe:%s:work", args = { "s:string" }, sample = function()
   n = n + 1
   if perfev_leave then perfev_leave() end
 end }
-perfev.start(function() io.stderr:write("armed\n") end)
+perfev.begin(function() io.stderr:write("armed\n") end)
 perfev.done(function() print(n) end)
 ]]):format(prog))
   end)
@@ -409,7 +409,7 @@ perfev.done(function() print(n) end)
     local before, ended = defined(), 0
     for _, exit in ipairs { "os.exit(5)", "os.exit(5, true)" } do
       for _, place in ipairs {
-        "perfev.start(function() EXIT end)", "perfev.done(function() EXIT end)",
+        "perfev.begin(function() EXIT end)", "perfev.done(function() EXIT end)",
         "perfev.every('1ms', function() EXIT end)", "perfev.event { 'dummy', comm = function() EXIT end }",
         "perfev.event { exit = function() EXIT end }", "perfev.event { fork = function() EXIT end }",
         "perfev.event { switch = function() EXIT end }", "perfev.event { mmap = function() EXIT end }",

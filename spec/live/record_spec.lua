@@ -118,11 +118,11 @@ local function ours(path, killed)
     end
   end
   local types = {}
-  for name, n in pairs(rec:stats().types) do
+  for name, n in pairs(rec:totals().types) do
     name = tostring(name):upper()
     if kernels[name] or name == "FINISHED_ROUND" then types[name] = n end
   end
-  types.FINISHED_ROUND = rec:stats().rounds
+  types.FINISHED_ROUND = rec:totals().rounds
   table.sort(samples)
   table.sort(lines)
   if rec.error and killed then
@@ -168,7 +168,7 @@ describe("an event whose ring is overwritten", function()
     local shown = run { "perf", "script", "-F", "event", "-i", path }
     local theirs = select(2, shown.out:gsub("page%-faults/", "%0"))
     assert.is_true(times >= 50, times .. " page faults")
-    assert.same({ times, 0, 0 }, { theirs, late, s:stats().late })
+    assert.same({ times, 0, 0 }, { theirs, late, s:totals().late })
   end)
 
   it("keeps the last that there is room for", function()
@@ -255,7 +255,7 @@ describe("perfl's recording of", function()
     local script, lost = [[
       local told = 0
       event { "raw_syscalls:sys_enter", sample = function() end, lost = function(r) told = told + r.lost end }
-      done(function() print(told - stats().lost_own, stats().lost) end)]], 0
+      done(function() print(told - totals().lost_own, totals().lost) end)]], 0
     for _ = 1, 5 do
       local path, said = record("-m 4K --record %s -e " .. run.quote(script) .. " -- dd if=/dev/zero of=/dev/null "
         .. "bs=1 count=10000 status=none")

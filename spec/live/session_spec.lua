@@ -98,7 +98,7 @@ describe("exactly N records for N events:", function()
       end)
       assert(s:run())
       -- One page holds some forty of them: what it could not is counted.
-      assert.equal(100, n + s:stats().lost)
+      assert.equal(100, n + s:totals().lost)
       if pages > 1 then assert.equal(100, n) end
       assert.same({ exit = 0 }, s.command_status)
     end)
@@ -122,10 +122,10 @@ describe("exactly N records for N events:", function()
     local n = 0
     local s = prctl_session(100000, { buffer = "16K" }, function() n = n + 1 end)
     assert(s:run())
-    assert.equal(100000, n + s:stats().lost)
+    assert.equal(100000, n + s:totals().lost)
     assert.is_true(n > 100, n)
-    assert.equal(0, s:stats().corrupt)
-    assert.equal(0, s:stats().malformed)
+    assert.equal(0, s:totals().corrupt)
+    assert.equal(0, s:totals().malformed)
   end)
 end)
 
@@ -153,7 +153,7 @@ describe("a ring that overflows", function()
       awake = nil
     end)
     assert(s:run())
-    assert.equal(5055, n + s:stats().lost)
+    assert.equal(5055, n + s:totals().lost)
     assert.is_true(told > 4000, told) -- and of our own records, too
     assert.is_true(after > 0)
     assert.same({ exit = 0 }, s.command_status)
@@ -164,7 +164,7 @@ describe("a ring that overflows", function()
       local n = 0
       local s = prctl_session(1000 + i, { buffer = "4K" }, function() n = n + 1 end)
       assert(s:run())
-      assert.equal(1000 + i, n + s:stats().lost)
+      assert.equal(1000 + i, n + s:totals().lost)
     end
   end)
 end)
@@ -184,7 +184,7 @@ describe("a target", function()
     assert(os.execute(("echo > %s; while kill -0 %d 2>/dev/null; do sleep 0.01; done"):format(go, pid)))
     assert(s:run())
     assert.equal(60, n)
-    assert.is_true(s:stats().wakeups < 20, s:stats().wakeups)
+    assert.is_true(s:totals().wakeups < 20, s:totals().wakeups)
   end)
 
   it("that idles costs nothing to wait for", function()
@@ -192,7 +192,7 @@ describe("a target", function()
     s:event { switch = function() end }
     assert(s:run())
     -- A wakeup for each tick of 100 ms; who spins has one each few microseconds.
-    assert.is_true(s:stats().wakeups < 1000, s:stats().wakeups)
+    assert.is_true(s:totals().wakeups < 1000, s:totals().wakeups)
   end)
 
   it("that is gone is told in three parts", function()
@@ -216,7 +216,7 @@ describe("a target", function()
       s:event { switch = function() end }
       local ok, why = s:run()
       if not ok then failed[#failed + 1] = why end
-      records = records + s:stats().records
+      records = records + s:totals().records
     end
     os.execute("kill " .. pid)
     assert.same({}, failed)
@@ -238,7 +238,7 @@ describe("a command", function()
   it("that is killed before its exec ends the run, its end known", function()
     local s = perfev.session { command = { "sleep", "10" } }
     s:event { switch = function() end }
-    s:on_begin(function() s.child:kill(9) end)
+    s:begin(function() s.child:kill(9) end)
     local ok, why = s:run()
     assert.is_nil(ok)
     assert.matches("'sleep' ended before it could be started", why)

@@ -29,7 +29,7 @@ describe("in a storm of signals", function()
     local ok, why = s:run()
     local signals = storm.finish()
     assert.is_true(ok, why)
-    local stats = s:stats()
+    local stats = s:totals()
     print(("%d signals, %d samples, %d lost"):format(signals, samples, stats.lost))
     assert.same({ exit = 0 }, s.command_status)
     assert.is_true(signals > 10) -- of those that fall together while others have the CPU one comes

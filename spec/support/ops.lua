@@ -149,7 +149,7 @@ function make.session()
   for _ = 1, random(3) do keep("event", s:event(any(specs)()), k) end
   if random(3) == 1 then s:every("1ms", in_callback) end
   if random(4) == 1 then s:done(in_callback) end
-  if random(6) == 1 then s:on_begin(in_callback) end
+  if random(6) == 1 then s:begin(in_callback) end
   if random(6) == 1 then s:signal("USR1", in_callback) end
   if random(6) == 1 then keep("counter", s:counter { "task-clock" }, k) end
   keep("session", s, k)
@@ -213,10 +213,10 @@ local function method(object, name, ...) return object[name](object, ...) end
 
 use.session = {
   function(s) return s:start() end, function(s) return s:run() end, function(s) return s:stop() end,
-  function(s) return s:dispatch() end, function(s) return s:dispatch(random(5)) end, function(s) return s:stats() end,
+  function(s) return s:dispatch() end, function(s) return s:dispatch(random(5)) end, function(s) return s:totals() end,
   function(s) return s:plan() end, function(s) return s:fd() end, function(s) return s:snapshot() end,
   function(s) return s:declared() end, function(s) return s:event(any(specs)()) end,
-  function(s) return s:every("1ms", in_callback) end, function(s) return s:again() end,
+  function(s) return s:every("1ms", in_callback) end, function(s) return s:clone() end,
   function(s) return s:configure { duration = "2ms" } end, function(s) return s:start() end,
   function(s) return s:dispatch() end, function(s) return s:dispatch() end,
 }
@@ -233,9 +233,9 @@ use.counter = {
 use.member = {
   function(m) return m:read() end, function(m) return m:enable() end, function(m) return m:reset(true) end,
   function(m) return m:ids() end, function(m) return m:fds() end, function(m) return m:refresh(1) end,
-  function(m) return m:period(3) end, function(m) return m:query_bpf(4) end, function(m) return m:set_output() end,
+  function(m) return m:period(3) end, function(m) return m:query_bpf(4) end, function(m) return m:output() end,
   function(m) return m:close() end, function(m) return m:pause_output(true) end,
-  function(m) return m:signal "USR1" end, function(m) return m:signal(false) end,
+  function(m) return m:send_signal "USR1" end, function(m) return m:send_signal(false) end,
 }
 use.view = {
   function(r) return r.type, r.comm, r.ip, r.callchain, r.raw, r.read end, function(r) return r:copy() end,
@@ -284,7 +284,7 @@ use.aggregator = {
     end
   end,
   function(a) return a:remarks(), a:uncounted(), a:other() end, function(a) return a:merge(pooled "aggregator") end,
-  function(a) keep("aggregator", perfev.load(a:serialize())) end, function(a) keep("aggregator", a:delta()) end,
+  function(a) keep("aggregator", perfev.unpack(a:pack())) end, function(a) keep("aggregator", a:delta()) end,
   function(a) a:clear() end, function(a) return a:svg() end,
 }
 use.stack = {
@@ -300,7 +300,7 @@ use.recording = {
       if random(4) == 1 then one_op() end
     end
   end,
-  function(r) keep("records", (r:records { fields = { "tid", "comm" } })) end, function(r) return r:stats() end,
+  function(r) keep("records", (r:records { fields = { "tid", "comm" } })) end, function(r) return r:totals() end,
   function(r) keep("records", (r:records())) end, function(r) return r:task(11) end, function(r) r:close() end,
 }
 

@@ -208,7 +208,7 @@ function M.lines(bytes, chunk, opts)
   for r in rec:records(opts) do
     lines[#lines + 1] = type(r) == "table" and r.type or (r.event and r.event.name .. " " or "") .. tostring(r)
   end
-  local stats = rec:stats()
+  local stats = rec:totals()
   rec:close()
   return lines, rec.error, stats
 end

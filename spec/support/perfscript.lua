@@ -273,11 +273,11 @@ function M.ours(path, opts)
       told.tasks[#told.tasks + 1] = squeezed(("%s %s%s"):format(time or "-", r.type:upper(), task_texts[r.type](r)))
     end
   end
-  for name, n in pairs(rec:stats().types) do told.types[tostring(name):upper()] = n end
+  for name, n in pairs(rec:totals().types) do told.types[tostring(name):upper()] = n end
   by_time(told.samples)
   by_time(told.tasks)
   by_time(told.lines)
-  out.error, out.warnings, out.stats = rec.error, rec.warnings, rec:stats()
+  out.error, out.warnings, out.stats = rec.error, rec.warnings, rec:totals()
   return out
 end
 

@@ -94,7 +94,7 @@ local function simulated(story, see, opts)
       k:after(i * MS, function() k:ring(0):push(copied(step)) end)
     end
     assert(s:run())
-    stats = s:stats()
+    stats = s:totals()
   end)
   return k, stats
 end
@@ -135,7 +135,7 @@ local function recorded(story, see, opts)
     local s = perfev.session { input = path, log = log }
     s:event(with({ "cpu-clock", sample = see }, opts.callbacks))
     assert(s:run())
-    stats = s:stats()
+    stats = s:totals()
   end)
   return said, stats
 end

@@ -87,10 +87,10 @@ local function everything(s)
                              mmap2 = true })
   declare(s, { "sched:sched_switch", filter = "next_pid > 0" })
   s:event { "sched:nothing_such", optional = true, sample = look }
-  s:every("20ms", function() s:stats() end)
+  s:every("20ms", function() s:totals() end)
   s:signal("USR1", function() end)
-  s:on_begin(function() s:plan() end)
-  s:done(function() s:stats() end)
+  s:begin(function() s:plan() end)
+  s:done(function() s:totals() end)
   local c = s:counter { "task-clock", "page-faults" }
   return clock, c
 end
@@ -145,7 +145,7 @@ local function counters(with)
     assert(c:read() and c:delta() and c:enable() and c:disable() and c:reset())
     assert(c:add "context-switches")
     assert(c:member "page-faults":ids()[1] and c:names()[1])
-    assert(c:member "page-faults":signal "RTMIN+1")
+    assert(c:member "page-faults":send_signal "RTMIN+1")
     c:close "page-faults"
   end)
   with(function()
@@ -228,7 +228,7 @@ local function replays(pause, resume)
     local s <close> = perfev.session { input = "a", strict = false, on_error = function() end }
     s:event { "cpu-clock", sample = function() error "wanted" end }
     assert(s:run())
-    assert(s:stats().callback_errors == 3)
+    assert(s:totals().callback_errors == 3)
   end)
   with_recording(pause, resume, function()
     local s <close> = perfev.session { input = "a" }

@@ -165,7 +165,7 @@ describe("sampling of the PMU", function()
     assert(s:run())
     local expected = value // PERIOD
     assert.is_true(expected > 5, expected)
-    assert.equal(0, s:stats().lost)
+    assert.equal(0, s:totals().lost)
     assert.is_true(math.abs(n - expected) <= 2, ("%d samples, %d periods"):format(n, expected))
   end)
 

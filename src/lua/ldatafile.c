@@ -623,8 +623,8 @@ static int l_facts(lua_State *L)
 	return 1;
 }
 
-/* d:stats() -> { bytes=, records=, ..., types = { [number] = n } } */
-static int l_stats(lua_State *L)
+/* d:totals() -> { bytes=, records=, ..., types = { [number] = n } } */
+static int l_totals(lua_State *L)
 {
 	struct l_datafile *self = check_datafile(L);
 	const struct pev_datafile_stats *stats = pev_datafile_stats(self->df);
@@ -741,7 +741,7 @@ static const luaL_Reg methods[] = {
 	{ "kernel_map", l_kernel_map },
 	{ "task",     l_task },
 	{ "facts",    l_facts },
-	{ "stats",    l_stats },
+	{ "totals",   l_totals },
 	{ "event",    l_event },
 	{ "sections", l_sections },
 	{ "section",  l_section },

@@ -951,8 +951,8 @@ static void set_count(lua_State *L, const char *name, uint64_t value)
 	lua_setfield(L, -2, name);
 }
 
-/* s:stats() -> totals by name */
-static int l_session_stats(lua_State *L)
+/* s:totals() -> totals by name */
+static int l_session_totals(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	struct pev_stats stats;
@@ -1071,7 +1071,7 @@ static const luaL_Reg methods[] = {
 	{ "pull", l_session_pull },
 	{ "puller", l_session_puller },
 	{ "finish", l_session_finish },
-	{ "stats", l_session_stats },
+	{ "totals", l_session_totals },
 	{ "close", l_session_close },
 	{ "abandon", l_session_abandon },
 	{ "__close", l_session_close },

@@ -34,7 +34,7 @@ end
 -- @tparam string why
 -- @tparam ?boolean one_cpu  it begins and ends on the same one: some CPUs will do
 function M.needs_all(who, why, one_cpu)
-  session.default():on_begin(function()
+  session.default():begin(function()
     local opts = session.default().opts
     local is_part = opts.cpus and not one_cpu or opts.cgroup or opts.pid or opts.tid or opts.uid or opts.comm
     if not is_part and (opts.input or options.is_cpu_wide(opts)) then return end
@@ -44,7 +44,7 @@ end
 
 --- What a task waits for is seen on whichever CPU it comes back: of some CPUs it is refused.
 function M.needs_every_cpu(who)
-  session.default():on_begin(function()
+  session.default():begin(function()
     local opts = session.default().opts
     if not opts.cpus then return end
     M.refuse(who, "a task that leaves one of these CPUs may come back on another\n  try: "
@@ -77,7 +77,7 @@ local CPU = 1 << 7 -- PERF_SAMPLE_CPU
 -- it watches tasks.
 function M.needs_cpu(who)
   local s = session.default()
-  s:on_begin(function()
+  s:begin(function()
     for _, recorded in ipairs(s.opts.input and s.core.rec.events or {}) do
       if recorded.attr.context_switch and recorded.attr.sample_type & CPU == 0 then
         M.refuse(who, "the recording does not say on which CPU tasks were switched\n"
@@ -90,7 +90,7 @@ end
 --- A tracepoint tells of others by the machine's numbers, a record by those of our pid namespace: where these differ,
 -- the two are not joined.
 function M.needs_machine_pids(who)
-  session.default():on_begin(function()
+  session.default():begin(function()
     if session.default().opts.input or pidns.is_machine() ~= false then return end
     M.refuse(who, "in a pid namespace, as a container's, who wakes a task knows it by another number than its own\n"
       .. "  try: the machine's namespace (docker run --pid=host)")
