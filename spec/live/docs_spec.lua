@@ -89,7 +89,7 @@ describe("the examples in the header of", function()
   end
 end)
 
-describe("the levers of doc/overhead.md", function()
+describe("the examples of doc/overhead.md", function()
   for _, block in ipairs(docs.read("doc/overhead.md").blocks) do
     if block.lang == "lua" then
       it(("run (line %d)"):format(block.line), function()
