@@ -213,17 +213,17 @@ describe("doc/api lists", function()
 
   it("the callbacks of an event", function()
     local names = words_of(source_table("sample = {}"), "([%w_]+) = {")
-    same(names, first_column("Events", "| callback |"))
+    same(names, first_column("Callbacks", "| callback |"))
     for name in pairs(names) do perfev.session {}:event { "dummy", [name] = print } end
   end)
 
   it("the other options of an event", function()
     local names = words_of(source_table("freq = true"), "([%w_]+) = true")
-    same(names, first_column("Events", "| option |"))
+    same(names, first_column("Options of an event", "| option |"))
   end)
 
   it("what perfev.args understands", function()
-    same(set_of(perfev.args.keys), first_column("`perfev.args(spec)`"))
+    same(set_of(perfev.args.keys), first_column("`perfev.args(spec)`", "| key |"))
   end)
 
   it("the fields of perf_event_attr, with the kernel that brought each", function()
@@ -253,11 +253,11 @@ describe("doc/api lists", function()
     local names = {}
     local body = docs.slurp("src/lua/lhooks.c"):match("hook_names%[%] = (%b{})")
     for name in body:gmatch('"([%w_]+)"') do names[name] = name ~= "strict" or nil end
-    same(names, first_column("Hooks", "| hook |"))
+    same(names, first_column("Calls", "| hook |"))
   end)
 
   it("in hooks.real what it lists as hooks", function()
-    same(keys_of(perfev.hooks.real), first_column("Hooks", "| hook |"))
+    same(keys_of(perfev.hooks.real), first_column("Calls", "| hook |"))
   end)
 end)
 
