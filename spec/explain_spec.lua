@@ -28,7 +28,7 @@ after_each(function() perfev.hooks.clear() end)
 local WHAT = "cannot open cpu-clock on cpu 0"
 
 local function refusal(code, event)
-  return explain.refusal(WHAT, E[code], event)
+  return explain.refusal(WHAT, E[code], nil, event)
 end
 
 describe("a refusal", function()
@@ -94,7 +94,7 @@ describe("a refusal", function()
 
   it("in a root without sysfs is not taken for an event that is not there", function()
     assert.matches("\n  sysfs is not mounted here.*\n  try: mount %-t sysfs",
-      explain.refusal("/sys/devices/system/cpu/online", E.ENOENT))
+      explain.refusal("/sys/devices/system/cpu/online", E.ENOENT, { operation = "list cpus" }))
   end)
 
   it("for another user's process names that user", function()
@@ -122,7 +122,7 @@ describe("a refusal", function()
   end)
 
   it("of a mapping names the budget", function()
-    local text = explain.refusal("cannot map a ring of 2048 KiB for x", E.EPERM)
+    local text = explain.refusal("cannot map a ring for x", E.EPERM, { operation = "map ring", bytes = 2 << 20 })
     assert.matches("a ring takes 2048 %+ 4 KiB; kernel.perf_event_mlock_kb is 516 per CPU, ulimit %-l is 64 KiB", text)
     assert.matches("try: a smaller ring %(%-m 512K%)", text)
   end)
@@ -162,16 +162,16 @@ end)
 describe("a command", function()
   it("that cannot be run is told with its errno, and a remedy where there is one", function()
     assert.equal("cannot run 'x': No such file or directory (ENOENT)\n  try: the command's name, or its full path",
-      explain.command("cannot run 'x'", E.ENOENT))
+      explain.command("cannot run 'x'", E.ENOENT, "x"))
     files["./old"] = "#! /opt/none/perl -w\n"
     assert.equal("cannot run './old': No such file or directory (ENOENT)\n"
       .. "  its first line asks for /opt/none/perl, which is not there\n  try: the interpreter that it needs",
-      explain.command("cannot run './old'", E.ENOENT))
+      explain.command("cannot run './old'", E.ENOENT, "./old"))
     assert.equal("cannot run '/': Permission denied (EACCES)\n  it is a directory\n  try: a program in it",
-      explain.command("cannot run '/'", E.EACCES))
+      explain.command("cannot run '/'", E.EACCES, "/"))
     assert.equal("cannot run 'x': Too many levels of symbolic links (ELOOP)",
-      explain.command("cannot run 'x'", E.ELOOP))
-    assert.matches("try: ulimit %-u, or the pids.max", explain.command("cannot run 'x'", E.EAGAIN))
+      explain.command("cannot run 'x'", E.ELOOP, "x"))
+    assert.matches("try: ulimit %-u, or the pids.max", explain.command("cannot run 'x'", E.EAGAIN, "x"))
   end)
 end)
 
@@ -190,6 +190,53 @@ describe("a session's failure", function()
     assert.matches("^cannot open cpu%-clock on cpu 0: Permission denied %(EACCES%)\n"
       .. "  kernel.perf_event_paranoid is 2; watching a whole CPU needs 0 or CAP_PERFMON\n  try: sudo setcap", why)
     assert.same({}, k:leaks())
+  end)
+end)
+
+describe("a failure of the core", function()
+  -- What adding an event of task 42 on CPU 0 returns, on a kernel that prepare has changed
+  local function added(prepare)
+    local k = kernel.new()
+    prepare(k)
+    perfev.hooks.clear()
+    perfev.hooks.set(k.hooks)
+    local s = assert(core.session { ring_bytes = 4096 })
+    local attr = core.attr_new { type = 1, config = 9 }
+    local result = table.pack(s:add { attr = attr, name = "dummy", pids = { 42 }, cpus = { 0 }, callbacks = {} })
+    s:close()
+    return result
+  end
+
+  it("has the operation, the task and the CPU as fields behind its errno", function()
+    local result = added(function(k) k.refuse = function() return E.EACCES end end)
+    assert.equal(E.EACCES, result[3])
+    assert.same({ operation = "open event", pid = 42, cpu = 0, bytes = 0 }, result[4])
+  end)
+
+  it("has the bytes of the ring that could not be mapped", function()
+    local result = added(function(k) k:fail("mmap", 1, E.ENOMEM) end)
+    assert.equal(E.ENOMEM, result[3], result[2])
+    assert.same({ operation = "map ring", pid = -1, cpu = 0, bytes = 4096 }, result[4])
+  end)
+
+  it("has no fields where no cause is looked for", function()
+    local result = table.pack(core.slurp("/nowhere"))
+    assert.equal(3, result.n)
+  end)
+
+  it("that is an attr's has the cause and the remedy apart", function()
+    local attr = core.attr_new { type = 1, sample_type = { "stack_user" }, sample_stack_user = 9 }
+    local _, text, _, failed = attr:validate()
+    assert.same({ cause = "sample_stack_user = 9: must be a multiple of 8", remedy = "take 16" }, failed)
+    assert.equal(failed.cause .. "; " .. failed.remedy, text)
+  end)
+
+  it("is explained by its fields, whatever its words are", function()
+    local misleading = "cannot map an AUX area for pid 70 on cpu 9"
+    files["/proc/70/stat"] = "70 (x) Z 1"
+    assert.equal(misleading .. ": No such process (ESRCH)\n  there is no process or thread 5 (any more)\n  try: ps -eL",
+      explain.refusal(misleading, E.ESRCH, { operation = "open event", pid = 5, cpu = -1, bytes = 0 }, { pid = 6 }))
+    assert.matches("\n  it is a file's", explain.refusal(misleading, E.EPERM, { operation = "watch descriptor" }))
   end)
 end)
 

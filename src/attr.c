@@ -619,10 +619,10 @@ static int check_bits(const char *name, uint64_t value, uint64_t known, struct p
 
 	if (!unknown)
 		return 0;
-	return pev_fail(err, -EINVAL,
-			"%s = %#" PRIx64 ": bit %d has no meaning up to Linux 6.19, and the kernel "
-			"refuses what it does not know; clear it",
-			name, value, __builtin_ctzll(unknown));
+	return pev_refuse(err, -EINVAL,
+			  "%s = %#" PRIx64 ": bit %d has no meaning up to Linux 6.19, and the "
+			  "kernel refuses what it does not know; clear it",
+			  name, value, __builtin_ctzll(unknown));
 }
 
 static uint64_t known_bits(const struct pev_attr_bits *bits)
@@ -672,9 +672,9 @@ static int check_branches(const struct pev_attr *attr, struct pev_err *err)
 	if (rc < 0)
 		return rc;
 	if (!(attr->branch_sample_type & ~privilege))
-		return pev_fail(err, -EINVAL,
-				"sample_type has branch_stack, but branch_sample_type names no "
-				"kind of branch; add one, such as any, any_call or cond");
+		return pev_refuse(err, -EINVAL,
+				  "sample_type has branch_stack, but branch_sample_type names no "
+				  "kind of branch; add one, such as any, any_call or cond");
 	return 0;
 }
 
@@ -690,10 +690,10 @@ static int check_branches(const struct pev_attr *attr, struct pev_err *err)
 static int check_regs(const char *bit, const char *name, uint64_t mask, struct pev_err *err)
 {
 	if (!mask)
-		return pev_fail(err, -EINVAL,
-				"sample_type has %s, but %s is 0; set a bit for each register "
-				"wanted",
-				bit, name);
+		return pev_refuse(err, -EINVAL,
+				  "sample_type has %s, but %s is 0; set a bit for each register "
+				  "wanted",
+				  bit, name);
 	if (mask & REGS_UNKNOWN)
 		return pev_fail(err, -EINVAL,
 				"%s = %#" PRIx64 ": bit %d is no register that this machine can "
@@ -707,15 +707,15 @@ static int check_stack(const struct pev_attr *attr, struct pev_err *err)
 	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER))
 		return 0;
 	if (attr->sample_stack_user >= UINT16_MAX)
-		return pev_fail(err, -EINVAL,
-				"sample_stack_user = %" PRIu32 ": a record's size has 16 bits; "
-				"65528 is the most",
-				attr->sample_stack_user);
+		return pev_refuse(err, -EINVAL,
+				  "sample_stack_user = %" PRIu32 ": a record's size has 16 bits; "
+				  "65528 is the most",
+				  attr->sample_stack_user);
 	if (attr->sample_stack_user % 8)
-		return pev_fail(err, -EINVAL,
-				"sample_stack_user = %" PRIu32 ": must be a multiple of 8; take "
-				"%" PRIu32,
-				attr->sample_stack_user, attr->sample_stack_user / 8 * 8 + 8);
+		return pev_refuse(err, -EINVAL,
+				  "sample_stack_user = %" PRIu32 ": must be a multiple of 8; take "
+				  "%" PRIu32,
+				  attr->sample_stack_user, attr->sample_stack_user / 8 * 8 + 8);
 	return 0;
 }
 
@@ -732,9 +732,9 @@ static int check_sample(const struct pev_attr *attr, struct pev_err *err)
 	if (rc < 0)
 		return rc;
 	if (attr->sample_type & PERF_SAMPLE_WEIGHT && attr->sample_type & PEV_SAMPLE_WEIGHT_STRUCT)
-		return pev_fail(err, -EINVAL,
-				"sample_type has weight and weight_struct, two forms of one "
-				"value; take one of them");
+		return pev_refuse(err, -EINVAL,
+				  "sample_type has weight and weight_struct, two forms of one "
+				  "value; take one of them");
 	return 0;
 }
 
@@ -743,16 +743,16 @@ static int check_life(const struct pev_attr *attr, struct pev_err *err)
 	uint64_t flags = attr->flags;
 
 	if (flags & PEV_ATTR_INHERIT_THREAD && !(flags & PEV_ATTR_INHERIT))
-		return pev_fail(err, -EINVAL,
-				"inherit_thread narrows inherit, which is off; set inherit too");
+		return pev_refuse(err, -EINVAL,
+				  "inherit_thread narrows inherit, which is off; set inherit too");
 	if (flags & PEV_ATTR_REMOVE_ON_EXEC && flags & PEV_ATTR_ENABLE_ON_EXEC)
-		return pev_fail(err, -EINVAL,
-				"remove_on_exec and enable_on_exec contradict each other; take one "
-				"of them");
+		return pev_refuse(err, -EINVAL,
+				  "remove_on_exec and enable_on_exec contradict each other; take "
+				  "one of them");
 	if (flags & PEV_ATTR_SIGTRAP && !(flags & PEV_ATTR_REMOVE_ON_EXEC))
-		return pev_fail(err, -EINVAL,
-				"sigtrap needs remove_on_exec, so that no program is hit which "
-				"does not expect it; set remove_on_exec too");
+		return pev_refuse(err, -EINVAL,
+				  "sigtrap needs remove_on_exec, so that no program is hit which "
+				  "does not expect it; set remove_on_exec too");
 	return 0;
 }
 
@@ -761,13 +761,13 @@ static int check_target(const struct pev_attr *attr, int pid, int cpu, struct pe
 	if (cpu < -1)
 		return pev_fail(err, -EINVAL, "cpu %d: give a CPU's number, or -1 for any", cpu);
 	if (pid == -1 && cpu == -1)
-		return pev_fail(err, -EINVAL,
-				"pid -1 on cpu -1: every process on any CPU cannot be one event; "
-				"open one per CPU");
+		return pev_refuse(err, -EINVAL,
+				  "pid -1 on cpu -1: every process on any CPU cannot be one event; "
+				  "open one per CPU");
 	if (attr->flags & PEV_ATTR_SIGTRAP && pid == -1)
-		return pev_fail(err, -EINVAL,
-				"sigtrap with pid -1: the signal needs a task to go to; name a "
-				"pid");
+		return pev_refuse(err, -EINVAL,
+				  "sigtrap with pid -1: the signal needs a task to go to; name a "
+				  "pid");
 	return 0;
 }
 
@@ -795,17 +795,17 @@ static int check_clock(const struct pev_attr *attr, struct pev_err *err)
 	if (!(attr->flags & PEV_ATTR_USE_CLOCKID))
 		return 0;
 	if (!is_event_clock(attr->clockid))
-		return pev_fail(err, -EINVAL,
-				"clockid = %" PRId32 ": no clock for events; take 1 "
-				"(CLOCK_MONOTONIC), 4 (MONOTONIC_RAW), 0 (REALTIME), 7 (BOOTTIME) "
-				"or 11 (TAI)",
-				attr->clockid);
+		return pev_refuse(err, -EINVAL,
+				  "clockid = %" PRId32 ": no clock for events; take 1 "
+				  "(CLOCK_MONOTONIC), 4 (MONOTONIC_RAW), 0 (REALTIME), 7 "
+				  "(BOOTTIME) or 11 (TAI)",
+				  attr->clockid);
 	if (!nmi_safe && needs_nmi_safe_clock(attr))
-		return pev_fail(err, -EINVAL,
-				"clockid = %" PRId32 ": a %s needs a clock that can be read in an "
-				"NMI; take 1 (CLOCK_MONOTONIC) or 4 (MONOTONIC_RAW)",
-				attr->clockid,
-				attr->type == PERF_TYPE_TRACEPOINT ? "tracepoint" : "breakpoint");
+		return pev_refuse(err, -EINVAL,
+				  "clockid = %" PRId32 ": a %s needs a clock that can be read in "
+				  "an NMI; take 1 (CLOCK_MONOTONIC) or 4 (MONOTONIC_RAW)",
+				  attr->clockid,
+				  attr->type == PERF_TYPE_TRACEPOINT ? "tracepoint" : "breakpoint");
 	return 0;
 }
 
@@ -838,14 +838,15 @@ static int check_hardware(const struct pev_attr *attr, struct pev_err *err)
 	else if (attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(0))
 		what = "aux_start_paused is set";
 	if (what && is_software(attr))
-		return pev_fail(err, -EOPNOTSUPP,
-				"%s, which needs hardware below the event; clear it, or take a "
-				"hardware event",
-				what);
+		return pev_refuse(err, -EOPNOTSUPP,
+				  "%s, which needs hardware below the event; clear it, or take a "
+				  "hardware event",
+				  what);
 	if (attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(1) &&
 	    attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(2))
-		return pev_fail(err, -EINVAL,
-				"aux_pause and aux_resume contradict each other; take one of them");
+		return pev_refuse(err, -EINVAL,
+				  "aux_pause and aux_resume contradict each other; take one of "
+				  "them");
 	return 0;
 }
 
@@ -853,10 +854,10 @@ static int check_inherited_read(const struct pev_attr *attr, struct pev_err *err
 {
 	if (attr->flags & PEV_ATTR_INHERIT && attr->sample_type & PERF_SAMPLE_READ &&
 	    !(attr->sample_type & PERF_SAMPLE_TID))
-		return pev_fail(err, -EINVAL,
-				"sample_type has read, which on an inherited event needs tid "
-				"(Linux before 6.12 refuses the two altogether); add tid, or clear "
-				"inherit");
+		return pev_refuse(err, -EINVAL,
+				  "sample_type has read, which on an inherited event needs tid "
+				  "(Linux before 6.12 refuses the two altogether); add tid, or "
+				  "clear inherit");
 	return 0;
 }
 
@@ -864,15 +865,15 @@ static int check_period(const struct pev_attr *attr, struct pev_err *err)
 {
 	/* The limit is an int: kernel.perf_event_max_sample_rate. */
 	if (attr->flags & PEV_ATTR_FREQ && attr->sample_period > INT32_MAX)
-		return pev_fail(err, -EINVAL,
-				"sample_freq = %" PRIu64 ": above every "
-				"kernel.perf_event_max_sample_rate; take a period",
-				attr->sample_period);
+		return pev_refuse(err, -EINVAL,
+				  "sample_freq = %" PRIu64 ": above every "
+				  "kernel.perf_event_max_sample_rate; take a period",
+				  attr->sample_period);
 	if (!(attr->flags & PEV_ATTR_FREQ) && attr->sample_period >> 63)
-		return pev_fail(err, -EINVAL,
-				"sample_period = %#" PRIx64 ": bit 63 must be clear, the counter "
-				"counts up through negative numbers; take 1 or more",
-				attr->sample_period);
+		return pev_refuse(err, -EINVAL,
+				  "sample_period = %#" PRIx64 ": bit 63 must be clear, the counter "
+				  "counts up through negative numbers; take 1 or more",
+				  attr->sample_period);
 	return 0;
 }
 
@@ -882,10 +883,10 @@ static int check_kernel_breakpoint(const struct pev_attr *attr, struct pev_err *
 {
 	if (attr->config1 >> 63 == 0 || !(attr->flags & PEV_ATTR_EXCLUDE_KERNEL))
 		return 0;
-	return pev_fail(err, -EINVAL,
-			"bp_addr = %#" PRIx64 ": an address of the kernel's, which exclude_kernel "
-			"leaves out; clear that",
-			attr->config1);
+	return pev_refuse(err, -EINVAL,
+			  "bp_addr = %#" PRIx64 ": an address of the kernel's, which "
+			  "exclude_kernel leaves out; clear that",
+			  attr->config1);
 }
 
 /* hw_breakpoint_arch_parse() of arch/x86/kernel/hw_breakpoint.c. */
@@ -896,25 +897,25 @@ static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err 
 	if (attr->bp_type == HW_BREAKPOINT_X && len == sizeof(long))
 		return check_kernel_breakpoint(attr, err);
 	if (attr->bp_type == HW_BREAKPOINT_X)
-		return pev_fail(err, -EINVAL,
-				"bp_len = %" PRIu64 ": x86-64 wants another length where it breaks "
-				"on execution; take 8",
-				len);
+		return pev_refuse(err, -EINVAL,
+				  "bp_len = %" PRIu64 ": x86-64 wants another length where it "
+				  "breaks on execution; take 8",
+				  len);
 	if (attr->bp_type != HW_BREAKPOINT_W && attr->bp_type != HW_BREAKPOINT_RW)
-		return pev_fail(err, -EINVAL,
-				"bp_type = %" PRIu32 ": x86 has no such breakpoint; take 3 (reads "
-				"and writes), 2 (writes) or 4 (execution)",
-				attr->bp_type);
+		return pev_refuse(err, -EINVAL,
+				  "bp_type = %" PRIu32 ": x86 has no such breakpoint; take 3 "
+				  "(reads and writes), 2 (writes) or 4 (execution)",
+				  attr->bp_type);
 	if (len == 0 || len & (len - 1))
-		return pev_fail(err, -EINVAL,
-				"bp_len = %" PRIu64 ": x86 has lengths 1, 2, 4 and 8; take one of "
-				"them",
-				len);
+		return pev_refuse(err, -EINVAL,
+				  "bp_len = %" PRIu64 ": x86 has lengths 1, 2, 4 and 8; take one "
+				  "of them",
+				  len);
 	if (attr->config1 & (len - 1))
-		return pev_fail(err, -EINVAL,
-				"bp_addr = %#" PRIx64 ": not aligned to bp_len (%" PRIu64 "); take "
-				"%#" PRIx64,
-				attr->config1, len, attr->config1 & ~(len - 1));
+		return pev_refuse(err, -EINVAL,
+				  "bp_addr = %#" PRIx64 ": not aligned to bp_len (%" PRIu64 "); "
+				  "take %#" PRIx64,
+				  attr->config1, len, attr->config1 & ~(len - 1));
 	return check_kernel_breakpoint(attr, err);
 }
 #else

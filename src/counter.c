@@ -144,22 +144,25 @@ static int open_failed(const struct pev_counter *counter, const struct pev_membe
 		       int code, struct pev_err *err)
 {
 	const struct pev_place *place = &counter->places[p];
+	bool is_cgroup = counter->cgroup_path || counter->config.cgroup;
 
 	if (counter->cgroup_path)
-		return pev_fail(err, code, "cannot count %s in cgroup %s on cpu %d", m->name,
-				counter->cgroup_path, place->cpu);
-	if (counter->config.cgroup)
-		return pev_fail(err, code,
-				"cannot count %s in the cgroup of descriptor %d on cpu %d",
-				m->name, place->pid, place->cpu);
-	if (place->pid == -1)
-		return pev_fail(err, code, "cannot count %s on cpu %d", m->name, place->cpu);
-	if (place->cpu == -1 && place->pid == 0)
-		return pev_fail(err, code, "cannot count %s of this thread", m->name);
-	if (place->cpu == -1)
-		return pev_fail(err, code, "cannot count %s of pid %d", m->name, place->pid);
-	return pev_fail(err, code, "cannot count %s of pid %d on cpu %d", m->name, place->pid,
-			place->cpu);
+		pev_fail(err, code, "cannot count %s in cgroup %s on cpu %d", m->name,
+			 counter->cgroup_path, place->cpu);
+	else if (counter->config.cgroup)
+		pev_fail(err, code, "cannot count %s in the cgroup of descriptor %d on cpu %d",
+			 m->name, place->pid, place->cpu);
+	else if (place->pid == -1)
+		pev_fail(err, code, "cannot count %s on cpu %d", m->name, place->cpu);
+	else if (place->cpu == -1 && place->pid == 0)
+		pev_fail(err, code, "cannot count %s of this thread", m->name);
+	else if (place->cpu == -1)
+		pev_fail(err, code, "cannot count %s of pid %d", m->name, place->pid);
+	else
+		pev_fail(err, code, "cannot count %s of pid %d on cpu %d", m->name, place->pid,
+			 place->cpu);
+	pev_err_set(err, PEV_OP_OPEN, is_cgroup ? -1 : place->pid, place->cpu, 0);
+	return code;
 }
 
 static bool is_among(const int *cpus, int nr, int cpu)

@@ -1,5 +1,5 @@
 /*
- * err.c - what failed, in words.
+ * err.c - a failure's message and fields, and the nearest of several names.
  *
  * A sentence is put together in a buffer of its own and copied out last, so
  * that a caller may wrap the one it was given: pev_fail(err, rc, "%s: %s",
@@ -18,20 +18,71 @@
 
 #define NEAREST_MAX 255 /* no name of the kernel's is longer; three rows of it fit the stack */
 
-int pev_fail(struct pev_err *err, int code, const char *format, ...)
+static void fail(struct pev_err *err, int code, const char *format, va_list args)
 {
 	char text[sizeof(err->text)];
+
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		text[0] = '\0';
+	*err = (struct pev_err){ .code = code, .pid = -1, .cpu = -1 };
+	memcpy(err->text, text, strlen(text) + 1);
+}
+
+int pev_fail(struct pev_err *err, int code, const char *format, ...)
+{
 	va_list args;
 
 	if (!err)
 		return code;
 	va_start(args, format);
-	if (vsnprintf(text, sizeof(text), format, args) < 0)
-		text[0] = '\0';
+	fail(err, code, format, args);
 	va_end(args);
-	memcpy(err->text, text, strlen(text) + 1);
-	err->code = code;
 	return code;
+}
+
+/* The bytes that the first len characters of the format come to. */
+static size_t length_of(const char *format, size_t len, va_list args)
+{
+	char cause[sizeof(((struct pev_err *)0)->text)];
+	int n;
+
+	if (len >= sizeof(cause))
+		return 0;
+	memcpy(cause, format, len);
+	cause[len] = '\0';
+	n = vsnprintf(NULL, 0, cause, args);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+int pev_refuse(struct pev_err *err, int code, const char *format, ...)
+{
+	const char *remedy = NULL;
+	va_list args, again;
+
+	if (!err)
+		return code;
+	for (const char *at = format; (at = strstr(at, "; ")); at++)
+		remedy = at + 2;
+	va_start(args, format);
+	va_copy(again, args);
+	fail(err, code, format, args);
+	if (remedy)
+		err->remedy = length_of(format, (size_t)(remedy - format), again);
+	if (err->remedy >= strlen(err->text))
+		err->remedy = 0;
+	va_end(again);
+	va_end(args);
+	return code;
+}
+
+void pev_err_set(struct pev_err *err, enum pev_operation operation, int pid, int cpu, size_t bytes)
+{
+	if (!err)
+		return;
+	err->operation = operation;
+	err->pid = pid;
+	err->cpu = cpu;
+	err->bytes = bytes;
 }
 
 static bool same_letter(char a, char b)

@@ -26,17 +26,18 @@ static bool cpu_is_absent(const struct pev_event *event, int cpu, int code)
 	return absent;
 }
 
-static int open_failed(struct pev_event *event, const struct pev_target *target, int pid, int cpu,
-		       int code, struct pev_err *err)
+static int open_failed(const struct pev_event *event, const struct pev_target *target, int pid,
+		       int cpu, int code, struct pev_err *err)
 {
-	event->failed_pid = pid;
-	event->failed_cpu = cpu;
 	if (target->cgroup)
-		return pev_fail(err, code, "cannot open %s in cgroup %s on cpu %d", event->name,
-				target->cgroup, cpu);
-	if (pid == -1)
-		return pev_fail(err, code, "cannot open %s on cpu %d", event->name, cpu);
-	return pev_fail(err, code, "cannot open %s for pid %d on cpu %d", event->name, pid, cpu);
+		pev_fail(err, code, "cannot open %s in cgroup %s on cpu %d", event->name,
+			 target->cgroup, cpu);
+	else if (pid == -1)
+		pev_fail(err, code, "cannot open %s on cpu %d", event->name, cpu);
+	else
+		pev_fail(err, code, "cannot open %s for pid %d on cpu %d", event->name, pid, cpu);
+	pev_err_set(err, PEV_OP_OPEN, pid, cpu, 0);
+	return code;
 }
 
 /* The group's descriptor at a place, -1 where there is no group, -ESRCH where its leader is not. */

@@ -40,7 +40,6 @@ struct pev_event {
 	int nr;
 	int gone;                   /* pids of the target that had ended already */
 	int offline;                /* cpus of the target that were not there */
-	int failed_pid, failed_cpu; /* what a failing open was about */
 };
 
 /*

@@ -95,15 +95,16 @@ static void note(struct pev_session *s, const char *format, ...)
 
 static void note(struct pev_session *s, const char *format, ...)
 {
-	char text[256];
+	struct pev_err what;
 	va_list args;
 
 	if (!s->config.note)
 		return;
+	pev_fail(&what, 0, "%s", "");
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(what.text, sizeof(what.text), format, args);
 	va_end(args);
-	s->config.note(s->config.note_ctx, text);
+	s->config.note(s->config.note_ctx, &what);
 }
 
 int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
@@ -270,10 +271,15 @@ static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
 			break;
 		s->config.ring_bytes = smaller(s, s->config.ring_bytes);
 	}
-	if (rc == 0 && s->config.ring_bytes != asked)
-		note(s, "ring on cpu %d: %zu KiB instead of %zu KiB, as much as "
-		     "kernel.perf_event_mlock_kb allows", r->cpu, s->config.ring_bytes / 1024,
-		     asked / 1024);
+	if (rc == 0 && s->config.ring_bytes != asked && s->config.note) {
+		struct pev_err what;
+
+		pev_fail(&what, -EPERM, "ring on cpu %d: %zu KiB instead of %zu KiB, as much as "
+			 "kernel.perf_event_mlock_kb allows", r->cpu, s->config.ring_bytes / 1024,
+			 asked / 1024);
+		pev_err_set(&what, PEV_OP_MAP_RING, -1, r->cpu, asked);
+		s->config.note(s->config.note_ctx, &what);
+	}
 	return rc;
 }
 
@@ -326,9 +332,12 @@ static int aux_map(struct pev_session *s, struct session_ring *r, const struct p
 		want->aux_bytes = 0;
 		return 0;
 	}
-	if (rc < 0)
-		return pev_fail(err, rc, "cannot map an AUX area of %zu KiB for %s on cpu %d",
-				want->aux_bytes / 1024, slot->event.name, r->cpu);
+	if (rc < 0) {
+		pev_fail(err, rc, "cannot map an AUX area of %zu KiB for %s on cpu %d",
+			 want->aux_bytes / 1024, slot->event.name, r->cpu);
+		pev_err_set(err, PEV_OP_MAP_AUX, -1, r->cpu, want->aux_bytes);
+		return rc;
+	}
 	if (want->aux_bytes != asked)
 		note(s, "%s: AUX area of %zu KiB instead of %zu KiB, as much as "
 		     "kernel.perf_event_mlock_kb allows", slot->event.name,
@@ -358,6 +367,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 	if (rc < 0) {
 		pev_fail(err, rc, "cannot map a ring of %zu KiB for %s",
 			 s->config.ring_bytes / 1024, slot->event.name);
+		pev_err_set(err, PEV_OP_MAP_RING, -1, cpu, s->config.ring_bytes);
 		goto fail;
 	}
 	rc = want->aux_bytes ? aux_map(s, r, slot, want, err) : 0;

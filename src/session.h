@@ -43,7 +43,7 @@ struct pev_session_config {
 	int exclude_pid;       /* records of this process are not delivered; 0: none */
 	bool unordered;        /* deliver ring by ring, at once */
 	/* Told, never asked: what was dropped, shrunk or skipped, a sentence each. May be NULL. */
-	void (*note)(void *ctx, const char *text);
+	void (*note)(void *ctx, const struct pev_err *what);
 	void *note_ctx;
 };
 

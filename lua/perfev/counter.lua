@@ -178,15 +178,15 @@ local function attr_for(self, m, first)
   return attr, found
 end
 
-local function refuse(self, what, code, attr)
+local function refuse(self, attr, what, code, failed)
   local target = self.target
-  return explain.refusal(what, code, {
+  return nil, explain.refusal(what, code, failed, {
     attr = attr, is_tracepoint = attr.type == TYPE_TRACEPOINT and attr.sample_type ~= 0,
     cpu_wide = not targets.is_tasks(target), pid = target.pids[1], cpu = target.cpus[1],
     cgroup = target.cgroup and (type(target.cgroup) == "string" and target.cgroup or "the cgroup") or nil,
     events = #self.list, cpus = #target.cpus, threads = #target.pids,
     group = self.grouped and self.core_members > 0 and self.list[1].name or nil,
-  })
+  }), code
 end
 
 local function fixed_exclude(self, spec, found)
@@ -245,20 +245,20 @@ local function open_member(self, m)
   local bound, why, wrong = bind(self, m, attr, found)
   if not bound then return nil, why, wrong end
   local places = found.cpus and { cpus = found.cpus } or nil
-  local number, what, failed = self.core:add(attr, m.name, places)
-  if not number and failed == E.EINVAL and found.guest_default and spec.exclude_guest == nil then
+  local number, what, errno, failed = self.core:add(attr, m.name, places)
+  if not number and errno == E.EINVAL and found.guest_default and spec.exclude_guest == nil then
     attr.exclude_guest = false -- a PMU that can leave nothing out (PERF_PMU_CAP_NO_EXCLUDE)
-    number, what, failed = self.core:add(attr, m.name, places)
+    number, what, errno, failed = self.core:add(attr, m.name, places)
     if not number then attr.exclude_guest = true end
   end
   local user_only
-  if not number and failed == E.EACCES and targets.is_tasks(self.target) and not attr.exclude_kernel
+  if not number and errno == E.EACCES and targets.is_tasks(self.target) and not attr.exclude_kernel
     and not fixed_exclude(self, spec, found) then
     -- As perf does: what the user may see is better than nothing, as long as it is said.
     attr.exclude_kernel, user_only = true, true
-    number, what, failed = self.core:add(attr, m.name, places)
+    number, what, errno, failed = self.core:add(attr, m.name, places)
   end
-  if not number then return nil, refuse(self, what, failed, attr), failed end
+  if not number then return refuse(self, attr, what, errno, failed) end
   self.core_members = self.core_members + 1
   map_page(self, number, attr)
   return number, user_only, self.core:attr(number)
@@ -499,7 +499,7 @@ function Counter:start()
   local ok, what, code = self.child:release()
   if ok then return true end
   self.command_status = { exit = code == E.ENOENT and 127 or 126 }
-  return nil, explain.command(what, code), code
+  return nil, explain.command(what, code, self.spec.command[1]), code
 end
 
 --- Wait for the command's end -> { exit = n } or { signal = n }.

@@ -265,13 +265,16 @@ end
 -- Sample a process of our own, ring and all: what `perfl NAME -- COMMAND` does.
 local function default_job()
   local session = require "perfev.session"
-  local s = session.new { tid = core.pid(), buffer = "64K" }
+  local tid = core.pid()
+  local s = session.new { tid = tid, buffer = "64K" }
   s:event { "cpu-clock", freq = 99, sample = function() end }
   local ok, why, code = s:start()
   s:close()
   if ok then return { ok = true, text = "sampling a command of one's own" } end
+  local attr = core.attr_new { type = SOFTWARE, freq = true, sample_freq = 99 }
+  local _, remedy = explain.cause(code, nil, { attr = attr, pid = tid, cpu = -1 })
   return { ok = false, text = "sampling a command of one's own", why = why, errno = code,
-           fix = why:match("\n%s*try: ([^\n]*)") }
+           fix = remedy and remedy:match "[^\n]+" }
 end
 
 --- Look at this machine as this user.

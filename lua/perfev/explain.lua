@@ -296,13 +296,13 @@ local function thousands(n)
 end
 
 -- perf_mmap(): per user perf_event_mlock_kb of each online CPU, then RLIMIT_MEMLOCK.
-local function ring_budget(what)
+local function ring_budget(failed)
   local kb, soft = sysctl("perf_event_mlock_kb"), limit("Max locked memory")
   local cpus = core.cpus()
-  local asked = tonumber(what:match("of (%d+) KiB"))
+  local asked = failed.bytes // 1024
   local free = kb and cpus and ("%d KiB x %d CPUs = %d KiB"):format(kb, #cpus, kb * #cpus)
   return ("over the memory that may be locked: %skernel.perf_event_mlock_kb is %s per CPU%s, ulimit -l is %s")
-      :format(asked and ("a ring takes %d + 4 KiB; "):format(asked) or "", kb or "unknown",
+      :format(("a ring takes %d + 4 KiB; "):format(asked), kb or "unknown",
         free and (" (%s)"):format(free) or "", tonumber(soft) and thousands(tonumber(soft)) or soft or "?"),
     ("a smaller ring (-m %dK)\n  or: ulimit -l unlimited, or CAP_IPC_LOCK"):format(
       math.max(4, (kb and kb > 4 and 1 << math.floor(math.log(kb - 4, 2)) or 128)))
@@ -435,18 +435,12 @@ local function counts_only(event)
     "count it: perfl stat -e EVENT, or perfev.counter"
 end
 
--- The validator's sentence; what follows its last semicolon is what to do.
-local function as_reason(text)
-  local why, remedy = text:match("^(.*); ([^;]+)$")
-  if why then return why, remedy end
-  return text, "change that option of the event"
-end
-
 -- What we know to be wrong with the attr, if the kernel says that too.
 local function wrong_attr(event, code)
   if not event.attr then return nil end
-  local ok, why, known = event.attr:validate(event.pid or 0, event.cpu or -1)
-  if not ok and known == code then return as_reason(why) end
+  local ok, why, known, failed = event.attr:validate(event.pid or 0, event.cpu or -1)
+  if ok or known ~= code then return nil end
+  return failed and failed.cause or why, failed and failed.remedy or "change that option of the event"
 end
 
 local function unsupported(event)
@@ -640,37 +634,57 @@ local reasons = {
 
 -- ---- what the others call ----
 
--- The core's sentence ends with the task and the CPU that it was refused for: of many, one.
-local function at_that_place(what, event)
-  local pid, cpu = what:match("pid (%d+)"), what:match("on cpu (%-?%d+)$")
-  if not (pid or cpu) then return event end
-  local placed = { pid = pid and math.tointeger(tonumber(pid)), cpu = cpu and math.tointeger(tonumber(cpu)) }
+-- The event on the task and the CPU where it was refused: one of many.
+local function at_that_place(failed, event)
+  local placed = { pid = failed.pid ~= -1 and failed.pid or nil, cpu = failed.cpu ~= -1 and failed.cpu or nil }
   return setmetatable(placed, { __index = event })
 end
 
---- A failure in three parts: what, why, what to do.
--- @tparam string what    as the core says it, "cannot open cpu-clock on cpu 0"
+-- What the kernel refuses of other calls than perf_event_open(2), and by which errno -> why, what to do
+local reasons_of_operation = {
+  ["watch descriptor"] = { [E.EPERM] = function() -- epoll_ctl(2)
+    return "it is a file's or a directory's, which is always ready", "a socket, a pipe or a terminal"
+  end },
+  ["list cpus"] = { [E.ENOENT] = function()
+    return "sysfs is not mounted here, and it tells which CPUs there are", "mount -t sysfs sysfs /sys"
+  end },
+  ["map ring"] = { [E.EPERM] = ring_budget },
+  ["map AUX area"] = {
+    [E.EPERM] = ring_budget,
+    [E.EOPNOTSUPP] = function()
+      return "the event's PMU has none",
+        "an event of a PMU that traces (intel_pt, intel_bts, arm_spe, cs_etm), or no aux_buffer"
+    end,
+  },
+}
+
+--- Why the kernel refused, and what to do.
 -- @tparam integer code   errno
+-- @tparam[opt] table failed  the failure's fields, as the core returns them after the errno: `operation`, `pid`, `cpu`,
+--   `bytes`
 -- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu` as they were opened; `named` (tracefs
 --   has this tracepoint), `tracepoint` (its name), `events`, `cpus`, `threads` (how many the session has), `group` (the
 --   leader's name), `cgroup`
+-- @treturn ?string  the cause
+-- @treturn ?string  the remedy
+function M.cause(code, failed, event)
+  local of_operation = failed and reasons_of_operation[failed.operation]
+  local find = of_operation and of_operation[code]
+  if find then return find(failed) end
+  if not reasons[code] then return nil end
+  event = event or {}
+  return reasons[code](failed and at_that_place(failed, event) or event)
+end
+
+--- A failure in three parts: what failed, the cause, the remedy.
+-- @tparam string what    as the core says it, "cannot open cpu-clock on cpu 0"
+-- @tparam integer code   errno
+-- @tparam[opt] table failed  as `cause` takes it
+-- @tparam[opt] table event   as `cause` takes it
 -- @treturn string
-function M.refusal(what, code, event)
-  event = at_that_place(what, event or {})
+function M.refusal(what, code, failed, event)
   local head = ("%s: %s (%s)"):format(what, core.strerror(code), E[code] or code)
-  local why, remedy
-  if code == E.EPERM and what:find("^cannot watch descriptor") then -- epoll_ctl(2)
-    why, remedy = "it is a file's or a directory's, which is always ready", "a socket, a pipe or a terminal"
-  elseif code == E.ENOENT and what:find("^/sys/") then
-    why, remedy = "sysfs is not mounted here, and it tells which CPUs there are", "mount -t sysfs sysfs /sys"
-  elseif code == E.EPERM and what:find("^cannot map") then
-    why, remedy = ring_budget(what)
-  elseif code == E.EOPNOTSUPP and what:find("^cannot map an AUX area") then
-    why = "the event's PMU has none"
-    remedy = "an event of a PMU that traces (intel_pt, intel_bts, arm_spe, cs_etm), or no aux_buffer"
-  elseif reasons[code] then
-    why, remedy = reasons[code](event)
-  end
+  local why, remedy = M.cause(code, failed, event)
   if not why then return head end
   return ("%s\n  %s\n  try: %s"):format(head, why, remedy)
 end
@@ -715,8 +729,9 @@ end
 --- A command that could not be run.
 -- @tparam string what  "cannot run 'COMMAND'"
 -- @tparam integer code
-function M.command(what, code)
-  local why, mend = looked_at(what:match("'(.*)'") or "", code)
+-- @tparam string path  of the command, or its name
+function M.command(what, code, path)
+  local why, mend = looked_at(path, code)
   if why then return ("%s: %s (%s)\n  %s\n  try: %s"):format(what, core.strerror(code), E[code], why, mend) end
   local remedy = {
     [E.ENOENT] = "the command's name, or its full path",
@@ -736,11 +751,13 @@ function M.user_only(name)
 end
 
 --- A ring smaller than asked for: what stood in the way, and what would help, on the same line.
-function M.smaller_ring(text)
-  local asked, locked = tonumber(text:match("instead of (%d+) KiB")), limit("Max locked memory")
+-- @tparam string text
+-- @tparam table failed  its fields
+function M.smaller_ring(text, failed)
+  local locked = limit("Max locked memory")
   return ("%s (%s), ulimit -l (%s) and no CAP_IPC_LOCK; try: sudo sysctl kernel.perf_event_mlock_kb=%d"):format(text,
     sysctl("perf_event_mlock_kb") or "unknown", tonumber(locked) and thousands(tonumber(locked)) or locked or "unknown",
-    (asked or 512) + 4)
+    failed.bytes // 1024 + 4)
 end
 
 --- The default frequency, lowered to what the kernel allows at present.

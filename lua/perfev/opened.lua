@@ -83,7 +83,7 @@ function event_methods:period(n)
   if is_told(self, code) then return nil, what, code end
   local attr = self.attr:copy()
   attr.sample_period = whole -- of a frequency, it is that
-  return nil, explain.refusal(what, code, code == E.EINVAL and { attr = attr } or nil), code
+  return nil, explain.refusal(what, code, nil, code == E.EINVAL and { attr = attr } or nil), code
 end
 
 --- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
@@ -326,18 +326,18 @@ local remedies = {
 }
 
 local function add_somehow(self, ev, built, target, leader)
-  local slot, what, code = add(self, ev, built, target, leader)
+  local slot, what, code, failed = add(self, ev, built, target, leader)
   -- A ring that cannot be mapped or shared is not the attr's fault.
-  if not slot and not what:find("^cannot open ") then return nil, what, code end
+  if not slot and not (failed and failed.operation == "open event") then return nil, what, code, failed end
   local asked = not slot and core.attr_parse(built.attr:bytes())
-  local said, failed = {}, code
+  local said, errno = {}, code
   for _, remedy in ipairs(remedies) do
     while not slot do
-      local level, text = remedy(self, ev, built, failed, leader)
+      local level, text = remedy(self, ev, built, errno, leader)
       if not level then break end
       said[#said + 1] = { level, text }
       local again = table.pack(add(self, ev, built, target, leader))
-      slot, failed = again[1], again[3]
+      slot, errno = again[1], again[3]
     end
   end
   if slot then
@@ -345,7 +345,7 @@ local function add_somehow(self, ev, built, target, leader)
     return slot
   end
   if #said > 0 then built.attr = asked end -- what is told is about what was asked for
-  return nil, what, code
+  return nil, what, code, failed
 end
 
 local function name_at(ev, slot)
@@ -388,9 +388,10 @@ local function open_built(self, ev, built, leader)
   note_sampled(self, ev, built)
   local target, why, wrong = target_for(self, ev, built)
   if not target then return nil, why, wrong end
-  local slot, what, failed = add_somehow(self, ev, built, target, leader)
+  local slot, what, errno, failed = add_somehow(self, ev, built, target, leader)
   if not slot then
-    return nil, explain.refusal(what, failed, circumstances(self, built, leader and name_at(ev.of, leader))), failed
+    local event_as_opened = circumstances(self, built, leader and name_at(ev.of, leader))
+    return nil, explain.refusal(what, errno, failed, event_as_opened), errno
   end
   if built.to_note then self:note(0, built.to_note) end
   ev.slot, ev.format, ev.built, ev.leader = slot, built.format, built, leader

@@ -367,8 +367,8 @@ function Session:start_watches()
   if self.opts.watch then
     steps[#steps + 1] = function()
       local fd, f = self.opts.watch[1], self.opts.watch[2]
-      local ok, what, code = self.core:watch(fd)
-      if not ok then return nil, explain.refusal(what, code), code end
+      local ok, what, code, failed = self.core:watch(fd)
+      if not ok then return nil, explain.refusal(what, code, failed), code end
       self.handlers[fd] = function() protected(self, "watch", f) end
       return true
     end
@@ -376,8 +376,8 @@ function Session:start_watches()
   local pidfd = self.child and self.child:pidfd()
   if pidfd then
     steps[#steps + 1] = function()
-      local ok, what, code = self.core:watch(pidfd)
-      if not ok then return nil, explain.refusal(what, code), code end
+      local ok, what, code, failed = self.core:watch(pidfd)
+      if not ok then return nil, explain.refusal(what, code, failed), code end
       self.handlers[pidfd] = function() self:look_at_child() end
       return true
     end
@@ -427,16 +427,16 @@ end
 -- ---- the life of a session ----
 
 -- What the core dropped, shrank or skipped. A ring's size that was asked for is not shrunk in silence.
-function Session:note_core(text)
-  local is_ring = text:find("^ring on cpu %d")
-  self:note(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text) or text)
+function Session:note_core(text, failed)
+  local is_ring = failed and failed.operation == "map ring"
+  self:note(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text, failed) or text)
 end
 
 -- What the core tells of while it delivers.
 local function callback_handlers(self)
   return {
     max_bytes = (self.opts.max_bytes or options.MAX_BYTES) // 2,
-    note = function(text) self:note_core(text) end,
+    note = function(text, failed) self:note_core(text, failed) end,
     on_error = function(object, where, ev)
       return self:raised(object, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
     end,
@@ -547,7 +547,7 @@ function Session:release_child()
   local ok, what, code = self.child:release(waiting)
   if not ok then
     self.command_status = { exit = code == E.ENOENT and 127 or 126 }
-    local why = explain.command(what, code)
+    local why = explain.command(what, code, self.opts.command[1])
     if waiting and code == E.EPERM then
       why = why .. "\n  for its breakpoint it is stopped by ptrace(2): it is traced already, or may not be"
         .. "\n  try: without strace or a debugger around perfl, or -p once the command runs"
@@ -560,7 +560,7 @@ function Session:release_child()
   if not ok then return nil, what, code end
   if self.recorder then self.recorder:add_events() end
   ok, what, code = self.child:resume()
-  if not ok then return nil, explain.command(what, code), code end
+  if not ok then return nil, explain.command(what, code, self.opts.command[1]), code end
   return true
 end
 

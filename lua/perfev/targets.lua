@@ -31,13 +31,13 @@ local function threads_of(pids, verb)
     end
   end
   if #tids > 0 then return tids, ended end
-  return nil, explain.refusal(("cannot %s %s"):format(verb, gone[1]), gone[2]), gone[2]
+  return nil, explain.refusal(("cannot %s %s"):format(verb, gone[1]), gone[2], nil, { pid = ended[1] }), gone[2]
 end
 
 local function online()
   local cpus, what, code = core.cpus()
   if cpus then return cpus end
-  return nil, explain.refusal(what, code), code
+  return nil, explain.refusal(what, code, { operation = "list cpus" }), code
 end
 
 -- Those of the one list that the other has not.
@@ -55,7 +55,7 @@ local function check_named(cpus, verb)
   local present = core.cpus()
   local absent = present and missing(cpus, present)[1]
   if not absent then return cpus end
-  return nil, explain.refusal(("cannot %s cpu %d"):format(verb, absent), E.ENODEV, { cpu = absent }), E.ENODEV
+  return nil, explain.refusal(("cannot %s cpu %d"):format(verb, absent), E.ENODEV, nil, { cpu = absent }), E.ENODEV
 end
 
 -- Those that pid, uid and comm select -> pids | nil, message, errno
@@ -104,7 +104,7 @@ function M.find(holder, opts, verb)
   end
   if opts.command then
     holder.child, why, code = core.spawn(opts.command)
-    if not holder.child then return nil, explain.command(why, code), code end
+    if not holder.child then return nil, explain.command(why, code, opts.command[1]), code end
   end
   if wide then return cgroup or { pids = { -1 }, cpus = cpus } end
   local pids, ended = {}, nil

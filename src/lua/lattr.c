@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lcore.h"
+
 #define ATTR_TYPE "perfev.attr"
 #define DUMP_MAX 8192 /* about 80 lines of at most 80 columns */
 
@@ -226,14 +228,6 @@ static int l_new(lua_State *L)
 	return 1;
 }
 
-static int push_failure(lua_State *L, const struct pev_err *err)
-{
-	lua_pushnil(L);
-	lua_pushstring(L, err->text);
-	lua_pushinteger(L, -err->code);
-	return 3;
-}
-
 static int l_parse(lua_State *L)
 {
 	static const char *const orders[] = { "little", "big", NULL };
@@ -247,7 +241,7 @@ static int l_parse(lua_State *L)
 	bytes = lua_tolstring(L, 1, &len);
 	swap = luaL_checkoption(L, 2, orders[native], orders) != native;
 	if (pev_attr_parse(push_empty(L), bytes, len, swap, &err) < 0)
-		return push_failure(L, &err);
+		return l_result(L, err.code, &err);
 	return 1;
 }
 
@@ -387,7 +381,7 @@ static int l_validate(lua_State *L)
 	struct pev_err err;
 
 	if (pev_attr_check(attr, pid, cpu, &err) < 0)
-		return push_failure(L, &err);
+		return l_result(L, err.code, &err);
 	lua_pushboolean(L, 1);
 	return 1;
 }

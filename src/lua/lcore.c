@@ -45,6 +45,36 @@
 
 int luaopen_perfev_core(lua_State *L);
 
+/* Push { operation=, pid=, cpu=, bytes=, cause=, remedy= }, what of it is set; 0: nothing is. */
+static int push_fields(lua_State *L, const struct pev_err *err)
+{
+	static const char *const operations[] = {
+		[PEV_OP_OPEN] = "open event", [PEV_OP_MAP_RING] = "map ring",
+		[PEV_OP_MAP_AUX] = "map AUX area", [PEV_OP_WATCH] = "watch descriptor",
+	};
+
+	if (err->operation == PEV_OP_OTHER && !err->remedy)
+		return 0;
+	lua_newtable(L);
+	if (err->remedy) {
+		lua_pushlstring(L, err->text, err->remedy - 2); /* "; " */
+		lua_setfield(L, -2, "cause");
+		lua_pushstring(L, err->text + err->remedy);
+		lua_setfield(L, -2, "remedy");
+	}
+	if (err->operation == PEV_OP_OTHER)
+		return 1;
+	lua_pushstring(L, operations[err->operation]);
+	lua_setfield(L, -2, "operation");
+	lua_pushinteger(L, err->pid);
+	lua_setfield(L, -2, "pid");
+	lua_pushinteger(L, err->cpu);
+	lua_setfield(L, -2, "cpu");
+	lua_pushinteger(L, (lua_Integer)err->bytes);
+	lua_setfield(L, -2, "bytes");
+	return 1;
+}
+
 int l_result(lua_State *L, long long rc, const struct pev_err *err)
 {
 	l_raise_pending(L);
@@ -55,7 +85,7 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err)
 	lua_pushnil(L);
 	lua_pushstring(L, err && err->text[0] ? err->text : pev_errno_name((int)rc));
 	lua_pushinteger(L, -rc);
-	return 3;
+	return 3 + (err ? push_fields(L, err) : 0);
 }
 
 static const char traceback_key; /* of the registry: where the last error object was raised */
@@ -85,17 +115,19 @@ static int l_take_traceback(lua_State *L)
 	return 1;
 }
 
-/* (handlers, text): handlers.note(text) */
+/* (handlers, err): handlers.note(message, fields) */
 static int l_tell_note(lua_State *L)
 {
+	const struct pev_err *what = lua_touserdata(L, 2);
+
 	if (lua_getfield(L, 1, "note") != LUA_TFUNCTION)
 		return 0;
-	lua_pushstring(L, lua_touserdata(L, 2));
-	lua_call(L, 1, 0);
+	lua_pushstring(L, what->text);
+	lua_call(L, 1 + push_fields(L, what), 0);
 	return 0;
 }
 
-void l_note(lua_State *L, int idx, int uv, const char *text)
+void l_note(lua_State *L, int idx, int uv, const struct pev_err *what)
 {
 	if (!lua_checkstack(L, 4))
 		return;
@@ -103,7 +135,7 @@ void l_note(lua_State *L, int idx, int uv, const char *text)
 	/* The string needs memory, and the core is in the middle of something. */
 	lua_pushcfunction(L, l_tell_note);
 	lua_getiuservalue(L, idx, uv);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)text);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)what);
 	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
 		lua_pop(L, 1);
 }

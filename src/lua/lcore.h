@@ -10,7 +10,7 @@
 #include "../sys.h"
 
 /*
- * rc >= 0: the integer; below: nil, what failed in words, errno. An error that
+ * rc >= 0: the integer; below: nil, message, errno, and the fields if they are set. An error that
  * a hook or the log raised on the way is raised again here.
  */
 int l_result(lua_State *L, long long rc, const struct pev_err *err);
@@ -24,10 +24,10 @@ int l_traceback(lua_State *L);
 /* Push { dev=, ino=, mode=, uid=, size= }. */
 void l_stat_push(lua_State *L, const struct pev_stat *st);
 /*
- * Tell field note, a function, of the table that is user value uv of the userdata at idx. From
- * inside the core: an error in it, or of memory, stays here.
+ * Call field note, a function, of the table that is user value uv of the userdata at idx, with the
+ * message and the fields. From inside the core: an error in it, or of memory, stays here.
  */
-void l_note(lua_State *L, int idx, int uv, const char *text);
+void l_note(lua_State *L, int idx, int uv, const struct pev_err *what);
 
 /* Raise what a hook or the log raised, if it did; for a binding that has no l_result. */
 void l_raise_pending(lua_State *L);

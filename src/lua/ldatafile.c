@@ -101,7 +101,10 @@ static struct l_datafile *check_datafile(lua_State *L)
 
 void l_datafile_note(const struct l_datafile *self, const char *text)
 {
-	l_note(self->L, self->at, UV_OPTIONS, text);
+	struct pev_err what;
+
+	pev_fail(&what, 0, "%s", text);
+	l_note(self->L, self->at, UV_OPTIONS, &what);
 }
 
 static void note(void *ctx, const char *text) { l_datafile_note(ctx, text); }

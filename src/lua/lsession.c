@@ -71,11 +71,11 @@ static struct l_session *check_session(lua_State *L)
 	return self;
 }
 
-static void note(void *ctx, const char *text)
+static void note(void *ctx, const struct pev_err *what)
 {
 	const struct l_session *self = ctx;
 
-	l_note(self->d.L, 1, L_UV_HANDLERS, text);
+	l_note(self->d.L, 1, L_UV_HANDLERS, what);
 }
 
 static const char *view_comm(void *ctx, int tid)
@@ -472,8 +472,10 @@ static int l_session_watch(lua_State *L)
 	int fd = (int)luaL_checkinteger(L, 2), rc = pev_session_watch(self->s, fd);
 	struct pev_err err;
 
-	if (rc < 0)
+	if (rc < 0) {
 		pev_fail(&err, rc, "cannot watch descriptor %d", fd);
+		pev_err_set(&err, PEV_OP_WATCH, -1, -1, 0);
+	}
 	return l_result(L, rc, &err);
 }
 
