@@ -246,8 +246,8 @@ end
 
 local ABOUT_PROFILES = ([[
 The command of each such row once more, under `perfl profile -F %d`: the
-functions that the samples were in, of the program itself. What has no symbols
-is named by its file.
+functions of the program itself that had the samples. A function without a
+symbol has the name of its file.
 ]]):format(HZ)
 
 local function files()
@@ -295,10 +295,10 @@ for _, part in ipairs(parts) do explain_part(part) end
 
 if #wanted == 0 then
   local file <close> = assert(io.open("bench/RESULTS.md", "w"))
-  file:write("# What `make bench` gave\n\nHow to read it: [doc/bench.md](../doc/bench.md).\n\n```text\n",
+  file:write("# Results of `make bench`\n\nHow to read it: [doc/bench.md](../doc/bench.md).\n\n```text\n",
     table.concat(lines, "\n"), "\n```\n")
   if #profiles > 0 then
-    file:write("\n## Where the time goes of what falls short\n\n", ABOUT_PROFILES,
+    file:write("\n## Profiles of the rows that miss their goal\n\n", ABOUT_PROFILES,
       table.concat(profiles, "\n"), "\n")
   end
 end

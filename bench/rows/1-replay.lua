@@ -31,7 +31,7 @@ local FOLDED = [[local a = count { by = { "comm", "stack" } }
   event { "cpu-clock", callchain = true, sample = a }
   done(function() local n = 0 for _, _, c in a:pairs() do n = n + c end print(n) end)]]
 local PROFILE = "profile -f folded"
-local MEMORY = "MiB: at most 16 are wanted, and what is held of what was counted"
+local MEMORY = "MiB: the goal is at most 16, besides the counted keys and values"
 
 return function(bench)
   local n = bench.records

@@ -1,4 +1,4 @@
--- table.lua - doc/kernels.md, out of what the guests of a whole `make vm` gave back.
+-- table.lua - writes doc/kernels.md from the results of the guests of a whole `make vm`.
 -- lua5.4 spec/vm/table.lua DIRECTORY TOOK NAME... > doc/kernels.md; TOOK: "840 seconds, 2 guests at once"
 
 local function slurp(path)
@@ -65,21 +65,20 @@ end
 table.sort(common)
 
 io.write [[
-# The kernels that perfev was run on
+# perfev on other kernels
 
-Measured by `make vm`, which writes this page: Debian's kernels, each booted
-under QEMU (software emulation), with specs of spec/live in it as they are,
-mocked ones of spec, for the machine's byte order and pages, and those of
-spec/vm, which want what only such a machine has. What a row says was tried
-there, and is not read off a version: "yes", or the kernel's answer. A guest
-that could not be had has no figures.
+`make vm` measures and writes this page. It boots each of these Debian kernels
+under QEMU (software emulation) and runs specs on it: live specs, specs on the
+simulated kernel that depend on byte order and page size, and those of spec/vm,
+which need such a machine. Each row was tried on that kernel: "yes", or the
+errno it returned. A kernel that could not be fetched has no figures.
 
 ]]
-print(wrapped(("All of it took %s. For that, a guest has what is the kernel's affair, and some of the live specs; "
-  .. "`make vm KERNEL=…` runs every one of them on one kernel, in up to an hour. The specs were"):format(took), ""))
+print(wrapped(("The whole run took %s. It is a selection of the specs that depend on the kernel; `make vm KERNEL=…` "
+  .. "runs every live spec on one kernel, in up to an hour. All kernels ran"):format(took), ""))
 print()
 print(wrapped(table.concat(common, ", "), ""))
-print "\nand besides, on\n"
+print "\nand these ran more:\n"
 for i, name in ipairs(names) do
   local own = {}
   for _, word in ipairs(sets[i]) do
