@@ -1,4 +1,4 @@
--- biolatency: how long disks take for a request.
+-- biolatency: shows how long disk requests take, as histograms.
 -- perfl -a -d 5s biolatency
 -- perfl -a biolatency --disks --queued ls -R /usr/share/doc
 
@@ -9,10 +9,10 @@ local disk = require "perfev.disk"
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "how long disks take for a request",
-  { "-D --disks", help = "a histogram for each disk" },
-  { "-F --flags", help = "a histogram for each kind of request: R, W, F (flush), D (discard), S (sync), M (metadata)" },
-  { "-Q --queued", help = "from the queue of the system on; else from when the device has it" },
+  summary = "show how long disk requests take",
+  { "-D --disks", help = "print a histogram for each disk" },
+  { "-F --flags", help = "print a histogram for each kind: R, W, F (flush), D (discard), S (sync), M (metadata)" },
+  { "-Q --queued", help = "include the time in the queue of the system" },
   common.unit,
 }
 

@@ -1,4 +1,4 @@
--- biosnoop: a line for each request to a disk: who made it, where, how much, how long it took.
+-- biosnoop: prints a line for each disk request: its task, place, size and duration.
 -- perfl -a biosnoop
 -- perfl -a biosnoop --queued ls -R /usr/share/doc
 
@@ -8,16 +8,16 @@ local disk = require "perfev.disk"
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "a line for each request to a disk, with its latency",
-  { "-Q --queued", help = "with the time in the system's queue before" },
+  summary = "print a line for each disk request, with its latency",
+  { "-Q --queued", help = "add the time in the queue of the system" },
   epilog = [[
-What a file system writes later is a kernel thread's request. Before Linux 6.5
-COMM and TID are of whoever hands the request to the driver.]],
+Delayed writes of a file system are requests of a kernel thread. Before Linux
+6.5, COMM and TID are of the task that hands the request to the driver.]],
 }
 
 common.needs_all("biosnoop", "a request ends on any CPU, in nobody's name")
 
--- Requests that have not ended, by device and first sector. Those whose end is never found do not stay for ever.
+-- Open requests by device and first sector, in bounded memory: the end of some is never recorded.
 local MOST = 1 << 16
 local open, nr_open, first = {}, 0, nil
 local names = {}

@@ -1,4 +1,4 @@
--- biostacks: what code has disks read and write: block requests, bytes and time by stack.
+-- biostacks: counts disk requests, their bytes and time by stack.
 -- perfl biostacks ls -R /usr/share/doc
 -- perfl -a -d 5s biostacks --time -f html -o disks.html
 
@@ -7,23 +7,23 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "block requests, by the stack that made them",
+  summary = "count disk requests by the stack that made them",
   common.format,
-  { "--time", help = "how long they took first; wants -a, as a request ends on any CPU" },
+  { "--time", help = "put the duration first; requires -a, because a request may end on any CPU" },
   { "--filter", type = "string", metavar = "CONDITION",
-    help = "on the request, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"'; the kernel applies it" },
+    help = "count only requests that match, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"' (a filter in the kernel)" },
   common.call_graph, common.title,
   epilog = [[
-What a file system writes later is a kernel thread's request: -a has it. With
---time a request counts when it ends, from the queue on; one that another was
-merged in front of by then is left out. Before Linux 6.5 the stack is that of
-whoever hands the request to the driver.]],
+Delayed writes of a file system are requests of a kernel thread; -a includes
+them. With --time a request counts when it ends, including the time in the
+queue; a request is left out if another was merged in front of it. Before Linux
+6.5 the stack is that of the task that hands the request to the driver.]],
 }
 
 local values = { "requests", { "bytes", unit = "bytes" } }
 if opt.time then table.insert(values, 1, { "time", unit = "ns" }) end
 local profile = perfev.profile { title = opt.title or "block requests", values = values }
--- By device and first sector. Those whose end is never found do not stay for ever.
+-- By device and first sector, in bounded memory: the end of some requests is never recorded.
 local requests = opt.time and perfev.span {
   start = true, stop = true, by = { "args.dev", "args.sector" },
   into = profile:sampler { value = "took", by = { "start.comm", "start.stack", "args.nr_sector" },

@@ -1,4 +1,4 @@
--- cpudist: how long tasks stay on a CPU once they have it, or off it.
+-- cpudist: shows how long tasks stay on a CPU, or off it, as histograms.
 -- perfl -a -d 5s cpudist
 -- perfl cpudist --off --per comm --unit ms -- make
 
@@ -6,18 +6,18 @@ local perfev = require "perfev"
 local common = require "perfev.profile.options"
 
 local opt = perfev.args {
-  summary = "how long tasks stay on a CPU once they have it",
-  { "-O --off", help = "how long they are off it, whatever they wait for" },
-  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "a histogram for each: comm or tid" },
+  summary = "show how long tasks stay on a CPU",
+  { "-O --off", help = "show how long tasks are off the CPU, for any reason" },
+  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "print a histogram for each comm or tid" },
   common.unit,
   epilog = [[
-The machine is watched; with -p, -t, --uid, --comm or a command those tasks, and
-their children, are counted.]],
+The script watches the machine. With -p, -t, --uid, --comm or a command it
+counts only those tasks and their children.]],
 }
 
 local is_chosen = common.tasks("cpudist", "a task gets its CPU from another one", not opt.off)
 
--- One switch is an end of whose turn it was, and a beginning of the next one's.
+-- A switch ends the turn of the previous task and begins that of the next.
 local start, stop = "next", "prev"
 if opt.off then start, stop = stop, start end
 local columns = { comm = ("args.%s_comm"):format(stop), tid = ("args.%s_pid"):format(stop) }

@@ -1,6 +1,6 @@
--- cswlog: logs context switches, from the kernel's switch records alone: no root needed.
--- perfl cswlog make          a command's own switches
--- perfl -a -d 1s cswlog         every CPU's, with the other side (needs root)
+-- cswlog: logs context switches. It uses switch records alone and needs no root.
+-- perfl cswlog make             the switches of a command
+-- perfl -a -d 1s cswlog         every CPU, with the other task (needs root)
 
 local perfev = require "perfev"
 

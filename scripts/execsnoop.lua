@@ -1,28 +1,27 @@
--- execsnoop: shows programs as they are started, with their arguments, and as they end.
--- perfl -a execsnoop                everybody's, until ^C
--- perfl execsnoop --ends -- make    its own; no root needed, then without FILE
+-- execsnoop: prints programs as they start, with their arguments, and end.
+-- perfl -a execsnoop                on the whole machine, until ^C
+-- perfl execsnoop --ends -- make    those of make; without root, FILE is missing
 
 local perfev = require "perfev"
 local cmdline = require "perfev.cmdline"
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "show programs as they are started",
-  { "-x --ends", help = "show their ends too, with the time since exec" },
+  summary = "print programs as they start",
+  { "-x --ends", help = "also print their ends, with the time since exec" },
   epilog = [[
-FILE is what was executed, where tracepoints may be read. Its arguments are those
-on the new program's stack, as far as the kernel could copy it, else what
-/proc/PID/cmdline has when the record comes; [?]: that was too late, the program
-had ended or was another one by then. A recording has none but of execsnoop. The
-kernel's records have no exit status. PPID is ? in a recording that does not
-tell it.]],
+FILE is the executed file; it requires the right to read tracepoints. ARGS are
+read from the new program's stack if the kernel could copy it, else from
+/proc/PID/cmdline. [?] means that this was too late: the program had ended or
+called exec again. Only recordings of execsnoop have arguments. The kernel's
+records have no exit status. PPID is ? if a recording lacks it.]],
 }
 
 local started, first = {}, nil
 
 perfev.begin(function()
   print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE ARGUMENTS"))
-  -- /proc has the arguments for as long as the program runs: records are taken before there are many.
+  -- /proc has the arguments only while the program runs, so records are read before many collect.
   if not session.default().opts.input then perfev.every("5ms", function() end) end
 end)
 
@@ -32,7 +31,7 @@ local function show(r, comm, text)
     perfev.escape(comm), text))
 end
 
--- By its file where that is known, else by the name that it was called by.
+-- Replaces the first argument by the file, if known.
 local function show_start(r, file)
   local is_live = not session.default().opts.input
   local words = file and cmdline.on_stack(r) or is_live and cmdline.of_process(r.pid, r.comm) or nil

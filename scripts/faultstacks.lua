@@ -1,4 +1,4 @@
--- faultstacks: whose memory grows, or waits for a disk: page faults by the stack that touched the page.
+-- faultstacks: counts page faults by the stack that touched the page: growing memory, waits for files.
 -- perfl faultstacks make
 -- perfl -a -d 5s faultstacks --major -f html -o faults.html
 
@@ -7,13 +7,13 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "page faults, by the stack that touched the page",
+  summary = "count page faults by the stack that touched the page",
   common.format,
-  { "--major", help = "those only that waited for a file to be read" },
-  { "--minor", help = "the others only: pages that are new, or in memory already" },
+  { "--major", help = "count only faults that waited for a file to be read" },
+  { "--minor", help = "count only the others: pages that are new or already in memory" },
   common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
-A fault that the kernel takes for a task (read(2) into new memory) counts, too.]],
+Faults inside the kernel for a task count too, as of read(2) into new memory.]],
 }
 
 if opt.major and opt.minor then common.refuse("faultstacks", "--major or --minor, not both") end
@@ -29,7 +29,7 @@ local function count(event, major)
   }))
 end
 
--- Each is one of the two. page-faults is both; it stands here for recordings that have nothing else.
+-- Each fault is one of the two. page-faults counts both; some recordings have only that.
 if not opt.minor then count("major-faults", 1) end
 if not opt.major then count("minor-faults | page-faults", 0) end
 

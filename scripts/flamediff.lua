@@ -1,4 +1,4 @@
--- flamediff: a flame graph of folded stacks, coloured by what changed since others.
+-- flamediff: draws a flame graph of folded stacks, coloured by the change from other stacks.
 -- perfl flamediff before.folded after.folded -o change.html
 -- perfl flamediff before.folded after.folded -f top
 -- perfl flamediff after.folded -f tree
@@ -6,16 +6,16 @@
 local perfev = require "perfev"
 
 local opt = perfev.args {
-  summary = "a flame graph of folded stacks (a;b;c 12), coloured by what changed",
-  { "before", metavar = "BEFORE", help = "what to compare with; alone: the one to draw" },
-  { "after", metavar = "AFTER", required = false, help = "what to draw: red is more, blue less than BEFORE" },
+  summary = "draw a flame graph of folded stacks (a;b;c 12), coloured by the change",
+  { "before", metavar = "BEFORE", help = "the file to compare with; if it is the only file, the one to draw" },
+  { "after", metavar = "AFTER", required = false, help = "the file to draw: red is more, blue is less than BEFORE" },
   { "-f --format", choices = { "html", "svg", "top", "tree" }, default = "html", metavar = "FORMAT",
     help = "html, svg; top, tree: text for a terminal" },
-  { "--title", metavar = "TEXT", help = "above the picture (default: the files' names)" },
-  { "--unit", default = "samples", metavar = "WORD", help = "what the numbers count; ns and bytes are known" },
+  { "--title", metavar = "TEXT", help = "the title of the picture (default: the file names)" },
+  { "--unit", default = "samples", metavar = "WORD", help = "the unit of the numbers; ns and bytes are scaled" },
   epilog = [[
-Shares are compared, so recordings may differ in length; the page has a switch
-for the numbers themselves. stackcollapse-*.pl and perfev write such files.]],
+The picture compares shares, so the recordings may differ in length; a button on
+the page switches to the numbers. stackcollapse-*.pl and perfev write such files.]],
 }
 
 local words = { ns = "time", bytes = "size" } -- what is counted in such units

@@ -1,4 +1,4 @@
--- flightrec: keeps the last records in memory and prints them when something happens.
+-- flightrec: keeps the last records in memory and prints them at a trigger.
 -- perfl -a flightrec --trigger oom:mark_victim sched:sched_switch
 -- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- ls
 
@@ -8,13 +8,14 @@ local escape = perfev.escape
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "a flight recorder: print what led up to a trigger, or to the end",
-  { "events", args = "+", metavar = "EVENT", help = "to keep in memory, system:name" },
-  { "--trigger", type = "string", metavar = "EVENT", help = "when it happens, print what is kept" },
-  { "--filter", type = "string", metavar = "CONDITION", help = "on the trigger's fields, as in 'pid > 0'" },
+  summary = "a flight recorder: print the records before a trigger, or before the end",
+  { "events", args = "+", metavar = "EVENT", help = "the tracepoints to keep in memory, system:name" },
+  { "--trigger", type = "string", metavar = "EVENT", help = "print the records when this event happens" },
+  { "--filter", type = "string", metavar = "CONDITION", help = "a condition on the trigger's fields, as in 'pid > 0'" },
   epilog = [[
--m SIZE says how much each CPU keeps; what is older is overwritten, and nothing
-is read until then. SIGUSR1 is a trigger too; without --trigger, so is the end.]],
+-m SIZE sets how much each CPU keeps; older records are overwritten, and perfl
+reads none before the trigger. SIGUSR1 is a trigger too. Without --trigger the
+end is a trigger.]],
 }
 
 session.default():begin(function()

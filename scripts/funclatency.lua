@@ -1,4 +1,4 @@
--- funclatency: how long a function takes, from its call to its return.
+-- funclatency: shows how long a function takes, from its call to its return.
 -- perfl funclatency libc:getenv -- bash -c true
 -- perfl -a -d 5s funclatency libc:malloc --per comm
 
@@ -8,19 +8,19 @@ local common = require "perfev.profile.options"
 local units = require "perfev.units"
 
 local opt = perfev.args {
-  summary = "how long a function takes, from its call to its return",
+  summary = "show how long a function takes, from its call to its return",
   { "function", metavar = "FUNCTION", help = "FILE:SYMBOL of a program or a library, or the kernel's SYMBOL" },
-  { "--per", choices = { "comm", "tid", "pid" }, metavar = "FIELD", help = "a histogram for each: comm, tid or pid" },
+  { "--per", choices = { "comm", "tid", "pid" }, metavar = "FIELD", help = "one histogram for each comm, tid or pid" },
   common.unit,
   epilog = [[
-Waiting is part of it. Of calls within a call of the same function the
-innermost counts.]],
+The time includes waiting. If the function calls itself, only the innermost call
+counts.]],
 }
 
 local name = opt["function"]:gsub("^[uk]%l*probe:", "") -- as an event has it
 local kind = name:find(":", 1, true) and "u" or "k"
 local took = perfev.hist { by = opt.per, unit = opt.unit, max_keys = 1 << 20, title = name }
--- In ns: of a million calls that take 900 ns the total is none of whole microseconds.
+-- In ns: in whole us, a million calls of 900 ns would add up to 0.
 local all = perfev.stats { unit = "ns" }
 local calls = perfev.span { start = true, stop = true, by = "tid", into = took }
 local twins = perfev.span { start = true, stop = true, by = "tid", into = all }

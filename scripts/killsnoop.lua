@@ -1,4 +1,4 @@
--- killsnoop: a line for each signal that somebody sends by kill(2), and whether it went.
+-- killsnoop: prints a line for each signal sent by kill(2), with the result of the call.
 -- perfl -a killsnoop
 -- perfl killsnoop --signal 9 sh -c 'sleep 9 & kill -9 $!'
 
@@ -6,11 +6,11 @@ local perfev = require "perfev"
 local core = require "perfev.core"
 
 local opt = perfev.args {
-  summary = "a line for each signal that somebody sends by kill(2)",
-  { "-s --signal", type = "integer", metavar = "N", help = "this signal only" },
-  { "-x --failed", help = "those that did not go only" },
-  epilog = "TPID as kill(2) has it: below 0 a group, -1 everybody. A sender that dies of\n"
-    .. "its own signal does not return: RESULT is - then.",
+  summary = "print a line for each signal sent by kill(2)",
+  { "-s --signal", type = "integer", metavar = "N", help = "print only this signal" },
+  { "-x --failed", help = "print only calls that failed" },
+  epilog = "TPID is the argument of kill(2): below -1 a process group, -1 all processes.\n"
+    .. "RESULT is - if the sender dies of its own signal.",
 }
 
 local names = {}

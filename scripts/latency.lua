@@ -1,4 +1,4 @@
--- latency: how long it takes from one event to another, as a histogram or, over time, a heat map.
+-- latency: shows the time between two events, as a histogram or as a heat map over time.
 -- perfl -a -d 5s latency runqueue
 -- perfl -a -d 10s latency block -f html -o disks.html
 -- perfl latency syscalls:sys_enter_read syscalls:sys_exit_read --per comm -- make
@@ -7,33 +7,33 @@ local perfev = require "perfev"
 local core = require "perfev.core"
 local common = require "perfev.profile.options"
 
--- Joined by the same fields of both, or by one's and the other's.
+-- `by`: fields that both events have; `start_by` and `stop_by`: fields of one event.
 local pairs_by_name = {
   block = { "block:block_rq_issue", "block:block_rq_complete", by = { "args.dev", "args.sector" } },
   irq = { "irq:irq_handler_entry", "irq:irq_handler_exit", by = { "cpu", "args.irq" } },
   runqueue = { "sched:sched_wakeup", "sched:sched_switch", start_by = "args.pid", stop_by = "args.next_pid",
-    stop_where = { "args.next_pid", "!=", 0 }, -- idle is not woken
-    cancel_by = "args.prev_pid" }, -- it was woken on its CPU, and waited for none
+    stop_where = { "args.next_pid", "!=", 0 }, -- the idle task is never woken
+    cancel_by = "args.prev_pid" }, -- woken on its own CPU: it did not wait
   softirq = { "irq:softirq_entry", "irq:softirq_exit", by = { "cpu", "args.vec" } },
   syscalls = { "raw_syscalls:sys_enter", "raw_syscalls:sys_exit", by = { "tid" }, is_of_task = true },
 }
 local NAMES = "block, irq, runqueue, softirq, syscalls"
 
 local opt = perfev.args {
-  summary = "the time from one event to another: a histogram, a heat map",
-  { "start", metavar = "START", help = "where it begins: an event; or alone " .. NAMES },
-  { "stop", metavar = "STOP", required = false, help = "where it ends: an event" },
-  { "--by", metavar = "FIELDS", help = "that are the same of both, as in cpu,args.irq (default: tid)" },
-  { "--per", metavar = "FIELD", help = "one for each value of this field of STOP, as in comm" },
+  summary = "show the time between two events: a histogram, a heat map",
+  { "start", metavar = "START", help = "the first event; or, without STOP, one of " .. NAMES },
+  { "stop", metavar = "STOP", required = false, help = "the second event" },
+  { "--by", metavar = "FIELDS", help = "fields that are equal in both, as in cpu,args.irq (default: tid)" },
+  { "--per", metavar = "FIELD", help = "print one for each value of this field of STOP, as in comm" },
   { "-f --format", choices = { "text", "csv", "svg", "html" }, default = "text", metavar = "FORMAT",
     help = "text, csv; svg, html: a heat map, time by latency" },
-  { "--slot", type = "duration", default = "10ms", metavar = "TIME", help = "how long a column of the heat map is" },
-  { "--histogram", help = "svg, html: a histogram, and no heat map" },
+  { "--slot", type = "duration", default = "10ms", metavar = "TIME", help = "the time of a column of the heat map" },
+  { "--histogram", help = "svg, html: draw a histogram instead of a heat map" },
   common.title,
   epilog = [[
-runqueue: from the wakeup to the CPU, without waits of those that were
-preempted; block: what the device takes of a request. Both want -a, as
-interrupts do. What found no partner is told below.]],
+runqueue: from the wakeup to the CPU, without the waits of preempted tasks.
+block: the time of a request in the device. Both require -a, and so do irq and
+softirq. Events without a partner are counted below the result.]],
 }
 
 local function refuse(why) common.refuse("latency", why) end

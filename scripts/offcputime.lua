@@ -1,4 +1,4 @@
--- offcputime: what tasks wait for: the time they are off the CPU, by the stack that gave it up.
+-- offcputime: adds up the time that tasks are off the CPU, by the stack that gave it up.
 -- perfl offcputime make
 -- perfl -a -d 5s offcputime --least 1ms -f html -o waits.html
 
@@ -7,10 +7,10 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "time off the CPU, by the stack that gave it up",
+  summary = "add up the time off the CPU, by the stack that gave it up",
   common.format, common.least, common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
-Waits that have begun and ended during the run count, those for a CPU as well.]],
+Waits that begin and end during the run count, including waits for a CPU.]],
 }
 
 common.needs_every_cpu "offcputime"

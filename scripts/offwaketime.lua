@@ -1,4 +1,4 @@
--- offwaketime: what tasks wait for, and who ends it: both stacks, one above the other.
+-- offwaketime: adds up waits by the stack that waits and the stack that ends the wait.
 -- perfl -a -d 5s offwaketime --least 1ms -f html -o waits.html
 -- perfl -a offwaketime --filter 'comm == "make"' make
 
@@ -7,22 +7,23 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "time off the CPU until a wakeup, by the stack that waited and the one that woke it",
+  summary = "add up waits, by the stack that waits and the stack that wakes it",
   common.format,
   { "--filter", type = "string", metavar = "CONDITION",
-    help = "on who is woken, as in 'pid == 1234'; the kernel applies it" },
+    help = "a condition on the woken task, as in 'pid == 1234' (a filter in the kernel)" },
   common.least, common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
-From who waits to where; behind -- from where the waker was to who it is. The
-time is that from leaving the CPU to being back on one. Of a command, -p and the
-like those waits only that such a task ends: -a has all.]],
+A stack starts with the waiting task and its frames; after -- follow the frames
+of the waker and its name. The time is from leaving the CPU to running again.
+With a command, -p and similar, only waits that such a task ends count; -a has
+all.]],
 }
 
 common.needs_every_cpu "offwaketime"
 common.needs_machine_pids "offwaketime"
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 
--- The innermost first, which is the waker itself.
+-- The innermost frame first: the waker itself.
 local function joined(stack, waker, waker_stack)
   local frames, below = { waker == "swapper" and "idle" or waker }, waker_stack or {}
   for i = #below, 1, -1 do frames[#frames + 1] = below[i] end
@@ -47,7 +48,7 @@ perfev.event(common.with_stacks(opt, "offwaketime", {
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 
--- By the waker; sched_wakeup may be on the other CPU.
+-- The waker's event: sched_wakeup may run on the other CPU.
 perfev.event(common.with_stacks(opt, "offwaketime", {
   "sched:sched_waking", filter = opt.filter,
   sample = waits.via,

@@ -1,11 +1,11 @@
--- procmon: a diary of what the kernel tells beside samples: who forks, maps, ends, is renamed.
+-- procmon: prints side-band records: forks, maps, exits, new names and more.
 -- perfl procmon -- make
 -- perfl -a -d 10s procmon fork exit ksymbol bpf
 
 local perfev = require "perfev"
 local escape = perfev.escape
 
--- Kinds of records and what is to be said of one.
+-- Kind of record -> the text of one.
 local text = {
   comm = function(r) return (r.exec and "exec " or "renamed ") .. escape(r.comm) end,
   fork = function(r)
@@ -31,12 +31,12 @@ local text = {
   cgroup = function(r) return ("%d %s"):format(r.id, escape(r.path)) end,
   text_poke = function(r) return ("%x %d bytes"):format(r.addr, r.new_len) end,
 }
-local always = { "comm", "fork", "exit", "mmap", "switch" } -- may be had by everyone
+local always = { "comm", "fork", "exit", "mmap", "switch" } -- need no privileges
 local privileged = { "namespaces", "ksymbol", "bpf", "cgroup", "text_poke" }
 local kinds = table.move(privileged, 1, #privileged, #always + 1, { table.unpack(always) })
 
 local opt = perfev.args {
-  summary = "a diary of the kernel's side-band records",
+  summary = "print the kernel's side-band records",
   { "kinds", args = "*", metavar = "KIND", choices = kinds,
     help = table.concat(kinds, ", ") .. " (default: all but switch)" },
 }
@@ -53,7 +53,7 @@ end)
 local first
 local function line(kind, say)
   return function(r)
-    if r.synthesised then return end -- a recorder's word on what was there before
+    if r.synthesised then return end -- describes a task from before the recording
     first = first or r.time
     print(("%12.6f %4s %7d %-16s %-10s %s"):format((r.time - first) / 1e9, r.cpu or "-",
       r.sample_id.tid or r.tid or 0, escape(r.comm or "?"), kind, say(r)))
@@ -66,12 +66,12 @@ for _, kind in ipairs(always) do
 end
 perfev.event(all)
 
--- One event each: what is refused leaves the others alone.
+-- One event for each kind, so that a refused one does not affect the others.
 for _, kind in ipairs(privileged) do
   if wanted[kind] then
     local event = perfev.event { [kind] = line(kind, text[kind]), optional = true, name = kind }
     perfev.begin(function()
-      if event.error then print(kind .. " cannot be had here; -v says why") end
+      if event.error then print(kind .. " is not available here; -v says why") end
     end)
   end
 end

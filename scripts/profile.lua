@@ -1,4 +1,4 @@
--- profile: what code the time goes to, or any event, by its stacks.
+-- profile: samples stacks to show which code uses the CPU, or causes any other event.
 -- perfl profile make
 -- perfl -a -d 5s profile -f html -o profile.html
 -- perfl profile --event page-faults -F 0 -f tree ls -R /usr/share/doc
@@ -8,13 +8,13 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "sample stacks, and say what is in them",
-  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
-  { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "times a second; 0: every event" },
+  summary = "sample stacks and summarise them",
+  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample this event" },
+  { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "samples a second; 0: every event" },
   { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
   common.user, common.kernel,
-  { "--idle", help = "idle CPUs, too" },
+  { "--idle", help = "include idle CPUs" },
   common.call_graph, common.title,
 }
 

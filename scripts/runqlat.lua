@@ -1,4 +1,4 @@
--- runqlat: how long tasks that are ready to run wait for a CPU.
+-- runqlat: shows how long runnable tasks wait for a CPU, as histograms.
 -- perfl -a -d 5s runqlat
 -- perfl runqlat --per comm --unit ms -- make
 
@@ -6,13 +6,13 @@ local perfev = require "perfev"
 local common = require "perfev.profile.options"
 
 local opt = perfev.args {
-  summary = "how long tasks that are ready to run wait for a CPU",
-  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "a histogram for each: comm or tid" },
+  summary = "show how long runnable tasks wait for a CPU",
+  { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "print a histogram for each comm or tid" },
   common.unit,
   epilog = [[
-From a wakeup, the start of a task or its preemption to when it has a CPU.
-Idle CPUs wait for nothing. The machine is watched; with -p, -t, --uid, --comm
-or a command those tasks, and their children, are counted.]],
+A wait is from the wakeup, start or preemption of a task until it runs. The idle
+task does not count. The script watches the machine. With -p, -t, --uid, --comm
+or a command it counts only those tasks and their children.]],
 }
 
 local is_chosen = common.tasks("runqlat", "who wakes a task is another one, on any CPU")
@@ -21,22 +21,22 @@ local columns = { comm = "args.next_comm", tid = "args.next_pid" }
 local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
 local took = perfev.hist(spec)
 
--- perf sched record has sched_waking instead (5.10), and perf record what it was told to.
+-- perf sched record (5.10) records sched_waking instead, perf record only the events of its -e.
 local wakeups = "sched:sched_wakeup,sched:sched_wakeup_new | sched:sched_waking,sched:sched_wakeup_new"
   .. " | sched:sched_wakeup | sched:sched_waking"
--- Preempted, as prev_state has it: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
+-- prev_state of a preempted task: TASK_RUNNING, or TASK_REPORT_MAX (since 4.14, __trace_sched_switch_state()).
 local RUNNING, PREEMPTED = 0, 0x100
 
 local function count_all()
   local all, not_idle = perfev.hist(spec), { "args.next_pid", "!=", 0 }
-  -- A wakeup may find its task on a CPU still: then it waits for none, and its turn goes on (ttwu_runnable()).
+  -- A wakeup may find its task still on a CPU: then the task does not wait and continues (ttwu_runnable()).
   local woken = perfev.span { start = wakeups, stop = true, cancel = true,
     start_by = "args.pid", stop_by = "args.next_pid", cancel_by = "args.prev_pid", stop_where = not_idle, into = took }
   local preempted = perfev.span { start = true, stop = true, start_by = "args.prev_pid", stop_by = "args.next_pid",
     start_where = { "and", { "args.prev_state", "in", { RUNNING, PREEMPTED } }, { "args.prev_pid", "!=", 0 } },
     stop_where = not_idle, into = took }
   perfev.event { "sched:sched_switch", sample = { woken.stop, woken.cancel, preempted.stop, preempted.start } }
-  -- A switch ends the one wait or the other: what has no partner in one of the two is no loss.
+  -- A switch ends one kind of wait or the other, so a missing partner in one of them is not a loss.
   perfev.done(function() all:merge(took):print() end)
 end
 

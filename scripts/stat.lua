@@ -1,4 +1,4 @@
--- stat: counts events, in the columns of perf stat.
+-- stat: counts events and prints the columns of perf stat.
 -- perfl stat ls -R /usr/share/doc
 -- perfl -a -d 5s stat -e page-faults,sched:sched_switch -I 1000
 
@@ -12,12 +12,12 @@ local core = require "perfev.core"
 local opt = perfev.args {
   summary = "count events, in the columns of perf stat", all_cpus = true,
   { "-e --events --event", metavar = "LIST", many = true,
-    help = "as in a,b,{c,d}; braces: a group (default: perf stat's)" },
-  { "-I --interval-print", type = "integer", metavar = "MS", help = "print what was counted every so many ms" },
-  { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run the command N times: mean, and +- of it" },
-  { "-j --json-output", help = "a JSON object on each line" },
-  { "-x --field-separator", metavar = "SEP", help = "values separated by SEP" },
-  { "-A --no-aggr", help = "each CPU by itself, with -a or -C" },
+    help = "count these, as in a,b,{c,d}; braces: a group (default: as perf stat)" },
+  { "-I --interval-print", type = "integer", metavar = "MS", help = "print the counts every MS milliseconds" },
+  { "-r --repeat", type = "integer", default = 1, metavar = "N", help = "run N times: mean and deviation" },
+  { "-j --json-output", help = "print a JSON object for each event" },
+  { "-x --field-separator", metavar = "SEP", help = "print values separated by SEP" },
+  { "-A --no-aggr", help = "print each CPU separately; requires -a or -C" },
 }
 
 local function refuse(why, status)
@@ -39,7 +39,7 @@ if opt.interval_print and opt.interval_print < 1 then refuse("--interval-print: 
 local is_perfl, native = pcall(require, "perfl.core")
 local writer = stat.writer(opt.json_output, opt.field_separator)
 
--- What perf stat measures itself, in ns: of a command that has ended what it computed, too.
+-- Values that perf stat measures itself, in ns; for an ended command also its CPU time.
 local function measure(s, took, user_before, system_before)
   local measured = { duration_time = took }
   if is_perfl and s.command_status and not options.is_cpu_wide(s.opts) then
@@ -49,7 +49,7 @@ local function measure(s, took, user_before, system_before)
   return measured
 end
 
--- Count what s watches; finished(rows, measured) when it has ended.
+-- Counts the targets of session s; calls finished(rows, measured) at the end.
 local function prepare(s, finished)
   local counters, began, last, user, system = {}, 0, 0, 0, 0 -- last: since it began
   for i, unit in ipairs(units) do

@@ -1,4 +1,4 @@
--- syscount: counts system calls, by name or by process.
+-- syscount: counts system calls by name or by process.
 -- perfl syscount ls -R /usr/share/doc
 -- perfl -a -d 5s syscount --per-process --top 10
 
@@ -10,9 +10,9 @@ local s = require("perfev.session").default()
 
 local opt = perfev.args {
   summary = "count system calls by name or by process",
-  { "-P --per-process", help = "one row per process instead of one per call" },
-  { "-c --per-call", help = "with --per-process: one row per call of each process" },
-  { "-T --top", type = "integer", metavar = "N", help = "the N most frequent only" },
+  { "-P --per-process", help = "print a row for each process instead of each call" },
+  { "-c --per-call", help = "with --per-process: print a row for each call of each process" },
+  { "-T --top", type = "integer", metavar = "N", help = "print only the N most frequent" },
 }
 
 local is_json = agg.default_form == "json"
@@ -27,7 +27,7 @@ local function add(key, n)
   counts[key], total = (counts[key] or 0) + n, total + n
 end
 
--- In the order the keys were first seen, so that a process has its latest name: exec gives a new one.
+-- In the order of first appearance, so that a process gets its latest name: exec changes it.
 local function add_of_process(pid, comm, id, n)
   if not per_call then id, n = 0, id end
   comms[pid] = comm

@@ -1,4 +1,4 @@
--- syslat: how long system calls take, by name, the most time first.
+-- syslat: shows how long system calls take, by name, sorted by total time.
 -- perfl syslat ls -R /usr/share/doc
 -- perfl -a -d 5s syslat --failed --top 10
 
@@ -9,20 +9,20 @@ local syscalls = require "perfev.syscalls"
 local s = require("perfev.session").default()
 
 local opt = perfev.args {
-  summary = "how long system calls take, by name",
-  { "--failed", help = "those only that end with an error" },
-  { "-T --top", type = "integer", metavar = "N", help = "the N that took most time only" },
+  summary = "show how long system calls take, by name",
+  { "--failed", help = "count only calls that return an error" },
+  { "-T --top", type = "integer", metavar = "N", help = "print only the N with the most time" },
   epilog = [[
-Times are in microseconds, waiting included. A call that has not returned by the
-end, as exit_group never does, is in none of them.]],
+Times are in microseconds and include waiting. Calls that do not return before
+the end, such as exit_group, do not count.]],
 }
 
--- Of the call as it begins: where rt_sigreturn ends, its number is gone with the frame it came in.
+-- The number from the entry: at the exit of rt_sigreturn it is gone with its frame.
 local took = perfev.quantile {
   by = "start.args.id", unit = "ns", max_keys = 1 << 28, where = opt.failed and { "args.ret", "<", 0 } or nil,
 }
 local calls = perfev.span { start = true, stop = "raw_syscalls:sys_exit", cancel = true, by = "tid", into = took }
--- The call that a task ends in is not what the next one of its number returns from, which is clone.
+-- A new task with a reused tid first returns from clone, not from the last call of the ended task.
 perfev.event { "raw_syscalls:sys_enter", sample = calls.start, exit = calls.cancel }
 
 local function row(call, ...)

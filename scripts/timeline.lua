@@ -1,4 +1,4 @@
--- timeline: what ran when on which CPU, as a trace that Perfetto and chrome://tracing show.
+-- timeline: writes which task ran when on which CPU, for Perfetto and chrome://tracing.
 -- perfl -a -d 2s timeline -o cpus.json
 -- perfl -a timeline --irq --mark sched:sched_waking -o build.json make
 
@@ -7,13 +7,13 @@ local common = require "perfev.profile.options"
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "what ran when on which CPU, as a trace for ui.perfetto.dev",
-  { "--mark", metavar = "EVENT", help = "show each of it as a point, as in sched:sched_waking" },
-  { "--irq", help = "show interrupts and softirqs, too; wants -a" },
+  summary = "write which task ran when on which CPU, for ui.perfetto.dev",
+  { "--mark", metavar = "EVENT", help = "add a point for each of these events, as in sched:sched_waking" },
+  { "--irq", help = "add interrupts and softirqs; requires -a" },
   common.title,
   epilog = [[
-A recording is one of perf record --switch-events, or has sched:sched_switch, as
-perf sched record makes it.]],
+A recording requires switch records (perf record --switch-events) or the event
+sched:sched_switch (perf sched record).]],
 }
 
 common.needs_cpu("timeline")
@@ -24,7 +24,7 @@ local function add(cpu, name, since, time, args)
   spans[#spans + 1] = { cpu = cpu, name = name, begin = since, finish = time, args = args }
 end
 
--- An event and a record may both tell of a switch: the second finds it done.
+-- An event and a record may describe the same switch; the second one has no effect.
 local function leave(r, tid, comm, preempted)
   local one = running[r.cpu] or not known[r.cpu] and { tid = tid, comm = comm, since = first }
   known[r.cpu] = true
@@ -46,16 +46,16 @@ local function switch(r)
   if r.out then leave(r, r.tid, r.comm, r.preempt) else enter(r, r.tid, r.comm) end
 end
 perfev.event { switch = switch }
--- Recordings may have nothing else; of a live task it tells the end alone, and the records tell both.
+-- Some recordings have only this event. For a live task it has only the end; switch records have both.
 local recorded = perfev.event { "sched:sched_switch", optional = true, sample = function(r, args)
   seen(r)
-  -- TASK_RUNNING; preempted in the kernel TASK_REPORT_MAX, since 4.14: __trace_sched_switch_state()
+  -- TASK_RUNNING; TASK_REPORT_MAX if preempted in the kernel, since 4.14: __trace_sched_switch_state()
   leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0 or args.prev_state == 0x100)
   enter(r, args.next_pid, args.next_comm)
 end }
 perfev.begin(function() return session.default().opts.input or recorded:close() end)
 
--- A handler is within what it interrupts, and does not change its CPU.
+-- A handler runs inside the interrupted task and does not change its CPU.
 local function handler(event, name)
   local since = {}
   perfev.event { event .. "_entry", sample = function(r) since[r.cpu] = r.time end }

@@ -1,4 +1,4 @@
--- top: the functions that run, live: the busiest first, drawn anew every second; q quits.
+-- top: shows the busiest functions, live, updated every second; q quits.
 -- perfl -a top
 -- perfl -p 1234 -d 10s top --event page-faults -F 0 --interval 2s > faults
 
@@ -7,14 +7,14 @@ local common = require "perfev.profile.options"
 local session = require "perfev.session"
 
 local opt = perfev.args {
-  summary = "the functions that run, the busiest first, live", all_cpus = true,
-  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample it" },
-  { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "times a second; 0: every event" },
-  { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "show so often" },
-  { "--idle", help = "idle CPUs, too" },
+  summary = "show the busiest functions, live", all_cpus = true,
+  { "-e --event", default = "cpu-clock", metavar = "EVENT", help = "sample this event" },
+  { "-F --frequency", type = "integer", default = 999, metavar = "HZ", help = "samples a second; 0: every event" },
+  { "-I --interval", type = "duration", default = "1s", metavar = "TIME", help = "update the table this often" },
+  { "--idle", help = "include idle CPUs" },
   epilog = [[
-Each table is of the samples since the last one. They are plain lines where the
-output is no terminal, beside a command, whose terminal it is, and with -i.]],
+Each table has the samples since the last one. The tables are plain lines if the
+output is not a terminal, with a command (which uses the terminal), and with -i.]],
 }
 
 if opt.frequency < 0 or opt.interval == 0 then
@@ -37,7 +37,7 @@ local function stty(words)
   return pipe:read "l" or ""
 end
 
--- A line is not waited for: a read gives what was typed by now, or nothing.
+-- Without waiting for a line: a read returns the keys typed so far, or nothing.
 local function take_terminal()
   if rows then return end
   rows, width = 24, 80

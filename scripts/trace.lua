@@ -1,4 +1,4 @@
--- trace: prints each call of a function, and what it was called with.
+-- trace: prints each call of a function with its arguments.
 -- perfl trace uprobe:libc:getenv name:string -- ls
 -- perfl trace 'uretprobe:libc:read' '$retval:ssize_t' -- cat /etc/passwd
 
@@ -6,14 +6,14 @@ local perfev = require "perfev"
 local escape = perfev.escape
 
 local opt = perfev.args {
-  summary = "print a probe's hits, with their arguments",
+  summary = "print each call of a function with its arguments",
   { "event", metavar = "PROBE", help = "uprobe:FILE:SYMBOL, uretprobe:, kprobe:, usdt:FILE:PROVIDER:NAME" },
   { "args", args = "*", metavar = "ARG",
-    help = "NAME:TYPE in their order, as in n:int s:string; $retval:long of a return probe" },
+    help = "NAME:TYPE in the order of the arguments, as in n:int s:string; return probes: $retval:long" },
   epilog = [[
-Types: int, long, short, char and their unsigned kin, u8 to u64, s8 to s64, ptr
-and x8 to x64 (hexadecimal), string. FILE is a path, a library ("libc") or a program in PATH. A static probe
-has its own arguments when none is named.]],
+Types: int, long, short, char and their unsigned forms, u8 to u64, s8 to s64, ptr
+and x8 to x64 (hexadecimal), string. FILE is a path, a library ("libc") or a
+program in PATH. A static probe without ARG prints the arguments of its note.]],
 }
 
 local named = #opt.args > 0 and opt.args or nil

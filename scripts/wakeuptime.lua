@@ -1,4 +1,4 @@
--- wakeuptime: who ends the waits of others: the time that tasks slept, by the stack that woke them.
+-- wakeuptime: adds up the time that tasks sleep, by the stack that wakes them.
 -- perfl -a -d 5s wakeuptime --least 1ms -f html -o wakers.html
 -- perfl -a wakeuptime --filter 'comm == "make"' make
 
@@ -7,16 +7,16 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "time asleep, by who was woken and the stack that woke it",
+  summary = "add up the time asleep, by the woken task and the stack that woke it",
   common.format,
   { "--filter", type = "string", metavar = "CONDITION",
-    help = "on who is woken, as in 'pid == 1234'; the kernel applies it" },
+    help = "a condition on the woken task, as in 'pid == 1234' (a filter in the kernel)" },
   common.least, common.user, common.kernel, common.call_graph, common.title,
   epilog = [[
-First who slept, then who woke it, and where that was. An interrupt wakes in the
-name of the task that it hit. Waits that have begun and ended during the run
-count; those for a CPU do not, nobody ends them. Of a command, -p and the like
-those only that such a task ends: -a has all.]],
+A stack starts with the sleeping task; the waker and its frames follow. A wakeup
+by an interrupt is attributed to the interrupted task. Waits that begin and end
+during the run count; waits for a CPU do not, because no task ends them. With a
+command, -p and similar, only waits that such a task ends count; -a has all.]],
 }
 
 common.needs_every_cpu "wakeuptime"
@@ -32,7 +32,7 @@ local sleeps = perfev.span {
     end },
 }
 
--- By the waker; sched_wakeup may be on the other CPU.
+-- The waker's event: sched_wakeup may run on the other CPU.
 perfev.event(common.with_stacks(opt, "wakeuptime", {
   "sched:sched_waking", filter = opt.filter,
   sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,

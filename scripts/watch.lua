@@ -1,4 +1,4 @@
--- watch: who writes this variable, by the stacks that do.
+-- watch: counts the writes to a variable by stack.
 -- perfl watch bash:line_number -- bash -c 'echo; ls'
 -- perfl watch --access rw --each bash:last_command_exit_value -- bash -c true
 
@@ -7,16 +7,16 @@ local common = require "perfev.profile.options"
 local show = require "perfev.profile.show"
 
 local opt = perfev.args {
-  summary = "who writes a variable: each write counted, by its stack",
+  summary = "count the writes to a variable by stack",
   { "variable", metavar = "VARIABLE",
     help = "FILE:SYMBOL[+OFFSET][/LENGTH], as in ./app:counter, or ADDRESS[/LENGTH]" },
   { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
-    help = "w: writes; rw: reads, too; x: the function there is entered" },
-  { "--each", help = "a line and the stack for each, as it comes" },
+    help = "w: writes; rw: also reads; x: calls of the function there" },
+  { "--each", help = "print a line and the stack for each access at once" },
   common.format, common.call_graph, common.title,
   epilog = [[
-A write is told by the processor when it is done, so the stack is that of the
-instruction behind it. What the kernel writes there counts, too, as root.]],
+The processor reports a write after it, so the stack is that of the following
+instruction. Writes by the kernel count too, as root.]],
 }
 
 local words = { w = "writes", rw = "accesses", x = "calls" }

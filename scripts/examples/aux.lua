@@ -1,6 +1,6 @@
--- aux: how much trace a PMU writes, and how each piece of it begins.
+-- aux: prints how much trace a PMU writes, and the first bytes of each piece.
 -- perfl -a -d 1s scripts/examples/aux.lua
--- Needs Intel PT; elsewhere, or where somebody else has it, nothing comes.
+-- Requires Intel PT. Without it, or while another session uses it, nothing is printed.
 
 local perfev = require "perfev"
 

@@ -1,6 +1,6 @@
--- aux_output_hw_id: which number an event's records carry within another's AUX area.
+-- aux_output_hw_id: prints the number of an event's records inside the AUX area of another event.
 -- perfl -a -d 1s scripts/examples/aux_output_hw_id.lua
--- Needs PEBS into Intel PT (aux_output, Linux 5.17): Atom cores since Tremont.
+-- Requires PEBS into Intel PT (aux_output, Linux 5.17): Atom cores since Tremont.
 
 local perfev = require "perfev"
 

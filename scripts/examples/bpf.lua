@@ -1,4 +1,4 @@
--- bpf: programs for BPF come and go; the tag is a hash of the program.
+-- bpf: prints BPF programs as they are loaded and unloaded; the tag is a hash of the program.
 -- perfl -a -d 60s scripts/examples/bpf.lua         (and load a BPF program meanwhile)
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- breakpoint: who writes a variable: the line that bash is at, in a bash of our own.
+-- breakpoint: counts the writes to a variable by code address: the line number of a bash.
 -- perfl scripts/examples/breakpoint.lua -- bash -c 'x=1; y=2; z=3'
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- cache: how many loads miss the first cache, as far as the machine can count them.
+-- cache: counts the loads that miss the first cache, if the machine can count them.
 -- perfl scripts/examples/cache.lua -- ls -R /usr/share/doc
 
 local perfev = require "perfev"

@@ -1,10 +1,10 @@
--- callchain_deferred: the user part of a call chain, told when the task returns to user space.
+-- callchain_deferred: prints the user part of call chains, recorded when the task returns to user space.
 -- perfl scripts/examples/callchain_deferred.lua -- make
--- Needs a kernel whose perf_event_attr has defer_callchain (6.19).
+-- Requires a kernel whose perf_event_attr has defer_callchain (6.19).
 
 local perfev = require "perfev"
 
-local waiting = {} -- samples of one kernel entry share their user part, and so its cookie
+local waiting = {} -- samples of one kernel entry share a user part and its cookie
 
 local event = perfev.event { "cpu-clock", freq = 99, callchain = true, defer_callchain = true,
   optional = true,

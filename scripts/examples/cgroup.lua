@@ -1,4 +1,4 @@
--- cgroup: a control group (v2) is made; its id is what PERF_SAMPLE_CGROUP gives.
+-- cgroup: prints new control groups (v2); the id is that of PERF_SAMPLE_CGROUP.
 -- perfl -a -d 60s scripts/examples/cgroup.lua      (and mkdir below /sys/fs/cgroup meanwhile)
 
 local perfev = require "perfev"

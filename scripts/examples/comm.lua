@@ -1,4 +1,4 @@
--- comm: a task gets a name: by exec, by prctl(PR_SET_NAME) or through /proc/PID/comm.
+-- comm: prints new task names, from exec, prctl(PR_SET_NAME) or /proc/PID/comm.
 -- perfl scripts/examples/comm.lua -- sh -c 'env true'
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- every: a line a second while it runs.
+-- every: prints a line every second.
 -- perfl -a -d 10s scripts/examples/every.lua       (needs root)
 
 local perfev = require "perfev"
@@ -11,4 +11,4 @@ perfev.every("1s", function()
   print(("%8d context switches, %d records lost"):format(switches:delta():get() or 0, perfev.totals().lost))
 end)
 
-perfev.done(function() switches:delta() end) -- what is left is of no whole second
+perfev.done(function() switches:delta() end) -- drops the last part of a second

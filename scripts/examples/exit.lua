@@ -1,4 +1,4 @@
--- exit: how long tasks lived that were born while we looked.
+-- exit: prints how long the tasks lived that started during the run.
 -- perfl scripts/examples/exit.lua -- sh -c 'ls; ls'
 
 local perfev = require "perfev"

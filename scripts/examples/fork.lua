@@ -1,4 +1,4 @@
--- fork: a task begets another: a process (pid is new) or a thread (pid is its parent's).
+-- fork: prints new tasks: a process (new pid) or a thread (the parent's pid).
 -- perfl scripts/examples/fork.lua -- sh -c 'ls; ls'
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- group: two counts of the same moment in each sample: how many pages were missing by then.
+-- group: reads two counts at the same moment in each sample: page faults and CPU time so far.
 -- perfl scripts/examples/group.lua -- ls -R /usr/share/doc
 
 local perfev = require "perfev"

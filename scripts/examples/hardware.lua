@@ -1,4 +1,4 @@
--- hardware: whose cycles they are; without a PMU, as in most virtual machines, whose time.
+-- hardware: samples cycles by command; without a PMU, as in most virtual machines, CPU time.
 -- perfl scripts/examples/hardware.lua -- ls -R /usr/share/doc
 
 local perfev = require "perfev"

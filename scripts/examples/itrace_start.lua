@@ -1,6 +1,6 @@
--- itrace_start: a hardware trace begins, and whose it is.
+-- itrace_start: prints the start of a hardware trace and its task.
 -- perfl -a -d 1s scripts/examples/itrace_start.lua
--- Needs Intel PT; where there is none, it says so.
+-- Requires Intel PT; without it, prints a message.
 
 local perfev = require "perfev"
 

@@ -1,4 +1,4 @@
--- kprobe: the kernel's do_sys_openat2(), with the name it is to open.
+-- kprobe: prints the file names passed to the kernel's do_sys_openat2().
 -- perfl scripts/examples/kprobe.lua -- ls    (needs root, and a kernel with CONFIG_KPROBE_EVENTS)
 
 local perfev = require "perfev"

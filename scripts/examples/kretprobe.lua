@@ -1,4 +1,4 @@
--- kretprobe: how often the kernel's vfs_read() fails, by what it returns.
+-- kretprobe: counts the errors of the kernel's vfs_read(), by return value.
 -- perfl scripts/examples/kretprobe.lua -- ls   (needs root, and a kernel with CONFIG_KPROBE_EVENTS)
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- ksymbol: code that the kernel makes while it runs: BPF programs, trampolines.
+-- ksymbol: prints code that the kernel generates at run time: BPF programs, trampolines.
 -- perfl -a -d 60s scripts/examples/ksymbol.lua     (and load a BPF program meanwhile)
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- lost: records that the kernel could not write because a ring was full. The last record has the rest (r.at_end).
+-- lost: prints the number of records dropped because a ring was full. The last record has the rest (r.at_end).
 -- perfl -m 4K scripts/examples/lost.lua -- dd if=/dev/zero of=/dev/null bs=1 count=20000
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- mmap: code that a process maps: itself, the loader, libraries.
+-- mmap: prints the code that a process maps: its program, the loader, libraries.
 -- perfl scripts/examples/mmap.lua -- ls
 
 local perfev = require "perfev"

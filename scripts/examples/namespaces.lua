@@ -1,4 +1,4 @@
--- namespaces: which namespaces a task has, told when it is born and when it changes one.
+-- namespaces: prints the namespaces of a task, at its start and when it changes one.
 -- perfl scripts/examples/namespaces.lua -- unshare --uts true        (needs root)
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- pattern: every tracepoint that a pattern matches; r.event.name tells which one it was.
+-- pattern: prints every tracepoint that a pattern matches, with r.event.name.
 -- perfl scripts/examples/pattern.lua -- sh -c 'true; true'
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- pmu: an event that sysfs describes: how often the time stamp counter ticks while a command runs.
+-- pmu: counts an event described by sysfs: ticks of the time stamp counter during a command.
 -- perfl scripts/examples/pmu.lua -- sleep 0.1
 
 local perfev = require "perfev"

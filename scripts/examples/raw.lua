@@ -1,4 +1,4 @@
--- raw: an event by the number in the CPU's manual (0x3c: cycles on Intel), or what stands in for it.
+-- raw: samples an event by the number in the CPU's manual (0x3c: cycles on Intel), else cpu-clock.
 -- perfl scripts/examples/raw.lua -- ls -R /usr/share/doc
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- read: what each child had counted when it ended; the kernel tells it for every CPU.
+-- read: prints the counts of each child when it ends, for every CPU.
 -- perfl scripts/examples/read.lua -- sh -c 'ls; ls /usr'
 
 local perfev = require "perfev"

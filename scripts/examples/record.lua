@@ -1,4 +1,4 @@
--- record: every record without a callback of its own, types that are newer than we too.
+-- record: prints every record that has no callback of its own, including unknown types.
 -- perfl scripts/examples/record.lua -- true
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- records: an application's own loop pulls records, instead of callbacks.
+-- records: reads records in the application's own loop, without callbacks.
 -- lua5.4 scripts/examples/records.lua              (perfev must be installed; no root needed)
 
 local perfev = require "perfev"

@@ -1,5 +1,5 @@
--- sample: where the CPU's time goes, from a sample 99 times a second.
--- perfl scripts/examples/sample.lua -- make        (root: -a -d 5s for everybody)
+-- sample: shows which programs use the CPU, from 99 samples a second.
+-- perfl scripts/examples/sample.lua -- make        (as root: -a -d 5s)
 
 local perfev = require "perfev"
 

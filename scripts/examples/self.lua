@@ -1,4 +1,4 @@
--- self: a program watches itself: what does a table of a million numbers cost in page faults?
+-- self: counts the page faults of the program itself, for a table of a million numbers.
 -- lua5.4 scripts/examples/self.lua                 (perfev must be installed; no root needed)
 
 local perfev = require "perfev"
@@ -11,6 +11,6 @@ assert(session:start())
 local list = {}
 for i = 1, 1000000 do list[i] = i end
 session:stop()
-assert(session:run()) -- delivers what is there, and ends at once
+assert(session:run()) -- delivers the remaining records and ends
 
 print(("%d numbers, %d page faults"):format(#list, faults:get() or 0))

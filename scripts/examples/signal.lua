@@ -1,4 +1,4 @@
--- signal: ask a running script how far it is: kill -USR1 $(pidof perfl)
+-- signal: prints the current count on a signal: kill -USR1 $(pidof perfl)
 -- perfl -a scripts/examples/signal.lua             (needs root; ^C ends it)
 
 local perfev = require "perfev"
@@ -9,7 +9,7 @@ perfev.event { comm = function(r)
   if r.exec then programs = programs + 1 end
 end }
 
-local function tell() print(programs .. " programs were started") end
+local function report() print(programs .. " programs were started") end
 
-perfev.signal("USR1", tell)
-perfev.done(tell)
+perfev.signal("USR1", report)
+perfev.done(report)

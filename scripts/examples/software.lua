@@ -1,4 +1,4 @@
--- software: page faults one by one, and the addresses that were missing.
+-- software: prints page faults with their addresses.
 -- perfl scripts/examples/software.lua -- ls        (no root needed with :u)
 
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- switch: how long each thread was on a CPU at a stretch, at most.
+-- switch: prints the longest time that each thread stayed on a CPU.
 -- perfl scripts/examples/switch.lua -- make        (no root needed)
 
 local perfev = require "perfev"

@@ -1,6 +1,6 @@
--- text_poke: the kernel rewrites its own code, as for static keys and ftrace.
+-- text_poke: prints changes of the kernel to its own code, as for static keys and ftrace.
 -- perfl -a -d 60s scripts/examples/text_poke.lua   (and switch a tracepoint on meanwhile)
--- Needs 5.9; old_bytes and new_bytes hold the code before and after.
+-- Requires Linux 5.9; old_bytes and new_bytes hold the code before and after.
 
 local perfev = require "perfev"
 

@@ -1,4 +1,4 @@
--- uprobe: which environment variables a command looks up: text that a function is called with.
+-- uprobe: prints the environment variables that a command looks up: a text argument of a function.
 -- perfl scripts/examples/uprobe.lua -- ls   (needs root)
 
 local perfev = require "perfev"

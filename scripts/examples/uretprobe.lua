@@ -1,4 +1,4 @@
--- uretprobe: how much each read() of a command has given: what a function returns.
+-- uretprobe: prints the result of each read() of a command: the return value of a function.
 -- perfl scripts/examples/uretprobe.lua -- cat /etc/passwd   (needs root)
 
 local perfev = require "perfev"

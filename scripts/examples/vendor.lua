@@ -1,4 +1,4 @@
--- vendor: an event by the name its maker gave it (libpfm4), of this machine or another one.
+-- vendor: samples an event by its vendor name (libpfm4), of this machine or another one.
 -- perfl --dry-run scripts/examples/vendor.lua -- true
 -- perfl --dry-run --assume-pmu ivb scripts/examples/vendor.lua UOPS_RETIRED:ALL -- true
 

@@ -383,7 +383,7 @@ describe("procmon", function()
     if not run.root then return pending "only root becomes nobody" end
     local r = run({ run.perfl, "-q", "procmon", "--", "true" }, { user = "nobody", cwd = "/" })
     assert.equal(0, r.code, r.err)
-    assert.truthy(r.out:find("namespaces cannot be had here", 1, true), r.out)
+    assert.truthy(r.out:find("namespaces is not available here", 1, true), r.out)
     assert.truthy(r.out:find("exec true", 1, true), r.out)
   end)
 end)

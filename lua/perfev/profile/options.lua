@@ -12,13 +12,14 @@ local M = {
   format = { "-f --format", choices = profile.formats, default = "tree", metavar = "FORMAT",
     help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
   call_graph = { "--call-graph", default = "fp", metavar = "HOW",
-    help = "how stacks are taken: fp, by frame pointers; defer, the same, in user space later (Linux 6.19); "
-      .. "dwarf[,BYTES], unwound; lbr, by the CPU" },
-  least = { "--least", type = "duration", default = 0, metavar = "TIME", help = "waits at least this long only" },
-  user = { "--user", help = "user frames only" },
-  kernel = { "--kernel", help = "kernel frames only" },
+    help = "how to take stacks: fp, frame pointers; defer, the same, user part later (Linux 6.19); "
+      .. "dwarf[,BYTES], unwinding; lbr, the CPU's branch records" },
+  least = { "--least", type = "duration", default = 0, metavar = "TIME",
+    help = "count only waits of at least this time" },
+  user = { "--user", help = "show only user frames" },
+  kernel = { "--kernel", help = "show only kernel frames" },
   unit = { "--unit", choices = { "ns", "us", "ms", "s" }, default = "us", metavar = "UNIT", help = "ns, us, ms or s" },
-  title = { "--title", metavar = "TEXT", help = "above the picture" },
+  title = { "--title", metavar = "TEXT", help = "the title of the picture" },
   MOST_TASKS = 1 << 22, -- that can wait at one time: PID_MAX_LIMIT, include/linux/threads.h
 }
 
