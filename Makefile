@@ -60,6 +60,8 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 # Styles, pages and browser scripts that a module writes into its output.
 ASSETS := $(sort $(shell find lua -name '*.css' -o -name '*.html' -o -name '*.js'))
 SCRIPTS := $(sort $(wildcard scripts/*.lua))
+# Documented modules that a script loads by a require of their own.
+TYPED_MODULES := sim syscalls units
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
@@ -96,7 +98,8 @@ ifdef SUDO_UID
 CHECKOUT_UID := $(filter-out 0,$(shell stat -c %u .))
 OWNER := $(if $(filter 0,$(shell id -u)),$(filter $(SUDO_UID),$(CHECKOUT_UID)))
 endif
-PRODUCTS = $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl
+TYPES = $(addprefix $(BUILD)/types/,perfev.lua $(TYPED_MODULES:%=perfev/%.lua))
+PRODUCTS = $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl $(TYPES)
 all: $(if $(OWNER),as-owner,$(PRODUCTS)) ## build all (the default)
 
 as-owner:
@@ -312,6 +315,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	$(foreach m,core $(MODULES),644:$(BUILD)/perfev/$(m).so:$(LIBDIR)/perfev/$(m).so) \
 	$(foreach f,$(filter lua/perfev/%,$(LUA_FILES) $(ASSETS)),644:$(f):$(LUADIR)/$(f:lua/%=%)) \
 	$(foreach f,$(shell find scripts -name '*.lua'),644:$(f):$(LUADIR)/perfev/$(f)) \
+	$(foreach f,$(TYPES),644:$(f):$(f:$(BUILD)/%=$(LUADIR)/perfev/%)) \
 	$(foreach f,$(HEADERS),644:$(f):$(f:src/%=$(INCDIR)/perfev/%)) \
 	644:$(BUILD)/libperfev.a:$(CLIBDIR)/libperfev.a \
 	644:$(BUILD)/perfev.pc:$(CLIBDIR)/pkgconfig/perfev.pc \
@@ -397,6 +401,14 @@ $(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES)
 		scripts
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< $(LUA_FILES) $(ASSETS) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
+
+# The interface for editors.
+$(BUILD)/types/perfev.lua: src/types.lua $(wildcard doc/api/*.md)
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)$(LUA) $< $(filter %.md,$^) > $@.new && mv $@.new $@
+$(BUILD)/types/perfev/%.lua: src/types.lua
+	@mkdir -p $(@D) && echo "  GEN  $@"
+	$(Q)$(LUA) $< module perfev.$* > $@.new && mv $@.new $@
 
 # Other flags than last time: compile anew.
 $(BUILD)/flags: export flags = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)

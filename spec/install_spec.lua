@@ -40,7 +40,8 @@ describe("make install", function()
     for _, path in ipairs {
       "usr/bin/perfl", "usr/lib/lua/5.4/perfev/core.so", "usr/lib/lua/5.4/perfev/elf.so",
       "usr/lib/lua/5.4/perfev/pfm.so",
-      "usr/share/lua/5.4/perfev/init.lua",
+      "usr/share/lua/5.4/perfev/init.lua", "usr/share/lua/5.4/perfev/types/perfev.lua",
+      "usr/share/lua/5.4/perfev/types/perfev/units.lua",
       "usr/lib/libperfev.a", "usr/lib/pkgconfig/perfev.pc", "usr/include/perfev/err.h",
       "usr/share/doc/perfev/README.md", "usr/share/doc/perfev/doc/api/README.md",
       "usr/share/doc/perfev/doc/example.c",
