@@ -208,7 +208,7 @@ end)
 
 describe("doc/api lists", function()
   it("the options of a session", function()
-    same(set_of(session_options.names), first_column("Sessions", "| option |"))
+    same(set_of(session_options.names), first_column("Options of a session", "| option |"))
   end)
 
   it("the callbacks of an event", function()
