@@ -192,6 +192,19 @@ describe("doc/api/README.md", function()
     assert.same(expected, listed)
   end)
 
+  it("links pages that list their own names at a glance", function()
+    for _, path in ipairs(pages) do
+      local linked, headed_names = {}, {}
+      local text = docs.slurp(path):match "\n## At a glance\n(.-)\n## "
+      for target in (text or ""):gmatch "%]%(#([^)]+)%)" do linked[target] = true end
+      for _, heading in ipairs(docs.read(path).headings) do
+        if heading.text:find "^`" then headed_names[docs.anchor(heading.text)] = true end
+      end
+      for name in pairs(headed_names) do assert(linked[name], path .. ": " .. name) end
+      assert(text or path == "doc/api/README.md", path)
+    end
+  end)
+
   it("has a row for every page", function()
     local linked = {}
     for target in docs.slurp("doc/api/README.md"):match "\n| page |.-\n\n":gmatch "%]%(([^)#]+)%)" do
