@@ -1,8 +1,8 @@
--- reference.lua - doc/reference.md, out of the layout tables:
+-- reference.lua - writes doc/reference.md from the layout tables:
 --   lua5.4 src/reference.lua > doc/reference.md
 --
--- What is said here of a name and is not in the tables stands in `about`; a name without a
--- line there is an error, so that no field is added and not told of.
+-- `about` describes each field. A field without an entry is an error, so that none is added
+-- without documentation.
 
 package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
 package.cpath = package.cpath .. ";build/?.so"
@@ -23,35 +23,35 @@ local kinds = {
 local about = {
   identifier = "the event's id, at a fixed place", ip = "instruction pointer", pid = "process",
   tid = "thread", time = "ns, by the event's clock", addr = "address",
-  id = "the event's id; of inherited copies the original's",
+  id = "the event's id; inherited copies have that of the original",
   stream_id = "the id of the copy itself", cpu = "CPU",
-  period = "events that this sample stands for", read = "counter values, see below",
+  period = "number of events since the last sample", read = "counter values, see below",
   callchain = "addresses by context, see below", raw = "the payload, padding included",
   branch_stack = "branches, newest first, see below", regs_user = "user registers, see below",
-  stack_size = "bytes of stack that were asked for",
-  stack_user = "bytes of the user stack, those that are valid",
+  stack_size = "requested bytes of stack",
+  stack_user = "the valid bytes of the user stack",
   weight = "cost: a number; with weight_struct three, see below",
-  data_src = "where data came from, see below",
-  transaction = "what became of a transaction, see below",
+  data_src = "source of the data, see below",
+  transaction = "result of a transaction, see below",
   regs_intr = "registers at the interrupt, see below", phys_addr = "physical address of addr",
-  cgroup = "cgroup's id", data_page_size = "bytes of the page at addr",
+  cgroup = "id of the cgroup", data_page_size = "bytes of the page at addr",
   code_page_size = "bytes of the page at ip", aux = "bytes of the AUX area",
   ppid = "parent process", ptid = "parent thread; in exit the parent process", len = "bytes",
   pgoff = "offset in the file", filename = "path, or a name like `//anon`",
-  lost = "how many records or samples", comm = "the task's name", maj = "device, major",
-  min = "device, minor", ino = "inode", ino_generation = "inode's generation",
-  build_id = "up to 20 bytes; only if the attr asked for it", prot = "PROT_*",
-  flags = "flags, as the kernel has them", aux_offset = "absolute; modulo the area's size",
+  lost = "number of records or samples", comm = "name of the task", maj = "device, major",
+  min = "device, minor", ino = "inode", ino_generation = "generation of the inode",
+  build_id = "up to 20 bytes; only if the attr requests it", prot = "PROT_*",
+  flags = "the kernel's flags", aux_offset = "absolute; modulo the area's size",
   aux_size = "bytes", next_prev_pid = "the other process: next if `out`",
   next_prev_tid = "the other thread", namespaces = "namespaces by name, see below",
   ksym_type = "1 bpf, 2 out of line", name = "symbol", bpf_type = "1 load, 2 unload",
-  tag = "8 bytes", path = "cgroup's path", old_len = "bytes before", new_len = "bytes after",
+  tag = "8 bytes", path = "path of the cgroup", old_len = "bytes before", new_len = "bytes after",
   old_bytes = "code before", new_bytes = "code after",
-  hw_id = "what the hardware calls the event", cookie = "of the sample it belongs to",
+  hw_id = "the hardware's id of the event", cookie = "cookie of its sample",
 }
 
 local function explain(name)
-  return about[name] or error("reference.lua: nothing is said about the field " .. name)
+  return about[name] or error("reference.lua: `about` has no entry for the field " .. name)
 end
 
 -- sample_type's bit of that number, by name
@@ -105,7 +105,7 @@ local function records()
       flags and " Flags: " .. flags .. "." or "")
     line ""
     if layout.name == "sample" then
-      line "In the order in which they lie; what the attr's `sample_type` lacks is nil."
+      line "In the order of the record. Fields that `sample_type` of the attr lacks are nil."
       line ""
       by_bit(layout.rows)
     elseif #layout.rows > 0 then
@@ -140,9 +140,9 @@ local function words()
   for _, name in ipairs { "data_src", "transaction", "weight", "branch_stack" } do
     line("### %s", name)
     if name == "branch_stack" then
-      line "A list of `{ from =, to =, counters =, … }`, with `hw_idx` beside it where the record"
-      line "has one (-1: unknown). `new_type` only where `type` is `extend_abi`. Neither `mispred`"
-      line "nor `predicted`: the PMU does not tell."
+      line "A list of `{ from =, to =, counters =, … }`, and `hw_idx` if the record has one (-1:"
+      line "unknown). `new_type` is set only if `type` is `extend_abi`. If both `mispred` and"
+      line "`predicted` are false, the PMU does not report them."
     elseif name == "weight" then
       line "With `weight_struct`; with `weight` it is one number."
     end
@@ -154,7 +154,7 @@ local function words()
       local bits = last == field.shift and last or ("%d–%d"):format(field.shift, last)
       line("| `%s` | %s | %s |", field.name, bits, values(field))
     end
-    line("| `raw` | 0–63 | the word, with whatever has no name yet |")
+    line("| `raw` | 0–63 | the whole word, including bits without a name |")
     line ""
   end
 end
@@ -182,37 +182,38 @@ end
 
 line "# Records, field by field"
 line ""
-line "Written by `src/reference.lua` out of the tables that decode; do not edit it."
+line "Generated by `src/reference.lua` from the decoder's tables; do not edit."
 line ""
 line([[
-A record is what a session's callbacks get, what `d:records(bytes)` gives and, as a plain table,
-what `r:copy()` and `d:decode(bytes)` return and `perfev.encode(spec, t)` takes. What a record
-lacks is nil; a name that no record has raises.
+Callbacks of a session and the iterator `d:records(bytes)` get records as views. `r:copy()` and
+`d:decode(bytes)` return them as plain tables, and `perfev.encode(spec, t)` accepts such a table.
+A field that the record lacks is nil. A name that no record has raises an error.
 
-## What every record has
+## Fields of every record
 
 | name | |
 |---|---|
-| `type` | its name, below; `unknown` for what this build does not know |
+| `type` | the name of its type, below; `unknown` if this build does not know it |
 | `number` | the kernel's number of the type |
 | `size` | bytes, header included |
-| `misc` | the header's flags as a number; named flags stand with each type |
+| `misc` | the header's flags as a number; each type below lists its named flags |
 | `cpumode` | `unknown`, `kernel`, `user`, `hypervisor`, `guest_kernel`, `guest_user` |
-| `bytes` | all of it, as it was written |
+| `bytes` | the whole record as written |
 | `event` | the event it belongs to |
-| `args` | a tracepoint's payload, in a session |
-| `synthesised` | `true` where a recorder wrote it of what was there before it began |
-| `pmu_format` | of an `aux` record: the byte of `flags` that is the PMU's own |
-| `comm` | the task's name at that time, in a session |
+| `args` | the payload of a tracepoint, in a session |
+| `synthesised` | `true` if the recorder made it for something that existed before the recording |
+| `pmu_format` | `aux` records: the byte of `flags` with the PMU's own value |
+| `comm` | the name of the task at that time, in a session |
 | `stack` | the call chain as a value, in a session and a recording; nil without `callchain` |
-| `symbol` | the name of the function at `ip`, likewise |
-| `sample_id` | the trailer's fields by name, also where the record has its own of that name |
+| `symbol` | the name of the function at `ip`, in a session and a recording |
+| `sample_id` | the fields of the trailer by name, even if the record has fields of the same name |
 
-Numbers of 64 bits are Lua integers, wrapped; `s32` are signed, so that pid -1 is -1.
+64-bit numbers are Lua integers and wrap; `s32` is signed: pid -1 is -1.
 
 ## The trailer
 
-After every record but a sample, if `sample_id_all`; a field of the record's own comes before it.
+Follows every record except samples, if `sample_id_all` is set. A field of the record itself has
+precedence.
 ]])
 by_bit(layouts.trailer)
 line ""
@@ -224,21 +225,21 @@ line ""
 line([[
 ### read
 `{ value =, id =, lost =, time_enabled =, time_running = }`, or for a group `{ values = { { value
-=, id =, lost = }, … }, time_enabled =, time_running = }`; what `read_format` lacks is nil.
+=, id =, lost = }, … }, time_enabled =, time_running = }`. Values that `read_format` lacks are nil.
 
 ### callchain
 `{ kernel = {ip…}, user = {ip…}, raw = {every u64, markers included} }`, and `hypervisor`,
-`guest`, `guest_kernel`, `guest_user` where there are such; what comes before any marker is the
-user's. `cookie`: the user's part comes later, in a `callchain_deferred` of that cookie.
+`guest`, `guest_kernel`, `guest_user` if present. Addresses before any marker are user addresses.
+`cookie`: the user part follows in a `callchain_deferred` record with the same cookie.
 
 ### namespaces
-`{ net = { dev =, inode = }, uts =, ipc =, pid =, user =, mnt =, cgroup = }`; what the kernel adds
-to these comes by number.
+`{ net = { dev =, inode = }, uts =, ipc =, pid =, user =, mnt =, cgroup = }`. Namespaces
+that newer kernels add have their number as key.
 ]])
 words()
 line "### regs_user, regs_intr"
-line "`abi` (0 none, 1 of 32 bits, 2 of 64) and each register by its name; with `abi` 0 nothing"
-line "else. A bit without a name is given by its number. By the mask's bit:"
+line "`abi` (0 none, 1: 32 bits, 2: 64 bits) and each register by its name; with `abi` 0 no"
+line "registers. A register without a name has the number of its bit. Names by bit of the mask:"
 line ""
 for _, arch in ipairs { "x86", "arm64", "arm", "riscv", "s390x", "powerpc" } do
   line("- %s: %s", arch, register_list(registers[arch]))
@@ -247,35 +248,35 @@ line ""
 line([[
 ## perfev.decoder(spec)
 
-`spec` holds an attr's fields by the kernel's names (`sample_type`, `read_format` and
+`spec` has the fields of an attr by the kernel's names (`sample_type`, `read_format` and
 `branch_sample_type` as an integer or a list of lower-case names), or `attr` = its bytes of any
-published size. Beside them:
+published size. Further options:
 
 | option | |
 |---|---|
-| `endian` | `"little"` or `"big"`, the recorder's; this machine's if nil |
-| `arch` | the recorder's `uname -m`, which names registers; this machine's if nil |
-| `bits` | 32 or 64, the recorder's kernel; by `arch` if nil |
+| `endian` | byte order of the recorder, `"little"` or `"big"`; default: this machine's |
+| `arch` | `uname -m` of the recorder, for register names; default: this machine's |
+| `bits` | 32 or 64, the recorder's kernel; default: from `arch` |
 | `ids` | the ids of the attr's events |
-| `event` | what `r.event` is to be |
+| `event` | the value of `r.event` |
 
-A list of such tables decodes several attrs: each record by the attr that its id tells. All must
-have their id in one place, which `sample_type` `identifier` does; attrs that cannot be told apart
-are refused: nil and the reason. A record without an id belongs to the first.
+A list of such tables decodes several attrs: the id of a record selects its attr. The id must have
+the same offset in all, which `sample_type` `identifier` ensures. For attrs that cannot be
+distinguished, the result is nil and the reason. A record without an id belongs to the first attr.
 
-- `d:decode(bytes [, pos])` → the record as a table, and the position of the next; or nil and what
-  is wrong, with the place.
-- `for r, pos in d:records(bytes [, bad]) do` gives views, good until the next. What is malformed
-  raises, or is told to `bad(message, pos)` and passed over.
-- `d:id(bytes [, pos])` → the id that the record carries, or nil.
+- `d:decode(bytes [, pos])` → the record as a table, and the position of the next; or nil and a
+  message with the position.
+- `for r, pos in d:records(bytes [, bad]) do` returns views, each valid until the next. A malformed
+  record raises, or calls `bad(message, pos)` and is skipped.
+- `d:id(bytes [, pos])` → the id of the record, or nil.
 
 ## perfev.encode(spec, t)
 
-The bytes of the record `t`, as the kernel would write them: the inverse of `d:decode`. `t.type`
-or `t.number` is needed, all else is zero or empty if it is not there. `misc` is a number, over
-which `cpumode` and named flags are laid; the trailer is of `t.sample_id`, and what that lacks of
-`t`. Where a table has `raw`, its named parts are laid over it; a callchain's `raw` stands alone.
-A record of an unknown type is its `number` and `raw`, trailer included, or `body`, after which
-the trailer comes. A name that no record has, and a value that does not fit, raise.]])
+Returns the bytes of the record `t` as the kernel would write them: the inverse of `d:decode`.
+`t.type` or `t.number` is required; all other fields default to zero or empty. `misc` is a number;
+`cpumode` and named flags override its bits. The trailer has the fields of `t.sample_id`, else those
+of `t`. If a table has `raw`, its named parts override it, except for a callchain, where `raw`
+replaces the parts. A record of unknown type has its `number` and either `raw`, which includes the
+trailer, or `body`, which the trailer follows. An unknown name or an unfit value raises.]])
 
 io.write(table.concat(out, "\n"), "\n")
