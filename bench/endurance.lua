@@ -66,7 +66,7 @@ local function visit()
     for name, value in pairs(task) do
       if record.type ~= "comm" or #name == 3 then record[name] = value end
     end
-    k:happen(next_tid % 2, record)
+    k:ring(next_tid % 2):push(record)
   end
 end
 

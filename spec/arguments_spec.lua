@@ -111,9 +111,9 @@ describe("every option takes or refuses by its name", function()
     end)
   end
 
-  for _, name in ipairs(perfev.args.keys) do
+  for _, name in ipairs(require("perfev.args").keys) do
     it(name .. " of perfev.args", function()
-      each_named(name, function(value) return perfev.args.check { { "--some", [name] = value } } end)
+      each_named(name, function(value) return require("perfev.args").check { { "--some", [name] = value } } end)
     end)
   end
 
@@ -132,7 +132,7 @@ describe("an option's name that is a table", function()
   local declared = {
     session = perfev.session, counter = perfev.counter, group = perfev.group, count = perfev.count, sum = perfev.sum,
     hist = perfev.hist, top = perfev.top, span = perfev.span, profile = perfev.profile,
-    ["perfev.args"] = perfev.args.check,
+    ["perfev.args"] = require("perfev.args").check,
     event = function(spec) return perfev.session({ tid = 7 }):event(spec) end,
     open = function(spec) return perfev.open("/nonexistent", spec) end,
     unpack = function(spec) return perfev.unpack("", spec) end,
@@ -253,7 +253,7 @@ describe("the table of an event", function()
     local p = perfev.profile(trap { title = trap {}, values = trap { trap { "time", unit = "ns" } } })
     assert.equal("", p:folded(trap { value = "time" }))
     assert.is_truthy(p:sampler(trap { under = "comm", value = "period" }))
-    local declared = perfev.args.check(trap { summary = "s", trap { "-a --all", choices = trap { "x" } } })
+    local declared = require("perfev.args").check(trap { summary = "s", trap { "-a --all", choices = trap { "x" } } })
     assert.same({ "all", { "x" } }, { declared[1].name, declared[1].choices })
     assert.is_nil((perfev.open("/nonexistent", trap { window = 3 })))
   end)
@@ -299,7 +299,7 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.open "x\\0y"', "open: a path with a NUL byte in it" },
     { 'perfev.open("x", 3)', "options are a table, not a number" },
     { 'perfev.open("x", { window = "x" })', "window is a number" },
-    { 'perfev.open("x", { note = 3 })', "note is a function" },
+    { 'perfev.open("x", { log = 3 })', "log is a function" },
     { 'perfev.unpack(3)', "a string expected, not a number" },
     { 'perfev.list(3)', "a pattern is a string, not a number" },
     { 'perfev.escape(nil)', "escape: a string expected, not a nil" },

@@ -20,7 +20,7 @@ k:tracepoint("syscalls:sys_exit_kill", 906, "int __syscall_nr; s64 ret")
 local comms = { [0] = "swapper", [7] = "app", [8] = "helper", [9] = "disker" }
 local function sample(us, cpu, pid, event, args)
   k:after(us * 1000, function()
-    k:happen(cpu, { type = "sample", pid = pid, tid = pid, event = event, args = args })
+    k:ring(cpu):push({ type = "sample", pid = pid, tid = pid, event = event, args = args })
   end)
 end
 local function wake(us, pid, event)
@@ -171,7 +171,7 @@ describe("killsnoop", function()
     end
     kill(10, 7, 8, 15, 0) kill(20, 8, -1, 9, -3)
     kill(30, 9, 9, 9)
-    k:after(50000, function() k:happen(0, { type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)]]
+    k:after(50000, function() k:ring(0):push({ type = "exit", pid = 9, tid = 9, ppid = 1, ptid = 1 }) end)]]
   local head = "     TIME(s)     PID COMM             SIG          TPID RESULT\n"
 
   it("has a line for each signal, and whether it went", function()

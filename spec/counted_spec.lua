@@ -29,7 +29,7 @@ local kinds = {
 }
 for ms = 1, 3500, 5 do
   local cpu, record = any(0, 1), kinds[any(#kinds)](any(7, 9))
-  k:after(ms .. "ms", function() k:happen(cpu, record) end)
+  k:after(ms .. "ms", function() k:ring(cpu):push(record) end)
 end
 ]]
 

@@ -97,14 +97,6 @@ local function words_of(body, pattern)
   return set
 end
 
--- Names that a file of src/lua/ registers in a table of functions.
-local function registered(path, table_name, prefix)
-  local body = docs.slurp(path):match("luaL_Reg " .. table_name .. "%[%] = (%b{})")
-  local set = {}
-  for name in body:gmatch('{ "([%a][%w_]*)"') do set[prefix .. name] = true end
-  return set
-end
-
 local function same(expected, found)
   assert.same(sorted(expected), sorted(found))
 end
@@ -120,48 +112,6 @@ describe("doc/api has a heading for each name and a name for each heading:", fun
     for name in pairs(keys_of(perfev.profile, "perfev.profile.")) do names[name] = true end
     for name in pairs(keys_of(perfev.picture, "perfev.picture.")) do names[name] = true end
     same(names, headed("perfev."))
-  end)
-
-  it("a profile's methods", function()
-    local methods = keys_of(getmetatable(perfev.profile {}), "p:")
-    methods["p:__index"], methods["p:__name"] = nil, nil
-    same(methods, headed("p:"))
-  end)
-
-  it("a session's methods", function()
-    -- What has a contract, "---", is public; the rest of the metatable is the session's own.
-    local public, pending_comment = {}, false
-    for line in run.capture("cat lua/perfev/*.lua"):gmatch("[^\n]+") do
-      local name = line:match("^function Session:([%w_]+)") or line:match("^Session%.(%a[%w_]*) = ")
-      if line:find("^%-%-%- ") then
-        pending_comment = true
-      elseif name and pending_comment then
-        public["s:" .. name] = true
-      end
-      if not line:find("^%-%-") then pending_comment = false end
-    end
-    same(public, headed("s:"))
-    local methods = getmetatable(perfev.session {}).__index
-    for name in pairs(public) do assert.is_function(methods[name:sub(3)], name) end
-  end)
-
-  it("an event's methods", function()
-    local ev = perfev.session {}:event { switch = print }
-    same(keys_of(getmetatable(ev).__index, "ev:"), headed("ev:"))
-  end)
-
-  it("an attr's methods", function()
-    same(registered("src/lua/lattr.c", "methods", "attr:"), headed("attr:"))
-    for name in pairs(headed("attr:")) do assert.is_function(core.attr_new({})[name:sub(6)]) end
-  end)
-
-  it("a memory's methods", function()
-    same(registered("src/lua/lmemory.c", "methods", "m:"), headed("m:"))
-    for name in pairs(headed("m:")) do assert.is_function(perfev.hooks.memory(8)[name:sub(3)]) end
-  end)
-
-  it("an aggregator's methods", function()
-    same(keys_of(core.aggregator_methods, "a:"), headed("a:"))
   end)
 
   it("a record's methods", function()
@@ -236,7 +186,7 @@ describe("doc/api lists", function()
   end)
 
   it("what perfev.args understands", function()
-    same(set_of(perfev.args.keys), first_column("`perfev.args(spec)`", "| key |"))
+    same(set_of(require("perfev.args").keys), first_column("`perfev.args(spec)`", "| key |"))
   end)
 
   it("the fields of perf_event_attr, with the kernel that brought each", function()

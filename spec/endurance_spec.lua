@@ -34,17 +34,17 @@ describe("a session of ten minutes", function()
     local function second()
       next_tid = next_tid + 1
       local tid = next_tid
-      k:happen(0, { type = "fork", pid = tid, tid = tid, ppid = 7, ptid = 7 })
-      k:happen(0, { type = "comm", pid = tid, tid = tid, comm = "task" .. tid, exec = true })
-      k:happen(0, { type = "mmap2", pid = tid, tid = tid, addr = 0x400000, len = 0x1000, pgoff = 0, maj = 8, min = 1,
+      k:ring(0):push({ type = "fork", pid = tid, tid = tid, ppid = 7, ptid = 7 })
+      k:ring(0):push({ type = "comm", pid = tid, tid = tid, comm = "task" .. tid, exec = true })
+      k:ring(0):push({ type = "mmap2", pid = tid, tid = tid, addr = 0x400000, len = 0x1000, pgoff = 0, maj = 8, min = 1,
                     ino = tid, ino_generation = 0, prot = 5, flags = 2, filename = "/bin/task" .. tid })
-      for i = 1, PER_SECOND do k:happen(i % 2, sample(tid * PER_SECOND + i)) end
-      k:happen(0, { type = "exit", pid = tid, tid = tid, ppid = 7, ptid = 7 })
+      for i = 1, PER_SECOND do k:ring(i % 2):push(sample(tid * PER_SECOND + i)) end
+      k:ring(0):push({ type = "exit", pid = tid, tid = tid, ppid = 7, ptid = 7 })
     end
     -- Faster than anybody reads: until the ring has no room.
     local function burst()
       local i = 0
-      repeat i = i + 1 until k:happen(0, sample(i)) < 4 or i > 400
+      repeat i = i + 1 until k:ring(0):push(sample(i)) < 4 or i > 400
       filled = filled + 1
     end
     k:every("1s", 60 * MINUTES, second)

@@ -32,7 +32,7 @@ local function got(spec, record)
   spec.sample = function(...) list = table.pack(...) end
   local s <close> = opened(spec)
   record.type, record.pid = "sample", 7
-  k:happen(0, record)
+  k:ring(0):push(record)
   s:dispatch()
   return list
 end
@@ -79,7 +79,7 @@ describe("the fields of a sample callback", function()
       for i, name in ipairs(names) do both[2][i] = r[name] end
     end }
     assert(s:start())
-    k:happen(0, { type = "sample", event = "a:b", pid = 7, ip = -1, addr = 1 << 63, period = 3, args = VALUES,
+    k:ring(0):push({ type = "sample", event = "a:b", pid = 7, ip = -1, addr = 1 << 63, period = 3, args = VALUES,
                   exact_ip = true, time = MS })
     s:dispatch()
     assert.equal("seven", both[1][16])
@@ -106,7 +106,7 @@ describe("the fields of a sample callback", function()
     local list
     local s <close> = opened { "a:b", fields = { "args.small", "args.wide", "args.path", "tid" },
       sample = function(...) list = table.pack(...) end }
-    k:happen(0, { type = "sample", event = "a:b", pid = 7, raw = string.pack("<I2BBi4i4", 300, 0, 0, 7, 42) })
+    k:ring(0):push({ type = "sample", event = "a:b", pid = 7, raw = string.pack("<I2BBi4i4", 300, 0, 0, 7, 42) })
     s:dispatch()
     assert.same({ 42, nil, nil, 7, n = 4 }, list)
   end)
@@ -115,7 +115,7 @@ describe("the fields of a sample callback", function()
     local comm
     local s <close> = opened { type = 1, config = 0, sample_period = 1, fields = { "time" }, sample = function() end,
       comm = function(r) comm = r.comm .. r.tid end }
-    k:happen(0, { type = "comm", pid = 7, tid = 7, comm = "new" })
+    k:ring(0):push({ type = "comm", pid = 7, tid = 7, comm = "new" })
     s:dispatch()
     assert.equal("new7", comm)
   end)
@@ -131,7 +131,7 @@ describe("the fields of a sample callback", function()
         return n < 3
       end }
       assert(s:start())
-      for i = 1, 5 do k:happen(0, { type = "sample", pid = 7, time = i * MS }) end
+      for i = 1, 5 do k:ring(0):push({ type = "sample", pid = 7, time = i * MS }) end
       s:dispatch()
       assert.equal(3, n)
       assert.same({ "mine" }, told)
@@ -148,7 +148,7 @@ describe("the fields of a sample callback", function()
         if n == 40 then after = collectgarbage "count" end
       end }
       local s <close> = opened(spec)
-      for i = 1, 40 do k:happen(0, { type = "sample", event = "a:b", pid = 7, time = i, args = VALUES }) end
+      for i = 1, 40 do k:ring(0):push({ type = "sample", event = "a:b", pid = 7, time = i, args = VALUES }) end
       collectgarbage()
       collectgarbage "stop"
       s:dispatch()

@@ -93,8 +93,8 @@ describe("the perf map of a process", function()
       for name, value in pairs(stat or {}) do st[name] = value end
       return st
     end
-    perfev.symbol.on_note = function(text) said[#said + 1] = text end
-    finally(function() perfev.symbol.on_note = nil end)
+    perfev.symbol.log = function(_, text) said[#said + 1] = text end
+    finally(function() perfev.symbol.log = nil end)
     return k:with(function() return (perfev.symbol.process(7, 0x30010)) end), said
   end
   local function is_refused(why, stat)

@@ -42,7 +42,7 @@ local function printed(sample, record)
     assert(s:start())
     record = record or {}
     record.type, record.pid, record.args = "sample", 7, VALUES
-    k:happen(0, record)
+    k:ring(0):push(record)
     s:dispatch()
   end)
 end
@@ -84,7 +84,7 @@ describe("a line", function()
       local s <close> = perfev.session { pid = 7, ordered = false }
       s:event { "a:long", sample = perfev.line "<{args.path}|{args.path}>" }
       assert(s:start())
-      k:happen(0, { type = "sample", pid = 7, args = { path = ("\27"):rep(20000) } })
+      k:ring(0):push({ type = "sample", pid = 7, args = { path = ("\27"):rep(20000) } })
       s:dispatch()
     end)
     assert.equal(2, select(2, out:gsub(("\\x1b"):rep(20000), "")))

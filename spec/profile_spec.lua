@@ -608,7 +608,7 @@ describe("scripts that take stacks", function()
       return (not attr.exclude_kernel or callchain and not attr.exclude_callchain_kernel) and 13 or nil -- EACCES
     end
     k:after(1000, function()
-      k:happen(0, { type = "sample", pid = 7, tid = 7, event = "page-faults:u", ip = 4096, callchain = { 4096 } })
+      k:ring(0):push({ type = "sample", pid = 7, tid = 7, event = "page-faults:u", ip = 4096, callchain = { 4096 } })
     end)
   ]]
   local dir = run.tempdir()
@@ -635,7 +635,7 @@ describe("stacks that end after one or two frames", function()
       for i = 1, %d do chain[#chain + 1] = 0x400000 + 16 * i end
       k:after(1000, function()
         for _ = 1, %d do
-          k:happen(0, { type = "sample", pid = 7, tid = 7, event = { type = 1, config = 2 }, ip = chain[2],
+          k:ring(0):push({ type = "sample", pid = 7, tid = 7, event = { type = 1, config = 2 }, ip = chain[2],
             callchain = chain })
         end
       end)

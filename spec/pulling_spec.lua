@@ -19,10 +19,10 @@ local function happen(k, nr)
   for i = 1, nr do
     local is_c = i % 3 == 0
     k.now = k.now + 1
-    k:happen(i % 2, { type = "sample", event = is_c and "a:c" or "a:b", pid = 7 + i % 2,
+    k:ring(i % 2):push({ type = "sample", event = is_c and "a:c" or "a:b", pid = 7 + i % 2,
                       args = is_c and { prev = -i } or { next = i, name = "n" } })
     k.now = k.now + 1
-    if i % 4 == 0 then k:happen(0, { type = "comm", pid = 7, tid = 7, comm = "new" .. i }) end
+    if i % 4 == 0 then k:ring(0):push({ type = "comm", pid = 7, tid = 7, comm = "new" .. i }) end
   end
 end
 

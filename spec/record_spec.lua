@@ -90,7 +90,7 @@ local function body_of(hex, len)
   local seen = deliver({}, function(k, event)
     attr = event.attr
     local body = bytes:sub(9, len)
-    local fields = k:stamp(event, "x", { sample_id = { pid = 11, tid = 12 } })
+    local fields = k:_stamp(event, "x", { sample_id = { pid = 11, tid = 12 } })
     k:push(event, wire.frame(number, misc, body .. wire.trailer(attr, fields.sample_id)))
   end)
   assert.equal(1, #seen)
@@ -366,7 +366,7 @@ describe("what the encoder writes", function()
     assert.equal("a", r.comm)
     -- no NUL at all: a tool's mistake, or a hostile file
     local seen = deliver({}, function(k, event)
-      local id = k:stamp(event, "comm", {}).sample_id
+      local id = k:_stamp(event, "comm", {}).sample_id
       k:push(event, wire.frame(3, 0, string.pack("=i4i4", 1, 2) .. "abcdefgh" .. wire.trailer(event.attr, id)))
     end)
     assert.equal("abcdefgh", seen[1].comm)
@@ -385,7 +385,8 @@ describe("what the encoder writes", function()
       local attr
       local seen, stats = deliver({}, function(k, event)
         attr = event.attr
-        k:push(event, wire.record(attr, "new", k:stamp(event, "new", { number = number, body = "12345678", misc = 3 })))
+        local fields = k:_stamp(event, "new", { number = number, body = "12345678", misc = 3 })
+        k:push(event, wire.record(attr, "new", fields))
       end)
       has({ type = "unknown", number = number, misc = 3, pid = 1000, cpu = 0 }, seen[1])
       assert.equal("12345678", seen[1].raw:sub(1, 8))
@@ -422,7 +423,7 @@ local function cut_all(keep)
       assert(s:start())
       local event = k.events[1]
       local f = kind == "sample" and some.sample(event.attr) or others[kind](event.attr)
-      local whole = wire.record(event.attr, kind, k:stamp(event, kind, f))
+      local whole = wire.record(event.attr, kind, k:_stamp(event, kind, f))
       local tail = keep and kind ~= "sample" and wire.trailer(event.attr, f.sample_id) or ""
       for size = 8 + #tail, #whole, 8 do
         local body = whole:sub(9, size - #tail) .. tail
@@ -470,7 +471,7 @@ describe("a record that is cut", function()
       for _, case in ipairs(cases) do
         local seen, stats = deliver(case[2], function(k, event)
           local attr = event.attr
-          local f = k:stamp(event, "sample", { read = { values = {} } })
+          local f = k:_stamp(event, "sample", { read = { values = {} } })
           local whole = wire.record(attr, "sample", f)
           -- the varying field is the last, its count the last word (before hw_idx)
           k:push(event, wire.frame(9, 0, whole:sub(9, 40) .. string.pack("=I8", nr)))
@@ -480,7 +481,7 @@ describe("a record that is cut", function()
       end
       for _, number in ipairs { 16, 22 } do
         local seen, stats = deliver({}, function(k, event)
-          local f = k:stamp(event, "x", {})
+          local f = k:_stamp(event, "x", {})
           k:push(event, wire.frame(number, 0, string.pack("=I8I8", 0, nr) .. wire.trailer(event.attr, f.sample_id)))
         end)
         assert.equal(0, #seen)
@@ -491,7 +492,7 @@ describe("a record that is cut", function()
 
   it("is malformed when it is longer than its fields: a newer kernel's, not guessed at", function()
     local seen, stats = deliver({}, function(k, event)
-      local whole = wire.record(event.attr, "sample", k:stamp(event, "sample", {}))
+      local whole = wire.record(event.attr, "sample", k:_stamp(event, "sample", {}))
       k:push(event, wire.frame(9, 0, whole:sub(9) .. ("\0"):rep(8)))
     end)
     assert.equal(0, #seen)

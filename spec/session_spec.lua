@@ -541,7 +541,7 @@ describe("the life of a run", function()
   it("begins its duration when all is enabled, however long that takes", function()
     local n = 0
     local s = new({ duration = "500ms" }, { sample = function() n = n + 1 end })
-    s:begin(function() k:pass(k.now + 700 * MS) end)
+    s:begin(function() k:advance_to(k.now + 700 * MS) end)
     k:after(1100 * MS, function() emit(1) end)
     local start = k.now
     assert.is_true((s:run()))
@@ -1375,12 +1375,12 @@ describe("loss", function()
     for _ = 1, 5 do
       emit_many(100)
       s:dispatch()
-      k:pass(k.now + 50 * MS)
+      k:advance_to(k.now + 50 * MS)
     end
-    k:pass(k.now + 500 * MS)
+    k:advance_to(k.now + 500 * MS)
     emit_many(1)
     for _ = 1, 3 do
-      k:pass(k.now + 50 * MS)
+      k:advance_to(k.now + 50 * MS)
       s:dispatch()
     end
     assert.equal(501, k.events[1].value)
@@ -1496,7 +1496,7 @@ describe("loss", function()
     local read = 0
     local s = new({ buffer = "4K", duration = "5s" }, { sample = function()
       read = read + 1
-      k:pass(k.now + 30 * MS)
+      k:advance_to(k.now + 30 * MS)
     end })
     local sent = 0
     for ms = 1, 3000, 10 do k:after(ms * MS, function() emit_many(2) sent = sent + 2 end) end
@@ -1625,7 +1625,7 @@ describe("one's own loop", function()
     local s = new()
     s:every("50ms", function() n = n + 1 end)
     assert(s:start())
-    k:pass(k.now + 60 * MS)
+    k:advance_to(k.now + 60 * MS)
     s:dispatch()
     assert.equal(1, n)
     s:close()

@@ -148,8 +148,8 @@ describe("a debug file", function()
       for name, value in pairs(by_fd[fd]:find "%.debug" and stat or {}) do st[name] = value end
       return st
     end
-    perfev.symbol.on_note = function(text) said[#said + 1] = text end
-    finally(function() perfev.symbol.on_note = nil end)
+    perfev.symbol.log = function(_, text) said[#said + 1] = text end
+    finally(function() perfev.symbol.log = nil end)
     return k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end), table.concat(said, "\n")
   end
 
@@ -165,8 +165,8 @@ describe("a debug file", function()
     assert.same({ n = 2, nil, debug .. "it is larger than 512 MiB" }, table.pack(planted { size = 10 << 30 }))
     local k, said = kernel.new(), {}
     k.files["/opt/bin/pr\nog"] = plain
-    perfev.symbol.on_note = function(text) said[#said + 1] = text end
-    finally(function() perfev.symbol.on_note = nil end)
+    perfev.symbol.log = function(_, text) said[#said + 1] = text end
+    finally(function() perfev.symbol.log = nil end)
     for _, mode in ipairs { 0x1180, 0x2180, 0x6180, 0xc180, 0x41ed } do
       k.hooks.fstat = function() return { mode = mode } end
       assert.is_nil(k:with(function() return (perfev.symbol.file("/opt/bin/pr\nog", 0x1000)) end))
@@ -207,8 +207,8 @@ describe("a debuginfod server", function()
   local function found(id)
     programs = programs + 1
     local path, said = write("prog" .. programs, elf.file { build_id = id or BUILD_ID }), {}
-    perfev.symbol.on_note = function(text) said[#said + 1] = text end
-    finally(function() perfev.symbol.on_note = nil end)
+    perfev.symbol.log = function(_, text) said[#said + 1] = text end
+    finally(function() perfev.symbol.log = nil end)
     return perfev.symbol.file(path, 0x1000), said
   end
 

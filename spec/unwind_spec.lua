@@ -267,8 +267,8 @@ describe("a stack of registers and copied memory", function()
     local regs, stack = { ip = at("leaf", 4), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) }
     local nowhere = program { ra = 16, rules = X86_RULES, string.char(CFA_EXPRESSION, 1) .. "\xff", "" }
     local notes
-    perfev.symbol.on_note = function(text, level) notes[#notes + 1] = level .. " " .. text end
-    finally(function() perfev.symbol.on_note = nil end)
+    perfev.symbol.log = function(level, text) notes[#notes + 1] = level .. " " .. text end
+    finally(function() perfev.symbol.log = nil end)
     for said, file in pairs { ["1 /bin/app: stacks end in it: its unwind tables are damaged"] = nowhere,
       ["1 /bin/app: stacks go on by its frame pointers, if it keeps them: it has no unwind tables that can be read"]
         = elf.file { functions = { { "leaf", 0x1000, 0x100 } } },

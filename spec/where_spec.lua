@@ -214,7 +214,7 @@ describe("a condition", function()
     for _, event in ipairs(k.events) do if event.filter then set[event.filter] = true end end
     for _, record in ipairs(records) do
       record.type, record.event, record.pid = "sample", "a:b", 7 + math.random(0, 1)
-      k:happen(0, record)
+      k:ring(0):push(record)
       s:dispatch()
     end
     return seen, counts, set
@@ -260,7 +260,7 @@ describe("a condition", function()
         local record = random_record()
         k.now = k.now + 1
         record.type, record.event, record.pid = "sample", "a:b", 7 + i % 2
-        k:happen(0, record)
+        k:ring(0):push(record)
       end
     end)
     local first <close> = perfev.session { duration = "20ms", record = "/x.data" }
@@ -312,7 +312,7 @@ describe("a condition", function()
     local function happen(tid, small)
       local record = random_record()
       record.type, record.event, record.pid, record.args.small = "sample", "a:b", tid, small
-      k:happen(0, record)
+      k:ring(0):push(record)
     end
     for _ = 1, 3 do happen(7, 1) happen(8, -1) happen(7, -2) end
     s:dispatch()
@@ -328,9 +328,9 @@ describe("a condition", function()
               switch = function(r) switches[#switches + 1] = r.tid end, fork = function() forks = forks + 1 end }
     s:event { "a:b", where = { "cpu", "==", 5 }, sample = function() end, comm = function() comms = comms + 1 end }
     assert(s:start())
-    for i = 7, 10 do k:happen(0, { type = "switch", pid = i, tid = i, out = i ~= 8 }) end
-    k:happen(0, { type = "fork", pid = 20, tid = 20, ppid = 7, ptid = 7 })
-    k:happen(0, { type = "comm", pid = 7, tid = 7, comm = "new" })
+    for i = 7, 10 do k:ring(0):push({ type = "switch", pid = i, tid = i, out = i ~= 8 }) end
+    k:ring(0):push({ type = "fork", pid = 20, tid = 20, ppid = 7, ptid = 7 })
+    k:ring(0):push({ type = "comm", pid = 7, tid = 7, comm = "new" })
     s:dispatch()
     assert.same({ 7, 10 }, switches)
     assert.same({ 0, 1 }, { forks, comms })
@@ -351,7 +351,7 @@ describe("a condition", function()
       spec[1], spec.sample = "a:b", perfev.count { where = { "args.small", "<", 0 } }
       s:event(spec)
       assert(s:start())
-      k:happen(0, { type = "sample", event = "a:b", pid = 7, args = random_record().args })
+      k:ring(0):push({ type = "sample", event = "a:b", pid = 7, args = random_record().args })
       s:dispatch()
       return k.events[n + 1].filter
     end
@@ -382,7 +382,7 @@ describe("a condition", function()
                           start_where = { "args.name", "==", "in" }, stop_where = { "args.name", "==", "out" } }
     assert(s:start())
     local function happen(time, name, byte, small)
-      k:happen(0, { type = "sample", event = "a:b", pid = 7, time = time,
+      k:ring(0):push({ type = "sample", event = "a:b", pid = 7, time = time,
                     args = { small = small, big = 0, wide = 0, huge = 0, byte = byte, pair = 0, name = name, path = "",
                              list = { 0, 0, 0 } } })
     end

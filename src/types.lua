@@ -197,6 +197,7 @@ local values = {
   ["perfev.errno"] = "table<string|integer, integer|string>", ["perfev._VERSION"] = "string",
   ["perfev.profile.formats"] = "string[]", ["perfev.hooks.real"] = "table<string, function>",
   ["perfev.hooks"] = false, ["perfev.symbol"] = false, -- classes, see `objects`
+  ["perfev.symbol.log"] = "fun(level: integer, text: string)?",
   ["sim.options"] = "table<string, string>", ["sim.worlds"] = "string[]",
 }
 
@@ -227,7 +228,7 @@ local objects = {
 -- class, page, heading, first word of the table's head line; then types for tables without a
 -- column of them: by name, and `any` for the rest.
 local classes = {
-  { "perfev.SessionOptions", "sessions", "Sessions", "option" },
+  { "perfev.SessionOptions", "sessions", "Options of a session", "option" },
   { "perfev.EventSpec: { [integer]: string }", "events", "Events", "option" },
   { "perfev.EventSpec: { [integer]: string }", "attributes", "Fields of perf_event_attr", "field" },
   { "perfev.CounterSpec: { [integer]: string|perfev.EventSpec, [string]: any }", "counters",

@@ -212,13 +212,18 @@ local function set_address(m, attr, places)
   return true
 end
 
+local function log(self, level, text)
+  local to = self.spec.log or self.session and self.session.opts.log
+  if to then to(level, text) end
+end
+
 -- What an event is beside its attr: a probe that tracefs has to define, an address in a process.
 local function bind(self, m, attr, found)
-  local target, log = self.target, self.spec.log or self.session and self.session.opts.log
+  local target = self.target
   local watcher = {
     opts = targets.is_tasks(target) and { pid = target.pids } or {}, target = target,
     child = self.child or self.session and self.session.child,
-    note = function(_, level, text) if log then log(level, text) end end,
+    _log = function(_, level, text) log(self, level, text) end,
   }
   if found.find_addresses then
     local places, why, code = found.find_addresses(watcher)
@@ -232,7 +237,7 @@ local function bind(self, m, attr, found)
     m.undo, m.owner = built.undo, owner
     if built.no_inherit then
       attr.inherit = false
-      watcher:note(0, built.to_note)
+      watcher:_log(0, built.to_note)
     end
   end
   return true
@@ -264,11 +269,6 @@ local function open_member(self, m)
   return number, user_only, self.core:attr(number)
 end
 
-local function note(self, level, text)
-  local log = self.spec.log or self.session and self.session.opts.log
-  if log then log(level, text) end
-end
-
 -- Whether a counter is whole without a member that was refused. Where a group's leader is, as perf has it, and where
 -- a weak group can be opened one by one, it is not.
 local function can_be_without(self, m, code)
@@ -285,11 +285,11 @@ local function open(self, m)
   if not number then
     if not can_be_without(self, m, attr) then return nil, user_only, attr end
     m.error = user_only
-    note(self, attr == E.EINVAL and 0 or 1, "left out: " .. user_only) -- what is wrong with it can be mended
+    log(self, attr == E.EINVAL and 0 or 1, "left out: " .. user_only) -- what is wrong with it can be mended
     return true
   end
   m.number, m.attr, m.open, m.user_only = number, attr, true, user_only or nil
-  if user_only then note(self, 0, explain.user_only(m.name)) end
+  if user_only then log(self, 0, explain.user_only(m.name)) end
   if m.spec.filter then return m:filter(m.spec.filter) end
   return true
 end
@@ -318,7 +318,7 @@ local function expand(self, m)
   if not units then return { m } end -- what is wrong is told when it is opened
   local list, seen = {}, {}
   for _, unit in ipairs(units) do
-    if unit.pattern then note(self, 0, event.told_of_pattern(unit.pattern, #unit)) end
+    if unit.pattern then log(self, 0, event.told_of_pattern(unit.pattern, #unit)) end
     local many = self.spec.many or self.session and self.session.opts.many
     local ok, why, code = event.check_many(m.name, seen, unit, many)
     if not ok then return nil, why, code end
@@ -454,14 +454,14 @@ function M.join(self, s, level)
   s.counters[#s.counters + 1] = self
   if not s.core then return self end
   if s.opts.input then return s.core:refuse_counter() end
-  local ok, why, code = self:prepare()
-  if ok and s.running then ok, why, code = self:_begin() end
+  local ok, why, code = self:_open()
+  if ok and s.running then ok, why, code = self:_start_counting() end
   if not ok then return nil, why, code end
   return self
 end
 
 -- The session's targets are known.
-function Counter:prepare()
+function Counter:_open()
   self.target = targets.of_session(self.session)
   local ok, why, code = open_all(self)
   if ok then return true end
@@ -470,13 +470,13 @@ function Counter:prepare()
 end
 
 -- The session begins.
-function Counter:_begin()
+function Counter:_start_counting()
   if self.target.on_exec or self.spec.disabled then return true end
   return self:enable()
 end
 
 -- The session has ended: what was counted stays.
-function Counter:finish()
+function Counter:_finish()
   if not self.core then return end
   if not self.core:is_ours() then return give_back(self) end
   self.core:switch(nil, "DISABLE", self.grouped)

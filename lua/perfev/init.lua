@@ -8,6 +8,7 @@ if _VERSION ~= "Lua 5.4" then
 end
 
 local agg = require "perfev.agg"
+local args = require "perfev.args"
 local core = require "perfev.core"
 local lazy = require "perfev.lazy"
 local session = require "perfev.session"
@@ -22,7 +23,6 @@ local M = {
   hooks = lazy "perfev.hooks",
   escape = require "perfev.escape",
   symbol = lazy "perfev.symbol",
-  args = require "perfev.args", -- a script's declared options; it is called
 }
 
 --- A session of its own; see perfev.session.
@@ -67,6 +67,9 @@ function M.unpack(bytes, opts) return require "perfev.aggpack".unpack(bytes, opt
 
 --- Pairs of events; see perfev.span.
 function M.span(spec) return require("perfev.span").new(session.default(), spec, 2) end
+
+--- A script's declared options; see perfev.args.
+function M.args(spec) return args(spec) end
 
 --- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
 function M.list(pattern) return require "perfev.list" (pattern) end

@@ -150,7 +150,7 @@ local function with_condition(self, ev, built, asked)
   local condition, exact
   if not self.opts.record then condition, exact = event.condition(ev.decl, built) end
   if not condition then return asked end
-  self:note(1, ("%s: the kernel's filter has %s: %s"):format(ev.name, exact and "all of where" or "a part of where",
+  self:_log(1, ("%s: the kernel's filter has %s: %s"):format(ev.name, exact and "all of where" or "a part of where",
     condition))
   return both(asked, condition)
 end
@@ -163,7 +163,7 @@ local function set_filter(self, ev, built)
   if not filter then return true end
   local ok, what, code = self.core:filter(ev.slot, filter)
   if not ok and narrowed ~= asked then -- where is held against each record anyhow
-    self:note(1, ("%s: the kernel does not take that: where is seen to without it"):format(ev.name))
+    self:_log(1, ("%s: the kernel does not take that: where is seen to without it"):format(ev.name))
     narrowed, filter = asked, exclude_self(self, built, asked)
     if not filter then return true end
     ok, what, code = self.core:filter(ev.slot, filter)
@@ -185,7 +185,7 @@ local function adjust_attr(self, ev, built)
   if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = not built.no_inherit end
   -- Who is who must not be overwritten: the session's own events stay in rings of their own.
   if opts.overwrite and built.aux_bytes then
-    self:note(1, ("%s: its AUX area is read as it comes; overwrite is not for it"):format(ev.name))
+    self:_log(1, ("%s: its AUX area is read as it comes; overwrite is not for it"):format(ev.name))
   elseif opts.overwrite and not ev.hidden and spec.write_backward == nil then
     attr.write_backward = true
   end
@@ -213,7 +213,7 @@ end
 
 -- Where the frequency is our default, the machine may have lowered it.
 local function note_clamped(self, ev, built)
-  if built.found.clamped then self:note(1, explain.clamped(ev.name, built.attr.sample_freq)) end
+  if built.found.clamped then self:_log(1, explain.clamped(ev.name, built.attr.sample_freq)) end
 end
 
 -- What happens is sampled where nothing else is asked; who counts the samples may mean all that happens.
@@ -221,7 +221,7 @@ local function note_sampled(self, ev, built)
   local attr = built.attr
   local is_clock = attr.config == names.CPU_CLOCK or attr.config == names.TASK_CLOCK
   if built.found.is_sampled and attr.type == names.TYPE.software and not is_clock and agg.counts(ev.decl.callbacks) then
-    self:note(0, explain.sampled(ev.name, attr.sample_freq))
+    self:_log(0, explain.sampled(ev.name, attr.sample_freq))
   end
 end
 
@@ -341,7 +341,7 @@ local function add_somehow(self, ev, built, target, leader)
     end
   end
   if slot then
-    for _, note in ipairs(said) do self:note(note[1], note[2]) end
+    for _, note in ipairs(said) do self:_log(note[1], note[2]) end
     return slot
   end
   if #said > 0 then built.attr = asked end -- what is told is about what was asked for
@@ -393,12 +393,12 @@ local function open_built(self, ev, built, leader)
     local event_as_opened = circumstances(self, built, leader and name_at(ev.of, leader))
     return nil, explain.refusal(what, errno, failed, event_as_opened), errno
   end
-  if built.to_note then self:note(0, built.to_note) end
+  if built.to_note then self:_log(0, built.to_note) end
   ev.slot, ev.format, ev.built, ev.leader = slot, built.format, built, leader
   ev.attr = self.core:attr(slot)
   ev.ids = {}
   for i, fd in ipairs(self.core:fds(slot)) do ev.ids[i] = fd.id end
-  self:note(2, ("%s\n%s"):format(ev.name, ev.attr:dump()))
+  self:_log(2, ("%s\n%s"):format(ev.name, ev.attr:dump()))
   return set_filter(self, ev, built)
 end
 
@@ -435,7 +435,7 @@ local function open_unit(self, ev, unit)
   local ok, why, code = open_group(self, ev, unit)
   if ok or not (unit.grouped and unit.weak) then return ok, why, code end
   while #ev.members > before do table.remove(ev.members):close() end
-  self:note(1, ("%s: not as a group, which its PMU cannot hold"):format(unit.name))
+  self:_log(1, ("%s: not as a group, which its PMU cannot hold"):format(unit.name))
   for _, built in ipairs(unit) do built.attr.read_format = built.attr.read_format & ~FORMAT_GROUP end
   return open_group(self, ev, setmetatable({ grouped = false }, { __index = unit }))
 end
@@ -446,7 +446,7 @@ local function check_many(self, ev, units)
   for _, unit in ipairs(units) do
     local founds = {}
     for i, built in ipairs(unit) do founds[i] = built.found end
-    if unit.pattern then self:note(0, event.told_of_pattern(unit.pattern, #unit)) end
+    if unit.pattern then self:_log(0, event.told_of_pattern(unit.pattern, #unit)) end
     local ok, why, code = event.check_many(ev.name, self.tracepoints, founds, self.opts.many or ev.decl.spec.many)
     if not ok then return nil, why, code end
   end
@@ -549,7 +549,7 @@ function M.open(ev)
   ev:close() -- it may have come as far as its filter
   if not ev.decl.spec.optional then return nil, why, code end
   ev.error = why
-  self:note(1, ("left out: %s"):format(why))
+  self:_log(1, ("left out: %s"):format(why))
   return true
 end
 
@@ -579,7 +579,7 @@ function M.undo(events)
   for _, ev in ipairs(events) do
     local done, why = true, nil
     if ev.undo then done, why = ev.undo() end
-    if not done then ev.session:note(0, why) end
+    if not done then ev.session:_log(0, why) end
     if ev.members then M.undo(ev.members) end
   end
 end

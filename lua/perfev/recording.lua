@@ -27,7 +27,7 @@ local CALLCHAIN = 1 << 5 -- PERF_SAMPLE_CALLCHAIN
 local function warn(self, text)
   self.dropped_warnings = self.dropped_warnings + (#self.warnings >= WARNINGS_MAX and 1 or 0)
   if #self.warnings < WARNINGS_MAX then self.warnings[#self.warnings + 1] = text end
-  if self.on_warning then self.on_warning(text) end
+  if self.log then self.log(0, text) end
 end
 
 -- ---- the header: sections by name, decoded when they are asked for ----
@@ -157,7 +157,7 @@ end
 
 --- Take in what the reader knows of events and sections by now. Events that are known already stay the
 -- tables that they are: records show them.
-function Recording:learn()
+function Recording:_read_events()
   self.sections = index_sections(self)
   self.header = new_header(self)
   if self.sections.tracing_data then self:tracing() end
@@ -330,12 +330,12 @@ function M.names_text(events)
   return table.concat(first, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
 end
 
-local known = { fd = true, ordered = true, window = true, note = true }
+local known = { fd = true, ordered = true, window = true, log = true }
 
 --- Open a recording.
 -- @tparam string path  "-" is standard input
 -- @tparam ?table opts  `ordered = false`: in the file's order; `window`: bytes of records to put in order
---   at most (32 MiB); `note`: f(text) for what a user should know; `fd`: read this descriptor, and close it
+--   at most (32 MiB); `log`: f(level, text), what a user should know; `fd`: read this descriptor, and close it
 -- @treturn[1] recording  `.header .events .facts .warnings .error`, `:records{} :totals() :section(name) :close()`
 -- @treturn[2] nil
 -- @treturn[2] string  why it is no recording, with the byte
@@ -355,8 +355,8 @@ function M.open(path, opts)
         or ""), 2)
     end
   end
-  if opts.note ~= nil and type(opts.note) ~= "function" then
-    error("open: note is a function, not a " .. type(opts.note), 2)
+  if opts.log ~= nil and type(opts.log) ~= "function" then
+    error("open: log is a function, not a " .. type(opts.log), 2)
   end
   for _, name in ipairs { "window", "fd" } do
     local value = opts[name]
@@ -366,28 +366,28 @@ function M.open(path, opts)
     end
   end
   local self = setmetatable({
-    events = {}, payloads = {}, of_format = {}, warnings = {}, dropped_warnings = 0, on_warning = opts.note,
+    events = {}, payloads = {}, of_format = {}, warnings = {}, dropped_warnings = 0, log = opts.log,
   }, Recording)
   local started = false
   local file, why, code = core.datafile(path, {
     fd = opts.fd, window = opts.window, unordered = opts.ordered == false,
     note = function(text) warn(self, text) end,
-    news = function() if started then self:learn() end end,
+    news = function() if started then self:_read_events() end end,
   })
   if not file then
     self.closed = true
     return nil, why, code
   end
   self.file, self.facts, self.path = file, file:facts(), path
-  self.world = symbol.recorded {
+  self.world = symbol._recorded {
     recording = file, path = path, header = function() return self.header end,
-    note = function(text, level)
+    log = function(level, text)
       if level == 0 then warn(self, text) end
     end,
   }
   file:world(self.world)
   started = true
-  self:learn()
+  self:_read_events()
   return self
 end
 

@@ -31,13 +31,13 @@ local own_only = { sample = true, read = true, throttle = true, aux = true, itra
 
 local NOTES_MAX = 10
 
--- What is wrong with a recording is told, and of records that are alike only of the first: there may be millions.
-local function teller(session, shown)
-  local told = 0
-  return function(text, level)
-    told = told + 1
-    session:note(told > NOTES_MAX and 1 or level or 0, ("%s: %s"):format(shown, text))
-    if told == NOTES_MAX + 1 then session:note(0, shown .. ": there is more of this: -v tells all of it") end
+-- Logs what is wrong with a recording; after the first NOTES_MAX texts at level 1, because there may be millions.
+local function logger(session, shown)
+  local nr = 0
+  return function(level, text)
+    nr = nr + 1
+    session:_log(nr > NOTES_MAX and 1 or level, ("%s: %s"):format(shown, text))
+    if nr == NOTES_MAX + 1 then session:_log(0, shown .. ": there is more of this: -v tells all of it") end
   end
 end
 
@@ -62,7 +62,7 @@ function M.open(session, handlers)
   local rec
   rec, what, code = recording.open(input, {
     ordered = session.opts.ordered ~= false,
-    note = teller(session, shown),
+    log = logger(session, shown),
   })
   if not rec then
     waiter:close()
@@ -254,7 +254,7 @@ local function find(self, decl)
   if some then return some, missing end
   local clock = find_clock(tree, events)
   if #clock > 0 then
-    self.session:note(0, ("%s: the recording has cpu-clock instead"):format(decl.name))
+    self.session:_log(0, ("%s: the recording has cpu-clock instead"):format(decl.name))
     return clock
   end
   return {}, missing
@@ -275,14 +275,14 @@ local function shape_stacks(self, decl, one)
   local form = { no_user = spec.exclude_callchain_user, no_kernel = spec.exclude_callchain_kernel }
   local other = self.forms[recorded]
   if other and (other.no_user ~= form.no_user or other.no_kernel ~= form.no_kernel) then
-    self.session:note(0, ("%s: another event of it wants other frames: both get all of them"):format(decl.name))
+    self.session:_log(0, ("%s: another event of it wants other frames: both get all of them"):format(decl.name))
     form = {}
   end
   self.forms[recorded] = form
   form.of_ip = not has_chains(recorded)
   self.source:stacks(self.nr[recorded], form)
   if not form.of_ip or other or spec.sample_max_stack == 1 then return end
-  self.session:note(0, ("%s: recorded without call chains: a stack is its first frame alone\n  try: perf record -g")
+  self.session:_log(0, ("%s: recorded without call chains: a stack is its first frame alone\n  try: perf record -g")
     :format(recorded.name))
 end
 
@@ -309,7 +309,7 @@ local function note_counted(self, decl, found)
   end
   local leader, by_stat = leader_of(self), self.rec.sections.stat
   if not leader and not by_stat or leader and is_split(leader) then return end
-  self.session:note(0, ("%s: it was counted, and not sampled\n  its counts are in %s"):format(decl.name, leader
+  self.session:_log(0, ("%s: it was counted, and not sampled\n  its counts are in %s"):format(decl.name, leader
     and ("r.read of the samples of %s"):format(leader.name) or "'stat' records, which perfl dump shows"))
 end
 
@@ -322,7 +322,7 @@ local function note_wider(self, decl, one)
     local unwanted = decl.spec[field]
     if unwanted == nil then unwanted = words[field] end
     if unwanted and not attr[field] then
-      self.session:note(0, ("%s: recorded as %s: %s samples are delivered, too\n  r.cpumode tells them apart"):format(
+      self.session:_log(0, ("%s: recorded as %s: %s samples are delivered, too\n  r.cpumode tells them apart"):format(
         decl.name, one.recorded.name, whose))
     end
   end
@@ -385,15 +385,15 @@ function Replay:match(ev)
   if not found then return nil, missing, code end
   if #found == 0 then
     ev.error = ("event '%s': %s has no %s"):format(decl.name, self.shown, missing or "such event")
-    self.session:note(decl.spec.optional and 1 or 0, ev.error)
+    self.session:_log(decl.spec.optional and 1 or 0, ev.error)
     return true
   end
   if missing then
-    self.session:note(0, ("event '%s': %s has no %s\n  the others of the list are taken"):format(decl.name,
+    self.session:_log(0, ("event '%s': %s has no %s\n  the others of the list are taken"):format(decl.name,
       self.shown, missing))
   end
   if decl.spec.filter then
-    self.session:note(0, ("%s: its filter is the kernel's work: all that was recorded is delivered"):format(decl.name))
+    self.session:_log(0, ("%s: its filter is the kernel's work: all that was recorded is delivered"):format(decl.name))
   end
   for _, one in ipairs(found) do
     local format = one.recorded.format
@@ -446,7 +446,7 @@ local function note_unasked(self)
     end
   end
   if #lacks == 0 then return end
-  self.session:note(0, ("%s has no %s records: none of its events asked for them\n  try: perf record %s")
+  self.session:_log(0, ("%s has no %s records: none of its events asked for them\n  try: perf record %s")
     :format(self.shown, table.concat(lacks, ", "), table.concat(flags, " ")))
 end
 
@@ -523,11 +523,11 @@ local function answer(self, turn, a, b)
     route(self, a, b)
     return true
   elseif turn == "news" then
-    self.rec:learn()
+    self.rec:_read_events()
     self:number_events()
     return true
   elseif turn == "timer" then
-    self.session:handle(-1 - a)
+    self.session:_call_handlers(-1 - a)
   elseif turn == "end" then -- before the file's: what was read is delivered, and the run has failed
     self.ended = true
     self.session.failure = self.session.failure or a

@@ -96,14 +96,14 @@ function Session:configure(opts)
   self.opts = options.take(opts, options.copy(self.opts), 3)
 end
 
-function Session:note(level, text)
+function Session:_log(level, text)
   if self.opts.log then self.opts.log(level, text) end
 end
 
 -- ---- errors in callbacks ----
 
 -- object: a text with its traceback, or whatever else was raised -> true when the run is to stop
-function Session:raised(object, where, key)
+local function handle_error(self, object, where, key)
   local trace = core.take_traceback()
   self.errors = (self.errors or 0) + 1
   shortage.any = shortage.any or shortage.is(object)
@@ -126,7 +126,7 @@ local function protected(self, where, f, ...)
   self.in_callback = outer
   if ok then
     if result == false then self:stop() end
-  elseif self:raised(result, where, f) then
+  elseif handle_error(self, result, where, f) then
     self:stop()
   end
 end
@@ -134,13 +134,13 @@ end
 -- In a forked process what is open is the parent's: it can be let go of, and no more.
 local FORKED = "session: it was started before fork(), and is the parent process's"
 
-function Session:is_forked()
+local function is_forked(self)
   return self.process ~= nil and self.process ~= core.process()
 end
 
 -- A session's own loop is not entered again from what it calls.
 local function refuse_recursion(self, verb)
-  if self:is_forked() and not self.finished then error(FORKED, 3) end
+  if is_forked(self) and not self.finished then error(FORKED, 3) end
   if self.in_callback or (self.core and self.core:dispatching()) then
     error(("session: %s() called from one of its callbacks"):format(verb), 3)
   end
@@ -196,6 +196,35 @@ local function recorded_tracking(self)
   return RECORDED
 end
 
+-- The names of tasks need somebody's COMM, FORK and EXIT records. Maps, and what is recorded, have an event of
+-- their own, which is on before /proc is read: who begins meanwhile, and what is mapped, is told of.
+local function open_tracking(self)
+  local recorded = self.opts.record ~= nil
+  if recorded or wants_maps(self) then
+    self.maps = opened.new(self, recorded and recorded_tracking(self) or MAPS, true)
+    return opened.open(self.maps)
+  end
+  for ev in opened.each(self.events) do
+    if ev.attr.comm and ev.attr.task then return true end
+  end
+  return opened.open(opened.new(self, DUMMY, true))
+end
+
+-- Names of tasks that were there before; a recording tells of its own.
+local function scan_tasks(self)
+  if self.opts.input then return true end
+  if self.maps and not self.maps.attr.enable_on_exec then
+    local on, why, code = self.maps:enable()
+    if not on then return nil, why, code end
+  end
+  if options.is_cpu_wide(self.opts) then
+    self.core:scan(-1, self.maps ~= nil)
+  else
+    for _, pid in ipairs(self.target.pids) do self.core:scan(pid, self.maps ~= nil) end
+  end
+  return true
+end
+
 --- Declare an event; opened when the session starts, or at once when it runs.
 -- @tparam table spec  [1] the event string; attr fields by the kernel's name; `freq`, `period`,
 --   `callchain`, `filter`, `name`, `optional`; callbacks by record type
@@ -227,9 +256,9 @@ function M.declare(self, spec, level)
   if not ok then return nil, why, code end
   -- The first that takes call chains: what is mapped is followed from here on.
   if self.running and not self.opts.input and not self.maps and wants_maps(self) then
-    ok, why, code = self:open_tracking()
+    ok, why, code = open_tracking(self)
     if not ok then return nil, why, code end
-    self:scan()
+    scan_tasks(self)
   end
   return ev
 end
@@ -258,21 +287,33 @@ function Session:counter(spec) return require("perfev.counter").new(spec, false,
 --- The same as a group; as `perfev.group`.
 function Session:group(spec) return require("perfev.counter").new(spec, true, 2, self) end
 
--- The names of tasks need somebody's COMM, FORK and EXIT records. Maps, and what is recorded, have an event of
--- their own, which is on before /proc is read: who begins meanwhile, and what is mapped, is told of.
-function Session:open_tracking()
-  local recorded = self.opts.record ~= nil
-  if recorded or wants_maps(self) then
-    self.maps = opened.new(self, recorded and recorded_tracking(self) or MAPS, true)
-    return opened.open(self.maps)
+-- ---- timers, signals, other descriptors ----
+
+local function start_timer(self, timer)
+  local fd, what, code = self.core:timer(timer.ns, timer.ns)
+  if not fd then return nil, explain.refusal(what, code), code end
+  self.handlers[fd] = function()
+    if self.core:read(fd, 8) then protected(self, "every", timer.f) end
   end
-  for ev in opened.each(self.events) do
-    if ev.attr.comm and ev.attr.task then return true end
-  end
-  return opened.open(opened.new(self, DUMMY, true))
+  return true
 end
 
--- ---- timers, signals, other descriptors ----
+-- struct signalfd_siginfo is 128 bytes (signalfd(2)): signo, errno, code, pid, uid, fd, ...
+local SIGINFO = "=I4i4i4I4I4i4"
+
+local function start_signal(self, number)
+  local fd, what, code = self.core:signals(1 << (number - 1))
+  if not fd then return nil, explain.refusal(what, code), code end
+  self.handlers[fd] = function()
+    local info = self.core:read(fd, 128)
+    while info and #info == 128 do
+      local _, _, reason, pid, _, from = string.unpack(SIGINFO, info)
+      protected(self, "signal", self.signals[number], { number = number, code = reason, pid = pid, fd = from })
+      info = self.core and self.core:read(fd, 128)
+    end
+  end
+  return true
+end
 
 --- Call f every so often while the session runs.
 -- @tparam string|number t  "500ms", "2s"; a number is seconds
@@ -284,7 +325,7 @@ function Session:every(t, f)
   if type(f) ~= "function" then error("every: a function expected, not a " .. type(f), 2) end
   local timer = { ns = ns, f = f }
   self.timers[#self.timers + 1] = timer
-  if self.running then assert(self:start_timer(timer)) end
+  if self.running then assert(start_timer(self, timer)) end
 end
 
 local function register(self, list, what, f)
@@ -314,29 +355,20 @@ function Session:signal(name, f)
   refuse_ended(self, 2)
   local is_new = not self.signals[number]
   self.signals[number] = f
-  if is_new and self.watching then assert(self:start_signal(number)) end
-end
-
-function Session:start_timer(timer)
-  local fd, what, code = self.core:timer(timer.ns, timer.ns)
-  if not fd then return nil, explain.refusal(what, code), code end
-  self.handlers[fd] = function()
-    if self.core:read(fd, 8) then protected(self, "every", timer.f) end
-  end
-  return true
+  if is_new and self.watching then assert(start_signal(self, number)) end
 end
 
 -- Where all is enabled and the command is held still: what there is to do before may take much of an interval.
-function Session:start_timers()
+local function start_timers(self)
   for _, timer in ipairs(self.timers) do
-    local ok, why, code = self:start_timer(timer)
+    local ok, why, code = start_timer(self, timer)
     if not ok then return nil, why, code end
   end
   return true
 end
 
 -- Once all is enabled: what there is to do before may take longer than that.
-function Session:start_duration()
+local function start_duration(self)
   if not self.opts.duration then return true end
   local fd, what, code = self.core:timer(self.opts.duration, 0)
   if not fd then return nil, explain.refusal(what, code), code end
@@ -344,26 +376,15 @@ function Session:start_duration()
   return true
 end
 
--- struct signalfd_siginfo is 128 bytes (signalfd(2)): signo, errno, code, pid, uid, fd, ...
-local SIGINFO = "=I4i4i4I4I4i4"
-
-function Session:start_signal(number)
-  local fd, what, code = self.core:signals(1 << (number - 1))
-  if not fd then return nil, explain.refusal(what, code), code end
-  self.handlers[fd] = function()
-    local info = self.core:read(fd, 128)
-    while info and #info == 128 do
-      local _, _, reason, pid, _, from = string.unpack(SIGINFO, info)
-      protected(self, "signal", self.signals[number], { number = number, code = reason, pid = pid, fd = from })
-      info = self.core and self.core:read(fd, 128)
-    end
-  end
-  return true
+local function poll_child(self)
+  if not self.child or self.command_status then return end
+  self.command_status = self.child:reap(false)
+  if self.command_status then self.stopping = true end
 end
 
-function Session:start_watches()
+local function start_watches(self)
   local steps = {}
-  for number in pairs(self.signals) do steps[#steps + 1] = function() return self:start_signal(number) end end
+  for number in pairs(self.signals) do steps[#steps + 1] = function() return start_signal(self, number) end end
   if self.opts.watch then
     steps[#steps + 1] = function()
       local fd, f = self.opts.watch[1], self.opts.watch[2]
@@ -378,7 +399,7 @@ function Session:start_watches()
     steps[#steps + 1] = function()
       local ok, what, code, failed = self.core:watch(pidfd)
       if not ok then return nil, explain.refusal(what, code, failed), code end
-      self.handlers[pidfd] = function() self:look_at_child() end
+      self.handlers[pidfd] = function() poll_child(self) end
       return true
     end
   end
@@ -390,19 +411,13 @@ function Session:start_watches()
   return true
 end
 
-function Session:look_at_child()
-  if not self.child or self.command_status then return end
-  self.command_status = self.child:reap(false)
-  if self.command_status then self.stopping = true end
-end
-
 -- Who runs on, and is not to be seen.
-function Session:tell_of_unwatched()
+local function report_unwatched(self)
   if self.told_unwatched or self.opts.input then return end
   local function look(pid, name)
     if not targets.is_running(pid) then return end
     self.told_unwatched = true
-    self:note(0, UNWATCHED:format(name))
+    self:_log(0, UNWATCHED:format(name))
   end
   if self.child then look(self.child:pid(), "the command") end
   for _, pid in ipairs(self.opts.pid or self.opts.tid or {}) do look(pid, "process " .. pid) end
@@ -410,40 +425,40 @@ end
 
 -- A task's events end with it, and before it can be waited for: do_exit() of the kernel. But what executes a file
 -- that is set-uid, or that it may not read, loses them and goes on (begin_new_exec()): a command is stayed with.
-function Session:is_over()
+local function is_over(self)
   if not self.core:over() then return false end
   if self.child and self.command_status then return true end
-  self:tell_of_unwatched()
+  report_unwatched(self)
   return not self.child
 end
 
 -- What has ended, and is not to be waited for yet.
-function Session:await_child()
+local function await_child(self)
   if not self.child or self.command_status or not self.core:over() then return end
   self.core:wait(GRACE_MS)
-  self:look_at_child()
+  poll_child(self)
 end
 
 -- ---- the life of a session ----
 
 -- What the core dropped, shrank or skipped. A ring's size that was asked for is not shrunk in silence.
-function Session:note_core(text, failed)
+local function log_core_text(self, text, failed)
   local is_ring = failed and failed.operation == "map ring"
-  self:note(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text, failed) or text)
+  self:_log(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text, failed) or text)
 end
 
 -- What the core tells of while it delivers.
 local function callback_handlers(self)
   return {
     max_bytes = (self.opts.max_bytes or options.MAX_BYTES) // 2,
-    note = function(text, failed) self:note_core(text, failed) end,
+    note = function(text, failed) log_core_text(self, text, failed) end,
     on_error = function(object, where, ev)
-      return self:raised(object, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
+      return handle_error(self, object, ("%s of %s"):format(where, ev.name), ("%p %s"):format(ev, where))
     end,
   }
 end
 
-function Session:open_core()
+local function open_core(self)
   local opts = self.opts
   if opts.input then
     local recorded, why, errno = require("perfev.replay").open(self, callback_handlers(self))
@@ -466,7 +481,7 @@ function Session:open_core()
   return true
 end
 
-function Session:open_events()
+local function open_events(self)
   if self.counters[1] and options.selects_comm(self.opts) then
     return nil, "counters of whole CPUs count every process, and cannot be limited to names\n"
       .. "  try: without all_cpus (perfl: -a), for the processes that run now, and what they fork", E.EINVAL
@@ -476,30 +491,15 @@ function Session:open_events()
     if not ok then return nil, why, code end
   end
   for _, c in ipairs(self.counters) do
-    local ok, why, code = c:prepare()
+    local ok, why, code = c:_open()
     if not ok then return nil, why, code end
   end
   if self.opts.input then return self.core:check() end
-  return self:open_tracking()
-end
-
--- Names of tasks that were there before; a recording tells of its own.
-function Session:scan()
-  if self.opts.input then return true end
-  if self.maps and not self.maps.attr.enable_on_exec then
-    local on, why, code = self.maps:enable()
-    if not on then return nil, why, code end
-  end
-  if options.is_cpu_wide(self.opts) then
-    self.core:scan(-1, self.maps ~= nil)
-  else
-    for _, pid in ipairs(self.target.pids) do self.core:scan(pid, self.maps ~= nil) end
-  end
-  return true
+  return open_tracking(self)
 end
 
 -- Who began before our own records told of it, and after /proc was read.
-function Session:scan_new()
+local function scan_new_tasks(self)
   if self.opts.input or self.maps then return end
   if options.is_cpu_wide(self.opts) then
     self.core:scan_new(-1)
@@ -508,41 +508,90 @@ function Session:scan_new()
   end
 end
 
-function Session:arm()
-  local scanned, wrong, failed = self:scan()
-  if not scanned then return nil, wrong, failed end
-  for _, f in ipairs(self.on_begin) do
-    protected(self, "begin", f)
-    if self.failure then return nil, self.failure end
-    if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
+-- Whether the recording is all that the records are for.
+local function is_recorded_only(self)
+  if not self.recorder then return false end
+  for _, ev in ipairs(self.events) do
+    if next(ev.decl.callbacks) then return false end
   end
-  if self.opts.record then
-    local rec, why, errno = require("perfev.recorder").start(self)
-    self.recorder, self.record_errno = rec, errno
-    if not rec then return nil, why, errno end
-    if self.opts.count and self:is_recorded_only() then
-      self:note(0, "the count (-n) is of records that callbacks get, and no event has one: the recording goes on\n"
-        .. "  try: a duration (-d)")
+  return true
+end
+
+-- Timers and the like, which nobody sees to any more, would end each wait for the command's end at once.
+local function watch_child_alone(self)
+  local pidfd = self.child:pidfd()
+  for fd in pairs(self.handlers) do
+    if fd ~= pidfd then self.core:unwatch(fd) end
+  end
+end
+
+-- Ask the command to end, in the end make it, and have its status. One that is held yet has our own handlers, which
+-- would keep what is asked to themselves.
+local function end_child(self)
+  if not self.child then return end
+  if self.exec_done and not self.command_status then
+    watch_child_alone(self)
+    self.child:kill(core.signals.TERM)
+    self.child:kill(core.signals.CONT) -- one that is stopped hears of it
+    for _ = 1, GRACE_STEPS do
+      self.command_status = self.child:reap(false)
+      if self.command_status then break end
+      self.core:wait(GRACE_MS)
     end
   end
-  if self.child or self.recorder then self:watch_exit() end
-  local ok, what, code = self.core:enable()
-  if not ok then return nil, explain.refusal(what, code), code end
-  for _, c in ipairs(self.counters) do
-    ok, what, code = c:_begin()
-    if not ok then return nil, what, code end
+  if not self.command_status then
+    self.child:kill(core.signals.KILL)
+    self.command_status = self.child:reap(true)
   end
-  self.running = true -- timers that are declared from here on begin at once
-  self:scan_new()
-  ok, what, code = self:start_timers()
-  if not ok then return nil, what, code end
-  if self.child then return self:release_child() end
-  return true
+  self.child:close()
+  self.child = nil
+end
+
+-- A session that never began has nothing to keep.
+local function end_recording(self)
+  if not self.recorder then return end
+  if not self.begun then return self.recorder:abandon() end
+  self.core:record_kept()
+  local ok, why, code = self.recorder:finish()
+  if not ok then self.failure, self.record_errno = self.failure or why, code end
+  self.recorded = self.recorder:summary()
+end
+
+-- os.exit() ends the process without the end of the session: the command is ended, and the recording has what was
+-- read by then. A callback may be running, so that the rings are not read any more.
+local function watch_exit(self)
+  local weak = setmetatable({ self }, { __mode = "v" })
+  self.at_exit = core.at_exit(function()
+    local s = weak[1]
+    if not s or not s.core or s.finished or is_forked(s) then return end
+    s.core:disable()
+    local ended, why = pcall(end_child, s)
+    end_recording(s)
+    if not ended then error(why, 0) end
+  end)
+end
+
+-- Everything back, in reverse.
+local function close_all(self)
+  self.running, self.watching = false, false
+  if self.at_exit then self.at_exit:cancel() end
+  for _, c in ipairs(self.counters) do c:_finish() end
+  if self.core then
+    if not is_forked(self) then
+      end_child(self)
+      self.last_totals = self.core:totals()
+      end_recording(self)
+    end
+    self.core:close()
+    self.core = nil
+    opened.undo(self.events)
+  end
+  self.finished = true
 end
 
 -- Let the command go. What is to be found in its own memory is opened where that is laid out and
 -- not an instruction of it has run.
-function Session:release_child()
+local function release_child(self)
   local waiting = opened.wait_for_exec(self.events)
   local ok, what, code = self.child:release(waiting)
   if not ok then
@@ -564,29 +613,61 @@ function Session:release_child()
   return true
 end
 
+local function begin_counting(self)
+  local scanned, wrong, failed = scan_tasks(self)
+  if not scanned then return nil, wrong, failed end
+  for _, f in ipairs(self.on_begin) do
+    protected(self, "begin", f)
+    if self.failure then return nil, self.failure end
+    if self.closed then return nil, "session: closed while it was starting", E.ECANCELED end
+  end
+  if self.opts.record then
+    local rec, why, errno = require("perfev.recorder").start(self)
+    self.recorder, self.record_errno = rec, errno
+    if not rec then return nil, why, errno end
+    if self.opts.count and is_recorded_only(self) then
+      self:_log(0, "the count (-n) is of records that callbacks get, and no event has one: the recording goes on\n"
+        .. "  try: a duration (-d)")
+    end
+  end
+  if self.child or self.recorder then watch_exit(self) end
+  local ok, what, code = self.core:enable()
+  if not ok then return nil, explain.refusal(what, code), code end
+  for _, c in ipairs(self.counters) do
+    ok, what, code = c:_start_counting()
+    if not ok then return nil, what, code end
+  end
+  self.running = true -- timers that are declared from here on begin at once
+  scan_new_tasks(self)
+  ok, what, code = start_timers(self)
+  if not ok then return nil, what, code end
+  if self.child then return release_child(self) end
+  return true
+end
+
 -- What of it is not seen, or not as it is. Of a whole machine, what happens outside of our pid namespace has the idle
 -- task's number.
-function Session:tell_of_target()
+local function report_target(self)
   for _, pid in ipairs(self.target.ended or {}) do
-    self:note(0, ("there is no process %d (any more): the others are watched"):format(pid))
+    self:_log(0, ("there is no process %d (any more): the others are watched"):format(pid))
   end
   local is_told = self.opts.log and not self.opts.cgroup and options.is_cpu_wide(self.opts)
   if not is_told or pidns.is_machine() ~= false then return end
-  self:note(0, "in a pid namespace, as a container's, tasks outside of it are told as pid 0, which is the idle task; "
+  self:_log(0, "in a pid namespace, as a container's, tasks outside of it are told as pid 0, which is the idle task; "
     .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
 end
 
-function Session:open()
+local function open_all(self)
   self.process = core.process()
   core.raise_nofile()
-  local ok, why, code = self:open_core()
+  local ok, why, code = open_core(self)
   if not ok then return nil, why, code end
   if not self.opts.input then
     self.target, why, code = targets.find(self, self.opts, "watch")
     if not self.target then return nil, why, code end
-    self:tell_of_target()
+    report_target(self)
   end
-  for _, step in ipairs { self.open_events, self.start_watches, self.arm, self.start_duration } do
+  for _, step in ipairs { open_events, start_watches, begin_counting, start_duration } do
     ok, why, code = step(self)
     if not ok then return nil, why, code end
   end
@@ -607,48 +688,39 @@ function Session:start()
   self.started = true
   -- What the caller's functions raise on the way, log for one, is his; what is open by then is not.
   local _ <close> = setmetatable({}, { __close = function(_, raised)
-    if raised then self:release() end
+    if raised then close_all(self) end
   end })
-  local ok, why, code = self:open()
+  local ok, why, code = open_all(self)
   if not ok then
-    self:release()
+    close_all(self)
     return nil, why, code
   end
   return true
 end
 
 -- Watched descriptors that are ready, after the records that came before them.
-function Session:handle(...)
+function Session:_call_handlers(...)
   for i = 1, select("#", ...) do
     local f = self.handlers[(select(i, ...))]
     if f and self.core then f() end
   end
 end
 
-function Session:remaining(max)
+local function records_left(self, max)
   local left = self.opts.count and self.opts.count - self.delivered
   if max and left then return math.min(max, left) end
   return max or left or 0
 end
 
--- Whether the recording is all that the records are for.
-function Session:is_recorded_only()
-  if not self.recorder then return false end
-  for _, ev in ipairs(self.events) do
-    if next(ev.decl.callbacks) then return false end
-  end
-  return true
-end
-
 -- What has stopped the recording stops the session.
-function Session:look_at_recorder(last)
+local function check_recorder(self, last)
   if not self.recorder or self.finished then return end
   local ok, why, code = self.recorder:check(last)
   if not ok then self.failure, self.record_errno, self.cut = self.failure or why, code, true end
 end
 
 -- Opens the files of newly sampled code, before their processes end.
-function Session:keep_sampled()
+local function keep_sampled_files(self)
   if self.opts.input or not self.core then return end
   if not self.keep then
     local core_session, list = self.core, {}
@@ -656,22 +728,22 @@ function Session:keep_sampled()
       local task = not self.closed and core_session:task(pid)
       return task and task.ppid
     end
-    self.keep, self.kept = function(raw) return symbol.here():keep(raw, list, parent_of) end, list
+    self.keep, self.kept = function(raw) return symbol._here():keep(raw, list, parent_of) end, list
   end
   self.core:sampled(self.keep, self.kept)
 end
 
 -- One look at the rings -> records delivered; self.cut: a callback wanted no more
-function Session:deliver(drain, max)
+local function deliver(self, drain, max)
   local n, stopped, code
-  if self:is_recorded_only() then
+  if is_recorded_only(self) then
     n, stopped, code = self.core:copy()
     n = n and 0
   else
-    n, stopped, code = self.core:dispatch(drain, self:remaining(max))
-    self:keep_sampled()
+    n, stopped, code = self.core:dispatch(drain, records_left(self, max))
+    keep_sampled_files(self)
   end
-  self:look_at_recorder(drain == "rest")
+  check_recorder(self, drain == "rest")
   if not n then
     self.failure, self.cut = explain.refusal(stopped, code), true
     return 0
@@ -685,104 +757,32 @@ function Session:deliver(drain, max)
   return n
 end
 
--- Wait, let deliver (if given) take the records, then see to timers and the like -> false when
+-- Wait, let take_records (if given) take the records, then see to timers and the like -> false when
 -- waiting fails
-function Session:wait(timeout_ms, deliver)
+local function wait_and_handle(self, timeout_ms, take_records)
   local ready = table.pack(self.core:wait(timeout_ms))
   if ready.n == 3 and ready[1] == nil then
     self.failure = explain.refusal(ready[2], ready[3])
     return false
   end
-  if deliver then deliver() end
-  if self.closed or self:is_forked() then return true end
-  self:handle(table.unpack(ready, 1, ready.n))
-  if self.child and not self.child:pidfd() then self:look_at_child() end
+  if take_records then take_records() end
+  if self.closed or is_forked(self) then return true end
+  self:_call_handlers(table.unpack(ready, 1, ready.n))
+  if self.child and not self.child:pidfd() then poll_child(self) end
   return true
 end
 
 -- Wait and deliver once -> true while the session goes on
-function Session:step(timeout_ms, max)
-  if not self:wait(timeout_ms, function() self:deliver("round", max) end) then return false end
-  if self.closed or self:is_forked() then return false end
-  if self:is_over() then self.stopping = true end
+local function deliver_once(self, timeout_ms, max)
+  if not wait_and_handle(self, timeout_ms, function() deliver(self, "round", max) end) then return false end
+  if self.closed or is_forked(self) then return false end
+  if is_over(self) then self.stopping = true end
   local go_on = not self.opts.keep_going or self.opts.keep_going()
   return not (self.stopping or self.cut) and go_on == true
 end
 
--- Timers and the like, which nobody sees to any more, would end each wait for the command's end at once.
-function Session:watch_child_alone()
-  local pidfd = self.child:pidfd()
-  for fd in pairs(self.handlers) do
-    if fd ~= pidfd then self.core:unwatch(fd) end
-  end
-end
-
--- Ask the command to end, in the end make it, and have its status. One that is held yet has our own handlers, which
--- would keep what is asked to themselves.
-function Session:end_child()
-  if not self.child then return end
-  if self.exec_done and not self.command_status then
-    self:watch_child_alone()
-    self.child:kill(core.signals.TERM)
-    self.child:kill(core.signals.CONT) -- one that is stopped hears of it
-    for _ = 1, GRACE_STEPS do
-      self.command_status = self.child:reap(false)
-      if self.command_status then break end
-      self.core:wait(GRACE_MS)
-    end
-  end
-  if not self.command_status then
-    self.child:kill(core.signals.KILL)
-    self.command_status = self.child:reap(true)
-  end
-  self.child:close()
-  self.child = nil
-end
-
--- A session that never began has nothing to keep.
-function Session:end_recording()
-  if not self.recorder then return end
-  if not self.begun then return self.recorder:abandon() end
-  self.core:record_kept()
-  local ok, why, code = self.recorder:finish()
-  if not ok then self.failure, self.record_errno = self.failure or why, code end
-  self.recorded = self.recorder:summary()
-end
-
--- os.exit() ends the process without the end of the session: the command is ended, and the recording has what was
--- read by then. A callback may be running, so that the rings are not read any more.
-function Session:watch_exit()
-  local weak = setmetatable({ self }, { __mode = "v" })
-  self.at_exit = core.at_exit(function()
-    local s = weak[1]
-    if not s or not s.core or s.finished or s:is_forked() then return end
-    s.core:disable()
-    local ended, why = pcall(s.end_child, s)
-    s:end_recording()
-    if not ended then error(why, 0) end
-  end)
-end
-
--- Everything back, in reverse.
-function Session:release()
-  self.running, self.watching = false, false
-  if self.at_exit then self.at_exit:cancel() end
-  for _, c in ipairs(self.counters) do c:finish() end
-  if self.core then
-    if not self:is_forked() then
-      self:end_child()
-      self.last_totals = self.core:totals()
-      self:end_recording()
-    end
-    self.core:close()
-    self.core = nil
-    opened.undo(self.events)
-  end
-  self.finished = true
-end
-
 -- Nothing more is to come. Which CPUs came back without their events can be seen until then.
-function Session:quiet()
+local function disable_all(self)
   if self.target and not self.opts.cpus and options.is_cpu_wide(self.opts) then
     self.stalled = self.stalled or targets.stalled(self.target, self.core)
   end
@@ -790,30 +790,30 @@ function Session:quiet()
 end
 
 -- CPUs come and go; the rings are those of the start.
-function Session:tell_of_cpus()
-  for _, text in ipairs(self.stalled and targets.changes(self.target, self.stalled) or {}) do self:note(0, text) end
+local function report_cpu_changes(self)
+  for _, text in ipairs(self.stalled and targets.changes(self.target, self.stalled) or {}) do self:_log(0, text) end
 end
 
 -- Disable, drain, tell, close -> true | nil, message
-function Session:finish()
+local function finish(self)
   if self.finished then return not self.failure, self.failure end
-  if self.core and not self.closed and not self:is_forked() then
-    self:quiet()
-    if not self.cut then self:deliver("rest") end
-    if not self.closed and not self:is_forked() then self.core:dispatch("discard") end
+  if self.core and not self.closed and not is_forked(self) then
+    disable_all(self)
+    if not self.cut then deliver(self, "rest") end
+    if not self.closed and not is_forked(self) then self.core:dispatch("discard") end
   end
-  if self:is_forked() then
-    self:release()
+  if is_forked(self) then
+    close_all(self)
     return nil, FORKED
   end
   if self.core and not self.closed then
-    self:tell_of_cpus()
-    self:await_child()
+    report_cpu_changes(self)
+    await_child(self)
   end
   local errors = self.errors
   for _, f in ipairs(self.closed and {} or self.on_done) do protected(self, "done", f) end
   self.unfinished = self.errors ~= errors -- what the run was for has not been printed, or not all of it
-  self:release()
+  close_all(self)
   if self.failure then return nil, self.failure end
   return true
 end
@@ -834,9 +834,9 @@ function Session:run()
   local ok, why, code = self:start()
   if not ok then return nil, why, code end
   if not self.stopping then
-    while self:step(-1) do end
+    while deliver_once(self, -1) do end
   end
-  return self:finish()
+  return finish(self)
 end
 
 --- End the session: after the callback that calls it, or at the next wakeup.
@@ -858,7 +858,7 @@ function Session:close()
     self.core:halt()
     return
   end
-  self:release()
+  close_all(self)
 end
 Session.__close = Session.close
 
@@ -883,42 +883,42 @@ function Session:dispatch(max)
   if self.finished then return 0, false end
   refuse_closed(self)
   local before = self.delivered
-  if self:step(0, max) then
+  if deliver_once(self, 0, max) then
     local n = self.delivered - before
     -- What was left is no news to the kernel, and a recording has no descriptor that tells.
     if self.opts.input or max and max > 0 and n >= max then self.core:again() end
     return n, true
   end
-  local ok, why = self:finish()
+  local ok, why = finish(self)
   if not ok then return nil, why end
   return self.delivered - before, false
 end
 
 -- What a loop gets counts, as what callbacks get does.
-function Session:count_pulled()
+local function check_pulled_count(self)
   local count = self.opts.count
-  if not count or not self.core or self:is_forked() then return end
+  if not count or not self.core or is_forked(self) then return end
   if self.core:totals().delivered >= count then self.cut = true end
 end
 
 -- A round is over: what is there to see to, and the next one -> false at the session's end
-function Session:next_round(round)
+local function start_next_round(self, round)
   if self.finished then return false end
-  self:count_pulled()
+  check_pulled_count(self)
   self.core:finish()
-  self:keep_sampled()
-  self:look_at_recorder(round.last)
+  keep_sampled_files(self)
+  check_recorder(self, round.last)
   if round.last then
     self.looped = false
     return false
   end
-  if not self:wait(-1) then
+  if not wait_and_handle(self, -1) then
     self.cut = true
   elseif self.finished then
     return false
   end
-  if self:is_over() or self.stopping or self.cut then
-    self:quiet()
+  if is_over(self) or self.stopping or self.cut then
+    disable_all(self)
     round.last = true
   end
   local heard = self.pulled and "" or "_all"
@@ -966,12 +966,12 @@ function Session:records(opts)
     self.looped = false
     -- What comes after a break is nobody's.
     if self.pulled and not self.finished then self.core:pull() end
-    self:count_pulled()
-    local done, failure = self:finish()
+    check_pulled_count(self)
+    local done, failure = finish(self)
     if not done and not raised then error(failure, 0) end
   end })
   local round, count = {}, self.opts.count
-  local function next_round() return self:next_round(round) and not self.finished end
+  local function next_round() return start_next_round(self, round) and not self.finished end
   return self.core:puller(next_round, self.cut and 0 or count and math.max(count - self.delivered, 0)), nil, nil, guard
 end
 
@@ -1002,7 +1002,7 @@ function Session:snapshot()
   end
   local n, what, code = self.core:snapshot()
   if not n then return nil, explain.refusal(what, code), code end
-  self:keep_sampled()
+  keep_sampled_files(self)
   self.delivered = self.delivered + n
   return n
 end
@@ -1032,7 +1032,7 @@ function Session:task(tid)
 end
 
 -- Of a recording: bytes read, the file's (0: a pipe), records; nil of a kernel.
-function Session:how_far()
+function Session:_progress()
   if self.core and self.opts.input then return self.core:how_far() end
 end
 

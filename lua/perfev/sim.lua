@@ -129,8 +129,8 @@ function Kernel:every(t, times, f)
   for i = 1, times do self:after(ns * i, function() f(i) end) end
 end
 
---- Let time pass until then (ns of this kernel's clock).
-function Kernel:pass(time)
+--- Move the clock on to that time (ns), and run what `after` planned until then.
+function Kernel:advance_to(time)
   while self.plans[1] and self.plans[1].time <= time do
     local plan = table.remove(self.plans, 1)
     self.now = math.max(self.now, plan.time)
@@ -141,13 +141,13 @@ function Kernel:pass(time)
 end
 
 --- When the next thing is planned, or nil.
-function Kernel:next_plan()
+function Kernel:_next_plan_time()
   return self.plans[1] and self.plans[1].time
 end
 
 -- A world that has come to its end: its commands end, then whoever asked is told (`idle`), and
 -- a session that goes on all the same is told apart from one that is just slow.
-function Kernel:look_for_end()
+function Kernel:_end_when_idle()
   if not self.idle or self.plans[1] then return end
   local quiet = self.now - (self.last_plan or self.start)
   if quiet < QUIET_NS then return end
@@ -161,7 +161,7 @@ end
 -- ---- records ----
 
 --- Fields that every record has, unless they are given: who, when, where, whose.
-function Kernel:stamp(event, type, fields)
+function Kernel:_stamp(event, type, fields)
   local into = fields
   if type ~= "sample" then
     fields.sample_id = fields.sample_id or {}
@@ -179,7 +179,7 @@ end
 -- A record's bytes, as this event's attr has them written.
 local function encoded(self, event, type, fields)
   event.encode = event.encode or codec.encoder { attr = event.attr }
-  self:stamp(event, type, fields)
+  self:_stamp(event, type, fields)
   local given = fields.type
   fields.type = type
   local bytes = event.encode(fields)
@@ -287,31 +287,27 @@ local function fields_for(self, event, record)
   return fields
 end
 
---- Something happens on a CPU: the record goes to every event there that asks for it.
--- @tparam integer cpu
+local Cpu = {}
+Cpu.__index = Cpu
+
+--- Write a record into the ring of every event on this CPU that asks for it.
 -- @tparam table record  `type`, fields by the kernel's names, flags as booleans (`out`, `exec`); a sample:
 --   `event` ("sched:sched_switch", {type =, config =}, or an event), `args` (a tracepoint's fields)
--- @treturn integer  into how many events' rings it was written
-function Kernel:happen(cpu, record)
+-- @treturn integer  the number of events whose rings got it
+function Cpu:push(record)
   if not is_record[record.type] and not record.number then
     local near = core.nearest(tostring(record.type), is_record)
     error(("push: no record is called '%s'%s"):format(tostring(record.type),
       near and (" (did you mean '%s'?)"):format(near) or ""), 2)
   end
-  local written = 0
-  for _, event in ipairs(self.events) do
+  local kernel, cpu, written = self.kernel, self.number, 0
+  for _, event in ipairs(kernel.events) do
     local here = event.cpu == cpu or event.cpu == -1
-    if here and hears(self, event, record)
-      and self:emit(event, record.type, fields_for(self, event, record)) then written = written + 1 end
+    if here and hears(kernel, event, record)
+      and kernel:emit(event, record.type, fields_for(kernel, event, record)) then written = written + 1 end
   end
   return written
 end
-
-local Cpu = {}
-Cpu.__index = Cpu
-
---- Write what happens on this CPU; see `Kernel:happen`.
-function Cpu:push(record) return self.kernel:happen(self.number, record) end
 
 --- The ring (or rings) of a CPU, there or yet to come.
 function Kernel:ring(cpu)
@@ -392,7 +388,7 @@ function Kernel:signal(number, info)
 end
 
 --- Is there such a task? A world without `tasks` has every one.
-function Kernel:has_task(pid)
+function Kernel:_has_task(pid)
   return self.tasks[pid] ~= nil or self.children[pid] ~= nil or pid == self.pid
 end
 
@@ -415,7 +411,7 @@ end
 -- ---- what there is ----
 
 --- kernel.perf_event_paranoid, where it is told; 2 is the kernel's own default.
-function Kernel:paranoid()
+function Kernel:_paranoid_level()
   return tonumber(self.files["/proc/sys/kernel/perf_event_paranoid"]) or 2
 end
 

@@ -15,10 +15,10 @@ local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 
 local function frames_of(stack)
   local list = cache[stack]
-  if list and list.changes == symbol.changes then return list end
+  if list and list.changes == symbol._changes then return list end
   local raws, world = core.stack_frames(stack)
-  world = world or symbol.here()
-  list = { changes = symbol.changes }
+  world = world or symbol._here()
+  list = { changes = symbol._changes }
   for _, raw in ipairs(raws) do world:add_frames(list, raw) end
   if stack.id == 0 then list[1] = { ip = 0, symbol = OTHER, module = "[unknown]" } end
   cache[stack] = list
@@ -77,7 +77,9 @@ core.stack_class {
     for i, frame in ipairs(frames_of(stack)) do lines[i] = line_of(frame) end
     return table.concat(lines, "\n")
   end,
-  symbol = function(raw, world) return (world or symbol.here()):frame(raw).symbol end,
-  cfi = function(raw, world) return (world or symbol.here()):cfi(raw) end,
-  broken = function(raw, world) (world or symbol.here()):broken(raw) end,
+  symbol = function(raw, world) return (world or symbol._here()):frame(raw).symbol end,
+  cfi = function(raw, world) return (world or symbol._here()):cfi(raw) end,
+  broken = function(raw, world) (world or symbol._here()):broken(raw) end,
 }
+
+return Stack

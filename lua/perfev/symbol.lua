@@ -15,7 +15,7 @@ local kept_files = require "perfev.symbol.kept"
 local kernel_file = require "perfev.symbol.kernel"
 local native = require "perfev.native"
 
-local M = { lines = false, changes = 0 }
+local M = { _lines = false, _changes = 0 }
 local World = {}
 World.__index = World
 
@@ -30,17 +30,17 @@ local function library()
   return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why
 end
 
--- Once each: what a user should know; at level 1 what a user may want to.
-local function note(self, text, level)
-  if self.noted[text] then return end
-  self.noted[text] = true
-  if not level then self.notes[#self.notes + 1] = text end
-  local tell = self.on_note or M.on_note -- a recording's own, or the runner's
-  if tell then tell(text, level or 0) end
+-- Log a text once.
+local function log(self, level, text)
+  if self.logged[text] then return end
+  self.logged[text] = true
+  if level == 0 then self.notes[#self.notes + 1] = text end
+  local to = self.log or M.log -- the recording's, or the one of this machine
+  if to then to(level, text) end
 end
 
-local function noter(self)
-  return function(text) note(self, text) end
+local function logger(self)
+  return function(text) log(self, 0, text) end
 end
 
 -- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
@@ -62,14 +62,14 @@ local function named_kernel(self, id)
   if symbols and symbols.is_vmlinux and not self.recording then
     symbols, why = nil, "where a running kernel lies /proc/kallsyms alone tells, not its vmlinux"
   end
-  if not symbols then note(self, ("the kernel's functions have no names: %s: %s"):format(kernel_file.path, why)) end
+  if not symbols then log(self, 0, ("the kernel's functions have no names: %s: %s"):format(kernel_file.path, why)) end
   return symbols
 end
 
 local function running_kernel(self)
   if kernel_file.path then return named_kernel(self) end
   local symbols, what, code = core.kallsyms()
-  if not symbols then note(self, why_no_kallsyms(what, code)) end
+  if not symbols then log(self, 0, why_no_kallsyms(what, code)) end
   return symbols
 end
 
@@ -99,7 +99,7 @@ local function foreign_kernel(self, wanted)
   if kernel_file.path then return named_kernel(self, wanted) end
   local beside = self.path and kernel_file.read(self.path .. "/kcore_dir/kallsyms", nil, {})
   if beside then return beside end
-  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, noter(self))
+  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, logger(self))
   if below then return below end
   local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
   local symbols = kept and kernel_file.read(kept, wanted, { owners = files.owners() })
@@ -136,7 +136,7 @@ local function recorded_kernel(self)
   if kernel_file.path then return nil end
   local same, here = is_running(self, wanted)
   if not same then
-    note(self, "the kernel's functions have no names: " .. which_kernel(self, wanted, here))
+    log(self, 0, "the kernel's functions have no names: " .. which_kernel(self, wanted, here))
     return nil
   end
   symbols = running_kernel(self)
@@ -185,14 +185,14 @@ end
 local function load_file(self, raw, id, kept)
   local symtab, why = library()
   if not symtab then
-    note(self, "programs' functions have no names: " .. why)
+    log(self, 0, "programs' functions have no names: " .. why)
     return NONE
   end
-  local symbols, place = files.open(symtab, self, raw, id, noter(self), kept)
+  local symbols, place = files.open(symtab, self, raw, id, logger(self), kept)
   if not symbols then return place and GONE or NONE end
   local file, facts = { symbols = symbols, place = place, names = {} }, symbols:facts()
   if not facts.symtab then
-    local bytes, debug = files.find_debug(symtab, facts, place, noter(self))
+    local bytes, debug = files.find_debug(symtab, facts, place, logger(self))
     if bytes and symbols:add(bytes) then file.debug = debug end
   end
   return file
@@ -276,7 +276,7 @@ function World:keep(raw, list, parent_of)
   local key, place
   if raw.memory then
     key = jit.key(raw.pid)
-    place = jit.open(self.jits, raw.pid, noter(self))
+    place = jit.open(self.jits, raw.pid, logger(self))
   else
     local id = id_of(self, raw)
     key = key_of_file(self, raw, id)
@@ -301,15 +301,15 @@ local function read_lines(self, file)
   file.lines = {}
   local symtab, facts, path, bytes = library(), file.symbols:facts(), file.place.path, nil
   if facts.debug_info and not file.debug then bytes = files.bytes(file.place) end
-  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, noter(self)) end
+  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, logger(self)) end
   if not bytes or not file.symbols:debug(bytes) then return end
   local name, id = file.symbols:supplement()
   if not name then return end
-  local shared = files.find_supplement(symtab, path, name, id, file.place, noter(self))
+  local shared = files.find_supplement(symtab, path, name, id, file.place, logger(self))
   if shared then
     file.symbols:supply(shared)
   else
-    note(self, ("%s: lines and inlined functions lack what it shares with others: %s is not there\n"
+    log(self, 0, ("%s: lines and inlined functions lack what it shares with others: %s is not there\n"
       .. "  try: the package that has it, as this file's does"):format(escape(path), escape(name)))
   end
 end
@@ -351,7 +351,7 @@ local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
   if raw.memory then
-    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), noter(self),
+    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), logger(self),
       self.kept[jit.key(raw.pid)])
     frame.module = path or raw.path
     frame.symbol, frame.offset = name, name and raw.ip - start
@@ -368,7 +368,7 @@ local function name_user(self, frame, raw)
     name, start = find_in(file, at)
   end
   frame.symbol, frame.offset = name, name and address - start
-  return M.lines and not file.is_vdso and lines_at(self, file, at) or nil
+  return M._lines and not file.is_vdso and lines_at(self, file, at) or nil
 end
 
 -- The header is read when a name is asked for: of a pipe it comes between records.
@@ -413,14 +413,14 @@ function World:cfi(raw)
   local rules, why = nil, "the file that ran is not here"
   if bytes then rules, why = cfi.read(bytes) end
   if not rules then
-    note(self, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(escape(raw.path), why), 1)
+    log(self, 1, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(escape(raw.path), why))
   end
   return rules
 end
 
 --- One of a file's rules cannot be followed.
 function World:broken(raw)
-  note(self, ("%s: stacks end in it: its unwind tables are damaged"):format(escape(raw.path)), 1)
+  log(self, 1, ("%s: stacks end in it: its unwind tables are damaged"):format(escape(raw.path)))
 end
 
 --- What is at a frame, as core.stack_frames() has it.
@@ -444,7 +444,7 @@ function World:add_frames(list, raw)
 end
 
 local function new_world(fields)
-  fields.files, fields.notes, fields.noted, fields.shift = {}, {}, {}, 0
+  fields.files, fields.notes, fields.logged, fields.shift = {}, {}, {}, 0
   fields.jits = jit.new(fields.recording ~= nil)
   fields.build_ids = fields.build_ids or {}
   fields.kept = setmetatable({}, { __mode = "v" }) -- key -> place; owned by sessions' lists
@@ -453,10 +453,10 @@ local function new_world(fields)
 end
 
 --- The world of a recording.
--- @tparam table opts  `recording` (core.datafile), `path` (its own), `header` (gives its features), `note` (f(text,
---   level): what a user should know, at level 0, or may want to, at 1)
-function M.recorded(opts)
-  return new_world { recording = opts.recording, path = opts.path, header = opts.header, on_note = opts.note }
+-- @tparam table opts  `recording` (core.datafile), `path` (its own), `header` (gives its features), `log` (f(level,
+--   text): what a user should know, at level 0, or may want to, at 1)
+function M._recorded(opts)
+  return new_world { recording = opts.recording, path = opts.path, header = opts.header, log = opts.log }
 end
 
 -- ---- this machine ----
@@ -465,7 +465,7 @@ local here = setmetatable({}, { __mode = "k" }) -- hooks in force -> world
 local LINUX = {}
 
 --- This machine, or what hooks say it is.
-function M.here()
+function M._here()
   local key = core.hooked() or LINUX
   here[key] = here[key] or new_world {}
   return here[key]
@@ -488,7 +488,7 @@ end
 -- @treturn[2] nil      no name is known
 function M.kernel(address)
   check_address("kernel", address)
-  return shown(M.here():frame { ip = address, context = "kernel" })
+  return shown(M._here():frame { ip = address, context = "kernel" })
 end
 
 --- The function at an address of a process that is there now.
@@ -501,7 +501,7 @@ end
 function M.process(pid, address)
   if math.type(pid) ~= "integer" then error(("process: a pid is an integer, not a %s"):format(type(pid)), 2) end
   check_address("process", address)
-  return shown(M.here():frame(core.map_at(pid, address)))
+  return shown(M._here():frame(core.map_at(pid, address)))
 end
 
 --- The function at a byte of a file.
@@ -512,15 +512,15 @@ function M.file(path, offset)
   if type(path) ~= "string" then error(("file: a path is a string, not a %s"):format(type(path)), 2) end
   check_address("file", offset)
   local raw = { ip = offset, offset = offset, path = path, pid = 0, context = "user" }
-  local symbol, into = shown(M.here():frame(raw))
+  local symbol, into = shown(M._here():frame(raw))
   return symbol, into
 end
 
 --- From here on frames have `file` and `line`, and functions that were inlined are frames of their own (`inlined`);
 -- false: no longer. It is read from DWARF, which takes time and memory: off at first.
 function M.source(on)
-  M.lines = on ~= false
-  M.changes = M.changes + 1
+  M._lines = on ~= false
+  M._changes = M._changes + 1
 end
 
 local function check_directory(dir)
@@ -533,7 +533,7 @@ end
 function M.symfs(dir)
   check_directory(dir)
   files.symfs = dir and dir:gsub("/+$", "") or nil
-  M.changes = M.changes + 1
+  M._changes = M._changes + 1
 end
 
 --- The kernel's functions are read from this file, a copy of /proc/kallsyms or, of recordings, a vmlinux; nil: from
@@ -541,7 +541,7 @@ end
 function M.kallsyms(path)
   if path ~= nil and type(path) ~= "string" then error("kallsyms: a path, or nil, not a " .. type(path), 2) end
   kernel_file.path = path
-  M.changes = M.changes + 1
+  M._changes = M._changes + 1
 end
 
 --- From here on, or with false no longer, the servers in DEBUGINFOD_URLS are asked for programs and debug files that
@@ -549,12 +549,12 @@ end
 function M.debuginfod(on)
   files.servers = on ~= false
   files.forget()
-  M.changes = M.changes + 1
+  M._changes = M._changes + 1
 end
 
 --- How many frames have no names because their files were gone: a sentence, or nil.
 function M.gone()
-  local gone = M.here().gone
+  local gone = M._here().gone
   if gone.frames == 0 then return nil end
   local path, others = escape(gone.first), gone.files - 1
   return ("%d frame%s no name: %s gone before %s could be read"):format(gone.frames,
@@ -564,6 +564,6 @@ function M.gone()
 end
 
 --- What could not be named, and why: a sentence each, as far as they were met.
-function M.notes() return table.move(M.here().notes, 1, #M.here().notes, 1, {}) end
+function M.notes() return table.move(M._here().notes, 1, #M._here().notes, 1, {}) end
 
 return M

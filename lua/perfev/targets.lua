@@ -63,7 +63,7 @@ local function select_processes(holder, opts)
   if not (opts.uid or opts.comm) then return opts.pid end
   local pids, why, code = processes.select(opts)
   if not pids then return nil, why, code end
-  holder:note(0, ("%d process%s %s"):format(#pids, #pids == 1 and "" or "es", processes.describe(opts)))
+  holder:_log(0, ("%d process%s %s"):format(#pids, #pids == 1 and "" or "es", processes.describe(opts)))
   return pids
 end
 

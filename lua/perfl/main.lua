@@ -313,7 +313,7 @@ local function configure(s)
   if opts.kallsyms then symbol.kallsyms(opts.kallsyms) end
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end
-  symbol.on_note = function(text, level) log(level, text) end
+  symbol.log = log
   local tasks = s.of_machine and {} or opts -- its script tells them apart
   local is_machine = s.of_machine and not (opts.cpus or opts.cgroup or opts.input) or nil
   -- What it raises is a caller's mistake, and who calls is the command line.

@@ -74,7 +74,7 @@ function M.look(s)
   local now = core.clock(MONOTONIC)
   if now - looked < EVERY then return end
   looked = now
-  local bytes, size, records = s:how_far()
+  local bytes, size, records = s:_progress()
   if not bytes then return end
   local text = M.text(bytes, size, records, now - began)
   write(io.stderr, "\r", text:sub(1, columns - 1), "\27[K")

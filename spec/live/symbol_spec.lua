@@ -272,7 +272,7 @@ describe("an address", function()
     requires("perf")
     if not symtab.vdso() then pending "no vdso is mapped here" end
     local raw = { ip = 0, offset = 0, path = "[vdso]", pid = core.pid(), context = "user", returns = false }
-    assert.is_userdata(require("perfev.symbol").here():cfi(raw))
+    assert.is_userdata(require("perfev.symbol")._here():cfi(raw))
   end)
 end)
 
@@ -319,10 +319,10 @@ describe("a live session", function()
     assert(s:run())
     sh "cp plain other && mv other plain"
     local notes, symbol = {}, require "perfev.symbol"
-    symbol.on_note = function(text) notes[#notes + 1] = text end
-    finally(function() symbol.on_note = nil end)
+    symbol.log = function(_, text) notes[#notes + 1] = text end
+    finally(function() symbol.log = nil end)
     assert.matches("main;middle;leaf$", stacks[1]:folded())
-    local world, raws = symbol.here(), core.stack_frames(stacks[1])
+    local world, raws = symbol._here(), core.stack_frames(stacks[1])
     world.files, world.kept = {}, {}
     assert.is_nil(world:frame(raws[1]).symbol)
     assert.matches("plain: its functions have no names: it is not the file that ran", notes[1])
@@ -552,9 +552,9 @@ describe("a file that another user has planted", function()
     local map, said = ("/tmp/perf-%d.map"):format(pid), {}
     sh(("rm -f %s && %s"):format(map, plant:gsub("MAP", map):gsub("TEXT", ("'%x 1000 made'"):format(address))))
     local symbol = require "perfev.symbol"
-    symbol.on_note = function(text) said[#said + 1] = text:match "is not used: ([^\n]*)" end
+    symbol.log = function(_, text) said[#said + 1] = text:match "is not used: ([^\n]*)" end
     local name = symbol.process(pid, address)
-    symbol.on_note = nil
+    symbol.log = nil
     os.remove(map)
     return { name, table.unpack(said) }
   end
@@ -602,7 +602,7 @@ describe("a file that another user has planted", function()
     -- The remedy, pasted.
     sh(told:match "\n  try: (.*)$")
     perfev.symbol.debuginfod(false) -- files are looked for anew
-    perfev.symbol.here().files = {}
+    perfev.symbol._here().files = {}
     assert.equal("leaf", leaf())
   end)
 

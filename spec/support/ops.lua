@@ -321,7 +321,7 @@ local function something_happens()
   for _ = 1, random(8) do k:ring(random(0, 1)):push(any(happens)()) end
   if random(8) == 1 then k:signal(10) end
   if random(20) == 1 then k:exit(any { 11, 12 }) end
-  if random(4) == 1 then k:pass(k.now + random(2000000)) end
+  if random(4) == 1 then k:advance_to(k.now + random(2000000)) end
 end
 
 -- ---- operations ----

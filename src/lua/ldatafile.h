@@ -7,7 +7,7 @@
 #include <lua.h>
 #include <stdint.h>
 
-#define L_DATAFILE "perfev.datafile"
+#define L_DATAFILE "perfev.core.datafile"
 
 #include "../datafile.h"
 #include "../task.h"

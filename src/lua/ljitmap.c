@@ -10,7 +10,7 @@
 #include "lclass.h"
 #include "lcore.h"
 
-#define TYPENAME "perfev.jitmap"
+#define TYPENAME "perfev.core.jitmap"
 
 struct l_jitmap {
 	struct pev_jitmap *map; /* owned; its text is the user value */

@@ -11,7 +11,7 @@
 #include "lcore.h"
 #include "lhooks.h"
 
-#define TYPENAME "perfev.kallsyms"
+#define TYPENAME "perfev.core.kallsyms"
 
 struct l_kallsyms {
 	struct pev_symbols *symbols; /* owned */

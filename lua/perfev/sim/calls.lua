@@ -361,7 +361,7 @@ local function ready(k, set, max)
 end
 
 local function next_time(k, set)
-  local first = k:next_plan()
+  local first = k:_next_plan_time()
   for fd in pairs(set) do
     local file = k.fds[fd]
     if file and file.kind == "timer" and file.next < (first or math.maxinteger) then first = file.next end
@@ -372,16 +372,16 @@ end
 function calls.epoll_wait(k, epfd, max, timeout_ms)
   local set = k.fds[epfd].set
   local deadline = timeout_ms >= 0 and k.now + timeout_ms * 1000000
-  k:look_for_end()
+  k:_end_when_idle()
   local found = ready(k, set, max)
   while #found == 0 do
     local time = next_time(k, set)
     if deadline and (not time or time > deadline) then
-      k:pass(deadline)
+      k:advance_to(deadline)
       return {}
     end
     if not time then error("epoll_wait would wait for ever", 0) end
-    k:pass(time)
+    k:advance_to(time)
     found = ready(k, set, max)
   end
   return found
@@ -456,9 +456,9 @@ function calls.wait(k, pid, block)
     return SIGTRAP << 8 | 0x7f
   end
   while block ~= 0 and child.state ~= "ended" do
-    local time = k:next_plan()
+    local time = k:_next_plan_time()
     if time then
-      k:pass(time)
+      k:advance_to(time)
     elseif k.idle then -- a world that has come to its end, and its commands with it
       k:end_child(pid, 0)
     else

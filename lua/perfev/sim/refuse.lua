@@ -77,7 +77,7 @@ end
 
 local function refuse_caller(k, attr)
   if k.privileged then return end
-  local level = k:paranoid()
+  local level = k:_paranoid_level()
   if level > 2 then return E.EACCES end -- Debian's and Android's patch
   if level > 1 and not attr.exclude_kernel then return E.EACCES end
   if attr.namespaces then return E.EACCES end
@@ -91,8 +91,8 @@ end
 
 local function refuse_target(k, attr, pid)
   if k.privileged then return end
-  if pid == -1 and k:paranoid() > 0 then return E.EACCES end
-  if attr.type == TRACEPOINT and attr.sample_type & RAW ~= 0 and k:paranoid() > -1
+  if pid == -1 and k:_paranoid_level() > 0 then return E.EACCES end
+  if attr.type == TRACEPOINT and attr.sample_type & RAW ~= 0 and k:_paranoid_level() > -1
     and not (pid ~= -1 and is_for_anybody(k.tracepoints[attr.config])) then return E.EPERM end
   local owner = k.owners and k.owners[pid]
   if owner and owner ~= k.uid then return E.EACCES end
@@ -166,7 +166,7 @@ local function refuse_output(attr, pid, cpu, to)
 end
 
 local function refuse_task(k, pid)
-  if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:has_task(pid) then return E.ESRCH end
+  if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:_has_task(pid) then return E.ESRCH end
 end
 
 -- A cgroup's directory was opened here, or it is a descriptor from outside, where tasks are told at all.
