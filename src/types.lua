@@ -209,12 +209,10 @@ local objects = {
   { "perfev.hooks", "perfev.hooks" }, { "perfev.picture", "perfev.picture" },
   { "perfev.profile", "perfev.profile" }, { "perfev.symbol", "perfev.symbol" },
   { "sim", "perfev.sim" }, { "units", "perfev.units" }, { "syscalls", "perfev.syscalls" },
-  { "s", "perfev.Session", { "command_status? perfev.Status", "started boolean",
-    "finished boolean", "machine? string", "recorded? table<string, any>" } },
-  { "ev", "perfev.Event", { "name string", "attr? perfev.Attr", "ids? integer[]",
-    "error? string", "members? perfev.Event[]" } },
+  { "s", "perfev.Session" },
+  { "ev", "perfev.Event" },
   { "r", "perfev.Record" },
-  { "rec", "perfev.Recording", { "events table[]" } },
+  { "rec", "perfev.Recording" },
   { "c", "perfev.Counter", { "command_status? perfev.Status" } },
   { "member", "perfev.CounterEvent", { "error? string", "scale? number", "unit? string",
     "user_only? boolean" } },
@@ -225,58 +223,64 @@ local objects = {
   { "attr", "perfev.Attr" }, { "m", "perfev.Memory" }, { "calls", "perfev.ExpectedCalls" },
 }
 
--- class, page, heading, first word of the table's head line; then types for tables without a
--- column of them: by name, and `any` for the rest.
+-- class, page, a name in the first column of the class's table there; then types for tables
+-- without a column of them: by name, and `any` for the rest.
 local classes = {
-  { "perfev.SessionOptions", "sessions", "Options of a session", "option" },
-  { "perfev.EventSpec: { [integer]: string }", "events", "Events", "option" },
-  { "perfev.EventSpec: { [integer]: string }", "attributes", "Fields of perf_event_attr", "field" },
+  { "perfev.SessionOptions", "sessions", "buffer" },
+  { "perfev.SessionOptions", "sessions", "on_error" },
+  { "perfev.EventSpec: { [integer]: string }", "events", "callchain" },
+  { "perfev.EventSpec: { [integer]: string }", "attributes", "sample_period" },
   { "perfev.CounterSpec: { [integer]: string|perfev.EventSpec, [string]: any }", "counters",
-    "Counters", "option" },
-  { "perfev.Reading: { [string]: number }", "counters", "Counters", "key", {
+    "leader" },
+  { "perfev.Reading: { [string]: number }", "counters", "running_ratio", {
     raw = "table<string, integer>", time_enabled = "integer", time_running = "integer",
     running_ratio = "number?", counts = "table<string, table>",
     errors = "table<string, string>?" } },
-  { "perfev.OpenOptions", "recordings", "Recordings", "option" },
-  { "perfev.Totals", "sessions", "`s:totals()`", "key", "integer" },
-  { "perfev.Signal", "sessions", "`s:signal(name, f)`", "key", "integer?" },
-  { "perfev.Unmatched", "spans", "`span:unmatched()`", "key", "integer?" },
-  { "perfev.Frame", "stacks", "Stacks", "field" },
-  { "perfev.Task", "tasks", "Fields of a task", "field" },
-  { "perfev.AggregatorSpec", "aggregators", "Aggregators", "option", { by = "string|string[]",
+  { "perfev.OpenOptions", "recordings", "window" },
+  { "perfev.Totals", "sessions", "delivered", "integer" },
+  { "perfev.Signal", "sessions", "code", "integer?" },
+  { "perfev.Unmatched", "spans", "waiting", "integer?" },
+  { "perfev.Frame", "stacks", "module" },
+  { "perfev.Task", "tasks", "ppid" },
+  { "perfev.AggregatorSpec", "aggregators", "max_keys", { by = "string|string[]",
     value = "string", title = "string", unit = "string", max_keys = "integer", rows = "integer",
     slot = "perfev.Duration", low = "integer", high = "integer", step = "integer",
     where = "perfev.Condition" } },
-  { "perfev.SpanSpec", "spans", "`perfev.span(spec)`", "option", { by = "string|string[]",
+  { "perfev.SpanSpec", "spans", "max_waiting", { by = "string|string[]",
     start = "perfev.SpanSource", stop = "perfev.SpanSource", via = "perfev.SpanSource",
     cancel = "perfev.SpanSource", start_by = "string|string[]", stop_by = "string|string[]",
     via_by = "string|string[]", cancel_by = "string|string[]", start_where = "perfev.Condition",
     stop_where = "perfev.Condition", via_where = "perfev.Condition",
     cancel_where = "perfev.Condition", where = "perfev.Condition", least = "perfev.Duration",
     into = "perfev.Aggregator|perfev.Sampler", max_waiting = "integer" } },
-  { "perfev.ProfileOptions", "profiles", "`perfev.profile(options)`", "option", {
+  { "perfev.ProfileOptions", "profiles", "max_bytes", {
     values = "(string|table)[]", title = "string", time = "integer", duration = "integer",
     max_bytes = "perfev.Size" } },
-  { "perfev.SamplerOptions", "profiles", "`p:sampler(options)`", "option", {
+  { "perfev.SamplerOptions", "profiles", "under", {
     under = "string|string[]", value = "string", where = "perfev.Condition",
     by = "string|string[]", add = "function" } },
-  { "perfev.HeatmapOptions", "pictures", "`perfev.picture.heatmap(options)`", "option", {
+  { "perfev.HeatmapOptions", "pictures", "cells", {
     cells = "table[]", series = "table[]", step = "integer", unit = "string", title = "string",
     format = '"svg"|"html"', notes = "string[]" } },
-  { "perfev.HistogramOptions", "pictures", "`perfev.picture.histogram(options)`", "option", {
+  { "perfev.HistogramOptions", "pictures", "buckets", {
     buckets = "table[]", series = "table[]", unit = "string", title = "string",
     format = '"svg"|"html"', notes = "string[]" } },
-  { "perfev.TimelineOptions", "pictures", "`perfev.picture.timeline(options)`", "option", {
+  { "perfev.TimelineOptions", "pictures", "points", {
     spans = "table[]", points = "table[]", counters = "table[]", title = "string" } },
-  { "perfev.HookTable", "hooks", "Hooks", "hook", "function" },
+  { "perfev.HookTable", "hooks", "perf_event_open", "function" },
 }
 
 -- The same for classes with functions.
 local object_fields = {
-  { "perfev.Attr", "attributes", "Fields of perf_event_attr", "field" },
-  { "perfev.Recording", "recordings", "Recordings", "field", { header = "table<string, any>",
+  { "perfev.Attr", "attributes", "sample_period" },
+  { "perfev.Event", "events", "members", { name = "string", attr = "perfev.Attr?",
+    ids = "integer[]?", error = "string?", members = "perfev.Event[]?" } },
+  { "perfev.Session", "sessions", "machine", { command_status = "perfev.Status?",
+    started = "boolean", finished = "boolean", machine = "string?",
+    recorded = "table<string, any>?" } },
+  { "perfev.Recording", "recordings", "header", { events = "table[]", header = "table<string, any>",
     facts = "table<string, any>", warnings = "string[]", error = "string?", errno = "integer?" } },
-  { "perfev.Record", "records", "Every record", "field" },
+  { "perfev.Record", "records", "cpumode" },
 }
 
 local aliases = [[
@@ -439,12 +443,17 @@ local function add_field(fields, name, types, text)
   end
 end
 
+local function names_in(cell)
+  local names = {}
+  for name in cell:gsub("`%l+%.", "`"):gmatch "`([%a_][%w_]*)`" do names[#names + 1] = name end
+  return names
+end
+
 -- Adds the fields of a table's row: `low`, `high` | integer | ... -> two fields.
 local function add_row_fields(fields, row, head, given)
   local typed = head[2] == "type" or head[2] == "value" and not given
   local types = typed and types_of(row[2]) or {}
-  local names = {}
-  for name in row[1]:gmatch "`([%a_][%w_]*)`" do names[#names + 1] = name end
+  local names = names_in(row[1])
   local pairwise = #names > 1 and #types == #names and not row[2]:find "or "
   for i, name in ipairs(names) do
     local found = pairwise and { types[i] } or typed and types
@@ -454,21 +463,26 @@ local function add_row_fields(fields, row, head, given)
   end
 end
 
-local function add_table_fields(fields, section, head, given)
-  for _, rows in ipairs(section.tables) do
-    if rows.head[1]:find("^" .. head) then
-      for _, row in ipairs(rows) do add_row_fields(fields, row, rows.head, given) end
+local function has_row_of(rows, wanted)
+  for _, row in ipairs(rows) do
+    for _, name in ipairs(names_in(row[1])) do
+      if name == wanted then return true end
     end
   end
+  return false
 end
 
 local function add_class_fields(fields, sections, class)
-  local _, page, heading, head, given = table.unpack(class)
+  local name, page, mark, given = table.unpack(class)
+  local count = #fields
   for _, section in ipairs(sections) do
-    if section.page == page and section.heading == heading then
-      add_table_fields(fields, section, head, given)
+    for _, rows in ipairs(section.page == page and section.tables or {}) do
+      if has_row_of(rows, mark) then
+        for _, row in ipairs(rows) do add_row_fields(fields, row, rows.head, given) end
+      end
     end
   end
+  if #fields == count then warn("%s: no table of %s.md has a row `%s`", name, page, mark) end
 end
 
 -- Options may be left out; another field may be nil if its text says so.
