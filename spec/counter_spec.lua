@@ -653,9 +653,9 @@ describe("opening", function()
       [{ "page-faults", "page-faults" }] = "'page%-faults' is there already",
       [{ { "page-faults", name = "raw" } }] = "'raw' is the name of a reading's field",
       [{}] = "no event is named",
-      [{ "page-faults", pid = -2 }] = "pid is a number >= 0",
+      [{ "page-faults", pid = -2 }] = "pid must be a number from 0 to",
       [{ "page-faults", cgroup = true }] = "cgroup is a path, or a descriptor",
-      [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is its own target",
+      [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is a target of its own",
       [{ "page-faults", all_cpus = true, pid = 4 }] = "counter: all_cpus and pid at once",
       [{ 42 }] = "an event is a string or a table",
       [{ {} }] = "an event string, or type= and config=",
@@ -788,10 +788,10 @@ describe("a request of one event", function()
   it("is not told by a signal that there is none of, or that the kernel refuses", function()
     local ok, why = pcall(function() m:send_signal "USR3" end)
     assert.is_false(ok)
-    assert.matches("^spec/counter_spec.lua:%d+: send_signal: no signal is called 'USR3' %(did you mean 'USR[12]'%?%)$",
+    assert.matches("^spec/counter_spec.lua:%d+: send_signal: unknown signal 'USR3' %(did you mean 'USR[12]'%?%)$",
       why)
     for _, wrong in ipairs { "RTMIN+31", "RTMIN+", 10, true } do
-      assert.error_matches(function() m:send_signal(wrong) end, "send_signal: no signal is called '" .. tostring(wrong)
+      assert.error_matches(function() m:send_signal(wrong) end, "send_signal: unknown signal '" .. tostring(wrong)
         :gsub("%+", "%%+"))
     end
     for _, step in ipairs { "GETFL", "SETOWN", "SETSIG", "SETFL" } do

@@ -677,7 +677,7 @@ describe("perfl", function()
   it("tells what of its options a session cannot have, without where", function()
     local r = perfl { "--comm", "", "-e", "event { 'dummy' }" }
     assert.equal(2, r.code)
-    assert.equal("perfl: comm is a process's name, not ''\n  try: perfl --help\n", r.err)
+    assert.equal("perfl: comm must be the name of a process, not ''\n  try: perfl --help\n", r.err)
   end)
 
   it("runs nothing by name from the working directory", function()

@@ -726,7 +726,7 @@ describe("a session with an input", function()
 
   it("has no targets, and no counters", function()
     assert.error_matches(function() perfev.session { input = "x", uid = 1 } end, "input and uid at once")
-    assert.error_matches(function() perfev.session { input = 3 } end, "input is the path of a recording")
+    assert.error_matches(function() perfev.session { input = 3 } end, "input must be the path of a recording")
     local s = session()
     s:counter { "faults" }
     local ok, why = s:run()
@@ -844,7 +844,7 @@ describe("of a recording", function()
     assert.error_matches(function() perfev.session { input = "x", from = "3", to = "2" } end, "from is later than to")
     assert.error_matches(function() perfev.session { input = "x", from = "soon" } end, "time 'soon': expected seconds")
     assert.error_matches(function() perfev.session { input = "x", to = 1.5 } end, "time '1.5': expected seconds")
-    assert.error_matches(function() perfev.session { input = "x", pid = "self" } end, "who recorded is not who reads")
+    assert.error_matches(function() perfev.session { input = "x", pid = "self" } end, "the recorded process is another")
   end)
 
   it("a listener without an event of its own hears once what several events were asked to tell", function()

@@ -451,7 +451,7 @@ describe("opening and closing", function()
     end
     local s = new { pid = 7 }
     refused("session: comm", function() perfev.session { comm = "" } end)
-    refused("session: no option", function() perfev.session { durations = 1 } end)
+    refused("session: unknown option", function() perfev.session { durations = 1 } end)
     refused("session: cgroup and pid", function() perfev.session { pid = 1, cgroup = "x" } end)
     refused("session: buffer: size 'x'", function() s:configure { buffer = "x" } end)
     refused("records: fields is a list", function() s:records { fields = "x" } end)
@@ -464,16 +464,16 @@ describe("opening and closing", function()
     local function refused(opts, pattern)
       assert.error_matches(function() perfev.session(opts) end, pattern)
     end
-    refused({ command = { "x" }, durations = "1s" }, "no option is called 'durations' %(did you mean 'duration'%?%)")
-    refused({ pid = "x" }, "pid is a number")
-    refused({ pid = -1 }, "pid is a number")
-    refused({ pid = {} }, "empty list")
-    refused({ command = {} }, "command is a list")
-    refused({ command = "ls" }, "command is a list")
-    refused({ command = { "ls", 1 } }, "a string expected")
+    refused({ command = { "x" }, durations = "1s" }, "unknown option 'durations' %(did you mean 'duration'%?%)")
+    refused({ pid = "x" }, "pid must be a number")
+    refused({ pid = -1 }, "pid must be a number")
+    refused({ pid = {} }, "the list is empty")
+    refused({ command = {} }, "command: the list is empty")
+    refused({ command = "ls" }, "command must be a list")
+    refused({ command = { "ls", 1 } }, "element 2 must be a string, not 1")
     refused({ buffer = "1K" }, "between 4K and 2G")
     refused({ duration = "x" }, "duration")
-    refused({ clock = "sun" }, "clock is one of")
+    refused({ clock = "sun" }, "clock must be one of")
     refused({ count = 0 }, "count")
     for word, value in pairs { pid = 1, tid = 1, uid = 0, cgroup = "x" } do
       refused({ all_cpus = true, [word] = value }, "all_cpus and " .. word .. " at once")
@@ -519,8 +519,8 @@ describe("the event \"*\"", function()
     assert.is_nil(ok)
     assert.matches("event '%*': of a recording it is every event.*\n  try: perfl %-e EVENT SCRIPT", why)
     assert.equal(E.EINVAL, code)
-    for wrong, said in pairs { [7] = "events is event strings, not 7", [{}] = "events is an empty list",
-      [{ "cs", "a | b" }] = "alternatives stand alone" } do
+    for wrong, said in pairs { [7] = "events must be event strings, not 7", [{}] = "events: the list is empty",
+      [{ "cs", "a | b" }] = "alternatives must be one string" } do
       assert.error_matches(function() perfev.session { events = wrong } end, said)
     end
   end)

@@ -115,12 +115,12 @@ local function check_targets(spec, level)
     fail(level, "counter: cgroup is a path, or a descriptor of its directory, not a %s", type(spec.cgroup))
   end
   if spec.cgroup and (spec.pid or spec.tid or spec.command) then
-    fail(level, "counter: cgroup and processes at once; a cgroup is its own target")
+    fail(level, "counter: cgroup and processes at once; a cgroup is a target of its own")
   end
-  local ok, why = pcall(options.take, asked, {}, 0)
-  if not ok then fail(level, "counter: %s", (why:gsub("^.-session: ", ""))) end
-  if spec.cgroup then why.cgroup = spec.cgroup end
-  return next(asked) ~= nil and why or spec.cgroup and { cgroup = spec.cgroup } or nil
+  local read, why = options.read(asked, {})
+  if not read then fail(level, "counter: %s", why) end
+  if spec.cgroup then read.cgroup = spec.cgroup end
+  return next(asked) ~= nil and read or spec.cgroup and { cgroup = spec.cgroup } or nil
 end
 
 -- ---- opening ----

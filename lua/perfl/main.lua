@@ -316,8 +316,7 @@ local function configure(s)
   symbol.log = log
   local tasks = s.of_machine and {} or opts -- its script tells them apart
   local is_machine = s.of_machine and not (opts.cpus or opts.cgroup or opts.input) or nil
-  -- What it raises is a caller's mistake, and who calls is the command line.
-  local ok, why = pcall(s.configure, s, {
+  local given = {
     command = command, cpus = opts.cpus, pid = tasks.pids, tid = tasks.tids, uid = tasks.uid, comm = tasks.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
@@ -331,8 +330,10 @@ local function configure(s)
       native.heed()
       s:stop()
     end },
-  })
-  if not ok then leave(USAGE, report.with_help(why:gsub("^.-session: ", ""), "perfl")) end
+  }
+  local read, why = session_options.read(given, session_options.copy(s.opts))
+  if not read then leave(USAGE, report.with_help(why, "perfl")) end
+  s:configure(given)
 end
 
 -- -> exit status: an event that is not to be had would fail the run

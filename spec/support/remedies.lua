@@ -170,7 +170,7 @@ rows["Names"] = {
   ["period and frequency at once"] = each(instead("either every so many events",
     opening("vm", { clock, period = 1000 })), instead("or so often a second", opening("vm", { clock, freq = 99 }))),
   ["an option of a session misspelt"] = near(function(name) return opening("vm", { clock }, { [name] = "1s" }) end),
-  ["a clock that is none"] = take("clock is one of ([%w_, ]+), not", function(names)
+  ["a clock that is none"] = take("clock must be one of ([%w_, ]+), not", function(names)
     return on("vm", function()
       for name in names:gmatch "[%w_]+" do
         local s = perfev.session { tid = TASK, clock = name }
@@ -479,8 +479,9 @@ rows["Processes, users, cgroups"] = {
     { "page-faults", cgroup = "system.slice/nginx.service", cpus = "0" }, ways.cgroups)),
   ["a cgroup on no CPU"] = instead("CPU by CPU", opening("vm", { clock }, { cgroup = "system.slice", cpus = "0" },
     ways.cgroups)),
-  ["a cgroup and a process at once"] = instead("a cgroup is its own target", opening("vm", { clock },
-    { cgroup = "system.slice" }, ways.cgroups)),
+  ["a cgroup and a process at once"] = each(
+    instead("without one of them", opening("vm", { clock }, { cgroup = "system.slice" }, ways.cgroups)),
+    instead("without one of them", opening("vm", { clock }, { pid = 42 }))),
   ["a command that is not there"] = instead("or its full path", opening("vm", { clock },
     { command = { "/bin/true" } })),
   ["a command that cannot be executed"] = done("try: chmod %+x", function()
