@@ -16,7 +16,7 @@ local opt = perfev.args {
   common.unit,
 }
 
-common.needs_all("biolatency", "a request ends on any CPU, in nobody's name")
+common.needs_all("biolatency", "a request ends on any CPU, outside of its task")
 
 local by = {}
 if opt.disks then by[#by + 1] = "args.dev" end

@@ -15,7 +15,7 @@ Delayed writes of a file system are requests of a kernel thread. Before Linux
 6.5, COMM and TID are of the task that hands the request to the driver.]],
 }
 
-common.needs_all("biosnoop", "a request ends on any CPU, in nobody's name")
+common.needs_all("biosnoop", "a request ends on any CPU, outside of its task")
 
 -- Open requests by device and first sector, in bounded memory: the end of some is never recorded.
 local MOST = 1 << 16

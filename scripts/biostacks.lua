@@ -39,7 +39,7 @@ perfev.event(common.with_stacks(opt, "biostacks", {
 
 if requests then
   perfev.event { "block:block_rq_complete", sample = requests.stop }
-  common.needs_all("biostacks", "--time: a request ends on any CPU, in nobody's name")
+  common.needs_all("biostacks", "--time: a request ends on any CPU, outside of its task")
 end
 
 perfev.done(function() show(profile, opt.format, "biostacks", opt.call_graph) end)

@@ -18,7 +18,7 @@ The picture compares shares, so the recordings may differ in length; a button on
 the page switches to the numbers. stackcollapse-*.pl and perfev write such files.]],
 }
 
-local words = { ns = "time", bytes = "size" } -- what is counted in such units
+local words = { ns = "time", bytes = "size" } -- unit -> name of the quantity
 
 local function fail(why)
   io.stderr:write("flamediff: ", why, "\n")

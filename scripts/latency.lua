@@ -50,11 +50,11 @@ local function words(text)
 end
 
 local known = pairs_by_name[opt.start]
-for _, pair in pairs(opt.by and {} or pairs_by_name) do -- by its two events: what joins them is known
+for _, pair in pairs(opt.by and {} or pairs_by_name) do -- the two events of a known pair: join them as the pair does
   if pair[1] == opt.start and pair[2] == opt.stop then known, opt.stop = pair, nil end
 end
 if not opt.stop and not known then
-  refuse(("'%s' alone is none of %s\n  try: latency START STOP, two events"):format(perfev.escape(opt.start),
+  refuse(("'%s' is not one of %s\n  try: latency START STOP, with two events"):format(perfev.escape(opt.start),
     NAMES))
 end
 local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by or "tid") } or known

@@ -25,7 +25,7 @@ local waits = perfev.span {
 
 perfev.event(common.with_stacks(opt, "offcputime", {
   "context-switches", period = 1,
-  exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
+  exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 

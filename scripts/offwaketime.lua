@@ -35,7 +35,7 @@ end
 local waits = perfev.span {
   start = true, via = true, stop = true, cancel = true, by = "tid", via_by = "args.pid",
   max_waiting = common.MOST_TASKS, least = opt.least .. "ns", start_where = { "tid", "!=", 0 },
-  stop_where = { "or", { "out", "==", false }, { "preempt", "==", true } }, -- preempted: it waits for nobody
+  stop_where = { "or", { "out", "==", false }, { "preempt", "==", true } }, -- a preempted task waits for no other
   into = profile:sampler { value = "took", by = { "start.comm", "start.stack", "via.comm", "via.stack" },
     add = function(comm, stack, waker, waker_stack, nr, time)
       profile:add_under(comm, joined(stack, waker, waker_stack), time, nr)
@@ -44,7 +44,7 @@ local waits = perfev.span {
 
 perfev.event(common.with_stacks(opt, "offwaketime", {
   "context-switches", period = 1,
-  exclude_kernel = false, -- it is the kernel that switches: without its side there would be none
+  exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 

@@ -15,7 +15,7 @@ task does not count. The script watches the machine. With -p, -t, --uid, --comm
 or a command it counts only those tasks and their children.]],
 }
 
-local is_chosen = common.tasks("runqlat", "who wakes a task is another one, on any CPU")
+local is_chosen = common.tasks("runqlat", "the waker of a task is another task, on any CPU")
 
 local columns = { comm = "args.next_comm", tid = "args.next_pid" }
 local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }

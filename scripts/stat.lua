@@ -65,7 +65,7 @@ local function prepare(s, finished)
   if opt.interval_print then s:every(opt.interval_print / 1000, interval) end
   s:begin(function()
     local is_of_tasks = not (options.is_cpu_wide(s.opts) or s.opts.cpus)
-    if opt.no_aggr and is_of_tasks then refuse "--no-aggr: what tasks count is no CPU's\n  try: -a, or -C" end
+    if opt.no_aggr and is_of_tasks then refuse "--no-aggr: counts of tasks have no CPU\n  try: -a, or -C" end
     if opt.interval_print and writer.for_people then print(stat.head(opt.no_aggr)) end
     began = core.clock(1)
     if is_perfl then user, system = native.children_time() end

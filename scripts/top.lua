@@ -53,7 +53,7 @@ local function show()
   take_terminal()
   local what = opt.event == "cpu-clock" and common.instead_of_clock(event, "top") or opt.event
   local text = ("%s: %d in %.1f s\n"):format(what, profile:total(), (profile.duration or 0) / 1e9)
-    .. profile:top { limit = rows - 5, width = width } -- heads, others, all, and where the cursor stands
+    .. profile:top { limit = rows - 5, width = width } -- minus heads, (other), total and the line of the cursor
   if settings then
     text = "\27[H" .. text:gsub("\n", "\27[K\n") .. "\27[J"
   elseif shown > 0 then

@@ -178,7 +178,7 @@ describe("biostacks", function()
   it("wants the machine for times", function()
     local r = on(world, "biostacks", "--time", "--", "true")
     assert.equal(2, r.code)
-    assert.matches("--time: a request ends on any CPU, in nobody's name\n  try: -a\n", r.err, 1, true)
+    assert.matches("--time: a request ends on any CPU, outside of its task\n  try: -a\n", r.err, 1, true)
   end)
 end)
 

@@ -87,8 +87,8 @@ describe("latency", function()
   it("refuses what is no pair", function()
     local r = run { run.perfl, "latency", "disk", "--", "true" }
     assert.same({ 2, "" }, { r.code, r.out })
-    assert.equal("latency: 'disk' alone is none of block, irq, runqueue, softirq, syscalls\n"
-      .. "  try: latency START STOP, two events\n", r.err)
+    assert.equal("latency: 'disk' is not one of block, irq, runqueue, softirq, syscalls\n"
+      .. "  try: latency START STOP, with two events\n", r.err)
     assert.equal(2, run({ run.perfl, "latency", "block", "-f", "svg", "--slot", "0", "--", "true" }).code)
     r = run { run.perfl, "latency", "a:b", "c:d", "--by", "tid,comn", "--", "true" }
     assert.same({ 2, "latency: --by: no record has a field 'comn' (did you mean 'comm'?)\n" }, { r.code, r.err })

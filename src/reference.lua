@@ -277,6 +277,7 @@ Returns the bytes of the record `t` as the kernel would write them: the inverse 
 `cpumode` and named flags override its bits. The trailer has the fields of `t.sample_id`, else those
 of `t`. If a table has `raw`, its named parts override it, except for a callchain, where `raw`
 replaces the parts. A record of unknown type has its `number` and either `raw`, which includes the
-trailer, or `body`, which the trailer follows. An unknown name or an unfit value raises.]])
+trailer, or `body`, which the trailer follows. An unknown name or a value that does
+not fit raises.]])
 
 io.write(table.concat(out, "\n"), "\n")

@@ -14,7 +14,7 @@ perfev.done(function()
   local tids = {}
   for tid in pairs(faults) do tids[#tids + 1] = tid end
   table.sort(tids)
-  if #tids == 0 then print "this kernel wrote none (6.1 does not; see doc/kernels.md)" end
+  if #tids == 0 then print "this kernel writes no READ records (as 6.1; see doc/kernels.md)" end
   for _, tid in ipairs(tids) do
     print(("%7d %-16s %6d page faults"):format(tid, names[tid], faults[tid]))
   end

@@ -183,7 +183,7 @@ describe("perfl stat", function()
       tostring(cpus[#cpus]), "sh", "-c", "for i in $(seq 200); do :; done" }
     assert.matches(("^CPU0,[%%d.]+,msec,task%%-clock,.*\nCPU%d,[1-9]%%d*,,cs,"):format(cpus[#cpus]), r.out)
     r = run { run.perfl, "stat", "-A", "--", "true" }
-    assert.same({ 2, "stat: --no-aggr: what tasks count is no CPU's\n  try: -a, or -C\n" }, { r.code, r.err })
+    assert.same({ 2, "stat: --no-aggr: counts of tasks have no CPU\n  try: -a, or -C\n" }, { r.code, r.err })
   end)
 
   it("goes on without an event that its PMU refuses, and finds names without case, as perf stat does", function()
