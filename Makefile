@@ -36,22 +36,22 @@ CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:
 # src/lua/lNAME.c and the rooms of the core that it brings along, and its package for pkg-config.
 MODULES := cfi debuginfod elf pfm symtab zstd
-cfi_ROOMS := cfi fde err
+cfi_ROOMS := cfi fde elffile note err
 cfi_PKG := libelf
 debuginfod_ROOMS := debuginfod err
 # opened when it is asked
 debuginfod_LIBS := -ldl
-elf_ROOMS := elffile err
+elf_ROOMS := elf_program elffile note err
 elf_PKG := libelf
 pfm_ROOMS := pfm err
 pfm_LIBS := -lpfm
-symtab_ROOMS := symtab demangle rustname source err
+symtab_ROOMS := symtab elffile note demangle rustname source err
 # C++ names are libstdc++'s to read; nothing of ours is C++, so that its compiler is not needed.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_ROOMS := unzstd zpack err
 zstd_PKG := libzstd
-OWN_C := $(patsubst %,src/%.c,cfi debuginfod demangle elffile fde pfm rustname source symtab \
-	unzstd zpack)
+OWN_C := $(patsubst %,src/%.c,cfi debuginfod demangle elf_program elffile fde pfm rustname source \
+	symtab unzstd zpack)
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
 BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
 MODULE_C := $(MODULES:%=src/lua/l%.c)

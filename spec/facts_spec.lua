@@ -4,6 +4,7 @@
 local build_id = require "perfev.build_id"
 local codec = require "perfev.codec"
 local core = require "perfev.core"
+local elf = require "spec.support.elf"
 local facts = require "perfev.recording.facts"
 local features = require "perfev.recording.features"
 local perfdata = require "spec.support.perfdata"
@@ -211,16 +212,14 @@ end)
 
 describe("build ids", function()
   local O_PATH = 0x200000
-  local function note(name, type, desc, to)
+  local function note(name, type, desc, to, order)
     local function fill(text) return text .. ("\0"):rep(-#text % (to or 4)) end
-    return fill(fill(string.pack("=I4I4I4", #name, #desc, type) .. name) .. desc)
+    return fill(fill(string.pack((order or "=") .. "I4I4I4", #name, #desc, type) .. name) .. desc)
   end
   local kernel_notes = note("Linux\0", 6, "x") .. note("GNU\0", 3, ("\xab"):rep(20)) .. note("GNU\0", 3, "z")
 
-  it("are found among notes of any alignment, and not beyond them", function()
+  it("are found among notes, and not beyond them", function()
     assert.equal(("ab"):rep(20), build_id.of_notes(kernel_notes))
-    assert.equal(("cd"):rep(16), build_id.of_notes(note("GNU\0", 5, ("p"):rep(12), 8)
-      .. note("GNU\0", 3, ("\xcd"):rep(16), 8), nil, 8))
     for len = 0, #kernel_notes - 1 do
       local id = build_id.of_notes(kernel_notes:sub(1, len))
       assert.is_true(id == nil or id == ("ab"):rep(20))
@@ -228,12 +227,24 @@ describe("build ids", function()
     assert.is_nil(build_id.of_notes(string.pack("=I4I4I4", -1 & 0xffffffff, 20, 3) .. "GNU\0" .. ("x"):rep(40)))
   end)
 
+  local function id_of(path)
+    local file <close> = core.file(path)
+    return build_id.of_file(file)
+  end
+
+  it("of a file are found wherever its notes are, with either padding, class and byte order", function()
+    -- bits, byte order, padding, offset of the notes
+    for _, case in ipairs { { 64, "<", 4, 0x100 }, { 64, ">", 8, 0x200 }, { 64, "<", 8, 0x20000 },
+                            { 32, "<", 4, 0x5003 }, { 32, ">", 8, 0x5000 } } do
+      local bits, order, to, at = table.unpack(case)
+      local notes = note("GNU\0", 5, ("p"):rep(12), to, order) .. note("GNU\0", 3, ("\xcd"):rep(16), to, order)
+      k.files["/lib/notes"] = elf.notes_file { bits = bits, order = order, align = to, offset = at, notes = notes }
+      assert.equal(("cd"):rep(16), id_of "/lib/notes")
+    end
+  end)
+
   it("of a file are read from its notes alone, and of no file that is cut or lies", function()
     k.files["/lib/app"] = program
-    local function id_of(path)
-      local file <close> = core.file(path)
-      return build_id.of_file(file)
-    end
     assert.equal(PROGRAM_ID, id_of "/lib/app")
     for len = 0, 480, 7 do
       k.files["/lib/app"] = program:sub(1, len)

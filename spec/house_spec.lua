@@ -7,11 +7,14 @@ local run = require "spec.support.run"
 local floors = {
   { err = {}, abi = {}, bits = {}, rights = {}, sys = { "abi", "rights" }, attr = { "abi" }, record = { "abi" },
     merge = {}, budget = {},
-    printfmt = {}, format = {}, pfm = {}, elffile = {}, symtab = {}, rustname = {}, source = {}, debuginfod = {},
+    printfmt = {}, format = {}, pfm = {}, note = {}, rustname = {}, source = {}, debuginfod = {},
      inflate = {}, deflate = {}, text = {}, jitmap = {}, fde = {} },
   {
     ring = { "sys" },
     file = { "sys" },
+    elffile = { "note" },
+    elf_program = { "elffile", "note" },
+    symtab = { "elffile", "note" },
     event = { "sys", "attr", "record" },
     counter = { "event" },
     printplan = { "format", "text" },
@@ -21,7 +24,7 @@ local floors = {
     task = { "sys", "maps", "record" },
     unwind = { "maps", "task", "record" },
     stack = { "budget", "maps", "task", "record", "unwind" },
-    cfi = { "fde", "unwind" },
+    cfi = { "elffile", "fde", "unwind" },
     symbol = { "sys", "task" },
     agg = { "budget", "record", "task" },
     loss = { "record" }, -- records of what was lost

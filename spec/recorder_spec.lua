@@ -1,6 +1,7 @@
 -- What a session records: a stream that can be read after every write, a file at the end; on the simulated kernel.
 
 local core = require "perfev.core"
+local elf = require "spec.support.elf"
 local perfev = require "perfev"
 local sim = require "perfev.sim"
 
@@ -168,13 +169,11 @@ describe("a recording", function()
   end)
 
   it("has the build ids of what was mapped, each name once and no guest's, whole or over the ring's end", function()
-    local elf = "\x7fELF\2\1" .. ("\0"):rep(26)
-      .. string.pack("<I8", 64) .. ("\0"):rep(14) .. string.pack("<I2I2", 56, 1)
-    elf = elf .. ("\0"):rep(64 - #elf) .. string.pack("<I4I4I8I8I8I8I8I8", 4, 4, 120, 0, 0, 36, 36, 4)
     local names = {}
     for i = 1, 300 do
       local name = ("/lib/%03d"):format(i)
-      k.files[name] = elf .. string.pack("<I4I4I4", 4, 20, 3) .. "GNU\0" .. ("%020d"):format(i)
+      local notes = string.pack("<I4I4I4", 4, 20, 3) .. "GNU\0" .. ("%020d"):format(i)
+      k.files[name] = elf.notes_file { bits = 64, order = "<", align = 4, offset = 120, notes = notes }
       k.inodes[name] = 1000 + i
       names[i] = name .. " " .. ("%020d"):format(i):gsub(".", function(c) return ("%02x"):format(c:byte()) end)
     end
@@ -195,6 +194,25 @@ describe("a recording", function()
       found[#found + 1] = id.filename .. " " .. id.build_id
     end
     assert.same(names, found)
+  end)
+
+  it("says that it has no build-ids of programs when libelf is not installed", function()
+    local module, said = package.loaded["perfev.elf"], {}
+    package.loaded["perfev.elf"] = nil
+    package.preload["perfev.elf"] = function() error "not found" end
+    k:every("20ms", 2, function()
+      k:ring(0):push { type = "mmap2", misc = 2, pid = 11, tid = 11, addr = 0, len = 4096, pgoff = 0, maj = 0, min = 1,
+                       ino = 1, ino_generation = 0, prot = 5, flags = 2, filename = "/lib/a" }
+    end)
+    k:with(function()
+      local s = perfev.session { duration = "600ms", record = PATH,
+        log = function(level, text) if level == 0 then said[#said + 1] = text end end }
+      s:event { "cpu-clock", freq = 99 }
+      assert(s:run())
+    end)
+    package.preload["perfev.elf"], package.loaded["perfev.elf"] = nil, module
+    assert.same({ PATH .. ": no build-ids of programs are recorded: the module perfev.elf (libelf) is not installed "
+      .. "beside perfev" }, said)
   end)
 
   -- The kernel leaves the bit of one event's build id in the header that it re-uses for the next event.

@@ -11,25 +11,18 @@
 
 #include <dwarf.h>
 #include <errno.h>
-#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "elffile.h"
 #include "fde.h"
 
 enum {
-	SEGMENTS_MAX = 1024,
 	DEPTH_MAX = 64,       /* words that an expression stacks up */
 	OPS_MAX = 1000        /* that it takes, jumps back included */
 };
 
-#define INFLATED_MAX (UINT64_C(64) << 20) /* bytes of a compressed section */
-
 _Static_assert(PEV_FDE_REGS == PEV_UNWIND_REGS, "a rule for each register");
-
-struct segment {
-	uint64_t offset, filesz, vaddr;
-};
 
 /* What the ABI says of registers that no rule is for. */
 struct abi {
@@ -45,11 +38,9 @@ static const struct abi abis[] = {
 
 struct file {
 	struct pev_cfi cfi;   /* the first: what others see of it */
-	Elf *elf;
+	struct pev_elf *elf;
 	struct pev_fdes eh, debug;
 	const struct abi *abi;
-	struct segment *segments;
-	size_t nr_segments;
 };
 
 /* ---- expressions ---- */
@@ -348,17 +339,6 @@ static int follow(const struct abi *abi, const struct pev_rules *row, struct mac
 	return 0;
 }
 
-static uint64_t address_of(const struct file *file, uint64_t offset)
-{
-	for (size_t i = 0; i < file->nr_segments; i++) {
-		const struct segment *segment = &file->segments[i];
-
-		if (offset >= segment->offset && offset - segment->offset < segment->filesz)
-			return offset - segment->offset + segment->vaddr;
-	}
-	return UINT64_MAX;
-}
-
 static int find_row(const struct file *file, uint64_t address, struct pev_rules *row)
 {
 	int rc = pev_fdes_row(&file->eh, address, row);
@@ -371,11 +351,12 @@ static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *m
 {
 	struct file *file = (struct file *)cfi;
 	/* A call may be a function's last instruction: its rules are those before it. */
-	uint64_t address = address_of(file, offset - act->returns);
+	uint64_t address = pev_elf_find_address(file->elf->segments, file->elf->nr_segments,
+						offset - act->returns);
 	struct machine m = { .act = act, .memory = memory };
 	struct pev_activation caller;
 	struct pev_rules row;
-	int rc = address == UINT64_MAX ? -ENOENT : find_row(file, address, &row);
+	int rc = address == PEV_ELF_NONE ? -ENOENT : find_row(file, address, &row);
 
 	if (rc < 0)
 		return rc;
@@ -388,100 +369,45 @@ static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *m
 
 /* ---- opening ---- */
 
-static int take_segments(struct file *file)
+static int read_section(struct file *file, const char *name, struct pev_fdes *fdes)
 {
-	size_t nr;
+	struct pev_elf_section section;
+	const unsigned char *bytes = NULL;
+	size_t len;
 
-	if (elf_getphdrnum(file->elf, &nr) < 0 || nr > SEGMENTS_MAX)
-		return -ENOEXEC;
-	file->segments = calloc(nr + 1, sizeof(*file->segments));
-	if (!file->segments)
-		return -ENOMEM;
-	for (size_t i = 0; i < nr; i++) {
-		GElf_Phdr phdr;
-
-		/* An instruction's place is asked for: others may be of the same bytes. */
-		if (!gelf_getphdr(file->elf, (int)i, &phdr) || phdr.p_type != PT_LOAD ||
-		    !(phdr.p_flags & PF_X))
-			continue;
-		file->segments[file->nr_segments++] =
-			(struct segment){ phdr.p_offset, phdr.p_filesz, phdr.p_vaddr };
-	}
-	return 0;
-}
-
-/* Inflated where it is compressed; the bytes are elf's. */
-static bool read_section(Elf_Scn *scn, GElf_Shdr *header, Elf_Data **data)
-{
-	GElf_Chdr inflated;
-
-	if (header->sh_type == SHT_NOBITS)
-		return false;
-	if (header->sh_flags & SHF_COMPRESSED &&
-	    (!gelf_getchdr(scn, &inflated) || inflated.ch_size > INFLATED_MAX ||
-	     elf_compress(scn, 0, 0) < 0))
-		return false;
-	*data = elf_rawdata(scn, NULL);
-	return *data && (*data)->d_buf;
-}
-
-static int take_section(struct file *file, Elf_Scn *scn, GElf_Shdr *header, const char *name)
-{
-	bool eh = strcmp(name, ".eh_frame") == 0;
-	struct pev_fdes *fdes = eh ? &file->eh : &file->debug;
-	Elf_Data *data;
-
-	if ((!eh && strcmp(name, ".debug_frame") != 0) || fdes->bytes ||
-	    !read_section(scn, header, &data))
+	if (pev_elf_find_section(file->elf, SHT_NULL, name, &section))
+		bytes = pev_elf_inflate_section(&section, &len);
+	if (!bytes)
 		return 0;
-	return pev_fdes_open(fdes, data->d_buf, data->d_size, header->sh_addr, eh);
+	return pev_fdes_open(fdes, bytes, len, section.header.sh_addr, fdes == &file->eh);
 }
 
-static int take_sections(struct file *file)
+/*
+ * Finds .eh_frame without section headers: PT_GNU_EH_FRAME is the header of its search table,
+ * which has its address, as sdata4 relative to the field itself.
+ */
+static int read_segment(struct file *file, const unsigned char *image, size_t len)
 {
-	size_t names;
-	int rc = 0;
-
-	if (elf_getshdrstrndx(file->elf, &names) < 0)
-		return 0;
-	for (Elf_Scn *scn = elf_nextscn(file->elf, NULL); scn && rc == 0;
-	     scn = elf_nextscn(file->elf, scn)) {
-		GElf_Shdr header;
-		const char *name = gelf_getshdr(scn, &header) ?
-					   elf_strptr(file->elf, names, header.sh_name) : NULL;
-
-		if (name)
-			rc = take_section(file, scn, &header, name);
-	}
-	return rc;
-}
-
-/* Without section headers: the header of its table says where .eh_frame is, sdata4 from there. */
-static int take_segment(struct file *file, const unsigned char *image, size_t len)
-{
-	GElf_Phdr phdr = { 0 };
-	size_t nr, at;
+	const GElf_Phdr *segment = file->elf->segments, *end = segment + file->elf->nr_segments;
 	struct pev_bytes b;
+	size_t at;
 
-	if (file->eh.bytes || elf_getphdrnum(file->elf, &nr) < 0)
+	while (segment < end && segment->p_type != PT_GNU_EH_FRAME)
+		segment++;
+	if (segment == end || segment->p_offset > len)
 		return 0;
-	for (size_t i = 0; i < nr && phdr.p_type != PT_GNU_EH_FRAME; i++)
-		if (!gelf_getphdr(file->elf, (int)i, &phdr))
-			return 0;
-	if (phdr.p_type != PT_GNU_EH_FRAME || phdr.p_offset > len)
-		return 0;
-	b = (struct pev_bytes){ image + phdr.p_offset, image + len, false };
+	b = (struct pev_bytes){ image + segment->p_offset, image + len, false };
 	if (pev_bytes_word(&b, 2) != ((DW_EH_PE_pcrel | DW_EH_PE_sdata4) << 8 | 1))
 		return 0;
 	pev_bytes_word(&b, 2);
-	at = (size_t)(phdr.p_offset + 4 + (uint64_t)pev_bytes_signed(&b, 4));
+	at = (size_t)(segment->p_offset + 4 + (uint64_t)pev_bytes_signed(&b, 4));
 	if (b.bad || at >= len)
 		return 0;
 	return pev_fdes_open(&file->eh, image + at, len - at,
-			     phdr.p_vaddr + at - phdr.p_offset, true);
+			     segment->p_vaddr + at - segment->p_offset, true);
 }
 
-static const struct abi *abi_of(uint16_t machine)
+static const struct abi *find_abi(uint16_t machine)
 {
 	for (size_t i = 0; i < sizeof(abis) / sizeof(abis[0]); i++)
 		if (abis[i].machine == machine)
@@ -489,26 +415,28 @@ static const struct abi *abi_of(uint16_t machine)
 	return NULL;
 }
 
-static int take_rules(struct file *file, const void *image, size_t len)
+static int read_rules(struct file *file, const void *image, size_t len, struct pev_err *err)
 {
-	GElf_Ehdr header;
-	int rc;
+	const GElf_Ehdr *header;
+	int rc = pev_elf_open(&file->elf, image, len, err);
 
-	file->elf = elf_memory((char *)(uintptr_t)image, len);
-	if (!file->elf || !gelf_getehdr(file->elf, &header) ||
-	    gelf_getclass(file->elf) != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
-		return -ENOEXEC;
-	file->abi = abi_of(header.e_machine);
-	if (!file->abi)
-		return -ENOEXEC;
-	rc = take_sections(file);
-	if (rc == 0)
-		rc = take_segment(file, image, len);
 	if (rc < 0)
 		return rc;
-	file->cfi = (struct pev_cfi){ header.e_machine, len, step };
+	header = &file->elf->header;
+	if (header->e_ident[EI_CLASS] == ELFCLASS64 && !pev_elf_is_big_endian(file->elf))
+		file->abi = find_abi(header->e_machine);
+	if (!file->abi)
+		return -ENOEXEC;
+	rc = read_section(file, ".eh_frame", &file->eh);
+	if (rc == 0)
+		rc = read_section(file, ".debug_frame", &file->debug);
+	if (rc == 0 && !file->eh.bytes)
+		rc = read_segment(file, image, len);
+	if (rc < 0)
+		return rc;
+	file->cfi = (struct pev_cfi){ header->e_machine, len, step };
 	file->cfi.bytes += (file->eh.nr + file->debug.nr) * sizeof(struct pev_fde);
-	return file->eh.nr || file->debug.nr ? take_segments(file) : -ENOEXEC;
+	return file->eh.nr || file->debug.nr ? 0 : -ENOEXEC;
 }
 
 int pev_cfi_open(struct pev_cfi **out, const void *image, size_t len, struct pev_err *err)
@@ -518,8 +446,7 @@ int pev_cfi_open(struct pev_cfi **out, const void *image, size_t len, struct pev
 
 	if (!file)
 		return pev_fail(err, -ENOMEM, "no memory for its unwind tables");
-	elf_version(EV_CURRENT);
-	rc = take_rules(file, image, len);
+	rc = read_rules(file, image, len, err);
 	if (rc < 0) {
 		pev_cfi_close(&file->cfi);
 		return pev_fail(err, rc, "it has no unwind tables that can be read");
@@ -536,8 +463,6 @@ void pev_cfi_close(struct pev_cfi *cfi)
 		return;
 	pev_fdes_close(&file->eh);
 	pev_fdes_close(&file->debug);
-	if (file->elf)
-		elf_end(file->elf);
-	free(file->segments);
+	pev_elf_close(file->elf);
 	free(file);
 }

@@ -6,9 +6,9 @@
  * datafile.h, and heard as a session is by replay.h; agg.h counts what comes by keys.
  * What a header says of ownership and errors holds for callers outside of this tree as well.
  *
- * What reads ELF files (elffile.h, symtab.h), unwinds (cfi.h) and compresses (unzstd.h, zpack.h)
- * takes the libraries that `pkg-config --static --libs perfev` names besides, and is included by
- * itself where it is not below. C11 or later; from C++, within extern "C" { }.
+ * What reads ELF files (elffile.h, elf_program.h, symtab.h), unwinds (cfi.h) and compresses
+ * (unzstd.h, zpack.h) takes the libraries that `pkg-config --static --libs perfev` names besides,
+ * and is included by itself where it is not below. C11 or later; from C++, within extern "C" { }.
  */
 #ifndef PEV_PERFEV_H
 #define PEV_PERFEV_H
@@ -20,7 +20,6 @@
 #include "child.h"
 #include "counter.h"
 #include "datafile.h"
-#include "elffile.h"
 #include "maps.h"
 #include "record.h"
 #include "replay.h"

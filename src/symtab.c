@@ -1,54 +1,46 @@
 /*
  * symtab.c - which function is at an address of a file; see symtab.h.
  *
- * What is a function, and which of several names at one address is shown, is as perf
- * has it (tools/perf/util/symbol-elf.c, dso__load_sym_internal(); symbol.c,
+ * Which symbols are functions, and which of several names at one address is shown, is decided as
+ * perf does (tools/perf/util/symbol-elf.c, dso__load_sym_internal(); symbol.c,
  * choose_best_symbol() and symbols__fixup_end()), so that both print the same.
- * libelf does the layouts, liblzma unpacks MiniDebugInfo. Contract: elf(5).
+ * liblzma decompresses MiniDebugInfo. Contract: elf(5).
  */
 #define _GNU_SOURCE /* qsort_r */
 
 #include "symtab.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <gelf.h>
 #include <inttypes.h>
-#include <libelf.h>
 #include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "elffile.h"
+
 enum {
-	SECTIONS_MAX = 1 << 16,
-	SEGMENTS_MAX = 1 << 12,
-	MINIDEBUG_MAX = 256 << 20,  /* bytes unpacked */
+	MINIDEBUG_MAX = 256 << 20,  /* bytes decompressed */
 	LZMA_MEMORY = 128 << 20,
-	NESTED_MAX = 64,            /* symbols looked back over for one that is around them */
+	NESTED_MAX = 64,            /* how far back a symbol that contains an address is searched */
 };
 #define NAMES_MAX UINT32_MAX
 
-struct segment {
-	uint64_t offset, vaddr, filesz;
-	bool runs;
-};
-
 struct symbol {
-	uint64_t start, end;        /* end: without a size its section's, or start: not known */
+	uint64_t start, end;        /* end: without a size its section's; start if unknown */
 	uint32_t name;              /* offset in names */
 	uint8_t bind;
 	bool sized;
 };
 
 struct pev_symtab {
-	struct segment *segments;
+	GElf_Phdr *segments;
 	size_t nr_segments;
 	struct symbol *symbols;
 	size_t nr, cap;
 	char *names;
 	size_t names_len, names_cap;
-	bool settled;               /* sorted, one name for an address, ends known */
+	bool sorted;                /* one name for an address, ends are known */
 	bool symtab, minidebug, debug_info;
 	unsigned char build_id[64];
 	uint32_t build_id_len;
@@ -56,136 +48,50 @@ struct pev_symtab {
 	uint32_t debuglink_crc;
 };
 
-/* An ELF file that is being read. */
-struct image {
-	Elf *elf;
-	size_t len;
-	GElf_Ehdr header;
-	size_t section_names;
-	Elf_Scn *symtab, *dynsym, *minidebug, *plt_relocations, *plt, *plt_sec;
-};
+/* ---- facts ---- */
 
-/* ---- sections ---- */
-
-static int no_elf(struct pev_err *err, const char *why)
+static void read_build_id(struct pev_symtab *table, const struct pev_elf *elf)
 {
-	return pev_fail(err, -ENOEXEC, "it is %s", why);
-}
+	struct pev_note note;
 
-static void take_build_id(struct pev_symtab *table, Elf_Scn *section)
-{
-	Elf_Data *data = elf_getdata(section, NULL);
-	size_t at = 0, name, desc;
-	GElf_Nhdr note;
-
-	if (!data || !data->d_buf)
+	if (table->build_id_len || !pev_elf_find_build_id(elf, &note) ||
+	    note.len > sizeof(table->build_id))
 		return;
-	while (!table->build_id_len && (at = gelf_getnote(data, at, &note, &name, &desc)) > 0) {
-		if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-		    memcmp((char *)data->d_buf + name, "GNU", 4) != 0 ||
-		    note.n_descsz > sizeof(table->build_id))
-			continue;
-		memcpy(table->build_id, (char *)data->d_buf + desc, note.n_descsz);
-		table->build_id_len = note.n_descsz;
-	}
+	memcpy(table->build_id, note.content, note.len);
+	table->build_id_len = (uint32_t)note.len;
 }
 
 /* A file name, zeros to a multiple of four, the file's checksum in the ELF file's byte order. */
-static void take_debuglink(struct pev_symtab *table, const struct image *image, Elf_Scn *section)
+static void read_debuglink(struct pev_symtab *table, const struct pev_elf *elf)
 {
-	Elf_Data *data = elf_rawdata(section, NULL);
-	const bool big = image->header.e_ident[EI_DATA] == ELFDATA2MSB;
-	const unsigned char *bytes = data ? data->d_buf : NULL;
-	size_t len, at;
+	const bool big = pev_elf_is_big_endian(elf);
+	struct pev_elf_section section;
+	const unsigned char *bytes = NULL;
+	size_t len, name_len, at;
 
-	if (!bytes || table->debuglink)
+	if (!table->debuglink && pev_elf_find_section(elf, SHT_NULL, ".gnu_debuglink", &section))
+		bytes = pev_elf_section_bytes(&section, &len);
+	if (!bytes)
 		return;
-	len = strnlen((const char *)bytes, data->d_size);
-	at = (len + 4) & ~(size_t)3;
-	/* It is the name of a file, not a way out of where it is looked for. */
-	if (len == 0 || at + 4 > data->d_size || memchr(bytes, '/', len))
+	name_len = strnlen((const char *)bytes, len);
+	at = (name_len + 4) & ~(size_t)3;
+	/* A name with '/' would lead out of the directories that are searched. */
+	if (name_len == 0 || at + 4 > len || memchr(bytes, '/', name_len))
 		return;
-	table->debuglink = malloc(len + 1);
-	if (!table->debuglink)
-		return;
-	memcpy(table->debuglink, bytes, len + 1);
-	table->debuglink_crc = 0;
+	table->debuglink = strndup((const char *)bytes, name_len);
 	for (size_t i = 0; i < 4; i++)
 		table->debuglink_crc = table->debuglink_crc << 8 | bytes[at + (big ? i : 3 - i)];
 }
 
-static void take_section(struct pev_symtab *table, struct image *image, Elf_Scn *section,
-			 const GElf_Shdr *header, const char *name)
+static void read_facts(struct pev_symtab *table, const struct pev_elf *elf)
 {
-	if (header->sh_type == SHT_SYMTAB)
-		image->symtab = section;
-	else if (header->sh_type == SHT_DYNSYM)
-		image->dynsym = section;
-	else if (header->sh_type == SHT_NOTE)
-		take_build_id(table, section);
-	else if (strcmp(name, ".gnu_debugdata") == 0)
-		image->minidebug = section;
-	else if (strcmp(name, ".gnu_debuglink") == 0)
-		take_debuglink(table, image, section);
-	else if (strcmp(name, ".rela.plt") == 0 || strcmp(name, ".rel.plt") == 0)
-		image->plt_relocations = section;
-	else if (strcmp(name, ".plt") == 0)
-		image->plt = section;
-	else if (strcmp(name, ".plt.sec") == 0)
-		image->plt_sec = section;
-	else if (header->sh_type == SHT_PROGBITS && (strcmp(name, ".debug_info") == 0 ||
-						     strcmp(name, ".zdebug_info") == 0))
+	struct pev_elf_section section;
+
+	read_build_id(table, elf);
+	read_debuglink(table, elf);
+	if (pev_elf_find_section(elf, SHT_PROGBITS, ".debug_info", &section) ||
+	    pev_elf_find_section(elf, SHT_PROGBITS, ".zdebug_info", &section))
 		table->debug_info = true;
-}
-
-static void take_sections(struct pev_symtab *table, struct image *image)
-{
-	Elf_Scn *section = NULL;
-
-	if (elf_getshdrstrndx(image->elf, &image->section_names) < 0)
-		return;
-	for (int n = 0; n < SECTIONS_MAX && (section = elf_nextscn(image->elf, section)); n++) {
-		GElf_Shdr header;
-		const char *name;
-
-		if (!gelf_getshdr(section, &header))
-			continue;
-		name = elf_strptr(image->elf, image->section_names, header.sh_name);
-		take_section(table, image, section, &header, name ? name : "");
-	}
-}
-
-static int open_image(struct image *image, const void *bytes, size_t len, struct pev_err *err)
-{
-	*image = (struct image){ .len = len };
-	elf_version(EV_CURRENT);
-	image->elf = elf_memory((char *)(uintptr_t)bytes, len);
-	if (image->elf && elf_kind(image->elf) == ELF_K_ELF &&
-	    gelf_getehdr(image->elf, &image->header))
-		return 0;
-	elf_end(image->elf);
-	return no_elf(err, "no ELF file");
-}
-
-static int take_segments(struct pev_symtab *table, const struct image *image, struct pev_err *err)
-{
-	size_t nr;
-
-	if (elf_getphdrnum(image->elf, &nr) < 0 || nr > SEGMENTS_MAX)
-		return no_elf(err, "an ELF file whose program headers cannot be read");
-	table->segments = calloc(nr + 1, sizeof(*table->segments));
-	if (!table->segments)
-		return pev_fail(err, -ENOMEM, "no memory for its segments");
-	for (size_t i = 0; i < nr; i++) {
-		GElf_Phdr phdr;
-
-		if (!gelf_getphdr(image->elf, (int)i, &phdr) || phdr.p_type != PT_LOAD)
-			continue;
-		table->segments[table->nr_segments++] = (struct segment){
-			phdr.p_offset, phdr.p_vaddr, phdr.p_filesz, phdr.p_flags & PF_X,
-		};
-	}
-	return 0;
 }
 
 /* ---- symbols ---- */
@@ -227,80 +133,81 @@ static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, u
 	memcpy(table->names + table->names_len, name, len);
 	memcpy(table->names + table->names_len + len, suffix, more + 1);
 	table->names_len += len + more + 1;
-	table->settled = false;
+	table->sorted = false;
 	return 0;
 }
 
-/* elf_sym__filter(), elf_sym__is_label(); a number such as a version's is no place */
-static bool is_shown(const GElf_Sym *sym, const char *name)
+/* elf_sym__filter(), elf_sym__is_label(); SHN_ABS: a number, such as a version's */
+static bool is_shown(const GElf_Sym *symbol, const char *name)
 {
-	const int type = GELF_ST_TYPE(sym->st_info), seen = GELF_ST_VISIBILITY(sym->st_other);
+	const int type = GELF_ST_TYPE(symbol->st_info);
+	const int visibility = GELF_ST_VISIBILITY(symbol->st_other);
 
-	if (!name || !*name || sym->st_shndx == SHN_UNDEF || sym->st_shndx == SHN_ABS)
+	if (!*name || symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS)
 		return false;
 	if (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_OBJECT)
 		return true;
-	/* "$x" and "$d" say where code and data are, on Arm and RISC-V. */
-	return type == STT_NOTYPE && seen != STV_HIDDEN && seen != STV_INTERNAL && name[0] != '$';
+	/* "$x" and "$d" mark code and data, on Arm and RISC-V. */
+	return type == STT_NOTYPE && visibility != STV_HIDDEN && visibility != STV_INTERNAL &&
+	       name[0] != '$';
 }
 
-/* The end of the section that a symbol lies in, or its start where it lies in none. */
-static uint64_t section_end(const struct image *image, const GElf_Sym *sym)
+/* Returns the end of the section that the symbol is in, or the symbol's address if none. */
+static uint64_t find_section_end(const struct pev_elf *elf, const GElf_Sym *symbol)
 {
-	Elf_Scn *section = elf_getscn(image->elf, sym->st_shndx);
+	Elf_Scn *section = elf_getscn(elf->elf, symbol->st_shndx);
 	GElf_Shdr header;
 
-	if (!section || !gelf_getshdr(section, &header) || sym->st_value < header.sh_addr ||
-	    sym->st_value - header.sh_addr >= header.sh_size)
-		return sym->st_value;
+	if (!section || !gelf_getshdr(section, &header) || symbol->st_value < header.sh_addr ||
+	    symbol->st_value - header.sh_addr >= header.sh_size)
+		return symbol->st_value;
 	return header.sh_addr + header.sh_size;
 }
 
-static int add_table(struct pev_symtab *table, const struct image *image, Elf_Scn *section)
+static int add_table(struct pev_symtab *table, const struct pev_elf *elf,
+		     const struct pev_elf_section *section)
 {
-	Elf_Data *data = elf_getdata(section, NULL);
-	size_t each = gelf_fsize(image->elf, ELF_T_SYM, 1, EV_CURRENT);
-	GElf_Shdr header;
+	const char *name;
+	GElf_Sym symbol;
 
-	if (!data || !data->d_buf || !each || !gelf_getshdr(section, &header))
-		return 0;
-	for (size_t i = 0; i < data->d_size / each && i < INT32_MAX; i++) {
-		GElf_Sym sym;
-		const char *name;
-		uint64_t value;
-
-		if (!gelf_getsym(data, (int)i, &sym))
-			break;
-		name = elf_strptr(image->elf, header.sh_link, sym.st_name);
-		if (!is_shown(&sym, name))
+	for (int n = 0; pev_elf_symbol_at(elf, section, n, &symbol, &name); n++) {
+		if (!is_shown(&symbol, name))
 			continue;
-		value = sym.st_value;
-		/* The lowest bit says that the function is in Thumb code. */
-		if (image->header.e_machine == EM_ARM && GELF_ST_TYPE(sym.st_info) == STT_FUNC)
-			value &= ~UINT64_C(1);
-		if (add_symbol(table, value, sym.st_size, GELF_ST_BIND(sym.st_info), name, "") < 0)
+		if (add_symbol(table, symbol.st_value, symbol.st_size,
+			       GELF_ST_BIND(symbol.st_info), name, "") < 0)
 			return -ENOMEM;
-		if (sym.st_size == 0)
-			table->symbols[table->nr - 1].end = section_end(image, &sym);
+		if (symbol.st_size == 0)
+			table->symbols[table->nr - 1].end = find_section_end(elf, &symbol);
 	}
 	return 0;
 }
 
+/* Adds .symtab and sets is_there, if the file has it. */
+static int add_symtab(struct pev_symtab *table, const struct pev_elf *elf, bool *is_there)
+{
+	struct pev_elf_section section;
+
+	if (!pev_elf_find_section(elf, SHT_SYMTAB, NULL, &section))
+		return 0;
+	*is_there = true;
+	return add_table(table, elf, &section);
+}
+
 /* ---- the procedure linkage table ---- */
 
-/* A word that the dynamic linker fills in, and a stub jumps to what is in it. */
+/* A word that the dynamic linker fills in with an address; its stub jumps there. */
 struct slot {
-	uint64_t at;
-	char *name;                 /* owned; NULL: it is not known */
+	uint64_t address;
+	char *name;                 /* owned; NULL: unknown */
 };
 
-/* How stubs lie: bytes before the first, and of each; and which relocations have one. */
+/* The layout of stubs: bytes before the first, bytes of each, relocation types that have one. */
 struct plt {
 	uint64_t head, each;
 	uint32_t jump, indirect;
 };
 
-static bool plt_of(uint16_t machine, struct plt *plt)
+static bool find_layout(uint16_t machine, struct plt *plt)
 {
 	switch (machine) {
 	case EM_X86_64:
@@ -317,50 +224,38 @@ static bool plt_of(uint16_t machine, struct plt *plt)
 	}
 }
 
-#define PLT_BEHIND 32 /* bytes that may follow the last stub, for what is local to threads */
+#define PLT_BEHIND 32 /* bytes that may follow the last stub, for thread-local storage */
 
 /*
- * Where so many stubs begin; each is set. False where that is not known. With indirect branch
- * tracking they have a section of their own, without a head; a static program's have none either,
- * and on x86 are short; on arm64 they are longer where branches or addresses are guarded.
+ * Sets where nr stubs start, and the size of each. Returns false if that is unknown. With
+ * indirect branch tracking the stubs have a section of their own, without a head. Those of a
+ * static program have no head either, and are short on x86. On arm64 stubs are longer when
+ * branches or addresses are guarded.
  */
-static bool plt_start(const struct image *image, struct plt *plt, uint64_t nr, uint64_t *start)
+static bool find_stubs(const struct pev_elf *elf, struct plt *plt, uint64_t nr, uint64_t *start)
 {
-	GElf_Shdr header;
-	Elf_Scn *section = image->plt_sec ? image->plt_sec : image->plt;
+	struct pev_elf_section section;
+	const bool headless = pev_elf_find_section(elf, SHT_NULL, ".plt.sec", &section);
+	uint64_t size;
 
-	if (!section || !gelf_getshdr(section, &header))
+	if (!headless && !pev_elf_find_section(elf, SHT_NULL, ".plt", &section))
 		return false;
-	if (header.sh_size == nr * 8)
+	size = section.header.sh_size;
+	if (size == nr * 8)
 		plt->each = 8;
-	else if (header.sh_size == plt->head + nr * 24)
+	else if (size == plt->head + nr * 24)
 		plt->each = 24;
-	if (image->plt_sec || header.sh_size == nr * plt->each)
+	if (headless || size == nr * plt->each)
 		plt->head = 0;
-	*start = header.sh_addr + plt->head;
-	return header.sh_size - plt->head - nr * plt->each <= PLT_BEHIND;
-}
-
-/* Of a symbol of .dynsym; the caller's. NULL: it has none. */
-static char *dynamic_name(const struct image *image, size_t at)
-{
-	Elf_Data *data = image->dynsym && at ? elf_getdata(image->dynsym, NULL) : NULL;
-	const char *name;
-	GElf_Shdr header;
-	GElf_Sym sym;
-
-	if (!data || at > INT32_MAX || !gelf_getsym(data, (int)at, &sym) ||
-	    !gelf_getshdr(image->dynsym, &header))
-		return NULL;
-	name = elf_strptr(image->elf, header.sh_link, sym.st_name);
-	return name && *name ? strdup(name) : NULL;
+	*start = section.header.sh_addr + plt->head;
+	return size - plt->head - nr * plt->each <= PLT_BEHIND;
 }
 
 /*
- * Of a function that is chosen when the program starts, by the one that chooses; where that has
- * no name, the stub is called as objdump and gdb call it. The caller's; NULL: no memory.
+ * Names a function that is chosen when the program starts after the function that chooses; if
+ * that has no name, as objdump and gdb do. Returns a string that the caller frees, or NULL.
  */
-static char *chosen_name(struct pev_symtab *table, uint64_t chooser)
+static char *name_chooser(struct pev_symtab *table, uint64_t chooser)
 {
 	uint64_t start;
 	const char *name = pev_symtab_find(table, chooser, &start);
@@ -370,64 +265,66 @@ static char *chosen_name(struct pev_symtab *table, uint64_t chooser)
 	return strdup(name && start == chooser ? name : text);
 }
 
-static bool take_slot(struct pev_symtab *table, const struct image *image, const struct plt *plt,
-		      const GElf_Rela *rela, struct slot *slot)
-{
-	slot->at = rela->r_offset;
-	if (GELF_R_TYPE(rela->r_info) == plt->jump)
-		slot->name = dynamic_name(image, GELF_R_SYM(rela->r_info));
-	else if (GELF_R_TYPE(rela->r_info) != plt->indirect)
-		return false;
-	else if (rela->r_addend) /* where relocations have no room for it, it is in the slot */
-		slot->name = chosen_name(table, (uint64_t)rela->r_addend);
-	return true;
-}
-
-static bool read_relocation(Elf_Data *list, bool with_addend, int i, GElf_Rela *rela)
-{
-	GElf_Rel rel;
-
-	if (with_addend)
-		return gelf_getrela(list, i, rela);
-	if (!gelf_getrel(list, i, &rel))
-		return false;
-	*rela = (GElf_Rela){ rel.r_offset, rel.r_info, 0 };
-	return true;
-}
-
 static int compare_slots(const void *a, const void *b)
 {
 	const struct slot *x = a, *y = b;
 
-	return (x->at > y->at) - (x->at < y->at);
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+/* Returns the name of a symbol of .dynsym as a string that the caller frees, or NULL. */
+static char *name_symbol(const struct pev_elf *elf, size_t n)
+{
+	struct pev_elf_section dynsym;
+	const char *name;
+	GElf_Sym symbol;
+
+	if (!n || n > INT32_MAX || !pev_elf_find_section(elf, SHT_DYNSYM, NULL, &dynsym) ||
+	    !pev_elf_symbol_at(elf, &dynsym, (int)n, &symbol, &name) || !*name)
+		return NULL;
+	return strdup(name);
+}
+
+/* Returns false for a relocation without a stub. */
+static bool read_slot(struct pev_symtab *table, const struct pev_elf *elf, const struct plt *plt,
+		      const GElf_Rela *relocation, struct slot *slot)
+{
+	const uint32_t type = (uint32_t)GELF_R_TYPE(relocation->r_info);
+
+	slot->address = relocation->r_offset;
+	if (type == plt->jump)
+		slot->name = name_symbol(elf, GELF_R_SYM(relocation->r_info));
+	else if (type == plt->indirect && relocation->r_addend)
+		slot->name = name_chooser(table, (uint64_t)relocation->r_addend);
+	return type == plt->jump || type == plt->indirect;
 }
 
 /*
- * The slots in the order of their addresses, which is that of the stubs; that of the relocations
- * is not: linkers put those of functions that are chosen when the program starts last.
+ * Reads the slots, and sorts them by address, which is the order of the stubs. The relocations
+ * have another order: linkers put those of functions that are chosen at the start last.
  */
-static int read_slots(struct pev_symtab *table, const struct image *image, const struct plt *plt,
+static int read_slots(struct pev_symtab *table, const struct pev_elf *elf, const struct plt *plt,
 		      struct slot **slots, size_t *nr)
 {
-	Elf_Data *list = elf_getdata(image->plt_relocations, NULL);
-	GElf_Shdr header;
-	GElf_Rela rela;
-	size_t all;
+	struct pev_elf_section section;
+	GElf_Rela relocation;
+	int all = 0;
 
-	if (!list || !gelf_getshdr(image->plt_relocations, &header) || !header.sh_entsize)
+	if (!pev_elf_find_section(elf, SHT_RELA, ".rela.plt", &section) &&
+	    !pev_elf_find_section(elf, SHT_REL, ".rel.plt", &section))
 		return 0;
-	all = list->d_size / header.sh_entsize;
-	*slots = calloc(all + 1, sizeof(**slots));
+	while (pev_elf_relocation_at(&section, all, &relocation))
+		all++;
+	*slots = calloc((size_t)all + 1, sizeof(**slots));
 	if (!*slots)
 		return -ENOMEM;
-	for (size_t i = 0; i < all && i < INT32_MAX; i++)
-		if (read_relocation(list, header.sh_type == SHT_RELA, (int)i, &rela))
-			*nr += take_slot(table, image, plt, &rela, &(*slots)[*nr]);
+	for (int n = 0; pev_elf_relocation_at(&section, n, &relocation); n++)
+		*nr += read_slot(table, elf, plt, &relocation, &(*slots)[*nr]);
 	qsort(*slots, *nr, sizeof(**slots), compare_slots);
 	return 0;
 }
 
-static int add_plt(struct pev_symtab *table, const struct image *image)
+static int add_plt(struct pev_symtab *table, const struct pev_elf *elf)
 {
 	struct slot *slots = NULL;
 	struct plt plt;
@@ -435,10 +332,10 @@ static int add_plt(struct pev_symtab *table, const struct image *image)
 	size_t nr = 0;
 	int rc;
 
-	if (!image->plt_relocations || !plt_of(image->header.e_machine, &plt))
+	if (!find_layout(elf->header.e_machine, &plt))
 		return 0;
-	rc = read_slots(table, image, &plt, &slots, &nr);
-	if (nr && plt_start(image, &plt, nr, &start))
+	rc = read_slots(table, elf, &plt, &slots, &nr);
+	if (nr && find_stubs(elf, &plt, nr, &start))
 		for (size_t i = 0; i < nr && rc == 0; i++)
 			if (slots[i].name)
 				rc = add_symbol(table, start + i * plt.each, plt.each, STB_GLOBAL,
@@ -451,8 +348,8 @@ static int add_plt(struct pev_symtab *table, const struct image *image)
 
 /* ---- MiniDebugInfo ---- */
 
-/* The whole of an xz stream: malloc'd, or NULL when it is none, or too large. */
-static unsigned char *unpack(const unsigned char *in, size_t len, size_t *out_len)
+/* Decompresses an xz stream. The caller frees it; NULL: not an xz stream, or too large. */
+static unsigned char *decompress_xz(const unsigned char *in, size_t len, size_t *out_len)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
 	unsigned char *out = NULL, *more;
@@ -483,78 +380,65 @@ static unsigned char *unpack(const unsigned char *in, size_t len, size_t *out_le
 	return NULL;
 }
 
-static int add_minidebug(struct pev_symtab *table, const struct image *outer)
+static int add_minidebug(struct pev_symtab *table, const struct pev_elf *outer)
 {
-	Elf_Data *data = outer->minidebug ? elf_rawdata(outer->minidebug, NULL) : NULL;
+	struct pev_elf_section section;
+	const unsigned char *packed = NULL;
 	unsigned char *bytes;
-	struct image image;
-	size_t len;
+	struct pev_elf *elf;
+	size_t len = 0;
 	int rc = 0;
 
-	if (!data || !data->d_buf)
-		return 0;
-	bytes = unpack(data->d_buf, data->d_size, &len);
-	if (!bytes || open_image(&image, bytes, len, NULL) < 0) {
-		free(bytes);
-		return 0;
+	if (pev_elf_find_section(outer, SHT_NULL, ".gnu_debugdata", &section))
+		packed = pev_elf_section_bytes(&section, &len);
+	bytes = packed ? decompress_xz(packed, len, &len) : NULL;
+	if (bytes && pev_elf_open(&elf, bytes, len, NULL) == 0) {
+		rc = add_symtab(table, elf, &table->minidebug);
+		pev_elf_close(elf);
 	}
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(image.elf, section));) {
-		GElf_Shdr header;
-
-		if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB)
-			image.symtab = section;
-	}
-	if (image.symtab)
-		rc = add_table(table, &image, image.symtab);
-	table->minidebug = image.symtab != NULL;
-	elf_end(image.elf);
 	free(bytes);
 	return rc;
 }
 
 /* ---- opening ---- */
 
-static int take_symbols(struct pev_symtab *table, const struct image *image)
+static int add_symbols(struct pev_symtab *table, const struct pev_elf *elf)
 {
-	int rc = 0;
+	struct pev_elf_section section;
+	int rc = add_symtab(table, elf, &table->symtab);
 
-	if (image->symtab)
-		rc = add_table(table, image, image->symtab);
-	else if (image->dynsym)
-		rc = add_table(table, image, image->dynsym);
-	if (rc == 0 && !image->symtab)
-		rc = add_minidebug(table, image);
+	if (rc == 0 && !table->symtab && pev_elf_find_section(elf, SHT_DYNSYM, NULL, &section))
+		rc = add_table(table, elf, &section);
+	if (rc == 0 && !table->symtab)
+		rc = add_minidebug(table, elf);
 	if (rc == 0)
-		rc = add_plt(table, image);
-	table->symtab = table->symtab || image->symtab;
+		rc = add_plt(table, elf);
 	return rc;
 }
 
 int pev_symtab_open(struct pev_symtab **out, const void *bytes, size_t len, struct pev_err *err)
 {
 	struct pev_symtab *table = calloc(1, sizeof(*table));
-	struct image image;
+	struct pev_elf *elf = NULL;
 	int rc;
 
 	if (!table)
 		return pev_fail(err, -ENOMEM, "no memory for its symbols");
-	rc = open_image(&image, bytes, len, err);
+	rc = pev_elf_open(&elf, bytes, len, err);
 	if (rc < 0)
 		goto free_table;
-	rc = take_segments(table, &image, err);
-	if (rc < 0)
-		goto close_image;
-	take_sections(table, &image);
-	rc = take_symbols(table, &image);
+	read_facts(table, elf);
+	rc = add_symbols(table, elf);
+	table->segments = elf->segments;
+	table->nr_segments = elf->nr_segments;
+	elf->segments = NULL;
+	pev_elf_close(elf);
 	if (rc < 0) {
 		pev_fail(err, rc, "no memory for its symbols");
-		goto close_image;
+		goto free_table;
 	}
-	elf_end(image.elf);
 	*out = table;
 	return 0;
-close_image:
-	elf_end(image.elf);
 free_table:
 	pev_symtab_free(table);
 	return rc;
@@ -573,17 +457,15 @@ void pev_symtab_free(struct pev_symtab *table)
 
 int pev_symtab_add(struct pev_symtab *table, const void *bytes, size_t len, struct pev_err *err)
 {
-	struct image image;
-	int rc = open_image(&image, bytes, len, err);
+	struct pev_elf *elf;
+	int rc = pev_elf_open(&elf, bytes, len, err);
 
 	if (rc < 0)
 		return rc;
-	take_sections(table, &image);
-	/* Its .dynsym and .plt have lost their contents; the file's own have not. */
-	if (image.symtab)
-		rc = add_table(table, &image, image.symtab);
-	table->symtab = table->symtab || image.symtab;
-	elf_end(image.elf);
+	read_facts(table, elf);
+	/* The .dynsym and .plt of a debug file have no contents; those of the program are read. */
+	rc = add_symtab(table, elf, &table->symtab);
+	pev_elf_close(elf);
 	return rc < 0 ? pev_fail(err, rc, "no memory for its symbols") : 0;
 }
 
@@ -603,7 +485,7 @@ void pev_symtab_facts(const struct pev_symtab *table, struct pev_symtab_facts *f
 
 /* ---- look-up ---- */
 
-/* choose_best_symbol(): below 0 when a is the name to show. */
+/* choose_best_symbol(): returns a negative number when a is the name to show. */
 static int compare_names(const struct pev_symtab *table, const struct symbol *a,
 			 const struct symbol *b)
 {
@@ -623,7 +505,7 @@ static int compare_names(const struct pev_symtab *table, const struct symbol *a,
 	return strcmp(x, y);
 }
 
-static int compare(const void *a, const void *b, void *table)
+static int compare_symbols(const void *a, const void *b, void *table)
 {
 	const struct symbol *x = a, *y = b;
 
@@ -632,8 +514,8 @@ static int compare(const void *a, const void *b, void *table)
 	return compare_names(table, x, y);
 }
 
-/* What is known of where one without a size ends. */
-static uint64_t end_of(const struct symbol *symbol, const struct symbol *next)
+/* Returns the end of a symbol without a size: the next symbol, its section's end, or a guess. */
+static uint64_t guess_end(const struct symbol *symbol, const struct symbol *next)
 {
 	bool known = symbol->end > symbol->start;
 
@@ -642,13 +524,14 @@ static uint64_t end_of(const struct symbol *symbol, const struct symbol *next)
 	return known ? symbol->end : symbol->start + 4096;
 }
 
-/* One name for an address; one without a size goes on to the next, in its own section. */
-static void settle(struct pev_symtab *table)
+/* Sorts by address, keeps one name for each, and ends those that have no size. */
+static void sort_symbols(struct pev_symtab *table)
 {
 	size_t nr = 0;
 
 	if (table->nr)
-		qsort_r(table->symbols, table->nr, sizeof(*table->symbols), compare, table);
+		qsort_r(table->symbols, table->nr, sizeof(*table->symbols), compare_symbols,
+			table);
 	for (size_t i = 0; i < table->nr; i++)
 		if (nr == 0 || table->symbols[nr - 1].start != table->symbols[i].start)
 			table->symbols[nr++] = table->symbols[i];
@@ -657,17 +540,17 @@ static void settle(struct pev_symtab *table)
 		struct symbol *symbol = &table->symbols[i];
 
 		if (!symbol->sized)
-			symbol->end = end_of(symbol, i + 1 < nr ? symbol + 1 : NULL);
+			symbol->end = guess_end(symbol, i + 1 < nr ? symbol + 1 : NULL);
 	}
-	table->settled = true;
+	table->sorted = true;
 }
 
 const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start)
 {
 	size_t low = 0, high;
 
-	if (!table->settled)
-		settle(table);
+	if (!table->sorted)
+		sort_symbols(table);
 	high = table->nr;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
@@ -688,29 +571,9 @@ const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t
 	return NULL;
 }
 
-/* Maps begin and end at pages: what is around a segment's bytes is mapped with them. */
-#define PAGE UINT64_C(65536)
-
 uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset)
 {
-	const struct segment *found = NULL;
-
-	for (size_t i = 0; i < table->nr_segments; i++) {
-		const struct segment *segment = &table->segments[i];
-
-		if (offset < segment->offset || offset - segment->offset >= segment->filesz)
-			continue;
-		if (!found || (segment->runs && !found->runs))
-			found = segment;
-	}
-	for (size_t i = 0; !found && i < table->nr_segments; i++) {
-		const struct segment *segment = &table->segments[i];
-
-		if (segment->runs && offset + PAGE > segment->offset &&
-		    offset < segment->offset + segment->filesz + PAGE)
-			found = segment;
-	}
-	return found ? offset - found->offset + found->vaddr : PEV_SYMTAB_NONE;
+	return pev_elf_find_address(table->segments, table->nr_segments, offset);
 }
 
 uint32_t pev_symtab_crc(const void *bytes, size_t len)

@@ -15,7 +15,7 @@
 
 #include "err.h"
 
-#define PEV_SYMTAB_NONE UINT64_MAX
+#define PEV_SYMTAB_NONE UINT64_MAX /* no such address */
 
 struct pev_symtab; /* opaque; owns what it has */
 
@@ -38,7 +38,7 @@ void pev_symtab_free(struct pev_symtab *table);
 int pev_symtab_add(struct pev_symtab *table, const void *image, size_t len, struct pev_err *err);
 void pev_symtab_facts(const struct pev_symtab *table, struct pev_symtab_facts *facts);
 
-/* The linker's address of a byte of the file that is mapped, or PEV_SYMTAB_NONE. */
+/* Returns the linker's address of a byte of the file that is mapped, or PEV_SYMTAB_NONE. */
 uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset);
 /* The symbol that an address lies in and where it begins, or NULL. Borrowed from the table. */
 const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start);

@@ -5,6 +5,7 @@
 local core = require "perfev.core"
 local facts = require "perfev.recording.facts"
 local names = require "perfev.names"
+local native = require "perfev.native"
 local opened = require "perfev.opened"
 local options = require "perfev.options"
 local private = require "perfev.recording.private"
@@ -193,6 +194,16 @@ local function open_part(self)
   return true
 end
 
+-- The files that were mapped, for their build-ids.
+local function mapped_files(self)
+  local maps, elf, why = self.rec:maps(), native("perfev.elf", "libelf")
+  if #maps > 0 and not elf and not self.noted_no_elf then
+    self.noted_no_elf = true
+    self.session:note(0, ("%s: no build-ids of programs are recorded: %s"):format(self.path, why))
+  end
+  return maps
+end
+
 -- The last words of a part; quick: whatever takes a look at other files is left out.
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
@@ -206,8 +217,8 @@ local function close_part(self, name, quick)
     if #self.slots > 0 then add_private(self) end
     -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
     local more = is_file and #self.events > self.described and self.events or nil
-    for _, section in ipairs(facts.closing { maps = is_file and not quick and rec:maps() or nil, first_time = first,
-                                             last_time = last, events = more }) do
+    local maps = is_file and not quick and mapped_files(self) or nil
+    for _, section in ipairs(facts.closing { maps = maps, first_time = first, last_time = last, events = more }) do
       rec:feature(section.id, section.bytes)
     end
   end

@@ -1,13 +1,14 @@
 /*
- * elf.c - hostile programs: whatever a file says, what we tell of it lies inside it.
+ * elf.c - hostile programs: whatever a file says, every answer lies inside it.
  *
- * Every question is asked, with names that the file has and one that it has not.
- * Each string is read to its end, so that a sanitizer sees one that has none.
+ * Every function is called, with names that the file has and one that it does not have. Each
+ * string is read to its end, so that a sanitizer sees one that has no end.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "elf_program.h"
 #include "elffile.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,20 +25,19 @@ static void touch_symbol(const struct pev_elf *elf, const char *name, size_t siz
 {
 	struct pev_elf_symbol symbol;
 
-	if (pev_elf_find(elf, name, &symbol) < 0)
+	if (pev_elf_find_symbol(elf, name, &symbol) < 0)
 		return;
 	touch_string(symbol.name);
-	/* What is in the file lies in it. */
 	if (symbol.offset != PEV_ELF_NONE && symbol.offset >= size)
 		abort();
 }
 
 static void touch_probes(const struct pev_elf *elf, size_t size)
 {
+	struct pev_elf_probes probes = pev_elf_open_probes(elf);
 	struct pev_elf_probe probe;
-	size_t at = 0;
 
-	for (size_t n = 0; pev_elf_probe(elf, &at, &probe); n++) {
+	for (size_t n = 0; pev_elf_next_probe(&probes, &probe); n++) {
 		touch_string(probe.provider);
 		touch_string(probe.name);
 		touch_string(probe.args);
@@ -47,28 +47,64 @@ static void touch_probes(const struct pev_elf *elf, size_t size)
 	}
 }
 
+static void touch_bytes(const unsigned char *bytes, size_t len)
+{
+	for (size_t i = 0; bytes && i < len; i++)
+		sink += bytes[i];
+}
+
+static void touch_sections(const struct pev_elf *elf)
+{
+	struct pev_elf_section section = { .handle = NULL };
+	const unsigned char *bytes;
+	GElf_Rela relocation;
+	size_t len;
+
+	while (pev_elf_next_section(elf, &section)) {
+		touch_string(section.name);
+		bytes = pev_elf_section_bytes(&section, &len);
+		touch_bytes(bytes, len);
+		for (int n = 0; pev_elf_relocation_at(&section, n, &relocation); n++)
+			sink += relocation.r_offset;
+	}
+}
+
+static void touch_notes(const unsigned char *bytes, size_t len, bool align8)
+{
+	struct pev_notes notes = { bytes, len, 0, align8, align8 };
+	struct pev_note note;
+
+	while (pev_notes_next(&notes, &note)) {
+		touch_bytes((const unsigned char *)note.name, note.name_len);
+		touch_bytes(note.content, note.len);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct pev_elf_facts facts;
+	struct pev_note note;
 	struct pev_elf *elf;
 	const char *near;
 	/* A block of its own: one byte beyond is seen. */
 	char *image = malloc(size ? size : 1);
 
 	memcpy(image, data, size);
+	touch_notes((unsigned char *)image, size, false);
+	touch_notes((unsigned char *)image, size, true);
 	if (pev_elf_open(&elf, image, size, NULL) == 0) {
-		pev_elf_facts(elf, &facts);
-		for (uint32_t i = 0; i < facts.build_id_len; i++)
-			sink += facts.build_id[i];
-		near = pev_elf_nearest(elf, "worl");
+		sink += (size_t)pev_elf_check_program(elf, NULL);
+		touch_sections(elf);
+		if (pev_elf_find_build_id(elf, &note))
+			touch_bytes(note.content, note.len);
+		near = pev_elf_nearest_symbol(elf, "worl");
 		if (near)
 			touch_symbol(elf, near, size);
 		touch_symbol(elf, "work", size);
 		touch_probes(elf, size);
-		sink += pev_elf_mapped(elf, 0x1000, 0x1000) + pev_elf_runs(elf, 0x1000);
+		sink += pev_elf_find_page(elf, 0x1000, 0x1000) + pev_elf_is_code(elf, 0x1000);
 		pev_elf_close(elf);
 	}
-	if (memcmp(image, data, size) != 0) /* it was not ours to write */
+	if (memcmp(image, data, size) != 0) /* it must not be written */
 		abort();
 	free(image);
 	return 0;

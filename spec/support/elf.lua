@@ -72,4 +72,19 @@ function M.file(opts)
   return header .. program .. notes .. table.concat(bodies) .. table.concat(headers)
 end
 
+--- The bytes of a file that has nothing but a segment of notes.
+-- @tparam table opts  `bits` (32 or 64), `order` ("<" or ">"), `align` (4 or 8), `offset` in the file, `notes` (bytes)
+function M.notes_file(opts)
+  local is_64, order = opts.bits == 64, opts.order
+  local word = is_64 and "I8" or "I4"
+  local size = is_64 and 64 or 52
+  local header = "\127ELF" .. string.char(is_64 and 2 or 1, order == "<" and 1 or 2, 1) .. ("\0"):rep(9)
+    .. string.pack(order .. "I2I2I4" .. word:rep(3) .. "I4I2I2I2I2I2I2", 3, is_64 and 62 or 3, 1, 0, size, 0, 0, size,
+      is_64 and 56 or 32, 1, 0, 0, 0)
+  local len, at = #opts.notes, opts.offset
+  local program = is_64 and string.pack(order .. "I4I4I8I8I8I8I8I8", 4, 4, at, 0, 0, len, len, opts.align)
+    or string.pack(order .. "I4I4I4I4I4I4I4I4", 4, at, 0, 0, len, len, 4, opts.align)
+  return header .. program .. ("\0"):rep(at - #header - #program) .. opts.notes
+end
+
 return M

@@ -1,11 +1,12 @@
 /*
- * lkallsyms.c - the userdata perfev.kallsyms: the kernel's functions by address; see
- * lkallsyms.h.
+ * lkallsyms.c - the userdata perfev.kallsyms: the kernel's functions by address, and its
+ * build-id; see lkallsyms.h.
  */
 #include "lkallsyms.h"
 
 #include <lauxlib.h>
 
+#include "../note.h"
 #include "../symbol.h"
 #include "lclass.h"
 #include "lcore.h"
@@ -22,6 +23,19 @@ static struct pev_symbols *check_kallsyms(lua_State *L)
 	struct l_kallsyms *self = luaL_checkudata(L, 1, TYPENAME);
 
 	return self->symbols;
+}
+
+/* core.build_id(notes) -> bytes | nil: in /sys/kernel/notes, or in those of a module */
+static int l_build_id(lua_State *L)
+{
+	struct pev_notes notes = { .at = 0 };
+	struct pev_note note;
+
+	notes.bytes = (const unsigned char *)luaL_checklstring(L, 1, &notes.len);
+	if (!pev_notes_find_build_id(&notes, &note))
+		return 0;
+	lua_pushlstring(L, (const char *)note.content, note.len);
+	return 1;
 }
 
 /* core.kallsyms([text]) -> k | nil, message, errno: the running kernel's, or the text's */
@@ -104,4 +118,6 @@ void l_kallsyms_register(lua_State *L)
 	lua_setfield(L, -2, "kallsyms");
 	lua_pushcfunction(L, l_hooked);
 	lua_setfield(L, -2, "hooked");
+	lua_pushcfunction(L, l_build_id);
+	lua_setfield(L, -2, "build_id");
 }

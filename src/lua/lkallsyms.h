@@ -1,12 +1,12 @@
 /*
- * lkallsyms.h - the kernel's functions by address.
+ * lkallsyms.h - the kernel's functions by address, and its build-id.
  */
 #ifndef PEV_LKALLSYMS_H
 #define PEV_LKALLSYMS_H
 
 #include <lua.h>
 
-/* Make the metatable perfev.kallsyms, and add kallsyms and hooked to the table on top. */
+/* Makes the metatable perfev.kallsyms; adds kallsyms, hooked, build_id to the table on top. */
 void l_kallsyms_register(lua_State *L);
 
 #endif
