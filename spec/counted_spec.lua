@@ -1,5 +1,5 @@
--- What a script counts it counts in C, unless there is a reason; and twins of those that no other spec has, which
--- have Lua callbacks and print the same (bcc_spec.lua, stacks_spec.lua have the others').
+-- Scripts that count in C, against twins with Lua callbacks that must print the same (stacks_spec.lua has those of
+-- stacks); and the list of scripts that have callbacks, with the reason.
 
 local asks = require "perfev.event".asks
 local json = require "spec.support.json"
@@ -31,6 +31,43 @@ for ms = 1, 3500, 5 do
   local cpu, record = any(0, 1), kinds[any(#kinds)](any(7, 9))
   k:after(ms .. "ms", function() k:ring(cpu):push(record) end)
 end
+
+-- 400 switches and wakeups in an order that a scheduler could make, and block requests.
+k:tracepoint("sched:sched_wakeup_new", 901, "char comm[16]; pid_t pid; int prio; int target_cpu")
+k:tracepoint("block:block_rq_issue", 902, "u32 dev; u64 sector; unsigned int nr_sector; unsigned int bytes; "
+  .. "char rwbs[10]; char comm[16]")
+k:tracepoint("block:block_rq_complete", 904, "u32 dev; u64 sector; unsigned int nr_sector; int error; char rwbs[10]")
+local comms = { [0] = "swapper", [7] = "app", [8] = "helper", [9] = "disker" }
+local running, asleep, ready, us = { [0] = 0, 0 }, { 7, 8, 9 }, {}, 0
+local function happen(cpu, pid, event, args)
+  k:after(us * 1000, function() k:ring(cpu):push(sample(pid, event, { args = args })) end)
+end
+local function wake_one()
+  local pid = table.remove(asleep, any(#asleep))
+  happen(0, 0, any(5) == 1 and "sched:sched_wakeup_new" or "sched:sched_wakeup",
+    { comm = comms[pid], pid = pid, prio = 0, target_cpu = 1 })
+  ready[#ready + 1] = pid
+end
+local function switch_on(cpu)
+  local prev = running[cpu]
+  local stays = prev ~= 0 and any(2) == 1
+  local next = #ready > 0 and table.remove(ready, any(#ready)) or 0
+  local state = stays and (any(2) == 1 and 0 or 256) or prev == 0 and 0 or 1
+  happen(cpu, prev, "sched:sched_switch", { prev_comm = comms[prev], prev_pid = prev, prev_state = state,
+    next_comm = comms[next], next_pid = next })
+  if prev ~= 0 then table.insert(stays and ready or asleep, prev) end
+  running[cpu] = next
+end
+for _ = 1, 400 do
+  us = us + any(1, 300)
+  local cpu = any(0, 1)
+  if #asleep > 0 and any(2) == 1 then wake_one()
+  elseif #ready > 0 or running[cpu] ~= 0 then switch_on(cpu) end
+  local request = { dev = any(1, 2) << 20, sector = any(8), nr_sector = 1, rwbs = "R" }
+  local is_issue = any(2) == 1
+  if is_issue then request.bytes, request.comm = 512, "disker" end
+  happen(0, 9, is_issue and "block:block_rq_issue" or "block:block_rq_complete", request)
+end
 ]]
 
 local dir
@@ -51,15 +88,50 @@ local function in_order(show)
 end
 ]]
 
--- How long, by thread.
+-- Durations in ns, by thread or by another key; the idle task, 0, has none.
 local SPAN = [[
 local begun = {}
-local function begin(r) begun[r.tid] = r.time end
-local function finish(r, ...)
-  if begun[r.tid] then took:add(r.time - begun[r.tid], ...) end
-  begun[r.tid] = nil
+local function begin(key, time) if key ~= 0 then begun[key] = time end end
+local function finish(key, time, ...)
+  if begun[key] then took:add(time - begun[key], ...) end
+  begun[key] = nil
 end
 ]]
+
+-- Prints the histogram of these durations.
+local function histogram(options, unit, events)
+  return ([[
+    local shown, took = hist { %s }, {}
+    function took:add(ns, ...) shown:add(ns // %d, ...) end
+    done(function() shown:print() end) ]]):format(options, unit) .. SPAN .. events
+end
+
+local REQUESTS = [[
+  local function key_of(args) return args.dev .. " " .. args.sector end
+  event { "block:block_rq_issue", sample = function(r, args) begin(key_of(args), r.time) end }
+  event { "block:block_rq_complete", sample = function(r, args) finish(key_of(args), r.time) end }]]
+
+-- Counts system calls by a key, and prints them, the most frequent first, in rows of a form.
+local function calls(key, row, cells)
+  return COUNTS .. ([[
+    local syscalls = require "perfev.syscalls"
+    local names = { [7] = "app", [8] = "helper", [9] = "disker" }
+    local function row(pid, comm, call, n) print(("%s"):format(%s)) end
+    event { "raw_syscalls:sys_enter", sample = function(r, args) inc(%s) end }
+    done(function()
+      local keys = {}
+      for key in pairs(counts) do keys[#keys + 1] = key end
+      table.sort(keys, function(a, b)
+        if counts[a] ~= counts[b] then return counts[a] > counts[b] end
+        return a < b
+      end)
+      row("PID", "COMM", "CALL", "COUNT")
+      for _, key in ipairs(keys) do
+        row(key >> 32, names[key >> 32], syscalls.name(key & 0xffffffff), counts[key])
+      end
+      row("", "", "total", total)
+    end)]]):format(row, cells, key)
+end
 
 local twins = {
   ["scripts/examples/hardware.lua"] = COUNTS .. [[
@@ -82,10 +154,10 @@ local twins = {
     done(function() in_order(function(name, n) print(n, name) end) end)]],
   ["funclatency vfs_read --unit s"] = [[
     local shown, took = hist { unit = "s", title = "vfs_read" }, stats {} ]] .. SPAN .. [[
-    event { "kprobe:vfs_read", sample = begin }
+    event { "kprobe:vfs_read", sample = function(r) begin(r.tid, r.time) end }
     event { "kretprobe:vfs_read", sample = function(r)
       if begun[r.tid] then shown:add((r.time - begun[r.tid]) // 1000000000) end
-      finish(r)
+      finish(r.tid, r.time)
     end }
     done(function()
       shown:print()
@@ -95,9 +167,9 @@ local twins = {
   ["syslat --failed"] = [[
     local syscalls = require "perfev.syscalls"
     local took, ids = quantile { by = "id" }, {} ]] .. SPAN .. [[
-    event { "raw_syscalls:sys_enter", sample = function(r, args) begin(r) ids[r.tid] = args.id end }
+    event { "raw_syscalls:sys_enter", sample = function(r, args) begin(r.tid, r.time) ids[r.tid] = args.id end }
     event { "raw_syscalls:sys_exit", sample = function(r, args) -- its id may be -1 by now
-      if args.ret < 0 then finish(r, ids[r.tid]) else begun[r.tid] = nil end
+      if args.ret < 0 then finish(r.tid, r.time, ids[r.tid]) else begun[r.tid] = nil end
     end }
     done(function()
       local rows, line = took:rows(), "%-20s %7s %10s %9s %9s %9s %9s"
@@ -109,6 +181,24 @@ local twins = {
         print(line:format(syscalls.name(row.id), v.count, table.unpack(words)))
       end
     end)]],
+  ["runqlat --per comm"] = histogram('by = "args.next_comm", unit = "us", title = "run queue latency"', 1000, [[
+    local function woken(r, args) begin(args.pid, r.time) end
+    event { "sched:sched_wakeup", sample = woken }
+    event { "sched:sched_wakeup_new", sample = woken }
+    event { "sched:sched_switch", sample = function(r, args)
+      if args.next_pid ~= 0 then finish(args.next_pid, r.time, args.next_comm) end
+      if args.prev_state == 0 or args.prev_state == 256 then begin(args.prev_pid, r.time) end
+    end }]]),
+  ["cpudist --per comm"] = histogram('by = "args.prev_comm", unit = "us", title = "on-CPU time"', 1000, [[
+    event { "sched:sched_switch", sample = function(r, args)
+      finish(args.prev_pid, r.time, args.prev_comm)
+      begin(args.next_pid, r.time)
+    end }]]),
+  biolatency = histogram('unit = "us", title = "block I/O latency"', 1000, REQUESTS),
+  ["latency block"] = histogram(
+    'unit = "ns", title = "from block:block_rq_issue to block:block_rq_complete"', 1, REQUESTS),
+  syscount = calls("args.id", "%-28s %12s", "call, n"),
+  ["syscount -P -c"] = calls("r.pid << 32 | args.id", "%7s %-16s %-28s %12s", "pid, comm, call, n"),
 }
 
 describe("a script that counts in C prints what its twin with callbacks prints:", function()
