@@ -19,11 +19,11 @@ DOCDIR = $(PREFIX)/share/doc
 BUILD = build
 Q = $(if $(V),,@)
 
-BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev libtraceevent-dev lua-argparse \
+BUILD_PKGS := gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-argparse \
 	libelf-dev libdw-dev liblzma-dev libstdc++6 libpfm4-dev libzstd-dev
 CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck clang \
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
-	libc6-dbg linux-perf libcap2-bin eslint
+	libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev
 
 # One static file wants more than the shared objects do.
 STATIC_PKGS := g++ libbz2-dev
@@ -81,12 +81,10 @@ LUA_A = $(wildcard $(call pkg,--variable=libdir lua5.4)/$(patsubst -l%,lib%.a,$(
 	$(LUA_LIBS))))
 LUA_WITHIN = $(if $(LUA_A),-rdynamic $(LUA_A) $(filter-out -llua%,$(call pkg,--static --libs \
 	lua5.4)),$(LUA_LIBS))
-TRACE_CFLAGS = $(call once,TRACE_CFLAGS,$(call pkg,--cflags libtraceevent))
-TRACE_LIBS = $(call once,TRACE_LIBS,$(call pkg,--libs libtraceevent))
 IF_KNOWN = $(call once,IF_KNOWN,$(foreach f,-fcf-protection -mbranch-protection=standard \
 	-fstack-clash-protection -Wcast-align=strict,$(call cc-has,$(f))))
 SANITIZE =
-DIALECT = -std=gnu11 -Isrc -DPEV_VERSION='"$(VERSION)"' $(TRACE_CFLAGS)
+DIALECT = -std=gnu11 -Isrc -DPEV_VERSION='"$(VERSION)"'
 ALL_CFLAGS = $(DIALECT) -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
 	-Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wconversion \
 	$(if $(WERROR),-Werror) -fPIC -fvisibility=hidden -fstack-protector-strong $(IF_KNOWN) \
@@ -226,13 +224,10 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) trace
 	rc=0; JOBS=$(JOBS) $(SUITE) "$$run" $(SPECS) || rc=1; \
 	$(SUITE) "$$run" $(filter-out $(NOT_OURS),$(LIVE_SPECS)) || rc=1; exit $$rc
 
-# What libtraceevent leaks on formats it gives up on is not ours to free.
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
 fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECONDS= for each target
-	@echo 'leak:libtraceevent' > $(BUILD)/fuzz/leaks
-	@export LSAN_OPTIONS=suppressions=$(BUILD)/fuzz/leaks:print_suppressions=0; \
-	printf '%s\n' $(notdir $(FUZZ)) | xargs -P $(JOBS) -I{} sh -c 'd=$(BUILD)/fuzz; \
+	@printf '%s\n' $(notdir $(FUZZ)) | xargs -P $(JOBS) -I{} sh -c 'd=$(BUILD)/fuzz; \
 		mkdir -p $$d/corpus/{}; if $$d/{} -max_total_time=$(SECONDS) -max_len=8192 \
 			-timeout=10 -artifact_prefix=$$d/ $$d/corpus/{} $$d/seeds/{} \
 			> $$d/{}.log 2>&1; \
@@ -271,7 +266,7 @@ bench: build-deps tracefs ## what it costs, beside perf, bpftrace and minimal C
 
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libperfev.a
 	@mkdir -p $(@D) && echo "  CC   $<"
-	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libperfev.a $(TRACE_LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(BUILD)/libperfev.a
 
 tracefs:
 	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
@@ -329,7 +324,7 @@ PC_LIBS = -ldw -lelf -llzma -lzstd -lpfm -l:libstdc++.so.6 -ldl
 install: all ## into $(DESTDIR)$(PREFIX), /usr/local unless told otherwise
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
 		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)/perfev' 'Libs: -L$(CLIBDIR) -lperfev' \
-		'Libs.private: $(PC_LIBS)' 'Requires: libtraceevent' > $(BUILD)/perfev.pc
+		'Libs.private: $(PC_LIBS)' > $(BUILD)/perfev.pc
 	@for f in $(INSTALLED); do IFS=:; set -- $$f; \
 		install -D -m "$$1" "$$2" "$(DESTDIR)$$3" || exit 1; done
 
@@ -354,14 +349,14 @@ $(BUILD)/fuzz/decoder: $(FUZZ_BIND_O)
 $(FUZZ): $(BUILD)/fuzz/%: spec/fuzz/%.c spec/fuzz/touch.h $(FUZZ_O)
 	@echo "  FUZZ $@"
 	$(Q)$(call FUZZ_CC,fuzzer) $(INCLUDE) -o $@ $(filter-out %.h,$^) $(FUZZ_LIBS) \
-		$(TRACE_LIBS) $(foreach m,$(MODULES),$(call libs_of,$(m)))
+		$(foreach m,$(MODULES),$(call libs_of,$(m)))
 
 $(BUILD)/libperfev.a: $(CORE_O)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(BUILD)/perfev/core.so: $(BASE_O) $(BIND_O)
 	@mkdir -p $(@D) && echo "  LD   $@"
-	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(TRACE_LIBS)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
 
 define module
 $(BUILD)/perfev/$(1).so: $(BUILD)/src/lua/l$(1).o $($(1)_ROOMS:%=$(BUILD)/src/%.o)
@@ -374,11 +369,11 @@ $(BUILD)/perfl: $(BUILD)/src/perfl.o $(BUILD)/embed.o $(BASE_O) $(BIND_O)
 $(BUILD)/host: $(BUILD)/spec/support/host.o $(BASE_O) $(BIND_O)
 $(BUILD)/perfl $(BUILD)/host:
 	@echo "  LD   $@"
-	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN) $(TRACE_LIBS)
+	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN)
 
 # All in one file, for machines that have no packages. What is left in it to load something cannot.
 STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/embed.o
-STATIC_LIBS = $(call pkg,--static --libs lua5.4 libtraceevent libdw libelf liblzma libzstd) \
+STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd) \
 	-lpfm -l:libstdc++.a -lm
 static: $(BUILD)/static/perfl ## perfl as one static file, scripts included
 	@wc -c $<

@@ -267,7 +267,7 @@ local function machine()
   local cpu = slurp "/proc/cpuinfo":match "model name%s*:%s*([^\n]+)" or "?"
   say("%s CPUs (%s), Linux %s", first_line "nproc", cpu, first_line "uname -r":match "^[%d.]+" or "?")
   local versions = {}
-  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "gcc", "libtraceevent1" } do
+  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "gcc" } do
     local version = first_line(("dpkg-query -W -f '${Version}' %s"):format(name))
     versions[#versions + 1] = name .. " " .. (version ~= "" and version or "?")
   end

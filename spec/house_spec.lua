@@ -7,7 +7,7 @@ local run = require "spec.support.run"
 local floors = {
   { err = {}, abi = {}, bits = {}, rights = {}, sys = { "abi", "rights" }, attr = { "abi" }, record = { "abi" },
     merge = {}, budget = {},
-    printfmt = {}, format = {}, pfm = {}, note = {}, rustname = {}, source = {}, debuginfod = {},
+    format = {}, pfm = {}, note = {}, rustname = {}, source = {}, debuginfod = {},
      inflate = {}, deflate = {}, text = {}, jitmap = {}, fde = {} },
   {
     ring = { "sys" },
@@ -17,8 +17,10 @@ local floors = {
     symtab = { "elffile", "note" },
     event = { "sys", "attr", "record" },
     counter = { "event" },
-    printplan = { "format", "text" },
-    tracepoint = { "format", "printfmt", "printplan", "text" },
+    printparser = { "format", "text" }, -- a print format as a tree
+    printvalue = { "text" }, -- addresses and masks as text
+    printplan = { "format", "printparser", "printvalue", "text" },
+    tracepoint = { "format", "printplan", "text" },
     maps = { "record" },
     demangle = { "rustname" },
     task = { "sys", "maps", "record" },

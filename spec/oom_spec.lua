@@ -14,7 +14,7 @@ local where = run.perfl:match "^(.*)/"
 local function build_host()
   if run.sanitized then return where .. "/host" end
   local path = dir.path .. "/host"
-  local flags = run.capture "pkg-config --cflags --libs lua5.4 libtraceevent"
+  local flags = run.capture "pkg-config --cflags --libs lua5.4"
   local line = ("%s -O2 -std=gnu11 -o %s spec/support/host.c %s %s"):format(os.getenv "CC" or "gcc", path,
     run.quote(where .. "/perfev/core.so"), flags)
   local r = run(line)

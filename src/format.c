@@ -2,9 +2,7 @@
  * format.c - a format text -> the table of a payload's fields, and their values.
  *
  * The field lines are a table with one row a line, so they are read here, line
- * by line, with every span inside the text. libtraceevent 1.7.1 is not asked:
- * it takes NULL for a token where a text is cut, and most texts that reach a
- * reader of recordings are somebody else's.
+ * by line, with every span inside the text. The text may come from a foreign recording.
  * Text: f_show() in kernel/trace/trace_events.c; offsets of dynamic fields:
  * __dynamic_array in include/trace/stages/stage5_get_offsets.h.
  */

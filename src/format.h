@@ -38,7 +38,6 @@ struct pev_tracepoint {
 	const struct pev_tp_field *fields; /* common ones first, as in the text */
 	uint32_t nr;
 	bool swap;                         /* payloads of the other byte order */
-	void *event;                       /* libtraceevent's own */
 };
 
 /* A payload's field: a number, or len bytes at p (borrowed from raw). */

@@ -1,5 +1,5 @@
 /*
- * perfev.h - the core's C API, for a program without Lua: link with -lperfev -ltraceevent.
+ * perfev.h - the core's C API, for a program without Lua: link with -lperfev.
  *
  * A session takes events (attr.h names their fields), opens them, and hands located
  * records out in time order; doc/example.c is a whole program. A recording is read by

@@ -1,10 +1,8 @@
 /*
- * printplan.h - a print format made into a list of steps, to be run for each payload.
+ * printplan.h - a print format made into a list of steps that print a payload.
  *
- * libtraceevent reads a print format once and then walks its trees for each record, by
- * way of printf(3) and a buffer of its own for each argument. Most formats ask for numbers,
- * strings, names of flags and little arithmetic: of those a plan writes the same bytes in a
- * tenth of the time. For the rest there is none, and libtraceevent prints.
+ * The steps follow libtraceevent in what it prints for a value, so that the text is perf
+ * script's; spec/printplan_spec.lua compares both.
  */
 #ifndef PEV_PRINTPLAN_H
 #define PEV_PRINTPLAN_H
@@ -17,25 +15,29 @@
 #include "text.h"
 
 struct pev_printplan;
-struct tep_event;
 
-/* As pev_symbol_fn in tracepoint.h. */
-typedef const char *(*pev_printplan_fn)(void *ctx, uint64_t addr, uint64_t *start);
+/* What a print needs besides the payload. */
+struct pev_print_names {
+	/* The name of an address and where the symbol begins; NULL: no name. May be NULL. */
+	const char *(*symbol)(void *ctx, uint64_t addr, uint64_t *start);
+	/* The kernel's constant string at an address, or NULL. */
+	const char *(*string)(void *ctx, uint64_t addr);
+	void *symbol_ctx, *string_ctx;
+};
 
 /*
- * The plan of an event whose tree was found to be sound (tracepoint.c); NULL: libtraceevent is
- * to print it, or there is no memory. Borrows tp and the event's strings. long_size is the
- * recording machine's.
+ * NULL: the text, what follows "print fmt:", is not understood, or there is no memory.
+ * Borrows tp. long_size is the recording machine's.
  */
-struct pev_printplan *pev_printplan_new(const struct pev_tracepoint *tp,
-					const struct tep_event *event, uint32_t long_size);
+struct pev_printplan *pev_printplan_new(const struct pev_tracepoint *tp, struct pev_span text,
+					uint32_t long_size);
 void pev_printplan_free(struct pev_printplan *plan);
 
 /*
- * Print a payload in which every field lies inside. False: of this one libtraceevent is to
- * print what there is, and text is as it was. symbol may be NULL.
+ * Print a payload in which every field lies inside. False: a length or width that the payload
+ * gives is more than it has; text->len is then as it was.
  */
-bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *raw,
-		       pev_printplan_fn symbol, void *ctx, struct pev_text *text);
+bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *raw, size_t len,
+		       const struct pev_print_names *names, struct pev_text *text);
 
 #endif

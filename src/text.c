@@ -54,15 +54,17 @@ static int read_length(const char **p, const char *end)
 
 size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *end)
 {
-	const char *start = p, *behind;
-	int len, bytes;
+	const char *start = p;
+	int len, bytes, flags;
 
 	*c = (struct pev_conversion){ .plain = true, .precision = -1 };
-	for (p++; p < end && strchr("-#0", *p); p++) {
+	for (p++; p < end && strchr("-+#0", *p); p++) {
 		c->left |= *p == '-';
 		c->zero |= *p == '0';
 		c->prefix |= *p == '#';
+		c->plain = c->plain && *p != '+';
 	}
+	flags = (int)(p - start);
 	c->zero = c->zero && !c->left;
 	if (!read_digits(&p, end, &c->width))
 		return 0;
@@ -71,7 +73,6 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 		if (!read_digits(&p, end, &c->precision))
 			return 0;
 	}
-	behind = p;
 	bytes = read_length(&p, end);
 	if (p == end || bytes == 0 || !strchr("diuxXos", *p))
 		return 0;
@@ -81,8 +82,7 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 	c->is_hex = c->letter == 'x' || c->letter == 'X';
 	c->prefix = c->prefix && c->is_hex;
 	c->plain = c->plain && c->precision < 0 && c->letter != 'o';
-	len = snprintf(c->text, sizeof(c->text), "%.*sll%c", (int)(behind - start), start,
-		       c->letter);
+	len = snprintf(c->text, sizeof(c->text), "%.*s*.*ll%c", flags, start, c->letter);
 	return (size_t)len < sizeof(c->text) ? (size_t)(p - start) : 0;
 }
 
@@ -158,7 +158,7 @@ static inline uint64_t cut(const struct pev_conversion *c, uint64_t value)
 static void put_unusual(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
 {
 	char out[1024]; /* a width or precision has three digits, or two beside a sign */
-	int len = snprintf(out, sizeof(out), c->text, (long long)value);
+	int len = snprintf(out, sizeof(out), c->text, c->width, c->precision, (long long)value);
 
 	if (len > 0)
 		pev_text_put(text, out, (size_t)len < sizeof(out) ? (size_t)len : sizeof(out) - 1);

@@ -14,14 +14,12 @@
 #include "err.h"
 #include "format.h"
 
-/* A parser and all formats it has been told. Owns its tracepoints. */
+/* The formats that were added. Owns its tracepoints. */
 struct pev_tracepoints;
 
 /* big_endian and long_size (4 or 8) are those of the recording machine. */
 struct pev_tracepoints *pev_tracepoints_new(bool big_endian, int long_size);
 void pev_tracepoints_free(struct pev_tracepoints *tps);
-/* Of what is added from here on libtraceevent prints all: what plans (printplan.h) are held to. */
-void pev_tracepoints_unplanned(struct pev_tracepoints *tps);
 
 /*
  * Learn a format. *tp is borrowed from tps and stays good until tps is freed;

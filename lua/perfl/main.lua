@@ -131,7 +131,7 @@ end
 
 -- For the version of a static perfl.
 local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
-missing: modules of Lua in C and libtraceevent's plugins cannot be loaded]]
+missing: modules of Lua in C cannot be loaded]]
 
 local function print_version()
   io.write("perfl ", perfev._VERSION, native.static and static or "", "\n")

@@ -19,7 +19,6 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -35,7 +34,6 @@
 #include <lua.h>
 #include <lualib.h>
 
-#include <event-parse.h>
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
@@ -149,47 +147,6 @@ void free(void *block)
 
 #pragma GCC visibility pop
 
-#endif
-
-#ifndef __SANITIZE_ADDRESS__
-/*
- * libtraceevent does not look whether it got its memory, and ends with SIGSEGV
- * (1.7.1, arg_get and others), so it gets it: here we stand in its place.
- */
-static void *next(const char *name)
-{
-	void *f = dlsym(RTLD_NEXT, name);
-
-	if (!f)
-		abort();
-	return f;
-}
-
-enum tep_errno tep_parse_format(struct tep_handle *tep, struct tep_event **event, const char *text,
-				unsigned long len, const char *system)
-{
-	enum tep_errno (*f)(struct tep_handle *, struct tep_event **, const char *, unsigned long,
-			    const char *);
-	enum tep_errno rc;
-
-	hunger.paused++;
-	f = (typeof(f))next("tep_parse_format");
-	rc = f(tep, event, text, len, system);
-	hunger.paused--;
-	return rc;
-}
-
-int tep_register_print_string(struct tep_handle *tep, const char *text, unsigned long long addr)
-{
-	int (*f)(struct tep_handle *, const char *, unsigned long long);
-	int rc;
-
-	hunger.paused++;
-	f = (typeof(f))next("tep_register_print_string");
-	rc = f(tep, text, addr);
-	hunger.paused--;
-	return rc;
-}
 #endif
 
 /* Lua's: what shrinks is never refused, Lua counts on that. */

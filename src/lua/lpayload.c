@@ -127,7 +127,7 @@ static void option_strings(lua_State *L, struct format *format)
  * nil, message, errno for a text that cannot be read. Options say what else is
  * known of the recording machine: big_endian, long_size (4 or 8), symbols
  * ({ [address] = name }, up to 8, or a recording's userdata), strings (the text of
- * its printk_formats). planned = false: libtraceevent prints it, whatever it is.
+ * its printk_formats).
  */
 static int l_payload(lua_State *L)
 {
@@ -154,8 +154,6 @@ static int l_payload(lua_State *L)
 	at = lua_gettop(L);
 	option_symbols(L, format, at);
 	option_strings(L, format);
-	if (!option_flag(L, "planned", true))
-		pev_tracepoints_unplanned(format->tps);
 	rc = pev_tracepoints_add(format->tps, system, text, text_len, &tp, &err);
 	if (rc < 0) {
 		lua_pushnil(L);
