@@ -156,7 +156,7 @@ describe("an attr's layout", function()
     end)
   end
 
-  it("takes the smallest published size that holds the last field in use", function()
+  it("has the smallest published size with the last field in use", function()
     local attr = core.attr_new { type = 1, config4 = 1 }
     assert.equal(144, attr.size)
     attr.config4 = 0
@@ -495,7 +495,7 @@ describe("an attr", function()
       walk { clockid = -1, aux_pause = true })
   end)
 
-  it("can be made again from what pairs gave", function()
+  it("can be created again from the fields of pairs", function()
     local attr = core.attr_parse(image_of(144, NATIVE, bit_field(NATIVE, 64, 0, 38, 0x3fffffffff), 0))
     local fields = {}
     for name, value in pairs(attr) do fields[name] = value end
@@ -671,7 +671,7 @@ describe("what the kernel would refuse", function()
   for _, rule in ipairs(RULES) do
     local what, fields, reason, mend = table.unpack(rule)
 
-    it("is told: " .. what, function()
+    it("is an error: " .. what, function()
       local attr = core.attr_new(fields)
       local ok, message, errno = attr:validate()
       assert.is_nil(ok)
@@ -682,7 +682,7 @@ describe("what the kernel would refuse", function()
     end)
   end
 
-  it("is told: flags and words that are reserved", function()
+  it("is an error: flags and words that are reserved", function()
     local zeros = write(string.rep("\0", 112), 4, string.pack("=I4", 112))
     local flag = write(zeros, 40, string.pack("=I8", bit_field(NATIVE, 64, 40, 24, 1)))
     local _, message = core.attr_parse(flag):validate()
@@ -692,7 +692,7 @@ describe("what the kernel would refuse", function()
     assert.is_truthy(message:find("the reserved word behind sample_max_stack", 1, true))
   end)
 
-  it("is told: everyone on every CPU, and CPUs below -1", function()
+  it("is an error: everyone on every CPU, and CPUs below -1", function()
     local attr = core.attr_new { type = 1 }
     local ok, message, errno = attr:validate(-1, -1)
     assert.is_nil(ok)
@@ -705,7 +705,7 @@ describe("what the kernel would refuse", function()
     assert.is_true(attr:validate(0))
   end)
 
-  it("is told: what needs hardware, of an event that has none", function()
+  it("is an error: what needs hardware, of an event that has none", function()
     for _, type in ipairs { 1, 2, 5 } do
       for what, fields in pairs {
         ["sample_type has branch_stack"] = { sample_type = { "branch_stack" }, branch_sample_type = { "any" } },
@@ -723,7 +723,7 @@ describe("what the kernel would refuse", function()
     end
   end)
 
-  it("is told: aux_pause and aux_resume at once", function()
+  it("is an error: aux_pause and aux_resume at once", function()
     local ok, message, errno = core.attr_new({ type = 4, aux_pause = true, aux_resume = true }):validate()
     assert.is_nil(ok)
     assert.is_truthy(message:find("aux_pause and aux_resume contradict each other", 1, true))
@@ -731,7 +731,7 @@ describe("what the kernel would refuse", function()
     assert.is_true(core.attr_new({ type = 4, aux_resume = true }):validate())
   end)
 
-  it("is told: sigtrap without a task", function()
+  it("is an error: sigtrap without a task", function()
     local attr = core.attr_new { sigtrap = true, remove_on_exec = true }
     local _, message = attr:validate(-1, 0)
     assert.is_truthy(message:find("sigtrap with pid -1", 1, true))
@@ -755,7 +755,7 @@ describe("what the kernel would refuse", function()
     pending(name .. " (this machine is " .. machine .. ")")
   end
 
-  on_x86("is told: breakpoints that x86 cannot have", function()
+  on_x86("is an error: breakpoints that x86 cannot have", function()
     local CASES = {
       { "bp_type = 1: x86 has no such breakpoint", { bp_type = 1, bp_len = 4 } },
       { "bp_type = 0: x86 has no such breakpoint", { bp_len = 4 } },
@@ -782,7 +782,7 @@ describe("what the kernel would refuse", function()
     end
   end)
 
-  on_x86("is told: vector registers of a software event", function()
+  on_x86("is an error: vector registers of a software event", function()
     for _, which in ipairs { "user", "intr" } do
       local attr = core.attr_new { type = 1, sample_type = { "regs_" .. which }, ["sample_regs_" .. which] = 1 << 32 }
       local _, message, errno = attr:validate()
@@ -793,7 +793,7 @@ describe("what the kernel would refuse", function()
     end
   end)
 
-  on_x86("is told: registers that x86-64 lacks", function()
+  on_x86("is an error: registers that x86-64 lacks", function()
     for _, bit in ipairs { 12, 15, 24, 31 } do
       local attr = core.attr_new { sample_type = { "regs_user" }, sample_regs_user = 1 << bit }
       local _, message = attr:validate()

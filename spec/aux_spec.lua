@@ -53,7 +53,7 @@ end
 after_each(function() perfev.hooks.clear() end)
 
 describe("an AUX area", function()
-  it("is mapped behind the ring, with the page told of it first, and given back before it", function()
+  it("is mapped after the ring, announced in the page first, and unmapped before the ring", function()
     world()
     local s, event = tracing { aux = function() end }
     local mapped = calls "mmap"
@@ -210,7 +210,7 @@ describe("an AUX area", function()
 end)
 
 describe("the aux callback", function()
-  it("gets the record and the bytes that it tells of", function()
+  it("gets the record and the bytes it describes", function()
     world()
     local seen
     local s, event, ev = tracing { aux = function(r, bytes)
@@ -225,7 +225,7 @@ describe("the aux callback", function()
     s:close()
   end)
 
-  it("gets every byte once, in order, whatever the pieces and wherever they wrap", function()
+  it("gets every byte once, in order, for pieces of any size and any wrap", function()
     world()
     local got = {}
     local s, event = tracing { aux = function(_, bytes) got[#got + 1] = tostring(bytes) end }
@@ -477,7 +477,7 @@ describe("the room of an AUX area", function()
     s:close()
   end)
 
-  it("wakes the reader when half of it is used up, or as much as aux_watermark says", function()
+  it("wakes the reader when half of it is used, or aux_watermark bytes", function()
     for _, watermark in ipairs { 0, 1024 } do
       world()
       local n, woken = 0, nil
@@ -596,7 +596,7 @@ describe("an event that traces", function()
     s:close()
   end)
 
-  it("says what a filter is when the kernel takes none: not these, not so many, not of files on a whole CPU", function()
+  it("explains why the kernel refuses a filter: wrong ranges, too many ranges, files on a whole CPU", function()
     for _, case in ipairs {
       { "common_pid != 1", E.EINVAL }, { "filter 0x1000", E.EINVAL }, { "filter 0x1000/0x10@/bin/cat", E.EOPNOTSUPP },
       { "stop 1, stop 2, stop 3", E.EOPNOTSUPP },

@@ -35,7 +35,7 @@ local function place_of(pattern)
 end
 
 describe("a command", function()
-  it("is spawned as it was written, and released only when all is armed", function()
+  it("is spawned as given, and released only when all events are armed", function()
     local argv
     k.exec = function(words) argv = words end
     ends(50, 0)
@@ -59,7 +59,7 @@ describe("a command", function()
     assert.same({ exit = 3 }, s.command_status)
   end)
 
-  it("is watched from its exec on, and with all that it starts", function()
+  it("is watched from its exec on, with all its children", function()
     ends(50, 0)
     local s = new {}
     assert(s:run())

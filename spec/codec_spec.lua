@@ -89,7 +89,7 @@ describe("perfev.decoder", function()
     assert.error_matches(function() d:decode(bytes, 0) end, "outside of the bytes")
   end)
 
-  it("says what is wrong with bytes, and where", function()
+  it("reports the defect of malformed bytes and its position", function()
     local d = perfev.decoder { sample_type = { "ip", "callchain" }, endian = "little" }
     for bytes, why in pairs {
       [""] = "at byte 1: 0 bytes are no record header",
@@ -190,7 +190,7 @@ describe("several attrs", function()
   local A = { ids = { 10, 11 }, event = "a", sample_type = { "identifier", "ip" }, sample_id_all = true }
   local B = { ids = { 20 }, event = "b", sample_type = { "identifier", "tid", "raw" }, sample_id_all = true }
 
-  it("are told apart by IDENTIFIER", function()
+  it("are distinguished by IDENTIFIER", function()
     for _, endian in ipairs { "little", "big" } do
       local spec = { A, B, endian = endian }
       local d = assert(perfev.decoder(spec))
@@ -205,7 +205,7 @@ describe("several attrs", function()
     end
   end)
 
-  it("are told apart by ID where all have it in one place", function()
+  it("are distinguished by ID if it has one offset in all", function()
     local spec = { { ids = { 1 }, sample_type = { "id", "ip" } },
                    { ids = { 2 }, sample_type = { "id", "ip", "period" } } }
     local d = assert(perfev.decoder(spec))
@@ -264,7 +264,7 @@ describe("perfev.encode", function()
     assert.equal(0x4000, misc { type = "mmap2", build_id = ("x"):rep(20) })
   end)
 
-  it("takes a record of a type that nobody knows as it is, or its body", function()
+  it("accepts a record of an unknown type whole, or its body", function()
     local spec = { sample_type = { "tid" }, sample_id_all = true, endian = "little" }
     local bytes = perfev.encode(spec, { number = 77, body = "12345678", pid = 3, tid = 4 })
     assert.equal(pack("<I4I2I2c8i4i4", 77, 0, 24, "12345678", 3, 4), bytes)
@@ -323,7 +323,7 @@ describe("a field", function()
     assert.same({ abi = 2, [60] = 1 }, of("arm64", 1 << 60)) -- of a kernel to come
   end)
 
-  it("of registers may be asked for by name, those of the recorder's machine", function()
+  it("of registers accepts register names of the recorder's machine", function()
     local spec = { sample_type = { "regs_user" }, sample_regs_user = { "lr", "x0" }, arch = "aarch64" }
     assert.same({ abi = 2, x0 = 5, lr = 6 }, both(spec, { type = "sample", regs_user = { abi = 2, x0 = 5, lr = 6 } })
       .regs_user)
@@ -331,7 +331,7 @@ describe("a field", function()
       "sample_regs_user: aarch64 has no register 'ax'")
   end)
 
-  it("of registers is its abi alone for a thread that has none", function()
+  it("of registers is its abi alone for a thread without registers", function()
     local spec = { sample_type = { "regs_user", "regs_intr" }, sample_regs_user = 7, sample_regs_intr = 1,
                    arch = "aarch64" }
     local t = both(spec, { type = "sample", regs_user = { abi = 0 }, regs_intr = { abi = 2, [0] = 9 } })
@@ -384,7 +384,7 @@ describe("a field", function()
     }, t.branch_stack)
   end)
 
-  it("of branches lies from the highest bit on in a big-endian record", function()
+  it("of branches starts at the highest bit in a big-endian record", function()
     local bytes = pack(">I4I2I2I8I8I8I8", 9, 0, 40, 1, 1, 2, 1 << 63 | 7 << 44)
     local spec = { sample_type = { "branch_stack" }, branch_sample_type = 9, endian = "big" }
     local b = decoded(spec, bytes).branch_stack[1]
@@ -413,7 +413,7 @@ describe("a field", function()
     assert.same({ raw = { 3, 4 }, user = { 3, 4 } }, t.callchain)
   end)
 
-  it("of a stack says how much was asked for", function()
+  it("of a stack has the requested size", function()
     local t = both({ sample_type = { "stack_user" }, sample_stack_user = 64 },
       { type = "sample", stack_user = "abc", stack_size = 64 })
     assert.same({ "abc", 64 }, { t.stack_user, t.stack_size })

@@ -128,7 +128,7 @@ describe("a reading", function()
     assert.equal(0.25, r.running_ratio)
   end)
 
-  it("is nil, and no garbage, for what was on and never ran", function()
+  it("is nil, not garbage, for an event that was enabled and never ran", function()
     local c = perfev.counter { "page-faults", tid = 7 }
     set(k.events[1], 0, 100, 0)
     local r = c:read()
@@ -197,7 +197,7 @@ describe("a reading", function()
     assert.is_nil(r.running_ratio) -- and is no estimate
   end)
 
-  it("says of a pinned event in error state what is the matter, and goes on with the others", function()
+  it("reports the error state of a pinned event, and reads the others", function()
     local c = perfev.counter { { "page-faults", pinned = true }, "context-switches", tid = 7 }
     k.events[1].failed = true
     set(k.events[2], 5, 100, 100)
@@ -216,7 +216,7 @@ describe("a reading", function()
     assert.same({ nil, "context-switches: it is closed", E.EBADF }, { none, why, code })
   end)
 
-  it("says it of a whole group", function()
+  it("reports the error state of a whole group", function()
     local g = perfev.group { "page-faults", "context-switches", tid = 7 }
     k.events[1].failed = true
     local r = g:read()
@@ -311,7 +311,7 @@ describe("a delta", function()
 end)
 
 describe("a group", function()
-  it("is opened on its leader, which alone is disabled until all are there", function()
+  it("is opened on its leader, which alone is disabled until all are open", function()
     perfev.group { "page-faults", "context-switches", "cpu-clock", tid = 7 }
     assert.equal(-1, k.events[1].group_fd)
     assert.equal(k.events[1].fd, k.events[2].group_fd)
@@ -606,7 +606,7 @@ describe("opening", function()
     end
   end)
 
-  it("leaves out what is optional, and says so", function()
+  it("leaves out optional events and reports it", function()
     local said = {}
     k.refuse = function(attr) return attr.config == 2 and E.ENOENT or nil end
     local c = assert(perfev.counter { { "page-faults", optional = true }, "cpu-clock", tid = 7,
@@ -619,7 +619,7 @@ describe("opening", function()
     assert.equal(0, r["cpu-clock"])
   end)
 
-  it("makes the first that is there a group's leader", function()
+  it("makes the first available event the leader of a group", function()
     k.refuse = function(attr) return attr.config == 2 and E.ENOENT or nil end
     local g = assert(perfev.group { { "page-faults", optional = true }, "cpu-clock", "dummy", tid = 7 })
     assert.is_true(k.events[1].attr.disabled)
@@ -647,7 +647,7 @@ describe("opening", function()
     assert.is_true(k.events[2].attr.exclude_hv)
   end)
 
-  it("raises for what can only be a mistake", function()
+  it("raises for programming mistakes", function()
     local mistakes = {
       [{ "page-faults", pidd = 1 }] = "no option is called 'pidd' %(did you mean 'pid'%?%)",
       [{ "page-faults", "page-faults" }] = "'page%-faults' is there already",
@@ -756,7 +756,7 @@ describe("a request of one event", function()
     return told
   end
 
-  it("sends a signal at each overflow, queued where it is one of real time, and the last one told apart", function()
+  it("sends a signal at each overflow, queued if it is a real-time signal, and marks the last one", function()
     local O_RDWR, O_ASYNC, USR1, QUEUED = 2, 0x2000, 10, core.signals.RTMIN + 1
     local POLL_IN, POLL_HUP = 1, 6
     local heard = k.hooks.signalfd(1 << USR1 - 1 | 1 << QUEUED - 1)
@@ -952,7 +952,7 @@ describe("the counter page", function()
     assert.equal(2, tries)
   end)
 
-  it("gives way to read(2) where the kernel does not allow it", function()
+  it("falls back to read(2) if the kernel does not allow it", function()
     local ways = {
       function() page:u64(40, TIME) end,
       function() page:u64(40, RDPMC) end,

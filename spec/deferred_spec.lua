@@ -25,7 +25,7 @@ local function told_folded(story, opts)
 end
 
 describe("a deferred call chain", function()
-  it("is one with that of the sample that waits for it", function()
+  it("is joined with the sample that waits for it", function()
     local seen, stats = told_folded { app(7), cut(7, 5), rest(7, 5, { 0x400110, 0x400020 }) }
     assert.same({ "7 main;work;do_work" }, seen)
     assert.same({ 0, 1 }, { stats.unjoined, stats.delivered })
@@ -107,7 +107,7 @@ describe("a deferred call chain", function()
     assert.same({ "ffffffff81000110 work" }, seen)
   end)
 
-  it("is on its own where somebody hears of it: both come as they are, at once", function()
+  it("is delivered separately to its own callback: both records arrive unchanged, at once", function()
     local heard = {}
     told_folded({ app(7), cut(7, 5), rest(7, 5, { 0x400110 }) }, { words = WORDS.words, callbacks = {
       callchain_deferred = function(r) heard[#heard + 1] = r.cookie end } })
@@ -137,7 +137,7 @@ end)
 describe("callchain = \"defer\"", function()
   local function attr(spec) return assert(event.build(event.declare(spec, 1))).attr end
 
-  it("asks for both: that chains are deferred, and to be told of the rest", function()
+  it("requests both deferred chains and the records of their user parts", function()
     for _, asked in ipairs { attr { "cpu-clock", callchain = "defer" }, attr { "cpu-clock", callchain = "fp,defer" },
                              attr { "cpu-clock/call-graph=defer/" } } do
       assert.is_true(asked.defer_callchain and asked.defer_output)

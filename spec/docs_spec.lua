@@ -219,7 +219,7 @@ describe("doc/api lists", function()
     same(names, first_column("Calls", "| hook |"))
   end)
 
-  it("in hooks.real what it lists as hooks", function()
+  it("in hooks.real the listed hooks", function()
     same(keys_of(perfev.hooks.real), first_column("Calls", "| hook |"))
   end)
 end)

@@ -60,7 +60,7 @@ describe("an event string", function()
     end
   end)
 
-  it("may say which side is counted", function()
+  it("may select the counted side", function()
     for modifier, sides in pairs {
       [""] = { false, false }, [":u"] = { false, true }, [":k"] = { true, false }, [":uk"] = { false, false },
     } do
@@ -139,7 +139,7 @@ describe("a declaration", function()
     assert.is_true(attr.context_switch and attr.exclude_kernel and attr.exclude_hv)
   end)
 
-  it("asks the kernel for the records that have a callback", function()
+  it("requests the records that have a callback from the kernel", function()
     for name, bits in pairs {
       comm = { "comm", "comm_exec" }, mmap = { "mmap", "mmap2" }, fork = { "task" }, exit = { "task" },
       switch = { "context_switch" }, ksymbol = { "ksymbol" }, bpf = { "bpf_event" }, namespaces = { "namespaces" },
@@ -153,7 +153,7 @@ describe("a declaration", function()
     end
   end)
 
-  it("lets the user's words win over the kind's defaults", function()
+  it("prefers the user's options to the defaults of the kind", function()
     assert.equal(4000, first_attr({ "cpu-clock" }).sample_freq)
     local attr = first_attr { "cpu-clock", freq = 99 }
     assert.same({ true, 99 }, { attr.freq, attr.sample_freq })
@@ -178,7 +178,7 @@ describe("a declaration", function()
     assert.is_true(wire.has(first_attr { "page-faults" }, "addr"))
   end)
 
-  it("does not ask for more samples a second than the kernel allows", function()
+  it("requests at most the sample rate that the kernel allows", function()
     k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "1000\n"
     assert.equal(1000, first_attr({ "cpu-clock" }).sample_freq)
     local s = perfev.session {}
@@ -227,7 +227,7 @@ describe("a declaration", function()
     assert.error_matches(function() s:event { "dummy" } end, "it has ended")
   end)
 
-  it("that is optional is left out with a word when it cannot be opened", function()
+  it("that is optional is left out with a message if it cannot be opened", function()
     local said = {}
     local s = perfev.session { log = function(level, text) if level == 1 then said[#said + 1] = text end end }
     local ev = s:event { "no:such", optional = true }
@@ -239,7 +239,7 @@ describe("a declaration", function()
     s:close()
   end)
 
-  it("falls back to the user's side where the kernel's may not be seen, and says so", function()
+  it("falls back to the user side if the kernel side is not permitted, and reports it", function()
     k.files["/proc/sys/kernel/perf_event_paranoid"] = "2\n"
     k.refuse = function(attr) return not attr.exclude_kernel and E.EACCES end
     local said = {}
@@ -260,7 +260,7 @@ describe("a declaration", function()
     end
   end)
 
-  it("leaves the kernel's part out of the stacks as well, where a kernel wants that said", function()
+  it("leaves the kernel part out of the stacks as well, on kernels that require it", function()
     k.refuse = function(attr)
       local seen = attr.sample_type & 1 << 5 ~= 0 and not attr.exclude_callchain_kernel
       return (not attr.exclude_kernel or seen) and E.EACCES or nil

@@ -32,7 +32,7 @@ local function refusal(code, event)
 end
 
 describe("a refusal", function()
-  it("has three parts: what, why, what to do, for every errno that opening can give", function()
+  it("has three parts: operation, cause, remedy, for every errno of opening", function()
     for _, code in ipairs { "EACCES", "EPERM", "EMFILE", "ENFILE", "EINVAL", "ENOENT", "ENODEV", "ESRCH", "ENOSPC",
       "EOPNOTSUPP", "EOVERFLOW", "E2BIG", "ENOSYS", "EBUSY", "ENOMEM" } do
       local head, why, remedy = refusal(code, {}):match("^([^\n]+)\n  ([^\n]+)\n  try: (.+)$")

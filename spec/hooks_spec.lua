@@ -228,7 +228,7 @@ end)
 describe("hooks.real", function()
   local real = hooks.real
 
-  it("has what Linux does for every hook there is", function()
+  it("has the Linux call for every hook", function()
     local k = kernel.new()
     for name in pairs(k.hooks) do
       if name ~= "strict" then assert.is_function(real[name], name) end
@@ -341,7 +341,7 @@ describe("hooks.with", function()
     assert.matches("^Linux", core.slurp "/proc/version")
   end)
 
-  it("nests, and uncovers what was in force before", function()
+  it("nests, and restores the hooks in force before", function()
     hooks.set(answer "outer")
     hooks.with(answer "inner", function()
       assert.equal("inner", core.slurp "x")
@@ -371,7 +371,7 @@ describe("hooks.log", function()
     assert.equal(mine, core.hooked())
   end)
 
-  it("tells every call and what came of it, until it is ended", function()
+  it("logs every call and its result until it is removed", function()
     local lines = {}
     hooks.log(function(text) lines[#lines + 1] = text end)
     core.slurp "/no/such/file"

@@ -145,7 +145,7 @@ describe("bytes captured from a kernel", function()
     end)
   end)
 
-  it("MMAP2 of a file without a build id, though asked for one", function()
+  it("MMAP2 of a file without a build id, when one is requested", function()
     with_id(7087, function()
       local r = vector(B, [[0a00000002006800 997c0000997c0000 0010fadc097f0000 0010000000000000 0000000000000000
         fe00000000000000 dd02000000000000 0000000000000000 0500000002000000 2f6574632f686f73 746e616d65000000
@@ -170,7 +170,7 @@ describe("bytes captured from a kernel", function()
       body_of("0e00000000202000 997c0000997c0000 155562e98d010000 0000000000000000", 8))
   end)
 
-  it("SWITCH_CPU_WIDE: whom it switches to, and from", function()
+  it("SWITCH_CPU_WIDE: the task it switches to, and from", function()
     has({ type = "switch_cpu_wide", out = true, preempt = true, next_prev_pid = 31897, next_prev_tid = 31897 },
       body_of("0f00000000602800 997c0000997c0000 0000000000000000 86cb84e98d010000 0000000000000000", 16))
     has({ out = false, preempt = false, next_prev_pid = 0, next_prev_tid = 0 },
@@ -313,7 +313,7 @@ describe("what the encoder writes", function()
     assert.is_nil(flags("comm", 0xffff, { comm = "" }).exact_ip)
   end)
 
-  it("parts a callchain by its context markers", function()
+  it("splits a callchain at its context markers", function()
     local function chain(...) return round_trip({ callchain = true }, "sample", { callchain = { ... } }).callchain end
     local c = chain(-128, 0x10, 0x20, -512, 0x30)
     assert.same({ 0x10, 0x20 }, c.kernel)
@@ -330,14 +330,14 @@ describe("what the encoder writes", function()
     assert.same({ 1, 3 }, c.kernel)
   end)
 
-  it("has a stack without what is beyond its dyn_size", function()
+  it("has a stack without the bytes beyond its dyn_size", function()
     local spec = { sample_type = { "stack_user" }, sample_stack_user = 64 }
     assert.equal("abc", round_trip(spec, "sample", { stack_user = "abc", stack_size = 64 }).stack_user)
     assert.equal("", round_trip(spec, "sample", { stack_user = "", stack_size = 64 }).stack_user)
     assert.equal("", round_trip(spec, "sample", { stack_user = "", stack_size = 0 }).stack_user)
   end)
 
-  it("tells a branch stack that is empty from one that the hardware did not give, by what fits", function()
+  it("distinguishes an empty branch stack from a missing one by the size", function()
     local spec = { sample_type = { "branch_stack", "regs_user", "weight" }, sample_regs_user = 3,
                    branch_sample_type = HW_INDEX | 9 }
     for _, given in ipairs { "nothing", "empty" } do
@@ -353,7 +353,7 @@ describe("what the encoder writes", function()
     end
   end)
 
-  it("may have branches without counters though they were asked for: not every PMU has them", function()
+  it("may have branches without the requested counters: not every PMU has them", function()
     local r = round_trip({ sample_type = { "branch_stack", "weight" }, branch_sample_type = COUNTERS | 9 }, "sample",
       { branch_stack = { { from = 1, to = 2 }, { from = 3, to = 4 }, without_counters = true }, weight = 5 })
     assert.equal(2, #r.branch_stack)

@@ -115,7 +115,7 @@ describe("a ring", function()
     end)
   end
 
-  it("begins behind its page on kernels that do not say where it does", function()
+  it("begins after its page on kernels without data_offset", function()
     local DATA_OFFSET = 1040
     local got = {}
     k = kernel.new { cpus = "0" }
@@ -197,7 +197,7 @@ describe("a ring", function()
     s:close()
   end)
 
-  it("tells the log once that a ring was corrupt", function()
+  it("logs a corrupt ring once", function()
     local said = {}
     k = kernel.new()
     perfev.hooks.set(k.hooks)

@@ -86,7 +86,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("asks of every event what the session stands on", function()
+  it("sets in every event the fields that the session requires", function()
     local s = perfev.session { clock = "boottime" }
     s:event { "cpu-clock", freq = 99 }
     assert(s:start())
@@ -116,7 +116,7 @@ describe("opening and closing", function()
     s:close()
   end)
 
-  it("opens every thread of a process on every CPU, inherited by what they start", function()
+  it("opens every thread of a process on every CPU, inherited by its children", function()
     for _, tid in ipairs { 70, 71 } do k.files["/proc/70/task/" .. tid .. "/comm"] = "app\n" end
     local s = new { pid = 70 }
     assert(s:start())
@@ -253,7 +253,7 @@ describe("opening and closing", function()
     assert.same({}, stalls { 1, 2 })
   end)
 
-  it("does without what an older kernel refuses of our own wishes, and says so", function()
+  it("drops optional bits that an older kernel refuses, and reports it", function()
     local said = {}
     k.refuse = function(attr) return attr.read_format & 16 ~= 0 and E.EINVAL end
     local s = new { log = function(level, text) said[#said + 1] = level .. " " .. text end }
@@ -265,7 +265,7 @@ describe("opening and closing", function()
     assert.same({}, k:leaks())
   end)
 
-  it("does without its clock where a PMU keeps its own, and says so", function()
+  it("drops its clock if a PMU has its own, and reports it", function()
     local said = {}
     k.refuse = function(attr) return attr.use_clockid and E.EINVAL end
     local s = new { log = function(_, text) said[#said + 1] = text end }
@@ -490,7 +490,7 @@ describe("opening and closing", function()
     assert.same({ 5, { 7 } }, { s.opts.count, s.opts.tid })
   end)
 
-  it("rounds a ring up to what can be mapped", function()
+  it("rounds a ring up to a valid size", function()
     local s = new { buffer = "5000" }
     assert(s:start())
     assert.equal(8192, s:totals().ring_bytes)
@@ -964,7 +964,7 @@ describe("a callback", function()
     end)
   end
 
-  it("that raises is told of once for each callback, whatever the events are called", function()
+  it("that raises is reported once for each callback, for any event names", function()
     local told = 0
     local s = perfev.session { strict = false, duration = "1s", on_error = function() told = told + 1 end }
     for _ = 1, 2 do s:event { switch = function() error "x" end, comm = function() error "y" end } end
@@ -1273,7 +1273,7 @@ describe("a target that ends", function()
     assert.same({}, k:leaks())
   end)
 
-  it("reports an error for good, its records unread: all are delivered, and nobody spins", function()
+  it("reports a permanent error with unread records: all are delivered, without spinning", function()
     k.files["/proc/70/task/70/comm"] = "app\n"
     local n = 0
     local s = new({ pid = 70 }, { sample = function() n = n + 1 end })
@@ -1390,7 +1390,7 @@ describe("loss", function()
     s:close()
   end)
 
-  it("is known at the end when no later record could tell it", function()
+  it("is known at the end if no later record reports it", function()
     local read = 0
     local s = new({ buffer = "4K" }, { sample = function() read = read + 1 end })
     assert(s:start())
@@ -1508,7 +1508,7 @@ describe("loss", function()
 end)
 
 describe("one's own loop", function()
-  it("has a descriptor, and dispatch() delivers at most so many", function()
+  it("has a descriptor, and dispatch() delivers at most its argument", function()
     local n = 0
     local s = new({ ordered = false }, { sample = function() n = n + 1 end })
     assert.error_matches(function() s:fd() end, "start%(%) it first")
@@ -1764,7 +1764,7 @@ describe("accounting", function()
     assert.is_true(calls_of("slurp") < 10, calls_of("slurp"))
   end)
 
-  it("allocates nothing for a record that nobody hears", function()
+  it("allocates nothing for a record without listeners", function()
     local s = new({ ordered = false })
     assert(s:start())
     emit_many(100)

@@ -72,7 +72,7 @@ describe("a simulated ring", function()
     assert.equal(0, event.ring.lost)
   end)
 
-  it("counts what comes while output is paused as lost", function()
+  it("counts records that come while output is paused as lost", function()
     local event, fd = mapped(clock())
     assert.equal(0, k.hooks.ioctl(fd, "PAUSE_OUTPUT", 1))
     assert.is_false(k:push(event, record(24)))

@@ -63,7 +63,7 @@ describe("a task's name", function()
     assert.same({ "old", "new" }, comms(story))
   end)
 
-  it("is swapper for the idle task, and :TID for one that nobody knows", function()
+  it("is swapper for the idle task, and :TID for an unknown one", function()
     assert.same({ "swapper", ":4711", ":-1" }, (comms { sample(0), sample(4711), sample(-1) }))
   end)
 

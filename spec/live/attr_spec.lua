@@ -54,7 +54,7 @@ local function flags()
 end
 
 describe("this kernel", function()
-  it("takes each flag that its release has, those of AUX areas and of later ones aside", function()
+  it("accepts each flag of its release, except flags of AUX areas and later releases", function()
     requires("root") -- namespaces, text_poke, physical addresses
     local found, expected = {}, {}
     for _, flag in ipairs(flags()) do
@@ -71,7 +71,7 @@ describe("this kernel", function()
     assert.same(expected, found)
   end)
 
-  it("takes each bit of sample_type that its release has, and of branches has none in software", function()
+  it("accepts each bit of sample_type of its release, and has no branches in software", function()
     requires("root") -- namespaces, text_poke, physical addresses
     local found, expected = {}, {}
     for _, field in ipairs(core.attr_fields()) do
@@ -84,7 +84,7 @@ describe("this kernel", function()
     assert.same(expected, found)
   end)
 
-  it("passes over precise_ip where the event is software", function()
+  it("ignores precise_ip for software events", function()
     for level = 0, 3 do assert.equal("ok", answer { precise_ip = level }) end
   end)
 

@@ -172,7 +172,7 @@ describe("a request", function()
 
   -- Of a software event: a tracepoint that came to its limit stays off on 6.18, whatever is asked of it, because
   -- perf_trace_add() does not take back the PERF_HES_STOPPED of __perf_event_overflow().
-  it("refreshes again what has come to its limit", function()
+  it("refreshes an event that has reached its limit", function()
     local fd = open { type = 1, config = 2, sample_period = 1, sample_type = { "tid" }, wakeup_events = 1,
                       disabled = true, exclude_hv = true }
     local memory = assert(map(fd, 1))

@@ -134,7 +134,7 @@ describe("a group", function()
     g:close()
   end)
 
-  it("stands still at once", function()
+  it("stops at once", function()
     local g = perfev.group { "page-faults", "minor-faults", tid = "self", inherit = false }
     g:disable()
     local before = g:read()
@@ -143,7 +143,7 @@ describe("a group", function()
     g:close()
   end)
 
-  it("tells what FORMAT_LOST counts", function()
+  it("reports the count of FORMAT_LOST", function()
     local g, _, code = perfev.group { "page-faults", tid = "self", lost = true }
     if not g and code == E.EINVAL then pending("PERF_FORMAT_LOST is of 6.0") end
     assert.equal(0, g:read().counts["page-faults"].lost)
@@ -191,7 +191,7 @@ describe("requests", function()
     m:close()
   end)
 
-  it("let so many overflows through, and have a signal sent for each", function()
+  it("allow a number of overflows, and send a signal for each", function()
     local core, real = require "perfev.core", perfev.hooks.real
     local POLL_IN, POLL_HUP = 1, 6
     local QUEUED = core.signals.RTMIN + 3
@@ -283,7 +283,7 @@ describe("requests", function()
     assert.is_true(heard >= 20 and heard <= samples, heard)
   end)
 
-  it("filter a tracepoint once, and tell its programs", function()
+  it("filter a tracepoint once, and list its programs", function()
     needs_tracefs()
     local c = assert(perfev.counter { { "raw_syscalls:sys_enter", filter = "id == -12345" }, tid = "self",
       inherit = false })
@@ -322,7 +322,7 @@ describe("targets", function()
     assert.is_true(counts[1] > 50 and math.abs(counts[1] - counts[2]) < 10 and math.abs(counts[1] - counts[3]) < 10)
   end)
 
-  it("all CPUs see at least what this thread does", function()
+  it("all CPUs count at least the events of this thread", function()
     needs_root()
     local all = assert(perfev.counter { "page-faults", all_cpus = true })
     local one = own { "page-faults" }

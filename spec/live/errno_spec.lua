@@ -337,7 +337,7 @@ describe("an attr's size", function()
     assert.equal("EINVAL", (raw_open(1, 9, 112, 110)))
   end)
 
-  it("is as small as can be in what we send, so that old kernels take it", function()
+  it("is the smallest possible in our calls, so that old kernels accept it", function()
     requires("perf")
     local k = sim.new { world = "vm", release = "4.4" }
     for _, case in ipairs { { {}, 64 }, { { bp_len = 4 }, 72 }, { { use_clockid = true, clockid = 1 }, 96 } } do

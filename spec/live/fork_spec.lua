@@ -186,7 +186,7 @@ true	nil
 end)
 
 describe("a program that is run while events are open", function()
-  it("has none of their descriptors", function()
+  it("does not have their descriptors", function()
     local out = says [[
       local s = perfev.session { all_cpus = true }
       must(s:event { "dummy", comm = function() end })

@@ -118,7 +118,7 @@ describe("exactly N records for N events:", function()
     assert.equal(10, n)
   end)
 
-  it("100,000 pass through a ring of four pages, as long as somebody reads", function()
+  it("100,000 pass through a ring of four pages while they are read", function()
     local n = 0
     local s = prctl_session(100000, { buffer = "16K" }, function() n = n + 1 end)
     assert(s:run())
@@ -130,7 +130,7 @@ describe("exactly N records for N events:", function()
 end)
 
 describe("a ring that overflows", function()
-  it("tells LOST, and what was read and lost is what was done; the run goes on", function()
+  it("reports LOST, and read plus lost is the number of calls; the run continues", function()
     local n, told, after = 0, 0, 0
     local asleep, awake = dir .. "/asleep", dir .. "/awake"
     -- The first calls find their reader asleep, the second come when it has taken what there was: into the same ring.
@@ -174,7 +174,7 @@ describe("a target", function()
     return math.tointeger(tonumber((run.capture(command .. " >/dev/null 2>&1 & echo $!"))))
   end
 
-  it("that exits while its records are unread: all are delivered, and nobody spins", function()
+  it("that exits while its records are unread: all are delivered, without spinning", function()
     local n, go = 0, dir .. "/go"
     assert(os.execute("rm -f " .. go .. " && mkfifo " .. go))
     local pid = background(("sh -c 'read x < %s; exec %s 60'"):format(go, programs.prctls))
@@ -244,7 +244,7 @@ describe("a command", function()
     assert.matches("'sleep' ended before it could be started", why)
   end)
 
-  it("counts nothing of ours: its own calls alone", function()
+  it("counts only its own calls, none of perfev", function()
     local pids = {}
     local s = prctl_session(3, {}, function(r) pids[r.pid] = (pids[r.pid] or 0) + 1 end)
     assert(s:run())

@@ -200,7 +200,7 @@ describe("the simulated kernel answers as this one", function()
     assert.same(here, simulated)
   end)
 
-  it("to reads: so many words, and ENOSPC for fewer", function()
+  it("to reads: the number of words, and ENOSPC for fewer", function()
     local here, simulated = on_both(function(open, _, _, read)
       local format = { "total_time_enabled", "total_time_running", "id", "lost", "group" }
       local dummy = { type = 1, config = 9, read_format = format, disabled = true, exclude_kernel = true,

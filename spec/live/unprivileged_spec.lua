@@ -46,7 +46,7 @@ describe("nobody", function()
     assert.equal("true\ttrue\ttrue\ttrue\n", r.out, r.err)
   end)
 
-  it("may sample their own process, on the user's side, and is told that it is only that", function()
+  it("may sample their own process, only the user side, with a message", function()
     local r = perfl("-e", [[
       local n = 0
       event { "task-clock", freq = 1000, sample = function(r)
@@ -59,20 +59,20 @@ describe("nobody", function()
     assert.matches("task%-clock: user side only %(:u%), because kernel.perf_event_paranoid is 2", r.err)
   end)
 
-  it("may do so without a word where they asked for that side", function()
+  it("may do so without a message if they asked for that side", function()
     local r = perfl("-q", "-e", [[event { "task-clock:u", freq = 1000, sample = function() end }]],
       "--", "sh", "-c", "i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done")
     assert.equal("", r.err)
     assert.equal(0, r.code)
   end)
 
-  it("gets a ring as large as may be locked, and is told", function()
+  it("gets a ring as large as may be locked, with a message", function()
     local r = perfl("-v", "-m", "64M", "-e", "event { switch = function() end }", "--", "true")
     assert.equal(0, r.code, r.err)
     assert.matches("ring on cpu 0: %d+ KiB instead of 65536 KiB", r.err)
   end)
 
-  it("may not watch the whole machine, and is told why and what to do", function()
+  it("may not watch the whole machine, and gets the cause and a remedy", function()
     refused(perfl("-q", "-a", "-d", "1s", "-e", "event { 'cpu-clock', sample = function() end }"),
       "cannot open cpu-clock on cpu 0: Permission denied (EACCES)",
       "^kernel.perf_event_paranoid is 2; watching a whole CPU needs 0 or CAP_PERFMON$",

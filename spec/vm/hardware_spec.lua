@@ -115,7 +115,7 @@ describe("a counter's mapped page", function()
   end
 
   for _, event in ipairs { "instructions:u", "cycles:u", "cycles" } do
-    it(("gives of %s what read(2) gives before and behind it, times too"):format(event), function()
+    it(("returns for %s the same as read(2) before and after, including times"):format(event), function()
       local most = INSTRUCTIONS * (event:find "cycles" and CYCLES or 1)
       allow "1"
       local calls = calls_of(event)
