@@ -37,7 +37,7 @@ end
 
 local text, classes
 setup(function()
-  generated = run "lua5.4 src/types.lua doc/api/*.md"
+  generated = run "lua5.4 src/types.lua doc/api/*.md doc/testing.md"
   text = generated.out
   classes = classes_of(text)
 end)
@@ -109,6 +109,12 @@ describe("the annotations for editors", function()
     local expected = {}
     for _, name in ipairs(session_options.names) do expected[name] = true end
     assert.same(sorted(expected), sorted(classes["perfev.SessionOptions"].fields))
+  end)
+
+  it("have the options and the methods of a simulated kernel", function()
+    assert.same(sorted(perfev.sim.options), sorted(classes["perfev.SimOptions"].fields))
+    local k = perfev.sim.new {}
+    for name in pairs(names_of "perfev.Kernel") do assert(k[name], name) end
   end)
 
   it("have the fields of perf_event_attr in an event's options and in its attr", function()

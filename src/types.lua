@@ -1,5 +1,5 @@
--- types.lua - the Lua interface as annotations for editors (LuaLS), from the pages of doc/api:
---   lua5.4 src/types.lua doc/api/*.md > build/types/perfev.lua
+-- types.lua - the Lua interface as annotations for editors (LuaLS), from its documentation:
+--   lua5.4 src/types.lua doc/api/*.md doc/testing.md > build/types/perfev.lua
 --   lua5.4 src/types.lua module perfev.units > build/types/perfev/units.lua
 --
 -- The pages give the names, the parameters, a sentence for each function, and the types of options
@@ -48,6 +48,10 @@ perfev.encode(spec: table, t: table): string
 perfev.counter(spec: perfev.CounterSpec): perfev.Counter!
 perfev.group(spec: perfev.CounterSpec): perfev.Counter!
 perfev.hist_counter(spec: perfev.CounterSpec): perfev.HistCounter!
+h:read(): { count: integer, buckets: table[] }!
+h:delta(): { count: integer, buckets: table[] }!
+h:print()
+h:close()
 perfev.measure(events: string[]|table, f: function, ...: any): any ...
 perfev.task_enable(): true!
 perfev.task_disable(): true!
@@ -170,7 +174,24 @@ s:task(tid: integer): perfev.Task?
 s:configure(options: perfev.SessionOptions)
 s:declared(): integer
 s:plan(): string[]
-sim.new(options: table?): table
+sim.new(options: perfev.SimOptions?): perfev.Kernel
+k:with(f: function, ...: any): any ...
+k:install()
+k:after(t: string|integer, f: fun())
+k:every(t: string|integer, n: integer, f: fun(i: integer))
+k:ring(cpu: integer): perfev.KernelRing
+k:emit(event: table, type: string, fields: table?): boolean
+k:push(event: table, bytes: string): boolean
+k:aux(event: table, bytes: string, flags: integer?)
+k:count(event: table, n: integer)
+k:advance_to(time: integer)
+k:task(pid: integer, comm: string, tid: integer?)
+k:exit(pid: integer)
+k:end_child(pid: integer, status: integer)
+k:signal(number: integer, fields: { code: integer, pid: integer, fd: integer }?)
+k:tracepoint(name: string, id: integer, fields: string)
+k:fail(call: string, nth: integer, errno: integer, size: integer?)
+k:leaks(): string[]
 perfev.span(spec: perfev.SpanSpec): perfev.Span
 span:unmatched(): perfev.Unmatched
 span:remarks(): string[]
@@ -208,12 +229,14 @@ local objects = {
     "profile perfev.profile", "symbol perfev.symbol", "sim perfev.sim" } },
   { "perfev.hooks", "perfev.hooks" }, { "perfev.picture", "perfev.picture" },
   { "perfev.profile", "perfev.profile" }, { "perfev.symbol", "perfev.symbol" },
-  { "sim", "perfev.sim" }, { "units", "perfev.units" }, { "syscalls", "perfev.syscalls" },
+  { "sim", "perfev.sim" }, { "k", "perfev.Kernel" }, { "units", "perfev.units" },
+  { "syscalls", "perfev.syscalls" },
   { "s", "perfev.Session" },
   { "ev", "perfev.Event" },
   { "r", "perfev.Record" },
   { "rec", "perfev.Recording" },
   { "c", "perfev.Counter", { "command_status? perfev.Status" } },
+  { "h", "perfev.HistCounter" },
   { "member", "perfev.CounterEvent", { "error? string", "scale? number", "unit? string",
     "user_only? boolean" } },
   { "a", "perfev.Aggregator" }, { "line", "perfev.Line" },
@@ -267,12 +290,19 @@ local classes = {
     format = '"svg"|"html"', notes = "string[]" } },
   { "perfev.TimelineOptions", "pictures", "points", {
     spans = "table[]", points = "table[]", counters = "table[]", title = "string" } },
+  { "perfev.SimOptions", "testing", "world", { world = "string", cpus = "string",
+    release = "string", privileged = "boolean", uid = "integer", pid = "integer",
+    now = "integer", ring_start = "integer", disk = "integer", mlock = "integer",
+    max_files = "integer", refuse = "function", exec = "function", at_exec = "function",
+    command = "function", on_open = "function", idle = "function", stubborn = "boolean" } },
   { "perfev.HookTable", "hooks", "perf_event_open", "function" },
 }
 
 -- The same for classes with functions.
 local object_fields = {
   { "perfev.Attr", "attributes", "sample_period" },
+  { "perfev.Kernel", "testing", "counts", { log = "string[]", counts = "table<string, integer>",
+    events = "table[]" } },
   { "perfev.Event", "events", "members", { name = "string", attr = "perfev.Attr?",
     ids = "integer[]?", error = "string?", members = "perfev.Event[]?" } },
   { "perfev.Session", "sessions", "machine", { command_status = "perfev.Status?",
@@ -326,11 +356,8 @@ local aliases = [[
 ---@field decode fun(self: perfev.Decoder, bytes: string, pos: integer?): table?, integer|string
 ---@field records fun(self: perfev.Decoder, bytes: string, options: table?): fun(): ...any
 
----@class perfev.HistCounter
----@field read fun(self: perfev.HistCounter): table?, string?, integer?
----@field delta fun(self: perfev.HistCounter): table?, string?, integer?
----@field print fun(self: perfev.HistCounter)
----@field close fun(self: perfev.HistCounter)
+---@class perfev.KernelRing
+---@field push fun(self: perfev.KernelRing, record: table): integer
 ]]
 
 -- ---- the pages ----
@@ -356,11 +383,12 @@ local function add_row(section, line, is_new)
 end
 
 -- Adds a line outside of code to its section, or begins one.
-local function read_line(sections, page, text, before)
+local function read_line(sections, path, text, before)
   local section = sections[#sections]
   if text:find "^#+ " then
     local heading = text:match "^#+ (.*)$"
-    sections[#sections + 1] = { page = page, heading = heading, text = "", tables = {} }
+    sections[#sections + 1] = { path = path, page = path:match "([^/]+)%.md$", heading = heading,
+      text = "", tables = {} }
   elseif not section then
     return
   elseif text:find "^|" then
@@ -375,10 +403,10 @@ end
 -- Adds a page's sections: { page =, heading =, text = first paragraph, tables = }
 local function read_page(path, sections)
   local file <close> = assert(io.open(path))
-  local page, in_code, before = path:match "([^/]+)%.md$", false, ""
+  local in_code, before = false, ""
   for text in file:lines() do
     if text:find "^```" then in_code = not in_code
-    elseif not in_code then read_line(sections, page, text, before) end
+    elseif not in_code then read_line(sections, path, text, before) end
     before = text
   end
 end
@@ -449,17 +477,27 @@ local function names_in(cell)
   return names
 end
 
+-- "its size; its name" -> a text for each of two names; otherwise all have the whole text
+local function texts_of(text, names)
+  local parts = {}
+  for part in (text .. "; "):gmatch "(.-); " do parts[#parts + 1] = part end
+  if #parts == #names then return parts end
+  for i = 1, #names do parts[i] = text end
+  return parts
+end
+
 -- Adds the fields of a table's row: `low`, `high` | integer | ... -> two fields.
 local function add_row_fields(fields, row, head, given)
   local typed = head[2] == "type" or head[2] == "value" and not given
   local types = typed and types_of(row[2]) or {}
   local names = names_in(row[1])
+  local text = head[3] == "kernel" and "since Linux " .. row[3] or plain(row[#row])
+  local texts = texts_of(text, names)
   local pairwise = #names > 1 and #types == #names and not row[2]:find "or "
   for i, name in ipairs(names) do
     local found = pairwise and { types[i] } or typed and types
       or { type(given) == "table" and given[name] or type(given) == "string" and given or "any" }
-    local text = head[3] == "kernel" and "since Linux " .. row[3] or plain(row[#row])
-    add_field(fields, name, found, text)
+    add_field(fields, name, found, texts[i])
   end
 end
 
@@ -546,16 +584,21 @@ local function heading_of(section)
   return name, list
 end
 
--- The functions of perfev.symbol are rows of a table.
-local function with_symbols(sections)
+-- The functions of perfev.symbol and the methods of some objects are rows of a table.
+local function add_functions(all, section, row)
+  for code in row[1]:gmatch "`([%w_.]+[.:][%w_]+%b())" do
+    all[#all + 1] = { path = section.path, page = section.page, link = section.heading,
+      heading = "`" .. code:gsub("{.*}", "fields") .. "`", text = row[2], tables = {} }
+  end
+end
+
+local function with_table_functions(sections)
   local all = {}
   for _, section in ipairs(sections) do
     all[#all + 1] = section
-    for _, rows in ipairs(section.heading == "`perfev.symbol`" and section.tables or {}) do
-      for _, row in ipairs(rows) do
-        all[#all + 1] = { page = section.page, heading = row[1], text = row[2], tables = {},
-          link = section.heading }
-      end
+    for _, rows in ipairs(section.tables) do
+      local is_list = rows.head[1] == "function" or rows.head[1] == "method"
+      for _, row in ipairs(is_list and rows or {}) do add_functions(all, section, row) end
     end
   end
   return all
@@ -563,7 +606,7 @@ end
 
 local function link_of(section)
   local anchor = (section.link or section.heading):lower():gsub("[^%w_%- ]", ""):gsub(" ", "-")
-  return ("doc/api/%s.md#%s"):format(section.page, anchor)
+  return ("%s#%s"):format(section.path, anchor)
 end
 
 local function function_lines(section, name, params, signature, receiver)
@@ -694,7 +737,7 @@ end
 local function write_interface(paths)
   local sections = {}
   for _, path in ipairs(paths) do read_page(path, sections) end
-  sections = with_symbols(sections)
+  sections = with_table_functions(sections)
   local known = read_signatures()
   check_names(sections, known)
   line "---@meta perfev"
