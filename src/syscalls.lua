@@ -77,7 +77,9 @@ io.write([[
 --- The names of this machine's system calls. Written by src/syscalls.lua.
 --
 -- What tracefs lists are the kernel's own functions, without their numbers, so the numbers are
--- here. A word's number is one above that of the word before, or stands before it.
+-- here. A word's number is one above that of the word before, or is written before it.
+
+local core = require "perfev.core"
 
 local names = {}
 ]])
@@ -89,21 +91,7 @@ for _, machine in ipairs(machines) do
 end
 io.write([[
 
--- e_machine of elf.h -> whose numbers; the last three share asm-generic's.
-local machines = {
-  [62] = "x86_64", [3] = "i386", [183] = "generic", [243] = "generic", [258] = "generic",
-}
-
--- This process's own file knows what we run on, without a program to be run.
-local function machine()
-  local file = io.open("/proc/self/exe", "rb")
-  local head = file and file:read(20) or ""
-  if file then file:close() end
-  if #head < 20 or head:sub(1, 4) ~= "\127ELF" then return nil end
-  return machines[string.unpack(head:byte(6) == 2 and ">I2" or "<I2", head, 19)]
-end
-
--- What uname -m says -> the same.
+-- A machine's name as uname -m prints it -> the list above that has its numbers.
 local spellings = {
   { "^x86_64$", "x86_64" }, { "^amd64$", "x86_64" }, { "^i[3-6]86$", "i386" },
   { "^aarch64", "generic" }, { "^arm64$", "generic" }, { "^riscv", "generic" },
@@ -111,7 +99,7 @@ local spellings = {
 }
 
 local function numbers_of(which)
-  if which == nil then return machine() end
+  which = which or core.machine
   for _, spelling in ipairs(spellings) do
     if which:find(spelling[1]) then return spelling[2] end
   end
@@ -121,9 +109,9 @@ end
 local M = {}
 
 --- The names of a machine's calls.
--- @tparam ?string which  "x86_64", "i386" or "generic" (arm64, riscv, loongarch), or what
---   uname -m says; nil: this one's
--- @treturn table  name by number; empty for a machine that is not known
+-- @tparam ?string which  "x86_64", "i386" or "generic" (arm64, riscv, loongarch), or the output
+--   of uname -m; nil: this machine
+-- @treturn table  name by number; empty for an unknown machine
 function M.of(which)
   local found, number = {}, 0
   for word in (names[numbers_of(which)] or ""):gmatch("%S+") do

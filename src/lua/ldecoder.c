@@ -567,7 +567,7 @@ static int l_layouts(lua_State *L)
 	return 1;
 }
 
-/* What uname -m would say: registers are named by it. */
+/* As uname -m prints it; registers and system calls are named by it. */
 #if defined(__x86_64__)
 #define MACHINE "x86_64"
 #elif defined(__i386__)
@@ -578,6 +578,8 @@ static int l_layouts(lua_State *L)
 #define MACHINE "arm"
 #elif defined(__riscv)
 #define MACHINE "riscv"
+#elif defined(__loongarch__)
+#define MACHINE "loongarch64"
 #elif defined(__s390x__)
 #define MACHINE "s390x"
 #elif defined(__powerpc__)

@@ -6,9 +6,9 @@
  * core.slurp, and with them the hooks.
  */
 #include <lauxlib.h>
+#include <link.h>
 #include <lua.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
 
 #include "../demangle.h"
@@ -250,20 +250,16 @@ static int l_crc(lua_State *L)
 	return 1;
 }
 
-/* vdso() -> the bytes of the page of code that the kernel maps into every process, or nil */
+/* vdso() -> the bytes of the code that the kernel maps into every process, or nil */
 static int l_vdso(lua_State *L)
 {
-	const char *image = (const char *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: an address it is */
-	uint64_t offset;
-	uint16_t size, nr;
+	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: address */
 
-	if (!image || memcmp(image, "\177ELF\2", 5) != 0)
+	if (!header)
 		return 0;
-	/* The section headers are its last part: e_shoff, e_shentsize and e_shnum of Elf64_Ehdr. */
-	memcpy(&offset, image + 40, sizeof(offset));
-	memcpy(&size, image + 58, sizeof(size));
-	memcpy(&nr, image + 60, sizeof(nr));
-	lua_pushlstring(L, image, (size_t)offset + (size_t)size * nr);
+	/* The section headers are its last part. */
+	lua_pushlstring(L, (const char *)header,
+			header->e_shoff + (size_t)header->e_shentsize * header->e_shnum);
 	return 1;
 }
 
