@@ -282,7 +282,6 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.counter { { "page-faults", pid = 7 } }', "pid is all events', not one's own" },
     { 's:event { switch = true }', "switch is a function, not a boolean\n  try: context_switch = true" },
     { 'perfev.session { watch = { 0 } }', "watch must be a descriptor and a function" },
-    { 'perfev.session { record_fd = "x" }', "record_fd must be a descriptor's number, not 'x'" },
     { 's:event { "cpu-clock", period = 3.5 }', "^event: sample_period = 3.5: must be an integer" },
     { 's:event { "cpu-clock", freq = "99" }', "^event: freq is how many samples a second, not a string" },
     { 's:event { "cpu-clock", freq = 0 }', "^event: freq = 0 takes no samples" },

@@ -441,7 +441,7 @@ function S:run()
   self.command_status, self.recorded = play.command, play.recorded and {}
   if play.caught then
     play.signal = play.caught
-    print("asked", self.opts.keep_going())
+    print("asked", self._keep_going())
   end
   if play.signal then self.opts.watch[2]() end
   if play.callback then

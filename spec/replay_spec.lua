@@ -477,10 +477,11 @@ describe("a session with an input", function()
     local t = { type = "sample", ip = 1, period = 1, pid = 7, tid = 7, time = MS, cpu = 0, identifier = 13 }
     local one = b.encode(t)
     for i = 1, 30000 do b.records[i] = one end
-    local s = session(b:file { [EVENT_DESC] = b:event_desc() }, { keep_going = function()
+    local s = session(b:file { [EVENT_DESC] = b:event_desc() })
+    s._keep_going = function()
       looked = looked + 1
       return looked < 2
-    end })
+    end
     s:event { "cs", sample = function() end }
     assert.is_true(s:run())
     assert.is_true(s:totals().records < 20000)

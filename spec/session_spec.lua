@@ -690,12 +690,13 @@ describe("the life of a run", function()
     assert.equal(1, n)
   end)
 
-  it("asks keep_going once per wakeup, and ends when it says so", function()
+  it("asks the runner once per wakeup whether to keep going", function()
     local asked = 0
-    local s = new { keep_going = function()
+    local s = new {}
+    s._keep_going = function()
       asked = asked + 1
       return asked < 4 or "enough"
-    end }
+    end
     assert(s:run())
     assert.equal(4, asked)
     assert.equal(4, calls_of("epoll_wait"))

@@ -14,10 +14,10 @@ M.session = {
   clock = "one of boottime, monotonic, monotonic_raw, realtime, tai",
   exclude_self = "boolean", many = "boolean", max_bytes = "size",
   input = { "path", "the path of a recording, or \"-\"" }, from = "moment", to = "moment",
-  record = { "path", "the path of the new recording, or \"-\"" }, record_fd = { "id", "a descriptor's number" },
+  record = { "path", "the path of the new recording, or \"-\"" },
   compress = { "boolean | integer 1..22", "true or a level from 1 to 22" }, switch_output = "size",
   events = { "string | list of string", "event strings" },
-  log = "function", on_error = "function", on_open = "function", keep_going = "function", strict = "boolean",
+  log = "function", on_error = "function", on_open = "function", strict = "boolean",
   watch = { "watch", "a descriptor and a function, { fd, f }" },
 }
 

@@ -177,7 +177,7 @@ end
 
 local function open_part(self)
   local rec, why, code = core.recorder {
-    path = self.path, fd = self.session.opts.record_fd, level = self.level, chunk = self.chunk,
+    path = self.path, fd = self.session._record_fd, level = self.level, chunk = self.chunk,
   }
   if not rec then return nil, with_hint(self, why, code), code end
   self.rec, self.slots, self.number, self.events, self.told, self.lost_own = rec, {}, {}, {}, nil, nil

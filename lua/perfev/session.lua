@@ -71,6 +71,7 @@ end
 function Session:clone()
   local twin = M.new()
   for name, value in pairs(self.opts) do twin.opts[name] = value end
+  twin._keep_going = self._keep_going
   return twin
 end
 
@@ -102,6 +103,11 @@ end
 
 -- ---- errors in callbacks ----
 
+-- The runner's check, once per wakeup: `_keep_going`, f() -> true, or why not.
+function Session:_is_interrupted()
+  return self._keep_going ~= nil and self._keep_going() ~= true
+end
+
 -- object: a text with its traceback, or whatever else was raised -> true when the run is to stop
 local function handle_error(self, object, where, key)
   local trace = core.take_traceback()
@@ -116,7 +122,7 @@ local function handle_error(self, object, where, key)
     return true
   end
   -- An interrupted callback is not to be followed by another one.
-  return self.opts.keep_going ~= nil and self.opts.keep_going() ~= true
+  return self:_is_interrupted()
 end
 
 local function protected(self, where, f, ...)
@@ -165,7 +171,7 @@ end
 local function would_wait_for_ever(self)
   local opts = self.opts
   return not self.started and M.is_idle(self) and options.is_cpu_wide(opts)
-    and not (opts.command or opts.duration or opts.input or opts.watch or opts.keep_going)
+    and not (opts.command or opts.duration or opts.input or opts.watch or self._keep_going)
 end
 
 -- What would go to callbacks has none.
@@ -777,8 +783,8 @@ local function deliver_once(self, timeout_ms, max)
   if not wait_and_handle(self, timeout_ms, function() deliver(self, "round", max) end) then return false end
   if self.closed or is_forked(self) then return false end
   if is_over(self) then self.stopping = true end
-  local go_on = not self.opts.keep_going or self.opts.keep_going()
-  return not (self.stopping or self.cut) and go_on == true
+  local interrupted = self:_is_interrupted()
+  return not (self.stopping or self.cut or interrupted)
 end
 
 -- Nothing more is to come. Which CPUs came back without their events can be seen until then.

@@ -423,17 +423,14 @@ function M.run(opt, writer, s, prepare)
   local function finished(rows, measured)
     runs[#runs + 1], times[#times + 1] = rows, measured.duration_time
   end
-  local function interrupted()
-    return s.opts.keep_going and s.opts.keep_going() ~= true
-  end
   prepare(s, function(rows, measured)
     finished(rows, measured)
-    while #runs < opt["repeat"] and not interrupted() do
+    while #runs < opt["repeat"] and not s:_is_interrupted() do
       local twin = s:clone()
       prepare(twin, finished)
       assert(twin:run())
       -- Half a run is no sample of the mean.
-      if interrupted() then runs[#runs], times[#times] = nil, nil end
+      if s:_is_interrupted() then runs[#runs], times[#times] = nil, nil end
     end
     if not opt.interval_print then print_all(writer, s.opts, runs, times, measured) end
   end)

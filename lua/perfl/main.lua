@@ -320,12 +320,11 @@ local function configure(s)
     command = command, cpus = opts.cpus, pid = tasks.pids, tid = tasks.tids, uid = tasks.uid, comm = tasks.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
     all_cpus = opts.all_cpus or is_machine, duration = opts.duration and opts.duration .. "ns", count = opts.count,
-    record = opts.record, record_fd = opts.record_fd, compress = opts.compress or nil,
+    record = opts.record, compress = opts.compress or nil,
     switch_output = opts.switch_output,
     buffer = opts.buffer, strict = opts.strict or false, on_error = print_callback_error,
     on_open = function(names) core.capset(names and CAPS_OF_NAMES or 0) end,
     exclude_self = true, many = opts.many, events = not run.recording and opts.events or nil, log = log,
-    keep_going = keep_going,
     watch = { native.signal_fd(), function()
       native.heed()
       s:stop()
@@ -334,6 +333,7 @@ local function configure(s)
   local read, why = session_options.read(given, session_options.copy(s.opts))
   if not read then leave(USAGE, report.with_help(why, "perfl")) end
   s:configure(given)
+  s._keep_going, s._record_fd = keep_going, opts.record_fd
 end
 
 -- -> exit status: an event that is not to be had would fail the run
