@@ -108,7 +108,11 @@ describe("the annotations for editors", function()
   it("have the options of a session", function()
     local expected = {}
     for _, name in ipairs(session_options.names) do expected[name] = true end
-    assert.same(sorted(expected), sorted(classes["perfev.SessionOptions"].fields))
+    local fields = classes["perfev.SessionOptions"].fields
+    assert.same(sorted(expected), sorted(fields))
+    assert.same({ 'integer|integer[]|"self"', "boolean|integer", "string|string[]", "fun(level, text): any" },
+      { fields.pid, fields.compress, fields.events, fields.log })
+    assert.equal('"boottime"|"monotonic"|"monotonic_raw"|"realtime"|"tai"', fields.clock)
   end)
 
   it("have the options and the methods of a simulated kernel", function()

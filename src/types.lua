@@ -3,8 +3,13 @@
 --   lua5.4 src/types.lua module perfev.units > build/types/perfev/units.lua
 --
 -- The pages give the names, the parameters, a sentence for each function, and the types of options
--- and fields; the specs compare them with the code. `signatures` adds the types of functions. If
--- the pages and `signatures` differ, a line on stderr says so, and the function has no types.
+-- and fields; the specs compare them with the code. Options have the types that the code checks,
+-- of perfev.option_tables. `signatures` adds the types of functions. If the pages and `signatures`
+-- differ, a line on stderr says so, and the function has no types.
+
+package.path = "lua/?.lua;" .. package.path
+
+local option_tables = require "perfev.option_tables"
 
 -- One line for each function. `T!` as a result: T, or nil, message, errno.
 local signatures = [[
@@ -296,6 +301,14 @@ local classes = {
     max_files = "integer", refuse = "function", exec = "function", at_exec = "function",
     command = "function", on_open = "function", idle = "function", stubborn = "boolean" } },
   { "perfev.HookTable", "hooks", "perf_event_open", "function" },
+}
+
+-- Class -> the table of its options in perfev.option_tables.
+local checked_tables = {
+  ["perfev.SessionOptions"] = "session", ["perfev.EventSpec"] = "event",
+  ["perfev.OpenOptions"] = "open", ["perfev.CounterSpec"] = "counter",
+  ["perfev.AggregatorSpec"] = "aggregator", ["perfev.SpanSpec"] = "span",
+  ["perfev.ProfileOptions"] = "profile", ["perfev.SamplerOptions"] = "sampler",
 }
 
 -- The same for classes with functions.
@@ -702,6 +715,38 @@ local function record_lines(sections)
   end
 end
 
+-- Types of perfev.check -> annotations. What is not here keeps the type of its page.
+local checked = {
+  string = "string", path = "string", boolean = "boolean", number = "number", ["true"] = "true",
+  ["false"] = "false", duration = "perfev.Duration", size = "perfev.Size", buffer = "perfev.Size",
+  moment = "string|integer", id = "integer", ids = 'integer|integer[]|"self"',
+  cpus = "string|integer[]", command = "string[]",
+}
+
+-- "integer > 0 | list of string" -> "integer|string[]" | nil: not known
+local function checked_type(text)
+  local list = {}
+  for part in (text .. " | "):gmatch "(.-) | " do
+    local choice, element = part:match "^one of (.+)$", checked[part:match "^list of (.+)$"]
+    local one = checked[part] or part:match "^(integer)%f[ \0]" or part:match "^(number)%f[ \0]"
+      or element and (element:find "|" and "(" .. element .. ")[]" or element .. "[]")
+      or choice and choice:gsub("[%w_]+", '"%0"'):gsub(", ", "|")
+    if not one then return nil end
+    list[#list + 1] = one
+  end
+  return table.concat(list, "|")
+end
+
+-- The types of a class's options as the code checks them.
+local function use_checked_types(fields, class)
+  for name, found in pairs(option_tables[checked_tables[class]] or {}) do
+    local field = fields.by_name[name]
+    local text = type(found) == "table" and found[1] or found
+    local annotated = type(name) == "string" and checked_type(text)
+    if field and annotated then field.types = { annotated } end
+  end
+end
+
 -- The classes of options, and of tables that functions return.
 local function class_lines(sections)
   local i = 1
@@ -714,6 +759,7 @@ local function class_lines(sections)
       add_class_fields(fields, sections, classes[i])
       i = i + 1
     until not classes[i] or classes[i][1] ~= name
+    use_checked_types(fields, name:match "^[%w_.]+")
     field_lines(fields, not name:find "Totals" and not name:find "Reading")
   end
 end
