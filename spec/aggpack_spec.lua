@@ -100,7 +100,7 @@ describe("an aggregator as bytes", function()
     end
     for n = 0, #bytes - 1 do assert.is_nil((perfev.unpack(bytes:sub(1, n)))) end
     assert.error_matches(function() perfev.unpack(7) end, "unpack: a string expected, not a number")
-    assert.error_matches(function() perfev.unpack(bytes, { max_bytes = -1 }) end, "max_bytes is an integer from 0 on")
+    assert.error_matches(function() perfev.unpack(bytes, { max_bytes = -1 }) end, "max_bytes must be an integer")
   end)
 
   it("takes no more memory than it may, whatever it says of itself", function()

@@ -277,7 +277,7 @@ describe("perfev.encode", function()
     local function refused(spec, t, why)
       assert.error_matches(function() perfev.encode(spec, t) end, why, 1, true)
     end
-    refused({}, { type = "smple" }, "no record is of the type 'smple' (did you mean 'sample'?)")
+    refused({}, { type = "smple" }, "unknown record type 'smple' (did you mean 'sample'?)")
     refused({}, {}, "a record needs a type, or a number")
     refused({}, { type = "comm", com = "x" }, "no record has a field 'com' (did you mean 'comm'?)")
     refused({}, { type = "comm", comm = 5 }, "comm: comm = 5: must be a string")

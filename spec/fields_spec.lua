@@ -205,13 +205,13 @@ describe("fields are refused", function()
   end)
 
   it("that are no list of names", function()
-    refused("cpu", "fields is a list of names, not a string")
-    refused({}, "fields is empty")
-    refused({ 1 }, "a name is a string, not a number")
-    refused({ "cpu", x = "tid" }, "'x' is no place in one")
+    refused("cpu", "event: fields must be a list of names, not 'cpu'")
+    refused({}, "event: fields: the list is empty")
+    refused({ 1 }, "event: fields: element 1 must be a string, not 1")
+    refused({ "cpu", x = "tid" }, "event: fields: 'x' has no place in a list")
     local many = {}
     for i = 1, 33 do many[i] = "cpu" end
-    refused(many, "33 of them; at most 32")
+    refused(many, "33 names; at most 32")
   end)
 
   it("without a callback that would get them", function()

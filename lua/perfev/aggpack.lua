@@ -3,8 +3,9 @@
 -- end their sum. Who reads it trusts none of it.
 
 local agg = require "perfev.agg"
+local check = require "perfev.check"
 local core = require "perfev.core"
-local shown = require "perfev.shown"
+local option_tables = require "perfev.option_tables"
 
 local M = {}
 
@@ -60,16 +61,8 @@ end
 -- @treturn[2] integer  EBADMSG, EPROTO (of a version that is not known), E2BIG (more memory than it may take)
 function M.unpack(bytes, opts, level)
   if type(bytes) ~= "string" then error("unpack: a string expected, not a " .. type(bytes), level + 1) end
-  if opts ~= nil and type(opts) ~= "table" then
-    error("unpack: options are a table, not a " .. type(opts), level + 1)
-  end
-  for name in pairs(opts or {}) do
-    if name ~= "max_bytes" then
-      error(("unpack: no option is called '%s'; max_bytes is one"):format(shown(name)), level + 1)
-    end
-  end
-  local most = opts and opts.max_bytes or MOST_BYTES
-  if math.type(most) ~= "integer" or most < 0 then error("unpack: max_bytes is an integer from 0 on", level + 1) end
+  opts = check.take("unpack", opts == nil and {} or opts, option_tables.unpack, level + 2)
+  local most = opts.max_bytes or MOST_BYTES
   if bytes:sub(1, #MAGIC) ~= MAGIC then return refuse("they are not what a:pack() gives") end
   if #bytes < #MAGIC + 12 then return refuse "it is cut off" end
   local version = string.unpack("<I4", bytes, #MAGIC + 1)

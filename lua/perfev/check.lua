@@ -21,7 +21,7 @@ end
 
 -- ---- types ----
 
--- name -> { words =, read = function(value) -> what the class gets | nil [, why] }
+-- name -> { words =, read = function(value, option) -> what the class gets | nil [, why [, remedy]] }
 local types = {}
 
 local function is_text(value) return type(value) == "string" and value or nil end
@@ -86,14 +86,16 @@ end
 
 local of
 
--- A copy, which has nothing between its ends that is nil.
+-- Gives a copy. table.pack() makes lists with an n.
 local function list_of(name)
   local element = of(name)
   return { words = ("a list, each %s"):format(element.words), read = function(value)
     if type(value) ~= "table" then return nil end
     local list, n = raw(value), rawlen(value)
     for key in next, list do
-      if math.type(key) == "integer" and key > n then n = key end
+      local is_place = math.type(key) == "integer" and key > 0
+      if not is_place and key ~= "n" then return nil, ("%s has no place in a list"):format(quoted(key)) end
+      if is_place and key > n then n = key end
     end
     if n == 0 then return nil, "the list is empty" end
     for i = 1, n do
@@ -113,14 +115,14 @@ local function any_of(names)
     all[#all + 1] = of(name:match "^%s*(.-)%s*$")
     words[#words + 1] = all[#all].words
   end
-  return { words = table.concat(words, " or "), read = function(value)
-    local first
+  return { words = table.concat(words, " or "), read = function(value, option)
+    local first, its_remedy
     for _, one in ipairs(all) do
-      local read, why = one.read(value)
+      local read, why, remedy = one.read(value, option)
       if read ~= nil then return read end
-      first = first or why
+      first, its_remedy = first or why, its_remedy or remedy
     end
-    return nil, first
+    return nil, first, its_remedy
   end }
 end
 
@@ -145,7 +147,7 @@ end
 --- Define a type by name.
 -- @tparam string name
 -- @tparam string words   what it is, in a message: "a process's number or a list of them"
--- @tparam function read  f(value) -> what the class gets | nil [, why not]
+-- @tparam function read  f(value, option) -> what the class gets | nil [, why not [, what to do]]
 function M.define(name, words, read)
   types[name] = { words = words, read = read }
 end
@@ -189,11 +191,8 @@ end
 -- @param value
 -- @return what the class gets, or nil
 -- @treturn ?string  why it is refused, where that is more than the type's words
--- @treturn string   the type's words
 function M.read(t, value)
-  local one = of(t)
-  local read, why = one.read(value)
-  return read, why, one.words
+  return of(t).read(value)
 end
 
 --- Check one value.
@@ -205,10 +204,12 @@ end
 function M.value(name, t, value)
   local words
   if type(t) == "table" then t, words = t[1], t[2] end
-  local read, why, own = M.read(t, value)
+  local one = of(t)
+  local read, why, remedy = one.read(value, name)
   if read ~= nil then return read end
-  if why then return nil, ("%s: %s"):format(name, why) end
-  return nil, ("%s must be %s, not %s"):format(name, words or own, quoted(value))
+  remedy = remedy and "\n  try: " .. remedy or ""
+  if why then return nil, ("%s: %s%s"):format(name, why, remedy) end
+  return nil, ("%s must be %s, not %s%s"):format(name, words or one.words, quoted(value), remedy)
 end
 
 --- Check a table of options; no metamethod of it runs.
@@ -219,12 +220,15 @@ end
 -- @treturn[2] nil
 -- @treturn[2] string     why not
 function M.options(given, options, into)
-  if type(given) ~= "table" then return nil, "a table expected, not " .. shown(given) end
+  if type(given) ~= "table" then return nil, "a table expected, not " .. quoted(given) end
   into = into or {}
   local elements = options[1] and rawlen(given) or 0
   for name, value in next, given do
     local is_element = math.type(name) == "integer" and name >= 1 and name <= elements
     local t = is_element and options[1] or type(name) == "string" and options[name]
+    if not t and options[1] and math.type(name) == "integer" then
+      return nil, ("element %d has no place in a list of %d"):format(name, elements)
+    end
     if not t then return nil, M.unknown(name, M.names(options)) end
     local read, why = M.value(is_element and "element " .. name or name, t, value)
     if read == nil then return nil, why end

@@ -2,7 +2,9 @@
 -- Decoding is the session's own (src/record.c); encoding walks the same layout tables the
 -- other way. A record's table is what r:copy() gives: fields by the kernel's names.
 
+local check = require "perfev.check"
 local core = require "perfev.core"
+local option_tables = require "perfev.option_tables"
 local registers = require "perfev.registers"
 local samples = require "perfev.fields"
 local shown = require "perfev.shown"
@@ -140,13 +142,8 @@ function methods:records(bytes, opts)
   if type(bytes) ~= "string" then error("records: the bytes are a string, not a " .. type(bytes), 2) end
   if opts == nil then return native_records(self, bytes) end
   if type(opts) == "function" then return native_records(self, bytes, opts) end
-  if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
-  for name in pairs(opts) do
-    if name ~= "fields" and name ~= "bad" then
-      error(("records: no option is called '%s'; they are fields and bad"):format(shown(name)), 2)
-    end
-  end
-  local read = opts.fields ~= nil and samples.read(opts.fields, "records", 3) or nil
+  opts = check.take("records", opts, option_tables.decoder_records, 3)
+  local read = opts.fields and samples.read(opts.fields, "records", 3) or nil
   if read and read.has_payload then
     error("records: fields: a decoder has no formats of payloads\n  try: a recording's records, or a session's", 2)
   end
@@ -502,9 +499,7 @@ end
 local function check_keys(t)
   for name in pairs(t) do
     if not known[name] then
-      local near = type(name) == "string" and core.nearest(name, known)
-      error(("no record has a field '%s'%s"):format(shown(name), near and (" (did you mean '%s'?)"):format(near)
-        or ""), 0)
+      error(("no record has a field '%s'%s"):format(shown(name), check.hint(name, known)), 0)
     end
   end
 end
@@ -514,13 +509,7 @@ local function number_for(t)
   if number then return number end
   number = math.type(t.number) == "integer" and t.number
   if t.type ~= nil and t.type ~= "unknown" then
-    local near = core.nearest(tostring(t.type), (function()
-      local names = {}
-      for name in pairs(number_of) do names[#names + 1] = name end
-      return names
-    end)())
-    error(("no record is of the type '%s'%s"):format(tostring(t.type), near and (" (did you mean '%s'?)"):format(near)
-      or ""), 0)
+    error(("unknown record type '%s'%s"):format(shown(t.type), check.hint(t.type, check.names(number_of))), 0)
   end
   return number or error("a record needs a type, or a number", 0)
 end

@@ -4,6 +4,7 @@
 
 local lazy = require "perfev.lazy"
 local agg = require "perfev.agg"
+local check = require "perfev.check"
 local core = require "perfev.core"
 local filters = lazy "perfev.filter"
 local samples = require "perfev.fields"
@@ -40,22 +41,15 @@ local callbacks = {
 --- Callback -> the attr fields that ask for its records.
 M.asks = callbacks
 
-local comforts = {
-  freq = true, period = true, callchain = true, filter = true, name = true, optional = true, args = true, many = true,
-  symbols = true, fields = true, where = true,
-  aux_buffer = true,
-}
-
+local comforts = require("perfev.option_tables").event
 local is_attr_field = core.is_attr_field
 
--- The nearest of all words that a declaration may have.
-local function nearest_word(word)
-  local known = {}
-  for _, field in ipairs(core.attr_fields()) do known[#known + 1] = field.name end
-  for _, words in ipairs { callbacks, comforts } do
-    for name in pairs(words) do if not is_attr_field(name) then known[#known + 1] = name end end
-  end
-  return core.nearest(word, known)
+-- All that a declaration may have, and its types.
+local types = {}
+for name, t in pairs(comforts) do types[name] = t end
+for _, field in ipairs(core.attr_fields()) do types[field.name] = types[field.name] or "*" end
+for name in pairs(callbacks) do
+  types[name] = is_attr_field(name) and "boolean | callback" or "callback"
 end
 
 local function fail(level, ...)
@@ -121,85 +115,43 @@ function M.is_group(text)
 end
 
 -- A function, or what C feeds: an aggregator, a line, or a list of those.
-local function check_callback(key, value, level)
+check.define("callback", "a function", function(value, name)
   local mt, is_fed = getmetatable(value), false
   for i, one in ipairs(agg.list(value)) do
-    local wrong = agg.refusal(key, one) or line.refusal(key, one)
-    if wrong then fail(level, "event: %s", wrong) end
+    local wrong = agg.refusal(name, one) or line.refusal(name, one)
+    if wrong then return nil, wrong end
     is_fed = (agg.is(one) or line.is(one)) and (is_fed or i == 1)
   end
   if agg.is_list(value) and value[1] ~= nil and not is_fed then
-    fail(level, "event: %s: a list is of aggregators and lines", key)
+    return nil, "each of a list must be an aggregator or a line"
   end
-  local callable = type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call)
-  if not callable then fail(level, "event: %s is a function, not a %s", key, type(value)) end
-end
+  if type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call) then return value end
+  local field = type(value) == "boolean" and callbacks[name][1]
+  return nil, nil, field and ("%s = true, for the records alone"):format(field)
+end)
 
-local function check_words(spec, level)
-  for key, value in pairs(spec) do
-    if type(key) == "number" then
-      if math.type(key) ~= "integer" or key < 1 or key > #spec then
-        fail(level, "event: element %s is not understood; event strings, one after the other, then names", key)
-      end
-      if type(value) ~= "string" then fail(level, "event: the event is a string, not a %s", type(value)) end
-    elseif type(key) ~= "string" then
-      fail(level, "event: a %s is no option", type(key))
-    elseif callbacks[key] and type(value) ~= "boolean" then
-      check_callback(key, value, level + 1)
-    elseif not is_attr_field(key) and not comforts[key] then
-      if callbacks[key] then
-        local field = callbacks[key][1]
-        fail(level, "event: %s is a function, not a %s%s", key, type(value),
-          field and ("\n  try: %s = true, for the records alone"):format(field) or "")
-      end
-      local near = nearest_word(key)
-      fail(level, "event: no option is called '%s'%s", key, near and (" (did you mean '%s'?)"):format(near) or "")
-    end
-  end
-end
-
-local function check_comforts(spec, level)
-  if spec.filter ~= nil and type(spec.filter) ~= "string" then
-    fail(level, "event: filter is a string, not a %s", type(spec.filter))
-  end
-  if spec.args ~= nil and type(spec.args) ~= "table" then
-    fail(level, "event: args is a list of strings, not a %s", type(spec.args))
-  end
-  if spec.name ~= nil and type(spec.name) ~= "string" then
-    fail(level, "event: name is a string, not a %s", type(spec.name))
-  end
-  for _, name in ipairs { "optional", "symbols", "many" } do
-    if spec[name] ~= nil and type(spec[name]) ~= "boolean" then
-      fail(level, "event: %s is true or false, not a %s", name, type(spec[name]))
-    end
-  end
+-- Why these options do not go together; nil: they do.
+local function conflict_of(spec)
   if spec.aux_buffer and spec.write_backward then
-    fail(level, "event: aux_buffer and write_backward at once; an AUX area is read as it comes")
-  end
-  if spec.aux_buffer and spec.aux_buffer ~= true then
-    local bytes, why = units.buffer(spec.aux_buffer)
-    if not bytes then fail(level, "event: aux_buffer: %s", why) end
-  end
-  if spec.freq ~= nil and type(spec.freq) ~= "number" and type(spec.freq) ~= "boolean" then
-    fail(level, "event: freq is how many samples a second, not a %s", type(spec.freq))
+    return "event: aux_buffer and write_backward at once\n  an AUX area is read in the order it was written"
   end
   -- The kernel takes both, and counts.
-  if spec.freq == 0 or spec.period == 0 and spec.sample ~= nil then
-    fail(level, "event: %s = 0 takes no samples\n  try: %s", spec.freq == 0 and "freq" or "period",
-      spec.freq == 0 and "freq = 99" or "period = 1")
-  end
+  if spec.freq == 0 then return "event: freq = 0 takes no samples\n  try: freq = 99" end
+  if spec.period == 0 and spec.sample ~= nil then return "event: period = 0 takes no samples\n  try: period = 1" end
   if spec.sample ~= nil and spec[1] == nil and spec.type == nil and spec.config == nil then
-    fail(level, "event: sample, and no event that is sampled\n"
-      .. "  try: its name first, as in { \"cpu-clock\", sample = f }")
+    return "event: 'sample' needs an event name\n  try: its name first, as in { \"cpu-clock\", sample = f }"
   end
   if spec.period ~= nil and type(spec.freq) == "number" then
-    fail(level, "event: period and freq at once; a sample is taken either every so many events or so often a second")
+    return "event: period and freq at once\n  samples are taken either every so many events or so often a second"
+      .. "\n  try: one of them"
   end
   for i = 1, #spec > 1 and #spec or 0 do
-    if spec[i]:find("|", 1, true) then fail(level, "event '%s': alternatives stand alone, not in a list", spec[i]) end
+    if spec[i]:find("|", 1, true) then
+      return ("event '%s': alternatives must be one string, not in a list"):format(spec[i])
+    end
   end
   if spec[1] and (spec.type ~= nil or spec.config ~= nil) then
-    fail(level, "event '%s': an event string and type= or config= at once", spec[1])
+    return ("event '%s': an event string and type= or config= at once"):format(spec[1])
   end
 end
 
@@ -211,20 +163,19 @@ local function chain_words(callchain)
   if callchain == "fp,defer" then callchain = "defer" end -- as perf record has it
   local kind, bytes = callchain:match("^(%a+),?(%d*)$")
   if not kind or kind == "no" or (bytes == "" and callchain ~= kind) then
-    return nil, ("'%s' is no kind of call chain"):format(callchain), CHAINS
+    return nil, ("unknown call chain '%s'"):format(callchain), CHAINS
   end
   local words, why = resolve.call_graph(kind, math.tointeger(tonumber(bytes)))
   return words, why, CHAINS
 end
 
-local function check_callchain(callchain, level)
-  if not callchain or callchain == true then return end
-  if type(callchain) ~= "string" then
-    fail(level, 'event: callchain is true or a string such as "dwarf", not a %s', type(callchain))
-  end
-  local words, why, remedy = chain_words(callchain)
-  if not words then fail(level, "event: callchain = \"%s\": %s\n  try: %s", callchain, why, remedy) end
-end
+check.define("call chain", 'true or a string such as "dwarf"', function(value)
+  if type(value) == "boolean" then return value end
+  if type(value) ~= "string" then return nil end
+  local words, why, remedy = chain_words(value)
+  if words then return value end
+  return nil, why, remedy
+end)
 
 --- What a script's --call-graph asks for, as `callchain` has it.
 -- @treturn[1] table
@@ -402,11 +353,9 @@ end
 -- @treturn table        the declaration: `name`, `text` (its event strings as one), `spec`, `callbacks`,
 --   `fields` (fields.lua's, or nil)
 function M.declare(spec, level)
-  if type(spec) ~= "table" then fail(level, "event: a table expected, not a %s", type(spec)) end
-  spec = options.copy(spec)
-  check_words(spec, level + 1)
-  check_comforts(spec, level + 1)
-  check_callchain(spec.callchain, level + 1)
+  spec = check.take("event", spec, types, level + 1)
+  local wrong = conflict_of(spec)
+  if wrong then error(wrong, level) end
   check_values(spec, level + 1)
   for key, value in pairs(spec) do
     if math.type(value) == "float" then spec[key] = math.tointeger(value) or value end

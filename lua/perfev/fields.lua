@@ -1,6 +1,7 @@
 --- What a sample callback, or a loop, gets as values: names, what the kernel must be asked for, what a payload has.
 
 local lazy = require "perfev.lazy"
+local check = require "perfev.check"
 local core = require "perfev.core"
 local filters = lazy "perfev.filter"
 
@@ -12,19 +13,6 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
-local function check_list(list, whose, level)
-  if type(list) ~= "table" then fail(level, "%s: fields is a list of names, not a %s", whose, type(list)) end
-  if #list == 0 then
-    fail(level, "%s: fields is empty; it names what %s gets", whose, whose == "event" and "sample" or "the loop")
-  end
-  if #list > MOST then fail(level, "%s: fields: %d of them; at most %d", whose, #list, MOST) end
-  for key in pairs(list) do
-    if math.type(key) ~= "integer" or key < 1 or key > #list then
-      fail(level, "%s: fields is a list of names; '%s' is no place in one", whose, key)
-    end
-  end
-end
-
 --- Read a declaration's `fields`, or a loop's. Raises on what no sample has.
 -- @tparam table list     the names
 -- @tparam string whose   "event" or "records", for the message
@@ -32,11 +20,11 @@ end
 -- @treturn table  `names` (a copy), `bits` (of sample_type that they are in), `payload` (names of the payload's, as
 --   args.NAME has them), `has_payload`, `has_stack`, `has_symbol`
 function M.read(list, whose, level)
-  check_list(list, whose, level + 1)
+  local names, why = check.value("fields", { "list of string", "a list of names" }, list)
+  if not names then fail(level, "%s: %s", whose, why) end
+  if #names > MOST then fail(level, "%s: fields: %d names; at most %d", whose, #names, MOST) end
   local read = { names = {}, bits = 0, payload = {} }
-  for i = 1, #list do
-    local name = list[i]
-    if type(name) ~= "string" then fail(level, "%s: fields: a name is a string, not a %s", whose, type(name)) end
+  for i, name in ipairs(names) do
     local bits, payload = core.sample_field(name)
     if not bits then fail(level, "%s: fields: %s", whose, payload) end
     read.names[i], read.bits = name, read.bits | bits

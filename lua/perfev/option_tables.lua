@@ -21,4 +21,22 @@ M.session = {
   watch = { "watch", "a descriptor and a function, { fd, f }" },
 }
 
+-- And every field of perf_event_attr, and a callback for each record type.
+M.event = {
+  [1] = { "string", "an event string" },
+  name = "string", filter = "string", args = { "table", "a list of strings" }, optional = "boolean", many = "boolean",
+  freq = { "number | boolean", "a number of samples a second" }, period = "*", callchain = "call chain",
+  fields = { "table", "a list of names" }, where = "*", symbols = "boolean", aux_buffer = "boolean | buffer",
+}
+
+-- s:records{}, d:records(bytes, {}), rec:records{}
+M.session_records = { fields = { "table", "a list of names" } }
+M.decoder_records = { fields = { "table", "a list of names" }, bad = "function" }
+M.recording_records = {
+  fields = { "table", "a list of names" }, types = { "list of record type", "a list of names" }, user = "boolean",
+}
+M.open = { ordered = "boolean", window = "integer 0..2147483647", log = "function",
+           fd = { "integer 0..2147483647", "a descriptor's number" } }
+M.unpack = { max_bytes = "integer >= 0" }
+
 return M

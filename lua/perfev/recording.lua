@@ -3,14 +3,15 @@
 -- of its events, the formats of its tracepoints.
 
 local lazy = require "perfev.lazy"
+local check = require "perfev.check"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local features = require "perfev.recording.features"
 local kernel = require "perfev.recording.kernel"
 local names = require "perfev.recording.names"
+local option_tables = require "perfev.option_tables"
 local registers = require "perfev.registers"
 local samples = require "perfev.fields"
-local raw = require "perfev.raw"
 local shown = require "perfev.shown"
 local symbol = lazy "perfev.symbol"
 local tracing = require "perfev.recording.tracing"
@@ -180,24 +181,16 @@ end
 
 -- ---- records ----
 
-local records_options = { user = true, types = true, fields = true }
+check.define("record type", "the name of a record type", function(value)
+  local number = M.numbers[value] or check.read("integer 1..63", value)
+  if number then return number end
+  return nil, ("unknown record type '%s'%s"):format(shown(value), check.hint(value, check.names(M.numbers)))
+end)
 
 -- A set of the kernel's types as bits.
 local function set_of(types)
-  if type(types) ~= "table" then error("records: types is a list of names, as in { \"mmap2\" }", 3) end
   local set = 0
-  for i = 1, #types do
-    local type = types[i]
-    local number = math.type(type) == "integer" and type or M.numbers[type]
-    if not number or number < 1 or number > 63 then
-      local known = {}
-      for name in pairs(M.numbers) do known[#known + 1] = name end
-      local near = core.nearest(shown(type), known)
-      error(("records: no type of records is called '%s'%s"):format(shown(type),
-        near and (" (did you mean '%s'?)"):format(near) or ""), 3)
-    end
-    set = set | 1 << number
-  end
+  for _, number in ipairs(types) do set = set | 1 << number end
   return set
 end
 
@@ -227,15 +220,7 @@ function Recording:records(opts)
     error("records: all of it was read, and a recording is read once\n  try: perfev.open() again", 2)
   end
   if opts == nil then opts = {} end
-  if type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
-  opts = raw(opts)
-  for name in pairs(opts) do
-    if not records_options[name] then
-      local near = core.nearest(shown(name), { "user", "types", "fields" })
-      error(("records: unknown option '%s'%s"):format(shown(name), near and (" (did you mean '%s'?)"):format(near)
-        or ""), 2)
-    end
-  end
+  opts = check.take("records", opts, option_tables.recording_records, 3)
   local big = self.facts.big
   local on_user = opts.user ~= false and opts.fields == nil and function(number, bytes, offset)
     return user.decode(number, bytes, offset, big)
@@ -330,8 +315,6 @@ function M.names_text(events)
   return table.concat(first, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
 end
 
-local known = { fd = true, ordered = true, window = true, log = true }
-
 --- Open a recording.
 -- @tparam string path  "-" is standard input
 -- @tparam ?table opts  `ordered = false`: in the file's order; `window`: bytes of records to put in order
@@ -344,27 +327,7 @@ function M.open(path, opts)
   if type(path) ~= "string" then error("open: a path, or \"-\" for standard input", 2) end
   if path:find("\0", 1, true) then error("open: a path with a NUL byte in it", 2) end
   if opts == nil then opts = {} end
-  if type(opts) ~= "table" then error("open: options are a table, not a " .. type(opts), 2) end
-  opts = raw(opts)
-  for name in pairs(opts) do
-    if not known[name] then
-      local list = {}
-      for key in pairs(known) do list[#list + 1] = key end
-      local near = core.nearest(shown(name), list)
-      error(("open: unknown option '%s'%s"):format(shown(name), near and (" (did you mean '%s'?)"):format(near)
-        or ""), 2)
-    end
-  end
-  if opts.log ~= nil and type(opts.log) ~= "function" then
-    error("open: log is a function, not a " .. type(opts.log), 2)
-  end
-  for _, name in ipairs { "window", "fd" } do
-    local value = opts[name]
-    local whole = type(value) == "number" and math.tointeger(value)
-    if value ~= nil and (not whole or whole < 0 or whole > 0x7fffffff) then
-      error(("open: %s is a number from 0 on and below 2^31, not %s"):format(name, shown(value)), 2)
-    end
-  end
+  opts = check.take("open", opts, option_tables.open, 3)
   local self = setmetatable({
     events = {}, payloads = {}, of_format = {}, warnings = {}, dropped_warnings = 0, log = opts.log,
   }, Recording)

@@ -4,10 +4,12 @@
 
 local lazy = require "perfev.lazy"
 local colon = require "perfev.colon"
+local check = require "perfev.check"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local opened = require "perfev.opened"
+local option_tables = require "perfev.option_tables"
 local options = require "perfev.options"
 local shortage = require "perfev.shortage"
 local pidns = lazy "perfev.pidns"
@@ -956,11 +958,8 @@ end
 function Session:records(opts)
   refuse_recursion(self, "records")
   refuse_ended(self, 2)
-  if opts ~= nil and type(opts) ~= "table" then error("records: options are a table, not a " .. type(opts), 2) end
-  for name in pairs(opts or {}) do
-    if name ~= "fields" then error(("records: no option is called '%s'; fields is one"):format(shown(name)), 2) end
-  end
-  if opts and opts.fields ~= nil then
+  opts = check.take("records", opts == nil and {} or opts, option_tables.session_records, 3)
+  if opts.fields then
     pull(self, opts.fields, 2)
   else
     local ok, why = self:start()

@@ -166,9 +166,9 @@ rows["Names"] = {
     return opening("vm", { clock, callchain = true, sample_max_stack = tonumber(most) }, nil,
       sysctl("kernel.perf_event_max_stack", most))
   end),
-  ["a callback that is none"] = instead("sample is a function", opening("vm", { clock, sample = nothing })),
-  ["period and frequency at once"] = each(instead("either every so many events",
-    opening("vm", { clock, period = 1000 })), instead("or so often a second", opening("vm", { clock, freq = 99 }))),
+  ["a callback that is none"] = instead("sample must be a function", opening("vm", { clock, sample = nothing })),
+  ["period and frequency at once"] = each(instead("one of them",
+    opening("vm", { clock, period = 1000 })), instead("one of them", opening("vm", { clock, freq = 99 }))),
   ["an option of a session misspelt"] = near(function(name) return opening("vm", { clock }, { [name] = "1s" }) end),
   ["a clock that is none"] = take("clock must be one of ([%w_, ]+), not", function(names)
     return on("vm", function()
