@@ -399,7 +399,7 @@ $(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES)
 
 # The interface for editors.
 $(BUILD)/types/perfev.lua: src/types.lua $(wildcard doc/api/*.md) doc/testing.md \
-		lua/perfev/option_tables.lua
+		doc/reference.md lua/perfev/option_tables.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< $(filter %.md,$^) > $@.new && mv $@.new $@
 $(BUILD)/types/perfev/%.lua: src/types.lua

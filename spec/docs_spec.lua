@@ -212,17 +212,6 @@ describe("doc/api lists", function()
   it("what totals() counts", function()
     same(keys_of(perfev.session {}:totals()), first_column("`s:totals()`"))
   end)
-
-  it("the hooks", function()
-    local names = {}
-    local body = docs.slurp("src/lua/lhooks.c"):match("hook_names%[%] = (%b{})")
-    for name in body:gmatch('"([%w_]+)"') do names[name] = name ~= "strict" or nil end
-    same(names, first_column("Calls", "| hook |"))
-  end)
-
-  it("in hooks.real the listed hooks", function()
-    same(keys_of(perfev.hooks.real), first_column("Calls", "| hook |"))
-  end)
 end)
 
 -- ---- records ----

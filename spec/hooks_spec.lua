@@ -77,6 +77,19 @@ describe("a hook", function()
     end
   end)
 
+  it("may answer sigblock with signal 64, the highest bit of a set", function()
+    local k = kernel.new()
+    hooks.set(k.hooks)
+    do
+      local s <close> = perfev.session { buffer = "8K" }
+      s:event { "dummy" }
+      s:signal("RTMAX", nothing)
+      assert(s:start())
+      assert.equal(math.mininteger, k.blocked & math.mininteger)
+    end
+    assert.equal(0, k.blocked)
+  end)
+
   it("that does not exist is refused, with the nearest", function()
     assert.error_matches(function() hooks.set { slurps = print } end,
       "no hook is called 'slurps' %(did you mean 'slurp'%?%)")
@@ -325,6 +338,61 @@ describe("hooks.real", function()
   end)
 end)
 
+describe("the list of system calls", function()
+  local list = core.system_calls()
+
+  local function read(path)
+    local file = assert(io.open(path))
+    local text = file:read "a"
+    file:close()
+    return text
+  end
+
+  local function names_of(t)
+    local names = {}
+    for name in pairs(t) do
+      if name ~= "strict" then names[#names + 1] = name end
+    end
+    table.sort(names)
+    return names
+  end
+
+  local listed = {}
+  for _, call in ipairs(list) do listed[call.name] = true end
+
+  it("has the hooks, the calls of hooks.real and those of a simulated kernel", function()
+    assert.same(names_of(listed), names_of(hooks.real))
+    assert.same(names_of(listed), names_of(perfev.sim.new().hooks))
+    local all = { strict = true }
+    for name in pairs(listed) do all[name] = nothing end
+    hooks.set(all) -- refuses unknown names
+    for name in pairs(listed) do
+      assert.error_matches(function() hooks.set { [name .. "s"] = nothing } end,
+        ("no hook is called '%ss' (did you mean '%s'?)"):format(name, name), 1, true)
+    end
+  end)
+
+  it("is the only place in C that names a call, beside the Linux function and a converter", function()
+    local named = {}
+    for path in run.capture("find src -name '*.[ch]'"):gmatch "[^\n]+" do
+      local file = path:match "[^/]+$"
+      if file:find "^lsyscall" or file:find "^lhooks" or file:find "^lreal" then
+        for word in read(path):gmatch '"([%w_]+)"' do named[#named + 1] = listed[word] and path .. ": " .. word end
+      elseif file == "sys.c" then
+        for word in read(path):gmatch "%.(%l[%w_]+) = linux_%l" do named[#named + 1] = path .. ": " .. word end
+      end
+    end
+    assert.same({}, named)
+  end)
+
+  it("says of each call what it does, in one line", function()
+    for _, call in ipairs(list) do
+      assert.matches("^[%l`][^\n|]+[^.\n|]$", call.text, 1, false, call.name)
+      assert.not_matches("[\n|]", call.returns, 1, false, call.name)
+    end
+  end)
+end)
+
 describe("hooks.with", function()
   it("is in force while the function runs, and gives its results", function()
     assert.same({ "mine", 2, nil, 4 }, { hooks.with(answer "mine", function(a, b)
@@ -391,6 +459,38 @@ describe("hooks.log", function()
     assert.same({ 'slurp("x") = 0' }, lines)
     hooks.log(nil)
     assert.equal("mine", core.slurp "x")
+  end)
+
+  it("writes every parameter by its kind, and names those of calls that have many", function()
+    local k, first = perfev.sim.new { cpus = "0" }, {}
+    hooks.set(k.hooks)
+    hooks.log(function(text)
+      local name = text:match "^[%w_]+" .. (text:match "ioctl%(%d+(, %u+)" or "")
+      first[name] = first[name] or text
+    end)
+    do
+      local s <close> = perfev.session { buffer = "8K", command = { "app", "word" } }
+      s:event { "cpu-clock", period = 1000, sample = nothing }
+      s:every("250ms", nothing)
+      assert(s:start())
+    end
+    assert.matches("^perf_event_open%({type=1, size=%d+, config=0x0, sample_period=1000, .*}, pid=%d+, cpu=0, "
+      .. "group_fd=%-1, flags=0x8%) = %d+$", first.perf_event_open)
+    assert.matches("^mmap%(12288, prot=3, fd=%d+, offset=0%) = 0$", first.mmap)
+    assert.matches("^epoll_ctl%(%d+, op=ADD, fd=%d+, events=0x1%) = 0$", first.epoll_ctl)
+    assert.matches("^ioctl%(%d+, ID, %[[1-9]%d*%]%) = 0$", first["ioctl, ID"]) -- as the call left it
+    assert.matches("^timerfd%((%d+) ns, %1 ns%) = %d+$", first.timerfd)
+    assert.equal('spawn("app", 0x0) = 0', first.spawn)
+    assert.is_nil(first.clock or first.pagesize) -- not system calls
+  end)
+
+  it("cuts what is longer than a line, and shows the result", function()
+    local path, lines = "/" .. ("x"):rep(4000), {}
+    hooks.set(answer "mine")
+    hooks.log(function(text) lines[#lines + 1] = text end)
+    assert.equal("mine", core.slurp(path))
+    assert.matches('^slurp%("/xxx.*xxx%) = 0$', lines[1])
+    assert.is_true(#lines[1] < 1536)
   end)
 
   it("raises what the log function raises", function()

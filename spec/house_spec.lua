@@ -5,7 +5,8 @@ local run = require "spec.support.run"
 -- room -> what it includes besides libc and uapi, floor by floor. What a room reaches
 -- through another it may include itself; err (what failed, in words) stands under all.
 local floors = {
-  { err = {}, abi = {}, bits = {}, rights = {}, sys = { "abi", "rights" }, attr = { "abi" }, record = { "abi" },
+  { err = {}, abi = {}, bits = {}, rights = {}, sys_calls = {},
+    sys = { "abi", "rights", "sys_calls" }, attr = { "abi" }, record = { "abi" },
     merge = {}, budget = {},
     format = {}, pfm = {}, note = {}, rustname = {}, source = {}, debuginfod = {},
      inflate = {}, deflate = {}, text = {}, jitmap = {}, fde = {} },

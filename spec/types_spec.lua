@@ -37,7 +37,7 @@ end
 
 local text, classes
 setup(function()
-  generated = run "lua5.4 src/types.lua doc/api/*.md doc/testing.md"
+  generated = run "lua5.4 src/types.lua doc/api/*.md doc/testing.md doc/reference.md"
   text = generated.out
   classes = classes_of(text)
 end)

@@ -12,7 +12,6 @@
 int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *const *argv,
 		    uint64_t unblock, struct pev_err *err)
 {
-	struct pev_spawn spawn = { .argv = argv, .unblock = unblock };
 	struct pev_spawned spawned;
 	int rc;
 
@@ -21,7 +20,7 @@ int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *co
 	child->name = strdup(argv[0]);
 	if (!child->name)
 		return pev_fail(err, -ENOMEM, "cannot run '%s'", argv[0]);
-	rc = sys->spawn(sys->ctx, &spawn, &spawned);
+	rc = sys->spawn(sys->ctx, argv, unblock, &spawned);
 	if (rc < 0) {
 		pev_fail(err, rc, "cannot run '%s'", argv[0]);
 		pev_child_close(child);

@@ -358,7 +358,7 @@ static void lower_nofile(void)
 enum { GO = 'g', GO_AND_STOP = 's' }; /* what the gate says */
 
 /* In the child: wait to be released, then become the command or tell why not. */
-static void become(int gate, const struct pev_spawn *spawn)
+static void become_command(int gate, char *const *argv, uint64_t unblock)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	sigset_t set;
@@ -372,7 +372,7 @@ static void become(int gate, const struct pev_spawn *spawn)
 	sigaction(SIGPIPE, &dfl, NULL);
 	sigaction(SIGXFSZ, &dfl, NULL);
 	lower_nofile();
-	sigset_of(&set, spawn->unblock);
+	sigset_of(&set, unblock);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	do {
 		n = read(gate, &go, 1);
@@ -381,7 +381,7 @@ static void become(int gate, const struct pev_spawn *spawn)
 		_exit(127); /* the parent is gone, or gave up */
 	/* A traced exec stops with SIGTRAP once the new image is mapped (ptrace(2)). */
 	if (go != GO_AND_STOP || ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
-		execvp(spawn->argv[0], spawn->argv);
+		execvp(argv[0], argv);
 	code = errno;
 	/* Nobody to tell when this fails: the parent sees the status. */
 	if (send(gate, &code, sizeof(code), MSG_NOSIGNAL) < 0)
@@ -389,7 +389,7 @@ static void become(int gate, const struct pev_spawn *spawn)
 	_exit(code == ENOENT ? 127 : 126);
 }
 
-static int linux_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spawned *out)
+static int linux_spawn(void *ctx, char *const *argv, uint64_t unblock, struct pev_spawned *out)
 {
 	int pair[2], pid;
 
@@ -407,7 +407,7 @@ static int linux_spawn(void *ctx, const struct pev_spawn *spawn, struct pev_spaw
 	}
 	if (pid == 0) {
 		close(pair[0]);
-		become(pair[1], spawn);
+		become_command(pair[1], argv, unblock);
 	}
 	close(pair[1]);
 	out->pid = pid;
@@ -838,47 +838,8 @@ static int linux_rdtsc(void *ctx, uint64_t *cycles)
 }
 
 const struct pev_sys pev_sys_linux = {
-	.perf_event_open = linux_perf_event_open,
-	.ioctl = linux_ioctl,
-	.mmap = linux_mmap,
-	.munmap = linux_munmap,
-	.open = linux_open,
-	.read = linux_read,
-	.pread = linux_pread,
-	.writev = linux_writev,
-	.pwrite = linux_pwrite,
-	.ftruncate = linux_ftruncate,
-	.fstat = linux_fstat,
-	.rename = linux_rename,
-	.unlink = linux_unlink,
-	.close = linux_close,
-	.fcntl = linux_fcntl,
-	.epoll_create = linux_epoll_create,
-	.epoll_ctl = linux_epoll_ctl,
-	.epoll_wait = linux_epoll_wait,
-	.clock = linux_clock,
-	.timerfd = linux_timerfd,
-	.signalfd = linux_signalfd,
-	.sigblock = linux_sigblock,
-	.spawn = linux_spawn,
-	.release = linux_release,
-	.resume = linux_resume,
-	.pidfd_open = linux_pidfd_open,
-	.wait = linux_wait,
-	.kill = linux_kill,
-	.slurp = linux_slurp,
-	.directory = linux_directory,
-	.list = linux_list,
-	.append = linux_append,
-	.raise_nofile = linux_raise_nofile,
-	.getpid = linux_getpid,
-	.prctl = linux_prctl,
-	.capset = linux_capset,
-	.readlink = linux_readlink,
-	.stat = linux_stat,
-	.pagesize = linux_pagesize,
-	.rdpmc = linux_rdpmc,
-	.rdtsc = linux_rdtsc,
+#define CALL(type, name, answer, returns, text, ...) .name = linux_##name,
+#include "sys_calls.h"
 };
 
 unsigned pev_sys_this_process = 1;

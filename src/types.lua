@@ -1,5 +1,5 @@
 -- types.lua - the Lua interface as annotations for editors (LuaLS), from its documentation:
---   lua5.4 src/types.lua doc/api/*.md doc/testing.md > build/types/perfev.lua
+--   lua5.4 src/types.lua doc/api/*.md doc/testing.md doc/reference.md > build/types/perfev.lua
 --   lua5.4 src/types.lua module perfev.units > build/types/perfev/units.lua
 --
 -- The pages give the names, the parameters, a sentence for each function, and the types of options
@@ -300,7 +300,7 @@ local classes = {
     now = "integer", ring_start = "integer", disk = "integer", mlock = "integer",
     max_files = "integer", refuse = "function", exec = "function", at_exec = "function",
     command = "function", on_open = "function", idle = "function", stubborn = "boolean" } },
-  { "perfev.HookTable", "hooks", "perf_event_open", "function" },
+  { "perfev.HookTable", "reference", "perf_event_open", "function" },
 }
 
 -- Class -> the table of its options in perfev.option_tables.

@@ -1,5 +1,5 @@
---- perfev.hooks: what stands for system calls. The table itself is src/lua/lhooks.c's; here is
--- expect(), the strict order of calls, which is made of hooks as anybody's could be.
+--- perfev.hooks: Lua functions in the place of system calls. The table comes from
+-- src/lua/lhooks.c; expect(), the strict order of calls, is made of hooks here.
 
 local core = require "perfev.core"
 local shown = require "perfev.shown"

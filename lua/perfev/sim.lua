@@ -33,7 +33,7 @@ end
 -- What reads user memory or registers is no call of the kernel's.
 local silent = { pagesize = true, rdtsc = true, rdpmc = true }
 
--- What has happened even where the call says it failed: close(2), NOTES; the others as in src/sys.h.
+-- Calls that take effect although they report a failure: close(2), NOTES; the others: src/sys_calls.h.
 local even_so = {}
 function even_so.close(k, ...) calls.calls.close(k, ...) end
 function even_so.release(k, gate) calls.calls.close(k, gate) end

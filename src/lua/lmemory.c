@@ -16,6 +16,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
+#include "../sys.h"
 #include "lclass.h"
 
 #define TYPENAME "perfev.memory"
@@ -32,6 +33,49 @@ void l_memory_push_mapped(lua_State *L, void *addr, size_t len)
 
 	*m = (struct l_memory){ .len = len, .bytes = addr, .mapped = true };
 	luaL_setmetatable(L, TYPENAME);
+}
+
+/* Registry: pages that the kernel mapped, as weak keys, with the process that mapped them. */
+static const char pages_key;
+
+void l_memory_keep_page(lua_State *L)
+{
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &pages_key) == LUA_TNIL) {
+		lua_pop(L, 1);
+		lua_newtable(L);
+		lua_createtable(L, 0, 1);
+		lua_pushliteral(L, "k");
+		lua_setfield(L, -2, "__mode");
+		lua_setmetatable(L, -2);
+		lua_pushvalue(L, -1);
+		lua_rawsetp(L, LUA_REGISTRYINDEX, &pages_key);
+	}
+	lua_pushvalue(L, -2);
+	lua_pushinteger(L, pev_sys_process());
+	lua_rawset(L, -3);
+	lua_pop(L, 1);
+}
+
+bool l_memory_allows_counter(lua_State *L, lua_Integer counter)
+{
+	int top = lua_gettop(L);
+	bool allows = false;
+
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &pages_key) == LUA_TTABLE) {
+		for (lua_pushnil(L); !allows && lua_next(L, top + 1); lua_pop(L, 1)) {
+			const struct l_memory *memory = l_memory_test(L, -2);
+			const volatile struct perf_event_mmap_page *page;
+
+			/* Given back, or mapped by the process that forked this one. */
+			if (!memory->bytes || lua_tointeger(L, -1) != pev_sys_process())
+				continue;
+			page = (const void *)memory->bytes;
+			allows = page->cap_user_rdpmc && page->index != 0 &&
+				 page->index - 1 == counter;
+		}
+	}
+	lua_settop(L, top);
+	return allows;
 }
 
 static struct l_memory *check_range(lua_State *L, size_t *off, size_t len)
