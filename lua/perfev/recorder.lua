@@ -199,7 +199,7 @@ local function mapped_files(self)
   local maps, elf, why = self.rec:maps(), native("perfev.elf", "libelf")
   if #maps > 0 and not elf and not self.noted_no_elf then
     self.noted_no_elf = true
-    self.session:note(0, ("%s: no build-ids of programs are recorded: %s"):format(self.path, why))
+    self.session:_log(0, ("%s: no build-ids of programs are recorded: %s"):format(self.path, why))
   end
   return maps
 end
