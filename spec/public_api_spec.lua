@@ -99,6 +99,31 @@ for variable, methods in pairs(classes) do
   end)
 end
 
+describe("the methods that the documents call on r", function()
+  it("are the functions among the fields of a record", function()
+    local spec = { sample_type = { "ip" }, sample_id_all = true }
+    local bytes, found = perfev.encode(spec, { type = "sample", ip = 1 }), {}
+    for r in assert(perfev.decoder(spec)):records(bytes) do
+      local fields = select(2, debug.getupvalue(debug.getmetatable(r).__index, 1))
+      for name in pairs(fields) do
+        local ok, value = pcall(function() return r[name] end)
+        found[name] = ok and type(value) == "function" or nil
+      end
+    end
+    assert.same(sorted(found), sorted(headed "r"))
+  end)
+end)
+
+describe("the functions of", function()
+  for name, module in pairs { ["perfev.symbol"] = require "perfev.symbol", sim = sim } do
+    it(name .. " are those that the documents call", function()
+      local set = {}
+      for word in text:gmatch("%f[%w_.]" .. name:gsub("%.", "%%.") .. "%.([%w_]+)%(") do set[word] = true end
+      assert.same(sorted(public(module)), sorted(set))
+    end)
+  end
+end)
+
 describe("a class of the C module", function()
   -- The metatable -> the variable of its objects in the documents
   local variables = {
