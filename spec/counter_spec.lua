@@ -649,17 +649,17 @@ describe("opening", function()
 
   it("raises for programming mistakes", function()
     local mistakes = {
-      [{ "page-faults", pidd = 1 }] = "no option is called 'pidd' %(did you mean 'pid'%?%)",
+      [{ "page-faults", pidd = 1 }] = "unknown option 'pidd' %(did you mean 'pid'%?%)",
       [{ "page-faults", "page-faults" }] = "'page%-faults' is there already",
       [{ { "page-faults", name = "raw" } }] = "'raw' is the name of a reading's field",
       [{}] = "no event is named",
       [{ "page-faults", pid = -2 }] = "pid must be a number from 0 to",
-      [{ "page-faults", cgroup = true }] = "cgroup is a path, or a descriptor",
+      [{ "page-faults", cgroup = true }] = "cgroup must be a path, or a descriptor",
       [{ "page-faults", cgroup = 3, pid = 4 }] = "a cgroup is a target of its own",
       [{ "page-faults", all_cpus = true, pid = 4 }] = "counter: all_cpus and pid at once",
-      [{ 42 }] = "an event is a string or a table",
+      [{ 42 }] = "element 1 must be an event: a string or a table, not 42",
       [{ {} }] = "an event string, or type= and config=",
-      [{ { "page-faults", filter = 3 } }] = "filter is a string",
+      [{ { "page-faults", filter = 3 } }] = "filter must be a string",
       [{ "page-faults", leader = "dummy" }] = "leader is an option of a group",
     }
     for spec, text in pairs(mistakes) do

@@ -4,11 +4,13 @@
 -- what it would have been: a reading has both.
 
 local lazy = require "perfev.lazy"
+local check = require "perfev.check"
 local colon = require "perfev.colon"
 local core = require "perfev.core"
 local event = require "perfev.event"
 local explain = lazy "perfev.explain"
 local member = require "perfev.member"
+local option_tables = require "perfev.option_tables"
 local options = require "perfev.options"
 local registers = require "perfev.registers"
 local session = require "perfev.session"
@@ -34,61 +36,45 @@ Counter.__name = "perfev.counter"
 -- ---- declarations ----
 
 local target_words = { "cgroup", "pid", "tid", "command", "cpus", "all_cpus" }
-local own_words = { "lost", "leader", "page", "log", "many" }
-local member_words = { "name", "filter", "optional", "period" }
 local result_words = {
   raw = true, counts = true, errors = true, time_enabled = true, time_running = true, running_ratio = true,
 }
 
-local function set_of(list)
-  local set = {}
-  for _, word in ipairs(list) do set[word] = true end
-  return set
-end
+local is_target = {}
+for _, word in ipairs(target_words) do is_target[word] = true end
 
-local is_target, is_own, is_member_word = set_of(target_words), set_of(own_words), set_of(member_words)
-local attr_fields, all_words = {}, {}
+-- What a counter and one of its events may have, and its types.
+local attr_fields, types_of_all, types_of_one = {}, {}, {}
 for _, field in ipairs(core.attr_fields()) do
   attr_fields[field.name] = true
-  all_words[#all_words + 1] = field.name
+  types_of_all[field.name], types_of_one[field.name] = "*", "*"
 end
-for _, list in ipairs { target_words, own_words, member_words } do
-  table.move(list, 1, #list, #all_words + 1, all_words)
-end
+for name, t in pairs(option_tables.counter) do types_of_all[name] = t end
+for name, t in pairs(option_tables.counter_event) do types_of_one[name] = t end
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
-local function unknown_word(word, level)
-  if is_member_word[word] then
-    fail(level, "counter: %s is an event's own, not all events'\n  try: { { \"EVENT\", %s = ... } }", word, word)
-  elseif is_target[word] or is_own[word] then
-    fail(level, "counter: %s is all events', not one's own\n  try: it beside the events, outside of their tables", word)
+-- Check the table of a counter or of one of its events; an option of the other is named as such.
+local function check_words(spec, types, level)
+  for word in next, type(spec) == "table" and spec or {} do
+    if types[word] == nil and types_of_one[word] then
+      fail(level, "counter: '%s' belongs to one event\n  try: { { \"EVENT\", %s = ... } }", word, word)
+    elseif types[word] == nil and types_of_all[word] then
+      fail(level, "counter: '%s' belongs to all events\n  try: it beside the events, outside of their tables", word)
+    end
   end
-  local near = core.nearest(shown(word), all_words)
-  fail(level, "counter: no option is called '%s'%s", shown(word),
-    near and (" (did you mean '%s'?)"):format(near) or "")
+  local taken = check.take("counter", spec, types, level + 1)
+  return taken
 end
 
--- A member's own table: an event and attr fields.
 local function check_member(spec, level)
   if type(spec) == "string" then return { spec } end
-  if type(spec) ~= "table" then fail(level, "counter: an event is a string or a table, not a %s", type(spec)) end
-  spec = options.copy(spec)
-  for word in pairs(spec) do
-    if word ~= 1 and not attr_fields[word] and not is_member_word[word] then unknown_word(word, level + 1) end
-  end
+  spec = check_words(spec, types_of_one, level + 1)
+  if spec[2] then fail(level, "counter: one event has one event string, not %d", #spec) end
   if spec[1] == nil and spec.type == nil then
     fail(level, "counter: an event string, or type= and config=, is needed")
-  end
-  if spec[1] ~= nil and type(spec[1]) ~= "string" then
-    fail(level, "counter: the event is a string, not a %s", type(spec[1]))
-  end
-  for _, word in ipairs { "name", "filter" } do
-    if spec[word] ~= nil and type(spec[word]) ~= "string" then
-      fail(level, "counter: %s is a string, not a %s", word, type(spec[word]))
-    end
   end
   return spec
 end
@@ -110,9 +96,6 @@ local function check_targets(spec, level)
   local asked = {}
   for _, word in ipairs(target_words) do
     if word ~= "cgroup" then asked[word] = spec[word] end
-  end
-  if spec.cgroup ~= nil and type(spec.cgroup) ~= "string" and math.type(spec.cgroup) ~= "integer" then
-    fail(level, "counter: cgroup is a path, or a descriptor of its directory, not a %s", type(spec.cgroup))
   end
   if spec.cgroup and (spec.pid or spec.tid or spec.command) then
     fail(level, "counter: cgroup and processes at once; a cgroup is a target of its own")
@@ -401,19 +384,13 @@ local function open_own(self, opts)
 end
 
 local function declare(spec, grouped, level)
-  if type(spec) ~= "table" then fail(level, "counter: a table expected, not a %s", type(spec)) end
-  spec = options.copy(spec)
+  spec = check_words(spec, types_of_all, level + 1)
   local self = setmetatable({ spec = spec, grouped = grouped, list = {}, by_name = {} }, Counter)
-  for word in pairs(spec) do
-    local number = math.type(word) == "integer" and word >= 1 and word <= #spec
-    if not (number or attr_fields[word] or is_target[word] or is_own[word]) then unknown_word(word, level + 1) end
-  end
   if #spec == 0 then fail(level, "counter: no event is named; an event string or more come first") end
   local first = type(spec[1]) == "table" and spec[1][1] or spec[1]
   if #spec == 1 and not spec.leader and type(first) == "string" and event.is_group(first) then self.grouped = true end
   if spec.leader ~= nil then
     if not grouped then fail(level, "counter: leader is an option of a group") end
-    if type(spec.leader) ~= "string" then fail(level, "counter: leader is a string, not a %s", type(spec.leader)) end
     new_member(self, { spec.leader, name = "leader " .. tostring(spec.leader) }).hidden = true
   end
   for i = 1, #spec do
@@ -645,9 +622,7 @@ end
 local verbs = { ENABLE = "enable", DISABLE = "disable", RESET = "reset" }
 
 local function no_member(self, name, level)
-  local near = core.nearest(shown(name), self:names())
-  fail(level + 1, "counter: it has no event '%s'%s", shown(name),
-    near and (" (did you mean '%s'?)"):format(near) or "")
+  fail(level + 1, "counter: it has no event '%s'%s", shown(name), check.hint(name, self:names()))
 end
 
 local function switch(self, request, name, whole)

@@ -230,7 +230,7 @@ M.chapters = {
       words = "USR3", cause = "unknown signal", remedy = "did you mean 'USR1'?" },
     { "an option of a counter misspelt", input = 'counter { "task-clock", pidd = 1 }',
       run = counting("vm", { "task-clock", pidd = 1 }),
-      words = "pidd", cause = "no option is called", remedy = "did you mean 'pid'?" },
+      words = "pidd", cause = "unknown option", remedy = "did you mean 'pid'?" },
   },
 
   { "Tracepoints that cannot be read",
