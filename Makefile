@@ -32,36 +32,37 @@ GUEST_PKGS := $(STATIC_PKGS) qemu-system-x86 qemu-system-arm cpio gcc-aarch64-li
 VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu qemu-system-ppc \
 	gcc-powerpc64le-linux-gnu
 
-CORE_C := $(filter-out src/perfl.c,$(sort $(wildcard src/*.c)))
+CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
 # What needs a library that few scripts want is a module of its own, loaded when it is asked for:
-# src/lua/lNAME.c and the rooms of the core that it brings along, and its package for pkg-config.
+# src/lua/*/lNAME.c, the files of the core that it is linked with, and its package for pkg-config.
 MODULES := cfi debuginfod elf pfm symtab zstd
-cfi_ROOMS := cfi fde elffile note err
+cfi_FILES := $(addprefix symbol/,cfi fde elf_file elf_note) base/err
 cfi_PKG := libelf
-debuginfod_ROOMS := debuginfod err
+debuginfod_FILES := symbol/debuginfod base/err
 # opened when it is asked
 debuginfod_LIBS := -ldl
-elf_ROOMS := elf_program elffile note err
+elf_FILES := $(addprefix symbol/,elf_program elf_file elf_note) base/err
 elf_PKG := libelf
-pfm_ROOMS := pfm err
+pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
-symtab_ROOMS := symtab elffile note demangle rustname source err
+symtab_FILES := $(addprefix symbol/,symtab elf_file elf_note demangle demangle_rust source_line) \
+	base/err
 # C++ names are libstdc++'s to read; nothing of ours is C++, so that its compiler is not needed.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
-zstd_ROOMS := unzstd zpack err
+zstd_FILES := perfdata/unzstd perfdata/zpack base/err
 zstd_PKG := libzstd
-OWN_C := $(patsubst %,src/%.c,cfi debuginfod demangle elf_program elffile fde pfm rustname source \
-	symtab unzstd zpack)
+OWN_C := $(filter-out src/base/% src/symbol/elf_note.c,$(sort $(foreach m,$(MODULES),\
+	$($(m)_FILES:%=src/%.c))))
 libs_of = $(or $($(1)_LIBS),$(call pkg,--libs $($(1)_PKG)))
-BIND_C := $(filter-out $(MODULES:%=src/lua/l%.c),$(sort $(wildcard src/lua/*.c)))
-MODULE_C := $(MODULES:%=src/lua/l%.c)
-HEADERS := $(filter-out src/embed.h,$(wildcard src/*.h))
+MODULE_C := $(foreach m,$(MODULES),$(wildcard src/lua/*/l$(m).c))
+BIND_C := $(filter-out $(MODULE_C),$(sort $(wildcard src/lua/*.c src/lua/*/*.c)))
+HEADERS := $(filter-out src/gen/% src/lua/%,$(wildcard src/*.h src/*/*.h))
 LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 # Styles, pages and browser scripts that a module writes into its output.
 ASSETS := $(sort $(shell find lua -name '*.css' -o -name '*.html' -o -name '*.js'))
 SCRIPTS := $(sort $(wildcard scripts/*.lua))
 # Documented modules that a script loads by a require of their own.
-TYPED_MODULES := sim syscalls units
+TYPED_MODULES := sim
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))
@@ -171,9 +172,11 @@ run-steps = for step in $(1); do echo "== $$step"; \
 # take longest begin first: the others end beside them.
 ALL_SPECS := $(sort $(shell find spec -name '*_spec.lua'))
 LIVE_SPECS := $(filter spec/live/%,$(ALL_SPECS))
-LONG_SPECS := $(patsubst %,spec/%_spec.lua,oom damage inject record)
+spec_named = $(foreach n,$(1),$(filter %/$(n)_spec.lua,$(filter-out spec/live/%,$(ALL_SPECS))))
+LONG_SPECS := $(call spec_named,out_of_memory damaged_files failing_calls record)
 SPECS := $(LONG_SPECS) $(filter-out spec/live/% spec/vm/% spec/support/% $(LONG_SPECS),$(ALL_SPECS))
-QUICK_LEFT_OUT := $(LONG_SPECS) $(patsubst %,spec/%_spec.lua,merge agg gc install endurance)
+QUICK_LEFT_OUT := $(LONG_SPECS) \
+	$(call spec_named,merge aggregator closed_objects install endurance)
 QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
 SUITE := spec/support/suite.sh
@@ -194,8 +197,9 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally" WERROR=$(WERROR) \
 	UNSTEADY=build/unsteady/nobody
 # What bytes and memory alone decide asks for no rights.
-SAME_FOR_ALL = $(patsubst %,spec/%_spec.lua,coverage damage datafile gc hostile inject inputs \
-	merge oom record recorder recording ring streams twins)
+SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
+	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
+	other_machines)
 test-nobody: all ## specs without rights: on the simulated kernel, and what nobody may
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
@@ -274,8 +278,8 @@ tracefs:
 
 # What clang-format decides, and what it leaves to authors: see .clang-format.
 # readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
-C_FILES = $(wildcard src/*.[ch] src/lua/*.[ch] spec/support/*.[ch] spec/fuzz/*.[ch] bench/*.c \
-	doc/*.c)
+C_FILES = $(wildcard src/*.[ch] src/*/*.[ch] src/lua/*/*.[ch] spec/support/*.[ch] \
+	spec/fuzz/*.[ch] bench/*.c doc/*.c)
 JS_FILES = $(filter %.js,$(ASSETS))
 JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
 lint: $(BUILD)/flags ## luacheck, eslint, clang-format, cppcheck, clang-tidy
@@ -359,7 +363,8 @@ $(BUILD)/perfev/core.so: $(BASE_O) $(BIND_O)
 	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^
 
 define module
-$(BUILD)/perfev/$(1).so: $(BUILD)/src/lua/l$(1).o $($(1)_ROOMS:%=$(BUILD)/src/%.o)
+$(BUILD)/perfev/$(1).so: $(patsubst %.c,$(BUILD)/%.o,$(filter %/l$(1).c,$(MODULE_C))) \
+		$($(1)_FILES:%=$(BUILD)/src/%.o)
 	@mkdir -p $$(@D) && echo "  LD   $$@"
 	$$(Q)$$(CC) -shared $$(ALL_LDFLAGS) -o $$@ $$^ $$(call libs_of,$(1))
 endef
@@ -392,17 +397,17 @@ $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
 # The folders stand here so that a file which is gone goes from perfl as well.
-$(BUILD)/embed.c: src/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES))) $(SCRIPTS) \
-		scripts
+$(BUILD)/embed.c: src/gen/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES))) \
+		$(SCRIPTS) scripts
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< $(LUA_FILES) $(ASSETS) $(SCRIPTS) module:argparse > $@.new && mv $@.new $@
 
 # The interface for editors.
-$(BUILD)/types/perfev.lua: src/types.lua $(wildcard doc/api/*.md) doc/testing.md \
-		doc/reference.md lua/perfev/option_tables.lua
+$(BUILD)/types/perfev.lua: src/gen/types.lua $(wildcard doc/api/*.md) doc/testing.md \
+		doc/reference.md lua/perfev/base/option_tables.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< $(filter %.md,$^) > $@.new && mv $@.new $@
-$(BUILD)/types/perfev/%.lua: src/types.lua
+$(BUILD)/types/perfev/%.lua: src/gen/types.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< module perfev.$* > $@.new && mv $@.new $@
 
@@ -415,4 +420,4 @@ FORCE:
 .PHONY: FORCE all as-owner static help deps build-deps guest-deps vm-deps bench-peers demo \
 	demo-commands check check-all check-quick test test-quick test-live test-nobody test-asan \
 	test-vm vm last asan-specs fuzz bench tracefs lint lint-quick install uninstall clean
--include $(wildcard $(BUILD)/src/*.d $(BUILD)/src/lua/*.d $(BUILD)/spec/support/*.d $(BUILD)/*.d)
+-include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attr.h"
-#include "record.h"
+#include "event/attr.h"
+#include "record/record.h"
 
 #define NR 64 /* records in memory, read again and again */
 
@@ -120,7 +120,8 @@ static uint64_t read_minimal(const unsigned char *p, size_t len, bool chain)
 	if (header.type == PERF_RECORD_SAMPLE) {
 		if (pev_load32(p + 48, false) > header.size - 52u)
 			abort();
-		return pev_load64(p + 60, false) + pev_load32(p + 20, false) + pev_load64(p + 24, false);
+		return pev_load64(p + 60, false) + pev_load32(p + 20, false) + pev_load64(p + 24,
+				false);
 	}
 	if (header.type == PERF_RECORD_COMM)
 		return strnlen((const char *)p + 16, header.size - 16u) + pev_load32(p + 8, false) +

@@ -6,16 +6,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "datafile.h"
-#include "sys.h"
+#include "perfdata/reader.h"
+#include "base/sys.h"
 
 int main(int argc, char **argv)
 {
-	const struct pev_datafile_config config = { 0 };
+	const struct pev_reader_config config = { 0 };
 	struct pev_err err = { 0 };
 	struct pev_file_record from;
 	struct pev_record rec;
-	struct pev_datafile *df;
+	struct pev_reader *df;
 	uint64_t samples = 0;
 	int rc;
 
@@ -23,16 +23,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: reader FILE\n");
 		return 2;
 	}
-	rc = pev_datafile_open(&df, &pev_sys_linux, argv[1], -1, &config, &err);
-	while (rc >= 0 && (rc = pev_datafile_next(df, &from, &err)) > 0) {
+	rc = pev_reader_open(&df, &pev_sys_linux, argv[1], -1, &config, &err);
+	while (rc >= 0 && (rc = pev_reader_next(df, &from, &err)) > 0) {
 		if (from.type != PERF_RECORD_SAMPLE)
 			continue;
-		rc = pev_datafile_locate(df, &from, &rec, &err);
+		rc = pev_reader_locate(df, &from, &rec, &err);
 		samples++;
 	}
 	if (rc < 0)
 		fprintf(stderr, "%s\n", err.text);
-	pev_datafile_close(df);
+	pev_reader_close(df);
 	printf("%" PRIu64 "\n", samples);
 	return rc < 0;
 }

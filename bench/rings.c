@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "merge.h"
+#include "base/merge.h"
 
 static uint64_t state = 88172645463325252;
 

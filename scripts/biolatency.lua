@@ -3,10 +3,10 @@
 -- perfl -a biolatency --disks --queued ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local agg = require "perfev.agg"
-local common = require "perfev.profile.options"
-local disk = require "perfev.disk"
-local session = require "perfev.session"
+local agg = require "perfev.aggregate.aggregator"
+local common = require "perfev.tool.profile_options"
+local disk = require "perfev.tool.disk_names"
+local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "show how long disk requests take",

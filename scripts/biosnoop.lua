@@ -3,9 +3,9 @@
 -- perfl -a biosnoop --queued ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local disk = require "perfev.disk"
-local session = require "perfev.session"
+local common = require "perfev.tool.profile_options"
+local disk = require "perfev.tool.disk_names"
+local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "print a line for each disk request, with its latency",

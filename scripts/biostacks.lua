@@ -3,8 +3,8 @@
 -- perfl -a -d 5s biostacks --time -f html -o disks.html
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "count disk requests by the stack that made them",

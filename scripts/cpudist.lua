@@ -3,7 +3,7 @@
 -- perfl cpudist --off --per comm --unit ms -- make
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
+local common = require "perfev.tool.profile_options"
 
 local opt = perfev.args {
   summary = "show how long tasks stay on a CPU",

@@ -3,8 +3,8 @@
 -- perfl execsnoop --ends -- make    those of make; without root, FILE is missing
 
 local perfev = require "perfev"
-local cmdline = require "perfev.cmdline"
-local session = require "perfev.session"
+local cmdline = require "perfev.tool.cmdline"
+local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "print programs as they start",

@@ -3,8 +3,8 @@
 -- perfl -a -d 5s faultstacks --major -f html -o faults.html
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "count page faults by the stack that touched the page",

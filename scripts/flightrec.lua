@@ -3,9 +3,9 @@
 -- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- ls
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
+local common = require "perfev.tool.profile_options"
 local escape = perfev.escape
-local session = require "perfev.session"
+local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "a flight recorder: print the records before a trigger, or before the end",

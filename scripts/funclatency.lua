@@ -3,9 +3,9 @@
 -- perfl -a -d 5s funclatency libc:malloc --per comm
 
 local perfev = require "perfev"
-local agg = require "perfev.agg"
-local common = require "perfev.profile.options"
-local units = require "perfev.units"
+local agg = require "perfev.aggregate.aggregator"
+local common = require "perfev.tool.profile_options"
+local units = require "perfev.base.parse_units"
 
 local opt = perfev.args {
   summary = "show how long a function takes, from its call to its return",

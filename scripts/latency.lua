@@ -5,7 +5,7 @@
 
 local perfev = require "perfev"
 local core = require "perfev.core"
-local common = require "perfev.profile.options"
+local common = require "perfev.tool.profile_options"
 
 -- `by`: fields that both events have; `start_by` and `stop_by`: fields of one event.
 local pairs_by_name = {

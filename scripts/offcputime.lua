@@ -3,8 +3,8 @@
 -- perfl -a -d 5s offcputime --least 1ms -f html -o waits.html
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "add up the time off the CPU, by the stack that gave it up",

@@ -3,8 +3,8 @@
 -- perfl -a offwaketime --filter 'comm == "make"' make
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "add up waits, by the stack that waits and the stack that wakes it",

@@ -4,8 +4,8 @@
 -- perfl profile --event page-faults -F 0 -f tree ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "sample stacks and summarise them",

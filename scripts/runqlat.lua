@@ -3,7 +3,7 @@
 -- perfl runqlat --per comm --unit ms -- make
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
+local common = require "perfev.tool.profile_options"
 
 local opt = perfev.args {
   summary = "show how long runnable tasks wait for a CPU",

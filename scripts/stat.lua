@@ -3,10 +3,10 @@
 -- perfl -a -d 5s stat -e page-faults,sched:sched_switch -I 1000
 
 local perfev = require "perfev"
-local event = require "perfev.event"
-local options = require "perfev.options"
-local session = require "perfev.session"
-local stat = require "perfev.stat"
+local event = require "perfev.event.declaration"
+local options = require "perfev.base.options"
+local session = require "perfev.live.session"
+local stat = require "perfev.tool.stat_output"
 local core = require "perfev.core"
 
 local opt = perfev.args {

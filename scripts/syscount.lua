@@ -3,10 +3,10 @@
 -- perfl -a -d 5s syscount --per-process --top 10
 
 local perfev = require "perfev"
-local agg = require "perfev.agg"
-local json = require "perfev.json"
-local syscalls = require "perfev.syscalls"
-local s = require("perfev.session").default()
+local agg = require "perfev.aggregate.aggregator"
+local json = require "perfev.base.json"
+local syscalls = require "perfev.tracepoint.syscalls"
+local s = require("perfev.live.session").default()
 
 local opt = perfev.args {
   summary = "count system calls by name or by process",

@@ -3,8 +3,8 @@
 -- perfl -a timeline --irq --mark sched:sched_waking -o build.json make
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local session = require "perfev.session"
+local common = require "perfev.tool.profile_options"
+local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "write which task ran when on which CPU, for ui.perfetto.dev",

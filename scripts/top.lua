@@ -3,8 +3,8 @@
 -- perfl -p 1234 -d 10s top --event page-faults -F 0 --interval 2s > faults
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local session = require "perfev.session"
+local common = require "perfev.tool.profile_options"
+local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "show the busiest functions, live", all_cpus = true,

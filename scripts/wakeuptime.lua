@@ -3,8 +3,8 @@
 -- perfl -a wakeuptime --filter 'comm == "make"' make
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "add up the time asleep, by the woken task and the stack that woke it",

@@ -3,8 +3,8 @@
 -- perfl watch --access rw --each bash:last_command_exit_value -- bash -c true
 
 local perfev = require "perfev"
-local common = require "perfev.profile.options"
-local show = require "perfev.profile.show"
+local common = require "perfev.tool.profile_options"
+local show = require "perfev.tool.profile_output"
 
 local opt = perfev.args {
   summary = "count the writes to a variable by stack",

@@ -37,8 +37,8 @@
 #include <lua.h>
 #include <lualib.h>
 
-#include "embed.h"
-#include "rights.h"
+#include "gen/embed.h"
+#include "base/rights.h"
 
 int luaopen_perfev_core(lua_State *L);
 

@@ -7,35 +7,35 @@ if _VERSION ~= "Lua 5.4" then
   error("perfev: Lua 5.4 is needed, and this is " .. _VERSION .. (rawget(_G, "jit") and " (LuaJIT)" or ""), 0)
 end
 
-local agg = require "perfev.agg"
-local args = require "perfev.args"
+local agg = require "perfev.aggregate.aggregator"
+local args = require "perfev.tool.args"
 local core = require "perfev.core"
-local lazy = require "perfev.lazy"
-local session = require "perfev.session"
-require "perfev.record"
-require "perfev.stack"
+local lazy = require "perfev.base.lazy_module"
+local session = require "perfev.live.session"
+require "perfev.record.tostring"
+require "perfev.symbol.stack"
 
-local counter = lazy "perfev.counter"
+local counter = lazy "perfev.counter.counter"
 
 local M = {
   _VERSION = core.version,
   errno = core.errno,
-  hooks = lazy "perfev.hooks",
-  escape = require "perfev.escape",
+  hooks = lazy "perfev.sim.hooks",
+  escape = require "perfev.base.escape",
   symbol = lazy "perfev.symbol",
 }
 
---- A session of its own; see perfev.session.
+--- A session of its own; see perfev.live.session.
 M.session = function(opts) return session.new(opts) end
 
 --- Declare an event of the default session.
-function M.event(spec) return session.declare(session.default(), spec, 2) end
+function M.event(spec) return session.default():_declare(spec, 2) end
 
---- Counters; see perfev.counter.
+--- Counters; see perfev.counter.counter.
 function M.counter(spec) return counter.new(spec, false, 2) end
 function M.group(spec) return counter.new(spec, true, 2) end
---- A histogram that the kernel keeps; see perfev.hist_counter.
-function M.hist_counter(spec) return require("perfev.hist_counter").new(spec, 2) end
+--- A histogram that the kernel keeps; see perfev.counter.histogram.
+function M.hist_counter(spec) return require("perfev.counter.histogram").new(spec, 2) end
 
 --- The default session's life.
 function M.every(t, f) return session.default():every(t, f) end
@@ -49,44 +49,49 @@ end
 function M.run() return session.default():run() end
 function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
---- Who a task is; see perfev.session.
+--- Who a task is; see perfev.live.session.
 function M.task(tid) return session.default():task(tid) end
---- What the session counted of itself; see perfev.session.
+--- What the session counted of itself; see perfev.live.session.
 function M.totals() return session.default():totals() end
 
---- Aggregators; see perfev.agg.
+--- Aggregators; see perfev.aggregate.aggregator.
 for _, kind in ipairs { "count", "top", "sum", "avg", "min", "max", "stats", "hist", "quantile" } do
   M[kind] = function(spec) return agg.new(kind, spec, 2) end
 end
 
---- A line of text for each record; see perfev.line.
-function M.line(format) return require("perfev.line").new(format, 1) end
+--- A line of text for each record; see perfev.aggregate.text_line.
+function M.line(format) return require("perfev.aggregate.text_line").new(format, 1) end
 
---- What a:pack() gave; see perfev.aggpack.
-function M.unpack(bytes, opts) return require "perfev.aggpack".unpack(bytes, opts, 1) end
+--- What a:pack() gave; see perfev.aggregate.pack.
+function M.unpack(bytes, opts) return require "perfev.aggregate.pack".unpack(agg, bytes, opts, 1) end
 
---- Pairs of events; see perfev.span.
-function M.span(spec) return require("perfev.span").new(session.default(), spec, 2) end
+--- Pairs of events; see perfev.aggregate.span.
+function M.span(spec) return require("perfev.aggregate.span").new(session.default(), spec, 2) end
 
---- A script's declared options; see perfev.args.
+--- A script's declared options; see perfev.tool.args.
 function M.args(spec) return args(spec) end
 
---- What few scripts use, loaded when it is used: see perfev.list, perfev.doctor.
-function M.list(pattern) return require "perfev.list" (pattern) end
-function M.doctor() return require("perfev.doctor").look() end
---- A recording; see perfev.recording.
-function M.open(path, opts) return require "perfev.recording".open(path, opts) end
+--- What few scripts use, loaded when it is used: see perfev.event.list, perfev.live.doctor.
+function M.list(pattern) return require "perfev.event.list" (pattern) end
+function M.doctor() return require("perfev.live.doctor").look() end
+--- A recording; see perfev.perfdata.reader.
+function M.open(path, opts) return require "perfev.perfdata.reader".open(path, opts) end
 
 -- Functions of modules that few scripts use; a call of one is the module's.
-for name, module in pairs { measure = "counter", task_enable = "counter", task_disable = "counter", decoder = "codec",
-                            encode = "codec" } do
-  M[name] = function(...) return require("perfev." .. module)[name](...) end
+for name, module in pairs {
+  measure = "perfev.counter.counter", task_enable = "perfev.counter.counter", task_disable = "perfev.counter.counter",
+  decoder = "perfev.record.codec", encode = "perfev.record.codec",
+} do
+  M[name] = function(...) return require(module)[name](...) end
 end
 
 -- Modules of their own, loaded when they are named.
-local modules = { picture = true, profile = true, sim = true }
+local modules = {
+  picture = "perfev.picture", profile = "perfev.profile", sim = "perfev.sim",
+  units = "perfev.base.parse_units", syscalls = "perfev.tracepoint.syscalls",
+}
 setmetatable(M, { __index = function(_, name)
-  return modules[name] and require("perfev." .. name) or nil
+  return modules[name] and require(modules[name]) or nil
 end })
 
 return M

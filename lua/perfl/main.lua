@@ -4,26 +4,26 @@
 -- run the script's text (which declares events), then the default session, then say
 -- what it cost. What a script starts by itself (perfev.run()) is configured just the same.
 
-local lazy = require "perfev.lazy"
+local lazy = require "perfev.base.lazy_module"
 local perfev = require "perfev"
-local agg = require "perfev.agg"
-local probe_events = require "perfev.probe_events"
-local args = require "perfev.args"
+local agg = require "perfev.aggregate.aggregator"
+local probe_events = require "perfev.probe.tracefs_probes"
+local args = require "perfev.tool.args"
 local core = require "perfev.core"
-local elsewhere = lazy "perfl.elsewhere"
-local escape = require "perfev.escape"
-local grammar = require "perfev.grammar"
-local session = require "perfev.session"
-local find = require "perfl.find"
+local elsewhere = lazy "perfl.other_tools"
+local escape = require "perfev.base.escape"
+local grammar = require "perfev.event.grammar"
+local session = require "perfev.live.session"
+local find = require "perfl.find_script"
 local native = require "perfl.core"
-local options = require "perfl.options"
+local options = require "perfl.command_line"
 local output = require "perfl.output"
 local progress = require "perfl.progress"
-local report = require "perfl.report"
-local session_options = require "perfev.options"
-local shortage = require "perfev.shortage"
-local source = require "perfl.source"
-local spelling = lazy "perfev.spelling"
+local report = require "perfl.message"
+local session_options = require "perfev.base.options"
+local shortage = require "perfev.base.memory_shortage"
+local source = require "perfl.load_source"
+local spelling = lazy "perfev.event.foreign_names"
 local symbol = lazy "perfev.symbol"
 local symbol_files = lazy "perfev.symbol.files"
 
@@ -35,18 +35,19 @@ local EPIPE = 32
 -- Words that name no script: a module each, whose main(words after it) prints and gives the
 -- exit status.
 local verbs = {
-  cleanup = "perfl.cleanup", ["--cleanup"] = "perfl.cleanup", doctor = "perfl.doctor", list = "perfl.list",
-  report = "perfl.summary", dump = "perfl.dump", skeleton = "perfl.skeleton",
+  cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", doctor = "perfl.verb.doctor",
+  list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
+  skeleton = "perfl.verb.skeleton",
 }
 -- record declares events and runs like a script.
-local every_verb = setmetatable({ record = "perfl.record" }, { __index = verbs })
+local every_verb = setmetatable({ record = "perfl.verb.record" }, { __index = verbs })
 
 local no_target = "nothing to watch: the script wants events, and no process or CPU was named\n"
 local ways_to_choose = [[
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
 or -i FILE (what perf record wrote)]]
 
--- What names of addresses need: CAP_SYS_PTRACE, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE; see src/rights.h.
+-- What names of addresses need: CAP_SYS_PTRACE, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE; see src/base/rights.h.
 local CAPS_OF_NAMES = 1 << 19 | 1 << 34 | 1 << 40
 
 -- The one run of this program:
@@ -112,7 +113,7 @@ local function begin(opts)
     if not ok then leave(FAILED, why) end
   end
   if opts.json then agg.default_form = "json" end
-  if opts.assume_pmu then require("perfev.vendor").assume = opts.assume_pmu end
+  if opts.assume_pmu then require("perfev.event.vendor").assume = opts.assume_pmu end
   if opts.trace_sys then
     perfev.hooks.log(report.trace)
   elseif opts.verbose >= 2 then
@@ -294,7 +295,7 @@ local function watch_by_default(opts)
     or ways_to_choose))
 end
 
--- For scripts that watch the machine and count some tasks: see perfev.chosen.
+-- For scripts that watch the machine and count some tasks: see perfev.tool.chosen_tasks.
 local function chosen_tasks()
   local opts = run.opts or {}
   return { pid = opts.pids, tid = opts.tids, uid = opts.uid, comm = opts.comm, command = run.words.command,
@@ -395,7 +396,7 @@ local function say_closing(why)
     if gone then report.say(gone) end
     if s.hint then report.say(s.hint) end
   end
-  if s.recorded then report.say(require("perfl.record").closing(s.recorded, totals)) end
+  if s.recorded then report.say(require("perfl.verb.record").closing(s.recorded, totals)) end
   if not run.recording then return end
   if totals.lost > 0 then report.say(report.lost(totals)) end
   local faults = report.faults(totals)
@@ -475,7 +476,7 @@ local function run_record(words)
   source.prepare()
   output.prepare()
   session.before_default_start = before_start
-  local opts, declare, command = require("perfl.record").parse(words)
+  local opts, declare, command = require("perfl.verb.record").parse(words)
   if not opts then
     run.status = declare
     return outcome()

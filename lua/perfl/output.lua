@@ -3,9 +3,9 @@
 -- print does not flush, so that a line per record is not a system call per record; perfl
 -- flushes when it has nothing to read (`check`, once per wakeup) and at the end.
 
-local escape = require "perfev.escape"
+local escape = require "perfev.base.escape"
 local native = require "perfl.core"
-local source = require "perfl.source"
+local source = require "perfl.load_source"
 
 local M = {}
 

@@ -6,7 +6,7 @@
 
 local core = require "perfev.core"
 local native = require "perfl.core"
-local report = require "perfl.report"
+local report = require "perfl.message"
 
 local M = {}
 

@@ -1,9 +1,9 @@
 --- perfl --sim: the script runs on a kernel that a Lua file makes.
 
 local native = require "perfl.core"
-local report = require "perfl.report"
+local report = require "perfl.message"
 local sim = require "perfev.sim"
-local source = require "perfl.source"
+local source = require "perfl.load_source"
 
 local M = {}
 

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "datafile.h"
+#include "perfdata/reader.h"
 #include "touch.h"
-#include "unzstd.h"
+#include "perfdata/unzstd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -168,53 +168,53 @@ static void hear_note(void *ctx, const char *text)
 	touch_text(text);
 }
 
-static void touch_events(struct pev_datafile *df)
+static void touch_events(struct pev_reader *df)
 {
 	const struct pev_file_event *event;
 
-	for (uint32_t i = 0; (event = pev_datafile_event(df, i)); i++) {
+	for (uint32_t i = 0; (event = pev_reader_event(df, i)); i++) {
 		touch_bytes((const unsigned char *)event->ids, 8 * (size_t)event->nr_ids);
 		if (event->name)
 			touch_text(event->name);
 	}
-	if (pev_datafile_damage(df))
-		touch_text(pev_datafile_damage(df));
+	if (pev_reader_damage(df))
+		touch_text(pev_reader_damage(df));
 }
 
-static void touch_sections(struct pev_datafile *df)
+static void touch_sections(struct pev_reader *df)
 {
 	unsigned char buf[256];
 
-	for (uint32_t i = 0; i < pev_datafile_sections(df); i++) {
-		int64_t n = pev_datafile_section(df, i, 0, buf, sizeof(buf));
+	for (uint32_t i = 0; i < pev_reader_sections(df); i++) {
+		int64_t n = pev_reader_section(df, i, 0, buf, sizeof(buf));
 
 		if (n > 0)
 			touch_bytes(buf, (size_t)n);
 	}
 }
 
-static void read_all(struct pev_datafile *df, size_t size)
+static void read_all(struct pev_reader *df, size_t size)
 {
-	const struct pev_datafile_stats *stats;
+	const struct pev_reader_stats *stats;
 	struct pev_file_record from;
 	struct pev_record rec;
 	struct pev_err err;
 	uint64_t nr = 0;
 	int rc;
 
-	while ((rc = pev_datafile_next(df, &from, &err)) > 0) {
+	while ((rc = pev_reader_next(df, &from, &err)) > 0) {
 		touch_bytes(from.bytes, from.size);
-		if (from.event != PEV_NO_EVENT && !pev_datafile_event(df, from.event))
+		if (from.event != PEV_NO_EVENT && !pev_reader_event(df, from.event))
 			__builtin_trap();
-		if (from.type < PEV_USER_ATTR && pev_datafile_locate(df, &from, &rec, NULL) == 0)
+		if (from.type < PEV_USER_ATTR && pev_reader_locate(df, &from, &rec, NULL) == 0)
 			touch_record(&rec);
 		nr++;
 	}
 	if (rc < 0 && !strstr(err.text, "0x"))
 		__builtin_trap();
-	stats = pev_datafile_stats(df);
+	stats = pev_reader_stats(df);
 	/* Records take 8 bytes at least, and the end is the end. */
-	if (nr > (size + stats->inflated) / 8 || pev_datafile_next(df, &from, NULL) > 0)
+	if (nr > (size + stats->inflated) / 8 || pev_reader_next(df, &from, NULL) > 0)
 		__builtin_trap();
 	if (stats->blocks > (64u << 20) + 16 * size)
 		__builtin_trap();
@@ -242,7 +242,7 @@ static void split(struct input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { .files[0] = { data + 1, size - 1 }, .bad = SIZE_MAX };
-	struct pev_datafile_config config = {
+	struct pev_reader_config config = {
 		.inflate = get_inflate,
 		.note = hear_note,
 		.ctx = &in,
@@ -255,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.pread = in_pread,
 		.read = in_read,
 	};
-	struct pev_datafile *df;
+	struct pev_reader *df;
 
 	if (!size)
 		return 0;
@@ -268,13 +268,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	in.directory = data[0] & 64;
 	if (in.directory)
 		split(&in);
-	if (pev_datafile_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
-		pev_datafile_narrow(df, data[0] & 8);
+	if (pev_reader_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
+		pev_reader_narrow(df, data[0] & 8);
 		touch_sections(df);
 		read_all(df, size);
 		touch_sections(df);
 		touch_events(df);
-		pev_datafile_close(df);
+		pev_reader_close(df);
 	}
 	if (in.open)
 		__builtin_trap();

@@ -1,7 +1,7 @@
 /*
  * decoder.c - libFuzzer: several attrs, their ids, and a stream of their records.
  *
- * Records from files are demultiplexed in the binding (src/lua/ldecoder.c) and encoded in Lua, so
+ * Records from files are demultiplexed in the binding (src/lua/record/ldecoder.c) and encoded in Lua, so
  * this target is a Lua with the core linked in and the core's bindings instrumented; what is
  * asked of them, and how the input is read, stands in decoder.lua. Runs in the tree's root.
  */

@@ -11,8 +11,8 @@
 package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
 
 local core = require "perfev.core"
-local codec = require "perfev.codec"
-require "perfev.record"
+local codec = require "perfev.record.codec"
+require "perfev.record.tostring"
 
 local MACHINES = { "x86_64", "aarch64", "armv7l", "riscv64", "s390x", "ppc64le", "i686" }
 local IDENTIFIER, SAMPLE_TYPES, LARGEST_BYTES = 1 << 16, (1 << 25) - 1, 250

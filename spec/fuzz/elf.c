@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf_program.h"
-#include "elffile.h"
+#include "symbol/elf_program.h"
+#include "symbol/elf_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

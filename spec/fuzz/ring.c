@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "session.h"
+#include "live/session.h"
 #include "touch.h"
 
 #define RINGS 2

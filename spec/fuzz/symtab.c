@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cfi.h"
-#include "demangle.h"
-#include "jitmap.h"
-#include "maps.h"
-#include "source.h"
-#include "symbol.h"
-#include "symtab.h"
+#include "symbol/cfi.h"
+#include "symbol/demangle.h"
+#include "symbol/perf_map.h"
+#include "task/maps.h"
+#include "symbol/source_line.h"
+#include "symbol/kallsyms.h"
+#include "symbol/symtab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -55,26 +55,26 @@ static void touch_symtab(const char *image, size_t size)
 static void touch_source(const char *image, size_t size)
 {
 	struct pev_supplement supplement;
-	struct pev_place places[8];
-	struct pev_source *source;
+	struct pev_number_field places[8];
+	struct pev_source_lines *source;
 
-	if (pev_source_open(&source, image, size, NULL) < 0)
+	if (pev_source_lines_open(&source, image, size, NULL) < 0)
 		return;
-	if (pev_source_supplement(source, &supplement)) {
+	if (pev_source_lines_supplement(source, &supplement)) {
 		touch_string(supplement.name);
 		for (size_t i = 0; i < supplement.build_id_len; i++)
 			sink += ((const unsigned char *)supplement.build_id)[i];
 	}
-	pev_source_supply(source, image, size, NULL);
+	pev_source_lines_supply(source, image, size, NULL);
 	for (uint64_t address = 0x1000; address < 0x1400; address += 0x20) {
-		int nr = pev_source_at(source, address, places, 8);
+		int nr = pev_source_lines_at(source, address, places, 8);
 
 		for (int i = 0; i < nr; i++) {
 			touch_string(places[i].function);
 			touch_string(places[i].file);
 		}
 	}
-	pev_source_close(source);
+	pev_source_lines_close(source);
 }
 
 /* A walk by the file's rules, over its own bytes as the stack. */
@@ -98,37 +98,37 @@ static void touch_cfi(const char *image, size_t size)
 
 static void touch_jitmap(const char *text, size_t size)
 {
-	struct pev_jit_function function;
-	struct pev_jitmap *map;
+	struct pev_perf_map_function function;
+	struct pev_perf_map *map;
 
-	if (pev_jitmap_parse(&map, text, size) < 0)
+	if (pev_perf_map_parse(&map, text, size) < 0)
 		return;
 	for (uint64_t at = 0; at < 256; at++) {
 		uint64_t addr = at < 128 ? at << 57 : at << 5;
 
-		if (!pev_jitmap_find(map, addr, &function))
+		if (!pev_perf_map_find(map, addr, &function))
 			continue;
 		if (function.start > addr || function.len == 0)
 			abort();
 		for (size_t i = 0; i < function.len; i++)
 			sink += (unsigned char)function.name[i];
 	}
-	pev_jitmap_free(map);
+	pev_perf_map_free(map);
 }
 
 static void touch_texts(const char *text, size_t size)
 {
 	struct pev_space *space = NULL;
-	struct pev_symbols *symbols;
+	struct pev_kallsyms *symbols;
 	const char *module = NULL;
 	struct pev_dsos dsos;
 	uint64_t start, end = 0;
 	char *name;
 
-	if (pev_symbols_parse(&symbols, text, size, NULL) == 0) {
+	if (pev_kallsyms_parse(&symbols, text, size, NULL) == 0) {
 		for (uint64_t at = 0; at < 64; at++)
-			touch_string(pev_symbols_function(symbols, at << 58, &start, &module));
-		pev_symbols_free(symbols);
+			touch_string(pev_kallsyms_function(symbols, at << 58, &start, &module));
+		pev_kallsyms_free(symbols);
 	}
 	if (pev_dsos_init(&dsos) == 0) {
 		pev_space_parse(&space, &dsos, 1, text);

@@ -4,7 +4,7 @@
 #ifndef PEV_FUZZ_TOUCH_H
 #define PEV_FUZZ_TOUCH_H
 
-#include "record.h"
+#include "record/record.h"
 
 static volatile unsigned char touched;
 
@@ -25,7 +25,8 @@ static inline void touch_value(const struct pev_record *rec, const struct pev_va
 	if (value->kind != PEV_K_READ)
 		return;
 	/* What locate let through parses. */
-	if (pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p, value->len) < 0)
+	if (pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p,
+			   value->len) < 0)
 		__builtin_trap();
 	for (uint64_t i = 0; i < read.nr; i++)
 		touched ^= (unsigned char)pev_read_at(&read, i).value;

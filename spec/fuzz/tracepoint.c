@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "touch.h"
-#include "tracepoint.h"
+#include "tracepoint/tracepoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,7 +17,9 @@ static void touch_fields(const struct pev_tracepoint *tp, const unsigned char *r
 		if (pev_tp_get(tp, &tp->fields[i], raw, len, &value) < 0 || !value.p)
 			continue;
 		touch_bytes(value.p, value.len);
-		for (uint32_t k = 0; k < value.len / (tp->fields[i].elem ? tp->fields[i].elem : 1); k++)
+		uint32_t elem = tp->fields[i].elem ? tp->fields[i].elem : 1;
+
+		for (uint32_t k = 0; k < value.len / elem; k++)
 			touched ^= (unsigned char)pev_tp_element(tp, &tp->fields[i], &value, k);
 	}
 }

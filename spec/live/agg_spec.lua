@@ -68,7 +68,7 @@ end)]]
 -- syscount as it is with a callback.
 local twin = [[
 local perfev = require "perfev"
-local syscalls = require "perfev.syscalls"
+local syscalls = require "perfev.tracepoint.syscalls"
 local counts, total, ids = {}, 0, {}
 perfev.event { "raw_syscalls:sys_enter", sample = function(_, args)
   counts[args.id] = (counts[args.id] or 0) + 1
@@ -87,7 +87,7 @@ end)]]
 
 -- syslat --failed as it is with callbacks.
 local syslat = [[
-local syscalls = require "perfev.syscalls"
+local syscalls = require "perfev.tracepoint.syscalls"
 local began, cells, list = {}, {}, {}
 event { "raw_syscalls:sys_enter", sample = function(r) began[r.tid] = r.time end }
 event { "raw_syscalls:sys_exit", sample = function(r, args)

@@ -2,9 +2,9 @@
 
 local perfev = require "perfev"
 local core = require "perfev.core"
-local filter = require "perfev.filter"
+local filter = require "perfev.tracepoint.filter"
 local run = require "spec.support.run"
-local tracefs = require "perfev.tracefs"
+local tracefs = require "perfev.tracepoint.tracefs"
 
 local function perfl(...)
   return run { run.perfl, "-q", ... }
@@ -24,7 +24,7 @@ local function refused(r, what, why, remedy)
 end
 
 local pmus = table.concat(core.list "/sys/bus/event_source/devices" or {}, " ")
-local release = require("perfev.kernels").running()
+local release = require("perfev.event.kernel_versions").running()
 local why_not = not run.root and "not root: the kernel refuses for want of rights first"
 
 -- What the last message advises, typed: perfl with that in the place of what was refused.
@@ -57,7 +57,8 @@ describe("this kernel", function()
   end)
 
   as_root("does not know an option that a newer one has", function()
-    if require("perfev.kernels").number(release) >= 6019 then pending("this kernel, " .. release .. ", knows it") end
+    local versions = require "perfev.event.kernel_versions"
+    if versions.number(release) >= 6019 then pending("this kernel, " .. release .. ", knows it") end
     refused(script("event { 'cpu-clock', defer_callchain = true, sample = print }", "--", "true"), "cpu-clock",
       "defer_callchain came with Linux 6.19, and this kernel is " .. release, "leave it out")
     refused(script("event { 'cpu-clock', config4 = 1, sample = print }", "--", "true"), "cpu-clock",
@@ -254,7 +255,7 @@ describe("whom perfl watches", function()
   end)
 
   as_root("is a cgroup, and nobody outside of it", function()
-    local _, used = require("perfev.cgroups").mounts()
+    local _, used = require("perfev.event.cgroup").mounts()
     if not used then pending "no cgroup hierarchy that perf events know" end
     local dir = ("%s/perfev-spec-%d"):format(used.path, core.pid())
     if not os.execute("mkdir " .. run.quote(dir) .. " 2>/dev/null") then pending "cannot make a cgroup" end

@@ -2,14 +2,14 @@
 -- in the place of its own are read alike, by perf itself.
 
 local core = require "perfev.core"
-local facts = require "perfev.recording.facts"
-local features = require "perfev.recording.features"
+local facts = require "perfev.perfdata.machine_facts"
+local features = require "perfev.perfdata.read_features"
 local mapped = require "spec.support.mapped"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
-local synthesise = require "perfev.recording.synthesise"
-local tracing = require "perfev.recording.tracing"
+local synthesise = require "perfev.perfdata.synthetic_records"
+local tracing = require "perfev.perfdata.tracing_data"
 
 local BIG = string.pack("=I2", 1) == "\0\1"
 local FINISHED_INIT = 82

@@ -6,9 +6,9 @@
 -- and breakpoints made up here.
 
 local core = require "perfev.core"
-local event = require "perfev.event"
+local event = require "perfev.event.declaration"
 local perfev = require "perfev"
-local names = require "perfev.names"
+local names = require "perfev.event.perf_names"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
@@ -196,7 +196,7 @@ describe("an event string, to perf and to us,", function()
         if not seen[text] then strings[#strings + 1], seen[text] = text, true end
       end
     end
-    if require("perfev.pmu").find "msr" then table.move(of_msr, 1, #of_msr, #strings + 1, strings) end
+    if require("perfev.event.pmu").find "msr" then table.move(of_msr, 1, #of_msr, #strings + 1, strings) end
     local theirs, told = of_stat(strings)
     local differ, count = differences(strings, theirs, true)
     assert.equal(#theirs, count, told)

@@ -3,7 +3,7 @@
 
 local core = require "perfev.core"
 local perfev = require "perfev"
-local probe_events = require "perfev.probe_events"
+local probe_events = require "perfev.probe.tracefs_probes"
 local run = require "spec.support.run"
 
 local E = perfev.errno

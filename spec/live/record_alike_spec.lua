@@ -1,6 +1,6 @@
 -- Recordings by perfl, read by perf and by us: every field of every sample and side-band record alike.
 
-local facts = require "perfev.recording.facts"
+local facts = require "perfev.perfdata.machine_facts"
 local mapped = require "spec.support.mapped"
 local perfev = require "perfev"
 local perfscript = require "spec.support.perfscript"

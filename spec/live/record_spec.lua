@@ -60,7 +60,7 @@ end
 -- ---- what perf says ----
 
 local kernels = {} -- records of the kernel, by perf's name
-for _, name in pairs(perfev.open and require("perfev.recording").kernel_types) do kernels[name:upper()] = true end
+for _, name in pairs(perfev.open and require("perfev.perfdata.reader").kernel_types) do kernels[name:upper()] = true end
 
 -- Records by type, and of each sample what -D shows.
 local function dumped(path)

@@ -4,7 +4,7 @@
 local core = require "perfev.core"
 local meets = require "spec.support.meets"
 local run = require "spec.support.run"
-local units = require "perfev.units"
+local units = require "perfev.base.parse_units"
 
 local program = [[
 #define _GNU_SOURCE

@@ -1,7 +1,7 @@
 -- The simulated kernel against this one: the same calls, the same answers.
 
 local core = require "perfev.core"
-local kernels = require "perfev.kernels"
+local kernels = require "perfev.event.kernel_versions"
 local perfev = require "perfev"
 local sim = require "perfev.sim"
 

@@ -6,7 +6,7 @@
 -- their child; strace sees it enter. So: perfl = perf stat = strace - 1 execve, call by call.
 
 local run = require "spec.support.run"
-local syscalls = require "perfev.syscalls"
+local syscalls = require "perfev.tracepoint.syscalls"
 
 local command = { "ls", "-R", "lua" }
 

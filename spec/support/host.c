@@ -34,7 +34,6 @@
 #include <lua.h>
 #include <lualib.h>
 
-
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif

@@ -1,7 +1,7 @@
 -- perfdata.lua - recordings put together byte by byte, as perf writes them: in a file or for a pipe,
 -- of either byte order. And how they are read back: a line for each record.
 
-local codec = require "perfev.codec"
+local codec = require "perfev.record.codec"
 local perfev = require "perfev"
 
 local M = {}

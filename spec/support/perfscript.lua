@@ -16,7 +16,7 @@ local run = require "spec.support.run"
 local M = {}
 
 local NO_TIME = "18446744073709551615" -- as perf has it
-local registers = require("perfev.registers").of(core.machine)
+local registers = require("perfev.record.registers").of(core.machine)
 
 local function squeezed(text) return (text:gsub("%s+", " "):gsub(" $", "")) end
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "datafile.h"
+#include "perfdata/reader.h"
 
 /* FNV-1a. */
 static void add(uint64_t *sum, const void *bytes, size_t len)
@@ -56,7 +56,7 @@ static uint64_t sum_of(const struct pev_record *rec)
 	return sum;
 }
 
-static void print_record(struct pev_datafile *df, const struct pev_file_record *from)
+static void print_record(struct pev_reader *df, const struct pev_file_record *from)
 {
 	struct pev_record rec;
 	struct pev_err err;
@@ -65,7 +65,7 @@ static void print_record(struct pev_datafile *df, const struct pev_file_record *
 	       (int)from->event);
 	if (from->type >= PEV_USER_ATTR)
 		printf("\n");
-	else if (pev_datafile_locate(df, from, &rec, &err) < 0)
+	else if (pev_reader_locate(df, from, &rec, &err) < 0)
 		printf(", %s\n", err.text);
 	else
 		printf(", %016" PRIx64 "\n", sum_of(&rec));
@@ -74,19 +74,19 @@ static void print_record(struct pev_datafile *df, const struct pev_file_record *
 static void print_recording(const char *path)
 {
 	struct pev_file_record from;
-	struct pev_datafile *df;
+	struct pev_reader *df;
 	struct pev_err err = { 0 };
 
 	printf("%s\n", path);
-	if (pev_datafile_open(&df, &pev_sys_linux, path, -1, NULL, &err) < 0) {
+	if (pev_reader_open(&df, &pev_sys_linux, path, -1, NULL, &err) < 0) {
 		printf("%s\n", err.text);
 		return;
 	}
-	while (pev_datafile_next(df, &from, &err) > 0)
+	while (pev_reader_next(df, &from, &err) > 0)
 		print_record(df, &from);
 	printf("%s, %" PRIu64 " bytes at one time\n", err.code ? err.text : "the end",
-	       pev_datafile_stats(df)->blocks);
-	pev_datafile_close(df);
+	       pev_reader_stats(df)->blocks);
+	pev_reader_close(df);
 }
 
 int main(int argc, char **argv)

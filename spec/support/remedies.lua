@@ -88,7 +88,7 @@ local function lists(world, change)
       for word in rest:gmatch "[^%s']+" do words[#words + 1] = word end
       local out = io.write
       io.write = function(...) written[#written + 1] = table.concat { ... } end -- luacheck: ignore 122
-      local ok, code = pcall(require("perfl.list").main, words)
+      local ok, code = pcall(require("perfl.verb.list").main, words)
       io.write = out -- luacheck: ignore 122
       if not ok then error(code, 0) end
       if code ~= 0 or #table.concat(written) == 0 then return nil, "perfl list" .. rest .. " found nothing" end
@@ -318,7 +318,7 @@ local function offset_of_main()
   local k = sim.new { world = "vm" }
   ways.programs(k)
   return k:with(function()
-    local binary = require "perfev.binary"
+    local binary = require "perfev.symbol.binary"
     local file = assert(binary.open "/usr/bin/app")
     return binary.symbol(file, "main").offset
   end)

@@ -2,7 +2,7 @@
 --
 -- And what a decoder is to show of them, by names that are written down here once more.
 
-local registers = require "perfev.registers"
+local registers = require "perfev.record.registers"
 local wire = require "spec.support.wire"
 
 local M = {}

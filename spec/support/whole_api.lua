@@ -9,11 +9,11 @@ local perfev = require "perfev"
 local core = require "perfev.core"
 local perfdata = require "spec.support.perfdata"
 local sim = require "perfev.sim"
-local stat = require "perfev.stat"
-local syscalls = require "perfev.syscalls"
-local units = require "perfev.units"
-require "perfev.counter"
-require "perfev.codec"
+local stat = require "perfev.tool.stat_output"
+local syscalls = require "perfev.tracepoint.syscalls"
+local units = require "perfev.base.parse_units"
+require "perfev.counter.counter"
+require "perfev.record.codec"
 
 -- The first long string of a luaL_Buffer makes its metatable; refused memory in the midst of that, Lua 5.4 never gives
 -- it __close, and every long one fails from then on (newbox() in lauxlib.c): "got a non-closable value".

@@ -1,12 +1,12 @@
 /*
  * wrap.c - every record size at every place around the end of a ring.
  *
- * Built and run by spec/ring_spec.lua, because half a million records of 32 KiB are too
+ * Built and run by spec/engine/ring_spec.lua, because half a million records of 32 KiB are too
  * many for Lua. The ring's words tell their own place, so that a record's bytes
  * are known from where it begins and nothing needs to be written but its header.
  * Prints how many records were right; ends with 1 at the first that is not.
  */
-#include "ring.h"
+#include "live/ring.h"
 
 #include <linux/perf_event.h>
 #include <stdio.h>

@@ -27,7 +27,7 @@ s390x-6.1    s390x   bookworm         linux-image-s390x        :  behaviour
 ppc64el-6.1  ppc64el bookworm         linux-image-powerpc64le  -m 2048:'
 # What every guest has, and what those of make check have of it: files_of tells where they are.
 few_specs='vm/machine vm/hardware vm/recording attr clock counter fields'
-every="$few_specs ./codec ./attr ./record ./vectors ./kernels ./hooks"
+every="$few_specs record/codec event/attr record/record record/kernel_bytes event/older_kernels base/hooks"
 needed='amd64-6.1 arm64-6.1'
 NOT_HERE=77
 skipped='0 passed, 0 failed, 1 skipped'
@@ -136,11 +136,11 @@ seen() {
 		spec/vm/host/*_spec.lua
 }
 
-# WORD... -> spec files: "./attr", "vm/machine" from spec/ on, "stat" is one of spec/live
+# WORD... -> spec files: "event/attr", "vm/machine" from spec/ on, "stat" is one of spec/live
 files_of() {
 	for word; do
 		case $word in
-		*/*) echo "spec/${word#./}_spec.lua" ;;
+		*/*) echo "spec/$word_spec.lua" ;;
 		*) echo "spec/live/${word}_spec.lua" ;;
 		esac
 	done

@@ -5,7 +5,7 @@
 -- Source: github.com/firefox-devtools/profiler, docs-developer/processed-profile-format.md; the version below is
 -- that of tables shared among threads, and later profilers take it (they upgrade what is older).
 
-local json = require "perfev.json"
+local json = require "perfev.base.json"
 
 local null = json.null
 local VERSION, GECKO_VERSION = 62, 24

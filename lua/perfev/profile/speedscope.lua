@@ -1,7 +1,7 @@
 --- JSON for speedscope: a "sampled" profile for each value type, frames shared.
 -- Source: https://www.speedscope.app/file-format-schema.json
 
-local json = require "perfev.json"
+local json = require "perfev.base.json"
 
 local units = { ns = "nanoseconds", us = "microseconds", ms = "milliseconds", s = "seconds", bytes = "bytes" }
 

@@ -2,11 +2,11 @@
 -- Frames narrower than a tenth of a pixel are left out; their callers keep their widths.
 
 local _, this_file = ...
-local asset = require "perfev.asset"
-local calls = require "perfev.profile.calls"
-local markup = require "perfev.profile.markup"
-local palette = require "perfev.profile.palette"
-local terminal = require "perfev.profile.terminal"
+local asset = require "perfev.base.asset"
+local calls = require "perfev.profile.call_tree"
+local markup = require "perfev.picture.markup"
+local palette = require "perfev.picture.palette"
+local terminal = require "perfev.picture.terminal"
 
 local WIDTH, MARGIN, HEAD = 1200, 10, 42
 local ROW, FONT = 18, 12

@@ -3,8 +3,8 @@
 -- samples without callers, it is left out. Beside a baseline it is the
 -- functions whose own share has changed most, in points: per cent of here less per cent of there.
 
-local calls = require "perfev.profile.calls"
-local terminal = require "perfev.profile.terminal"
+local calls = require "perfev.profile.call_tree"
+local terminal = require "perfev.picture.terminal"
 
 local function rows_of(tree, side, base)
   local rows, open = {}, {}

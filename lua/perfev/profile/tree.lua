@@ -4,8 +4,8 @@
 -- Each line has how much that is, and its share with all below it and of its own; beside a baseline the share here
 -- and there. The last line is of all.
 
-local calls = require "perfev.profile.calls"
-local terminal = require "perfev.profile.terminal"
+local calls = require "perfev.profile.call_tree"
+local terminal = require "perfev.picture.terminal"
 
 local DEEPEST = 20 -- steps to the right
 

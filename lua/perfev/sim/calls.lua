@@ -2,7 +2,7 @@
 -- Every function takes the kernel first, then what the hook was given.
 
 local core = require "perfev.core"
-local kernels = require "perfev.kernels"
+local kernels = require "perfev.event.kernel_versions"
 local probes = require "perfev.sim.probes"
 local refuse = require "perfev.sim.refuse"
 local ring = require "perfev.sim.ring"

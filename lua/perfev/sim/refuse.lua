@@ -3,7 +3,7 @@
 -- itself is asked of the attr (`validate`); here is what depends on the machine and the caller.
 
 local core = require "perfev.core"
-local kernels = require "perfev.kernels"
+local kernels = require "perfev.event.kernel_versions"
 
 local E = core.errno
 local SOFTWARE, TRACEPOINT, BREAKPOINT = 1, 2, 5

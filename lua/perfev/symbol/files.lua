@@ -6,10 +6,10 @@
 -- core.file, which accepts regular files of bounded size only. A mapped file may belong to anyone, because it is what
 -- the process runs. A debug file must belong to root, to the caller or to the owner of the program.
 
-local build_id = require "perfev.build_id"
+local build_id = require "perfev.symbol.build_id"
 local core = require "perfev.core"
-local escape = require "perfev.escape"
-local hex = require "perfev.hex"
+local escape = require "perfev.base.escape"
+local hex = require "perfev.base.hex"
 
 local M = {}
 

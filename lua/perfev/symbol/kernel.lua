@@ -3,7 +3,7 @@
 -- (vmlinux_path__init() in tools/perf/util/symbol.c). What has another build-id than the recorded one is not used.
 
 local core = require "perfev.core"
-local hex = require "perfev.hex"
+local hex = require "perfev.base.hex"
 
 local M = {}
 

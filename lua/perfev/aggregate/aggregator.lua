@@ -1,0 +1,765 @@
+--- Aggregators: values by key, put together in C as they come (src/aggregate/aggregator.h).
+-- One stands where a callback stands, and then no Lua is run per record; or a script feeds it. Here is
+-- what happens once: options, what an event must have, rows and printing.
+
+local lazy = require "perfev.base.lazy_module"
+local colon = require "perfev.base.method_guard"
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local fields = require "perfev.record.callback_fields"
+local raw = require "perfev.base.plain_copy"
+local shown = require "perfev.base.show_value"
+local units = require "perfev.base.parse_units"
+local where = lazy "perfev.aggregate.condition"
+
+local M = {}
+
+local methods = core.aggregator_methods
+-- What aggpack.lua makes of them: no methods.
+M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
+-- What a profile's sampler has besides (profile.lua).
+M.times, methods.times = methods.times, nil
+local walk = methods.pairs -- which does not count as reading
+local own_spec = methods.spec -- whose strings C reads
+
+local WIDTH, BAR = 80, 52
+local LEAST = 8 -- columns a key is not cut below
+
+local is_stack = {} -- columns whose keys are objects
+for _, name in ipairs { "stack", "ustack", "kstack" } do
+  is_stack[name], is_stack["start." .. name], is_stack["via." .. name] = true, true, true
+end
+
+local TOP_ROWS = 10
+
+local options = { by = true, value = true, where = true, unit = true, title = true, max_keys = true, slot = true }
+local linear = { low = true, high = true, step = true }
+local known = { "by", "value", "where", "unit", "title", "max_keys", "slot", "rows", "low", "high", "step" }
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+-- ---- making one ----
+
+local function check_by(kind, by, level)
+  if by == nil then return {} end
+  local list, n = { by }, 1
+  if type(by) == "table" then list, n = raw(by), rawlen(by) end
+  local seen = { value = true }
+  for key in next, type(by) == "table" and by or {} do
+    if math.type(key) ~= "integer" or key < 1 or key > n then
+      fail(level, "%s: by is a list of names; %s is no place in one", kind, shown(key))
+    end
+  end
+  for i = 1, n do
+    local name = list[i]
+    if type(name) ~= "string" then fail(level, "%s: by is a name or a list of names, not a %s", kind, type(name)) end
+    if seen[name] then
+      fail(level, "%s: by: %s", kind, name == "value" and "'value' is what the values are called"
+        or ("'%s' twice"):format(name))
+    end
+    seen[name] = true
+  end
+  return list
+end
+
+local function check_string(kind, spec, name, level)
+  if spec[name] ~= nil and type(spec[name]) ~= "string" then
+    fail(level, "%s: %s is a string, not a %s", kind, name, type(spec[name]))
+  end
+end
+
+-- The integer that an option is, or nil.
+local function integer_of(kind, spec, name, level)
+  local value = spec[name]
+  local whole = type(value) == "number" and math.tointeger(value) or nil
+  if value ~= nil and not whole then
+    fail(level, "%s: %s is an integer, not %s", kind, name, type(value) == "number" and value or "a " .. type(value))
+  end
+  return whole
+end
+
+-- Has it a column of one of these names?
+local function has_column(by, names)
+  for _, name in ipairs(by) do
+    if names[name] then return true end
+  end
+  return false
+end
+
+-- How long the times last that a column "time" tells apart, in ns.
+local function slot_of(kind, spec, by, level)
+  if spec.slot == nil then return nil end
+  local ns, why = units.duration(spec.slot)
+  if not ns then fail(level, "%s: slot: %s", kind, why) end
+  if ns == 0 then fail(level, "%s: slot: a time above 0", kind) end
+  if not has_column(by, { time = true }) then
+    fail(level, "%s: slot: none of its columns is 'time'\n  try: by = \"time\"", kind)
+  end
+  return ns
+end
+
+-- A field that has no name before it is what is counted by, or what the values are of.
+local function remedy(kind, field)
+  if type(field) ~= "string" then return "" end
+  return ("\n  try: %s { %s = \"%s\" }"):format(kind, (kind == "count" or kind == "top") and "by" or "value", field)
+end
+
+local function check_options(kind, spec, level)
+  if type(spec) ~= "table" then
+    fail(level, "%s: a table expected, not a %s%s", kind, type(spec), remedy(kind, spec))
+  end
+  for name in pairs(spec) do
+    local is_one = options[name] or (kind == "hist" and linear[name]) or (kind == "top" and name == "rows")
+    if is_one and name == "value" and (kind == "count" or kind == "top") then
+      fail(level, "%s: value: what is counted has none\n  try: sum, or by = \"%s\"", kind, shown(spec.value))
+    end
+    if not is_one then
+      local near = core.nearest(shown(name), known)
+      if name == 1 then fail(level, "%s: options have names%s", kind, remedy(kind, spec[1])) end
+      fail(level, "%s: no option is called '%s'%s", kind, shown(name),
+        linear[name] and " (it is hist's)" or name == "rows" and " (it is top's)"
+        or near and (" (did you mean '%s'?)"):format(near) or "; there are " .. table.concat(known, ", "))
+    end
+  end
+end
+
+local made = setmetatable({}, { __mode = "v" }) -- those the module's verbs made, in order
+local nr_made = 0
+local was_read = setmetatable({}, { __mode = "k" })
+local CLEARED = "cleared" -- it was read, and what it has is news
+
+--- An aggregator.
+-- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
+-- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
+--   values are of), `where` (a condition: see where.lua), `unit` and `title` (for print), `max_keys` (default
+--   65536), `slot` (how long the times are that a column `time` tells apart), of hist: `low`, `high`, `step`,
+--   of top: `rows` (for print, 10)
+-- @tparam integer level  of the caller, for `error`
+-- @treturn aggregator
+function M.new(kind, spec, level)
+  spec = raw(spec == nil and {} or spec)
+  check_options(kind, spec, level + 1)
+  for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
+  local n = {}
+  for _, name in ipairs { "max_keys", "low", "high", "step", "rows" } do
+    n[name] = integer_of(kind, spec, name, level + 1)
+  end
+  if n.max_keys and (n.max_keys < 1 or n.max_keys > 1 << 28) then
+    fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, n.max_keys)
+  end
+  if n.rows and n.rows < 1 then fail(level, "top: rows is 1 or more, not %d", n.rows) end
+  local is_linear = n.low or n.high or n.step
+  if is_linear and not (n.low and n.high and n.step) then
+    fail(level, "hist: low, high and step go together; without them it is by powers of two")
+  end
+  local condition, program
+  if spec.where ~= nil then condition, program = where.read(spec.where, kind .. ": where", level + 1) end
+  local by = check_by(kind, spec.by, level + 1)
+  local ok, one = pcall(core.aggregator, {
+    kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
+    unit = spec.unit, title = spec.title, max_keys = n.max_keys,
+    slot = spec.slot, slot_ns = slot_of(kind, spec, by, level + 1), low = n.low, high = n.high, step = n.step,
+    rows = kind == "top" and (n.rows or TOP_ROWS) or nil, where = program, condition = condition,
+  })
+  if not ok then fail(level, "%s: %s", kind, one) end
+  nr_made = nr_made + 1
+  made[nr_made] = one
+  return one
+end
+
+--- Those that have not been printed or read row by row, in the order they were made; of one that was cleared then
+-- what came since.
+function M.unread()
+  local list = {}
+  for i = 1, nr_made do
+    local state = made[i] and was_read[made[i]]
+    if made[i] and (not state or state == CLEARED and #made[i] > 0) then list[#list + 1] = made[i] end
+  end
+  return list
+end
+
+-- ---- as a callback ----
+
+--- Is it an aggregator?
+function M.is(value)
+  return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
+end
+
+--- Is it a list of what stands where a callback stands?
+function M.is_list(value)
+  return type(value) == "table" and getmetatable(value) == nil
+end
+
+--- What stands where a callback stands: it, or those in it when it is a list.
+-- @treturn table
+function M.list(value)
+  return M.is_list(value) and value or { value }
+end
+
+--- Has it, or one of a list, a column of symbols, for which what is mapped has to be followed?
+function M.has_symbol(value)
+  for _, one in ipairs(M.list(value)) do
+    if M.is(one) and has_column(own_spec(one).by, { symbol = true }) then return true end
+  end
+  return false
+end
+
+local has_payload = { sample = true, record = true }
+
+--- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
+function M.refusal(callback, value)
+  if not M.is(value) then return nil end
+  local wanted, why = core.aggregator_fields(value)
+  local word = own_spec(value).word
+  if not wanted then return ("%s = perfev.%s: %s"):format(callback, word, why) end
+  if wanted[1] and not has_payload[callback] then
+    return ("%s = perfev.%s: args.%s: only samples have a payload"):format(callback, word, wanted[1])
+  end
+end
+
+-- aggregator -> column -> bytes of a number that its event's format shows in hexadecimal
+local hex_columns = setmetatable({}, { __mode = "k" })
+
+local function note_hex(one, format)
+  local by, of_hex = own_spec(one).by, nil
+  if not (format and table.concat(by, " "):find("args.", 1, true)) then return end
+  for name, form in pairs(core.payload_forms(format)) do
+    if form.hex then
+      of_hex = of_hex or {}
+      of_hex["args." .. name] = form.bytes
+    end
+  end
+  hex_columns[one] = of_hex
+end
+
+local function check_one(event, one, format)
+  note_hex(one, format)
+  -- What of a payload that is there is no key, or no value.
+  local function fault(field)
+    local is_value = own_spec(one).value == "args." .. field.name
+    if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
+    if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
+    local condition = own_spec(one).condition
+    local why = condition and where.fault(condition, field)
+    return why and "where: " .. why
+  end
+  return fields.check_payload(event, "perfev." .. own_spec(one).word, core.aggregator_fields(one), format, fault)
+end
+
+--- Has the event what its aggregators read?
+-- @tparam string event       its name, for the message
+-- @tparam table callbacks
+-- @tparam ?string format     the text of its tracepoint's format file
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string         in three parts
+-- @treturn[2] integer        EINVAL
+function M.check(event, callbacks, format)
+  for _, name in ipairs { "sample", "record" } do
+    for _, one in ipairs(M.list(callbacks[name])) do
+      local ok, why, code = true, nil, nil
+      if M.is(one) then ok, why, code = check_one(event, one, format) end
+      if not ok then return nil, why, code end
+    end
+  end
+  return true
+end
+
+--- Does one of these count samples, each as one?
+function M.counts(callbacks)
+  for _, one in ipairs(M.list(callbacks.sample or callbacks.record)) do
+    local kind = M.is(one) and own_spec(one).kind
+    if kind == "count" or kind == "top" then return true end
+  end
+  return false
+end
+
+--- The condition of who gets an event's samples, as where.lua's tree; or nil, as for several that do.
+function M.condition(callbacks)
+  local one = callbacks.sample or callbacks.record
+  return M.is(one) and own_spec(one).condition or nil
+end
+
+--- The options it was made of, in a table of the caller's own; `kind` is what made it.
+function methods:spec()
+  local spec = {}
+  for name, value in pairs(own_spec(self)) do spec[name] = value end
+  spec.kind, spec.word, spec.slot_ns, spec.by = spec.word, nil, nil, { table.unpack(spec.by) }
+  spec.where, spec.condition = spec.condition and where.source(spec.condition), nil
+  return spec
+end
+
+-- ---- rows ----
+
+-- What rows are sorted by: a value that is a table by how many there are.
+local function weight(value)
+  return type(value) == "table" and value.count or value
+end
+
+local order_of = { boolean = 1, number = 2, string = 3, userdata = 4 }
+
+local function is_before(a, b)
+  if type(a) ~= type(b) then return order_of[type(a)] < order_of[type(b)] end
+  if type(a) == "boolean" then return not a and b end
+  if type(a) == "userdata" then return a.id < b.id end -- stacks: as they were first seen
+  return a < b
+end
+
+local function sorted_cells(self)
+  local cells = {}
+  local by = #own_spec(self).by
+  local function take(...)
+    if select("#", ...) == 0 then return false end
+    cells[#cells + 1] = { value = (select(by + 1, ...)), ... }
+    return true
+  end
+  local step = walk(self)
+  while take(step()) do end -- luacheck: ignore 542
+  table.sort(cells, function(a, b)
+    local wa, wb = weight(a.value), weight(b.value)
+    if wa ~= wb then return wa > wb end
+    for i = 1, by do
+      if a[i] ~= b[i] then return is_before(a[i], b[i]) end
+    end
+    return false
+  end)
+  return cells
+end
+
+local function row_of(by, cell)
+  local row = { value = cell.value }
+  for i, name in ipairs(by) do row[name] = cell[i] end
+  return row
+end
+
+--- All of it, the greatest value first.
+-- @treturn {table,...}  each with its key by the names of the columns, and `value`
+function methods:rows()
+  return (self:top(math.maxinteger))
+end
+
+--- The n rows of the greatest values.
+-- @treturn {table,...}
+-- @treturn integer  how many rows more there are
+function methods:top(n)
+  local most = type(n) == "number" and math.tointeger(n)
+  if not most or most < 0 then error("top: how many is an integer from 0 on", 2) end
+  was_read[self] = true
+  local cells, rows = sorted_cells(self), {}
+  for i = 1, math.min(most, #cells) do rows[i] = row_of(own_spec(self).by, cells[i]) end
+  return rows, #cells - #rows
+end
+
+--- Key..., value, in the order the keys were first seen.
+function methods:pairs()
+  was_read[self] = true
+  return walk(self)
+end
+
+--- All of it as bytes, for perfev.unpack; see perfev.aggregate.pack.
+function methods:pack()
+  was_read[self] = true
+  return require "perfev.aggregate.pack".pack(M, self, own_spec(self))
+end
+
+local native_delta, native_merge, native_clear = methods.delta, methods.merge, methods.clear
+
+function methods:clear()
+  native_clear(self)
+  was_read[self] = was_read[self] and CLEARED
+end
+
+function methods:delta()
+  was_read[self] = true
+  return native_delta(self)
+end
+
+-- What C cannot tell apart: columns of other names, and values of another unit.
+local function check_alike(spec, other, level)
+  local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
+  if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
+  if spec.slot_ns ~= other.slot_ns then
+    fail(level, "merge: its times are told apart by %s, and those here by %s", other.slot or "the ns",
+      spec.slot or "the ns")
+  end
+  if (spec.unit or "") ~= (other.unit or "") then
+    fail(level, "merge: its values are in %s, and those here in %s", other.unit or "no unit", spec.unit or "none")
+  end
+end
+
+function methods:merge(other)
+  if not M.is(other) then fail(2, "merge: another aggregator expected, not a %s", type(other)) end
+  check_alike(own_spec(self), own_spec(other), 3)
+  local ok, merged = pcall(native_merge, self, other)
+  if not ok then fail(2, "merge: %s", (merged:gsub("^bad argument #2 to '.-' %((.*)%)$", "%1"))) end
+  was_read[other] = true -- it is in this one now
+  return merged
+end
+
+-- ---- printing ----
+
+local function number(value)
+  return math.type(value) == "float" and ("%.2f"):format(value) or tostring(value)
+end
+
+-- The columns of a value: names, and what of it each is.
+local columns_of = {
+  stats = { "count", "sum", "avg", "min", "max" }, top = { "count", "error" },
+  quantile = { "count", "avg", "p50", "p90", "p99", "p999", "max" },
+}
+
+local function value_cells(kind, value)
+  if not columns_of[kind] then return { number(value) } end
+  local cells = {}
+  for i, name in ipairs(columns_of[kind]) do cells[i] = number(value[name]) end
+  return cells
+end
+
+local function value_names(spec)
+  local names = {}
+  for i, name in ipairs(columns_of[spec.kind] or { spec.word }) do names[i] = name:upper() end
+  if #names == 1 and spec.unit then names[1] = ("%s (%s)"):format(names[1], escape(spec.unit)) end
+  return names
+end
+
+-- The line above it all: what has several columns has its unit there.
+local function title_of(spec)
+  local words = {}
+  if spec.title then words[1] = escape(spec.title) end
+  if spec.unit and columns_of[spec.kind] then words[#words + 1] = ("(%s)"):format(escape(spec.unit)) end
+  return words[1] and table.concat(words, " ")
+end
+
+local function width_of(text) return utf8.len(text) or #text end
+
+local function fitted(text, width, right)
+  if width_of(text) > width then
+    local stop = utf8.offset(text, width - 1)
+    text = text:sub(1, (stop or width - 1) - 1) .. ".."
+  end
+  local blanks = (" "):rep(width - width_of(text))
+  return right and blanks .. text or text .. blanks
+end
+
+-- Widths of the columns; where the line would be too long the widest key gives way.
+local function layout(lines, nr_keys)
+  local widths, total = {}, -2
+  for _, line in ipairs(lines) do
+    for i, cell in ipairs(line) do widths[i] = math.max(widths[i] or 0, width_of(cell)) end
+  end
+  for _, width in ipairs(widths) do total = total + width + 2 end
+  while total > WIDTH do
+    local widest
+    for i = 1, nr_keys do
+      if widths[i] > LEAST and (not widest or widths[i] > widths[widest]) then widest = i end
+    end
+    if not widest then break end
+    widths[widest], total = widths[widest] - 1, total - 1
+  end
+  return widths
+end
+
+local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that feed it
+
+-- Bytes of a key that is shown in hexadecimal, or nil; "start.args.addr" is the start's args.addr.
+local function hex_bytes(self, name)
+  local own = hex_columns[self]
+  if own and own[name] then return own[name] end
+  local side, field = name:match "^(%l+)%.(args%..+)$"
+  for _, span in ipairs(spans[self] or {}) do
+    local columns = hex_columns[span[side or "stop"]]
+    if columns then return columns[field or name] end
+  end
+end
+
+-- The time that a slot begins at, in seconds, with as many digits as tell slots apart.
+local function seconds_text(ns, slot_ns)
+  local digits = 9
+  while digits > 0 and slot_ns % 10 == 0 do slot_ns, digits = slot_ns // 10, digits - 1 end
+  local text = ("%d.%09d"):format(ns // 1000000000, ns % 1000000000)
+  return text:sub(1, digits > 0 and digits - 10 or -11)
+end
+
+-- A key in the column of that name.
+local function key_text(self, spec, name, key)
+  if math.type(key) == "integer" then
+    if name == "time" and spec.slot_ns then return seconds_text(key, spec.slot_ns) end
+    local bytes = hex_bytes(self, name)
+    if bytes then return ("0x%x"):format(bytes < 8 and key & (1 << 8 * bytes) - 1 or key) end
+  end
+  return escape(tostring(key))
+end
+
+-- Names of the columns, of keys and then of values; args.comm is COMM where no other column is.
+local function head_of(spec)
+  local names, values, uses = {}, columns_of[spec.kind] or { spec.word }, {}
+  for _, name in ipairs(values) do uses[name] = 1 end
+  for i, name in ipairs(spec.by) do
+    names[i] = name:gsub("^args%.", "")
+    uses[names[i]] = (uses[names[i]] or 0) + 1
+  end
+  for i, name in ipairs(spec.by) do
+    names[i] = escape(uses[names[i]] > 1 and name or names[i]):upper()
+    if name == "time" then names[i] = names[i] .. (spec.slot_ns and " (s)" or " (ns)") end
+  end
+  values = value_names(spec)
+  return table.move(values, 1, #values, #names + 1, names)
+end
+
+local function print_table(self, spec, cells)
+  local head, lines, is_right = head_of(spec), {}, {}
+  for i = 1, #spec.by do is_right[i] = true end
+  lines[1] = head
+  for _, cell in ipairs(cells) do
+    local line = {}
+    for i = 1, #spec.by do
+      line[i] = key_text(self, spec, spec.by[i], cell[i])
+      is_right[i] = is_right[i] and type(cell[i]) == "number"
+    end
+    table.move(value_cells(spec.kind, cell.value), 1, #head, #line + 1, line)
+    lines[#lines + 1] = line
+  end
+  local other = self:other()
+  if other ~= nil then
+    local line = {}
+    for i = 1, #spec.by do line[i] = i == 1 and "(other)" or "" end
+    lines[#lines + 1] = table.move(value_cells(spec.kind, other), 1, #head, #line + 1, line)
+  end
+  local widths = layout(lines, #spec.by)
+  for _, line in ipairs(lines) do
+    local parts = {}
+    for i, cell in ipairs(line) do parts[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
+    print((table.concat(parts, "  "):gsub("%s+$", "")))
+  end
+end
+
+local suffixes = { "", "K", "M", "G", "T", "P", "E" }
+
+-- As bpftrace has it: 4096 is 4K.
+local function bound(n, is_log2)
+  local i = 1
+  while is_log2 and n >= 1024 and n % 1024 == 0 and suffixes[i + 1] do n, i = n // 1024, i + 1 end
+  return n .. suffixes[i]
+end
+
+local function bucket_label(bucket, is_log2)
+  local low, high = bucket.low, bucket.high
+  if not low then return ("(..., %s)"):format(bound(high, is_log2)) end
+  if not high then return ("[%s, ...)"):format(bound(low, is_log2)) end
+  if is_log2 and high - low == 1 then return ("[%d]"):format(low) end
+  return ("[%s, %s)"):format(bound(low, is_log2), bound(high, is_log2))
+end
+
+local function print_buckets(value, is_log2)
+  local most = 1
+  for _, bucket in ipairs(value.buckets) do most = math.max(most, bucket.count) end
+  for _, bucket in ipairs(value.buckets) do
+    local bar = ("@"):rep(math.floor(BAR * (bucket.count / most)))
+    print(("%-16s %8d |%-52s|"):format(bucket_label(bucket, is_log2), bucket.count, bar))
+  end
+end
+
+-- A stack in a key of bpftrace's form: a frame a line, the innermost first.
+local function stack_text(stack)
+  local lines = { "" }
+  for i, frame in ipairs(stack:frames()) do
+    local name = frame.symbol and escape(frame.symbol) or ("0x%x"):format(frame.ip)
+    if frame.symbol and frame.offset then name = ("%s+0x%x"):format(name, frame.offset) end
+    if stack.id ~= 0 then name = ("%s (%s)"):format(name, escape(frame.module)) end
+    lines[i + 1] = "    " .. fitted(name, WIDTH - 4):gsub(" +$", "")
+  end
+  lines[#lines + 1] = ""
+  return table.concat(lines, "\n")
+end
+
+local function bracketed(self, spec, cell)
+  local keys = {}
+  for k, name in ipairs(spec.by) do
+    keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(self, spec, name, cell[k])
+    if name == "time" and spec.slot_ns then keys[k] = keys[k] .. " s" end
+  end
+  return #keys > 0 and ("[%s]"):format((table.concat(keys, ", "):gsub(", \n", ",\n"))) or ""
+end
+
+local function print_hist(self, spec, cells)
+  local unit = spec.unit and (" (%s)"):format(escape(spec.unit)) or ""
+  for i = #cells, 1, -1 do -- the greatest last, as bpftrace does
+    print(("@%s%s:"):format(bracketed(self, spec, cells[i]), unit))
+    print_buckets(cells[i].value, spec.kind == "hist")
+    if i > 1 then print() end
+  end
+  local other = self:other()
+  if other then
+    print(("\n@(other)%s:"):format(unit))
+    print_buckets(other, spec.kind == "hist")
+  end
+end
+
+--- One histogram that no aggregator has: `value` is as perfev.hist's.
+function M.print_histogram(title, unit, value, is_log2)
+  if title then print(escape(title)) end
+  print(unit and ("@ (%s):"):format(escape(unit)) or "@:")
+  print_buckets(value, is_log2)
+end
+
+-- One line, behind a key of many.
+local function value_text(spec, value)
+  local cells = value_cells(spec.kind, value)
+  if not columns_of[spec.kind] then return cells[1] .. (spec.unit and " " .. escape(spec.unit) or "") end
+  for i, name in ipairs(columns_of[spec.kind]) do cells[i] = name .. " " .. cells[i] end
+  return table.concat(cells, ", ")
+end
+
+-- No table has room for them: keys in bpftrace's form, the greatest last.
+local function print_stacks(self, spec, cells)
+  for i = #cells, 1, -1 do
+    print(("@%s: %s"):format(bracketed(self, spec, cells[i]), value_text(spec, cells[i].value)))
+  end
+  local other = self:other()
+  if other ~= nil then print("@(other): " .. value_text(spec, other)) end
+end
+
+--- The span feeds the aggregator, which tells of it.
+function M.add_span(self, span)
+  spans[self] = spans[self] or {}
+  table.insert(spans[self], span)
+end
+
+--- What is in no row of its own, in words.
+-- @treturn {string,...}
+function methods:remarks()
+  local spec, lines = own_spec(self), {}
+  for _, span in ipairs(spans[self] or {}) do table.move(span:remarks(), 1, 9, #lines + 1, lines) end
+  local _, others, unfit = self:other()
+  unfit = unfit or 0
+  if others and others > unfit then
+    others = others - unfit
+    lines[#lines + 1] = ("%d value%s of further keys stand%s together as (other): max_keys is %d"):format(others,
+      others == 1 and "" or "s", others == 1 and "s" or "", spec.max_keys or 65536)
+  end
+  if unfit > 0 then
+    lines[#lines + 1] = ("%d value%s of keys that did not fit in max_bytes %s counted as (other)"):format(unfit,
+      unfit == 1 and "" or "s", unfit == 1 and "is" or "are")
+  end
+  if self:floor() > 0 then
+    lines[#lines + 1] = ("keys that are not here had at most %d each: max_keys is %d"):format(self:floor(),
+      spec.max_keys or 65536)
+  end
+  local absent, columns = self:uncounted(), { table.unpack(spec.by) }
+  table.insert(columns, 1, spec.value or "value")
+  for _, name in ipairs(columns) do
+    if absent[name] then
+      lines[#lines + 1] = ("%d record%s without %s: not counted"):format(absent[name], absent[name] == 1 and "" or "s",
+        escape(name) .. (is_stack[name] and " (callchain = true takes them)" or ""))
+      absent[name] = nil
+    end
+  end
+  if absent.where then
+    lines[#lines + 1] = ("%d record%s without a field that where reads: not counted"):format(absent.where,
+      absent.where == 1 and "" or "s")
+  end
+  if self:refused() > 0 then lines[#lines + 1] = ("%d not counted for want of memory"):format(self:refused()) end
+  return lines
+end
+
+local function print_text(self, spec, cells)
+  local title, all = title_of(spec), #cells
+  if title then print(title) end
+  if spec.rows and all > spec.rows then cells = table.move(cells, 1, spec.rows, 1, {}) end
+  if #cells == 0 then
+    print(("(nothing: %s%s)"):format(spec.word, #spec.by > 0 and " by " .. escape(table.concat(spec.by, ", ")) or ""))
+  elseif spec.kind == "hist" or spec.kind == "linear" then
+    print_hist(self, spec, cells)
+  elseif has_column(spec.by, is_stack) then
+    print_stacks(self, spec, cells)
+  else
+    print_table(self, spec, cells)
+  end
+  if all > #cells then print(("%d more key%s"):format(all - #cells, all - #cells == 1 and "" or "s")) end
+  for _, line in ipairs(self:remarks()) do print(line) end
+end
+
+--- A drawing of a `hist`: of its histograms, or of a heat map where it has a column "time" of slots.
+-- @tparam[opt] table opts  `title`, `panels`: how many keys have one of their own, 8 unless said otherwise
+-- @treturn string
+for _, format in ipairs { "svg", "html" } do
+  methods[format] = function(self, opts)
+    return require "perfev.picture.histograms"(self, opts, format, own_spec(self).slot_ns, 2)
+  end
+end
+
+local function csv_cell(value)
+  local text = type(value) == "userdata" and value:folded() or tostring(value)
+  return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
+end
+
+-- A line for each key; of a histogram one for each bucket.
+local function print_csv(self, spec, cells)
+  local names = { table.unpack(spec.by) }
+  local is_hist = spec.kind == "hist" or spec.kind == "linear"
+  local parts = is_hist and { "low", "high", "count" } or columns_of[spec.kind] or { "value" }
+  table.move(parts, 1, #parts, #names + 1, names)
+  local function line(cell, value)
+    local words = {}
+    for i = 1, #spec.by do words[i] = csv_cell(cell[i]) end
+    for _, part in ipairs(parts) do
+      local word = value
+      if type(value) == "table" then word = value[part] end
+      words[#words + 1] = word == nil and "" or math.type(word) == "float" and ("%.17g"):format(word) or csv_cell(word)
+    end
+    print(table.concat(words, ","))
+  end
+  for i, name in ipairs(names) do names[i] = csv_cell(name) end
+  print(table.concat(names, ","))
+  local other = self:other()
+  if other ~= nil then
+    local cell = { value = other }
+    for i = 1, #spec.by do cell[i] = i == 1 and "(other)" or "" end
+    cells[#cells + 1] = cell
+  end
+  for _, cell in ipairs(cells) do
+    for _, value in ipairs(is_hist and cell.value.buckets or { cell.value }) do line(cell, value) end
+  end
+end
+
+local function json_value(value)
+  return type(value) == "userdata" and value:folded() or value
+end
+
+-- A line for each key, as rows() has it; then other, and what was not counted.
+local function print_json(self, spec, cells)
+  local json = require "perfev.base.json"
+  local function line(row)
+    row.title, row.unit = spec.title, spec.unit
+    print(json.encode(row))
+  end
+  for _, cell in ipairs(cells) do
+    local row = { value = cell.value }
+    for i, name in ipairs(spec.by) do row[name] = json_value(cell[i]) end
+    line(row)
+  end
+  local other = self:other()
+  if other ~= nil then line { other = true, value = other } end
+  for _, remark in ipairs(self:remarks()) do line { remark = remark } end
+end
+
+local forms = { text = print_text, csv = print_csv, json = print_json }
+
+--- The form that print has when it is not said; perfl's -j makes it "json".
+M.default_form = "text"
+
+--- Print it: a table, or histograms.
+-- @tparam[opt] string how  "text", "csv" or "json" (default: M.default_form)
+function methods:print(how)
+  local form = forms[how or M.default_form]
+  if not form then error(("print: '%s' is no form of text (text, csv, json)"):format(tostring(how)), 2) end
+  was_read[self] = true
+  form(self, own_spec(self), sorted_cells(self))
+end
+
+-- Those of C check their userdata themselves. All of ours have false for their metatable.
+colon(methods, false, "aggregator", "a", "spec rows top pairs pack delta merge remarks print svg html")
+
+return M

@@ -1,0 +1,385 @@
+--- Conditions, said as data: {"args.ret", "<", 0}, {"and", ...}, {"or", ...}, {"not", ...}.
+-- A condition is checked and compiled once (src/aggregate/condition.h), and costs no Lua per record. What the kernel
+-- can decide also goes into the tracepoint's filter, so that it does not write the other records. The filter may let
+-- through more than the condition, because each record is checked against the whole condition.
+
+local core = require "perfev.core"
+
+local M = {}
+
+local MOST = 1000 -- PEV_WHERE_MOST
+local MOST_OF_FILTER = 64 -- of a set: the kernel looks at one after the other
+local LONGEST = 3000 -- bytes of filter: there may be another beside it, and a page for both
+
+local opposite = { ["=="] = "!=", ["!="] = "==", ["<"] = ">=", [">="] = "<", [">"] = "<=", ["<="] = ">" }
+local operators = { "==", "!=", "<", "<=", ">", ">=", "&", "in", "prefix" }
+local meant = { ["="] = "==", ["~="] = "!=", ["=<"] = "<=", ["=>"] = ">=", ["<>"] = "!=", ["~"] = "prefix" }
+local joints = { ["and"] = true, ["or"] = true, ["not"] = true }
+local is_operator = {}
+for _, op in ipairs(operators) do is_operator[op] = true end
+
+-- Caught by M.read, which says whose condition it is.
+local function fail(...)
+  error({ why = string.format(...) }, 0)
+end
+
+-- ---- what the user wrote ----
+
+local function shown(value)
+  return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
+end
+
+local function check_list(one)
+  if type(one) ~= "table" then
+    fail('a condition is a table such as {"args.ret", "<", 0}, not a %s', type(one))
+  end
+  for key in pairs(one) do
+    if math.type(key) ~= "integer" or key < 1 or key > #one then
+      fail('a condition is a list such as {"args.ret", "<", 0}; %s is no place in one', shown(key))
+    end
+  end
+  if type(one[1]) == "table" then
+    local joint = joints[one[2]] and one[2] or "and"
+    fail('what joins conditions comes first: {"%s", {...}, {...}}', joint)
+  end
+  if type(one[1]) ~= "string" then
+    fail('a condition begins with a field\'s name, "and", "or" or "not", not with %s',
+      #one == 0 and "nothing" or "a " .. type(one[1]))
+  end
+end
+
+-- A literal of that operator, as it is compared.
+local function literal(value, field, op)
+  local of_numbers = op ~= "==" and op ~= "!=" and op ~= "in" and op ~= "prefix"
+  if math.type(value) == "float" then
+    local whole = math.tointeger(value)
+    if not whole then fail("%s: %s is not an integer", field, value) end
+    return whole
+  end
+  if op == "prefix" and type(value) ~= "string" then
+    fail("%s: what a string begins with is a string, not a %s", field, type(value))
+  elseif of_numbers and math.type(value) ~= "integer" then
+    fail("%s: %s is for integers, not for %s", field, op,
+      type(value) == "string" and shown(value) or "a " .. type(value))
+  elseif type(value) ~= "string" and type(value) ~= "number" and type(value) ~= "boolean" then
+    fail("%s: it is compared with an integer, a string or a truth value, not a %s", field, type(value))
+  end
+  return value
+end
+
+local function literals_of(one)
+  local field, op, value = one[1], one[2], one[3]
+  if op ~= "in" then
+    if type(value) == "table" then
+      fail('%s: a set is behind "in": {"%s", "in", {...}}', field, field)
+    end
+    return { literal(value, field, op) }
+  end
+  if type(value) ~= "table" or #value == 0 then
+    fail('%s: behind "in" is a list: {"%s", "in", {1, 2, 3}}', field, field)
+  end
+  local list = {}
+  for i = 1, #value do list[i] = literal(value[i], field, op) end
+  for i = 2, #list do
+    if type(list[i]) ~= type(list[1]) then fail("%s: a set is of one type", field) end
+  end
+  return list
+end
+
+local of_kind = { number = "an integer", string = "a string", boolean = "true or false" }
+
+-- Can that field be compared so? nil, or why not.
+local function mismatch(kind, node)
+  local value = node[1]
+  if type(value) ~= kind then
+    return ("it is %s, and compared with %s"):format(kind == "number" and "a number" or kind == "string" and "a string"
+      or "true or false", shown(value))
+  end
+  if kind == "boolean" and node.op == "in" then return "true and false need no set" end
+end
+
+local function comparison(one)
+  local field, op = one[1], one[2]
+  if type(op) ~= "string" or not is_operator[op] then
+    local near = meant[op] or type(op) == "string" and core.nearest(op, operators)
+    fail("%s: %s is no operator%s\n  they are: %s", field, op == nil and "nothing" or shown(op),
+      near and (" (did you mean \"%s\"?)"):format(near) or "", table.concat(operators, " "))
+  end
+  if #one ~= 3 then
+    fail('%s: a comparison is {"%s", "%s", VALUE}, this one has %d words', field, field, op, #one)
+  end
+  local node = literals_of(one)
+  node.field, node.op = field, op
+  local kind, wrong = core.source_kind(field)
+  if not kind then fail("%s", wrong) end
+  if kind == "stack" then fail("%s: it is looked up when it is printed, and too late for a condition", field) end
+  wrong = kind ~= "payload" and mismatch(kind, node)
+  if wrong then fail("%s: %s\n  try: %s", field, wrong, of_kind[kind]) end
+  return node
+end
+
+local function read(one, depth)
+  check_list(one)
+  if depth > 100 then fail("more than 100 conditions in each other") end
+  local op = one[1]
+  if not joints[op] then return comparison(one) end
+  if #one < 2 or op == "not" and #one > 2 then
+    fail('"%s" has %s behind it', op, op == "not" and "one condition" or "conditions")
+  end
+  local node = { op = op }
+  for i = 2, #one do node[i - 1] = read(one[i], depth + 1) end
+  return node
+end
+
+-- ---- the program ----
+
+-- Made from its end, as a test has to know what follows. yes, no: "yes", "no" or a place from the end.
+local function emit(tests, node, yes, no)
+  if node.op == "not" then return emit(tests, node[1], no, yes) end
+  if node.op == "and" or node.op == "or" then
+    local entry = node.op == "and" and yes or no
+    for i = #node, 1, -1 do
+      if node.op == "and" then entry = emit(tests, node[i], entry, no) else entry = emit(tests, node[i], yes, entry) end
+    end
+    return entry
+  end
+  local test = { field = node.field, op = node.op == "in" and "==" or node.op, yes = yes, no = no }
+  table.move(node, 1, #node, 1, test)
+  tests[#tests + 1] = test
+  return #tests
+end
+
+local function compile(node)
+  local backwards, tests = {}, {}
+  emit(backwards, node, "yes", "no")
+  if #backwards > MOST then fail("%d comparisons; at most %d", #backwards, MOST) end
+  local function place(target)
+    if target == "yes" then return 0 end
+    if target ~= "no" then return #backwards + 1 - target end
+  end
+  for i = #backwards, 1, -1 do
+    local test = backwards[i]
+    test.yes, test.no = place(test.yes), place(test.no)
+    tests[#tests + 1] = test
+  end
+  return core.where(tests)
+end
+
+--- Check a condition and compile it. Raises on what can only be a mistake.
+-- @tparam table condition
+-- @tparam string what     whose it is, for the message: "count: where"
+-- @tparam integer level   of the caller, for `error`
+-- @treturn table     the tree: comparisons (`field`, `op`, their literals), and joints (`op`, what they join)
+-- @treturn userdata  the program
+function M.read(condition, what, level)
+  local ok, node, program = pcall(function()
+    local node = read(condition, 1)
+    return node, compile(node)
+  end)
+  if ok then return node, program end
+  if type(node) ~= "table" then error(node, 0) end
+  error(("%s: %s"):format(what, node.why), level)
+end
+
+--- Two of them as one, of what `read` gave; either may be nil.
+function M.both(a, b)
+  return a and b and { op = "and", a, b } or a or b
+end
+
+--- The program of a tree.
+function M.program(node) return node and compile(node) end
+
+local function source_of(node)
+  local words = {}
+  if node.op == "and" or node.op == "or" or node.op == "not" then
+    words[1] = node.op
+    for i, one in ipairs(node) do words[i + 1] = source_of(one) end
+    return words
+  end
+  return { node.field, node.op, node.op == "in" and table.move(node, 1, #node, 1, {}) or node[1] }
+end
+
+--- The condition as it may be written.
+M.source = source_of
+
+local function each(node, f)
+  if node.field then return f(node) end
+  for _, one in ipairs(node) do
+    local why = each(one, f)
+    if why then return why end
+  end
+end
+
+--- What a sample must have for it to be told, as fields.lua's `read` gives it: `bits`, `payload`, `has_payload`.
+function M.reads(node)
+  local needs = { bits = 0, payload = {} }
+  each(node, function(one)
+    local bits, payload = core.sample_field(one.field)
+    needs.bits = needs.bits | (bits or 0) -- nil: of other records
+    needs.has_payload = needs.has_payload or payload ~= nil and bits ~= nil
+    if bits and payload then table.insert(needs.payload, payload) end
+  end)
+  return needs
+end
+
+-- ---- held against a tracepoint ----
+
+-- Numbers are what C reads as such: a char * too, whose string is elsewhere.
+local function kind_of(field)
+  if field.kind == "number" or field.is_pointer then return "number" end
+  return field.kind == "string" and "string" or nil
+end
+
+--- Why that field of a payload cannot be compared so, or nil.
+-- @tparam table node   the condition
+-- @tparam table field  of filter.lua's fields
+function M.fault(node, field)
+  return each(node, function(one)
+    if one.field ~= "args." .. field.name then return end
+    local kind = kind_of(field)
+    return not kind and "it is neither a number nor a string" or kind and mismatch(kind, one)
+  end)
+end
+
+-- ---- the kernel's part ----
+
+-- A value outside of what the field can hold decides at once; the kernel would cut it to the field's size.
+local function beyond(field, op, value)
+  if field.size == 8 then return nil end
+  local bits = 8 * field.size
+  local low, high = 0, (1 << bits) - 1
+  if field.signed then low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1 end
+  if value < low then return op == "!=" or op == ">" or op == ">=" end
+  if value > high then return op == "!=" or op == "<" or op == "<=" end
+end
+
+local function number_text(field, value)
+  return (field.signed or value >= 0) and ("%d"):format(value) or ("0x%x"):format(value)
+end
+
+-- An argument of a system call can be narrower than the word that the kernel compares, and the upper half of the word
+-- is arbitrary. So the filter passes every record that could match.
+local function of_argument(field, name, op, value)
+  local bits = 8 * field.bytes
+  local low = value & (1 << bits) - 1
+  local half = 1 << (bits - 1)
+  local is_kept = field.is_signed and value >= -half and value < half or not field.is_signed and value == low
+  if op == "!=" then return is_kept and ("%s != %d"):format(name, low) or nil end
+  if not is_kept or op ~= "==" and field.is_signed then return nil end
+  return ("(%s %s %d || %s > %d)"):format(name, op, low, name, (1 << bits) - 1)
+end
+
+local function of_number(field, name, op, value)
+  local size = field.bytes or field.size
+  if op == "&" then
+    local fits = value > 0 and (size == 8 or value < 1 << (8 * size - 1))
+    return fits and ("%s & %d"):format(name, value) or nil
+  end
+  if size < field.size then return of_argument(field, name, op, value) end
+  if field.is_signed and not field.signed and op ~= "==" and op ~= "!=" then return nil end
+  local decided = beyond(field, op, value)
+  if decided ~= nil then return decided end
+  -- The least there is has no positive twin, which is what kernels before 4.17 looked for.
+  if value == math.mininteger and field.signed then return nil end
+  return ("%s %s %s"):format(name, op, number_text(field, value))
+end
+
+-- Strings as the kernel compares them, in no more than the field holds; its patterns have signs of their own.
+local function of_string(field, name, op, value, negated)
+  if #value >= (field.is_dynamic and 256 or math.min(field.size, 256)) or value:find("[^ -~]") then return nil end
+  if negated and field.is_dynamic then return nil end -- one without its NUL is the same to the kernel as a longer one
+  local quote = not value:find('"', 1, true) and '"' or not value:find("'", 1, true) and "'"
+  if not quote then return nil end
+  if op ~= "prefix" then return ("%s %s %s%s%s"):format(name, op, quote, value, quote) end
+  if value == "" then return not negated end
+  if value:find("[*?%[%]\\!]") then return nil end
+  local text = ("%s ~ %s%s*%s"):format(name, quote, value, quote)
+  return negated and ("!(%s)"):format(text) or text
+end
+
+-- What is no payload's that the kernel has, too, under names that no event's own field has. A thread's name is
+-- the kernel's but for an idle CPU's, and for one that nobody has heard of (":123").
+local own = {
+  comm = { field = { name = "COMM", kind = "string", size = 16 },
+           takes = function(value) return not value:find("^swapper") and value:sub(1, 1) ~= ":" end },
+  cpu = { field = { name = "CPU", kind = "number", size = 4, signed = true }, takes = math.tointeger },
+}
+
+local function field_of(node, fields)
+  local name = node.field:match("^args%.(.*)$")
+  if name then
+    for _, field in ipairs(fields) do
+      if field.name == name then return not field.is_pointer and field or nil end
+    end
+    return nil
+  end
+  local there = own[node.field]
+  for _, value in ipairs(there and node or {}) do
+    if not there.takes(value) then return nil end
+  end
+  for _, field in ipairs(there and fields or {}) do
+    if field.name == there.field.name then return nil end
+  end
+  return there and there.field
+end
+
+-- One literal of a comparison -> text | true | false | nil
+local function one_text(field, op, value, negated)
+  if negated and op ~= "prefix" then op = opposite[op] end
+  if not op then return nil end
+  if field.kind == "string" then return of_string(field, field.name, op, value, negated or op == "!=") end
+  if field.kind ~= "number" or field.name == "CPU" and op == "&" then return nil end
+  return of_number(field, field.name, op, value)
+end
+
+-- Texts joined: what is undecided (nil) goes out of an "and", and makes an "or" undecided -> text | true | false |
+-- nil, whether that is all of it
+local function join(is_and, nr, part)
+  local texts, exact = {}, true
+  for i = 1, nr do
+    local text, whole = part(i)
+    if text == not is_and then return text, whole end
+    exact = exact and whole
+    if text == nil then
+      if not is_and then return nil, false end
+    elseif text ~= is_and then
+      texts[#texts + 1] = text
+    end
+  end
+  if #texts == 0 then
+    if exact then return is_and, true end
+    return nil, false
+  end
+  return #texts == 1 and texts[1] or ("(%s)"):format(table.concat(texts, is_and and " && " or " || ")), exact
+end
+
+local function text_of(node, fields, negated)
+  if node.op == "not" then return text_of(node[1], fields, not negated) end
+  if not node.field then
+    return join((node.op == "and") ~= negated, #node, function(i) return text_of(node[i], fields, negated) end)
+  end
+  local field = field_of(node, fields)
+  if not field or #node > MOST_OF_FILTER then return nil, false end
+  local op = node.op == "in" and "==" or node.op
+  local is_whole = (field.bytes or field.size) == field.size
+  return join(negated, #node, function(i)
+    local text = one_text(field, op, node[i], negated)
+    return text, text ~= nil and is_whole
+  end)
+end
+
+--- The same, where it may be decided beforehand: true or false in the place of a filter.
+function M.decide(node, fields) return text_of(node, fields, false) end
+
+--- What the kernel can decide of it.
+-- @tparam table node    the condition, checked against the same fields
+-- @tparam table fields  of filter.lua's fields
+-- @treturn ?string   a filter that lets through all that the condition does; nil: there is none
+-- @treturn boolean   it lets through nothing else
+function M.filter(node, fields)
+  local text, exact = text_of(node, fields, false)
+  if type(text) ~= "string" or #text > LONGEST then return nil, false end
+  return text, exact
+end
+
+return M

@@ -1,0 +1,206 @@
+--- Spans: pairs of events joined in C (src/aggregate/span.h), how long each took into an aggregator.
+-- The ends stand as callbacks of their events, so that no Lua is run per record; they are declared here, or by the
+-- script where one event is more than one end.
+
+local agg = require "perfev.aggregate.aggregator"
+local colon = require "perfev.base.method_guard"
+local core = require "perfev.core"
+local duration = require "perfev.base.parse_units".duration
+local raw = require "perfev.base.plain_copy"
+local shown = require "perfev.base.show_value"
+local where = require "perfev.aggregate.condition"
+
+local M = {}
+local Span = {}
+Span.__index = Span
+
+-- In the order of src/lua/aggregate/laggregator.h's enum l_end.
+local ENDS = { "start", "via", "stop", "cancel" }
+local STOP = 3
+
+local known = { "by", "where", "into", "least", "max_waiting" }
+for _, name in ipairs(ENDS) do
+  table.move({ name, name .. "_by", name .. "_where" }, 1, 3, #known + 1, known)
+end
+local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+local function check_options(spec, level)
+  if type(spec) ~= "table" then fail(level, "span: a table expected, not a %s", type(spec)) end
+  local is_known = {}
+  for _, name in ipairs(known) do is_known[name] = true end
+  for name in pairs(spec) do
+    if not is_known[name] then
+      local near = core.nearest(shown(name), known)
+      fail(level, "span: no option is called '%s'%s", shown(name),
+        near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+  end
+  local most = spec.max_waiting
+  if most ~= nil and (math.type(most) ~= "integer" or most < 1 or most > 1 << 28) then
+    fail(level, "span: max_waiting is an integer from 1 to 2^28")
+  end
+end
+
+-- Names of the key, of that end.
+local function columns(spec, name, level)
+  local by = spec[name]
+  if by == nil then by = spec.by end
+  local list, n = { by }, by ~= nil and 1 or 0
+  if type(by) == "table" then list, n = raw(by), rawlen(by) end
+  for i = 1, n do
+    if type(list[i]) ~= "string" then fail(level, "span: %s is a name or a list of names", name) end
+  end
+  if n == 0 then
+    fail(level, "span: by: nothing says which stop belongs to a start\n  try: by = \"tid\", or start_by and stop_by")
+  end
+  return list
+end
+
+-- The event as Session:event takes it, with the end in its callback's place; nil: the script places it.
+local function event_of(spec, name, into, level)
+  local event = spec[name]
+  if event == true then return nil end
+  if type(event) == "string" then event = { event } end
+  if type(event) ~= "table" then fail(level, "span: %s is an event string, or a table as event has", name) end
+  if event.sample ~= nil then fail(level, "span: %s: its sample callback is the span's", name) end
+  local copy = { sample = into }
+  for key, value in pairs(event) do copy[key] = value end
+  return copy
+end
+
+-- What is under a condition at both ends is so at each.
+local function condition_of(spec, name, level)
+  local is_both = name == "start" or name == "stop"
+  local both = is_both and spec.where ~= nil and where.read(spec.where, "span: where", level + 1) or nil
+  name = name .. "_where"
+  local own = spec[name] ~= nil and where.read(spec[name], "span: " .. name, level + 1) or nil
+  return where.both(both, own)
+end
+
+-- Its last columns are those of what it is put into, whose times are of slots.
+local function new_end(name, by, spec, into, level)
+  local condition = condition_of(spec, name, level + 1)
+  return core.aggregator { kind = "count", word = "span", by = by, value = name ~= "cancel" and "time" or nil,
+                           condition = condition, where = where.program(condition), lacking = into.lacking,
+                           slot_ns = name == "stop" and into.slot and duration(into.slot) or nil }
+end
+
+local function check_into(into, level)
+  if not agg.is(into) then fail(level, "span: into is an aggregator: perfev.hist{}, perfev.stats{}, ...") end
+  local spec = into:spec()
+  if spec.kind == "count" or spec.kind == "top" then
+    fail(level, "span: into: %s has no values\n  try: perfev.stats, perfev.hist", spec.kind)
+  end
+  if spec.value and spec.value ~= "took" then
+    fail(level, "span: into: its value is how long it took, not %s", spec.value)
+  end
+  if spec.unit and not units[spec.unit] then
+    fail(level, "span: into: unit is ns, us, ms or s, not '%s'", spec.unit)
+  end
+  return spec
+end
+
+-- What each end's columns are behind the key, and whose each column of into is.
+local function columns_of(into)
+  local own, from = { {}, {}, {}, {} }, {}
+  for i, name in ipairs(into.by) do
+    local side, rest = name:match "^(%a+)%.(.+)$"
+    local nr = side == "start" and 1 or side == "via" and 2 or STOP
+    from[i] = nr - 1
+    table.insert(own[nr], nr == STOP and name or rest)
+  end
+  return own, from
+end
+
+local function least_of(spec, level)
+  local ns, why = duration(spec.least or 0)
+  if not ns then fail(level, "span: least: %s", why) end
+  return ns
+end
+
+local function has_end(spec, name) return name == "start" or name == "stop" or spec[name] ~= nil end
+
+-- Its ends, nil for one that it has not, and how many columns of each are the key.
+local function new_ends(spec, into, own, level)
+  local ends, nr_by = {}, #columns(spec, "start_by", level + 1)
+  for i, name in ipairs(ENDS) do
+    local by = has_end(spec, name) and columns(spec, name .. "_by", level + 1)
+    if by and #by ~= nr_by then
+      fail(level, "span: start_by has %d names, %s_by %d: they stand for the same", nr_by, name, #by)
+    end
+    if nr_by + #own[i] > 16 then fail(level, "span: more than 16 columns, its own and those of into together") end
+    ends[i] = by and new_end(name, table.move(own[i], 1, #own[i], #by + 1, by), spec, into, level + 1) or nil
+  end
+  return ends, nr_by
+end
+
+--- Join two events, of a session.
+-- @tparam table spec  `start`, `stop`: events, or true: then `span.start` and `span.stop` stand where the script has
+--   callbacks, of any record type. `via`, `cancel`: the same, of what comes in between and of what ends it uncounted.
+--   `by`, or `start_by` and so on: the fields that are the same of all; `where`, or `start_where` and so on:
+--   conditions, as an aggregator's; `into`: an aggregator, whose columns are of the stop, or with "start." or "via."
+--   before them of those, and whose own `where` is of the stop; `least`: what took less is left out; `max_waiting`
+-- @treturn span
+function M.new(session, spec, level)
+  spec = raw(spec)
+  check_options(spec, level + 1)
+  local into = check_into(spec.into, level + 1)
+  local own, from = columns_of(into)
+  if #own[2] > 0 and spec.via == nil then fail(level, "span: into: via.%s, and it has no via", own[2][1]) end
+  local least = least_of(spec, level + 1)
+  local ends, nr_by = new_ends(spec, into, own, level + 1)
+  local events = {}
+  for i, name in ipairs(ENDS) do
+    if ends[i] then events[#events + 1] = event_of(spec, name, ends[i], level + 1) end
+  end
+  local most = spec.max_waiting or 65536
+  local native = core.span(ends[1], ends[2], ends[3], ends[4], spec.into,
+    { nr_by = nr_by, most = most, unit = units[into.unit or "ns"], least = least, from = from })
+  local self = setmetatable({ ends = {}, native = native, most = most }, Span)
+  for i, name in ipairs(ENDS) do
+    self[name] = ends[i]
+    table.insert(self.ends, ends[i])
+  end
+  agg.add_span(spec.into, self)
+  for _, event in ipairs(events) do
+    local ok, why, code = session:_declare(event, level + 1)
+    if not ok then return nil, why, code end
+  end
+  return self
+end
+
+--- Starts and stops that found no partner.
+-- @treturn table  `waiting`: starts now without a stop; `unstarted`: stops without a start; `restarted`: starts
+--   followed by another of the same key; `dropped`: starts that made room, more than `max_waiting` being there;
+--   where there were any, `bypassed`: pairs with no `via` between them, and `cancelled`: starts that `cancel` ended
+function Span:unmatched()
+  return core.span_counts(self.native)
+end
+
+local words = {
+  { "unstarted", "stop%s without a start" }, { "waiting", "start%s without a stop" },
+  { "restarted", "start%s with another before the stop" },
+  { "bypassed", "pair%s with no via between" },
+  { "dropped", "start%s dropped for newer ones" },
+}
+
+--- The same in words, and what the ends could not take.
+-- @treturn {string,...}
+function Span:remarks()
+  local counts, lines = self:unmatched(), {}
+  for _, word in ipairs(words) do
+    local n = counts[word[1]]
+    if n and n > 0 then lines[#lines + 1] = ("%d %s: not counted"):format(n, word[2]:format(n == 1 and "" or "s")) end
+  end
+  if counts.dropped > 0 then lines[#lines] = ("%s (max_waiting is %d)"):format(lines[#lines], self.most) end
+  for _, one in ipairs(self.ends) do table.move(one:remarks(), 1, 9, #lines + 1, lines) end
+  return lines
+end
+
+colon(Span, Span, "span", "span", "unmatched remarks")
+
+return M

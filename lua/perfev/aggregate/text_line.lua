@@ -1,0 +1,101 @@
+--- Lines: a record's line of text, written in C by a format that was read once (src/lua/record/ltext_line.c).
+-- One stands where a callback stands, and then no Lua is run per record.
+
+local agg = require "perfev.aggregate.aggregator"
+local core = require "perfev.core"
+local fields = require "perfev.record.callback_fields"
+
+local M = {}
+
+local special = { task = true, tracepoint = true, latency = true, text = true }
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+local function check_name(name, level)
+  if special[name] then return end
+  local kind, why = core.source_kind(name)
+  if not kind then fail(level, "line: {%s}: %s", name, why) end
+  if kind == "stack" then
+    fail(level, "line: {%s} has lines of its own, or names that are looked up: a callback can print r.%s", name, name)
+  end
+end
+
+-- What stands between two braces: "NAME" or "NAME:SPEC".
+local function column(text, level)
+  local name, spec = text:match "^([%w_.]+):?(.*)$"
+  if not name then fail(level, "line: {%s} is no field; {{ is a brace", text) end
+  if not spec:find "^[-#0]*%d?%d?%d?%.?%d?[duxXo]?$" then
+    fail(level, "line: {%s}: '%s' is not understood\n  try: a width, as in {comm:-16} or {cpu:03}; x; {time:12.6}",
+      text, spec)
+  end
+  check_name(name, level + 1)
+  return { name = name, spec = spec }
+end
+
+local function columns_of(format, level)
+  local list, literal, at = {}, "", 1
+  while at <= #format do
+    local plain, stop = format:match("^([^{}]+)()", at)
+    if plain then
+      literal, at = literal .. plain, stop
+    elseif format:find("^{{", at) or format:find("^}}", at) then
+      literal, at = literal .. format:sub(at, at), at + 2
+    else
+      local inside, behind = format:match("^{([^{}]*)}()", at)
+      if not inside then fail(level, "line: a brace stands alone at %d; {{ and }} are braces", at) end
+      if literal ~= "" then list[#list + 1] = { literal = literal } end
+      list[#list + 1] = column(inside, level + 1)
+      literal, at = "", behind
+    end
+  end
+  if literal ~= "" then list[#list + 1] = { literal = literal } end
+  return list
+end
+
+--- A line.
+-- @tparam string format  text with `{NAME}` and `{NAME:SPEC}` in it; SPEC is printf's flags and width, and x or X
+-- @treturn userdata      `line:text(r)`, `line(r)`, or a callback
+function M.new(format, level)
+  if type(format) ~= "string" then fail(level + 1, "line: a format is a string, not a %s", type(format)) end
+  local ok, one = pcall(core.line, columns_of(format, level + 2))
+  if not ok then fail(level + 1, "line: %s", one) end
+  return one
+end
+
+--- Is it a line?
+function M.is(value)
+  return type(value) == "userdata" and select("#", core.line_fields(value)) > 0
+end
+
+local has_payload = { sample = true, record = true }
+
+--- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
+function M.refusal(callback, value)
+  if not M.is(value) then return nil end
+  local _, payload = core.line_fields(value)
+  if payload and not has_payload[callback] then
+    return ("%s = perfev.line: only samples have a payload"):format(callback)
+  end
+end
+
+local function check_one(event, one, format)
+  local wanted, payload = core.line_fields(one)
+  if payload and #wanted == 0 then wanted = { "common_type" } end
+  return fields.check_payload(event, "perfev.line", wanted, format)
+end
+
+--- Has the event what its lines read? As agg.lua's check.
+function M.check(event, callbacks, format)
+  for callback in pairs(has_payload) do
+    for _, one in ipairs(agg.list(callbacks[callback])) do
+      local ok, why, code = true, nil, nil
+      if M.is(one) then ok, why, code = check_one(event, one, format) end
+      if not ok then return nil, why, code end
+    end
+  end
+  return true
+end
+
+return M

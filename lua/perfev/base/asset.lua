@@ -1,0 +1,12 @@
+--- Styles, pages and browser scripts that a module writes into its output: files beside the module.
+-- perfl carries them as preloaded modules that return the text (src/gen/embed.lua).
+
+--- @tparam string name  its path below lua/: "perfev/profile/html/flamegraph.css"
+-- @tparam ?string module_file  the path of the module beside it, as require() passes it; perfl passes none
+-- @treturn string  the file's text
+return function(name, module_file)
+  local carried = package.preload[name]
+  if carried then return carried() end
+  local file <close> = assert(io.open(module_file:match "^.*/" .. name:match "[^/]+$", "rb"))
+  return file:read "a"
+end

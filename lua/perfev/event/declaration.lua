@@ -1,0 +1,621 @@
+--- An event's declaration: a table -> attr fields, callbacks and the like.
+-- Defaults of the event's kind come first, then what the callbacks ask for, then the user's own
+-- words; never the other way round.
+
+local lazy = require "perfev.base.lazy_module"
+local agg = require "perfev.aggregate.aggregator"
+local check = require "perfev.base.check"
+local core = require "perfev.core"
+local filters = lazy "perfev.tracepoint.filter"
+local samples = require "perfev.record.callback_fields"
+local grammar = require "perfev.event.grammar"
+local line = require "perfev.aggregate.text_line"
+local names = require "perfev.event.perf_names"
+local resolve = require "perfev.event.resolve"
+local options = require "perfev.base.options"
+local registers = require "perfev.record.registers"
+local tracefs = require "perfev.tracepoint.tracefs"
+local units = require "perfev.base.parse_units"
+local where = lazy "perfev.aggregate.condition"
+
+local M = {}
+
+local TYPE = names.TYPE
+local DEFAULT_FREQ = 4000 -- perf record's
+local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
+local FIXED_TYPES = 5 -- enum perf_type_id: what is above was given out when a PMU registered
+
+local EVERY = "*" -- the event string for whatever is there
+
+local faults = { [2] = true, [5] = true, [6] = true, [7] = true } -- software events that have an address
+
+-- What a callback asks the kernel for: attr fields that are set when it is there.
+local callbacks = {
+  sample = {}, record = {}, lost = {}, throttle = {}, read = { "inherit_stat" },
+  comm = { "comm", "comm_exec" }, mmap = { "mmap", "mmap2" }, fork = { "task" }, exit = { "task" },
+  switch = { "context_switch" }, ksymbol = { "ksymbol" }, bpf = { "bpf_event" },
+  namespaces = { "namespaces" }, cgroup = { "cgroup" }, text_poke = { "text_poke" },
+  aux = {}, itrace_start = {}, aux_output_hw_id = {}, callchain_deferred = { "defer_output" },
+}
+
+--- Callback -> the attr fields that ask for its records.
+M.asks = callbacks
+
+local comforts = require("perfev.base.option_tables").event
+local is_attr_field = core.is_attr_field
+
+-- All that a declaration may have, and its types.
+local types = {}
+for name, t in pairs(comforts) do types[name] = t end
+for _, field in ipairs(core.attr_fields()) do types[field.name] = types[field.name] or "*" end
+for name in pairs(callbacks) do
+  types[name] = is_attr_field(name) and "boolean | callback" or "callback"
+end
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+--- The first of what an event string stands for; for those who want a single event.
+-- @treturn[1] table  as resolve.lua has it: `type`, `config`, `fields`, `exclude`, `name`, …
+-- @treturn[2] nil
+-- @treturn[2] string  in three parts
+-- @treturn[2] integer errno
+function M.resolve(text, spec)
+  local there, why, code = resolve.all(text, spec)
+  if not there then return nil, why, code end
+  return there[1][1][1]
+end
+
+--- All of what an event string stands for that is there: units, lists of found (resolve.lua).
+-- @treturn[1] table
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.units(text, spec)
+  local there, why, code = resolve.all(text, spec)
+  if not there then return nil, why, code end
+  return there[1]
+end
+
+-- Closing a tracepoint's descriptors waits for a grace period (tracepoint_synchronize_unregister()): about
+-- 38 ms each, seen on 6.18.
+local MANY, CLOSING = 32, 0.038
+
+--- More tracepoints than one would open by mistake?
+-- @tparam string name    of the declaration, for the message
+-- @tparam table seen     their numbers so far, as a set; gets those of founds
+-- @tparam table founds   as resolve.lua has them
+-- @tparam boolean many   the user said so
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.check_many(name, seen, founds, many)
+  local own, count = 0, 0
+  for _, found in ipairs(founds) do
+    if found.type == TYPE.tracepoint and not seen[found.config] then own, seen[found.config] = own + 1, true end
+  end
+  for _ in pairs(seen) do count = count + 1 end
+  if count <= MANY or own == 0 or many then return true end
+  return nil, ("event '%s': %d different tracepoints in all; closing them takes some %.0f s\n  more than %d are opened "
+    .. "when you say so\n  try: --many, or many = true, or fewer"):format(name, count, count * CLOSING, MANY),
+    core.errno.EINVAL
+end
+
+--- How many there are of a pattern, in words.
+function M.told_of_pattern(pattern, n)
+  return ("%s: %d tracepoint%s"):format(pattern, n, n == 1 and "" or "s")
+end
+
+--- Whether the string is one group in braces and nothing else.
+function M.is_group(text)
+  local tree = grammar.parse(text)
+  return tree ~= nil and #tree == 1 and #tree[1] == 1 and tree[1][1].group == true
+end
+
+-- A function, or what C feeds: an aggregator, a line, or a list of those.
+check.define("callback", "a function", function(value, name)
+  local mt, is_fed = getmetatable(value), false
+  for i, one in ipairs(agg.list(value)) do
+    local wrong = agg.refusal(name, one) or line.refusal(name, one)
+    if wrong then return nil, wrong end
+    is_fed = (agg.is(one) or line.is(one)) and (is_fed or i == 1)
+  end
+  if agg.is_list(value) and value[1] ~= nil and not is_fed then
+    return nil, "each of a list must be an aggregator or a line"
+  end
+  if type(value) == "function" or is_fed or (type(mt) == "table" and mt.__call) then return value end
+  local field = type(value) == "boolean" and callbacks[name][1]
+  return nil, nil, field and ("%s = true, for the records alone"):format(field)
+end)
+
+-- Why these options do not go together; nil: they do.
+local function conflict_of(spec)
+  if spec.aux_buffer and spec.write_backward then
+    return "event: aux_buffer and write_backward at once\n  an AUX area is read in the order it was written"
+  end
+  -- The kernel takes both, and counts.
+  if spec.freq == 0 then return "event: freq = 0 takes no samples\n  try: freq = 99" end
+  if spec.period == 0 and spec.sample ~= nil then return "event: period = 0 takes no samples\n  try: period = 1" end
+  if spec.sample ~= nil and spec[1] == nil and spec.type == nil and spec.config == nil then
+    return "event: 'sample' needs an event name\n  try: its name first, as in { \"cpu-clock\", sample = f }"
+  end
+  if spec.period ~= nil and type(spec.freq) == "number" then
+    return "event: period and freq at once\n  samples are taken either every so many events or so often a second"
+      .. "\n  try: one of them"
+  end
+  for i = 1, #spec > 1 and #spec or 0 do
+    if spec[i]:find("|", 1, true) then
+      return ("event '%s': alternatives must be one string, not in a list"):format(spec[i])
+    end
+  end
+  if spec[1] and (spec.type ~= nil or spec.config ~= nil) then
+    return ("event '%s': an event string and type= or config= at once"):format(spec[1])
+  end
+end
+
+local CHAINS = "fp, dwarf, dwarf,BYTES, lbr or defer"
+
+-- "dwarf,16384", or true for "fp" -> what is asked of the kernel for it, as of an event string's terms
+local function chain_words(callchain)
+  if callchain == true then return resolve.call_graph "fp" end
+  if callchain == "fp,defer" then callchain = "defer" end -- as perf record has it
+  local kind, bytes = callchain:match("^(%a+),?(%d*)$")
+  if not kind or kind == "no" or (bytes == "" and callchain ~= kind) then
+    return nil, ("unknown call chain '%s'"):format(callchain), CHAINS
+  end
+  local words, why = resolve.call_graph(kind, math.tointeger(tonumber(bytes)))
+  return words, why, CHAINS
+end
+
+check.define("call chain", 'true or a string such as "dwarf"', function(value)
+  if type(value) == "boolean" then return value end
+  if type(value) ~= "string" then return nil end
+  local words, why, remedy = chain_words(value)
+  if words then return value end
+  return nil, why, remedy
+end)
+
+--- What a script's --call-graph asks for, as `callchain` has it.
+-- @treturn[1] table
+-- @treturn[2] nil
+-- @treturn[2] string  why not
+-- @treturn[2] string  what there is
+M.callchain = chain_words
+
+-- A callback or a plain flag of the same name? `comm = f` is one, `comm = true` the other.
+local function is_callback(spec, name)
+  return callbacks[name] and spec[name] ~= nil and type(spec[name]) ~= "boolean"
+end
+
+-- What sample gets, read; nil: the record itself.
+local function read_fields(spec, level)
+  if spec.fields == nil then return nil end
+  local read = samples.read(spec.fields, "event", level + 1)
+  local fed = agg.list(spec.sample)[1]
+  if agg.is(fed) then
+    fail(level, "event: fields and an aggregator at once; its columns are in its own by and value")
+  end
+  if line.is(fed) then fail(level, "event: fields and a line at once; its columns are in its own format") end
+  if spec.sample == nil then fail(level, "event: fields without sample, which would get them") end
+  return read
+end
+
+-- What is sampled for these fields, and what is for a condition beside them.
+local function with(read, tested)
+  if not (read and tested) then return read or tested end
+  return setmetatable({ bits = read.bits | tested.bits, has_payload = read.has_payload or tested.has_payload },
+    { __index = read })
+end
+
+-- What stacks and names of functions take beside sample_type.
+local function ask_for(spec, read)
+  if read.has_stack then spec.callchain = spec.callchain or true end
+  if read.has_symbol then spec.symbols = true end
+end
+
+local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
+
+-- What perf record sets for the kind; nothing to sample for one that counts nothing.
+local function kind_defaults(fields, found, read)
+  for name, value in pairs(found.exclude) do fields[name] = value end
+  if found.carrier then
+    -- Of side-band records alone: it counts nothing, so it needs no right to see the kernel.
+    fields.exclude_kernel = true
+    fields.exclude_hv = true
+    return
+  end
+  fields.sample_type = { table.unpack(sample_bits) }
+  if found.type == TYPE.tracepoint then
+    table.insert(fields.sample_type, 1, "raw")
+    fields.sample_period = 1
+  elseif found.type == TYPE.breakpoint or found.default_period then
+    fields.sample_period = found.default_period or 1
+  elseif found.type == TYPE.software and found.config == names.BPF_OUTPUT then
+    table.insert(fields.sample_type, "raw")
+    fields.sample_period = 1
+  elseif found.type == TYPE.software and found.config == names.DUMMY then
+    fields.sample_type = nil
+  else
+    if found.type == TYPE.software and faults[found.config] then table.insert(fields.sample_type, "addr") end
+    fields.freq = true
+    fields.sample_freq = DEFAULT_FREQ
+  end
+  for _, bit in ipairs(found.sample_type or {}) do table.insert(fields.sample_type, bit) end
+  -- Who names what is read gets no more; the registers that a payload lies in are part of it.
+  if read then fields.sample_type = read.has_payload and found.args_from and found.sample_type or nil end
+end
+
+local function callback_bits(fields, spec, list)
+  for name, asks in pairs(callbacks) do
+    if is_callback(spec, name) then
+      local value = spec[name]
+      -- A list is the caller's, who may change it.
+      list[name] = agg.is_list(value) and table.move(value, 1, #value, 1, {}) or value
+      for _, field in ipairs(asks) do fields[field] = true end
+    end
+  end
+  if list.switch then fields.context_switch = true end
+end
+
+local function add_bit(fields, field, bit)
+  local bits = fields[field]
+  -- A list of the user's stays as it is.
+  fields[field] = type(bits) == "table" and { bit, table.unpack(bits) } or { bit }
+end
+
+local function user_words(fields, spec)
+  for key, value in pairs(spec) do
+    if is_attr_field(key) and not is_callback(spec, key) and not comforts[key] then
+      -- The two names of one word do not stand side by side.
+      if key == "sample_period" then fields.sample_freq = nil fields.freq = nil end
+      if key == "sample_freq" then fields.sample_period = nil end
+      fields[key] = value
+    end
+  end
+  if spec.freq ~= nil then
+    fields.freq = spec.freq ~= false
+    if type(spec.freq) == "number" then
+      fields.sample_freq = spec.freq
+      fields.sample_period = nil
+    end
+  end
+  if spec.period ~= nil then
+    fields.sample_period = spec.period
+    fields.sample_freq = nil
+    fields.freq = nil
+  end
+end
+
+local function drop_bit(fields, bit)
+  for i, other in ipairs(fields.sample_type or {}) do
+    if other == bit then return table.remove(fields.sample_type, i) end
+  end
+end
+
+-- How often is one thing, in four words.
+local paces = { "period", "freq", "sample_period", "sample_freq" }
+-- What a term says of an event that is counted; the others are about samples, and pass.
+local counted = { inherit = true, aux_output = true }
+
+--- The options of one event: those of the table, and above them what the terms of its own string say, as in perf.
+-- @tparam table spec   as the user wrote it; stays as it is
+-- @tparam table words  of resolve.lua's `words`
+-- @tparam[opt] boolean is_counted  it takes no samples
+-- @treturn table  as spec, with `sample_bits` and `time` of words
+function M.settle(spec, words, is_counted)
+  local settled = options.copy(spec)
+  if (words.period or words.freq) and not is_counted then
+    for _, pace in ipairs(paces) do settled[pace] = nil end
+  end
+  for word, value in pairs(words) do
+    if word ~= "name" and (not is_counted or counted[word]) then settled[word] = value end
+  end
+  return settled
+end
+
+-- The options that an event has; fields of the kernel's own names are what they say.
+local function option_words(fields, spec)
+  if spec.callchain then
+    local words = chain_words(spec.callchain)
+    for name, value in pairs(words) do
+      if is_attr_field(name) then fields[name] = value end
+    end
+    user_words(fields, spec)
+    add_bit(fields, "sample_type", "callchain")
+    for _, bit in ipairs(words.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+  else
+    user_words(fields, spec)
+  end
+  for _, bit in ipairs(spec.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
+end
+
+-- The kernel lowers its limit under load; a default must not fail for that.
+local function clamp_default_freq(fields, spec, found)
+  if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq then return end
+  found.is_sampled = true
+  local most = math.tointeger(tonumber((core.slurp("/proc/sys/kernel/perf_event_max_sample_rate"))))
+  if most and most < DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
+end
+
+-- A value that no kernel could take is a mistake of the declaration, whatever the event.
+local function check_values(spec, level)
+  local fields = {}
+  user_words(fields, spec)
+  local ok, why = pcall(registers.attr, fields)
+  if not ok then fail(level, "event: %s", why) end
+end
+
+--- Check a declaration and hold it until it is opened. Raises on what can only be a mistake.
+-- @tparam table spec    as `perfev.event` takes it
+-- @tparam integer level of the caller, for `error`
+-- @treturn table        the declaration: `name`, `text` (its event strings as one), `spec`, `callbacks`,
+--   `fields` (fields.lua's, or nil)
+function M.declare(spec, level)
+  spec = check.take("event", spec, types, level + 1)
+  local wrong = conflict_of(spec)
+  if wrong then error(wrong, level) end
+  check_values(spec, level + 1)
+  for key, value in pairs(spec) do
+    if math.type(value) == "float" then spec[key] = math.tointeger(value) or value end
+  end
+  local list, fields = {}, {}
+  callback_bits(fields, spec, list)
+  local read = read_fields(spec, level + 1)
+  if read then ask_for(spec, read) end
+  if agg.has_symbol(list.sample) then spec.symbols = true end
+  local text = spec[1] and table.concat(spec, ",")
+  local name = spec.name or text or (spec.type and ("{type=%s, config=%s}"):format(spec.type, spec.config or 0))
+    or "dummy"
+  local condition, program
+  if spec.where ~= nil then condition, program = where.read(spec.where, "event: where", level + 1) end
+  return { name = name, text = text, spec = spec, callbacks = list, asked = fields, fields = read,
+           condition = condition, where = program, tested = condition and where.reads(condition),
+           is_carrier = not text and spec.type == nil, is_every = text == EVERY }
+end
+
+--- Its samples are pulled, as these fields and nothing else.
+-- @tparam table decl  of `declare`, not open yet
+-- @tparam table read  of fields.lua's `read`
+function M.pull(decl, read)
+  if decl.is_carrier then return end -- it has no samples
+  decl.fields, decl.is_pulled = read, true
+  ask_for(decl.spec, read)
+end
+
+--- The event string of a declaration; for "*" the session's events.
+-- @tparam table decl
+-- @tparam ?{string,...} events  of the session's options
+-- @treturn ?string              nil: "*" without events, or a declaration without a string
+function M.text_of(decl, events)
+  if not decl.is_every then return decl.text end
+  return events and table.concat(events, ",")
+end
+
+-- What the declaration names -> alternatives, as resolve.all has them
+local function find(decl, events)
+  local spec = decl.spec
+  local text = M.text_of(decl, events)
+  if text then return resolve.all(text, spec) end
+  if decl.is_every then
+    return nil, "event '*': of a recording it is every event; live, those that the session is given\n"
+      .. "  try: perfl -e EVENT SCRIPT, or events = { \"cpu-clock\" }, or -i FILE", core.errno.EINVAL
+  end
+  local found = { type = spec.type or TYPE.software, config = spec.config or 0, exclude = {}, fields = {}, words = {} }
+  if spec.type == nil then
+    found.config, found.carrier = names.DUMMY, true
+  elseif spec.type == TYPE.tracepoint then
+    local tp = tracefs.by_id(spec.config)
+    found.system, found.tracepoint, found.format = tp.system, tp.name, tp.format
+  end
+  return { { { found } } }
+end
+
+-- Things the kernel needs to be asked for by another name, unless the user said no.
+local function kernel_quirks(fields)
+  -- is_sb_event() in kernel/events/core.c forgets these two: an event of a whole CPU that asks
+  -- for them alone hears nothing. comm_exec puts it on the list and asks for no record.
+  if (fields.namespaces or fields.cgroup) and fields.comm_exec == nil then fields.comm_exec = true end
+  -- mmap2 is the form of mmap's records: alone it gives none (seen on 6.18).
+  if fields.mmap2 and fields.mmap == nil then fields.mmap = true end
+  -- Who defers is not who is told of the rest: perf_unwind_deferred_callback() asks each event.
+  if fields.defer_callchain and fields.defer_output == nil then fields.defer_output = true end
+end
+
+-- With the field "period" in its samples a tracepoint or software event gives one for each event, whatever its period
+-- (perf_swevent_event() in kernel/events/core.c). Clocks are timers, and do not.
+local function drop_period(fields)
+  local period, is_clock = fields.sample_period, fields.config == names.CPU_CLOCK or fields.config == names.TASK_CLOCK
+  local is_counted = fields.type == TYPE.tracepoint or fields.type == TYPE.software and not is_clock
+  if not is_counted or math.type(period) ~= "integer" or period < 2 then return end
+  drop_bit(fields, "period")
+end
+
+-- A group whose leader's samples hold all counts (":S"): its members take no samples.
+local function join_sample_read(fields, is_leader)
+  if is_leader then
+    add_bit(fields, "sample_type", "read")
+  else
+    fields.freq, fields.sample_freq, fields.sample_period = nil, nil, nil
+  end
+  fields.read_format = { "group", "id" }
+end
+
+-- The same of an event that stands alone. What is read says whose it is, as perf wants it of a recording
+-- (evlist__valid_read_format()).
+local function read_alone(fields)
+  add_bit(fields, "sample_type", "read")
+  fields.read_format = { "id" }
+end
+
+-- The AUX area that is asked for, in words or by a callback for its records -> bytes, optional; or nil
+local function aux_of(decl, found, spec)
+  local asked = spec.aux_buffer
+  if asked == true then return DEFAULT_AUX, false end
+  if asked then return (units.buffer(asked)), false end
+  local is_pmu = math.type(found.type) == "integer" and found.type > FIXED_TYPES
+  if asked == nil and decl.callbacks.aux and is_pmu and not spec.write_backward then return DEFAULT_AUX, true end
+end
+
+local function fields_of(decl, found, spec, unit, at, has_aux)
+  local fields = {}
+  kind_defaults(fields, found, with(decl.fields, decl.fields and decl.tested))
+  -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
+  if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
+  for name, value in pairs(found.fields) do fields[name] = value end
+  for name, value in pairs(decl.asked) do fields[name] = value end
+  option_words(fields, spec)
+  if unit.grouped and unit.sample_read then join_sample_read(fields, at == 1) end
+  if not unit.grouped and found.sample_read then read_alone(fields) end
+  fields.type, fields.config = found.type, found.config
+  if found.precise_max and spec.precise_ip == nil then fields.precise_ip = 3 end
+  kernel_quirks(fields)
+  if not spec.sample_type then drop_period(fields) end
+  if spec.time == false then drop_bit(fields, "time") end
+  clamp_default_freq(fields, spec, found)
+  return fields
+end
+
+-- arm64's watchpoints hit before the access is made, which is then tried again when the signal's handler has
+-- returned, and hits again (watchpoint_handler() steps over it for those that are not signalled alone).
+local function for_ever(attr)
+  return attr.sigtrap and attr.type == TYPE.breakpoint and attr.bp_type & 3 ~= 0
+end
+
+-- No PMU of arm64 looks at precise_ip (armpmu_event_init()): the kernel opens the event as if nothing had been asked.
+-- For what is software, nowhere one does.
+local function passed_over(attr, precise_max)
+  if attr.precise_ip == 0 or precise_max then return false end
+  return attr.type ~= TYPE.software and attr.type ~= TYPE.tracepoint and attr.type ~= TYPE.breakpoint
+end
+
+-- What arm64's kernels take and do not do as it was meant -> why not, what to do; or nil
+local function unfit_for_arm64(attr, precise_max)
+  if core.machine ~= "aarch64" then return nil end
+  if for_ever(attr) then
+    return "a watchpoint of arm64 with sigtrap signals for ever: the access is not made before the\n"
+      .. "  handler returns, and hits again",
+      ("without sigtrap, or watch a function (mem:0x%x:x)"):format(attr.bp_addr)
+  elseif passed_over(attr, precise_max) then
+    local level = ":" .. ("p"):rep(attr.precise_ip)
+    return ("precise_ip = %d (%s) is more than a PMU of arm64 can: it takes none, and its kernel\n"
+      .. "  opens the event as if it had not been asked"):format(attr.precise_ip, level),
+      ("without %s, or :P, which is as precise as the PMU can"):format(level)
+  end
+end
+
+local function build_one(decl, found, unit, at)
+  found.fields, found.words = found.fields or {}, found.words or {}
+  local spec = M.settle(decl.spec, found.words)
+  if spec.args and not found.probe then
+    return nil, ("event '%s': args are a probe's, and it is none\n  try: without args; a tracepoint has its own")
+      :format(decl.name), core.errno.EINVAL
+  end
+  local aux_bytes, aux_optional = aux_of(decl, found, spec)
+  if aux_bytes and spec.write_backward then
+    return nil, ("event '%s': aux_buffer and overwrite at once; an AUX area is read as it comes"):format(decl.name),
+      core.errno.EINVAL
+  end
+  local ok, attr = pcall(registers.attr, fields_of(decl, found, spec, unit, at, aux_bytes ~= nil))
+  if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
+  -- What nobody asked for in so many words may be left out when a PMU cannot do it.
+  local precise_max = found.precise_max and spec.precise_ip == nil
+  local why, remedy = unfit_for_arm64(attr, precise_max)
+  if why then return nil, ("event '%s': %s\n  try: %s"):format(decl.name, why, remedy), core.errno.EOPNOTSUPP end
+  local sampled = with(decl.fields, not found.carrier and decl.tested)
+  if sampled then attr.sample_type = samples.sample_type(attr.sample_type, sampled, not found.args_from) end
+  return {
+    attr = attr, spec = spec, name = found.name, system = found.system, format = found.format, found = found,
+    bind = found.bind,
+    is_tracepoint = found.type == TYPE.tracepoint, cpus = found.cpus, pmu = found.pmu,
+    aux_bytes = aux_bytes, aux_optional = aux_optional,
+    fixed_exclude = spec.exclude_kernel ~= nil or next(found.exclude) ~= nil,
+    guest_default = found.guest_default and spec.exclude_guest == nil, precise_max = precise_max,
+  }
+end
+
+local function build_units(decl, alternative)
+  local out = {}
+  for _, unit in ipairs(alternative) do
+    local built = { grouped = unit.grouped, weak = unit.weak, pattern = unit.pattern, name = unit.name,
+      group_name = unit.group_name }
+    for i, found in ipairs(unit) do
+      local one, why, code = build_one(decl, found, unit, i)
+      if not one then return nil, why, code end
+      built[i] = one
+    end
+    out[#out + 1] = built
+  end
+  return out
+end
+
+--- Has the event what its condition and its callbacks read of its payload? As fields.lua's check_payload.
+-- @tparam string name     of the event
+-- @tparam table decl
+-- @tparam ?string format
+function M.check_payload(name, decl, format)
+  if decl.condition then
+    local function fault(field) return where.fault(decl.condition, field) end
+    local ok, why, code = samples.check_payload(name, "where", decl.tested.payload, format, fault)
+    if not ok then return nil, why, code end
+  end
+  if decl.is_pulled then return true end -- one of several events has it: see fields.lua's check_pulled
+  if decl.fields then return samples.check_payload(name, "fields", decl.fields.payload, format) end
+  local ok, why, code = agg.check(name, decl.callbacks, format)
+  if not ok then return nil, why, code end
+  return line.check(name, decl.callbacks, format)
+end
+
+--- What the kernel can decide of the conditions that its samples are under.
+-- @tparam table decl
+-- @tparam table built  one of the events that `builds` made of it
+-- @treturn ?string   a filter; nil: nothing
+-- @treturn boolean   it is all of it
+function M.condition(decl, built)
+  if not (built.is_tracepoint and built.format) then return nil, false end
+  local condition = where.both(decl.condition, agg.condition(decl.callbacks))
+  if not condition then return nil, false end
+  return where.filter(condition, filters.fields(built.format))
+end
+
+--- Nothing looks at whose its samples are: neither its callbacks nor what is written of them.
+function M.is_nameless(decl)
+  if not decl.fields or decl.spec.symbols then return false end
+  for name in pairs(decl.callbacks) do
+    if name ~= "sample" then return false end
+  end
+  return true
+end
+
+--- What the declaration is on this machine: asks it, and makes the attrs.
+-- @tparam table decl
+-- @tparam ?{string,...} events  what "*" is
+-- @treturn[1] table  the alternatives that are there, best first: lists of units; a unit is a list of events, of one
+--   but for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
+--   `system`, `format`, `is_tracepoint`, `cpus` (open there alone), `found` (as resolve.lua has it),
+--   `spec` (of `settle`), `fixed_exclude` (the user chose what is excluded), `guest_default`, `precise_max` (what
+--   may be left out), `aux_bytes` (of an AUX area to map), `aux_optional`
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.builds(decl, events)
+  local there, why, code = find(decl, events)
+  if not there then return nil, why, code end
+  local out = {}
+  for _, alternative in ipairs(there) do
+    local built, wrong, failed = build_units(decl, alternative)
+    if not built then return nil, wrong, failed end
+    out[#out + 1] = built
+  end
+  return out
+end
+
+--- The same for one that stands for a single event; of several the first.
+function M.build(decl)
+  local there, why, code = M.builds(decl)
+  if not there then return nil, why, code end
+  return there[1][1][1]
+end
+
+return M

@@ -1,0 +1,109 @@
+--- Which processes: those of a user, those of a name; of all, or of some.
+-- Taken once, when the session starts: what they fork is theirs, and later processes are not. (A session that
+-- watches the machine selects by the name in each record instead, by `patterns`.)
+
+local lazy = require "perfev.base.lazy_module"
+local core = require "perfev.core"
+local rights = lazy "perfev.base.host_rights"
+
+local M = {}
+
+local COMM_MAX = 15 -- bytes: TASK_COMM_LEN without its NUL
+
+--- A user by name or number -> uid | nil, message, errno
+function M.uid(user)
+  local number = math.tointeger(tonumber(user))
+  if number then return number end
+  local names = {}
+  for name, uid in ("\n" .. (core.slurp("/etc/passwd") or "")):gmatch("\n([^:\n]+):[^:\n]*:(%d+):") do
+    if name == user then return math.tointeger(tonumber(uid)) end
+    names[#names + 1] = name
+  end
+  local near = core.nearest(user, names)
+  return nil, ("user '%s': /etc/passwd has no such user%s\n  try: %s"):format(user,
+    near and (" (did you mean '%s'?)"):format(near) or "", near or "the number that `id -u` gives"), core.errno.ENOENT
+end
+
+-- * and ? as in a shell, of the bytes that the kernel keeps of a name.
+function M.matcher(pattern)
+  if not pattern:find("[*?]") then pattern = pattern:sub(1, COMM_MAX) end
+  local lua = pattern:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
+  return function(comm) return comm:find("^" .. lua .. "$") ~= nil end
+end
+
+--- A list of names as patterns of fnmatch(3); one without a pattern in it is cut as the kernel cuts names.
+-- @tparam string text  "nginx*,bash"
+-- @treturn {string,...}
+function M.patterns(text)
+  local list = {}
+  for name in text:gmatch("[^,]+") do
+    list[#list + 1] = name:find("[*?%[]") and name or name:sub(1, COMM_MAX)
+  end
+  return list
+end
+
+-- -> comm, effective uid | nil: it has ended, or cannot be read
+local function facts(pid)
+  local status = core.slurp(("/proc/%d/status"):format(pid))
+  local comm = core.slurp(("/proc/%d/comm"):format(pid))
+  local uid = status and status:match("\nUid:%s*%d+%s+(%d+)")
+  if not uid or not comm then return nil end
+  return comm:gsub("\n$", ""), math.tointeger(tonumber(uid))
+end
+
+local function all()
+  local names, what, code = core.list("/proc")
+  if not names then return nil, ("cannot read %s: %s"):format(what, core.strerror(code)), code end
+  local pids = {}
+  for _, name in ipairs(names) do
+    if name:find("^%d+$") then pids[#pids + 1] = math.tointeger(tonumber(name)) end
+  end
+  table.sort(pids)
+  return pids
+end
+
+--- What was asked for, in words: "of the user www-data, named nginx*"
+function M.describe(opts)
+  local words = {}
+  if opts.uid then
+    words[#words + 1] = ("of the user %s"):format(opts.uid)
+  end
+  if opts.comm then words[#words + 1] = ("named '%s'"):format(opts.comm) end
+  return table.concat(words, ", ")
+end
+
+--- Those of opts.pid (nil: of all, but for ourselves) that are opts.uid's and named opts.comm.
+-- @tparam table opts  `pid` (list), `uid` (number or name), `comm` (a name, or a pattern with * and ?)
+-- @treturn[1] {integer,...}
+-- @treturn[2] nil
+-- @treturn[2] string   in three parts
+-- @treturn[2] integer  errno
+function M.select(opts)
+  local uid, why, code
+  if opts.uid then
+    uid, why, code = M.uid(opts.uid)
+    if not uid then return nil, why, code end
+  end
+  local pids = opts.pid
+  if not pids then
+    pids, why, code = all()
+    if not pids then return nil, why, code end
+  end
+  local matches, own = opts.comm and M.matcher(opts.comm), core.pid()
+  local found, comms = {}, {}
+  for _, pid in ipairs(pids) do
+    local comm, owner = facts(pid == 0 and own or pid)
+    if comm and (not uid or owner == uid) then
+      if (not matches or matches(comm)) and (opts.pid or pid ~= own) then found[#found + 1] = pid end
+      comms[#comms + 1] = comm
+    end
+  end
+  if #found > 0 then return found end
+  local near = opts.comm and core.nearest(opts.comm, comms)
+  local unseen, remedy = rights.hidden()
+  return nil, ("no process %s%s%s%s\n  try: %s"):format(M.describe(opts), opts.pid and " among those of pid" or "",
+    near and (" (did you mean '%s'?)"):format(near) or "", unseen and ": " .. unseen or "",
+    remedy or near or "ps -eo user,pid,comm"), core.errno.ESRCH
+end
+
+return M

@@ -1,0 +1,359 @@
+--- A recording: perf.data as perf record or perfl wrote it, on any machine.
+-- The reader is C (src/perfdata/reader.c); what is read once per recording is here: its features, the names
+-- of its events, the formats of its tracepoints.
+
+local lazy = require "perfev.base.lazy_module"
+local check = require "perfev.base.check"
+local colon = require "perfev.base.method_guard"
+local core = require "perfev.core"
+local features = require "perfev.perfdata.read_features"
+local kernel = require "perfev.perfdata.same_kernel"
+local names = require "perfev.perfdata.attr_name"
+local option_tables = require "perfev.base.option_tables"
+local registers = require "perfev.record.registers"
+local samples = require "perfev.record.callback_fields"
+local shown = require "perfev.base.show_value"
+local symbol = lazy "perfev.symbol"
+local tracing = require "perfev.perfdata.tracing_data"
+local user = require "perfev.perfdata.user_records"
+
+local M = {}
+local Recording = {}
+Recording.__index = Recording
+
+local WARNINGS_MAX = 100
+local TRACING_DATA, TRACEPOINT = 1, 2
+local CALLCHAIN = 1 << 5 -- PERF_SAMPLE_CALLCHAIN
+
+local function warn(self, text)
+  self.dropped_warnings = self.dropped_warnings + (#self.warnings >= WARNINGS_MAX and 1 or 0)
+  if #self.warnings < WARNINGS_MAX then self.warnings[#self.warnings + 1] = text end
+  if self.log then self.log(0, text) end
+end
+
+-- ---- the header: sections by name, decoded when they are asked for ----
+
+local function section_key(id) return features.names[id] or id end
+
+local function index_sections(self)
+  local sections = {}
+  for i, section in ipairs(self.file:sections()) do
+    section.index = i
+    sections[section_key(section.id)] = section
+  end
+  return sections
+end
+
+local function read_section(self, key)
+  local section = self.sections[key]
+  if not section or self.closed then return nil end
+  if section.id == TRACING_DATA then return self:tracing() end
+  local bytes = self.file:section(section.index)
+  if not bytes then return nil end
+  local value, why = features.decode(section.id, bytes, self.facts.big, self.header)
+  if why then warn(self, ("feature at 0x%x: %s"):format(section.offset, why)) end
+  return value
+end
+
+local function new_header(self)
+  local values = {}
+  return setmetatable({}, {
+    __index = function(_, key)
+      if values[key] == nil then
+        local value = read_section(self, key)
+        values[key] = value == nil and values or value -- values itself stands for none
+      end
+      if values[key] ~= values then return values[key] end
+    end,
+    __newindex = function() error("a recording's header cannot be changed", 2) end,
+    __pairs = function(header)
+      local keys = {}
+      for key in pairs(self.sections) do keys[#keys + 1] = key end
+      table.sort(keys, function(a, b) return self.sections[a].id < self.sections[b].id end)
+      local i = 0
+      return function()
+        i = i + 1
+        while keys[i] ~= nil and header[keys[i]] == nil do i = i + 1 end
+        if keys[i] ~= nil then return keys[i], header[keys[i]] end
+      end
+    end,
+  })
+end
+
+--- The formats of the recording's tracepoints; see perfev.perfdata.reader.tracing. nil where it has none.
+function Recording:tracing()
+  if self.formats then return self.formats end
+  local section = self.sections.tracing_data
+  local bytes = section and self.file:section(section.index)
+  if not bytes then return nil end
+  local data, why = tracing.read(bytes)
+  if why then warn(self, ("feature at 0x%x: %s"):format(section.offset, why)) end
+  self.formats = data
+  return data
+end
+
+-- ---- events ----
+
+-- id -> name, as EVENT_DESC has them; and the names in order.
+local function described(self)
+  local by_id, list = {}, {}
+  for i, desc in ipairs(self.header.event_desc or {}) do
+    list[i] = desc.name
+    for _, id in ipairs(desc.ids) do by_id[id] = by_id[id] or desc.name end
+  end
+  return by_id, list
+end
+
+local function name_of(self, event, i, by_id, list, updated)
+  local name = event.ids[1] and by_id[event.ids[1]]
+  -- recorders before 2.6.3x described events without their ids
+  name = name or #event.ids == 0 and list[i] or updated
+  name = name or (self.header.event_types or {})[event.attr.config]
+  if name and name ~= "" then return name end
+  local format = event.attr.type == TRACEPOINT and self.formats and self.formats.formats[event.attr.config]
+  if format then return ("%s:%s"):format(format.system, format.name) end
+  return names.of(event.attr, self.header.pmu_mappings or {})
+end
+
+local function new_payload(self, event, format, data)
+  local ok, args, why = pcall(core.payload, format.system, format.format, "", {
+    big_endian = data.big, long_size = data.long_size, strings = data.printk, symbols = self.file,
+  })
+  if ok and args then return args end
+  warn(self, ("event %s: its format cannot be read: %s"):format(event.name, ok and why or args))
+  return false
+end
+
+-- Events of one tracepoint share what reads its payloads: thousands of them can say its number.
+local function give_payload(self, event, i)
+  local data = event.attr.type == TRACEPOINT and self:tracing()
+  local format = data and data.formats[event.attr.config]
+  event.format = format
+  if not format then return self.file:context(i, event) end
+  local args = self.of_format[format]
+  if args == nil then
+    args = new_payload(self, event, format, data)
+    self.of_format[format] = args
+  end
+  self.payloads[i] = args or nil
+  self.file:context(i, event, args or nil)
+end
+
+local function learn_machine(self)
+  local arch = self.header.arch
+  local regs, narrow = registers.of(arch or core.machine)
+  self.registers = regs or {}
+  self.file:machine(self.registers, narrow or false)
+end
+
+-- Names for the addresses that payloads print: those of the recording, or this machine's where its kernel
+-- is the one that was recorded, and lies where it lay then.
+local function learn_kernel(self)
+  if not self.formats or self.kernel_known then return end
+  self.kernel_known = true
+  local text = self.formats.kallsyms or ""
+  if text ~= "" and self.file:kernel(text) then return end
+  self.file:kernel(kernel.is_running(self.header))
+end
+
+--- Take in what the reader knows of events and sections by now. Events that are known already stay the
+-- tables that they are: records show them.
+function Recording:_read_events()
+  self.sections = index_sections(self)
+  self.header = new_header(self)
+  if self.sections.tracing_data then self:tracing() end
+  learn_kernel(self)
+  learn_machine(self)
+  local by_id, list = described(self)
+  local i = 1
+  local attr, ids, updated = self.file:event(i)
+  while attr do
+    local event = self.events[i] or {}
+    self.events[i] = event
+    event.attr, event.ids = attr, ids
+    local had = event.format
+    event.name = name_of(self, event, i, by_id, list, updated)
+    if not had then give_payload(self, event, i) end
+    i = i + 1
+    attr, ids, updated = self.file:event(i)
+  end
+end
+
+-- ---- records ----
+
+check.define("record type", "the name of a record type", function(value)
+  local number = M.numbers[value] or check.read("integer 1..63", value)
+  if number then return number end
+  return nil, ("unknown record type '%s'%s"):format(shown(value), check.hint(value, check.names(M.numbers)))
+end)
+
+-- A set of the kernel's types as bits.
+local function set_of(types)
+  local set = 0
+  for _, number in ipairs(types) do set = set | 1 << number end
+  return set
+end
+
+-- What is pulled of samples.
+local function names_of(self, opts, level)
+  local read = samples.read(opts.fields, "records", level + 1)
+  if opts.types then error("records: fields are of samples alone, and types besides says which", level) end
+  local events = {}
+  for i, event in ipairs(self.events) do
+    events[i] = { name = event.name, format = event.format and event.format.format }
+  end
+  local why = samples.check_pulled(read, events)
+  if why then error("records: " .. why, level) end
+  return read.names
+end
+
+--- The records in the order of time, as views (see perfev.live.session: good until the next one is asked
+-- for), each with its place in the file and whether the recorder synthesised it. Records of tools are
+-- tables (see perfev.perfdata.user_records), with their place, where they stand in the file.
+-- The loop ends where reading does; then `error` says why, if that is before the end.
+-- @tparam ?table opts  `user = false`: without the records of tools; `types` ({ "mmap2", ... }): of the kernel's these
+--   alone, by name or number; `fields`: of samples what has these names, in the place of views, and no other record,
+--   the first false where it would be nil
+function Recording:records(opts)
+  if self.closed then error("the recording is closed", 2) end
+  if self.ended then
+    error("records: all of it was read, and a recording is read once\n  try: perfev.open() again", 2)
+  end
+  if opts == nil then opts = {} end
+  opts = check.take("records", opts, option_tables.recording_records, 3)
+  local big = self.facts.big
+  local on_user = opts.user ~= false and opts.fields == nil and function(number, bytes, offset)
+    return user.decode(number, bytes, offset, big)
+  end
+  local types = opts.types and set_of(opts.types)
+  local pulled = opts.fields ~= nil and names_of(self, opts, 3)
+  if pulled then types = 1 << M.numbers.sample end
+  local next_record = self.file:records(on_user, types, pulled)
+  local function give(first, ...)
+    if first ~= nil then return first, ... end
+    self.error, self.errno = self.file:failure()
+    self.ended = true
+    return nil
+  end
+  return function() return give(next_record()) end
+end
+
+--- What was read so far: see src/perfdata/reader.h, struct pev_datafile_stats; `types` is by name.
+function Recording:totals()
+  if self.closed then return self.last_totals end
+  local totals = self.file:totals()
+  local types = {}
+  for number, n in pairs(totals.types) do
+    local layout = M.kernel_types[number]
+    types[layout or user.names[number] or number] = n
+  end
+  totals.types = types
+  return totals
+end
+
+--- Who a task is, as the records that were read tell of it; see perfev.live.session.
+function Recording:task(tid)
+  if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end
+  if self.closed then return nil end
+  return self.file:task(tid)
+end
+
+--- The bytes of a feature section, by name or number; nil where there is none.
+function Recording:section(key)
+  local section = self.sections[section_key(key)] or self.sections[key]
+  if self.closed or not section then return nil end
+  return self.file:section(section.index)
+end
+
+-- Stacks that somebody keeps are given their names later.
+local function has_callchains(self)
+  for _, event in ipairs(self.events) do
+    if event.attr.sample_type & CALLCHAIN ~= 0 then return true end
+  end
+  return false
+end
+
+function Recording:close()
+  if self.closed then return end
+  self.last_totals = self:totals()
+  if has_callchains(self) then self.world:settle() end
+  self.closed = true
+  self.file:close()
+end
+
+Recording.__close, Recording.__gc = Recording.close, Recording.close
+
+M.kernel_types, M.numbers = {}, {}
+for number, layout in ipairs(core.layouts().records) do
+  M.kernel_types[number], M.numbers[layout.name] = layout.name, number
+end
+
+--- What helps when none could be opened.
+-- @tparam string path    what was to be opened
+-- @tparam integer errno  why it was not
+-- @treturn string
+function M.remedy(path, errno)
+  if path == "-" then return "perf record -o - -- COMMAND | perfl SCRIPT -i -" end
+  if errno == core.errno.ENOENT then return "the name of a file that perf record wrote; without -o it is perf.data" end
+  if errno == core.errno.EACCES then return "as the user who recorded it, or as root" end
+  return "a file that perf record wrote"
+end
+
+local NAMES_MAX = 10
+
+--- What its events are called, as a message has it: the first of them, and how many more there are.
+-- @tparam table events  of a recording
+-- @treturn string
+function M.names_text(events)
+  local first, seen, more = {}, {}, 0
+  for _, event in ipairs(events) do
+    if #first < NAMES_MAX and not seen[event.name] then first[#first + 1] = event.name
+    elseif not seen[event.name] then more = more + 1 end
+    seen[event.name] = true
+  end
+  if #first == 0 then return "no events" end
+  return table.concat(first, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
+end
+
+--- Open a recording.
+-- @tparam string path  "-" is standard input
+-- @tparam ?table opts  `ordered = false`: in the file's order; `window`: bytes of records to put in order
+--   at most (32 MiB); `log`: f(level, text), what a user should know; `fd`: read this descriptor, and close it
+-- @treturn[1] recording  `.header .events .facts .warnings .error`, `:records{} :totals() :section(name) :close()`
+-- @treturn[2] nil
+-- @treturn[2] string  why it is no recording, with the byte
+-- @treturn[2] integer errno
+function M.open(path, opts)
+  if type(path) ~= "string" then error("open: a path, or \"-\" for standard input", 2) end
+  if path:find("\0", 1, true) then error("open: a path with a NUL byte in it", 2) end
+  if opts == nil then opts = {} end
+  opts = check.take("open", opts, option_tables.open, 3)
+  local self = setmetatable({
+    events = {}, payloads = {}, of_format = {}, warnings = {}, dropped_warnings = 0, log = opts.log,
+  }, Recording)
+  local started = false
+  local file, why, code = core.datafile(path, {
+    fd = opts.fd, window = opts.window, unordered = opts.ordered == false,
+    note = function(text) warn(self, text) end,
+    news = function() if started then self:_read_events() end end,
+  })
+  if not file then
+    self.closed = true
+    return nil, why, code
+  end
+  self.file, self.facts, self.path = file, file:facts(), path
+  self.world = symbol._recorded {
+    recording = file, path = path, header = function() return self.header end,
+    log = function(level, text)
+      if level == 0 then warn(self, text) end
+    end,
+  }
+  file:world(self.world)
+  started = true
+  self:_read_events()
+  return self
+end
+
+colon(Recording, Recording, "recording", "rec", "records totals task section tracing close")
+
+return M

@@ -1,0 +1,635 @@
+--- A session's other source: a recording instead of the kernel.
+-- It has the verbs of the core's session (perfev.core), so that the loop, the end and the errors are
+-- session.lua's for both. What happens per record is C (src/perfdata/replay.c), timers on the records' time
+-- among it; what happens once is here: whose a record is, and what of the recording is wanted. Nothing is opened
+-- but the file; what waits (signals, a watched descriptor) is a core session without events.
+
+local core = require "perfev.core"
+local event = require "perfev.event.declaration"
+local grammar = require "perfev.event.grammar"
+local names = require "perfev.event.perf_names"
+local opened = require "perfev.event.open_event"
+local private = require "perfev.perfdata.perfl_section"
+local recording = require "perfev.perfdata.reader"
+local resolve = require "perfev.event.resolve"
+local selection = require "perfev.perfdata.record_filter"
+
+local M = {}
+
+local Replay = {}
+Replay.__index = Replay
+
+local E = core.errno
+
+-- Number of a record type -> the callback it is delivered to.
+local callback_of = {}
+for number, layout in ipairs(core.layouts().records) do callback_of[number] = layout.callback end
+
+-- What an event of its own hears; the rest tells of tasks and their memory, whoever recorded it.
+local own_only = { sample = true, read = true, throttle = true, aux = true, itrace_start = true,
+                   aux_output_hw_id = true, callchain_deferred = true }
+
+local NOTES_MAX = 10
+
+-- Logs what is wrong with a recording; after the first NOTES_MAX texts at level 1, because there may be millions.
+local function logger(session, shown)
+  local nr = 0
+  return function(level, text)
+    nr = nr + 1
+    session:_log(nr > NOTES_MAX and 1 or level, ("%s: %s"):format(shown, text))
+    if nr == NOTES_MAX + 1 then session:_log(0, shown .. ": there is more of this: -v tells all of it") end
+  end
+end
+
+local function no_counters(shown)
+  return nil, ("counter: %s is a recording\n  counters are read from the kernel while it counts"
+    .. "\n  try: without the input, or an event with a sample callback"):format(shown), E.EINVAL
+end
+
+--- Open the session's input.
+-- @tparam session session
+-- @tparam table handlers  `on_error`, as of the core's session
+-- @treturn[1] replay
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.open(session, handlers)
+  local input = session.opts.input
+  local shown = input == "-" and "standard input" or input
+  if #session.counters > 0 then return no_counters(shown) end
+  local waiter, what, code = core.session {}
+  if not waiter then return nil, what, code end
+  local rec
+  rec, what, code = recording.open(input, {
+    ordered = session.opts.ordered ~= false,
+    log = logger(session, shown),
+  })
+  if not rec then
+    waiter:close()
+    return nil, ("cannot open the recording %s\n  try: %s"):format(what, recording.remedy(input, code)), code
+  end
+  local self = setmetatable({ session = session, rec = rec, shown = shown, waiter = waiter, listeners = {},
+                              carriers = {}, forms = {} }, Replay)
+  local wanted
+  wanted, what, code = selection.of(rec, session.opts, shown)
+  if not wanted then
+    self:close()
+    return nil, what, code
+  end
+  self.source = core.replay(rec.file, handlers, wanted)
+  self:number_events()
+  return self
+end
+
+--- Take in the recording's events and their payloads; a pipe tells of more on its way.
+function Replay:number_events()
+  self.nr = {}
+  for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
+  self.session.machine = self.rec.header.arch
+  self.source:know("registers", self.rec.registers)
+  self.source:know("world", self.rec.world)
+  self:read_private()
+  for _, listener in ipairs(self.listeners) do self:give_payload(listener) end
+  self.source:forget()
+end
+
+-- What the session that recorded it left out is left out again.
+function Replay:read_private()
+  local said = private.read(self.rec:section(private.SECTION), self.rec.facts.big)
+  self.source:exclude(said.exclude_pid or 0)
+  self.lost_own = said.lost_own
+  self.source:lost_own(said.lost_own)
+  for _, n in ipairs(said.keep_own) do
+    if self.rec.events[n] then self.source:keep(n) end
+  end
+  -- A session's own event for the names of tasks is no declaration's.
+  for _, n in ipairs(said.hidden) do
+    if self.rec.events[n] then self.carriers[self.rec.events[n]] = true end
+  end
+end
+
+function Replay:give_payload(listener)
+  local payload = listener.recorded and self.rec.payloads[self.nr[listener.recorded]]
+  if payload then self.source:payload(listener.ev.slot, payload) end
+end
+
+-- ---- the file's events and the declared ones ----
+
+local MODIFIERS = "[ukhGHIpPSDWeb]+"
+local CONFIG = 0xffffffff -- PERF_HW_EVENT_MASK: above is which PMU of several kinds of cores (5.13)
+
+-- "cycles:u" -> "cycles"; "cpu_core/cycles/P", and as perf up to 5.18 has it "cpu_core/cycles:P/" -> "cpu_core/cycles/"
+local function without_modifiers(name)
+  local of_pmu = name:match("^([^:/]+/.*/)" .. MODIFIERS .. "$")
+  local inside = name:match("^([^:/]+/.*):" .. MODIFIERS .. "/$")
+  return of_pmu or inside and inside .. "/" or name:match("^(.+):" .. MODIFIERS .. "$") or name
+end
+
+-- The same of a recorded event; "sched:sched_switch:u" -> "sched:sched_switch"
+local function plain_name(recorded)
+  local name = recorded.name or ""
+  if recorded.attr.type == names.TYPE.tracepoint then return name:match("^([^:]+:[^:]+)") or name end
+  return without_modifiers(name)
+end
+
+-- Whether a name of perf's and what was recorded are the same counter: cs is context-switches, cycles those of each
+-- kind of cores.
+local function is_alias(leaf, recorded)
+  local there, type = leaf.kind == "name" and names.find(leaf.name), recorded.attr.type
+  if not there or there.tool or there.type ~= type then return false end
+  local has_cores = type == names.TYPE.hardware or type == names.TYPE.cache
+  return there.config == recorded.attr.config & (has_cores and CONFIG or -1)
+end
+
+local function full_name(leaf)
+  if leaf.kind == "tracepoint" then return leaf.system .. ":" .. leaf.name end
+  if leaf.kind == "name" or leaf.kind == "raw" then return leaf.name end
+  return leaf.kind == "pmu" and without_modifiers(leaf.text) or leaf.text
+end
+
+local function is_meant(leaf, recorded)
+  local plain, name = plain_name(recorded), full_name(leaf)
+  if leaf.glob then return grammar.matcher(name)(plain) end
+  return plain == name or recorded.name == leaf.text or is_alias(leaf, recorded)
+end
+
+-- Modifiers tell events apart only where the name alone does not.
+local function find_leaf(leaf, events)
+  local found, exact = {}, {}
+  for _, recorded in ipairs(events) do
+    if is_meant(leaf, recorded) then
+      found[#found + 1] = recorded
+      if recorded.name == leaf.text then exact[#exact + 1] = recorded end
+    end
+  end
+  if not leaf.glob and #found > 1 and #exact > 0 then found = exact end
+  for i, recorded in ipairs(found) do
+    found[i] = { recorded = recorded, name = leaf.glob and plain_name(recorded) or leaf.text,
+                 of_pattern = leaf.glob, modifiers = leaf.modifiers, words = resolve.words(leaf) }
+  end
+  return found
+end
+
+-- All events of one alternative -> those that are there, the first that is not
+local function find_list(units, events)
+  local all, missing = {}, nil
+  for _, unit in ipairs(units) do
+    for _, leaf in ipairs(unit.group and unit or { unit }) do
+      local found = find_leaf(leaf, events)
+      if #found == 0 then missing = missing or leaf.text end
+      table.move(found, 1, #found, #all + 1, all)
+    end
+  end
+  return all, missing
+end
+
+local function find_by_number(spec, events)
+  local found = {}
+  for _, recorded in ipairs(events) do
+    if recorded.attr.type == spec.type and recorded.attr.config == (spec.config or 0) then
+      found[#found + 1] = { recorded = recorded }
+    end
+  end
+  return found
+end
+
+local COUNTED = { [names.TYPE.software] = { [names.DUMMY] = true } } -- has no samples
+
+-- Each event that may have samples.
+local function find_every(self)
+  local found = {}
+  for _, recorded in ipairs(self.rec.events) do
+    local attr = recorded.attr
+    local has_none = (COUNTED[attr.type] or {})[attr.config]
+    if not has_none and not self.carriers[recorded] then
+      found[#found + 1] = { recorded = recorded, name = recorded.name, of_pattern = true }
+    end
+  end
+  return found
+end
+
+-- The events of exactly that name, which need not be one that can be read as an event.
+local function find_named(name, events)
+  local found = {}
+  for _, recorded in ipairs(events) do
+    if recorded.name == name then found[#found + 1] = { recorded = recorded, name = name } end
+  end
+  return found
+end
+
+local function is_every(units)
+  return #units == 1 and units[1].text == "*"
+end
+
+local CLOCK = { kind = "name", name = "cpu-clock", text = "cpu-clock", terms = {} }
+
+-- perf records cpu-clock where a machine cannot count cycles, as a session samples it.
+local function find_clock(tree, events)
+  local leaf = #tree == 1 and #tree[1] == 1 and tree[1][1]
+  local there = leaf and leaf.kind == "name" and names.find(leaf.name)
+  if there and there.type == names.TYPE.hardware and there.config == names.CPU_CYCLES then
+    return find_leaf(CLOCK, events)
+  end
+  return {}
+end
+
+local function find(self, decl)
+  local events = self.rec.events
+  local text = event.text_of(decl, self.session.opts.events) or decl.text
+  if not text then return find_by_number(decl.spec, events) end
+  local named = find_named(text, events)
+  local tree, wrong = grammar.parse(text)
+  if not tree and #named == 0 then return nil, wrong, E.EINVAL end
+  if #named > 0 then
+    for _, one in ipairs(named) do one.words = tree and #tree == 1 and resolve.words(tree[1][1]) or nil end
+    return named
+  end
+  local some, missing -- of a list that is not whole
+  for _, units in ipairs(tree) do
+    if is_every(units) then return find_every(self) end
+    local found, lacks = find_list(units, events)
+    if not lacks then return found end
+    some, missing = some or #found > 0 and found or nil, missing or lacks
+  end
+  if some then return some, missing end
+  local clock = find_clock(tree, events)
+  if #clock > 0 then
+    self.session:_log(0, ("%s: the recording has cpu-clock instead"):format(decl.name))
+    return clock
+  end
+  return {}, missing
+end
+
+-- ---- what was recorded in another way than it is asked for ----
+
+local CALLCHAIN, READ, RAW = 1 << 5, 1 << 4, 1 << 10 -- PERF_SAMPLE_*
+local GROUP, ID = 1 << 3, 1 << 2 -- PERF_FORMAT_*
+
+local function has_chains(recorded) return recorded.attr.sample_type & CALLCHAIN ~= 0 end
+
+-- Stacks as the event would have them live: without the frames that it excludes; where no chains were recorded, of
+-- where the sample was taken. Two that do not agree both get all there is.
+local function shape_stacks(self, decl, one)
+  local spec, recorded = event.settle(decl.spec, one.words or {}), one.recorded
+  if not spec.callchain then return end
+  local form = { no_user = spec.exclude_callchain_user, no_kernel = spec.exclude_callchain_kernel }
+  local other = self.forms[recorded]
+  if other and (other.no_user ~= form.no_user or other.no_kernel ~= form.no_kernel) then
+    self.session:_log(0, ("%s: another event of it wants other frames: both get all of them"):format(decl.name))
+    form = {}
+  end
+  self.forms[recorded] = form
+  form.of_ip = not has_chains(recorded)
+  self.source:stacks(self.nr[recorded], form)
+  if not form.of_ip or other or spec.sample_max_stack == 1 then return end
+  self.session:_log(0, ("%s: recorded without call chains: a stack is its first frame alone\n  try: perf record -g")
+    :format(recorded.name))
+end
+
+-- Who else's samples have its counts.
+local function leader_of(self)
+  for _, recorded in ipairs(self.rec.events) do
+    local attr = recorded.attr
+    if attr.read_format & GROUP ~= 0 and (attr.freq or attr.sample_period ~= 0) then return recorded end
+  end
+end
+
+-- Whether its samples are delivered as those of its group: pev_groupread_splits().
+local function is_split(leader)
+  local attr = leader.attr
+  return attr.sample_type & (READ | RAW) == READ and attr.read_format & ID ~= 0
+end
+
+-- Samples that are waited for in vain, and would look as if nothing had happened.
+local function note_counted(self, decl, found)
+  if not (decl.callbacks.sample or decl.callbacks.record) then return end
+  for _, one in ipairs(found) do
+    local attr = one.recorded.attr
+    if attr.freq or attr.sample_period ~= 0 then return end
+  end
+  local leader, by_stat = leader_of(self), self.rec.sections.stat
+  if not leader and not by_stat or leader and is_split(leader) then return end
+  self.session:_log(0, ("%s: it was counted, and not sampled\n  its counts are in %s"):format(decl.name, leader
+    and ("r.read of the samples of %s"):format(leader.name) or "'stat' records, which perfl dump shows"))
+end
+
+local sides = { exclude_kernel = "the kernel's", exclude_user = "user space's" }
+
+-- What the kernel would have left out of "cycles:u".
+local function note_wider(self, decl, one)
+  local words, attr = grammar.modifiers(one.modifiers or "").exclude, one.recorded.attr
+  for field, whose in pairs(sides) do
+    local unwanted = decl.spec[field]
+    if unwanted == nil then unwanted = words[field] end
+    if unwanted and not attr[field] then
+      self.session:_log(0, ("%s: recorded as %s: %s samples are delivered, too\n  r.cpumode tells them apart"):format(
+        decl.name, one.recorded.name, whose))
+    end
+  end
+end
+
+local function listen(self, ev, one, first)
+  local recorded = one.recorded
+  local listener = { ev = ev, recorded = recorded, first = first }
+  ev.slot = self.source:add { callbacks = ev.decl.callbacks, event = ev,
+    fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier }
+  self.listeners[#self.listeners + 1] = listener
+  if ev.decl.spec.disabled then self:disable_event(ev.slot) end
+  if not recorded then return end
+  ev.attr, ev.ids = recorded.attr, recorded.ids
+  ev.format = recorded.format and recorded.format.format
+  shape_stacks(self, ev.decl, one)
+  self:give_payload(listener)
+end
+
+-- What a session's own event for side-band records asks for.
+local side_band = { "comm", "task", "mmap", "context_switch", "ksymbol", "bpf_event", "namespaces", "cgroup",
+                    "text_poke" }
+
+-- The event that was recorded for such a declaration, by us: it hears what that heard, and nothing twice.
+local function find_carrier(self, decl)
+  for _, recorded in ipairs(self.rec.events) do
+    local attr = recorded.attr
+    local same = attr.type == names.TYPE.software and attr.config == names.DUMMY and not self.carriers[recorded]
+    for _, field in ipairs(side_band) do same = same and (attr[field] == true) == (decl.asked[field] == true) end
+    if same then
+      self.carriers[recorded] = true
+      return recorded
+    end
+  end
+end
+
+-- A script that declares an event twice has it recorded twice: each of the two hears its own.
+local function own_of_twins(self, ev, found)
+  local nr, own = 0, nil
+  for _, other in ipairs(self.session.events) do
+    if other.decl.text and other.decl.text == ev.decl.text then nr = nr + 1 end
+    if other == ev then own = found[nr] end
+  end
+  for _, one in ipairs(found) do
+    if one.of_pattern or one.recorded.name ~= found[1].recorded.name then return found end
+  end
+  return nr == #found and own and { own } or found
+end
+
+--- The events of the recording that a declared one stands for.
+function Replay:match(ev)
+  local decl = ev.decl
+  self.source:forget()
+  if not decl.text and decl.spec.type == nil then -- side-band records alone, of every event
+    self.matched = true
+    listen(self, ev, { recorded = find_carrier(self, decl) }, true)
+    return true
+  end
+  local found, missing, code = find(self, decl)
+  if not found then return nil, missing, code end
+  if #found == 0 then
+    ev.error = ("event '%s': %s has no %s"):format(decl.name, self.shown, missing or "such event")
+    self.session:_log(decl.spec.optional and 1 or 0, ev.error)
+    return true
+  end
+  if missing then
+    self.session:_log(0, ("event '%s': %s has no %s\n  the others of the list are taken"):format(decl.name,
+      self.shown, missing))
+  end
+  if decl.spec.filter then
+    self.session:_log(0, ("%s: its filter is the kernel's work: all that was recorded is delivered"):format(decl.name))
+  end
+  for _, one in ipairs(found) do
+    local format = one.recorded.format
+    local fit, unfit, einval = event.check_payload(one.name or decl.name, decl, format and format.format)
+    if not fit then return nil, unfit, einval end
+  end
+  self.matched = true
+  note_counted(self, decl, found)
+  note_wider(self, decl, found[1])
+  found = own_of_twins(self, ev, found)
+  if #found == 1 and not found[1].of_pattern then
+    listen(self, ev, found[1], true)
+    return true
+  end
+  ev.members, ev.ids = {}, {}
+  for i, one in ipairs(found) do
+    local member = opened.new(self.session, decl)
+    member.name, member.of, ev.members[i] = one.name or plain_name(one.recorded), ev, member
+    listen(self, member, one, i == 1)
+    table.move(member.ids, 1, #member.ids, #ev.ids + 1, ev.ids)
+  end
+  ev.attr = ev.members[1].attr
+  return true
+end
+
+-- Callbacks for records that perf record does not ask for by itself, and how it is told to.
+local unusual = { { "switch", "--switch-events" }, { "namespaces", "--namespaces" }, { "cgroup", "--all-cgroups" },
+                  { "read", "-s" } }
+
+local function has_callback(events, name)
+  for ev in opened.each(events) do
+    if ev.decl.callbacks[name] ~= nil then return true end
+  end
+  return false
+end
+
+local function was_asked_for(events, name)
+  for _, recorded in ipairs(events) do
+    if recorded.attr[event.asks[name][1]] then return true end
+  end
+  return false
+end
+
+-- What nobody asked the kernel for does not come, and would look as if there had been none.
+local function note_unasked(self)
+  local lacks, flags = {}, {}
+  for _, row in ipairs(unusual) do
+    if has_callback(self.session.events, row[1]) and not was_asked_for(self.rec.events, row[1]) then
+      lacks[#lacks + 1], flags[#flags + 1] = row[1], row[2]
+    end
+  end
+  if #lacks == 0 then return end
+  self.session:_log(0, ("%s has no %s records: none of its events asked for them\n  try: perf record %s")
+    :format(self.shown, table.concat(lacks, ", "), table.concat(flags, " ")))
+end
+
+--- Whether there is anything to deliver.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string  in three parts
+-- @treturn[2] integer errno
+function Replay:check()
+  note_unasked(self)
+  if self.matched or #self.session.events == 0 then return true end
+  return nil, ("%s: none of the events is in it\n  it has %s\n  try: perf record -e EVENT with those of the script")
+    :format(self.shown, recording.names_text(self.rec.events)), E.ENOENT
+end
+
+--- What a counter is told that is declared while it runs -> nil, message, errno
+function Replay:refuse_counter() return no_counters(self.shown) end
+
+-- ---- whose a record is ----
+
+-- A declared event records what is of its tasks itself, or hears what another did.
+local function records_itself(ev, asks)
+  for _, one in ipairs(ev.of and ev.of.members or { ev }) do
+    if one.attr[asks] then return true end
+  end
+  return false
+end
+
+-- Several events may have asked for records of the same doings: the first one's are heard by others.
+local function is_told_before(self, recorded, asks)
+  for _, other in ipairs(asks and recorded and self.rec.events or {}) do
+    if other.attr[asks] then return other ~= recorded end
+  end
+  return false
+end
+
+local function hears(self, listener, recorded, callback)
+  if listener.recorded == recorded and recorded then return true end
+  if own_only[callback] or not listener.first then return false end
+  local asks = event.asks[callback] and event.asks[callback][1]
+  if is_told_before(self, recorded, asks) then return false end
+  if not listener.recorded then return true end
+  if not listener.ev.decl.callbacks[callback] or callback == "record" then return false end
+  return not recorded or asks ~= nil and not records_itself(listener.ev, asks)
+end
+
+-- A loss is no single event's: it goes to its own event's listener, or to the first that listens, as live.
+local function one_of_loss(self, recorded, slots)
+  local first
+  for _, listener in ipairs(self.listeners) do
+    if listener.ev.decl.callbacks.lost ~= nil then
+      if recorded and listener.recorded == recorded then return { listener.ev.slot } end
+      first = first or listener.ev.slot
+    end
+  end
+  if first then return { first } end
+  return recorded and slots or { self.listeners[1] and self.listeners[1].ev.slot }
+end
+
+-- Who hears that type of record of the n-th event; 0: the file does not say whose it is.
+local function route(self, n, number)
+  local recorded, callback, slots = self.rec.events[n], callback_of[number] or "record", {}
+  for _, listener in ipairs(self.listeners) do
+    if hears(self, listener, recorded, callback) then slots[#slots + 1] = listener.ev.slot end
+  end
+  self.source:route(callback == "lost" and one_of_loss(self, recorded, slots) or slots)
+end
+
+-- ---- records ----
+
+-- What the source leaves to us -> true when it can go on at once
+local function answer(self, turn, a, b)
+  if turn == "route" then
+    route(self, a, b)
+    return true
+  elseif turn == "news" then
+    self.rec:_read_events()
+    self:number_events()
+    return true
+  elseif turn == "timer" then
+    self.session:_call_handlers(-1 - a)
+  elseif turn == "end" then -- before the file's: what was read is delivered, and the run has failed
+    self.ended = true
+    self.session.failure = self.session.failure or a
+  end
+  return false
+end
+
+--- Deliver up to max records (0: any number) -> how many, and whether a callback wanted no more.
+function Replay:dispatch(mode, max)
+  local n, go_on = 0, mode == "round" -- what is not delivered by the end is not
+  while go_on do
+    local more, stopped, turn, a, b = self.source:dispatch(max > 0 and max - n or 0)
+    n = n + more
+    self.stopped = self.stopped or stopped
+    go_on = not stopped and answer(self, turn, a, b) and (max == 0 or n < max)
+  end
+  return n, self.stopped or false
+end
+
+-- Records one by one: those of every declared event.
+function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
+function Replay:pull(fields) return self.source:pull(fields) end
+
+-- What gives the next one: as the core's, whose rounds end where next_round is asked.
+function Replay:puller(next_round, max)
+  return self.source:puller(function(turn, a, b)
+    answer(self, turn, a, b)
+    local goes_on = turn and turn ~= "end" and not self.stopped and not self.session.stopping
+    if goes_on then return not self.session.finished end
+    return next_round()
+  end, max)
+end
+
+function Replay.finish() end
+
+-- ---- what else the session asks of its core ----
+
+function Replay:timer(first, every)
+  return -1 - self.source:timer(first, every) -- no descriptor has such a number
+end
+
+function Replay:read(fd, len)
+  if fd < 0 then return "" end
+  return self.waiter:read(fd, len)
+end
+
+function Replay:wait() return self.waiter:wait(0) end
+function Replay:watch(fd) return self.waiter:watch(fd) end
+function Replay:signals(set) return self.waiter:signals(set) end
+function Replay:over() return self.ended end
+function Replay:dispatching() return self.source:dispatching() end
+function Replay:halt()
+  self.stopped = true
+  self.source:halt()
+end
+function Replay.enable() return 0 end
+function Replay.disable() return 0 end
+
+local function switch(on)
+  return function(self, slot)
+    self.source:switch(slot, on)
+    return 0
+  end
+end
+Replay.enable_event, Replay.disable_event, Replay.remove = switch(true), switch(false), switch(false)
+
+local function refused(what)
+  return function() return nil, what .. ": the events of a recording are as they were recorded", E.EOPNOTSUPP end
+end
+Replay.period, Replay.filter, Replay.signal = refused("period"), refused("filter"), refused("signal")
+Replay.snapshot = refused("snapshot")
+
+function Replay:again() return self.waiter:again() end
+
+-- There is something to read, until there is not.
+function Replay:fd()
+  self:again()
+  return self.waiter:fd()
+end
+
+function Replay:totals()
+  local totals, read = self.waiter:totals(), self.rec:totals()
+  for _, name in ipairs { "records", "lost", "lost_samples", "late", "malformed", "unknown_id" } do
+    totals[name] = read[name]
+  end
+  totals.delivered, totals.excluded, totals.unjoined, totals.untold, totals.beyond_memory, totals.no_memory =
+    self.source:counts()
+  totals.throttled = read.types.throttle or 0
+  totals.lost_own = self.lost_own
+  return totals
+end
+
+function Replay:how_far()
+  local totals = self.rec:totals()
+  return totals.bytes, self.rec.facts.size, totals.records
+end
+
+function Replay:task(tid) return self.rec:task(tid) end
+
+function Replay:close()
+  self.rec:close()
+  self.waiter:close()
+end
+
+return M

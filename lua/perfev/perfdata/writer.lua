@@ -1,0 +1,309 @@
+--- What a session records: the description that a recording begins with, its parts, its end.
+-- The bytes' way from ring to file is C (src/perfdata/writer.c, src/live/session.c); here is what is written once for
+-- each part: events, names, formats, the machine, the tasks that run. A part is a whole recording.
+
+local core = require "perfev.core"
+local facts = require "perfev.perfdata.machine_facts"
+local names = require "perfev.event.perf_names"
+local native = require "perfev.base.native_module"
+local opened = require "perfev.event.open_event"
+local options = require "perfev.base.options"
+local private = require "perfev.perfdata.perfl_section"
+local synthesise = require "perfev.perfdata.synthetic_records"
+local tracing = require "perfev.perfdata.tracing_data"
+
+local E = core.errno
+local M = {}
+local Recorder = {}
+Recorder.__index = Recorder
+
+local SOFTWARE, TRACEPOINT, CPU_CLOCK, REALTIME = 1, 2, 0, 0
+local SAMPLE_IP, SAMPLE_CALLCHAIN = 1 << 0, 1 << 5 -- PERF_SAMPLE_*
+local BATCH = 1 << 16 -- bytes of synthesised records to a write
+local CHUNK_MIN = 1 << 16
+
+local hints = {
+  ELOOP = "the path that the link leads to", EISDIR = "a path of a file, such as %s/perf.data",
+  ENXIO = "to start first what reads it", ENOENT = "a directory that is there",
+  EACCES = "another path, where you may write", EROFS = "another path, where you may write",
+  ENOSPC = "more room, or less to record: a lower frequency, a filter, compression, switch_output",
+  EDQUOT = "more room, or less to record: a lower frequency, a filter, compression, switch_output",
+  EFBIG = "ulimit -f, or switch_output", EPIPE = "whatever reads it to go on reading",
+}
+local full = { [E.ENOSPC] = true, [E.EDQUOT] = true, [E.EFBIG] = true, [E.EIO] = true }
+
+local function with_hint(self, text, code)
+  local hint = hints[E[code] or ""]
+  return hint and ("%s\n  try: %s"):format(text, hint:format(self.path)) or text
+end
+
+-- ---- what describes it ----
+
+-- The command line that we were called by.
+local function arguments()
+  local words = {}
+  for word in (core.slurp("/proc/self/cmdline") or ""):gmatch("([^\0]*)\0") do words[#words + 1] = word end
+  return words
+end
+
+-- Of each event that is a tracepoint its "system:name", whatever it is called in the session.
+local function tracepoint_names(session)
+  local list, seen = {}, {}
+  for ev in opened.each(session.events) do
+    local name = ev.attr.type == TRACEPOINT and ev.format and ev.format:match("^name: (%S+)")
+    local full_name = name and ev.built.system and ev.built.system .. ":" .. name
+    if full_name and not seen[full_name] then list[#list + 1], seen[full_name] = full_name, true end
+  end
+  return list
+end
+
+-- Those that were opened as one, as sections have it: numbers of events, in the order of the recording.
+local function groups_of(self)
+  local by_leader, list = {}, {}
+  for ev in opened.each(self.session.events) do
+    local group = ev.leader and by_leader[ev.leader]
+    if ev.leader and not group and self.number[ev.leader] then
+      group = { name = ev.of and ev.group_name or "{anon_group}", leader = self.number[ev.leader], members = 1 }
+      by_leader[ev.leader], list[#list + 1] = group, group
+    end
+    if group then group.members = group.members + 1 end
+  end
+  return list
+end
+
+-- What a replay has to know; see src/perfdata/writer.h and perfev.perfdata.perfl_section.
+local function private_lines(self)
+  local lines = { "recorder perfl" }
+  if self.lost_own then lines[#lines + 1] = "lost_own " .. self.lost_own end
+  if self.session.exclude_pid then lines[#lines + 1] = "exclude_pid " .. self.session.exclude_pid end
+  for slot, number in pairs(self.number) do
+    local one = self.slots[slot + 1]
+    if one.keep_own and not one.hidden then lines[#lines + 1] = "keep_own " .. number end
+    if one.hidden then lines[#lines + 1] = "hidden " .. number end
+  end
+  table.sort(lines, function(a, b) return a > b end)
+  return table.concat(lines, "\n") .. "\n"
+end
+
+-- Behind the recorder's version; again where there is more to say.
+local function add_private(self)
+  local lines = private_lines(self)
+  if lines ~= self.told then self.rec:feature(self.version.id, self.version.bytes .. lines) end
+  self.told = lines
+end
+
+-- What it is, and not what was asked for: cpu-clock may stand for cycles.
+local function name_of(one)
+  local is_clock = one.attr.type == SOFTWARE and one.attr.config == CPU_CLOCK
+  local asked = is_clock and names.find(one.name:match("^[^:]+") or "")
+  if not asked or asked.tool or asked.type ~= names.TYPE.hardware then return one.name end
+  return "cpu-clock" .. one.name:match("^[^:]+(.*)$")
+end
+
+-- Events that came since, and their formats.
+local function add_events(self)
+  local slots, has_tracepoint = self.session.core:slots(), false
+  for i = #self.slots + 1, #slots do
+    local one = slots[i]
+    if not one.closed then
+      self.number[i - 1] = #self.events
+      self.events[#self.events + 1] = one
+      has_tracepoint = has_tracepoint or one.attr.type == TRACEPOINT
+      one.name = name_of(one)
+      self.rec:event(one.attr, one.ids, one.name)
+    end
+  end
+  self.slots = slots
+  if not has_tracepoint then return end
+  local formats = tracing.write(tracepoint_names(self.session))
+  if formats then self.rec:tracing(formats) end
+end
+
+local function add_features(self)
+  for _, section in ipairs(facts.features {
+    version = "perfev " .. core.version, argv = arguments(), events = self.events, groups = groups_of(self),
+    clockid = self.session.opts.clock or 1,
+  }) do
+    if section.name == private.SECTION then
+      self.version = section
+    else
+      self.rec:feature(section.id, section.bytes)
+    end
+  end
+  add_private(self)
+  self.described = #self.events
+end
+
+-- May an address or a call chain of a sample lead to code that the kernel made? A tracepoint's address is its own.
+local function samples_kernel(events)
+  for _, one in ipairs(events) do
+    local attr = one.attr
+    local asked = attr.type == TRACEPOINT and SAMPLE_CALLCHAIN or SAMPLE_CALLCHAIN | SAMPLE_IP
+    if attr.sample_type & asked ~= 0 and not attr.exclude_kernel and not one.hidden then return true end
+  end
+  return false
+end
+
+-- They are of the session's own event, as the kernel's of what began later: no callback hears either.
+local function add_tasks(self)
+  local session, tracking = self.session, self.session.maps
+  local batch, size = {}, 0
+  local function flush()
+    if size > 0 then self.rec:records(table.concat(batch)) end
+    batch, size = {}, 0
+  end
+  local wide = options.is_cpu_wide(session.opts)
+  local held = not session.running and session.child and session.child:pid() or nil
+  for bytes in synthesise.tasks { all = wide, pids = not wide and session.target.pids or nil, attr = tracking.attr,
+                                  id = tracking.ids[1], held = held,
+                                  bpf = tracking.attr.ksymbol and samples_kernel(self.events) } do
+    batch[#batch + 1], size = bytes, size + #bytes
+    if size >= BATCH then flush() end
+  end
+  flush()
+end
+
+-- ---- parts ----
+
+local function failure_of(self, begun)
+  local text, code = self.rec:failure()
+  if not text then return nil end
+  text = ("%s: %s"):format(text, core.strerror(code))
+  if full[code] and begun and not self.rec:is_stream() then
+    text = ("%s\n  what was written before, %d bytes, can be read"):format(text, self.rec:size())
+  end
+  return with_hint(self, text, code), code
+end
+
+local function open_part(self)
+  local rec, why, code = core.recorder {
+    path = self.path, fd = self.session._record_fd, level = self.level, chunk = self.chunk,
+  }
+  if not rec then return nil, with_hint(self, why, code), code end
+  self.rec, self.slots, self.number, self.events, self.told, self.lost_own = rec, {}, {}, {}, nil, nil
+  add_events(self)
+  add_features(self)
+  rec:begin()
+  add_tasks(self)
+  why, code = failure_of(self)
+  if why then
+    rec:close()
+    return nil, why, code
+  end
+  self.session.core:record(rec)
+  return true
+end
+
+-- The files that were mapped, for their build-ids.
+local function mapped_files(self)
+  local maps, elf, why = self.rec:maps(), native("perfev.elf", "libelf")
+  if #maps > 0 and not elf and not self.noted_no_elf then
+    self.noted_no_elf = true
+    self.session:_log(0, ("%s: no build-ids of programs are recorded: %s"):format(self.path, why))
+  end
+  return maps
+end
+
+-- The last words of a part; quick: whatever takes a look at other files is left out.
+local function close_part(self, name, quick)
+  local rec, session = self.rec, self.session
+  local lost_own = session.core:record_losses()
+  self.lost_own = lost_own > 0 and lost_own or nil
+  session.core:record(nil)
+  local is_file = not rec:is_stream()
+  local samples, first, last
+  if is_file then samples, first, last = rec:samples() end
+  if not rec:failure() then
+    if #self.slots > 0 then add_private(self) end
+    -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
+    local more = is_file and #self.events > self.described and self.events or nil
+    local maps = is_file and not quick and mapped_files(self) or nil
+    for _, section in ipairs(facts.closing { maps = maps, first_time = first, last_time = last, events = more }) do
+      rec:feature(section.id, section.bytes)
+    end
+  end
+  local failed, code = failure_of(self, true)
+  local ok, why, errno = rec:finish(name)
+  if not ok and not failed then failed, code = with_hint(self, why, errno), errno end
+  self.bytes = self.bytes + rec:size()
+  self.samples = samples and (self.samples or 0) + samples
+  self.parts = self.parts + 1
+  rec:close()
+  self.rec = nil
+  return failed == nil, failed, code
+end
+
+-- perf.data.2026112117301502, as perf record calls them: the time of day, to hundredths of a second.
+local function part_name(self)
+  local now = core.clock(REALTIME) or 0
+  local stamp = tonumber(os.date("%Y%m%d%H%M%S", now // 1000000000)) * 100 + now // 10000000 % 100
+  self.last_stamp = math.max(stamp, (self.last_stamp or 0) + 1)
+  return ("%s.%d"):format(self.path, self.last_stamp)
+end
+
+--- Look whether all is well, and begin a new part where the last one is long enough; after each round.
+-- @tparam boolean last  no more rounds follow
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string  what stopped the recording
+-- @treturn[2] integer errno
+function Recorder:check(last)
+  if not self.rec then return true end
+  local why, code = failure_of(self, true)
+  if why then return nil, why, code end
+  if last or not self.limit or self.rec:is_stream() or self.rec:size() < self.limit then return true end
+  local ok
+  ok, why, code = close_part(self, part_name(self), true)
+  if not ok then return nil, why, code end
+  return open_part(self)
+end
+
+--- An event was opened while the recording goes on.
+function Recorder:add_events()
+  if self.rec then add_events(self) end
+end
+
+--- The end of the recording.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function Recorder:finish()
+  if not self.rec then return true end
+  local ok, why, code = close_part(self, nil, false)
+  if not ok then return nil, why, code end
+  return true
+end
+
+--- Nothing was recorded, and what was there before stays.
+function Recorder:abandon()
+  if not self.rec then return end
+  self.session.core:record(nil)
+  self.rec:close()
+  self.rec = nil
+end
+
+--- What it came to.
+-- @treturn table  `path`, `bytes`, `samples` (nil: of a stream they are not counted), `parts`
+function Recorder:summary()
+  return { path = self.path, bytes = self.bytes, samples = self.samples, parts = self.parts }
+end
+
+--- Begin to record what the session's events will write.
+-- @tparam session session  its events are open, and off
+-- @treturn[1] recorder
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.start(session)
+  local opts = session.opts
+  local self = setmetatable({
+    session = session, path = opts.record, level = opts.compress or 0, limit = opts.switch_output,
+    chunk = math.max(session.core:totals().ring_bytes, CHUNK_MIN), bytes = 0, parts = 0,
+  }, Recorder)
+  local ok, why, code = open_part(self)
+  if not ok then return nil, why, code end
+  return self
+end
+
+return M

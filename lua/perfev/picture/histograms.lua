@@ -1,0 +1,126 @@
+--- What an aggregator of histograms looks like: histograms, or a heat map where its keys have slots of time.
+-- A panel for each key, the most values first; those for which there is no room stand together in the last.
+
+local picture = require "perfev.picture"
+local escape = require "perfev.base.escape"
+local shown = require "perfev.base.show_value"
+
+local PANELS = 8
+
+local known = { title = true, format = true, panels = true }
+
+local function fail(level, ...) error(string.format(...), level + 1) end
+
+-- What tells panels apart: a row's key but for its time, as text.
+local function name_of(by, row)
+  local words = {}
+  for i, name in ipairs(by) do
+    local key = row[name]
+    words[i] = escape(type(key) == "userdata" and key:folded() or tostring(key))
+  end
+  return row.name or table.concat(words, ", ")
+end
+
+-- A heat map's cells need both of a bucket's bounds: one that has no end is as wide as it has to be to be seen.
+local function cell_of(time, bucket, step)
+  local low, high = bucket.low, bucket.high
+  if not low then low = step and high - step or high end
+  if not high then high = step and low + step or low * 2.0 end
+  return { time = time, low = low, high = high, count = bucket.count }
+end
+
+local function key_of(bucket) return ("%s %s"):format(bucket.low, bucket.high) end
+
+-- Rows into panels by name, in the order of their counts.
+local function panels_of(rows, by)
+  local of, list = {}, {}
+  for _, row in ipairs(rows) do
+    local name = name_of(by, row)
+    local panel = of[name]
+    if not panel then
+      panel = { name = name, count = 0, rows = {} }
+      of[name], list[#list + 1] = panel, panel
+    end
+    panel.count = panel.count + row.value.count
+    table.insert(panel.rows, row)
+  end
+  table.sort(list, function(a, b)
+    if a.count ~= b.count then return a.count > b.count end
+    return a.name < b.name
+  end)
+  return list
+end
+
+-- The last panel takes in those beyond the most.
+local function at_most(list, most)
+  if #list <= most then return list end
+  local rest = { name = ("(%d others)"):format(#list - most + 1), rows = {} }
+  for i = most, #list do table.move(list[i].rows, 1, #list[i].rows, #rest.rows + 1, rest.rows) end
+  return table.move({ rest }, 1, 1, most, table.move(list, 1, most - 1, 1, {}))
+end
+
+local function cells(rows, step)
+  local list = {}
+  for _, row in ipairs(rows) do
+    for _, bucket in ipairs(row.value.buckets) do list[#list + 1] = cell_of(row.time, bucket, step) end
+  end
+  return list
+end
+
+-- With the empty ones between, which each row has for itself.
+local function buckets(rows)
+  local of, list = {}, {}
+  for _, row in ipairs(rows) do
+    for _, bucket in ipairs(row.value.buckets) do
+      local key = key_of(bucket)
+      if not of[key] then
+        of[key] = { low = bucket.low, high = bucket.high, count = 0 }
+        list[#list + 1] = of[key]
+      end
+      of[key].count = of[key].count + bucket.count
+    end
+  end
+  return list
+end
+
+local function check(word, spec, opts, level)
+  if spec.kind ~= "hist" then fail(level, "%s: %s has no drawing, perfev.hist has", word, spec.kind) end
+  if opts ~= nil and type(opts) ~= "table" then fail(level, "%s: a table expected, not a %s", word, type(opts)) end
+  for name in pairs(opts or {}) do
+    if not known[name] then fail(level, "%s: no option is called '%s'", word, shown(name)) end
+  end
+  local panels = opts and opts.panels
+  if panels ~= nil and (math.type(panels) ~= "integer" or panels < 1) then
+    fail(level, "%s: panels is an integer above 0", word)
+  end
+end
+
+--- @tparam aggregator agg    of perfev.hist
+-- @tparam ?table opts       `title` (default: its own), `panels`: how many at most
+-- @tparam string format     "svg" or "html"
+-- @tparam ?integer slot     ns, where its keys have times
+-- @tparam integer level     of the caller, for `error`
+-- @treturn string
+return function(agg, opts, format, slot, level)
+  local spec = agg:spec()
+  check(format, spec, opts, level + 1)
+  opts = opts or {}
+  local by = {}
+  for _, name in ipairs(spec.by) do
+    if not (slot and name == "time") then by[#by + 1] = name end
+  end
+  local rows = agg:rows()
+  local other, notes = agg:other(), agg:remarks()
+  if other and slot then
+    notes[#notes + 1] = "(other) has no times, and is not drawn"
+  elseif other then
+    rows[#rows + 1] = { value = other, name = "(other)" }
+  end
+  local series = at_most(panels_of(rows, by), opts.panels or PANELS)
+  for _, panel in ipairs(series) do
+    if slot then panel.cells = cells(panel.rows, spec.step) else panel.buckets = buckets(panel.rows) end
+    if #by == 0 then panel.name = nil end
+  end
+  return (slot and picture.heatmap or picture.histogram) { title = opts.title or spec.title, format = format,
+    unit = spec.unit or "count", notes = notes, series = series, step = slot }
+end

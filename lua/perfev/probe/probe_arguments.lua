@@ -1,0 +1,330 @@
+--- Arguments of a probed function: what a script calls them -> where they are when it is entered.
+-- An integer that is passed in a register is read from the sample's own registers; what lies in memory is fetched
+-- by the kernel, in the words of tracefs (Documentation/trace/uprobetracer.rst, kprobetrace.rst).
+--
+--   "n:int"            the next argument, as that type
+--   "n=$arg3:int"      the third
+--   "$retval:long"     what a return probe's function returned, as args.retval
+--   "n=+8(%si):u32"    any other place, in tracefs' words
+--   "s:string"         text at the address that is passed
+
+local core = require "perfev.core"
+local registers = require "perfev.record.registers"
+
+local M = {}
+
+-- What a script says -> tracefs' type, C's, bytes.
+local types = {}
+local function type_row(words, kernel, c, size)
+  for word in words:gmatch("[^,]+") do types[word] = { kernel = kernel, c = c, size = size } end
+end
+type_row("int,s32,pid_t", "s32", "int", 4)
+type_row("unsigned,unsigned int,uint,u32,uid_t", "u32", "unsigned int", 4)
+type_row("long,ssize_t,s64,long long", "s64", "s64", 8)
+type_row("unsigned long,ulong,size_t,u64,unsigned long long", "u64", "u64", 8)
+type_row("short,s16", "s16", "short", 2)
+type_row("unsigned short,ushort,u16", "u16", "unsigned short", 2)
+type_row("char,s8", "s8", "signed char", 1)
+type_row("unsigned char,uchar,bool,u8", "u8", "unsigned char", 1)
+type_row("x8", "x8", "x8", 1)
+type_row("x16", "x16", "x16", 2)
+type_row("x32", "x32", "x32", 4)
+type_row("x64", "x64", "x64", 8)
+type_row("ptr,pointer", "x64", "void *", 8)
+type_row("string", "string", nil, nil)
+type_row("ustring", "ustring", nil, nil)
+
+-- Registers of integer arguments in their order, and of what is returned (the psABIs).
+local abis = {
+  { "^x86_64$", args = "di si dx cx r8 r9", ret = "ax" },
+  { "^aarch64", args = "x0 x1 x2 x3 x4 x5 x6 x7", ret = "x0" },
+  { "^riscv64$", args = "a0 a1 a2 a3 a4 a5 a6 a7", ret = "a0" },
+  { "^s390x$", args = "r2 r3 r4 r5 r6", ret = "r2" },
+  { "^ppc64", args = "r3 r4 r5 r6 r7 r8 r9 r10", ret = "r3", prefix = "gp" },
+}
+
+local NAME_MAX = 31 -- MAX_ARG_NAME_LEN is 32
+local ARGS_MAX = 32 -- a probe of tracefs takes 128; more than these are a mistake
+
+local function abi_of(machine)
+  for _, abi in ipairs(abis) do
+    if machine:find(abi[1]) then return abi end
+  end
+end
+
+local function type_names()
+  local names = {}
+  for name in pairs(types) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+-- What C, bcc and bpftrace call text.
+local text_words = { str = true, cstr = true, text = true, kstr = true, ["char*"] = true, ["char *"] = true,
+                     ["const char*"] = true, ["const char *"] = true }
+
+local function nearest_type(word)
+  return text_words[word:lower()] and "string" or core.nearest(word, type_names())
+end
+
+local function read_type(word, text)
+  local row = types[word]
+  if row then return row end
+  if word == "float" or word == "double" then
+    return nil, ("args: '%s': floating point is passed in registers that a probe does not see"):format(text)
+  end
+  local near = nearest_type(word)
+  return nil, ("args: '%s': no type is called '%s'%s"):format(text, word,
+    near and (" (did you mean '%s'?)"):format(near) or "; int, long, u64, string and the like are")
+end
+
+-- Nothing that could end a definition, or begin another one.
+local function is_fetch(text)
+  return #text <= 200 and text:find("^[%%@$\\+%-][%w%%$@+%-()_]*$") ~= nil
+end
+
+local function read_place(arg, place, text)
+  local position = place:match("^%$arg([1-9]%d?)$")
+  if position then
+    arg.position = math.tointeger(tonumber(position))
+  elseif place == "$retval" then
+    arg.retval = true
+  elseif is_fetch(place) then
+    arg.fetch = place
+  else
+    return nil, ("args: '%s': '%s' is no place; $arg1, $retval, %%REGISTER and +8(%%REGISTER) are"):format(text, place)
+  end
+  return arg
+end
+
+-- "n:int" -> name, place or nil, type's word
+local function split(text)
+  local retval = text:match("^%$retval:(.+)$")
+  if retval then return "retval", "$retval", retval end
+  local name, place, kind = text:match("^([%a_][%w_]*)=([^:]+):(.+)$")
+  if name then return name, place, kind end
+  name, kind = text:match("^([%a_][%w_]*):(.+)$")
+  return name, nil, kind
+end
+
+--- The arguments that a declaration asks for.
+-- @tparam {string,...} list
+-- @treturn[1] table  each `name`, `type` (`kernel`, `c`, `size`) and one of `position`, `retval`, `fetch`
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.parse(list)
+  local args, position, seen = {}, 0, {}
+  if type(list) ~= "table" then return nil, "args: a list such as { \"n:int\", \"s:string\" } is expected" end
+  if #list > ARGS_MAX then return nil, ("args: at most %d"):format(ARGS_MAX) end
+  for _, text in ipairs(list) do
+    if type(text) ~= "string" then return nil, "args: a list of strings such as \"n:int\" is expected" end
+    local name, place, kind = split(text)
+    if not name or #name > NAME_MAX then
+      return nil, ("args: '%s' is not understood; NAME:TYPE is expected, as in \"n:int\""):format(text)
+    end
+    if seen[name] then return nil, ("args: '%s' stands there twice"):format(name) end
+    seen[name] = true
+    local row, why = read_type(kind, text)
+    if not row then return nil, why end
+    local arg = { name = name, type = row, text = text }
+    if place then
+      arg, why = read_place(arg, place, text)
+      if not arg then return nil, why end
+    else
+      position = position + 1
+      arg.position = position
+    end
+    args[#args + 1] = arg
+  end
+  return args
+end
+
+-- ---- where they are ----
+
+local function is_text(arg) return arg.type.kernel == "string" or arg.type.kernel == "ustring" end
+
+-- A register's value, or the text that it points to.
+local function in_register(arg, name, prefix)
+  arg.register = not is_text(arg) and name or nil
+  local shown = "%" .. (prefix or "") .. name
+  arg.fetch = is_text(arg) and "+0(" .. shown .. ")" or shown
+end
+
+-- i386 has all of them on the stack, above the return address.
+local function on_stack(arg)
+  local place = ("+%d($stack)"):format(4 * arg.position)
+  arg.fetch = is_text(arg) and "+0(" .. place .. ")" or place
+end
+
+--- Give each its place by the calling convention.
+-- @tparam table args  of `parse`
+-- @tparam boolean narrow  a 32-bit program on a 64-bit kernel
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.by_abi(args, narrow)
+  local abi = abi_of(core.machine)
+  local names = {}
+  for name in (abi and abi.args or ""):gmatch("%S+") do names[#names + 1] = name end
+  for _, arg in ipairs(args) do
+    if arg.position and narrow and core.machine == "x86_64" then
+      on_stack(arg)
+    elseif arg.position and names[arg.position] and not narrow then
+      in_register(arg, names[arg.position], abi.prefix)
+    elseif arg.position then
+      return nil, ("args: '%s': argument %d is not passed in a register that is known here (%s)"):format(
+        arg.text, arg.position, #names > 0 and abi.args or core.machine)
+    elseif arg.retval then
+      arg.register = abi and not narrow and not is_text(arg) and abi.ret or nil
+      arg.fetch = is_text(arg) and "+0($retval)" or "$retval"
+    end
+  end
+  return true
+end
+
+-- ---- a static probe's own words ----
+
+-- "%edi", "%r8d", "%dil" -> perf's name of the whole register
+local function x86_register(word)
+  local number = word:match("^r(%d+)[dwb]?$")
+  if number then return tonumber(number) >= 8 and tonumber(number) <= 15 and "r" .. number or nil end
+  local name = word:match("^[re]?([abcd]x)$") or word:match("^[re]?([sd]i)$") or word:match("^[re]?([sb]p)$")
+    or word:match("^([sd]i)l$") or word:match("^([sb]p)l$") or word:match("^[re]?(ip)$")
+  local low = word:match("^([abcd])l$")
+  return name or low and low .. "x" or nil
+end
+
+local function arm64_register(word)
+  local number = word:match("^[xw](%d+)$")
+  if number then return tonumber(number) <= 30 and "x" .. number or nil end
+  return word == "sp" and word or nil
+end
+
+local function signed(text)
+  local n = math.tointeger(tonumber(text == "" and "0" or text))
+  return n and ("%+d"):format(n)
+end
+
+-- An operand of the assembler's -> register, nil or nil, fetch; nothing where it has no such words.
+local operands = {}
+
+function operands.x86_64(text, file)
+  local name = text:match("^%%(%w+)$")
+  if name then return x86_register(name) end
+  local constant = text:match("^%$(%-?%d+)$")
+  if constant then return nil, "\\" .. constant end
+  local offset, base = text:match("^(%-?%d*)%(%%(%w+)%)$")
+  local register = base and base ~= "rip" and x86_register(base)
+  if register and signed(offset) then return nil, ("%s(%%%s)"):format(signed(offset), register) end
+  -- A variable of the program's: in the file it lies at an offset that the kernel takes.
+  local symbol, more = text:match("^([%a_.][%w_.]*)([+-]?%d*)%(%%rip%)$")
+  local found = symbol and file.elf and file.elf:symbol(symbol)
+  local at = found and found.offset and found.offset + (math.tointeger(tonumber(more)) or 0)
+  return nil, at and ("@+0x%x"):format(at)
+end
+
+function operands.aarch64(text)
+  local register = arm64_register(text)
+  if register then return register end
+  if text:find("^%-?%d+$") then return nil, "\\" .. text end
+  local base, offset = text:match("^%[(%w+),?%s*(%-?%d*)%]$")
+  register = base and arm64_register(base)
+  if register and signed(offset) then return nil, ("%s(%%%s)"):format(signed(offset), register) end
+end
+
+-- "-4@%edi 8@-8(%rbp)": a blank may stand inside brackets.
+local function note_words(text)
+  local words = {}
+  local joined = text:gsub("(%b[])", function(s) return (s:gsub(" ", "")) end)
+  for word in joined:gmatch("%S+") do words[#words + 1] = word end
+  return words
+end
+
+local integers = { [1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64", [-1] = "s8", [-2] = "s16", [-4] = "s32",
+                   [-8] = "s64" }
+
+-- One argument of the note, as asked for or under a name of its number.
+local function by_operand(word, number, asked, file)
+  local size, text = word:match("^(%-?%d+)f?@(.+)$")
+  local row = types[integers[math.tointeger(tonumber(size))]]
+  if not row then return nil end
+  local arg = asked or { name = "arg" .. number, type = row, text = word }
+  local register, fetch = (operands[core.machine] or function() end)(text, file)
+  if register then
+    in_register(arg, register)
+  elseif fetch then
+    arg.fetch = is_text(arg) and "+0(" .. fetch .. ")" or fetch
+  else
+    return nil
+  end
+  return arg
+end
+
+--- Give each its place by the words of a note.
+-- @tparam string note     "-4@%edi 8@-8(%rbp)"
+-- @tparam ?table asked    of `parse`, or nil: all of them as arg1, arg2, ... with the note's types
+-- @tparam table file      of binary.open
+-- @treturn[1] table       args; without `asked` those are left out that are nowhere a probe could look
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.by_note(note, asked, file)
+  local words, args = note_words(note), {}
+  if not asked then
+    for i, word in ipairs(words) do args[#args + 1] = by_operand(word, i, nil, file) end
+    return args
+  end
+  for _, one in ipairs(asked) do
+    local arg = {}
+    for name, value in pairs(one) do arg[name] = value end
+    if arg.retval then return nil, ("args: '%s': a static probe returns nothing"):format(arg.text) end
+    if arg.position then
+      if not words[arg.position] then
+        return nil, ("args: '%s': the probe has %d arguments"):format(arg.text, #words)
+      end
+      if not by_operand(words[arg.position], arg.position, arg, file) then
+        return nil, ("args: '%s': the program keeps it where a probe cannot look (%s)"):format(
+          arg.text, words[arg.position])
+      end
+    end
+    args[#args + 1] = arg
+  end
+  return args
+end
+
+-- ---- what becomes of them ----
+
+--- In the words of a definition in tracefs: { "n=%di:s32", ... }.
+function M.words(args)
+  local words = {}
+  for i, arg in ipairs(args) do words[i] = ("%s=%s:%s"):format(arg.name, arg.fetch, arg.type.kernel) end
+  return words
+end
+
+local last_id = 0xffff -- beyond those of any kernel's events; tracepoint.c knows them by that
+
+--- All of them as registers of a sample.
+-- @treturn[1] integer  mask, for sample_regs_user or sample_regs_intr
+-- @treturn[1] string   a format, by which the registers of a sample are read as a payload
+-- @treturn[2] nil      one of them is not in a register
+function M.registers(args, name)
+  local bits, mask = {}, 0
+  local names = registers.of(core.machine)
+  for bit, register in pairs(names or {}) do bits[register] = bit end
+  for _, arg in ipairs(args) do
+    local bit = arg.register and bits[arg.register]
+    if not bit then return nil end
+    mask = mask | 1 << bit
+  end
+  last_id = last_id + 1
+  local big = string.pack("=I2", 1) == "\0\1"
+  local lines = { "name: " .. name, "ID: " .. last_id, "format:" }
+  for _, arg in ipairs(args) do
+    local before, bit = 0, bits[arg.register]
+    for lower = 0, bit - 1 do before = before + (mask >> lower & 1) end
+    lines[#lines + 1] = ("\tfield:%s %s;\toffset:%d;\tsize:%d;\tsigned:%d;"):format(arg.type.c, arg.name,
+      8 * before + (big and 8 - arg.type.size or 0), arg.type.size, arg.type.kernel:find("^s") and 1 or 0)
+  end
+  return mask, table.concat(lines, "\n") .. "\n"
+end
+
+return M

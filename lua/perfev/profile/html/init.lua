@@ -1,0 +1,36 @@
+--- An interactive flame graph: one HTML file that loads nothing from a network.
+--
+-- The page draws on a canvas, and only frames of at least half a pixel, so that a hundred thousand frames cost no
+-- more than the visible ones. The profile is JSON in a script element of another type: "<" in a name is written as
+-- \u003c, so that no name ends the element. The page inserts names as text, never as markup.
+
+local _, this_file = ...
+local asset = require "perfev.base.asset"
+local calls = require "perfev.profile.call_tree"
+local json = require "perfev.base.json"
+local markup = require "perfev.picture.markup"
+
+local KINDS = { user = 0, inlined = 1, kernel = 2, unknown = 3 }
+
+local function data_of(profile, baseline)
+  local tree = calls.build(profile, baseline)
+  local functions, own, base = {}, {}, baseline and {} or nil
+  for i, func in ipairs(tree.functions) do
+    functions[i] = { func.name, func.module or "", KINDS[func.kind], func.shade }
+  end
+  for i, side in ipairs(tree.values) do own[i] = side.own end
+  for i, side in ipairs(tree.base or {}) do base[i] = side.own end
+  return { title = profile.title, values = profile.values, functions = functions, func = tree.func,
+    depth = tree.depth, own = own, base = base }
+end
+
+local function part(extension) return asset("perfev/profile/html/flamegraph." .. extension, this_file) end
+
+--- @tparam profile profile
+-- @tparam table opts  `baseline`: a profile; colours then show more and less than in it
+-- @treturn string
+return function(profile, opts)
+  local data = json.encode(data_of(profile, opts.baseline)):gsub("<", "\\u003c")
+  local fill = { TITLE = markup(profile.title or "Flame graph"), STYLE = part "css", DATA = data, SCRIPT = part "js" }
+  return (part "html":gsub("%$(%u+)", fill))
+end

@@ -1,0 +1,782 @@
+--- A profile: stacks, and the values of one or several types that fell on them.
+--
+-- The stacks are a tree of interned frames, so memory follows the number of distinct stacks and not
+-- that of samples. A frame is what a person tells apart: function, module, file and line, whether it is
+-- the kernel's, whether it is inlined; where in the function an address was is no part of it. Names
+-- are made safe to print as they come in, so that no writer has to. A writer's text depends on what
+-- the profile holds and not on the order it came in: the same profile, the same bytes.
+
+local agg = require "perfev.aggregate.aggregator"
+local colon = require "perfev.base.method_guard"
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local options = require "perfev.base.options"
+local raw = require "perfev.base.plain_copy"
+local shortage = require "perfev.base.memory_shortage"
+local shown = require "perfev.base.show_value"
+local units = require "perfev.base.parse_units"
+local where = require "perfev.aggregate.condition"
+
+local M = {}
+local Profile = {}
+Profile.__index = Profile
+Profile.__name = "perfev.profile"
+
+local function fail(level, ...) error(string.format(...), level + 1) end
+
+-- ---- frames ----
+
+local function basename(path) return path:match("([^/]+)/*$") or path end
+
+-- What a frame without a symbol is called, as stack traces have called it before us.
+local function name_of_unknown(module)
+  if not module then return "[unknown]" end
+  return module:find("^%[.*%]$") and module or "[" .. basename(module) .. "]"
+end
+
+local function text_or_nil(value)
+  return value ~= nil and value ~= "" and escape(shown(value)) or nil
+end
+
+-- What Lua takes for a node of the tree, for a frame and for a stack that waits for its names, in bytes, as measured.
+local NODE_BYTES, FRAME_BYTES, WAITING_BYTES = 250, 400, 500
+local PAGE = 4096 -- a larger page makes the limit seem further away than it is
+local PAGE_OF_ZEROS = ("\0"):rep(PAGE)
+local RESERVE_BYTES = 4 << 20 -- kept free while names are looked up, so that there is memory for printing
+local MOST_WAITING = 4096 -- stacks that wait for their names while names are looked up
+local NO_ROOM = 0 -- the number of a frame that is new when there are no bytes left
+
+-- Bytes that this process may still map under RLIMIT_AS (ulimit -v), or nil.
+local function mappable_bytes()
+  local limit = (core.slurp "/proc/self/limits" or ""):match "Max address space%s+(%d+)"
+  local pages = (core.slurp "/proc/self/statm" or ""):match "^%d+"
+  return limit and pages and math.max(0, tonumber(limit) - tonumber(pages) * PAGE)
+end
+
+-- Near a limit Lua collects its garbage at each allocation, so the tree takes at most a third of the remaining bytes.
+local function heed_limit(self)
+  local bytes = mappable_bytes()
+  if bytes and bytes // 3 < self.room then self.room, self.limited = bytes // 3, true end
+end
+
+-- Before a stack is added: without bytes for its new nodes it is added to (other).
+local function look_for_room(self) self.full = self.room < 0 end
+
+-- One frame for each name, module, file, line, side of the kernel's border, inlining.
+local function intern(self, name, module, file, line, kernel, inlined)
+  local key = table.concat({ name, module or "", file or "", line or "", kernel and "k" or "", inlined and "i" or "" },
+    "\0")
+  local frame = self.frame_of[key]
+  if not frame then
+    if self.full then return NO_ROOM end
+    self.room = self.room - FRAME_BYTES - 2 * #key
+    frame = #self.frames + 1
+    self.frame_of[key] = frame
+    self.frames[frame] = { symbol = name, module = module, file = file, line = line, kernel = kernel,
+      inlined = inlined, key = key }
+  end
+  return frame
+end
+
+local function intern_table(self, frame)
+  local module = text_or_nil(frame.module)
+  if module == "[unknown]" then module = nil end
+  return intern(self, text_or_nil(frame.symbol) or name_of_unknown(module), module, text_or_nil(frame.file),
+    math.tointeger(frame.line), frame.kernel and true or nil, frame.inlined and true or nil)
+end
+
+-- The same of a stack's, most of which are a symbol and a module that were there before.
+local function intern_frame(self, frame)
+  local symbol, module = frame.symbol, frame.module
+  if not symbol or not module or frame.file or frame.line or frame.inlined then return intern_table(self, frame) end
+  local at = self.frame_at[frame.kernel and 1 or 2]
+  local known = at[module]
+  if not known then
+    known = {}
+    at[module] = known
+  end
+  local id = known[symbol]
+  if not id then
+    id = intern_table(self, frame)
+    if id ~= NO_ROOM then known[symbol] = id end
+  end
+  return id
+end
+
+local function intern_one(self, frame, level)
+  local kind = type(frame)
+  if kind == "string" then
+    local known = self.frame_named[frame] or intern(self, text_or_nil(frame) or "[unknown]")
+    if known ~= NO_ROOM then self.frame_named[frame] = known end
+    return known
+  end
+  if kind ~= "table" and kind ~= "userdata" then
+    fail(level, "profile: a frame is a name or a table with symbol=, not a %s", kind)
+  end
+  return intern_table(self, frame)
+end
+
+-- A name of folded text, with the marks of stackcollapse-perf.pl --all: _[k] the kernel's, _[i] inlined.
+local function intern_folded(self, name)
+  local bare, mark = name:match("^(.+)_%[([ki])%]$")
+  return intern(self, escape(bare or name), nil, nil, nil, mark == "k" or nil, mark == "i" or nil)
+end
+
+-- ---- the tree: node 0 is the root, which is no frame ----
+
+-- If an allocation fails halfway, an unreachable node is left, and the tree is still consistent.
+local function new_node(self, parent, frame)
+  local node = #self.parent + 1
+  self.room = self.room - NODE_BYTES
+  self.frame[node], self.youngest[node], self.brother[node] = frame, 0, 0
+  self.parent[node] = parent
+  self.children[parent << 32 | frame] = node
+  self.youngest[parent], self.brother[node] = node, self.youngest[parent]
+  return node
+end
+
+-- The node for the stacks below root that do not fit.
+local function other_below(self, root, parent)
+  if self.frame[parent] == self.other then return parent end
+  shortage.stacks, self.full = shortage.stacks + 1, false
+  shortage.any = shortage.any or self.limited
+  self.other = self.other or intern(self, "(other)")
+  self.full = true
+  return self.children[root << 32 | self.other] or new_node(self, root, self.other)
+end
+
+-- Root is where its stack begins.
+local function child(self, parent, frame, root)
+  local node = self.children[parent << 32 | frame]
+  if node then return node end
+  if self.full then return other_below(self, root, parent) end
+  return new_node(self, parent, frame)
+end
+
+local function walk_folded(self, root, text)
+  local node = root
+  for name in text:gmatch("[^;]+") do node = child(self, node, intern_folded(self, name), root) end
+  return node
+end
+
+local function walk_list(self, root, stack, level)
+  local node = root
+  for i = #stack, 1, -1 do node = child(self, node, intern_one(self, stack[i], level + 1), root) end
+  return node
+end
+
+local function walk_stack(self, root, stack, level)
+  local kind = type(stack)
+  local node = root
+  look_for_room(self)
+  if kind == "string" then
+    node = walk_folded(self, root, stack)
+  elseif kind == "table" or kind == "userdata" then
+    node = walk_list(self, root, stack, level + 1)
+  elseif kind ~= "nil" then
+    fail(level, "profile: a stack is a list of frames, the leaf first, or text a;b;c, not a %s", kind)
+  end
+  return node ~= 0 and node or child(self, 0, intern(self, "[unknown]"), 0)
+end
+
+local function add_value(self, node, index, value)
+  local sums = self.sums[index]
+  sums[node] = (sums[node] or 0) + value
+end
+
+-- Numbers of the frames of a record's stack, the outermost first; looked up once per stack.
+local function frame_numbers(self, stack, seen)
+  local list = seen[stack]
+  if not list then
+    list = {}
+    for i = #stack, 1, -1 do list[#list + 1] = intern_frame(self, stack[i]) end
+    if #list == 0 then list[1] = intern(self, "[unknown]") end
+    seen[stack] = list
+  end
+  return list
+end
+
+-- The value that says how often: the first that is a number of something.
+local function counted_value(self)
+  for i, value in ipairs(self.values) do
+    if value.unit == "count" then return i end
+  end
+  return 1
+end
+
+local FEW = 2 -- frames of user space that a stack has at least when its callers are known
+-- Where a thread begins nothing is missing.
+local starts = { _start = true, _dl_start = true, start_thread = true, clone = true, clone3 = true, __clone = true,
+                 __clone3 = true, thread_start = true, __thread_start = true }
+
+-- Of a record's stack, the outermost frame first, which came so often.
+local function count_user_frames(self, frames, times)
+  local nr, outermost = 0, nil
+  for _, number in ipairs(frames) do
+    local frame = self.frames[number]
+    if frame and not frame.kernel and not frame.inlined then
+      nr, outermost = nr + 1, outermost or frame
+    end
+  end
+  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- there was none
+  self.user_stacks = self.user_stacks + times
+  if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
+end
+
+-- There is no memory: stacks that wait for their names are added to (other), as looking them up would cost the more
+-- time the less memory there is.
+local function give_up_room(self)
+  self.reserve, self.room, self.exhausted, shortage.any = nil, -math.huge, true, true
+  collectgarbage()
+end
+
+-- f(self, ...), and without memory for it once more when there is some again. It adds all or nothing.
+local function add_surely(self, f, ...)
+  local ok, result = pcall(f, self, ...)
+  if ok then return result end
+  if not shortage.is(result) then error(result, 0) end
+  give_up_room(self)
+  return f(self, ...)
+end
+
+local function add_at(self, node, values)
+  for i in ipairs(values) do self.sums[i][node] = self.sums[i][node] or 0 end -- first what needs memory
+  for i, value in ipairs(values) do self.sums[i][node] = self.sums[i][node] + value end
+end
+
+local function look_up_one(self, one, seen, index)
+  look_for_room(self)
+  if self.exhausted then return add_at(self, other_below(self, one.root, one.root), one.sums) end
+  local node, frames = one.root, frame_numbers(self, one.stack, seen)
+  for _, frame in ipairs(frames) do node = child(self, node, frame, one.root) end
+  add_at(self, node, one.sums)
+  count_user_frames(self, frames, one.sums[index] or 0)
+end
+
+-- Look up the names of the stacks that wait for them.
+local function look_up(self)
+  local waiting, seen, index = self.waiting, {}, counted_value(self)
+  self.waiting, self.waiting_of = {}, {}
+  self.room = self.room + #waiting * WAITING_BYTES
+  for _, one in ipairs(waiting) do
+    if self.progress then self.progress() end
+    add_surely(self, look_up_one, one, seen, index)
+  end
+end
+
+-- A record's stack waits until somebody asks for names: it is the same object wherever its frames are the
+-- same, so that here it costs a sample one lookup, and its names are looked up once.
+-- @treturn table  the sums of it below root, a number for each value type
+local function waiting_sums(self, root, stack)
+  if #self.waiting >= self.most_waiting or self.full then look_up(self) end
+  local below = self.waiting_of[root]
+  if not below then
+    below = {}
+    self.waiting_of[root] = below
+  end
+  local sums = below[stack]
+  if not sums then
+    sums = {}
+    for i = 1, #self.values do sums[i] = 0 end
+    self.room = self.room - WAITING_BYTES
+    table.insert(self.waiting, { root = root, stack = stack, sums = sums })
+    below[stack] = sums
+  end
+  return sums
+end
+
+local function check_number(value, level)
+  if type(value) ~= "number" or value ~= value or value == math.huge or value == -math.huge then
+    fail(level, "profile: a value is a finite number, not %s", type(value) == "number" and tostring(value)
+      or "a " .. type(value))
+  end
+end
+
+-- What the caller gave, checked: nothing is added before all of it is known to be right.
+local function numbers(self, level, ...)
+  local nr = select("#", ...)
+  if nr == 0 then return { 1 } end
+  if nr > #self.values then
+    fail(level, "profile: %d values, and it has %d value type%s", nr, #self.values, #self.values > 1 and "s" or "")
+  end
+  local list = { ... }
+  for i = 1, nr do check_number(list[i], level + 1) end
+  return list
+end
+
+local function add_values(self, root, stack, values, level)
+  if type(stack) == "userdata" then
+    local sums = waiting_sums(self, root, stack)
+    for i, value in ipairs(values) do sums[i] = sums[i] + value end
+  else
+    add_at(self, walk_stack(self, root, stack, level + 1), values)
+  end
+  for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
+end
+
+--- Add values to a stack.
+-- @param stack  a list of frames, the leaf first, each a name or a table of symbol, module, file, line,
+--               kernel, inlined; or a record's `r.stack`; or text a;b;c, the leaf last; nil: unknown
+-- @param ...    a number for each value type, in their order; none: 1 of the first
+function Profile:add(stack, ...)
+  add_values(self, 0, stack, numbers(self, 3, ...), 3)
+end
+
+--- The same, with frames around the stack that say whose it is.
+-- @tparam string|table under  a name, taken as it is, or a list of them, the outermost first
+function Profile:add_under(under, stack, ...)
+  local node = 0
+  local names = type(under) == "table" and under or { under }
+  look_for_room(self)
+  for i = 1, #names do node = child(self, node, intern_one(self, names[i], 3), 0) end
+  add_values(self, node, stack, numbers(self, 3, ...), 3)
+end
+
+-- ---- fed by samples, without Lua for each ----
+
+local MOST_KEYS = 1 << 28 -- PEV_AGG_MOST_KEYS
+
+local feeds = { "under", "value", "where", "by", "add" }
+
+local function check_feed_names(opt, level)
+  if type(opt) ~= "table" then fail(level, "profile: sampler: a table expected, not a %s", type(opt)) end
+  local is_feed = {}
+  for _, name in ipairs(feeds) do is_feed[name] = true end
+  for key in pairs(opt) do
+    if not is_feed[key] then
+      local near = core.nearest(shown(key), feeds)
+      fail(level, "profile: sampler: no option is called '%s'%s", shown(key),
+        near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+  end
+end
+
+local function check_feed(self, opt, level)
+  check_feed_names(opt, level + 1)
+  if opt.value ~= nil and type(opt.value) ~= "string" then
+    fail(level, "profile: sampler: value is a field's name, not a %s", type(opt.value))
+  end
+  if (opt.by ~= nil) ~= (opt.add ~= nil) or opt.by ~= nil and opt.under ~= nil then
+    fail(level, "profile: sampler: by and add go together, in the place of under")
+  end
+  if opt.add ~= nil and type(opt.add) ~= "function" then
+    fail(level, "profile: sampler: add is a function, not a %s", type(opt.add))
+  end
+  if not opt.add and #self.values > (opt.value and 2 or 1) then
+    fail(level, "profile: sampler: it has %d value types: of two the first is how often, the second the sum of value",
+      #self.values)
+  end
+end
+
+local function field_names(opt, level)
+  local by, option = {}, opt.by ~= nil and "by" or "under"
+  local names = type(opt[option]) == "table" and opt[option] or { opt[option] }
+  for i = 1, #names do
+    if type(names[i]) ~= "string" then
+      fail(level, "profile: sampler: %s is a field's name, or a list of them", option)
+    end
+    by[i] = names[i]
+  end
+  if not opt.by then by[#by + 1] = "stack" end
+  return by
+end
+
+--- What stands where a sample callback stands, and adds each sample's stack: counted in C, and taken over when
+-- somebody asks the profile for something. Or what a span is put into.
+-- @tparam[opt] table opt  `under` (names of fields, as of an aggregator's key, that stand around the stack), `value`
+--   (the field that is summed up: for the only value type, or for the second beside how often; of a span "took"),
+--   `where`. Instead of `under`: `by` (names, as of an aggregator's key) and `add` (a function that puts a key into
+--   the profile: it gets its parts, how often it came and the sum of `value`)
+-- @treturn userdata
+function Profile:sampler(opt)
+  opt = raw(opt == nil and {} or opt)
+  check_feed(self, opt, 3)
+  local condition, program
+  if opt.where ~= nil then condition, program = where.read(opt.where, "profile: sampler: where", 3) end
+  local ok, one = pcall(core.aggregator, { kind = opt.value and "stats" or "count", word = "profile", value = opt.value,
+    by = field_names(opt, 3), max_keys = MOST_KEYS, where = program, condition = condition, lacking = true,
+    times = true })
+  if not ok then fail(2, "profile: sampler: %s", one) end
+  table.insert(self.samplers, { from = one, add = opt.add })
+  return one
+end
+
+-- A sampler's value as one for each value type.
+local function values_of(self, value)
+  return math.type(value) and { value } or #self.values == 1 and { value.sum } or { value.count, value.sum }
+end
+
+-- One key of a sampler: what stands around the stack, the stack (false: it had none), the value.
+local function take_key(self, key)
+  local nr, node = key.n, 0
+  look_for_room(self)
+  for i = 1, nr - 2 do
+    node = child(self, node, intern_one(self, key[i] == false and "[unknown]" or tostring(key[i]), 3), 0)
+  end
+  local stack, value = key[nr - 1] or nil, key[nr]
+  add_values(self, node, stack, values_of(self, value), 3)
+end
+
+-- The same by a function of the script's: what a record had not is nil to it.
+local function give_key(add, ...)
+  local key, nr = { ... }, select("#", ...)
+  for i = 1, nr - 1 do key[i] = key[i] or nil end
+  local value = key[nr]
+  if math.type(value) then return add(table.unpack(key, 1, nr)) end
+  key[nr], key[nr + 1] = value.count, value.sum
+  add(table.unpack(key, 1, nr + 1))
+end
+
+-- What samplers have by now.
+local function take_over(self)
+  for _, sampler in ipairs(self.samplers) do
+    local one = sampler.from
+    look_for_room(self)
+    local first, last = agg.times(one)
+    if first then
+      self.first = math.min(self.first or first, first)
+      self.last = math.max(self.last or last, last)
+      self.duration = self.last - self.first
+    end
+    local next_key = one:pairs()
+    local function next_one() return table.pack(next_key()) end
+    local key = add_surely(self, next_one)
+    while key.n > 0 do
+      if sampler.add then give_key(sampler.add, table.unpack(key, 1, key.n)) else add_surely(self, take_key, key) end
+      key = add_surely(self, next_one)
+    end
+    local other = one:other()
+    if other then add_surely(self, add_values, 0, "(other)", values_of(self, other), 3) end
+    one:clear()
+  end
+end
+
+-- Nothing in it.
+local function empty(self)
+  self.sums, self.totals = {}, {}
+  for i = 1, #self.values do self.sums[i], self.totals[i] = {}, 0 end
+  self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
+  self.parent, self.frame, self.children = {}, {}, {}
+  -- Of a node the child that came last, and of that the one before: a list for each node would be half of the tree.
+  self.youngest, self.brother = { [0] = 0 }, {}
+  self.waiting, self.waiting_of, self.most_waiting = {}, {}, math.maxinteger
+  self.room, self.full, self.exhausted, self.other = self.max_bytes, false, false, nil
+  self.limited = false
+  self.user_stacks, self.short_stacks = 0, 0
+end
+
+--- As it was when new; what feeds it does so from here on.
+function Profile:clear()
+  for _, sampler in ipairs(self.samplers) do sampler.from:clear() end
+  empty(self)
+  self.first, self.last, self.duration = nil, nil, nil
+end
+
+-- ---- what it holds ----
+
+--- The share of the stacks with user frames that have one or two of them. Only stacks whose names have been looked
+-- up count.
+-- @treturn number   0 to 1
+-- @treturn integer  how many have frames of user space
+function Profile:short_share()
+  return self.user_stacks > 0 and self.short_stacks / self.user_stacks or 0, self.user_stacks
+end
+
+--- Look up the names of records' stacks that came since the last time; what asks for them does it too.
+-- @tparam function|nil progress  f(done, all), called before each and after the last
+function Profile:resolve(progress)
+  if progress ~= nil and type(progress) ~= "function" then
+    fail(2, "profile: progress is a function, not a %s", type(progress))
+  end
+  local all, done = #self.waiting, 0
+  for _, sampler in ipairs(self.samplers) do all = all + #sampler.from end
+  heed_limit(self)
+  local has_reserve, reserve = pcall(string.rep, PAGE_OF_ZEROS, RESERVE_BYTES // PAGE) -- by bytes: 40 ms
+  self.most_waiting, self.reserve = MOST_WAITING, has_reserve and reserve or nil
+  self.progress = progress and function()
+    progress(done, math.max(all, done + 1))
+    done = done + 1
+  end
+  take_over(self)
+  look_up(self)
+  self.most_waiting, self.progress, self.reserve = math.maxinteger, nil, nil
+  if progress then progress(done, done) end
+end
+
+--- Which value type, by name or number.
+-- @treturn integer
+-- @treturn table  `{ name =, unit = }`
+function Profile:value(which, level)
+  if which == nil then which = 1 end
+  for i, value in ipairs(self.values) do
+    if which == i or which == value.name then return i, value end
+  end
+  local names = {}
+  for i, value in ipairs(self.values) do names[i] = value.name end
+  local near = type(which) == "string" and core.nearest(which, names)
+  fail((level or 1) + 1, "profile: no value type is called '%s'%s", shown(which),
+    near and (" (did you mean '%s'?)"):format(near) or "; there is " .. table.concat(names, ", "))
+end
+
+--- What all stacks have together.
+-- @treturn number
+function Profile:total(which)
+  take_over(self)
+  return self.totals[(self:value(which, 2))]
+end
+
+-- A function that gives a node's children in the order of their keys.
+local function children_of(self)
+  local frames = self.frames
+  local function by_key(a, b) return frames[self.frame[a]].key < frames[self.frame[b]].key end
+  return function(node)
+    local list, one = {}, self.youngest[node]
+    while one ~= 0 do
+      list[#list + 1] = one
+      one = self.brother[one]
+    end
+    if #list > 1 then table.sort(list, by_key) end
+    return list
+  end
+end
+
+local function values_at(self, node)
+  local values
+  for i, sums in ipairs(self.sums) do
+    if sums[node] then
+      values = values or {}
+      values[i] = sums[node]
+    end
+  end
+  for i = 1, values and #self.values or 0 do values[i] = values[i] or 0 end
+  return values
+end
+
+--- The tree, parents first, brothers in the order of their names.
+-- @tparam function visit  f(depth from 1, frame, values or nil when none fell on it itself)
+function Profile:walk(visit)
+  if type(visit) ~= "function" then fail(2, "profile: walk: a function expected, not a %s", type(visit)) end
+  self:resolve()
+  local children, stack, depths = children_of(self), {}, {}
+  local function push(node, depth)
+    local list = children(node)
+    for i = #list, 1, -1 do
+      stack[#stack + 1], depths[#depths + 1] = list[i], depth
+    end
+  end
+  push(0, 1)
+  while #stack > 0 do
+    local node, depth = table.remove(stack), table.remove(depths)
+    visit(depth, self.frames[self.frame[node]], values_at(self, node))
+    push(node, depth + 1)
+  end
+end
+
+-- For writers that go their own way: the children of a node (0: the root), its frame, its value by its number.
+local function tree_of(self)
+  local function frame_of(node) return self.frames[self.frame[node]] end
+  local function value_of(node, index) return self.sums[index][node] or 0 end
+  return children_of(self), frame_of, value_of
+end
+
+--- All stacks that have values, in an order that depends on nothing but them.
+-- @treturn function  gives a list of frames, the leaf first, and the list of its values
+function Profile:stacks()
+  return coroutine.wrap(function()
+    local path = {}
+    self:walk(function(depth, frame, values)
+      path[depth] = frame
+      if not values then return end
+      local stack = {}
+      for i = 1, depth do stack[i] = path[depth + 1 - i] end
+      coroutine.yield(stack, values)
+    end)
+  end)
+end
+
+-- ---- several profiles ----
+
+-- Our index of each of the other's value types.
+local function matching(self, other, level)
+  if getmetatable(other) ~= Profile then fail(level, "profile: another profile expected, not a %s", type(other)) end
+  local to = {}
+  for i, value in ipairs(other.values) do to[i] = self:value(value.name, level) end
+  return to
+end
+
+local function add_all(self, other, sign, level)
+  local to = matching(self, other, level + 1)
+  for stack, values in other:stacks() do
+    local node = walk_list(self, 0, stack, level)
+    for i, value in ipairs(values) do
+      add_value(self, node, to[i], sign * value)
+      self.totals[to[i]] = self.totals[to[i]] + sign * value
+    end
+  end
+end
+
+local function empty_like(self)
+  return M { title = self.title, values = self.values, time = self.time, duration = self.duration }
+end
+
+--- Add all that another profile holds, its value types being found by name.
+-- @treturn profile  this one
+function Profile:merge(other)
+  add_all(self, other, 1, 3)
+  return self
+end
+
+--- What there is more here than in a baseline; less is negative.
+-- @treturn profile  a new one
+function Profile:diff(baseline)
+  local change = empty_like(self)
+  add_all(change, self, 1, 3)
+  add_all(change, baseline, -1, 3)
+  return change
+end
+
+-- ---- writers: each a file of its own, loaded when it is asked for ----
+
+--- Their names, for a script's options.
+M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
+
+-- Said when it was made, or set later.
+local function check_times(p, level)
+  for _, name in ipairs { "time", "duration" } do
+    if p[name] ~= nil and type(p[name]) ~= "number" then
+      fail(level, "profile: %s is a number of ns, not a %s", name, type(p[name]))
+    end
+  end
+end
+
+-- A script takes the form from its user, and gives each the same options.
+local writer_options = { "value", "baseline", "annotate", "inverted", "width", "least", "limit" }
+local is_writer_option = {}
+for _, name in ipairs(writer_options) do is_writer_option[name] = true end
+
+-- Each returns its text; folded gives it line by line to write, if there is one.
+for _, name in ipairs(M.formats) do
+  Profile[name] = function(self, opts, write)
+    if opts ~= nil and type(opts) ~= "table" then
+      fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
+    end
+    opts = raw(opts or {})
+    for key in pairs(opts) do
+      if not is_writer_option[key] then
+        local near = core.nearest(shown(key), writer_options)
+        fail(2, "profile: no option of :%s is called '%s'%s", name, shown(key),
+          near and (" (did you mean '%s'?)"):format(near) or "")
+      end
+    end
+    for _, number in ipairs { "limit", "least", "width" } do
+      local value = opts[number]
+      if value ~= nil and type(value) ~= "number" then
+        fail(2, "profile: %s is a number, not a %s", number, type(value))
+      elseif value and (value < 0 or value ~= value) then
+        fail(2, "profile: %s is a number from 0 on, not %s", number, value)
+      end
+    end
+    check_times(self, 3)
+    self:resolve()
+    if opts.baseline then matching(self, opts.baseline, 3) end
+    if opts.value ~= nil then self:value(opts.value, 2) end
+    return require("perfev.profile." .. name)(self, opts, write, tree_of)
+  end
+end
+
+-- ---- making one ----
+
+local function checked_value(value, level)
+  if type(value) == "string" then value = { value } end
+  value = raw(value)
+  if type(value) ~= "table" then fail(level, "profile: a value type is a name or { name, unit = }") end
+  local name = value[1] or value.name
+  if type(name) ~= "string" or name == "" then fail(level, "profile: a value type has no name") end
+  if value.unit ~= nil and type(value.unit) ~= "string" then
+    fail(level, "profile: unit of %s is a string, not a %s", name, type(value.unit))
+  end
+  return { name = escape(name), unit = escape(value.unit or "count") }
+end
+
+local is_option = { values = true, title = true, time = true, duration = true, max_bytes = true }
+
+local function bytes_of(opt, level)
+  if opt.max_bytes == nil then return options.MAX_BYTES // 2 end
+  local bytes, why = units.size(opt.max_bytes)
+  if not bytes then fail(level, "profile: max_bytes: %s", why) end
+  return bytes
+end
+
+-- A new, empty profile.
+-- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
+--                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): its time; `max_bytes`
+--                    ("128M") for its tree: stacks that do not fit are counted as (other)
+local function new(opt, level)
+  if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end
+  opt = raw(opt or {})
+  for key in pairs(opt) do
+    if not is_option[key] then
+      local near = core.nearest(shown(key), { "values", "title", "time", "duration", "max_bytes" })
+      fail(level, "profile: no option is called '%s'%s", shown(key),
+        near and (" (did you mean '%s'?)"):format(near) or "")
+    end
+  end
+  local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
+    values = {}, samplers = {}, max_bytes = bytes_of(opt, level + 1) }, Profile)
+  check_times(opt, level + 1)
+  local values = opt.values or { "samples" }
+  if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end
+  for i = 1, rawlen(values) do self.values[i] = checked_value(rawget(values, i), level + 1) end
+  empty(self)
+  if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
+  return self
+end
+
+local function lines_of(source, level)
+  if type(source) == "string" then return (source .. "\n"):gmatch("([^\n]*)\n") end
+  if type(source) == "function" then return source end
+  if io.type(source) == "file" then return source:lines() end
+  fail(level, "profile.read: lines, a file or a text expected, not a %s", type(source))
+end
+
+-- "a;b 1 2" -> "a;b", { 1, 2 }; the numbers are taken from the end, since names have blanks too.
+local function split_line(line, nr)
+  local values = {}
+  for i = nr, 1, -1 do
+    local rest, number = line:match("^(.-)%s+(%-?[%d.]+)%s*$")
+    if not rest then return nil end
+    line, values[i] = rest, math.tointeger(number) or tonumber(number)
+    if not values[i] then return nil end
+  end
+  return line:find("[^;%s]") and line or nil, values
+end
+
+--- A profile from folded text, as stackcollapse-perf.pl and perfev write it: a;b;c 12.
+-- @param source     lines (io.lines(path)), a file or the text itself; empty lines and # comments do not count
+-- @tparam table opt as of `perfev.profile`; of each line as many numbers are read as it has value types
+-- @treturn[1] profile
+-- @treturn[2] nil
+-- @treturn[2] string  which line is none
+function M.read(source, opt)
+  local self, number = new(opt, 3), 0
+  for line in lines_of(source, 3) do
+    number = number + 1
+    if line:find("%S") and not line:find("^#") then
+      local stack, values = split_line(line, #self.values)
+      if not stack then
+        return nil, ("folded stacks: line %d has no stack and count in its end: '%s'\ntry: lines such as a;b;c 12")
+          :format(number, escape(line:sub(1, 60)))
+      end
+      add_values(self, 0, stack, values, 3)
+    end
+  end
+  return self
+end
+
+colon(Profile, Profile, "profile", "p", [[sampler clear resolve merge diff total value stacks walk
+  ]] .. table.concat(M.formats, " "))
+
+return setmetatable(M, { __call = function(_, opt)
+  local profile = new(opt, 3)
+  return profile
+end })

@@ -1,0 +1,120 @@
+--- What a sample callback, or a loop, gets as values: names, what the kernel must be asked for, what a payload has.
+
+local lazy = require "perfev.base.lazy_module"
+local check = require "perfev.base.check"
+local core = require "perfev.core"
+local filters = lazy "perfev.tracepoint.filter"
+
+local M = {}
+
+local MOST = 32 -- L_FIELDS_MAX
+
+local function fail(level, ...)
+  error(string.format(...), level + 1)
+end
+
+--- Read a declaration's `fields`, or a loop's. Raises on what no sample has.
+-- @tparam table list     the names
+-- @tparam string whose   "event" or "records", for the message
+-- @tparam integer level  of the caller, for `error`
+-- @treturn table  `names` (a copy), `bits` (of sample_type that they are in), `payload` (names of the payload's, as
+--   args.NAME has them), `has_payload`, `has_stack`, `has_symbol`
+function M.read(list, whose, level)
+  local names, why = check.value("fields", { "list of string", "a list of names" }, list)
+  if not names then fail(level, "%s: %s", whose, why) end
+  if #names > MOST then fail(level, "%s: fields: %d names; at most %d", whose, #names, MOST) end
+  local read = { names = {}, bits = 0, payload = {} }
+  for i, name in ipairs(names) do
+    local bits, payload = core.sample_field(name)
+    if not bits then fail(level, "%s: fields: %s", whose, payload) end
+    read.names[i], read.bits = name, read.bits | bits
+    read.has_payload = read.has_payload or payload ~= nil
+    read.has_stack = read.has_stack or name == "stack"
+    read.has_symbol = read.has_symbol or name == "symbol"
+    if payload and payload ~= "" then table.insert(read.payload, payload) end
+  end
+  return read
+end
+
+local WEIGHT, RAW, WEIGHT_STRUCT = 1 << 14, 1 << 10, 1 << 24
+
+--- The sample_type of an event, with what its fields are in.
+-- @tparam integer sample_type  as it is without them
+-- @tparam table read           of `read`
+-- @tparam boolean raw          its payload lies in raw
+function M.sample_type(sample_type, read, raw)
+  local bits = read.bits
+  if sample_type & WEIGHT_STRUCT ~= 0 then bits = bits & ~WEIGHT end
+  if read.has_payload and raw then bits = bits | RAW end
+  return sample_type | bits
+end
+
+-- ---- payloads ----
+
+local function listed(fields)
+  local lines, line = {}, "fields:"
+  for _, field in ipairs(fields) do
+    if not field.common then
+      if #line + #field.name > 76 then lines[#lines + 1], line = line, "  " end
+      line = line .. " " .. field.name
+    end
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n  ")
+end
+
+local function find(fields, name)
+  local there = {}
+  for i, field in ipairs(fields) do
+    if field.name == name then return field end
+    there[i] = field.name
+  end
+  return nil, core.nearest(name, there)
+end
+
+--- Has the payload all of these?
+-- @tparam string event    its name, for the message
+-- @tparam string what     whose names they are, for the message: "fields"
+-- @tparam {string,...} wanted
+-- @tparam ?string format  the text of its tracepoint's format file
+-- @tparam[opt] function fault  f(field) -> why one that is there will not do, or nil
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string      in three parts
+-- @treturn[2] integer     EINVAL
+function M.check_payload(event, what, wanted, format, fault)
+  if #wanted == 0 then return true end
+  local there = format and filters.fields(format) or {}
+  for _, name in ipairs(wanted) do
+    if #there == 0 then
+      return nil, ("%s: %s: args.%s: the event has no payload\n  try: a tracepoint, or a field that every "
+        .. "sample has: comm, pid, tid, cpu"):format(event, what, name), core.errno.EINVAL
+    end
+    local field, near = find(there, name)
+    local why = field and fault and fault(field)
+    if not field then why = "no such field" .. (near and (" (did you mean 'args.%s'?)"):format(near) or "") end
+    if why then
+      return nil, ("%s: %s: args.%s: %s\n  %s\n  try: perfl list -v %s"):format(event, what, name, why, listed(there),
+        event), core.errno.EINVAL
+    end
+  end
+  return true
+end
+
+--- What a loop gets of several events: has the payload of one of them each?
+-- @tparam table read    of `read`
+-- @tparam {table,...} events  with `name` and, of a payload, `format`
+-- @treturn ?string      why not
+function M.check_pulled(read, events)
+  for _, name in ipairs(read.payload) do
+    local is_there, why, of_format
+    for _, event in ipairs(events) do
+      local ok, wrong = M.check_payload(event.name, "fields", { name }, event.format)
+      is_there = is_there or ok
+      why, of_format = why or wrong, of_format or event.format and wrong
+    end
+    if not is_there then return of_format or why end
+  end
+end
+
+return M

@@ -1,0 +1,250 @@
+--- A program's or a library's file: where it is, and what its symbols are.
+-- A name with a slash is a path. Any other is a library as the dynamic linker knows it ("libc", "libc.so.6":
+-- /etc/ld.so.cache, then the usual directories), then a program in PATH. The file is read as a whole through
+-- the hooks; libelf (perfev.elf) is loaded when first asked for.
+
+local core = require "perfev.core"
+local files = require "perfev.symbol.files"
+local native = require "perfev.base.native_module"
+
+local M = {}
+
+local E = core.errno
+
+local CACHE = "/etc/ld.so.cache"
+local CACHE_MAGIC = "glibc-ld.so.cache1.1"
+local library_dirs = { "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib" }
+local LINKS_MAX = 40 -- as the kernel has it (path_resolution(7))
+
+-- perfev.elf, or why there is none.
+local function library()
+  local elf, why, remedy = native("perfev.elf", "libelf")
+  if elf then return elf end
+  return nil, ("symbols cannot be read: %s\n  try: %sFILE:0xOFFSET"):format(why, remedy and remedy .. "\n  or: " or "")
+end
+
+-- ---- where ----
+
+-- The root that a process has, which may be a container's: its links are of paths below it.
+local ROOT = "^/proc/%w+/root%f[/\0]"
+
+local function with_dir(dir, target)
+  if target:sub(1, 1) ~= "/" then return dir .. "/" .. target end
+  return (dir:match(ROOT) or "") .. target
+end
+
+-- What /proc has of a process leads to the file itself, and what it says is the path that this has, or had, for the
+-- process. -> where to go on | nil: it stays as it is, for the kernel to follow
+local function follow(path)
+  local kind = path:match("^/proc/%w+/(%a+)$")
+  if kind == "root" or kind == "cwd" then return nil end
+  local target = core.readlink(path)
+  if kind ~= "exe" or not target then return target end
+  local there, here = core.stat(path), core.stat(target)
+  return there and here and there.dev == here.dev and there.ino == here.ino and target or nil
+end
+
+--- The path without symbolic links, "." and "..": what the kernel shows in /proc/PID/maps. /proc/PID/root stays, and
+-- /proc/PID/exe where it is no file of this path any more.
+function M.realpath(path)
+  if path:sub(1, 1) ~= "/" then
+    local cwd = core.readlink("/proc/self/cwd")
+    if not cwd then return path end -- without /proc: the kernel knows
+    path = cwd .. "/" .. path
+  end
+  local done, rest, links = "", path, 0
+  while rest ~= "" do
+    local part, tail = rest:match("^/*([^/]*)(.*)$")
+    rest = tail
+    local here = done .. "/" .. part
+    local target = part ~= "" and part ~= "." and part ~= ".." and links < LINKS_MAX and follow(here)
+    if part == ".." then
+      done = done:gsub("/[^/]*$", "")
+    elseif target then
+      links = links + 1
+      rest = with_dir(done, target) .. rest
+      done = ""
+    elseif part ~= "" and part ~= "." then
+      done = here
+    end
+  end
+  return done
+end
+
+-- The files that ldconfig's cache has for a name, in its order.
+-- Source: sysdeps/generic/dl-cache.h, struct cache_file_new.
+local function cached(is_it)
+  local bytes, found = core.slurp(CACHE) or "", {}
+  local start = bytes:find(CACHE_MAGIC, 1, true)
+  if not start or #bytes < start + 47 then return found end
+  local count = string.unpack("=I4", bytes, start + 20)
+  for i = 0, math.min(count, (#bytes - start - 47) // 24) - 1 do
+    local _, key, value = string.unpack("=i4I4I4", bytes, start + 48 + 24 * i)
+    local name = bytes:match("^[^%z]*", start + key)
+    if name and is_it(name) then found[#found + 1] = bytes:match("^[^%z]*", start + value) end
+  end
+  return found
+end
+
+local function in_directories(is_it, triplet)
+  local found = {}
+  for _, dir in ipairs(library_dirs) do
+    for _, under in ipairs { dir, dir .. "/" .. triplet } do
+      for _, name in ipairs(core.list(under) or {}) do
+        if is_it(name) then found[#found + 1] = under .. "/" .. name end
+      end
+    end
+  end
+  return found
+end
+
+-- "libc" is libc.so.6, "libc.so.6" is itself.
+local function namer(word)
+  local stem = word:gsub("%p", "%%%0")
+  return function(name)
+    return name == word or name:find("^" .. stem .. "%.so$") ~= nil or name:find("^" .. stem .. "%.so%.[%d.]+$") ~= nil
+  end
+end
+
+-- A library's development name ("libc.so") may be a linker's script: what is no ELF file is passed over.
+local function first_elf(paths, elf)
+  for _, path in ipairs(paths) do
+    local opened <close> = core.file(path)
+    local bytes = opened and opened:bytes()
+    local file = bytes and elf.read(bytes)
+    if file and file:facts().bits == 64 or file and string.packsize("T") == 4 then return path, file end
+  end
+end
+
+local function in_path(name)
+  local paths = {}
+  for dir in (os.getenv("PATH") or "/usr/bin:/bin"):gmatch("[^:]+") do
+    if dir:sub(1, 1) == "/" then paths[#paths + 1] = dir .. "/" .. name end
+  end
+  return paths
+end
+
+local function find_by_name(word, elf)
+  local is_it = namer(word)
+  local path, file = first_elf(cached(is_it), elf)
+  if not path then path, file = first_elf(in_directories(is_it, core.machine .. "-linux-gnu"), elf) end
+  if not path then path, file = first_elf(in_path(word), elf) end
+  if path then return path, file end
+  return nil, ("there is no library and no program '%s'\n  looked in %s, %s and PATH\n  try: its full path"):format(
+    word, CACHE, table.concat(library_dirs, ", ")), E.ENOENT
+end
+
+-- ---- what ----
+
+local function read(path, elf)
+  local opened <close>, wrong, errno = core.file(path)
+  if not opened then return nil, ("cannot read %s: %s"):format(path, wrong), errno end
+  local bytes, _, code = opened:bytes()
+  if not bytes then return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code end
+  local file, why, failed = elf.read(bytes)
+  if not file then return nil, ("%s: %s"):format(path, why), failed end
+  return file
+end
+
+--- A file by the user's word for it.
+-- @treturn[1] table  `path` (absolute), `elf` (perfev.elf's, or nil where it is not installed), `no_elf` (why not)
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.open(word)
+  local elf, none = library()
+  if not word:find("/", 1, true) then
+    if not elf then return nil, none, E.ENOSYS end
+    local path, file, code = find_by_name(word, elf)
+    if not path then return nil, file, code end
+    return { path = M.realpath(path), elf = file, word = word }
+  end
+  local path = M.realpath(word)
+  if not elf then return { path = path, no_elf = none, word = word } end
+  local file, why, code = read(path, elf)
+  if not file then return nil, why, code end
+  return { path = path, elf = file, word = word }
+end
+
+local function unsaid() end
+
+-- What the debug file of a stripped one knows; where it lies is said by the file's own program headers.
+local function debug_symbol(file, name)
+  local there, symtab = pcall(require, "perfev.symtab")
+  local opened <close> = there and not file.elf:facts().symtab and core.file(file.path) or nil
+  local bytes = opened and opened:bytes()
+  local whole = bytes and symtab.read(bytes)
+  local place = whole and { path = file.path, uid = opened:stat().uid }
+  local debug = whole and files.find_debug(symtab, whole:facts(), place, unsaid)
+  local symbols = debug and library().read(debug)
+  local symbol = symbols and symbols:symbol(name)
+  if symbol then symbol.offset = file.elf:offset(symbol.value) end
+  return symbol
+end
+
+local function no_symbol(file, name)
+  local facts = file.elf:facts()
+  if not facts.symtab and not facts.dynsym then
+    return ("%s is stripped: it has no symbols at all, so '%s' cannot be found\n"):format(file.path, name)
+      .. "  try: its debug symbols, FILE:0xOFFSET, or a build that is not stripped"
+  end
+  local near = file.elf:nearest(name)
+  local hint = near and (" (did you mean '%s'?)"):format(near) or ""
+  if facts.symtab then
+    return ("%s has no symbol '%s'%s\n  try: nm %s"):format(file.path, name, hint, file.path)
+  end
+  return ("%s is stripped: among the symbols that it exports there is no '%s'%s\n"):format(file.path, name, hint)
+    .. ("  try: nm -D %s, its debug symbols, FILE:0xOFFSET, or a build that is not stripped"):format(file.path)
+end
+
+--- A symbol that stands for one address.
+-- @treturn[1] table  as perfev.elf gives it
+-- @treturn[2] nil
+-- @treturn[2] string  nearest name, or that the file is stripped
+-- @treturn[2] integer errno
+function M.symbol(file, name)
+  if not file.elf then return nil, file.no_elf, E.ENOSYS end
+  local symbol = file.elf:symbol(name) or debug_symbol(file, name)
+  if not symbol then return nil, no_symbol(file, name), E.ENOENT end
+  if symbol.others > 0 then
+    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm%s %s | grep -w %s, and FILE:0xOFFSET of one")
+      :format(file.path, symbol.others + 1, name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
+  end
+  return symbol
+end
+
+-- ---- in a process ----
+
+-- A path as the maps of a process show it: what /proc/PID/root leads to is that path, and /proc/PID/exe says it.
+local function inside(path)
+  return path:match("^/proc/%w+/root(/.*)$") or path:find("^/proc/%w+/exe$") and core.readlink(path) or path
+end
+
+--- Whether a process has mapped a file of that path that is not the one which lies there now.
+function M.is_replaced(file_path, pid)
+  local maps, path = core.slurp(("/proc/%d/maps"):format(pid)) or "", inside(file_path)
+  return maps:find((" %s (deleted)\n"):format(path), 1, true) ~= nil and not maps:find((" %s\n"):format(path), 1, true)
+end
+
+--- How far a process has moved the file: its address there, less the linker's.
+-- @treturn[1] integer
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.moved(file, pid)
+  local maps, _, code = core.slurp(("/proc/%d/maps"):format(pid))
+  if not maps then
+    return nil, ("cannot read /proc/%d/maps: %s"):format(pid, core.strerror(code)),
+      code == E.ENOENT and E.ESRCH or code
+  end
+  local path, page = inside(file.path), core.pagesize()
+  for start, pgoff, name in maps:gmatch("(%x+)%-%x+ ..x. (%x+) %S+ %d+ +([^\n]+)") do
+    local linked = name == path and file.elf:mapped(math.tointeger(tonumber(pgoff, 16)), page)
+    if linked then return math.tointeger(tonumber(start, 16)) - linked end
+  end
+  local gone = maps:find(path .. " (deleted)", 1, true)
+  return nil, ("process %d has not mapped %s%s"):format(pid, path,
+    gone and ": its file was replaced since it was started" or ""), E.ENOENT
+end
+
+return M

@@ -1,0 +1,569 @@
+--- Which function is at an address: of the kernel, of a process, of a file.
+-- A world answers: this machine as it is, or what a recording says of another one. It reads a file when the
+-- first name in it is asked for, and keeps its symbols (by path and build-id) as long as it lives; nothing is
+-- looked up per record. ELF is C (perfev.symtab, a shared object that is loaded then), kallsyms too.
+
+local lazy = require "perfev.base.lazy_module"
+local build_id = require "perfev.symbol.build_id"
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local rights = lazy "perfev.base.host_rights"
+local files = require "perfev.symbol.files"
+local hex = require "perfev.base.hex"
+local jit = require "perfev.symbol.perf_map"
+local kept_files = require "perfev.symbol.open_files"
+local kernel_file = require "perfev.symbol.kernel"
+local native = require "perfev.base.native_module"
+
+local M = { _lines = false, _changes = 0 }
+local World = {}
+World.__index = World
+
+local E = core.errno
+local NONE = {} -- a file without symbols that can be read
+local GONE = {} -- a file that was not found
+
+-- perfev.symtab, or why there is none.
+local function library()
+  local symtab, why, remedy = native("perfev.symtab", "elfutils")
+  if symtab then return symtab end
+  return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why
+end
+
+-- Log a text once.
+local function log(self, level, text)
+  if self.logged[text] then return end
+  self.logged[text] = true
+  if level == 0 then self.notes[#self.notes + 1] = text end
+  local to = self.log or M.log -- the recording's, or the one of this machine
+  if to then to(level, text) end
+end
+
+local function logger(self)
+  return function(text) log(self, 0, text) end
+end
+
+-- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
+-- function's first byte is taken for one that was on the stack for another reason: chains without frame pointers
+-- end in such words. Of what was unwound by a file's rules it is known.
+
+-- ---- the kernel ----
+
+local function why_no_kallsyms(what, code)
+  if code ~= E.EACCES then return what end
+  local name, value, settings, root_sees = rights.kallsyms()
+  return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n  try: %ssysctl %s"):format(
+    value and (" (kernel.%s is %d)"):format(name, value) or "", root_sees and "as root, or " or "sudo ", settings)
+end
+
+-- The file that somebody named.
+local function named_kernel(self, id)
+  local symbols, why = kernel_file.read(kernel_file.path, id)
+  if symbols and symbols.is_vmlinux and not self.recording then
+    symbols, why = nil, "where a running kernel lies /proc/kallsyms alone tells, not its vmlinux"
+  end
+  if not symbols then log(self, 0, ("the kernel's functions have no names: %s: %s"):format(kernel_file.path, why)) end
+  return symbols
+end
+
+local function running_kernel(self)
+  if kernel_file.path then return named_kernel(self) end
+  local symbols, what, code = core.kallsyms()
+  if not symbols then log(self, 0, why_no_kallsyms(what, code)) end
+  return symbols
+end
+
+-- Of a recording: path and pgoff of each, 1000 at most.
+local function kernel_maps(self)
+  local n = 0
+  return function()
+    n = n + 1
+    if self.kernel_maps then return table.unpack(self.kernel_maps[n] or {}) end
+    local path, _, pgoff = self.recording:kernel_map(n)
+    if n <= 1000 then return path, pgoff end
+  end
+end
+
+-- How far the recorded kernel lay from where the running one does: both may have moved at boot.
+local function shift_of(self, symbols)
+  for path, pgoff in kernel_maps(self) do
+    local name = path:match("^%[kernel%.kallsyms%](.+)$")
+    local here = name and symbols:address(name)
+    if here and pgoff ~= 0 then return pgoff - here end
+  end
+  return 0
+end
+
+-- Of a recording: in the file that somebody named, beside it (perf record --kcore), below symfs, or as perf kept it.
+local function foreign_kernel(self, wanted)
+  if kernel_file.path then return named_kernel(self, wanted) end
+  local beside = self.path and kernel_file.read(self.path .. "/kcore_dir/kallsyms", nil, {})
+  if beside then return beside end
+  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, logger(self))
+  if below then return below end
+  local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
+  local symbols = kept and kernel_file.read(kept, wanted, { owners = files.owners() })
+  return symbols and (symbols:address("_text") or symbols:address("_stext")) and symbols
+end
+
+-- Does the kernel of a recording run here? -> whether; and which one does
+local function is_running(self, wanted)
+  local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
+  return wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here, here
+end
+
+-- Why the running kernel's names are not those of the recording, and what to do.
+local function which_kernel(self, wanted, here)
+  if not wanted and not self.osrelease then
+    return "the recording does not say of which kernel it is; if it was recorded here since the boot, it is this one\n"
+      .. "  try: --kallsyms /proc/kallsyms"
+  end
+  local release = self.osrelease
+  local of = not release and "another kernel, by its build-id"
+    or release == here and ("another build of %s, by its build-id"):format(release) or release
+  return ("the recording is of %s, this is %s\n"
+    .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(of, here or "not known")
+end
+
+-- The kernel of a recording, or this one if it is the same.
+local function recorded_kernel(self)
+  local wanted = self.build_ids["[kernel.kallsyms]"]
+  local symbols = foreign_kernel(self, wanted)
+  if symbols then
+    self.shift = shift_of(self, symbols)
+    return symbols
+  end
+  if kernel_file.path then return nil end
+  local same, here = is_running(self, wanted)
+  if not same then
+    log(self, 0, "the kernel's functions have no names: " .. which_kernel(self, wanted, here))
+    return nil
+  end
+  symbols = running_kernel(self)
+  self.shift = symbols and shift_of(self, symbols) or 0
+  return symbols
+end
+
+local function kallsyms(self)
+  if self.kernel == nil then
+    self.kernel = (self.recording and recorded_kernel or running_kernel)(self) or false
+  end
+  return self.kernel
+end
+
+-- "[kernel.kallsyms]_text" -> "[kernel]"; "/lib/modules/6.1/x/y_z.ko.xz" -> "[y_z]"
+local function kernel_module(path)
+  if not path or path:find("^%[kernel") then return "[kernel]" end
+  local name = path:match("([^/]+)%.ko") or path:match("^%[(.+)%]$")
+  return name and "[" .. name:gsub("-", "_") .. "]" or path
+end
+
+-- What a KSYMBOL record tells of, by PERF_RECORD_KSYMBOL_TYPE_*: code that is no module's. Out of line are what
+-- kprobes and ftrace copied away and wrote anew (TEXT_POKE records have its bytes, which nobody asks for here).
+local made_by_kernel = { "[bpf]", "[ool]" }
+
+-- frame, raw: symbol, offset and module of a kernel address
+local function name_kernel(self, frame, raw)
+  if raw.ksymbol then
+    frame.symbol, frame.offset, frame.module = raw.path, raw.offset, made_by_kernel[raw.ksymbol] or "[kernel]"
+    return
+  end
+  frame.module = kernel_module(raw.path)
+  local symbols = kallsyms(self)
+  if not symbols then return end
+  local address = raw.ip - self.shift
+  local name, start, module = symbols:find(address)
+  if raw.returns and start ~= address then name, start, module = symbols:find(address - 1) end
+  -- A kernel that moved had its modules elsewhere, nobody knows where.
+  if not name or self.shift ~= 0 and (module or frame.module ~= "[kernel]") then return end
+  frame.symbol, frame.offset = name, address - start
+  if module then frame.module = "[" .. module .. "]" end
+end
+
+-- ---- files ----
+
+local function load_file(self, raw, id, kept)
+  local symtab, why = library()
+  if not symtab then
+    log(self, 0, "programs' functions have no names: " .. why)
+    return NONE
+  end
+  local symbols, place = files.open(symtab, self, raw, id, logger(self), kept)
+  if not symbols then return place and GONE or NONE end
+  local file, facts = { symbols = symbols, place = place, names = {} }, symbols:facts()
+  if not facts.symtab then
+    local bytes, debug = files.find_debug(symtab, facts, place, logger(self))
+    if bytes and symbols:add(bytes) then file.debug = debug end
+  end
+  return file
+end
+
+-- A process of 32 bits beside a kernel of 64 has another vdso than we do, which is read where it lies. Who walks a
+-- stack asks without an address, and walks those of 64 bits alone.
+local VDSO_32, VDSO_MOST = "[vdso32]", 64 << 10
+
+local function is_vdso_32(raw) return raw.path == "[vdso]" and raw.ip > 0 and raw.ip < 1 << 32 end
+
+local function load_vdso_32(self, raw)
+  local symtab = library()
+  local bytes = not self.recording and core.part(("/proc/%d/mem"):format(raw.pid), raw.ip - raw.offset, VDSO_MOST)
+  local file = symtab and bytes and symtab.read(bytes)
+  return file and { symbols = file, is_vdso = true, names = {} } or NONE
+end
+
+-- Tried again as long as it was never there.
+local function vdso_32(self, raw)
+  local file = self.files[VDSO_32] or load_vdso_32(self, raw)
+  if file ~= NONE then self.files[VDSO_32] = file end
+  return file
+end
+
+local function load_vdso(self, id)
+  local symtab = library()
+  local bytes = symtab and symtab.vdso()
+  local file = bytes and symtab.read(bytes)
+  local there = file and file:facts().build_id
+  -- Another kernel's vdso is not this one's; not all recorders write its build-id.
+  local same = not self.recording or id and there and hex.of(there) == id
+    or not id and is_running(self, self.build_ids["[kernel.kallsyms]"])
+  if not file or not same then return NONE end
+  return { symbols = file, is_vdso = true, names = {} }
+end
+
+local function key_of(raw, which)
+  return ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
+end
+
+local function load(self, raw, id, kept)
+  return raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id, kept)
+end
+
+local function id_of(self, raw) return raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path] end
+
+local function key_of_file(self, raw, id)
+  if id or self.recording then return key_of(raw, id or "") end
+  if raw.ino then return key_of(raw, ("%d:%d:%d"):format(raw.dev, raw.ino, raw.generation)) end
+  return key_of(raw, files.elsewhere(raw.pid) or "")
+end
+
+-- The mapped file of a frame, or NONE or GONE. A failure is remembered for the process: another process that maps the
+-- file may lead to it.
+local function file_of(self, raw)
+  if is_vdso_32(raw) then return vdso_32(self, raw) end
+  local id = id_of(self, raw)
+  local key = key_of_file(self, raw, id)
+  local file = self.files[key]
+  if file then return file end
+  local of_process, kept = self.recording and key or ("%s\0%d"):format(key, raw.pid), self.kept[key]
+  file = not kept and self.files[of_process]
+  if not file then
+    file = load(self, raw, id, kept)
+    self.files[(file.symbols or kept) and key or of_process] = file
+  end
+  return file
+end
+
+local READ_AT_ONCE = 32 << 20 -- bytes; samples wait while a file is read
+
+--- Open the file, or the perf-PID.map, that names the functions of a sampled dso, and keep it open: its process may be
+-- gone when the names are looked up.
+-- @tparam table raw  from core.session's sampled()
+-- @tparam table list  the files that are kept (perfev.symbol.open_files); it has to live until names are looked up
+-- @tparam function parent_of  pid -> the parent's pid, or nil
+-- @treturn boolean   false if it could not be opened
+function World:keep(raw, list, parent_of)
+  if files.symfs then return true end
+  local key, place
+  if raw.memory then
+    key = jit.key(raw.pid)
+    place = jit.open(self.jits, raw.pid, logger(self))
+  else
+    local id = id_of(self, raw)
+    key = key_of_file(self, raw, id)
+    if raw.path:sub(1, 1) ~= "/" or self.files[key] then return true end
+    place = files.find_mapped(self, raw, id, parent_of)
+  end
+  if not place then return false end
+  place.raw, place.key = raw, key
+  self.kept[key] = place
+  local out = kept_files.put(list, place)
+  if not out then return true end
+  -- The evicted file cannot be opened again: read its symbols now.
+  if not (out.replaceable or out.raw.memory) and out.file:stat().size <= READ_AT_ONCE then file_of(self, out.raw) end
+  if self.kept[out.key] == out then self.kept[out.key] = nil end
+  out.file:close()
+  return true
+end
+
+-- The file that has the lines, read when the first is asked for: the program itself, or its debug file; and what
+-- it shares with others.
+local function read_lines(self, file)
+  file.lines = {}
+  local symtab, facts, path, bytes = library(), file.symbols:facts(), file.place.path, nil
+  if facts.debug_info and not file.debug then bytes = files.bytes(file.place) end
+  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, logger(self)) end
+  if not bytes or not file.symbols:debug(bytes) then return end
+  local name, id = file.symbols:supplement()
+  if not name then return end
+  local shared = files.find_supplement(symtab, path, name, id, file.place, logger(self))
+  if shared then
+    file.symbols:supply(shared)
+  else
+    log(self, 0, ("%s: lines and inlined functions lack what it shares with others: %s is not there\n"
+      .. "  try: the package that has it, as this file's does"):format(escape(path), escape(name)))
+  end
+end
+
+-- Functions at an address, what was inlined first: { symbol, file, line }.
+local function lines_at(self, file, address)
+  if not file.lines then read_lines(self, file) end
+  local list = file.lines[address]
+  if not list then
+    list = file.symbols:lines(address)
+    for _, place in ipairs(list) do place.symbol = place.symbol and library().demangle(place.symbol) end
+    file.lines[address] = list
+  end
+  return list
+end
+
+-- Name and start of the function at an address of a file, demangled; both nil where there is none.
+local function find_in(file, address)
+  local found = file.names[address]
+  if not found then
+    local name, start = file.symbols:find(address)
+    found = name and { library().demangle(name), start } or NONE
+    file.names[address] = found
+  end
+  return found[1], found[2]
+end
+
+-- ---- one frame ----
+
+-- Files of short-lived processes may be gone before the first sample is delivered; M.gone() reports how many.
+local function count_gone(self, path)
+  local gone = self.gone
+  gone.frames = gone.frames + 1
+  if gone.of[path] then return end
+  gone.of[path], gone.files, gone.first = true, gone.files + 1, gone.first or path
+end
+
+local function name_user(self, frame, raw)
+  frame.module = raw.path or "[unknown]"
+  if not raw.path then return end
+  if raw.memory then
+    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), logger(self),
+      self.kept[jit.key(raw.pid)])
+    frame.module = path or raw.path
+    frame.symbol, frame.offset = name, name and raw.ip - start
+    return
+  end
+  local file = file_of(self, raw)
+  if file == GONE and not self.recording then count_gone(self, raw.path) end
+  local address = file.symbols and file.symbols:address(raw.offset)
+  if not address then return end
+  local name, start = find_in(file, address)
+  local at = address
+  if raw.returns and (raw.unwound or start ~= address) then
+    at = address - 1
+    name, start = find_in(file, at)
+  end
+  frame.symbol, frame.offset = name, name and address - start
+  return M._lines and not file.is_vdso and lines_at(self, file, at) or nil
+end
+
+-- The header is read when a name is asked for: of a pipe it comes between records.
+local function take_header(self)
+  local header, ids = self.header(), self.build_ids
+  self.header, self.osrelease = nil, header.osrelease
+  for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
+end
+
+--- The recording is about to be closed: what names are looked up by is kept.
+function World:settle()
+  if self.header then take_header(self) end
+  local maps = {}
+  for path, pgoff in kernel_maps(self) do maps[#maps + 1] = { path, pgoff } end
+  self.kernel_maps = maps
+end
+
+local function frame_of(self, raw)
+  if self.header then take_header(self) end
+  local frame, lines = { ip = raw.ip, kernel = raw.context == "kernel" }, nil
+  if frame.kernel then
+    name_kernel(self, frame, raw)
+  elseif raw.context == "user" then
+    lines = name_user(self, frame, raw)
+  else
+    frame.module = "[guest]"
+  end
+  return frame, lines
+end
+
+--- How to get from a function of a file to its caller, for those who walk stacks.
+-- @tparam table raw  where in it, as core.stack_frames() has it
+-- @treturn[1] userdata  perfev.cfi, which keeps the file's bytes
+-- @treturn[2] nil       it has nothing of the kind, or is not there
+function World:cfi(raw)
+  if self.header then take_header(self) end
+  local file = file_of(self, raw)
+  local there, cfi = pcall(require, "perfev.cfi")
+  if not there then return nil end
+  local bytes
+  if file.is_vdso then bytes = library().vdso() elseif file.place then bytes = files.bytes(file.place) end
+  local rules, why = nil, "the file that ran is not here"
+  if bytes then rules, why = cfi.read(bytes) end
+  if not rules then
+    log(self, 1, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(escape(raw.path), why))
+  end
+  return rules
+end
+
+--- One of a file's rules cannot be followed.
+function World:broken(raw)
+  log(self, 1, ("%s: stacks end in it: its unwind tables are damaged"):format(escape(raw.path)))
+end
+
+--- What is at a frame, as core.stack_frames() has it.
+-- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
+function World:frame(raw)
+  return (frame_of(self, raw))
+end
+
+--- The same into a list: with lines, the functions that were inlined there come before it.
+function World:add_frames(list, raw)
+  local frame, lines = frame_of(self, raw)
+  for i = 1, lines and #lines - 1 or 0 do
+    list[#list + 1] = {
+      ip = raw.ip, kernel = false, module = frame.module, symbol = lines[i].symbol, file = lines[i].file,
+      line = lines[i].line, inlined = true,
+    }
+  end
+  local last = lines and lines[#lines]
+  if last then frame.file, frame.line = last.file, last.line end
+  list[#list + 1] = frame
+end
+
+local function new_world(fields)
+  fields.files, fields.notes, fields.logged, fields.shift = {}, {}, {}, 0
+  fields.jits = jit.new(fields.recording ~= nil)
+  fields.build_ids = fields.build_ids or {}
+  fields.kept = setmetatable({}, { __mode = "v" }) -- key -> place; owned by sessions' lists
+  fields.gone = { frames = 0, files = 0, of = {} }
+  return setmetatable(fields, World)
+end
+
+--- The world of a recording.
+-- @tparam table opts  `recording` (core.datafile), `path` (its own), `header` (gives its features), `log` (f(level,
+--   text): what a user should know, at level 0, or may want to, at 1)
+function M._recorded(opts)
+  return new_world { recording = opts.recording, path = opts.path, header = opts.header, log = opts.log }
+end
+
+-- ---- this machine ----
+
+local here = setmetatable({}, { __mode = "k" }) -- hooks in force -> world
+local LINUX = {}
+
+--- This machine, or what hooks say it is.
+function M._here()
+  local key = core.hooked() or LINUX
+  here[key] = here[key] or new_world {}
+  return here[key]
+end
+
+local function check_address(name, value)
+  if math.type(value) == "integer" then return end
+  error(("%s: an address is an integer, not a %s"):format(name, type(value)), 3)
+end
+
+local function shown(frame)
+  if frame.symbol then return frame.symbol, frame.offset, frame.module end
+  return nil, nil, frame.module
+end
+
+--- The kernel's function at an address.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  bytes from its start
+-- @treturn[1] string   "[kernel]", "[MODULE]", "[bpf]" or "[ool]"
+-- @treturn[2] nil      no name is known
+function M.kernel(address)
+  check_address("kernel", address)
+  return shown(M._here():frame { ip = address, context = "kernel" })
+end
+
+--- The function at an address of a process that is there now.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  bytes from its start
+-- @treturn[1] string   the file that is mapped there
+-- @treturn[2] nil      no name is known
+-- @treturn[2] nil
+-- @treturn[2] string   the file that is mapped there, "[unknown]" if there is none
+function M.process(pid, address)
+  if math.type(pid) ~= "integer" then error(("process: a pid is an integer, not a %s"):format(type(pid)), 2) end
+  check_address("process", address)
+  return shown(M._here():frame(core.map_at(pid, address)))
+end
+
+--- The function at a byte of a file.
+-- @treturn[1] string   its name
+-- @treturn[1] integer  bytes from its start
+-- @treturn[2] nil      no name is known
+function M.file(path, offset)
+  if type(path) ~= "string" then error(("file: a path is a string, not a %s"):format(type(path)), 2) end
+  check_address("file", offset)
+  local raw = { ip = offset, offset = offset, path = path, pid = 0, context = "user" }
+  local symbol, into = shown(M._here():frame(raw))
+  return symbol, into
+end
+
+--- From here on frames have `file` and `line`, and functions that were inlined are frames of their own (`inlined`);
+-- false: no longer. It is read from DWARF, which takes time and memory: off at first.
+function M.source(on)
+  M._lines = on ~= false
+  M._changes = M._changes + 1
+end
+
+local function check_directory(dir)
+  if dir == nil or type(dir) == "string" and dir ~= "" then return end
+  error(("symfs: a directory's path, or nil, not %s"):format(type(dir) == "string" and "''" or "a " .. type(dir)), 3)
+end
+
+--- From here on programs, libraries and debug files are looked for below this directory, and not where they are on
+-- this machine; nil: where they are.
+function M.symfs(dir)
+  check_directory(dir)
+  files.symfs = dir and dir:gsub("/+$", "") or nil
+  M._changes = M._changes + 1
+end
+
+--- The kernel's functions are read from this file, a copy of /proc/kallsyms or, of recordings, a vmlinux; nil: from
+-- the running kernel, and from what is below symfs.
+function M.kallsyms(path)
+  if path ~= nil and type(path) ~= "string" then error("kallsyms: a path, or nil, not a " .. type(path), 2) end
+  kernel_file.path = path
+  M._changes = M._changes + 1
+end
+
+--- From here on, or with false no longer, the servers in DEBUGINFOD_URLS are asked for programs and debug files that
+-- are not here.
+function M.debuginfod(on)
+  files.servers = on ~= false
+  files.forget()
+  M._changes = M._changes + 1
+end
+
+--- How many frames have no names because their files were gone: a sentence, or nil.
+function M.gone()
+  local gone = M._here().gone
+  if gone.frames == 0 then return nil end
+  local path, others = escape(gone.first), gone.files - 1
+  return ("%d frame%s no name: %s gone before %s could be read"):format(gone.frames,
+    gone.frames == 1 and " has" or "s have",
+    others == 0 and path .. " was" or ("%s and %d more file%s were"):format(path, others, others == 1 and "" or "s"),
+    others == 0 and "it" or "they")
+end
+
+--- What could not be named, and why: a sentence each, as far as they were met.
+function M.notes() return table.move(M._here().notes, 1, #M._here().notes, 1, {}) end
+
+return M

@@ -1,0 +1,85 @@
+--- r.stack: what a call chain shows of itself.
+-- C has taken the addresses and what lay there (src/symbol/stack.c); names are looked up here when somebody asks, once
+-- for each stack.
+
+local lazy = require "perfev.base.lazy_module"
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local symbol = lazy "perfev.symbol"
+
+local Stack = {}
+
+local OTHER = "(other)" -- the frame of the stack that stands for those that did not fit in max_bytes
+
+local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
+
+local function frames_of(stack)
+  local list = cache[stack]
+  if list and list.changes == symbol._changes then return list end
+  local raws, world = core.stack_frames(stack)
+  world = world or symbol._here()
+  list = { changes = symbol._changes }
+  for _, raw in ipairs(raws) do world:add_frames(list, raw) end
+  if stack.id == 0 then list[1] = { ip = 0, symbol = OTHER, module = "[unknown]" } end
+  cache[stack] = list
+  return list
+end
+
+local function line_of(frame)
+  local name = frame.symbol and escape(frame.symbol) or "[unknown]"
+  if frame.offset then name = ("%s+0x%x"):format(name, frame.offset) end
+  local text = ("%16x %s (%s)"):format(frame.ip, name, frame.inlined and "inlined" or escape(frame.module))
+  return frame.line and ("%s %s:%d"):format(text, escape(frame.file or "?"), frame.line) or text
+end
+
+--- The frames as a list, the innermost first.
+function Stack.frames(stack)
+  return table.move(frames_of(stack), 1, #stack, 1, {})
+end
+
+local function folded_name(frame)
+  if frame.symbol then return frame.symbol end
+  local module = frame.module:match("([^/]+)$") or frame.module
+  return module:sub(1, 1) == "[" and module or "[" .. module .. "]"
+end
+
+-- What separates frames and lines is in no name.
+local function plain(name) return (name:gsub("[;\n]", ":")) end
+
+--- One line as flame graph tools read it, the outermost first: "comm;main;f".
+-- @tparam[opt] string comm  what stands before, such as r.comm
+-- @treturn string
+function Stack.folded(stack, comm)
+  local list, parts = frames_of(stack), {}
+  if comm then parts[1] = plain(comm) end
+  for i = #list, 1, -1 do parts[#parts + 1] = plain(folded_name(list[i])) end
+  return table.concat(parts, ";")
+end
+
+-- Of a symbol in an aggregator's key, which is a stack of one frame: one without a name is called by its file.
+core.aggregator_namer(function(stack)
+  local frame = frames_of(stack)[1]
+  return frame and folded_name(frame) or "[unknown]"
+end)
+
+core.stack_class {
+  index = function(stack, key)
+    if math.type(key) == "integer" then return frames_of(stack)[key] end
+    local method = Stack[key]
+    if method then return method end
+    local near = core.nearest(tostring(key), { "id", "frames", "folded" })
+    near = near and (" (did you mean '%s'?)"):format(near) or ""
+    error(("a stack has no field '%s'%s"):format(tostring(key), near), 2)
+  end,
+  len = function(stack) return #frames_of(stack) end,
+  text = function(stack)
+    local lines = {}
+    for i, frame in ipairs(frames_of(stack)) do lines[i] = line_of(frame) end
+    return table.concat(lines, "\n")
+  end,
+  symbol = function(raw, world) return (world or symbol._here()):frame(raw).symbol end,
+  cfi = function(raw, world) return (world or symbol._here()):cfi(raw) end,
+  broken = function(raw, world) (world or symbol._here()):broken(raw) end,
+}
+
+return Stack

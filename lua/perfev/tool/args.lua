@@ -1,0 +1,323 @@
+--- perfev.args{…}: the options a script declares, as the table they become.
+--
+-- A declaration is data: { "--top -t", type = "integer", default = 10, help = "…" }.
+-- Under perfl they join the runner's own options in one parser (it sets `parse`
+-- below); without it the global `arg` is parsed, if there is one. Only then
+-- does this module print and exit, as argparse does.
+
+local escape = require "perfev.base.escape"
+local raw = require "perfev.base.plain_copy"
+local shown = require "perfev.base.show_value"
+local units = require "perfev.base.parse_units"
+
+local M = {}
+
+--- Set by a runner: function(declared) -> the script's values. See `M.check`.
+M.parse = nil
+
+local function to_integer(text)
+  local n = math.tointeger(tonumber(text))
+  if n then return n end
+  return nil, ("'%s' is not a whole number"):format(escape(text))
+end
+
+local function to_number(text)
+  local n = tonumber(text)
+  if n then return n end
+  return nil, ("'%s' is not a number"):format(escape(text))
+end
+
+local converters = {
+  string = function(text) return text end,
+  integer = to_integer,
+  number = to_number,
+  duration = units.duration,
+  size = units.size,
+}
+
+-- How a default may be written when it is no string.
+local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
+
+--- What a declaration may have beside its name.
+M.keys = {
+  "help", "type", "default", "metavar", "choices", "required", "args", "many",
+}
+local top_keys = { "summary", "epilog", "all_cpus" }
+
+-- The caller's line: this module's own frames are not where the mistake is.
+local function complain(format, ...)
+  local level = 2
+  local source = debug.getinfo(1, "S").source
+  while true do
+    local frame = debug.getinfo(level, "S")
+    if not frame or frame.what ~= "C" and frame.source ~= source then break end
+    level = level + 1
+  end
+  error(("perfev.args: " .. format):format(...), level)
+end
+
+local function check_key(key, known, where)
+  for _, name in ipairs(known) do
+    if key == name then return end
+  end
+  local found, core = pcall(require, "perfev.core")
+  local near = found and core.nearest(shown(key), known)
+  complain("%s has no '%s' (%s)", where, shown(key),
+    near and ("did you mean '%s'?"):format(near) or "it has " .. table.concat(known, ", "))
+end
+
+-- "--per-process -p" -> { "--per-process", "-p" }, "per_process"
+local function split_flags(text)
+  local flags, name = {}, nil
+  for flag in text:gmatch("%S+") do
+    if not (flag:find("^%-[%w?]$") or flag:find("^%-%-%w[%w_-]*$")) then
+      complain("'%s' is no option name: write -x or --some-name", flag)
+    end
+    flags[#flags + 1] = flag
+    if not name and flag:sub(1, 2) == "--" then name = flag:sub(3) end
+  end
+  return flags, (name or flags[1]:sub(2)):gsub("-", "_")
+end
+
+-- argparse's notation -> least, most
+local function bounds_of(args)
+  if args == "*" then return 0, math.huge end
+  if args == "+" then return 1, math.huge end
+  if args == "?" then return 0, 1 end
+  local n = math.tointeger(tonumber(args))
+  if n and n > 0 then return n, n end
+end
+
+-- One converter per option, whose sentence names the option.
+local function converter_of(label, kind)
+  local convert = converters[kind]
+  return function(text)
+    local value, why = convert(text)
+    if value == nil then return nil, label .. ": " .. why end
+    return value
+  end
+end
+
+local function check_default(option)
+  local default = option.default
+  if default == nil or option.switch then return default end
+  if option.many and type(default) ~= "table" then complain("the default of %s is no list", option.label) end
+  if type(default) == "string" then
+    local value, why = option.convert(default)
+    if value == nil then complain("the default of %s", why) end
+    return value
+  end
+  local wanted = lua_types[option.kind]
+  local is_list = (option.most > 1 or option.many) and type(default) == "table"
+  if is_list or wanted == math.type(default) or wanted == type(default) then
+    if option.kind == "duration" then return units.duration(default) end
+    return default
+  end
+  complain("the default of %s is a %s, not a %s", option.label, type(default), option.kind)
+end
+
+local function check_choices(list, label)
+  if list == nil then return nil end
+  if type(list) ~= "table" then complain("%s: choices is a list, not %s", label, shown(list)) end
+  local out = {}
+  for i = 1, rawlen(list) do out[i] = shown(rawget(list, i)) end
+  return out
+end
+
+local function check_texts(declared, label)
+  for _, key in ipairs { "help", "metavar" } do
+    local text = declared[key]
+    if text ~= nil and type(text) ~= "string" then complain("%s: %s is a string, not %s", label, key, shown(text)) end
+  end
+end
+
+-- A declaration as written -> what the parsers work with.
+local function check_option(declared)
+  declared = raw(declared)
+  if type(declared) ~= "table" or type(declared[1]) ~= "string" or not declared[1]:find("%S") then
+    complain("each declaration is a table that begins with the option's name")
+  end
+  local text = declared[1]
+  local option = { help = declared.help, required = declared.required, metavar = declared.metavar }
+  if text:find("^%s*%-") then
+    option.flags, option.name = split_flags(text)
+    option.label = ("option '%s'"):format(option.flags[#option.flags])
+  else
+    if not text:find("^[%a_][%w_-]*$") then complain("'%s' is no name for an argument", text) end
+    option.name = text:gsub("-", "_")
+    option.metavar = option.metavar or text:upper()
+    option.label = ("argument '%s'"):format(option.metavar)
+  end
+  for key in pairs(declared) do
+    if key ~= 1 then check_key(key, M.keys, option.label) end
+  end
+  check_texts(declared, option.label)
+  local kind = declared.type
+  if kind ~= nil and not converters[kind] then
+    complain("%s: no type '%s' (there are string, integer, number, duration, size)",
+      option.label, shown(kind))
+  end
+  option.switch = option.flags and not kind and not declared.args and not declared.choices
+    and not declared.metavar and not declared.many and (declared.default == nil or type(declared.default) == "boolean")
+  option.kind = kind or "string"
+  option.convert = converter_of(option.label, option.kind)
+  option.choices = check_choices(declared.choices, option.label)
+  option.least, option.most = 1, 1
+  if declared.args then
+    option.least, option.most = bounds_of(declared.args)
+    if not option.least or option.flags and declared.args == "?" then
+      complain("%s: args = %s is not \"*\", \"+\"%s or a number", option.label, shown(declared.args),
+        option.flags and "" or ", \"?\"")
+    end
+  end
+  option.many = declared.many
+  if option.many and (not option.flags or declared.args) then
+    complain("%s: many is for options with one value", option.label)
+  end
+  option.metavar = option.metavar or option.flags and (option.name:upper():gsub("_", "-"))
+  option.default, option.written = declared.default, declared.default
+  option.default = check_default(option)
+  if not option.flags and (option.default ~= nil or option.required == false) then
+    option.least = 0
+  end
+  return option
+end
+
+--- A declaration as written, checked.
+-- @tparam table spec  what perfev.args was given
+-- @treturn table  list of { name, label, flags (nil: an argument), switch, kind, convert,
+--                 default, help, metavar, choices, required, many, least, most }, with
+--                 .summary, .epilog and .all_cpus
+function M.check(spec)
+  if type(spec) ~= "table" then complain("expected a table, got %s", type(spec)) end
+  spec = raw(spec)
+  local declared, seen = { summary = spec.summary, epilog = spec.epilog, all_cpus = spec.all_cpus }, {}
+  for key in pairs(spec) do
+    if math.type(key) ~= "integer" then check_key(key, top_keys, "the declaration") end
+  end
+  for _, written in ipairs(spec) do
+    local option = check_option(written)
+    for _, key in ipairs(option.flags or {}) do
+      if seen[key] then complain("'%s' is declared twice", key) end
+      seen[key] = true
+    end
+    if seen[option.name] then complain("'%s' is declared twice", option.name) end
+    seen[option.name] = true
+    declared[#declared + 1] = option
+  end
+  return declared
+end
+
+local function shown_default(option)
+  local default = option.default
+  if default == nil or default == false or default == true or type(default) == "table" then
+    return ""
+  end
+  local written = option.written
+  if option.kind == "duration" and type(written) ~= "string" then written = ("%gs"):format(default / 1e9) end
+  return (" (default: %s)"):format(written)
+end
+
+local function bounds_text(option)
+  if option.most == math.huge then return option.least .. "+" end
+  return option.least .. "-" .. option.most
+end
+
+--- Add the options of a declaration to an argparse parser.
+-- @param parser             of argparse
+-- @tparam table declared    from `check`
+-- @treturn table  the parser's elements, in the order declared
+function M.add(parser, declared)
+  local elements = {}
+  for i, option in ipairs(declared) do
+    local add = not option.flags and parser.argument or option.switch and parser.flag
+      or parser.option
+    local element = add(parser, option.flags and table.concat(option.flags, " ")
+      or option.metavar)
+    element:target(option.name):description((option.help or "") .. shown_default(option))
+    if not option.switch then
+      element:args(bounds_text(option)):convert(option.convert):argname(option.metavar)
+      if option.choices then element:choices(option.choices) end
+    end
+    if option.flags and option.required then element:count("1") end
+    if option.many then element:count(option.required and "+" or "*") end
+    elements[i] = element
+  end
+  return elements
+end
+
+--- What a parser found, with the defaults put in.
+-- @tparam table declared  from `check`
+-- @tparam table found     argparse's result
+-- @treturn table  value by name; a switch is true or false
+function M.values(declared, found)
+  local values = {}
+  for _, option in ipairs(declared) do
+    local value = found[option.name]
+    local absent = value == nil or type(value) == "table" and #value == 0
+    if absent and option.default ~= nil then value = option.default end
+    if option.switch then value = value or false end
+    if option.many then value = value or {} end
+    values[option.name] = value
+  end
+  return values
+end
+
+local function usage_word(option)
+  local words = option.metavar or ""
+  if option.most > 1 then
+    words = option.least > 0 and ("%s [%s...]"):format(words, words)
+      or ("[%s...]"):format(words)
+    if option.most < math.huge then words = (option.metavar .. " "):rep(option.most):sub(1, -2) end
+  elseif option.least == 0 then
+    words = ("[%s]"):format(words)
+  end
+  if not option.flags then return words end
+  words = option.flags[1] .. (option.switch and "" or " " .. words)
+  return option.required and words or ("[%s]"):format(words)
+end
+
+--- The words of a usage line: { "[--top N]", "EVENT" }, options first.
+function M.usage(declared)
+  local flags, rest = {}, {}
+  for _, option in ipairs(declared) do
+    local into = option.flags and flags or rest
+    into[#into + 1] = usage_word(option)
+  end
+  return table.move(rest, 1, #rest, #flags + 1, flags)
+end
+
+--- A new argparse parser, 80 columns wide, without options of its own.
+function M.new_parser(name)
+  local found, argparse = pcall(require, "argparse")
+  if not found then
+    error("perfev.args needs the argparse module: install lua-argparse", 0)
+  end
+  return argparse(name):add_help(false):help_max_width(80):usage_max_width(79)
+end
+
+local function parse_alone(declared)
+  local words = rawget(_G, "arg")
+  local parser = M.new_parser(words and words[0] or "script"):add_help(true)
+  if declared.summary then parser:description(declared.summary) end
+  if declared.epilog then parser:epilog(declared.epilog) end
+  M.add(parser, declared)
+  if words then return M.values(declared, parser:parse(words)) end
+  local ok, found = parser:pparse({})
+  if not ok then complain("there is no command line (global 'arg') and %s", found) end
+  return M.values(declared, found)
+end
+
+--- Declare a script's options and get their values.
+-- @tparam table spec  `summary`, `epilog`, `all_cpus` (true: watch the machine where perfl's command
+--                     line names no target), and a list of declarations: [1] = "-x --name" or
+--                     "argument"; `help type default metavar choices required args many`.
+--                     Types: string integer number duration (ns) size (bytes); an option
+--                     without a type is a switch.
+-- @treturn table  values by long name, - as _
+return setmetatable(M, {
+  __call = function(_, spec)
+    local declared = M.check(spec)
+    return (M.parse or parse_alone)(declared)
+  end,
+})

@@ -1,0 +1,439 @@
+--- What the script stat prints: perf stat's columns, its CSV, its JSON, and its derived metrics.
+-- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, cpu = (nil: all) };
+-- values of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
+
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local json = require "perfev.base.json"
+local grammar = require "perfev.event.grammar"
+local names = require "perfev.event.perf_names"
+local options = require "perfev.base.options"
+local pmu = require "perfev.event.pmu"
+local processes = require "perfev.event.processes"
+
+local M = {}
+
+local software = "task-clock,context-switches,cpu-migrations,page-faults,"
+
+--- What perf stat counts when it is told nothing; on this machine, as where a CPU stalls is counted by
+-- those alone that say so.
+function M.default()
+  local cpu = pmu.find "cpu"
+  local stalled = ""
+  for _, name in ipairs { "stalled-cycles-frontend", "stalled-cycles-backend" } do
+    if cpu and pmu.alias(cpu, name) then stalled = stalled .. name .. "," end
+  end
+  return software .. "cycles," .. stalled .. "instructions,branches,branch-misses"
+end
+
+local NAME_WIDTH, METRIC_WIDTH = 32, 35
+
+local function has(list, value)
+  for _, one in ipairs(list) do
+    if one == value then return true end
+  end
+  return false
+end
+
+local function parse(text)
+  local tree, why = grammar.parse(text)
+  if not tree then return nil, why end
+  if #tree > 1 then return { { text } } end
+  local units = {}
+  for _, unit in ipairs(tree[1]) do
+    local events = units[#units]
+    if unit.group or not events or events.grouped or has(events, unit.text) then
+      events = { grouped = unit.group, text = unit.group and unit.modifiers ~= "" and unit.text or nil }
+      units[#units + 1] = events
+    end
+    for _, node in ipairs(unit.group and unit or { unit }) do events[#events + 1] = node.text end
+  end
+  return units
+end
+
+--- "a,b,{c,d}", … -> { { "a", "b" }, { "c", "d", grouped = true }, … } | nil, message
+-- What is named again is counted again, by a counter of its own.
+-- A group has its own words in `text`, when there are modifiers behind its brace.
+function M.parse(...)
+  local units = {}
+  for _, text in ipairs { ... } do
+    local more, why = parse(text)
+    if not more then return nil, why end
+    table.move(more, 1, #more, #units + 1, units)
+  end
+  return units
+end
+
+-- ---- metrics ----
+
+local function bare(name)
+  return (name:gsub(":[%a]*$", ""):gsub("/%a+$", "/"))
+end
+
+local function is_clock(name)
+  name = bare(name)
+  return name == "task-clock" or name == "cpu-clock"
+end
+
+local misses = {
+  ["branch-misses"] = { "branches", "of all branches" },
+  ["cache-misses"] = { "cache-references", "of all cache refs" },
+  ["L1-dcache-load-misses"] = { "L1-dcache-loads", "of all L1-dcache accesses" },
+  ["L1-icache-load-misses"] = { "L1-icache-loads", "of all L1-icache accesses" },
+  ["LLC-load-misses"] = { "LLC-loads", "of all LL-cache accesses" },
+  ["dTLB-load-misses"] = { "dTLB-loads", "of all dTLB cache accesses" },
+  ["iTLB-load-misses"] = { "iTLB-loads", "of all iTLB cache accesses" },
+}
+
+local stalls = {
+  ["stalled-cycles-frontend"] = "frontend cycles idle", ["stalled-cycles-backend"] = "backend cycles idle",
+}
+
+local function per_second(value, clock)
+  local rate = value * 1e9 / clock
+  for _, unit in ipairs { "/sec", "K/sec", "M/sec" } do
+    if rate < 1000 then return rate, "%8.3f", unit end
+    rate = rate / 1000
+  end
+  return rate, "%8.3f", "G/sec"
+end
+
+--- The metric that goes with a row, as far as the events it needs were counted.
+-- @tparam table row
+-- @tparam table values     all rows' values by bare name
+-- @tparam integer elapsed  ns
+-- @treturn number|nil
+-- @treturn string  its format
+-- @treturn string  its unit
+function M.metric(row, values, elapsed)
+  local name, value = bare(row.name), row.value
+  if not value then return nil end
+  -- Of one kind of CPU: held against what else was counted there.
+  local kind, inner = name:match("^([%w_]+)/([%w%-]+)/$")
+  if names.find(inner or "") then
+    local all = values
+    values = setmetatable({}, { __index = function(_, other)
+      return all[("%s/%s/"):format(kind, other)] or is_clock(other) and all[other] or nil
+    end })
+    name = inner
+  end
+  local clock = values["task-clock"] or values["cpu-clock"]
+  if is_clock(name) then
+    if elapsed > 0 then return value / elapsed, "%8.3f", "CPUs utilized" end
+  elseif name == "instructions" and (values.cycles or 0) > 0 then
+    return value / values.cycles, "%7.2f ", "insn per cycle"
+  elseif stalls[name] and (values.cycles or 0) > 0 then
+    return value * 100 / values.cycles, "%7.2f%%", stalls[name]
+  elseif misses[name] and (values[misses[name][1]] or 0) > 0 then
+    return value * 100 / values[misses[name][1]], "%7.2f%%", misses[name][2]
+  elseif clock and clock > 0 then
+    if name == "cycles" then return value / clock, "%8.3f", "GHz" end
+    return per_second(value, clock)
+  end
+end
+
+--- What is told in a line of its own below a row: how many cycles were lost for an instruction.
+function M.more(row, values)
+  local stalled = math.max(values["stalled-cycles-frontend"] or 0, values["stalled-cycles-backend"] or 0)
+  if bare(row.name) ~= "instructions" or not row.value or row.value == 0 or stalled == 0 then return nil end
+  return stalled / row.value, "%7.2f ", "stalled cycles per insn"
+end
+
+--- Mean, and how far it may be off: the standard error of the mean, absolute and in percent of it.
+function M.spread(list)
+  local sum, squares, n = 0, 0, #list
+  for _, v in ipairs(list) do sum = sum + v end
+  local mean = sum / n
+  for _, v in ipairs(list) do squares = squares + (v - mean) ^ 2 end
+  local off = n > 1 and math.sqrt(squares / (n - 1) / n) or 0
+  return mean, off, mean ~= 0 and 100 * off / mean or 0
+end
+
+-- ---- lines ----
+
+local function unit_of(row) return row.unit or is_clock(row.name) and "msec" or "" end
+
+-- As perf writes it: clocks in ms with a fraction, counts whole.
+local function value_text(row)
+  if not row.supported then return "<not supported>" end
+  if not row.value then return "<not counted>" end
+  if is_clock(row.name) then return ("%.2f"):format(row.value / 1e6) end
+  if row.scale and row.scale ~= math.floor(row.scale) then return ("%.2f"):format(row.value * row.scale) end
+  if row.scale then return ("%.0f"):format(row.value * row.scale) end
+  return ("%d"):format(math.floor(row.value + 0.5))
+end
+
+local function share(row)
+  return row.enabled > 0 and 100 * row.running / row.enabled or 100
+end
+
+local function metric_text(metric, format, unit)
+  if not metric then return "" end
+  local tail = " # " .. format:format(metric)
+  return tail .. " " .. unit .. (" "):rep(METRIC_WIDTH - #tail - 1 - #unit)
+end
+
+local UNIT_WIDTH, CPU_WIDTH = 4, 11
+local ALL = -1 -- CPUs together
+
+-- The core or CPU of a row; "" for a row of all CPUs.
+local function place_of(row) return row.core or row.cpu and "CPU" .. row.cpu or "" end
+
+local function cpu_column(row) return row.cpu and ("%-" .. CPU_WIDTH .. "s"):format(place_of(row)) or "" end
+
+local function text_line(row, metric, format, unit)
+  local width = row.unit_width or UNIT_WIDTH
+  local line = ("%s%18s %-" .. width .. "s %-" .. NAME_WIDTH .. "s"):format(cpu_column(row), value_text(row),
+    unit_of(row), row.name)
+  if not row.value then return (line:gsub(" +$", "")) end
+  local tail = metric_text(metric, format, unit)
+  line = line .. tail .. (" "):rep(METRIC_WIDTH - #tail)
+  if row.spread and row.spread > 0 then line = line .. ("  ( +-%6.2f%% )"):format(row.spread) end
+  if row.running ~= row.enabled then line = line .. ("  (%.2f%%)"):format(share(row)) end
+  return (line:gsub(" +$", ""))
+end
+
+local function text_more(row, metric, format, unit)
+  local before = #cpu_column(row) + 18 + 1 + (row.unit_width or UNIT_WIDTH) + 1 + NAME_WIDTH
+  return (" "):rep(before) .. metric_text(metric, format, unit):gsub(" +$", "")
+end
+
+local function csv_writer(sep)
+  return function(row, metric, format, unit)
+    local cells = { value_text(row), unit_of(row), row.name }
+    if row.spread then cells[4] = ("%.2f%%"):format(row.spread) end
+    cells[#cells + 1] = ("%d"):format(row.running)
+    cells[#cells + 1] = ("%.2f"):format(share(row))
+    cells[#cells + 1] = metric and (format:format(metric):gsub("[ %%]", "")) or ""
+    cells[#cells + 1] = metric and unit or ""
+    if row.cpu then table.insert(cells, 1, place_of(row)) end
+    return table.concat(cells, sep)
+  end
+end
+
+local function place_json(row)
+  if row.core then return ('"core" : "%s", '):format(row.core) end
+  return row.cpu and ('"cpu" : "%d", '):format(row.cpu) or ""
+end
+
+local function json_line(row, metric, _, unit)
+  local value = row.supported and row.value
+  local text = value and ("%.6f"):format(is_clock(row.name) and value / 1e6 or value * (row.scale or 1))
+    or value_text(row)
+  return ('%s"counter-value" : "%s", "unit" : %s, "event" : %s, %s"event-runtime" : %d, "pcnt-running" : %.2f, '
+    .. '"metric-value" : %.6f, "metric-unit" : %s'):format(place_json(row),
+    text, json.encode(unit_of(row)), json.encode(row.name),
+    row.spread and ('"variance" : %.2f, '):format(row.spread) or "", row.running, share(row), metric or 0,
+    json.encode(unit or ""))
+end
+
+--- How to write: { line(row, metric…), stamp(ns, line), head } for -j, -x SEP, or people.
+function M.writer(is_json, separator)
+  if is_json then
+    return { line = json_line, stamp = function(ns, line)
+      return ns and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
+    end }
+  elseif separator then
+    separator = separator == "\\t" and "\t" or separator -- as perf has it
+    return { line = csv_writer(separator), stamp = function(ns, line)
+      return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
+    end }
+  end
+  return { line = text_line, more = text_more, for_people = true, stamp = function(ns, line)
+    return ns and ("%16.9f %s"):format(ns / 1e9, line) or line
+  end }
+end
+
+--- The line above what is printed of each interval.
+function M.head(per_cpu)
+  return ("#           time %s            counts unit events"):format(per_cpu and "CPU        " or "")
+end
+
+--- Print rows; at: ns since the start, for an interval's. A metric is held against what its own CPU counted.
+function M.write(writer, rows, elapsed, at)
+  local by_cpu = {}
+  local width = UNIT_WIDTH
+  for _, row in ipairs(rows) do
+    local values = by_cpu[row.cpu or ALL] or {}
+    by_cpu[row.cpu or ALL], values[bare(row.name)] = values, row.value
+    width = math.max(width, #unit_of(row))
+  end
+  for _, row in ipairs(rows) do
+    local values = by_cpu[row.cpu or ALL]
+    row.unit_width = width
+    print(writer.stamp(at, writer.line(row, M.metric(row, values, elapsed))))
+    if writer.more and M.more(row, values) then print(writer.stamp(at, writer.more(row, M.more(row, values)))) end
+  end
+end
+
+-- ---- the whole of it ----
+
+local function tasks_text(opts)
+  if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
+  if opts.pid then return ("process id '%s'"):format(table.concat(opts.pid, ",")) end
+  return opts.tid and ("thread id '%s'"):format(table.concat(opts.tid, ","))
+end
+
+-- Whose the counts are: of a command beside -a, a cgroup or processes only how long they were taken.
+local function target_text(opts)
+  if opts.cgroup then return ("cgroup '%s'"):format(opts.cgroup) end
+  if options.is_cpu_wide(opts) then
+    return opts.cpus and ("'CPU(s) %s'"):format(table.concat(opts.cpus, ",")) or "'system wide'"
+  end
+  return tasks_text(opts) or "'" .. table.concat(opts.command, " ") .. "'"
+end
+
+-- The rows of several runs as one row each.
+local function averaged(runs)
+  if #runs == 1 then return runs[1] end
+  local rows = {}
+  for i, first in ipairs(runs[1]) do
+    local values, row = {}, { name = first.name, supported = first.supported, enabled = 0, running = 0,
+      scale = first.scale, unit = first.unit, cpu = first.cpu, core = first.core }
+    for _, run in ipairs(runs) do
+      values[#values + 1] = run[i].value
+      row.enabled = row.enabled + run[i].enabled
+      row.running = row.running + run[i].running
+    end
+    row.enabled, row.running = row.enabled // #runs, row.running // #runs
+    if #values > 0 then
+      local _
+      row.value, _, row.spread = M.spread(values)
+    else
+      row.spread = 0
+    end
+    rows[i] = row
+  end
+  return rows
+end
+
+local function print_elapsed(times, measured, is_commands)
+  local mean, off, percent = M.spread(times)
+  if #times == 1 then
+    print(("\n%18.9f seconds time elapsed\n"):format(mean / 1e9))
+    if not (measured.user_time and is_commands) then return end
+    print(("%18.9f seconds user\n%18.9f seconds sys\n"):format(measured.user_time / 1e9, measured.system_time / 1e9))
+  else
+    print(("\n%18.9f +- %.9f seconds time elapsed  ( +-%6.2f%% )\n"):format(mean / 1e9, off / 1e9, percent))
+  end
+end
+
+local function row_of(m, count, measured, cpu)
+  local running = count.time_running or 0
+  local row = {
+    name = m.user_only and m.name .. ":u" or m.name, supported = not m.error,
+    value = running > 0 and count.value or nil, running = running,
+    enabled = count.running_ratio and count.time_enabled or running,
+    scale = m.scale, unit = m.unit, cpu = cpu,
+  }
+  local ns = measured and measured[m.tool]
+  if not ns then return row end
+  local took = measured.duration_time
+  return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", cpu = cpu }
+end
+
+-- Whether an event is a CPU's own: of a PMU that counts for several, one of them has it.
+local function is_on(m, cpu)
+  local cpus = m.found and m.found.cpus
+  return not cpus or has(cpus, cpu)
+end
+
+-- "S0-D0-C1", as perf names the core that a CPU is a thread of.
+local function core_of(cpu)
+  local parts = {}
+  for i, word in ipairs { "physical_package_id", "die_id", "core_id" } do
+    local text = core.slurp(("/sys/devices/system/cpu/cpu%d/topology/%s"):format(cpu, word))
+    parts[i] = math.tointeger(tonumber(text or "")) or 0
+  end
+  return ("S%d-D%d-C%d"):format(table.unpack(parts))
+end
+
+-- What was counted there and there, as one.
+local function together(one, other)
+  if not one then return other end
+  local both = setmetatable({}, { __index = one })
+  for _, field in ipairs { "value", "raw", "time_enabled", "time_running" } do
+    both[field] = (one[field] or other[field]) and (one[field] or 0) + (other[field] or 0)
+  end
+  return both
+end
+
+-- The rows of an event with /percore/: the counts of each core's CPUs are added.
+local function core_rows(m, cpus, readings)
+  local rows, counts, first = {}, {}, {}
+  for _, cpu in ipairs(cpus) do
+    local name = core_of(cpu)
+    if not first[name] then first[name], first[#first + 1] = cpu, name end
+    counts[name] = together(counts[name], readings[cpu].counts[m.name] or {})
+  end
+  for i, name in ipairs(first) do
+    rows[i] = row_of(m, counts[name], nil, first[name])
+    rows[i].core = name
+  end
+  return rows
+end
+
+--- The readings of all events of some counters, as rows in their order.
+-- @tparam {counter,...} counters
+-- @tparam string verb  "read" or "delta"
+-- @tparam[opt] table measured  ns by name, of what is no event but known: duration_time, user_time, system_time; no
+--                              CPU's, and told once
+-- @tparam[opt] boolean per_cpu  a row of each CPU
+function M.rows(counters, verb, measured, per_cpu)
+  local rows = {}
+  for _, c in ipairs(counters) do
+    local cpus, readings = per_cpu and c:cpus() or { ALL }, {}
+    for _, cpu in ipairs(cpus) do readings[cpu] = assert(c[verb](c, cpu ~= ALL and cpu or nil)) end
+    for _, m in ipairs(c.list) do
+      local is_known = measured and measured[m.tool]
+      local by_core = per_cpu and m.found and m.found.words and m.found.words.percore
+      if by_core then
+        local own = {}
+        for _, cpu in ipairs(cpus) do own[#own + 1] = is_on(m, cpu) and cpu or nil end
+        local more = core_rows(m, own, readings)
+        table.move(more, 1, #more, #rows + 1, rows)
+      end
+      for i, cpu in ipairs(by_core and {} or cpus) do
+        if cpu == ALL or is_known and i == 1 or not is_known and is_on(m, cpu) then
+          rows[#rows + 1] = row_of(m, readings[cpu].counts[m.name] or {}, measured, cpu ~= ALL and cpu or nil)
+        end
+      end
+    end
+  end
+  return rows
+end
+
+local function print_all(writer, opts, runs, times, measured)
+  if writer.for_people then
+    print(("\n Performance counter stats for %s%s:\n"):format(escape(target_text(opts)),
+      #times > 1 and (" (%d runs)"):format(#times) or ""))
+  end
+  M.write(writer, averaged(runs), (M.spread(times)))
+  if writer.for_people then print_elapsed(times, measured, not tasks_text(opts)) end
+end
+
+--- Run as often as asked, and print what comes of it.
+-- @tparam table opt         `repeat` and `interval_print` count
+-- @tparam table writer
+-- @tparam session s         for the first run, which somebody else starts; the others are like it
+-- @tparam function prepare  (session, finished): have finished(rows, measured) called when it ends; `measured` as
+--                           M.rows has it
+function M.run(opt, writer, s, prepare)
+  local runs, times = {}, {}
+  local function finished(rows, measured)
+    runs[#runs + 1], times[#times + 1] = rows, measured.duration_time
+  end
+  prepare(s, function(rows, measured)
+    finished(rows, measured)
+    while #runs < opt["repeat"] and not s:_is_interrupted() do
+      local twin = s:clone()
+      prepare(twin, finished)
+      assert(twin:run())
+      -- Half a run is no sample of the mean.
+      if s:_is_interrupted() then runs[#runs], times[#times] = nil, nil end
+    end
+    if not opt.interval_print then print_all(writer, s.opts, runs, times, measured) end
+  end)
+end
+
+return M

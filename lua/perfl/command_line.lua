@@ -1,0 +1,706 @@
+--- perfl's command line: which word is whose.
+--
+-- Two looks at the same words. `scan` knows perfl's options only and finds the script,
+-- so that it can be run; what the script declares then joins perfl's options in
+-- one argparse parser, and `parse` gives every word its owner. What the two
+-- looks disagree about is refused, never guessed. Between them `take_command` ends the words
+-- where the command begins: at --, or at the first plain word of a script that takes none.
+
+local args = require "perfev.tool.args"
+local elsewhere = require("perfev.base.lazy_module") "perfl.other_tools"
+local escape = require "perfev.base.escape"
+local grammar = require "perfev.event.grammar"
+local report = require "perfl.message"
+local session_options = require "perfev.base.options"
+local units = require "perfev.base.parse_units"
+
+local M = {}
+
+local function positive(convert, what)
+  return function(text)
+    local value, why = convert(text)
+    if not value then return nil, why end
+    if value <= 0 then return nil, ("%s '%s': must be more than nothing"):format(what, text) end
+    return value
+  end
+end
+
+local function count(text)
+  local n = text:find("^%d+$") and math.tointeger(tonumber(text))
+  if n then return n end
+  return nil, ("count '%s': expected a whole number, as in 1000"):format(text)
+end
+
+local function ring(text)
+  local _, wrong = units.size(text)
+  if wrong then return nil, wrong end
+  local bytes = units.buffer(text)
+  if bytes then return bytes end
+  return nil, ("size '%s': the ring of a CPU has 4K to 2G, in bytes"):format(text)
+end
+
+local function memory(text)
+  local bytes, why = units.size(text)
+  if not bytes then return nil, why end
+  if bytes < session_options.LEAST_BYTES then return nil, ("size '%s': 1M or more"):format(text) end
+  return bytes
+end
+
+local function moment(text)
+  local ok, why = units.moment(text)
+  if not ok then return nil, why end
+  return text
+end
+
+local MOST_ID = (1 << 31) - 1 -- the kernel's int
+
+local function id_list(what, kind, least)
+  return function(text)
+    local list, why = units.list(text, what)
+    for _, id in ipairs(list or {}) do
+      if id < least or id > MOST_ID then return nil, ("%s '%s': %d is no %s"):format(what, text, id, kind) end
+    end
+    return list, why
+  end
+end
+
+--- perfl's own options, in the order of --help. `many`: may be given again, all count.
+M.groups = {
+  { "What to watch (or a command)",
+    { "-a", into = "all_cpus", help = "watch every process on every CPU" },
+    { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU", 0),
+      help = "watch only these CPUs, as in 0-3,7" },
+    { "-p --pid", into = "pids", metavar = "PID[,...]", convert = id_list("process list", "process", 1), many = true,
+      help = "watch these processes with all their threads" },
+    { "-t --tid", into = "tids", metavar = "TID[,...]", convert = id_list("thread list", "process", 1), many = true,
+      help = "watch only these threads" },
+    { "--uid", into = "uid", metavar = "USER",
+      help = "watch the processes of this user that run now (with -p: those among PID)" },
+    { "--comm", into = "comm", metavar = "NAME",
+      help = "watch the processes with this name that run now, as in 'nginx*'; with -a also later ones" },
+    { "--cgroup", into = "cgroup", metavar = "PATH", help = "watch the tasks of this cgroup, on every CPU (or -C)" },
+  },
+  { "Reading a recording (-C, -p, -t and --comm select records)",
+    { "-i", into = "input", metavar = "FILE",
+      help = "read a perf.data file instead of the kernel (-: standard input)" },
+    { "--from", into = "from", metavar = "TIME", convert = moment,
+      help = "skip records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or 25% of "
+        .. "the span" },
+    { "--to", into = "to", metavar = "TIME", convert = moment, help = "skip records after TIME" },
+  },
+  { "Limits",
+    { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
+      help = "stop after 10s, 500ms, 2m (a plain number: seconds)" },
+    { "-n", into = "count", metavar = "COUNT", convert = positive(count, "count"),
+      help = "stop after COUNT records" },
+    { "-m", into = "buffer", metavar = "SIZE", convert = ring,
+      help = "ring buffer size of each CPU, as in 8M (default: 2M)" },
+    { "--max-memory", into = "max_memory", metavar = "SIZE", convert = memory,
+      help = "limit the memory for stacks, keys and names (default: 256M); the rest is counted as (other)" },
+  },
+  { "Script and output",
+    { "-e", into = "chunks", metavar = "CHUNK", many = true, yields = true,
+      help = "run this Lua text instead of a script; repeat it for more lines. Before a script: the event that "
+        .. "\"*\" stands for in it" },
+    { "-o", into = "output", metavar = "FILE",
+      help = "write the output of print and io.write to FILE" },
+    { "--record", into = "record", metavar = "FILE",
+      help = "also write a recording, for perf report, hotspot and -i (-: standard output)" },
+    { "-z", into = "compress", help = "compress the recording with zstd" },
+    { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(units.size, "size"),
+      help = "start a new recording when this size is reached, as in 100M" },
+    { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
+    { "-q", into = "quiet", help = "print no summary line and no unread aggregators" },
+    { "-v", into = "verbose", many = true,
+      help = "print the events that are opened; -vv: also every system call" },
+    { "--trace-sys", into = "trace_sys", help = "print every system call, as strace does" },
+    { "--sim", into = "sim", metavar = "WORLD",
+      help = "run on a simulated kernel: a Lua file that makes one, or the name of a built-in one" },
+    { "--assume-pmu", into = "assume_pmu", metavar = "PMU",
+      help = "look up vendor event names for this PMU (skl, amd64_fam19h_zen4)" },
+    { "--many", into = "many", help = "allow more than 32 different tracepoints" },
+    { "--inline", into = "inline", help = "add file, line and inlined functions to stacks, from DWARF" },
+    { "--symfs", into = "symfs", metavar = "DIR",
+      help = "look for symbol files below DIR instead of /" },
+    { "--kallsyms --vmlinux", into = "kallsyms", metavar = "FILE",
+      help = "read kernel functions from a copy of /proc/kallsyms or a vmlinux" },
+    { "--debuginfod", into = "debuginfod", help = "fetch debug files from the servers in DEBUGINFOD_URLS" },
+    { "--dry-run", into = "dry_run", help = "print the events, but open none" },
+    { "--strict", into = "strict", help = "end with status 1 when a callback fails" },
+    { "--fail-on-lost", into = "fail_on_lost", help = "end with status 3 when records were lost" },
+    { "--i-trust-this", into = "trust", help = "as root, run a script that other users may write" },
+    { "--version", into = "version", help = "print the version" },
+    { "-h --help", into = "help", help = "print this help; with a script: also its own options" },
+  },
+}
+
+--- flag -> row of `groups`; and all flags in that order.
+M.by_flag, M.flags = {}, {}
+for _, group in ipairs(M.groups) do
+  for i = 2, #group do
+    for flag in group[i][1]:gmatch("%S+") do
+      M.by_flag[flag] = group[i]
+      M.flags[#M.flags + 1] = flag
+    end
+  end
+end
+
+-- ---- the first look ----
+
+local function is_option(word)
+  return #word > 1 and word:sub(1, 1) == "-"
+end
+
+local function note(found, row, value)
+  if row.into == "chunks" then
+    found.chunks = found.chunks or {}
+    found.chunks[#found.chunks + 1] = value
+  elseif not row.metavar then
+    found[row.into] = true
+  end
+end
+
+-- An option word -> the row that wants the next word as its value; "unknown" when an
+-- option that is not ours might. Behind the name of a script -e can be that script's alone.
+local function scan_long(found, word)
+  local flag, value = word:match("^([^=]+)=(.*)$")
+  local row = M.by_flag[flag or word]
+  if not row then
+    found.rest[#found.rest + 1] = word
+    return not flag and "unknown" or nil
+  end
+  found.named[row] = true
+  if row.metavar and not flag then return row end
+  note(found, row, value)
+end
+
+local function scan_cluster(found, word, exists)
+  for i = 2, #word do
+    local row = M.by_flag["-" .. word:sub(i, i)]
+    if not row or row.into == "chunks" and found.script and exists(found.script) then
+      found.rest[#found.rest + 1] = word
+      return "unknown"
+    end
+    found.named[row] = true
+    if row.metavar then
+      if i == #word then return row end
+      note(found, row, word:sub(i + 1))
+      return
+    end
+    note(found, row)
+  end
+end
+
+-- A word after an option that is not ours may be that option's value: it is the script
+-- only when there is such a script.
+local function looks_like_script(word, exists)
+  return (word:find("%.lua$") or word:find("^[%w_-]+$")) and exists(word)
+end
+
+local function take_plain(found, at, word, wanted, exists)
+  if wanted and wanted ~= "unknown" then
+    note(found, wanted, word)
+  elseif found.script == nil and not (wanted and not looks_like_script(word, exists)) then
+    found.script, found.script_at = word, at
+  else
+    found.rest[#found.rest + 1] = word
+  end
+end
+
+--- The words before --, and those after it, or nil.
+function M.split_at_dashes(argv)
+  for i, word in ipairs(argv) do
+    if word == "--" then
+      return table.move(argv, 1, i - 1, 1, {}), table.move(argv, i + 1, #argv, 1, {})
+    end
+  end
+  return table.move(argv, 1, #argv, 1, {})
+end
+
+local function scan_words(head, exists, no_script)
+  local found, wanted = { rest = {}, named = {}, script = no_script }, nil
+  for at, word in ipairs(head) do
+    if not is_option(word) then
+      take_plain(found, at, word, wanted, exists)
+      wanted = nil
+    elseif word:sub(1, 2) == "--" then
+      wanted = scan_long(found, word)
+    else
+      wanted = scan_cluster(found, word, exists)
+    end
+  end
+  return found
+end
+
+-- A script's text begins with a comment as often as not, which is no option: it is made one word with its -e.
+-- The second list: the place of each word, or of its first part, in `head`.
+local function glue_comments(head)
+  local out, places = {}, {}
+  for i, word in ipairs(head) do
+    local is_comment = word:find "^%-%-%[" or word:find "^%-%-.*%s"
+    if is_comment and out[#out] == "-e" then
+      out[#out] = "-e" .. word
+    else
+      out[#out + 1], places[#places + 1] = word, i
+    end
+  end
+  return out, places
+end
+
+local function compiles(lines) return load(table.concat(lines, "\n"), "=-e", "t") ~= nil end
+
+-- Of the words after -e those that are events, what "*" is in the script; nil: all are Lua.
+local function take_events(found, has_script)
+  if compiles(found.chunks) then return nil end
+  local events, lua = {}, {}
+  for _, word in ipairs(found.chunks) do
+    local list = not compiles { word } and grammar.parse(word) and events or lua
+    list[#list + 1] = word
+  end
+  if #events == 0 or #lua > 0 and not compiles(lua) or #lua == 0 and not has_script then return nil end
+  found.events, found.chunks = events, #lua > 0 and lua or nil
+end
+
+--- Find the script, and what must be known before it runs.
+-- @tparam {string,...} argv
+-- @tparam function exists  word -> whether a script of that name or path is there
+-- @tparam ?table verbs     words that name no script, as keys
+-- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
+--                 nil), `rest` (words of the head that are neither perfl's nor the script),
+--                 `chunks` (Lua of -e, or nil), `events` (events of -e, or nil), `given` (both),
+--                 `named` (rows of `groups` whose flags are among the words),
+--                 `verb` and `verb_words` (the other words) in place of a script,
+--                 and `help`, `version`, `trust`, …: true when given
+function M.scan(argv, exists, verbs)
+  verbs = verbs or {}
+  local head, command = M.split_at_dashes(argv)
+  local places
+  head, places = glue_comments(head)
+  local found = scan_words(head, function(word) return verbs[word] ~= nil or exists(word) end)
+  local verb, verb_at = found.script, places[found.script_at]
+  -- perf record's -e is an event, also before the verb; no other verb has it.
+  if verbs[verb] and (verb == "record" or not found.chunks) then
+    found.verb, found.verb_words = verb, table.move(argv, verb_at + 1, #argv, verb_at,
+      table.move(argv, 1, verb_at - 1, 1, {}))
+  elseif found.chunks then
+    found.given = found.chunks
+    take_events(found, verb and exists(verb))
+    if found.chunks then -- then no word is a script: every plain one is the chunk's
+      found = scan_words(head, exists, false)
+      found.given = found.chunks
+      take_events(found)
+    end
+  end
+  found.script = found.script or nil
+  found.head, found.command = head, command
+  found.argv, found.places = argv, places
+  return found
+end
+
+-- ---- the command ----
+
+-- flag -> how many plain words may follow it as its values
+local function most_values(rows, declared)
+  local most = {}
+  for _, row in pairs(rows) do
+    for flag in row[1]:gmatch("%S+") do most[flag] = row.metavar and 1 or 0 end
+  end
+  for _, option in ipairs(declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do most[flag] = option.switch and 0 or option.most end
+  end
+  return most
+end
+
+-- How many plain words may follow this option word as its values, as argparse reads it.
+local function values_after(word, most)
+  if word:sub(1, 2) == "--" then
+    local flag = word:match("^[^=]+")
+    return math.max(0, (most[flag] or 0) - (flag == word and 0 or 1))
+  end
+  for i = 2, #word do
+    local n = most["-" .. word:sub(i, i)]
+    if not n then return 0 end
+    if n > 0 then return i == #word and n or n - 1 end
+  end
+  return 0
+end
+
+-- The plain words that are no option's values, before --: their places.
+local function plain_places(words, most)
+  local places, values = {}, 0
+  for i, word in ipairs(words) do
+    if word == "--" then break end
+    if is_option(word) then
+      values = values_after(word, most)
+    elseif values > 0 then
+      values = values - 1
+    else
+      places[#places + 1] = i
+    end
+  end
+  return places
+end
+
+--- Split the words of a verb that takes no plain ones where its command begins.
+-- @tparam {string,...} words
+-- @tparam table rows         the verb's options
+-- @treturn {string,...}      the words before the command
+-- @treturn ?{string,...}     the command
+function M.split_command(words, rows)
+  local at = plain_places(words, most_values(rows))[1]
+  if not at then return M.split_at_dashes(words) end
+  return table.move(words, 1, at - 1, 1, {}), table.move(words, at, #words, 1, {})
+end
+
+-- Indexes in found.head of the plain words after the script; empty if the script's own word is ambiguous.
+local function plain_words(found, declared)
+  local places = plain_places(found.head, most_values(M.by_flag, declared))
+  if not found.script then return places end
+  return found.head[places[1]] == found.script and table.move(places, 2, #places, 1, {}) or {}
+end
+
+--- End the words where the command begins, if the script takes no plain words.
+-- @tparam table found     from `scan`
+-- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
+-- @tparam function exists as in `scan`
+-- @treturn table          as from `scan`
+function M.take_command(found, declared, exists)
+  for _, option in ipairs(declared or {}) do
+    if not option.flags then return found end
+  end
+  local at = plain_words(found, declared)[1]
+  if not at then return found end
+  local is_number = found.head[at]:find "^%d+$" -- bcc's interval and count
+  if is_number and elsewhere.numbers("", table.move(found.head, at, #found.head, 1, {})) then return found end
+  local argv, place = found.argv, found.places[at]
+  local cut = M.scan(table.move(argv, 1, place - 1, 1, {}), exists)
+  cut.command = table.move(argv, place, #argv, 1, {})
+  return cut
+end
+
+-- The command line with -- before the n-th plain word of the script; nil if it has fewer.
+local function with_dashes(found, declared, n)
+  local at = found.places[plain_words(found, declared)[n]]
+  if not at then return nil end
+  local words = table.move(found.argv, 1, at - 1, 2, { "perfl" })
+  words[#words + 1] = "--"
+  return report.shell(table.move(found.argv, at, #found.argv, #words + 1, words))
+end
+
+--- The same for words that a script without declared options was given.
+-- @treturn ?string
+function M.as_command(found) return with_dashes(found, nil, 1) end
+
+-- The number of the first plain word that is not declared or not one of its choices; nil if all fit.
+local function first_unfit(found, declared)
+  local places, n = plain_words(found, declared), 0
+  for _, option in ipairs(declared) do
+    for _ = 1, option.flags and 0 or math.min(option.most, #places - n) do
+      n = n + 1
+      local fits = not option.choices
+      for _, choice in ipairs(option.choices or {}) do fits = fits or choice == found.head[places[n]] end
+      if not fits then return n end
+    end
+  end
+  return n < #places and n + 1 or nil
+end
+
+-- ---- the second look ----
+
+--- Have a parser know an option.
+-- @tparam argparse parser
+-- @tparam table row  of `groups`, or of that form
+function M.add_row(parser, row)
+  local element = (row.metavar and parser.option or parser.flag)(parser, row[1])
+  element:description(row.help):target("perfl." .. row.into)
+  if row.metavar then element:argname(row.metavar) end
+  if row.convert then element:convert(row.convert) end
+  if row.many then element:count("*") end
+  return element
+end
+
+-- An option of ours that the script has, too, is the script's: `perfl stat -j -e cycles`.
+local function is_the_scripts(row, declared)
+  for _, option in ipairs(row.yields and declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do
+      if M.by_flag[flag] == row then return true end
+    end
+  end
+  return false
+end
+
+local function add_ours(parser, declared, named)
+  for _, group in ipairs(M.groups) do
+    local elements = {}
+    for i = 2, #group do
+      local row = group[i]
+      local wanted = not named or named[row] or row.many
+      if wanted and not is_the_scripts(row, declared) then
+        elements[#elements + 1] = M.add_row(parser, row)
+      end
+    end
+    parser:group(group[1], table.unpack(elements))
+  end
+end
+
+--- Refuse a script that declares an option of ours. Raises, as the mistake is the script's.
+function M.check_conflicts(declared, name)
+  for _, option in ipairs(declared) do
+    for _, flag in ipairs(option.flags or {}) do
+      local row = M.by_flag[flag]
+      if row and not row.yields then
+        error(("%s declares the option '%s', which is perfl's (%s): name it otherwise"):format(
+          name, flag, row.help), 0)
+      end
+    end
+  end
+end
+
+-- A parser with perfl's options, or of them those named, and the script's. declared may be nil: then
+-- every plain word is the script's.
+local function new_parser(found, declared, name, named)
+  local parser = args.new_parser("perfl")
+  if found.script then parser:argument("SCRIPT"):target("perfl.script"):hidden(true) end
+  if declared then
+    local elements = args.add(parser, declared)
+    if #elements > 0 then parser:group("Options of " .. name, table.unpack(elements)) end
+  else
+    parser:argument("args"):args("*"):target("perfl.rest"):hidden(true)
+  end
+  add_ours(parser, declared, named)
+  return parser
+end
+
+-- Telling argparse of all options takes longer than all else that it does: those that are named
+-- (and many, of which none is an empty list) will do where all is well, and what is wrong is said
+-- by a parser that knows them all.
+local function parse_words(found, declared, name)
+  local ok, result = new_parser(found, declared, name, found.named):pparse(found.head)
+  if ok then return ok, result end
+  return new_parser(found, declared, name):pparse(found.head)
+end
+
+local function flatten(lists)
+  local out = {}
+  for _, list in ipairs(lists) do table.move(list, 1, #list, #out + 1, out) end
+  return #out > 0 and out or nil
+end
+
+--- What a parser found of the options of these rows.
+function M.taken(rows, result)
+  local opts = {}
+  for _, row in pairs(rows) do opts[row.into] = result["perfl." .. row.into] end
+  opts.pids, opts.tids = flatten(opts.pids), flatten(opts.tids)
+  return opts
+end
+
+local function script_flags(declared)
+  local flags = {}
+  for _, option in ipairs(declared or {}) do
+    for _, flag in ipairs(option.flags or {}) do flags[#flags + 1] = flag end
+  end
+  return #flags > 0 and flags or { "no options" }
+end
+
+-- What a long option is here that perf calls so (--all-cpus), or of which the beginning was written; or nil.
+local function long_of(flag, declared)
+  local all = declared and script_flags(declared) or {}
+  table.move(M.flags, 1, #M.flags, #all + 1, all)
+  for _, known in ipairs(all) do
+    if known:sub(1, #flag) == flag then return known end
+  end
+  for _, known in ipairs(M.flags) do
+    if "--" .. M.by_flag[known].into:gsub("_", "-") == flag then return known end
+  end
+end
+
+-- argparse's sentence about an option that is not there: it knows no beginnings, and one letter is near to all others.
+local function unknown_option(message, declared)
+  local flag = message:match("^unknown option '(%-%-[^']+)'$")
+  local long = flag and long_of(flag, declared)
+  if long then return ("%s; Did you mean '%s'?"):format(message, long) end
+  local short = message:match("^(unknown option '%-[^-]'); Did you mean one")
+  local number = message:match("^unknown option '(%-%d)'")
+  if not number then return short or message end
+  return ("%s\na value that begins with a dash stands behind =, as in --name=%s"):format(short, number)
+end
+
+-- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
+local function explain(message, declared, name, found)
+  message = escape((message:gsub("\n", "; ")))
+  local known = name and elsewhere.option(name, message)
+  if known then return ("%s\n%s"):format(message:match("^[^;]*"), known) end
+  if name and (message == "too many arguments" or message:find "^argument '.*' must be one of") then
+    local numbers = elsewhere.numbers(name, found.rest)
+    if numbers then return ("%s\n%s"):format(message, numbers) end
+    local line = with_dashes(found, declared, first_unfit(found, declared))
+    if line then return ("%s\na command of a script that takes words follows --\ntry: %s"):format(message, line) end
+  end
+  if not message:find("^unknown option") then return message end
+  local line = name and not declared and with_dashes(found, nil, 1)
+  if line and not line:match " %-%-.*$":find(message:match "'(.-)'", 1, true) then line = nil end
+  local lines = { unknown_option(message, declared) }
+  if name then lines[2] = report.fold(name .. " has", script_flags(declared)) end
+  lines[#lines + 1] = report.fold("perfl has", M.flags)
+  if line then lines[#lines + 1] = "the script may read its words: a command follows --\ntry: " .. line end
+  return table.concat(lines, "\n")
+end
+
+--- What is wrong with words among which no script is.
+-- @tparam table found  from `scan`
+-- @treturn string
+function M.no_script(found)
+  local ok, why = new_parser(found):pparse(found.head)
+  return ok and "no script named" or explain(why)
+end
+
+local function same(a, b)
+  return #(a or {}) == #(b or {}) and table.concat(a or {}, "\0") == table.concat(b or {}, "\0")
+end
+
+-- What is said to a kernel, and not to a recording.
+local live_only = {
+  { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
+  { "record", "--record" },
+}
+
+local function check_input(opts, found)
+  if not opts.input then
+    local time = opts.from and "--from" or opts.to and "--to"
+    return time and ("%s without -i\n  times are selected of what was recorded\n  try: -i FILE, or -d"):format(time)
+  end
+  local flag = found.command and "-- COMMAND"
+  for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end
+  if not flag and opts.from and opts.to
+    and session_options.are_crossed(units.moment(opts.from), units.moment(opts.to)) then
+    return "--from is later than --to\n  nothing lies between them\n  try: the other way round"
+  end
+  return flag and ("-i and %s at once\n  a recording is as it was made, and nothing is asked of the kernel\n"
+    .. "  try: without %s"):format(flag, flag)
+end
+
+--- What excludes each other -> why, or nil.
+function M.check_together(opts, found)
+  if opts.all_cpus and (opts.pids or opts.tids) then
+    return "-a watches every process, -p and -t some: choose one"
+  end
+  if opts.all_cpus and opts.uid then
+    return "-a and --uid at once\n  no record says whose process it is of: --uid watches the processes that run now, "
+      .. "and what they fork\n  try: without -a"
+  end
+  local chosen = opts.uid and "--uid" or opts.comm and "--comm"
+  if opts.cgroup and (opts.pids or opts.tids or chosen) then
+    return ("--cgroup watches what is in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
+  end
+  if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
+  if found.command and #found.command == 0 then return "no command after --" end
+end
+
+local function check_record(opts)
+  local flag = opts.switch_output and "--switch-output" or opts.compress and "-z"
+  if flag and not opts.record then
+    return ("%s without --record\n  it is for a recording, and there is none\n  try: --record FILE"):format(flag)
+  end
+  if opts.switch_output and opts.record == "-" then
+    return "--switch-output makes files, and --record is standard output\n  try: --record FILE"
+  end
+  if opts.sim and opts.record then
+    return "--sim and --record at once\n  what is simulated has no disk\n  try: without --record"
+  end
+end
+
+--- Give every word its owner.
+-- @tparam table found     from `scan`
+-- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
+-- @tparam string name     the script's, for messages
+-- @treturn[1] table  perfl's options: all_cpus cpus pids tids duration (ns) count buffer (bytes)
+--                    chunks output quiet verbose (0…) dry_run inline symfs kallsyms debuginfod strict
+--                    fail_on_lost trust trace_sys sim
+-- @treturn[1] table  the script's values by name (empty without a declaration)
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.parse(found, declared, name)
+  local ok, result = parse_words(found, declared, name)
+  if not ok then return nil, explain(result, declared, name, found) end
+  local opts = M.taken(M.by_flag, result)
+  if not found.chunks and is_the_scripts(M.by_flag["-e"], declared) then -- an event of the script's own option
+    found.events, found.given = nil, nil
+  end
+  if found.script and not found.given and #(opts.chunks or {}) > 0 then
+    return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)
+  end
+  if result["perfl.script"] ~= found.script or not same(opts.chunks, found.given) then
+    return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(
+      escape(found.script or "-e"), escape(result["perfl.script"] or "none"))
+  end
+  opts.events = found.events
+  local wrong = check_input(opts, found) or check_record(opts) or M.check_together(opts, found)
+  if wrong then return nil, wrong end
+  return opts, args.values(declared or {}, result)
+end
+
+-- ---- help ----
+
+local own_usage = [[
+Usage: perfl [options] SCRIPT|NAME [script args] [[--] command args...]
+       perfl [options] -e CHUNK [chunk args] [[--] command args...]
+       perfl doctor [-j]
+       perfl report|dump|skeleton [options] [FILE]
+       perfl list [-v] [-j] [PATTERN...]
+       perfl record [options] [command args...]
+       perfl cleanup]]
+
+local own_description = [[
+Run a Lua script on the kernel's perf events. NAME is a script that comes with
+perfl, listed below. SCRIPT is a path: a word with / or .lua in it, or - for
+standard input. Options may come before or after the script. A script may have
+more options: perfl NAME --help. The first word that is not an option begins the
+command. If the script takes words itself, put the command after --.]]
+
+local own_epilog = [[
+Examples:
+   perfl syscount ls -R /usr/share/doc
+   perfl -a -d 2s tpoint sched:sched_switch
+   perfl cswlog -p 1234
+   perfl -a -d 1s -e 'event{"cpu-clock", sample = count{by = "comm"}}'
+
+Exit status:
+   0      success; with a command, its own exit status
+   1      the script failed, or the kernel refused
+   2      invalid command line
+   3      records were lost (--fail-on-lost)
+   77     perfl is set-uid or set-gid and refuses to run
+   126    the command cannot be executed
+   127    command not found
+   128+n  signal n ended the command or perfl
+   141    the reader of standard output closed it]]
+
+--- The text of `perfl --help`.
+-- @tparam {string,...} names  of the scripts there are
+function M.own_help(names)
+  local parser = args.new_parser("perfl")
+  add_ours(parser)
+  return parser:usage((own_usage:gsub("%s+$", ""))):description(own_description)
+    :epilog(report.fold("Scripts:", names) .. "\n\n" .. own_epilog):get_help()
+end
+
+--- The text of `perfl NAME --help`.
+-- @tparam table found     from `scan`
+-- @tparam ?table declared
+-- @tparam string name
+-- @tparam string header   the script's opening comment, may be empty
+function M.script_help(found, declared, name, header)
+  local parser = new_parser(found, declared, name)
+  local words = declared and args.usage(declared) or { "[args...]" }
+  local takes_words = not declared
+  for _, option in ipairs(declared or {}) do takes_words = takes_words or not option.flags end
+  words[#words + 1] = takes_words and "[-- command args...]" or "[command args...]"
+  parser:usage(report.fold("Usage: perfl [options] " .. name, words))
+  local about = header ~= "" and header or declared and declared.summary
+  if about then parser:description(about) end
+  parser:epilog((declared and declared.epilog and declared.epilog .. "\n\n" or "")
+    .. "perfl --help lists the common options and the exit status.")
+  return parser:get_help()
+end
+
+return M

@@ -1,0 +1,81 @@
+--- NAME or path -> a script, and the list of names.
+--
+-- A word with a slash or ".lua" is a path. Any other is the name of a script that perfl carries: a file that happens to
+-- lie in the working directory is never run, and who may write the files of a checkout does not matter.
+
+local core = require "perfev.core"
+local elsewhere = require("perfev.base.lazy_module") "perfl.other_tools"
+local escape = require "perfev.base.escape"
+local native = require "perfl.core"
+local report = require "perfl.message"
+
+local M = {}
+
+--- Where perfev's own shared objects lie, as templates: a checkout's, or those installed beside perfl.
+-- @treturn[1] string
+-- @treturn[2] nil
+-- @treturn[2] string  why that is not known
+function M.native_templates()
+  local exe = core.exe()
+  if not exe then
+    return nil, "/proc is not mounted, and it tells where perfl's own modules are\ntry: mount -t proc proc /proc"
+  end
+  local bin = exe:match("^(.*)/[^/]*$") or "."
+  return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)
+end
+
+-- The path of a script that perfl carries, in messages and tracebacks.
+local WITHIN = "perfl:/"
+
+local function is_path(word)
+  return word == "-" or word:find("/", 1, true) or word:find("%.lua$")
+end
+
+--- The text of a script that perfl carries, by the path that `resolve` gave; nil for the path of a file.
+function M.within(path)
+  local name = path:sub(1, #WITHIN) == WITHIN and path:match("([^/]+)%.lua$")
+  return name and native.script(name)
+end
+
+--- Whether a word names a script.
+function M.exists(word)
+  if word == "-" then return true end
+  if is_path(word) then return native.exists(word) end
+  return native.script(word) ~= nil
+end
+
+--- The names of the scripts that perfl carries, sorted.
+M.names = native.script_names
+
+local function not_found(name, verbs)
+  local names, known = M.names(), {}
+  for verb in pairs(verbs or {}) do known[#known + 1] = verb end
+  local near = core.nearest(name, table.move(names, 1, #names, #known + 1, known))
+  local text = ("no script is named '%s'%s"):format(escape(name),
+    near and (" (did you mean '%s'?)"):format(near) or "")
+  if native.exists(name) then
+    return ("%s\na file of that name is in this directory: ./%s"):format(text, escape(name))
+  end
+  local other = elsewhere.tool(name, M.exists)
+  if other then return ("no script is named '%s'\n%s"):format(escape(name), other) end
+  for i = 1, #names - 1 do names[i] = names[i] .. "," end
+  return ("%s\n%s"):format(text, report.fold("there are", names))
+end
+
+--- The path of a script.
+-- @tparam string word  NAME or a path
+-- @tparam ?table verbs  other words that may have been meant, as keys
+-- @treturn[1] string  path
+-- @treturn[2] nil
+-- @treturn[2] string  with the names there are
+function M.resolve(word, verbs)
+  if is_path(word) then
+    if M.exists(word) then return word end
+    return nil, ("no script '%s': %s"):format(escape(word),
+      core.list(word) and "it is a directory" or "there is no such file")
+  end
+  if M.exists(word) then return ("%s%s.lua"):format(WITHIN, word) end
+  return nil, not_found(word, verbs)
+end
+
+return M

@@ -1,0 +1,195 @@
+--- How Lua source gets into perfl: as text, from a file that is checked after it was opened.
+--
+-- Compiled Lua is never loaded, because Lua has no verifier for it since 5.2. Root, and a perfl with file capabilities,
+-- run nothing that another user could have written: no script, no module that it requires, no file that it loads with
+-- dofile or loadfile. The working directory is not searched.
+
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local native = require "perfl.core"
+
+local M = {}
+
+--- Set by --i-trust-this: files of others are run, too.
+M.trust_all = false
+
+local SOURCE_MAX = 64 << 20 -- /dev/zero is no script
+
+-- In a user namespace all who are not of it have one number (user_namespaces(7)), the machine's root, whose scripts
+-- these are, among them. That is trusted where we are not the machine's root ourselves, but an ordinary user.
+local function is_outside(uid)
+  if uid ~= tonumber((core.slurp("/proc/sys/kernel/overflowuid"))) then return false end
+  local map = core.slurp("/proc/self/uid_map") or ""
+  for first, outer, count in map:gmatch("(%d+)%s+(%d+)%s+(%d+)") do
+    first = tonumber(first)
+    if tonumber(outer) == 0 or uid >= first and uid - first < tonumber(count) then return false end
+  end
+  return map ~= ""
+end
+
+-- The user who called sudo(8) or pkexec(1), for root alone: other users can set these variables to anything.
+local function caller_of_root()
+  if native.euid ~= 0 then return nil end
+  return tonumber(os.getenv("SUDO_UID") or os.getenv("PKEXEC_UID") or "")
+end
+
+--- Whether a file's owner is root or the user who runs perfl, also through sudo.
+function M.is_ours(uid)
+  return uid == 0 or uid == native.uid or uid == caller_of_root() or is_outside(uid)
+end
+
+local GROUP_WRITE, OTHERS_WRITE = 0x10, 0x02 -- S_IWGRP, S_IWOTH
+
+-- Who else could have written this file -> the reason not to run it, the command that mends that | nil
+local function distrust(path, mode, uid, gid)
+  local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
+  if mode & OTHERS_WRITE ~= 0 then return "every user may write it", "chmod o-w " .. quoted end
+  if not M.is_ours(uid) then
+    return ("it belongs to user %d"):format(uid), ("perfl --i-trust-this %s"):format(quoted)
+  end
+  if mode & GROUP_WRITE ~= 0 and gid ~= 0 and not native.is_private_group(uid, gid) then
+    return ("group %d may write it"):format(gid), "chmod g-w " .. quoted
+  end
+end
+
+local function check_trust(path, mode, uid, gid)
+  if M.trust_all or not (native.euid == 0 or native.elevated) then return true end
+  local why, remedy = distrust(path, mode, uid, gid)
+  if not why then return true end
+  return nil, ("will not run '%s' %s: %s\ntry: %s"):format(escape(path),
+    native.euid == 0 and "as root" or "with perfl's capabilities", why, escape(remedy))
+end
+
+local function check_text(path, text)
+  if #text > SOURCE_MAX then return nil, ("'%s' is too large for a script"):format(escape(path)) end
+  if text:sub(1, 1) == "\27" then
+    return nil, ("'%s' is compiled Lua: perfl runs source only"):format(escape(path))
+  end
+  if text:sub(1, 4) == "\127ELF" then
+    return nil, ("'%s' is a program, and no script\na command stands behind --\ntry: perfl SCRIPT -- %s"):format(
+      escape(path), escape(path))
+  end
+  return text
+end
+
+--- The text of a source file.
+-- @tparam string path  "-": standard input, which is trusted as the caller is
+-- @treturn[1] string
+-- @treturn[2] nil
+-- @treturn[2] string
+function M.read(path)
+  if path == "-" then
+    local text, why = io.read(SOURCE_MAX + 1)
+    if why then return nil, ("cannot read the script from standard input: %s"):format(why) end
+    return check_text("standard input", text or "")
+  end
+  local file <close>, mode, uid, _, gid = native.open(path, "r")
+  if not file then return nil, ("cannot read the script: %s"):format(escape(mode)) end
+  local trusted, why = check_trust(path, mode, uid, gid)
+  if not trusted then return nil, why end
+  local text, failed = file:read(SOURCE_MAX + 1)
+  if failed then return nil, ("cannot read '%s': %s"):format(escape(path), failed) end
+  return check_text(path, text or "")
+end
+
+--- Compile text; a first line that begins with # is the shell's.
+-- @treturn[1] function
+-- @treturn[2] nil
+-- @treturn[2] string  "FILE:LINE: …"
+function M.compile(text, chunkname, env)
+  text = text:gsub("^\xef\xbb\xbf", ""):gsub("^#[^\n]*", "")
+  return load(text, chunkname, "t", env or _G)
+end
+
+-- The second searcher of require, but for what is loaded and by whom it may be written.
+local function search_module(name)
+  local path, tried = package.searchpath(name, package.path)
+  if not path then return tried end
+  local text, why = M.read(path)
+  if not text then error(why, 0) end
+  local chunk, wrong = M.compile(text, "@" .. path)
+  if not chunk then
+    error(("error loading module '%s' from '%s':\n\t%s"):format(name, path, wrong), 0)
+  end
+  return chunk, path
+end
+
+-- Whether root alone may write this file and every directory above it.
+local function is_roots(path)
+  path = native.realpath(path)
+  while path do
+    local file <close>, mode, uid, _, gid = native.open(path == "" and "/" or path, "r")
+    if not file or uid ~= 0 or mode & OTHERS_WRITE ~= 0 or mode & GROUP_WRITE ~= 0 and gid ~= 0 then return false end
+    if path == "" then return true end
+    path = path:gsub("/[^/]*$", "")
+  end
+  return false
+end
+
+-- The searcher for perfev's own shared objects (perfev.elf), which lie beside perfl. With rights that its caller lacks
+-- perfl loads those of root alone, because it cannot restrict what native code does.
+local loadlib, searchpath = package.loadlib, package.searchpath
+local function search_own_module(name)
+  if not name:find("^perfev%.%l+$") then return nil end
+  local templates, unknown = require("perfl.find_script").native_templates()
+  if not templates then return "\n\t" .. unknown:gsub("\n", "\n\t") end
+  local path, tried = searchpath(name, templates)
+  if not path then return tried end
+  local file <close>, mode, uid, _, gid = native.open(path, "r")
+  if not file then return "\n\t" .. mode end
+  if not check_trust(path, mode, uid, gid) or native.elevated and not is_roots(path) then
+    return ("\n\tnot trusted: %s"):format(path)
+  end
+  local open, why = loadlib(path, "luaopen_" .. name:gsub("%.", "_"))
+  return open or "\n\t" .. why, path
+end
+
+local function absolute_only(path)
+  local kept = {}
+  for template in path:gmatch("[^;]+") do
+    if template:sub(1, 1) == "/" then kept[#kept + 1] = template end
+  end
+  return table.concat(kept, ";")
+end
+
+-- load as it was, but for text alone.
+local function load_text(load_any)
+  return function(chunk, name, _, ...)
+    if select("#", ...) == 0 then return load_any(chunk, name, "t") end
+    return load_any(chunk, name, "t", (...))
+  end
+end
+
+-- loadfile(path, mode, env), by the rules for scripts.
+local function load_file(path, _, ...)
+  local text, why = M.read(path or "-")
+  if not text then return nil, why end
+  return M.compile(text, path and "@" .. path or "=stdin", select("#", ...) > 0 and ... or nil)
+end
+
+local function run_file(path)
+  local chunk, why = load_file(path)
+  if not chunk then error(why, 0) end
+  return chunk()
+end
+
+--- Once per state, before any script: the rules above hold from here on.
+function M.prepare()
+  package.path = absolute_only(package.path)
+  package.cpath = absolute_only(package.cpath)
+  package.searchers[2] = search_module
+  table.insert(package.searchers, 3, search_own_module)
+  _G.load, _G.loadfile, _G.dofile = load_text(load), load_file, run_file
+  if native.elevated then require("perfl.restricted_script").restrict(search_own_module) end
+end
+
+--- Let a script find the modules that lie beside it, after all others.
+function M.add_directory_of(path)
+  local real = native.realpath(path)
+  local directory = real and real:match("^(.*)/[^/]*$")
+  if directory and not directory:find("[;?]") then
+    package.path = ("%s;%s/?.lua;%s/?/init.lua"):format(package.path, directory, directory)
+  end
+end
+
+return M

@@ -1,0 +1,249 @@
+--- What perfl itself says, on standard error, in bytes a terminal does not obey.
+
+local escape = require "perfev.base.escape"
+local options = require "perfev.base.options"
+local shortage = require "perfev.base.memory_shortage"
+
+local M = {}
+
+-- A line below the first: indented, what stood after a tab (a frame) further in.
+local function below(line)
+  local lead, text = line:match("^(%s*)(.*)$")
+  return (lead:find("\t") and "    " or #lead > 2 and lead .. "  " or "  ") .. escape(text)
+end
+
+--- Words folded into lines that begin below the first word: of at most 78 columns, since `say` shows them
+-- two columns further in.
+-- @tparam string lead  what stands before them
+-- @tparam {string,...} words
+-- @treturn string
+function M.fold(lead, words)
+  local lines, indent = { lead }, (" "):rep(#lead)
+  for _, word in ipairs(words) do
+    if #lines[#lines] + 1 + #word > 78 then lines[#lines + 1] = indent end
+    lines[#lines] = lines[#lines] .. " " .. word
+  end
+  return table.concat(lines, "\n")
+end
+
+--- Words as the user may paste them into a shell.
+-- @tparam {string,...} words
+-- @treturn string
+function M.shell(words)
+  local out = {}
+  for i, word in ipairs(words) do
+    out[i] = word:find "^[%w/._+@%%:=,-]+$" and word or "'" .. escape(word):gsub("'", "'\\''") .. "'"
+  end
+  return table.concat(out, " ")
+end
+
+--- A message: the first line after "perfl: ", the others below it.
+function M.say(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch("([^\n]*)\n") do
+    if line:find("%S") then lines[#lines + 1] = #lines == 0 and escape(line) or below(line) end
+  end
+  io.stderr:write("perfl: ", table.concat(lines, "\n"), "\n")
+end
+
+--- What is wrong with a command line: where it does not tell what helps, there is --help.
+-- @tparam string text
+-- @tparam string help  whose help: "perfl", "perfl record"
+-- @treturn string
+function M.with_help(text, help)
+  return text:find("\n%s*try: ") and text or ("%s\ntry: %s --help"):format(text, help)
+end
+
+--- A system call, on a line of its own.
+function M.trace(text)
+  io.stderr:write(escape(text), "\n")
+end
+
+-- How the library called the script: below the script's last frame, and no news to its author.
+local ours = {
+  "^%s+lua/perfl/", "^%s+lua/perfev/", "^%s+%[C%]: in method 'dispatch'", "^%s+%[C%]: in function 'perfev",
+  "^%s+%[C%]: in upvalue 'protect'", "^%s+%[C%]: in field 'protect'", "^%s+%(%.%.%.tail calls%.%.%.%)",
+}
+
+local function is_ours(line)
+  for _, pattern in ipairs(ours) do
+    if line:find(pattern) then return true end
+  end
+  return false
+end
+
+-- The frames above the script's, where what is raised is told of its line: how the library looked at what it was given.
+local function drop_above(lines)
+  if lines[1]:find("^lua/perf") then return end
+  local first = 1
+  while lines[first] and lines[first] ~= "stack traceback:" do first = first + 1 end
+  local at, is_library = first + 1, false
+  while lines[at] and (is_ours(lines[at]) or lines[at]:find("^%s+%[C%]: ")) do
+    is_library = is_library or lines[at]:find("^%s+lua/perf") ~= nil
+    at = at + 1
+  end
+  if is_library and lines[at] then table.move(lines, at, #lines + at - first, first + 1) end
+end
+
+--- A traceback without our own frames at its ends: the reader's script ends where we called it.
+function M.trimmed(text)
+  text = text:gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
+  local lines = {}
+  for line in (text .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
+  while #lines > 1 and is_ours(lines[#lines]) do lines[#lines] = nil end
+  drop_above(lines)
+  return table.concat(lines, "\n")
+end
+
+local SHOWN = 10 -- fields of an error object
+
+local function shown_field(value)
+  if type(value) == "string" then return '"' .. escape(value) .. '"' end
+  if type(value) == "table" then return "{...}" end
+  return (type(value) == "number" or type(value) == "boolean") and tostring(value) or "a " .. type(value)
+end
+
+-- { code = 5, where = "here" }: its own fields, by name; none of its metamethods is called.
+local function shown_fields(object)
+  local out = {}
+  for key, value in next, object do
+    local name = type(key) == "string" and key:find "^[%a_][%w_]*$" and key or ("[%s]"):format(shown_field(key))
+    out[#out + 1] = ("%s = %s"):format(name, shown_field(value))
+  end
+  table.sort(out)
+  if #out > SHOWN then out[SHOWN + 1] = "..." end
+  return #out == 0 and "{}" or ("{ %s }"):format(table.concat(out, ", ", 1, math.min(#out, SHOWN + 1)))
+end
+
+--- What was raised, in words.
+-- @param object
+-- @treturn string
+function M.shown(object)
+  if type(object) == "string" then return object end
+  local ok, text = pcall(tostring, object)
+  local says_itself = ok and not text:find(("%p"):format(object), 1, true) -- or it is Lua's "table: 0x..."
+  if says_itself and (type(object) == "table" or type(object) == "userdata" or type(object) == "number") then
+    return text
+  end
+  if type(object) == "table" then return shown_fields(object) end
+  return ("(the error object is a %s value)"):format(type(object))
+end
+
+--- xpcall's handler: a message with where it came from; what was left with stays as it is.
+function M.traceback(object)
+  if type(object) == "table" and getmetatable(object) == M.Leave then return object end
+  return debug.traceback(M.shown(object), 2)
+end
+
+--- Raised to end perfl from inside a script: { status = n }.
+M.Leave = { __name = "perfl.leave" }
+
+--- 1234567 -> "1,234,567"
+function M.grouped(n)
+  local text = ("%d"):format(n)
+  local lead = (#text - 1) % 3 + 1
+  return text:sub(1, lead) .. text:sub(lead + 1):gsub("%d%d%d", ",%0")
+end
+
+local function size_text(bytes)
+  if bytes % (1 << 20) == 0 then return ("%dM"):format(bytes >> 20) end
+  return ("%dK"):format(bytes >> 10)
+end
+
+local function larger_ring(totals)
+  local now = totals.ring_bytes or 0
+  return now > 0 and ("a larger ring (-m %s; now %s)"):format(size_text(now * 4), size_text(now))
+    or "a larger ring (-m)"
+end
+
+-- A ring that is three quarters full is read at once, whatever the others may still have for that time.
+local function late_line(totals)
+  return ("late records came after younger ones: a ring that is three quarters full is read before its turn\n"
+    .. "try: %s"):format(larger_ring(totals))
+end
+
+local function lost_line(totals)
+  local more = larger_ring(totals)
+  return ("records were lost because they came faster than the script took them\ntry: %s, %s")
+    :format(more, "a filter or fewer events, or less work per record")
+end
+
+--- Why records of a recording were lost, and what helps.
+function M.lost(totals)
+  local now = totals.ring_bytes or 0
+  return ("records were lost because they came faster than they were written\ntry: a larger ring (-m %s; now %s), "
+    .. "a lower frequency (-F), or fewer events"):format(size_text(now * 4), size_text(now))
+end
+
+local LOST_WHEN_RECORDED = "records were lost when they were recorded\ntry: perf record with larger rings (-m)"
+
+-- What should be zero, in the order of interest.
+local faults = {
+  { "callback_errors", "failed callbacks", "failed callback" },
+  { "lost_own", "side-band records lost, so that names may be missing",
+    "side-band record lost, so that names may be missing" },
+  { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
+  { "unjoined", "call chains whose user part never came", "call chain whose user part never came" },
+  { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
+  { "unknown_id", "records of no known event (their ids are damaged)",
+    "record of no known event (its id is damaged)" },
+  { "malformed", "malformed records", "malformed record" },
+  { "corrupt", "corrupt rings", "corrupt ring" },
+}
+
+local MANY = 10000 -- records: of fewer, what a run costs is mostly its start
+
+-- What it cost: seconds, and of many records what one of them did.
+local function cost(records, cpu_time)
+  local text = ("%.3f s of CPU"):format(cpu_time)
+  if records < MANY then return text end
+  return ("%s (%s ns a record)"):format(text, M.grouped(cpu_time * 1e9 / records // 1 | 0))
+end
+
+--- What else should be zero and is not, in a line, or nil.
+function M.faults(totals)
+  local also = {}
+  for _, fault in ipairs(faults) do
+    local n = totals[fault[1]] or 0
+    if n > 0 then also[#also + 1] = ("%s %s"):format(M.grouped(n), n == 1 and fault[3] or fault[2]) end
+  end
+  return #also > 0 and table.concat(also, ", ") or nil
+end
+
+--- What did not fit in --max-memory, in a line, or nil.
+-- @tparam table totals     s:totals()
+-- @tparam integer unnamed  stacks that found no room when names were looked up
+function M.beyond_memory(totals, unnamed)
+  local parts, refused = {}, totals.beyond_memory or 0
+  if refused > 0 then
+    parts[1] = ("%s stack%s or key%s"):format(M.grouped(refused), refused == 1 and "" or "s",
+      refused == 1 and "" or "s")
+  end
+  if unnamed > 0 then
+    parts[#parts + 1] = ("the names of %s stack%s"):format(M.grouped(unnamed), unnamed == 1 and "" or "s")
+  end
+  if #parts == 0 then return nil end
+  if shortage.any or (totals.no_memory or 0) > 0 then
+    return ("there was no memory for %s: they are counted as (other)\ntry: fewer events, a lower frequency (-F), or "
+      .. "more memory (ulimit -v)"):format(table.concat(parts, " and "))
+  end
+  local bytes = options.MAX_BYTES
+  return ("%s did not fit in --max-memory %s: they are counted as (other)\ntry: --max-memory %s")
+    :format(table.concat(parts, " and "), size_text(bytes), size_text(4 * bytes))
+end
+
+--- The closing lines.
+-- @tparam table totals     s:totals()
+-- @tparam number cpu_time  seconds
+-- @tparam ?string input    the recording they are of
+-- @treturn {string,...}
+function M.closing(totals, cpu_time, input)
+  local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(totals.delivered),
+    M.grouped(totals.lost), M.grouped(totals.late), cost(totals.delivered, cpu_time)) }
+  if totals.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(totals) end
+  if totals.late > 0 and totals.lost == 0 and not input then lines[#lines + 1] = late_line(totals) end
+  lines[#lines + 1] = M.faults(totals)
+  return lines
+end
+
+return M

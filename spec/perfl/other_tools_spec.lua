@@ -1,0 +1,114 @@
+-- What is typed by those who know perf, bpftrace and bcc is answered with what does it here.
+
+local run = require "spec.support.run"
+
+local elsewhere = require "perfl.other_tools"
+
+local verbs = { cleanup = true, doctor = true, dump = true, list = true, record = true, report = true, skeleton = true }
+
+local function is_ours(name) return verbs[name] or run.slurp("scripts/" .. name .. ".lua") ~= nil end
+
+local function perfl(...) return run { run.perfl, ... } end
+
+describe("a word of other tools", function()
+  it("is answered with scripts that there are", function()
+    local unknown, seen = {}, 0
+    local function look(text)
+      for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 78, line) end
+      for name in text:gsub("%-%-inline ", ""):gsub("%-a ", ""):gmatch "perfl (%l+)" do
+        seen = seen + 1
+        if not is_ours(name) then unknown[#unknown + 1] = text end
+      end
+    end
+    for _, text in pairs(elsewhere.tools) do look("try: " .. text) end
+    for name, flags in pairs(elsewhere.options) do
+      assert.truthy(is_ours(name), name)
+      for _, text in pairs(flags) do look(text) end
+    end
+    assert.same({}, unknown)
+    assert.is_true(seen > 50)
+  end)
+
+  it("is no script's name: what does it here is told, and so is a script's with a tool box's ending", function()
+    local r = perfl("sched", "latency")
+    assert.same({ 2, "perfl: no script is named 'sched'\n"
+      .. "  try: perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)\n" }, { r.code, r.err })
+    assert.equal("try: perfl runqlat", elsewhere.tool("runqlat-bpfcc", is_ours))
+    assert.equal("try: perfl biosnoop", elsewhere.tool("biosnoop.bt", is_ours))
+    assert.is_nil(elsewhere.tool("nothing.bt", is_ours))
+    assert.matches("\n  try: %-p PID,PID\n$", perfl("-p", "1", "2", "cswlog").err)
+  end)
+
+  it("is an option that is told what it is here, of scripts and of perfl's own words", function()
+    local function told(...)
+      local r = perfl(...)
+      assert.equal(2, r.code)
+      return r.err
+    end
+    assert.equal("perfl: unknown option '--timeout'\n  try: -d 100ms, which is how long\n",
+      told("stat", "--timeout", "100", "--", "true"))
+    assert.equal("perfl: option '-m' requires an argument\n  try: --unit ms\n", told("-a", "runqlat", "-m"))
+    assert.equal("perfl: unknown option '-R'\n  it is always done\n  try: without it\n",
+      told("record", "-R", "--", "true"))
+    assert.matches("^perfl: unknown option '%-%-sort'\n .*\n  try: perfl profile %-i FILE",
+      told("report", "--sort", "comm"))
+    assert.matches("\n  try: perfl syslat, perfl syscount, ", told("trace", "-s", "--", "true"))
+    assert.matches("unknown option '%-%-nothing'\n  stat has ", told("stat", "--nothing", "--", "true"))
+  end)
+
+  it("is an interval and a count, of which comes how long", function()
+    assert.equal("perfl: too many arguments\n  how long is told by -d\n  try: perfl -a -d 10s runqlat\n",
+      perfl("runqlat", "1", "10").err)
+    assert.matches("\n  try: perfl funclatency libc:read %-%- sleep 1\n",
+      perfl("funclatency", "libc:read", "sleep", "1").err)
+  end)
+
+  it("is a name in a script's text", function()
+    local r = perfl("-e", "printf('%s', 1)")
+    assert.equal(1, r.code)
+    assert.matches("\n  try: print%(%(FORMAT%):format%(%.%.%.%)%)\n", r.err)
+    assert.equal("\ntry: hist", elsewhere.name "-e:1: attempt to call a nil value (global 'hsit')")
+    assert.matches("r%.time", elsewhere.name "-e:1: attempt to perform arithmetic on a nil value (global 'nsecs')")
+    assert.equal("\ntry: args.ret", elsewhere.name "-e:1: event: sample = hist: no record has a field 'args->ret'")
+    assert.equal("\ntry: time", elsewhere.name "-e:1: no record has a field 'nsecs'")
+    assert.equal("", elsewhere.name "-e:1: attempt to call a nil value (global 'some_function_of_mine')")
+  end)
+end)
+
+describe("what nobody hears or sees", function()
+  it("is told of events without a callback", function()
+    local r = perfl("--sim", "vm", "-a", "-e", "event { 'cpu-clock' }")
+    assert.matches("^perfl: cpu%-clock: nobody gets its records\n  try: sample = print, ", r.err)
+    assert.not_matches("nobody", perfl("--sim", "vm", "-a", "-e", "event { 'cpu-clock', sample = print }").err)
+  end)
+
+  it("is told of what happens and is only sampled, where samples are counted", function()
+    local function err_of(rest)
+      return perfl("--sim", "vm", "-a", "-q", "-e", "event { " .. rest .. " }").err
+    end
+    assert.equal("perfl: page-faults: samples are counted, 4000 a second at most, not each\n  try: period = 1\n",
+      err_of "'page-faults', sample = count { by = 'comm' }")
+    assert.matches("samples are counted", err_of "'context-switches', sample = { top {}, line '{comm}' }")
+    for _, rest in ipairs {
+      "'page-faults', period = 1, sample = count {}", "'page-faults', freq = 99, sample = count {}",
+      "'page-faults/freq=9/', sample = count {}", "'cpu-clock', sample = count {}",
+      "'page-faults', sample = sum { value = 'period' }", "'page-faults', sample = print",
+    } do
+      assert.equal("", err_of(rest))
+    end
+  end)
+
+  it("is printed at the end when it came after an aggregator was printed and cleared, as bpftrace does", function()
+    local text = "local a = count { by = 'k' } every(2, print) "
+      .. "done(function() a:add(1, 'x') a:print() a:clear() %s end)"
+    local function told(rest) return perfl("--sim", "vm", "-a", "-d", "1", "-e", text:format(rest)).out end
+    assert.equal("K  COUNT\nx      1\nK  COUNT\ny      2\n", told "a:add(2, 'y')")
+    assert.equal("K  COUNT\nx      1\n", told "")
+    assert.equal("K  COUNT\nx      1\n", told "a:add(2, 'y') a:rows()")
+  end)
+
+  it("is told of an aggregator that is printed by its name", function()
+    local r = perfl("-e", "local a = count { by = 'k' } print(a) a:add(1, 'x') print(a) a:rows()")
+    assert.equal("aggregator of 0 keys: a:print() shows them\naggregator of 1 key: a:print() shows it\n", r.out)
+  end)
+end)

@@ -1,0 +1,1100 @@
+-- perfl's command line: whose a word is, and what each way of ending looks like.
+-- The first half is pure Lua; the second runs the program, without a kernel's help.
+
+local args = require "perfev.tool.args"
+local options = require "perfl.command_line"
+local report = require "perfl.message"
+local run = require "spec.support.run"
+
+local function words(line)
+  local list = {}
+  for word in line:gmatch("%S+") do list[#list + 1] = word end
+  return list
+end
+
+local scripts = { syscount = true, tpoint = true, ["./my.lua"] = true, ["-"] = true }
+local function exists(word)
+  return scripts[word] or false
+end
+
+local function scan(line)
+  return options.scan(words(line), exists)
+end
+
+local function parse(line, spec, name)
+  return options.parse(scan(line), spec and args.check(spec), name or "syscount")
+end
+
+-- All orders of a list.
+local function each_order(list, fn, n)
+  n = n or #list
+  if n <= 1 then return fn(list) end
+  for i = 1, n do
+    list[n], list[i] = list[i], list[n]
+    each_order(list, fn, n - 1)
+    list[n], list[i] = list[i], list[n]
+  end
+end
+
+describe("the script among the words", function()
+  local cases = {
+    { "syscount", "syscount", "" },
+    { "-a syscount", "syscount", "" },
+    { "-d 1s syscount x y", "syscount", "x y" },
+    { "-d1s -vvn 5 syscount", "syscount", "" },
+    { "syscount -d 1s x", "syscount", "x" },
+    { "--top 5 syscount", "syscount", "--top 5" },
+    { "--top=5 syscount", "syscount", "--top=5" },
+    { "-P syscount", "syscount", "-P" },
+    { "-P 3 ./my.lua", "./my.lua", "-P 3" },
+    { "nosuch -a", "nosuch", "" }, -- to be told that it is not there
+    { "--top nosuch", nil, "--top nosuch" },
+    { "--top nosuch other", "other", "--top nosuch" },
+    { "-a -", "-", "" },
+    { "-o syscount tpoint", "tpoint", "" }, -- our option's value, though a script's name
+    { "-v -p 1,2 -C 0-1 tpoint sched:sched_switch", "tpoint", "sched:sched_switch" },
+    { "-v syscount -e cycles x", "syscount", "-e cycles x" }, -- no chunk once there is a script
+    { "syscount -ae cycles", "syscount", "-ae cycles" },
+    { "", nil, "" },
+  }
+  for _, case in ipairs(cases) do
+    it(("in '%s' is %s"):format(case[1], case[2] or "missing"), function()
+      local found = scan(case[1])
+      assert.equal(case[2], found.script)
+      assert.same(words(case[3]), found.rest)
+      assert.is_nil(found.command)
+    end)
+  end
+
+  it("is one too where -e has events before it, and else -e is Lua", function()
+    local function of(...)
+      local found = options.scan({ ... }, exists)
+      return { found.script or false, found.chunks or false, found.events or false }
+    end
+    assert.same({ "./my.lua", false, { "cs" } }, of("-e", "cs", "./my.lua"))
+    assert.same({ "./my.lua", false, { "cs", "a:b/x=1/u" } }, of("-a", "-ecs", "-e", "a:b/x=1/u", "./my.lua", "x"))
+    assert.same({ false, { "event { '*' }" }, { "cs" } }, of("-e", "cs", "-e", "event { '*' }"))
+    assert.same({ false, { "cs" }, false }, of("-e", "cs", "nosuch")) -- to be told what it looks like
+    assert.same({ false, { "cs" }, false }, of("-e", "cs"))
+    assert.same({ false, { "do", "f()", "end" }, false }, of("-e", "do", "-e", "f()", "-e", "end", "./my.lua"))
+    assert.same({ false, { "do", "f(", "end" }, false }, of("-e", "do", "-e", "f(", "-e", "end"))
+    local spec = { { "-e --event", metavar = "EVENT" }, { "words", args = "*" } }
+    local opts, values = parse("-e cs ./my.lua", spec) -- the script's own option, before its name
+    assert.same({ "cs" }, { values.event, opts.events })
+    assert.same({ "cs" }, parse("-e cs ./my.lua").events)
+  end)
+
+  it("is not sought behind --", function()
+    local found = scan("-a -- syscount -v --help")
+    assert.is_nil(found.script)
+    assert.is_nil(found.help)
+    assert.same({ "syscount", "-v", "--help" }, found.command)
+  end)
+
+  it("is the chunk of -e, and every plain word an argument of it", function()
+    local found = options.scan({ "x", "-e", "print(1)", "-a", "-eprint(2)", "y" }, exists)
+    assert.is_nil(found.script)
+    assert.same({ "print(1)", "print(2)" }, found.chunks)
+    assert.same({ "x", "y" }, found.rest)
+  end)
+
+  it("is none that stands behind a chunk", function()
+    local found = options.scan({ "-e", "print(1)", "syscount", "-e", "print(2)" }, exists)
+    assert.is_nil(found.script)
+    assert.same({ "print(1)", "print(2)" }, found.chunks)
+    assert.same({ "syscount" }, found.rest)
+  end)
+
+  it("is known together with what must be known before it runs", function()
+    local found = scan("syscount -v --help --i-trust-this")
+    assert.is_true(found.help)
+    assert.is_true(found.trust)
+    assert.is_true(scan("--version").version)
+    assert.is_true(scan("-h").help)
+    assert.is_nil(scan("-o --version").output)
+  end)
+end)
+
+describe("options before and after NAME", function()
+  local spec = {
+    { "-P --per-process" }, { "--top", type = "integer" }, { "--since", type = "duration" },
+    { "event" },
+  }
+  local expected = {
+    all_cpus = true, duration = 1500000000, verbose = 2, count = 7,
+    chunks = {},
+  }
+
+  it("mean the same in every order", function()
+    local nr = 0
+    each_order({ "-a", "-d 1500ms", "-vvn 7", "--top 5", "-P", "syscount ev" }, function(parts)
+      local found = scan(table.concat(parts, " ") .. " -- ls -a")
+      assert.equal("syscount", found.script)
+      local opts, values = options.parse(found, args.check(spec), "syscount")
+      assert.same(expected, opts)
+      assert.same({ per_process = true, top = 5, event = "ev" }, values)
+      assert.same({ "ls", "-a" }, found.command)
+      nr = nr + 1
+    end)
+    assert.equal(720, nr)
+  end)
+
+  it("mean the same written apart, joined, and with =", function()
+    for _, line in ipairs { "-ad1500ms -vvn7 --top=5 -P syscount ev",
+      "-vavn 7 syscount -Pd1500ms ev --top 5", "syscount ev --top=5 -Pavvn7 -d 1500ms" } do
+      local opts, values = parse(line, spec)
+      assert.same(expected, opts)
+      assert.same({ per_process = true, top = 5, event = "ev" }, values)
+    end
+  end)
+
+  it("are perfl's alone when the script declares none, and the other words the script's", function()
+    each_order({ "-a", "-d 1s", "syscount x", "y" }, function(parts)
+      local line = table.concat(parts, " ")
+      local found = scan(line)
+      if found.script == "syscount" then
+        local opts = assert(options.parse(found, nil, "syscount"))
+        assert.is_true(opts.all_cpus)
+        assert.equal(1000000000, opts.duration)
+        assert.same({ "x", "y" }, found.rest)
+      end
+    end)
+  end)
+
+  it("gather what may be given again", function()
+    local opts = parse("-p 3,4 syscount -p 9 -t 5-7 -C 0-1,3")
+    assert.same({ 3, 4, 9 }, opts.pids)
+    assert.same({ 5, 6, 7 }, opts.tids)
+    assert.same({ 0, 1, 3 }, opts.cpus)
+    assert.is_nil(parse("-a syscount").pids)
+  end)
+end)
+
+describe("a command without --", function()
+  -- -> the words before it, and it
+  local function split(line, spec)
+    local found = options.take_command(scan(line), spec and args.check(spec), exists)
+    return table.concat(found.head, " "), found.command and table.concat(found.command, " "), found
+  end
+
+  local flags = { { "-e --event", metavar = "EVENT" }, { "-P --per" }, { "-j --json" }, { "--two", args = 2 } }
+
+  local cases = {
+    { "syscount ls -l", "syscount", "ls -l" },
+    { "syscount -a ls -a", "syscount -a", "ls -a" },
+    { "-d 1s syscount ls", "-d 1s syscount", "ls" },
+    { "syscount -d1s -vvn 5 ls -n 7", "syscount -d1s -vvn 5", "ls -n 7" },
+    { "syscount -e cycles ls -e x", "syscount -e cycles", "ls -e x" },
+    { "syscount -ecycles ls", "syscount -ecycles", "ls" },
+    { "syscount --event=cycles ls", "syscount --event=cycles", "ls" },
+    { "syscount -Pje cycles ls", "syscount -Pje cycles", "ls" },
+    { "syscount --two a b ls", "syscount --two a b", "ls" },
+    { "syscount --two=a b ls", "syscount --two=a b", "ls" },
+    { "-P syscount git log -- file", "-P syscount", "git log -- file" },
+    { "syscount -P -- ls -- x", "syscount -P", "ls -- x" },
+    { "syscount ls --help --version", "syscount", "ls --help --version" },
+    { "syscount sleep 1", "syscount", "sleep 1" },
+    { "syscount 1 10", "syscount 1 10" }, -- bcc's interval and count
+    { "syscount -P", "syscount -P" },
+  }
+  for _, case in ipairs(cases) do
+    it(("begins where it does in '%s'"):format(case[1]), function()
+      local head, command, found = split(case[1], flags)
+      assert.same({ case[2], case[3] }, { head, command })
+      assert.is_nil(found.help)
+      assert.is_nil(found.version)
+    end)
+  end
+
+  it("is none where the script takes words", function()
+    local head, command = split("syscount x ls", { { "kinds", args = "*" }, { "-P" } })
+    assert.same({ "syscount x ls" }, { head, command })
+    assert.equal("ls", select(2, split("syscount x -- ls", { { "kinds", args = "*" } })))
+  end)
+
+  it("follows -e, whose text keeps its words", function()
+    local found = options.take_command(options.scan({ "-e", "-- a b", "grep", "-e", "-- c d" }, exists), nil, exists)
+    assert.same({ "-- a b" }, found.chunks)
+    assert.same({ "grep", "-e", "-- c d" }, found.command)
+  end)
+end)
+
+describe("a verb among the words", function()
+  local verbs = { record = true, list = true }
+
+  local function verb(...)
+    local found = options.scan({ ... }, exists, verbs)
+    return found.verb, found.verb_words and table.concat(found.verb_words, " ")
+  end
+
+  it("has the options before it, too", function()
+    assert.same({ "record", "-q -F 99 ls -q" }, { verb("-q", "record", "-F", "99", "ls", "-q") })
+    assert.same({ "record", "-F 99 -g -- ls" }, { verb("-F", "99", "-g", "record", "--", "ls") })
+    assert.same({ "record", "-e cycles -e faults" }, { verb("-e", "cycles", "record", "-e", "faults") })
+    assert.same({ "list", "-j x" }, { verb("-j", "list", "x") })
+  end)
+
+  it("is none behind a script or --, nor an option's value, nor, but record, behind -e", function()
+    assert.is_nil(verb("syscount", "record"))
+    assert.is_nil(verb("-a", "--", "record"))
+    assert.is_nil(verb("-o", "record", "syscount"))
+    assert.is_nil(verb("-e", "print(1)", "list"))
+  end)
+end)
+
+describe("a command line is refused", function()
+  local function refused(line, spec, ...)
+    local opts, why = parse(line, spec)
+    assert.is_nil(opts)
+    for _, part in ipairs { ... } do assert.is_truthy(why:find(part, 1, true), why) end
+  end
+
+  it("for an option that neither knows, naming both's", function()
+    refused("syscount --nope", { { "--top -T" } }, "unknown option '--nope'",
+      "syscount has --top -T", "perfl has -a -C --cpu -p --pid")
+    refused("syscount --nope", nil, "syscount has no options")
+    refused("syscount -aX", nil, "unknown option '-X'")
+    refused("syscount -e x", { { "--top -T" } }, "'syscount' has no option '-e'", "before all other words")
+  end)
+
+  it("with the nearest option", function()
+    refused("syscount --stric", { { "--top" } }, "--strict")
+    refused("syscount --tup 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
+    refused("syscount --dry", nil, "unknown option '--dry'; Did you mean '--dry-run'?\nsyscount has")
+    refused("syscount --to 5", { { "--top", type = "integer" } }, "--to without -i") -- ours, and whole
+    refused("syscount --tops 5", { { "--top", type = "integer" } }, "Did you mean '--top'?")
+  end)
+
+  it("with what perf's name of an option is here", function()
+    refused("syscount --all-cpus", nil, "unknown option '--all-cpus'; Did you mean '-a'?")
+    refused("syscount --output x", nil, "Did you mean '-o'?")
+  end)
+
+  it("for one letter without all others, and for a number that was to be a value with how", function()
+    local _, why = parse("syscount -y")
+    assert.matches("^unknown option '%-y'\nsyscount has", why)
+    _, why = parse("syscount -d -1")
+    assert.matches("^unknown option '%-1'\na value that begins with a dash stands behind =, as in %-%-name=%-1\n", why)
+  end)
+
+  it("without letting the terminal obey it", function()
+    refused("syscount --\27[31m", nil, "--\\x1b[31m")
+  end)
+
+  it("when a value is missing, extra or wrong", function()
+    refused("syscount -d", nil, "'-d' requires an argument")
+    refused("syscount -d -v", nil, "'-d' requires an argument")
+    refused("syscount --strict=1", nil, "'--strict' does not take arguments")
+    refused("syscount -d x", nil, "duration 'x'")
+    refused("syscount -d 0", nil, "duration '0'")
+    refused("syscount -n 0", nil, "count '0'")
+    refused("syscount -n 1.5", nil, "count '1.5'")
+    refused("syscount -m 1X", nil, "size '1X'")
+    refused("syscount -m 16", nil, "size '16': the ring of a CPU has 4K to 2G")
+    refused("syscount -m 3G", nil, "size '3G': the ring of a CPU has 4K to 2G")
+    refused("syscount -C 4294967295", nil, "CPU list '4294967295': 4294967295 is no CPU")
+    refused("syscount -p 99999999999", nil, "process list '99999999999': 99999999999 is no process")
+    refused("syscount -C 3-1", nil, "CPU list '3-1'")
+    refused("syscount -p 0", nil, "process list '0'")
+    refused("syscount -t x", nil, "thread list 'x'")
+    refused("syscount --top x", { { "--top", type = "integer" } },
+      "'--top': 'x' is not a whole number")
+    refused("syscount", { { "event" } }, "missing argument 'EVENT'")
+    refused("-v syscount a b -c d", { { "event" }, { "-c --cold" } }, "too many arguments\n",
+      "\ntry: perfl -v syscount a -- b -c d")
+    refused("syscount x a", { { "kinds", args = "*", choices = { "x", "y" } } }, "must be one of 'x', 'y'",
+      "\ntry: perfl syscount x -- a")
+  end)
+
+  it("when the words contradict each other", function()
+    refused("-a -p 1 syscount", nil, "choose one")
+    refused("-a --uid root syscount", nil, "-a and --uid at once", "the processes that run now", "try: without -a")
+    assert.equal("work*", parse("-a --comm work* syscount").comm)
+    refused("-z syscount", nil, "-z without --record\n  it is for a recording, and there is none\n  try: --record FILE")
+    refused("--switch-output 1M syscount", nil, "--switch-output without --record")
+    refused("--switch-output 1M --record - syscount", nil, "makes files, and --record is standard output")
+    refused("--sim vm --record x syscount", nil, "what is simulated has no disk")
+    refused("-i x --record y syscount", nil, "-i and --record at once")
+    refused("-i x -a syscount", nil, "-i and -a at once", "try: without -a")
+    refused("--from 1 syscount", nil, "--from without -i", "try: -i FILE, or -d")
+    refused("-i x --from 3 --to 2 syscount", nil, "--from is later than --to", "try: the other way round")
+    refused("-i x --from 50% --to 25% syscount", nil, "--from is later than --to")
+    refused("syscount --", nil, "no command after --")
+  end)
+
+  it("when it cannot be told which word is the script", function()
+    refused("--name syscount tpoint", { { "--name", type = "string" } }, "put it first")
+  end)
+end)
+
+describe("a script", function()
+  it("may not declare any option of perfl's but for -j and -e", function()
+    for _, flag in ipairs(options.flags) do
+      if options.by_flag[flag].yields then goto next end
+      local ok, why = pcall(options.check_conflicts, args.check { { flag } }, "mine")
+      assert.is_false(ok, flag)
+      assert.is_truthy(why:find(("mine declares the option '%s'"):format(flag), 1, true), why)
+      ::next::
+    end
+  end)
+
+  it("may declare any other", function()
+    options.check_conflicts(args.check { { "-P --process" }, { "--count" }, { "event" }, { "-j --json-output" } },
+      "mine")
+    local opts, values = parse("-v syscount -j -ecycles -a", { { "-e --event", type = "string" }, { "-j" } })
+    assert.same({ all_cpus = true, verbose = 1 }, opts)
+    assert.same({ event = "cycles", j = true }, values)
+  end)
+end)
+
+describe("help", function()
+  local function assert_narrow(text)
+    for line in text:gmatch("[^\n]+") do assert.is_true(utf8.len(line) <= 80, line) end
+  end
+
+  it("of perfl names every option and exit status in 80 columns", function()
+    local text = options.own_help { "syscount" }
+    assert_narrow(text)
+    for _, flag in ipairs(options.flags) do
+      assert.is_truthy(text:find(flag, 1, true), flag)
+    end
+    for _, part in ipairs { "Examples:", "Exit status:", "128+n", "[--] command" } do
+      assert.is_truthy(text:find(part, 1, true), part)
+    end
+  end)
+
+  it("of a script shows its header, its options and perfl's", function()
+    local declared = args.check { epilog = "See also: tpoint.",
+      { "--top", type = "integer", default = 3, help = "so many" }, { "event", help = "which" } }
+    local text = options.script_help(scan("syscount"), declared, "syscount",
+      "counts\nperfl syscount")
+    assert_narrow(text)
+    for _, part in ipairs { "Usage: perfl [options] syscount [--top TOP] EVENT",
+      "counts\nperfl syscount", "Options of syscount:", "so many (default: 3)", "-d DURATION", "See also: tpoint." } do
+      assert.is_truthy(text:find(part, 1, true), part)
+    end
+  end)
+end)
+
+describe("the closing line", function()
+  it("counts in thousands", function()
+    assert.equal("0", report.grouped(0))
+    assert.equal("999", report.grouped(999))
+    assert.equal("1,000", report.grouped(1000))
+    assert.equal("123,456", report.grouped(123456))
+    assert.equal("1,234,567", report.grouped(1234567))
+  end)
+
+  local function stats(more)
+    local t = { records = 1300, delivered = 1234, lost = 0, late = 0, ring_bytes = 2 << 20 }
+    for key, value in pairs(more) do t[key] = value end
+    return t
+  end
+
+  it("says why records were late, where no loss says it already, and what helps", function()
+    assert.same({ "late records came after younger ones: a ring that is three quarters full is read before its turn\n"
+      .. "try: a larger ring (-m 8M; now 2M)" }, { report.closing(stats { late = 3 }, 0)[2] })
+    assert.equal(2, #report.closing(stats { late = 3, lost = 1 }, 0))
+    assert.equal(1, #report.closing(stats { late = 3 }, 0, "perf.data"))
+    assert.equal("2 records of no known event (their ids are damaged)",
+      report.closing(stats { unknown_id = 2 }, 0)[2])
+  end)
+
+  it("tells records, lost, late and what it cost", function()
+    assert.same({ "1,234 records, 0 lost, 0 late, 0.012 s of CPU" },
+      report.closing(stats {}, 0.0123))
+  end)
+
+  it("tells what each of many records cost, in which the start is little", function()
+    assert.same({ "10,000 records, 0 lost, 0 late, 0.012 s of CPU (1,230 ns a record)" },
+      report.closing(stats { delivered = 10000 }, 0.0123))
+    assert.same({ "9,999 records, 0 lost, 0 late, 0.012 s of CPU" }, report.closing(stats { delivered = 9999 }, 0.0123))
+  end)
+
+  it("says what to do about lost records", function()
+    local lines = report.closing(stats { lost = 5 }, 0)
+    assert.is_truthy(lines[2]:find("-m 8M; now 2M", 1, true), lines[2])
+  end)
+
+  it("adds whatever else went wrong", function()
+    local lines = report.closing(stats { malformed = 2, callback_errors = 1000 }, 0)
+    assert.equal("1,000 failed callbacks, 2 malformed records", lines[2])
+  end)
+end)
+
+-- perfl's program with a session that plays what it is told: no kernel, no C.
+local driver = [==[
+local play = load("return " .. os.getenv "PLAY")()
+local S = { opts = {}, events = 0 }
+local session = { default = function() return S end, unheard = function() end }
+function S:declared() return self.events end
+function S:configure(opts) self.opts = opts end
+function S:plan() return { "cpu-clock on \27[31mcpu 0" }, true end
+function S:stop() self.stopped = true end
+function S:totals()
+  return { records = play.records or 11, delivered = play.records or 9,
+    lost = play.lost or 0, late = 0, ring_bytes = 4096, lost_own = play.lost_own }
+end
+function S:run()
+  session.before_default_start()
+  self.started = true
+  self.command_status, self.recorded = play.command, play.recorded and {}
+  if play.caught then
+    play.signal = play.caught
+    print("asked", self._keep_going())
+  end
+  if play.signal then self.opts.watch[2]() end
+  if play.callback then
+    local ok, trace = xpcall(error, debug.traceback, play.callback)
+    if self.opts.strict then return ok or nil, trace end
+    self.opts.on_error(trace, "sample")
+  end
+  for _, level in ipairs { 1, 2 } do
+    if self.opts.log then self.opts.log(level, "level " .. level) end
+  end
+  if play.refused then return nil, play.refused, 1 end
+  self.finished = true
+  return true
+end
+local P = { _VERSION = "0", args = require "perfev.tool.args" }
+function P.event() S.events = S.events + 1 end
+function P.run() return S:run() end
+function P.show()
+  local keys, opts = {}, S.opts
+  for key in pairs(opts) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for _, key in ipairs(keys) do
+    local value = opts[key]
+    if type(value) == "table" and key ~= "watch" then value = table.concat(value, " ") end
+    if type(value) ~= "function" and key ~= "watch" then print(key, value) end
+  end
+end
+P.hooks = { log = function(fn) fn "read(3) = 0" end }
+local native = {
+  signal = function() return play.signal end, heed = function() print "heeded" end,
+  signal_fd = function() return 3 end,
+  cpu_time = function() return 0.5 end, uid = 1, euid = 1, elevated = false,
+  flush = function()
+    if play.errno then return nil, "broken", play.errno end
+    return io.stdout:flush()
+  end,
+}
+package.loaded["perfev"], package.loaded["perfev.live.session"] = P, session
+package.loaded["perfl.core"] = native
+package.loaded["perfev.core"] = { exe = function() return "/" end }
+package.loaded["perfev.probe.tracefs_probes"] = { sweep_once = function() end }
+package.loaded["perfev.aggregate.aggregator"] = { unread = function() return {} end }
+package.loaded["perfl.verb.record"] = {
+  parse = function() return { verbose = 0, all_cpus = true }, P.event end,
+  closing = function() return play.recorded end,
+}
+require "argparse" -- as perfl carries it
+require "perfl.other_tools"
+local status, number = require("perfl.main").main(arg)
+print(status, number)
+]==]
+
+describe("the life of a run", function()
+  local dir
+
+  setup(function()
+    dir = run.tempdir()
+    local file = assert(io.open(dir .. "/driver.lua", "w"))
+    file:write(driver)
+    file:close()
+  end)
+  teardown(function() run.remove(dir) end)
+
+  local function play(how, ...)
+    local r = run({ "lua5.4", dir .. "/driver.lua", ... },
+      { env = { PLAY = how, LUA_PATH = "lua/?.lua;lua/?/init.lua;;" } })
+    assert.equal(0, r.code, r.err)
+    r.status, r.number = r.out:match("(%-?%d+)\t?(%d*)[^\n]*\n$")
+    r.status, r.number = tonumber(r.status), tonumber(r.number)
+    return r
+  end
+
+  local endings = {
+    { "0 without a command", "{}", 0 },
+    { "the command's status", "{command={exit=5}}", 5 },
+    { "128 and the signal that ended the command", "{command={signal=9}}", 137 },
+    { "127 when there is no such command", "{refused='x', command={exit=127}}", 127 },
+    { "126 when it cannot be executed", "{refused='x', command={exit=126}}", 126 },
+    { "1 when the kernel refuses", "{refused='x', command={exit=5}}", 1 },
+    { "0 though a callback failed", "{callback='boom'}", 0 },
+    { "1 when a callback failed under --strict", "{callback='boom'}", 1, "--strict" },
+    { "0 though records were lost", "{lost=3}", 0 },
+    { "3 for them under --fail-on-lost", "{lost=3, command={exit=5}}", 3, "--fail-on-lost" },
+    { "128 and the signal that came", "{signal=15, command={signal=15}}", 143 },
+    { "141 when nobody reads", "{errno=32, command={exit=5}}", 141 },
+    { "1 when the output cannot be written", "{errno=28, command={exit=5}}", 1 },
+  }
+  for _, case in ipairs(endings) do
+    it("ends with " .. case[1], function()
+      local r = play(case[2], "-a", "-e", "event{}", case[4])
+      assert.equal(case[3], r.status, r.err)
+    end)
+  end
+
+  it("sees a signal where it asks whether to go on, so that nothing of the end is interrupted by it", function()
+    assert.matches("^heeded\nasked\tsignal\n", play("{caught=2}", "-a", "-e", "event{}").out)
+  end)
+
+  it("ends by the signal that came", function()
+    assert.equal(2, play("{signal=2}", "-a", "-e", "event{}").number)
+    assert.is_nil(play("{}", "-a", "-e", "event{}").number)
+  end)
+
+  it("says what failed in one place, and no closing line for what never ran", function()
+    local r = play("{refused='cannot do it\\n  because', records=0}", "-a", "-e", "event{}")
+    assert.equal("perfl: cannot do it\n  because\n", r.err)
+  end)
+
+  it("says of a recording what is missing in it, names of tasks too", function()
+    local r = play("{lost=3, lost_own=7, recorded='recorded, 3 lost'}", "record")
+    assert.matches("^perfl: recorded, 3 lost\nperfl: records were lost .- than they were written\n  try: .-\n"
+      .. "perfl: 7 side%-band records lost, so that names may be missing\n$", r.err)
+    assert.equal("perfl: recorded\n", play("{recorded='recorded'}", "record").err)
+  end)
+
+  it("says nothing when nobody reads", function()
+    assert.equal("", play("{errno=32}", "-a", "-e", "event{}").err)
+  end)
+
+  it("closes with a line that -q takes away", function()
+    assert.equal("perfl: 9 records, 0 lost, 0 late, 0.500 s of CPU\n",
+      play("{}", "-a", "-e", "event{}").err)
+    assert.equal("", play("{}", "-aq", "-e", "event{}").err)
+  end)
+
+  it("says what is opened with -v, and every system call with -vv", function()
+    assert.equal("", play("{}", "-aq", "-e", "event{}").err)
+    assert.equal("perfl: level 1\nperfl: level 2\n", play("{}", "-aqv", "-e", "event{}").err)
+    assert.equal("perfl: read(3) = 0\nperfl: level 1\nperfl: level 2\n",
+      play("{}", "-aqvv", "-e", "event{}").err)
+  end)
+
+  it("gives the session what the command line says", function()
+    local r = play("{}", "-p", "3,4", "-t5", "-C", "0-1", "-d", "2s", "-n", "7", "-m", "1M",
+      "-e", "event{} run() show()", "--", "ls", "-a")
+    assert.equal("buffer\t1048576\ncommand\tls -a\ncount\t7\ncpus\t0 1\nduration\t2000000000ns\n"
+      .. "exclude_self\ttrue\npid\t3 4\nstrict\tfalse\ntid\t5\n0\tnil\n", r.out)
+  end)
+
+  it("runs once what the script has run by itself", function()
+    local _, times = play("{}", "-a", "-e", "event{} run()").err:gsub("records", "")
+    assert.equal(1, times)
+  end)
+
+  it("prints the plan of --dry-run, also when the script runs by itself", function()
+    for _, text in ipairs { "event{}", "event{} run() print 'ran'" } do
+      local r = play("{}", "-a", "--dry-run", "-e", text)
+      assert.equal("cpu-clock on \\x1b[31mcpu 0\n0\tnil\n", r.out)
+      assert.equal("", r.err)
+    end
+  end)
+end)
+
+describe("perfl", function()
+  local built = io.open(run.perfl) ~= nil
+  local dir
+
+  local function perfl(argv, opts)
+    if not built then pending("no " .. run.perfl) end
+    return run({ run.perfl, table.unpack(argv) }, opts)
+  end
+
+  local function script(name, text)
+    local path = dir .. "/" .. name
+    local file = assert(io.open(path, "w"))
+    file:write(text)
+    file:close()
+    return path
+  end
+
+  local function contains(text, ...)
+    for _, part in ipairs { ... } do assert.is_truthy(text:find(part, 1, true), text) end
+  end
+
+  setup(function() dir = run.tempdir() end)
+  teardown(function() run.remove(dir) end)
+
+  it("prints version and help, and leaves with 0", function()
+    local r = perfl { "--version" }
+    assert.equal(0, r.code)
+    assert.is_truthy(r.out:find("^perfl %S+\n$"), r.out)
+    r = perfl { "--help" }
+    assert.equal(0, r.code)
+    contains(r.out, "Usage: perfl", "\nScripts: biolatency biosnoop ", " syscount ")
+    assert.equal("", r.err)
+  end)
+
+  it("wants a script", function()
+    local r = perfl {}
+    assert.equal(2, r.code)
+    contains(r.err, "perfl: no script named")
+    contains(perfl { "--vers" }.err, "unknown option '--vers'; Did you mean '--version'?")
+    contains(perfl { "-o" }.err, "option '-o' requires an argument")
+  end)
+
+  it("names the scripts there are when there is no such one", function()
+    local r = perfl { "no_such_script" }
+    assert.equal(2, r.code)
+    contains(r.err, "perfl: no script is named 'no_such_script'")
+    r = perfl { dir .. "/nothing.lua" }
+    assert.equal(2, r.code)
+    contains(r.err, "there is no such file")
+    contains(perfl { dir }.err, "it is a directory")
+    r = run(("%s - < %s"):format(run.perfl, dir))
+    assert.equal(1, r.code)
+    contains(r.err, "cannot read the script from standard input: Is a directory")
+    r = perfl { "doctro" }
+    contains(r.err, "did you mean 'doctor'?")
+    for line in r.err:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
+  end)
+
+  it("tells a script what it has to require, which -e need not", function()
+    local r = perfl { script("bare.lua", "event { 'dummy' }") }
+    contains(r.err, "bare.lua:1: attempt to call a nil value (global 'event')",
+      [[try: local perfev = require "perfev", and perfev.event]])
+    contains(perfl { script("bare.lua", "perfev.event { 'dummy' }") }.err, [[try: local perfev = require "perfev"]])
+    assert.is_nil(perfl { script("bare.lua", "nosuch()") }.err:find("require"))
+  end)
+
+  it("tells bpftrace's program from Lua", function()
+    local r = perfl { "-e", "tracepoint:sched:sched_switch /pid == 3/ { @[comm] = count(); }" }
+    assert.equal(1, r.code)
+    contains(r.err, "this looks like bpftrace's", [[try: -e 'event { "sched:sched_switch", sample = print }']])
+    assert.is_nil(perfl { "-e", "session:event { @ }" }.err:find("bpftrace"))
+  end)
+
+  it("tells a program from a script", function()
+    local r = perfl { "/bin/sh" }
+    assert.equal(1, r.code)
+    contains(r.err, "'/bin/sh' is a program, and no script", "try: perfl SCRIPT -- /bin/sh")
+  end)
+
+  it("tells what of its options a session cannot have, without where", function()
+    local r = perfl { "--comm", "", "-e", "event { 'dummy' }" }
+    assert.equal(2, r.code)
+    assert.equal("perfl: comm must be the name of a process, not ''\n  try: perfl --help\n", r.err)
+  end)
+
+  it("runs nothing by name from the working directory", function()
+    script("here", "print 'ran'")
+    local r = perfl({ "here" }, { cwd = dir })
+    assert.equal(2, r.code)
+    assert.equal("", r.out)
+    contains(r.err, "./here")
+  end)
+
+  it("requires nothing from the working directory, but what lies beside the script", function()
+    script("planted.lua", "return 'beside the script'")
+    local path = script("asks.lua", "print(pcall(require, 'planted'))  print(package.path)")
+    local r = perfl({ path }, { cwd = "/" })
+    contains(r.out, "true\tbeside the script")
+    assert.is_nil(r.out:find("%./%?"))
+    r = perfl({ "-e", "print((pcall(require, 'planted')))" }, { cwd = dir,
+      env = { LUA_PATH = "./?.lua;;" } })
+    assert.equal("false\n", r.out)
+  end)
+
+  it("runs text from standard input, and skips a first line for the shell", function()
+    local r = perfl({ "-", "a" }, { stdin = "#!/usr/bin/perfl\nprint(arg[0], ...)" })
+    assert.equal("-\ta\n", r.out)
+    assert.equal(0, r.code)
+  end)
+
+  it("says where a syntax error is", function()
+    local r = perfl { script("bad.lua", "\nlocal x = = 3\n") }
+    assert.equal(1, r.code)
+    assert.is_truthy(r.err:find("^perfl: .*bad%.lua:2: "), r.err)
+    r = perfl { "-e", "print(" }
+    assert.equal(1, r.code)
+    contains(r.err, "perfl: -e:1: ")
+    assert.is_nil(r.err:find("looks like an event", 1, true))
+    r = perfl { "-e", "cycles:u", "-e", "faults" } -- as perf has it
+    contains(r.err, "perfl: -e:2: ", "'cycles:u,faults' looks like an event",
+      "try: perfl stat -e 'cycles:u,faults'")
+  end)
+
+  it("refuses an event of -e that the script has no use for", function()
+    local path = script("none.lua", "local perfev = require 'perfev'\nperfev.event { 'cs', sample = print }")
+    local r = perfl { "-e", "page-faults", path, "--", "true" }
+    assert.equal(2, r.code)
+    contains(r.err, "perfl: -e 'page-faults': none has no event \"*\" to take its place",
+      "try: event { \"*\", sample = print } in it")
+  end)
+
+  it("says where a script fails, with a traceback that ends at the script", function()
+    local r = perfl { script("fails.lua", "local function f() error('boom') end\nf()") }
+    assert.equal(1, r.code)
+    contains(r.err, "fails.lua:1: boom", "stack traceback", "fails.lua:2:")
+    assert.is_nil(r.err:find("lua/perfl/", 1, true))
+  end)
+
+  it("shows what a terminal would obey in an error", function()
+    local r = perfl { "-e", "error('\\27[31mred\\nperfl: forged')" }
+    contains(r.err, "\\x1b[31mred", "\n  perfl: forged")
+    assert.is_nil(r.err:find("\27", 1, true))
+  end)
+
+  it("survives error objects of every kind", function()
+    for _, text in ipairs { "error()", "error({})", "error(setmetatable({}, {__tostring = error}))",
+      "error(print)", "local t = setmetatable({}, {__close = function() error 'late' end})\n"
+      .. "local c <close> = t" } do
+      local r = perfl { "-e", text }
+      assert.equal(1, r.code, text)
+      assert.is_truthy(r.err:find("^perfl: "), r.err)
+    end
+  end)
+
+  it("prints an error object by its __tostring or its own fields, in a callback and outside", function()
+    local said = "setmetatable({ code = 5 }, { __tostring = function() return 'said it' end })"
+    local fields = "{ code = 5, where = 'there\\27', more = {}, f = print }"
+    local cases = { [said] = "said it", [fields] = '{ code = 5, f = a function, more = {...}, where = "there\\x1b" }',
+                    ["setmetatable({ 7 }, { __tostring = error, __index = error, __pairs = error })"] = "{ [1] = 7 }",
+                    ["12"] = "12" }
+    for object, text in pairs(cases) do
+      for _, strict in ipairs { "--strict", "-q" } do
+        local r = perfl { strict, "--sim", "vm", "-a", "-d", "20ms", "-e",
+          ("every('5ms', function() error(%s) end)"):format(object) }
+        contains(r.err, "perfl: a callback failed in every", "\n  " .. text .. "\n  stack traceback:\n")
+        assert.equal(strict == "-q" and 0 or 1, r.code)
+      end
+      contains(perfl({ "-e", ("error(%s)"):format(object) }).err, "perfl: " .. text .. "\n  stack traceback:\n")
+    end
+  end)
+
+  it("runs no compiled Lua", function()
+    local r = perfl { script("compiled.lua", string.dump(function() end)) }
+    assert.equal(1, r.code)
+    contains(r.err, "compiled Lua")
+    r = perfl { "-e", "print(load(string.dump(function() end)))" }
+    contains(r.out, "nil\t")
+  end)
+
+  describe("as root", function()
+    local it = require "spec.support.skip"(it, function()
+      if not run.root then pending "needs root" end
+    end)
+    -- /etc/passwd of Debian: user 1 has group 1 to itself, user 4 has group 65534 together with nobody.
+    local ALONE, SHARING, SHARED_GROUP = 1, 4, 65534
+
+    local function file_of(name, owner, mode, text)
+      local path = script(name, text or "print 'ran'")
+      assert(os.execute(("chown %s %s && chmod %s %s"):format(owner, path, mode, path)))
+      return path
+    end
+
+    local function refused(r, path, why, remedy)
+      assert.same({ 1, "" }, { r.code, r.out })
+      contains(r.err, ("perfl: will not run '%s' as root: %s\n"):format(path, why),
+        "  try: " .. remedy:format(path) .. "\n")
+    end
+
+    it("runs no script that every user may write, and says which command mends that", function()
+      local path = file_of("theirs.lua", "0:0", "666")
+      refused(perfl { path }, path, "every user may write it", "chmod o-w '%s'")
+      assert.equal("ran\n", perfl({ "--i-trust-this", path }).out)
+      assert(os.execute(perfl({ path }).err:match "try: ([^\n]+)"))
+      assert.equal("ran\n", perfl({ path }).out) -- root's own group may write it still
+    end)
+
+    it("runs no script of another user than root and the caller of sudo", function()
+      local path = file_of("theirs.lua", ALONE .. ":0", "644")
+      refused(perfl { path }, path, "it belongs to user 1", "perfl --i-trust-this '%s'")
+      for _, name in ipairs { "SUDO_UID", "PKEXEC_UID" } do
+        assert.equal("ran\n", perfl({ path }, { env = { [name] = tostring(ALONE) } }).out, name)
+      end
+    end)
+
+    it("runs a script that its owner's private group may write, as with umask 002", function()
+      local path = file_of("own.lua", ("%d:%d"):format(ALONE, ALONE), "664")
+      assert.equal("ran\n", perfl({ path }, { env = { SUDO_UID = tostring(ALONE) } }).out)
+    end)
+
+    it("runs no script that a group of several users may write", function()
+      local path = file_of("shared.lua", ("%d:%d"):format(SHARING, SHARED_GROUP), "664")
+      local sudo = { env = { SUDO_UID = tostring(SHARING) } }
+      refused(perfl({ path }, sudo), path, "group 65534 may write it", "chmod g-w '%s'")
+      assert(os.execute(perfl({ path }, sudo).err:match "try: ([^\n]+)"))
+      assert.equal("ran\n", perfl({ path }, sudo).out)
+      path = file_of("foreign.lua", ("%d:%d"):format(ALONE, 2), "664") -- not the owner's primary group
+      refused(perfl({ path }, { env = { SUDO_UID = tostring(ALONE) } }), path, "group 2 may write it", "chmod g-w '%s'")
+    end)
+
+    it("runs no script that a private group with another member may write", function()
+      local path, group = file_of("joined.lua", ("%d:%d"):format(ALONE, ALONE), "664"), dir .. "/group"
+      local text = run.slurp "/etc/group":gsub("(\n[^:\n]+:[^:\n]*:1:)[^\n]*", "%1nobody")
+      script("group", text)
+      local alone = ("unshare -m sh -c 'mount --bind %s /etc/group && exec \"$@\"' sh "):format(group)
+      if not os.execute(alone .. "true 2>/dev/null") then pending "no mount namespace can be made here" end
+      local r = run(alone .. run.quote(run.perfl) .. " " .. path, { env = { SUDO_UID = tostring(ALONE) } })
+      refused(r, path, "group 1 may write it", "chmod g-w '%s'")
+    end)
+
+    it("holds modules and files of dofile and loadfile to the same rule", function()
+      local path = file_of("part.lua", ALONE .. ":0", "644", "return 'part'")
+      for code, result in pairs {
+        [("print(pcall(dofile, %q))"):format(path)] = "false\twill not run '" .. path .. "' as root",
+        [("print(loadfile(%q))"):format(path)] = "nil\twill not run '" .. path .. "' as root",
+        [("package.path = %q print(pcall(require, 'part'))"):format(dir .. "/?.lua")] = "false\t",
+      } do
+        local r = perfl { "-e", code }
+        contains(r.out, result, "it belongs to user 1")
+        assert.is_nil(perfl({ "--i-trust-this", "-e", code }).out:find "will not run")
+        assert.is_nil(perfl({ "-e", code }, { env = { SUDO_UID = "1" } }).out:find "will not run")
+      end
+    end)
+
+    it("writes its output into no file of another user, and empties none", function()
+      local path = file_of("output", ALONE .. ":0", "666", "theirs")
+      local r = perfl { "-o", path, "-e", "print 'mine'" }
+      assert.same({ 1, "theirs" }, { r.code, run.slurp(path) })
+      contains(r.err, ("perfl: cannot write the output: '%s' belongs to user 1, who could read it\n"):format(path),
+        "  try: -o with a new file\n")
+      assert.equal(0, perfl({ "-o", path, "-e", "print 'mine'" }, { env = { SUDO_UID = "1" } }).code)
+      assert.equal("mine\n", run.slurp(path))
+    end)
+  end)
+
+  it("refuses to write into a FIFO that no process reads, instead of waiting", function()
+    local fifo = dir .. "/fifo"
+    assert(os.execute("mkfifo " .. fifo))
+    local r = perfl { "-o", fifo, "-e", "print 'lost'" }
+    assert.equal(1, r.code)
+    contains(r.err, "perfl: cannot write the output: ", "it is a FIFO that no process reads",
+      "try: start the reader first")
+    -- A descriptor that is open both ways reads it.
+    r = run(("exec 3<> %s; %s -o %s -e \"print 'read'\"; head -n 1 <&3"):format(fifo, run.quote(run.perfl), fifo))
+    assert.equal("read\n", r.out, r.err)
+  end)
+
+  it("refuses to be set-uid", function()
+    if not run.root then pending("needs root") end
+    if not built then pending("no " .. run.perfl) end
+    if run.sanitized then pending("the sanitizers do not start set-uid programs") end
+    local copy = dir .. "/suid"
+    assert(os.execute(("cp %s %s && chown nobody %s && chmod 4755 %s"):format(run.perfl, copy,
+      copy, copy)))
+    local r = run({ copy, "--version" })
+    assert.equal(77, r.code)
+    assert.equal("", r.out)
+  end)
+
+  it("gives a script its words", function()
+    local r = perfl { "-e", "print(#arg, arg[0], ...)", "one", "-v", "two words" }
+    assert.equal("2\t-e\tone\ttwo words\n", r.out)
+  end)
+
+  it("gives -e the module's names, then the globals", function()
+    local r = perfl { "-e", "x = 1 print(x, event == perfev.event, type(print))",
+      "-e", "print(_G.x)" }
+    assert.equal("1\ttrue\tfunction\nnil\n", r.out)
+  end)
+
+  it("shows a script's help without running what follows its declaration", function()
+    local path = script("helped.lua", "-- helped: shows help.\n-- perfl helped.lua\n"
+      .. "require('perfev').args { { '--top', help = 'so many' } }\nprint 'ran'")
+    local r = perfl { path, "--help" }
+    assert.equal(0, r.code)
+    contains(r.out, "helped: shows help.", "so many", "-d DURATION")
+    assert.is_nil(r.out:find("ran", 1, true))
+  end)
+
+  it("shows the help of a script that declares nothing without running it", function()
+    local r = perfl { script("silent.lua", "-- silent: says nothing.\nprint 'ran'"), "--help" }
+    assert.equal(0, r.code)
+    contains(r.out, "silent: says nothing.")
+    assert.is_nil(r.out:find("\nran", 1, true))
+  end)
+
+  it("does not run a script whose options are wrong", function()
+    local r = perfl { script("plain.lua", "print 'ran'"), "--nope" }
+    assert.equal(2, r.code)
+    assert.equal("", r.out)
+    contains(r.err, "unknown option '--nope'", "plain has no options", "perfl has", "--help")
+  end)
+
+  it("ends with 2 though the script held the refusal back", function()
+    local r = perfl { "-e", "pcall(args, { { 'event' } }) event { 'cpu-clock', sample = print }" }
+    assert.equal(2, r.code)
+  end)
+
+  it("refuses a script that declares an option of perfl's", function()
+    local r = perfl { "-e", "args { { '-p --per-process' } }" }
+    assert.equal(1, r.code)
+    contains(r.err, "'-p'", "perfl's")
+  end)
+
+  it("says how to choose when there is nothing to watch", function()
+    local r = perfl { "-e", "event { 'cpu-clock', sample = print }" }
+    assert.equal(2, r.code)
+    contains(r.err, "nothing to watch", "-- COMMAND", "-p PID", "-a")
+  end)
+
+  it("says where -- belongs when the script may read the words of a command", function()
+    local path = script("reader.lua", "local n = #arg require('perfev').event { 'cpu-clock' }")
+    for _, word in ipairs { "a b", "-l" } do
+      local r = perfl { "-q", path, "ls", word }
+      assert.equal(2, r.code)
+      contains(r.err, ("\n  try: perfl -q %s -- ls %s\n"):format(path, word == "-l" and word or "'a b'"))
+    end
+  end)
+
+  it("prints a command's version and help, and not its own", function()
+    local path = script("counts.lua", "require('perfev').event { 'page-faults', sample = function() end }")
+    local r = perfl { "--sim", "vm", path, "sh", "-c", "true", "--help", "--version" }
+    assert.is_nil(r.out:find("Usage: perfl", 1, true))
+    contains(perfl({ path, "--help" }).out, "Usage: perfl")
+    assert.matches("^perfl ", perfl({ path, "--version" }).out)
+  end)
+
+  it("says that there is no directory to look for symbols in", function()
+    local r = perfl { "--symfs", dir .. "/nowhere", "-e", "every('1s', print)", "--", "true" }
+    assert.equal(1, r.code)
+    contains(r.err, "perfl: cannot look for files below " .. dir .. "/nowhere: No such file or directory\n  try: ")
+  end)
+
+  it("runs a script that has timers, signals or calls at either end alone", function()
+    for text, told in pairs {
+      ["every('0.2s', function() print 'tick' return false end)"] = "tick\n",
+      ["begin(function() print 'begin' end)"] = "begin\n", ["done(function() print 'done' end)"] = "done\n",
+      ["signal('USR1', print) print 'declared'"] = "declared\n",
+    } do
+      local r = perfl { "--sim", "vm", "-a", "-e", text }
+      assert.same({ 0, told }, { r.code, r.out })
+      contains(r.err, "perfl: 0 records, 0 lost")
+      assert.equal("nothing to open: the script declares no events\n",
+        perfl({ "--dry-run", "-a", "-e", text }).out:gsub("^declared\n", ""))
+    end
+  end)
+
+  it("takes text that begins with a comment, as a script's does", function()
+    local r = perfl { "-e", "-- what for\nprint 'hello'", "-e", "--[[ more ]] print(...)", "-e", "--no option", "x" }
+    assert.same({ 0, "hello\nx\n", "" }, { r.code, r.out, r.err })
+    contains(perfl({ "-e", "--jsn" }).err, "unknown option '--jsn'")
+  end)
+
+  it("just ends after a script that declares no events", function()
+    local r = perfl { "-e", "print 'hello'" }
+    assert.equal(0, r.code)
+    assert.equal("hello\n", r.out)
+    assert.equal("", r.err)
+  end)
+
+  it("runs what is to run at the end, however it ends, and keeps the status", function()
+    local last = "setmetatable({}, { __gc = function() print 'closed' end }) "
+    for text, code in pairs { [""] = 0, ["os.exit(5, true)"] = 5, ["error 'x'"] = 1 } do
+      local r = perfl { "-e", last .. text }
+      assert.equal(code, r.code, r.err)
+      assert.equal("closed\n", r.out)
+    end
+  end)
+
+  it("shows where the script made a mistake, and its own code only where that failed", function()
+    local r = perfl { "-e", "event { 1 }" }
+    assert.equal(1, r.code)
+    assert.equal("perfl: -e:1: event: the event is a string, not a number\n  stack traceback:\n"
+      .. "    -e:1: in main chunk\n", r.err)
+    r = perfl { "-e", "perfev.profile {}.add(3)" }
+    assert.matches("^perfl: lua/perfev/profile/init%.lua:%d+: .*\n    lua/perfev/profile/init%.lua:%d+: in ", r.err)
+    contains(r.err, "-e:1: in main chunk")
+  end)
+
+  it("prints a plan and opens nothing", function()
+    local r = perfl { "--dry-run", "-a", "-e", "event { 'cpu-clock', sample = print }" }
+    assert.equal(0, r.code, r.err)
+    contains(r.out, "cpu-clock")
+    assert.is_nil(r.err:find("records", 1, true))
+    r = perfl { "--dry-run", "-a", "-C", "0", "-e", "event { 'cpu-clock', sample = print }", "--", "true" }
+    assert.matches("^target: all tasks on cpus 0\n", r.out)
+  end)
+
+  it("ends a plan that cannot be carried out with 1", function()
+    local text = "event { 'no:such', sample = print%s }"
+    local r = perfl { "--dry-run", "-a", "-e", text:format "" }
+    assert.equal(1, r.code)
+    contains(r.out, "no:such")
+    assert.equal(0, perfl({ "--dry-run", "-a", "-e", text:format ", optional = true" }).code)
+  end)
+
+  it("writes a script's text to the file of -o, for its owner alone", function()
+    local path = dir .. "/out"
+    local r = perfl { "-o", path, "-e", "print 'a' io.write 'b\\n' io.stdout:write 'c\\n'" }
+    assert.equal(0, r.code)
+    assert.equal("", r.out)
+    assert.equal("a\nb\nc", run.capture("cat " .. path))
+    assert.equal("600", run.capture("stat -c %a " .. path))
+  end)
+
+  it("as root writes through no symbolic link", function()
+    if not run.root then pending("needs root") end
+    assert(os.execute(("ln -s %s/target %s/link"):format(dir, dir)))
+    local r = perfl { "-o", dir .. "/link", "-e", "print 'a'" }
+    assert.equal(1, r.code)
+    contains(r.err, "symbolic link")
+    assert.is_nil(io.open(dir .. "/target"))
+  end)
+
+  it("ends quietly with 141 when nobody reads", function()
+    if not built then pending("no " .. run.perfl) end
+    local r = run(("{ %s -e 'for i = 1, 1e5 do print(i) end'; echo $? >&2; } | head -1")
+      :format(run.perfl))
+    assert.equal("1\n", r.out)
+    assert.equal("141\n", r.err)
+  end)
+
+  it("tells a full disk", function()
+    if not built then pending("no " .. run.perfl) end
+    local r = run(run.perfl .. " -e 'print(1)' >/dev/full")
+    assert.equal(1, r.code)
+    contains(r.err, "cannot write standard output: No space left on device")
+    for _, much in ipairs { "1", "('x'):rep(1 << 20)" } do -- which stdio keeps, and which it does not
+      r = perfl { "-o", "/dev/full", "-e", ("print(%s)"):format(much) }
+      assert.equal(1, r.code)
+      contains(r.err, "cannot write '/dev/full': No space left on device")
+    end
+  end)
+
+  it("makes no system call per printed line", function()
+    if not run.have "strace" then pending("no strace(1)") end
+    if run.sanitized then pending("strace and LeakSanitizer exclude each other") end
+    local trace = dir .. "/trace"
+    if not built then pending("no " .. run.perfl) end
+    local r = run({ "strace", "-o", trace, "-e", "trace=write", run.perfl, "-e",
+      "for i = 1, 10000 do print(i) end" })
+    if r.code ~= 0 then pending("strace may not trace here") end
+    assert.is_true(tonumber(run.capture("grep -c write " .. trace)) < 20)
+  end)
+
+  -- The script's shell signals its parent, which is perfl. Not by os.execute: as long as its shell runs, it lets its
+  -- caller ignore SIGINT and SIGQUIT.
+  local signals = { INT = 2, TERM = 15, HUP = 1, QUIT = 3 }
+  for name, number in pairs(signals) do
+    it(("ends an endless script by SIG%s"):format(name), function()
+      local r = perfl { "-e", ("io.popen 'kill -%s $PPID' while true do end"):format(name) }
+      assert.equal(number, r.signal or r.code - 128)
+      contains(r.err, "perfl: -e:1: interrupted!")
+    end)
+
+    -- Two that come within a moment are taken for one: until it is gone.
+    it(("ends at once by one more SIG%s"):format(name), function()
+      local text = "io.popen 'while kill -%s $PPID 2>/dev/null; do sleep 0.1; done' "
+        .. "while true do pcall(function() while true do end end) end"
+      local r = perfl { "-e", text:format(name) }
+      assert.equal(number, r.signal or r.code - 128)
+      assert.equal("", r.err)
+    end)
+  end
+
+  it("closes what is open when a signal ends it", function()
+    local r = perfl { "-e", [[
+      closed = setmetatable({}, { __gc = function() print "collected" end })
+      local c <close> = setmetatable({}, { __close = function() print "closed" end })
+      io.popen 'kill -INT $PPID'
+      while true do end]] }
+    assert.equal("closed\ncollected\n", r.out)
+  end)
+end)

@@ -1,0 +1,140 @@
+-- Aggregators as drawings: what is in one is in its picture; and times as columns of its keys.
+
+local perfev = require "perfev"
+local drawn = require("spec.support.svg").titles
+
+local function names(svg)
+  local list = {}
+  for name in svg:gmatch 'class="name">([^<]*)<' do list[#list + 1] = name end
+  return list
+end
+
+describe("a slot", function()
+  it("makes one key of the times in it, however they come", function()
+    local h = perfev.hist { by = { "comm", "time" }, slot = "10ms" }
+    h:add(1, "a", 20000000)
+    h:add(2, "a", 29999999)
+    h:add(3, "a", 30000000)
+    h:add(4, "b", 5)
+    assert.equal(3, #h)
+    assert.equal(2, h:get("a", 25000000).count)
+    assert.same({ "a", 30000000 }, { h:rows()[2].comm, h:rows()[2].time })
+    assert.equal(3, h:delta():get("a", 39999999).sum)
+    assert.equal("10ms", h:spec().slot)
+    assert.is_nil(h:spec().slot_ns)
+  end)
+
+  it("is of the records that an event has, and of what a span puts in", function()
+    local k = require "spec.support.kernel".new { cpus = "0" }
+    perfev.hooks.with(k.hooks, function()
+      local s <close> = perfev.session { ordered = false }
+      local counts = perfev.count { by = "time", slot = "1us" }
+      local took = perfev.stats { by = { "time", "cpu" }, slot = 2e-6 }
+      local function event(name) return { type = 1, config = 0, sample_period = 1, name = name } end
+      local each = event "each"
+      each.sample = counts
+      s:event(each)
+      s:span { start = event "start", stop = event "stop", by = "tid", into = took }
+      assert(s:start())
+      for i, r in ipairs { { 1, 500 }, { 1, 1500 }, { 1, 1600 }, { 2, 2100 }, { 3, 3100 }, { 2, 3900 }, { 3, 4000 } } do
+        k:emit(k.events[r[1]], "sample", { pid = 1, tid = 1, time = r[2], cpu = 0, ip = i, period = 1 })
+      end
+      s:dispatch()
+      assert.same({ { time = 1000, value = 2 }, { time = 0, value = 1 } }, counts:rows())
+      assert.same({ 1000, 100 }, { took:get(2000, 0).sum, took:get(4000, 0).sum })
+    end)
+  end)
+
+  it("is refused without a column of time, or when it is none", function()
+    for message, spec in pairs {
+      ["hist: slot: none of its columns is 'time'"] = { slot = "1s", by = "comm" },
+      ["hist: slot: a time above 0"] = { slot = 0, by = "time" },
+      ["hist: slot: duration 'soon'"] = { slot = "soon", by = "time" },
+    } do
+      assert.error_matches(function() perfev.hist(spec) end, message, 1, true)
+    end
+  end)
+end)
+
+describe("the drawing of a histogram", function()
+  it("has its buckets, and the words that print has", function()
+    local h = perfev.hist { unit = "us", title = "how <long>" }
+    for _, value in ipairs { 1, 5, 6, 7, 30 } do h:add(value) end
+    local svg = h:svg()
+    assert.same({ "1 us to 2 us: 1", "2 us to 4 us: 0", "4 us to 8 us: 3", "8 us to 16 us: 0", "16 us to 32 us: 1" },
+      drawn(svg, "bar"))
+    assert.same({}, names(svg))
+    assert.truthy(svg:find("how &lt;long&gt;", 1, true))
+    assert.matches("^<!DOCTYPE html>.*>another<.*", h:html { title = "another" })
+  end)
+
+  it("has open ends where the buckets have", function()
+    local h = perfev.hist { low = 0, high = 20, step = 10 }
+    for _, value in ipairs { -5, 5, 15, 25, 1000 } do h:add(value) end
+    assert.same({ "below 0: 1", "0 to 10: 1", "10 to 20: 1", "20 and above: 2" }, drawn(h:svg(), "bar"))
+  end)
+
+  it("has a panel for each key, the most first, and what is beyond in the last, with a word of what is in no key",
+    function()
+      local h = perfev.hist { by = { "comm", "cpu" }, max_keys = 4 }
+      for i, comm in ipairs { "a", "bb\27", "ccc", "dddd", "lost" } do
+        for _ = 1, i do h:add(1, comm, 7) end
+      end
+      local all = h:svg()
+      assert.same({ "(other)", "dddd, 7", "ccc, 7", "bb\\x1b, 7", "a, 7" }, names(all))
+      assert.truthy(all:find("5 values of further keys stand together as (other): max_keys is 4", 1, true))
+      local two = h:svg { panels = 2 }
+      assert.same({ "(other)", "(4 others)" }, names(two))
+      assert.same({ "1 to 2: 5", "1 to 2: 10" }, drawn(two, "bar"))
+    end)
+end)
+
+describe("the drawing of a histogram with slots", function()
+  it("is a heat map, each count in the time that it is of", function()
+    local h = perfev.hist { by = "time", slot = "1ms", unit = "ns" }
+    for _, row in ipairs { { 3000, 5100000 }, { 3500, 5900000 }, { 9000, 5000000 }, { 3000, 8000000 } } do
+      h:add(row[1], row[2])
+    end
+    local svg = h:svg()
+    assert.same({ "0 ns: 2 of 2.05 us to 4.1 us", "0 ns: 1 of 8.19 us to 16.38 us", "3 ms: 1 of 2.05 us to 4.1 us" },
+      drawn(svg, "h%d+"))
+    assert.truthy(svg:find("time since the first", 1, true))
+  end)
+
+  it("has a panel for each of the other columns, and says what is beyond max_keys", function()
+    local h = perfev.hist { by = { "time", "comm" }, slot = "1ms", max_keys = 2, low = 0, high = 10, step = 5 }
+    h:add(11, 0, "a")
+    h:add(3, 0, "b")
+    h:add(3, 9000000, "b")
+    local svg = h:svg()
+    assert.same({ "a", "b" }, names(svg))
+    assert.same({ "0 ns: 1 of 10 to 15", "0 ns: 1 of 0 to 5" }, drawn(svg, "h%d+"))
+    assert.truthy(svg:find("1 value of further keys stands together as (other): max_keys is 2", 1, true))
+    assert.truthy(svg:find("(other) has no times, and is not drawn", 1, true))
+  end)
+
+  it("of nothing is an empty room", function()
+    assert.same({}, drawn(perfev.hist { by = "time", slot = "1s" }:html(), "h%d+"))
+  end)
+end)
+
+describe("a drawing", function()
+  it("counts as reading, so that perfl prints it no more", function()
+    local unread = #require "perfev.aggregate.aggregator".unread()
+    local h = perfev.hist {}
+    assert.equal(unread + 1, #require "perfev.aggregate.aggregator".unread())
+    h:svg()
+    assert.equal(unread, #require "perfev.aggregate.aggregator".unread())
+  end)
+
+  it("is refused where there is none, and of what it does not know", function()
+    for message, f in pairs {
+      ["svg: count has no drawing, perfev.hist has"] = function() perfev.count {}:svg() end,
+      ["html: no option is called 'limit'"] = function() perfev.hist {}:html { limit = 1 } end,
+      ["svg: panels is an integer above 0"] = function() perfev.hist {}:svg { panels = 0 } end,
+      ["svg: a table expected, not a string"] = function() perfev.hist {}:svg "x" end,
+    } do
+      assert.error_matches(f, message, 1, true)
+    end
+  end)
+end)

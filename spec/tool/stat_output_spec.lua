@@ -1,0 +1,263 @@
+-- What perfl stat prints, without a kernel's help: the list of events, metrics, means, lines.
+
+local kernel = require "spec.support.kernel"
+local perfev = require "perfev"
+local sim = require "perfev.sim"
+local stat = require "perfev.tool.stat_output"
+
+local function row(name, value, fields)
+  local r = { name = name, value = value, supported = true, enabled = 100, running = 100 }
+  for key, v in pairs(fields or {}) do r[key] = v end
+  return r
+end
+
+-- What f prints, without the last newline.
+local function printed(f)
+  local lines, real = {}, print
+  _G.print = function(text) lines[#lines + 1] = text end -- luacheck: ignore
+  local ok, why = pcall(f)
+  _G.print = real -- luacheck: ignore
+  assert(ok, why)
+  return table.concat(lines, "\n")
+end
+
+describe("what is counted when nothing is said", function()
+  it("has a CPU's stalls where the CPU tells of them", function()
+    local k = sim.new { world = "amd" }
+    perfev.hooks.with(k.hooks, function()
+      assert.matches(",cycles,instructions,branches,", stat.default())
+      k.files["/sys/bus/event_source/devices/cpu/events/stalled-cycles-frontend"] = "event=0xa9\n"
+      assert.matches(",cycles,stalled%-cycles%-frontend,instructions,", stat.default())
+    end)
+  end)
+end)
+
+describe("a list of events", function()
+  it("is parsed: names, groups, and commas of a PMU's own", function()
+    assert.same({ { "a", "b:c" } }, stat.parse "a,b:c")
+    assert.same({ { "a" }, { "b", "c", grouped = true }, { "d" } }, stat.parse "a,{b,c},d")
+    assert.same({ { "a", grouped = true }, { "b", grouped = true } }, stat.parse "{a},{b}")
+    assert.same({ { "cpu/event=0x3c,umask=1/u", "b" } }, stat.parse "cpu/event=0x3c,umask=1/u,b")
+    assert.same({ { "sched/sched_switch", "b" } }, stat.parse "sched/sched_switch,b")
+    assert.same({ { "cs", "b", grouped = true, text = "{cs,b}:k" } }, stat.parse "{cs,b}:k")
+    assert.same({ { "x:y | cs" } }, stat.parse "x:y | cs")
+    assert.same({ { "a", "b" }, { "a" }, { "a", "c" } }, stat.parse "a,b,a,a,c") -- a counter has a name once
+  end)
+
+  it("is refused by the user's own words", function()
+    for text, at in pairs { ["a,,b"] = "a,,b", ["{a"] = "{a", ["{a,{b}}"] = "{a,{b}}", ["{a}b"] = "b", ["a}"] = "}" } do
+      local units, why = stat.parse(text)
+      assert.is_nil(units)
+      assert.truthy(why:find("'" .. text .. "'", 1, true) and why:find("'" .. at .. "'", 1, true), why)
+    end
+    assert.is_nil(stat.parse "")
+  end)
+end)
+
+describe("a metric", function()
+  local function text(r, values, elapsed)
+    local value, format, unit = stat.metric(r, values, elapsed or 1e9)
+    return value and format:format(value):gsub("^ +", "") .. " " .. unit
+  end
+
+  it("is there when the events it needs are", function()
+    local values = { ["task-clock"] = 5e8, cycles = 1e9, branches = 1000, ["cache-references"] = 0 }
+    assert.equal("0.500 CPUs utilized", text(row("task-clock", 5e8), values))
+    assert.equal("2.000 GHz", text(row("cycles", 1e9), values))
+    assert.equal("1.50  insn per cycle", text(row("instructions:u", 1.5e9), values))
+    assert.equal("2.50% of all branches", text(row("branch-misses", 25), values))
+    assert.equal("20.000 /sec", text(row("cache-misses", 10), values))
+    assert.equal("98.000 K/sec", text(row("page-faults", 49000), values))
+    assert.equal("1.000 M/sec", text(row("page-faults", 5e5), values))
+    assert.equal("4.000 G/sec", text(row("page-faults", 2e9), values))
+    assert.is_nil(text(row("page-faults", 49), {}))
+    assert.is_nil(text(row("page-faults", nil), values))
+    assert.is_nil(text(row("task-clock", 5), values, 0))
+    assert.equal("25.00% frontend cycles idle", text(row("stalled-cycles-frontend", 2.5e8), values))
+    local hybrid = { ["cpu_core/cycles/"] = 2e9, ["cpu_atom/cycles/"] = 1e9, ["task-clock"] = 5e8 }
+    assert.equal("0.50  insn per cycle", text(row("cpu_core/instructions/u", 1e9), hybrid))
+    assert.equal("4.000 GHz", text(row("cpu_core/cycles/", 2e9), hybrid))
+    assert.equal("20.000 /sec", text(row("msr/tsc/", 10), hybrid))
+    assert.equal("12.50% backend cycles idle", text(row("stalled-cycles-backend", 1.25e8), values))
+  end)
+end)
+
+describe("the mean", function()
+  it("has its standard error, absolute and in percent", function()
+    local mean, off, percent = stat.spread { 1, 2, 3, 4 }
+    assert.equal(2.5, mean)
+    assert.is_true(math.abs(off - 0.6454972) < 1e-6)
+    assert.is_true(math.abs(percent - 25.819889) < 1e-5)
+    assert.same({ 7, 0, 0.0 }, { stat.spread { 7 } })
+    assert.same({ 0.0, 0.0, 0 }, { stat.spread { 0, 0 } })
+  end)
+end)
+
+describe("a line", function()
+  local rows = {
+    row("task-clock", 700000), row("page-faults:u", 49, { running = 50 }), row("cycles", nil, { supported = false }),
+    row("cs", nil), row("cpu-migrations", 3, { spread = 12.345 }),
+  }
+
+  it("for people has perf stat's columns", function()
+    assert.equal([[
+              0.70 msec task-clock                       #    0.700 CPUs utilized
+                49      page-faults:u                    #   70.000 K/sec                    (50.00%)
+   <not supported>      cycles
+     <not counted>      cs
+                 3      cpu-migrations                   #    4.286 K/sec                    ( +- 12.35% )]],
+      printed(function() stat.write(stat.writer(), rows, 1e6) end))
+  end)
+
+  it("of a PMU's event has the value scaled, and its unit", function()
+    local joules = { scale = 2.3283064365386962890625e-10, unit = "Joules" }
+    local scaled = {
+      row("power/energy-pkg/", 2^33, joules), row("imc/data_read/", 32768, { scale = 1.0, unit = "MiB" }),
+      row("duration_time", 12345, { unit = "ns" }), row("page-faults", 49),
+    }
+    assert.equal([[
+              2.00 Joules power/energy-pkg/
+             32768 MiB    imc/data_read/
+             12345 ns     duration_time
+                49        page-faults]], printed(function() stat.write(stat.writer(), scaled, 1e6) end))
+    assert.equal("2.00,Joules,power/energy-pkg/,100,100.00,,",
+      printed(function() stat.write(stat.writer(nil, ","), { scaled[1] }, 1e6) end))
+    assert.matches('"counter%-value" : "2.000000", "unit" : "Joules"',
+      printed(function() stat.write(stat.writer(true), { scaled[1] }, 1e6) end))
+  end)
+
+  it("of a CPU begins with it, and is held against what that CPU counted", function()
+    local two = {
+      row("cycles", 2e9, { cpu = 0 }), row("cycles", nil, { cpu = 13 }), row("instructions", 1e9, { cpu = 0 }),
+      row("instructions", 3e9, { cpu = 13 }), row("stalled-cycles-backend", 5e8, { cpu = 0 }),
+    }
+    assert.equal([[
+CPU0               2000000000      cycles
+CPU13           <not counted>      cycles
+CPU0               1000000000      instructions                     #    0.50  insn per cycle
+                                                                    #    0.50  stalled cycles per insn
+CPU13              3000000000      instructions
+CPU0                500000000      stalled-cycles-backend           #   25.00% backend cycles idle]],
+      printed(function() stat.write(stat.writer(), two, 1e6) end))
+    assert.equal("CPU13,3000000000,,instructions,100,100.00,,",
+      printed(function() stat.write(stat.writer(nil, ","), { two[4] }, 1e6) end))
+    assert.matches('^{"cpu" : "13", "counter%-value" : "3',
+      printed(function() stat.write(stat.writer(true), { two[4] }, 1e6) end))
+  end)
+
+  it("of instructions is followed by what stalling cost", function()
+    local text = printed(function()
+      stat.write(stat.writer(), { row("stalled-cycles-backend", 50), row("instructions", 100) }, 1e6)
+    end)
+    assert.matches("\n" .. (" "):rep(57) .. "#    0%.50  stalled cycles per insn$", text)
+  end)
+
+  it("of an interval begins with the time", function()
+    assert.equal("     0.100000005                 49      page-faults",
+      printed(function() stat.write(stat.writer(), { row("page-faults", 49) }, 1e6, 100000005) end))
+  end)
+
+  it("of CSV has perf stat's fields", function()
+    assert.equal("0.70;msec;task-clock;100;100.00;0.700;CPUs utilized\n49;;page-faults:u;50;50.00;70.000;K/sec\n"
+      .. "<not supported>;;cycles;100;100.00;;\n<not counted>;;cs;100;100.00;;\n"
+      .. "3;;cpu-migrations;12.35%;100;100.00;4.286;K/sec",
+      printed(function() stat.write(stat.writer(nil, ";"), rows, 1e6) end))
+    assert.matches("^0.70\tmsec\ttask%-clock\t", printed(function() stat.write(stat.writer(nil, "\\t"), rows, 1e6) end))
+  end)
+
+  it("of JSON is an object, whatever the name", function()
+    assert.equal('{"interval" : 0.000000007, "counter-value" : "3.000000", "unit" : "", "event" : "a\\"b", '
+      .. '"event-runtime" : 100, "pcnt-running" : 100.00, "metric-value" : 0.000000, "metric-unit" : ""}',
+      printed(function() stat.write(stat.writer(true), { row('a"b', 3) }, 1e6, 7) end))
+  end)
+end)
+
+describe("running it", function()
+  local k
+  before_each(function()
+    k = kernel.new { cpus = "0" }
+    perfev.hooks.set(k.hooks)
+  end)
+  after_each(function() perfev.hooks.clear() end)
+
+  it("so many times makes a session like the first for each, and one table of all", function()
+    local s = perfev.session { all_cpus = true, duration = "1s" }
+    local seen, taken = {}, { 10, 20, 30 }
+    stat.run({ ["repeat"] = 3 }, stat.writer(nil, ","), s, function(one, finished)
+      seen[#seen + 1] = one
+      local n = #seen
+      one:counter { "page-faults" }
+      one:done(function() finished({ row("page-faults", taken[n]) }, { duration_time = 1e9 }) end)
+    end)
+    assert.equal("20,,page-faults,28.87%,100,100.00,,", printed(function() assert(s:run()) end))
+    assert.equal(3, #seen)
+    assert.same({}, k:leaks())
+  end)
+
+  it("leaves out the run that was interrupted", function()
+    local going = true
+    local s = perfev.session { all_cpus = true, duration = "1s" }
+    s._keep_going = function() return going or "signal" end
+    local seen = 0
+    stat.run({ ["repeat"] = 5 }, stat.writer(nil, ","), s, function(one, finished)
+      seen = seen + 1
+      one:counter { "page-faults" }
+      if seen == 3 then one:begin(function() going = false end) end
+      local value = seen
+      one:done(function() finished({ row("page-faults", value) }, { duration_time = 1e9 }) end)
+    end)
+    assert.matches("^2,,page%-faults,33.33%%,", printed(function() assert(s:run()) end))
+    assert.equal(3, seen)
+  end)
+
+  it("makes rows of counters, in their order", function()
+    local c = perfev.counter { "page-faults", { "cs", optional = true }, tid = 7 }
+    local g = perfev.group { "cpu-clock", tid = 7 }
+    c:member("cs").error = "no"
+    local rows = stat.rows({ c, g }, "read")
+    assert.same({ "page-faults", "cs", "cpu-clock" }, { rows[1].name, rows[2].name, rows[3].name })
+    assert.is_false(rows[2].supported)
+    assert.is_true(rows[1].supported)
+    local own = perfev.counter { { "user_time", optional = "unsupported" }, { "system_time", optional = "unsupported" },
+      tid = 7 }
+    rows = stat.rows({ own }, "read", { duration_time = 9, user_time = 0 })
+    assert.same({ true, 0, false }, { rows[1].supported, rows[1].value, rows[2].supported })
+  end)
+
+  it("makes one row of the CPUs of a core, where the event says percore", function()
+    k = kernel.new { cpus = "0-3" }
+    for cpu = 0, 3 do
+      local topology = ("/sys/devices/system/cpu/cpu%d/topology/"):format(cpu)
+      k.files[topology .. "physical_package_id"], k.files[topology .. "die_id"] = "1\n", "0\n"
+      k.files[topology .. "core_id"] = cpu % 2 .. "\n"
+    end
+    perfev.hooks.with(k.hooks, function()
+      local c = perfev.counter { "page-faults/percore/", "cs/percore=0/", all_cpus = true }
+      c.read = function(_, cpu)
+        local count = { value = 10 ^ cpu // 1 | 0, time_enabled = 5, time_running = 4, running_ratio = 0.8 }
+        return { counts = { ["page-faults/percore/"] = count, ["cs/percore=0/"] = count } }
+      end
+      local rows, told = stat.rows({ c }, "read", {}, true), {}
+      for i, r in ipairs(rows) do told[i] = ("%s %s %d %d"):format(r.core or "-", r.name, r.value, r.running) end
+      assert.same({ "S1-D0-C0 page-faults/percore/ 101 8", "S1-D0-C1 page-faults/percore/ 1010 8",
+        "- cs/percore=0/ 1 4", "- cs/percore=0/ 10 4", "- cs/percore=0/ 100 4", "- cs/percore=0/ 1000 4" }, told)
+      local text = printed(function() stat.write(stat.writer(nil, ","), { rows[1], rows[3] }, 1e6) end)
+      assert.equal("S1-D0-C0,101,,page-faults/percore/,8,80.00,,\nCPU0,1,,cs/percore=0/,4,80.00,,", text)
+      assert.matches('^{"core" : "S1%-D0%-C0", "counter',
+        printed(function() stat.write(stat.writer(true), { rows[1] }, 1e6) end))
+      assert.matches("^S1%-D0%-C0 +101 +page", printed(function() stat.write(stat.writer(), { rows[1] }, 1e6) end))
+      c:close()
+    end)
+  end)
+
+  it("makes a row of each CPU that has the event", function()
+    perfev.hooks.with(kernel.new().hooks, function()
+      local c = perfev.counter { "page-faults", { "duration_time", optional = "unsupported" }, "cs", all_cpus = true }
+      c:member("cs").found.cpus = { 1 }
+      local told = {}
+      for i, r in ipairs(stat.rows({ c }, "delta", { duration_time = 9 }, true)) do told[i] = r.name .. " " .. r.cpu end
+      assert.same({ "page-faults 0", "page-faults 1", "duration_time 0", "cs 1" }, told)
+      c:close()
+    end)
+  end)
+end)

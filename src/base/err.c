@@ -1,0 +1,164 @@
+/*
+ * err.c - a failure's message and fields, and the nearest of several names.
+ *
+ * A sentence is put together in a buffer of its own and copied out last, so
+ * that a caller may wrap the one it was given: pev_fail(err, rc, "%s: %s",
+ * name, err->text). Nearness is the optimal string alignment distance (one
+ * letter wrong, missing, too many, or two swapped), blind to case.
+ */
+#define _GNU_SOURCE
+#include "base/err.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NEAREST_MAX 255 /* no name of the kernel's is longer; three rows of it fit the stack */
+
+static void fail(struct pev_err *err, int code, const char *format, va_list args)
+{
+	char text[sizeof(err->text)];
+
+	if (vsnprintf(text, sizeof(text), format, args) < 0)
+		text[0] = '\0';
+	*err = (struct pev_err){ .code = code, .pid = -1, .cpu = -1 };
+	memcpy(err->text, text, strlen(text) + 1);
+}
+
+int pev_fail(struct pev_err *err, int code, const char *format, ...)
+{
+	va_list args;
+
+	if (!err)
+		return code;
+	va_start(args, format);
+	fail(err, code, format, args);
+	va_end(args);
+	return code;
+}
+
+/* The bytes that the first len characters of the format come to. */
+static size_t length_of(const char *format, size_t len, va_list args)
+{
+	char cause[sizeof(((struct pev_err *)0)->text)];
+	int n;
+
+	if (len >= sizeof(cause))
+		return 0;
+	memcpy(cause, format, len);
+	cause[len] = '\0';
+	n = vsnprintf(NULL, 0, cause, args);
+	return n < 0 ? 0 : (size_t)n;
+}
+
+int pev_refuse(struct pev_err *err, int code, const char *format, ...)
+{
+	const char *remedy = NULL;
+	va_list args, again;
+
+	if (!err)
+		return code;
+	for (const char *at = format; (at = strstr(at, "; ")); at++)
+		remedy = at + 2;
+	va_start(args, format);
+	va_copy(again, args);
+	fail(err, code, format, args);
+	if (remedy)
+		err->remedy = length_of(format, (size_t)(remedy - format), again);
+	if (err->remedy >= strlen(err->text))
+		err->remedy = 0;
+	va_end(again);
+	va_end(args);
+	return code;
+}
+
+void pev_err_set(struct pev_err *err, enum pev_operation operation, int pid, int cpu, size_t bytes)
+{
+	if (!err)
+		return;
+	err->operation = operation;
+	err->pid = pid;
+	err->cpu = cpu;
+	err->bytes = bytes;
+}
+
+static bool same_letter(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static unsigned int least(unsigned int a, unsigned int b)
+{
+	return a < b ? a : b;
+}
+
+/* The distance of the two words, or limit + 1 as soon as it must be more. */
+static unsigned int distance(const char *a, size_t a_len, const char *b, size_t b_len,
+			     unsigned int limit)
+{
+	unsigned int rows[3][NEAREST_MAX + 1];
+	unsigned int *two_up = rows[0], *up = rows[1], *row = rows[2];
+
+	if (a_len > b_len + limit || b_len > a_len + limit)
+		return limit + 1;
+	for (size_t j = 0; j <= b_len; j++)
+		up[j] = (unsigned int)j;
+	for (size_t i = 1; i <= a_len; i++) {
+		unsigned int best = row[0] = (unsigned int)i;
+
+		for (size_t j = 1; j <= b_len; j++) {
+			bool same = same_letter(a[i - 1], b[j - 1]);
+
+			row[j] = least(least(up[j], row[j - 1]) + 1, up[j - 1] + !same);
+			if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+			    same_letter(a[i - 2], b[j - 1]))
+				row[j] = least(row[j], two_up[j - 2] + 1);
+			best = least(best, row[j]);
+		}
+		/* A swap reaches two rows up, and rows next to each other differ by one. */
+		if (best > limit + 1)
+			return limit + 1;
+		unsigned int *oldest = two_up;
+		two_up = up;
+		up = row;
+		row = oldest;
+	}
+	return up[b_len];
+}
+
+const char *pev_nearest(const char *word, const char *const *names, size_t nr)
+{
+	size_t len = strlen(word);
+	const char *nearest = NULL;
+
+	if (len == 0 || len > NEAREST_MAX)
+		return NULL;
+	unsigned int limit = len < 6 ? 1 : (unsigned int)(len / 3);
+	for (size_t i = 0; i < nr; i++) {
+		size_t name_len = strlen(names[i]);
+		unsigned int d;
+
+		if (name_len > NEAREST_MAX)
+			continue;
+		d = distance(word, len, names[i], name_len, limit);
+		if (d > limit)
+			continue;
+		nearest = names[i];
+		if (d == 0)
+			return nearest;
+		limit = d - 1; /* from here on only what is nearer still */
+	}
+	return nearest;
+}
+
+const char *pev_errno_name(int code)
+{
+	const char *name = NULL;
+
+	if (code != 0 && code > -4096) /* MAX_ERRNO of linux/err.h is 4095 */
+		name = strerrorname_np(code < 0 ? -code : code);
+	return name ? name : "E?";
+}

@@ -1,0 +1,91 @@
+/*
+ * merge.c - a min-heap of (time, who) with a watermark; see merge.h.
+ */
+#include "base/merge.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void pev_merge_init(struct pev_merge *merge, uint64_t now, uint64_t gap)
+{
+	*merge = (struct pev_merge){ .gap = gap, .mark = now };
+}
+
+void pev_merge_free(struct pev_merge *merge)
+{
+	free(merge->heap);
+	merge->heap = NULL;
+	merge->nr = merge->cap = 0;
+}
+
+int pev_merge_reserve(struct pev_merge *merge, uint32_t sources)
+{
+	struct pev_merge_item *heap;
+
+	if (sources <= merge->cap)
+		return 0;
+	heap = realloc(merge->heap, sizeof(*heap) * sources);
+	if (!heap)
+		return -ENOMEM;
+	merge->heap = heap;
+	merge->cap = sources;
+	return 0;
+}
+
+void pev_merge_clear(struct pev_merge *merge)
+{
+	merge->nr = 0;
+}
+
+static bool before(const struct pev_merge_item *a, const struct pev_merge_item *b)
+{
+	return a->time != b->time ? a->time < b->time : a->who < b->who;
+}
+
+static void sift_down(struct pev_merge *merge, struct pev_merge_item item)
+{
+	struct pev_merge_item *heap = merge->heap;
+	uint32_t at = 0, child;
+
+	while ((child = 2 * at + 1) < merge->nr) {
+		if (child + 1 < merge->nr && before(&heap[child + 1], &heap[child]))
+			child++;
+		if (!before(&heap[child], &item))
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = item;
+}
+
+void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t who)
+{
+	struct pev_merge_item item = { .time = time, .who = who };
+	struct pev_merge_item *heap = merge->heap;
+	uint32_t at = merge->nr++;
+
+	while (at > 0 && before(&item, &heap[(at - 1) / 2])) {
+		heap[at] = heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	heap[at] = item;
+}
+
+void pev_merge_pop(struct pev_merge *merge)
+{
+	if (--merge->nr)
+		sift_down(merge, merge->heap[merge->nr]);
+}
+
+void pev_merge_sift(struct pev_merge *merge, uint64_t time)
+{
+	sift_down(merge, (struct pev_merge_item){ .time = time, .who = merge->heap[0].who });
+}
+
+void pev_merge_round(struct pev_merge *merge, uint64_t now)
+{
+	if (now - merge->mark < merge->gap)
+		return;
+	merge->horizon = merge->mark;
+	merge->mark = now;
+}

@@ -1,0 +1,981 @@
+/*
+ * sys.c - the Linux instance of the table in sys.h.
+ *
+ * The only file that reads errno. Every descriptor is close-on-exec.
+ */
+#define _GNU_SOURCE
+#include "base/sys.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/rights.h"
+
+/* No file of sysfs, procfs or tracefs is near this, and few programs with all their symbols. */
+#define SLURP_MAX (512u << 20)
+#define SLURP_WAIT_MS 5000
+#define WRITE_WAIT_MS 1000
+
+static int result(long rc)
+{
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static int linux_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int cpu,
+				 int group_fd, unsigned long flags)
+{
+	int fd;
+
+	(void)ctx;
+	pev_rights_raise(PEV_CAPS_EVENT);
+	fd = result(syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags));
+	pev_rights_lower();
+	return fd;
+}
+
+static int linux_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
+{
+	int rc;
+
+	(void)ctx;
+	do {
+		rc = result(ioctl(fd, request, arg));
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int linux_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
+{
+	void *p;
+
+	(void)ctx;
+	pev_rights_raise(PEV_CAPS_EVENT);
+	p = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)offset);
+	pev_rights_lower();
+	if (p == MAP_FAILED)
+		return -errno;
+	*addr = p;
+	return 0;
+}
+
+static int linux_munmap(void *ctx, void *addr, size_t len)
+{
+	(void)ctx;
+	return result(munmap(addr, len));
+}
+
+static int64_t linux_read(void *ctx, int fd, void *buf, size_t len)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = read(fd, buf, len);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+/* The length of "/proc/PID/root/" at the start of PATH, 0 for any other path. */
+static int root_prefix(const char *path)
+{
+	int len = 0;
+
+	(void)sscanf(path, "/proc/%*d/root/%n", &len);
+	return len;
+}
+
+/*
+ * A file below the root of a process, by its own links: an absolute one must not lead into our
+ * root. A capability is raised for the magic link alone, so that the walk behind it, which may
+ * meet another /proc, has the rights of the caller.
+ */
+static int open_below_root(const char *path, int prefix, int flags)
+{
+	struct open_how how = { .flags = (unsigned)flags | O_CLOEXEC,
+				.resolve = RESOLVE_IN_ROOT };
+	const char *rest = path + prefix;
+	char root[32];
+	int dir, fd;
+
+	snprintf(root, sizeof(root), "%.*s", prefix, path);
+	pev_rights_raise(PEV_CAP(SYS_PTRACE));
+	dir = result(open(root, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	pev_rights_lower();
+	if (dir < 0)
+		return dir;
+	fd = result(syscall(SYS_openat2, dir, rest, &how, sizeof(how)));
+	if (fd == -ENOSYS) /* before Linux 5.6 */
+		fd = result(openat(dir, rest, flags | O_CLOEXEC));
+	close(dir);
+	return fd;
+}
+
+/* Nothing of another process is opened for writing with rights that the caller lacks. */
+static int open_path(const char *path, int flags)
+{
+	const int writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
+	int prefix = flags & writes ? 0 : root_prefix(path);
+	int fd;
+
+	if (prefix)
+		return open_below_root(path, prefix, flags);
+	if (!(flags & writes))
+		pev_rights_raise(pev_rights_of_path(path));
+	do {
+		fd = result(open(path, flags | O_CLOEXEC, 0600));
+	} while (fd == -EINTR);
+	pev_rights_lower();
+	return fd;
+}
+
+static int linux_open(void *ctx, const char *path, int flags)
+{
+	(void)ctx;
+	return open_path(path, flags);
+}
+
+static int64_t linux_pread(void *ctx, int fd, void *buf, size_t len, uint64_t offset)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = pread(fd, buf, len, (off_t)offset);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+/* Does the file, pipe or socket take more within WRITE_WAIT_MS? For a write that a signal ended. */
+static bool takes_more(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLOUT };
+
+	return poll(&wait, 1, WRITE_WAIT_MS) != 0;
+}
+
+/* -EINTR: a signal came while the reader of the pipe took nothing. */
+static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
+{
+	int64_t n;
+
+	(void)ctx;
+	do {
+		n = writev(fd, pieces, nr);
+		n = n < 0 ? -errno : n;
+	} while (n == -EINTR && takes_more(fd));
+	return n;
+}
+
+static int64_t linux_pwrite(void *ctx, int fd, const void *buf, size_t len, uint64_t offset)
+{
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = pwrite(fd, buf, len, (off_t)offset);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int linux_ftruncate(void *ctx, int fd, uint64_t len)
+{
+	int rc;
+
+	(void)ctx;
+	do {
+		rc = result(ftruncate(fd, (off_t)len));
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int stat_result(int rc, const struct stat *st, struct pev_stat *out)
+{
+	if (rc < 0)
+		return -errno;
+	*out = (struct pev_stat){ .dev = st->st_dev, .ino = st->st_ino, .mode = st->st_mode,
+				  .uid = st->st_uid, .size = (uint64_t)st->st_size };
+	return 0;
+}
+
+static int linux_fstat(void *ctx, int fd, struct pev_stat *out)
+{
+	struct stat st;
+
+	(void)ctx;
+	return stat_result(fstat(fd, &st), &st, out);
+}
+
+static int linux_rename(void *ctx, const char *from, const char *to)
+{
+	(void)ctx;
+	return result(rename(from, to));
+}
+
+static int linux_unlink(void *ctx, const char *path)
+{
+	(void)ctx;
+	return result(unlink(path));
+}
+
+static int linux_close(void *ctx, int fd)
+{
+	(void)ctx;
+	/* The descriptor is gone even on EINTR (close(2), NOTES): never twice. */
+	return result(close(fd));
+}
+
+static int linux_fcntl(void *ctx, int fd, int cmd, int arg)
+{
+	(void)ctx;
+	return result(fcntl(fd, cmd, arg));
+}
+
+static int linux_epoll_create(void *ctx)
+{
+	(void)ctx;
+	return result(epoll_create1(EPOLL_CLOEXEC));
+}
+
+static int linux_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag)
+{
+	struct epoll_event ev = { .events = events, .data.u64 = tag };
+
+	(void)ctx;
+	return result(epoll_ctl(epfd, op, fd, &ev));
+}
+
+static int linux_epoll_wait(void *ctx, int epfd, struct epoll_event *events, int max,
+			    int timeout_ms)
+{
+	(void)ctx;
+	return result(epoll_wait(epfd, events, max, timeout_ms));
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	struct timespec ts = {
+		.tv_sec = (time_t)(ns / 1000000000u),
+		.tv_nsec = (long)(ns % 1000000000u),
+	};
+
+	return ts;
+}
+
+static int linux_timerfd(void *ctx, uint64_t first_ns, uint64_t every_ns)
+{
+	struct itimerspec when = {
+		/* An all-zero first expiry would disarm the timer. */
+		.it_value = timespec_of(first_ns ? first_ns : 1),
+		.it_interval = timespec_of(every_ns),
+	};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	int rc;
+
+	(void)ctx;
+	if (fd < 0)
+		return -errno;
+	if (timerfd_settime(fd, 0, &when, NULL) < 0) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+static void sigset_of(sigset_t *set, uint64_t signals)
+{
+	sigemptyset(set);
+	for (int sig = 1; sig <= 64; sig++)
+		if (signals >> (sig - 1) & 1)
+			sigaddset(set, sig);
+}
+
+static int linux_signalfd(void *ctx, uint64_t signals)
+{
+	sigset_t set;
+
+	(void)ctx;
+	sigset_of(&set, signals);
+	return result(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+static int linux_sigblock(void *ctx, uint64_t signals, int block, uint64_t *changed)
+{
+	sigset_t set, old;
+	int rc;
+
+	(void)ctx;
+	sigset_of(&set, signals);
+	rc = pthread_sigmask(block ? SIG_BLOCK : SIG_UNBLOCK, &set, &old);
+	if (rc)
+		return -rc;
+	*changed = 0;
+	for (int sig = 1; sig <= 64; sig++)
+		if ((signals >> (sig - 1) & 1) && sigismember(&old, sig) == !block)
+			*changed |= UINT64_C(1) << (sig - 1);
+	return 0;
+}
+
+/* The soft limit of open files before it was raised for our events; 0: it was not. */
+static rlim_t nofile_before;
+
+/* Ours is nothing for others: who calls select(), or closes all that could be open, goes by it. */
+static void lower_nofile(void)
+{
+	struct rlimit limit;
+
+	if (!nofile_before || getrlimit(RLIMIT_NOFILE, &limit) < 0 ||
+	    nofile_before > limit.rlim_max)
+		return;
+	limit.rlim_cur = nofile_before;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+enum { GO = 'g', GO_AND_STOP = 's' }; /* what the gate says */
+
+/* In the child: wait to be released, then become the command or tell why not. */
+static void become_command(int gate, char *const *argv, uint64_t unblock)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t set;
+	ssize_t n;
+	char go;
+	int code;
+
+	/* Who started it may end without a word to it: os.exit(), kill -9. It ends as well. */
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	/* A library's caller may ignore these; what it runs should not. */
+	sigaction(SIGPIPE, &dfl, NULL);
+	sigaction(SIGXFSZ, &dfl, NULL);
+	lower_nofile();
+	sigset_of(&set, unblock);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	do {
+		n = read(gate, &go, 1);
+	} while (n < 0 && errno == EINTR);
+	if (n != 1)
+		_exit(127); /* the parent is gone, or gave up */
+	/* A traced exec stops with SIGTRAP once the new image is mapped (ptrace(2)). */
+	if (go != GO_AND_STOP || ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+		execvp(argv[0], argv);
+	code = errno;
+	/* Nobody to tell when this fails: the parent sees the status. */
+	if (send(gate, &code, sizeof(code), MSG_NOSIGNAL) < 0)
+		_exit(126);
+	_exit(code == ENOENT ? 127 : 126);
+}
+
+static int linux_spawn(void *ctx, char *const *argv, uint64_t unblock, struct pev_spawned *out)
+{
+	int pair[2], pid;
+
+	(void)ctx;
+	/* A socket: its other end closing is no SIGPIPE for us (MSG_NOSIGNAL). */
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		int rc = -errno;
+
+		close(pair[0]);
+		close(pair[1]);
+		return rc;
+	}
+	if (pid == 0) {
+		close(pair[0]);
+		become_command(pair[1], argv, unblock);
+	}
+	close(pair[1]);
+	out->pid = pid;
+	out->gate = pair[0];
+	return 0;
+}
+
+static int linux_release(void *ctx, int gate, int stop)
+{
+	const char go = stop ? GO_AND_STOP : GO;
+	int code = 0;
+	ssize_t n;
+
+	(void)ctx;
+	do {
+		n = send(gate, &go, 1, MSG_NOSIGNAL);
+	} while (n < 0 && errno == EINTR);
+	if (n == 1) {
+		/* exec closes the child's end: 0 bytes mean that it runs. */
+		do {
+			n = read(gate, &code, sizeof(code));
+		} while (n < 0 && errno == EINTR);
+	}
+	close(gate);
+	if (n < 0)
+		return -ECHILD;
+	return n == sizeof(code) ? -code : 0;
+}
+
+static int linux_resume(void *ctx, int pid)
+{
+	(void)ctx;
+	return result(ptrace(PTRACE_DETACH, pid, NULL, NULL));
+}
+
+static int linux_pidfd_open(void *ctx, int pid)
+{
+	(void)ctx;
+	return result(syscall(SYS_pidfd_open, pid, 0));
+}
+
+static int linux_wait(void *ctx, int pid, int block, int *status)
+{
+	int rc;
+
+	(void)ctx;
+	do {
+		rc = result(waitpid(pid, status, block ? 0 : WNOHANG));
+	} while (rc == -EINTR);
+	return rc;
+}
+
+static int linux_kill(void *ctx, int pid, int sig)
+{
+	(void)ctx;
+	return result(kill(pid, sig));
+}
+
+/* Somebody may have put a pipe where a file was expected: it has so much time. */
+static bool is_written(int fd)
+{
+	struct pollfd wanted = { .fd = fd, .events = POLLIN };
+
+	return poll(&wanted, 1, SLURP_WAIT_MS) > 0;
+}
+
+static int slurp_fd(int fd, char **text, size_t *len)
+{
+	size_t cap = 4096, used = 0;
+	char *buf = malloc(cap);
+	int rc = -ENOMEM;
+
+	while (buf) {
+		ssize_t n = read(fd, buf + used, cap - used - 1);
+		char *more;
+
+		if (n < 0 && (errno == EINTR || (errno == EAGAIN && is_written(fd))))
+			continue;
+		if (n < 0) {
+			rc = -errno;
+			break;
+		}
+		if (n == 0) {
+			buf[used] = '\0';
+			*text = buf;
+			*len = used;
+			return 0;
+		}
+		used += (size_t)n;
+		if (used + 1 < cap)
+			continue;
+		if (cap >= SLURP_MAX) {
+			rc = -EFBIG;
+			break;
+		}
+		more = realloc(buf, cap * 2);
+		if (!more)
+			break;
+		buf = more;
+		cap *= 2;
+	}
+	free(buf);
+	return rc;
+}
+
+static int linux_slurp(void *ctx, const char *path, char **text, size_t *len)
+{
+	int fd, rc;
+
+	(void)ctx;
+	fd = open_path(path, O_RDONLY | O_NONBLOCK);
+	if (fd < 0)
+		return fd;
+	rc = slurp_fd(fd, text, len);
+	close(fd);
+	return rc;
+}
+
+/*
+ * What a time namespace adds to clocks: CLOCK_MONOTONIC's, CLOCK_BOOTTIME's (time_namespaces(7)).
+ * The kernel stamps records without it, so that a clock of ours would be that much off theirs.
+ */
+static struct {
+	int64_t monotonic, boottime; /* ns */
+} clock_offset;
+
+static int64_t offset_in(const char *text, const char *clock)
+{
+	const char *line = strstr(text, clock);
+	long long s, ns;
+
+	if (!line || sscanf(line + strlen(clock), "%lld %lld", &s, &ns) != 2)
+		return 0;
+	return (int64_t)s * 1000000000 + ns;
+}
+
+static void read_clock_offset(void)
+{
+	char *text = NULL;
+	size_t len;
+
+	/* Linux 5.6; without it, or /proc, there is nothing to know. */
+	if (linux_slurp(NULL, "/proc/self/timens_offsets", &text, &len) < 0 || !text)
+		return;
+	clock_offset.monotonic = offset_in(text, "monotonic");
+	clock_offset.boottime = offset_in(text, "boottime");
+	free(text);
+}
+
+static int64_t offset_of(int clockid)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_clock_offset);
+	switch (clockid) {
+	case CLOCK_MONOTONIC:
+	case CLOCK_MONOTONIC_RAW:
+		return clock_offset.monotonic;
+	case CLOCK_BOOTTIME:
+		return clock_offset.boottime;
+	default:
+		return 0;
+	}
+}
+
+static int linux_clock(void *ctx, int clockid, uint64_t *ns)
+{
+	struct timespec ts;
+
+	(void)ctx;
+	if (clock_gettime(clockid, &ts) < 0)
+		return -errno;
+	*ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -
+	      (uint64_t)offset_of(clockid);
+	return 0;
+}
+
+static int list_append(char **names, size_t *used, size_t *cap, const char *name)
+{
+	size_t need = strlen(name) + 1;
+
+	if (*used + need > *cap) {
+		size_t grown = (*cap + need) * 2;
+		char *more = realloc(*names, grown);
+
+		if (!more)
+			return -ENOMEM;
+		*names = more;
+		*cap = grown;
+	}
+	memcpy(*names + *used, name, need);
+	*used += need;
+	return 0;
+}
+
+static int linux_directory(void *ctx, const char *path)
+{
+	(void)ctx;
+	return open_path(path, O_RDONLY | O_DIRECTORY);
+}
+
+static int linux_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	size_t used = 0, cap = 1024;
+	struct dirent *entry;
+	char *buf;
+	DIR *dir;
+	int rc, fd = open_path(path, O_RDONLY | O_DIRECTORY);
+
+	(void)ctx;
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		rc = -errno;
+		close(fd);
+		return rc;
+	}
+	buf = malloc(cap);
+	rc = buf ? 0 : -ENOMEM;
+	while (!rc) {
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			rc = -errno;
+			break;
+		}
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			rc = list_append(&buf, &used, &cap, entry->d_name);
+	}
+	closedir(dir);
+	if (rc) {
+		free(buf);
+		return rc;
+	}
+	*names = buf;
+	*len = used;
+	return 0;
+}
+
+/* Without O_TRUNC, which empties tracefs' lists of everybody's probes, and without O_CREAT. */
+static int linux_append(void *ctx, const char *path, const char *text)
+{
+	size_t len = strlen(text);
+	ssize_t n;
+	int fd, rc;
+
+	(void)ctx;
+	do {
+		fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	} while (fd < 0 && errno == EINTR);
+	if (fd < 0)
+		return -errno;
+	/* Not again after EINTR: a definition may have been taken. */
+	n = write(fd, text, len);
+	rc = n < 0 ? -errno : 0;
+	if (n >= 0 && (size_t)n != len)
+		rc = -EIO;
+	close(fd);
+	return rc;
+}
+
+static int linux_raise_nofile(void *ctx)
+{
+	struct rlimit limit;
+
+	(void)ctx;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return -errno;
+	if (limit.rlim_cur < limit.rlim_max) {
+		rlim_t before = limit.rlim_cur;
+
+		limit.rlim_cur = limit.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+			return -errno;
+		nofile_before = before;
+	}
+	return limit.rlim_cur > INT32_MAX ? INT32_MAX : (int)limit.rlim_cur;
+}
+
+static int linux_getpid(void *ctx)
+{
+	(void)ctx;
+	return getpid();
+}
+
+static int linux_prctl(void *ctx, int option)
+{
+	(void)ctx;
+	return result(prctl(option, 0, 0, 0, 0));
+}
+
+static int linux_capset(void *ctx, uint64_t keep)
+{
+	(void)ctx;
+	return pev_rights_keep(keep);
+}
+
+static int linux_readlink(void *ctx, const char *path, char *buf, size_t cap)
+{
+	int n;
+
+	(void)ctx;
+	pev_rights_raise(pev_rights_of_path(path));
+	n = result(readlink(path, buf, cap));
+	pev_rights_lower();
+	return n;
+}
+
+static int linux_stat(void *ctx, const char *path, struct pev_stat *out)
+{
+	struct stat st;
+	int rc;
+
+	(void)ctx;
+	if (root_prefix(path)) {
+		int fd = open_path(path, O_PATH);
+
+		rc = fd < 0 ? fd : stat_result(fstat(fd, &st), &st, out);
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	pev_rights_raise(pev_rights_of_path(path));
+	rc = stat(path, &st);
+	pev_rights_lower();
+	return stat_result(rc, &st, out);
+}
+
+static int linux_pagesize(void *ctx)
+{
+	(void)ctx;
+	return (int)sysconf(_SC_PAGESIZE);
+}
+
+#if defined(__aarch64__)
+#define MRS(reg, value)                      \
+	__asm__ volatile("isb; mrs %0, " reg \
+			 : "=r"(*(value)))
+#define EVENT_COUNTER(n, value)                     \
+	case n:                                     \
+		MRS("pmevcntr" #n "_el0", (value)); \
+		return 0
+
+/* The number of a counter is part of the instruction; the cycle counter has that of the last bit
+ * (armv8pmu_user_event_idx() says 32). */
+static int arm_counter(uint32_t counter, uint64_t *value)
+{
+	switch (counter) {
+		EVENT_COUNTER(0, value);
+		EVENT_COUNTER(1, value);
+		EVENT_COUNTER(2, value);
+		EVENT_COUNTER(3, value);
+		EVENT_COUNTER(4, value);
+		EVENT_COUNTER(5, value);
+		EVENT_COUNTER(6, value);
+		EVENT_COUNTER(7, value);
+		EVENT_COUNTER(8, value);
+		EVENT_COUNTER(9, value);
+		EVENT_COUNTER(10, value);
+		EVENT_COUNTER(11, value);
+		EVENT_COUNTER(12, value);
+		EVENT_COUNTER(13, value);
+		EVENT_COUNTER(14, value);
+		EVENT_COUNTER(15, value);
+		EVENT_COUNTER(16, value);
+		EVENT_COUNTER(17, value);
+		EVENT_COUNTER(18, value);
+		EVENT_COUNTER(19, value);
+		EVENT_COUNTER(20, value);
+		EVENT_COUNTER(21, value);
+		EVENT_COUNTER(22, value);
+		EVENT_COUNTER(23, value);
+		EVENT_COUNTER(24, value);
+		EVENT_COUNTER(25, value);
+		EVENT_COUNTER(26, value);
+		EVENT_COUNTER(27, value);
+		EVENT_COUNTER(28, value);
+		EVENT_COUNTER(29, value);
+		EVENT_COUNTER(30, value);
+	case 31:
+		MRS("pmccntr_el0", value);
+		return 0;
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+#endif
+
+/* Faults where the kernel has not allowed it: for those whose page said so just now. */
+static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
+{
+	(void)ctx;
+#if defined(__x86_64__) || defined(__i386__)
+	uint32_t low, high;
+
+	__asm__ volatile("rdpmc"
+			 : "=a"(low), "=d"(high)
+			 : "c"(counter));
+	*value = (uint64_t)high << 32 | low;
+	return 0;
+#elif defined(__aarch64__)
+	return arm_counter(counter, value);
+#else
+	(void)counter;
+	(void)value;
+	return -EOPNOTSUPP;
+#endif
+}
+
+static int linux_rdtsc(void *ctx, uint64_t *cycles)
+{
+	(void)ctx;
+#if defined(__x86_64__) || defined(__i386__)
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc"
+			 : "=a"(low), "=d"(high));
+	*cycles = (uint64_t)high << 32 | low;
+	return 0;
+#elif defined(__aarch64__)
+	MRS("cntvct_el0", cycles);
+	return 0;
+#else
+	(void)cycles;
+	return -EOPNOTSUPP;
+#endif
+}
+
+const struct pev_sys pev_sys_linux = {
+#define CALL(type, name, answer, returns, text, ...) .name = linux_##name,
+#include "base/sys_calls.h"
+};
+
+unsigned pev_sys_this_process = 1;
+
+static void was_forked(void)
+{
+	pev_sys_this_process++;
+}
+
+static void watch_forks(void)
+{
+	/* Out of memory is the only failure: then it is as if nobody forked. */
+	pthread_atfork(NULL, NULL, was_forked);
+}
+
+unsigned pev_sys_process(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_forks);
+	return pev_sys_this_process;
+}
+
+/* "0-2,5" -> 0 1 2 5; -EBADMSG for a text that is no such list. */
+static int parse_list(const char *text, int **out)
+{
+	int nr = 0, cap = 64;
+	int *list = malloc(sizeof(*list) * (size_t)cap);
+
+	while (list && *text >= '0' && *text <= '9') {
+		char *end;
+		long first = strtol(text, &end, 10), last = first;
+
+		if (*end == '-')
+			last = strtol(end + 1, &end, 10);
+		if (last < first || last >= 1 << 16)
+			break;
+		for (; first <= last; first++) {
+			if (nr == cap) {
+				int *more = realloc(list, sizeof(*list) * (size_t)cap * 2);
+
+				if (!more) {
+					free(list);
+					return -ENOMEM;
+				}
+				list = more;
+				cap *= 2;
+			}
+			list[nr++] = (int)first;
+		}
+		text = *end == ',' ? end + 1 : end;
+	}
+	if (!list)
+		return -ENOMEM;
+	if (nr == 0) {
+		free(list);
+		return -EBADMSG;
+	}
+	*out = list;
+	return nr;
+}
+
+int pev_sys_cpus(const struct pev_sys *sys, int **cpus)
+{
+	char *text;
+	size_t len;
+	int rc = sys->slurp(sys->ctx, "/sys/devices/system/cpu/online", &text, &len);
+
+	if (rc < 0)
+		return rc;
+	rc = parse_list(text, cpus);
+	free(text);
+	return rc;
+}
+
+static int compare_int(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids)
+{
+	char path[64], *names;
+	size_t len;
+	int rc, nr = 0, *list;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	rc = sys->list(sys->ctx, path, &names, &len);
+	if (rc < 0)
+		return rc == -ENOENT ? -ESRCH : rc;
+	/* A name is at least one digit and a NUL. */
+	list = malloc(sizeof(*list) * (len / 2 + 1));
+	for (size_t i = 0; list && i < len; i += strlen(names + i) + 1)
+		list[nr++] = (int)strtol(names + i, NULL, 10);
+	free(names);
+	if (!list)
+		return -ENOMEM;
+	if (nr == 0) {
+		free(list);
+		return -ESRCH;
+	}
+	qsort(list, (size_t)nr, sizeof(*list), compare_int);
+	*tids = list;
+	return nr;
+}
+
+int pev_sys_signal(const struct pev_sys *sys, int fd, int signal)
+{
+	int flags = sys->fcntl(sys->ctx, fd, F_GETFL, 0), rc = 0;
+
+	if (flags < 0)
+		return flags;
+	/* To whom and which one first: O_ASYNC alone would be SIGIO to nobody. */
+	if (signal)
+		rc = sys->fcntl(sys->ctx, fd, F_SETOWN, sys->getpid(sys->ctx));
+	if (rc >= 0 && signal)
+		rc = sys->fcntl(sys->ctx, fd, F_SETSIG, signal);
+	if (rc >= 0)
+		rc = sys->fcntl(sys->ctx, fd, F_SETFL,
+				signal ? flags | O_ASYNC : flags & ~O_ASYNC);
+	return rc < 0 ? rc : 0;
+}
+
+int64_t pev_sys_number(const struct pev_sys *sys, const char *path)
+{
+	char *text, *end;
+	size_t len;
+	long value;
+	int rc = sys->slurp(sys->ctx, path, &text, &len);
+
+	if (rc < 0)
+		return rc;
+	value = strtol(text, &end, 10);
+	rc = end == text ? -EBADMSG : 0;
+	free(text);
+	return rc ? rc : value;
+}

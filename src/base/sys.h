@@ -1,0 +1,71 @@
+/*
+ * sys.h - every way perfev touches the kernel, as one table of functions.
+ *
+ * Each returns a value >= 0 or -errno; nobody above this table reads errno.
+ * An object keeps the table it was opened with, so a fake descriptor never
+ * reaches the real close. pev_sys_linux is the real one; specs and the Lua
+ * hooks put another in its place.
+ */
+#ifndef PEV_SYS_H
+#define PEV_SYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/abi.h"
+
+struct epoll_event;
+struct iovec;
+
+/* A command that waits before its exec until its gate is released. */
+struct pev_spawned {
+	int pid;
+	int gate;            /* socket */
+};
+
+/* Which file it is: two paths with the same dev and ino lead to one file. */
+struct pev_stat {
+	uint64_t dev;        /* as the kernel's records have it: new_encode_dev() */
+	uint64_t ino;
+	uint32_t mode;       /* S_IF* and permissions */
+	uint32_t uid;        /* owner */
+	uint64_t size;       /* of a regular file, bytes */
+};
+
+/* The calls themselves: sys_calls.h. */
+struct pev_sys {
+	void *ctx;           /* first argument of every function */
+#define CALL(type, name, answer, returns, text, ...) \
+	/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */ \
+	type (*name)(void *ctx PEV_SYS_EACH(PEV_SYS_PARAMETER, __VA_ARGS__));
+#include "base/sys_calls.h"
+};
+
+extern const struct pev_sys pev_sys_linux;
+
+/* The kernel's online CPUs in order: how many, and *cpus (the caller's to free). */
+int pev_sys_cpus(const struct pev_sys *sys, int **cpus);
+/* The threads of a process in order; -ESRCH when there is none. */
+int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids);
+/*
+ * A number that a process and those it forks do not share. What was opened under another
+ * number than today's is a parent's: its rings are not mapped here, and what is
+ * asked of its descriptors happens to the parent.
+ */
+unsigned pev_sys_process(void);
+/* Is that still this process? Of a number that pev_sys_process() gave. */
+extern unsigned pev_sys_this_process;
+static inline bool pev_sys_is_process(unsigned process)
+{
+	return process == pev_sys_this_process;
+}
+/*
+ * Have the kernel send this process a signal each time the descriptor has news
+ * (O_ASYNC, F_SETSIG); 0: no longer.
+ */
+int pev_sys_signal(const struct pev_sys *sys, int fd, int signal);
+/* The number that a one-line file holds, or -errno. */
+int64_t pev_sys_number(const struct pev_sys *sys, const char *path);
+
+#endif

@@ -1,0 +1,335 @@
+/*
+ * text_buffer.c - text written piece by piece; see text_buffer.h.
+ */
+#include "base/text_buffer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void pev_text_cut(struct pev_text *text, const char *bytes, size_t len)
+{
+	size_t room = text->len < text->cap ? text->cap - text->len : 0;
+
+	if (room > 0 && len > 0)
+		memcpy(text->buf + text->len, bytes, len < room ? len : room);
+	text->len += len;
+}
+
+enum { WIDE = 40 }; /* a usual width */
+
+/* So many of them; of a usual number more are written, which takes less than to look how many. */
+static inline void pad(struct pev_text *text, char ch, size_t nr)
+{
+	size_t room = text->len < text->cap ? text->cap - text->len : 0;
+
+	if (nr <= WIDE && room >= WIDE)
+		memset(text->buf + text->len, ch, WIDE);
+	else if (room > 0)
+		memset(text->buf + text->len, ch, nr < room ? nr : room);
+	text->len += nr;
+}
+
+/* ---- conversions ---- */
+
+/* Digits at *p; more than three are too many. */
+static bool read_digits(const char **p, const char *end, int *value)
+{
+	int nr = 0;
+
+	*value = 0;
+	for (; *p < end && **p >= '0' && **p <= '9'; (*p)++, nr++)
+		*value = nr < 4 ? *value * 10 + (**p - '0') : *value;
+	return nr < 4;
+}
+
+/* "hh", "h", "l", "ll", "L", "z", "Z": how long the number is. */
+static int read_length(const char **p, const char *end)
+{
+	int bytes = 4;
+
+	for (; *p < end && strchr("hlLzZ", **p); (*p)++)
+		bytes = **p == 'h' ? bytes / 2 : 8;
+	return bytes;
+}
+
+size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *end)
+{
+	const char *start = p;
+	int len, bytes, flags;
+
+	*c = (struct pev_conversion){ .plain = true, .precision = -1 };
+	for (p++; p < end && strchr("-+#0", *p); p++) {
+		c->left |= *p == '-';
+		c->zero |= *p == '0';
+		c->prefix |= *p == '#';
+		c->plain = c->plain && *p != '+';
+	}
+	flags = (int)(p - start);
+	c->zero = c->zero && !c->left;
+	if (!read_digits(&p, end, &c->width))
+		return 0;
+	if (p < end && *p == '.') {
+		p++;
+		if (!read_digits(&p, end, &c->precision))
+			return 0;
+	}
+	bytes = read_length(&p, end);
+	if (p == end || bytes == 0 || !strchr("diuxXos", *p))
+		return 0;
+	c->letter = *p++;
+	c->above = (unsigned char)(64 - 8 * bytes);
+	c->is_signed = c->letter == 'd' || c->letter == 'i';
+	c->is_hex = c->letter == 'x' || c->letter == 'X';
+	c->prefix = c->prefix && c->is_hex;
+	c->plain = c->plain && c->precision < 0 && c->letter != 'o';
+	len = snprintf(c->text, sizeof(c->text), "%.*s*.*ll%c", flags, start, c->letter);
+	return (size_t)len < sizeof(c->text) ? (size_t)(p - start) : 0;
+}
+
+/* ---- numbers ---- */
+
+/* How many digits it is written with: told by its highest bit, but for one. */
+static inline size_t count_decimals(uint64_t value)
+{
+	static const uint64_t powers[] = {
+		0, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000,
+		10000000000, 100000000000, 1000000000000, 10000000000000, 100000000000000,
+		1000000000000000, 10000000000000000, 100000000000000000, 1000000000000000000,
+		10000000000000000000u
+	};
+	unsigned bits = 64 - (unsigned)__builtin_clzll(value | 1);
+	unsigned nr = bits * 1233 >> 12; /* by log10(2) */
+
+	return nr + (value >= powers[nr]);
+}
+
+static inline size_t count_hexadecimals(uint64_t value)
+{
+	return (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
+}
+
+/* So many digits, which end at end. */
+static inline void write_decimals(char *end, uint64_t value)
+{
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
+
+	for (; value >= 100; value /= 100) {
+		end -= 2;
+		memcpy(end, pairs + value % 100 * 2, 2);
+	}
+	if (value >= 10)
+		memcpy(end - 2, pairs + value * 2, 2);
+	else
+		end[-1] = (char)('0' + value);
+}
+
+static inline void write_hexadecimals(char *end, uint64_t value, char letter)
+{
+	const char *digits = letter == 'x' ? "0123456789abcdef" : "0123456789ABCDEF";
+
+	do {
+		*--end = digits[value & 15];
+		value >>= 4;
+	} while (value);
+}
+
+void pev_text_hex(struct pev_text *text, uint64_t value)
+{
+	const struct pev_conversion c = { .letter = 'x', .is_hex = true, .plain = true };
+
+	pev_text_put(text, "0x", 2);
+	pev_text_number(text, &c, value);
+}
+
+/* As many bits of it as the conversion is for, with their sign where it has one. */
+static inline uint64_t cut(const struct pev_conversion *c, uint64_t value)
+{
+	if (c->is_signed)
+		return (uint64_t)((int64_t)(value << c->above) >> c->above);
+	return value << c->above >> c->above;
+}
+
+/* What is not usual, printf(3) does itself; the text was held to be one conversion. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void put_unusual(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
+{
+	char out[1024]; /* a width or precision has three digits, or two beside a sign */
+	int len = snprintf(out, sizeof(out), c->text, c->width, c->precision, (long long)value);
+
+	if (len > 0)
+		pev_text_put(text, out, (size_t)len < sizeof(out) ? (size_t)len : sizeof(out) - 1);
+}
+#pragma GCC diagnostic pop
+
+enum {
+	DIGITS_MAX = 24, /* 64 bits, with a sign or prefix, have less */
+	NUMBER_MAX = WIDE + DIGITS_MAX
+};
+
+/* At p, which has room for NUMBER_MAX: where it ends. What lies behind that may be overwritten. */
+static inline __attribute__((always_inline)) char *
+write_number(char *p, const struct pev_conversion *c, uint64_t value)
+{
+	bool negative = c->is_signed && (int64_t)value < 0;
+	size_t lead = negative ? 1 : 2u * (c->prefix && value), all, fill, before;
+
+	value = negative ? -value : value;
+	all = lead + (c->is_hex ? count_hexadecimals(value) : count_decimals(value));
+	fill = (size_t)c->width > all ? (size_t)c->width - all : 0;
+	before = c->left ? 0 : fill;
+	if (before)
+		memset(p, c->zero ? '0' : ' ', WIDE);
+	if (lead) {
+		char *at = c->zero ? p : p + before;
+
+		at[0] = negative ? '-' : '0';
+		at[1] = negative ? '0' : c->letter; /* behind a sign a digit comes */
+	}
+	p += before + all;
+	if (c->is_hex)
+		write_hexadecimals(p, value, c->letter);
+	else
+		write_decimals(p, value);
+	if (before == fill)
+		return p;
+	memset(p, ' ', WIDE);
+	return p + fill;
+}
+
+/* The same where there may be no room. */
+static __attribute__((noinline)) void cut_number(struct pev_text *text,
+						 const struct pev_conversion *c, uint64_t value)
+{
+	char out[NUMBER_MAX];
+
+	pev_text_cut(text, out, (size_t)(write_number(out, c, value) - out));
+}
+
+void pev_text_number(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
+{
+	char *p;
+
+	value = cut(c, value);
+	if (!c->plain || c->width > WIDE) {
+		put_unusual(text, c, value);
+	} else if (text->len + NUMBER_MAX > text->cap) {
+		cut_number(text, c, value);
+	} else {
+		p = text->buf + text->len;
+		text->len += (size_t)(write_number(p, c, value) - p);
+	}
+}
+
+void pev_text_string(struct pev_text *text, const struct pev_conversion *c, const char *bytes,
+		     size_t len)
+{
+	size_t width = (size_t)c->width, fill;
+
+	if (c->precision >= 0 && len > (size_t)c->precision)
+		len = (size_t)c->precision;
+	fill = width > len ? width - len : 0;
+	if (fill && !c->left)
+		pad(text, ' ', fill);
+	pev_text_put(text, bytes, len);
+	if (fill && c->left)
+		pad(text, ' ', fill);
+}
+
+/* ---- text that is safe to show ---- */
+
+/* Are eight bytes none below a blank, none DEL, none above? The highest bit of each tells. */
+static inline bool is_plain(const char *bytes)
+{
+	uint64_t word, low;
+
+	memcpy(&word, bytes, 8);
+	low = word & 0x7f7f7f7f7f7f7f7f;
+	return !((word | (low + 0x0101010101010101) | ~(low + 0x6060606060606060)) &
+		 0x8080808080808080);
+}
+
+bool pev_text_is_safe(const char *bytes, size_t len)
+{
+	char few[8] = "        ";
+
+	if (len < 8)
+		return is_plain(memcpy(few, bytes, len));
+	for (size_t i = 0; i + 8 < len; i += 8)
+		if (!is_plain(bytes + i))
+			return false;
+	return is_plain(bytes + len - 8); /* some of them again */
+}
+
+static bool is_unsafe(uint32_t code)
+{
+	return code < 0x20 || (code >= 0x7f && code <= 0x9f) || /* C0; DEL, C1 */
+	       code == 0x061c || code == 0x200e || code == 0x200f || /* direction marks */
+	       (code >= 0x2028 && code <= 0x202e) || /* line separators, embeddings, overrides */
+	       (code >= 0x2066 && code <= 0x2069); /* isolates */
+}
+
+/*
+ * The character at p, of at most len bytes: how many it has, and its code; 0 where there is
+ * no UTF-8 (RFC 3629): cut short, longer than it has to be, a surrogate, beyond 10FFFF.
+ */
+static size_t read_character(const unsigned char *p, size_t len, uint32_t *code)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t nr = *p < 0x80 ? 1 : *p < 0xc0 ? 0
+			    : *p < 0xe0	      ? 2
+			    : *p < 0xf0	      ? 3
+					      : 4;
+
+	if (nr == 0 || nr > len || *p >= 0xf8)
+		return 0;
+	*code = nr == 1 ? *p : *p & (0x7fu >> nr);
+	for (size_t i = 1; i < nr; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (p[i] & 0x3f);
+	}
+	if (*code < least[nr] || *code > 0x10ffff || (*code >= 0xd800 && *code <= 0xdfff))
+		return 0;
+	return nr;
+}
+
+static void put_byte(struct pev_text *text, unsigned char byte)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char hex[] = { '\\', 'x', digits[byte >> 4], digits[byte & 15] };
+
+	if (byte == '\n')
+		pev_text_put(text, "\\n", 2);
+	else if (byte == '\t')
+		pev_text_put(text, "\\t", 2);
+	else
+		pev_text_put(text, hex, sizeof(hex));
+}
+
+void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)bytes;
+	size_t nr;
+
+	if (pev_text_is_safe(bytes, len)) {
+		pev_text_put(text, bytes, len);
+		return;
+	}
+	for (; len > 0; p += nr, len -= nr) {
+		uint32_t code;
+		bool shown;
+
+		nr = read_character(p, len, &code);
+		shown = nr > 0 && !is_unsafe(code);
+		if (nr == 0)
+			nr = 1;
+		if (shown)
+			pev_text_put(text, (const char *)p, nr);
+		for (size_t i = 0; !shown && i < nr; i++)
+			put_byte(text, p[i]);
+	}
+}

@@ -1,0 +1,94 @@
+/*
+ * text_buffer.h - text written piece by piece into somebody's buffer, as printf(3) would write it.
+ *
+ * A conversion is read once; numbers and strings are then written by it without looking at
+ * its letters again. What does not fit is counted and left out, so that len says how much
+ * room there should have been.
+ */
+#ifndef PEV_TEXT_BUFFER_H
+#define PEV_TEXT_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct pev_text {
+	char *buf;
+	size_t cap, len; /* bytes; len may be more than cap */
+};
+
+/* The same where there may be no room. */
+void pev_text_cut(struct pev_text *text, const char *bytes, size_t len);
+
+static inline void pev_text_put(struct pev_text *text, const char *bytes, size_t len)
+{
+	if (text->len + len >= text->cap) {
+		pev_text_cut(text, bytes, len);
+		return;
+	}
+	memcpy(text->buf + text->len, bytes, len);
+	text->len += len;
+}
+
+enum { PEV_TEXT_SHORT = 16 };
+
+/*
+ * The same of bytes of which PEV_TEXT_SHORT can be read, however few they are: a copy of so
+ * many costs a quarter of what a call does that has to look at how many.
+ */
+static inline void pev_text_put_short(struct pev_text *text, const char *bytes, size_t len)
+{
+	if (len > PEV_TEXT_SHORT || text->len + PEV_TEXT_SHORT >= text->cap) {
+		pev_text_put(text, bytes, len);
+		return;
+	}
+	memcpy(text->buf + text->len, bytes, PEV_TEXT_SHORT);
+	text->len += len;
+}
+
+static inline void pev_text_char(struct pev_text *text, char ch)
+{
+	if (text->len < text->cap)
+		text->buf[text->len] = ch;
+	text->len++;
+}
+
+#define PEV_CONVERSION_MAX 28
+
+/* "%-16s", "%08lx": what stands between the percent sign and the letter, and that. */
+struct pev_conversion {
+	char letter; /* one of diuxXos */
+	unsigned char above; /* bits that the number it is for lacks of 64 */
+	bool is_signed, is_hex;
+	bool left, zero, prefix; /* "-"; "0" without it; "#" of a hexadecimal number */
+	bool plain; /* nothing but these and a width */
+	int width, precision; /* precision -1: none */
+	char text[PEV_CONVERSION_MAX]; /* the same of a long long, for printf(3) */
+};
+
+/*
+ * Read one at p, which is its "%"; at most up to end. The bytes it has, or 0 for what is none,
+ * or is one with a width to come from an argument.
+ */
+size_t pev_conversion_read(struct pev_conversion *conversion, const char *p, const char *end);
+
+/* The number, cut to the conversion's bits. */
+void pev_text_number(struct pev_text *text, const struct pev_conversion *conversion,
+		     uint64_t value);
+/* len bytes of text. */
+void pev_text_string(struct pev_text *text, const struct pev_conversion *conversion,
+		     const char *bytes, size_t len);
+void pev_text_hex(struct pev_text *text, uint64_t value); /* "0x%llx" */
+
+/*
+ * What somebody else named, so that a terminal shows it and does not obey it: C0 and C1
+ * controls, DEL, bytes that are not UTF-8, marks that turn the direction of text or break a
+ * line are written as \xNN, newline and tab as \n and \t. A backslash stays as it is.
+ * Does what lua/perfev/base/escape.lua does; text_line_spec.lua compares the two.
+ */
+void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len);
+/* Is there anything among these bytes that might have to be? */
+bool pev_text_is_safe(const char *bytes, size_t len);
+
+#endif

@@ -1,0 +1,386 @@
+/*
+ * ring.c - one perf buffer, from the consumer's side.
+ *
+ * The kernel moves data_head, we move data_tail; both only grow, and are
+ * reduced modulo the size only to index. A record is handed out where it
+ * lies; one that wraps is copied into ring->wrap. No system call after map.
+ * Contract: kernel/events/ring_buffer.c, perf_output_put_handle():
+ *
+ *   kernel: write data, wmb, store data_head   us: load-acquire data_head, read
+ *   kernel: load data_tail, then write data    us: read data, store-release data_tail
+ *
+ * A reader that has to wait with what is in the ring lifts it: positions stay as they are,
+ * and only where their bytes lie changes.
+ *
+ * The AUX area beside it is a second such buffer, without records: those in the
+ * ring tell of its bytes. Contract: the same file, perf_aux_output_begin() and _end().
+ */
+#include "live/ring.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define WRAP_BYTES 65536u /* header.size is a u16 */
+#define AUX_PATIENCE 1000 /* looks at a head that is about to move */
+
+static int map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes,
+	       int prot)
+{
+	size_t page = (size_t)sys->pagesize(sys->ctx);
+	void *addr;
+	int rc;
+
+	*ring = (struct pev_ring){ .sys = sys, .wrap = malloc(WRAP_BYTES) };
+	if (!ring->wrap)
+		return -ENOMEM;
+	rc = sys->mmap(sys->ctx, page + data_bytes, prot, fd, 0, &addr);
+	if (rc < 0) {
+		free(ring->wrap);
+		ring->wrap = NULL;
+		return rc;
+	}
+	ring->page = addr;
+	ring->mapped = page + data_bytes;
+	/* Kernels before 4.1 leave data_offset and data_size at 0. */
+	ring->data = (unsigned char *)addr +
+		     (ring->page->data_offset ? ring->page->data_offset : page);
+	ring->size = data_bytes;
+	ring->tail = ring->published = ring->head =
+		__atomic_load_n(&ring->page->data_tail, __ATOMIC_RELAXED);
+	ring->at = ring->end = ring->lifted_from = ring->lifted_to = ring->tail;
+	return 0;
+}
+
+int pev_ring_map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes)
+{
+	return map(ring, sys, fd, data_bytes, PROT_READ | PROT_WRITE);
+}
+
+int pev_ring_map_backward(struct pev_ring *ring, const struct pev_sys *sys, int fd,
+			  size_t data_bytes)
+{
+	int rc = map(ring, sys, fd, data_bytes, PROT_READ);
+
+	if (rc < 0)
+		return rc;
+	/* As many as fit when each is a bare header. */
+	ring->found = malloc(data_bytes);
+	if (!ring->found) {
+		pev_ring_unmap(ring);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void pev_ring_unmap(struct pev_ring *ring)
+{
+	if (ring->page && ring->aux)
+		ring->sys->munmap(ring->sys->ctx, ring->aux, (size_t)ring->aux_size);
+	ring->aux = NULL;
+	if (ring->page)
+		ring->sys->munmap(ring->sys->ctx, ring->page, ring->mapped);
+	ring->page = NULL;
+	free(ring->wrap);
+	free(ring->found);
+	free(ring->lifted);
+	ring->wrap = NULL;
+	ring->found = NULL;
+	ring->lifted = NULL;
+}
+
+static uint16_t size_of(const unsigned char *header)
+{
+	uint16_t size;
+
+	memcpy(&size, header + offsetof(struct perf_event_header, size), sizeof(size));
+	return size;
+}
+
+static uint16_t size_at(const struct pev_ring *ring, uint64_t pos)
+{
+	return size_of(ring->data + (pos & (ring->size - 1)));
+}
+
+/*
+ * The newest record stands at head, older ones behind it, up to one whose end
+ * has been overwritten or to what was never written (size 0).
+ */
+static uint64_t find_backward(struct pev_ring *ring)
+{
+	uint64_t walked = 0;
+
+	ring->nr_found = 0;
+	/* Nothing yet: head counts down from 0. */
+	while (ring->head != 0 && walked < ring->size) {
+		uint16_t size = size_at(ring, ring->head + walked);
+
+		if (size < sizeof(struct perf_event_header) || size % 8 ||
+		    size > ring->size - walked || walked + size > -ring->head)
+			break;
+		ring->found[ring->nr_found++] = ring->head + walked;
+		walked += size;
+	}
+	return walked;
+}
+
+uint64_t pev_ring_refresh(struct pev_ring *ring)
+{
+	/* Acquire: the records before this head are seen as written. */
+	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	return ring->found ? find_backward(ring) : ring->head - ring->tail;
+}
+
+static const unsigned char *resync(struct pev_ring *ring)
+{
+	ring->tail = ring->head;
+	ring->corrupt++;
+	return NULL;
+}
+
+/* The record at pos in one piece. */
+static const unsigned char *whole(struct pev_ring *ring, uint64_t pos, uint16_t size)
+{
+	uint64_t at = pos & (ring->size - 1), rest = ring->size - at;
+
+	if (size <= rest)
+		return ring->data + at;
+	memcpy(ring->wrap, ring->data + at, rest);
+	memcpy(ring->wrap + rest, ring->data, size - rest);
+	return ring->wrap;
+}
+
+static const unsigned char *peek_backward(struct pev_ring *ring, uint16_t *size)
+{
+	if (!ring->nr_found)
+		return NULL;
+	*size = size_at(ring, ring->found[ring->nr_found - 1]);
+	return whole(ring, ring->found[ring->nr_found - 1], *size);
+}
+
+/* Is position pos before that one? Both only grow, round 2^64. */
+static bool is_before(uint64_t pos, uint64_t that)
+{
+	return (int64_t)(that - pos) > 0;
+}
+
+/* What lies in one piece from tail on; false where that cannot be. */
+static bool find_piece(struct pev_ring *ring)
+{
+	uint64_t at, rest, unread = ring->head - ring->tail;
+
+	ring->at = ring->tail;
+	if (pev_ring_has_lifted(ring)) {
+		ring->piece = ring->lifted + (ring->tail - ring->lifted_from);
+		ring->end = ring->lifted_to;
+		return true;
+	}
+	/* Records are 8-aligned, so a header never straddles the ring's end. */
+	if (unread < sizeof(struct perf_event_header) || unread > ring->size || ring->tail % 8)
+		return false;
+	at = ring->tail & (ring->size - 1);
+	rest = ring->size - at;
+	ring->piece = ring->data + at;
+	ring->end = ring->tail + (unread < rest ? unread : rest);
+	return true;
+}
+
+const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size)
+{
+	uint64_t most;
+
+	if (ring->found)
+		return peek_backward(ring, size);
+	if (ring->head == ring->tail)
+		return NULL;
+	if (!find_piece(ring))
+		return resync(ring);
+	/* Whole records were lifted; in the ring one can go on at its other end. */
+	most = (pev_ring_has_lifted(ring) ? ring->end : ring->head) - ring->tail;
+	*size = size_of(ring->piece);
+	if (*size < sizeof(struct perf_event_header) || *size % 8 || *size > most)
+		return resync(ring);
+	return *size <= ring->end - ring->tail ? ring->piece : whole(ring, ring->tail, *size);
+}
+
+void pev_ring_publish(struct pev_ring *ring)
+{
+	uint64_t free_to = ring->head - pev_ring_fill(ring);
+
+	if (ring->published == free_to)
+		return;
+	/* Release: our reads are done before the kernel may write there. */
+	__atomic_store_n(&ring->page->data_tail, free_to, __ATOMIC_RELEASE);
+	ring->published = free_to;
+}
+
+/* ---- lifting ---- */
+
+int pev_ring_pieces_backward(const struct pev_ring *ring, uint64_t len, struct iovec *pieces)
+{
+	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;
+	uint64_t at = ring->head & (ring->size - 1), rest = ring->size - at;
+	uint64_t first = len < rest ? len : rest;
+	int nr = 0;
+
+	if (first)
+		pieces[nr++] = (struct iovec){ data + at, (size_t)first };
+	if (len > first)
+		pieces[nr++] = (struct iovec){ data, (size_t)(len - first) };
+	return nr;
+}
+
+int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to, struct iovec *pieces)
+{
+	unsigned char *data = (unsigned char *)(uintptr_t)ring->data;
+	uint64_t len, rest;
+	int nr = 0;
+
+	if (is_before(from, ring->lifted_to) && is_before(from, to)) {
+		len = (is_before(to, ring->lifted_to) ? to : ring->lifted_to) - from;
+		pieces[nr++] = (struct iovec){ ring->lifted + (from - ring->lifted_from),
+					       (size_t)len };
+		from += len;
+	}
+	while (is_before(from, to) && nr < PEV_RING_PIECES) {
+		rest = ring->size - (from & (ring->size - 1));
+		len = to - from < rest ? to - from : rest;
+		pieces[nr++] = (struct iovec){ data + (from & (ring->size - 1)), (size_t)len };
+		from += len;
+	}
+	return nr;
+}
+
+/* Room for more bytes behind what was lifted and is wanted from keep on. */
+static int make_room(struct pev_ring *ring, uint64_t keep, size_t more, size_t max)
+{
+	size_t kept = (size_t)(ring->lifted_to - keep), cap = ring->lifted_cap;
+	unsigned char *to = ring->lifted;
+
+	if ((size_t)(ring->lifted_to - ring->lifted_from) + more <= cap)
+		return 0;
+	if (kept + more > max)
+		return -ENOSPC;
+	/* So large that it is moved to its front no more often than it fills by a half. */
+	if (2 * (kept + more) > cap && cap < max) {
+		cap = 2 * (kept + more) < max ? 2 * (kept + more) : max;
+		to = malloc(cap);
+		if (!to)
+			return -ENOMEM;
+	}
+	if (kept)
+		memmove(to, ring->lifted + (keep - ring->lifted_from), kept);
+	if (to != ring->lifted)
+		free(ring->lifted);
+	ring->lifted = to;
+	ring->lifted_cap = cap;
+	ring->lifted_from = keep;
+	return 0;
+}
+
+int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max)
+{
+	struct iovec pieces[PEV_RING_PIECES];
+	int rc, nr;
+
+	/* Acquire: as in pev_ring_refresh(). */
+	ring->head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	if (!is_before(keep, ring->lifted_to))
+		ring->lifted_from = ring->lifted_to = keep;
+	if (ring->head - ring->lifted_to > ring->size)
+		return 0; /* who peeks will find out */
+	rc = make_room(ring, keep, (size_t)(ring->head - ring->lifted_to), max);
+	if (rc < 0)
+		return rc;
+	nr = pev_ring_pieces(ring, ring->lifted_to, ring->head, pieces);
+	for (int i = 0; i < nr; i++) {
+		memcpy(ring->lifted + (ring->lifted_to - ring->lifted_from), pieces[i].iov_base,
+		       pieces[i].iov_len);
+		ring->lifted_to += pieces[i].iov_len;
+	}
+	ring->end = ring->at = ring->tail;
+	pev_ring_publish(ring);
+	return 0;
+}
+
+/* ---- the AUX area ---- */
+
+int pev_ring_map_aux(struct pev_ring *ring, int fd, size_t bytes)
+{
+	void *addr;
+	int rc;
+
+	/* perf_mmap_aux() reads both from the page and holds them against the call. */
+	ring->page->aux_offset = ring->mapped;
+	ring->page->aux_size = bytes;
+	rc = ring->sys->mmap(ring->sys->ctx, bytes, PROT_READ | PROT_WRITE, fd, ring->mapped,
+			     &addr);
+	if (rc < 0) {
+		ring->page->aux_offset = ring->page->aux_size = 0;
+		return rc;
+	}
+	ring->aux = addr;
+	ring->aux_size = bytes;
+	ring->aux_tail = __atomic_load_n(&ring->page->aux_tail, __ATOMIC_RELAXED);
+	return 0;
+}
+
+uint64_t pev_ring_aux_head(const struct pev_ring *ring)
+{
+	/* Acquire: the bytes before this head are seen as written. */
+	return __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t aux_there(const struct pev_ring *ring, uint64_t head)
+{
+	uint64_t there = head - ring->aux_tail;
+
+	return there < ring->aux_size ? there : ring->aux_size;
+}
+
+uint64_t pev_ring_aux_unread(const struct pev_ring *ring)
+{
+	return aux_there(ring, pev_ring_aux_head(ring));
+}
+
+void pev_ring_aux(const struct pev_ring *ring, uint64_t offset, uint64_t size,
+		  struct pev_aux *aux)
+{
+	uint64_t head = pev_ring_aux_head(ring), there, to_head, at;
+
+	/* perf_aux_output_end() writes the record first, and the head a moment later. */
+	for (int i = 0; i < AUX_PATIENCE && (int64_t)(offset + size - head) > 0; i++)
+		head = pev_ring_aux_head(ring);
+	/* All in distances to head, so that no offset and no size leads outside. */
+	there = aux_there(ring, head);
+	to_head = head - offset;
+	*aux = (struct pev_aux){ .p = { ring->aux, ring->aux } };
+	if (to_head > there) {
+		/* It begins before what is there; or after head, which is the longest way round. */
+		uint64_t gone = to_head - there;
+
+		if (gone >= size)
+			return;
+		size -= gone;
+		to_head = there;
+	}
+	if (size > to_head)
+		size = to_head;
+	at = (head - to_head) & (ring->aux_size - 1);
+	aux->p[0] = ring->aux + at;
+	aux->len[0] = size < ring->aux_size - at ? size : ring->aux_size - at;
+	aux->len[1] = size - aux->len[0];
+}
+
+void pev_ring_aux_pop(struct pev_ring *ring, uint64_t end)
+{
+	uint64_t written = pev_ring_aux_head(ring) - ring->aux_tail;
+	uint64_t read = end - ring->aux_tail;
+
+	if ((int64_t)read <= 0)
+		return;
+	ring->aux_tail += read < written ? read : written;
+	/* Release: our reads are done before the kernel may write there. */
+	__atomic_store_n(&ring->page->aux_tail, ring->aux_tail, __ATOMIC_RELEASE);
+}

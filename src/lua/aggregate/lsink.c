@@ -1,0 +1,511 @@
+/*
+ * lsink.c - from a record to an aggregator's cell; see lsink.h.
+ */
+#include "lua/aggregate/lsink.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <string.h>
+
+#include "lua/record/ltext_line.h"
+#include "lua/record/lrecord_value.h"
+#include "lua/aggregate/lspan.h"
+#include "lua/symbol/lstack_table.h"
+#include "lua/aggregate/lcondition.h"
+
+#define COUNTED_MAX 64 /* numbers that are counted in one go */
+
+/* ---- once per event ---- */
+
+/* Add it to the list at 2 when it is a payload's; false: nil and why it is no field are pushed. */
+static bool check_source(lua_State *L, const char *name)
+{
+	struct l_field source = l_source_find(name);
+
+	if (!l_source_is(&source)) {
+		l_source_refuse(L, name);
+		return false;
+	}
+	if (source.payload) {
+		lua_pushstring(L, source.payload);
+		lua_rawseti(L, 2, (lua_Integer)lua_rawlen(L, 2) + 1);
+	}
+	return true;
+}
+
+/*
+ * aggregator_fields(aggregator) -> {names of the payload's fields that it reads}; nil, why it
+ * cannot be a callback; nil: the value is not an aggregator
+ */
+static int l_aggregator_fields(lua_State *L)
+{
+	const struct l_agg *agg = l_agg_test(L, 1);
+
+	lua_settop(L, 1);
+	if (!agg)
+		return 0;
+	if (!agg->value && agg->all.config.kind > PEV_AGG_TOP) {
+		lua_pushnil(L);
+		lua_pushliteral(L, "it needs a value = FIELD");
+		return 2;
+	}
+	lua_newtable(L);
+	if (agg->value && !check_source(L, agg->value))
+		return 2;
+	for (uint32_t i = 0; i < agg->nr_by; i++)
+		if (!check_source(L, agg->by[i]))
+			return 2;
+	for (uint32_t i = 0; agg->where && i < agg->where->program.nr; i++)
+		if (!check_source(L, agg->where->names[i]))
+			return 2;
+	return 1;
+}
+
+/* The aggregator keeps them, and what their addresses are looked up in. */
+static struct pev_stacks *keep_stacks(lua_State *L, int idx, int context)
+{
+	struct pev_stacks *stacks;
+
+	lua_createtable(L, 0, 2);
+	lua_getfield(L, context, "world");
+	lua_setfield(L, -2, "world");
+	lua_getfield(L, context, "stacks");
+	stacks = l_stacks_check(L, -1);
+	lua_setfield(L, -2, "stacks");
+	l_agg_keep(L, idx, stacks);
+	return stacks;
+}
+
+static uint32_t count_tests(const struct l_where *where)
+{
+	return where ? where->program.nr : 0;
+}
+
+static struct l_field *find_names(struct l_field *at, const char *const *names, uint32_t nr)
+{
+	for (uint32_t i = 0; i < nr; i++)
+		*at++ = l_source_find(names[i]);
+	return at;
+}
+
+static struct l_field *find_tests(struct l_field *at, const struct l_where *where)
+{
+	return where ? find_names(at, where->names, where->program.nr) : at;
+}
+
+static bool is_one(lua_State *L, int idx) { return l_agg_test(L, idx) || l_line_test(L, idx); }
+
+bool l_sink_is(lua_State *L, int idx)
+{
+	lua_Integer nr = lua_istable(L, idx) ? (lua_Integer)lua_rawlen(L, idx) : 0;
+	bool is = nr > 0;
+
+	if (!nr)
+		return is_one(L, idx);
+	for (lua_Integer i = 1; i <= nr && is; i++) {
+		lua_rawgeti(L, idx, i);
+		is = is_one(L, -1);
+		lua_pop(L, 1);
+	}
+	return is;
+}
+
+/* User values of a sink. */
+enum { UV_NEXT = 1, UV_LINE, UV_NR = UV_LINE };
+
+static struct l_sink *push_of_line(lua_State *L, int idx, const char *event)
+{
+	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink), UV_NR);
+
+	*sink = (struct l_sink){ .line = l_line_push(L, idx, event) };
+	lua_setiuservalue(L, -2, UV_LINE);
+	return sink;
+}
+
+static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, const char *event)
+{
+	struct l_agg *agg = l_agg_test(L, idx);
+	bool stops = agg->span && agg->end == L_END_STOP;
+	const struct l_where *into = stops ? agg->span->into->where : NULL;
+	uint32_t nr = 1 + agg->nr_by + count_tests(agg->where) + count_tests(into);
+	size_t bytes = sizeof(struct l_sink) + nr * sizeof(struct l_field);
+	struct l_sink *sink;
+
+	lua_getfield(L, context, "stacks");
+	l_agg_budget(L, idx, l_stacks_budget(L, -1));
+	sink = lua_newuserdatauv(L, bytes + strlen(event) + 1, UV_NR);
+	*sink = (struct l_sink){ .agg = agg, .nr = nr };
+	sink->event = memcpy((char *)sink + bytes, event, strlen(event) + 1);
+	sink->value = sink->fields;
+	sink->by = sink->fields + 1;
+	*sink->value = (struct l_field){ 0 };
+	find_names(sink->value, &agg->value, agg->value ? 1 : 0);
+	sink->when = find_names(sink->by, agg->by, agg->nr_by);
+	sink->into_when = find_tests(sink->when, agg->where);
+	find_tests(sink->into_when, into);
+	sink->counts_one = agg->nr_by <= 1 && !agg->timed && !agg->value && !agg->span &&
+			   !agg->where && !agg->keeps_times;
+	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
+		if (l_source_is_stack(&sink->by[i]))
+			sink->stacks = keep_stacks(L, idx, context);
+	return sink;
+}
+
+static struct l_sink *push_one(lua_State *L, int idx, int context, const char *event)
+{
+	if (l_line_test(L, idx))
+		return push_of_line(L, idx, event);
+	return push_of_aggregator(L, idx, context, event);
+}
+
+/* Each keeps the one behind it. */
+static struct l_sink *push_list(lua_State *L, int idx, int context, const char *event)
+{
+	struct l_sink *next = NULL;
+
+	lua_pushnil(L);
+	for (lua_Integer i = (lua_Integer)lua_rawlen(L, idx); i > 0; i--) {
+		struct l_sink *sink;
+
+		lua_rawgeti(L, idx, i);
+		sink = push_one(L, lua_gettop(L), context, event);
+		sink->next = next;
+		sink->counts_one = sink->counts_one && !next;
+		next = sink;
+		lua_insert(L, -3);
+		lua_pop(L, 1);
+		lua_setiuservalue(L, -2, UV_NEXT);
+	}
+	return next;
+}
+
+struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event)
+{
+	return lua_istable(L, idx) ? push_list(L, idx, context, event)
+				   : push_one(L, idx, context, event);
+}
+
+/* ---- once per record ---- */
+
+static void find_fields(struct l_sink *sink, const struct pev_record *rec,
+			const struct l_args *args)
+{
+	sink->tp = args ? args->tp : sink->tp;
+	sink->plan = rec->plan;
+	for (uint32_t i = 0; i < sink->nr; i++) {
+		if (args)
+			l_field_of(&sink->fields[i], args->tp);
+		if (rec->type == PERF_RECORD_SAMPLE)
+			l_field_in(&sink->fields[i], rec->plan, args);
+	}
+	sink->counts = sink->counts_one && rec->type == PERF_RECORD_SAMPLE &&
+		       (!sink->agg->nr_by || sink->by->place.at);
+}
+
+static int put(struct pev_key *key, const struct pev_key_part *part)
+{
+	if (part->type == PEV_KEY_POINTER && !part->pointer)
+		return -ENOMEM;
+	return pev_key_part(key, part);
+}
+
+/* One more column of a key; false: the record has none, or no memory, which is counted. */
+static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
+					       const struct l_shown *shown, uint32_t i,
+					       struct pev_key *key)
+{
+	struct pev_key_part column = l_source_read(&sink->by[i], shown);
+	struct l_agg *agg = sink->agg;
+	int rc;
+
+	/* By what is not there nothing can be joined. */
+	if (column.type == PEV_KEY_END && (!agg->lacking || (agg->span && i < agg->span->nr_by))) {
+		agg->absent[i + 1]++;
+		return false;
+	}
+	rc = column.type == PEV_KEY_END ? pev_key_bool(key, false) : put(key, &column);
+	agg->no_memory += rc < 0;
+	return rc == 0;
+}
+
+/* The same, of a number at once. */
+static inline bool take_column(const struct l_sink *sink, const struct l_shown *shown, uint32_t i,
+			       struct pev_key *key)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+
+	if (!l_source_number(&sink->by[i], shown, &number))
+		return take_any(sink, shown, i, key);
+	if (pev_key_integer(key, l_agg_time(agg, i, number)) == 0)
+		return true;
+	agg->no_memory++;
+	return false;
+}
+
+/* The record's columns first .. end - 1 as a key. */
+static inline bool take_columns(const struct l_sink *sink, const struct l_shown *shown,
+				uint32_t first, uint32_t end, struct pev_key *key)
+{
+	key->len = 0;
+	for (uint32_t i = first; i < end; i++)
+		if (!take_column(sink, shown, i, key))
+			return false;
+	return true;
+}
+
+/* Is the record one of those it is for? One that cannot be told is counted. */
+static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
+		      const struct l_shown *shown)
+{
+	bool blind = false, wanted;
+
+	if (!agg->where)
+		return true;
+	wanted = l_where_holds(agg->where, sources, shown, &blind);
+	agg->untold += blind && !wanted;
+	return wanted;
+}
+
+/* One value more for the key of the record's columns from first on. */
+static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, struct l_agg *to,
+		      uint32_t first, int64_t value)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+	int rc;
+
+	if (agg->nr_by == first + 1 && l_source_number(&sink->by[first], shown, &number))
+		rc = l_agg_add_integer(to, l_agg_time(agg, first, number), value);
+	else if (take_columns(sink, shown, first, agg->nr_by, &to->key))
+		rc = l_agg_add(to, value);
+	else
+		return;
+	to->no_memory += rc < 0;
+}
+
+/* What the record has behind the key of its end, for into. */
+static bool take_kept(const struct l_sink *sink, const struct l_shown *shown,
+		      struct pev_kept *kept)
+{
+	const struct l_agg *end = sink->agg;
+	struct pev_key *key = &end->span->into->key;
+
+	if (!take_columns(sink, shown, end->span->nr_by, end->nr_by, key))
+		return false;
+	*kept = (struct pev_kept){ key->bytes, key->len };
+	return true;
+}
+
+static void feed_start(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+	struct pev_kept kept;
+
+	if (take_kept(sink, shown, &kept) &&
+	    pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time, kept) < 0)
+		end->no_memory++;
+}
+
+static void feed_via(const struct l_sink *sink, const struct l_shown *shown)
+{
+	struct l_agg *end = sink->agg;
+	struct pev_kept kept;
+
+	if (take_kept(sink, shown, &kept) &&
+	    pev_spans_pass(&end->span->spans, end->key.bytes, end->key.len, kept) < 0)
+		end->no_memory++;
+}
+
+/* The key of into: of each column's end, what it has. */
+static bool take_joined(const struct l_sink *sink, const struct l_shown *shown,
+			const struct pev_spanned *ended)
+{
+	const struct l_span *span = sink->agg->span;
+	const struct pev_kept *kept[L_END_NR] = { &ended->start, &ended->via };
+	size_t at[L_END_NR] = { 0 };
+	struct pev_key *key = &span->into->key;
+	uint32_t own = span->nr_by;
+
+	key->len = 0;
+	for (uint32_t i = 0; i < span->into->nr_by; i++) {
+		enum l_end from = span->from[i];
+		struct pev_key_part part;
+
+		if (from == L_END_STOP) {
+			if (!take_column(sink, shown, own++, key))
+				return false;
+			continue;
+		}
+		part = pev_key_next(kept[from]->bytes, kept[from]->len, &at[from]);
+		if (put(key, &part) < 0) {
+			span->into->no_memory++;
+			return false;
+		}
+	}
+	return true;
+}
+
+static void feed_joined(const struct l_sink *sink, const struct l_shown *shown,
+			const struct pev_spanned *ended, int64_t value)
+{
+	struct l_agg *into = sink->agg->span->into;
+
+	if (take_joined(sink, shown, ended) && l_agg_add(into, value) < 0)
+		into->no_memory++;
+}
+
+static void note_pair(struct l_span *span, uint64_t time)
+{
+	struct l_times *times = &span->into->times;
+
+	if (!span->into->keeps_times || !span->begun.any)
+		return;
+	times->first = times->any ? times->first : span->begun.first;
+	times->last = time;
+	times->any = true;
+}
+
+static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+	struct l_span *span = end->span;
+	struct pev_spanned ended;
+	int64_t value;
+
+	if (!pev_spans_stop(&span->spans, end->key.bytes, end->key.len, time, &ended))
+		return;
+	note_pair(span, time);
+	if (span->passes && !ended.passed) {
+		span->bypassed++;
+		return;
+	}
+	if (ended.took < span->least || !is_wanted(span->into, sink->into_when, shown))
+		return;
+	value = (int64_t)(ended.took / span->unit);
+	if (span->joins)
+		feed_joined(sink, shown, &ended, value);
+	else
+		feed_cell(sink, shown, span->into, span->nr_by, value);
+}
+
+static void feed_end(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+{
+	struct l_agg *end = sink->agg;
+
+	if (!take_columns(sink, shown, 0, end->span->nr_by, &end->key))
+		return;
+	switch (end->end) {
+	case L_END_START:
+		feed_start(sink, shown, time);
+		break;
+	case L_END_VIA:
+		feed_via(sink, shown);
+		break;
+	case L_END_STOP:
+		feed_stop(sink, shown, time);
+		break;
+	default:
+		pev_spans_cancel(&end->span->spans, end->key.bytes, end->key.len);
+	}
+}
+
+static bool take_value(const struct l_sink *sink, const struct l_shown *shown, int64_t *value)
+{
+	struct pev_key_part part;
+
+	if (l_source_number(sink->value, shown, value))
+		return true;
+	part = l_source_read(sink->value, shown);
+	*value = part.integer;
+	return part.type == PEV_KEY_INTEGER;
+}
+
+static void note_time(struct l_times *times, const struct pev_record *rec)
+{
+	uint64_t time;
+
+	if (!pev_record_number(rec, PEV_F_TIME, &time))
+		return;
+	times->first = times->any ? times->first : time;
+	times->last = time;
+	times->any = true;
+}
+
+static void feed(const struct l_sink *sink, const struct l_shown *shown)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t value = 1;
+
+	if (agg->keeps_times)
+		note_time(agg->span ? &agg->span->begun : &agg->times, shown->view->rec);
+	if (!is_wanted(agg, sink->when, shown))
+		return;
+	if (sink->value->code && !take_value(sink, shown, &value) && (agg->span || !agg->lacking)) {
+		agg->absent[0]++;
+		return;
+	}
+	if (agg->span)
+		feed_end(sink, shown, (uint64_t)value);
+	else
+		feed_cell(sink, shown, agg, 0, value);
+}
+
+bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
+{
+	struct l_agg *agg = sink->agg;
+	int64_t number;
+
+	if (agg->nr_by && !pev_number_field_read(&sink->by->place, rec->bytes, &number))
+		return false;
+	if (agg->nr_by)
+		l_agg_count_integers(agg, &number, 1);
+	else
+		l_agg_count(agg, 1);
+	return true;
+}
+
+uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr)
+{
+	const struct pev_number_field *place = &sink->by->place;
+	int64_t numbers[COUNTED_MAX];
+	uint32_t taken = 0;
+
+	nr = nr < COUNTED_MAX ? nr : COUNTED_MAX;
+	while (taken < nr && pev_sample_fits(sink->plan, from[taken].bytes, from[taken].size) &&
+	       (!sink->agg->nr_by || pev_number_field_read(place, from[taken].bytes,
+							   &numbers[taken])))
+		taken++;
+	if (sink->agg->nr_by)
+		l_agg_count_integers(sink->agg, numbers, taken);
+	else
+		l_agg_count(sink->agg, taken);
+	return taken;
+}
+
+static inline void feed_one(struct l_sink *sink, lua_State *L, int context,
+			    const struct l_view *view, const struct l_args *args)
+{
+	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
+
+	if (sink->line) {
+		l_line_feed(sink->line, L, view, args);
+		return;
+	}
+	if (view->rec->plan != sink->plan || (args && args->tp != sink->tp))
+		find_fields(sink, view->rec, args);
+	feed(sink, &shown);
+}
+
+void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
+		 const struct l_args *args)
+{
+	for (; sink; sink = sink->next)
+		feed_one(sink, L, context, view, args);
+}
+
+void l_sink_register(lua_State *L)
+{
+	lua_pushcfunction(L, l_aggregator_fields);
+	lua_setfield(L, -2, "aggregator_fields");
+}

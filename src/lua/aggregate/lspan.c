@@ -1,0 +1,162 @@
+/*
+ * lspan.c - the userdata perfev.span; see lspan.h. What is done per record is lsink.c's.
+ */
+#include "lua/aggregate/lspan.h"
+
+#include <lauxlib.h>
+
+#include "lua/base/lclass.h"
+
+#define TYPENAME "perfev.span"
+
+static struct l_agg *check_agg(lua_State *L, int arg)
+{
+	struct l_agg *agg = l_agg_test(L, arg);
+
+	luaL_argexpected(L, agg, arg, "aggregator");
+	return agg;
+}
+
+/* Where each end's aggregator is among the arguments of span(), and into. */
+enum { AT_ENDS = 1, AT_INTO = AT_ENDS + L_END_NR };
+
+/* The end at idx keeps the span on top, and the stacks of its keys are those of into. */
+static void take_end(lua_State *L, int idx, struct l_span *self, enum l_end end)
+{
+	struct l_agg *agg = l_agg_test(L, idx);
+
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, idx, L_AGG_UV_SPAN);
+	lua_getiuservalue(L, AT_INTO, L_AGG_UV_HOMES);
+	lua_setiuservalue(L, idx, L_AGG_UV_HOMES);
+	agg->span = self;
+	agg->span_into = self->into;
+	agg->end = end;
+	agg->keeps_times = end == L_END_START && self->into->keeps_times;
+}
+
+static lua_Integer integer_of(lua_State *L, const char *name, lua_Integer least)
+{
+	lua_Integer value;
+
+	lua_getfield(L, AT_INTO + 1, name);
+	value = luaL_checkinteger(L, -1);
+	luaL_argcheck(L, value >= least, AT_INTO + 1, name);
+	lua_pop(L, 1);
+	return value;
+}
+
+/* Whose each of into's columns is, by the list "from"; how many there are of each end. */
+static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_END_NR])
+{
+	lua_getfield(L, AT_INTO + 1, "from");
+	luaL_checktype(L, -1, LUA_TTABLE);
+	for (uint32_t i = 0; i < self->into->nr_by; i++) {
+		lua_Integer from;
+
+		lua_rawgeti(L, -1, (lua_Integer)i + 1);
+		from = luaL_checkinteger(L, -1);
+		luaL_argcheck(L, from >= 0 && from < L_END_CANCEL, AT_INTO + 1, "from");
+		self->from[i] = (enum l_end)from;
+		self->joins |= self->from[i] != L_END_STOP;
+		nr[from]++;
+		lua_pop(L, 1);
+	}
+	lua_pop(L, 1);
+}
+
+static void take_ends(lua_State *L, struct l_span *self)
+{
+	uint32_t nr[L_END_NR] = { 0 };
+
+	take_columns(L, self, nr);
+	lua_settop(L, AT_INTO + 2);
+	for (int end = 0; end < L_END_NR; end++) {
+		const struct l_agg *agg = l_agg_test(L, AT_ENDS + end);
+
+		if (!agg)
+			continue;
+		luaL_argcheck(L, agg->nr_by == self->nr_by + nr[end], AT_ENDS + end, "columns");
+		take_end(L, AT_ENDS + end, self, (enum l_end)end);
+	}
+	self->passes = l_agg_test(L, AT_ENDS + L_END_VIA) != NULL;
+	luaL_argcheck(L, self->passes || !nr[L_END_VIA], AT_ENDS + L_END_VIA, "columns");
+}
+
+/*
+ * span(start, via or nil, stop, cancel or nil, into, { nr_by = columns that are the key,
+ * most = that wait, unit =, least = ns, from = { whose each of into's columns is: enum l_end } })
+ */
+static int l_span(lua_State *L)
+{
+	struct l_agg *into;
+	struct l_span *self;
+	lua_Integer most;
+
+	lua_settop(L, AT_INTO + 1);
+	check_agg(L, AT_ENDS + L_END_START);
+	check_agg(L, AT_ENDS + L_END_STOP);
+	into = check_agg(L, AT_INTO);
+	luaL_checktype(L, AT_INTO + 1, LUA_TTABLE);
+	most = integer_of(L, "most", 1);
+	luaL_argcheck(L, most <= PEV_AGG_MOST_KEYS, AT_INTO + 1, "most");
+	self = lua_newuserdatauv(L, sizeof(*self), 1);
+	*self = (struct l_span){ .into = into };
+	if (pev_spans_init(&self->spans, (uint32_t)most) < 0)
+		return luaL_error(L, "no memory for spans");
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, AT_INTO);
+	lua_setiuservalue(L, -2, 1);
+	self->nr_by = (uint32_t)integer_of(L, "nr_by", 1);
+	self->unit = (uint64_t)integer_of(L, "unit", 1);
+	self->least = (uint64_t)integer_of(L, "least", 0);
+	take_ends(L, self);
+	return 1;
+}
+
+static int l_span_gc(lua_State *L)
+{
+	struct l_span *self = luaL_checkudata(L, 1, TYPENAME);
+
+	pev_spans_free(&self->spans);
+	return 0;
+}
+
+/*
+ * span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= }; where there were any
+ * bypassed=, cancelled=
+ */
+static int l_span_counts(lua_State *L)
+{
+	const struct l_span *self = luaL_checkudata(L, 1, TYPENAME);
+	const struct {
+		const char *name;
+		uint64_t n;
+		bool always;
+	} counts[] = {
+		{ "waiting", self->spans.nr, true },
+		{ "unstarted", self->spans.unstarted, true },
+		{ "restarted", self->spans.restarted, true },
+		{ "dropped", self->spans.dropped, true },
+		{ "bypassed", self->bypassed, false },
+		{ "cancelled", self->spans.cancelled, false },
+	};
+
+	lua_createtable(L, 0, 6);
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		if (!counts[i].n && !counts[i].always)
+			continue;
+		lua_pushinteger(L, (lua_Integer)counts[i].n);
+		lua_setfield(L, -2, counts[i].name);
+	}
+	return 1;
+}
+
+void l_span_register(lua_State *L)
+{
+	l_class(L, TYPENAME, NULL, l_span_gc);
+	lua_pushcfunction(L, l_span);
+	lua_setfield(L, -2, "span");
+	lua_pushcfunction(L, l_span_counts);
+	lua_setfield(L, -2, "span_counts");
+}

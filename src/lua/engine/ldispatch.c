@@ -1,0 +1,510 @@
+/*
+ * ldispatch.c - from a record to its callback; see ldispatch.h.
+ */
+#include "lua/engine/ldispatch.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdlib.h>
+
+#include "lua/base/lerror.h"
+#include "lua/hooks/lhooks.h"
+#include "lua/symbol/lstack_table.h"
+
+/* Where a call finds things, from d->first on. */
+enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
+
+void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
+		     const char *(*comm)(void *ctx, int tid), void *ctx)
+{
+	idx = lua_absindex(L, idx);
+	lua_newtable(L);
+	lua_setiuservalue(L, idx, L_UV_CALLBACKS);
+	lua_newtable(L); /* context */
+	/* A view that somebody keeps looks at our now: through its context it keeps us. */
+	lua_pushvalue(L, idx);
+	lua_rawseti(L, -2, 0);
+	l_stacks_push(L);
+	lua_setfield(L, -2, "stacks");
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, idx, L_UV_CONTEXT);
+	lua_createtable(L, L_DISPATCH_VIEWS + 1, 0);
+	for (int i = 0; i <= L_DISPATCH_VIEWS; i++) {
+		d->views[i] = l_view_push(L, -2, &d->now);
+		d->views[i]->comm = comm;
+		d->views[i]->ctx = ctx;
+		lua_rawseti(L, -2, i + 1);
+	}
+	lua_setiuservalue(L, idx, L_UV_VIEWS);
+	lua_pop(L, 1);
+}
+
+struct pev_budget *l_dispatch_budget(lua_State *L, int idx)
+{
+	struct pev_budget *budget;
+
+	lua_getiuservalue(L, idx, L_UV_CONTEXT);
+	lua_getfield(L, -1, "stacks");
+	budget = l_stacks_budget(L, -1);
+	lua_pop(L, 2);
+	return budget;
+}
+
+void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
+{
+	for (int i = 0; i <= L_DISPATCH_VIEWS; i++)
+		d->views[i]->tasks = tasks;
+}
+
+void l_dispatch_free(struct l_dispatch *d)
+{
+	free(d->slots);
+	d->slots = NULL;
+	d->nr_slots = 0;
+	d->now++; /* payload views compare with it */
+}
+
+/* Room for all slots up to this one, of which those that are new have nothing. -ENOMEM. */
+static int make_room(struct l_dispatch *d, uint32_t slot)
+{
+	struct l_dispatch_slot *slots;
+
+	if (slot < d->nr_slots)
+		return 0;
+	slots = realloc(d->slots, sizeof(*slots) * (slot + (size_t)1));
+	if (!slots)
+		return -ENOMEM;
+	d->slots = slots;
+	while (d->nr_slots <= slot)
+		slots[d->nr_slots++] = (struct l_dispatch_slot){ 0 };
+	return 0;
+}
+
+/* Nothing hears it yet; an event that could not be opened may have been it before. */
+static void begin_slot(lua_State *L, struct l_dispatch *d, uint32_t slot)
+{
+	if (make_room(d, slot) < 0) {
+		luaL_error(L, "no memory for an event");
+		__builtin_unreachable(); /* it raises */
+	}
+	d->slots[slot] = (struct l_dispatch_slot){ .args = d->slots[slot].args };
+}
+
+/* The name of the spec at 2's event. */
+static const char *push_name(lua_State *L)
+{
+	const char *name;
+
+	lua_getfield(L, 2, "event");
+	if (lua_istable(L, -1))
+		lua_getfield(L, -1, "name");
+	name = lua_tostring(L, -1);
+	return name ? name : "?";
+}
+
+/* What the slot's records are under; the list of callbacks keeps it. */
+static void take_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+{
+	int top = lua_gettop(L);
+	bool all;
+
+	if (lua_getfield(L, 2, "where") != LUA_TNIL) {
+		lua_getfield(L, 2, "where_all");
+		all = lua_toboolean(L, -1);
+		d->slots[slot].guard = l_guard_push(L, top + 1, push_name(L), all);
+		lua_rawsetp(L, list, d->slots[slot].guard);
+	}
+	lua_settop(L, top);
+}
+
+/* What is on top is the slot's for that type; the list of callbacks keeps its sink. */
+static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list,
+		      int context)
+{
+	lua_Integer at = (lua_Integer)slot * PEV_RECORD_NR + type;
+	int top = lua_gettop(L);
+	const char *event = push_name(L);
+	struct l_sink *sink = l_sink_push(L, top, context, event);
+
+	lua_rawseti(L, list, -at - 1);
+	d->slots[slot].sinks[type] = sink;
+	lua_settop(L, top);
+}
+
+#define PULLED (UINT32_C(1) << PERF_RECORD_SAMPLE) /* what is heard while fields are pulled */
+
+/* What is got of the slot's samples, by the names on top; the list of callbacks keeps it. */
+static void set_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+{
+	d->slots[slot].fields = l_fields_push(L, -1);
+	lua_rawsetp(L, list, d->slots[slot].fields);
+}
+
+static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+{
+	if (d->pulls)
+		lua_rawgeti(L, list, 0);
+	else
+		lua_getfield(L, 2, "fields");
+	if (lua_istable(L, -1))
+		set_fields(L, d, slot, list);
+	lua_pop(L, 1);
+}
+
+uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d)
+{
+	int top = lua_gettop(L), list = top + 1;
+
+	names = lua_absindex(L, names);
+	if (!lua_istable(L, names))
+		return 0;
+	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
+	lua_pushvalue(L, names);
+	lua_rawseti(L, list, 0);
+	lua_pushvalue(L, names);
+	for (uint32_t slot = 0; slot < d->nr_slots; slot++)
+		set_fields(L, d, slot, list);
+	d->pulls = true;
+	lua_settop(L, top);
+	return PULLED;
+}
+
+uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
+{
+	lua_Integer base = (lua_Integer)slot * PEV_RECORD_NR + 1;
+	int top = lua_gettop(L), list = top + 1;
+	uint32_t heard = 0;
+
+	begin_slot(L, d, slot);
+	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
+	lua_getiuservalue(L, idx, L_UV_CONTEXT);
+	take_fields(L, d, slot, list);
+	take_guard(L, d, slot, list);
+	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
+		lua_settop(L, top);
+		return d->pulls ? PULLED : 0;
+	}
+	for (int type = 0; type < PEV_RECORD_NR; type++) {
+		if (lua_getfield(L, -1, pev_layouts[type].callback) == LUA_TNIL) {
+			lua_pop(L, 1);
+			lua_getfield(L, -1, "record");
+		}
+		if (lua_isnil(L, -1)) {
+			lua_pop(L, 1);
+			continue;
+		}
+		heard |= UINT32_C(1) << type;
+		if (l_sink_is(L, -1))
+			take_sink(L, d, slot, type, list, top + 2);
+		lua_rawseti(L, list, base + type);
+	}
+	lua_settop(L, top);
+	return d->pulls ? PULLED : heard;
+}
+
+int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
+{
+	if (make_room(d, slot) < 0)
+		return -ENOMEM;
+	d->slots[slot].args = NULL;
+	return 0;
+}
+
+/* Of user space's own: the registers that a probe's arguments are in. */
+static __attribute__((noinline)) bool has_registers(const struct l_args *args,
+						    const struct pev_record *rec,
+						    const unsigned char **raw, uint32_t *len)
+{
+	struct pev_value value;
+
+	if (!pev_record_get(rec, args->from, &value) || value.extra != PERF_SAMPLE_REGS_ABI_64)
+		return false;
+	*raw = value.p;
+	*len = value.len;
+	return true;
+}
+
+/* The record's payload, where that of the slot's events can be read. */
+static inline bool has_payload(const struct l_args *args, const struct pev_record *rec,
+			       const unsigned char **raw, uint32_t *len)
+{
+	if (!args || rec->type != PERF_RECORD_SAMPLE)
+		return false;
+	if (args->from == PEV_F_RAW)
+		return pev_record_raw(rec, raw, len);
+	return has_registers(args, rec, raw, len);
+}
+
+unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			 unsigned process)
+{
+	unsigned turn = d->turn++ % L_DISPATCH_VIEWS;
+	struct l_view *view = d->views[turn];
+	struct l_args *args = d->slots[slot].args;
+	const unsigned char *raw;
+	uint32_t len;
+
+	d->now++;
+	view->rec = rec;
+	view->slot = slot;
+	view->gen = d->now;
+	view->process = process;
+	view->has_aux = false;
+	view->has_args = has_payload(args, rec, &raw, &len);
+	if (view->has_args) {
+		args->raw = raw;
+		args->len = len;
+		args->gen = d->now;
+		args->process = process;
+	}
+	return turn;
+}
+
+int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at)
+{
+	const struct l_view *view = d->views[turn];
+	struct l_fields *fields = d->pulls ? d->slots[slot].fields : NULL;
+	const struct l_args *args = view->has_args ? d->slots[slot].args : NULL;
+
+	d->left--;
+	if (fields)
+		return l_fields_pull(L, at, fields, view, args);
+	lua_pushvalue(L, at);
+	return 1;
+}
+
+void l_dispatch_limit(lua_State *L, struct l_dispatch *d, int idx)
+{
+	lua_Integer left = luaL_optinteger(L, idx, -1);
+
+	d->left = left < 0 ? UINT64_MAX : (uint64_t)left;
+}
+
+void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)
+{
+	luaL_checkstack(L, AT_VIEWS + L_DISPATCH_VIEWS + L_FIELDS_MAX + LUA_MINSTACK,
+			"dispatch");
+	d->first = lua_gettop(L) + 1;
+	lua_pushcfunction(L, l_traceback);
+	lua_getiuservalue(L, 1, L_UV_CALLBACKS);
+	lua_getiuservalue(L, 1, L_UV_CONTEXT);
+	lua_getiuservalue(L, 1, L_UV_HANDLERS);
+	lua_getiuservalue(L, 1, L_UV_VIEWS);
+	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
+		lua_rawgeti(L, d->first + AT_VIEWS, i + 1);
+	/* The views stand where the list of them stood. */
+	lua_remove(L, d->first + AT_VIEWS);
+}
+
+void l_dispatch_push_views(lua_State *L, int idx)
+{
+	idx = lua_absindex(L, idx);
+	luaL_checkstack(L, L_DISPATCH_VIEWS + 1, "views");
+	lua_getiuservalue(L, idx, L_UV_VIEWS);
+	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
+		lua_rawgeti(L, -1 - i, i + 1);
+	lua_remove(L, -1 - L_DISPATCH_VIEWS);
+}
+
+/* (handlers, message, callback, event) -> handlers.on_error(message, callback, event) */
+static int l_tell(lua_State *L)
+{
+	if (lua_getfield(L, 1, "on_error") != LUA_TFUNCTION)
+		return 0;
+	lua_pushvalue(L, 2);
+	lua_pushstring(L, lua_touserdata(L, 3));
+	lua_pushvalue(L, 4);
+	lua_call(L, 3, 1);
+	return 1;
+}
+
+/* Tell the error handler; the message with its traceback is on top. 1: it wants to stop. */
+static int raised(struct l_dispatch *d, uint32_t slot, uint32_t type)
+{
+	lua_State *L = d->L;
+	int rc, stop;
+
+	d->raised++;
+	lua_pushcfunction(L, l_tell);
+	lua_pushvalue(L, d->first + AT_HANDLERS);
+	lua_pushvalue(L, -3);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)pev_layouts[type].callback);
+	lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 1);
+	rc = lua_pcall(L, 4, 1, 0);
+	stop = rc == LUA_OK ? lua_toboolean(L, -1) : rc == LUA_ERRMEM;
+	/* Nobody has been told: dispatch raises it when the core is done. */
+	if (rc == LUA_ERRMEM)
+		l_keep_error(L);
+	else
+		lua_pop(L, 1);
+	lua_pop(L, 1);
+	return stop;
+}
+
+bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type)
+{
+	int stop;
+
+	d->now++;
+	stop = raised(d, slot, type < PEV_RECORD_NR ? type : 0);
+	d->now++;
+	return stop;
+}
+
+/* The function below its arguments, as lua_pcall(); one error caught for many calls is cheaper. */
+static int call(struct l_dispatch *d, int nargs)
+{
+	if (!d->guarded)
+		return lua_pcall(d->L, nargs, 1, d->first + AT_HANDLER);
+	lua_call(d->L, nargs, 1);
+	return LUA_OK;
+}
+
+/* What l_call_with_fields() gets besides the callback and the view. */
+struct arguments {
+	const struct l_fields *fields;
+	const struct l_view *view;
+	const struct l_args *args;
+};
+
+/* (callback, view, struct arguments *) -> what the callback returns */
+static int l_call_with_fields(lua_State *L)
+{
+	const struct arguments *arguments = lua_touserdata(L, 3);
+	int nr = (int)arguments->fields->nr;
+
+	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
+	lua_pushvalue(L, 1);
+	l_fields_get(L, 2, arguments->fields, arguments->view, arguments->args);
+	lua_call(L, nr, 1);
+	return 1;
+}
+
+/* Strings and tables are made where an error is caught; the rest cannot raise. */
+static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint32_t slot,
+			    unsigned turn)
+{
+	const struct l_view *view = d->views[turn];
+	struct arguments arguments = { fields, view, view->has_args ? d->slots[slot].args : NULL };
+	int at = d->first + AT_VIEWS + (int)turn;
+	lua_State *L = d->L;
+
+	l_fields_of(fields, view->rec, arguments.args);
+	if (fields->plain || d->guarded) {
+		l_fields_get(L, at, fields, view, arguments.args);
+		return call(d, (int)fields->nr);
+	}
+	lua_pushcfunction(L, l_call_with_fields);
+	lua_insert(L, -2);
+	lua_pushvalue(L, at);
+	lua_pushlightuserdata(L, &arguments);
+	return lua_pcall(L, 3, 1, d->first + AT_HANDLER);
+}
+
+static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
+{
+	const struct l_view *view = d->views[turn];
+	lua_State *L = d->L;
+	int nargs = 1;
+
+	lua_pushvalue(L, d->first + AT_VIEWS + (int)turn);
+	if (view->has_args || view->has_aux) {
+		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
+		nargs = 2;
+	}
+	return call(d, nargs);
+}
+
+/* The view that no Lua sees, at the record, and the record's payload, or NULL. */
+static inline struct l_view *look_at(struct l_dispatch *d, uint32_t slot,
+				     const struct pev_record *rec, struct l_args **payload)
+{
+	struct l_args *args = d->slots[slot].args;
+	struct l_view *view = d->views[L_DISPATCH_VIEWS];
+
+	view->rec = rec;
+	*payload = args && has_payload(args, rec, &args->raw, &args->len) ? args : NULL;
+	return view;
+}
+
+bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	struct l_args *args;
+	struct l_view *view = look_at(d, slot, rec, &args);
+
+	return l_guard_lets(d->slots[slot].guard, view, args, &d->untold);
+}
+
+void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			const struct pev_record *rec)
+{
+	struct l_args *args;
+	struct l_view *view;
+
+	if (l_sink_counts(sink, rec->plan, d->slots[slot].args) && l_sink_count_one(sink, rec))
+		return;
+	view = look_at(d, slot, rec, &args);
+	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
+}
+
+uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,
+			  uint32_t nr)
+{
+	return l_sink_count(d->slots[slot].sinks[PERF_RECORD_SAMPLE], from, nr);
+}
+
+static inline void push_callback(struct l_dispatch *d, uint32_t slot, uint32_t type)
+{
+	lua_rawgeti(d->L, d->first + AT_CALLBACKS,
+		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
+}
+
+/* It was called: what it returned, or raised, is on top. True: it wants no more. */
+static inline bool called(struct l_dispatch *d, lua_State *L, int rc, uint32_t slot, uint32_t type)
+{
+	bool stop;
+
+	/* The callback may have used its source from a coroutine. */
+	d->L = L;
+	if (rc != LUA_OK)
+		return l_dispatch_failed(d, slot, type);
+	stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
+	lua_pop(L, 1);
+	d->now++;
+	return stop;
+}
+
+bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	const struct l_dispatch_slot *to = &d->slots[slot];
+	const struct l_fields *fields = to->fields;
+
+	return fields && rec->type == PERF_RECORD_SAMPLE && fields->placed &&
+	       rec->plan == fields->plan && (!to->args || to->args->tp == fields->tp);
+}
+
+bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+{
+	const struct l_fields *fields = d->slots[slot].fields;
+	lua_State *L = d->L;
+
+	push_callback(d, slot, PERF_RECORD_SAMPLE);
+	l_fields_numbers(L, fields, rec);
+	return called(d, L, call(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
+}
+
+bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+		     unsigned turn)
+{
+	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
+	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->slots[slot].fields : NULL;
+	lua_State *L = d->L;
+	int rc;
+
+	push_callback(d, slot, type);
+	if (fields)
+		rc = call_with_fields(d, fields, slot, turn);
+	else
+		rc = call_with_view(d, slot, turn);
+	return called(d, L, rc, slot, type);
+}

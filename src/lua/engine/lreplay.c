@@ -1,0 +1,650 @@
+/*
+ * lreplay.c - the userdata perfev.core.replay: a recording whose records go to callbacks.
+ *
+ * Internal: lua/perfev/perfdata/replay.lua is what a session has in the place of its core. A
+ * question that is Lua's to answer (a timer's callback, who hears a kind of record)
+ * ends a dispatch, whose next call goes on where it was; so no Lua is called but
+ * callbacks, and the reader is never on the stack below one.
+ */
+#include "lua/engine/lreplay.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdio.h>
+
+#include "perfdata/replay.h"
+#include "lua/base/lclass.h"
+#include "lua/base/lerror.h"
+#include "lua/perfdata/lreader.h"
+#include "lua/engine/ldispatch.h"
+#include "lua/hooks/lhooks.h"
+#include "lua/base/loption.h"
+
+#define TYPENAME "perfev.core.replay"
+#define ROUND_CALLS 512 /* of callbacks, and records that are read, between two looks at signals */
+#define ROUND_READS 8192
+
+enum { UV_FILE = L_UV_NR + 1, UV_LAST = UV_FILE };
+
+enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
+
+struct l_replay {
+	const char *kind; /* tells it from any other userdata */
+	struct pev_replay replay;
+	struct l_datafile *file; /* kept by UV_FILE */
+	struct l_dispatch d;
+	uint64_t delivered;
+};
+
+/* Nobody else's userdata is as long and begins with this address. */
+static const char is_replay = 0;
+
+/* The replay at 1, its recording entered and on top of the stack. */
+static struct l_replay *check_replay(lua_State *L)
+{
+	struct l_replay *self = lua_touserdata(L, 1);
+
+	/* Each turn of a dispatch comes here, and a look at the metatable costs more. */
+	if (!self || lua_rawlen(L, 1) != sizeof(*self) || self->kind != &is_replay) {
+		luaL_typeerror(L, 1, TYPENAME);
+		__builtin_unreachable(); /* it raises */
+	}
+	lua_getiuservalue(L, 1, UV_FILE);
+	if (!l_datafile_enter(self->file, L, -1))
+		luaL_error(L, "the recording is closed");
+	self->d.L = L;
+	return self;
+}
+
+static const char *view_comm(void *ctx, int tid)
+{
+	struct l_replay *self = ctx;
+
+	return pev_tasks_name(self->replay.tasks, tid);
+}
+
+/* ---- making one ---- */
+
+static void take_numbers(lua_State *L, const char *name, struct pev_numbers *numbers)
+{
+	int top = lua_gettop(L), nr;
+	const int *list;
+
+	if (lua_getfield(L, 3, name) == LUA_TNIL) {
+		lua_settop(L, top);
+		return;
+	}
+	list = l_option_ints(L, 3, name, &nr);
+	for (int i = 0; i < nr; i++)
+		if (pev_numbers_add(numbers, list[i]) < 0)
+			luaL_error(L, "no memory for %s", name);
+	lua_settop(L, top);
+}
+
+static void take_comms(lua_State *L, struct pev_record_filter *wanted)
+{
+	int top = lua_gettop(L);
+
+	if (lua_getfield(L, 3, "comms") == LUA_TTABLE) {
+		for (lua_Integer i = 1; lua_rawgeti(L, -1, i) == LUA_TSTRING; i++) {
+			if (pev_record_filter_comm(wanted, lua_tostring(L, -1)) < 0)
+				luaL_error(L, "no memory for comms");
+			lua_pop(L, 1);
+		}
+	}
+	lua_settop(L, top);
+}
+
+static void take_selection(lua_State *L, struct pev_record_filter *wanted)
+{
+	wanted->from = (uint64_t)l_option_integer(L, 3, "from", 0);
+	wanted->to = (uint64_t)l_option_integer(L, 3, "to", -1);
+	wanted->from_first = l_option_bool(L, 3, "from_first");
+	wanted->to_first = l_option_bool(L, 3, "to_first");
+	take_numbers(L, "cpus", &wanted->cpus);
+	take_numbers(L, "pids", &wanted->pids);
+	take_numbers(L, "tids", &wanted->tids);
+	take_comms(L, wanted);
+}
+
+/*
+ * replay(datafile, {on_error=, max_bytes=}, {from=, to=, from_first=, to_first=, cpus=, pids=,
+ * tids=, comms=}): all of its records from here on are the replay's
+ */
+static int l_replay(lua_State *L)
+{
+	struct l_datafile *file = l_datafile_check(L, 1);
+	struct pev_reader *df;
+	struct l_replay *self;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	luaL_checktype(L, 3, LUA_TTABLE);
+	lua_settop(L, 3);
+	df = l_datafile_enter(file, L, 1);
+	luaL_argcheck(L, df, 1, "the recording is closed");
+	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
+	*self = (struct l_replay){ .kind = &is_replay, .file = file, .d = { .L = L } };
+	pev_replay_init(&self->replay, df, l_datafile_tasks(file));
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, 4, UV_FILE);
+	lua_pushvalue(L, 2);
+	lua_setiuservalue(L, 4, L_UV_HANDLERS);
+	l_dispatch_init(L, &self->d, 4, view_comm, self);
+	l_dispatch_tasks(&self->d, self->replay.tasks);
+	l_datafile_shown(file, &self->d.now);
+	l_dispatch_budget(L, 4)->limit = (uint64_t)l_option_integer(L, 2, "max_bytes", -1);
+	take_selection(L, &self->replay.wanted);
+	return 1;
+}
+
+static int l_replay_gc(lua_State *L)
+{
+	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
+
+	l_datafile_shown(self->file, NULL);
+	pev_replay_free(&self->replay);
+	l_dispatch_free(&self->d);
+	return 0;
+}
+
+/* r:know(name, table): what views find by that name: registers, the recorder's by mask bit */
+static int l_replay_know(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 2);
+
+	luaL_checktype(L, 3, LUA_TTABLE);
+	check_replay(L);
+	lua_getiuservalue(L, 1, L_UV_CONTEXT);
+	lua_pushvalue(L, 3);
+	lua_setfield(L, -2, name);
+	return 0;
+}
+
+/* ---- listeners ---- */
+
+static uint32_t check_slot(lua_State *L, const struct l_replay *self, int arg)
+{
+	lua_Integer slot = luaL_checkinteger(L, arg);
+
+	luaL_argcheck(L, slot >= 0 && slot < (lua_Integer)self->replay.nr_slots, arg,
+		      "no such event");
+	return (uint32_t)slot;
+}
+
+/* r:add{callbacks=, event=, fields=, where=, where_all=} -> slot */
+static int l_replay_add(lua_State *L)
+{
+	struct l_replay *self;
+	uint32_t slot;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	self = check_replay(L); /* the recording is at 3 */
+	slot = self->replay.nr_slots;
+	if (l_dispatch_reserve(&self->d, slot) < 0)
+		return luaL_error(L, "no memory for an event");
+	lua_getiuservalue(L, 1, L_UV_CONTEXT);
+	lua_getfield(L, 2, "event");
+	lua_rawseti(L, 4, 2 * (lua_Integer)slot + 1);
+	if (pev_replay_listen(&self->replay, l_dispatch_callbacks(L, 1, &self->d, slot)) < 0)
+		return luaL_error(L, "no memory for an event");
+	lua_pushinteger(L, slot);
+	return 1;
+}
+
+/* The view is of our generation from here on; what it stood on stays with it, and so do we. */
+static void adopt(lua_State *L, struct l_replay *self, int idx, struct l_args *args)
+{
+	if (args->now == &self->d.now)
+		return;
+	lua_createtable(L, 2, 0);
+	lua_getiuservalue(L, idx, ARGS_UV_OWNER);
+	lua_rawseti(L, -2, 1);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, 2);
+	lua_setiuservalue(L, idx, ARGS_UV_OWNER);
+	args->now = &self->d.now;
+	args->gen = self->d.now - 1;
+}
+
+/* r:payload(slot, payload): the view that samples of the slot show theirs by */
+static int l_replay_payload(lua_State *L)
+{
+	struct l_args *args = luaL_checkudata(L, 3, "perfev.args");
+	struct l_replay *self;
+	uint32_t slot;
+
+	lua_settop(L, 3);
+	self = check_replay(L);
+	slot = check_slot(L, self, 2);
+	adopt(L, self, 3, args);
+	lua_getiuservalue(L, 1, L_UV_CONTEXT);
+	lua_pushvalue(L, 3);
+	lua_rawseti(L, -2, 2 * (lua_Integer)slot + 2);
+	self->d.slots[slot].args = args;
+	return 0;
+}
+
+/* r:switch(slot, on) */
+static int l_replay_switch(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+
+	pev_replay_switch(&self->replay, check_slot(L, self, 2), lua_toboolean(L, 3));
+	return 0;
+}
+
+/* r:route(slots): the answer to "route" */
+static int l_replay_route(lua_State *L)
+{
+	struct l_replay *self;
+	uint32_t *slots;
+	lua_Integer nr;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	self = check_replay(L);
+	nr = (lua_Integer)lua_rawlen(L, 2);
+	slots = lua_newuserdatauv(L, sizeof(*slots) * ((size_t)nr + 1), 0);
+	for (lua_Integer i = 0; i < nr; i++) {
+		lua_rawgeti(L, 2, i + 1);
+		slots[i] = check_slot(L, self, -1);
+		lua_pop(L, 1);
+	}
+	if (pev_replay_route(&self->replay, slots, (uint32_t)nr) < 0)
+		return luaL_error(L, "no memory for an event");
+	return 0;
+}
+
+/* r:forget(): from the next record on "route" is asked anew */
+static int l_replay_forget(lua_State *L)
+{
+	pev_replay_forget(&check_replay(L)->replay);
+	return 0;
+}
+
+/* r:timer(first_ns, every_ns) -> its number, from 0 */
+static int l_replay_timer(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+	uint64_t first = (uint64_t)luaL_checkinteger(L, 2);
+	uint64_t every = (uint64_t)luaL_checkinteger(L, 3);
+
+	return l_result(L, pev_replay_timer(&self->replay, first, every), NULL);
+}
+
+/* r:exclude(pid): what it wrote is not delivered; 0: nobody */
+static int l_replay_exclude(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+
+	pev_replay_exclude(&self->replay, (int)luaL_checkinteger(L, 2));
+	return 0;
+}
+
+/* r:lost_own(n): so many records of hidden events were lost when it was recorded */
+static int l_replay_lost_own(lua_State *L)
+{
+	check_replay(L)->replay.lost_own = (uint64_t)luaL_checkinteger(L, 2);
+	return 0;
+}
+
+/* r:keep(n): the excluded process is not, in the n-th event's records; from 1 */
+static int l_replay_keep(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.df), 2, "no such event");
+	return l_result(L, pev_replay_keep(&self->replay, (uint32_t)n - 1), NULL);
+}
+
+/* r:stacks(n, { no_user=, no_kernel=, of_ip= }): those of the n-th event's samples; from 1 */
+static int l_replay_stacks(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	struct pev_stack_form form = { 0 };
+
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.df), 2, "no such event");
+	lua_getfield(L, 3, "no_user");
+	form.no_user = lua_toboolean(L, -1);
+	lua_getfield(L, 3, "no_kernel");
+	form.no_kernel = lua_toboolean(L, -1);
+	lua_getfield(L, 3, "of_ip");
+	form.of_ip = lua_toboolean(L, -1);
+	pev_reader_stacks(self->replay.df, (uint32_t)n - 1, &form);
+	return 0;
+}
+
+/* ---- records ---- */
+
+/* What Lua has to see to: its name and what belongs to it; how many values. */
+static int push_turn(lua_State *L, const struct l_replay *self, int turn, const struct pev_err *err)
+{
+	switch (turn) {
+	case PEV_TURN_TIMER:
+		lua_pushliteral(L, "timer");
+		lua_pushinteger(L, self->replay.timer);
+		return 2;
+	case PEV_TURN_ROUTE:
+		lua_pushliteral(L, "route");
+		lua_pushinteger(L, self->replay.event);
+		lua_pushinteger(L, self->replay.type);
+		return 3;
+	case PEV_TURN_NEWS:
+		lua_pushliteral(L, "news");
+		return 1;
+	case PEV_TURN_ROUND:
+		return 0;
+	case PEV_TURN_END:
+		lua_pushliteral(L, "end");
+		return 1;
+	default:
+		lua_pushliteral(L, "end");
+		lua_pushstring(L, err->text);
+		return 2;
+	}
+}
+
+/* The next turn; what cannot be located is noted and passed over. */
+static int next_turn(struct l_replay *self, struct pev_err *err)
+{
+	for (;;) {
+		int turn = pev_replay_next(&self->replay, err);
+
+		if (turn != PEV_TURN_DAMAGED)
+			return turn;
+		l_datafile_note(self->file, err->text);
+	}
+}
+
+static unsigned show(struct l_replay *self)
+{
+	unsigned turn = l_dispatch_show(&self->d, self->replay.slot, &self->replay.rec, 0);
+
+	self->d.views[turn]->synthesised = self->replay.from->synthesised;
+	return turn;
+}
+
+/* What a dispatch has come to: in memory of ours, so that an error on the way leaves it. */
+struct delivery {
+	struct l_replay *self;
+	uint64_t most, nr; /* callbacks */
+	int turn;
+	struct pev_err err;
+};
+
+/* True: the callback wants no more. */
+static bool call(struct l_replay *self, uint32_t slot, const struct pev_record *rec)
+{
+	if (l_dispatch_passes(&self->d, slot, rec))
+		return l_dispatch_pass(&self->d, slot, rec);
+	return l_dispatch_call(&self->d, slot, rec, show(self));
+}
+
+/* What is counted, and no more, as the record at hand was: how many that come next. */
+static uint32_t count_alike(struct l_replay *self, uint64_t most)
+{
+	struct pev_replay *r = &self->replay;
+	uint32_t nr;
+
+	if (!l_dispatch_counts(&self->d, r->slot, &r->rec))
+		return 0;
+	nr = l_dispatch_count(&self->d, r->slot, r->run->at, pev_replay_alike(r, most));
+	pev_replay_took(r, nr);
+	return nr;
+}
+
+/* Callbacks, most of them at most, until something is Lua's to see to. */
+static int deliver(lua_State *L, struct l_replay *self, struct delivery *delivery)
+{
+	while (delivery->nr < delivery->most && !self->d.stop) {
+		int turn = next_turn(self, &delivery->err);
+
+		if (turn != PEV_TURN_RECORD)
+			return turn;
+		if (!l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec))
+			continue;
+		delivery->nr++;
+		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec)) {
+			delivery->nr += count_alike(self, delivery->most - delivery->nr);
+			continue;
+		}
+		if (call(self, self->replay.slot, &self->replay.rec))
+			self->d.stop = true;
+		/* It may have used the recording, or closed it. */
+		if (!l_datafile_enter(self->file, L, 3))
+			return PEV_TURN_END;
+	}
+	return PEV_TURN_ROUND;
+}
+
+/* (what l_replay_dispatch() has on its stack, in the same places, and the delivery) */
+static int l_deliver(lua_State *L)
+{
+	struct delivery *delivery = lua_touserdata(L, -1);
+
+	lua_pop(L, 1);
+	delivery->turn = deliver(L, delivery->self, delivery);
+	return 0;
+}
+
+/*
+ * One error is caught for all of them, and they go on behind a callback that raised: a protected
+ * call costs half of what a callback does.
+ */
+static void deliver_guarded(lua_State *L, struct delivery *delivery)
+{
+	struct l_replay *self = delivery->self;
+	int top = lua_gettop(L), rc;
+
+	self->d.guarded = true;
+	do {
+		lua_pushcfunction(L, l_deliver);
+		for (int i = 1; i <= top; i++)
+			lua_pushvalue(L, i);
+		lua_pushlightuserdata(L, delivery);
+		rc = lua_pcall(L, top + 1, 0, self->d.first);
+		self->d.L = L;
+		if (rc == LUA_OK)
+			break;
+		if (l_dispatch_failed(&self->d, self->replay.slot, self->replay.rec.type))
+			self->d.stop = true;
+		delivery->turn = PEV_TURN_END;
+	} while (l_datafile_enter(self->file, L, 3));
+	self->d.guarded = false;
+}
+
+/* r:dispatch(max) -> delivered, stopped[, turn, ...]; max 0: no limit */
+static int l_replay_dispatch(lua_State *L)
+{
+	lua_Integer max = luaL_checkinteger(L, 2);
+	struct delivery delivery = { .most = ROUND_CALLS };
+	struct l_replay *self;
+
+	luaL_argcheck(L, max >= 0, 2, "negative");
+	lua_settop(L, 2);
+	self = check_replay(L); /* the recording is at 3 */
+	if (self->d.dispatching)
+		return luaL_error(L, "dispatch() called from a callback of the same session");
+	l_dispatch_set_up(L, &self->d);
+	luaL_checkstack(L, 2 * lua_gettop(L) + LUA_MINSTACK, "dispatch");
+	self->d.dispatching = true;
+	self->d.stop = false;
+	self->replay.uncalled = false;
+	self->replay.budget = ROUND_READS;
+	delivery.self = self;
+	if (max && max < ROUND_CALLS)
+		delivery.most = (uint64_t)max;
+	deliver_guarded(L, &delivery);
+	self->d.dispatching = false;
+	self->delivered += delivery.nr;
+	l_raise_pending(L);
+	lua_pushinteger(L, (lua_Integer)delivery.nr);
+	lua_pushboolean(L, self->d.stop);
+	return 2 + push_turn(L, self, delivery.turn, &delivery.err);
+}
+
+/* r:begin(on): what puller() gave has the records of a round, or none */
+static int l_replay_begin(lua_State *L)
+{
+	struct l_replay *self = check_replay(L);
+
+	self->d.now++;
+	self->replay.budget = lua_toboolean(L, 2) ? ROUND_READS : 0;
+	return 0;
+}
+
+/* r:pull(names): puller() gives these, of samples alone; of nil: nobody hears of anything */
+static int l_replay_pull(lua_State *L)
+{
+	struct l_replay *self;
+	uint32_t heard;
+
+	lua_settop(L, 2);
+	self = check_replay(L);
+	heard = l_dispatch_pull(L, 1, 2, &self->d);
+	for (uint32_t i = 0; i < self->replay.nr_slots; i++)
+		self->replay.slots[i].heard = heard;
+	pev_replay_forget(&self->replay);
+	return 0;
+}
+
+/* The iterator's upvalues. */
+enum { PULL_REPLAY = 1, PULL_FILE, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISPATCH_VIEWS };
+
+/* On to what is pulled next. */
+static int next_pulled(lua_State *L, struct l_replay *self, struct pev_err *err)
+{
+	int turn;
+
+	/* The loop may have closed it, and told of that it ends. */
+	if (!l_datafile_enter(self->file, L, lua_upvalueindex(PULL_FILE)))
+		return PEV_TURN_ROUND;
+	self->d.L = L;
+	self->d.now++;
+	if (l_dispatch_is_at_limit(&self->d))
+		return PEV_TURN_ROUND;
+	self->replay.uncalled = !self->d.pulls;
+	do {
+		turn = next_turn(self, err);
+	} while (turn == PEV_TURN_RECORD &&
+		 !l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec));
+	return turn;
+}
+
+static int give(lua_State *L, struct l_replay *self)
+{
+	unsigned turn;
+
+	pev_replay_pass(&self->replay);
+	self->delivered++;
+	turn = show(self);
+	return l_dispatch_give(L, &self->d, self->replay.slot, turn,
+			       lua_upvalueindex(PULL_VIEWS + (int)turn));
+}
+
+/* The iterator: a view, or what is pulled; what is Lua's to see to is asked on the way. */
+static int l_pull(lua_State *L)
+{
+	struct l_replay *self = lua_touserdata(L, lua_upvalueindex(PULL_REPLAY));
+	struct pev_err err;
+	int turn;
+
+	err.text[0] = '\0'; /* all of it is too much for each record */
+	do {
+		lua_settop(L, 0);
+		turn = next_pulled(L, self, &err);
+		if (turn == PEV_TURN_RECORD)
+			return give(L, self);
+		l_raise_pending(L);
+		lua_pushvalue(L, lua_upvalueindex(PULL_GO_ON));
+		lua_call(L, push_turn(L, self, turn, &err), 1);
+	} while (lua_toboolean(L, -1));
+	return 0;
+}
+
+/*
+ * r:puller(go_on, max) -> next() -> view or what is pulled ... | nil, from where begin() began a
+ * round. go_on(turn, ...) -> boolean is asked where that is over, or something is Lua's to see to,
+ * and after max records; nil: no limit.
+ */
+static int l_replay_puller(lua_State *L)
+{
+	struct l_replay *self;
+
+	luaL_checktype(L, 2, LUA_TFUNCTION);
+	lua_settop(L, 3);
+	self = check_replay(L); /* the recording is at 4 */
+	l_dispatch_limit(L, &self->d, 3);
+	lua_pushvalue(L, 1);
+	lua_insert(L, 4);
+	l_dispatch_push_views(L, 1);
+	lua_pushvalue(L, 2);
+	lua_pushcclosure(L, l_pull, PULL_GO_ON);
+	return 1;
+}
+
+/* r:halt(): from a callback, let this record be the last of the dispatch */
+static int l_replay_halt(lua_State *L)
+{
+	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
+
+	self->d.stop = true;
+	return 0;
+}
+
+/* r:dispatching() -> true inside a callback */
+static int l_replay_dispatching(lua_State *L)
+{
+	const struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
+
+	lua_pushboolean(L, self->d.dispatching);
+	return 1;
+}
+
+/* r:counts() -> delivered, excluded, unjoined, untold */
+static int l_replay_counts(lua_State *L)
+{
+	const struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
+
+	lua_pushinteger(L, (lua_Integer)self->delivered);
+	lua_pushinteger(L, (lua_Integer)self->replay.excluded);
+	lua_pushinteger(L, (lua_Integer)self->replay.deferred.unjoined);
+	lua_pushinteger(L, (lua_Integer)self->d.untold);
+	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->refused);
+	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->failed);
+	return 6;
+}
+
+/* clang-format off */
+static const luaL_Reg methods[] = {
+	{ "know",        l_replay_know },
+	{ "add",         l_replay_add },
+	{ "payload",     l_replay_payload },
+	{ "switch",      l_replay_switch },
+	{ "route",       l_replay_route },
+	{ "forget",      l_replay_forget },
+	{ "timer",       l_replay_timer },
+	{ "exclude",     l_replay_exclude },
+	{ "lost_own",    l_replay_lost_own },
+	{ "keep",        l_replay_keep },
+	{ "stacks",      l_replay_stacks },
+	{ "dispatch",    l_replay_dispatch },
+	{ "begin",       l_replay_begin },
+	{ "pull",        l_replay_pull },
+	{ "puller",      l_replay_puller },
+	{ "halt",        l_replay_halt },
+	{ "dispatching", l_replay_dispatching },
+	{ "counts",      l_replay_counts },
+	{ NULL,          NULL },
+};
+/* clang-format on */
+
+void l_replay_register(lua_State *L)
+{
+	l_class(L, TYPENAME, methods, l_replay_gc);
+	lua_pushcfunction(L, l_replay);
+	lua_setfield(L, -2, "replay");
+}

@@ -1,0 +1,762 @@
+/*
+ * lreader.c - the userdata perfev.datafile: a recording that is being read.
+ *
+ * Internal: lua/perfev/perfdata/reader.lua is what users see. Records are shown by the
+ * same views as a session's; the reader's decompressor is asked for by name, so that
+ * perfev.zstd is loaded by a compressed recording alone.
+ */
+#include "lua/perfdata/lreader.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perfdata/reader.h"
+#include "symbol/kallsyms.h"
+#include "task/task.h"
+#include "lua/record/largs.h"
+#include "lua/event/lattr.h"
+#include "lua/base/lclass.h"
+#include "lua/base/lerror.h"
+#include "lua/record/lfield.h"
+#include "lua/hooks/lhooks.h"
+#include "lua/symbol/lstack_table.h"
+#include "lua/record/ltask.h"
+#include "lua/record/lrecord.h"
+
+#define TYPENAME L_DATAFILE
+#define NR_VIEWS 2 /* they take turns: one kept is found out; see lview.h */
+#define SECTION_MAX ((uint64_t)256 << 20)
+#define NEWS_AT_ONCE 64
+
+enum {
+	UV_HOOKS = 1, /* what keeps sys alive */
+	UV_CONTEXT, /* user value 1 of the views; see lview.h */
+	UV_OPTIONS, /* { note = f(text), news = f() } */
+	UV_VIEWS,
+	UV_NR = UV_VIEWS
+};
+
+struct l_datafile {
+	struct pev_reader *df; /* owned; NULL once closed */
+	const struct pev_sys *sys;
+	struct pev_sys nowhere; /* for tasks: who is not in the recording is nowhere else */
+	struct pev_tasks tasks;
+	struct pev_file_record from;
+	struct pev_record rec;
+	uint64_t types; /* of the kernel's records those that are shown: bit n of type n */
+	struct l_view *views[NR_VIEWS];
+	struct l_args **args; /* by event; NULL where there is no payload */
+	uint32_t nr_args;
+	unsigned turn;
+	uint64_t now, news;
+	uint64_t *others_now; /* of views that are not ours; borrowed */
+	struct pev_kallsyms *symbols; /* owned; read when the first address is printed */
+	bool at_home;                /* /proc/kallsyms may have them */
+	uint32_t told;       /* how often of news */
+	uint64_t tell_after; /* a record's place */
+	lua_State *L; /* of the call that is going on, */
+	int at; /* and where it has the userdata */
+	struct pev_err end; /* how reading ended */
+	bool reading;
+};
+
+struct pev_reader *l_datafile_enter(struct l_datafile *self, lua_State *L, int idx)
+{
+	if (self->sys)
+		l_hooks_enter(L, self->sys);
+	self->L = L;
+	self->at = idx > 0 ? idx : lua_absindex(L, idx);
+	return self->df;
+}
+
+struct l_datafile *l_datafile_check(lua_State *L, int idx)
+{
+	return luaL_checkudata(L, idx, TYPENAME);
+}
+
+void l_datafile_shown(struct l_datafile *self, uint64_t *now) { self->others_now = now; }
+
+struct pev_tasks *l_datafile_tasks(struct l_datafile *self) { return &self->tasks; }
+
+static struct l_datafile *check_any(lua_State *L)
+{
+	struct l_datafile *self = l_datafile_check(L, 1);
+
+	l_datafile_enter(self, L, 1);
+	return self;
+}
+
+static struct l_datafile *check_datafile(lua_State *L)
+{
+	struct l_datafile *self = check_any(L);
+
+	if (!self->df)
+		luaL_error(L, "the recording is closed");
+	return self;
+}
+
+/* ---- what the reader asks ---- */
+
+void l_datafile_note(const struct l_datafile *self, const char *text)
+{
+	struct pev_err what;
+
+	pev_fail(&what, 0, "%s", text);
+	l_note(self->L, self->at, UV_OPTIONS, &what);
+}
+
+static void note(void *ctx, const char *text) { l_datafile_note(ctx, text); }
+
+/* () -> perfev.zstd's decompressor | nothing */
+static int l_find_inflate(lua_State *L)
+{
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perfev.zstd");
+	lua_call(L, 1, 1);
+	if (!lua_istable(L, -1))
+		return 0;
+	lua_getfield(L, -1, "inflate");
+	return 1;
+}
+
+static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
+{
+	const struct l_datafile *self = ctx;
+	const struct pev_inflate *inflate = NULL;
+	lua_State *L = self->L;
+	int rc;
+
+	if (!lua_checkstack(L, 2))
+		return NULL;
+	/* It loads a module, and the reader is in the middle of something. */
+	lua_pushcfunction(L, l_find_inflate);
+	rc = lua_pcall(L, 0, 1, 0);
+	if (rc == LUA_OK)
+		inflate = lua_touserdata(L, -1);
+	lua_pop(L, 1);
+	if (rc == LUA_ERRMEM)
+		pev_fail(err, -ENOMEM, "no memory to load perfev.zstd");
+	else if (!inflate)
+		pev_fail(err, -ENOSYS,
+			 "perfev.zstd is not installed (make install puts it beside "
+			 "perfev's core)");
+	return inflate;
+}
+
+/* NULL where nothing told it: what dump and report show is what the file has. */
+static const char *view_comm(void *ctx, int tid)
+{
+	struct l_datafile *self = ctx;
+
+	return pev_tasks_comm(&self->tasks, tid);
+}
+
+/* This machine's names, where its kernel lies as the recorder's did: in the same boot. */
+static void read_symbols(struct l_datafile *self)
+{
+	const struct pev_reader_facts *facts = pev_reader_facts(self->df);
+
+	if (!facts->kernel_symbol[0])
+		return;
+	self->at_home = false;
+	if (pev_kallsyms_kernel(&self->symbols, self->sys, NULL) == 0 &&
+	    pev_kallsyms_address(self->symbols, facts->kernel_symbol) == facts->kernel_addr)
+		return;
+	pev_kallsyms_free(self->symbols);
+	self->symbols = NULL;
+}
+
+const char *l_datafile_symbol(void *ctx, uint64_t addr, uint64_t *start)
+{
+	struct l_datafile *self = ctx;
+
+	if (!self->df)
+		return NULL;
+	if (!self->symbols && self->at_home)
+		read_symbols(self);
+	return self->symbols ? pev_kallsyms_find(self->symbols, addr, start) : NULL;
+}
+
+static int no_slurp(void *ctx, const char *path, char **text, size_t *len)
+{
+	(void)ctx, (void)path, (void)text, (void)len;
+	return -ENOENT;
+}
+
+static int no_link(void *ctx, const char *path, char *buf, size_t cap)
+{
+	(void)ctx, (void)path, (void)buf, (void)cap;
+	return -ENOENT;
+}
+
+static int no_list(void *ctx, const char *path, char **names, size_t *len)
+{
+	(void)ctx, (void)path, (void)names, (void)len;
+	return -ENOENT;
+}
+
+/* ---- opening ---- */
+
+static void make_views(lua_State *L, struct l_datafile *self, int idx)
+{
+	lua_newtable(L);
+	lua_pushvalue(L, idx);
+	lua_setfield(L, -2, "recording"); /* views keep it alive */
+	l_stacks_push(L);
+	lua_setfield(L, -2, "stacks");
+	lua_pushvalue(L, -1);
+	lua_setiuservalue(L, idx, UV_CONTEXT);
+	lua_createtable(L, NR_VIEWS, 0);
+	for (int i = 0; i < NR_VIEWS; i++) {
+		self->views[i] = l_view_push(L, -2, &self->now);
+		self->views[i]->comm = view_comm;
+		self->views[i]->ctx = self;
+		self->views[i]->tasks = &self->tasks;
+		lua_rawseti(L, -2, i + 1);
+	}
+	lua_setiuservalue(L, idx, UV_VIEWS);
+	lua_pop(L, 1);
+}
+
+/* datafile(path, {fd=, unordered=, window=, note=f(text), news=f()}) -> d | nil, message, errno */
+static int l_datafile(lua_State *L)
+{
+	struct pev_reader_config config = { .note = note, .inflate = find_inflate };
+	const char *path = luaL_checkstring(L, 1);
+	struct l_datafile *self;
+	struct pev_err err = { 0 };
+	lua_Integer fd = -1, window = 0;
+	int rc;
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	lua_getfield(L, 2, "unordered");
+	config.unordered = lua_toboolean(L, 3);
+	if (lua_getfield(L, 2, "window") != LUA_TNIL)
+		window = luaL_checkinteger(L, 4);
+	if (lua_getfield(L, 2, "fd") != LUA_TNIL)
+		fd = luaL_checkinteger(L, 5);
+	luaL_argcheck(L, window >= 0 && window <= INT32_MAX, 2, "window: 0 to 2147483647 bytes");
+	luaL_argcheck(L, fd >= -1 && fd <= INT32_MAX, 2, "fd: a descriptor");
+	config.window = (size_t)window;
+	lua_settop(L, 2);
+	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
+	*self = (struct l_datafile){
+		.L = L, .at = 1,
+		.nowhere = { .slurp = no_slurp, .readlink = no_link, .list = no_list },
+	};
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, 2);
+	lua_setiuservalue(L, 3, UV_OPTIONS);
+	make_views(L, self, 3);
+	self->sys = l_hooks_push(L);
+	lua_setiuservalue(L, 3, UV_HOOKS);
+	lua_pushvalue(L, 1); /* the path stays, and methods have the userdata at 1 */
+	lua_insert(L, 2);
+	lua_copy(L, 4, 1);
+	config.ctx = self;
+	rc = pev_tasks_init(&self->tasks, &self->nowhere);
+	if (rc == 0)
+		rc = pev_reader_open(&self->df, self->sys, path, (int)fd, &config, &err);
+	if (rc < 0)
+		return l_result(L, rc, &err);
+	l_raise_pending(L);
+	lua_settop(L, 1);
+	return 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct l_datafile *self = check_any(L);
+
+	pev_reader_close(self->df);
+	self->df = NULL;
+	if (self->nowhere.slurp)
+		pev_tasks_free(&self->tasks);
+	self->nowhere.slurp = NULL;
+	free(self->args);
+	self->args = NULL;
+	self->nr_args = 0;
+	pev_kallsyms_free(self->symbols);
+	self->symbols = NULL;
+	self->now++;
+	if (self->others_now)
+		++*self->others_now;
+	return 0;
+}
+
+/* ---- records ---- */
+
+/* A record of tools: what user(number, bytes, offset) makes of it, or nil to go on. */
+static bool push_user(lua_State *L, const struct l_datafile *self, int user)
+{
+	if (!lua_toboolean(L, user))
+		return false;
+	lua_pushvalue(L, user);
+	lua_pushinteger(L, self->from.type);
+	lua_pushlstring(L, (const char *)self->from.bytes, self->from.size);
+	lua_pushinteger(L, (lua_Integer)self->from.offset);
+	lua_call(L, 3, 1);
+	if (!lua_isnil(L, -1))
+		return true;
+	lua_pop(L, 1);
+	return false;
+}
+
+/* About how many bytes the Lua half reads again when it is told of news. */
+static uint64_t cost_of_news(const struct l_datafile *self)
+{
+	uint64_t cost = (uint64_t)pev_reader_events(self->df) * sizeof(struct pev_attr);
+
+	for (uint32_t i = 0; i < pev_reader_sections(self->df); i++)
+		cost += pev_reader_section_at(self->df, i)->size;
+	return cost;
+}
+
+/*
+ * Events or features have come: the Lua half learns of them before a record shows them.
+ * A recording that has more news than any recorder writes is learned of as its bytes
+ * go by, or each of them would cost as much as all that was before.
+ */
+static void tell_news(lua_State *L, struct l_datafile *self)
+{
+	uint64_t news = pev_reader_news(self->df);
+
+	if (news == self->news ||
+	    (self->told >= NEWS_AT_ONCE && self->from.offset < self->tell_after))
+		return;
+	self->news = news;
+	self->told++;
+	self->tell_after = self->from.offset + cost_of_news(self);
+	lua_getiuservalue(L, 1, UV_OPTIONS);
+	if (lua_getfield(L, -1, "news") == LUA_TFUNCTION)
+		lua_call(L, 0, 0);
+	else
+		lua_pop(L, 1);
+	lua_pop(L, 1);
+}
+
+static void show_payload(struct l_datafile *self, struct l_view *view)
+{
+	struct l_args *args = view->slot < self->nr_args ? self->args[view->slot] : NULL;
+	struct pev_value raw;
+
+	view->has_args = args && self->rec.type == PERF_RECORD_SAMPLE &&
+			 pev_record_get(&self->rec, PEV_F_RAW, &raw);
+	if (!view->has_args)
+		return;
+	args->raw = raw.p;
+	args->len = raw.len;
+	args->gen = self->now;
+}
+
+/* Point the next view at the record; which one. */
+static int show(struct l_datafile *self)
+{
+	struct l_view *view = self->views[self->turn ^= 1];
+
+	view->rec = &self->rec;
+	view->slot = self->from.event == PEV_NO_EVENT ? INT32_MAX : self->from.event;
+	view->gen = self->now;
+	view->synthesised = self->from.synthesised;
+	show_payload(self, view);
+	return (int)self->turn;
+}
+
+static int end_records(lua_State *L, struct l_datafile *self)
+{
+	self->reading = false;
+	l_raise_pending(L);
+	return 0;
+}
+
+static bool is_shown(const struct l_datafile *self)
+{
+	uint32_t type = self->from.type;
+
+	return type >= PEV_USER_ATTR || self->types >> type & 1;
+}
+
+/* Shown or not: a record's comm is the one that its task had then. */
+static bool tells_of_tasks(uint32_t type)
+{
+	return type == PERF_RECORD_COMM || type == PERF_RECORD_FORK || type == PERF_RECORD_EXIT;
+}
+
+/* What is pulled of the event's samples, from the list at the index: { names =, [slot + 1] = } */
+static struct l_fields *fields_of(lua_State *L, int list, uint32_t slot)
+{
+	struct l_fields *fields;
+
+	if (lua_rawgeti(L, list, (lua_Integer)slot + 1) == LUA_TNIL) {
+		lua_pop(L, 1);
+		lua_getfield(L, list, "names");
+		l_fields_push(L, -1);
+		lua_pushvalue(L, -1);
+		lua_rawseti(L, list, (lua_Integer)slot + 1);
+		lua_remove(L, -2);
+	}
+	fields = lua_touserdata(L, -1);
+	lua_pop(L, 1);
+	return fields;
+}
+
+/* The record at hand: its view, its place and whether it was synthesised; or its fields. */
+static int push_record(lua_State *L, struct l_datafile *self, int pulled)
+{
+	int turn = show(self);
+	const struct l_view *view = self->views[turn];
+
+	lua_pushvalue(L, lua_upvalueindex(2 + turn));
+	if (lua_toboolean(L, pulled))
+		return l_fields_pull(L, -1, fields_of(L, pulled, view->slot), view,
+				     view->has_args ? self->args[view->slot] : NULL);
+	lua_pushinteger(L, (lua_Integer)self->from.offset);
+	lua_pushboolean(L, self->from.synthesised);
+	return 3;
+}
+
+/*
+ * The iterator of d:records(): the datafile, its views, the handler of tools' records
+ * and what is pulled are upvalues. A view or what the handler gave, its place, whether it was
+ * synthesised; or what is pulled.
+ */
+static int l_next_record(lua_State *L)
+{
+	struct l_datafile *self;
+	struct pev_err err;
+
+	lua_settop(L, 0);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	self = check_any(L);
+	if (!self->df)
+		return 0; /* its loop closed it, and ends */
+	self->now++;
+	for (;;) {
+		int rc = pev_reader_next(self->df, &self->from, &self->end);
+
+		if (rc <= 0)
+			return end_records(L, self);
+		tell_news(L, self);
+		if (!is_shown(self) && !tells_of_tasks(self->from.type))
+			continue;
+		if (self->from.type >= PEV_USER_ATTR) {
+			if (!push_user(L, self, lua_upvalueindex(4)))
+				continue;
+			lua_pushinteger(L, (lua_Integer)self->from.offset);
+			return 2;
+		}
+		if (pev_reader_locate(self->df, &self->from, &self->rec, &err) < 0) {
+			note(self, err.text);
+			continue;
+		}
+		if (pev_tasks_feed(&self->tasks, &self->rec) < 0)
+			return luaL_error(L, "no memory for the tasks of the recording");
+		if (!is_shown(self))
+			continue;
+		return push_record(L, self, lua_upvalueindex(3 + NR_VIEWS));
+	}
+}
+
+/*
+ * d:records(user, types, names) -> iterator; types: a set of bits, all unless it is said;
+ * names: of what is given in the views' place
+ */
+static int l_records(lua_State *L)
+{
+	check_datafile(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
+	lua_settop(L, 4);
+	lua_getiuservalue(L, 1, UV_VIEWS);
+	lua_pushvalue(L, 1);
+	for (int i = 1; i <= NR_VIEWS; i++)
+		lua_rawgeti(L, 5, i);
+	lua_pushvalue(L, 2);
+	lua_pushnil(L);
+	if (lua_istable(L, 4)) {
+		lua_createtable(L, 1, 1);
+		lua_pushvalue(L, 4);
+		lua_setfield(L, -2, "names");
+		lua_replace(L, -2);
+	}
+	lua_pushcclosure(L, l_next_record, 3 + NR_VIEWS);
+	return 1;
+}
+
+/* d:failure() -> why reading ended early, errno | nil */
+static int l_failure(lua_State *L)
+{
+	struct l_datafile *self = check_any(L);
+
+	if (!self->end.code)
+		return 0;
+	lua_pushstring(L, self->end.text);
+	lua_pushinteger(L, -self->end.code);
+	return 2;
+}
+
+/* ---- what records show besides their fields ---- */
+
+/* d:context(n, event, payload | nil): r.event and r.args of the n-th event's records, from 1 */
+static int l_context(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	struct l_args *args = lua_isnoneornil(L, 4) ? NULL : luaL_checkudata(L, 4, "perfev.args");
+	struct l_args **list;
+
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->df), 2, "no such event");
+	lua_settop(L, 4);
+	if ((uint32_t)n > self->nr_args) {
+		list = realloc(self->args, sizeof(struct l_args *) * (size_t)n);
+		if (!list)
+			return luaL_error(L, "no memory for %d events", (int)n);
+		memset(&list[self->nr_args], 0,
+		       sizeof(struct l_args *) * ((size_t)n - self->nr_args));
+		self->args = list;
+		self->nr_args = (uint32_t)n;
+	}
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_pushvalue(L, 3);
+	lua_rawseti(L, -2, 2 * n - 1);
+	lua_pushvalue(L, 4);
+	lua_rawseti(L, -2, 2 * n);
+	self->args[n - 1] = args;
+	if (!args)
+		return 0;
+	/* It is of our generation now; what it stood on before stays with it, and so do we. */
+	args->now = &self->now;
+	args->gen = self->now - 1;
+	lua_createtable(L, 2, 0);
+	lua_getiuservalue(L, 4, 2);
+	lua_rawseti(L, -2, 1);
+	lua_pushvalue(L, 1);
+	lua_rawseti(L, -2, 2);
+	lua_setiuservalue(L, 4, 2);
+	return 0;
+}
+
+/* d:machine(registers, narrow): the recorder's register names, and whether it has 32 bits */
+static int l_machine(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+
+	luaL_checktype(L, 2, LUA_TTABLE);
+	pev_reader_narrow(self->df, lua_toboolean(L, 3));
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_pushvalue(L, 2);
+	lua_setfield(L, -2, "registers");
+	return 0;
+}
+
+/* d:kernel(text | at_home): where names of the recorder's kernel are: here, or in /proc/kallsyms */
+static int l_kernel(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	size_t len;
+	const char *text = lua_isboolean(L, 2) ? NULL : luaL_checklstring(L, 2, &len);
+
+	self->at_home = lua_toboolean(L, 2) && !text;
+	if (!text || self->symbols)
+		return 0;
+	return l_result(L, pev_kallsyms_parse(&self->symbols, text, len, NULL), NULL);
+}
+
+/* d:world(table): what stacks of its records are looked up in; see lua/perfev/symbol/init.lua */
+static int l_world(lua_State *L)
+{
+	check_datafile(L);
+	luaL_checktype(L, 2, LUA_TTABLE);
+	lua_settop(L, 2);
+	lua_getiuservalue(L, 1, UV_CONTEXT);
+	lua_insert(L, 2);
+	lua_setfield(L, 2, "world");
+	return 0;
+}
+
+/* d:kernel_map(n) -> path, start, pgoff | nil: the n-th map of the recorded kernel, from 1 */
+static int l_kernel_map(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	const struct pev_map *map =
+		n < 1 || n > UINT32_MAX ? NULL :
+					  pev_tasks_map_at(&self->tasks, -1, (uint32_t)n - 1);
+
+	if (!map)
+		return 0;
+	lua_pushstring(L, map->dso->path);
+	lua_pushinteger(L, (lua_Integer)map->start);
+	lua_pushinteger(L, (lua_Integer)map->pgoff);
+	return 3;
+}
+
+/* ---- what is known ---- */
+
+static void set_integer(lua_State *L, const char *name, uint64_t value)
+{
+	lua_pushinteger(L, (lua_Integer)value);
+	lua_setfield(L, -2, name);
+}
+
+static void set_boolean(lua_State *L, const char *name, bool value)
+{
+	lua_pushboolean(L, value);
+	lua_setfield(L, -2, name);
+}
+
+/* d:facts() -> { pipe=, big=, version=, size=, files=, data=, data_end=, attr_size=, damage= } */
+static int l_facts(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	const struct pev_reader_facts *facts = pev_reader_facts(self->df);
+
+	lua_createtable(L, 0, 9);
+	set_boolean(L, "pipe", facts->pipe);
+	set_boolean(L, "big", facts->big_endian);
+	set_integer(L, "version", (uint64_t)facts->version);
+	set_integer(L, "size", facts->size);
+	set_integer(L, "files", facts->files);
+	set_integer(L, "data", facts->data);
+	set_integer(L, "data_end", facts->data_end);
+	set_integer(L, "attr_size", facts->attr_size);
+	lua_pushstring(L, pev_reader_damage(self->df));
+	lua_setfield(L, -2, "damage");
+	return 1;
+}
+
+/* d:totals() -> { bytes=, records=, ..., types = { [number] = n } } */
+static int l_totals(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	const struct pev_reader_stats *stats = pev_reader_stats(self->df);
+
+	lua_createtable(L, 0, 20);
+	set_integer(L, "bytes", stats->bytes);
+	set_integer(L, "records", stats->records);
+	set_integer(L, "rounds", stats->rounds);
+	set_integer(L, "forced", stats->forced);
+	set_integer(L, "late", stats->late);
+	set_integer(L, "unknown_id", stats->unknown_id);
+	set_integer(L, "ambiguous", stats->ambiguous);
+	set_integer(L, "shared_ids", stats->shared_ids);
+	set_integer(L, "malformed", stats->malformed);
+	set_integer(L, "lost", stats->lost);
+	set_integer(L, "lost_samples", stats->lost_samples);
+	set_integer(L, "compressed", stats->compressed);
+	set_integer(L, "inflated", stats->inflated);
+	set_integer(L, "auxtrace", stats->auxtrace);
+	set_integer(L, "memory", stats->blocks);
+	set_integer(L, "other_types", stats->other_types);
+	lua_newtable(L);
+	for (size_t i = 0; i < sizeof(stats->types) / sizeof(stats->types[0]); i++) {
+		if (!stats->types[i])
+			continue;
+		lua_pushinteger(L, (lua_Integer)stats->types[i]);
+		lua_rawseti(L, -2, (lua_Integer)i);
+	}
+	lua_setfield(L, -2, "types");
+	return 1;
+}
+
+/* d:event(n) -> attr, ids, name | nil, from 1 */
+static int l_event(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	const struct pev_file_event *event =
+		n < 1 || n > UINT32_MAX ? NULL : pev_reader_event(self->df, (uint32_t)n - 1);
+
+	if (!event)
+		return 0;
+	l_attr_push(L, &event->attr);
+	lua_createtable(L, (int)event->nr_ids, 0);
+	for (uint32_t i = 0; i < event->nr_ids; i++) {
+		lua_pushinteger(L, (lua_Integer)event->ids[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	lua_pushstring(L, event->name);
+	return 3;
+}
+
+/* d:sections() -> { { id=, offset=, size= }, ... } */
+static int l_sections(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	uint32_t nr = pev_reader_sections(self->df);
+
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct pev_file_section *section = pev_reader_section_at(self->df, i);
+
+		lua_createtable(L, 0, 3);
+		set_integer(L, "id", section->id);
+		set_integer(L, "offset", section->offset);
+		set_integer(L, "size", section->size);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
+/* d:section(n) -> the bytes of it that are there | nil, message, errno; from 1 */
+static int l_section(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+	lua_Integer n = luaL_checkinteger(L, 2);
+	luaL_Buffer buffer;
+	uint64_t off = 0;
+
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_sections(self->df), 2, "no such section");
+	luaL_buffinit(L, &buffer);
+	while (off < SECTION_MAX) {
+		char *p = luaL_prepbuffsize(&buffer, 65536);
+		int64_t got = pev_reader_section(self->df, (uint32_t)n - 1, off, p, 65536);
+
+		if (got < 0)
+			return l_result(L, got, NULL);
+		if (got == 0)
+			break;
+		luaL_addsize(&buffer, (size_t)got);
+		off += (uint64_t)got;
+	}
+	luaL_pushresult(&buffer);
+	l_raise_pending(L);
+	return 1;
+}
+
+/* d:task(tid) -> table | nil: as the records that were read tell of it */
+static int l_task(lua_State *L)
+{
+	struct l_datafile *self = check_datafile(L);
+
+	return l_task_push(L, &self->tasks, luaL_checkinteger(L, 2));
+}
+
+/* clang-format off */
+static const luaL_Reg methods[] = {
+	{ "records",  l_records },
+	{ "failure",  l_failure },
+	{ "context",  l_context },
+	{ "machine",  l_machine },
+	{ "kernel",   l_kernel },
+	{ "world",    l_world },
+	{ "kernel_map", l_kernel_map },
+	{ "task",     l_task },
+	{ "facts",    l_facts },
+	{ "totals",   l_totals },
+	{ "event",    l_event },
+	{ "sections", l_sections },
+	{ "section",  l_section },
+	{ "close",    l_close },
+	{ "__close",  l_close },
+	{ NULL,       NULL },
+};
+/* clang-format on */
+
+void l_datafile_register(lua_State *L)
+{
+	l_class(L, TYPENAME, methods, l_close);
+	lua_pushcfunction(L, l_datafile);
+	lua_setfield(L, -2, "datafile");
+}

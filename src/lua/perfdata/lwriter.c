@@ -1,0 +1,322 @@
+/*
+ * lwriter.c - the userdata perfev.core.recorder: a pev_writer.
+ *
+ * Internal: lua/perfev/perfdata/writer.lua says what is written, and in which order.
+ */
+#include "lua/perfdata/lwriter.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdlib.h>
+
+#include "lua/event/lattr.h"
+#include "lua/base/lclass.h"
+#include "lua/base/lerror.h"
+#include "lua/hooks/lhooks.h"
+#include "lua/base/loption.h"
+
+#define TYPENAME "perfev.core.recorder"
+
+struct l_recorder {
+	struct pev_writer *rec; /* owned; NULL once closed */
+	const struct pev_sys *sys;
+	bool attached;            /* a session writes to it */
+	bool finished;
+};
+
+static struct l_recorder *check_recorder(lua_State *L, int idx)
+{
+	struct l_recorder *self = luaL_checkudata(L, idx, TYPENAME);
+
+	if (!self->rec)
+		luaL_error(L, "the recorder is closed");
+	l_hooks_enter(L, self->sys);
+	return self;
+}
+
+struct pev_writer *l_recorder_attach(lua_State *L, int idx)
+{
+	struct l_recorder *self = check_recorder(L, idx);
+
+	if (self->attached)
+		luaL_error(L, "the recorder is a session's");
+	self->attached = true;
+	return self->rec;
+}
+
+void l_recorder_detach(lua_State *L, int idx)
+{
+	struct l_recorder *self = luaL_testudata(L, idx, TYPENAME);
+
+	if (self)
+		self->attached = false;
+}
+
+/* perfev.zstd's compressor; it is asked for by name, so that nobody else needs libzstd. */
+static const struct pev_deflate *find_deflate(lua_State *L)
+{
+	const struct pev_deflate *deflate = NULL;
+	int top = lua_gettop(L);
+
+	lua_getglobal(L, "require");
+	lua_pushliteral(L, "perfev.zstd");
+	if (lua_pcall(L, 1, 1, 0) == LUA_OK && lua_istable(L, -1)) {
+		lua_getfield(L, -1, "deflate");
+		deflate = lua_touserdata(L, -1);
+	}
+	lua_settop(L, top);
+	return deflate;
+}
+
+/* recorder{ path =, level = (0: as it is), chunk =, fd = } -> recorder | nil, message, errno */
+static int l_recorder(lua_State *L)
+{
+	struct pev_writer_config config = { 0 };
+	struct l_recorder *self;
+	struct pev_err err;
+	const char *path;
+	int rc;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	config.level = (int)l_option_integer(L, 1, "level", 0);
+	config.chunk = (uint32_t)l_option_integer(L, 1, "chunk", 0);
+	config.fd = (int)l_option_integer(L, 1, "fd", 0);
+	lua_getfield(L, 1, "path");
+	path = luaL_checkstring(L, -1);
+	if (config.level) {
+		config.deflate = find_deflate(L);
+		if (!config.deflate)
+			return l_result(L, pev_fail(&err, -ENOSYS, "cannot compress: perfev.zstd "
+						    "is not installed (make install puts "
+						    "it beside perfev's core)"), &err);
+	}
+	self = lua_newuserdatauv(L, sizeof(*self), 1);
+	*self = (struct l_recorder){ 0 };
+	luaL_setmetatable(L, TYPENAME);
+	self->sys = l_hooks_push(L);
+	lua_setiuservalue(L, -2, 1);
+	rc = pev_writer_open(&self->rec, self->sys, path, &config, &err);
+	if (rc < 0)
+		return l_result(L, rc, &err);
+	l_raise_pending(L);
+	return 1;
+}
+
+static int result(lua_State *L, const struct l_recorder *self, int rc)
+{
+	return l_result(L, rc, pev_writer_failure(self->rec));
+}
+
+/* A list of ids at idx, on the Lua heap: stays on the stack. */
+static uint64_t *push_ids(lua_State *L, int idx, uint32_t *nr)
+{
+	uint64_t *ids;
+
+	luaL_checktype(L, idx, LUA_TTABLE);
+	*nr = (uint32_t)lua_rawlen(L, idx);
+	ids = lua_newuserdatauv(L, sizeof(*ids) * (*nr + 1), 0);
+	for (uint32_t i = 0; i < *nr; i++) {
+		lua_rawgeti(L, idx, (lua_Integer)i + 1);
+		ids[i] = (uint64_t)luaL_checkinteger(L, -1);
+		lua_pop(L, 1);
+	}
+	return ids;
+}
+
+/* rec:event(attr, ids, name) -> 0 | nil, message, errno; so do the others */
+static int l_recorder_event(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	const struct pev_attr *attr = l_attr_check(L, 2);
+	const char *name = luaL_checkstring(L, 4);
+	uint32_t nr;
+	const uint64_t *ids = push_ids(L, 3, &nr);
+
+	return result(L, self, pev_writer_event(self->rec, attr, ids, nr, name));
+}
+
+/* rec:feature(id, bytes) */
+static int l_recorder_feature(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	lua_Integer id = luaL_checkinteger(L, 2);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 3, &len);
+
+	luaL_argcheck(L, id > 0 && id < 256, 2, "no feature");
+	return result(L, self, pev_writer_feature(self->rec, (uint32_t)id, bytes, len));
+}
+
+/* rec:tracing(bytes) */
+static int l_recorder_tracing(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+
+	return result(L, self, pev_writer_tracing(self->rec, bytes, len));
+}
+
+/* rec:begin() */
+static int l_recorder_begin(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+
+	return result(L, self, pev_writer_begin(self->rec));
+}
+
+/* rec:records(bytes) */
+static int l_recorder_records(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+
+	return result(L, self, pev_writer_records(self->rec, bytes, len));
+}
+
+/* rec:finish(name or nil) */
+static int l_recorder_finish(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	struct pev_err err;
+
+	if (self->finished)
+		return luaL_error(L, "the recording is finished");
+	self->finished = true;
+	return l_result(L, pev_writer_finish(self->rec, luaL_optstring(L, 2, NULL), &err), &err);
+}
+
+/* rec:failure() -> nothing | message, errno */
+static int l_recorder_failure(lua_State *L)
+{
+	const struct pev_err *failure = pev_writer_failure(check_recorder(L, 1)->rec);
+
+	if (!failure)
+		return 0;
+	lua_pushstring(L, failure->text);
+	lua_pushinteger(L, -failure->code);
+	return 2;
+}
+
+/* rec:path() -> where the file is now */
+static int l_recorder_path(lua_State *L)
+{
+	lua_pushstring(L, pev_writer_path(check_recorder(L, 1)->rec));
+	return 1;
+}
+
+/* rec:size() -> bytes */
+static int l_recorder_size(lua_State *L)
+{
+	lua_pushinteger(L, (lua_Integer)pev_writer_size(check_recorder(L, 1)->rec));
+	return 1;
+}
+
+/* rec:samples() -> samples of rings so far, and, of some, the time of the first and of the last */
+static int l_recorder_samples(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	struct pev_writer_samples samples = pev_writer_samples(self->rec);
+
+	lua_pushinteger(L, (lua_Integer)samples.nr);
+	if (!samples.last)
+		return 1;
+	lua_pushinteger(L, (lua_Integer)samples.first);
+	lua_pushinteger(L, (lua_Integer)samples.last);
+	return 3;
+}
+
+static void push_map(lua_State *L, const struct pev_content_summary_map *map)
+{
+	lua_createtable(L, 0, 5);
+	lua_pushstring(L, map->filename);
+	lua_setfield(L, -2, "filename");
+	lua_pushinteger(L, map->misc);
+	lua_setfield(L, -2, "misc");
+	lua_pushinteger(L, map->pid);
+	lua_setfield(L, -2, "pid");
+	if (map->has_ino) {
+		lua_pushinteger(L, (lua_Integer)map->ino);
+		lua_setfield(L, -2, "ino");
+	}
+	if (map->build_id_len) {
+		lua_pushlstring(L, (const char *)map->build_id, map->build_id_len);
+		lua_setfield(L, -2, "build_id");
+	}
+}
+
+/* rec:maps() -> { { filename =, misc =, pid =, ino =, build_id = (bytes) }, ... } */
+static int l_recorder_maps(lua_State *L)
+{
+	struct l_recorder *self = check_recorder(L, 1);
+	uint32_t nr;
+	const struct pev_content_summary_map *maps = pev_writer_maps(self->rec, &nr);
+
+	lua_createtable(L, (int)nr, 0);
+	for (uint32_t i = 0; i < nr; i++) {
+		push_map(L, &maps[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	return 1;
+}
+
+/* rec:is_stream() -> true: a pipe, a FIFO or a device */
+static int l_recorder_is_stream(lua_State *L)
+{
+	lua_pushboolean(L, pev_writer_is_stream(check_recorder(L, 1)->rec));
+	return 1;
+}
+
+/* rec:close(): the descriptor; what is there stays as it is. Also __gc and __close. */
+static int l_recorder_close(lua_State *L)
+{
+	struct l_recorder *self = luaL_checkudata(L, 1, TYPENAME);
+
+	if (!self->rec)
+		return 0;
+	if (self->attached)
+		return luaL_error(L, "the recorder is a session's");
+	l_hooks_enter(L, self->sys);
+	pev_writer_close(self->rec);
+	self->rec = NULL;
+	l_raise_pending(L);
+	return 0;
+}
+
+/* Collected with the session that it is attached to: neither writes any more. */
+static int l_recorder_gc(lua_State *L)
+{
+	struct l_recorder *self = luaL_checkudata(L, 1, TYPENAME);
+
+	if (self->sys)
+		l_hooks_enter(L, self->sys);
+	pev_writer_close(self->rec);
+	self->rec = NULL;
+	return 0;
+}
+
+static const luaL_Reg methods[] = {
+	{ "event", l_recorder_event },
+	{ "feature", l_recorder_feature },
+	{ "tracing", l_recorder_tracing },
+	{ "begin", l_recorder_begin },
+	{ "records", l_recorder_records },
+	{ "finish", l_recorder_finish },
+	{ "failure", l_recorder_failure },
+	{ "path", l_recorder_path },
+	{ "size", l_recorder_size },
+	{ "samples", l_recorder_samples },
+	{ "maps", l_recorder_maps },
+	{ "is_stream", l_recorder_is_stream },
+	{ "close", l_recorder_close },
+	{ "__close", l_recorder_close },
+	{ NULL, NULL },
+};
+
+void l_recorder_register(lua_State *L)
+{
+	l_class(L, TYPENAME, methods, l_recorder_gc);
+	lua_pushcfunction(L, l_recorder);
+	lua_setfield(L, -2, "recorder");
+}

@@ -1,0 +1,240 @@
+/*
+ * lfield.c - a name that a script has for something that records have; see lfield.h.
+ */
+#include "lua/record/lfield.h"
+
+#include <lauxlib.h>
+#include <string.h>
+
+#define ARGS_PREFIX "args."
+
+struct l_field l_field_find(const char *name)
+{
+	const size_t prefix = strlen(ARGS_PREFIX);
+
+	if (strncmp(name, ARGS_PREFIX, prefix) == 0)
+		return (struct l_field){ .code = L_CODE_ARGS, .payload = name + prefix };
+	return (struct l_field){ .code = l_view_code(name) };
+}
+
+void l_field_of(struct l_field *field, const struct pev_tracepoint *tp)
+{
+	if (field->payload)
+		field->field = pev_tp_field(tp, field->payload);
+}
+
+void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args)
+{
+	field->place = (struct pev_number_field){ 0 };
+	if (!field->payload && field->code < PEV_F_NR)
+		field->place = pev_number_field_of(plan, (enum pev_field)field->code);
+	else if (field->payload && field->field && args && args->from == PEV_F_RAW)
+		field->place = pev_number_field_of_payload(plan, args->tp, field->field);
+}
+
+const char *l_field_nearest(const char *word, bool (*is_wanted)(int code))
+{
+	const char *names[L_CODE_NR];
+	size_t nr = 0;
+
+	for (int code = 1; code < L_CODE_NR; code++)
+		if (l_view_name(code) && is_wanted(code))
+			names[nr++] = l_view_name(code);
+	return pev_nearest(word, names, nr);
+}
+
+/* ---- of samples: once per event ---- */
+
+static const struct pev_row *sample_row(int code)
+{
+	const struct pev_row *row = pev_layouts[PERF_RECORD_SAMPLE].rows;
+
+	while (row->field && row->field != code)
+		row++;
+	return row->field ? row : NULL;
+}
+
+/* The sample_type that a sample has it by; weight has two forms, of which this is the old one. */
+static uint64_t sample_bits(int code)
+{
+	const struct pev_row *row = sample_row(code);
+
+	switch (code) {
+	case PEV_F_COMM:
+	case L_CODE_TASK:
+		return PERF_SAMPLE_TID;
+	case PEV_F_WEIGHT:
+		return PERF_SAMPLE_WEIGHT;
+	case L_CODE_STACK:
+		return PERF_SAMPLE_TID | PERF_SAMPLE_CALLCHAIN;
+	case L_CODE_SYMBOL:
+		return PERF_SAMPLE_TID | PERF_SAMPLE_IP;
+	default:
+		return row ? row->bit : 0;
+	}
+}
+
+static bool is_of_samples(int code)
+{
+	if (code >= L_CODE_FLAG)
+		return pev_miscs[code - L_CODE_FLAG].types >> PERF_RECORD_SAMPLE & 1;
+	if (code < PEV_F_NR)
+		return code == PEV_F_COMM || sample_row(code);
+	return code != L_CODE_COPY && code != L_CODE_PMU_FORMAT;
+}
+
+/* sample_field(name) -> sample_type that it needs, NAME of args.NAME or nil | nil, why not */
+static int l_sample_field(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 1);
+	struct l_field field = l_field_find(name);
+	const char *near;
+
+	if (field.code && is_of_samples(field.code)) {
+		lua_pushinteger(L, (lua_Integer)sample_bits(field.code));
+		lua_pushstring(L, field.code == L_CODE_ARGS && !field.payload ? "" : field.payload);
+		return 2;
+	}
+	lua_pushnil(L);
+	near = l_field_nearest(name, is_of_samples);
+	if (near)
+		lua_pushfstring(L, "no sample has a field '%s' (did you mean '%s'?)", name, near);
+	else
+		lua_pushfstring(L, "no sample has a field '%s' (a payload's are args.NAME)", name);
+	return 2;
+}
+
+void l_field_register(lua_State *L)
+{
+	lua_pushcfunction(L, l_sample_field);
+	lua_setfield(L, -2, "sample_field");
+}
+
+struct l_fields *l_fields_push(lua_State *L, int idx)
+{
+	unsigned nr = (unsigned)lua_rawlen(L, idx);
+	struct l_fields *fields;
+
+	luaL_argcheck(L, nr <= L_FIELDS_MAX, idx, "too many fields");
+	idx = lua_absindex(L, idx);
+	fields = lua_newuserdatauv(L, sizeof(*fields) + nr * sizeof(fields->list[0]), 1);
+	*fields = (struct l_fields){ .nr = nr };
+	lua_createtable(L, (int)nr, 0); /* keeps the names */
+	for (unsigned i = 0; i < nr; i++) {
+		lua_rawgeti(L, idx, (lua_Integer)i + 1);
+		fields->list[i] = l_field_find(luaL_checkstring(L, -1));
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	lua_setiuservalue(L, -2, 1);
+	return fields;
+}
+
+/* ---- once per record ---- */
+
+static bool is_number(uint8_t kind)
+{
+	return kind == PEV_K_U16 || kind == PEV_K_U32 || kind == PEV_K_U64 || kind == PEV_K_S32;
+}
+
+/* A number, a truth value, or something that is there already. */
+static bool is_plain(const struct l_field *field)
+{
+	const struct pev_row *row;
+
+	if (field->payload)
+		return !field->field || !(field->field->flags & PEV_TP_ARRAY);
+	switch (field->code) {
+	case L_CODE_NUMBER:
+	case L_CODE_SIZE:
+	case L_CODE_MISC:
+	case L_CODE_EVENT:
+	case L_CODE_ARGS:
+	case L_CODE_SYNTHESISED:
+		return true;
+	default:
+		row = sample_row(field->code);
+		return field->code >= L_CODE_FLAG || (row && is_number(row->kind));
+	}
+}
+
+void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
+		      const struct l_args *args)
+{
+	fields->plain = true;
+	fields->placed = rec->type == PERF_RECORD_SAMPLE;
+	fields->plan = rec->plan;
+	fields->tp = args ? args->tp : NULL;
+	for (unsigned i = 0; i < fields->nr; i++) {
+		struct l_field *field = &fields->list[i];
+
+		if (args)
+			l_field_of(field, args->tp);
+		l_field_in(field, rec->plan, args);
+		fields->plain = fields->plain && is_plain(field);
+		fields->placed = fields->placed && field->place.at;
+	}
+}
+
+static void push_number(lua_State *L, const struct pev_number_field *place,
+			const struct pev_record *rec)
+{
+	int64_t number;
+
+	if (pev_number_field_read(place, rec->bytes, &number))
+		lua_pushinteger(L, number);
+	else
+		lua_pushnil(L);
+}
+
+void l_fields_numbers(lua_State *L, const struct l_fields *fields, const struct pev_record *rec)
+{
+	for (unsigned i = 0; i < fields->nr; i++)
+		push_number(L, &fields->list[i].place, rec);
+}
+
+static void get(lua_State *L, int at, const struct l_field *field, const struct l_view *view,
+		const struct l_args *args)
+{
+	uint64_t number;
+	int64_t of_payload;
+
+	if (field->place.at)
+		push_number(L, &field->place, view->rec);
+	else if (field->payload && args && field->field &&
+		 pev_tp_integer(args->tp, field->field, args->raw, args->len, &of_payload))
+		lua_pushinteger(L, of_payload);
+	else if (field->payload && args && field->field)
+		l_args_get(L, args, field->field);
+	else if (field->payload)
+		lua_pushnil(L);
+	else if (field->code < PEV_F_NR &&
+		 pev_record_number(view->rec, (enum pev_field)field->code, &number))
+		lua_pushinteger(L, (lua_Integer)number);
+	else
+		l_view_get(L, at, view, field->code);
+}
+
+void l_fields_get(lua_State *L, int at, const struct l_fields *fields, const struct l_view *view,
+		  const struct l_args *args)
+{
+	for (unsigned i = 0; i < fields->nr; i++)
+		get(L, at, &fields->list[i], view, args);
+}
+
+int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
+		  const struct l_args *args)
+{
+	int nr = (int)fields->nr, first;
+
+	at = lua_absindex(L, at);
+	if (nr > LUA_MINSTACK / 2)
+		luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
+	first = lua_gettop(L) + 1;
+	l_fields_of(fields, view->rec, args);
+	l_fields_get(L, at, fields, view, args);
+	if (lua_isnil(L, first)) {
+		lua_pushboolean(L, false);
+		lua_replace(L, first);
+	}
+	return nr;
+}

@@ -1,0 +1,262 @@
+/*
+ * lrecord_value.c - what a record has by a name; see lrecord_value.h.
+ */
+#include "lua/record/lrecord_value.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "symbol/unwind.h"
+#include "lua/record/largs.h"
+#include "lua/symbol/lstack.h"
+#include "lua/record/lrecord.h"
+
+/* Of tables, which are no key and no number. */
+static const enum pev_field composite[] = {
+	PEV_F_READ, PEV_F_CALLCHAIN, PEV_F_BRANCH_STACK, PEV_F_REGS_USER, PEV_F_REGS_INTR,
+	PEV_F_NAMESPACES, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
+};
+/* PEV_K_S32 in record.c; all other numbers have no sign. */
+static const enum pev_field is_signed[] = {
+	PEV_F_PID, PEV_F_TID, PEV_F_CPU, PEV_F_PPID, PEV_F_PTID, PEV_F_NEXT_PREV_PID,
+	PEV_F_NEXT_PREV_TID,
+};
+static const enum pev_field bytes[] = {
+	PEV_F_RAW, PEV_F_STACK_USER, PEV_F_FILENAME, PEV_F_COMM, PEV_F_BUILD_ID, PEV_F_NAME,
+	PEV_F_TAG, PEV_F_PATH, PEV_F_OLD_BYTES, PEV_F_NEW_BYTES, PEV_F_AUX,
+};
+
+#define IS_AMONG(list, code) is_among(list, sizeof(list) / sizeof((list)[0]), code)
+
+static bool is_among(const enum pev_field *list, size_t nr, int code)
+{
+	for (size_t i = 0; i < nr; i++)
+		if ((int)list[i] == code)
+			return true;
+	return false;
+}
+
+bool l_source_is_stack(const struct l_field *source)
+{
+	return source->code == L_CODE_STACK || source->code == L_CODE_SYMBOL ||
+	       source->code >= L_CODE_NR;
+}
+
+bool l_source_is_unsigned(const struct l_field *source)
+{
+	/* One that is smaller has room for its values: those below 0 are less than all of them. */
+	if (source->payload)
+		return source->field && source->field->elem == sizeof(uint64_t) &&
+		       !(source->field->flags & PEV_TP_SIGNED);
+	return !IS_AMONG(is_signed, source->code);
+}
+
+struct l_field l_source_find(const char *name)
+{
+	if (strcmp(name, "ustack") == 0)
+		return (struct l_field){ .code = L_SOURCE_USTACK };
+	if (strcmp(name, "kstack") == 0)
+		return (struct l_field){ .code = L_SOURCE_KSTACK };
+	return l_field_find(name);
+}
+
+static bool is_code(int code)
+{
+	switch (code) {
+	case L_CODE_TYPE:
+	case L_CODE_NUMBER:
+	case L_CODE_SIZE:
+	case L_CODE_MISC:
+	case L_CODE_CPUMODE:
+	case L_CODE_EVENT:
+	case L_CODE_STACK:
+	case L_CODE_SYMBOL:
+		return true;
+	default:
+		return (code > 0 && code < PEV_F_NR && !IS_AMONG(composite, code)) ||
+		       code >= L_CODE_FLAG;
+	}
+}
+
+bool l_source_is(const struct l_field *source)
+{
+	return source->payload || is_code(source->code);
+}
+
+int l_source_refuse(lua_State *L, const char *name)
+{
+	const char *near = l_field_nearest(name, is_code);
+
+	lua_pushnil(L);
+	if (IS_AMONG(composite, l_view_code(name)) || l_view_code(name) == L_CODE_TASK)
+		lua_pushfstring(L, "'%s' is neither a number nor a string", name);
+	else if (near)
+		lua_pushfstring(L, "no record has a field '%s' (did you mean '%s'?)", name, near);
+	else
+		lua_pushfstring(L, "no record has a field '%s' (a payload's are args.NAME)", name);
+	return 2;
+}
+
+static const char *kind_of(const struct l_field *source)
+{
+	if (l_source_is_stack(source))
+		return "stack";
+	if (source->code >= L_CODE_FLAG)
+		return "boolean";
+	if (source->code == L_CODE_TYPE || source->code == L_CODE_CPUMODE ||
+	    source->code == L_CODE_EVENT || IS_AMONG(bytes, source->code))
+		return "string";
+	return "number";
+}
+
+int l_source_kind(lua_State *L)
+{
+	const char *name = lua_tostring(L, 1);
+	struct l_field source = l_source_find(name ? name : "");
+
+	if (!l_source_is(&source))
+		return l_source_refuse(L, name ? name : "?");
+	lua_pushstring(L, source.payload ? "payload" : kind_of(&source));
+	lua_pushstring(L, source.payload);
+	return 2;
+}
+
+/* ---- once per record ---- */
+
+static struct pev_key_part integer(uint64_t value)
+{
+	return (struct pev_key_part){ .type = PEV_KEY_INTEGER, .integer = (int64_t)value };
+}
+
+static struct pev_key_part text(const char *p)
+{
+	return (struct pev_key_part){ .type = PEV_KEY_STRING,
+				      .p = (const unsigned char *)p,
+				      .len = (uint32_t)strlen(p) };
+}
+
+static const struct pev_key_part absent = { .type = PEV_KEY_END };
+/* There is one, but no room for it. */
+static const struct pev_key_part no_memory = { .type = PEV_KEY_POINTER };
+
+static struct pev_key_part of_value(const struct pev_record *rec, enum pev_field field)
+{
+	struct pev_value value;
+	bool is_number;
+
+	if (!pev_record_get(rec, field, &value))
+		return absent;
+	is_number = value.kind == PEV_K_U64 || value.kind == PEV_K_S32;
+	/* WEIGHT is one number, WEIGHT_STRUCT is three. */
+	if (value.kind == PEV_K_BITS)
+		is_number = !(rec->plan->sample_type & PEV_SAMPLE_WEIGHT_STRUCT);
+	if (is_number)
+		return integer(value.u);
+	if (value.kind != PEV_K_STRING && value.kind != PEV_K_BYTES && value.kind != PEV_K_STACK)
+		return absent;
+	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
+}
+
+static struct pev_key_part of_field(const struct l_view *view, enum pev_field field)
+{
+	struct pev_key_part part;
+	struct pev_value tid;
+	const char *comm;
+	uint64_t number;
+
+	if (pev_record_number(view->rec, field, &number))
+		return integer(number);
+	part = of_value(view->rec, field);
+	if (field == PEV_F_PERIOD && pev_record_fixed_period(view->rec, &number))
+		return integer(number);
+	if (part.type != PEV_KEY_END || field != PEV_F_COMM || !view->comm)
+		return part;
+	if (!pev_record_get(view->rec, PEV_F_TID, &tid))
+		return absent;
+	comm = view->comm(view->ctx, (int)(int64_t)tid.u);
+	return comm ? text(comm) : absent;
+}
+
+static struct pev_key_part of_flag(const struct pev_record *rec, const struct pev_misc *flag)
+{
+	if (rec->type >= 32 || !(flag->types >> rec->type & 1))
+		return absent;
+	return (struct pev_key_part){ .type = pev_record_flag(rec, flag) ? PEV_KEY_TRUE :
+									    PEV_KEY_FALSE };
+}
+
+static struct pev_key_part of_payload(const struct pev_tp_field *field, const struct l_args *args)
+{
+	struct pev_tp_value value;
+
+	if (!field || pev_tp_get(args->tp, field, args->raw, args->len, &value) < 0)
+		return absent;
+	if (!(field->flags & PEV_TP_ARRAY))
+		return integer((uint64_t)value.i);
+	if (field->elem != 1)
+		return absent;
+	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
+}
+
+static int take_stack(const struct l_shown *shown, int code, const struct pev_stack **stack)
+{
+	struct pev_stacks *stacks = shown->stacks;
+	const struct l_view *view = shown->view;
+	int rc;
+
+	if (code == L_CODE_SYMBOL)
+		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
+	/* What is to be unwound needs files, which are found in Lua. */
+	if (pev_unwind_wanted(view->rec))
+		rc = l_stack_take(shown->L, shown->context, view->tasks, view->rec, stack);
+	else
+		rc = pev_stacks_take(stacks, view->tasks, view->rec, NULL, stack);
+	if (rc == 0 && *stack && code != L_CODE_STACK) {
+		*stack = pev_stacks_part(stacks, *stack,
+					 code == L_SOURCE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
+		rc = *stack ? 0 : -ENOMEM;
+	}
+	return rc;
+}
+
+/* A symbol is a stack of one frame, until it is read. */
+static struct pev_key_part of_stack(const struct l_shown *shown, int code)
+{
+	const struct pev_stack *stack = NULL;
+
+	if (!shown->view->tasks || !shown->stacks)
+		return absent;
+	if (take_stack(shown, code, &stack) < 0)
+		return no_memory;
+	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } : absent;
+}
+
+struct pev_key_part l_source_read(const struct l_field *source, const struct l_shown *shown)
+{
+	const struct pev_record *rec = shown->view->rec;
+
+	if (source->payload)
+		return shown->args ? of_payload(source->field, shown->args) : absent;
+	if (l_source_is_stack(source))
+		return of_stack(shown, source->code);
+	if (source->code < PEV_F_NR)
+		return of_field(shown->view, (enum pev_field)source->code);
+	if (source->code >= L_CODE_FLAG)
+		return of_flag(rec, &pev_miscs[source->code - L_CODE_FLAG]);
+	switch (source->code) {
+	case L_CODE_TYPE:
+		return text(pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
+	case L_CODE_NUMBER:
+		return integer(rec->type);
+	case L_CODE_SIZE:
+		return integer(rec->size);
+	case L_CODE_MISC:
+		return integer(rec->misc);
+	case L_CODE_CPUMODE:
+		return text(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+	case L_CODE_EVENT:
+		return text(shown->event);
+	default:
+		return absent;
+	}
+}

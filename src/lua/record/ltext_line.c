@@ -1,0 +1,508 @@
+/*
+ * ltext_line.c - the userdata perfev.line; see ltext_line.h.
+ *
+ * lua/perfev/aggregate/text_line.lua parses the format: a line is a list of columns, each a
+ * constant text, or a name and a conversion.
+ */
+#define _GNU_SOURCE
+#include "lua/record/ltext_line.h"
+
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text_buffer.h"
+#include "lua/base/lclass.h"
+#include "lua/record/lrecord_value.h"
+
+#define TYPENAME "perfev.line"
+#define OUTPUT "_IO_output" /* what io.output() gives, in the registry (liolib.c) */
+
+enum { COLUMNS_MAX = 64, LINE_CAP = 2048, SPEC_MAX = 64 };
+
+/* What a column shows. */
+enum kind { LITERAL, FIELD, SECONDS, TASK, TRACEPOINT, LATENCY, TEXT };
+
+struct column {
+	enum kind kind;
+	struct l_field field, more; /* FIELD, SECONDS, TASK; LATENCY: flags, preempt_count */
+	struct pev_conversion conversion;
+	bool has_letter;            /* the format says how numbers are written */
+	const char *literal;        /* borrowed of the list */
+	size_t len;
+	char brief[PEV_TEXT_SHORT]; /* the same where it fits */
+};
+
+struct l_line {
+	const struct pev_tracepoint *tp; /* whose fields were looked up */
+	const char *event;               /* of a record that it writes; behind the columns */
+	const char *name;                /* the part of it after system:, without modifiers */
+	size_t name_len;
+	uint32_t nr;
+	struct column columns[];
+};
+
+enum { UV_LIST = 1, UV_NR = UV_LIST };
+
+const struct l_line *l_line_test(lua_State *L, int idx)
+{
+	return luaL_testudata(L, idx, TYPENAME);
+}
+
+/* ---- making one ---- */
+
+static const struct {
+	const char *name;
+	enum kind kind;
+} kinds[] = {
+	{ "task", TASK }, { "tracepoint", TRACEPOINT }, { "latency", LATENCY }, { "text", TEXT },
+};
+
+/* Of the column's table, which is on top: spec, as in "-16", "08x"; a number is one of 64 bits. */
+static void take_conversion(lua_State *L, struct column *column)
+{
+	const char *spec;
+	char text[SPEC_MAX];
+	int len;
+
+	lua_getfield(L, -1, "spec");
+	spec = luaL_optstring(L, -1, "");
+	column->has_letter = *spec && strchr("diuxXo", spec[strlen(spec) - 1]);
+	len = snprintf(text, sizeof(text), "%%%s%s", spec, column->has_letter ? "" : "d");
+	if (len >= (int)sizeof(text) ||
+	    pev_conversion_read(&column->conversion, text, text + len) != (size_t)len)
+		luaL_error(L, "'%s' is no conversion", spec);
+	column->conversion.above = 0;
+	lua_pop(L, 1);
+}
+
+/* The column of the table on top: { literal = } or { name =, spec = } */
+static void take_column(lua_State *L, struct column *column)
+{
+	const char *name;
+
+	*column = (struct column){ .kind = FIELD };
+	if (lua_getfield(L, -1, "literal") == LUA_TSTRING) {
+		column->kind = LITERAL;
+		column->literal = lua_tolstring(L, -1, &column->len);
+		if (column->len <= sizeof(column->brief))
+			memcpy(column->brief, column->literal, column->len);
+		lua_pop(L, 1);
+		return;
+	}
+	lua_getfield(L, -2, "name");
+	name = luaL_checkstring(L, -1);
+	column->field = l_source_find(strcmp(name, "task") == 0 ? "comm" : name);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			column->kind = kinds[i].kind;
+	if (column->kind == LATENCY) {
+		column->field = l_source_find("args.common_flags");
+		column->more = l_source_find("args.common_preempt_count");
+	}
+	lua_pop(L, 2);
+	take_conversion(L, column);
+	if (strcmp(name, "time") == 0 && column->conversion.precision >= 0)
+		column->kind = SECONDS;
+}
+
+/* line{ { literal = } or { name =, spec = }, … }: the list is kept */
+static int l_line(lua_State *L)
+{
+	lua_Unsigned nr;
+	struct l_line *line;
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	nr = lua_rawlen(L, 1);
+	if (nr > COLUMNS_MAX)
+		return luaL_error(L, "more than %d columns and texts between them", COLUMNS_MAX);
+	line = lua_newuserdatauv(L, sizeof(*line) + nr * sizeof(line->columns[0]), UV_NR);
+	*line = (struct l_line){ .event = "?", .name = "?", .name_len = 1, .nr = (uint32_t)nr };
+	for (uint32_t i = 0; i < line->nr; i++) {
+		lua_rawgeti(L, 1, (lua_Integer)i + 1);
+		take_column(L, &line->columns[i]);
+		lua_pop(L, 1);
+	}
+	luaL_setmetatable(L, TYPENAME);
+	lua_pushvalue(L, 1);
+	lua_setiuservalue(L, -2, UV_LIST);
+	return 1;
+}
+
+/* "sched:sched_switch:u" or "sched/sched_switch/…" -> "sched_switch"; other names as they are. */
+static void name_event(struct l_line *line, const char *event)
+{
+	size_t system = strcspn(event, ":/");
+	const char *name = event[system] ? event + system + 1 : event;
+
+	line->event = event;
+	line->name_len = strcspn(name, ":/");
+	line->name = line->name_len && system ? name : event;
+	if (line->name == event)
+		line->name_len = strlen(event);
+}
+
+struct l_line *l_line_push(lua_State *L, int idx, const char *event)
+{
+	const struct l_line *of = l_line_test(L, idx);
+	size_t bytes = sizeof(*of) + of->nr * sizeof(of->columns[0]);
+	struct l_line *line = lua_newuserdatauv(L, bytes + strlen(event) + 1, 0);
+
+	memcpy(line, of, bytes);
+	line->tp = NULL;
+	name_event(line, memcpy((char *)line + bytes, event, strlen(event) + 1));
+	return line;
+}
+
+/* ---- one line ---- */
+
+static void find_fields(struct l_line *line, const struct pev_tracepoint *tp)
+{
+	line->tp = tp;
+	for (uint32_t i = 0; i < line->nr; i++) {
+		l_field_of(&line->columns[i].field, tp);
+		l_field_of(&line->columns[i].more, tp);
+	}
+}
+
+/* What has bytes that are not safe to show. */
+static __attribute__((noinline)) void put_unsafe(struct pev_text *out,
+						 const struct pev_conversion *conversion,
+						 const char *bytes, size_t len)
+{
+	char safe[256];
+	struct pev_text text = { .buf = safe, .cap = sizeof(safe) };
+
+	pev_text_escaped(&text, bytes, len);
+	if (text.len <= sizeof(safe))
+		pev_text_string(out, conversion, safe, text.len);
+	else
+		pev_text_escaped(out, bytes, len); /* no width is as long */
+}
+
+/* With the width of its column, in bytes, as string.format() counts. */
+static void put_string(struct pev_text *out, const struct pev_conversion *conversion,
+		       const char *bytes, size_t len)
+{
+	if (pev_text_is_safe(bytes, len))
+		pev_text_string(out, conversion, bytes, len);
+	else
+		put_unsafe(out, conversion, bytes, len);
+}
+
+static void put_number(struct pev_text *out, const struct column *column, int64_t number)
+{
+	const struct pev_tp_field *field = column->field.payload ? column->field.field : NULL;
+	char digits[20];
+	struct pev_text hex = { .buf = digits, .cap = sizeof(digits) };
+
+	if (column->has_letter || !field || !(field->flags & PEV_TP_HEX)) {
+		pev_text_number(out, &column->conversion, (uint64_t)number);
+		return;
+	}
+	if (!(field->flags & PEV_TP_ARRAY) && field->elem < sizeof(number))
+		number &= (int64_t)((UINT64_C(1) << 8 * field->elem) - 1);
+	pev_text_hex(&hex, (uint64_t)number);
+	pev_text_string(out, &column->conversion, digits, hex.len);
+}
+
+static void put_field(struct pev_text *out, const struct column *column,
+		      const struct l_shown *shown)
+{
+	struct pev_key_part part;
+	int64_t number;
+
+	if (l_source_number(&column->field, shown, &number)) {
+		put_number(out, column, number);
+		return;
+	}
+	part = l_source_read(&column->field, shown);
+	if (part.type == PEV_KEY_INTEGER)
+		put_number(out, column, part.integer);
+	else if (part.type == PEV_KEY_STRING)
+		put_string(out, &column->conversion, (const char *)part.p, part.len);
+	else if (part.type == PEV_KEY_TRUE)
+		put_string(out, &column->conversion, "true", 4);
+	else if (part.type == PEV_KEY_FALSE)
+		put_string(out, &column->conversion, "false", 5);
+	else
+		put_string(out, &column->conversion, "-", 1);
+}
+
+/* ns as seconds with so many digits behind the point, rounded; the width is of all of it. */
+static void put_seconds(struct pev_text *out, const struct column *column, uint64_t ns)
+{
+	static const uint32_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000,
+					   100000000, 1000000000 };
+	int digits = column->conversion.precision < 9 ? column->conversion.precision : 9;
+	struct pev_conversion whole = { .letter = 'u', .plain = true };
+	struct pev_conversion rest = whole;
+	uint64_t unit = powers[9 - digits], value = ns / unit + (ns % unit * 2 >= unit && unit > 1);
+
+	whole.width = column->conversion.width - (digits ? digits + 1 : 0);
+	whole.width = whole.width > 0 ? whole.width : 0;
+	whole.zero = column->conversion.zero;
+	rest.width = digits;
+	rest.zero = true;
+	pev_text_number(out, &whole, value / powers[digits]);
+	if (digits) {
+		pev_text_char(out, '.');
+		pev_text_number(out, &rest, value % powers[digits]);
+	}
+}
+
+/* As ftrace has it: the idle task by that name, one that nobody knows as "<...>". */
+static void put_task(struct pev_text *out, const struct column *column,
+		     const struct l_shown *shown)
+{
+	const struct l_view *view = shown->view;
+	uint64_t tid;
+	const char *comm = NULL;
+
+	if (pev_record_number(view->rec, PEV_F_TID, &tid)) {
+		if ((int32_t)tid == 0)
+			comm = "<idle>";
+		else if (view->comm)
+			comm = view->comm(view->ctx, (int)(int64_t)tid);
+	}
+	if (!comm)
+		comm = "<...>";
+	put_string(out, &column->conversion, comm, strlen(comm));
+}
+
+/* trace_print_lat_fmt() in kernel/trace/trace_output.c; bits of enum trace_flag_type. */
+static void put_latency(struct pev_text *out, const struct column *column,
+			const struct l_shown *shown)
+{
+	static const char resched[64] = { [0x02] = 'l', [0x04] = 'n', [0x06] = 'b', [0x20] = 'p',
+					  [0x22] = 'L', [0x24] = 'N', [0x26] = 'B' };
+	static const char interrupt[] = ".hsHzZzZ"; /* by hard, soft, NMI */
+	static const char digits[] = ".123456789abcdef";
+	int64_t flags, preempt;
+	char text[5];
+	int64_t deep;
+
+	if (!l_source_number(&column->field, shown, &flags) ||
+	    !l_source_number(&column->more, shown, &preempt)) {
+		put_string(out, &column->conversion, "-", 1);
+		return;
+	}
+	/* Less the tracepoint's own (6.18). */
+	deep = (preempt & 0xf) > 1 ? (preempt & 0xf) - 1 : 0;
+	text[0] = ".dbD"[(flags & 1) | (flags >> 6 & 2)];
+	text[1] = resched[flags & 0x26] ? resched[flags & 0x26] : '.';
+	text[2] = interrupt[(flags >> 3 & 3) | (flags >> 4 & 4)];
+	text[3] = digits[deep];
+	text[4] = digits[preempt >> 4 & 0xf];
+	pev_text_string(out, &column->conversion, text, sizeof(text));
+}
+
+/* False: it is not there whole, and has to be written again with more room. */
+static bool put_payload(struct pev_text *out, const struct l_args *args)
+{
+	size_t room = out->len < out->cap ? out->cap - out->len : 0, len;
+	struct pev_text safe = *out;
+	char *copy;
+
+	if (!args) {
+		pev_text_char(out, '-');
+		return true;
+	}
+	len = pev_tp_print(args->tp, args->raw, args->len, out->buf + out->len, room);
+	if (len >= room)
+		return false;
+	if (pev_text_is_safe(out->buf + out->len, len)) {
+		out->len += len;
+		return true;
+	}
+	copy = malloc(len);
+	if (!copy)
+		return false;
+	memcpy(copy, out->buf + out->len, len);
+	pev_text_escaped(&safe, copy, len);
+	free(copy);
+	*out = safe;
+	return true;
+}
+
+static bool put_column(struct pev_text *out, const struct l_line *line, const struct column *column,
+		       const struct l_shown *shown)
+{
+	bool is_brief = column->len <= sizeof(column->brief);
+	uint64_t time;
+
+	switch (column->kind) {
+	case LITERAL:
+		pev_text_put_short(out, is_brief ? column->brief : column->literal, column->len);
+		return true;
+	case TASK:
+		put_task(out, column, shown);
+		return true;
+	case TRACEPOINT:
+		put_string(out, &column->conversion, line->name, line->name_len);
+		return true;
+	case LATENCY:
+		put_latency(out, column, shown);
+		return true;
+	case TEXT:
+		return put_payload(out, shown->args);
+	case SECONDS:
+		if (pev_record_number(shown->view->rec, PEV_F_TIME, &time)) {
+			put_seconds(out, column, time);
+			return true;
+		}
+		/* fall through */
+	default:
+		put_field(out, column, shown);
+		return true;
+	}
+}
+
+/* With its newline; false: the buffer is too small. */
+static bool put_line(struct pev_text *out, const struct l_line *line, const struct l_shown *shown)
+{
+	for (uint32_t i = 0; i < line->nr; i++)
+		if (!put_column(out, line, &line->columns[i], shown))
+			return false;
+	pev_text_char(out, '\n');
+	return out->len <= out->cap;
+}
+
+/* The same wherever it fits; NULL without memory. What is not buf has to be freed. */
+static char *make_line(struct l_line *line, const struct l_view *view, const struct l_args *args,
+		       char *buf, size_t cap, size_t *len)
+{
+	struct l_shown shown = { .view = view, .args = args, .event = line->event };
+	struct pev_text out = { .buf = buf, .cap = cap };
+
+	if (args && args->tp != line->tp)
+		find_fields(line, args->tp);
+	while (!put_line(&out, line, &shown)) {
+		if (out.buf != buf)
+			free(out.buf);
+		/* A payload has 16 bits, and each byte is at most "\xff". */
+		cap *= 4;
+		out = (struct pev_text){ .buf = cap < (1 << 24) ? malloc(cap) : NULL, .cap = cap };
+		if (!out.buf)
+			return NULL;
+	}
+	*len = out.len;
+	return out.buf;
+}
+
+void l_line_feed(struct l_line *line, lua_State *L, const struct l_view *view,
+		 const struct l_args *args)
+{
+	const luaL_Stream *to;
+	char buf[LINE_CAP], *text;
+	size_t len;
+
+	/* A script may have chosen another file since; closed is one that it closed. */
+	lua_getfield(L, LUA_REGISTRYINDEX, OUTPUT);
+	to = lua_touserdata(L, -1);
+	lua_pop(L, 1);
+	if (!to || !to->closef)
+		return;
+	text = make_line(line, view, args, buf, sizeof(buf), &len);
+	if (text)
+		fwrite_unlocked(text, 1, len, to->f);
+	if (text != buf)
+		free(text);
+}
+
+/* ---- from Lua ---- */
+
+/* line:text(r) -> its line, without the newline */
+static int l_line_text(lua_State *L)
+{
+	struct l_line *line = luaL_checkudata(L, 1, TYPENAME);
+	const struct l_view *view = l_view_check(L, 2);
+	const struct l_args *args = NULL;
+	char buf[LINE_CAP], *text;
+	const char *event = NULL;
+	size_t len;
+
+	lua_settop(L, 2);
+	l_view_get(L, 2, view, L_CODE_ARGS);
+	args = lua_touserdata(L, 3);
+	l_view_get(L, 2, view, L_CODE_EVENT);
+	if (!lua_isnil(L, 4) && lua_getfield(L, 4, "name") == LUA_TSTRING)
+		event = lua_tostring(L, -1);
+	name_event(line, event ? event : "?");
+	text = make_line(line, view, args, buf, sizeof(buf), &len);
+	name_event(line, "?");
+	if (!text)
+		return luaL_error(L, "no memory for a line");
+	lua_pushlstring(L, text, len - 1);
+	if (text != buf)
+		free(text);
+	return 1;
+}
+
+/* line(r): print it */
+static int l_line_call(lua_State *L)
+{
+	luaL_Stream *to;
+	size_t len;
+	const char *text;
+
+	lua_settop(L, 2);
+	l_line_text(L);
+	text = lua_tolstring(L, -1, &len);
+	lua_getfield(L, LUA_REGISTRYINDEX, OUTPUT);
+	to = lua_touserdata(L, -1);
+	if (!to || !to->closef)
+		return luaL_error(L, "default output file is closed");
+	fwrite_unlocked(text, 1, len, to->f);
+	putc_unlocked('\n', to->f);
+	return 0;
+}
+
+/*
+ * line_fields(line) -> {names of the payload's fields that it reads}, whether it needs a payload;
+ * nothing: it is no line
+ */
+static int l_line_fields(lua_State *L)
+{
+	const struct l_line *line = l_line_test(L, 1);
+	bool payload = false;
+
+	if (!line)
+		return 0;
+	lua_newtable(L);
+	for (uint32_t i = 0; i < line->nr; i++) {
+		const struct column *column = &line->columns[i];
+		const char *names[] = { column->field.payload, column->more.payload };
+
+		payload = payload || column->kind == TEXT;
+		for (int n = 0; n < 2; n++) {
+			if (!names[n])
+				continue;
+			lua_pushstring(L, names[n]);
+			lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+			payload = true;
+		}
+	}
+	lua_pushboolean(L, payload);
+	return 2;
+}
+
+static const luaL_Reg methods[] = {
+	{ "text", l_line_text },
+	{ NULL, NULL },
+};
+
+void l_line_register(lua_State *L)
+{
+	l_class(L, TYPENAME, methods, NULL);
+	luaL_getmetatable(L, TYPENAME);
+	lua_pushcfunction(L, l_line_call);
+	lua_setfield(L, -2, "__call");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_line);
+	lua_setfield(L, -2, "line");
+	lua_pushcfunction(L, l_line_fields);
+	lua_setfield(L, -2, "line_fields");
+}

@@ -1,0 +1,505 @@
+/*
+ * lstack.c - the userdata perfev.stack; see lstack.h.
+ *
+ * A stack is what C made of it at its record: addresses, and the files that lay there.
+ * Their names are the Lua half's work (lua/perfev/symbol/stack.lua), when somebody asks.
+ */
+#include "lua/symbol/lstack.h"
+
+#include <errno.h>
+#include <lauxlib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "symbol/stack.h"
+#include "lua/symbol/lcfi.h"
+#include "lua/base/lerror.h"
+#include "lua/hooks/lhooks.h"
+#include "lua/symbol/lstack_table.h"
+
+#define TYPENAME "perfev.stack"
+
+struct l_stack {
+	const struct pev_stack *stack; /* borrowed of the stacks in user value 1 */
+};
+
+enum { STACK_UV_STACKS = 1, STACK_UV_WORLD, STACK_UV_NR = STACK_UV_WORLD };
+
+static const char class_key; /* its address, in the registry: what l_stack_class() was told */
+
+static void push_method(lua_State *L, const char *name)
+{
+	if (lua_rawgetp(L, LUA_REGISTRYINDEX, &class_key) != LUA_TTABLE)
+		luaL_error(L, "perfev.stack is not loaded");
+	lua_getfield(L, -1, name);
+	lua_remove(L, -2);
+}
+
+/* ---- what the Lua half is told ---- */
+
+static void set_string(lua_State *L, const char *name, const void *value, size_t len)
+{
+	lua_pushlstring(L, value, len);
+	lua_setfield(L, -2, name);
+}
+
+static void push_dso(lua_State *L, const struct pev_dso *dso)
+{
+	set_string(L, "path", dso->path, strlen(dso->path));
+	lua_pushinteger(L, dso->pid);
+	lua_setfield(L, -2, "pid");
+	if (dso->build_id_len)
+		set_string(L, "build_id", dso->build_id, dso->build_id_len);
+	if (dso->ino) {
+		lua_pushinteger(L, (lua_Integer)dso->ino);
+		lua_setfield(L, -2, "ino");
+		lua_pushinteger(L, (lua_Integer)makedev(dso->maj, dso->min));
+		lua_setfield(L, -2, "dev");
+		lua_pushinteger(L, (lua_Integer)dso->generation);
+		lua_setfield(L, -2, "generation");
+	}
+	lua_pushboolean(L, dso->memory);
+	lua_setfield(L, -2, "memory");
+	if (dso->ksymbol) {
+		lua_pushinteger(L, dso->ksymbol);
+		lua_setfield(L, -2, "ksymbol");
+	}
+}
+
+void l_stack_push_sampled(lua_State *L, const struct pev_sampled *sampled)
+{
+	lua_createtable(L, 0, 9);
+	push_dso(L, sampled->dso);
+	lua_pushinteger(L, sampled->pid);
+	lua_setfield(L, -2, "pid");
+	lua_pushinteger(L, (lua_Integer)sampled->start);
+	lua_setfield(L, -2, "start");
+	lua_pushinteger(L, (lua_Integer)sampled->end);
+	lua_setfield(L, -2, "stop");
+}
+
+/*
+ * { ip=, returns=, unwound=, context=, offset=, path=, pid=, build_id=, ino=, dev=, generation=,
+ * memory=, ksymbol= }
+ */
+static void push_frame(lua_State *L, const struct pev_frame *frame)
+{
+	static const char *const contexts[] = { "user", "kernel", "other" };
+
+	lua_createtable(L, 0, 13);
+	lua_pushinteger(L, (lua_Integer)frame->ip);
+	lua_setfield(L, -2, "ip");
+	lua_pushboolean(L, frame->returns);
+	lua_setfield(L, -2, "returns");
+	lua_pushboolean(L, frame->unwound);
+	lua_setfield(L, -2, "unwound");
+	lua_pushstring(L, contexts[frame->context]);
+	lua_setfield(L, -2, "context");
+	if (!frame->dso)
+		return;
+	lua_pushinteger(L, (lua_Integer)frame->offset);
+	lua_setfield(L, -2, "offset");
+	push_dso(L, frame->dso);
+}
+
+/* ---- stacks ---- */
+
+/* The userdata of a stack, on top of that of its stacks, which it replaces. */
+static void push_stack(lua_State *L, int idx, const struct pev_stack *stack)
+{
+	struct l_stack *self;
+	int stacks = lua_gettop(L);
+
+	lua_getiuservalue(L, stacks, L_STACKS_UV_SEEN);
+	if (lua_rawgeti(L, -1, (lua_Integer)stack->id) != LUA_TUSERDATA) {
+		lua_pop(L, 1);
+		self = lua_newuserdatauv(L, sizeof(*self), STACK_UV_NR);
+		self->stack = stack;
+		luaL_setmetatable(L, TYPENAME);
+		lua_pushvalue(L, stacks);
+		lua_setiuservalue(L, -2, STACK_UV_STACKS);
+		lua_getfield(L, idx, "world");
+		lua_setiuservalue(L, -2, STACK_UV_WORLD);
+		lua_pushvalue(L, -1);
+		lua_rawseti(L, -3, (lua_Integer)stack->id);
+	}
+	lua_replace(L, stacks);
+	lua_settop(L, stacks);
+}
+
+/* ---- unwinding ---- */
+
+/* What a walk finds files by. */
+struct finder {
+	lua_State *L;
+	int stacks, world; /* where on its stack */
+	int error;         /* what was raised, 0: nothing */
+};
+
+static void forget_cfis(void *ctx)
+{
+	struct finder *finder = ctx;
+
+	lua_newtable(finder->L);
+	lua_setiuservalue(finder->L, finder->stacks, L_STACKS_UV_CFIS);
+}
+
+/* (frame as light userdata, world) -> what the Lua half has of its file, or nothing */
+static int l_find_cfi(lua_State *L)
+{
+	push_method(L, "cfi");
+	push_frame(L, lua_touserdata(L, 1));
+	lua_pushvalue(L, 2);
+	lua_call(L, 2, 1);
+	return 1;
+}
+
+/* (frame as light userdata, world): the Lua half is told of its file */
+static int l_tell_broken(lua_State *L)
+{
+	push_method(L, "broken");
+	push_frame(L, lua_touserdata(L, 1));
+	lua_pushvalue(L, 2);
+	lua_call(L, 2, 0);
+	return 0;
+}
+
+static void tell_broken(void *ctx, const struct pev_dso *dso)
+{
+	struct finder *finder = ctx;
+	struct pev_frame frame = { .dso = (struct pev_dso *)(uintptr_t)dso,
+				   .context = PEV_IN_USER };
+
+	if (finder->error)
+		return;
+	lua_pushcfunction(finder->L, l_tell_broken);
+	lua_pushlightuserdata(finder->L, &frame);
+	lua_pushvalue(finder->L, finder->world);
+	if (lua_pcall(finder->L, 2, 0, 0) != LUA_OK)
+		finder->error = lua_gettop(finder->L);
+}
+
+/* Keep what is on top with the stacks: a walk that meets its file again does not ask. */
+static struct pev_cfi *keep_cfi(lua_State *L, int stacks)
+{
+	const struct l_cfi *cfi = luaL_testudata(L, -1, L_CFI_TYPENAME);
+
+	if (!cfi)
+		return NULL;
+	if (lua_getiuservalue(L, stacks, L_STACKS_UV_CFIS) != LUA_TTABLE) {
+		lua_pop(L, 1);
+		lua_newtable(L);
+		lua_pushvalue(L, -1);
+		lua_setiuservalue(L, stacks, L_STACKS_UV_CFIS);
+	}
+	lua_pushvalue(L, -2);
+	lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+	lua_pop(L, 1);
+	return cfi->cfi;
+}
+
+static struct pev_cfi *find_cfi(void *ctx, const struct pev_dso *dso, uint64_t offset)
+{
+	struct finder *finder = ctx;
+	lua_State *L = finder->L;
+	struct pev_frame frame = { .offset = offset, .dso = (struct pev_dso *)(uintptr_t)dso,
+				   .context = PEV_IN_USER };
+	struct pev_cfi *cfi = NULL;
+
+	if (finder->error)
+		return NULL;
+	lua_pushcfunction(L, l_find_cfi);
+	lua_pushlightuserdata(L, &frame);
+	lua_pushvalue(L, finder->world);
+	if (lua_pcall(L, 2, 1, 0) != LUA_OK) {
+		finder->error = lua_gettop(L);
+		return NULL;
+	}
+	cfi = keep_cfi(L, finder->stacks);
+	lua_pop(L, 1);
+	return cfi;
+}
+
+/* The user part of a record whose stacks are on top, or NULL: it is in its callchain. */
+static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *tasks,
+				     const struct pev_record *rec)
+{
+	struct finder finder = { .L = L, .stacks = lua_gettop(L), .world = lua_gettop(L) + 1 };
+	struct pev_unwind *unwind;
+	int rc;
+
+	if (!pev_unwind_wanted(rec))
+		return NULL;
+	unwind = l_stacks_unwind(L, finder.stacks);
+	lua_getfield(L, idx, "world");
+	unwind->find = find_cfi;
+	unwind->broken = tell_broken;
+	unwind->forget = forget_cfis;
+	unwind->ctx = &finder;
+	rc = pev_unwind_walk(unwind, tasks, rec);
+	unwind->ctx = NULL;
+	l_raise_pending(L);
+	if (finder.error) {
+		lua_settop(L, finder.error);
+		lua_error(L);
+	}
+	if (rc < 0)
+		luaL_error(L, "no memory for a stack");
+	lua_settop(L, finder.stacks);
+	return unwind;
+}
+
+/* The record's stack or NULL; its stacks, of the table at idx, are left on top. */
+static const struct pev_stack *take(lua_State *L, int idx, struct pev_tasks *tasks,
+				    const struct pev_record *rec)
+{
+	const struct pev_unwind *unwind;
+	const struct pev_stack *stack;
+	struct pev_stacks *stacks;
+	int rc;
+
+	luaL_checkstack(L, 12, "stack");
+	lua_getfield(L, idx, "stacks");
+	stacks = l_stacks_check(L, -1);
+	unwind = walk(L, idx, tasks, rec);
+	rc = pev_stacks_take(stacks, tasks, rec, unwind, &stack);
+	l_raise_pending(L);
+	if (rc < 0)
+		luaL_error(L, "no memory for a stack");
+	return stack;
+}
+
+/* What l_take() gets. */
+struct taking {
+	struct pev_tasks *tasks;
+	const struct pev_record *rec;
+	const struct pev_stack *stack;
+};
+
+/* (table of the views, struct taking *) */
+static int l_take(lua_State *L)
+{
+	struct taking *taking = lua_touserdata(L, 2);
+
+	taking->stack = take(L, 1, taking->tasks, taking->rec);
+	return 0;
+}
+
+int l_stack_take(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec,
+		 const struct pev_stack **stack)
+{
+	struct taking taking = { tasks, rec, NULL };
+
+	lua_pushcfunction(L, l_take);
+	lua_pushvalue(L, idx);
+	lua_pushlightuserdata(L, &taking);
+	*stack = NULL;
+	/* Nobody can be told now: dispatch raises it when the core is done. */
+	if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
+		l_keep_error(L);
+		return -ECANCELED;
+	}
+	*stack = taking.stack;
+	return 0;
+}
+
+void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	const struct pev_stack *stack;
+
+	idx = lua_absindex(L, idx);
+	stack = take(L, idx, tasks, rec);
+	if (stack) {
+		push_stack(L, idx, stack);
+		return;
+	}
+	lua_pop(L, 1);
+	lua_pushnil(L);
+}
+
+void l_stack_push_taken(lua_State *L, int idx, const struct pev_stack *stack)
+{
+	idx = lua_absindex(L, idx);
+	luaL_checkstack(L, 8, "stack");
+	lua_getfield(L, idx, "stacks");
+	push_stack(L, idx, stack);
+}
+
+const struct pev_stack *l_stack_test(lua_State *L, int idx)
+{
+	const struct l_stack *self = luaL_testudata(L, idx, TYPENAME);
+
+	return self ? self->stack : NULL;
+}
+
+void l_stack_push_home(lua_State *L, int idx)
+{
+	idx = lua_absindex(L, idx);
+	lua_createtable(L, 0, 2);
+	lua_getiuservalue(L, idx, STACK_UV_STACKS);
+	lua_setfield(L, -2, "stacks");
+	lua_getiuservalue(L, idx, STACK_UV_WORLD);
+	lua_setfield(L, -2, "world");
+}
+
+/* ---- what lies where ---- */
+
+static int l_push_frame(lua_State *L)
+{
+	push_frame(L, lua_touserdata(L, 1));
+	return 1;
+}
+
+/* core.stack_frames(stack) -> list of what is where, world | nil */
+static int l_stack_frames(lua_State *L)
+{
+	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
+
+	lua_createtable(L, (int)self->stack->nr, 0);
+	for (uint32_t i = 0; i < self->stack->nr; i++) {
+		push_frame(L, &self->stack->frames[i]);
+		lua_rawseti(L, -2, (lua_Integer)i + 1);
+	}
+	lua_getiuservalue(L, 1, STACK_UV_WORLD);
+	return 2;
+}
+
+static void find_place(const struct pev_sys *sys, struct pev_dsos *dsos, struct pev_space **space,
+		       struct pev_frame *frame, int pid)
+{
+	const struct pev_map *map;
+	char path[32], *text;
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	if (sys->slurp(sys->ctx, path, &text, &len) < 0)
+		return;
+	pev_space_parse(space, dsos, pid, text);
+	free(text);
+	map = pev_space_find(*space, frame->ip);
+	if (!map)
+		return;
+	frame->dso = map->dso;
+	frame->offset = frame->ip - map->start + map->pgoff;
+}
+
+/* core.map_at(pid, address) -> what is there now, as of a frame */
+static int l_map_at(lua_State *L)
+{
+	int pid = (int)luaL_checkinteger(L, 1);
+	struct pev_frame frame = { .ip = (uint64_t)luaL_checkinteger(L, 2) };
+	const struct pev_sys *sys = l_hooks_push(L);
+	struct pev_space *space = NULL;
+	struct pev_dsos dsos;
+
+	l_hooks_enter(L, sys);
+	if (pev_dsos_init(&dsos) < 0)
+		return luaL_error(L, "no memory for maps");
+	find_place(sys, &dsos, &space, &frame, pid);
+	pev_dso_get(frame.dso);
+	pev_space_put(space);
+	pev_dsos_free(&dsos);
+	lua_pushcfunction(L, l_push_frame);
+	lua_pushlightuserdata(L, &frame);
+	/* What it points to is let go whatever is raised. */
+	pid = lua_pcall(L, 1, 1, 0);
+	pev_dso_put(frame.dso);
+	l_raise_pending(L);
+	return pid == LUA_OK ? 1 : lua_error(L);
+}
+
+/* ---- the value ---- */
+
+/* What the Lua half says of the first nargs arguments, the stack being one. */
+static int call_method(lua_State *L, const char *name, int nargs)
+{
+	lua_settop(L, nargs);
+	push_method(L, name);
+	lua_insert(L, 1);
+	lua_call(L, nargs, 1);
+	return 1;
+}
+
+static int l_stack_index(lua_State *L)
+{
+	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
+
+	if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "id") == 0) {
+		lua_pushinteger(L, (lua_Integer)self->stack->id);
+		return 1;
+	}
+	return call_method(L, "index", 2);
+}
+
+static int l_stack_len(lua_State *L)
+{
+	luaL_checkudata(L, 1, TYPENAME);
+	return call_method(L, "len", 1);
+}
+
+static int l_stack_tostring(lua_State *L)
+{
+	luaL_checkudata(L, 1, TYPENAME);
+	return call_method(L, "text", 1);
+}
+
+static int l_stack_newindex(lua_State *L) { return luaL_error(L, "a stack cannot be changed"); }
+
+void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	struct pev_frame frame;
+	struct pev_value pid;
+
+	idx = lua_absindex(L, idx);
+	luaL_checkstack(L, 8, "symbol");
+	if (!pev_stack_ip(tasks, rec, &frame)) {
+		lua_pushnil(L);
+		return;
+	}
+	l_raise_pending(L);
+	push_method(L, "symbol");
+	push_frame(L, &frame);
+	if (frame.dso && frame.dso->memory && pev_record_get(rec, PEV_F_PID, &pid)) {
+		lua_pushinteger(L, (lua_Integer)pid.u);
+		lua_setfield(L, -2, "pid");
+	}
+	lua_getfield(L, idx, "world");
+	lua_call(L, 2, 1);
+}
+
+/*
+ * core.stack_class{index=, len=, text=, symbol=, cfi=, broken=}: the Lua half says what a stack
+ * shows.
+ */
+static int l_stack_class(lua_State *L)
+{
+	luaL_checktype(L, 1, LUA_TTABLE);
+	lua_settop(L, 1);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &class_key);
+	return 0;
+}
+
+static const luaL_Reg metamethods[] = {
+	{ "__index", l_stack_index },
+	{ "__newindex", l_stack_newindex },
+	{ "__len", l_stack_len },
+	{ "__tostring", l_stack_tostring },
+	{ NULL, NULL },
+};
+
+void l_stack_register(lua_State *L)
+{
+	luaL_newmetatable(L, TYPENAME);
+	luaL_setfuncs(L, metamethods, 0);
+	lua_pushboolean(L, 0);
+	lua_setfield(L, -2, "__metatable");
+	lua_pop(L, 1);
+	lua_pushcfunction(L, l_stack_class);
+	lua_setfield(L, -2, "stack_class");
+	lua_pushcfunction(L, l_stack_frames);
+	lua_setfield(L, -2, "stack_frames");
+	lua_pushcfunction(L, l_map_at);
+	lua_setfield(L, -2, "map_at");
+}

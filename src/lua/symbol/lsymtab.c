@@ -1,0 +1,293 @@
+/*
+ * lsymtab.c - perfev.symtab: which function is at an address of a file.
+ *
+ * A shared object of its own, loaded when the first name is asked for, so that nobody
+ * else needs elfutils, liblzma and libstdc++. It reads no file: the bytes come from
+ * core.slurp, and with them the hooks.
+ */
+#include <lauxlib.h>
+#include <link.h>
+#include <lua.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+
+#include "symbol/demangle.h"
+#include "symbol/source_line.h"
+#include "symbol/symtab.h"
+#include "lua/base/lclass.h"
+#include "lua/base/lerror.h"
+
+#define TYPENAME "perfev.symtab"
+
+int luaopen_perfev_symtab(lua_State *L);
+
+struct l_symtab {
+	struct pev_symtab *table; /* owned; NULL once closed */
+	struct pev_source_lines *source; /* owned; its bytes are user value 1, its supplement's 2 */
+};
+
+#define PLACES_MAX 64
+
+static struct l_symtab *check_any(lua_State *L)
+{
+	return luaL_checkudata(L, 1, TYPENAME);
+}
+
+static struct pev_symtab *check_symtab(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+
+	if (!self->table)
+		luaL_error(L, "the symbol table is closed");
+	return self->table;
+}
+
+/* read(bytes) -> symtab | nil, why, errno. The bytes are not kept. */
+static int l_read(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+	struct l_symtab *self = lua_newuserdatauv(L, sizeof(*self), 2);
+	struct pev_err err;
+	int rc;
+
+	*self = (struct l_symtab){ NULL, NULL };
+	luaL_setmetatable(L, TYPENAME);
+	rc = pev_symtab_open(&self->table, bytes, len, &err);
+	return rc < 0 ? l_fail(L, rc, &err) : 1;
+}
+
+/* t:add(bytes) -> true | nil, why, errno: the symbols of its debug file as well */
+static int l_add(lua_State *L)
+{
+	struct pev_symtab *table = check_symtab(L);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_err err;
+	int rc = pev_symtab_add(table, bytes, len, &err);
+
+	if (rc < 0)
+		return l_fail(L, rc, &err);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* t:address(offset) -> the linker's address of that byte of the file, or nil */
+static int l_address(lua_State *L)
+{
+	uint64_t address = pev_symtab_address(check_symtab(L), (uint64_t)luaL_checkinteger(L, 2));
+
+	if (address == PEV_SYMTAB_NONE)
+		return 0;
+	lua_pushinteger(L, (lua_Integer)address);
+	return 1;
+}
+
+/* t:find(address) -> name as the file has it, where it begins; or nil */
+static int l_find(lua_State *L)
+{
+	struct pev_symtab *table = check_symtab(L);
+	uint64_t start;
+	const char *name = pev_symtab_find(table, (uint64_t)luaL_checkinteger(L, 2), &start);
+
+	if (!name)
+		return 0;
+	lua_pushstring(L, name);
+	lua_pushinteger(L, (lua_Integer)start);
+	return 2;
+}
+
+/* t:debug(bytes) -> true | nil, why, errno: its lines are in these, which are kept */
+static int l_debug(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_err err;
+	int rc;
+
+	check_symtab(L);
+	pev_source_lines_close(self->source);
+	self->source = NULL;
+	lua_settop(L, 2);
+	lua_setiuservalue(L, 1, 1);
+	rc = pev_source_lines_open(&self->source, bytes, len, &err);
+	if (rc < 0)
+		return l_fail(L, rc, &err);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* t:supplement() -> name, build-id of what its lines say is in another file; or nil */
+static int l_supplement(lua_State *L)
+{
+	const struct l_symtab *self = check_any(L);
+	struct pev_supplement supplement;
+
+	check_symtab(L);
+	if (!self->source || !pev_source_lines_supplement(self->source, &supplement))
+		return 0;
+	lua_pushstring(L, supplement.name);
+	lua_pushlstring(L, supplement.build_id, supplement.build_id_len);
+	return 2;
+}
+
+/* t:supply(bytes) -> true | nil, why, errno: these are that file's, and are kept */
+static int l_supply(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 2, &len);
+	struct pev_err err;
+	int rc;
+
+	check_symtab(L);
+	luaL_argcheck(L, self->source, 1, "it has no lines yet");
+	rc = pev_source_lines_supply(self->source, bytes, len, &err);
+	if (rc < 0)
+		return l_fail(L, rc, &err);
+	lua_settop(L, 2);
+	lua_setiuservalue(L, 1, 2);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+static void push_place(lua_State *L, const struct pev_source_place *place)
+{
+	lua_createtable(L, 0, 3);
+	lua_pushstring(L, place->function);
+	lua_setfield(L, -2, "symbol");
+	lua_pushstring(L, place->file);
+	lua_setfield(L, -2, "file");
+	if (place->line) {
+		lua_pushinteger(L, place->line);
+		lua_setfield(L, -2, "line");
+	}
+}
+
+/* t:lines(address) -> { { symbol =, file =, line = }, ... }, what was inlined there first */
+static int l_lines(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+	uint64_t address = (uint64_t)luaL_checkinteger(L, 2);
+	struct pev_source_place places[PLACES_MAX];
+	int nr = 0;
+
+	check_symtab(L);
+	if (self->source)
+		nr = pev_source_lines_at(self->source, address, places, PLACES_MAX);
+	lua_createtable(L, nr, 0);
+	for (int i = 0; i < nr; i++) {
+		push_place(L, &places[i]);
+		lua_rawseti(L, -2, i + 1);
+	}
+	return 1;
+}
+
+static void set_boolean(lua_State *L, const char *name, bool value)
+{
+	lua_pushboolean(L, value);
+	lua_setfield(L, -2, name);
+}
+
+/* t:facts() -> { build_id=, debuglink=, crc=, symtab=, minidebug=, debug_info=, symbols= } */
+static int l_facts(lua_State *L)
+{
+	struct pev_symtab_facts facts;
+
+	pev_symtab_facts(check_symtab(L), &facts);
+	lua_createtable(L, 0, 7);
+	if (facts.build_id_len) {
+		lua_pushlstring(L, (const char *)facts.build_id, facts.build_id_len);
+		lua_setfield(L, -2, "build_id");
+	}
+	if (facts.debuglink) {
+		lua_pushstring(L, facts.debuglink);
+		lua_setfield(L, -2, "debuglink");
+		lua_pushinteger(L, facts.debuglink_crc);
+		lua_setfield(L, -2, "crc");
+	}
+	set_boolean(L, "symtab", facts.symtab);
+	set_boolean(L, "minidebug", facts.minidebug);
+	set_boolean(L, "debug_info", facts.debug_info);
+	lua_pushinteger(L, (lua_Integer)facts.symbols);
+	lua_setfield(L, -2, "symbols");
+	return 1;
+}
+
+static int l_close(lua_State *L)
+{
+	struct l_symtab *self = check_any(L);
+
+	pev_source_lines_close(self->source);
+	pev_symtab_free(self->table);
+	*self = (struct l_symtab){ NULL, NULL };
+	return 0;
+}
+
+/* demangle(name) -> name; the same where it is no mangled one */
+static int l_demangle(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 1);
+	char *text = pev_demangle(name);
+
+	if (!text) {
+		lua_settop(L, 1);
+		return 1;
+	}
+	lua_pushstring(L, text);
+	free(text);
+	return 1;
+}
+
+/* crc(bytes) -> as .gnu_debuglink has it */
+static int l_crc(lua_State *L)
+{
+	size_t len;
+	const char *bytes = luaL_checklstring(L, 1, &len);
+
+	lua_pushinteger(L, pev_symtab_crc(bytes, len));
+	return 1;
+}
+
+/* vdso() -> the bytes of the code that the kernel maps into every process, or nil */
+static int l_vdso(lua_State *L)
+{
+	const ElfW(Ehdr) *header = (const void *)getauxval(AT_SYSINFO_EHDR); /* NOLINT: address */
+
+	if (!header)
+		return 0;
+	/* The section headers are its last part. */
+	lua_pushlstring(L, (const char *)header,
+			header->e_shoff + (size_t)header->e_shentsize * header->e_shnum);
+	return 1;
+}
+
+static const luaL_Reg methods[] = {
+	{ "add", l_add },
+	{ "address", l_address },
+	{ "find", l_find },
+	{ "debug", l_debug },
+	{ "supplement", l_supplement },
+	{ "supply", l_supply },
+	{ "lines", l_lines },
+	{ "facts", l_facts },
+	{ "close", l_close },
+	{ "__close", l_close },
+	{ NULL, NULL },
+};
+
+static const luaL_Reg functions[] = {
+	{ "read", l_read },
+	{ "demangle", l_demangle },
+	{ "crc", l_crc },
+	{ "vdso", l_vdso },
+	{ NULL, NULL },
+};
+
+__attribute__((visibility("default"))) int luaopen_perfev_symtab(lua_State *L)
+{
+	l_class(L, TYPENAME, methods, l_close);
+	luaL_newlib(L, functions);
+	return 1;
+}

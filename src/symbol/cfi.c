@@ -1,0 +1,468 @@
+/*
+ * cfi.c - call frame information; see cfi.h.
+ *
+ * The rules of an instruction are fde.c's; what they say is computed here, over registers and a
+ * copy of the stack. libdw can do both, for processes that it opens itself: here files come through
+ * the hooks, are open once for all processes, and nothing outside of what was copied is read;
+ * and libdw makes room for every register below one that a rule names, of which anybody's file
+ * may name the four thousand millionth. Contract: DWARF 5, section 6.4 and 2.5.
+ */
+#include "symbol/cfi.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbol/elf_file.h"
+#include "symbol/fde.h"
+
+enum {
+	DEPTH_MAX = 64,       /* words that an expression stacks up */
+	OPS_MAX = 1000        /* that it takes, jumps back included */
+};
+
+_Static_assert(PEV_FDE_REGS == PEV_UNWIND_REGS, "a rule for each register");
+
+/* What the ABI says of registers that no rule is for. */
+struct abi {
+	uint16_t machine;
+	uint64_t kept;            /* bit n: by a function that is called, register n */
+	int sp;                   /* is the CFA */
+};
+
+static const struct abi abis[] = {
+	{ EM_X86_64, UINT64_C(0xf048), 7 }, /* rbx, rbp, r12 to r15 */
+	{ EM_AARCH64, UINT64_C(0x7ff80000), 31 }, /* x19 to x30 */
+};
+
+struct file {
+	struct pev_cfi cfi;   /* the first: what others see of it */
+	struct pev_elf *elf;
+	struct pev_fdes eh, debug;
+	const struct abi *abi;
+};
+
+/* ---- expressions ---- */
+
+struct machine {
+	const struct pev_activation *act;
+	const struct pev_memory *memory;
+	uint64_t cfa, bias;   /* bias: of where it runs to where the linker put it */
+	uint64_t stack[DEPTH_MAX];
+	unsigned depth;
+};
+
+static bool push(struct machine *m, uint64_t word)
+{
+	if (m->depth == DEPTH_MAX)
+		return false;
+	m->stack[m->depth++] = word;
+	return true;
+}
+
+static int find_value(const struct machine *m, uint64_t reg, uint64_t *value)
+{
+	if (reg >= PEV_UNWIND_REGS || !(m->act->known >> reg & 1))
+		return -ENODATA;
+	*value = m->act->regs[reg];
+	return 0;
+}
+
+static int push_register(struct machine *m, uint64_t reg, int64_t offset)
+{
+	uint64_t value;
+	int rc = find_value(m, reg, &value);
+
+	if (rc < 0)
+		return rc;
+	return push(m, value + (uint64_t)offset) ? 0 : -EBADMSG;
+}
+
+static int load(struct machine *m, uint64_t bytes)
+{
+	uint64_t *top = &m->stack[m->depth - 1];
+
+	if (bytes == 0 || bytes > 8)
+		return -EBADMSG;
+	if (!pev_memory_word(m->memory, *top, top))
+		return -EFAULT;
+	if (bytes < 8)
+		*top &= (UINT64_C(1) << 8 * bytes) - 1;
+	return 0;
+}
+
+static bool shift(uint8_t atom, uint64_t *a, uint64_t by)
+{
+	if (atom == DW_OP_shl)
+		*a = by < 64 ? *a << by : 0;
+	else if (atom == DW_OP_shr)
+		*a = by < 64 ? *a >> by : 0;
+	else
+		*a = (uint64_t)((int64_t)*a >> (by < 63 ? by : 62) >> (by < 63 ? 0 : 1));
+	return true;
+}
+
+/* What takes two words and leaves one. False: it is none of these. */
+static bool combine(uint8_t atom, uint64_t *a, uint64_t b)
+{
+	int64_t x = (int64_t)*a, y = (int64_t)b;
+
+	switch (atom) {
+	case DW_OP_plus: *a += b; return true;
+	case DW_OP_minus: *a -= b; return true;
+	case DW_OP_mul: *a *= b; return true;
+	case DW_OP_and: *a &= b; return true;
+	case DW_OP_or: *a |= b; return true;
+	case DW_OP_xor: *a ^= b; return true;
+	case DW_OP_ge: *a = x >= y; return true;
+	case DW_OP_gt: *a = x > y; return true;
+	case DW_OP_le: *a = x <= y; return true;
+	case DW_OP_lt: *a = x < y; return true;
+	case DW_OP_eq: *a = x == y; return true;
+	case DW_OP_ne: *a = x != y; return true;
+	case DW_OP_shl:
+	case DW_OP_shr:
+	case DW_OP_shra: return shift(atom, a, b);
+	default: return false;
+	}
+}
+
+/* What changes the word on top. False: it is none of these. */
+static bool change(uint8_t atom, struct pev_bytes *b, uint64_t *top)
+{
+	switch (atom) {
+	case DW_OP_plus_uconst: *top += pev_bytes_uleb(b); return true;
+	case DW_OP_neg: *top = -*top; return true;
+	case DW_OP_not: *top = ~*top; return true;
+	case DW_OP_abs: *top = (int64_t)*top < 0 ? -*top : *top; return true;
+	default: return false;
+	}
+}
+
+/* What begins with nothing. False: it is none of these, or there is no room. */
+static bool constant(struct machine *m, uint8_t atom, struct pev_bytes *b)
+{
+	if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31)
+		return push(m, atom - DW_OP_lit0);
+	switch (atom) {
+	case DW_OP_addr: return push(m, pev_bytes_word(b, 8) + m->bias);
+	case DW_OP_const1u: return push(m, pev_bytes_word(b, 1));
+	case DW_OP_const1s: return push(m, (uint64_t)pev_bytes_signed(b, 1));
+	case DW_OP_const2u: return push(m, pev_bytes_word(b, 2));
+	case DW_OP_const2s: return push(m, (uint64_t)pev_bytes_signed(b, 2));
+	case DW_OP_const4u: return push(m, pev_bytes_word(b, 4));
+	case DW_OP_const4s: return push(m, (uint64_t)pev_bytes_signed(b, 4));
+	case DW_OP_const8u:
+	case DW_OP_const8s: return push(m, pev_bytes_word(b, 8));
+	case DW_OP_constu: return push(m, pev_bytes_uleb(b));
+	case DW_OP_consts: return push(m, (uint64_t)pev_bytes_sleb(b));
+	case DW_OP_call_frame_cfa: return push(m, m->cfa);
+	default: return false;
+	}
+}
+
+static int on_stack(struct machine *m, uint8_t atom, struct pev_bytes *b)
+{
+	uint64_t *top;
+
+	if (m->depth < 1)
+		return -EBADMSG;
+	top = &m->stack[m->depth - 1];
+	if (change(atom, b, top))
+		return 0;
+	switch (atom) {
+	case DW_OP_deref: return load(m, 8);
+	case DW_OP_deref_size: return load(m, pev_bytes_word(b, 1));
+	case DW_OP_dup: return push(m, *top) ? 0 : -EBADMSG;
+	case DW_OP_drop: m->depth--; return 0;
+	default: break;
+	}
+	if (m->depth < 2 || !combine(atom, top - 1, *top))
+		return -EBADMSG;
+	m->depth--;
+	return 0;
+}
+
+static int compute(struct machine *m, uint8_t atom, struct pev_bytes *b)
+{
+	uint64_t reg;
+
+	if (atom >= DW_OP_breg0 && atom <= DW_OP_breg31)
+		return push_register(m, atom - DW_OP_breg0, pev_bytes_sleb(b));
+	if (atom == DW_OP_bregx) {
+		reg = pev_bytes_uleb(b);
+		return push_register(m, reg, pev_bytes_sleb(b));
+	}
+	if (atom >= DW_OP_reg0 && atom <= DW_OP_reg31)
+		return push_register(m, atom - DW_OP_reg0, 0);
+	if (atom == DW_OP_regx)
+		return push_register(m, pev_bytes_uleb(b), 0);
+	if (atom == DW_OP_nop)
+		return 0;
+	return constant(m, atom, b) ? 0 : on_stack(m, atom, b);
+}
+
+static bool is_register(uint8_t atom)
+{
+	return (atom >= DW_OP_reg0 && atom <= DW_OP_reg31) || atom == DW_OP_regx;
+}
+
+/* On to where a jump leads. */
+static int jump(struct machine *m, uint8_t atom, const unsigned char *first, struct pev_bytes *b)
+{
+	int64_t by = pev_bytes_signed(b, 2);
+
+	if (atom == DW_OP_bra && m->depth < 1)
+		return -EBADMSG;
+	if (atom == DW_OP_bra && m->stack[--m->depth] == 0)
+		return 0;
+	if (by < first - b->at || by > b->end - b->at)
+		return -EBADMSG;
+	b->at += by;
+	return 0;
+}
+
+/* *value: what the operations leave; *is_value: it is that itself, not where it lies. */
+static int run(struct machine *m, const struct pev_rule *rule, uint64_t *value, bool *is_value)
+{
+	struct pev_bytes b = { rule->ops, rule->ops + rule->len, false };
+
+	*is_value = false;
+	for (int n = 0; b.at < b.end; n++) {
+		uint8_t atom = (uint8_t)pev_bytes_word(&b, 1);
+		int rc = 0;
+
+		if (atom == DW_OP_skip || atom == DW_OP_bra)
+			rc = jump(m, atom, rule->ops, &b);
+		else if (atom != DW_OP_stack_value)
+			rc = compute(m, atom, &b);
+		if (n >= OPS_MAX || b.bad)
+			return -EBADMSG;
+		if (rc < 0)
+			return rc;
+		if (atom == DW_OP_stack_value || is_register(atom))
+			*is_value = true;
+	}
+	if (m->depth < 1)
+		return -EBADMSG;
+	*value = m->stack[m->depth - 1];
+	return 0;
+}
+
+/* ---- a step ---- */
+
+static int find_cfa(const struct pev_rules *row, struct machine *m)
+{
+	uint64_t value = 0;
+	bool is_value;
+	int rc;
+
+	if (row->cfa.kind == PEV_RULE_EXPRESSION) {
+		m->depth = 0;
+		return run(m, &row->cfa, &m->cfa, &is_value);
+	}
+	if (row->cfa.kind != PEV_RULE_VAL_OFFSET)
+		return -EBADMSG;
+	rc = find_value(m, row->cfa_reg, &value);
+	m->cfa = value + (uint64_t)row->cfa.value;
+	return rc;
+}
+
+static int read_word(const struct machine *m, uint64_t address, uint64_t *value)
+{
+	return pev_memory_word(m->memory, address, value) ? 0 : -EFAULT;
+}
+
+/* Where an expression leads from the CFA on. */
+static int follow_ops(struct machine *m, const struct pev_rule *rule, uint64_t *value)
+{
+	bool is_value;
+	int rc;
+
+	m->depth = 0;
+	push(m, m->cfa);
+	rc = run(m, rule, value, &is_value);
+	if (rc == 0 && !is_value && rule->kind == PEV_RULE_EXPRESSION)
+		rc = read_word(m, *value, value);
+	return rc;
+}
+
+static struct pev_rule rule_of(const struct abi *abi, const struct pev_rules *row, int reg)
+{
+	struct pev_rule rule = row->regs[reg];
+
+	if (rule.kind != PEV_RULE_UNSPECIFIED)
+		return rule;
+	if (reg == abi->sp)
+		return (struct pev_rule){ .kind = PEV_RULE_VAL_OFFSET };
+	rule.kind = abi->kept >> reg & 1 ? PEV_RULE_SAME : PEV_RULE_UNDEFINED;
+	return rule;
+}
+
+/* The caller's value of a register; -ENODATA: it has none that is known. */
+static int find_register(const struct abi *abi, const struct pev_rules *row, struct machine *m,
+			 int reg, uint64_t *value)
+{
+	struct pev_rule rule = rule_of(abi, row, reg);
+	uint64_t at = m->cfa + (uint64_t)rule.value;
+
+	switch (rule.kind) {
+	case PEV_RULE_SAME: return find_value(m, (uint64_t)reg, value);
+	case PEV_RULE_REGISTER: return find_value(m, (uint64_t)rule.value, value);
+	case PEV_RULE_OFFSET: return read_word(m, at, value);
+	case PEV_RULE_VAL_OFFSET: *value = at; return 0;
+	case PEV_RULE_EXPRESSION:
+	case PEV_RULE_VAL_EXPRESSION: return follow_ops(m, &rule, value);
+	default: return -ENODATA;
+	}
+}
+
+static int follow(const struct abi *abi, const struct pev_rules *row, struct machine *m,
+		  struct pev_activation *caller)
+{
+	int back = (int)row->ra, rc = find_cfa(row, m);
+
+	if (rc < 0)
+		return rc;
+	if (row->ra >= PEV_UNWIND_REGS)
+		return -EBADMSG;
+	*caller = (struct pev_activation){ .returns = !row->signal };
+	rc = find_register(abi, row, m, back, &caller->pc);
+	if (rc < 0)
+		return rc;
+	/* Of the others each is needed or not: that one is not known ends nothing yet. */
+	for (int reg = 0; reg < PEV_UNWIND_REGS; reg++)
+		if (reg == back || find_register(abi, row, m, reg, &caller->regs[reg]) == 0)
+			caller->known |= UINT64_C(1) << reg;
+	caller->regs[back] = caller->pc;
+	return 0;
+}
+
+static int find_row(const struct file *file, uint64_t address, struct pev_rules *row)
+{
+	int rc = pev_fdes_row(&file->eh, address, row);
+
+	return rc == -ENOENT ? pev_fdes_row(&file->debug, address, row) : rc;
+}
+
+static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
+		struct pev_activation *act)
+{
+	struct file *file = (struct file *)cfi;
+	/* A call may be a function's last instruction: its rules are those before it. */
+	uint64_t address = pev_elf_find_address(file->elf->segments, file->elf->nr_segments,
+						offset - act->returns);
+	struct machine m = { .act = act, .memory = memory };
+	struct pev_activation caller;
+	struct pev_rules row;
+	int rc = address == PEV_ELF_NONE ? -ENOENT : find_row(file, address, &row);
+
+	if (rc < 0)
+		return rc;
+	m.bias = act->pc - act->returns - address;
+	rc = follow(file->abi, &row, &m, &caller);
+	if (rc == 0)
+		*act = caller;
+	return rc;
+}
+
+/* ---- opening ---- */
+
+static int read_section(struct file *file, const char *name, struct pev_fdes *fdes)
+{
+	struct pev_elf_section section;
+	const unsigned char *bytes = NULL;
+	size_t len;
+
+	if (pev_elf_find_section(file->elf, SHT_NULL, name, &section))
+		bytes = pev_elf_inflate_section(&section, &len);
+	if (!bytes)
+		return 0;
+	return pev_fdes_open(fdes, bytes, len, section.header.sh_addr, fdes == &file->eh);
+}
+
+/*
+ * Finds .eh_frame without section headers: PT_GNU_EH_FRAME is the header of its search table,
+ * which has its address, as sdata4 relative to the field itself.
+ */
+static int read_segment(struct file *file, const unsigned char *image, size_t len)
+{
+	const GElf_Phdr *segment = file->elf->segments, *end = segment + file->elf->nr_segments;
+	struct pev_bytes b;
+	size_t at;
+
+	while (segment < end && segment->p_type != PT_GNU_EH_FRAME)
+		segment++;
+	if (segment == end || segment->p_offset > len)
+		return 0;
+	b = (struct pev_bytes){ image + segment->p_offset, image + len, false };
+	if (pev_bytes_word(&b, 2) != ((DW_EH_PE_pcrel | DW_EH_PE_sdata4) << 8 | 1))
+		return 0;
+	pev_bytes_word(&b, 2);
+	at = (size_t)(segment->p_offset + 4 + (uint64_t)pev_bytes_signed(&b, 4));
+	if (b.bad || at >= len)
+		return 0;
+	return pev_fdes_open(&file->eh, image + at, len - at,
+			     segment->p_vaddr + at - segment->p_offset, true);
+}
+
+static const struct abi *find_abi(uint16_t machine)
+{
+	for (size_t i = 0; i < sizeof(abis) / sizeof(abis[0]); i++)
+		if (abis[i].machine == machine)
+			return &abis[i];
+	return NULL;
+}
+
+static int read_rules(struct file *file, const void *image, size_t len, struct pev_err *err)
+{
+	const GElf_Ehdr *header;
+	int rc = pev_elf_open(&file->elf, image, len, err);
+
+	if (rc < 0)
+		return rc;
+	header = &file->elf->header;
+	if (header->e_ident[EI_CLASS] == ELFCLASS64 && !pev_elf_is_big_endian(file->elf))
+		file->abi = find_abi(header->e_machine);
+	if (!file->abi)
+		return -ENOEXEC;
+	rc = read_section(file, ".eh_frame", &file->eh);
+	if (rc == 0)
+		rc = read_section(file, ".debug_frame", &file->debug);
+	if (rc == 0 && !file->eh.bytes)
+		rc = read_segment(file, image, len);
+	if (rc < 0)
+		return rc;
+	file->cfi = (struct pev_cfi){ header->e_machine, len, step };
+	file->cfi.bytes += (file->eh.nr + file->debug.nr) * sizeof(struct pev_fde);
+	return file->eh.nr || file->debug.nr ? 0 : -ENOEXEC;
+}
+
+int pev_cfi_open(struct pev_cfi **out, const void *image, size_t len, struct pev_err *err)
+{
+	struct file *file = calloc(1, sizeof(*file));
+	int rc;
+
+	if (!file)
+		return pev_fail(err, -ENOMEM, "no memory for its unwind tables");
+	rc = read_rules(file, image, len, err);
+	if (rc < 0) {
+		pev_cfi_close(&file->cfi);
+		return pev_fail(err, rc, "it has no unwind tables that can be read");
+	}
+	*out = &file->cfi;
+	return 0;
+}
+
+void pev_cfi_close(struct pev_cfi *cfi)
+{
+	struct file *file = (struct file *)cfi;
+
+	if (!file)
+		return;
+	pev_fdes_close(&file->eh);
+	pev_fdes_close(&file->debug);
+	pev_elf_close(file->elf);
+	free(file);
+}

@@ -1,0 +1,525 @@
+/*
+ * fde.c - call frame information, entry by entry; see fde.h.
+ */
+#include "symbol/fde.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	DEPTH_MAX = 16,             /* rows that instructions lay aside; compilers: 2 */
+	INSTRUCTIONS_MAX = 1 << 20  /* bytes of a function's */
+};
+
+/* ---- bytes ---- */
+
+uint64_t pev_bytes_word(struct pev_bytes *b, unsigned width)
+{
+	uint64_t word = 0;
+
+	if ((size_t)(b->end - b->at) < width) {
+		b->bad = true;
+		b->at = b->end;
+		return 0;
+	}
+	for (unsigned i = 0; i < width; i++)
+		word |= (uint64_t)b->at[i] << 8 * i;
+	b->at += width;
+	return word;
+}
+
+int64_t pev_bytes_signed(struct pev_bytes *b, unsigned width)
+{
+	unsigned spare = 64 - 8 * width;
+
+	return (int64_t)(pev_bytes_word(b, width) << spare) >> spare;
+}
+
+static uint64_t take_leb(struct pev_bytes *b, bool with_sign)
+{
+	uint64_t value = 0;
+	unsigned shift = 0;
+	uint8_t byte;
+
+	do {
+		byte = (uint8_t)pev_bytes_word(b, 1);
+		if (shift < 64)
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80);
+	if (with_sign && shift < 64 && byte & 0x40)
+		value |= UINT64_MAX << shift;
+	return value;
+}
+
+uint64_t pev_bytes_uleb(struct pev_bytes *b)
+{
+	return take_leb(b, false);
+}
+
+int64_t pev_bytes_sleb(struct pev_bytes *b)
+{
+	return (int64_t)take_leb(b, true);
+}
+
+/* So many bytes as a piece of their own. */
+static struct pev_bytes take_block(struct pev_bytes *b, uint64_t len)
+{
+	struct pev_bytes block = { b->at, b->end, false };
+
+	if (len > (size_t)(b->end - b->at)) {
+		b->bad = true;
+		len = 0;
+	}
+	block.end = b->at + len;
+	b->at += len;
+	return block;
+}
+
+/* ---- entries ---- */
+
+struct entry {
+	struct pev_bytes body; /* behind the id */
+	uint64_t id;           /* a CIE's, or where its CIE is */
+	size_t id_at, next;
+	bool is_cie;
+};
+
+struct cie {
+	size_t at;
+	uint64_t code_factor, ra;
+	int64_t data_factor;
+	uint8_t encoding;      /* of addresses: DW_EH_PE_* */
+	bool has_data, signal; /* has_data: FDEs have some, which is passed over */
+	struct pev_bytes rules;
+};
+
+static bool read_entry(const struct pev_fdes *fdes, size_t at, struct entry *entry)
+{
+	const unsigned char *end = fdes->bytes + fdes->len;
+	struct pev_bytes b = { fdes->bytes + at, end, false };
+	uint64_t len = pev_bytes_word(&b, 4), none;
+	unsigned width = 4;
+
+	if (len == 0xffffffff) {
+		len = pev_bytes_word(&b, 8);
+		width = fdes->eh ? 4 : 8;
+	}
+	entry->body = take_block(&b, len);
+	entry->next = (size_t)(b.at - fdes->bytes);
+	entry->id_at = (size_t)(entry->body.at - fdes->bytes);
+	entry->id = pev_bytes_word(&entry->body, width);
+	none = width == 8 ? UINT64_MAX : UINT32_MAX;
+	entry->is_cie = entry->id == (fdes->eh ? 0 : none);
+	return len != 0 && !b.bad && !entry->body.bad;
+}
+
+/* An address as it was encoded; what lies elsewhere, or is from what we do not know on, is bad. */
+static uint64_t take_address(const struct pev_fdes *fdes, struct pev_bytes *b, uint8_t encoding)
+{
+	uint64_t base = 0;
+
+	if (encoding == DW_EH_PE_omit || (encoding & 0xf0) > DW_EH_PE_pcrel) {
+		b->bad = true;
+		return 0;
+	}
+	if ((encoding & 0xf0) == DW_EH_PE_pcrel)
+		base = fdes->address + (uint64_t)(b->at - fdes->bytes);
+	switch (encoding & 0xf) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8: return base + pev_bytes_word(b, 8);
+	case DW_EH_PE_uleb128: return base + pev_bytes_uleb(b);
+	case DW_EH_PE_udata2: return base + pev_bytes_word(b, 2);
+	case DW_EH_PE_udata4: return base + pev_bytes_word(b, 4);
+	case DW_EH_PE_sleb128: return base + (uint64_t)pev_bytes_sleb(b);
+	case DW_EH_PE_sdata2: return base + (uint64_t)pev_bytes_signed(b, 2);
+	case DW_EH_PE_sdata4: return base + (uint64_t)pev_bytes_signed(b, 4);
+	default: b->bad = true; return 0;
+	}
+}
+
+/* What a CIE is augmented with, by its letters. */
+static bool take_augmentation(const struct pev_fdes *fdes, struct pev_bytes *b, const char *letters,
+			      struct cie *cie)
+{
+	struct pev_bytes data = { b->at, b->at, false };
+
+	if (*letters == 'z') {
+		cie->has_data = true;
+		data = take_block(b, pev_bytes_uleb(b));
+		letters++;
+	}
+	for (; *letters; letters++) {
+		if (*letters == 'R')
+			cie->encoding = (uint8_t)pev_bytes_word(&data, 1);
+		else if (*letters == 'L')
+			pev_bytes_word(&data, 1);
+		else if (*letters == 'P')
+			/* Where it is does not matter here, nor what it is added to. */
+			take_address(fdes, &data, (uint8_t)(pev_bytes_word(&data, 1) & 0xf));
+		else if (*letters == 'S')
+			cie->signal = true;
+		else if (*letters != 'B' && *letters != 'G')
+			return cie->has_data; /* who knows; its length is known */
+	}
+	return !data.bad;
+}
+
+static bool read_cie(const struct pev_fdes *fdes, size_t at, struct cie *cie)
+{
+	struct entry entry;
+	struct pev_bytes *b = &entry.body;
+	const char *letters;
+	uint64_t version;
+
+	*cie = (struct cie){ .at = at, .encoding = DW_EH_PE_absptr };
+	if (at >= fdes->len || !read_entry(fdes, at, &entry) || !entry.is_cie)
+		return false;
+	version = pev_bytes_word(b, 1);
+	letters = (const char *)b->at;
+	while (pev_bytes_word(b, 1))
+		;
+	if (b->bad)
+		return false;
+	/* The sizes of an address and of a segment's number. */
+	if (version >= 4 && pev_bytes_word(b, 2) != 8)
+		return false;
+	cie->code_factor = pev_bytes_uleb(b);
+	cie->data_factor = pev_bytes_sleb(b);
+	cie->ra = version == 1 ? pev_bytes_word(b, 1) : pev_bytes_uleb(b);
+	if (!take_augmentation(fdes, b, letters, cie))
+		return false;
+	cie->rules = *b;
+	return !b->bad;
+}
+
+/* entry: an FDE of that CIE; what is left of its body are its instructions then. */
+static bool read_range(const struct pev_fdes *fdes, const struct cie *cie, struct entry *entry,
+		       struct pev_fde *fde)
+{
+	uint64_t len;
+
+	fde->start = take_address(fdes, &entry->body, cie->encoding);
+	len = take_address(fdes, &entry->body, cie->encoding & 0xf);
+	fde->end = fde->start + len;
+	if (cie->has_data)
+		take_block(&entry->body, pev_bytes_uleb(&entry->body));
+	return !entry->body.bad && len && fde->end > fde->start;
+}
+
+static bool read_fde(const struct pev_fdes *fdes, size_t at, struct cie *cie, struct entry *entry,
+		     struct pev_fde *fde)
+{
+	uint64_t of = fdes->eh ? entry->id_at - entry->id : entry->id;
+
+	fde->at = at;
+	if (fdes->eh && entry->id > entry->id_at)
+		return false;
+	/* Neighbours have the same one. */
+	return (cie->rules.at && cie->at == of) || read_cie(fdes, (size_t)of, cie) ?
+		       read_range(fdes, cie, entry, fde) :
+		       false;
+}
+
+/* ---- finding ---- */
+
+static int compare(const void *a, const void *b)
+{
+	const struct pev_fde *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+static int add(struct pev_fdes *fdes, size_t *room, const struct pev_fde *fde)
+{
+	struct pev_fde *sorted;
+
+	if (fdes->nr == *room) {
+		*room = *room ? *room * 2 : 64;
+		sorted = realloc(fdes->sorted, sizeof(*sorted) * *room);
+		if (!sorted)
+			return -ENOMEM;
+		fdes->sorted = sorted;
+	}
+	fdes->sorted[fdes->nr++] = *fde;
+	return 0;
+}
+
+int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address, bool eh)
+{
+	struct cie cie = { 0 };
+	struct entry entry;
+	size_t room = 0;
+
+	*fdes = (struct pev_fdes){ bytes, len, address, eh, NULL, 0 };
+	for (size_t at = 0; at < len && read_entry(fdes, at, &entry); at = entry.next) {
+		struct pev_fde fde;
+
+		if (entry.is_cie || !read_fde(fdes, at, &cie, &entry, &fde))
+			continue;
+		if (add(fdes, &room, &fde) < 0) {
+			pev_fdes_close(fdes);
+			return -ENOMEM;
+		}
+	}
+	if (fdes->nr)
+		qsort(fdes->sorted, fdes->nr, sizeof(*fdes->sorted), compare);
+	return 0;
+}
+
+void pev_fdes_close(struct pev_fdes *fdes)
+{
+	free(fdes->sorted);
+	*fdes = (struct pev_fdes){ 0 };
+}
+
+static const struct pev_fde *find(const struct pev_fdes *fdes, uint64_t address)
+{
+	size_t low = 0, high = fdes->nr;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (fdes->sorted[mid].start <= address)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low && address < fdes->sorted[low - 1].end ? &fdes->sorted[low - 1] : NULL;
+}
+
+/* ---- instructions ---- */
+
+struct making {
+	const struct pev_fdes *fdes;
+	const struct cie *cie;
+	struct pev_rules *row;
+	const struct pev_rules *initial;     /* what the CIE's made; NULL: these are the CIE's */
+	struct pev_rules aside[DEPTH_MAX];
+	unsigned depth;
+	uint64_t location;
+};
+
+static void set(struct making *m, uint64_t reg, struct pev_rule rule)
+{
+	if (reg < PEV_FDE_REGS)
+		m->row->regs[reg] = rule;
+}
+
+static void set_kind(struct making *m, uint64_t reg, enum pev_rule_kind kind)
+{
+	set(m, reg, (struct pev_rule){ .kind = kind });
+}
+
+static void set_value(struct making *m, uint64_t reg, enum pev_rule_kind kind, int64_t value)
+{
+	set(m, reg, (struct pev_rule){ .kind = kind, .value = value });
+}
+
+static void set_ops(struct making *m, uint64_t reg, enum pev_rule_kind kind, struct pev_bytes *b)
+{
+	struct pev_bytes ops = take_block(b, pev_bytes_uleb(b));
+
+	set(m, reg, (struct pev_rule){ kind, 0, ops.at, (size_t)(ops.end - ops.at) });
+}
+
+static void restore(struct making *m, uint64_t reg)
+{
+	if (reg < PEV_FDE_REGS)
+		m->row->regs[reg] = m->initial ? m->initial->regs[reg] :
+						 (struct pev_rule){ .kind = PEV_RULE_UNSPECIFIED };
+}
+
+static int64_t scaled(const struct making *m, uint64_t factored)
+{
+	return (int64_t)(factored * (uint64_t)m->cie->data_factor);
+}
+
+static void set_cfa(struct making *m, uint64_t reg, int64_t offset)
+{
+	m->row->cfa = (struct pev_rule){ .kind = PEV_RULE_VAL_OFFSET, .value = offset };
+	m->row->cfa_reg = reg;
+}
+
+static void set_cfa_ops(struct making *m, struct pev_bytes *b)
+{
+	struct pev_bytes ops = take_block(b, pev_bytes_uleb(b));
+
+	m->row->cfa = (struct pev_rule){ PEV_RULE_EXPRESSION, 0, ops.at,
+					 (size_t)(ops.end - ops.at) };
+}
+
+static bool lay_aside(struct making *m)
+{
+	if (m->depth == DEPTH_MAX)
+		return false;
+	m->aside[m->depth++] = *m->row;
+	return true;
+}
+
+static bool take_up(struct making *m)
+{
+	if (m->depth == 0)
+		return false;
+	*m->row = m->aside[--m->depth];
+	return true;
+}
+
+/* What moves on to a later address. False: it is none of these. */
+static bool advance(struct making *m, uint8_t op, struct pev_bytes *b)
+{
+	uint64_t factor = m->cie->code_factor;
+
+	switch (op) {
+	case DW_CFA_set_loc:
+		m->location = take_address(m->fdes, b, m->cie->encoding);
+		return true;
+	case DW_CFA_advance_loc1: m->location += pev_bytes_word(b, 1) * factor; return true;
+	case DW_CFA_advance_loc2: m->location += pev_bytes_word(b, 2) * factor; return true;
+	case DW_CFA_advance_loc4: m->location += pev_bytes_word(b, 4) * factor; return true;
+	default: break;
+	}
+	if ((op & 0xc0) == DW_CFA_advance_loc)
+		m->location += (op & 0x3f) * factor;
+	return (op & 0xc0) == DW_CFA_advance_loc;
+}
+
+/* What says where the CFA is. False: it is none of these. */
+static bool define_cfa(struct making *m, uint8_t op, struct pev_bytes *b)
+{
+	struct pev_rules *row = m->row;
+	uint64_t reg;
+
+	switch (op) {
+	case DW_CFA_def_cfa:
+		reg = pev_bytes_uleb(b);
+		set_cfa(m, reg, (int64_t)pev_bytes_uleb(b));
+		return true;
+	case DW_CFA_def_cfa_sf:
+		reg = pev_bytes_uleb(b);
+		set_cfa(m, reg, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		return true;
+	case DW_CFA_def_cfa_register:
+		set_cfa(m, pev_bytes_uleb(b), row->cfa.value);
+		return true;
+	case DW_CFA_def_cfa_offset:
+		set_cfa(m, row->cfa_reg, (int64_t)pev_bytes_uleb(b));
+		return true;
+	case DW_CFA_def_cfa_offset_sf:
+		set_cfa(m, row->cfa_reg, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		return true;
+	case DW_CFA_def_cfa_expression:
+		set_cfa_ops(m, b);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What says where a register is, whose number is in the next bytes. False: it is none of these. */
+static bool define_register(struct making *m, uint8_t op, struct pev_bytes *b)
+{
+	struct pev_bytes was = *b;
+	uint64_t reg = pev_bytes_uleb(b);
+
+	switch (op) {
+	case DW_CFA_restore_extended: restore(m, reg); return true;
+	case DW_CFA_undefined: set_kind(m, reg, PEV_RULE_UNDEFINED); return true;
+	case DW_CFA_same_value: set_kind(m, reg, PEV_RULE_SAME); return true;
+	case DW_CFA_expression: set_ops(m, reg, PEV_RULE_EXPRESSION, b); return true;
+	case DW_CFA_val_expression: set_ops(m, reg, PEV_RULE_VAL_EXPRESSION, b); return true;
+	case DW_CFA_register:
+		set_value(m, reg, PEV_RULE_REGISTER, (int64_t)pev_bytes_uleb(b));
+		return true;
+	case DW_CFA_offset_extended:
+		set_value(m, reg, PEV_RULE_OFFSET, scaled(m, pev_bytes_uleb(b)));
+		return true;
+	case DW_CFA_offset_extended_sf:
+		set_value(m, reg, PEV_RULE_OFFSET, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		return true;
+	case DW_CFA_GNU_negative_offset_extended:
+		set_value(m, reg, PEV_RULE_OFFSET, -scaled(m, pev_bytes_uleb(b)));
+		return true;
+	case DW_CFA_val_offset:
+		set_value(m, reg, PEV_RULE_VAL_OFFSET, scaled(m, pev_bytes_uleb(b)));
+		return true;
+	case DW_CFA_val_offset_sf:
+		set_value(m, reg, PEV_RULE_VAL_OFFSET, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		return true;
+	default:
+		*b = was;
+		return false;
+	}
+}
+
+static bool execute(struct making *m, uint8_t op, struct pev_bytes *b)
+{
+	if ((op & 0xc0) == DW_CFA_offset) {
+		set_value(m, op & 0x3f, PEV_RULE_OFFSET, scaled(m, pev_bytes_uleb(b)));
+		return true;
+	}
+	if ((op & 0xc0) == DW_CFA_restore) {
+		restore(m, op & 0x3f);
+		return true;
+	}
+	switch (op) {
+	case DW_CFA_nop:
+	case DW_CFA_GNU_window_save: /* arm64's negate_ra_state: addresses are cut to theirs */
+		return true;
+	case DW_CFA_GNU_args_size:
+		pev_bytes_uleb(b);
+		return true;
+	case DW_CFA_remember_state:
+		return lay_aside(m);
+	case DW_CFA_restore_state:
+		return take_up(m);
+	default:
+		return define_cfa(m, op, b) || define_register(m, op, b);
+	}
+}
+
+/* Up to the row of the address. */
+static int run(struct making *m, struct pev_bytes b, uint64_t address)
+{
+	if (b.end - b.at > INSTRUCTIONS_MAX)
+		return -EBADMSG;
+	while (b.at < b.end && m->location <= address) {
+		uint8_t op = (uint8_t)pev_bytes_word(&b, 1);
+
+		if ((!advance(m, op, &b) && !execute(m, op, &b)) || b.bad)
+			return -EBADMSG;
+	}
+	return 0;
+}
+
+int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules *row)
+{
+	const struct pev_fde *fde = find(fdes, address);
+	struct pev_rules initial = { 0 };
+	struct making m = { .fdes = fdes, .row = &initial };
+	struct cie cie = { 0 };
+	struct entry entry;
+	struct pev_fde same;
+	int rc;
+
+	if (!fde)
+		return -ENOENT;
+	if (!read_entry(fdes, fde->at, &entry) || !read_fde(fdes, fde->at, &cie, &entry, &same))
+		return -EBADMSG;
+	m.cie = &cie;
+	initial.ra = cie.ra;
+	initial.signal = cie.signal;
+	rc = run(&m, cie.rules, UINT64_MAX);
+	if (rc < 0)
+		return rc;
+	*row = initial;
+	m.row = row;
+	m.initial = &initial;
+	m.location = fde->start;
+	return run(&m, entry.body, address);
+}

@@ -1,0 +1,278 @@
+/*
+ * unwind.c - user stacks by registers and copied memory; see unwind.h.
+ *
+ * Where a file has no rule for a place, the frame pointer is tried: code that is made
+ * in memory mostly keeps one. Every step must lead up the stack, so that a walk ends
+ * whatever the rules say. Contract: perf_output_sample_ustack() in kernel/events/core.c;
+ * arch/{x86,arm64}/include/uapi/asm/perf_regs.h; the ABIs' DWARF register numbers.
+ */
+#include "symbol/unwind.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	CALLS_MAX = 4096,
+	FILES_MAX = 4096,
+	LEVEL_MAX = 2,      /* steps that do not lead up: a function without a frame, a signal */
+	NO_REG = 255
+};
+
+/* Files are kept whole, as their rules are read from them. */
+#define BYTES_MAX (UINT64_C(1) << 30)
+#define REGS_ABI_64 2u
+
+struct machine {
+	uint16_t elf;       /* EM_* */
+	uint8_t ip, sp;     /* bits of the sample's mask */
+	uint8_t dwarf_sp, dwarf_fp;
+	uint8_t nr;
+	uint8_t dwarf[33];  /* bit of the mask -> number in DWARF */
+	uint64_t pc_bits;   /* of an address: pointer authentication signs with the others */
+};
+
+static const struct machine machines[] = {
+	{ EM_X86_64, 8, 7, 7, 6, 24,
+	  { 0, 3, 2, 1, 4, 5, 6, 7, 16, NO_REG, NO_REG, NO_REG, NO_REG, NO_REG, NO_REG, NO_REG,
+	    8, 9, 10, 11, 12, 13, 14, 15 },
+	  UINT64_MAX },
+	{ EM_AARCH64, 32, 31, 31, 29, 33,
+	  { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22,
+	    23, 24, 25, 26, 27, 28, 29, 30, 31, NO_REG },
+	  (UINT64_C(1) << 48) - 1 },
+};
+
+/*
+ * The mask says whose registers they are: x86 has none above bit 23, and without its pc,
+ * bit 32, an arm64 sample is of no use. Of others no rule is followed.
+ */
+static const struct machine *machine_of(uint64_t mask)
+{
+	const struct machine *machine = mask >> 24 ? &machines[1] : &machines[0];
+	uint64_t needs = UINT64_C(1) << machine->ip | UINT64_C(1) << machine->sp;
+
+	return (mask & needs) == needs ? machine : NULL;
+}
+
+/* ---- what a sample has ---- */
+
+static bool has_user_part(const struct pev_record *rec)
+{
+	bool user = (rec->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+	struct pev_value chain;
+
+	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
+		return false;
+	for (uint32_t i = 0; i < chain.nr; i++) {
+		uint64_t ip = pev_load64(chain.p + 8 * (size_t)i, rec->plan->swap);
+
+		if (ip >= PEV_CONTEXT_MAX)
+			user = (int64_t)ip == -512; /* PERF_CONTEXT_USER */
+		else if (user)
+			return true;
+	}
+	return false;
+}
+
+bool pev_unwind_wanted(const struct pev_record *rec)
+{
+	struct pev_value regs, stack;
+
+	return !rec->plan->stack.no_user && pev_record_get(rec, PEV_F_STACK_USER, &stack) &&
+	       pev_record_get(rec, PEV_F_REGS_USER, &regs) && regs.extra == REGS_ABI_64 &&
+	       machine_of(rec->plan->regs_user) && !has_user_part(rec);
+}
+
+static void begin(const struct machine *machine, const struct pev_record *rec,
+		  struct pev_memory *memory, struct pev_activation *act)
+{
+	uint64_t mask = rec->plan->regs_user;
+	struct pev_value regs, stack;
+	uint32_t n = 0;
+
+	*act = (struct pev_activation){ 0 };
+	pev_record_get(rec, PEV_F_REGS_USER, &regs);
+	pev_record_get(rec, PEV_F_STACK_USER, &stack);
+	for (unsigned bit = 0; bit < machine->nr && n < regs.nr; bit++) {
+		uint64_t value;
+
+		if (!(mask >> bit & 1))
+			continue;
+		value = pev_load64(regs.p + 8 * (size_t)n++, rec->plan->swap);
+		if (bit == machine->ip)
+			act->pc = value;
+		if (machine->dwarf[bit] == NO_REG)
+			continue;
+		act->regs[machine->dwarf[bit]] = value;
+		act->known |= UINT64_C(1) << machine->dwarf[bit];
+	}
+	*memory = (struct pev_memory){ stack.p, act->regs[machine->dwarf_sp], stack.len,
+				       rec->plan->swap };
+}
+
+/* ---- files ---- */
+
+static void forget_files(struct pev_unwind *unwind)
+{
+	for (uint32_t i = 0; i < unwind->cap_files; i++)
+		pev_dso_put(unwind->files[i].dso);
+	free(unwind->files);
+	unwind->files = NULL;
+	unwind->nr_files = unwind->cap_files = 0;
+	unwind->bytes = 0;
+	if (unwind->forget)
+		unwind->forget(unwind->ctx);
+}
+
+static struct pev_unwind_file *slot_of(const struct pev_unwind *unwind, const struct pev_dso *dso)
+{
+	uint32_t at = (uint32_t)((uintptr_t)dso >> 4) & (unwind->cap_files - 1);
+
+	while (unwind->files[at].dso && unwind->files[at].dso != dso)
+		at = (at + 1) & (unwind->cap_files - 1);
+	return &unwind->files[at];
+}
+
+static bool grow_files(struct pev_unwind *unwind)
+{
+	uint32_t was = unwind->cap_files;
+	struct pev_unwind_file *old = unwind->files;
+	struct pev_unwind_file *files = calloc(was ? was * 2 : 64, sizeof(*files));
+
+	if (!files)
+		return false;
+	unwind->files = files;
+	unwind->cap_files = was ? was * 2 : 64;
+	for (uint32_t i = 0; i < was; i++)
+		if (old[i].dso)
+			*slot_of(unwind, old[i].dso) = old[i];
+	free(old);
+	return true;
+}
+
+/* NULL: it can have no rules, or there is no memory. */
+static struct pev_unwind_file *file_of(struct pev_unwind *unwind, struct pev_dso *dso,
+				       uint64_t offset)
+{
+	struct pev_unwind_file *file;
+
+	if (dso->memory)
+		return NULL;
+	if (unwind->nr_files >= FILES_MAX || unwind->bytes > BYTES_MAX)
+		forget_files(unwind);
+	if (2 * unwind->nr_files >= unwind->cap_files && !grow_files(unwind))
+		return NULL;
+	file = slot_of(unwind, dso);
+	if (!file->dso) {
+		*file = (struct pev_unwind_file){
+			.dso = pev_dso_get(dso),
+			.cfi = unwind->find(unwind->ctx, dso, offset),
+		};
+		unwind->nr_files++;
+		unwind->bytes += file->cfi ? file->cfi->bytes : 0;
+	}
+	return file;
+}
+
+static void tell_broken(struct pev_unwind *unwind, struct pev_unwind_file *file)
+{
+	if (!file->told)
+		unwind->broken(unwind->ctx, file->dso);
+	file->told = true;
+}
+
+void pev_unwind_free(struct pev_unwind *unwind)
+{
+	unwind->forget = NULL;
+	forget_files(unwind);
+	free(unwind->calls);
+	*unwind = (struct pev_unwind){ 0 };
+}
+
+/* ---- the walk ---- */
+
+/* The caller's frame pointer lies where ours points to, and behind it where it goes on. */
+static int step_frame(const struct machine *machine, const struct pev_memory *memory,
+		      struct pev_activation *act)
+{
+	uint64_t fp = act->regs[machine->dwarf_fp], next, pc;
+	uint64_t both = UINT64_C(1) << machine->dwarf_fp | UINT64_C(1) << machine->dwarf_sp;
+
+	if (!(act->known >> machine->dwarf_fp & 1) || fp < act->regs[machine->dwarf_sp] ||
+	    !pev_memory_word(memory, fp, &next) || !pev_memory_word(memory, fp + 8, &pc))
+		return -ENOENT;
+	act->regs[machine->dwarf_fp] = next;
+	act->regs[machine->dwarf_sp] = fp + 16;
+	act->known = both;
+	act->pc = pc;
+	act->returns = true;
+	return 0;
+}
+
+static int step(struct pev_unwind *unwind, struct pev_tasks *tasks, int pid,
+		const struct machine *machine, const struct pev_memory *memory,
+		struct pev_activation *act)
+{
+	const struct pev_map *map = pev_tasks_map(tasks, pid, act->pc - act->returns);
+	struct pev_unwind_file *file = NULL;
+	uint64_t offset = 0;
+	int rc = -ENOENT;
+
+	if (map) {
+		offset = act->pc - map->start + map->pgoff;
+		file = file_of(unwind, map->dso, offset);
+	}
+	if (file && file->cfi && file->cfi->machine == machine->elf)
+		rc = file->cfi->step(file->cfi, offset, memory, act);
+	if (rc == -EBADMSG)
+		tell_broken(unwind, file);
+	return rc == -ENOENT ? step_frame(machine, memory, act) : rc;
+}
+
+static int add_call(struct pev_unwind *unwind, const struct pev_activation *act)
+{
+	uint32_t room = unwind->room ? unwind->room * 2 : 128;
+	struct pev_call *calls;
+
+	if (unwind->nr == unwind->room) {
+		calls = realloc(unwind->calls, sizeof(*calls) * room);
+		if (!calls)
+			return -ENOMEM;
+		unwind->calls = calls;
+		unwind->room = room;
+	}
+	unwind->calls[unwind->nr++] = (struct pev_call){ act->pc, act->returns };
+	return 0;
+}
+
+int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
+		    const struct pev_record *rec)
+{
+	const struct machine *machine = machine_of(rec->plan->regs_user);
+	struct pev_activation act;
+	struct pev_memory memory;
+	struct pev_value pid;
+	int level = 0;
+
+	unwind->nr = 0;
+	if (!pev_record_get(rec, PEV_F_PID, &pid))
+		return 0;
+	begin(machine, rec, &memory, &act);
+	while (act.pc && unwind->nr < CALLS_MAX && level <= LEVEL_MAX) {
+		uint64_t sp = act.regs[machine->dwarf_sp];
+
+		if (add_call(unwind, &act) < 0)
+			return -ENOMEM;
+		if (step(unwind, tasks, (int)(int64_t)pid.u, machine, &memory, &act) < 0 ||
+		    act.regs[machine->dwarf_sp] < sp)
+			break;
+		/* Nobody called what a signal returns to: the kernel put its address there. */
+		if (!act.returns)
+			unwind->calls[unwind->nr - 1].returns = false;
+		level = act.regs[machine->dwarf_sp] == sp ? level + 1 : 0;
+		act.pc &= machine->pc_bits;
+	}
+	return 0;
+}

@@ -1,0 +1,665 @@
+/*
+ * task.c - who is who; see task.h.
+ */
+#include "task/task.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FIRST_CAP 1024u
+#define EXITED_KEPT 4096u /* the last so many exits keep their comm */
+#define UNKNOWN_KEPT 1024u
+#define SCANS_MAX 8 /* for those that begin meanwhile */
+#define TICK_NS INT64_C(10000000) /* of /proc/PID/stat: USER_HZ is 100 where perf events are */
+
+/* What it runs, and what that maps. */
+static void forget_program(struct pev_task *task)
+{
+	pev_space_put(task->space);
+	pev_dso_put(task->exe);
+	task->space = NULL;
+	task->exe = NULL;
+}
+
+int pev_tasks_init(struct pev_tasks *tasks, const struct pev_sys *sys)
+{
+	*tasks = (struct pev_tasks){ .sys = sys, .cap = FIRST_CAP };
+	tasks->slots = calloc(tasks->cap, sizeof(*tasks->slots));
+	tasks->exited.ring = calloc(EXITED_KEPT, sizeof(*tasks->exited.ring));
+	tasks->exited.size = EXITED_KEPT;
+	tasks->unknown.ring = calloc(UNKNOWN_KEPT, sizeof(*tasks->unknown.ring));
+	tasks->unknown.size = UNKNOWN_KEPT;
+	if (pev_dsos_init(&tasks->dsos) == 0 && tasks->slots && tasks->exited.ring &&
+	    tasks->unknown.ring)
+		return 0;
+	pev_tasks_free(tasks);
+	return -ENOMEM;
+}
+
+void pev_tasks_free(struct pev_tasks *tasks)
+{
+	for (uint32_t i = 0; tasks->slots && i < tasks->cap; i++)
+		forget_program(&tasks->slots[i]);
+	pev_space_put(tasks->kernel);
+	pev_dsos_free(&tasks->dsos);
+	free(tasks->slots);
+	free(tasks->exited.ring);
+	free(tasks->unknown.ring);
+	*tasks = (struct pev_tasks){ .sys = tasks->sys };
+}
+
+static uint32_t home(const struct pev_tasks *tasks, int tid)
+{
+	return ((uint32_t)tid * 2654435761u) & (tasks->cap - 1);
+}
+
+/* Where tid is, or the free slot where it would go. */
+static struct pev_task *find(const struct pev_tasks *tasks, int tid)
+{
+	uint32_t i = home(tasks, tid);
+
+	while (tasks->slots[i].tid && tasks->slots[i].tid != tid)
+		i = (i + 1) & (tasks->cap - 1);
+	return &tasks->slots[i];
+}
+
+static int grow(struct pev_tasks *tasks)
+{
+	struct pev_task *old = tasks->slots;
+	uint32_t cap = tasks->cap;
+	struct pev_task *slots = calloc((size_t)cap * 2, sizeof(*slots));
+
+	if (!slots)
+		return -ENOMEM;
+	tasks->slots = slots;
+	tasks->cap = cap * 2;
+	for (uint32_t i = 0; i < cap; i++)
+		if (old[i].tid)
+			*find(tasks, old[i].tid) = old[i];
+	free(old);
+	return 0;
+}
+
+static struct pev_task *put(struct pev_tasks *tasks, int pid, int tid)
+{
+	struct pev_task *task;
+
+	/* 0 is the idle task; -1 a task outside our pid namespace. */
+	if (tid <= 0)
+		return NULL;
+	if (tasks->nr >= tasks->cap / 2 && grow(tasks) < 0)
+		return NULL;
+	task = find(tasks, tid);
+	if (!task->tid) {
+		task->tid = tid;
+		task->ppid = PEV_NOBODY;
+		task->life = ++tasks->lives;
+		tasks->nr++;
+	}
+	task->pid = pid;
+	task->guessed = false;
+	return task;
+}
+
+/* Close the gap that leaves, so that probing still finds what follows. */
+static void drop(struct pev_tasks *tasks, struct pev_task *gone)
+{
+	uint32_t mask = tasks->cap - 1, hole = (uint32_t)(gone - tasks->slots), i = hole;
+
+	forget_program(gone);
+	for (;;) {
+		i = (i + 1) & mask;
+		if (!tasks->slots[i].tid)
+			break;
+		if (((i - home(tasks, tasks->slots[i].tid)) & mask) < ((i - hole) & mask))
+			continue;
+		tasks->slots[hole] = tasks->slots[i];
+		hole = i;
+	}
+	memset(&tasks->slots[hole], 0, sizeof(tasks->slots[hole]));
+	tasks->nr--;
+}
+
+/* Keep a task that has ended until so many others have. */
+static void bury(struct pev_tasks *tasks, struct pev_ended *ended, int tid)
+{
+	struct pev_ended_task *place = &ended->ring[ended->at++ % ended->size];
+	struct pev_task *task;
+
+	if (place->tid) {
+		task = find(tasks, place->tid);
+		/* Born again since? Then it is somebody else. */
+		if (task->tid && task->life == place->life)
+			drop(tasks, task);
+	}
+	task = find(tasks, tid);
+	*place = (struct pev_ended_task){ 0 };
+	if (!task->tid)
+		return; /* it was that one itself */
+	task->ended = true;
+	*place = (struct pev_ended_task){ .tid = task->tid, .life = task->life };
+}
+
+/* A record tells of a living task under this tid. */
+static void revive(struct pev_tasks *tasks, struct pev_task *task)
+{
+	int pid = task->pid, tid = task->tid;
+
+	forget_program(task);
+	*task = (struct pev_task){
+		.tid = tid, .pid = pid, .ppid = PEV_NOBODY, .life = ++tasks->lives
+	};
+}
+
+static void set_comm(struct pev_task *task, const void *comm, size_t len)
+{
+	if (len > PEV_COMM_LEN - 1)
+		len = PEV_COMM_LEN - 1;
+	memset(task->comm, 0, sizeof(task->comm));
+	memcpy(task->comm, comm, len);
+}
+
+static int field(const struct pev_record *rec, enum pev_field name)
+{
+	uint64_t value;
+
+	return pev_record_number(rec, name, &value) ? (int)(int64_t)value : -1;
+}
+
+/* A process begins with its parent's memory. */
+static void inherit_program(struct pev_tasks *tasks, struct pev_task *task, int ppid)
+{
+	struct pev_task *parent = ppid > 0 ? find(tasks, ppid) : NULL;
+
+	if (task->tid != task->pid || !parent || !parent->tid || parent == task)
+		return;
+	task->space = pev_space_get(parent->space);
+	task->asked = parent->asked;
+	task->exe = pev_dso_get(parent->exe);
+}
+
+/* Of a task that was there before, the recorder does not know when it began: 0. */
+static void take_birth(struct pev_task *task, const struct pev_record *rec)
+{
+	uint64_t time;
+
+	if (task->tid == task->pid)
+		task->ppid = field(rec, PEV_F_PPID);
+	if (pev_record_number(rec, PEV_F_TIME, &time) && time) {
+		task->start = (int64_t)time;
+		task->dated = true;
+	}
+	task->seen = true;
+}
+
+static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int tid = field(rec, PEV_F_TID), parent = field(rec, PEV_F_PTID);
+	const char *comm = pev_tasks_comm(tasks, parent);
+	char inherited[PEV_COMM_LEN] = "";
+	struct pev_task *task;
+
+	if (tid <= 0)
+		return 0;
+	if (comm)
+		memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
+	task = put(tasks, field(rec, PEV_F_PID), tid);
+	if (!task)
+		return -ENOMEM;
+	revive(tasks, task);
+	take_birth(task, rec);
+	/* Where the parent has no name that is known, this one's is looked for when asked. */
+	set_comm(task, inherited, strlen(inherited));
+	/* Of a process that was there before: the recorder tells of its maps, one by one. */
+	if (!(rec->misc & PERF_RECORD_MISC_FORK_EXEC))
+		inherit_program(tasks, task, field(rec, PEV_F_PPID));
+	return 0;
+}
+
+static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int tid = field(rec, PEV_F_TID);
+	struct pev_task *task = put(tasks, field(rec, PEV_F_PID), tid);
+	const char *comm;
+	bool executes;
+	uint32_t len;
+
+	if (!task)
+		return tid > 0 ? -ENOMEM : 0;
+	executes = rec->misc & PERF_RECORD_MISC_COMM_EXEC;
+	/* A thread that executes takes the place of its process's first one, which exits. */
+	if (task->ended && executes)
+		task->life = ++tasks->lives;
+	else if (task->ended)
+		revive(tasks, task);
+	task->ended = false;
+	if (pev_record_string(rec, PEV_F_COMM, &comm, &len))
+		set_comm(task, comm, len);
+	/* What it maps from here on is told of. */
+	if (executes) {
+		forget_program(task);
+		task->asked = task->fresh = true;
+		task->linked = false;
+	}
+	return 0;
+}
+
+/* The program is what is mapped first: load_elf_binary(). */
+static void take_program(struct pev_task *task, const struct pev_record *rec)
+{
+	const struct pev_map *map;
+	uint64_t addr;
+
+	if (!pev_record_number(rec, PEV_F_ADDR, &addr))
+		return;
+	map = pev_space_find(task->space, addr);
+	if (!map || map->dso->memory || map->dso->path[0] != '/')
+		return;
+	pev_dso_put(task->exe);
+	task->exe = pev_dso_get(map->dso);
+	task->fresh = false;
+}
+
+/* The kernel's own maps have no process; a recorder writes -1. */
+static int feed_map(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int pid = field(rec, PEV_F_PID), rc;
+	struct pev_task *task;
+	bool first;
+
+	if (rec->type == PERF_RECORD_KSYMBOL || pid == -1)
+		return pev_space_feed(&tasks->kernel, &tasks->dsos, rec);
+	task = put(tasks, pid, pid);
+	if (!task)
+		return pid > 0 ? -ENOMEM : 0;
+	/* The dead map nothing: it is another one, and what it is called is not known. */
+	if (task->ended)
+		revive(tasks, task);
+	first = task->fresh || (!task->exe && !task->space);
+	rc = pev_space_feed(&task->space, &tasks->dsos, rec);
+	if (rc == 0 && first)
+		take_program(task, rec);
+	return rc;
+}
+
+int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
+{
+	int tid;
+
+	switch (rec->type) {
+	case PERF_RECORD_FORK:
+		return feed_fork(tasks, rec);
+	case PERF_RECORD_COMM:
+		return feed_comm(tasks, rec);
+	case PERF_RECORD_EXIT:
+		tid = field(rec, PEV_F_TID);
+		if (tid > 0 && find(tasks, tid)->tid)
+			bury(tasks, &tasks->exited, tid);
+		return 0;
+	case PERF_RECORD_MMAP:
+	case PERF_RECORD_MMAP2:
+	case PERF_RECORD_KSYMBOL:
+		return feed_map(tasks, rec);
+	default:
+		return 0;
+	}
+}
+
+/*
+ * A kworker's name in /proc ends with its work, another at each look; COMM records have none:
+ * wq_worker_comm(), 4.18. A rescuer's is "kworker/R-" and its queue, and stays.
+ */
+static size_t stable_len(const char *comm, size_t len)
+{
+	static const char kworker[] = "kworker/";
+	size_t at = sizeof(kworker) - 1;
+
+	if (len <= at || memcmp(comm, kworker, at) != 0 || comm[at] == 'R')
+		return len;
+	while (at < len && comm[at] != '-' && comm[at] != '+')
+		at++;
+	return at;
+}
+
+/* What /proc says now; a task that a record told us of is newer than that. */
+static int read_comm(struct pev_tasks *tasks, int pid, int tid)
+{
+	struct pev_task *task;
+	char path[64], *text;
+	size_t len;
+	int rc;
+
+	if (tid <= 0 || find(tasks, tid)->comm[0])
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
+	if (rc < 0)
+		return rc;
+	if (len && text[len - 1] == '\n')
+		len--;
+	task = put(tasks, pid, tid);
+	if (task)
+		set_comm(task, text, stable_len(text, len));
+	free(text);
+	return task ? 0 : -ENOMEM;
+}
+
+static int read_maps(struct pev_tasks *tasks, int pid)
+{
+	struct pev_task *task = find(tasks, pid);
+	char path[32], *text;
+	size_t len;
+	int rc;
+
+	if (!task->tid || task->asked)
+		return 0;
+	task->asked = true;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
+	if (rc < 0)
+		return rc;
+	/* What records told of alone is in it. */
+	pev_space_put(task->space);
+	task->space = NULL;
+	rc = pev_space_parse(&task->space, &tasks->dsos, pid, text);
+	free(text);
+	return rc;
+}
+
+/* From CLOCK_BOOTTIME, which /proc tells starts on, to the session's clock. */
+static bool find_shift(struct pev_tasks *tasks)
+{
+	const struct pev_sys *sys = tasks->sys;
+	uint64_t boot, here;
+
+	if (!tasks->shifted && sys->clock(sys->ctx, CLOCK_BOOTTIME, &boot) == 0 &&
+	    sys->clock(sys->ctx, tasks->clockid, &here) == 0) {
+		tasks->from_boot = (int64_t)(here - boot);
+		tasks->shifted = true;
+	}
+	return tasks->shifted;
+}
+
+/* "1 (a) b) S 0 ...": the parent is its fourth word, the start in ticks the 22nd: proc(5). */
+static void parse_stat(struct pev_tasks *tasks, struct pev_task *task, const char *text)
+{
+	const char *at = strrchr(text, ')');
+	long long ticks;
+
+	if (!at || sscanf(at, ") %*c %d", &task->ppid) != 1)
+		return;
+	for (int word = 2; at && word < 22; word++)
+		at = strchr(at + 1, ' ');
+	if (!at || sscanf(at, " %lld", &ticks) != 1 || ticks < 0 || !find_shift(tasks))
+		return;
+	task->start = (int64_t)((uint64_t)ticks * (uint64_t)TICK_NS) + tasks->from_boot;
+	task->dated = true;
+}
+
+/* Parent and start, once. */
+static void read_stat(struct pev_tasks *tasks, struct pev_task *task)
+{
+	char path[64], *text;
+	size_t len;
+
+	if (task->seen || task->ended)
+		return;
+	task->seen = true;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", task->pid, task->tid);
+	if (tasks->sys->slurp(tasks->sys->ctx, path, &text, &len) < 0)
+		return;
+	parse_stat(tasks, task, text);
+	free(text);
+}
+
+/*
+ * Has it the same name still? Its exec was told of after it happened, and it may have executed
+ * another program since.
+ */
+static bool is_current(struct pev_tasks *tasks, const struct pev_task *task)
+{
+	char path[32], *text;
+	bool same;
+	size_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", task->pid);
+	if (tasks->sys->slurp(tasks->sys->ctx, path, &text, &len) < 0)
+		return false;
+	len = strcspn(text, "\n");
+	same = len == strlen(task->comm) && memcmp(text, task->comm, len) == 0;
+	free(text);
+	return same;
+}
+
+/* What a process runs, once per program. The kernel's own run none. */
+static void read_exe(struct pev_tasks *tasks, struct pev_task *task)
+{
+	char path[32], target[PATH_MAX];
+	int len;
+
+	if (task->exe || task->linked || task->ended)
+		return;
+	task->linked = true;
+	if (task->fresh && !is_current(tasks, task))
+		return;
+	snprintf(path, sizeof(path), "/proc/%d/exe", task->pid);
+	len = tasks->sys->readlink(tasks->sys->ctx, path, target, sizeof(target));
+	if (len > 0)
+		task->exe = pev_dso_file(&tasks->dsos, target, (size_t)len);
+}
+
+/* How many threads of it were not known. */
+static int scan_process(struct pev_tasks *tasks, int pid, bool maps)
+{
+	int *tids, nr = pev_sys_threads(tasks->sys, pid, &tids), news = 0;
+
+	if (nr < 0)
+		return nr;
+	for (int i = 0; i < nr; i++) {
+		bool known = find(tasks, tids[i])->tid;
+
+		if (read_comm(tasks, pid, tids[i]) == 0 && !known)
+			news++;
+	}
+	if (find(tasks, pid)->tid) {
+		read_stat(tasks, find(tasks, pid));
+		read_exe(tasks, find(tasks, pid));
+	}
+	if (maps)
+		read_maps(tasks, pid);
+	free(tids);
+	return news;
+}
+
+/* known: those too that are. */
+static int scan_all(struct pev_tasks *tasks, bool maps, bool known)
+{
+	int rc, news = 0;
+	char *names;
+	size_t len;
+
+	rc = tasks->sys->list(tasks->sys->ctx, "/proc", &names, &len);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < len; i += strlen(names + i) + 1) {
+		int pid = (int)strtol(names + i, NULL, 10);
+
+		if (pid <= 0 || (!known && find(tasks, pid)->tid))
+			continue;
+		if (scan_process(tasks, pid, maps) > 0)
+			news++;
+	}
+	free(names);
+	return news;
+}
+
+/* Who is born while we look is found by looking again. */
+static int scan(struct pev_tasks *tasks, int pid, bool maps, bool known)
+{
+	int news = 1;
+
+	for (int n = 0; news > 0 && n < SCANS_MAX; n++) {
+		news = pid == -1 ? scan_all(tasks, maps, known) : scan_process(tasks, pid, maps);
+		known = false;
+	}
+	return news < 0 ? news : 0;
+}
+
+int pev_tasks_scan(struct pev_tasks *tasks, int pid) { return scan(tasks, pid, false, true); }
+
+int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid) { return scan(tasks, pid, true, true); }
+
+int pev_tasks_scan_new(struct pev_tasks *tasks, int pid)
+{
+	return scan(tasks, pid, false, false);
+}
+
+/* Look once; what is not there is remembered as nameless, among those that have ended. */
+static void look_up(struct pev_tasks *tasks, int tid)
+{
+	const bool known = find(tasks, tid)->tid;
+
+	/* /proc/TID answers for a thread too, though no listing shows it. */
+	if (read_comm(tasks, tid, tid) < 0 && put(tasks, tid, tid))
+		bury(tasks, &tasks->unknown, tid);
+	if (!known && find(tasks, tid)->tid)
+		find(tasks, tid)->guessed = true;
+}
+
+const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
+{
+	const struct pev_task *task;
+
+	if (tid == 0)
+		return "swapper";
+	if (tid < 0)
+		return NULL;
+	task = find(tasks, tid);
+	if (!task->tid || (!task->comm[0] && !task->ended)) {
+		look_up(tasks, tid);
+		task = find(tasks, tid);
+	}
+	return task->tid && task->comm[0] ? task->comm : NULL;
+}
+
+const char *pev_tasks_name(struct pev_tasks *tasks, int tid)
+{
+	const char *comm = pev_tasks_comm(tasks, tid);
+
+	if (comm)
+		return comm;
+	snprintf(tasks->nameless, sizeof(tasks->nameless), ":%d", tid);
+	return tasks->nameless;
+}
+
+/* /proc/TID/status says whose thread it is. */
+static void read_process(struct pev_tasks *tasks, struct pev_task *task)
+{
+	char path[32], *text;
+	const char *at;
+	size_t len;
+
+	if (!task->guessed || task->ended)
+		return;
+	task->guessed = false;
+	snprintf(path, sizeof(path), "/proc/%d/status", task->tid);
+	if (tasks->sys->slurp(tasks->sys->ctx, path, &text, &len) < 0)
+		return;
+	at = strstr(text, "\nTgid:");
+	if (at)
+		sscanf(at, "\nTgid: %d", &task->pid);
+	free(text);
+}
+
+/* What a process has in common. */
+static void tell_process(struct pev_tasks *tasks, int pid, struct pev_who *who)
+{
+	struct pev_task *leader;
+
+	pev_tasks_comm(tasks, pid);
+	leader = find(tasks, pid);
+	if (!leader->tid)
+		return;
+	read_stat(tasks, leader);
+	read_exe(tasks, leader);
+	who->ppid = leader->ppid;
+	who->exe = leader->exe ? leader->exe->path : NULL;
+}
+
+bool pev_tasks_who(struct pev_tasks *tasks, int tid, struct pev_who *who)
+{
+	struct pev_task *task;
+
+	*who = (struct pev_who){ .tid = tid, .pid = tid, .ppid = PEV_NOBODY };
+	who->comm = pev_tasks_comm(tasks, tid);
+	if (tid <= 0)
+		return tid == 0;
+	task = find(tasks, tid);
+	if (!task->tid || (!who->comm && !task->seen))
+		return false;
+	read_process(tasks, task);
+	read_stat(tasks, task);
+	who->pid = task->pid;
+	who->start = task->start;
+	who->dated = task->dated;
+	tell_process(tasks, task->pid, who);
+	who->comm = pev_tasks_comm(tasks, tid);
+	return true;
+}
+
+bool pev_tasks_who_of(struct pev_tasks *tasks, int pid, int tid, struct pev_who *who)
+{
+	struct pev_task *task;
+
+	pev_tasks_comm(tasks, tid);
+	task = tid > 0 ? find(tasks, tid) : NULL;
+	if (task && task->guessed && pid > 0) {
+		task->pid = pid;
+		task->guessed = false;
+	}
+	if (pev_tasks_who(tasks, tid, who))
+		return true;
+	who->pid = pid;
+	return false;
+}
+
+static const struct pev_space *space_of(struct pev_tasks *tasks, int pid)
+{
+	const struct pev_task *task;
+
+	if (pid == -1)
+		return tasks->kernel;
+	/* The idle task has no memory of its own. */
+	if (pid <= 0)
+		return NULL;
+	if (find(tasks, pid)->tid)
+		read_maps(tasks, pid);
+	else if (put(tasks, pid, pid) && read_maps(tasks, pid) < 0)
+		bury(tasks, &tasks->unknown, pid);
+	task = find(tasks, pid);
+	return task->tid ? task->space : NULL;
+}
+
+const struct pev_map *pev_tasks_map(struct pev_tasks *tasks, int pid, uint64_t addr)
+{
+	return pev_space_find(space_of(tasks, pid), addr);
+}
+
+uint64_t pev_tasks_maps(struct pev_tasks *tasks, int pid)
+{
+	return pev_space_version(space_of(tasks, pid));
+}
+
+const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_t n)
+{
+	const struct pev_task *task;
+
+	if (pid == -1)
+		return pev_space_at(tasks->kernel, n);
+	task = pid > 0 ? find(tasks, pid) : NULL;
+	return task && task->tid ? pev_space_at(task->space, n) : NULL;
+}
