@@ -344,8 +344,8 @@ describe("top", function()
     assert.same({ "K  COUNT  ERROR", "4     50     10", "3     30      0", "1 more key",
       "keys that are not here had at most 10 each: max_keys is 3" }, lines)
     assert.error_matches(function() a:add(-1, 4) end, "negative")
-    assert.error_matches(function() perfev.top { rows = 0 } end, "rows is 1 or more")
-    assert.error_matches(function() perfev.count { rows = 1 } end, "it is top's")
+    assert.error_matches(function() perfev.top { rows = 0 } end, "rows must be an integer above 0")
+    assert.error_matches(function() perfev.count { rows = 1 } end, "'rows' is an option of top")
   end)
 end)
 
@@ -426,19 +426,20 @@ describe("an aggregator", function()
   it("refuses what is no option, no key and no value", function()
     local function refused(pattern, f, ...) assert.error_matches(f, pattern, nil, nil, ...) end
     for _, case in ipairs {
-      { "count", { bye = "comm" }, "no option is called 'bye' %(did you mean 'by'%?%)" },
-      { "sum", { low = 1 }, "it is hist's" },
-      { "count", { value = "period" }, "value: what is counted has none" },
+      { "count", { bye = "comm" }, "unknown option 'bye' %(did you mean 'by'%?%)" },
+      { "sum", { low = 1 }, "'low' is an option of hist" },
+      { "count", { value = "period" }, "value: a count has no values" },
       { "hist", { low = 1 }, "low, high and step go together" },
       { "hist", { low = 1, high = 1, step = 1 }, "low is not below high" },
       { "hist", { low = 1, high = 2, step = 0 }, "step is not above 0" },
       { "hist", { low = math.mininteger, high = math.maxinteger, step = 1 }, "more than 10000 steps" },
-      { "count", { by = { "a", "a" } }, "'a' twice" }, { "count", { by = "value" }, "'value' is what" },
-      { "count", { by = 7 }, "by is a name" }, { "count", { max_keys = 0 }, "from 1 to 2^28" },
-      { "count", { max_keys = 1.5 }, "is an integer, not 1.5" }, { "avg", { unit = 1 }, "unit is a string" },
-      { "count", "comm", 'a table expected, not a string\n  try: count { by = "comm" }' },
+      { "count", { by = { "a", "a" } }, "'a' twice" }, { "count", { by = "value" }, "'value' is the name" },
+      { "count", { by = 7 }, "by must be a name" }, { "count", { max_keys = 0 }, "from 1 to 2^28" },
+      { "count", { max_keys = 1.5 }, "must be an integer .*, not 1.5" },
+      { "avg", { unit = 1 }, "unit must be a string" },
+      { "count", "comm", 'a table expected, not comm\n  try: count { by = "comm" }' },
       { "sum", { "period", by = "comm" }, 'options have names\n  try: sum { value = "period" }' },
-      { "hist", { of = "period" }, "no option is called 'of'; there are by, value, where, " },
+      { "hist", { of = "period" }, "unknown option 'of'; the options are by, high, low, max_keys, " },
     } do
       refused(case[3], function() perfev[case[1]](case[2]) end)
     end

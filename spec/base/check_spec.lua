@@ -1,9 +1,10 @@
--- perfev.check: options against a table of types. Which options a class has: arguments_spec, docs_spec.
+-- perfev.base.check: options against a table of types. Which options a class has: arguments_spec, docs_spec.
 
 local check = require "perfev.base.check"
 local tables = require "perfev.base.option_tables"
 require "perfev.event.declaration" -- it, what it requires, and recordings define types of their own
 require "perfev.perfdata.reader"
+require "perfev.aggregate.span"
 
 -- Raises whatever is done with it but to look at it raw.
 local function trap(t)

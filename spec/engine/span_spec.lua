@@ -91,15 +91,15 @@ describe("a span", function()
     local s <close> = perfev.session {}
     local into = perfev.hist {}
     for _, case in ipairs {
-      { { start = "a", stop = "b", into = into }, "nothing says which stop belongs" },
-      { { start = "a", stop = "b", by = "tid" }, "into is an aggregator" },
+      { { start = "a", stop = "b", into = into }, "no field joins a stop to its start" },
+      { { start = "a", stop = "b", by = "tid" }, "no aggregator takes the times" },
       { { start = "a", stop = "b", by = "tid", into = perfev.count {} }, "count has no values" },
       { { start = "a", stop = "b", by = "tid", into = perfev.sum { value = "ip" } }, "its value is how long" },
       { { start = "a", stop = "b", by = "tid", into = perfev.sum { unit = "m" } }, "not 'm'" },
-      { { start = 7, stop = "b", by = "tid", into = into }, "start is an event string" },
+      { { start = 7, stop = "b", by = "tid", into = into }, "start must be an event string" },
       { { start = "a", stop = { "b", sample = print }, by = "tid", into = into }, "sample callback is the span's" },
       { { start = "a", stop = "b", by = "tid", start_by = { "x", "y" }, into = into }, "start_by has 2 names" },
-      { { start = "a", stop = "b", by = "tid", into = into, max = 1 }, "no option is called 'max'" },
+      { { start = "a", stop = "b", by = "tid", into = into, max = 1 }, "unknown option 'max'" },
       { { start = "cpu-clock", stop = "cpu-clock", by = "tip", into = into }, "no record has a field 'tip'" },
     } do
       assert.error_matches(function() s:span(case[1]) end, case[2])
@@ -252,7 +252,7 @@ describe("a span whose ends stand in several callbacks", function()
     end, "via.comm, and it has no via")
     refused("via_by 2", { via_by = { "tid", "cpu" } })
     refused("span: least: duration 'soon'", { least = "soon" })
-    refused("cancel is an event string", { cancel = 7 })
+    refused("cancel must be an event string", { cancel = 7 })
     local span = placed(perfev.stats { by = "start.com" })
     assert.error_matches(function() perfev.session {}:event { "cpu-clock", sample = span.start } end,
       "no record has a field 'com' %(did you mean 'comm'%?%)")
@@ -287,12 +287,12 @@ describe("a list in a callback's place", function()
 
   it("is of aggregators and lines alone", function()
     local s <close> = perfev.session {}
-    for why, list in pairs { ["sample: a list is of aggregators and lines"] = { perfev.count {}, print },
+    for why, list in pairs { ["sample: each of a list must be an aggregator or a line"] = { perfev.count {}, print },
                              ["args.x: only samples have a payload"] = false } do
       assert.error_matches(function()
         s:event { "cpu-clock", sample = list or nil, switch = not list and { perfev.count { by = "args.x" } } or nil }
       end, why)
     end
-    assert.error_matches(function() s:event { "cpu-clock", sample = { {} } } end, "a list is of aggregators")
+    assert.error_matches(function() s:event { "cpu-clock", sample = { {} } } end, "must be an aggregator")
   end)
 end)

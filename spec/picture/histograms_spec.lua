@@ -47,8 +47,8 @@ describe("a slot", function()
 
   it("is refused without a column of time, or when it is none", function()
     for message, spec in pairs {
-      ["hist: slot: none of its columns is 'time'"] = { slot = "1s", by = "comm" },
-      ["hist: slot: a time above 0"] = { slot = 0, by = "time" },
+      ["hist: slot needs a column 'time'"] = { slot = "1s", by = "comm" },
+      ["hist: slot must be above 0"] = { slot = 0, by = "time" },
       ["hist: slot: duration 'soon'"] = { slot = "soon", by = "time" },
     } do
       assert.error_matches(function() perfev.hist(spec) end, message, 1, true)

@@ -3,13 +3,13 @@
 -- what happens once: options, what an event must have, rows and printing.
 
 local lazy = require "perfev.base.lazy_module"
+local check = require "perfev.base.check"
 local colon = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local fields = require "perfev.record.callback_fields"
-local raw = require "perfev.base.plain_copy"
+local option_tables = require "perfev.base.option_tables"
 local shown = require "perfev.base.show_value"
-local units = require "perfev.base.parse_units"
 local where = lazy "perfev.aggregate.condition"
 
 local M = {}
@@ -32,53 +32,29 @@ end
 
 local TOP_ROWS = 10
 
-local options = { by = true, value = true, where = true, unit = true, title = true, max_keys = true, slot = true }
-local linear = { low = true, high = true, step = true }
-local known = { "by", "value", "where", "unit", "title", "max_keys", "slot", "rows", "low", "high", "step" }
-
 local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
 -- ---- making one ----
 
-local function check_by(kind, by, level)
-  if by == nil then return {} end
-  local list, n = { by }, 1
-  if type(by) == "table" then list, n = raw(by), rawlen(by) end
-  local seen = { value = true }
-  for key in next, type(by) == "table" and by or {} do
-    if math.type(key) ~= "integer" or key < 1 or key > n then
-      fail(level, "%s: by is a list of names; %s is no place in one", kind, shown(key))
-    end
+check.define("columns", "a name or a list of names", function(value)
+  local list, why
+  if type(value) == "table" and next(value) == nil then
+    list = {}
+  else
+    list, why = check.read("list of string", type(value) == "table" and value or { value })
   end
-  for i = 1, n do
-    local name = list[i]
-    if type(name) ~= "string" then fail(level, "%s: by is a name or a list of names, not a %s", kind, type(name)) end
+  if not list then return nil, type(value) == "table" and why or nil end
+  local seen = { value = true }
+  for _, name in ipairs(list) do
     if seen[name] then
-      fail(level, "%s: by: %s", kind, name == "value" and "'value' is what the values are called"
-        or ("'%s' twice"):format(name))
+      return nil, name == "value" and "'value' is the name of the values" or ("'%s' twice"):format(name)
     end
     seen[name] = true
   end
   return list
-end
-
-local function check_string(kind, spec, name, level)
-  if spec[name] ~= nil and type(spec[name]) ~= "string" then
-    fail(level, "%s: %s is a string, not a %s", kind, name, type(spec[name]))
-  end
-end
-
--- The integer that an option is, or nil.
-local function integer_of(kind, spec, name, level)
-  local value = spec[name]
-  local whole = type(value) == "number" and math.tointeger(value) or nil
-  if value ~= nil and not whole then
-    fail(level, "%s: %s is an integer, not %s", kind, name, type(value) == "number" and value or "a " .. type(value))
-  end
-  return whole
-end
+end)
 
 -- Has it a column of one of these names?
 local function has_column(by, names)
@@ -88,39 +64,24 @@ local function has_column(by, names)
   return false
 end
 
--- How long the times last that a column "time" tells apart, in ns.
-local function slot_of(kind, spec, by, level)
-  if spec.slot == nil then return nil end
-  local ns, why = units.duration(spec.slot)
-  if not ns then fail(level, "%s: slot: %s", kind, why) end
-  if ns == 0 then fail(level, "%s: slot: a time above 0", kind) end
-  if not has_column(by, { time = true }) then
-    fail(level, "%s: slot: none of its columns is 'time'\n  try: by = \"time\"", kind)
-  end
-  return ns
-end
-
 -- A field that has no name before it is what is counted by, or what the values are of.
 local function remedy(kind, field)
   if type(field) ~= "string" then return "" end
   return ("\n  try: %s { %s = \"%s\" }"):format(kind, (kind == "count" or kind == "top") and "by" or "value", field)
 end
 
-local function check_options(kind, spec, level)
+-- What is likely meant by what is no option of this kind.
+local function check_words(kind, spec, types, level)
   if type(spec) ~= "table" then
-    fail(level, "%s: a table expected, not a %s%s", kind, type(spec), remedy(kind, spec))
+    fail(level, "%s: a table expected, not %s%s", kind, shown(spec), remedy(kind, spec))
   end
-  for name in pairs(spec) do
-    local is_one = options[name] or (kind == "hist" and linear[name]) or (kind == "top" and name == "rows")
-    if is_one and name == "value" and (kind == "count" or kind == "top") then
-      fail(level, "%s: value: what is counted has none\n  try: sum, or by = \"%s\"", kind, shown(spec.value))
-    end
-    if not is_one then
-      local near = core.nearest(shown(name), known)
-      if name == 1 then fail(level, "%s: options have names%s", kind, remedy(kind, spec[1])) end
-      fail(level, "%s: no option is called '%s'%s", kind, shown(name),
-        linear[name] and " (it is hist's)" or name == "rows" and " (it is top's)"
-        or near and (" (did you mean '%s'?)"):format(near) or "; there are " .. table.concat(known, ", "))
+  for name in next, spec do
+    if types[name] == nil and name == 1 then
+      fail(level, "%s: options have names%s", kind, remedy(kind, spec[1]))
+    elseif types[name] == nil and name == "value" then
+      fail(level, "%s: value: a count has no values\n  try: sum, or by = \"%s\"", kind, shown(spec.value))
+    elseif types[name] == nil and (option_tables.hist[name] or option_tables.top[name]) then
+      fail(level, "%s: '%s' is an option of %s", kind, name, name == "rows" and "top" or "hist")
     end
   end
 end
@@ -139,29 +100,27 @@ local CLEARED = "cleared" -- it was read, and what it has is news
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
-  spec = raw(spec == nil and {} or spec)
-  check_options(kind, spec, level + 1)
-  for _, name in ipairs { "value", "unit", "title" } do check_string(kind, spec, name, level + 1) end
-  local n = {}
-  for _, name in ipairs { "max_keys", "low", "high", "step", "rows" } do
-    n[name] = integer_of(kind, spec, name, level + 1)
+  local types = option_tables[kind]
+  if spec == nil then spec = {} end
+  check_words(kind, spec, types, level + 1)
+  local slot = type(spec) == "table" and rawget(spec, "slot") or nil
+  spec = check.take(kind, spec, types, level + 1)
+  if slot and spec.slot == 0 then fail(level, "%s: slot must be above 0", kind) end
+  local by = spec.by or {}
+  if slot and not has_column(by, { time = true }) then
+    fail(level, "%s: slot needs a column 'time'\n  try: by = \"time\"", kind)
   end
-  if n.max_keys and (n.max_keys < 1 or n.max_keys > 1 << 28) then
-    fail(level, "%s: max_keys is from 1 to 2^28, not %d", kind, n.max_keys)
-  end
-  if n.rows and n.rows < 1 then fail(level, "top: rows is 1 or more, not %d", n.rows) end
-  local is_linear = n.low or n.high or n.step
-  if is_linear and not (n.low and n.high and n.step) then
+  local is_linear = spec.low or spec.high or spec.step
+  if is_linear and not (spec.low and spec.high and spec.step) then
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
   end
   local condition, program
   if spec.where ~= nil then condition, program = where.read(spec.where, kind .. ": where", level + 1) end
-  local by = check_by(kind, spec.by, level + 1)
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
-    unit = spec.unit, title = spec.title, max_keys = n.max_keys,
-    slot = spec.slot, slot_ns = slot_of(kind, spec, by, level + 1), low = n.low, high = n.high, step = n.step,
-    rows = kind == "top" and (n.rows or TOP_ROWS) or nil, where = program, condition = condition,
+    unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
+    slot = slot, slot_ns = spec.slot, low = spec.low, high = spec.high, step = spec.step,
+    rows = kind == "top" and (spec.rows or TOP_ROWS) or nil, where = program, condition = condition,
   })
   if not ok then fail(level, "%s: %s", kind, one) end
   nr_made = nr_made + 1

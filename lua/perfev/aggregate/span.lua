@@ -3,11 +3,11 @@
 -- script where one event is more than one end.
 
 local agg = require "perfev.aggregate.aggregator"
+local check = require "perfev.base.check"
 local colon = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local duration = require "perfev.base.parse_units".duration
-local raw = require "perfev.base.plain_copy"
-local shown = require "perfev.base.show_value"
+local option_tables = require "perfev.base.option_tables"
 local where = require "perfev.aggregate.condition"
 
 local M = {}
@@ -18,46 +18,21 @@ Span.__index = Span
 local ENDS = { "start", "via", "stop", "cancel" }
 local STOP = 3
 
-local known = { "by", "where", "into", "least", "max_waiting" }
-for _, name in ipairs(ENDS) do
-  table.move({ name, name .. "_by", name .. "_where" }, 1, 3, #known + 1, known)
-end
 local units = { ns = 1, us = 1000, ms = 1000000, s = 1000000000 }
 
 local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
-local function check_options(spec, level)
-  if type(spec) ~= "table" then fail(level, "span: a table expected, not a %s", type(spec)) end
-  local is_known = {}
-  for _, name in ipairs(known) do is_known[name] = true end
-  for name in pairs(spec) do
-    if not is_known[name] then
-      local near = core.nearest(shown(name), known)
-      fail(level, "span: no option is called '%s'%s", shown(name),
-        near and (" (did you mean '%s'?)"):format(near) or "")
-    end
-  end
-  local most = spec.max_waiting
-  if most ~= nil and (math.type(most) ~= "integer" or most < 1 or most > 1 << 28) then
-    fail(level, "span: max_waiting is an integer from 1 to 2^28")
-  end
-end
+check.define("aggregator", "an aggregator", function(value) return agg.is(value) and value or nil end)
 
 -- Names of the key, of that end.
 local function columns(spec, name, level)
-  local by = spec[name]
-  if by == nil then by = spec.by end
-  local list, n = { by }, by ~= nil and 1 or 0
-  if type(by) == "table" then list, n = raw(by), rawlen(by) end
-  for i = 1, n do
-    if type(list[i]) ~= "string" then fail(level, "span: %s is a name or a list of names", name) end
+  local by = spec[name] or spec.by or {}
+  if not by[1] then
+    fail(level, "span: no field joins a stop to its start\n  try: by = \"tid\", or start_by and stop_by")
   end
-  if n == 0 then
-    fail(level, "span: by: nothing says which stop belongs to a start\n  try: by = \"tid\", or start_by and stop_by")
-  end
-  return list
+  return table.move(by, 1, #by, 1, {})
 end
 
 -- The event as Session:event takes it, with the end in its callback's place; nil: the script places it.
@@ -65,7 +40,6 @@ local function event_of(spec, name, into, level)
   local event = spec[name]
   if event == true then return nil end
   if type(event) == "string" then event = { event } end
-  if type(event) ~= "table" then fail(level, "span: %s is an event string, or a table as event has", name) end
   if event.sample ~= nil then fail(level, "span: %s: its sample callback is the span's", name) end
   local copy = { sample = into }
   for key, value in pairs(event) do copy[key] = value end
@@ -90,7 +64,7 @@ local function new_end(name, by, spec, into, level)
 end
 
 local function check_into(into, level)
-  if not agg.is(into) then fail(level, "span: into is an aggregator: perfev.hist{}, perfev.stats{}, ...") end
+  if not into then fail(level, "span: no aggregator takes the times\n  try: into = perfev.hist {}") end
   local spec = into:spec()
   if spec.kind == "count" or spec.kind == "top" then
     fail(level, "span: into: %s has no values\n  try: perfev.stats, perfev.hist", spec.kind)
@@ -114,12 +88,6 @@ local function columns_of(into)
     table.insert(own[nr], nr == STOP and name or rest)
   end
   return own, from
-end
-
-local function least_of(spec, level)
-  local ns, why = duration(spec.least or 0)
-  if not ns then fail(level, "span: least: %s", why) end
-  return ns
 end
 
 local function has_end(spec, name) return name == "start" or name == "stop" or spec[name] ~= nil end
@@ -146,12 +114,10 @@ end
 --   before them of those, and whose own `where` is of the stop; `least`: what took less is left out; `max_waiting`
 -- @treturn span
 function M.new(session, spec, level)
-  spec = raw(spec)
-  check_options(spec, level + 1)
+  spec = check.take("span", spec, option_tables.span, level + 1)
   local into = check_into(spec.into, level + 1)
   local own, from = columns_of(into)
   if #own[2] > 0 and spec.via == nil then fail(level, "span: into: via.%s, and it has no via", own[2][1]) end
-  local least = least_of(spec, level + 1)
   local ends, nr_by = new_ends(spec, into, own, level + 1)
   local events = {}
   for i, name in ipairs(ENDS) do
@@ -159,7 +125,7 @@ function M.new(session, spec, level)
   end
   local most = spec.max_waiting or 65536
   local native = core.span(ends[1], ends[2], ends[3], ends[4], spec.into,
-    { nr_by = nr_by, most = most, unit = units[into.unit or "ns"], least = least, from = from })
+    { nr_by = nr_by, most = most, unit = units[into.unit or "ns"], least = spec.least or 0, from = from })
   local self = setmetatable({ ends = {}, native = native, most = most }, Span)
   for i, name in ipairs(ENDS) do
     self[name] = ends[i]

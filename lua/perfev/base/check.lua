@@ -1,4 +1,4 @@
---- Checks a table of options against a table of types (perfev.option_tables).
+--- Checks a table of options against a table of types (perfev.base.option_tables).
 --
 -- A type is text:
 --   string, boolean, function, table, path, true, false, "*" (the class checks it itself)

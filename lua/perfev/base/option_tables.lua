@@ -1,4 +1,4 @@
---- The options of each class and their types, as plain data: see perfev.check.
+--- The options of each class and their types, as plain data: see perfev.base.check.
 --
 -- The classes check by these tables, docs_spec holds the tables of doc/api against them, and arguments_spec tries
 -- every option with values that no caller means.
@@ -41,6 +41,32 @@ M.counter_event = {
   [1] = { "string", "an event string" }, name = "string", filter = "string", period = "*",
   optional = { "boolean | one of unsupported", "true, false or \"unsupported\"" },
 }
+
+-- ---- aggregators: perfev.count{}, top{}, sum{}, ... ----
+
+-- options, and more of them
+local function with(options, more)
+  for name, t in pairs(options) do more[name] = t end
+  return more
+end
+
+M.count = {
+  by = "columns", where = "*", unit = "string", title = "string", max_keys = "integer 1..2^28", slot = "duration",
+}
+M.top = with(M.count, { rows = "integer > 0" })
+M.sum = with(M.count, { value = "string" })
+M.avg, M.min, M.max, M.stats, M.quantile = M.sum, M.sum, M.sum, M.sum, M.sum
+M.hist = with(M.sum, { low = "integer", high = "integer", step = "integer" })
+
+-- s:span{}
+M.span = {
+  by = "columns", where = "*", into = { "aggregator", "an aggregator: perfev.hist{}, perfev.stats{}, ..." },
+  least = "duration", max_waiting = "integer 1..2^28",
+}
+for _, name in ipairs { "start", "via", "stop", "cancel" } do
+  M.span[name] = { "string | table | true", "an event string, or a table as event{} has" }
+  M.span[name .. "_by"], M.span[name .. "_where"] = "columns", "*"
+end
 
 -- s:records{}, d:records(bytes, {}), rec:records{}
 M.session_records = { fields = { "table", "a list of names" } }
