@@ -99,12 +99,12 @@ OWNER := $(if $(filter 0,$(shell id -u)),$(filter $(SUDO_UID),$(CHECKOUT_UID)))
 endif
 TYPES = $(addprefix $(BUILD)/types/,perfev.lua $(TYPED_MODULES:%=perfev/%.lua))
 PRODUCTS = $(BUILD)/libperfev.a $(MODULE_SO) $(BUILD)/perfl $(TYPES)
-all: $(if $(OWNER),as-owner,$(PRODUCTS)) ## build all (the default)
+all: $(if $(OWNER),as-owner,$(PRODUCTS)) ## build everything (the default)
 
 as-owner:
 	@setpriv --reuid=$(OWNER) --regid=$(SUDO_GID) --init-groups $(MAKE) --no-print-directory all
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 20; \
 	printf '%s\n' '' 'with PREFIX= DESTDIR= BINDIR= LUADIR= LIBDIR= (where to),' \
 		'     CC= AR= CFLAGS= LDFLAGS= BUILD= (how; another machine: doc/install.md),' \
@@ -115,7 +115,7 @@ guest-deps: PKGS = $(GUEST_PKGS)
 vm-deps: PKGS = $(VM_PKGS)
 deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
 bench-peers: PKGS = linux-perf bpftrace
-deps: ## install the Debian packages that are missing; silent when none is
+deps: ## install the missing Debian packages; prints nothing if all are there
 build-deps deps guest-deps vm-deps bench-peers:
 	@missing=; for p in $(PKGS); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
 		grep -q 'ok installed' || missing="$$missing $$p"; done; \
@@ -125,7 +125,7 @@ build-deps deps guest-deps vm-deps bench-peers:
 	$$apt update && $$apt install -y --no-install-recommends $$missing
 
 # As another user the demo asks sudo, as build-deps does for the packages.
-demo: build-deps ## from a clean clone to events in Lua callbacks
+demo: build-deps ## install packages, build, run three examples
 	@$(MAKE) --no-print-directory all
 	@make='$(MAKE) --no-print-directory demo-commands'; \
 	if [ "$$(id -u)" = 0 ]; then $$make; \
@@ -140,9 +140,9 @@ demo-commands: tracefs
 
 # How long it takes: some CPU minutes, spread over the CPUs, with what else wants them.
 CHECK_MINUTES = 40
-check: $(if $(QUICK),check-quick,check-all) ## all of it; QUICK=1: what takes under 3 minutes
+check: $(if $(QUICK),check-quick,check-all) ## lint, all specs; QUICK=1: a part, under 3 minutes
 
-check-all: deps ## build with -Werror, lint, all specs, all specs instrumented
+check-all: deps ## build with -Werror, lint, run all specs, also under sanitizers
 	@awk -v cpus=$(JOBS) '{ busy = $$1 / cpus; m = $(CHECK_MINUTES) / (cpus < 2 ? 1 : 2); \
 		printf "make check takes about %.0f minutes on %d CPUs with a load of %s", \
 			m * (1 + busy), cpus, $$1; \
@@ -181,10 +181,10 @@ QUICK_SPECS := $(filter-out $(QUICK_LEFT_OUT),$(SPECS))
 QUICK_LIVE_SPECS := $(patsubst %,spec/live/%_spec.lua,session fields verbs task)
 SUITE := spec/support/suite.sh
 JOBS := $(shell nproc)
-test: all ## specs over the simulated kernel
+test: all ## run the specs on the simulated kernel
 	@JOBS=$(JOBS) $(SUITE) $(BUSTED) $(SPECS)
 
-test-live: all tracefs ## specs on the real kernel
+test-live: all tracefs ## run the specs on the real kernel
 	@$(SUITE) $(BUSTED) $(LIVE_SPECS)
 
 test-quick: all tracefs
@@ -200,7 +200,7 @@ as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
 	other_machines)
-test-nobody: all ## specs without rights: on the simulated kernel, and what nobody may
+test-nobody: all ## run the specs that need no rights as the user nobody
 	@[ "$$(id -u)" = 0 ] || { echo 'not root: the specs ran without rights'; exit 0; }; \
 	d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && mkdir "$$d/tree" && \
 	tar -c $(patsubst %,--exclude=./%,.git build/asan build/fuzz build/vm $(SAME_FOR_ALL)) . | \
@@ -213,7 +213,7 @@ test-nobody: all ## specs without rights: on the simulated kernel, and what nobo
 # What these run is mostly others' (a shell, a browser, perf), and what is ours others run, too.
 NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names)
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
-test-asan: all ## both again under ASan and UBSan; a leak of ours is a failure
+test-asan: all ## run the specs under ASan and UBSan; a leak of ours is a failure
 	@$(MAKE) --no-print-directory asan-specs BUILD=build/asan \
 		SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=all $(ASAN_CFLAGS)'
 
@@ -230,7 +230,7 @@ asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) trace
 
 SECONDS = 60
 FUZZ := $(patsubst spec/fuzz/%.c,$(BUILD)/fuzz/%,$(wildcard spec/fuzz/*.c))
-fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## libFuzzer on what reads foreign bytes, SECONDS= for each target
+fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## fuzz the readers of foreign bytes, SECONDS= for each target
 	@printf '%s\n' $(notdir $(FUZZ)) | xargs -P $(JOBS) -I{} sh -c 'd=$(BUILD)/fuzz; \
 		mkdir -p $$d/corpus/{}; if $$d/{} -max_total_time=$(SECONDS) -max_len=8192 \
 			-timeout=10 -artifact_prefix=$$d/ $$d/corpus/{} $$d/seeds/{} \
@@ -245,7 +245,7 @@ $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua spec/support/kernel_formats.lua $(BUILD
 
 # Other kernels, under QEMU. KERNEL= of those that spec/vm/vm.sh lists, all without it.
 KERNEL =
-vm: all vm-deps ## the live specs on other kernels and machines; KERNEL=amd64-6.1 on one
+vm: all vm-deps ## run the live specs on other kernels; KERNEL=amd64-6.1: on one
 	@$(MAKE) --no-print-directory static && spec/vm/vm.sh $(KERNEL)
 
 # Some of it, on two. Nobody's build fails because a mirror does not answer.
@@ -263,7 +263,7 @@ last: fuzz test-vm
 RECORDS = 1000000
 RUNS = 3
 BENCH = $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
-bench: build-deps tracefs ## what it costs, beside perf, bpftrace and minimal C
+bench: build-deps tracefs ## measure perfev, perf, bpftrace and minimal C
 	@$(MAKE) --no-print-directory bench-peers || echo "bench: its rows say what is missing"
 	@$(MAKE) --no-print-directory all $(BENCH)
 	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) $(PARTS)
@@ -282,7 +282,7 @@ C_FILES = $(wildcard src/*.[ch] src/*/*.[ch] src/lua/*/*.[ch] spec/support/*.[ch
 	spec/fuzz/*.[ch] bench/*.c doc/*.c)
 JS_FILES = $(filter %.js,$(ASSETS))
 JOIN = sed -Ez 's/([^ \t\n])[ \t]+/\1 /g; s/(,|\?| :)\n[ \t]*/\1 /g; s/"\n[ \t]*"/" "/g'
-lint: $(BUILD)/flags ## luacheck, eslint, clang-format, cppcheck, clang-tidy
+lint: $(BUILD)/flags ## run luacheck, eslint, clang-format, cppcheck, clang-tidy
 	@rc=0; $(lint-quick); \
 	printf '%s\n' $(filter %.c,$(C_FILES)) | nice xargs -P2 -I{} clang-tidy --quiet {} -- \
 		$(DIALECT) $(LUA_CFLAGS) > $(BUILD)/tidy.log 2>&1 || rc=1; \
@@ -325,14 +325,14 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 # What not every program takes of the archive: pkg-config --static.
 PC_LIBS = -ldw -lelf -llzma -lzstd -lpfm -l:libstdc++.so.6 -ldl
 
-install: all ## into $(DESTDIR)$(PREFIX), /usr/local unless told otherwise
+install: all ## install into $(DESTDIR)$(PREFIX), by default /usr/local
 	@printf '%s\n' 'Name: perfev' 'Description: scripting over perf_event_open(2)' \
 		'Version: $(VERSION)' 'Cflags: -I$(INCDIR)/perfev' 'Libs: -L$(CLIBDIR) -lperfev' \
 		'Libs.private: $(PC_LIBS)' > $(BUILD)/perfev.pc
 	@for f in $(INSTALLED); do IFS=:; set -- $$f; \
 		install -D -m "$$1" "$$2" "$(DESTDIR)$$3" || exit 1; done
 
-uninstall: ## remove what install put there
+uninstall: ## remove the installed files
 	@for f in $(INSTALLED); do rm -f "$(DESTDIR)$${f##*:}"; done
 	@for d in $(LUADIR) $(LIBDIR) $(INCDIR) $(DOCDIR); do d="$(DESTDIR)$$d/perfev"; \
 		[ ! -d "$$d" ] || find "$$d" -depth -type d -empty -delete; done
@@ -380,7 +380,7 @@ $(BUILD)/perfl $(BUILD)/host:
 STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd) \
 	-lpfm -l:libstdc++.a -lm
-static: $(BUILD)/static/perfl ## perfl as one static file, scripts included
+static: $(BUILD)/static/perfl ## build perfl as one static file with its scripts
 	@wc -c $<
 
 $(BUILD)/static/perfl: $(STATIC_O)

@@ -1,5 +1,5 @@
 /*
- * example.c - the context switches of a command, in C alone: example COMMAND [ARGS...]
+ * example.c - prints the context switches of a command, without Lua: example COMMAND [ARGS...]
  *
  * cc example.c $(pkg-config --cflags --libs perfev)
  */
@@ -30,7 +30,7 @@ static int watch(struct pev_session *session, struct pev_child *child, struct pe
 	int *cpus, ready, rc = pev_sys_cpus(&pev_sys_linux, &cpus);
 
 	if (rc < 0)
-		return pev_fail(err, rc, "cannot tell the CPUs");
+		return pev_fail(err, rc, "cannot read the list of CPUs");
 	target.cpus = cpus;
 	target.nr_cpus = rc;
 	for (size_t i = 0; i < sizeof(on) / sizeof(on[0]); i++)

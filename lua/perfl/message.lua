@@ -232,7 +232,7 @@ function M.beyond_memory(totals, unnamed)
     :format(table.concat(parts, " and "), size_text(bytes), size_text(4 * bytes))
 end
 
---- The closing lines.
+--- The summary line and those after it.
 -- @tparam table totals     s:totals()
 -- @tparam number cpu_time  seconds
 -- @tparam ?string input    the recording they are of

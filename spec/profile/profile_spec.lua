@@ -651,7 +651,7 @@ describe("stacks that end after one or two frames", function()
     return r.err:match "([^\n]*of the user stacks.*)$"
   end
 
-  it("are told of in the closing lines, with what helps, when they are more than a third", function()
+  it("are reported after the summary, with the remedy, if they are more than a third", function()
     local text = said(world(20, 2))
     assert.equal("perfl: 100% of the user stacks end after one or two frames: their code keeps no frame pointers\n"
       .. "  try: --call-graph dwarf\n", text)

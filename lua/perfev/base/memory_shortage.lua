@@ -1,7 +1,7 @@
 --- Shortage of memory: what names found no room, and errors that say so.
 local M = {}
 
---- How many stacks did not fit in the max_bytes of profiles and were added to (other): for the closing line.
+--- How many stacks did not fit in the max_bytes of profiles and were added to (other): for the summary line.
 M.stacks = 0
 
 --- Whether there was no memory for something, so that the result is not all that it should be.

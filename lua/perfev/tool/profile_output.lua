@@ -1,5 +1,5 @@
 --- What scripts do with a profile in the end: look up its names, with a word on stderr each second that this
--- takes, write it to their output, and leave a hint for the closing lines when its stacks are cut short.
+-- takes, write it to their output, and leave a hint for the lines after the summary when its stacks are cut short.
 
 local core = require "perfev.core"
 local lazy = require "perfev.base.lazy_module"
