@@ -1,0 +1,97 @@
+/*
+ * cell_table.h - the hash table of an aggregator: from a key to its cell.
+ *
+ * Slots with hashes lead to cells, which stand in blocks and never move. Whatever can fail is
+ * done before anything changes. Only the aggregator calls these functions.
+ */
+#ifndef PEV_CELL_TABLE_H
+#define PEV_CELL_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aggregate/cell.h"
+#include "aggregate/key.h"
+#include "base/memory_budget.h"
+
+struct pev_agg_slot {
+	uint32_t hash, nr;       /* nr: 1 + index in cells; 0: free */
+};
+
+struct pev_agg {
+	struct pev_agg_config config;
+	uint64_t salt[2];
+	size_t key_at;               /* bytes from a cell's start to its key */
+	struct pev_agg_slot *slots;  /* open addressing; cap slots, a power of two */
+	struct pev_cell **cells;     /* in the order of their first value */
+	uint32_t *heap;              /* a full PEV_AGG_TOP: indices of cells, the least first */
+	uint32_t nr, cap;
+	struct pev_agg_block *blocks;
+	struct pev_cell other;       /* all keys for which there was no room */
+	uint64_t bytes;              /* allocated for cells and the table */
+	uint64_t bucket_bytes;       /* allocated for buckets */
+	struct pev_budget *budget;   /* borrowed: see pev_agg_budget(). NULL: no limit */
+	uint64_t unfit;              /* values whose key or bucket did not fit into the budget */
+};
+
+struct pev_agg_block {
+	struct pev_agg_block *next;
+	size_t used, cap; /* bytes after this header */
+};
+
+static inline const unsigned char *pev_agg_key(const struct pev_agg *agg,
+					       const struct pev_cell *cell)
+{
+	return (const unsigned char *)cell + agg->key_at;
+}
+
+/* Counts bytes that the aggregator has allocated, in one of its two sums and in the budget. */
+static inline void pev_agg_add_held(struct pev_agg *agg, uint64_t *held, uint64_t bytes)
+{
+	*held += bytes;
+	pev_budget_use(agg->budget, bytes);
+}
+
+/* An empty table for the config, which was checked. */
+void pev_cells_init(struct pev_agg *agg, const struct pev_agg_config *config);
+/* Frees the table and its cells; not their buckets. */
+void pev_cells_free(struct pev_agg *agg);
+/* Makes room for one cell more; at most half of the slots are in use. -ENOMEM. */
+int pev_cells_grow(struct pev_agg *agg);
+/* Would another cell fit into the budget? It may need a block and a table of twice the size. */
+bool pev_cells_has_room(const struct pev_agg *agg, size_t len);
+/* Bytes in the first block, or in a new one; NULL without memory. */
+void *pev_cells_allocate(struct pev_agg *agg, size_t bytes);
+/* An empty cell for the key, not in the table yet; NULL without memory. */
+struct pev_cell *pev_cells_new(struct pev_agg *agg, uint64_t hash, const void *key, size_t len);
+void pev_cells_set_key(const struct pev_agg *agg, struct pev_cell *cell, uint64_t hash,
+		       const void *key, size_t len);
+/* Puts a new cell into the table. */
+void pev_cells_publish(struct pev_agg *agg, struct pev_cell *cell);
+/* A slot for the cell with index nr - 1. */
+void pev_cells_insert(struct pev_agg_slot *slots, uint32_t cap, uint64_t hash, uint32_t nr);
+/* Frees the slot; its cell stays. */
+void pev_cells_remove(struct pev_agg *agg, struct pev_agg_slot *slot);
+
+/* The slot of the key, or the free one where it belongs. agg->cap is not 0. */
+static inline __attribute__((always_inline)) struct pev_agg_slot *
+pev_cells_find(const struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
+{
+	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
+
+	for (;; at = (at + 1) & mask) {
+		struct pev_agg_slot *slot = &agg->slots[at];
+		const struct pev_cell *cell;
+
+		if (!slot->nr)
+			return slot;
+		if (slot->hash != (uint32_t)hash)
+			continue;
+		cell = agg->cells[slot->nr - 1];
+		if (cell->key_len == len && pev_key_same(pev_agg_key(agg, cell), key, len))
+			return slot;
+	}
+}
+
+#endif
