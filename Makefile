@@ -1,4 +1,4 @@
-# perfev: scripting over perf_event_open(2). `make help` lists what there is to do.
+# perfev: scripting over perf_event_open(2). `make help` lists the targets.
 VERSION := 0.1.0
 
 LUA = lua5.4
@@ -25,21 +25,21 @@ CHECK_PKGS := lua-busted lua-check luarocks clang-format clang-tidy cppcheck cla
 	libclang-rt-14-dev binutils g++ xz-utils dwz libdebuginfod1 debuginfod strace valgrind \
 	libc6-dbg linux-perf libcap2-bin eslint libtraceevent-dev
 
-# One static file wants more than the shared objects do.
+# Further packages for the static file.
 STATIC_PKGS := g++ libbz2-dev
-# What boots other kernels (spec/vm): those of `make check`, and of all of them.
+# Packages to boot other kernels (spec/vm): the two of `make check`, and all.
 GUEST_PKGS := $(STATIC_PKGS) qemu-system-x86 qemu-system-arm cpio gcc-aarch64-linux-gnu
 VM_PKGS := $(GUEST_PKGS) qemu-system-misc gcc-s390x-linux-gnu qemu-system-ppc \
 	gcc-powerpc64le-linux-gnu
 
 CORE_C := $(filter-out src/lua/%,$(sort $(wildcard src/*/*.c)))
-# What needs a library that few scripts want is a module of its own, loaded when it is asked for:
-# src/lua/*/lNAME.c, the files of the core that it is linked with, and its package for pkg-config.
+# Code that needs a rarely used library is a module of its own, loaded on first use:
+# src/lua/*/lNAME.c, the core files it is linked with, and its package for pkg-config.
 MODULES := cfi debuginfod elf pfm symtab zstd
 cfi_FILES := $(addprefix symbol/,cfi fde elf_file elf_note) base/err
 cfi_PKG := libelf
 debuginfod_FILES := symbol/debuginfod base/err
-# opened when it is asked
+# dlopen()ed on first use
 debuginfod_LIBS := -ldl
 elf_FILES := $(addprefix symbol/,elf_program elf_file elf_note) base/err
 elf_PKG := libelf
@@ -47,7 +47,7 @@ pfm_FILES := event/pfm base/err
 pfm_LIBS := -lpfm
 symtab_FILES := $(addprefix symbol/,symtab elf_file elf_note demangle demangle_rust source_line) \
 	base/err
-# C++ names are libstdc++'s to read; nothing of ours is C++, so that its compiler is not needed.
+# libstdc++ demangles C++ names; the tree has no C++ and needs no C++ compiler.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
 zstd_FILES := perfdata/unzstd perfdata/zpack base/err
 zstd_PKG := libzstd
@@ -70,14 +70,14 @@ MODULE_O = $(MODULE_C:%.c=$(BUILD)/%.o)
 MODULE_SO = $(MODULES:%=$(BUILD)/perfev/%.so) $(BUILD)/perfev/core.so
 MAIN_O = $(BUILD)/src/perfl.o $(BUILD)/spec/support/host.o
 
-# Asked when first used, and once: `make check` on a fresh machine must run deps first.
+# Runs pkg-config once, on first use: `make check` on a fresh machine runs deps first.
 once = $(eval $(1) := $(2))$($(1))
 pkg = $(or $(shell $(PKG_CONFIG) $(1)),$(error $(PKG_CONFIG) $(1): nothing found, try: make deps))
 cc-has = $(shell $(CC) -Werror $(1) -c -x c /dev/null -o /dev/null 2>/dev/null && echo '$(1)')
 LUA_CFLAGS = $(call once,LUA_CFLAGS,$(call pkg,--cflags lua5.4))
 LUA_LIBS = $(call once,LUA_LIBS,$(call pkg,--libs lua5.4))
-# perfl carries its Lua, as Debian's lua5.4 does, where there is an archive: a tenth of what a
-# callback costs is the way into a shared object and back. Modules in C find it in perfl.
+# perfl is linked with the static Lua, as Debian's lua5.4 is, if there is an archive: calls into a
+# shared object take a tenth of the time of a callback. Modules in C find Lua's symbols in perfl.
 LUA_A = $(wildcard $(call pkg,--variable=libdir lua5.4)/$(patsubst -l%,lib%.a,$(filter -llua%,\
 	$(LUA_LIBS))))
 LUA_WITHIN = $(if $(LUA_A),-rdynamic $(LUA_A) $(filter-out -llua%,$(call pkg,--static --libs \
@@ -92,7 +92,7 @@ ALL_CFLAGS = $(DIALECT) -Wall -Wextra -Wshadow -Wformat=2 -Wvla \
 	$(CFLAGS) $(SANITIZE)
 ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code $(LDFLAGS) $(SANITIZE)
 
-# Under sudo the owner of the checkout builds: what root built, their next make could not replace.
+# Under sudo the owner of the checkout builds: their next make could not replace root's files.
 ifdef SUDO_UID
 CHECKOUT_UID := $(filter-out 0,$(shell stat -c %u .))
 OWNER := $(if $(filter 0,$(shell id -u)),$(filter $(SUDO_UID),$(CHECKOUT_UID)))
@@ -124,7 +124,7 @@ build-deps deps guest-deps vm-deps bench-peers:
 	apt="$$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q"; \
 	$$apt update && $$apt install -y --no-install-recommends $$missing
 
-# As another user the demo asks sudo, as build-deps does for the packages.
+# Without root the demo uses sudo, as build-deps does for the packages.
 demo: build-deps ## install packages, build, run three examples
 	@$(MAKE) --no-print-directory all
 	@make='$(MAKE) --no-print-directory demo-commands'; \
@@ -138,7 +138,7 @@ demo-commands: tracefs
 	$(BUILD)/perfl syscount find /usr/share/doc -name nothing
 	$(BUILD)/perfl -a -d 5s -n 10 tpoint sched:sched_switch
 
-# How long it takes: some CPU minutes, spread over the CPUs, with what else wants them.
+# Estimates the duration from CPU minutes, the number of CPUs and their load.
 CHECK_MINUTES = 40
 check: $(if $(QUICK),check-quick,check-all) ## lint, all specs; QUICK=1: a part, under 3 minutes
 
@@ -150,7 +150,7 @@ check-all: deps ## build with -Werror, lint, run all specs, also under sanitizer
 	@rm -rf $(BUILD)/tally $(BUILD)/unsteady && mkdir -p $(BUILD)/tally
 	@$(call run-steps,all test 'lint test-live' test-nobody test-asan last)
 
-# Without the code under sanitizers, clang-tidy, the longest specs and most of the real kernel's.
+# Without sanitizers, clang-tidy, the longest specs and most live specs.
 check-quick: deps
 	@rm -rf $(BUILD)/tally $(BUILD)/unsteady && mkdir -p $(BUILD)/tally
 	@echo 'the quick part of make check: no clang-tidy, no sanitizers, $(words $(QUICK_SPECS) \
@@ -168,8 +168,8 @@ run-steps = for step in $(1); do echo "== $$step"; \
 	awk '/^unsteady: / { print; next } { p += $$1; f += $$3; s += $$5 } END { \
 		print p+0 " passed, " f+0 " failed, " s+0 " skipped"; exit f > 0 }' $(BUILD)/tally/*
 
-# What is measured on the real kernel is measured alone, but for lint, which makes way. Those that
-# take longest begin first: the others end beside them.
+# Live specs run alone, except for lint, which has a lower priority. The longest specs start first,
+# so that the others end beside them.
 ALL_SPECS := $(sort $(shell find spec -name '*_spec.lua'))
 LIVE_SPECS := $(filter spec/live/%,$(ALL_SPECS))
 spec_named = $(foreach n,$(1),$(filter %/$(n)_spec.lua,$(filter-out spec/live/%,$(ALL_SPECS))))
@@ -191,12 +191,12 @@ test-quick: all tracefs
 	@rc=0; JOBS=$(JOBS) $(SUITE) $(BUSTED) $(QUICK_SPECS) || rc=1; \
 	$(SUITE) $(BUSTED) $(QUICK_LIVE_SPECS) || rc=1; exit $$rc
 
-# In a copy that is theirs: a home that is closed to others keeps nobody out of the tree itself.
-# WERROR as it was built with: install_spec's make would compile it anew under the others' feet.
+# Runs in a copy that belongs to nobody, who may have no access to the home that has the tree.
+# WERROR is that of the build: otherwise make in install_spec would rebuild during other specs.
 as-nobody = setpriv --reuid=nobody --regid=$$(id -g nobody) --clear-groups env -i \
 	HOME=/nonexistent PATH=/usr/local/bin:/usr/bin:/bin TALLY="$$d/tally" WERROR=$(WERROR) \
 	UNSTEADY=build/unsteady/nobody
-# What bytes and memory alone decide asks for no rights.
+# Specs that depend on bytes and memory alone give the same result for every user.
 SAME_FOR_ALL = $(call spec_named,coverage damaged_files reader closed_objects hostile_files \
 	failing_calls input_files merge out_of_memory record writer payloads ring pipes \
 	other_machines)
@@ -210,7 +210,7 @@ test-nobody: all ## run the specs that need no rights as the user nobody
 	[ ! -d build/unsteady ] || cp -R build/unsteady $(CURDIR)/build/; \
 	[ -z "$$TALLY" ] || cat "$$d/tally" >> "$$TALLY"; exit $$rc
 
-# What these run is mostly others' (a shell, a browser, perf), and what is ours others run, too.
+# These specs mostly run other programs (a shell, a browser, perf); other specs cover our code.
 NOT_OURS := $(patsubst %,spec/live/%_spec.lua,docs flamegraph names)
 ASAN_CFLAGS := -O1 -fno-omit-frame-pointer -U_FORTIFY_SOURCE -Wno-error
 test-asan: all ## run the specs under ASan and UBSan; a leak of ours is a failure
@@ -219,8 +219,8 @@ test-asan: all ## run the specs under ASan and UBSan; a leak of ours is a failur
 
 asan-specs: export ASAN_OPTIONS ?= detect_stack_use_after_return=1:strict_string_checks=1
 asan-specs: export UBSAN_OPTIONS ?= print_stacktrace=1
-# LeakSanitizer dies now and then of the thread-local storage of libraries that are loaded late
-# (libstdc++): it leaves that out, and does not say so on standard error.
+# LeakSanitizer sometimes crashes on the thread-local storage of libraries loaded late (libstdc++):
+# skip that storage, and print no suppressions on standard error.
 asan-specs: export LSAN_OPTIONS ?= use_tls=0:print_suppressions=0
 asan-specs: $(BUILD)/perfl $(BUILD)/host $(MODULES:%=$(BUILD)/perfev/%.so) tracefs
 	@run="$(BUILD)/host $$(command -v $(BUSTED)) --ignore-lua"; export PERFL=$(BUILD)/perfl; \
@@ -237,25 +237,25 @@ fuzz: $(FUZZ) $(BUILD)/fuzz/seeds ## fuzz the readers of foreign bytes, SECONDS=
 			> $$d/{}.log 2>&1; \
 		then echo "fuzz {}: $$(tail -1 $$d/{}.log)"; else tail -40 $$d/{}.log; exit 1; fi'
 
-# Made of what kernels wrote, and of the formats of this one; some formats stand in the tree.
+# Made from recorded bytes, from the formats of this kernel, and from formats in the tree.
 $(BUILD)/fuzz/seeds: spec/fuzz/seeds.lua spec/support/kernel_formats.lua $(BUILD)/perfev/core.so \
 		$(wildcard spec/fixtures/vectors/*)
 	@mkdir -p $(@D) && rm -rf $@ && cp -r spec/fuzz/seeds $@
 	@$(LUA) -e 'package.cpath = "$(BUILD)/?.so;" .. package.cpath' $< $@
 
-# Other kernels, under QEMU. KERNEL= of those that spec/vm/vm.sh lists, all without it.
+# Other kernels, under QEMU. KERNEL= names one of spec/vm/vm.sh; without it, all.
 KERNEL =
 vm: all vm-deps ## run the live specs on other kernels; KERNEL=amd64-6.1: on one
 	@$(MAKE) --no-print-directory static && spec/vm/vm.sh $(KERNEL)
 
-# Some of it, on two. Nobody's build fails because a mirror does not answer.
+# A part of vm, on two kernels. A mirror that does not answer is no failure.
 test-vm: all
 	@if $(MAKE) --no-print-directory guest-deps > $(BUILD)/guest-deps.log 2>&1; \
 	then $(MAKE) --no-print-directory static && spec/vm/vm.sh -l amd64-6.1 arm64-6.1; \
 	else echo 'skipped: QEMU cannot be installed:'; tail -n 3 $(BUILD)/guest-deps.log; \
 		echo '0 passed, 0 failed, 1 skipped' | tee -a $${TALLY:-/dev/null}; fi
 
-# The fuzzers run by the clock: beside them the guests cost no time.
+# The fuzzers run for a fixed time: the guests beside them cost none.
 last: fuzz test-vm
 
 # Ratios, side by side in one run; recordings are made once. RUNS= of each row, PARTS= of
@@ -276,7 +276,7 @@ tracefs:
 	@d=/sys/kernel/tracing; [ "$$(id -u)" = 0 -a -d $$d ] && ! mountpoint -q $$d || exit 0; \
 	echo "mounting tracefs on $$d, and leaving it there"; mount -t tracefs tracefs $$d || :
 
-# What clang-format decides, and what it leaves to authors: see .clang-format.
+# .clang-format says which decisions are left to authors.
 # readdirCalled: glibc's readdir() is safe on one's own stream, and readdir_r() deprecated.
 C_FILES = $(wildcard src/*.[ch] src/*/*.[ch] src/lua/*/*.[ch] spec/support/*.[ch] \
 	spec/fuzz/*.[ch] bench/*.c doc/*.c)
@@ -322,7 +322,7 @@ INSTALLED = 755:$(BUILD)/perfl:$(BINDIR)/perfl \
 	$(foreach f,$(filter-out doc/perfl.1 doc/api,$(wildcard *.md LICENSE doc/* doc/api/*)), \
 		644:$(f):$(DOCDIR)/perfev/$(f))
 
-# What not every program takes of the archive: pkg-config --static.
+# Libraries that only some programs need: pkg-config --static.
 PC_LIBS = -ldw -lelf -llzma -lzstd -lpfm -l:libstdc++.so.6 -ldl
 
 install: all ## install into $(DESTDIR)$(PREFIX), by default /usr/local
@@ -340,7 +340,7 @@ uninstall: ## remove the installed files
 clean: ## remove build/
 	rm -rf build
 
-# The bindings are in it where foreign bytes come through them.
+# Includes the bindings if foreign bytes pass through them.
 FUZZ_CC = clang $(DIALECT) -O1 -g -fsanitize=$(1),address,undefined -fno-sanitize-recover=all
 FUZZ_O = $(CORE_C:%.c=$(BUILD)/fuzz/%.o)
 FUZZ_BIND_O = $(BIND_C:%.c=$(BUILD)/fuzz/%.o)
@@ -376,7 +376,7 @@ $(BUILD)/perfl $(BUILD)/host:
 	@echo "  LD   $@"
 	$(Q)$(CC) -pie $(ALL_LDFLAGS) -o $@ $^ $(LUA_WITHIN)
 
-# All in one file, for machines that have no packages. What is left in it to load something cannot.
+# One file for machines without packages. It cannot load modules in C.
 STATIC_O = $(CORE_O) $(BUILD)/src/perfl.o $(BIND_O) $(MODULE_O) $(BUILD)/embed.o
 STATIC_LIBS = $(call pkg,--static --libs lua5.4 libdw libelf liblzma libzstd) \
 	-lpfm -l:libstdc++.a -lm
@@ -388,7 +388,7 @@ $(BUILD)/static/perfl: $(STATIC_O)
 	$(Q)$(CC) -static -s $(ALL_LDFLAGS) -o $@ $^ $(STATIC_LIBS) 2> $@.log || \
 		{ cat $@.log; exit 1; }
 
-# The core is compiled where no Lua header can be found.
+# The core is compiled without the path of the Lua headers.
 $(BIND_O) $(MODULE_O) $(MAIN_O): INCLUDE = $(LUA_CFLAGS)
 $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O): $(BUILD)/%.o: %.c
 $(BUILD)/embed.o: %.o: %.c
@@ -396,7 +396,7 @@ $(CORE_O) $(BIND_O) $(MODULE_O) $(MAIN_O) $(BUILD)/embed.o: $(BUILD)/flags
 	@mkdir -p $(@D) && echo "  CC   $(filter %.c,$^)"
 	$(Q)$(CC) $(ALL_CFLAGS) $(INCLUDE) -MMD -MP -c -o $@ $(filter %.c,$^)
 
-# The folders stand here so that a file which is gone goes from perfl as well.
+# The folders are prerequisites so that a removed file disappears from perfl.
 $(BUILD)/embed.c: src/gen/embed.lua $(LUA_FILES) $(ASSETS) $(sort $(dir $(LUA_FILES))) \
 		$(SCRIPTS) scripts
 	@mkdir -p $(@D) && echo "  GEN  $@"
@@ -411,7 +411,7 @@ $(BUILD)/types/perfev/%.lua: src/gen/types.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< module perfev.$* > $@.new && mv $@.new $@
 
-# Other flags than last time: compile anew.
+# Changed flags rebuild everything.
 $(BUILD)/flags: export flags = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
