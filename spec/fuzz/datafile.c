@@ -195,7 +195,7 @@ static void touch_sections(struct pev_reader *df)
 
 static void read_all(struct pev_reader *df, size_t size)
 {
-	const struct pev_reader_stats *stats;
+	const struct pev_reader_totals *totals;
 	struct pev_file_record from;
 	struct pev_record rec;
 	struct pev_err err;
@@ -212,11 +212,11 @@ static void read_all(struct pev_reader *df, size_t size)
 	}
 	if (rc < 0 && !strstr(err.text, "0x"))
 		__builtin_trap();
-	stats = pev_reader_stats(df);
+	totals = pev_reader_totals(df);
 	/* Records take 8 bytes at least, and the end is the end. */
-	if (nr > (size + stats->inflated) / 8 || pev_reader_next(df, &from, NULL) > 0)
+	if (nr > (size + totals->inflated) / 8 || pev_reader_next(df, &from, NULL) > 0)
 		__builtin_trap();
-	if (stats->blocks > (64u << 20) + 16 * size)
+	if (totals->blocks > (64u << 20) + 16 * size)
 		__builtin_trap();
 }
 

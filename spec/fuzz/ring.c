@@ -219,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	};
 	const struct pev_session_config config = { .ring_bytes = RING_BYTES };
 	struct pev_session *session;
-	struct pev_stats stats;
+	struct pev_totals totals;
 
 	if (pev_session_open(&session, &sys, &config, NULL) < 0)
 		return 0;
@@ -228,9 +228,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			__builtin_trap();
 	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver, session);
 	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver, session);
-	pev_session_stats(session, &stats);
+	pev_session_totals(session, &totals);
 	/* A record has 8 bytes at least; what is there is read once. */
-	if (stats.records > stats.rings * RING_BYTES / 8)
+	if (totals.records > totals.rings * RING_BYTES / 8)
 		__builtin_trap();
 	pev_session_close(session);
 	if (k.mapped != 0)

@@ -85,7 +85,7 @@ static void print_recording(const char *path)
 	while (pev_reader_next(df, &from, &err) > 0)
 		print_record(df, &from);
 	printf("%s, %" PRIu64 " bytes at one time\n", err.code ? err.text : "the end",
-	       pev_reader_stats(df)->blocks);
+	       pev_reader_totals(df)->blocks);
 	pev_reader_close(df);
 }
 

@@ -72,7 +72,7 @@ struct pev_session {
 	struct pev_tasks tasks;
 	struct pev_group_read group;   /* a leader's sample is handed out as those of its group */
 	struct pev_deferred deferred; /* samples that wait for their user part */
-	struct pev_stats stats;
+	struct pev_totals totals;
 	uint64_t last_time;         /* of the newest record delivered */
 	uint64_t heard_lost;        /* of the LOST records that were handed out */
 	uint64_t last_loss[PEV_LOSS_WORDS]; /* the record of what they did not tell */
@@ -750,7 +750,7 @@ int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 	nr = s->sys->epoll_wait(s->sys->ctx, s->epfd, events, EVENTS_PER_WAIT, timeout_ms);
 	if (nr < 0)
 		return nr;
-	s->stats.wakeups++;
+	s->totals.wakeups++;
 	for (int i = 0; i < nr; i++) {
 		uint64_t tag = events[i].data.u64;
 
@@ -1033,7 +1033,7 @@ static void begin_round(struct pev_session *s)
 static void count_order(struct pev_session *s, uint64_t time)
 {
 	if (time < s->last_time)
-		s->stats.late++;
+		s->totals.late++;
 	else
 		s->last_time = time;
 }
@@ -1061,14 +1061,14 @@ static void account(struct pev_session *s, const struct pev_record *rec)
 	switch (rec->type) {
 	case PERF_RECORD_LOST:
 		if (pev_record_get(rec, PEV_F_LOST, &value))
-			s->stats.lost += value.u;
+			s->totals.lost += value.u;
 		break;
 	case PERF_RECORD_LOST_SAMPLES:
 		if (pev_record_get(rec, PEV_F_LOST, &value))
-			s->stats.lost_samples += value.u;
+			s->totals.lost_samples += value.u;
 		break;
 	case PERF_RECORD_THROTTLE:
-		s->stats.throttled++;
+		s->totals.throttled++;
 		break;
 	case PEV_RECORD_CALLCHAIN_DEFERRED:
 		pev_deferred_join(&s->deferred, rec);
@@ -1159,29 +1159,29 @@ static struct pev_slot *take(struct pev_session *s, const struct session_ring *r
 	uint32_t type = r->type;
 	uint16_t size = r->next_size;
 
-	s->stats.records++;
+	s->totals.records++;
 	if (slot && is_simple(s, r, slot) &&
 	    pev_record_locate_sample(rec, &slot->plan, bytes, size))
 		return slot;
 	if (!slot) {
-		s->stats.unknown_id++;
+		s->totals.unknown_id++;
 		return NULL;
 	}
 	to = recipient(s, slot, type);
 	if (to && is_excluded(s, slot, type, bytes, r->next_end)) {
-		s->stats.excluded++;
+		s->totals.excluded++;
 		to = NULL;
 	}
 	if (!to && !is_bookkeeping(type))
 		return NULL;
 	if (pev_record_locate(rec, &slot->plan, bytes, size, NULL) < 0) {
-		s->stats.malformed++;
+		s->totals.malformed++;
 		return NULL;
 	}
 	if (is_bookkeeping(type))
 		account(s, rec);
 	if (to && is_unwanted(s, rec)) {
-		s->stats.excluded++;
+		s->totals.excluded++;
 		to = NULL;
 	}
 	if (to && type == PERF_RECORD_LOST)
@@ -1382,8 +1382,8 @@ static void note_aux(struct pev_session *s, const unsigned char *bytes, uint16_t
 	s->aux_size = pev_load64(bytes + 16, false);
 	s->aux_flags = pev_load64(bytes + 24, false);
 	pev_ring_aux(&s->pending->ring, s->aux_offset, s->aux_size, &aux);
-	s->stats.aux_bytes += aux.len[0] + aux.len[1];
-	s->stats.aux_truncated += s->aux_flags & PERF_AUX_FLAG_TRUNCATED;
+	s->totals.aux_bytes += aux.len[0] + aux.len[1];
+	s->totals.aux_truncated += s->aux_flags & PERF_AUX_FLAG_TRUNCATED;
 }
 
 /*
@@ -1430,7 +1430,7 @@ static void skip_untold(struct pev_session *s, struct session_ring *r)
 	pev_ring_aux_pop(&r->ring, head);
 	if (r->ring.aux_tail == tail)
 		return;
-	s->stats.aux_skipped += r->ring.aux_tail - tail;
+	s->totals.aux_skipped += r->ring.aux_tail - tail;
 	resume(s, r);
 }
 
@@ -1557,11 +1557,11 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		if (*slot && !is_split(s, *slot, rec))
 			break;
 	}
-	s->stats.delivered++;
+	s->totals.delivered++;
 	return 1;
 }
 
-void pev_session_unwanted(struct pev_session *s) { s->stats.delivered--; }
+void pev_session_unwanted(struct pev_session *s) { s->totals.delivered--; }
 
 void pev_session_end(struct pev_session *s)
 {
@@ -1576,18 +1576,18 @@ static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
 {
 	struct pev_record rec;
 	struct pev_slot *slot;
-	uint64_t before = s->stats.delivered;
+	uint64_t before = s->totals.delivered;
 	int rc = pev_session_begin(s, how);
 
 	if (rc < 0)
 		return rc;
 	s->busy = true;
-	while (rc == 0 && !s->closing && (!max || s->stats.delivered - before < max) &&
+	while (rc == 0 && !s->closing && (!max || s->totals.delivered - before < max) &&
 	       pev_session_is_ours(s) && pev_session_next(s, &slot, &rec))
 		rc = deliver(ctx, slot, &rec);
 	s->busy = false;
 	pev_session_end(s);
-	return rc < 0 ? rc : (int64_t)(s->stats.delivered - before);
+	return rc < 0 ? rc : (int64_t)(s->totals.delivered - before);
 }
 
 int64_t pev_session_dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
@@ -1637,18 +1637,18 @@ int64_t pev_session_snapshot(struct pev_session *s, pev_deliver_fn deliver, void
 
 /* ---- what it was, and the end ---- */
 
-void pev_session_stats(struct pev_session *s, struct pev_stats *stats)
+void pev_session_totals(struct pev_session *s, struct pev_totals *totals)
 {
-	*stats = s->stats;
+	*totals = s->totals;
 	if (read_losses(s)) {
-		stats->lost = losses_of(s, false);
-		stats->lost_own = losses_of(s, true);
+		totals->lost = losses_of(s, false);
+		totals->lost_own = losses_of(s, true);
 	}
-	stats->unjoined = s->deferred.unjoined;
-	stats->rings = s->nr_rings;
-	stats->ring_bytes = s->config.ring_bytes;
+	totals->unjoined = s->deferred.unjoined;
+	totals->rings = s->nr_rings;
+	totals->ring_bytes = s->config.ring_bytes;
 	for (uint32_t i = 0; i < s->nr_rings; i++)
-		stats->corrupt += s->rings[i]->ring.corrupt;
+		totals->corrupt += s->rings[i]->ring.corrupt;
 }
 
 const char *pev_session_comm(struct pev_session *s, int tid)

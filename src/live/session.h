@@ -72,7 +72,7 @@ struct pev_slot {
 	uint64_t recorded_lost; /* the part of it that recordings have */
 };
 
-struct pev_stats {
+struct pev_totals {
 	uint64_t records;      /* read from the rings, of every type */
 	uint64_t delivered;    /* handed to the callback */
 	uint64_t lost;         /* that the kernel could not write; PERF_FORMAT_LOST, else LOST */
@@ -238,7 +238,7 @@ int64_t pev_session_copy(struct pev_session *session);
 uint64_t pev_session_record_losses(struct pev_session *session);
 
 /* The totals so far; reads the kernel's own count of lost records. */
-void pev_session_stats(struct pev_session *session, struct pev_stats *stats);
+void pev_session_totals(struct pev_session *session, struct pev_totals *totals);
 
 /* The comm of a record's task, ":TID" as perf prints it for one unknown. Borrowed. */
 const char *pev_session_comm(struct pev_session *session, int tid);

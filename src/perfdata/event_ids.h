@@ -46,7 +46,7 @@ struct pev_event_ids {
 	uint16_t sample_id_off;           /* from the start; 0: none in common */
 	uint16_t other_id_off;            /* from the end, likewise */
 	bool same_samples, same_trailers;
-	uint64_t shared_ids, unknown_id, ambiguous; /* counted: see struct pev_reader_stats */
+	uint64_t shared_ids, unknown_id, ambiguous; /* counted: see struct pev_reader_totals */
 };
 
 void pev_event_ids_free(struct pev_event_ids *of);

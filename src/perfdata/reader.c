@@ -50,13 +50,13 @@ struct pev_reader {
 	struct pev_input_files in;
 	struct pev_reader_config config;
 	struct pev_reader_facts facts;
-	struct pev_reader_stats stats;
+	struct pev_reader_totals totals;
 	uint64_t told_lost, read_lost; /* by LOST records; by counts read at the end */
 	char *name, *directory; /* that name is in; or NULL */
 	bool own_fd;
 
 	struct pev_file_run run;
-	const struct pev_file_record *counted; /* those of the run before it are in stats */
+	const struct pev_file_record *counted; /* those of the run before it are in totals */
 	struct pev_file_record records[RUN_MAX];
 	struct held held[RUN_MAX]; /* by the run */
 	uint32_t nr_held;
@@ -445,7 +445,7 @@ static void learn_update(struct pev_reader *df, const struct pev_piece *piece)
  */
 static void end_round(struct pev_reader *df)
 {
-	df->stats.rounds++;
+	df->totals.rounds++;
 	df->hollow |= !df->in_round;
 	df->in_round = false;
 	/* Of several inputs, a round of one says nothing of the others. */
@@ -533,7 +533,7 @@ static void obey(struct pev_reader *df, const struct pev_piece *piece)
 	case PEV_USER_AUXTRACE:
 		if (piece->size < 16)
 			break;
-		df->stats.auxtrace += u64_at(df, piece->bytes + 8);
+		df->totals.auxtrace += u64_at(df, piece->bytes + 8);
 		skip_behind(df, piece, u64_at(df, piece->bytes + 8), "AUX data");
 		break;
 	case PEV_USER_COMPRESSED:
@@ -553,21 +553,21 @@ static void count_lost_samples(struct pev_reader *df, const struct pev_file_reco
 	uint64_t lost = u64_at(df, out->bytes + 8);
 
 	if (!out->synthesised) {
-		df->stats.lost_samples += lost;
+		df->totals.lost_samples += lost;
 	} else if (!(pev_load16(out->bytes + 4, df->recorded.swap) & PEV_MISC_LOST_SAMPLES_BPF)) {
 		df->read_lost += lost;
-		df->stats.lost_read = true;
+		df->totals.lost_read = true;
 	}
 }
 
 static void count_type(struct pev_reader *df, const struct pev_file_record *out)
 {
-	struct pev_reader_stats *stats = &df->stats;
+	struct pev_reader_totals *totals = &df->totals;
 
-	if (out->type < sizeof(stats->types) / sizeof(stats->types[0]))
-		stats->types[out->type]++;
+	if (out->type < sizeof(totals->types) / sizeof(totals->types[0]))
+		totals->types[out->type]++;
 	else
-		stats->other_types++;
+		totals->other_types++;
 	if (out->type == PERF_RECORD_LOST && out->size >= 24)
 		df->told_lost += u64_at(df, out->bytes + 16);
 	else if (out->type == PERF_RECORD_LOST_SAMPLES && out->size >= 16)
@@ -577,7 +577,7 @@ static void count_type(struct pev_reader *df, const struct pev_file_record *out)
 /* So many samples, the last of that time, of a run that is plain. */
 static void count_plain(struct pev_reader *df, uint64_t nr, uint64_t time)
 {
-	df->stats.types[PERF_RECORD_SAMPLE] += nr;
+	df->totals.types[PERF_RECORD_SAMPLE] += nr;
 	df->last_time = time;
 }
 
@@ -586,7 +586,7 @@ static void count_any(struct pev_reader *df, const struct pev_file_record *out)
 	count_type(df, out);
 	if (!out->time || df->config.unordered)
 		return;
-	df->stats.late += out->time < df->last_time;
+	df->totals.late += out->time < df->last_time;
 	df->last_time = out->time > df->last_time ? out->time : df->last_time;
 }
 
@@ -595,7 +595,7 @@ static void count_taken(struct pev_reader *df)
 {
 	const struct pev_file_record *out = df->counted, *end = df->run.at;
 
-	df->stats.records += (uint64_t)(end - out);
+	df->totals.records += (uint64_t)(end - out);
 	if (df->is_plain && out < end)
 		count_plain(df, (uint64_t)(end - out), end[-1].time);
 	for (; !df->is_plain && out < end; out++)
@@ -764,12 +764,12 @@ static bool is_forced(struct pev_reader *df)
 	if (!is_full(df))
 		return false;
 	df->forcing = true;
-	df->stats.forced++;
+	df->totals.forced++;
 	if (df->forced || df->in.nr_others)
 		return true;
 	df->forced = true;
 	note(df,
-	     df->stats.rounds
+	     df->totals.rounds
 		     ? "a round of the recorder's is longer than the window: records are put in "
 		       "order within the window alone"
 		     : "the recording has no FINISHED_ROUND marks: records are put in order within "
@@ -949,8 +949,8 @@ static int step(struct pev_reader *df, struct pev_file_record *out)
  */
 static void look_cut(struct pev_reader *df)
 {
-	bool begun = df->stats.types[PEV_USER_FINISHED_INIT];
-	bool marks = df->stats.rounds || df->nr_sections;
+	bool begun = df->totals.types[PEV_USER_FINISHED_INIT];
+	bool marks = df->totals.rounds || df->nr_sections;
 	uint64_t at = df->in.main.pos;
 
 	if (!df->facts.pipe || df->in.main.end.code || df->damage.code)
@@ -962,7 +962,7 @@ static void look_cut(struct pev_reader *df)
 		damaged(df,
 			"file cut short at 0x%" PRIx64 ": its recorder was not done with a round",
 			at);
-	else if (marks && !df->stats.rounds && !begun)
+	else if (marks && !df->totals.rounds && !begun)
 		damaged(df, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
 }
 
@@ -1055,7 +1055,7 @@ int pev_reader_locate_any(struct pev_reader *df, const struct pev_file_record *f
 	}
 	if (pev_record_locate(rec, from->plan, from->bytes, from->size, &why) == 0)
 		return 0;
-	df->stats.malformed++;
+	df->totals.malformed++;
 	return pev_fail(err, -EBADMSG, "at 0x%" PRIx64 ": %s", from->offset, why.text);
 }
 
@@ -1362,17 +1362,17 @@ const struct pev_reader_facts *pev_reader_facts(const struct pev_reader *df)
 	return &df->facts;
 }
 
-const struct pev_reader_stats *pev_reader_stats(struct pev_reader *df)
+const struct pev_reader_totals *pev_reader_totals(struct pev_reader *df)
 {
 	count_taken(df);
-	pev_input_files_count(&df->in, &df->stats.bytes, &df->stats.compressed,
-			      &df->stats.inflated);
-	df->stats.blocks = df->in.pool.peak;
-	df->stats.lost = df->stats.lost_read ? df->read_lost : df->told_lost;
-	df->stats.unknown_id = df->recorded.unknown_id;
-	df->stats.ambiguous = df->recorded.ambiguous;
-	df->stats.shared_ids = df->recorded.shared_ids;
-	return &df->stats;
+	pev_input_files_count(&df->in, &df->totals.bytes, &df->totals.compressed,
+			      &df->totals.inflated);
+	df->totals.blocks = df->in.pool.peak;
+	df->totals.lost = df->totals.lost_read ? df->read_lost : df->told_lost;
+	df->totals.unknown_id = df->recorded.unknown_id;
+	df->totals.ambiguous = df->recorded.ambiguous;
+	df->totals.shared_ids = df->recorded.shared_ids;
+	return &df->totals;
 }
 
 uint32_t pev_reader_events(const struct pev_reader *df) { return df->recorded.nr; }

@@ -71,7 +71,7 @@ struct pev_reader_config {
 	void *ctx;
 };
 
-struct pev_reader_stats {
+struct pev_reader_totals {
 	uint64_t bytes;          /* of the input, read so far */
 	uint64_t records;        /* handed out */
 	uint64_t types[128];     /* by type; what is beyond is in other_types */
@@ -158,7 +158,7 @@ static inline int pev_reader_locate(struct pev_reader *df, const struct pev_file
 
 const struct pev_reader_facts *pev_reader_facts(const struct pev_reader *df);
 /* Brought up to date by the call. */
-const struct pev_reader_stats *pev_reader_stats(struct pev_reader *df);
+const struct pev_reader_totals *pev_reader_totals(struct pev_reader *df);
 /* Events so far: a pipe can tell of more later. */
 uint32_t pev_reader_events(const struct pev_reader *df);
 const struct pev_file_event *pev_reader_event(const struct pev_reader *df, uint32_t n);

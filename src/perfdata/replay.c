@@ -195,10 +195,10 @@ static bool take_last_loss(struct pev_replay *r)
 {
 	const struct perf_event_header header = { .type = PERF_RECORD_LOST,
 						  .misc = PEV_MISC_LOST_AT_END };
-	const struct pev_reader_stats *stats = pev_reader_stats(r->df);
-	uint64_t lost = stats->lost + r->lost_own;
+	const struct pev_reader_totals *totals = pev_reader_totals(r->df);
+	uint64_t lost = totals->lost + r->lost_own;
 
-	if (r->told_loss || !stats->lost_read || lost <= r->heard_lost || !wants_all(&r->wanted))
+	if (r->told_loss || !totals->lost_read || lost <= r->heard_lost || !wants_all(&r->wanted))
 		return false;
 	r->told_loss = true;
 	pev_plan_init(&r->plain, &(struct pev_attr){ 0 }, false);

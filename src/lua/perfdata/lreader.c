@@ -630,30 +630,30 @@ static int l_facts(lua_State *L)
 static int l_totals(lua_State *L)
 {
 	struct l_datafile *self = check_datafile(L);
-	const struct pev_reader_stats *stats = pev_reader_stats(self->df);
+	const struct pev_reader_totals *totals = pev_reader_totals(self->df);
 
 	lua_createtable(L, 0, 20);
-	set_integer(L, "bytes", stats->bytes);
-	set_integer(L, "records", stats->records);
-	set_integer(L, "rounds", stats->rounds);
-	set_integer(L, "forced", stats->forced);
-	set_integer(L, "late", stats->late);
-	set_integer(L, "unknown_id", stats->unknown_id);
-	set_integer(L, "ambiguous", stats->ambiguous);
-	set_integer(L, "shared_ids", stats->shared_ids);
-	set_integer(L, "malformed", stats->malformed);
-	set_integer(L, "lost", stats->lost);
-	set_integer(L, "lost_samples", stats->lost_samples);
-	set_integer(L, "compressed", stats->compressed);
-	set_integer(L, "inflated", stats->inflated);
-	set_integer(L, "auxtrace", stats->auxtrace);
-	set_integer(L, "memory", stats->blocks);
-	set_integer(L, "other_types", stats->other_types);
+	set_integer(L, "bytes", totals->bytes);
+	set_integer(L, "records", totals->records);
+	set_integer(L, "rounds", totals->rounds);
+	set_integer(L, "forced", totals->forced);
+	set_integer(L, "late", totals->late);
+	set_integer(L, "unknown_id", totals->unknown_id);
+	set_integer(L, "ambiguous", totals->ambiguous);
+	set_integer(L, "shared_ids", totals->shared_ids);
+	set_integer(L, "malformed", totals->malformed);
+	set_integer(L, "lost", totals->lost);
+	set_integer(L, "lost_samples", totals->lost_samples);
+	set_integer(L, "compressed", totals->compressed);
+	set_integer(L, "inflated", totals->inflated);
+	set_integer(L, "auxtrace", totals->auxtrace);
+	set_integer(L, "memory", totals->blocks);
+	set_integer(L, "other_types", totals->other_types);
 	lua_newtable(L);
-	for (size_t i = 0; i < sizeof(stats->types) / sizeof(stats->types[0]); i++) {
-		if (!stats->types[i])
+	for (size_t i = 0; i < sizeof(totals->types) / sizeof(totals->types[0]); i++) {
+		if (!totals->types[i])
 			continue;
-		lua_pushinteger(L, (lua_Integer)stats->types[i]);
+		lua_pushinteger(L, (lua_Integer)totals->types[i]);
 		lua_rawseti(L, -2, (lua_Integer)i);
 	}
 	lua_setfield(L, -2, "types");
