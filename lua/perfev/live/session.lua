@@ -1,6 +1,6 @@
---- A session: what is watched, and the loop that delivers it.
--- The records' way from ring to callback is C (perfev.core); here is what happens once per
--- session or once per wakeup: targets, opening, timers, signals, the command, the end.
+--- A session: the targets, the events and counters, and the loop that delivers their records.
+-- C (perfev.core) takes a record from the ring to its callback. This file has what happens once per session or once
+-- per wakeup: opening, timers, signals, the command, the end.
 
 local lazy = require "perfev.base.lazy_module"
 local colon = require "perfev.base.method_guard"
@@ -27,28 +27,28 @@ local Session = {}
 Session.__index = Session
 
 local E = core.errno
--- An event of the session's own, which tells the names of tasks, and what else is asked for.
+-- The declaration of an event of the session's own, for the names of tasks and for the given record types.
 local function tracker(asks)
   local spec = { comm = true, comm_exec = true, task = true }
   for _, field in ipairs(asks) do spec[field] = true end
   return { name = "dummy", spec = spec, callbacks = {}, asked = {} }
 end
 
--- When no event of the user's tells them.
-local DUMMY = tracker {}
--- For who asks where an address is: what processes map.
-local MAPS = tracker { "mmap", "mmap2", "build_id", "ksymbol" }
--- For a recording: its maps tell of files by their inodes, as perf record's do.
-local RECORDED = tracker { "mmap", "mmap2", "ksymbol" }
--- The same to unwind by: perf finds where a file begins by those of its maps that are not run, too.
-local UNWOUND = tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
+-- Used when no event of the user has the records of tasks' names.
+local COMM_TRACKER = tracker {}
+-- Used when addresses get names: what processes map.
+local MAP_TRACKER = tracker { "mmap", "mmap2", "build_id", "ksymbol" }
+-- Used for a recording: its maps name files by their inodes, as those of perf record do.
+local RECORDING_TRACKER = tracker { "mmap", "mmap2", "ksymbol" }
+-- Used for a recording that is unwound: perf also needs the maps that are not executable to find a file's start.
+local UNWIND_TRACKER = tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
 local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
 
--- Who may run a program with other rights than his own is not to look into it.
+-- The kernel stops tracing across a set-uid exec.
 local UNWATCHED = "%s goes on unwatched: what it has executed is set-uid, or this user may not read it, and "
   .. "there the kernel ends its events\n  try: as root (sudo perfl ... COMMAND, and not perfl ... sudo COMMAND)"
 
--- How long a command of ours may take to end when it is asked to, in steps.
+-- The time that a command may take to end after SIGTERM: steps, and the length of a step.
 local GRACE_STEPS, GRACE_MS = 20, 50
 
 --- A session of its own.
@@ -70,7 +70,7 @@ function M.new(opts)
   return self
 end
 
---- A session of the same options, that has not started and has no events.
+--- Returns a session with the same options, not started and without events.
 function Session:clone()
   local twin = M.new()
   for name, value in pairs(self.opts) do twin.opts[name] = value end
@@ -80,13 +80,13 @@ end
 
 local default
 
---- The session that the module's verbs act on, made when first asked for.
+--- Returns the session that the module's verbs act on; the first call makes it.
 function M.default()
   default = default or M.new()
   return default
 end
 
---- Called once before the default session starts; the runner's way to come in between.
+--- Set by a runner: called once before the default session starts.
 M.before_default_start = nil
 
 -- Under a runner a counter without targets of its own belongs to the default session.
@@ -96,7 +96,7 @@ function counter.default_session() return M.before_default_start and M.default()
 -- `all_cpus`, `input`; a session that is `of_machine` watches all, and its script selects (perfev.tool.chosen_tasks).
 M.default_choice = nil
 
---- Set options of a session that has not started; as for `perfev.session`.
+--- Sets options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
   if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end
   -- As a whole or not at all: what is refused has changed nothing.
@@ -109,12 +109,13 @@ end
 
 -- ---- errors in callbacks ----
 
--- The runner's check, once per wakeup: `_keep_going`, f() -> true, or why not.
+-- `_keep_going` is set by a runner: f() -> true, or the reason to stop. Called once per wakeup.
 function Session:_is_interrupted()
   return self._keep_going ~= nil and self._keep_going() ~= true
 end
 
--- object: a text with its traceback, or whatever else was raised -> true when the run is to stop
+-- Counts the error of a callback and reports its first one. Returns true if the run must stop. `object`: the
+-- traceback of a raised string, or the raised object.
 local function handle_error(self, object, where, key)
   local trace = core.take_traceback()
   self.errors = (self.errors or 0) + 1
@@ -127,7 +128,7 @@ local function handle_error(self, object, where, key)
     self.failure = self.failure or object
     return true
   end
-  -- An interrupted callback is not to be followed by another one.
+  -- After an interrupted callback no other one is called.
   return self:_is_interrupted()
 end
 
@@ -143,14 +144,14 @@ local function protected(self, where, f, ...)
   end
 end
 
--- In a forked process what is open is the parent's: it can be let go of, and no more.
+-- After fork() the descriptors belong to the parent: the child can only close its copies.
 local FORKED = "session: it was started before fork(), and is the parent process's"
 
 local function is_forked(self)
   return self.process ~= nil and self.process ~= core.process()
 end
 
--- A session's own loop is not entered again from what it calls.
+-- The session's loop must not be entered from a callback.
 local function refuse_recursion(self, verb)
   if is_forked(self) and not self.finished then error(FORKED, 3) end
   if self.in_callback or (self.core and self.core:dispatching()) then
@@ -173,14 +174,14 @@ local function refuse_closed(self)
   end
 end
 
--- Nobody hears anything, and neither a target's end nor anybody else's word is waited for.
+-- True if there is no callback, and nothing would end the session.
 local function would_wait_for_ever(self)
   local opts = self.opts
   return not self.started and M.is_idle(self) and options.is_cpu_wide(opts)
     and not (opts.command or opts.duration or opts.input or opts.watch or self._keep_going)
 end
 
--- What would go to callbacks has none.
+-- A loop over fields takes the records; there are no callbacks.
 local function refuse_pulled(self, verb)
   if self.pulled and not self.finished then
     error(("session: %s() within a loop over its records' fields, which are the loop's"):format(verb), 3)
@@ -189,7 +190,7 @@ end
 
 -- ---- events ----
 
--- Addresses are given names where a call chain is taken, or somebody said so; some events are opened at exec only.
+-- True if an event takes call chains or has `symbols`. Events that are opened at exec have no attr yet.
 local function wants_maps(self)
   for _, ev in ipairs(self.events) do
     if ev.decl.spec.symbols or ev.decl.spec.callchain then return true end
@@ -200,29 +201,29 @@ local function wants_maps(self)
   return false
 end
 
--- What follows tasks and their maps for a recording.
+-- The declaration of the event that follows tasks and their maps for a recording.
 local function recorded_tracking(self)
   for ev in opened.each(self.events) do
-    if ev.attr.sample_type & STACK_USER ~= 0 then return UNWOUND end
+    if ev.attr.sample_type & STACK_USER ~= 0 then return UNWIND_TRACKER end
   end
-  return RECORDED
+  return RECORDING_TRACKER
 end
 
--- The names of tasks need somebody's COMM, FORK and EXIT records. Maps, and what is recorded, have an event of
--- their own, which is on before /proc is read: who begins meanwhile, and what is mapped, is told of.
+-- Opens the event that follows tasks, unless one of the user's has COMM, FORK and EXIT records. Maps and recordings
+-- need an event of their own: it is enabled before /proc is read, so that no new task or map is missed.
 local function open_tracking(self)
   local recorded = self.opts.record ~= nil
   if recorded or wants_maps(self) then
-    self.maps = opened.new(self, recorded and recorded_tracking(self) or MAPS, true)
+    self.maps = opened.new(self, recorded and recorded_tracking(self) or MAP_TRACKER, true)
     return opened.open(self.maps)
   end
   for ev in opened.each(self.events) do
     if ev.attr.comm and ev.attr.task then return true end
   end
-  return opened.open(opened.new(self, DUMMY, true))
+  return opened.open(opened.new(self, COMM_TRACKER, true))
 end
 
--- Names of tasks that were there before; a recording tells of its own.
+-- Reads the names of existing tasks from /proc. A recording has its own.
 local function scan_tasks(self)
   if self.opts.input then return true end
   if self.maps and not self.maps.attr.enable_on_exec then
@@ -237,7 +238,7 @@ local function scan_tasks(self)
   return true
 end
 
---- Declare an event; opened when the session starts, or at once when it runs.
+--- Declares an event. It is opened when the session starts, or at once if it runs.
 -- @tparam table spec  [1] the event string; attr fields by the kernel's name; `freq`, `period`,
 --   `callchain`, `filter`, `name`, `optional`; callbacks by record type
 -- @treturn[1] event
@@ -253,7 +254,7 @@ function Session:span(spec)
   return require("perfev.aggregate.span").new(self, spec, 2)
 end
 
---- As `Session:event`; an error is raised at that level of the call stack.
+--- As `Session:event`; errors are raised at that level of the call stack.
 function Session:_declare(spec, level)
   local decl = event.declare(spec, level + 1)
   if self.pulled then event.pull(decl, self.pulled) end
@@ -266,7 +267,7 @@ function Session:_declare(spec, level)
   local waits = decl.spec.disabled or not self.running
   if ok and (ev.slot or ev.members) and not waits then ok, why, code = ev:enable() end
   if not ok then return nil, why, code end
-  -- The first that takes call chains: what is mapped is followed from here on.
+  -- The first event with call chains: maps are followed from here on.
   if self.running and not self.opts.input and not self.maps and wants_maps(self) then
     ok, why, code = open_tracking(self)
     if not ok then return nil, why, code end
@@ -275,18 +276,18 @@ function Session:_declare(spec, level)
   return ev
 end
 
---- How many events and counters were declared.
+--- Returns the number of declared events and counters.
 function Session:declared()
   return #self.events + #self.counters
 end
 
---- Whether there is nothing to run it for: no event, no counter, no timer, no signal, and no call at either end.
+--- True if the session has no event, counter, timer or signal, and no `begin` or `done` callback.
 function M.is_idle(s)
   return s:declared() + #s.timers + #s.on_begin + #s.on_done == 0 and not next(s.signals)
 end
 
---- The name of its first event, where none has a callback and nothing counts: it would end in "0 records", which is
--- not what happened.
+--- Returns the name of the first event if no event has a callback and there is no counter. Such a run would end with
+-- "0 records", although the events happened.
 function M.unheard(s)
   for _, ev in ipairs(s.events) do
     if next(ev.decl.callbacks) then return nil end
@@ -294,9 +295,9 @@ function M.unheard(s)
   return #s.counters == 0 and s.events[1] and s.events[1].name or nil
 end
 
---- Count what the session watches, from its start to its end; as `perfev.counter`.
+--- Counts events of the session's targets, from its start to its end; as `perfev.counter`.
 function Session:counter(spec) return counter.new(spec, false, 2, self) end
---- The same as a group; as `perfev.group`.
+--- The same for a group; as `perfev.group`.
 function Session:group(spec) return counter.new(spec, true, 2, self) end
 
 -- ---- timers, signals, other descriptors ----
@@ -327,7 +328,7 @@ local function start_signal(self, number)
   return true
 end
 
---- Call f every so often while the session runs.
+--- Calls f at this interval while the session runs.
 -- @tparam string|number t  "500ms", "2s"; a number is seconds
 -- @tparam function f       a return value of false stops the session
 function Session:every(t, f)
@@ -346,16 +347,16 @@ local function register(self, list, what, f)
   table.insert(self[list], f)
 end
 
---- Call f once everything is armed, before anything counts.
+--- Calls f once, when all events are open and before they are enabled.
 function Session:begin(f)
   if self.begun then error("session: it has started already; what is to be called then is said before", 2) end
   register(self, "on_begin", "begin", f)
 end
 
---- Call f when the session has ended, all records delivered.
+--- Calls f when the session has ended and all records are delivered.
 function Session:done(f) register(self, "on_done", "done", f) end
 
---- Call f when the signal arrives ("INT", "USR1", "RTMIN+3", ...) while the session runs.
+--- Calls f when the signal arrives ("INT", "USR1", "RTMIN+3", ...) while the session runs.
 -- @tparam string name
 -- @tparam function f  gets { number =, code =, pid =, fd = } of its siginfo
 function Session:signal(name, f)
@@ -370,7 +371,7 @@ function Session:signal(name, f)
   if is_new and self.watching then assert(start_signal(self, number)) end
 end
 
--- Where all is enabled and the command is held still: what there is to do before may take much of an interval.
+-- Timers start when all events are enabled, and before the command runs: opening may take much of an interval.
 local function start_timers(self)
   for _, timer in ipairs(self.timers) do
     local ok, why, code = start_timer(self, timer)
@@ -379,7 +380,7 @@ local function start_timers(self)
   return true
 end
 
--- Once all is enabled: what there is to do before may take longer than that.
+-- The duration is counted from the enabling: opening may take longer than the duration.
 local function start_duration(self)
   if not self.opts.duration then return true end
   local fd, what, code = self.core:timer(self.opts.duration, 0)
@@ -419,11 +420,11 @@ local function start_watches(self)
     local ok, why, code = step()
     if not ok then return nil, why, code end
   end
-  self.watching = true -- signals that are declared from here on begin at once
+  self.watching = true -- signals that are declared from here on start at once
   return true
 end
 
--- Who runs on, and is not to be seen.
+-- Reports a target that still runs but has lost its events.
 local function report_unwatched(self)
   if self.told_unwatched or self.opts.input then return end
   local function look(pid, name)
@@ -435,8 +436,8 @@ local function report_unwatched(self)
   for _, pid in ipairs(self.opts.pid or self.opts.tid or {}) do look(pid, "process " .. pid) end
 end
 
--- A task's events end with it, and before it can be waited for: do_exit() of the kernel. But what executes a file
--- that is set-uid, or that it may not read, loses them and goes on (begin_new_exec()): a command is stayed with.
+-- A task's events end with the task, before it can be waited for: do_exit() of the kernel. A task that executes a file
+-- that is set-uid or not readable loses its events and continues (begin_new_exec()): a command is waited for.
 local function is_over(self)
   if not self.core:over() then return false end
   if self.child and self.command_status then return true end
@@ -444,7 +445,7 @@ local function is_over(self)
   return not self.child
 end
 
--- What has ended, and is not to be waited for yet.
+-- Takes the status of a command whose events have ended but which could not be waited for yet.
 local function await_child(self)
   if not self.child or self.command_status or not self.core:over() then return end
   self.core:wait(GRACE_MS)
@@ -453,13 +454,13 @@ end
 
 -- ---- the life of a session ----
 
--- What the core dropped, shrank or skipped. A ring's size that was asked for is not shrunk in silence.
+-- Logs what the core dropped, shrank or skipped. A ring smaller than the option `buffer` is always reported.
 local function log_core_text(self, text, failed)
   local is_ring = failed and failed.operation == "map ring"
   self:_log(is_ring and self.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text, failed) or text)
 end
 
--- What the core tells of while it delivers.
+-- The functions that the core calls while it delivers.
 local function callback_handlers(self)
   return {
     max_bytes = (self.opts.max_bytes or options.MAX_BYTES) // 2,
@@ -510,7 +511,7 @@ local function open_events(self)
   return open_tracking(self)
 end
 
--- Who began before our own records told of it, and after /proc was read.
+-- Reads the names of tasks that started between the reading of /proc and the enabling of the events.
 local function scan_new_tasks(self)
   if self.opts.input or self.maps then return end
   if options.is_cpu_wide(self.opts) then
@@ -520,7 +521,7 @@ local function scan_new_tasks(self)
   end
 end
 
--- Whether the recording is all that the records are for.
+-- True if the records only go to the recording.
 local function is_recorded_only(self)
   if not self.recorder then return false end
   for _, ev in ipairs(self.events) do
@@ -529,7 +530,7 @@ local function is_recorded_only(self)
   return true
 end
 
--- Timers and the like, which nobody sees to any more, would end each wait for the command's end at once.
+-- Removes all descriptors but the command's from the loop: they would end each wait for the command at once.
 local function watch_child_alone(self)
   local pidfd = self.child:pidfd()
   for fd in pairs(self.handlers) do
@@ -537,14 +538,14 @@ local function watch_child_alone(self)
   end
 end
 
--- Ask the command to end, in the end make it, and have its status. One that is held yet has our own handlers, which
--- would keep what is asked to themselves.
+-- Ends the command, with SIGTERM and then with SIGKILL, and takes its status. A command that has not executed its
+-- program yet still has our signal handlers, which would catch SIGTERM: it gets SIGKILL.
 local function end_child(self)
   if not self.child then return end
   if self.exec_done and not self.command_status then
     watch_child_alone(self)
     self.child:kill(core.signals.TERM)
-    self.child:kill(core.signals.CONT) -- one that is stopped hears of it
+    self.child:kill(core.signals.CONT) -- a stopped process gets SIGTERM only when it continues
     for _ = 1, GRACE_STEPS do
       self.command_status = self.child:reap(false)
       if self.command_status then break end
@@ -559,7 +560,7 @@ local function end_child(self)
   self.child = nil
 end
 
--- A session that never began has nothing to keep.
+-- Finishes the recording, or removes it if the session never counted.
 local function end_recording(self)
   if not self.recorder then return end
   if not self.begun then return self.recorder:abandon() end
@@ -569,8 +570,8 @@ local function end_recording(self)
   self.recorded = self.recorder:summary()
 end
 
--- os.exit() ends the process without the end of the session: the command is ended, and the recording has what was
--- read by then. A callback may be running, so that the rings are not read any more.
+-- os.exit() ends the process without finish(): the command is ended, and the recording keeps what was read by then.
+-- The rings are not read again, because a callback may be running.
 local function watch_exit(self)
   local weak = setmetatable({ self }, { __mode = "v" })
   self.at_exit = core.at_exit(function()
@@ -583,7 +584,7 @@ local function watch_exit(self)
   end)
 end
 
--- Everything back, in reverse.
+-- Closes everything, in reverse order.
 local function close_all(self)
   self.running, self.watching = false, false
   if self.at_exit then self.at_exit:cancel() end
@@ -601,8 +602,8 @@ local function close_all(self)
   self.finished = true
 end
 
--- Let the command go. What is to be found in its own memory is opened where that is laid out and
--- not an instruction of it has run.
+-- Lets the command run. Events at addresses in its memory are opened after exec has laid it out and before its first
+-- instruction.
 local function release_child(self)
   local waiting = opened.wait_for_exec(self.events)
   local ok, what, code = self.child:release(waiting)
@@ -649,7 +650,7 @@ local function begin_counting(self)
     ok, what, code = c:_start_counting()
     if not ok then return nil, what, code end
   end
-  self.running = true -- timers that are declared from here on begin at once
+  self.running = true -- timers that are declared from here on start at once
   scan_new_tasks(self)
   ok, what, code = start_timers(self)
   if not ok then return nil, what, code end
@@ -657,8 +658,8 @@ local function begin_counting(self)
   return true
 end
 
--- What of it is not seen, or not as it is. Of a whole machine, what happens outside of our pid namespace has the idle
--- task's number.
+-- Reports targets that are not watched, or not as they are: on a whole machine, tasks outside of our pid namespace have
+-- the number of the idle task.
 local function report_target(self)
   for _, pid in ipairs(self.target.ended or {}) do
     self:_log(0, ("there is no process %d (any more): the others are watched"):format(pid))
@@ -688,7 +689,7 @@ local function open_all(self)
   return true
 end
 
---- Open everything and begin to count; the command, held until now, is let go.
+--- Opens and enables everything, and lets the command run.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string  in three parts; nothing stays open
@@ -698,7 +699,7 @@ function Session:start()
   if self.started then return true end
   if self == default and M.before_default_start then M.before_default_start(self) end
   self.started = true
-  -- What the caller's functions raise on the way, log for one, is his; what is open by then is not.
+  -- An error of the caller's functions, such as `log`, is passed on; everything that is open is closed first.
   local _ <close> = setmetatable({}, { __close = function(_, raised)
     if raised then close_all(self) end
   end })
@@ -710,7 +711,7 @@ function Session:start()
   return true
 end
 
--- Watched descriptors that are ready, after the records that came before them.
+-- Calls the handlers of descriptors that are ready, after the records that came before them.
 function Session:_call_handlers(...)
   for i = 1, select("#", ...) do
     local f = self.handlers[(select(i, ...))]
@@ -724,7 +725,7 @@ local function records_left(self, max)
   return max or left or 0
 end
 
--- What has stopped the recording stops the session.
+-- An error of the recording stops the session.
 local function check_recorder(self, last)
   if not self.recorder or self.finished then return end
   local ok, why, code = self.recorder:check(last)
@@ -745,7 +746,7 @@ local function keep_sampled_files(self)
   self.core:sampled(self.keep, self.kept)
 end
 
--- One look at the rings -> records delivered; self.cut: a callback wanted no more
+-- Delivers what the rings hold. Returns the number of records. Sets self.cut if a callback stopped the session.
 local function deliver(self, drain, max)
   local n, stopped, code
   if is_recorded_only(self) then
@@ -769,8 +770,8 @@ local function deliver(self, drain, max)
   return n
 end
 
--- Wait, let take_records (if given) take the records, then see to timers and the like -> false when
--- waiting fails
+-- Waits, calls take_records if given, then calls the handlers of timers and other descriptors. Returns false if the
+-- wait fails.
 local function wait_and_handle(self, timeout_ms, take_records)
   local ready = table.pack(self.core:wait(timeout_ms))
   if ready.n == 3 and ready[1] == nil then
@@ -784,7 +785,7 @@ local function wait_and_handle(self, timeout_ms, take_records)
   return true
 end
 
--- Wait and deliver once -> true while the session goes on
+-- Waits and delivers once. Returns true while the session goes on.
 local function deliver_once(self, timeout_ms, max)
   if not wait_and_handle(self, timeout_ms, function() deliver(self, "round", max) end) then return false end
   if self.closed or is_forked(self) then return false end
@@ -793,7 +794,7 @@ local function deliver_once(self, timeout_ms, max)
   return not (self.stopping or self.cut or interrupted)
 end
 
--- Nothing more is to come. Which CPUs came back without their events can be seen until then.
+-- Disables all events. Before that, notes which CPUs went offline and came back without their events.
 local function disable_all(self)
   if self.target and not self.opts.cpus and options.is_cpu_wide(self.opts) then
     self.stalled = self.stalled or targets.stalled(self.target, self.core)
@@ -801,12 +802,12 @@ local function disable_all(self)
   self.core:disable()
 end
 
--- CPUs come and go; the rings are those of the start.
+-- CPUs may have come and gone; the rings are those of the start.
 local function report_cpu_changes(self)
   for _, text in ipairs(self.stalled and targets.changes(self.target, self.stalled) or {}) do self:_log(0, text) end
 end
 
--- Disable, drain, tell, close -> true | nil, message
+-- Disables, drains, calls the `done` callbacks, closes -> true | nil, message
 local function finish(self)
   if self.finished then return not self.failure, self.failure end
   if self.core and not self.closed and not is_forked(self) then
@@ -824,13 +825,13 @@ local function finish(self)
   end
   local errors = self.errors
   for _, f in ipairs(self.closed and {} or self.on_done) do protected(self, "done", f) end
-  self.unfinished = self.errors ~= errors -- what the run was for has not been printed, or not all of it
+  self.unfinished = self.errors ~= errors -- the output of the run is missing or not complete
   close_all(self)
   if self.failure then return nil, self.failure end
   return true
 end
 
---- Start if need be, deliver until the session ends, close.
+--- Starts the session if needed, delivers until it ends, closes it.
 -- It ends when the command or all targets have ended, after the duration or the count, when a
 -- callback returns false or `stop` is called.
 -- @treturn[1] true
@@ -851,7 +852,7 @@ function Session:run()
   return finish(self)
 end
 
---- End the session: after the callback that calls it, or at the next wakeup.
+--- Ends the session: after the callback that calls it, or at the next wakeup.
 function Session:stop()
   self.stopping = true
   if self.core and self.core:dispatching() then
@@ -861,8 +862,8 @@ function Session:stop()
   return true
 end
 
---- Close at once, or as soon as the callback that calls it returns: nothing more is
--- delivered, and `done` callbacks are not called. Safe twice.
+--- Closes at once, or when the callback that calls it returns. Nothing more is delivered, and `done` callbacks are not
+-- called. Can be called twice.
 function Session:close()
   if self.finished or self.closed then return end
   self.closed, self.stopping = true, true
@@ -874,15 +875,15 @@ function Session:close()
 end
 Session.__close = Session.close
 
---- A descriptor that is readable when dispatching is worth it, for a loop of your own.
--- @treturn integer  owned by the session
+--- Returns a descriptor for an event loop: it is readable when dispatch() has something to do.
+-- @treturn integer  closed by the session
 function Session:fd()
   refuse_closed(self)
   return self.core:fd()
 end
 
---- Deliver what is there without waiting; timers and signals too.
--- @tparam[opt] integer max  records at most
+--- Delivers the available records without waiting, and runs timers and signals that are due.
+-- @tparam[opt] integer max  the most records to deliver
 -- @treturn[1] integer  records delivered
 -- @treturn[1] boolean  true while the session goes on; false: it has ended and is closed
 -- @treturn[2] nil
@@ -897,7 +898,7 @@ function Session:dispatch(max)
   local before = self.delivered
   if deliver_once(self, 0, max) then
     local n = self.delivered - before
-    -- What was left is no news to the kernel, and a recording has no descriptor that tells.
+    -- The kernel does not signal records again that were left in a ring, and a recording has no descriptor.
     if self.opts.input or max and max > 0 and n >= max then self.core:again() end
     return n, true
   end
@@ -906,14 +907,14 @@ function Session:dispatch(max)
   return self.delivered - before, false
 end
 
--- What a loop gets counts, as what callbacks get does.
+-- The option `count` also counts the records of a loop.
 local function check_pulled_count(self)
   local count = self.opts.count
   if not count or not self.core or is_forked(self) then return end
   if self.core:totals().delivered >= count then self.cut = true end
 end
 
--- A round is over: what is there to see to, and the next one -> false at the session's end
+-- Ends a round of a loop over records and starts the next one. Returns false at the session's end.
 local function start_next_round(self, round)
   if self.finished then return false end
   check_pulled_count(self)
@@ -938,8 +939,8 @@ local function start_next_round(self, round)
   return true
 end
 
--- The events that are not open yet ask the kernel for what is pulled, and for no more.
-local function pull(self, names, level)
+-- Starts a session whose loop takes these fields: its events ask the kernel for nothing else.
+local function start_with_fields(self, names, level)
   self.pulled = samples.read(names, "records", level + 2)
   for _, ev in ipairs(self.core and {} or self.events) do event.pull(ev.decl, self.pulled) end
   local ok, why = self:start()
@@ -953,18 +954,18 @@ local function pull(self, names, level)
   error(why, level + 1)
 end
 
---- Records one by one instead of callbacks: every record of every declared event.
+--- Returns an iterator over the records of all declared events, instead of callbacks.
 -- `for r in s:records() do` starts the session, and closes it at the end of the loop.
 -- A record is valid until the next one.
 -- Raises what would end `run` with nil.
--- @tparam ?table opts  `fields`: names of what the loop gets of samples, as a sample callback with `fields` does, and
---   of no other record; the first is false where it would be nil
+-- @tparam ?table opts  `fields`: the names of the fields of samples that the loop gets, as a sample callback with
+--   `fields` does; no other record is delivered. The first value is false instead of nil
 function Session:records(opts)
   refuse_recursion(self, "records")
   refuse_ended(self, 2)
   opts = check.take("records", opts == nil and {} or opts, option_tables.session_records, 3)
   if opts.fields then
-    pull(self, opts.fields, 2)
+    start_with_fields(self, opts.fields, 2)
   else
     local ok, why = self:start()
     if not ok then error(why, 2) end
@@ -973,7 +974,7 @@ function Session:records(opts)
   self.looped = true
   local guard = setmetatable({}, { __close = function(_, raised)
     self.looped = false
-    -- What comes after a break is nobody's.
+    -- Records after a break are dropped.
     if self.pulled and not self.finished then self.core:pull() end
     check_pulled_count(self)
     local done, failure = finish(self)
@@ -991,10 +992,10 @@ local function has_backward(self)
   return false
 end
 
---- Deliver to the callbacks what backward rings hold, oldest record first: those of events with
--- `write_backward`, which the session's option `overwrite` gives to all. Output is paused meanwhile.
--- The records stay: a later snapshot gives those again that are not overwritten by then.
--- From a record's callback it is taken as soon as the round is over.
+--- Delivers the records of backward rings to the callbacks, oldest first: of events with `write_backward`, which the
+-- option `overwrite` sets for all. The kernel's output is paused meanwhile. The records stay in the rings: a later
+-- snapshot delivers them again if they are not overwritten by then. A call from a record's callback takes effect after
+-- the round.
 -- @treturn[1] integer  records delivered; from a record's callback 0
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -1017,8 +1018,8 @@ function Session:snapshot()
 end
 
 --- Totals so far: `records` read, `delivered`, `lost`, `lost_own`, `lost_samples`, `late`, `malformed`, `corrupt`,
--- `unknown_id`, `throttled`, `unjoined`, `excluded`, `untold` (left out as a field was missing that an event's `where`
--- reads), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
+-- `unknown_id`, `throttled`, `unjoined`, `excluded`, `untold` (left out because a field of an event's `where`
+-- was missing), `aux_bytes`, `aux_skipped`, `aux_truncated`, `callback_errors`, `wakeups`, `rings`, `ring_bytes`,
 -- `beyond_memory` (stacks and keys that did not fit in `max_bytes` and are counted as (other)), `no_memory` (stacks
 -- and keys for which there was no memory).
 function Session:totals()
@@ -1031,16 +1032,16 @@ function Session:totals()
   return totals
 end
 
---- Who a task is, as far as records were delivered.
+--- Returns a task, as it was at the last delivered record.
 -- @tparam integer tid  a process's first thread has its pid
 -- @treturn[1] table    `tid pid ppid comm exe start`: see doc/api/tasks.md
--- @treturn[2] nil      nothing is known of it, or the session does not run
+-- @treturn[2] nil      the task is unknown, or the session does not run
 function Session:task(tid)
   if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end
   return self.core and self.core:task(tid)
 end
 
--- Of a recording: bytes read, the file's (0: a pipe), records; nil of a kernel.
+-- For a recording: the bytes read, the file's size (0: a pipe), the records read. Else nil.
 function Session:_progress()
   if self.core and self.opts.input then return self.core:how_far() end
 end
@@ -1079,11 +1080,11 @@ local function plan_unit(lines, ev, unit, alone)
   end
 end
 
---- What start() would open, in lines of text; opens nothing. And whether all that has to be there is.
+--- Returns what start() would open, as lines of text, and whether all required events exist. Opens nothing.
 function Session:plan()
   local lines, sound = { "target: " .. target_text(self.opts) }, true
   for _, ev in ipairs(self.events) do
-    -- What a recording has is not what this machine has.
+    -- The events of a recording need not exist on this machine.
     local there, why = nil, "as it was recorded"
     if not self.opts.input then
       there, why = event.builds(ev.decl, self.opts.events)

@@ -238,7 +238,7 @@ function Recording:records(opts)
   return function() return give(next_record()) end
 end
 
---- What was read so far: see src/perfdata/reader.h, struct pev_datafile_stats; `types` is by name.
+--- What was read so far: see src/perfdata/reader.h, struct pev_reader_totals; `types` is by name.
 function Recording:totals()
   if self.closed then return self.last_totals end
   local totals = self.file:totals()
