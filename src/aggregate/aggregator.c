@@ -115,7 +115,7 @@ static int add_cell(struct pev_agg *agg, struct pev_cell *cell, const struct pev
 		cell->sum_low += from->sum_low;
 		return 0;
 	}
-	if (config->kind >= PEV_AGGREGATOR_HIST) {
+	if (config->kind >= PEV_AGG_HIST) {
 		if (reserve_buckets_of(agg, &cell->up, &from->up) < 0 ||
 		    reserve_buckets_of(agg, &cell->down, &from->down) < 0)
 			return -ENOMEM;
@@ -147,7 +147,7 @@ int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struc
 
 void pev_agg_free(struct pev_agg *agg)
 {
-	if (agg->config.kind >= PEV_AGGREGATOR_HIST) {
+	if (agg->config.kind >= PEV_AGG_HIST) {
 		for (uint32_t i = 0; i < agg->nr; i++)
 			pev_cell_free_buckets(agg->cells[i]);
 		pev_cell_free_buckets(&agg->other);
@@ -196,7 +196,7 @@ uint64_t pev_agg_floor(const struct pev_agg *agg)
 /* Frees the cell that was made last. */
 static void drop_last_cell(struct pev_agg *agg, struct pev_cell *cell)
 {
-	if (agg->config.kind >= PEV_AGGREGATOR_HIST)
+	if (agg->config.kind >= PEV_AGG_HIST)
 		pev_cell_free_buckets(cell);
 	agg->blocks->used = (size_t)((unsigned char *)cell - (unsigned char *)(agg->blocks + 1));
 }

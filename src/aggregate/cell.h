@@ -19,7 +19,7 @@ enum pev_agg_kind {
 	PEV_AGG_MIN,
 	PEV_AGG_MAX,
 	PEV_AGG_STATS,    /* count, sum, minimum and maximum */
-	PEV_AGGREGATOR_HIST,     /* by powers of two */
+	PEV_AGG_HIST,     /* by powers of two */
 	PEV_AGG_LINEAR,   /* by steps between low and high */
 	PEV_AGG_QUANTILE  /* DDSketch: see pev_agg_quantile() */
 };
@@ -49,7 +49,7 @@ struct pev_cell {
 	int64_t sum_high;
 	/* from PEV_AGG_MIN on */
 	int64_t min, max;
-	/* from PEV_AGGREGATOR_HIST on */
+	/* from PEV_AGG_HIST on */
 	struct pev_buckets up;   /* the histogram, or the magnitudes of values >= 0 */
 	struct pev_buckets down; /* PEV_AGG_QUANTILE: the magnitudes of values < 0 */
 };

@@ -17,7 +17,7 @@ static size_t cell_bytes(enum pev_agg_kind kind)
 		return offsetof(struct pev_cell, sum_low);
 	if (kind < PEV_AGG_MIN)
 		return offsetof(struct pev_cell, min);
-	return kind < PEV_AGGREGATOR_HIST ? offsetof(struct pev_cell, up) : sizeof(struct pev_cell);
+	return kind < PEV_AGG_HIST ? offsetof(struct pev_cell, up) : sizeof(struct pev_cell);
 }
 
 void pev_cells_init(struct pev_agg *agg, const struct pev_agg_config *config)

@@ -88,7 +88,7 @@ static inline struct pev_buckets *pev_buckets_find(const struct pev_agg_config *
 						   uint32_t *bucket)
 {
 	switch (config->kind) {
-	case PEV_AGGREGATOR_HIST:
+	case PEV_AGG_HIST:
 		*bucket = pev_bucket_log2(value);
 		return &cell->up;
 	case PEV_AGG_LINEAR:
