@@ -49,7 +49,7 @@ symtab_FILES := $(addprefix symbol/,symtab elf_file elf_note demangle demangle_r
 	base/err
 # libstdc++ demangles C++ names; the tree has no C++ and needs no C++ compiler.
 symtab_LIBS = $(call pkg,--libs libdw libelf liblzma) -l:libstdc++.so.6
-zstd_FILES := perfdata/unzstd perfdata/zpack base/err
+zstd_FILES := perfdata/zstd base/err
 zstd_PKG := libzstd
 OWN_C := $(filter-out src/base/% src/symbol/elf_note.c,$(sort $(foreach m,$(MODULES),\
 	$($(m)_FILES:%=src/%.c))))

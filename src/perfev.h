@@ -7,7 +7,7 @@
  * What a header says of ownership and errors holds for callers outside of this tree as well.
  *
  * What reads ELF files (elffile.h, elf_program.h, symtab.h), unwinds (cfi.h) and compresses
- * (unzstd.h, zpack.h) takes the libraries that `pkg-config --static --libs perfev` names besides,
+ * (zstd.h) takes the libraries that `pkg-config --static --libs perfev` names besides,
  * and is included by itself where it is not below. C11 or later; from C++, within extern "C" { }.
  */
 #ifndef PEV_PERFEV_H

@@ -15,7 +15,7 @@
 
 #include "perfdata/reader.h"
 #include "touch.h"
-#include "perfdata/unzstd.h"
+#include "perfdata/zstd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -157,7 +157,7 @@ static const struct pev_inflate repeats = { repeats_open, repeats_run, repeats_c
 static const struct pev_inflate *get_inflate(void *ctx, struct pev_err *err)
 {
 	(void)err;
-	return ((struct input *)ctx)->repeated ? &repeats : &pev_unzstd;
+	return ((struct input *)ctx)->repeated ? &repeats : &pev_zstd_inflate;
 }
 
 static void touch_text(const char *text) { touch_bytes((const unsigned char *)text, strlen(text)); }

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "perfdata/inflate.h"
+#include "perfdata/zstd.h"
 #include "record/record.h"
 #include "base/sys.h"
 

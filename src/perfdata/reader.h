@@ -18,7 +18,7 @@
 
 #include "event/attr.h"
 #include "base/err.h"
-#include "perfdata/inflate.h"
+#include "perfdata/zstd.h"
 #include "record/record.h"
 #include "perfdata/event_ids.h"
 #include "base/sys.h"

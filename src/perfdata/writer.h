@@ -36,7 +36,7 @@
 #include <sys/uio.h>
 
 #include "event/attr.h"
-#include "perfdata/deflate.h"
+#include "perfdata/zstd.h"
 #include "base/err.h"
 #include "perfdata/content_summary.h"
 #include "base/sys.h"

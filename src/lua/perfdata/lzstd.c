@@ -8,8 +8,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
-#include "perfdata/unzstd.h"
-#include "perfdata/zpack.h"
+#include "perfdata/zstd.h"
 
 int luaopen_perfev_zstd(lua_State *L);
 
@@ -17,9 +16,9 @@ int luaopen_perfev_zstd(lua_State *L);
 __attribute__((visibility("default"))) int luaopen_perfev_zstd(lua_State *L)
 {
 	lua_createtable(L, 0, 2);
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&pev_unzstd);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pev_zstd_inflate);
 	lua_setfield(L, -2, "inflate");
-	lua_pushlightuserdata(L, (void *)(uintptr_t)&pev_zpack);
+	lua_pushlightuserdata(L, (void *)(uintptr_t)&pev_zstd_deflate);
 	lua_setfield(L, -2, "deflate");
 	return 1;
 }
