@@ -1,6 +1,6 @@
 -- Aggregators: each kind against the same thing written in plain Lua, on streams of random values.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -601,7 +601,7 @@ describe("in the place of a callback an aggregator", function()
   end
 
   local function live(nr)
-    local k = kernel.new { cpus = "0", tasks = { [7] = "seven", [8] = "eight" } }
+    local k = sim.new { cpus = "0", tasks = { [7] = "seven", [8] = "eight" } }
     return perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local compare = hear(s, "clock", { type = 1, config = 0, sample_period = 1 })
@@ -643,7 +643,7 @@ describe("in the place of a callback an aggregator", function()
   end)
 
   it("says how many records had no such field", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local a, b = perfev.count { by = "addr" }, perfev.sum { value = "addr" }
@@ -663,7 +663,7 @@ describe("in the place of a callback an aggregator", function()
   end)
 
   it("has a symbol for a key, those of one name as one, whenever it is read", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local a, h = perfev.count { by = { "symbol", "tid" } }, perfev.hist { by = "symbol", value = "period" }
@@ -689,7 +689,7 @@ describe("in the place of a callback an aggregator", function()
   end)
 
   it("has the symbols that are most, whether they are read once or after each sample", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local spec = { by = { "symbol", "tid" }, max_keys = 2 }
@@ -718,7 +718,7 @@ describe("in the place of a callback an aggregator", function()
   end)
 
   it("hears records of any type, and of all", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local comms, all = perfev.count { by = { "comm", "exec" } }, perfev.count { by = "type" }
@@ -747,7 +747,7 @@ describe("in the place of a callback an aggregator", function()
   end)
 
   it("is refused when the event is opened, if that has no such payload", function()
-    local k = kernel.new { cpus = "0", world = "vm" }
+    local k = sim.new { cpus = "0", world = "vm" }
     perfev.hooks.with(k.hooks, function()
       local function refused(event, a)
         local s <close> = perfev.session { pid = "self" }

@@ -2,7 +2,7 @@
 -- those that are wrong.
 
 local filters = require "perfev.tracepoint.filter"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 local where = require "perfev.aggregate.condition"
@@ -165,7 +165,7 @@ local names = { "args.small", "args.big", "args.wide", "args.huge", "args.byte",
 describe("a condition", function()
   local k
   before_each(function()
-    k = kernel.new { cpus = "0", world = "vm", tasks = { [7] = "seven", [8] = "abc" } }
+    k = sim.new { cpus = "0", world = "vm", tasks = { [7] = "seven", [8] = "abc" } }
     perfev.hooks.set(k.hooks)
     k:tracepoint("a:b", 300, FIELDS)
   end)

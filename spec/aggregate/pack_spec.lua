@@ -1,7 +1,7 @@
 -- Aggregators as bytes: what comes back is what went in, and what was not written so is refused.
 
 local core = require "perfev.core"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
@@ -54,7 +54,7 @@ describe("an aggregator as bytes", function()
   end
 
   it("keeps what it could not count", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local a = perfev.sum { by = "addr", value = "period", where = { "period", ">", 0 } }
@@ -69,7 +69,7 @@ describe("an aggregator as bytes", function()
   end)
 
   it("has stacks as their folded text, those of the same text as one", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local a = perfev.count { by = { "tid", "stack" } }

@@ -1,6 +1,6 @@
 -- Lines: what they print is what a callback with string.format prints.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -12,7 +12,7 @@ local VALUES = { small = -3, big = 0xfffffffe, wide = math.mininteger, byte = 25
 local k, dir
 before_each(function()
   dir = run.tempdir()
-  k = kernel.new { cpus = "0", world = "vm", tasks = { [7] = "seven" } }
+  k = sim.new { cpus = "0", world = "vm", tasks = { [7] = "seven" } }
   perfev.hooks.set(k.hooks)
   k:tracepoint("a:b", 300, FIELDS)
 end)

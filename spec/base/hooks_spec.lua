@@ -2,7 +2,7 @@
 
 local perfev = require "perfev"
 local core = require "perfev.core"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local run = require "spec.support.run"
 
 local hooks = perfev.hooks
@@ -78,7 +78,7 @@ describe("a hook", function()
   end)
 
   it("may answer sigblock with signal 64, the highest bit of a set", function()
-    local k = kernel.new()
+    local k = sim.new()
     hooks.set(k.hooks)
     do
       local s <close> = perfev.session { buffer = "8K" }
@@ -123,7 +123,7 @@ end)
 describe("an ioctl hook", function()
   local k, seen
   before_each(function()
-    k, seen = kernel.new(), {}
+    k, seen = sim.new(), {}
     local ioctl = k.hooks.ioctl
     k.hooks.ioctl = function(fd, request, arg)
       seen[request] = { fd = fd, arg = arg }
@@ -184,7 +184,7 @@ end)
 
 describe("a perf_event_open hook", function()
   it("gets an attr, and what it changes there is what the caller has afterwards", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     local open, period = k.hooks.perf_event_open, nil
     k.hooks.perf_event_open = function(attr, ...)
       period = period or attr.sample_period
@@ -242,7 +242,7 @@ describe("hooks.real", function()
   local real = hooks.real
 
   it("has the Linux call for every hook", function()
-    local k = kernel.new()
+    local k = sim.new()
     for name in pairs(k.hooks) do
       if name ~= "strict" then assert.is_function(real[name], name) end
     end
@@ -609,7 +609,7 @@ end)
 describe("a session", function()
   local k
   before_each(function()
-    k = kernel.new()
+    k = sim.new()
     hooks.set(k.hooks)
   end)
 
@@ -629,7 +629,7 @@ describe("a session", function()
   end)
 
   it("is opened on the set in force, whatever came before", function()
-    local other = kernel.new()
+    local other = sim.new()
     hooks.set(other.hooks)
     local s = new()
     assert(s:start())
@@ -715,7 +715,7 @@ describe("hooks.memory", function()
   end)
 
   it("that is too short for a mapping is refused", function()
-    local k = kernel.new()
+    local k = sim.new()
     k.hooks.mmap = function() return hooks.memory(4096) end
     hooks.set(k.hooks)
     local s = perfev.session {}

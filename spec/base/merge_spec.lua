@@ -2,7 +2,7 @@
 -- session, with nothing real but the code in between.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 
 local MS = 1000000
 local TICK, GAP = 100 * MS, 10 * MS -- as session.h documents them
@@ -38,7 +38,7 @@ local function schedule(k, random, cpus, count, span, delay)
 end
 
 local function watch(cpus, opts, sample)
-  local k = kernel.new { cpus = "0-" .. cpus - 1 }
+  local k = sim.new { cpus = "0-" .. cpus - 1 }
   perfev.hooks.set(k.hooks)
   local s = perfev.session(opts)
   s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true, sample = sample(k) }
@@ -50,7 +50,7 @@ local function session_over(random, opts)
   local count = 0
   local worst, out_of_order, last = 0, 0, 0
   local wake = ({ 1, 200, 2000, nil })[random(1, 4)]
-  local k = kernel.new { cpus = "0-" .. cpus - 1 }
+  local k = sim.new { cpus = "0-" .. cpus - 1 }
   perfev.hooks.set(k.hooks)
   local s = perfev.session { buffer = opts.buffer or "64K", duration = "3s" }
   s:event { type = 1, config = 0, sample_period = 1, comm = true, task = true,

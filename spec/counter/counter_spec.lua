@@ -2,7 +2,7 @@
 -- what they ask the kernel, and what is left when they are closed.
 
 local core = require "perfev.core"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local wire = require "spec.support.wire"
 
@@ -35,7 +35,7 @@ end
 
 -- The kernel of spec/support, and the requests a counter makes.
 local function counting(opts)
-  k = kernel.new(opts)
+  k = sim.new(opts)
   asked = {}
   local ioctl, read = k.hooks.ioctl, k.hooks.read
   k.hooks.read = function(fd, len)

@@ -1,7 +1,7 @@
 -- A session that is left running: ten simulated minutes of full rings, of tasks that come and go, of keys without
 -- end. What it holds in the tenth minute is what it held in the second.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
@@ -21,7 +21,7 @@ end
 
 describe("a session of ten minutes", function()
   it("holds no more memory and no more descriptors at its end than when it was warm", function()
-    local k = kernel.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven" } }
+    local k = sim.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven" } }
     k:tracepoint("a:b", 300, "long id; long ret; char name[240]")
     local held, records, filled, next_tid = {}, 0, 0, 1000
 

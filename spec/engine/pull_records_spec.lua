@@ -1,14 +1,14 @@
 -- Records one by one, as fields: s:records{ fields = ... }, of a session on the kernel and on a recording, and the
 -- same of recordings and decoders. A loop gets what a sample callback with these fields gets.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 local MS = 1000000
 local FIELDS = { "cpu", "time", "args.next", "comm", "event" }
 
 local function world()
-  local k = kernel.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven", [8] = "eight" } }
+  local k = sim.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven", [8] = "eight" } }
   k:tracepoint("a:b", 300, "int next; char name[8]")
   k:tracepoint("a:c", 301, "int prev")
   return k

@@ -2,7 +2,7 @@
 -- it lies, and what no kernel writes does no harm.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local run = require "spec.support.run"
 local wire = require "spec.support.wire"
 
@@ -14,7 +14,7 @@ local k
 
 -- A session on one CPU whose one event hands every record's bytes to f.
 local function open(f, opts)
-  k = kernel.new { cpus = "0", ring_start = opts and opts.ring_start }
+  k = sim.new { cpus = "0", ring_start = opts and opts.ring_start }
   perfev.hooks.set(k.hooks)
   local s = perfev.session { cpus = { 0 }, buffer = opts and opts.buffer or RING, ordered = false }
   s:event { record = f, comm = true, task = true }
@@ -118,7 +118,7 @@ describe("a ring", function()
   it("begins after its page on kernels without data_offset", function()
     local DATA_OFFSET = 1040
     local got = {}
-    k = kernel.new { cpus = "0" }
+    k = sim.new { cpus = "0" }
     local mmap, page = k.hooks.mmap, nil
     k.hooks.mmap = function(...)
       page = mmap(...)
@@ -199,7 +199,7 @@ describe("a ring", function()
 
   it("logs a corrupt ring once", function()
     local said = {}
-    k = kernel.new()
+    k = sim.new()
     perfev.hooks.set(k.hooks)
     local s = perfev.session { cpus = { 0 }, log = function(level, text) said[#said + 1] = level .. text end }
     s:event { record = function() end, comm = true, task = true }

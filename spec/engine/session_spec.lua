@@ -1,7 +1,7 @@
 -- A session from its first system call to its last, over a kernel that does as it is told.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local wire = require "spec.support.wire"
 
 local E = perfev.errno
@@ -10,7 +10,7 @@ local STALE = "record used after its callback; keep r:copy()"
 
 local k
 before_each(function()
-  k = kernel.new()
+  k = sim.new()
   perfev.hooks.set(k.hooks)
 end)
 after_each(function() perfev.hooks.clear() end)
@@ -43,7 +43,7 @@ end
 
 describe("opening and closing", function()
   it("makes exactly these system calls", function()
-    k = kernel.new { cpus = "0" }
+    k = sim.new { cpus = "0" }
     perfev.hooks.set(k.hooks)
     local s = perfev.session { buffer = "8K" }
     s:event { "dummy", comm = function() end }
@@ -103,7 +103,7 @@ describe("opening and closing", function()
   end)
 
   it("opens one event per CPU, one ring per CPU, the rest routed into it", function()
-    k = kernel.new { cpus = "0-2,5" }
+    k = sim.new { cpus = "0-2,5" }
     perfev.hooks.set(k.hooks)
     local s = new()
     s:event { "page-faults", sample = function() end }
@@ -336,7 +336,7 @@ describe("opening and closing", function()
     for name, nth_most in pairs(steps) do
       for _, errno in ipairs(errnos) do
         for nth = 1, nth_most do
-          k = kernel.new()
+          k = sim.new()
           k.files["/proc/1/task/1/comm"] = "init\n"
           perfev.hooks.clear()
           perfev.hooks.set(k.hooks)
@@ -935,7 +935,7 @@ describe("a callback", function()
     it(("that raises at the k-th of 64 records: each is delivered once (%s)"):format(
       strict and "strict: up to that one" or "not strict: all"), function()
       for at = 1, 64 do
-        k = kernel.new()
+        k = sim.new()
         perfev.hooks.clear()
         perfev.hooks.set(k.hooks)
         local seen, told = {}, {}
@@ -998,7 +998,7 @@ describe("a callback", function()
     it("that raises " .. name .. " ends a strict run with it, and no other", function()
       for _, from in ipairs { "sample", "every", "begin", "done", "signal" } do
         for _, strict in ipairs { true, false } do
-          k = kernel.new()
+          k = sim.new()
           perfev.hooks.clear()
           perfev.hooks.set(k.hooks)
           local s = perfev.session { duration = "1s", strict = strict }
@@ -1044,7 +1044,7 @@ describe("a callback", function()
 
   it("whose error handler raises does no harm", function()
     for _, from in ipairs { "sample", "every" } do
-      k = kernel.new()
+      k = sim.new()
       perfev.hooks.clear()
       perfev.hooks.set(k.hooks)
       local s = perfev.session { strict = false, duration = "1s", on_error = function() error("handler") end }
@@ -1103,7 +1103,7 @@ describe("a callback", function()
   for action, act in pairs(actions) do
     it("may " .. action .. " wherever it stands", function()
       for _, place in ipairs(places) do
-        k = kernel.new()
+        k = sim.new()
         perfev.hooks.clear()
         perfev.hooks.set(k.hooks)
         local s = perfev.session { duration = "1s", strict = true }
@@ -1743,7 +1743,7 @@ end)
 describe("accounting", function()
   it("costs no system call per record", function()
     local function calls(count)
-      k = kernel.new()
+      k = sim.new()
       perfev.hooks.clear()
       perfev.hooks.set(k.hooks)
       local s = new({ duration = "1s" }, { sample = function(r) return r.time and nil end })

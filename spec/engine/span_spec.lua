@@ -1,6 +1,6 @@
 -- Spans: pairs of events joined in C, against the same joined by callbacks.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local stories = require "spec.support.story"(setup, teardown)
 
@@ -8,7 +8,7 @@ local names = { "start", "stop" }
 
 -- Records of two events, as { which, tid, time, cpu }, through a span into what make() gives; and through callbacks.
 local function both(records, make, opts)
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   return perfev.hooks.with(k.hooks, function()
     local s <close> = perfev.session { ordered = false }
     local native, twin, began = make(), make(), {}
@@ -270,7 +270,7 @@ describe("a list in a callback's place", function()
   end)
 
   it("is read once: what becomes of it later changes nothing", function()
-    local k, all = kernel.new { cpus = "0" }, perfev.count {}
+    local k, all = sim.new { cpus = "0" }, perfev.count {}
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local list = { perfev.count { by = "tid" }, all, perfev.count { by = "cpu" } }

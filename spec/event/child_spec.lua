@@ -1,7 +1,7 @@
 -- A command: held until everything is armed, let go, and its end passed on.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local run = require "spec.support.run"
 
 local E = perfev.errno
@@ -9,7 +9,7 @@ local MS = 1000000
 
 local k
 before_each(function()
-  k = kernel.new()
+  k = sim.new()
   perfev.hooks.set(k.hooks)
 end)
 after_each(function() perfev.hooks.clear() end)
@@ -151,7 +151,7 @@ describe("a command", function()
 
   it("that outlives the run is asked to end, and made to", function()
     for _, stubborn in ipairs { false, true } do
-      k = kernel.new { stubborn = stubborn }
+      k = sim.new { stubborn = stubborn }
       perfev.hooks.clear()
       perfev.hooks.set(k.hooks)
       local s = new { duration = "100ms" }
@@ -164,7 +164,7 @@ describe("a command", function()
   end)
 
   it("that needs a while to end has it, whatever timers and signals are ready meanwhile", function()
-    k = kernel.new { stubborn = true }
+    k = sim.new { stubborn = true }
     perfev.hooks.set(k.hooks)
     local s = new { duration = "100ms" }
     s:every("1ms", function() end)

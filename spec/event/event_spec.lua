@@ -2,7 +2,7 @@
 -- that are refused, and an event's own verbs.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local wire = require "spec.support.wire"
 
 local E = perfev.errno
@@ -24,7 +24,7 @@ print fmt: "prev_comm=%s prev_pid=%d", REC->prev_comm, REC->prev_pid
 
 local k
 before_each(function()
-  k = kernel.new { cpus = "0" }
+  k = sim.new { cpus = "0" }
   local events = "/sys/kernel/tracing/events/"
   k.files[events .. "sched/sched_switch/id"] = "316\n"
   k.files[events .. "sched/sched_switch/format"] = FORMAT

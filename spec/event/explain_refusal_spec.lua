@@ -3,7 +3,7 @@
 local perfev = require "perfev"
 local core = require "perfev.core"
 local explain = require "perfev.event.explain_refusal"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 
 local E = perfev.errno
 
@@ -177,7 +177,7 @@ end)
 
 describe("a session's failure", function()
   it("is told in three parts by run(), with its errno", function()
-    local k = kernel.new()
+    local k = sim.new()
     for path, text in pairs(files) do k.files[path] = text end
     k.refuse = function() return E.EACCES end
     perfev.hooks.clear()
@@ -196,7 +196,7 @@ end)
 describe("a failure of the core", function()
   -- What adding an event of task 42 on CPU 0 returns, on a kernel that prepare has changed
   local function added(prepare)
-    local k = kernel.new()
+    local k = sim.new()
     prepare(k)
     perfev.hooks.clear()
     perfev.hooks.set(k.hooks)
@@ -241,8 +241,6 @@ describe("a failure of the core", function()
 end)
 
 describe("what perfev changes by itself", function()
-  local sim = require "perfev.sim"
-
   -- Open a clock on that kernel -> what the log was told, and the attr
   local function opened(opts, change)
     local k, said, attr = sim.new { world = "vm", cpus = "0" }, {}, nil

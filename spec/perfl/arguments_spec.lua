@@ -2,7 +2,7 @@
 -- and nothing else happens.
 
 local core = require "perfev.core"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 local options = require "perfev.base.options"
@@ -26,7 +26,7 @@ local strange = {
 
 local k
 before_each(function()
-  k = kernel.new()
+  k = sim.new()
   perfev.hooks.set(k.hooks)
 end)
 after_each(function() perfev.hooks.clear() end)

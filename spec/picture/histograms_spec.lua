@@ -25,7 +25,7 @@ describe("a slot", function()
   end)
 
   it("is of the records that an event has, and of what a span puts in", function()
-    local k = require "spec.support.kernel".new { cpus = "0" }
+    local k = require "perfev.sim".new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s <close> = perfev.session { ordered = false }
       local counts = perfev.count { by = "time", slot = "1us" }

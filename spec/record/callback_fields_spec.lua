@@ -1,6 +1,6 @@
 -- What a sample callback gets in the record's place: each field by its name, as the record has it.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 
@@ -12,7 +12,7 @@ local VALUES = { small = -3, big = 0xfffffffe, wide = math.mininteger, byte = 25
 local k
 
 before_each(function()
-  k = kernel.new { cpus = "0", world = "vm", tasks = { [7] = "seven" } }
+  k = sim.new { cpus = "0", world = "vm", tasks = { [7] = "seven" } }
   perfev.hooks.set(k.hooks)
   k:tracepoint("a:b", 300, FIELDS)
 end)

@@ -2,7 +2,7 @@
 -- recordings. Needs 6.19 on a real one.
 
 local event = require "perfev.event.declaration"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 local stories = require "spec.support.story"(setup, teardown)
@@ -118,7 +118,7 @@ describe("a deferred call chain", function()
     local counts = perfev.count { by = "stack" }
     stories.simulated({ app(7), cut(7, 5), rest(7, 5, { 0x400110 }) }, counts, WORDS)
     for stack, n in counts:pairs() do assert.same({ 2, 1 }, { #stack, n }) end
-    local k, seen = kernel.new { cpus = "0" }, {}
+    local k, seen = sim.new { cpus = "0" }, {}
     for path, bytes in pairs(stories.files) do k.files[path] = bytes end
     k:with(function()
       local s = perfev.session { duration = "300ms" }

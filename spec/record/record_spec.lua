@@ -4,7 +4,7 @@
 local core = require "perfev.core"
 local perfev = require "perfev"
 local registers = require "perfev.record.registers"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local some = require "spec.support.some"
 local wire = require "spec.support.wire"
 
@@ -18,7 +18,7 @@ local random = math.random
 -- Deliver bytes on behalf of the one event of a session -> copies of the records, stats.
 -- spec: attr fields. as_opened(attr): what the kernel made of the attr, if not what we asked for.
 local function deliver(spec, write, as_opened)
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   if as_opened then
     local open = k.hooks.perf_event_open
     k.hooks.perf_event_open = function(attr, ...)
@@ -71,14 +71,14 @@ end
 
 -- The kernel counts ids; the first event of ours gets the vector's.
 local function with_id(id, f)
-  local new = kernel.new
-  kernel.new = function(opts)
+  local new = sim.new
+  sim.new = function(opts)
     local k = new(opts)
     k.last_id = id - 1
     return k
   end
   local ok, why = pcall(f)
-  kernel.new = new
+  sim.new = new
   if not ok then error(why, 0) end
 end
 
@@ -415,7 +415,7 @@ local function cut_all(keep)
   for seed = 1, 22 * 8 do
     math.randomseed(seed)
     local kind = seed % 22 == 0 and "sample" or type_names[seed % 22]
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.with(k.hooks, function()
       local s = perfev.session { ordered = false, buffer = "256K", on_error = function(text) error(text) end }
       local spec = some.attr(X86_REGISTERS)

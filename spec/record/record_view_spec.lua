@@ -1,7 +1,7 @@
 -- A record as a script sees it.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 
 local MS = 1000000
 
@@ -9,7 +9,7 @@ after_each(function() perfev.hooks.clear() end)
 
 -- Call f with the view of one record.
 local function with_record(type, fields, f, spec)
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   perfev.hooks.set(k.hooks)
   local s = perfev.session { duration = "300ms" }
   local decl = { type = 1, config = 0, sample_period = 1, comm = true, task = true, name = "ours", record = f }
@@ -175,7 +175,7 @@ end)
 
 describe("the view", function()
   it("allocates nothing for numbers and flags", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     perfev.hooks.set(k.hooks)
     local sum = 0
     local s = perfev.session { ordered = false }

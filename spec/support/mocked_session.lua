@@ -5,7 +5,7 @@ package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 package.cpath = "build/?.so;" .. package.cpath
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 
 local MS = 1000000
 
@@ -42,7 +42,7 @@ local samples = {
 
 for _, finish in pairs(ends) do
   for _, sample in pairs(samples) do
-    local k = kernel.new()
+    local k = sim.new()
     perfev.hooks.with(k.hooks, function()
       finish(session(k, { buffer = "4K", strict = false, all_cpus = true }, sample))
       collectgarbage()
@@ -52,7 +52,7 @@ for _, finish in pairs(ends) do
 end
 for nth = 1, 6 do
   for _, name in ipairs { "perf_event_open", "mmap", "epoll_ctl", "ioctl", "timerfd", "slurp" } do
-    local k = kernel.new()
+    local k = sim.new()
     perfev.hooks.with(k.hooks, function()
       local s = session(k, {}, samples.reads)
       k:fail(name, nth, 12)

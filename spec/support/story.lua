@@ -6,7 +6,8 @@
 
 local assert = require "luassert"
 local elf = require "spec.support.elf"
-local kernel = require "spec.support.kernel"
+local files_beside_real = require "spec.support.files_beside_real"
+local sim = require "perfev.sim"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -81,7 +82,7 @@ local function with(spec, more)
 end
 
 local function simulated(story, see, opts)
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   opts, story = opts or {}, flat(story)
   local stats
   with(with(k.files, files), opts.files)
@@ -123,10 +124,10 @@ local function recorded(story, see, opts)
   local file <close> = assert(io.open(path, "wb"))
   file:write(b:file(features))
   file:close()
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   with(with(k.files, files), opts.files)
   -- The recording is a real file, all else is the machine's that the story is of.
-  local hooks = kernel.files_beside_real(k)
+  local hooks = files_beside_real(k)
   local said, stats = {}, nil
   perfev.hooks.with(hooks, function()
     local function log(level, text)

@@ -2,7 +2,7 @@
 
 local core = require "perfev.core"
 local jit = require "perfev.symbol.perf_map"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 -- What is at each address, "name+offset" or false.
@@ -78,7 +78,7 @@ describe("the perf map of a process", function()
   local OWN = 1000 -- its user
   local k, fstat
   before_each(function()
-    k = kernel.new()
+    k = sim.new()
     fstat = k.hooks.fstat
     k.files["/proc/7/maps"] = "00030000-00031000 r-xp 00000000 00:00 0 \n"
     k.files["/proc/7/status"] = "Name:\tjit\nUid:\t5\t6\t7\t1000\nNSpid:\t7\n"

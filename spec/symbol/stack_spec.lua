@@ -2,7 +2,8 @@
 -- simulated kernel and as a recording, and shows the same.
 
 local elf = require "spec.support.elf"
-local kernel = require "spec.support.kernel"
+local files_beside_real = require "spec.support.files_beside_real"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 local MS, KERNEL, USER = 1000000, -128, -512
@@ -23,7 +24,7 @@ describe("a stack", function()
       return { #r.stack, tostring(r.stack), r.stack:folded() }
     end)
     assert.same({ { 0, "", "" } }, seen)
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     k:with(function()
       local s, stacks = perfev.session { duration = "300ms" }, {}
       s:event { type = 1, config = 0, sample_period = 1, sample = function(r) stacks[1] = r.stack == nil end }
@@ -143,7 +144,7 @@ describe("what a stack's addresses mean", function()
     simulated({ app(7), fork(8, 7), exec(8, "brief"), mmap(8, 0x400000, 0x2000, "/bin/other"),
       sample(8, { USER, 0x400110 }), exit(8), sample(8, { USER, 0x400120 }) },
       function(r) stacks[#stacks + 1] = r.stack end)
-    local k = kernel.new()
+    local k = sim.new()
     for path, text in pairs(files) do k.files[path] = text end
     k:with(function()
       assert.equal("start", stacks[1]:folded())
@@ -210,7 +211,7 @@ describe("what a stack's addresses mean", function()
   end)
 
   it("is read from /proc for processes that were there before", function()
-    local k, seen = kernel.new { cpus = "0" }, {}
+    local k, seen = sim.new { cpus = "0" }, {}
     for path, text in pairs(files) do k.files[path] = text end
     k.files["/proc/7/task/7/comm"] = "old\n"
     k.files["/proc/7/maps"] = "00400000-00402000 r-xp 00001000 08:01 1   /bin/app\n"
@@ -252,7 +253,7 @@ describe("what a stack's addresses mean", function()
   end)
 
   it("is followed from there on, where an event with stacks is declared while others run", function()
-    local k, seen = kernel.new { cpus = "0" }, {}
+    local k, seen = sim.new { cpus = "0" }, {}
     for path, text in pairs(files) do k.files[path] = text end
     k.files["/proc/7/task/7/comm"] = "old\n"
     k.files["/proc/7/maps"] = "00400000-00402000 r-xp 00001000 08:01 1   /bin/app\n"
@@ -427,7 +428,7 @@ describe("the kernel", function()
     seen, said = foreign({}, named)
     assert.equal("[kernel]", seen)
     assert.matches("the kernel's functions have no names: /tmp/theirs: No such file or directory$", said[1])
-    local k = kernel.new()
+    local k = sim.new()
     k.files["/tmp/theirs"] = vmlinux()
     k:with(function()
       assert.is_nil((perfev.symbol.kernel(0xffffffff81000110)))
@@ -437,7 +438,7 @@ describe("the kernel", function()
   end)
 
   it("has no names of what lies far behind the last function of a module, or of them all", function()
-    local k = kernel.new()
+    local k = sim.new()
     k.files["/proc/kallsyms"] = "ffffffff81000000 T first\nffffffff81800000 T last\n"
       .. "ffffffffc0000100 t one\t[a]\nffffffffc0000200 t two\t[a]\nffffffffc0100000 t three\t[b]\n"
     local function at(address) return (perfev.symbol.kernel(address)) end
@@ -450,7 +451,7 @@ describe("the kernel", function()
   end)
 
   it("that hides its addresses has no names, and that is said once", function()
-    local k, name, module = kernel.new(), nil, nil
+    local k, name, module = sim.new(), nil, nil
     k.files["/proc/kallsyms"] = "0000000000000000 T _text\n0000000000000000 t do_work\n"
     k.files["/proc/sys/kernel/kptr_restrict"] = "2\n"
     k:with(function()
@@ -459,7 +460,7 @@ describe("the kernel", function()
         .. "(kernel.kptr_restrict is 2)\n  try: sudo sysctl kernel.kptr_restrict=0" }, perfev.symbol.notes())
     end)
     assert.same({ nil, "[kernel]" }, { name, module })
-    k = kernel.new()
+    k = sim.new()
     k.files["/proc/kallsyms"], k.files["/proc/sys/kernel/kptr_restrict"] = "0 T _text\n", "0\n"
     k.files["/proc/sys/kernel/perf_event_paranoid"] = "2\n"
     k:with(function()
@@ -490,7 +491,7 @@ describe("a file with another build-id than what was mapped", function()
   end)
 
   it("is found out by the record itself, where the kernel tells of it", function()
-    local k, seen = kernel.new { cpus = "0" }, {}
+    local k, seen = sim.new { cpus = "0" }, {}
     for path, text in pairs(files) do k.files[path] = text end
     k:with(function()
       local s = perfev.session { duration = "300ms" }
@@ -515,7 +516,7 @@ end)
 describe("a process whose files are gone when names are looked up", function()
   local k
   before_each(function()
-    k = kernel.new { cpus = "0" }
+    k = sim.new { cpus = "0" }
     k.files["/bin/app"], k.files["/tmp/perf-7.map"] = files["/bin/app"], files["/tmp/perf-7.map"]
     k.links["/proc/self/root"] = "/"
   end)
@@ -567,7 +568,7 @@ describe("a process whose files are gone when names are looked up", function()
     local names, gone = counted(run_app(0x400110))
     assert.same({ ["[app]"] = 1 }, names)
     assert.equal("1 frame has no name: /bin/app was gone before it could be read", gone)
-    k = kernel.new { cpus = "0" }
+    k = sim.new { cpus = "0" }
     names, gone = counted { exec(7, "x"), mmap(7, 0x400000, 0x1000, "/bin/a\nb"), mmap(7, 0x500000, 0x1000, "/bin/c"),
       sample(7, { USER, 0x400010, 0x500010, 0x500020 }) }
     assert.same({ ["[c];[c];[a:b]"] = 1 }, names)
@@ -618,9 +619,9 @@ end)
 
 -- Names are looked up when they are read: of the machine that the stories are of.
 local function there(f, ...)
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   for path, text in pairs(files) do k.files[path] = text end
-  return perfev.hooks.with(kernel.files_beside_real(k), f, ...)
+  return perfev.hooks.with(files_beside_real(k), f, ...)
 end
 
 local function texts_of(aggregator)
@@ -776,7 +777,7 @@ describe("a stack as a key", function()
   end)
 
   it("is missing from a sample without a call chain, and that is said", function()
-    local k, a = kernel.new { cpus = "0" }, perfev.count { by = "stack" }
+    local k, a = sim.new { cpus = "0" }, perfev.count { by = "stack" }
     k:with(function()
       local s = perfev.session { duration = "300ms" }
       s:event { type = 1, config = 0, sample_period = 1, sample = a }

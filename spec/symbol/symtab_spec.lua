@@ -3,7 +3,7 @@
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
 local files = require "perfev.symbol.files"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 local run = require "spec.support.run"
 local symtab = require "perfev.symtab"
@@ -87,7 +87,7 @@ describe("a debug file", function()
 
   -- The name of the first function of a program, with what else is on the machine.
   local function found(program, others)
-    local k = kernel.new()
+    local k = sim.new()
     k.files["/opt/bin/prog"] = program
     for path, bytes in pairs(others) do k.files[path] = bytes end
     return k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end)
@@ -134,7 +134,7 @@ describe("a debug file", function()
   -- The name of a function of a stripped program of root's and the notes, where fstat(2) of its debug file has these
   -- fields.
   local function planted(stat)
-    local k, said, by_fd = kernel.new(), {}, {}
+    local k, said, by_fd = sim.new(), {}, {}
     k.files["/opt/bin/prog"] = elf.file { debuglink = { "a b", symtab.crc(plain) } }
     k.files["/opt/bin/.debug/a b"] = plain
     local open, fstat = k.hooks.open, k.hooks.fstat
@@ -163,7 +163,7 @@ describe("a debug file", function()
     local debug = "/opt/bin/.debug/a b is not used: "
     assert.same({ n = 2, nil, debug .. "it is not a regular file" }, table.pack(planted { mode = 0x1180 }))
     assert.same({ n = 2, nil, debug .. "it is larger than 512 MiB" }, table.pack(planted { size = 10 << 30 }))
-    local k, said = kernel.new(), {}
+    local k, said = sim.new(), {}
     k.files["/opt/bin/pr\nog"] = plain
     perfev.symbol.log = function(_, text) said[#said + 1] = text end
     finally(function() perfev.symbol.log = nil end)
@@ -243,7 +243,7 @@ describe("a debuginfod server", function()
   end)
 
   it("is none of a simulated kernel's", function()
-    local k = kernel.new()
+    local k = sim.new()
     k.files["/opt/bin/prog"] = elf.file { build_id = BUILD_ID }
     assert.is_nil(k:with(function() return (perfev.symbol.file("/opt/bin/prog", 0x1000)) end))
     assert.same({}, asked)

@@ -4,7 +4,7 @@
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
 local event = require "perfev.event.declaration"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 local MS, KERNEL, USER = 1000000, -128, -512
@@ -82,7 +82,7 @@ end
 -- The folded stacks of samples { regs, words, more fields } of a process that runs a file of these bytes;
 -- with an aggregator by stack how often each came, instead.
 local function unwound(file, machine, samples, see, native)
-  local k, seen = kernel.new { cpus = "0" }, {}
+  local k, seen = sim.new { cpus = "0" }, {}
   k.files["/bin/app"] = file
   k.files["/proc/kallsyms"] = "ffffffff81000000 T entry\n"
   k:with(function()

@@ -1,6 +1,6 @@
 -- Who is who: a task's process, parent, program and start, as /proc and the records tell of them.
 
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfdata = require "spec.support.perfdata"
 local perfev = require "perfev"
 
@@ -8,7 +8,7 @@ local MS = 1000000
 
 local k
 before_each(function()
-  k = kernel.new { cpus = "0" }
+  k = sim.new { cpus = "0" }
   perfev.hooks.set(k.hooks)
 end)
 after_each(function() perfev.hooks.clear() end)

@@ -1,13 +1,13 @@
 -- Who is who: the name a record's task had when the record was written.
 
 local perfev = require "perfev"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 
 local MS = 1000000
 
 local k
 before_each(function()
-  k = kernel.new { cpus = "0-1" }
+  k = sim.new { cpus = "0-1" }
   perfev.hooks.set(k.hooks)
 end)
 after_each(function() perfev.hooks.clear() end)

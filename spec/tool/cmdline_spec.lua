@@ -1,7 +1,7 @@
 -- What a program was called with: of its stack, of /proc, and in a line.
 
 local cmdline = require "perfev.tool.cmdline"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local perfev = require "perfev"
 
 -- A stack as create_elf_tables() lays it: argc, addresses, NULL, the environment's, and so far above the texts.
@@ -36,7 +36,7 @@ describe("a command line", function()
   end)
 
   it("is read from /proc, unless the process has ended or is another program by now", function()
-    local k = kernel.new { cpus = "0" }
+    local k = sim.new { cpus = "0" }
     k.files["/proc/7/cmdline"], k.files["/proc/7/comm"] = "ls\0-d\0a b\0\0", "ls\n"
     k.files["/proc/8/cmdline"], k.files["/proc/8/comm"] = "", "zombie\n"
     perfev.hooks.with(k.hooks, function()

@@ -1,8 +1,7 @@
 -- What perfl stat prints, without a kernel's help: the list of events, metrics, means, lines.
 
-local kernel = require "spec.support.kernel"
-local perfev = require "perfev"
 local sim = require "perfev.sim"
+local perfev = require "perfev"
 local stat = require "perfev.tool.stat_output"
 
 local function row(name, value, fields)
@@ -175,7 +174,7 @@ end)
 describe("running it", function()
   local k
   before_each(function()
-    k = kernel.new { cpus = "0" }
+    k = sim.new { cpus = "0" }
     perfev.hooks.set(k.hooks)
   end)
   after_each(function() perfev.hooks.clear() end)
@@ -225,7 +224,7 @@ describe("running it", function()
   end)
 
   it("makes one row of the CPUs of a core, where the event says percore", function()
-    k = kernel.new { cpus = "0-3" }
+    k = sim.new { cpus = "0-3" }
     for cpu = 0, 3 do
       local topology = ("/sys/devices/system/cpu/cpu%d/topology/"):format(cpu)
       k.files[topology .. "physical_package_id"], k.files[topology .. "die_id"] = "1\n", "0\n"
@@ -251,7 +250,7 @@ describe("running it", function()
   end)
 
   it("makes a row of each CPU that has the event", function()
-    perfev.hooks.with(kernel.new().hooks, function()
+    perfev.hooks.with(sim.new().hooks, function()
       local c = perfev.counter { "page-faults", { "duration_time", optional = "unsupported" }, "cs", all_cpus = true }
       c:member("cs").found.cpus = { 1 }
       local told = {}

@@ -3,7 +3,7 @@
 
 local core = require "perfev.core"
 local docs = require "spec.support.docs"
-local kernel = require "spec.support.kernel"
+local sim = require "perfev.sim"
 local options = require "perfl.command_line"
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -240,7 +240,7 @@ end
 
 -- What a view shows of a record of that type: name -> true
 local function shown_of(kind, spec, more)
-  local k = kernel.new { cpus = "0" }
+  local k = sim.new { cpus = "0" }
   return perfev.hooks.with(k.hooks, function()
     local names
     local s <close> = perfev.session { ordered = false, buffer = "256K" }

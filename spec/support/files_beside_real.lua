@@ -1,12 +1,9 @@
--- kernel.lua - the kernel under the specs is the one that is shipped.
+-- The files of a simulated kernel and of the real one, together: for specs of recordings.
 
-local sim = require "perfev.sim"
+local OURS = 1 << 20 -- added to the simulated kernel's descriptors, to tell them from real ones
 
-local kernel = setmetatable({}, { __index = sim })
-local OURS = 1 << 20 -- added to its descriptors, to tell them from real ones
-
---- Hooks that read files of a simulated kernel, and real files where it has none of that path.
-function kernel.files_beside_real(k)
+--- Returns hooks that read the files of the simulated kernel k, and real files on paths where it has none.
+return function(k)
   local real = require("perfev").hooks.real
   local function by_fd(name)
     return function(fd, ...)
@@ -24,5 +21,3 @@ function kernel.files_beside_real(k)
   return { slurp = k.hooks.slurp, readlink = k.hooks.readlink, open = open, fstat = by_fd "fstat",
            read = by_fd "read", pread = by_fd "pread", close = by_fd "close" }
 end
-
-return kernel
