@@ -55,10 +55,11 @@ local function fitted(line)
   return line:find(" %-%- ") and line or (line:gsub("^perfl", "perfl -d 100ms"))
 end
 
--- It ended well, and perfl had no complaint.
+-- It ended well, and perfl had no complaint. The duration that fitted() adds may end a command, with SIGTERM.
 local function check_example(place, line)
-  local result = docs.shell(place, fitted(line), nil, place.dir)
-  assert(result.code == 0, ("%s: status %s\n%s"):format(line, result.code, result.out))
+  local short = fitted(line)
+  local result = docs.shell(place, short, nil, place.dir)
+  assert(result.code == 0 or short ~= line and result.code == 128 + 15, ("%s: status %s\n%s"):format(line, result.code, result.out))
   assert.is_nil(result.out:find("perfl: a callback failed", 1, true))
 end
 
