@@ -1,5 +1,5 @@
 /*
- * sys.c - the Linux instance of the table in sys.h.
+ * sys.c - the Linux functions of the table in sys.h, and functions made of its calls.
  *
  * The only file that reads errno. Every descriptor is close-on-exec.
  */
@@ -33,14 +33,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/rdpmc.h"
 #include "base/rights.h"
 
-/* No file of sysfs, procfs or tracefs is near this, and few programs with all their symbols. */
+/* Files of sysfs, procfs and tracefs are far smaller, and so are most programs with symbols. */
 #define SLURP_MAX (512u << 20)
 #define SLURP_WAIT_MS 5000
 #define WRITE_WAIT_MS 1000
 
-static int result(long rc)
+static int check_errno(long rc)
 {
 	return rc < 0 ? -errno : (int)rc;
 }
@@ -52,7 +53,7 @@ static int linux_perf_event_open(void *ctx, struct pev_attr *attr, int pid, int 
 
 	(void)ctx;
 	pev_rights_raise(PEV_CAPS_EVENT);
-	fd = result(syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags));
+	fd = check_errno(syscall(SYS_perf_event_open, attr, pid, cpu, group_fd, flags));
 	pev_rights_lower();
 	return fd;
 }
@@ -63,7 +64,7 @@ static int linux_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 
 	(void)ctx;
 	do {
-		rc = result(ioctl(fd, request, arg));
+		rc = check_errno(ioctl(fd, request, arg));
 	} while (rc == -EINTR);
 	return rc;
 }
@@ -85,7 +86,7 @@ static int linux_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, 
 static int linux_munmap(void *ctx, void *addr, size_t len)
 {
 	(void)ctx;
-	return result(munmap(addr, len));
+	return check_errno(munmap(addr, len));
 }
 
 static int64_t linux_read(void *ctx, int fd, void *buf, size_t len)
@@ -100,7 +101,7 @@ static int64_t linux_read(void *ctx, int fd, void *buf, size_t len)
 }
 
 /* The length of "/proc/PID/root/" at the start of PATH, 0 for any other path. */
-static int root_prefix(const char *path)
+static int find_root_prefix(const char *path)
 {
 	int len = 0;
 
@@ -109,9 +110,9 @@ static int root_prefix(const char *path)
 }
 
 /*
- * A file below the root of a process, by its own links: an absolute one must not lead into our
- * root. A capability is raised for the magic link alone, so that the walk behind it, which may
- * meet another /proc, has the rights of the caller.
+ * Opens a file below the root of a process. An absolute link stays below that root. A capability
+ * is raised for the magic link alone, so that the walk behind it, which may meet another /proc,
+ * has the rights of the caller.
  */
 static int open_below_root(const char *path, int prefix, int flags)
 {
@@ -123,22 +124,22 @@ static int open_below_root(const char *path, int prefix, int flags)
 
 	snprintf(root, sizeof(root), "%.*s", prefix, path);
 	pev_rights_raise(PEV_CAP(SYS_PTRACE));
-	dir = result(open(root, O_PATH | O_DIRECTORY | O_CLOEXEC));
+	dir = check_errno(open(root, O_PATH | O_DIRECTORY | O_CLOEXEC));
 	pev_rights_lower();
 	if (dir < 0)
 		return dir;
-	fd = result(syscall(SYS_openat2, dir, rest, &how, sizeof(how)));
+	fd = check_errno(syscall(SYS_openat2, dir, rest, &how, sizeof(how)));
 	if (fd == -ENOSYS) /* before Linux 5.6 */
-		fd = result(openat(dir, rest, flags | O_CLOEXEC));
+		fd = check_errno(openat(dir, rest, flags | O_CLOEXEC));
 	close(dir);
 	return fd;
 }
 
-/* Nothing of another process is opened for writing with rights that the caller lacks. */
+/* For writing, no file of another process is opened with rights that the caller lacks. */
 static int open_path(const char *path, int flags)
 {
 	const int writes = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC;
-	int prefix = flags & writes ? 0 : root_prefix(path);
+	int prefix = flags & writes ? 0 : find_root_prefix(path);
 	int fd;
 
 	if (prefix)
@@ -146,7 +147,7 @@ static int open_path(const char *path, int flags)
 	if (!(flags & writes))
 		pev_rights_raise(pev_rights_of_path(path));
 	do {
-		fd = result(open(path, flags | O_CLOEXEC, 0600));
+		fd = check_errno(open(path, flags | O_CLOEXEC, 0600));
 	} while (fd == -EINTR);
 	pev_rights_lower();
 	return fd;
@@ -169,15 +170,14 @@ static int64_t linux_pread(void *ctx, int fd, void *buf, size_t len, uint64_t of
 	return n < 0 ? -errno : n;
 }
 
-/* Does the file, pipe or socket take more within WRITE_WAIT_MS? For a write that a signal ended. */
-static bool takes_more(int fd)
+static int poll_fd(int fd, short events, int timeout_ms)
 {
-	struct pollfd wait = { .fd = fd, .events = POLLOUT };
+	struct pollfd wanted = { .fd = fd, .events = events };
 
-	return poll(&wait, 1, WRITE_WAIT_MS) != 0;
+	return poll(&wanted, 1, timeout_ms);
 }
 
-/* -EINTR: a signal came while the reader of the pipe took nothing. */
+/* -EINTR: a signal came, and the pipe had no room for WRITE_WAIT_MS. */
 static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
 {
 	int64_t n;
@@ -186,7 +186,7 @@ static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int n
 	do {
 		n = writev(fd, pieces, nr);
 		n = n < 0 ? -errno : n;
-	} while (n == -EINTR && takes_more(fd));
+	} while (n == -EINTR && poll_fd(fd, POLLOUT, WRITE_WAIT_MS) != 0);
 	return n;
 }
 
@@ -207,12 +207,12 @@ static int linux_ftruncate(void *ctx, int fd, uint64_t len)
 
 	(void)ctx;
 	do {
-		rc = result(ftruncate(fd, (off_t)len));
+		rc = check_errno(ftruncate(fd, (off_t)len));
 	} while (rc == -EINTR);
 	return rc;
 }
 
-static int stat_result(int rc, const struct stat *st, struct pev_stat *out)
+static int set_stat(int rc, const struct stat *st, struct pev_stat *out)
 {
 	if (rc < 0)
 		return -errno;
@@ -226,38 +226,38 @@ static int linux_fstat(void *ctx, int fd, struct pev_stat *out)
 	struct stat st;
 
 	(void)ctx;
-	return stat_result(fstat(fd, &st), &st, out);
+	return set_stat(fstat(fd, &st), &st, out);
 }
 
 static int linux_rename(void *ctx, const char *from, const char *to)
 {
 	(void)ctx;
-	return result(rename(from, to));
+	return check_errno(rename(from, to));
 }
 
 static int linux_unlink(void *ctx, const char *path)
 {
 	(void)ctx;
-	return result(unlink(path));
+	return check_errno(unlink(path));
 }
 
 static int linux_close(void *ctx, int fd)
 {
 	(void)ctx;
-	/* The descriptor is gone even on EINTR (close(2), NOTES): never twice. */
-	return result(close(fd));
+	/* No second try: the descriptor is closed even on EINTR (close(2), NOTES). */
+	return check_errno(close(fd));
 }
 
 static int linux_fcntl(void *ctx, int fd, int cmd, int arg)
 {
 	(void)ctx;
-	return result(fcntl(fd, cmd, arg));
+	return check_errno(fcntl(fd, cmd, arg));
 }
 
 static int linux_epoll_create(void *ctx)
 {
 	(void)ctx;
-	return result(epoll_create1(EPOLL_CLOEXEC));
+	return check_errno(epoll_create1(EPOLL_CLOEXEC));
 }
 
 static int linux_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events, uint64_t tag)
@@ -265,14 +265,14 @@ static int linux_epoll_ctl(void *ctx, int epfd, int op, int fd, uint32_t events,
 	struct epoll_event ev = { .events = events, .data.u64 = tag };
 
 	(void)ctx;
-	return result(epoll_ctl(epfd, op, fd, &ev));
+	return check_errno(epoll_ctl(epfd, op, fd, &ev));
 }
 
 static int linux_epoll_wait(void *ctx, int epfd, struct epoll_event *events, int max,
 			    int timeout_ms)
 {
 	(void)ctx;
-	return result(epoll_wait(epfd, events, max, timeout_ms));
+	return check_errno(epoll_wait(epfd, events, max, timeout_ms));
 }
 
 static struct timespec timespec_of(uint64_t ns)
@@ -320,7 +320,7 @@ static int linux_signalfd(void *ctx, uint64_t signals)
 
 	(void)ctx;
 	sigset_of(&set, signals);
-	return result(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+	return check_errno(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
 static int linux_sigblock(void *ctx, uint64_t signals, int block, uint64_t *changed)
@@ -340,10 +340,10 @@ static int linux_sigblock(void *ctx, uint64_t signals, int block, uint64_t *chan
 	return 0;
 }
 
-/* The soft limit of open files before it was raised for our events; 0: it was not. */
+/* The soft limit of open files before raise_nofile raised it; 0: it did not. */
 static rlim_t nofile_before;
 
-/* Ours is nothing for others: who calls select(), or closes all that could be open, goes by it. */
+/* For commands that use select(), or close every descriptor up to the limit. */
 static void lower_nofile(void)
 {
 	struct rlimit limit;
@@ -355,9 +355,9 @@ static void lower_nofile(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-enum { GO = 'g', GO_AND_STOP = 's' }; /* what the gate says */
+enum { GO = 'g', GO_AND_STOP = 's' }; /* the byte that releases the gate */
 
-/* In the child: wait to be released, then become the command or tell why not. */
+/* In the child: wait for the release, then exec the command or send its errno. */
 static void become_command(int gate, char *const *argv, uint64_t unblock)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
@@ -366,9 +366,9 @@ static void become_command(int gate, char *const *argv, uint64_t unblock)
 	char go;
 	int code;
 
-	/* Who started it may end without a word to it: os.exit(), kill -9. It ends as well. */
+	/* The command ends with this process, however that ends: os.exit(), kill -9. */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	/* A library's caller may ignore these; what it runs should not. */
+	/* A caller of the library may ignore these signals; a command should not inherit that. */
 	sigaction(SIGPIPE, &dfl, NULL);
 	sigaction(SIGXFSZ, &dfl, NULL);
 	lower_nofile();
@@ -383,7 +383,7 @@ static void become_command(int gate, char *const *argv, uint64_t unblock)
 	if (go != GO_AND_STOP || ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
 		execvp(argv[0], argv);
 	code = errno;
-	/* Nobody to tell when this fails: the parent sees the status. */
+	/* When this fails, the parent has the status. */
 	if (send(gate, &code, sizeof(code), MSG_NOSIGNAL) < 0)
 		_exit(126);
 	_exit(code == ENOENT ? 127 : 126);
@@ -394,7 +394,7 @@ static int linux_spawn(void *ctx, char *const *argv, uint64_t unblock, struct pe
 	int pair[2], pid;
 
 	(void)ctx;
-	/* A socket: its other end closing is no SIGPIPE for us (MSG_NOSIGNAL). */
+	/* A socket, not a pipe: send(MSG_NOSIGNAL) raises no SIGPIPE. */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
 	pid = fork();
@@ -440,13 +440,13 @@ static int linux_release(void *ctx, int gate, int stop)
 static int linux_resume(void *ctx, int pid)
 {
 	(void)ctx;
-	return result(ptrace(PTRACE_DETACH, pid, NULL, NULL));
+	return check_errno(ptrace(PTRACE_DETACH, pid, NULL, NULL));
 }
 
 static int linux_pidfd_open(void *ctx, int pid)
 {
 	(void)ctx;
-	return result(syscall(SYS_pidfd_open, pid, 0));
+	return check_errno(syscall(SYS_pidfd_open, pid, 0));
 }
 
 static int linux_wait(void *ctx, int pid, int block, int *status)
@@ -455,7 +455,7 @@ static int linux_wait(void *ctx, int pid, int block, int *status)
 
 	(void)ctx;
 	do {
-		rc = result(waitpid(pid, status, block ? 0 : WNOHANG));
+		rc = check_errno(waitpid(pid, status, block ? 0 : WNOHANG));
 	} while (rc == -EINTR);
 	return rc;
 }
@@ -463,15 +463,7 @@ static int linux_wait(void *ctx, int pid, int block, int *status)
 static int linux_kill(void *ctx, int pid, int sig)
 {
 	(void)ctx;
-	return result(kill(pid, sig));
-}
-
-/* Somebody may have put a pipe where a file was expected: it has so much time. */
-static bool is_written(int fd)
-{
-	struct pollfd wanted = { .fd = fd, .events = POLLIN };
-
-	return poll(&wanted, 1, SLURP_WAIT_MS) > 0;
+	return check_errno(kill(pid, sig));
 }
 
 static int slurp_fd(int fd, char **text, size_t *len)
@@ -484,7 +476,9 @@ static int slurp_fd(int fd, char **text, size_t *len)
 		ssize_t n = read(fd, buf + used, cap - used - 1);
 		char *more;
 
-		if (n < 0 && (errno == EINTR || (errno == EAGAIN && is_written(fd))))
+		/* A pipe in the place of a file has SLURP_WAIT_MS to fill. */
+		if (n < 0 && (errno == EINTR ||
+			      (errno == EAGAIN && poll_fd(fd, POLLIN, SLURP_WAIT_MS) > 0)))
 			continue;
 		if (n < 0) {
 			rc = -errno;
@@ -527,14 +521,14 @@ static int linux_slurp(void *ctx, const char *path, char **text, size_t *len)
 }
 
 /*
- * What a time namespace adds to clocks: CLOCK_MONOTONIC's, CLOCK_BOOTTIME's (time_namespaces(7)).
- * The kernel stamps records without it, so that a clock of ours would be that much off theirs.
+ * The offsets that a time namespace adds to CLOCK_MONOTONIC and CLOCK_BOOTTIME
+ * (time_namespaces(7)). The kernel stamps records without them; linux_clock() subtracts them.
  */
 static struct {
 	int64_t monotonic, boottime; /* ns */
 } clock_offset;
 
-static int64_t offset_in(const char *text, const char *clock)
+static int64_t parse_offset(const char *text, const char *clock)
 {
 	const char *line = strstr(text, clock);
 	long long s, ns;
@@ -549,15 +543,15 @@ static void read_clock_offset(void)
 	char *text = NULL;
 	size_t len;
 
-	/* Linux 5.6; without it, or /proc, there is nothing to know. */
+	/* Linux 5.6; the offsets stay 0 without the file. */
 	if (linux_slurp(NULL, "/proc/self/timens_offsets", &text, &len) < 0 || !text)
 		return;
-	clock_offset.monotonic = offset_in(text, "monotonic");
-	clock_offset.boottime = offset_in(text, "boottime");
+	clock_offset.monotonic = parse_offset(text, "monotonic");
+	clock_offset.boottime = parse_offset(text, "boottime");
 	free(text);
 }
 
-static int64_t offset_of(int clockid)
+static int64_t get_clock_offset(int clockid)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -581,11 +575,11 @@ static int linux_clock(void *ctx, int clockid, uint64_t *ns)
 	if (clock_gettime(clockid, &ts) < 0)
 		return -errno;
 	*ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec -
-	      (uint64_t)offset_of(clockid);
+	      (uint64_t)get_clock_offset(clockid);
 	return 0;
 }
 
-static int list_append(char **names, size_t *used, size_t *cap, const char *name)
+static int append_name(char **names, size_t *used, size_t *cap, const char *name)
 {
 	size_t need = strlen(name) + 1;
 
@@ -636,7 +630,7 @@ static int linux_list(void *ctx, const char *path, char **names, size_t *len)
 			break;
 		}
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			rc = list_append(&buf, &used, &cap, entry->d_name);
+			rc = append_name(&buf, &used, &cap, entry->d_name);
 	}
 	closedir(dir);
 	if (rc) {
@@ -648,7 +642,7 @@ static int linux_list(void *ctx, const char *path, char **names, size_t *len)
 	return 0;
 }
 
-/* Without O_TRUNC, which empties tracefs' lists of everybody's probes, and without O_CREAT. */
+/* Without O_TRUNC, which would remove the probes of all users from tracefs, and without O_CREAT. */
 static int linux_append(void *ctx, const char *path, const char *text)
 {
 	size_t len = strlen(text);
@@ -661,7 +655,7 @@ static int linux_append(void *ctx, const char *path, const char *text)
 	} while (fd < 0 && errno == EINTR);
 	if (fd < 0)
 		return -errno;
-	/* Not again after EINTR: a definition may have been taken. */
+	/* No second try after EINTR: the kernel may have taken the definition. */
 	n = write(fd, text, len);
 	rc = n < 0 ? -errno : 0;
 	if (n >= 0 && (size_t)n != len)
@@ -697,7 +691,7 @@ static int linux_getpid(void *ctx)
 static int linux_prctl(void *ctx, int option)
 {
 	(void)ctx;
-	return result(prctl(option, 0, 0, 0, 0));
+	return check_errno(prctl(option, 0, 0, 0, 0));
 }
 
 static int linux_capset(void *ctx, uint64_t keep)
@@ -712,7 +706,7 @@ static int linux_readlink(void *ctx, const char *path, char *buf, size_t cap)
 
 	(void)ctx;
 	pev_rights_raise(pev_rights_of_path(path));
-	n = result(readlink(path, buf, cap));
+	n = check_errno(readlink(path, buf, cap));
 	pev_rights_lower();
 	return n;
 }
@@ -723,10 +717,10 @@ static int linux_stat(void *ctx, const char *path, struct pev_stat *out)
 	int rc;
 
 	(void)ctx;
-	if (root_prefix(path)) {
+	if (find_root_prefix(path)) {
 		int fd = open_path(path, O_PATH);
 
-		rc = fd < 0 ? fd : stat_result(fstat(fd, &st), &st, out);
+		rc = fd < 0 ? fd : set_stat(fstat(fd, &st), &st, out);
 		if (fd >= 0)
 			close(fd);
 		return rc;
@@ -734,7 +728,7 @@ static int linux_stat(void *ctx, const char *path, struct pev_stat *out)
 	pev_rights_raise(pev_rights_of_path(path));
 	rc = stat(path, &st);
 	pev_rights_lower();
-	return stat_result(rc, &st, out);
+	return set_stat(rc, &st, out);
 }
 
 static int linux_pagesize(void *ctx)
@@ -743,98 +737,17 @@ static int linux_pagesize(void *ctx)
 	return (int)sysconf(_SC_PAGESIZE);
 }
 
-#if defined(__aarch64__)
-#define MRS(reg, value)                      \
-	__asm__ volatile("isb; mrs %0, " reg \
-			 : "=r"(*(value)))
-#define EVENT_COUNTER(n, value)                     \
-	case n:                                     \
-		MRS("pmevcntr" #n "_el0", (value)); \
-		return 0
-
-/* The number of a counter is part of the instruction; the cycle counter has that of the last bit
- * (armv8pmu_user_event_idx() says 32). */
-static int arm_counter(uint32_t counter, uint64_t *value)
-{
-	switch (counter) {
-		EVENT_COUNTER(0, value);
-		EVENT_COUNTER(1, value);
-		EVENT_COUNTER(2, value);
-		EVENT_COUNTER(3, value);
-		EVENT_COUNTER(4, value);
-		EVENT_COUNTER(5, value);
-		EVENT_COUNTER(6, value);
-		EVENT_COUNTER(7, value);
-		EVENT_COUNTER(8, value);
-		EVENT_COUNTER(9, value);
-		EVENT_COUNTER(10, value);
-		EVENT_COUNTER(11, value);
-		EVENT_COUNTER(12, value);
-		EVENT_COUNTER(13, value);
-		EVENT_COUNTER(14, value);
-		EVENT_COUNTER(15, value);
-		EVENT_COUNTER(16, value);
-		EVENT_COUNTER(17, value);
-		EVENT_COUNTER(18, value);
-		EVENT_COUNTER(19, value);
-		EVENT_COUNTER(20, value);
-		EVENT_COUNTER(21, value);
-		EVENT_COUNTER(22, value);
-		EVENT_COUNTER(23, value);
-		EVENT_COUNTER(24, value);
-		EVENT_COUNTER(25, value);
-		EVENT_COUNTER(26, value);
-		EVENT_COUNTER(27, value);
-		EVENT_COUNTER(28, value);
-		EVENT_COUNTER(29, value);
-		EVENT_COUNTER(30, value);
-	case 31:
-		MRS("pmccntr_el0", value);
-		return 0;
-	default:
-		return -EOPNOTSUPP;
-	}
-}
-#endif
-
-/* Faults where the kernel has not allowed it: for those whose page said so just now. */
+/* Faults unless the kernel allows it: for a caller whose mapped page said so just now. */
 static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
 {
 	(void)ctx;
-#if defined(__x86_64__) || defined(__i386__)
-	uint32_t low, high;
-
-	__asm__ volatile("rdpmc"
-			 : "=a"(low), "=d"(high)
-			 : "c"(counter));
-	*value = (uint64_t)high << 32 | low;
-	return 0;
-#elif defined(__aarch64__)
-	return arm_counter(counter, value);
-#else
-	(void)counter;
-	(void)value;
-	return -EOPNOTSUPP;
-#endif
+	return pev_rdpmc(counter, value);
 }
 
 static int linux_rdtsc(void *ctx, uint64_t *cycles)
 {
 	(void)ctx;
-#if defined(__x86_64__) || defined(__i386__)
-	uint32_t low, high;
-
-	__asm__ volatile("rdtsc"
-			 : "=a"(low), "=d"(high));
-	*cycles = (uint64_t)high << 32 | low;
-	return 0;
-#elif defined(__aarch64__)
-	MRS("cntvct_el0", cycles);
-	return 0;
-#else
-	(void)cycles;
-	return -EOPNOTSUPP;
-#endif
+	return pev_rdtsc(cycles);
 }
 
 const struct pev_sys pev_sys_linux = {
@@ -844,15 +757,15 @@ const struct pev_sys pev_sys_linux = {
 
 unsigned pev_sys_this_process = 1;
 
-static void was_forked(void)
+static void count_fork(void)
 {
 	pev_sys_this_process++;
 }
 
 static void watch_forks(void)
 {
-	/* Out of memory is the only failure: then it is as if nobody forked. */
-	pthread_atfork(NULL, NULL, was_forked);
+	/* Fails only without memory; forks then go unnoticed. */
+	pthread_atfork(NULL, NULL, count_fork);
 }
 
 unsigned pev_sys_process(void)
@@ -863,7 +776,7 @@ unsigned pev_sys_process(void)
 	return pev_sys_this_process;
 }
 
-/* "0-2,5" -> 0 1 2 5; -EBADMSG for a text that is no such list. */
+/* "0-2,5" -> 0 1 2 5; -EBADMSG for any other text. */
 static int parse_list(const char *text, int **out)
 {
 	int nr = 0, cap = 64;
@@ -954,7 +867,7 @@ int pev_sys_signal(const struct pev_sys *sys, int fd, int signal)
 
 	if (flags < 0)
 		return flags;
-	/* To whom and which one first: O_ASYNC alone would be SIGIO to nobody. */
+	/* The owner and the signal first: O_ASYNC alone sends SIGIO to no process. */
 	if (signal)
 		rc = sys->fcntl(sys->ctx, fd, F_SETOWN, sys->getpid(sys->ctx));
 	if (rc >= 0 && signal)

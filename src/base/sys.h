@@ -1,10 +1,9 @@
 /*
  * sys.h - every way perfev touches the kernel, as one table of functions.
  *
- * Each returns a value >= 0 or -errno; nobody above this table reads errno.
- * An object keeps the table it was opened with, so a fake descriptor never
- * reaches the real close. pev_sys_linux is the real one; specs and the Lua
- * hooks put another in its place.
+ * Each returns a value >= 0 or -errno; no other file reads errno. An object
+ * keeps the table it was opened with, so a simulated descriptor never reaches
+ * the real close(). pev_sys_linux calls Linux; specs and Lua hooks replace it.
  */
 #ifndef PEV_SYS_H
 #define PEV_SYS_H
@@ -24,16 +23,16 @@ struct pev_spawned {
 	int gate;            /* socket */
 };
 
-/* Which file it is: two paths with the same dev and ino lead to one file. */
+/* Identity and kind of a file: two paths with the same dev and ino lead to one file. */
 struct pev_stat {
-	uint64_t dev;        /* as the kernel's records have it: new_encode_dev() */
+	uint64_t dev;        /* encoded as in the kernel's records: new_encode_dev() */
 	uint64_t ino;
 	uint32_t mode;       /* S_IF* and permissions */
 	uint32_t uid;        /* owner */
 	uint64_t size;       /* of a regular file, bytes */
 };
 
-/* The calls themselves: sys_calls.h. */
+/* One function for each call in sys_calls.h. */
 struct pev_sys {
 	void *ctx;           /* first argument of every function */
 #define CALL(type, name, answer, returns, text, ...) \
@@ -44,25 +43,24 @@ struct pev_sys {
 
 extern const struct pev_sys pev_sys_linux;
 
-/* The kernel's online CPUs in order: how many, and *cpus (the caller's to free). */
+/* The online CPUs in order: their number, and *cpus, which the caller frees. */
 int pev_sys_cpus(const struct pev_sys *sys, int **cpus);
-/* The threads of a process in order; -ESRCH when there is none. */
+/* The threads of a process in order, likewise; -ESRCH when it has none. */
 int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids);
 /*
- * A number that a process and those it forks do not share. What was opened under another
- * number than today's is a parent's: its rings are not mapped here, and what is
- * asked of its descriptors happens to the parent.
+ * A number that changes in a forked child. An object opened under another number belongs to a
+ * parent process: its rings are not mapped here, and calls on its descriptors act on the parent.
  */
 unsigned pev_sys_process(void);
-/* Is that still this process? Of a number that pev_sys_process() gave. */
+/* Does a number of pev_sys_process() still name this process? */
 extern unsigned pev_sys_this_process;
 static inline bool pev_sys_is_process(unsigned process)
 {
 	return process == pev_sys_this_process;
 }
 /*
- * Have the kernel send this process a signal each time the descriptor has news
- * (O_ASYNC, F_SETSIG); 0: no longer.
+ * Have the kernel send this process a signal each time the descriptor becomes readable
+ * (O_ASYNC, F_SETSIG); 0 ends that.
  */
 int pev_sys_signal(const struct pev_sys *sys, int fd, int signal);
 /* The number that a one-line file holds, or -errno. */

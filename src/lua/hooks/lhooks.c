@@ -1,7 +1,7 @@
 /*
  * lhooks.c - sets of Lua functions in the place of system calls; see lhooks.h.
  *
- * The calls themselves are lsyscall.c's. Here is which set is in force, and perfev.hooks.
+ * Decides which set is in force, and makes the table perfev.hooks; lsyscall.c runs the calls.
  */
 #include "lua/hooks/lhooks.h"
 
@@ -58,7 +58,7 @@ void l_hooks_enter(lua_State *L, const struct pev_sys *sys)
 	}
 }
 
-/* What a table of hooks may name. */
+/* The names that a table of hooks may have. */
 static const char *const hook_names[] = {
 #define CALL(type, name, answer, returns, text, ...) #name,
 #include "base/sys_calls.h"
@@ -84,8 +84,8 @@ static void check_names(lua_State *L, int idx)
 }
 
 /*
- * Push onto the stack of sets: the functions at idx, above Linux, or the log at
- * idx, above what is in force.
+ * Push a set onto the stack of sets: the functions at idx, above Linux, or the log at idx, above
+ * the set in force.
  */
 static void push_set(lua_State *L, int idx, bool log)
 {
@@ -127,7 +127,7 @@ static int l_hooks_gc(lua_State *L)
 	return 0;
 }
 
-static void pop_set(lua_State *L, lua_Integer down_to)
+static void pop_sets(lua_State *L, lua_Integer down_to)
 {
 	lua_getfield(L, LUA_REGISTRYINDEX, STACK_KEY);
 	for (lua_Integer n = (lua_Integer)lua_rawlen(L, -1); n > down_to; n--) {
@@ -137,7 +137,7 @@ static void pop_set(lua_State *L, lua_Integer down_to)
 	lua_pop(L, 1);
 }
 
-static lua_Integer depth(lua_State *L)
+static lua_Integer count_sets(lua_State *L)
 {
 	lua_Integer n;
 
@@ -147,7 +147,7 @@ static lua_Integer depth(lua_State *L)
 	return n;
 }
 
-/* Hooks are for tests. A script that has our capabilities gets no way to answer for the kernel. */
+/* Hooks are for tests: a script that runs with file capabilities must not imitate the kernel. */
 static void refuse_when_elevated(lua_State *L, const char *verb)
 {
 	if (pev_rights_held())
@@ -155,7 +155,7 @@ static void refuse_when_elevated(lua_State *L, const char *verb)
 			   "  try: a copy of perfl without them, or perfl --sim", verb);
 }
 
-/* hooks.set(t): t's functions stand for the kernel from here on, above what was set before. */
+/* hooks.set(t): the functions of t replace the kernel, and any set before. */
 static int l_set(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TTABLE);
@@ -168,11 +168,11 @@ static int l_set(lua_State *L)
 /* hooks.clear(): Linux again; objects keep the table they were opened with. */
 static int l_clear(lua_State *L)
 {
-	pop_set(L, 0);
+	pop_sets(L, 0);
 	return 0;
 }
 
-/* hooks.with(t, f, ...): f's results, with t in force while it runs; undone on error too. */
+/* hooks.with(t, f, ...): calls f with t in force, and returns its results; also undone on error. */
 static int l_with(lua_State *L)
 {
 	lua_Integer before;
@@ -182,10 +182,10 @@ static int l_with(lua_State *L)
 	luaL_checkany(L, 2);
 	refuse_when_elevated(L, "with");
 	check_names(L, 1);
-	before = depth(L);
+	before = count_sets(L);
 	push_set(L, 1, false);
 	rc = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
-	pop_set(L, before);
+	pop_sets(L, before);
 	if (rc != LUA_OK)
 		return lua_error(L);
 	return lua_gettop(L) - 1;
@@ -195,7 +195,7 @@ static int l_with(lua_State *L)
 static int l_log(lua_State *L)
 {
 	if (lua_isnoneornil(L, 1)) {
-		pop_set(L, depth(L) - 1);
+		pop_sets(L, count_sets(L) - 1);
 		return 0;
 	}
 	luaL_checktype(L, 1, LUA_TFUNCTION);

@@ -1,10 +1,10 @@
 /*
  * lmemory.c - the userdata perfev.memory; see lmemory.h.
  *
- * Its bytes are a part of the userdata, so that it needs no __gc: what Lua collects
- * while the stack is full (a callback that recurses without end: the message of the
- * error is such an occasion) has its finalizer refused, with a warning nobody asked
- * for, and is freed all the same (lgc.c, GCTM). The collector sees their size, too.
+ * Its bytes are a part of the userdata, so it needs no __gc. While the stack is full (a
+ * callback recurses without end, and the error's message is made), Lua refuses to run
+ * finalizers, prints a warning, and frees the object (lgc.c, GCTM). The collector also
+ * sees the size of the bytes.
  */
 #include "lua/hooks/lmemory.h"
 
@@ -89,7 +89,7 @@ static struct l_memory *check_range(lua_State *L, size_t *off, size_t len)
 	return m;
 }
 
-/* hooks.memory(len): zeroed bytes that C sees too, for a mmap hook to return. */
+/* hooks.memory(len): zeroed bytes for a mmap hook to return; C reads them as a ring. */
 static int l_memory(lua_State *L)
 {
 	lua_Integer len = luaL_checkinteger(L, 1);
@@ -135,7 +135,7 @@ static int l_memory_write(lua_State *L)
 	return 0;
 }
 
-/* m:u64(offset) -> n; m:u64(offset, n) stores n, seen only after all that was stored before */
+/* m:u64(offset) -> n; m:u64(offset, n) stores n after all earlier stores */
 static int l_memory_u64(lua_State *L)
 {
 	size_t off;

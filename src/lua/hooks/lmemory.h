@@ -1,5 +1,5 @@
 /*
- * lmemory.h - bytes that Lua and C both see: what a mmap hook gives for a ring.
+ * lmemory.h - bytes that Lua and C share: the answer of a mmap hook.
  */
 #ifndef PEV_LMEMORY_H
 #define PEV_LMEMORY_H
@@ -17,7 +17,7 @@ struct l_memory {
 /* The memory at idx, or NULL when it is something else. */
 struct l_memory *l_memory_test(lua_State *L, int idx);
 
-/* Push what the kernel mapped there; it is munmap's, not the collector's. */
+/* Push a memory that the kernel mapped: munmap frees its bytes, not the collector. */
 void l_memory_push_mapped(lua_State *L, void *addr, size_t len);
 
 /* Remember the memory on top of the stack as an event's page that the kernel mapped. */
