@@ -59,7 +59,8 @@ end
 local function check_example(place, line)
   local short = fitted(line)
   local result = docs.shell(place, short, nil, place.dir)
-  assert(result.code == 0 or short ~= line and result.code == 128 + 15, ("%s: status %s\n%s"):format(line, result.code, result.out))
+  assert(result.code == 0 or short ~= line and result.code == 128 + 15,
+    ("%s: status %s\n%s"):format(line, result.code, result.out))
   assert.is_nil(result.out:find("perfl: a callback failed", 1, true))
 end
 
