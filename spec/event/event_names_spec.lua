@@ -390,8 +390,9 @@ describe("a declaration", function()
     assert.same({ "cpu-clock:u", "page-faults", "cs" }, { ev.members[1].name, ev.members[2].name, ev.members[3].name })
     assert.equal("cpu-clock:u,{page-faults,cs}", ev.name)
     assert.is_not_nil(s)
-    assert.error_matches(function() perfev.session {}:event { "a | b", "cs" } end, "alternatives stand alone")
-    assert.error_matches(function() perfev.session {}:event { "cs", [3] = "cs" } end, "element 3 is not understood")
+    assert.error_matches(function() perfev.session {}:event { "a | b", "cs" } end,
+      "alternatives must be one string, not in a list")
+    assert.error_matches(function() perfev.session {}:event { "cs", [3] = "cs" } end, "element 3 has no place in a list of 1")
   end)
 
   it("has terms in its string that win over the options beside it, as in perf", function()

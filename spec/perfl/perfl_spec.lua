@@ -996,7 +996,7 @@ describe("perfl", function()
   it("shows where the script made a mistake, and its own code only where that failed", function()
     local r = perfl { "-e", "event { 1 }" }
     assert.equal(1, r.code)
-    assert.equal("perfl: -e:1: event: the event is a string, not a number\n  stack traceback:\n"
+    assert.equal("perfl: -e:1: event: element 1 must be an event string, not 1\n  stack traceback:\n"
       .. "    -e:1: in main chunk\n", r.err)
     r = perfl { "-e", "perfev.profile {}.add(3)" }
     assert.matches("^perfl: lua/perfev/profile/init%.lua:%d+: .*\n    lua/perfev/profile/init%.lua:%d+: in ", r.err)

@@ -318,16 +318,16 @@ describe("an event with callchain", function()
     assert.equal(1 << 11, attr({ "cycles", callchain = "lbr" }).sample_type & 1 << 11)
   end)
 
-  it("takes no kind or size that there is none of", function()
-    for words, why in pairs { drawf = "not 'drawf'", ["dwarf,"] = "no kind", ["dwarf,0"] = "8 to 65528 bytes",
+  it("refuses an unknown kind and an invalid size", function()
+    for words, why in pairs { drawf = "not 'drawf'", ["dwarf,"] = "unknown call chain", ["dwarf,0"] = "8 to 65528 bytes",
                               ["dwarf,65536"] = "8 to 65528 bytes", ["fp,64"] = "fp takes no bytes",
-                              ["dwarf;8"] = "no kind" } do
+                              ["dwarf;8"] = "unknown call chain" } do
       local ok, message = pcall(perfev.event, { "cpu-clock", callchain = words })
       assert.is_false(ok)
       assert.is_true(message:find(why, 1, true) ~= nil, message)
       assert.matches("\n  try: fp, dwarf, dwarf,BYTES, lbr or defer$", message)
     end
     local _, message = pcall(perfev.event, { "cpu-clock", callchain = 3 })
-    assert.matches("callchain is true or a string", message)
+    assert.matches("callchain must be true or a string", message)
   end)
 end)
