@@ -1,11 +1,11 @@
 /*
  * cfi.c - call frame information; see cfi.h.
  *
- * The rules of an instruction are fde.c's; what they say is computed here, over registers and a
- * copy of the stack. libdw can do both, for processes that it opens itself: here files come through
- * the hooks, are open once for all processes, and nothing outside of what was copied is read;
- * and libdw makes room for every register below one that a rule names, of which anybody's file
- * may name the four thousand millionth. Contract: DWARF 5, section 6.4 and 2.5.
+ * fde.c computes the rules of an address; this file applies them to registers and a copy of the
+ * stack. libdw can do both, but only for processes that it opens itself. Here files come through
+ * the hooks, are open once for all processes, and only the copy is read. libdw also allocates
+ * every register below the highest that a rule names, which in a hostile file may be number
+ * 4294967295. Contract: DWARF 5, sections 6.4 and 2.5.
  */
 #include "symbol/cfi.h"
 
@@ -18,17 +18,17 @@
 #include "symbol/fde.h"
 
 enum {
-	DEPTH_MAX = 64,       /* words that an expression stacks up */
-	OPS_MAX = 1000        /* that it takes, jumps back included */
+	DEPTH_MAX = 64,       /* words on an expression's stack */
+	OPS_MAX = 1000        /* operations executed, jumps back included */
 };
 
 _Static_assert(PEV_FDE_REGS == PEV_UNWIND_REGS, "a rule for each register");
 
-/* What the ABI says of registers that no rule is for. */
+/* The ABI's rules for registers that have none. */
 struct abi {
 	uint16_t machine;
-	uint64_t kept;            /* bit n: by a function that is called, register n */
-	int sp;                   /* is the CFA */
+	uint64_t kept;            /* bit n: a called function keeps register n */
+	int sp;                   /* its value in the caller is the CFA */
 };
 
 static const struct abi abis[] = {
@@ -37,7 +37,7 @@ static const struct abi abis[] = {
 };
 
 struct file {
-	struct pev_cfi cfi;   /* the first: what others see of it */
+	struct pev_cfi cfi;   /* first: callers have a pointer to it */
 	struct pev_elf *elf;
 	struct pev_fdes eh, debug;
 	const struct abi *abi;
@@ -48,7 +48,7 @@ struct file {
 struct machine {
 	const struct pev_activation *act;
 	const struct pev_memory *memory;
-	uint64_t cfa, bias;   /* bias: of where it runs to where the linker put it */
+	uint64_t cfa, bias;   /* bias: the address in the process less the linker's */
 	uint64_t stack[DEPTH_MAX];
 	unsigned depth;
 };
@@ -79,7 +79,7 @@ static int push_register(struct machine *m, uint64_t reg, int64_t offset)
 	return push(m, value + (uint64_t)offset) ? 0 : -EBADMSG;
 }
 
-static int load(struct machine *m, uint64_t bytes)
+static int load_word(struct machine *m, uint64_t bytes)
 {
 	uint64_t *top = &m->stack[m->depth - 1];
 
@@ -92,7 +92,7 @@ static int load(struct machine *m, uint64_t bytes)
 	return 0;
 }
 
-static bool shift(uint8_t atom, uint64_t *a, uint64_t by)
+static bool shift_word(uint8_t atom, uint64_t *a, uint64_t by)
 {
 	if (atom == DW_OP_shl)
 		*a = by < 64 ? *a << by : 0;
@@ -103,8 +103,8 @@ static bool shift(uint8_t atom, uint64_t *a, uint64_t by)
 	return true;
 }
 
-/* What takes two words and leaves one. False: it is none of these. */
-static bool combine(uint8_t atom, uint64_t *a, uint64_t b)
+/* Combines two words into one. Returns false for another operation. */
+static bool combine_words(uint8_t atom, uint64_t *a, uint64_t b)
 {
 	int64_t x = (int64_t)*a, y = (int64_t)b;
 
@@ -123,13 +123,13 @@ static bool combine(uint8_t atom, uint64_t *a, uint64_t b)
 	case DW_OP_ne: *a = x != y; return true;
 	case DW_OP_shl:
 	case DW_OP_shr:
-	case DW_OP_shra: return shift(atom, a, b);
+	case DW_OP_shra: return shift_word(atom, a, b);
 	default: return false;
 	}
 }
 
-/* What changes the word on top. False: it is none of these. */
-static bool change(uint8_t atom, struct pev_bytes *b, uint64_t *top)
+/* Changes the word on top. Returns false for another operation. */
+static bool change_top(uint8_t atom, struct pev_bytes *b, uint64_t *top)
 {
 	switch (atom) {
 	case DW_OP_plus_uconst: *top += pev_bytes_uleb(b); return true;
@@ -140,8 +140,8 @@ static bool change(uint8_t atom, struct pev_bytes *b, uint64_t *top)
 	}
 }
 
-/* What begins with nothing. False: it is none of these, or there is no room. */
-static bool constant(struct machine *m, uint8_t atom, struct pev_bytes *b)
+/* Pushes a constant. Returns false for another operation, or when the stack is full. */
+static bool push_constant(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
 	if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31)
 		return push(m, atom - DW_OP_lit0);
@@ -162,29 +162,29 @@ static bool constant(struct machine *m, uint8_t atom, struct pev_bytes *b)
 	}
 }
 
-static int on_stack(struct machine *m, uint8_t atom, struct pev_bytes *b)
+static int execute_on_stack(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
 	uint64_t *top;
 
 	if (m->depth < 1)
 		return -EBADMSG;
 	top = &m->stack[m->depth - 1];
-	if (change(atom, b, top))
+	if (change_top(atom, b, top))
 		return 0;
 	switch (atom) {
-	case DW_OP_deref: return load(m, 8);
-	case DW_OP_deref_size: return load(m, pev_bytes_word(b, 1));
+	case DW_OP_deref: return load_word(m, 8);
+	case DW_OP_deref_size: return load_word(m, pev_bytes_word(b, 1));
 	case DW_OP_dup: return push(m, *top) ? 0 : -EBADMSG;
 	case DW_OP_drop: m->depth--; return 0;
 	default: break;
 	}
-	if (m->depth < 2 || !combine(atom, top - 1, *top))
+	if (m->depth < 2 || !combine_words(atom, top - 1, *top))
 		return -EBADMSG;
 	m->depth--;
 	return 0;
 }
 
-static int compute(struct machine *m, uint8_t atom, struct pev_bytes *b)
+static int execute(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
 	uint64_t reg;
 
@@ -200,16 +200,17 @@ static int compute(struct machine *m, uint8_t atom, struct pev_bytes *b)
 		return push_register(m, pev_bytes_uleb(b), 0);
 	if (atom == DW_OP_nop)
 		return 0;
-	return constant(m, atom, b) ? 0 : on_stack(m, atom, b);
+	return push_constant(m, atom, b) ? 0 : execute_on_stack(m, atom, b);
 }
 
-static bool is_register(uint8_t atom)
+static bool is_register_op(uint8_t atom)
 {
 	return (atom >= DW_OP_reg0 && atom <= DW_OP_reg31) || atom == DW_OP_regx;
 }
 
-/* On to where a jump leads. */
-static int jump(struct machine *m, uint8_t atom, const unsigned char *first, struct pev_bytes *b)
+/* Moves the cursor to the target of a jump. */
+static int follow_jump(struct machine *m, uint8_t atom, const unsigned char *first,
+		       struct pev_bytes *b)
 {
 	int64_t by = pev_bytes_signed(b, 2);
 
@@ -223,8 +224,8 @@ static int jump(struct machine *m, uint8_t atom, const unsigned char *first, str
 	return 0;
 }
 
-/* *value: what the operations leave; *is_value: it is that itself, not where it lies. */
-static int run(struct machine *m, const struct pev_rule *rule, uint64_t *value, bool *is_value)
+/* *value: the result of the operations; *is_value: it is the value, not its address. */
+static int run_ops(struct machine *m, const struct pev_rule *rule, uint64_t *value, bool *is_value)
 {
 	struct pev_bytes b = { rule->ops, rule->ops + rule->len, false };
 
@@ -234,14 +235,14 @@ static int run(struct machine *m, const struct pev_rule *rule, uint64_t *value, 
 		int rc = 0;
 
 		if (atom == DW_OP_skip || atom == DW_OP_bra)
-			rc = jump(m, atom, rule->ops, &b);
+			rc = follow_jump(m, atom, rule->ops, &b);
 		else if (atom != DW_OP_stack_value)
-			rc = compute(m, atom, &b);
+			rc = execute(m, atom, &b);
 		if (n >= OPS_MAX || b.bad)
 			return -EBADMSG;
 		if (rc < 0)
 			return rc;
-		if (atom == DW_OP_stack_value || is_register(atom))
+		if (atom == DW_OP_stack_value || is_register_op(atom))
 			*is_value = true;
 	}
 	if (m->depth < 1)
@@ -260,7 +261,7 @@ static int find_cfa(const struct pev_rules *row, struct machine *m)
 
 	if (row->cfa.kind == PEV_RULE_EXPRESSION) {
 		m->depth = 0;
-		return run(m, &row->cfa, &m->cfa, &is_value);
+		return run_ops(m, &row->cfa, &m->cfa, &is_value);
 	}
 	if (row->cfa.kind != PEV_RULE_VAL_OFFSET)
 		return -EBADMSG;
@@ -274,21 +275,21 @@ static int read_word(const struct machine *m, uint64_t address, uint64_t *value)
 	return pev_memory_word(m->memory, address, value) ? 0 : -EFAULT;
 }
 
-/* Where an expression leads from the CFA on. */
-static int follow_ops(struct machine *m, const struct pev_rule *rule, uint64_t *value)
+/* Computes a register by an expression, which starts with the CFA on its stack. */
+static int compute_register(struct machine *m, const struct pev_rule *rule, uint64_t *value)
 {
 	bool is_value;
 	int rc;
 
 	m->depth = 0;
 	push(m, m->cfa);
-	rc = run(m, rule, value, &is_value);
+	rc = run_ops(m, rule, value, &is_value);
 	if (rc == 0 && !is_value && rule->kind == PEV_RULE_EXPRESSION)
 		rc = read_word(m, *value, value);
 	return rc;
 }
 
-static struct pev_rule rule_of(const struct abi *abi, const struct pev_rules *row, int reg)
+static struct pev_rule find_rule(const struct abi *abi, const struct pev_rules *row, int reg)
 {
 	struct pev_rule rule = row->regs[reg];
 
@@ -300,11 +301,11 @@ static struct pev_rule rule_of(const struct abi *abi, const struct pev_rules *ro
 	return rule;
 }
 
-/* The caller's value of a register; -ENODATA: it has none that is known. */
+/* Finds the caller's value of a register. Returns -ENODATA if it is unknown. */
 static int find_register(const struct abi *abi, const struct pev_rules *row, struct machine *m,
 			 int reg, uint64_t *value)
 {
-	struct pev_rule rule = rule_of(abi, row, reg);
+	struct pev_rule rule = find_rule(abi, row, reg);
 	uint64_t at = m->cfa + (uint64_t)rule.value;
 
 	switch (rule.kind) {
@@ -313,13 +314,13 @@ static int find_register(const struct abi *abi, const struct pev_rules *row, str
 	case PEV_RULE_OFFSET: return read_word(m, at, value);
 	case PEV_RULE_VAL_OFFSET: *value = at; return 0;
 	case PEV_RULE_EXPRESSION:
-	case PEV_RULE_VAL_EXPRESSION: return follow_ops(m, &rule, value);
+	case PEV_RULE_VAL_EXPRESSION: return compute_register(m, &rule, value);
 	default: return -ENODATA;
 	}
 }
 
-static int follow(const struct abi *abi, const struct pev_rules *row, struct machine *m,
-		  struct pev_activation *caller)
+static int unwind_frame(const struct abi *abi, const struct pev_rules *row, struct machine *m,
+			struct pev_activation *caller)
 {
 	int back = (int)row->ra, rc = find_cfa(row, m);
 
@@ -331,7 +332,7 @@ static int follow(const struct abi *abi, const struct pev_rules *row, struct mac
 	rc = find_register(abi, row, m, back, &caller->pc);
 	if (rc < 0)
 		return rc;
-	/* Of the others each is needed or not: that one is not known ends nothing yet. */
+	/* Another register may be unknown: perhaps no rule needs it. */
 	for (int reg = 0; reg < PEV_UNWIND_REGS; reg++)
 		if (reg == back || find_register(abi, row, m, reg, &caller->regs[reg]) == 0)
 			caller->known |= UINT64_C(1) << reg;
@@ -350,7 +351,7 @@ static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *m
 		struct pev_activation *act)
 {
 	struct file *file = (struct file *)cfi;
-	/* A call may be a function's last instruction: its rules are those before it. */
+	/* A call may be a function's last instruction, so the byte before decides. */
 	uint64_t address = pev_elf_find_address(file->elf->segments, file->elf->nr_segments,
 						offset - act->returns);
 	struct machine m = { .act = act, .memory = memory };
@@ -361,7 +362,7 @@ static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *m
 	if (rc < 0)
 		return rc;
 	m.bias = act->pc - act->returns - address;
-	rc = follow(file->abi, &row, &m, &caller);
+	rc = unwind_frame(file->abi, &row, &m, &caller);
 	if (rc == 0)
 		*act = caller;
 	return rc;

@@ -1,5 +1,5 @@
 /*
- * cfi.h - a file's rules for getting from a function to its caller.
+ * cfi.h - unwinds by the call frame information of a file.
  */
 #ifndef PEV_CFI_H
 #define PEV_CFI_H
@@ -10,8 +10,8 @@
 #include "symbol/unwind.h"
 
 /*
- * The rules in .eh_frame, and those in .debug_frame. The bytes are kept by the caller until
- * pev_cfi_close(). -ENOEXEC: it has none, -ENOMEM.
+ * Opens the rules in .eh_frame and .debug_frame. The caller keeps the bytes until
+ * pev_cfi_close(). Returns -ENOEXEC if there are none, or -ENOMEM.
  */
 int pev_cfi_open(struct pev_cfi **cfi, const void *image, size_t len, struct pev_err *err);
 void pev_cfi_close(struct pev_cfi *cfi);

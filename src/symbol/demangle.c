@@ -1,8 +1,8 @@
 /*
- * demangle.c - C++ names by libstdc++, and what Rust makes of them; see demangle.h.
+ * demangle.c - demangles C++ names by libstdc++, and Rust's legacy names; see demangle.h.
  *
  * Contract: Itanium C++ ABI, section 5.1; rustc's legacy scheme writes C++ names whose
- * last part is a hash ("h" and 16 digits), with "$LT$" and the like for what
+ * last part is a hash ("h" and 16 digits), with "$LT$" and the like for characters that
  * C++ names cannot have (rust-lang/rustc-demangle, src/legacy.rs).
  */
 #include "symbol/demangle.h"
@@ -15,15 +15,15 @@
 
 #include "symbol/demangle_rust.h"
 
-#define NAME_MAX_LEN 8192 /* a longer one is shown as it is */
+#define NAME_MAX_LEN 8192 /* a longer name is not demangled */
 
-/* Of <cxxabi.h>, which is C++: the result is malloc's; *status 0: it is one. */
+/* From <cxxabi.h>, which is C++. The result is malloc'd, or NULL. */
 char *__cxa_demangle(const char *name, char *out, size_t *len, int *status);
 
-/* ---- what is not shown of a C++ function ---- */
+/* ---- parameters and return types of C++ functions ---- */
 
-/* Where the parameters' "(" is, from the last ")" back; or NULL. */
-static char *parameters(char *text)
+/* Finds the "(" of the parameters, backwards from the last ")"; or NULL. */
+static char *find_parameters(char *text)
 {
 	char *end = strrchr(text, ')');
 	int depth = 0;
@@ -37,7 +37,7 @@ static char *parameters(char *text)
 	return NULL;
 }
 
-/* "operator<", "operator()" and the like: brackets that belong to the name. */
+/* Steps over "operator<", "operator()" and the like: their brackets belong to the name. */
 static const char *skip_operator(const char *p)
 {
 	static const char word[] = "operator";
@@ -50,8 +50,8 @@ static const char *skip_operator(const char *p)
 	return p + strspn(p, "<>=!+-*/%^&|~,");
 }
 
-/* Behind the return type: the last space outside of brackets, and before any operator. */
-static char *name_start(char *text)
+/* Finds the end of the return type: the last space outside brackets, before any operator. */
+static char *find_name_start(char *text)
 {
 	char *start = text;
 	int depth = 0;
@@ -77,7 +77,7 @@ static char *name_start(char *text)
 	return start;
 }
 
-static bool is_data(const char *text)
+static bool is_data_name(const char *text)
 {
 	static const char *const kinds[] = { "vtable for ", "typeinfo ", "guard variable ", "VTT ",
 		"non-virtual thunk ", "virtual thunk ", "covariant return thunk ",
@@ -90,23 +90,23 @@ static bool is_data(const char *text)
 }
 
 /* "int ns::f<int>(int) const [clone .cold]" -> "ns::f<int> [clone .cold]" */
-static void shorten(char *text)
+static void cut_types(char *text)
 {
 	char *clone = strstr(text, " [clone "), *open, *start;
 	size_t clone_len = clone ? strlen(clone) : 0, len;
 
 	if (clone)
 		*clone = '\0';
-	open = is_data(text) ? NULL : parameters(text);
+	open = is_data_name(text) ? NULL : find_parameters(text);
 	/* "(anonymous namespace)::f", "operator()": no parameters. */
 	if (open && open > text && strncmp(open, "(anonymous", 10) != 0) {
 		*open = '\0';
-		start = name_start(text);
+		start = find_name_start(text);
 		memmove(text, start, strlen(start) + 1);
 	}
 	if (!clone)
 		return;
-	/* Behind what is left, which is no longer than what stood there. */
+	/* The shortened name ends at or before the suffix. */
 	len = strlen(text);
 	*clone = ' ';
 	memmove(text + len, clone, clone_len + 1);
@@ -114,8 +114,8 @@ static void shorten(char *text)
 
 /* ---- Rust's legacy names ---- */
 
-/* "core::ptr::drop_in_place::h0123456789abcdef": where the hash begins, or NULL. */
-static char *rust_hash(char *text)
+/* "core::ptr::drop_in_place::h0123456789abcdef": finds the "::h", or NULL. */
+static char *find_rust_hash(char *text)
 {
 	size_t len = strlen(text);
 	char *hash = len > 19 ? text + len - 19 : NULL;
@@ -124,7 +124,7 @@ static char *rust_hash(char *text)
 		       hash : NULL;
 }
 
-/* What an escape at p stands for and how long it is, or 0. */
+/* Returns the character of the escape at p and the escape's length, or 0. */
 static char unescape(const char *p, size_t *len)
 {
 	static const struct {
@@ -149,13 +149,13 @@ static char unescape(const char *p, size_t *len)
 	return *end == '$' && code >= ' ' && code < 127 ? (char)code : 0;
 }
 
-static void rustify(char *text)
+static void unescape_rust(char *text)
 {
 	char *to = text;
 
 	for (const char *p = text; *p;) {
 		size_t len;
-		/* An underscore goes before what no identifier begins with. */
+		/* rustc writes '_' before an escape that starts an identifier. */
 		bool extra = *p == '_' && p[1] == '$' && (p == text || p[-1] == ':');
 		const char *at = p + extra;
 		char c = unescape(at, &len);
@@ -174,13 +174,13 @@ static void rustify(char *text)
 	*to = '\0';
 }
 
-/* ---- */
+/* ---- demangling ---- */
 
 /*
- * How much of a name is mangled: LLVM puts ".llvm.1234" and the like behind Rust's, which have no
- * parameters for libstdc++ to find clones behind; linkers put a version.
+ * Returns the length of the mangled part of a name. LLVM appends ".llvm.1234" and the like to
+ * Rust's names, which libstdc++ accepts only after parameters; linkers append a version.
  */
-static size_t mangled_len(const char *name)
+static size_t mangled_length(const char *name)
 {
 	for (const char *p = strstr(name, "17h"); p; p = strstr(p + 1, "17h"))
 		if (strspn(p + 3, "0123456789abcdef") == 16 && p[19] == 'E' && p[20] == '.')
@@ -188,9 +188,9 @@ static size_t mangled_len(const char *name)
 	return strcspn(name, "@");
 }
 
-static char *demangle(const char *name)
+static char *demangle_cxx(const char *name)
 {
-	char *mangled = strndup(name, mangled_len(name)), *text;
+	char *mangled = strndup(name, mangled_length(name)), *text;
 	int status;
 
 	text = mangled ? __cxa_demangle(mangled, NULL, NULL, &status) : NULL;
@@ -207,15 +207,15 @@ static char *demangle_function(const char *name)
 		return pev_demangle_rust(name);
 	if (name[0] != '_' || name[1] != 'Z' || strlen(name) > NAME_MAX_LEN)
 		return NULL;
-	text = demangle(name);
+	text = demangle_cxx(name);
 	if (!text)
 		return NULL;
-	hash = rust_hash(text);
+	hash = find_rust_hash(text);
 	if (hash) {
 		*hash = '\0';
-		rustify(text);
+		unescape_rust(text);
 	} else {
-		shorten(text);
+		cut_types(text);
 	}
 	return text;
 }

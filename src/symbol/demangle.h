@@ -1,12 +1,12 @@
 /*
- * demangle.h - the name of a C++ or Rust function as its author wrote it.
+ * demangle.h - turns mangled names of C++ and Rust functions into source names.
  */
 #ifndef PEV_DEMANGLE_H
 #define PEV_DEMANGLE_H
 
 /*
- * Without parameters and return type, as perf prints it; for the caller to free. NULL: it
- * is no mangled name (or there is no memory).
+ * Returns the name without parameters and return type, as perf prints it; the caller frees it.
+ * Returns NULL if the name is not mangled, or there is no memory.
  */
 char *pev_demangle(const char *name);
 

@@ -1,8 +1,8 @@
 /*
- * demangle_rust.c - the v0 names of Rust; see demangle_rust.h.
+ * demangle_rust.c - demangles Rust's v0 names; see demangle_rust.h.
  *
- * One function for each production of the grammar; what does not fit sets bad, and the
- * rest runs to its end without output. Depth and length are bounded, as a name can
+ * There is one function for each production of the grammar. Text that does not match sets bad,
+ * and the rest produces no output. Depth and length are bounded, because a name can
  * refer back to its own parts. Contract: RFC 2603 and doc.rust-lang.org/rustc/symbol-mangling.
  */
 #include "symbol/demangle_rust.h"
@@ -16,15 +16,15 @@
 
 #define DEPTH_MAX 128
 #define TEXT_MAX 8192
-#define STEPS_MAX 65536 /* names of parts may be referred to by parts that are referred to */
+#define STEPS_MAX 65536 /* back references may nest */
 
 struct name {
-	const char *text;   /* behind "_R" */
+	const char *text;   /* after "_R" */
 	size_t at, len;
 	char out[TEXT_MAX];
 	size_t used;
 	unsigned depth, steps;
-	uint64_t lifetimes; /* that are bound here */
+	uint64_t lifetimes; /* bound here */
 	bool silent, bad;
 };
 
@@ -50,11 +50,14 @@ __attribute__((format(printf, 2, 3))) static void print(struct name *n, const ch
 
 /* ---- letters and numbers ---- */
 
-static char peek(const struct name *n) { return n->at < n->len && !n->bad ? n->text[n->at] : 0; }
-
-static char next(struct name *n)
+static char peek_char(const struct name *n)
 {
-	char c = peek(n);
+	return n->at < n->len && !n->bad ? n->text[n->at] : 0;
+}
+
+static char next_char(struct name *n)
+{
+	char c = peek_char(n);
 
 	if (!c)
 		n->bad = true;
@@ -63,23 +66,23 @@ static char next(struct name *n)
 	return c;
 }
 
-static bool eat(struct name *n, char c)
+static bool skip_char(struct name *n, char c)
 {
-	if (peek(n) != c)
+	if (peek_char(n) != c)
 		return false;
 	n->at++;
 	return true;
 }
 
-/* "_" is 0, "0_" 1, "Z_" 62. */
-static uint64_t base62(struct name *n)
+/* Reads a base-62 number: "_" is 0, "0_" is 1, "Z_" is 62. */
+static uint64_t read_base62(struct name *n)
 {
 	uint64_t value = 0;
 
-	if (eat(n, '_'))
+	if (skip_char(n, '_'))
 		return 0;
-	while (!eat(n, '_') && !n->bad) {
-		char c = next(n);
+	while (!skip_char(n, '_') && !n->bad) {
+		char c = next_char(n);
 
 		value *= 62;
 		if (c >= '0' && c <= '9')
@@ -94,10 +97,10 @@ static uint64_t base62(struct name *n)
 	return value + 1;
 }
 
-/* A number that goes with a letter and may be absent: 0 then. */
-static uint64_t optional62(struct name *n, char letter)
+/* Reads an optional number after a letter; 0 if it is absent. */
+static uint64_t read_optional(struct name *n, char letter)
 {
-	return eat(n, letter) ? base62(n) + 1 : 0;
+	return skip_char(n, letter) ? read_base62(n) + 1 : 0;
 }
 
 struct word {
@@ -106,18 +109,18 @@ struct word {
 	bool punycode;
 };
 
-static struct word identifier(struct name *n)
+static struct word read_identifier(struct name *n)
 {
-	struct word word = { .punycode = eat(n, 'u') };
+	struct word word = { .punycode = skip_char(n, 'u') };
 	size_t len = 0;
 
-	if (peek(n) < '0' || peek(n) > '9')
+	if (peek_char(n) < '0' || peek_char(n) > '9')
 		n->bad = true;
-	/* A length of 0 has no more digits. */
-	if (!eat(n, '0'))
-		while (peek(n) >= '0' && peek(n) <= '9' && len < TEXT_MAX)
-			len = len * 10 + (size_t)(next(n) - '0');
-	eat(n, '_');
+	/* After a 0 there are no more digits. */
+	if (!skip_char(n, '0'))
+		while (peek_char(n) >= '0' && peek_char(n) <= '9' && len < TEXT_MAX)
+			len = len * 10 + (size_t)(next_char(n) - '0');
+	skip_char(n, '_');
 	if (n->bad || len > n->len - n->at) {
 		n->bad = true;
 		return (struct word){ "", 0, false };
@@ -133,23 +136,23 @@ static void print_word(struct name *n, struct word word)
 	print(n, word.punycode ? "punycode{%.*s}" : "%.*s", word.len, word.text);
 }
 
-/* ---- what is nested ---- */
+/* ---- nesting ---- */
 
-static bool enter(struct name *n)
+static bool enter_part(struct name *n)
 {
 	if (++n->depth > DEPTH_MAX || ++n->steps > STEPS_MAX)
 		n->bad = true;
 	return !n->bad;
 }
 
-/* What stands earlier in the name, once more. */
+/* Prints an earlier part of the name again. */
 static void print_back(struct name *n, void (*again)(struct name *n))
 {
-	size_t from = n->at - 1, to = base62(n), here = n->at;
+	size_t from = n->at - 1, to = read_base62(n), here = n->at;
 
 	if (to >= from)
 		n->bad = true;
-	/* Nobody sees it: and what is not printed needs no more steps. */
+	/* A part that is not printed needs no more steps. */
 	if (n->bad || n->silent)
 		return;
 	n->at = to;
@@ -174,10 +177,10 @@ static void print_lifetime(struct name *n, uint64_t index)
 		print(n, "'_%u", (unsigned)depth);
 }
 
-/* for<'a, 'b>: how many more lifetimes are bound. */
+/* Prints for<'a, 'b>. Returns how many lifetimes it binds. */
 static uint64_t bind_lifetimes(struct name *n)
 {
-	uint64_t more = optional62(n, 'G');
+	uint64_t more = read_optional(n, 'G');
 
 	if (more > 64)
 		n->bad = true;
@@ -196,20 +199,20 @@ static uint64_t bind_lifetimes(struct name *n)
 
 static void print_argument(struct name *n)
 {
-	if (eat(n, 'L'))
-		print_lifetime(n, base62(n));
-	else if (eat(n, 'K'))
+	if (skip_char(n, 'L'))
+		print_lifetime(n, read_base62(n));
+	else if (skip_char(n, 'K'))
 		print_const(n);
 	else
 		print_type(n);
 }
 
-/* Up to "E": how many. */
+/* Prints a list up to "E". Returns its length. */
 static unsigned print_list(struct name *n, void (*one)(struct name *n))
 {
 	unsigned nr = 0;
 
-	while (!eat(n, 'E') && !n->bad) {
+	while (!skip_char(n, 'E') && !n->bad) {
 		if (nr++)
 			print(n, ", ");
 		one(n);
@@ -217,26 +220,26 @@ static unsigned print_list(struct name *n, void (*one)(struct name *n))
 	return nr;
 }
 
-/* Where an impl stands is not printed. */
+/* Skips the path of an impl, which is not printed. */
 static void skip_impl(struct name *n)
 {
 	bool was = n->silent;
 
 	n->silent = true;
-	optional62(n, 's');
+	read_optional(n, 's');
 	print_path(n, false);
 	n->silent = was;
 }
 
 static void print_nested(struct name *n, bool value)
 {
-	char space = next(n);
+	char space = next_char(n);
 	uint64_t number;
 	struct word word;
 
 	print_path(n, value);
-	number = optional62(n, 's');
-	word = identifier(n);
+	number = read_optional(n, 's');
+	word = read_identifier(n);
 	if (space >= 'A' && space <= 'Z') {
 		print(n, "::{");
 		if (space == 'C')
@@ -271,14 +274,14 @@ static void print_impl(struct name *n, char kind)
 
 static void print_path(struct name *n, bool value)
 {
-	char kind = next(n);
+	char kind = next_char(n);
 
-	if (!enter(n))
+	if (!enter_part(n))
 		return;
 	switch (kind) {
 	case 'C':
-		optional62(n, 's');
-		print_word(n, identifier(n));
+		read_optional(n, 's');
+		print_word(n, read_identifier(n));
 		break;
 	case 'N':
 		print_nested(n, value);
@@ -305,7 +308,7 @@ static void print_path(struct name *n, bool value)
 
 /* ---- types ---- */
 
-static const char *basic_type(char c)
+static const char *find_basic_type(char c)
 {
 	static const char *const names[26] = {
 		"i8", "bool", "char", "f64", "str", "f32", NULL, "u8", "isize", "usize", NULL,
@@ -320,34 +323,34 @@ static void print_function(struct name *n)
 {
 	uint64_t bound = bind_lifetimes(n);
 
-	if (eat(n, 'U'))
+	if (skip_char(n, 'U'))
 		print(n, "unsafe ");
-	if (eat(n, 'K')) {
+	if (skip_char(n, 'K')) {
 		print(n, "extern \"");
-		if (eat(n, 'C'))
+		if (skip_char(n, 'C'))
 			print(n, "C");
 		else
-			print_word(n, identifier(n));
+			print_word(n, read_identifier(n));
 		print(n, "\" ");
 	}
 	print(n, "fn(");
 	print_list(n, print_type);
 	print(n, ")");
-	if (!eat(n, 'u')) {
+	if (!skip_char(n, 'u')) {
 		print(n, " -> ");
 		print_type(n);
 	}
 	n->lifetimes -= bound;
 }
 
-/* "dyn Iterator<Item = u8>": what is bound to names goes into the trait's own brackets. */
+/* "dyn Iterator<Item = u8>": associated types go into the trait's own brackets. */
 static void print_trait(struct name *n)
 {
 	bool open = false;
 	size_t begin = n->used;
 
 	print_path(n, false);
-	while (eat(n, 'p')) {
+	while (skip_char(n, 'p')) {
 		if (!open && !n->silent && n->used > begin && n->out[n->used - 1] == '>') {
 			n->used--;
 			print(n, ", ");
@@ -355,7 +358,7 @@ static void print_trait(struct name *n)
 			print(n, open ? ", " : "<");
 		}
 		open = true;
-		print_word(n, identifier(n));
+		print_word(n, read_identifier(n));
 		print(n, " = ");
 		print_type(n);
 	}
@@ -369,17 +372,17 @@ static void print_dyn(struct name *n)
 
 	print(n, "dyn ");
 	bound = bind_lifetimes(n);
-	for (unsigned nr = 0; !eat(n, 'E') && !n->bad; nr++) {
+	for (unsigned nr = 0; !skip_char(n, 'E') && !n->bad; nr++) {
 		if (nr)
 			print(n, " + ");
 		print_trait(n);
 	}
 	n->lifetimes -= bound;
-	if (!eat(n, 'L')) {
+	if (!skip_char(n, 'L')) {
 		n->bad = true;
 		return;
 	}
-	lifetime = base62(n);
+	lifetime = read_base62(n);
 	if (lifetime) {
 		print(n, " + ");
 		print_lifetime(n, lifetime);
@@ -388,7 +391,7 @@ static void print_dyn(struct name *n)
 
 static void print_reference(struct name *n, bool mut)
 {
-	uint64_t lifetime = eat(n, 'L') ? base62(n) : 0;
+	uint64_t lifetime = skip_char(n, 'L') ? read_base62(n) : 0;
 
 	print(n, "&");
 	if (lifetime) {
@@ -399,7 +402,7 @@ static void print_reference(struct name *n, bool mut)
 	print_type(n);
 }
 
-static void print_made_type(struct name *n, char kind)
+static void print_compound_type(struct name *n, char kind)
 {
 	switch (kind) {
 	case 'A':
@@ -438,37 +441,37 @@ static void print_made_type(struct name *n, char kind)
 		print_back(n, print_type);
 		break;
 	default:
-		n->at--; /* a path's own letter */
+		n->at--; /* the letter belongs to a path */
 		print_path(n, false);
 	}
 }
 
 static void print_type(struct name *n)
 {
-	char kind = next(n);
-	const char *basic = basic_type(kind);
+	char kind = next_char(n);
+	const char *basic = find_basic_type(kind);
 
-	if (!enter(n))
+	if (!enter_part(n))
 		return;
 	if (basic)
 		print(n, "%s", basic);
 	else
-		print_made_type(n, kind);
+		print_compound_type(n, kind);
 	n->depth--;
 }
 
 /* ---- constants ---- */
 
-/* Hexadecimal digits up to "_". */
+/* Prints hexadecimal digits up to "_". */
 static void print_number(struct name *n, char type)
 {
-	bool negative = eat(n, 'n');
+	bool negative = skip_char(n, 'n');
 	const char *digits = n->text + n->at;
 	size_t nr = 0;
 	uint64_t value = 0;
 
-	while (!eat(n, '_') && !n->bad) {
-		char c = next(n);
+	while (!skip_char(n, '_') && !n->bad) {
+		char c = next_char(n);
 
 		if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
 			n->bad = true;
@@ -491,9 +494,9 @@ static void print_const(struct name *n)
 {
 	char type;
 
-	if (!enter(n))
+	if (!enter_part(n))
 		return;
-	type = next(n);
+	type = next_char(n);
 	if (type == 'B')
 		print_back(n, print_const);
 	else if (type == 'p')
@@ -501,17 +504,17 @@ static void print_const(struct name *n)
 	else if (type && strchr("ahijlmnostxybc", type))
 		print_number(n, type);
 	else
-		n->bad = true; /* text, tuples and the like: rare in names of functions */
+		n->bad = true; /* strings, tuples and the like: rare in names of functions */
 	n->depth--;
 }
 
-/* ---- */
+/* ---- the whole name ---- */
 
 static void print_name(struct name *n)
 {
 	print_path(n, true);
-	/* The crate that made an instance of it is not printed. */
-	if (peek(n) >= 'A' && peek(n) <= 'Z') {
+	/* The crate that instantiated the function is not printed. */
+	if (peek_char(n) >= 'A' && peek_char(n) <= 'Z') {
 		n->silent = true;
 		print_path(n, false);
 	}

@@ -1,12 +1,12 @@
 /*
- * demangle_rust.h - the name of a Rust function of the v0 scheme ("_R…").
+ * demangle_rust.h - demangles names of Rust functions in the v0 scheme ("_R…").
  */
 #ifndef PEV_DEMANGLE_RUST_H
 #define PEV_DEMANGLE_RUST_H
 
 /*
- * As rustc-demangle's short form has it, without hashes of crates: "<a::T as b::Tr>::f::<u8>".
- * For the caller to free. NULL: it is no such name (or there is no memory).
+ * Returns the short form of rustc-demangle, without hashes of crates: "<a::T as b::Tr>::f::<u8>".
+ * The caller frees it. Returns NULL if it is not such a name, or there is no memory.
  */
 char *pev_demangle_rust(const char *name);
 

@@ -1,5 +1,5 @@
 /*
- * fde.c - call frame information, entry by entry; see fde.h.
+ * fde.c - entries of call frame information, and the rules of an address; see fde.h.
  */
 #include "symbol/fde.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-	DEPTH_MAX = 16,             /* rows that instructions lay aside; compilers: 2 */
-	INSTRUCTIONS_MAX = 1 << 20  /* bytes of a function's */
+	DEPTH_MAX = 16,             /* rows that DW_CFA_remember_state keeps; compilers use 2 */
+	INSTRUCTIONS_MAX = 1 << 20  /* bytes, for one function */
 };
 
 /* ---- bytes ---- */
@@ -37,7 +37,7 @@ int64_t pev_bytes_signed(struct pev_bytes *b, unsigned width)
 	return (int64_t)(pev_bytes_word(b, width) << spare) >> spare;
 }
 
-static uint64_t take_leb(struct pev_bytes *b, bool with_sign)
+static uint64_t read_leb(struct pev_bytes *b, bool with_sign)
 {
 	uint64_t value = 0;
 	unsigned shift = 0;
@@ -56,16 +56,16 @@ static uint64_t take_leb(struct pev_bytes *b, bool with_sign)
 
 uint64_t pev_bytes_uleb(struct pev_bytes *b)
 {
-	return take_leb(b, false);
+	return read_leb(b, false);
 }
 
 int64_t pev_bytes_sleb(struct pev_bytes *b)
 {
-	return (int64_t)take_leb(b, true);
+	return (int64_t)read_leb(b, true);
 }
 
-/* So many bytes as a piece of their own. */
-static struct pev_bytes take_block(struct pev_bytes *b, uint64_t len)
+/* Steps over len bytes and returns them as a cursor of their own. */
+static struct pev_bytes read_block(struct pev_bytes *b, uint64_t len)
 {
 	struct pev_bytes block = { b->at, b->end, false };
 
@@ -81,8 +81,8 @@ static struct pev_bytes take_block(struct pev_bytes *b, uint64_t len)
 /* ---- entries ---- */
 
 struct entry {
-	struct pev_bytes body; /* behind the id */
-	uint64_t id;           /* a CIE's, or where its CIE is */
+	struct pev_bytes body; /* after the id */
+	uint64_t id;           /* the mark of a CIE, or the place of an FDE's CIE */
 	size_t id_at, next;
 	bool is_cie;
 };
@@ -92,7 +92,7 @@ struct cie {
 	uint64_t code_factor, ra;
 	int64_t data_factor;
 	uint8_t encoding;      /* of addresses: DW_EH_PE_* */
-	bool has_data, signal; /* has_data: FDEs have some, which is passed over */
+	bool has_data, signal; /* has_data: its FDEs have augmentation data, which is skipped */
 	struct pev_bytes rules;
 };
 
@@ -107,7 +107,7 @@ static bool read_entry(const struct pev_fdes *fdes, size_t at, struct entry *ent
 		len = pev_bytes_word(&b, 8);
 		width = fdes->eh ? 4 : 8;
 	}
-	entry->body = take_block(&b, len);
+	entry->body = read_block(&b, len);
 	entry->next = (size_t)(b.at - fdes->bytes);
 	entry->id_at = (size_t)(entry->body.at - fdes->bytes);
 	entry->id = pev_bytes_word(&entry->body, width);
@@ -116,8 +116,8 @@ static bool read_entry(const struct pev_fdes *fdes, size_t at, struct entry *ent
 	return len != 0 && !b.bad && !entry->body.bad;
 }
 
-/* An address as it was encoded; what lies elsewhere, or is from what we do not know on, is bad. */
-static uint64_t take_address(const struct pev_fdes *fdes, struct pev_bytes *b, uint8_t encoding)
+/* Reads an encoded address. An indirect one, or one with an unknown base, sets bad. */
+static uint64_t read_address(const struct pev_fdes *fdes, struct pev_bytes *b, uint8_t encoding)
 {
 	uint64_t base = 0;
 
@@ -141,15 +141,15 @@ static uint64_t take_address(const struct pev_fdes *fdes, struct pev_bytes *b, u
 	}
 }
 
-/* What a CIE is augmented with, by its letters. */
-static bool take_augmentation(const struct pev_fdes *fdes, struct pev_bytes *b, const char *letters,
+/* Reads a CIE's augmentation data, one item for each letter. */
+static bool read_augmentation(const struct pev_fdes *fdes, struct pev_bytes *b, const char *letters,
 			      struct cie *cie)
 {
 	struct pev_bytes data = { b->at, b->at, false };
 
 	if (*letters == 'z') {
 		cie->has_data = true;
-		data = take_block(b, pev_bytes_uleb(b));
+		data = read_block(b, pev_bytes_uleb(b));
 		letters++;
 	}
 	for (; *letters; letters++) {
@@ -158,12 +158,12 @@ static bool take_augmentation(const struct pev_fdes *fdes, struct pev_bytes *b, 
 		else if (*letters == 'L')
 			pev_bytes_word(&data, 1);
 		else if (*letters == 'P')
-			/* Where it is does not matter here, nor what it is added to. */
-			take_address(fdes, &data, (uint8_t)(pev_bytes_word(&data, 1) & 0xf));
+			/* The personality routine is not used, so its base does not matter. */
+			read_address(fdes, &data, (uint8_t)(pev_bytes_word(&data, 1) & 0xf));
 		else if (*letters == 'S')
 			cie->signal = true;
 		else if (*letters != 'B' && *letters != 'G')
-			return cie->has_data; /* who knows; its length is known */
+			return cie->has_data; /* an unknown letter; the length is known */
 	}
 	return !data.bad;
 }
@@ -184,29 +184,29 @@ static bool read_cie(const struct pev_fdes *fdes, size_t at, struct cie *cie)
 		;
 	if (b->bad)
 		return false;
-	/* The sizes of an address and of a segment's number. */
+	/* The sizes of an address and of a segment selector. */
 	if (version >= 4 && pev_bytes_word(b, 2) != 8)
 		return false;
 	cie->code_factor = pev_bytes_uleb(b);
 	cie->data_factor = pev_bytes_sleb(b);
 	cie->ra = version == 1 ? pev_bytes_word(b, 1) : pev_bytes_uleb(b);
-	if (!take_augmentation(fdes, b, letters, cie))
+	if (!read_augmentation(fdes, b, letters, cie))
 		return false;
 	cie->rules = *b;
 	return !b->bad;
 }
 
-/* entry: an FDE of that CIE; what is left of its body are its instructions then. */
+/* entry: an FDE of that CIE. Leaves its instructions in entry->body. */
 static bool read_range(const struct pev_fdes *fdes, const struct cie *cie, struct entry *entry,
 		       struct pev_fde *fde)
 {
 	uint64_t len;
 
-	fde->start = take_address(fdes, &entry->body, cie->encoding);
-	len = take_address(fdes, &entry->body, cie->encoding & 0xf);
+	fde->start = read_address(fdes, &entry->body, cie->encoding);
+	len = read_address(fdes, &entry->body, cie->encoding & 0xf);
 	fde->end = fde->start + len;
 	if (cie->has_data)
-		take_block(&entry->body, pev_bytes_uleb(&entry->body));
+		read_block(&entry->body, pev_bytes_uleb(&entry->body));
 	return !entry->body.bad && len && fde->end > fde->start;
 }
 
@@ -218,7 +218,7 @@ static bool read_fde(const struct pev_fdes *fdes, size_t at, struct cie *cie, st
 	fde->at = at;
 	if (fdes->eh && entry->id > entry->id_at)
 		return false;
-	/* Neighbours have the same one. */
+	/* Neighbouring FDEs mostly share a CIE. */
 	return (cie->rules.at && cie->at == of) || read_cie(fdes, (size_t)of, cie) ?
 		       read_range(fdes, cie, entry, fde) :
 		       false;
@@ -226,7 +226,7 @@ static bool read_fde(const struct pev_fdes *fdes, size_t at, struct cie *cie, st
 
 /* ---- finding ---- */
 
-static int compare(const void *a, const void *b)
+static int compare_fdes(const void *a, const void *b)
 {
 	const struct pev_fde *x = a, *y = b;
 
@@ -235,7 +235,7 @@ static int compare(const void *a, const void *b)
 	return (x->at > y->at) - (x->at < y->at);
 }
 
-static int add(struct pev_fdes *fdes, size_t *room, const struct pev_fde *fde)
+static int append_fde(struct pev_fdes *fdes, size_t *room, const struct pev_fde *fde)
 {
 	struct pev_fde *sorted;
 
@@ -262,13 +262,13 @@ int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t
 
 		if (entry.is_cie || !read_fde(fdes, at, &cie, &entry, &fde))
 			continue;
-		if (add(fdes, &room, &fde) < 0) {
+		if (append_fde(fdes, &room, &fde) < 0) {
 			pev_fdes_close(fdes);
 			return -ENOMEM;
 		}
 	}
 	if (fdes->nr)
-		qsort(fdes->sorted, fdes->nr, sizeof(*fdes->sorted), compare);
+		qsort(fdes->sorted, fdes->nr, sizeof(*fdes->sorted), compare_fdes);
 	return 0;
 }
 
@@ -278,7 +278,7 @@ void pev_fdes_close(struct pev_fdes *fdes)
 	*fdes = (struct pev_fdes){ 0 };
 }
 
-static const struct pev_fde *find(const struct pev_fdes *fdes, uint64_t address)
+static const struct pev_fde *find_fde(const struct pev_fdes *fdes, uint64_t address)
 {
 	size_t low = 0, high = fdes->nr;
 
@@ -295,161 +295,164 @@ static const struct pev_fde *find(const struct pev_fdes *fdes, uint64_t address)
 
 /* ---- instructions ---- */
 
-struct making {
+struct row_state {
 	const struct pev_fdes *fdes;
 	const struct cie *cie;
 	struct pev_rules *row;
-	const struct pev_rules *initial;     /* what the CIE's made; NULL: these are the CIE's */
-	struct pev_rules aside[DEPTH_MAX];
+	const struct pev_rules *initial;     /* the CIE's row; NULL while that is computed */
+	struct pev_rules kept[DEPTH_MAX];
 	unsigned depth;
 	uint64_t location;
 };
 
-static void set(struct making *m, uint64_t reg, struct pev_rule rule)
+static void set_rule(struct row_state *s, uint64_t reg, struct pev_rule rule)
 {
 	if (reg < PEV_FDE_REGS)
-		m->row->regs[reg] = rule;
+		s->row->regs[reg] = rule;
 }
 
-static void set_kind(struct making *m, uint64_t reg, enum pev_rule_kind kind)
+static void set_kind(struct row_state *s, uint64_t reg, enum pev_rule_kind kind)
 {
-	set(m, reg, (struct pev_rule){ .kind = kind });
+	set_rule(s, reg, (struct pev_rule){ .kind = kind });
 }
 
-static void set_value(struct making *m, uint64_t reg, enum pev_rule_kind kind, int64_t value)
+static void set_value(struct row_state *s, uint64_t reg, enum pev_rule_kind kind, int64_t value)
 {
-	set(m, reg, (struct pev_rule){ .kind = kind, .value = value });
+	set_rule(s, reg, (struct pev_rule){ .kind = kind, .value = value });
 }
 
-static void set_ops(struct making *m, uint64_t reg, enum pev_rule_kind kind, struct pev_bytes *b)
+static void set_ops(struct row_state *s, uint64_t reg, enum pev_rule_kind kind, struct pev_bytes *b)
 {
-	struct pev_bytes ops = take_block(b, pev_bytes_uleb(b));
+	struct pev_bytes ops = read_block(b, pev_bytes_uleb(b));
 
-	set(m, reg, (struct pev_rule){ kind, 0, ops.at, (size_t)(ops.end - ops.at) });
+	set_rule(s, reg, (struct pev_rule){ kind, 0, ops.at, (size_t)(ops.end - ops.at) });
 }
 
-static void restore(struct making *m, uint64_t reg)
+static void restore_rule(struct row_state *s, uint64_t reg)
 {
 	if (reg < PEV_FDE_REGS)
-		m->row->regs[reg] = m->initial ? m->initial->regs[reg] :
+		s->row->regs[reg] = s->initial ? s->initial->regs[reg] :
 						 (struct pev_rule){ .kind = PEV_RULE_UNSPECIFIED };
 }
 
-static int64_t scaled(const struct making *m, uint64_t factored)
+static int64_t scale(const struct row_state *s, uint64_t factored)
 {
-	return (int64_t)(factored * (uint64_t)m->cie->data_factor);
+	return (int64_t)(factored * (uint64_t)s->cie->data_factor);
 }
 
-static void set_cfa(struct making *m, uint64_t reg, int64_t offset)
+static void set_cfa(struct row_state *s, uint64_t reg, int64_t offset)
 {
-	m->row->cfa = (struct pev_rule){ .kind = PEV_RULE_VAL_OFFSET, .value = offset };
-	m->row->cfa_reg = reg;
+	s->row->cfa = (struct pev_rule){ .kind = PEV_RULE_VAL_OFFSET, .value = offset };
+	s->row->cfa_reg = reg;
 }
 
-static void set_cfa_ops(struct making *m, struct pev_bytes *b)
+static void set_cfa_ops(struct row_state *s, struct pev_bytes *b)
 {
-	struct pev_bytes ops = take_block(b, pev_bytes_uleb(b));
+	struct pev_bytes ops = read_block(b, pev_bytes_uleb(b));
 
-	m->row->cfa = (struct pev_rule){ PEV_RULE_EXPRESSION, 0, ops.at,
+	s->row->cfa = (struct pev_rule){ PEV_RULE_EXPRESSION, 0, ops.at,
 					 (size_t)(ops.end - ops.at) };
 }
 
-static bool lay_aside(struct making *m)
+static bool keep_row(struct row_state *s)
 {
-	if (m->depth == DEPTH_MAX)
+	if (s->depth == DEPTH_MAX)
 		return false;
-	m->aside[m->depth++] = *m->row;
+	s->kept[s->depth++] = *s->row;
 	return true;
 }
 
-static bool take_up(struct making *m)
+static bool return_to_row(struct row_state *s)
 {
-	if (m->depth == 0)
+	if (s->depth == 0)
 		return false;
-	*m->row = m->aside[--m->depth];
+	*s->row = s->kept[--s->depth];
 	return true;
 }
 
-/* What moves on to a later address. False: it is none of these. */
-static bool advance(struct making *m, uint8_t op, struct pev_bytes *b)
+/* Executes an instruction that advances the location. Returns false for another one. */
+static bool advance_location(struct row_state *s, uint8_t op, struct pev_bytes *b)
 {
-	uint64_t factor = m->cie->code_factor;
+	uint64_t factor = s->cie->code_factor;
 
 	switch (op) {
 	case DW_CFA_set_loc:
-		m->location = take_address(m->fdes, b, m->cie->encoding);
+		s->location = read_address(s->fdes, b, s->cie->encoding);
 		return true;
-	case DW_CFA_advance_loc1: m->location += pev_bytes_word(b, 1) * factor; return true;
-	case DW_CFA_advance_loc2: m->location += pev_bytes_word(b, 2) * factor; return true;
-	case DW_CFA_advance_loc4: m->location += pev_bytes_word(b, 4) * factor; return true;
+	case DW_CFA_advance_loc1: s->location += pev_bytes_word(b, 1) * factor; return true;
+	case DW_CFA_advance_loc2: s->location += pev_bytes_word(b, 2) * factor; return true;
+	case DW_CFA_advance_loc4: s->location += pev_bytes_word(b, 4) * factor; return true;
 	default: break;
 	}
 	if ((op & 0xc0) == DW_CFA_advance_loc)
-		m->location += (op & 0x3f) * factor;
+		s->location += (op & 0x3f) * factor;
 	return (op & 0xc0) == DW_CFA_advance_loc;
 }
 
-/* What says where the CFA is. False: it is none of these. */
-static bool define_cfa(struct making *m, uint8_t op, struct pev_bytes *b)
+/* Executes an instruction that defines the CFA. Returns false for another one. */
+static bool define_cfa(struct row_state *s, uint8_t op, struct pev_bytes *b)
 {
-	struct pev_rules *row = m->row;
+	struct pev_rules *row = s->row;
 	uint64_t reg;
 
 	switch (op) {
 	case DW_CFA_def_cfa:
 		reg = pev_bytes_uleb(b);
-		set_cfa(m, reg, (int64_t)pev_bytes_uleb(b));
+		set_cfa(s, reg, (int64_t)pev_bytes_uleb(b));
 		return true;
 	case DW_CFA_def_cfa_sf:
 		reg = pev_bytes_uleb(b);
-		set_cfa(m, reg, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		set_cfa(s, reg, scale(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	case DW_CFA_def_cfa_register:
-		set_cfa(m, pev_bytes_uleb(b), row->cfa.value);
+		set_cfa(s, pev_bytes_uleb(b), row->cfa.value);
 		return true;
 	case DW_CFA_def_cfa_offset:
-		set_cfa(m, row->cfa_reg, (int64_t)pev_bytes_uleb(b));
+		set_cfa(s, row->cfa_reg, (int64_t)pev_bytes_uleb(b));
 		return true;
 	case DW_CFA_def_cfa_offset_sf:
-		set_cfa(m, row->cfa_reg, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		set_cfa(s, row->cfa_reg, scale(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	case DW_CFA_def_cfa_expression:
-		set_cfa_ops(m, b);
+		set_cfa_ops(s, b);
 		return true;
 	default:
 		return false;
 	}
 }
 
-/* What says where a register is, whose number is in the next bytes. False: it is none of these. */
-static bool define_register(struct making *m, uint8_t op, struct pev_bytes *b)
+/*
+ * Executes an instruction that gives a rule to the register in its operand. Returns false for
+ * another one.
+ */
+static bool define_register(struct row_state *s, uint8_t op, struct pev_bytes *b)
 {
 	struct pev_bytes was = *b;
 	uint64_t reg = pev_bytes_uleb(b);
 
 	switch (op) {
-	case DW_CFA_restore_extended: restore(m, reg); return true;
-	case DW_CFA_undefined: set_kind(m, reg, PEV_RULE_UNDEFINED); return true;
-	case DW_CFA_same_value: set_kind(m, reg, PEV_RULE_SAME); return true;
-	case DW_CFA_expression: set_ops(m, reg, PEV_RULE_EXPRESSION, b); return true;
-	case DW_CFA_val_expression: set_ops(m, reg, PEV_RULE_VAL_EXPRESSION, b); return true;
+	case DW_CFA_restore_extended: restore_rule(s, reg); return true;
+	case DW_CFA_undefined: set_kind(s, reg, PEV_RULE_UNDEFINED); return true;
+	case DW_CFA_same_value: set_kind(s, reg, PEV_RULE_SAME); return true;
+	case DW_CFA_expression: set_ops(s, reg, PEV_RULE_EXPRESSION, b); return true;
+	case DW_CFA_val_expression: set_ops(s, reg, PEV_RULE_VAL_EXPRESSION, b); return true;
 	case DW_CFA_register:
-		set_value(m, reg, PEV_RULE_REGISTER, (int64_t)pev_bytes_uleb(b));
+		set_value(s, reg, PEV_RULE_REGISTER, (int64_t)pev_bytes_uleb(b));
 		return true;
 	case DW_CFA_offset_extended:
-		set_value(m, reg, PEV_RULE_OFFSET, scaled(m, pev_bytes_uleb(b)));
+		set_value(s, reg, PEV_RULE_OFFSET, scale(s, pev_bytes_uleb(b)));
 		return true;
 	case DW_CFA_offset_extended_sf:
-		set_value(m, reg, PEV_RULE_OFFSET, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		set_value(s, reg, PEV_RULE_OFFSET, scale(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	case DW_CFA_GNU_negative_offset_extended:
-		set_value(m, reg, PEV_RULE_OFFSET, -scaled(m, pev_bytes_uleb(b)));
+		set_value(s, reg, PEV_RULE_OFFSET, -scale(s, pev_bytes_uleb(b)));
 		return true;
 	case DW_CFA_val_offset:
-		set_value(m, reg, PEV_RULE_VAL_OFFSET, scaled(m, pev_bytes_uleb(b)));
+		set_value(s, reg, PEV_RULE_VAL_OFFSET, scale(s, pev_bytes_uleb(b)));
 		return true;
 	case DW_CFA_val_offset_sf:
-		set_value(m, reg, PEV_RULE_VAL_OFFSET, scaled(m, (uint64_t)pev_bytes_sleb(b)));
+		set_value(s, reg, PEV_RULE_VAL_OFFSET, scale(s, (uint64_t)pev_bytes_sleb(b)));
 		return true;
 	default:
 		*b = was;
@@ -457,41 +460,41 @@ static bool define_register(struct making *m, uint8_t op, struct pev_bytes *b)
 	}
 }
 
-static bool execute(struct making *m, uint8_t op, struct pev_bytes *b)
+static bool execute_one(struct row_state *s, uint8_t op, struct pev_bytes *b)
 {
 	if ((op & 0xc0) == DW_CFA_offset) {
-		set_value(m, op & 0x3f, PEV_RULE_OFFSET, scaled(m, pev_bytes_uleb(b)));
+		set_value(s, op & 0x3f, PEV_RULE_OFFSET, scale(s, pev_bytes_uleb(b)));
 		return true;
 	}
 	if ((op & 0xc0) == DW_CFA_restore) {
-		restore(m, op & 0x3f);
+		restore_rule(s, op & 0x3f);
 		return true;
 	}
 	switch (op) {
 	case DW_CFA_nop:
-	case DW_CFA_GNU_window_save: /* arm64's negate_ra_state: addresses are cut to theirs */
+	case DW_CFA_GNU_window_save: /* arm64: negate_ra_state; unwind.c masks addresses */
 		return true;
 	case DW_CFA_GNU_args_size:
 		pev_bytes_uleb(b);
 		return true;
 	case DW_CFA_remember_state:
-		return lay_aside(m);
+		return keep_row(s);
 	case DW_CFA_restore_state:
-		return take_up(m);
+		return return_to_row(s);
 	default:
-		return define_cfa(m, op, b) || define_register(m, op, b);
+		return define_cfa(s, op, b) || define_register(s, op, b);
 	}
 }
 
-/* Up to the row of the address. */
-static int run(struct making *m, struct pev_bytes b, uint64_t address)
+/* Executes instructions up to the row of the address. */
+static int execute_until(struct row_state *s, struct pev_bytes b, uint64_t address)
 {
 	if (b.end - b.at > INSTRUCTIONS_MAX)
 		return -EBADMSG;
-	while (b.at < b.end && m->location <= address) {
+	while (b.at < b.end && s->location <= address) {
 		uint8_t op = (uint8_t)pev_bytes_word(&b, 1);
 
-		if ((!advance(m, op, &b) && !execute(m, op, &b)) || b.bad)
+		if ((!advance_location(s, op, &b) && !execute_one(s, op, &b)) || b.bad)
 			return -EBADMSG;
 	}
 	return 0;
@@ -499,9 +502,9 @@ static int run(struct making *m, struct pev_bytes b, uint64_t address)
 
 int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules *row)
 {
-	const struct pev_fde *fde = find(fdes, address);
+	const struct pev_fde *fde = find_fde(fdes, address);
 	struct pev_rules initial = { 0 };
-	struct making m = { .fdes = fdes, .row = &initial };
+	struct row_state s = { .fdes = fdes, .row = &initial };
 	struct cie cie = { 0 };
 	struct entry entry;
 	struct pev_fde same;
@@ -511,15 +514,15 @@ int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules
 		return -ENOENT;
 	if (!read_entry(fdes, fde->at, &entry) || !read_fde(fdes, fde->at, &cie, &entry, &same))
 		return -EBADMSG;
-	m.cie = &cie;
+	s.cie = &cie;
 	initial.ra = cie.ra;
 	initial.signal = cie.signal;
-	rc = run(&m, cie.rules, UINT64_MAX);
+	rc = execute_until(&s, cie.rules, UINT64_MAX);
 	if (rc < 0)
 		return rc;
 	*row = initial;
-	m.row = row;
-	m.initial = &initial;
-	m.location = fde->start;
-	return run(&m, entry.body, address);
+	s.row = row;
+	s.initial = &initial;
+	s.location = fde->start;
+	return execute_until(&s, entry.body, address);
 }

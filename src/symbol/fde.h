@@ -1,11 +1,11 @@
 /*
- * fde.h - what a section of call frame information says of one address.
+ * fde.h - the unwind rules of one address, from a section of call frame information.
  *
- * .eh_frame and .debug_frame are entries one behind the other: CIEs with what functions have in
- * common, and an FDE for each function, whose instructions make a row of rules for each of its
- * addresses. Entries are found once, a row is made when it is asked for. All of it is anybody's
- * bytes: nothing outside of them is read, and no number in them decides how much memory
- * there is. Contract: DWARF 5, section 6.4; Linux Standard Base Core 5.0, section 10.6.
+ * .eh_frame and .debug_frame are lists of entries: CIEs, which hold what several functions have
+ * in common, and an FDE for each function. Its instructions compute a row of rules for each
+ * address. The entries are found once; a row is computed on request. The bytes may be hostile:
+ * nothing outside of them is read, and no number in them decides how much memory is allocated.
+ * Contract: DWARF 5, section 6.4; Linux Standard Base Core 5.0, section 10.6.
  */
 #ifndef PEV_FDE_H
 #define PEV_FDE_H
@@ -14,67 +14,67 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Numbers that an ABI gives to the registers it saves; of others no rule is kept. */
+/* Registers that an ABI saves have numbers below this; rules of others are dropped. */
 #define PEV_FDE_REGS 33
 
 enum pev_rule_kind {
-	PEV_RULE_UNSPECIFIED,  /* as the ABI has it */
+	PEV_RULE_UNSPECIFIED,  /* the ABI decides */
 	PEV_RULE_UNDEFINED,
 	PEV_RULE_SAME,
-	PEV_RULE_OFFSET,       /* it lies at CFA + value */
-	PEV_RULE_VAL_OFFSET,   /* it is CFA + value */
-	PEV_RULE_REGISTER,     /* it is in the register of that number */
-	PEV_RULE_EXPRESSION,   /* it lies where ops lead to */
-	PEV_RULE_VAL_EXPRESSION
+	PEV_RULE_OFFSET,       /* stored at CFA + value */
+	PEV_RULE_VAL_OFFSET,   /* equal to CFA + value */
+	PEV_RULE_REGISTER,     /* in register number value */
+	PEV_RULE_EXPRESSION,   /* stored at the address that ops compute */
+	PEV_RULE_VAL_EXPRESSION /* computed by ops */
 };
 
 struct pev_rule {
 	enum pev_rule_kind kind;
 	int64_t value;
-	const unsigned char *ops; /* len bytes of an expression; borrowed of the section */
+	const unsigned char *ops; /* len bytes of an expression; borrowed from the section */
 	size_t len;
 };
 
 /* The rules of one address. */
 struct pev_rules {
 	struct pev_rule regs[PEV_FDE_REGS];
-	struct pev_rule cfa;   /* EXPRESSION, or VAL_OFFSET to the register cfa_reg */
+	struct pev_rule cfa;   /* EXPRESSION, or VAL_OFFSET from register cfa_reg */
 	uint64_t cfa_reg;
-	uint64_t ra;           /* the register that has where it returns to */
-	bool signal;           /* the kernel called it */
+	uint64_t ra;           /* the register of the return address */
+	bool signal;           /* a signal frame: the kernel called the function */
 };
 
 struct pev_fde {
-	uint64_t start, end;   /* of the function; end: the first that is not its */
-	size_t at;             /* of the entry in the section */
+	uint64_t start, end;   /* of the function; end is exclusive */
+	size_t at;             /* offset of the entry in the section */
 };
 
 /* Zeroed: a section without entries. */
 struct pev_fdes {
 	const unsigned char *bytes; /* borrowed */
 	size_t len;
-	uint64_t address;      /* where the linker put the first */
+	uint64_t address;      /* of the first byte, by the linker */
 	bool eh;               /* .eh_frame */
 	struct pev_fde *sorted; /* owned */
 	size_t nr;
 };
 
-/* Find a section's entries; an entry that is none ends it. -ENOMEM. */
+/* Finds the entries of a section, up to the first damaged one. Returns 0 or -ENOMEM. */
 int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address, bool eh);
 void pev_fdes_close(struct pev_fdes *fdes);
 
-/* The rules of an address. -ENOENT: there are none; -EBADMSG: they cannot be followed. */
+/* Computes the rules of an address. Returns -ENOENT if there are none, -EBADMSG if damaged. */
 int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules *row);
 
-/* What of an instruction or expression is left; a read beyond it gives 0 and sets bad. */
+/* The rest of an instruction or expression; a read beyond the end returns 0 and sets bad. */
 struct pev_bytes {
 	const unsigned char *at, *end;
 	bool bad;
 };
 
-/* Of 1 to 8 bytes, the first one the lowest. */
+/* Reads a little-endian number of 1 to 8 bytes. */
 uint64_t pev_bytes_word(struct pev_bytes *b, unsigned width);
-/* The same with its sign. */
+/* The same, sign-extended. */
 int64_t pev_bytes_signed(struct pev_bytes *b, unsigned width);
 uint64_t pev_bytes_uleb(struct pev_bytes *b);
 int64_t pev_bytes_sleb(struct pev_bytes *b);

@@ -1,9 +1,9 @@
 /*
- * kallsyms.c - kernel address -> name, from /proc/kallsyms; see kallsyms.h.
+ * kallsyms.c - finds the kernel's symbol at an address, from /proc/kallsyms; see kallsyms.h.
  *
- * The file is read once, its lines cut in place, and sorted by address: a
- * look-up is a binary search and allocates nothing. Contract: kernel/kallsyms.c,
- * s_show(): "%px %c %s\n", or with "\t[module]" behind the name.
+ * The file is read once, its lines are terminated in place and sorted by address: a look-up is a
+ * binary search and allocates nothing. Contract: kernel/kallsyms.c, s_show(): "%px %c %s\n", or
+ * with "\t[module]" after the name.
  */
 #include "symbol/kallsyms.h"
 
@@ -16,11 +16,11 @@ struct symbol {
 	uint64_t addr;
 	const char *name;
 	const char *module;     /* NULL: the kernel itself */
-	char kind;              /* as nm(1) has it: t and T are functions */
+	char kind;              /* as in nm(1): t and T are functions */
 };
 
 struct pev_kallsyms {
-	char *text;             /* owned; the names lie in it */
+	char *text;             /* owned; the names are in it */
 	struct symbol *sorted;  /* owned */
 	size_t nr;
 };
@@ -31,11 +31,11 @@ static int compare_symbols(const void *a, const void *b)
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;
-	/* Aliases: the first in the file, which is what the kernel itself prints. */
+	/* Aliases: the first in the file is the one that the kernel itself prints. */
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-/* One line, its end cut off already. False when it is no symbol. */
+/* Parses one line, which is terminated. Returns false if it is not a symbol. */
 static bool parse_line(char *line, struct symbol *symbol)
 {
 	char *end;
@@ -55,7 +55,7 @@ static bool parse_line(char *line, struct symbol *symbol)
 	return symbol->addr != 0;
 }
 
-/* By length: a sanitizer that looks at whole strings would read the text once for each line. */
+/* memchr(), not strchr(): a sanitizer that checks whole strings reads them to the end each time. */
 static size_t count_lines(const char *text, const char *end)
 {
 	size_t nr = 0;
@@ -67,7 +67,7 @@ static size_t count_lines(const char *text, const char *end)
 	return nr + 1;
 }
 
-static int parse(struct pev_kallsyms *symbols, size_t len)
+static int parse_text(struct pev_kallsyms *symbols, size_t len)
 {
 	char *end = symbols->text + len;
 
@@ -94,7 +94,7 @@ int pev_kallsyms_parse(struct pev_kallsyms **out, const char *text, size_t len, 
 	if (symbols && symbols->text) {
 		memcpy(symbols->text, text, len);
 		symbols->text[len] = '\0';
-		rc = parse(symbols, len);
+		rc = parse_text(symbols, len);
 	}
 	if (rc < 0) {
 		pev_kallsyms_free(symbols);
@@ -114,7 +114,7 @@ int pev_kallsyms_kernel(struct pev_kallsyms **out, const struct pev_sys *sys, st
 		return pev_fail(err, -ENOMEM, "cannot read the kernel's symbols");
 	rc = sys->slurp(sys->ctx, "/proc/kallsyms", &symbols->text, &len);
 	if (rc == 0)
-		rc = parse(symbols, len);
+		rc = parse_text(symbols, len);
 	if (rc < 0) {
 		pev_kallsyms_free(symbols);
 		return pev_fail(err, rc, "cannot read the kernel's symbols from /proc/kallsyms");
@@ -132,8 +132,8 @@ void pev_kallsyms_free(struct pev_kallsyms *symbols)
 	free(symbols);
 }
 
-/* The last one at or below addr, and of those at one address the first; NULL: it is below all. */
-static const struct symbol *find(const struct pev_kallsyms *symbols, uint64_t addr)
+/* Finds the last address at or below addr, and returns its first symbol, or NULL. */
+static const struct symbol *find_symbol(const struct pev_kallsyms *symbols, uint64_t addr)
 {
 	size_t low = 0, high = symbols->nr;
 
@@ -155,7 +155,7 @@ static const struct symbol *find(const struct pev_kallsyms *symbols, uint64_t ad
 
 const char *pev_kallsyms_find(const struct pev_kallsyms *symbols, uint64_t addr, uint64_t *start)
 {
-	const struct symbol *symbol = find(symbols, addr);
+	const struct symbol *symbol = find_symbol(symbols, addr);
 
 	if (symbol)
 		*start = symbol->addr;
@@ -176,10 +176,12 @@ static bool is_same_module(const struct symbol *a, const struct symbol *b)
 }
 
 /*
- * Nobody tells where one ends: at the next, but that may be another module's, far away. As perf
- * has it, symbols__fixup_end() in tools/perf/util/symbol.c: at the end of the next page then.
+ * kallsyms has no sizes: a symbol ends at the next one. If that belongs to another module, which
+ * may be far away, it ends with the next page, as in perf (symbols__fixup_end() in
+ * tools/perf/util/symbol.c).
  */
-static bool reaches(const struct pev_kallsyms *symbols, const struct symbol *symbol, uint64_t addr)
+static bool contains_address(const struct pev_kallsyms *symbols, const struct symbol *symbol,
+			     uint64_t addr)
 {
 	const struct symbol *next = symbol, *end = symbols->sorted + symbols->nr;
 
@@ -192,14 +194,14 @@ static bool reaches(const struct pev_kallsyms *symbols, const struct symbol *sym
 const char *pev_kallsyms_function(const struct pev_kallsyms *symbols, uint64_t addr,
 				  uint64_t *start, const char **module)
 {
-	const struct symbol *symbol = find(symbols, addr), *end;
+	const struct symbol *symbol = find_symbol(symbols, addr), *end;
 
 	if (!symbol)
 		return NULL;
 	end = symbols->sorted + symbols->nr;
 	while (!is_function(symbol) && symbol + 1 < end && symbol[1].addr == symbol->addr)
 		symbol++;
-	if (!is_function(symbol) || !reaches(symbols, symbol, addr))
+	if (!is_function(symbol) || !contains_address(symbols, symbol, addr))
 		return NULL;
 	*start = symbol->addr;
 	*module = symbol->module;

@@ -1,8 +1,8 @@
 /*
- * perf_map.c - functions by address, of perf-PID.map; see perf_map.h.
+ * perf_map.c - finds a function by its address, from perf-PID.map; see perf_map.h.
  *
- * Read once and sorted: a look-up is a binary search. Functions may lie over one another, as
- * memory is used again and nobody says so.
+ * The map is sorted once: a look-up is a binary search. Functions may overlap, because memory is
+ * reused and the map does not record when a function is freed.
  */
 #include "symbol/perf_map.h"
 
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_BYTES 4096 /* of one; what is longer is cut */
-#define OVERLAID_MAX 64 /* older functions that a newer one may lie over */
+#define NAME_BYTES 4096 /* a longer name is cut */
+#define OVERLAP_MAX 64  /* functions at or below the address that are searched */
 
 struct function {
-	uint64_t start, end;  /* end: the first byte that is not its */
+	uint64_t start, end;  /* end is exclusive */
 	const char *name;
 	size_t len;
 };
@@ -24,7 +24,7 @@ struct pev_perf_map {
 	size_t nr;
 };
 
-static int digit_of(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -33,18 +33,21 @@ static int digit_of(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* A number in hex and the space behind it; what comes then, NULL: it is none of 64 bits. */
-static const char *take_number(const char *at, const char *end, uint64_t *value)
+/*
+ * Reads a hexadecimal number and the space after it. Returns the rest of the line, or NULL if there
+ * is no such number of at most 64 bits.
+ */
+static const char *read_number(const char *at, const char *end, uint64_t *value)
 {
 	const char *first;
 
 	if (end - at > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
 		at += 2;
 	*value = 0;
-	for (first = at; at < end && digit_of(*at) >= 0; at++) {
+	for (first = at; at < end && hex_digit(*at) >= 0; at++) {
 		if (*value >> 60)
 			return NULL;
-		*value = *value << 4 | (unsigned)digit_of(*at);
+		*value = *value << 4 | (unsigned)hex_digit(*at);
 	}
 	return at > first && at < end && *at == ' ' ? at + 1 : NULL;
 }
@@ -52,9 +55,9 @@ static const char *take_number(const char *at, const char *end, uint64_t *value)
 static bool parse_line(const char *line, const char *end, struct function *out)
 {
 	uint64_t size;
-	const char *at = take_number(line, end, &out->start);
+	const char *at = read_number(line, end, &out->start);
 
-	at = at ? take_number(at, end, &size) : NULL;
+	at = at ? read_number(at, end, &size) : NULL;
 	if (!at || at == end || size == 0)
 		return false;
 	out->end = out->start + size < size ? UINT64_MAX : out->start + size;
@@ -63,8 +66,8 @@ static bool parse_line(const char *line, const char *end, struct function *out)
 	return true;
 }
 
-/* Of two at one place the later one is the newer. */
-static int compare(const void *a, const void *b)
+/* Of two functions at one address, the later line is the newer one. */
+static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
 
@@ -73,11 +76,11 @@ static int compare(const void *a, const void *b)
 	return (x->name > y->name) - (x->name < y->name);
 }
 
-static int add(struct pev_perf_map *map, size_t *room, const struct function *function)
+static int append_function(struct pev_perf_map *map, size_t *room, const struct function *function)
 {
 	struct function *sorted;
 
-	if (map->nr == PEV_JITMAP_MAX)
+	if (map->nr == PEV_PERF_MAP_MAX)
 		return -EFBIG;
 	if (map->nr == *room) {
 		*room = *room ? *room * 2 : 256;
@@ -90,7 +93,7 @@ static int add(struct pev_perf_map *map, size_t *room, const struct function *fu
 	return 0;
 }
 
-static int parse(struct pev_perf_map *map, const char *text, const char *end)
+static int parse_lines(struct pev_perf_map *map, const char *text, const char *end)
 {
 	size_t room = 0;
 	int rc;
@@ -101,13 +104,13 @@ static int parse(struct pev_perf_map *map, const char *text, const char *end)
 
 		if (!stop)
 			stop = end;
-		rc = parse_line(text, stop, &function) ? add(map, &room, &function) : 0;
+		rc = parse_line(text, stop, &function) ? append_function(map, &room, &function) : 0;
 		if (rc < 0)
 			return rc;
 		text = stop + 1;
 	}
 	if (map->nr)
-		qsort(map->sorted, map->nr, sizeof(*map->sorted), compare);
+		qsort(map->sorted, map->nr, sizeof(*map->sorted), compare_functions);
 	return 0;
 }
 
@@ -118,7 +121,7 @@ int pev_perf_map_parse(struct pev_perf_map **out, const char *text, size_t len)
 
 	if (!map)
 		return -ENOMEM;
-	rc = parse(map, text, text + len);
+	rc = parse_lines(map, text, text + len);
 	if (rc < 0) {
 		pev_perf_map_free(map);
 		return rc;
@@ -135,8 +138,8 @@ void pev_perf_map_free(struct pev_perf_map *map)
 	free(map);
 }
 
-/* How many begin at or below addr. */
-static size_t nr_below(const struct pev_perf_map *map, uint64_t addr)
+/* Counts the functions that start at or below addr. */
+static size_t count_below(const struct pev_perf_map *map, uint64_t addr)
 {
 	size_t low = 0, high = map->nr;
 
@@ -154,10 +157,10 @@ static size_t nr_below(const struct pev_perf_map *map, uint64_t addr)
 bool pev_perf_map_find(const struct pev_perf_map *map, uint64_t addr,
 		       struct pev_perf_map_function *out)
 {
-	size_t at = nr_below(map, addr), last = at > OVERLAID_MAX ? at - OVERLAID_MAX : 0;
+	size_t at = count_below(map, addr), last = at > OVERLAP_MAX ? at - OVERLAP_MAX : 0;
 	const struct function *newest = NULL;
 
-	/* Memory is used again, for one that is longer as well. */
+	/* An older function may start at a higher address than a newer, longer one. */
 	while (at-- > last) {
 		const struct function *function = &map->sorted[at];
 

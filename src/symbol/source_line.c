@@ -1,8 +1,8 @@
 /*
  * source_line.c - lines and inlined functions by DWARF; see source_line.h.
  *
- * libdw reads it. Which compile unit an address is in comes from the units' own ranges:
- * not every compiler writes .debug_aranges. Contract: DWARF 5, section 3.3.8 (inlined
+ * libdw reads it. The compile unit of an address is found by the units' own ranges, because not
+ * every compiler writes .debug_aranges. Contract: DWARF 5, section 3.3.8 (inlined
  * subroutines) and 6.2 (lines).
  */
 #include "symbol/source_line.h"
@@ -27,13 +27,13 @@ enum {
 
 struct range {
 	uint64_t start, end;
-	Dwarf_Off unit;         /* its DIE */
+	Dwarf_Off unit;         /* of its DIE */
 };
 
 struct pev_source_lines {
 	Elf *elf;
 	Dwarf *dwarf;
-	Elf *shared_elf;        /* the supplement; an empty one unless supplied is set */
+	Elf *shared_elf;        /* the supplement; empty_file unless supplied is set */
 	Dwarf *shared;
 	bool supplied;
 	struct range *ranges;   /* sorted by start */
@@ -42,7 +42,7 @@ struct pev_source_lines {
 
 /* ---- the supplement ---- */
 
-/* An ELF file whose only debug section is one byte, which is not DWARF. */
+/* An ELF file whose only debug section is one byte, which is not valid DWARF. */
 struct empty_file {
 	Elf64_Ehdr header;
 	Elf64_Shdr sections[3];
@@ -88,8 +88,8 @@ static int open_supplement(struct pev_source_lines *source, const void *image, s
 
 /*
  * Without a supplement libdw opens the file that .gnu_debugaltlink names (dwarf_getalt.c,
- * find_debug_altlink()), whatever it is: a FIFO blocks it for ever. The caller decides which file
- * is read; until then the supplement is an empty one.
+ * find_debug_altlink()) without a check: a FIFO blocks it for ever. The caller decides which file
+ * is read; until then the supplement is an empty file.
  */
 static int forbid_opening(struct pev_source_lines *source)
 {
@@ -116,7 +116,7 @@ static int add_range(struct pev_source_lines *source, uint64_t start, uint64_t e
 	return 0;
 }
 
-static int take_unit(struct pev_source_lines *source, Dwarf_Die *unit)
+static int add_unit_ranges(struct pev_source_lines *source, Dwarf_Die *unit)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t at = 0;
@@ -127,14 +127,14 @@ static int take_unit(struct pev_source_lines *source, Dwarf_Die *unit)
 	return 0;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_ranges(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-static int take_units(struct pev_source_lines *source)
+static int add_units(struct pev_source_lines *source)
 {
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die unit;
@@ -142,11 +142,11 @@ static int take_units(struct pev_source_lines *source)
 	for (int n = 0; n < UNITS_MAX; n++) {
 		if (dwarf_get_units(source->dwarf, cu, &cu, NULL, NULL, &unit, NULL) != 0)
 			break;
-		if (take_unit(source, &unit) < 0)
+		if (add_unit_ranges(source, &unit) < 0)
 			return -ENOMEM;
 	}
 	if (source->nr)
-		qsort(source->ranges, source->nr, sizeof(*source->ranges), compare);
+		qsort(source->ranges, source->nr, sizeof(*source->ranges), compare_ranges);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ int pev_source_lines_open(struct pev_source_lines **out, const void *image, size
 		source->dwarf = dwarf_begin_elf(source->elf, DWARF_C_READ, NULL);
 	rc = source->dwarf ? forbid_opening(source) : -ENOEXEC;
 	if (rc == 0)
-		rc = take_units(source);
+		rc = add_units(source);
 	if (rc < 0) {
 		pev_source_lines_close(source);
 		return pev_fail(err, rc, "it has no DWARF that can be read");
@@ -229,7 +229,7 @@ static bool find_unit(const struct pev_source_lines *source, uint64_t address, D
 
 /* ---- places ---- */
 
-static void take_line(Dwarf_Die *unit, uint64_t address, struct pev_source_place *place)
+static void read_line(Dwarf_Die *unit, uint64_t address, struct pev_source_place *place)
 {
 	Dwarf_Line *line = dwarf_getsrc_die(unit, address);
 
@@ -240,7 +240,7 @@ static void take_line(Dwarf_Die *unit, uint64_t address, struct pev_source_place
 		place->line = 0;
 }
 
-static int number(Dwarf_Die *die, unsigned name)
+static int read_number(Dwarf_Die *die, unsigned name)
 {
 	Dwarf_Attribute attribute;
 	Dwarf_Word value;
@@ -252,16 +252,16 @@ static int number(Dwarf_Die *die, unsigned name)
 }
 
 /*
- * Where an inlined function was called. Since DWARF 5 the first file is number 0, which clang
- * uses; before, that was none, and libdw calls it "???".
+ * Reads where an inlined function was called. Since DWARF 5 number 0 is the first file, and clang
+ * uses it; before, it meant no file, which libdw calls "???".
  */
-static void take_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct pev_source_place *place)
+static void read_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct pev_source_place *place)
 {
-	int file = number(inlined, DW_AT_call_file);
+	int file = read_number(inlined, DW_AT_call_file);
 	Dwarf_Files *files;
 	size_t nr;
 
-	place->line = number(inlined, DW_AT_call_line);
+	place->line = read_number(inlined, DW_AT_call_line);
 	if (!dwarf_hasattr(inlined, DW_AT_call_file) ||
 	    dwarf_getsrcfiles(unit, &files, &nr) != 0 || (size_t)file >= nr)
 		return;
@@ -270,7 +270,7 @@ static void take_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct pev_source_pla
 		place->file = NULL;
 }
 
-static const char *name_of(Dwarf_Die *die)
+static const char *find_name(Dwarf_Die *die)
 {
 	Dwarf_Attribute attribute;
 
@@ -280,7 +280,7 @@ static const char *name_of(Dwarf_Die *die)
 	return dwarf_diename(die);
 }
 
-/* dwarf_siblingof(), of which a damaged file may have it that it lies before. */
+/* dwarf_siblingof(); in a damaged file the next sibling may lie before this one. */
 static int next_sibling(Dwarf_Die *die)
 {
 	Dwarf_Off at = dwarf_dieoffset(die);
@@ -290,9 +290,9 @@ static int next_sibling(Dwarf_Die *die)
 }
 
 /*
- * The function that an address lies in. Those of clang and rustc stand in namespaces, which have no
- * addresses: dwarf_getscopes() does not look into them. *left: so many more may be looked at, as
- * what is in one may stand beside it as well, to a damaged file.
+ * Finds the function that contains an address. clang and rustc put functions into namespaces,
+ * which dwarf_getscopes() skips because they have no addresses. *left limits how many DIEs are
+ * visited: in a damaged file a DIE can be both a child and a sibling of another.
  */
 static bool find_function(Dwarf_Die *parent, uint64_t address, Dwarf_Die *function, int depth,
 			  uint32_t *left)
@@ -314,7 +314,7 @@ static bool find_function(Dwarf_Die *parent, uint64_t address, Dwarf_Die *functi
 	return false;
 }
 
-/* What of a scope has the address: what was inlined there, or a block. */
+/* Finds the part of a scope that contains the address: an inlined function, or a block. */
 static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope)
 {
 	Dwarf_Die die;
@@ -329,7 +329,7 @@ static bool find_scope(Dwarf_Die *parent, uint64_t address, Dwarf_Die *scope)
 	return false;
 }
 
-/* What was inlined there, from the outermost inwards: how many. */
+/* Finds the functions inlined at the address, the outermost first. Returns how many. */
 static int find_inlined(const Dwarf_Die *function, uint64_t address, Dwarf_Die *inlined)
 {
 	Dwarf_Die scope = *function, inner;
@@ -343,19 +343,19 @@ static int find_inlined(const Dwarf_Die *function, uint64_t address, Dwarf_Die *
 	return nr;
 }
 
-/* Each is where the one inside of it was called. */
-static int walk(Dwarf_Die *unit, Dwarf_Die *inlined, int nr, struct pev_source_place *places,
-		int max)
+/* Fills in places: each has the line at which the one before it was called. */
+static int list_places(Dwarf_Die *unit, Dwarf_Die *inlined, int nr, struct pev_source_place *places,
+		       int max)
 {
 	int n = 0;
 
 	while (nr-- > 0 && n + 1 < max) {
-		places[n].function = name_of(&inlined[nr]);
+		places[n].function = find_name(&inlined[nr]);
 		if (!places[n].function)
 			places[n].function = "[inlined]";
 		n++;
 		places[n] = (struct pev_source_place){ 0 };
-		take_call(unit, &inlined[nr], &places[n]);
+		read_call(unit, &inlined[nr], &places[n]);
 	}
 	return n + 1;
 }
@@ -369,8 +369,8 @@ int pev_source_lines_at(struct pev_source_lines *source, uint64_t address,
 	if (max < 1 || !find_unit(source, address, &unit))
 		return 0;
 	places[0] = (struct pev_source_place){ 0 };
-	take_line(&unit, address, &places[0]);
+	read_line(&unit, address, &places[0]);
 	if (!find_function(&unit, address, &function, 0, &left))
 		return places[0].file ? 1 : 0;
-	return walk(&unit, inlined, find_inlined(&function, address, inlined), places, max);
+	return list_places(&unit, inlined, find_inlined(&function, address, inlined), places, max);
 }

@@ -1,5 +1,5 @@
 /*
- * source_line.h - where in its source an address of a file was written, and what was inlined there.
+ * source_line.h - finds the source line of an address, and the functions inlined there.
  */
 #ifndef PEV_SOURCE_LINE_H
 #define PEV_SOURCE_LINE_H
@@ -12,38 +12,41 @@
 
 struct pev_source_lines; /* opaque; borrows the file's bytes */
 
-/* One function that an address is in, the innermost first. Borrowed until close. */
+/* One of the functions at an address, the innermost first. Borrowed until close. */
 struct pev_source_place {
-	const char *function; /* mangled where it is; NULL for the last: the symbol table knows */
-	const char *file;     /* NULL: not known */
-	int line;             /* from 1; 0: not known */
+	const char *function; /* may be mangled; NULL for the last: ask the symbol table */
+	const char *file;     /* NULL: unknown */
+	int line;             /* from 1; 0: unknown */
 };
 
 /*
- * The DWARF of a program or of its debug file. The bytes are kept by the caller until
- * pev_source_lines_close(). -ENOEXEC: there is none, -ENOMEM.
+ * Reads the DWARF of a program or of its debug file. The caller keeps the bytes until
+ * pev_source_lines_close(). Returns -ENOEXEC if there is none, or -ENOMEM.
  */
 int pev_source_lines_open(struct pev_source_lines **source, const void *image, size_t len,
 			  struct pev_err *err);
 void pev_source_lines_close(struct pev_source_lines *source);
 
-/* The file that dwz(1) moved what several debug files share into (DWARF 5, section 7.3.6). */
+/* A file to which dwz(1) moved the parts that debug files share (DWARF 5, section 7.3.6). */
 struct pev_supplement {
-	const char *name;     /* a path, from the file's own directory on where it is relative */
+	const char *name;     /* a path; a relative one starts at the file's own directory */
 	const void *build_id;
 	size_t build_id_len;
 };
 
-/* Is there one that has not been supplied? Borrowed until close. */
+/* True if the file needs a supplement that was not supplied. Borrowed until close. */
 bool pev_source_lines_supplement(const struct pev_source_lines *source,
 				 struct pev_supplement *supplement);
-/* image stays the caller's until pev_source_lines_close(). Once. -ENOEXEC, -EEXIST, -ENOMEM. */
+/*
+ * Supplies its bytes, once; the caller keeps them until pev_source_lines_close(). Returns
+ * -ENOEXEC, -EEXIST or -ENOMEM.
+ */
 int pev_source_lines_supply(struct pev_source_lines *source, const void *image, size_t len,
 			    struct pev_err *err);
 
 /*
- * The places of an address by the linker: at most max, of which the last is the function
- * that was called and those before it were inlined into the one behind. How many; 0: none.
+ * Finds the places of an address of the linker's: at most max. Each function was inlined into the
+ * next one; the last one was called. Returns how many there are.
  */
 int pev_source_lines_at(struct pev_source_lines *source, uint64_t address,
 			struct pev_source_place *places, int max);

@@ -1,5 +1,5 @@
 /*
- * symtab.c - which function is at an address of a file; see symtab.h.
+ * symtab.c - finds the function at an address of a file; see symtab.h.
  *
  * Which symbols are functions, and which of several names at one address is shown, is decided as
  * perf does (tools/perf/util/symbol-elf.c, dso__load_sym_internal(); symbol.c,

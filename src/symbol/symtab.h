@@ -1,10 +1,10 @@
 /*
- * symtab.h - which function is at an address of a program's or a library's file.
+ * symtab.h - finds the function at an address of a program or a library.
  *
- * Made from the file's bytes, which are not needed any more then: .symtab, or .dynsym
- * where that was stripped; the table that .gnu_debugdata holds (MiniDebugInfo); the PLT's
- * stubs by the names that they jump to; and what a separate debug file adds. The
- * bytes are anybody's: what they say is believed as far as they go.
+ * The table is made from the bytes of the file, which it does not keep: .symtab, or .dynsym if
+ * that was stripped; the table in .gnu_debugdata (MiniDebugInfo); the stubs of the PLT, named
+ * after the functions they jump to; and the symbols of a separate debug file. The bytes may be
+ * hostile.
  */
 #ifndef PEV_SYMTAB_H
 #define PEV_SYMTAB_H
@@ -17,33 +17,33 @@
 
 #define PEV_SYMTAB_NONE UINT64_MAX /* no such address */
 
-struct pev_symtab; /* opaque; owns what it has */
+struct pev_symtab; /* opaque; owns its symbols and names */
 
 struct pev_symtab_facts {
 	const unsigned char *build_id;
-	uint32_t build_id_len;   /* bytes; 0: it has none */
+	uint32_t build_id_len;   /* bytes; 0: the file has none */
 	const char *debuglink;   /* the name of its debug file, or NULL */
 	uint32_t debuglink_crc;
-	bool symtab;             /* .symtab is in it: no other file knows more names */
-	bool minidebug;          /* .gnu_debugdata is, and was read */
-	bool debug_info;         /* .debug_info is: source() finds lines in it */
+	bool symtab;             /* has .symtab: no other file has more names */
+	bool minidebug;          /* has .gnu_debugdata, which was read */
+	bool debug_info;         /* has .debug_info, for source.h */
 	uint64_t symbols;
 };
 
-/* -ENOEXEC: it is no ELF file; -ENOMEM. A file without symbols is one with none. */
+/* Returns -ENOEXEC if the bytes are not an ELF file, or -ENOMEM. A file may have no symbols. */
 int pev_symtab_open(struct pev_symtab **table, const void *image, size_t len,
 		    struct pev_err *err);
 void pev_symtab_free(struct pev_symtab *table);
-/* The symbols of its separate debug file as well. The same errors; the table stays good. */
+/* Adds the symbols of its separate debug file. On the same errors the table stays as it was. */
 int pev_symtab_add(struct pev_symtab *table, const void *image, size_t len, struct pev_err *err);
 void pev_symtab_facts(const struct pev_symtab *table, struct pev_symtab_facts *facts);
 
 /* Returns the linker's address of a byte of the file that is mapped, or PEV_SYMTAB_NONE. */
 uint64_t pev_symtab_address(const struct pev_symtab *table, uint64_t offset);
-/* The symbol that an address lies in and where it begins, or NULL. Borrowed from the table. */
+/* Returns the name of the symbol at an address, and its start; or NULL. Borrowed. */
 const char *pev_symtab_find(struct pev_symtab *table, uint64_t address, uint64_t *start);
 
-/* The checksum of .gnu_debuglink. */
+/* Returns the checksum of a file, as in .gnu_debuglink. */
 uint32_t pev_symtab_crc(const void *bytes, size_t len);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * lcfi.c - perfev.cfi: a file's rules for getting from a function to its caller.
+ * lcfi.c - perfev.cfi: the unwind rules of a file.
  *
- * A shared object of its own, loaded when the first stack is unwound, because it needs
- * elfutils. The rules are followed in the core (lstack.c), which knows the userdata by
- * its name; the bytes come from core.slurp, and with them the hooks.
+ * A shared object of its own, loaded when the first stack is unwound, because it needs libelf.
+ * The core (lstack.c) applies the rules; it knows the userdata by its name. The bytes come from
+ * the core, through the hooks.
  */
 #include "lua/symbol/lcfi.h"
 

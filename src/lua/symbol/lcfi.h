@@ -1,5 +1,5 @@
 /*
- * lcfi.h - a file's unwind rules as a userdata: made in perfev.cfi, followed in the core.
+ * lcfi.h - a file's unwind rules as a userdata: made by perfev.cfi, applied in the core.
  */
 #ifndef PEV_LCFI_H
 #define PEV_LCFI_H

@@ -32,7 +32,7 @@ static int l_jitmap(lua_State *L)
 	rc = pev_perf_map_parse(&self->map, text, len);
 	if (rc == -EFBIG)
 		return l_result(L, pev_fail(&err, rc, "it has more than %u functions",
-					    PEV_JITMAP_MAX), &err);
+					    PEV_PERF_MAP_MAX), &err);
 	return rc < 0 ? l_result(L, pev_fail(&err, rc, "no memory for its functions"), &err) : 1;
 }
 

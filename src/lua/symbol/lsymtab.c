@@ -1,9 +1,8 @@
 /*
- * lsymtab.c - perfev.symtab: which function is at an address of a file.
+ * lsymtab.c - perfev.symtab: finds functions and lines by addresses of a file; demangles names.
  *
- * A shared object of its own, loaded when the first name is asked for, so that nobody
- * else needs elfutils, liblzma and libstdc++. It reads no file: the bytes come from
- * core.slurp, and with them the hooks.
+ * A shared object of its own, loaded on first use, so that only its users need elfutils, liblzma
+ * and libstdc++. It opens no file: the bytes come from the core, through the hooks.
  */
 #include <lauxlib.h>
 #include <link.h>
@@ -57,7 +56,7 @@ static int l_read(lua_State *L)
 	return rc < 0 ? l_fail(L, rc, &err) : 1;
 }
 
-/* t:add(bytes) -> true | nil, why, errno: the symbols of its debug file as well */
+/* t:add(bytes) -> true | nil, why, errno. Adds the symbols of its debug file. */
 static int l_add(lua_State *L)
 {
 	struct pev_symtab *table = check_symtab(L);
@@ -83,7 +82,7 @@ static int l_address(lua_State *L)
 	return 1;
 }
 
-/* t:find(address) -> name as the file has it, where it begins; or nil */
+/* t:find(address) -> name as in the file, start | nil */
 static int l_find(lua_State *L)
 {
 	struct pev_symtab *table = check_symtab(L);
@@ -97,7 +96,7 @@ static int l_find(lua_State *L)
 	return 2;
 }
 
-/* t:debug(bytes) -> true | nil, why, errno: its lines are in these, which are kept */
+/* t:debug(bytes) -> true | nil, why, errno. Reads lines from these bytes, which are kept. */
 static int l_debug(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
@@ -118,7 +117,7 @@ static int l_debug(lua_State *L)
 	return 1;
 }
 
-/* t:supplement() -> name, build-id of what its lines say is in another file; or nil */
+/* t:supplement() -> name, build-id of another file that its lines need | nil */
 static int l_supplement(lua_State *L)
 {
 	const struct l_symtab *self = check_any(L);
@@ -132,7 +131,7 @@ static int l_supplement(lua_State *L)
 	return 2;
 }
 
-/* t:supply(bytes) -> true | nil, why, errno: these are that file's, and are kept */
+/* t:supply(bytes) -> true | nil, why, errno. The bytes of that file, which are kept. */
 static int l_supply(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
@@ -165,7 +164,7 @@ static void push_place(lua_State *L, const struct pev_source_place *place)
 	}
 }
 
-/* t:lines(address) -> { { symbol =, file =, line = }, ... }, what was inlined there first */
+/* t:lines(address) -> { { symbol =, file =, line = }, ... }, innermost inlined function first */
 static int l_lines(lua_State *L)
 {
 	struct l_symtab *self = check_any(L);
@@ -225,7 +224,7 @@ static int l_close(lua_State *L)
 	return 0;
 }
 
-/* demangle(name) -> name; the same where it is no mangled one */
+/* demangle(name) -> name; the same if it is not mangled */
 static int l_demangle(lua_State *L)
 {
 	const char *name = luaL_checkstring(L, 1);
@@ -240,7 +239,7 @@ static int l_demangle(lua_State *L)
 	return 1;
 }
 
-/* crc(bytes) -> as .gnu_debuglink has it */
+/* crc(bytes) -> checksum, as in .gnu_debuglink */
 static int l_crc(lua_State *L)
 {
 	size_t len;
