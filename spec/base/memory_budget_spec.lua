@@ -142,7 +142,8 @@ describe("the budget of a session", function()
   end)
 
   it("is 1M or more, as a size", function()
-    assert.has_error(function() perfev.session { max_bytes = "12K" } end, "session: max_bytes must be 1M or more, not 12K")
+    assert.has_error(function() perfev.session { max_bytes = "12K" } end,
+      "session: max_bytes must be 1M or more, not 12K")
     assert.has_error(function() perfev.session { max_bytes = true } end)
     local r = run { run.perfl, "--max-memory", "7", "-e", "print(1)", "--", "true" }
     assert.equal(2, r.code)
