@@ -9,14 +9,15 @@
  *	CALL(type, name, answer, returns, text, nr, parameters...)
  *
  * type        of the result: >= 0, or -errno
- * answer      converts between a hook's answer in Lua and the results in C: lua/lsyscall_answers.c
+ * answer      converts between a hook's answer in Lua and the results in C (lsyscall_answers.c)
  * returns     a hook's results in words; "" when the number 0 is all it returns
  * text        one sentence for the documentation
  * nr          of the parameters
  * parameters  of the C function after ctx, each as (kind, name). The kind stands for a C type
- *             (PEV_SYS_TYPE_kind, below) and for its form in Lua (lua/lsyscall_parameters.c)
+ *             (PEV_SYS_TYPE_kind, below) and for its form in Lua (lsyscall_parameters.c)
  *
- * A parameter or an answer of a new form gets a new kind: one converter in the file named above.
+ * A parameter or an answer of a new form gets a new kind: one converter in the file named above,
+ * in src/lua/hooks/.
  *
  * This file is included several times, each time with another CALL, which it undefines.
  */

@@ -15,11 +15,11 @@
 #include "lua/hooks/lmemory.h"
 #include "lua/hooks/lsyscall.h"
 
-#define READ_MAX (1 << 20) /* no descriptor of ours gives more at once */
+#define READ_MAX (1 << 20) /* no read of perfev asks for more at once */
 
 /* ---- numbers ---- */
 
-/* Narrowed silently it would be another descriptor, pid or flag. */
+/* A number cut to 32 bits would name another descriptor, process or flag. */
 static int check_int(lua_State *L, int idx)
 {
 	lua_Integer value = luaL_checkinteger(L, idx);
@@ -28,38 +28,49 @@ static int check_int(lua_State *L, int idx)
 	return (int)value;
 }
 
-static void push_int(lua_State *L, void *args, int i)
-{
-	lua_pushinteger(L, L_SYS_ARG(int, args, i));
-}
-
-static void set_int(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
-{
-	(void)room;
-	L_SYS_ARG(int, args, i) = check_int(L, idx);
-}
-
 /* 0 when it is missing. */
-static void set_optional_int(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
+static int check_optional_int(lua_State *L, int idx)
 {
-	(void)room;
-	L_SYS_ARG(int, args, i) = lua_isnoneornil(L, idx) ? 0 : check_int(L, idx);
+	return lua_isnoneornil(L, idx) ? 0 : check_int(L, idx);
 }
 
-static int show_int(char *text, size_t size, void *args, int i)
+static lua_Integer check_length(lua_State *L, int idx)
 {
-	return snprintf(text, size, "%d", L_SYS_ARG(int, args, i));
+	lua_Integer len = luaL_checkinteger(L, idx);
+
+	luaL_argcheck(L, len > 0, idx, "no length");
+	return len;
 }
 
-static int show_hex(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "0x%x", L_SYS_ARG(unsigned, args, i));
-}
+/* A kind of number: how it is checked, and how it is shown as which type. */
+#define NUMBER(kind, check, format, shown)                                                         \
+	static void push_##kind(lua_State *L, void *args, int i)                                   \
+	{                                                                                          \
+		lua_pushinteger(L, (lua_Integer)L_SYS_ARG(PEV_SYS_TYPE_##kind, args, i));          \
+	}                                                                                          \
+	static void set_##kind(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)  \
+	{                                                                                          \
+		(void)room;                                                                        \
+		L_SYS_ARG(PEV_SYS_TYPE_##kind, args, i) = (PEV_SYS_TYPE_##kind)check(L, idx);      \
+	}                                                                                          \
+	static int show_##kind(char *text, size_t size, void *args, int i)                         \
+	{                                                                                          \
+		return snprintf(text, size, format, L_SYS_ARG(shown, args, i));                    \
+	}                                                                                          \
+	const struct l_sys_kind l_sys_kind_##kind = { push_##kind, set_##kind, show_##kind }
 
-static int show_ms(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "%d ms", L_SYS_ARG(int, args, i));
-}
+NUMBER(int, check_int, "%d", int);
+NUMBER(flag, check_optional_int, "%d", int);
+NUMBER(hex, check_optional_int, "0x%x", unsigned);
+NUMBER(ms, check_int, "%d ms", int);
+NUMBER(mask, luaL_checkinteger, "0x%x", unsigned);
+NUMBER(u64, luaL_checkinteger, "%" PRIu64, uint64_t);
+NUMBER(ns, luaL_checkinteger, "%" PRIu64 " ns", uint64_t);
+NUMBER(set, luaL_checkinteger, "0x%" PRIx64, uint64_t);
+NUMBER(flags, luaL_checkinteger, "0x%lx", unsigned long);
+NUMBER(size, check_length, "%zu", size_t);
+
+const struct l_sys_kind l_sys_kind_tag = { push_u64, set_u64, NULL };
 
 static int show_epoll_op(char *text, size_t size, void *args, int i)
 {
@@ -67,106 +78,20 @@ static int show_epoll_op(char *text, size_t size, void *args, int i)
 			L_SYS_ARG(int, args, i) == EPOLL_CTL_ADD ? "ADD" : "DEL");
 }
 
-const struct l_sys_kind l_sys_kind_int = { push_int, set_int, show_int };
-const struct l_sys_kind l_sys_kind_flag = { push_int, set_optional_int, show_int };
-const struct l_sys_kind l_sys_kind_hex = { push_int, set_optional_int, show_hex };
-const struct l_sys_kind l_sys_kind_ms = { push_int, set_int, show_ms };
 const struct l_sys_kind l_sys_kind_epoll_op = { push_int, set_int, show_epoll_op };
-
-static void push_u32(lua_State *L, void *args, int i)
-{
-	lua_pushinteger(L, L_SYS_ARG(uint32_t, args, i));
-}
-
-static void set_u32(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
-{
-	(void)room;
-	L_SYS_ARG(uint32_t, args, i) = (uint32_t)luaL_checkinteger(L, idx);
-}
-
-const struct l_sys_kind l_sys_kind_mask = { push_u32, set_u32, show_hex };
 
 static void set_counter(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
 {
 	lua_Integer counter = luaL_checkinteger(L, idx);
 
-	/* Not to be tried: the processor's answer is a fault. */
+	/* Refused here: the processor's answer would be a fault. */
 	if (!l_memory_allows_counter(L, counter))
 		room->refused = -EACCES;
 	L_SYS_ARG(uint32_t, args, i) = (uint32_t)counter;
 }
 
-const struct l_sys_kind l_sys_kind_counter = { push_u32, set_counter, NULL };
+const struct l_sys_kind l_sys_kind_counter = { push_mask, set_counter, NULL };
 
-static void push_u64(lua_State *L, void *args, int i)
-{
-	lua_pushinteger(L, (lua_Integer)L_SYS_ARG(uint64_t, args, i));
-}
-
-static void set_u64(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
-{
-	(void)room;
-	L_SYS_ARG(uint64_t, args, i) = (uint64_t)luaL_checkinteger(L, idx);
-}
-
-static int show_u64(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "%" PRIu64, L_SYS_ARG(uint64_t, args, i));
-}
-
-static int show_ns(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "%" PRIu64 " ns", L_SYS_ARG(uint64_t, args, i));
-}
-
-static int show_set(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "0x%" PRIx64, L_SYS_ARG(uint64_t, args, i));
-}
-
-const struct l_sys_kind l_sys_kind_u64 = { push_u64, set_u64, show_u64 };
-const struct l_sys_kind l_sys_kind_ns = { push_u64, set_u64, show_ns };
-const struct l_sys_kind l_sys_kind_set = { push_u64, set_u64, show_set };
-const struct l_sys_kind l_sys_kind_tag = { push_u64, set_u64, NULL };
-
-static void push_flags(lua_State *L, void *args, int i)
-{
-	lua_pushinteger(L, (lua_Integer)L_SYS_ARG(unsigned long, args, i));
-}
-
-static void set_flags(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
-{
-	(void)room;
-	L_SYS_ARG(unsigned long, args, i) = (unsigned long)luaL_checkinteger(L, idx);
-}
-
-static int show_flags(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "0x%lx", L_SYS_ARG(unsigned long, args, i));
-}
-
-const struct l_sys_kind l_sys_kind_flags = { push_flags, set_flags, show_flags };
-
-static void push_size(lua_State *L, void *args, int i)
-{
-	lua_pushinteger(L, (lua_Integer)L_SYS_ARG(size_t, args, i));
-}
-
-static void set_size(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)
-{
-	lua_Integer len = luaL_checkinteger(L, idx);
-
-	(void)room;
-	luaL_argcheck(L, len > 0, idx, "no length");
-	L_SYS_ARG(size_t, args, i) = (size_t)len;
-}
-
-static int show_size(char *text, size_t size, void *args, int i)
-{
-	return snprintf(text, size, "%zu", L_SYS_ARG(size_t, args, i));
-}
-
-const struct l_sys_kind l_sys_kind_size = { push_size, set_size, show_size };
 /* Set together with the memory that it is the length of. */
 const struct l_sys_kind l_sys_kind_mapped_len = { push_size, NULL, show_size };
 
@@ -528,7 +453,7 @@ static void set_max_events(lua_State *L, int idx, void *args, int i, struct l_sy
 
 const struct l_sys_kind l_sys_kind_max_events = { push_int, set_max_events, NULL };
 
-/* Those that have a place in the room. */
+/* Output with a place in the room. */
 #define PLACE(name, type, place)                                                                   \
 	static void set_##name(lua_State *L, int idx, void *args, int i, struct l_sys_room *room)  \
 	{                                                                                          \
