@@ -1,8 +1,8 @@
 /*
  * stack.c - call chains as values; see stack.h.
  *
- * Contract: perf_callchain() in kernel/events/callchain.c: addresses from the inside
- * out, with markers (PERF_CONTEXT_*) where another context begins.
+ * Contract: perf_callchain() in kernel/events/callchain.c: addresses, the innermost first, with
+ * markers (PERF_CONTEXT_*) where another context begins.
  */
 #include "symbol/stack.h"
 
@@ -12,8 +12,8 @@
 
 /* perf_event_paranoid's neighbours allow 127 frames; a record has room for 8,191 words. */
 #define FRAMES_MAX 8192u
-#define KNOWN (1u << 15)                /* chains that are known at most, */
-#define KNOWN_BYTES ((size_t)8 << 20)   /* and their bytes */
+#define KNOWN (1u << 15)                /* limit of known chains, */
+#define KNOWN_BYTES ((size_t)8 << 20)   /* and of their bytes */
 #define BRANCH_BYTES 24 /* struct perf_branch_entry: from, to, flags */
 
 int pev_stacks_init(struct pev_stacks *stacks)
@@ -66,14 +66,14 @@ void pev_stacks_forget_sampled(struct pev_stacks *stacks)
 
 /* ---- from a record ---- */
 
-static int number(const struct pev_record *rec, enum pev_field name)
+static int read_number(const struct pev_record *rec, enum pev_field name)
 {
 	struct pev_value value;
 
 	return pev_record_get(rec, name, &value) ? (int)(int64_t)value.u : 0;
 }
 
-static enum pev_context context_of(uint64_t marker)
+static enum pev_context find_context(uint64_t marker)
 {
 	switch ((int64_t)marker) {
 	case -128: /* PERF_CONTEXT_KERNEL */
@@ -85,8 +85,8 @@ static enum pev_context context_of(uint64_t marker)
 	}
 }
 
-/* Whose code an address without a marker before it is: that of the sample. */
-static enum pev_context context_of_mode(uint16_t misc)
+/* The context of an address with no marker before it is that of the sample. */
+static enum pev_context find_mode_context(uint16_t misc)
 {
 	switch (misc & PERF_RECORD_MISC_CPUMODE_MASK) {
 	case PERF_RECORD_MISC_KERNEL:
@@ -103,7 +103,7 @@ static enum pev_context context_of_mode(uint16_t misc)
  * Fills in dso (borrowed) and offset, and returns the map, or NULL. A return address may be the
  * next function's first byte, or the next map's.
  */
-static const struct pev_map *place(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
+static const struct pev_map *find_dso(struct pev_tasks *tasks, int pid, struct pev_frame *frame)
 {
 	uint64_t at = frame->ip - frame->returns;
 	const struct pev_map *map = NULL;
@@ -117,7 +117,7 @@ static const struct pev_map *place(struct pev_tasks *tasks, int pid, struct pev_
 	return map;
 }
 
-static bool reserve(struct pev_stacks *stacks, uint32_t nr)
+static bool reserve_frames(struct pev_stacks *stacks, uint32_t nr)
 {
 	struct pev_frame *scratch;
 
@@ -131,11 +131,12 @@ static bool reserve(struct pev_stacks *stacks, uint32_t nr)
 	return true;
 }
 
-static uint64_t address(const struct pev_record *rec, const struct pev_value *chain, uint32_t i)
+static uint64_t read_address(const struct pev_record *rec, const struct pev_value *chain,
+			     uint32_t i)
 {
 	uint64_t ip = pev_load64(chain->p + 8 * (size_t)i, rec->plan->swap);
 
-	/* A 32-bit recorder's tools may have kept the markers' low half alone. */
+	/* Tools of a 32-bit recorder may keep only the low half of a marker. */
 	if (rec->plan->narrow && ip >> 32 == 0 && (uint32_t)ip >= (uint32_t)PEV_CONTEXT_MAX)
 		ip = (uint64_t)(int64_t)(int32_t)ip;
 	return ip;
@@ -159,11 +160,11 @@ static void list_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid
 		(struct pev_sampled){ pev_dso_get(dso), pid, map->start, map->end };
 }
 
-/* With a reference of its own. */
-static void keep(struct pev_stacks *stacks, struct pev_tasks *tasks, int pid,
-		 struct pev_frame *frame)
+/* Gives the frame its own reference to the dso. */
+static void own_frame(struct pev_stacks *stacks, struct pev_tasks *tasks, int pid,
+		      struct pev_frame *frame)
 {
-	const struct pev_map *map = place(tasks, pid, frame);
+	const struct pev_map *map = find_dso(tasks, pid, frame);
 	struct pev_dso *dso = map ? pev_dso_of(map->dso, pid) : NULL;
 
 	frame->dso = dso;
@@ -174,7 +175,7 @@ static void keep(struct pev_stacks *stacks, struct pev_tasks *tasks, int pid,
 		list_sampled(stacks, dso, pid, map);
 }
 
-/* Calls of user space that have not returned, as the CPU has kept them; false: not asked for. */
+/* Finds the calls of user space that the CPU recorded (LBR). False: the event has none. */
 static bool get_calls(const struct pev_record *rec, struct pev_value *calls)
 {
 	return rec->plan->branch_sample_type & PEV_BRANCH_CALL_STACK &&
@@ -182,14 +183,14 @@ static bool get_calls(const struct pev_record *rec, struct pev_value *calls)
 }
 
 /*
- * The callers by those, behind what is there already. Each is where it calls: no byte before is
- * to be looked at. lbr_callchain_add_lbr_ip() in tools/perf/util/machine.c does the same.
+ * Appends the callers that the CPU recorded. Each address is of the call itself, not a return
+ * address. lbr_callchain_add_lbr_ip() in tools/perf/util/machine.c does the same.
  */
 static uint32_t read_branches(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			      const struct pev_record *rec, const struct pev_value *calls,
 			      uint32_t nr)
 {
-	int pid = number(rec, PEV_F_PID);
+	int pid = read_number(rec, PEV_F_PID);
 
 	for (uint32_t i = 0; i < calls->nr && nr < stacks->room; i++, nr++) {
 		struct pev_frame *frame = &stacks->scratch[nr];
@@ -198,27 +199,27 @@ static uint32_t read_branches(struct pev_stacks *stacks, struct pev_tasks *tasks
 			.ip = pev_load64(calls->p + BRANCH_BYTES * (size_t)i, rec->plan->swap),
 			.context = PEV_IN_USER,
 		};
-		keep(stacks, tasks, pid, frame);
+		own_frame(stacks, tasks, pid, frame);
 	}
 	return nr;
 }
 
-/* A callchain, address by address. */
+/* A cursor over the addresses of a callchain. */
 struct chain_walk {
 	const struct pev_record *rec;
 	const struct pev_value *chain;
 	enum pev_context context;
-	bool first;  /* of its context: there it was interrupted */
+	bool first;  /* of its context: not a return address */
 	uint32_t at;
 };
 
 static struct chain_walk begin_walk(const struct pev_record *rec, const struct pev_value *chain)
 {
 	return (struct chain_walk){ .rec = rec, .chain = chain, .first = true,
-				    .context = context_of_mode(rec->misc) };
+				    .context = find_mode_context(rec->misc) };
 }
 
-/* Are frames of that context to be left out? */
+/* True if the plan leaves out frames of that context. */
 static bool is_left_out(const struct pev_record *rec, enum pev_context context)
 {
 	const struct pev_stack_form *form = &rec->plan->stack;
@@ -226,11 +227,11 @@ static bool is_left_out(const struct pev_record *rec, enum pev_context context)
 	return context == PEV_IN_USER ? form->no_user : context == PEV_IN_KERNEL && form->no_kernel;
 }
 
-/* The next frame, of which is not known yet what lies there; false: there is none. */
+/* Reads the next frame, without its dso. Returns false at the end. */
 static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
 {
 	while (walk->at < walk->chain->nr) {
-		uint64_t ip = address(walk->rec, walk->chain, walk->at++);
+		uint64_t ip = read_address(walk->rec, walk->chain, walk->at++);
 
 		if (ip < PEV_CONTEXT_MAX) {
 			if (is_left_out(walk->rec, walk->context))
@@ -240,21 +241,24 @@ static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
 			walk->first = false;
 			return true;
 		}
-		walk->context = context_of(ip);
+		walk->context = find_context(ip);
 		walk->first = true;
-		/* Of a deferred chain: what follows is no address, but its cookie. */
+		/* A deferred chain: its cookie follows, not an address. */
 		walk->at += (int64_t)ip == -640;
 	}
 	return false;
 }
 
-/* Into scratch: how many frames. Of user space the innermost alone where calls are known. */
+/*
+ * Reads the frames into scratch, of user space only the innermost if calls are known. Returns how
+ * many there are.
+ */
 static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			   const struct pev_record *rec, const struct pev_value *chain,
 			   const struct pev_value *calls)
 {
 	struct chain_walk walk = begin_walk(rec, chain);
-	int pid = number(rec, PEV_F_PID);
+	int pid = read_number(rec, PEV_F_PID);
 	struct pev_frame frame;
 	uint32_t nr = 0;
 
@@ -263,7 +267,7 @@ static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 		if (known && frame.returns)
 			continue;
-		keep(stacks, tasks, pid, &frame);
+		own_frame(stacks, tasks, pid, &frame);
 		stacks->scratch[nr++] = frame;
 		if (known)
 			nr = read_branches(stacks, tasks, rec, calls, nr);
@@ -271,12 +275,12 @@ static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	return nr;
 }
 
-/* The same behind what is there already. */
+/* Appends the calls that unwind found. */
 static uint32_t read_calls(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			   const struct pev_record *rec, const struct pev_unwind *unwind,
 			   uint32_t nr)
 {
-	int pid = number(rec, PEV_F_PID);
+	int pid = read_number(rec, PEV_F_PID);
 
 	for (uint32_t i = 0; i < unwind->nr && nr < stacks->room; i++, nr++) {
 		const struct pev_call *call = &unwind->calls[i];
@@ -284,14 +288,14 @@ static uint32_t read_calls(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 		*frame = (struct pev_frame){ .ip = call->pc, .context = PEV_IN_USER,
 					     .returns = call->returns, .unwound = true };
-		keep(stacks, tasks, pid, frame);
+		own_frame(stacks, tasks, pid, frame);
 	}
 	return nr;
 }
 
 /* ---- interning ---- */
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+static uint64_t mix_hash(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
 	return hash ^ hash >> 29;
@@ -302,8 +306,8 @@ static uint64_t hash_frames(const struct pev_frame *frames, uint32_t nr)
 	uint64_t hash = nr;
 
 	for (uint32_t i = 0; i < nr; i++) {
-		hash = mix(hash, frames[i].ip);
-		hash = mix(hash, (uint64_t)(uintptr_t)frames[i].dso ^ frames[i].context);
+		hash = mix_hash(hash, frames[i].ip);
+		hash = mix_hash(hash, (uint64_t)(uintptr_t)frames[i].dso ^ frames[i].context);
 	}
 	return hash;
 }
@@ -317,12 +321,12 @@ static bool are_same(const struct pev_frame *a, const struct pev_frame *b, uint3
 	return true;
 }
 
-static void grow(struct pev_stacks *stacks)
+static void grow_table(struct pev_stacks *stacks)
 {
 	uint32_t cap = stacks->cap * 2;
 	struct pev_stack **chains = calloc(cap, sizeof(struct pev_stack *));
 
-	/* Without: the chains are longer. */
+	/* Without memory the hash chains get longer. */
 	if (!chains)
 		return;
 	for (uint32_t i = 0; i < stacks->cap; i++) {
@@ -337,7 +341,7 @@ static void grow(struct pev_stacks *stacks)
 	stacks->cap = cap;
 }
 
-static struct pev_stack *find(const struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
+static struct pev_stack *find_stack(const struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
 {
 	struct pev_stack *stack = stacks->chains[hash & (stacks->cap - 1)];
 
@@ -347,10 +351,10 @@ static struct pev_stack *find(const struct pev_stacks *stacks, uint64_t hash, ui
 	return stack;
 }
 
-/* What a stack takes beside its own bytes: malloc()'s head, and its place in chains. */
+/* Bytes of a stack beside its own: malloc()'s header, and its place in chains. */
 #define BESIDE (2 * sizeof(size_t) + 2 * sizeof(struct pev_stack *))
 
-/* A quarter of the budget is for the keys that stacks are counted by. */
+/* A quarter of the budget is left for the keys of aggregators. */
 static bool has_room(const struct pev_stacks *stacks, size_t bytes)
 {
 	const struct pev_budget *budget = stacks->budget;
@@ -358,7 +362,7 @@ static bool has_room(const struct pev_stacks *stacks, size_t bytes)
 	return !budget || pev_budget_fits(budget, bytes + budget->limit / 4);
 }
 
-/* Adds a stack of the frames in scratch; NULL without room in the budget, or without memory. */
+/* Adds a stack of the frames in scratch. NULL: no room in the budget, or no memory. */
 static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uint32_t nr)
 {
 	struct pev_stack *stack, **chain;
@@ -367,7 +371,7 @@ static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uin
 	if (!has_room(stacks, bytes + BESIDE))
 		return NULL;
 	if (stacks->nr >= stacks->cap)
-		grow(stacks);
+		grow_table(stacks);
 	stack = malloc(bytes);
 	if (!stack) {
 		pev_budget_fail(stacks->budget);
@@ -383,11 +387,11 @@ static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uin
 	return stack;
 }
 
-/* What is in scratch; its references go to the stack, or are let go. */
-static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
+/* Interns the frames in scratch. Their references go to the stack, or are dropped. */
+static struct pev_stack *intern_frames(struct pev_stacks *stacks, uint32_t nr)
 {
 	uint64_t hash = hash_frames(stacks->scratch, nr);
-	struct pev_stack *stack = find(stacks, hash, nr);
+	struct pev_stack *stack = find_stack(stacks, hash, nr);
 
 	if (!stack) {
 		stack = add_stack(stacks, hash, nr);
@@ -401,17 +405,17 @@ static struct pev_stack *intern(struct pev_stacks *stacks, uint32_t nr)
 	return stack;
 }
 
-/* ---- chains that came before ---- */
+/* ---- known chains ---- */
 
-static struct pev_chain_of chain_of(struct pev_tasks *tasks, const struct pev_record *rec)
+static struct pev_chain_of describe_chain(struct pev_tasks *tasks, const struct pev_record *rec)
 {
-	int pid = number(rec, PEV_F_PID);
+	int pid = read_number(rec, PEV_F_PID);
 
 	return (struct pev_chain_of){
 		.user = pev_tasks_maps(tasks, pid),
 		.kernel = pev_tasks_maps(tasks, -1),
 		.pid = pid,
-		.mode = context_of_mode(rec->misc) | (uint32_t)rec->plan->swap << 8 |
+		.mode = find_mode_context(rec->misc) | (uint32_t)rec->plan->swap << 8 |
 			(uint32_t)rec->plan->narrow << 9 |
 			(uint32_t)rec->plan->stack.no_user << 10 |
 			(uint32_t)rec->plan->stack.no_kernel << 11,
@@ -420,16 +424,16 @@ static struct pev_chain_of chain_of(struct pev_tasks *tasks, const struct pev_re
 
 static uint32_t hash_chain(const struct pev_chain_of *of, const struct pev_value *chain)
 {
-	uint64_t hash = mix((uint64_t)of->pid, chain->nr), word;
+	uint64_t hash = mix_hash((uint64_t)of->pid, chain->nr), word;
 
 	for (uint32_t i = 0; i < chain->nr; i++) {
 		memcpy(&word, chain->p + 8 * (size_t)i, sizeof(word));
-		hash = mix(hash, word);
+		hash = mix_hash(hash, word);
 	}
 	return (uint32_t)hash & (KNOWN - 1);
 }
 
-/* Where the maps are the same, frames of the same addresses are. */
+/* Equal addresses with the same maps give equal frames. */
 static bool is_known(const struct pev_known *known, const struct pev_chain_of *of,
 		     const struct pev_value *chain)
 {
@@ -438,10 +442,10 @@ static bool is_known(const struct pev_known *known, const struct pev_chain_of *o
 	       known->of.kernel == of->kernel && memcmp(known->chain, chain->p, known->len) == 0;
 }
 
-/* In the place of what was there. As far as there is room: else it is looked up again. */
-static void remember(struct pev_stacks *stacks, struct pev_known **at,
-		     const struct pev_chain_of *of, const struct pev_value *chain,
-		     const struct pev_stack *stack)
+/* Replaces an older known chain. If there is no room, the chain is read again next time. */
+static void remember_chain(struct pev_stacks *stacks, struct pev_known **at,
+			   const struct pev_chain_of *of, const struct pev_value *chain,
+			   const struct pev_stack *stack)
 {
 	uint32_t len = 8 * chain->nr, room = *at ? (*at)->room : 0;
 	struct pev_known *known = *at;
@@ -463,12 +467,12 @@ static void remember(struct pev_stacks *stacks, struct pev_known **at,
 		memcpy(known->chain, chain->p, len);
 }
 
-/* The stack of a chain that has all of it. */
-static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
-		      const struct pev_record *rec, const struct pev_value *chain,
-		      const struct pev_stack **out)
+/* Finds the stack of a chain that needs no unwinding. */
+static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
+			    const struct pev_record *rec, const struct pev_value *chain,
+			    const struct pev_stack **out)
 {
-	const struct pev_chain_of of = chain_of(tasks, rec);
+	const struct pev_chain_of of = describe_chain(tasks, rec);
 	struct pev_known **at;
 
 	if (!stacks->known)
@@ -478,22 +482,22 @@ static int take_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		*out = (*at)->stack;
 		return 0;
 	}
-	if (!reserve(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
+	if (!reserve_frames(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
-	*out = intern(stacks, read_chain(stacks, tasks, rec, chain, NULL));
-	/* Other is not remembered: each time it is one more that did not fit. */
+	*out = intern_frames(stacks, read_chain(stacks, tasks, rec, chain, NULL));
+	/* Other is not remembered, so that each one is counted. */
 	if (at && *out != stacks->other)
-		remember(stacks, at, &of, chain, *out);
+		remember_chain(stacks, at, &of, chain, *out);
 	return 0;
 }
 
-/* Where a sample was taken, as its stack. */
-static int take_ip(struct pev_stacks *stacks, struct pev_tasks *tasks,
-		   const struct pev_record *rec, const struct pev_stack **out)
+/* Finds the stack of a sample's ip. */
+static int find_ip_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
+			 const struct pev_record *rec, const struct pev_stack **out)
 {
-	if (!is_left_out(rec, context_of_mode(rec->misc)))
+	if (!is_left_out(rec, find_mode_context(rec->misc)))
 		return pev_stacks_ip(stacks, tasks, rec, out);
-	*out = intern(stacks, 0);
+	*out = intern_frames(stacks, 0);
 	return 0;
 }
 
@@ -507,23 +511,23 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_CALLCHAIN, &chain))
-		return rec->plan->stack.of_ip ? take_ip(stacks, tasks, rec, out) : 0;
+		return rec->plan->stack.of_ip ? find_ip_stack(stacks, tasks, rec, out) : 0;
 	if (!unwind && !kept)
-		return take_chain(stacks, tasks, rec, &chain, out);
+		return find_chain_stack(stacks, tasks, rec, &chain, out);
 	nr = chain.nr + (unwind ? unwind->nr : 0) + (kept ? calls.nr : 0);
-	if (!reserve(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
+	if (!reserve_frames(stacks, nr < FRAMES_MAX ? nr : FRAMES_MAX))
 		return -ENOMEM;
 	nr = read_chain(stacks, tasks, rec, &chain, kept ? &calls : NULL);
 	if (unwind)
 		nr = read_calls(stacks, tasks, rec, unwind, nr);
-	*out = intern(stacks, nr);
+	*out = intern_frames(stacks, nr);
 	return 0;
 }
 
 const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
 					enum pev_context context)
 {
-	/* What is interned is ours; borrowers do not write to it. */
+	/* Interned stacks are owned here; borrowers do not write to them. */
 	struct pev_stack *whole = (struct pev_stack *)(uintptr_t)stack;
 	uint32_t nr = 0;
 
@@ -531,7 +535,7 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 		return stack;
 	if (whole->parts[context])
 		return whole->parts[context];
-	if (!reserve(stacks, stack->nr))
+	if (!reserve_frames(stacks, stack->nr))
 		return NULL;
 	for (uint32_t i = 0; i < stack->nr; i++) {
 		if (stack->frames[i].context != context)
@@ -539,7 +543,7 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 		stacks->scratch[nr] = stack->frames[i];
 		pev_dso_get(stacks->scratch[nr++].dso);
 	}
-	whole->parts[context] = intern(stacks, nr);
+	whole->parts[context] = intern_frames(stacks, nr);
 	return whole->parts[context];
 }
 
@@ -551,12 +555,12 @@ int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const stru
 	*out = NULL;
 	if (!pev_record_get(rec, PEV_F_IP, &ip))
 		return 0;
-	if (!reserve(stacks, 1))
+	if (!reserve_frames(stacks, 1))
 		return -ENOMEM;
 	stacks->scratch[0] =
-		(struct pev_frame){ .ip = ip.u, .context = context_of_mode(rec->misc) };
-	keep(stacks, tasks, number(rec, PEV_F_PID), &stacks->scratch[0]);
-	*out = intern(stacks, 1);
+		(struct pev_frame){ .ip = ip.u, .context = find_mode_context(rec->misc) };
+	own_frame(stacks, tasks, read_number(rec, PEV_F_PID), &stacks->scratch[0]);
+	*out = intern_frames(stacks, 1);
 	return 0;
 }
 
@@ -566,7 +570,7 @@ bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct 
 
 	if (!pev_record_get(rec, PEV_F_IP, &ip))
 		return false;
-	*frame = (struct pev_frame){ .ip = ip.u, .context = context_of_mode(rec->misc) };
-	place(tasks, number(rec, PEV_F_PID), frame);
+	*frame = (struct pev_frame){ .ip = ip.u, .context = find_mode_context(rec->misc) };
+	find_dso(tasks, read_number(rec, PEV_F_PID), frame);
 	return true;
 }

@@ -1,10 +1,10 @@
 /*
- * stack.h - call chains as values: each frame with what lay at its address then.
+ * stack.h - call chains as values: each frame has the file that was mapped at its address.
  *
- * A stack is taken from a sample in delivery, when tasks say what was mapped; it is
- * interned, so that the same frames in the same files are the same stack, whoever was
- * there. Stacks stay until all of them are given up: a table keyed by their number
- * never means another one. Names are looked up later, by those who print.
+ * A stack is made when a sample is delivered, because the tasks then know the maps. It is
+ * interned: equal frames in the same files are the same stack, in every process. Stacks live
+ * until all of them are freed, so that an id never changes its meaning. Names are looked up
+ * later, for printing.
  */
 #ifndef PEV_STACK_H
 #define PEV_STACK_H
@@ -21,16 +21,16 @@
 enum pev_context {
 	PEV_IN_USER,
 	PEV_IN_KERNEL,
-	PEV_IN_OTHER     /* a guest's, a hypervisor's: whose code that is cannot be told */
+	PEV_IN_OTHER     /* in a guest or a hypervisor, whose code is unknown */
 };
 
 struct pev_frame {
 	uint64_t ip;
-	uint64_t offset;      /* bytes into dso, where there is one */
-	struct pev_dso *dso;  /* counted; NULL: nothing is known to lie there */
+	uint64_t offset;      /* bytes into dso, if there is one */
+	struct pev_dso *dso;  /* counted; NULL: no file is known at ip */
 	uint32_t context;     /* enum pev_context */
-	bool returns;         /* ip is where a call returns to: the call is before it */
-	bool unwound;         /* by rules: that it returns there is no guess */
+	bool returns;         /* ip is a return address: the call is before it */
+	bool unwound;         /* by rules, so that returns is certain */
 };
 
 struct pev_stack {
@@ -38,8 +38,8 @@ struct pev_stack {
 	uint64_t hash;
 	struct pev_stack *next;
 	uint32_t nr;
-	const struct pev_stacks *of;   /* where it is interned */
-	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not asked yet */
+	const struct pev_stacks *of;   /* in which it is interned */
+	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not made yet */
 	struct pev_frame frames[];     /* the innermost first */
 };
 
@@ -50,14 +50,14 @@ struct pev_sampled {
 	uint64_t start, end;     /* the map's addresses */
 };
 
-/* What, beside its bytes, a callchain's stack comes of: whose it is, and what they map now. */
+/* What decides a callchain's stack beside its bytes: the process and its present maps. */
 struct pev_chain_of {
 	uint64_t user, kernel;   /* maps */
 	int pid;
-	uint32_t mode;           /* whose its first address is, and how its bytes are to be read */
+	uint32_t mode;           /* context of its first address, and byte order */
 };
 
-/* The stack of a callchain that came before, and its bytes. */
+/* A callchain that was seen before: its bytes, and its stack. */
 struct pev_known {
 	struct pev_chain_of of;
 	const struct pev_stack *stack;
@@ -69,15 +69,15 @@ struct pev_stacks {
 	struct pev_stack **chains;
 	uint32_t nr, cap;
 	/*
-	 * Borrowed; NULL: no limit. A new stack that does not fit, or for which there is no memory,
-	 * is other, which has no frames.
+	 * Borrowed; NULL: no limit. A new stack without room in the budget or in memory becomes
+	 * other, which has no frames.
 	 */
 	struct pev_budget *budget;
 	uint64_t bytes;          /* taken from the budget */
 	struct pev_stack *other;
 	struct pev_frame *scratch;
 	uint32_t room;           /* frames of scratch */
-	struct pev_known **known; /* by their hashes' low bits; NULL: none yet */
+	struct pev_known **known; /* by the low bits of their hashes; NULL: none yet */
 	size_t known_bytes;
 	/*
 	 * If watched is set: user-space dsos that were sampled, for the caller to keep what names
@@ -96,23 +96,23 @@ void pev_stacks_free(struct pev_stacks *stacks);
 void pev_stacks_forget_sampled(struct pev_stacks *stacks);
 
 /*
- * The stack of a record with a callchain, as its plan's stack says; *out is NULL for one
- * without. unwind has walked its user part, or is NULL: then all is in the callchain.
- * Borrowed until pev_stacks_free(). -ENOMEM.
+ * Finds the stack of a record's callchain, with the contexts that its plan's stack selects; *out
+ * is NULL if it has none. unwind has walked the user part, or is NULL if the callchain has it.
+ * Borrowed until pev_stacks_free(). Returns 0 or -ENOMEM.
  */
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
 		    const struct pev_record *rec, const struct pev_unwind *unwind,
 		    const struct pev_stack **out);
 /*
- * Its frames of that context alone, PEV_IN_USER or PEV_IN_KERNEL, as a stack of their own; that
- * of no frame where it has none. Borrowed like it. NULL: no memory.
+ * Returns the stack of its frames of one context, PEV_IN_USER or PEV_IN_KERNEL, which may have no
+ * frames. Borrowed like stack. NULL: no memory.
  */
 const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
 					enum pev_context context);
-/* That of a record's ip alone; *out is NULL for one without. Borrowed like it. -ENOMEM. */
+/* Finds the stack of a record's ip alone; *out is NULL if it has none. Returns 0 or -ENOMEM. */
 int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
 		  const struct pev_stack **out);
-/* What lies at a record's ip: frame->dso is borrowed until the next. False for one without ip. */
+/* Fills in the frame of a record's ip, dso borrowed until the next call. False: it has no ip. */
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * unwind.c - user stacks by registers and copied memory; see unwind.h.
+ * unwind.c - finds callers from registers and a copy of the stack; see unwind.h.
  *
- * Where a file has no rule for a place, the frame pointer is tried: code that is made
- * in memory mostly keeps one. Every step must lead up the stack, so that a walk ends
- * whatever the rules say. Contract: perf_output_sample_ustack() in kernel/events/core.c;
+ * Where a file has no rule, the frame pointer is used: code that is generated at run time mostly
+ * keeps one. Every step must lead up the stack, so that a walk ends whatever the rules are.
+ * Contract: perf_output_sample_ustack() in kernel/events/core.c;
  * arch/{x86,arm64}/include/uapi/asm/perf_regs.h; the ABIs' DWARF register numbers.
  */
 #include "symbol/unwind.h"
@@ -16,11 +16,11 @@
 enum {
 	CALLS_MAX = 4096,
 	FILES_MAX = 4096,
-	LEVEL_MAX = 2,      /* steps that do not lead up: a function without a frame, a signal */
+	LEVEL_MAX = 2,      /* steps that stay level: a function without a frame, a signal */
 	NO_REG = 255
 };
 
-/* Files are kept whole, as their rules are read from them. */
+/* Whole files are kept, because rules are read from them on request. */
 #define BYTES_MAX (UINT64_C(1) << 30)
 #define REGS_ABI_64 2u
 
@@ -30,7 +30,7 @@ struct machine {
 	uint8_t dwarf_sp, dwarf_fp;
 	uint8_t nr;
 	uint8_t dwarf[33];  /* bit of the mask -> number in DWARF */
-	uint64_t pc_bits;   /* of an address: pointer authentication signs with the others */
+	uint64_t pc_bits;   /* of an address; pointer authentication uses the other bits */
 };
 
 static const struct machine machines[] = {
@@ -45,10 +45,10 @@ static const struct machine machines[] = {
 };
 
 /*
- * The mask says whose registers they are: x86 has none above bit 23, and without its pc,
- * bit 32, an arm64 sample is of no use. Of others no rule is followed.
+ * Finds the machine by the mask: x86 has no registers above bit 23, and an arm64 sample is
+ * useless without its pc, bit 32. Other machines are not supported.
  */
-static const struct machine *machine_of(uint64_t mask)
+static const struct machine *find_machine(uint64_t mask)
 {
 	const struct machine *machine = mask >> 24 ? &machines[1] : &machines[0];
 	uint64_t needs = UINT64_C(1) << machine->ip | UINT64_C(1) << machine->sp;
@@ -56,7 +56,7 @@ static const struct machine *machine_of(uint64_t mask)
 	return (mask & needs) == needs ? machine : NULL;
 }
 
-/* ---- what a sample has ---- */
+/* ---- samples ---- */
 
 static bool has_user_part(const struct pev_record *rec)
 {
@@ -82,11 +82,11 @@ bool pev_unwind_wanted(const struct pev_record *rec)
 
 	return !rec->plan->stack.no_user && pev_record_get(rec, PEV_F_STACK_USER, &stack) &&
 	       pev_record_get(rec, PEV_F_REGS_USER, &regs) && regs.extra == REGS_ABI_64 &&
-	       machine_of(rec->plan->regs_user) && !has_user_part(rec);
+	       find_machine(rec->plan->regs_user) && !has_user_part(rec);
 }
 
-static void begin(const struct machine *machine, const struct pev_record *rec,
-		  struct pev_memory *memory, struct pev_activation *act)
+static void read_registers(const struct machine *machine, const struct pev_record *rec,
+			   struct pev_memory *memory, struct pev_activation *act)
 {
 	uint64_t mask = rec->plan->regs_user;
 	struct pev_value regs, stack;
@@ -126,7 +126,7 @@ static void forget_files(struct pev_unwind *unwind)
 		unwind->forget(unwind->ctx);
 }
 
-static struct pev_unwind_file *slot_of(const struct pev_unwind *unwind, const struct pev_dso *dso)
+static struct pev_unwind_file *find_slot(const struct pev_unwind *unwind, const struct pev_dso *dso)
 {
 	uint32_t at = (uint32_t)((uintptr_t)dso >> 4) & (unwind->cap_files - 1);
 
@@ -147,14 +147,14 @@ static bool grow_files(struct pev_unwind *unwind)
 	unwind->cap_files = was ? was * 2 : 64;
 	for (uint32_t i = 0; i < was; i++)
 		if (old[i].dso)
-			*slot_of(unwind, old[i].dso) = old[i];
+			*find_slot(unwind, old[i].dso) = old[i];
 	free(old);
 	return true;
 }
 
-/* NULL: it can have no rules, or there is no memory. */
-static struct pev_unwind_file *file_of(struct pev_unwind *unwind, struct pev_dso *dso,
-				       uint64_t offset)
+/* Returns NULL if it is not a file, or there is no memory. */
+static struct pev_unwind_file *find_file(struct pev_unwind *unwind, struct pev_dso *dso,
+					 uint64_t offset)
 {
 	struct pev_unwind_file *file;
 
@@ -164,7 +164,7 @@ static struct pev_unwind_file *file_of(struct pev_unwind *unwind, struct pev_dso
 		forget_files(unwind);
 	if (2 * unwind->nr_files >= unwind->cap_files && !grow_files(unwind))
 		return NULL;
-	file = slot_of(unwind, dso);
+	file = find_slot(unwind, dso);
 	if (!file->dso) {
 		*file = (struct pev_unwind_file){
 			.dso = pev_dso_get(dso),
@@ -176,11 +176,11 @@ static struct pev_unwind_file *file_of(struct pev_unwind *unwind, struct pev_dso
 	return file;
 }
 
-static void tell_broken(struct pev_unwind *unwind, struct pev_unwind_file *file)
+static void report_broken(struct pev_unwind *unwind, struct pev_unwind_file *file)
 {
-	if (!file->told)
+	if (!file->reported)
 		unwind->broken(unwind->ctx, file->dso);
-	file->told = true;
+	file->reported = true;
 }
 
 void pev_unwind_free(struct pev_unwind *unwind)
@@ -193,7 +193,7 @@ void pev_unwind_free(struct pev_unwind *unwind)
 
 /* ---- the walk ---- */
 
-/* The caller's frame pointer lies where ours points to, and behind it where it goes on. */
+/* The frame pointer points to the caller's, which the return address follows. */
 static int step_frame(const struct machine *machine, const struct pev_memory *memory,
 		      struct pev_activation *act)
 {
@@ -211,9 +211,9 @@ static int step_frame(const struct machine *machine, const struct pev_memory *me
 	return 0;
 }
 
-static int step(struct pev_unwind *unwind, struct pev_tasks *tasks, int pid,
-		const struct machine *machine, const struct pev_memory *memory,
-		struct pev_activation *act)
+static int find_caller(struct pev_unwind *unwind, struct pev_tasks *tasks, int pid,
+		       const struct machine *machine, const struct pev_memory *memory,
+		       struct pev_activation *act)
 {
 	const struct pev_map *map = pev_tasks_map(tasks, pid, act->pc - act->returns);
 	struct pev_unwind_file *file = NULL;
@@ -222,12 +222,12 @@ static int step(struct pev_unwind *unwind, struct pev_tasks *tasks, int pid,
 
 	if (map) {
 		offset = act->pc - map->start + map->pgoff;
-		file = file_of(unwind, map->dso, offset);
+		file = find_file(unwind, map->dso, offset);
 	}
 	if (file && file->cfi && file->cfi->machine == machine->elf)
 		rc = file->cfi->step(file->cfi, offset, memory, act);
 	if (rc == -EBADMSG)
-		tell_broken(unwind, file);
+		report_broken(unwind, file);
 	return rc == -ENOENT ? step_frame(machine, memory, act) : rc;
 }
 
@@ -250,7 +250,7 @@ static int add_call(struct pev_unwind *unwind, const struct pev_activation *act)
 int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 		    const struct pev_record *rec)
 {
-	const struct machine *machine = machine_of(rec->plan->regs_user);
+	const struct machine *machine = find_machine(rec->plan->regs_user);
 	struct pev_activation act;
 	struct pev_memory memory;
 	struct pev_value pid;
@@ -259,16 +259,16 @@ int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 	unwind->nr = 0;
 	if (!pev_record_get(rec, PEV_F_PID, &pid))
 		return 0;
-	begin(machine, rec, &memory, &act);
+	read_registers(machine, rec, &memory, &act);
 	while (act.pc && unwind->nr < CALLS_MAX && level <= LEVEL_MAX) {
 		uint64_t sp = act.regs[machine->dwarf_sp];
 
 		if (add_call(unwind, &act) < 0)
 			return -ENOMEM;
-		if (step(unwind, tasks, (int)(int64_t)pid.u, machine, &memory, &act) < 0 ||
+		if (find_caller(unwind, tasks, (int)(int64_t)pid.u, machine, &memory, &act) < 0 ||
 		    act.regs[machine->dwarf_sp] < sp)
 			break;
-		/* Nobody called what a signal returns to: the kernel put its address there. */
+		/* A signal handler has no caller: the kernel wrote its return address. */
 		if (!act.returns)
 			unwind->calls[unwind->nr - 1].returns = false;
 		level = act.regs[machine->dwarf_sp] == sp ? level + 1 : 0;

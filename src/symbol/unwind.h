@@ -1,10 +1,10 @@
 /*
- * unwind.h - who called whom in user space, by a sample's registers and its copy of the stack.
+ * unwind.h - finds the callers in user space, from a sample's registers and its copy of the stack.
  *
- * Code without frame pointers says in its file how to get from each of its instructions
- * to the caller (call frame information, DWARF 5 section 6.4). This walks: what lies at
- * the instruction, the file's rules, the caller's registers, and again. The rules
- * themselves are read by cfi.c, in a module of its own, because libelf opens the file.
+ * A file of code without frame pointers has rules that restore the caller's registers at each
+ * instruction (call frame information, DWARF 5 section 6.4). The walk finds the file at the
+ * instruction, applies its rules, and goes on with the caller's registers. cfi.c reads the
+ * rules, in a module of its own because it needs libelf.
  */
 #ifndef PEV_UNWIND_H
 #define PEV_UNWIND_H
@@ -16,25 +16,25 @@
 #include "record/record.h"
 #include "task/task.h"
 
-#define PEV_UNWIND_REGS 33 /* numbers that an ABI gives to the registers it saves */
+#define PEV_UNWIND_REGS 33 /* registers that an ABI saves have numbers below this */
 
-/* A function that has not returned yet. Registers have the numbers of DWARF. */
+/* A function that has not returned yet. Registers have their DWARF numbers. */
 struct pev_activation {
 	uint64_t regs[PEV_UNWIND_REGS];
 	uint64_t known;         /* bit n: regs[n] is known */
 	uint64_t pc;
-	bool returns;           /* pc is where a call returns to; else it was interrupted there */
+	bool returns;           /* pc is a return address; else it was interrupted there */
 };
 
-/* What the sample has of the thread's stack; borrowed of the record. */
+/* The sample's copy of the stack; borrowed from the record. */
 struct pev_memory {
 	const unsigned char *bytes;
-	uint64_t start;         /* address of the first */
+	uint64_t start;         /* address of the first byte */
 	uint32_t len;
 	bool swap;
 };
 
-/* The word at an address; false where it was not copied. */
+/* Reads the word at an address. Returns false if it was not copied. */
 static inline bool pev_memory_word(const struct pev_memory *memory, uint64_t address,
 				   uint64_t *word)
 {
@@ -49,11 +49,11 @@ static inline bool pev_memory_word(const struct pev_memory *memory, uint64_t add
 /* The rules of one file. */
 struct pev_cfi {
 	uint16_t machine;       /* EM_* */
-	uint64_t bytes;         /* that it keeps in memory */
+	uint64_t bytes;         /* of memory that it uses */
 	/*
-	 * To the caller of act, whose pc is at offset in the file. -ENOENT: no rule is for
-	 * that place; -ENODATA: it has no caller; -EFAULT: the stack was not copied that
-	 * far; -EBADMSG: the rule is none that can be followed. act is the same then.
+	 * Replaces act, whose pc is at offset in the file, by its caller. On error act stays
+	 * as it was: -ENOENT: there is no rule for the pc; -ENODATA: it has no caller;
+	 * -EFAULT: the stack was not copied that far; -EBADMSG: the rule is damaged.
 	 */
 	int (*step)(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
 		    struct pev_activation *act);
@@ -67,7 +67,7 @@ struct pev_call {
 struct pev_unwind_file {
 	struct pev_dso *dso;    /* counted; NULL: the slot is free */
 	struct pev_cfi *cfi;    /* borrowed; NULL: it has no rules */
-	bool told;              /* that its rules are broken */
+	bool reported;          /* broken() was called */
 };
 
 struct pev_unwind {
@@ -77,9 +77,8 @@ struct pev_unwind {
 	uint32_t nr_files, cap_files;
 	uint64_t bytes;         /* of all files */
 	/*
-	 * The rules of a file that was not met yet, kept until forget(); NULL: none. broken()
-	 * tells, once, of a file one of whose rules cannot be followed. forget() says that no
-	 * file is needed any more.
+	 * find() opens the rules of a file, which are kept until forget(), or returns NULL.
+	 * broken() reports, once, a file with a damaged rule. forget() frees all files.
 	 */
 	struct pev_cfi *(*find)(void *ctx, const struct pev_dso *dso, uint64_t offset);
 	void (*broken)(void *ctx, const struct pev_dso *dso);
@@ -89,11 +88,11 @@ struct pev_unwind {
 
 void pev_unwind_free(struct pev_unwind *unwind);
 
-/* Does the record have what is needed, and its callchain no user part of its own? */
+/* True if the record has registers and a stack, and its callchain has no user part. */
 bool pev_unwind_wanted(const struct pev_record *rec);
 /*
- * Fill calls from a record that is wanted: at least where it was, further as far as rules
- * and the copied stack go. -ENOMEM.
+ * Fills calls from such a record: its pc, then callers as far as the rules and the copied stack
+ * reach. Returns 0 or -ENOMEM.
  */
 int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 		    const struct pev_record *rec);
