@@ -2,13 +2,14 @@
  * perfev.h - the core's C API, for a program without Lua: link with -lperfev.
  *
  * A session takes events (attr.h names their fields), opens them, and hands located
- * records out in time order; doc/example.c is a whole program. A recording is read by
- * datafile.h, and heard as a session is by replay.h; agg.h counts what comes by keys.
- * What a header says of ownership and errors holds for callers outside of this tree as well.
+ * records out in time order; doc/example.c is a whole program. perfdata/reader.h reads a
+ * recording, perfdata/replay.h delivers its records as a session does, and
+ * aggregate/aggregator.h aggregates records by keys. The rules of ownership and errors in a header
+ * hold for callers outside this tree as well.
  *
- * What reads ELF files (elffile.h, elf_program.h, symtab.h), unwinds (cfi.h) and compresses
- * (zstd.h) takes the libraries that `pkg-config --static --libs perfev` names besides,
- * and is included by itself where it is not below. C11 or later; from C++, within extern "C" { }.
+ * The headers for ELF files (symbol/elf.h, elf_program.h, symtab.h, cfi.h) and compression
+ * (perfdata/zstd.h) need the other libraries of `pkg-config --static --libs perfev`.
+ * Include them yourself if they are not below. C11 or later; from C++, within extern "C" { }.
  */
 #ifndef PEV_PERFEV_H
 #define PEV_PERFEV_H

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "symbol/elf_program.h"
-#include "symbol/elf_file.h"
+#include "symbol/elf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

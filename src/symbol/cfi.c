@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/elf_file.h"
+#include "symbol/elf.h"
 #include "symbol/fde.h"
 
 enum {

@@ -1,5 +1,5 @@
 /*
- * note.c - ELF notes; see note.h. Contract: elf(5), "Notes (Nhdr)".
+ * elf_note.c - ELF notes; see elf_note.h. Contract: elf(5), "Notes (Nhdr)".
  */
 #include "symbol/elf_note.h"
 

@@ -1,8 +1,8 @@
 /*
- * note.h - ELF notes: of a section, of a segment, or of /sys/kernel/notes.
+ * elf_note.h - ELF notes: of a section, of a segment, or of /sys/kernel/notes.
  */
-#ifndef PEV_NOTE_H
-#define PEV_NOTE_H
+#ifndef PEV_ELF_NOTE_H
+#define PEV_ELF_NOTE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 #ifndef PEV_ELF_PROGRAM_H
 #define PEV_ELF_PROGRAM_H
 
-#include "symbol/elf_file.h"
+#include "symbol/elf.h"
 
 /* Returns -ENOEXEC when the file is not one that can run. */
 int pev_elf_check_program(const struct pev_elf *elf, struct pev_err *err);

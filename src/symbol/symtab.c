@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbol/elf_file.h"
+#include "symbol/elf.h"
 
 enum {
 	MINIDEBUG_MAX = 256 << 20,  /* bytes decompressed */

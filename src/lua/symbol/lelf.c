@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "symbol/elf_program.h"
-#include "symbol/elf_file.h"
+#include "symbol/elf.h"
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 

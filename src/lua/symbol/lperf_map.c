@@ -1,5 +1,5 @@
 /*
- * lperf_map.c - the userdata perfev.jitmap: functions that were made in memory; see lperf_map.h.
+ * lperf_map.c - the userdata perfev.core.jitmap: functions generated at run time; see lperf_map.h.
  */
 #include "lua/symbol/lperf_map.h"
 

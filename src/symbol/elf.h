@@ -2,7 +2,7 @@
  * elf.h - an ELF file's sections, segments, symbols and notes.
  *
  * All that reads ELF files does it through this thin layer over libelf, except libdw under
- * source.c. The file is read from its bytes, which the caller keeps until pev_elf_close() and
+ * source_line.c. The file is read from its bytes, which the caller keeps until pev_elf_close() and
  * which are not written. They may be hostile, or a mere head of the file: every name, offset and
  * count is checked against their length. What is returned is borrowed until pev_elf_close().
  */

@@ -4,7 +4,7 @@
  * libelf reads the layouts, classes and byte orders. It gets the bytes, never a descriptor:
  * opened to read, it converts what has another layout in a copy. Contract: elf(5).
  */
-#include "symbol/elf_file.h"
+#include "symbol/elf.h"
 
 #include <errno.h>
 #include <stdlib.h>
