@@ -67,7 +67,7 @@ c:measure(f: function, ...: any): any ...
 c:enable(name: string?, whole: boolean?): true!
 c:disable(name: string?, whole: boolean?): true!
 c:reset(name: string?, whole: boolean?): true!
-c:add(spec: string|perfev.EventSpec): perfev.CounterEvent!
+c:add(spec: string|perfev.CounterEventSpec): perfev.CounterEvent!
 c:member(name: string?): perfev.CounterEvent
 c:names(): string[]
 c:start(): true!
@@ -259,7 +259,9 @@ local classes = {
   { "perfev.SessionOptions", "sessions", "on_error" },
   { "perfev.EventSpec: { [integer]: string }", "events", "callchain" },
   { "perfev.EventSpec: { [integer]: string }", "attributes", "sample_period" },
-  { "perfev.CounterSpec: { [integer]: string|perfev.EventSpec, [string]: any }", "counters",
+  { "perfev.CounterEventSpec: { [integer]: string, [string]: any }", "counters", "optional", {
+    name = "string", filter = "string", period = "integer", optional = 'boolean|"unsupported"' } },
+  { "perfev.CounterSpec: { [integer]: string|perfev.CounterEventSpec, [string]: any }", "counters",
     "leader" },
   { "perfev.Reading: { [string]: number }", "counters", "running_ratio", {
     raw = "table<string, integer>", time_enabled = "integer", time_running = "integer",
@@ -304,12 +306,12 @@ local classes = {
   { "perfev.HookTable", "reference", "perf_event_open", "function" },
 }
 
--- Class -> the table of its options in perfev.option_tables.
+-- Class -> the tables of its options in perfev.option_tables.
 local checked_tables = {
-  ["perfev.SessionOptions"] = "session", ["perfev.EventSpec"] = "event",
-  ["perfev.OpenOptions"] = "open", ["perfev.CounterSpec"] = "counter",
-  ["perfev.AggregatorSpec"] = "aggregator", ["perfev.SpanSpec"] = "span",
-  ["perfev.ProfileOptions"] = "profile", ["perfev.SamplerOptions"] = "sampler",
+  ["perfev.SessionOptions"] = { "session" }, ["perfev.EventSpec"] = { "event" },
+  ["perfev.OpenOptions"] = { "open" }, ["perfev.CounterSpec"] = { "counter" },
+  ["perfev.CounterEventSpec"] = { "counter_event" }, ["perfev.SpanSpec"] = { "span" },
+  ["perfev.AggregatorSpec"] = { "top", "hist" }, -- the others have less
 }
 
 -- The same for classes with functions.
@@ -740,11 +742,13 @@ end
 
 -- The types of a class's options as the code checks them.
 local function use_checked_types(fields, class)
-  for name, found in pairs(option_tables[checked_tables[class]] or {}) do
-    local field = fields.by_name[name]
-    local text = type(found) == "table" and found[1] or found
-    local annotated = type(name) == "string" and checked_type(text)
-    if field and annotated then field.types = { annotated } end
+  for _, table_name in ipairs(checked_tables[class] or {}) do
+    for name, found in pairs(option_tables[table_name] or {}) do
+      local field = fields.by_name[name]
+      local text = type(found) == "table" and found[1] or found
+      local annotated = type(name) == "string" and checked_type(text)
+      if field and annotated then field.types = { annotated } end
+    end
   end
 end
 
