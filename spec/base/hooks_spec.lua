@@ -33,7 +33,7 @@ describe("a hook", function()
   it("that a strict table does not name raises, by its name", function()
     hooks.set { strict = true }
     assert.error_matches(function() core.slurp "/proc/version" end,
-      "hook 'slurp' is called, but the hook table has none")
+      "no hook 'slurp' in a strict table of hooks")
   end)
 
   it("may be added and taken away while the table is in force", function()
@@ -171,7 +171,8 @@ describe("an ioctl hook", function()
     assert.same({ { 7, 8, 9 }, 3 }, { m:query_bpf(64) })
     assert.equal(64, answer_of.room)
     answer_of.ids = "many"
-    assert.error_matches(function() m:query_bpf(64) end, "hook 'ioctl' returned string; a list of program ids")
+    assert.error_matches(function() m:query_bpf(64) end,
+      "hook 'ioctl' returned string; expected a list of program ids, or nil and an errno")
   end)
 
   it("gets MODIFY_ATTRIBUTES' attr as an attr", function()
@@ -539,16 +540,16 @@ describe("hooks.expect", function()
   it("raises at a call beyond the last", function()
     local ok, why = pcall(hooks.with, hooks.expect { { "slurp", returns = "x" } }, three)
     assert.is_false(ok)
-    assert.equal('call 2 of 1: nothing more was expected, got slurp("/b")', why)
+    assert.equal('call 2 of 1: expected no more calls, got slurp("/b")', why)
   end)
 
   it("says by done(), or when it is left, what was never called", function()
     local e = hooks.expect { { "slurp", "/a", returns = "x" }, { "kill", 5, 15 }, { "close" } }
     hooks.with(e, core.slurp, "/a")
-    local why = "call 2 of 3: never came: kill(5, 15), close()"
+    local why = "call 2 of 3: missing: kill(5, 15), close()"
     assert.error_matches(function() e:done() end, why, 1, true)
     assert.error_matches(function() local _ <close> = hooks.expect { { "kill", 5, 15 }, { "close" } } end,
-      "call 1 of 2: never came: kill(5, 15), close()", 1, true)
+      "call 1 of 2: missing: kill(5, 15), close()", 1, true)
     -- an error that is on its way is not covered
     assert.error_matches(function()
       local _ <close> = hooks.expect { { "close" } }
@@ -579,7 +580,7 @@ describe("hooks.expect", function()
     assert.same({}, k:leaks())
   end)
 
-  it("shows of an attr that is another what was expected of it", function()
+  it("shows the expected fields of an attr that differs", function()
     local k = perfev.sim.new { cpus = "0" }
     local e = hooks.expect({ { "perf_event_open", { type = 1, sample_period = 7 } } }, k.hooks)
     local ok, why = pcall(hooks.with, e, function()
@@ -598,11 +599,11 @@ describe("hooks.expect", function()
       assert.error_matches(function() hooks.expect(calls, rest) end, why, 1, true)
     end
     refused({ { "slurps" } }, "call 1: no hook is called 'slurps' (did you mean 'slurp'?)")
-    refused({ { "slurp" }, {} }, "call 2: { name, arguments... } was expected")
+    refused({ { "slurp" }, {} }, "call 2: must be { name, arguments... }")
     refused({ { "slurp", fails = "ENONE" } }, "call 1: fails = ENONE: must be an errno or its name")
-    refused({ { "slurp", return_ = 5 } }, "call 1: 'return_' is nothing that a call has (returns, fails)")
-    refused("slurp", "a list of calls was expected")
-    refused({}, "a table of hooks was expected", 5)
+    refused({ { "slurp", return_ = 5 } }, "call 1: unknown key 'return_' (known: returns, fails)")
+    refused("slurp", "expect: calls must be a list")
+    refused({}, "expect: rest must be a table of hooks", 5)
   end)
 end)
 

@@ -342,7 +342,8 @@ describe("which file it is", function()
     answer = { nil, perfev.errno.EACCES }
     assert.same({ nil, "/a", perfev.errno.EACCES }, { core.stat "/a" })
     answer = { 5 }
-    assert.error_matches(function() core.stat "/a" end, "hook 'stat' returned number; a table or nil and an errno")
+    assert.error_matches(function() core.stat "/a" end,
+      "hook 'stat' returned number; expected a table, or nil and an errno")
     perfev.hooks.clear()
   end)
 

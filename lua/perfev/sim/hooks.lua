@@ -8,9 +8,9 @@ local M = core.hooks
 
 local Expected = {}
 Expected.__index = Expected
-local state_of = setmetatable({}, { __mode = "k" }) -- apart: hooks are all that a hook table may have
+local state_of = setmetatable({}, { __mode = "k" }) -- not in the table: it may have hooks alone
 
--- ---- in words ----
+-- ---- calls as text ----
 
 local function show(value)
   if type(value) == "string" then return ("%q"):format(value) end
@@ -24,15 +24,15 @@ local function show(value)
   return tostring(value)
 end
 
-local UNASKED = { type = true, config = true }
+local DEFAULT_FIELDS = { type = true, config = true }
 
--- Of an attr what was expected of it, or what kind of event it is.
+-- Shows of an attr the expected fields, or else the kind of event.
 local function show_like(value, wanted)
-  if type(value) == "userdata" and type(wanted) ~= "table" then wanted = UNASKED end
+  if type(value) == "userdata" and type(wanted) ~= "table" then wanted = DEFAULT_FIELDS end
   if type(wanted) ~= "table" or type(value) ~= "table" and type(value) ~= "userdata" then return show(value) end
-  local asked = {}
-  for name in pairs(wanted) do asked[name] = value[name] end
-  return show(asked)
+  local fields = {}
+  for name in pairs(wanted) do fields[name] = value[name] end
+  return show(fields)
 end
 
 local function show_call(call)
@@ -48,11 +48,11 @@ local function show_got(name, args, call)
   return ("%s(%s)"):format(name, table.concat(words, ", "))
 end
 
--- ---- what is expected ----
+-- ---- expected calls ----
 
 local function check_call(i, call, level)
   if type(call) ~= "table" or type(call[1]) ~= "string" then
-    error(("call %d: { name, arguments... } was expected"):format(i), level + 1)
+    error(("call %d: must be { name, arguments... }"):format(i), level + 1)
   end
   if not M.real[call[1]] then
     local names = {}
@@ -66,7 +66,7 @@ local function check_call(i, call, level)
   end
   for key in pairs(call) do
     if math.type(key) ~= "integer" and key ~= "returns" and key ~= "fails" then
-      error(("call %d: '%s' is nothing that a call has (returns, fails)"):format(i, shown(key)), level + 1)
+      error(("call %d: unknown key '%s' (known: returns, fails)"):format(i, shown(key)), level + 1)
     end
   end
 end
@@ -80,8 +80,7 @@ local function fits(value, wanted)
   return true
 end
 
--- Does the call have these arguments? As many as are given; a function is asked about those from
--- its place on.
+-- Do the arguments fit the expected call? A function gets the arguments from its own place on.
 local function fits_call(call, args)
   for i = 2, #call do
     local wanted = call[i]
@@ -97,7 +96,7 @@ local function fits_call(call, args)
 end
 
 local function answer(call, rest, args)
-  -- errno has both ways, names and numbers
+  -- core.errno maps names to numbers and numbers to names
   if call.fails ~= nil then return nil, math.tointeger(call.fails) or core.errno[call.fails] end
   if type(call.returns) == "function" then return call.returns(table.unpack(args, 1, args.n)) end
   if call.returns ~= nil then return call.returns end
@@ -105,10 +104,9 @@ local function answer(call, rest, args)
   return 0
 end
 
--- What is not in order: told once, by the call that is not. What a caller does to clean up after
--- that is no news.
-local function out_of_order(state, name, args, call)
-  local what = call and ("expected %s, got "):format(show_call(call)) or "nothing more was expected, got "
+-- Raises for the first call out of order; the cleanup of the caller after it raises no more.
+local function raise_out_of_order(state, name, args, call)
+  local what = call and ("expected %s, got "):format(show_call(call)) or "expected no more calls, got "
   state.why = ("call %d of %d: %s%s"):format(state.at, #state.calls, what, show_got(name, args, call))
   error(state.why, 0)
 end
@@ -123,23 +121,23 @@ local function hook_of(state, name)
       return nil, core.errno.ECANCELED
     end
     local call = state.calls[state.at]
-    if not call or call[1] ~= name or not fits_call(call, args) then out_of_order(state, name, args, call) end
+    if not call or call[1] ~= name or not fits_call(call, args) then raise_out_of_order(state, name, args, call) end
     state.at = state.at + 1
     return answer(call, state.rest, args)
   end
 end
 
---- A table of hooks that takes just these calls, in this order; for hooks.set and hooks.with.
--- @tparam table calls  each { name, arguments... }, of which as many are looked at as are given: a
---   value is to be equal, of a table (an attr) the fields that it names, and a function is asked,
---   with the arguments from its own place on. `returns` is the answer, or a function that gives
---   it; `fails` an errno, or its name, to fail with. Without either: what `rest` answers, or 0
--- @tparam[opt] table rest  hooks for calls by a name that is not in the list; without it there
---   are to be no other calls
--- @treturn table  e:done() raises unless all have been called; so does leaving a <close>
+--- Makes a table of hooks that accepts these calls in this order; for hooks.set and hooks.with.
+-- @tparam table calls  each { name, arguments... }. An argument must equal the value; of a table (an
+--   attr) the fields that the table names; a function decides, and gets the arguments from its own
+--   place on. Missing arguments may have any value. `returns` is the answer, or a function that
+--   returns it; `fails` is an errno or its name. Without either, `rest` answers, or 0
+-- @tparam[opt] table rest  hooks for names that are not in the list; without it, any other call
+--   raises
+-- @treturn table  e:done() raises unless all calls were made; so does leaving a <close>
 function M.expect(calls, rest)
-  if type(calls) ~= "table" then error("expect: a list of calls was expected", 2) end
-  if rest ~= nil and type(rest) ~= "table" then error("expect: rest: a table of hooks was expected", 2) end
+  if type(calls) ~= "table" then error("expect: calls must be a list", 2) end
+  if rest ~= nil and type(rest) ~= "table" then error("expect: rest must be a table of hooks", 2) end
   local state = { calls = {}, at = 1, named = {}, rest = rest }
   for i, call in ipairs(calls) do
     check_call(i, call, 2)
@@ -151,7 +149,7 @@ function M.expect(calls, rest)
   return expected
 end
 
---- That is all: raises what was out of order, if that was swallowed, or names what was never called.
+--- Ends the list: raises the error of a call out of order again, or names the missing calls.
 function Expected:done()
   local state = state_of[self]
   state.over = true
@@ -159,11 +157,11 @@ function Expected:done()
   local missing = {}
   for i = state.at, #state.calls do missing[#missing + 1] = show_call(state.calls[i]) end
   if #missing > 0 then
-    error(("call %d of %d: never came: %s"):format(state.at, #state.calls, table.concat(missing, ", ")), 2)
+    error(("call %d of %d: missing: %s"):format(state.at, #state.calls, table.concat(missing, ", ")), 2)
   end
 end
 
--- An error that is on its way already says more.
+-- An error that is being raised already names the cause.
 function Expected:__close(why)
   if why == nil then self:done() else state_of[self].over = true end
 end

@@ -33,7 +33,7 @@ enum l_sys_way l_sys_push_hook(struct l_hooks *h, const char *name)
 	lua_pop(L, 2);
 	if (!strict)
 		return L_SYS_LINUX;
-	lua_pushfstring(L, "hook '%s' is called, but the hook table has none and is strict", name);
+	lua_pushfstring(L, "no hook '%s' in a strict table of hooks", name);
 	l_keep_error(L);
 	return L_SYS_ERROR;
 }
@@ -55,7 +55,7 @@ int64_t l_sys_bad_answer(struct l_hooks *h, const struct l_sys_call *call, const
 {
 	lua_State *L = h->L;
 
-	lua_pushfstring(L, "hook '%s' returned %s; %s or nil and an errno was expected",
+	lua_pushfstring(L, "hook '%s' returned %s; expected %s, or nil and an errno",
 			call->name, luaL_typename(L, -2), wanted);
 	lua_insert(L, -3);
 	lua_pop(L, 2);

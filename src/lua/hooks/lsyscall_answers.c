@@ -124,7 +124,7 @@ static int64_t ask_bytes(struct l_hooks *h, const struct l_sys_call *call, void 
 		return rc;
 	bytes = lua_tolstring(h->L, -2, &len);
 	if (!bytes || len > L_SYS_ARG(size_t, args, 2))
-		return l_sys_bad_answer(h, call, "no more bytes than were asked for");
+		return l_sys_bad_answer(h, call, "at most as many bytes as were asked for");
 	memcpy(L_SYS_ARG(void *, args, 1), bytes, len);
 	lua_pop(h->L, 2);
 	return (int64_t)len;
