@@ -382,9 +382,11 @@ end)
 -- ---- the reader itself, on a machine of 32 bits ----
 
 describe("the reader that is built for 32 bits", function()
-  local SOURCES = "spec/support/reads.c src/event/attr.c src/base/bits.c src/perfdata/reader.c src/base/err.c "
-    .. "src/perfdata/input_files.c src/perfdata/blocks.c "
-    .. "src/base/merge.c src/record/record.c src/perfdata/event_ids.c src/base/sys.c src/perfdata/reorder.c"
+  local SOURCES = "spec/support/reads.c src/event/attr.c src/base/bits.c src/base/err.c "
+    .. "src/perfdata/reader_open.c src/perfdata/reader_state.c src/perfdata/record_stream.c "
+    .. "src/perfdata/tool_record.c src/perfdata/input_files.c src/perfdata/blocks.c "
+    .. "src/base/merge.c src/record/record.c src/perfdata/event_ids.c src/base/sys.c src/perfdata/reorder.c "
+    .. "src/perfdata/sample_run.c src/base/rights.c"
   local FLAGS = " -std=gnu11 -Isrc -DPEV_VERSION='\"0\"' -Wall -Wextra -Wconversion -Werror "
   local NARROW = os.getenv "CC32" or "gcc -m32"
 

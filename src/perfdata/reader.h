@@ -1,12 +1,11 @@
 /*
  * reader.h - recordings: perf.data from a file, a pipe or a descriptor, read as a stream.
  *
- * Records are handed out where they lie, in blocks of our own: a file is read by
- * pread and never mapped, because one that another process cuts short would end us
- * with SIGBUS. Order is by time inside what FINISHED_ROUND marks let through, or
- * inside a bounded window; memory is bounded by that, whatever the file's length.
- * What is damaged ends the reading there, with the byte that it was; all before it
- * has been handed out by then. Contract: tools/perf/Documentation/
+ * Records are handed out in place, in the reader's own blocks: a file is read by pread and not
+ * mapped, because a mapped file that another process truncates raises SIGBUS. Records are in
+ * order of time between FINISHED_ROUND marks, or within a bounded window; this bounds the memory,
+ * whatever the length of the file. Damage ends the reading with its byte offset, after all
+ * records before it were handed out. Contract: tools/perf/Documentation/
  * perf.data-file-format.txt, tools/perf/util/header.c and session.c.
  */
 #ifndef PEV_READER_H
@@ -31,14 +30,14 @@ enum pev_user_type {
 	PEV_USER_STAT, PEV_USER_STAT_ROUND, PEV_USER_EVENT_UPDATE, PEV_USER_TIME_CONV,
 	PEV_USER_FEATURE, PEV_USER_COMPRESSED, PEV_USER_FINISHED_INIT, PEV_USER_COMPRESSED2,
 	PEV_USER_NR,
-	/* Of simpleperf's own, those that tell of events (system/extras/simpleperf/record.h). */
+	/* simpleperf's records about events (system/extras/simpleperf/record.h). */
 	PEV_SIMPLEPERF_EVENT_ID = 32774,
 	PEV_SIMPLEPERF_TRACING_DATA = 32777
 };
 
-/* Feature sections that the reader itself looks at. */
+/* Feature sections that the reader itself uses. */
 enum {
-	PEV_FEAT_EVENT_TYPES, /* not one: where the head says */
+	PEV_FEAT_EVENT_TYPES, /* not a feature: the head says where it is */
 	PEV_FEAT_TRACING_DATA = 1,
 	PEV_FEAT_HOSTNAME = 3,
 	PEV_FEAT_COMPRESSED = 27
@@ -49,24 +48,24 @@ struct pev_file_record {
 	const unsigned char *bytes; /* the header, in the file's byte order */
 	const struct pev_plan *plan;
 	uint64_t time;              /* ns; 0 where it has none */
-	uint64_t offset;            /* where it stands in its file, or its COMPRESSED record */
+	uint64_t offset;            /* of the record, or of its COMPRESSED record, in the file */
 	uint32_t type;
 	uint32_t event;             /* its number, or PEV_NO_EVENT */
-	uint16_t size;              /* of one of simpleperf's, longer than that can say, 65528 */
-	bool synthesised;           /* by the recorder: what was there before, or a count */
+	uint16_t size;              /* 65528 for a longer record of simpleperf */
+	bool synthesised;           /* by the recorder: state before the recording, or a count */
 };
 
-/* Records in order, that can be looked at where they are: from at to before end. */
+/* Consecutive records: from at to before end. */
 struct pev_file_run {
 	const struct pev_file_record *at, *end;
 };
 
 struct pev_reader_config {
-	bool unordered;          /* hand out in the file's order */
-	size_t window;           /* bytes of records to be put in order at most; 0: 32 MiB */
-	/* The decompressor, asked for at the first COMPRESSED record; NULL with the reason. */
+	bool unordered;          /* hand out in the order of the file */
+	size_t window;           /* most bytes of records to put in order; 0: 32 MiB */
+	/* Returns the decompressor, at the first COMPRESSED record; NULL with the reason. */
 	const struct pev_inflate *(*inflate)(void *ctx, struct pev_err *err);
-	/* What a user should know, in a sentence. May be NULL. */
+	/* Called with a sentence that a user should read. May be NULL. */
 	void (*note)(void *ctx, const char *text);
 	void *ctx;
 };
@@ -91,14 +90,14 @@ struct pev_reader_totals {
 	uint64_t blocks;         /* bytes in memory at most at one time */
 };
 
-/* A feature section: of the file, or what came in a FEATURE record. */
+/* A feature section, of the file or from a FEATURE record. */
 struct pev_file_section {
 	uint32_t id;             /* HEADER_TRACING_DATA is 1, ... */
 	uint64_t offset, size;   /* in the file */
-	unsigned char *bytes;    /* of a pipe; else NULL: pev_reader_section() reads */
+	unsigned char *bytes;    /* of a pipe; NULL for a file: see pev_reader_section() */
 };
 
-/* How it is laid out; read from its head. */
+/* The layout of the recording, read from its head. */
 struct pev_reader_facts {
 	bool pipe;               /* records from byte 16 on, described by records */
 	bool swap, big_endian;   /* of the other byte order; which one */
@@ -157,26 +156,26 @@ static inline int pev_reader_locate(struct pev_reader *df, const struct pev_file
 }
 
 const struct pev_reader_facts *pev_reader_facts(const struct pev_reader *df);
-/* Brought up to date by the call. */
+/* Updates the totals and returns them. */
 const struct pev_reader_totals *pev_reader_totals(struct pev_reader *df);
-/* Events so far: a pipe can tell of more later. */
+/* The events so far: a pipe can have more later. */
 uint32_t pev_reader_events(const struct pev_reader *df);
 const struct pev_file_event *pev_reader_event(const struct pev_reader *df, uint32_t n);
-/* The number of the event that has the id, or PEV_NO_EVENT. */
+/* The number of the event with this id, or PEV_NO_EVENT. */
 uint32_t pev_reader_number(const struct pev_reader *df, uint64_t id);
-/* Counts up when there is more to know of events or sections. */
+/* Increases with each new event, name of an event, or section. */
 uint64_t pev_reader_news(const struct pev_reader *df);
-/* What is made of call chains of the n-th event's samples. */
+/* How call chains in samples of the n-th event are reported. */
 void pev_reader_stacks(struct pev_reader *df, uint32_t n, const struct pev_stack_form *form);
-/* Records are of a 32-bit kernel: its arch says so. */
+/* Are the records of a 32-bit kernel? The caller knows the arch. */
 void pev_reader_narrow(struct pev_reader *df, bool narrow);
 
 uint32_t pev_reader_sections(const struct pev_reader *df);
 const struct pev_file_section *pev_reader_section_at(const struct pev_reader *df, uint32_t n);
-/* At most len bytes of a section from off on: how many there are, 0 past its end, -errno. */
+/* Reads at most len bytes of a section at off. Returns how many, 0 past its end, or -errno. */
 int64_t pev_reader_section(struct pev_reader *df, uint32_t n, uint64_t off, void *buf,
 			   size_t len);
-/* What is wrong with it, of what is known so far: a sentence with its byte, or NULL. */
+/* The damage that was found so far: a sentence with its byte offset, or NULL. */
 const char *pev_reader_damage(const struct pev_reader *df);
 
 #endif

@@ -1,0 +1,534 @@
+/*
+ * record_stream.c - the records of a recording, handed out in order; see record_stream.h.
+ */
+#include "perfdata/record_stream.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "perfdata/tool_record.h"
+
+/* ---- count ---- */
+
+/*
+ * The kernel writes LOST_SAMPLES for losses of the hardware. A recorder writes it at its end for
+ * the count that read(2) returns, which includes the LOST records, or for records that a filter
+ * dropped.
+ */
+static void count_lost_samples(struct pev_reader *reader, const struct pev_file_record *out)
+{
+	uint64_t lost = pev_reader_u64(reader, out->bytes + 8);
+
+	if (!out->synthesised) {
+		reader->totals.lost_samples += lost;
+	} else if (!(pev_load16(out->bytes + 4, reader->event_ids.swap) &
+		     PEV_MISC_LOST_SAMPLES_BPF)) {
+		reader->lost_by_counts += lost;
+		reader->totals.lost_read = true;
+	}
+}
+
+static void count_type(struct pev_reader *reader, const struct pev_file_record *out)
+{
+	struct pev_reader_totals *totals = &reader->totals;
+
+	if (out->type < sizeof(totals->types) / sizeof(totals->types[0]))
+		totals->types[out->type]++;
+	else
+		totals->other_types++;
+	if (out->type == PERF_RECORD_LOST && out->size >= 24)
+		reader->lost_by_records += pev_reader_u64(reader, out->bytes + 16);
+	else if (out->type == PERF_RECORD_LOST_SAMPLES && out->size >= 16)
+		count_lost_samples(reader, out);
+}
+
+/* Counts nr samples of a plain run; the last one has this time. */
+static void count_samples_in_order(struct pev_reader *reader, uint64_t nr, uint64_t time)
+{
+	reader->totals.types[PERF_RECORD_SAMPLE] += nr;
+	reader->last_time = time;
+}
+
+static void count_record(struct pev_reader *reader, const struct pev_file_record *out)
+{
+	count_type(reader, out);
+	if (!out->time || reader->config.unordered)
+		return;
+	reader->totals.late += out->time < reader->last_time;
+	reader->last_time = out->time > reader->last_time ? out->time : reader->last_time;
+}
+
+void pev_reader_count_taken(struct pev_reader *reader)
+{
+	const struct pev_file_record *out = reader->counted, *end = reader->run.at;
+
+	reader->totals.records += (uint64_t)(end - out);
+	if (reader->is_plain && out < end)
+		count_samples_in_order(reader, (uint64_t)(end - out), end[-1].time);
+	for (; !reader->is_plain && out < end; out++)
+		count_record(reader, out);
+	reader->counted = end;
+}
+
+/* ---- hand out ---- */
+
+static void fill_record(const struct pev_piece *piece, const struct pev_plan *plan, uint32_t event,
+			uint64_t time, struct pev_file_record *out)
+{
+	*out = (struct pev_file_record){
+		.bytes = piece->bytes,
+		.plan = plan,
+		.time = time,
+		.offset = piece->offset,
+		.type = piece->type,
+		.event = event,
+		.size = piece->size,
+	};
+}
+
+/* The run holds nr references to the block. */
+static void keep_references(struct pev_reader *reader, struct pev_block *block, uint32_t nr)
+{
+	struct pev_reader_held *last = reader->held + reader->nr_held;
+
+	if (reader->nr_held && last[-1].block == block)
+		last[-1].nr += nr;
+	else if (nr)
+		reader->held[reader->nr_held++] = (struct pev_reader_held){ block, nr };
+}
+
+static void hold_block(struct pev_reader *reader, struct pev_block *block)
+{
+	block->refs++;
+	keep_references(reader, block, 1);
+}
+
+int pev_reader_hand_out_tool_record(struct pev_reader *reader, const struct pev_piece *piece,
+				    struct pev_file_record *out)
+{
+	hold_block(reader, piece->block);
+	fill_record(piece, &reader->event_ids.plain, PEV_NO_EVENT, 0, out);
+	pev_reader_apply(reader, piece);
+	return 1;
+}
+
+static int add_to_window(struct pev_reader *reader, const struct pev_piece *piece, uint32_t event,
+			 uint64_t time)
+{
+	struct pev_reorder_item item = { time, piece->bytes, piece->block->index, event,
+					 (uint16_t)piece->type, piece->size };
+
+	if (pev_reorder_add(&reader->window, &item) < 0)
+		return pev_blocks_end(reader->inputs.at, -ENOMEM,
+				      "no memory to put the records at 0x%" PRIx64 " in order",
+				      piece->offset);
+	piece->block->refs++;
+	reader->window_bytes += piece->size + sizeof(item);
+	if (time > reader->max_time)
+		reader->max_time = time;
+	if (reader->inputs.nr_others)
+		pev_input_files_passed(&reader->inputs, time);
+	return 0;
+}
+
+/*
+ * The MMAP of the kernel itself, pid -1: { header, pid, tid, addr, len, pgoff, [MMAP2's], name }.
+ * A symbol follows the bracket in the name, and pgoff is its address; the MMAPs of modules have
+ * none (perf_event__synthesize_kernel_mmap()).
+ */
+static void remember_kernel_symbol(struct pev_reader *reader, const struct pev_piece *piece)
+{
+	static const char kernel[] = "[kernel.kallsyms]";
+	size_t at = piece->type == PERF_RECORD_MMAP2 ? 72 : 40, len = sizeof(kernel) - 1;
+	const char *name = (const char *)piece->bytes + at;
+
+	if (reader->facts.kernel_symbol[0] || piece->size <= at + len ||
+	    pev_reader_u32(reader, piece->bytes + 8) != UINT32_MAX ||
+	    memcmp(name, kernel, len) != 0)
+		return;
+	name += len;
+	len = strnlen(name, piece->size - at - len);
+	if (len >= sizeof(reader->facts.kernel_symbol))
+		return;
+	memcpy(reader->facts.kernel_symbol, name, len);
+	reader->facts.kernel_addr = pev_reader_u64(reader, piece->bytes + 32);
+}
+
+/* Reports the first record that is odd, but no reason to stop. */
+static void note_oddities(struct pev_reader *reader, const struct pev_piece *piece)
+{
+	char text[160];
+
+	if (piece->size % 8 && !reader->noted_odd) {
+		reader->noted_odd = true;
+		snprintf(text, sizeof(text),
+			 "the record at 0x%" PRIx64 " (type %u) has %u bytes, no multiple of 8 as "
+			 "the kernel's have",
+			 piece->offset, piece->type, piece->size);
+		pev_reader_note(reader, text);
+	}
+	if (reader->event_ids.ambiguous && !reader->noted_ambiguous) {
+		reader->noted_ambiguous = true;
+		snprintf(text, sizeof(text),
+			 "the sample at 0x%" PRIx64 " has no id that tells which of %u events it "
+			 "is of: such samples have no event, and no fields",
+			 piece->offset, reader->event_ids.nr);
+		pev_reader_note(reader, text);
+	}
+}
+
+static inline const struct pev_plan *find_plan(const struct pev_reader *reader, uint32_t event,
+					       uint32_t type)
+{
+	return event == PEV_NO_EVENT ? pev_event_ids_plan(&reader->event_ids, type)
+				     : &reader->event_ids.events[event]->plan;
+}
+
+/* Takes a record of the kernel. 1: it is handed out at once; 0: it is in the window. */
+static int take_kernel_record(struct pev_reader *reader, const struct pev_piece *piece,
+			      struct pev_file_record *out)
+{
+	const struct pev_piece *written = piece;
+	const struct pev_plan *plan;
+	struct pev_piece trimmed;
+	uint32_t event;
+	uint64_t time;
+
+	if (PEV_RARELY(pev_record_may_overstate(piece->type))) {
+		trimmed = *piece;
+		pev_event_ids_trim(&reader->event_ids, &trimmed);
+		written = &trimmed;
+	}
+	event = pev_event_ids_choose(&reader->event_ids, written);
+	plan = find_plan(reader, event, piece->type);
+	time = pev_event_ids_time(plan, written);
+	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
+		remember_kernel_symbol(reader, piece);
+	reader->has_kernel = true;
+	reader->in_round |= time != 0;
+	if (piece->size % 8 || reader->event_ids.ambiguous)
+		note_oddities(reader, piece);
+	if (time && !reader->config.unordered)
+		return add_to_window(reader, piece, event, time);
+	hold_block(reader, piece->block);
+	fill_record(piece, plan, event, time, out);
+	out->synthesised = !time && pev_event_ids_synthesised(&reader->event_ids, plan, written);
+	return 1;
+}
+
+/* ---- the window ---- */
+
+/* Each input may have a block or two in memory, whatever is in the window. */
+static bool is_window_full(const struct pev_reader *reader)
+{
+	return reader->window_bytes > reader->config.window ||
+	       reader->inputs.pool.bytes >
+		       2 * reader->config.window +
+			       (4 + reader->inputs.nr_others / 4) * PEV_LANES_BLOCK;
+}
+
+/* Must half of the window be handed out, because it is full before a round ends? */
+static bool must_shrink_window(struct pev_reader *reader)
+{
+	if (reader->forcing) {
+		reader->forcing = reader->window_bytes > reader->config.window / 2;
+		return reader->forcing;
+	}
+	if (!is_window_full(reader))
+		return false;
+	reader->forcing = true;
+	reader->totals.forced++;
+	if (reader->forced || reader->inputs.nr_others)
+		return true;
+	reader->forced = true;
+	pev_reader_note(reader,
+			reader->totals.rounds
+				? "a round of the recorder's is longer than the window: records "
+				  "are put in order within the window alone"
+				: "the recording has no FINISHED_ROUND marks: records are put in "
+				  "order within a window of bytes");
+	return true;
+}
+
+/*
+ * Hands out items of the window, at least one, as records from out on. Their references become the
+ * run's. Most items have the event and the block of the item before.
+ */
+static void hand_out_items(struct pev_reader *reader, const struct pev_reorder_item *item,
+			   uint32_t nr, struct pev_file_record *out)
+{
+	const struct pev_reorder_item *end = item + nr, *first = item, *first_of_block = item;
+	const struct pev_plan *plan = find_plan(reader, first->event, first->type);
+	struct pev_block *block = reader->inputs.pool.blocks[first_of_block->block];
+	uint64_t last = out > reader->records ? out[-1].time : reader->last_time;
+	bool is_plain = first->type == PERF_RECORD_SAMPLE;
+	size_t bytes = nr * sizeof(*item);
+
+	for (; item < end; item++, out++) {
+		if (item->block != first_of_block->block) {
+			keep_references(reader, block, (uint32_t)(item - first_of_block));
+			block = reader->inputs.pool.blocks[item->block];
+			first_of_block = item;
+		}
+		if (item->event != first->event || item->type != first->type) {
+			plan = find_plan(reader, item->event, item->type);
+			is_plain = is_plain && item->type == PERF_RECORD_SAMPLE;
+			first = item;
+		}
+		/* The caller reads them after the records before: by then they are in the cache. */
+		__builtin_prefetch(item->bytes);
+		__builtin_prefetch(item->bytes + 64);
+		*out = (struct pev_file_record){
+			.bytes = item->bytes,
+			.plan = plan,
+			.time = item->time,
+			.offset = block->base +
+				  (block->inflated ? 0 : (uint64_t)(item->bytes - block->bytes)),
+			.type = item->type,
+			.event = item->event,
+			.size = item->size,
+		};
+		is_plain = is_plain && item->time >= last;
+		last = item->time;
+		bytes += item->size;
+	}
+	keep_references(reader, block, (uint32_t)(end - first_of_block));
+	reader->window_bytes -= bytes;
+	reader->is_plain = reader->is_plain && is_plain;
+}
+
+/* How many records of the window may be handed out now, and up to which time. */
+static uint32_t count_ready(struct pev_reader *reader, uint64_t *limit)
+{
+	if (!reader->window.live)
+		return 0;
+	*limit = reader->inputs.done ? UINT64_MAX : reader->limit;
+	if (pev_reorder_first(&reader->window) <= *limit)
+		return PEV_READER_RUN_MAX;
+	*limit = UINT64_MAX;
+	return must_shrink_window(reader);
+}
+
+/* Hands out the oldest records of the window that may go. Returns how many. */
+static uint32_t take_from_window(struct pev_reader *reader)
+{
+	struct pev_reorder_item items[PEV_READER_RUN_MAX];
+	uint32_t nr = 0, some;
+	uint64_t limit;
+
+	reader->is_plain = true;
+	while (nr < PEV_READER_RUN_MAX && (some = count_ready(reader, &limit)) > 0) {
+		if (some > PEV_READER_RUN_MAX - nr)
+			some = PEV_READER_RUN_MAX - nr;
+		some = pev_reorder_take(&reader->window, limit, items, some);
+		if (some)
+			hand_out_items(reader, items, some, &reader->records[nr]);
+		nr += some;
+	}
+	reader->is_plain = reader->is_plain && nr;
+	return nr;
+}
+
+/* ---- read ---- */
+
+/* Reads the next piece of the current input: 1; 0: try again; -ENODATA: it has ended. */
+static int read_piece(struct pev_reader *reader, struct pev_piece *piece)
+{
+	struct pev_blocks *in = reader->inputs.at;
+	int rc;
+
+	if (in->done)
+		return -ENODATA;
+	if (in->packed) {
+		rc = pev_blocks_inflated(in, piece);
+		if (rc == 0) {
+			pev_pool_put(in->pool, in->packed, 1);
+			in->packed = NULL;
+			return 0;
+		}
+	} else {
+		rc = pev_blocks_record(in, piece);
+		if (rc == 0 && pev_block_lane_rest(&in->inflated))
+			pev_blocks_end(in, -EBADMSG,
+				       "what is compressed ends inside of a record, in the one "
+				       "at 0x%" PRIx64,
+				       in->src_offset);
+	}
+	return rc > 0 ? 1 : -ENODATA;
+}
+
+/* Takes the next samples as long as they extend the last run of the window. */
+static void take_samples(struct pev_reader *reader)
+{
+	struct pev_blocks *in = reader->inputs.at;
+	struct pev_block_lane *lane = in->packed ? &in->inflated : &in->raw;
+	struct pev_reorder_item *items;
+	uint32_t nr = pev_reorder_room(&reader->window, &items);
+	struct pev_block *block = lane->cur;
+	struct pev_sample_run samples;
+
+	/* Of several inputs, which one is next is asked after each record. */
+	if (!nr || !block || reader->inputs.nr_others || reader->config.unordered)
+		return;
+	samples = (struct pev_sample_run){
+		.kinds = reader->kinds,
+		.at = block->bytes + lane->pos,
+		.end = block->bytes + block->len,
+		.since = reader->window.last,
+		.block = block->index,
+		/* What cannot fill it: the item of the smallest sample is twice as large. */
+		.room = (reader->config.window - reader->window_bytes) / 3,
+	};
+	nr = pev_sample_run_take(&samples, &reader->event_ids, items, nr);
+	if (!nr)
+		return;
+	reader->window_bytes +=
+		(size_t)(samples.at - block->bytes) - lane->pos + nr * sizeof(*items);
+	lane->pos = (size_t)(samples.at - block->bytes);
+	block->refs += nr;
+	pev_reorder_extend(&reader->window, nr);
+	if (reader->window.last > reader->max_time)
+		reader->max_time = reader->window.last;
+}
+
+/*
+ * Reads on: 1 for a record that is handed out at once, 0 when records of the window may be: after
+ * a mark, or after a record older than the one before.
+ */
+static int read_record(struct pev_reader *reader, struct pev_file_record *out)
+{
+	struct pev_piece piece;
+	int rc;
+
+	while ((rc = read_piece(reader, &piece)) > 0) {
+		if (piece.type >= PEV_USER_ATTR)
+			return pev_reader_hand_out_tool_record(reader, &piece, out);
+		if (take_kernel_record(reader, &piece, out) > 0)
+			return 1;
+		if (reader->window.last <= reader->limit || is_window_full(reader) ||
+		    reader->inputs.done)
+			return 0;
+		take_samples(reader);
+		if (is_window_full(reader))
+			return 0;
+	}
+	if (rc < 0)
+		pev_input_files_ended(&reader->inputs);
+	return 0;
+}
+
+/*
+ * A pipe can be cut between two records, and does not say how long it is. But perf ends with
+ * FINISHED_ROUND what it has drained, and with FINISHED_INIT (5.19) what existed before, and
+ * features precede both (4.16). Of a recorder without marks only this is known: it has recorded
+ * something. perf inject passes on marks at once and records later: then a mark ends an empty
+ * round, and the last mark means as little.
+ */
+static void check_pipe_end(struct pev_reader *reader)
+{
+	bool begun = reader->totals.types[PEV_USER_FINISHED_INIT];
+	bool marks = reader->totals.rounds || reader->nr_sections;
+	uint64_t at = reader->inputs.main.pos;
+
+	if (!reader->facts.pipe || reader->inputs.main.end.code || reader->damage.code)
+		return;
+	if (!reader->has_kernel && !begun)
+		pev_reader_add_damage(
+			reader,
+			"file cut short at 0x%" PRIx64 ": before any record of the kernel's", at);
+	else if (marks && reader->in_round && !reader->empty_round)
+		pev_reader_add_damage(reader,
+				      "file cut short at 0x%" PRIx64
+				      ": its recorder was not done with a round",
+				      at);
+	else if (marks && !reader->totals.rounds && !begun)
+		pev_reader_add_damage(
+			reader, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
+}
+
+/* Reads until there are records to hand out: how many; 0 at the end; -errno. */
+static int read_records(struct pev_reader *reader, struct pev_err *err)
+{
+	uint32_t nr;
+
+	if (reader->next_ahead < reader->nr_ahead) {
+		const struct pev_reader_ahead *ahead = &reader->ahead[reader->next_ahead++];
+
+		keep_references(reader, ahead->block, 1);
+		reader->records[0] = ahead->record;
+		return 1;
+	}
+	do {
+		if (reader->inputs.done) {
+			check_pipe_end(reader);
+			return pev_reader_failure(reader, err);
+		}
+		if (read_record(reader, &reader->records[0]) > 0)
+			return 1;
+		nr = take_from_window(reader);
+	} while (!nr);
+	return (int)nr;
+}
+
+/* Returns the references of the run. */
+static void release_run(struct pev_reader *reader)
+{
+	while (reader->nr_held) {
+		const struct pev_reader_held *held = &reader->held[--reader->nr_held];
+
+		pev_pool_put(&reader->inputs.pool, held->block, held->nr);
+	}
+}
+
+int pev_reader_more(struct pev_reader *reader, struct pev_err *err)
+{
+	int nr;
+
+	pev_reader_count_taken(reader);
+	release_run(reader);
+	nr = (int)take_from_window(reader);
+	if (!nr)
+		nr = read_records(reader, err);
+	reader->run.at = reader->run.end = reader->counted = reader->records;
+	if (nr <= 0)
+		return nr;
+	reader->run.end += nr;
+	return 1;
+}
+
+struct pev_file_run *pev_reader_run(struct pev_reader *reader) { return &reader->run; }
+
+int pev_reader_next(struct pev_reader *reader, struct pev_file_record *out, struct pev_err *err)
+{
+	int rc = reader->run.at == reader->run.end ? pev_reader_more(reader, err) : 1;
+
+	if (rc > 0)
+		*out = *reader->run.at++;
+	return rc;
+}
+
+int pev_reader_locate_any(struct pev_reader *reader, const struct pev_file_record *from,
+			  struct pev_record *rec, struct pev_err *err)
+{
+	struct pev_err why;
+
+	/* Which event a sample belongs to is unknown, and so are its fields. */
+	if (from->plan == &reader->event_ids.plain && from->type == PERF_RECORD_SAMPLE) {
+		*rec = (struct pev_record){
+			.bytes = from->bytes,
+			.plan = from->plan,
+			.type = from->type,
+			.misc = pev_reader_u16(reader, from->bytes + 4),
+			.size = from->size,
+			.end = from->size,
+		};
+		return 0;
+	}
+	if (pev_record_locate(rec, from->plan, from->bytes, from->size, &why) == 0)
+		return 0;
+	reader->totals.malformed++;
+	return pev_fail(err, -EBADMSG, "at 0x%" PRIx64 ": %s", from->offset, why.text);
+}
