@@ -55,7 +55,7 @@ static void touch_symtab(const char *image, size_t size)
 static void touch_source(const char *image, size_t size)
 {
 	struct pev_supplement supplement;
-	struct pev_number_field places[8];
+	struct pev_source_place places[8];
 	struct pev_source_lines *source;
 
 	if (pev_source_lines_open(&source, image, size, NULL) < 0)

@@ -1,7 +1,7 @@
---- A program's or a library's file: where it is, and what its symbols are.
--- A name with a slash is a path. Any other is a library as the dynamic linker knows it ("libc", "libc.so.6":
--- /etc/ld.so.cache, then the usual directories), then a program in PATH. The file is read as a whole through
--- the hooks; libelf (perfev.elf) is loaded when first asked for.
+--- Finds the file of a program or a library, and its symbols by name.
+-- A name with a slash is a path. Any other name is a library as the dynamic linker finds it ("libc", "libc.so.6":
+-- /etc/ld.so.cache, then the usual directories), then a program in PATH. The whole file is read through the hooks;
+-- perfev.elf is loaded on first use.
 
 local core = require "perfev.core"
 local files = require "perfev.symbol.files"
@@ -14,28 +14,28 @@ local E = core.errno
 local CACHE = "/etc/ld.so.cache"
 local CACHE_MAGIC = "glibc-ld.so.cache1.1"
 local library_dirs = { "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib" }
-local LINKS_MAX = 40 -- as the kernel has it (path_resolution(7))
+local LINKS_MAX = 40 -- the kernel's limit (path_resolution(7))
 
--- perfev.elf, or why there is none.
-local function library()
+-- Returns perfev.elf, or nil and the reason.
+local function load_elf()
   local elf, why, remedy = native("perfev.elf", "libelf")
   if elf then return elf end
   return nil, ("symbols cannot be read: %s\n  try: %sFILE:0xOFFSET"):format(why, remedy and remedy .. "\n  or: " or "")
 end
 
--- ---- where ----
+-- ---- paths ----
 
--- The root that a process has, which may be a container's: its links are of paths below it.
+-- The root of a process, which may be a container's: its links lead to paths below it.
 local ROOT = "^/proc/%w+/root%f[/\0]"
 
-local function with_dir(dir, target)
+local function join_target(dir, target)
   if target:sub(1, 1) ~= "/" then return dir .. "/" .. target end
   return (dir:match(ROOT) or "") .. target
 end
 
--- What /proc has of a process leads to the file itself, and what it says is the path that this has, or had, for the
--- process. -> where to go on | nil: it stays as it is, for the kernel to follow
-local function follow(path)
+-- Follows a symbolic link. The links in /proc/PID lead to the file itself; their text is the path that the file has or
+-- had for the process. -> target | nil: the kernel follows it
+local function follow_link(path)
   local kind = path:match("^/proc/%w+/(%a+)$")
   if kind == "root" or kind == "cwd" then return nil end
   local target = core.readlink(path)
@@ -44,8 +44,8 @@ local function follow(path)
   return there and here and there.dev == here.dev and there.ino == here.ino and target or nil
 end
 
---- The path without symbolic links, "." and "..": what the kernel shows in /proc/PID/maps. /proc/PID/root stays, and
--- /proc/PID/exe where it is no file of this path any more.
+--- The path without symbolic links, "." and "..", as in /proc/PID/maps. /proc/PID/root stays, and /proc/PID/exe if its
+-- file no longer has the path.
 function M.realpath(path)
   if path:sub(1, 1) ~= "/" then
     local cwd = core.readlink("/proc/self/cwd")
@@ -57,12 +57,12 @@ function M.realpath(path)
     local part, tail = rest:match("^/*([^/]*)(.*)$")
     rest = tail
     local here = done .. "/" .. part
-    local target = part ~= "" and part ~= "." and part ~= ".." and links < LINKS_MAX and follow(here)
+    local target = part ~= "" and part ~= "." and part ~= ".." and links < LINKS_MAX and follow_link(here)
     if part == ".." then
       done = done:gsub("/[^/]*$", "")
     elseif target then
       links = links + 1
-      rest = with_dir(done, target) .. rest
+      rest = join_target(done, target) .. rest
       done = ""
     elseif part ~= "" and part ~= "." then
       done = here
@@ -71,9 +71,9 @@ function M.realpath(path)
   return done
 end
 
--- The files that ldconfig's cache has for a name, in its order.
+-- The files for a name in ldconfig's cache, in its order.
 -- Source: sysdeps/generic/dl-cache.h, struct cache_file_new.
-local function cached(is_it)
+local function find_in_cache(is_it)
   local bytes, found = core.slurp(CACHE) or "", {}
   local start = bytes:find(CACHE_MAGIC, 1, true)
   if not start or #bytes < start + 47 then return found end
@@ -86,7 +86,7 @@ local function cached(is_it)
   return found
 end
 
-local function in_directories(is_it, triplet)
+local function find_in_directories(is_it, triplet)
   local found = {}
   for _, dir in ipairs(library_dirs) do
     for _, under in ipairs { dir, dir .. "/" .. triplet } do
@@ -98,16 +98,16 @@ local function in_directories(is_it, triplet)
   return found
 end
 
--- "libc" is libc.so.6, "libc.so.6" is itself.
-local function namer(word)
+-- Returns a function that tests file names: "libc" matches libc.so.6, and "libc.so.6" itself.
+local function make_matcher(word)
   local stem = word:gsub("%p", "%%%0")
   return function(name)
     return name == word or name:find("^" .. stem .. "%.so$") ~= nil or name:find("^" .. stem .. "%.so%.[%d.]+$") ~= nil
   end
 end
 
--- A library's development name ("libc.so") may be a linker's script: what is no ELF file is passed over.
-local function first_elf(paths, elf)
+-- Files that are not ELF are skipped: a library's development name ("libc.so") may be a linker script.
+local function find_first_elf(paths, elf)
   for _, path in ipairs(paths) do
     local opened <close> = core.file(path)
     local bytes = opened and opened:bytes()
@@ -116,7 +116,7 @@ local function first_elf(paths, elf)
   end
 end
 
-local function in_path(name)
+local function find_in_path(name)
   local paths = {}
   for dir in (os.getenv("PATH") or "/usr/bin:/bin"):gmatch("[^:]+") do
     if dir:sub(1, 1) == "/" then paths[#paths + 1] = dir .. "/" .. name end
@@ -125,18 +125,18 @@ local function in_path(name)
 end
 
 local function find_by_name(word, elf)
-  local is_it = namer(word)
-  local path, file = first_elf(cached(is_it), elf)
-  if not path then path, file = first_elf(in_directories(is_it, core.machine .. "-linux-gnu"), elf) end
-  if not path then path, file = first_elf(in_path(word), elf) end
+  local is_it = make_matcher(word)
+  local path, file = find_first_elf(find_in_cache(is_it), elf)
+  if not path then path, file = find_first_elf(find_in_directories(is_it, core.machine .. "-linux-gnu"), elf) end
+  if not path then path, file = find_first_elf(find_in_path(word), elf) end
   if path then return path, file end
   return nil, ("there is no library and no program '%s'\n  looked in %s, %s and PATH\n  try: its full path"):format(
     word, CACHE, table.concat(library_dirs, ", ")), E.ENOENT
 end
 
--- ---- what ----
+-- ---- symbols ----
 
-local function read(path, elf)
+local function read_elf(path, elf)
   local opened <close>, wrong, errno = core.file(path)
   if not opened then return nil, ("cannot read %s: %s"):format(path, wrong), errno end
   local bytes, _, code = opened:bytes()
@@ -146,13 +146,13 @@ local function read(path, elf)
   return file
 end
 
---- A file by the user's word for it.
--- @treturn[1] table  `path` (absolute), `elf` (perfev.elf's, or nil where it is not installed), `no_elf` (why not)
+--- Opens a file by the name that the user wrote.
+-- @treturn[1] table  `path` (absolute), `elf` (from perfev.elf, or nil if that is not installed), `no_elf` (the reason)
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function M.open(word)
-  local elf, none = library()
+  local elf, none = load_elf()
   if not word:find("/", 1, true) then
     if not elf then return nil, none, E.ENOSYS end
     local path, file, code = find_by_name(word, elf)
@@ -161,28 +161,28 @@ function M.open(word)
   end
   local path = M.realpath(word)
   if not elf then return { path = path, no_elf = none, word = word } end
-  local file, why, code = read(path, elf)
+  local file, why, code = read_elf(path, elf)
   if not file then return nil, why, code end
   return { path = path, elf = file, word = word }
 end
 
-local function unsaid() end
+local function ignore() end
 
--- What the debug file of a stripped one knows; where it lies is said by the file's own program headers.
-local function debug_symbol(file, name)
+-- Looks a symbol of a stripped file up in its debug file. The offset comes from the file's own program headers.
+local function find_debug_symbol(file, name)
   local there, symtab = pcall(require, "perfev.symtab")
   local opened <close> = there and not file.elf:facts().symtab and core.file(file.path) or nil
   local bytes = opened and opened:bytes()
   local whole = bytes and symtab.read(bytes)
   local place = whole and { path = file.path, uid = opened:stat().uid }
-  local debug = whole and files.find_debug(symtab, whole:facts(), place, unsaid)
-  local symbols = debug and library().read(debug)
+  local debug = whole and files.find_debug(symtab, whole:facts(), place, ignore)
+  local symbols = debug and load_elf().read(debug)
   local symbol = symbols and symbols:symbol(name)
   if symbol then symbol.offset = file.elf:offset(symbol.value) end
   return symbol
 end
 
-local function no_symbol(file, name)
+local function explain_missing(file, name)
   local facts = file.elf:facts()
   if not facts.symtab and not facts.dynsym then
     return ("%s is stripped: it has no symbols at all, so '%s' cannot be found\n"):format(file.path, name)
@@ -197,15 +197,15 @@ local function no_symbol(file, name)
     .. ("  try: nm -D %s, its debug symbols, FILE:0xOFFSET, or a build that is not stripped"):format(file.path)
 end
 
---- A symbol that stands for one address.
--- @treturn[1] table  as perfev.elf gives it
+--- Finds a symbol that has one address.
+-- @treturn[1] table  as perfev.elf returns it
 -- @treturn[2] nil
--- @treturn[2] string  nearest name, or that the file is stripped
+-- @treturn[2] string  the reason, with the nearest name
 -- @treturn[2] integer errno
 function M.symbol(file, name)
   if not file.elf then return nil, file.no_elf, E.ENOSYS end
-  local symbol = file.elf:symbol(name) or debug_symbol(file, name)
-  if not symbol then return nil, no_symbol(file, name), E.ENOENT end
+  local symbol = file.elf:symbol(name) or find_debug_symbol(file, name)
+  if not symbol then return nil, explain_missing(file, name), E.ENOENT end
   if symbol.others > 0 then
     return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm%s %s | grep -w %s, and FILE:0xOFFSET of one")
       :format(file.path, symbol.others + 1, name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
@@ -215,18 +215,18 @@ end
 
 -- ---- in a process ----
 
--- A path as the maps of a process show it: what /proc/PID/root leads to is that path, and /proc/PID/exe says it.
-local function inside(path)
+-- The path as in the maps of a process: without /proc/PID/root, and the target of /proc/PID/exe.
+local function path_in_maps(path)
   return path:match("^/proc/%w+/root(/.*)$") or path:find("^/proc/%w+/exe$") and core.readlink(path) or path
 end
 
---- Whether a process has mapped a file of that path that is not the one which lies there now.
+--- True if a process has mapped an older file of that path.
 function M.is_replaced(file_path, pid)
-  local maps, path = core.slurp(("/proc/%d/maps"):format(pid)) or "", inside(file_path)
+  local maps, path = core.slurp(("/proc/%d/maps"):format(pid)) or "", path_in_maps(file_path)
   return maps:find((" %s (deleted)\n"):format(path), 1, true) ~= nil and not maps:find((" %s\n"):format(path), 1, true)
 end
 
---- How far a process has moved the file: its address there, less the linker's.
+--- The address of the file in a process less the linker's address.
 -- @treturn[1] integer
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -237,7 +237,7 @@ function M.moved(file, pid)
     return nil, ("cannot read /proc/%d/maps: %s"):format(pid, core.strerror(code)),
       code == E.ENOENT and E.ESRCH or code
   end
-  local path, page = inside(file.path), core.pagesize()
+  local path, page = path_in_maps(file.path), core.pagesize()
   for start, pgoff, name in maps:gmatch("(%x+)%-%x+ ..x. (%x+) %S+ %d+ +([^\n]+)") do
     local linked = name == path and file.elf:mapped(math.tointeger(tonumber(pgoff, 16)), page)
     if linked then return math.tointeger(tonumber(start, 16)) - linked end

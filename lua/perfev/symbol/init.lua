@@ -1,7 +1,7 @@
---- Which function is at an address: of the kernel, of a process, of a file.
--- A world answers: this machine as it is, or what a recording says of another one. It reads a file when the
--- first name in it is asked for, and keeps its symbols (by path and build-id) as long as it lives; nothing is
--- looked up per record. ELF is C (perfev.symtab, a shared object that is loaded then), kallsyms too.
+--- Finds the function at an address of the kernel, of a process or of a file.
+-- A world is this machine, or the machine of a recording. It reads a file when a name in it is needed first, and keeps
+-- its symbols, by path and build-id, as long as it lives; nothing is looked up per record. The symbol tables are in C
+-- (perfev.symtab, which is loaded on first use, and core.kallsyms).
 
 local lazy = require "perfev.base.lazy_module"
 local build_id = require "perfev.symbol.build_id"
@@ -23,8 +23,8 @@ local E = core.errno
 local NONE = {} -- a file without symbols that can be read
 local GONE = {} -- a file that was not found
 
--- perfev.symtab, or why there is none.
-local function library()
+-- Returns perfev.symtab, or nil and the reason.
+local function load_symtab()
   local symtab, why, remedy = native("perfev.symtab", "elfutils")
   if symtab then return symtab end
   return nil, remedy and ("%s\n  try: %s"):format(why, remedy) or why
@@ -39,24 +39,24 @@ local function log(self, level, text)
   if to then to(level, text) end
 end
 
-local function logger(self)
+local function make_logger(self)
   return function(text) log(self, 0, text) end
 end
 
--- Where a call goes on is behind it, and may be behind its function: the call is looked up. But what is a
--- function's first byte is taken for one that was on the stack for another reason: chains without frame pointers
--- end in such words. Of what was unwound by a file's rules it is known.
+-- A return address may be beyond the end of the calling function, so the byte before it is looked up. An address that
+-- is a function's first byte is looked up itself: chains without frame pointers end in words that are not return
+-- addresses. In a chain that was unwound by rules, every return address is certain.
 
 -- ---- the kernel ----
 
-local function why_no_kallsyms(what, code)
+local function explain_no_kallsyms(what, code)
   if code ~= E.EACCES then return what end
   local name, value, settings, root_sees = rights.kallsyms()
   return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n  try: %ssysctl %s"):format(
     value and (" (kernel.%s is %d)"):format(name, value) or "", root_sees and "as root, or " or "sudo ", settings)
 end
 
--- The file that somebody named.
+-- The file that the user named.
 local function named_kernel(self, id)
   local symbols, why = kernel_file.read(kernel_file.path, id)
   if symbols and symbols.is_vmlinux and not self.recording then
@@ -69,12 +69,12 @@ end
 local function running_kernel(self)
   if kernel_file.path then return named_kernel(self) end
   local symbols, what, code = core.kallsyms()
-  if not symbols then log(self, 0, why_no_kallsyms(what, code)) end
+  if not symbols then log(self, 0, explain_no_kallsyms(what, code)) end
   return symbols
 end
 
--- Of a recording: path and pgoff of each, 1000 at most.
-local function kernel_maps(self)
+-- Yields path and pgoff of each kernel map of a recording, 1000 at most.
+local function each_kernel_map(self)
   local n = 0
   return function()
     n = n + 1
@@ -84,9 +84,9 @@ local function kernel_maps(self)
   end
 end
 
--- How far the recorded kernel lay from where the running one does: both may have moved at boot.
-local function shift_of(self, symbols)
-  for path, pgoff in kernel_maps(self) do
+-- The recorded kernel's address less the running one's: both may have moved at boot.
+local function find_shift(self, symbols)
+  for path, pgoff in each_kernel_map(self) do
     local name = path:match("^%[kernel%.kallsyms%](.+)$")
     local here = name and symbols:address(name)
     if here and pgoff ~= 0 then return pgoff - here end
@@ -94,26 +94,26 @@ local function shift_of(self, symbols)
   return 0
 end
 
--- Of a recording: in the file that somebody named, beside it (perf record --kcore), below symfs, or as perf kept it.
+-- Of a recording: the file that the user named, a copy beside it (perf record --kcore), below symfs, or kept by perf.
 local function foreign_kernel(self, wanted)
   if kernel_file.path then return named_kernel(self, wanted) end
   local beside = self.path and kernel_file.read(self.path .. "/kcore_dir/kallsyms", nil, {})
   if beside then return beside end
-  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, logger(self))
+  local below = files.symfs and kernel_file.below(files.symfs, self.osrelease, wanted, make_logger(self))
   if below then return below end
   local kept = wanted and files.home("[kernel.kallsyms]/" .. wanted .. "/kallsyms")
   local symbols = kept and kernel_file.read(kept, wanted, { owners = files.owners() })
   return symbols and (symbols:address("_text") or symbols:address("_stext")) and symbols
 end
 
--- Does the kernel of a recording run here? -> whether; and which one does
+-- -> true if the kernel of a recording runs here, the release that runs
 local function is_running(self, wanted)
   local here = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("%S+")
   return wanted and wanted == build_id.of_kernel() or not wanted and self.osrelease == here, here
 end
 
--- Why the running kernel's names are not those of the recording, and what to do.
-local function which_kernel(self, wanted, here)
+-- Explains why the running kernel's names do not fit the recording, with a remedy.
+local function explain_kernel(self, wanted, here)
   if not wanted and not self.osrelease then
     return "the recording does not say of which kernel it is; if it was recorded here since the boot, it is this one\n"
       .. "  try: --kallsyms /proc/kallsyms"
@@ -130,17 +130,17 @@ local function recorded_kernel(self)
   local wanted = self.build_ids["[kernel.kallsyms]"]
   local symbols = foreign_kernel(self, wanted)
   if symbols then
-    self.shift = shift_of(self, symbols)
+    self.shift = find_shift(self, symbols)
     return symbols
   end
   if kernel_file.path then return nil end
   local same, here = is_running(self, wanted)
   if not same then
-    log(self, 0, "the kernel's functions have no names: " .. which_kernel(self, wanted, here))
+    log(self, 0, "the kernel's functions have no names: " .. explain_kernel(self, wanted, here))
     return nil
   end
   symbols = running_kernel(self)
-  self.shift = symbols and shift_of(self, symbols) or 0
+  self.shift = symbols and find_shift(self, symbols) or 0
   return symbols
 end
 
@@ -158,11 +158,11 @@ local function kernel_module(path)
   return name and "[" .. name:gsub("-", "_") .. "]" or path
 end
 
--- What a KSYMBOL record tells of, by PERF_RECORD_KSYMBOL_TYPE_*: code that is no module's. Out of line are what
--- kprobes and ftrace copied away and wrote anew (TEXT_POKE records have its bytes, which nobody asks for here).
+-- Code of a KSYMBOL record, by PERF_RECORD_KSYMBOL_TYPE_*, that belongs to no module. Out of line (ool) is code that
+-- kprobes and ftrace copied and rewrote; TEXT_POKE records have its bytes, which are not used here.
 local made_by_kernel = { "[bpf]", "[ool]" }
 
--- frame, raw: symbol, offset and module of a kernel address
+-- Fills in symbol, offset and module of a frame in the kernel.
 local function name_kernel(self, frame, raw)
   if raw.ksymbol then
     frame.symbol, frame.offset, frame.module = raw.path, raw.offset, made_by_kernel[raw.ksymbol] or "[kernel]"
@@ -174,7 +174,7 @@ local function name_kernel(self, frame, raw)
   local address = raw.ip - self.shift
   local name, start, module = symbols:find(address)
   if raw.returns and start ~= address then name, start, module = symbols:find(address - 1) end
-  -- A kernel that moved had its modules elsewhere, nobody knows where.
+  -- The modules of a kernel that moved were at other, unknown addresses.
   if not name or self.shift ~= 0 and (module or frame.module ~= "[kernel]") then return end
   frame.symbol, frame.offset = name, address - start
   if module then frame.module = "[" .. module .. "]" end
@@ -183,35 +183,35 @@ end
 -- ---- files ----
 
 local function load_file(self, raw, id, kept)
-  local symtab, why = library()
+  local symtab, why = load_symtab()
   if not symtab then
     log(self, 0, "programs' functions have no names: " .. why)
     return NONE
   end
-  local symbols, place = files.open(symtab, self, raw, id, logger(self), kept)
+  local symbols, place = files.open(symtab, self, raw, id, make_logger(self), kept)
   if not symbols then return place and GONE or NONE end
   local file, facts = { symbols = symbols, place = place, names = {} }, symbols:facts()
   if not facts.symtab then
-    local bytes, debug = files.find_debug(symtab, facts, place, logger(self))
+    local bytes, debug = files.find_debug(symtab, facts, place, make_logger(self))
     if bytes and symbols:add(bytes) then file.debug = debug end
   end
   return file
 end
 
--- A process of 32 bits beside a kernel of 64 has another vdso than we do, which is read where it lies. Who walks a
--- stack asks without an address, and walks those of 64 bits alone.
+-- A 32-bit process on a 64-bit kernel has a vdso of its own, which is read from its memory. Unwinding passes no
+-- address and is for 64-bit processes only.
 local VDSO_32, VDSO_MOST = "[vdso32]", 64 << 10
 
 local function is_vdso_32(raw) return raw.path == "[vdso]" and raw.ip > 0 and raw.ip < 1 << 32 end
 
 local function load_vdso_32(self, raw)
-  local symtab = library()
+  local symtab = load_symtab()
   local bytes = not self.recording and core.part(("/proc/%d/mem"):format(raw.pid), raw.ip - raw.offset, VDSO_MOST)
   local file = symtab and bytes and symtab.read(bytes)
   return file and { symbols = file, is_vdso = true, names = {} } or NONE
 end
 
--- Tried again as long as it was never there.
+-- Tries again until it succeeds once.
 local function vdso_32(self, raw)
   local file = self.files[VDSO_32] or load_vdso_32(self, raw)
   if file ~= NONE then self.files[VDSO_32] = file end
@@ -219,18 +219,18 @@ local function vdso_32(self, raw)
 end
 
 local function load_vdso(self, id)
-  local symtab = library()
+  local symtab = load_symtab()
   local bytes = symtab and symtab.vdso()
   local file = bytes and symtab.read(bytes)
   local there = file and file:facts().build_id
-  -- Another kernel's vdso is not this one's; not all recorders write its build-id.
+  -- The vdso belongs to its kernel; not every recorder writes its build-id.
   local same = not self.recording or id and there and hex.of(there) == id
     or not id and is_running(self, self.build_ids["[kernel.kallsyms]"])
   if not file or not same then return NONE end
   return { symbols = file, is_vdso = true, names = {} }
 end
 
-local function key_of(raw, which)
+local function make_key(raw, which)
   return ("%s\0%s\0%s\0%s"):format(raw.path, which, files.symfs or "", files.servers)
 end
 
@@ -238,20 +238,20 @@ local function load(self, raw, id, kept)
   return raw.path == "[vdso]" and load_vdso(self, id) or load_file(self, raw, id, kept)
 end
 
-local function id_of(self, raw) return raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path] end
+local function find_build_id(self, raw) return raw.build_id and hex.of(raw.build_id) or self.build_ids[raw.path] end
 
-local function key_of_file(self, raw, id)
-  if id or self.recording then return key_of(raw, id or "") end
-  if raw.ino then return key_of(raw, ("%d:%d:%d"):format(raw.dev, raw.ino, raw.generation)) end
-  return key_of(raw, files.elsewhere(raw.pid) or "")
+local function make_file_key(self, raw, id)
+  if id or self.recording then return make_key(raw, id or "") end
+  if raw.ino then return make_key(raw, ("%d:%d:%d"):format(raw.dev, raw.ino, raw.generation)) end
+  return make_key(raw, files.elsewhere(raw.pid) or "")
 end
 
 -- The mapped file of a frame, or NONE or GONE. A failure is remembered for the process: another process that maps the
 -- file may lead to it.
-local function file_of(self, raw)
+local function find_file(self, raw)
   if is_vdso_32(raw) then return vdso_32(self, raw) end
-  local id = id_of(self, raw)
-  local key = key_of_file(self, raw, id)
+  local id = find_build_id(self, raw)
+  local key = make_file_key(self, raw, id)
   local file = self.files[key]
   if file then return file end
   local of_process, kept = self.recording and key or ("%s\0%d"):format(key, raw.pid), self.kept[key]
@@ -276,10 +276,10 @@ function World:keep(raw, list, parent_of)
   local key, place
   if raw.memory then
     key = jit.key(raw.pid)
-    place = jit.open(self.jits, raw.pid, logger(self))
+    place = jit.open(self.jits, raw.pid, make_logger(self))
   else
-    local id = id_of(self, raw)
-    key = key_of_file(self, raw, id)
+    local id = find_build_id(self, raw)
+    key = make_file_key(self, raw, id)
     if raw.path:sub(1, 1) ~= "/" or self.files[key] then return true end
     place = files.find_mapped(self, raw, id, parent_of)
   end
@@ -289,23 +289,22 @@ function World:keep(raw, list, parent_of)
   local out = kept_files.put(list, place)
   if not out then return true end
   -- The evicted file cannot be opened again: read its symbols now.
-  if not (out.replaceable or out.raw.memory) and out.file:stat().size <= READ_AT_ONCE then file_of(self, out.raw) end
+  if not (out.replaceable or out.raw.memory) and out.file:stat().size <= READ_AT_ONCE then find_file(self, out.raw) end
   if self.kept[out.key] == out then self.kept[out.key] = nil end
   out.file:close()
   return true
 end
 
--- The file that has the lines, read when the first is asked for: the program itself, or its debug file; and what
--- it shares with others.
+-- Reads the DWARF of the program or of its debug file, and its supplement, when the first line is needed.
 local function read_lines(self, file)
   file.lines = {}
-  local symtab, facts, path, bytes = library(), file.symbols:facts(), file.place.path, nil
+  local symtab, facts, path, bytes = load_symtab(), file.symbols:facts(), file.place.path, nil
   if facts.debug_info and not file.debug then bytes = files.bytes(file.place) end
-  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, logger(self)) end
+  if not bytes then bytes, path = files.find_debug(symtab, facts, file.place, make_logger(self)) end
   if not bytes or not file.symbols:debug(bytes) then return end
   local name, id = file.symbols:supplement()
   if not name then return end
-  local shared = files.find_supplement(symtab, path, name, id, file.place, logger(self))
+  local shared = files.find_supplement(symtab, path, name, id, file.place, make_logger(self))
   if shared then
     file.symbols:supply(shared)
   else
@@ -314,24 +313,24 @@ local function read_lines(self, file)
   end
 end
 
--- Functions at an address, what was inlined first: { symbol, file, line }.
-local function lines_at(self, file, address)
+-- Functions at an address, the innermost inlined one first: { symbol, file, line }.
+local function find_lines(self, file, address)
   if not file.lines then read_lines(self, file) end
   local list = file.lines[address]
   if not list then
     list = file.symbols:lines(address)
-    for _, place in ipairs(list) do place.symbol = place.symbol and library().demangle(place.symbol) end
+    for _, place in ipairs(list) do place.symbol = place.symbol and load_symtab().demangle(place.symbol) end
     file.lines[address] = list
   end
   return list
 end
 
--- Name and start of the function at an address of a file, demangled; both nil where there is none.
+-- Name, demangled, and start of the function at an address of a file; both nil if there is none.
 local function find_in(file, address)
   local found = file.names[address]
   if not found then
     local name, start = file.symbols:find(address)
-    found = name and { library().demangle(name), start } or NONE
+    found = name and { load_symtab().demangle(name), start } or NONE
     file.names[address] = found
   end
   return found[1], found[2]
@@ -351,13 +350,13 @@ local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
   if raw.memory then
-    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), logger(self),
+    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
       self.kept[jit.key(raw.pid)])
     frame.module = path or raw.path
     frame.symbol, frame.offset = name, name and raw.ip - start
     return
   end
-  local file = file_of(self, raw)
+  local file = find_file(self, raw)
   if file == GONE and not self.recording then count_gone(self, raw.path) end
   local address = file.symbols and file.symbols:address(raw.offset)
   if not address then return end
@@ -368,26 +367,26 @@ local function name_user(self, frame, raw)
     name, start = find_in(file, at)
   end
   frame.symbol, frame.offset = name, name and address - start
-  return M._lines and not file.is_vdso and lines_at(self, file, at) or nil
+  return M._lines and not file.is_vdso and find_lines(self, file, at) or nil
 end
 
--- The header is read when a name is asked for: of a pipe it comes between records.
-local function take_header(self)
+-- The header is read when the first name is needed: in a pipe it arrives between records.
+local function read_header(self)
   local header, ids = self.header(), self.build_ids
   self.header, self.osrelease = nil, header.osrelease
   for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
 end
 
---- The recording is about to be closed: what names are looked up by is kept.
+--- Keeps what names are looked up by, before the recording is closed.
 function World:settle()
-  if self.header then take_header(self) end
+  if self.header then read_header(self) end
   local maps = {}
-  for path, pgoff in kernel_maps(self) do maps[#maps + 1] = { path, pgoff } end
+  for path, pgoff in each_kernel_map(self) do maps[#maps + 1] = { path, pgoff } end
   self.kernel_maps = maps
 end
 
-local function frame_of(self, raw)
-  if self.header then take_header(self) end
+local function make_frame(self, raw)
+  if self.header then read_header(self) end
   local frame, lines = { ip = raw.ip, kernel = raw.context == "kernel" }, nil
   if frame.kernel then
     name_kernel(self, frame, raw)
@@ -399,17 +398,17 @@ local function frame_of(self, raw)
   return frame, lines
 end
 
---- How to get from a function of a file to its caller, for those who walk stacks.
--- @tparam table raw  where in it, as core.stack_frames() has it
+--- The unwind rules of a file.
+-- @tparam table raw  a frame in it, as from core.stack_frames()
 -- @treturn[1] userdata  perfev.cfi, which keeps the file's bytes
--- @treturn[2] nil       it has nothing of the kind, or is not there
+-- @treturn[2] nil       the file has none, or is missing
 function World:cfi(raw)
-  if self.header then take_header(self) end
-  local file = file_of(self, raw)
+  if self.header then read_header(self) end
+  local file = find_file(self, raw)
   local there, cfi = pcall(require, "perfev.cfi")
   if not there then return nil end
   local bytes
-  if file.is_vdso then bytes = library().vdso() elseif file.place then bytes = files.bytes(file.place) end
+  if file.is_vdso then bytes = load_symtab().vdso() elseif file.place then bytes = files.bytes(file.place) end
   local rules, why = nil, "the file that ran is not here"
   if bytes then rules, why = cfi.read(bytes) end
   if not rules then
@@ -418,20 +417,20 @@ function World:cfi(raw)
   return rules
 end
 
---- One of a file's rules cannot be followed.
+--- Reports that a rule of a file is damaged.
 function World:broken(raw)
   log(self, 1, ("%s: stacks end in it: its unwind tables are damaged"):format(escape(raw.path)))
 end
 
---- What is at a frame, as core.stack_frames() has it.
--- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil where no name is known), `kernel`
+--- The symbol of a frame from core.stack_frames().
+-- @treturn table  `ip`, `module`, `symbol` and `offset` (bytes into it; both nil if unknown), `kernel`
 function World:frame(raw)
-  return (frame_of(self, raw))
+  return (make_frame(self, raw))
 end
 
---- The same into a list: with lines, the functions that were inlined there come before it.
+--- Appends the frame to a list; if lines are on, the functions inlined there come before it.
 function World:add_frames(list, raw)
-  local frame, lines = frame_of(self, raw)
+  local frame, lines = make_frame(self, raw)
   for i = 1, lines and #lines - 1 or 0 do
     list[#list + 1] = {
       ip = raw.ip, kernel = false, module = frame.module, symbol = lines[i].symbol, file = lines[i].file,
@@ -464,7 +463,7 @@ end
 local here = setmetatable({}, { __mode = "k" }) -- hooks in force -> world
 local LINUX = {}
 
---- This machine, or what hooks say it is.
+--- The world of this machine, or of the hooks in force.
 function M._here()
   local key = core.hooked() or LINUX
   here[key] = here[key] or new_world {}
@@ -491,7 +490,7 @@ function M.kernel(address)
   return shown(M._here():frame { ip = address, context = "kernel" })
 end
 
---- The function at an address of a process that is there now.
+--- The function at an address of a running process.
 -- @treturn[1] string   its name
 -- @treturn[1] integer  bytes from its start
 -- @treturn[1] string   the file that is mapped there
@@ -516,8 +515,8 @@ function M.file(path, offset)
   return symbol, into
 end
 
---- From here on frames have `file` and `line`, and functions that were inlined are frames of their own (`inlined`);
--- false: no longer. It is read from DWARF, which takes time and memory: off at first.
+--- Turns source lines on or off (false): frames have `file` and `line`, and inlined functions are frames of their own
+-- (`inlined`). Reading DWARF takes time and memory, so it is off by default.
 function M.source(on)
   M._lines = on ~= false
   M._changes = M._changes + 1
@@ -528,31 +527,29 @@ local function check_directory(dir)
   error(("symfs: a directory's path, or nil, not %s"):format(type(dir) == "string" and "''" or "a " .. type(dir)), 3)
 end
 
---- From here on programs, libraries and debug files are looked for below this directory, and not where they are on
--- this machine; nil: where they are.
+--- Searches programs, libraries and debug files below this directory only; nil: where they are on this machine.
 function M.symfs(dir)
   check_directory(dir)
   files.symfs = dir and dir:gsub("/+$", "") or nil
   M._changes = M._changes + 1
 end
 
---- The kernel's functions are read from this file, a copy of /proc/kallsyms or, of recordings, a vmlinux; nil: from
--- the running kernel, and from what is below symfs.
+--- Reads the kernel's functions from this file, a copy of /proc/kallsyms or, for recordings, a vmlinux; nil: from the
+-- running kernel, and from files below symfs.
 function M.kallsyms(path)
   if path ~= nil and type(path) ~= "string" then error("kallsyms: a path, or nil, not a " .. type(path), 2) end
   kernel_file.path = path
   M._changes = M._changes + 1
 end
 
---- From here on, or with false no longer, the servers in DEBUGINFOD_URLS are asked for programs and debug files that
--- are not here.
+--- Turns on, or off (false), asking the servers in DEBUGINFOD_URLS for missing programs and debug files.
 function M.debuginfod(on)
   files.servers = on ~= false
   files.forget()
   M._changes = M._changes + 1
 end
 
---- How many frames have no names because their files were gone: a sentence, or nil.
+--- A sentence with the number of frames without names because their files were gone, or nil.
 function M.gone()
   local gone = M._here().gone
   if gone.frames == 0 then return nil end
@@ -563,7 +560,7 @@ function M.gone()
     others == 0 and "it" or "they")
 end
 
---- What could not be named, and why: a sentence each, as far as they were met.
+--- The reasons why names are missing so far, a sentence each.
 function M.notes() return table.move(M._here().notes, 1, #M._here().notes, 1, {}) end
 
 return M

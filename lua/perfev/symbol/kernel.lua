@@ -1,22 +1,22 @@
---- The functions of a kernel that is not the running one: a copy of its /proc/kallsyms, or its vmlinux.
--- In a file that somebody names, or below the directory that has another machine's files, where perf looks for it
--- (vmlinux_path__init() in tools/perf/util/symbol.c). What has another build-id than the recorded one is not used.
+--- Reads the functions of a kernel that is not running here, from a copy of its /proc/kallsyms or from its vmlinux.
+-- The user names the file, or it is found below the directory with another machine's files, where perf looks for it
+-- (vmlinux_path__init() in tools/perf/util/symbol.c). A file with another build-id than the recorded one is not used.
 
 local core = require "perfev.core"
 local hex = require "perfev.base.hex"
 
 local M = {}
 
---- This file and no other; nil: wherever it is.
+--- The file that the user named; nil: search.
 M.path = nil
 
--- With the kernel's release.
+-- %s is the kernel's release.
 local places = {
   "/proc/kallsyms", "/boot/vmlinux-%s", "/usr/lib/debug/boot/vmlinux-%s", "/usr/lib/debug/boot/vmlinux-%s.debug",
   "/usr/lib/debug/lib/modules/%s/vmlinux", "/lib/modules/%s/build/vmlinux", "/boot/vmlinux", "/vmlinux",
 }
 
--- As core.kallsyms() answers: name, start by an address; an address by a name.
+-- Returns an object with the methods of core.kallsyms(): `find` (name and start by an address), `address` (by a name).
 local function read_vmlinux(bytes, id)
   local here, symtab = pcall(require, "perfev.symtab")
   local there, elf = pcall(require, "perfev.elf")
@@ -35,7 +35,7 @@ local function read_vmlinux(bytes, id)
   }
 end
 
--- -> bytes | nil, why not
+-- -> bytes | nil, reason
 local function bytes_of(path, rule)
   if not rule then
     local bytes, _, code = core.slurp(path)
@@ -46,13 +46,13 @@ local function bytes_of(path, rule)
   return file:bytes()
 end
 
---- The functions that a file has.
+--- Reads the functions of a file.
 -- @tparam string path
 -- @tparam ?string id   the kernel's build-id, in hex
 -- @tparam ?table rule  for core.file; nil for a file that the user named, which may be a pipe
 -- @treturn[1] table  `:find(address)`, `:address(name)`, `.is_vmlinux`
 -- @treturn[2] nil
--- @treturn[2] string  why not
+-- @treturn[2] string  the reason
 function M.read(path, id, rule)
   local bytes, why = bytes_of(path, rule)
   if not bytes then return nil, why end
@@ -60,7 +60,7 @@ function M.read(path, id, rule)
   return core.kallsyms(bytes)
 end
 
---- What a directory has of the kernel of a release, or nil; note(text) is told what is there and wrong.
+--- Finds the functions of a release's kernel below a directory, or nil; note(text) reports unusable files.
 function M.below(dir, release, id, note)
   for _, place in ipairs(places) do
     local path = dir .. place:format((release or ""):gsub("/", "_"))

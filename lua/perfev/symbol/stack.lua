@@ -1,4 +1,4 @@
---- r.stack: what a call chain shows of itself.
+--- r.stack: the frames of a call chain, with names.
 -- C has taken the addresses and what lay there (src/symbol/stack.c); names are looked up here when somebody asks, once
 -- for each stack.
 
@@ -9,11 +9,11 @@ local symbol = lazy "perfev.symbol"
 
 local Stack = {}
 
-local OTHER = "(other)" -- the frame of the stack that stands for those that did not fit in max_bytes
+local OTHER = "(other)" -- the only frame of the stack for all that did not fit in max_bytes
 
 local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 
-local function frames_of(stack)
+local function name_frames(stack)
   local list = cache[stack]
   if list and list.changes == symbol._changes then return list end
   local raws, world = core.stack_frames(stack)
@@ -25,7 +25,7 @@ local function frames_of(stack)
   return list
 end
 
-local function line_of(frame)
+local function format_frame(frame)
   local name = frame.symbol and escape(frame.symbol) or "[unknown]"
   if frame.offset then name = ("%s+0x%x"):format(name, frame.offset) end
   local text = ("%16x %s (%s)"):format(frame.ip, name, frame.inlined and "inlined" or escape(frame.module))
@@ -34,7 +34,7 @@ end
 
 --- The frames as a list, the innermost first.
 function Stack.frames(stack)
-  return table.move(frames_of(stack), 1, #stack, 1, {})
+  return table.move(name_frames(stack), 1, #stack, 1, {})
 end
 
 local function folded_name(frame)
@@ -43,38 +43,38 @@ local function folded_name(frame)
   return module:sub(1, 1) == "[" and module or "[" .. module .. "]"
 end
 
--- What separates frames and lines is in no name.
-local function plain(name) return (name:gsub("[;\n]", ":")) end
+-- Replaces the separators of frames and lines.
+local function replace_separators(name) return (name:gsub("[;\n]", ":")) end
 
 --- One line as flame graph tools read it, the outermost first: "comm;main;f".
--- @tparam[opt] string comm  what stands before, such as r.comm
+-- @tparam[opt] string comm  put before the frames, such as r.comm
 -- @treturn string
 function Stack.folded(stack, comm)
-  local list, parts = frames_of(stack), {}
-  if comm then parts[1] = plain(comm) end
-  for i = #list, 1, -1 do parts[#parts + 1] = plain(folded_name(list[i])) end
+  local list, parts = name_frames(stack), {}
+  if comm then parts[1] = replace_separators(comm) end
+  for i = #list, 1, -1 do parts[#parts + 1] = replace_separators(folded_name(list[i])) end
   return table.concat(parts, ";")
 end
 
--- Of a symbol in an aggregator's key, which is a stack of one frame: one without a name is called by its file.
+-- Names a symbol in an aggregator's key, which is a stack of one frame; without a name it shows the file.
 core.aggregator_namer(function(stack)
-  local frame = frames_of(stack)[1]
+  local frame = name_frames(stack)[1]
   return frame and folded_name(frame) or "[unknown]"
 end)
 
 core.stack_class {
   index = function(stack, key)
-    if math.type(key) == "integer" then return frames_of(stack)[key] end
+    if math.type(key) == "integer" then return name_frames(stack)[key] end
     local method = Stack[key]
     if method then return method end
     local near = core.nearest(tostring(key), { "id", "frames", "folded" })
     near = near and (" (did you mean '%s'?)"):format(near) or ""
     error(("a stack has no field '%s'%s"):format(tostring(key), near), 2)
   end,
-  len = function(stack) return #frames_of(stack) end,
+  len = function(stack) return #name_frames(stack) end,
   text = function(stack)
     local lines = {}
-    for i, frame in ipairs(frames_of(stack)) do lines[i] = line_of(frame) end
+    for i, frame in ipairs(name_frames(stack)) do lines[i] = format_frame(frame) end
     return table.concat(lines, "\n")
   end,
   symbol = function(raw, world) return (world or symbol._here()):frame(raw).symbol end,
