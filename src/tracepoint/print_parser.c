@@ -1,5 +1,5 @@
 /*
- * printparser.c - reads a tracepoint's print format into a tree; see printparser.h.
+ * print_parser.c - reads a tracepoint's print format into a tree; see print_parser.h.
  *
  * Recursive descent with C's precedences. Text: the TP_printk() of the kernel's
  * include/trace/events/, after the preprocessor.

@@ -1,13 +1,13 @@
 /*
- * printparser.h - reads a tracepoint's print format into a tree.
+ * print_parser.h - reads a tracepoint's print format into a tree.
  *
  * A print format is C: a string literal, then arguments made of the event's fields, literals,
  * operators, casts and the kernel's __print_ and __get_ helpers. The text may come from a
  * foreign recording, so depth and size of the tree are bounded, every field exists, and
  * whatever the parser does not know makes it give up.
  */
-#ifndef PEV_PRINTPARSER_H
-#define PEV_PRINTPARSER_H
+#ifndef PEV_PRINT_PARSER_H
+#define PEV_PRINT_PARSER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /*
- * printplan.c - a print format made into a list of steps; see printplan.h.
+ * print_plan.c - a print format made into a list of steps; see print_plan.h.
  *
  * Numbers are computed on a small stack, as eval_num_arg() in libtraceevent's event-parse.c
  * does, and strings are written as print_str_arg() does. Both sides of a "?" between numbers
@@ -66,7 +66,7 @@ struct step {
 	struct pev_conversion conversion;
 };
 
-struct pev_printplan {
+struct pev_print_plan {
 	bool swap;
 	uint32_t nr, cap;
 	struct step *steps;
@@ -77,7 +77,7 @@ struct pev_printplan {
 /* ---- compile ---- */
 
 struct compiler {
-	struct pev_printplan *plan;
+	struct pev_print_plan *plan;
 	struct pev_print_tree tree;
 	uint32_t long_size;
 	uint32_t next;  /* argument */
@@ -89,7 +89,7 @@ struct compiler {
 /* Adds a zeroed step; NULL: too many, or no memory. */
 static struct step *add_step(struct compiler *c, enum code code)
 {
-	struct pev_printplan *plan = c->plan;
+	struct pev_print_plan *plan = c->plan;
 	struct step *steps = plan->steps;
 
 	if (plan->nr == plan->cap) {
@@ -290,7 +290,7 @@ static bool compile_elements(struct compiler *c, enum code code, const struct pe
 /* condition ? string : string */
 static bool compile_strings(struct compiler *c, const struct pev_print_node *node, int depth)
 {
-	struct pev_printplan *plan = c->plan;
+	struct pev_print_plan *plan = c->plan;
 	uint32_t unless, skip;
 
 	if (!compile_number(c, node->operands[0], 0) || !add_step(c, SKIP_UNLESS))
@@ -502,10 +502,10 @@ static bool compile(struct compiler *c)
 	return true;
 }
 
-struct pev_printplan *pev_printplan_new(const struct pev_tracepoint *tp, struct pev_span text,
-					uint32_t long_size)
+struct pev_print_plan *pev_print_plan_new(const struct pev_tracepoint *tp, struct pev_span text,
+					  uint32_t long_size)
 {
-	struct pev_printplan *plan = calloc(1, sizeof(*plan));
+	struct pev_print_plan *plan = calloc(1, sizeof(*plan));
 	struct compiler c = { .plan = plan, .long_size = long_size };
 	bool done;
 
@@ -523,11 +523,11 @@ struct pev_printplan *pev_printplan_new(const struct pev_tracepoint *tp, struct 
 	pev_print_tree_free(&c.tree);
 	if (done)
 		return plan;
-	pev_printplan_free(plan);
+	pev_print_plan_free(plan);
 	return NULL;
 }
 
-void pev_printplan_free(struct pev_printplan *plan)
+void pev_print_plan_free(struct pev_print_plan *plan)
 {
 	if (!plan)
 		return;
@@ -843,8 +843,8 @@ static bool run_text(const struct step *step, struct run *run, uint64_t value)
 	}
 }
 
-bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *raw, size_t len,
-		       const struct pev_print_names *names, struct pev_text *text)
+bool pev_print_plan_run(const struct pev_print_plan *plan, const unsigned char *raw, size_t len,
+			const struct pev_print_names *names, struct pev_text *text)
 {
 	struct run run = { raw, len, plan->swap, 0, names, text };
 	uint64_t stack[STACK_MAX] = { 0 };

@@ -1,11 +1,11 @@
 /*
- * printplan.h - a print format made into a list of steps that print a payload.
+ * print_plan.h - a print format made into a list of steps that print a payload.
  *
  * The steps follow libtraceevent in what it prints for a value, so that the text is perf
- * script's; spec/printplan_spec.lua compares both.
+ * script's; spec/tracepoint/print_plan_spec.lua compares both.
  */
-#ifndef PEV_PRINTPLAN_H
-#define PEV_PRINTPLAN_H
+#ifndef PEV_PRINT_PLAN_H
+#define PEV_PRINT_PLAN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "tracepoint/format.h"
 #include "base/text_buffer.h"
 
-struct pev_printplan;
+struct pev_print_plan;
 
 /* What a print needs besides the payload. */
 struct pev_print_names {
@@ -29,15 +29,15 @@ struct pev_print_names {
  * NULL: the text, what follows "print fmt:", is not understood, or there is no memory.
  * Borrows tp. long_size is the recording machine's.
  */
-struct pev_printplan *pev_printplan_new(const struct pev_tracepoint *tp, struct pev_span text,
-					uint32_t long_size);
-void pev_printplan_free(struct pev_printplan *plan);
+struct pev_print_plan *pev_print_plan_new(const struct pev_tracepoint *tp, struct pev_span text,
+					  uint32_t long_size);
+void pev_print_plan_free(struct pev_print_plan *plan);
 
 /*
  * Print a payload in which every field lies inside. False: a length or width that the payload
  * gives is more than it has; text->len is then as it was.
  */
-bool pev_printplan_run(const struct pev_printplan *plan, const unsigned char *raw, size_t len,
-		       const struct pev_print_names *names, struct pev_text *text);
+bool pev_print_plan_run(const struct pev_print_plan *plan, const unsigned char *raw, size_t len,
+			const struct pev_print_names *names, struct pev_text *text);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * printvalue.c - addresses, UUIDs and bit masks as print formats show them; see printvalue.h.
+ * print_value.c - addresses, UUIDs and bit masks as print formats show them; see print_value.h.
  *
  * As pointer() in the kernel's lib/vsprintf.c writes them, in the subset that libtraceevent
  * and with it perf script has.

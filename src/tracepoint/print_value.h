@@ -1,8 +1,8 @@
 /*
- * printvalue.h - addresses, UUIDs and bit masks as print formats show them.
+ * print_value.h - addresses, UUIDs and bit masks as print formats show them.
  */
-#ifndef PEV_PRINTVALUE_H
-#define PEV_PRINTVALUE_H
+#ifndef PEV_PRINT_VALUE_H
+#define PEV_PRINT_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
  * tracepoint.c - the tracepoints of one recording machine, and their print.
  *
- * The print format is printed by a plan (printplan.h), for a payload in which every field
+ * The print format is printed by a plan (print_plan.h), for a payload in which every field
  * lies inside. Any other payload, and one whose print format is not understood, is printed
  * field by field, as libtraceevent does.
  */
@@ -26,7 +26,7 @@ struct tracepoint {
 	struct pev_tracepoints *owner;
 	struct tracepoint *next;
 	struct pev_tp_field *fields;       /* tp.fields, to be freed */
-	struct pev_printplan *plan;        /* NULL: the print format is not understood */
+	struct pev_print_plan *plan;       /* NULL: the print format is not understood */
 	uint64_t least;                    /* bytes of a payload that has all fixed fields */
 	bool has_dynamic;                  /* some fields are dynamic */
 };
@@ -51,7 +51,7 @@ struct pev_tracepoints {
 
 static void free_tracepoint(struct tracepoint *t)
 {
-	pev_printplan_free(t->plan);
+	pev_print_plan_free(t->plan);
 	free(t->fields);
 	free(t);
 }
@@ -134,7 +134,7 @@ static struct tracepoint *new_tracepoint(struct pev_tracepoints *tps, const char
 		t->has_dynamic |= pev_tp_is_dynamic(&t->fields[i]);
 	}
 	if (t->least <= PAYLOAD_MAX)
-		t->plan = pev_printplan_new(&t->tp, format->print, tps->long_size);
+		t->plan = pev_print_plan_new(&t->tp, format->print, tps->long_size);
 	return t;
 }
 
@@ -329,7 +329,7 @@ size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len
 	struct pev_text out = { .buf = buf, .cap = cap ? cap - 1 : 0 };
 
 	if (!t->plan || !is_whole(t, raw, len) ||
-	    !pev_printplan_run(t->plan, raw, len, &t->owner->names, &out)) {
+	    !pev_print_plan_run(t->plan, raw, len, &t->owner->names, &out)) {
 		/* Beyond 16 bits it is a probe's registers, which no format prints. */
 		if (!t->plan && t->tp.id <= 0xffff)
 			pev_text_put(&out, "[FAILED TO PARSE]", 17);
