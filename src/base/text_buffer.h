@@ -56,15 +56,15 @@ static inline void pev_text_char(struct pev_text *text, char ch)
 
 #define PEV_CONVERSION_MAX 28
 
-/* "%-16s", "%08lx": what stands between the percent sign and the letter, and that. */
+/* A conversion of printf(3): "%-16s", "%08lx". */
 struct pev_conversion {
 	char letter; /* one of diuxXos */
 	unsigned char above; /* bits that the number it is for lacks of 64 */
 	bool is_signed, is_hex;
 	bool left, zero, prefix; /* "-"; "0" without it; "#" of a hexadecimal number */
-	bool plain; /* nothing but these and a width */
+	bool plain; /* only these flags and a width: printf(3) is not needed */
 	int width, precision; /* precision -1: none */
-	char text[PEV_CONVERSION_MAX]; /* the same of a long long, for printf(3) */
+	char text[PEV_CONVERSION_MAX]; /* the flags with "*.*ll" and the letter, for printf(3) */
 };
 
 /*

@@ -22,30 +22,30 @@ struct pev_tracepoints *pev_tracepoints_new(bool big_endian, int long_size);
 void pev_tracepoints_free(struct pev_tracepoints *tps);
 
 /*
- * Learn a format. *tp is borrowed from tps and stays good until tps is freed;
- * the same id again gives the same one. -EBADMSG with the reason for a text
- * that cannot be read; more than 512 fields are refused.
+ * Adds a format. *tp is borrowed from tps and valid until tps is freed; the same id
+ * returns the same tracepoint. -EBADMSG with the reason: the text cannot be read, or has
+ * more than 512 fields.
  */
 int pev_tracepoints_add(struct pev_tracepoints *tps, const char *system, const char *text,
 			size_t len, const struct pev_tracepoint **tp, struct pev_err *err);
 
 /*
- * Names for addresses in print formats (%pS and the like): the name, or NULL,
- * and *start, where the symbol begins. Borrowed until the next call.
+ * Returns the name of an address for %pS and similar, or NULL, and sets *start to the
+ * symbol's address. The name is valid until the next call.
  */
 typedef const char *(*pev_symbol_fn)(void *ctx, uint64_t addr, uint64_t *start);
 void pev_tracepoints_symbols(struct pev_tracepoints *tps, pev_symbol_fn fn, void *ctx);
 
 /*
- * The kernel's constant strings by address, which some events print with %s
- * (rcu:rcu_utilization): the text of tracefs' printk_formats. To be called before
- * the first print; lines that are not understood are skipped. How many were learned, or -ENOMEM.
+ * Adds the kernel's constant strings by address, which some events print with %s
+ * (rcu:rcu_utilization): the text of tracefs' printk_formats. Skips lines that are not
+ * understood. Returns how many were added, or -ENOMEM.
  */
 int pev_tracepoints_strings(struct pev_tracepoints *tps, const char *text, size_t len);
 
 /*
- * The payload in the kernel's own print format, as perf script prints it.
- * Returns the length it needs; writes at most cap bytes, always NUL-terminated.
+ * Prints the payload in the kernel's own print format, as perf script does.
+ * Returns the length of the whole text; writes at most cap bytes, always NUL-terminated.
  */
 size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len,
 		    char *buf, size_t cap);
