@@ -1,9 +1,8 @@
 /*
- * text_buffer.h - text written piece by piece into somebody's buffer, as printf(3) would write it.
+ * text_buffer.h - appends text to the caller's buffer, as printf(3) would write it.
  *
- * A conversion is read once; numbers and strings are then written by it without looking at
- * its letters again. What does not fit is counted and left out, so that len says how much
- * room there should have been.
+ * A conversion is parsed once; numbers and strings are then written without parsing it again.
+ * Text that does not fit is counted and left out, so that len is the size that was needed.
  */
 #ifndef PEV_TEXT_BUFFER_H
 #define PEV_TEXT_BUFFER_H
@@ -18,7 +17,7 @@ struct pev_text {
 	size_t cap, len; /* bytes; len may be more than cap */
 };
 
-/* The same where there may be no room. */
+/* The same for a buffer that may be full. */
 void pev_text_cut(struct pev_text *text, const char *bytes, size_t len);
 
 static inline void pev_text_put(struct pev_text *text, const char *bytes, size_t len)
@@ -34,8 +33,8 @@ static inline void pev_text_put(struct pev_text *text, const char *bytes, size_t
 enum { PEV_TEXT_SHORT = 16 };
 
 /*
- * The same of bytes of which PEV_TEXT_SHORT can be read, however few they are: a copy of so
- * many costs a quarter of what a call does that has to look at how many.
+ * The same for bytes of which PEV_TEXT_SHORT can be read, whatever len is: a copy of constant
+ * size takes a quarter of the time of a call with a variable size.
  */
 static inline void pev_text_put_short(struct pev_text *text, const char *bytes, size_t len)
 {
@@ -59,7 +58,7 @@ static inline void pev_text_char(struct pev_text *text, char ch)
 /* A conversion of printf(3): "%-16s", "%08lx". */
 struct pev_conversion {
 	char letter; /* one of diuxXos */
-	unsigned char above; /* bits that the number it is for lacks of 64 */
+	unsigned char above; /* 64 less the bits of the number */
 	bool is_signed, is_hex;
 	bool left, zero, prefix; /* "-"; "0" without it; "#" of a hexadecimal number */
 	bool plain; /* only these flags and a width: printf(3) is not needed */
@@ -68,27 +67,27 @@ struct pev_conversion {
 };
 
 /*
- * Read one at p, which is its "%"; at most up to end. The bytes it has, or 0 for what is none,
- * or is one with a width to come from an argument.
+ * Reads the conversion at p, its "%", at most up to end. Returns its length; 0: not a
+ * conversion, or one whose width is an argument.
  */
 size_t pev_conversion_read(struct pev_conversion *conversion, const char *p, const char *end);
 
-/* The number, cut to the conversion's bits. */
+/* Appends the number, cut to the conversion's bits. */
 void pev_text_number(struct pev_text *text, const struct pev_conversion *conversion,
 		     uint64_t value);
-/* len bytes of text. */
+/* Appends len bytes of text. */
 void pev_text_string(struct pev_text *text, const struct pev_conversion *conversion,
 		     const char *bytes, size_t len);
 void pev_text_hex(struct pev_text *text, uint64_t value); /* "0x%llx" */
 
 /*
- * What somebody else named, so that a terminal shows it and does not obey it: C0 and C1
- * controls, DEL, bytes that are not UTF-8, marks that turn the direction of text or break a
- * line are written as \xNN, newline and tab as \n and \t. A backslash stays as it is.
+ * Appends foreign text so that a terminal shows it and does not execute it: C0 and C1 controls,
+ * DEL, bytes that are not UTF-8, and marks that turn the direction of text or break a line are
+ * written as \xNN, newline and tab as \n and \t. A backslash stays as it is.
  * Does what lua/perfev/base/escape.lua does; text_line_spec.lua compares the two.
  */
 void pev_text_escaped(struct pev_text *text, const char *bytes, size_t len);
-/* Is there anything among these bytes that might have to be? */
+/* False: some of these bytes may need an escape. */
 bool pev_text_is_safe(const char *bytes, size_t len);
 
 #endif
