@@ -522,7 +522,7 @@ local function unknown_option(message, declared)
   local short = message:match("^(unknown option '%-[^-]'); Did you mean one")
   local number = message:match("^unknown option '(%-%d)'")
   if not number then return short or message end
-  return ("%s\na value that begins with a dash stands behind =, as in --name=%s"):format(short, number)
+  return ("%s\nwrite a value that begins with a dash after =, as in --name=%s"):format(short, number)
 end
 
 -- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
@@ -567,7 +567,7 @@ local live_only = {
 local function check_input(opts, found)
   if not opts.input then
     local time = opts.from and "--from" or opts.to and "--to"
-    return time and ("%s without -i\n  times are selected of what was recorded\n  try: -i FILE, or -d"):format(time)
+    return time and ("%s without -i\n  times select records of a recording\n  try: -i FILE, or -d"):format(time)
   end
   local flag = found.command and "-- COMMAND"
   for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end
@@ -575,7 +575,7 @@ local function check_input(opts, found)
     and session_options.are_crossed(units.moment(opts.from), units.moment(opts.to)) then
     return "--from is later than --to\n  nothing lies between them\n  try: the other way round"
   end
-  return flag and ("-i and %s at once\n  a recording is as it was made, and nothing is asked of the kernel\n"
+  return flag and ("-i and %s at once\n  a recording is read without the kernel\n"
     .. "  try: without %s"):format(flag, flag)
 end
 
@@ -585,12 +585,12 @@ function M.check_together(opts, found)
     return "-a watches every process, -p and -t some: choose one"
   end
   if opts.all_cpus and opts.uid then
-    return "-a and --uid at once\n  no record says whose process it is of: --uid watches the processes that run now, "
-      .. "and what they fork\n  try: without -a"
+    return "-a and --uid at once\n  records have no user: --uid watches the processes that run now, "
+      .. "and their children\n  try: without -a"
   end
   local chosen = opts.uid and "--uid" or opts.comm and "--comm"
   if opts.cgroup and (opts.pids or opts.tids or chosen) then
-    return ("--cgroup watches what is in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
+    return ("--cgroup watches the tasks in it, %s processes: choose one"):format(chosen or opts.pids and "-p" or "-t")
   end
   if opts.cgroup and opts.all_cpus then return "-a watches everything, --cgroup a part: choose one" end
   if found.command and #found.command == 0 then return "no command after --" end
@@ -599,13 +599,13 @@ end
 local function check_record(opts)
   local flag = opts.switch_output and "--switch-output" or opts.compress and "-z"
   if flag and not opts.record then
-    return ("%s without --record\n  it is for a recording, and there is none\n  try: --record FILE"):format(flag)
+    return ("%s without --record\n  it requires a recording\n  try: --record FILE"):format(flag)
   end
   if opts.switch_output and opts.record == "-" then
     return "--switch-output makes files, and --record is standard output\n  try: --record FILE"
   end
   if opts.sim and opts.record then
-    return "--sim and --record at once\n  what is simulated has no disk\n  try: without --record"
+    return "--sim and --record at once\n  the simulated kernel has no disk\n  try: without --record"
   end
 end
 
@@ -627,7 +627,7 @@ function M.parse(found, declared, name)
     found.events, found.given = nil, nil
   end
   if found.script and not found.given and #(opts.chunks or {}) > 0 then
-    return nil, ("'%s' has no option '-e'\nLua to run instead of a script stands before all other words"):format(name)
+    return nil, ("'%s' has no option '-e'\nput Lua text to run instead of a script before all other words"):format(name)
   end
   if result["perfl.script"] ~= found.script or not same(opts.chunks, found.given) then
     return nil, ("cannot tell which word is the script, '%s' or '%s': put it first"):format(

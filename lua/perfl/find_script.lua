@@ -18,7 +18,7 @@ local M = {}
 function M.native_templates()
   local exe = core.exe()
   if not exe then
-    return nil, "/proc is not mounted, and it tells where perfl's own modules are\ntry: mount -t proc proc /proc"
+    return nil, "/proc is not mounted, so perfl cannot find its own modules\ntry: mount -t proc proc /proc"
   end
   local bin = exe:match("^(.*)/[^/]*$") or "."
   return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)

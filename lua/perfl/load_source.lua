@@ -66,7 +66,7 @@ local function check_text(path, text)
     return nil, ("'%s' is compiled Lua: perfl runs source only"):format(escape(path))
   end
   if text:sub(1, 4) == "\127ELF" then
-    return nil, ("'%s' is a program, and no script\na command stands behind --\ntry: perfl SCRIPT -- %s"):format(
+    return nil, ("'%s' is a program, and no script\nput the command after --\ntry: perfl SCRIPT -- %s"):format(
       escape(path), escape(path))
   end
   return text

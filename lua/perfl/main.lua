@@ -369,7 +369,8 @@ local function before_start()
   local unheard = not (run.opts.record or run.opts.quiet) and session.unheard(s)
   if unheard then
     s:begin(function()
-      report.say(unheard .. ": nobody gets its records\ntry: sample = print, a function, or count { by = \"comm\" }")
+      report.say(unheard .. ": no callback is set; its records are dropped\n"
+        .. "try: sample = print, a function, or count { by = \"comm\" }")
     end)
   end
   if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end

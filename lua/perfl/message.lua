@@ -183,7 +183,7 @@ local faults = {
   { "lost_own", "side-band records lost, so that names may be missing",
     "side-band record lost, so that names may be missing" },
   { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
-  { "unjoined", "call chains whose user part never came", "call chain whose user part never came" },
+  { "unjoined", "call chains without their user part", "call chain without its user part" },
   { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
   { "unknown_id", "records of no known event (their ids are damaged)",
     "record of no known event (its id is damaged)" },

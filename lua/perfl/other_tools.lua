@@ -62,7 +62,7 @@ local always = "it is always done\ntry: without it"
 local commas = "numbers have no commas here\ntry: without it"
 local whole = "try: a modifier of each event, as in -e cycles:u (user) or cycles:k (kernel)"
 local long = "try: -d 100ms, which is how long"
-local metrics = "the metrics there are stand beside the counts\ntry: -e with the events they need"
+local metrics = "the available metrics are beside the counts\ntry: -e with the events they need"
 local no_cache = "nothing is kept in ~/.debug\ntry: without it"
 local per_cpu = "try: -A, each CPU by itself"
 local fields = "every field is shown\ntry: -j, or perfl skeleton FILE, a script that prints some"
@@ -103,7 +103,7 @@ M.options = {
     ["--mmap-pages"] = "try: -m 2M", ["-u"] = "try: --uid USER", ["-G"] = "try: --cgroup PATH",
     ["--max-size"] = "try: --switch-output SIZE", ["--overwrite -S --snapshot"] = "try: perfl flightrec EVENT",
   },
-  report = { any = "perfl report tells what is in a recording\ntry: perfl profile -i FILE, for its functions" },
+  report = { any = "perfl report summarises a recording\ntry: perfl profile -i FILE, for its functions" },
   dump = { ["-F --fields"] = fields, ["--header --header-only"] = "try: perfl report FILE" },
   top = { ["-g -G --call-graph -U -K"] = stacks, ["-s --sort"] = stacks },
   trace = { ["-s --summary -S --with-summary -e --duration PROBE"] = calls },
@@ -142,7 +142,7 @@ function M.numbers(name, words)
     seconds = word:find("^%d%d?%d?$") and seconds * math.tointeger(tonumber(word))
     if not seconds then return nil end
   end
-  return words[1] and ("how long is told by -d\ntry: perfl -a -d %ds %s"):format(seconds, name)
+  return words[1] and ("-d sets the duration\ntry: perfl -a -d %ds %s"):format(seconds, name)
 end
 
 -- ---- names in a script ----

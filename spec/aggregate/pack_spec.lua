@@ -87,11 +87,11 @@ describe("an aggregator as bytes", function()
   it("is refused when it is cut off, changed, of another form or nothing of the kind", function()
     local bytes = feed(new "quantile", 20):pack()
     for _, case in ipairs {
-      { "", "not what a:pack() gives", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
-      { ("x"):rep(100), "not what a:pack", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
+      { "", "they are not from a:pack()", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
+      { ("x"):rep(100), "they are not from a:pack", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
       { bytes:gsub("^perfevAG\1", "perfevAG\2"), "its form is number 2, and 1 is known", "EPROTO" },
       { resummed(bytes .. "12345678"), "does not end where it should", "EBADMSG" },
-      { resummed((bytes:gsub("quantile", "quontile"))), "no such thing", "EBADMSG" },
+      { resummed((bytes:gsub("quantile", "quontile"))), "its content is invalid", "EBADMSG" },
     } do
       local one, why, code = perfev.unpack(case[1])
       assert.is_nil(one)

@@ -215,7 +215,7 @@ describe("opening and closing", function()
     while on do _, on = s:dispatch() end
     table.sort(got)
     assert.same({ 10, 20 }, got)
-    assert.same({ "cpu 1 went offline: what happened there until then is in",
+    assert.same({ "cpu 1 went offline: its records until then are included",
       "cpu 2 came online meanwhile, and was not watched" }, said)
     assert.same({}, k:leaks())
   end)
@@ -242,7 +242,7 @@ describe("opening and closing", function()
   end
 
   it("tells of a CPU that went offline and came back: its events did not", function()
-    assert.same({ "cpu 1 went offline and came back: what happened there since then is not in" }, stalls { 2 })
+    assert.same({ "cpu 1 went offline and came back: its later records are missing" }, stalls { 2 })
   end)
 
   it("tells of it after records() as well", function() assert.equal(1, #stalls({ 2 }, true)) end)

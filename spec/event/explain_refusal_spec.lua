@@ -50,7 +50,7 @@ describe("a refusal", function()
     local cases = {
       { { cpu_wide = true }, "is 2; watching a whole CPU needs 0 or CAP_PERFMON", "perf_event_paranoid=0" },
       { { is_tracepoint = true }, "is 2; a tracepoint's payload needs %-1 or CAP_PERFMON", "perf_event_paranoid=%-1" },
-      { {}, "is 2; what happens inside the kernel needs 1 or CAP_PERFMON", "perf_event_paranoid=1" },
+      { {}, "is 2; watching the kernel side needs 1 or CAP_PERFMON", "perf_event_paranoid=1" },
     }
     for _, case in ipairs(cases) do
       for _, code in ipairs { "EACCES", "EPERM" } do
@@ -66,7 +66,7 @@ describe("a refusal", function()
   it("where /proc shows nobody else's processes is told of that, and not that there are none", function()
     files["/proc/mounts"] = "proc /proc proc rw,relatime 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n"
     local hides = "/proc shows this user nobody else's (it is mounted with hidepid)\n  try: as root"
-    assert.matches("\n  there is no process or thread 70, or it is not seen: " .. hides, refusal("ESRCH", { pid = 70 }),
+    assert.matches("\n  there is no process or thread 70, or it is hidden: " .. hides, refusal("ESRCH", { pid = 70 }),
       nil, true)
     assert.equal("cannot watch pid 70: Operation not permitted (EPERM)\n  " .. hides,
       explain.refusal("cannot watch pid 70", E.EPERM))
@@ -80,7 +80,7 @@ describe("a refusal", function()
     assert.matches("security module", wide())
     for _, whole in ipairs { true, false } do
       files["/proc/self/uid_map"] = "         0       1000 " .. (whole and "4294967295" or "1") .. "\n"
-      assert.matches("\n  kernel.perf_event_paranoid is 2; .*\n  try: outside of this user namespace, ", wide())
+      assert.matches("\n  kernel.perf_event_paranoid is 2; .*\n  try: run it outside of this user namespace: ", wide())
     end
     files["/proc/self/uid_map"] = "         0          0 4294967295\n"
     assert.matches("security module", wide())
@@ -93,7 +93,7 @@ describe("a refusal", function()
   end)
 
   it("in a root without sysfs is not taken for an event that is not there", function()
-    assert.matches("\n  sysfs is not mounted here.*\n  try: mount %-t sysfs",
+    assert.matches("\n  sysfs is not mounted;.*\n  try: mount %-t sysfs",
       explain.refusal("/sys/devices/system/cpu/online", E.ENOENT, { operation = "list cpus" }))
   end)
 
@@ -132,11 +132,11 @@ describe("a refusal", function()
     assert.matches("inherit", refusal("EINVAL", { attr = attr, pid = 1, cpu = -1 }))
     attr = core.attr_new { type = 1, freq = true, sample_freq = 200000 }
     assert.matches("200000 Hz is above kernel.perf_event_max_sample_rate, 100000", refusal("EINVAL", { attr = attr }))
-    assert.matches("knows none of our reasons.*newer than this kernel", refusal("EINVAL", {}))
+    assert.matches("no known cause applies;.*newer than this kernel", refusal("EINVAL", {}))
   end)
 
   it("that has gone by when it is looked into is told so", function()
-    assert.matches("asked again, the kernel takes it", refusal("EINVAL", { attr = core.attr_new { type = 1, config = 9,
+    assert.matches("the kernel accepts it now", refusal("EINVAL", { attr = core.attr_new { type = 1, config = 9,
       exclude_kernel = true } }))
   end)
 
@@ -144,7 +144,7 @@ describe("a refusal", function()
     local attr = core.attr_new { type = 1, sample_period = 1, sample_type = { "branch_stack" },
       branch_sample_type = { "any", "user" } }
     assert.matches("\n  sample_type has branch_stack", refusal("EOPNOTSUPP", { attr = attr }))
-    assert.matches("\n  the PMU cannot do", refusal("EOPNOTSUPP", { attr = core.attr_new { type = 0 } }))
+    assert.matches("\n  the PMU lacks a requested", refusal("EOPNOTSUPP", { attr = core.attr_new { type = 0 } }))
   end)
 
   it("of a stack too deep names the limit", function()
@@ -236,7 +236,7 @@ describe("a failure of the core", function()
     files["/proc/70/stat"] = "70 (x) Z 1"
     assert.equal(misleading .. ": No such process (ESRCH)\n  there is no process or thread 5 (any more)\n  try: ps -eL",
       explain.refusal(misleading, E.ESRCH, { operation = "open event", pid = 5, cpu = -1, bytes = 0 }, { pid = 6 }))
-    assert.matches("\n  it is a file's", explain.refusal(misleading, E.EPERM, { operation = "watch descriptor" }))
+    assert.matches("\n  it belongs to a file", explain.refusal(misleading, E.EPERM, { operation = "watch descriptor" }))
   end)
 end)
 

@@ -94,7 +94,7 @@ describe("events", function()
     for text, expected in pairs {
       ["cycles:x"] = { "'x' is no modifier", 8 }, ["cycles:uu"] = { "'u' is there twice", 8 },
       ["cycles:upppp"] = { "up to ppp", 8 }, ["cpu/event=/"] = { "a value is expected after event=", 11 },
-      ["{a:b,cs"] = { "brace is not closed", 1 }, ["{cs,{cs}}"] = { "a group stands in no group", 5 },
+      ["{a:b,cs"] = { "brace is not closed", 1 }, ["{cs,{cs}}"] = { "groups cannot be nested", 5 },
       ["cycles instructions"] = { "'instructions' is not understood", 8 }, ["cycles,"] = { "an event is expected", 8 },
       ["cycles/period=x/"] = { "period is a number, not 'x'", 15 }, ["cycles/period/"] = { "period needs a number", 8 },
       ["cpu/nr=1/"] = { "'nr' is perf's own", 5 }, [""] = { "an event is expected", 1 },
@@ -103,7 +103,7 @@ describe("events", function()
       ["cpu/name='x/"] = { "quote ' is not closed", 10 }, ["cycles | "] = { "an event is expected", 10 },
       ["a:b_{c,d}"] = { "each name in full, a comma between them", 5 },
       ["cycles}"] = { "'}' is not understood", 7 }, ["cycles:"] = { "modifiers are expected", 8 },
-      ["{cycles:ppp,cs}:pp"] = { "up to ppp", 2 }, ["uprobe:"] = { "what uprobe: is about is missing", 8 },
+      ["{cycles:ppp,cs}:pp"] = { "up to ppp", 2 }, ["uprobe:"] = { "the name after uprobe: is missing", 8 },
     } do
       local tree, why = grammar.parse(text)
       assert.is_nil(tree, text)

@@ -162,7 +162,7 @@ describe("a group of more than its reading may hold", function()
     assert.is_nil(g)
     if code == E.EINVAL then pending "the kernel's limit is another" end
     assert.equal(E.E2BIG, code)
-    assert.matches("a reading of its group would be longer than the 16 KiB that the kernel writes\n"
+    assert.matches("a reading of its group exceeds the kernel's limit of 16 KiB\n"
       .. "  try: fewer members", why)
     spec[most + 1] = nil
     assert(perfev.group(spec)):close()

@@ -159,7 +159,7 @@ describe("this kernel", function()
     refused(script("event { 'cpu-clock', sample_type = { 'branch_stack' }, branch_sample_type = { 'any' } }", "--",
       "true"), "cpu-clock", "sample_type has branch_stack, which needs hardware below the event", "a hardware event")
     refused(script("event { 'cpu-clock', aux_sample_size = 4096 }", "--", "true"), "cpu-clock",
-      "aux_sample_size is for a member of a group whose leader traces", "leave it out")
+      "aux_sample_size requires a group leader that traces", "leave it out")
   end)
 
   as_root("has what the doctor says of it, and the doctor leaves nothing open", function()

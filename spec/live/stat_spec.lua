@@ -204,7 +204,7 @@ describe("perfl stat", function()
     end
     local alone = run { run.perfl, "stat", "-e", "msr/tsc/u", "--", "true" }
     assert.matches("<not supported>", alone.out)
-    assert.matches("the PMU msr counts all there is", alone.err)
+    assert.matches("the PMU msr counts everything", alone.err)
     local led = run { run.perfl, "stat", "-e", "{msr/tsc/u,task-clock}", "--", "true" }
     assert.equal(1, led.code)
   end)

@@ -82,7 +82,7 @@ describe("nobody", function()
   it("may not see the kernel's side, and is told why and what to do", function()
     refused(perfl("-q", "-e", "event { 'task-clock:k', sample = function() end }", "--", "true"),
       "cannot open task-clock:k for pid",
-      "perf_event_paranoid is 2; what happens inside the kernel needs 1 or CAP_PERFMON", "^try: sudo setcap")
+      "perf_event_paranoid is 2; watching the kernel side needs 1 or CAP_PERFMON", "^try: sudo setcap")
   end)
 
   it("may not watch another user's process, and is told why and what to do", function()

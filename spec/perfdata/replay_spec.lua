@@ -1093,7 +1093,7 @@ describe("perfl -i", function()
       count("-p", "9"), count("--cpu", "1,2"), count("--comm", "work*") })
     local r = run { run.perfl, "--from", "1", "-a", "-e", CHUNK }
     assert.equal(2, r.code)
-    assert.matches("^perfl: %-%-from without %-i\n  times are", r.err)
+    assert.matches("^perfl: %-%-from without %-i\n  times select", r.err)
   end)
 
   it("shows with --dry-run what would be heard", function()

@@ -427,7 +427,7 @@ describe("what an event cannot have", function()
       return add(epfd, op, fd, ...)
     end
     local s <close> = perfev.session { tid = 7, watch = { 99, print } }
-    assert.matches("cannot watch descriptor 99.*\n  it is a file's or a directory's", select(2, s:start()))
+    assert.matches("cannot watch descriptor 99.*\n  it belongs to a file or a directory", select(2, s:start()))
   end)
 end)
 

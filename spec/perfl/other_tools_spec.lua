@@ -57,7 +57,7 @@ describe("a word of other tools", function()
   end)
 
   it("is an interval and a count, of which comes how long", function()
-    assert.equal("perfl: too many arguments\n  how long is told by -d\n  try: perfl -a -d 10s runqlat\n",
+    assert.equal("perfl: too many arguments\n  -d sets the duration\n  try: perfl -a -d 10s runqlat\n",
       perfl("runqlat", "1", "10").err)
     assert.matches("\n  try: perfl funclatency libc:read %-%- sleep 1\n",
       perfl("funclatency", "libc:read", "sleep", "1").err)
@@ -78,7 +78,7 @@ end)
 describe("what nobody hears or sees", function()
   it("is told of events without a callback", function()
     local r = perfl("--sim", "vm", "-a", "-e", "event { 'cpu-clock' }")
-    assert.matches("^perfl: cpu%-clock: nobody gets its records\n  try: sample = print, ", r.err)
+    assert.matches("^perfl: cpu%-clock: no callback is set; its records are dropped\n  try: sample = print, ", r.err)
     assert.not_matches("nobody", perfl("--sim", "vm", "-a", "-e", "event { 'cpu-clock', sample = print }").err)
   end)
 

@@ -278,7 +278,7 @@ describe("perfl record", function()
   end
 
   it("says in three parts what its words cannot mean", function()
-    assert.equal("perfl: -F and -c at once\n  -F is so often a second, -c every so many events\n  try: one of them\n",
+    assert.equal("perfl: -F and -c at once\n  -F samples by time, -c by a number of events\n  try: one of them\n",
       refused("-F", "99", "-c", "5"))
     assert.equal("perfl: level '40': 1 to 22\n  try: perfl record --help\n", refused("--compression-level", "40"))
   end)
@@ -426,7 +426,7 @@ describe("perfl dump", function()
     local objects, result = dumped(path)
     assert.equal(1, result.code)
     assert.matches("cut short at 0x3e8", result.err, 1, true)
-    assert.matches("perfl report tells", result.err, 1, true)
+    assert.matches("perfl report lists", result.err, 1, true)
     assert.same({ "comm", "mmap2", "sample", "sample", "sample" }, (function(list)
       for i, object in ipairs(list) do list[i] = object.type end
       return list

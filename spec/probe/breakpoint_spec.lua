@@ -97,7 +97,7 @@ end)
 
 describe("a breakpoint that the processor has not is told:", function()
   for text, wanted in pairs {
-    ["mem:0x1000:r"] = "x86 has no breakpoint on reading alone\n  try: :rw", ["mem:0x1000:rx"] = "x stands alone",
+    ["mem:0x1000:r"] = "x86 has no breakpoint on reading alone\n  try: :rw", ["mem:0x1000:rx"] = "x cannot be combined",
     ["mem:0x1000/3:w"] = "a breakpoint covers 1, 2, 4 or 8 bytes, not 3", ["mem:0x1000/16:w"] = "not 16",
     ["mem:0x1000/0:w"] = "not 0", ["mem:0x1002:w"] = "0x1002 is no multiple of the length 4.*\n  try: a smaller length",
     ["mem:0x1000/4:x"] = "has the length %d+ here, not 4\n  try: no length", ["mem:12zz"] = "'12zz' is no address",

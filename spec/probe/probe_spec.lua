@@ -598,8 +598,8 @@ describe("a probe that cannot be is told", function()
   for args, wanted in pairs {
     [{ "n" }] = "'n' is not understood; NAME:TYPE", [{ "n:itn" }] = "no type is called 'itn' %(did you mean 'int'%?%)",
     [{ "n:str" }] = "'str' %(did you mean 'string'%?%)", [{ "n:char *" }] = "%(did you mean 'string'%?%)",
-    [{ "n:double" }] = "floating point", [{ "n:int", "n:int" }] = "'n' stands there twice",
-    [{ "$retval:int" }] = "only a return probe knows", [{ "n=$arg9:int" }] = "argument 9 is not passed in a register",
+    [{ "n:double" }] = "floating point", [{ "n:int", "n:int" }] = "'n' appears twice",
+    [{ "$retval:int" }] = "only a return probe has", [{ "n=$arg9:int" }] = "argument 9 is not passed in a register",
     [{ "n=%di;x:int" }] = "is no place", [{ 1 }] = "a list of strings", [{ "n=+8(%si)\n:int" }] = "is no place",
     [{ "a:int", "b:int", "c:int", "d:int", "e:int", "f:int", "g:int" }] = "argument 7 is not passed",
   } do

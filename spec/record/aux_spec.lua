@@ -183,7 +183,7 @@ describe("an AUX area", function()
     s:event { name = "cycles", type = 4, config = 0, aux_buffer = "8K" }
     local ok, why, code = s:start()
     assert.same({ false, E.EOPNOTSUPP }, { ok or false, code })
-    assert.matches("^cannot map an AUX area of 8 KiB for cycles on cpu 0: .*\n  the event's PMU has none\n  try: ", why)
+    assert.matches("^cannot map an AUX area of 8 KiB for cycles on cpu 0: .*\n  the event's PMU has no AUX area\n  try: ", why)
     assert.same({}, k:leaks())
     world()
     local said = {}
@@ -605,7 +605,7 @@ describe("an event that traces", function()
       s:event { name = "pt", type = PT, config = 0, filter = case[1], aux_buffer = "8K" }
       local ok, why, code = s:start()
       assert.same({ false, case[2] }, { ok or false, code })
-      assert.equal(("pt: filter '%s': the kernel does not take it: %s (%s)"):format(case[1], core.strerror(case[2]),
+      assert.equal(("pt: filter '%s': the kernel refuses it: %s (%s)"):format(case[1], core.strerror(case[2]),
         E[case[2]]), why:match "^[^\n]+")
       assert.matches("\n  address ranges are expected, .*\n  try: 'filter 0x1000/0x200@/usr/bin/cat'", why)
       assert.same({}, k:leaks())
@@ -618,7 +618,7 @@ describe("an event that traces", function()
     s:event { name = "cycles", type = 4, config = 0, filter = "filter 0/1" }
     local ok, why = s:start()
     assert.is_nil(ok)
-    assert.matches("\n  cycles is no tracepoint: only those have fields to filter by\n  try: ", why)
+    assert.matches("\n  cycles is not a tracepoint: only tracepoints have fields to filter by\n  try: ", why)
   end)
 
   it("has aux_output, aux_sample_size, aux_watermark, aux_action and AUX samples in its attr", function()
@@ -642,7 +642,7 @@ describe("an event with aux_sample_size", function()
     s:event { "cpu-clock", sample_type = { "aux" }, aux_sample_size = 4096, sample = function() end }
     local ok, why, code = s:start()
     assert.same({ false, E.EINVAL }, { ok or false, code })
-    assert.matches("\n  aux_sample_size is for a member of a group whose leader traces %(AUX%)\n", why)
+    assert.matches("\n  aux_sample_size requires a group leader that traces %(AUX%)\n", why)
   end)
 end)
 

@@ -191,7 +191,7 @@ M.chapters = {
     { "a value that a PMU's field cannot hold", input = 'event { "cpu_core/event=0x1ff/" }',
       run = named("cpu_core/event=0x1ff/", "intel_hybrid"), words = "event=0x1ff", cause = "it has 8 bits",
       remedy = "at most 0xff" },
-    { "a term's value that is no number", input = 'event { "cpu_core/event=0x3c,period=x/" }',
+    { "a term whose value is not a number", input = 'event { "cpu_core/event=0x3c,period=x/" }',
       run = named("cpu_core/event=0x3c,period=x/", "intel_hybrid"), words = "period=x",
       cause = "period is a number", remedy = "period=NUMBER" },
     { "a modifier that there is not", input = 'event { "cycles:z" }',
@@ -202,7 +202,7 @@ M.chapters = {
     { "a slash that is not closed", input = 'event { "cpu_core/event=0x3c" }',
       run = named("cpu_core/event=0x3c", "intel_hybrid"), words = "cpu_core/event=0x3c",
       cause = "the slash is not closed", remedy = "a slash after the last term" },
-    { "alternatives, none of which is there", input = 'event { "nosuch | nosuch2" }',
+    { "alternatives that are all missing", input = 'event { "nosuch | nosuch2" }',
       run = named "nosuch | nosuch2", words = "nosuch | nosuch2", cause = "no such event", remedy = "perfl list" },
     { "an option of an event misspelt", input = 'event { "cpu-clock", sampel = print }',
       run = opening("vm", { clock, sampel = nothing }),
@@ -213,7 +213,7 @@ M.chapters = {
     { "a field beyond its width", input = 'event { "cpu-clock", sample_max_stack = 70000 }',
       run = opening("vm", { clock, sample_max_stack = 70000 }),
       words = "sample_max_stack = 70000", cause = "out of range", remedy = "must be 0 to 65535" },
-    { "a callback that is none", input = 'event { "cpu-clock", sample = "print" }',
+    { "a callback that is not a function", input = 'event { "cpu-clock", sample = "print" }',
       run = opening("vm", { clock, sample = "print" }),
       words = "sample", cause = "not 'print'", remedy = "must be a function" },
     { "period and frequency at once", input = 'event { "cpu-clock", freq = 99, period = 1000 }',
@@ -222,7 +222,7 @@ M.chapters = {
     { "an option of a session misspelt", input = 'session { durration = "1s" }',
       run = opening("vm", { clock }, { durration = "1s" }),
       words = "durration", cause = "unknown option", remedy = "did you mean 'duration'?" },
-    { "a clock that is none", input = 'session { clock = "monotone" }',
+    { "an unknown clock", input = 'session { clock = "monotone" }',
       run = opening("vm", { clock }, { clock = "monotone" }),
       words = "monotone", cause = "clock must be one of", remedy = "monotonic, monotonic_raw" },
     { "a signal misspelt", input = 's:signal("USR3", f)',
@@ -233,7 +233,7 @@ M.chapters = {
       words = "pidd", cause = "unknown option", remedy = "did you mean 'pid'?" },
   },
 
-  { "Tracepoints that cannot be read",
+  { "Unreadable tracepoints",
     { "no tracefs", input = 'event { "sched:sched_switch" }',
       run = opening("vm", { "sched:sched_switch" }, nil, function(k)
         for path in pairs(k.files) do
@@ -244,27 +244,27 @@ M.chapters = {
     { "tracefs that is root's alone", input = 'event { "sched:sched_switch" }',
       run = opening("unprivileged", { "sched:sched_switch" }, { tid = 1000 }),
       words = "sched:sched_switch", cause = "cannot be read by this user", remedy = "try: as root" },
-    { "a number that no tracepoint has", input = 'event { type = 2, config = 77777 }',
+    { "an unknown tracepoint number", input = 'event { type = 2, config = 77777 }',
       run = opening("vm", { type = 2, config = 77777, name = "number 77777" }),
       words = "77777", cause = "no tracepoint of this kernel has the number", remedy = "try: its name" },
-    { "an entry of ftrace that is no tracepoint", input = 'event { "ftrace:print" }',
+    { "an ftrace entry that is not a tracepoint", input = 'event { "ftrace:print" }',
       run = opening("vm", { "ftrace:print" }, nil, function(k)
         k:tracepoint("ftrace:print", 5, "unsigned long ip")
         refusing(E.EINVAL, function(attr) return attr.type == 2 end)(k)
       end),
-      words = "ftrace:print", cause = "no tracepoint that perf events can have", remedy = "perfl list" },
+      words = "ftrace:print", cause = "perf events cannot open it", remedy = "perfl list" },
     { "stacks of user space, of every function of the kernel", input = 'event { "ftrace:function" }',
       run = opening("vm", { "ftrace:function" }, nil, function(k)
         k:tracepoint("ftrace:function", 1, "unsigned long ip; unsigned long parent_ip")
         refusing(E.EINVAL, function(attr) return attr.type == 2 and not attr.exclude_callchain_user end)(k)
       end),
-      words = "ftrace:function", cause = "no stack of user space", remedy = "exclude_callchain_user = true" },
+      words = "ftrace:function", cause = "user stacks are not available", remedy = "exclude_callchain_user = true" },
   },
 
   { "Rights",
     { "the kernel's side, for an ordinary user", input = 'event { "cpu-clock:k" }',
       run = opening("unprivileged", { "cpu-clock:k" }, { tid = 1000 }),
-      words = "cpu-clock:k", cause = "kernel.perf_event_paranoid is 2; what happens inside the kernel needs 1",
+      words = "cpu-clock:k", cause = "kernel.perf_event_paranoid is 2; watching the kernel side needs 1",
       remedy = "setcap cap_perfmon" },
     { "a whole CPU, for an ordinary user", input = "perfl -a …",
       run = opening("unprivileged", { clock }, {}),
@@ -290,11 +290,11 @@ M.chapters = {
         status(k, ALL_CAPS)
         refusing(E.EPERM, function(attr) return attr.type == 2 and attr.sample_period ~= 0 end)(k)
       end),
-      words = "irq_vectors:irq_work_exit", cause = "counts this tracepoint and does not sample it",
+      words = "irq_vectors:irq_work_exit", cause = "counts this tracepoint but does not sample it",
       remedy = "perfl stat -e irq_vectors:irq_work_exit" },
     { "namespaces, for an ordinary user", input = 'event { "dummy", namespaces = f }',
       run = opening("unprivileged", { "dummy", namespaces = nothing }, { tid = 1000 }),
-      words = "dummy", cause = "namespaces shows what other users have", remedy = "setcap cap_perfmon" },
+      words = "dummy", cause = "namespaces shows those of other users", remedy = "setcap cap_perfmon" },
     { "physical addresses, for an ordinary user", input = 'event { "page-faults:u", sample_type = { "phys_addr" } }',
       run = opening("unprivileged", { "page-faults:u", sample_type = { "phys_addr" } }, { tid = 1000 }),
       words = "page-faults:u", cause = "sampling physical addresses needs 1", remedy = "perf_event_paranoid=1" },
@@ -304,7 +304,7 @@ M.chapters = {
         refusing(E.EPERM)(k)
       end),
       words = "cpu-clock", cause = "a seccomp filter is in force", remedy = "allow perf_event_open" },
-    { "a seccomp filter that says there is no such call", input = 'event { "cpu-clock" }',
+    { "a seccomp filter that returns ENOSYS", input = 'event { "cpu-clock" }',
       run = opening("vm", { clock }, nil, function(k)
         status(k, ALL_CAPS, 2)
         refusing(E.ENOSYS)(k)
@@ -342,7 +342,7 @@ M.chapters = {
       remedy = "run as root" },
   },
 
-  { "Kernels older than what is asked for",
+  { "Older kernels",
     { "a flag", input = 'event { "dummy", text_poke = f } on Linux 5.4',
       run = opening(release "5.4", { "dummy", text_poke = nothing }),
       words = "dummy", cause = "text_poke came with Linux 5.9, and this kernel is 5.4", remedy = "leave it out" },
@@ -371,7 +371,7 @@ M.chapters = {
       words = "cpu-clock", cause = "built without perf events", remedy = "CONFIG_PERF_EVENTS" },
   },
 
-  { "What the machine has not",
+  { "Missing hardware",
     { "hardware counters, in a virtual machine", input = 'event { type = 0, config = 0 }',
       run = opening("vm", { type = 0, config = 0, name = "cycles:k" }),
       words = "cycles:k", cause = "it is a virtual machine, and its host gives it no PMU", remedy = "cpu-clock" },
@@ -385,7 +385,7 @@ M.chapters = {
       words = "ref-cycles", cause = "the CPU has no counter for this event", remedy = "perfl list" },
     { "a software event of that number", input = 'event { type = 1, config = 99 }',
       run = opening("vm", { type = 1, config = 99 }),
-      words = "config=99", cause = "there is no software event 99", remedy = "perfl list" },
+      words = "config=99", cause = "software event 99 does not exist", remedy = "perfl list" },
     { "a watchpoint that signals, on arm64", input = 'event { "mem:0x1000/4:w", sigtrap = true }',
       run = on_arm64 { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4, sigtrap = true,
         remove_on_exec = true, sample_period = 1, name = "mem:0x1000/4:w" },
@@ -415,17 +415,17 @@ M.chapters = {
       words = "msr/tsc/", cause = "the PMU msr has no interrupt", remedy = "perfl stat" },
     { "a counter of tasks: the PMU counts for a package", input = 'counter { "power/event=0x02/", tid = 42 }',
       run = counting("intel_hybrid", { { type = 23, config = 2, name = "power/event=0x02/" } }),
-      words = "power/event=0x02/", cause = "counts what a whole CPU or package does", remedy = "-a, or -C LIST" },
+      words = "power/event=0x02/", cause = "counts for whole CPUs or packages", remedy = "-a, or -C LIST" },
     { "breakpoints on kernel addresses, of a task (arm64)", input = 'event { "mem:0xffffffff00000000:w" }',
       run = opening("vm", { type = 5, bp_type = 2, bp_len = 4, bp_addr = -1 << 32, name = "mem:0xffffffff00000000:w" },
         { pid = 42 }, refusing(E.EINVAL, function(attr, pid) return attr.type == 5 and pid ~= -1 end)),
-      words = "mem:0xffffffff00000000:w", cause = "for whole CPUs, and not for a task", remedy = "-a, or -C LIST" },
+      words = "mem:0xffffffff00000000:w", cause = "only for whole CPUs", remedy = "-a, or -C LIST" },
     { "a way to leave the kernel out", input = 'counter { "msr/tsc/u" }',
       run = counting("vm", { { type = 9, exclude_kernel = true, name = "msr/tsc/u" } }, function(k)
         k.types[9] = { no_exclude = true }
         k.files["/sys/bus/event_source/devices/msr/type"] = "9\n"
       end),
-      words = "msr/tsc/u", cause = "takes no exclude_user, exclude_kernel", remedy = "without :u, :k or :h" },
+      words = "msr/tsc/u", cause = "accepts no exclude_user, exclude_kernel", remedy = "without :u, :k or :h" },
     { "branch stacks, on a software event", input = 'event { "cpu-clock", sample_type = { "branch_stack" }, … }',
       run = opening("vm", { clock, sample_type = { "branch_stack" }, branch_sample_type = { "any" } }),
       words = "cpu-clock", cause = "sample_type has branch_stack, which needs hardware below",
@@ -437,7 +437,7 @@ M.chapters = {
       words = "cpu-clock", cause = "aux_output is set, which needs hardware below", remedy = "clear it" },
     { "an AUX area to sample from", input = 'event { "cpu-clock", aux_sample_size = 4096 }',
       run = opening("vm", { clock, aux_sample_size = 4096 }),
-      words = "cpu-clock", cause = "for a member of a group whose leader traces", remedy = "leave it out" },
+      words = "cpu-clock", cause = "requires a group leader that traces", remedy = "leave it out" },
     { "a CPU that is offline", input = "perfl -C 1 …",
       run = opening({ world = "vm", cpus = "0,2" }, { clock }, { cpus = "1" }, function(k)
         k.files["/sys/devices/system/cpu/possible"] = "0-3\n"
@@ -450,15 +450,15 @@ M.chapters = {
       run = opening("intel_hybrid", { type = 10, config = 0x3c, name = "cpu_atom/event=0x3c/" }, { cpus = "0" },
         refusing(E.ENODEV, function(attr, _, cpu) return attr.type == 10 and cpu < 4 end)),
       words = "cpu_atom/event=0x3c/", cause = "the PMU cpu_atom is there for the CPUs 4-7 alone", remedy = "-C 4-7" },
-    { "a PMU that nobody else uses", input = 'event { "cpu-clock", exclusive = true }',
+    { "a PMU used by another session", input = 'event { "cpu-clock", exclusive = true }',
       run = opening("vm", { clock, exclusive = true }, nil,
         refusing(E.EBUSY, function(attr) return attr.exclusive end)),
-      words = "cpu-clock", cause = "somebody else counts on this PMU", remedy = "without exclusive" },
-    { "a part of the PMU that nobody else uses", input = 'event { "intel_pt//" }',
+      words = "cpu-clock", cause = "the event is exclusive, and another session uses", remedy = "without exclusive" },
+    { "a PMU used exclusively by another session", input = 'event { "intel_pt//" }',
       run = opening("intel_hybrid", { type = 9, name = "intel_pt//" }, nil, refusing(E.EBUSY, function(attr)
         return attr.type == 9
       end)),
-      words = "intel_pt//", cause = "somebody else has the PMU", remedy = "end the other session" },
+      words = "intel_pt//", cause = "another session uses this PMU exclusively", remedy = "end the other session" },
   },
 
   { "Probes",
@@ -474,10 +474,10 @@ M.chapters = {
     { "an offset outside of the code", input = 'event { "uprobe:/usr/bin/app:0x9999999999" }',
       run = named("uprobe:/usr/bin/app:0x9999999999", "vm", programs), words = "0x9999999999",
       cause = "is not in the code of /usr/bin/app", remedy = "nm /usr/bin/app" },
-    { "a file that is no program", input = 'event { "uprobe:/usr/bin/script:main" }',
+    { "a file that is not a program", input = 'event { "uprobe:/usr/bin/script:main" }',
       run = named("uprobe:/usr/bin/script:main", "vm", programs), words = "uprobe:/usr/bin/script:main",
       cause = "/usr/bin/script", remedy = "no ELF file" },
-    { "a file that is not there", input = 'event { "uprobe:/usr/bin/nosuch:main" }',
+    { "a missing file", input = 'event { "uprobe:/usr/bin/nosuch:main" }',
       run = named("uprobe:/usr/bin/nosuch:main", "vm", programs), words = "uprobe:/usr/bin/nosuch:main",
       cause = "cannot read /usr/bin/nosuch", remedy = "No such file or directory" },
     { "a static probe, of a program without", input = 'event { "usdt:/usr/bin/bare:app:begin" }',
@@ -494,7 +494,7 @@ M.chapters = {
     { "a type of an argument", input = 'event { "uprobe:/usr/bin/app:main", args = { "name:str" } }',
       run = opening("vm", { "uprobe:/usr/bin/app:main", args = { "name:str" } }, nil, programs),
       words = "name:str", cause = "no type is called 'str'", remedy = "did you mean 'string'?" },
-    { "a kprobe, where the kernel has none", input = 'event { "kprobe:do_sys_openat2" }',
+    { "a kprobe on a kernel without kprobes", input = 'event { "kprobe:do_sys_openat2" }',
       run = named "kprobe:do_sys_openat2", words = "kprobe:do_sys_openat2", cause = "this kernel has no kprobes",
       remedy = "CONFIG_KPROBE_EVENTS" },
   },
@@ -512,7 +512,7 @@ M.chapters = {
         return list
       end)()),
       words = "mem:0x5000/4:w", cause = "all hardware breakpoints are in use", remedy = "fewer breakpoints" },
-    { "of a length that the processor has not", input = 'event { "mem:0x1000/3:w" }',
+    { "a length that the processor does not support", input = 'event { "mem:0x1000/3:w" }',
       run = opening("vm", { type = 5, bp_type = 2, bp_len = 3, bp_addr = 0x1000, name = "mem:0x1000/3:w" }),
       words = "mem:0x1000/3:w", cause = "bp_len = 3", remedy = "try: take one of them" },
     { "not aligned to its length", input = 'event { "mem:0x1001/4:w" }',
@@ -523,7 +523,7 @@ M.chapters = {
       words = "mem:0x1000/4:r", cause = "bp_type = 1", remedy = "try: take 3 (reads and writes)" },
   },
 
-  { "Options that do not go together",
+  { "Conflicting options",
     { "two forms of one value", input = 'sample_type = { "weight", "weight_struct" }',
       run = opening("vm", { clock, sample_type = { "weight", "weight_struct" } }),
       words = "cpu-clock", cause = "sample_type has weight and weight_struct", remedy = "take one of them" },
@@ -536,7 +536,7 @@ M.chapters = {
     { "a stack longer than a record", input = 'sample_type = { "stack_user" }, sample_stack_user = 65536',
       run = opening("vm", { clock, sample_type = { "stack_user" }, sample_stack_user = 65536 }),
       words = "sample_stack_user = 65536", cause = "a record's size has 16 bits", remedy = "65528 is the most" },
-    { "registers, but none", input = 'sample_type = { "regs_user" }',
+    { "registers without a mask", input = 'sample_type = { "regs_user" }',
       run = opening("vm", { clock, sample_type = { "regs_user" } }),
       words = "cpu-clock", cause = "sample_regs_user is 0", remedy = "set a bit for each register" },
     { "inherit_thread without inherit", input = "inherit = false, inherit_thread = true",
@@ -562,7 +562,7 @@ M.chapters = {
     { "a frequency above the kernel's limit", input = "freq = 200000",
       run = opening("vm", { clock, freq = 200000 }),
       words = "200000 Hz", cause = "above kernel.perf_event_max_sample_rate, 100000", remedy = "freq = 100000" },
-    { "a frequency above what the kernel lowered its limit to", input = "freq = 20000",
+    { "a frequency above the limit that the kernel has lowered", input = "freq = 20000",
       run = opening("vm", { clock, freq = 20000 }, nil, function(k)
         k.files["/proc/sys/kernel/perf_event_max_sample_rate"] = "13250\n"
       end),
@@ -573,10 +573,10 @@ M.chapters = {
     { "every process on any CPU", input = "attr:validate(-1, -1)",
       run = on("vm", function() return core.attr_new({ type = 1 }):validate(-1, -1) end),
       words = "pid -1 on cpu -1", cause = "cannot be one event", remedy = "open one per CPU" },
-    { "a CPU that is no number of one", input = "attr:validate(0, -5)",
+    { "an invalid CPU number", input = "attr:validate(0, -5)",
       run = on("vm", function() return core.attr_new({ type = 1 }):validate(0, -5) end),
       words = "cpu -5", cause = "a CPU's number", remedy = "or -1 for any" },
-    { "counts in inherited samples, whose thread is not told", input = "attr:validate()",
+    { "counts in inherited samples without the thread", input = "attr:validate()",
       run = on("vm", function()
         return core.attr_new({ type = 1, inherit = true, sample_type = { "read" } }):validate(0, -1)
       end),
@@ -585,15 +585,15 @@ M.chapters = {
       run = grouping("vm", { "task-clock", { clock, pinned = true } }),
       words = "cpu-clock", cause = "not in the group that task-clock leads",
       remedy = "perfev.counter, without a group" },
-    { "a group whose read would be too long", input = "group { …, 600 events }",
+    { "a group whose reading is too long", input = "group { …, 600 events }",
       run = grouping("vm", { "task-clock", { clock } }, function(k)
         k.on_open = function() refusing(E.E2BIG)(k) end
       end),
-      words = "cpu-clock", cause = "a reading of its group would be longer", remedy = "fewer members of the group" },
+      words = "cpu-clock", cause = "a reading of its group exceeds", remedy = "fewer members of the group" },
   },
 
   { "Processes, users, cgroups",
-    { "a process that is not there", input = "perfl -p 4321 …",
+    { "a missing process", input = "perfl -p 4321 …",
       run = opening("vm", { clock }, { pid = 4321 }),
       words = "pid 4321", cause = "there is no process or thread 4321", remedy = "ps -eL" },
     { "a thread that has ended", input = "perfl -t 43 …",
@@ -604,18 +604,18 @@ M.chapters = {
         k.files["/proc/43/stat"] = "43 (sh) Z 1 43 43 0 -1 0\n"
       end),
       words = "pid 43", cause = "(a zombie)", remedy = "ps -eL" },
-    { "a user that is not there", input = "perfl --uid www …",
+    { "an unknown user", input = "perfl --uid www …",
       run = opening("vm", { clock }, { uid = "www-dat" }, users),
       words = "www-dat", cause = "has no such user", remedy = "did you mean 'www-data'?" },
     { "a user without processes", input = "perfl --uid www-data …",
       run = opening("vm", { clock }, { uid = "www-data" }, users),
       words = "www-data", cause = "no process of the user", remedy = "ps -eo user,pid,comm" },
-    { "a name that no process has", input = "perfl --comm sshhd …",
+    { "a name without processes", input = "perfl --comm sshhd …",
       run = opening("vm", { clock }, { comm = "sshhd" }, users),
       words = "sshhd", cause = "no process named", remedy = "did you mean 'sshd'?" },
     { "a cgroup misspelt", input = "perfl --cgroup system.slice/ngnix.service …",
       run = opening("vm", { clock }, { cgroup = "system.slice/ngnix.service" }, cgroups),
-      words = "system.slice/ngnix.service", cause = "there is no such cgroup below /sys/fs/cgroup",
+      words = "system.slice/ngnix.service", cause = "no such cgroup below /sys/fs/cgroup",
       remedy = "did you mean 'system.slice/nginx.service'?" },
     { "a cgroup that would lead elsewhere", input = "perfl --cgroup ../../etc …",
       run = opening("vm", { clock }, { cgroup = "../../etc" }, cgroups),
@@ -628,7 +628,7 @@ M.chapters = {
       end),
       words = "/sys/fs/cgroup/memory/app", cause = "perf events know the hierarchy at /sys/fs/cgroup/perf_event",
       remedy = "try: /sys/fs/cgroup/perf_event/app" },
-    { "cgroups, where none are mounted", input = "perfl --cgroup app …",
+    { "a cgroup without mounted cgroups", input = "perfl --cgroup app …",
       run = opening("vm", { clock }, { cgroup = "app" }),
       words = "'app'", cause = "no cgroup hierarchy that perf events know is mounted", remedy = "mount -t cgroup2" },
     { "a cgroup of a hierarchy that has no controller on", input = "perfl --cgroup system.slice …",
@@ -640,16 +640,16 @@ M.chapters = {
       end),
       words = "system.slice", cause = "no controller is enabled for the cgroups below the root",
       remedy = "echo +pids | sudo tee /sys/fs/cgroup/cgroup.subtree_control" },
-    { "a descriptor that is no cgroup's", input = 'counter { "page-faults", cgroup = 999 }',
+    { "a descriptor that is not a cgroup", input = 'counter { "page-faults", cgroup = 999 }',
       run = counting("vm", { "page-faults", cgroup = 999, cpus = "0" }),
-      words = "descriptor 999", cause = "is closed, or is none of a cgroup's directory", remedy = "cgroup = PATH" },
+      words = "descriptor 999", cause = "is closed or is not a cgroup directory", remedy = "cgroup = PATH" },
     { "a cgroup on no CPU", input = 'session { cgroup = "app", cpus = {} }',
       run = opening("vm", { clock }, { cgroup = "system.slice", cpus = {} }, cgroups),
       words = "cpus", cause = "the list is empty", remedy = "cgroups are watched CPU by CPU" },
     { "a cgroup and a process at once", input = 'session { cgroup = "app", pid = 42 }',
       run = opening("vm", { clock }, { cgroup = "system.slice", pid = 42 }, cgroups),
       words = "cgroup and pid", cause = "a cgroup is a target of its own", remedy = "without one of them" },
-    { "a command that is not there", input = "perfl … -- nosuch",
+    { "a missing command", input = "perfl … -- nosuch",
       run = opening("vm", { clock }, { command = { "nosuch" } }, function(k)
         k.exec = function() return E.ENOENT end
       end),
@@ -678,7 +678,7 @@ M.chapters = {
       end),
       words = "dummy", cause = "1 event x 64 CPUs x 1 task = 64 descriptors are needed, and 64 more to follow",
       remedy = "prlimit --pid $$ --nofile=192" },
-    { "the whole system's descriptors", input = 'event { "cpu-clock" }',
+    { "the descriptors of the whole system", input = 'event { "cpu-clock" }',
       run = opening("vm", { clock }, nil, function(k)
         k.files["/proc/sys/fs/file-max"] = "9000\n"
         refusing(E.ENFILE)(k)
@@ -705,16 +705,16 @@ M.chapters = {
   },
 
   { "Recordings",
-    { "a recording that is not there", input = "perfl -i pref.data …",
+    { "a missing recording", input = "perfl -i pref.data …",
       run = opening("vm", { "page-faults" }, { input = "pref.data" }),
       words = "pref.data", cause = "No such file or directory", remedy = "without -o it is perf.data" },
-    { "a file that is no recording", input = "perfl -i notes.txt …",
+    { "a file that is not a recording", input = "perfl -i notes.txt …",
       run = opening("vm", { "page-faults" }, { input = "notes.txt" }, function(k) k.files["notes.txt"] = "hello" end),
       words = "notes.txt", cause = "in its head", remedy = "a file that perf record wrote" },
     { "a recording and the machine at once", input = 'session { input = "perf.data", all_cpus = true }',
       run = opening("vm", { "page-faults" }, { input = "perf.data", all_cpus = true }),
       words = "input and all_cpus", cause = "a recording is as it was made", remedy = "without all_cpus" },
-    { "times of what is yet to come", input = 'session { from = "+1s" }',
+    { "times without a recording", input = 'session { from = "+1s" }',
       run = opening("vm", { "page-faults" }, { from = "+1s" }),
       words = "from", cause = "only a recording has times to select from", remedy = "try: duration, or input" },
     { "times the wrong way round", input = 'session { input = "perf.data", from = "75%", to = "25%" }',
@@ -723,7 +723,7 @@ M.chapters = {
     { "recording a recording", input = 'session { input = "perf.data", record = "again.data" }',
       run = opening("vm", { "page-faults" }, { input = "perf.data", record = "again.data" }),
       words = "record and input", cause = "it is recorded already", remedy = "without record" },
-    { "recording what is overwritten", input = 'session { overwrite = true, record = "perf.data" }',
+    { "recording an overwritten ring", input = 'session { overwrite = true, record = "perf.data" }',
       run = opening("vm", { "page-faults" }, { tid = TASK, overwrite = true, record = "perf.data" }),
       words = "record and overwrite", cause = "read by snapshots alone", remedy = "without one of them" },
     { "compressing no recording", input = "session { compress = true }",
@@ -775,12 +775,12 @@ M.chapters = {
       run = opening("vm", { "sched:sched_switch", filter = "prev_pid == 1" }, nil, function(k)
         k:fail("ioctl SET_FILTER", 1, E.EINVAL)
       end),
-      words = "prev_pid == 1", cause = "the kernel does not take it", remedy = "a field, an operator, a value" },
+      words = "prev_pid == 1", cause = "the kernel refuses it", remedy = "a field, an operator, a value" },
     { "on an event without fields", input = 'event { "cpu-clock", filter = "pid == 1" }',
       run = opening("vm", { clock, filter = "pid == 1" }, nil, function(k)
         k:fail("ioctl SET_FILTER", 1, E.EINVAL)
       end),
-      words = "pid == 1", cause = "cpu-clock is no tracepoint", remedy = "compare in the callback" },
+      words = "pid == 1", cause = "cpu-clock is not a tracepoint", remedy = "compare in the callback" },
     { "a second one", input = 'e:filter("prev_pid == 2")',
       run = on("vm", function()
         local s = perfev.session { tid = TASK }

@@ -148,7 +148,7 @@ rows["Names"] = {
   ["a value that a PMU's field cannot hold"] = take("at most (0x%x+)", function(most)
     return named(("cpu_core/event=%s/"):format(most), "intel_hybrid")
   end),
-  ["a term's value that is no number"] = take("try: (period=)NUMBER", function(term)
+  ["a term whose value is not a number"] = take("try: (period=)NUMBER", function(term)
     return named(("cpu_core/event=0x3c,%s1000/"):format(term), "intel_hybrid")
   end),
   ["a modifier that there is not"] = take("try: of (%l) ", function(letter)
@@ -159,18 +159,18 @@ rows["Names"] = {
   end),
   ["a slash that is not closed"] = instead("try: a slash after the last term",
     named("cpu_core/event=0x3c/", "intel_hybrid")),
-  ["alternatives, none of which is there"] = lists "vm",
+  ["alternatives that are all missing"] = lists "vm",
   ["an option of an event misspelt"] = near(function(name) return opening("vm", { clock, [name] = nothing }) end),
   ["a bit of a field misspelt"] = near(function(bit) return opening("vm", { clock, sample_type = { bit } }) end),
   ["a field beyond its width"] = take("must be 0 to (%d+)", function(most)
     return opening("vm", { clock, callchain = true, sample_max_stack = tonumber(most) }, nil,
       sysctl("kernel.perf_event_max_stack", most))
   end),
-  ["a callback that is none"] = instead("sample must be a function", opening("vm", { clock, sample = nothing })),
+  ["a callback that is not a function"] = instead("sample must be a function", opening("vm", { clock, sample = nothing })),
   ["period and frequency at once"] = each(instead("one of them",
     opening("vm", { clock, period = 1000 })), instead("one of them", opening("vm", { clock, freq = 99 }))),
   ["an option of a session misspelt"] = near(function(name) return opening("vm", { clock }, { [name] = "1s" }) end),
-  ["a clock that is none"] = take("clock must be one of ([%w_, ]+), not", function(names)
+  ["an unknown clock"] = take("clock must be one of ([%w_, ]+), not", function(names)
     return on("vm", function()
       for name in names:gmatch "[%w_]+" do
         local s = perfev.session { tid = TASK, clock = name }
@@ -188,7 +188,7 @@ rows["Names"] = {
   ["an option of a counter misspelt"] = near(function(name) return counting("vm", { "task-clock", [name] = TASK }) end),
 }
 
-rows["Tracepoints that cannot be read"] = {
+rows["Unreadable tracepoints"] = {
   ["no tracefs"] = take("mount %-t tracefs tracefs (/sys/kernel/tracing)\n?$", function(path)
     return on("vm", function(k)
       assert(k.files[path .. "/events/sched/sched_switch/id"]) -- what that mount shows
@@ -200,8 +200,8 @@ rows["Tracepoints that cannot be read"] = {
     end)
   end),
   ["tracefs that is root's alone"] = instead("try: as root", opening("vm", { "sched:sched_switch" })),
-  ["a number that no tracepoint has"] = instead("try: its name", opening("vm", { "sched:sched_switch" })),
-  ["an entry of ftrace that is no tracepoint"] = lists "vm",
+  ["an unknown tracepoint number"] = instead("try: its name", opening("vm", { "sched:sched_switch" })),
+  ["an ftrace entry that is not a tracepoint"] = lists "vm",
   ["stacks of user space, of every function of the kernel"] = take("try: (%S+) = true", function(field)
     return opening("vm", { "ftrace:function", callchain = true, [field] = true }, nil, function(k)
       k:tracepoint("ftrace:function", 1, "unsigned long ip; unsigned long parent_ip")
@@ -229,7 +229,7 @@ rows["Rights"] = {
   ["namespaces, for an ordinary user"] = by_setcap,
   ["physical addresses, for an ordinary user"] = each(by_setcap, by_sysctl),
   ["a container's seccomp filter"] = "the filter is the container's",
-  ["a seccomp filter that says there is no such call"] = "the filter is the container's",
+  ["a seccomp filter that returns ENOSYS"] = "the filter is the container's",
   ["a security module"] = "a policy of the system's",
   ["kernel lockdown"] = instead("try: leave that out", opening("vm", { clock }, nil, function(k)
     k.files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"
@@ -238,7 +238,7 @@ rows["Rights"] = {
   ["a breakpoint in the kernel, with CAP_PERFMON alone"] = "run as root: spec/live/names_spec.lua does",
 }
 
-rows["Kernels older than what is asked for"] = {
+rows["Older kernels"] = {
   ["a flag"] = each(instead("leave it out", opening(release "5.4", { "dummy" })), newer(function(number)
     return opening(release(number), { "dummy", text_poke = nothing })
   end)),
@@ -259,7 +259,7 @@ rows["Kernels older than what is asked for"] = {
   ["a kernel without perf events"] = "another kernel",
 }
 
-rows["What the machine has not"] = {
+rows["Missing hardware"] = {
   ["hardware counters, in a virtual machine"] = each(take("try: (%S+) or", named), take(" or (%S+), which", named)),
   ["a PMU of that type"] = take("(%d+) software", function(number)
     return opening("vm", { type = tonumber(number), config = 0 })
@@ -308,9 +308,9 @@ rows["What the machine has not"] = {
     return opening("intel_hybrid", { type = 10, config = 0x3c }, { cpus = cpus },
       refusing(perfev.errno.ENODEV, function(attr, _, cpu) return attr.type == 10 and cpu < 4 end))
   end),
-  ["a PMU that nobody else uses"] = instead("without exclusive", opening("vm", { clock }, nil,
+  ["a PMU used by another session"] = instead("without exclusive", opening("vm", { clock }, nil,
     refusing(perfev.errno.EBUSY, function(attr) return attr.exclusive end))),
-  ["a part of the PMU that nobody else uses"] = "it is another session that would have to end",
+  ["a PMU used exclusively by another session"] = "it is another session that would have to end",
 }
 
 -- Where main is in the program, as nm would show it.
@@ -335,8 +335,8 @@ rows["Probes"] = {
   ["an offset outside of the code"] = function(text)
     return probing(("uprobe:%s:0x%x"):format(said(text, "try: nm (%S+)"), offset_of_main()))()
   end,
-  ["a file that is no program"] = instead("it is no ELF file", probing "uprobe:/usr/bin/app:main"),
-  ["a file that is not there"] = instead("No such file", probing "uprobe:/usr/bin/app:main"),
+  ["a file that is not a program"] = instead("it is no ELF file", probing "uprobe:/usr/bin/app:main"),
+  ["a missing file"] = instead("No such file", probing "uprobe:/usr/bin/app:main"),
   ["a static probe, of a program without"] = take("(uprobe):FILE:SYMBOL", function(kind)
     return probing(kind .. ":/usr/bin/app:main")
   end),
@@ -349,7 +349,7 @@ rows["Probes"] = {
       k.files["/sys/kernel/tracing/uprobe_events"] = ""
     end)
   end),
-  ["a kprobe, where the kernel has none"] = "another kernel",
+  ["a kprobe on a kernel without kprobes"] = "another kernel",
 }
 
 local function watching(fields, more)
@@ -363,7 +363,7 @@ rows["Breakpoints"] = {
     return named(("mem:0x1000/%s:w"):format(sizes:match "%d$"))
   end),
   ["more than there are"] = instead("fewer breakpoints", watching {}),
-  ["of a length that the processor has not"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
+  ["a length that the processor does not support"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
     return watching { bp_len = tonumber(len) }
   end),
   ["not aligned to its length"] = take("try: take (0x%x+)", function(at)
@@ -382,7 +382,7 @@ local function with(fields, opts)
   return opening("vm", spec, opts)
 end
 
-rows["Options that do not go together"] = {
+rows["Conflicting options"] = {
   ["two forms of one value"] = instead("take one of them", with { sample_type = { "weight" } }),
   ["a branch stack of no kind of branch"] = take("such as (%l+)", function(kind)
     return opening("amd", { type = 4, config = 60, sample_period = 1000, sample_type = { "branch_stack" },
@@ -394,7 +394,7 @@ rows["Options that do not go together"] = {
   ["a stack longer than a record"] = take("(%d+) is the most", function(size)
     return with { sample_type = { "stack_user" }, sample_stack_user = tonumber(size) }
   end),
-  ["registers, but none"] = instead("set a bit", with { sample_type = { "regs_user" }, sample_regs_user = 1 }),
+  ["registers without a mask"] = instead("set a bit", with { sample_type = { "regs_user" }, sample_regs_user = 1 }),
   ["inherit_thread without inherit"] = take("set (%l+) too", function(flag)
     return with { inherit_thread = true, [flag] = true }
   end),
@@ -415,7 +415,7 @@ rows["Options that do not go together"] = {
   ["a frequency above the kernel's limit"] = each(take("try: freq = (%d+)", function(freq)
     return with { freq = tonumber(freq) }
   end), by_sysctl, instead("or a period", with { period = 1000 })),
-  ["a frequency above what the kernel lowered its limit to"] = each(take("try: freq = (%d+)", function(freq)
+  ["a frequency above the limit that the kernel has lowered"] = each(take("try: freq = (%d+)", function(freq)
     return with { freq = tonumber(freq) }
   end), by_sysctl),
   ["a period that is negative"] = take("take (%d+) or more", function(period)
@@ -424,30 +424,30 @@ rows["Options that do not go together"] = {
   ["every process on any CPU"] = instead("open one per CPU", on("vm", function()
     return core.attr_new({ type = 1 }):validate(-1, 0)
   end)),
-  ["a CPU that is no number of one"] = take("or (%-1) for any", function(any)
+  ["an invalid CPU number"] = take("or (%-1) for any", function(any)
     return on("vm", function() return core.attr_new({ type = 1 }):validate(0, tonumber(any)) end)
   end),
-  ["counts in inherited samples, whose thread is not told"] = take("add (%l+), or clear inherit", function(bit)
+  ["counts in inherited samples without the thread"] = take("add (%l+), or clear inherit", function(bit)
     return on("vm", function()
       return core.attr_new({ type = 1, inherit = true, sample_type = { "read", bit } }):validate(0, -1)
     end)
   end),
   ["a pinned member of a group"] = instead("perfev%.counter, without a group",
     counting("vm", { "task-clock", { clock, pinned = true } })),
-  ["a group whose read would be too long"] = instead("fewer members of the group",
+  ["a group whose reading is too long"] = instead("fewer members of the group",
     ways.grouping("vm", { "task-clock", { clock } })),
 }
 
 rows["Processes, users, cgroups"] = {
-  ["a process that is not there"] = PS, ["a thread that has ended"] = PS, ["a zombie"] = PS,
+  ["a missing process"] = PS, ["a thread that has ended"] = PS, ["a zombie"] = PS,
   ["a user without processes"] = PS,
-  ["a user that is not there"] = take("try: ([^\n]+)", function(user)
+  ["an unknown user"] = take("try: ([^\n]+)", function(user)
     return opening("vm", { clock }, { uid = user }, function(k)
       ways.users(k)
       k.files["/proc/42/status"] = "Name:\tsshd\nUid:\t33\t33\t33\t33\n"
     end)
   end),
-  ["a name that no process has"] = take("try: ([^\n]+)", function(comm)
+  ["a name without processes"] = take("try: ([^\n]+)", function(comm)
     return opening("vm", { clock }, { comm = comm }, ways.users)
   end),
   ["a cgroup misspelt"] = take("try: ([^\n]+)", function(path)
@@ -462,7 +462,7 @@ rows["Processes, users, cgroups"] = {
       k.files[path .. "/cgroup.procs"] = "1\n"
     end)
   end),
-  ["cgroups, where none are mounted"] = done("sudo mount %-t cgroup2 none (/sys/fs/cgroup)", function(path)
+  ["a cgroup without mounted cgroups"] = done("sudo mount %-t cgroup2 none (/sys/fs/cgroup)", function(path)
     return function(k)
       k.files["/proc/mounts"] = ("none %s cgroup2 rw 0 0\n"):format(path)
       k.files[path .. "/cgroup.procs"] = "1\n"
@@ -475,14 +475,14 @@ rows["Processes, users, cgroups"] = {
       k.refuse = nil -- css_populate_dir(): from then on the groups have what perf events look for
     end
   end),
-  ["a descriptor that is no cgroup's"] = instead("cgroup = PATH", counting("vm",
+  ["a descriptor that is not a cgroup"] = instead("cgroup = PATH", counting("vm",
     { "page-faults", cgroup = "system.slice/nginx.service", cpus = "0" }, ways.cgroups)),
   ["a cgroup on no CPU"] = instead("CPU by CPU", opening("vm", { clock }, { cgroup = "system.slice", cpus = "0" },
     ways.cgroups)),
   ["a cgroup and a process at once"] = each(
     instead("without one of them", opening("vm", { clock }, { cgroup = "system.slice" }, ways.cgroups)),
     instead("without one of them", opening("vm", { clock }, { pid = 42 }))),
-  ["a command that is not there"] = instead("or its full path", opening("vm", { clock },
+  ["a missing command"] = instead("or its full path", opening("vm", { clock },
     { command = { "/bin/true" } })),
   ["a command that cannot be executed"] = done("try: chmod %+x", function()
     return function(k) k.exec = nil end
@@ -501,7 +501,7 @@ end)
 rows["Limits"] = {
   ["descriptors"] = by_prlimit,
   ["descriptors, for an event of our own too"] = by_prlimit,
-  ["the whole system's descriptors"] = "N is what all programs of the machine need",
+  ["the descriptors of the whole system"] = "N is what all programs of the machine need",
   ["memory that may be locked"] = take("a smaller ring %(%-m (%w+)%)", function(size)
     return opening({ world = "vm", mlock = 516 * 1024 }, { clock }, { tid = TASK, buffer = size })
   end),
@@ -510,18 +510,18 @@ rows["Limits"] = {
 }
 
 rows["Recordings"] = {
-  ["a recording that is not there"] = take("without %-o it is (perf%.data)", function(path)
+  ["a missing recording"] = take("without %-o it is (perf%.data)", function(path)
     return replaying { input = path }
   end),
-  ["a file that is no recording"] = instead("a file that perf record wrote", replaying { input = "perf.data" }),
+  ["a file that is not a recording"] = instead("a file that perf record wrote", replaying { input = "perf.data" }),
   ["a recording and the machine at once"] = instead("without all_cpus", replaying { input = "perf.data" }),
-  ["times of what is yet to come"] = each(
+  ["times without a recording"] = each(
     instead("duration", opening("vm", { clock }, { tid = TASK, duration = "1s" })),
     instead("or input", replaying { input = "perf.data", from = "+1s" })),
   ["times the wrong way round"] = instead("the other way round",
     replaying { input = "perf.data", from = "25%", to = "75%" }),
   ["recording a recording"] = instead("without record", replaying { input = "perf.data" }),
-  ["recording what is overwritten"] = each(
+  ["recording an overwritten ring"] = each(
     instead("without one of them", opening("vm", { clock }, { tid = TASK, overwrite = true })),
     instead("without one of them", opening("vm", { clock }, { tid = TASK, record = "perf.data" }))),
   ["compressing no recording"] = take("try: (record) = FILE", function(option)

@@ -57,7 +57,7 @@ describe("an optional event", function()
     { "sharing a ring", { "cpu-clock" }, function(k) k:fail("ioctl SET_OUTPUT", 1, E.EIO) end, "cpu-clock", true },
     { "its filter, by us", { "sched:sched_switch", filter = "nosuch == 1" }, function() end, "there is no field" },
     { "its filter, by the kernel", { "sched:sched_switch", filter = "prev_pid == 1" },
-      function(k) k:fail("ioctl SET_FILTER", 1, E.EINVAL) end, "the kernel does not take it" },
+      function(k) k:fail("ioctl SET_FILTER", 1, E.EINVAL) end, "the kernel refuses it" },
   }
   for _, stage in ipairs(stages) do
     it("is left out when the kernel refuses " .. stage[1] .. ", and the session goes on", function()

@@ -1,4 +1,4 @@
--- errors.lua - doc/errors.md, out of the cases that spec/tree/error_messages_spec.lua proves:
+-- errors.lua - writes doc/errors.md from the cases of spec/tree/error_messages_spec.lua:
 --   lua5.4 src/gen/errors.lua > doc/errors.md
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
@@ -11,21 +11,20 @@ local out = {}
 local function line(text) out[#out + 1] = text end
 
 local introduction = [[
-# What cannot work, and what perfev says
+# Error messages
 
-Each message says what failed in your own words, why, found by looking, and what
-to do about it: one cause, one remedy. The kernel's own answer is an errno, and
-EINVAL alone has some sixty causes. So the attr is first held against the rules
-that the kernel answers with EINVAL; then what can be read is read (sysctls,
-capabilities, limits, sysfs); then the kernel is asked again, without one thing
-after the other that the event asks for, newest first.
+Each message has the failed operation in your own words, one cause and one
+remedy. The kernel itself only returns an errno, and EINVAL alone has some sixty
+causes. perfev finds the cause in three steps. It checks the attr against the
+kernel's rules for EINVAL. It reads sysctls, capabilities, limits and sysfs. It
+asks the kernel again, without one requested feature at a time, newest first.
 
-What is a mistake in a script raises, and has no errno; `perfl doctor` tells
-beforehand what this user may do on this machine.
+A mistake in a script raises an error without an errno. `perfl doctor` reports
+the rights of this user on this machine beforehand.
 
-This page is made of the specs: every message below is what its spec reads, on a
-simulated kernel, and what it advises is done there and accepted. Where that
-cannot be, a line says why.]]
+This page is generated from the specs: each message is produced on a simulated
+kernel, and its remedy is applied there and accepted. Where that is not
+possible, a line gives the reason.]]
 
 line(introduction)
 for _, chapter in ipairs(refusals.chapters) do

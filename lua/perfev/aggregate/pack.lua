@@ -64,7 +64,7 @@ function M.unpack(agg, bytes, opts, level)
   if type(bytes) ~= "string" then error("unpack: a string expected, not a " .. type(bytes), level + 1) end
   opts = check.take("unpack", opts == nil and {} or opts, option_tables.unpack, level + 2)
   local most = opts.max_bytes or MOST_BYTES
-  if bytes:sub(1, #MAGIC) ~= MAGIC then return refuse("they are not what a:pack() gives") end
+  if bytes:sub(1, #MAGIC) ~= MAGIC then return refuse("they are not from a:pack()") end
   if #bytes < #MAGIC + 12 then return refuse "it is cut off" end
   local version = string.unpack("<I4", bytes, #MAGIC + 1)
   if version ~= VERSION then
@@ -75,7 +75,7 @@ function M.unpack(agg, bytes, opts, level)
     return refuse("it is cut off or changed: its sum is another", "the file again, read and written as binary")
   end
   local ok, spec, kind, at = pcall(read_head, bytes)
-  if not ok or at > #bytes - 7 then return refuse "what it was made of is no such thing" end
+  if not ok or at > #bytes - 7 then return refuse "its content is invalid" end
   local made, one = pcall(agg.new, kind, spec, 2)
   if not made then return refuse((one:gsub("^[^ ]+:%d+: ", ""))) end
   local done, why, code = agg.unpack(one, bytes, at, most)

@@ -98,7 +98,7 @@ local function new_ends(spec, into, own, level)
   for i, name in ipairs(ENDS) do
     local by = has_end(spec, name) and columns(spec, name .. "_by", level + 1)
     if by and #by ~= nr_by then
-      fail(level, "span: start_by has %d names, %s_by %d: they stand for the same", nr_by, name, #by)
+      fail(level, "span: start_by has %d names, %s_by %d: they must have the same number", nr_by, name, #by)
     end
     if nr_by + #own[i] > 16 then fail(level, "span: more than 16 columns, its own and those of into together") end
     ends[i] = by and new_end(name, table.move(own[i], 1, #own[i], #by + 1, by), spec, into, level + 1) or nil

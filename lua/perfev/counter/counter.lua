@@ -136,7 +136,7 @@ local function attr_for(self, m, first)
   if not found then return nil, why, code end
   local fields, target = {}, self.target
   if found.is_uncore and targets.is_tasks(target) then
-    return nil, ("event '%s': the PMU %s counts for whole CPUs, and cannot tell one task from another\n"
+    return nil, ("event '%s': the PMU %s counts for whole CPUs and cannot distinguish tasks\n"
       .. "  try: all_cpus, or cpus = (perfl -a, -C)"):format(m.name, found.pmu), E.EINVAL
   end
   fields.type, fields.config = found.type, found.config

@@ -91,7 +91,7 @@ function M.find(path)
   local ok, _, code = core.list(dir)
   if ok then return dir end
   local near = suggest(root, below)
-  return fail(path, ("there is no such cgroup below %s%s"):format(root, near and (" (did you mean '%s'?)"):format(near)
+  return fail(path, ("no such cgroup below %s%s"):format(root, near and (" (did you mean '%s'?)"):format(near)
     or ""), near or "ls " .. root, code == E.EACCES and code or E.ENOENT)
 end
 

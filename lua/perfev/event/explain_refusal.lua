@@ -81,7 +81,7 @@ local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep $(command -
 
 -- How one gets what root has.
 local function more_rights()
-  return rights.in_user_namespace() and "outside of this user namespace, whose root has no rights on the machine"
+  return rights.in_user_namespace() and "run it outside of this user namespace: its root has no rights on the machine"
     or setcap
 end
 
@@ -100,7 +100,7 @@ local function needed_level(event)
   if event.is_tracepoint then return -1, "a tracepoint's payload" end
   if event.cpu_wide then return 0, "watching a whole CPU" end
   if event.attr and event.attr.sample_type & PHYS_ADDR ~= 0 then return 1, "sampling physical addresses" end
-  return 1, "what happens inside the kernel"
+  return 1, "watching the kernel side"
 end
 
 local function seccomp()
@@ -182,7 +182,7 @@ local function no_permission(event)
       rights.in_user_namespace() and more_rights() or "run as root"
   end
   if rights.is_privileged() and causes_itself(event) then
-    return "the kernel counts this tracepoint and does not sample it, because each sample would cause another",
+    return "the kernel counts this tracepoint but does not sample it, because each sample would cause another",
       event.tracepoint and ("perfl stat -e %s\n  or: perfev.counter"):format(event.tracepoint)
         or "perfev.counter, which counts it"
   end
@@ -195,7 +195,7 @@ local function no_permission(event)
       "run as that user or as root\n  or: " .. more_rights()
   end
   if attr and attr.namespaces then
-    return "namespaces shows what other users have, and needs CAP_PERFMON", more_rights()
+    return "namespaces shows those of other users and requires CAP_PERFMON", more_rights()
   end
   return by_level(event)
 end
@@ -214,7 +214,7 @@ local function too_many_files(event)
   local sum = ("%d event%s x %d CPU%s x %d task%s"):format(events, events == 1 and "" or "s", cpus,
     cpus == 1 and "" or "s", threads, threads == 1 and "" or "s")
   local allowed, ours = tonumber(soft) or 0, "some more for ourselves"
-  if needed <= allowed then ours = ("%d more to follow the tasks, besides what is open already"):format(own) end
+  if needed <= allowed then ours = ("%d more to follow the tasks, besides those open already"):format(own) end
   return ("%s = %d descriptors are needed, and %s; %s are allowed (hard limit %s)"):format(sum, needed, ours,
       soft or "?", hard or "?"),
     ("sudo prlimit --pid $$ --nofile=%d\n  or: fewer events, fewer CPUs (-C)"):format(needed + own + 64)
@@ -256,7 +256,7 @@ local function no_controller(event)
   local there = core.slurp(used.path .. "/cgroup.controllers") or ""
   local controller = there:match "%f[%w]pids%f[%W]" or there:match "%w+"
   if (core.slurp(path) or "-"):find "%w" or not controller then return end
-  return "no controller is enabled for the cgroups below the root, and perf events see none of them until one is",
+  return "no controller is enabled for the cgroups below the root; until then perf events cannot use them",
     ("echo +%s | sudo tee %s"):format(controller, path)
 end
 
@@ -271,7 +271,7 @@ local function no_such_event(event)
       return ("the software event %s came with Linux %s, and this kernel is %s"):format(known[1], known[2],
         release or "older"), "leave it out, or a newer kernel"
     end
-    return ("there is no software event %d"):format(attr.config), "perfl list sw"
+    return ("software event %d does not exist"):format(attr.config), "perfl list sw"
   end
   if type and (type == 0 or type == 3 or type == 4) then
     if rights.no_core_pmu() then return no_such_pmu() end
@@ -279,7 +279,7 @@ local function no_such_event(event)
   end
   local name = type and pmu_of(type)
   if name == "uprobe" or name == "kprobe" then
-    return "what is to be probed is not there: the file or the function", "check its path or name"
+    return "the probed file or function does not exist", "check its path or name"
   end
   if type and not name then
     local there = {}
@@ -315,12 +315,12 @@ end
 
 local function nobody_there(event)
   local pid = event.pid
-  if not (pid and pid > 0) then return "nobody has that number now", "ps -eL" end
+  if not (pid and pid > 0) then return "no process has this number now", "ps -eL" end
   local unseen, remedy = rights.hidden()
-  if unseen then return ("there is no process or thread %d, or it is not seen: %s"):format(pid, unseen), remedy end
+  if unseen then return ("there is no process or thread %d, or it is hidden: %s"):format(pid, unseen), remedy end
   local state = (core.slurp(("/proc/%d/stat"):format(pid)) or ""):match("^.*%)%s*(%S)")
   if state == "Z" then
-    return ("process %d has ended, and waits only for its parent to take note (a zombie)"):format(pid),
+    return ("process %d has ended and waits for its parent (a zombie)"):format(pid),
       "ps -eL"
   end
   return ("there is no process or thread %d (any more)"):format(pid), "ps -eL"
@@ -354,7 +354,7 @@ local function no_exclude(attr)
 end
 
 local function counts_only(event)
-  return ("the PMU %s has no interrupt: it counts, and cannot sample"):format(pmu_name(event)),
+  return ("the PMU %s has no interrupt: it can count but not sample"):format(pmu_name(event)),
     "count it: perfl stat -e EVENT, or perfev.counter"
 end
 
@@ -371,8 +371,8 @@ local function unsupported(event)
   if why then return why, cure end
   local attr = event.attr
   if not event.attr then
-    return "the PMU cannot do what the event asks for (sampling, branch stacks or precise addresses)",
-      "leave that option out, or take a hardware event"
+    return "the PMU lacks a requested feature (sampling, branch stacks or precise addresses)",
+      "leave that option out, or use a hardware event"
   end
   if attr.precise_ip > 0 then
     local bound, remedy = precise_limit(event, E.EOPNOTSUPP)
@@ -381,9 +381,9 @@ local function unsupported(event)
   if attr.sample_period ~= 0 and helps(event, E.EOPNOTSUPP, no_sampling) then return counts_only(event) end
   local feature = culprit(event, E.EOPNOTSUPP)
   if feature then
-    return ("the PMU %s cannot do %s"):format(pmu_name(event), feature.what), "leave it out, or take a hardware event"
+    return ("the PMU %s cannot do %s"):format(pmu_name(event), feature.what), "leave it out, or use a hardware event"
   end
-  return "the PMU cannot do what the event asks for", "-vv shows every field that was asked for"
+  return "the PMU lacks a requested feature", "-vv shows every requested field"
 end
 
 -- ---- EINVAL ----
@@ -402,20 +402,20 @@ local function cpu_wide_pmu(event)
   local cpu = event.cpu and event.cpu >= 0 and event.cpu or 0
   if not helps(event, E.EINVAL, function() return -1, cpu end) then return nil end
   if event.attr.type == BREAKPOINT then -- hw_breakpoint_arch_parse() of arm64
-    return "this machine has breakpoints on kernel addresses for whole CPUs, and not for a task",
-      "-a, or -C LIST, in the place of a process"
+    return "this machine has breakpoints on kernel addresses only for whole CPUs",
+      "-a, or -C LIST, instead of a process"
   end
-  return ("the PMU %s counts what a whole CPU or package does, and not what a task does"):format(pmu_name(event)),
-    "-a, or -C LIST, in the place of a process"
+  return ("the PMU %s counts for whole CPUs or packages, not for tasks"):format(pmu_name(event)),
+    "-a, or -C LIST, instead of a process"
 end
 
 -- perf_trace_event_perm(): function tracing takes no stacks of user space.
 local function wrong_tracepoint(event)
   if helps(event, E.EINVAL, function(attr) attr.exclude_callchain_user = true end) then
-    return "of every function of the kernel, no stack of user space can be had", "exclude_callchain_user = true"
+    return "user stacks are not available when every kernel function is traced", "exclude_callchain_user = true"
   end
   if event.named then
-    return "tracefs describes it, but it is no tracepoint that perf events can have", "perfl list tracepoint"
+    return "tracefs describes it, but perf events cannot open it", "perfl list tracepoint"
   end
   return ("no tracepoint of this kernel has the number %d"):format(event.attr.config),
     "its name: numbers change from boot to boot"
@@ -429,17 +429,17 @@ local function by_asking(event)
     return ("alone the event is taken, but not in the group that %s leads: a member has the leader's CPU, clock and "
       .. "inherit, and is neither pinned nor exclusive"):format(event.group), "perfev.counter, without a group"
   elseif ok and event.cgroup then
-    return ("without the cgroup the event is taken, in '%s' it is not"):format(event.cgroup),
+    return ("the kernel accepts the event without the cgroup, but not in '%s'"):format(event.cgroup),
       "-a, and compare the record's cgroup in the callback"
   elseif ok then
-    return "asked again, the kernel takes it: what was in its way has gone", "run it again"
+    return "the kernel accepts it now: the obstacle has gone", "run it again"
   elseif code ~= E.EINVAL then
     return nil
   end
   local why, remedy = cpu_wide_pmu(event)
   if why then return why, remedy end
   if helps(event, E.EINVAL, no_exclude) then
-    return ("the PMU %s counts all there is, and takes no exclude_user, exclude_kernel and the like"):format(
+    return ("the PMU %s counts everything and accepts no exclude_user, exclude_kernel and similar"):format(
       pmu_name(event)), "the event without :u, :k or :h"
   end
   if attr.sample_period ~= 0 and helps(event, E.EINVAL, function(one)
@@ -451,7 +451,7 @@ local function by_asking(event)
   local feature, release, number = culprit(event, E.EINVAL), kernels.running()
   if feature and number and feature.number > number then return newer(feature, release) end
   if feature then
-    return ("the kernel takes the event without %s, and not with it"):format(feature.what), "leave it out"
+    return ("the kernel accepts the event without %s, but not with it"):format(feature.what), "leave it out"
   end
   if attr.type == TRACEPOINT then return wrong_tracepoint(event) end
 end
@@ -459,7 +459,7 @@ end
 -- perf_get_aux_event()
 local function aux_alone(event)
   if event.attr and event.attr.aux_sample_size ~= 0 then
-    return "aux_sample_size is for a member of a group whose leader traces (AUX)", "leave it out, or name the leader"
+    return "aux_sample_size requires a group leader that traces (AUX)", "leave it out, or name the leader"
   end
 end
 
@@ -468,8 +468,8 @@ local function invalid(event)
     local why, remedy = find(event, E.EINVAL)
     if why then return why, remedy end
   end
-  return "the kernel knows none of our reasons to refuse it, so it may be an option newer than this kernel",
-    "-vv shows every field that was asked for"
+  return "no known cause applies; an option may be newer than this kernel",
+    "-vv shows every requested field"
 end
 
 -- ---- E2BIG, ENOSYS, EBUSY and the rest ----
@@ -477,10 +477,12 @@ end
 -- The kernel wrote its own size into the attr: what lies behind it, it does not know. It left
 -- the size alone: perf_event_validate_size() found the group's read too long.
 local function too_big(event)
-  if not event.attr then return "an option of the event is newer than this kernel", "-vv shows every field" end
+  if not event.attr then
+    return "an option of the event is newer than this kernel", "-vv shows every requested field"
+  end
   local ok, _, size = ask(event, event.attr)
   if ok or size == event.attr.size then
-    return "a reading of its group would be longer than the 16 KiB that the kernel writes",
+    return "a reading of its group exceeds the kernel's limit of 16 KiB",
       "fewer members of the group, or a read_format without id and lost"
   end
   local release, beyond, attr = kernels.running(), nil, event.attr:copy()
@@ -489,7 +491,7 @@ local function too_big(event)
     feature.clear(attr)
     beyond = feature
   end
-  if not beyond then return "an option of the event is newer than this kernel", "-vv shows every field" end
+  if not beyond then return "an option of the event is newer than this kernel", "-vv shows every requested field" end
   return newer(beyond, release or ("one whose attr has %d bytes (Linux %s)"):format(size, kernels.sizes[size] or "?"))
 end
 
@@ -500,9 +502,9 @@ end
 
 local function busy(event)
   if event.attr and event.attr.exclusive and helps(event, E.EBUSY, function(attr) attr.exclusive = false end) then
-    return "the event is exclusive, and somebody else counts on this PMU", "without exclusive"
+    return "the event is exclusive, and another session uses this PMU", "without exclusive"
   end
-  return "somebody else has the PMU, or this part of it, to himself", "end the other session (perf, a profiler, a VM)"
+  return "another session uses this PMU exclusively", "end the other session (perf, a profiler, a VM)"
 end
 
 local function no_room(event)
@@ -548,11 +550,11 @@ local reasons = {
     return "the kernel is out of memory", "smaller rings (-m), fewer events"
   end,
   [E.EBADF] = function(event)
-    if event.cgroup then return "the descriptor is closed, or is none of a cgroup's directory", "cgroup = PATH" end
-    return "a descriptor it is to stand on is closed, or is no event's", "open that one first"
+    if event.cgroup then return "the descriptor is closed or is not a cgroup directory", "cgroup = PATH" end
+    return "the group leader's descriptor is closed or is not a perf event", "open the leader first"
   end,
-  [E.EFAULT] = function() return "an address it was given cannot be read", "check the path or the name" end,
-  [E.EINTR] = function() return "a signal came in between", "run it again" end,
+  [E.EFAULT] = function() return "an address of the call cannot be read", "check the path or the name" end,
+  [E.EINTR] = function() return "a signal interrupted the call", "run it again" end,
 }
 
 -- ---- what the others call ----
@@ -566,16 +568,16 @@ end
 -- What the kernel refuses of other calls than perf_event_open(2), and by which errno -> why, what to do
 local reasons_of_operation = {
   ["watch descriptor"] = { [E.EPERM] = function() -- epoll_ctl(2)
-    return "it is a file's or a directory's, which is always ready", "a socket, a pipe or a terminal"
+    return "it belongs to a file or a directory, which is always ready", "a socket, a pipe or a terminal"
   end },
   ["list cpus"] = { [E.ENOENT] = function()
-    return "sysfs is not mounted here, and it tells which CPUs there are", "mount -t sysfs sysfs /sys"
+    return "sysfs is not mounted; the list of CPUs is there", "mount -t sysfs sysfs /sys"
   end },
   ["map ring"] = { [E.EPERM] = ring_budget },
   ["map AUX area"] = {
     [E.EPERM] = ring_budget,
     [E.EOPNOTSUPP] = function()
-      return "the event's PMU has none",
+      return "the event's PMU has no AUX area",
         "an event of a PMU that traces (intel_pt, intel_bts, arm_spe, cs_etm), or no aux_buffer"
     end,
   },
@@ -618,15 +620,15 @@ end
 -- @tparam integer code
 -- @tparam[opt] string format  the text of the tracepoint's format file
 function M.filter(name, filter, code, format)
-  local head = ("%s: filter '%s': the kernel does not take it: %s (%s)"):format(name, filter, core.strerror(code),
+  local head = ("%s: filter '%s': the kernel refuses it: %s (%s)"):format(name, filter, core.strerror(code),
     E[code] or code)
   if code == E.EEXIST then
-    return head .. "\n  this event has a filter already, and the kernel takes one in an event's life"
+    return head .. "\n  this event has a filter already, and the kernel accepts only one for an event"
       .. "\n  try: both conditions in one filter, joined by &&"
   end
   if not format then
-    return ("%s\n  %s is no tracepoint: only those have fields to filter by\n  try: compare in the callback"):format(
-      head, name)
+    return ("%s\n  %s is not a tracepoint: only tracepoints have fields to filter by\n"
+      .. "  try: compare in the callback"):format(head, name)
   end
   local describe = require("perfev.tracepoint.filter").describe
   local fields = describe(require("perfev.tracepoint.filter").fields(format))

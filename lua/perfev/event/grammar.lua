@@ -270,7 +270,7 @@ local function read_whole(s, prefix)
   local bar = rest:find("%s|%s")
   if bar and bar < stop_at then stop_at = bar end
   local text = rest:sub(1, stop_at - 1):gsub("%s+$", "")
-  if prefix and text == prefix .. ":" then stop(s.at + #text, ("what %s: is about is missing"):format(prefix)) end
+  if prefix and text == prefix .. ":" then stop(s.at + #text, ("the name after %s: is missing"):format(prefix)) end
   s.at = s.at + #text
   local node = { kind = "whole", prefix = prefix, terms = {}, modifiers = "", body = text }
   if prefix == "mem" then
@@ -357,7 +357,7 @@ local function read_event_at(s)
   local number = look(s, "%d") and read_number(s)
   if number then return number end
   local at, word = s.at, look(s, NAME)
-  if not word then stop(at, "an event is expected here", "perfl list shows what there is") end
+  if not word then stop(at, "an event is expected here", "perfl list shows the events") end
   s.at = at + #word
   if look(s, "/") then return read_slash(s, word) end
   if word:find("^r%x+$") and not is_known(word) then
@@ -393,7 +393,7 @@ local function read_group(s)
   local group = { group = true, at = open, name = name, modifiers = "" }
   repeat
     skip_space(s)
-    if look(s, "{") then stop(s.at, "a group stands in no group") end
+    if look(s, "{") then stop(s.at, "groups cannot be nested") end
     if s.at > #s.text then stop(open, "the brace is not closed", "a } after the last event") end
     group[#group + 1] = read_event(s)
     skip_space(s)

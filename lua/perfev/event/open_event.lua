@@ -174,7 +174,7 @@ local function set_filter(self, ev, built)
   end
   if not asked then return true end -- ours alone: dispatch leaves out what is ours
   if built.aux_bytes then
-    return nil, ("%s: filter '%s': the kernel does not take it: %s (%s)\n  %s"):format(ev.name, asked,
+    return nil, ("%s: filter '%s': the kernel refuses it: %s (%s)\n  %s"):format(ev.name, asked,
       core.strerror(code), E[code] or what, ADDRESS_FILTER), code
   end
   return nil, explain.filter(ev.name, asked, code, built.format), code
@@ -250,7 +250,7 @@ local function target_for(self, ev, built)
   if built.pids then return setmetatable({ pids = built.pids }, { __index = target }) end
   if not built.cpus or not (wide or built.found.is_uncore) then return target end
   if not wide then
-    return nil, ("event '%s': the PMU %s counts for whole CPUs, and cannot tell one task from another\n"
+    return nil, ("event '%s': the PMU %s counts for whole CPUs and cannot distinguish tasks\n"
       .. "  try: -a, or -C %s"):format(ev.name, built.pmu, table.concat(built.cpus, ",")), E.EINVAL
   end
   local asked, cpus = {}, {}

@@ -155,10 +155,10 @@ end
 function M.changes(target, stalled)
   local lines, present = {}, core.cpus()
   for _, cpu in ipairs(present and missing(stalled, missing(stalled, present)) or {}) do
-    lines[#lines + 1] = ("cpu %d went offline and came back: what happened there since then is not in"):format(cpu)
+    lines[#lines + 1] = ("cpu %d went offline and came back: its later records are missing"):format(cpu)
   end
   for _, cpu in ipairs(present and missing(target.cpus, present) or {}) do
-    lines[#lines + 1] = ("cpu %d went offline: what happened there until then is in"):format(cpu)
+    lines[#lines + 1] = ("cpu %d went offline: its records until then are included"):format(cpu)
   end
   for _, cpu in ipairs(present and missing(present, target.cpus) or {}) do
     lines[#lines + 1] = ("cpu %d came online meanwhile, and was not watched"):format(cpu)

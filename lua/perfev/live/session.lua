@@ -497,7 +497,7 @@ end
 local function open_events(self)
   if self.counters[1] and options.selects_comm(self.opts) then
     return nil, "counters of whole CPUs count every process, and cannot be limited to names\n"
-      .. "  try: without all_cpus (perfl: -a), for the processes that run now, and what they fork", E.EINVAL
+      .. "  try: without all_cpus (perfl: -a), for the processes that run now, and their children", E.EINVAL
   end
   for _, ev in ipairs(self.events) do
     local ok, why, code = opened.open(ev)

@@ -57,10 +57,10 @@ end
 
 local function check_access(text, parts)
   if parts.access & EXECUTE ~= 0 and parts.access ~= EXECUTE then
-    return fail(text, "x stands alone: a breakpoint is on what is run, or on what is read and written")
+    return fail(text, "x cannot be combined with r and w")
   end
   if parts.access == READ and is_x86() then
-    return fail(text, "x86 has no breakpoint on reading alone\n  try: :rw, and :w beside it to tell the two apart")
+    return fail(text, "x86 has no breakpoint on reading alone\n  try: :rw, and :w beside it to distinguish the two")
   end
   return true
 end
@@ -69,7 +69,7 @@ local function check_len(text, parts)
   local len, native = parts.len, string.packsize("l")
   if parts.access == EXECUTE then
     if len and len ~= native then
-      return fail(text, ("a breakpoint on what is run has the length %d here, not %d\n  try: no length at all"):format(
+      return fail(text, ("an execution breakpoint has the length %d here, not %d\n  try: no length at all"):format(
         native, len))
     end
     parts.len = native

@@ -220,7 +220,7 @@ local function args_of(text, spec, returns)
   if not args then return fail(text, why) end
   for _, arg in ipairs(args) do
     if arg.retval and not returns then
-      return fail(text, ("args: '%s': only a return probe knows what is returned\n  try: uretprobe: or kretprobe:")
+      return fail(text, ("args: '%s': only a return probe has a return value\n  try: uretprobe: or kretprobe:")
         :format(arg.text))
     elseif arg.position and returns then
       return fail(text, ("args: '%s': when a function returns, its arguments are gone; $retval is there")

@@ -122,7 +122,7 @@ function M.parse(list)
     if not name or #name > NAME_MAX then
       return nil, ("args: '%s' is not understood; NAME:TYPE is expected, as in \"n:int\""):format(text)
     end
-    if seen[name] then return nil, ("args: '%s' stands there twice"):format(name) end
+    if seen[name] then return nil, ("args: '%s' appears twice"):format(name) end
     seen[name] = true
     local row, why = read_type(kind, text)
     if not row then return nil, why end

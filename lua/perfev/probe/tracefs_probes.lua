@@ -40,7 +40,7 @@ local function is_word(text)
 end
 
 local function refuse(what, text)
-  return nil, ("%s '%s' has bytes in it that tracefs cannot be told\n  try: "):format(what, text)
+  return nil, ("%s '%s' has bytes that tracefs cannot accept\n  try: "):format(what, text)
     .. (what == "the path" and "a hard link to it, without blanks, '#' and ';' in its path" or "another name"), E.EINVAL
 end
 

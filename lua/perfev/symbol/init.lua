@@ -60,7 +60,7 @@ end
 local function named_kernel(self, id)
   local symbols, why = kernel_file.read(kernel_file.path, id)
   if symbols and symbols.is_vmlinux and not self.recording then
-    symbols, why = nil, "where a running kernel lies /proc/kallsyms alone tells, not its vmlinux"
+    symbols, why = nil, "only /proc/kallsyms has the addresses of a running kernel, not its vmlinux"
   end
   if not symbols then log(self, 0, ("the kernel's functions have no names: %s: %s"):format(kernel_file.path, why)) end
   return symbols
@@ -115,7 +115,7 @@ end
 -- Explains why the running kernel's names do not fit the recording, with a remedy.
 local function explain_kernel(self, wanted, here)
   if not wanted and not self.osrelease then
-    return "the recording does not say of which kernel it is; if it was recorded here since the boot, it is this one\n"
+    return "the recording does not name its kernel; if it was recorded here since the boot, it is this one\n"
       .. "  try: --kallsyms /proc/kallsyms"
   end
   local release = self.osrelease

@@ -22,7 +22,7 @@ local function read_vmlinux(bytes, id)
   local there, elf = pcall(require, "perfev.elf")
   local functions = here and symtab.read(bytes)
   local names = there and elf.read(bytes)
-  if not functions or not names then return nil, "it is no vmlinux that can be read" end
+  if not functions or not names then return nil, "it is not a readable vmlinux" end
   local found = functions:facts().build_id
   if id and found and hex.of(found) ~= id then return nil, "it has another build-id than the kernel that ran" end
   return {

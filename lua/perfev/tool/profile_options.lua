@@ -93,7 +93,8 @@ end
 function M.needs_machine_pids(who)
   session.default():begin(function()
     if session.default().opts.input or pidns.is_machine() ~= false then return end
-    M.refuse(who, "in a pid namespace, as a container's, who wakes a task knows it by another number than its own\n"
+    M.refuse(who, "in a pid namespace, as in a container, a waker's event has another number for the task than "
+      .. "its own records\n"
       .. "  try: the machine's namespace (docker run --pid=host)")
   end)
 end

@@ -17,7 +17,7 @@ local M = {}
 local FAILED = 1
 
 local titles = {
-  hardware = "hardware events", software = "software events", tool = "what stat measures itself",
+  hardware = "hardware events", software = "software events", tool = "values that stat measures",
   cache = "hardware cache events", pmu = "events of PMUs", raw = "raw events", probe = "probes",
   breakpoint = "breakpoints", tracepoint = "tracepoints", pfm = "vendors' names (libpfm4)",
 }

@@ -68,7 +68,7 @@ end
 function M.say_end(rec)
   M.say_interrupted()
   if rec.error then
-    report.say(rec.error .. "\nwhat comes before it was read; perfl report tells what else is wrong")
+    report.say(rec.error .. "\nthe part before it was read; perfl report lists further damage")
   end
   local n = rec:totals().malformed
   if n == 0 then return end

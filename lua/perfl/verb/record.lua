@@ -102,7 +102,7 @@ end
 
 local function check(opts, command)
   if opts.freq and opts.period then
-    return "-F and -c at once\n-F is so often a second, -c every so many events\ntry: one of them"
+    return "-F and -c at once\n-F samples by time, -c by a number of events\ntry: one of them"
   end
   if opts.call_graph and opts.call_graph.bytes then
     local known, why = resolve.call_graph("dwarf", opts.call_graph.bytes)
