@@ -512,7 +512,7 @@ M.chapters = {
         return list
       end)()),
       words = "mem:0x5000/4:w", cause = "all hardware breakpoints are in use", remedy = "fewer breakpoints" },
-    { "a length that the processor does not support", input = 'event { "mem:0x1000/3:w" }',
+    { "a length that the processor lacks", input = 'event { "mem:0x1000/3:w" }',
       run = opening("vm", { type = 5, bp_type = 2, bp_len = 3, bp_addr = 0x1000, name = "mem:0x1000/3:w" }),
       words = "mem:0x1000/3:w", cause = "bp_len = 3", remedy = "try: take one of them" },
     { "not aligned to its length", input = 'event { "mem:0x1001/4:w" }',

@@ -166,7 +166,8 @@ rows["Names"] = {
     return opening("vm", { clock, callchain = true, sample_max_stack = tonumber(most) }, nil,
       sysctl("kernel.perf_event_max_stack", most))
   end),
-  ["a callback that is not a function"] = instead("sample must be a function", opening("vm", { clock, sample = nothing })),
+  ["a callback that is not a function"] = instead("sample must be a function",
+    opening("vm", { clock, sample = nothing })),
   ["period and frequency at once"] = each(instead("one of them",
     opening("vm", { clock, period = 1000 })), instead("one of them", opening("vm", { clock, freq = 99 }))),
   ["an option of a session misspelt"] = near(function(name) return opening("vm", { clock }, { [name] = "1s" }) end),
@@ -363,7 +364,7 @@ rows["Breakpoints"] = {
     return named(("mem:0x1000/%s:w"):format(sizes:match "%d$"))
   end),
   ["more than there are"] = instead("fewer breakpoints", watching {}),
-  ["a length that the processor does not support"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
+  ["a length that the processor lacks"] = take("lengths 1, 2, (4) and 8\n  try: take one of them", function(len)
     return watching { bp_len = tonumber(len) }
   end),
   ["not aligned to its length"] = take("try: take (0x%x+)", function(at)
