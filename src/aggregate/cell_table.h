@@ -79,6 +79,7 @@ static inline __attribute__((always_inline)) struct pev_agg_slot *
 pev_cells_find(const struct pev_agg *agg, uint64_t hash, const void *key, size_t len)
 {
 	uint32_t mask = agg->cap - 1, at = (uint32_t)(hash >> 32) & mask;
+	const unsigned char *bytes = (const unsigned char *)key;
 
 	for (;; at = (at + 1) & mask) {
 		struct pev_agg_slot *slot = &agg->slots[at];
@@ -89,7 +90,7 @@ pev_cells_find(const struct pev_agg *agg, uint64_t hash, const void *key, size_t
 		if (slot->hash != (uint32_t)hash)
 			continue;
 		cell = agg->cells[slot->nr - 1];
-		if (cell->key_len == len && pev_key_same(pev_agg_key(agg, cell), key, len))
+		if (cell->key_len == len && pev_key_same(pev_agg_key(agg, cell), bytes, len))
 			return slot;
 	}
 }
