@@ -183,8 +183,8 @@ describe("an AUX area", function()
     s:event { name = "cycles", type = 4, config = 0, aux_buffer = "8K" }
     local ok, why, code = s:start()
     assert.same({ false, E.EOPNOTSUPP }, { ok or false, code })
-    assert.matches("^cannot map an AUX area of 8 KiB for cycles on cpu 0: .*\n  the event's PMU has no AUX area\n  try: ",
-      why)
+    assert.matches("^cannot map an AUX area of 8 KiB for cycles on cpu 0: .*\n"
+      .. "  the event's PMU has no AUX area\n  try: ", why)
     assert.same({}, k:leaks())
     world()
     local said = {}
