@@ -411,13 +411,22 @@ $(BUILD)/types/perfev/%.lua: src/gen/types.lua
 	@mkdir -p $(@D) && echo "  GEN  $@"
 	$(Q)$(LUA) $< module perfev.$* > $@.new && mv $@.new $@
 
+# Files of the tree that a program in src/gen writes; spec/tree/generated_spec.lua compares them.
+GENERATED := errors:doc/errors.md reference:doc/reference.md \
+	syscalls:lua/perfev/tracepoint/syscalls.lua
+generated: all ## write the generated files of the tree anew
+	@export LUA_CPATH='$(BUILD)/?.so' LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua'; \
+	for f in $(GENERATED); do $(LUA) src/gen/$${f%%:*}.lua > $(BUILD)/generated && \
+		{ cmp -s $(BUILD)/generated $${f#*:} || cp $(BUILD)/generated $${f#*:}; } || \
+		exit 1; done
+
 # Changed flags rebuild everything.
 $(BUILD)/flags: export flags = $(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE all as-owner static help deps build-deps guest-deps vm-deps bench-peers demo \
+.PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps bench-peers demo \
 	demo-commands check check-all check-quick test test-quick test-live test-nobody test-asan \
 	test-vm vm last asan-specs fuzz bench tracefs lint lint-quick install uninstall clean
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))

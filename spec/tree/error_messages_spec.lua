@@ -89,18 +89,6 @@ describe("an optional event", function()
 end)
 
 describe("doc/errors.md", function()
-  it("is what src/gen/errors.lua makes of these cases", function()
-    local file = assert(io.open("doc/errors.md"))
-    local committed = file:read "a"
-    file:close()
-    local written = {}
-    local env = setmetatable({ io = { write = function(...)
-      written[#written + 1] = table.concat { ... }
-    end } }, { __index = _G })
-    assert(loadfile("src/gen/errors.lua", "t", env))()
-    assert.equal(table.concat(written), committed)
-  end)
-
   it("has sixty cases and more, no two of one name", function()
     local seen = {}
     for _, case in ipairs(refusals.all()) do
