@@ -15,10 +15,11 @@ local M = {}
 -- @treturn[1] string
 -- @treturn[2] nil
 -- @treturn[2] string  why that is not known
+-- @treturn[2] string  what to do
 function M.native_templates()
   local exe = core.exe()
   if not exe then
-    return nil, "/proc is not mounted, so perfl cannot find its own modules\ntry: mount -t proc proc /proc"
+    return nil, "/proc is not mounted, so perfl cannot find its own modules", "mount -t proc proc /proc"
   end
   local bin = exe:match("^(.*)/[^/]*$") or "."
   return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)

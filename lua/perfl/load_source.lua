@@ -7,6 +7,7 @@
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local native = require "perfl.core"
+local native_module = require "perfev.base.native_module"
 
 local M = {}
 
@@ -74,17 +75,18 @@ end
 
 --- The text of a source file.
 -- @tparam string path  "-": standard input, which is trusted as the caller is
+-- @tparam[opt="cannot read the script: "] string lead  before the reason why a file cannot be opened
 -- @treturn[1] string
 -- @treturn[2] nil
 -- @treturn[2] string
-function M.read(path)
+function M.read(path, lead)
   if path == "-" then
     local text, why = io.read(SOURCE_MAX + 1)
     if why then return nil, ("cannot read the script from standard input: %s"):format(why) end
     return check_text("standard input", text or "")
   end
   local file <close>, mode, uid, _, gid = native.open(path, "r")
-  if not file then return nil, ("cannot read the script: %s"):format(escape(mode)) end
+  if not file then return nil, (lead or "cannot read the script: ") .. escape(mode) end
   local trusted, why = check_trust(path, mode, uid, gid)
   if not trusted then return nil, why end
   local text, failed = file:read(SOURCE_MAX + 1)
@@ -131,13 +133,18 @@ end
 local loadlib, searchpath = package.loadlib, package.searchpath
 local function search_own_module(name)
   if not name:find("^perfev%.%l+$") then return nil end
-  local templates, unknown = require("perfl.find_script").native_templates()
-  if not templates then return "\n\t" .. unknown:gsub("\n", "\n\t") end
+  local templates, unknown, remedy = require("perfl.find_script").native_templates()
+  if not templates then
+    native_module.refused[name] = { unknown, remedy }
+    return ("\n\t%s\n\ttry: %s"):format(unknown, remedy)
+  end
   local path, tried = searchpath(name, templates)
   if not path then return tried end
   local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return "\n\t" .. mode end
   if not check_trust(path, mode, uid, gid) or native.elevated and not is_roots(path) then
+    native_module.refused[name] = { ("others than root may write %s, or a directory above it"):format(path),
+                                    "chmod go-w, chown root" }
     return ("\n\tnot trusted: %s"):format(path)
   end
   local open, why = loadlib(path, "luaopen_" .. name:gsub("%.", "_"))

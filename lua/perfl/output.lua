@@ -27,7 +27,7 @@ function M.prepare()
 end
 
 local DEVICE, TYPE = 0x2000, 0xf000 -- S_IFCHR, S_IFMT
-local ENXIO = 6
+local ENXIO, ELOOP = 6, 40
 
 -- Root's output goes into no file of another user: they could read it.
 local function belongs_to_another(mode, uid)
@@ -35,7 +35,7 @@ local function belongs_to_another(mode, uid)
 end
 
 local function explain(why, code)
-  local link = native.euid == 0 and why:find("symbolic links", 1, true)
+  local link = native.euid == 0 and code == ELOOP
   return ("cannot write the output: %s%s"):format(escape(why), link and
     "\nroot writes through no symbolic link\ntry: -o with the path that the link leads to"
     or code == ENXIO and "\nit is a FIFO that no process reads\ntry: start the reader first" or "")

@@ -27,9 +27,8 @@ end
 
 local function load_world(path)
   if is_ready_made(path) then return sim.new { world = path } end
-  local text, why = source.read(path)
+  local text, why = source.read(path, "cannot read ")
   if not text then
-    why = why:gsub("^cannot read the script: ", "cannot read ")
     return nil, ("--sim %s: %s\n  ready-made worlds: %s"):format(path, why, table.concat(sim.worlds, ", "))
   end
   local chunk, wrong = source.compile(text, "@" .. path)

@@ -287,6 +287,32 @@ describe("the house", function()
     end
   end)
 
+  it("parses no message: code decides by an errno or by a field", function()
+    -- argparse and the Lua interpreter report in text alone.
+    local readers = { ["lua/perfl/command_line.lua"] = true, ["lua/perfl/other_tools.lua"] = true }
+    local is_message = { why = true, what = true, message = true, msg = true, reason = true, wrong = true, err = true,
+                         said = true, refused = true, failure = true }
+    local function parsed(line)
+      for name, verb, pattern in line:gmatch "%f[%w_]([%w_]+):(%a+)%(?%s*(.?.?.?.?.?.?.?)" do
+        local is_reading = verb == "match" or verb == "find" or verb == "gsub" or verb == "gmatch"
+        local is_layout = pattern:find "^[\"']%^?%[%^\\n" -- lines of it
+        local is_of_lua = line:find("nil value", 1, true) -- "attempt to call a nil value (global 'evnt')"
+        if is_message[name] and is_reading and not is_layout and not is_of_lua then return true end
+      end
+    end
+    assert(parsed 'if why:find("^ring on cpu") then' and parsed "local n = what:match 'pid (%d+)'")
+    assert(not parsed 'why:match("^[^\\n]*")' and not parsed 'text:find("x")')
+    local found = {}
+    for path in run.capture("find lua scripts -name '*.lua'"):gmatch "[^\n]+" do
+      local number = 0
+      for line in (readers[path] and "" or read(path)):gmatch "([^\n]*)\n" do
+        number = number + 1
+        if parsed(line) then found[#found + 1] = path .. ":" .. number end
+      end
+    end
+    assert.same({}, found)
+  end)
+
   it("writes no line beyond 100 columns, a tab being 8", function()
     local long = {}
     for _, path in ipairs(files("src/*.[ch]", "src/*/*.[ch]", "src/lua/*/*.[ch]", "src/gen/*.lua",

@@ -1,20 +1,16 @@
 --- perfev's own shared objects that are loaded on first use (perfev.elf, perfev.symtab): the module, or why not.
 
---- @tparam string name
--- @tparam string library  what it is made with
--- @treturn[1] table
--- @treturn[2] nil
--- @treturn[2] string  why not
--- @treturn[2] ?string  what to do
-return function(name, library)
+local M = {}
+
+--- By a module's name: why a searcher of require did not load it, and what to do (perfl's).
+M.refused = {}
+
+-- name; library: what it is made with -> module | nil, why not, what to do or nil
+local function load_module(_, name, library)
   local ok, module = pcall(require, name)
   if ok then return module end
-  local text = tostring(module)
-  local distrusted = text:match("not trusted: ([^\n]+)")
-  if distrusted then
-    return nil, ("others than root may write %s, or a directory above it"):format(distrusted), "chmod go-w, chown root"
-  end
-  local why, remedy = text:match("\n%s*(/proc is not mounted[^\n]*)\n%s*try: ([^\n]+)")
-  if why then return nil, why, remedy end
+  if M.refused[name] then return nil, M.refused[name][1], M.refused[name][2] end
   return nil, ("the module %s (%s) is not installed beside perfev"):format(name, library)
 end
+
+return setmetatable(M, { __call = load_module })

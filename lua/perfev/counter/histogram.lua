@@ -154,7 +154,7 @@ end
 --- Print it as perfev.hist does.
 function Hist:print()
   local value, why = self:read()
-  if not value then fail(2, "hist_counter: %s", (why:gsub("^counter: ", ""))) end
+  if not value then error(why, 2) end
   agg.print_histogram(self.spec.title, self.spec.unit, value, not self.spec.step)
 end
 
