@@ -177,7 +177,7 @@ describe("a profile", function()
     local p = perfev.profile { values = { "samples", "bytes" } }
     local here = "^spec/profile/profile_spec.lua:%d+: "
     for message, f in pairs {
-      ["profile: no option is called 'valuse' %(did you mean 'values'%?%)"] = function()
+      ["profile: unknown option 'valuse' %(did you mean 'values'%?%)"] = function()
         local _ = perfev.profile { valuse = {} }
       end,
       ["profile: 3 values, and it has 2 value types"] = function() p:add("a", 1, 2, 3) end,
@@ -185,12 +185,12 @@ describe("a profile", function()
       ["profile: a value is a finite number, not %-?nan"] = function() p:add_under("b", "a", 0 / 0) end,
       ["profile: a stack is a list of frames, .* not a number"] = function() p:add(1) end,
       ["profile: a frame is a name or a table with symbol=, not a boolean"] = function() p:add { true } end,
-      ["profile: no value type is called 'byte' %(did you mean 'bytes'%?%)"] = function()
+      ["profile: unknown value type 'byte' %(did you mean 'bytes'%?%)"] = function()
         local _ = p:total "byte"
       end,
-      ["profile: no value type is called 'x'"] = function() local _ = p:top { value = "x" } end,
+      ["profile: unknown value type 'x'"] = function() local _ = p:top { value = "x" } end,
       ["profile: another profile expected, not a table"] = function() p:merge {} end,
-      ["profile: options of :svg are a table, not a string"] = function() local _ = p:svg "wide" end,
+      ["profile: svg: a table expected, not 'wide'"] = function() local _ = p:svg "wide" end,
     } do
       local _, why = pcall(f) -- error_matches takes the place away
       assert.matches(here .. message, why)

@@ -68,6 +68,17 @@ for _, name in ipairs { "start", "via", "stop", "cancel" } do
   M.span[name .. "_by"], M.span[name .. "_where"] = "columns", "*"
 end
 
+-- perfev.profile{}, its sampler{}, and its writers: top{}, tree{}, folded{}, html{}, svg{}, ...
+M.profile = {
+  values = { "table", "a list of names or of { name, unit = }" }, title = "*", max_bytes = "size",
+  time = { "number", "a number of ns" }, duration = { "number", "a number of ns" },
+}
+M.profile_sampler = { under = "columns", by = "columns", value = "string", add = "function", where = "*" }
+M.profile_writer = {
+  value = { "string | integer > 0", "a value type's name or number" }, baseline = "table", annotate = "boolean",
+  inverted = "boolean", width = "number >= 0", least = "number >= 0", limit = "number >= 0",
+}
+
 -- s:records{}, d:records(bytes, {}), rec:records{}
 M.session_records = { fields = { "table", "a list of names" } }
 M.decoder_records = { fields = { "table", "a list of names" }, bad = "function" }

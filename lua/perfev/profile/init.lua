@@ -8,13 +8,14 @@
 
 local agg = require "perfev.aggregate.aggregator"
 local colon = require "perfev.base.method_guard"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
+local option_tables = require "perfev.base.option_tables"
 local options = require "perfev.base.options"
 local raw = require "perfev.base.plain_copy"
 local shortage = require "perfev.base.memory_shortage"
 local shown = require "perfev.base.show_value"
-local units = require "perfev.base.parse_units"
 local where = require "perfev.aggregate.condition"
 
 local M = {}
@@ -336,31 +337,9 @@ end
 
 local MOST_KEYS = 1 << 28 -- PEV_AGG_MOST_KEYS
 
-local feeds = { "under", "value", "where", "by", "add" }
-
-local function check_feed_names(opt, level)
-  if type(opt) ~= "table" then fail(level, "profile: sampler: a table expected, not a %s", type(opt)) end
-  local is_feed = {}
-  for _, name in ipairs(feeds) do is_feed[name] = true end
-  for key in pairs(opt) do
-    if not is_feed[key] then
-      local near = core.nearest(shown(key), feeds)
-      fail(level, "profile: sampler: no option is called '%s'%s", shown(key),
-        near and (" (did you mean '%s'?)"):format(near) or "")
-    end
-  end
-end
-
 local function check_feed(self, opt, level)
-  check_feed_names(opt, level + 1)
-  if opt.value ~= nil and type(opt.value) ~= "string" then
-    fail(level, "profile: sampler: value is a field's name, not a %s", type(opt.value))
-  end
   if (opt.by ~= nil) ~= (opt.add ~= nil) or opt.by ~= nil and opt.under ~= nil then
     fail(level, "profile: sampler: by and add go together, in the place of under")
-  end
-  if opt.add ~= nil and type(opt.add) ~= "function" then
-    fail(level, "profile: sampler: add is a function, not a %s", type(opt.add))
   end
   if not opt.add and #self.values > (opt.value and 2 or 1) then
     fail(level, "profile: sampler: it has %d value types: of two the first is how often, the second the sum of value",
@@ -368,15 +347,9 @@ local function check_feed(self, opt, level)
   end
 end
 
-local function field_names(opt, level)
-  local by, option = {}, opt.by ~= nil and "by" or "under"
-  local names = type(opt[option]) == "table" and opt[option] or { opt[option] }
-  for i = 1, #names do
-    if type(names[i]) ~= "string" then
-      fail(level, "profile: sampler: %s is a field's name, or a list of them", option)
-    end
-    by[i] = names[i]
-  end
+local function field_names(opt)
+  local names = opt.by or opt.under or {}
+  local by = table.move(names, 1, #names, 1, {})
   if not opt.by then by[#by + 1] = "stack" end
   return by
 end
@@ -389,12 +362,12 @@ end
 --   the profile: it gets its parts, how often it came and the sum of `value`)
 -- @treturn userdata
 function Profile:sampler(opt)
-  opt = raw(opt == nil and {} or opt)
+  opt = check.take("profile: sampler", opt == nil and {} or opt, option_tables.profile_sampler, 3)
   check_feed(self, opt, 3)
   local condition, program
   if opt.where ~= nil then condition, program = where.read(opt.where, "profile: sampler: where", 3) end
   local ok, one = pcall(core.aggregator, { kind = opt.value and "stats" or "count", word = "profile", value = opt.value,
-    by = field_names(opt, 3), max_keys = MOST_KEYS, where = program, condition = condition, lacking = true,
+    by = field_names(opt), max_keys = MOST_KEYS, where = program, condition = condition, lacking = true,
     times = true })
   if not ok then fail(2, "profile: sampler: %s", one) end
   table.insert(self.samplers, { from = one, add = opt.add })
@@ -513,9 +486,8 @@ function Profile:value(which, level)
   end
   local names = {}
   for i, value in ipairs(self.values) do names[i] = value.name end
-  local near = type(which) == "string" and core.nearest(which, names)
-  fail((level or 1) + 1, "profile: no value type is called '%s'%s", shown(which),
-    near and (" (did you mean '%s'?)"):format(near) or "; there is " .. table.concat(names, ", "))
+  fail((level or 1) + 1, "profile: unknown value type '%s'%s", shown(which),
+    check.hint(which, names, "; the value types are " .. table.concat(names, ", ")))
 end
 
 --- What all stacks have together.
@@ -649,33 +621,10 @@ local function check_times(p, level)
   end
 end
 
--- A script takes the form from its user, and gives each the same options.
-local writer_options = { "value", "baseline", "annotate", "inverted", "width", "least", "limit" }
-local is_writer_option = {}
-for _, name in ipairs(writer_options) do is_writer_option[name] = true end
-
 -- Each returns its text; folded gives it line by line to write, if there is one.
 for _, name in ipairs(M.formats) do
   Profile[name] = function(self, opts, write)
-    if opts ~= nil and type(opts) ~= "table" then
-      fail(2, "profile: options of :%s are a table, not a %s", name, type(opts))
-    end
-    opts = raw(opts or {})
-    for key in pairs(opts) do
-      if not is_writer_option[key] then
-        local near = core.nearest(shown(key), writer_options)
-        fail(2, "profile: no option of :%s is called '%s'%s", name, shown(key),
-          near and (" (did you mean '%s'?)"):format(near) or "")
-      end
-    end
-    for _, number in ipairs { "limit", "least", "width" } do
-      local value = opts[number]
-      if value ~= nil and type(value) ~= "number" then
-        fail(2, "profile: %s is a number, not a %s", number, type(value))
-      elseif value and (value < 0 or value ~= value) then
-        fail(2, "profile: %s is a number from 0 on, not %s", number, value)
-      end
-    end
+    opts = check.take("profile: " .. name, opts == nil and {} or opts, option_tables.profile_writer, 3)
     check_times(self, 3)
     self:resolve()
     if opts.baseline then matching(self, opts.baseline, 3) end
@@ -698,34 +647,15 @@ local function checked_value(value, level)
   return { name = escape(name), unit = escape(value.unit or "count") }
 end
 
-local is_option = { values = true, title = true, time = true, duration = true, max_bytes = true }
-
-local function bytes_of(opt, level)
-  if opt.max_bytes == nil then return options.MAX_BYTES // 2 end
-  local bytes, why = units.size(opt.max_bytes)
-  if not bytes then fail(level, "profile: max_bytes: %s", why) end
-  return bytes
-end
-
 -- A new, empty profile.
 -- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
 --                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): its time; `max_bytes`
 --                    ("128M") for its tree: stacks that do not fit are counted as (other)
 local function new(opt, level)
-  if opt ~= nil and type(opt) ~= "table" then fail(level, "profile: a table expected, not a %s", type(opt)) end
-  opt = raw(opt or {})
-  for key in pairs(opt) do
-    if not is_option[key] then
-      local near = core.nearest(shown(key), { "values", "title", "time", "duration", "max_bytes" })
-      fail(level, "profile: no option is called '%s'%s", shown(key),
-        near and (" (did you mean '%s'?)"):format(near) or "")
-    end
-  end
+  opt = check.take("profile", opt == nil and {} or opt, option_tables.profile, level + 1)
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
-    values = {}, samplers = {}, max_bytes = bytes_of(opt, level + 1) }, Profile)
-  check_times(opt, level + 1)
+    values = {}, samplers = {}, max_bytes = opt.max_bytes or options.MAX_BYTES // 2 }, Profile)
   local values = opt.values or { "samples" }
-  if type(values) ~= "table" then fail(level, "profile: values is a list, not a %s", type(values)) end
   for i = 1, rawlen(values) do self.values[i] = checked_value(rawget(values, i), level + 1) end
   empty(self)
   if #self.values == 0 then fail(level, "profile: values is a list of one name or more") end
