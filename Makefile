@@ -426,7 +426,8 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo "$$flags" | cmp -s - $@ || echo "$$flags" > $@
 
 FORCE:
-.PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps bench-peers \
-	demo demo-commands check check-all check-quick test test-quick test-live test-nobody test-asan \
-	test-vm vm last asan-specs fuzz bench tracefs lint lint-quick install uninstall clean
+.PHONY: FORCE generated all as-owner static help deps build-deps guest-deps vm-deps \
+	bench-peers demo demo-commands check check-all check-quick test test-quick test-live \
+	test-nobody test-asan test-vm vm last asan-specs fuzz bench tracefs lint lint-quick \
+	install uninstall clean
 -include $(wildcard $(addprefix $(BUILD)/,*.d src/*.d src/*/*.d src/lua/*/*.d spec/support/*.d))
