@@ -62,7 +62,7 @@ LUA_FILES := $(sort $(shell find lua -name '*.lua'))
 ASSETS := $(sort $(shell find lua -name '*.css' -o -name '*.html' -o -name '*.js'))
 SCRIPTS := $(sort $(wildcard scripts/*.lua))
 # Documented modules that a script loads by a require of their own.
-TYPED_MODULES := sim
+TYPED_MODULES := sim tool
 CORE_O = $(CORE_C:%.c=$(BUILD)/%.o)
 BIND_O = $(BIND_C:%.c=$(BUILD)/%.o)
 BASE_O = $(filter-out $(OWN_C:%.c=$(BUILD)/%.o),$(CORE_O))

@@ -3,20 +3,17 @@
 -- perfl -a biolatency --disks --queued ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local agg = require "perfev.aggregate.aggregator"
-local common = require "perfev.tool.profile_options"
-local disk = require "perfev.tool.disk_names"
-local session = require "perfev.live.session"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long disk requests take",
   { "-D --disks", help = "print a histogram for each disk" },
   { "-F --flags", help = "print a histogram for each kind: R, W, F (flush), D (discard), S (sync), M (metadata)" },
   { "-Q --queued", help = "include the time in the queue of the system" },
-  common.unit,
+  tool.options.unit,
 }
 
-common.needs_all("biolatency", "a request ends on any CPU, outside of its task")
+tool.require_all_tasks("biolatency", "a request ends on any CPU, outside of its task")
 
 local by = {}
 if opt.disks then by[#by + 1] = "args.dev" end
@@ -28,14 +25,13 @@ perfev.span {
 }
 
 perfev.done(function()
-  if #by == 0 or agg.default_form ~= "text" then return took:print() end
-  local name = session.default().opts.input and disk.numbers or disk.name
+  if #by == 0 or tool.output_format() ~= "text" then return took:print() end
   local rows = took:rows()
   for i = #rows, 1, -1 do -- the most last, as of all histograms
     local row, words = rows[i], {}
-    if opt.disks then words[1] = "disk = " .. name(row["args.dev"]) end
+    if opt.disks then words[1] = "disk = " .. tool.disk_name(row["args.dev"]) end
     if opt.flags then words[#words + 1] = "flags = " .. row["args.rwbs"] end
-    agg.print_histogram(table.concat(words, ", "), opt.unit, row.value, true)
+    tool.print_histogram(table.concat(words, ", "), opt.unit, row.value)
     print()
   end
   for _, line in ipairs(took:remarks()) do print(line) end

@@ -3,9 +3,7 @@
 -- perfl -a biosnoop --queued ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local disk = require "perfev.tool.disk_names"
-local session = require "perfev.live.session"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "print a line for each disk request, with its latency",
@@ -15,7 +13,7 @@ Delayed writes of a file system are requests of a kernel thread. Before Linux
 6.5, COMM and TID are of the task that hands the request to the driver.]],
 }
 
-common.needs_all("biosnoop", "a request ends on any CPU, outside of its task")
+tool.require_all_tasks("biosnoop", "a request ends on any CPU, outside of its task")
 
 -- Open requests by device and first sector, in bounded memory: the end of some is never recorded.
 local MOST = 1 << 16
@@ -23,7 +21,7 @@ local open, nr_open, first = {}, 0, nil
 local names = {}
 
 local function name_of(dev)
-  names[dev] = names[dev] or perfev.escape((session.default().opts.input and disk.numbers or disk.name)(dev))
+  names[dev] = names[dev] or perfev.escape(tool.disk_name(dev))
   return names[dev]
 end
 

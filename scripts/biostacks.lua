@@ -3,16 +3,15 @@
 -- perfl -a -d 5s biostacks --time -f html -o disks.html
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "count disk requests by the stack that made them",
-  common.format,
+  tool.options.format,
   { "--time", help = "put the duration first; requires -a, because a request may end on any CPU" },
   { "--filter", type = "string", metavar = "CONDITION",
     help = "count only requests that match, as in 'bytes >= 65536' or 'rwbs ~ \"R*\"' (a filter in the kernel)" },
-  common.call_graph, common.title,
+  tool.options.call_graph, tool.options.title,
   epilog = [[
 Delayed writes of a file system are requests of a kernel thread; -a includes
 them. With --time a request counts when it ends, including the time in the
@@ -32,14 +31,14 @@ local requests = opt.time and perfev.span {
     end },
 }
 
-perfev.event(common.with_stacks(opt, "biostacks", {
+perfev.event(tool.with_stacks("biostacks", opt, {
   "block:block_io_start | block:block_rq_issue", filter = opt.filter,
   sample = requests and requests.start or profile:sampler { under = "comm", value = "args.bytes" },
 }))
 
 if requests then
   perfev.event { "block:block_rq_complete", sample = requests.stop }
-  common.needs_all("biostacks", "--time: a request ends on any CPU, outside of its task")
+  tool.require_all_tasks("biostacks", "--time: a request ends on any CPU, outside of its task")
 end
 
-perfev.done(function() show(profile, opt.format, "biostacks", opt.call_graph) end)
+perfev.done(function() tool.print_profile("biostacks", profile, opt.format, opt.call_graph) end)

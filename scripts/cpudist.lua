@@ -3,19 +3,19 @@
 -- perfl cpudist --off --per comm --unit ms -- make
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long tasks stay on a CPU",
   { "-O --off", help = "show how long tasks are off the CPU, for any reason" },
   { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "print a histogram for each comm or tid" },
-  common.unit,
+  tool.options.unit,
   epilog = [[
 The script watches the machine. With -p, -t, --uid, --comm or a command it
 counts only those tasks and their children.]],
 }
 
-local is_chosen = common.tasks("cpudist", "a task gets its CPU from another one", not opt.off)
+local is_chosen = tool.choose_tasks("cpudist", "a task gets its CPU from another one", not opt.off)
 
 -- A switch ends the turn of the previous task and begins that of the next.
 local start, stop = "next", "prev"
@@ -34,7 +34,7 @@ local function count_all()
 end
 
 local function count_chosen()
-  local since, add = {}, common.adder(took, opt)
+  local since, add = {}, tool.duration_adder(took, opt)
   local fields = { "time", start_by, ("args.%s_comm"):format(start), stop_by, ("args.%s_comm"):format(stop) }
   perfev.event { "sched:sched_switch", fields = fields, sample = function(time, begins, name, ends, comm)
     if since[ends] then add(time - since[ends], comm, ends) end

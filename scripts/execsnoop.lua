@@ -3,8 +3,7 @@
 -- perfl execsnoop --ends -- make    those of make; without root, FILE is missing
 
 local perfev = require "perfev"
-local cmdline = require "perfev.tool.cmdline"
-local session = require "perfev.live.session"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "print programs as they start",
@@ -22,7 +21,7 @@ local started, first = {}, nil
 perfev.begin(function()
   print(("%12s %7s %7s %-16s %s"):format("TIME(s)", "PID", "PPID", "COMM", "FILE ARGUMENTS"))
   -- /proc has the arguments only while the program runs, so records are read before many collect.
-  if not session.default().opts.input then perfev.every("5ms", function() end) end
+  if not perfev.default_session().opts.input then perfev.every("5ms", function() end) end
 end)
 
 local function show(r, comm, text)
@@ -33,16 +32,16 @@ end
 
 -- Replaces the first argument by the file, if known.
 local function show_start(r, file)
-  local is_live = not session.default().opts.input
-  local words = file and cmdline.on_stack(r) or is_live and cmdline.of_process(r.pid, r.comm) or nil
+  local is_live = not perfev.default_session().opts.input
+  local words = tool.exec_arguments(r)
   local mark = (is_live or file and r.stack_user) and not words and "[?]" or nil
   words = words or {}
   if file then words[1] = file end
-  local text = cmdline.text(words)
+  local text = tool.arguments_text(words)
   show(r, r.comm, mark and (text .. " " .. mark):gsub("^ ", "") or text)
 end
 
-local with_file = perfev.event(cmdline.with_stack { "sched:sched_process_exec", optional = true,
+local with_file = perfev.event(tool.with_arguments { "sched:sched_process_exec", optional = true,
   sample = function(r, args) show_start(r, args.filename) end })
 
 perfev.event {

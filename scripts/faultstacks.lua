@@ -3,25 +3,24 @@
 -- perfl -a -d 5s faultstacks --major -f html -o faults.html
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "count page faults by the stack that touched the page",
-  common.format,
+  tool.options.format,
   { "--major", help = "count only faults that waited for a file to be read" },
   { "--minor", help = "count only the others: pages that are new or already in memory" },
-  common.user, common.kernel, common.call_graph, common.title,
+  tool.options.user, tool.options.kernel, tool.options.call_graph, tool.options.title,
   epilog = [[
 Faults inside the kernel for a task count too, as of read(2) into new memory.]],
 }
 
-if opt.major and opt.minor then common.refuse("faultstacks", "--major or --minor, not both") end
+if opt.major and opt.minor then tool.refuse("faultstacks", "--major or --minor, not both") end
 
 local profile = perfev.profile { title = opt.title or "page faults", values = { "faults", "major" } }
 
 local function count(event, major)
-  perfev.event(common.with_stacks(opt, "faultstacks", {
+  perfev.event(tool.with_stacks("faultstacks", opt, {
     event, period = 1,
     sample = profile:sampler { by = { "comm", "stack" }, add = function(comm, stack, faults)
       profile:add_under(comm, stack, faults, faults * major)
@@ -33,4 +32,4 @@ end
 if not opt.minor then count("major-faults", 1) end
 if not opt.major then count("minor-faults | page-faults", 0) end
 
-perfev.done(function() show(profile, opt.format, "faultstacks", opt.call_graph) end)
+perfev.done(function() tool.print_profile("faultstacks", profile, opt.format, opt.call_graph) end)

@@ -3,9 +3,8 @@
 -- perfl -m 64K flightrec syscalls:sys_enter_openat syscalls:sys_exit_openat -- ls
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
+local tool = require "perfev.tool"
 local escape = perfev.escape
-local session = require "perfev.live.session"
 
 local opt = perfev.args {
   summary = "a flight recorder: print the records before a trigger, or before the end",
@@ -18,9 +17,9 @@ reads none before the trigger. SIGUSR1 is a trigger too. Without --trigger the
 end is a trigger.]],
 }
 
-session.default():begin(function()
-  if not session.default().opts.input then return end
-  common.refuse("flightrec", "a recording keeps all of its records\n  try: perfl dump")
+perfev.default_session():begin(function()
+  if not perfev.default_session().opts.input then return end
+  tool.refuse("flightrec", "a recording keeps all of its records\n  try: perfl dump")
 end)
 
 local printed

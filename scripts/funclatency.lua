@@ -3,15 +3,13 @@
 -- perfl -a -d 5s funclatency libc:malloc --per comm
 
 local perfev = require "perfev"
-local agg = require "perfev.aggregate.aggregator"
-local common = require "perfev.tool.profile_options"
-local units = require "perfev.base.parse_units"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long a function takes, from its call to its return",
   { "function", metavar = "FUNCTION", help = "FILE:SYMBOL of a program or a library, or the kernel's SYMBOL" },
   { "--per", choices = { "comm", "tid", "pid" }, metavar = "FIELD", help = "one histogram for each comm, tid or pid" },
-  common.unit,
+  tool.options.unit,
   epilog = [[
 The time includes waiting. If the function calls itself, only the innermost call
 counts.]],
@@ -29,8 +27,8 @@ perfev.event { ("%sretprobe:%s"):format(kind, name), sample = { calls.stop, twin
 
 perfev.done(function()
   took:print()
-  if agg.default_form ~= "text" then return end
-  local row, per = all:rows()[1], units.duration("1" .. opt.unit)
+  if tool.output_format() ~= "text" then return end
+  local row, per = all:rows()[1], perfev.units.duration("1" .. opt.unit)
   if not row then return end
   local ns = row.value
   print(("avg = %d %s, total: %d %s, count: %d"):format(ns.sum // ns.count // per, opt.unit, ns.sum // per, opt.unit,

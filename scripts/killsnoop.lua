@@ -3,7 +3,7 @@
 -- perfl killsnoop --signal 9 sh -c 'sleep 9 & kill -9 $!'
 
 local perfev = require "perfev"
-local core = require "perfev.core"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "print a line for each signal sent by kill(2)",
@@ -13,9 +13,6 @@ local opt = perfev.args {
     .. "RESULT is - if the sender dies of its own signal.",
 }
 
-local names = {}
-for name, number in pairs(core.signals) do names[number] = "SIG" .. name end
-
 local sent, first = {}, nil -- by thread: its call that has not returned
 
 local function show(tid, one, result)
@@ -23,7 +20,7 @@ local function show(tid, one, result)
   if opt.failed and (not result or result >= 0) then return end
   first = first or one.time
   print(("%12.6f %7d %-16s %-9s %7d %s"):format((one.time - first) / 1e9, one.pid, perfev.escape(one.comm),
-    names[one.sig] or one.sig, one.to, not result and "-" or result < 0 and core.errno[-result] or result))
+    tool.signal_name(one.sig) or one.sig, one.to, not result and "-" or result < 0 and perfev.errno[-result] or result))
 end
 
 perfev.begin(function()

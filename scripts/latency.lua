@@ -4,8 +4,7 @@
 -- perfl latency syscalls:sys_enter_read syscalls:sys_exit_read --per comm -- make
 
 local perfev = require "perfev"
-local core = require "perfev.core"
-local common = require "perfev.tool.profile_options"
+local tool = require "perfev.tool"
 
 -- `by`: fields that both events have; `start_by` and `stop_by`: fields of one event.
 local pairs_by_name = {
@@ -29,17 +28,17 @@ local opt = perfev.args {
     help = "text, csv; svg, html: a heat map, time by latency" },
   { "--slot", type = "duration", default = "10ms", metavar = "TIME", help = "the time of a column of the heat map" },
   { "--histogram", help = "svg, html: draw a histogram instead of a heat map" },
-  common.title,
+  tool.options.title,
   epilog = [[
 runqueue: from the wakeup to the CPU, without the waits of preempted tasks.
 block: the time of a request in the device. Both require -a, and so do irq and
 softirq. Events without a partner are counted below the result.]],
 }
 
-local function refuse(why) common.refuse("latency", why) end
+local function refuse(why) tool.refuse("latency", why) end
 
 local function field(flag, name)
-  local kind, why = core.source_kind((name:gsub("^start%.", "")))
+  local kind, why = tool.field_kind((name:gsub("^start%.", "")))
   return kind and name or refuse(("%s: %s"):format(flag, why))
 end
 
@@ -58,7 +57,7 @@ if not opt.stop and not known then
     NAMES))
 end
 local pair = opt.stop and { opt.start, opt.stop, by = words(opt.by or "tid") } or known
-if pair == pairs_by_name.runqueue then common.needs_every_cpu "latency" end
+if pair == pairs_by_name.runqueue then tool.require_all_cpus "latency" end
 local is_drawn = opt.format == "svg" or opt.format == "html"
 local is_heat = is_drawn and not opt.histogram
 if is_heat and opt.slot == 0 then refuse "--slot: more than 0" end

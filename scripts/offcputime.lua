@@ -3,30 +3,30 @@
 -- perfl -a -d 5s offcputime --least 1ms -f html -o waits.html
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "add up the time off the CPU, by the stack that gave it up",
-  common.format, common.least, common.user, common.kernel, common.call_graph, common.title,
+  tool.options.format, tool.options.least, tool.options.user, tool.options.kernel,
+  tool.options.call_graph, tool.options.title,
   epilog = [[
 Waits that begin and end during the run count, including waits for a CPU.]],
 }
 
-common.needs_every_cpu "offcputime"
+tool.require_all_cpus "offcputime"
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 local waits = perfev.span {
-  start = true, stop = true, cancel = true, by = "tid", max_waiting = common.MOST_TASKS, least = opt.least .. "ns",
+  start = true, stop = true, cancel = true, by = "tid", max_waiting = tool.MAX_TASKS, least = opt.least .. "ns",
   start_where = { "tid", "!=", 0 }, stop_where = { "out", "==", false },
   into = profile:sampler { value = "took", by = { "start.comm", "start.stack" }, add = function(comm, stack, nr, time)
     profile:add_under(comm, stack, time, nr)
   end },
 }
 
-perfev.event(common.with_stacks(opt, "offcputime", {
+perfev.event(tool.with_stacks("offcputime", opt, {
   "context-switches", period = 1,
   exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 
-perfev.done(function() show(profile, opt.format, "offcputime", opt.call_graph) end)
+perfev.done(function() tool.print_profile("offcputime", profile, opt.format, opt.call_graph) end)

@@ -3,15 +3,15 @@
 -- perfl -a offwaketime --filter 'comm == "make"' make
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "add up waits, by the stack that waits and the stack that wakes it",
-  common.format,
+  tool.options.format,
   { "--filter", type = "string", metavar = "CONDITION",
     help = "a condition on the woken task, as in 'pid == 1234' (a filter in the kernel)" },
-  common.least, common.user, common.kernel, common.call_graph, common.title,
+  tool.options.least, tool.options.user, tool.options.kernel,
+  tool.options.call_graph, tool.options.title,
   epilog = [[
 A stack starts with the waiting task and its frames; after -- follow the frames
 of the waker and its name. The time is from leaving the CPU to running again.
@@ -19,8 +19,8 @@ With a command, -p and similar, only waits that such a task ends count; -a has
 all.]],
 }
 
-common.needs_every_cpu "offwaketime"
-common.needs_machine_pids "offwaketime"
+tool.require_all_cpus "offwaketime"
+tool.require_machine_pids "offwaketime"
 local profile = perfev.profile { title = opt.title or "off CPU", values = { { "time", unit = "ns" }, "waits" } }
 
 -- The innermost frame first: the waker itself.
@@ -34,7 +34,7 @@ end
 
 local waits = perfev.span {
   start = true, via = true, stop = true, cancel = true, by = "tid", via_by = "args.pid",
-  max_waiting = common.MOST_TASKS, least = opt.least .. "ns", start_where = { "tid", "!=", 0 },
+  max_waiting = tool.MAX_TASKS, least = opt.least .. "ns", start_where = { "tid", "!=", 0 },
   stop_where = { "or", { "out", "==", false }, { "preempt", "==", true } }, -- a preempted task waits for no other
   into = profile:sampler { value = "took", by = { "start.comm", "start.stack", "via.comm", "via.stack" },
     add = function(comm, stack, waker, waker_stack, nr, time)
@@ -42,16 +42,16 @@ local waits = perfev.span {
     end },
 }
 
-perfev.event(common.with_stacks(opt, "offwaketime", {
+perfev.event(tool.with_stacks("offwaketime", opt, {
   "context-switches", period = 1,
   exclude_kernel = false, -- the kernel switches tasks: without its side there is no event
   sample = waits.start, switch = waits.stop, exit = waits.cancel,
 }))
 
 -- The waker's event: sched_wakeup may run on the other CPU.
-perfev.event(common.with_stacks(opt, "offwaketime", {
+perfev.event(tool.with_stacks("offwaketime", opt, {
   "sched:sched_waking", filter = opt.filter,
   sample = waits.via,
 }))
 
-perfev.done(function() show(profile, opt.format, "offwaketime", opt.call_graph) end)
+perfev.done(function() tool.print_profile("offwaketime", profile, opt.format, opt.call_graph) end)

@@ -4,8 +4,7 @@
 -- perfl profile --event page-faults -F 0 -f tree ls -R /usr/share/doc
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "sample stacks and summarise them",
@@ -13,12 +12,12 @@ local opt = perfev.args {
   { "-F --frequency", type = "integer", default = 99, metavar = "HZ", help = "samples a second; 0: every event" },
   { "-f --format", choices = perfev.profile.formats, default = "top", metavar = "FORMAT",
     help = "top, tree: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" },
-  common.user, common.kernel,
+  tool.options.user, tool.options.kernel,
   { "--idle", help = "include idle CPUs" },
-  common.call_graph, common.title,
+  tool.options.call_graph, tool.options.title,
 }
 
-if opt.frequency < 0 then common.refuse("profile", "-F: 0 or more") end
+if opt.frequency < 0 then tool.refuse("profile", "-F: 0 or more") end
 
 local is_clock = opt.event:find "^cpu%-clock" or opt.event:find "^task%-clock"
 local profile = perfev.profile {
@@ -26,17 +25,17 @@ local profile = perfev.profile {
   values = { "samples", { is_clock and "time" or opt.event, unit = is_clock and "ns" or "count" } },
 }
 
-local event = perfev.event(common.with_stacks(opt, "profile", {
-  common.sampled(opt.event), sample_type = { "period" },
+local event = perfev.event(tool.with_stacks("profile", opt, {
+  tool.sampled_event(opt.event), sample_type = { "period" },
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
   sample = profile:sampler { under = "comm", value = "period", where = not opt.idle and { "tid", "!=", 0 } or nil },
 }))
 
 perfev.begin(function()
-  local other = opt.event == "cpu-clock" and common.instead_of_clock(event, "profile")
+  local other = opt.event == "cpu-clock" and tool.replaced_clock("profile", event)
   if not other then return end
   local _, value = profile:value "time"
   profile.title, value.name, value.unit = opt.title or other, other, "count"
 end)
 
-perfev.done(function() show(profile, opt.format, "profile", opt.call_graph) end)
+perfev.done(function() tool.print_profile("profile", profile, opt.format, opt.call_graph) end)

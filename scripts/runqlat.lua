@@ -3,19 +3,19 @@
 -- perfl runqlat --per comm --unit ms -- make
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show how long runnable tasks wait for a CPU",
   { "--per", choices = { "comm", "tid" }, metavar = "FIELD", help = "print a histogram for each comm or tid" },
-  common.unit,
+  tool.options.unit,
   epilog = [[
 A wait is from the wakeup, start or preemption of a task until it runs. The idle
 task does not count. The script watches the machine. With -p, -t, --uid, --comm
 or a command it counts only those tasks and their children.]],
 }
 
-local is_chosen = common.tasks("runqlat", "the waker of a task is another task, on any CPU")
+local is_chosen = tool.choose_tasks("runqlat", "the waker of a task is another task, on any CPU")
 
 local columns = { comm = "args.next_comm", tid = "args.next_pid" }
 local spec = { by = columns[opt.per], unit = opt.unit, title = "run queue latency", max_keys = 1 << 20 }
@@ -41,7 +41,7 @@ local function count_all()
 end
 
 local function count_chosen()
-  local since, add = {}, common.adder(took, opt)
+  local since, add = {}, tool.duration_adder(took, opt)
   perfev.event { wakeups, fields = { "time", "args.pid", "args.comm" }, sample = function(time, tid, comm)
     if is_chosen(tid, comm) then since[tid] = time end
   end }

@@ -3,10 +3,8 @@
 -- perfl -a -d 5s syscount --per-process --top 10
 
 local perfev = require "perfev"
-local agg = require "perfev.aggregate.aggregator"
-local json = require "perfev.base.json"
-local syscalls = require "perfev.tracepoint.syscalls"
-local s = require("perfev.live.session").default()
+local tool = require "perfev.tool"
+local session = perfev.default_session()
 
 local opt = perfev.args {
   summary = "count system calls by name or by process",
@@ -15,7 +13,7 @@ local opt = perfev.args {
   { "-T --top", type = "integer", metavar = "N", help = "print only the N most frequent" },
 }
 
-local is_json = agg.default_form == "json"
+local is_json = tool.output_format() == "json"
 local per_call = opt.per_call or not opt.per_process
 local counts, comms, total = {}, {}, 0
 local by = { opt.per_process and "pid" or "args.id", opt.per_process and "comm" or nil }
@@ -44,9 +42,10 @@ end
 
 local function show(key)
   local pid = opt.per_process and (per_call and key >> 32 or key) or nil
-  local call = per_call and syscalls.name(opt.per_process and key & 0xffffffff or key, s.machine) or nil
+  local id = opt.per_process and key & 0xffffffff or key
+  local call = per_call and perfev.syscalls.name(id, session.machine) or nil
   local comm = pid and comms[pid]
-  if is_json then return print(json.encode { pid = pid, comm = comm, call = call, value = counts[key] }) end
+  if is_json then return print(tool.json { pid = pid, comm = comm, call = call, value = counts[key] }) end
   row(pid, perfev.escape(comm or ""), call, counts[key])
 end
 

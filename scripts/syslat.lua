@@ -3,10 +3,8 @@
 -- perfl -a -d 5s syslat --failed --top 10
 
 local perfev = require "perfev"
-local agg = require "perfev.aggregate.aggregator"
-local json = require "perfev.base.json"
-local syscalls = require "perfev.tracepoint.syscalls"
-local s = require("perfev.live.session").default()
+local tool = require "perfev.tool"
+local session = perfev.default_session()
 
 local opt = perfev.args {
   summary = "show how long system calls take, by name",
@@ -37,11 +35,11 @@ perfev.done(function()
     if a.value.sum ~= b.value.sum then return a.value.sum > b.value.sum end
     return a["start.args.id"] < b["start.args.id"]
   end)
-  local is_json = agg.default_form == "json"
+  local is_json = tool.output_format() == "json"
   if not is_json then row("CALL", "COUNT", "TOTAL(us)", "AVG(us)", "P50(us)", "P99(us)", "MAX(us)") end
   for i = 1, math.min(opt.top or #rows, #rows) do
-    local v, name = rows[i].value, syscalls.name(rows[i]["start.args.id"], s.machine)
-    if is_json then print(json.encode { call = name, unit = "ns", value = v })
+    local v, name = rows[i].value, perfev.syscalls.name(rows[i]["start.args.id"], session.machine)
+    if is_json then print(tool.json { call = name, unit = "ns", value = v })
     else row(name, v.count, us(v.sum), us(v.avg), us(v.p50), us(v.p99), us(v.max)) end
   end
   if opt.top and opt.top < #rows and not is_json then print(("(%d others)"):format(#rows - opt.top)) end

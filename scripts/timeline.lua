@@ -3,20 +3,19 @@
 -- perfl -a timeline --irq --mark sched:sched_waking -o build.json make
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local session = require "perfev.live.session"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "write which task ran when on which CPU, for ui.perfetto.dev",
   { "--mark", metavar = "EVENT", help = "add a point for each of these events, as in sched:sched_waking" },
   { "--irq", help = "add interrupts and softirqs; requires -a" },
-  common.title,
+  tool.options.title,
   epilog = [[
 A recording requires switch records (perf record --switch-events) or the event
 sched:sched_switch (perf sched record).]],
 }
 
-common.needs_cpu("timeline")
+tool.require_switch_cpus("timeline")
 local spans, points, first, last = {}, {}, nil, nil
 local running, known = {}, {} -- by CPU: who is on it; did it switch already?
 local function seen(r) first, last = first or r.time, r.time end
@@ -53,7 +52,7 @@ local recorded = perfev.event { "sched:sched_switch", optional = true, sample = 
   leave(r, args.prev_pid, args.prev_comm, args.prev_state == 0 or args.prev_state == 0x100)
   enter(r, args.next_pid, args.next_comm)
 end }
-perfev.begin(function() return session.default().opts.input or recorded:close() end)
+perfev.begin(function() return perfev.default_session().opts.input or recorded:close() end)
 
 -- A handler runs inside the interrupted task and does not change its CPU.
 local function handler(event, name)

@@ -3,8 +3,7 @@
 -- perfl -p 1234 -d 10s top --event page-faults -F 0 --interval 2s > faults
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local session = require "perfev.live.session"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "show the busiest functions, live", all_cpus = true,
@@ -18,15 +17,14 @@ output is not a terminal, with a command (which uses the terminal), and with -i.
 }
 
 if opt.frequency < 0 or opt.interval == 0 then
-  io.stderr:write("top: ", opt.frequency < 0 and "-F: 0 or more" or "-I: more than 0", "\n")
-  os.exit(2, true)
+  tool.refuse("top", opt.frequency < 0 and "-F: 0 or more" or "-I: more than 0")
 end
 
 local rows, width, settings -- of the terminal; how it was set, where we draw on it
 local shown, profile = 0, perfev.profile {}
 
 local event = perfev.event {
-  common.sampled(opt.event), callchain = true,
+  tool.sampled_event(opt.event), callchain = true,
   sample_max_stack = 1, -- stacks stay in memory: one for each address, not each way there
   freq = opt.frequency > 0 and opt.frequency or nil, period = opt.frequency == 0 and 1 or nil,
   where = not opt.idle and { "tid", "!=", 0 } or nil, sample = profile:sampler(),
@@ -41,7 +39,7 @@ end
 local function take_terminal()
   if rows then return end
   rows, width = 24, 80
-  local opts = session.default().opts
+  local opts = perfev.default_session().opts
   if opts.input or opts.command or io.output() ~= io.stdout or not os.execute "test -t 0 && test -t 1" then return end
   local high, wide = stty("size"):match "^(%d+) (%d+)$"
   if high and tonumber(high) > 5 and tonumber(wide) > 0 then rows, width = tonumber(high), tonumber(wide) end
@@ -51,7 +49,7 @@ end
 
 local function show()
   take_terminal()
-  local what = opt.event == "cpu-clock" and common.instead_of_clock(event, "top") or opt.event
+  local what = opt.event == "cpu-clock" and tool.replaced_clock("top", event) or opt.event
   local text = ("%s: %d in %.1f s\n"):format(what, profile:total(), (profile.duration or 0) / 1e9)
     .. profile:top { limit = rows - 5, width = width } -- minus heads, (other), total and the line of the cursor
   if settings then

@@ -3,15 +3,15 @@
 -- perfl -a wakeuptime --filter 'comm == "make"' make
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "add up the time asleep, by the woken task and the stack that woke it",
-  common.format,
+  tool.options.format,
   { "--filter", type = "string", metavar = "CONDITION",
     help = "a condition on the woken task, as in 'pid == 1234' (a filter in the kernel)" },
-  common.least, common.user, common.kernel, common.call_graph, common.title,
+  tool.options.least, tool.options.user, tool.options.kernel,
+  tool.options.call_graph, tool.options.title,
   epilog = [[
 A stack starts with the sleeping task; the waker and its frames follow. A wakeup
 by an interrupt is attributed to the interrupted task. Waits that begin and end
@@ -19,12 +19,12 @@ during the run count; waits for a CPU do not, because no task ends them. With a
 command, -p and similar, only waits that such a task ends count; -a has all.]],
 }
 
-common.needs_every_cpu "wakeuptime"
-common.needs_machine_pids "wakeuptime"
+tool.require_all_cpus "wakeuptime"
+tool.require_machine_pids "wakeuptime"
 local profile = perfev.profile { title = opt.title or "asleep", values = { { "time", unit = "ns" }, "waits" } }
 local falls_asleep = { "and", { "out", "==", true }, { "preempt", "==", false }, { "tid", "!=", 0 } }
 local sleeps = perfev.span {
-  start = true, stop = true, cancel = true, by = "tid", stop_by = "args.pid", max_waiting = common.MOST_TASKS,
+  start = true, stop = true, cancel = true, by = "tid", stop_by = "args.pid", max_waiting = tool.MAX_TASKS,
   start_where = falls_asleep, cancel_where = { "not", falls_asleep }, least = opt.least .. "ns",
   into = profile:sampler { value = "took", by = { "args.comm", "comm", "stack" },
     add = function(comm, waker, stack, nr, time)
@@ -33,9 +33,9 @@ local sleeps = perfev.span {
 }
 
 -- The waker's event: sched_wakeup may run on the other CPU.
-perfev.event(common.with_stacks(opt, "wakeuptime", {
+perfev.event(tool.with_stacks("wakeuptime", opt, {
   "sched:sched_waking", filter = opt.filter,
   sample = sleeps.stop, switch = { sleeps.start, sleeps.cancel }, exit = sleeps.cancel,
 }))
 
-perfev.done(function() show(profile, opt.format, "wakeuptime", opt.call_graph) end)
+perfev.done(function() tool.print_profile("wakeuptime", profile, opt.format, opt.call_graph) end)

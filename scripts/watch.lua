@@ -3,8 +3,7 @@
 -- perfl watch --access rw --each bash:last_command_exit_value -- bash -c true
 
 local perfev = require "perfev"
-local common = require "perfev.tool.profile_options"
-local show = require "perfev.tool.profile_output"
+local tool = require "perfev.tool"
 
 local opt = perfev.args {
   summary = "count the writes to a variable by stack",
@@ -13,7 +12,7 @@ local opt = perfev.args {
   { "--access", choices = { "w", "rw", "x" }, default = "w", metavar = "KIND",
     help = "w: writes; rw: also reads; x: calls of the function there" },
   { "--each", help = "print a line and the stack for each access at once" },
-  common.format, common.call_graph, common.title,
+  tool.options.format, tool.options.call_graph, tool.options.title,
   epilog = [[
 The processor reports a write after it, so the stack is that of the following
 instruction. Writes by the kernel count too, as root.]],
@@ -24,7 +23,7 @@ local what = words[opt.access]
 local profile = perfev.profile { title = opt.title or ("%s of %s"):format(what, opt.variable), values = { what } }
 local first, last
 
-perfev.event(common.with_stacks(opt, "watch", {
+perfev.event(tool.with_stacks("watch", opt, {
   ("mem:%s:%s"):format(opt.variable, opt.access), period = 1,
   sample = not opt.each and profile:sampler { under = "comm" } or function(r)
     first, last = first or r.time, r.time
@@ -39,5 +38,5 @@ perfev.done(function()
     profile.duration = first and last - first
     print(("%d %s of %s"):format(profile:total(), what, perfev.escape(opt.variable)))
   end
-  show(profile, opt.format, "watch", opt.call_graph)
+  tool.print_profile("watch", profile, opt.format, opt.call_graph)
 end)

@@ -27,6 +27,8 @@ local M = {
 
 --- A session of its own; see perfev.live.session.
 M.session = function(opts) return session.new(opts) end
+--- Returns the session that the verbs of the module act on.
+function M.default_session() return session.default() end
 
 --- Declare an event of the default session.
 function M.event(spec) return session.default():_declare(spec, 2) end
@@ -73,6 +75,7 @@ function M.args(spec) return args(spec) end
 
 --- What few scripts use, loaded when it is used: see perfev.event.list, perfev.live.doctor.
 function M.list(pattern) return require "perfev.event.list" (pattern) end
+function M.event_details(entry) return require("perfev.event.list").details(entry) end
 function M.doctor() return require("perfev.live.doctor").look() end
 --- A recording; see perfev.perfdata.reader.
 function M.open(path, opts) return require "perfev.perfdata.reader".open(path, opts) end
@@ -87,7 +90,7 @@ end
 
 -- Modules of their own, loaded when they are named.
 local modules = {
-  picture = "perfev.picture", profile = "perfev.profile", sim = "perfev.sim",
+  picture = "perfev.picture", profile = "perfev.profile", sim = "perfev.sim", tool = "perfev.tool",
   units = "perfev.base.parse_units", syscalls = "perfev.tracepoint.syscalls",
 }
 setmetatable(M, { __index = function(_, name)

@@ -507,6 +507,7 @@ local function prepare(words)
   args.parse = parse_declared
   session.before_default_start = before_start
   session.default_choice = chosen_tasks
+  session.children_time = native.children_time
 end
 
 local function usage_error(text)

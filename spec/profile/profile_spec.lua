@@ -589,7 +589,7 @@ describe("what scripts do with it in the end", function()
     io.stderr = { write = function(_, text) said[#said + 1] = text end }
     local out = assert(io.tmpfile())
     io.output(out)
-    require "perfev.tool.profile_output"(p, "folded", "profile")
+    require "perfev.tool".print_profile("profile", p, "folded")
     for i = 1, 3 do debug.setmetatable(stacks[i], file) end
     out:seek "set"
     assert.equal("f1_[k] 1\nf2_[k] 1\nf3_[k] 1\n", out:read "a")

@@ -126,6 +126,7 @@ describe("doc/api has a heading for each name and a name for each heading:", fun
   it("what the other modules give", function()
     same(keys_of(units, "units."), headed("units."))
     same(keys_of(syscalls, "syscalls."), headed("syscalls."))
+    same(keys_of(perfev.tool, "tool."), headed("tool."))
   end)
 end)
 
@@ -187,6 +188,13 @@ describe("doc/api lists", function()
 
   it("the other options of an event", function()
     same(set_of(check.names(option_tables.event)), first_column("Options of an event", "| option |"))
+  end)
+
+  it("the options that scripts share", function()
+    local tool = perfev.tool
+    assert(tool.options.format) -- makes the choices, which come from perfev.profile
+    same(keys_of(tool.options, "tool.options."),
+      words_of(docs.slurp "doc/api/tool.md", "| `(tool%.options%.[%l_]+)`"))
   end)
 
   it("what perfev.args understands", function()

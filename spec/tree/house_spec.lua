@@ -159,6 +159,17 @@ local function lua_rank(folder)
 end
 
 describe("the house", function()
+  it("has scripts that require the documented modules only", function()
+    local documented = { ["perfev"] = true, ["perfev.tool"] = true, ["perfev.sim"] = true }
+    local others = {}
+    for path in run.capture("find scripts -name '*.lua' | sort"):gmatch("[^\n]+") do
+      for module in read(path):gmatch("require[ (]*[\"']([%w_.]+)") do
+        if not documented[module] then others[#others + 1] = path .. " -> " .. module end
+      end
+    end
+    assert.same({}, others)
+  end)
+
   it("includes only downwards, in C", function()
     assert.same({}, upward(c_graph(), c_rank))
   end)

@@ -115,7 +115,7 @@ describe("the methods that the documents call on r", function()
 end)
 
 describe("the functions of", function()
-  for name, module in pairs { ["perfev.symbol"] = require "perfev.symbol", sim = sim } do
+  for name, module in pairs { ["perfev.symbol"] = require "perfev.symbol", sim = sim, tool = perfev.tool } do
     it(name .. " are those that the documents call", function()
       local set = {}
       for word in text:gmatch("%f[%w_.]" .. name:gsub("%.", "%%.") .. "%.([%w_]+)%(") do set[word] = true end

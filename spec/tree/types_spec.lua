@@ -90,7 +90,8 @@ describe("the annotations for editors", function()
     for name in pairs(named) do assert(perfev[name], name) end
     for name in pairs(perfev) do assert(named[name], name) end
     for class, module in pairs { ["perfev.hooks"] = perfev.hooks, ["perfev.picture"] = perfev.picture,
-      ["perfev.profile"] = perfev.profile, ["perfev.units"] = units, ["perfev.syscalls"] = syscalls } do
+      ["perfev.profile"] = perfev.profile, ["perfev.units"] = units, ["perfev.syscalls"] = syscalls,
+      ["perfev.tool"] = perfev.tool } do
       assert.same(sorted(module), sorted(names_of(class)), class)
     end
   end)

@@ -209,6 +209,29 @@ perfev.symbol.kallsyms(path: string?)
 perfev.symbol.debuginfod(on: boolean)
 perfev.symbol.gone(): string?
 perfev.symbol.notes(): string[]
+perfev.default_session(): perfev.Session
+perfev.event_details(entry: table): table
+tool.refuse(who: string, why: string, status: integer?)
+tool.require_all_tasks(who: string, why: string, some_cpus: boolean?)
+tool.require_all_cpus(who: string)
+tool.require_switch_cpus(who: string)
+tool.require_machine_pids(who: string)
+tool.choose_tasks(who: string, why: string, some_cpus: boolean?): perfev.IsChosen?
+tool.sampled_event(name: string): string
+tool.replaced_clock(who: string, ev: perfev.Event): string?
+tool.with_stacks(who: string, opt: table, spec: perfev.EventSpec): perfev.EventSpec
+tool.field_kind(name: string): string?, string?
+tool.signal_name(number: integer): string?
+tool.disk_name(dev: integer): string
+tool.with_arguments(spec: perfev.EventSpec): perfev.EventSpec
+tool.exec_arguments(r: perfev.Record): string[]?
+tool.arguments_text(words: string[]): string
+tool.output_format(): string
+tool.json(value: any): string
+tool.print_histogram(title: string, unit: string, value: table)
+tool.duration_adder(hist: perfev.Aggregator, opt: table): perfev.AddDuration
+tool.print_profile(who: string, p: perfev.Profile, format: string, call_graph: string?)
+tool.print_stat(who: string, opt: table)
 units.duration(v: perfev.Duration): integer?, string?
 units.size(v: perfev.Size): integer?, string?
 units.buffer(v: perfev.Size): integer?, string?
@@ -224,6 +247,7 @@ local values = {
   ["perfev.profile.formats"] = "string[]", ["perfev.hooks.real"] = "table<string, function>",
   ["perfev.hooks"] = false, ["perfev.symbol"] = false, -- classes, see `objects`
   ["perfev.symbol.log"] = "fun(level: integer, text: string)?",
+  ["tool.options"] = "table<string, table>", ["tool.MAX_TASKS"] = "integer",
   ["sim.options"] = "table<string, string>", ["sim.worlds"] = "string[]",
 }
 
@@ -232,11 +256,11 @@ local values = {
 local objects = {
   { "perfev", "perfev", { "hooks perfev.hooks", "picture perfev.picture",
     "profile perfev.profile", "symbol perfev.symbol", "sim perfev.sim",
-    "syscalls perfev.syscalls", "units perfev.units" } },
+    "syscalls perfev.syscalls", "tool perfev.tool", "units perfev.units" } },
   { "perfev.hooks", "perfev.hooks" }, { "perfev.picture", "perfev.picture" },
   { "perfev.profile", "perfev.profile" }, { "perfev.symbol", "perfev.symbol" },
   { "sim", "perfev.sim" }, { "k", "perfev.Kernel" }, { "units", "perfev.units" },
-  { "syscalls", "perfev.syscalls" },
+  { "syscalls", "perfev.syscalls" }, { "tool", "perfev.tool" },
   { "s", "perfev.Session" },
   { "ev", "perfev.Event" },
   { "r", "perfev.Record" },
@@ -322,7 +346,7 @@ local object_fields = {
   { "perfev.Event", "events", "members", { name = "string", attr = "perfev.Attr?",
     ids = "integer[]?", error = "string?", members = "perfev.Event[]?" } },
   { "perfev.Session", "sessions", "machine", { command_status = "perfev.Status?",
-    started = "boolean", finished = "boolean", machine = "string?",
+    started = "boolean", finished = "boolean", machine = "string?", opts = "perfev.SessionOptions",
     recorded = "table<string, any>?" } },
   { "perfev.Recording", "recordings", "header", { events = "table[]", header = "table<string, any>",
     facts = "table<string, any>", warnings = "string[]", error = "string?", errno = "integer?" } },
@@ -338,6 +362,8 @@ local aliases = [[
 ---@alias perfev.Sink perfev.Aggregator|perfev.Line|perfev.SpanEnd|perfev.Sampler
 ---@alias perfev.SpanSource string|perfev.EventSpec|true
 ---@alias perfev.Payload table<string, any>
+---@alias perfev.IsChosen fun(tid: integer, comm: string): boolean
+---@alias perfev.AddDuration fun(ns: integer, comm: string?, tid: integer?)
 
 ---@class perfev.SpanEnd
 ---@class perfev.Sampler

@@ -235,12 +235,12 @@ local function pmu_details(entry)
     caps = next(pmu.caps(one)) and pmu.caps(one) or nil, fields = fields }
 end
 
---- What an event of the list is made of.
+--- Returns the parts of an event.
 -- @tparam table entry  of M.list
 -- @treturn table  `fields` (list: name, type, values), and by kind `id`, `terms`, `scale`, `unit`, `cpus`, `caps`
 function M.details(entry)
   if type(entry) ~= "table" or type(entry.name) ~= "string" then
-    error("details: one of what perfev.list gave is expected, not a " .. type(entry), 2)
+    error("event_details: an entry of perfev.list expected, not a " .. type(entry), 2)
   end
   if entry.kind == "tracepoint" then return tracepoint_details(entry) end
   if entry.pmu then return pmu_details(entry) end

@@ -96,6 +96,9 @@ function counter.default_session() return M.before_default_start and M.default()
 -- `all_cpus`, `input`; a session that is `of_machine` watches all, and its script selects (perfev.tool.chosen_tasks).
 M.default_choice = nil
 
+--- Set by a runner: function() -> ns of CPU time of ended children, in user space and in the kernel.
+M.children_time = nil
+
 --- Sets options of a session that has not started; as for `perfev.session`.
 function Session:configure(opts)
   if self.started or self.finished then error("session: it has started already; configure() comes before", 2) end

@@ -1,5 +1,5 @@
 --- The tasks that a script counts while it watches the whole machine: those of -p, -t, --uid and --comm, or the
--- command, and their children. The whole machine, because the record of a wakeup or a switch is another task's.
+-- command, and their children. The session watches the machine because another task causes a wakeup or a switch.
 
 local core = require "perfev.core"
 local processes = require "perfev.event.processes"
@@ -17,7 +17,7 @@ local function has_choice(choice)
   return choice.pid or choice.tid or choice.uid or choice.comm or choice.command and not choice.all_cpus
 end
 
--- Processes by their numbers, once they are known; the command is one.
+-- Returns a set of the pids of the chosen processes; the command is one of them.
 local function find_processes(s, choice, refuse)
   local pids = set_of(choice.pid)
   for pid in pairs(choice.input and {} or pids) do
@@ -34,9 +34,9 @@ local function find_processes(s, choice, refuse)
   return pids
 end
 
---- Have the default session watch the machine, where some of its tasks were chosen.
+--- If the command line chooses tasks, makes the default session watch the machine.
 -- @tparam function refuse  f(why): ends the script
--- @treturn ?function       f(tid, comm) -> whether that task is one of them; nil: all are
+-- @treturn ?function       f(tid, comm) -> boolean: whether the task was chosen; nil: all tasks count
 function M.tasks(refuse)
   local choice = session.default_choice and session.default_choice() or {}
   if not has_choice(choice) then return nil end

@@ -1,22 +1,25 @@
---- What the script stat prints: perf stat's columns, its CSV, its JSON, and its derived metrics.
+--- Counts events and prints them as perf stat does: columns, CSV, JSON, and derived metrics.
 -- A row is { name =, value = (nil: not counted), supported =, enabled =, running =, spread =, cpu = (nil: all) };
--- values of clocks are nanoseconds. Source of the forms: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
+-- values of clocks are nanoseconds. Source of the formats: tools/perf/util/stat-display.c and stat-shadow.c of 6.1.
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
+local event = require "perfev.event.declaration"
 local json = require "perfev.base.json"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local options = require "perfev.base.options"
 local pmu = require "perfev.event.pmu"
 local processes = require "perfev.event.processes"
+local session = require "perfev.live.session"
 
 local M = {}
 
+local MONOTONIC = 1 -- CLOCK_MONOTONIC
+
 local software = "task-clock,context-switches,cpu-migrations,page-faults,"
 
---- What perf stat counts when it is told nothing; on this machine, as where a CPU stalls is counted by
--- those alone that say so.
+--- Returns the events that perf stat counts by default. Stalled cycles are among them if the CPU's PMU has them.
 function M.default()
   local cpu = pmu.find "cpu"
   local stalled = ""
@@ -52,8 +55,7 @@ local function parse(text)
 end
 
 --- "a,b,{c,d}", … -> { { "a", "b" }, { "c", "d", grouped = true }, … } | nil, message
--- What is named again is counted again, by a counter of its own.
--- A group has its own words in `text`, when there are modifiers behind its brace.
+-- A repeated name gets a counter of its own. A group with modifiers after its brace has its text in `text`.
 function M.parse(...)
   local units = {}
   for _, text in ipairs { ... } do
@@ -98,7 +100,7 @@ local function per_second(value, clock)
   return rate, "%8.3f", "G/sec"
 end
 
---- The metric that goes with a row, as far as the events it needs were counted.
+--- Returns the derived metric of a row, if the events that it needs were counted.
 -- @tparam table row
 -- @tparam table values     all rows' values by bare name
 -- @tparam integer elapsed  ns
@@ -108,7 +110,7 @@ end
 function M.metric(row, values, elapsed)
   local name, value = bare(row.name), row.value
   if not value then return nil end
-  -- Of one kind of CPU: held against what else was counted there.
+  -- An event of one kind of CPU: its metric uses the other events of that kind.
   local kind, inner = name:match("^([%w_]+)/([%w%-]+)/$")
   if names.find(inner or "") then
     local all = values
@@ -132,14 +134,14 @@ function M.metric(row, values, elapsed)
   end
 end
 
---- What is told in a line of its own below a row: how many cycles were lost for an instruction.
+--- Returns the metric of a line below a row of instructions: stalled cycles per instruction.
 function M.more(row, values)
   local stalled = math.max(values["stalled-cycles-frontend"] or 0, values["stalled-cycles-backend"] or 0)
   if bare(row.name) ~= "instructions" or not row.value or row.value == 0 or stalled == 0 then return nil end
   return stalled / row.value, "%7.2f ", "stalled cycles per insn"
 end
 
---- Mean, and how far it may be off: the standard error of the mean, absolute and in percent of it.
+--- Returns the mean and its standard error, absolute and in percent of the mean.
 function M.spread(list)
   local sum, squares, n = 0, 0, #list
   for _, v in ipairs(list) do sum = sum + v end
@@ -153,7 +155,7 @@ end
 
 local function unit_of(row) return row.unit or is_clock(row.name) and "msec" or "" end
 
--- As perf writes it: clocks in ms with a fraction, counts whole.
+-- As perf prints it: clocks in ms with a fraction, counts as integers.
 local function value_text(row)
   if not row.supported then return "<not supported>" end
   if not row.value then return "<not counted>" end
@@ -227,14 +229,14 @@ local function json_line(row, metric, _, unit)
     json.encode(unit or ""))
 end
 
---- How to write: { line(row, metric…), stamp(ns, line), head } for -j, -x SEP, or people.
+--- Returns the functions that write rows as JSON, separated values or columns: { line(row, metric…), stamp(ns, line) }.
 function M.writer(is_json, separator)
   if is_json then
     return { line = json_line, stamp = function(ns, line)
       return ns and ('{"interval" : %.9f, %s}'):format(ns / 1e9, line) or "{" .. line .. "}"
     end }
   elseif separator then
-    separator = separator == "\\t" and "\t" or separator -- as perf has it
+    separator = separator == "\\t" and "\t" or separator -- as in perf
     return { line = csv_writer(separator), stamp = function(ns, line)
       return ns and ("%16.9f%s%s"):format(ns / 1e9, separator, line) or line
     end }
@@ -244,12 +246,13 @@ function M.writer(is_json, separator)
   end }
 end
 
---- The line above what is printed of each interval.
+--- Returns the heading of the intervals.
 function M.head(per_cpu)
   return ("#           time %s            counts unit events"):format(per_cpu and "CPU        " or "")
 end
 
---- Print rows; at: ns since the start, for an interval's. A metric is held against what its own CPU counted.
+--- Prints rows. A metric of one CPU uses the other counts of that CPU.
+-- @tparam[opt] integer at  ns since the start: the rows are of an interval
 function M.write(writer, rows, elapsed, at)
   local by_cpu = {}
   local width = UNIT_WIDTH
@@ -266,7 +269,7 @@ function M.write(writer, rows, elapsed, at)
   end
 end
 
--- ---- the whole of it ----
+-- ---- counting ----
 
 local function tasks_text(opts)
   if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
@@ -274,7 +277,7 @@ local function tasks_text(opts)
   return opts.tid and ("thread id '%s'"):format(table.concat(opts.tid, ","))
 end
 
--- Whose the counts are: of a command beside -a, a cgroup or processes only how long they were taken.
+-- The target in the heading. A command with -a, a cgroup or processes only sets the duration.
 local function target_text(opts)
   if opts.cgroup then return ("cgroup '%s'"):format(opts.cgroup) end
   if options.is_cpu_wide(opts) then
@@ -283,7 +286,7 @@ local function target_text(opts)
   return tasks_text(opts) or "'" .. table.concat(opts.command, " ") .. "'"
 end
 
--- The rows of several runs as one row each.
+-- Returns one row for each row of several runs, with the mean.
 local function averaged(runs)
   if #runs == 1 then return runs[1] end
   local rows = {}
@@ -332,7 +335,7 @@ local function row_of(m, count, measured, cpu)
   return { name = m.name, supported = true, value = ns, enabled = took, running = took, unit = "ns", cpu = cpu }
 end
 
--- Whether an event is a CPU's own: of a PMU that counts for several, one of them has it.
+-- True if an event is counted on this CPU: a PMU that counts for several CPUs is read on one of them.
 local function is_on(m, cpu)
   local cpus = m.found and m.found.cpus
   return not cpus or has(cpus, cpu)
@@ -348,8 +351,8 @@ local function core_of(cpu)
   return ("S%d-D%d-C%d"):format(table.unpack(parts))
 end
 
--- What was counted there and there, as one.
-local function together(one, other)
+-- Returns the sum of two counts.
+local function add_counts(one, other)
   if not one then return other end
   local both = setmetatable({}, { __index = one })
   for _, field in ipairs { "value", "raw", "time_enabled", "time_running" } do
@@ -364,7 +367,7 @@ local function core_rows(m, cpus, readings)
   for _, cpu in ipairs(cpus) do
     local name = core_of(cpu)
     if not first[name] then first[name], first[#first + 1] = cpu, name end
-    counts[name] = together(counts[name], readings[cpu].counts[m.name] or {})
+    counts[name] = add_counts(counts[name], readings[cpu].counts[m.name] or {})
   end
   for i, name in ipairs(first) do
     rows[i] = row_of(m, counts[name], nil, first[name])
@@ -373,12 +376,11 @@ local function core_rows(m, cpus, readings)
   return rows
 end
 
---- The readings of all events of some counters, as rows in their order.
+--- Returns the readings of all events of some counters, as rows in order.
 -- @tparam {counter,...} counters
 -- @tparam string verb  "read" or "delta"
--- @tparam[opt] table measured  ns by name, of what is no event but known: duration_time, user_time, system_time; no
---                              CPU's, and told once
--- @tparam[opt] boolean per_cpu  a row of each CPU
+-- @tparam[opt] table measured  ns of perf stat's own events: duration_time, user_time, system_time; one row each
+-- @tparam[opt] boolean per_cpu  a row for each CPU
 function M.rows(counters, verb, measured, per_cpu)
   local rows = {}
   for _, c in ipairs(counters) do
@@ -412,12 +414,12 @@ local function print_all(writer, opts, runs, times, measured)
   if writer.for_people then print_elapsed(times, measured, not tasks_text(opts)) end
 end
 
---- Run as often as asked, and print what comes of it.
--- @tparam table opt         `repeat` and `interval_print` count
+--- Runs the session as often as asked, and prints the counts at the end.
+-- @tparam table opt         `repeat` and `interval_print`
 -- @tparam table writer
--- @tparam session s         for the first run, which somebody else starts; the others are like it
--- @tparam function prepare  (session, finished): have finished(rows, measured) called when it ends; `measured` as
---                           M.rows has it
+-- @tparam session s         the first run; the others are clones of it
+-- @tparam function prepare  (session, finished): declares the counters; they call finished(rows, measured) at the end
+--                           of the run, `measured` as for M.rows
 function M.run(opt, writer, s, prepare)
   local runs, times = {}, {}
   local function finished(rows, measured)
@@ -429,10 +431,80 @@ function M.run(opt, writer, s, prepare)
       local twin = s:clone()
       prepare(twin, finished)
       assert(twin:run())
-      -- Half a run is no sample of the mean.
+      -- An interrupted run is not a sample of the mean.
       if s:_is_interrupted() then runs[#runs], times[#times] = nil, nil end
     end
     if not opt.interval_print then print_all(writer, s.opts, runs, times, measured) end
+  end)
+end
+
+-- Values that perf stat measures itself, in ns; for a command also its CPU time.
+local function measure(s, took, user_before, system_before)
+  local measured = { duration_time = took }
+  if session.children_time and s.command_status and not options.is_cpu_wide(s.opts) then
+    local user, system = session.children_time()
+    measured.user_time, measured.system_time = user - user_before, system - system_before
+  end
+  return measured
+end
+
+-- Declares the counters of `units` on a session.
+local function declare_counters(s, units)
+  local counters = {}
+  for i, unit in ipairs(units) do
+    local spec = {}
+    for k, name in ipairs(unit.text and { unit.text } or unit) do spec[k] = { name, optional = "unsupported" } end
+    counters[i] = unit.grouped and not unit.text and s:group(spec) or s:counter(spec)
+  end
+  return counters
+end
+
+-- Counts the targets of session s; calls finished(rows, measured) at the end.
+local function count_session(s, units, opt, writer, refuse, finished)
+  local counters, began, last, user, system = declare_counters(s, units), 0, 0, 0, 0 -- last: ns since `began`
+  local function print_interval()
+    local at = core.clock(MONOTONIC) - began
+    M.write(writer, M.rows(counters, "delta", { duration_time = at - last }, opt.no_aggr), at - last, at)
+    last = at
+  end
+  if opt.interval_print then s:every(opt.interval_print / 1000, print_interval) end
+  s:begin(function()
+    local is_of_tasks = not (options.is_cpu_wide(s.opts) or s.opts.cpus)
+    if opt.no_aggr and is_of_tasks then refuse "--no-aggr: counts of tasks have no CPU\n  try: -a, or -C" end
+    if opt.interval_print and writer.for_people then print(M.head(opt.no_aggr)) end
+    began = core.clock(MONOTONIC)
+    if session.children_time then user, system = session.children_time() end
+  end)
+  s:done(function()
+    local measured = measure(s, core.clock(MONOTONIC) - began, user, system)
+    if opt.interval_print then print_interval() end
+    finished(M.rows(counters, "read", measured, opt.no_aggr), measured)
+  end)
+end
+
+-- Refuses events that do not exist. A missing right is not a mistake of the command line: its status is 1.
+local function check_events(units, refuse)
+  for _, unit in ipairs(units) do
+    for _, name in ipairs(unit) do
+      local found, why, code = event.resolve(name)
+      if not found then refuse(why, code == core.errno.EACCES and 1 or nil) end
+    end
+  end
+end
+
+--- See perfev.tool.print_stat.
+-- @tparam function refuse  (who, why, status): ends the script
+function M.print(who, opt, refuse)
+  local function refuse_script(why, status) refuse(who, why, status) end
+  local is_chosen = #opt.events > 0
+  local units, wrong = M.parse(table.unpack(is_chosen and opt.events or { M.default() }))
+  if not units then refuse_script(wrong) end
+  if is_chosen then check_events(units, refuse_script) end
+  if opt["repeat"] < 1 then refuse_script "--repeat: at least once" end
+  if opt.interval_print and opt.interval_print < 1 then refuse_script "--interval-print: at least a millisecond" end
+  local writer = M.writer(opt.json_output, opt.field_separator)
+  M.run(opt, writer, session.default(), function(s, finished)
+    count_session(s, units, opt, writer, refuse_script, finished)
   end)
 end
 

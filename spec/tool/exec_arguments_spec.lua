@@ -1,6 +1,6 @@
 -- What a program was called with: of its stack, of /proc, and in a line.
 
-local cmdline = require "perfev.tool.cmdline"
+local exec_arguments = require "perfev.tool.exec_arguments"
 local sim = require "perfev.sim"
 local perfev = require "perfev"
 
@@ -22,17 +22,17 @@ describe("a command line", function()
 
   it("is read from the stack of a program of 64 or of 32 bits", function()
     for _, gap in ipairs { 0, 16, 5000 } do
-      assert.same(words, cmdline.on_stack(sample_of(words, 2, gap)))
-      assert.same(words, cmdline.on_stack(sample_of(words, 1, gap)))
+      assert.same(words, exec_arguments.on_stack(sample_of(words, 2, gap)))
+      assert.same(words, exec_arguments.on_stack(sample_of(words, 1, gap)))
     end
   end)
 
   it("is none where the copy of the stack ends before it, wherever that is", function()
     local whole = #sample_of(words, 2, 40).stack_user
-    for kept = 0, whole - 1 do assert.is_nil(cmdline.on_stack(sample_of(words, 2, 40, kept)), kept) end
-    assert.is_nil(cmdline.on_stack { regs_user = { abi = 2, sp = 1 } })
-    assert.is_nil(cmdline.on_stack { stack_user = ("\255"):rep(64), regs_user = { abi = 2, sp = 4096 } })
-    assert.is_nil(cmdline.on_stack {})
+    for kept = 0, whole - 1 do assert.is_nil(exec_arguments.on_stack(sample_of(words, 2, 40, kept)), kept) end
+    assert.is_nil(exec_arguments.on_stack { regs_user = { abi = 2, sp = 1 } })
+    assert.is_nil(exec_arguments.on_stack { stack_user = ("\255"):rep(64), regs_user = { abi = 2, sp = 4096 } })
+    assert.is_nil(exec_arguments.on_stack {})
   end)
 
   it("is read from /proc, unless the process has ended or is another program by now", function()
@@ -40,16 +40,16 @@ describe("a command line", function()
     k.files["/proc/7/cmdline"], k.files["/proc/7/comm"] = "ls\0-d\0a b\0\0", "ls\n"
     k.files["/proc/8/cmdline"], k.files["/proc/8/comm"] = "", "zombie\n"
     perfev.hooks.with(k.hooks, function()
-      assert.same({ "ls", "-d", "a b", "" }, cmdline.of_process(7, "ls"))
-      assert.is_nil(cmdline.of_process(7, "cat"))
-      assert.is_nil(cmdline.of_process(8, "zombie"))
-      assert.is_nil(cmdline.of_process(9, "gone"))
+      assert.same({ "ls", "-d", "a b", "" }, exec_arguments.of_process(7, "ls"))
+      assert.is_nil(exec_arguments.of_process(7, "cat"))
+      assert.is_nil(exec_arguments.of_process(8, "zombie"))
+      assert.is_nil(exec_arguments.of_process(9, "gone"))
     end)
   end)
 
   it("is shown escaped, its words told apart, and not without end", function()
-    assert.equal('ls -d "a b" "" x\\x1b[1m', cmdline.text(words))
-    local long = cmdline.text { "echo", ("x"):rep(1000), "y", ("z"):rep(1000), "never" }
+    assert.equal('ls -d "a b" "" x\\x1b[1m', exec_arguments.text(words))
+    local long = exec_arguments.text { "echo", ("x"):rep(1000), "y", ("z"):rep(1000), "never" }
     assert.equal("echo " .. ("x"):rep(1000) .. " y ...", long)
   end)
 end)

@@ -5,26 +5,26 @@ local escape = require "perfev.base.escape"
 
 local M = {}
 
-local STACK = 8192 -- bytes to copy: the pointers, also of the environment, and the texts above them
-local MOST = 1024 -- bytes that are shown
+local STACK_BYTES = 8192 -- to copy: the pointers, also of the environment, and the strings above them
+local TEXT_BYTES = 1024 -- to show
 local TRIES = 20
 
 local has_sp = core.machine:find "^x86_64" or core.machine:find "^aarch64" or core.machine:find "^riscv64"
 
---- Have a declaration of sched:sched_process_exec take the stack, where its register has a name.
+--- Makes a declaration of sched:sched_process_exec copy the stack, on machines whose stack pointer is known.
 -- @tparam table spec  of perfev.event
 -- @treturn table      spec
 function M.with_stack(spec)
   if has_sp then
     spec.sample_type = { "raw", "regs_user", "stack_user" }
-    spec.sample_regs_user, spec.sample_stack_user = { "sp" }, STACK
+    spec.sample_regs_user, spec.sample_stack_user = { "sp" }, STACK_BYTES
   end
   return spec
 end
 
---- As it lies on the stack: argc, the addresses of the arguments, and above them the texts (create_elf_tables(),
--- fs/binfmt_elf.c). The copy ends at the first page that nothing has touched, and there may be one below the texts.
--- @treturn ?{string,...}  nil: they are not there, or not all of them
+--- Reads the arguments from a copy of the stack: argc, the addresses of the arguments, and above them the strings
+-- (create_elf_tables(), fs/binfmt_elf.c). The copy ends at the first untouched page, which may be below the strings.
+-- @treturn ?{string,...}  nil: the copy does not have all of them
 function M.on_stack(r)
   local stack, regs = r.stack_user, r.regs_user
   local sp, word = regs and regs.sp, regs and regs.abi == 1 and "I4" or "I8" -- PERF_SAMPLE_REGS_ABI_32
@@ -40,8 +40,8 @@ function M.on_stack(r)
   return words
 end
 
---- Of a process that runs.
--- @treturn ?{string,...}  nil: it has ended, or has another name by now
+--- Reads the arguments of a running process from /proc.
+-- @treturn ?{string,...}  nil: the process has ended, or its name is no longer `comm`
 function M.of_process(pid, comm)
   local path = ("/proc/%d/cmdline"):format(pid)
   local line = core.slurp(path)
@@ -55,12 +55,12 @@ function M.of_process(pid, comm)
   return words
 end
 
---- In one line: escaped, in quotes where a word has blanks or nothing, "..." behind the first 1024 bytes.
+--- Returns the arguments as one line: escaped, empty words and words with blanks in quotes, "..." after 1024 bytes.
 function M.text(words)
   local shown, bytes = {}, 0
   for i, word in ipairs(words) do
     bytes = bytes + #word + 1
-    if bytes > MOST and i > 1 then
+    if bytes > TEXT_BYTES and i > 1 then
       shown[i] = "..."
       break
     end

@@ -1,0 +1,218 @@
+--- perfev.tool: functions that the scripts of perfl share; see doc/api/tool.md.
+-- `who` is a script's name, as messages have it.
+
+local agg = require "perfev.aggregate.aggregator"
+local core = require "perfev.core"
+local escape = require "perfev.base.escape"
+local event = require "perfev.event.declaration"
+local lazy = require "perfev.base.lazy_module"
+local options = require "perfev.base.options"
+local pidns = lazy "perfev.event.pid_namespace"
+local session = require "perfev.live.session"
+local units = require "perfev.base.parse_units"
+
+local chosen_tasks = lazy "perfev.tool.chosen_tasks"
+local disk_names = lazy "perfev.tool.disk_names"
+local exec_arguments = lazy "perfev.tool.exec_arguments"
+local json = lazy "perfev.base.json"
+
+local M = {
+  MAX_TASKS = 1 << 22, -- PID_MAX_LIMIT, include/linux/threads.h
+}
+
+-- ---- options ----
+
+--- Declarations for perfev.args.
+M.options = {
+  call_graph = { "--call-graph", default = "fp", metavar = "HOW",
+    help = "how to take stacks: fp, frame pointers; defer, the same, user part later (Linux 6.19); "
+      .. "dwarf[,BYTES], unwinding; lbr, the CPU's branch records" },
+  least = { "--least", type = "duration", default = 0, metavar = "TIME",
+    help = "count only waits of at least this time" },
+  user = { "--user", help = "show only user frames" },
+  kernel = { "--kernel", help = "show only kernel frames" },
+  unit = { "--unit", choices = { "ns", "us", "ms", "s" }, default = "us", metavar = "UNIT", help = "ns, us, ms or s" },
+  title = { "--title", metavar = "TEXT", help = "the title of the picture" },
+}
+
+-- Has its choices from perfev.profile, which most scripts do not load.
+setmetatable(M.options, { __index = function(list, name)
+  if name ~= "format" then return nil end
+  list.format = { "-f --format", choices = require("perfev.profile").formats, default = "tree", metavar = "FORMAT",
+    help = "tree, top: for a terminal; folded; html, svg: a flame graph; pprof, speedscope, firefox, callgrind" }
+  return list.format
+end })
+
+-- ---- refusals ----
+
+--- Ends a script with a message on standard error.
+-- @tparam string who
+-- @tparam string why
+-- @tparam[opt=2] integer status
+function M.refuse(who, why, status)
+  io.stderr:write(who, ": ", why, "\n")
+  os.exit(status or 2, true)
+end
+
+--- Refuses to start unless the session watches all tasks on all CPUs, or reads a whole recording. For scripts that
+-- join events of different tasks or CPUs: of a part of the machine they would miss one of the two.
+-- @tparam string who
+-- @tparam string why
+-- @tparam[opt] boolean some_cpus  accept -C: both events happen on the same CPU
+function M.require_all_tasks(who, why, some_cpus)
+  session.default():begin(function()
+    local opts = session.default().opts
+    local is_part = opts.cpus and not some_cpus or opts.cgroup or opts.pid or opts.tid or opts.uid or opts.comm
+    if not is_part and (opts.input or options.is_cpu_wide(opts)) then return end
+    M.refuse(who, ("%s\n  try: %s"):format(why, opts.input and "without -C, -p, -t and --comm" or "-a"))
+  end)
+end
+
+--- Refuses to start with -C: a task that leaves a CPU may continue on another one.
+function M.require_all_cpus(who)
+  session.default():begin(function()
+    local opts = session.default().opts
+    if not opts.cpus then return end
+    M.refuse(who, "a task that leaves one of these CPUs may come back on another\n  try: "
+      .. (opts.input and "without -C" or "-a, or -p"))
+  end)
+end
+
+local CPU = 1 << 7 -- PERF_SAMPLE_CPU
+
+--- Refuses recordings whose switch records have no CPU: perf record omits it when it watches tasks.
+function M.require_switch_cpus(who)
+  local s = session.default()
+  s:begin(function()
+    for _, recorded in ipairs(s.opts.input and s.core.rec.events or {}) do
+      if recorded.attr.context_switch and recorded.attr.sample_type & CPU == 0 then
+        M.refuse(who, "the recording does not say on which CPU tasks were switched\n"
+          .. "  try: perf record --switch-events --sample-cpu")
+      end
+    end
+  end)
+end
+
+--- Refuses to start in a pid namespace: tracepoints have the machine's numbers of tasks, records those of the
+-- namespace, and the two cannot be joined.
+function M.require_machine_pids(who)
+  session.default():begin(function()
+    if session.default().opts.input or pidns.is_machine() ~= false then return end
+    M.refuse(who, "in a pid namespace, as in a container, a waker's event has another number for the task than "
+      .. "its own records\n"
+      .. "  try: the machine's namespace (docker run --pid=host)")
+  end)
+end
+
+--- As require_all_tasks, but if the command line names tasks or a command, the session watches the machine and the
+-- script counts those tasks.
+-- @treturn ?function  f(tid, comm) -> boolean: whether the task was chosen; nil: count all tasks
+function M.choose_tasks(who, why, some_cpus)
+  M.require_all_tasks(who, why, some_cpus)
+  return chosen_tasks.tasks(function(fault) M.refuse(who, fault) end)
+end
+
+-- ---- events ----
+
+--- Returns an event's name with alternatives for recordings that lack cpu-clock: perf record's default event, then any.
+function M.sampled_event(name) return name == "cpu-clock" and "cpu-clock | cycles | *" or name end
+
+local HARDWARE, SOFTWARE, CPU_CLOCK = 0, 1, 0 -- PERF_TYPE_*, PERF_COUNT_SW_CPU_CLOCK
+
+--- Returns the name of the event that a recording has instead of cpu-clock. Refuses a recording with several others.
+-- @tparam string who
+-- @tparam table ev    declared with `sampled_event`, open
+-- @treturn ?string    nil: it is cpu-clock
+function M.replaced_clock(who, ev)
+  local attr, members = ev.attr, ev.members or {}
+  if not attr or attr.type == SOFTWARE and attr.config == CPU_CLOCK then return nil end
+  if attr.type == HARDWARE then return "cycles" end
+  local names = {}
+  for i, member in ipairs(members) do names[i] = member.name end
+  if #names == 1 then return names[1] end
+  M.refuse(who, ("the recording has no cpu-clock, and several other events: %s\n  try: perfl -i %s %s -e %s"):format(
+    escape(table.concat(names, ", ")), escape(session.default().opts.input), who, escape(names[1])))
+end
+
+--- Adds call chains to an event, as --call-graph, --user and --kernel ask.
+-- @tparam string who
+-- @tparam table opt   `call_graph`, `user`, `kernel`
+-- @tparam table spec  of perfev.event
+-- @treturn table      spec
+function M.with_stacks(who, opt, spec)
+  if opt.user and opt.kernel then M.refuse(who, "--user or --kernel, not both") end
+  local ok, why, remedy = event.callchain(opt.call_graph)
+  if not ok then M.refuse(who, ("--call-graph: %s\n  try: %s"):format(why, remedy)) end
+  spec.callchain = opt.kernel and "fp" or opt.call_graph -- the other ways concern user frames only
+  spec.exclude_callchain_kernel, spec.exclude_callchain_user = opt.user or nil, opt.kernel or nil
+  return spec
+end
+
+--- Returns the kind of a field of records: "number", "string", "boolean", "stack" or "payload"; or nil, message.
+function M.field_kind(name) return core.source_kind(name) end
+
+local signal_names
+
+--- Returns "SIGKILL" for 9; nil for an unknown number.
+function M.signal_name(number)
+  if not signal_names then
+    signal_names = {}
+    for name, known in pairs(core.signals) do signal_names[known] = "SIG" .. name end
+  end
+  return signal_names[number]
+end
+
+--- Returns the name of the disk with this device number ("vda"), or "MAJOR:MINOR".
+function M.disk_name(dev)
+  return session.default().opts.input and disk_names.numbers(dev) or disk_names.name(dev)
+end
+
+--- Adds a copy of the new program's stack to a declaration of sched:sched_process_exec; returns it.
+function M.with_arguments(spec) return exec_arguments.with_stack(spec) end
+
+--- Returns the arguments of the process that a record is about, or nil.
+function M.exec_arguments(r)
+  return exec_arguments.on_stack(r) or not session.default().opts.input and exec_arguments.of_process(r.pid, r.comm)
+    or nil
+end
+
+--- Returns arguments as one line of escaped text.
+function M.arguments_text(words) return exec_arguments.text(words) end
+
+-- ---- output ----
+
+--- Returns the output format that the user asked for: "text", or "json" (perfl -j).
+function M.output_format() return agg.default_form end
+
+--- Returns a value as JSON.
+function M.json(value) return json.encode(value) end
+
+--- Prints a histogram: a value of perfev.hist, below a title of its own.
+function M.print_histogram(title, unit, value) agg.print_histogram(title, unit, value, true) end
+
+--- Returns a function that adds durations of tasks to a histogram.
+-- @tparam table hist  perfev.hist
+-- @tparam table opt   `unit` ("us"), `per` ("comm", "tid" or nil)
+-- @treturn function   f(ns, comm, tid)
+function M.duration_adder(hist, opt)
+  local unit = units.duration("1" .. opt.unit)
+  return function(ns, comm, tid)
+    if opt.per then hist:add(ns // unit, opt.per == "comm" and comm or tid) else hist:add(ns // unit) end
+  end
+end
+
+--- Looks up the names of a profile, with progress on standard error each second, and writes it to the output.
+-- @tparam string who
+-- @tparam profile profile
+-- @tparam string format         one of perfev.profile.formats
+-- @tparam[opt] string call_graph  as the script took stacks: perfl prints a hint if they are cut short
+function M.print_profile(who, profile, format, call_graph)
+  require "perfev.tool.profile_output" (who, profile, format, call_graph)
+end
+
+--- Counts events of the default session and prints the columns of perf stat.
+-- @tparam string who
+-- @tparam table opt  values of the options of the script stat
+function M.print_stat(who, opt) require("perfev.tool.stat_output").print(who, opt, M.refuse) end
+
+return M
