@@ -14,7 +14,8 @@ local syscalls = require "perfev.tracepoint.syscalls"
 local units = require "perfev.base.parse_units"
 local wire = require "spec.support.wire"
 
-local paths = { "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "doc/install.md", "doc/tutorial.md",
+local paths = { "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
+  "doc/install.md", "doc/tutorial.md",
   "doc/events.md", "doc/probes.md", "doc/recordings.md", "doc/coverage.md", "doc/overhead.md", "doc/bench.md",
   "doc/testing.md" }
 local pages = docs.api_pages()
