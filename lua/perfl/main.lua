@@ -23,7 +23,7 @@ local report = require "perfl.message"
 local session_options = require "perfev.base.options"
 local shortage = require "perfev.base.memory_shortage"
 local source = require "perfl.load_source"
-local spelling = lazy "perfev.event.foreign_names"
+local foreign_names = lazy "perfev.event.foreign_names"
 local symbol = lazy "perfev.symbol"
 local symbol_files = lazy "perfev.symbol.files"
 
@@ -215,7 +215,7 @@ end
 local function probe_of(text)
   local prefix, rest = text:match("^%s*(%a%a%a%a%a+):([%w_:*.-]+)%s*[/{]")
   local probe = prefix and prefix .. ":" .. rest
-  return probe and (spelling.of(probe) or prefix:find("probe$") and probe)
+  return probe and (foreign_names.translate(probe) or prefix:find("probe$") and probe)
 end
 
 -- What is perf's -e, an event, is none of ours, Lua; nor is bpftrace's, a program.

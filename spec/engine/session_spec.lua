@@ -216,7 +216,7 @@ describe("opening and closing", function()
     table.sort(got)
     assert.same({ 10, 20 }, got)
     assert.same({ "cpu 1 went offline: its records until then are included",
-      "cpu 2 came online meanwhile, and was not watched" }, said)
+      "cpu 2 came online meanwhile and was not watched" }, said)
     assert.same({}, k:leaks())
   end)
 

@@ -92,14 +92,14 @@ describe("events", function()
 
   it("that are wrong are shown with a caret under where they stop being understood", function()
     for text, expected in pairs {
-      ["cycles:x"] = { "'x' is no modifier", 8 }, ["cycles:uu"] = { "'u' is there twice", 8 },
+      ["cycles:x"] = { "'x' is not a modifier", 8 }, ["cycles:uu"] = { "'u' is repeated", 8 },
       ["cycles:upppp"] = { "up to ppp", 8 }, ["cpu/event=/"] = { "a value is expected after event=", 11 },
       ["{a:b,cs"] = { "brace is not closed", 1 }, ["{cs,{cs}}"] = { "groups cannot be nested", 5 },
       ["cycles instructions"] = { "'instructions' is not understood", 8 }, ["cycles,"] = { "an event is expected", 8 },
       ["cycles/period=x/"] = { "period is a number, not 'x'", 15 }, ["cycles/period/"] = { "period needs a number", 8 },
-      ["cpu/nr=1/"] = { "'nr' is perf's own", 5 }, [""] = { "an event is expected", 1 },
+      ["cpu/nr=1/"] = { "'nr' is not supported", 5 }, [""] = { "an event is expected", 1 },
       ["sched:"] = { "a tracepoint's name or modifiers", 7 }, ["a:b[c"] = { "pattern 'b[c' is not closed", 3 },
-      ["cpu/event=1,event=2/"] = { "'event' is there twice", 13 }, ["cpu/event=1"] = { "slash is not closed", 4 },
+      ["cpu/event=1,event=2/"] = { "'event' is repeated", 13 }, ["cpu/event=1"] = { "slash is not closed", 4 },
       ["cpu/name='x/"] = { "quote ' is not closed", 10 }, ["cycles | "] = { "an event is expected", 10 },
       ["a:b_{c,d}"] = { "each name in full, a comma between them", 5 },
       ["cycles}"] = { "'}' is not understood", 7 }, ["cycles:"] = { "modifiers are expected", 8 },

@@ -87,7 +87,7 @@ describe("an event of a PMU", function()
     local why, code = refused("dyn/evt2,parm=1/", "dyn has no field or event called 'parm' %(did you mean 'param'%?%)")
     assert.matches("\n  | dyn/evt2,parm=1/\n  |          %^\n  try: one of event, flag, param", why)
     assert.equal(E.EINVAL, code)
-    refused("dyn/evt1/", "'evt1' leaves param= to you.*try: dyn/evt1,param=VALUE/")
+    refused("dyn/evt1/", "'evt1' needs a value for param=.*try: dyn/evt1,param=VALUE/")
     refused("dyn/param/", "'param' needs a value: it has 16 bits")
     refused("dyn/param=0x10000/", "param=0x10000 is too large: it has 16 bits.*at most 0xffff")
     refused("dyn/event=-1/", "'event' is a number, not '%-1'")
@@ -134,9 +134,10 @@ describe("a field", function()
 
   it("that cannot be read or understood is unusable, and the PMU is not", function()
     for text, why in pairs {
-      ["config5:0-3"] = "is no bits of a config word", ["config:3-0"] = "are not in a word",
-      ["config:0-64"] = "are not in a word", ["config:"] = "is no bits", ["config:1,1-2"] = "bit 1 is there twice",
-      nonsense = "is no bits", [""] = "is no bits", ["config:0-3-5"] = "are not in a word",
+      ["config5:0-3"] = "is not a list of bits of a config word", ["config:3-0"] = "are outside a word",
+      ["config:0-64"] = "are outside a word", ["config:"] = "is not a list of bits",
+      ["config:1,1-2"] = "bit 1 is repeated",
+      nonsense = "is not a list of bits", [""] = "is not a list of bits", ["config:0-3-5"] = "are outside a word",
     } do
       one(text)
       refused("dyn/x=1/", "field 'x' of dyn cannot be used: .*" .. why)

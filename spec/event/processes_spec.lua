@@ -90,7 +90,7 @@ describe("a cgroup", function()
     k.files["/proc/mounts"] = k.files["/proc/mounts"] .. "cgroup /sys/fs/cg/perf_event cgroup rw,perf_event 0 0\n"
     k.files["/sys/fs/cg/perf_event/app/tasks"] = ""
     assert.equal("/sys/fs/cg/perf_event/app", cgroups.find "app")
-    assert.matches("perf events know the hierarchy at /sys/fs/cg/perf_event, and not this one",
+    assert.matches("perf events use the hierarchy at /sys/fs/cg/perf_event, not this one",
       (select(2, cgroups.find "/sys/fs/c group/app.slice")))
   end)
 
@@ -98,7 +98,7 @@ describe("a cgroup", function()
     for _, path in ipairs { "..", "app.slice/../..", "./app.slice", "a\nb", "a\27[m", "" } do
       local dir, why, code = cgroups.find(path)
       assert.is_nil(dir)
-      assert.matches("below the root of the cgroups", why)
+      assert.matches("below the cgroup root", why)
       assert.equal(E.EINVAL, code)
     end
   end)

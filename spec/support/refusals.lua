@@ -195,7 +195,8 @@ M.chapters = {
       run = named("cpu_core/event=0x3c,period=x/", "intel_hybrid"), words = "period=x",
       cause = "period is a number", remedy = "period=NUMBER" },
     { "a modifier that there is not", input = 'event { "cycles:z" }',
-      run = named "cycles:z", words = "cycles:z", cause = "'z' is no modifier", remedy = "u k h (which side)" },
+      run = named "cycles:z", words = "cycles:z", cause = "'z' is not a modifier",
+      remedy = "u k h (user, kernel, hypervisor)" },
     { "a brace that is not closed", input = 'event { "{cycles,instructions" }',
       run = named "{cycles,instructions", words = "{cycles,instructions", cause = "the brace is not closed",
       remedy = "a } after the last event" },
@@ -606,7 +607,7 @@ M.chapters = {
       words = "pid 43", cause = "(a zombie)", remedy = "ps -eL" },
     { "an unknown user", input = "perfl --uid www …",
       run = opening("vm", { clock }, { uid = "www-dat" }, users),
-      words = "www-dat", cause = "has no such user", remedy = "did you mean 'www-data'?" },
+      words = "www-dat", cause = "no such user in /etc/passwd", remedy = "did you mean 'www-data'?" },
     { "a user without processes", input = "perfl --uid www-data …",
       run = opening("vm", { clock }, { uid = "www-data" }, users),
       words = "www-data", cause = "no process of the user", remedy = "ps -eo user,pid,comm" },
@@ -619,18 +620,18 @@ M.chapters = {
       remedy = "did you mean 'system.slice/nginx.service'?" },
     { "a cgroup that would lead elsewhere", input = "perfl --cgroup ../../etc …",
       run = opening("vm", { clock }, { cgroup = "../../etc" }, cgroups),
-      words = "../../etc", cause = "without '..'", remedy = "system.slice/NAME.service" },
+      words = "../../etc", cause = "not a path below the cgroup root", remedy = "system.slice/NAME.service" },
     { "a cgroup of a hierarchy that perf events do not know", input = "perfl --cgroup /sys/fs/cgroup/memory/app …",
       run = opening("vm", { clock }, { cgroup = "/sys/fs/cgroup/memory/app" }, function(k)
         cgroups(k)
         k.files["/proc/mounts"] = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"
           .. "cgroup /sys/fs/cgroup/perf_event cgroup rw,perf_event 0 0\n"
       end),
-      words = "/sys/fs/cgroup/memory/app", cause = "perf events know the hierarchy at /sys/fs/cgroup/perf_event",
+      words = "/sys/fs/cgroup/memory/app", cause = "perf events use the hierarchy at /sys/fs/cgroup/perf_event",
       remedy = "try: /sys/fs/cgroup/perf_event/app" },
     { "a cgroup without mounted cgroups", input = "perfl --cgroup app …",
       run = opening("vm", { clock }, { cgroup = "app" }),
-      words = "'app'", cause = "no cgroup hierarchy that perf events know is mounted", remedy = "mount -t cgroup2" },
+      words = "'app'", cause = "no cgroup hierarchy for perf events is mounted", remedy = "mount -t cgroup2" },
     { "a cgroup of a hierarchy that has no controller on", input = "perfl --cgroup system.slice …",
       run = opening("vm", { clock }, { cgroup = "system.slice" }, function(k)
         cgroups(k)

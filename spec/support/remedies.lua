@@ -151,7 +151,7 @@ rows["Names"] = {
   ["a term whose value is not a number"] = take("try: (period=)NUMBER", function(term)
     return named(("cpu_core/event=0x3c,%s1000/"):format(term), "intel_hybrid")
   end),
-  ["a modifier that there is not"] = take("try: of (%l) ", function(letter)
+  ["a modifier that there is not"] = take("try: (%l) ", function(letter)
     return named("cycles:" .. letter, "amd")
   end),
   ["a brace that is not closed"] = take("try: a (}) after", function(brace)

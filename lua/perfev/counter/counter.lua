@@ -177,7 +177,8 @@ end
 
 -- The page is of use for a hardware event of the calling thread alone (ABI of perf_mmap()).
 local function map_page(self, number, attr)
-  if self.spec.page == false or attr.inherit or without_page[attr.type] or not targets.is_here(self.target) then
+  if self.spec.page == false or attr.inherit or without_page[attr.type]
+    or not targets.is_calling_thread(self.target) then
     return
   end
   self.core:map(number) -- where it cannot be, read(2) does as well

@@ -1,18 +1,19 @@
---- A cgroup by its path -> its directory, in the hierarchy that perf events know.
--- That is cgroup v1's perf_event where it is mounted, else cgroup2, which has it built in (both at
--- once the kernel does not do: Documentation/admin-guide/cgroup-v2.rst, perf_event).
+--- Finds the directory of a cgroup by its path, in the hierarchy that perf events use.
+-- That is cgroup v1's perf_event if it is mounted, else cgroup2, where perf_event is built in. The kernel enables
+-- only one of them at a time (Documentation/admin-guide/cgroup-v2.rst, perf_event).
 
 local core = require "perfev.core"
 
 local M = {}
 
--- A mount point as /proc/mounts writes it: blanks and backslashes in octal.
+-- /proc/mounts writes blanks and backslashes of a mount point in octal.
 local function unescape(text)
   return (text:gsub("\\(%d%d%d)", function(octal) return string.char(tonumber(octal, 8)) end))
 end
 
---- The cgroup hierarchies, as they are mounted.
--- @treturn {table,...}  `path`, `version` (1 or 2), `perf` (perf events know it), `options`
+--- Lists the mounted cgroup hierarchies.
+-- @treturn {table,...}  `path`, `version` (1 or 2), `perf` (perf events use it), `options`
+-- @treturn ?table  the one that perf events use
 function M.mounts()
   local list, v1, v2 = {}, nil, nil
   for path, kind, opts in (core.slurp("/proc/mounts") or ""):gmatch("%S+ (%S+) (%S+) (%S+)[^\n]*") do
@@ -28,7 +29,7 @@ function M.mounts()
   return list, used
 end
 
--- As the kernel's own names are: no way up, nothing that a terminal would obey.
+-- True for a path without "." and ".." parts and without control bytes.
 local function is_path(path)
   if path == "" or path:find("[%c\127]") then return false end
   for part in path:gmatch("[^/]+") do
@@ -41,7 +42,7 @@ local function fail(path, why, remedy, code)
   return nil, ("cgroup '%s': %s\n  try: %s"):format(path, why, remedy), code
 end
 
--- The nearest name beside the first part that is not there.
+-- Returns the path with the first missing part replaced by the nearest existing name, or nil.
 local function suggest(root, path)
   local dir = root
   for part in path:gmatch("[^/]+") do
@@ -57,22 +58,22 @@ local function suggest(root, path)
   end
 end
 
---- The directory of a cgroup.
+--- Finds the directory of a cgroup.
 -- @tparam string path  below the hierarchy's root ("system.slice/sshd.service"), with or without a first /, or the
---   whole path of its directory
--- @treturn[1] string   its directory
+--   absolute path of its directory
+-- @treturn[1] string   the directory
 -- @treturn[2] nil
--- @treturn[2] string   in three parts
+-- @treturn[2] string   message with cause and remedy
 -- @treturn[2] integer  errno
 function M.find(path)
   local E = core.errno
   if not is_path(path) then
-    return fail(path, "a path below the root of the cgroups, without '..' and control bytes, is expected",
+    return fail(path, "not a path below the cgroup root: it is empty or contains '.', '..' or a control byte",
       "system.slice/NAME.service", E.EINVAL)
   end
   local mounts, used = M.mounts()
   if not used then
-    return fail(path, "no cgroup hierarchy that perf events know is mounted (cgroup2, or cgroup with perf_event)",
+    return fail(path, "no cgroup hierarchy for perf events is mounted (cgroup2, or cgroup with perf_event)",
       "sudo mount -t cgroup2 none /sys/fs/cgroup", E.ENOENT)
   end
   local root = used.path
@@ -81,7 +82,7 @@ function M.find(path)
   else
     for _, mount in ipairs(mounts) do
       if (path .. "/"):sub(1, #mount.path + 1) == mount.path .. "/" then
-        return fail(path, ("perf events know the hierarchy at %s, and not this one (%s)"):format(root, mount.options),
+        return fail(path, ("perf events use the hierarchy at %s, not this one (%s)"):format(root, mount.options),
           root .. path:sub(#mount.path + 1), E.EINVAL)
       end
     end
@@ -91,8 +92,8 @@ function M.find(path)
   local ok, _, code = core.list(dir)
   if ok then return dir end
   local near = suggest(root, below)
-  return fail(path, ("no such cgroup below %s%s"):format(root, near and (" (did you mean '%s'?)"):format(near)
-    or ""), near or "ls " .. root, code == E.EACCES and code or E.ENOENT)
+  return fail(path, ("no such cgroup below %s%s"):format(root, near and (" (did you mean '%s'?)"):format(near) or ""),
+    near or "ls " .. root, code == E.EACCES and code or E.ENOENT)
 end
 
 return M

@@ -1,29 +1,29 @@
---- perf's event grammar: text -> tree. Nothing here asks the system.
+--- Parses an event string by perf's grammar: text -> tree. Reads nothing from the system.
 --
---   events      = list { " | " list }          the first of them that this machine has
+--   events      = list { " | " list }          the first list that this machine has
 --   list        = unit { "," unit }
 --   unit        = [NAME] "{" event { "," event } "}" [":" modifiers] | event
---   event       = NAME [terms] [":" modifiers]          a name of perf's: cycles, cpu-clock, r1a8
---               | SYSTEM ":" TRACEPOINT [":" modifiers]  either with * ? [a-z]
+--   event       = NAME [terms] [":" modifiers]          a name that perf has: cycles, cpu-clock, r1a8
+--               | SYSTEM ":" TRACEPOINT [":" modifiers]  both may have * ? [a-z]
 --               | PMU terms [modifiers]
---               | PREFIX ":" …                           a probe, a breakpoint: read by others
+--               | PREFIX ":" …                           a probe or a breakpoint: parsed by another module
 --   terms       = "/" term { "," term } "/",   term = NAME ["=" value]
 --
--- What perf's own parser means by it is the measure (tools/perf/util/parse-events.[ly] of 6.1); an
--- error shows the text with a caret where it stopped being understood.
+-- It follows perf's own parser (tools/perf/util/parse-events.[ly] of 6.1). An error shows the text with a caret at
+-- the first byte that does not parse.
 
 local lazy = require "perfev.base.lazy_module"
 local names = require "perfev.event.perf_names"
-local spelling = lazy "perfev.event.foreign_names"
+local foreign_names = lazy "perfev.event.foreign_names"
 
 local M = {}
 
--- What begins with one of these is read by whoever opens it.
+-- The text after these prefixes is parsed by the module that resolves the event.
 local prefixes = {
   kprobe = true, kretprobe = true, uprobe = true, uretprobe = true, usdt = true, mem = true, pfm = true,
 }
 
--- The words between slashes that every event may have. value: needed, "number", or may be left out.
+-- The terms that every event accepts. "flag": the value is optional.
 M.terms = {
   name = "word", period = "number", freq = "number", ["call-graph"] = "word", ["stack-size"] = "number",
   ["max-stack"] = "number", branch_type = "word", time = "flag", inherit = "flag", ["no-inherit"] = "flag",
@@ -31,12 +31,12 @@ M.terms = {
   config = "number", config1 = "number", config2 = "number", config3 = "number", config4 = "number",
   percore = "flag", ["metric-id"] = "word",
 }
--- perf's, but about perf's own work.
-local not_ours = { nr = "-n counts records for the whole run", ["driver-config"] = "a sink is chosen in sysfs" }
+-- perf's terms that are refused here: term -> the other way to the same end.
+local not_supported = { nr = "-n counts records for the whole run", ["driver-config"] = "a sink is chosen in sysfs" }
 
---- A sentence with the text and a caret under byte `at` of it.
--- @tparam string text   all of what the user wrote
--- @tparam integer at    1 is the first byte
+--- Formats an error: the message, the text, and a caret under byte `at` of the text.
+-- @tparam string text   the whole event string
+-- @tparam integer at    the first byte is 1
 -- @tparam string why
 -- @tparam[opt] string remedy  after "try: "
 function M.fault(text, at, why, remedy)
@@ -45,32 +45,32 @@ function M.fault(text, at, why, remedy)
     remedy and "\n  try: " .. remedy or "")
 end
 
--- A reader of s.text from s.at on; raises a table { at =, why =, remedy = }.
-local function stop(at, why, remedy)
+-- The parser's state is `input`: `text`, and `at`, the next byte. An error is raised as { at =, why =, remedy = }.
+local function raise_fault(at, why, remedy)
   error({ at = at, why = why, remedy = remedy }, 0)
 end
 
-local function look(s, pattern)
-  return s.text:match("^" .. pattern, s.at)
+local function match_here(input, pattern)
+  return input.text:match("^" .. pattern, input.at)
 end
 
-local function skip_space(s)
-  s.at = s.text:match("^%s*()", s.at)
+local function skip_space(input)
+  input.at = input.text:match("^%s*()", input.at)
 end
 
 -- ---- modifiers ----
 
-local all_modifiers = "ukhGHIpPSDWeb" -- b: how perf stat counts, not what
+local all_modifiers = "ukhGHIpPSDWeb" -- b changes how perf stat counts, and is ignored
 
 local function check_modifiers(word, at)
   for i = 1, #word do
     local c = word:sub(i, i)
     if not all_modifiers:find(c, 1, true) then
-      return at + i - 1, ("'%s' is no modifier"):format(c),
-        "of u k h (which side), G H (guest, host), p pp ppp P (precise), S D W e I b"
+      return at + i - 1, ("'%s' is not a modifier"):format(c),
+        "u k h (user, kernel, hypervisor), G H (guest, host), p pp ppp P (precise), S D W e I b"
     end
     if c ~= "p" and word:find(c, i + 1, true) then
-      return at + i - 1, ("the modifier '%s' is there twice"):format(c)
+      return at + i - 1, ("the modifier '%s' is repeated"):format(c)
     end
   end
   if select(2, word:gsub("p", "")) > 3 then return at, "precise goes up to ppp" end
@@ -78,8 +78,8 @@ end
 
 local sides = { u = "exclude_user", k = "exclude_kernel", h = "exclude_hv" }
 
--- get_event_modifier() of parse-events.c, letter by letter. m is what holds before.
-local function apply(word, m)
+-- Applies a word of modifiers to m, letter by letter, as get_event_modifier() of parse-events.c does.
+local function apply_modifiers(word, m)
   local chosen = m.exclude_user or m.exclude_kernel or m.exclude_hv
   local guest_or_host = m.guest_or_host
   for c in word:gmatch(".") do
@@ -114,27 +114,27 @@ end
 local is_side = { exclude_user = true, exclude_kernel = true, exclude_hv = true }
 local flag_fields = { "exclude_guest", "exclude_host", "exclude_idle", "pinned", "exclusive" }
 
---- What a word of modifiers means.
--- @tparam string word            "u", "ukpp", may be ""
--- @tparam[opt] string of_group   the modifiers after the braces it stands in
--- @tparam[opt] boolean leader    of that group: pinned and exclusive are its alone
--- @treturn[1] table  `exclude` (exclude_user, _kernel, _hv; empty when none was chosen), `fields` (other
+--- Reads a word of modifiers.
+-- @tparam string word            "u", "ukpp" or ""
+-- @tparam[opt] string group_word the modifiers of the event's group
+-- @tparam[opt] boolean leader    true for the group's leader: only it gets the group's pinned and exclusive
+-- @treturn[1] table  `exclude` (exclude_user, _kernel, _hv; empty without u, k and h), `fields` (other
 --   attr fields), `sample_read`, `weak`, `precise_max`, `empty` (no modifier at all)
 -- @treturn[2] nil
 -- @treturn[2] string
-function M.modifiers(word, of_group, leader)
+function M.modifiers(word, group_word, leader)
   local at, why = check_modifiers(word, 1)
   if at then return nil, why end
   local m = {}
   if word == "" then m.exclude_guest = true end -- event_attr_init(): perf's default
-  apply(word, m)
-  if of_group and of_group ~= "" then
+  apply_modifiers(word, m)
+  if group_word and group_word ~= "" then
     local pinned, exclusive = m.pinned, m.exclusive
-    apply(of_group, m)
+    apply_modifiers(group_word, m)
     if not leader then m.pinned, m.exclusive = pinned, exclusive end
   end
   local found = { exclude = {}, fields = {}, sample_read = m.sample_read, weak = m.weak,
-    precise_max = m.precise_max, chose_guest = m.chose_guest, empty = word == "" and (of_group or "") == "" }
+    precise_max = m.precise_max, chose_guest = m.chose_guest, empty = word == "" and (group_word or "") == "" }
   if m.chosen then
     for field in pairs(is_side) do found.exclude[field] = m[field] or false end
   end
@@ -146,43 +146,45 @@ function M.modifiers(word, of_group, leader)
   return found
 end
 
--- A word of modifiers at s.at; "" where there is none.
-local function read_modifiers(s)
-  local at, word = s.at, look(s, "[^,%s{}/]*")
+-- Reads a word of modifiers, which may be "".
+local function read_modifiers(input)
+  local at, word = input.at, match_here(input, "[^,%s{}/]*")
   local wrong, why, remedy = check_modifiers(word, at)
-  if wrong then stop(wrong, why, remedy) end
-  s.at = at + #word
+  if wrong then raise_fault(wrong, why, remedy) end
+  input.at = at + #word
   return word
 end
 
-local function read_colon_modifiers(s)
-  if look(s, ":") then
-    s.at = s.at + 1
-    if not look(s, "%a") then stop(s.at, "modifiers are expected after the colon", "u, k, or no colon") end
-    return read_modifiers(s)
+local function read_colon_modifiers(input)
+  if match_here(input, ":") then
+    input.at = input.at + 1
+    if not match_here(input, "%a") then
+      raise_fault(input.at, "modifiers are expected after the colon", "u, k, or no colon")
+    end
+    return read_modifiers(input)
   end
   return ""
 end
 
 -- ---- terms ----
 
-local function read_value(s, name)
-  local quote = look(s, "['\"]")
+local function read_value(input, name)
+  local quote = match_here(input, "['\"]")
   if quote then
-    local value, after = s.text:match("^" .. quote .. "([^" .. quote .. "]*)" .. quote .. "()", s.at)
-    if not value then stop(s.at, ("the quote %s is not closed"):format(quote)) end
-    s.at = after
+    local value, after = input.text:match("^" .. quote .. "([^" .. quote .. "]*)" .. quote .. "()", input.at)
+    if not value then raise_fault(input.at, ("the quote %s is not closed"):format(quote)) end
+    input.at = after
     return value
   end
-  local value = look(s, "[^,/%s]*")
-  if value == "" then stop(s.at, ("a value is expected after %s="):format(name)) end
-  s.at = s.at + #value
+  local value = match_here(input, "[^,/%s]*")
+  if value == "" then raise_fault(input.at, ("a value is expected after %s="):format(name)) end
+  input.at = input.at + #value
   return value
 end
 
-local TENTH = 0x1999999999999999 -- of 2^64
+local TENTH = 0x1999999999999999 -- 2^64 / 10
 
-local function decimal(text)
+local function parse_decimal(text)
   local n = 0
   for digit in text:gmatch("%d") do
     if math.ult(TENTH, n) or n == TENTH and digit > "5" then return nil end
@@ -191,66 +193,66 @@ local function decimal(text)
   return n
 end
 
---- The integer of 64 bits that a text means, as C and perf read it: 10, 0x1f. nil when it means none.
+--- Reads an integer of 64 bits, as C and perf do: 10, 0x1f. Returns nil if the text is not a number.
 function M.number(text)
   local hex = text:match("^0[xX](%x+)$")
   if hex then
     hex = hex:gsub("^0+(.)", "%1")
     return #hex <= 16 and math.tointeger(tonumber("0x" .. hex)) or nil
   end
-  return text:find("^%d+$") and decimal(text) or nil
+  return text:find("^%d+$") and parse_decimal(text) or nil
 end
 
--- A word of ours must have a value that it can have; those of a PMU are checked by the PMU.
+-- Checks the value of a term that every event accepts. The values of PMU terms are checked by pmu.lua.
 local function check_term(term)
   local wants = M.terms[term.name]
-  if not_ours[term.name] then
-    stop(term.at, ("'%s' is perf's own: %s"):format(term.name, not_ours[term.name]), "without it")
+  if not_supported[term.name] then
+    raise_fault(term.at, ("'%s' is not supported: %s"):format(term.name, not_supported[term.name]), "without it")
   end
   if wants == "number" then
-    if not term.value then stop(term.at, ("%s needs a number"):format(term.name), term.name .. "=NUMBER") end
+    if not term.value then raise_fault(term.at, ("%s needs a number"):format(term.name), term.name .. "=NUMBER") end
     if not M.number(term.value) then
-      stop(term.value_at, ("%s is a number, not '%s'"):format(term.name, term.value), term.name .. "=NUMBER")
+      raise_fault(term.value_at, ("%s is a number, not '%s'"):format(term.name, term.value), term.name .. "=NUMBER")
     end
   elseif wants == "word" and not term.value then
-    stop(term.at, ("%s needs a value"):format(term.name), term.name .. "=VALUE")
+    raise_fault(term.at, ("%s needs a value"):format(term.name), term.name .. "=VALUE")
   end
 end
 
-local function read_term(s)
-  local at, name = s.at, look(s, "[%w_.?*-]+")
-  if not name then stop(at, "a term is expected, as in event=0x3c or period=1000") end
+local function read_term(input)
+  local at, name = input.at, match_here(input, "[%w_.?*-]+")
+  if not name then raise_fault(at, "a term is expected, as in event=0x3c or period=1000") end
   local term = { name = name, at = at }
-  s.at = at + #name
-  if look(s, "=") then
-    s.at = s.at + 1
-    term.value_at = s.at
-    term.value = read_value(s, name)
+  input.at = at + #name
+  if match_here(input, "=") then
+    input.at = input.at + 1
+    term.value_at = input.at
+    term.value = read_value(input, name)
   end
   check_term(term)
   return term
 end
 
--- "/a=1,b/" with s.at on the first slash; "//" has none.
-local function read_terms(s)
-  local open, terms, seen = s.at, {}, {}
-  s.at = open + 1
-  skip_space(s)
-  while not look(s, "/") do
-    local term = read_term(s)
-    if seen[term.name] then stop(term.at, ("'%s' is there twice"):format(term.name)) end
+-- Reads "/a=1,b/" from its first slash. "//" has no terms.
+local function read_terms(input)
+  local open, terms, seen = input.at, {}, {}
+  input.at = open + 1
+  skip_space(input)
+  while not match_here(input, "/") do
+    local term = read_term(input)
+    if seen[term.name] then raise_fault(term.at, ("'%s' is repeated"):format(term.name)) end
     seen[term.name] = true
     terms[#terms + 1] = term
-    skip_space(s)
-    if look(s, ",") then
-      s.at = s.at + 1
-      skip_space(s)
-    elseif not look(s, "/") then
-      if s.at > #s.text then stop(open, "the slash is not closed", "a slash after the last term") end
-      stop(s.at, "a comma or the closing slash is expected here")
+    skip_space(input)
+    if match_here(input, ",") then
+      input.at = input.at + 1
+      skip_space(input)
+    elseif not match_here(input, "/") then
+      if input.at > #input.text then raise_fault(open, "the slash is not closed", "a slash after the last term") end
+      raise_fault(input.at, "a comma or the closing slash is expected here")
     end
   end
-  s.at = s.at + 1
+  input.at = input.at + 1
   return terms
 end
 
@@ -263,18 +265,20 @@ local function is_known(name)
   return found ~= nil or why ~= nil
 end
 
--- What ends an event that others read: a comma, a closing brace, the bar between alternatives.
-local function read_whole(s, prefix)
-  local rest = s.text:sub(s.at)
+-- Reads an event that another module parses: up to a comma, a closing brace, or the bar between alternatives.
+local function read_whole(input, prefix)
+  local rest = input.text:sub(input.at)
   local stop_at = rest:find("[,}]") or #rest + 1
   local bar = rest:find("%s|%s")
   if bar and bar < stop_at then stop_at = bar end
   local text = rest:sub(1, stop_at - 1):gsub("%s+$", "")
-  if prefix and text == prefix .. ":" then stop(s.at + #text, ("the name after %s: is missing"):format(prefix)) end
-  s.at = s.at + #text
+  if prefix and text == prefix .. ":" then
+    raise_fault(input.at + #text, ("the name after %s: is missing"):format(prefix))
+  end
+  input.at = input.at + #text
   local node = { kind = "whole", prefix = prefix, terms = {}, modifiers = "", body = text }
   if prefix == "mem" then
-    -- Behind the access, or behind an address: a symbol may be called u.
+    -- Modifiers follow the access or an address; after FILE: the word may be a symbol called u.
     local body, word = text:match("^(.*:[rwx]+):(%a+)$")
     if not body then body, word = text:match("^(mem:%x[%xx]*/?%d*):(%a+)$") end
     if body and not check_modifiers(word, 1) then node.body, node.modifiers = body, word end
@@ -284,197 +288,198 @@ end
 
 local function check_glob(name, at)
   local ok = pcall(M.matcher, name)
-  if not ok then stop(at, ("the pattern '%s' is not closed"):format(name), "a ] after the [") end
+  if not ok then raise_fault(at, ("the pattern '%s' is not closed"):format(name), "a ] after the [") end
 end
 
 local NAME = "[%w_.%-*?%[%]!]+"
 
--- s.at on the colon after a word: a tracepoint, or a vendor's name with its parts.
-local function read_tracepoint(s, system, at)
-  local mark = s.at
-  local name = s.text:match("^" .. NAME, mark + 1)
-  if not name then stop(mark + 1, "a tracepoint's name or modifiers are expected after the colon",
+-- Reads from the colon after a word: a tracepoint, or a vendor's name with its parts.
+local function read_tracepoint(input, system, at)
+  local mark = input.at
+  local name = input.text:match("^" .. NAME, mark + 1)
+  if not name then raise_fault(mark + 1, "a tracepoint's name or modifiers are expected after the colon",
     system .. ":* for all of " .. system) end
   check_glob(system, at)
   check_glob(name, mark + 1)
-  s.at = mark + 1 + #name
+  input.at = mark + 1 + #name
   local node = { kind = "tracepoint", system = system, name = name, terms = {}, modifiers = "",
     glob = system:find(GLOB) ~= nil or name:find(GLOB) ~= nil }
-  if look(s, "/") then
-    node.terms = read_terms(s)
-    if not look(s, ":") then
-      node.modifiers = read_modifiers(s)
+  if match_here(input, "/") then
+    node.terms = read_terms(input)
+    if not match_here(input, ":") then
+      node.modifiers = read_modifiers(input)
       return node
     end
   end
   -- A third word may be modifiers, or part of a vendor's name: UOPS:ALL:c=1.
-  local word = s.text:match("^:([%a]+)%f[,%s{}\0]", s.at)
-  if look(s, ":") and (not word or check_modifiers(word, 1)) then
-    if look(s, ":[^,{}%s]*[=:]") or word and word:find("%u%u") then
-      s.at = at
-      return read_whole(s)
+  local word = input.text:match("^:([%a]+)%f[,%s{}\0]", input.at)
+  if match_here(input, ":") and (not word or check_modifiers(word, 1)) then
+    if match_here(input, ":[^,{}%s]*[=:]") or word and word:find("%u%u") then
+      input.at = at
+      return read_whole(input)
     end
   end
-  node.modifiers = read_colon_modifiers(s)
+  node.modifiers = read_colon_modifiers(input)
   return node
 end
 
--- s.at on the slash after a word: terms, or the slash that some write for a tracepoint's colon.
-local function read_slash(s, word)
-  local name = look(s, "/([%w_.%-]+)%f[,%s{}:\0]")
-  if name and not s.text:find("^,[^{}%s]*/", s.at + 1 + #name) and not is_known(word) then
-    s.at = s.at + 1 + #name
-    return { kind = "tracepoint", system = word, name = name, terms = {}, modifiers = read_colon_modifiers(s) }
+-- Reads from the slash after a word: terms, or a tracepoint whose colon is written as a slash.
+local function read_slash(input, word)
+  local name = match_here(input, "/([%w_.%-]+)%f[,%s{}:\0]")
+  if name and not input.text:find("^,[^{}%s]*/", input.at + 1 + #name) and not is_known(word) then
+    input.at = input.at + 1 + #name
+    return { kind = "tracepoint", system = word, name = name, terms = {}, modifiers = read_colon_modifiers(input) }
   end
-  local terms = read_terms(s)
-  local modifiers = look(s, ":") and read_colon_modifiers(s) or read_modifiers(s)
+  local terms = read_terms(input)
+  local modifiers = match_here(input, ":") and read_colon_modifiers(input) or read_modifiers(input)
   if is_known(word) or word:find("^r%x+$") then
     return { kind = is_known(word) and "name" or "raw", name = word, terms = terms, modifiers = modifiers }
   end
-  if word:find("[%[%]!]") then check_glob(word, s.at) end
+  if word:find("[%[%]!]") then check_glob(word, input.at) end
   return { kind = "pmu", name = word, terms = terms, modifiers = modifiers, glob = word:find(GLOB) ~= nil }
 end
 
--- "1:0": a type and a config; "316": a tracepoint's id.
-local function read_number(s)
-  local kind, config = look(s, "(%w+):(%w+)%f[^%w]")
+-- Reads "1:0", a type and a config, or "316", a tracepoint's id.
+local function read_number(input)
+  local kind, config = match_here(input, "(%w+):(%w+)%f[^%w]")
   kind, config = kind and M.number(kind), config and M.number(config)
   if kind and config then
-    s.at = s.at + #look(s, "%w+:%w+")
-    return { kind = "number", type = kind, config = config, terms = {}, modifiers = read_colon_modifiers(s) }
+    input.at = input.at + #match_here(input, "%w+:%w+")
+    return { kind = "number", type = kind, config = config, terms = {}, modifiers = read_colon_modifiers(input) }
   end
-  local digits = look(s, "%d+%f[,%s{}:\0]")
+  local digits = match_here(input, "%d+%f[,%s{}:\0]")
   if digits then
-    s.at = s.at + #digits
-    return { kind = "id", id = math.tointeger(tonumber(digits)), terms = {}, modifiers = read_colon_modifiers(s) }
+    input.at = input.at + #digits
+    return { kind = "id", id = math.tointeger(tonumber(digits)), terms = {}, modifiers = read_colon_modifiers(input) }
   end
 end
 
-local function read_event_at(s)
-  local prefix = look(s, "(%l+):")
-  if prefix and prefixes[prefix] then return read_whole(s, prefix) end
-  if look(s, "[%w_]+::") then return read_whole(s) end
-  local number = look(s, "%d") and read_number(s)
+local function read_event_at(input)
+  local prefix = match_here(input, "(%l+):")
+  if prefix and prefixes[prefix] then return read_whole(input, prefix) end
+  if match_here(input, "[%w_]+::") then return read_whole(input) end
+  local number = match_here(input, "%d") and read_number(input)
   if number then return number end
-  local at, word = s.at, look(s, NAME)
-  if not word then stop(at, "an event is expected here", "perfl list shows the events") end
-  s.at = at + #word
-  if look(s, "/") then return read_slash(s, word) end
+  local at, word = input.at, match_here(input, NAME)
+  if not word then raise_fault(at, "an event is expected here", "perfl list shows the events") end
+  input.at = at + #word
+  if match_here(input, "/") then return read_slash(input, word) end
   if word:find("^r%x+$") and not is_known(word) then
-    return { kind = "raw", name = word, terms = {}, modifiers = read_colon_modifiers(s) }
+    return { kind = "raw", name = word, terms = {}, modifiers = read_colon_modifiers(input) }
   end
-  if look(s, ":") and not is_known(word) then
-    -- A name that the system has to tell (an alias in sysfs, a vendor's) and modifiers look like a tracepoint.
-    return read_tracepoint(s, word, at)
+  if match_here(input, ":") and not is_known(word) then
+    -- A name from sysfs or of a vendor, with modifiers, looks like a tracepoint. resolve.lua decides.
+    return read_tracepoint(input, word, at)
   end
-  return { kind = "name", name = word, terms = {}, modifiers = read_colon_modifiers(s) }
+  return { kind = "name", name = word, terms = {}, modifiers = read_colon_modifiers(input) }
 end
 
-local function read_event(s)
-  local at = s.at
-  s.event_at = at
-  local node = read_event_at(s)
-  node.at, node.source = at, s.text
-  node.text = s.text:sub(at, s.at - 1)
-  if not look(s, "[,%s{}]") and s.at <= #s.text then
-    stop(s.at, ("'%s' is not understood here"):format(s.text:match("^[^,%s{}]+", s.at)),
-      look(s, "|") and "a blank on either side of it, between alternatives" or nil)
+local function read_event(input)
+  local at = input.at
+  input.event_at = at
+  local node = read_event_at(input)
+  node.at, node.source = at, input.text
+  node.text = input.text:sub(at, input.at - 1)
+  if not match_here(input, "[,%s{}]") and input.at <= #input.text then
+    raise_fault(input.at, ("'%s' is not understood here"):format(input.text:match("^[^,%s{}]+", input.at)),
+      match_here(input, "|") and "a blank on either side of it, between alternatives" or nil)
   end
   return node
 end
 
--- The name before a group's brace. A name that ends in one letter can be what a shell left of a brace expansion.
+-- The name before a group's brace. A single letter there may be left over from a shell's brace expansion.
 local GROUP_NAME = "([%a_][%w_.-]*%w){"
 
-local function read_group(s)
-  local start, name = s.at, look(s, GROUP_NAME) or look(s, "(%a){")
+local function read_group(input)
+  local start, name = input.at, match_here(input, GROUP_NAME) or match_here(input, "(%a){")
   local open = start + #(name or "")
-  s.at = open + 1
+  input.at = open + 1
   local group = { group = true, at = open, name = name, modifiers = "" }
   repeat
-    skip_space(s)
-    if look(s, "{") then stop(s.at, "groups cannot be nested") end
-    if s.at > #s.text then stop(open, "the brace is not closed", "a } after the last event") end
-    group[#group + 1] = read_event(s)
-    skip_space(s)
-    local mark = look(s, "[,}]")
+    skip_space(input)
+    if match_here(input, "{") then raise_fault(input.at, "groups cannot be nested") end
+    if input.at > #input.text then raise_fault(open, "the brace is not closed", "a } after the last event") end
+    group[#group + 1] = read_event(input)
+    skip_space(input)
+    local mark = match_here(input, "[,}]")
     if not mark then
-      if s.at > #s.text then stop(open, "the brace is not closed", "a } after the last event") end
-      stop(s.at, "a comma or the closing brace is expected here")
+      if input.at > #input.text then raise_fault(open, "the brace is not closed", "a } after the last event") end
+      raise_fault(input.at, "a comma or the closing brace is expected here")
     end
-    s.at = s.at + 1
+    input.at = input.at + 1
   until mark == "}"
-  group.modifiers = read_colon_modifiers(s)
-  group.text = s.text:sub(start, s.at - 1)
+  group.modifiers = read_colon_modifiers(input)
+  group.text = input.text:sub(start, input.at - 1)
   for i, node in ipairs(group) do
     local _, why = M.modifiers(node.modifiers, group.modifiers, i == 1)
-    if why then stop(node.at, why) end
+    if why then raise_fault(node.at, why) end
   end
   return group
 end
 
-local function read_list(s)
+local function read_list(input)
   local list = {}
   repeat
-    skip_space(s)
-    local is_group = look(s, "{") or look(s, GROUP_NAME) or look(s, "%a{")
-    list[#list + 1] = is_group and read_group(s) or read_event(s)
-    skip_space(s)
-    local comma = look(s, ",")
-    if comma then s.at = s.at + 1 end
+    skip_space(input)
+    local is_group = match_here(input, "{") or match_here(input, GROUP_NAME) or match_here(input, "%a{")
+    list[#list + 1] = is_group and read_group(input) or read_event(input)
+    skip_space(input)
+    local comma = match_here(input, ",")
+    if comma then input.at = input.at + 1 end
   until not comma
   return list
 end
 
-local function read_all(s)
-  local tree = { text = s.text }
+local function read_all(input)
+  local tree = { text = input.text }
   repeat
-    tree[#tree + 1] = read_list(s)
-    local bar = look(s, "|")
+    tree[#tree + 1] = read_list(input)
+    local bar = match_here(input, "|")
     if bar then
-      s.at = s.at + 1
-    elseif s.at <= #s.text then
-      stop(s.at, ("'%s' is not understood here"):format(s.text:match("^%S+", s.at)),
-        s.text:find("^[%w_]{", s.at - 1) and "each name in full, a comma between them: such braces are the shell's"
-        or "a comma between events, ' | ' between alternatives")
+      input.at = input.at + 1
+    elseif input.at <= #input.text then
+      raise_fault(input.at, ("'%s' is not understood here"):format(input.text:match("^%S+", input.at)),
+        input.text:find("^[%w_]{", input.at - 1)
+          and "each name in full, a comma between them: the shell expands such braces"
+          or "a comma between events, ' | ' between alternatives")
     end
   until not bar
   return tree
 end
 
--- What cannot be read may be right elsewhere: bpftrace's software:faults:100.
-local function in_other_words(s, wrong)
-  local text = s.event_at and s.text:match("^[^,%s{}]+", s.event_at)
-  local here = text and spelling.of(text)
-  if here then return { at = s.event_at, why = M.OTHERS, remedy = here } end
-  return wrong
+-- Replaces a syntax error if the text is a name of another tool, such as bpftrace's software:faults:100.
+local function translate_fault(input, fault)
+  local text = input.event_at and input.text:match("^[^,%s{}]+", input.event_at)
+  local here = text and foreign_names.translate(text)
+  if here then return { at = input.event_at, why = M.OTHERS, remedy = here } end
+  return fault
 end
 
---- Why it is not there, when another tool calls it so.
-M.OTHERS = "bpftrace and bcc call it so"
+--- The cause in an error about a name of another tool.
+M.OTHERS = "this is a name of bpftrace or bcc"
 
---- Read an event string.
+--- Parses an event string.
 -- @tparam string text
 -- @treturn[1] table  alternatives, each a list of units. A unit is an event, or a group
 --   { group = true, modifiers =, event, … }. An event: `kind` ("name", "raw", "number", "id", "tracepoint",
 --   "pmu", "whole"), `name`, `system`, `terms` ({ name =, value =, at = }, …), `modifiers`, `glob`,
---   `text` (its part of what was written), `body` (of a "whole": without modifiers), `source` and `at` (all of
---   it, and where in it).
+--   `text` (its part of the string), `body` (for "whole": the text without modifiers), `source` (the whole string)
+--   and `at` (the event's first byte in it)
 -- @treturn[2] nil
--- @treturn[2] string  with a caret
+-- @treturn[2] string  message with a caret
 function M.parse(text)
-  local s = { text = text, at = 1 }
-  local ok, tree = pcall(read_all, s)
+  local input = { text = text, at = 1 }
+  local ok, tree = pcall(read_all, input)
   if ok then return tree end
   if type(tree) ~= "table" then error(tree, 0) end
-  tree = in_other_words(s, tree)
+  tree = translate_fault(input, tree)
   return nil, M.fault(text, tree.at, tree.why, tree.remedy)
 end
 
 -- ---- globs ----
 
---- A function that says whether a name matches a shell pattern (* ? [a-z] [!a-z]).
--- Raises when a bracket is not closed.
+--- Returns a function that tests whether a name matches a shell pattern (* ? [a-z] [!a-z]).
+-- Raises if a bracket is not closed.
 function M.matcher(pattern)
   local parts, at = { "^" }, 1
   while at <= #pattern do

@@ -1,32 +1,32 @@
---- Which kernel brought what: to name it in an error, and to know what to try without.
--- Fields and bits of an attr carry their kernel in the attr's own table (src/event/attr.c); here is
--- the rest, and the order: newest first. Source: include/uapi/linux/perf_event.h and
--- include/trace/events of each version.
+--- The kernel version that introduced each feature of an attr: for error messages, and to drop the newest feature
+-- first on an older kernel.
+-- The table of attr fields (src/event/attr.c) has the versions of fields and bits. This file has the sizes and the
+-- software events. Source: include/uapi/linux/perf_event.h and include/trace/events of each version.
 
 local core = require "perfev.core"
 
 local M = {}
 
---- "6.1.2-arch" -> 6001, to be compared; nil for what is no version.
+--- "6.1.2-arch" -> 6001, a number that can be compared; nil if the text is not a version.
 function M.number(text)
   local major, minor = tostring(text):match("^(%d+)%.(%d+)")
   return major and tonumber(major) * 1000 + tonumber(minor)
 end
 
---- The running kernel: its release as uname -r has it, and its number.
+--- Returns the running kernel's release, as uname -r prints it, and its number.
 function M.running()
   local release = core.slurp("/proc/sys/kernel/osrelease")
   release = release and release:match("^%S+")
   return release, release and M.number(release)
 end
 
---- sizeof(struct perf_event_attr) -> the kernel that brought it.
+--- sizeof(struct perf_event_attr) -> the kernel that introduced it.
 M.sizes = {
   [64] = "2.6.31", [72] = "2.6.33", [80] = "3.4", [96] = "3.7", [104] = "3.19", [112] = "4.1", [120] = "5.5",
   [128] = "5.13", [136] = "6.3", [144] = "6.19",
 }
 
---- Software events (PERF_COUNT_SW_*) that were not there from the beginning.
+--- Software events (PERF_COUNT_SW_*) added after 2.6.31: config -> name, kernel.
 M.software = {
   [7] = { "alignment-faults", "2.6.33" }, [8] = { "emulation-faults", "2.6.33" }, [9] = { "dummy", "3.12" },
   [10] = { "bpf-output", "4.4" }, [11] = { "cgroup-switches", "5.13" },
@@ -48,12 +48,13 @@ local essential = { type = true, config = true, sample_period = true, sample_fre
 
 local READ = 4 -- PERF_SAMPLE_READ is 1U << 4
 
-local implied = { defer_output = true } -- by defer_callchain (event.lua): that one is to be named
+-- The user asked for defer_callchain, which sets defer_output: an error names the former.
+local implied = { defer_output = true }
 
---- What an attr asks for, newest first.
+--- Lists the features that an attr requests, the newest first.
 -- @tparam attr attr
 -- @treturn {table,...}  `what` ("sample_type weight_struct", "build_id"), `since` ("5.12"), `number`, `clear`
---   (function(attr): no longer asked for)
+--   (function(attr) that removes the feature)
 function M.features(attr)
   local list = {}
   for _, field in ipairs(core.attr_fields()) do

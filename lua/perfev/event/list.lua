@@ -1,6 +1,6 @@
---- The events that this machine has, by name: what completion and `perfl list` show.
--- Names cost next to nothing, so nothing is opened and no format read: 2,300 tracepoints are some hundred
--- directories. What an event is made of is asked for one by one (M.details).
+--- Lists the names of this machine's events, for completion and `perfl list`.
+-- Listing opens no event and reads no format file: 2,300 tracepoints are about a hundred directories. M.details reads
+-- the fields of found event.
 
 local core = require "perfev.core"
 local filter = require "perfev.tracepoint.filter"
@@ -12,7 +12,7 @@ local vendor = require "perfev.event.vendor"
 
 local M = {}
 
--- ---- what there is ----
+-- ---- names ----
 
 local function has_core_pmu()
   for _, name in ipairs(pmu.names()) do
@@ -28,45 +28,45 @@ local function add_rows(list, rows, kind)
   end
 end
 
-local function hardware(list)
+local function add_hardware(list)
   if has_core_pmu() then add_rows(list, names.hardware, "hardware") end
 end
 
-local function software(list) add_rows(list, names.software, "software") end
+local function add_software(list) add_rows(list, names.software, "software") end
 
-local function tool(list)
+local function add_tool(list)
   for _, name in ipairs(names.tools) do list[#list + 1] = { name = name, kind = "tool" } end
 end
 
-local function cache(list)
+local function add_cache(list)
   if not has_core_pmu() then return end
   for _, name in ipairs(names.cache_names()) do list[#list + 1] = { name = name, kind = "cache" } end
 end
 
-local function pmus(list)
+local function add_pmus(list)
   for _, name in ipairs(pmu.names()) do
-    local one = pmu.find(name)
-    for _, event in ipairs(one and pmu.events(one) or {}) do
+    local found = pmu.find(name)
+    for _, event in ipairs(found and pmu.events(found) or {}) do
       list[#list + 1] = { name = ("%s/%s/"):format(name, event), kind = "pmu", pmu = name, event = event }
     end
   end
 end
 
--- Names of files that stand between a system's tracepoints.
-local no_tracepoint = { enable = true, filter = true }
+-- Files in a system's directory that are not tracepoints.
+local not_tracepoints = { enable = true, filter = true }
 
-local function tracepoints(list, matches)
+local function add_tracepoints(list, matches)
   local events = tracefs.events()
   for _, system in ipairs(events and core.list(events) or {}) do
     for _, name in ipairs(core.list(events .. "/" .. system) or {}) do
       local full = system .. ":" .. name
-      if not no_tracepoint[name] and matches(full) then list[#list + 1] = { name = full, kind = "tracepoint" } end
+      if not not_tracepoints[name] and matches(full) then list[#list + 1] = { name = full, kind = "tracepoint" } end
     end
   end
 end
 
--- What can be put where one likes: shown as it is written.
-local function probes(list)
+-- Probes can be at any address, so the list shows their syntax.
+local function add_probes(list)
   for _, name in ipairs(pmu.names()) do
     if name == "kprobe" then
       list[#list + 1] = { name = "kprobe:FUNCTION[+OFFSET]", kind = "probe", pmu = name }
@@ -79,7 +79,7 @@ local function probes(list)
   end
 end
 
-local function breakpoints(list)
+local function add_breakpoints(list)
   for _, name in ipairs(pmu.names()) do
     if name == "breakpoint" then
       list[#list + 1] = { name = "mem:ADDR[/LEN][:rwx]", kind = name, pmu = name }
@@ -88,41 +88,42 @@ local function breakpoints(list)
   end
 end
 
-local function raw(list)
+local function add_raw(list)
   if has_core_pmu() then list[#list + 1] = { name = "rNNN", kind = "raw" } end
   for _, name in ipairs(pmu.names()) do
-    local one = pmu.find(name)
-    if one and #one.field_names > 0 and name ~= "kprobe" and name ~= "uprobe" then
-      list[#list + 1] = { name = ("%s/%s=N,.../"):format(name, one.field_names[1]), kind = "raw", pmu = name }
+    local found = pmu.find(name)
+    if found and #found.field_names > 0 and name ~= "kprobe" and name ~= "uprobe" then
+      list[#list + 1] = { name = ("%s/%s=N,.../"):format(name, found.field_names[1]), kind = "raw", pmu = name }
     end
   end
 end
 
-local function vendor_tables(list)
-  for _, one in ipairs(vendor.pmus() or {}) do
-    list[#list + 1] = { name = one.name .. "::", kind = "pfm", about = one.about, events = one.events, here = one.here }
+local function add_vendor_tables(list)
+  for _, found in ipairs(vendor.pmus() or {}) do
+    list[#list + 1] = { name = found.name .. "::", kind = "pfm", about = found.about, events = found.events,
+      here = found.here }
   end
 end
 
-local function vendor_events(list, table_name)
-  for _, one in ipairs(vendor.pmus() or {}) do
-    if one.name == table_name then
-      for name, about in vendor.events(one) do
-        list[#list + 1] = { name = one.name .. "::" .. name, kind = "pfm", about = about }
+local function add_vendor_events(list, table_name)
+  for _, found in ipairs(vendor.pmus() or {}) do
+    if found.name == table_name then
+      for name, about in vendor.events(found) do
+        list[#list + 1] = { name = found.name .. "::" .. name, kind = "pfm", about = about }
       end
     end
   end
 end
 
--- The word for a kind -> who lists it. Vendors' tables are thousands of events: shown when asked for.
+-- The words for a kind, and the function that lists it. A vendor's thousands of events are listed only on request.
 local listers = {
-  { "hw", "hardware", hardware }, { "sw", "software", software }, { "tool", "tool", tool },
-  { "cache", "hwcache", cache }, { "pmu", "pmu", pmus }, { "raw", "raw", raw },
-  { "breakpoint", "breakpoints", breakpoints }, { "probe", "probes", probes },
-  { "tracepoint", "tracepoints", tracepoints }, { "pfm", "libpfm4", vendor_tables },
+  { "hw", "hardware", add_hardware }, { "sw", "software", add_software }, { "tool", "tool", add_tool },
+  { "cache", "hwcache", add_cache }, { "pmu", "pmu", add_pmus }, { "raw", "raw", add_raw },
+  { "breakpoint", "breakpoints", add_breakpoints }, { "probe", "probes", add_probes },
+  { "tracepoint", "tracepoints", add_tracepoints }, { "pfm", "libpfm4", add_vendor_tables },
 }
 
---- The words for kinds, for help and for "did you mean".
+--- Returns the words for kinds, for help and for "did you mean".
 function M.kinds()
   local list = {}
   for i, row in ipairs(listers) do list[i] = row[1] end
@@ -131,8 +132,8 @@ end
 
 local function everything() return true end
 
--- A pattern matches the whole of a name; a plain word some part of it.
-local function matcher(pattern)
+-- A pattern with wildcards matches a whole name, a plain word any part of a name.
+local function make_matcher(pattern)
   if not pattern then return everything end
   if pattern:find("[*?%[]") then
     local ok, matches = pcall(grammar.matcher, pattern)
@@ -141,7 +142,7 @@ local function matcher(pattern)
   return function(name) return name:find(pattern, 1, true) ~= nil end
 end
 
-local function of_kind(word)
+local function list_kind(word)
   for _, row in ipairs(listers) do
     if word == row[1] or word == row[2] then
       local list = {}
@@ -159,24 +160,24 @@ local function matches_any(matches, entry)
   return false
 end
 
---- The machine's events. Nothing is opened.
+--- Lists the machine's events without opening any.
 -- @tparam[opt] string pattern  a kind (a word of M.kinds()), a glob ("sched:*", "skl::UOPS*"), or a part of a name;
---   without one all but vendors' events
+--   nil: all events but vendors'
 -- @treturn {table,...}  `name`, `kind` ("hardware", "software", "tool", "cache", "pmu", "raw", "probe", "breakpoint",
---   "tracepoint", "pfm"); `aliases` (names), `pmu`, `event`, `about` where there are such
+--   "tracepoint", "pfm"); some have `aliases` (names), `pmu`, `event`, `about`
 function M.list(pattern)
   if pattern ~= nil and type(pattern) ~= "string" then
     error("list: a pattern is a string, not a " .. type(pattern), 2)
   end
-  local of_word = pattern and of_kind(pattern)
-  if of_word then return of_word end
-  local list, out, matches = {}, {}, matcher(pattern)
-  local of_table = pattern and pattern:match("^([%w_]+)::")
-  if of_table then
-    vendor_events(list, of_table)
+  local listed = pattern and list_kind(pattern)
+  if listed then return listed end
+  local list, out, matches = {}, {}, make_matcher(pattern)
+  local vendor_table = pattern and pattern:match("^([%w_]+)::")
+  if vendor_table then
+    add_vendor_events(list, vendor_table)
   else
     for _, row in ipairs(listers) do
-      if row[3] ~= vendor_tables then row[3](list, matches) end
+      if row[3] ~= add_vendor_tables then row[3](list, matches) end
     end
   end
   for _, entry in ipairs(list) do
@@ -185,11 +186,11 @@ function M.list(pattern)
   return out
 end
 
--- ---- what one is made of ----
+-- ---- the fields of one event ----
 
--- "(( gfp_t)((((1UL))) << (5)))" -> 0x20: what the preprocessor has left of a constant. What is more
--- than digits and operators stays as it is.
-local function constant(text)
+-- Evaluates a constant as the preprocessor leaves it: "(( gfp_t)((((1UL))) << (5)))" -> 0x20. Returns text with
+-- anything but digits and operators unchanged.
+local function evaluate_constant(text)
   text = text:gsub("%s+$", "")
   local bare = text:gsub("%(%s*%a[%w_%s]*%)", ""):gsub("(%d)U?L*", "%1")
   if not text:find("(", 1, true) or not bare:find("^[%d()<>|&~%s]+$") then return text end
@@ -204,7 +205,7 @@ local function enums_of(format)
   for body in (format:match("\nprint fmt:(.*)$") or ""):gmatch("__print_%a+(%b())") do
     local field, values = body:match("REC%->([%w_]+)"), {}
     for value, name in body:gmatch('{%s*([^,{}]+),%s*"([^"]*)"%s*}') do
-      values[#values + 1] = constant(value) .. " " .. name
+      values[#values + 1] = evaluate_constant(value) .. " " .. name
     end
     if field and #values > 0 then enums[field] = values end
   end
@@ -224,19 +225,19 @@ local function tracepoint_details(entry)
 end
 
 local function pmu_details(entry)
-  local one = pmu.find(entry.pmu)
-  if not one then return { fields = {} } end
-  local alias = entry.event and pmu.alias(one, entry.event)
+  local found = pmu.find(entry.pmu)
+  if not found then return { fields = {} } end
+  local alias = entry.event and pmu.alias(found, entry.event)
   local fields = {}
-  for _, name in ipairs(one.field_names) do
-    fields[#fields + 1] = { name = name, type = (core.slurp(one.path .. "/format/" .. name) or "?"):match("[^\n]*") }
+  for _, name in ipairs(found.field_names) do
+    fields[#fields + 1] = { name = name, type = (core.slurp(found.path .. "/format/" .. name) or "?"):match("[^\n]*") }
   end
-  return { terms = alias and alias.text, scale = alias and alias.scale, unit = alias and alias.unit, cpus = one.cpus,
-    caps = next(pmu.caps(one)) and pmu.caps(one) or nil, fields = fields }
+  return { terms = alias and alias.text, scale = alias and alias.scale, unit = alias and alias.unit, cpus = found.cpus,
+    caps = next(pmu.caps(found)) and pmu.caps(found) or nil, fields = fields }
 end
 
---- Returns the parts of an event.
--- @tparam table entry  of M.list
+--- Describes one event of the list.
+-- @tparam table entry  from M.list
 -- @treturn table  `fields` (list: name, type, values), and by kind `id`, `terms`, `scale`, `unit`, `cpus`, `caps`
 function M.details(entry)
   if type(entry) ~= "table" or type(entry.name) ~= "string" then

@@ -139,7 +139,7 @@ local function exclude_self(session, built, filter)
     and built.system ~= "sched") then
     return filter
   end
-  if not pidns.is_machine() then return filter end -- who has our number there is somebody else
+  if not pidns.is_initial() then return filter end -- who has our number there is somebody else
   local others = ("common_pid != %d || common_flags & %d"):format(core.pid(), IN_INTERRUPT)
   return both(filter, others)
 end
@@ -190,7 +190,7 @@ local function adjust_attr(self, ev, built)
     attr.write_backward = true
   end
   if self.child and not options.is_cpu_wide(opts) and not self.running and spec.enable_on_exec == nil
-    and not spec.disabled and not targets.has_others(opts) then
+    and not spec.disabled and not targets.has_processes(opts) then
     attr.enable_on_exec = true
   end
 end

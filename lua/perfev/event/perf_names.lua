@@ -1,12 +1,12 @@
---- The names that perf gives to numbers of the kernel's: software, hardware and cache events.
+--- perf's names of the kernel's software, hardware and cache events. Reads nothing from the system.
 -- Source: tools/perf/util/parse-events.l and evsel.c of 6.1, enum perf_hw_id, perf_sw_ids and
--- perf_hw_cache_* of include/uapi/linux/perf_event.h. Nothing here asks the system.
+-- perf_hw_cache_* of include/uapi/linux/perf_event.h.
 
 local M = {}
 
 M.TYPE = { hardware = 0, software = 1, tracepoint = 2, cache = 3, raw = 4, breakpoint = 5 }
 
--- The first name of a row is the one that perf list begins with.
+-- config -> names; perf list prints the first one first.
 M.software = {
   [0] = { "cpu-clock" }, { "task-clock" }, { "page-faults", "faults" }, { "context-switches", "cs" },
   { "cpu-migrations", "migrations" }, { "minor-faults" }, { "major-faults" }, { "alignment-faults" },
@@ -19,13 +19,13 @@ M.hardware = {
   { "ref-cycles" },
 }
 
--- What perf stat measures itself, under an event's name; the event opened is dummy.
+-- Events that perf stat measures itself; the kernel event is dummy.
 M.tools = { "duration_time", "user_time", "system_time" }
 
 local DUMMY = 9
 M.DUMMY, M.BPF_OUTPUT, M.CPU_CLOCK, M.TASK_CLOCK, M.CPU_CYCLES = DUMMY, 10, 0, 1, 0
 
--- Caches, with what can be done to them (evsel__hw_cache_stat): l(oad), s(tore), p(refetch).
+-- Caches and the operations that they support (evsel__hw_cache_stat): l(oad), s(tore), p(refetch).
 M.caches = {
   [0] = { "L1-dcache", "l1-d", "l1d", "L1-data", ops = "lsp" },
   { "L1-icache", "l1-i", "l1i", "L1-instruction", ops = "lp" },
@@ -41,7 +41,7 @@ M.cache_ops = {
 }
 M.cache_results = { [0] = { "refs", "Reference", "ops", "access" }, { "misses", "miss" } }
 
--- What names.software, names.hardware, names.tools have of a name -> { type =, config = [, tool =] }, or nil
+-- Finds a name in the tables above -> { type =, config = [, tool =] }, or nil
 local function find_row(name)
   for _, kind in ipairs { "software", "hardware" } do
     for config = 0, #M[kind] do
@@ -64,13 +64,11 @@ local function by_alias(rows)
 end
 local op_of, result_of = by_alias(M.cache_ops), by_alias(M.cache_results)
 
--- "load-misses" of the cache with that id -> { type =, config = }, or nil, why. A word is what
--- was done or what came of it, in either order; reads and accesses are meant when nothing is said.
-local function cache_event(id, words)
+-- Reads the operation and the result of a cache event ("load-misses"), in either order; the defaults are reads and
+-- accesses. -> { type =, config = } | nil, reason
+local function make_cache_event(id, words)
   local op, result
-  for at = 1, #words do
-    -- "speculative-read" has the dash in it.
-    local word = words[at]
+  for _, word in ipairs(words) do
     if op_of[word] and not op then
       op = op_of[word]
     elseif result_of[word] and not result then
@@ -87,7 +85,8 @@ local function cache_event(id, words)
   return { type = M.TYPE.cache, config = id | op << 8 | result << 16 }
 end
 
-local function cache_words(rest)
+-- Splits at dashes, but not the dash of "speculative-read".
+local function split_cache_words(rest)
   local words = {}
   rest = rest:gsub("speculative%-", "speculative_")
   for word in rest:gmatch("[^-]+") do words[#words + 1] = (word:gsub("speculative_", "speculative-")) end
@@ -97,27 +96,27 @@ end
 local function find_cache(name)
   for id = 0, #M.caches do
     for _, alias in ipairs(M.caches[id]) do
-      if name == alias then return cache_event(id, {}) end
+      if name == alias then return make_cache_event(id, {}) end
       local rest = name:sub(1, #alias + 1) == alias .. "-" and name:sub(#alias + 2)
       if rest and rest ~= "" then
-        local found, why = cache_event(id, cache_words(rest))
+        local found, why = make_cache_event(id, split_cache_words(rest))
         if found or why then return found, why end
       end
     end
   end
 end
 
---- A name that needs no asking the system.
--- @treturn[1] table  `type`, `config`, `tool` (perf stat's own, measured by whoever counts)
+--- Finds an event that has the same number on every machine.
+-- @treturn[1] table  `type`, `config`, `tool` (perf stat's own event, which the counter measures)
 -- @treturn[2] nil
--- @treturn[2] ?string  why not, when it is the name of something that cannot be
+-- @treturn[2] ?string  the reason, if it names a cache operation that no CPU has
 function M.find(name)
   local row = find_row(name)
   if row then return row end
   return find_cache(name)
 end
 
---- All cache events as perf list names them: { "L1-dcache-loads", "L1-dcache-load-misses", ... }.
+--- Lists all cache events by perf list's names: { "L1-dcache-loads", "L1-dcache-load-misses", ... }.
 function M.cache_names()
   local list = {}
   for id = 0, #M.caches do
@@ -132,7 +131,7 @@ function M.cache_names()
   return list
 end
 
---- Every name there is, sorted, for "did you mean" and for completion.
+--- Lists all names, sorted, for "did you mean" and for completion.
 function M.all()
   local list = M.cache_names()
   for _, rows in ipairs { M.software, M.hardware } do

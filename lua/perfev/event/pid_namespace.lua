@@ -1,6 +1,6 @@
---- Which numbers tasks have here: the machine's, or those of a pid namespace of our own, as in a container.
--- A record has those of who opened the event (perf_event_pid_type()); tasks outside have none, and are told with the
--- idle task's, 0. The fields of tracepoints, and what filters compare, are the machine's in either case.
+--- Detects whether this process is in the initial pid namespace, or in another one, as in a container.
+-- Records have pids of the namespace in which the event was opened (perf_event_pid_type()), and 0, the idle task's pid,
+-- for tasks outside that namespace. Fields of tracepoints, and values in filters, are pids of the initial namespace.
 
 local core = require "perfev.core"
 
@@ -8,8 +8,8 @@ local M = {}
 
 local INITIAL = "pid:[4026531836]" -- PROC_PID_INIT_INO of include/linux/proc_ns.h
 
---- true: the machine's; false: those of a namespace; nil: it cannot be told, without /proc.
-function M.is_machine()
+--- Returns true in the initial namespace, false in another one, nil without /proc.
+function M.is_initial()
   local link = core.readlink("/proc/self/ns/pid")
   return link and link == INITIAL
 end

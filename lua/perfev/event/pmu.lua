@@ -1,9 +1,8 @@
---- The PMUs that this machine has, as sysfs tells of them: what numbers the words of
--- `pmu/event=0x3c,umask=1/` become.
+--- Reads this machine's PMUs from sysfs, and turns the terms of `pmu/event=0x3c,umask=1/` into config words.
 --
--- A PMU is a directory: `type` is its number, `format/FIELD` says which bits of config, config1, … a
--- field has, `events/NAME` is a list of terms under a name, with NAME.scale and NAME.unit beside it,
--- `cpumask` or `cpus` say where it counts. All of it is read through the core's hooks.
+-- Each PMU is a directory. `type` is its number. `format/FIELD` lists the field's bits in config, config1, … .
+-- `events/NAME` is a named list of terms, with a scale in NAME.scale and a unit in NAME.unit. `cpumask` or `cpus`
+-- lists the CPUs on which the PMU counts. The files are read through the core's hooks.
 -- Source: Documentation/ABI/testing/sysfs-bus-event_source-devices*, tools/perf/util/pmu.c.
 
 local core = require "perfev.core"
@@ -19,7 +18,7 @@ local DEVICES = "/sys/bus/event_source/devices"
 local WORD_BITS = 64
 local words = { config = true, config1 = true, config2 = true, config3 = true, config4 = true }
 
--- A name that becomes part of a path: nothing that could lead elsewhere.
+-- True if the name can become part of a path without leading to another directory.
 local function is_name(s)
   return s:match("^[%w_.%-]+$") ~= nil and not s:match("^%.+$")
 end
@@ -32,21 +31,21 @@ end
 
 -- ---- fields ----
 
--- "config:0-7,32-35" -> { word = "config", width = 12, { 0, 7 }, { 32, 35 } } | nil, why
+-- "config:0-7,32-35" -> { word = "config", width = 12, { 0, 7 }, { 32, 35 } } | nil, reason
 local function parse_format(text)
   local word, list = text:match("^(%w+):([%d,%-]+)$")
   if not word and words[text] then word, list = text, "0-63" end
-  if not word or not words[word] then return nil, ("'%s' is no bits of a config word"):format(text) end
+  if not word or not words[word] then return nil, ("'%s' is not a list of bits of a config word"):format(text) end
   local field, taken = { word = word, width = 0 }, 0
   for item in (list .. ","):gmatch("([^,]*),") do
     local low, high = item:match("^(%d+)%-(%d+)$")
     low = tonumber(low or item:match("^%d+$"))
     high = tonumber(high) or low
-    if not low or low > high or high >= WORD_BITS then return nil, ("the bits '%s' are not in a word"):format(item) end
+    if not low or low > high or high >= WORD_BITS then return nil, ("the bits '%s' are outside a word"):format(item) end
     field[#field + 1] = { low, high }
     field.width = field.width + high - low + 1
     for bit = low, high do
-      if taken >> bit & 1 == 1 then return nil, ("bit %d is there twice"):format(bit) end
+      if taken >> bit & 1 == 1 then return nil, ("bit %d is repeated"):format(bit) end
       taken = taken | 1 << bit
     end
   end
@@ -54,7 +53,7 @@ local function parse_format(text)
   return field
 end
 
--- A field of which nothing can be known makes itself unusable, not the PMU.
+-- A field with an unreadable format is marked unusable; the PMU's other fields work.
 local function read_field(pmu, name)
   local path = ("%s/format/%s"):format(pmu.path, name)
   local text, code = first_line(path)
@@ -63,7 +62,7 @@ local function read_field(pmu, name)
   return field or { unusable = ("%s: %s"):format(path, why) }
 end
 
---- The field of that name, or nil.
+--- Returns the field of that name, or nil.
 function M.field(pmu, name)
   if pmu.fields[name] == nil then
     local found = false
@@ -73,29 +72,29 @@ function M.field(pmu, name)
   return pmu.fields[name] or nil
 end
 
-local function largest(field)
+local function largest_value(field)
   return field.width < 63 and (1 << field.width) - 1 or field.width == 63 and math.maxinteger or -1
 end
 
-local function fits(field, value)
+local function can_hold(field, value)
   return field.width == WORD_BITS or math.ult(value, 1 << field.width)
 end
 
--- value spread over the field's bits, the lowest range first.
-local function place(config, field, value)
-  local into = config[field.word] & ~field.mask
+-- Writes a value into the field's bits, the lowest range first.
+local function set_bits(config, field, value)
+  local bits = config[field.word] & ~field.mask
   for _, range in ipairs(field) do
     local width = range[2] - range[1] + 1
     local mask = width == WORD_BITS and -1 or (1 << width) - 1
-    into = into | (value & mask) << range[1]
+    bits = bits | (value & mask) << range[1]
     value = width == WORD_BITS and 0 or value >> width
   end
-  config[field.word] = into
+  config[field.word] = bits
 end
 
 -- ---- PMUs ----
 
-local function cpu_list(path)
+local function read_cpu_list(path)
   local text, code = first_line(path)
   if not text then return nil, code end
   return units.list(text, path)
@@ -109,25 +108,25 @@ local function read_pmu(name)
   if not pmu.type then return nil, E.EINVAL end
   pmu.field_names = core.list(path .. "/format") or {}
   pmu.event_files = core.list(path .. "/events") or {}
-  -- `cpus` is of a PMU inside of CPUs, of which others have another one: hybrid, big.LITTLE.
-  -- `cpumask` is of one outside of them, that has to be asked through these CPUs.
-  pmu.cpus = cpu_list(path .. "/cpus")
+  -- A core PMU that not all CPUs have (hybrid, big.LITTLE) has the file `cpus`.
+  -- An uncore PMU has `cpumask`: its events are opened on these CPUs.
+  pmu.cpus = read_cpu_list(path .. "/cpus")
   pmu.is_core = pmu.cpus ~= nil or name == "cpu"
   if not pmu.cpus then
-    pmu.cpus = cpu_list(path .. "/cpumask")
+    pmu.cpus = read_cpu_list(path .. "/cpumask")
     pmu.is_uncore = pmu.cpus ~= nil
   end
   return pmu
 end
 
---- The names of all PMUs, sorted; {} where sysfs has none.
+--- Lists the names of all PMUs, sorted; {} if sysfs has no PMU.
 function M.names()
   return core.list(DEVICES) or {}
 end
 
---- A PMU by its exact name.
--- @treturn[1] table  `name`, `type`, `cpus` (where it counts; nil: everywhere), `is_core`, `is_uncore`,
---   `field_names`, `event_files`; with M.field, M.events and M.caps for the rest
+--- Finds a PMU by its exact name.
+-- @treturn[1] table  `name`, `type`, `cpus` (the CPUs on which it counts; nil: all), `is_core`, `is_uncore`,
+--   `field_names`, `event_files`; M.field, M.events and M.caps read the rest
 -- @treturn[2] nil
 -- @treturn[2] integer errno
 function M.find(name)
@@ -135,11 +134,11 @@ function M.find(name)
   return read_pmu(name)
 end
 
---- Those that a name stands for: itself, `NAME_0`, `NAME_1`, … (also without the kernel's `uncore_`),
--- or those that a pattern matches.
+--- Lists the PMUs that a name selects: the PMU itself, `NAME_0`, `NAME_1`, … (also without the kernel's `uncore_`),
+-- or all that a pattern matches.
 function M.matching(name)
-  local one = not name:find("[*?%[]") and M.find(name)
-  if one then return { one } end
+  local exact = not name:find("[*?%[]") and M.find(name)
+  if exact then return { exact } end
   local ok, matches = pcall(grammar.matcher, name)
   if not ok then return {} end
   local list = {}
@@ -151,7 +150,7 @@ function M.matching(name)
   return list
 end
 
---- The PMUs inside of the CPUs, where there are several kinds, by their first CPU; {} where all are alike.
+--- Lists the core PMUs by their first CPU if CPUs are of several kinds; {} if all are alike.
 function M.cores()
   local list = {}
   for _, name in ipairs(M.names()) do
@@ -161,7 +160,7 @@ function M.cores()
   return #list > 1 and list or {}
 end
 
---- What the PMU says it can do: { max_precise = "3", branches = "32", … }.
+--- Reads the PMU's capabilities: { max_precise = "3", branches = "32", … }.
 function M.caps(pmu)
   local caps = {}
   for _, name in ipairs(core.list(pmu.path .. "/caps") or {}) do
@@ -170,7 +169,7 @@ function M.caps(pmu)
   return caps
 end
 
---- The names of the PMU's events, sorted.
+--- Lists the names of the PMU's events, sorted.
 function M.events(pmu)
   local list = {}
   for _, file in ipairs(pmu.event_files) do
@@ -181,8 +180,8 @@ function M.events(pmu)
   return list
 end
 
--- The event of that name as the PMU spells it: perf asks without case (pmu_find_alias()).
-local function event_named(pmu, name)
+-- Returns the event's name as the PMU spells it; perf ignores case (pmu_find_alias()).
+local function find_event_name(pmu, name)
   local other
   for _, file in ipairs(M.events(pmu)) do
     if file == name then return file end
@@ -191,14 +190,14 @@ local function event_named(pmu, name)
   return other
 end
 
--- "5.0e-1", in the C locale whatever ours is.
+-- Parses "5.0e-1"; some locales' recorders write a comma.
 local function parse_scale(text)
   return text and tonumber((text:gsub(",", "."))) or nil
 end
 
---- An event of the PMU: { { name =, value = }, … , text =, scale =, unit = } | nil, why
+--- Reads an event of the PMU: { { name =, value = }, … , text =, scale =, unit = } | nil, reason
 function M.alias(pmu, name)
-  local own = is_name(name) and event_named(pmu, name)
+  local own = is_name(name) and find_event_name(pmu, name)
   if not own then return nil end
   local path = ("%s/events/%s"):format(pmu.path, own)
   local text, code = first_line(path)
@@ -215,14 +214,14 @@ end
 
 -- ---- terms -> config words ----
 
-local function terms_of(pmu)
+local function list_terms(pmu)
   local list = M.events(pmu)
   table.move(pmu.field_names, 1, #pmu.field_names, #list + 1, list)
   for name in pairs(grammar.terms) do list[#list + 1] = name end
   return list
 end
 
--- fault(term, why, remedy): how an error is told, with the user's words.
+-- fault(term, why, remedy) formats an error with the user's words.
 local function set_field(pmu, config, name, text, fault, term)
   local field = M.field(pmu, name)
   if field.unusable then
@@ -236,22 +235,22 @@ local function set_field(pmu, config, name, text, fault, term)
   if not value then
     return nil, fault(term, ("'%s' is a number, not '%s'"):format(name, text), name .. "=0x1")
   end
-  if not fits(field, value) then
+  if not can_hold(field, value) then
     return nil, fault(term, ("%s=%s is too large: it has %d bits"):format(name, text, field.width),
-      ("at most 0x%x"):format(largest(field)))
+      ("at most 0x%x"):format(largest_value(field)))
   end
-  place(config, field, value)
+  set_bits(config, field, value)
   return true
 end
 
--- What a term of an alias leaves open ("param=?") the user has to say.
-local function set_alias(pmu, config, alias, params, fault, term)
+-- Applies an event's terms to config. A term without a value ("param=?") takes it from the user's terms.
+local function apply_event(pmu, config, alias, params, fault, term)
   for _, own in ipairs(alias) do
     local value = own.value
     if value == "?" then
       local given = params[own.name]
       if not given or not given.value then
-        return nil, fault(term, ("'%s' leaves %s= to you"):format(term.name, own.name),
+        return nil, fault(term, ("'%s' needs a value for %s="):format(term.name, own.name),
           ("%s/%s,%s=VALUE/"):format(pmu.name, term.name, own.name))
       end
       value = given.value
@@ -262,38 +261,38 @@ local function set_alias(pmu, config, alias, params, fault, term)
       local ok, why = set_field(pmu, config, own.name, value, fault, term)
       if not ok then return nil, why end
     elseif not grammar.terms[own.name] then
-      return nil, fault(term, ("'%s' of %s is '%s', and %s is no field of it"):format(term.name, pmu.name,
+      return nil, fault(term, ("'%s' of %s is '%s', but the PMU has no field %s"):format(term.name, pmu.name,
         alias.text, own.name))
     end
   end
   return true
 end
 
-local function unknown_term(pmu, term, fault)
-  local near = core.nearest(term.name, terms_of(pmu))
+local function refuse_term(pmu, term, fault)
+  local near = core.nearest(term.name, list_terms(pmu))
   return nil, fault(term, ("%s has no field or event called '%s'%s"):format(pmu.name, term.name,
     near and (" (did you mean '%s'?)"):format(near) or ""),
     #pmu.field_names > 0 and "one of " .. table.concat(pmu.field_names, ", ") or "config=0xNUMBER")
 end
 
--- A generic name inside of a core PMU's slashes: type 0 or 3, the PMU's number in the high half.
-local function generic(pmu, term)
+-- Finds a generic event between a core PMU's slashes: type 0 or 3, with the PMU's number in config's high half.
+local function find_generic(pmu, term)
   if not pmu.is_core or term.value then return nil end
   local found = names.find(term.name)
   if not found or found.type ~= names.TYPE.hardware and found.type ~= names.TYPE.cache then return nil end
   return M.extend(found, pmu)
 end
 
---- The same generic event on one of several kinds of CPUs (PERF_TYPE_HARDWARE's extended type, 5.13).
+--- Restricts a generic event to one kind of CPUs (PERF_TYPE_HARDWARE's extended type, 5.13).
 function M.extend(found, pmu)
   local extended = { type = found.type, config = found.config, fields = {}, pmu = pmu.name, cpus = pmu.cpus }
   if pmu.name ~= "cpu" then extended.config = found.config | pmu.type << 32 end
   return extended
 end
 
--- Names of the PMU's events among the terms: what they stand for goes into config.
--- -> the terms that are done | nil, message
-local function take_events(pmu, terms, config, found, fault)
+-- Applies the terms that are names of the PMU's events to config.
+-- -> set of the terms used | nil, message
+local function apply_events(pmu, terms, config, found, fault)
   local params, used = {}, {}
   for _, term in ipairs(terms) do params[term.name] = term end
   for _, term in ipairs(terms) do
@@ -301,7 +300,7 @@ local function take_events(pmu, terms, config, found, fault)
     if not term.value and not words[term.name] then alias, unreadable = M.alias(pmu, term.name) end
     if unreadable then return nil, fault(term, unreadable) end
     if alias then
-      local ok, why = set_alias(pmu, config, alias, params, fault, term)
+      local ok, why = apply_event(pmu, config, alias, params, fault, term)
       if not ok then return nil, why end
       used[term] = true
       for _, own in ipairs(alias) do
@@ -313,8 +312,8 @@ local function take_events(pmu, terms, config, found, fault)
   return used
 end
 
--- One term that is no event of the PMU's -> true | nil, message
-local function take_term(pmu, term, config, found, fault)
+-- Applies a term that is not an event's name to config -> true | nil, message
+local function apply_term(pmu, term, config, found, fault)
   if words[term.name] then
     config[term.name] = grammar.number(term.value)
     return true
@@ -328,15 +327,15 @@ local function take_term(pmu, term, config, found, fault)
     config.config = raw
     return true
   end
-  local legacy = generic(pmu, term)
-  if not legacy then return unknown_term(pmu, term, fault) end
+  local legacy = find_generic(pmu, term)
+  if not legacy then return refuse_term(pmu, term, fault) end
   found.type, config.config, found.event = legacy.type, legacy.config, term.name
   return true
 end
 
---- What terms are on a PMU.
+--- Resolves terms on a PMU.
 -- @tparam table pmu
--- @tparam {table,...} terms   as grammar.parse gives them
+-- @tparam {table,...} terms   from grammar.parse
 -- @tparam function fault      (term, why, remedy) -> message
 -- @treturn[1] table  `type`, `config`, `fields` (config1 …), `cpus`, `scale`, `unit`, `pmu`, `is_uncore`
 -- @treturn[2] nil
@@ -344,12 +343,12 @@ end
 function M.resolve(pmu, terms, fault)
   local found = { type = pmu.type, fields = {}, pmu = pmu.name, cpus = pmu.cpus, is_uncore = pmu.is_uncore }
   local config = { config = 0, config1 = 0, config2 = 0, config3 = 0, config4 = 0 }
-  local used, why = take_events(pmu, terms, config, found, fault)
+  local used, why = apply_events(pmu, terms, config, found, fault)
   if not used then return nil, why end
-  -- What the user says himself stands above what an event's name says.
+  -- The user's terms override those of a named event, so they are applied last.
   for _, term in ipairs(terms) do
     if not used[term] then
-      local ok, wrong = take_term(pmu, term, config, found, fault)
+      local ok, wrong = apply_term(pmu, term, config, found, fault)
       if not ok then return nil, wrong end
     end
   end
@@ -360,13 +359,13 @@ function M.resolve(pmu, terms, fault)
   return found
 end
 
---- The PMUs that have an event of that name: { pmu, … }.
+--- Lists the PMUs that have an event of that name: { pmu, … }.
 function M.having(name)
   local list = {}
   if not is_name(name) then return list end
   for _, other in ipairs(M.names()) do
     local pmu = M.find(other)
-    if pmu and event_named(pmu, name) then list[#list + 1] = pmu end
+    if pmu and find_event_name(pmu, name) then list[#list + 1] = pmu end
   end
   return list
 end

@@ -1,6 +1,6 @@
---- Which processes: those of a user, those of a name; of all, or of some.
--- Taken once, when the session starts: what they fork is theirs, and later processes are not. (A session that
--- watches the machine selects by the name in each record instead, by `patterns`.)
+--- Selects processes by user and by name.
+-- A session selects once, when it starts: children that a selected process forks later are included, other new
+-- processes are not. A session that watches the whole machine compares the name in each record instead (`patterns`).
 
 local lazy = require "perfev.base.lazy_module"
 local core = require "perfev.core"
@@ -10,7 +10,7 @@ local M = {}
 
 local COMM_MAX = 15 -- bytes: TASK_COMM_LEN without its NUL
 
---- A user by name or number -> uid | nil, message, errno
+--- Finds a user by name or number -> uid | nil, message, errno
 function M.uid(user)
   local number = math.tointeger(tonumber(user))
   if number then return number end
@@ -20,18 +20,18 @@ function M.uid(user)
     names[#names + 1] = name
   end
   local near = core.nearest(user, names)
-  return nil, ("user '%s': /etc/passwd has no such user%s\n  try: %s"):format(user,
+  return nil, ("user '%s': no such user in /etc/passwd%s\n  try: %s"):format(user,
     near and (" (did you mean '%s'?)"):format(near) or "", near or "the number that `id -u` gives"), core.errno.ENOENT
 end
 
--- * and ? as in a shell, of the bytes that the kernel keeps of a name.
+-- Returns a function that tests names. * and ? are wildcards; a plain name is cut as the kernel cuts names.
 function M.matcher(pattern)
   if not pattern:find("[*?]") then pattern = pattern:sub(1, COMM_MAX) end
   local lua = pattern:gsub("[%^%$%(%)%%%.%[%]%+%-]", "%%%0"):gsub("%*", ".*"):gsub("%?", ".")
   return function(comm) return comm:find("^" .. lua .. "$") ~= nil end
 end
 
---- A list of names as patterns of fnmatch(3); one without a pattern in it is cut as the kernel cuts names.
+--- Splits a list of names into patterns for fnmatch(3); a plain name is cut as the kernel cuts names.
 -- @tparam string text  "nginx*,bash"
 -- @treturn {string,...}
 function M.patterns(text)
@@ -42,8 +42,8 @@ function M.patterns(text)
   return list
 end
 
--- -> comm, effective uid | nil: it has ended, or cannot be read
-local function facts(pid)
+-- -> comm, effective uid | nil: the process has ended, or cannot be read
+local function read_status(pid)
   local status = core.slurp(("/proc/%d/status"):format(pid))
   local comm = core.slurp(("/proc/%d/comm"):format(pid))
   local uid = status and status:match("\nUid:%s*%d+%s+(%d+)")
@@ -51,7 +51,7 @@ local function facts(pid)
   return comm:gsub("\n$", ""), math.tointeger(tonumber(uid))
 end
 
-local function all()
+local function list_all()
   local names, what, code = core.list("/proc")
   if not names then return nil, ("cannot read %s: %s"):format(what, core.strerror(code)), code end
   local pids = {}
@@ -62,7 +62,7 @@ local function all()
   return pids
 end
 
---- What was asked for, in words: "of the user www-data, named nginx*"
+--- Describes a selection: "of the user www-data, named 'nginx*'"
 function M.describe(opts)
   local words = {}
   if opts.uid then
@@ -72,11 +72,11 @@ function M.describe(opts)
   return table.concat(words, ", ")
 end
 
---- Those of opts.pid (nil: of all, but for ourselves) that are opts.uid's and named opts.comm.
+--- Selects processes among opts.pid, or among all but this one, by opts.uid and opts.comm.
 -- @tparam table opts  `pid` (list), `uid` (number or name), `comm` (a name, or a pattern with * and ?)
 -- @treturn[1] {integer,...}
 -- @treturn[2] nil
--- @treturn[2] string   in three parts
+-- @treturn[2] string   message with cause and remedy
 -- @treturn[2] integer  errno
 function M.select(opts)
   local uid, why, code
@@ -86,13 +86,13 @@ function M.select(opts)
   end
   local pids = opts.pid
   if not pids then
-    pids, why, code = all()
+    pids, why, code = list_all()
     if not pids then return nil, why, code end
   end
   local matches, own = opts.comm and M.matcher(opts.comm), core.pid()
   local found, comms = {}, {}
   for _, pid in ipairs(pids) do
-    local comm, owner = facts(pid == 0 and own or pid)
+    local comm, owner = read_status(pid == 0 and own or pid)
     if comm and (not uid or owner == uid) then
       if (not matches or matches(comm)) and (opts.pid or pid ~= own) then found[#found + 1] = pid end
       comms[#comms + 1] = comm

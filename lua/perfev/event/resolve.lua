@@ -1,19 +1,18 @@
---- Event strings -> what this machine has under these names.
--- grammar.lua says what was written; here it is looked up: perf's names, sysfs, tracefs, and what
--- others read (probes, breakpoints, vendors' names). One name may be several events: a pattern, a
--- generic name where there are several kinds of CPUs, an uncore PMU that is there more than once.
+--- Resolves event strings: finds the events of this machine that a parsed string (grammar.lua) names.
+-- It searches perf's names, sysfs and tracefs, and calls the modules for probes, breakpoints and vendors' names. One
+-- name can resolve to several events: a pattern, a generic name if CPUs are of several kinds, or an uncore PMU with
+-- several instances.
 --
--- What was found is a table: `type`, `config`, `fields` (other attr fields), `exclude` (exclude_user
--- and the like, empty when the user chose nothing), `words` (what terms say, as options of an event),
--- `name`; for some `system`, `tracepoint`, `format`, `cpus`, `pmu`, `is_uncore`, `scale`, `unit`,
--- `precise_max`, `guest_default`, `tool`.
+-- A resolved event, `found`, is a table: `type`, `config`, `fields` (other attr fields), `exclude` (exclude_user
+-- and the like; empty without u, k and h), `words` (its terms, as options of an event), `name`; some have `system`,
+-- `tracepoint`, `format`, `cpus`, `pmu`, `is_uncore`, `scale`, `unit`, `precise_max`, `guest_default`, `tool`.
 
 local lazy = require "perfev.base.lazy_module"
 local core = require "perfev.core"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
 local pmu = lazy "perfev.event.pmu"
-local spelling = lazy "perfev.event.foreign_names"
+local foreign_names = lazy "perfev.event.foreign_names"
 local tracefs = require "perfev.tracepoint.tracefs"
 local vendor = lazy "perfev.event.vendor"
 
@@ -32,9 +31,9 @@ local function refuse(node, why, remedy, code)
   return nil, grammar.fault(node.source, node.at, why, remedy), code or E.EINVAL
 end
 
--- ---- terms that every event may have ----
+-- ---- terms that every event accepts ----
 
--- What perf asks for with call-graph=dwarf: enough to unwind (tools/perf/arch/*/include/perf_regs.h).
+-- The registers that perf samples for call-graph=dwarf (tools/perf/arch/*/include/perf_regs.h).
 local unwind_registers = { x86_64 = 0xff0fff, aarch64 = 0x1ffffffff, riscv64 = 0xffffffff }
 local STACK_BYTES = 8192
 
@@ -48,7 +47,7 @@ local call_graphs = {
   defer = function() return { callchain = true, defer_callchain = true } end,
   dwarf = function(bytes)
     local mask = unwind_registers[core.machine]
-    if not mask then return nil, "which registers unwinding needs on this machine is not known" end
+    if not mask then return nil, "dwarf is not supported on this machine: its unwind registers are not known" end
     return { callchain = true, sample_bits = { "regs_user", "stack_user" }, sample_regs_user = mask,
       sample_stack_user = bytes or STACK_BYTES, exclude_callchain_user = true }
   end,
@@ -56,33 +55,32 @@ local call_graphs = {
 
 local STACK_MAX = 65528 -- a record's size is 16 bits: perf_copy_attr() in kernel/events/core.c
 
---- What an event asks the kernel for to have call chains of a kind.
+--- Returns the options of an event for call chains of a kind.
 -- @tparam string kind     "fp", "dwarf", "lbr", "defer" or "no"
--- @tparam[opt] integer bytes  of the stack, with dwarf
--- @treturn[1] table  options of an event; of a sample's bits `sample_bits`
+-- @tparam[opt] integer bytes  size of the copied stack, for dwarf
+-- @treturn[1] table  options of an event, and `sample_bits`, added to its sample_type
 -- @treturn[2] nil
--- @treturn[2] string  why not
+-- @treturn[2] string  the reason
 function M.call_graph(kind, bytes)
   local make = call_graphs[kind]
   if not make then return nil, ("call-graph is fp, dwarf, lbr, defer or no, not '%s'"):format(kind) end
   if bytes and (kind ~= "dwarf" or bytes < 8 or bytes > STACK_MAX) then
-    return nil, kind == "dwarf" and ("of a stack 8 to %d bytes can be had, not %d"):format(STACK_MAX, bytes)
-      or ("%s takes no bytes of a stack"):format(kind)
+    return nil, kind == "dwarf" and ("the stack size is 8 to %d bytes, not %d"):format(STACK_MAX, bytes)
+      or ("%s has no stack size"):format(kind)
   end
-  -- The kernel takes whole words.
+  -- The kernel requires a multiple of 8.
   return make(bytes and (bytes + 7) // 8 * 8)
 end
 
--- perf's words for bits of branch_sample_type that the kernel's header calls otherwise
--- (tools/perf/util/parse-branch-options.c).
+-- perf's words that differ from the kernel's names of branch_sample_type bits (tools/perf/util/parse-branch-options.c).
 local branch_words = {
   u = "user", k = "kernel", any_ret = "any_return", ind_jmp = "ind_jump", stack = "call_stack",
   save_type = "type_save", priv = "priv_save",
 }
 local branch_sides = { user = true, kernel = true, hv = true }
 
--- "any_call,u" -> { "any_call", "user" }; of sides alone, any branch there.
-local function branches(text)
+-- "any_call,u" -> { "any_call", "user" }. Without a kind of branch, "any" is added.
+local function parse_branches(text)
   local bits, has_kind = {}, false
   for word in text:gmatch("[^,%s]+") do
     local bit = branch_words[word] or word
@@ -94,15 +92,15 @@ end
 
 local function is_on(term) return not term.value or grammar.number(term.value) ~= 0 end
 
--- term -> what of an event's options it is. Of period and freq the last one holds, as in perf.
-local readers = {
+-- term -> function that sets the options of an event. The last of period and freq applies, as in perf.
+local term_readers = {
   name = function(words, term) words.name = term.value end,
   period = function(words, term) words.period, words.freq = grammar.number(term.value), nil end,
   freq = function(words, term) words.freq, words.period = grammar.number(term.value), nil end,
   ["max-stack"] = function(words, term) words.sample_max_stack = grammar.number(term.value) end,
   branch_type = function(words, term)
     if term.value == "no" then return end
-    words.branch_sample_type = branches(term.value)
+    words.branch_sample_type = parse_branches(term.value)
     table.insert(words.sample_bits, "branch_stack")
   end,
   inherit = function(words, term) words.inherit = is_on(term) end,
@@ -124,38 +122,38 @@ local function term_named(terms, name)
   end
 end
 
--- The call chains that the terms ask for, as the option callchain has it; nil: no term is about them. As in perf,
--- max-stack alone asks for frame pointers, and stack-size alone for no chain.
-local function chain_of(node, words)
+-- Returns the option callchain that the terms set, or nil. As in perf, max-stack alone selects fp, and stack-size
+-- alone selects no chain.
+local function read_callchain(node, words)
   local kind, size = term_named(node.terms, "call-graph"), term_named(node.terms, "stack-size")
   local name = kind and kind.value or words.sample_max_stack and "fp" or size and "no"
   if not name then return nil end
   local bytes = size and name == "dwarf" and grammar.number(size.value) or nil
-  local known, why = M.call_graph(name, bytes)
-  if not known then
+  local settings, why = M.call_graph(name, bytes)
+  if not settings then
     return nil, grammar.fault(node.source, (bytes and size or kind).at, why, "call-graph=fp")
   end
   return name ~= "no" and (bytes and "dwarf," .. bytes or name)
 end
 
---- The terms of an event of grammar.parse's, as options of `perfev.event`.
--- @treturn[1] table  `sample_bits`: what they add to sample_type; `time`: false for samples without it
+--- Turns the terms of a parsed event into options of `perfev.event`.
+-- @treturn[1] table  the options; `sample_bits`: added to sample_type; `time`: false for samples without time
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.words(node)
   local words = { sample_bits = {} }
   for _, term in ipairs(node.terms) do
-    if readers[term.name] then readers[term.name](words, term) end
+    if term_readers[term.name] then term_readers[term.name](words, term) end
   end
   local why
-  words.callchain, why = chain_of(node, words)
+  words.callchain, why = read_callchain(node, words)
   if why then return nil, why end
-  if words.callchain == "lbr" then words.branch_sample_type = nil end -- one kind of branches for both: the chain's
+  if words.callchain == "lbr" then words.branch_sample_type = nil end -- lbr needs its own setting
   return words
 end
 
--- Terms of an event that is no PMU's: config and its like, and those that every event may have.
-local function take_terms(node, found)
+-- Applies the terms of an event without a PMU: config, config1 and so on. M.words has read the others.
+local function apply_terms(node, found)
   for _, term in ipairs(node.terms) do
     if term.name == "config" then
       found.config = grammar.number(term.value)
@@ -166,7 +164,7 @@ local function take_terms(node, found)
       for name in pairs(grammar.terms) do list[#list + 1] = name end
       table.sort(list)
       local near = core.nearest(term.name, list)
-      return nil, grammar.fault(node.source, term.at, ("no term is called '%s'%s"):format(term.name,
+      return nil, grammar.fault(node.source, term.at, ("unknown term '%s'%s"):format(term.name,
         near and (" (did you mean '%s'?)"):format(near) or ""), "one of " .. table.concat(list, ", ")), E.EINVAL
     end
   end
@@ -175,35 +173,36 @@ end
 
 -- ---- kinds ----
 
-local function plain(kind, config, more)
+local function make_found(kind, config, more)
   local found = { type = kind, config = config, fields = {} }
   for name, value in pairs(more or {}) do found[name] = value end
   return found
 end
 
--- A generic event where CPUs are of several kinds is one event for each.
-local function on_each_core(found, node)
+-- If CPUs are of several kinds, a generic event becomes one event for each kind.
+local function split_by_core_pmu(found, node)
   local list = {}
-  for _, one in ipairs(pmu.cores()) do
-    local extended = found.type == TYPE.raw and plain(one.type, found.config, { pmu = one.name, cpus = one.cpus })
-      or pmu.extend(found, one)
-    extended.name = ("%s/%s/%s"):format(one.name, node.name, node.modifiers)
+  for _, core_pmu in ipairs(pmu.cores()) do
+    local extended = found.type == TYPE.raw
+      and make_found(core_pmu.type, found.config, { pmu = core_pmu.name, cpus = core_pmu.cpus })
+      or pmu.extend(found, core_pmu)
+    extended.name = ("%s/%s/%s"):format(core_pmu.name, node.name, node.modifiers)
     list[#list + 1] = extended
   end
   return #list > 0 and list or { found }
 end
 
-local function has_cores(kind)
+local function is_core_event(kind)
   return kind == TYPE.hardware or kind == TYPE.cache or kind == TYPE.raw
 end
 
-local function by_name(found, node)
+local function expand_cores(found, node)
   found.fields = found.fields or {}
-  if has_cores(found.type) then return on_each_core(found, node) end
+  if is_core_event(found.type) then return split_by_core_pmu(found, node) end
   return { found }
 end
 
-local function pmu_event(node, list, terms)
+local function resolve_on_pmus(node, list, terms)
   local founds = {}
   for _, one in ipairs(list) do
     local found, why = pmu.resolve(one, terms, fault_of(node))
@@ -214,14 +213,14 @@ local function pmu_event(node, list, terms)
   return founds
 end
 
--- A name that is an event of a PMU's, or of a vendor's list; nil without a message: it is not.
-local function from_system(node, name, modifiers)
+-- Finds a name among the PMUs' events and in vendors' tables. nil without a message: not found.
+local function find_on_system(node, name, modifiers)
   local having = pmu.having(name)
   if #having > 0 then
     local terms = { { name = name, at = node.at } }
     table.move(node.terms, 1, #node.terms, 2, terms)
     node.modifiers = modifiers
-    return pmu_event(node, having, terms)
+    return resolve_on_pmus(node, having, terms)
   end
   local found, why, code = vendor.resolve(node.text)
   if found then
@@ -231,14 +230,14 @@ local function from_system(node, name, modifiers)
   return nil, why, code
 end
 
--- What another tool calls so -> message, errno; or nil
-local function in_other_words(node)
-  local here = spelling.of(node.text)
+-- -> message, errno for a name of another tool; or nil
+local function explain_foreign(node)
+  local here = foreign_names.translate(node.text)
   if here then return grammar.fault(node.source, node.at, grammar.OTHERS, here), E.ENOENT end
 end
 
-local function no_such_event(node, name)
-  local text, code = in_other_words(node)
+local function refuse_unknown(node, name)
+  local text, code = explain_foreign(node)
   if text then return nil, text, code end
   local system = tracefs.system_of(name)
   local near = system and system .. ":" .. name or core.nearest(name, names.all())
@@ -251,46 +250,47 @@ local kinds = {}
 function kinds.name(node)
   local found, why = names.find(node.name)
   if why then return refuse(node, why) end
-  if found then return by_name(found, node) end
-  local founds, wrong, code = from_system(node, node.name, node.modifiers)
+  if found then return expand_cores(found, node) end
+  local founds, wrong, code = find_on_system(node, node.name, node.modifiers)
   if founds or wrong then return founds, wrong, code end
-  return no_such_event(node, node.name)
+  return refuse_unknown(node, node.name)
 end
 
 function kinds.raw(node)
   local config = grammar.number("0x" .. node.name:sub(2))
   if not config then return refuse(node, "a raw event has at most 16 hexadecimal digits") end
-  return by_name(plain(TYPE.raw, config), node)
+  return expand_cores(make_found(TYPE.raw, config), node)
 end
 
-function kinds.number(node) return { plain(node.type, node.config) } end
+function kinds.number(node) return { make_found(node.type, node.config) } end
 
 function kinds.id(node)
   local tp = tracefs.by_id(node.id)
-  return { plain(TYPE.tracepoint, tp.id, { system = tp.system, tracepoint = tp.name, format = tp.format }) }
+  return { make_found(TYPE.tracepoint, tp.id, { system = tp.system, tracepoint = tp.name, format = tp.format }) }
 end
 
-local function from_tracefs(tp, name)
-  return plain(TYPE.tracepoint, tp.id, { system = tp.system, tracepoint = tp.name, format = tp.format, name = name })
+local function found_tracepoint(tp, name)
+  return make_found(TYPE.tracepoint, tp.id,
+    { system = tp.system, tracepoint = tp.name, format = tp.format, name = name })
 end
 
-local function tracepoints_of(node, events, system, matches, founds)
+local function add_tracepoints(node, events, system, matches, founds)
   for _, name in ipairs(core.list(events .. "/" .. system) or {}) do
     local tp = matches(name) and tracefs.find(system, name)
     if tp then
       local suffix = node.modifiers ~= "" and ":" .. node.modifiers or ""
-      founds[#founds + 1] = from_tracefs(tp, ("%s:%s%s"):format(system, name, suffix))
+      founds[#founds + 1] = found_tracepoint(tp, ("%s:%s%s"):format(system, name, suffix))
     end
   end
 end
 
--- Every tracepoint that the two patterns match.
-local function tracepoints(node)
+-- Finds all tracepoints that the two patterns match.
+local function match_tracepoints(node)
   local events, why, code = tracefs.events()
   if not events then return nil, ("tracepoints '%s': %s"):format(node.text, why), code end
   local is_system, matches, founds = grammar.matcher(node.system), grammar.matcher(node.name), {}
   for _, system in ipairs(core.list(events) or {}) do
-    if is_system(system) then tracepoints_of(node, events, system, matches, founds) end
+    if is_system(system) then add_tracepoints(node, events, system, matches, founds) end
   end
   if #founds > 0 then
     founds.pattern = node.text
@@ -299,8 +299,8 @@ local function tracepoints(node)
   return refuse(node, "no tracepoint matches", "perfl list '" .. node.system .. ":*'", E.ENOENT)
 end
 
--- "cpu/event" looks like a tracepoint: had it been meant as a PMU's, a slash is missing.
-local function unclosed(node)
+-- "cpu/event" parses as a tracepoint. If cpu is a PMU, its closing slash is missing.
+local function explain_unclosed(node)
   if node.text:find("^[%w_.%-]+/") and pmu.find(node.system) then
     return grammar.fault(node.source, node.at + #node.system, "the slash is not closed", "a slash after the last term")
   end
@@ -311,26 +311,26 @@ local function is_modifiers(word)
 end
 
 function kinds.tracepoint(node)
-  if node.glob then return tracepoints(node) end
+  if node.glob then return match_tracepoints(node) end
   local tp, why, code = tracefs.find(node.system, node.name)
-  if tp then return { from_tracefs(tp) } end
-  local text = unclosed(node)
+  if tp then return { found_tracepoint(tp) } end
+  local text = explain_unclosed(node)
   if text then return nil, text, E.EINVAL end
-  -- Where debugfs is mounted libpfm4 has tracepoints as well, and less to say of one that is not there.
+  -- libpfm4 knows tracepoints too, if debugfs is mounted; tracefs has the better message.
   if tracefs.has(node.system) then return nil, why, code end
-  -- What only the system knows is an event with modifiers (tsc:u), or a vendor's name and its part.
-  local known = is_modifiers(node.name)
-  local founds, wrong, failed = from_system(node, node.system, known and node.name or "")
+  -- It can still be a PMU's event with modifiers (tsc:u), or a vendor's name and its mask.
+  local has_modifiers = is_modifiers(node.name)
+  local founds, wrong, failed = find_on_system(node, node.system, has_modifiers and node.name or "")
   if founds or wrong then return founds, wrong, failed end
-  local other, errno = in_other_words(node)
+  local other, errno = explain_foreign(node)
   if other then return nil, other, errno end
-  if known then return no_such_event(node, node.system) end
+  if has_modifiers then return refuse_unknown(node, node.system) end
   return nil, why, code
 end
 
 function kinds.pmu(node)
   local list = pmu.matching(node.name)
-  if #list > 0 then return pmu_event(node, list, node.terms) end
+  if #list > 0 then return resolve_on_pmus(node, list, node.terms) end
   local there = pmu.names()
   local near = core.nearest(node.name, there)
   local more = near and (" (did you mean '%s'?)"):format(near)
@@ -339,16 +339,16 @@ function kinds.pmu(node)
     #there > 0 and "one of " .. table.concat(there, ", ") or nil, E.ENOENT)
 end
 
-local readers_of = {
+local prefix_modules = {
   mem = "perfev.probe.breakpoint",
   kprobe = "perfev.probe.probe", kretprobe = "perfev.probe.probe",
   uprobe = "perfev.probe.probe", uretprobe = "perfev.probe.probe", usdt = "perfev.probe.probe",
 }
 
 function kinds.whole(node, spec)
-  local room = readers_of[node.prefix]
-  if room then
-    local found, why, code = require(room).resolve(node.body, spec)
+  local module_name = prefix_modules[node.prefix]
+  if module_name then
+    local found, why, code = require(module_name).resolve(node.body, spec)
     if not found then return nil, why, code end
     if node.modifiers ~= "" then found.name = node.text end
     if found[1] then return found end
@@ -356,15 +356,15 @@ function kinds.whole(node, spec)
   end
   local found, why, code = vendor.resolve(node.text)
   if found then return { found } end
-  local other, errno = in_other_words(node) -- bcc's p::vfs_read looks like libpfm4's
+  local other, errno = explain_foreign(node) -- bcc's p::vfs_read looks like a name of libpfm4
   if other then return nil, other, errno end
-  if not why then return no_such_event(node, node.text) end
+  if not why then return refuse_unknown(node, node.text) end
   return nil, why, code
 end
 
 -- ---- one event, one list ----
 
--- The modifiers' fields under the found one's own.
+-- Adds the fields of the modifiers m, without overwriting the event's own fields.
 local function add_modifiers(found, m)
   found.fields, found.exclude = found.fields or {}, found.exclude or {}
   if next(found.exclude) == nil then found.exclude = m.exclude end
@@ -376,16 +376,16 @@ local function add_modifiers(found, m)
   found.can_be_clock = found.type == TYPE.hardware and found.config == names.CPU_CYCLES or nil
 end
 
-local ways = { name = true, raw = true, number = true, id = true, tracepoint = true }
+local accepts_config_terms = { name = true, raw = true, number = true, id = true, tracepoint = true }
 
--- As perf names it: with the modifiers that it has of its group.
-local function name_of(node, group)
+-- Names an event as perf does: with the modifiers of its group.
+local function full_name(node, group)
   local sides = group and group:gsub("[^ukhGHp]", "") or ""
   if sides == "" then return node.text end
   return node.text .. (node.modifiers == "" and node.kind ~= "pmu" and ":" or "") .. sides
 end
 
--- One event of the tree -> list of found | nil, message, errno
+-- Resolves one event of the tree -> list of found | nil, message, errno
 local function resolve_node(node, spec, group, is_leader)
   local words, why = M.words(node)
   if not words then return nil, why, E.EINVAL end
@@ -394,11 +394,11 @@ local function resolve_node(node, spec, group, is_leader)
   local m = grammar.modifiers(node.modifiers, group, is_leader)
   for _, found in ipairs(founds) do
     add_modifiers(found, m)
-    if ways[node.kind] and not found.event then
-      local ok, unknown, failed = take_terms(node, found)
+    if accepts_config_terms[node.kind] and not found.event then
+      local ok, unknown, failed = apply_terms(node, found)
       if not ok then return nil, unknown, failed end
     end
-    found.words, found.name = words, words.name or found.name or name_of(node, group)
+    found.words, found.name = words, words.name or found.name or full_name(node, group)
   end
   return founds
 end
@@ -409,7 +409,7 @@ local function resolve_group(group, spec)
     local founds, why, code = resolve_node(node, spec, group.modifiers, i == 1)
     if not founds then return nil, why, code end
     if #founds > 1 and founds[1].pmu then
-      return refuse(node, "stands for one event on each kind of CPU, and a group is on one",
+      return refuse(node, "this is one event for each kind of CPU; a group needs one PMU",
         ("%s/%s/"):format(founds[1].pmu, node.name))
     end
     for _, found in ipairs(founds) do
@@ -421,7 +421,7 @@ local function resolve_group(group, spec)
   return unit
 end
 
--- -> { unit, … } | nil, message, errno
+-- Resolves one alternative -> { unit, … } | nil, message, errno
 local function resolve_list(list, spec)
   local out = {}
   for _, unit in ipairs(list) do
@@ -437,25 +437,25 @@ local function resolve_list(list, spec)
   return out
 end
 
---- All that an event string stands for.
+--- Resolves an event string.
 -- @tparam string text
--- @tparam[opt] table spec  the declaration it is of, for those who read probes
--- @treturn[1] table  alternatives: each a list of units, each a list of found (`grouped`, `weak`, `sample_read` of a
---   group, `pattern` of a glob). Those that this machine does not have are left out.
+-- @tparam[opt] table spec  the declaration, for probes
+-- @treturn[1] table  the alternatives that this machine has. Each is a list of units, and each unit is a list of found;
+--   a group also has `grouped`, `weak`, `sample_read`, a glob has `pattern`
 -- @treturn[2] nil
--- @treturn[2] string   why the first one is not there
+-- @treturn[2] string   why the first alternative failed
 -- @treturn[2] integer  errno
 function M.all(text, spec)
   local tree, wrong = grammar.parse(text)
   if not tree then return nil, wrong, E.EINVAL end
-  local there, first, code = {}, nil, nil
+  local resolved, first, code = {}, nil, nil
   for _, list in ipairs(tree) do
     local units, why, failed = resolve_list(list, spec or {})
-    there[#there + 1] = units
+    resolved[#resolved + 1] = units
     if not first then first, code = why, failed end
   end
-  if #there > 0 then return there end
-  if #tree > 1 then first = first .. "\n  nor is any other of its alternatives there" end
+  if #resolved > 0 then return resolved end
+  if #tree > 1 then first = first .. "\n  the other alternatives do not exist either" end
   return nil, first, code
 end
 

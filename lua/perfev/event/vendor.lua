@@ -1,6 +1,6 @@
---- Vendors' event names: `pfm:skl::UOPS_RETIRED:ALL`, or bare when nothing else has that name.
--- The tables are libpfm4's, in a shared object that is loaded when it is first needed. Without "PMU::" the
--- tables of this machine are asked; M.assume names another one's.
+--- Resolves vendors' event names: `pfm:skl::UOPS_RETIRED:ALL`, or without "pfm:" if no other event has the name.
+-- The tables are libpfm4's, in a shared object that is loaded on first use. A name without "PMU::" is looked up in the
+-- tables of this machine, or in the table M.assume.
 
 local core = require "perfev.core"
 
@@ -8,13 +8,13 @@ local M = {}
 
 local E = core.errno
 
---- The table that bare names are looked for in, in place of this machine's ("skl"); perfl --assume-pmu.
+--- The table for names without "PMU::" ("skl"); nil: this machine's tables. Set by perfl --assume-pmu.
 M.assume = nil
 
 local loaded
 
--- -> libpfm4's part | nil, why
-local function tables()
+-- -> perfev.pfm | nil, reason
+local function load_tables()
   if loaded == nil then
     local ok, pfm = pcall(require, "perfev.pfm")
     loaded = ok and pfm or false
@@ -23,19 +23,19 @@ local function tables()
   return loaded or nil, M.missing
 end
 
---- The tables: { { id =, name =, about =, events =, here = }, … } | nil, why
+--- Lists the tables: { { id =, name =, about =, events =, here = }, … } | nil, reason
 function M.pmus()
-  local pfm, why = tables()
+  local pfm, why = load_tables()
   if not pfm then return nil, why end
   return pfm.pmus()
 end
 
---- The events of a table, one after the other: `for name, about in vendor.events(pmu) do`.
+--- Iterates over the events of a table: `for name, about in vendor.events(pmu) do`.
 function M.events(pmu)
-  local pfm, at = tables(), -1
+  local pfm, index = load_tables(), -1
   return function()
-    at = at + 1
-    return pfm.name(pmu.id, at)
+    index = index + 1
+    return pfm.name(pmu.id, index)
   end
 end
 
@@ -48,23 +48,23 @@ local function pmu_named(name)
   return nil, core.nearest(name, known)
 end
 
-local function names_of(pmu)
+local function list_names(pmu)
   local list = {}
   for name in M.events(pmu) do list[#list + 1] = name end
   return list
 end
 
--- The masks of an event, for who wrote one that is not there.
-local function masks(pmu, event)
-  local pfm, list = tables(), {}
-  for at = 0, pmu.events - 1 do
-    if pfm.name(pmu.id, at) == event then
+-- Lists the masks of an event, for messages.
+local function list_masks(pmu, event)
+  local pfm, list = load_tables(), {}
+  for index = 0, pmu.events - 1 do
+    if pfm.name(pmu.id, index) == event then
       local k = 0
-      local mask = pfm.name(pmu.id, at, k)
+      local mask = pfm.name(pmu.id, index, k)
       while mask do
         list[#list + 1] = mask
         k = k + 1
-        mask = pfm.name(pmu.id, at, k)
+        mask = pfm.name(pmu.id, index, k)
       end
     end
   end
@@ -75,17 +75,17 @@ local function did_you_mean(near)
   return near and (" (did you mean '%s'?)"):format(near) or ""
 end
 
--- What is wrong with PMU::EVENT:…
-local function explain(name, event, why)
+-- Explains why libpfm4 refused PMU::EVENT:…
+local function explain_refusal(name, event, why)
   local pmu, near = pmu_named(name)
   if not pmu then
-    return ("libpfm4 has no table '%s'%s\n  try: perfl list pfm shows them"):format(name, did_you_mean(near))
+    return ("libpfm4 has no table '%s'%s\n  try: perfl list pfm"):format(name, did_you_mean(near))
   end
   local bare, mask = event:match("^([^:]*):?([^:=]*)")
-  local all = names_of(pmu)
+  local all = list_names(pmu)
   for _, known in ipairs(all) do
     if known:lower() == bare:lower() then
-      local there = masks(pmu, known)
+      local there = list_masks(pmu, known)
       return ("%s::%s has no '%s'%s: %s\n  try: one of %s"):format(name, known, mask,
         did_you_mean(core.nearest(mask, there)), why, table.concat(there, ", "))
     end
@@ -96,12 +96,12 @@ end
 
 local sides = { "exclude_user", "exclude_kernel", "exclude_hv" }
 
-local function found_of(event, text)
+local function make_found(event, text)
   local found = { type = event.type, config = event.config, exclude = {}, vendor = event.full, name = text,
     fields = { config1 = event.config1, config2 = event.config2, precise_ip = event.precise_ip,
       exclude_host = event.exclude_host, exclude_guest = event.exclude_guest, pinned = event.pinned,
       exclusive = event.exclusive } }
-  -- Only what was chosen: to leave the hypervisor out is libpfm4's default.
+  -- libpfm4 excludes the hypervisor by default; only the user's choice is a choice.
   if event.exclude_user or event.exclude_kernel then
     for _, side in ipairs(sides) do found.exclude[side] = event[side] end
   else
@@ -110,28 +110,28 @@ local function found_of(event, text)
   return found
 end
 
---- What a vendor's name is.
+--- Resolves a vendor's name.
 -- @tparam string text  "pfm:skl::UOPS_RETIRED:ALL", "skl::UOPS_RETIRED:ALL:u", "UOPS_RETIRED:ALL"
 -- @treturn[1] table  as resolve.lua's found
--- @treturn[2] nil    no message: it is no vendor's name, nor meant as one
--- @treturn[2] ?string
+-- @treturn[2] nil
+-- @treturn[2] ?string  message; nil if the text is not a vendor's name and does not look like one
 -- @treturn[2] ?integer errno
 function M.resolve(text)
   local name = text:gsub("^pfm:", "")
-  local meant = name ~= text or name:find("[:=].*=") or name:find("::", 1, true) or M.assume
-  local pfm, why = tables()
+  local is_vendor_name = name ~= text or name:find("[:=].*=") or name:find("::", 1, true) or M.assume
+  local pfm, why = load_tables()
   if not pfm then
-    if not meant then return nil end
+    if not is_vendor_name then return nil end
     return nil, ("event '%s': vendors' names need perfev's pfm.so: %s\n  try: apt install libpfm4"):format(text, why),
       E.ENOENT
   end
   if M.assume and not name:find("::", 1, true) then name = M.assume .. "::" .. name end
   local event, wrong, code = pfm.encode(name)
-  if event then return found_of(event, text) end
-  if not meant and code == E.ENOENT then return nil end
+  if event then return make_found(event, text) end
+  if not is_vendor_name and code == E.ENOENT then return nil end
   local pmu, rest = name:match("^([%w_]+)::(.*)$")
-  if pmu then return nil, ("event '%s': %s"):format(text, explain(pmu, rest, wrong)), code end
-  return nil, ("event '%s': no table of this machine's has it: %s\n"
+  if pmu then return nil, ("event '%s': %s"):format(text, explain_refusal(pmu, rest, wrong)), code end
+  return nil, ("event '%s': not in libpfm4's tables for this machine: %s\n"
     .. "  try: PMU::EVENT (perfl list pfm), or --assume-pmu PMU"):format(text, wrong), code
 end
 

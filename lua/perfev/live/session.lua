@@ -668,7 +668,7 @@ local function report_target(self)
     self:_log(0, ("there is no process %d (any more): the others are watched"):format(pid))
   end
   local is_told = self.opts.log and not self.opts.cgroup and options.is_cpu_wide(self.opts)
-  if not is_told or pidns.is_machine() ~= false then return end
+  if not is_told or pidns.is_initial() ~= false then return end
   self:_log(0, "in a pid namespace, as a container's, tasks outside of it are told as pid 0, which is the idle task; "
     .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
 end

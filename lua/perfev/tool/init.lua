@@ -97,7 +97,7 @@ end
 -- namespace, and the two cannot be joined.
 function M.require_machine_pids(who)
   session.default():begin(function()
-    if session.default().opts.input or pidns.is_machine() ~= false then return end
+    if session.default().opts.input or pidns.is_initial() ~= false then return end
     M.refuse(who, "in a pid namespace, as in a container, a waker's event has another number for the task than "
       .. "its own records\n"
       .. "  try: the machine's namespace (docker run --pid=host)")

@@ -8,7 +8,7 @@ local grammar = require "perfev.event.grammar"
 local json = require "perfev.base.json"
 local list = require "perfev.event.list"
 local report = require "perfl.message"
-local spelling = require "perfev.event.foreign_names"
+local foreign_names = require "perfev.event.foreign_names"
 local tracefs = require "perfev.tracepoint.tracefs"
 local verb = require "perfl.verb"
 
@@ -140,7 +140,7 @@ end
 -- Tracepoints that may not be seen are not those that there are not.
 local function why_none(patterns)
   local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
-  local here = #patterns == 1 and spelling.of(patterns[1])
+  local here = #patterns == 1 and foreign_names.translate(patterns[1])
   if here and here:find("^[^/(]+$") and not here:find("probe:", 1, true) then
     return ("%s\n%s\ntry: perfl list '%s'"):format(text, grammar.OTHERS, here)
   end
