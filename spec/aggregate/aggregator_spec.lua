@@ -14,7 +14,7 @@ local EDGES = { 0, 1, -1, 63, 64, 127, 128, 129, -128, 1 << 32, math.maxinteger,
 
 -- ---- the same in plain Lua ----
 
--- What a cell of that kind comes to, of all its values.
+-- The result of a cell of that kind for all its values.
 local plain = {}
 
 function plain.count(values)

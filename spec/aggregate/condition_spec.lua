@@ -95,7 +95,7 @@ end
 
 local widths = { small = "i4", big = "I4", wide = "i8", huge = "I8", byte = "I1", pair = "i2", CPU = "i4" }
 
--- A number cut to the field's size, as the comparison functions cut what is compared with.
+-- A number cut to the field's size, as the comparison functions cut their operand.
 local function cut(name, value)
   local format = "<" .. widths[name]
   local size = string.packsize(format)
@@ -173,8 +173,8 @@ describe("a condition", function()
 
   local with_addr = { "addr", "ip", "tid", "time", "cpu", "period", "identifier", "raw" }
 
-  -- The event of the i-th condition, and what counts its samples: an aggregator's condition, or the event's own with
-  -- a callback of either kind, or with an aggregator that has half of it.
+  -- The event of the i-th condition, and the counter of its samples: an aggregator's condition, or the event's own with
+  -- a callback of either kind, or with an aggregator that has half of the condition.
   local function counting(i, condition)
     local n = 0
     local function add() n = n + 1 end
@@ -196,7 +196,7 @@ describe("a condition", function()
     return spec, counter
   end
 
-  -- A session of them, and what a callback sees of each record.
+  -- A session of these events, and the values in a callback for each record.
   local function counted(conditions, records)
     local seen, counts, set = {}, {}, {}
     local s <close> = perfev.session { ordered = false }

@@ -109,7 +109,7 @@ describe("an aggregator as bytes", function()
     assert.is_nil(one)
     assert.matches("^unpack: it takes more than 200000 bytes of memory\n  try: max_bytes$", why)
     assert.equal(perfev.errno.E2BIG, code)
-    -- A head that promises 2^40 keys, and has none.
+    -- A head that promises 2^40 keys, without keys.
     local empty = perfev.count { by = "k" }:pack()
     local at = #empty - 8 - 5 -- of the number of keys: then other, two fields, memory, untold
     local many = empty:sub(1, at - 1) .. "\x80\x80\x80\x80\x80\x80\x01" .. empty:sub(at + 1)

@@ -21,7 +21,7 @@ after_each(function()
   run.remove(dir)
 end)
 
--- What is written to io.output() while f runs.
+-- The text written to io.output() while f runs.
 local function written(f)
   local path, before = dir .. "/out", io.output()
   local file <close> = assert(io.open(path, "w"))
@@ -34,7 +34,7 @@ local function written(f)
   return out:read "a"
 end
 
--- What the line, or callback, prints of a sample of a:b.
+-- The text that the line, or callback, prints for a sample of a:b.
 local function printed(sample, record)
   return written(function()
     local s <close> = perfev.session { pid = 7, ordered = false }

@@ -10,8 +10,8 @@ local sim = require "perfev.sim"
 
 local E = perfev.errno
 
--- From the manual pages; open(2), read(2) and execve(2) for those that stand for several calls. Left out is what
--- src/base/sys.c keeps to itself: EINTR is retried there but for epoll_wait.
+-- From the manual pages; open(2), read(2) and execve(2) for entries that cover several calls. EINTR is only in the list
+-- of epoll_wait, because src/base/sys.c retries the other calls.
 local manual = {
   perf_event_open = "E2BIG EACCES EBADF EBUSY EFAULT EINTR EINVAL EMFILE ENODEV ENOENT ENOMEM ENOSPC ENOSYS "
     .. "EOPNOTSUPP EOVERFLOW EPERM ESRCH",
@@ -86,7 +86,7 @@ local function with_program(k)
   k.files["/sys/kernel/tracing/uprobe_events"], k.files["/sys/kernel/tracing/kprobe_events"] = "", ""
 end
 
--- What each session is: `with` prepares the kernel, `of` makes the session, `drive` runs it.
+-- The sessions: `with` prepares the kernel, `of` makes the session, `drive` runs it.
 local sessions = {
   { "samples of all CPUs", with = happenings, of = function()
     local s = perfev.session { duration = "150ms", buffer = "16K" }
@@ -202,7 +202,7 @@ local function new_kernel(with)
   return k
 end
 
--- -> true | nil, message; raised errors are told apart
+-- -> true | nil, message; raised errors are marked
 local function run(case, k)
   return k:with(function()
     local ok, result, why = pcall(function()
@@ -224,7 +224,7 @@ local function calls_of(k)
   return list
 end
 
--- A file of procfs or tracefs that is not there, or not for us, is told by what that means.
+-- For a missing or unreadable file of procfs or tracefs the message says the consequence.
 local function tells(name, why, errno)
   if why:find(E[errno], 1, true) or why:find(core.strerror(errno), 1, true) then return true end
   if name ~= "slurp" and name ~= "list" then return false end
@@ -234,7 +234,7 @@ local function tells(name, why, errno)
       or why:find("no tracefs is mounted", 1, true) or why:find("this kernel has no uprobes", 1, true))
 end
 
--- What is wrong with a refusal's words, or nil.
+-- The mistake in a refusal's words, or nil.
 local function blame(name, why, errno)
   if not tells(name, why, errno) then return "does not say " .. E[errno] end
   if name == "perf_event_open" then
@@ -248,14 +248,14 @@ end
 
 local injections, refused = 0, 0
 
--- One failure -> nil, or what went wrong
+-- One failure -> nil, or the mistake
 local function inject(case, name, nth, errno)
   local k = new_kernel(case.with)
   k:fail(name, nth, errno, name == "perf_event_open" and errno == E.E2BIG and 112 or nil)
   injections = injections + 1
   local ok, why, raised = run(case, k)
   if injections % 64 == 0 then collectgarbage() end -- many: a step of each would walk the whole suite's heap
-  -- What was blocked cannot be unblocked when that is what fails.
+  -- A blocked signal cannot be unblocked if unblocking itself fails.
   if name == "sigblock" then k.blocked = 0 end
   local leaks = k:leaks()
   local wrong

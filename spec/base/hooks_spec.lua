@@ -119,7 +119,7 @@ describe("a hook", function()
   end)
 end)
 
--- What each request's argument looks like from Lua, and what a hook can answer.
+-- Each request's argument in Lua, and the possible answers of a hook.
 describe("an ioctl hook", function()
   local k, seen
   before_each(function()
@@ -658,7 +658,7 @@ describe("a session", function()
       assert.matches("from " .. name, tostring(why))
       collectgarbage()
       collectgarbage()
-      -- What raised instead of closing has not closed.
+      -- An object whose close raised is not closed.
       local kept = { munmap = true, close = true, wait = true, release = true }
       if not kept[name] then assert.same({}, k:leaks()) end
       hooks.clear()

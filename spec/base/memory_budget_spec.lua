@@ -40,7 +40,7 @@ local function run_over(path, opts, sample, more)
   return s:totals()
 end
 
--- Rows, other and all of them together.
+-- Rows, other, and their sum.
 local function totals(a)
   local sum, nr = a:other() or 0, 0
   for _, row in ipairs(a:rows()) do sum, nr = sum + row.value, nr + 1 end

@@ -20,7 +20,7 @@ local function random_of(seed)
   end
 end
 
--- Each CPU writes records whose times grow; one is visible up to `delay` ns after its time,
+-- Each CPU writes records with growing times; a record is visible up to `delay` ns after its time,
 -- and not before those that were written before it.
 local function schedule(k, random, cpus, count, span, delay)
   for cpu = 0, cpus - 1 do

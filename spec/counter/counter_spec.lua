@@ -12,7 +12,7 @@ local PID_CGROUP = 4
 
 local k, asked
 
--- What read(2) gives of an event that counts `value` and the like; nil, ENOSPC when len is too small.
+-- The bytes that read(2) returns for an event that counts `value`; nil, ENOSPC if len is too small.
 local function counted(fd, len)
   local event = k.fds[fd]
   if not event or event.kind ~= "event" then return nil, E.EBADF end

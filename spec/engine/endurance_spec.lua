@@ -41,7 +41,7 @@ describe("a session of ten minutes", function()
       for i = 1, PER_SECOND do k:ring(i % 2):push(sample(tid * PER_SECOND + i)) end
       k:ring(0):push({ type = "exit", pid = tid, tid = tid, ppid = 7, ptid = 7 })
     end
-    -- Faster than anybody reads: until the ring has no room.
+    -- Faster than the reader: until the ring has no room.
     local function burst()
       local i = 0
       repeat i = i + 1 until k:ring(0):push(sample(i)) < 4 or i > 400
@@ -80,8 +80,8 @@ describe("a session of ten minutes", function()
     local warm, half, last = held[2], held[#held // 2 + 1], held[#held]
     assert.same({ warm.fds, warm.rings }, { last.fds, last.rings })
     assert(last.lua - warm.lua < 32, ("Lua: %.0f, then %.0f KiB"):format(warm.lua, last.lua))
-    -- What a sanitizer keeps of freed memory grows by itself. And once the kernel may give huge pages, or pages back
-    -- that it had taken: what leaks does so in both halves.
+    -- A sanitizer's quarantine of freed memory grows by itself. Once, the kernel may give huge pages, or return pages
+    -- that it had taken; a leak grows in both halves.
     if not run.sanitized then
       assert(math.min(half.resident - warm.resident, last.resident - half.resident) < 128,
         ("%.0f, %.0f, then %.0f KiB"):format(warm.resident, half.resident, last.resident))

@@ -10,7 +10,7 @@ local run = require "spec.support.run"
 local dir = setmetatable({ path = run.tempdir() }, { __gc = function(self) run.remove(self.path) end })
 local where = run.perfl:match "^(.*)/"
 
--- The sanitizers' build has its host; elsewhere it is made of what is built.
+-- The sanitizers' build has its host; elsewhere it is linked from the built objects.
 local function build_host()
   if run.sanitized then return where .. "/host" end
   local path = dir.path .. "/host"

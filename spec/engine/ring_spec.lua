@@ -12,7 +12,7 @@ local MOST = 65528 -- the largest multiple of 8 that header.size holds
 
 local k
 
--- A session on one CPU whose one event hands every record's bytes to f.
+-- A session on one CPU; its only event passes the bytes of every record to f.
 local function open(f, opts)
   k = sim.new { cpus = "0", ring_start = opts and opts.ring_start }
   perfev.hooks.set(k.hooks)
@@ -31,7 +31,7 @@ local function record_of(size, event)
   return wire.frame(63, 0, noise:sub(size, 2 * size - 17) .. string.pack("=I8", event.id))
 end
 
--- Move head and the session's tail to that place by records of nobody.
+-- Move head and the session's tail there with records of an unknown event.
 local function go_to(s, event, place)
   local memory = event.ring.memory
   local delta = (place - memory:u64(HEAD)) % event.ring.size

@@ -361,7 +361,7 @@ describe("opening and closing", function()
             end
           end
           local left = k:leaks()
-          -- What close and munmap refuse to give back cannot be given back.
+          -- A descriptor or mapping that close or munmap refuses cannot be released.
           if name ~= "close" and name ~= "munmap" and name ~= "sigblock" and name ~= "wait" then
             assert.same({}, left, place)
           end
@@ -1011,7 +1011,7 @@ describe("a callback", function()
             emit(1)
             k:signal(10)
           end)
-          -- In a coroutine, so that there is somebody to yield to.
+          -- In a coroutine, because yield needs a caller.
           local co = coroutine.create(function() return s:run() end)
           local ran, ok, why = coroutine.resume(co)
           assert.is_true(ran, from .. ": " .. tostring(ok))
@@ -1031,7 +1031,7 @@ describe("a callback", function()
 
   it("that overflows the stack is an error as any other", function()
     local function deeper() return 1 + deeper() end
-    -- What is collected while the stack is full loses its __gc: what other specs left shall not be.
+    -- An object collected while the stack is full loses its __gc; objects of other specs must not.
     collectgarbage "stop"
     finally(function() collectgarbage "restart" end)
     local s = new({ duration = "1s" }, { sample = deeper })
@@ -1798,7 +1798,7 @@ describe("accounting", function()
       { stats.records, stats.delivered, stats.unknown_id, stats.malformed, stats.throttled })
   end)
 
-  -- perf_event_ksymbol_output() and the like, of the second event that hears of it and of those after.
+  -- perf_event_ksymbol_output() and the like: the record of the second event that receives it, and of later ones.
   it("takes a record whose size is larger than what the kernel wrote, as it was written", function()
     local seen = {}
     local function note(r) seen[#seen + 1] = { r.type, r.name or r.id or r.new_bytes, r.time, r.cpu, r.tid } end
@@ -1810,7 +1810,7 @@ describe("accounting", function()
     local first, second = k.events[1], k.events[3]
     assert.equal(0, second.cpu)
     local codec = { attr = second.attr }
-    -- What was in the ring before: the end of a record of the first event, of long ago.
+    -- Old bytes in the ring: the end of an earlier record of the first event.
     local stale = string.pack("=i4i4I8I4I4I8", 1, 1, 5, 1, 0, first.id)
     local records = {
       { type = "ksymbol", addr = -4096, len = 64, ksym_type = 1, flags = 0, name = "bpf_prog_1_x" },

@@ -6,7 +6,8 @@ local stories = require "spec.support.story"(setup, teardown)
 
 local names = { "start", "stop" }
 
--- Records of two events, as { which, tid, time, cpu }, through a span into what make() gives; and through callbacks.
+-- Records of two events, as { which, tid, time, cpu }, through a span into the aggregator of make(), and through
+-- callbacks.
 local function both(records, make, opts)
   local k = sim.new { cpus = "0" }
   return perfev.hooks.with(k.hooks, function()
@@ -107,7 +108,7 @@ describe("a span", function()
   end)
 end)
 
--- ---- ends that the script places, and what is kept of each ----
+-- ---- ends placed by the script, and the values kept of each ----
 
 local KERNEL, USER = -128, -512 -- PERF_CONTEXT_*
 
@@ -137,7 +138,7 @@ end
 
 local BY = { "start.comm", "via.time", "type", "start.stack" } -- in no order of theirs
 
--- The span whose ends they are.
+-- The span of these ends.
 local function placed(into, more)
   local spec = { start = true, via = true, stop = true, cancel = true, by = "tid", into = into,
     via_where = { "out", "==", true }, stop_where = { "out", "==", false }, start_where = { "tid", "!=", 9 } }
@@ -151,7 +152,7 @@ local function natively(way, story, into, more)
   return span
 end
 
--- The same by callbacks; what has no stack is the aggregator's to leave out.
+-- The same by callbacks; the aggregator leaves out records without a stack.
 local function by_callbacks(way, story, into)
   local begun, counts = {}, { waiting = 0, unstarted = 0, restarted = 0, dropped = 0, bypassed = 0, cancelled = 0 }
   way(story, function(r)

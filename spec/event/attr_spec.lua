@@ -368,7 +368,7 @@ describe("bits by name", function()
 end)
 
 describe("an attr from bytes", function()
-  -- precise_ip = 2 tells a value moved as a whole from one reversed bit by bit
+  -- precise_ip = 2 distinguishes a value moved as a whole from one reversed bit by bit
   local function flags_of(order)
     return bit_field(order, 64, 0, 1, 1) | bit_field(order, 64, 15, 2, 2) |
       bit_field(order, 64, 18, 1, 1) | bit_field(order, 64, 39, 1, 1)
@@ -608,7 +608,7 @@ describe("the dump of an attr", function()
 end)
 
 describe("what the kernel would refuse", function()
-  -- what is wrong, the fields, what the reason says, the fields that mend it
+  -- the mistake, the fields, the reason in the message, the fields that correct it
   local RULES = {
     { "a sample_type bit of no kernel", { sample_type = 1 << 25 },
       "sample_type = 0x2000000: bit 25 has no meaning", { sample_type = 1 << 24 } },

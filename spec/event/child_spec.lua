@@ -213,7 +213,7 @@ describe("a command", function()
   end)
 end)
 
--- What Linux makes of it; events are the simulated kernel's, the child is real.
+-- On Linux; the events are simulated, the child is real.
 describe("a real command", function()
   local dir
   setup(function() dir = run.tempdir() end)
@@ -297,7 +297,7 @@ describe("a real command", function()
 
   it("gets its arguments byte by byte, and no descriptor of ours", function()
     local out = dir .. "/out"
-    -- As many as what we start by other means: those that we have inherited ourselves.
+    -- As many as a program started otherwise has: the inherited ones.
     assert(os.execute(("ls /proc/self/fd | wc -l > %s"):format(run.quote(out))))
     local inherited = run.slurp(out)
     local script = 'printf "%s|" "$@" > "$0"; ls /proc/self/fd | wc -l >> "$0"'
@@ -310,7 +310,7 @@ describe("a real command", function()
 
   it("held beside another held one is let go of alone", function()
     -- The second is a fork of ours and has a copy of the first one's gate. In a process of its own,
-    -- because what went wrong here was a wait without end.
+    -- because the failure here was an endless wait.
     local text = [[
       package.path, package.cpath = ...
       local core = require "perfev.core"

@@ -19,7 +19,7 @@ end
 
 after_each(function() core.hooks.clear() end)
 
--- "name type:config [config1]" of each event that a string stands for.
+-- "name type:config [config1]" of each event in a string.
 local function short(text)
   local there, why = event.builds(event.declare({ text }, 1))
   if not there then return why end

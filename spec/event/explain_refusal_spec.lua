@@ -194,7 +194,7 @@ describe("a session's failure", function()
 end)
 
 describe("a failure of the core", function()
-  -- What adding an event of task 42 on CPU 0 returns, on a kernel that prepare has changed
+  -- Adds an event of task 42 on CPU 0, on a kernel changed by prepare, and returns the results
   local function added(prepare)
     local k = sim.new()
     prepare(k)
@@ -241,7 +241,7 @@ describe("a failure of the core", function()
 end)
 
 describe("what perfev changes by itself", function()
-  -- Open a clock on that kernel -> what the log was told, and the attr
+  -- Open a clock on that kernel -> the log's messages, and the attr
   local function opened(opts, change)
     local k, said, attr = sim.new { world = "vm", cpus = "0" }, {}, nil
     if change then change(k) end

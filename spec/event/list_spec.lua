@@ -106,7 +106,7 @@ describe("perfl list", function()
   it("tells of nothing found, and of a wrong command line", function()
     local r = perfl("no-such-event")
     assert.equal(1, r.code)
-    -- Who may not read tracefs is told that.
+    -- A user without access to tracefs gets that reason.
     assert.matches("perfl: no event matches no%-such%-event\n.*  try: ", r.err)
     r = perfl("kretprobe")
     if r.code ~= 0 then assert.matches("perfl: no event matches kretprobe\n  this kernel has no kprobe PMU", r.err) end

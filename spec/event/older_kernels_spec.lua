@@ -8,7 +8,7 @@ local sim = require "perfev.sim"
 local E = perfev.errno
 local releases = { "4.4", "5.4", "5.15", "6.1", "6.18" }
 
--- What came with a kernel after that one, with what an attr needs beside it to be valid.
+-- Fields of later kernels, with the other fields that a valid attr needs.
 local beside = {
   sigtrap = { remove_on_exec = true }, inherit_thread = { inherit = true },
   branch_sample_type = { sample_type = { "branch_stack" } },

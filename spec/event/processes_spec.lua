@@ -12,7 +12,7 @@ before_each(function()
   k = sim.new { world = "vm", tasks = { [50] = "nginx", [51] = "nginx", [52] = "nginx: a long n", [60] = "bash" } }
   k.files["/etc/passwd"] = "root:x:0:0::/:/bin/sh\nwww-data:x:33:33::/:/bin/sh\n"
   for pid, uid in pairs { [1] = 0, [42] = 0, [1000] = 0, [50] = 0, [51] = 33, [52] = 33, [60] = 33 } do
-    -- Real, effective, saved, of the file system: the second is what counts.
+    -- Real, effective, saved, of the file system: the effective one counts.
     k.files[("/proc/%d/status"):format(pid)] = ("Name:\tx\nUid:\t7\t%d\t7\t7\n"):format(uid)
   end
   perfev.hooks.set(k.hooks)

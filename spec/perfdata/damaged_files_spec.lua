@@ -30,7 +30,7 @@ local function new_recording()
   } }
 end
 
--- Records of the kernel and of tools, of which each ends at a multiple of 8.
+-- Records of the kernel and of tools; each ends at a multiple of 8.
 local function records_of(built)
   local trailer = { pid = 7, tid = 8, time = 150, identifier = 11 }
   built:add { type = "mmap2", pid = 7, tid = 7, addr = 4096, len = 4096, filename = "/bin/true",
@@ -49,7 +49,7 @@ local function features_of(built)
            [12] = built:event_desc(), [29] = built:pack("I4I4I8I8", 1, 4, 5, 6) }
 end
 
--- Where each of the records ends, the first of them beginning at `at`.
+-- The end of each record; the first one begins at `at`.
 local function ends_of(records, at)
   local ends = {}
   for i, record in ipairs(records) do
@@ -68,7 +68,7 @@ end
 local function in_pipe()
   local built = records_of(new_recording())
   local features, head = features_of(built), {}
-  -- what describes the events are records as well
+  -- the events are described by records as well
   local bytes = built:pipe(features)
   local at, stop = 16, #bytes - #table.concat(built.records)
   while at < stop do
@@ -83,7 +83,7 @@ local function in_pipe()
 end
 
 -- A zstd frame of blocks that are stored as they are, one in each COMPRESSED record; a record goes
--- on from one of them to the next.
+-- on from one record to the next.
 local function in_compressed()
   local plain = records_of(new_recording())
   local all, inner = table.concat(plain.records), ends_of(plain.records, 0)
@@ -133,7 +133,7 @@ local function read(rec, why, max)
   return lines, rec.error
 end
 
--- A medium that holds the bytes, one of which can be changed: a file, or a pipe in pieces.
+-- A medium for the bytes, with one byte that can be changed: a file, or a pipe read in pieces.
 local function medium(made)
   local self = { bytes = made.bytes }
   if made.pipe then

@@ -4,7 +4,7 @@ local core = require "perfev.core"
 local perfdata = require "spec.support.perfdata"
 
 local pack = string.pack
--- What a length or an offset can be at its worst; nearly all of them are wrong anywhere.
+-- The worst values of a length or an offset; nearly all are wrong anywhere.
 local EDGES = { 0, 1, 7, 8, 63, 64, 80, 0xffff, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 61, (1 << 60) + 1,
                 1 << 62, math.maxinteger, math.mininteger, -8, -1 }
 
@@ -121,7 +121,7 @@ end)
 
 -- ---- counts inside of records ----
 
--- { what, attr, bytes of the body before the count, its format, what follows }
+-- { name, attr, bytes of the body before the count, its format, the bytes behind it }
 local counts = {
   { "callchain", { sample_type = { "callchain" } }, 0, "<i8", 2 },
   { "branch stack", { sample_type = { "branch_stack" }, branch_sample_type = { "any" } }, 0, "<i8", 6 },
@@ -334,7 +334,7 @@ describe("a string", function()
   end)
 end)
 
--- ---- whose a record is ----
+-- ---- the event of a record ----
 
 describe("what tells whose a record is", function()
   it("may be missing: a record that is smaller than its trailer is told, and passed over", function()
@@ -524,7 +524,7 @@ describe("a pipe's recording that ends between two records", function()
   end)
 end)
 
--- ---- what bytes of their own follow ----
+-- ---- records with bytes behind them ----
 
 describe("bytes behind a record", function()
   it("that go on past the end are told, with all before them read", function()
@@ -632,7 +632,7 @@ describe("a recording's formats", function()
         for _, place in ipairs { { value, "4" }, { "8", value }, { value, value } } do
           local text = format(field(name, place[1], place[2]), '"%s", REC->a')
           local args, warnings = read_payload(tracing(text), ("\xff"):rep(20))
-          -- it can be read, or it is told that it cannot
+          -- it can be read, or an error says why not
           assert.is_true(args and #warnings == 0 or not args and #warnings == 1)
           assert.matches(args and "" or "^event room:made: its format cannot be read: ", warnings[1] or "")
         end

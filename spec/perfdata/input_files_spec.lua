@@ -18,7 +18,7 @@ local function built_with(endian)
   return perfdata.new { endian = endian, events = { { attr = attr, ids = { 1, 2 }, name = "cycles" } } }
 end
 
--- What a ring's file holds: no head, no marks.
+-- The content of a ring's file: no header, no round marks.
 local function ring(endian, cpu, times)
   local built = built_with(endian)
   for _, time in ipairs(times) do

@@ -12,7 +12,7 @@ local transform = require "spec.support.transform"
 
 local pack = string.pack
 
--- ---- what a recording decodes to ----
+-- ---- decoding a recording ----
 
 local function attr_values(attr)
   local out = {}
@@ -20,7 +20,7 @@ local function attr_values(attr)
   return out
 end
 
--- Bytes that nobody decodes are the other machine's.
+-- Bytes that are not decoded stay in the other machine's order.
 local function value_of(name, value, big)
   if name == "event_desc" then
     local out = {}
@@ -86,7 +86,7 @@ local function decoded(bytes)
   return out, rec.facts
 end
 
--- One by one, so that what differs is told by its place.
+-- One by one, so that a failure names the place of the difference.
 local function alike(wanted, got)
   for i, record in ipairs(wanted.records) do
     assert.same(record, got.records[i], "record " .. i)
@@ -238,7 +238,7 @@ local function new_recording()
   return built:round()
 end
 
--- In a pipe formats stand behind a record of their own.
+-- In a pipe, formats follow a record of their own.
 local function pipe_of(built)
   local features = features_of(built)
   local formats = features[1]
@@ -342,7 +342,7 @@ describe("the twin of 32 bits of", function()
   end)
 end)
 
--- ---- what others recorded ----
+-- ---- recordings of other tools ----
 
 describe("the big-endian twin of what others recorded", function()
   local packed = {

@@ -42,7 +42,7 @@ local function built_with(endian, map)
                      raw = built:pack("I2I1I1i4i8", 77, 0, 0, 1, TEXT + 0x110) }
 end
 
--- What the only sample's payload prints.
+-- The printed payload of the only sample.
 local function printed(bytes, files, chunk)
   local rec <close> = assert(perfdata.open(bytes, chunk, nil, files or {}))
   local text

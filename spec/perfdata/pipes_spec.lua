@@ -111,7 +111,7 @@ describe("a file that another process cuts short while it is read", function()
       local rec = assert(perfev.open(path, { ordered = false }))
       local next_record = rec:records()
       assert.equal(SIZE, next_record().size) -- and the first MiB with it
-      -- At a record's end, in one, or in its header; and sometimes before what has been read.
+      -- At a record's end, inside it, or in its header; and sometimes before the bytes already read.
       local n = math.random(RECORDS - 1)
       local cut = first + n * SIZE + ({ 0, math.random(8, SIZE - 1), math.random(1, 7) })[i % 3 + 1]
       cutter:write(cut, "\n")

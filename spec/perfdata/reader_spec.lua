@@ -14,7 +14,7 @@ local TYPES = { -- names that the fixtures have by another word
   header_attr = "ATTR",
 }
 
--- What expected.json tells of a recording, as we see it.
+-- The facts of expected.json, as perfev reads them.
 local function facts_of(rec)
   local lines, events, seen = {}, {}, { callchain = 0, branch = 0, periods = 0 }
   for i, event in ipairs(rec.events) do events[i] = { event.name, 0, 0 } end
@@ -45,7 +45,7 @@ local function facts_of(rec)
   }
 end
 
--- What perf had no name for is named by its type and config there.
+-- perf names an event without a name by its type and config.
 local function names_alike(rec, facts, wanted)
   for i, event in ipairs(wanted.events) do
     local attr = rec.events[i].attr
@@ -147,7 +147,7 @@ local function sample(id, time, ip)
            raw = "raw bytes of it", callchain = { -128, 1, 2 } }
 end
 
--- Two events, two CPUs' rings in each of three rounds, and what stands around them.
+-- Two events, two CPUs' rings in each of three rounds, and the records around them.
 local function recording(endian)
   local built = perfdata.new { endian = endian, events = {
     { attr = attr, ids = { 11, 12 }, name = "cycles" }, { attr = other, ids = { 21 }, name = "faults" },
@@ -529,7 +529,7 @@ local function block(kind, size, body, last)
   return string.pack("<I3", size << 3 | kind << 1 | (last and 1 or 0)) .. body
 end
 
--- A recording whose records are in COMPRESSED ones, so many bytes of the stream in each.
+-- A recording with COMPRESSED records; each has this many bytes of the stream.
 local function compressed(cut, number)
   local plain = recording("little")
   local all = table.concat(plain.records)
@@ -600,7 +600,7 @@ describe("compressed records", function()
   end)
 
   it("that hold more than a recorder's buffer are refused, in bounded memory", function()
-    -- 64 KiB that inflate to 2 GiB: records of 0x808 bytes of a type that nobody knows
+    -- 64 KiB that inflate to 2 GiB: records of 0x808 bytes of an unknown type
     local bomb = FRAME .. block(1, 128 << 10, "\8"):rep(16000)
     for _, feature in ipairs { false, string.pack("<I4I4I4I4I4", 1, 1, 1, 1, 1 << 20) } do
       local built = recording("little")
@@ -645,7 +645,7 @@ describe("a damaged recording", function()
   it("of a recorder that was killed is read to its end, and says so", function()
     both(function(built)
       local bytes = built:file()
-      -- The size of its records is told last, and so are the features that its first head promises.
+      -- The size of its records comes last, as do the features that its first header promises.
       for _, promised in ipairs { "\0\0\0\0\0\0\0\0", "\xfc\x7f\x71\xd6\0\0\0\0", ("\xff"):rep(8) } do
         local killed = bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, 72) .. promised .. bytes:sub(81)
         local lines, why = perfdata.lines(killed)

@@ -49,7 +49,7 @@ local function whole(opts)
   return b:file { [EVENT_DESC] = b:event_desc() }
 end
 
--- A session on bytes; what is said goes to said.
+-- A session on bytes; its messages go to said.
 local function session(bytes, opts)
   local said = {}
   opts = opts or {}
@@ -569,7 +569,7 @@ describe("a session with an input", function()
     return stack and table.concat(list, " ") or "none"
   end
 
-  -- The stacks that events with these fields get, and what is said.
+  -- The stacks of events with these fields, and the messages.
   local function stacks_of(...)
     local s, said = session(with_chains())
     local seen = {}
@@ -751,7 +751,7 @@ end)
 describe("of a recording", function()
   local CPU_OF, COMM_OF = { [7] = 0, [8] = 1, [9] = 1 }, { [7] = "worker", [8] = "a-helper", [9] = "a-helper2" }
 
-  -- Samples of three processes in turn, 1 to 9 ms; their names stand before; microseconds in the times.
+  -- Samples of three processes in turn, 1 to 9 ms; COMM records come first; times have microseconds.
   local function three(order)
     local b = perfdata.new { events = {
       { ids = { 11 }, attr = attr { type = 1, config = 0, comm = true, task = true }, name = "cpu-clock" },
@@ -1044,7 +1044,7 @@ describe("perfl -i", function()
       event { "faults", sample = function(r) n = n + 1 if n % 600 == 0 then io.write(n, "\n") end end }
       done(function() print("sum", n) end)]]
 
-    -- What a terminal is sent; words stand behind the command, a pipe before it.
+    -- The bytes sent to a terminal; words follow the command, a pipe precedes it.
     local function on_terminal(words, pipe)
       local command = table.concat({ pipe or "", run.quote(run.perfl), "-i",
         pipe and "-" or spill(whole { samples = 6000 }), "-e", run.quote(CLOCKED), words }, " ")

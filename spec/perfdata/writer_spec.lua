@@ -22,7 +22,7 @@ end
 before_each(function() k = new_kernel() end)
 after_each(function() perfev.hooks.clear() end)
 
--- ---- what happens ----
+-- ---- the events of a run ----
 
 -- Samples of both CPUs in rounds, of equal times too, and who they are of.
 local function happenings(rounds)
@@ -39,7 +39,7 @@ end
 
 local function line_of(r) return ("%d %d %d %x"):format(r.time, r.cpu, r.pid, r.ip) end
 
--- A session that records: what its callbacks were given, in lines; itself; what run() gave.
+-- A session that records; returns the lines of its callbacks, itself, and the results of run().
 local function run(opts, events)
   local quiet, heard = opts.quiet, {}
   local s, ok, why, code
@@ -55,7 +55,7 @@ local function run(opts, events)
   return heard, s, ok, why, code
 end
 
--- ---- what was recorded ----
+-- ---- the recording ----
 
 -- The samples of a recording in lines, its records by type, why reading ended early.
 local function read(path, opts)
@@ -85,7 +85,7 @@ local function read_bytes(bytes)
   return read "/cut"
 end
 
--- Each type and size of a stream's records, where they stand.
+-- The offset, type and size of each record of a stream.
 local function walk(bytes, from, to)
   local list, at = {}, from or 16
   while at < (to or #bytes) do
@@ -281,7 +281,7 @@ describe("a recording", function()
     assert.equal(3000, s.recorded.samples)
   end)
 
-  -- Bursts that a ring of one page cannot hold, of which only the first is told by a LOST record.
+  -- Bursts that a ring of one page cannot hold; a LOST record reports only the first.
   local function overflow()
     for _, after in ipairs { "70ms", "140ms", "400ms" } do
       k:after(after, function()
@@ -466,7 +466,7 @@ describe("a recording", function()
     end
     assert.equal(1, head)
     assert.equal(104, string.unpack("=I8", images[#images], 9))
-    -- its data and what stands before them are records, end to end
+    -- its data and the bytes before them are records, end to end
     local bytes = images[#images]
     local data, size = string.unpack("=I8I8", bytes, 41)
     local _, stop = walk(bytes, 104, data)

@@ -31,7 +31,7 @@ before_each(function()
 end)
 after_each(function() perfev.hooks.clear() end)
 
--- f(value) takes the value or refuses it with a text that has the name; what the kernel refuses has an errno.
+-- f(value) accepts the value or refuses it with a message that has the name; the kernel's refusals have an errno.
 local function each_named(name, f)
   local wrong = {}
   for _, case in ipairs(strange) do
@@ -269,7 +269,7 @@ describe("the table of an event", function()
   end)
 end)
 
--- What is wrong stands in the caller's own file and line, in his own words.
+-- The error is at the caller's file and line, in the caller's words.
 describe("a mistake is told at the caller's line", function()
   local mistakes = {
     -- options
@@ -360,7 +360,7 @@ describe("a mistake is told at the caller's line", function()
     { 'perfev.hist_counter { "a:b", value = "args.x", low = 0.5 }', "low is an integer, not 0.5" },
     { 'perfev.profile { values = { nil, "x" } }', "a value type is a name" },
     { 'perfev.profile { values = 5 }', "values must be a list of names" },
-    -- what is over, or not yet
+    -- before the start, or after the end
     { 's:close() s:start()', "it has ended; make a new one" },
     { 's:close() s:event { "cpu-clock" }', "it has ended" },
     { 's:close() s:counter { "page-faults" }', "it has ended" },

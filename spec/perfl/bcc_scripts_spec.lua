@@ -40,7 +40,7 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
--- What perfl -a WORDS... prints of what happens.
+-- The output of perfl -a WORDS... for these events.
 local function output_of(events, ...) return machine.output(dir, events, ...) end
 
 -- Its buckets: "[low, high) count".
@@ -52,7 +52,7 @@ local function buckets(text)
   return list
 end
 
--- app is woken and waits 3 us, is preempted and waits 20; disker is new and waits 70; helper sleeps; nobody waits for
+-- app is woken and waits 3 us, is preempted and waits 20; disker is new and waits 70; helper sleeps; no task waits for
 -- idle, and app not for the CPU that it has when it is woken again.
 local WAITS = [[
   wake(10, 7) switch(13, 0, 0, 0, 7) wake(30, 7)
@@ -125,7 +125,7 @@ describe("cpudist", function()
   end)
 end)
 
--- Two requests of one disk, one of another whose end comes first; one without an end, one without a beginning.
+-- Two requests of one disk, one of another disk that ends first; one without an end, one without a beginning.
 local REQUESTS = [[
   local A, B = 254 << 20, 8 << 20 | 17
   block(90, 7, "io_start", 64, 4096, A, "WS")

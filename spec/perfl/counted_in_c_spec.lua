@@ -76,7 +76,7 @@ teardown(function() run.remove(dir) end)
 
 local function output_of(...) return machine.output(dir, "", "-d", "4s", ...) end
 
--- What they begin with: counts by key, and in the order of their keys.
+-- Their common beginning: counts by key, in the order of the keys.
 local COUNTS = [[
 local counts, total = {}, 0
 local function inc(key) counts[key], total = (counts[key] or 0) + 1, total + 1 end
@@ -88,7 +88,7 @@ local function in_order(show)
 end
 ]]
 
--- Durations in ns, by thread or by another key; the idle task, 0, has none.
+-- Durations in ns, by thread or by another key; none for the idle task, 0.
 local SPAN = [[
 local begun = {}
 local function begin(key, time) if key ~= 0 then begun[key] = time end end
@@ -257,7 +257,7 @@ local LINES = "a line for each, as it comes"
 
 local CHOSEN = "-p and a command: who counts is known task by task" -- without them it counts in C: see above
 
--- Why a script of ours has callbacks for what comes often.
+-- Why a shipped script has callbacks for frequent records.
 local reasons = {
   biosnoop = LINES, cswlog = LINES, execsnoop = LINES, flightrec = LINES, killsnoop = LINES, procmon = LINES,
   trace = LINES, watch = "--each: " .. LINES, timeline = "it draws each", runqlat = CHOSEN, cpudist = CHOSEN,

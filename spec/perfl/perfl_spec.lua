@@ -422,7 +422,7 @@ describe("the summary line", function()
   end)
 end)
 
--- perfl's program with a session that plays what it is told: no kernel, no C.
+-- perfl's program with a session that plays a prepared story: no kernel, no C.
 local driver = [==[
 local play = load("return " .. os.getenv "PLAY")()
 local S = { opts = {}, events = 0 }

@@ -21,7 +21,7 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
--- What perfl -a WORDS... prints of what happens.
+-- The output of perfl -a WORDS... for these events.
 local function output_of(events, ...) return machine.output(dir, events, ...) end
 
 describe("latency", function()
@@ -104,7 +104,7 @@ describe("timeline", function()
     sample(21, 1, 7, "sched:sched_wakeup", { comm = "helper", pid = 8, prio = 0, target_cpu = 1 })
     switch(30, 0, 8, false) -- to the end]]
 
-  -- What there is of a kind, but for its names of threads, in order of time from the first.
+  -- The entries of a kind, except names of threads, ordered by time from the first.
   local function events_of(text)
     local spans, points, first = {}, {}, math.huge
     local trace = json.decode(text)

@@ -35,7 +35,7 @@ local function objects_of(text)
   return list
 end
 
--- ---- a recording to tell of ----
+-- ---- the recording of these specs ----
 
 local HOSTILE = "a\27[2J\n\t\xff\u{202e}\" pid=0"
 local SCHED = 300 -- the tracepoint's number
@@ -484,7 +484,7 @@ describe("perfl skeleton", function()
       assert.matches("\n  " .. callback .. " = function(r)\n", text, 1, true)
     end
     assert.is_nil(text:find("exit = function", 1, true))
-    -- what an event alone hears of stands with it
+    -- records that only one event receives are in its declaration
     assert.matches('"cycles".-throttle = function.-sched:sched_test', text)
   end)
 

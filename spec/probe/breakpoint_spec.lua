@@ -40,7 +40,7 @@ local function refused(text)
   return why, code
 end
 
--- What a process has of a file, in the words of /proc/PID/maps.
+-- A process's maps of a file, as in /proc/PID/maps.
 local function maps(pid, base, path)
   k.files["/proc/" .. pid .. "/maps"] = ("%x-%x r-xp 00000000 fe:00 7                          %s\n"):format(base,
     base + 0x1000, path) .. ("%x-%x rw-p 00001000 fe:00 7                          %s\n"):format(base + 0x1000,

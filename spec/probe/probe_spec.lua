@@ -397,7 +397,7 @@ describe("what is written to tracefs", function()
         end
         k.log = {}
       end
-      -- A name is made one; of types there is none with another byte in it.
+      -- A name is made valid; no type has another byte in it.
       assert.is_true(refusals >= (field == "name" and 0 or 35), refusals)
       assert.equal(field ~= "argument's type", taken > 0)
       assert.equal("", k.files[UPROBES] .. k.files[KPROBES])
@@ -513,7 +513,7 @@ describe("a file", function()
     k.links["/proc/80/root"], k.links["/proc/80/root/sbin"] = "/", "/opt/bin"
     k.files["/proc/80/root/opt/bin/app"] = k.files["/bin/app"]
     assert.equal("/proc/80/root/opt/bin/app", path_of "/proc/80/root/sbin/app")
-    -- What a process runs is a file, whatever lies at its path by now.
+    -- A process runs a file, even if another file has its path now.
     k.links["/proc/80/exe"], k.files["/proc/80/exe"] = "/bin/app (deleted)", k.files["/bin/app"]
     assert.equal("/proc/80/exe", path_of "/proc/80/exe")
     k.links["/proc/80/exe"], k.inodes["/proc/80/exe"], k.inodes["/bin/app"] = "/bin/app", 77, 77

@@ -26,7 +26,7 @@ end
 
 local TOTALS = { 21, 8000017, (1 << 40) + 4096 }
 
--- A seed of our own, so that other specs' random numbers stay what they were.
+-- An own seed, so that other specs' random numbers stay the same.
 local function lcg(seed)
   return function(most)
     seed = (seed * 1103515245 + 12345) % (1 << 31)
@@ -311,7 +311,7 @@ describe("counts are exact through", function()
         if name ~= "stringArray" and column ~= "length" then assert.equal(t.length, #list, name .. "." .. column) end
       end
     end
-    -- What refers to another table's rows, and whether it may refer to none: src/types/profile.ts of the profiler.
+    -- References to another table's rows, and whether they may be null: src/types/profile.ts of the profiler.
     local libs = { length = #file.libs }
     for where, refers in pairs {
       ["stackTable.frame"] = { shared.frameTable }, ["stackTable.prefix"] = { shared.stackTable, json.null },
@@ -599,7 +599,7 @@ describe("what scripts do with it in the end", function()
 end)
 
 describe("scripts that take stacks", function()
-  -- Linux 6.12 of Debian, for who may not see what the kernel does.
+  -- Linux 6.12 of Debian, for a user without access to kernel stacks.
   local machine = require "spec.support.worlds" [[
     local sim = require "perfev.sim"
     local k = sim.new { world = "vm", cpus = "0", tasks = { [7] = "app" } }
@@ -686,8 +686,8 @@ describe("stacks that end after one or two frames", function()
   end)
 end)
 
--- Two more are npm's, and tried by hand: `npm install pprof-format speedscope`; then Profile.decode() of what gunzip
--- makes of -f pprof, and a look at -f speedscope with `npx speedscope FILE`.
+-- Two more readers are from npm, and tried by hand (`npm install pprof-format speedscope`): Profile.decode() of the
+-- gunzipped output of -f pprof, and `npx speedscope FILE` with the output of -f speedscope.
 describe("read by others:", function()
   it("go tool pprof -top and -raw have our sums", function()
     if not run.have "go" then return pending "go is not installed" end

@@ -4,7 +4,7 @@
 local protobuf = require "spec.support.protobuf"
 local run = require "spec.support.run"
 
--- What every world begins with: three functions of the kernel's, three tasks, and short words for records.
+-- The beginning of every world: three kernel functions, three tasks, and short names for records.
 local opening = [[
 local sim = require "perfev.sim"
 local k = sim.new { world = "vm", tasks = { [7] = "app", [8] = "helper", [9] = "disk" }, files = {
@@ -36,7 +36,7 @@ local function on(world, ...)
   return run { run.perfl, "-q", "--sim", path, ... }
 end
 
--- perfl --sim WORLD -a WORDS... -> what it prints
+-- perfl --sim WORLD -a WORDS... -> its output
 local function output_of(world, ...)
   local r = on(world, "-a", ...)
   assert.same({ 0, "" }, { r.code, r.err })
@@ -71,7 +71,7 @@ describe("faultstacks", function()
   end)
 end)
 
--- What app and helper wait for, and who wakes them: 30 and 5 ms by disk's interrupt and helper, once nobody.
+-- The waits of app and helper, and their wakers: 30 and 5 ms by disk's interrupt and helper, once no waker.
 local waits = [[
   local SWITCH, WAKING = { type = 1, config = 3 }, "sched:sched_waking"
   k:tracepoint("sched:sched_waking", 375, "char comm[16]; pid_t pid; int prio; int target_cpu")
@@ -246,7 +246,7 @@ end)
 
 -- ---- twins ----
 
--- What a machine may tell, in no order that one could want: 900 records of all that the scripts hear.
+-- 900 random records of every type that the scripts receive, in random order.
 local random = [[
   local SWITCH, WAKING = { type = 1, config = 3 }, "sched:sched_waking"
   local MINOR, MAJOR, CLOCK = { type = 1, config = 5 }, { type = 1, config = 6 }, { type = 1, config = 0 }
@@ -282,7 +282,7 @@ local random = [[
     end
   end]]
 
--- What they begin with, of a title and values.
+-- Their common beginning, from a title and values.
 local prelude = [[
 local first, last
 local p = profile { title = "%s", values = { %s } }

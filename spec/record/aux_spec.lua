@@ -506,7 +506,7 @@ describe("an AUX record that no kernel writes", function()
     return table.concat(out)
   end
 
-  -- A session whose area begins to count at start.
+  -- A session with an area whose offset begins at start.
   local function starting_at(start, f)
     world()
     local mmap = k.hooks.mmap
@@ -543,7 +543,7 @@ describe("an AUX record that no kernel writes", function()
             #got, #wanted))
         end
         tail = tail + math.max(0, math.min(offset + size - tail, head - tail))
-        -- What nobody told of when the ring was empty last is left out.
+        -- Bytes without a record when the ring was last empty are left out.
         tail = tail + math.max(0, math.min(untold - tail, head - tail))
         assert.equal(tail, u64(event, AUX_TAIL))
         untold = head
@@ -734,7 +734,7 @@ describe("a simulated AUX area", function()
 end)
 
 describe("a session that traces", function()
-  -- What one does from opening to the end, with the kernel k; says what was wrong.
+  -- Everything from opening to the end, with the kernel k; returns the error.
   local function whole_life()
     local got = {}
     local s = perfev.session { buffer = "16K", duration = "20ms", tid = { 42, 43 }, strict = false }

@@ -18,7 +18,7 @@ before_each(function()
 end)
 after_each(perfev.hooks.clear)
 
--- One event whose sample callback is f, open; and its session.
+-- An open event with the sample callback f; and its session.
 local function opened(spec, opts)
   local s = perfev.session(opts or { pid = 7, ordered = false })
   local ev = s:event(spec)
@@ -26,7 +26,7 @@ local function opened(spec, opts)
   return s, ev
 end
 
--- What a callback gets of one sample, packed.
+-- The arguments of a callback for one sample, packed.
 local function got(spec, record)
   local list
   spec.sample = function(...) list = table.pack(...) end

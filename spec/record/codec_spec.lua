@@ -211,7 +211,7 @@ describe("several attrs", function()
     local d = assert(perfev.decoder(spec))
     assert.equal(7, d:decode(perfev.encode(spec, { type = "sample", id = 2, period = 7 })).period)
     assert.is_nil(d:decode(perfev.encode(spec, { type = "sample", id = 1 })).period)
-    -- what has no id is the first's: the ring's owner
+    -- a record without an id belongs to the first event, the ring's owner
     for _, number in ipairs { 14, 0, 77 } do
       local bytes = pack("=I4I2I2", number, 0, 8)
       local t = assert(d:decode(bytes))

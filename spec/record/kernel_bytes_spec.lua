@@ -26,7 +26,7 @@ local function load_vectors()
   return list
 end
 
--- What decoder and encode take: the attr's fields, or its bytes.
+-- The argument of decoder and encode: the attr's fields, or its bytes.
 local function spec_of(vector, endian)
   local spec = { endian = endian or vector.endian or "little", arch = vector.arch or "x86_64" }
   if type(vector.attr) == "string" then
@@ -57,7 +57,7 @@ describe("a kernel's own bytes:", function()
       local t, after = assert(assert(perfev.decoder(spec)):decode(bytes))
       assert.equal(#bytes + 1, after)
       for name, value in pairs(vector.expect) do assert.same(value, t[name], name) end
-      -- nothing beyond what is expected, where all of it is
+      -- no other field, if the list is complete
       if vector.made_by then
         for name, value in pairs(t) do
           local is_the_events = name == "period" and value == (spec.sample_period or 1) -- where the sample has none

@@ -16,7 +16,7 @@ local HW_INDEX, COUNTERS = 1 << 17, 1 << 19
 local random = math.random
 
 -- Deliver bytes on behalf of the one event of a session -> copies of the records, stats.
--- spec: attr fields. as_opened(attr): what the kernel made of the attr, if not what we asked for.
+-- spec: attr fields. as_opened(attr): the attr as the kernel opened it, if it differs.
 local function deliver(spec, write, as_opened)
   local k = sim.new { cpus = "0" }
   if as_opened then
@@ -239,7 +239,7 @@ local X86_REGISTERS = 0xff0fff -- without ds, es, fs, gs, which x86_64 does not 
 local s32, u64 = some.s32, some.u64
 local others, type_names = some.others, some.type_names
 
--- Is that what the view shows of a field that was written as wanted?
+-- Does the view show this value for a field that was written as wanted?
 local function same(name, wanted, got, attr)
   if name == "callchain" then got = got and got.raw end
   wanted = some.shown(name, wanted, attr, registers.of(core.machine))
@@ -561,7 +561,7 @@ local function trailer_from_start(attr, bytes, at)
   return id
 end
 
--- What must come back of x: every field by its value, a flag or the generic ones as misc says.
+-- The expected result of x: every field by its value, each flag as misc says.
 local function check_fields(x, t, attr, names)
   for name, value in pairs(x) do
     if name == "callchain" then
@@ -573,7 +573,7 @@ local function check_fields(x, t, attr, names)
   if x.type == "sample" then equal(x.cpu, t.cpu, "cpu") end
 end
 
--- One record of an attr: encoded as wire.lua does, decoded to what went in, encoded again to the same.
+-- One record of an attr: encoded by wire.lua, decoded to the same values, encoded again to the same bytes.
 local function round(decoder, spec, attr, kind, x, names)
   local ours = perfev.encode(spec, copy_of(x, { type = kind }))
   local theirs = wire.record(attr, kind, copy_of(x, { stack_junk = "\0" }))

@@ -115,7 +115,7 @@ describe("an ELF file", function()
 end)
 
 describe("a damaged ELF file", function()
-  -- Everything there is to ask; what it answers lies in the file.
+  -- Every function; the results lie inside the file.
   local function ask(bytes)
     local e = elf.read(bytes)
     if not e then return 0 end

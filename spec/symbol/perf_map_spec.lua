@@ -5,7 +5,7 @@ local jit = require "perfev.symbol.perf_map"
 local sim = require "perfev.sim"
 local perfev = require "perfev"
 
--- What is at each address, "name+offset" or false.
+-- The symbol at each address, "name+offset" or false.
 local function found(text, ...)
   local map, list = core.jitmap(text), {}
   for i, address in ipairs { ... } do

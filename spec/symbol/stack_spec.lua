@@ -174,7 +174,7 @@ describe("what a stack's addresses mean", function()
   end)
 
   it("is the last that was mapped there: over all of the old, its middle, its ends", function()
-    -- Four pages, each a function, and what is left of them when so many are mapped over.
+    -- Four pages, each a function; other mappings then cover this many.
     local function left(start, len)
       local seen = told({ exec(7, "x"), mmap(7, 0x10000, 0x4000, "/lib/four.so"), mmap(7, start, len, "/lib/one.so"),
         sample(7, { USER, 0x10010 }), sample(7, { USER, 0x11010 }), sample(7, { USER, 0x12010 }),
@@ -227,7 +227,7 @@ describe("what a stack's addresses mean", function()
       assert.equal("work", (perfev.symbol.process(7, 0x400110)))
     end)
     assert.same({ "old;work", "old;[unknown]", "old;made" }, seen)
-    -- What is mapped while /proc is read must not be missed.
+    -- A mapping made while /proc is read must not be missed.
     local on, scanned
     for i, line in ipairs(k.log) do
       if line:find("^ioctl%(%d+, ENABLE") then on = on or i end
@@ -387,7 +387,7 @@ describe("the kernel", function()
   end
   local MOVED = "ffffffff82000000 T _text\nffffffff82000100 t do_work\nffffffffc0000000 t of_module\t[mod]\n"
 
-  -- What a sample in do_work() of another release is called, beside these files, with what was said.
+  -- The name of a sample in do_work() of another release, with these files present, and the messages.
   local function foreign(there, set)
     local seen
     finally(function() perfev.symbol.symfs(nil) perfev.symbol.kallsyms(nil) end)

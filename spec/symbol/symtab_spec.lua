@@ -85,7 +85,7 @@ describe("a debug file", function()
   local plain = elf.file { functions = { { "hidden", 0x1000, 8 } } }
   local stripped = elf.file { build_id = BUILD_ID }
 
-  -- The name of the first function of a program, with what else is on the machine.
+  -- The name of a program's first function, with these other files on the machine.
   local function found(program, others)
     local k = sim.new()
     k.files["/opt/bin/prog"] = program
@@ -203,7 +203,7 @@ describe("a debuginfod server", function()
     file:write(bytes)
     return dir .. "/" .. name
   end
-  -- What a program of no functions is asked, and what is told of it.
+  -- The questions to a program without functions, and the answers.
   local function found(id)
     programs = programs + 1
     local path, said = write("prog" .. programs, elf.file { build_id = id or BUILD_ID }), {}
@@ -324,7 +324,7 @@ describe("a name is shown as it was written:", function()
     ["_RNvC6_123foo3bar@plt"] = "123foo::bar@plt", ["_Znwm@plt"] = "operator new@plt", ["@plt"] = "@plt",
     ["_Zap@plt"] = "_Zap@plt", ["*ABS*+0x1000@plt"] = "*ABS*+0x1000@plt",
     ["_ZTW1x@plt"] = "TLS wrapper function for x@plt",
-    -- What refers to itself, or to what comes later, is none.
+    -- A reference to itself, or to a later part, is invalid.
     _RB_ = "_RB_", _RNvB_1f = "_RNvB_1f", _RNvC1a9f = "_RNvC1a9f",
     [("_R"):rep(1) .. ("Nv"):rep(500) .. "C1a"] = "_R" .. ("Nv"):rep(500) .. "C1a",
   } do

@@ -19,7 +19,7 @@ local function entry(body)
   return string.pack("<I4", #body) .. body
 end
 
--- What all functions begin with: return address register, rules. One that a signal returns to has an S.
+-- The beginning of all functions: return address register, rules. A signal's return has an S.
 local function cie(ra, rules, signal)
   return entry(string.pack("<I4Bz", 0, 1, signal and "zRS" or "zR") .. "\1\x78" .. string.char(ra) .. "\1\0" .. rules)
 end
@@ -36,7 +36,7 @@ local function undefined(reg) return string.char(0x07, reg) end
 local function expression(code, reg, ops) return string.char(code, reg, #ops) .. ops end
 local EXPRESSION, VALUE, CFA_EXPRESSION = 0x10, 0x16, 0x0f
 
--- Functions every 0x100 bytes, the first at 0x1000, with these rules, of a machine whose stack pointer is sp; "S" in
+-- Functions every 0x100 bytes, the first at 0x1000, with these rules, for a machine with stack pointer sp; "S" in
 -- front: a signal returns there.
 local function frames(opts)
   local head, signal = cie(opts.ra, opts.rules), cie(opts.ra, opts.rules, true)
@@ -45,7 +45,7 @@ local function frames(opts)
     if rules then
       local is_signal = rules:sub(1, 1) == "S"
       local start = is_signal and #head or 0
-      -- As linkers do for what a signal returns to: an address before it is its own.
+      -- As linkers do for a signal's return address: the byte before it belongs to the function.
       out[#out + 1] = fde(at - start, 0x1000 + 0x100 * (i - 1) - (is_signal and 1 or 0), 0xf0,
         is_signal and rules:sub(2) or rules)
       at = at + #out[#out]
@@ -64,7 +64,7 @@ local X86 = { mask = 0xff0fff, bits = { bx = 1, bp = 6, sp = 7, ip = 8 }, ra = 1
 local ARM = { mask = 0x1ffffffff, bits = { fp = 29, lr = 30, sp = 31, ip = 32 }, ra = 30 }
 local X86_RULES = cfa(7, 8) .. saved(16, 1)
 
--- ---- what becomes of a sample ----
+-- ---- the stack of a sample ----
 
 local function at(name, offset)
   for i, one in ipairs(NAMES) do
@@ -174,7 +174,7 @@ describe("a stack of registers and copied memory", function()
     -- leaf; middle keeps rbp at its frame; outer
     assert.same({ "start;outer;middle;leaf" }, unwound(file, X86, { { { ip = at("leaf", 4), sp = STACK,
       bp = STACK + 16 }, { at("middle", 0x20), 1, 0, at("outer", 0x30), at("start", 0x40) } } }))
-    -- One that points nowhere is none.
+    -- A pointer to no entry is ignored.
     assert.same({ "middle;leaf" }, unwound(file, X86, { { { ip = at("leaf", 4), sp = STACK,
       bp = STACK - 16 }, { at("middle", 0x20), 1, 0, at("outer", 0x30) } } }))
   end)
@@ -182,7 +182,7 @@ describe("a stack of registers and copied memory", function()
   it("computes what rules say as expressions, jumps and all", function()
     -- The frame: rsp + (rip & 15 >= 11 ? 8 : 0) + 8, as for the stubs that call libraries.
     local stub = "\x77\8\x80\0\x3f\x1a\x3b\x2a\x33\x24\x22"
-    -- rbx is at the frame - 32, which is jumped to; the address is what lies 8 below where rbx points.
+    -- rbx is at the frame - 32, the jump's target; the address is 8 bytes below the place that rbx points to.
     local jumps = "\x30\x28\1\0\x96\x2f\1\0\x96\x9c\8\x20\x1c"
     local file = program { ra = 16, rules = X86_RULES, expression(CFA_EXPRESSION, #stub, stub):sub(1, 1)
       .. string.char(#stub) .. stub, expression(EXPRESSION, 3, jumps) .. cfa_offset(0x20),
@@ -197,7 +197,7 @@ describe("a stack of registers and copied memory", function()
   end)
 
   it("goes on below a signal, at the very instruction that was interrupted", function()
-    -- back restores all from what the kernel left on the stack: the address at rsp + 8, the stack pointer behind it.
+    -- back restores all from the kernel's frame on the stack: the address at rsp + 8, the stack pointer behind it.
     local restores = expression(EXPRESSION, 16, "\x77\8") .. expression(EXPRESSION, 7, "\x77\x10") .. cfa(7, 0)
     local file = program { ra = 16, rules = X86_RULES, "", "", "", undefined(16), "", "S" .. restores }
     local seen = unwound(file, X86, { { { ip = at("handler", 4), sp = STACK },
@@ -257,7 +257,7 @@ describe("a stack of registers and copied memory", function()
       { { ip = at("leaf", 4), sp = STACK }, frame },
       { { ip = at("leaf", 0x14), sp = STACK + 16 }, { frame[3], frame[4] } },
       { { ip = at("leaf", 0x24), sp = STACK }, frame } }))
-    -- A register whose rule is to be in another one: where leaf returns to is in rbx, which middle does not have.
+    -- A register kept in another register: leaf's return address is in rbx, which middle lacks.
     local moved = program { ra = 16, rules = X86_RULES, "\x09\16\3" .. cfa_offset(0), "", "" }
     assert.same({ "outer;middle;leaf" }, unwound(moved, X86, { { { ip = at("leaf", 4), sp = STACK,
       bx = at("middle", 0x20) }, { at("outer", 0x20) } } }))

@@ -10,7 +10,7 @@ local function row(name, value, fields)
   return r
 end
 
--- What f prints, without the last newline.
+-- The output of f, without the last newline.
 local function printed(f)
   local lines, real = {}, print
   _G.print = function(text) lines[#lines + 1] = text end -- luacheck: ignore

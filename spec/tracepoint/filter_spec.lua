@@ -39,7 +39,7 @@ describe("a filter", function()
     end
   end)
 
-  -- text, what is said, where the caret begins and how long it is
+  -- text, the message, the caret's offset and length
   local cases = {
     { "prv_pid == 1", "there is no field 'prv_pid' (did you mean 'prev_pid'?)", 1, 7 },
     { "prev_pid == 1 && zzzzz == 2", "there is no field 'zzzzz'", 18, 5 },

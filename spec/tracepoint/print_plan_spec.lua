@@ -101,7 +101,7 @@ local function address_bytes(round)
     .. bytes(16) .. bytes(8) .. string.pack("<I4I4", #mask << 16 | 104, #some << 16 | 104 + #mask) .. mask .. some
 end
 
--- What the kernel prints, and libtraceevent does not: it takes a - b - c for a - (b - c), for one.
+-- The kernel's output where libtraceevent's differs: it reads a - b - c as a - (b - c), for example.
 local misread = {
   { '"%d", REC->c - 1 - 2', "4" },
   { '"%d", REC->c * 2 - 1 - 1', "12" },

@@ -21,7 +21,7 @@ local function format_text(name, print_format)
   return table.concat(lines, "\n") .. ("\n\nprint fmt: %s\n"):format(print_format or '"dfd: 0x%08lx", REC->dfd')
 end
 
--- As a caller leaves them in its registers: ints with nothing above them, with their sign, with what was there before.
+-- As a caller leaves them in registers: ints with zeros, with their sign, or with old bits above them.
 local WORDS = { 0xffffff9c, 0x1234567800000003, 0xabcd0000000081a4, -1, 0x7ffd00001000, -2, -5 }
 local VALUES = { dfd = -100, fd = 3, mode = 0x81a4, offset = -1, path = 0x7ffd00001000, flags = -2, clock = -5 }
 

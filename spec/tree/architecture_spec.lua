@@ -10,7 +10,7 @@ local function lines_of(command)
   return list
 end
 
--- path -> how often the tables of the folders list it; a .c stands for its .h as well.
+-- path -> how often the tables list it; a .c includes its .h.
 local function listed_files()
   local count, folder = {}, nil
   for line in text:gmatch "[^\n]+" do

@@ -16,7 +16,7 @@ local function rows()
   return list
 end
 
--- What the proofs name: { file =, sentence =, open = it goes on }.
+-- The specs named as proof: { file =, sentence =, open = it goes on }.
 local function proofs(row)
   local list, rest = {}, row.proof
   rest = rest:gsub('([%w_/]+_spec): "(.-)"', function(file, sentence)
@@ -28,7 +28,7 @@ local function proofs(row)
   return list
 end
 
--- Is there a spec with that sentence? Where it is made of parts, the first stands in the source.
+-- Is there a spec with that sentence? If it is built from parts, the source has the first part.
 local function has_spec(source, proof)
   local from = 1
   while true do

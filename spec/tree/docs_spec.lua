@@ -54,7 +54,7 @@ local function keys_of(t, prefix)
   return set
 end
 
--- ---- what the reference says ----
+-- ---- names in the reference ----
 
 -- Names that headings have by a prefix: "s:" -> { "s:run" = true, … }
 local function headed(prefix)
@@ -66,7 +66,7 @@ local function headed(prefix)
   return set
 end
 
--- The names in the first column of the tables below a heading, or of those that begin with
+-- The names in the first column of the tables below a heading, or of the tables that begin with
 -- such a head line.
 local function first_column(heading, head)
   local set, inside, wanted = {}, false, false
@@ -87,7 +87,7 @@ local function first_column(heading, head)
   return set
 end
 
--- The table in one of the module's sources that begins so, wherever it stands.
+-- The first table in the module's sources with this beginning.
 local function source_table(beginning)
   for path in run.capture("find lua/perfev -name '*.lua'"):gmatch("[^\n]+") do
     for body in docs.slurp(path):gmatch("\nlocal [%w_]+ = (%b{})") do
@@ -113,7 +113,7 @@ describe("doc/api has a heading for each name and a name for each heading:", fun
   it("the module's", function()
     local names, hooks = keys_of(perfev, "perfev."), keys_of(perfev.hooks, "perfev.hooks.")
     for name in pairs(hooks) do names[name] = true end
-    -- What is loaded when it is named.
+    -- Modules that are loaded at their first use.
     names["perfev.profile"] = true
     for name in pairs(keys_of(perfev.profile, "perfev.profile.")) do names[name] = true end
     for name in pairs(keys_of(perfev.picture, "perfev.picture.")) do names[name] = true end
@@ -236,7 +236,7 @@ local values = {
   cpumode = "kernel", old_bytes = "o", new_bytes = "n", stack_user = ("s"):rep(8), aux = "aux!aux!",
 }
 
--- What the simulated kernel fills in by itself, or what is one of two.
+-- Fields that the simulated kernel fills in, or one of two alternatives.
 local left_out = {
   sample_id = true, identifier = true, build_id = true, misc = true, stack_size = true,
 }
@@ -247,7 +247,7 @@ local function fields(more)
   end })
 end
 
--- What a view shows of a record of that type: name -> true
+-- The names that a view shows for a record of that type: name -> true
 local function shown_of(kind, spec, more)
   local k = sim.new { cpus = "0" }
   return perfev.hooks.with(k.hooks, function()

@@ -45,7 +45,7 @@ describe("an optional event", function()
   local sim = require "perfev.sim"
   local E = perfev.errno
 
-  -- What fails, and what is done to make it fail.
+  -- The failing operation, and how the spec makes it fail.
   local stages = {
     { "its name", { "sched:nosuch" }, function() end, "this kernel has no such event" },
     { "its attr", { "cpu-clock", config3 = 1, sample_stack_user = 4, sample_type = { "stack_user" } }, function() end,

@@ -144,7 +144,7 @@ local function core_files()
   return list
 end
 
--- src/perfl.c and src/perfev.h stand above all folders.
+-- src/perfl.c and src/perfev.h are above all folders.
 local function c_rank(folder)
   local rank = ranks(c_folders)
   if folder == "gen" then return 0 end
@@ -232,7 +232,7 @@ describe("the house", function()
   it("names every public function pev_", function()
     local strangers = {}
     for _, path in ipairs(files("src/perfev.h", "src/*/*.h")) do
-      -- A declaration starts at the left edge, its name stands before the first bracket.
+      -- A declaration starts at the left edge; its name is before the first bracket.
       for line in ("\n" .. without_comments(read(path))):gmatch("\n([%a_][^\n]*)") do
         local name = line:match("^[%w_%s%*]-([%a_][%w_]*)%s*%(")
         local public = name and not line:find("^static") and not line:find("^typedef")

@@ -110,7 +110,7 @@ describe("luarocks make", function()
   setup(function()
     tree = run.tempdir()
     if not built or not run.have "luarocks" then return end
-    -- A HOME of its own: no configuration and no cache but what this checkout holds.
+    -- An own HOME: no configuration and no cache besides this checkout's.
     must({ "luarocks", "--lua-version=5.4", "--tree=" .. tree, "make",
       checkout .. "/rockspec/perfev-scm-1.rockspec" },
       { env = { HOME = tree } })

@@ -62,7 +62,7 @@ end
 
 local function counter() return assert(perfev.counter { "page-faults" }) end
 
--- What a variable is in the documents -> its methods
+-- The name of a variable in the documents -> its methods
 local classes = {
   s = made(perfev.session),
   ev = made(function() return perfev.session():event { switch = print } end),
