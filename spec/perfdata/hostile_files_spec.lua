@@ -476,13 +476,13 @@ describe("compressed records", function()
     local block = pack("<I3", (128 << 10) << 3 | 1 << 1) .. "\8" -- 128 KiB of records of 0x808 bytes
     local seen, why, more = read_compressed(FRAME .. block:rep(8192)) -- 1 GiB
     assert.is_true(#seen < 20 << 20 >> 11)
-    assert.matches("the compressed record at 0x%x+ holds more than its recorder's buffer could", why)
+    assert.matches("the compressed record at 0x%x+ inflates to more bytes than the recorder's buffer", why)
     assert.is_true(more.stats.memory <= 18 << 20 and more.stats.inflated <= 18 << 20)
     local parts = { FRAME }
     for i = 2, 200 do parts[i] = block:rep(100) end -- 12.5 MiB each
     seen, why, more = read_compressed(table.unpack(parts))
     assert.is_true(#seen > 12 << 20 >> 11)
-    assert.matches("holds more than its recorder's buffer could", why)
+    assert.matches("inflates to more bytes than the recorder's buffer", why)
     assert.is_true(more.stats.inflated <= (18 << 20) + 1024 * more.stats.compressed)
   end)
 end)

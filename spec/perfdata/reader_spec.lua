@@ -70,7 +70,7 @@ end
 
 local ends_early = {
   ["quipper/perf.data.piped.corrupted.zero_size_sample-3.2"] =
-    "the record at 0xbfd0 (type 9) says that it has 0 bytes, but a record has at least 8",
+    "the record at 0xbfd0 (type 9) has a size of 0 bytes, but a record has at least 8",
   ["linux-perf-data/sleep.compressed2.pipe.data"] = "file cut short at 0x7ccf, in the record at 0x7c40",
 }
 
@@ -595,7 +595,7 @@ describe("compressed records", function()
       local inner = built:pack("I4I2I2I8", number, 0, 16, 0)
       built:user(81, FRAME .. block(0, #inner, inner, true))
       local _, why = perfdata.lines(built:file())
-      assert.matches(("a record of type %d inside of the compressed one at 0x"):format(number), why, 1, true)
+      assert.matches(("a record of type %d inside the compressed one at 0x"):format(number), why, 1, true)
     end
   end)
 
@@ -611,7 +611,7 @@ describe("compressed records", function()
       local n = 0
       for r in rec:records { user = false } do n = n + (r.type and 1 or 0) end
       assert.equal(#built.records - 5, n)
-      assert.matches("holds more than its recorder's buffer could", rec.error)
+      assert.matches("inflates to more bytes than the recorder's buffer", rec.error)
       local stats = rec:totals()
       assert.is_true(stats.inflated <= (feature and 2 << 20 or 34 << 20))
       assert.is_true(stats.memory <= 4 << 20)

@@ -1,6 +1,4 @@
-/*
- * blocks.c - the input, its blocks, and the two lanes of records; see blocks.h.
- */
+/* blocks.c - reads the input into blocks, and inflates COMPRESSED records; see blocks.h. */
 #include "perfdata/blocks.h"
 
 #include <errno.h>
@@ -11,62 +9,62 @@
 #include <string.h>
 
 #define BLOCK PEV_LANES_BLOCK
-#define HEADER_MAX 65535u /* what a record's size can say */
-#define PIECE_MAX 65528u  /* of a longer one that is handed out */
+#define HEADER_MAX 65535u /* largest value of header.size */
+#define PIECE_MAX 65528u  /* of a longer record that is returned */
 
-/* Reading ends here. */
-int pev_blocks_end(struct pev_blocks *in, int code, const char *format, ...)
+int pev_blocks_end(struct pev_blocks *input, int code, const char *format, ...)
 {
-	char text[384];
+	char text[384]; /* message without the input's name */
 	va_list args;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	in->done = true;
-	return pev_fail(&in->end, code, "%s: %s", in->name, text);
-}
-static uint16_t u16_at(const struct pev_blocks *in, const void *p)
-{
-	return pev_load16(p, in->swap);
+	input->done = true;
+	return pev_fail(&input->end, code, "%s: %s", input->name, text);
 }
 
-static uint32_t u32_at(const struct pev_blocks *in, const void *p)
+static uint16_t u16_at(const struct pev_blocks *input, const void *p)
 {
-	return pev_load32(p, in->swap);
+	return pev_load16(p, input->swap);
 }
 
-static uint64_t u64_at(const struct pev_blocks *in, const void *p)
+static uint32_t u32_at(const struct pev_blocks *input, const void *p)
 {
-	return pev_load64(p, in->swap);
+	return pev_load32(p, input->swap);
 }
+
+static uint64_t u64_at(const struct pev_blocks *input, const void *p)
+{
+	return pev_load64(p, input->swap);
+}
+
 /* ---- the input ---- */
 
-/* Some bytes from where we are; 0 at the end. */
-int64_t pev_blocks_read(struct pev_blocks *in, void *buf, size_t len)
+int64_t pev_blocks_read(struct pev_blocks *input, void *buf, size_t len)
 {
-	const struct pev_sys *sys = in->sys;
-	int64_t n = in->seekable ? sys->pread(sys->ctx, in->fd, buf, len, in->pos)
-				 : sys->read(sys->ctx, in->fd, buf, len);
+	const struct pev_sys *sys = input->sys;
+	int64_t n = input->seekable ? sys->pread(sys->ctx, input->fd, buf, len, input->pos)
+				    : sys->read(sys->ctx, input->fd, buf, len);
 
 	if (n > 0) {
-		in->pos += (uint64_t)n;
-		in->bytes += (uint64_t)n;
+		input->pos += (uint64_t)n;
+		input->bytes += (uint64_t)n;
 	}
 	return n;
 }
 
-/* As many bytes from off on as are there, at most len. */
-int64_t pev_blocks_read_at(const struct pev_blocks *in, void *buf, size_t len, uint64_t off)
+int64_t pev_blocks_read_at(const struct pev_blocks *input, void *buf, size_t len, uint64_t off)
 {
-	const struct pev_sys *sys = in->sys;
+	const struct pev_sys *sys = input->sys;
 	size_t got = 0;
 
-	/* A place beyond 2^63 is none to pread() at all. */
-	if (off >= in->size)
+	/* pread() refuses offsets from 2^63 on. */
+	if (off >= input->size)
 		return 0;
 	while (got < len) {
-		int64_t n = sys->pread(sys->ctx, in->fd, (char *)buf + got, len - got, off + got);
+		int64_t n =
+			sys->pread(sys->ctx, input->fd, (char *)buf + got, len - got, off + got);
 
 		if (n < 0)
 			return n;
@@ -77,26 +75,26 @@ int64_t pev_blocks_read_at(const struct pev_blocks *in, void *buf, size_t len, u
 	return (int64_t)got;
 }
 
-static bool has_byte(const struct pev_blocks *in, uint64_t off)
+static bool has_byte(const struct pev_blocks *input, uint64_t off)
 {
 	char byte;
 
-	return in->sys->pread(in->sys->ctx, in->fd, &byte, 1, off) == 1;
+	return input->sys->pread(input->sys->ctx, input->fd, &byte, 1, off) == 1;
 }
 
-/* How long the file is, as pread alone can tell: doubled until it is not there, then halved. */
-uint64_t pev_blocks_file_size(const struct pev_blocks *in)
+/* Doubles an offset until the byte is missing, then halves the interval. */
+uint64_t pev_blocks_file_size(const struct pev_blocks *input)
 {
-	uint64_t low = 0, high = 1 << 16; /* low bytes are there, byte high is not */
+	uint64_t low = 0, high = 1 << 16; /* the first low bytes exist, byte high does not */
 
-	while (high < UINT64_C(1) << 62 && has_byte(in, high)) {
+	while (high < UINT64_C(1) << 62 && has_byte(input, high)) {
 		low = high + 1;
 		high *= 2;
 	}
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		if (has_byte(in, middle))
+		if (has_byte(input, middle))
 			low = middle + 1;
 		else
 			high = middle;
@@ -160,7 +158,7 @@ static struct pev_block *block_new(struct pev_pool *pool, size_t cap)
 	return block;
 }
 
-/* One with room for cap bytes, and one reference. */
+/* Returns a block with room for cap bytes and one reference. */
 static struct pev_block *block_get(struct pev_pool *pool, size_t cap)
 {
 	int slot = block_slot(pool);
@@ -194,9 +192,9 @@ void pev_pool_free(struct pev_pool *pool)
 
 /* ---- lanes ---- */
 
-/* Room for need bytes in one piece from the lane's place on; what is there comes along. */
-static int lane_room(struct pev_blocks *in, struct pev_block_lane *lane, size_t need, size_t want,
-		     uint64_t base)
+/* Makes room for need contiguous bytes at the lane's position. Unread bytes move along. */
+static int lane_room(struct pev_blocks *input, struct pev_block_lane *lane, size_t need,
+		     size_t want, uint64_t base)
 {
 	size_t rest = pev_block_lane_rest(lane);
 	struct pev_block *block = lane->cur;
@@ -207,52 +205,52 @@ static int lane_room(struct pev_blocks *in, struct pev_block_lane *lane, size_t 
 	}
 	if (block && lane->pos + need <= block->cap)
 		return 0;
-	block = block_get(in->pool, want > need ? want : need);
+	block = block_get(input->pool, want > need ? want : need);
 	if (!block)
 		return -ENOMEM;
-	block->inflated = lane == &in->inflated;
+	block->inflated = lane == &input->inflated;
 	block->base = rest && !block->inflated ? lane->cur->base + lane->pos : base;
 	block->len = rest;
 	if (rest)
 		memcpy(block->bytes, lane->cur->bytes + lane->pos, rest);
-	pev_pool_put(in->pool, lane->cur, 1);
+	pev_pool_put(input->pool, lane->cur, 1);
 	lane->cur = block;
 	lane->pos = 0;
 	return 0;
 }
 
-/* How many bytes of records the input has yet to give; UINT64_MAX: nobody knows. */
-static uint64_t raw_left(const struct pev_blocks *in)
+/* Returns the number of unread bytes of records in the input; UINT64_MAX: unknown. */
+static uint64_t raw_left(const struct pev_blocks *input)
 {
-	uint64_t end = in->limit;
+	uint64_t end = input->limit;
 
-	if (in->seekable && (!end || end > in->size))
-		end = in->size;
+	if (input->seekable && (!end || end > input->size))
+		end = input->size;
 	if (!end)
 		return UINT64_MAX;
-	return end > in->pos ? end - in->pos : 0;
+	return end > input->pos ? end - input->pos : 0;
 }
 
-/* Have need bytes in one piece: how many are there, fewer at the end. */
-static int64_t raw_fill(struct pev_blocks *in, size_t need)
+/* Reads until need contiguous bytes are in the lane. Returns their number, fewer at the end. */
+static int64_t raw_fill(struct pev_blocks *input, size_t need)
 {
-	struct pev_block_lane *lane = &in->raw;
-	uint64_t left = raw_left(in);
-	size_t most = pool_block(in->pool);
+	struct pev_block_lane *lane = &input->raw;
+	uint64_t left = raw_left(input);
+	size_t limit = pool_block(input->pool);
 	int rc;
 
 	if (pev_block_lane_rest(lane) >= need)
 		return (int64_t)pev_block_lane_rest(lane);
-	rc = lane_room(in, lane, need, left < most ? (size_t)left : most, in->pos);
+	rc = lane_room(input, lane, need, left < limit ? (size_t)left : limit, input->pos);
 	while (rc == 0 && pev_block_lane_rest(lane) < need) {
 		struct pev_block *block = lane->cur;
 		size_t want = block->cap - block->len;
 		int64_t n;
 
-		left = raw_left(in);
+		left = raw_left(input);
 		if (left < want)
 			want = (size_t)left;
-		n = want ? pev_blocks_read(in, block->bytes + block->len, want) : 0;
+		n = want ? pev_blocks_read(input, block->bytes + block->len, want) : 0;
 		if (n < 0)
 			return n;
 		if (n == 0)
@@ -262,61 +260,62 @@ static int64_t raw_fill(struct pev_blocks *in, size_t need)
 	return rc < 0 ? rc : (int64_t)pev_block_lane_rest(lane);
 }
 
-uint64_t pev_blocks_offset(const struct pev_blocks *in)
+uint64_t pev_blocks_offset(const struct pev_blocks *input)
 {
-	return in->raw.cur ? in->raw.cur->base + in->raw.pos : in->pos;
+	return input->raw.cur ? input->raw.cur->base + input->raw.pos : input->pos;
 }
 
-/* The input ends inside of something. */
-static int raw_cut(struct pev_blocks *in, const char *inside)
+/* Reports an input that ends inside a record. */
+static int report_cut_record(struct pev_blocks *input, const char *inside)
 {
-	uint64_t at = pev_blocks_offset(in), end = at + pev_block_lane_rest(&in->raw);
-	const unsigned char *p = in->raw.cur->bytes + in->raw.pos;
-	size_t rest = pev_block_lane_rest(&in->raw);
-	char what[96] = "";
+	uint64_t at = pev_blocks_offset(input), end = at + pev_block_lane_rest(&input->raw);
+	const unsigned char *p = input->raw.cur->bytes + input->raw.pos;
+	size_t rest = pev_block_lane_rest(&input->raw);
+	char record_text[96] = "";
 
 	if (rest >= 8)
-		snprintf(what, sizeof(what), " (type %u, %u bytes)", u32_at(in, p),
-			 u16_at(in, p + 6));
-	/* Of a file that has shrunk since, the end is before that too. */
-	if (in->limit && in->limit == end)
-		return pev_blocks_end(in, -EBADMSG,
-				      "the record at 0x%" PRIx64 "%s leads past the records' end "
-				      "at 0x%" PRIx64,
-				      at, what, end);
-	return pev_blocks_end(in, -EBADMSG,
+		snprintf(record_text, sizeof(record_text), " (type %u, %u bytes)", u32_at(input, p),
+			 u16_at(input, p + 6));
+	/* If the file has shrunk, the end of the input is before the limit too. */
+	if (input->limit && input->limit == end)
+		return pev_blocks_end(input, -EBADMSG,
+				      "the record at 0x%" PRIx64 "%s extends past the end of the "
+				      "records at 0x%" PRIx64,
+				      at, record_text, end);
+	return pev_blocks_end(input, -EBADMSG,
 			      "file cut short at 0x%" PRIx64 ", in %s at 0x%" PRIx64 "%s", end,
-			      inside, at, what);
+			      inside, at, record_text);
 }
 
-/* The input's end, between two records: is it where the head says? */
-static int raw_end(struct pev_blocks *in)
+/* Checks at the end of the input that all records were there, as the file header says. */
+static int check_end(struct pev_blocks *input)
 {
-	if (in->limit && in->pos < in->limit)
-		return pev_blocks_end(in, -EBADMSG,
-				      "file cut short at 0x%" PRIx64 ": its records should go "
-				      "on to 0x%" PRIx64,
-				      in->pos < in->size ? in->pos : in->size, in->limit);
+	if (input->limit && input->pos < input->limit)
+		return pev_blocks_end(input, -EBADMSG,
+				      "file cut short at 0x%" PRIx64 ": its records should "
+				      "extend to 0x%" PRIx64,
+				      input->pos < input->size ? input->pos : input->size,
+				      input->limit);
 	return 0;
 }
 
 /*
- * How long the record is whose header is at p. Those of simpleperf's own types have 32 bits
- * for it, the upper ones in the place of misc (its record.h, simpleperf_record_header), and
- * stand in files alone. What leads past the end is somebody else's type, with a misc.
+ * Returns the length of the record at p. Records of simpleperf's own types have a length of 32
+ * bits: the upper half replaces misc (simpleperf_record_header in its record.h). They occur in
+ * files only. If that length exceeds the input, another tool uses this type, and misc is misc.
  */
-static uint32_t record_len(const struct pev_blocks *in, const unsigned char *p)
+static uint32_t record_len(const struct pev_blocks *input, const unsigned char *p)
 {
-	uint32_t size = u16_at(in, p + 6);
-	uint64_t whole = size | (uint64_t)u16_at(in, p + 4) << 16;
+	uint32_t size = u16_at(input, p + 6);
+	uint64_t whole = size | (uint64_t)u16_at(input, p + 4) << 16;
 
-	if (!in->seekable || u32_at(in, p) <= PEV_LANES_SIMPLEPERF ||
-	    whole > pev_block_lane_rest(&in->raw) + raw_left(in))
+	if (!input->seekable || u32_at(input, p) <= PEV_LANES_SIMPLEPERF ||
+	    whole > pev_block_lane_rest(&input->raw) + raw_left(input))
 		return size;
 	return (uint32_t)whole;
 }
 
-static void take_piece(struct pev_blocks *in, struct pev_block_lane *lane, uint16_t size,
+static void take_piece(struct pev_blocks *input, struct pev_block_lane *lane, uint16_t size,
 		       struct pev_piece *piece)
 {
 	piece->block = lane->cur;
@@ -324,98 +323,95 @@ static void take_piece(struct pev_blocks *in, struct pev_block_lane *lane, uint1
 	piece->offset = lane->cur->base + (lane->cur->inflated ? 0 : lane->pos);
 	piece->size = size;
 	piece->more = 0;
-	piece->type = u32_at(in, piece->bytes);
+	piece->type = u32_at(input, piece->bytes);
 	lane->pos += size;
 }
 
-/* The next header's type without stepping over it; -ENODATA when there is none. */
-int64_t pev_blocks_peek(struct pev_blocks *in)
+int64_t pev_blocks_peek(struct pev_blocks *input)
 {
-	int64_t n = raw_fill(in, sizeof(struct perf_event_header));
+	int64_t n = raw_fill(input, sizeof(struct perf_event_header));
 
 	if (n < 0)
 		return n;
 	if (n < (int64_t)sizeof(struct perf_event_header))
 		return -ENODATA;
-	return u32_at(in, in->raw.cur->bytes + in->raw.pos);
+	return u32_at(input, input->raw.cur->bytes + input->raw.pos);
 }
 
-/* The next record where it is what nearly all are: a kernel's, and in the block as a whole. */
-static bool take_at_once(struct pev_blocks *in, struct pev_piece *piece)
+/* Fast path: a record of the kernel that is complete in the block. */
+static bool take_kernel_record(struct pev_blocks *input, struct pev_piece *piece)
 {
-	size_t rest = pev_block_lane_rest(&in->raw);
+	size_t rest = pev_block_lane_rest(&input->raw);
 	const unsigned char *p;
 	uint16_t size;
 
 	if (rest < sizeof(struct perf_event_header))
 		return false;
-	p = in->raw.cur->bytes + in->raw.pos;
-	size = u16_at(in, p + 6);
+	p = input->raw.cur->bytes + input->raw.pos;
+	size = u16_at(input, p + 6);
 	if (size < sizeof(struct perf_event_header) || size > rest ||
-	    u32_at(in, p) > PEV_LANES_SIMPLEPERF)
+	    u32_at(input, p) > PEV_LANES_SIMPLEPERF)
 		return false;
-	take_piece(in, &in->raw, size, piece);
+	take_piece(input, &input->raw, size, piece);
 	return true;
 }
 
-/* The next record of the input: 1, 0 at its end, or -errno when reading has ended early. */
-int pev_blocks_record(struct pev_blocks *in, struct pev_piece *piece)
+int pev_blocks_record(struct pev_blocks *input, struct pev_piece *piece)
 {
 	const unsigned char *p;
 	uint32_t len;
 	uint16_t size;
 	int64_t n;
 
-	if (take_at_once(in, piece))
+	if (take_kernel_record(input, piece))
 		return 1;
-	n = raw_fill(in, sizeof(struct perf_event_header));
+	n = raw_fill(input, sizeof(struct perf_event_header));
 	if (n < 0)
-		return pev_blocks_end(in, (int)n, "cannot read at 0x%" PRIx64, in->pos);
+		return pev_blocks_end(input, (int)n, "cannot read at 0x%" PRIx64, input->pos);
 	if (n == 0)
-		return raw_end(in);
+		return check_end(input);
 	if (n < (int64_t)sizeof(struct perf_event_header))
-		return raw_cut(in, "a record's header");
-	p = in->raw.cur->bytes + in->raw.pos;
-	len = record_len(in, p);
+		return report_cut_record(input, "a record's header");
+	p = input->raw.cur->bytes + input->raw.pos;
+	len = record_len(input, p);
 	size = len > HEADER_MAX ? PIECE_MAX : (uint16_t)len;
 	if (size < sizeof(struct perf_event_header))
 		return pev_blocks_end(
-			in, -EBADMSG,
-			"the record at 0x%" PRIx64 " (type %u) says that it has %u "
-			"bytes, but a record has at least 8: where the next one is cannot be told",
-			pev_blocks_offset(in), u32_at(in, p), size);
-	n = raw_fill(in, size);
+			input, -EBADMSG,
+			"the record at 0x%" PRIx64 " (type %u) has a size of %u "
+			"bytes, but a record has at least 8: the next record cannot be found",
+			pev_blocks_offset(input), u32_at(input, p), size);
+	n = raw_fill(input, size);
 	if (n < 0)
-		return pev_blocks_end(in, (int)n, "cannot read at 0x%" PRIx64, in->pos);
+		return pev_blocks_end(input, (int)n, "cannot read at 0x%" PRIx64, input->pos);
 	if (n < size)
-		return raw_cut(in, "the record");
-	take_piece(in, &in->raw, size, piece);
+		return report_cut_record(input, "the record");
+	take_piece(input, &input->raw, size, piece);
 	piece->more = len - size;
 	return 1;
 }
 
-/* Step over bytes that follow a record. */
-int pev_blocks_skip(struct pev_blocks *in, uint64_t len)
+int pev_blocks_skip(struct pev_blocks *input, uint64_t len)
 {
-	size_t rest = pev_block_lane_rest(&in->raw);
+	size_t rest = pev_block_lane_rest(&input->raw);
 	char sink[16384];
 
 	if (len <= rest) {
-		in->raw.pos += (size_t)len;
+		input->raw.pos += (size_t)len;
 		return 0;
 	}
 	len -= rest;
-	pev_pool_put(in->pool, in->raw.cur, 1);
-	in->raw = (struct pev_block_lane){ 0 };
-	if (in->seekable) {
-		uint64_t left = raw_left(in);
+	pev_pool_put(input->pool, input->raw.cur, 1);
+	input->raw = (struct pev_block_lane){ 0 };
+	if (input->seekable) {
+		uint64_t left = raw_left(input);
 
-		in->pos += len < left ? len : left;
+		input->pos += len < left ? len : left;
 		return len <= left ? 0 : -ENODATA;
 	}
 	while (len) {
-		int64_t n =
-			pev_blocks_read(in, sink, len < sizeof(sink) ? (size_t)len : sizeof(sink));
+		int64_t n = pev_blocks_read(input, sink,
+					    len < sizeof(sink) ? (size_t)len : sizeof(sink));
 
 		if (n <= 0)
 			return n < 0 ? (int)n : -ENODATA;
@@ -424,8 +420,7 @@ int pev_blocks_skip(struct pev_blocks *in, uint64_t len)
 	return 0;
 }
 
-/* Bytes that follow a record, in memory that grows as they come; how many did. */
-int64_t pev_blocks_take(struct pev_blocks *in, uint64_t len, unsigned char **bytes)
+int64_t pev_blocks_take(struct pev_blocks *input, uint64_t len, unsigned char **bytes)
 {
 	uint64_t got = 0;
 	size_t cap = 0;
@@ -433,7 +428,7 @@ int64_t pev_blocks_take(struct pev_blocks *in, uint64_t len, unsigned char **byt
 	*bytes = NULL;
 	while (got < len) {
 		size_t want = len - got < 32768 ? (size_t)(len - got) : 32768;
-		int64_t n = raw_fill(in, want);
+		int64_t n = raw_fill(input, want);
 		unsigned char *p;
 
 		if (n < 0)
@@ -451,137 +446,136 @@ int64_t pev_blocks_take(struct pev_blocks *in, uint64_t len, unsigned char **byt
 				return -ENOMEM;
 			*bytes = p;
 		}
-		memcpy(*bytes + got, in->raw.cur->bytes + in->raw.pos, want);
-		in->raw.pos += want;
+		memcpy(*bytes + got, input->raw.cur->bytes + input->raw.pos, want);
+		input->raw.pos += want;
 		got += want;
 	}
 	return (int64_t)got;
 }
 
-/* ---- what is inflated ---- */
+/* ---- COMPRESSED records ---- */
 
-/* How much the next COMPRESSED record may hold; what was carried over is no record yet. */
-static uint64_t inflate_left(const struct pev_blocks *in)
+/* Limit for the next COMPRESSED record; HEADER_MAX covers the part of a record carried over. */
+static uint64_t inflate_left(const struct pev_blocks *input)
 {
-	uint64_t most = (in->inflate_max ? in->inflate_max : PEV_LANES_INFLATE) + HEADER_MAX;
-	uint64_t all = PEV_LANES_INFLATE + PEV_LANES_RATIO * in->compressed;
-	uint64_t left = all > in->unpacked ? all - in->unpacked : 0;
+	uint64_t limit = (input->inflate_max ? input->inflate_max : PEV_LANES_INFLATE) + HEADER_MAX;
+	uint64_t limit_all = PEV_LANES_INFLATE + PEV_LANES_RATIO * input->compressed;
+	uint64_t left = limit_all > input->unpacked ? limit_all - input->unpacked : 0;
 
-	return left < most ? left : most;
+	return left < limit ? left : limit;
 }
 
-int pev_blocks_inflate(struct pev_blocks *in, const struct pev_piece *piece)
+int pev_blocks_inflate(struct pev_blocks *input, const struct pev_piece *piece)
 {
 	size_t head = piece->type == PEV_LANES_COMPRESSED2 ? 16 : 8;
 	uint64_t len = piece->size - head;
 	struct pev_err err = { 0 };
 
 	if (piece->size < head)
-		return pev_blocks_end(in, -EBADMSG,
+		return pev_blocks_end(input, -EBADMSG,
 				      "the record at 0x%" PRIx64 " (COMPRESSED2) has %u bytes, "
 				      "needs 16",
 				      piece->offset, piece->size);
-	if (head == 16 && u64_at(in, piece->bytes + 8) > len)
-		return pev_blocks_end(in, -EBADMSG,
+	if (head == 16 && u64_at(input, piece->bytes + 8) > len)
+		return pev_blocks_end(input, -EBADMSG,
 				      "the record at 0x%" PRIx64
 				      " (COMPRESSED2) should hold %" PRIu64 " bytes, has %" PRIu64,
-				      piece->offset, u64_at(in, piece->bytes + 8), len);
+				      piece->offset, u64_at(input, piece->bytes + 8), len);
 	if (head == 16)
-		len = u64_at(in, piece->bytes + 8);
-	if (!in->inflate && in->get_inflate)
-		in->inflate = in->get_inflate(in->ctx, &err);
-	if (!in->inflate)
+		len = u64_at(input, piece->bytes + 8);
+	if (!input->inflate && input->get_inflate)
+		input->inflate = input->get_inflate(input->ctx, &err);
+	if (!input->inflate)
 		return pev_blocks_end(
-			in, -ENOSYS, "the records from 0x%" PRIx64 " on are compressed: %s",
+			input, -ENOSYS, "the records from 0x%" PRIx64 " on are compressed: %s",
 			piece->offset, err.text[0] ? err.text : "no decompressor was given");
-	if (!in->stream)
-		in->stream = in->inflate->open();
-	if (!in->stream)
-		return pev_blocks_end(in, -ENOMEM,
+	if (!input->stream)
+		input->stream = input->inflate->open();
+	if (!input->stream)
+		return pev_blocks_end(input, -ENOMEM,
 				      "no memory to decompress the record at 0x%" PRIx64,
 				      piece->offset);
-	in->packed = piece->block;
-	in->packed->refs++;
-	in->src = piece->bytes + head;
-	in->src_len = (size_t)len;
-	in->src_offset = piece->offset;
-	in->compressed += piece->size;
-	in->inflate_left = inflate_left(in);
+	input->packed = piece->block;
+	input->packed->refs++;
+	input->src = piece->bytes + head;
+	input->src_len = (size_t)len;
+	input->src_offset = piece->offset;
+	input->compressed += piece->size;
+	input->inflate_left = inflate_left(input);
 	return 0;
 }
 
-static int64_t inflated_fill(struct pev_blocks *in, size_t need)
+static int64_t inflated_fill(struct pev_blocks *input, size_t need)
 {
-	struct pev_block_lane *lane = &in->inflated;
+	struct pev_block_lane *lane = &input->inflated;
 	struct pev_err err = { 0 };
 
 	while (pev_block_lane_rest(lane) < need) {
 		struct pev_block *block;
 		int64_t n;
 
-		if (lane_room(in, lane, need, pool_block(in->pool), in->src_offset) < 0)
-			return pev_blocks_end(in, -ENOMEM,
+		if (lane_room(input, lane, need, pool_block(input->pool), input->src_offset) < 0)
+			return pev_blocks_end(input, -ENOMEM,
 					      "no memory to decompress the record at 0x%" PRIx64,
-					      in->src_offset);
+					      input->src_offset);
 		block = lane->cur;
-		n = in->inflate->run(in->stream, &in->src, &in->src_len, block->bytes + block->len,
-				     block->cap - block->len, &err);
+		n = input->inflate->run(input->stream, &input->src, &input->src_len,
+					block->bytes + block->len, block->cap - block->len, &err);
 		if (n < 0)
-			return pev_blocks_end(in, (int)n,
+			return pev_blocks_end(input, (int)n,
 					      "the compressed record at 0x%" PRIx64 ": %s",
-					      in->src_offset, err.text);
+					      input->src_offset, err.text);
 		if (n == 0)
 			break;
 		block->len += (size_t)n;
-		in->unpacked += (uint64_t)n;
-		if ((uint64_t)n > in->inflate_left)
+		input->unpacked += (uint64_t)n;
+		if ((uint64_t)n > input->inflate_left)
 			return pev_blocks_end(
-				in, -EBADMSG,
-				"the compressed record at 0x%" PRIx64 " holds more "
-				"than its recorder's buffer could: it is none of perf's",
-				in->src_offset);
-		in->inflate_left -= (uint64_t)n;
+				input, -EBADMSG,
+				"the compressed record at 0x%" PRIx64 " inflates to "
+				"more bytes than the recorder's buffer: perf did not write it",
+				input->src_offset);
+		input->inflate_left -= (uint64_t)n;
 	}
 	return (int64_t)pev_block_lane_rest(lane);
 }
 
-/* The next record of what is inflated: 1, or 0 when the input has to go on. */
-int pev_blocks_inflated(struct pev_blocks *in, struct pev_piece *piece)
+int pev_blocks_inflated(struct pev_blocks *input, struct pev_piece *piece)
 {
-	int64_t n = inflated_fill(in, sizeof(struct perf_event_header));
+	int64_t n = inflated_fill(input, sizeof(struct perf_event_header));
 	const unsigned char *p;
 	uint16_t size;
 
 	if (n < (int64_t)sizeof(struct perf_event_header))
 		return n < 0 ? (int)n : 0;
-	p = in->inflated.cur->bytes + in->inflated.pos;
-	size = u16_at(in, p + 6);
+	p = input->inflated.cur->bytes + input->inflated.pos;
+	size = u16_at(input, p + 6);
 	if (size < sizeof(struct perf_event_header))
 		return pev_blocks_end(
-			in, -EBADMSG,
-			"a record inside of the compressed one at 0x%" PRIx64
-			" (type %u) says that it has %u bytes, but a record has at least 8",
-			in->src_offset, u32_at(in, p), size);
-	n = inflated_fill(in, size);
+			input, -EBADMSG,
+			"a record inside the compressed one at 0x%" PRIx64
+			" (type %u) has a size of %u bytes, but a record has at least 8",
+			input->src_offset, u32_at(input, p), size);
+	n = inflated_fill(input, size);
 	if (n < size)
 		return n < 0 ? (int)n : 0;
-	take_piece(in, &in->inflated, size, piece);
+	take_piece(input, &input->inflated, size, piece);
 	switch (piece->type) {
 	case PEV_LANES_COMPRESSED:
 	case PEV_LANES_COMPRESSED2:
 	case PEV_LANES_AUXTRACE:
 	case PEV_LANES_TRACING_DATA:
 		return pev_blocks_end(
-			in, -EBADMSG,
-			"a record of type %u inside of the compressed one at 0x%" PRIx64
-			", where it cannot be",
-			piece->type, in->src_offset);
+			input, -EBADMSG,
+			"a record of type %u inside the compressed one at 0x%" PRIx64
+			": not allowed there",
+			piece->type, input->src_offset);
 	}
 	return 1;
 }
 
-void pev_blocks_free(struct pev_blocks *in)
+void pev_blocks_free(struct pev_blocks *input)
 {
-	if (in->stream)
-		in->inflate->close(in->stream);
+	if (input->stream)
+		input->inflate->close(input->stream);
 }

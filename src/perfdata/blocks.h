@@ -1,10 +1,10 @@
 /*
- * blocks.h - the bytes of a recording as records that lie in one piece.
+ * blocks.h - reads the input of a recording in blocks and finds its records.
  *
- * Bytes come into blocks through two lanes: the input as it is, and what COMPRESSED
- * records of it inflate to. A record never crosses blocks: what a block ends with is
- * carried to the next. Whoever holds a record holds a reference to its block. For
- * datafile.c; knows headers, but no record's body but COMPRESSED ones'.
+ * There are two lanes: the bytes of the input itself, and the bytes that COMPRESSED
+ * records inflate to. A record never crosses a block: an incomplete record at the end of a
+ * block is copied to the next one. A caller that keeps a record keeps a reference to its
+ * block. Parses record headers, and the body of COMPRESSED records only. Serves the reader.
  */
 #ifndef PEV_BLOCKS_H
 #define PEV_BLOCKS_H
@@ -21,73 +21,74 @@
 #define PEV_LANES_BLOCK ((size_t)1 << 20)
 #define PEV_LANES_SPARE 2
 /*
- * What one COMPRESSED record of 64 KiB may hold at most where the recording does not say how
- * large its recorder's buffers were, and all of them beyond that: times their size. Samples
- * of one spot with copies of one stack pack to 1/300, and no better.
+ * Limits against decompression bombs. PEV_LANES_INFLATE is the largest content of one
+ * COMPRESSED record of 64 KiB if the recording does not have the size of the recorder's
+ * buffers. All of them together inflate to at most that plus PEV_LANES_RATIO times their
+ * size. Samples of one address with equal stacks pack to 1/300, no better.
  */
 #define PEV_LANES_INFLATE ((uint64_t)16 << 20)
 #define PEV_LANES_RATIO 1024
 
-/* Records of tools that bytes of their own follow, or that others are packed in. */
+/* Types of user-space records that contain other records or have data behind them. */
 enum {
 	PEV_LANES_TRACING_DATA = 66,
 	PEV_LANES_AUXTRACE = 71,
 	PEV_LANES_COMPRESSED = 81,
 	PEV_LANES_COMPRESSED2 = 83,
-	PEV_LANES_SIMPLEPERF = 32768 /* types beyond are simpleperf's own */
+	PEV_LANES_SIMPLEPERF = 32768 /* larger types: simpleperf's own */
 };
 
 struct pev_block {
 	unsigned char *bytes;
 	size_t cap, len;
-	uint64_t base;     /* where bytes[0] stands in the input */
+	uint64_t base;     /* offset of bytes[0] in the input */
 	uint32_t refs, index;
-	bool inflated;     /* then base is the COMPRESSED record */
+	bool inflated;     /* base is that of the COMPRESSED record */
 };
 
 struct pev_block_lane {
 	struct pev_block *cur; /* holds a reference */
-	size_t pos;            /* of the next record in it */
+	size_t pos;            /* offset of the next record */
 };
 
-/* A record as it comes out of a lane. Its block has no reference on its account. */
+/* A record from a lane. It does not hold a reference to its block. */
 struct pev_piece {
 	const unsigned char *bytes;
 	struct pev_block *block;
-	uint64_t offset;   /* in the input; of what was inflated, the COMPRESSED record's */
+	uint64_t offset;   /* in the input; if inflated, of the COMPRESSED record */
 	uint32_t type;
 	uint16_t size;
-	uint32_t more;     /* bytes of it that follow, of one that is longer than size can say */
+	uint32_t more;     /* bytes behind it, if it is longer than size can say */
 };
 
-/* Where the blocks of a recording's inputs come from. */
+/* All blocks of a recording, and a few free ones. */
 struct pev_pool {
 	struct pev_block **blocks, *spare[PEV_LANES_SPARE];
 	uint32_t nr_blocks, nr_spare;
-	size_t block;              /* bytes of one, at least 64 KiB; 0: PEV_LANES_BLOCK */
-	uint64_t bytes, peak;      /* in memory now, and at most */
+	size_t block;              /* bytes of a block, at least 64 KiB; 0: PEV_LANES_BLOCK */
+	uint64_t bytes, peak;      /* in memory: now, and the maximum */
 };
 
-/* The owner sets the first part; a zeroed rest is an input that is at its start. */
+/* The owner sets the fields of the first part and zeros the others. */
 struct pev_blocks {
 	const struct pev_sys *sys; /* borrowed */
 	struct pev_pool *pool;     /* borrowed */
 	const char *name;          /* borrowed */
 	int fd;
-	bool seekable;             /* read by pread; else as a stream */
+	bool seekable;             /* read with pread; else as a stream */
 	bool swap;
-	uint64_t size;             /* of the input, where it is seekable */
-	uint64_t limit;            /* where its records end; 0: with the input */
-	uint64_t inflate_max;      /* bytes one COMPRESSED record may hold; 0: 16 MiB */
+	uint64_t size;             /* of a seekable input */
+	uint64_t limit;            /* end of the records; 0: end of the input */
+	uint64_t inflate_max;      /* maximal content of a COMPRESSED record; 0: 16 MiB */
 	const struct pev_inflate *(*get_inflate)(void *ctx, struct pev_err *err);
 	void *ctx;
 
-	uint64_t pos;              /* of the next byte to be read */
+	uint64_t pos;              /* offset of the next read */
 	struct pev_block_lane raw, inflated;
 
 	const struct pev_inflate *inflate;
 	void *stream;
-	struct pev_block *packed;  /* of the COMPRESSED record that is being inflated, or NULL */
+	struct pev_block *packed;  /* block of the COMPRESSED record being inflated, or NULL */
 	const unsigned char *src;
 	size_t src_len;
 	uint64_t src_offset, inflate_left;
@@ -97,48 +98,51 @@ struct pev_blocks {
 	uint64_t bytes, compressed, unpacked;
 };
 
-/* What it holds but for its blocks; the descriptor is the owner's. */
-void pev_blocks_free(struct pev_blocks *in);
-/* Every block, whoever holds it. */
+/* Frees the stream of decompression. The blocks are the pool's, the descriptor is the owner's. */
+void pev_blocks_free(struct pev_blocks *input);
+/* Frees every block, even if references are left. */
 void pev_pool_free(struct pev_pool *pool);
 
-/* Bytes of the lane that are not yet stepped over. */
+/* Returns the number of unread bytes in the lane's block. */
 static inline size_t pev_block_lane_rest(const struct pev_block_lane *lane)
 {
 	return lane->cur ? lane->cur->len - lane->pos : 0;
 }
 
-/* Reading ends here: code, with the input's name before the sentence. */
-int pev_blocks_end(struct pev_blocks *in, int code, const char *format, ...)
+/* Stops reading with this error. The input's name is put before the text. Returns code. */
+int pev_blocks_end(struct pev_blocks *input, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Some bytes from where we are; 0 at the end, or -errno. */
-int64_t pev_blocks_read(struct pev_blocks *in, void *buf, size_t len);
-/* As many bytes from off on as are there, at most len, or -errno. Seekable ones only. */
-int64_t pev_blocks_read_at(const struct pev_blocks *in, void *buf, size_t len, uint64_t off);
-/* How long a seekable input is, as pread alone can tell. */
-uint64_t pev_blocks_file_size(const struct pev_blocks *in);
+/* Reads at the current position. Returns the number of bytes, 0 at the end, or -errno. */
+int64_t pev_blocks_read(struct pev_blocks *input, void *buf, size_t len);
+/* Reads up to len bytes at off of a seekable input. Returns fewer at the end, or -errno. */
+int64_t pev_blocks_read_at(const struct pev_blocks *input, void *buf, size_t len, uint64_t off);
+/* Returns the size of a seekable input. Uses pread only. */
+uint64_t pev_blocks_file_size(const struct pev_blocks *input);
 
-/* The next record of the input: 1; 0 at its end; -errno when reading has ended early. */
-int pev_blocks_record(struct pev_blocks *in, struct pev_piece *piece);
-/* Its type, without stepping over it; -ENODATA when there is none. */
-int64_t pev_blocks_peek(struct pev_blocks *in);
-/* Where that one stands. */
-uint64_t pev_blocks_offset(const struct pev_blocks *in);
-/* Step over bytes behind a record. -ENODATA when there are fewer. */
-int pev_blocks_skip(struct pev_blocks *in, uint64_t len);
-/* Bytes behind a record, in memory that grows as they come, the caller's; how many did, -errno. */
-int64_t pev_blocks_take(struct pev_blocks *in, uint64_t len, unsigned char **bytes);
+/* Returns 1 and the next record, 0 at the end, or -errno when reading has ended early. */
+int pev_blocks_record(struct pev_blocks *input, struct pev_piece *piece);
+/* Returns the type of the next record without consuming it; -ENODATA at the end. */
+int64_t pev_blocks_peek(struct pev_blocks *input);
+/* Returns the offset of the next record. */
+uint64_t pev_blocks_offset(const struct pev_blocks *input);
+/* Skips bytes behind a record. Returns -ENODATA when there are fewer. */
+int pev_blocks_skip(struct pev_blocks *input, uint64_t len);
+/*
+ * Copies the bytes behind a record into memory that the caller frees. The buffer grows with
+ * the bytes that arrive, so a false length costs nothing. Returns their number, or -errno.
+ */
+int64_t pev_blocks_take(struct pev_blocks *input, uint64_t len, unsigned char **bytes);
 
-/* From here on what a COMPRESSED record holds: until pev_blocks_inflated() gives 0. */
-int pev_blocks_inflate(struct pev_blocks *in, const struct pev_piece *piece);
-/* The next record of that: 1; 0 when the input has to go on; -errno when reading has ended. */
-int pev_blocks_inflated(struct pev_blocks *in, struct pev_piece *piece);
+/* Starts to inflate a COMPRESSED record; pev_blocks_inflated() returns its records. */
+int pev_blocks_inflate(struct pev_blocks *input, const struct pev_piece *piece);
+/* Returns 1 and the next inflated record, 0 when more input is needed, or -errno. */
+int pev_blocks_inflated(struct pev_blocks *input, struct pev_piece *piece);
 
-/* Nobody holds the block any more. */
+/* Called when a block's last reference is gone. */
 void pev_pool_take_back(struct pev_pool *pool, struct pev_block *block);
 
-/* Give so many references back. NULL has none. */
+/* Drops nr references. block may be NULL. */
 static inline void pev_pool_put(struct pev_pool *pool, struct pev_block *block, uint32_t nr)
 {
 	if (!block)

@@ -2,8 +2,8 @@
  * content_summary.h - summary of a recording's content: number of samples, first and last time,
  * mapped files.
  *
- * Taken of the records as they are written, when they are in the cache anyway: a look at
- * each header, at a sample's time, and at a map's name.
+ * The writer makes it from the records that it writes, while they are in the cache. It reads
+ * each header, the time of samples and the file name of maps.
  */
 #ifndef PEV_CONTENT_SUMMARY_H
 #define PEV_CONTENT_SUMMARY_H
@@ -15,7 +15,7 @@
 
 #include "record/record.h"
 
-/* A file that was mapped, as the first record of its name has it. */
+/* A mapped file, from the first record with its name. */
 struct pev_content_summary_map {
 	char *filename;
 	uint16_t misc;
@@ -23,7 +23,7 @@ struct pev_content_summary_map {
 	uint64_t ino;
 	bool has_ino;
 	uint8_t build_id[20];
-	uint8_t build_id_len;    /* 0: not told */
+	uint8_t build_id_len;    /* 0: unknown */
 };
 
 struct pev_content_summary_event {
@@ -31,35 +31,38 @@ struct pev_content_summary_event {
 	const struct pev_plan *plan;
 };
 
-/* A zeroed one is of nothing. */
+/* Zeroed: empty. */
 struct pev_content_summary {
 	uint64_t samples;
-	uint64_t first, last;    /* ns: of the samples; last 0: of none it is known */
-	struct pev_content_summary_event *events; /* by id, open addressing; id 0: free */
+	uint64_t first, last;    /* ns, of the samples; last 0: no sample has a time */
+	struct pev_content_summary_event *events; /* hash table; id 0: free */
 	uint32_t nr_events, cap_events;
-	const struct pev_content_summary_event *latest; /* the one that was found last */
-	struct pev_content_summary_map *maps; /* in their order */
+	const struct pev_content_summary_event *latest; /* the latest lookup's result */
+	struct pev_content_summary_map *maps; /* in the order of their records */
 	uint32_t nr_maps, cap_maps;
-	uint32_t *names;         /* maps by their name, open addressing: index + 1; 0: free */
+	uint32_t *names;         /* hash table by name, open addressing: index + 1; 0: free */
 	uint32_t cap_names;
-	unsigned char *wrap;     /* a record that is in two pieces, made whole: 64 KiB */
-	/* MMAP2 records taken last that have the bit of a build id, and none: where they begin. */
-	size_t *leaks;
-	uint32_t nr_leaks, cap_leaks;
+	unsigned char *wrap;     /* 64 KiB, to join a record that is split over two pieces */
+	/*
+	 * Offsets of MMAP2 records in the last pieces that
+	 * have the bit of a build id but no build id.
+	 */
+	size_t *false_build_ids;
+	uint32_t nr_false_build_ids, cap_false_build_ids;
 };
 
-void pev_content_summary_free(struct pev_content_summary *survey);
+void pev_content_summary_free(struct pev_content_summary *summary);
 
-/* An id of an event; plan is borrowed. -ENOMEM. */
-int pev_content_summary_event(struct pev_content_summary *survey, uint64_t id,
+/* Adds an id of an event; plan is borrowed. Returns 0 or -ENOMEM. */
+int pev_content_summary_event(struct pev_content_summary *summary, uint64_t id,
 			      const struct pev_plan *plan);
 
 /*
- * Bytes of records, whole as such or together with the next piece. What cannot be a record
- * ends it. leaks tells of these pieces, taken as one. Files beyond the 65,536th, and what
- * there is no memory for, go unnoticed.
+ * Adds records to the summary. A piece ends with a whole record, or with one that goes on in the
+ * next piece. Stops at bytes that are not a record. leaks has offsets into these pieces, as if
+ * they were one. Files beyond the 65,536th, and all that memory is missing for, are ignored.
  */
-void pev_content_summary_take(struct pev_content_summary *survey, const struct iovec *pieces,
+void pev_content_summary_take(struct pev_content_summary *summary, const struct iovec *pieces,
 			      int nr);
 
 #endif

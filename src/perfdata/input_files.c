@@ -1,6 +1,4 @@
-/*
- * input_files.c - the inputs of a recording; see input_files.h.
- */
+/* input_files.c - opens the files of a recording and chooses the next one; see input_files.h. */
 #include "perfdata/input_files.h"
 
 #include <errno.h>
@@ -9,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANY 8u                   /* inputs; so many have smaller blocks */
+#define MANY 8u                   /* from so many files on, blocks are small */
 #define SMALL_BLOCK ((size_t)128 << 10)
 
-static struct pev_blocks *input_at(struct pev_input_files *inputs, uint32_t who)
+static struct pev_blocks *input_at(struct pev_input_files *inputs, uint32_t number)
 {
-	return who ? &inputs->others[who - 1].in : &inputs->main;
+	return number ? &inputs->others[number - 1].in : &inputs->main;
 }
 
 /* "data.12" -> 12; -1 for any other name. */
@@ -36,7 +34,7 @@ static int compare_numbers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The N of each data.N, in order: how many, or -errno. */
+/* Lists the N of each data.N in ascending order. Returns how many, or -errno. */
 static int find_files(const struct pev_input_files *inputs, const char *directory, int **numbers)
 {
 	const struct pev_sys *sys = inputs->main.sys;
@@ -61,8 +59,8 @@ static int find_files(const struct pev_input_files *inputs, const char *director
 	return nr;
 }
 
-static int open_one(struct pev_input_files *inputs, const char *directory, int number,
-		    struct pev_err *err)
+static int open_file(struct pev_input_files *inputs, const char *directory, int number,
+		     struct pev_err *err)
 {
 	struct pev_input *input = &inputs->others[inputs->nr_others];
 	const struct pev_blocks *main = &inputs->main;
@@ -95,8 +93,8 @@ static int open_one(struct pev_input_files *inputs, const char *directory, int n
 	return 0;
 }
 
-/* All begin together; what "data" tells of the time before comes first. */
-static int begin_order(struct pev_input_files *inputs)
+/* All files begin together. "data" comes first: it describes the state before the recording. */
+static int start_order(struct pev_input_files *inputs)
 {
 	pev_merge_init(&inputs->order, 0, 0);
 	if (pev_merge_reserve(&inputs->order, inputs->nr_others + 1) < 0)
@@ -115,11 +113,11 @@ int pev_input_files_open(struct pev_input_files *inputs, const char *directory, 
 		return pev_fail(err, nr, "%s: %s", directory, strerror(-nr));
 	inputs->others = calloc((size_t)nr + 1, sizeof(*inputs->others));
 	for (int i = 0; inputs->others && rc == 0 && i < nr; i++)
-		rc = open_one(inputs, directory, numbers[i], err);
+		rc = open_file(inputs, directory, numbers[i], err);
 	free(numbers);
 	if (rc < 0)
 		return rc;
-	if (!inputs->others || (nr && begin_order(inputs) < 0))
+	if (!inputs->others || (nr && start_order(inputs) < 0))
 		return pev_fail(err, -ENOMEM, "%s: no memory for %d files", directory, nr);
 	if (inputs->nr_others >= MANY)
 		inputs->pool.block = SMALL_BLOCK;

@@ -1,11 +1,10 @@
 /*
- * input_files.h - what a recording is read from: one input, or the files of a directory.
+ * input_files.h - the files of a recording: one input, or the files of a directory.
  *
- * perf record --threads makes a directory: its file "data" is a recording as any
- * other, and each "data.N" holds the records of one ring, as they came and without
- * marks of rounds (record__mmap_read_evlist()). The files are read side by side,
- * always the one that is behind in time, so that they go forward together and a
- * window of bytes is enough to put their records in order.
+ * perf record --threads makes a directory. Its file "data" is a recording as any other. Each
+ * "data.N" holds the records of one ring, as the kernel wrote them and without FINISHED_ROUND
+ * (record__mmap_read_evlist()). The reader always continues with the file whose last time is
+ * lowest, so the files advance together and a bounded window is enough to sort the records.
  */
 #ifndef PEV_INPUT_FILES_H
 #define PEV_INPUT_FILES_H
@@ -22,36 +21,39 @@ struct pev_input {
 	char *name;
 };
 
-/* The owner sets up main, its pool excepted, and points at to it. */
+/* The owner sets up main without its pool, and sets at to &main. */
 struct pev_input_files {
 	struct pev_blocks main;
-	struct pev_blocks *at;      /* what is read now: main, or another's */
-	struct pev_pool pool;      /* of the blocks of all */
-	struct pev_input *others;  /* of a directory: data.0, data.1, ... */
+	struct pev_blocks *at;      /* the file that is read now: main, or one of others */
+	struct pev_pool pool;      /* blocks of all files */
+	struct pev_input *others;  /* data.0, data.1, ... of a directory */
 	uint32_t nr_others;
-	struct pev_merge order;    /* those that go on, by how far; of one input, empty */
-	bool done;                 /* all are at their end */
+	struct pev_merge order;    /* unfinished files by time; empty for one input */
+	bool done;                 /* all files are at their end */
 };
 
 /*
- * Open every data.N in the directory, in the order of N; each is like main. 0, or -errno,
- * and then what is open is for pev_input_files_close() to close.
+ * Opens every data.N in the directory, in the order of N, with main's settings.
+ * Returns 0 or -errno; after an error pev_input_files_close() closes the open ones.
  */
 int pev_input_files_open(struct pev_input_files *inputs, const char *directory,
 			 struct pev_err *err);
-/* Everything but main's descriptor. */
+/* Closes and frees everything except main's descriptor. */
 void pev_input_files_close(struct pev_input_files *inputs);
 
-/* Of several: the one at hand gave a record of that time; on with whichever is behind now. */
+/*
+ * For several files: the current file has reached this
+ * time. Continues with the one that is now behind.
+ */
 void pev_input_files_passed(struct pev_input_files *inputs, uint64_t time);
-/* The one at hand is at its end: on with the next, or done. */
+/* The current file is at its end. Continues with the next one, or sets done. */
 void pev_input_files_ended(struct pev_input_files *inputs);
 
-/* Why one of them ended early, or NULL. */
+/* Returns the error of the first file that ended early, or NULL. */
 const struct pev_err *pev_input_files_failure(const struct pev_input_files *inputs);
-/* How many bytes they have together, of those that can be asked. */
+/* Returns the sum of the sizes that are known. */
 uint64_t pev_input_files_size(const struct pev_input_files *inputs);
-/* Bytes read, of COMPRESSED records, and of what was in those; of all inputs. */
+/* Sums over all files: bytes read, bytes of COMPRESSED records, and bytes inflated from these. */
 void pev_input_files_count(const struct pev_input_files *inputs, uint64_t *bytes,
 			   uint64_t *compressed,
 			   uint64_t *inflated);

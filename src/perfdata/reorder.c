@@ -1,6 +1,4 @@
-/*
- * reorder.c - runs of items and their merge; see reorder.h.
- */
+/* reorder.c - keeps runs of items and merges them; see reorder.h. */
 #include "perfdata/reorder.h"
 
 #include <errno.h>
@@ -18,8 +16,8 @@ void pev_reorder_free(struct pev_reorder *window)
 	*window = (struct pev_reorder){ 0 };
 }
 
-/* Runs and items move together, in order, and the heap's numbers with them. */
-static void compact(struct pev_reorder *window)
+/* Removes exhausted runs and taken items, and updates the run numbers in the heap. */
+static void compact_runs(struct pev_reorder *window)
 {
 	struct pev_merge *merge = &window->merge;
 	uint32_t runs = 0, items = 0;
@@ -32,7 +30,10 @@ static void compact(struct pev_reorder *window)
 			continue;
 		memmove(&window->items[items], &window->items[run->start],
 			sizeof(*window->items) * nr);
-		/* The others' to, which the heap has yet to be told, stays where it is. */
+		/*
+		 * The entry i keeps to, although another run moves
+		 * into it: the heap is updated below.
+		 */
 		run->to = runs;
 		window->runs[runs].start = items;
 		window->runs[runs++].end = items += nr;
@@ -67,12 +68,12 @@ static int grow_runs(struct pev_reorder *window)
 	return pev_merge_reserve(&window->merge, cap);
 }
 
-/* Room for one more of each; what is gone is squeezed out before more is taken. */
+/* Makes room for one more item and one more run; compacts before it allocates. */
 static int make_room(struct pev_reorder *window)
 {
 	if (window->nr_items < window->cap_items && window->nr_runs < window->cap_runs)
 		return 0;
-	compact(window);
+	compact_runs(window);
 	if (window->nr_items >= window->cap_items / 2 && grow_items(window) < 0)
 		return -ENOMEM;
 	if (window->nr_runs >= window->cap_runs / 2 && grow_runs(window) < 0)
@@ -100,25 +101,25 @@ int pev_reorder_add_any(struct pev_reorder *window, const struct pev_reorder_ite
 	return 0;
 }
 
-/* A run that is being taken from: what is left of it. */
+/* The rest of a run while items are taken from it. */
 struct rest {
 	const struct pev_reorder_item *at, *end;
-	uint32_t who;
+	uint32_t run_index;
 };
 
-static struct rest rest_of(const struct pev_reorder *window, uint32_t who)
+static struct rest rest_of(const struct pev_reorder *window, uint32_t run_index)
 {
-	const struct pev_reorder_run *run = &window->runs[who];
+	const struct pev_reorder_run *run = &window->runs[run_index];
 
-	return (struct rest){ &window->items[run->start], &window->items[run->end], who };
+	return (struct rest){ &window->items[run->start], &window->items[run->end], run_index };
 }
 
 static void keep_rest(struct pev_reorder *window, const struct rest *rest)
 {
-	window->runs[rest->who].start = (uint32_t)(rest->at - window->items);
+	window->runs[rest->run_index].start = (uint32_t)(rest->at - window->items);
 }
 
-/* The first time that the heap has below its top. */
+/* Returns the lowest time in the heap below its top. */
 static uint64_t second_time(const struct pev_merge *merge)
 {
 	uint64_t first = UINT64_MAX;
@@ -129,14 +130,14 @@ static uint64_t second_time(const struct pev_merge *merge)
 }
 
 /*
- * The oldest item of two runs, and what of them is before end, until one has none left. None is
- * later than limit. How many, nr at most.
+ * Takes the oldest item of two runs, and then those before end, until one run is
+ * exhausted. Takes none later than limit. Returns their number, at most nr.
  */
 static uint32_t take_two(struct rest *one, struct rest *other, uint64_t end, uint64_t limit,
 			 struct pev_reorder_item *items, uint32_t nr)
 {
 	const struct pev_reorder_item *a = one->at, *b = other->at, *next;
-	uint64_t tie = other->who < one->who;
+	uint64_t tie = other->run_index < one->run_index;
 	uint32_t taken = 0;
 
 	do {
@@ -173,8 +174,8 @@ static struct rest take_top(struct pev_reorder *window)
 }
 
 /*
- * Runs take turns by stretches, and mostly it is two of them that do: one is held outside of the
- * heap, the other is its top, and up to what comes next in there nobody else is asked.
+ * Usually two runs alternate over long stretches. So one run is held outside the heap, the other
+ * is the heap's top, and both are merged up to the next time in the heap without using it.
  */
 static uint32_t take_runs(struct pev_reorder *window, uint64_t limit,
 			  struct pev_reorder_item *items,
@@ -182,13 +183,13 @@ static uint32_t take_runs(struct pev_reorder *window, uint64_t limit,
 {
 	struct pev_merge *merge = &window->merge;
 	struct rest held = take_top(window);
-	uint32_t taken = 0, some = 1;
+	uint32_t taken = 0, step = 1;
 
-	while (taken < nr && merge->nr && some) {
+	while (taken < nr && merge->nr && step) {
 		struct rest top = rest_of(window, merge->heap[0].who);
 
-		some = take_two(&held, &top, second_time(merge), limit, items + taken, nr - taken);
-		taken += some;
+		step = take_two(&held, &top, second_time(merge), limit, items + taken, nr - taken);
+		taken += step;
 		keep_rest(window, &top);
 		if (top.at == top.end)
 			pev_merge_pop(merge);
@@ -203,7 +204,7 @@ static uint32_t take_runs(struct pev_reorder *window, uint64_t limit,
 		taken += take_one(&held, limit, items + taken, nr - taken);
 	keep_rest(window, &held);
 	if (held.at < held.end)
-		pev_merge_push(merge, held.at->time, held.who);
+		pev_merge_push(merge, held.at->time, held.run_index);
 	return taken;
 }
 

@@ -1,10 +1,9 @@
 /*
- * reorder.h - records that come nearly in order, put in order.
+ * reorder.h - sorts records by time that arrive nearly in order.
  *
- * A recorder drains one ring after the other, so that what arrives is runs, each
- * sorted in itself. An item that is not older than the one before it extends the
- * run; the runs are merged by the heap of merge.h, so that sorting costs a
- * comparison or two per item. Knows no perf.
+ * A recorder drains one ring after the other, so records arrive in sorted runs. An item that
+ * is not older than the previous one extends the run. The heap of merge.h merges the runs,
+ * so sorting costs one or two comparisons per item. Independent of perf.
  */
 #ifndef PEV_REORDER_H
 #define PEV_REORDER_H
@@ -17,31 +16,34 @@
 
 struct pev_reorder_item {
 	uint64_t time;
-	const unsigned char *bytes; /* the owner's */
-	uint32_t block, event; /* the owner's */
-	uint16_t type, size;   /* likewise: so that bytes need not be looked at */
+	const unsigned char *bytes; /* the caller's */
+	uint32_t block, event; /* the caller's */
+	uint16_t type, size;   /* the caller's: copied here to avoid a cache miss on bytes */
 };
 
 struct pev_reorder_run {
-	uint32_t start, end; /* of items; empty when equal */
-	uint32_t to; /* its number after a compaction */
+	uint32_t start, end; /* indices of items; empty when equal */
+	uint32_t to; /* its index after a compaction */
 };
 
 struct pev_reorder {
-	struct pev_merge merge; /* the runs that are not empty, by their first item */
+	struct pev_merge merge; /* the runs that are not empty, by the time of their first item */
 	struct pev_reorder_item *items;
-	struct pev_reorder_run *runs; /* in the order of their items; the last one is open */
+	struct pev_reorder_run *runs; /* in the order of their items; the last run is open */
 	uint32_t nr_items, cap_items, nr_runs, cap_runs;
-	uint32_t live; /* items that are in it */
-	uint64_t last; /* time of the item that was added last */
+	uint32_t live; /* number of items that were not taken yet */
+	uint64_t last; /* time of the item added last */
 };
 
-/* A zeroed one is empty. */
+/* Zeroed: empty. */
 void pev_reorder_free(struct pev_reorder *window);
-/* One that may begin a run, or need room. -ENOMEM. */
+/* Adds any item, also one that begins a run or needs room. Returns 0 or -ENOMEM. */
 int pev_reorder_add_any(struct pev_reorder *window, const struct pev_reorder_item *item);
 
-/* Does the item extend the last run? One that is used up cannot be: the heap has dropped it. */
+/*
+ * True if an item of this time extends the last run. An
+ * exhausted run has left the heap and cannot be extended.
+ */
 static inline bool pev_reorder_extends(const struct pev_reorder *window, uint64_t time)
 {
 	const struct pev_reorder_run *next = window->runs + window->nr_runs;
@@ -49,7 +51,7 @@ static inline bool pev_reorder_extends(const struct pev_reorder *window, uint64_
 	return window->nr_runs && time >= window->last && next[-1].start != next[-1].end;
 }
 
-/* -ENOMEM. */
+/* Adds an item. Returns 0 or -ENOMEM. */
 static inline int pev_reorder_add(struct pev_reorder *window, const struct pev_reorder_item *item)
 {
 	if (window->nr_items == window->cap_items || !pev_reorder_extends(window, item->time))
@@ -61,7 +63,10 @@ static inline int pev_reorder_add(struct pev_reorder *window, const struct pev_r
 	return 0;
 }
 
-/* Where items that extend the last run go, and for how many of them there is room. */
+/*
+ * Returns the free items at the end of the last run, and their
+ * number. The caller fills them and calls pev_reorder_extend().
+ */
 static inline uint32_t pev_reorder_room(const struct pev_reorder *window,
 					struct pev_reorder_item **items)
 {
@@ -69,7 +74,7 @@ static inline uint32_t pev_reorder_room(const struct pev_reorder *window,
 	return pev_reorder_extends(window, window->last) ? window->cap_items - window->nr_items : 0;
 }
 
-/* So many were put there, at least one, in order and none older than the last. */
+/* Adds the nr > 0 items that the caller wrote there, in order and not older than the last one. */
 static inline void pev_reorder_extend(struct pev_reorder *window, uint32_t nr)
 {
 	window->nr_items += nr;
@@ -78,7 +83,7 @@ static inline void pev_reorder_extend(struct pev_reorder *window, uint32_t nr)
 	window->live += nr;
 }
 
-/* The oldest item's time; UINT64_MAX: there is none. */
+/* Returns the time of the oldest item; UINT64_MAX if empty. */
 static inline uint64_t pev_reorder_first(const struct pev_reorder *window)
 {
 	const struct pev_merge_item *top = pev_merge_top(&window->merge);
@@ -87,8 +92,8 @@ static inline uint64_t pev_reorder_first(const struct pev_reorder *window)
 }
 
 /*
- * Take out the oldest items of times up to limit, in order: how many, nr at most; of one time
- * those first that were added first.
+ * Takes the oldest items up to the time limit, in order, at most nr. Returns their
+ * number. Items of the same time come in the order in which they were added.
  */
 uint32_t pev_reorder_take(struct pev_reorder *window, uint64_t limit,
 			  struct pev_reorder_item *items,

@@ -665,8 +665,8 @@ static int mend_pieces(struct pev_writer *rec, struct iovec *whole, const struct
 		memcpy(bytes + end, pieces[i].iov_base, pieces[i].iov_len);
 		end += pieces[i].iov_len;
 	}
-	for (uint32_t i = 0; i < survey->nr_leaks; i++) {
-		unsigned char *at = bytes + survey->leaks[i] +
+	for (uint32_t i = 0; i < survey->nr_false_build_ids; i++) {
+		unsigned char *at = bytes + survey->false_build_ids[i] +
 				    offsetof(struct perf_event_header, misc);
 		uint16_t misc = pev_load16(at, false) & (uint16_t)~PEV_MISC_MMAP_BUILD_ID;
 
@@ -687,7 +687,7 @@ static int put_pieces(struct pev_writer *rec, struct iovec *pieces, int nr)
 	rec->raw += len;
 	/* Before they are written, which changes the pieces and brings them into the cache. */
 	pev_content_summary_take(&rec->survey, pieces, nr);
-	if (rec->survey.nr_leaks) {
+	if (rec->survey.nr_false_build_ids) {
 		rc = mend_pieces(rec, &whole, pieces, nr, len);
 		if (rc < 0)
 			return rc;
