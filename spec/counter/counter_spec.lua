@@ -1193,7 +1193,7 @@ describe("a ring or page that the kernel would refuse with EINVAL", function()
   end)
 
   it("is a ring of a task and its children on any CPU", function()
-    refused("cannot map a ring for dummy: children inherit it, and then a ring is of one CPU, not of any (-1)",
+    refused("cannot map a ring for dummy: children inherit it, so a ring needs one CPU, not any (-1)",
       session_add(4096, { -1 }, true))
     assert.equal(0, #k.events)
   end)

@@ -1,19 +1,19 @@
 /*
- * ring.c - one perf buffer, from the consumer's side.
+ * ring.c - a perf ring buffer, as its reader sees it.
  *
- * The kernel moves data_head, we move data_tail; both only grow, and are
- * reduced modulo the size only to index. A record is handed out where it
- * lies; one that wraps is copied into ring->wrap. No system call after map.
+ * The kernel moves data_head, we move data_tail. Both only grow, and are reduced modulo the
+ * size when used as an index. A record is returned in place; one that wraps is copied into
+ * ring->wrap. No system call after map.
  * Contract: kernel/events/ring_buffer.c, perf_output_put_handle():
  *
  *   kernel: write data, wmb, store data_head   us: load-acquire data_head, read
  *   kernel: load data_tail, then write data    us: read data, store-release data_tail
  *
- * A reader that has to wait with what is in the ring lifts it: positions stay as they are,
- * and only where their bytes lie changes.
+ * A reader that has to postpone records lifts them: positions stay the same, but the bytes move to
+ * memory.
  *
- * The AUX area beside it is a second such buffer, without records: those in the
- * ring tell of its bytes. Contract: the same file, perf_aux_output_begin() and _end().
+ * The AUX area is a second such buffer without records: records in the ring announce its
+ * bytes. Contract: the same file, perf_aux_output_begin() and _end().
  */
 #include "live/ring.h"
 
@@ -23,10 +23,10 @@
 #include <sys/mman.h>
 
 #define WRAP_BYTES 65536u /* header.size is a u16 */
-#define AUX_PATIENCE 1000 /* looks at a head that is about to move */
+#define AUX_PATIENCE 1000 /* retries while a head is about to move */
 
-static int map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes,
-	       int prot)
+static int map_ring(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes,
+		    int prot)
 {
 	size_t page = (size_t)sys->pagesize(sys->ctx);
 	void *addr;
@@ -49,23 +49,23 @@ static int map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t 
 	ring->size = data_bytes;
 	ring->tail = ring->published = ring->head =
 		__atomic_load_n(&ring->page->data_tail, __ATOMIC_RELAXED);
-	ring->at = ring->end = ring->lifted_from = ring->lifted_to = ring->tail;
+	ring->piece_start = ring->piece_end = ring->lifted_from = ring->lifted_to = ring->tail;
 	return 0;
 }
 
 int pev_ring_map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes)
 {
-	return map(ring, sys, fd, data_bytes, PROT_READ | PROT_WRITE);
+	return map_ring(ring, sys, fd, data_bytes, PROT_READ | PROT_WRITE);
 }
 
 int pev_ring_map_backward(struct pev_ring *ring, const struct pev_sys *sys, int fd,
 			  size_t data_bytes)
 {
-	int rc = map(ring, sys, fd, data_bytes, PROT_READ);
+	int rc = map_ring(ring, sys, fd, data_bytes, PROT_READ);
 
 	if (rc < 0)
 		return rc;
-	/* As many as fit when each is a bare header. */
+	/* The maximum: records that are a bare header. */
 	ring->found = malloc(data_bytes);
 	if (!ring->found) {
 		pev_ring_unmap(ring);
@@ -104,15 +104,15 @@ static uint16_t size_at(const struct pev_ring *ring, uint64_t pos)
 }
 
 /*
- * The newest record stands at head, older ones behind it, up to one whose end
- * has been overwritten or to what was never written (size 0).
+ * The newest record is at head. Older ones follow, up to one whose end
+ * was overwritten, or to bytes that were never written (size 0).
  */
 static uint64_t find_backward(struct pev_ring *ring)
 {
 	uint64_t walked = 0;
 
 	ring->nr_found = 0;
-	/* Nothing yet: head counts down from 0. */
+	/* Empty: head counts down from 0. */
 	while (ring->head != 0 && walked < ring->size) {
 		uint16_t size = size_at(ring, ring->head + walked);
 
@@ -139,8 +139,8 @@ static const unsigned char *resync(struct pev_ring *ring)
 	return NULL;
 }
 
-/* The record at pos in one piece. */
-static const unsigned char *whole(struct pev_ring *ring, uint64_t pos, uint16_t size)
+/* Returns the record at pos in one piece. */
+static const unsigned char *record_in_one_piece(struct pev_ring *ring, uint64_t pos, uint16_t size)
 {
 	uint64_t at = pos & (ring->size - 1), rest = ring->size - at;
 
@@ -156,24 +156,24 @@ static const unsigned char *peek_backward(struct pev_ring *ring, uint16_t *size)
 	if (!ring->nr_found)
 		return NULL;
 	*size = size_at(ring, ring->found[ring->nr_found - 1]);
-	return whole(ring, ring->found[ring->nr_found - 1], *size);
+	return record_in_one_piece(ring, ring->found[ring->nr_found - 1], *size);
 }
 
-/* Is position pos before that one? Both only grow, round 2^64. */
+/* True if pos is before that; positions wrap at 2^64. */
 static bool is_before(uint64_t pos, uint64_t that)
 {
 	return (int64_t)(that - pos) > 0;
 }
 
-/* What lies in one piece from tail on; false where that cannot be. */
+/* Finds the contiguous bytes from tail on; false if head or tail is invalid. */
 static bool find_piece(struct pev_ring *ring)
 {
 	uint64_t at, rest, unread = ring->head - ring->tail;
 
-	ring->at = ring->tail;
+	ring->piece_start = ring->tail;
 	if (pev_ring_has_lifted(ring)) {
 		ring->piece = ring->lifted + (ring->tail - ring->lifted_from);
-		ring->end = ring->lifted_to;
+		ring->piece_end = ring->lifted_to;
 		return true;
 	}
 	/* Records are 8-aligned, so a header never straddles the ring's end. */
@@ -182,7 +182,7 @@ static bool find_piece(struct pev_ring *ring)
 	at = ring->tail & (ring->size - 1);
 	rest = ring->size - at;
 	ring->piece = ring->data + at;
-	ring->end = ring->tail + (unread < rest ? unread : rest);
+	ring->piece_end = ring->tail + (unread < rest ? unread : rest);
 	return true;
 }
 
@@ -196,12 +196,13 @@ const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size)
 		return NULL;
 	if (!find_piece(ring))
 		return resync(ring);
-	/* Whole records were lifted; in the ring one can go on at its other end. */
-	most = (pev_ring_has_lifted(ring) ? ring->end : ring->head) - ring->tail;
+	/* Lifted records are whole; in the ring a record can wrap. */
+	most = (pev_ring_has_lifted(ring) ? ring->piece_end : ring->head) - ring->tail;
 	*size = size_of(ring->piece);
 	if (*size < sizeof(struct perf_event_header) || *size % 8 || *size > most)
 		return resync(ring);
-	return *size <= ring->end - ring->tail ? ring->piece : whole(ring, ring->tail, *size);
+	return *size <= ring->piece_end - ring->tail ? ring->piece
+						     : record_in_one_piece(ring, ring->tail, *size);
 }
 
 void pev_ring_publish(struct pev_ring *ring)
@@ -252,7 +253,7 @@ int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to, str
 	return nr;
 }
 
-/* Room for more bytes behind what was lifted and is wanted from keep on. */
+/* Makes room for more bytes behind those lifted from keep on. */
 static int make_room(struct pev_ring *ring, uint64_t keep, size_t more, size_t max)
 {
 	size_t kept = (size_t)(ring->lifted_to - keep), cap = ring->lifted_cap;
@@ -262,7 +263,7 @@ static int make_room(struct pev_ring *ring, uint64_t keep, size_t more, size_t m
 		return 0;
 	if (kept + more > max)
 		return -ENOSPC;
-	/* So large that it is moved to its front no more often than it fills by a half. */
+	/* Twice the size, so that bytes are moved to the front only after half of it was filled. */
 	if (2 * (kept + more) > cap && cap < max) {
 		cap = 2 * (kept + more) < max ? 2 * (kept + more) : max;
 		to = malloc(cap);
@@ -289,7 +290,7 @@ int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max)
 	if (!is_before(keep, ring->lifted_to))
 		ring->lifted_from = ring->lifted_to = keep;
 	if (ring->head - ring->lifted_to > ring->size)
-		return 0; /* who peeks will find out */
+		return 0; /* peek resynchronises */
 	rc = make_room(ring, keep, (size_t)(ring->head - ring->lifted_to), max);
 	if (rc < 0)
 		return rc;
@@ -299,7 +300,7 @@ int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max)
 		       pieces[i].iov_len);
 		ring->lifted_to += pieces[i].iov_len;
 	}
-	ring->end = ring->at = ring->tail;
+	ring->piece_end = ring->piece_start = ring->tail;
 	pev_ring_publish(ring);
 	return 0;
 }
@@ -311,7 +312,7 @@ int pev_ring_map_aux(struct pev_ring *ring, int fd, size_t bytes)
 	void *addr;
 	int rc;
 
-	/* perf_mmap_aux() reads both from the page and holds them against the call. */
+	/* perf_mmap_aux() reads both from the page and compares them with the call. */
 	ring->page->aux_offset = ring->mapped;
 	ring->page->aux_size = bytes;
 	rc = ring->sys->mmap(ring->sys->ctx, bytes, PROT_READ | PROT_WRITE, fd, ring->mapped,
@@ -352,12 +353,15 @@ void pev_ring_aux(const struct pev_ring *ring, uint64_t offset, uint64_t size,
 	/* perf_aux_output_end() writes the record first, and the head a moment later. */
 	for (int i = 0; i < AUX_PATIENCE && (int64_t)(offset + size - head) > 0; i++)
 		head = pev_ring_aux_head(ring);
-	/* All in distances to head, so that no offset and no size leads outside. */
+	/* Computed as distances to head, so no offset or size leads outside. */
 	there = aux_there(ring, head);
 	to_head = head - offset;
 	*aux = (struct pev_aux){ .p = { ring->aux, ring->aux } };
 	if (to_head > there) {
-		/* It begins before what is there; or after head, which is the longest way round. */
+		/*
+		 * It begins before the available bytes, or after head,
+		 * which is the longest distance.
+		 */
 		uint64_t gone = to_head - there;
 
 		if (gone >= size)

@@ -1,6 +1,4 @@
-/*
- * ring.h - one mapped perf buffer, from the consumer's side.
- */
+/* ring.h - a perf ring buffer mapped into memory, as its reader sees it. */
 #ifndef PEV_RING_H
 #define PEV_RING_H
 
@@ -18,85 +16,84 @@ struct pev_ring {
 	const unsigned char *data;
 	size_t mapped;                     /* bytes, the control page included */
 	uint64_t size;                     /* data bytes, a power of two */
-	uint64_t head;                     /* the kernel's, as of the last refresh */
-	uint64_t tail;                     /* ours: everything before it was read */
-	uint64_t published;                /* the tail the kernel has been told */
-	uint64_t corrupt;                  /* resynchronised so often */
-	unsigned char *wrap;               /* a record that wraps, made whole: 64 KiB */
-	/* What lies in one piece where tail stands: position at..end is at piece. */
+	uint64_t head;                     /* kernel's write position, as of the last refresh */
+	uint64_t tail;                     /* our read position */
+	uint64_t published;                /* the tail that the kernel knows */
+	uint64_t corrupt;                  /* number of resynchronisations */
+	unsigned char *wrap;               /* 64 KiB: a record that wraps, copied into one piece */
+	/* The contiguous bytes at tail: positions piece_start..piece_end are at piece. */
 	const unsigned char *piece;
-	uint64_t at, end;
+	uint64_t piece_start, piece_end;
 	/*
-	 * What was taken out of the ring before it was read, so that the kernel has the room:
-	 * position lifted_from..lifted_to is at lifted, all behind it in the ring.
+	 * Unread bytes that were moved to memory to free space for the kernel:
+	 * positions lifted_from..lifted_to are at lifted, all later ones in the ring.
 	 */
-	unsigned char *lifted;             /* NULL: nothing ever was */
+	unsigned char *lifted;             /* NULL: never used */
 	size_t lifted_cap;
 	uint64_t lifted_from, lifted_to;
 	/*
-	 * A backward ring is overwritten from its end to its beginning, for ever: what
-	 * was in it when it was last looked at, newest first. NULL in a normal ring.
+	 * A backward ring is overwritten from its end to its beginning, again and again. found has
+	 * the positions of its records as of the last refresh, newest first. NULL in a normal ring.
 	 */
 	uint64_t *found;
 	uint64_t nr_found;
-	/* What a PMU traces into beside the ring; NULL when there is none. */
+	/* AUX area: a PMU writes its trace there; NULL if there is none. */
 	unsigned char *aux;
 	uint64_t aux_size;                 /* bytes, a power of two of pages */
-	uint64_t aux_tail;                 /* ours: everything before it was given back */
+	uint64_t aux_tail;                 /* our read position */
 };
 
-/* Bytes of the AUX area: one piece, or two where they wrap. */
+/* Bytes of the AUX area: one piece, or two if they wrap. */
 struct pev_aux {
 	const unsigned char *p[2];
 	size_t len[2];
 };
 
 /*
- * Map the ring of fd: data_bytes must be a power of two of pages.
- * On failure nothing stays mapped. -EPERM: over the mlock budget.
+ * Maps the ring of fd; data_bytes must be a power of two of pages. On
+ * failure nothing stays mapped. -EPERM: the mlock budget is exceeded.
  */
 int pev_ring_map(struct pev_ring *ring, const struct pev_sys *sys, int fd, size_t data_bytes);
 
 /*
- * The same for an event with write_backward: mapped read-only, so that the
- * kernel overwrites what is oldest. Refresh while its output is paused
- * (PERF_EVENT_IOC_PAUSE_OUTPUT); then peek and pop go from the oldest record that is
- * whole to the newest.
+ * The same for an event with write_backward. It is mapped read-only, so the kernel overwrites
+ * the oldest bytes. Refresh while its output is paused (PERF_EVENT_IOC_PAUSE_OUTPUT); peek and
+ * pop then go from the oldest whole record to the newest.
  */
 int pev_ring_map_backward(struct pev_ring *ring, const struct pev_sys *sys, int fd,
 			  size_t data_bytes);
 
-/* Safe on one that is not mapped. */
+/* Does nothing if the ring is not mapped. */
 void pev_ring_unmap(struct pev_ring *ring);
 
-/* See what the kernel has written by now; returns the unread bytes (backward: all there are). */
+/* Reads the kernel's position. Returns the number of unread bytes (backward ring: of all bytes). */
 uint64_t pev_ring_refresh(struct pev_ring *ring);
 
 /*
- * Next unread record as of the last refresh, or NULL when there is none.
+ * Returns the next unread record as of the last refresh, or NULL.
  *
- * Borrowed: good until pev_ring_pop() or _unmap(). Its size, 8 <= size <= 65528
- * and a multiple of 8, is *size, read once. A header that breaks this cannot be
- * skipped: the ring is moved to head and ring->corrupt goes up by one.
+ * Borrowed: valid until pev_ring_pop() or _unmap(). Its size, 8 <= size <= 65528 and a
+ * multiple of 8, is *size, read once. A record with another size cannot be skipped: the ring
+ * is moved to head, and ring->corrupt is incremented.
  */
 const unsigned char *pev_ring_peek_any(struct pev_ring *ring, uint16_t *size);
 
-/* The same; what nearly all are, a record that lies in a piece that was looked at, at once. */
+/* The same, with a fast path for a record in the current piece. */
 static inline const unsigned char *pev_ring_peek(struct pev_ring *ring, uint16_t *size)
 {
-	int64_t there = (int64_t)(ring->end - ring->tail);
+	int64_t there = (int64_t)(ring->piece_end - ring->tail);
 	const unsigned char *bytes;
 
 	if (there < (int64_t)sizeof(struct perf_event_header))
 		return pev_ring_peek_any(ring, size);
-	bytes = ring->piece + (ring->tail - ring->at);
+	bytes = ring->piece + (ring->tail - ring->piece_start);
 	memcpy(size, bytes + offsetof(struct perf_event_header, size), sizeof(*size));
 	if (*size < sizeof(struct perf_event_header) || *size % 8 || *size > there)
 		return pev_ring_peek_any(ring, size);
 	return bytes;
 }
 
-/* Done with the record of that size that peek gave. The kernel is not told yet. */
+/* Finishes the record of that size that peek returned. Does not update the kernel's tail. */
 static inline void pev_ring_pop(struct pev_ring *ring, uint16_t size)
 {
 	if (ring->found)
@@ -105,59 +102,59 @@ static inline void pev_ring_pop(struct pev_ring *ring, uint16_t size)
 		ring->tail += size;
 }
 
-/* Give what was read back to the kernel: one store a batch. */
+/* Returns the read bytes to the kernel: one store for many records. */
 void pev_ring_publish(struct pev_ring *ring);
 
-/* Is there something unread that was lifted? */
+/* True if lifted bytes are unread. */
 static inline bool pev_ring_has_lifted(const struct pev_ring *ring)
 {
 	return (int64_t)(ring->lifted_to - ring->tail) > 0;
 }
 
-/* Bytes of unread records that are still in the ring, by its last refresh. */
+/* Returns the unread bytes that are still in the ring, as of the last refresh. */
 static inline uint64_t pev_ring_fill(const struct pev_ring *ring)
 {
 	return ring->head - (pev_ring_has_lifted(ring) ? ring->lifted_to : ring->tail);
 }
 
 /*
- * Take all that is in the ring, as of now, out of it, and give the kernel its room: what is not
- * read yet waits in memory, of max bytes at most, and so does what is behind keep, a position
- * up to tail. What was peeked at is somewhere else then. -ENOMEM, -ENOSPC: nothing was moved.
+ * Moves all bytes in the ring to memory and frees their space for the kernel.
+ * Memory holds the unread bytes and those from keep on, a position up to tail,
+ * at most max bytes. Peeked records move. -ENOMEM, -ENOSPC: nothing was moved.
  */
 int pev_ring_lift(struct pev_ring *ring, uint64_t keep, size_t max);
 
 /*
- * Where the bytes of position from..to are: at most PEV_RING_PIECES pieces, how many. For
- * those that were neither given back nor let go by a lift.
+ * Returns the bytes of positions from..to as at most PEV_RING_PIECES
+ * pieces, and their number. The bytes must be in the ring or lifted.
  */
 #define PEV_RING_PIECES 3
 int pev_ring_pieces(const struct pev_ring *ring, uint64_t from, uint64_t to,
 		    struct iovec *pieces);
-/* The same of the len bytes that a refresh has found in a backward ring, newest record first. */
+/* The same for the first len bytes of a backward ring after a refresh, newest record first. */
 int pev_ring_pieces_backward(const struct pev_ring *ring, uint64_t len, struct iovec *pieces);
 
 /*
- * Map the AUX area of an event whose ring is mapped: bytes must be a power of two
- * of pages. Writable, so that the kernel stops where our tail stands. -EOPNOTSUPP: its
- * PMU has none. -EPERM: over the mlock budget. On failure the ring is as it was.
+ * Maps the AUX area of an event whose ring is mapped; bytes must be a power of two of
+ * pages. Writable, so that the kernel stops at our tail. -EOPNOTSUPP: the PMU has no
+ * AUX area. -EPERM: the mlock budget is exceeded. On failure the ring is unchanged.
  */
 int pev_ring_map_aux(struct pev_ring *ring, int fd, size_t bytes);
 
 /*
- * The bytes that an AUX record tells of, as far as they are there: written, and
- * not given back yet. Borrowed until pev_ring_aux_pop() of what is before their end.
+ * Returns the bytes that an AUX record announces, as far as they are written
+ * and not returned yet. Borrowed until pev_ring_aux_pop() of their end.
  */
 void pev_ring_aux(const struct pev_ring *ring, uint64_t offset, uint64_t size,
 		  struct pev_aux *aux);
 
-/* Written and not given back, bytes; at most the area's size. */
+/* Returns the number of bytes written and not returned; at most the area's size. */
 uint64_t pev_ring_aux_unread(const struct pev_ring *ring);
 
-/* Give all before end back to the kernel, as far as it was written; an end before that is none. */
+/* Returns all written bytes before end to the kernel. Ignores an end that is before the tail. */
 void pev_ring_aux_pop(struct pev_ring *ring, uint64_t end);
 
-/* How far the kernel has written. */
+/* Returns the kernel's write position. */
 uint64_t pev_ring_aux_head(const struct pev_ring *ring);
 
 #endif

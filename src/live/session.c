@@ -1,6 +1,4 @@
-/*
- * session.c - live rings -> order -> dispatch; see session.h.
- */
+/* session.c - a live session: events, rings, order of time, delivery; see session.h. */
 #include "live/session.h"
 
 #include "event/group_read.h"
@@ -17,35 +15,35 @@
 
 #define DEFAULT_RING_BYTES (2u << 20)
 #define EVENTS_PER_WAIT 64
-#define LIFTED_MAX ((size_t)4 << 20) /* bytes, of a ring; and four times what that has */
-#define WATCH_EVERY 256              /* records after which rings may have become full */
+#define LIFTED_MAX ((size_t)4 << 20) /* bytes per ring; at most four times the ring's size */
+#define WATCH_EVERY 256              /* records between two checks for full rings */
 
-/* What an epoll tag is about: the high half says which kind, the low half which one. */
+/* Epoll tags: the high half is the kind, the low half the index or descriptor. */
 #define TAG_RING (UINT64_C(1) << 32)
 #define TAG_TICK (UINT64_C(2) << 32)
 #define TAG_WATCH (UINT64_C(3) << 32)
-#define TAG_AGAIN (UINT64_C(4) << 32)
+#define TAG_WAKE (UINT64_C(4) << 32)
 #define TAG_KIND (UINT64_C(7) << 32)
 
-/* A ring, and what we know of its next record. */
+/* A ring and its next record. */
 struct session_ring {
 	struct pev_ring ring;
 	int cpu;
 	int clockid;
-	bool backward;              /* overwritten for ever; read by snapshots alone */
-	const struct pev_slot *only; /* whose it is alone; NULL: everybody's */
-	uint64_t untold;            /* AUX head when the ring was last found empty */
-	int fd;                     /* the event mapped, borrowed: output goes here */
-	int poll_fd;                /* in the poll set for this ring; -1 when all have hung up */
-	const unsigned char *next;  /* the record looked at; NULL: there is none */
-	struct pev_slot *slot;      /* whose it is, or NULL */
-	uint64_t time;              /* of the record last looked at */
+	bool backward;              /* overwritten by the kernel; read by snapshots only */
+	const struct pev_slot *owner; /* the only event that writes here; NULL: shared */
+	uint64_t idle_aux_head;            /* AUX head when the ring was last empty */
+	int fd;                     /* mapped event, borrowed; others are redirected here */
+	int poll_fd;                /* descriptor in the poll set; -1 when all have hung up */
+	const unsigned char *next;  /* next record, or NULL */
+	struct pev_slot *slot;      /* its event, or NULL */
+	uint64_t time;              /* of the last parsed record */
 	uint16_t next_size;
-	uint16_t next_end;          /* of these bytes those that the kernel wrote */
-	uint32_t type;              /* likewise */
-	uint64_t recorded;          /* everything before it the recorder has, or is not to have */
-	bool pressed;               /* over three quarters full when the round began */
-	bool told_corrupt;
+	uint16_t next_end;          /* bytes that the kernel wrote, of next_size */
+	uint32_t type;              /* of the next record */
+	uint64_t recorded;          /* the recorder is done with all before this position */
+	bool urgent;               /* more than three quarters full when the round began */
+	bool reported_corrupt;
 };
 
 struct id_entry {
@@ -56,37 +54,37 @@ struct id_entry {
 struct pev_session {
 	const struct pev_sys *sys;
 	struct pev_session_config config;
-	struct pev_record_filter wanted; /* comms alone; none: every task */
+	struct pev_record_filter wanted; /* comms only; empty: every task */
 	int epfd, tick;
-	int again;                  /* a timer that has expired, never read; -1: not needed yet */
-	bool calls;                 /* it is in the poll set */
+	int wake_timer;                  /* an expired timer that is never read; -1: none yet */
+	bool wake_timer_armed;                 /* the timer is in the poll set */
 	struct session_ring **rings;
 	uint32_t nr_rings;
 	struct pev_slot **slots;
 	uint32_t nr_slots;
 	struct id_entry *ids;       /* open addressing */
 	uint32_t nr_ids, cap_ids;
-	uint64_t last_id;           /* the one looked for last, 0: none, and whose it is */
+	uint64_t last_id;           /* last lookup: id (0: none) and slot */
 	struct pev_slot *last_slot;
 	struct pev_merge merge;
 	struct pev_tasks tasks;
-	struct pev_group_read group;   /* a leader's sample is handed out as those of its group */
+	struct pev_group_read group;   /* splits a leader's sample into samples of its group */
 	struct pev_deferred deferred; /* samples that wait for their user part */
 	struct pev_totals totals;
-	uint64_t last_time;         /* of the newest record delivered */
-	uint64_t heard_lost;        /* of the LOST records that were handed out */
-	uint64_t last_loss[PEV_LOSS_WORDS]; /* the record of what they did not tell */
-	uint32_t pressed;           /* rings that are */
-	enum pev_drain drain;       /* of the round that goes on */
-	struct session_ring *pending; /* whose next record was handed out and is not popped yet */
-	uint32_t unwatched;         /* records since the rings' fill was looked at */
-	bool tells_aux;             /* it is an AUX record, of these bytes */
+	uint64_t last_time;         /* of the newest delivered record */
+	uint64_t delivered_lost;        /* sum of the delivered LOST records */
+	uint64_t last_loss[PEV_LOSS_WORDS]; /* LOST record for the remaining losses */
+	uint32_t urgent;           /* number of urgent rings */
+	enum pev_drain drain;       /* of the current round */
+	struct session_ring *pending; /* its next record was delivered and is not popped yet */
+	uint32_t unchecked;         /* records since the last check for full rings */
+	bool is_aux_record;             /* the current record is an AUX record, for these bytes */
 	uint64_t aux_offset, aux_size, aux_flags;
-	struct pev_writer *recorder; /* borrowed; NULL: nothing is recorded */
-	struct iovec *pieces;       /* for it: room for PEV_RING_PIECES of each ring */
-	uint64_t next_mark;         /* time from which on a round of copying may be marked */
-	bool own_clock;             /* an event keeps another clock: no order across rings */
-	unsigned process;           /* that opened it: pev_sys_process() */
+	struct pev_writer *recorder; /* borrowed; NULL: no recording */
+	struct iovec *pieces;       /* for the recorder: PEV_RING_PIECES per ring */
+	uint64_t next_mark;         /* earliest time to mark a round of copying */
+	bool own_clock;             /* an event uses another clock: no order across rings */
+	unsigned process;           /* opened the session: pev_sys_process() */
 	bool busy, closing;
 };
 
@@ -119,7 +117,7 @@ int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 	s->sys = sys;
 	s->config = *config;
 	s->tick = -1;
-	s->again = -1;
+	s->wake_timer = -1;
 	s->epfd = -1;
 	s->process = pev_sys_process();
 	if (!s->config.ring_bytes)
@@ -209,7 +207,7 @@ static int ids_learn(struct pev_session *s, const struct pev_slot *slot)
 	return rc;
 }
 
-/* Records come in bursts of one event on one CPU, which has one id. */
+/* Caches the last lookup: records come in bursts of one event on one CPU, with one id. */
 static struct pev_slot *slot_of(struct pev_session *s, const unsigned char *bytes, uint16_t size)
 {
 	uint64_t id = pev_record_identifier(bytes, size, false);
@@ -231,7 +229,7 @@ static struct pev_slot *slot_of(struct pev_session *s, const unsigned char *byte
 
 static int ring_poll(struct pev_session *s, uint32_t index, int fd)
 {
-	/* Nobody drains a backward ring: only the end of its targets is of interest. */
+	/* A backward ring is not drained: only the end of its targets matters. */
 	uint32_t events = s->rings[index]->backward ? 0 : EPOLLIN;
 	int rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, fd, events,
 				   TAG_RING | index);
@@ -242,10 +240,10 @@ static int ring_poll(struct pev_session *s, uint32_t index, int fd)
 }
 
 /*
- * Over the mlock budget: half the size is asked for next. The first step goes
- * to perf_event_mlock_kb, which is what the kernel grants per CPU (perf_mmap()).
+ * The ring exceeds the mlock budget: returns half the size, and first the
+ * size that the kernel grants per CPU, perf_event_mlock_kb (perf_mmap()).
  */
-static size_t smaller(struct pev_session *s, size_t bytes)
+static size_t shrink_ring_bytes(struct pev_session *s, size_t bytes)
 {
 	int64_t kb = pev_sys_number(s->sys, "/proc/sys/kernel/perf_event_mlock_kb");
 	size_t page = (size_t)s->sys->pagesize(s->sys->ctx), budget = page;
@@ -269,7 +267,7 @@ static int ring_map(struct pev_session *s, struct session_ring *r, int fd)
 			     pev_ring_map(&r->ring, s->sys, fd, s->config.ring_bytes);
 		if (rc != -EPERM || s->config.ring_bytes <= page)
 			break;
-		s->config.ring_bytes = smaller(s, s->config.ring_bytes);
+		s->config.ring_bytes = shrink_ring_bytes(s, s->config.ring_bytes);
 	}
 	if (rc == 0 && s->config.ring_bytes != asked && s->config.note) {
 		struct pev_err what;
@@ -304,17 +302,19 @@ static int reserve_pieces(struct pev_session *s, uint32_t nr_rings)
 	return 0;
 }
 
-/* How an event writes: those that do it alike share a ring (perf_event_set_output()). */
+/*
+ * True if the event can share this ring: same CPU, direction and clock (perf_event_set_output()).
+ */
 static bool writes_into(const struct session_ring *r, const struct pev_slot *slot, int cpu)
 {
 	const struct pev_attr *attr = &slot->event.attr;
 
-	return r->cpu == cpu && r->only == (slot->own_rings ? slot : NULL) &&
+	return r->cpu == cpu && r->owner == (slot->own_rings ? slot : NULL) &&
 	       r->backward == !!(attr->flags & PEV_ATTR_WRITE_BACKWARD) &&
 	       r->clockid == clock_of(attr);
 }
 
-/* Over the mlock budget, the area is halved as rings are. */
+/* Maps the AUX area; halves it like a ring when it exceeds the mlock budget. */
 static int aux_map(struct pev_session *s, struct session_ring *r, const struct pev_slot *slot,
 		   struct pev_want *want, struct pev_err *err)
 {
@@ -325,7 +325,7 @@ static int aux_map(struct pev_session *s, struct session_ring *r, const struct p
 		rc = pev_ring_map_aux(&r->ring, r->fd, want->aux_bytes);
 		if (rc != -EPERM || want->aux_bytes <= page)
 			break;
-		want->aux_bytes = smaller(s, want->aux_bytes);
+		want->aux_bytes = shrink_ring_bytes(s, want->aux_bytes);
 	}
 	if (rc == -EOPNOTSUPP && want->aux_optional) {
 		note(s, "%s: its PMU has no AUX area", slot->event.name);
@@ -361,7 +361,7 @@ static int ring_add(struct pev_session *s, const struct pev_slot *slot, int cpu,
 		goto fail;
 	}
 	*r = (struct session_ring){ .cpu = cpu, .clockid = clock_of(attr), .fd = fd, .poll_fd = -1,
-				    .only = slot->own_rings ? slot : NULL,
+				    .owner = slot->own_rings ? slot : NULL,
 				    .backward = attr->flags & PEV_ATTR_WRITE_BACKWARD };
 	rc = ring_map(s, r, fd);
 	if (rc < 0) {
@@ -389,9 +389,9 @@ fail:
 	return rc;
 }
 
-/* Into the ring of its CPU, or, as the first one there, with a ring of its own. */
-static int route(struct pev_session *s, const struct pev_slot *slot, const struct pev_event_fd *fd,
-		 struct pev_want *want, struct pev_err *err)
+/* Redirects a descriptor's output into the ring of its CPU, or maps a new ring for it. */
+static int route_output(struct pev_session *s, const struct pev_slot *slot,
+			const struct pev_event_fd *fd, struct pev_want *want, struct pev_err *err)
 {
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		int rc;
@@ -420,9 +420,9 @@ static bool is_ring_owner(const struct pev_session *s, int fd)
 }
 
 /*
- * The descriptor polled for a ring has hung up: its task ended. Another one that
- * writes into this ring takes over; those that hung up already say so at once
- * and are passed by in turn. None left: the ring is over.
+ * The descriptor polled for a ring has hung up: its task ended. Another descriptor that
+ * writes into this ring replaces it. A replacement that has hung up too is reported at
+ * once, and replaced in turn. If no descriptor is left, the ring is over.
  */
 static void ring_hung_up(struct pev_session *s, uint32_t index)
 {
@@ -448,22 +448,25 @@ static void ring_hung_up(struct pev_session *s, uint32_t index)
 
 /* ---- events ---- */
 
-/* What the session stands on; what it added beyond the user's attr, to be dropped if refused. */
-static void stand(struct pev_session *s, struct pev_attr *attr, const struct pev_want *want,
-		  uint64_t *formats, bool *clock)
+/*
+ * Adds the fields that the session needs. formats and clock receive those that the
+ * user did not ask for, which open_event() drops if the kernel refuses them.
+ */
+static void add_session_defaults(struct pev_session *s, struct pev_attr *attr,
+				 const struct pev_want *want, uint64_t *formats, bool *clock)
 {
 	const uint64_t ours = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING |
 			      PERF_FORMAT_ID | PEV_FORMAT_LOST;
 
 	attr->sample_type |= PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_CPU;
-	if (!want->timeless)
+	if (!want->no_time)
 		attr->sample_type |= PERF_SAMPLE_TIME;
-	/* is_excluded() reads it; an inherited event's READ goes by the task. */
-	if (!want->nameless || s->config.exclude_pid || s->wanted.nr_comms ||
+	/* is_excluded() reads it; READ of an inherited event is per task. */
+	if (!want->no_task || s->config.exclude_pid || s->wanted.nr_comms ||
 	    attr->sample_type & PERF_SAMPLE_READ)
 		attr->sample_type |= PERF_SAMPLE_TID;
 	attr->flags |= PEV_ATTR_SAMPLE_ID_ALL | PEV_ATTR_DISABLED;
-	/* Not under SAMPLE_READ, where it would change what the user's samples hold. */
+	/* Not with SAMPLE_READ, because it would change the user's samples. */
 	*formats = attr->sample_type & PERF_SAMPLE_READ ? 0 : ours & ~attr->read_format;
 	attr->read_format |= *formats;
 	*clock = !(attr->flags & PEV_ATTR_USE_CLOCKID);
@@ -471,14 +474,14 @@ static void stand(struct pev_session *s, struct pev_attr *attr, const struct pev
 		attr->flags |= PEV_ATTR_USE_CLOCKID;
 		attr->clockid = s->config.clockid;
 	}
-	/* Side-band records alone never wake a wakeup_events reader; bytes do. */
+	/* With wakeup_events, side-band records alone never wake the reader; a watermark does. */
 	if (!attr->wakeup_events && !(attr->flags & PEV_ATTR_WATERMARK)) {
 		attr->flags |= PEV_ATTR_WATERMARK;
 		attr->wakeup_events = (uint32_t)(s->config.ring_bytes / 4);
 	}
 }
 
-/* Open; where the kernel refuses what only we asked for, without that. */
+/* Opens an event. If the kernel refuses a field that only the session needs, drops it. */
 static int open_event(struct pev_session *s, struct pev_slot *slot, const struct pev_attr *wanted,
 		      const struct pev_want *want, const char *name,
 		      const struct pev_target *target, struct pev_err *err)
@@ -488,7 +491,7 @@ static int open_event(struct pev_session *s, struct pev_slot *slot, const struct
 	bool clock;
 	int rc;
 
-	stand(s, &attr, want, &formats, &clock);
+	add_session_defaults(s, &attr, want, &formats, &clock);
 	rc = pev_event_open(&slot->event, s->sys, &attr, name, target, err);
 	if (rc == -EINVAL && formats & PEV_FORMAT_LOST) {
 		attr.read_format &= ~PEV_FORMAT_LOST;
@@ -525,9 +528,9 @@ static void slot_free(struct pev_slot *slot)
 	free(slot);
 }
 
-static int add(struct pev_session *s, const struct pev_attr *attr, const char *name,
-	       const struct pev_target *target, const struct pev_want *wanted,
-	       struct pev_slot **out, struct pev_err *err)
+static int add_slot(struct pev_session *s, const struct pev_attr *attr, const char *name,
+		    const struct pev_target *target, const struct pev_want *wanted,
+		    struct pev_slot **out, struct pev_err *err)
 {
 	struct pev_want want = *wanted;
 	struct pev_slot **slots = realloc(s->slots, sizeof(*slots) * (s->nr_slots + 1));
@@ -540,7 +543,7 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 		free(slot);
 		return pev_fail(err, -ENOMEM, "cannot open %s", name);
 	}
-	slot->heard = want.heard;
+	slot->wanted_types = want.wanted_types;
 	slot->own_rings = want.aux_bytes != 0;
 	slot->index = s->nr_slots;
 	rc = open_event(s, slot, attr, &want, name, target, err);
@@ -550,14 +553,14 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 	}
 	note_skipped(s, &slot->event);
 	pev_plan_init(&slot->plan, &slot->event.attr, false);
-	/* From here on the slot is the session's, so that a ring can outlive a failure. */
+	/* The session owns the slot from here on, because a ring can outlive a failure. */
 	s->slots[s->nr_slots++] = slot;
 	rc = ids_learn(s, slot);
 	if (rc < 0)
 		pev_fail(err, rc, "cannot learn the ids of %s", name);
 	for (int i = 0; rc == 0 && i < slot->event.nr; i++)
-		rc = route(s, slot, &slot->event.fds[i], &want, err);
-	/* Whose turn it was when an AUX record was written does not tell whose trace it is. */
+		rc = route_output(s, slot, &slot->event.fds[i], &want, err);
+	/* The task that runs when an AUX record is written need not be the traced one. */
 	slot->keep_own = want.aux_bytes != 0;
 	slot->splits = pev_group_read_splits(&slot->event.attr) &&
 		       !(slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN);
@@ -569,7 +572,7 @@ static int add(struct pev_session *s, const struct pev_attr *attr, const char *n
 	return 0;
 }
 
-/* As if nothing had been added. */
+/* Removes all slots and rings. */
 static void start_over(struct pev_session *s)
 {
 	while (s->nr_rings) {
@@ -586,7 +589,7 @@ static void start_over(struct pev_session *s)
 	s->last_id = 0;
 }
 
-/* Where mapping a ring would get a bare EINVAL (perf_mmap()). */
+/* Reports causes for which perf_mmap() would return a bare EINVAL. */
 static int check_ring(const struct pev_session *s, const struct pev_attr *attr, const char *name,
 		      const struct pev_target *target, struct pev_err *err)
 {
@@ -598,7 +601,8 @@ static int check_ring(const struct pev_session *s, const struct pev_attr *attr, 
 	for (int i = 0; attr->flags & PEV_ATTR_INHERIT && i < target->nr_cpus; i++)
 		if (target->cpus[i] == -1)
 			return pev_fail(err, -EINVAL, "cannot map a ring for %s: children inherit "
-					"it, and then a ring is of one CPU, not of any (-1)", name);
+						      "it, so a ring needs one CPU, not any (-1)",
+					name);
 	return 0;
 }
 
@@ -610,14 +614,14 @@ int pev_session_add(struct pev_session *s, const struct pev_attr *attr, const ch
 	int rc = check_ring(s, attr, name, target, err);
 
 	if (rc == 0)
-		rc = add(s, attr, name, target, want, slot, err);
+		rc = add_slot(s, attr, name, target, want, slot, err);
 	/*
-	 * The first rings had to be smaller than asked for: then the watermark that
-	 * the event was opened with is beyond their end, and would never wake us.
+	 * The first rings are smaller than configured, so the event's watermark
+	 * is beyond their end and would never wake us: open it again.
 	 */
 	if (rc == 0 && s->config.ring_bytes < asked && s->nr_slots == 1) {
 		start_over(s);
-		rc = add(s, attr, name, target, want, slot, err);
+		rc = add_slot(s, attr, name, target, want, slot, err);
 	}
 	return rc;
 }
@@ -639,14 +643,14 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 	if (slot->closed)
 		return;
 	slot->closed = true;
-	slot->heard = 0;
-	pev_session_switch(slot, false);
+	slot->wanted_types = 0;
+	pev_session_switch_slot(slot, false);
 	lost = pev_event_lost(&slot->event);
 	slot->lost = lost > 0 ? (uint64_t)lost : 0;
 	for (int i = 0; i < slot->event.nr; i++) {
 		struct pev_event_fd *fd = &slot->event.fds[i];
 
-		/* A ring's owner stays: others write into what it mapped. */
+		/* A ring's owner stays open: other events write into its ring. */
 		if (fd->fd < 0 || is_ring_owner(s, fd->fd))
 			continue;
 		for (uint32_t k = 0; k < s->nr_rings; k++)
@@ -657,7 +661,7 @@ void pev_session_remove(struct pev_session *s, struct pev_slot *slot)
 	}
 }
 
-int pev_session_switch(struct pev_slot *slot, bool on)
+int pev_session_switch_slot(struct pev_slot *slot, bool on)
 {
 	slot->off = !on;
 	return pev_event_ioctl(&slot->event, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
@@ -680,11 +684,11 @@ int pev_session_enable(struct pev_session *s, struct pev_err *err)
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
 		struct pev_slot *slot = s->slots[i];
 
-		/* The command's exec enables the last. */
+		/* The command's exec enables enable_on_exec events. */
 		if (slot->closed || slot->off ||
 		    slot->event.attr.flags & PEV_ATTR_ENABLE_ON_EXEC)
 			continue;
-		rc = pev_session_switch(slot, true);
+		rc = pev_session_switch_slot(slot, true);
 		if (rc < 0)
 			return pev_fail(err, rc, "cannot enable %s", slot->event.name);
 	}
@@ -696,8 +700,7 @@ int pev_session_disable(struct pev_session *s)
 	int first = 0;
 
 	for (uint32_t i = 0; i < s->nr_slots; i++) {
-		int rc = s->slots[i]->closed ? 0 :
-			 pev_session_switch(s->slots[i], false);
+		int rc = s->slots[i]->closed ? 0 : pev_session_switch_slot(s->slots[i], false);
 
 		if (rc < 0 && !first)
 			first = rc;
@@ -723,21 +726,22 @@ int pev_session_unwatch(struct pev_session *s, int fd)
 	return s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_DEL, fd, 0, 0);
 }
 
-/* In the poll set, an expired timer that nobody reads is ready at each look. */
-int pev_session_again(struct pev_session *s)
+/* An expired timer that is not read makes every wait return at once. */
+int pev_session_wake(struct pev_session *s)
 {
 	int rc;
 
-	if (s->calls)
+	if (s->wake_timer_armed)
 		return 0;
-	if (s->again < 0) {
+	if (s->wake_timer < 0) {
 		rc = s->sys->timerfd(s->sys->ctx, 1, 0);
 		if (rc < 0)
 			return rc;
-		s->again = rc;
+		s->wake_timer = rc;
 	}
-	rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, s->again, EPOLLIN, TAG_AGAIN);
-	s->calls = rc == 0;
+	rc = s->sys->epoll_ctl(s->sys->ctx, s->epfd, EPOLL_CTL_ADD, s->wake_timer, EPOLLIN,
+			       TAG_WAKE);
+	s->wake_timer_armed = rc == 0;
 	return rc;
 }
 
@@ -756,16 +760,19 @@ int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 
 		switch (tag & TAG_KIND) {
 		case TAG_RING:
-			/* HUP comes without IN, whatever is unread: a round drains all rings. */
+			/*
+			 * HUP comes without IN even if records are unread: a
+			 * round drains all rings.
+			 */
 			if (events[i].events & (EPOLLHUP | EPOLLERR))
 				ring_hung_up(s, (uint32_t)tag);
 			break;
 		case TAG_TICK:
 			s->sys->read(s->sys->ctx, s->tick, &expired, sizeof(expired));
 			break;
-		case TAG_AGAIN:
-			pev_session_unwatch(s, s->again);
-			s->calls = false;
+		case TAG_WAKE:
+			pev_session_unwatch(s, s->wake_timer);
+			s->wake_timer_armed = false;
 			break;
 		default:
 			if (found < max)
@@ -775,7 +782,7 @@ int pev_session_wait(struct pev_session *s, int timeout_ms, int *ready, int max)
 	return found;
 }
 
-bool pev_session_over(const struct pev_session *s)
+bool pev_session_is_over(const struct pev_session *s)
 {
 	for (uint32_t i = 0; i < s->nr_rings; i++)
 		if (s->rings[i]->poll_fd >= 0)
@@ -809,7 +816,10 @@ static inline uint64_t time_of(const struct session_ring *r, const struct pev_sl
 	return off + 8u <= size ? pev_load64(r->next + off, false) : r->time;
 }
 
-/* The end of a record whose size may be too large: where a sample_id has its own event's id. */
+/*
+ * Returns the real end of a record whose size may be too
+ * large: the trailer there has the id of its own event.
+ */
 static uint16_t written_end(struct pev_session *s, const unsigned char *bytes, uint16_t size)
 {
 	uint16_t body = pev_record_body_end(bytes, size, false);
@@ -834,12 +844,12 @@ static bool has_backward(const struct pev_session *s)
 	return false;
 }
 
-/* Marks behind what was delivered: all that comes is younger, or late for readers as for us. */
+/* Marks behind delivered records: later records are younger, or late in a replay as live. */
 #define ALL_OLDER 2
 
 /*
- * What was read of all rings goes to the recorder. In the order of the rings, which is
- * the order in which records of the same time are delivered.
+ * Gives the recorder the bytes read from all rings, in ring order:
+ * records of the same time are delivered in this order too.
  */
 static void record_read(struct pev_session *s, int marks)
 {
@@ -847,7 +857,7 @@ static void record_read(struct pev_session *s, int marks)
 
 	if (!s->recorder)
 		return;
-	/* What overwritten rings hold comes last and is older: no mark before that. */
+	/* Backward rings are recorded last and are older: no mark before that. */
 	if (has_backward(s))
 		marks = 0;
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
@@ -859,11 +869,11 @@ static void record_read(struct pev_session *s, int marks)
 			nr += pev_ring_pieces(&r->ring, r->recorded, r->ring.tail, s->pieces + nr);
 		r->recorded = r->ring.tail;
 	}
-	/* What fails is kept by it, and asked for by whoever gave it to us. */
+	/* The recorder keeps its error; the caller of pev_session_set_recorder() asks for it. */
 	pev_writer_round(s->recorder, s->pieces, nr, marks);
 }
 
-void pev_session_record_kept(struct pev_session *s)
+void pev_session_record_backward(struct pev_session *s)
 {
 	int nr = 0;
 
@@ -879,8 +889,8 @@ void pev_session_record_kept(struct pev_session *s)
 	pev_writer_round(s->recorder, s->pieces, nr, ALL_OLDER);
 }
 
-/* Room for the kernel: after the recorder had what is in there. */
-static void give_back(struct pev_session *s, struct session_ring *r)
+/* Returns space to the kernel, after the recorder has received it. */
+static void return_space(struct pev_session *s, struct session_ring *r)
 {
 	if (!s->recorder) {
 		pev_ring_publish(&r->ring);
@@ -892,7 +902,7 @@ static void give_back(struct pev_session *s, struct session_ring *r)
 			pev_ring_publish(&s->rings[i]->ring);
 }
 
-/* What follows cannot be read, and was stepped over: not for the recorder. */
+/* Bytes that cannot be parsed are skipped, and not recorded. */
 static void record_corrupt(struct pev_session *s, struct session_ring *r, uint64_t tail)
 {
 	struct iovec pieces[PEV_RING_PIECES];
@@ -903,15 +913,15 @@ static void record_corrupt(struct pev_session *s, struct session_ring *r, uint64
 	r->recorded = r->ring.tail;
 }
 
-void pev_session_record(struct pev_session *s, struct pev_writer *rec)
+void pev_session_set_recorder(struct pev_session *s, struct pev_writer *rec)
 {
 	s->recorder = rec;
 	for (uint32_t i = 0; i < s->nr_rings; i++)
 		s->rings[i]->recorded = s->rings[i]->ring.tail;
 }
 
-/* All of a ring is read, unseen. More than it can hold would be somebody's mistake. */
-static uint64_t read_unseen(struct session_ring *r)
+/* Marks all of a ring as read without parsing. More than the ring's size is an error. */
+static uint64_t skip_unread(struct session_ring *r)
 {
 	uint64_t unread = pev_ring_refresh(&r->ring);
 
@@ -923,7 +933,7 @@ static uint64_t read_unseen(struct session_ring *r)
 	return 0;
 }
 
-int64_t pev_session_copy(struct pev_session *s)
+int64_t pev_session_copy_rings(struct pev_session *s)
 {
 	uint64_t before = 0, after = 0;
 	int64_t bytes = 0;
@@ -936,11 +946,11 @@ int64_t pev_session_copy(struct pev_session *s)
 	s->sys->clock(s->sys->ctx, s->config.clockid, &before);
 	for (uint32_t i = 0; i < s->nr_rings; i++)
 		if (!s->rings[i]->backward)
-			bytes += (int64_t)read_unseen(s->rings[i]);
+			bytes += (int64_t)skip_unread(s->rings[i]);
 	s->sys->clock(s->sys->ctx, s->config.clockid, &after);
 	/*
-	 * At a mark, a reader lets go what the round before it had shown: older than after.
-	 * All of that has to be here by the next mark, also what the kernel was about to write.
+	 * At a mark, a reader delivers the records of the round before it, older than after. All
+	 * of these must be recorded before the next mark, also those that the kernel is writing.
 	 */
 	record_read(s, before >= s->next_mark);
 	if (before >= s->next_mark)
@@ -953,8 +963,8 @@ int64_t pev_session_copy(struct pev_session *s)
 
 /* ---- order and dispatch, one round ---- */
 
-/* Is there a next record? What it is is kept in r. */
-static inline bool look(struct pev_session *s, struct session_ring *r)
+/* Parses the ring's next record into r. False if the ring is empty. */
+static inline bool parse_next(struct pev_session *s, struct session_ring *r)
 {
 	uint64_t tail = r->ring.tail, corrupt = r->ring.corrupt;
 
@@ -972,26 +982,23 @@ static inline bool look(struct pev_session *s, struct session_ring *r)
 	return true;
 }
 
-/* Half full, which is when the kernel wakes us: the order of time can wait, the PMU cannot. */
-static bool aux_pressed(const struct session_ring *r)
+/* True if the area is half full, when the kernel wakes us: the PMU cannot wait for the order. */
+static bool aux_is_urgent(const struct session_ring *r)
 {
 	return r->ring.aux && pev_ring_aux_unread(&r->ring) >= r->ring.aux_size / 2;
 }
 
-/* Is what is left in the ring no reason any more to give it precedence? */
-static inline void unpress(struct pev_session *s, struct session_ring *r)
+/* Ends the precedence of a ring that has enough space again. */
+static inline void end_urgency(struct pev_session *s, struct session_ring *r)
 {
-	if (!r->pressed || pev_ring_fill(&r->ring) > r->ring.size / 2 || aux_pressed(r))
+	if (!r->urgent || pev_ring_fill(&r->ring) > r->ring.size / 2 || aux_is_urgent(r))
 		return;
-	r->pressed = false;
-	s->pressed--;
+	r->urgent = false;
+	s->urgent--;
 }
 
-/*
- * What has to wait for its place in the order of time, or for callbacks, waits in memory, so
- * that the kernel has room to write. What is in there that can be delivered need not.
- */
-static void relieve(struct pev_session *s, struct session_ring *r)
+/* Moves waiting records from the ring to memory, so that the kernel has space. */
+static void lift_ring(struct pev_session *s, struct session_ring *r)
 {
 	size_t most = r->ring.size < LIFTED_MAX / 4 ? (size_t)r->ring.size * 4 : LIFTED_MAX;
 
@@ -999,33 +1006,33 @@ static void relieve(struct pev_session *s, struct session_ring *r)
 		return;
 	if (r->next)
 		r->next = pev_ring_peek(&r->ring, &r->next_size);
-	unpress(s, r);
+	end_urgency(s, r);
 }
 
 static void begin_round(struct pev_session *s)
 {
 	uint64_t now;
 
-	/* First the clock, then the heads: what is older than this reading is in them. */
+	/* First the clock, then the heads: all records older than this time are in the rings. */
 	if (s->sys->clock(s->sys->ctx, s->config.clockid, &now) == 0)
 		pev_merge_round(&s->merge, now);
 	pev_merge_clear(&s->merge);
-	s->pressed = 0;
+	s->urgent = 0;
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
 		uint64_t full = r->ring.size / 4 * 3;
 
 		r->next = NULL;
-		r->pressed = false;
+		r->urgent = false;
 		if (r->backward != (s->drain == PEV_DRAIN_SNAPSHOT))
 			continue;
 		pev_ring_refresh(&r->ring);
-		/* Else all that was lifted would be delivered first, out of its turn. */
+		/* Otherwise all lifted records would be delivered first, out of order. */
 		if (pev_ring_has_lifted(&r->ring) && pev_ring_fill(&r->ring) > full)
-			relieve(s, r);
-		r->pressed = !r->backward && (pev_ring_fill(&r->ring) > full || aux_pressed(r));
-		s->pressed += r->pressed;
-		if (look(s, r))
+			lift_ring(s, r);
+		r->urgent = !r->backward && (pev_ring_fill(&r->ring) > full || aux_is_urgent(r));
+		s->urgent += r->urgent;
+		if (parse_next(s, r))
 			pev_merge_push(&s->merge, r->time, i);
 	}
 }
@@ -1038,23 +1045,23 @@ static void count_order(struct pev_session *s, uint64_t time)
 		s->last_time = time;
 }
 
-/* A loss is no single event's: it goes to whoever listens. */
+/* Returns the slot that receives a record. Losses concern all events: any listener gets them. */
 static struct pev_slot *listener_of(const struct pev_session *s, struct pev_slot *slot,
 				    uint32_t type)
 {
 	uint32_t bit = UINT32_C(1) << (type < PEV_RECORD_NR ? type : 0);
 
-	if (slot && slot->heard & bit)
+	if (slot && slot->wanted_types & bit)
 		return slot;
 	if (type != PERF_RECORD_LOST && type != PERF_RECORD_LOST_SAMPLES)
 		return NULL;
 	for (uint32_t i = 0; i < s->nr_slots; i++)
-		if (s->slots[i]->heard & bit)
+		if (s->slots[i]->wanted_types & bit)
 			return s->slots[i];
 	return NULL;
 }
 
-static void account(struct pev_session *s, const struct pev_record *rec)
+static void learn_from_record(struct pev_session *s, const struct pev_record *rec)
 {
 	struct pev_value value;
 
@@ -1074,7 +1081,7 @@ static void account(struct pev_session *s, const struct pev_record *rec)
 		pev_deferred_join(&s->deferred, rec);
 		break;
 	default:
-		/* Out of memory for a name: the task is looked up in /proc when asked for. */
+		/* Without memory for a name, the task is looked up in /proc later. */
 		pev_tasks_feed(&s->tasks, rec);
 	}
 }
@@ -1091,7 +1098,7 @@ static bool is_bookkeeping(uint32_t type)
 	return type < 32 && types >> type & 1;
 }
 
-/* Who gets it in this round, if anybody. */
+/* Returns the slot that receives the record in this round, or NULL. */
 static struct pev_slot *recipient(const struct pev_session *s, struct pev_slot *slot,
 				  uint32_t type)
 {
@@ -1106,7 +1113,7 @@ static struct pev_slot *recipient(const struct pev_session *s, struct pev_slot *
 	}
 }
 
-/* Written by the process that is left out (the observer itself, as a rule)? */
+/* True if the excluded process (usually the observer itself) wrote the record. */
 static bool is_excluded(const struct pev_session *s, const struct pev_slot *slot, uint32_t type,
 			const unsigned char *bytes, uint16_t size)
 {
@@ -1121,7 +1128,7 @@ static bool is_excluded(const struct pev_session *s, const struct pev_slot *slot
 	return off + 4u <= size && (int)pev_load32(bytes + off, false) == s->config.exclude_pid;
 }
 
-/* Of a task by another name than those wanted? The names of tasks are those of this moment. */
+/* True if the task's name is not wanted. Names are those of this moment. */
 static bool is_unwanted(struct pev_session *s, const struct pev_record *rec)
 {
 	return pev_record_filter_asks(&s->wanted) && rec->type != PERF_RECORD_LOST &&
@@ -1129,30 +1136,31 @@ static bool is_unwanted(struct pev_session *s, const struct pev_record *rec)
 	       !pev_record_filter_has(&s->wanted, rec, &s->tasks);
 }
 
-/* Is it a sample whose user part is to come, and nobody hears of that alone? It is held. */
-static bool waits(struct pev_session *s, const struct pev_slot *slot, const struct pev_record *rec)
+/* Holds a sample until its user part arrives. False if the event wants both separately. */
+static bool holds_sample(struct pev_session *s, const struct pev_slot *slot,
+			 const struct pev_record *rec)
 {
 	const struct pev_held_of of = { .event = slot->index };
 
 	return rec->type == PERF_RECORD_SAMPLE &&
 	       slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN &&
-	       !(slot->heard >> PEV_RECORD_CALLCHAIN_DEFERRED & 1) &&
+	       !(slot->wanted_types >> PEV_RECORD_CALLCHAIN_DEFERRED & 1) &&
 	       pev_deferred_hold(&s->deferred, rec, &of);
 }
 
-/* Most of all: a sample that its own event's callback gets, and nobody else has to see. */
+/* True for most records: a sample that only its own event's callback receives. */
 static inline bool is_simple(const struct pev_session *s, const struct session_ring *r,
 			     const struct pev_slot *slot)
 {
-	return r->type == PERF_RECORD_SAMPLE && slot->heard >> PERF_RECORD_SAMPLE & 1 &&
+	return r->type == PERF_RECORD_SAMPLE && slot->wanted_types >> PERF_RECORD_SAMPLE & 1 &&
 	       !slot->hidden && s->drain != PEV_DRAIN_DISCARD && !s->wanted.nr_comms &&
 	       !(slot->event.attr.flags & PEV_ATTR_DEFER_CALLCHAIN) &&
 	       !is_excluded(s, slot, PERF_RECORD_SAMPLE, r->next, r->next_size);
 }
 
-/* Count a ring's next record and locate it, if somebody gets it. */
-static struct pev_slot *take(struct pev_session *s, const struct session_ring *r,
-			     struct pev_record *rec)
+/* Counts a ring's next record, and locates it if it has a listener. */
+static struct pev_slot *take_record(struct pev_session *s, const struct session_ring *r,
+				    struct pev_record *rec)
 {
 	const unsigned char *bytes = r->next;
 	struct pev_slot *slot = r->slot, *to;
@@ -1179,19 +1187,19 @@ static struct pev_slot *take(struct pev_session *s, const struct session_ring *r
 		return NULL;
 	}
 	if (is_bookkeeping(type))
-		account(s, rec);
+		learn_from_record(s, rec);
 	if (to && is_unwanted(s, rec)) {
 		s->totals.excluded++;
 		to = NULL;
 	}
 	if (to && type == PERF_RECORD_LOST)
-		s->heard_lost += pev_load64(bytes + 16, false);
-	return to && waits(s, to, rec) ? NULL : to;
+		s->delivered_lost += pev_load64(bytes + 16, false);
+	return to && holds_sample(s, to, rec) ? NULL : to;
 }
 
 /* ---- samples that wait ---- */
 
-/* The next one whose user part has come, or of which it is known that it will not. */
+/* Returns the next deferred sample that is complete, or will never be. */
 static struct pev_slot *take_ready(struct pev_session *s, struct pev_record *rec)
 {
 	const unsigned char *bytes;
@@ -1210,7 +1218,7 @@ static struct pev_slot *take_ready(struct pev_session *s, struct pev_record *rec
 	return NULL;
 }
 
-/* Nothing more comes: of what waits there is no more. False: nothing did. */
+/* No user part comes any more: releases deferred samples. False if there are none. */
 static bool let_waiting_go(struct pev_session *s)
 {
 	bool any = s->deferred.nr;
@@ -1234,7 +1242,7 @@ static uint32_t number_of(const void *ctx, uint64_t id)
 	return entry && entry->id ? entry->slot : UINT32_MAX;
 }
 
-/* Splits a sample of a group's leader; false if it is delivered as it is (also without memory). */
+/* Splits a sample of a group's leader. False if it is delivered whole, also without memory. */
 static bool is_split(struct pev_session *s, const struct pev_slot *slot,
 		     const struct pev_record *rec)
 {
@@ -1261,9 +1269,9 @@ static struct pev_slot *take_part(struct pev_session *s, struct pev_record *rec)
 /* ---- losses ---- */
 
 /*
- * What the kernel says it could not write, event by event, is exact and up to
- * date; LOST records lag behind (one is written only when a later record fits) and
- * do not name the event of the lost records. False if an event cannot be read.
+ * PERF_FORMAT_LOST is exact and current for each event. LOST records lag
+ * behind (one is written only when a later record fits) and do not name
+ * the event of the lost records. False if an event cannot be read.
  */
 static bool read_losses(struct pev_session *s)
 {
@@ -1319,12 +1327,12 @@ static struct pev_slot *take_last_loss(struct pev_session *s, struct pev_record 
 	if (!slot || !read_losses(s))
 		return NULL;
 	lost = losses_of(s, false) + losses_of(s, true);
-	if (lost <= s->heard_lost)
+	if (lost <= s->delivered_lost)
 		return NULL;
 	s->sys->clock(s->sys->ctx, s->config.clockid, &now);
 	size = pev_lost_record(s->last_loss, &slot->plan, &header, first_id(slot),
-			       lost - s->heard_lost, now);
-	s->heard_lost = lost;
+			       lost - s->delivered_lost, now);
+	s->delivered_lost = lost;
 	return pev_record_locate(rec, &slot->plan, s->last_loss, size, NULL) < 0 ? NULL : slot;
 }
 
@@ -1339,8 +1347,8 @@ static void record_loss(struct pev_session *s, const struct pev_slot *slot, uint
 
 uint64_t pev_session_record_losses(struct pev_session *s)
 {
-	const struct pev_slot *some = NULL;
-	uint64_t own = 0, told = 0;
+	const struct pev_slot *visible = NULL;
+	uint64_t hidden_lost = 0, recorded = 0;
 
 	if (!s->recorder || !read_losses(s))
 		return 0;
@@ -1350,33 +1358,33 @@ uint64_t pev_session_record_losses(struct pev_session *s)
 
 		slot->recorded_lost = slot->lost;
 		if (slot->hidden) {
-			own += more;
+			hidden_lost += more;
 			continue;
 		}
-		some = some ? some : slot;
+		visible = visible ? visible : slot;
 		if (more)
 			record_loss(s, slot, more);
-		told += more;
+		recorded += more;
 	}
 	/*
-	 * Without such a record a reader would add up the LOST records, which include losses of
-	 * hidden events and of the part before this one.
+	 * Without such a record a reader would sum the LOST records,
+	 * which include losses of hidden events and of earlier parts.
 	 */
-	if (!told && some && losses_of(s, false) + losses_of(s, true))
-		record_loss(s, some, 0);
-	return own;
+	if (!recorded && visible && losses_of(s, false) + losses_of(s, true))
+		record_loss(s, visible, 0);
+	return hidden_lost;
 }
 
 /* ---- AUX areas ---- */
 
-/* Does the record that is handed out tell of bytes in its ring's AUX area? */
+/* Remembers the AUX bytes that the current record announces. */
 static void note_aux(struct pev_session *s, const unsigned char *bytes, uint16_t size)
 {
 	struct pev_aux aux;
 
-	s->tells_aux = s->pending->ring.aux && s->pending->type == PERF_RECORD_AUX &&
-		       size >= pev_layouts[PERF_RECORD_AUX].min;
-	if (!s->tells_aux)
+	s->is_aux_record = s->pending->ring.aux && s->pending->type == PERF_RECORD_AUX &&
+			   size >= pev_layouts[PERF_RECORD_AUX].min;
+	if (!s->is_aux_record)
 		return;
 	s->aux_offset = pev_load64(bytes + 8, false);
 	s->aux_size = pev_load64(bytes + 16, false);
@@ -1387,64 +1395,64 @@ static void note_aux(struct pev_session *s, const unsigned char *bytes, uint16_t
 }
 
 /*
- * The kernel switches an event off when its area is full, and leaves it to us to
- * switch it on again (perf_aux_output_end(); perf does, auxtrace_record__read_finish()).
+ * The kernel switches an event off when its area is full; the reader has to switch it
+ * on again (perf_aux_output_end(); perf does so in auxtrace_record__read_finish()).
  */
-static void resume(struct pev_session *s, const struct session_ring *r)
+static void resume_tracing(struct pev_session *s, const struct session_ring *r)
 {
-	for (int i = 0; !r->only->off && i < r->only->event.nr; i++) {
-		const struct pev_event_fd *fd = &r->only->event.fds[i];
+	for (int i = 0; !r->owner->off && i < r->owner->event.nr; i++) {
+		const struct pev_event_fd *fd = &r->owner->event.fds[i];
 
 		if (fd->fd >= 0 && fd->cpu == r->cpu)
 			s->sys->ioctl(s->sys->ctx, fd->fd, PERF_EVENT_IOC_ENABLE, 0);
 	}
 }
 
-/* What the record told of was read, by whomever: room for more. */
-static void settle_aux(struct pev_session *s, struct session_ring *r)
+/* Returns the announced bytes to the kernel; they were read or ignored. */
+static void return_aux(struct pev_session *s, struct session_ring *r)
 {
-	/* No space for another page: the next attempt to trace switches the event off as well. */
+	/* Without space for another page the next attempt to trace switches the event off too. */
 	bool full = pev_ring_aux_unread(&r->ring) + (uint64_t)s->sys->pagesize(s->sys->ctx) >
 		    r->ring.aux_size;
 
-	s->tells_aux = false;
+	s->is_aux_record = false;
 	pev_ring_aux_pop(&r->ring, s->aux_offset + s->aux_size);
 	if (full || s->aux_flags & PERF_AUX_FLAG_TRUNCATED)
-		resume(s, r);
+		resume_tracing(s, r);
 }
 
 /*
- * Bytes whose record was lost are told of by nobody, and would fill the area for
- * ever. They are those that were there when the ring was found empty, twice: the
- * record is written before aux_head, but seen after it, maybe.
+ * Skips AUX bytes whose record was lost, which would fill the area for ever. These
+ * are the bytes that were there the last two times that the ring was empty: the
+ * kernel writes the record before aux_head, but it may become visible later.
  */
-static void skip_untold(struct pev_session *s, struct session_ring *r)
+static void skip_lost_aux(struct pev_session *s, struct session_ring *r)
 {
 	uint64_t head, tail;
 
 	if (!r->ring.aux || pev_ring_refresh(&r->ring))
 		return;
-	head = r->untold;
-	r->untold = pev_ring_aux_head(&r->ring);
+	head = r->idle_aux_head;
+	r->idle_aux_head = pev_ring_aux_head(&r->ring);
 	tail = r->ring.aux_tail;
 	pev_ring_aux_pop(&r->ring, head);
 	if (r->ring.aux_tail == tail)
 		return;
 	s->totals.aux_skipped += r->ring.aux_tail - tail;
-	resume(s, r);
+	resume_tracing(s, r);
 }
 
 bool pev_session_aux(const struct pev_session *s, const struct pev_record *rec,
 		     struct pev_aux *aux)
 {
-	if (!s->pending || !s->tells_aux || rec->type != PERF_RECORD_AUX)
+	if (!s->pending || !s->is_aux_record || rec->type != PERF_RECORD_AUX)
 		return false;
 	pev_ring_aux(&s->pending->ring, s->aux_offset, s->aux_size, aux);
 	return true;
 }
 
-/* More than that of a ring is unread: its records shall not stay in it. */
-static void relieve_from(struct pev_session *s, uint64_t quarters)
+/* Lifts rings with more unread bytes than these quarters. */
+static void lift_full_rings(struct pev_session *s, uint64_t quarters)
 {
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
@@ -1453,66 +1461,67 @@ static void relieve_from(struct pev_session *s, uint64_t quarters)
 			continue;
 		pev_ring_refresh(&r->ring);
 		if (pev_ring_fill(&r->ring) > r->ring.size / 4 * quarters)
-			relieve(s, r);
+			lift_ring(s, r);
 	}
 }
 
-/* Does a round end with the last record, and not where the order of time has it end? */
+/* True if a round delivers everything and ignores the time horizon. */
 static bool delivers_all(const struct pev_session *s)
 {
 	return s->drain >= PEV_DRAIN_REST || s->config.unordered || s->own_clock;
 }
 
-/* While records are delivered rings become full. A round that is not held by time would not end. */
-static void watch_fill(struct pev_session *s)
+/* Rings fill while records are delivered. Without a horizon, lifting would prolong the round. */
+static void check_fill(struct pev_session *s)
 {
-	s->unwatched = 0;
+	s->unchecked = 0;
 	if (!delivers_all(s))
-		relieve_from(s, 3);
+		lift_full_rings(s, 3);
 }
 
-/* The record handed out last is done with; a quarter of a ring is given back at once. */
-static void settle(struct pev_session *s)
+/* Finishes the current record. Returns space to the kernel once it is a quarter of a ring. */
+static void finish_record(struct pev_session *s)
 {
 	struct session_ring *r = s->pending;
 
 	if (!r || !pev_session_is_ours(s))
 		return;
 	s->pending = NULL;
-	if (s->tells_aux)
-		settle_aux(s, r);
+	if (s->is_aux_record)
+		return_aux(s, r);
 	pev_ring_pop(&r->ring, r->next_size);
 	r->next = NULL;
-	/* Of what was lifted the kernel has the room already. */
+	/* The kernel has the space of lifted records already. */
 	if ((int64_t)(r->ring.tail - r->ring.published) >= (int64_t)(r->ring.size / 4))
-		give_back(s, r);
-	if (++s->unwatched == WATCH_EVERY)
-		watch_fill(s);
-	unpress(s, r);
-	if (look(s, r))
+		return_space(s, r);
+	if (++s->unchecked == WATCH_EVERY)
+		check_fill(s);
+	end_urgency(s, r);
+	if (parse_next(s, r))
 		pev_merge_replace(&s->merge, r->time);
 	else
 		pev_merge_pop(&s->merge);
 }
 
-/* What was read is recorded, and is the kernel's again. */
+/* Records the bytes read in this round, and returns their space to the kernel. */
 static void end_round(struct pev_session *s)
 {
-	/* Forked in a callback: the rings are not mapped in this process. */
+	/* A callback has forked: the rings are not mapped in this process. */
 	if (!pev_session_is_ours(s))
 		return;
-	settle(s);
+	finish_record(s);
 	record_read(s, ALL_OLDER);
 	for (uint32_t i = 0; i < s->nr_rings; i++) {
 		struct session_ring *r = s->rings[i];
 
 		pev_ring_publish(&r->ring);
-		skip_untold(s, r);
-		if (!r->ring.corrupt || r->told_corrupt)
+		skip_lost_aux(s, r);
+		if (!r->ring.corrupt || r->reported_corrupt)
 			continue;
-		r->told_corrupt = true;
-		note(s, "the ring on cpu %d is corrupt: a record's size cannot be; what was unread "
-		     "is skipped (if it happens again, it is only counted)", r->cpu);
+		r->reported_corrupt = true;
+		note(s, "the ring on cpu %d is corrupt: a record has an impossible size; "
+			"unread records are skipped (later cases are only counted)",
+		     r->cpu);
 	}
 }
 
@@ -1532,7 +1541,7 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 	const struct pev_merge_item *next;
 
 	for (;;) {
-		settle(s);
+		finish_record(s);
 		*slot = take_part(s, rec);
 		if (!*slot)
 			*slot = take_ready(s, rec);
@@ -1547,13 +1556,13 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 				break;
 			return 0;
 		}
-		if (!all && next->time >= s->merge.horizon && !s->pressed)
+		if (!all && next->time >= s->merge.horizon && !s->urgent)
 			return 0;
 		s->pending = s->rings[next->who];
 		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
 			count_order(s, next->time);
 		note_aux(s, s->pending->next, s->pending->next_size);
-		*slot = take(s, s->pending, rec);
+		*slot = take_record(s, s->pending, rec);
 		if (*slot && !is_split(s, *slot, rec))
 			break;
 	}
@@ -1561,14 +1570,14 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 	return 1;
 }
 
-void pev_session_unwanted(struct pev_session *s) { s->totals.delivered--; }
+void pev_session_uncount(struct pev_session *s) { s->totals.delivered--; }
 
 void pev_session_end(struct pev_session *s)
 {
 	end_round(s);
-	/* From here on nobody reads for a while. */
+	/* The rings are not read for a while. */
 	if (pev_session_is_ours(s) && s->drain < PEV_DRAIN_REST)
-		relieve_from(s, 1);
+		lift_full_rings(s, 1);
 }
 
 static int64_t dispatch(struct pev_session *s, enum pev_drain how, uint64_t max,
@@ -1627,7 +1636,7 @@ int64_t pev_session_snapshot(struct pev_session *s, pev_deliver_fn deliver, void
 		pause_output(s, false);
 		return rc;
 	}
-	/* A close() from a callback waits until output goes on. */
+	/* A close() from a callback waits until output is resumed. */
 	nr = dispatch(s, PEV_DRAIN_SNAPSHOT, 0, deliver, ctx);
 	rc = pause_output(s, false);
 	if (s->closing)
@@ -1635,7 +1644,7 @@ int64_t pev_session_snapshot(struct pev_session *s, pev_deliver_fn deliver, void
 	return nr < 0 || rc == 0 ? nr : rc;
 }
 
-/* ---- what it was, and the end ---- */
+/* ---- totals and end ---- */
 
 void pev_session_totals(struct pev_session *s, struct pev_totals *totals)
 {
@@ -1668,7 +1677,7 @@ void pev_session_close(struct pev_session *s)
 		return;
 	}
 	for (uint32_t i = s->nr_rings; i-- > 0;) {
-		/* VM_DONTCOPY (perf_mmap()): what is there now is something else. */
+		/* VM_DONTCOPY (perf_mmap()): another mapping may be there now. */
 		if (!pev_session_is_ours(s))
 			s->rings[i]->ring.page = NULL;
 		pev_ring_unmap(&s->rings[i]->ring);
@@ -1678,8 +1687,8 @@ void pev_session_close(struct pev_session *s)
 		slot_free(s->slots[i]);
 	if (s->tick >= 0)
 		s->sys->close(s->sys->ctx, s->tick);
-	if (s->again >= 0)
-		s->sys->close(s->sys->ctx, s->again);
+	if (s->wake_timer >= 0)
+		s->sys->close(s->sys->ctx, s->wake_timer);
 	if (s->epfd >= 0)
 		s->sys->close(s->sys->ctx, s->epfd);
 	pev_merge_free(&s->merge);

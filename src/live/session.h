@@ -1,21 +1,20 @@
 /*
- * session.h - the engine: live rings -> order -> dispatch.
+ * session.h - a live session: events, their rings, and the delivery of records in time order.
  *
- * Events go in, located records come out in time order, one call each.
+ * The caller adds events and calls pev_session_next() for one located record at a time.
  *
- * Order: the rings are the queue. A round reads the clock, then every head, and
- * delivers what is older than the reading of an earlier round (merge.h). Rounds
- * happen when a ring passes its watermark and on a tick; so a record waits at
- * most two ticks and a gap (2 * PEV_TICK_NS + PEV_GAP_NS) and what callbacks take,
- * and its order is exact as long as writing a record takes the kernel less than
- * PEV_GAP_NS. What has to
- * wait leaves a ring that it fills by more than a quarter, or by more than three while
- * records are delivered, and waits in memory: of a ring at most four times its size, and
- * 4 MiB. When that does not do, a ring over three quarters full is drained to its half at
- * once; records that come too late for their place are delivered all the same and counted.
+ * Order: the rings are the queue. A round reads the clock, then the head of every ring, and
+ * delivers the records that are older than the clock was in an earlier round (merge.h). A
+ * round starts when a ring passes its watermark, and on a tick. So a record waits at most
+ * two ticks, a gap (2 * PEV_TICK_NS + PEV_GAP_NS) and the time of the callbacks. The order
+ * is exact as long as the kernel needs less than PEV_GAP_NS to write a record. If a ring is
+ * more than a quarter full of waiting records, or three quarters while records are delivered,
+ * they are moved to memory: per ring at most four times its size and at most 4 MiB. If that
+ * is not enough, a ring more than three quarters full is drained to its half at once. Records
+ * that arrive too late for their place are delivered all the same, and counted.
  *
- * A sample whose user part is deferred is handed out when that has come (deferred.h), behind
- * records that are younger; to an event that hears CALLCHAIN_DEFERRED both come as they are.
+ * A sample with a deferred user part is delivered when that arrives (deferred_callchain.h),
+ * behind younger records. An event that wants CALLCHAIN_DEFERRED gets both as they are.
  */
 #ifndef PEV_SESSION_H
 #define PEV_SESSION_H
@@ -39,218 +38,218 @@
 
 struct pev_session_config {
 	size_t ring_bytes;     /* data bytes per CPU, a power of two of pages; 0: 2 MiB */
-	int clockid;           /* of all times; CLOCK_MONOTONIC unless set */
-	int exclude_pid;       /* records of this process are not delivered; 0: none */
+	int clockid;           /* of all times; default: CLOCK_MONOTONIC */
+	int exclude_pid;       /* do not deliver records of this process; 0: none */
 	bool unordered;        /* deliver ring by ring, at once */
-	/* Told, never asked: what was dropped, shrunk or skipped, a sentence each. May be NULL. */
+	/* Called with a note for the user: what was dropped, shrunk or skipped. May be NULL. */
 	void (*note)(void *ctx, const struct pev_err *what);
 	void *note_ctx;
 };
 
-/* What is wanted of an event. */
+/* What the caller needs from an event. */
 struct pev_want {
-	uint32_t heard;        /* bit n: records of type n have a listener; bit 0: unknown types */
-	size_t aux_bytes;      /* its AUX area on each CPU, a power of two of pages; 0: none */
-	bool aux_optional;     /* goes without where its PMU has no AUX area; noted */
-	bool nameless;         /* nobody asks whose its samples are */
-	bool timeless;         /* its records have no time, and stay behind the one before them */
+	uint32_t wanted_types;        /* bit n: type n has a listener; bit 0: unknown types */
+	size_t aux_bytes;      /* of its AUX area per CPU, a power of two of pages; 0: none */
+	bool aux_optional;     /* continue without, with a note, if the PMU has no AUX area */
+	bool no_task;         /* samples do not need pid and tid */
+	bool no_time;         /* records have no time; each stays behind the one before it */
 };
 
 /* An event in a session. */
 struct pev_slot {
 	struct pev_event event;
 	struct pev_plan plan;
-	uint32_t heard;        /* bit n: records of type n have a listener; bit 0: unknown types */
-	uint32_t index;        /* its place in session->slots; never re-used */
-	bool hidden;           /* the session's own side-band event: nobody asked for its records */
-	bool keep_own;         /* exclude_pid is not for this one */
-	bool own_rings;        /* nobody else writes into its rings: they have AUX areas */
-	bool off;              /* switched off by us, and not by the kernel */
+	uint32_t wanted_types;        /* bit n: type n has a listener; bit 0: unknown types */
+	uint32_t index;        /* index in session->slots; never reused */
+	bool hidden;           /* the session's own side-band event, not delivered */
+	bool keep_own;         /* exclude_pid does not apply */
+	bool own_rings;        /* no other event writes into its rings: they have AUX areas */
+	bool off;              /* switched off by us, not by the kernel */
 	bool closed;
-	bool splits;           /* its samples are split into those of its group */
-	uint64_t lost;         /* PERF_FORMAT_LOST when it was last read */
-	uint64_t recorded_lost; /* the part of it that recordings have */
+	bool splits;           /* its samples are split into samples of its group */
+	uint64_t lost;         /* PERF_FORMAT_LOST, as last read */
+	uint64_t recorded_lost; /* the part of it that recordings contain */
 };
 
 struct pev_totals {
 	uint64_t records;      /* read from the rings, of every type */
-	uint64_t delivered;    /* handed to the callback */
-	uint64_t lost;         /* that the kernel could not write; PERF_FORMAT_LOST, else LOST */
-	uint64_t lost_own;     /* the same of hidden events: names of tasks may be missing */
-	uint64_t lost_samples; /* that the hardware lost; LOST_SAMPLES */
-	uint64_t late;         /* older than one delivered before */
-	uint64_t malformed;    /* skipped by size: a length inside was wrong */
-	uint64_t corrupt;      /* rings resynchronised */
-	uint64_t unknown_id;   /* of no event we know */
+	uint64_t delivered;    /* given to the callback */
+	uint64_t lost;         /* not written by the kernel: PERF_FORMAT_LOST, else LOST */
+	uint64_t lost_own;     /* lost by hidden events: names of tasks may be missing */
+	uint64_t lost_samples; /* lost by the hardware: LOST_SAMPLES */
+	uint64_t late;         /* older than a record delivered before */
+	uint64_t malformed;    /* skipped: a length inside was wrong */
+	uint64_t corrupt;      /* resynchronised rings */
+	uint64_t unknown_id;   /* with the id of no known event */
 	uint64_t throttled;    /* THROTTLE records */
-	uint64_t unjoined;     /* samples whose deferred user part never came */
-	uint64_t excluded;     /* of exclude_pid, and of tasks by other names than those wanted */
-	uint64_t aux_bytes;    /* of AUX areas that a record told of and that were there */
-	uint64_t aux_skipped;  /* that no record told of: it was lost */
-	uint64_t aux_truncated; /* AUX records that say that some is missing before or after */
+	uint64_t unjoined;     /* deferred samples whose user part never arrived */
+	uint64_t excluded;     /* of exclude_pid, and of tasks with other names than wanted */
+	uint64_t aux_bytes;    /* of AUX areas, announced by a record and present */
+	uint64_t aux_skipped;  /* without a record: it was lost */
+	uint64_t aux_truncated; /* AUX records with the flag that bytes are missing */
 	uint64_t wakeups;
-	uint64_t rings, ring_bytes; /* so many, the smallest of so many data bytes */
+	uint64_t rings, ring_bytes; /* number of rings, and data bytes of the smallest */
 };
 
 struct pev_session; /* opaque; owns its events, rings and task table */
 
-/* The config is copied. Nothing is opened but an epoll descriptor. */
+/* Opens a session; copies the config. Opens no descriptor except an epoll set. */
 int pev_session_open(struct pev_session **session, const struct pev_sys *sys,
 		     const struct pev_session_config *config, struct pev_err *err);
 /*
- * Deliver only records of tasks whose comm matches this pattern (fnmatch(3)), or another one
- * given, when the record is written; records of lost ones are always delivered. -ENOMEM.
- * Call it before the first event, so that each record has the pid and tid of its task.
+ * Delivers only records of tasks whose comm, when the record is written, matches this pattern
+ * (fnmatch(3)) or one of an earlier call. Records of losses are always delivered. Call it before
+ * the first event, so that each record has the pid and tid of its task. Returns 0 or -ENOMEM.
  */
 int pev_session_want_comm(struct pev_session *session, const char *pattern);
 
 /*
- * False in a process that was forked since. There the rings are not mapped, and what is
- * asked of the events happens to the parent: such a session can be closed, and nothing else.
+ * False in a process that was forked since. Rings are not mapped there, and
+ * operations on events affect the parent, so such a session can only be closed.
  */
 bool pev_session_is_ours(const struct pev_session *session);
 
 /*
- * Open attr on the target, ids known and output routed into the CPUs' rings,
- * not enabled. The session adds to the attr what it stands on: sample_id_all,
- * IDENTIFIER, TIME, TID, CPU, its clock, a watermark unless the attr has one, and
- * read_format's times, id and lost. What an older kernel refuses of the latter is
- * dropped and noted. *slot is the session's.
- *
- * An event with an AUX area has a ring of its own on each CPU. The area is read as it
- * comes: the kernel, which stops tracing when it is full, is given it back record by
- * record, and is asked to go on. It must not have write_backward.
+ * Opens attr on the target, reads the ids and redirects the output into the CPUs' rings.
+ * The event is disabled. The session adds to the attr the fields that it needs:
+ * sample_id_all, IDENTIFIER, TIME, TID, CPU, its clock, a watermark unless the attr has
+ * one, and read_format's times, id and lost. Of the latter, those that an older kernel
+ * refuses are dropped and reported as a note. *slot belongs to the session.
  */
 int pev_session_add(struct pev_session *session, const struct pev_attr *attr, const char *name,
 		    const struct pev_target *target, const struct pev_want *want,
 		    struct pev_slot **slot, struct pev_err *err);
 
-/* The slot of that index, or NULL; and the index that the next one will get. */
+/*
+ * pev_session_slot() returns the slot of that index, or NULL; pev_session_slots() the next index.
+ */
 struct pev_slot *pev_session_slot(const struct pev_session *session, uint32_t index);
 uint32_t pev_session_slots(const struct pev_session *session);
 
-/* Stop an event for good: disabled, its records no longer delivered. */
+/* Stops an event for good: it is disabled, and its records are not delivered any more. */
 void pev_session_remove(struct pev_session *session, struct pev_slot *slot);
 
-/* One event on, or off. */
-int pev_session_switch(struct pev_slot *slot, bool on);
+/* Switches one event on or off. */
+int pev_session_switch_slot(struct pev_slot *slot, bool on);
 
-/* All events on, or off; and the tick that bounds how long a record waits. */
+/* Switches all events on or off. Enabling starts the tick that bounds how long a record waits. */
 int pev_session_enable(struct pev_session *session, struct pev_err *err);
 int pev_session_disable(struct pev_session *session);
 
-/* Pollable: readable when dispatching is worth it. */
+/* The poll descriptor; readable when a dispatch has work. */
 int pev_session_fd(const struct pev_session *session);
-/* A descriptor of the caller's in the same poll set. */
+/* Adds a descriptor of the caller to the poll set, or removes it. */
 int pev_session_watch(struct pev_session *session, int fd);
 int pev_session_unwatch(struct pev_session *session, int fd);
 
 /*
- * Have the descriptor be readable until it has been waited for: more is there than was taken, and
- * the kernel, which says so once, will not say it again before more has come.
+ * Makes the poll descriptor readable until the next wait. Needed when records are left
+ * in a ring: the kernel signals a ring once, and not again before more has arrived.
  */
-int pev_session_again(struct pev_session *session);
+int pev_session_wake(struct pev_session *session);
 
 /*
- * Wait until something is ready; which watched descriptors are goes to ready[0..max).
- * How many, or -errno; -EINTR is the caller's to judge.
+ * Waits until a descriptor is ready. ready[0..max) receives the watched
+ * ones. Returns how many, or -errno; the caller decides about -EINTR.
  */
 int pev_session_wait(struct pev_session *session, int timeout_ms, int *ready, int max);
 
-/* True once no target of any event is left (POLLHUP on every ring). */
-bool pev_session_over(const struct pev_session *session);
+/* True when no target of any event is left (POLLHUP on every ring). */
+bool pev_session_is_over(const struct pev_session *session);
 
 /*
- * For how long the events of that CPU were on, in ns, all of them together. It stands still where
- * all are off, and where the CPU was offline meanwhile: events do not come back with their CPU
- * (perf_event_exit_cpu(), kernel/events/core.c).
+ * Returns how long the events of that CPU were on, in ns, as a sum. It does
+ * not advance while all are off, nor for a CPU that was offline: its events
+ * do not come back (perf_event_exit_cpu(), kernel/events/core.c).
  */
 uint64_t pev_session_time_on(const struct pev_session *session, int cpu);
 
 enum pev_drain {
-	PEV_DRAIN_ROUND,     /* what the order allows now, as far as it is heard */
+	PEV_DRAIN_ROUND,     /* records that the order allows now, for listeners */
 	PEV_DRAIN_ROUND_ALL, /* the same, but every record of every event that is not hidden */
-	PEV_DRAIN_REST,      /* all there is: events are disabled, nothing more comes */
+	PEV_DRAIN_REST,      /* all records: events are disabled */
 	PEV_DRAIN_REST_ALL,
-	PEV_DRAIN_DISCARD,   /* all there is, to nobody: counted as read only */
-	PEV_DRAIN_SNAPSHOT   /* what the backward rings hold; of pev_session_snapshot() */
+	PEV_DRAIN_DISCARD,   /* read and count all records, deliver none */
+	PEV_DRAIN_SNAPSHOT   /* content of the backward rings, for pev_session_snapshot() */
 };
 
 /*
- * One round, record by record: begin, next until it gives 0, end. A record and
- * its slot are good until the next call of any of the three. The last record of a REST round
- * is a LOST record of the losses that no other record had, if a slot listens to it. begin ends a
- * round that was left open; end gives the kernel its room back. -EBUSY inside a dispatch.
+ * One round, record by record: begin, next until it returns 0, end. A record and its slot are
+ * valid until the next call of any of the three. The last record of a REST round is a LOST
+ * record of the losses that no other record had, if a slot listens to it. begin ends an open
+ * round. end returns the space to the kernel. begin fails with -EBUSY inside a dispatch.
  */
 int pev_session_begin(struct pev_session *session, enum pev_drain drain);
 int pev_session_next(struct pev_session *session, struct pev_slot **slot, struct pev_record *rec);
 void pev_session_end(struct pev_session *session);
 
 /*
- * The bytes of the AUX area that a record tells of; false for one that tells of none. For
- * the record that was handed out last, and good as long as that is.
+ * Returns the bytes of the AUX area that the current record announces;
+ * false if it announces none. Valid as long as the record.
  */
 bool pev_session_aux(const struct pev_session *session, const struct pev_record *rec,
 		     struct pev_aux *aux);
 
-/* The record that was handed out last is nobody's after all: it does not count as delivered. */
-void pev_session_unwanted(struct pev_session *session);
+/* Does not count the last record as delivered. */
+void pev_session_uncount(struct pev_session *session);
 
-/* 0: go on. 1: stop here, this record counts as delivered. -errno: the same, and it is returned. */
+/*
+ * Returns 0 to continue, 1 to stop behind this record, or -errno to
+ * stop with this error. The record counts as delivered in each case.
+ */
 typedef int (*pev_deliver_fn)(void *ctx, struct pev_slot *slot, const struct pev_record *rec);
 
 /*
- * A whole round, at most max records (0: no limit). How many were delivered, or
- * -errno. -EBUSY when called from a deliver function.
+ * Delivers a whole round, at most max records (0: no limit). Returns
+ * how many, or -errno; -EBUSY when called from a deliver function.
  */
 int64_t pev_session_dispatch(struct pev_session *session, enum pev_drain drain, uint64_t max,
 			     pev_deliver_fn deliver, void *ctx);
 
 /*
- * Deliver what the backward rings hold (events with write_backward), oldest
- * first, their output paused meanwhile: what happens then is lost and counted. The
- * records stay; a later snapshot gives again those that are not overwritten by then.
+ * Delivers the records in the backward rings (events with write_backward), oldest first.
+ * Their output is paused meanwhile: records of that time are lost and counted. The records
+ * stay; a later snapshot delivers those again that are not overwritten by then.
  */
 int64_t pev_session_snapshot(struct pev_session *session, pev_deliver_fn deliver, void *ctx);
 
 /*
- * Have rec get the rings' bytes as they are, from here on, before the kernel gets their room
- * back; NULL: nobody. Borrowed. What is delivered is what it gets, in rounds whose
- * records are older than all that come after; of PEV_DRAIN_DISCARD it gets nothing.
- * Backward rings and AUX areas are not for it.
+ * Sets the recorder: from here on it receives the rings' bytes as they are, before
+ * the kernel gets the space back. NULL: no recorder. Borrowed. It receives the
+ * delivered records, in rounds that are older than all later records. It gets
+ * nothing from PEV_DRAIN_DISCARD, backward rings and AUX areas.
  */
-void pev_session_record(struct pev_session *session, struct pev_writer *rec);
-/* At the end, when its events are off: what overwritten rings hold goes to the recorder. */
-void pev_session_record_kept(struct pev_session *session);
+void pev_session_set_recorder(struct pev_session *session, struct pev_writer *rec);
+/* At the end, when events are off: records the content of backward rings. */
+void pev_session_record_backward(struct pev_session *session);
 
 /*
- * A round for the recorder alone: all there is goes to it, and no record is looked at. How
- * much that was, in bytes, or -EBUSY. Rounds are marked so that a reader can put their records
- * in order as we would have.
+ * A round for the recorder only: copies all bytes to it and parses no record. Returns the number
+ * of bytes, or -EBUSY. Marks rounds so that a reader can sort their records as a session would.
  */
-int64_t pev_session_copy(struct pev_session *session);
+int64_t pev_session_copy_rings(struct pev_session *session);
 
 /*
- * Gives the recorder the count of lost records of each event that is not hidden, as far as no
- * earlier recording has it: LOST_SAMPLES records. Returns that of the hidden ones, and 0
- * without a recorder or where an event cannot be asked: then there are LOST records alone.
+ * Records the losses of each event that is not hidden, as LOST_SAMPLES records, as far as
+ * no earlier recording has them. Returns the losses of hidden events. Returns 0 without a
+ * recorder or if an event cannot be read: then the recording has LOST records only.
  */
 uint64_t pev_session_record_losses(struct pev_session *session);
 
-/* The totals so far; reads the kernel's own count of lost records. */
+/* Returns the totals so far; reads the kernel's count of lost records. */
 void pev_session_totals(struct pev_session *session, struct pev_totals *totals);
 
-/* The comm of a record's task, ":TID" as perf prints it for one unknown. Borrowed. */
+/* Returns the comm of a task; ":TID", as perf prints it, if unknown. Borrowed. */
 const char *pev_session_comm(struct pev_session *session, int tid);
 struct pev_tasks *pev_session_tasks(struct pev_session *session);
 
 /*
- * Everything back in reverse. From inside a deliver function the session is
- * closed once that has returned.
+ * Frees everything in reverse order. Called from a deliver function,
+ * it closes the session when that function has returned.
  */
 void pev_session_close(struct pev_session *session);
 
-/* The same at once, when nobody will return to the deliver function that is running. */
+/* Closes at once, when the running deliver function is never returned to. */
 void pev_session_drop(struct pev_session *session);
 
 #endif

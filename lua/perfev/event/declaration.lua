@@ -579,13 +579,13 @@ function M.condition(decl, built)
   return where.filter(condition, filters.fields(built.format))
 end
 
---- Nothing looks at whose its samples are: neither its callbacks nor what is written of them.
-function M.is_nameless(decl)
-  if not decl.fields or decl.spec.symbols then return false end
+--- True if the callbacks or the output of symbols may use the task of a sample.
+function M.needs_task(decl)
+  if not decl.fields or decl.spec.symbols then return true end
   for name in pairs(decl.callbacks) do
-    if name ~= "sample" then return false end
+    if name ~= "sample" then return true end
   end
-  return true
+  return false
 end
 
 --- What the declaration is on this machine: asks it, and makes the attrs.

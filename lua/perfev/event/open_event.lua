@@ -207,7 +207,7 @@ local function add(self, ev, built, target, leader)
     args_from = built.format and built.found.args_from,
     aux_bytes = built.aux_bytes, aux_optional = built.aux_optional,
     fields = ev.decl.fields and ev.decl.fields.names, where = ev.decl.where, where_all = ev.decl.is_carrier,
-    nameless = not self.opts.record and event.is_nameless(ev.decl), timeless = built.spec.time == false,
+    no_task = not self.opts.record and not event.needs_task(ev.decl), no_time = built.spec.time == false,
   }
 end
 

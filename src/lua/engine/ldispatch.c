@@ -1,6 +1,4 @@
-/*
- * ldispatch.c - from a record to its callback; see ldispatch.h.
- */
+/* ldispatch.c - calls callbacks with records; see ldispatch.h. */
 #include "lua/engine/ldispatch.h"
 
 #include <errno.h>
@@ -11,7 +9,7 @@
 #include "lua/hooks/lhooks.h"
 #include "lua/symbol/lstack_table.h"
 
-/* Where a call finds things, from d->first on. */
+/* Stack offsets from d->first. */
 enum { AT_HANDLER, AT_CALLBACKS, AT_CONTEXT, AT_HANDLERS, AT_VIEWS };
 
 void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
@@ -21,7 +19,7 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 	lua_newtable(L);
 	lua_setiuservalue(L, idx, L_UV_CALLBACKS);
 	lua_newtable(L); /* context */
-	/* A view that somebody keeps looks at our now: through its context it keeps us. */
+	/* A kept view points to d->now: its context keeps the userdata alive. */
 	lua_pushvalue(L, idx);
 	lua_rawseti(L, -2, 0);
 	l_stacks_push(L);
@@ -50,7 +48,7 @@ struct pev_budget *l_dispatch_budget(lua_State *L, int idx)
 	return budget;
 }
 
-void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
+void l_dispatch_set_tasks(struct l_dispatch *d, struct pev_tasks *tasks)
 {
 	for (int i = 0; i <= L_DISPATCH_VIEWS; i++)
 		d->views[i]->tasks = tasks;
@@ -64,7 +62,7 @@ void l_dispatch_free(struct l_dispatch *d)
 	d->now++; /* payload views compare with it */
 }
 
-/* Room for all slots up to this one, of which those that are new have nothing. -ENOMEM. */
+/* Makes room for all slots up to this one; new ones are empty. Returns 0 or -ENOMEM. */
 static int make_room(struct l_dispatch *d, uint32_t slot)
 {
 	struct l_dispatch_slot *slots;
@@ -80,8 +78,8 @@ static int make_room(struct l_dispatch *d, uint32_t slot)
 	return 0;
 }
 
-/* Nothing hears it yet; an event that could not be opened may have been it before. */
-static void begin_slot(lua_State *L, struct l_dispatch *d, uint32_t slot)
+/* Clears the slot: an event that failed to open may have used it. */
+static void clear_slot(lua_State *L, struct l_dispatch *d, uint32_t slot)
 {
 	if (make_room(d, slot) < 0) {
 		luaL_error(L, "no memory for an event");
@@ -90,7 +88,7 @@ static void begin_slot(lua_State *L, struct l_dispatch *d, uint32_t slot)
 	d->slots[slot] = (struct l_dispatch_slot){ .args = d->slots[slot].args };
 }
 
-/* The name of the spec at 2's event. */
+/* Pushes the name of the event of the spec at 2. */
 static const char *push_name(lua_State *L)
 {
 	const char *name;
@@ -102,8 +100,8 @@ static const char *push_name(lua_State *L)
 	return name ? name : "?";
 }
 
-/* What the slot's records are under; the list of callbacks keeps it. */
-static void take_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+/* Sets the slot's condition. The list of callbacks keeps it alive. */
+static void set_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
 {
 	int top = lua_gettop(L);
 	bool all;
@@ -117,9 +115,9 @@ static void take_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int li
 	lua_settop(L, top);
 }
 
-/* What is on top is the slot's for that type; the list of callbacks keeps its sink. */
-static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list,
-		      int context)
+/* Sets the value on top as the slot's sink for a type. The list of callbacks keeps it alive. */
+static void set_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int type, int list,
+		     int context)
 {
 	lua_Integer at = (lua_Integer)slot * PEV_RECORD_NR + type;
 	int top = lua_gettop(L);
@@ -131,16 +129,19 @@ static void take_sink(lua_State *L, struct l_dispatch *d, uint32_t slot, int typ
 	lua_settop(L, top);
 }
 
-#define PULLED (UINT32_C(1) << PERF_RECORD_SAMPLE) /* what is heard while fields are pulled */
+#define PULLED (UINT32_C(1) << PERF_RECORD_SAMPLE) /* wanted types while fields are pulled */
 
-/* What is got of the slot's samples, by the names on top; the list of callbacks keeps it. */
+/*
+ * Sets the fields of the slot's samples from the names
+ * on top. The list of callbacks keeps them alive.
+ */
 static void set_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
 {
 	d->slots[slot].fields = l_fields_push(L, -1);
 	lua_rawsetp(L, list, d->slots[slot].fields);
 }
 
-static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
+static void set_sample_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int list)
 {
 	if (d->pulls)
 		lua_rawgeti(L, list, 0);
@@ -151,7 +152,7 @@ static void take_fields(lua_State *L, struct l_dispatch *d, uint32_t slot, int l
 	lua_pop(L, 1);
 }
 
-uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d)
+uint32_t l_dispatch_pull_fields(lua_State *L, int idx, int names, struct l_dispatch *d)
 {
 	int top = lua_gettop(L), list = top + 1;
 
@@ -169,17 +170,17 @@ uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d)
 	return PULLED;
 }
 
-uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
+uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint32_t slot)
 {
 	lua_Integer base = (lua_Integer)slot * PEV_RECORD_NR + 1;
 	int top = lua_gettop(L), list = top + 1;
-	uint32_t heard = 0;
+	uint32_t wanted_types = 0;
 
-	begin_slot(L, d, slot);
+	clear_slot(L, d, slot);
 	lua_getiuservalue(L, idx, L_UV_CALLBACKS);
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
-	take_fields(L, d, slot, list);
-	take_guard(L, d, slot, list);
+	set_sample_fields(L, d, slot, list);
+	set_guard(L, d, slot, list);
 	if (lua_getfield(L, 2, "callbacks") != LUA_TTABLE) {
 		lua_settop(L, top);
 		return d->pulls ? PULLED : 0;
@@ -193,16 +194,16 @@ uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d, uint3
 			lua_pop(L, 1);
 			continue;
 		}
-		heard |= UINT32_C(1) << type;
+		wanted_types |= UINT32_C(1) << type;
 		if (l_sink_is(L, -1))
-			take_sink(L, d, slot, type, list, top + 2);
+			set_sink(L, d, slot, type, list, top + 2);
 		lua_rawseti(L, list, base + type);
 	}
 	lua_settop(L, top);
-	return d->pulls ? PULLED : heard;
+	return d->pulls ? PULLED : wanted_types;
 }
 
-int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
+int l_dispatch_reserve_slot(struct l_dispatch *d, uint32_t slot)
 {
 	if (make_room(d, slot) < 0)
 		return -ENOMEM;
@@ -210,7 +211,7 @@ int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot)
 	return 0;
 }
 
-/* Of user space's own: the registers that a probe's arguments are in. */
+/* For a uprobe without tracefs: gets the user registers that hold its arguments. */
 static __attribute__((noinline)) bool has_registers(const struct l_args *args,
 						    const struct pev_record *rec,
 						    const unsigned char **raw, uint32_t *len)
@@ -224,7 +225,7 @@ static __attribute__((noinline)) bool has_registers(const struct l_args *args,
 	return true;
 }
 
-/* The record's payload, where that of the slot's events can be read. */
+/* Gets the record's payload if the slot's event has a readable one. */
 static inline bool has_payload(const struct l_args *args, const struct pev_record *rec,
 			       const unsigned char **raw, uint32_t *len)
 {
@@ -235,8 +236,8 @@ static inline bool has_payload(const struct l_args *args, const struct pev_recor
 	return has_registers(args, rec, raw, len);
 }
 
-unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-			 unsigned process)
+unsigned l_dispatch_point_view(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			       unsigned process)
 {
 	unsigned turn = d->turn++ % L_DISPATCH_VIEWS;
 	struct l_view *view = d->views[turn];
@@ -260,7 +261,7 @@ unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_r
 	return turn;
 }
 
-int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at)
+int l_dispatch_push_pulled(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at)
 {
 	const struct l_view *view = d->views[turn];
 	struct l_fields *fields = d->pulls ? d->slots[slot].fields : NULL;
@@ -273,14 +274,14 @@ int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned 
 	return 1;
 }
 
-void l_dispatch_limit(lua_State *L, struct l_dispatch *d, int idx)
+void l_dispatch_set_limit(lua_State *L, struct l_dispatch *d, int idx)
 {
 	lua_Integer left = luaL_optinteger(L, idx, -1);
 
 	d->left = left < 0 ? UINT64_MAX : (uint64_t)left;
 }
 
-void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)
+void l_dispatch_prepare_stack(lua_State *L, struct l_dispatch *d)
 {
 	luaL_checkstack(L, AT_VIEWS + L_DISPATCH_VIEWS + L_FIELDS_MAX + LUA_MINSTACK,
 			"dispatch");
@@ -292,7 +293,7 @@ void l_dispatch_set_up(lua_State *L, struct l_dispatch *d)
 	lua_getiuservalue(L, 1, L_UV_VIEWS);
 	for (int i = 0; i < L_DISPATCH_VIEWS; i++)
 		lua_rawgeti(L, d->first + AT_VIEWS, i + 1);
-	/* The views stand where the list of them stood. */
+	/* Removes the list of views, below the views. */
 	lua_remove(L, d->first + AT_VIEWS);
 }
 
@@ -307,7 +308,7 @@ void l_dispatch_push_views(lua_State *L, int idx)
 }
 
 /* (handlers, message, callback, event) -> handlers.on_error(message, callback, event) */
-static int l_tell(lua_State *L)
+static int l_report_error(lua_State *L)
 {
 	if (lua_getfield(L, 1, "on_error") != LUA_TFUNCTION)
 		return 0;
@@ -318,21 +319,21 @@ static int l_tell(lua_State *L)
 	return 1;
 }
 
-/* Tell the error handler; the message with its traceback is on top. 1: it wants to stop. */
-static int raised(struct l_dispatch *d, uint32_t slot, uint32_t type)
+/* Calls the error handler with the message and traceback on top. Returns 1 to end the dispatch. */
+static int call_error_handler(struct l_dispatch *d, uint32_t slot, uint32_t type)
 {
 	lua_State *L = d->L;
 	int rc, stop;
 
 	d->raised++;
-	lua_pushcfunction(L, l_tell);
+	lua_pushcfunction(L, l_report_error);
 	lua_pushvalue(L, d->first + AT_HANDLERS);
 	lua_pushvalue(L, -3);
 	lua_pushlightuserdata(L, (void *)(uintptr_t)pev_layouts[type].callback);
 	lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 1);
 	rc = lua_pcall(L, 4, 1, 0);
 	stop = rc == LUA_OK ? lua_toboolean(L, -1) : rc == LUA_ERRMEM;
-	/* Nobody has been told: dispatch raises it when the core is done. */
+	/* The handler was not called: dispatch raises the error when the core is done. */
 	if (rc == LUA_ERRMEM)
 		l_keep_error(L);
 	else
@@ -341,18 +342,21 @@ static int raised(struct l_dispatch *d, uint32_t slot, uint32_t type)
 	return stop;
 }
 
-bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type)
+bool l_dispatch_report_error(struct l_dispatch *d, uint32_t slot, uint32_t type)
 {
 	int stop;
 
 	d->now++;
-	stop = raised(d, slot, type < PEV_RECORD_NR ? type : 0);
+	stop = call_error_handler(d, slot, type < PEV_RECORD_NR ? type : 0);
 	d->now++;
 	return stop;
 }
 
-/* The function below its arguments, as lua_pcall(); one error caught for many calls is cheaper. */
-static int call(struct l_dispatch *d, int nargs)
+/*
+ * Calls the function below its arguments, as lua_pcall(). If guarded,
+ * the caller protects many calls at once, which is cheaper.
+ */
+static int call_function(struct l_dispatch *d, int nargs)
 {
 	if (!d->guarded)
 		return lua_pcall(d->L, nargs, 1, d->first + AT_HANDLER);
@@ -360,7 +364,7 @@ static int call(struct l_dispatch *d, int nargs)
 	return LUA_OK;
 }
 
-/* What l_call_with_fields() gets besides the callback and the view. */
+/* Further arguments of l_call_with_fields(). */
 struct arguments {
 	const struct l_fields *fields;
 	const struct l_view *view;
@@ -380,7 +384,7 @@ static int l_call_with_fields(lua_State *L)
 	return 1;
 }
 
-/* Strings and tables are made where an error is caught; the rest cannot raise. */
+/* Creating strings and tables can raise, so it is done in a protected call; other values cannot. */
 static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint32_t slot,
 			    unsigned turn)
 {
@@ -392,7 +396,7 @@ static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint3
 	l_fields_of(fields, view->rec, arguments.args);
 	if (fields->plain || d->guarded) {
 		l_fields_get(L, at, fields, view, arguments.args);
-		return call(d, (int)fields->nr);
+		return call_function(d, (int)fields->nr);
 	}
 	lua_pushcfunction(L, l_call_with_fields);
 	lua_insert(L, -2);
@@ -412,12 +416,12 @@ static int call_with_view(struct l_dispatch *d, uint32_t slot, unsigned turn)
 		lua_rawgeti(L, d->first + AT_CONTEXT, 2 * (lua_Integer)slot + 2);
 		nargs = 2;
 	}
-	return call(d, nargs);
+	return call_function(d, nargs);
 }
 
-/* The view that no Lua sees, at the record, and the record's payload, or NULL. */
-static inline struct l_view *look_at(struct l_dispatch *d, uint32_t slot,
-				     const struct pev_record *rec, struct l_args **payload)
+/* Points the internal view at the record. *payload: the record's payload, or NULL. */
+static inline struct l_view *point_inner_view(struct l_dispatch *d, uint32_t slot,
+					      const struct pev_record *rec, struct l_args **payload)
 {
 	struct l_args *args = d->slots[slot].args;
 	struct l_view *view = d->views[L_DISPATCH_VIEWS];
@@ -427,28 +431,28 @@ static inline struct l_view *look_at(struct l_dispatch *d, uint32_t slot,
 	return view;
 }
 
-bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+bool l_dispatch_meets_condition(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
 {
 	struct l_args *args;
-	struct l_view *view = look_at(d, slot, rec, &args);
+	struct l_view *view = point_inner_view(d, slot, rec, &args);
 
-	return l_guard_lets(d->slots[slot].guard, view, args, &d->untold);
+	return l_guard_lets(d->slots[slot].guard, view, args, &d->undecided);
 }
 
-void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
-			const struct pev_record *rec)
+void l_dispatch_feed_sink(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			  const struct pev_record *rec)
 {
 	struct l_args *args;
 	struct l_view *view;
 
 	if (l_sink_counts(sink, rec->plan, d->slots[slot].args) && l_sink_count_one(sink, rec))
 		return;
-	view = look_at(d, slot, rec, &args);
+	view = point_inner_view(d, slot, rec, &args);
 	l_sink_feed(sink, d->L, d->first + AT_CONTEXT, view, args);
 }
 
-uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,
-			  uint32_t nr)
+uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
+			      const struct pev_file_record *from, uint32_t nr)
 {
 	return l_sink_count(d->slots[slot].sinks[PERF_RECORD_SAMPLE], from, nr);
 }
@@ -459,22 +463,24 @@ static inline void push_callback(struct l_dispatch *d, uint32_t slot, uint32_t t
 		    (lua_Integer)slot * PEV_RECORD_NR + (lua_Integer)type + 1);
 }
 
-/* It was called: what it returned, or raised, is on top. True: it wants no more. */
-static inline bool called(struct l_dispatch *d, lua_State *L, int rc, uint32_t slot, uint32_t type)
+/* Handles the result or error of a callback, on top. Returns true to end the dispatch. */
+static inline bool handle_result(struct l_dispatch *d, lua_State *L, int rc, uint32_t slot,
+				 uint32_t type)
 {
 	bool stop;
 
-	/* The callback may have used its source from a coroutine. */
+	/* The callback may have used the session from a coroutine. */
 	d->L = L;
 	if (rc != LUA_OK)
-		return l_dispatch_failed(d, slot, type);
+		return l_dispatch_report_error(d, slot, type);
 	stop = lua_isboolean(L, -1) && !lua_toboolean(L, -1);
 	lua_pop(L, 1);
 	d->now++;
 	return stop;
 }
 
-bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+bool l_dispatch_takes_numbers_only(const struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec)
 {
 	const struct l_dispatch_slot *to = &d->slots[slot];
 	const struct l_fields *fields = to->fields;
@@ -483,18 +489,18 @@ bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct p
 	       rec->plan == fields->plan && (!to->args || to->args->tp == fields->tp);
 }
 
-bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
+bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec)
 {
 	const struct l_fields *fields = d->slots[slot].fields;
 	lua_State *L = d->L;
 
 	push_callback(d, slot, PERF_RECORD_SAMPLE);
 	l_fields_numbers(L, fields, rec);
-	return called(d, L, call(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
+	return handle_result(d, L, call_function(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
 }
 
-bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-		     unsigned turn)
+bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			      unsigned turn)
 {
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
 	struct l_fields *fields = type == PERF_RECORD_SAMPLE ? d->slots[slot].fields : NULL;
@@ -506,5 +512,5 @@ bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_recor
 		rc = call_with_fields(d, fields, slot, turn);
 	else
 		rc = call_with_view(d, slot, turn);
-	return called(d, L, rc, slot, type);
+	return handle_result(d, L, rc, slot, type);
 }

@@ -1,10 +1,10 @@
 /*
- * ldispatch.h - from a record to its callback: what a session's sources share.
+ * ldispatch.h - calls callbacks with records, for live sessions and replays.
  *
- * An event has a slot; its callbacks, itself and its payload view are found by the
- * slot's number. The record is shown by reused views, and what a callback needs stands
- * on the stack before the first record, so that nothing is allocated between record
- * and callback. Part of the userdata of a source, whose user values it numbers.
+ * An event has a slot; the slot's number finds its callbacks, its event and its payload view.
+ * Views of records are reused, and everything that a callback needs is on the stack before
+ * the first record. So nothing is allocated between a record and its callback. struct
+ * l_dispatch is part of the userdata of a session or replay, whose user values are numbered here.
  */
 #ifndef PEV_LDISPATCH_H
 #define PEV_LDISPATCH_H
@@ -22,86 +22,91 @@
 #include "lua/aggregate/lsink.h"
 #include "lua/record/lrecord.h"
 
-#define L_DISPATCH_VIEWS 8 /* take turns, so that a view kept from the last callback is found out */
+#define L_DISPATCH_VIEWS 8 /* used in turn to detect a view kept from the last callback */
 
-/* User values of the userdata that a dispatch is part of. */
+/* User values of the userdata that contains a dispatch. */
 enum {
-	L_UV_HOOKS = 1, /* what keeps sys alive */
-	L_UV_CALLBACKS, /* [slot * PEV_RECORD_NR + type + 1] = function, or what a sink is of:
-			   at minus the same its sink; [0] = the names that are pulled; fields
-			   and guards by their addresses */
+	L_UV_HOOKS = 1, /* keeps sys alive */
+	/*
+	 * [slot * PEV_RECORD_NR + type + 1] = function or aggregator; the negative index = its
+	 * sink; [0] = names of pulled fields; fields and guards by their addresses
+	 */
+	L_UV_CALLBACKS,
 	L_UV_CONTEXT,   /* [0] = owner, [2 * slot + 1] = event, [2 * slot + 2] = payload view */
 	L_UV_HANDLERS,  /* { note = f(text), on_error = f(text, callback, event) } */
 	L_UV_VIEWS,
 	L_UV_NR = L_UV_VIEWS
 };
 
-/* Where a slot's records go. */
+/* The consumers of a slot's records. */
 struct l_dispatch_slot {
-	struct l_args *args;     /* NULL: there is no payload */
-	struct l_fields *fields; /* what sample gets in the place of the view, or NULL */
-	struct l_guard *guard;   /* what its records are under, or NULL */
-	struct l_sink *sinks[PEV_RECORD_NR]; /* by type, of those that have no callback; or NULL */
+	struct l_args *args;     /* payload view, or NULL */
+	struct l_fields *fields; /* arguments of the sample callback instead of the view, or NULL */
+	struct l_guard *guard;   /* condition on its records, or NULL */
+	struct l_sink *sinks[PEV_RECORD_NR]; /* by type, instead of a callback; or NULL */
 };
 
-/* A zeroed one, then l_dispatch_init(). */
+/* Zeroed, then l_dispatch_init(). */
 struct l_dispatch {
-	lua_State *L;         /* of the call that is going on */
+	lua_State *L;         /* of the current call */
 	uint64_t now;         /* counts callbacks; views compare with it */
-	struct l_view *views[L_DISPATCH_VIEWS + 1]; /* the last is what aggregators read by */
+	struct l_view *views[L_DISPATCH_VIEWS + 1]; /* the last is for aggregators */
 	unsigned turn;
 	struct l_dispatch_slot *slots;
 	uint32_t nr_slots;
-	struct l_area *area;  /* the AUX bytes of the record at hand; NULL: nobody has any */
+	struct l_area *area;  /* AUX bytes of the current record; NULL: no callback uses them */
 	uint64_t raised;      /* errors in callbacks */
-	uint64_t untold;      /* records that no guard let through as a field was missing */
-	int first;            /* stack index of what l_dispatch_set_up() put there */
+	uint64_t undecided;      /* records without a field that a condition needs */
+	int first;            /* stack index of the values of l_dispatch_prepare_stack() */
 	bool dispatching, stop;
-	bool pulls;           /* what l_dispatch_give() gives: fields, and no view */
-	uint64_t left;        /* how many it gives until the loop is asked */
-	bool guarded;         /* errors of callbacks are caught by who calls l_dispatch_call() */
+	bool pulls;           /* l_dispatch_push_pulled() pushes fields, not the view */
+	uint64_t left;        /* records until the loop's limit */
+	bool guarded;         /* the caller of l_dispatch_call_callback() catches errors */
 };
 
-/* Give the userdata at idx its views; comm names a task, as in struct l_view, by ctx. */
+/*
+ * Gives the userdata at idx its views. comm names a task, as in struct l_view; ctx is its argument.
+ */
 void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 		     const char *(*comm)(void *ctx, int tid), void *ctx);
-/* That of its stacks and aggregators; borrowed of the userdata at idx. */
+/* Returns the memory budget of stacks and aggregators. Borrowed from the userdata at idx. */
 struct pev_budget *l_dispatch_budget(lua_State *L, int idx);
-/* Whose maps tell what the records' addresses meant; borrowed. */
-void l_dispatch_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
-/* Payload views are stale from here on. */
+/* Sets the tasks whose maps resolve addresses of the records; borrowed. */
+void l_dispatch_set_tasks(struct l_dispatch *d, struct pev_tasks *tasks);
+/* Frees the slots; payload views become invalid. */
 void l_dispatch_free(struct l_dispatch *d);
 
 /*
- * Of the spec at 2: which record types have a callback; they are the slot's. Its list
- * "fields" names what sample gets; "where" is what its samples are under or, with
- * "where_all", all its records.
+ * Sets a slot's callbacks from the spec at 2. Returns the record types that
+ * have one. "fields" lists the arguments of the sample callback. "where" is a
+ * condition on its samples or, with "where_all", on all its records. Raises.
  */
-uint32_t l_dispatch_callbacks(lua_State *L, int idx, struct l_dispatch *d,
-			      uint32_t slot);
+uint32_t l_dispatch_set_callbacks(lua_State *L, int idx, struct l_dispatch *d,
+				  uint32_t slot);
 /*
- * From here on l_dispatch_give() gives those of a sample that the list at names does, whatever
- * the slot, and no other record is heard; of nil there, none. What is heard. Raises.
+ * From here on l_dispatch_push_pulled() pushes the fields of samples that the list at names has,
+ * for all slots; other records are not wanted. nil: nothing is. Returns the wanted types. Raises.
  */
-uint32_t l_dispatch_pull(lua_State *L, int idx, int names, struct l_dispatch *d);
-/* Room for a payload view of the slot, which has none yet. -ENOMEM. */
-int l_dispatch_reserve(struct l_dispatch *d, uint32_t slot);
+uint32_t l_dispatch_pull_fields(lua_State *L, int idx, int names, struct l_dispatch *d);
+/* Makes room for a slot without payload view. Returns 0 or -ENOMEM. */
+int l_dispatch_reserve_slot(struct l_dispatch *d, uint32_t slot);
 
 /*
- * Point the next view at the record, and the slot's payload view; its number. process
- * is whose memory the record lies in, as in struct l_view.
+ * Points the next view and the slot's payload view at the record. Returns the view's
+ * number. process is the one whose memory holds the record, as in struct l_view.
  */
-unsigned l_dispatch_show(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-			 unsigned process);
+unsigned l_dispatch_point_view(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			       unsigned process);
 
 /*
- * What a loop gets of the record that was shown, whose view is at the index at: the view, or its
- * fields, of which the first is false in the place of nil, which would end the loop. How many.
+ * Pushes the values of a loop for the current record, whose view is at index at: the view, or its
+ * fields. The first field is false instead of nil, which would end the loop. Returns how many.
  */
-int l_dispatch_give(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn, int at);
-/* After so many the loop is asked: the number at idx; none: no limit. */
-void l_dispatch_limit(lua_State *L, struct l_dispatch *d, int idx);
-/* Is that now? From then on there is no limit. */
+int l_dispatch_push_pulled(lua_State *L, struct l_dispatch *d, uint32_t slot, unsigned turn,
+			   int at);
+/* Sets the limit of a loop: the number at idx; none: no limit. */
+void l_dispatch_set_limit(lua_State *L, struct l_dispatch *d, int idx);
+/* True once, when the limit is reached. Then there is no limit. */
 static inline bool l_dispatch_is_at_limit(struct l_dispatch *d)
 {
 	if (d->left)
@@ -110,34 +115,35 @@ static inline bool l_dispatch_is_at_limit(struct l_dispatch *d)
 	return true;
 }
 
-/* Does the condition that the slot is under, which has one, let the record through? */
-bool l_dispatch_lets(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
-/* Is it for the slot's callbacks, by the condition that it is under? Asked before it is shown. */
-static inline bool l_dispatch_wants(struct l_dispatch *d, uint32_t slot,
-				    const struct pev_record *rec)
+/* True if the record satisfies the slot's condition. The slot must have one. */
+bool l_dispatch_meets_condition(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
+/*
+ * True if the record is for the slot's callbacks, by its condition. Called before a view shows it.
+ */
+static inline bool l_dispatch_is_wanted(struct l_dispatch *d, uint32_t slot,
+					const struct pev_record *rec)
 {
-	return !d->slots[slot].guard || l_dispatch_lets(d, slot, rec);
+	return !d->slots[slot].guard || l_dispatch_meets_condition(d, slot, rec);
 }
 
-/* What l_dispatch_call() needs, on the stack; the owner is at 1. Raises. */
-void l_dispatch_set_up(lua_State *L, struct l_dispatch *d);
+/* Pushes the values that l_dispatch_call_callback() needs. The owner is at 1. Raises. */
+void l_dispatch_prepare_stack(lua_State *L, struct l_dispatch *d);
 
-/* Push the L_DISPATCH_VIEWS views that take turns, in their order, of the source at idx. */
+/* Pushes the L_DISPATCH_VIEWS views of the userdata at idx, in order. */
 void l_dispatch_push_views(lua_State *L, int idx);
 /*
- * Feed the aggregator or line that stands in the place of the slot's callback; false: there is
- * none.
- * No Lua is called, and no view points at the record: it costs what the aggregator does.
+ * Feeds the slot's aggregator or line printer; false if there is none.
+ * Calls no Lua and sets no view, so it costs no more than the aggregator.
  */
-static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
-				   const struct pev_record *rec);
+static inline bool l_dispatch_feed_slot(struct l_dispatch *d, uint32_t slot,
+					const struct pev_record *rec);
 /*
- * Is the record, which was fed, one of those of which a number is counted and nothing more? Then
- * samples of its event that come behind it, as they are in a recording, can be counted as many at
- * a time: of how many, from the first on.
+ * True if the record, which was fed, is only counted. Then following
+ * samples of its event in a recording can be counted in one call,
+ * l_dispatch_count_run(), which returns how many it has counted.
  */
-static inline bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot,
-				     const struct pev_record *rec)
+static inline bool l_dispatch_can_count_run(const struct l_dispatch *d, uint32_t slot,
+					    const struct pev_record *rec)
 {
 	const struct l_dispatch_slot *to = &d->slots[slot];
 	const struct l_sink *sink = to->sinks[PERF_RECORD_SAMPLE];
@@ -145,35 +151,41 @@ static inline bool l_dispatch_counts(const struct l_dispatch *d, uint32_t slot,
 	return sink && !to->guard && rec->type == PERF_RECORD_SAMPLE &&
 	       l_sink_counts(sink, rec->plan, to->args);
 }
-uint32_t l_dispatch_count(struct l_dispatch *d, uint32_t slot, const struct pev_file_record *from,
-			  uint32_t nr);
+uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
+			      const struct pev_file_record *from, uint32_t nr);
 /*
- * Call the slot's callback with that view, protected; an error is on_error's, once it is
- * counted. True: it wants no more. Never raises, unless guarded: then an error is the caller's
- * to catch, by the handler that set_up() put first, and to hand to l_dispatch_failed().
+ * Calls the slot's callback with that view, protected. An error is counted and
+ * passed to on_error. Returns true to end the dispatch. Never raises, unless
+ * guarded is set: then the caller catches errors with the message handler of
+ * l_dispatch_prepare_stack() and passes them to l_dispatch_report_error().
  */
-bool l_dispatch_call(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
-		     unsigned turn);
+bool l_dispatch_call_callback(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec,
+			      unsigned turn);
 /*
- * Is the record, like one before it, a sample whose callback gets numbers alone? Then no view has
- * to show it: the same by l_dispatch_pass().
+ * True if the record is a sample whose callback takes numbers only. Then no view is
+ * needed: l_dispatch_call_with_numbers() is the fast path of l_dispatch_call_callback().
  */
-bool l_dispatch_passes(const struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
-bool l_dispatch_pass(struct l_dispatch *d, uint32_t slot, const struct pev_record *rec);
-/* What the slot's callback raised is on top, and popped. True: no more is wanted. */
-bool l_dispatch_failed(struct l_dispatch *d, uint32_t slot, uint32_t type);
+bool l_dispatch_takes_numbers_only(const struct l_dispatch *d, uint32_t slot,
+				   const struct pev_record *rec);
+bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot,
+				  const struct pev_record *rec);
+/*
+ * Reports the error on top of the stack, raised by the slot's
+ * callback, and pops it. Returns true to end the dispatch.
+ */
+bool l_dispatch_report_error(struct l_dispatch *d, uint32_t slot, uint32_t type);
 
-void l_dispatch_feed_to(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
-			const struct pev_record *rec);
+void l_dispatch_feed_sink(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,
+			  const struct pev_record *rec);
 
-static inline bool l_dispatch_feed(struct l_dispatch *d, uint32_t slot,
-				   const struct pev_record *rec)
+static inline bool l_dispatch_feed_slot(struct l_dispatch *d, uint32_t slot,
+					const struct pev_record *rec)
 {
 	uint32_t type = rec->type < PEV_RECORD_NR ? rec->type : 0;
 	struct l_sink *sink = d->slots[slot].sinks[type];
 
 	if (sink)
-		l_dispatch_feed_to(d, slot, sink, rec);
+		l_dispatch_feed_sink(d, slot, sink, rec);
 	return sink;
 }
 

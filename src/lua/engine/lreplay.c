@@ -1,10 +1,10 @@
 /*
- * lreplay.c - the userdata perfev.core.replay: a recording whose records go to callbacks.
+ * lreplay.c - the userdata perfev.core.replay: delivers the records of a recording to callbacks.
  *
- * Internal: lua/perfev/perfdata/replay.lua is what a session has in the place of its core. A
- * question that is Lua's to answer (a timer's callback, who hears a kind of record)
- * ends a dispatch, whose next call goes on where it was; so no Lua is called but
- * callbacks, and the reader is never on the stack below one.
+ * Internal: lua/perfev/perfdata/replay.lua uses it in place of a session's core. When Lua has to
+ * act (call a timer's callback, set a route), the dispatch returns, and the next call
+ * continues. So the core calls no Lua except callbacks, and the reader is never on the stack
+ * below one.
  */
 #include "lua/engine/lreplay.h"
 
@@ -21,30 +21,30 @@
 #include "lua/base/loption.h"
 
 #define TYPENAME "perfev.core.replay"
-#define ROUND_CALLS 512 /* of callbacks, and records that are read, between two looks at signals */
+#define ROUND_CALLS 512 /* callbacks, and records read, between two checks for signals */
 #define ROUND_READS 8192
 
 enum { UV_FILE = L_UV_NR + 1, UV_LAST = UV_FILE };
 
-enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
+enum { ARGS_UV_OWNER = 2 }; /* user value of a payload view: see l_args_push() */
 
 struct l_replay {
-	const char *kind; /* tells it from any other userdata */
+	const char *kind; /* &is_replay */
 	struct pev_replay replay;
 	struct l_datafile *file; /* kept by UV_FILE */
 	struct l_dispatch d;
 	uint64_t delivered;
 };
 
-/* Nobody else's userdata is as long and begins with this address. */
+/* With the size of the userdata, this address proves the type. */
 static const char is_replay = 0;
 
-/* The replay at 1, its recording entered and on top of the stack. */
+/* Returns the replay at 1, and enters its recording, which is pushed. */
 static struct l_replay *check_replay(lua_State *L)
 {
 	struct l_replay *self = lua_touserdata(L, 1);
 
-	/* Each turn of a dispatch comes here, and a look at the metatable costs more. */
+	/* Called in each turn of a dispatch; comparing the metatable costs more. */
 	if (!self || lua_rawlen(L, 1) != sizeof(*self) || self->kind != &is_replay) {
 		luaL_typeerror(L, 1, TYPENAME);
 		__builtin_unreachable(); /* it raises */
@@ -63,9 +63,9 @@ static const char *view_comm(void *ctx, int tid)
 	return pev_tasks_name(self->replay.tasks, tid);
 }
 
-/* ---- making one ---- */
+/* ---- constructor ---- */
 
-static void take_numbers(lua_State *L, const char *name, struct pev_numbers *numbers)
+static void read_numbers(lua_State *L, const char *name, struct pev_numbers *numbers)
 {
 	int top = lua_gettop(L), nr;
 	const int *list;
@@ -81,7 +81,7 @@ static void take_numbers(lua_State *L, const char *name, struct pev_numbers *num
 	lua_settop(L, top);
 }
 
-static void take_comms(lua_State *L, struct pev_record_filter *wanted)
+static void read_comms(lua_State *L, struct pev_record_filter *wanted)
 {
 	int top = lua_gettop(L);
 
@@ -95,46 +95,46 @@ static void take_comms(lua_State *L, struct pev_record_filter *wanted)
 	lua_settop(L, top);
 }
 
-static void take_selection(lua_State *L, struct pev_record_filter *wanted)
+static void read_selection(lua_State *L, struct pev_record_filter *wanted)
 {
 	wanted->from = (uint64_t)l_option_integer(L, 3, "from", 0);
 	wanted->to = (uint64_t)l_option_integer(L, 3, "to", -1);
 	wanted->from_first = l_option_bool(L, 3, "from_first");
 	wanted->to_first = l_option_bool(L, 3, "to_first");
-	take_numbers(L, "cpus", &wanted->cpus);
-	take_numbers(L, "pids", &wanted->pids);
-	take_numbers(L, "tids", &wanted->tids);
-	take_comms(L, wanted);
+	read_numbers(L, "cpus", &wanted->cpus);
+	read_numbers(L, "pids", &wanted->pids);
+	read_numbers(L, "tids", &wanted->tids);
+	read_comms(L, wanted);
 }
 
 /*
- * replay(datafile, {on_error=, max_bytes=}, {from=, to=, from_first=, to_first=, cpus=, pids=,
- * tids=, comms=}): all of its records from here on are the replay's
+ * replay(datafile, {on_error=, max_bytes=}, {from=, to=, from_first=, to_first=, cpus=,
+ * pids=, tids=, comms=}): replays the records that the datafile has not delivered yet
  */
 static int l_replay(lua_State *L)
 {
 	struct l_datafile *file = l_datafile_check(L, 1);
-	struct pev_reader *df;
+	struct pev_reader *reader;
 	struct l_replay *self;
 
 	luaL_checktype(L, 2, LUA_TTABLE);
 	luaL_checktype(L, 3, LUA_TTABLE);
 	lua_settop(L, 3);
-	df = l_datafile_enter(file, L, 1);
-	luaL_argcheck(L, df, 1, "the recording is closed");
+	reader = l_datafile_enter(file, L, 1);
+	luaL_argcheck(L, reader, 1, "the recording is closed");
 	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
 	*self = (struct l_replay){ .kind = &is_replay, .file = file, .d = { .L = L } };
-	pev_replay_init(&self->replay, df, l_datafile_tasks(file));
+	pev_replay_init(&self->replay, reader, l_datafile_tasks(file));
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, 4, UV_FILE);
 	lua_pushvalue(L, 2);
 	lua_setiuservalue(L, 4, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 4, view_comm, self);
-	l_dispatch_tasks(&self->d, self->replay.tasks);
+	l_dispatch_set_tasks(&self->d, self->replay.tasks);
 	l_datafile_shown(file, &self->d.now);
 	l_dispatch_budget(L, 4)->limit = (uint64_t)l_option_integer(L, 2, "max_bytes", -1);
-	take_selection(L, &self->replay.wanted);
+	read_selection(L, &self->replay.wanted);
 	return 1;
 }
 
@@ -148,7 +148,7 @@ static int l_replay_gc(lua_State *L)
 	return 0;
 }
 
-/* r:know(name, table): what views find by that name: registers, the recorder's by mask bit */
+/* r:know(name, table): adds a table that views use, e.g. the recorder's registers by mask bit */
 static int l_replay_know(lua_State *L)
 {
 	const char *name = luaL_checkstring(L, 2);
@@ -182,19 +182,20 @@ static int l_replay_add(lua_State *L)
 	lua_settop(L, 2);
 	self = check_replay(L); /* the recording is at 3 */
 	slot = self->replay.nr_slots;
-	if (l_dispatch_reserve(&self->d, slot) < 0)
+	if (l_dispatch_reserve_slot(&self->d, slot) < 0)
 		return luaL_error(L, "no memory for an event");
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 4, 2 * (lua_Integer)slot + 1);
-	if (pev_replay_listen(&self->replay, l_dispatch_callbacks(L, 1, &self->d, slot)) < 0)
+	if (pev_replay_add_listener(&self->replay, l_dispatch_set_callbacks(L, 1, &self->d, slot)) <
+	    0)
 		return luaL_error(L, "no memory for an event");
 	lua_pushinteger(L, slot);
 	return 1;
 }
 
-/* The view is of our generation from here on; what it stood on stays with it, and so do we. */
-static void adopt(lua_State *L, struct l_replay *self, int idx, struct l_args *args)
+/* Makes the payload view expire with our records. The view keeps its former owner and us alive. */
+static void adopt_payload(lua_State *L, struct l_replay *self, int idx, struct l_args *args)
 {
 	if (args->now == &self->d.now)
 		return;
@@ -208,7 +209,7 @@ static void adopt(lua_State *L, struct l_replay *self, int idx, struct l_args *a
 	args->gen = self->d.now - 1;
 }
 
-/* r:payload(slot, payload): the view that samples of the slot show theirs by */
+/* r:payload(slot, payload): sets the payload view of the slot's samples */
 static int l_replay_payload(lua_State *L)
 {
 	struct l_args *args = luaL_checkudata(L, 3, "perfev.args");
@@ -218,7 +219,7 @@ static int l_replay_payload(lua_State *L)
 	lua_settop(L, 3);
 	self = check_replay(L);
 	slot = check_slot(L, self, 2);
-	adopt(L, self, 3, args);
+	adopt_payload(L, self, 3, args);
 	lua_getiuservalue(L, 1, L_UV_CONTEXT);
 	lua_pushvalue(L, 3);
 	lua_rawseti(L, -2, 2 * (lua_Integer)slot + 2);
@@ -231,11 +232,11 @@ static int l_replay_switch(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
 
-	pev_replay_switch(&self->replay, check_slot(L, self, 2), lua_toboolean(L, 3));
+	pev_replay_switch_slot(&self->replay, check_slot(L, self, 2), lua_toboolean(L, 3));
 	return 0;
 }
 
-/* r:route(slots): the answer to "route" */
+/* r:route(slots): answers the result "route" */
 static int l_replay_route(lua_State *L)
 {
 	struct l_replay *self;
@@ -251,15 +252,15 @@ static int l_replay_route(lua_State *L)
 		slots[i] = check_slot(L, self, -1);
 		lua_pop(L, 1);
 	}
-	if (pev_replay_route(&self->replay, slots, (uint32_t)nr) < 0)
+	if (pev_replay_set_route(&self->replay, slots, (uint32_t)nr) < 0)
 		return luaL_error(L, "no memory for an event");
 	return 0;
 }
 
-/* r:forget(): from the next record on "route" is asked anew */
+/* r:forget(): resets all routes */
 static int l_replay_forget(lua_State *L)
 {
-	pev_replay_forget(&check_replay(L)->replay);
+	pev_replay_reset_routes(&check_replay(L)->replay);
 	return 0;
 }
 
@@ -270,56 +271,58 @@ static int l_replay_timer(lua_State *L)
 	uint64_t first = (uint64_t)luaL_checkinteger(L, 2);
 	uint64_t every = (uint64_t)luaL_checkinteger(L, 3);
 
-	return l_result(L, pev_replay_timer(&self->replay, first, every), NULL);
+	return l_result(L, pev_replay_add_timer(&self->replay, first, every), NULL);
 }
 
-/* r:exclude(pid): what it wrote is not delivered; 0: nobody */
+/* r:exclude(pid): skips the records of this process; 0: none */
 static int l_replay_exclude(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
 
-	pev_replay_exclude(&self->replay, (int)luaL_checkinteger(L, 2));
+	pev_replay_exclude_pid(&self->replay, (int)luaL_checkinteger(L, 2));
 	return 0;
 }
 
-/* r:lost_own(n): so many records of hidden events were lost when it was recorded */
+/* r:lost_own(n): sets how many records of hidden events were lost */
 static int l_replay_lost_own(lua_State *L)
 {
 	check_replay(L)->replay.lost_own = (uint64_t)luaL_checkinteger(L, 2);
 	return 0;
 }
 
-/* r:keep(n): the excluded process is not, in the n-th event's records; from 1 */
+/* r:keep(n): delivers records of the n-th event, from 1, also of the excluded process */
 static int l_replay_keep(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.df), 2, "no such event");
-	return l_result(L, pev_replay_keep(&self->replay, (uint32_t)n - 1), NULL);
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.reader), 2, "no such event");
+	return l_result(L, pev_replay_keep_excluded(&self->replay, (uint32_t)n - 1), NULL);
 }
 
-/* r:stacks(n, { no_user=, no_kernel=, of_ip= }): those of the n-th event's samples; from 1 */
+/*
+ * r:stacks(n, { no_user=, no_kernel=, of_ip= }): sets the form of the n-th event's stacks; from 1
+ */
 static int l_replay_stacks(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	struct pev_stack_form form = { 0 };
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.df), 2, "no such event");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.reader), 2, "no such event");
 	lua_getfield(L, 3, "no_user");
 	form.no_user = lua_toboolean(L, -1);
 	lua_getfield(L, 3, "no_kernel");
 	form.no_kernel = lua_toboolean(L, -1);
 	lua_getfield(L, 3, "of_ip");
 	form.of_ip = lua_toboolean(L, -1);
-	pev_reader_stacks(self->replay.df, (uint32_t)n - 1, &form);
+	pev_reader_stacks(self->replay.reader, (uint32_t)n - 1, &form);
 	return 0;
 }
 
 /* ---- records ---- */
 
-/* What Lua has to see to: its name and what belongs to it; how many values. */
+/* Pushes the reason of a return to Lua and its values. Returns how many. */
 static int push_turn(lua_State *L, const struct l_replay *self, int turn, const struct pev_err *err)
 {
 	switch (turn) {
@@ -347,7 +350,7 @@ static int push_turn(lua_State *L, const struct l_replay *self, int turn, const 
 	}
 }
 
-/* The next turn; what cannot be located is noted and passed over. */
+/* Returns the next turn. Reports malformed records and skips them. */
 static int next_turn(struct l_replay *self, struct pev_err *err)
 {
 	for (;;) {
@@ -359,82 +362,82 @@ static int next_turn(struct l_replay *self, struct pev_err *err)
 	}
 }
 
-static unsigned show(struct l_replay *self)
+static unsigned point_view(struct l_replay *self)
 {
-	unsigned turn = l_dispatch_show(&self->d, self->replay.slot, &self->replay.rec, 0);
+	unsigned turn = l_dispatch_point_view(&self->d, self->replay.slot, &self->replay.rec, 0);
 
-	self->d.views[turn]->synthesised = self->replay.from->synthesised;
+	self->d.views[turn]->synthesised = self->replay.source->synthesised;
 	return turn;
 }
 
-/* What a dispatch has come to: in memory of ours, so that an error on the way leaves it. */
+/* State of a dispatch, outside of the protected call, so that it survives an error. */
 struct delivery {
 	struct l_replay *self;
-	uint64_t most, nr; /* callbacks */
+	uint64_t most, nr; /* limit and number of callbacks */
 	int turn;
 	struct pev_err err;
 };
 
-/* True: the callback wants no more. */
-static bool call(struct l_replay *self, uint32_t slot, const struct pev_record *rec)
+/* Calls the callback. Returns true if it ends the dispatch. */
+static bool call_callback(struct l_replay *self, uint32_t slot, const struct pev_record *rec)
 {
-	if (l_dispatch_passes(&self->d, slot, rec))
-		return l_dispatch_pass(&self->d, slot, rec);
-	return l_dispatch_call(&self->d, slot, rec, show(self));
+	if (l_dispatch_takes_numbers_only(&self->d, slot, rec))
+		return l_dispatch_call_with_numbers(&self->d, slot, rec);
+	return l_dispatch_call_callback(&self->d, slot, rec, point_view(self));
 }
 
-/* What is counted, and no more, as the record at hand was: how many that come next. */
-static uint32_t count_alike(struct l_replay *self, uint64_t most)
+/* Counts following samples like the current one, if that is all they are for. Returns how many. */
+static uint32_t count_run(struct l_replay *self, uint64_t most)
 {
 	struct pev_replay *r = &self->replay;
 	uint32_t nr;
 
-	if (!l_dispatch_counts(&self->d, r->slot, &r->rec))
+	if (!l_dispatch_can_count_run(&self->d, r->slot, &r->rec))
 		return 0;
-	nr = l_dispatch_count(&self->d, r->slot, r->run->at, pev_replay_alike(r, most));
-	pev_replay_took(r, nr);
+	nr = l_dispatch_count_run(&self->d, r->slot, r->run->at, pev_replay_count_run(r, most));
+	pev_replay_skip_run(r, nr);
 	return nr;
 }
 
-/* Callbacks, most of them at most, until something is Lua's to see to. */
-static int deliver(lua_State *L, struct l_replay *self, struct delivery *delivery)
+/* Calls up to most callbacks, until Lua has to act. */
+static int call_callbacks(lua_State *L, struct l_replay *self, struct delivery *delivery)
 {
 	while (delivery->nr < delivery->most && !self->d.stop) {
 		int turn = next_turn(self, &delivery->err);
 
 		if (turn != PEV_TURN_RECORD)
 			return turn;
-		if (!l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec))
+		if (!l_dispatch_is_wanted(&self->d, self->replay.slot, &self->replay.rec))
 			continue;
 		delivery->nr++;
-		if (l_dispatch_feed(&self->d, self->replay.slot, &self->replay.rec)) {
-			delivery->nr += count_alike(self, delivery->most - delivery->nr);
+		if (l_dispatch_feed_slot(&self->d, self->replay.slot, &self->replay.rec)) {
+			delivery->nr += count_run(self, delivery->most - delivery->nr);
 			continue;
 		}
-		if (call(self, self->replay.slot, &self->replay.rec))
+		if (call_callback(self, self->replay.slot, &self->replay.rec))
 			self->d.stop = true;
-		/* It may have used the recording, or closed it. */
+		/* The callback may have used or closed the recording. */
 		if (!l_datafile_enter(self->file, L, 3))
 			return PEV_TURN_END;
 	}
 	return PEV_TURN_ROUND;
 }
 
-/* (what l_replay_dispatch() has on its stack, in the same places, and the delivery) */
+/* (arguments and recording of l_replay_dispatch(), delivery) */
 static int l_deliver(lua_State *L)
 {
 	struct delivery *delivery = lua_touserdata(L, -1);
 
 	lua_pop(L, 1);
-	delivery->turn = deliver(L, delivery->self, delivery);
+	delivery->turn = call_callbacks(L, delivery->self, delivery);
 	return 0;
 }
 
 /*
- * One error is caught for all of them, and they go on behind a callback that raised: a protected
- * call costs half of what a callback does.
+ * One protected call covers many callbacks, because it costs half as much as a
+ * callback. After an error the loop continues behind the callback that raised it.
  */
-static void deliver_guarded(lua_State *L, struct delivery *delivery)
+static void call_callbacks_guarded(lua_State *L, struct delivery *delivery)
 {
 	struct l_replay *self = delivery->self;
 	int top = lua_gettop(L), rc;
@@ -449,7 +452,7 @@ static void deliver_guarded(lua_State *L, struct delivery *delivery)
 		self->d.L = L;
 		if (rc == LUA_OK)
 			break;
-		if (l_dispatch_failed(&self->d, self->replay.slot, self->replay.rec.type))
+		if (l_dispatch_report_error(&self->d, self->replay.slot, self->replay.rec.type))
 			self->d.stop = true;
 		delivery->turn = PEV_TURN_END;
 	} while (l_datafile_enter(self->file, L, 3));
@@ -468,16 +471,16 @@ static int l_replay_dispatch(lua_State *L)
 	self = check_replay(L); /* the recording is at 3 */
 	if (self->d.dispatching)
 		return luaL_error(L, "dispatch() called from a callback of the same session");
-	l_dispatch_set_up(L, &self->d);
+	l_dispatch_prepare_stack(L, &self->d);
 	luaL_checkstack(L, 2 * lua_gettop(L) + LUA_MINSTACK, "dispatch");
 	self->d.dispatching = true;
 	self->d.stop = false;
-	self->replay.uncalled = false;
+	self->replay.without_callback = false;
 	self->replay.budget = ROUND_READS;
 	delivery.self = self;
 	if (max && max < ROUND_CALLS)
 		delivery.most = (uint64_t)max;
-	deliver_guarded(L, &delivery);
+	call_callbacks_guarded(L, &delivery);
 	self->d.dispatching = false;
 	self->delivered += delivery.nr;
 	l_raise_pending(L);
@@ -486,7 +489,7 @@ static int l_replay_dispatch(lua_State *L)
 	return 2 + push_turn(L, self, delivery.turn, &delivery.err);
 }
 
-/* r:begin(on): what puller() gave has the records of a round, or none */
+/* r:begin(on): allows the iterator of puller() a round of records, or none */
 static int l_replay_begin(lua_State *L)
 {
 	struct l_replay *self = check_replay(L);
@@ -496,68 +499,70 @@ static int l_replay_begin(lua_State *L)
 	return 0;
 }
 
-/* r:pull(names): puller() gives these, of samples alone; of nil: nobody hears of anything */
+/*
+ * r:pull(names): the iterator of puller() returns these fields of samples; nil: it gets no records
+ */
 static int l_replay_pull(lua_State *L)
 {
 	struct l_replay *self;
-	uint32_t heard;
+	uint32_t wanted_types;
 
 	lua_settop(L, 2);
 	self = check_replay(L);
-	heard = l_dispatch_pull(L, 1, 2, &self->d);
+	wanted_types = l_dispatch_pull_fields(L, 1, 2, &self->d);
 	for (uint32_t i = 0; i < self->replay.nr_slots; i++)
-		self->replay.slots[i].heard = heard;
-	pev_replay_forget(&self->replay);
+		self->replay.slots[i].wanted_types = wanted_types;
+	pev_replay_reset_routes(&self->replay);
 	return 0;
 }
 
 /* The iterator's upvalues. */
 enum { PULL_REPLAY = 1, PULL_FILE, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISPATCH_VIEWS };
 
-/* On to what is pulled next. */
+/* Reads to the next record for the iterator. */
 static int next_pulled(lua_State *L, struct l_replay *self, struct pev_err *err)
 {
 	int turn;
 
-	/* The loop may have closed it, and told of that it ends. */
+	/* The loop may have closed the recording. */
 	if (!l_datafile_enter(self->file, L, lua_upvalueindex(PULL_FILE)))
 		return PEV_TURN_ROUND;
 	self->d.L = L;
 	self->d.now++;
 	if (l_dispatch_is_at_limit(&self->d))
 		return PEV_TURN_ROUND;
-	self->replay.uncalled = !self->d.pulls;
+	self->replay.without_callback = !self->d.pulls;
 	do {
 		turn = next_turn(self, err);
 	} while (turn == PEV_TURN_RECORD &&
-		 !l_dispatch_wants(&self->d, self->replay.slot, &self->replay.rec));
+		 !l_dispatch_is_wanted(&self->d, self->replay.slot, &self->replay.rec));
 	return turn;
 }
 
-static int give(lua_State *L, struct l_replay *self)
+static int push_record(lua_State *L, struct l_replay *self)
 {
 	unsigned turn;
 
-	pev_replay_pass(&self->replay);
+	pev_replay_skip_listeners(&self->replay);
 	self->delivered++;
-	turn = show(self);
-	return l_dispatch_give(L, &self->d, self->replay.slot, turn,
-			       lua_upvalueindex(PULL_VIEWS + (int)turn));
+	turn = point_view(self);
+	return l_dispatch_push_pulled(L, &self->d, self->replay.slot, turn,
+				      lua_upvalueindex(PULL_VIEWS + (int)turn));
 }
 
-/* The iterator: a view, or what is pulled; what is Lua's to see to is asked on the way. */
+/* The iterator. Returns a view or fields. Calls go_on when Lua has to act. */
 static int l_pull(lua_State *L)
 {
 	struct l_replay *self = lua_touserdata(L, lua_upvalueindex(PULL_REPLAY));
 	struct pev_err err;
 	int turn;
 
-	err.text[0] = '\0'; /* all of it is too much for each record */
+	err.text[0] = '\0'; /* clearing the whole struct for each record is too slow */
 	do {
 		lua_settop(L, 0);
 		turn = next_pulled(L, self, &err);
 		if (turn == PEV_TURN_RECORD)
-			return give(L, self);
+			return push_record(L, self);
 		l_raise_pending(L);
 		lua_pushvalue(L, lua_upvalueindex(PULL_GO_ON));
 		lua_call(L, push_turn(L, self, turn, &err), 1);
@@ -566,9 +571,9 @@ static int l_pull(lua_State *L)
 }
 
 /*
- * r:puller(go_on, max) -> next() -> view or what is pulled ... | nil, from where begin() began a
- * round. go_on(turn, ...) -> boolean is asked where that is over, or something is Lua's to see to,
- * and after max records; nil: no limit.
+ * r:puller(go_on, max) -> next() -> view or fields ... | nil. The iterator covers
+ * the round that begin() starts. It calls go_on(turn, ...) -> boolean at the end of
+ * the round, when Lua has to act, and after max records; nil: no limit.
  */
 static int l_replay_puller(lua_State *L)
 {
@@ -577,7 +582,7 @@ static int l_replay_puller(lua_State *L)
 	luaL_checktype(L, 2, LUA_TFUNCTION);
 	lua_settop(L, 3);
 	self = check_replay(L); /* the recording is at 4 */
-	l_dispatch_limit(L, &self->d, 3);
+	l_dispatch_set_limit(L, &self->d, 3);
 	lua_pushvalue(L, 1);
 	lua_insert(L, 4);
 	l_dispatch_push_views(L, 1);
@@ -586,7 +591,7 @@ static int l_replay_puller(lua_State *L)
 	return 1;
 }
 
-/* r:halt(): from a callback, let this record be the last of the dispatch */
+/* r:halt(): called by a callback, ends the dispatch after this record */
 static int l_replay_halt(lua_State *L)
 {
 	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
@@ -604,7 +609,7 @@ static int l_replay_dispatching(lua_State *L)
 	return 1;
 }
 
-/* r:counts() -> delivered, excluded, unjoined, untold */
+/* r:counts() -> delivered, excluded, unjoined, undecided, refused, failed */
 static int l_replay_counts(lua_State *L)
 {
 	const struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
@@ -612,7 +617,7 @@ static int l_replay_counts(lua_State *L)
 	lua_pushinteger(L, (lua_Integer)self->delivered);
 	lua_pushinteger(L, (lua_Integer)self->replay.excluded);
 	lua_pushinteger(L, (lua_Integer)self->replay.deferred.unjoined);
-	lua_pushinteger(L, (lua_Integer)self->d.untold);
+	lua_pushinteger(L, (lua_Integer)self->d.undecided);
 	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->refused);
 	lua_pushinteger(L, (lua_Integer)l_dispatch_budget(L, 1)->failed);
 	return 6;

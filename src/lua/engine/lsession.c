@@ -1,9 +1,8 @@
 /*
- * lsession.c - the userdata perfev.core.session: a pev_session, its callbacks
- * and the descriptors it watches.
+ * lsession.c - the userdata perfev.core.session: a pev_session, its callbacks and the
+ * descriptors it watches.
  *
- * Internal: lua/perfev/live/session.lua is what users see. How a record gets to its
- * callback is ldispatch.h.
+ * Internal: users see lua/perfev/live/session.lua. ldispatch.h calls the callbacks.
  */
 #include "lua/engine/lsession.h"
 
@@ -31,22 +30,22 @@
 #define TYPENAME "perfev.core.session"
 #define MAX_READY 64
 
-/* Beside what a dispatch has: a perfev.core.recorder, or nil. */
+/* Further user value: a perfev.core.recorder, or nil. */
 enum { UV_RECORDER = L_UV_NR + 1, UV_LAST = UV_RECORDER };
 
-enum { ARGS_UV_OWNER = 2 }; /* of a payload view: see l_args_push() */
+enum { ARGS_UV_OWNER = 2 }; /* user value of a payload view: see l_args_push() */
 
 struct l_session {
 	struct pev_session *s;       /* owned; NULL once closed */
 	const struct pev_sys *sys;
 	struct pev_tracepoints *tps; /* owned */
 	struct pev_kallsyms *symbols; /* owned; read when the first address is printed */
-	bool no_symbols;             /* they could not be read */
+	bool no_symbols;             /* the kernel's symbols could not be read */
 	struct l_dispatch d;
 	int *fds;                    /* timers and signals, owned and watched */
 	int nr_fds;
-	uint64_t blocked;            /* signals that were not before, bit n-1: signal n */
-	struct pev_record rec;       /* of next() */
+	uint64_t blocked;            /* signals blocked by us, bit n-1: signal n */
+	struct pev_record rec;       /* the iterator's record */
 	bool closing;
 };
 
@@ -85,7 +84,7 @@ static const char *view_comm(void *ctx, int tid)
 	return pev_session_comm(self->s, tid);
 }
 
-/* A name for an address that a payload prints (%pS and the like). */
+/* Names an address that a payload prints (%pS and the like). */
 static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 {
 	struct l_session *self = ctx;
@@ -95,7 +94,7 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return self->symbols ? pev_kallsyms_find(self->symbols, addr, start) : NULL;
 }
 
-/* Push the perfev.stacks of the session at idx. */
+/* Pushes the perfev.stacks of the session at idx. */
 static void push_stacks(lua_State *L, int idx)
 {
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
@@ -121,7 +120,7 @@ static int l_session(lua_State *L)
 	config.exclude_pid = (int)l_option_integer(L, 1, "exclude_pid", 0);
 	config.unordered = l_option_bool(L, 1, "unordered");
 	max_bytes = (uint64_t)l_option_integer(L, 1, "max_bytes", -1);
-	/* Closed first, with its metatable, then the resource. */
+	/* The userdata comes first: if the open fails, its metatable frees it. */
 	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
 	*self = (struct l_session){ .d = { .L = L } };
 	luaL_setmetatable(L, TYPENAME);
@@ -134,18 +133,18 @@ static int l_session(lua_State *L)
 	l_dispatch_budget(L, 2)->limit = max_bytes;
 	self->sys = l_hooks_push(L);
 	lua_setiuservalue(L, 2, L_UV_HOOKS);
-	lua_replace(L, 1); /* the methods have the session at 1 */
+	lua_replace(L, 1); /* methods have the session at 1 */
 	config.note = note;
 	config.note_ctx = self;
 	rc = pev_session_open(&self->s, self->sys, &config, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
-	l_dispatch_tasks(&self->d, pev_session_tasks(self->s));
+	l_dispatch_set_tasks(&self->d, pev_session_tasks(self->s));
 	lua_settop(L, 1);
 	return 1;
 }
 
-/* Where the payload is of the spec at 2: a probe's arguments may be in its registers. */
+/* Returns the field with the payload for the spec at 2: a probe's arguments may be in registers. */
 static enum pev_field args_from(lua_State *L)
 {
 	enum pev_field from = PEV_F_RAW;
@@ -157,9 +156,9 @@ static enum pev_field args_from(lua_State *L)
 	return from;
 }
 
-/* The payload view of a tracepoint whose format the spec has, at context[2 * slot + 2]. */
-static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int context,
-		       struct pev_err *err)
+/* Sets context[2 * slot + 2] to the payload view of a tracepoint, if the spec has a format. */
+static int push_payload_view(lua_State *L, struct l_session *self, uint32_t slot, int context,
+			     struct pev_err *err)
 {
 	const struct pev_tracepoint *tp;
 	const char *system, *text, *strings;
@@ -167,9 +166,9 @@ static int take_format(lua_State *L, struct l_session *self, uint32_t slot, int 
 	size_t len, strings_len;
 	int rc;
 
-	if (l_dispatch_reserve(&self->d, slot) < 0)
+	if (l_dispatch_reserve_slot(&self->d, slot) < 0)
 		return pev_fail(err, -ENOMEM, "no memory for an event");
-	/* An event that could not be opened may have had this slot before. */
+	/* An event that failed to open may have used this slot. */
 	lua_pushnil(L);
 	lua_rawseti(L, context, 2 * (lua_Integer)slot + 2);
 	lua_getfield(L, 2, "system");
@@ -212,11 +211,11 @@ static struct pev_slot *check_slot(lua_State *L, struct l_session *self, int arg
 	return slot;
 }
 
-static const char area_key; /* its address, in the context: the view of AUX bytes */
+static const char area_key; /* its address is the key of the AUX view in the context */
 
-/* What the spec says of an AUX area; the view of its bytes stands where a payload's would. */
-static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want, uint32_t slot,
-		     int context)
+/* Reads the options of an AUX area. The view of its bytes takes the payload view's place. */
+static void read_aux_options(lua_State *L, struct l_session *self, struct pev_want *want,
+			     uint32_t slot, int context)
 {
 	want->aux_bytes = (size_t)l_option_integer(L, 2, "aux_bytes", 0);
 	want->aux_optional = l_option_bool(L, 2, "aux_optional");
@@ -234,8 +233,8 @@ static void take_aux(lua_State *L, struct l_session *self, struct pev_want *want
 
 /*
  * s:add{attr=, name=, pids=, cpus=, cgroup=, leader=, callbacks=, event=, system=, format=,
- * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, nameless=,
- * timeless=}
+ * strings=, hidden=, off=, aux_bytes=, aux_optional=, fields=, where=, where_all=, no_task=,
+ * no_time=}
  * -> slot | nil, message, errno; leader: the slot whose group it joins
  */
 static int l_session_add(lua_State *L)
@@ -264,13 +263,13 @@ static int l_session_add(lua_State *L)
 	if (lua_getfield(L, 2, "leader") != LUA_TNIL)
 		target.leader = &check_slot(L, self, -1)->event;
 	index = pev_session_slots(self->s);
-	rc = take_format(L, self, index, 3, &err);
+	rc = push_payload_view(L, self, index, 3, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
-	take_aux(L, self, &want, index, 3);
-	want.heard = l_dispatch_callbacks(L, 1, &self->d, index);
-	want.nameless = l_option_bool(L, 2, "nameless");
-	want.timeless = l_option_bool(L, 2, "timeless");
+	read_aux_options(L, self, &want, index, 3);
+	want.wanted_types = l_dispatch_set_callbacks(L, 1, &self->d, index);
+	want.no_task = l_option_bool(L, 2, "no_task");
+	want.no_time = l_option_bool(L, 2, "no_time");
 	lua_getfield(L, 2, "event");
 	lua_rawseti(L, 3, 2 * (lua_Integer)index + 1);
 	rc = pev_session_add(self->s, attr, name, &target, &want, &slot, &err);
@@ -282,7 +281,7 @@ static int l_session_add(lua_State *L)
 	return 1;
 }
 
-/* s:remove(slot): stop it for good */
+/* s:remove(slot): stops the event for good */
 static int l_session_remove(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -301,7 +300,7 @@ static int l_session_filter(lua_State *L)
 	return l_result(L, pev_event_filter(&slot->event, luaL_checkstring(L, 3), &err), &err);
 }
 
-/* s:keep_own(slot): the process that is left out is not, in this event */
+/* s:keep_own(slot): exclude_pid does not apply to this event */
 static int l_session_keep_own(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -323,11 +322,11 @@ static int l_session_period(lua_State *L)
 		pev_fail(&err, rc, "%s: cannot set the period %lld", slot->event.name,
 			 (long long)period);
 	else
-		slot->plan.period = 0; /* samples that are in the rings already had another */
+		slot->plan.period = 0; /* samples in the rings have the old period */
 	return l_result(L, rc, &err);
 }
 
-/* s:signal(slot, number, 0: none) -> 0 | nil, message, errno: sent to us at each overflow */
+/* s:signal(slot, number; 0: none) -> 0 | nil, message, errno: sends it to us at each overflow */
 static int l_session_signal(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -348,7 +347,7 @@ static int switch_event(lua_State *L, bool on, const char *verb)
 	struct l_session *self = check_session(L);
 	struct pev_slot *slot = check_slot(L, self, 2);
 	struct pev_err err;
-	int rc = pev_session_switch(slot, on);
+	int rc = pev_session_switch_slot(slot, on);
 
 	if (rc < 0)
 		pev_fail(&err, rc, "cannot %s %s", verb, slot->event.name);
@@ -399,7 +398,7 @@ static int l_session_fds(lua_State *L)
 	return 1;
 }
 
-/* s:enable() -> 0 | nil, message, errno: all events, and the tick */
+/* s:enable() -> 0 | nil, message, errno: enables all events and starts the tick */
 static int l_session_enable(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -416,8 +415,8 @@ static int l_session_disable(lua_State *L)
 }
 
 /*
- * s:scan(pid, maps): learn the names of its threads, or of all (-1), from /proc; and what its
- * process maps
+ * s:scan(pid, maps): reads the names of the process's threads,
+ * or of all (-1), from /proc; with maps also its mappings
  */
 static int l_session_scan(lua_State *L)
 {
@@ -429,7 +428,7 @@ static int l_session_scan(lua_State *L)
 						 pev_tasks_scan(tasks, pid), NULL);
 }
 
-/* s:scan_new(pid): of those alone that began since then */
+/* s:scan_new(pid): the same, only for threads that began since the last scan */
 static int l_session_scan_new(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -465,7 +464,9 @@ static int l_session_fd(lua_State *L)
 	return 1;
 }
 
-/* s:watch(fd) -> 0 | nil, message, errno: wait() tells when it is readable; the caller's own */
+/*
+ * s:watch(fd) -> 0 | nil, message, errno: wait() returns fd when it is readable; not closed by us
+ */
 static int l_session_watch(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -487,13 +488,13 @@ static int l_session_unwatch(lua_State *L)
 	return l_result(L, pev_session_unwatch(self->s, (int)luaL_checkinteger(L, 2)), NULL);
 }
 
-/* s:again() -> 0 | nil, message, errno: fd() is readable until the next wait() */
+/* s:again() -> 0 | nil, message, errno: makes fd() readable until the next wait() */
 static int l_session_again(lua_State *L)
 {
-	return l_result(L, pev_session_again(check_session(L)->s), NULL);
+	return l_result(L, pev_session_wake(check_session(L)->s), NULL);
 }
 
-static int own(lua_State *L, struct l_session *self, int fd, const char *what)
+static int watch_owned(lua_State *L, struct l_session *self, int fd, const char *what)
 {
 	int *fds = fd < 0 ? NULL : realloc(self->fds, sizeof(*fds) * (size_t)(self->nr_fds + 1));
 	struct pev_err err;
@@ -515,19 +516,19 @@ static int own(lua_State *L, struct l_session *self, int fd, const char *what)
 	return l_result(L, pev_fail(&err, rc, "cannot make a %s", what), &err);
 }
 
-/* s:timer(first_ns, every_ns) -> fd | nil, message, errno: watched, and closed with the session */
+/* s:timer(first_ns, every_ns) -> fd | nil, message, errno: watched, closed with the session */
 static int l_session_timer(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	uint64_t first = (uint64_t)luaL_checkinteger(L, 2);
 	uint64_t every = (uint64_t)luaL_checkinteger(L, 3);
 
-	return own(L, self, self->sys->timerfd(self->sys->ctx, first, every), "timer");
+	return watch_owned(L, self, self->sys->timerfd(self->sys->ctx, first, every), "timer");
 }
 
 /*
- * s:signals(set) -> fd | nil, message, errno: the same for signals (bit n-1: signal n),
- * which are blocked until the session is closed
+ * s:signals(set) -> fd | nil, message, errno: a signalfd (bit n-1: signal
+ * n), watched, closed with the session; the signals are blocked until then
  */
 static int l_session_signals(lua_State *L)
 {
@@ -539,7 +540,7 @@ static int l_session_signals(lua_State *L)
 	if (rc < 0)
 		return l_result(L, pev_fail(&err, rc, "cannot block signals"), &err);
 	self->blocked |= changed;
-	return own(L, self, self->sys->signalfd(self->sys->ctx, set), "signal descriptor");
+	return watch_owned(L, self, self->sys->signalfd(self->sys->ctx, set), "signal descriptor");
 }
 
 /* s:read(fd, len) -> bytes | nil, message, errno */
@@ -568,7 +569,7 @@ static int l_session_wait(lua_State *L)
 	struct pev_err err;
 	int nr = pev_session_wait(self->s, timeout_ms, ready, MAX_READY);
 
-	/* A signal: its handler has left word somewhere; the caller looks and comes back. */
+	/* A signal: its handler has run; the caller checks for its effect and waits again. */
 	if (nr == -EINTR)
 		return 0;
 	if (nr < 0)
@@ -580,16 +581,16 @@ static int l_session_wait(lua_State *L)
 	return nr;
 }
 
-/* s:over() -> true once no target is left */
+/* s:over() -> true when no target is left */
 static int l_session_over(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 
-	lua_pushboolean(L, pev_session_over(self->s));
+	lua_pushboolean(L, pev_session_is_over(self->s));
 	return 1;
 }
 
-/* s:time_on(cpu) -> ns that its events were on, together */
+/* s:time_on(cpu) -> ns that the CPU's events were on, as a sum */
 static int l_session_time_on(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -601,12 +602,12 @@ static int l_session_time_on(lua_State *L)
 
 /* ---- records ---- */
 
-/* Point the next view at the record: its index among the views. */
-static unsigned show(struct l_session *self, const struct pev_slot *slot,
-		     const struct pev_record *rec)
+/* Points the next view at the record. Returns the view's number. */
+static unsigned point_view(struct l_session *self, const struct pev_slot *slot,
+			   const struct pev_record *rec)
 {
 	unsigned process = pev_sys_process();
-	unsigned turn = l_dispatch_show(&self->d, slot->index, rec, process);
+	unsigned turn = l_dispatch_point_view(&self->d, slot->index, rec, process);
 	struct l_view *view = self->d.views[turn];
 
 	view->has_aux = self->d.area && pev_session_aux(self->s, rec, &self->d.area->aux);
@@ -617,31 +618,32 @@ static unsigned show(struct l_session *self, const struct pev_slot *slot,
 	return turn;
 }
 
-/* Left out by its event's condition: then it is not delivered. */
+/* True if the event's condition excludes the record: it does not count as delivered. */
 static bool is_unwanted(struct l_session *self, const struct pev_slot *slot,
 			const struct pev_record *rec)
 {
-	if (l_dispatch_wants(&self->d, slot->index, rec))
+	if (l_dispatch_is_wanted(&self->d, slot->index, rec))
 		return false;
-	pev_session_unwanted(self->s);
+	pev_session_uncount(self->s);
 	return true;
 }
 
-static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
+static int deliver_record(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	struct l_session *self = ctx;
 	bool stop;
 
 	if (is_unwanted(self, slot, rec))
 		return 0;
-	if (l_dispatch_feed(&self->d, slot->index, rec))
+	if (l_dispatch_feed_slot(&self->d, slot->index, rec))
 		return 0;
-	if (l_dispatch_passes(&self->d, slot->index, rec))
-		stop = l_dispatch_pass(&self->d, slot->index, rec);
+	if (l_dispatch_takes_numbers_only(&self->d, slot->index, rec))
+		stop = l_dispatch_call_with_numbers(&self->d, slot->index, rec);
 	else
-		stop = l_dispatch_call(&self->d, slot->index, rec, show(self, slot, rec));
+		stop = l_dispatch_call_callback(&self->d, slot->index, rec,
+						point_view(self, slot, rec));
 	l_hooks_enter(self->d.L, self->sys);
-	/* Forked in the callback: the rest is the parent's. */
+	/* The callback has forked: the remaining records are for the parent. */
 	self->d.stop = self->d.stop || stop || !pev_session_is_ours(self->s);
 	return self->d.stop;
 }
@@ -654,7 +656,7 @@ static enum pev_drain check_drain(lua_State *L, int arg)
 	return (enum pev_drain)luaL_checkoption(L, arg, "round", names);
 }
 
-static void close_rest(struct l_session *self)
+static void free_rest(struct l_session *self)
 {
 	uint64_t changed;
 
@@ -673,24 +675,24 @@ static void close_rest(struct l_session *self)
 	self->symbols = NULL;
 }
 
-/* Deliver to the callbacks -> delivered, stopped | nil, message, errno */
+/* Delivers to the callbacks -> delivered, stopped | nil, message, errno */
 static int dispatch(lua_State *L, struct l_session *self, enum pev_drain drain, uint64_t max)
 {
 	int64_t nr;
 
 	if (self->d.dispatching)
 		return luaL_error(L, "dispatch() called from a callback of the same session");
-	l_dispatch_set_up(L, &self->d);
+	l_dispatch_prepare_stack(L, &self->d);
 	self->d.dispatching = true;
 	self->d.stop = false;
 	self->closing = false;
-	nr = drain == PEV_DRAIN_SNAPSHOT ?
-		     pev_session_snapshot(self->s, deliver, self) :
-		     pev_session_dispatch(self->s, drain, max, deliver, self);
+	nr = drain == PEV_DRAIN_SNAPSHOT
+		     ? pev_session_snapshot(self->s, deliver_record, self)
+		     : pev_session_dispatch(self->s, drain, max, deliver_record, self);
 	self->d.dispatching = false;
 	if (self->closing) {
 		self->s = NULL;
-		close_rest(self);
+		free_rest(self);
 	}
 	l_raise_pending(L);
 	if (nr < 0)
@@ -711,35 +713,35 @@ static int l_session_dispatch(lua_State *L)
 	return dispatch(L, self, drain, (uint64_t)max);
 }
 
-/* s:snapshot(): what the backward rings hold */
+/* s:snapshot(): delivers the content of the backward rings */
 static int l_session_snapshot(lua_State *L)
 {
 	return dispatch(L, check_session(L), PEV_DRAIN_SNAPSHOT, 0);
 }
 
-/* s:copy() -> bytes | nil, message, errno: all there is to the recorder, and nobody else */
+/* s:copy() -> bytes | nil, message, errno: copies all records to the recorder, delivers none */
 static int l_session_copy(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 
-	return l_result(L, pev_session_copy(self->s), NULL);
+	return l_result(L, pev_session_copy_rings(self->s), NULL);
 }
 
-/* s:record_kept(): what overwritten rings hold goes to the recorder; events are off */
+/* s:record_kept(): records the content of backward rings, after the events are disabled */
 static int l_session_record_kept(lua_State *L)
 {
-	pev_session_record_kept(check_session(L)->s);
+	pev_session_record_backward(check_session(L)->s);
 	return 0;
 }
 
-/* s:record(recorder or nil): it gets what is read from here on */
+/* s:record(recorder or nil): sets the recorder for records read from here on */
 static int l_session_record(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	bool on = !lua_isnoneornil(L, 2);
 	struct pev_writer *rec = on ? l_recorder_attach(L, 2) : NULL;
 
-	pev_session_record(self->s, rec);
+	pev_session_set_recorder(self->s, rec);
 	lua_settop(L, 2);
 	lua_getiuservalue(L, 1, UV_RECORDER);
 	l_recorder_detach(L, 3);
@@ -748,7 +750,7 @@ static int l_session_record(lua_State *L)
 	return 0;
 }
 
-/* s:record_losses() -> how many records of the session's own event were lost since the last call */
+/* s:record_losses() -> lost records of hidden events since the last call */
 static int l_session_record_losses(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)pev_session_record_losses(check_session(L)->s));
@@ -793,7 +795,7 @@ static void push_ids(lua_State *L, const struct pev_event *event)
 	}
 }
 
-/* s:slots() -> { {name=, attr=, ids=, hidden=, keep_own=, closed=}, ... }: by slot, from 0 on */
+/* s:slots() -> { {name=, attr=, ids=, hidden=, keep_own=, closed=}, ... }: by slot from 0 on */
 static int l_session_slots(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -821,14 +823,16 @@ static int l_session_slots(lua_State *L)
 	return 1;
 }
 
-/* s:halt(): from a callback, let this record be the last of the dispatch */
+/* s:halt(): called by a callback, ends the dispatch after this record */
 static int l_session_halt(lua_State *L)
 {
 	check_any(L)->d.stop = true;
 	return 0;
 }
 
-/* s:want_comm(pattern): deliver records of tasks by that name, or another one given, alone */
+/*
+ * s:want_comm(pattern): delivers only records of tasks with this name, or that of an earlier call
+ */
 static int l_session_want_comm(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -843,7 +847,9 @@ static int l_session_dispatching(lua_State *L)
 	return 1;
 }
 
-/* s:begin(drain), then what s:puller() gave, until it gives nil, then s:finish() */
+/*
+ * s:begin(drain): starts a round; then call the iterator of s:puller() until nil, then s:finish()
+ */
 static int l_session_begin(lua_State *L)
 {
 	struct l_session *self = check_session(L);
@@ -855,32 +861,34 @@ static int l_session_begin(lua_State *L)
 	return 0;
 }
 
-/* s:pull(names): puller() gives these, of samples alone; of nil: nobody hears of anything */
+/*
+ * s:pull(names): the iterator of puller() returns these fields of samples; nil: it gets no records
+ */
 static int l_session_pull(lua_State *L)
 {
 	struct l_session *self = check_session(L);
-	uint32_t heard;
+	uint32_t wanted_types;
 
 	lua_settop(L, 2);
-	heard = l_dispatch_pull(L, 1, 2, &self->d);
+	wanted_types = l_dispatch_pull_fields(L, 1, 2, &self->d);
 	for (uint32_t i = 0; i < pev_session_slots(self->s); i++) {
 		struct pev_slot *slot = pev_session_slot(self->s, i);
 
 		if (!slot->hidden && !slot->closed)
-			slot->heard = heard;
+			slot->wanted_types = wanted_types;
 	}
 	return 0;
 }
 
-/* The iterator's upvalues: what a method looks up at each call was found once. */
+/* The iterator's upvalues: saves a method's lookups at each call. */
 enum { PULL_SESSION = 1, PULL_VIEWS, PULL_GO_ON = PULL_VIEWS + L_DISPATCH_VIEWS };
 
-/* The next record of the round, or NULL. */
+/* Returns the slot of the round's next record, or NULL. */
 static struct pev_slot *next_pulled(lua_State *L, struct l_session *self)
 {
 	struct pev_slot *slot;
 
-	/* The loop may have closed it, and told of that it ends. */
+	/* The loop may have closed the session. */
 	if (!self->s)
 		return NULL;
 	if (!pev_session_is_ours(self->s))
@@ -897,7 +905,7 @@ static struct pev_slot *next_pulled(lua_State *L, struct l_session *self)
 	return slot;
 }
 
-/* The iterator: a view, or what is pulled; at the end of a round Lua is asked. */
+/* The iterator. Returns a view or fields. Calls go_on at the end of a round. */
 static int l_pull(lua_State *L)
 {
 	struct l_session *self = lua_touserdata(L, lua_upvalueindex(PULL_SESSION));
@@ -908,9 +916,9 @@ static int l_pull(lua_State *L)
 		lua_settop(L, 0);
 		slot = next_pulled(L, self);
 		if (slot) {
-			turn = show(self, slot, &self->rec);
-			return l_dispatch_give(L, &self->d, slot->index, turn,
-					       lua_upvalueindex(PULL_VIEWS + (int)turn));
+			turn = point_view(self, slot, &self->rec);
+			return l_dispatch_push_pulled(L, &self->d, slot->index, turn,
+						      lua_upvalueindex(PULL_VIEWS + (int)turn));
 		}
 		lua_pushvalue(L, lua_upvalueindex(PULL_GO_ON));
 		lua_call(L, 0, 1);
@@ -919,8 +927,9 @@ static int l_pull(lua_State *L)
 }
 
 /*
- * s:puller(go_on, max) -> next() -> view or what is pulled ... | nil: from where begin() began a
- * round. go_on() -> boolean is asked where that is over, and after max records; nil: no limit.
+ * s:puller(go_on, max) -> next() -> view or fields ... | nil. The
+ * iterator covers the round that begin() starts. It calls go_on() ->
+ * boolean at the end of the round and after max records; nil: no limit.
  */
 static int l_session_puller(lua_State *L)
 {
@@ -928,7 +937,7 @@ static int l_session_puller(lua_State *L)
 
 	luaL_checktype(L, 2, LUA_TFUNCTION);
 	lua_settop(L, 3);
-	l_dispatch_limit(L, &self->d, 3);
+	l_dispatch_set_limit(L, &self->d, 3);
 	lua_pushvalue(L, 1);
 	l_dispatch_push_views(L, 1);
 	lua_pushvalue(L, 2);
@@ -973,7 +982,7 @@ static int l_session_totals(lua_State *L)
 	set_count(L, "throttled", totals.throttled);
 	set_count(L, "unjoined", totals.unjoined);
 	set_count(L, "excluded", totals.excluded);
-	set_count(L, "untold", self->d.untold);
+	set_count(L, "untold", self->d.undecided);
 	set_count(L, "aux_bytes", totals.aux_bytes);
 	set_count(L, "aux_skipped", totals.aux_skipped);
 	set_count(L, "aux_truncated", totals.aux_truncated);
@@ -986,7 +995,7 @@ static int l_session_totals(lua_State *L)
 	return 1;
 }
 
-/* s:close(): everything back; from a callback, once it has returned. Also __gc and __close. */
+/* s:close(): frees everything; called by a callback, after its return. Also __gc and __close. */
 static int l_session_close(lua_State *L)
 {
 	struct l_session *self = check_any(L);
@@ -1001,17 +1010,17 @@ static int l_session_close(lua_State *L)
 	}
 	pev_session_close(self->s);
 	self->s = NULL;
-	close_rest(self);
+	free_rest(self);
 	l_raise_pending(L);
 	return 0;
 }
 
-/* s:abandon(): the process ends; what the kernel holds for the session is given back at once */
+/* s:abandon(): the process ends: returns the kernel's resources at once */
 static int l_session_abandon(lua_State *L)
 {
 	struct l_session *self = check_any(L);
 
-	self->d.now++; /* no view is good any more */
+	self->d.now++; /* views become invalid */
 	if (self->s)
 		pev_session_drop(self->s);
 	self->s = NULL;
@@ -1022,12 +1031,12 @@ static int l_session_gc(lua_State *L)
 {
 	struct l_session *self = check_any(L);
 
-	/* Collected in a callback: the state is being closed there, as by os.exit(true, true). */
+	/* Collected in a callback: the state is being closed, as by os.exit(true, true). */
 	if (self->s)
 		pev_session_drop(self->s);
 	self->s = NULL;
 	if (self->sys)
-		close_rest(self);
+		free_rest(self);
 	return 0;
 }
 
