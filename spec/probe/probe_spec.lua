@@ -315,7 +315,7 @@ describe("a definition in tracefs", function()
     local s = started("uprobe:/bin/app:work", nil, opts)
     assert.equal(8, k.events[1].attr.type)
     assert.is_false(k.events[1].attr.inherit)
-    assert.matches("uprobe:/bin/app:work: tasks that are started from now on are not seen", table.concat(notes, "\n"))
+    assert.matches("uprobe:/bin/app:work: tasks started from now on are not watched", table.concat(notes, "\n"))
     s:close()
     local _, ok, _ = open("uprobe:/bin/app:work", { args = { "s:string" } }, { pid = 70 })
     assert.is_nil(ok)
@@ -535,9 +535,9 @@ describe("a file", function()
     assert.same({}, said)
     watch("400000-401000 r-xp 00000000 fe:00 9 /bin/app (deleted)\n", "/bin/app (deleted)")
     watch("400000-401000 r-xp 00000000 fe:00 9 /bin/app (deleted)\n", "/bin/host")
-    local what = "uprobe:/bin/app:work: process 70 is not seen: it runs what /bin/app was before it was replaced\n"
+    local what = "uprobe:/bin/app:work: process 70 is not watched: it runs the file that /bin/app replaced\n"
       .. "  try: "
-    assert.same({ what .. "/proc/70/exe as the file", what .. "to start that process anew" }, said)
+    assert.same({ what .. "/proc/70/exe as the file", what .. "restart the process" }, said)
   end)
 end)
 
@@ -548,10 +548,10 @@ describe("a probe that cannot be is told", function()
       "/bin/stripped is stripped: among the symbols that it exports there is no 'main'.*0xOFFSET", "ENOENT" },
     { "uprobe:/bin/app:counter", "'counter' is a variable\n  try: mem:FILE:SYMBOL", "EINVAL" },
     { "uprobe:/bin/app:work+99", "'work' is 12 bytes long, and the offset is 99", "EINVAL" },
-    { "uprobe:/bin/app:work+x", "is no symbol and offset", "EINVAL" },
+    { "uprobe:/bin/app:work+x", "is not SYMBOL or SYMBOL%+OFFSET", "EINVAL" },
     { "uprobe:/bin/app:0xffffff", "offset 0xffffff is not in the code of /bin/app\n  try: nm", "EINVAL" },
-    { "uprobe:/bin/app:9z", "'9z' is no offset", "EINVAL" },
-    { "uretprobe:/bin/app:work+4", "a function returns as a whole.*\n  try: uprobe:", "EINVAL" },
+    { "uprobe:/bin/app:9z", "'9z' is not an offset", "EINVAL" },
+    { "uretprobe:/bin/app:work+4", "a return probe has no offset.*\n  try: uprobe:", "EINVAL" },
     { "uprobe:/bin/none:work", "cannot read /bin/none: No such file or directory", "ENOENT" },
     { "uprobe:/bin/text:work", "/bin/text: it is no ELF file", "ENOEXEC" },
     { "uprobe:libnone:work", "there is no library and no program 'libnone'\n  looked in .*\n  try: its full path",
@@ -563,7 +563,7 @@ describe("a probe that cannot be is told", function()
     { "kprobe:do_sys_openat",
       "the kernel has no function 'do_sys_openat' %(did you mean 'do_sys_openat2'%?%)\n  try: grep", "ENOENT" },
     { "kprobe:a b", "FUNCTION or FUNCTION%+OFFSET is expected\n  try: kprobe:", "EINVAL" },
-    { "kretprobe:vfs_read+4", "a function returns as a whole", "EINVAL" },
+    { "kretprobe:vfs_read+4", "a return probe has no offset", "EINVAL" },
   }
 
   for _, case in ipairs(cases) do
@@ -596,11 +596,12 @@ describe("a probe that cannot be is told", function()
   end)
 
   for args, wanted in pairs {
-    [{ "n" }] = "'n' is not understood; NAME:TYPE", [{ "n:itn" }] = "no type is called 'itn' %(did you mean 'int'%?%)",
+    [{ "n" }] = "'n' is not understood; NAME:TYPE", [{ "n:itn" }] = "unknown type 'itn' %(did you mean 'int'%?%)",
     [{ "n:str" }] = "'str' %(did you mean 'string'%?%)", [{ "n:char *" }] = "%(did you mean 'string'%?%)",
-    [{ "n:double" }] = "floating point", [{ "n:int", "n:int" }] = "'n' appears twice",
+    [{ "n:double" }] = "floating%-point", [{ "n:int", "n:int" }] = "'n' appears twice",
     [{ "$retval:int" }] = "only a return probe has", [{ "n=$arg9:int" }] = "argument 9 is not passed in a register",
-    [{ "n=%di;x:int" }] = "is no place", [{ 1 }] = "a list of strings", [{ "n=+8(%si)\n:int" }] = "is no place",
+    [{ "n=%di;x:int" }] = "is not $arg1, $retval", [{ 1 }] = "a list of strings",
+    [{ "n=+8(%si)\n:int" }] = "is not $arg1, $retval",
     [{ "a:int", "b:int", "c:int", "d:int", "e:int", "f:int", "g:int" }] = "argument 7 is not passed",
   } do
     it("for its args { " .. tostring(args[#args]):gsub("\n", "\\n") .. " }", function()
@@ -610,9 +611,9 @@ describe("a probe that cannot be is told", function()
 
   it("for arguments where a function returns, and more than a static probe has", function()
     local function of(text, ...) return (refused(text, { args = { ... } })) end
-    assert.matches("its arguments are gone; $retval is there", of("uretprobe:/bin/app:work", "n:int"))
+    assert.matches("a return probe has no arguments", of("uretprobe:/bin/app:work", "n:int"))
     assert.matches("the probe has 2 arguments", of("usdt:/bin/app:perfev:step", "a:int", "b:int", "c:int"))
-    assert.matches("a static probe returns nothing", of("usdt:/bin/app:perfev:step", "$retval:int"))
+    assert.matches("a static probe has no return value", of("usdt:/bin/app:perfev:step", "$retval:int"))
   end)
 end)
 

@@ -494,7 +494,7 @@ M.chapters = {
       remedy = "try: uprobe:libc:main" },
     { "a type of an argument", input = 'event { "uprobe:/usr/bin/app:main", args = { "name:str" } }',
       run = opening("vm", { "uprobe:/usr/bin/app:main", args = { "name:str" } }, nil, programs),
-      words = "name:str", cause = "no type is called 'str'", remedy = "did you mean 'string'?" },
+      words = "name:str", cause = "unknown type 'str'", remedy = "did you mean 'string'?" },
     { "a kprobe on a kernel without kprobes", input = 'event { "kprobe:do_sys_openat2" }',
       run = named "kprobe:do_sys_openat2", words = "kprobe:do_sys_openat2", cause = "this kernel has no kprobes",
       remedy = "CONFIG_KPROBE_EVENTS" },

@@ -1,40 +1,40 @@
---- Arguments of a probed function: what a script calls them -> where they are when it is entered.
--- An integer that is passed in a register is read from the sample's own registers; what lies in memory is fetched
--- by the kernel, in the words of tracefs (Documentation/trace/uprobetracer.rst, kprobetrace.rst).
+--- Parses the arguments that a script declares for a probe, and finds where the probed function keeps them.
+-- An integer in a register is read from the sample's registers. The kernel fetches arguments in memory, in the
+-- syntax of tracefs (Documentation/trace/uprobetracer.rst, kprobetrace.rst).
 --
 --   "n:int"            the next argument, as that type
 --   "n=$arg3:int"      the third
---   "$retval:long"     what a return probe's function returned, as args.retval
---   "n=+8(%si):u32"    any other place, in tracefs' words
---   "s:string"         text at the address that is passed
+--   "$retval:long"     the return value, in a return probe, as args.retval
+--   "n=+8(%si):u32"    any other location, in the syntax of tracefs
+--   "s:string"         text at the passed address
 
 local core = require "perfev.core"
 local registers = require "perfev.record.registers"
 
 local M = {}
 
--- What a script says -> tracefs' type, C's, bytes.
+-- A type in a script -> type in tracefs, type in C, bytes.
 local types = {}
-local function type_row(words, kernel, c, size)
+local function add_type(words, kernel, c, size)
   for word in words:gmatch("[^,]+") do types[word] = { kernel = kernel, c = c, size = size } end
 end
-type_row("int,s32,pid_t", "s32", "int", 4)
-type_row("unsigned,unsigned int,uint,u32,uid_t", "u32", "unsigned int", 4)
-type_row("long,ssize_t,s64,long long", "s64", "s64", 8)
-type_row("unsigned long,ulong,size_t,u64,unsigned long long", "u64", "u64", 8)
-type_row("short,s16", "s16", "short", 2)
-type_row("unsigned short,ushort,u16", "u16", "unsigned short", 2)
-type_row("char,s8", "s8", "signed char", 1)
-type_row("unsigned char,uchar,bool,u8", "u8", "unsigned char", 1)
-type_row("x8", "x8", "x8", 1)
-type_row("x16", "x16", "x16", 2)
-type_row("x32", "x32", "x32", 4)
-type_row("x64", "x64", "x64", 8)
-type_row("ptr,pointer", "x64", "void *", 8)
-type_row("string", "string", nil, nil)
-type_row("ustring", "ustring", nil, nil)
+add_type("int,s32,pid_t", "s32", "int", 4)
+add_type("unsigned,unsigned int,uint,u32,uid_t", "u32", "unsigned int", 4)
+add_type("long,ssize_t,s64,long long", "s64", "s64", 8)
+add_type("unsigned long,ulong,size_t,u64,unsigned long long", "u64", "u64", 8)
+add_type("short,s16", "s16", "short", 2)
+add_type("unsigned short,ushort,u16", "u16", "unsigned short", 2)
+add_type("char,s8", "s8", "signed char", 1)
+add_type("unsigned char,uchar,bool,u8", "u8", "unsigned char", 1)
+add_type("x8", "x8", "x8", 1)
+add_type("x16", "x16", "x16", 2)
+add_type("x32", "x32", "x32", 4)
+add_type("x64", "x64", "x64", 8)
+add_type("ptr,pointer", "x64", "void *", 8)
+add_type("string", "string", nil, nil)
+add_type("ustring", "ustring", nil, nil)
 
--- Registers of integer arguments in their order, and of what is returned (the psABIs).
+-- Registers of integer arguments in order, and of the return value (the psABIs).
 local abis = {
   { "^x86_64$", args = "di si dx cx r8 r9", ret = "ax" },
   { "^aarch64", args = "x0 x1 x2 x3 x4 x5 x6 x7", ret = "x0" },
@@ -44,41 +44,41 @@ local abis = {
 }
 
 local NAME_MAX = 31 -- MAX_ARG_NAME_LEN is 32
-local ARGS_MAX = 32 -- a probe of tracefs takes 128; more than these are a mistake
+local ARGS_MAX = 32 -- tracefs allows 128
 
-local function abi_of(machine)
+local function find_abi(machine)
   for _, abi in ipairs(abis) do
     if machine:find(abi[1]) then return abi end
   end
 end
 
-local function type_names()
+local function list_types()
   local names = {}
   for name in pairs(types) do names[#names + 1] = name end
   table.sort(names)
   return names
 end
 
--- What C, bcc and bpftrace call text.
+-- Names of C, bcc and bpftrace for strings.
 local text_words = { str = true, cstr = true, text = true, kstr = true, ["char*"] = true, ["char *"] = true,
                      ["const char*"] = true, ["const char *"] = true }
 
-local function nearest_type(word)
-  return text_words[word:lower()] and "string" or core.nearest(word, type_names())
+local function suggest_type(word)
+  return text_words[word:lower()] and "string" or core.nearest(word, list_types())
 end
 
 local function read_type(word, text)
   local row = types[word]
   if row then return row end
   if word == "float" or word == "double" then
-    return nil, ("args: '%s': floating point is passed in registers that a probe does not see"):format(text)
+    return nil, ("args: '%s': a probe cannot read floating-point registers"):format(text)
   end
-  local near = nearest_type(word)
-  return nil, ("args: '%s': no type is called '%s'%s"):format(text, word,
-    near and (" (did you mean '%s'?)"):format(near) or "; int, long, u64, string and the like are")
+  local near = suggest_type(word)
+  return nil, ("args: '%s': unknown type '%s'%s"):format(text, word,
+    near and (" (did you mean '%s'?)"):format(near) or "; types are int, long, u64, string and the like")
 end
 
--- Nothing that could end a definition, or begin another one.
+-- True if the text cannot end the definition or begin another.
 local function is_fetch(text)
   return #text <= 200 and text:find("^[%%@$\\+%-][%w%%$@+%-()_]*$") ~= nil
 end
@@ -92,13 +92,13 @@ local function read_place(arg, place, text)
   elseif is_fetch(place) then
     arg.fetch = place
   else
-    return nil, ("args: '%s': '%s' is no place; $arg1, $retval, %%REGISTER and +8(%%REGISTER) are"):format(text, place)
+    return nil, ("args: '%s': '%s' is not $arg1, $retval, %%REGISTER or +8(%%REGISTER)"):format(text, place)
   end
   return arg
 end
 
--- "n:int" -> name, place or nil, type's word
-local function split(text)
+-- "n:int" -> name, location or nil, type
+local function split_argument(text)
   local retval = text:match("^%$retval:(.+)$")
   if retval then return "retval", "$retval", retval end
   local name, place, kind = text:match("^([%a_][%w_]*)=([^:]+):(.+)$")
@@ -107,7 +107,7 @@ local function split(text)
   return name, nil, kind
 end
 
---- The arguments that a declaration asks for.
+--- Parses the arguments of a declaration.
 -- @tparam {string,...} list
 -- @treturn[1] table  each `name`, `type` (`kernel`, `c`, `size`) and one of `position`, `retval`, `fetch`
 -- @treturn[2] nil
@@ -118,7 +118,7 @@ function M.parse(list)
   if #list > ARGS_MAX then return nil, ("args: at most %d"):format(ARGS_MAX) end
   for _, text in ipairs(list) do
     if type(text) ~= "string" then return nil, "args: a list of strings such as \"n:int\" is expected" end
-    local name, place, kind = split(text)
+    local name, place, kind = split_argument(text)
     if not name or #name > NAME_MAX then
       return nil, ("args: '%s' is not understood; NAME:TYPE is expected, as in \"n:int\""):format(text)
     end
@@ -139,40 +139,40 @@ function M.parse(list)
   return args
 end
 
--- ---- where they are ----
+-- ---- locations ----
 
 local function is_text(arg) return arg.type.kernel == "string" or arg.type.kernel == "ustring" end
 
--- A register's value, or the text that it points to.
-local function in_register(arg, name, prefix)
+-- Fetches a register's value, or the text at the address in it.
+local function fetch_register(arg, name, prefix)
   arg.register = not is_text(arg) and name or nil
   local shown = "%" .. (prefix or "") .. name
   arg.fetch = is_text(arg) and "+0(" .. shown .. ")" or shown
 end
 
--- i386 has all of them on the stack, above the return address.
-local function on_stack(arg)
+-- i386 passes all arguments on the stack, above the return address.
+local function fetch_stack(arg)
   local place = ("+%d($stack)"):format(4 * arg.position)
   arg.fetch = is_text(arg) and "+0(" .. place .. ")" or place
 end
 
---- Give each its place by the calling convention.
--- @tparam table args  of `parse`
+--- Finds the location of each argument by the calling convention.
+-- @tparam table args  from `parse`
 -- @tparam boolean narrow  a 32-bit program on a 64-bit kernel
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.by_abi(args, narrow)
-  local abi = abi_of(core.machine)
+  local abi = find_abi(core.machine)
   local names = {}
   for name in (abi and abi.args or ""):gmatch("%S+") do names[#names + 1] = name end
   for _, arg in ipairs(args) do
     if arg.position and narrow and core.machine == "x86_64" then
-      on_stack(arg)
+      fetch_stack(arg)
     elseif arg.position and names[arg.position] and not narrow then
-      in_register(arg, names[arg.position], abi.prefix)
+      fetch_register(arg, names[arg.position], abi.prefix)
     elseif arg.position then
-      return nil, ("args: '%s': argument %d is not passed in a register that is known here (%s)"):format(
+      return nil, ("args: '%s': argument %d is not passed in a register (%s)"):format(
         arg.text, arg.position, #names > 0 and abi.args or core.machine)
     elseif arg.retval then
       arg.register = abi and not narrow and not is_text(arg) and abi.ret or nil
@@ -182,9 +182,9 @@ function M.by_abi(args, narrow)
   return true
 end
 
--- ---- a static probe's own words ----
+-- ---- the note of a static probe ----
 
--- "%edi", "%r8d", "%dil" -> perf's name of the whole register
+-- "%edi", "%r8d", "%dil" -> perf's name of the 64-bit register
 local function x86_register(word)
   local number = word:match("^r(%d+)[dwb]?$")
   if number then return tonumber(number) >= 8 and tonumber(number) <= 15 and "r" .. number or nil end
@@ -200,12 +200,12 @@ local function arm64_register(word)
   return word == "sp" and word or nil
 end
 
-local function signed(text)
+local function format_offset(text)
   local n = math.tointeger(tonumber(text == "" and "0" or text))
   return n and ("%+d"):format(n)
 end
 
--- An operand of the assembler's -> register, nil or nil, fetch; nothing where it has no such words.
+-- machine -> function(assembler operand) -> register | nil, fetch | nil, nil: a probe cannot read it
 local operands = {}
 
 function operands.x86_64(text, file)
@@ -215,8 +215,8 @@ function operands.x86_64(text, file)
   if constant then return nil, "\\" .. constant end
   local offset, base = text:match("^(%-?%d*)%(%%(%w+)%)$")
   local register = base and base ~= "rip" and x86_register(base)
-  if register and signed(offset) then return nil, ("%s(%%%s)"):format(signed(offset), register) end
-  -- A variable of the program's: in the file it lies at an offset that the kernel takes.
+  if register and format_offset(offset) then return nil, ("%s(%%%s)"):format(format_offset(offset), register) end
+  -- A variable of the program: the kernel accepts its offset in the file.
   local symbol, more = text:match("^([%a_.][%w_.]*)([+-]?%d*)%(%%rip%)$")
   local found = symbol and file.elf and file.elf:symbol(symbol)
   local at = found and found.offset and found.offset + (math.tointeger(tonumber(more)) or 0)
@@ -229,11 +229,11 @@ function operands.aarch64(text)
   if text:find("^%-?%d+$") then return nil, "\\" .. text end
   local base, offset = text:match("^%[(%w+),?%s*(%-?%d*)%]$")
   register = base and arm64_register(base)
-  if register and signed(offset) then return nil, ("%s(%%%s)"):format(signed(offset), register) end
+  if register and format_offset(offset) then return nil, ("%s(%%%s)"):format(format_offset(offset), register) end
 end
 
--- "-4@%edi 8@-8(%rbp)": a blank may stand inside brackets.
-local function note_words(text)
+-- Splits "-4@%edi 8@-8(%rbp)" at blanks, but not inside brackets.
+local function split_note(text)
   local words = {}
   local joined = text:gsub("(%b[])", function(s) return (s:gsub(" ", "")) end)
   for word in joined:gmatch("%S+") do words[#words + 1] = word end
@@ -243,15 +243,15 @@ end
 local integers = { [1] = "u8", [2] = "u16", [4] = "u32", [8] = "u64", [-1] = "s8", [-2] = "s16", [-4] = "s32",
                    [-8] = "s64" }
 
--- One argument of the note, as asked for or under a name of its number.
-local function by_operand(word, number, asked, file)
+-- Reads one argument of the note. Without `asked` it is called arg1, arg2, ... -> arg | nil: a probe cannot read it
+local function read_operand(word, number, asked, file)
   local size, text = word:match("^(%-?%d+)f?@(.+)$")
   local row = types[integers[math.tointeger(tonumber(size))]]
   if not row then return nil end
   local arg = asked or { name = "arg" .. number, type = row, text = word }
   local register, fetch = (operands[core.machine] or function() end)(text, file)
   if register then
-    in_register(arg, register)
+    fetch_register(arg, register)
   elseif fetch then
     arg.fetch = is_text(arg) and "+0(" .. fetch .. ")" or fetch
   else
@@ -260,29 +260,29 @@ local function by_operand(word, number, asked, file)
   return arg
 end
 
---- Give each its place by the words of a note.
+--- Finds the location of each argument in a static probe's note.
 -- @tparam string note     "-4@%edi 8@-8(%rbp)"
--- @tparam ?table asked    of `parse`, or nil: all of them as arg1, arg2, ... with the note's types
--- @tparam table file      of binary.open
--- @treturn[1] table       args; without `asked` those are left out that are nowhere a probe could look
+-- @tparam ?table asked    from `parse`; nil: all arguments as arg1, arg2, ... with the note's types
+-- @tparam table file      from binary.open
+-- @treturn[1] table       args; without `asked`, arguments that a probe cannot read are left out
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.by_note(note, asked, file)
-  local words, args = note_words(note), {}
+  local words, args = split_note(note), {}
   if not asked then
-    for i, word in ipairs(words) do args[#args + 1] = by_operand(word, i, nil, file) end
+    for i, word in ipairs(words) do args[#args + 1] = read_operand(word, i, nil, file) end
     return args
   end
   for _, one in ipairs(asked) do
     local arg = {}
     for name, value in pairs(one) do arg[name] = value end
-    if arg.retval then return nil, ("args: '%s': a static probe returns nothing"):format(arg.text) end
+    if arg.retval then return nil, ("args: '%s': a static probe has no return value"):format(arg.text) end
     if arg.position then
       if not words[arg.position] then
         return nil, ("args: '%s': the probe has %d arguments"):format(arg.text, #words)
       end
-      if not by_operand(words[arg.position], arg.position, arg, file) then
-        return nil, ("args: '%s': the program keeps it where a probe cannot look (%s)"):format(
+      if not read_operand(words[arg.position], arg.position, arg, file) then
+        return nil, ("args: '%s': a probe cannot read its location (%s)"):format(
           arg.text, words[arg.position])
       end
     end
@@ -291,21 +291,21 @@ function M.by_note(note, asked, file)
   return args
 end
 
--- ---- what becomes of them ----
+-- ---- results ----
 
---- In the words of a definition in tracefs: { "n=%di:s32", ... }.
+--- Formats arguments for a definition in tracefs: { "n=%di:s32", ... }.
 function M.words(args)
   local words = {}
   for i, arg in ipairs(args) do words[i] = ("%s=%s:%s"):format(arg.name, arg.fetch, arg.type.kernel) end
   return words
 end
 
-local last_id = 0xffff -- beyond those of any kernel's events; tracepoint.c knows them by that
+local last_id = 0xffff -- above the ids of the kernel's events, so that tracepoint.c can distinguish them
 
---- All of them as registers of a sample.
+--- Selects the registers that a sample must have for the arguments.
 -- @treturn[1] integer  mask, for sample_regs_user or sample_regs_intr
--- @treturn[1] string   a format, by which the registers of a sample are read as a payload
--- @treturn[2] nil      one of them is not in a register
+-- @treturn[1] string   a tracepoint format with which the sample's registers are read as a payload
+-- @treturn[2] nil      an argument is not in a register
 function M.registers(args, name)
   local bits, mask = {}, 0
   local names = registers.of(core.machine)

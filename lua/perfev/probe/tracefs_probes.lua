@@ -1,8 +1,8 @@
---- Probes that tracefs defines, for what the PMU cannot do: memory fetched at the probe, and events that the
--- watched task's children inherit.
--- A definition has a name that all of the machine can see and that outlives us, so it carries our pid: group
--- perfev_PID_N. We append, one write for each, never truncating (that deletes everybody's probes), and remove
--- exactly ours: when the event is closed, at exit, and what a dead perfev left when the next one starts.
+--- Defines and removes probes in tracefs, which can fetch memory and can be inherited by children, unlike the PMU's.
+-- A definition is visible on the whole machine and outlives the process that wrote it, so its group has the pid in
+-- its name: perfev_PID_N. Definitions are appended, one per write; truncating the file would delete the probes of all
+-- users. Each is removed when its event is closed or at exit. The definitions of a perfev that was killed are removed
+-- when the next one starts.
 -- Source: Documentation/trace/uprobetracer.rst; kernel/trace/trace_dynevent.c.
 
 local core = require "perfev.core"
@@ -14,17 +14,17 @@ local E = core.errno
 local files = { uprobe = "uprobe_events", kprobe = "kprobe_events" }
 local NAME_MAX = 63 -- MAX_EVENT_NAME_LEN is 64
 
--- Ours that are defined: "group/name" -> the definition.
+-- The definitions of this process: "group/name" -> Probe.
 local live = {}
 local count = 0
 
--- ---- what may be written ----
+-- ---- the text of a definition ----
 
 local function is_event_name(text)
   return #text <= NAME_MAX and text:find("^[%a_][%w_]*$") ~= nil
 end
 
--- A blank ends the word (0xa0 is one to the kernel's isspace), a # the line, a ; some day perhaps.
+-- A blank ends a word (for the kernel's isspace() 0xa0 is one), # ends the line, and ; is excluded as a precaution.
 local function is_path(text)
   return text:find("^/") ~= nil and #text < 4096 and not text:find("[%c \x7f\xa0#;]")
 end
@@ -44,20 +44,20 @@ local function refuse(what, text)
     .. (what == "the path" and "a hard link to it, without blanks, '#' and ';' in its path" or "another name"), E.EINVAL
 end
 
--- The definition's line, each of its parts checked | nil, message, errno
-local function line_of(def, place)
+-- Formats the line of a definition and checks each part -> line | nil, message, errno
+local function format_line(def, place)
   if not is_event_name(def.group) or not is_event_name(def.name) then return refuse("the name", def.name) end
-  local where
+  local location
   if def.kind == "uprobe" then
     if not is_path(def.path) then return refuse("the path", def.path) end
     if not is_offset(place) or def.ref and not is_offset(def.ref) then return refuse("the offset", tostring(place)) end
-    where = ("%s:0x%x%s"):format(def.path, place, def.ref and ("(0x%x)"):format(def.ref) or "")
+    location = ("%s:0x%x%s"):format(def.path, place, def.ref and ("(0x%x)"):format(def.ref) or "")
   else
     if not is_symbol(def.symbol) then return refuse("the function", def.symbol) end
     if not is_offset(place) then return refuse("the offset", tostring(place)) end
-    where = place == 0 and def.symbol or ("%s+%d"):format(def.symbol, place)
+    location = place == 0 and def.symbol or ("%s+%d"):format(def.symbol, place)
   end
-  local line = ("%s:%s/%s %s"):format(def.returns and "r" or "p", def.group, def.name, where)
+  local line = ("%s:%s/%s %s"):format(def.returns and "r" or "p", def.group, def.name, location)
   for _, word in ipairs(def.words or {}) do
     if not is_word(word) then return refuse("the argument", word) end
     line = line .. " " .. word
@@ -67,19 +67,19 @@ end
 
 -- ---- tracefs ----
 
-local function root()
+local function find_root()
   local events, why, code = tracefs.events()
   if not events then return nil, why, code end
   return (events:gsub("/events$", ""))
 end
 
---- Does this kernel take definitions of that kind?
+--- Checks whether this kernel supports definitions of a kind.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function M.available(kind)
-  local dir, why, code = root()
+  local dir, why, code = find_root()
   if not dir then return nil, why, code end
   local path = dir .. "/" .. files[kind]
   local text, _, failed = core.slurp(path)
@@ -91,8 +91,8 @@ function M.available(kind)
     :format(kind, kind, files[kind], kind:upper()), E.ENOENT
 end
 
--- What the kernel says of a definition that it did not take, in the last entry of its log.
-local function kernels_word(dir, line)
+-- Returns the kernel's error for a refused definition, from its log.
+local function read_kernel_error(dir, line)
   local last
   for text, command in (core.slurp(dir .. "/error_log") or ""):gmatch("error: ([^\n]*)\n%s*Command: ([^\n]*)") do
     if command == line then last = text end
@@ -106,11 +106,11 @@ local function append(dir, kind, line)
   if ok then return true end
   local why = ("cannot write %s: %s (%s)"):format(path, core.strerror(code), E[code] or code)
   if code == E.EACCES or code == E.EPERM then
-    return nil, why .. "\n  defining probes is root's\n"
-      .. "  try: sudo; whole CPUs (-a) need no definition for integers in registers", code
+    return nil, why .. "\n  only root can define probes\n"
+      .. "  try: sudo; with -a, integers in registers need no definition", code
   end
   if code == E.EROFS then return nil, why .. "\n  try: outside of the container, or where it is mounted rw", code end
-  local said = kernels_word(dir, line)
+  local said = read_kernel_error(dir, line)
   return nil, why .. (said and "\n  the kernel says: " .. said or ""), code
 end
 
@@ -118,8 +118,8 @@ local function remove(dir, kind, group, name)
   return core.append(dir .. "/" .. files[kind], ("-:%s/%s\n"):format(group, name))
 end
 
--- Group, name and the rest of each line of a list that has our kind of name.
-local function each_ours(text)
+-- Iterates over perfev's definitions in a list: group, pid, name.
+local function each_perfev_probe(text)
   return text:gmatch("[pr]%d*:(perfev_(%d+)_%d+)/([%w_]+) [^\n]*")
 end
 
@@ -128,19 +128,19 @@ local function is_alive(pid)
   return code ~= E.ENOENT and code ~= E.ESRCH
 end
 
---- Remove what a perfev that is dead has left. Others' probes, and ours of those that live, stay.
+--- Removes the definitions of perfev processes that have ended. All other probes stay.
 -- @treturn table  `removed` and `kept`: lists of "uprobe perfev_PID_N/NAME"
--- @treturn ?string  why nothing could be read
+-- @treturn ?string  the reason if a list could not be read
 function M.sweep()
   local found = { removed = {}, kept = {} }
-  local dir, why = root()
+  local dir, why = find_root()
   if not dir then return found, why end
   local me, alive = core.pid(), {}
   for kind, file in pairs(files) do
     local text, _, code = core.slurp(dir .. "/" .. file)
     if not text and code ~= E.ENOENT then why = ("cannot read %s/%s: %s"):format(dir, file, core.strerror(code)) end
     local done = {}
-    for group, pid, name in each_ours(text or "") do
+    for group, pid, name in each_perfev_probe(text or "") do
       local id = group .. "/" .. name
       pid = math.tointeger(tonumber(pid))
       if alive[pid] == nil then alive[pid] = pid ~= me and is_alive(pid) end
@@ -158,20 +158,20 @@ end
 
 local swept = false
 
---- `sweep`, the first time in a process.
--- @tparam ?function note  called with a level and a text for each that was removed
+--- Calls `sweep` once in a process.
+-- @tparam ?function note  called with a level and a text for each removed definition
 function M.sweep_once(note)
   if swept then return end
   swept = true
   local found = M.sweep()
   for _, name in ipairs(note and found.removed or {}) do
-    note(1, "removed " .. name .. ", left by a perfl that is dead")
+    note(1, "removed " .. name .. ", left by a perfl that has ended")
   end
 end
 
--- ---- ours ----
+-- ---- the definitions of this process ----
 
-local function event_name(def)
+local function make_event_name(def)
   local name = def.name:gsub("[^%w_]", "_"):sub(1, NAME_MAX)
   return name:find("^[%a_]") and name or ("_" .. name):sub(1, NAME_MAX)
 end
@@ -179,19 +179,19 @@ end
 local Probe = {}
 Probe.__index = Probe
 
---- Take the definition back; the event that uses it is closed. Safe twice.
+--- Removes the definition. Its event must be closed. A second call does nothing.
 function Probe:remove()
   local id = self.group .. "/" .. self.name
   if not live[id] then return true end
   local ok, _, code = remove(self.dir, self.kind, self.group, self.name)
-  -- In use: a descriptor that others' records still go through is closed with the session.
+  -- EBUSY: other events still write through this event's descriptor. It is closed with the session.
   if code ~= E.EBUSY then live[id] = nil end
   if ok then return true end
   return nil, ("cannot remove the probe %s: %s\n  try: perfl cleanup"):format(id, core.strerror(code)), code
 end
 Probe.__close = Probe.remove
 
--- At exit, however it comes about, from a callback as well: a definition in use cannot be removed, so the events go
+-- Called at exit, also when a callback exits. A definition in use cannot be removed, so the sessions are abandoned
 -- first.
 local function remove_all()
   for _, probe in pairs(live) do
@@ -203,10 +203,10 @@ end
 
 local watching_exit = false
 
--- Its places all in one event: a function that was inlined has several.
-local function write_all(probe, def)
+-- Writes all places of a probe under one name: a function that was inlined has several.
+local function write_definition(probe, def)
   for _, place in ipairs(def.places) do
-    local line, why, code = line_of(def, place)
+    local line, why, code = format_line(def, place)
     if not line then return nil, why, code end
     local ok
     ok, why, code = append(probe.dir, def.kind, line)
@@ -216,30 +216,31 @@ local function write_all(probe, def)
   return true
 end
 
---- Define a probe.
+--- Defines a probe.
 -- @tparam table def  `kind` ("uprobe", "kprobe"), `name` (becomes the event's), `returns`, `path` or `symbol`,
---   `places` (offsets: bytes in the file, or from the symbol), `ref` (offset of a semaphore), `words` (of fetch.words)
+--   `places` (offsets in the file, or from the symbol), `ref` (offset of a semaphore), `words` (from
+--   probe_arguments.words)
 -- @tparam ?table owner  the event, whose session is abandoned before the definition is removed at exit
 -- @treturn[1] table  `group`, `name`, `id`, `format`, `remove`
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
 function M.define(def, owner)
-  local dir, why, code = root()
+  local dir, why, code = find_root()
   if not dir then return nil, why, code end
   M.sweep_once()
   count = count + 1
-  def.name, def.group = event_name(def), ("perfev_%d_%d"):format(core.pid(), count)
-  for _, place in ipairs(def.places) do -- all of them before the first is written
+  def.name, def.group = make_event_name(def), ("perfev_%d_%d"):format(core.pid(), count)
+  for _, place in ipairs(def.places) do -- check all before writing the first
     local line
-    line, why, code = line_of(def, place)
+    line, why, code = format_line(def, place)
     if not line then return nil, why, code end
   end
   if not watching_exit then watching_exit = core.at_exit(remove_all) end
   local probe = setmetatable({ dir = dir, kind = def.kind, group = def.group, name = def.name,
     used_by = setmetatable({ owner = owner }, { __mode = "v" }) }, Probe)
   local ok
-  ok, why, code = write_all(probe, def)
+  ok, why, code = write_definition(probe, def)
   local tp
   if ok then tp, why, code = tracefs.find(def.group, probe.name) end
   if not tp then

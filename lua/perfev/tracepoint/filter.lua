@@ -1,15 +1,15 @@
---- A tracepoint's filter, held against its format before the kernel sees it.
--- The kernel says EINVAL and no more. What is refused here it refuses for certain; what passes
--- may still be refused. Grammar: kernel/trace/trace_events_filter.c, predicate_parse() and parse_pred().
+--- Checks a tracepoint's filter against its format, because the kernel reports only EINVAL.
+-- The kernel refuses every filter that is refused here, and may refuse others. Grammar:
+-- kernel/trace/trace_events_filter.c, predicate_parse() and parse_pred().
 
 local core = require "perfev.core"
 
 local M = {}
 
-local MENDED_MAX = 32 -- mistakes of one text
-local MOST = 4095 -- bytes: perf_event_set_filter() copies a page
+local CORRECTIONS_MAX = 32 -- mistakes in one text
+local FILTER_MAX = 4095 -- bytes: perf_event_set_filter() copies a page
 
--- trace_define_generic_fields(): fields of every event that no format file tells of.
+-- trace_define_generic_fields(): fields of every event that are not in its format file.
 local generic = {
   { name = "CPU", text = "CPU", kind = "number" }, { name = "cpu", text = "cpu", kind = "number" },
   { name = "COMM", text = "COMM", kind = "string" }, { name = "comm", text = "comm", kind = "string" },
@@ -17,7 +17,7 @@ local generic = {
   { name = "STACKTRACE", text = "STACKTRACE", kind = "stack", quiet = true },
 }
 
--- filter_assign_type(), and what the sizes of select_comparison_fn() leave.
+-- filter_assign_type(), and the sizes that select_comparison_fn() supports.
 local function kind_of(declared, size)
   local is_char, is_array = declared:find("char", 1, true), declared:find("[", 1, true)
   if declared:find("__data_loc", 1, true) or declared:find("__rel_loc", 1, true) then
@@ -30,7 +30,7 @@ local function kind_of(declared, size)
   return "number"
 end
 
---- The fields of a tracepoint's format file, in its order.
+--- Lists the fields of a tracepoint's format file, in its order.
 -- @tparam string format
 -- @treturn {table,...}  `name`, `text` (as declared), `kind` ("number", "string", "array", "cpumask"), `common`,
 --   `size`, `signed`, `is_dynamic` (bytes at the payload's end), `is_pointer` (to a string), `is_hex` (shown in
@@ -76,17 +76,17 @@ end
 local operators = { "==", "!=", "<=", ">=", "<", ">", "~", "&" }
 local of_strings = { ["=="] = true, ["!="] = true, ["~"] = true }
 
--- Where it is wrong, and why; caught by check.
-local function wrong(at, stop, why, ...)
+-- Raises a fault at a range of the text. M.check catches it.
+local function raise_fault(at, stop, why, ...)
   error({ at = at, stop = stop, why = why:format(...) }, 0)
 end
 
--- The same where it is known what was meant: the text with that in its place.
-local function mistaken(text, at, stop, meant, why, ...)
+-- Raises a fault with a correction: the text with `meant` in place of the range.
+local function raise_correctable(text, at, stop, meant, why, ...)
   error({ at = at, stop = stop, why = why:format(...), meant = text:sub(1, at - 1) .. meant .. text:sub(stop + 1) }, 0)
 end
 
-local function skip(text, at)
+local function skip_blanks(text, at)
   return text:match("^%s*()", at)
 end
 
@@ -100,14 +100,15 @@ local function word_at(text, at)
   return text:match("^[^%s()&|!]+", at) or text:sub(at, at)
 end
 
-local function take_string(text, at)
+-- The parse_ functions return the position after the part that they parse.
+local function parse_string(text, at)
   local quote = text:sub(at, at)
   local stop = text:find(quote, at + 1, true)
-  if not stop then wrong(at, #text, "the string that begins here has no end") end
+  if not stop then raise_fault(at, #text, "the string that begins here has no end") end
   return stop + 1
 end
 
--- As kstrtoull() has it: hex, octal after a 0, decimal; of 64 bits.
+-- True for a number that kstrtoull() accepts: hex, octal after a 0, or decimal, of 64 bits.
 local function is_number(word)
   if word:find("^%-?0[xX]%x+$") then return #word:match("[xX]0*(%x*)$") <= 16 end
   if word:find("^%-?0[0-7]*$") then return true end
@@ -115,121 +116,127 @@ local function is_number(word)
   return digits ~= nil and (#digits < 20 or #digits == 20 and digits <= "18446744073709551615")
 end
 
-local function check_number(field, op, text, at)
+local function parse_number(field, op, text, at)
   if text:find("^CPUS{", at) then
     local stop = text:match("^CPUS{[%d,%-]+}()", at)
-    if not stop then wrong(at, #text, "CPUS{...} has a list of CPUs, such as CPUS{0-3,7}") end
+    if not stop then raise_fault(at, #text, "CPUS{...} has a list of CPUs, such as CPUS{0-3,7}") end
     return stop
   end
   local word = text:match("^%-?%w+", at)
   if not (word and is_number(word)) then
     local given = word_at(text, at)
-    wrong(at, at + #given - 1, "a number is expected after '%s %s', not %s", field.name, op,
+    raise_fault(at, at + #given - 1, "a number is expected after '%s %s', not %s", field.name, op,
       given ~= "" and ("'%s'"):format(given) or "the end")
   end
   return at + #word
 end
 
-local function take_value(field, op, text, at)
+local function parse_value(field, op, text, at)
   local first = text:sub(at, at)
   local quoted = first == '"' or first == "'"
   if field.kind == "string" then
-    if quoted then return take_string(text, at) end
+    if quoted then return parse_string(text, at) end
     local given = word_at(text, at)
-    mistaken(text, at, at + #given - 1, ('"%s"'):format(given), "'%s' is a string: its value is quoted", field.name)
+    raise_correctable(text, at, at + #given - 1, ('"%s"'):format(given),
+      "'%s' is a string: its value is quoted", field.name)
   end
   if quoted then
-    local stop = take_string(text, at) - 1
-    mistaken(text, at, stop, text:sub(at + 1, stop - 1), "'%s' is a number: its value is not quoted", field.name)
+    local stop = parse_string(text, at) - 1
+    raise_correctable(text, at, stop, text:sub(at + 1, stop - 1),
+      "'%s' is a number: its value is not quoted", field.name)
   end
-  return check_number(field, op, text, at)
+  return parse_number(field, op, text, at)
 end
 
 local function check_operator(field, op, at)
   if field.kind == "string" and not of_strings[op] then
-    wrong(at, at + #op - 1, "'%s' is a string: it has ==, != and ~ (a pattern with *), not %s", field.name, op)
+    raise_fault(at, at + #op - 1, "'%s' is a string: it has ==, != and ~ (a pattern with *), not %s", field.name, op)
   elseif field.kind ~= "string" and op == "~" then
-    wrong(at, at + #op - 1, "~ is for strings, and '%s' is none", field.name)
+    raise_fault(at, at + #op - 1, "~ is for strings, and '%s' is none", field.name)
   end
 end
 
-local function take_predicate(text, at, fields)
+local function parse_predicate(text, at, fields)
   local name = text:match("^[%w_]+", at)
   if not name then
     local given = word_at(text, at)
-    wrong(at, at + math.max(#given, 1) - 1, given == "" and "a field's name is expected at the end"
+    raise_fault(at, at + math.max(#given, 1) - 1, given == "" and "a field's name is expected at the end"
       or "a field's name is expected, not '%s'", given)
   end
   local field = find_field(fields, name)
   if not field then
     local near = nearest_field(fields, name)
     if near then
-      mistaken(text, at, at + #name - 1, near, "there is no field '%s' (did you mean '%s'?)", name, near)
+      raise_correctable(text, at, at + #name - 1, near, "there is no field '%s' (did you mean '%s'?)", name, near)
     end
-    wrong(at, at + #name - 1, "there is no field '%s'", name)
+    raise_fault(at, at + #name - 1, "there is no field '%s'", name)
   end
   at = at + #name
   local suffix = text:match("^%.%w+", at) -- .ustring (5.18), .function (6.4): the kernel knows which it has
   if suffix then return at + #suffix, "unknown" end
-  at = skip(text, at)
+  at = skip_blanks(text, at)
   local op = operator_at(text, at)
   if not op or text:sub(at, at + 1) == "&&" then
     local given = word_at(text, at)
-    if text:find("^=[^=]", at) then mistaken(text, at, at, "==", "'=' is no operator; equal is ==") end
-    wrong(at, at + math.max(#given, 1) - 1, "an operator is expected after '%s' (== != < <= > >= & ~)", name)
+    if text:find("^=[^=]", at) then raise_correctable(text, at, at, "==", "'=' is no operator; equal is ==") end
+    raise_fault(at, at + math.max(#given, 1) - 1, "an operator is expected after '%s' (== != < <= > >= & ~)", name)
   end
-  -- Of an array the kernel compares something (seen on 6.18); what it is, is its own affair.
+  -- The kernel accepts comparisons of an array (seen on 6.18); the value is not checked here.
   if field.kind ~= "string" and field.kind ~= "number" then return at, "unknown" end
   check_operator(field, op, at)
-  return take_value(field, op, text, skip(text, at + #op))
+  return parse_value(field, op, text, skip_blanks(text, at + #op))
 end
 
-local take_all
+local parse_conditions
 
-local function take_one(text, at, fields)
-  at = skip(text, at)
+local function parse_condition(text, at, fields)
+  at = skip_blanks(text, at)
   local first = text:sub(at, at)
-  if first == "!" then return take_one(text, at + 1, fields) end
-  if first ~= "(" then return take_predicate(text, at, fields) end
-  local stop, unknown = take_all(text, at + 1, fields)
+  if first == "!" then return parse_condition(text, at + 1, fields) end
+  if first ~= "(" then return parse_predicate(text, at, fields) end
+  local stop, unknown = parse_conditions(text, at + 1, fields)
   if unknown then return stop, unknown end
-  if text:sub(stop, stop) ~= ")" then wrong(at, at, "this parenthesis is not closed") end
+  if text:sub(stop, stop) ~= ")" then raise_fault(at, at, "this parenthesis is not closed") end
   return stop + 1
 end
 
--- One and more, joined by && and || -> where it ends, at a ")" or at the end of text
-function take_all(text, at, fields)
+-- Parses conditions joined by && and || -> position of the ")" or of the end
+function parse_conditions(text, at, fields)
   local unknown
   while true do
-    at, unknown = take_one(text, at, fields)
+    at, unknown = parse_condition(text, at, fields)
     if unknown then return at, unknown end
-    at = skip(text, at)
+    at = skip_blanks(text, at)
     local joint = text:sub(at, at + 1)
     if joint ~= "&&" and joint ~= "||" then return at end
-    at = skip(text, at + 2)
-    if at > #text then return at end -- nothing need follow (seen on 6.18)
+    at = skip_blanks(text, at + 2)
+    if at > #text then return at end -- the kernel accepts a trailing && (seen on 6.18)
   end
 end
 
 local meant_joints = { ["and"] = "&&", AND = "&&", ["&"] = "&&", ["or"] = "||", OR = "||", ["|"] = "||", [","] = "||" }
 
 local function check_whole(text, fields)
-  if #text > MOST then wrong(MOST, MOST, "a filter has at most %d bytes, this one has %d", MOST, #text) end
+  if #text > FILTER_MAX then
+    raise_fault(FILTER_MAX, FILTER_MAX, "a filter has at most %d bytes, this one has %d", FILTER_MAX, #text)
+  end
   local control = text:find("[%z\1-\8\14-\31\127]")
-  if control then wrong(control, control, "a control byte is no part of a filter") end
-  local at, unknown = take_all(text, 1, fields)
+  if control then raise_fault(control, control, "a control byte is no part of a filter") end
+  local at, unknown = parse_conditions(text, 1, fields)
   if unknown or at > #text then return end
   local given = word_at(text, at)
   local meant = meant_joints[given]
-  if meant then mistaken(text, at, at + #given - 1, meant, "conditions are joined by && and ||, not '%s'", given) end
-  wrong(at, at + math.max(#given, 1) - 1, text:sub(at, at) == ")" and "no parenthesis is open here"
+  if meant then
+    raise_correctable(text, at, at + #given - 1, meant, "conditions are joined by && and ||, not '%s'", given)
+  end
+  raise_fault(at, at + math.max(#given, 1) - 1, text:sub(at, at) == ")" and "no parenthesis is open here"
     or "&&, || or the end is expected, not '%s'", given)
 end
 
--- ---- what is said ----
+-- ---- messages ----
 
--- Lines of at most width columns.
-local function folded(words, width)
+-- Joins words with commas into lines of at most width columns.
+local function fold_words(words, width)
   local lines, line = {}, ""
   for _, word in ipairs(words) do
     if line ~= "" and #line + 2 + #word > width then
@@ -243,7 +250,7 @@ local function folded(words, width)
   return lines
 end
 
---- The fields with their types, folded: lines of text, the common ones last.
+--- Lists the fields with their types in folded lines, the common fields last.
 function M.describe(fields)
   local own, common = {}, {}
   for _, field in ipairs(fields) do
@@ -254,26 +261,26 @@ function M.describe(fields)
   for _, field in ipairs(generic) do
     if not field.quiet then own[#own + 1] = field.text end
   end
-  return folded(own, 69) -- behind "fields: ", and within 80 columns
+  return fold_words(own, 69) -- 80 columns with indentation and "fields: "
 end
 
--- The part of a long text that has the caret in it.
-local function window(text, at, width)
+-- Cuts a long text to the part around the caret -> text, the caret's position in it
+local function cut_around(text, at, width)
   if #text <= width then return text, at end
   local from = math.max(1, math.min(at - width // 2, #text - width + 1))
   return text:sub(from, from + width - 1), at - from + 1
 end
 
---- The text with a caret under what is wrong, two lines.
+--- Returns two lines: the text, and carets under the range.
 function M.caret(text, at, stop)
-  local shown, column = window(text:gsub("[%c]", " "), at, 90)
+  local shown, column = cut_around(text:gsub("[%c]", " "), at, 90)
   local length = math.max(1, math.min(stop - at + 1, #shown - column + 1))
   return shown, (" "):rep(column - 1) .. ("^"):rep(length)
 end
 
--- The text with every mistake corrected, or nil if one has no known correction.
-local function mended(fault, fields)
-  for _ = 1, MENDED_MAX do
+-- Returns the text with every mistake corrected, or nil if one has no known correction.
+local function correct(fault, fields)
+  for _ = 1, CORRECTIONS_MAX do
     if not fault.meant then return nil end
     local ok, next_fault = pcall(check_whole, fault.meant, fields)
     if ok then return fault.meant end
@@ -282,24 +289,24 @@ local function mended(fault, fields)
   end
 end
 
---- Would the kernel take it?
--- @tparam string name    the event's, for the message
+--- Checks a filter.
+-- @tparam string name    the event's name, for the message
 -- @tparam string text    the filter
 -- @tparam string format  the text of the tracepoint's format file
 -- @treturn[1] true
 -- @treturn[2] nil
--- @treturn[2] string     why not, a caret under the token, the fields there are, and what to write instead
+-- @treturn[2] string     the cause, a caret under the token, the event's fields, and a correction
 -- @treturn[2] integer    EINVAL
 function M.check(name, text, format)
   local fields = M.fields(format)
-  if #fields == 0 then return true end -- nothing is known: the kernel's word is awaited
+  if #fields == 0 then return true end -- unknown format: the kernel decides
   local ok, fault = pcall(check_whole, text, fields)
   if ok then return true end
   if type(fault) ~= "table" then error(fault, 0) end
   local shown, caret = M.caret(text, fault.at, fault.stop)
   local lines = { ("%s: filter '%s': %s"):format(name, text, fault.why), "| " .. shown, "| " .. caret }
   for i, line in ipairs(M.describe(fields)) do lines[#lines + 1] = (i == 1 and "fields: " or "  ") .. line end
-  lines[#lines + 1] = "try: " .. (mended(fault, fields) or "perfl list -v " .. name)
+  lines[#lines + 1] = "try: " .. (correct(fault, fields) or "perfl list -v " .. name)
   return nil, table.concat(lines, "\n  "), core.errno.EINVAL
 end
 

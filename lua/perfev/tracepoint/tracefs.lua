@@ -1,5 +1,4 @@
---- Where the kernel's tracepoints are described, and what it says of one.
--- Looked for at /sys/kernel/tracing, then at /sys/kernel/debug/tracing.
+--- Reads tracepoints from tracefs, at /sys/kernel/tracing or at /sys/kernel/debug/tracing.
 
 local core = require "perfev.core"
 
@@ -7,17 +6,17 @@ local M = {}
 
 local roots = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" }
 
--- With mode=755 alone others see names: the files are 0440 (TRACE_MODE_READ, since Linux 5.16).
-local function no_reader(path)
+-- The mount option mode=755 makes only names visible: the files are 0440 (TRACE_MODE_READ, since Linux 5.16).
+local function explain_unreadable(path)
   return ("%s cannot be read by this user\n  try: as root; or mount -o remount,gid=GROUP,mode=0750 %s\n"
     .. "  for a group you are in, and CAP_PERFMON or kernel.perf_event_paranoid=-1"):format(path,
     (path:gsub("/events$", "")))
 end
 
---- The directory of events.
+--- Finds the directory of events.
 -- @treturn[1] string path
 -- @treturn[2] nil
--- @treturn[2] string  why there is none, and what to do
+-- @treturn[2] string  cause and remedy
 -- @treturn[2] integer errno
 function M.events()
   local refused
@@ -31,12 +30,12 @@ function M.events()
       return nil, ("cannot read %s: %s"):format(path, core.strerror(code)), code
     end
   end
-  if refused then return nil, no_reader(refused), core.errno.EACCES end
+  if refused then return nil, explain_unreadable(refused), core.errno.EACCES end
   return nil, "no tracefs is mounted at " .. table.concat(roots, " or ")
     .. "\n  try: mount -t tracefs tracefs " .. roots[1], core.errno.ENOENT
 end
 
--- A name that becomes part of a path: nothing that could lead elsewhere.
+-- True if the name can become part of a path without leading to another directory.
 local function is_name(s)
   return s:match("^[%w_.%-]+$") ~= nil and not s:match("^%.+$")
 end
@@ -58,44 +57,46 @@ local function suggest(events, system, name)
   return best and near .. ":" .. best
 end
 
---- A tracepoint by its names.
+--- Finds a tracepoint by its names.
 -- @treturn[1] table  `id` (integer), `system`, `name`, `format` (the text of its format file)
 -- @treturn[2] nil
--- @treturn[2] string  with the nearest name where there is one
+-- @treturn[2] string  the cause, with the nearest name if there is one
 -- @treturn[2] integer errno
 function M.find(system, name)
-  local what = system .. ":" .. name
+  local full_name = system .. ":" .. name
   if not is_name(system) or not is_name(name) then
     return nil, ("tracepoint '%s': names are made of letters, digits, '_', '.' and '-'\n  try: a name such as "
-      .. "sched:sched_switch"):format(what),
+      .. "sched:sched_switch"):format(full_name),
       core.errno.EINVAL
   end
   local events, why, code = M.events()
-  if not events then return nil, ("tracepoint '%s': %s"):format(what, why), code end
+  if not events then return nil, ("tracepoint '%s': %s"):format(full_name, why), code end
   local dir = events .. "/" .. system .. "/" .. name
   local id, _, failed = core.slurp(dir .. "/id")
   if not id then
-    if failed == core.errno.EACCES then return nil, ("tracepoint '%s': %s"):format(what, no_reader(events)), failed end
+    if failed == core.errno.EACCES then
+      return nil, ("tracepoint '%s': %s"):format(full_name, explain_unreadable(events)), failed
+    end
     if failed ~= core.errno.ENOENT and failed ~= core.errno.ENOTDIR then
-      return nil, ("tracepoint '%s': cannot read %s/id: %s"):format(what, dir, core.strerror(failed)), failed
+      return nil, ("tracepoint '%s': cannot read %s/id: %s"):format(full_name, dir, core.strerror(failed)), failed
     end
     local near = suggest(events, system, name)
     local others = core.list(events .. "/" .. system) and ("perfl list '%s:*'"):format(system)
-      or ("perfl list 'tracepoint', or, if it is a function of a program, uprobe:%s"):format(what)
-    return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: %s"):format(what,
+      or ("perfl list 'tracepoint', or, if it is a function of a program, uprobe:%s"):format(full_name)
+    return nil, ("tracepoint '%s': this kernel has no such event%s\n  try: %s"):format(full_name,
       near and (" (did you mean '%s'?)"):format(near) or "", near or others), core.errno.ENOENT
   end
   local format = core.slurp(dir .. "/format")
   return { id = math.tointeger(tonumber(id)), system = system, name = name, format = format }
 end
 
---- Whether there are tracepoints of that system ("sched").
+--- True if a system ("sched") has tracepoints.
 function M.has(system)
   local events = M.events()
   return events and core.list(events .. "/" .. system) ~= nil
 end
 
---- The system that has a tracepoint of that name ("sched" of sched_switch); nil where none has.
+--- Finds the system of a tracepoint ("sched" for sched_switch), or nil.
 function M.system_of(name)
   local events = is_name(name) and M.events()
   for _, system in ipairs(events and core.list(events) or {}) do
@@ -103,7 +104,7 @@ function M.system_of(name)
   end
 end
 
---- A tracepoint by its number: names and format where tracefs can be read, else the number alone.
+--- Finds a tracepoint by its number. Without access to tracefs the result has only `id`.
 function M.by_id(id)
   local events = M.events()
   for _, system in ipairs(events and core.list(events) or {}) do
@@ -115,8 +116,8 @@ function M.by_id(id)
   return { id = id }
 end
 
---- The strings that print formats name by address ("%s" of a constant), as the kernel lists them.
--- @treturn string|nil  nil where tracefs cannot be read
+--- Reads the constant strings that print formats refer to by address, in the kernel's list format.
+-- @treturn string|nil  nil if tracefs cannot be read
 function M.strings()
   local events = M.events()
   return events and core.slurp((events:gsub("/events$", "/printk_formats"))) or nil
