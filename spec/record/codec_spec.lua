@@ -92,8 +92,8 @@ describe("perfev.decoder", function()
   it("reports the defect of malformed bytes and its position", function()
     local d = perfev.decoder { sample_type = { "ip", "callchain" }, endian = "little" }
     for bytes, why in pairs {
-      [""] = "at byte 1: 0 bytes are no record header",
-      ["\0\0\0\0\0\0\0"] = "at byte 1: 7 bytes are no record header",
+      [""] = "at byte 1: 0 bytes are too few for a record header",
+      ["\0\0\0\0\0\0\0"] = "at byte 1: 7 bytes are too few for a record header",
       [("\0"):rep(8)] = "at byte 1: record of type 0: size 0, but 8 bytes are there",
       [pack("<I4I2I2", 9, 0, 0xb655) .. "x"] = "at byte 1: record of type 9: size 46677, but 9 bytes are there",
       [pack("<I4I2I2", 16, 0, 0x4508) .. "123456"] = "at byte 1: record of type 16: size 17672, but 14 bytes are there",
@@ -182,7 +182,7 @@ describe("d:records", function()
     for _ in d:records(bad .. bytes .. bad .. "xyz", tell) do nr = nr + 1 end
     assert.equal(2, nr)
     assert.same({ 1, 73, 81 }, { told[1][2], told[2][2], told[3][2] })
-    assert.equal("at byte 81: 3 bytes are no record header", told[3][1])
+    assert.equal("at byte 81: 3 bytes are too few for a record header", told[3][1])
   end)
 end)
 

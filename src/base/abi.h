@@ -1,10 +1,10 @@
 /*
  * abi.h - the kernel's perf interface, newer than the distribution's header.
  *
- * Our own copy of what linux/perf_event.h may lack, each behind #ifndef with
- * the kernel that brought it, and the whole attr as plain words: flag bits are
- * one u64 here, because C bit-fields are laid out from the other end on
- * big-endian machines and hide which bit is which.
+ * Defines the constants that linux/perf_event.h may lack, each with the kernel
+ * version that added it, and the attr in plain words: the flag bits are one u64
+ * here, because C bit-fields hide the bit numbers and are laid out from the other
+ * end on big-endian machines.
  * Source: include/uapi/linux/perf_event.h up to 6.19 (VER9).
  */
 #ifndef PEV_ABI_H
@@ -101,7 +101,7 @@ static_assert(sizeof(struct pev_attr) == PERF_ATTR_SIZE_VER9, "attr is VER9");
 #define PEV_MISC_MMAP_BUILD_ID (1 << 14) /* 5.12 */
 /* Of LOST_SAMPLES: dropped by a BPF filter (tools/lib/perf/include/perf/event.h). */
 #define PEV_MISC_LOST_SAMPLES_BPF (1 << 15)
-/* Our own bit of LOST: made at the end, for losses that no LOST record of the kernel had. */
+/* perfev's own bit of LOST: made at the end, for losses without a LOST record of the kernel. */
 #define PEV_MISC_LOST_AT_END (1 << 13)
 
 /* A callchain entry at or above this is a context marker, not an address. */

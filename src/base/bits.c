@@ -36,7 +36,7 @@ static const struct pev_bits_field data_src[] = {
 };
 const struct pev_bits pev_data_src_bits = { "data_src", data_src };
 
-/* PERF_TXN_*; the abort code is the program's own. */
+/* PERF_TXN_*; the program chooses the abort code. */
 static const struct pev_bits_field transaction[] = {
 	FLAG("elision", 0),
 	FLAG("transaction", 1),
@@ -79,7 +79,7 @@ static const struct pev_bits_field branch[] = {
 };
 const struct pev_bits pev_branch_bits = { "branch_stack", branch };
 
-#define BRANCH_RESERVED 33 /* the first of the bits that have no name, a field of their own */
+#define BRANCH_RESERVED 33 /* the reserved bits, one bit-field, begin here */
 
 uint64_t pev_branch_unmirror(uint64_t word)
 {

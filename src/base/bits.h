@@ -3,8 +3,8 @@
  * weight, the flags of a branch.
  *
  * One row per field, from the lowest bit. Shifts are those of a little-endian
- * compiler; which words a big-endian one lays out from the other end is said
- * where it is so. Source: include/uapi/linux/perf_event.h.
+ * compiler; a comment marks each word that a big-endian compiler lays out from the
+ * other end. Source: include/uapi/linux/perf_event.h.
  */
 #ifndef PEV_BITS_H
 #define PEV_BITS_H
@@ -23,9 +23,9 @@ struct pev_bits_field {
 	const char *name;
 	uint8_t shift, width;
 	uint8_t kind;               /* enum pev_bits_kind */
-	bool extended;              /* a branch's new_type: only where type is extend_abi */
-	const char *const *names;   /* of values or bits from 0 on, NULL: none; nr of them */
-	uint8_t nr;
+	bool extended;              /* valid only if type is extend_abi (new_type) */
+	const char *const *names;   /* of values or bits from 0 on; NULL: no name */
+	uint8_t nr;                 /* length of names */
 };
 
 struct pev_bits {
@@ -44,9 +44,9 @@ static inline uint64_t pev_bits_get(uint64_t word, const struct pev_bits_field *
 }
 
 /*
- * A branch's flags as a little-endian compiler lays them out, from one that was
- * written by a big-endian one: struct perf_branch_entry has no second order of
- * its bit-fields, as union perf_mem_data_src and union perf_sample_weight have.
+ * Converts a branch's flags from big-endian to little-endian bit-field order. Needed because
+ * struct perf_branch_entry declares one order only; union perf_mem_data_src and union
+ * perf_sample_weight declare both.
  */
 uint64_t pev_branch_unmirror(uint64_t word);
 

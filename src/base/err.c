@@ -1,10 +1,10 @@
 /*
  * err.c - a failure's message and fields, and the nearest of several names.
  *
- * A sentence is put together in a buffer of its own and copied out last, so
- * that a caller may wrap the one it was given: pev_fail(err, rc, "%s: %s",
- * name, err->text). Nearness is the optimal string alignment distance (one
- * letter wrong, missing, too many, or two swapped), blind to case.
+ * The text is formatted in a local buffer and copied last, so that a caller may
+ * extend an earlier message: pev_fail(err, rc, "%s: %s", name, err->text).
+ * Nearness is the optimal string alignment distance (one letter wrong, missing,
+ * too many, or two swapped), ignoring case.
  */
 #define _GNU_SOURCE
 #include "base/err.h"
@@ -16,9 +16,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NEAREST_MAX 255 /* no name of the kernel's is longer; three rows of it fit the stack */
+#define NEAREST_MAX 255 /* longer than any kernel name; three rows fit the stack */
 
-static void fail(struct pev_err *err, int code, const char *format, va_list args)
+static void format_error(struct pev_err *err, int code, const char *format, va_list args)
 {
 	char text[sizeof(err->text)];
 
@@ -35,13 +35,13 @@ int pev_fail(struct pev_err *err, int code, const char *format, ...)
 	if (!err)
 		return code;
 	va_start(args, format);
-	fail(err, code, format, args);
+	format_error(err, code, format, args);
 	va_end(args);
 	return code;
 }
 
-/* The bytes that the first len characters of the format come to. */
-static size_t length_of(const char *format, size_t len, va_list args)
+/* Returns the length of the text that the first len characters of the format produce. */
+static size_t measure_text(const char *format, size_t len, va_list args)
 {
 	char cause[sizeof(((struct pev_err *)0)->text)];
 	int n;
@@ -65,9 +65,9 @@ int pev_refuse(struct pev_err *err, int code, const char *format, ...)
 		remedy = at + 2;
 	va_start(args, format);
 	va_copy(again, args);
-	fail(err, code, format, args);
+	format_error(err, code, format, args);
 	if (remedy)
-		err->remedy = length_of(format, (size_t)(remedy - format), again);
+		err->remedy = measure_text(format, (size_t)(remedy - format), again);
 	if (err->remedy >= strlen(err->text))
 		err->remedy = 0;
 	va_end(again);
@@ -90,12 +90,12 @@ static bool same_letter(char a, char b)
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-static unsigned int least(unsigned int a, unsigned int b)
+static unsigned int min_of(unsigned int a, unsigned int b)
 {
 	return a < b ? a : b;
 }
 
-/* The distance of the two words, or limit + 1 as soon as it must be more. */
+/* Returns the distance of two words, or limit + 1 when it exceeds limit. */
 static unsigned int distance(const char *a, size_t a_len, const char *b, size_t b_len,
 			     unsigned int limit)
 {
@@ -112,13 +112,13 @@ static unsigned int distance(const char *a, size_t a_len, const char *b, size_t 
 		for (size_t j = 1; j <= b_len; j++) {
 			bool same = same_letter(a[i - 1], b[j - 1]);
 
-			row[j] = least(least(up[j], row[j - 1]) + 1, up[j - 1] + !same);
+			row[j] = min_of(min_of(up[j], row[j - 1]) + 1, up[j - 1] + !same);
 			if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
 			    same_letter(a[i - 2], b[j - 1]))
-				row[j] = least(row[j], two_up[j - 2] + 1);
-			best = least(best, row[j]);
+				row[j] = min_of(row[j], two_up[j - 2] + 1);
+			best = min_of(best, row[j]);
 		}
-		/* A swap reaches two rows up, and rows next to each other differ by one. */
+		/* A swap uses the row before the last; neighbouring rows differ by at most 1. */
 		if (best > limit + 1)
 			return limit + 1;
 		unsigned int *oldest = two_up;
@@ -149,7 +149,7 @@ const char *pev_nearest(const char *word, const char *const *names, size_t nr)
 		nearest = names[i];
 		if (d == 0)
 			return nearest;
-		limit = d - 1; /* from here on only what is nearer still */
+		limit = d - 1; /* only a nearer name replaces this one */
 	}
 	return nearest;
 }

@@ -2,15 +2,15 @@
  * err.h - a failure: a message for people, and fields for code.
  *
  * C functions return a value >= 0 or -errno; a failure's message and fields are
- * written into the caller's struct pev_err. No code parses a message: what a caller
- * decides by is a field.
+ * written into the caller's struct pev_err. No code parses a message: a caller
+ * decides by the fields.
  */
 #ifndef PEV_ERR_H
 #define PEV_ERR_H
 
 #include <stddef.h>
 
-/* What the kernel refused, where a caller looks for the cause. */
+/* The refused operation, when the caller looks for the cause itself. */
 enum pev_operation {
 	PEV_OP_OTHER,
 	PEV_OP_OPEN,     /* perf_event_open(2) of one event on one task and CPU */
@@ -22,33 +22,33 @@ enum pev_operation {
 struct pev_err {
 	int code;        /* -errno, 0 when nothing failed */
 	enum pev_operation operation;
-	int pid, cpu;    /* of the operation; -1: any */
-	size_t bytes;    /* that it asked for */
-	size_t remedy;   /* where in text the remedy begins, 0: it has none */
+	int pid, cpu;    /* target of the operation; -1: any */
+	size_t bytes;    /* requested size */
+	size_t remedy;   /* offset of the remedy in text; 0: no remedy */
 	char text[512];  /* one sentence, NUL-terminated, no newline at its end */
 };
 
 /*
- * Set the message, clear the other fields, return the code: return pev_fail(err, -EINVAL, ...).
- * err may be NULL. Text that does not fit is cut.
+ * Sets the message, clears the other fields and returns the code:
+ * return pev_fail(err, -EINVAL, ...). err may be NULL. Text that does not fit is cut.
  */
 int pev_fail(struct pev_err *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Set the fields, after pev_fail(). err may be NULL. */
+/* Sets the fields; called after pev_fail(). err may be NULL. */
 void pev_err_set(struct pev_err *err, enum pev_operation operation, int pid, int cpu, size_t bytes);
 
-/* As pev_fail(); after the last "; " of the format stands the remedy. */
+/* Like pev_fail(); the remedy follows the last "; " of the format. */
 int pev_refuse(struct pev_err *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /*
- * The one of names[0..nr) that word most likely meant, or NULL when nothing is
- * near: at most a third of the word's letters (and at least one) wrong.
+ * Returns the name in names[0..nr) that is nearest to word, or NULL if none is near: a third of
+ * the letters may be wrong, or one letter of a word shorter than six.
  */
 const char *pev_nearest(const char *word, const char *const *names, size_t nr);
 
-/* The name of an errno ("EACCES"), "E?" for one that has none. */
+/* Returns the name of an errno ("EACCES"), "E?" for an unknown number. */
 const char *pev_errno_name(int code);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * memory_budget.h - how many bytes the stacks and keys of one session may take together.
+ * memory_budget.h - limits the bytes that the stacks and keys of one session take together.
  *
- * What a watched process does decides how many stacks and keys there are. Each table that keeps
- * them borrows the session's budget, asks before it allocates for a new one, and counts what
- * does not fit as (other).
+ * A watched process determines the number of stacks and keys. Each table of stacks or keys
+ * borrows the session's budget, asks it before each allocation, and counts an entry that does
+ * not fit as (other).
  */
 #ifndef PEV_MEMORY_BUDGET_H
 #define PEV_MEMORY_BUDGET_H
@@ -13,11 +13,11 @@
 
 struct pev_budget {
 	uint64_t limit, used; /* bytes */
-	uint64_t refused;     /* how often a stack or key did not fit */
-	uint64_t failed;      /* how often there was no memory for one */
+	uint64_t refused;     /* number of stacks and keys that did not fit */
+	uint64_t failed;      /* number of failed allocations */
 };
 
-/* Is there room for bytes more? budget is NULL: always. */
+/* True if bytes more fit. A NULL budget has no limit. */
 static inline bool pev_budget_fits(const struct pev_budget *budget, uint64_t bytes)
 {
 	return !budget || (budget->used <= budget->limit && bytes <= budget->limit - budget->used);

@@ -1,5 +1,5 @@
 /*
- * merge.c - a min-heap of (time, who) with a watermark; see merge.h.
+ * merge.c - a min-heap of (time, source) with a watermark; see merge.h.
  */
 #include "base/merge.h"
 
@@ -37,9 +37,9 @@ void pev_merge_clear(struct pev_merge *merge)
 	merge->nr = 0;
 }
 
-static bool before(const struct pev_merge_item *a, const struct pev_merge_item *b)
+static bool is_before(const struct pev_merge_item *a, const struct pev_merge_item *b)
 {
-	return a->time != b->time ? a->time < b->time : a->who < b->who;
+	return a->time != b->time ? a->time < b->time : a->source < b->source;
 }
 
 static void sift_down(struct pev_merge *merge, struct pev_merge_item item)
@@ -48,9 +48,9 @@ static void sift_down(struct pev_merge *merge, struct pev_merge_item item)
 	uint32_t at = 0, child;
 
 	while ((child = 2 * at + 1) < merge->nr) {
-		if (child + 1 < merge->nr && before(&heap[child + 1], &heap[child]))
+		if (child + 1 < merge->nr && is_before(&heap[child + 1], &heap[child]))
 			child++;
-		if (!before(&heap[child], &item))
+		if (!is_before(&heap[child], &item))
 			break;
 		heap[at] = heap[child];
 		at = child;
@@ -58,13 +58,13 @@ static void sift_down(struct pev_merge *merge, struct pev_merge_item item)
 	heap[at] = item;
 }
 
-void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t who)
+void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t source)
 {
-	struct pev_merge_item item = { .time = time, .who = who };
+	struct pev_merge_item item = { .time = time, .source = source };
 	struct pev_merge_item *heap = merge->heap;
 	uint32_t at = merge->nr++;
 
-	while (at > 0 && before(&item, &heap[(at - 1) / 2])) {
+	while (at > 0 && is_before(&item, &heap[(at - 1) / 2])) {
 		heap[at] = heap[(at - 1) / 2];
 		at = (at - 1) / 2;
 	}
@@ -79,7 +79,7 @@ void pev_merge_pop(struct pev_merge *merge)
 
 void pev_merge_sift(struct pev_merge *merge, uint64_t time)
 {
-	sift_down(merge, (struct pev_merge_item){ .time = time, .who = merge->heap[0].who });
+	sift_down(merge, (struct pev_merge_item){ .time = time, .source = merge->heap[0].source });
 }
 
 void pev_merge_round(struct pev_merge *merge, uint64_t now)

@@ -1,9 +1,9 @@
 /*
- * merge.h - which of several sources is next in time, and how far we may go.
+ * merge.h - orders the items of several sources by time, up to a watermark.
  *
- * A min-heap of (time, who) and a watermark: what is older than the horizon
- * cannot be preceded any more by something that a source has yet to show.
- * Knows no perf.
+ * A min-heap of (time, source). A source may still deliver items that are newer than
+ * the horizon, but no older ones; so all items before the horizon can be delivered.
+  * Knows nothing of perf.
  */
 #ifndef PEV_MERGE_H
 #define PEV_MERGE_H
@@ -13,36 +13,36 @@
 
 struct pev_merge_item {
 	uint64_t time;
-	uint32_t who;
+	uint32_t source;
 };
 
 struct pev_merge {
 	struct pev_merge_item *heap; /* owned; heap[0] is the oldest */
 	uint32_t nr, cap;
-	uint64_t gap;                /* ns that a horizon lies at least in the past */
-	uint64_t mark;               /* the clock reading that becomes the horizon next */
-	uint64_t horizon;            /* what is older may be delivered */
+	uint64_t gap;                /* ns between a clock reading and its use as the horizon */
+	uint64_t mark;               /* the clock reading that becomes the next horizon */
+	uint64_t horizon;            /* older items may be delivered */
 };
 
 void pev_merge_init(struct pev_merge *merge, uint64_t now, uint64_t gap);
 void pev_merge_free(struct pev_merge *merge);
-/* Room for so many sources, so that push never fails. */
+/* Allocates room for this number of sources; push then never fails. */
 int pev_merge_reserve(struct pev_merge *merge, uint32_t sources);
 
 void pev_merge_clear(struct pev_merge *merge);
-void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t who);
-/* The oldest item, or NULL; ties go to the lower who. */
+void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t source);
+/* Returns the oldest item, or NULL; of two with one time, the one of the lower source. */
 static inline const struct pev_merge_item *pev_merge_top(const struct pev_merge *merge)
 {
 	return merge->nr ? merge->heap : 0;
 }
 void pev_merge_pop(struct pev_merge *merge);
-/* What follows down the heap from the top is of that time: as pev_merge_replace(), in full. */
+/* The slow path of pev_merge_replace(): sifts the top item down. */
 void pev_merge_sift(struct pev_merge *merge, uint64_t time);
 
 /*
- * The top source's next item is of that time: pop and push in one. Sources come in
- * bursts, so that it mostly stays where it is.
+ * Sets the top item to the time of its source's next item: pop and push in one call. Items of
+ * one source come in bursts, so the item mostly stays at the top.
  */
 static inline void pev_merge_replace(struct pev_merge *merge, uint64_t time)
 {
@@ -55,11 +55,10 @@ static inline void pev_merge_replace(struct pev_merge *merge, uint64_t time)
 }
 
 /*
- * A round begins: now is read before the sources are looked at. The horizon
- * becomes the reading of an earlier round, at least gap ago: whatever is older
- * than that has been visible since, so this round sees all of it. Two rounds
- * that are at least gap apart therefore deliver everything that was there
- * before the first.
+ * Begins a round; now is the clock, read before the sources. The horizon becomes the
+ * reading of an earlier round, at least gap ago: items older than that reading have
+ * been visible since then, so this round sees all of them. Two rounds that are at least
+ * gap apart therefore deliver all items from before the first round.
  */
 void pev_merge_round(struct pev_merge *merge, uint64_t now);
 

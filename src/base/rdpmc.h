@@ -1,7 +1,7 @@
 /*
  * rdpmc.h - a hardware counter and the processor's clock, read in user space.
  *
- * -EOPNOTSUPP on processors without an instruction for it.
+ * Returns -EOPNOTSUPP on processors without such an instruction.
  */
 #ifndef PEV_RDPMC_H
 #define PEV_RDPMC_H
@@ -19,7 +19,7 @@
 		return 0
 
 /*
- * The number of a counter is part of the instruction; the cycle counter has the number of the
+ * The instruction contains the counter's number; the cycle counter has the number of the
  * last bit (armv8pmu_user_event_idx() returns 32).
  */
 static inline int pev_read_arm_counter(uint32_t counter, uint64_t *value)

@@ -17,7 +17,7 @@
 
 #define ALL_RAISED (PEV_CAPS_EVENT | PEV_CAPS_NAMES)
 
-/* Of the process, as capabilities are. */
+/* One for the process, because capabilities are per process. */
 static struct {
 	uint64_t held, dropped;
 	bool raised;
@@ -40,7 +40,7 @@ static int get_sets(struct sets *sets)
 	return 0;
 }
 
-/* The inheritable set is left empty: a program that is executed gets nothing of ours. */
+/* The inheritable set is left empty: an executed program inherits no capability. */
 static int set_sets(uint64_t effective, uint64_t permitted)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -94,7 +94,7 @@ int pev_rights_hold(void)
 
 void pev_rights_raise(uint64_t capabilities)
 {
-	/* A missing capability is no error here: the call that needs it fails with the reason. */
+	/* A missing capability is not reported here: the call that needs it fails and says so. */
 	if (rights.held & capabilities)
 		rights.raised = set_sets(rights.held & capabilities, rights.held) == 0;
 }
@@ -130,7 +130,7 @@ uint64_t pev_rights_dropped(void)
 	return rights.dropped;
 }
 
-/* The text after a number and a slash, or NULL. */
+/* Returns the text after a number and a slash, or NULL. */
 static const char *skip_number(const char *text)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -138,7 +138,7 @@ static const char *skip_number(const char *text)
 	return digits && text[digits] == '/' ? text + digits + 1 : NULL;
 }
 
-/* Is text the prefix and a single name behind it? */
+/* True if text is the prefix and one name without a slash. */
 static bool is_below(const char *text, const char *prefix)
 {
 	size_t len = strlen(prefix);

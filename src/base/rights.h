@@ -1,14 +1,13 @@
 /*
  * rights.h - capabilities that this process has and its caller has not.
  *
- * A program with file capabilities (setcap(8)) that runs scripts of its caller must not
- * lend them out. pev_rights_hold() moves them out of the effective set: every ordinary
- * system call then has the rights of an ordinary user. The few calls that need more raise
- * a capability, and lower it again before they return (sys.c). What was never held stays
- * as it is: in a program of root's, or one that got its capabilities from its caller, all
- * of these functions do nothing.
+ * A program with file capabilities (setcap(8)) that runs its caller's scripts must not
+ * lend the capabilities to them. pev_rights_hold() moves them out of the effective set:
+ * ordinary system calls then have the rights of an ordinary user. The few calls that need
+ * more raise a capability and lower it before they return (sys.c). These functions do
+ * nothing in a program that root runs, or that got its capabilities from its caller.
  *
- * capset(2) acts on the calling thread: hold before a second one starts.
+ * capset(2) acts on the calling thread: call pev_rights_hold() before a second thread starts.
  */
 #ifndef PEV_RIGHTS_H
 #define PEV_RIGHTS_H
@@ -36,30 +35,31 @@ enum {
  */
 #define PEV_CAPS_NAMES (PEV_CAP(SYS_PTRACE) | PEV_CAP(SYSLOG) | PEV_CAP(CHECKPOINT_RESTORE))
 
-/* Has this process rights that its caller lacks? AT_SECURE, or capabilities of a file. */
+/* True if this process has rights that its caller lacks: AT_SECURE, or file capabilities. */
 bool pev_rights_elevated(void);
 
 /*
- * Empty the effective set, and drop from the permitted set what no call raises. The process
- * can no longer be dumped, and so not be written to through /proc/self/mem either.
- * 0 also where there is nothing to hold; -errno.
+ * Empties the effective set, and drops from the permitted set the capabilities that no call
+ * raises. The process can no longer be dumped, so /proc/self/mem cannot be written either.
+ * Returns 0, also if there is nothing to hold, or -errno.
  */
 int pev_rights_hold(void);
 
-/* Put these into the effective set, as far as they are held. lower() empties it and keeps errno. */
+/* Raises those that are held into the effective set. lower() empties it and keeps errno. */
 void pev_rights_raise(uint64_t capabilities);
 void pev_rights_lower(void);
 
-/* Drop all held capabilities but these, for good. 0 or -errno. */
+/* Drops all held capabilities except these, permanently. Returns 0 or -errno. */
 int pev_rights_keep(uint64_t capabilities);
 
-/* Those that pev_rights_raise() can raise now, and those that pev_rights_keep() has dropped. */
+/* The set that pev_rights_raise() can raise now; the set that pev_rights_keep() dropped. */
 uint64_t pev_rights_held(void);
 uint64_t pev_rights_dropped(void);
 
 /*
- * What has to be raised to open, read, list or look at this path: 0 but for files of /proc that
- * names are made of. Never for mem, environ, fd or anything else of another process.
+ * Returns the capabilities to raise for opening, reading, listing or stat(2) of this path: 0
+ * except for the files of /proc from which symbols are read. Never for mem, environ, fd or
+ * other files of another process.
  */
 uint64_t pev_rights_of_path(const char *path);
 

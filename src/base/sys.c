@@ -36,7 +36,7 @@
 #include "base/rdpmc.h"
 #include "base/rights.h"
 
-/* Files of sysfs, procfs and tracefs are far smaller, and so are most programs with symbols. */
+/* Files of sysfs, procfs and tracefs, and most programs with symbols, are far smaller. */
 #define SLURP_MAX (512u << 20)
 #define SLURP_WAIT_MS 5000
 #define WRITE_WAIT_MS 1000
@@ -737,7 +737,7 @@ static int linux_pagesize(void *ctx)
 	return (int)sysconf(_SC_PAGESIZE);
 }
 
-/* Faults unless the kernel allows it: for a caller whose mapped page said so just now. */
+/* Faults unless the kernel allows it: the caller checks cap_user_rdpmc in the mapped page. */
 static int linux_rdpmc(void *ctx, uint32_t counter, uint64_t *value)
 {
 	(void)ctx;
@@ -867,7 +867,7 @@ int pev_sys_signal(const struct pev_sys *sys, int fd, int signal)
 
 	if (flags < 0)
 		return flags;
-	/* The owner and the signal first: O_ASYNC alone sends SIGIO to no process. */
+	/* Set owner and signal first: with O_ASYNC alone the kernel signals no process. */
 	if (signal)
 		rc = sys->fcntl(sys->ctx, fd, F_SETOWN, sys->getpid(sys->ctx));
 	if (rc >= 0 && signal)

@@ -43,27 +43,27 @@ struct pev_sys {
 
 extern const struct pev_sys pev_sys_linux;
 
-/* The online CPUs in order: their number, and *cpus, which the caller frees. */
+/* Returns the number of online CPUs and sets *cpus to their sorted list; the caller frees it. */
 int pev_sys_cpus(const struct pev_sys *sys, int **cpus);
-/* The threads of a process in order, likewise; -ESRCH when it has none. */
+/* The same for the threads of a process; -ESRCH if the process does not exist. */
 int pev_sys_threads(const struct pev_sys *sys, int pid, int **tids);
 /*
  * A number that changes in a forked child. An object opened under another number belongs to a
  * parent process: its rings are not mapped here, and calls on its descriptors act on the parent.
  */
 unsigned pev_sys_process(void);
-/* Does a number of pev_sys_process() still name this process? */
+/* True if pev_sys_process() returned this number in this process, not in a parent. */
 extern unsigned pev_sys_this_process;
 static inline bool pev_sys_is_process(unsigned process)
 {
 	return process == pev_sys_this_process;
 }
 /*
- * Have the kernel send this process a signal each time the descriptor becomes readable
- * (O_ASYNC, F_SETSIG); 0 ends that.
+ * Makes the kernel send this process a signal each time the descriptor becomes readable
+ * (O_ASYNC, F_SETSIG); signal 0 ends that.
  */
 int pev_sys_signal(const struct pev_sys *sys, int fd, int signal);
-/* The number that a one-line file holds, or -errno. */
+/* Returns the number in a one-line file, or -errno. */
 int64_t pev_sys_number(const struct pev_sys *sys, const char *path);
 
 #endif

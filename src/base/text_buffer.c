@@ -1,5 +1,5 @@
 /*
- * text_buffer.c - text written piece by piece; see text_buffer.h.
+ * text_buffer.c - formats numbers and strings into a buffer; see text_buffer.h.
  */
 #include "base/text_buffer.h"
 
@@ -15,10 +15,10 @@ void pev_text_cut(struct pev_text *text, const char *bytes, size_t len)
 	text->len += len;
 }
 
-enum { WIDE = 40 }; /* a usual width */
+enum { WIDE = 40 }; /* padding up to this width is one memset() of constant size */
 
-/* So many of them; of a usual number more are written, which takes less than to look how many. */
-static inline void pad(struct pev_text *text, char ch, size_t nr)
+/* Writes nr fill characters. A constant WIDE bytes are faster than a variable count. */
+static inline void put_padding(struct pev_text *text, char ch, size_t nr)
 {
 	size_t room = text->len < text->cap ? text->cap - text->len : 0;
 
@@ -31,7 +31,7 @@ static inline void pad(struct pev_text *text, char ch, size_t nr)
 
 /* ---- conversions ---- */
 
-/* Digits at *p; more than three are too many. */
+/* Reads up to three digits at *p; false if there are more. */
 static bool read_digits(const char **p, const char *end, int *value)
 {
 	int nr = 0;
@@ -42,7 +42,7 @@ static bool read_digits(const char **p, const char *end, int *value)
 	return nr < 4;
 }
 
-/* "hh", "h", "l", "ll", "L", "z", "Z": how long the number is. */
+/* Reads "hh", "h", "l", "ll", "L", "z" or "Z". Returns the number's size in bytes. */
 static int read_length(const char **p, const char *end)
 {
 	int bytes = 4;
@@ -88,7 +88,7 @@ size_t pev_conversion_read(struct pev_conversion *c, const char *p, const char *
 
 /* ---- numbers ---- */
 
-/* How many digits it is written with: told by its highest bit, but for one. */
+/* The number of decimal digits, from the highest bit with one correction. */
 static inline size_t count_decimals(uint64_t value)
 {
 	static const uint64_t powers[] = {
@@ -108,7 +108,7 @@ static inline size_t count_hexadecimals(uint64_t value)
 	return (67 - (unsigned)__builtin_clzll(value | 1)) / 4;
 }
 
-/* So many digits, which end at end. */
+/* Writes the digits of value; the last one is before end. */
 static inline void write_decimals(char *end, uint64_t value)
 {
 	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
@@ -144,15 +144,15 @@ void pev_text_hex(struct pev_text *text, uint64_t value)
 	pev_text_number(text, &c, value);
 }
 
-/* As many bits of it as the conversion is for, with their sign where it has one. */
-static inline uint64_t cut(const struct pev_conversion *c, uint64_t value)
+/* Cuts the value to the conversion's bits, with sign extension if it is signed. */
+static inline uint64_t truncate_value(const struct pev_conversion *c, uint64_t value)
 {
 	if (c->is_signed)
 		return (uint64_t)((int64_t)(value << c->above) >> c->above);
 	return value << c->above >> c->above;
 }
 
-/* What is not usual, printf(3) does itself; the text was held to be one conversion. */
+/* Rare conversions are left to printf(3); c->text was parsed as one conversion. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 static void put_unusual(struct pev_text *text, const struct pev_conversion *c, uint64_t value)
@@ -170,7 +170,7 @@ enum {
 	NUMBER_MAX = WIDE + DIGITS_MAX
 };
 
-/* At p, which has room for NUMBER_MAX: where it ends. What lies behind that may be overwritten. */
+/* Writes at p, which has room for NUMBER_MAX, and returns the end. May overwrite bytes after it. */
 static inline __attribute__((always_inline)) char *
 write_number(char *p, const struct pev_conversion *c, uint64_t value)
 {
@@ -187,7 +187,7 @@ write_number(char *p, const struct pev_conversion *c, uint64_t value)
 		char *at = c->zero ? p : p + before;
 
 		at[0] = negative ? '-' : '0';
-		at[1] = negative ? '0' : c->letter; /* behind a sign a digit comes */
+		at[1] = negative ? '0' : c->letter; /* a digit overwrites this after a sign */
 	}
 	p += before + all;
 	if (c->is_hex)
@@ -200,7 +200,7 @@ write_number(char *p, const struct pev_conversion *c, uint64_t value)
 	return p + fill;
 }
 
-/* The same where there may be no room. */
+/* The same if the buffer may be too small. */
 static __attribute__((noinline)) void cut_number(struct pev_text *text,
 						 const struct pev_conversion *c, uint64_t value)
 {
@@ -213,7 +213,7 @@ void pev_text_number(struct pev_text *text, const struct pev_conversion *c, uint
 {
 	char *p;
 
-	value = cut(c, value);
+	value = truncate_value(c, value);
 	if (!c->plain || c->width > WIDE) {
 		put_unusual(text, c, value);
 	} else if (text->len + NUMBER_MAX > text->cap) {
@@ -233,15 +233,15 @@ void pev_text_string(struct pev_text *text, const struct pev_conversion *c, cons
 		len = (size_t)c->precision;
 	fill = width > len ? width - len : 0;
 	if (fill && !c->left)
-		pad(text, ' ', fill);
+		put_padding(text, ' ', fill);
 	pev_text_put(text, bytes, len);
 	if (fill && c->left)
-		pad(text, ' ', fill);
+		put_padding(text, ' ', fill);
 }
 
 /* ---- text that is safe to show ---- */
 
-/* Are eight bytes none below a blank, none DEL, none above? The highest bit of each tells. */
+/* True if all 8 bytes are printable ASCII: then the highest bit of each is 0. */
 static inline bool is_plain(const char *bytes)
 {
 	uint64_t word, low;
@@ -261,7 +261,7 @@ bool pev_text_is_safe(const char *bytes, size_t len)
 	for (size_t i = 0; i + 8 < len; i += 8)
 		if (!is_plain(bytes + i))
 			return false;
-	return is_plain(bytes + len - 8); /* some of them again */
+	return is_plain(bytes + len - 8); /* overlaps the last block */
 }
 
 static bool is_unsafe(uint32_t code)
@@ -273,8 +273,8 @@ static bool is_unsafe(uint32_t code)
 }
 
 /*
- * The character at p, of at most len bytes: how many it has, and its code; 0 where there is
- * no UTF-8 (RFC 3629): cut short, longer than it has to be, a surrogate, beyond 10FFFF.
+ * Reads the UTF-8 character at p, of at most len bytes. Returns its length and sets *code, or
+ * returns 0 for invalid UTF-8 (RFC 3629): truncated, overlong, a surrogate, above 10FFFF.
  */
 static size_t read_character(const unsigned char *p, size_t len, uint32_t *code)
 {

@@ -33,8 +33,8 @@ static inline void pev_text_put(struct pev_text *text, const char *bytes, size_t
 enum { PEV_TEXT_SHORT = 16 };
 
 /*
- * The same for bytes of which PEV_TEXT_SHORT can be read, whatever len is: a copy of constant
- * size takes a quarter of the time of a call with a variable size.
+ * The same; PEV_TEXT_SHORT bytes must be readable even if len is less: a copy of constant size
+ * takes a quarter of the time of a call with a variable size.
  */
 static inline void pev_text_put_short(struct pev_text *text, const char *bytes, size_t len)
 {

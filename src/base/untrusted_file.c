@@ -2,8 +2,8 @@
  * untrusted_file.c - see untrusted_file.h.
  *
  * O_PATH gives a descriptor that refers to the file without opening it (open(2)). After the checks
- * that descriptor is opened through /proc/self/fd, so the file that was checked is the file that
- * is read, whatever its path leads to by then.
+ * that descriptor is opened through /proc/self/fd, so the checked file is the one that is
+ * read, even if the path has been replaced since.
  */
 #define _GNU_SOURCE /* O_PATH */
 #include "base/untrusted_file.h"
@@ -26,7 +26,7 @@ static bool is_owner(const struct pev_untrusted_file_rule *rule, uint32_t uid)
 }
 
 /*
- * The inode in a kernel record may be the lower half of what stat(2) returns: overlayfs with xino
+ * The inode in a kernel record may be the lower half of stat(2)'s number: overlayfs with xino
  * stores the layer's index in the upper half.
  */
 static bool is_inode(const struct pev_untrusted_file_rule *rule, const struct pev_stat *st)
@@ -35,7 +35,7 @@ static bool is_inode(const struct pev_untrusted_file_rule *rule, const struct pe
 	       (!rule->has_dev || st->dev == rule->dev);
 }
 
-static int check(const struct pev_untrusted_file_rule *rule, const struct pev_stat *st,
+static int check_rule(const struct pev_untrusted_file_rule *rule, const struct pev_stat *st,
 		 struct pev_err *err)
 {
 	if (S_ISLNK(st->mode))
@@ -54,7 +54,7 @@ static int check(const struct pev_untrusted_file_rule *rule, const struct pev_st
 	return 0;
 }
 
-/* Without /proc: open the path again and compare what it leads to. */
+/* Without /proc: opens the path again and compares device and inode. */
 static int open_again(const struct pev_sys *sys, const char *path, int flags,
 		      const struct pev_stat *wanted)
 {
@@ -96,7 +96,7 @@ int pev_untrusted_file_open(const struct pev_sys *sys, const char *path,
 		pev_fail(err, rc, "%s", strerror(-rc));
 		goto close;
 	}
-	rc = check(rule, st, err);
+	rc = check_rule(rule, st, err);
 	if (rc < 0)
 		goto close;
 	fd = open_checked(sys, path, flags, checked, st);

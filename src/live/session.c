@@ -1228,7 +1228,7 @@ static bool let_waiting_go(struct pev_session *s)
 	if (s->drain == PEV_DRAIN_DISCARD)
 		pev_deferred_free(&s->deferred);
 	else
-		pev_deferred_let_go(&s->deferred);
+		pev_deferred_release_all(&s->deferred);
 	return any && s->drain != PEV_DRAIN_DISCARD;
 }
 
@@ -1558,7 +1558,7 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 		}
 		if (!all && next->time >= s->merge.horizon && !s->urgent)
 			return 0;
-		s->pending = s->rings[next->who];
+		s->pending = s->rings[next->source];
 		if (!s->config.unordered && s->drain != PEV_DRAIN_SNAPSHOT)
 			count_order(s, next->time);
 		note_aux(s, s->pending->next, s->pending->next_size);

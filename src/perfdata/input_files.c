@@ -142,7 +142,7 @@ void pev_input_files_close(struct pev_input_files *inputs)
 void pev_input_files_passed(struct pev_input_files *inputs, uint64_t time)
 {
 	pev_merge_replace(&inputs->order, time);
-	inputs->at = input_at(inputs, pev_merge_top(&inputs->order)->who);
+	inputs->at = input_at(inputs, pev_merge_top(&inputs->order)->source);
 }
 
 void pev_input_files_ended(struct pev_input_files *inputs)
@@ -155,7 +155,7 @@ void pev_input_files_ended(struct pev_input_files *inputs)
 	next = pev_merge_top(&inputs->order);
 	inputs->done = !next;
 	if (next)
-		inputs->at = input_at(inputs, next->who);
+		inputs->at = input_at(inputs, next->source);
 }
 
 const struct pev_err *pev_input_files_failure(const struct pev_input_files *inputs)

@@ -39,7 +39,7 @@ static void compact_runs(struct pev_reorder *window)
 		window->runs[runs++].end = items += nr;
 	}
 	for (uint32_t i = 0; i < merge->nr; i++)
-		merge->heap[i].who = window->runs[merge->heap[i].who].to;
+		merge->heap[i].source = window->runs[merge->heap[i].source].to;
 	window->nr_runs = runs;
 	window->nr_items = items;
 }
@@ -167,7 +167,7 @@ static uint32_t take_one(struct rest *one, uint64_t limit, struct pev_reorder_it
 
 static struct rest take_top(struct pev_reorder *window)
 {
-	struct rest top = rest_of(window, window->merge.heap[0].who);
+	struct rest top = rest_of(window, window->merge.heap[0].source);
 
 	pev_merge_pop(&window->merge);
 	return top;
@@ -186,7 +186,7 @@ static uint32_t take_runs(struct pev_reorder *window, uint64_t limit,
 	uint32_t taken = 0, step = 1;
 
 	while (taken < nr && merge->nr && step) {
-		struct rest top = rest_of(window, merge->heap[0].who);
+		struct rest top = rest_of(window, merge->heap[0].source);
 
 		step = take_two(&held, &top, second_time(merge), limit, items + taken, nr - taken);
 		taken += step;

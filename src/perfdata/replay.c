@@ -228,7 +228,7 @@ static int read_more(struct pev_replay *r, struct pev_err *err)
 
 	/* Deferred samples are delivered first. The next call finds the end again. */
 	if (rc <= 0 && r->deferred.nr) {
-		pev_deferred_let_go(&r->deferred);
+		pev_deferred_release_all(&r->deferred);
 		return PEV_TURN_NONE;
 	}
 	if (rc < 0)

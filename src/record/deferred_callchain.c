@@ -1,9 +1,9 @@
 /*
  * deferred_callchain.c - holds samples until the user part of their call chain arrives.
  *
- * A thread goes back to user space once for each time that it came from there, and a cookie
- * is of one such stay: samples of one stay share it, and a record of another stay says that
- * nothing comes for those before. Contract: perf_callchain() and
+ * A thread returns to user space once for each time that it left it, and a cookie names one such
+ * stay in the kernel: all samples of a stay share it. A record with the cookie of a later stay
+ * means that the earlier samples get no user part. Contract: perf_callchain() and
  * perf_unwind_deferred_callback() in kernel/events, kernel/unwind/deferred.c; 6.19.
  */
 #include "record/deferred_callchain.h"
@@ -12,20 +12,20 @@
 
 enum {
 	CHAINS = 1024,                 /* a power of two */
-	HELD_MAX = 4096,               /* threads that sleep wait long: as many as exits are kept */
-	RECORD_MAX = 65528             /* of a record: header.size is 16 bits, of whole words */
+	HELD_MAX = 4096,               /* sleeping threads wait long; task.c keeps 4096 exits */
+	RECORD_MAX = 65528             /* bytes: header.size has 16 bits, multiple of 8 */
 };
 #define BYTES_MAX (UINT64_C(16) << 20)
 #define CONTEXT_USER ((uint64_t)-512)
 
 struct pev_held {
-	struct pev_held *next;         /* of its chain, the oldest first; or of those ready */
+	struct pev_held *next;         /* in its hash chain, oldest first; or in the ready list */
 	struct pev_held *older, *younger;
 	struct pev_held_of of;
 	uint64_t cookie;
 	int tid;
-	uint16_t size, chain;          /* bytes; where the chain's count lies */
-	uint32_t nr;                   /* of its entries, marker and cookie left out */
+	uint16_t size, chain;          /* bytes; offset of the call chain's nr */
+	uint32_t nr;                   /* chain entries without marker and cookie */
 	bool swap;
 	unsigned char bytes[];
 };
@@ -48,7 +48,7 @@ static struct pev_held **chain_of(const struct pev_deferred *d, int tid)
 	return &d->chains[(uint32_t)tid & (CHAINS - 1)];
 }
 
-/* ---- who waits ---- */
+/* ---- held samples ---- */
 
 static void make_ready(struct pev_deferred *d, struct pev_held *held)
 {
@@ -60,8 +60,8 @@ static void make_ready(struct pev_deferred *d, struct pev_held *held)
 	d->last = held;
 }
 
-/* *link is the one that points to it in its chain. */
-static struct pev_held *take_out(struct pev_deferred *d, struct pev_held **link)
+/* *link is the pointer to the sample in its hash chain. */
+static struct pev_held *remove_held(struct pev_deferred *d, struct pev_held **link)
 {
 	struct pev_held *held = *link;
 
@@ -79,17 +79,17 @@ static struct pev_held *take_out(struct pev_deferred *d, struct pev_held **link)
 	return held;
 }
 
-static void let_oldest_go(struct pev_deferred *d)
+static void release_oldest(struct pev_deferred *d)
 {
 	struct pev_held **link = chain_of(d, d->oldest->tid);
 
 	while (*link != d->oldest)
 		link = &(*link)->next;
-	make_ready(d, take_out(d, link));
+	make_ready(d, remove_held(d, link));
 	d->unjoined++;
 }
 
-static void put_in(struct pev_deferred *d, struct pev_held *held)
+static void add_held(struct pev_deferred *d, struct pev_held *held)
 {
 	struct pev_held **link = chain_of(d, held->tid);
 
@@ -131,19 +131,19 @@ bool pev_deferred_hold(struct pev_deferred *d, const struct pev_record *rec,
 		.swap = rec->plan->swap,
 	};
 	memcpy(held->bytes, rec->bytes, rec->size);
-	put_in(d, held);
+	add_held(d, held);
 	while (d->nr > HELD_MAX || d->bytes > BYTES_MAX)
-		let_oldest_go(d);
+		release_oldest(d);
 	return true;
 }
 
-/* ---- both parts together ---- */
+/* ---- joining both parts ---- */
 
 /*
- * The record with the user's part in the place of marker and cookie; as much of it as a record
- * has room for. NULL: no memory.
+ * Returns the record with the user part in the place of marker and cookie, cut to the largest
+ * record size. NULL without memory.
  */
-static struct pev_held *joined(const struct pev_held *held, const struct pev_record *rec,
+static struct pev_held *join_parts(const struct pev_held *held, const struct pev_record *rec,
 			       const struct pev_value *user)
 {
 	size_t head = held->chain + 8 * (1 + (size_t)held->nr), tail = head + 16;
@@ -193,9 +193,9 @@ void pev_deferred_join(struct pev_deferred *d, const struct pev_record *rec)
 			link = &held->next;
 			continue;
 		}
-		take_out(d, link);
+		remove_held(d, link);
 		if (held->cookie == cookie.u)
-			whole = joined(held, rec, &user);
+			whole = join_parts(held, rec, &user);
 		d->unjoined += !whole;
 		make_ready(d, whole ? whole : held);
 		if (whole)
@@ -203,10 +203,10 @@ void pev_deferred_join(struct pev_deferred *d, const struct pev_record *rec)
 	}
 }
 
-void pev_deferred_let_go(struct pev_deferred *d)
+void pev_deferred_release_all(struct pev_deferred *d)
 {
 	while (d->nr)
-		let_oldest_go(d);
+		release_oldest(d);
 }
 
 const unsigned char *pev_deferred_next(struct pev_deferred *d, struct pev_held_of *of,
@@ -236,7 +236,7 @@ void pev_deferred_free(struct pev_deferred *d)
 {
 	const uint64_t unjoined = d->unjoined;
 
-	pev_deferred_let_go(d);
+	pev_deferred_release_all(d);
 	free_list(d->ready);
 	free(d->given);
 	free(d->chains);

@@ -1,5 +1,5 @@
 /*
- * lost.c - records of a loss; see lost.h.
+ * lost.c - builds LOST and LOST_SAMPLES records; see lost.h.
  */
 #include "record/lost.h"
 

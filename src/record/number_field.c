@@ -1,16 +1,17 @@
 /*
- * number_field.c - where samples have a number; see number_field.h.
+ * number_field.c - computes the position of a number in samples; see number_field.h.
  */
 #include "record/number_field.h"
 
 #define NATIVE_BIG (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
 
 /*
- * Of 1, 2, 4 or 8 bytes that end there. Eight that end with them are in the sample whatever its
- * length, as a header of eight stands before the first; they are the lowest bits of those, or in
- * little endian the highest.
+ * A number of 1, 2, 4 or 8 bytes that ends at end. It is read as the 8 bytes that end there,
+ * which are inside the sample because the header has 8 bytes. The number is in their lowest bits,
+ * in little endian in their highest.
  */
-static struct pev_number_field ends_at(uint32_t end, uint32_t bytes, bool is_signed, bool swap)
+static struct pev_number_field field_ending_at(uint32_t end, uint32_t bytes, bool is_signed,
+					       bool swap)
 {
 	uint8_t rest = (uint8_t)(64 - 8 * bytes);
 	bool is_big = swap != NATIVE_BIG;
@@ -31,7 +32,7 @@ struct pev_number_field pev_number_field_of(const struct pev_plan *plan, enum pe
 
 	if (!at || !((PEV_HALVES | PEV_WORDS) >> field & 1))
 		return (struct pev_number_field){ 0 };
-	return ends_at(at + (is_half ? 4 : 8), is_half ? 4 : 8, is_half, plan->swap);
+	return field_ending_at(at + (is_half ? 4 : 8), is_half ? 4 : 8, is_half, plan->swap);
 }
 
 struct pev_number_field pev_number_field_of_payload(const struct pev_plan *plan,
@@ -41,13 +42,13 @@ struct pev_number_field pev_number_field_of_payload(const struct pev_plan *plan,
 	uint32_t raw = plan->fixed[PEV_F_RAW], size = field->elem;
 	bool is_big = plan->swap != NATIVE_BIG;
 	struct pev_number_field place;
-	/* The lowest bytes of the field, which are its first ones in little endian. */
+	/* The end of the field's lowest bytes; they come first in little endian. */
 	uint64_t end = (uint64_t)raw + 4 + field->offset + (is_big ? field->size : size);
 
 	if (!raw || end > UINT16_MAX || field->flags & PEV_TP_ARRAY || tp->swap != plan->swap ||
 	    !(size == 1 || size == 2 || size == 4 || size == 8))
 		return (struct pev_number_field){ 0 };
-	place = ends_at((uint32_t)end, size, field->flags & PEV_TP_SIGNED, plan->swap);
+	place = field_ending_at((uint32_t)end, size, field->flags & PEV_TP_SIGNED, plan->swap);
 	place.raw = (uint16_t)raw;
 	place.least = field->offset + field->size;
 	return place;

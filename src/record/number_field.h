@@ -1,8 +1,8 @@
 /*
- * number_field.h - where samples have a number: found once for all that one plan is of, then read.
+ * number_field.h - the position of a number in samples: computed once per plan, then read.
  *
- * What is asked for each number of each sample otherwise - which field, how wide, with a sign,
- * whose byte order, is it inside of what is there - has one answer for all samples of a plan.
+ * All samples of a plan have one answer to the checks that reading a number needs: which field,
+ * its size, sign, byte order, and whether it is inside the sample.
  */
 #ifndef PEV_NUMBER_FIELD_H
 #define PEV_NUMBER_FIELD_H
@@ -13,24 +13,24 @@
 #include "tracepoint/format.h"
 #include "record/record.h"
 
-/* A zeroed one is no place. */
+/* Zeroed: no such number. */
 struct pev_number_field {
-	uint64_t mask;        /* of the bits that a number without a sign has */
-	uint32_t least;       /* of a payload: so many bytes it has to have */
-	uint16_t raw;         /* where it says how many it has */
-	uint16_t at;          /* of the eight bytes that end with the number; 0: no place */
-	uint8_t left, right;  /* by how many bits they are shifted, so that nothing else is left */
+	uint64_t mask;        /* of an unsigned number's bits */
+	uint32_t least;       /* of a payload field: bytes the payload must have */
+	uint16_t raw;         /* of a payload field: offset of the payload's size */
+	uint16_t at;          /* offset of the 8 bytes that end with the number; 0: none */
+	uint8_t left, right;  /* shifts that isolate the number */
 	bool swap;
 };
 
-/* Of a field that is at one offset in all samples, and a number; else no place. */
+/* The position of a field that is a number at one offset in all samples; else a zeroed one. */
 struct pev_number_field pev_number_field_of(const struct pev_plan *plan, enum pev_field field);
-/* The same of a field of their payloads, which are that tracepoint's. */
+/* The same for a field of the payload of tracepoint tp. */
 struct pev_number_field pev_number_field_of_payload(const struct pev_plan *plan,
 						    const struct pev_tracepoint *tp,
 						    const struct pev_tp_field *field);
 
-/* What a located sample has there, as pev_record_number() and pev_tp_integer() have it. */
+/* Reads the number in a located sample; equals pev_record_number() and pev_tp_integer(). */
 static inline bool pev_number_field_read(const struct pev_number_field *place,
 					 const unsigned char *sample,
 					 int64_t *number)

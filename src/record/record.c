@@ -80,13 +80,13 @@ static const struct pev_row sample_rows[] = {
 	{ PEV_F_STREAM_ID, PEV_K_U64, 0, PERF_SAMPLE_STREAM_ID },
 	{ PEV_F_CPU, PEV_K_S32, 0, PERF_SAMPLE_CPU },
 	{ PEV_F_PERIOD, PEV_K_U64, 0, PERF_SAMPLE_PERIOD },
-	/* from here on offsets vary */
+	/* offsets vary from here */
 	{ PEV_F_READ, PEV_K_READ, 0, PERF_SAMPLE_READ },
 	{ PEV_F_CALLCHAIN, PEV_K_CHAIN, 0, PERF_SAMPLE_CALLCHAIN },
 	{ PEV_F_RAW, PEV_K_BYTES, 0, PERF_SAMPLE_RAW },
 	{ PEV_F_BRANCH_STACK, PEV_K_BRANCH, 0, PERF_SAMPLE_BRANCH_STACK },
 	{ PEV_F_REGS_USER, PEV_K_REGS, 0, PERF_SAMPLE_REGS_USER },
-	/* the word that stack_user begins with: how much was asked for */
+	/* the word before the stack's bytes: requested size */
 	{ PEV_F_STACK_SIZE, PEV_K_U64, 0, PERF_SAMPLE_STACK_USER },
 	{ PEV_F_STACK_USER, PEV_K_STACK, 0, PERF_SAMPLE_STACK_USER },
 	{ PEV_F_WEIGHT, PEV_K_BITS, 0, PERF_SAMPLE_WEIGHT | PEV_SAMPLE_WEIGHT_STRUCT },
@@ -119,8 +119,8 @@ const struct pev_row pev_trailer_rows[] = {
 
 /* clang-format off */
 /*
- * Every other record's fields, in writer order: name, kind, offset. Listed once, they are the
- * rows of its layout and, by field, its spots.
+ * The fields of all other records, in writer order: name, kind, offset. Each list makes both the
+ * rows of a layout and its spots, indexed by field.
  */
 #define NONE(_)
 #define MMAP(_) \
@@ -252,7 +252,7 @@ static void plan_varying(struct pev_plan *plan)
 	plan->tail = tail_of(plan->varying);
 	if (!nr)
 		return;
-	/* The first one is where the fixed ones end, whatever its own length. */
+	/* The first varying field has a fixed offset. */
 	plan->fixed[plan->varying[0]] = plan->fixed_end;
 	for (unsigned i = 1; i < nr; i++)
 		plan->behind |= UINT32_C(1) << plan->varying[i];
@@ -285,7 +285,7 @@ static void plan_least(struct pev_plan *plan)
 	}
 }
 
-/* perf shows it of such samples, too (evsel__parse_sample()). */
+/* The period of samples without one, as perf reports it (evsel__parse_sample()). */
 static uint64_t fixed_period(const struct pev_attr *attr)
 {
 	bool varies = attr->flags & PEV_ATTR_FREQ || attr->sample_type & PERF_SAMPLE_PERIOD;
@@ -319,7 +319,7 @@ static uint32_t bits_in(uint64_t mask)
 }
 
 /* The bytes of one u64 for each bit of the mask. */
-static size_t words(uint64_t mask)
+static size_t mask_bytes(uint64_t mask)
 {
 	return (size_t)8 * bits_in(mask);
 }
@@ -329,11 +329,11 @@ int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void
 {
 	const unsigned char *p = bytes;
 	bool group = format & PERF_FORMAT_GROUP;
-	size_t head = words(format & READ_TIMES);
+	size_t head = mask_bytes(format & READ_TIMES);
 	size_t off = 8, need;
 
 	*read = (struct pev_read){ .nr = 1, .format = format, .swap = swap };
-	read->stride = (uint32_t)(8 + words(format & (PERF_FORMAT_ID | PEV_FORMAT_LOST)));
+	read->stride = (uint32_t)(8 + mask_bytes(format & (PERF_FORMAT_ID | PEV_FORMAT_LOST)));
 	if (len < 8 + head)
 		return -EBADMSG;
 	if (group) {
@@ -343,7 +343,7 @@ int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void
 			return -EBADMSG;
 		need = 8 + head + (size_t)read->nr * read->stride;
 	} else {
-		/* value, times, id, lost: the value stands before the times */
+		/* value, times, id, lost: the value is before the times */
 		need = head + read->stride;
 		read->values = p;
 		if (len < need)
@@ -365,7 +365,7 @@ struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i)
 
 	p += 8;
 	if (!(read->format & PERF_FORMAT_GROUP))
-		p += words(read->format & READ_TIMES);
+		p += mask_bytes(read->format & READ_TIMES);
 	if (read->format & PERF_FORMAT_ID) {
 		value.id = pev_load64(p, read->swap);
 		p += 8;
@@ -375,8 +375,8 @@ struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i)
 	return value;
 }
 
-/* A varying field's bytes at p with rest left: its length, or -EBADMSG. */
-static int64_t counted(const unsigned char *p, uint32_t rest, uint64_t elem, bool swap)
+/* The length of a field at p that begins with a count of elements, or -EBADMSG. */
+static int64_t counted_length(const unsigned char *p, uint32_t rest, uint64_t elem, bool swap)
 {
 	uint64_t nr;
 
@@ -406,13 +406,13 @@ static int64_t regs_length(const unsigned char *p, uint32_t rest, uint64_t mask,
 	if (rest < 8)
 		return -EBADMSG;
 	if (pev_load64(p, swap) != PERF_SAMPLE_REGS_ABI_NONE)
-		len += words(mask);
+		len += mask_bytes(mask);
 	return len > rest ? -EBADMSG : (int64_t)len;
 }
 
 static int64_t stack_length(const unsigned char *p, uint32_t rest, bool swap)
 {
-	int64_t len = counted(p, rest, 1, swap);
+	int64_t len = counted_length(p, rest, 1, swap);
 
 	if (len <= 8)
 		return len;
@@ -421,7 +421,7 @@ static int64_t stack_length(const unsigned char *p, uint32_t rest, bool swap)
 	return len + 8;
 }
 
-/* nr, hw_idx if it is there, the entries, a counter word for each if they are there. */
+/* nr, optionally hw_idx, the entries, optionally a counter word for each entry. */
 static int64_t branch_length(const unsigned char *p, uint32_t rest, bool swap, bool hw_idx,
 			     bool counters)
 {
@@ -430,11 +430,11 @@ static int64_t branch_length(const unsigned char *p, uint32_t rest, bool swap, b
 
 	if (rest < 8 + extra)
 		return -EBADMSG;
-	len = counted(p, rest - extra, counters ? 32 : 24, swap);
+	len = counted_length(p, rest - extra, counters ? 32 : 24, swap);
 	return len < 0 ? len : len + extra;
 }
 
-/* Apart, so that what needs no such struct needs no canary either. */
+/* A function of its own, so that the caller needs no stack canary for the struct. */
 static __attribute__((noinline)) int64_t read_length(const struct pev_plan *plan,
 						     const unsigned char *p, uint32_t rest)
 {
@@ -450,7 +450,7 @@ static int64_t varying_length(const struct pev_plan *plan, uint8_t field, const 
 	case PEV_F_READ:
 		return read_length(plan, p, rest);
 	case PEV_F_CALLCHAIN:
-		return counted(p, rest, 8, plan->swap);
+		return counted_length(p, rest, 8, plan->swap);
 	case PEV_F_RAW:
 		return raw_length(p, rest, plan->swap);
 	case PEV_F_REGS_USER:
@@ -462,19 +462,19 @@ static int64_t varying_length(const struct pev_plan *plan, uint8_t field, const 
 	case PEV_F_STACK_USER:
 		return stack_length(p, rest, plan->swap);
 	case PEV_F_AUX:
-		return counted(p, rest, 1, plan->swap);
+		return counted_length(p, rest, 1, plan->swap);
 	default:
 		return rest < 8 ? -EBADMSG : 8;
 	}
 }
 
-static uint8_t walk(struct pev_record *rec, const uint8_t *field, uint32_t *pos);
+static uint8_t walk_fields(struct pev_record *rec, const uint8_t *field, uint32_t *pos);
 
 /*
- * What stands in a branch stack depends on what the hardware gave, not on the
- * attr alone: nothing at all is nr = 0 without hw_idx, and counters are there only if
- * the PMU has them (perf_output_sample()). What fits the record exactly is what
- * was written. Walks on to the end; the field that does not fit, or none.
+ * The layout of a branch stack depends on the hardware, not on the attr alone: without any entry
+ * it is nr = 0 without hw_idx, and counters exist only if the PMU has them
+ * (perf_output_sample()). The variant that fits the record's size exactly is right. Walks on to
+ * the end; returns the field that does not fit, or 0.
  */
 static uint8_t walk_branches(struct pev_record *rec, const uint8_t *field, uint32_t *pos)
 {
@@ -491,11 +491,11 @@ static uint8_t walk_branches(struct pev_record *rec, const uint8_t *field, uint3
 		if ((hw_idx && !(asked & PEV_BRANCH_HW_INDEX)) ||
 		    (counters && !(asked & PEV_BRANCH_COUNTERS)) || len < 0)
 			continue;
-		/* With entries there is always one. */
+		/* With entries, hw_idx is always written. */
 		if (!empty && !hw_idx && asked & PEV_BRANCH_HW_INDEX)
 			continue;
 		end = *pos + (uint32_t)len;
-		if (walk(rec, field + 1, &end) || end != rec->size)
+		if (walk_fields(rec, field + 1, &end) || end != rec->size)
 			continue;
 		rec->branch_hw_idx = hw_idx;
 		rec->branch_counters = counters;
@@ -505,8 +505,8 @@ static uint8_t walk_branches(struct pev_record *rec, const uint8_t *field, uint3
 	return *field;
 }
 
-/* Walk the plan's varying fields from there on; the one that does not fit, or none. */
-static uint8_t walk(struct pev_record *rec, const uint8_t *field, uint32_t *pos)
+/* Walks the plan's varying fields from *pos; returns the field that does not fit, or 0. */
+static uint8_t walk_fields(struct pev_record *rec, const uint8_t *field, uint32_t *pos)
 {
 	for (; *field; field++) {
 		int64_t len;
@@ -531,7 +531,7 @@ static int locate_sample(struct pev_record *rec, struct pev_err *err)
 	if (rec->size < pos)
 		return pev_fail(err, -EBADMSG, "sample: %u bytes, its fixed fields need %u",
 				rec->size, pos);
-	bad = walk(rec, plan->varying, &pos);
+	bad = walk_fields(rec, plan->varying, &pos);
 	if (bad)
 		return pev_fail(err, -EBADMSG,
 				"sample: field '%s' leads past the record's %u bytes",
@@ -545,9 +545,9 @@ static int locate_sample(struct pev_record *rec, struct pev_err *err)
 static bool has_build_id(const struct pev_record *rec)
 {
 	/*
-	 * The bit alone is not enough: the kernel re-uses the header for the next
-	 * event on the list, so one that did not ask for build ids can get the bit
-	 * with the inode layout (seen on 6.18; perf_event_mmap_output()).
+	 * The bit alone is not enough: the kernel reuses the header for the next event
+	 * on the list, so an event without build_id can get the bit with the inode
+	 * layout (seen on 6.18; perf_event_mmap_output()).
 	 */
 	return rec->type == PERF_RECORD_MMAP2 && rec->plan->build_id &&
 	       rec->misc & PEV_MISC_MMAP_BUILD_ID;
@@ -563,7 +563,7 @@ static const struct pev_row *rows_of(const struct pev_record *rec)
 	return has_build_id(rec) ? pev_mmap2_build_id_rows : layout_of(rec)->rows;
 }
 
-/* The lengths inside a record that is not a sample, from the end of its fixed part. */
+/* Checks the lengths inside a record other than a sample, after its fixed part. */
 static int check_body(const struct pev_record *rec)
 {
 	const unsigned char *p = rec->bytes;
@@ -620,7 +620,7 @@ static int locate_other(struct pev_record *rec, struct pev_err *err)
 	uint16_t written;
 
 	rec->spots = has_build_id(rec) ? build_id_spots : layout->spots;
-	/* A type we do not know may have no trailer, and is given as it is. */
+	/* A record of an unknown type may lack a trailer; it has no fields. */
 	if (rec->type == 0 || rec->type >= PEV_RECORD_NR) {
 		if (rec->size >= 8 + rec->plan->trailer)
 			rec->end = (uint16_t)(rec->size - rec->plan->trailer);
@@ -645,7 +645,7 @@ int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, c
 	const unsigned char *p = bytes;
 
 	if (len < sizeof(struct perf_event_header))
-		return pev_fail(err, -EBADMSG, "%zu bytes are no record header", len);
+		return pev_fail(err, -EBADMSG, "%zu bytes are too few for a record header", len);
 	rec->bytes = bytes;
 	rec->plan = plan;
 	rec->type = pev_load32(p, plan->swap);
@@ -664,7 +664,7 @@ static void branch_value(struct pev_value *value, const struct pev_record *rec,
 			 const unsigned char *p)
 {
 	value->nr = (uint32_t)pev_load64(p, rec->plan->swap);
-	value->extra = UINT64_MAX; /* unknown, as the kernel says it */
+	value->extra = UINT64_MAX; /* unknown, as in the kernel */
 	value->p = p + 8;
 	value->hw_idx = rec->branch_hw_idx;
 	if (rec->branch_hw_idx) {

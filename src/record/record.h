@@ -1,12 +1,12 @@
 /*
  * record.h - where the fields of a record lie.
  *
- * Plan, not parse: from an attr the plan works out once which offsets are
- * fixed, from the start for samples and from the end for the trailer of all
- * others. pev_record_locate() walks what varies, holds every length against
- * the record's end, and is the whole decode; fields are read where they lie.
- * The layout tables stand in the kernel's writer order (perf_output_sample()
- * and its neighbours in kernel/events/core.c), which beats header comments.
+ * A plan is computed once from an attr: which fields have fixed offsets, from the
+ * start for samples and from the end for the trailer of all other records.
+ * pev_record_locate() walks the fields of varying length and checks every length
+ * against the record's end; fields are then read in place. The layout tables are
+ * in the kernel's writer order (perf_output_sample() and its neighbours in
+ * kernel/events/core.c), which is right where header comments are wrong.
  */
 #ifndef PEV_RECORD_H
 #define PEV_RECORD_H
@@ -19,7 +19,7 @@
 #include "base/abi.h"
 #include "base/err.h"
 
-/* Every name a record can have a field by. Names: pev_field_names[]. */
+/* All fields of all records. Their names: pev_field_names[]. */
 enum pev_field {
 	PEV_F_NONE,
 	/* sample body, in writer order */
@@ -41,7 +41,7 @@ enum pev_field {
 };
 extern const char *const pev_field_names[PEV_F_NR];
 
-/* What a field's bytes are. */
+/* The type of a field's bytes. */
 enum pev_kind {
 	PEV_K_U16 = 1, PEV_K_U32, PEV_K_U64,
 	PEV_K_S32,        /* pid, tid and cpu: -1 is a value */
@@ -51,7 +51,7 @@ enum pev_kind {
 	PEV_K_CHAIN,      /* nr u64, markers included */
 	PEV_K_BRANCH,     /* entries of 24 bytes; see struct pev_branch */
 	PEV_K_REGS,       /* one u64 per mask bit, lowest first; abi apart */
-	PEV_K_STACK,      /* the dyn_size bytes that are valid */
+	PEV_K_STACK,      /* the dyn_size valid bytes */
 	PEV_K_NAMESPACES, /* nr x { u64 dev, inode } */
 	PEV_K_BITS        /* u64 whose bits have names; see bits.h */
 };
@@ -61,10 +61,10 @@ struct pev_row {
 	uint8_t field;    /* enum pev_field */
 	uint8_t kind;     /* enum pev_kind */
 	uint16_t off;     /* bytes from the header's start; samples: found by the plan */
-	uint64_t bit;     /* samples: its PERF_SAMPLE_* bit; else 0 */
+	uint64_t bit;     /* samples: the PERF_SAMPLE_* bit; else 0 */
 };
 
-/* The same, found by its field; kind 0: there is none such. */
+/* A row indexed by its field; kind 0: no such field. */
 struct pev_spot {
 	uint8_t kind, off;
 };
@@ -72,59 +72,59 @@ struct pev_spot {
 /* One record type. */
 struct pev_layout {
 	const char *name;           /* "mmap2" */
-	const char *callback;       /* the callback it is delivered to: "mmap" */
+	const char *callback;       /* the callback that receives it: "mmap" */
 	const struct pev_row *rows; /* ends with PEV_F_NONE */
 	uint16_t min;               /* header and fixed part, bytes */
-	bool counts;                /* that it is long enough is not all that there is to check */
-	struct pev_spot spots[PEV_F_NR]; /* of the rows; samples: none, the plan tells them */
+	bool counts;                /* has lengths inside, which locate must check */
+	struct pev_spot spots[PEV_F_NR]; /* of the rows; samples: empty, the plan has them */
 };
 extern const struct pev_layout pev_layouts[PEV_RECORD_NR]; /* [0] is "unknown" */
-/* MMAP2's other form, and what stands after every record but a sample. */
+/* MMAP2 with a build id; the trailer of every record except a sample. */
 extern const struct pev_row pev_mmap2_build_id_rows[];
 extern const struct pev_row pev_trailer_rows[];
 
 /* One flag of header.misc, or of a field; bits mean different things in different types. */
 struct pev_misc {
 	const char *name;           /* "exec", "out", "preempt", "exact_ip", "truncated", ... */
-	uint32_t types;             /* bit n: record type n has it */
+	uint32_t types;             /* bit n: valid in record type n */
 	uint16_t mask;
-	uint8_t field;              /* enum pev_field whose bit it is; 0: header.misc's */
+	uint8_t field;              /* enum pev_field that has the bit; 0: header.misc */
 };
 extern const struct pev_misc pev_miscs[]; /* ends with a NULL name */
 
-/* What a sample ends with, where a look at its size is enough to find all of it. */
+/* The last field of a sample, if its size alone locates all fields. */
 enum pev_tail {
-	PEV_TAIL_ANY,      /* more than that: each length on the way is looked at */
+	PEV_TAIL_ANY,      /* other fields vary, too: walk them */
 	PEV_TAIL_NONE,     /* nothing varies */
 	PEV_TAIL_RAW,
 	PEV_TAIL_CALLCHAIN
 };
 
-/* What is made of call chains that were recorded: another kind of them cannot be asked for. */
+/* Which frames of recorded call chains are used, when an event wants less than was recorded. */
 struct pev_stack_form {
 	bool no_user, no_kernel; /* without these frames */
-	bool of_ip;              /* of a sample without a chain: its address alone */
+	bool of_ip;              /* for a sample without a chain: its address alone */
 };
 
-/* What an attr makes of its records; computed once, then only read. */
+/* The layout of the records of one attr; computed once, then only read. */
 struct pev_plan {
 	uint64_t sample_type, read_format, branch_sample_type;
 	uint64_t regs_user, regs_intr;     /* masks */
-	uint64_t period;                   /* every how many events a sample that does not say so
-					      is taken, where that is fixed; 0: it is not known */
+	uint64_t period;                   /* of samples without a period field, if it is fixed;
+					      0: unknown */
 	bool sample_id_all, build_id;
-	bool swap;                         /* records of the other byte order */
+	bool swap;                         /* records have the other byte order */
 	bool narrow;                       /* of a 32-bit recorder; set after pev_plan_init() */
 	struct pev_stack_form stack;       /* set after pev_plan_init(), too */
-	uint16_t fixed[PEV_F_AUX + 1];     /* samples: each field's offset, up to the first whose
-					      length varies; 0: absent, or behind that one */
-	uint32_t behind;                   /* bit n: field n is there, and behind it */
-	uint16_t fixed_end;                /* where the part that varies begins */
+	uint16_t fixed[PEV_F_AUX + 1];     /* samples: each field's offset, up to the first of
+					      varying length; 0: absent, or behind it */
+	uint32_t behind;                   /* bit n: field n is present, and behind it */
+	uint16_t fixed_end;                /* offset of the first varying field */
 	uint8_t tail;                      /* enum pev_tail */
 	uint16_t trailer;                  /* bytes of sample_id after every other record */
 	uint16_t from_end[PEV_F_CPU + 1];  /* others: distance of each trailer field from the end */
-	uint16_t least[PEV_RECORD_NR];     /* others, by type: from which size on all of a record is
-					      where its layout says; 0: no size tells */
+	uint16_t least[PEV_RECORD_NR];     /* others, by type: from this size on the layout's spots
+					      are right; 0: lengths inside must be checked */
 	uint8_t varying[PEV_F_AUX + 1 - PEV_F_PERIOD]; /* samples: fields after PERIOD, 0 ends */
 };
 void pev_plan_init(struct pev_plan *plan, const struct pev_attr *attr, bool swap);
@@ -137,16 +137,16 @@ struct pev_record {
 	uint16_t misc;
 	uint16_t size;                     /* bytes, header included */
 	uint16_t end;                      /* where the trailer begins, or size */
-	const struct pev_spot *spots;    /* others: the type's, or its other form's */
-	uint16_t at[PEV_F_AUX + 1];        /* samples: where the plan's fields behind lie */
-	bool branch_hw_idx, branch_counters; /* they are there; set with branch_stack */
+	const struct pev_spot *spots;    /* others: of the type, or of MMAP2 with a build id */
+	uint16_t at[PEV_F_AUX + 1];        /* samples: offsets of the fields behind fixed_end */
+	bool branch_hw_idx, branch_counters; /* present; set with branch_stack */
 };
 
 /*
- * Find every field of the record at bytes. len is what is there: the header's
- * size must be 8 <= size <= len. -EBADMSG when a length inside leads past the
- * record's end or a fixed part is cut; the text says which.
- * An unknown type locates with no fields. Nothing is allocated.
+ * Finds every field of the record at bytes. len bytes are readable: the header's
+ * size must be 8 <= size <= len. Returns -EBADMSG if a length inside leads past the
+ * record's end or a fixed part is cut; the message names it.
+ * A record of an unknown type has no fields. Nothing is allocated.
  */
 static inline int pev_record_locate(struct pev_record *rec, const struct pev_plan *plan,
 				    const void *bytes, size_t len, struct pev_err *err);
@@ -174,19 +174,18 @@ struct pev_value {
 	const unsigned char *p;
 	uint32_t len;            /* bytes at p */
 	uint32_t nr;             /* elements at p */
-	uint64_t extra;          /* regs: abi; branch: hw_idx; stack: size asked for */
-	bool hw_idx;             /* branch: it is there, if only to say that it is unknown */
+	uint64_t extra;          /* regs: abi; branch: hw_idx; stack: requested size */
+	bool hw_idx;             /* branch: hw_idx is present, even if unknown */
 	const unsigned char *counters; /* branch: nr u64, or NULL */
 };
 
-/* False when this record has no such field. */
+/* False if this record has no such field. */
 bool pev_record_get(const struct pev_record *rec, enum pev_field field,
 		    struct pev_value *value);
 /*
- * The same of what is read most, without the rest of a value: a plain number, of 32 bits with a
- * sign extended; a string's bytes, up to its NUL; a sample's raw bytes; the words of its call
- * chain, of 8 bytes each in the record's byte order. False when the record has no such field,
- * or it is not of that kind.
+ * The same for the fields that are read most often: a number, 32 bits sign-extended; a string's
+ * bytes, up to its NUL; a sample's raw bytes; the words of its call chain, 8 bytes each in the
+ * record's byte order. False if the record has no such field, or it is of another kind.
  */
 static inline bool pev_record_number(const struct pev_record *rec, enum pev_field field,
 				     uint64_t *number);
@@ -196,17 +195,17 @@ static inline bool pev_record_raw(const struct pev_record *rec, const unsigned c
 				  uint32_t *len);
 static inline bool pev_record_chain(const struct pev_record *rec, const unsigned char **words,
 				    uint32_t *nr);
-/* Of a sample without a period its event's, if that has a fixed one. */
+/* The period of a sample without that field, if its event has a fixed one. */
 bool pev_record_fixed_period(const struct pev_record *rec, uint64_t *period);
-/* As pev_record_get, but from the sample_id trailer alone. */
+/* Like pev_record_get(), from the sample_id trailer alone. */
 bool pev_record_trailer(const struct pev_record *rec, enum pev_field field,
 			struct pev_value *value);
 /*
- * Is the flag set? For one of this record's type. MMAP2's build_id_form says
- * which form it is, not what the bit is: that can be another event's.
+ * True if the flag is set; the flag must be one of this record's type. For MMAP2's
+ * build_id_form the record's layout decides, because the bit can be another event's.
  */
 bool pev_record_flag(const struct pev_record *rec, const struct pev_misc *flag);
-/* The n-th field that this record has, in writer order, trailer last; 0 past the end. */
+/* The n-th field of this record, in writer order, trailer last; 0 past the end. */
 enum pev_field pev_record_nth(const struct pev_record *rec, unsigned n);
 
 /* Counter values, of READ records, samples and read(2) alike. */
@@ -221,12 +220,12 @@ struct pev_read {
 	uint64_t format;
 	bool swap;
 };
-/* How many bytes the values take, or -EBADMSG when they do not fit in len. */
+/* Returns the size of the values in bytes, or -EBADMSG if they do not fit in len. */
 int pev_read_parse(struct pev_read *read, uint64_t format, bool swap, const void *bytes,
 		   size_t len);
 struct pev_read_value pev_read_at(const struct pev_read *read, uint64_t i);
 
-/* What is false as a rule: the straight line is the other way. */
+/* Marks a condition that is mostly false, for the compiler's code layout. */
 #define PEV_RARELY(condition) __builtin_expect(condition, 0)
 
 /* Unaligned loads in the record's byte order. */
@@ -254,9 +253,9 @@ static inline uint16_t pev_load16(const void *p, bool swap)
 	return PEV_RARELY(swap) ? __builtin_bswap16(v) : v;
 }
 
-/* ---- what is done once per record ---- */
+/* ---- the fast path, run once per record ---- */
 
-/* Is a look at its size enough, and does what varies take just the rest of the sample? */
+/* True if the plan has a tail and that tail fills the rest of the sample exactly. */
 static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned char *p, uint32_t rest)
 {
 	switch (plan->tail) {
@@ -274,11 +273,11 @@ static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned cha
 	}
 }
 
-/* As pev_record_locate(), of those that are no such sample, and of those that are wrong. */
+/* The slow path of pev_record_locate(): all other records, and invalid ones. */
 int pev_record_locate_any(struct pev_record *rec, const struct pev_plan *plan, const void *bytes,
 			  size_t len, struct pev_err *err);
 
-/* Does a look at the size of a sample, which is there, tell that all of it is as planned? */
+/* True if the size of a sample, all readable, shows that its fields are as planned. */
 static inline bool pev_sample_fits(const struct pev_plan *plan, const unsigned char *p,
 				   uint32_t size)
 {
@@ -287,7 +286,7 @@ static inline bool pev_sample_fits(const struct pev_plan *plan, const unsigned c
 	return size >= fixed && pev_tail_fits(plan, p + fixed, size - fixed);
 }
 
-/* A sample of that size by its header, which is there: false, and it is for _locate_any(). */
+/* Locates a sample of that size, all readable. False: call pev_record_locate_any(). */
 static inline bool pev_record_locate_sample(struct pev_record *rec, const struct pev_plan *plan,
 					    const unsigned char *p, uint32_t size)
 {
@@ -301,13 +300,13 @@ static inline bool pev_record_locate_sample(struct pev_record *rec, const struct
 	return true;
 }
 
-/* The same of one that is no sample, of that type. */
+/* The same for a record of another type. */
 static inline bool pev_record_locate_other(struct pev_record *rec, const struct pev_plan *plan,
 					   const unsigned char *p, uint32_t type, uint32_t size)
 {
 	uint16_t misc = pev_load16(p + 4, plan->swap);
 
-	/* Of 0, less one is more than any size. */
+	/* 0 minus 1 is larger than any size. */
 	if (type >= PEV_RECORD_NR || plan->least[type] - UINT32_C(1) >= size ||
 	    (type == PERF_RECORD_MMAP2 && misc & PEV_MISC_MMAP_BUILD_ID))
 		return false;
@@ -339,7 +338,7 @@ static inline int pev_record_locate(struct pev_record *rec, const struct pev_pla
 	return 0;
 }
 
-/* Where a field of a sample lies, up to PEV_F_AUX; 0: it has none such. */
+/* The offset of a field of a sample, up to PEV_F_AUX; 0: no such field. */
 static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_field field)
 {
 	uint16_t at = rec->plan->fixed[field];
@@ -347,7 +346,7 @@ static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_fiel
 	return PEV_RARELY(!at) && rec->plan->behind >> field & 1 ? rec->at[field] : at;
 }
 
-/* Samples' numbers, of 32 bits with a sign and of 64 bits without: bit n of field n. */
+/* The number fields of samples, signed 32 bits and unsigned 64 bits: bit n is field n. */
 #define PEV_HALVES (1u << PEV_F_PID | 1u << PEV_F_TID | 1u << PEV_F_CPU)
 #define PEV_WORDS \
 	(1u << PEV_F_IDENTIFIER | 1u << PEV_F_IP | 1u << PEV_F_TIME | 1u << PEV_F_ADDR | \
@@ -355,7 +354,7 @@ static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_fiel
 	 1u << PEV_F_PHYS_ADDR | 1u << PEV_F_CGROUP | 1u << PEV_F_DATA_PAGE_SIZE | \
 	 1u << PEV_F_CODE_PAGE_SIZE)
 
-/* Where the sample_id after a record that is no sample has the field; 0: nowhere. */
+/* The offset of a field in the sample_id of a record other than a sample; 0: no such field. */
 static inline uint32_t pev_record_trailer_at(const struct pev_record *rec, enum pev_field field)
 {
 	uint32_t from_end = field <= PEV_F_CPU ? rec->plan->from_end[field] : 0;
@@ -363,7 +362,7 @@ static inline uint32_t pev_record_trailer_at(const struct pev_record *rec, enum 
 	return from_end && rec->end != rec->size ? rec->end + rec->plan->trailer - from_end : 0;
 }
 
-/* The number at p; false when what is of that kind is none. */
+/* Reads the number at p; false if the kind is not a number. */
 static inline bool pev_load_number(uint8_t kind, const unsigned char *p, bool swap,
 				   uint64_t *number)
 {
@@ -385,7 +384,7 @@ static inline bool pev_load_number(uint8_t kind, const unsigned char *p, bool sw
 	}
 }
 
-/* Inlined wherever it is called: of a field that is known there, little is left to ask. */
+/* Always inlined: for a constant field few checks remain. */
 static inline __attribute__((always_inline)) bool
 pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *number)
 {
@@ -407,7 +406,7 @@ pev_record_number(const struct pev_record *rec, enum pev_field field, uint64_t *
 	return true;
 }
 
-/* Of the string at p, which ends with its NUL or with the record. */
+/* The length of the string at p, which ends with its NUL or with the record. */
 static inline uint32_t pev_string_length(const struct pev_record *rec, const unsigned char *p)
 {
 	const unsigned char *end = rec->bytes + rec->end;
@@ -421,7 +420,7 @@ static inline bool pev_record_string(const struct pev_record *rec, enum pev_fiel
 {
 	const unsigned char *p;
 
-	/* No sample has one. */
+	/* Samples have no strings. */
 	if (rec->type == PERF_RECORD_SAMPLE || rec->spots[field].kind != PEV_K_STRING)
 		return false;
 	p = rec->bytes + rec->spots[field].off;
@@ -460,7 +459,7 @@ static inline bool pev_record_chain(const struct pev_record *rec, const unsigned
 	return true;
 }
 
-/* The bytes that tell an event: the id of a record whose attr has IDENTIFIER. */
+/* The event id in a record whose attr has IDENTIFIER. */
 static inline uint64_t pev_record_identifier(const unsigned char *bytes, uint16_t size, bool swap)
 {
 	uint32_t type = pev_load32(bytes, swap);

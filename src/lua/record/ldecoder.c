@@ -277,7 +277,7 @@ static int step(struct cursor *cursor, uint16_t *size, struct pev_err *err)
 	cursor->now++; /* the record before is over */
 	*size = 0;
 	if (rest < sizeof(struct perf_event_header))
-		return pev_fail(err, -EBADMSG, "%zu bytes are no record header", rest);
+		return pev_fail(err, -EBADMSG, "%zu bytes are too few for a record header", rest);
 	*size = pev_load16(p + 6, self->swap);
 	if (*size < sizeof(struct perf_event_header) || *size > rest) {
 		int bad = *size;
