@@ -130,9 +130,9 @@ describe("a drawing", function()
   it("is refused where there is none, and of what it does not know", function()
     for message, f in pairs {
       ["svg: count has no drawing, perfev.hist has"] = function() perfev.count {}:svg() end,
-      ["html: no option is called 'limit'"] = function() perfev.hist {}:html { limit = 1 } end,
-      ["svg: panels is an integer above 0"] = function() perfev.hist {}:svg { panels = 0 } end,
-      ["svg: a table expected, not a string"] = function() perfev.hist {}:svg "x" end,
+      ["html: unknown option 'limit'"] = function() perfev.hist {}:html { limit = 1 } end,
+      ["svg: panels must be an integer above 0"] = function() perfev.hist {}:svg { panels = 0 } end,
+      ["svg: a table expected, not 'x'"] = function() perfev.hist {}:svg "x" end,
     } do
       assert.error_matches(f, message, 1, true)
     end

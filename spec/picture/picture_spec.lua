@@ -126,17 +126,17 @@ describe("both", function()
 
   it("raise on what can only be a mistake", function()
     for message, f in pairs {
-      ["heatmap: a table expected, not a nil"] = picture.heatmap,
-      ["heatmap: no option is called 'bins'"] = function() picture.heatmap { bins = 1 } end,
+      ["heatmap: a table expected, not nil"] = picture.heatmap,
+      ["heatmap: unknown option 'bins'"] = function() picture.heatmap { bins = 1 } end,
       ["heatmap: a list of rows expected, not a nil"] = function() picture.heatmap { step = 1 } end,
       ["heatmap: row 2 has no number 'low'"] = function()
         picture.heatmap { step = 1, cells = { { time = 1, low = 1, high = 1, count = 1 }, { time = 1 } } }
       end,
-      ["heatmap: step is a time in ns above 0"] = function() picture.heatmap { cells = {} } end,
+      ["heatmap: step is missing"] = function() picture.heatmap { cells = {} } end,
       ["heatmap: cells and series at once"] = function() picture.heatmap { cells = {}, series = {}, step = 1 } end,
-      ["histogram: notes is a list"] = function() picture.histogram { buckets = {}, notes = "x" } end,
+      ["histogram: notes must be a list of lines"] = function() picture.histogram { buckets = {}, notes = "x" } end,
       ["histogram: row 1 has no number 'low'"] = function() picture.histogram { buckets = { { count = 1 } } } end,
-      ["histogram: format is \"svg\" or \"html\", not png"] = function()
+      ["histogram: format must be one of svg, html, not 'png'"] = function()
         picture.histogram { buckets = {}, format = "png" }
       end,
       ["timeline: spans: row 1 has no number 'finish'"] = function()

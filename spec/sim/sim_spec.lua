@@ -354,7 +354,7 @@ describe("a simulated world", function()
   end)
 
   it("takes no option that it does not know", function()
-    assert.error_matches(function() sim.new { cpu = "0" } end, "no option is called 'cpu' %(did you mean 'cpus'%?%)")
+    assert.error_matches(function() sim.new { cpu = "0" } end, "unknown option 'cpu' %(did you mean 'cpus'%?%)")
     assert.error_matches(function() sim.new {}:fail("mmpa", 1, 12) end, "no call is named 'mmpa' %(did you mean 'mmap'")
     assert.error_matches(function() sim.new { world = "vn" } end, "no world is called 'vn' %(did you mean 'vm'%?%)")
   end)
@@ -555,7 +555,7 @@ describe("perfl --sim", function()
     end
     assert.matches("w.lua:1: boom", said "error 'boom'")
     assert.matches("makes no world", said "return 5")
-    assert.matches("no option is called 'cpuss'", said "return { cpuss = '0' }")
+    assert.matches("unknown option 'cpuss'", said "return { cpuss = '0' }")
     assert.matches("w.lua:1:", said "return {")
     local none = run({ run.perfl, "--sim", "no-such", "-a", "-e", "" }).err
     assert.matches("perfl: %-%-sim no%-such: cannot read.*No such file.*\n  ready%-made worlds: amd, ", none)

@@ -79,6 +79,14 @@ M.profile_writer = {
   inverted = "boolean", width = "number >= 0", least = "number >= 0", limit = "number >= 0",
 }
 
+-- perfev.picture: heatmap{}, histogram{}, timeline{}; and svg{}, html{} of a perfev.hist
+local drawing = { title = "*", notes = { "table", "a list of lines" }, series = { "table", "a list" }, unit = "*",
+                  format = "one of svg, html" }
+M.heatmap = with(drawing, { cells = "*", step = { "integer > 0", "a time in ns above 0" } })
+M.histogram = with(drawing, { buckets = "*" })
+M.timeline = { spans = "*", points = "*", counters = "*", title = "*" }
+M.drawn_histogram = { title = "*", panels = "integer > 0", format = "one of svg, html" }
+
 -- s:records{}, d:records(bytes, {}), rec:records{}
 M.session_records = { fields = { "table", "a list of names" } }
 M.decoder_records = { fields = { "table", "a list of names" }, bad = "function" }

@@ -8,6 +8,7 @@
 -- `tracepoint`, `format`, `cpus`, `pmu`, `is_uncore`, `scale`, `unit`, `precise_max`, `guest_default`, `tool`.
 
 local lazy = require "perfev.base.lazy_module"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
@@ -163,9 +164,8 @@ local function apply_terms(node, found)
       local list = {}
       for name in pairs(grammar.terms) do list[#list + 1] = name end
       table.sort(list)
-      local near = core.nearest(term.name, list)
       return nil, grammar.fault(node.source, term.at, ("unknown term '%s'%s"):format(term.name,
-        near and (" (did you mean '%s'?)"):format(near) or ""), "one of " .. table.concat(list, ", ")), E.EINVAL
+        check.hint(term.name, list)), "one of " .. table.concat(list, ", ")), E.EINVAL
     end
   end
   return found

@@ -2,12 +2,11 @@
 -- A panel for each key, the most values first; those for which there is no room stand together in the last.
 
 local picture = require "perfev.picture"
+local check = require "perfev.base.check"
 local escape = require "perfev.base.escape"
-local shown = require "perfev.base.show_value"
+local option_tables = require "perfev.base.option_tables"
 
 local PANELS = 8
-
-local known = { title = true, format = true, panels = true }
 
 local function fail(level, ...) error(string.format(...), level + 1) end
 
@@ -83,18 +82,6 @@ local function buckets(rows)
   return list
 end
 
-local function check(word, spec, opts, level)
-  if spec.kind ~= "hist" then fail(level, "%s: %s has no drawing, perfev.hist has", word, spec.kind) end
-  if opts ~= nil and type(opts) ~= "table" then fail(level, "%s: a table expected, not a %s", word, type(opts)) end
-  for name in pairs(opts or {}) do
-    if not known[name] then fail(level, "%s: no option is called '%s'", word, shown(name)) end
-  end
-  local panels = opts and opts.panels
-  if panels ~= nil and (math.type(panels) ~= "integer" or panels < 1) then
-    fail(level, "%s: panels is an integer above 0", word)
-  end
-end
-
 --- @tparam aggregator agg    of perfev.hist
 -- @tparam ?table opts       `title` (default: its own), `panels`: how many at most
 -- @tparam string format     "svg" or "html"
@@ -103,8 +90,8 @@ end
 -- @treturn string
 return function(agg, opts, format, slot, level)
   local spec = agg:spec()
-  check(format, spec, opts, level + 1)
-  opts = opts or {}
+  if spec.kind ~= "hist" then fail(level, "%s: %s has no drawing, perfev.hist has", format, spec.kind) end
+  opts = check.take(format, opts == nil and {} or opts, option_tables.drawn_histogram, level + 1)
   local by = {}
   for _, name in ipairs(spec.by) do
     if not (slot and name == "time") then by[#by + 1] = name end

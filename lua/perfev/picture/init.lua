@@ -3,23 +3,17 @@
 
 local _, this_file = ...
 local asset = require "perfev.base.asset"
+local check = require "perfev.base.check"
 local escape = require "perfev.base.escape"
 local json = require "perfev.base.json"
 local markup = require "perfev.picture.markup"
 local palette = require "perfev.picture.palette"
-local shown = require "perfev.base.show_value"
+local option_tables = require "perfev.base.option_tables"
 local terminal = require "perfev.picture.terminal"
 
 local M = {}
 
 local function fail(level, ...) error(string.format(...), level + 1) end
-
-local function check_options(what, opts, known, level)
-  if type(opts) ~= "table" then fail(level, "%s: a table expected, not a %s", what, type(opts)) end
-  for key in pairs(opts) do
-    if not known[key] then fail(level, "%s: no option is called '%s'", what, shown(key)) end
-  end
-end
 
 local function check_numbers(what, rows, names, level)
   if type(rows) ~= "table" then fail(level, "%s: a list of rows expected, not a %s", what, type(rows)) end
@@ -73,19 +67,11 @@ local function finish(opts, width, height, parts)
   return (asset("perfev/picture/picture.html", this_file):gsub("%$(%u+)", { TITLE = markup(title), DRAWING = svg }))
 end
 
--- What both take, and the list of what is to be drawn: `series`, or the one that is given as `what`.
-local function check(verb, opts, what, more)
-  local known = { title = true, format = true, unit = true, notes = true, series = true, [what] = true }
-  for name in pairs(more or {}) do known[name] = true end
-  check_options(verb, opts, known, 4)
-  if opts.format ~= nil and opts.format ~= "svg" and opts.format ~= "html" then
-    fail(3, "%s: format is \"svg\" or \"html\", not %s", verb, shown(opts.format))
-  end
-  if opts.series ~= nil and opts[what] ~= nil then fail(3, "%s: %s and series at once", verb, what) end
-  for _, list in ipairs { "series", "notes" } do
-    if opts[list] ~= nil and type(opts[list]) ~= "table" then fail(3, "%s: %s is a list", verb, list) end
-  end
-  return opts.series or { { [what] = opts[what] } }
+-- Check the options of a drawing -> they, and the list of what is drawn: `series`, or the one given as `what`
+local function take(verb, opts, what)
+  opts = check.take(verb, opts, option_tables[verb], 4)
+  if opts.series and opts[what] ~= nil then fail(3, "%s: %s and series at once", verb, what) end
+  return opts, opts.series or { { [what] = opts[what] } }
 end
 
 -- A value in words, "2.5 us" and not "2.50 us"; of a unit of time as what it is in ns.
@@ -194,9 +180,10 @@ end
 --                     of text below it; `format`: "svg" or "html"
 -- @treturn string
 function M.heatmap(opts)
-  local series = check("heatmap", opts, "cells", { step = true })
+  local series
+  opts, series = take("heatmap", opts, "cells")
   for _, one in ipairs(series) do check_numbers("heatmap", one.cells, { "time", "low", "high", "count" }, 3) end
-  if math.type(opts.step) ~= "integer" or opts.step <= 0 then fail(2, "heatmap: step is a time in ns above 0") end
+  if not opts.step then fail(2, "heatmap: step is missing\n  try: step = 1000000, a time in ns") end
   local unit, x, most = opts.unit or "ns", extent(series, opts.step), 0
   local cells_of = {}
   for i, one in ipairs(series) do
@@ -265,7 +252,8 @@ end
 --                     `format` as of `heatmap`
 -- @treturn string
 function M.histogram(opts)
-  local series = check("histogram", opts, "buckets")
+  local series
+  opts, series = take("histogram", opts, "buckets")
   for _, one in ipairs(series) do check_buckets(one.buckets) end
   local width, top, out = LEFT + PLOT_WIDTH + RIGHT, TOP, {}
   local room = width - LABELS - NUMBERS
@@ -324,7 +312,7 @@ local function args_of(row) return row.args and (',"args":%s'):format(json.encod
 --                     a table of what is shown beside it; `title`
 -- @treturn string  JSON
 function M.timeline(opts)
-  check_options("timeline", opts, { spans = true, points = true, counters = true, title = true }, 3)
+  opts = check.take("timeline", opts, option_tables.timeline, 3)
   local spans, points, counters = opts.spans or {}, opts.points or {}, opts.counters or {}
   check_numbers("timeline: spans", spans, { "cpu", "begin", "finish" }, 3)
   check_numbers("timeline: points", points, { "cpu", "time" }, 3)

@@ -10,6 +10,7 @@
 --     of that task, and its fork() fails with EFAULT (perf_uprobe_init() by inherit_event(); measured on 6.18).
 
 local binary = require "perfev.symbol.binary"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local arguments = require "perfev.probe.probe_arguments"
 local options = require "perfev.base.options"
@@ -272,9 +273,8 @@ local function check_function(text, name)
   for known in symbols:gmatch(" [TtWw] (" .. name:sub(1, 2):gsub("%p", "%%%0") .. "[^%s]*)") do
     if #names < 65536 then names[#names + 1] = known end
   end
-  local near = core.nearest(name, names)
   return fail(text, ("the kernel has no function '%s'%s\n  try: grep %s /proc/kallsyms"):format(name,
-    near and (" (did you mean '%s'?)"):format(near) or "", name), E.ENOENT)
+    check.hint(name, names), name), E.ENOENT)
 end
 
 local function resolve_kprobe(text, rest, spec, returns)
@@ -302,9 +302,8 @@ local function refuse_static_probe(text, file, probes, wanted)
     return fail(text, ("%s has no static probes (no .note.stapsdt)\n  try: a build with them, or uprobe:FILE:SYMBOL")
       :format(file.path), E.ENOENT)
   end
-  local near = core.nearest(wanted, names)
   return fail(text, ("%s has no static probe '%s'%s\n  try: readelf -n %s"):format(file.path, wanted,
-    near and (" (did you mean '%s'?)"):format(near) or "", file.path), E.ENOENT)
+    check.hint(wanted, names), file.path), E.ENOENT)
 end
 
 -- Collects the places of one probe -> offsets | nil: a note is damaged

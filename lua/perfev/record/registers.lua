@@ -1,6 +1,7 @@
 --- The names of the registers in regs_user and regs_intr, by the bit of the mask.
 -- Source: arch/*/include/uapi/asm/perf_regs.h, whose names these are without PERF_REG_<ARCH>_.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
@@ -71,9 +72,8 @@ local function mask_of(field, list, names, machine)
     end
     local bit = bits[name]
     if not bit then
-      local near = core.nearest(name, known)
       error(("%s: %s has no register '%s'%s"):format(field, machine, name,
-        near and (" (did you mean '%s'?)"):format(near) or ""), 0)
+        check.hint(name, known)), 0)
     end
     mask = mask | bit | (bits[name .. "_high"] or 0) -- both words of one of 128 bits
   end

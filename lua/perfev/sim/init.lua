@@ -8,9 +8,11 @@
 -- Time is virtual and moves in epoll_wait alone: to the next thing that happens.
 
 local codec = require "perfev.record.codec"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local calls = require "perfev.sim.calls"
 local payload = require "perfev.sim.payload"
+local shown = require "perfev.base.show_value"
 local units = require "perfev.base.parse_units"
 local worlds = require "perfev.sim.worlds"
 
@@ -77,8 +79,7 @@ end
 local function hint(word, known)
   local names = {}
   for name in pairs(known) do names[#names + 1] = name end
-  local near = core.nearest(tostring(word), names)
-  return near and (" (did you mean '%s'?)"):format(near) or ""
+  return (check.hint(tostring(word), names))
 end
 
 --- The n-th call of that name ("mmap", "ioctl ID") from here on fails.
@@ -296,9 +297,8 @@ Cpu.__index = Cpu
 -- @treturn integer  the number of events whose rings got it
 function Cpu:push(record)
   if not is_record[record.type] and not record.number then
-    local near = core.nearest(tostring(record.type), is_record)
     error(("push: no record is called '%s'%s"):format(tostring(record.type),
-      near and (" (did you mean '%s'?)"):format(near) or ""), 2)
+      check.hint(tostring(record.type), is_record)), 2)
   end
   local kernel, cpu, written = self.kernel, self.number, 0
   for _, event in ipairs(kernel.events) do
@@ -473,11 +473,9 @@ local function take(self, opts)
 end
 
 local function check_options(opts)
-  if type(opts) ~= "table" then error("sim.new: a table expected, not a " .. type(opts), 3) end
-  for name in pairs(opts) do
-    if not M.options[name] then
-      error(("sim.new: no option is called '%s'%s"):format(tostring(name), hint(name, M.options)), 3)
-    end
+  if type(opts) ~= "table" then error("sim.new: a table expected, not " .. shown(opts), 3) end
+  for name in next, opts do
+    if not M.options[name] then error("sim.new: " .. check.unknown(name, check.names(M.options)), 3) end
   end
 end
 

@@ -2,6 +2,7 @@
 -- Each is a table of `sim.new`'s options. What their PMUs say of themselves is written from
 -- the kernel's drivers (arch/x86/events, arch/arm64, drivers/perf); one of each kind, not all.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local E = core.errno
@@ -192,9 +193,8 @@ end
 function M.find(name)
   local builder = builders[name]
   if builder then return builder() end
-  local near = core.nearest(tostring(name), M.names())
   error(("sim.new: no world is called '%s'%s\n  there are: %s"):format(tostring(name),
-    near and (" (did you mean '%s'?)"):format(near) or "", table.concat(M.names(), ", ")), 3)
+    check.hint(tostring(name), M.names()), table.concat(M.names(), ", ")), 3)
 end
 
 return M

@@ -3,6 +3,7 @@
 -- A line's columns are what nearly every record has; the names of a record's fields and how each is
 -- written are looked up once for its type (perfl.record_text), so that a record costs one walk over its fields.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local fields = require "perfl.record_text"
@@ -270,9 +271,8 @@ local function types_of(text)
   table.sort(names)
   for word in text:gmatch("[^,]+") do
     if not known[word] and not word:find("^%d+$") then
-      local near = core.nearest(word, names)
       return nil, ("no record is of type '%s'%s\ntry: a type's number, or\n   %s"):format(escape(word),
-        near and (" (did you mean '%s'?)"):format(near) or "", lines_of(names))
+        check.hint(word, names), lines_of(names))
     end
     wanted[math.tointeger(tonumber(word)) or word] = true
   end
