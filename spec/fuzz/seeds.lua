@@ -1,5 +1,5 @@
 -- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/, those of
--- tracepoint from the formats of this kernel, and those of datafile that are more than what stands
+-- tracepoint from the formats of this kernel, and those of the reader that are more than what stands
 -- in the tree:
 --   lua5.4 spec/fuzz/seeds.lua FOLDER
 -- `make fuzz` does so, in the tree's root; FOLDER gets a folder for each target.
@@ -77,7 +77,7 @@ local function ring_seed(attr, bytes)
   return head .. pack("<I8s2", 4096 - 16, record) .. pack("<I8s2", 0, record .. record)
 end
 
--- datafile.c: what a pipe would say, in a file, and the record.
+-- reader.c: what a pipe would say, in a file, and the record.
 local function pipe_seed(attr, bytes)
   local attr_bytes = attr:bytes()
   return "\0PERFILE2" .. pack("<I8I4I2I2", 16, 64, 0, 16 + #attr_bytes) .. attr_bytes .. pack("<I8", 1) .. bytes
@@ -95,7 +95,7 @@ for file in lfs.dir(VECTORS) do
       local attr, bytes = attr_of(vector), wire.bytes(vector.bytes)
       save("record", name, record_seed(attr, bytes))
       save("decoder", name, pack("BB", LITTLE_X86, 0) .. decoder_attr(vector, attr, {}) .. bytes)
-      save("datafile", "kind_" .. name, pipe_seed(attr, bytes))
+      save("reader", "kind_" .. name, pipe_seed(attr, bytes))
       if #bytes <= 2048 then save("ring", name, ring_seed(attr, bytes)) end
     end
   end
@@ -143,12 +143,12 @@ for _, endian in ipairs { "little", "big" } do
     .. pack(endian == "big" and ">I4I2I2" or "<I4I2I2", 70, 0, 8))
 end
 
--- ---- datafile.c ----
+-- ---- reader.c ----
 
 local PIPE, UNORDERED, SMALL, NARROW, REPEATED, FAILS, DIRECTORY = 1, 2, 4, 8, 16, 32, 64
 local COMPRESSED, COMPRESSED2 = 81, 83
 
--- Bytes as datafile.c's repeats_run() takes them: so many times.
+-- Bytes as reader.c's repeats_run() takes them: so many times.
 local function token(times, bytes) return pack("Bs1", times, bytes) end
 
 local function tokens(bytes)
@@ -213,8 +213,8 @@ for name, make in pairs(inside) do
       built:user(number, (number == COMPRESSED2 and built:pack("I8", #bytes) or "") .. bytes)
     end
     local how = ("%s_%d"):format(name, number)
-    save("datafile", "file_" .. how, string.char(REPEATED | SMALL) .. built:file(features_of(built)))
-    save("datafile", "pipe_" .. how, string.char(REPEATED | PIPE) .. built:pipe(features_of(built)))
+    save("reader", "file_" .. how, string.char(REPEATED | SMALL) .. built:file(features_of(built)))
+    save("reader", "pipe_" .. how, string.char(REPEATED | PIPE) .. built:pipe(features_of(built)))
   end
 end
 
@@ -227,18 +227,18 @@ for _, endian in ipairs { "little", "big" } do
   local of_new_id = sample(built, 1, 5)
   built:add(of_new_id:sub(1, 8) .. built:pack("I8", 7) .. of_new_id:sub(17))
   built:add(built:pack("I4I2I2I4I4", 32777, 1, 16, 65540, 0)):add(("k"):rep(2000))
-  save("datafile", "simpleperf_" .. endian, "\0" .. built:file(features_of(built)))
-  save("datafile", "simpleperf_piped_" .. endian, string.char(PIPE) .. built:pipe(features_of(built)))
+  save("reader", "simpleperf_" .. endian, "\0" .. built:file(features_of(built)))
+  save("reader", "simpleperf_piped_" .. endian, string.char(PIPE) .. built:pipe(features_of(built)))
 end
 
 for _, endian in ipairs { "little", "big" } do
   local built = of_tools(new_recording(endian))
   local file, pipe = built:file(features_of(built)), built:pipe(features_of(built))
   for how, flags in pairs { ordered = 0, unordered = UNORDERED, narrow = NARROW, fails = FAILS } do
-    save("datafile", ("tools_%s_%s"):format(how, endian), string.char(flags) .. file)
-    save("datafile", ("tools_piped_%s_%s"):format(how, endian), string.char(PIPE | flags) .. pipe)
+    save("reader", ("tools_%s_%s"):format(how, endian), string.char(flags) .. file)
+    save("reader", ("tools_piped_%s_%s"):format(how, endian), string.char(PIPE | flags) .. pipe)
   end
   local threads = { sample(built, 1, 5) .. sample(built, 1, 25), sample(built, 3, 15) .. sample(built, 1, 12) }
-  save("datafile", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2]) .. file
+  save("reader", "directory_" .. endian, string.char(DIRECTORY) .. pack("<I2I2", #threads[1], #threads[2]) .. file
     .. threads[2] .. threads[1])
 end

@@ -96,7 +96,7 @@ static void touch_cfi(const char *image, size_t size)
 	pev_cfi_close(cfi);
 }
 
-static void touch_jitmap(const char *text, size_t size)
+static void touch_perf_map(const char *text, size_t size)
 {
 	struct pev_perf_map_function function;
 	struct pev_perf_map *map;
@@ -160,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	touch_texts(text, size);
 	free(text);
 	memcpy(image, data, size);
-	touch_jitmap(image, size);
+	touch_perf_map(image, size);
 	touch_symtab(image, size);
 	touch_source(image, size);
 	touch_cfi(image, size);

@@ -682,13 +682,13 @@ describe("a session that records", function()
   end)
 end)
 
-describe("core.recorder", function()
+describe("core.writer", function()
   it("raises on what is none of its states", function()
     k:with(function()
-      local rec = core.recorder { path = PATH }
+      local rec = core.writer { path = PATH }
       assert.has_error(function() rec:feature(256, "x") end)
       rec:close()
-      assert.error_matches(function() rec:size() end, "the recorder is closed")
+      assert.error_matches(function() rec:size() end, "the recording is closed")
     end)
   end)
 
@@ -696,7 +696,7 @@ describe("core.recorder", function()
     local attr, ids = core.attr_new { type = 1, sample_type = { "identifier", "time" }, sample_id_all = true }, {}
     for i = 1, 9000 do ids[i] = i end
     k:with(function()
-      local rec = core.recorder { path = PATH }
+      local rec = core.writer { path = PATH }
       assert(rec:event(attr, ids, "many"))
       rec:begin()
       assert(rec:finish())

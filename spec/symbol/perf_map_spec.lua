@@ -7,7 +7,7 @@ local perfev = require "perfev"
 
 -- The symbol at each address, "name+offset" or false.
 local function found(text, ...)
-  local map, list = core.jitmap(text), {}
+  local map, list = core.perf_map(text), {}
   for i, address in ipairs { ... } do
     local name, start = map:find(address)
     list[i] = name and ("%s+%x"):format(name, address - start) or false
@@ -68,9 +68,9 @@ describe("a perf map", function()
   end)
 
   it("with too many functions is refused as a whole, because older ones would be shown for newer", function()
-    local map, why, code = core.jitmap(("1 1 a\n"):rep((2 << 20) + 1))
+    local map, why, code = core.perf_map(("1 1 a\n"):rep((2 << 20) + 1))
     assert.same({ nil, "it has more than 2097152 functions", core.errno.EFBIG }, { map, why, code })
-    assert.equal("a", (core.jitmap(("1 1 a\n"):rep(2 << 20)):find(1)))
+    assert.equal("a", (core.perf_map(("1 1 a\n"):rep(2 << 20)):find(1)))
   end)
 end)
 

@@ -110,7 +110,7 @@ local function comparison(one)
   end
   local node = literals_of(one)
   node.field, node.op = field, op
-  local kind, wrong = core.source_kind(field)
+  local kind, wrong = core.value_kind(field)
   if not kind then fail("%s", wrong) end
   if kind == "stack" then fail("%s: it is looked up when it is printed, and too late for a condition", field) end
   wrong = kind ~= "payload" and mismatch(kind, node)
@@ -162,7 +162,7 @@ local function compile(node)
     test.yes, test.no = place(test.yes), place(test.no)
     tests[#tests + 1] = test
   end
-  return core.where(tests)
+  return core.condition(tests)
 end
 
 --- Check a condition and compile it. Raises on what can only be a mistake.

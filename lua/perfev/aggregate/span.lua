@@ -14,7 +14,7 @@ local M = {}
 local Span = {}
 Span.__index = Span
 
--- In the order of src/lua/aggregate/laggregator.h's enum l_end.
+-- In the order of src/lua/aggregate/laggregator.h's enum l_span_end.
 local ENDS = { "start", "via", "stop", "cancel" }
 local STOP = 3
 

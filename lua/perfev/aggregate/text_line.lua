@@ -15,7 +15,7 @@ end
 
 local function check_name(name, level)
   if special[name] then return end
-  local kind, why = core.source_kind(name)
+  local kind, why = core.value_kind(name)
   if not kind then fail(level, "line: {%s}: %s", name, why) end
   if kind == "stack" then
     fail(level, "line: {%s} has lines of its own, or names that are looked up: a callback can print r.%s", name, name)

@@ -332,7 +332,7 @@ function M.open(path, opts)
     events = {}, payloads = {}, of_format = {}, warnings = {}, dropped_warnings = 0, log = opts.log,
   }, Recording)
   local started = false
-  local file, why, code = core.datafile(path, {
+  local file, why, code = core.reader(path, {
     fd = opts.fd, window = opts.window, unordered = opts.ordered == false,
     note = function(text) warn(self, text) end,
     news = function() if started then self:_read_events() end end,

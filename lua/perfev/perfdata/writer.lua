@@ -176,7 +176,7 @@ local function failure_of(self, begun)
 end
 
 local function open_part(self)
-  local rec, why, code = core.recorder {
+  local rec, why, code = core.writer {
     path = self.path, fd = self.session._record_fd, level = self.level, chunk = self.chunk,
   }
   if not rec then return nil, with_hint(self, why, code), code end

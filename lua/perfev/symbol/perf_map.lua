@@ -66,7 +66,7 @@ local function read(jits, jit, pid, file, note)
     note(("%s is not used: the maps of all processes are larger than %d MiB"):format(shown(pid), ALL_MAX >> 20))
     return
   end
-  local map, why = core.jitmap(text)
+  local map, why = core.perf_map(text)
   if not map then
     note(("%s is not used: %s"):format(shown(pid), why))
     return

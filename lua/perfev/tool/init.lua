@@ -149,7 +149,7 @@ function M.with_stacks(who, opt, spec)
 end
 
 --- Returns the kind of a field of records: "number", "string", "boolean", "stack" or "payload"; or nil, message.
-function M.field_kind(name) return core.source_kind(name) end
+function M.field_kind(name) return core.value_kind(name) end
 
 local signal_names
 

@@ -112,7 +112,7 @@ static void take_names(lua_State *L, struct l_agg *self)
 		lua_pop(L, 1);
 	}
 	lua_getfield(L, 1, "where");
-	self->where = l_where_test(L, -1);
+	self->where = l_condition_test(L, -1);
 }
 
 static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config, int spec)

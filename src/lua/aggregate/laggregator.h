@@ -14,10 +14,10 @@
 #define L_AGG_COLUMNS 16 /* most that a key may have */
 
 /* Ends of a span, and what a record does there. */
-enum l_end { L_END_START, L_END_VIA, L_END_STOP, L_END_CANCEL, L_END_NR };
+enum l_span_end { L_SPAN_START, L_SPAN_VIA, L_SPAN_STOP, L_SPAN_CANCEL, L_SPAN_NR };
 
 /* Of the first record that came and the last, in ns. */
-struct l_times {
+struct l_time_range {
 	uint64_t first, last;
 	bool any;
 };
@@ -35,13 +35,13 @@ struct l_agg {
 	uint32_t timed;          /* 1 + which column that is; 0: none */
 	uint32_t symbols;        /* bit i: column i is named when it is read */
 	bool unnamed;            /* something came since that was */
-	const struct l_where *where; /* records that it takes, borrowed of its spec; NULL: all */
+	const struct l_condition *where; /* the records that it counts; NULL: all */
 	bool lacking;            /* what a record does not have is false, or 0, and counts */
 	bool keeps_times;
-	struct l_times times;    /* of records that came, whatever where says of them */
+	struct l_time_range times;    /* of records that came, whatever where says of them */
 	struct l_span *span;     /* whose end it is (lspan.h), or NULL */
 	struct l_agg *span_into; /* the aggregator that gets the span's values, or NULL */
-	enum l_end end;
+	enum l_span_end end;
 	/* What came and is in no cell: fields that a record did not have, the value's first. */
 	uint64_t absent[1 + L_AGG_COLUMNS];
 	uint64_t no_memory;

@@ -8,9 +8,9 @@
 
 #include "lua/base/lclass.h"
 
-#define TYPENAME "perfev.where"
+#define TYPENAME "perfev.condition"
 
-struct l_where *l_where_test(lua_State *L, int idx)
+struct l_condition *l_condition_test(lua_State *L, int idx)
 {
 	return luaL_testudata(L, idx, TYPENAME);
 }
@@ -94,11 +94,11 @@ static void take_test(lua_State *L, struct pev_condition_test *test, const char 
  * where{ {field=, op=, yes=, no=, literal...}, ... } -> condition; yes and no: the number of the
  * test that follows, 0: it holds, nil: it does not. The table is kept.
  */
-static int l_where(lua_State *L)
+static int l_condition(lua_State *L)
 {
 	struct pev_condition_test *tests;
 	struct pev_key_part *list;
-	struct l_where *self;
+	struct l_condition *self;
 	struct pev_err err;
 	uint32_t nr, nr_literals, at = 0;
 
@@ -126,20 +126,20 @@ static int l_where(lua_State *L)
 	return 1;
 }
 
-void l_where_register(lua_State *L)
+void l_condition_register(lua_State *L)
 {
 	l_class(L, TYPENAME, NULL, NULL);
-	lua_pushcfunction(L, l_where);
-	lua_setfield(L, -2, "where");
-	lua_pushcfunction(L, l_source_kind);
-	lua_setfield(L, -2, "source_kind");
+	lua_pushcfunction(L, l_condition);
+	lua_setfield(L, -2, "condition");
+	lua_pushcfunction(L, l_value_kind);
+	lua_setfield(L, -2, "value_kind");
 }
 
 /* ---- once per record ---- */
 
 struct reading {
 	const struct l_field *sources;
-	const struct l_shown *shown;
+	const struct l_current *current;
 };
 
 static struct pev_key_part read_source(void *ctx, uint32_t test, bool *is_unsigned)
@@ -147,14 +147,14 @@ static struct pev_key_part read_source(void *ctx, uint32_t test, bool *is_unsign
 	const struct reading *reading = ctx;
 	const struct l_field *source = &reading->sources[test];
 
-	*is_unsigned = l_source_is_unsigned(source);
-	return l_source_read(source, reading->shown);
+	*is_unsigned = l_value_is_unsigned(source);
+	return l_value_read(source, reading->current);
 }
 
-bool l_where_holds(const struct l_where *where, const struct l_field *sources,
-		   const struct l_shown *shown, bool *blind)
+bool l_condition_holds(const struct l_condition *where, const struct l_field *sources,
+		       const struct l_current *current, bool *blind)
 {
-	struct reading reading = { sources, shown };
+	struct reading reading = { sources, current };
 
 	return pev_condition_holds(&where->program, read_source, &reading, blind);
 }

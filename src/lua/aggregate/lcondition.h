@@ -1,5 +1,5 @@
 /*
- * lcondition.h - the userdata perfev.where: a struct pev_condition and the names that it reads.
+ * lcondition.h - the userdata perfev.condition: a struct pev_condition and the names that it reads.
  */
 #ifndef PEV_LCONDITION_H
 #define PEV_LCONDITION_H
@@ -10,18 +10,18 @@
 #include "lua/record/lrecord_value.h"
 
 /* One block; its strings are those of its user value. */
-struct l_where {
+struct l_condition {
 	struct pev_condition program;
 	const char *names[]; /* of each test the field that it reads */
 };
 
 /* Add where() to the table on top of the stack. */
-void l_where_register(lua_State *L);
+void l_condition_register(lua_State *L);
 /* The one at idx, or NULL. */
-struct l_where *l_where_test(lua_State *L, int idx);
+struct l_condition *l_condition_test(lua_State *L, int idx);
 
 /* Does it hold for the record? sources are its names, found: one for each test. */
-bool l_where_holds(const struct l_where *where, const struct l_field *sources,
-		   const struct l_shown *shown, bool *blind);
+bool l_condition_holds(const struct l_condition *where, const struct l_field *sources,
+		       const struct l_current *current, bool *blind);
 
 #endif

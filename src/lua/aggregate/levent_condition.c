@@ -8,8 +8,8 @@
 #include "lua/record/lrecord_value.h"
 #include "lua/aggregate/lcondition.h"
 
-struct l_guard {
-	const struct l_where *where;     /* user value 1 */
+struct l_event_condition {
+	const struct l_condition *where;     /* user value 1 */
 	const char *event;               /* user value 2 */
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
 	bool all;
@@ -17,43 +17,43 @@ struct l_guard {
 	struct l_field sources[];
 };
 
-struct l_guard *l_guard_push(lua_State *L, int idx, const char *event, bool all)
+struct l_event_condition *l_event_condition_push(lua_State *L, int idx, const char *event, bool all)
 {
-	const struct l_where *where = l_where_test(L, idx);
+	const struct l_condition *where = l_condition_test(L, idx);
 	uint32_t nr = where ? where->program.nr : 0;
-	struct l_guard *guard;
+	struct l_event_condition *guard;
 
 	luaL_argcheck(L, where, idx, "a condition expected");
 	idx = lua_absindex(L, idx);
 	guard = lua_newuserdatauv(L, sizeof(*guard) + nr * sizeof(guard->sources[0]), 2);
-	*guard = (struct l_guard){ .where = where, .all = all, .nr = nr };
+	*guard = (struct l_event_condition){ .where = where, .all = all, .nr = nr };
 	lua_pushvalue(L, idx);
 	lua_setiuservalue(L, -2, 1);
 	guard->event = lua_pushstring(L, event);
 	lua_setiuservalue(L, -2, 2);
 	for (uint32_t i = 0; i < nr; i++)
-		guard->sources[i] = l_source_find(where->names[i]);
+		guard->sources[i] = l_value_find(where->names[i]);
 	return guard;
 }
 
-static void find_fields(struct l_guard *guard, const struct pev_tracepoint *tp)
+static void find_fields(struct l_event_condition *guard, const struct pev_tracepoint *tp)
 {
 	guard->tp = tp;
 	for (uint32_t i = 0; i < guard->nr; i++)
 		l_field_of(&guard->sources[i], tp);
 }
 
-bool l_guard_lets(struct l_guard *guard, const struct l_view *view, const struct l_args *args,
-		  uint64_t *untold)
+bool l_event_condition_holds(struct l_event_condition *guard, const struct l_view *view,
+			     const struct l_args *args, uint64_t *untold)
 {
-	struct l_shown shown = { .view = view, .args = args, .event = guard->event };
+	struct l_current current = { .view = view, .args = args, .event = guard->event };
 	bool blind = false, holds;
 
 	if (!guard->all && view->rec->type != PERF_RECORD_SAMPLE)
 		return true;
 	if (args && args->tp != guard->tp)
 		find_fields(guard, args->tp);
-	holds = l_where_holds(guard->where, guard->sources, &shown, &blind);
+	holds = l_condition_holds(guard->where, guard->sources, &current, &blind);
 	*untold += blind && !holds;
 	return holds;
 }

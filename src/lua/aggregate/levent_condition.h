@@ -12,19 +12,20 @@
 #include "lua/record/largs.h"
 #include "lua/record/lrecord.h"
 
-struct l_guard;
+struct l_event_condition;
 
 /*
- * Push one of the condition at idx (a perfev.where), for an event of that name: of its samples
+ * Push one of the condition at idx (a perfev.condition), for an event of that name: of its samples
  * or, where all is true, of its records of every type.
  */
-struct l_guard *l_guard_push(lua_State *L, int idx, const char *event, bool all);
+struct l_event_condition *l_event_condition_push(lua_State *L, int idx, const char *event,
+						 bool all);
 
 /*
  * Is the shown record let through? args is NULL where it has no payload. One that is not, as a
  * field is missing, is counted. Never raises.
  */
-bool l_guard_lets(struct l_guard *guard, const struct l_view *view, const struct l_args *args,
-		  uint64_t *untold);
+bool l_event_condition_holds(struct l_event_condition *guard, const struct l_view *view,
+			     const struct l_args *args, uint64_t *untold);
 
 #endif

@@ -20,10 +20,10 @@
 /* Add it to the list at 2 when it is a payload's; false: nil and why it is no field are pushed. */
 static bool check_source(lua_State *L, const char *name)
 {
-	struct l_field source = l_source_find(name);
+	struct l_field source = l_value_find(name);
 
-	if (!l_source_is(&source)) {
-		l_source_refuse(L, name);
+	if (!l_value_is_valid(&source)) {
+		l_value_push_refusal(L, name);
 		return false;
 	}
 	if (source.payload) {
@@ -70,13 +70,13 @@ static struct pev_stacks *keep_stacks(lua_State *L, int idx, int context)
 	lua_getfield(L, context, "world");
 	lua_setfield(L, -2, "world");
 	lua_getfield(L, context, "stacks");
-	stacks = l_stacks_check(L, -1);
+	stacks = l_stack_table_check(L, -1);
 	lua_setfield(L, -2, "stacks");
 	l_agg_keep(L, idx, stacks);
 	return stacks;
 }
 
-static uint32_t count_tests(const struct l_where *where)
+static uint32_t count_tests(const struct l_condition *where)
 {
 	return where ? where->program.nr : 0;
 }
@@ -84,16 +84,16 @@ static uint32_t count_tests(const struct l_where *where)
 static struct l_field *find_names(struct l_field *at, const char *const *names, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
-		*at++ = l_source_find(names[i]);
+		*at++ = l_value_find(names[i]);
 	return at;
 }
 
-static struct l_field *find_tests(struct l_field *at, const struct l_where *where)
+static struct l_field *find_tests(struct l_field *at, const struct l_condition *where)
 {
 	return where ? find_names(at, where->names, where->program.nr) : at;
 }
 
-static bool is_one(lua_State *L, int idx) { return l_agg_test(L, idx) || l_line_test(L, idx); }
+static bool is_one(lua_State *L, int idx) { return l_agg_test(L, idx) || l_text_line_test(L, idx); }
 
 bool l_sink_is(lua_State *L, int idx)
 {
@@ -117,7 +117,7 @@ static struct l_sink *push_of_line(lua_State *L, int idx, const char *event)
 {
 	struct l_sink *sink = lua_newuserdatauv(L, sizeof(*sink), UV_NR);
 
-	*sink = (struct l_sink){ .line = l_line_push(L, idx, event) };
+	*sink = (struct l_sink){ .line = l_text_line_push(L, idx, event) };
 	lua_setiuservalue(L, -2, UV_LINE);
 	return sink;
 }
@@ -125,14 +125,14 @@ static struct l_sink *push_of_line(lua_State *L, int idx, const char *event)
 static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
-	bool stops = agg->span && agg->end == L_END_STOP;
-	const struct l_where *into = stops ? agg->span->into->where : NULL;
+	bool stops = agg->span && agg->end == L_SPAN_STOP;
+	const struct l_condition *into = stops ? agg->span->into->where : NULL;
 	uint32_t nr = 1 + agg->nr_by + count_tests(agg->where) + count_tests(into);
 	size_t bytes = sizeof(struct l_sink) + nr * sizeof(struct l_field);
 	struct l_sink *sink;
 
 	lua_getfield(L, context, "stacks");
-	l_agg_budget(L, idx, l_stacks_budget(L, -1));
+	l_agg_budget(L, idx, l_stack_table_budget(L, -1));
 	sink = lua_newuserdatauv(L, bytes + strlen(event) + 1, UV_NR);
 	*sink = (struct l_sink){ .agg = agg, .nr = nr };
 	sink->event = memcpy((char *)sink + bytes, event, strlen(event) + 1);
@@ -146,14 +146,14 @@ static struct l_sink *push_of_aggregator(lua_State *L, int idx, int context, con
 	sink->counts_one = agg->nr_by <= 1 && !agg->timed && !agg->value && !agg->span &&
 			   !agg->where && !agg->keeps_times;
 	for (uint32_t i = 0; i < agg->nr_by && !sink->stacks; i++)
-		if (l_source_is_stack(&sink->by[i]))
+		if (l_value_is_stack(&sink->by[i]))
 			sink->stacks = keep_stacks(L, idx, context);
 	return sink;
 }
 
 static struct l_sink *push_one(lua_State *L, int idx, int context, const char *event)
 {
-	if (l_line_test(L, idx))
+	if (l_text_line_test(L, idx))
 		return push_of_line(L, idx, event);
 	return push_of_aggregator(L, idx, context, event);
 }
@@ -211,10 +211,10 @@ static int put(struct pev_key *key, const struct pev_key_part *part)
 
 /* One more column of a key; false: the record has none, or no memory, which is counted. */
 static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
-					       const struct l_shown *shown, uint32_t i,
+					       const struct l_current *current, uint32_t i,
 					       struct pev_key *key)
 {
-	struct pev_key_part column = l_source_read(&sink->by[i], shown);
+	struct pev_key_part column = l_value_read(&sink->by[i], current);
 	struct l_agg *agg = sink->agg;
 	int rc;
 
@@ -228,15 +228,15 @@ static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
 	return rc == 0;
 }
 
-/* The same, of a number at once. */
-static inline bool take_column(const struct l_sink *sink, const struct l_shown *shown, uint32_t i,
-			       struct pev_key *key)
+/* As put_column(), with a shortcut for a number. */
+static inline bool take_column(const struct l_sink *sink, const struct l_current *current,
+			       uint32_t i, struct pev_key *key)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t number;
 
-	if (!l_source_number(&sink->by[i], shown, &number))
-		return take_any(sink, shown, i, key);
+	if (!l_value_read_number(&sink->by[i], current, &number))
+		return take_any(sink, current, i, key);
 	if (pev_key_integer(key, l_agg_time(agg, i, number)) == 0)
 		return true;
 	agg->no_memory++;
@@ -244,40 +244,40 @@ static inline bool take_column(const struct l_sink *sink, const struct l_shown *
 }
 
 /* The record's columns first .. end - 1 as a key. */
-static inline bool take_columns(const struct l_sink *sink, const struct l_shown *shown,
+static inline bool take_columns(const struct l_sink *sink, const struct l_current *current,
 				uint32_t first, uint32_t end, struct pev_key *key)
 {
 	key->len = 0;
 	for (uint32_t i = first; i < end; i++)
-		if (!take_column(sink, shown, i, key))
+		if (!take_column(sink, current, i, key))
 			return false;
 	return true;
 }
 
 /* Is the record one of those it is for? One that cannot be told is counted. */
 static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
-		      const struct l_shown *shown)
+		      const struct l_current *current)
 {
 	bool blind = false, wanted;
 
 	if (!agg->where)
 		return true;
-	wanted = l_where_holds(agg->where, sources, shown, &blind);
+	wanted = l_condition_holds(agg->where, sources, current, &blind);
 	agg->untold += blind && !wanted;
 	return wanted;
 }
 
 /* One value more for the key of the record's columns from first on. */
-static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, struct l_agg *to,
+static void feed_cell(const struct l_sink *sink, const struct l_current *current, struct l_agg *to,
 		      uint32_t first, int64_t value)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t number;
 	int rc;
 
-	if (agg->nr_by == first + 1 && l_source_number(&sink->by[first], shown, &number))
+	if (agg->nr_by == first + 1 && l_value_read_number(&sink->by[first], current, &number))
 		rc = l_agg_add_integer(to, l_agg_time(agg, first, number), value);
-	else if (take_columns(sink, shown, first, agg->nr_by, &to->key))
+	else if (take_columns(sink, current, first, agg->nr_by, &to->key))
 		rc = l_agg_add(to, value);
 	else
 		return;
@@ -285,55 +285,55 @@ static void feed_cell(const struct l_sink *sink, const struct l_shown *shown, st
 }
 
 /* What the record has behind the key of its end, for into. */
-static bool take_kept(const struct l_sink *sink, const struct l_shown *shown,
+static bool take_kept(const struct l_sink *sink, const struct l_current *current,
 		      struct pev_kept *kept)
 {
 	const struct l_agg *end = sink->agg;
 	struct pev_key *key = &end->span->into->key;
 
-	if (!take_columns(sink, shown, end->span->nr_by, end->nr_by, key))
+	if (!take_columns(sink, current, end->span->nr_by, end->nr_by, key))
 		return false;
 	*kept = (struct pev_kept){ key->bytes, key->len };
 	return true;
 }
 
-static void feed_start(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+static void feed_start(const struct l_sink *sink, const struct l_current *current, uint64_t time)
 {
 	struct l_agg *end = sink->agg;
 	struct pev_kept kept;
 
-	if (take_kept(sink, shown, &kept) &&
+	if (take_kept(sink, current, &kept) &&
 	    pev_spans_start(&end->span->spans, end->key.bytes, end->key.len, time, kept) < 0)
 		end->no_memory++;
 }
 
-static void feed_via(const struct l_sink *sink, const struct l_shown *shown)
+static void feed_via(const struct l_sink *sink, const struct l_current *current)
 {
 	struct l_agg *end = sink->agg;
 	struct pev_kept kept;
 
-	if (take_kept(sink, shown, &kept) &&
+	if (take_kept(sink, current, &kept) &&
 	    pev_spans_pass(&end->span->spans, end->key.bytes, end->key.len, kept) < 0)
 		end->no_memory++;
 }
 
 /* The key of into: of each column's end, what it has. */
-static bool take_joined(const struct l_sink *sink, const struct l_shown *shown,
+static bool take_joined(const struct l_sink *sink, const struct l_current *current,
 			const struct pev_spanned *ended)
 {
 	const struct l_span *span = sink->agg->span;
-	const struct pev_kept *kept[L_END_NR] = { &ended->start, &ended->via };
-	size_t at[L_END_NR] = { 0 };
+	const struct pev_kept *kept[L_SPAN_NR] = { &ended->start, &ended->via };
+	size_t at[L_SPAN_NR] = { 0 };
 	struct pev_key *key = &span->into->key;
 	uint32_t own = span->nr_by;
 
 	key->len = 0;
 	for (uint32_t i = 0; i < span->into->nr_by; i++) {
-		enum l_end from = span->from[i];
+		enum l_span_end from = span->from[i];
 		struct pev_key_part part;
 
-		if (from == L_END_STOP) {
-			if (!take_column(sink, shown, own++, key))
+		if (from == L_SPAN_STOP) {
+			if (!take_column(sink, current, own++, key))
 				return false;
 			continue;
 		}
@@ -346,18 +346,18 @@ static bool take_joined(const struct l_sink *sink, const struct l_shown *shown,
 	return true;
 }
 
-static void feed_joined(const struct l_sink *sink, const struct l_shown *shown,
+static void feed_joined(const struct l_sink *sink, const struct l_current *current,
 			const struct pev_spanned *ended, int64_t value)
 {
 	struct l_agg *into = sink->agg->span->into;
 
-	if (take_joined(sink, shown, ended) && l_agg_add(into, value) < 0)
+	if (take_joined(sink, current, ended) && l_agg_add(into, value) < 0)
 		into->no_memory++;
 }
 
 static void note_pair(struct l_span *span, uint64_t time)
 {
-	struct l_times *times = &span->into->times;
+	struct l_time_range *times = &span->into->times;
 
 	if (!span->into->keeps_times || !span->begun.any)
 		return;
@@ -366,7 +366,7 @@ static void note_pair(struct l_span *span, uint64_t time)
 	times->any = true;
 }
 
-static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+static void feed_stop(const struct l_sink *sink, const struct l_current *current, uint64_t time)
 {
 	struct l_agg *end = sink->agg;
 	struct l_span *span = end->span;
@@ -380,48 +380,48 @@ static void feed_stop(const struct l_sink *sink, const struct l_shown *shown, ui
 		span->bypassed++;
 		return;
 	}
-	if (ended.took < span->least || !is_wanted(span->into, sink->into_when, shown))
+	if (ended.took < span->least || !is_wanted(span->into, sink->into_when, current))
 		return;
 	value = (int64_t)(ended.took / span->unit);
 	if (span->joins)
-		feed_joined(sink, shown, &ended, value);
+		feed_joined(sink, current, &ended, value);
 	else
-		feed_cell(sink, shown, span->into, span->nr_by, value);
+		feed_cell(sink, current, span->into, span->nr_by, value);
 }
 
-static void feed_end(const struct l_sink *sink, const struct l_shown *shown, uint64_t time)
+static void feed_end(const struct l_sink *sink, const struct l_current *current, uint64_t time)
 {
 	struct l_agg *end = sink->agg;
 
-	if (!take_columns(sink, shown, 0, end->span->nr_by, &end->key))
+	if (!take_columns(sink, current, 0, end->span->nr_by, &end->key))
 		return;
 	switch (end->end) {
-	case L_END_START:
-		feed_start(sink, shown, time);
+	case L_SPAN_START:
+		feed_start(sink, current, time);
 		break;
-	case L_END_VIA:
-		feed_via(sink, shown);
+	case L_SPAN_VIA:
+		feed_via(sink, current);
 		break;
-	case L_END_STOP:
-		feed_stop(sink, shown, time);
+	case L_SPAN_STOP:
+		feed_stop(sink, current, time);
 		break;
 	default:
 		pev_spans_cancel(&end->span->spans, end->key.bytes, end->key.len);
 	}
 }
 
-static bool take_value(const struct l_sink *sink, const struct l_shown *shown, int64_t *value)
+static bool take_value(const struct l_sink *sink, const struct l_current *current, int64_t *value)
 {
 	struct pev_key_part part;
 
-	if (l_source_number(sink->value, shown, value))
+	if (l_value_read_number(sink->value, current, value))
 		return true;
-	part = l_source_read(sink->value, shown);
+	part = l_value_read(sink->value, current);
 	*value = part.integer;
 	return part.type == PEV_KEY_INTEGER;
 }
 
-static void note_time(struct l_times *times, const struct pev_record *rec)
+static void note_time(struct l_time_range *times, const struct pev_record *rec)
 {
 	uint64_t time;
 
@@ -432,23 +432,24 @@ static void note_time(struct l_times *times, const struct pev_record *rec)
 	times->any = true;
 }
 
-static void feed(const struct l_sink *sink, const struct l_shown *shown)
+static void feed(const struct l_sink *sink, const struct l_current *current)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t value = 1;
 
 	if (agg->keeps_times)
-		note_time(agg->span ? &agg->span->begun : &agg->times, shown->view->rec);
-	if (!is_wanted(agg, sink->when, shown))
+		note_time(agg->span ? &agg->span->begun : &agg->times, current->view->rec);
+	if (!is_wanted(agg, sink->when, current))
 		return;
-	if (sink->value->code && !take_value(sink, shown, &value) && (agg->span || !agg->lacking)) {
+	if (sink->value->code && !take_value(sink, current, &value) &&
+	    (agg->span || !agg->lacking)) {
 		agg->absent[0]++;
 		return;
 	}
 	if (agg->span)
-		feed_end(sink, shown, (uint64_t)value);
+		feed_end(sink, current, (uint64_t)value);
 	else
-		feed_cell(sink, shown, agg, 0, value);
+		feed_cell(sink, current, agg, 0, value);
 }
 
 bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
@@ -486,15 +487,15 @@ uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, u
 static inline void feed_one(struct l_sink *sink, lua_State *L, int context,
 			    const struct l_view *view, const struct l_args *args)
 {
-	struct l_shown shown = { view, args, sink->stacks, sink->event, L, context };
+	struct l_current current = { view, args, sink->stacks, sink->event, L, context };
 
 	if (sink->line) {
-		l_line_feed(sink->line, L, view, args);
+		l_text_line_feed(sink->line, L, view, args);
 		return;
 	}
 	if (view->rec->plan != sink->plan || (args && args->tp != sink->tp))
 		find_fields(sink, view->rec, args);
-	feed(sink, &shown);
+	feed(sink, &current);
 }
 
 void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,

@@ -18,7 +18,7 @@
 struct l_sink {
 	struct l_sink *next;             /* that gets the record as well; NULL: none */
 	struct l_agg *agg;
-	struct l_line *line;             /* NULL: it is an aggregator's, and the rest is of that */
+	struct l_text_line *line;             /* NULL: the sink feeds agg, described by the rest */
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
 	const struct pev_plan *plan;     /* where samples' were found */
 	struct pev_stacks *stacks;       /* NULL: no column is a stack */

@@ -18,10 +18,10 @@ static struct l_agg *check_agg(lua_State *L, int arg)
 }
 
 /* Where each end's aggregator is among the arguments of span(), and into. */
-enum { AT_ENDS = 1, AT_INTO = AT_ENDS + L_END_NR };
+enum { AT_ENDS = 1, AT_INTO = AT_ENDS + L_SPAN_NR };
 
 /* The end at idx keeps the span on top, and the stacks of its keys are those of into. */
-static void take_end(lua_State *L, int idx, struct l_span *self, enum l_end end)
+static void take_end(lua_State *L, int idx, struct l_span *self, enum l_span_end end)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
 
@@ -32,7 +32,7 @@ static void take_end(lua_State *L, int idx, struct l_span *self, enum l_end end)
 	agg->span = self;
 	agg->span_into = self->into;
 	agg->end = end;
-	agg->keeps_times = end == L_END_START && self->into->keeps_times;
+	agg->keeps_times = end == L_SPAN_START && self->into->keeps_times;
 }
 
 static lua_Integer integer_of(lua_State *L, const char *name, lua_Integer least)
@@ -47,7 +47,7 @@ static lua_Integer integer_of(lua_State *L, const char *name, lua_Integer least)
 }
 
 /* Whose each of into's columns is, by the list "from"; how many there are of each end. */
-static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_END_NR])
+static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_SPAN_NR])
 {
 	lua_getfield(L, AT_INTO + 1, "from");
 	luaL_checktype(L, -1, LUA_TTABLE);
@@ -56,9 +56,9 @@ static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_END_NR
 
 		lua_rawgeti(L, -1, (lua_Integer)i + 1);
 		from = luaL_checkinteger(L, -1);
-		luaL_argcheck(L, from >= 0 && from < L_END_CANCEL, AT_INTO + 1, "from");
-		self->from[i] = (enum l_end)from;
-		self->joins |= self->from[i] != L_END_STOP;
+		luaL_argcheck(L, from >= 0 && from < L_SPAN_CANCEL, AT_INTO + 1, "from");
+		self->from[i] = (enum l_span_end)from;
+		self->joins |= self->from[i] != L_SPAN_STOP;
 		nr[from]++;
 		lua_pop(L, 1);
 	}
@@ -67,25 +67,25 @@ static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_END_NR
 
 static void take_ends(lua_State *L, struct l_span *self)
 {
-	uint32_t nr[L_END_NR] = { 0 };
+	uint32_t nr[L_SPAN_NR] = { 0 };
 
 	take_columns(L, self, nr);
 	lua_settop(L, AT_INTO + 2);
-	for (int end = 0; end < L_END_NR; end++) {
+	for (int end = 0; end < L_SPAN_NR; end++) {
 		const struct l_agg *agg = l_agg_test(L, AT_ENDS + end);
 
 		if (!agg)
 			continue;
 		luaL_argcheck(L, agg->nr_by == self->nr_by + nr[end], AT_ENDS + end, "columns");
-		take_end(L, AT_ENDS + end, self, (enum l_end)end);
+		take_end(L, AT_ENDS + end, self, (enum l_span_end)end);
 	}
-	self->passes = l_agg_test(L, AT_ENDS + L_END_VIA) != NULL;
-	luaL_argcheck(L, self->passes || !nr[L_END_VIA], AT_ENDS + L_END_VIA, "columns");
+	self->passes = l_agg_test(L, AT_ENDS + L_SPAN_VIA) != NULL;
+	luaL_argcheck(L, self->passes || !nr[L_SPAN_VIA], AT_ENDS + L_SPAN_VIA, "columns");
 }
 
 /*
  * span(start, via or nil, stop, cancel or nil, into, { nr_by = columns that are the key,
- * most = that wait, unit =, least = ns, from = { whose each of into's columns is: enum l_end } })
+ * most = that wait, unit =, least = ns, from = { enum l_span_end of each of into's columns } })
  */
 static int l_span(lua_State *L)
 {
@@ -94,8 +94,8 @@ static int l_span(lua_State *L)
 	lua_Integer most;
 
 	lua_settop(L, AT_INTO + 1);
-	check_agg(L, AT_ENDS + L_END_START);
-	check_agg(L, AT_ENDS + L_END_STOP);
+	check_agg(L, AT_ENDS + L_SPAN_START);
+	check_agg(L, AT_ENDS + L_SPAN_STOP);
 	into = check_agg(L, AT_INTO);
 	luaL_checktype(L, AT_INTO + 1, LUA_TTABLE);
 	most = integer_of(L, "most", 1);

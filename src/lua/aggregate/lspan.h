@@ -19,11 +19,11 @@ struct l_span {
 	struct l_agg *into;   /* borrowed of the span's user value 1 */
 	uint32_t nr_by;
 	uint64_t unit, least; /* ns; what took less is left out */
-	enum l_end from[L_AGG_COLUMNS]; /* whose into's columns are */
+	enum l_span_end from[L_AGG_COLUMNS]; /* whose into's columns are */
 	bool joins;           /* some are not the stop's */
 	bool passes;          /* one without a via is left out */
 	uint64_t bypassed;    /* those */
-	struct l_times begun; /* of what came to the start */
+	struct l_time_range begun; /* of what came to the start */
 };
 
 /* Add span() and span_counts() to the table on top of the stack. */

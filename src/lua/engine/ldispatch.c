@@ -22,7 +22,7 @@ void l_dispatch_init(lua_State *L, struct l_dispatch *d, int idx,
 	/* A kept view points to d->now: its context keeps the userdata alive. */
 	lua_pushvalue(L, idx);
 	lua_rawseti(L, -2, 0);
-	l_stacks_push(L);
+	l_stack_table_push(L);
 	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, L_UV_CONTEXT);
@@ -43,7 +43,7 @@ struct pev_budget *l_dispatch_budget(lua_State *L, int idx)
 
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
 	lua_getfield(L, -1, "stacks");
-	budget = l_stacks_budget(L, -1);
+	budget = l_stack_table_budget(L, -1);
 	lua_pop(L, 2);
 	return budget;
 }
@@ -109,7 +109,7 @@ static void set_guard(lua_State *L, struct l_dispatch *d, uint32_t slot, int lis
 	if (lua_getfield(L, 2, "where") != LUA_TNIL) {
 		lua_getfield(L, 2, "where_all");
 		all = lua_toboolean(L, -1);
-		d->slots[slot].guard = l_guard_push(L, top + 1, push_name(L), all);
+		d->slots[slot].guard = l_event_condition_push(L, top + 1, push_name(L), all);
 		lua_rawsetp(L, list, d->slots[slot].guard);
 	}
 	lua_settop(L, top);
@@ -436,7 +436,7 @@ bool l_dispatch_meets_condition(struct l_dispatch *d, uint32_t slot, const struc
 	struct l_args *args;
 	struct l_view *view = point_inner_view(d, slot, rec, &args);
 
-	return l_guard_lets(d->slots[slot].guard, view, args, &d->undecided);
+	return l_event_condition_holds(d->slots[slot].guard, view, args, &d->undecided);
 }
 
 void l_dispatch_feed_sink(struct l_dispatch *d, uint32_t slot, struct l_sink *sink,

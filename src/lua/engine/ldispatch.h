@@ -42,7 +42,7 @@ enum {
 struct l_dispatch_slot {
 	struct l_args *args;     /* payload view, or NULL */
 	struct l_fields *fields; /* arguments of the sample callback instead of the view, or NULL */
-	struct l_guard *guard;   /* condition on its records, or NULL */
+	struct l_event_condition *guard;   /* condition on its records, or NULL */
 	struct l_sink *sinks[PEV_RECORD_NR]; /* by type, instead of a callback; or NULL */
 };
 
@@ -54,7 +54,7 @@ struct l_dispatch {
 	unsigned turn;
 	struct l_dispatch_slot *slots;
 	uint32_t nr_slots;
-	struct l_area *area;  /* AUX bytes of the current record; NULL: no callback uses them */
+	struct l_aux *area;  /* AUX bytes of the current record; NULL: no callback uses them */
 	uint64_t raised;      /* errors in callbacks */
 	uint64_t undecided;      /* records without a field that a condition needs */
 	int first;            /* stack index of the values of l_dispatch_prepare_stack() */

@@ -31,7 +31,7 @@ enum { ARGS_UV_OWNER = 2 }; /* user value of a payload view: see l_args_push() *
 struct l_replay {
 	const char *kind; /* &is_replay */
 	struct pev_replay replay;
-	struct l_datafile *file; /* kept by UV_FILE */
+	struct l_reader *file; /* kept by UV_FILE */
 	struct l_dispatch d;
 	uint64_t delivered;
 };
@@ -50,7 +50,7 @@ static struct l_replay *check_replay(lua_State *L)
 		__builtin_unreachable(); /* it raises */
 	}
 	lua_getiuservalue(L, 1, UV_FILE);
-	if (!l_datafile_enter(self->file, L, -1))
+	if (!l_reader_enter(self->file, L, -1))
 		luaL_error(L, "the recording is closed");
 	self->d.L = L;
 	return self;
@@ -108,23 +108,23 @@ static void read_selection(lua_State *L, struct pev_record_filter *wanted)
 }
 
 /*
- * replay(datafile, {on_error=, max_bytes=}, {from=, to=, from_first=, to_first=, cpus=,
- * pids=, tids=, comms=}): replays the records that the datafile has not delivered yet
+ * replay(reader, {on_error=, max_bytes=}, {from=, to=, from_first=, to_first=, cpus=,
+ * pids=, tids=, comms=}): replays the records that the reader has not delivered yet
  */
 static int l_replay(lua_State *L)
 {
-	struct l_datafile *file = l_datafile_check(L, 1);
+	struct l_reader *file = l_reader_check(L, 1);
 	struct pev_reader *reader;
 	struct l_replay *self;
 
 	luaL_checktype(L, 2, LUA_TTABLE);
 	luaL_checktype(L, 3, LUA_TTABLE);
 	lua_settop(L, 3);
-	reader = l_datafile_enter(file, L, 1);
+	reader = l_reader_enter(file, L, 1);
 	luaL_argcheck(L, reader, 1, "the recording is closed");
 	self = lua_newuserdatauv(L, sizeof(*self), UV_LAST);
 	*self = (struct l_replay){ .kind = &is_replay, .file = file, .d = { .L = L } };
-	pev_replay_init(&self->replay, reader, l_datafile_tasks(file));
+	pev_replay_init(&self->replay, reader, l_reader_tasks(file));
 	luaL_setmetatable(L, TYPENAME);
 	lua_pushvalue(L, 1);
 	lua_setiuservalue(L, 4, UV_FILE);
@@ -132,7 +132,7 @@ static int l_replay(lua_State *L)
 	lua_setiuservalue(L, 4, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 4, view_comm, self);
 	l_dispatch_set_tasks(&self->d, self->replay.tasks);
-	l_datafile_shown(file, &self->d.now);
+	l_reader_shown(file, &self->d.now);
 	l_dispatch_budget(L, 4)->limit = (uint64_t)l_option_integer(L, 2, "max_bytes", -1);
 	read_selection(L, &self->replay.wanted);
 	return 1;
@@ -142,7 +142,7 @@ static int l_replay_gc(lua_State *L)
 {
 	struct l_replay *self = luaL_checkudata(L, 1, TYPENAME);
 
-	l_datafile_shown(self->file, NULL);
+	l_reader_shown(self->file, NULL);
 	pev_replay_free(&self->replay);
 	l_dispatch_free(&self->d);
 	return 0;
@@ -358,7 +358,7 @@ static int next_turn(struct l_replay *self, struct pev_err *err)
 
 		if (turn != PEV_TURN_DAMAGED)
 			return turn;
-		l_datafile_note(self->file, err->text);
+		l_reader_note(self->file, err->text);
 	}
 }
 
@@ -417,7 +417,7 @@ static int call_callbacks(lua_State *L, struct l_replay *self, struct delivery *
 		if (call_callback(self, self->replay.slot, &self->replay.rec))
 			self->d.stop = true;
 		/* The callback may have used or closed the recording. */
-		if (!l_datafile_enter(self->file, L, 3))
+		if (!l_reader_enter(self->file, L, 3))
 			return PEV_TURN_END;
 	}
 	return PEV_TURN_ROUND;
@@ -455,7 +455,7 @@ static void call_callbacks_guarded(lua_State *L, struct delivery *delivery)
 		if (l_dispatch_report_error(&self->d, self->replay.slot, self->replay.rec.type))
 			self->d.stop = true;
 		delivery->turn = PEV_TURN_END;
-	} while (l_datafile_enter(self->file, L, 3));
+	} while (l_reader_enter(self->file, L, 3));
 	self->d.guarded = false;
 }
 
@@ -525,7 +525,7 @@ static int next_pulled(lua_State *L, struct l_replay *self, struct pev_err *err)
 	int turn;
 
 	/* The loop may have closed the recording. */
-	if (!l_datafile_enter(self->file, L, lua_upvalueindex(PULL_FILE)))
+	if (!l_reader_enter(self->file, L, lua_upvalueindex(PULL_FILE)))
 		return PEV_TURN_ROUND;
 	self->d.L = L;
 	self->d.now++;

@@ -30,7 +30,7 @@
 #define TYPENAME "perfev.core.session"
 #define MAX_READY 64
 
-/* Further user value: a perfev.core.recorder, or nil. */
+/* Further user value: a perfev.core.writer, or nil. */
 enum { UV_RECORDER = L_UV_NR + 1, UV_LAST = UV_RECORDER };
 
 enum { ARGS_UV_OWNER = 2 }; /* user value of a payload view: see l_args_push() */
@@ -94,7 +94,7 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return self->symbols ? pev_kallsyms_find(self->symbols, addr, start) : NULL;
 }
 
-/* Pushes the perfev.stacks of the session at idx. */
+/* Pushes the perfev.stack_table of the session at idx. */
 static void push_stacks(lua_State *L, int idx)
 {
 	lua_getiuservalue(L, idx, L_UV_CONTEXT);
@@ -128,7 +128,7 @@ static int l_session(lua_State *L)
 	lua_setiuservalue(L, 2, L_UV_HANDLERS);
 	l_dispatch_init(L, &self->d, 2, view_comm, self);
 	push_stacks(L, 2);
-	l_stacks_watch(L, -1);
+	l_stack_table_watch(L, -1);
 	lua_pop(L, 1);
 	l_dispatch_budget(L, 2)->limit = max_bytes;
 	self->sys = l_hooks_push(L);
@@ -222,7 +222,7 @@ static void read_aux_options(lua_State *L, struct l_session *self, struct pev_wa
 	if (!want->aux_bytes)
 		return;
 	if (!self->d.area) {
-		struct l_area *area = l_area_push(L, &self->d.now);
+		struct l_aux *area = l_aux_push(L, &self->d.now);
 
 		lua_rawsetp(L, context, &area_key);
 		self->d.area = area;
@@ -739,12 +739,12 @@ static int l_session_record(lua_State *L)
 {
 	struct l_session *self = check_session(L);
 	bool on = !lua_isnoneornil(L, 2);
-	struct pev_writer *rec = on ? l_recorder_attach(L, 2) : NULL;
+	struct pev_writer *rec = on ? l_writer_attach(L, 2) : NULL;
 
 	pev_session_set_recorder(self->s, rec);
 	lua_settop(L, 2);
 	lua_getiuservalue(L, 1, UV_RECORDER);
-	l_recorder_detach(L, 3);
+	l_writer_detach(L, 3);
 	lua_pushvalue(L, 2);
 	lua_setiuservalue(L, 1, UV_RECORDER);
 	return 0;
@@ -768,11 +768,11 @@ static int l_session_sampled(lua_State *L)
 	check_any(L);
 	lua_settop(L, 3);
 	push_stacks(L, 1);
-	stacks = l_stacks_test(L, 4);
+	stacks = l_stack_table_test(L, 4);
 	if (!stacks || stacks->nr_sampled == 0)
 		return 0;
 	lua_pushvalue(L, 3);
-	lua_setiuservalue(L, 4, L_STACKS_UV_KEPT);
+	lua_setiuservalue(L, 4, L_STACK_TABLE_UV_KEPT);
 	for (uint32_t i = 0; i < stacks->nr_sampled; i++) {
 		if (stacks->sampled[i].dso->kept)
 			continue;

@@ -92,8 +92,8 @@ static void option_symbols(lua_State *L, struct format *format, int at)
 		return;
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, at, UV_NAMES);
-	if (luaL_testudata(L, -1, L_DATAFILE)) {
-		pev_tracepoints_symbols(format->tps, l_datafile_symbol, lua_touserdata(L, -1));
+	if (luaL_testudata(L, -1, L_READER)) {
+		pev_tracepoints_symbols(format->tps, l_reader_symbol, lua_touserdata(L, -1));
 		return;
 	}
 	luaL_checktype(L, -1, LUA_TTABLE);

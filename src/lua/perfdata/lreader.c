@@ -1,5 +1,5 @@
 /*
- * lreader.c - the userdata perfev.datafile: a recording that is being read.
+ * lreader.c - the userdata perfev.core.reader: a recording that is being read.
  *
  * Internal: lua/perfev/perfdata/reader.lua is what users see. Records are shown by the
  * same views as a session's; the reader's decompressor is asked for by name, so that
@@ -25,7 +25,7 @@
 #include "lua/record/ltask.h"
 #include "lua/record/lrecord.h"
 
-#define TYPENAME L_DATAFILE
+#define TYPENAME L_READER
 #define NR_VIEWS 2 /* they take turns: one kept is found out; see lview.h */
 #define SECTION_MAX ((uint64_t)256 << 20)
 #define NEWS_AT_ONCE 64
@@ -38,7 +38,7 @@ enum {
 	UV_NR = UV_VIEWS
 };
 
-struct l_datafile {
+struct l_reader {
 	struct pev_reader *df; /* owned; NULL once closed */
 	const struct pev_sys *sys;
 	struct pev_sys nowhere; /* for tasks: who is not in the recording is nowhere else */
@@ -62,7 +62,7 @@ struct l_datafile {
 	bool reading;
 };
 
-struct pev_reader *l_datafile_enter(struct l_datafile *self, lua_State *L, int idx)
+struct pev_reader *l_reader_enter(struct l_reader *self, lua_State *L, int idx)
 {
 	if (self->sys)
 		l_hooks_enter(L, self->sys);
@@ -71,26 +71,26 @@ struct pev_reader *l_datafile_enter(struct l_datafile *self, lua_State *L, int i
 	return self->df;
 }
 
-struct l_datafile *l_datafile_check(lua_State *L, int idx)
+struct l_reader *l_reader_check(lua_State *L, int idx)
 {
 	return luaL_checkudata(L, idx, TYPENAME);
 }
 
-void l_datafile_shown(struct l_datafile *self, uint64_t *now) { self->others_now = now; }
+void l_reader_shown(struct l_reader *self, uint64_t *now) { self->others_now = now; }
 
-struct pev_tasks *l_datafile_tasks(struct l_datafile *self) { return &self->tasks; }
+struct pev_tasks *l_reader_tasks(struct l_reader *self) { return &self->tasks; }
 
-static struct l_datafile *check_any(lua_State *L)
+static struct l_reader *check_any(lua_State *L)
 {
-	struct l_datafile *self = l_datafile_check(L, 1);
+	struct l_reader *self = l_reader_check(L, 1);
 
-	l_datafile_enter(self, L, 1);
+	l_reader_enter(self, L, 1);
 	return self;
 }
 
-static struct l_datafile *check_datafile(lua_State *L)
+static struct l_reader *check_reader(lua_State *L)
 {
-	struct l_datafile *self = check_any(L);
+	struct l_reader *self = check_any(L);
 
 	if (!self->df)
 		luaL_error(L, "the recording is closed");
@@ -99,7 +99,7 @@ static struct l_datafile *check_datafile(lua_State *L)
 
 /* ---- what the reader asks ---- */
 
-void l_datafile_note(const struct l_datafile *self, const char *text)
+void l_reader_note(const struct l_reader *self, const char *text)
 {
 	struct pev_err what;
 
@@ -107,7 +107,7 @@ void l_datafile_note(const struct l_datafile *self, const char *text)
 	l_note(self->L, self->at, UV_OPTIONS, &what);
 }
 
-static void note(void *ctx, const char *text) { l_datafile_note(ctx, text); }
+static void note(void *ctx, const char *text) { l_reader_note(ctx, text); }
 
 /* () -> perfev.zstd's decompressor | nothing */
 static int l_find_inflate(lua_State *L)
@@ -123,7 +123,7 @@ static int l_find_inflate(lua_State *L)
 
 static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 {
-	const struct l_datafile *self = ctx;
+	const struct l_reader *self = ctx;
 	const struct pev_inflate *inflate = NULL;
 	lua_State *L = self->L;
 	int rc;
@@ -148,13 +148,13 @@ static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 /* NULL where nothing told it: what dump and report show is what the file has. */
 static const char *view_comm(void *ctx, int tid)
 {
-	struct l_datafile *self = ctx;
+	struct l_reader *self = ctx;
 
 	return pev_tasks_comm(&self->tasks, tid);
 }
 
 /* This machine's names, where its kernel lies as the recorder's did: in the same boot. */
-static void read_symbols(struct l_datafile *self)
+static void read_symbols(struct l_reader *self)
 {
 	const struct pev_reader_facts *facts = pev_reader_facts(self->df);
 
@@ -168,9 +168,9 @@ static void read_symbols(struct l_datafile *self)
 	self->symbols = NULL;
 }
 
-const char *l_datafile_symbol(void *ctx, uint64_t addr, uint64_t *start)
+const char *l_reader_symbol(void *ctx, uint64_t addr, uint64_t *start)
 {
-	struct l_datafile *self = ctx;
+	struct l_reader *self = ctx;
 
 	if (!self->df)
 		return NULL;
@@ -199,12 +199,12 @@ static int no_list(void *ctx, const char *path, char **names, size_t *len)
 
 /* ---- opening ---- */
 
-static void make_views(lua_State *L, struct l_datafile *self, int idx)
+static void make_views(lua_State *L, struct l_reader *self, int idx)
 {
 	lua_newtable(L);
 	lua_pushvalue(L, idx);
 	lua_setfield(L, -2, "recording"); /* views keep it alive */
-	l_stacks_push(L);
+	l_stack_table_push(L);
 	lua_setfield(L, -2, "stacks");
 	lua_pushvalue(L, -1);
 	lua_setiuservalue(L, idx, UV_CONTEXT);
@@ -220,12 +220,12 @@ static void make_views(lua_State *L, struct l_datafile *self, int idx)
 	lua_pop(L, 1);
 }
 
-/* datafile(path, {fd=, unordered=, window=, note=f(text), news=f()}) -> d | nil, message, errno */
-static int l_datafile(lua_State *L)
+/* reader(path, {fd=, unordered=, window=, note=f(text), news=f()}) -> d | nil, message, errno */
+static int l_reader(lua_State *L)
 {
 	struct pev_reader_config config = { .note = note, .inflate = find_inflate };
 	const char *path = luaL_checkstring(L, 1);
-	struct l_datafile *self;
+	struct l_reader *self;
 	struct pev_err err = { 0 };
 	lua_Integer fd = -1, window = 0;
 	int rc;
@@ -243,7 +243,7 @@ static int l_datafile(lua_State *L)
 	config.window = (size_t)window;
 	lua_settop(L, 2);
 	self = lua_newuserdatauv(L, sizeof(*self), UV_NR);
-	*self = (struct l_datafile){
+	*self = (struct l_reader){
 		.L = L, .at = 1,
 		.nowhere = { .slurp = no_slurp, .readlink = no_link, .list = no_list },
 	};
@@ -269,7 +269,7 @@ static int l_datafile(lua_State *L)
 
 static int l_close(lua_State *L)
 {
-	struct l_datafile *self = check_any(L);
+	struct l_reader *self = check_any(L);
 
 	pev_reader_close(self->df);
 	self->df = NULL;
@@ -290,7 +290,7 @@ static int l_close(lua_State *L)
 /* ---- records ---- */
 
 /* A record of tools: what user(number, bytes, offset) makes of it, or nil to go on. */
-static bool push_user(lua_State *L, const struct l_datafile *self, int user)
+static bool push_user(lua_State *L, const struct l_reader *self, int user)
 {
 	if (!lua_toboolean(L, user))
 		return false;
@@ -306,7 +306,7 @@ static bool push_user(lua_State *L, const struct l_datafile *self, int user)
 }
 
 /* About how many bytes the Lua half reads again when it is told of news. */
-static uint64_t cost_of_news(const struct l_datafile *self)
+static uint64_t cost_of_news(const struct l_reader *self)
 {
 	uint64_t cost = (uint64_t)pev_reader_events(self->df) * sizeof(struct pev_attr);
 
@@ -320,7 +320,7 @@ static uint64_t cost_of_news(const struct l_datafile *self)
  * A recording that has more news than any recorder writes is learned of as its bytes
  * go by, or each of them would cost as much as all that was before.
  */
-static void tell_news(lua_State *L, struct l_datafile *self)
+static void tell_news(lua_State *L, struct l_reader *self)
 {
 	uint64_t news = pev_reader_news(self->df);
 
@@ -338,7 +338,7 @@ static void tell_news(lua_State *L, struct l_datafile *self)
 	lua_pop(L, 1);
 }
 
-static void show_payload(struct l_datafile *self, struct l_view *view)
+static void show_payload(struct l_reader *self, struct l_view *view)
 {
 	struct l_args *args = view->slot < self->nr_args ? self->args[view->slot] : NULL;
 	struct pev_value raw;
@@ -353,7 +353,7 @@ static void show_payload(struct l_datafile *self, struct l_view *view)
 }
 
 /* Point the next view at the record; which one. */
-static int show(struct l_datafile *self)
+static int show(struct l_reader *self)
 {
 	struct l_view *view = self->views[self->turn ^= 1];
 
@@ -365,14 +365,14 @@ static int show(struct l_datafile *self)
 	return (int)self->turn;
 }
 
-static int end_records(lua_State *L, struct l_datafile *self)
+static int end_records(lua_State *L, struct l_reader *self)
 {
 	self->reading = false;
 	l_raise_pending(L);
 	return 0;
 }
 
-static bool is_shown(const struct l_datafile *self)
+static bool is_shown(const struct l_reader *self)
 {
 	uint32_t type = self->from.type;
 
@@ -404,7 +404,7 @@ static struct l_fields *fields_of(lua_State *L, int list, uint32_t slot)
 }
 
 /* The record at hand: its view, its place and whether it was synthesised; or its fields. */
-static int push_record(lua_State *L, struct l_datafile *self, int pulled)
+static int push_record(lua_State *L, struct l_reader *self, int pulled)
 {
 	int turn = show(self);
 	const struct l_view *view = self->views[turn];
@@ -419,13 +419,13 @@ static int push_record(lua_State *L, struct l_datafile *self, int pulled)
 }
 
 /*
- * The iterator of d:records(): the datafile, its views, the handler of tools' records
+ * The iterator of d:records(): the reader, its views, the handler of tools' records
  * and what is pulled are upvalues. A view or what the handler gave, its place, whether it was
  * synthesised; or what is pulled.
  */
 static int l_next_record(lua_State *L)
 {
-	struct l_datafile *self;
+	struct l_reader *self;
 	struct pev_err err;
 
 	lua_settop(L, 0);
@@ -466,7 +466,7 @@ static int l_next_record(lua_State *L)
  */
 static int l_records(lua_State *L)
 {
-	check_datafile(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
+	check_reader(L)->types = (uint64_t)luaL_optinteger(L, 3, -1);
 	lua_settop(L, 4);
 	lua_getiuservalue(L, 1, UV_VIEWS);
 	lua_pushvalue(L, 1);
@@ -487,7 +487,7 @@ static int l_records(lua_State *L)
 /* d:failure() -> why reading ended early, errno | nil */
 static int l_failure(lua_State *L)
 {
-	struct l_datafile *self = check_any(L);
+	struct l_reader *self = check_any(L);
 
 	if (!self->end.code)
 		return 0;
@@ -501,7 +501,7 @@ static int l_failure(lua_State *L)
 /* d:context(n, event, payload | nil): r.event and r.args of the n-th event's records, from 1 */
 static int l_context(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	struct l_args *args = lua_isnoneornil(L, 4) ? NULL : luaL_checkudata(L, 4, "perfev.args");
 	struct l_args **list;
@@ -540,7 +540,7 @@ static int l_context(lua_State *L)
 /* d:machine(registers, narrow): the recorder's register names, and whether it has 32 bits */
 static int l_machine(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 
 	luaL_checktype(L, 2, LUA_TTABLE);
 	pev_reader_narrow(self->df, lua_toboolean(L, 3));
@@ -553,7 +553,7 @@ static int l_machine(lua_State *L)
 /* d:kernel(text | at_home): where names of the recorder's kernel are: here, or in /proc/kallsyms */
 static int l_kernel(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	size_t len;
 	const char *text = lua_isboolean(L, 2) ? NULL : luaL_checklstring(L, 2, &len);
 
@@ -566,7 +566,7 @@ static int l_kernel(lua_State *L)
 /* d:world(table): what stacks of its records are looked up in; see lua/perfev/symbol/init.lua */
 static int l_world(lua_State *L)
 {
-	check_datafile(L);
+	check_reader(L);
 	luaL_checktype(L, 2, LUA_TTABLE);
 	lua_settop(L, 2);
 	lua_getiuservalue(L, 1, UV_CONTEXT);
@@ -578,7 +578,7 @@ static int l_world(lua_State *L)
 /* d:kernel_map(n) -> path, start, pgoff | nil: the n-th map of the recorded kernel, from 1 */
 static int l_kernel_map(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	const struct pev_map *map =
 		n < 1 || n > UINT32_MAX ? NULL :
@@ -609,7 +609,7 @@ static void set_boolean(lua_State *L, const char *name, bool value)
 /* d:facts() -> { pipe=, big=, version=, size=, files=, data=, data_end=, attr_size=, damage= } */
 static int l_facts(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	const struct pev_reader_facts *facts = pev_reader_facts(self->df);
 
 	lua_createtable(L, 0, 9);
@@ -629,7 +629,7 @@ static int l_facts(lua_State *L)
 /* d:totals() -> { bytes=, records=, ..., types = { [number] = n } } */
 static int l_totals(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	const struct pev_reader_totals *totals = pev_reader_totals(self->df);
 
 	lua_createtable(L, 0, 20);
@@ -663,7 +663,7 @@ static int l_totals(lua_State *L)
 /* d:event(n) -> attr, ids, name | nil, from 1 */
 static int l_event(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	const struct pev_file_event *event =
 		n < 1 || n > UINT32_MAX ? NULL : pev_reader_event(self->df, (uint32_t)n - 1);
@@ -683,7 +683,7 @@ static int l_event(lua_State *L)
 /* d:sections() -> { { id=, offset=, size= }, ... } */
 static int l_sections(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	uint32_t nr = pev_reader_sections(self->df);
 
 	lua_createtable(L, (int)nr, 0);
@@ -702,7 +702,7 @@ static int l_sections(lua_State *L)
 /* d:section(n) -> the bytes of it that are there | nil, message, errno; from 1 */
 static int l_section(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	luaL_Buffer buffer;
 	uint64_t off = 0;
@@ -728,7 +728,7 @@ static int l_section(lua_State *L)
 /* d:task(tid) -> table | nil: as the records that were read tell of it */
 static int l_task(lua_State *L)
 {
-	struct l_datafile *self = check_datafile(L);
+	struct l_reader *self = check_reader(L);
 
 	return l_task_push(L, &self->tasks, luaL_checkinteger(L, 2));
 }
@@ -754,9 +754,9 @@ static const luaL_Reg methods[] = {
 };
 /* clang-format on */
 
-void l_datafile_register(lua_State *L)
+void l_reader_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, l_close);
-	lua_pushcfunction(L, l_datafile);
-	lua_setfield(L, -2, "datafile");
+	lua_pushcfunction(L, l_reader);
+	lua_setfield(L, -2, "reader");
 }

@@ -1,5 +1,5 @@
 /*
- * lwriter.c - the userdata perfev.core.recorder: a pev_writer.
+ * lwriter.c - the userdata perfev.core.writer: a pev_writer.
  *
  * Internal: lua/perfev/perfdata/writer.lua says what is written, and in which order.
  */
@@ -15,38 +15,38 @@
 #include "lua/hooks/lhooks.h"
 #include "lua/base/loption.h"
 
-#define TYPENAME "perfev.core.recorder"
+#define TYPENAME "perfev.core.writer"
 
-struct l_recorder {
+struct l_writer {
 	struct pev_writer *rec; /* owned; NULL once closed */
 	const struct pev_sys *sys;
 	bool attached;            /* a session writes to it */
 	bool finished;
 };
 
-static struct l_recorder *check_recorder(lua_State *L, int idx)
+static struct l_writer *check_writer(lua_State *L, int idx)
 {
-	struct l_recorder *self = luaL_checkudata(L, idx, TYPENAME);
+	struct l_writer *self = luaL_checkudata(L, idx, TYPENAME);
 
 	if (!self->rec)
-		luaL_error(L, "the recorder is closed");
+		luaL_error(L, "the recording is closed");
 	l_hooks_enter(L, self->sys);
 	return self;
 }
 
-struct pev_writer *l_recorder_attach(lua_State *L, int idx)
+struct pev_writer *l_writer_attach(lua_State *L, int idx)
 {
-	struct l_recorder *self = check_recorder(L, idx);
+	struct l_writer *self = check_writer(L, idx);
 
 	if (self->attached)
-		luaL_error(L, "the recorder is a session's");
+		luaL_error(L, "a session writes this recording");
 	self->attached = true;
 	return self->rec;
 }
 
-void l_recorder_detach(lua_State *L, int idx)
+void l_writer_detach(lua_State *L, int idx)
 {
-	struct l_recorder *self = luaL_testudata(L, idx, TYPENAME);
+	struct l_writer *self = luaL_testudata(L, idx, TYPENAME);
 
 	if (self)
 		self->attached = false;
@@ -68,11 +68,11 @@ static const struct pev_deflate *find_deflate(lua_State *L)
 	return deflate;
 }
 
-/* recorder{ path =, level = (0: as it is), chunk =, fd = } -> recorder | nil, message, errno */
-static int l_recorder(lua_State *L)
+/* writer{ path =, level = (0: as it is), chunk =, fd = } -> writer | nil, message, errno */
+static int l_writer(lua_State *L)
 {
 	struct pev_writer_config config = { 0 };
-	struct l_recorder *self;
+	struct l_writer *self;
 	struct pev_err err;
 	const char *path;
 	int rc;
@@ -91,7 +91,7 @@ static int l_recorder(lua_State *L)
 						    "it beside perfev's core)"), &err);
 	}
 	self = lua_newuserdatauv(L, sizeof(*self), 1);
-	*self = (struct l_recorder){ 0 };
+	*self = (struct l_writer){ 0 };
 	luaL_setmetatable(L, TYPENAME);
 	self->sys = l_hooks_push(L);
 	lua_setiuservalue(L, -2, 1);
@@ -102,7 +102,7 @@ static int l_recorder(lua_State *L)
 	return 1;
 }
 
-static int result(lua_State *L, const struct l_recorder *self, int rc)
+static int result(lua_State *L, const struct l_writer *self, int rc)
 {
 	return l_result(L, rc, pev_writer_failure(self->rec));
 }
@@ -124,9 +124,9 @@ static uint64_t *push_ids(lua_State *L, int idx, uint32_t *nr)
 }
 
 /* rec:event(attr, ids, name) -> 0 | nil, message, errno; so do the others */
-static int l_recorder_event(lua_State *L)
+static int l_writer_event(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	const struct pev_attr *attr = l_attr_check(L, 2);
 	const char *name = luaL_checkstring(L, 4);
 	uint32_t nr;
@@ -136,9 +136,9 @@ static int l_recorder_event(lua_State *L)
 }
 
 /* rec:feature(id, bytes) */
-static int l_recorder_feature(lua_State *L)
+static int l_writer_feature(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	lua_Integer id = luaL_checkinteger(L, 2);
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 3, &len);
@@ -148,9 +148,9 @@ static int l_recorder_feature(lua_State *L)
 }
 
 /* rec:tracing(bytes) */
-static int l_recorder_tracing(lua_State *L)
+static int l_writer_tracing(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 2, &len);
 
@@ -158,17 +158,17 @@ static int l_recorder_tracing(lua_State *L)
 }
 
 /* rec:begin() */
-static int l_recorder_begin(lua_State *L)
+static int l_writer_begin(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 
 	return result(L, self, pev_writer_begin(self->rec));
 }
 
 /* rec:records(bytes) */
-static int l_recorder_records(lua_State *L)
+static int l_writer_records(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 2, &len);
 
@@ -176,9 +176,9 @@ static int l_recorder_records(lua_State *L)
 }
 
 /* rec:finish(name or nil) */
-static int l_recorder_finish(lua_State *L)
+static int l_writer_finish(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	struct pev_err err;
 
 	if (self->finished)
@@ -188,9 +188,9 @@ static int l_recorder_finish(lua_State *L)
 }
 
 /* rec:failure() -> nothing | message, errno */
-static int l_recorder_failure(lua_State *L)
+static int l_writer_failure(lua_State *L)
 {
-	const struct pev_err *failure = pev_writer_failure(check_recorder(L, 1)->rec);
+	const struct pev_err *failure = pev_writer_failure(check_writer(L, 1)->rec);
 
 	if (!failure)
 		return 0;
@@ -200,23 +200,23 @@ static int l_recorder_failure(lua_State *L)
 }
 
 /* rec:path() -> where the file is now */
-static int l_recorder_path(lua_State *L)
+static int l_writer_path(lua_State *L)
 {
-	lua_pushstring(L, pev_writer_path(check_recorder(L, 1)->rec));
+	lua_pushstring(L, pev_writer_path(check_writer(L, 1)->rec));
 	return 1;
 }
 
 /* rec:size() -> bytes */
-static int l_recorder_size(lua_State *L)
+static int l_writer_size(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pev_writer_size(check_recorder(L, 1)->rec));
+	lua_pushinteger(L, (lua_Integer)pev_writer_size(check_writer(L, 1)->rec));
 	return 1;
 }
 
 /* rec:samples() -> samples of rings so far, and, of some, the time of the first and of the last */
-static int l_recorder_samples(lua_State *L)
+static int l_writer_samples(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	struct pev_writer_samples samples = pev_writer_samples(self->rec);
 
 	lua_pushinteger(L, (lua_Integer)samples.nr);
@@ -247,9 +247,9 @@ static void push_map(lua_State *L, const struct pev_content_summary_map *map)
 }
 
 /* rec:maps() -> { { filename =, misc =, pid =, ino =, build_id = (bytes) }, ... } */
-static int l_recorder_maps(lua_State *L)
+static int l_writer_maps(lua_State *L)
 {
-	struct l_recorder *self = check_recorder(L, 1);
+	struct l_writer *self = check_writer(L, 1);
 	uint32_t nr;
 	const struct pev_content_summary_map *maps = pev_writer_maps(self->rec, &nr);
 
@@ -262,21 +262,21 @@ static int l_recorder_maps(lua_State *L)
 }
 
 /* rec:is_stream() -> true: a pipe, a FIFO or a device */
-static int l_recorder_is_stream(lua_State *L)
+static int l_writer_is_stream(lua_State *L)
 {
-	lua_pushboolean(L, pev_writer_is_stream(check_recorder(L, 1)->rec));
+	lua_pushboolean(L, pev_writer_is_stream(check_writer(L, 1)->rec));
 	return 1;
 }
 
 /* rec:close(): the descriptor; what is there stays as it is. Also __gc and __close. */
-static int l_recorder_close(lua_State *L)
+static int l_writer_close(lua_State *L)
 {
-	struct l_recorder *self = luaL_checkudata(L, 1, TYPENAME);
+	struct l_writer *self = luaL_checkudata(L, 1, TYPENAME);
 
 	if (!self->rec)
 		return 0;
 	if (self->attached)
-		return luaL_error(L, "the recorder is a session's");
+		return luaL_error(L, "a session writes this recording");
 	l_hooks_enter(L, self->sys);
 	pev_writer_close(self->rec);
 	self->rec = NULL;
@@ -285,9 +285,9 @@ static int l_recorder_close(lua_State *L)
 }
 
 /* Collected with the session that it is attached to: neither writes any more. */
-static int l_recorder_gc(lua_State *L)
+static int l_writer_gc(lua_State *L)
 {
-	struct l_recorder *self = luaL_checkudata(L, 1, TYPENAME);
+	struct l_writer *self = luaL_checkudata(L, 1, TYPENAME);
 
 	if (self->sys)
 		l_hooks_enter(L, self->sys);
@@ -297,26 +297,26 @@ static int l_recorder_gc(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {
-	{ "event", l_recorder_event },
-	{ "feature", l_recorder_feature },
-	{ "tracing", l_recorder_tracing },
-	{ "begin", l_recorder_begin },
-	{ "records", l_recorder_records },
-	{ "finish", l_recorder_finish },
-	{ "failure", l_recorder_failure },
-	{ "path", l_recorder_path },
-	{ "size", l_recorder_size },
-	{ "samples", l_recorder_samples },
-	{ "maps", l_recorder_maps },
-	{ "is_stream", l_recorder_is_stream },
-	{ "close", l_recorder_close },
-	{ "__close", l_recorder_close },
+	{ "event", l_writer_event },
+	{ "feature", l_writer_feature },
+	{ "tracing", l_writer_tracing },
+	{ "begin", l_writer_begin },
+	{ "records", l_writer_records },
+	{ "finish", l_writer_finish },
+	{ "failure", l_writer_failure },
+	{ "path", l_writer_path },
+	{ "size", l_writer_size },
+	{ "samples", l_writer_samples },
+	{ "maps", l_writer_maps },
+	{ "is_stream", l_writer_is_stream },
+	{ "close", l_writer_close },
+	{ "__close", l_writer_close },
 	{ NULL, NULL },
 };
 
-void l_recorder_register(lua_State *L)
+void l_writer_register(lua_State *L)
 {
-	l_class(L, TYPENAME, methods, l_recorder_gc);
-	lua_pushcfunction(L, l_recorder);
-	lua_setfield(L, -2, "recorder");
+	l_class(L, TYPENAME, methods, l_writer_gc);
+	lua_pushcfunction(L, l_writer);
+	lua_setfield(L, -2, "writer");
 }

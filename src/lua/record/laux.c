@@ -13,9 +13,9 @@
 
 #define TYPENAME "perfev.aux"
 
-static const struct l_area *check_area(lua_State *L)
+static const struct l_aux *check_area(lua_State *L)
 {
-	const struct l_area *area = luaL_checkudata(L, 1, TYPENAME);
+	const struct l_aux *area = luaL_checkudata(L, 1, TYPENAME);
 
 	if (area->gen != *area->now)
 		luaL_error(L, "AUX bytes used after their callback; keep tostring(bytes)");
@@ -24,13 +24,13 @@ static const struct l_area *check_area(lua_State *L)
 	return area;
 }
 
-static size_t length(const struct l_area *area)
+static size_t length(const struct l_aux *area)
 {
 	return area->aux.len[0] + area->aux.len[1];
 }
 
 /* Bytes from .. to - 1, out of one piece or both. */
-static void push_bytes(lua_State *L, const struct l_area *area, size_t from, size_t to)
+static void push_bytes(lua_State *L, const struct l_aux *area, size_t from, size_t to)
 {
 	size_t first = area->aux.len[0];
 	luaL_Buffer buffer;
@@ -47,24 +47,24 @@ static void push_bytes(lua_State *L, const struct l_area *area, size_t from, siz
 	luaL_pushresult(&buffer);
 }
 
-static int l_area_len(lua_State *L)
+static int l_aux_len(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)length(check_area(L)));
 	return 1;
 }
 
-static int l_area_tostring(lua_State *L)
+static int l_aux_tostring(lua_State *L)
 {
-	const struct l_area *area = check_area(L);
+	const struct l_aux *area = check_area(L);
 
 	push_bytes(L, area, 0, length(area));
 	return 1;
 }
 
 /* bytes:sub(i [, j]) -> string, as string.sub counts */
-static int l_area_sub(lua_State *L)
+static int l_aux_sub(lua_State *L)
 {
-	const struct l_area *area = check_area(L);
+	const struct l_aux *area = check_area(L);
 	lua_Integer len = (lua_Integer)length(area);
 	lua_Integer i = luaL_checkinteger(L, 2), j = luaL_optinteger(L, 3, -1);
 
@@ -84,26 +84,26 @@ static int l_area_sub(lua_State *L)
 }
 
 static const luaL_Reg area_meta[] = {
-	{ "__len",      l_area_len },
-	{ "__tostring", l_area_tostring },
+	{ "__len",      l_aux_len },
+	{ "__tostring", l_aux_tostring },
 	{ NULL, NULL }
 };
 
 static const luaL_Reg area_methods[] = {
-	{ "sub", l_area_sub },
+	{ "sub", l_aux_sub },
 	{ NULL, NULL }
 };
 
-struct l_area *l_area_push(lua_State *L, const uint64_t *now)
+struct l_aux *l_aux_push(lua_State *L, const uint64_t *now)
 {
-	struct l_area *area = lua_newuserdatauv(L, sizeof(*area), 0);
+	struct l_aux *area = lua_newuserdatauv(L, sizeof(*area), 0);
 
-	*area = (struct l_area){ .now = now, .gen = *now - 1 };
+	*area = (struct l_aux){ .now = now, .gen = *now - 1 };
 	luaL_setmetatable(L, TYPENAME);
 	return area;
 }
 
-void l_area_register(lua_State *L)
+void l_aux_register(lua_State *L)
 {
 	luaL_newmetatable(L, TYPENAME); /* sets __name too */
 	luaL_setfuncs(L, area_meta, 0);

@@ -13,7 +13,7 @@
  * One view for all of a session, open as those of payloads are (largs.h): while
  * gen == *now, and in the process that mapped the area.
  */
-struct l_area {
+struct l_aux {
 	struct pev_aux aux;
 	const uint64_t *now;   /* borrowed, must outlive the view */
 	uint64_t gen;
@@ -21,9 +21,9 @@ struct l_area {
 };
 
 /* Make the metatable "perfev.aux". */
-void l_area_register(lua_State *L);
+void l_aux_register(lua_State *L);
 
 /* Push a new view, closed. */
-struct l_area *l_area_push(lua_State *L, const uint64_t *now);
+struct l_aux *l_aux_push(lua_State *L, const uint64_t *now);
 
 #endif

@@ -522,7 +522,7 @@ static void push_task(lua_State *L, const struct l_view *view)
 	pev_tasks_who_of(view->tasks, (int)(int64_t)pid.u, (int)(int64_t)tid.u, &who);
 	if (view->comm)
 		who.comm = view->comm(view->ctx, who.tid);
-	l_who_push(L, &who);
+	l_task_push_table(L, &who);
 }
 
 static void push_generic(lua_State *L, int at, const struct l_view *view, int code)

@@ -36,13 +36,13 @@ static bool is_among(const enum pev_field *list, size_t nr, int code)
 	return false;
 }
 
-bool l_source_is_stack(const struct l_field *source)
+bool l_value_is_stack(const struct l_field *source)
 {
 	return source->code == L_CODE_STACK || source->code == L_CODE_SYMBOL ||
 	       source->code >= L_CODE_NR;
 }
 
-bool l_source_is_unsigned(const struct l_field *source)
+bool l_value_is_unsigned(const struct l_field *source)
 {
 	/* One that is smaller has room for its values: those below 0 are less than all of them. */
 	if (source->payload)
@@ -51,12 +51,12 @@ bool l_source_is_unsigned(const struct l_field *source)
 	return !IS_AMONG(is_signed, source->code);
 }
 
-struct l_field l_source_find(const char *name)
+struct l_field l_value_find(const char *name)
 {
 	if (strcmp(name, "ustack") == 0)
-		return (struct l_field){ .code = L_SOURCE_USTACK };
+		return (struct l_field){ .code = L_VALUE_USTACK };
 	if (strcmp(name, "kstack") == 0)
-		return (struct l_field){ .code = L_SOURCE_KSTACK };
+		return (struct l_field){ .code = L_VALUE_KSTACK };
 	return l_field_find(name);
 }
 
@@ -78,12 +78,12 @@ static bool is_code(int code)
 	}
 }
 
-bool l_source_is(const struct l_field *source)
+bool l_value_is_valid(const struct l_field *source)
 {
 	return source->payload || is_code(source->code);
 }
 
-int l_source_refuse(lua_State *L, const char *name)
+int l_value_push_refusal(lua_State *L, const char *name)
 {
 	const char *near = l_field_nearest(name, is_code);
 
@@ -99,7 +99,7 @@ int l_source_refuse(lua_State *L, const char *name)
 
 static const char *kind_of(const struct l_field *source)
 {
-	if (l_source_is_stack(source))
+	if (l_value_is_stack(source))
 		return "stack";
 	if (source->code >= L_CODE_FLAG)
 		return "boolean";
@@ -109,13 +109,13 @@ static const char *kind_of(const struct l_field *source)
 	return "number";
 }
 
-int l_source_kind(lua_State *L)
+int l_value_kind(lua_State *L)
 {
 	const char *name = lua_tostring(L, 1);
-	struct l_field source = l_source_find(name ? name : "");
+	struct l_field source = l_value_find(name ? name : "");
 
-	if (!l_source_is(&source))
-		return l_source_refuse(L, name ? name : "?");
+	if (!l_value_is_valid(&source))
+		return l_value_push_refusal(L, name ? name : "?");
 	lua_pushstring(L, source.payload ? "payload" : kind_of(&source));
 	lua_pushstring(L, source.payload);
 	return 2;
@@ -198,49 +198,49 @@ static struct pev_key_part of_payload(const struct pev_tp_field *field, const st
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
-static int take_stack(const struct l_shown *shown, int code, const struct pev_stack **stack)
+static int take_stack(const struct l_current *current, int code, const struct pev_stack **stack)
 {
-	struct pev_stacks *stacks = shown->stacks;
-	const struct l_view *view = shown->view;
+	struct pev_stacks *stacks = current->stacks;
+	const struct l_view *view = current->view;
 	int rc;
 
 	if (code == L_CODE_SYMBOL)
 		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
 	/* What is to be unwound needs files, which are found in Lua. */
 	if (pev_unwind_wanted(view->rec))
-		rc = l_stack_take(shown->L, shown->context, view->tasks, view->rec, stack);
+		rc = l_stack_take(current->L, current->context, view->tasks, view->rec, stack);
 	else
 		rc = pev_stacks_take(stacks, view->tasks, view->rec, NULL, stack);
 	if (rc == 0 && *stack && code != L_CODE_STACK) {
 		*stack = pev_stacks_part(stacks, *stack,
-					 code == L_SOURCE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
+					 code == L_VALUE_USTACK ? PEV_IN_USER : PEV_IN_KERNEL);
 		rc = *stack ? 0 : -ENOMEM;
 	}
 	return rc;
 }
 
 /* A symbol is a stack of one frame, until it is read. */
-static struct pev_key_part of_stack(const struct l_shown *shown, int code)
+static struct pev_key_part of_stack(const struct l_current *current, int code)
 {
 	const struct pev_stack *stack = NULL;
 
-	if (!shown->view->tasks || !shown->stacks)
+	if (!current->view->tasks || !current->stacks)
 		return absent;
-	if (take_stack(shown, code, &stack) < 0)
+	if (take_stack(current, code, &stack) < 0)
 		return no_memory;
 	return stack ? (struct pev_key_part){ .type = PEV_KEY_POINTER, .pointer = stack } : absent;
 }
 
-struct pev_key_part l_source_read(const struct l_field *source, const struct l_shown *shown)
+struct pev_key_part l_value_read(const struct l_field *source, const struct l_current *current)
 {
-	const struct pev_record *rec = shown->view->rec;
+	const struct pev_record *rec = current->view->rec;
 
 	if (source->payload)
-		return shown->args ? of_payload(source->field, shown->args) : absent;
-	if (l_source_is_stack(source))
-		return of_stack(shown, source->code);
+		return current->args ? of_payload(source->field, current->args) : absent;
+	if (l_value_is_stack(source))
+		return of_stack(current, source->code);
 	if (source->code < PEV_F_NR)
-		return of_field(shown->view, (enum pev_field)source->code);
+		return of_field(current->view, (enum pev_field)source->code);
 	if (source->code >= L_CODE_FLAG)
 		return of_flag(rec, &pev_miscs[source->code - L_CODE_FLAG]);
 	switch (source->code) {
@@ -255,7 +255,7 @@ struct pev_key_part l_source_read(const struct l_field *source, const struct l_s
 	case L_CODE_CPUMODE:
 		return text(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 	case L_CODE_EVENT:
-		return text(shown->event);
+		return text(current->event);
 	default:
 		return absent;
 	}

@@ -15,20 +15,20 @@
 #include "lua/record/lfield.h"
 
 /* What only a key can be, beside lview.h's codes. */
-enum { L_SOURCE_USTACK = L_CODE_NR, L_SOURCE_KSTACK };
+enum { L_VALUE_USTACK = L_CODE_NR, L_VALUE_KSTACK };
 
 /* As l_field_find(), and these. */
-struct l_field l_source_find(const char *name);
-bool l_source_is_stack(const struct l_field *source);
+struct l_field l_value_find(const char *name);
+bool l_value_is_stack(const struct l_field *source);
 /* Can a key hold it, or a value be of it? Of a payload: that is for its format to say. */
-bool l_source_is(const struct l_field *source);
+bool l_value_is_valid(const struct l_field *source);
 /* Its numbers are 64 bits without a sign. */
-bool l_source_is_unsigned(const struct l_field *source);
+bool l_value_is_unsigned(const struct l_field *source);
 /* Push nil and why that name is none. 2. */
-int l_source_refuse(lua_State *L, const char *name);
+int l_value_push_refusal(lua_State *L, const char *name);
 
 /* The record at hand, and what is not in its bytes. */
-struct l_shown {
+struct l_current {
 	const struct l_view *view;
 	const struct l_args *args;  /* NULL: no payload */
 	struct pev_stacks *stacks;  /* NULL: nobody asks for a stack */
@@ -41,14 +41,14 @@ struct l_shown {
  * What the record has, as a part of a key, of which strings are borrowed. PEV_KEY_END: nothing;
  * PEV_KEY_POINTER to NULL: no memory for it.
  */
-struct pev_key_part l_source_read(const struct l_field *source, const struct l_shown *shown);
+struct pev_key_part l_value_read(const struct l_field *source, const struct l_current *current);
 
 /* A number, which is what most are, without what others need; false: it is none, or not there. */
 static inline __attribute__((always_inline)) bool
-l_source_number(const struct l_field *source, const struct l_shown *shown, int64_t *value)
+l_value_read_number(const struct l_field *source, const struct l_current *current, int64_t *value)
 {
-	const struct pev_record *rec = shown->view->rec;
-	const struct l_args *args = shown->args;
+	const struct pev_record *rec = current->view->rec;
+	const struct l_args *args = current->args;
 
 	if (source->place.at)
 		return pev_number_field_read(&source->place, rec->bytes, value);
@@ -63,6 +63,6 @@ l_source_number(const struct l_field *source, const struct l_shown *shown, int64
  * source_kind(name) -> "number", "string", "boolean", "stack", or "payload" of args.NAME and
  * the NAME | nil, why not
  */
-int l_source_kind(lua_State *L);
+int l_value_kind(lua_State *L);
 
 #endif

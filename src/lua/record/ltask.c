@@ -3,7 +3,7 @@
  */
 #include "lua/record/ltask.h"
 
-void l_who_push(lua_State *L, const struct pev_who *who)
+void l_task_push_table(lua_State *L, const struct pev_who *who)
 {
 	lua_createtable(L, 0, 6);
 	lua_pushinteger(L, who->tid);
@@ -29,7 +29,7 @@ int l_task_push(lua_State *L, struct pev_tasks *tasks, lua_Integer tid)
 	struct pev_who who;
 
 	if (tid == (int)tid && pev_tasks_who(tasks, (int)tid, &who))
-		l_who_push(L, &who);
+		l_task_push_table(L, &who);
 	else
 		lua_pushnil(L);
 	return 1;

@@ -34,7 +34,7 @@ struct column {
 	char brief[PEV_TEXT_SHORT]; /* the same where it fits */
 };
 
-struct l_line {
+struct l_text_line {
 	const struct pev_tracepoint *tp; /* whose fields were looked up */
 	const char *event;               /* of a record that it writes; behind the columns */
 	const char *name;                /* the part of it after system:, without modifiers */
@@ -45,7 +45,7 @@ struct l_line {
 
 enum { UV_LIST = 1, UV_NR = UV_LIST };
 
-const struct l_line *l_line_test(lua_State *L, int idx)
+const struct l_text_line *l_text_line_test(lua_State *L, int idx)
 {
 	return luaL_testudata(L, idx, TYPENAME);
 }
@@ -93,13 +93,13 @@ static void take_column(lua_State *L, struct column *column)
 	}
 	lua_getfield(L, -2, "name");
 	name = luaL_checkstring(L, -1);
-	column->field = l_source_find(strcmp(name, "task") == 0 ? "comm" : name);
+	column->field = l_value_find(strcmp(name, "task") == 0 ? "comm" : name);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].name, name) == 0)
 			column->kind = kinds[i].kind;
 	if (column->kind == LATENCY) {
-		column->field = l_source_find("args.common_flags");
-		column->more = l_source_find("args.common_preempt_count");
+		column->field = l_value_find("args.common_flags");
+		column->more = l_value_find("args.common_preempt_count");
 	}
 	lua_pop(L, 2);
 	take_conversion(L, column);
@@ -111,7 +111,7 @@ static void take_column(lua_State *L, struct column *column)
 static int l_line(lua_State *L)
 {
 	lua_Unsigned nr;
-	struct l_line *line;
+	struct l_text_line *line;
 
 	luaL_checktype(L, 1, LUA_TTABLE);
 	lua_settop(L, 1);
@@ -119,7 +119,8 @@ static int l_line(lua_State *L)
 	if (nr > COLUMNS_MAX)
 		return luaL_error(L, "more than %d columns and texts between them", COLUMNS_MAX);
 	line = lua_newuserdatauv(L, sizeof(*line) + nr * sizeof(line->columns[0]), UV_NR);
-	*line = (struct l_line){ .event = "?", .name = "?", .name_len = 1, .nr = (uint32_t)nr };
+	*line = (struct l_text_line){ .event = "?", .name = "?", .name_len = 1,
+				      .nr = (uint32_t)nr };
 	for (uint32_t i = 0; i < line->nr; i++) {
 		lua_rawgeti(L, 1, (lua_Integer)i + 1);
 		take_column(L, &line->columns[i]);
@@ -132,7 +133,7 @@ static int l_line(lua_State *L)
 }
 
 /* "sched:sched_switch:u" or "sched/sched_switch/…" -> "sched_switch"; other names as they are. */
-static void name_event(struct l_line *line, const char *event)
+static void name_event(struct l_text_line *line, const char *event)
 {
 	size_t system = strcspn(event, ":/");
 	const char *name = event[system] ? event + system + 1 : event;
@@ -144,11 +145,11 @@ static void name_event(struct l_line *line, const char *event)
 		line->name_len = strlen(event);
 }
 
-struct l_line *l_line_push(lua_State *L, int idx, const char *event)
+struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event)
 {
-	const struct l_line *of = l_line_test(L, idx);
+	const struct l_text_line *of = l_text_line_test(L, idx);
 	size_t bytes = sizeof(*of) + of->nr * sizeof(of->columns[0]);
-	struct l_line *line = lua_newuserdatauv(L, bytes + strlen(event) + 1, 0);
+	struct l_text_line *line = lua_newuserdatauv(L, bytes + strlen(event) + 1, 0);
 
 	memcpy(line, of, bytes);
 	line->tp = NULL;
@@ -158,7 +159,7 @@ struct l_line *l_line_push(lua_State *L, int idx, const char *event)
 
 /* ---- one line ---- */
 
-static void find_fields(struct l_line *line, const struct pev_tracepoint *tp)
+static void find_fields(struct l_text_line *line, const struct pev_tracepoint *tp)
 {
 	line->tp = tp;
 	for (uint32_t i = 0; i < line->nr; i++) {
@@ -209,16 +210,16 @@ static void put_number(struct pev_text *out, const struct column *column, int64_
 }
 
 static void put_field(struct pev_text *out, const struct column *column,
-		      const struct l_shown *shown)
+		      const struct l_current *current)
 {
 	struct pev_key_part part;
 	int64_t number;
 
-	if (l_source_number(&column->field, shown, &number)) {
+	if (l_value_read_number(&column->field, current, &number)) {
 		put_number(out, column, number);
 		return;
 	}
-	part = l_source_read(&column->field, shown);
+	part = l_value_read(&column->field, current);
 	if (part.type == PEV_KEY_INTEGER)
 		put_number(out, column, part.integer);
 	else if (part.type == PEV_KEY_STRING)
@@ -255,9 +256,9 @@ static void put_seconds(struct pev_text *out, const struct column *column, uint6
 
 /* As ftrace has it: the idle task by that name, one that nobody knows as "<...>". */
 static void put_task(struct pev_text *out, const struct column *column,
-		     const struct l_shown *shown)
+		     const struct l_current *current)
 {
-	const struct l_view *view = shown->view;
+	const struct l_view *view = current->view;
 	uint64_t tid;
 	const char *comm = NULL;
 
@@ -274,7 +275,7 @@ static void put_task(struct pev_text *out, const struct column *column,
 
 /* trace_print_lat_fmt() in kernel/trace/trace_output.c; bits of enum trace_flag_type. */
 static void put_latency(struct pev_text *out, const struct column *column,
-			const struct l_shown *shown)
+			const struct l_current *current)
 {
 	static const char resched[64] = { [0x02] = 'l', [0x04] = 'n', [0x06] = 'b', [0x20] = 'p',
 					  [0x22] = 'L', [0x24] = 'N', [0x26] = 'B' };
@@ -284,8 +285,8 @@ static void put_latency(struct pev_text *out, const struct column *column,
 	char text[5];
 	int64_t deep;
 
-	if (!l_source_number(&column->field, shown, &flags) ||
-	    !l_source_number(&column->more, shown, &preempt)) {
+	if (!l_value_read_number(&column->field, current, &flags) ||
+	    !l_value_read_number(&column->more, current, &preempt)) {
 		put_string(out, &column->conversion, "-", 1);
 		return;
 	}
@@ -327,8 +328,8 @@ static bool put_payload(struct pev_text *out, const struct l_args *args)
 	return true;
 }
 
-static bool put_column(struct pev_text *out, const struct l_line *line, const struct column *column,
-		       const struct l_shown *shown)
+static bool put_column(struct pev_text *out, const struct l_text_line *line,
+		       const struct column *column, const struct l_current *current)
 {
 	bool is_brief = column->len <= sizeof(column->brief);
 	uint64_t time;
@@ -338,48 +339,49 @@ static bool put_column(struct pev_text *out, const struct l_line *line, const st
 		pev_text_put_short(out, is_brief ? column->brief : column->literal, column->len);
 		return true;
 	case TASK:
-		put_task(out, column, shown);
+		put_task(out, column, current);
 		return true;
 	case TRACEPOINT:
 		put_string(out, &column->conversion, line->name, line->name_len);
 		return true;
 	case LATENCY:
-		put_latency(out, column, shown);
+		put_latency(out, column, current);
 		return true;
 	case TEXT:
-		return put_payload(out, shown->args);
+		return put_payload(out, current->args);
 	case SECONDS:
-		if (pev_record_number(shown->view->rec, PEV_F_TIME, &time)) {
+		if (pev_record_number(current->view->rec, PEV_F_TIME, &time)) {
 			put_seconds(out, column, time);
 			return true;
 		}
 		/* fall through */
 	default:
-		put_field(out, column, shown);
+		put_field(out, column, current);
 		return true;
 	}
 }
 
 /* With its newline; false: the buffer is too small. */
-static bool put_line(struct pev_text *out, const struct l_line *line, const struct l_shown *shown)
+static bool put_line(struct pev_text *out, const struct l_text_line *line,
+		     const struct l_current *current)
 {
 	for (uint32_t i = 0; i < line->nr; i++)
-		if (!put_column(out, line, &line->columns[i], shown))
+		if (!put_column(out, line, &line->columns[i], current))
 			return false;
 	pev_text_char(out, '\n');
 	return out->len <= out->cap;
 }
 
 /* The same wherever it fits; NULL without memory. What is not buf has to be freed. */
-static char *make_line(struct l_line *line, const struct l_view *view, const struct l_args *args,
-		       char *buf, size_t cap, size_t *len)
+static char *make_line(struct l_text_line *line, const struct l_view *view,
+		       const struct l_args *args, char *buf, size_t cap, size_t *len)
 {
-	struct l_shown shown = { .view = view, .args = args, .event = line->event };
+	struct l_current current = { .view = view, .args = args, .event = line->event };
 	struct pev_text out = { .buf = buf, .cap = cap };
 
 	if (args && args->tp != line->tp)
 		find_fields(line, args->tp);
-	while (!put_line(&out, line, &shown)) {
+	while (!put_line(&out, line, &current)) {
 		if (out.buf != buf)
 			free(out.buf);
 		/* A payload has 16 bits, and each byte is at most "\xff". */
@@ -392,8 +394,8 @@ static char *make_line(struct l_line *line, const struct l_view *view, const str
 	return out.buf;
 }
 
-void l_line_feed(struct l_line *line, lua_State *L, const struct l_view *view,
-		 const struct l_args *args)
+void l_text_line_feed(struct l_text_line *line, lua_State *L, const struct l_view *view,
+		      const struct l_args *args)
 {
 	const luaL_Stream *to;
 	char buf[LINE_CAP], *text;
@@ -415,9 +417,9 @@ void l_line_feed(struct l_line *line, lua_State *L, const struct l_view *view,
 /* ---- from Lua ---- */
 
 /* line:text(r) -> its line, without the newline */
-static int l_line_text(lua_State *L)
+static int l_text_line_text(lua_State *L)
 {
-	struct l_line *line = luaL_checkudata(L, 1, TYPENAME);
+	struct l_text_line *line = luaL_checkudata(L, 1, TYPENAME);
 	const struct l_view *view = l_view_check(L, 2);
 	const struct l_args *args = NULL;
 	char buf[LINE_CAP], *text;
@@ -449,7 +451,7 @@ static int l_line_call(lua_State *L)
 	const char *text;
 
 	lua_settop(L, 2);
-	l_line_text(L);
+	l_text_line_text(L);
 	text = lua_tolstring(L, -1, &len);
 	lua_getfield(L, LUA_REGISTRYINDEX, OUTPUT);
 	to = lua_touserdata(L, -1);
@@ -466,7 +468,7 @@ static int l_line_call(lua_State *L)
  */
 static int l_line_fields(lua_State *L)
 {
-	const struct l_line *line = l_line_test(L, 1);
+	const struct l_text_line *line = l_text_line_test(L, 1);
 	bool payload = false;
 
 	if (!line)
@@ -490,11 +492,11 @@ static int l_line_fields(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {
-	{ "text", l_line_text },
+	{ "text", l_text_line_text },
 	{ NULL, NULL },
 };
 
-void l_line_register(lua_State *L)
+void l_text_line_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, NULL);
 	luaL_getmetatable(L, TYPENAME);

@@ -13,25 +13,25 @@
 #include "lua/record/largs.h"
 #include "lua/record/lrecord.h"
 
-struct l_line;
+struct l_text_line;
 
 /* The one at idx, or NULL. */
-const struct l_line *l_line_test(lua_State *L, int idx);
+const struct l_text_line *l_text_line_test(lua_State *L, int idx);
 
 /*
  * Push what writes the line at idx for an event of that name. A block of Lua's memory; what
  * is at idx must outlive it.
  */
-struct l_line *l_line_push(lua_State *L, int idx, const char *event);
+struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event);
 
 /*
  * Write the shown record's line; args is NULL where it has no payload. Never raises: what
  * cannot be written is found out by who flushes.
  */
-void l_line_feed(struct l_line *line, lua_State *L, const struct l_view *view,
-		 const struct l_args *args);
+void l_text_line_feed(struct l_text_line *line, lua_State *L, const struct l_view *view,
+		      const struct l_args *args);
 
 /* Add line() and line_fields() to the table on top of the stack. */
-void l_line_register(lua_State *L);
+void l_text_line_register(lua_State *L);
 
 #endif

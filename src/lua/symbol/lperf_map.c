@@ -1,5 +1,5 @@
 /*
- * lperf_map.c - the userdata perfev.core.jitmap: functions generated at run time; see lperf_map.h.
+ * lperf_map.c - the userdata perfev.core.perf_map: see lperf_map.h.
  */
 #include "lua/symbol/lperf_map.h"
 
@@ -10,18 +10,18 @@
 #include "lua/base/lclass.h"
 #include "lua/base/lerror.h"
 
-#define TYPENAME "perfev.core.jitmap"
+#define TYPENAME "perfev.core.perf_map"
 
-struct l_jitmap {
+struct l_perf_map {
 	struct pev_perf_map *map; /* owned; its text is the user value */
 };
 
-/* core.jitmap(text) -> map | nil, reason, errno; text: of a perf-PID.map */
-static int l_jitmap(lua_State *L)
+/* core.perf_map(text) -> map | nil, reason, errno; text: of a perf-PID.map */
+static int l_perf_map(lua_State *L)
 {
 	size_t len;
 	const char *text = luaL_checklstring(L, 1, &len);
-	struct l_jitmap *self = lua_newuserdatauv(L, sizeof(*self), 1);
+	struct l_perf_map *self = lua_newuserdatauv(L, sizeof(*self), 1);
 	struct pev_err err;
 	int rc;
 
@@ -39,7 +39,7 @@ static int l_jitmap(lua_State *L)
 /* m:find(address) -> name, where it begins | nil */
 static int l_find(lua_State *L)
 {
-	const struct l_jitmap *self = luaL_checkudata(L, 1, TYPENAME);
+	const struct l_perf_map *self = luaL_checkudata(L, 1, TYPENAME);
 	struct pev_perf_map_function function;
 
 	if (!pev_perf_map_find(self->map, (uint64_t)luaL_checkinteger(L, 2), &function))
@@ -51,7 +51,7 @@ static int l_find(lua_State *L)
 
 static int l_gc(lua_State *L)
 {
-	struct l_jitmap *self = luaL_checkudata(L, 1, TYPENAME);
+	struct l_perf_map *self = luaL_checkudata(L, 1, TYPENAME);
 
 	pev_perf_map_free(self->map);
 	self->map = NULL;
@@ -63,9 +63,9 @@ static const luaL_Reg methods[] = {
 	{ NULL, NULL },
 };
 
-void l_jitmap_register(lua_State *L)
+void l_perf_map_register(lua_State *L)
 {
 	l_class(L, TYPENAME, methods, l_gc);
-	lua_pushcfunction(L, l_jitmap);
-	lua_setfield(L, -2, "jitmap");
+	lua_pushcfunction(L, l_perf_map);
+	lua_setfield(L, -2, "perf_map");
 }

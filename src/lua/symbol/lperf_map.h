@@ -6,7 +6,7 @@
 
 #include <lua.h>
 
-/* Make the metatable perfev.jitmap, and add jitmap to the table on top. */
-void l_jitmap_register(lua_State *L);
+/* Make the metatable perfev.core.perf_map, and add jitmap to the table on top. */
+void l_perf_map_register(lua_State *L);
 
 #endif

@@ -112,7 +112,7 @@ static void push_stack(lua_State *L, int idx, const struct pev_stack *stack)
 	struct l_stack *self;
 	int stacks = lua_gettop(L);
 
-	lua_getiuservalue(L, stacks, L_STACKS_UV_SEEN);
+	lua_getiuservalue(L, stacks, L_STACK_TABLE_UV_SEEN);
 	if (lua_rawgeti(L, -1, (lua_Integer)stack->id) != LUA_TUSERDATA) {
 		lua_pop(L, 1);
 		self = lua_newuserdatauv(L, sizeof(*self), STACK_UV_NR);
@@ -143,7 +143,7 @@ static void forget_cfis(void *ctx)
 	struct finder *finder = ctx;
 
 	lua_newtable(finder->L);
-	lua_setiuservalue(finder->L, finder->stacks, L_STACKS_UV_CFIS);
+	lua_setiuservalue(finder->L, finder->stacks, L_STACK_TABLE_UV_CFIS);
 }
 
 /* (frame as light userdata, world) -> what the Lua half has of its file, or nothing */
@@ -188,11 +188,11 @@ static struct pev_cfi *keep_cfi(lua_State *L, int stacks)
 
 	if (!cfi)
 		return NULL;
-	if (lua_getiuservalue(L, stacks, L_STACKS_UV_CFIS) != LUA_TTABLE) {
+	if (lua_getiuservalue(L, stacks, L_STACK_TABLE_UV_CFIS) != LUA_TTABLE) {
 		lua_pop(L, 1);
 		lua_newtable(L);
 		lua_pushvalue(L, -1);
-		lua_setiuservalue(L, stacks, L_STACKS_UV_CFIS);
+		lua_setiuservalue(L, stacks, L_STACK_TABLE_UV_CFIS);
 	}
 	lua_pushvalue(L, -2);
 	lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
@@ -232,7 +232,7 @@ static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *ta
 
 	if (!pev_unwind_wanted(rec))
 		return NULL;
-	unwind = l_stacks_unwind(L, finder.stacks);
+	unwind = l_stack_table_unwind(L, finder.stacks);
 	lua_getfield(L, idx, "world");
 	unwind->find = find_cfi;
 	unwind->broken = tell_broken;
@@ -262,7 +262,7 @@ static const struct pev_stack *take(lua_State *L, int idx, struct pev_tasks *tas
 
 	luaL_checkstack(L, 12, "stack");
 	lua_getfield(L, idx, "stacks");
-	stacks = l_stacks_check(L, -1);
+	stacks = l_stack_table_check(L, -1);
 	unwind = walk(L, idx, tasks, rec);
 	rc = pev_stacks_take(stacks, tasks, rec, unwind, &stack);
 	l_raise_pending(L);

@@ -1,5 +1,5 @@
 /*
- * datafile.c - libFuzzer: a recording; its first byte says how it is read.
+ * reader.c - libFuzzer: a recording; its first byte says how it is read.
  *
  * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window;
  * bit 3: of a 32-bit kernel; bit 4: what is compressed is repeated (below), which bytes
