@@ -7,12 +7,12 @@
 -- where the command begins: at --, or at the first plain word of a script that takes none.
 
 local args = require "perfev.tool.args"
-local elsewhere = require("perfev.base.lazy_module") "perfl.other_tools"
+local other_tools = require("perfev.base.lazy_module") "perfl.other_tools"
 local escape = require "perfev.base.escape"
 local grammar = require "perfev.event.grammar"
-local report = require "perfl.message"
+local message = require "perfl.message"
 local session_options = require "perfev.base.options"
-local units = require "perfev.base.parse_units"
+local parse_units = require "perfev.base.parse_units"
 
 local M = {}
 
@@ -32,22 +32,22 @@ local function count(text)
 end
 
 local function ring(text)
-  local _, wrong = units.size(text)
+  local _, wrong = parse_units.size(text)
   if wrong then return nil, wrong end
-  local bytes = units.buffer(text)
+  local bytes = parse_units.buffer(text)
   if bytes then return bytes end
   return nil, ("size '%s': the ring of a CPU has 4K to 2G, in bytes"):format(text)
 end
 
 local function memory(text)
-  local bytes, why = units.size(text)
+  local bytes, why = parse_units.size(text)
   if not bytes then return nil, why end
   if bytes < session_options.LEAST_BYTES then return nil, ("size '%s': 1M or more"):format(text) end
   return bytes
 end
 
 local function moment(text)
-  local ok, why = units.moment(text)
+  local ok, why = parse_units.moment(text)
   if not ok then return nil, why end
   return text
 end
@@ -56,7 +56,7 @@ local MOST_ID = (1 << 31) - 1 -- the kernel's int
 
 local function id_list(what, kind, least)
   return function(text)
-    local list, why = units.list(text, what)
+    local list, why = parse_units.list(text, what)
     for _, id in ipairs(list or {}) do
       if id < least or id > MOST_ID then return nil, ("%s '%s': %d is no %s"):format(what, text, id, kind) end
     end
@@ -89,7 +89,7 @@ M.groups = {
     { "--to", into = "to", metavar = "TIME", convert = moment, help = "skip records after TIME" },
   },
   { "Limits",
-    { "-d", into = "duration", metavar = "DURATION", convert = positive(units.duration, "duration"),
+    { "-d", into = "duration", metavar = "DURATION", convert = positive(parse_units.duration, "duration"),
       help = "stop after 10s, 500ms, 2m (a plain number: seconds)" },
     { "-n", into = "count", metavar = "COUNT", convert = positive(count, "count"),
       help = "stop after COUNT records" },
@@ -107,7 +107,7 @@ M.groups = {
     { "--record", into = "record", metavar = "FILE",
       help = "also write a recording, for perf report, hotspot and -i (-: standard output)" },
     { "-z", into = "compress", help = "compress the recording with zstd" },
-    { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(units.size, "size"),
+    { "--switch-output", into = "switch_output", metavar = "SIZE", convert = positive(parse_units.size, "size"),
       help = "start a new recording when this size is reached, as in 100M" },
     { "-j --json", into = "json", yields = true, help = "print aggregators as JSON, a line for each key" },
     { "-q", into = "quiet", help = "print no summary line and no unread aggregators" },
@@ -371,7 +371,7 @@ function M.take_command(found, declared, exists)
   local at = plain_words(found, declared)[1]
   if not at then return found end
   local is_number = found.head[at]:find "^%d+$" -- bcc's interval and count
-  if is_number and elsewhere.numbers("", table.move(found.head, at, #found.head, 1, {})) then return found end
+  if is_number and other_tools.numbers("", table.move(found.head, at, #found.head, 1, {})) then return found end
   local argv, place = found.argv, found.places[at]
   local cut = M.scan(table.move(argv, 1, place - 1, 1, {}), exists)
   cut.command = table.move(argv, place, #argv, 1, {})
@@ -384,7 +384,7 @@ local function with_dashes(found, declared, n)
   if not at then return nil end
   local words = table.move(found.argv, 1, at - 1, 2, { "perfl" })
   words[#words + 1] = "--"
-  return report.shell(table.move(found.argv, at, #found.argv, #words + 1, words))
+  return message.shell(table.move(found.argv, at, #found.argv, #words + 1, words))
 end
 
 --- The same for words that a script without declared options was given.
@@ -515,33 +515,33 @@ local function long_of(flag, declared)
 end
 
 -- argparse's sentence about an option that is not there: it knows no beginnings, and one letter is near to all others.
-local function unknown_option(message, declared)
-  local flag = message:match("^unknown option '(%-%-[^']+)'$")
+local function unknown_option(sentence, declared)
+  local flag = sentence:match("^unknown option '(%-%-[^']+)'$")
   local long = flag and long_of(flag, declared)
-  if long then return ("%s; Did you mean '%s'?"):format(message, long) end
-  local short = message:match("^(unknown option '%-[^-]'); Did you mean one")
-  local number = message:match("^unknown option '(%-%d)'")
-  if not number then return short or message end
+  if long then return ("%s; Did you mean '%s'?"):format(sentence, long) end
+  local short = sentence:match("^(unknown option '%-[^-]'); Did you mean one")
+  local number = sentence:match("^unknown option '(%-%d)'")
+  if not number then return short or sentence end
   return ("%s\nwrite a value that begins with a dash after =, as in --name=%s"):format(short, number)
 end
 
 -- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
-local function explain(message, declared, name, found)
-  message = escape((message:gsub("\n", "; ")))
-  local known = name and elsewhere.option(name, message)
-  if known then return ("%s\n%s"):format(message:match("^[^;]*"), known) end
-  if name and (message == "too many arguments" or message:find "^argument '.*' must be one of") then
-    local numbers = elsewhere.numbers(name, found.rest)
-    if numbers then return ("%s\n%s"):format(message, numbers) end
+local function explain(sentence, declared, name, found)
+  sentence = escape((sentence:gsub("\n", "; ")))
+  local known = name and other_tools.option(name, sentence)
+  if known then return ("%s\n%s"):format(sentence:match("^[^;]*"), known) end
+  if name and (sentence == "too many arguments" or sentence:find "^argument '.*' must be one of") then
+    local numbers = other_tools.numbers(name, found.rest)
+    if numbers then return ("%s\n%s"):format(sentence, numbers) end
     local line = with_dashes(found, declared, first_unfit(found, declared))
-    if line then return ("%s\na command of a script that takes words follows --\ntry: %s"):format(message, line) end
+    if line then return ("%s\na command of a script that takes words follows --\ntry: %s"):format(sentence, line) end
   end
-  if not message:find("^unknown option") then return message end
+  if not sentence:find("^unknown option") then return sentence end
   local line = name and not declared and with_dashes(found, nil, 1)
-  if line and not line:match " %-%-.*$":find(message:match "'(.-)'", 1, true) then line = nil end
-  local lines = { unknown_option(message, declared) }
-  if name then lines[2] = report.fold(name .. " has", script_flags(declared)) end
-  lines[#lines + 1] = report.fold("perfl has", M.flags)
+  if line and not line:match " %-%-.*$":find(sentence:match "'(.-)'", 1, true) then line = nil end
+  local lines = { unknown_option(sentence, declared) }
+  if name then lines[2] = message.fold(name .. " has", script_flags(declared)) end
+  lines[#lines + 1] = message.fold("perfl has", M.flags)
   if line then lines[#lines + 1] = "the script may read its words: a command follows --\ntry: " .. line end
   return table.concat(lines, "\n")
 end
@@ -572,7 +572,7 @@ local function check_input(opts, found)
   local flag = found.command and "-- COMMAND"
   for _, row in ipairs(live_only) do flag = flag or opts[row[1]] and row[2] end
   if not flag and opts.from and opts.to
-    and session_options.are_crossed(units.moment(opts.from), units.moment(opts.to)) then
+    and session_options.are_crossed(parse_units.moment(opts.from), parse_units.moment(opts.to)) then
     return "--from is later than --to\n  nothing lies between them\n  try: the other way round"
   end
   return flag and ("-i and %s at once\n  a recording is read without the kernel\n"
@@ -681,7 +681,7 @@ function M.own_help(names)
   local parser = args.new_parser("perfl")
   add_ours(parser)
   return parser:usage((own_usage:gsub("%s+$", ""))):description(own_description)
-    :epilog(report.fold("Scripts:", names) .. "\n\n" .. own_epilog):get_help()
+    :epilog(message.fold("Scripts:", names) .. "\n\n" .. own_epilog):get_help()
 end
 
 --- The text of `perfl NAME --help`.
@@ -695,7 +695,7 @@ function M.script_help(found, declared, name, header)
   local takes_words = not declared
   for _, option in ipairs(declared or {}) do takes_words = takes_words or not option.flags end
   words[#words + 1] = takes_words and "[-- command args...]" or "[command args...]"
-  parser:usage(report.fold("Usage: perfl [options] " .. name, words))
+  parser:usage(message.fold("Usage: perfl [options] " .. name, words))
   local about = header ~= "" and header or declared and declared.summary
   if about then parser:description(about) end
   parser:epilog((declared and declared.epilog and declared.epilog .. "\n\n" or "")

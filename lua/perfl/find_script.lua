@@ -1,20 +1,20 @@
---- NAME or path -> a script, and the list of names.
+--- Finds the script that a word of the command line names.
 --
--- A word with a slash or ".lua" is a path. Any other is the name of a script that perfl carries: a file that happens to
--- lie in the working directory is never run, and who may write the files of a checkout does not matter.
+-- A word with a slash or ".lua" is a path. Any other word is the name of a built-in script. perfl never runs a file of
+-- the working directory by its bare name, and built-in scripts do not depend on the permissions of a checkout.
 
 local core = require "perfev.core"
-local elsewhere = require("perfev.base.lazy_module") "perfl.other_tools"
+local other_tools = require("perfev.base.lazy_module") "perfl.other_tools"
 local escape = require "perfev.base.escape"
 local native = require "perfl.core"
-local report = require "perfl.message"
+local message = require "perfl.message"
 
 local M = {}
 
---- Where perfev's own shared objects lie, as templates: a checkout's, or those installed beside perfl.
+--- Search templates for perfev's own shared objects: those of a checkout, then those installed beside perfl.
 -- @treturn[1] string
 -- @treturn[2] nil
--- @treturn[2] string  why that is not known
+-- @treturn[2] string  the reason if the path of perfl is unknown
 -- @treturn[2] string  what to do
 function M.native_templates()
   local exe = core.exe()
@@ -25,27 +25,27 @@ function M.native_templates()
   return ("%s/?.so;%s/../lib/lua/5.4/?.so"):format(bin, bin)
 end
 
--- The path of a script that perfl carries, in messages and tracebacks.
-local WITHIN = "perfl:/"
+-- The prefix of a built-in script's path in messages and tracebacks.
+local BUILT_IN = "perfl:/"
 
 local function is_path(word)
   return word == "-" or word:find("/", 1, true) or word:find("%.lua$")
 end
 
---- The text of a script that perfl carries, by the path that `resolve` gave; nil for the path of a file.
-function M.within(path)
-  local name = path:sub(1, #WITHIN) == WITHIN and path:match("([^/]+)%.lua$")
+--- The text of a built-in script, by the path that `resolve` returned; nil for the path of a file.
+function M.built_in_text(path)
+  local name = path:sub(1, #BUILT_IN) == BUILT_IN and path:match("([^/]+)%.lua$")
   return name and native.script(name)
 end
 
---- Whether a word names a script.
+--- True if the word names a script.
 function M.exists(word)
   if word == "-" then return true end
   if is_path(word) then return native.exists(word) end
   return native.script(word) ~= nil
 end
 
---- The names of the scripts that perfl carries, sorted.
+--- The names of the built-in scripts, sorted.
 M.names = native.script_names
 
 local function not_found(name, verbs)
@@ -55,27 +55,27 @@ local function not_found(name, verbs)
   local text = ("no script is named '%s'%s"):format(escape(name),
     near and (" (did you mean '%s'?)"):format(near) or "")
   if native.exists(name) then
-    return ("%s\na file of that name is in this directory: ./%s"):format(text, escape(name))
+    return ("%s\na file of that name is in this directory\ntry: ./%s"):format(text, escape(name))
   end
-  local other = elsewhere.tool(name, M.exists)
+  local other = other_tools.tool(name, M.exists)
   if other then return ("no script is named '%s'\n%s"):format(escape(name), other) end
   for i = 1, #names - 1 do names[i] = names[i] .. "," end
-  return ("%s\n%s"):format(text, report.fold("there are", names))
+  return ("%s\n%s"):format(text, message.fold("scripts:", names))
 end
 
 --- The path of a script.
 -- @tparam string word  NAME or a path
--- @tparam ?table verbs  other words that may have been meant, as keys
+-- @tparam ?table verbs  other words to suggest, as keys
 -- @treturn[1] string  path
 -- @treturn[2] nil
--- @treturn[2] string  with the names there are
+-- @treturn[2] string  with the names of the built-in scripts
 function M.resolve(word, verbs)
   if is_path(word) then
     if M.exists(word) then return word end
     return nil, ("no script '%s': %s"):format(escape(word),
-      core.list(word) and "it is a directory" or "there is no such file")
+      core.list(word) and "it is a directory" or "no such file")
   end
-  if M.exists(word) then return ("%s%s.lua"):format(WITHIN, word) end
+  if M.exists(word) then return ("%s%s.lua"):format(BUILT_IN, word) end
   return nil, not_found(word, verbs)
 end
 

@@ -1,8 +1,8 @@
---- How Lua source gets into perfl: as text, from a file that is checked after it was opened.
+--- Loads Lua source into perfl: as text only, from a file whose owner and mode are checked after it was opened.
 --
--- Compiled Lua is never loaded, because Lua has no verifier for it since 5.2. Root, and a perfl with file capabilities,
--- run nothing that another user could have written: no script, no module that it requires, no file that it loads with
--- dofile or loadfile. The working directory is not searched.
+-- Compiled Lua is never loaded, because Lua has had no bytecode verifier since 5.2. Root, and a perfl with file
+-- capabilities, run nothing that another user could have written: no script, no module that the script requires, no
+-- file that it loads with dofile or loadfile. The working directory is not searched.
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
@@ -11,14 +11,15 @@ local native_module = require "perfev.base.native_module"
 
 local M = {}
 
---- Set by --i-trust-this: files of others are run, too.
+--- Set by --i-trust-this: also run files that other users may write.
 M.trust_all = false
 
-local SOURCE_MAX = 64 << 20 -- /dev/zero is no script
+local SOURCE_MAX = 64 << 20 -- bounds reading /dev/zero
 
--- In a user namespace all who are not of it have one number (user_namespaces(7)), the machine's root, whose scripts
--- these are, among them. That is trusted where we are not the machine's root ourselves, but an ordinary user.
-local function is_outside(uid)
+-- A user namespace shows every user without a mapping as overflowuid (user_namespaces(7)), the machine's root among
+-- them, who owns the installed scripts. overflowuid is trusted unless the namespace maps the machine's root: then this
+-- process has its rights.
+local function is_unmapped(uid)
   if uid ~= tonumber((core.slurp("/proc/sys/kernel/overflowuid"))) then return false end
   local map = core.slurp("/proc/self/uid_map") or ""
   for first, outer, count in map:gmatch("(%d+)%s+(%d+)%s+(%d+)") do
@@ -34,15 +35,15 @@ local function caller_of_root()
   return tonumber(os.getenv("SUDO_UID") or os.getenv("PKEXEC_UID") or "")
 end
 
---- Whether a file's owner is root or the user who runs perfl, also through sudo.
+--- True if a file's owner is root or the user who runs perfl, also through sudo.
 function M.is_ours(uid)
-  return uid == 0 or uid == native.uid or uid == caller_of_root() or is_outside(uid)
+  return uid == 0 or uid == native.uid or uid == caller_of_root() or is_unmapped(uid)
 end
 
 local GROUP_WRITE, OTHERS_WRITE = 0x10, 0x02 -- S_IWGRP, S_IWOTH
 
--- Who else could have written this file -> the reason not to run it, the command that mends that | nil
-local function distrust(path, mode, uid, gid)
+-- Checks that no other user could have written the file -> the reason to refuse it and the fix | nil if it is trusted
+local function reason_to_distrust(path, mode, uid, gid)
   local quoted = "'" .. path:gsub("'", "'\\''") .. "'"
   if mode & OTHERS_WRITE ~= 0 then return "every user may write it", "chmod o-w " .. quoted end
   if not M.is_ours(uid) then
@@ -55,7 +56,7 @@ end
 
 local function check_trust(path, mode, uid, gid)
   if M.trust_all or not (native.euid == 0 or native.elevated) then return true end
-  local why, remedy = distrust(path, mode, uid, gid)
+  local why, remedy = reason_to_distrust(path, mode, uid, gid)
   if not why then return true end
   return nil, ("will not run '%s' %s: %s\ntry: %s"):format(escape(path),
     native.euid == 0 and "as root" or "with perfl's capabilities", why, escape(remedy))
@@ -67,14 +68,14 @@ local function check_text(path, text)
     return nil, ("'%s' is compiled Lua: perfl runs source only"):format(escape(path))
   end
   if text:sub(1, 4) == "\127ELF" then
-    return nil, ("'%s' is a program, and no script\nput the command after --\ntry: perfl SCRIPT -- %s"):format(
+    return nil, ("'%s' is a program, not a script\nput the command after --\ntry: perfl SCRIPT -- %s"):format(
       escape(path), escape(path))
   end
   return text
 end
 
---- The text of a source file.
--- @tparam string path  "-": standard input, which is trusted as the caller is
+--- Reads a source file.
+-- @tparam string path  "-": standard input, which is trusted like the caller
 -- @tparam[opt="cannot read the script: "] string lead  before the reason why a file cannot be opened
 -- @treturn[1] string
 -- @treturn[2] nil
@@ -94,7 +95,7 @@ function M.read(path, lead)
   return check_text(path, text or "")
 end
 
---- Compile text; a first line that begins with # is the shell's.
+--- Compiles text; skips a first line that begins with #.
 -- @treturn[1] function
 -- @treturn[2] nil
 -- @treturn[2] string  "FILE:LINE: …"
@@ -103,7 +104,7 @@ function M.compile(text, chunkname, env)
   return load(text, chunkname, "t", env or _G)
 end
 
--- The second searcher of require, but for what is loaded and by whom it may be written.
+-- Replaces require's second searcher: loads text only, and only from trusted files.
 local function search_module(name)
   local path, tried = package.searchpath(name, package.path)
   if not path then return tried end
@@ -116,8 +117,8 @@ local function search_module(name)
   return chunk, path
 end
 
--- Whether root alone may write this file and every directory above it.
-local function is_roots(path)
+-- True if only root may write this file and every directory above it.
+local function is_writable_by_root_only(path)
   path = native.realpath(path)
   while path do
     local file <close>, mode, uid, _, gid = native.open(path == "" and "/" or path, "r")
@@ -128,8 +129,8 @@ local function is_roots(path)
   return false
 end
 
--- The searcher for perfev's own shared objects (perfev.elf), which lie beside perfl. With rights that its caller lacks
--- perfl loads those of root alone, because it cannot restrict what native code does.
+-- The searcher for perfev's own shared objects (perfev.elf), which lie beside perfl. A perfl with rights that its
+-- caller lacks loads only those that root alone may write, because it cannot restrict native code.
 local loadlib, searchpath = package.loadlib, package.searchpath
 local function search_own_module(name)
   if not name:find("^perfev%.%l+$") then return nil end
@@ -142,7 +143,7 @@ local function search_own_module(name)
   if not path then return tried end
   local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return "\n\t" .. mode end
-  if not check_trust(path, mode, uid, gid) or native.elevated and not is_roots(path) then
+  if not check_trust(path, mode, uid, gid) or native.elevated and not is_writable_by_root_only(path) then
     native_module.refused[name] = { ("others than root may write %s, or a directory above it"):format(path),
                                     "chmod go-w, chown root" }
     return ("\n\tnot trusted: %s"):format(path)
@@ -159,7 +160,7 @@ local function absolute_only(path)
   return table.concat(kept, ";")
 end
 
--- load as it was, but for text alone.
+-- load() for text only.
 local function load_text(load_any)
   return function(chunk, name, _, ...)
     if select("#", ...) == 0 then return load_any(chunk, name, "t") end
@@ -167,7 +168,7 @@ local function load_text(load_any)
   end
 end
 
--- loadfile(path, mode, env), by the rules for scripts.
+-- loadfile(path, mode, env) with the same checks as for scripts.
 local function load_file(path, _, ...)
   local text, why = M.read(path or "-")
   if not text then return nil, why end
@@ -180,7 +181,7 @@ local function run_file(path)
   return chunk()
 end
 
---- Once per state, before any script: the rules above hold from here on.
+--- Replaces require's searchers, load, loadfile and dofile; called once, before any script runs.
 function M.prepare()
   package.path = absolute_only(package.path)
   package.cpath = absolute_only(package.cpath)
@@ -190,7 +191,7 @@ function M.prepare()
   if native.elevated then require("perfl.restricted_script").restrict(search_own_module) end
 end
 
---- Let a script find the modules that lie beside it, after all others.
+--- Lets a script require the modules beside it; they are searched last.
 function M.add_directory_of(path)
   local real = native.realpath(path)
   local directory = real and real:match("^(.*)/[^/]*$")

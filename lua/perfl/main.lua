@@ -6,23 +6,23 @@
 
 local lazy = require "perfev.base.lazy_module"
 local perfev = require "perfev"
-local agg = require "perfev.aggregate.aggregator"
-local probe_events = require "perfev.probe.tracefs_probes"
+local aggregator = require "perfev.aggregate.aggregator"
+local tracefs_probes = require "perfev.probe.tracefs_probes"
 local args = require "perfev.tool.args"
 local core = require "perfev.core"
-local elsewhere = lazy "perfl.other_tools"
+local other_tools = lazy "perfl.other_tools"
 local escape = require "perfev.base.escape"
 local grammar = require "perfev.event.grammar"
 local session = require "perfev.live.session"
-local find = require "perfl.find_script"
+local find_script = require "perfl.find_script"
 local native = require "perfl.core"
-local options = require "perfl.command_line"
+local command_line = require "perfl.command_line"
 local output = require "perfl.output"
 local progress = require "perfl.progress"
-local report = require "perfl.message"
+local message = require "perfl.message"
 local session_options = require "perfev.base.options"
-local shortage = require "perfev.base.memory_shortage"
-local source = require "perfl.load_source"
+local memory_shortage = require "perfev.base.memory_shortage"
+local load_source = require "perfl.load_source"
 local foreign_names = lazy "perfev.event.foreign_names"
 local symbol = lazy "perfev.symbol"
 local symbol_files = lazy "perfev.symbol.files"
@@ -61,9 +61,9 @@ local run
 
 -- End from wherever we are, through the script's frames.
 local function leave(status, text)
-  if text then report.say(text) end
+  if text then message.say(text) end
   run.status = status
-  error(setmetatable({ status = status }, report.Leave), 0)
+  error(setmetatable({ status = status }, message.Leave), 0)
 end
 
 -- ---- the command line ----
@@ -99,7 +99,7 @@ local function may_read_words(text)
 end
 
 local function log(level, text)
-  if level == 0 or run.opts.verbose > 0 then report.say(text) end
+  if level == 0 or run.opts.verbose > 0 then message.say(text) end
 end
 
 -- perfl's options are known: what takes effect before the session does so now.
@@ -112,12 +112,12 @@ local function begin(opts)
     local ok, why = require("perfl.simulate").install(opts.sim, perfev.stop)
     if not ok then leave(FAILED, why) end
   end
-  if opts.json then agg.default_form = "json" end
+  if opts.json then aggregator.default_form = "json" end
   if opts.assume_pmu then require("perfev.event.vendor").assume = opts.assume_pmu end
   if opts.trace_sys then
-    perfev.hooks.log(report.trace)
+    perfev.hooks.log(message.trace)
   elseif opts.verbose >= 2 then
-    perfev.hooks.log(report.say)
+    perfev.hooks.log(message.say)
   end
   if opts.record == "-" and not opts.dry_run then
     local fd, why = native.take_stdout()
@@ -139,11 +139,11 @@ local function print_version()
 end
 
 local function print_help()
-  io.write(options.script_help(run.words, run.declared, run.name, header_of(run.text)), "\n")
+  io.write(command_line.script_help(run.words, run.declared, run.name, header_of(run.text)), "\n")
 end
 
 local function refuse_command_line(why)
-  leave(USAGE, report.with_help(why, run.path and "perfl " .. escape(run.words.script) or "perfl"))
+  leave(USAGE, message.with_help(why, run.path and "perfl " .. escape(run.words.script) or "perfl"))
 end
 
 local function set_global_arg()
@@ -155,7 +155,7 @@ end
 -- Once the script's arguments are known: separates the command, and obeys --help and --version.
 local function end_words(declared)
   if declared or not may_read_words(run.text) then
-    run.words = options.take_command(run.words, declared, find.exists)
+    run.words = command_line.take_command(run.words, declared, find_script.exists)
     set_global_arg()
   end
   if run.words.help then
@@ -172,9 +172,9 @@ end
 local function parse_declared(declared)
   if run.declared then error("perfev.args: a script declares its options once", 2) end
   run.declared = declared
-  options.check_conflicts(declared, run.name)
+  command_line.check_conflicts(declared, run.name)
   end_words(declared)
-  local opts, values = options.parse(run.words, declared, run.name)
+  local opts, values = command_line.parse(run.words, declared, run.name)
   if not opts then refuse_command_line(values) end
   begin(opts)
   return values
@@ -183,14 +183,14 @@ end
 -- Whether it depends on the script's declaration where the command begins, or whether there is one to help with.
 local function must_wait()
   return run.words.help or run.words.version
-    or options.as_command(run.words) and (may_declare_itself(run.text) or not may_read_words(run.text))
+    or command_line.as_command(run.words) and (may_declare_itself(run.text) or not may_read_words(run.text))
 end
 
 -- The command line of a script that declares nothing. `final`: nothing can follow.
 local function settle(final)
   if run.opts or not final and must_wait() then return end
   if final then end_words() end
-  local opts, why = options.parse(run.words, nil, run.name)
+  local opts, why = command_line.parse(run.words, nil, run.name)
   if opts then
     begin(opts)
   elseif final then
@@ -242,25 +242,25 @@ local function load_script()
   local words = run.words
   if words.chunks then
     run.name, run.text = "-e", table.concat(words.chunks, "\n")
-    local script, why = source.compile(run.text, "=-e", chunk_environment())
+    local script, why = load_source.compile(run.text, "=-e", chunk_environment())
     return script, why and why .. hint(words.chunks)
   end
-  local path, why = find.resolve(words.script, verbs)
+  local path, why = find_script.resolve(words.script, verbs)
   if not path then return nil, why, USAGE end
   run.name, run.path = name_of(path), path
-  run.text = find.within(path)
-  if not run.text then run.text, why = source.read(path) end
+  run.text = find_script.built_in_text(path)
+  if not run.text then run.text, why = load_source.read(path) end
   if not run.text then return nil, why end
-  return source.compile(run.text, path == "-" and "=stdin" or "@" .. path)
+  return load_source.compile(run.text, path == "-" and "=stdin" or "@" .. path)
 end
 
 -- ---- the session ----
 
 local function print_callback_error(object, where, trace)
-  local text = report.shown(object)
+  local text = message.shown(object)
   if trace then text = text .. "\n" .. trace end
-  report.say(("a callback failed%s (more of the same are only counted)\n%s"):format(
-    where and " in " .. where or "", report.trimmed(text) .. elsewhere.name(text)))
+  message.say(("a callback failed%s (more of the same are only counted)\n%s"):format(
+    where and " in " .. where or "", message.trimmed(text) .. other_tools.name(text)))
 end
 
 -- Asked by the session once per wakeup.
@@ -271,7 +271,7 @@ local function keep_going()
     native.heed() -- it is here that the loop sees it: what is done at the end may take its time
     return "signal"
   end
-  progress.look(run.session)
+  progress.update(run.session)
   return true
 end
 
@@ -290,7 +290,7 @@ local function watch_by_default(opts)
     opts.all_cpus = true
     return
   end
-  local line = not run.declared and options.as_command(run.words)
+  local line = not run.declared and command_line.as_command(run.words)
   leave(USAGE, no_target .. (line and "the script may read its words: a command follows --\ntry: " .. line
     or ways_to_choose))
 end
@@ -332,7 +332,7 @@ local function configure(s)
     end },
   }
   local read, why = session_options.read(given, session_options.copy(s.opts))
-  if not read then leave(USAGE, report.with_help(why, "perfl")) end
+  if not read then leave(USAGE, message.with_help(why, "perfl")) end
   s:configure(given)
   s._keep_going, s._record_fd = keep_going, opts.record_fd
 end
@@ -369,11 +369,11 @@ local function before_start()
   local unheard = not (run.opts.record or run.opts.quiet) and session.unheard(s)
   if unheard then
     s:begin(function()
-      report.say(unheard .. ": no callback is set; its records are dropped\n"
+      message.say(unheard .. ": no callback is set; its records are dropped\n"
         .. "try: sample = print, a function, or count { by = \"comm\" }")
     end)
   end
-  if not (run.opts.sim or run.opts.input) then probe_events.sweep_once(log) end
+  if not (run.opts.sim or run.opts.input) then tracefs_probes.sweep_once(log) end
 end
 
 -- ---- the end ----
@@ -390,18 +390,18 @@ local function say_closing(why)
   local totals = s:totals()
   if why and totals.records == 0 then return end -- it never came to run
   if not run.recording then
-    for _, line in ipairs(report.closing(totals, native.cpu_time(), run.opts.input)) do report.say(line) end
-    local beyond = report.beyond_memory(totals, shortage.stacks)
-    if beyond then report.say(beyond) end
+    for _, line in ipairs(message.closing(totals, native.cpu_time(), run.opts.input)) do message.say(line) end
+    local beyond = message.beyond_memory(totals, memory_shortage.stacks)
+    if beyond then message.say(beyond) end
     local gone = package.loaded["perfev.symbol"] and symbol.gone()
-    if gone then report.say(gone) end
-    if s.hint then report.say(s.hint) end
+    if gone then message.say(gone) end
+    if s.hint then message.say(s.hint) end
   end
-  if s.recorded then report.say(require("perfl.verb.record").closing(s.recorded, totals)) end
+  if s.recorded then message.say(require("perfl.verb.record").closing(s.recorded, totals)) end
   if not run.recording then return end
-  if totals.lost > 0 then report.say(report.lost(totals)) end
-  local faults = report.faults(totals)
-  if faults then report.say(faults) end
+  if totals.lost > 0 then message.say(message.lost(totals)) end
+  local faults = message.faults(totals)
+  if faults then message.say(faults) end
 end
 
 local function failed_status()
@@ -416,13 +416,13 @@ end
 -- True if the output is not complete.
 local function is_incomplete()
   local s = run.session
-  return s and (s.unfinished or shortage.any or (s:totals().no_memory or 0) > 0)
+  return s and (s.unfinished or memory_shortage.any or (s:totals().no_memory or 0) > 0)
 end
 
 -- What -e has without asking, a script has to ask for.
 local function not_required(why)
   local name = why:match("^[^\n]*nil value %(global '([%w_]+)'%)")
-  if not name or name ~= "perfev" and perfev[name] == nil then return elsewhere.name(why) end
+  if not name or name ~= "perfev" and perfev[name] == nil then return other_tools.name(why) end
   return ("\ntry: local perfev = require \"perfev\"%s"):format(name ~= "perfev" and ", and perfev." .. name or "")
 end
 
@@ -435,8 +435,8 @@ local function outcome(why)
   if unread or not flushed and not broken then -- the reader has gone: nothing is left to say
     return number and 128 + number or unread or broken_status, number
   end
-  if why then report.say(number and why:match("^[^\n]*") or report.trimmed(why) .. not_required(why)) end
-  if broken then report.say(broken) end
+  if why then message.say(number and why:match("^[^\n]*") or message.trimmed(why) .. not_required(why)) end
+  if broken then message.say(broken) end
   if run.status then return broken_status or run.status end
   if run.opts then say_closing(why) end
   if number then return 128 + number, number end
@@ -447,7 +447,7 @@ end
 -- What was counted and the script has not read.
 local function print_aggregators()
   if run.opts and run.opts.quiet then return end
-  for i, one in ipairs(agg.unread()) do
+  for i, one in ipairs(aggregator.unread()) do
     if i > 1 and not run.opts.json then print() end
     one:print()
   end
@@ -468,13 +468,13 @@ local function execute(script)
   end
   local ok, why = s:run()
   if ok or s:totals().delivered > 0 then print_aggregators() end
-  return not ok and (why and report.shown(why) or "the session failed") or nil
+  return not ok and (why and message.shown(why) or "the session failed") or nil
 end
 
 -- A run whose script is what the words after "record" say.
 local function run_record(words)
   run = { words = { rest = {} }, name = "record", text = "", recording = true }
-  source.prepare()
+  load_source.prepare()
   output.prepare()
   session.before_default_start = before_start
   local opts, declare, command = require("perfl.verb.record").parse(words)
@@ -486,14 +486,14 @@ local function run_record(words)
   local _, why_failed = xpcall(function()
     begin(opts)
     return execute(declare)
-  end, report.traceback)
+  end, message.traceback)
   if run.status then why_failed = nil end
   return outcome(why_failed)
 end
 
 local function run_verb(verb, words)
   if verb == "record" then return run_record(words) end
-  source.prepare()
+  load_source.prepare()
   output.prepare()
   run = { words = {} }
   run.status = require(verbs[verb]).main(words)
@@ -501,8 +501,8 @@ local function run_verb(verb, words)
 end
 
 local function prepare(words)
-  source.trust_all = words.trust or false
-  source.prepare()
+  load_source.trust_all = words.trust or false
+  load_source.prepare()
   output.prepare()
   args.parse = parse_declared
   session.before_default_start = before_start
@@ -511,7 +511,7 @@ local function prepare(words)
 end
 
 local function usage_error(text)
-  report.say(report.with_help(text, "perfl"))
+  message.say(message.with_help(text, "perfl"))
   return USAGE
 end
 
@@ -521,7 +521,7 @@ end
 -- @treturn ?integer  signal to end by instead
 function M.main(argv)
   if every_verb[argv[1]] then return run_verb(argv[1], table.move(argv, 2, #argv, 1, {})) end
-  local words = options.scan(argv, find.exists, every_verb)
+  local words = command_line.scan(argv, find_script.exists, every_verb)
   if words.verb then return run_verb(words.verb, words.verb_words) end
   run = { words = words }
   if words.version and not words.script then
@@ -529,18 +529,18 @@ function M.main(argv)
     return outcome()
   end
   if not words.script and not words.chunks then
-    if not words.help then return usage_error(options.no_script(words)) end
-    io.write(options.own_help(find.names()), "\n")
+    if not words.help then return usage_error(command_line.no_script(words)) end
+    io.write(command_line.own_help(find_script.names()), "\n")
     return outcome()
   end
   prepare(words)
   local script, why, status = load_script()
   if not script then
-    report.say(why)
+    message.say(why)
     return status or FAILED
   end
-  if run.path and run.path ~= "-" then source.add_directory_of(run.path) end
-  local _, why_failed = xpcall(execute, report.traceback, script)
+  if run.path and run.path ~= "-" then load_source.add_directory_of(run.path) end
+  local _, why_failed = xpcall(execute, message.traceback, script)
   if run.status then why_failed = nil end
   return outcome(why_failed)
 end

@@ -1,20 +1,20 @@
---- What perfl itself says, on standard error, in bytes a terminal does not obey.
+--- perfl's own messages on standard error, with unsafe bytes escaped: errors, tracebacks, the summary line.
 
 local escape = require "perfev.base.escape"
 local options = require "perfev.base.options"
-local shortage = require "perfev.base.memory_shortage"
+local memory_shortage = require "perfev.base.memory_shortage"
 
 local M = {}
 
--- A line below the first: indented, what stood after a tab (a frame) further in.
-local function below(line)
+-- A line below the first, indented; the lines of a traceback (after a tab) are indented further.
+local function indent_line(line)
   local lead, text = line:match("^(%s*)(.*)$")
   return (lead:find("\t") and "    " or #lead > 2 and lead .. "  " or "  ") .. escape(text)
 end
 
---- Words folded into lines that begin below the first word: of at most 78 columns, since `say` shows them
--- two columns further in.
--- @tparam string lead  what stands before them
+--- Folds words into lines of at most 78 columns, because `say` indents them by two; further lines begin below the
+-- first word.
+-- @tparam string lead  the text before the first word
 -- @tparam {string,...} words
 -- @treturn string
 function M.fold(lead, words)
@@ -26,7 +26,7 @@ function M.fold(lead, words)
   return table.concat(lines, "\n")
 end
 
---- Words as the user may paste them into a shell.
+--- Words quoted for a shell.
 -- @tparam {string,...} words
 -- @treturn string
 function M.shell(words)
@@ -37,65 +37,67 @@ function M.shell(words)
   return table.concat(out, " ")
 end
 
---- A message: the first line after "perfl: ", the others below it.
+--- Prints a message: the first line after "perfl: ", the others indented below it.
 function M.say(text)
   local lines = {}
   for line in (text .. "\n"):gmatch("([^\n]*)\n") do
-    if line:find("%S") then lines[#lines + 1] = #lines == 0 and escape(line) or below(line) end
+    if line:find("%S") then lines[#lines + 1] = #lines == 0 and escape(line) or indent_line(line) end
   end
   io.stderr:write("perfl: ", table.concat(lines, "\n"), "\n")
 end
 
---- What is wrong with a command line: where it does not tell what helps, there is --help.
+--- A usage error; adds "try: ... --help" if the text has no remedy.
 -- @tparam string text
--- @tparam string help  whose help: "perfl", "perfl record"
+-- @tparam string help  the command with a help text: "perfl", "perfl record"
 -- @treturn string
 function M.with_help(text, help)
   return text:find("\n%s*try: ") and text or ("%s\ntry: %s --help"):format(text, help)
 end
 
---- A system call, on a line of its own.
+--- Prints a system call on a line of its own.
 function M.trace(text)
   io.stderr:write(escape(text), "\n")
 end
 
--- How the library called the script: below the script's last frame, and no news to its author.
-local ours = {
+-- Frames of perfl and the library, which do not interest the script's author.
+local own_frames = {
   "^%s+lua/perfl/", "^%s+lua/perfev/", "^%s+%[C%]: in method 'dispatch'", "^%s+%[C%]: in function 'perfev",
   "^%s+%[C%]: in upvalue 'protect'", "^%s+%[C%]: in field 'protect'", "^%s+%(%.%.%.tail calls%.%.%.%)",
 }
 
-local function is_ours(line)
-  for _, pattern in ipairs(ours) do
+local function is_own_frame(line)
+  for _, pattern in ipairs(own_frames) do
     if line:find(pattern) then return true end
   end
   return false
 end
 
--- The frames above the script's, where what is raised is told of its line: how the library looked at what it was given.
-local function drop_above(lines)
+-- Removes the library's frames above the script's frame: the library checked an argument and blamed the script's line.
+local function drop_checking_frames(lines)
   if lines[1]:find("^lua/perf") then return end
   local first = 1
   while lines[first] and lines[first] ~= "stack traceback:" do first = first + 1 end
-  local at, is_library = first + 1, false
-  while lines[at] and (is_ours(lines[at]) or lines[at]:find("^%s+%[C%]: ")) do
-    is_library = is_library or lines[at]:find("^%s+lua/perf") ~= nil
-    at = at + 1
+  local script_frame, is_library = first + 1, false
+  while lines[script_frame] and (is_own_frame(lines[script_frame]) or lines[script_frame]:find("^%s+%[C%]: ")) do
+    is_library = is_library or lines[script_frame]:find("^%s+lua/perf") ~= nil
+    script_frame = script_frame + 1
   end
-  if is_library and lines[at] then table.move(lines, at, #lines + at - first, first + 1) end
+  if is_library and lines[script_frame] then
+    table.move(lines, script_frame, #lines + script_frame - first, first + 1)
+  end
 end
 
---- A traceback without our own frames at its ends: the reader's script ends where we called it.
+--- A traceback without the frames of perfl and the library above and below the script's frames.
 function M.trimmed(text)
   text = text:gsub("\n%s+%[C%]: in function 'xpcall'.*$", "")
   local lines = {}
   for line in (text .. "\n"):gmatch("([^\n]*)\n") do lines[#lines + 1] = line end
-  while #lines > 1 and is_ours(lines[#lines]) do lines[#lines] = nil end
-  drop_above(lines)
+  while #lines > 1 and is_own_frame(lines[#lines]) do lines[#lines] = nil end
+  drop_checking_frames(lines)
   return table.concat(lines, "\n")
 end
 
-local SHOWN = 10 -- fields of an error object
+local SHOWN = 10 -- fields printed of an error object
 
 local function shown_field(value)
   if type(value) == "string" then return '"' .. escape(value) .. '"' end
@@ -115,21 +117,21 @@ local function shown_fields(object)
   return #out == 0 and "{}" or ("{ %s }"):format(table.concat(out, ", ", 1, math.min(#out, SHOWN + 1)))
 end
 
---- What was raised, in words.
+--- An error object as text.
 -- @param object
 -- @treturn string
 function M.shown(object)
   if type(object) == "string" then return object end
   local ok, text = pcall(tostring, object)
-  local says_itself = ok and not text:find(("%p"):format(object), 1, true) -- or it is Lua's "table: 0x..."
-  if says_itself and (type(object) == "table" or type(object) == "userdata" or type(object) == "number") then
+  local has_tostring = ok and not text:find(("%p"):format(object), 1, true) -- else Lua's "table: 0x..."
+  if has_tostring and (type(object) == "table" or type(object) == "userdata" or type(object) == "number") then
     return text
   end
   if type(object) == "table" then return shown_fields(object) end
   return ("(the error object is a %s value)"):format(type(object))
 end
 
---- xpcall's handler: a message with where it came from; what was left with stays as it is.
+--- xpcall's handler: the message with a traceback; an M.Leave object is passed through.
 function M.traceback(object)
   if type(object) == "table" and getmetatable(object) == M.Leave then return object end
   return debug.traceback(M.shown(object), 2)
@@ -156,28 +158,28 @@ local function larger_ring(totals)
     or "a larger ring (-m)"
 end
 
--- A ring that is three quarters full is read at once, whatever the others may still have for that time.
+-- A ring that is three quarters full is read at once, though other rings may still hold older records.
 local function late_line(totals)
-  return ("late records came after younger ones: a ring that is three quarters full is read before its turn\n"
+  return ("late records arrived after newer ones: a ring that is three quarters full is read before its turn\n"
     .. "try: %s"):format(larger_ring(totals))
 end
 
 local function lost_line(totals)
   local more = larger_ring(totals)
-  return ("records were lost because they came faster than the script took them\ntry: %s, %s")
+  return ("records were lost because they arrived faster than the script processed them\ntry: %s, %s")
     :format(more, "a filter or fewer events, or less work per record")
 end
 
---- Why records of a recording were lost, and what helps.
+--- The cause and the remedy for records lost while recording.
 function M.lost(totals)
   local now = totals.ring_bytes or 0
-  return ("records were lost because they came faster than they were written\ntry: a larger ring (-m %s; now %s), "
+  return ("records were lost because they arrived faster than they were written\ntry: a larger ring (-m %s; now %s), "
     .. "a lower frequency (-F), or fewer events"):format(size_text(now * 4), size_text(now))
 end
 
 local LOST_WHEN_RECORDED = "records were lost when they were recorded\ntry: perf record with larger rings (-m)"
 
--- What should be zero, in the order of interest.
+-- Counters that should be zero, the most important first: field, plural, singular.
 local faults = {
   { "callback_errors", "failed callbacks", "failed callback" },
   { "lost_own", "side-band records lost, so that names may be missing",
@@ -191,16 +193,16 @@ local faults = {
   { "corrupt", "corrupt rings", "corrupt ring" },
 }
 
-local MANY = 10000 -- records: of fewer, what a run costs is mostly its start
+local MANY = 10000 -- records; the time of a run with fewer is mostly its start
 
--- What it cost: seconds, and of many records what one of them did.
-local function cost(records, cpu_time)
+-- CPU time in seconds, and per record if there were many.
+local function cost_text(records, cpu_time)
   local text = ("%.3f s of CPU"):format(cpu_time)
   if records < MANY then return text end
   return ("%s (%s ns a record)"):format(text, M.grouped(cpu_time * 1e9 / records // 1 | 0))
 end
 
---- What else should be zero and is not, in a line, or nil.
+--- The counters of `faults` that are not zero, in a line, or nil.
 function M.faults(totals)
   local also = {}
   for _, fault in ipairs(faults) do
@@ -210,9 +212,9 @@ function M.faults(totals)
   return #also > 0 and table.concat(also, ", ") or nil
 end
 
---- What did not fit in --max-memory, in a line, or nil.
+--- The message about data that did not fit in --max-memory, or nil.
 -- @tparam table totals     s:totals()
--- @tparam integer unnamed  stacks that found no room when names were looked up
+-- @tparam integer unnamed  stacks without memory for their symbol names
 function M.beyond_memory(totals, unnamed)
   local parts, refused = {}, totals.beyond_memory or 0
   if refused > 0 then
@@ -223,8 +225,8 @@ function M.beyond_memory(totals, unnamed)
     parts[#parts + 1] = ("the names of %s stack%s"):format(M.grouped(unnamed), unnamed == 1 and "" or "s")
   end
   if #parts == 0 then return nil end
-  if shortage.any or (totals.no_memory or 0) > 0 then
-    return ("there was no memory for %s: they are counted as (other)\ntry: fewer events, a lower frequency (-F), or "
+  if memory_shortage.any or (totals.no_memory or 0) > 0 then
+    return ("no memory for %s: they are counted as (other)\ntry: fewer events, a lower frequency (-F), or "
       .. "more memory (ulimit -v)"):format(table.concat(parts, " and "))
   end
   local bytes = options.MAX_BYTES
@@ -235,11 +237,11 @@ end
 --- The summary line and those after it.
 -- @tparam table totals     s:totals()
 -- @tparam number cpu_time  seconds
--- @tparam ?string input    the recording they are of
+-- @tparam ?string input    the recording that was read
 -- @treturn {string,...}
 function M.closing(totals, cpu_time, input)
   local lines = { ("%s records, %s lost, %s late, %s"):format(M.grouped(totals.delivered),
-    M.grouped(totals.lost), M.grouped(totals.late), cost(totals.delivered, cpu_time)) }
+    M.grouped(totals.lost), M.grouped(totals.late), cost_text(totals.delivered, cpu_time)) }
   if totals.lost > 0 then lines[#lines + 1] = input and LOST_WHEN_RECORDED or lost_line(totals) end
   if totals.late > 0 and totals.lost == 0 and not input then lines[#lines + 1] = late_line(totals) end
   lines[#lines + 1] = M.faults(totals)

@@ -1,33 +1,34 @@
---- How far the reading of a recording has come, on a terminal.
+--- The progress line on a terminal while perfl reads a recording.
 --
--- A line on standard error that is drawn again a few times a second and wiped before anything else is
--- written. Only where standard error is a terminal, and standard output no pipe: what reads that may
--- have the same terminal for its own.
+-- The line is redrawn on standard error four times a second and erased before any other output. It is drawn only if
+-- standard error is a terminal and standard output is not a pipe: the pipe's reader may use the same terminal.
 
 local core = require "perfev.core"
 local native = require "perfl.core"
-local report = require "perfl.message"
+local message = require "perfl.message"
 
 local M = {}
 
 local MONOTONIC, SECOND = 1, 1000000000
-local EVERY = SECOND // 4
-local WIPE = "\r\27[K"
+local INTERVAL = SECOND // 4
+local ERASE = "\r\27[K"
 
-local shown, midline, write -- a line is on the terminal; the script's last one is not ended; the method of files
-local began, looked, columns
+local is_drawn -- the line is on the terminal
+local midline -- the script's last line of output is not ended
+local write -- the original write method of files
+local began, last_drawn, columns
 
-local function wipe()
-  if shown then write(io.stderr, WIPE) end
-  shown = false
+local function erase()
+  if is_drawn then write(io.stderr, ERASE) end
+  is_drawn = false
 end
 
--- From here on, nothing is written beside the line.
-local function guard_writing()
+-- Replaces the write functions by ones that erase the line first.
+local function erase_before_writing()
   local methods = getmetatable(io.stderr).__index
   if not write then write = methods.write end
   methods.write = function(file, ...)
-    wipe()
+    erase()
     local last = select("#", ...) > 0 and select(-1, ...)
     if file == io.output() and last and last ~= "" then midline = tostring(last):sub(-1) ~= "\n" end
     return write(file, ...)
@@ -45,45 +46,45 @@ local function time_text(seconds)
   return ("%d min"):format((seconds + 30) // 60 | 0)
 end
 
---- What the line says.
--- @tparam integer bytes    read
--- @tparam integer size     of the file; 0: a pipe, nobody knows
--- @tparam integer records  read
--- @tparam integer ns       since the beginning
+--- The text of the line.
+-- @tparam integer bytes    bytes read
+-- @tparam integer size     the file's size; 0: unknown, a pipe
+-- @tparam integer records  records read
+-- @tparam integer ns       time since the start of reading
 function M.text(bytes, size, records, ns)
-  local rate = report.grouped(records * 1000 // math.max(ns // 1000000, 1))
+  local rate = message.grouped(records * 1000 // math.max(ns // 1000000, 1))
   if size == 0 then return ("%s, %s records/s"):format(size_text(bytes), rate) end
   local part = math.min(bytes / size, 1)
   local left = part > 0 and ns / SECOND * (1 - part) / part or 0
   return ("%d%% of %s, %s records/s, %s left"):format(math.floor(100 * part), size_text(size), rate, time_text(left))
 end
 
---- Begin, where there is a terminal for it.
+--- Starts the progress line if a terminal can show it.
 function M.begin()
   columns = native.terminal(2)
   if not columns or native.is_pipe(1) then return end
   began = core.clock(MONOTONIC)
-  looked = began
-  guard_writing()
+  last_drawn = began
+  erase_before_writing()
 end
 
---- Draw, if it is time; to be called often.
+--- Redraws the line if it is time; called once per wakeup.
 -- @tparam session s
-function M.look(s)
+function M.update(s)
   if not began or midline then return end
   local now = core.clock(MONOTONIC)
-  if now - looked < EVERY then return end
-  looked = now
+  if now - last_drawn < INTERVAL then return end
+  last_drawn = now
   local bytes, size, records = s:_progress()
   if not bytes then return end
   local text = M.text(bytes, size, records, now - began)
   write(io.stderr, "\r", text:sub(1, columns - 1), "\27[K")
-  shown = true
+  is_drawn = true
 end
 
---- The end: nothing is left of it.
+--- Erases the line for good.
 function M.finish()
-  if began then wipe() end
+  if began then erase() end
   began = nil
 end
 

@@ -1,14 +1,14 @@
---- What a script must not reach while perfl has capabilities that its caller lacks.
+--- Restricts scripts while perfl has capabilities that its caller lacks.
 --
--- perfl with file capabilities (setcap(8)) runs the caller's scripts. Code of the caller's in this process could raise
--- the capabilities that src/base/rights.c holds back: no native code of others is loaded, and the functions of
--- `debug` that reach into perfl's own functions, the registry or metatables are removed. Hooks are refused by the core.
+-- A perfl with file capabilities (setcap(8)) runs the caller's scripts. Native code of the caller in this process could
+-- raise the capabilities that src/base/rights.c holds back. So perfl loads no foreign native code and removes the
+-- functions of `debug` that reach perfl's own functions, the registry or metatables. The core refuses hooks.
 
 local core = require "perfev.core"
 
 local M = {}
 
--- getinfo without the function itself, which may be one of ours and could then be called.
+-- debug.getinfo without its field `func`, with which a script could call a function of perfl.
 local function restricted_getinfo()
   local getinfo = debug.getinfo
   local function without_function(what) return (what or "nSltu"):gsub("f", "") end
@@ -18,12 +18,12 @@ local function restricted_getinfo()
       return getinfo(thread, f, without_function(what))
     end
     local f, what = ...
-    if math.type(f) == "integer" and f > 0 then f = f + 1 end -- this function is a level, too
+    if math.type(f) == "integer" and f > 0 then f = f + 1 end -- skip the level of this function
     return getinfo(f, without_function(what))
   end
 end
 
--- Finds perfev's own shared objects before a script can change where they are searched.
+-- Preloads perfev's own shared objects before a script can change the search path.
 local function preload_own_modules(find_module)
   for _, name in ipairs(M.own_modules()) do
     local open, path = find_module(name)
@@ -46,13 +46,13 @@ function M.own_modules()
   return names
 end
 
---- Restrict this Lua state; before any script runs.
--- @tparam function find_module  name -> a loader | nil or text: why not
+--- Restricts this Lua state; called before any script runs.
+-- @tparam function find_module  name -> a loader | nil or the reason
 function M.restrict(find_module)
   preload_own_modules(find_module)
   package.loadlib = nil -- luacheck: ignore 122
   package.cpath = ""
-  package.searchers = { package.searchers[1], package.searchers[2] } -- preloaded, and Lua's source
+  package.searchers = { package.searchers[1], package.searchers[2] } -- preloaded modules, and Lua source
   _G.debug = { traceback = debug.traceback, getinfo = restricted_getinfo() }
   package.loaded.debug = _G.debug
 end

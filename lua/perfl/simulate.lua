@@ -1,53 +1,53 @@
---- perfl --sim: the script runs on a kernel that a Lua file makes.
+--- perfl --sim: runs the script on a simulated kernel.
 
 local native = require "perfl.core"
-local report = require "perfl.message"
+local message = require "perfl.message"
 local sim = require "perfev.sim"
-local source = require "perfl.load_source"
+local load_source = require "perfl.load_source"
 
 local M = {}
 
-local function is_ready_made(name)
+local function is_built_in(name)
   for _, known in ipairs(sim.worlds) do
     if known == name then return true end
   end
   return false
 end
 
--- What the file returns: a kernel, or what sim.new makes one of.
-local function kernel_of(value, path)
+-- The file returns a kernel, or the options of sim.new.
+local function to_kernel(value, path)
   if type(value) ~= "table" then
-    return nil, ("'%s' makes no world: it is to return a kernel (sim.new{...}) or sim.new's options"):format(path)
+    return nil, ("'%s' returns no simulated kernel\ntry: return sim.new{...}, or the options of sim.new"):format(path)
   end
   if value.hooks then return value end
-  local ok, kernel = xpcall(sim.new, report.traceback, value)
+  local ok, kernel = xpcall(sim.new, message.traceback, value)
   if not ok then return nil, kernel end
   return kernel
 end
 
 local function load_world(path)
-  if is_ready_made(path) then return sim.new { world = path } end
-  local text, why = source.read(path, "cannot read ")
+  if is_built_in(path) then return sim.new { world = path } end
+  local text, why = load_source.read(path, "cannot read ")
   if not text then
-    return nil, ("--sim %s: %s\n  ready-made worlds: %s"):format(path, why, table.concat(sim.worlds, ", "))
+    return nil, ("--sim %s: %s\n  built-in worlds: %s"):format(path, why, table.concat(sim.worlds, ", "))
   end
-  local chunk, wrong = source.compile(text, "@" .. path)
+  local chunk, wrong = load_source.compile(text, "@" .. path)
   if not chunk then return nil, wrong end
-  local ok, value = xpcall(chunk, report.traceback)
+  local ok, value = xpcall(chunk, message.traceback)
   if not ok then return nil, value end
-  return kernel_of(value, path)
+  return to_kernel(value, path)
 end
 
---- Put the world of that file, or of that name, under perfev.
--- @tparam string path
--- @tparam function stop  called when nothing more is going to happen in it
+--- Installs a simulated kernel below perfev.
+-- @tparam string path    a Lua file, or the name of a built-in kernel
+-- @tparam function stop  called when the simulation has ended
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.install(path, stop)
   local kernel, why = load_world(path)
   if not kernel then return nil, why end
-  -- perfl's own descriptor is in the session's poll set too; what it tells comes from outside.
+  -- The session also polls perfl's signal descriptor, which belongs to the real kernel.
   kernel.outside[native.signal_fd()] = 0
   kernel.idle = kernel.idle or stop
   kernel:install()

@@ -392,7 +392,7 @@ describe("the summary line", function()
   end
 
   it("says why records were late, where no loss says it already, and what helps", function()
-    assert.same({ "late records came after younger ones: a ring that is three quarters full is read before its turn\n"
+    assert.same({ "late records arrived after newer ones: a ring that is three quarters full is read before its turn\n"
       .. "try: a larger ring (-m 8M; now 2M)" }, { report.closing(stats { late = 3 }, 0)[2] })
     assert.equal(2, #report.closing(stats { late = 3, lost = 1 }, 0))
     assert.equal(1, #report.closing(stats { late = 3 }, 0, "perf.data"))
@@ -637,13 +637,13 @@ describe("perfl", function()
     contains(perfl { "-o" }.err, "option '-o' requires an argument")
   end)
 
-  it("names the scripts there are when there is no such one", function()
+  it("lists the built-in scripts if no script has the name", function()
     local r = perfl { "no_such_script" }
     assert.equal(2, r.code)
     contains(r.err, "perfl: no script is named 'no_such_script'")
     r = perfl { dir .. "/nothing.lua" }
     assert.equal(2, r.code)
-    contains(r.err, "there is no such file")
+    contains(r.err, "no such file")
     contains(perfl { dir }.err, "it is a directory")
     r = run(("%s - < %s"):format(run.perfl, dir))
     assert.equal(1, r.code)
@@ -671,7 +671,7 @@ describe("perfl", function()
   it("tells a program from a script", function()
     local r = perfl { "/bin/sh" }
     assert.equal(1, r.code)
-    contains(r.err, "'/bin/sh' is a program, and no script", "try: perfl SCRIPT -- /bin/sh")
+    contains(r.err, "'/bin/sh' is a program, not a script", "try: perfl SCRIPT -- /bin/sh")
   end)
 
   it("tells what of its options a session cannot have, without where", function()
@@ -864,7 +864,7 @@ describe("perfl", function()
     assert(os.execute("mkfifo " .. fifo))
     local r = perfl { "-o", fifo, "-e", "print 'lost'" }
     assert.equal(1, r.code)
-    contains(r.err, "perfl: cannot write the output: ", "it is a FIFO that no process reads",
+    contains(r.err, "perfl: cannot write the output: ", "no process reads this FIFO",
       "try: start the reader first")
     -- A descriptor that is open both ways reads it.
     r = run(("exec 3<> %s; %s -o %s -e \"print 'read'\"; head -n 1 <&3"):format(fifo, run.quote(run.perfl), fifo))

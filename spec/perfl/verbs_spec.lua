@@ -278,9 +278,11 @@ describe("perfl record", function()
   end
 
   it("says in three parts what its words cannot mean", function()
-    assert.equal("perfl: -F and -c at once\n  -F samples by time, -c by a number of events\n  try: one of them\n",
+    assert.equal("perfl: -F and -c cannot be combined\n  -F samples by time, -c by a number of events\n"
+      .. "  try: one of them\n",
       refused("-F", "99", "-c", "5"))
-    assert.equal("perfl: level '40': 1 to 22\n  try: perfl record --help\n", refused("--compression-level", "40"))
+    assert.equal("perfl: compression level '40': expected 1 to 22\n  try: perfl record --help\n",
+      refused("--compression-level", "40"))
   end)
 end)
 
@@ -401,7 +403,7 @@ describe("perfl dump", function()
   it("refuses a type that no record has, with the nearest", function()
     local result = perfl("dump", "-t", "sampel", "any")
     assert.equal(2, result.code)
-    assert.matches("no record is of type 'sampel' (did you mean 'sample'?)", result.err, 1, true)
+    assert.matches("unknown record type 'sampel' (did you mean 'sample'?)", result.err, 1, true)
     for line in result.err:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
     result = perfl("dump", "-e", "nosuch", spill((whole()), "some.data"))
     assert.equal(1, result.code)

@@ -554,11 +554,11 @@ describe("perfl --sim", function()
       return run({ run.perfl, "--sim", file("w.lua", text), "-a", "-e", "event { 'dummy' }" }).err
     end
     assert.matches("w.lua:1: boom", said "error 'boom'")
-    assert.matches("makes no world", said "return 5")
+    assert.matches("returns no simulated kernel", said "return 5")
     assert.matches("unknown option 'cpuss'", said "return { cpuss = '0' }")
     assert.matches("w.lua:1:", said "return {")
     local none = run({ run.perfl, "--sim", "no-such", "-a", "-e", "" }).err
-    assert.matches("perfl: %-%-sim no%-such: cannot read.*No such file.*\n  ready%-made worlds: amd, ", none)
+    assert.matches("perfl: %-%-sim no%-such: cannot read.*No such file.*\n  built%-in worlds: amd, ", none)
   end)
 end)
 

@@ -1,9 +1,9 @@
---- perfl cleanup: take away the probes that a killed perfl has left in tracefs.
--- A perfl that starts a session does the same, without a word.
+--- perfl cleanup: removes the probes that a killed perfl left in tracefs.
+-- Every live session of perfl does the same silently when it starts.
 
 local escape = require "perfev.base.escape"
-local probe_events = require "perfev.probe.tracefs_probes"
-local report = require "perfl.message"
+local tracefs_probes = require "perfev.probe.tracefs_probes"
+local message = require "perfl.message"
 
 local M = {}
 
@@ -15,23 +15,23 @@ of other tools and of a running perfl stay.]]
 
 --- The verb.
 -- @tparam {string,...} words
--- @treturn integer  exit status: 0, 1 when tracefs cannot be read, 2 for a wrong command line
+-- @treturn integer  exit status: 0, 1 if tracefs cannot be read, 2 for an invalid command line
 function M.main(words)
   if words[1] == "--help" or words[1] == "-h" then
     print(usage)
     return 0
   elseif words[1] then
-    report.say(("cleanup takes no '%s'\ntry: perfl cleanup --help"):format(escape(words[1])))
+    message.say(("cleanup: unexpected argument '%s'\ntry: perfl cleanup --help"):format(escape(words[1])))
     return 2
   end
-  local found, why = probe_events.sweep()
+  local found, why = tracefs_probes.sweep()
   for _, name in ipairs(found.removed) do print("removed " .. escape(name)) end
-  for _, name in ipairs(found.kept) do print("kept " .. escape(name) .. ", which is in use") end
+  for _, name in ipairs(found.kept) do print("kept " .. escape(name) .. ": it is in use") end
   if why then
-    report.say(why)
+    message.say(why)
     return 1
   end
-  if #found.removed + #found.kept == 0 then print("there was nothing to remove") end
+  if #found.removed + #found.kept == 0 then print("nothing to remove") end
   return 0
 end
 

@@ -1,4 +1,4 @@
---- perfl doctor: what of perf this user may do here, on one screen.
+--- perfl doctor: prints on one screen what this user may do with perf on this machine.
 
 local args = require "perfev.tool.args"
 local doctor = require "perfev.live.doctor"
@@ -13,17 +13,17 @@ local WIDTH = 80
 
 local function mark(ok) return ok and "✔" or "✘" end
 
--- What follows is cut where the screen ends: the whole of it is in -j.
-local function line(lead, text)
+-- Prints a line cut to the screen's width; -j prints the whole text.
+local function print_line(lead, text)
   local room = WIDTH - utf8.len(lead)
   text = escape(text)
   if #text > room then text = text:sub(1, room - 3) .. "..." end
   io.write(((lead .. text):gsub("%s+$", "")), "\n")
 end
 
-local function title(found)
+local function print_title(found)
   local k, u = found.kernel, found.user
-  line("", ("Linux %s, %d CPU%s, perf_event_paranoid %s, uid %s%s%s"):format(k.release or "?", k.cpus,
+  print_line("", ("Linux %s, %d CPU%s, perf_event_paranoid %s, uid %s%s%s"):format(k.release or "?", k.cpus,
     k.cpus == 1 and "" or "s", k.paranoid or "?", u.uid or "?", u.seccomp and ", seccomp" or "",
     k.lockdown and ", lockdown " .. k.lockdown or ""))
 end
@@ -32,30 +32,32 @@ local function print_rights(found)
   io.write(("%-28s%-6s%-13s%s\n"):format("who may watch", "root", "CAP_PERFMON", "you"))
   local fix
   for _, right in ipairs(found.rights) do
-    line(("%-28s%s     %s            %s  "):format(right.name, mark(right.root), mark(right.perfmon), mark(right.you)),
-      right.why or "")
+    local lead = ("%-28s%s     %s            %s  "):format(right.name, mark(right.root), mark(right.perfmon),
+      mark(right.you))
+    print_line(lead, right.why or "")
     fix = fix or right.fix
   end
-  if fix then line("  fix: ", fix) end
+  if fix then print_line("  fix: ", fix) end
 end
 
--- The fix on the same line where it fits, else without what it mends told at length.
+-- Prints a check with its fix on one line; if both do not fit, the fix alone.
 local function print_check(check)
   local lead = ("%s %-15s"):format(mark(check.ok), check.name)
-  if not check.fix then return line(lead, check.text) end
+  if not check.fix then return print_line(lead, check.text) end
   local whole = ("%s; fix: %s"):format(check.text, check.fix)
   if utf8.len(lead) + #whole > WIDTH then whole = "fix: " .. check.fix end
-  line(lead, whole)
+  print_line(lead, whole)
 end
 
 local function print_screen(found)
-  title(found)
+  print_title(found)
   print_rights(found)
-  line(("%s %-15s"):format(mark(#found.pmus > 0), "PMUs"), #found.pmus > 0 and table.concat(found.pmus, " ") or "none")
+  local pmus = #found.pmus > 0 and table.concat(found.pmus, " ") or "none"
+  print_line(("%s %-15s"):format(mark(#found.pmus > 0), "PMUs"), pmus)
   for _, check in ipairs(found.checks) do print_check(check) end
   local job = found.default_job
-  line(("%s %-15s"):format(mark(job.ok), "default job"), job.text)
-  if not job.ok then line("  fix: ", job.fix or "perfl doctor -j has details") end
+  print_line(("%s %-15s"):format(mark(job.ok), "default job"), job.text)
+  if not job.ok then print_line("  fix: ", job.fix or "perfl doctor -j has details") end
 end
 
 local declaration = args.check {

@@ -1,20 +1,20 @@
---- perfl dump: every record of a recording with all its fields, one to a line, in the order of time.
+--- perfl dump: prints every record of a recording with all its fields, one record a line, sorted by time.
 --
--- A line's columns are what nearly every record has; the names of a record's fields and how each is
--- written are looked up once for its type (perfl.record_text), so that a record costs one walk over its fields.
+-- The columns are the fields that nearly every record has. perfl.record_text chooses how each field is written once
+-- per record type, so that printing a record costs one walk over its fields.
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local fields = require "perfl.record_text"
+local record_text = require "perfl.record_text"
 local grammar = require "perfev.event.grammar"
 local hex = require "perfev.base.hex"
 local json = require "perfev.base.json"
 local output = require "perfl.output"
-local recorded = require "perfl.verb.open_recording"
-local recording = require "perfev.perfdata.reader"
-local report = require "perfl.message"
-local user = require "perfev.perfdata.user_records"
+local open_recording = require "perfl.verb.open_recording"
+local reader = require "perfev.perfdata.reader"
+local message = require "perfl.message"
+local user_records = require "perfev.perfdata.user_records"
 
 local M = {}
 
@@ -22,13 +22,13 @@ local concat = table.concat
 local SAMPLE, ROUND = 9, 68 -- PERF_RECORD_SAMPLE, PERF_RECORD_FINISHED_ROUND
 local trailer_rows = core.layouts().trailer
 local HEAD = "#   OFFSET             TIME(s)  CPU    PID/TID    TYPE EVENT FIELDS\n"
-local NOBODY = "      -      "
+local NO_TASK = "      -      "
 
 -- ---- columns ----
 
 local function type_of(r) return r.type == "unknown" and "type_" .. r.number or r.type end
 
--- Names of records and events in words without spaces, so that a line splits.
+-- Names of records and events without spaces, so that awk can split a line.
 local shown_words = setmetatable({}, { __index = function(cache, name)
   cache[name] = escape(name):gsub("[ \"]", "_")
   return cache[name]
@@ -37,22 +37,22 @@ end })
 local function time_text(time)
   if not time then return "-" end
   if time >= 0 then return ("%d.%09d"):format(time // 1000000000, time % 1000000000) end
-  local text = fields.unsigned(time)
+  local text = record_text.unsigned(time)
   return text:sub(1, -10) .. "." .. text:sub(-9)
 end
 
 local function columns(offset, r, event)
   local time, pid, tid, cpu = r.time, r.pid, r.tid, r.cpu
   local type_name, name = shown_words[type_of(r)], event and shown_words[event.name] or "-"
-  if time and time >= 0 and pid and tid and cpu then -- nearly all, in one go
+  if time and time >= 0 and pid and tid and cpu then -- the common case: one format call
     return ("%#10x %9d.%09d %4d %6d/%-6d %s %s"):format(offset, time // 1000000000, time % 1000000000, cpu, pid, tid,
       type_name, name)
   end
   return ("%#10x %19s %4s %s %s %s"):format(offset, time_text(time), cpu or "-",
-    pid and ("%6d/%-6s"):format(pid, tid or "-") or NOBODY, type_name, name)
+    pid and ("%6d/%-6s"):format(pid, tid or "-") or NO_TASK, type_name, name)
 end
 
--- ---- a record of the kernel's, for people ----
+-- ---- a kernel record as text ----
 
 local in_columns = { type = true, number = true, size = true, misc = true, cpumode = true, time = true, cpu = true,
                      pid = true, tid = true }
@@ -62,9 +62,9 @@ local leads = setmetatable({}, { __index = function(cache, name)
   return cache[name]
 end })
 
--- What a record's trailer says that its own fields do not.
+-- Appends the trailer fields (sample_id) that differ from the record's own fields.
 local function trailer_text(r, parts, n)
-  local trailer, texts = r.sample_id, fields.texts[0]
+  local trailer, texts = r.sample_id, record_text.texts[0]
   for _, row in ipairs(trailer_rows) do
     local name = row.name
     local value = trailer[name]
@@ -77,7 +77,7 @@ local function trailer_text(r, parts, n)
 end
 
 local function sample_text(r, event, parts, n, args)
-  for _, field in ipairs(fields.sample_fields(event)) do
+  for _, field in ipairs(record_text.sample_fields(event)) do
     local name = field.name
     local value = not in_columns[name] and r[name]
     if value and not (args and name == "raw") then
@@ -93,10 +93,10 @@ local function sample_text(r, event, parts, n, args)
   return n
 end
 
-local function record_text(r, number, parts, n)
-  local texts = fields.texts[number]
+local function kernel_record_text(r, number, parts, n)
+  local texts = record_text.texts[number]
   for name, value in pairs(r) do
-    if in_columns[name] or not value then -- luacheck: ignore 542 (a comm that nobody told is nil)
+    if in_columns[name] or not value then -- luacheck: ignore 542 (an unknown comm is nil)
     elseif value == true then
       n = n + 1
       parts[n] = leads[name]:sub(1, -2)
@@ -108,7 +108,7 @@ local function record_text(r, number, parts, n)
   return trailer_text(r, parts, n)
 end
 
-local parts = {} -- of one line, used again for each
+local parts = {} -- the parts of one line; reused for every line
 
 local function line_of(r, offset, synthesised, opts)
   local number, event, mode, n = r.number, r.event, r.cpumode, 1
@@ -120,9 +120,9 @@ local function line_of(r, offset, synthesised, opts)
   if number == SAMPLE and event then
     local args = r.args
     n = sample_text(r, event, parts, n, args)
-    if args then n = fields.args_text(event, args, parts, n) end
+    if args then n = record_text.args_text(event, args, parts, n) end
   else
-    n = record_text(r, number, parts, n)
+    n = kernel_record_text(r, number, parts, n)
   end
   if synthesised then
     n = n + 1
@@ -135,7 +135,7 @@ local function line_of(r, offset, synthesised, opts)
   return concat(parts, "", 1, n)
 end
 
--- ---- the same as JSON ----
+-- ---- a kernel record as JSON ----
 
 local keys = setmetatable({}, { __index = function(cache, name)
   cache[name] = "," .. json.encode(name) .. ":"
@@ -148,7 +148,7 @@ local event_names = setmetatable({}, { __index = function(cache, name)
 end })
 
 local function trailer_json(r)
-  local out, trailer, texts = {}, r.sample_id, fields.jsons[r.number]
+  local out, trailer, texts = {}, r.sample_id, record_text.jsons[r.number]
   for name, value in pairs(trailer) do out[#out + 1] = ('"%s":%s'):format(name, texts[name](value)) end
   table.sort(out)
   return concat(out, ",")
@@ -158,7 +158,7 @@ local function sample_json(r, event, n, args)
   parts[n + 1] = (',"type":"sample","number":%d,"size":%d,"misc":%d,"cpumode":"%s"'):format(SAMPLE, r.size, r.misc,
     r.cpumode)
   n = n + 1
-  for _, field in ipairs(fields.sample_fields(event)) do
+  for _, field in ipairs(record_text.sample_fields(event)) do
     local name = field.name
     local value = r[name]
     if value ~= nil and not (args and name == "raw") then
@@ -166,13 +166,13 @@ local function sample_json(r, event, n, args)
       n = n + 2
     end
   end
-  return args and fields.args_json(event, args, parts, n) or n
+  return args and record_text.args_json(event, args, parts, n) or n
 end
 
 local function record_json(r, number, n)
-  local jsons = fields.jsons[number]
+  local jsons = record_text.jsons[number]
   for name, value in pairs(r) do
-    if value ~= nil then -- a comm that nobody told is
+    if value ~= nil then -- an unknown comm is nil
       parts[n + 1], parts[n + 2] = keys[name], type(value) == "boolean" and tostring(value) or jsons[name](value)
       n = n + 2
     end
@@ -207,11 +207,11 @@ local function object_of(r, offset, synthesised, opts)
   return concat(parts, "", 1, n + 1)
 end
 
--- ---- a record of tools ----
+-- ---- a record of tools (type 64 and above) ----
 
 local head_keys = { type = true, number = true, misc = true, size = true, offset = true, raw = true }
 
--- Its own fields by name; the bytes where it has none that we know, or with --raw.
+-- The names of a tool record's own fields, sorted; also its bytes if no field is known or with --raw.
 local function own_keys(t, opts)
   local list = {}
   for name in pairs(t) do
@@ -228,8 +228,8 @@ local function tool_line(t, opts)
   local out = { columns(t.offset, { type = type_of(t) }) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
-    local text = bytes_fields[name] and (opts.raw and hex.of or fields.texts[9].raw)(value)
-      or fields.any_text(name, value)
+    local text = bytes_fields[name] and (opts.raw and hex.of or record_text.texts[9].raw)(value)
+      or record_text.any_text(name, value)
     out[#out + 1] = (" %s=%s"):format(name, text)
   end
   return concat(out)
@@ -240,21 +240,22 @@ local function tool_object(t, opts)
     t.misc) }
   for _, name in ipairs(own_keys(t, opts)) do
     local value = t[name]
-    out[#out + 1] = keys[name] .. (bytes_fields[name] and fields.jsons[9].raw(value) or fields.any_json(name, value))
+    local text = bytes_fields[name] and record_text.jsons[9].raw(value) or record_text.any_json(name, value)
+    out[#out + 1] = keys[name] .. text
   end
   return concat(out) .. "}"
 end
 
--- ---- which records ----
+-- ---- the filter: -t and -e ----
 
 local function known_types()
   local names = { unknown = true }
   for _, layout in ipairs(core.layouts().records) do names[layout.name] = true end
-  for _, name in pairs(user.names) do names[name] = true end
+  for _, name in pairs(user_records.names) do names[name] = true end
   return names
 end
 
--- Words, one after another, in lines that a terminal of 80 columns has room for.
+-- Words folded into lines for a terminal of 80 columns.
 local function lines_of(words)
   local lines = { "" }
   for _, word in ipairs(words) do
@@ -264,14 +265,14 @@ local function lines_of(words)
   return concat(lines, "\n   ")
 end
 
--- The list of -t -> { name or number = true } | nil, message
+-- The value of -t -> { name or number = true } | nil, message
 local function types_of(text)
   local known, wanted, names = known_types(), {}, {}
   for name in pairs(known) do names[#names + 1] = name end
   table.sort(names)
   for word in text:gmatch("[^,]+") do
     if not known[word] and not word:find("^%d+$") then
-      return nil, ("no record is of type '%s'%s\ntry: a type's number, or\n   %s"):format(escape(word),
+      return nil, ("unknown record type '%s'%s\ntry: a type's number, or\n   %s"):format(escape(word),
         check.hint(word, names), lines_of(names))
     end
     wanted[math.tointeger(tonumber(word)) or word] = true
@@ -279,7 +280,7 @@ local function types_of(text)
   return wanted
 end
 
--- Whether an event is meant: by its name, by that without modifiers, by a pattern.
+-- True for the events that -e selects: by name, by name without modifiers, or by pattern.
 local function event_filter(pattern)
   local ok, matches = pcall(grammar.matcher, pattern)
   if not ok then return nil, ("event '%s': %s"):format(escape(pattern), escape(matches)) end
@@ -290,7 +291,7 @@ local function event_filter(pattern)
   end })
 end
 
--- That no event of the recording is meant, when -e names one.
+-- The message if -e matches no event of the recording; else nil.
 local function no_such_event(rec, opts)
   if not opts.event then return nil end
   local wanted = event_filter(opts.event)
@@ -298,10 +299,10 @@ local function no_such_event(rec, opts)
     if wanted[event] then return nil end
   end
   return ("no event is called '%s'\n%s has %s\ntry: one of these, or a pattern"):format(escape(opts.event),
-    recorded.shown(opts.file), recording.names_text(rec.events))
+    open_recording.shown(opts.file), reader.names_text(rec.events))
 end
 
--- -> f(r) that says whether a record is wanted | nil, message
+-- -> f(r), true if -t and -e select the record | nil, message
 local function filter_of(opts)
   local types, events, why
   if opts.type then types, why = types_of(opts.type) end
@@ -320,8 +321,8 @@ end
 local function print_records(rec, opts, wanted)
   local out, left = io.output(), opts.count or math.maxinteger
   local kernel_form, tool_form = opts.json and object_of or line_of, opts.json and tool_object or tool_line
-  local keep_going, filtered = recorded.watcher(), opts.type or opts.event
-  local flushing = rec.facts.size == 0 -- who still writes is read as he does
+  local keep_going, filtered = open_recording.watcher(), opts.type or opts.event
+  local flushing = rec.facts.size == 0 -- a pipe whose writer may still run: print what has arrived
   for r, offset, synthesised in rec:records() do
     if not filtered or wanted(r) then
       out:write(type(r) == "table" and tool_form(r, opts) or kernel_form(r, offset, synthesised, opts), "\n")
@@ -333,8 +334,8 @@ local function print_records(rec, opts, wanted)
 end
 
 local function new_parser()
-  local parser = recorded.new_parser("dump", "Print every record of a recording with all its fields, one on a line, "
-    .. "sorted by time. Records of tools (types from 64 on) keep their place in the file.")
+  local parser = open_recording.new_parser("dump", "Print every record of a recording with all its fields, one on a "
+    .. "line, sorted by time. Records of tools (types from 64 on) keep their place in the file.")
   parser:option("-t --type"):argname("TYPE[,...]"):description("print only records of these types, as in sample,mmap2")
   parser:option("-e --event"):argname("NAME"):description("print only records of this event, as in cycles or 'sched:*'")
   parser:option("-n --count"):argname("COUNT"):convert(function(text)
@@ -353,24 +354,24 @@ end
 
 --- The verb.
 -- @tparam {string,...} words  of the command line after "dump"
--- @treturn integer  exit status: 0, 1 when it is damaged or cannot be read, 2 for a wrong command line
+-- @treturn integer  exit status: 0, 1 if the recording is damaged or cannot be read, 2 for an invalid command line
 function M.main(words)
-  local opts, status = recorded.parse(new_parser(), "dump", words)
+  local opts, status = open_recording.parse(new_parser(), "dump", words)
   if not opts then return status end
   local wanted, why = filter_of(opts)
   if not wanted then
-    report.say(why)
-    return recorded.USAGE
+    message.say(why)
+    return open_recording.USAGE
   end
-  local rec <close> = recorded.open("dump", opts.file)
-  if not rec then return recorded.FAILED end
-  collectgarbage("incremental", 400) -- a line's strings are garbage at once: a fifth of the time else
+  local rec <close> = open_recording.open("dump", opts.file)
+  if not rec then return open_recording.FAILED end
+  collectgarbage("incremental", 400) -- every line leaves garbage: the default pause costs a fifth of the time
   if not opts.json then io.write(HEAD) end
   print_records(rec, opts, wanted)
-  recorded.say_end(rec)
-  local nothing = no_such_event(rec, opts) -- a pipe's events may come on the way
-  if nothing then report.say(nothing) end
-  return nothing and recorded.FAILED or recorded.status(rec)
+  open_recording.say_end(rec)
+  local no_event = no_such_event(rec, opts) -- checked at the end: a pipe may announce events late
+  if no_event then message.say(no_event) end
+  return no_event and open_recording.FAILED or open_recording.status(rec)
 end
 
 return M

@@ -1,13 +1,13 @@
---- perfl list: the events that this machine has, by name.
+--- perfl list: prints the events of this machine by name.
 
 local args = require "perfev.tool.args"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local event_names = require "perfev.event.perf_names"
+local perf_names = require "perfev.event.perf_names"
 local grammar = require "perfev.event.grammar"
 local json = require "perfev.base.json"
 local list = require "perfev.event.list"
-local report = require "perfl.message"
+local message = require "perfl.message"
 local foreign_names = require "perfev.event.foreign_names"
 local tracefs = require "perfev.tracepoint.tracefs"
 local verb = require "perfl.verb"
@@ -17,9 +17,9 @@ local M = {}
 local FAILED = 1
 
 local titles = {
-  hardware = "hardware events", software = "software events", tool = "values that stat measures",
+  hardware = "hardware events", software = "software events", tool = "values that perfl stat measures",
   cache = "hardware cache events", pmu = "events of PMUs", raw = "raw events", probe = "probes",
-  breakpoint = "breakpoints", tracepoint = "tracepoints", pfm = "vendors' names (libpfm4)",
+  breakpoint = "breakpoints", tracepoint = "tracepoints", pfm = "vendor event names (libpfm4)",
 }
 
 local short = { hw = "hardware", sw = "software" }
@@ -34,19 +34,19 @@ local function new_parser()
   return parser
 end
 
-local function words_of(entry)
+local function names_text(entry)
   local text = entry.name
   for _, alias in ipairs(entry.aliases or {}) do text = text .. " OR " .. alias end
   return text
 end
 
-local function about(entry)
+local function description_text(entry)
   local here = entry.here and " (this machine)" or ""
   if entry.events then return ("%s, %d events%s"):format(entry.about, entry.events, here) end
   return entry.about or ""
 end
 
--- Text folded into lines of 78 columns that begin below its first word.
+-- Prints words folded to 78 columns; further lines begin below the first word.
 local function print_folded(lead, words)
   local line = lead
   for _, word in ipairs(words) do
@@ -75,14 +75,14 @@ local function print_details(entry)
   for name, value in pairs(found.caps or {}) do io.write("      ", escape(name), ": ", escape(value), "\n") end
 end
 
-local function print_for_people(entries, verbose)
+local function print_text(entries, verbose)
   local kind
   for _, entry in ipairs(entries) do
     if entry.kind ~= kind then
       io.write(kind and "\n" or "", titles[entry.kind], ":\n")
       kind = entry.kind
     end
-    local line = ("  %-46s %s"):format(escape(words_of(entry)), escape(about(entry)))
+    local line = ("  %-46s %s"):format(escape(names_text(entry)), escape(description_text(entry)))
     io.write((line:gsub("%s+$", "")), "\n")
     if verbose then print_details(entry) end
   end
@@ -99,7 +99,7 @@ local function print_json(entries, verbose)
   end
 end
 
-local function find(patterns)
+local function find_events(patterns)
   if #patterns == 0 then return list() end
   local all = {}
   for _, pattern in ipairs(patterns) do
@@ -109,14 +109,14 @@ local function find(patterns)
   return all
 end
 
--- "kretprobe:f" is of the PMU kprobe.
+-- The PMU of a probe: kprobe for "kprobe:f" and "kretprobe:f".
 local function probe_pmu(pattern)
   local which = pattern:match("^([ku])probe%f[^%w]") or pattern:match("^([ku])retprobe%f[^%w]")
   return which and which .. "probe"
 end
 
--- The nearest of the names that this machine has; a tracepoint's may be given without its system.
-local function nearest(pattern)
+-- The event of this machine whose name is nearest; a tracepoint also matches without its system.
+local function nearest_event(pattern)
   local names, whole = {}, {}
   for _, entry in ipairs(list()) do
     local all = { entry.name, table.unpack(entry.aliases or {}) }
@@ -128,21 +128,21 @@ local function nearest(pattern)
   return whole[core.nearest(pattern, names) or ""]
 end
 
--- A name that perf knows, or one that is near to it, where this machine has no such event.
-local function absent(pattern)
-  local all, near = event_names.all(), nil
+-- The message for a name, exact or nearly so, that perf knows but this machine lacks; else nil.
+local function missing_event(pattern)
+  local all, near = perf_names.all(), nil
   for _, name in ipairs(all) do near = name == pattern and name or near end
   near = near or core.nearest(pattern, all)
   return near and ("%s: this machine has no such event%s\ntry: perfl doctor"):format(
-    escape(pattern), near == pattern and "" or (" (did you mean '%s'? It has none of that name either)"):format(near))
+    escape(pattern), near == pattern and "" or (" (did you mean '%s'? this machine lacks it, too)"):format(near))
 end
 
--- Tracepoints that may not be seen are not those that there are not.
-local function why_none(patterns)
+-- Why no event matches. If tracefs cannot be read, tracepoints may exist all the same: it reports that instead.
+local function why_no_match(patterns)
   local text = ("no event matches %s"):format(escape(table.concat(patterns, " ")))
-  local here = #patterns == 1 and foreign_names.translate(patterns[1])
-  if here and here:find("^[^/(]+$") and not here:find("probe:", 1, true) then
-    return ("%s\n%s\ntry: perfl list '%s'"):format(text, grammar.OTHERS, here)
+  local perf_name = #patterns == 1 and foreign_names.translate(patterns[1])
+  if perf_name and perf_name:find("^[^/(]+$") and not perf_name:find("probe:", 1, true) then
+    return ("%s\n%s\ntry: perfl list '%s'"):format(text, grammar.OTHERS, perf_name)
   end
   local kind = #patterns == 1 and titles[short[patterns[1]] or patterns[1]]
   if kind then text = ("this machine has no %s"):format(kind) end
@@ -150,29 +150,29 @@ local function why_none(patterns)
   if pmu then
     return ("%s\nthis kernel has no %s PMU (CONFIG_%s_EVENTS)"):format(text, pmu, pmu:upper())
   end
-  local near = #patterns == 1 and not kind and nearest(patterns[1])
+  local near = #patterns == 1 and not kind and nearest_event(patterns[1])
   if near then return ("%s (did you mean '%s'?)\ntry: perfl list '%s'"):format(text, near, near) end
-  local missing = #patterns == 1 and not kind and absent(patterns[1])
+  local missing = #patterns == 1 and not kind and missing_event(patterns[1])
   if missing then return missing end
   if not kind or kind == titles.tracepoint then
     local path, why = tracefs.events()
     if not path then return ("%s\n%s"):format(text, why) end
   end
-  return ("%s\ntry: a kind: %s"):format(text, table.concat(list.kinds(), " "))
+  return ("%s\ntry: one of the kinds: %s"):format(text, table.concat(list.kinds(), " "))
 end
 
 --- The verb.
 -- @tparam {string,...} words  of the command line after "list"
--- @treturn integer  exit status: 0, 1 when nothing matches, 2 for a wrong command line
+-- @treturn integer  exit status: 0, 1 if no event matches, 2 for an invalid command line
 function M.main(words)
   local opts, status = verb.parse(new_parser(), "list", words)
   if not opts then return status end
-  local entries = find(opts.pattern)
+  local entries = find_events(opts.pattern)
   if #entries == 0 then
-    report.say(why_none(opts.pattern))
+    message.say(why_no_match(opts.pattern))
     return FAILED
   end
-  if opts.json then print_json(entries, opts.verbose) else print_for_people(entries, opts.verbose) end
+  if opts.json then print_json(entries, opts.verbose) else print_text(entries, opts.verbose) end
   return 0
 end
 

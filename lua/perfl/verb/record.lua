@@ -1,11 +1,11 @@
---- perfl record: a recording, without a script. Words that perf record has mean the same here.
+--- perfl record: records to a perf.data file without a script. Options that perf record has mean the same here.
 
 local args = require "perfev.tool.args"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local options = require "perfl.command_line"
+local command_line = require "perfl.command_line"
 local perfev = require "perfev"
-local report = require "perfl.message"
+local message = require "perfl.message"
 local resolve = require "perfev.event.resolve"
 local verb = require "perfl.verb"
 
@@ -14,8 +14,8 @@ local M = {}
 local FILE = "perf.data"
 local STACK_BYTES, STACK_MAX = 8192, 65528 -- perf record's; sample_stack_user is below 64 KiB and a multiple of 8
 
--- "max": as often as the kernel lets anybody
-local function frequency(text)
+-- "max": the kernel's limit, perf_event_max_sample_rate
+local function parse_frequency(text)
   local most = text == "max" and core.slurp "/proc/sys/kernel/perf_event_max_sample_rate"
   text = most and most:match("%d+") or text
   local n = text:find("^%d+$") and math.tointeger(tonumber(text))
@@ -23,7 +23,7 @@ local function frequency(text)
   return nil, ("frequency '%s': expected a whole number above 0, or max"):format(text)
 end
 
-local function number(what)
+local function parse_positive(what)
   return function(text)
     local n = text:find("^%d+$") and math.tointeger(tonumber(text))
     if n and n > 0 then return n end
@@ -32,7 +32,7 @@ local function number(what)
 end
 
 -- "fp", "fp,defer", "dwarf", "dwarf,16384"
-local function call_graph(text)
+local function parse_call_graph(text)
   if text == "fp,defer" or text == "defer" then return { kind = "defer" } end
   local kind, size = text:match("^(%a+),?(%d*)$")
   if kind == "fp" and size == "" then return { kind = kind } end
@@ -40,41 +40,42 @@ local function call_graph(text)
   if kind == "dwarf" and bytes and bytes > 0 and bytes <= STACK_MAX then
     return { kind = kind, bytes = (bytes + 7) // 8 * 8 }
   end
-  return nil, ("call graph '%s': fp, fp,defer, dwarf or dwarf,BYTES (up to %d)"):format(text, STACK_MAX)
+  return nil, ("call graph '%s': expected fp, fp,defer, dwarf or dwarf,BYTES (up to %d)"):format(text, STACK_MAX)
 end
 
-local function level(text)
+local function parse_level(text)
   local n = math.tointeger(tonumber(text))
   if n and n >= 1 and n <= 22 then return n end
-  return nil, ("level '%s': 1 to 22"):format(text)
+  return nil, ("compression level '%s': expected 1 to 22"):format(text)
 end
 
--- Rows of its own; those of perfl's that mean the same follow.
+-- Options that only perfl record has; `shared` lists those of perfl that mean the same.
 local own = {
   { "-o --output", into = "record", metavar = "FILE",
     help = "write to FILE (default: " .. FILE .. "; -: standard output)" },
   { "-e --event", into = "events", metavar = "EVENTS", many = true,
     help = "sample these events, named as for perf record (default: cycles)" },
-  { "-F --freq", into = "freq", metavar = "HZ", convert = frequency,
+  { "-F --freq", into = "freq", metavar = "HZ", convert = parse_frequency,
     help = "take HZ samples a second (default: 4000); max: as many as the kernel allows" },
-  { "-c --count", into = "period", metavar = "N", convert = number "period", help = "take a sample every N events" },
+  { "-c --count", into = "period", metavar = "N", convert = parse_positive "period",
+    help = "take a sample every N events" },
   { "-g", into = "callchain", help = "record call chains" },
-  { "--call-graph", into = "call_graph", metavar = "fp|fp,defer|dwarf[,BYTES]", convert = call_graph,
+  { "--call-graph", into = "call_graph", metavar = "fp|fp,defer|dwarf[,BYTES]", convert = parse_call_graph,
     help = "the same; defer: take user stacks on return to user mode (6.19); dwarf: record registers and BYTES of "
       .. "stack, and unwind them later" },
   { "-z", into = "compress", help = "compress with zstd, at level 1" },
-  { "--compression-level", into = "level", metavar = "LEVEL", convert = level,
+  { "--compression-level", into = "level", metavar = "LEVEL", convert = parse_level,
     help = "compress with zstd, at this level (1 to 22)" },
   { "--filter", into = "filter", metavar = "FILTER", help = "keep only tracepoint events that match, as in 'pid > 1'" },
 }
 local shared = { "-a", "-C", "-p", "-t", "--uid", "--comm", "--cgroup", "-d", "-m", "--switch-output", "-q", "-v",
                  "--trace-sys", "--many", "--dry-run", "--fail-on-lost" }
-local perfs = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose" } -- long ones of perf record's
+local long_names = { ["-a"] = "--all-cpus", ["-q"] = "--quiet", ["-v"] = "--verbose" } -- perf record's
 
--- The row of perfl's options, also under perf record's name.
+-- perfl's option, also under perf record's long name.
 local function shared_row(flag)
-  local row = options.by_flag[flag]
-  return perfs[flag] and setmetatable({ row[1] .. " " .. perfs[flag] }, { __index = row }) or row
+  local row = command_line.by_flag[flag]
+  return long_names[flag] and setmetatable({ row[1] .. " " .. long_names[flag] }, { __index = row }) or row
 end
 
 local function new_parser()
@@ -88,46 +89,46 @@ A recording contains addresses, command lines and file names, and memory if
 stacks are recorded. Its mode is 0600; share it with care.]]
   local rows = { table.unpack(own) }
   for _, flag in ipairs(shared) do rows[#rows + 1] = shared_row(flag) end
-  for _, row in ipairs(rows) do options.add_row(parser, row) end
+  for _, row in ipairs(rows) do command_line.add_row(parser, row) end
   return parser, rows
 end
 
--- What one -e declares.
-local function spec_of(text, opts)
+-- The event declaration of one -e.
+local function event_spec(text, opts)
   local spec = { text, freq = opts.freq, period = opts.period, filter = opts.filter }
   local graph = opts.call_graph
   spec.callchain = graph and (graph.bytes and "dwarf," .. graph.bytes or graph.kind) or opts.callchain
   return spec
 end
 
-local function check(opts, command)
+local function check_options(opts, command)
   if opts.freq and opts.period then
-    return "-F and -c at once\n-F samples by time, -c by a number of events\ntry: one of them"
+    return "-F and -c cannot be combined\n-F samples by time, -c by a number of events\ntry: one of them"
   end
   if opts.call_graph and opts.call_graph.bytes then
     local known, why = resolve.call_graph("dwarf", opts.call_graph.bytes)
     if not known then return ("--call-graph dwarf: %s; try: --call-graph fp"):format(why) end
   end
   if opts.switch_output and opts.record == "-" then
-    return "--switch-output makes files, and -o is standard output\ntry: -o FILE"
+    return "--switch-output needs a file, but -o is standard output\ntry: -o FILE"
   end
-  return options.check_together(opts, { command = command })
+  return command_line.check_together(opts, { command = command })
 end
 
---- The command line.
+--- Parses the command line.
 -- @tparam {string,...} words  after "record"
 -- @treturn[1] table     perfl's options
 -- @treturn[1] function  declares the events
 -- @treturn[1] ?table    the command
 -- @treturn[2] nil
--- @treturn[2] integer   exit status; all is said
+-- @treturn[2] integer   exit status; the help or the error is printed
 function M.parse(words)
   local parser, rows = new_parser()
-  local head, command = options.split_command(words, rows)
+  local head, command = command_line.split_command(words, rows)
   local result, status = verb.parse(parser, "record", head)
   if not result then return nil, status end
-  local opts = options.taken(rows, result)
-  local wrong = check(opts, command)
+  local opts = command_line.taken(rows, result)
+  local wrong = check_options(opts, command)
   if wrong then return verb.refuse("record", wrong) end
   opts.compress = opts.level or opts.compress
   opts.record = opts.record or FILE
@@ -136,23 +137,23 @@ function M.parse(words)
   end
   local events = #opts.events > 0 and opts.events or { "cycles" }
   return opts, function()
-    for _, text in ipairs(events) do perfev.event(spec_of(text, opts)) end
+    for _, text in ipairs(events) do perfev.event(event_spec(text, opts)) end
   end, command
 end
 
---- What was recorded, in a line.
+--- The summary line of a recording.
 -- @tparam table recorded  a session's `recorded`
 -- @tparam table totals    of the session
 function M.closing(recorded, totals)
   local size = recorded.bytes >= 1e6 and ("%.1f MB"):format(recorded.bytes / 1e6)
     or recorded.bytes >= 1e3 and ("%.1f kB"):format(recorded.bytes / 1e3) or recorded.bytes .. " bytes"
   local to = recorded.path == "-" and "standard output" or recorded.path
-  local samples = recorded.samples and (", %s sample%s"):format(report.grouped(recorded.samples),
+  local samples = recorded.samples and (", %s sample%s"):format(message.grouped(recorded.samples),
     recorded.samples == 1 and "" or "s") or ""
   return ("recorded %s to %s%s%s, %s lost"):format(size, escape(to),
     recorded.parts > 1 and (" and %d file%s before it"):format(recorded.parts - 1, recorded.parts == 2 and "" or "s")
       or "", samples,
-    report.grouped(totals.lost))
+    message.grouped(totals.lost))
 end
 
 return M

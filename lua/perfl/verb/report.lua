@@ -1,24 +1,24 @@
---- perfl report: what is in a recording, on one screen: who made it, which events, how much of each kind,
--- what was lost, whose samples they are, and what is wrong with the file.
+--- perfl report: summarises a recording on one screen: its command and machine, events, records by type, samples by
+-- command name, losses and damage.
 
 local escape = require "perfev.base.escape"
-local fields = require "perfl.record_text"
+local record_text = require "perfl.record_text"
 local json = require "perfev.base.json"
 local native = require "perfl.core"
-local recorded = require "perfl.verb.open_recording"
-local report = require "perfl.message"
+local open_recording = require "perfl.verb.open_recording"
+local message = require "perfl.message"
 
 local M = {}
 
 local SAMPLE = 9 -- PERF_RECORD_SAMPLE
 local SOFTWARE, DUMMY = 1, 9 -- PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
 local WIDTH, TOP, NOTES = 80, 10, 10
-local grouped = report.grouped
+local grouped = message.grouped
 
 -- linux/time.h
 local clocks = { [0] = "realtime", [1] = "monotonic", [4] = "monotonic_raw", [7] = "boottime", [11] = "tai" }
 
--- ---- what is counted ----
+-- ---- counting ----
 
 local function add_sample(seen, r)
   local event, comm = r.event, r.comm or "?"
@@ -31,7 +31,7 @@ local function add_sample(seen, r)
   counts.periods = counts.periods + (r.period or event.attr.sample_period)
 end
 
--- The span is that of samples; of what the kernel told where there are none.
+-- The span of a recording is that of its samples, or of the kernel's other records if it has no samples.
 local function add_time(seen, r, kind)
   local time = r.time or 0
   if time == 0 then return end
@@ -51,7 +51,7 @@ end
 --   without times)
 function M.gather(rec)
   local seen = { samples = 0, events = {}, comms = {}, synthesised = {}, by_event = {}, spans = {} }
-  local keep_going = recorded.watcher()
+  local keep_going = open_recording.watcher()
   for r, _, synthesised in rec:records { user = false } do
     local number, event = r.number, r.event
     if number == SAMPLE then add_sample(seen, r) end
@@ -72,7 +72,7 @@ function M.gather(rec)
   return seen
 end
 
--- ---- the summary as data: what -j prints ----
+-- ---- the summary as data, for -j ----
 
 local function sorted_by_count(counts)
   local list = {}
@@ -89,10 +89,10 @@ function M.sampled(attr)
   if attr.type == SOFTWARE and attr.config == DUMMY then return "not" end
   if attr.freq then return ("%d Hz"):format(attr.sample_freq) end
   if attr.sample_period == 0 then return "not" end
-  return attr.sample_period == 1 and "each" or "every " .. fields.unsigned(attr.sample_period)
+  return attr.sample_period == 1 and "each" or "every " .. record_text.unsigned(attr.sample_period)
 end
 
--- A u64 as a number without a sign.
+-- A u64 as a non-negative number: a float from 2^63 on.
 local function exact(n) return n >= 0 and n or n + 2.0 ^ 64 end
 
 local function events_of(rec, seen)
@@ -123,14 +123,14 @@ local function clock_of(rec)
   return clocks[first.attr.clockid] or tostring(first.attr.clockid)
 end
 
--- Seconds since 1970 of the first sample, where the recorder told how its clock stood.
+-- The wall time of the first sample in seconds since 1970; nil without the CLOCK_DATA section.
 local function began(rec, seen)
   local data = rec.header.clock_data
   if type(data) ~= "table" or not seen.first then return nil end
   return (data.wall + (seen.first - data.clock)) // 1000000000
 end
 
--- When the file was written last, as its file system has it. What has no size is a FIFO, which would wait.
+-- The file's modification time; nil for a pipe. A file of size 0 is a FIFO: opening it would block.
 local function written(path, facts)
   if path == "-" or facts.size == 0 then return nil end
   local file <close>, _, _, time = native.open(path, "r")
@@ -172,15 +172,15 @@ function M.look(rec, path)
   return total
 end
 
--- ---- the summary for people ----
+-- ---- the summary as text ----
 
--- Words in lines of at most WIDTH columns that begin below the first word.
+-- Prints text folded to WIDTH columns; further lines begin below the first word.
 local function print_folded(lead, text)
   lead = lead == "" and "" or lead .. " "
   local line, empty = lead, true
   for word in escape(text):gmatch("%S+") do
     while #line + (empty and 0 or 1) + #word > WIDTH do
-      if empty then -- a word that is longer than the line: a path, as a rule
+      if empty then -- a word longer than the line, usually a path
         local room = WIDTH - #line
         io.write(line, word:sub(1, room), "\n")
         word = word:sub(room + 1)
@@ -194,7 +194,7 @@ local function print_folded(lead, text)
   io.write(line, "\n")
 end
 
--- A name in so many columns; what is longer ends in dots, as the whole is in -j.
+-- Pads or cuts a name to `width` columns; a cut name ends in "...". -j prints the whole name.
 local function cut(text, width)
   text = escape(text)
   local length = utf8.len(text)
@@ -212,7 +212,7 @@ local function size_text(bytes)
   return ("%.1f MiB"):format(bytes / (1 << 20))
 end
 
--- Words of a list that are there.
+-- The arguments that are neither nil nor empty, separated by commas.
 local function joined(...)
   local words = {}
   for i = 1, select("#", ...) do
@@ -237,7 +237,7 @@ end
 
 local function print_head(total)
   local header = total.header
-  said("file", joined(("%s, %s"):format(recorded.shown(total.file), size_text(total.size)),
+  said("file", joined(("%s, %s"):format(open_recording.shown(total.file), size_text(total.size)),
     total.kind == "pipe" and "as it goes through a pipe", total.endian .. "-endian",
     total.compressed > 0 and ("%s compressed from %s"):format(size_text(total.compressed),
       size_text(total.inflated))))
@@ -253,7 +253,7 @@ local function print_head(total)
   end
 end
 
--- A sum of u64, which may have gone past what Lua has.
+-- A sum of u64, which is a float if it does not fit an integer.
 local function sum_text(n)
   local text = math.type(n) == "integer" and grouped(n)
   return text and #text <= 17 and text or ("%.6e"):format(n)
@@ -294,7 +294,7 @@ local function print_comms(total)
   end
 end
 
--- What should be zero; told when it is zero, too, for the first of them.
+-- Prints the counters that should be zero; lost and throttled also when they are zero.
 local function print_losses(total)
   local n = total.throttled
   local words = { ("%s record%s lost"):format(grouped(total.lost), total.lost == 1 and "" or "s"),
@@ -331,20 +331,20 @@ end
 
 --- The verb.
 -- @tparam {string,...} words  of the command line after "report"
--- @treturn integer  exit status: 0, 1 when it is damaged or cannot be read, 2 for a wrong command line
+-- @treturn integer  exit status: 0, 1 if the recording is damaged or cannot be read, 2 for an invalid command line
 function M.main(words)
-  local parser = recorded.new_parser("report", "Summarise a recording: its command, events, records by type, samples "
-    .. "by command name, losses and damage.")
+  local parser = open_recording.new_parser("report", "Summarise a recording: its command, events, records by type, "
+    .. "samples by command name, losses and damage.")
   parser:flag("-j --json"):description("print a JSON object")
   parser:epilog("Exit status: 1 if the recording is damaged; the readable part is still reported.")
-  local opts, status = recorded.parse(parser, "report", words)
+  local opts, status = open_recording.parse(parser, "report", words)
   if not opts then return status end
-  local rec <close> = recorded.open("report", opts.file)
-  if not rec then return recorded.FAILED end
+  local rec <close> = open_recording.open("report", opts.file)
+  if not rec then return open_recording.FAILED end
   local total = M.look(rec, opts.file)
   if opts.json then io.write(json.encode(total), "\n") else print_screen(total) end
-  recorded.say_interrupted()
-  return recorded.status(rec)
+  open_recording.say_interrupted()
+  return open_recording.status(rec)
 end
 
 return M

@@ -1,35 +1,35 @@
---- perfl skeleton: a script to start from, made of what a recording has: a declaration for each event with
--- the arguments of its payload by name, and a callback for each kind of side-band record that is there.
+--- perfl skeleton: prints a script to start from, generated from a recording: a declaration for each event with the
+-- fields of its payload by name, and a callback for each type of side-band record in the recording.
 --
--- The script is the same on the recording and live: what it says of an event is what a session understands
--- and what is matched by name in a file. Names come from the file: each is written as Lua reads it back.
+-- The script runs on the recording and live: a session opens the event names that it declares, and a replay matches
+-- them by name. Names come from the file and are untrusted: each is written as an escaped Lua literal.
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local fields = require "perfl.record_text"
+local record_text = require "perfl.record_text"
 local grammar = require "perfev.event.grammar"
-local recorded = require "perfl.verb.open_recording"
-local summary = require "perfl.verb.report"
+local open_recording = require "perfl.verb.open_recording"
+local report = require "perfl.verb.report"
 
 local M = {}
 
 local SOFTWARE, TRACEPOINT, DUMMY = 1, 2, 9 -- PERF_TYPE_SOFTWARE, _TRACEPOINT, PERF_COUNT_SW_DUMMY
 local CALLCHAIN = 32 -- PERF_SAMPLE_CALLCHAIN
-local SHOWN = 40 -- fields of one record: a call has room for some 200 values
+local SHOWN = 40 -- fields printed for one record: a Lua call takes about 200 values
 local WIDTH = 100
 
 local layouts = core.layouts()
 
--- Kinds of a layout that one value shows, and fields that every line begins with.
+-- Field kinds that print as one value, and fields that every line begins with.
 local kinds = { u16 = true, u32 = true, s32 = true, u64 = true, string = true }
 local in_line = { time = true, pid = true, tid = true, cpu = true, comm = true, identifier = true, id = true,
                   stream_id = true }
--- Of little use to begin with.
+-- Fields that a first script rarely needs.
 local left_out = { maj = true, min = true, ino = true, ino_generation = true, mmap_data = true, fork_exec = true,
                    proc_map_parse_timeout = true, build_id_form = true, stack_size = true }
 local addresses = { ip = true, addr = true, pgoff = true, phys_addr = true }
 
--- What only the event itself hears of; the rest is of tasks and their memory, whoever recorded it.
+-- Record types that belong to one event; the other side-band records describe tasks and their memory.
 local own_only = { read = true, throttle = true, aux = true, itrace_start = true, aux_output_hw_id = true,
                    callchain_deferred = true }
 
@@ -37,27 +37,27 @@ local reserved = {}
 for word in ("and break do else elseif end false for function goto if in local nil not or repeat return then true "
   .. "until while"):gmatch("%a+") do reserved[word] = true end
 
--- ---- Lua's own words ----
+-- ---- Lua source ----
 
--- A string as Lua reads it back, in ASCII.
+-- A string as an ASCII Lua literal.
 local function literal(text)
   return '"' .. text:gsub('[%c"\\\127-\255]', function(c) return ("\\%03d"):format(c:byte()) end) .. '"'
 end
 
-local function index(of, name)
-  if name:find("^[%a_][%w_]*$") and not reserved[name] then return of .. "." .. name end
-  return ("%s[%s]"):format(of, literal(name))
+local function index_expression(object, name)
+  if name:find("^[%a_][%w_]*$") and not reserved[name] then return object .. "." .. name end
+  return ("%s[%s]"):format(object, literal(name))
 end
 
 -- ---- a callback: show(r, "what", "name", value, ...) ----
 
--- { { name, value, comment }, ... } as the lines of a call.
+-- { { name, value, comment }, ... } -> the source of a call of show, with the comments in one column.
 local function call_lines(what, values, indent)
-  local flat, commented, at = {}, false, 0
+  local flat, commented, widest = {}, false, 0
   for i, value in ipairs(values) do
     flat[i] = ("%s, %s"):format(literal(value[1]), value[2])
     commented = commented or value[3]
-    at = math.max(at, #flat[i])
+    widest = math.max(widest, #flat[i])
   end
   local head = ("%sshow(r, %s"):format(indent, what)
   local whole = #flat == 0 and head .. ")" or head .. ", " .. table.concat(flat, ", ") .. ")"
@@ -66,16 +66,16 @@ local function call_lines(what, values, indent)
   for i, text in ipairs(flat) do
     local line = ("%s  %s%s"):format(indent, text, i < #flat and "," or ")")
     local comment = values[i][3]
-    lines[#lines + 1] = comment and line .. (" "):rep(at + 1 - #text) .. "-- " .. comment or line
+    lines[#lines + 1] = comment and line .. (" "):rep(widest + 1 - #text) .. "-- " .. comment or line
   end
   return table.concat(lines, "\n") .. "\n"
 end
 
 local function payload_values(event)
-  local list, values = fields.payload(event.format.format), {}
+  local list, values = record_text.payload(event.format.format), {}
   for i, field in ipairs(list) do
     if i > SHOWN then break end
-    values[i] = { field.name, index("args", field.name), escape(field.type):sub(1, 60) }
+    values[i] = { field.name, index_expression("args", field.name), escape(field.type):sub(1, 60) }
   end
   return values, #list - #values
 end
@@ -84,7 +84,7 @@ local function field_value(name)
   return { name, addresses[name] and ("hex(r.%s)"):format(name) or "r." .. name }
 end
 
--- What a record of one layout is shown with.
+-- The values printed for a record type: those of its layout rows, with `bits` only those of this sample_type.
 local function row_values(rows, bits)
   local values = {}
   for _, row in ipairs(rows) do
@@ -114,8 +114,8 @@ end
 
 -- ---- a declaration ----
 
--- The event's own words, as a session understands them.
-local function named(event)
+-- The event's name if a session can parse it, else its type and config.
+local function event_fields(event)
   local name = event.name
   if grammar.parse(name) then return literal(name) end
   return ("name = %s, type = %d, config = 0x%x"):format(literal(name), event.attr.type, event.attr.config)
@@ -145,14 +145,14 @@ local function sample_lines(event, out)
   out[#out + 1] = "  end,\n"
 end
 
--- The callbacks of some types -> callback -> { layout's number, ... }, and their names in order.
+-- The callbacks for these record types -> callback name -> layout number, and the names, sorted.
 local function callbacks_of(types, wanted)
   local by_name, names = {}, {}
   for number, layout in ipairs(layouts.records) do
     local name = layout.callback
     if types[number] and name ~= "sample" and wanted(name) then
       if not by_name[name] then names[#names + 1] = name end
-      by_name[name] = number -- of mmap and mmap2 the last, which has more
+      by_name[name] = number -- mmap and mmap2 share a callback: mmap2 comes later and has more fields
     end
   end
   table.sort(names)
@@ -174,14 +174,14 @@ local function declaration(event, seen)
   local counts, out = seen.events[event], {}
   local n = counts and counts.samples or 0
   out[1] = ("\n-- %d sample%s\n"):format(n, n == 1 and "" or "s")
-  out[2] = ("perfev.event { %s%s,\n"):format(named(event), options_of(event))
+  out[2] = ("perfev.event { %s%s,\n"):format(event_fields(event), options_of(event))
   sample_lines(event, out)
   side_band_lines(seen.by_event[event] or {}, function(name) return own_only[name] end, out)
   out[#out + 1] = "}\n"
   return table.concat(out)
 end
 
--- perf opens such a one to have the side-band records recorded, which are declared apart.
+-- perf opens a dummy event to record side-band records; side_band() declares those.
 local function is_carrier(event, seen)
   return event.attr.type == SOFTWARE and event.attr.config == DUMMY and not seen.events[event]
 end
@@ -235,7 +235,7 @@ local function show(r, what, ...)
 end
 ]]
 
--- What the recording is called in comments, and on a command line: FILE where it has no plain name.
+-- The recording's name in comments and on a command line: FILE if its name needs quotes.
 local function names_of(path)
   local name = path == "-" and "standard input" or path:match("([^/]+)/*$") or path
   local plain = name:find("^%w[%w_.-]*$") and #name <= 60
@@ -244,7 +244,7 @@ end
 
 --- The script's text.
 function M.script(rec, path)
-  local seen = summary.gather(rec)
+  local seen = report.gather(rec)
   local body = table.concat(declarations(rec, seen)) .. side_band(rec:totals().types)
   local shown, file = names_of(path)
   return table.concat {
@@ -256,18 +256,18 @@ end
 
 --- The verb.
 -- @tparam {string,...} words  of the command line after "skeleton"
--- @treturn integer  exit status: 0, 1 when it is damaged or cannot be read, 2 for a wrong command line
+-- @treturn integer  exit status: 0, 1 if the recording is damaged or cannot be read, 2 for an invalid command line
 function M.main(words)
-  local parser = recorded.new_parser("skeleton", "Print a script to start from. It declares each event of a recording, "
-    .. "with the payload's fields by name, and has a callback for each record type.")
+  local parser = open_recording.new_parser("skeleton", "Print a script to start from. It declares each event of a "
+    .. "recording, with the payload's fields by name, and has a callback for each record type.")
   parser:epilog("Example: perfl skeleton perf.data > my.lua; perfl my.lua -i perf.data")
-  local opts, status = recorded.parse(parser, "skeleton", words)
+  local opts, status = open_recording.parse(parser, "skeleton", words)
   if not opts then return status end
-  local rec <close> = recorded.open("skeleton", opts.file)
-  if not rec then return recorded.FAILED end
+  local rec <close> = open_recording.open("skeleton", opts.file)
+  if not rec then return open_recording.FAILED end
   io.write(M.script(rec, opts.file))
-  recorded.say_end(rec)
-  return recorded.status(rec)
+  open_recording.say_end(rec)
+  return open_recording.status(rec)
 end
 
 return M
