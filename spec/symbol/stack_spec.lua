@@ -685,7 +685,7 @@ describe("a stack as a key", function()
     simulated({ app(7), sample(7, { USER, U }) }, a)
     assert.equal("[unknown] 1\nwork 2\n", there(counted.folded, counted))
     for options, why in pairs { [{ undre = "comm" }] = "did you mean 'under'", [{ value = 7 }] = "a field's name",
-      [{ under = { 7 } }] = "a field's name, or a list", [{ where = { 7 } }] = "sampler: where: " } do
+      [{ under = { 7 } }] = "under: element 1 must be a string, not 7", [{ where = { 7 } }] = "sampler: where: " } do
       assert.error_matches(function() one:sampler(options) end, "profile: sampler: .*" .. why:gsub("^sampler: ", ""))
     end
     assert.error_matches(function() perfev.profile { values = values }:sampler {} end, "2 value types")
@@ -707,7 +707,7 @@ describe("a stack as a key", function()
     local together = "by and add go together, in the place of under"
     for options, why in pairs { [{ by = "comm" }] = together, [{ add = print }] = together,
       [{ by = "comm", under = "tid", add = print }] = together,
-      [{ by = "comm", add = 7 }] = "add is a function, not a number" } do
+      [{ by = "comm", add = 7 }] = "add must be a function, not 7" } do
       assert.error_matches(function() p:sampler(options) end, "profile: sampler: " .. why)
     end
   end)

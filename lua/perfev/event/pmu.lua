@@ -5,6 +5,7 @@
 -- lists the CPUs on which the PMU counts. The files are read through the core's hooks.
 -- Source: Documentation/ABI/testing/sysfs-bus-event_source-devices*, tools/perf/util/pmu.c.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local grammar = require "perfev.event.grammar"
 local names = require "perfev.event.perf_names"
@@ -269,9 +270,8 @@ local function apply_event(pmu, config, alias, params, fault, term)
 end
 
 local function refuse_term(pmu, term, fault)
-  local near = core.nearest(term.name, list_terms(pmu))
   return nil, fault(term, ("%s has no field or event called '%s'%s"):format(pmu.name, term.name,
-    near and (" (did you mean '%s'?)"):format(near) or ""),
+    (check.hint(term.name, list_terms(pmu)))),
     #pmu.field_names > 0 and "one of " .. table.concat(pmu.field_names, ", ") or "config=0xNUMBER")
 end
 

@@ -3,6 +3,7 @@
 -- processes are not. A session that watches the whole machine compares the name in each record instead (`patterns`).
 
 local lazy = require "perfev.base.lazy_module"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local rights = lazy "perfev.base.host_rights"
 
@@ -19,9 +20,9 @@ function M.uid(user)
     if name == user then return math.tointeger(tonumber(uid)) end
     names[#names + 1] = name
   end
-  local near = core.nearest(user, names)
-  return nil, ("user '%s': no such user in /etc/passwd%s\n  try: %s"):format(user,
-    near and (" (did you mean '%s'?)"):format(near) or "", near or "the number that `id -u` gives"), core.errno.ENOENT
+  local hint, near = check.hint(user, names)
+  return nil, ("user '%s': no such user in /etc/passwd%s\n  try: %s"):format(user, hint,
+    near or "the number that `id -u` gives"), core.errno.ENOENT
 end
 
 -- Returns a function that tests names. * and ? are wildcards; a plain name is cut as the kernel cuts names.
@@ -99,10 +100,10 @@ function M.select(opts)
     end
   end
   if #found > 0 then return found end
-  local near = opts.comm and core.nearest(opts.comm, comms)
+  local hint, near = check.hint(opts.comm or "", comms)
   local unseen, remedy = rights.hidden()
   return nil, ("no process %s%s%s%s\n  try: %s"):format(M.describe(opts), opts.pid and " among those of pid" or "",
-    near and (" (did you mean '%s'?)"):format(near) or "", unseen and ": " .. unseen or "",
+    hint, unseen and ": " .. unseen or "",
     remedy or near or "ps -eo user,pid,comm"), core.errno.ESRCH
 end
 

@@ -332,10 +332,8 @@ function kinds.pmu(node)
   local list = pmu.matching(node.name)
   if #list > 0 then return resolve_on_pmus(node, list, node.terms) end
   local there = pmu.names()
-  local near = core.nearest(node.name, there)
-  local more = near and (" (did you mean '%s'?)"):format(near)
-    or node.name == "cpu" and ", as it is in most virtual machines" or ""
-  return refuse(node, ("this machine has no PMU '%s'%s"):format(node.name, more),
+  local hint = check.hint(node.name, there, node.name == "cpu" and ", as it is in most virtual machines")
+  return refuse(node, ("this machine has no PMU '%s'%s"):format(node.name, hint),
     #there > 0 and "one of " .. table.concat(there, ", ") or nil, E.ENOENT)
 end
 

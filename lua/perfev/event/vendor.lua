@@ -2,6 +2,7 @@
 -- The tables are libpfm4's, in a shared object that is loaded on first use. A name without "PMU::" is looked up in the
 -- tables of this machine, or in the table M.assume.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
@@ -45,7 +46,7 @@ local function pmu_named(name)
     if pmu.name == name then return pmu end
     known[#known + 1] = pmu.name
   end
-  return nil, core.nearest(name, known)
+  return nil, (check.hint(name, known))
 end
 
 local function list_names(pmu)
@@ -71,15 +72,11 @@ local function list_masks(pmu, event)
   return list
 end
 
-local function did_you_mean(near)
-  return near and (" (did you mean '%s'?)"):format(near) or ""
-end
-
 -- Explains why libpfm4 refused PMU::EVENT:…
 local function explain_refusal(name, event, why)
-  local pmu, near = pmu_named(name)
+  local pmu, hint = pmu_named(name)
   if not pmu then
-    return ("libpfm4 has no table '%s'%s\n  try: perfl list pfm"):format(name, did_you_mean(near))
+    return ("libpfm4 has no table '%s'%s\n  try: perfl list pfm"):format(name, hint)
   end
   local bare, mask = event:match("^([^:]*):?([^:=]*)")
   local all = list_names(pmu)
@@ -87,11 +84,11 @@ local function explain_refusal(name, event, why)
     if known:lower() == bare:lower() then
       local there = list_masks(pmu, known)
       return ("%s::%s has no '%s'%s: %s\n  try: one of %s"):format(name, known, mask,
-        did_you_mean(core.nearest(mask, there)), why, table.concat(there, ", "))
+        (check.hint(mask, there)), why, table.concat(there, ", "))
     end
   end
   return ("%s (%s) has no event '%s'%s\n  try: perfl list %s::"):format(name, pmu.about, bare,
-    did_you_mean(core.nearest(bare, all)), name)
+    (check.hint(bare, all)), name)
 end
 
 local sides = { "exclude_user", "exclude_kernel", "exclude_hv" }

@@ -1,6 +1,7 @@
 --- perfev.hooks: Lua functions in the place of system calls. The table comes from
 -- src/lua/hooks/lhooks.c; expect(), the strict order of calls, is made of hooks here.
 
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local shown = require "perfev.base.show_value"
 
@@ -57,9 +58,7 @@ local function check_call(i, call, level)
   if not M.real[call[1]] then
     local names = {}
     for name in pairs(M.real) do names[#names + 1] = name end
-    local near = core.nearest(call[1], names)
-    error(("call %d: no hook is called '%s'%s"):format(i, call[1],
-      near and (" (did you mean '%s'?)"):format(near) or ""), level + 1)
+    error(("call %d: no hook is called '%s'%s"):format(i, call[1], (check.hint(call[1], names))), level + 1)
   end
   if call.fails ~= nil and not (math.type(call.fails) == "integer" or core.errno[call.fails]) then
     error(("call %d: fails = %s: must be an errno or its name"):format(i, shown(call.fails)), level + 1)

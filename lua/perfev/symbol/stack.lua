@@ -3,6 +3,7 @@
 -- for each stack.
 
 local lazy = require "perfev.base.lazy_module"
+local check = require "perfev.base.check"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local symbol = lazy "perfev.symbol"
@@ -67,9 +68,8 @@ core.stack_class {
     if math.type(key) == "integer" then return name_frames(stack)[key] end
     local method = Stack[key]
     if method then return method end
-    local near = core.nearest(tostring(key), { "id", "frames", "folded" })
-    near = near and (" (did you mean '%s'?)"):format(near) or ""
-    error(("a stack has no field '%s'%s"):format(tostring(key), near), 2)
+    local hint = check.hint(tostring(key), { "id", "frames", "folded" })
+    error(("a stack has no field '%s'%s"):format(tostring(key), hint), 2)
   end,
   len = function(stack) return #name_frames(stack) end,
   text = function(stack)
