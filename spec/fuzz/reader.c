@@ -185,8 +185,8 @@ static void touch_sections(struct pev_reader *df)
 {
 	unsigned char buf[256];
 
-	for (uint32_t i = 0; i < pev_reader_sections(df); i++) {
-		int64_t n = pev_reader_section(df, i, 0, buf, sizeof(buf));
+	for (uint32_t i = 0; i < pev_reader_count_sections(df); i++) {
+		int64_t n = pev_reader_read_section(df, i, 0, buf, sizeof(buf));
 
 		if (n > 0)
 			touch_bytes(buf, (size_t)n);
@@ -269,7 +269,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (in.directory)
 		split(&in);
 	if (pev_reader_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
-		pev_reader_narrow(df, data[0] & 8);
+		pev_reader_set_32bit(df, data[0] & 8);
 		touch_sections(df);
 		read_all(df, size);
 		touch_sections(df);

@@ -151,7 +151,7 @@ describe("a recording with", function()
     -- What is written last: the size of the data, and the features behind them.
     spill(path, bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, data + size))
     local killed = perfscript.ours(path)
-    assert.matches("as when the recorder was killed: all to the end", killed.error)
+    assert.matches("as when the recorder was killed: all bytes up to the end", killed.error)
     assert.same(whole.told, killed.told)
     -- And one that really was, by the command it recorded.
     run { "perf", "record", "-q", "-N", "-o", path, "-e", "page-faults", "--", "sh", "-c", "kill -9 $PPID" }

@@ -69,7 +69,7 @@ describe("a head that lies", function()
     local size = string.unpack("<i8", bytes, 17)
     local seen, why = read_all(patched(bytes, 32, pack("<i8", size + 5)))
     assert.equal(2, #seen)
-    assert.matches(("has %d bytes, no multiple of %d"):format(size + 5, size), why, 1, true)
+    assert.matches(("has %d bytes, not a multiple of %d"):format(size + 5, size), why, 1, true)
   end)
 
   it("has as many ids as the file has room for, and events as there are", function()
@@ -91,7 +91,7 @@ describe("a head that lies", function()
     local size, at = string.unpack("<i8i8", file, 17)
     local all = pack("<i8i8", 0, #file // 8 * 8)
     local seen, why, more = read_all(patched(patched(file, at + size - 16, all), at + 2 * size - 16, all))
-    assert.matches("the ids of event 2, at 0x0: more than the file has room for", why, 1, true)
+    assert.matches("the ids of event 2, at 0x0: more ids than fit in the file", why, 1, true)
     assert.same({ 1, 2 }, { #seen, #more.events })
     assert.is_true(#more.events[1].ids + #more.events[2].ids <= #file // 4)
   end)
@@ -114,7 +114,7 @@ describe("a head that lies", function()
     local table_at = #file - #big - 48
     local place = pack("<i8i8", #file - #big, #big)
     local _, why, more = read_all(patched(patched(file, table_at + 16, place), table_at + 32, place))
-    assert.matches("feature 41, 100000 bytes at 0x%x+, stands where others do", why)
+    assert.matches("feature 41, 100000 bytes at 0x%x+, overlaps other features", why)
     assert.same({ 100000, "", "" }, { #more.features[40], more.features[41], more.features[42] })
   end)
 end)
@@ -368,8 +368,8 @@ describe("what tells whose a record is", function()
     built.events[2] = { ids = { 2 }, bytes = perfdata.attr_bytes({ sample_type = { "ip" } }, "little") }
     local seen, why, more = read_all(built:file())
     assert.same({ 2, nil, 2, 1 }, { #seen, why, more.stats.ambiguous, #more.warnings })
-    assert.equal(("the sample at 0x%x has no id that tells which of 2 events it is of: such samples have no event, and "
-      .. "no fields"):format(104 + 16 + 2 * (size + 16)), more.warnings[1])
+    assert.equal(("the sample at 0x%x has no id to choose one of 2 events: such samples are returned without event and "
+      .. "fields"):format(104 + 16 + 2 * (size + 16)), more.warnings[1])
   end)
 
   it("takes no longer to find where ids were made to fall on one place", function()
@@ -423,7 +423,7 @@ describe("records at odd places", function()
           wanted, got = got, { table.unpack(seen, 2) }
           assert.equal(size == 8 and 0 or 1, #more.warnings)
           if size > 8 then
-            assert.matches(("the record at 0x%%x+ %%(type 60%%) has %d bytes, no multiple of 8"):format(size),
+            assert.matches(("the record at 0x%%x+ %%(type 60%%) has %d bytes, not a multiple of 8"):format(size),
               more.warnings[1])
           end
         end
@@ -509,8 +509,8 @@ describe("a pipe's recording that ends between two records", function()
     local function sampled(built) return begun(built):add(sample(5)) end
     local function done(built) return sampled(built):round() end
     local function again(built) return done(built):add(sample(6)) end
-    local cut = { "before any record of the kernel's", "its recorder had not begun",
-                  "its recorder was not done with a round" }
+    local cut = { "before the first kernel record", "its recorder had not begun",
+                  "its recorder had not finished a round" }
     assert.same({ cut[1], cut[2], nil, cut[3], nil, cut[3] }, {
       end_of(nothing, feature), end_of(before, feature), end_of(begun, feature), end_of(sampled, feature),
       end_of(done, feature), end_of(again, feature),

@@ -129,7 +129,7 @@ describe("a directory of recordings", function()
       return why, code
     end
     local why, code = refused()
-    assert.equal(dir .. ": a directory, and no recording: perf record --threads makes one with a file 'data' in it",
+    assert.equal(dir .. ": a directory, not a recording: it has no file 'data', as perf record --threads writes it",
       why)
     assert.equal(perfev.errno.EISDIR, code)
     spill("data", "")

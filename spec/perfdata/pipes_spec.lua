@@ -59,7 +59,7 @@ describe("a recording through", function()
     local path = spill("perf.data", samples():file())
     local result = run(("cat %s | %s -i - -e '%s'"):format(path, run.perfl, SCRIPT))
     assert.equal(1, result.code)
-    assert.matches("standard input: a file's recording through a pipe", result.err, 1, true)
+    assert.matches("standard input: a perf.data file cannot be read through a pipe", result.err, 1, true)
     result = run(("%s -q -i - -e '%s' < %s"):format(run.perfl, SCRIPT, path))
     assert.same({ SUM, "", 0 }, { result.out, result.err, result.code })
   end)
@@ -78,8 +78,8 @@ describe("a recording through", function()
     for input, wanted in pairs {
       [empty] = "empty: file cut short at 0x0, before its head",
       ["/dev/null"] = "empty: file cut short at 0x0, before its head",
-      ["/dev/zero"] = "no recording: it does not begin with PERFILE2",
-      [dir] = "a directory, and no recording",
+      ["/dev/zero"] = "not a recording: it does not begin with PERFILE2",
+      [dir] = "a directory, not a recording",
       [dir .. "/perf.data.old"] = "No such file or directory",
     } do
       local result = run { run.perfl, "-i", input, "-e", SCRIPT }

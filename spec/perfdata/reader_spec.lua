@@ -577,7 +577,7 @@ describe("compressed records", function()
     table.remove(built.records)
     table.remove(built.records)
     local _, why = perfdata.lines(built:file())
-    assert.matches("what is compressed ends inside of a record, in the one at 0x%x+", why)
+    assert.matches("the compressed data at 0x%x+ ends inside a record", why)
   end)
 
   it("that are none end the reading there", function()
@@ -720,8 +720,8 @@ describe("a damaged recording", function()
       [""] = "empty: file cut short at 0x0",
       ["PERF"] = "cut short at 0x4, in its head",
       [("x"):rep(200)] = "it does not begin with PERFILE2",
-      ["\x1f\x8b" .. ("x"):rep(200)] = "unpack it into a file first, as in gzip -dk FILE",
-      ["\x28\xb5\x2f\xfd" .. ("x"):rep(200)] = "unpack it into a file first, as in zstd -d FILE",
+      ["\x1f\x8b" .. ("x"):rep(200)] = "decompress it first, as in gzip -dk FILE",
+      ["\x28\xb5\x2f\xfd" .. ("x"):rep(200)] = "decompress it first, as in zstd -d FILE",
       [bytes:sub(1, 8) .. string.pack("=I8", 48) .. bytes:sub(17)] = "at 0x8: a head of 48 bytes",
       [bytes:sub(1, 16) .. string.pack("=I8", 79) .. bytes:sub(25)] = "at 0x10: an event of 79 bytes",
     } do
@@ -731,7 +731,7 @@ describe("a damaged recording", function()
     end
     local rec, why, code = perfev.open("/nowhere/at/all")
     assert.same({ nil, "/nowhere/at/all: No such file or directory", 2 }, { rec, why, code })
-    assert.matches("/tmp: a directory, and no recording: perf record --threads makes one with a file 'data' in it",
+    assert.matches("/tmp: a directory, not a recording: it has no file 'data', as perf record --threads writes it",
       (select(2, perfev.open("/tmp"))), 1, true)
     assert.matches("through a pipe", (select(2, perfdata.open(bytes, 100))))
     assert.matches("does not begin", (select(2, perfev.open("/dev/zero"))))

@@ -1,5 +1,5 @@
 /*
- * reader_open.c - opens recordings, reads their heads, returns their facts; see reader.h.
+ * reader_open.c - opens a recording, reads its head, returns its facts; see reader.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@ enum { HEAD_FILE = 104, HEAD_PIPE = 16, AHEAD_MAX = 65536 };
 
 /* ---- events ---- */
 
-/* Reads the ids of an event, as many as the file has. */
+/* Reads the ids of an event, up to the end of the file. */
 static int read_ids(struct pev_reader *reader, struct pev_file_event *event, uint32_t number,
 		    uint64_t off, uint64_t size)
 {
@@ -41,12 +41,12 @@ static int read_ids(struct pev_reader *reader, struct pev_file_event *event, uin
 		if (n < 0)
 			return (int)n;
 		for (int64_t i = 0; i + 8 <= n; i += 8) {
-			/* If sections overlap, a few bytes can be any number of ids. */
+			/* Overlapping sections can reuse a few bytes as any number of ids. */
 			if (reader->event_ids.nr_ids + reader->event_ids.shared_ids >
 			    reader->facts.size / 8)
 				return pev_reader_add_damage(reader,
 							     "the ids of event %u, at 0x%" PRIx64
-							     ": more than the file has room for",
+							     ": more ids than fit in the file",
 							     number + 1, off);
 			if (pev_event_ids_id(&reader->event_ids, event, number,
 					     pev_reader_u64(reader, buf + i)) < 0)
@@ -60,7 +60,7 @@ static int read_ids(struct pev_reader *reader, struct pev_file_event *event, uin
 	return 0;
 }
 
-/* Reads an entry of the section of events: an attr, and where its ids are. */
+/* Reads an entry of the section of events: an attr, and the offset and size of its ids. */
 static int read_event(struct pev_reader *reader, unsigned char *buf, uint64_t off)
 {
 	size_t len = (size_t)reader->facts.attr_size;
@@ -99,10 +99,10 @@ static int read_events(struct pev_reader *reader, uint64_t off, uint64_t size)
 	if (size % len)
 		pev_reader_add_damage(reader,
 				      "the section of events at 0x%" PRIx64 " has %" PRIu64
-				      " bytes, no multiple of %" PRIu64,
+				      " bytes, not a multiple of %" PRIu64,
 				      off, size, len);
 	for (uint64_t i = 0; rc == 0 && i < size / len; i++) {
-		/* off + size can be anything. */
+		/* off + size may overflow. */
 		if (off > reader->facts.size || i * len > reader->facts.size - off) {
 			pev_reader_add_damage(reader,
 					      "file cut short at 0x%" PRIx64
@@ -120,9 +120,9 @@ static int read_events(struct pev_reader *reader, uint64_t off, uint64_t size)
 /* ---- features ---- */
 
 /*
- * Bit n of the features: words of 64 bits, or of 32 if the recorder had such longs. A
- * little-endian bitmap is the same for both; in a big-endian one the bit of HOSTNAME decides,
- * which every recorder sets (perf_file_header__read()).
+ * True if bit n of the features is set. The words have 64 bits, or 32 on a recorder with longs of
+ * 32 bits. The two differ in a big-endian file only: there the bit of HOSTNAME decides, which
+ * every recorder sets (perf_file_header__read()).
  */
 static bool has_feature(const struct pev_reader *reader, const unsigned char *bitmap, unsigned n,
 			unsigned bits)
@@ -161,20 +161,20 @@ static int read_features(struct pev_reader *reader, const unsigned char *bitmap,
 }
 
 /*
- * Is there a table of features at off? A recorder announces features in its first head and
- * writes them last. If it was killed, a record is there, whose size makes the first entry an
- * offset beyond any file.
+ * True if off is a table of features. A recorder sets the bits in its first head and writes the
+ * table last. If it was killed, off is a record instead, and its header read as the first entry's
+ * offset is larger than any file.
  */
 static bool has_feature_table(const struct pev_reader *reader, uint64_t off)
 {
 	unsigned char entry[16];
-	uint64_t at;
+	uint64_t first;
 
 	if (pev_blocks_read_at(&reader->inputs.main, entry, sizeof(entry), off) <
 	    (int64_t)sizeof(entry))
 		return false;
-	at = pev_reader_u64(reader, entry);
-	return at > off && at <= reader->facts.size;
+	first = pev_reader_u64(reader, entry);
+	return first > off && first <= reader->facts.size;
 }
 
 /* ---- the head of a file ---- */
@@ -202,13 +202,13 @@ static int read_file_head(struct pev_reader *reader, struct pev_err *err)
 
 	if (!reader->inputs.main.seekable)
 		return pev_fail(err, -ESPIPE,
-				"%s: a file's recording through a pipe, but what describes "
-				"its records stands behind them; give the file's path, or record "
+				"%s: a perf.data file cannot be read through a pipe, because "
+				"its features follow its records; give the file's path, or record "
 				"with -o -",
 				reader->name);
 	n = pev_blocks_read_at(&reader->inputs.main, head, sizeof(head), 0);
 	size = pev_reader_u64(reader, head + 8);
-	/* A head of 72 bytes is older than feature sections (2009). */
+	/* A head of 72 bytes (2009) has no feature sections. */
 	if (n >= 0 && n < (int64_t)size)
 		return fail_head(reader, n, err);
 	if (n < 0)
@@ -230,7 +230,7 @@ static int read_file_head(struct pev_reader *reader, struct pev_err *err)
 		rc = read_features(reader, head + 72, facts->data_end);
 	if (rc < 0)
 		return pev_fail(err, rc, "%s: %s", reader->name, strerror(-rc));
-	/* Names of configs, as recorders had them up to 3.10. */
+	/* The names of configs, which recorders wrote up to 3.10. */
 	if (pev_reader_u64(reader, head + 64) && size == HEAD_FILE)
 		pev_reader_add_section(reader, PEV_FEAT_EVENT_TYPES,
 				       pev_reader_u64(reader, head + 56),
@@ -239,8 +239,8 @@ static int read_file_head(struct pev_reader *reader, struct pev_err *err)
 		facts->data_end = 0;
 		pev_reader_add_damage(
 			reader,
-			"its head at 0x30 says that there are no records, as when the recorder was "
-			"killed: all to the end at 0x%" PRIx64 " was read",
+			"its head at 0x30 gives 0 bytes of records, as when the recorder was "
+			"killed: all bytes up to the end at 0x%" PRIx64 " were read",
 			facts->size);
 	}
 	reader->inputs.main.limit = facts->data_end;
@@ -267,7 +267,7 @@ static int open_input(struct pev_reader *reader, const char *path, int fd, struc
 	return 0;
 }
 
-/* Opens the file "data" of a directory, which describes the directory's other files. */
+/* Opens the file "data" of a directory. Its head is the head of the directory's other files. */
 static int enter_directory(struct pev_reader *reader, struct pev_err *err)
 {
 	const struct pev_sys *sys = reader->inputs.main.sys;
@@ -282,8 +282,8 @@ static int enter_directory(struct pev_reader *reader, struct pev_err *err)
 	if (fd < 0) {
 		free(path);
 		return pev_fail(err, fd == -ENOENT ? -EISDIR : fd,
-				fd == -ENOENT ? "%s: a directory, and no recording: perf record "
-						"--threads makes one with a file 'data' in it"
+				fd == -ENOENT ? "%s: a directory, not a recording: it has no file "
+						"'data', as perf record --threads writes it"
 					      : "%s: its file 'data': %s",
 				reader->name, strerror(-fd));
 	}
@@ -296,18 +296,18 @@ static int enter_directory(struct pev_reader *reader, struct pev_err *err)
 	return 0;
 }
 
-/* Reads the first bytes: with pread, unless the input is a pipe. */
+/* Reads the first len bytes, and finds whether the input is seekable. */
 static int64_t read_start(struct pev_reader *reader, unsigned char *head, size_t len)
 {
-	struct pev_blocks *in = &reader->inputs.main;
-	int64_t n = in->sys->pread(in->sys->ctx, in->fd, head, len, 0);
+	struct pev_blocks *input = &reader->inputs.main;
+	int64_t n = input->sys->pread(input->sys->ctx, input->fd, head, len, 0);
 	size_t got = 0;
 
-	in->seekable = n != -ESPIPE;
-	if (n < 0 && in->seekable)
+	input->seekable = n != -ESPIPE;
+	if (n < 0 && input->seekable)
 		return n;
 	while (got < len) {
-		n = pev_blocks_read(in, head + got, len - got);
+		n = pev_blocks_read(input, head + got, len - got);
 		if (n < 0)
 			return n;
 		if (n == 0)
@@ -317,7 +317,7 @@ static int64_t read_start(struct pev_reader *reader, unsigned char *head, size_t
 	return (int64_t)got;
 }
 
-/* The magic and the size of the head tell the byte order: PERFILE2 is written as a number. */
+/* Finds the byte order: the recorder writes PERFILE2 as a number. */
 static int read_magic(struct pev_reader *reader, const unsigned char *head, struct pev_err *err)
 {
 	bool reversed = memcmp(head, "2ELIFREP", 8) == 0;
@@ -327,18 +327,19 @@ static int read_magic(struct pev_reader *reader, const unsigned char *head, stru
 	reader->facts.version = 2;
 	if (memcmp(head, "PERFFILE", 8) == 0) {
 		reader->facts.version = 1;
-		/* Of either byte order; a size below 2^32 has its zeros at one end. */
+		/* The same bytes in both orders. The head's size is below 2^32 in the right one. */
 		reader->facts.swap = size > UINT32_MAX;
 	} else if (same || reversed) {
-		/* The number's first byte is its lowest where "PERFILE2" can be read. */
+		/* A little-endian recorder writes the bytes "PERFILE2". */
 		reader->facts.swap = same == NATIVE_BIG;
 	} else if (memcmp(head, "\x1f\x8b", 2) == 0 || memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0) {
 		return pev_fail(err, -EBADMSG,
-				"%s: packed as a whole; unpack it into a file first, as in "
+				"%s: a compressed file; decompress it first, as in "
 				"%s FILE",
 				reader->name, head[0] == 0x1f ? "gzip -dk" : "zstd -d");
 	} else {
-		return pev_fail(err, -EBADMSG, "%s: no recording: it does not begin with PERFILE2",
+		return pev_fail(err, -EBADMSG,
+				"%s: not a recording: it does not begin with PERFILE2",
 				reader->name);
 	}
 	reader->facts.big_endian = reader->facts.swap != NATIVE_BIG;
@@ -347,7 +348,7 @@ static int read_magic(struct pev_reader *reader, const unsigned char *head, stru
 	return 0;
 }
 
-/* Reads what a pipe has before the first record of the kernel, so that its events are known. */
+/* Reads the records of a pipe before the kernel's first: they define the events. */
 static int read_ahead(struct pev_reader *reader)
 {
 	uint32_t cap = 0;
@@ -359,7 +360,7 @@ static int read_ahead(struct pev_reader *reader)
 		struct pev_piece piece;
 
 		type = pev_blocks_peek(&reader->inputs.main);
-		if (type < 0) /* reports which record cannot be read */
+		if (type < 0) /* makes the error, with the record's offset */
 			pev_blocks_record(&reader->inputs.main, &piece);
 		if (type < PEV_USER_ATTR || type == PEV_USER_AUXTRACE ||
 		    type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2)
@@ -373,7 +374,7 @@ static int read_ahead(struct pev_reader *reader)
 				return -ENOMEM;
 			reader->ahead = ahead;
 		}
-		pev_reader_hand_out_tool_record(reader, &piece, &ahead[reader->nr_ahead].record);
+		pev_reader_return_tool_record(reader, &piece, &ahead[reader->nr_ahead].record);
 		ahead[reader->nr_ahead++].block = reader->held[--reader->nr_held].block;
 	}
 	return 0;
@@ -426,7 +427,7 @@ static int read_head(struct pev_reader *reader, struct pev_err *err)
 		return 0;
 	if (pev_reader_failure(reader, err) < 0)
 		return err ? err->code : -EBADMSG;
-	return pev_fail(err, -EBADMSG, "%s: no event in it, up to 0x%" PRIx64, reader->name,
+	return pev_fail(err, -EBADMSG, "%s: no event up to 0x%" PRIx64, reader->name,
 			reader->facts.pipe ? pev_blocks_offset(&reader->inputs.main)
 					   : reader->facts.data);
 }
@@ -486,7 +487,7 @@ void pev_reader_close(struct pev_reader *reader)
 	free(reader);
 }
 
-/* ---- what is known ---- */
+/* ---- facts, totals, events ---- */
 
 const struct pev_reader_facts *pev_reader_facts(const struct pev_reader *reader)
 {
@@ -507,9 +508,9 @@ const struct pev_reader_totals *pev_reader_totals(struct pev_reader *reader)
 	return &reader->totals;
 }
 
-uint32_t pev_reader_events(const struct pev_reader *reader) { return reader->event_ids.nr; }
+uint32_t pev_reader_count_events(const struct pev_reader *reader) { return reader->event_ids.nr; }
 
-uint32_t pev_reader_number(const struct pev_reader *reader, uint64_t id)
+uint32_t pev_reader_find_event(const struct pev_reader *reader, uint64_t id)
 {
 	return pev_event_ids_number(&reader->event_ids, id);
 }
@@ -519,15 +520,16 @@ const struct pev_file_event *pev_reader_event(const struct pev_reader *reader, u
 	return n < reader->event_ids.nr ? reader->event_ids.events[n] : NULL;
 }
 
-uint64_t pev_reader_news(const struct pev_reader *reader) { return reader->news; }
+uint64_t pev_reader_changes(const struct pev_reader *reader) { return reader->changes; }
 
-void pev_reader_stacks(struct pev_reader *reader, uint32_t n, const struct pev_stack_form *form)
+void pev_reader_set_stack_form(struct pev_reader *reader, uint32_t n,
+			       const struct pev_stack_form *form)
 {
 	if (n < reader->event_ids.nr)
 		reader->event_ids.events[n]->plan.stack = *form;
 }
 
-void pev_reader_narrow(struct pev_reader *reader, bool narrow)
+void pev_reader_set_32bit(struct pev_reader *reader, bool narrow)
 {
 	pev_event_ids_narrow(&reader->event_ids, narrow);
 }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUFFERS_MAX ((uint64_t)128 << 20) /* of a recorder: larger sizes are not believed */
-#define KEPT_MAX ((uint64_t)256 << 20) /* bytes of a pipe's sections */
+#define BUFFERS_MAX ((uint64_t)128 << 20) /* limit of the size of a recorder's buffers */
+#define KEPT_MAX ((uint64_t)256 << 20) /* limit of the bytes of a pipe's sections */
 
 int pev_reader_add_damage(struct pev_reader *reader, const char *format, ...)
 {
@@ -65,7 +65,7 @@ void pev_reader_keep_section(struct pev_reader *reader, uint32_t id, uint64_t of
 	reader->kept += size - (section->bytes ? section->size : 0);
 	free(section->bytes);
 	*section = (struct pev_file_section){ id, offset, size, bytes };
-	reader->news++;
+	reader->changes++;
 }
 
 void pev_reader_set_buffers(struct pev_reader *reader, const unsigned char *bytes, uint64_t len)
@@ -75,16 +75,16 @@ void pev_reader_set_buffers(struct pev_reader *reader, const unsigned char *byte
 	reader->inputs.main.inflate_max = max < BUFFERS_MAX ? max : BUFFERS_MAX;
 }
 
-/* Counts the bytes of a section. False: sections overlap, and have more bytes than the file. */
+/* Counts the bytes of a section. False: sections overlap, because their sum exceeds the file. */
 static bool claim_bytes(struct pev_reader *reader, uint64_t off, uint64_t size)
 {
-	uint64_t there = off < reader->facts.size ? reader->facts.size - off : 0;
+	uint64_t present = off < reader->facts.size ? reader->facts.size - off : 0;
 
-	if (there > size)
-		there = size;
-	if (there > reader->facts.size - reader->kept)
+	if (present > size)
+		present = size;
+	if (present > reader->facts.size - reader->kept)
 		return false;
-	reader->kept += there;
+	reader->kept += present;
 	return true;
 }
 
@@ -97,8 +97,8 @@ void pev_reader_add_section(struct pev_reader *reader, uint32_t id, uint64_t off
 		reader->sections[reader->nr_sections - 1].size = 0;
 		pev_reader_add_damage(reader,
 				      "feature %u, %" PRIu64 " bytes at 0x%" PRIx64
-				      ", stands where others do: "
-				      "they have more bytes than the file",
+				      ", overlaps other features: "
+				      "together they have more bytes than the file",
 				      id, size, off);
 		return;
 	}
@@ -113,14 +113,14 @@ void pev_reader_add_section(struct pev_reader *reader, uint32_t id, uint64_t off
 		pev_reader_set_buffers(reader, head, sizeof(head));
 }
 
-uint32_t pev_reader_sections(const struct pev_reader *reader) { return reader->nr_sections; }
+uint32_t pev_reader_count_sections(const struct pev_reader *reader) { return reader->nr_sections; }
 
 const struct pev_file_section *pev_reader_section_at(const struct pev_reader *reader, uint32_t n)
 {
 	return n < reader->nr_sections ? &reader->sections[n] : NULL;
 }
 
-int64_t pev_reader_section(struct pev_reader *reader, uint32_t n, uint64_t off, void *buf,
+int64_t pev_reader_read_section(struct pev_reader *reader, uint32_t n, uint64_t off, void *buf,
 			   size_t len)
 {
 	const struct pev_file_section *section = pev_reader_section_at(reader, n);

@@ -1,11 +1,11 @@
 /*
- * reader_state.h - what the files of the reader of recordings share; see reader.h.
+ * reader_state.h - the state of struct pev_reader, shared by the reader's files; see reader.h.
  *
- * The head describes events and sections (reader_open.c). Records come out of the inputs
- * (blocks.h) and get their event (event_ids.h). Records of tools are applied (tool_record.h).
- * They and records without a time are handed out at once, all others in order of time, through the
- * window (reorder.h, record_stream.h). Each record holds a reference to its block. No count is
- * believed before the bytes that it counts were read.
+ * reader_open.c reads events and sections from the head. blocks.h cuts the inputs into records,
+ * event_ids.h finds the event of each, and tool_record.h applies the tool records.
+ * record_stream.h returns tool records and records without a time at once, and sorts the others
+ * by time in a window (reorder.h). Each record holds a reference to its block. The reader checks
+ * each count in the input against the bytes that follow before it uses the count.
  */
 #ifndef PEV_READER_STATE_H
 #define PEV_READER_STATE_H
@@ -22,16 +22,16 @@
 
 enum {
 	PEV_READER_SECTIONS_MAX = 256,
-	PEV_READER_RUN_MAX = 64 /* records that are handed out between two reads */
+	PEV_READER_RUN_MAX = 64 /* records in a run */
 };
 
-/* A record of a tool that open() has read, to be handed out first. */
+/* A tool record that pev_reader_open() has read; it is returned first. */
 struct pev_reader_ahead {
 	struct pev_file_record record;
 	struct pev_block *block;
 };
 
-/* References to a block, by consecutive records of the run. */
+/* nr references to a block, held by consecutive records of the run. */
 struct pev_reader_held {
 	struct pev_block *block;
 	uint32_t nr;
@@ -43,18 +43,18 @@ struct pev_reader {
 	struct pev_reader_facts facts;
 	struct pev_reader_totals totals;
 	uint64_t lost_by_records, lost_by_counts; /* LOST records; counts read at the end */
-	char *name, *directory;                   /* that name is in; or NULL */
+	char *name, *directory;                   /* directory contains name, or is NULL */
 	bool own_fd;
 
 	struct pev_file_run run;
-	const struct pev_file_record *counted; /* records of the run before it are in totals */
+	const struct pev_file_record *counted; /* totals include the run's records before it */
 	struct pev_file_record records[PEV_READER_RUN_MAX];
-	struct pev_reader_held held[PEV_READER_RUN_MAX]; /* by the run */
+	struct pev_reader_held held[PEV_READER_RUN_MAX]; /* blocks of the run */
 	uint32_t nr_held;
-	bool is_plain; /* the run has only samples, none of them late */
+	bool is_plain; /* all records of the run are samples in order of time */
 
 	struct pev_event_ids event_ids;
-	uint64_t news;
+	uint64_t changes; /* see pev_reader_changes() */
 
 	struct pev_file_section sections[PEV_READER_SECTIONS_MAX + 1]; /* and event types */
 	uint32_t nr_sections;
@@ -66,27 +66,27 @@ struct pev_reader {
 	struct pev_sample_kind kinds[PEV_SAMPLE_KINDS];
 	uint64_t window_bytes, limit, round_max, max_time, last_time;
 	bool forcing, forced, noted_odd, noted_ambiguous;
-	bool has_kernel;  /* a record of the kernel was read */
+	bool has_kernel;  /* a kernel record was read */
 	bool in_round;    /* a record with a time was read after the last round */
 	bool empty_round; /* a round had no record with a time */
 
-	struct pev_err damage; /* other damage than the end of an input */
+	struct pev_err damage; /* damage that does not end an input */
 };
 
-/* Keeps the first damage, with the recording's name. Returns -EBADMSG. */
+/* Keeps the first damage, after the recording's name. Returns -EBADMSG. */
 int pev_reader_add_damage(struct pev_reader *reader, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Passes a sentence for the user to the caller of open(). */
+/* Calls config.note with a warning for the user. */
 void pev_reader_note(const struct pev_reader *reader, const char *text);
-/* Reports what ended the reading, or the damage. 0: the recording is whole. */
+/* Returns the error that ended an input, else the damage, else 0: the recording is whole. */
 int pev_reader_failure(const struct pev_reader *reader, struct pev_err *err);
 
-/* Keeps a section of a pipe. Owns bytes from then on. */
+/* Keeps a section of a pipe. Takes ownership of bytes. */
 void pev_reader_keep_section(struct pev_reader *reader, uint32_t id, uint64_t offset,
 			     unsigned char *bytes, uint64_t size);
-/* Adds a section of the file, and reports one that is cut or overlaps others. */
+/* Adds a section of the file. Reports a section that is cut or overlaps others as damage. */
 void pev_reader_add_section(struct pev_reader *reader, uint32_t id, uint64_t off, uint64_t size);
-/* The section COMPRESSED has the size of the recorder's buffers: no record inflates to more. */
+/* Reads the size of the recorder's buffers from a section COMPRESSED: the limit of a record. */
 void pev_reader_set_buffers(struct pev_reader *reader, const unsigned char *bytes, uint64_t len);
 
 /* Numbers in the byte order of the recording. */

@@ -1,5 +1,5 @@
 /*
- * record_stream.c - the records of a recording, handed out in order; see record_stream.h.
+ * record_stream.c - reads, sorts and returns the records of a recording; see record_stream.h.
  */
 #include "perfdata/record_stream.h"
 
@@ -14,9 +14,9 @@
 /* ---- count ---- */
 
 /*
- * The kernel writes LOST_SAMPLES for losses of the hardware. A recorder writes it at its end for
- * the count that read(2) returns, which includes the LOST records, or for records that a filter
- * dropped.
+ * The kernel writes LOST_SAMPLES for samples that the hardware lost. A recorder writes it at its
+ * end for the count that read(2) returns, which includes the LOST records, or for records that a
+ * filter dropped.
  */
 static void count_lost_samples(struct pev_reader *reader, const struct pev_file_record *out)
 {
@@ -45,7 +45,7 @@ static void count_type(struct pev_reader *reader, const struct pev_file_record *
 		count_lost_samples(reader, out);
 }
 
-/* Counts nr samples of a plain run; the last one has this time. */
+/* Counts nr samples of a plain run. time is the time of the last. */
 static void count_samples_in_order(struct pev_reader *reader, uint64_t nr, uint64_t time)
 {
 	reader->totals.types[PERF_RECORD_SAMPLE] += nr;
@@ -73,7 +73,7 @@ void pev_reader_count_taken(struct pev_reader *reader)
 	reader->counted = end;
 }
 
-/* ---- hand out ---- */
+/* ---- fill the run ---- */
 
 static void fill_record(const struct pev_piece *piece, const struct pev_plan *plan, uint32_t event,
 			uint64_t time, struct pev_file_record *out)
@@ -89,7 +89,7 @@ static void fill_record(const struct pev_piece *piece, const struct pev_plan *pl
 	};
 }
 
-/* The run holds nr references to the block. */
+/* Gives nr references to the block to the run. */
 static void keep_references(struct pev_reader *reader, struct pev_block *block, uint32_t nr)
 {
 	struct pev_reader_held *last = reader->held + reader->nr_held;
@@ -106,12 +106,12 @@ static void hold_block(struct pev_reader *reader, struct pev_block *block)
 	keep_references(reader, block, 1);
 }
 
-int pev_reader_hand_out_tool_record(struct pev_reader *reader, const struct pev_piece *piece,
+int pev_reader_return_tool_record(struct pev_reader *reader, const struct pev_piece *piece,
 				    struct pev_file_record *out)
 {
 	hold_block(reader, piece->block);
 	fill_record(piece, &reader->event_ids.plain, PEV_NO_EVENT, 0, out);
-	pev_reader_apply(reader, piece);
+	pev_reader_apply_tool_record(reader, piece);
 	return 1;
 }
 
@@ -123,7 +123,7 @@ static int add_to_window(struct pev_reader *reader, const struct pev_piece *piec
 
 	if (pev_reorder_add(&reader->window, &item) < 0)
 		return pev_blocks_end(reader->inputs.at, -ENOMEM,
-				      "no memory to put the records at 0x%" PRIx64 " in order",
+				      "no memory to sort the records at 0x%" PRIx64,
 				      piece->offset);
 	piece->block->refs++;
 	reader->window_bytes += piece->size + sizeof(item);
@@ -135,29 +135,30 @@ static int add_to_window(struct pev_reader *reader, const struct pev_piece *piec
 }
 
 /*
- * The MMAP of the kernel itself, pid -1: { header, pid, tid, addr, len, pgoff, [MMAP2's], name }.
- * A symbol follows the bracket in the name, and pgoff is its address; the MMAPs of modules have
- * none (perf_event__synthesize_kernel_mmap()).
+ * Keeps the symbol in the kernel's own MMAP, which has pid -1:
+ * { header, pid, tid, addr, len, pgoff, [MMAP2's fields], name }. The name is "[kernel.kallsyms]"
+ * and the symbol, pgoff is its address; the MMAPs of modules have no symbol
+ * (perf_event__synthesize_kernel_mmap()).
  */
 static void remember_kernel_symbol(struct pev_reader *reader, const struct pev_piece *piece)
 {
 	static const char kernel[] = "[kernel.kallsyms]";
-	size_t at = piece->type == PERF_RECORD_MMAP2 ? 72 : 40, len = sizeof(kernel) - 1;
-	const char *name = (const char *)piece->bytes + at;
+	size_t offset = piece->type == PERF_RECORD_MMAP2 ? 72 : 40, len = sizeof(kernel) - 1;
+	const char *name = (const char *)piece->bytes + offset;
 
-	if (reader->facts.kernel_symbol[0] || piece->size <= at + len ||
+	if (reader->facts.kernel_symbol[0] || piece->size <= offset + len ||
 	    pev_reader_u32(reader, piece->bytes + 8) != UINT32_MAX ||
 	    memcmp(name, kernel, len) != 0)
 		return;
 	name += len;
-	len = strnlen(name, piece->size - at - len);
+	len = strnlen(name, piece->size - offset - len);
 	if (len >= sizeof(reader->facts.kernel_symbol))
 		return;
 	memcpy(reader->facts.kernel_symbol, name, len);
 	reader->facts.kernel_addr = pev_reader_u64(reader, piece->bytes + 32);
 }
 
-/* Reports the first record that is odd, but no reason to stop. */
+/* Warns once of a size that is not a multiple of 8, and once of samples without an id. */
 static void note_oddities(struct pev_reader *reader, const struct pev_piece *piece)
 {
 	char text[160];
@@ -165,16 +166,16 @@ static void note_oddities(struct pev_reader *reader, const struct pev_piece *pie
 	if (piece->size % 8 && !reader->noted_odd) {
 		reader->noted_odd = true;
 		snprintf(text, sizeof(text),
-			 "the record at 0x%" PRIx64 " (type %u) has %u bytes, no multiple of 8 as "
-			 "the kernel's have",
+			 "the record at 0x%" PRIx64 " (type %u) has %u bytes, not a multiple of 8 "
+			 "as kernel records have",
 			 piece->offset, piece->type, piece->size);
 		pev_reader_note(reader, text);
 	}
 	if (reader->event_ids.ambiguous && !reader->noted_ambiguous) {
 		reader->noted_ambiguous = true;
 		snprintf(text, sizeof(text),
-			 "the sample at 0x%" PRIx64 " has no id that tells which of %u events it "
-			 "is of: such samples have no event, and no fields",
+			 "the sample at 0x%" PRIx64 " has no id to choose one of %u events: such "
+			 "samples are returned without event and fields",
 			 piece->offset, reader->event_ids.nr);
 		pev_reader_note(reader, text);
 	}
@@ -187,7 +188,7 @@ static inline const struct pev_plan *find_plan(const struct pev_reader *reader, 
 				     : &reader->event_ids.events[event]->plan;
 }
 
-/* Takes a record of the kernel. 1: it is handed out at once; 0: it is in the window. */
+/* Returns 1 if the kernel record is in *out, 0 if it is in the window. */
 static int take_kernel_record(struct pev_reader *reader, const struct pev_piece *piece,
 			      struct pev_file_record *out)
 {
@@ -221,7 +222,7 @@ static int take_kernel_record(struct pev_reader *reader, const struct pev_piece 
 
 /* ---- the window ---- */
 
-/* Each input may have a block or two in memory, whatever is in the window. */
+/* The limit of memory includes one or two blocks per input beside the window. */
 static bool is_window_full(const struct pev_reader *reader)
 {
 	return reader->window_bytes > reader->config.window ||
@@ -230,7 +231,7 @@ static bool is_window_full(const struct pev_reader *reader)
 			       (4 + reader->inputs.nr_others / 4) * PEV_LANES_BLOCK;
 }
 
-/* Must half of the window be handed out, because it is full before a round ends? */
+/* True if the window is full before a round ends: records leave it until it is half empty. */
 static bool must_shrink_window(struct pev_reader *reader)
 {
 	if (reader->forcing) {
@@ -246,19 +247,19 @@ static bool must_shrink_window(struct pev_reader *reader)
 	reader->forced = true;
 	pev_reader_note(reader,
 			reader->totals.rounds
-				? "a round of the recorder's is longer than the window: records "
-				  "are put in order within the window alone"
-				: "the recording has no FINISHED_ROUND marks: records are put in "
-				  "order within a window of bytes");
+				? "a round of the recorder is longer than the window: records "
+				  "are sorted within the window only"
+				: "the recording has no FINISHED_ROUND marks: records are sorted "
+				  "within the window only");
 	return true;
 }
 
 /*
- * Hands out items of the window, at least one, as records from out on. Their references become the
- * run's. Most items have the event and the block of the item before.
+ * Writes nr >= 1 items of the window to the records at out, and passes their references to the
+ * run. Most items have the event and the block of the item before.
  */
-static void hand_out_items(struct pev_reader *reader, const struct pev_reorder_item *item,
-			   uint32_t nr, struct pev_file_record *out)
+static void items_to_records(struct pev_reader *reader, const struct pev_reorder_item *item,
+			     uint32_t nr, struct pev_file_record *out)
 {
 	const struct pev_reorder_item *end = item + nr, *first = item, *first_of_block = item;
 	const struct pev_plan *plan = find_plan(reader, first->event, first->type);
@@ -278,7 +279,7 @@ static void hand_out_items(struct pev_reader *reader, const struct pev_reorder_i
 			is_plain = is_plain && item->type == PERF_RECORD_SAMPLE;
 			first = item;
 		}
-		/* The caller reads them after the records before: by then they are in the cache. */
+		/* The bytes are in the cache when the caller has read the records before. */
 		__builtin_prefetch(item->bytes);
 		__builtin_prefetch(item->bytes + 64);
 		*out = (struct pev_file_record){
@@ -300,7 +301,7 @@ static void hand_out_items(struct pev_reader *reader, const struct pev_reorder_i
 	reader->is_plain = reader->is_plain && is_plain;
 }
 
-/* How many records of the window may be handed out now, and up to which time. */
+/* Returns how many records of the window are complete, and the time limit for them. */
 static uint32_t count_ready(struct pev_reader *reader, uint64_t *limit)
 {
 	if (!reader->window.live)
@@ -312,7 +313,7 @@ static uint32_t count_ready(struct pev_reader *reader, uint64_t *limit)
 	return must_shrink_window(reader);
 }
 
-/* Hands out the oldest records of the window that may go. Returns how many. */
+/* Moves the oldest complete records of the window to the run. Returns how many. */
 static uint32_t take_from_window(struct pev_reader *reader)
 {
 	struct pev_reorder_item items[PEV_READER_RUN_MAX];
@@ -325,7 +326,7 @@ static uint32_t take_from_window(struct pev_reader *reader)
 			some = PEV_READER_RUN_MAX - nr;
 		some = pev_reorder_take(&reader->window, limit, items, some);
 		if (some)
-			hand_out_items(reader, items, some, &reader->records[nr]);
+			items_to_records(reader, items, some, &reader->records[nr]);
 		nr += some;
 	}
 	reader->is_plain = reader->is_plain && nr;
@@ -334,43 +335,46 @@ static uint32_t take_from_window(struct pev_reader *reader)
 
 /* ---- read ---- */
 
-/* Reads the next piece of the current input: 1; 0: try again; -ENODATA: it has ended. */
+/*
+ * Reads the next piece of the current input. Returns 1, -ENODATA at the end of the input, or 0 if
+ * the caller must call again, because the decompressed data ended.
+ */
 static int read_piece(struct pev_reader *reader, struct pev_piece *piece)
 {
-	struct pev_blocks *in = reader->inputs.at;
+	struct pev_blocks *input = reader->inputs.at;
 	int rc;
 
-	if (in->done)
+	if (input->done)
 		return -ENODATA;
-	if (in->packed) {
-		rc = pev_blocks_inflated(in, piece);
+	if (input->packed) {
+		rc = pev_blocks_inflated(input, piece);
 		if (rc == 0) {
-			pev_pool_put(in->pool, in->packed, 1);
-			in->packed = NULL;
+			pev_pool_put(input->pool, input->packed, 1);
+			input->packed = NULL;
 			return 0;
 		}
 	} else {
-		rc = pev_blocks_record(in, piece);
-		if (rc == 0 && pev_block_lane_rest(&in->inflated))
-			pev_blocks_end(in, -EBADMSG,
-				       "what is compressed ends inside of a record, in the one "
-				       "at 0x%" PRIx64,
-				       in->src_offset);
+		rc = pev_blocks_record(input, piece);
+		if (rc == 0 && pev_block_lane_rest(&input->inflated))
+			pev_blocks_end(input, -EBADMSG,
+				       "the compressed data at 0x%" PRIx64
+				       " ends inside a record",
+				       input->src_offset);
 	}
 	return rc > 0 ? 1 : -ENODATA;
 }
 
-/* Takes the next samples as long as they extend the last run of the window. */
-static void take_samples(struct pev_reader *reader)
+/* Adds the next samples to the window as long as they extend its last run. */
+static void add_samples(struct pev_reader *reader)
 {
-	struct pev_blocks *in = reader->inputs.at;
-	struct pev_block_lane *lane = in->packed ? &in->inflated : &in->raw;
+	struct pev_blocks *input = reader->inputs.at;
+	struct pev_block_lane *lane = input->packed ? &input->inflated : &input->raw;
 	struct pev_reorder_item *items;
 	uint32_t nr = pev_reorder_room(&reader->window, &items);
 	struct pev_block *block = lane->cur;
 	struct pev_sample_run samples;
 
-	/* Of several inputs, which one is next is asked after each record. */
+	/* With several inputs, each record decides which input is read next. */
 	if (!nr || !block || reader->inputs.nr_others || reader->config.unordered)
 		return;
 	samples = (struct pev_sample_run){
@@ -379,7 +383,7 @@ static void take_samples(struct pev_reader *reader)
 		.end = block->bytes + block->len,
 		.since = reader->window.last,
 		.block = block->index,
-		/* What cannot fill it: the item of the smallest sample is twice as large. */
+		/* A third cannot fill the window: an item has at most twice its sample's size. */
 		.room = (reader->config.window - reader->window_bytes) / 3,
 	};
 	nr = pev_sample_run_take(&samples, &reader->event_ids, items, nr);
@@ -395,8 +399,8 @@ static void take_samples(struct pev_reader *reader)
 }
 
 /*
- * Reads on: 1 for a record that is handed out at once, 0 when records of the window may be: after
- * a mark, or after a record older than the one before.
+ * Reads until a record is in *out (returns 1), or until the window may have complete records
+ * (returns 0): after a mark, or after a record that is not newer than the last round.
  */
 static int read_record(struct pev_reader *reader, struct pev_file_record *out)
 {
@@ -405,13 +409,13 @@ static int read_record(struct pev_reader *reader, struct pev_file_record *out)
 
 	while ((rc = read_piece(reader, &piece)) > 0) {
 		if (piece.type >= PEV_USER_ATTR)
-			return pev_reader_hand_out_tool_record(reader, &piece, out);
+			return pev_reader_return_tool_record(reader, &piece, out);
 		if (take_kernel_record(reader, &piece, out) > 0)
 			return 1;
 		if (reader->window.last <= reader->limit || is_window_full(reader) ||
 		    reader->inputs.done)
 			return 0;
-		take_samples(reader);
+		add_samples(reader);
 		if (is_window_full(reader))
 			return 0;
 	}
@@ -421,35 +425,35 @@ static int read_record(struct pev_reader *reader, struct pev_file_record *out)
 }
 
 /*
- * A pipe can be cut between two records, and does not say how long it is. But perf ends with
- * FINISHED_ROUND what it has drained, and with FINISHED_INIT (5.19) what existed before, and
- * features precede both (4.16). Of a recorder without marks only this is known: it has recorded
- * something. perf inject passes on marks at once and records later: then a mark ends an empty
- * round, and the last mark means as little.
+ * Reports a pipe that was cut between two records, although a pipe's head has no length. perf
+ * writes FINISHED_ROUND after each drain of its rings, FINISHED_INIT (5.19) after the synthesised
+ * state, and features before both (4.16). A recorder without marks must at least have written a
+ * kernel record. perf inject writes marks at once and records later: if a mark ended an empty
+ * round, the last mark proves nothing.
  */
 static void check_pipe_end(struct pev_reader *reader)
 {
 	bool begun = reader->totals.types[PEV_USER_FINISHED_INIT];
 	bool marks = reader->totals.rounds || reader->nr_sections;
-	uint64_t at = reader->inputs.main.pos;
+	uint64_t end = reader->inputs.main.pos;
 
 	if (!reader->facts.pipe || reader->inputs.main.end.code || reader->damage.code)
 		return;
 	if (!reader->has_kernel && !begun)
 		pev_reader_add_damage(
 			reader,
-			"file cut short at 0x%" PRIx64 ": before any record of the kernel's", at);
+			"file cut short at 0x%" PRIx64 ": before the first kernel record", end);
 	else if (marks && reader->in_round && !reader->empty_round)
 		pev_reader_add_damage(reader,
 				      "file cut short at 0x%" PRIx64
-				      ": its recorder was not done with a round",
-				      at);
+				      ": its recorder had not finished a round",
+				      end);
 	else if (marks && !reader->totals.rounds && !begun)
 		pev_reader_add_damage(
-			reader, "file cut short at 0x%" PRIx64 ": its recorder had not begun", at);
+			reader, "file cut short at 0x%" PRIx64 ": its recorder had not begun", end);
 }
 
-/* Reads until there are records to hand out: how many; 0 at the end; -errno. */
+/* Reads until the run has records. Returns their number, 0 at the end, or -errno. */
 static int read_records(struct pev_reader *reader, struct pev_err *err)
 {
 	uint32_t nr;
@@ -473,7 +477,7 @@ static int read_records(struct pev_reader *reader, struct pev_err *err)
 	return (int)nr;
 }
 
-/* Returns the references of the run. */
+/* Drops the references of the run. */
 static void release_run(struct pev_reader *reader)
 {
 	while (reader->nr_held) {
@@ -483,7 +487,7 @@ static void release_run(struct pev_reader *reader)
 	}
 }
 
-int pev_reader_more(struct pev_reader *reader, struct pev_err *err)
+int pev_reader_fill_run(struct pev_reader *reader, struct pev_err *err)
 {
 	int nr;
 
@@ -503,7 +507,7 @@ struct pev_file_run *pev_reader_run(struct pev_reader *reader) { return &reader-
 
 int pev_reader_next(struct pev_reader *reader, struct pev_file_record *out, struct pev_err *err)
 {
-	int rc = reader->run.at == reader->run.end ? pev_reader_more(reader, err) : 1;
+	int rc = reader->run.at == reader->run.end ? pev_reader_fill_run(reader, err) : 1;
 
 	if (rc > 0)
 		*out = *reader->run.at++;
@@ -515,7 +519,7 @@ int pev_reader_locate_any(struct pev_reader *reader, const struct pev_file_recor
 {
 	struct pev_err why;
 
-	/* Which event a sample belongs to is unknown, and so are its fields. */
+	/* The event of the sample is unknown, and so are its fields. */
 	if (from->plan == &reader->event_ids.plain && from->type == PERF_RECORD_SAMPLE) {
 		*rec = (struct pev_record){
 			.bytes = from->bytes,

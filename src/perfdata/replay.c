@@ -17,7 +17,7 @@ void pev_replay_init(struct pev_replay *replay, struct pev_reader *reader, struc
 		.reader = reader, .tasks = tasks, .wanted.to = UINT64_MAX, .generation = 1
 	};
 	replay->run = pev_reader_run(reader);
-	replay->news = pev_reader_news(reader);
+	replay->news = pev_reader_changes(reader);
 }
 
 void pev_replay_free(struct pev_replay *replay)
@@ -67,7 +67,7 @@ static int reserve_listeners(struct pev_replay *r, uint32_t nr)
 /* Makes room for the routes of all events known so far. */
 static int reserve_routes(struct pev_replay *r)
 {
-	uint32_t nr = (pev_reader_events(r->reader) + 1) * PEV_RECORD_NR;
+	uint32_t nr = (pev_reader_count_events(r->reader) + 1) * PEV_RECORD_NR;
 	struct pev_route *routes;
 
 	if (nr <= r->nr_routes)
@@ -224,7 +224,7 @@ static bool take_last_loss(struct pev_replay *r)
 /* Reads the next run; at the end of the recording delivers what is left. */
 static int read_more(struct pev_replay *r, struct pev_err *err)
 {
-	int rc = pev_reader_more(r->reader, err);
+	int rc = pev_reader_fill_run(r->reader, err);
 
 	/* Deferred samples are delivered first. The next call finds the end again. */
 	if (rc <= 0 && r->deferred.nr) {
@@ -284,9 +284,9 @@ static int read_record(struct pev_replay *r, struct pev_err *err)
 	r->stage = r->source->type >= PEV_USER_ATTR || is_count(r->source) ? PEV_STAGE_READ
 									   : PEV_STAGE_EXAMINE;
 	/* Only reading finds new events. */
-	if (!is_dry || r->news == pev_reader_news(r->reader))
+	if (!is_dry || r->news == pev_reader_changes(r->reader))
 		return PEV_TURN_NONE;
-	r->news = pev_reader_news(r->reader);
+	r->news = pev_reader_changes(r->reader);
 	return PEV_TURN_NEWS;
 }
 
@@ -387,7 +387,7 @@ static bool can_split(const struct pev_replay *r)
 
 static uint32_t number_of(const void *df, uint64_t id)
 {
-	return pev_reader_number(df, id);
+	return pev_reader_find_event(df, id);
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
- * tool_record.c - records that recorders write, not the kernel; see tool_record.h.
+ * tool_record.c - applies tool records: events, sections, rounds; see tool_record.h.
  */
 #include "perfdata/tool_record.h"
 
@@ -25,7 +25,7 @@ static int skip_bytes_after(struct pev_reader *reader, const struct pev_piece *p
 	return rc;
 }
 
-/* Keeps the formats, len bytes that follow the record. */
+/* Keeps the tracepoint formats, len bytes after the record. */
 static void keep_formats_after(struct pev_reader *reader, const struct pev_piece *piece,
 			       uint32_t len)
 {
@@ -67,7 +67,7 @@ static void keep_feature(struct pev_reader *reader, const struct pev_piece *piec
 	pev_reader_keep_section(reader, (uint32_t)id, piece->offset + 16, bytes, len);
 }
 
-/* { header, attr, ids... }: an event of a pipe; a file has its events in its head. */
+/* Adds the event of a pipe: { header, attr, ids... }. A file has its events in its head. */
 static void add_pipe_event(struct pev_reader *reader, const struct pev_piece *piece)
 {
 	struct pev_file_event *event;
@@ -82,16 +82,16 @@ static void add_pipe_event(struct pev_reader *reader, const struct pev_piece *pi
 	if (size > piece->size - 8u || pev_event_ids_add(&reader->event_ids, piece->bytes + 8,
 							 piece->size - 8u, &event, &err) < 0) {
 		pev_reader_add_damage(reader, "the event at 0x%" PRIx64 ": %s", piece->offset,
-				      err.text[0] ? err.text : "its attr leads past its record");
+				      err.text[0] ? err.text : "its attr exceeds its record");
 		return;
 	}
-	for (size_t at = 8 + (size_t)size; at + 8 <= piece->size; at += 8)
+	for (size_t offset = 8 + (size_t)size; offset + 8 <= piece->size; offset += 8)
 		if (pev_event_ids_id(&reader->event_ids, event, reader->event_ids.nr - 1,
-				     pev_reader_u64(reader, piece->bytes + at)) < 0)
+				     pev_reader_u64(reader, piece->bytes + offset)) < 0)
 			return;
 }
 
-/* { header, u64 type, u64 id, name }: PERF_EVENT_UPDATE__NAME is 2. */
+/* Renames an event: { header, u64 type, u64 id, name }. PERF_EVENT_UPDATE__NAME is 2. */
 static void rename_event(struct pev_reader *reader, const struct pev_piece *piece)
 {
 	struct pev_file_event *event;
@@ -107,26 +107,26 @@ static void rename_event(struct pev_reader *reader, const struct pev_piece *piec
 		return;
 	free(event->name);
 	event->name = name;
-	reader->news++;
+	reader->changes++;
 }
 
 /*
- * Ends a round. Every record of the next round is newer than the round before this one, so the
- * records of that round may be handed out (ordered_events__flush(), OE_FLUSH__ROUND).
+ * Ends a round. Every record of the next round is newer than the round before this one, so that
+ * round is complete (ordered_events__flush(), OE_FLUSH__ROUND).
  */
 static void end_round(struct pev_reader *reader)
 {
 	reader->totals.rounds++;
 	reader->empty_round |= !reader->in_round;
 	reader->in_round = false;
-	/* Of several inputs, a round of one says nothing of the others. */
+	/* The round of one input has no meaning for the others. */
 	if (reader->inputs.nr_others)
 		return;
 	reader->limit = reader->round_max;
 	reader->round_max = reader->max_time;
 }
 
-/* Keeps formats in a record that is longer than its piece. */
+/* Keeps the formats in a record that is longer than its piece. */
 static void keep_long_formats(struct pev_reader *reader, const struct pev_piece *piece,
 			      uint32_t len)
 {
@@ -148,16 +148,16 @@ static void keep_long_formats(struct pev_reader *reader, const struct pev_piece 
 }
 
 /*
- * { header, u32 len }, and len bytes after the record. simpleperf has the bytes in the record:
- * in a long one of its own type or, up to 2019, of perf's.
+ * Keeps the tracepoint formats: { header, u32 len }, and len bytes after the record. simpleperf
+ * writes the bytes into the record: a long record of its own type or, up to 2019, of perf's.
  */
 static void keep_formats(struct pev_reader *reader, const struct pev_piece *piece)
 {
-	uint64_t whole = (uint64_t)piece->size + piece->more;
+	uint64_t record_size = (uint64_t)piece->size + piece->more;
 	uint32_t len = piece->size >= 12 ? pev_reader_u32(reader, piece->bytes + 8) : 0;
 	unsigned char *bytes;
 
-	if (!len || whole < 12 + (uint64_t)len) {
+	if (!len || record_size < 12 + (uint64_t)len) {
 		if (len && piece->type == PEV_USER_TRACING_DATA)
 			keep_formats_after(reader, piece, len);
 		else
@@ -176,21 +176,21 @@ static void keep_formats(struct pev_reader *reader, const struct pev_piece *piec
 	pev_reader_keep_section(reader, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes, len);
 }
 
-/* { header, u64 nr, { u64 event, u64 id } x nr }: ids of events that were opened later. */
+/* Adds ids of simpleperf's later events: { header, u64 nr, { u64 event, u64 id } x nr }. */
 static void add_event_ids(struct pev_reader *reader, const struct pev_piece *piece)
 {
-	for (size_t at = 16; at + 16 <= piece->size; at += 16) {
-		uint64_t n = pev_reader_u64(reader, piece->bytes + at);
+	for (size_t offset = 16; offset + 16 <= piece->size; offset += 16) {
+		uint64_t n = pev_reader_u64(reader, piece->bytes + offset);
 
 		if (n < reader->event_ids.nr &&
 		    pev_event_ids_id(&reader->event_ids, reader->event_ids.events[n], (uint32_t)n,
-				     pev_reader_u64(reader, piece->bytes + at + 8)) < 0)
+				     pev_reader_u64(reader, piece->bytes + offset + 8)) < 0)
 			return;
 	}
-	reader->news++;
+	reader->changes++;
 }
 
-void pev_reader_apply(struct pev_reader *reader, const struct pev_piece *piece)
+void pev_reader_apply_tool_record(struct pev_reader *reader, const struct pev_piece *piece)
 {
 	if (piece->more && piece->type != PEV_SIMPLEPERF_TRACING_DATA)
 		skip_bytes_after(reader, piece, piece->more, "record");

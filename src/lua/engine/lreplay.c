@@ -296,7 +296,8 @@ static int l_replay_keep(lua_State *L)
 	struct l_replay *self = check_replay(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.reader), 2, "no such event");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_events(self->replay.reader), 2,
+		      "no such event");
 	return l_result(L, pev_replay_keep_excluded(&self->replay, (uint32_t)n - 1), NULL);
 }
 
@@ -309,14 +310,15 @@ static int l_replay_stacks(lua_State *L)
 	lua_Integer n = luaL_checkinteger(L, 2);
 	struct pev_stack_form form = { 0 };
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->replay.reader), 2, "no such event");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_events(self->replay.reader), 2,
+		      "no such event");
 	lua_getfield(L, 3, "no_user");
 	form.no_user = lua_toboolean(L, -1);
 	lua_getfield(L, 3, "no_kernel");
 	form.no_kernel = lua_toboolean(L, -1);
 	lua_getfield(L, 3, "of_ip");
 	form.of_ip = lua_toboolean(L, -1);
-	pev_reader_stacks(self->replay.reader, (uint32_t)n - 1, &form);
+	pev_reader_set_stack_form(self->replay.reader, (uint32_t)n - 1, &form);
 	return 0;
 }
 

@@ -308,9 +308,9 @@ static bool push_user(lua_State *L, const struct l_reader *self, int user)
 /* About how many bytes the Lua half reads again when it is told of news. */
 static uint64_t cost_of_news(const struct l_reader *self)
 {
-	uint64_t cost = (uint64_t)pev_reader_events(self->df) * sizeof(struct pev_attr);
+	uint64_t cost = (uint64_t)pev_reader_count_events(self->df) * sizeof(struct pev_attr);
 
-	for (uint32_t i = 0; i < pev_reader_sections(self->df); i++)
+	for (uint32_t i = 0; i < pev_reader_count_sections(self->df); i++)
 		cost += pev_reader_section_at(self->df, i)->size;
 	return cost;
 }
@@ -322,7 +322,7 @@ static uint64_t cost_of_news(const struct l_reader *self)
  */
 static void tell_news(lua_State *L, struct l_reader *self)
 {
-	uint64_t news = pev_reader_news(self->df);
+	uint64_t news = pev_reader_changes(self->df);
 
 	if (news == self->news ||
 	    (self->told >= NEWS_AT_ONCE && self->from.offset < self->tell_after))
@@ -506,7 +506,7 @@ static int l_context(lua_State *L)
 	struct l_args *args = lua_isnoneornil(L, 4) ? NULL : luaL_checkudata(L, 4, "perfev.args");
 	struct l_args **list;
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_events(self->df), 2, "no such event");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_events(self->df), 2, "no such event");
 	lua_settop(L, 4);
 	if ((uint32_t)n > self->nr_args) {
 		list = realloc(self->args, sizeof(struct l_args *) * (size_t)n);
@@ -543,7 +543,7 @@ static int l_machine(lua_State *L)
 	struct l_reader *self = check_reader(L);
 
 	luaL_checktype(L, 2, LUA_TTABLE);
-	pev_reader_narrow(self->df, lua_toboolean(L, 3));
+	pev_reader_set_32bit(self->df, lua_toboolean(L, 3));
 	lua_getiuservalue(L, 1, UV_CONTEXT);
 	lua_pushvalue(L, 2);
 	lua_setfield(L, -2, "registers");
@@ -684,7 +684,7 @@ static int l_event(lua_State *L)
 static int l_sections(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
-	uint32_t nr = pev_reader_sections(self->df);
+	uint32_t nr = pev_reader_count_sections(self->df);
 
 	lua_createtable(L, (int)nr, 0);
 	for (uint32_t i = 0; i < nr; i++) {
@@ -707,11 +707,11 @@ static int l_section(lua_State *L)
 	luaL_Buffer buffer;
 	uint64_t off = 0;
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_sections(self->df), 2, "no such section");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_sections(self->df), 2, "no such section");
 	luaL_buffinit(L, &buffer);
 	while (off < SECTION_MAX) {
 		char *p = luaL_prepbuffsize(&buffer, 65536);
-		int64_t got = pev_reader_section(self->df, (uint32_t)n - 1, off, p, 65536);
+		int64_t got = pev_reader_read_section(self->df, (uint32_t)n - 1, off, p, 65536);
 
 		if (got < 0)
 			return l_result(L, got, NULL);
