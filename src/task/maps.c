@@ -1,5 +1,5 @@
 /*
- * maps.c - which file lies where in a process's memory; see maps.h.
+ * maps.c - the executable maps of a process; see maps.h.
  *
  * Contract: perf_event_mmap_event() and perf_event_ksymbol() in kernel/events/core.c,
  * proc_pid_maps(5).
@@ -11,21 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAPS_MAX 65536u /* vm.max_map_count is 65530: more is a process that unmaps */
+#define MAPS_MAX 65536u /* vm.max_map_count is 65530; a process with more has unmapped some */
 #define MISC_MMAP_DATA (1 << 13)
 #define KSYMBOL_UNREGISTER 1u
 
 struct pev_space {
 	uint32_t refs, nr, cap;
 	uint64_t version;
-	struct pev_map *maps; /* sorted, none over another */
+	struct pev_map *maps; /* sorted, without overlaps */
 };
 
-/* ---- what is mapped ---- */
+/* ---- mapped files and memory ---- */
 
 int pev_dsos_init(struct pev_dsos *dsos)
 {
-	/* Nobody's versions are another's; a session does not last for 2^40 changes. */
+	/* Versions are unique among sessions: a session makes fewer than 2^40 changes. */
 	static uint64_t sessions;
 	uint64_t session = __atomic_add_fetch(&sessions, 1, __ATOMIC_RELAXED);
 
@@ -75,7 +75,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t len)
 	return hash;
 }
 
-/* Who maps a file says nothing of it; memory is its process's. */
+/* Includes the pid for anonymous memory only: many processes map one file. */
 static uint64_t hash_dso(const struct pev_dso *dso, const char *path, size_t len)
 {
 	uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), path, len);
@@ -101,7 +101,7 @@ static void grow_chains(struct pev_dsos *dsos)
 	uint32_t cap = dsos->cap * 2;
 	struct pev_dso **chains = calloc(cap, sizeof(struct pev_dso *));
 
-	/* Without: the chains are longer. */
+	/* Without memory the chains stay longer. */
 	if (!chains)
 		return;
 	for (uint32_t i = 0; i < dsos->cap; i++) {
@@ -116,9 +116,9 @@ static void grow_chains(struct pev_dsos *dsos)
 	dsos->cap = cap;
 }
 
-/* The one of the facts in key, and a reference to it. NULL: no memory. */
-static struct pev_dso *intern(struct pev_dsos *dsos, const struct pev_dso *key, const char *path,
-			      size_t len)
+/* Returns a reference to the dso with the facts in key, made if needed. NULL: no memory. */
+static struct pev_dso *intern_dso(struct pev_dsos *dsos, const struct pev_dso *key,
+				  const char *path, size_t len)
 {
 	uint64_t hash = hash_dso(key, path, len);
 	struct pev_dso *dso = dsos->chains[hash & (dsos->cap - 1)];
@@ -150,7 +150,7 @@ struct pev_dso *pev_dso_file(struct pev_dsos *dsos, const char *path, size_t len
 {
 	const struct pev_dso key = { .pid = 0 };
 
-	return intern(dsos, &key, path, len);
+	return intern_dso(dsos, &key, path, len);
 }
 
 struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid)
@@ -160,24 +160,24 @@ struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid)
 	if (!dso->memory || dso->pid == pid || !dso->of)
 		return pev_dso_get(dso);
 	key.pid = pid;
-	return intern(dso->of, &key, dso->path, strlen(dso->path));
+	return intern_dso(dso->of, &key, dso->path, strlen(dso->path));
 }
 
-static bool starts(const char *path, size_t len, const char *with)
+static bool starts_with(const char *path, size_t len, const char *with)
 {
 	return len >= strlen(with) && memcmp(path, with, strlen(with)) == 0;
 }
 
-/* Code without a file. The kernel maps the vdso; it is the same in all processes. */
+/* True for code without a file. The kernel maps the vdso, which all processes share. */
 static bool is_memory(const char *path, size_t len)
 {
 	static const char *const names[] = { "//anon", "/memfd:", "/dev/zero", "/anon_hugepage",
 					     "/SYSV" };
 
 	if (len == 0 || path[0] != '/')
-		return !starts(path, len, "[vdso") && !starts(path, len, "[vsyscall");
+		return !starts_with(path, len, "[vdso") && !starts_with(path, len, "[vsyscall");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (starts(path, len, names[i]))
+		if (starts_with(path, len, names[i]))
 			return true;
 	return false;
 }
@@ -201,7 +201,7 @@ void pev_space_put(struct pev_space *space)
 	free(space);
 }
 
-static int reserve(struct pev_space *space, uint32_t nr)
+static int reserve_maps(struct pev_space *space, uint32_t nr)
 {
 	uint32_t cap = space->cap ? space->cap : 16;
 	struct pev_map *maps;
@@ -218,8 +218,8 @@ static int reserve(struct pev_space *space, uint32_t nr)
 	return 0;
 }
 
-/* Make *space one that nobody else has. */
-static int own(struct pev_space **space)
+/* Replaces *space by a copy if it has other users. */
+static int make_private(struct pev_space **space)
 {
 	struct pev_space *was = *space, *copy;
 
@@ -229,7 +229,7 @@ static int own(struct pev_space **space)
 	if (!copy)
 		return -ENOMEM;
 	copy->refs = 1;
-	if (was && reserve(copy, was->nr) < 0) {
+	if (was && reserve_maps(copy, was->nr) < 0) {
 		free(copy);
 		return -ENOMEM;
 	}
@@ -267,10 +267,10 @@ static void open_gap(struct pev_space *space, uint32_t at, uint32_t remove, uint
 }
 
 /*
- * Nothing of what was there stays between start and end: maps are cut, and one may fall in
- * two. Where a map that begins at start would go. There is room for two more.
+ * Removes the maps between start and end: cuts those that overlap, and splits a map that reaches
+ * beyond both. Returns the index for a map that begins at start. There is room for two more.
  */
-static uint32_t carve(struct pev_space *space, uint64_t start, uint64_t end)
+static uint32_t remove_range(struct pev_space *space, uint64_t start, uint64_t end)
 {
 	uint32_t at = first_after(space, start), gone = 0;
 	struct pev_map *map = &space->maps[at];
@@ -296,18 +296,18 @@ static uint32_t carve(struct pev_space *space, uint64_t start, uint64_t end)
 	return at;
 }
 
-/* dso is taken over; NULL only takes away. */
-static int put(struct pev_space **space, struct pev_dsos *dsos, uint64_t start, uint64_t end,
+/* Maps dso, whose reference it takes, at start; NULL only removes what was there. */
+static int put_map(struct pev_space **space, struct pev_dsos *dsos, uint64_t start, uint64_t end,
 	       uint64_t pgoff, struct pev_dso *dso)
 {
 	uint32_t at;
 
-	if (end <= start || own(space) < 0 || reserve(*space, (*space)->nr + 2) < 0) {
+	if (end <= start || make_private(space) < 0 || reserve_maps(*space, (*space)->nr + 2) < 0) {
 		pev_dso_put(dso);
 		return end <= start ? 0 : -ENOMEM;
 	}
 	(*space)->version = ++dsos->versions;
-	at = carve(*space, start, end);
+	at = remove_range(*space, start, end);
 	if (!dso || (*space)->nr >= MAPS_MAX) {
 		pev_dso_put(dso);
 		return 0;
@@ -319,7 +319,7 @@ static int put(struct pev_space **space, struct pev_dsos *dsos, uint64_t start, 
 
 /* ---- records ---- */
 
-static uint64_t number(const struct pev_record *rec, enum pev_field name)
+static uint64_t read_number(const struct pev_record *rec, enum pev_field name)
 {
 	uint64_t value;
 
@@ -347,43 +347,43 @@ static void take_build_id(struct pev_dso *key, const struct pev_record *rec)
 
 static int feed_mmap(struct pev_space **space, struct pev_dsos *dsos, const struct pev_record *rec)
 {
-	uint64_t start = number(rec, PEV_F_ADDR), len = number(rec, PEV_F_LEN);
+	uint64_t start = read_number(rec, PEV_F_ADDR), len = read_number(rec, PEV_F_LEN);
 	uint64_t end = start + len < start ? UINT64_MAX : start + len;
-	struct pev_dso key = { .pid = (int)(int64_t)number(rec, PEV_F_PID) }, *dso;
+	struct pev_dso key = { .pid = (int)(int64_t)read_number(rec, PEV_F_PID) }, *dso;
 	const char *path;
 	uint32_t path_len;
 
 	if (!pev_record_string(rec, PEV_F_FILENAME, &path, &path_len))
 		return 0;
 	if (!is_executable(rec))
-		return *space ? put(space, dsos, start, end, 0, NULL) : 0;
+		return *space ? put_map(space, dsos, start, end, 0, NULL) : 0;
 	key.memory = key.pid != -1 && is_memory(path, path_len);
-	key.maj = (uint32_t)number(rec, PEV_F_MAJ);
-	key.min = (uint32_t)number(rec, PEV_F_MIN);
-	key.ino = number(rec, PEV_F_INO);
-	key.generation = number(rec, PEV_F_INO_GENERATION);
+	key.maj = (uint32_t)read_number(rec, PEV_F_MAJ);
+	key.min = (uint32_t)read_number(rec, PEV_F_MIN);
+	key.ino = read_number(rec, PEV_F_INO);
+	key.generation = read_number(rec, PEV_F_INO_GENERATION);
 	take_build_id(&key, rec);
-	dso = intern(dsos, &key, path, path_len);
-	return dso ? put(space, dsos, start, end, number(rec, PEV_F_PGOFF), dso) : -ENOMEM;
+	dso = intern_dso(dsos, &key, path, path_len);
+	return dso ? put_map(space, dsos, start, end, read_number(rec, PEV_F_PGOFF), dso) : -ENOMEM;
 }
 
 static int feed_ksymbol(struct pev_space **space, struct pev_dsos *dsos,
 			const struct pev_record *rec)
 {
-	uint64_t start = number(rec, PEV_F_ADDR), len = number(rec, PEV_F_LEN);
+	uint64_t start = read_number(rec, PEV_F_ADDR), len = read_number(rec, PEV_F_LEN);
 	struct pev_dso key = { .pid = -1 }, *dso;
 	const char *name;
 	uint32_t name_len;
 
 	if (!pev_record_string(rec, PEV_F_NAME, &name, &name_len) || start + len < start)
 		return 0;
-	if (number(rec, PEV_F_FLAGS) & KSYMBOL_UNREGISTER)
-		return *space ? put(space, dsos, start, start + len, 0, NULL) : 0;
-	/* PERF_RECORD_KSYMBOL_TYPE_*; what is of no type that we know is the kernel's as well. */
-	key.ksymbol = (uint8_t)number(rec, PEV_F_KSYM_TYPE);
+	if (read_number(rec, PEV_F_FLAGS) & KSYMBOL_UNREGISTER)
+		return *space ? put_map(space, dsos, start, start + len, 0, NULL) : 0;
+	/* PERF_RECORD_KSYMBOL_TYPE_*; an unknown type is kernel code, too. */
+	key.ksymbol = (uint8_t)read_number(rec, PEV_F_KSYM_TYPE);
 	key.ksymbol = key.ksymbol ? key.ksymbol : UINT8_MAX;
-	dso = intern(dsos, &key, name, name_len);
-	return dso ? put(space, dsos, start, start + len, 0, dso) : -ENOMEM;
+	dso = intern_dso(dsos, &key, name, name_len);
+	return dso ? put_map(space, dsos, start, start + len, 0, dso) : -ENOMEM;
 }
 
 int pev_space_feed(struct pev_space **space, struct pev_dsos *dsos, const struct pev_record *rec)
@@ -395,7 +395,7 @@ int pev_space_feed(struct pev_space **space, struct pev_dsos *dsos, const struct
 
 /* ---- /proc/PID/maps ---- */
 
-/* One line that is executable: "start-end r-xp pgoff maj:min ino    path". */
+/* Parses "start-end r-xp pgoff maj:min ino    path"; false for code that is not executable. */
 static bool parse_line(const char *line, size_t len, struct pev_map *map, struct pev_dso *key,
 		       const char **path)
 {
@@ -429,14 +429,14 @@ int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, co
 		if (!parse_line(line, len, &map, &key, &path))
 			continue;
 		len -= (size_t)(path - line);
-		/* As MMAP2 has it: memory without a name is "//anon". */
+		/* Memory without a name is "//anon", as in MMAP2 records. */
 		if (len == 0) {
 			path = "//anon";
 			len = strlen(path);
 		}
 		key.memory = is_memory(path, len);
-		dso = intern(dsos, &key, path, len);
-		rc = dso ? put(space, dsos, map.start, map.end, map.pgoff, dso) : -ENOMEM;
+		dso = intern_dso(dsos, &key, path, len);
+		rc = dso ? put_map(space, dsos, map.start, map.end, map.pgoff, dso) : -ENOMEM;
 		if (rc < 0)
 			return rc;
 	}

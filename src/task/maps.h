@@ -1,11 +1,11 @@
 /*
- * maps.h - which file lies where in a process's memory.
+ * maps.h - the executable maps of a process: which file or memory is at which address.
  *
- * A space is one process's executable maps, sorted by address. It is told of by MMAP
- * and MMAP2 records and by /proc/PID/maps, shared with a forked child until one of the
- * two changes, and given up at exec. There is no record of an munmap: what is gone
- * stays until something is mapped over it. What is mapped is a dso, interned and
- * counted: it lives as long as a map or a stack shows it.
+ * A space holds the executable maps of one process, sorted by address. MMAP and MMAP2 records and
+ * /proc/PID/maps fill it; a forked child shares it until one of the two changes, and exec drops
+ * it. The kernel writes no record for munmap(2), so an unmapped file stays until something is
+ * mapped over it. A mapped file or memory is a dso, interned and reference-counted: it lives as
+ * long as a map or a stack refers to it.
  */
 #ifndef PEV_MAPS_H
 #define PEV_MAPS_H
@@ -20,66 +20,65 @@
 
 /* A file, or memory that has a name ("//anon", "[vdso]"). */
 struct pev_dso {
-	struct pev_dsos *of;      /* NULL once those are gone */
+	struct pev_dsos *of;      /* the table; NULL once it is freed */
 	struct pev_dso *next;
 	uint64_t hash;
 	uint32_t refs;
-	int pid;                  /* a process that maps it; memory is that process's alone */
+	int pid;                  /* a process that maps it; memory belongs to that process alone */
 	uint32_t maj, min;
-	uint64_t ino, generation; /* as far as they are known */
+	uint64_t ino, generation; /* 0: unknown */
 	unsigned char build_id[PEV_BUILD_ID_MAX];
-	uint8_t build_id_len;     /* bytes, 0: not known */
-	bool memory;              /* no file: code that was made there */
-	bool kept;                /* the caller keeps what names its functions: see stack.h */
-	uint32_t met;             /* frames sampled in it before that */
-	uint8_t ksymbol;          /* KSYMBOL's type, path is its only function; 0: it is none */
+	uint8_t build_id_len;     /* bytes; 0: unknown */
+	bool memory;              /* not a file: code that the process made */
+	bool kept;                /* the caller keeps its symbols: see stack.h */
+	uint32_t met;             /* frames sampled in it before kept was set */
+	uint8_t ksymbol;          /* KSYMBOL's type, path is its only function; 0: not a KSYMBOL */
 	char path[];
 };
 
 struct pev_dsos {
 	struct pev_dso **chains;
 	uint32_t nr, cap;
-	uint64_t versions;          /* the last that a space was given */
+	uint64_t versions;          /* the newest version of a space */
 };
 
 struct pev_map {
-	uint64_t start, end, pgoff; /* bytes; end is the first that is not in it */
+	uint64_t start, end, pgoff; /* bytes; end is the first address after it */
 	struct pev_dso *dso;        /* counted */
 };
 
 struct pev_space; /* opaque; counted */
 
 int pev_dsos_init(struct pev_dsos *dsos);
-/* Dsos that are held elsewhere stay until they are let go. */
+/* Dsos with other references live until those are dropped. */
 void pev_dsos_free(struct pev_dsos *dsos);
 struct pev_dso *pev_dso_get(struct pev_dso *dso);
 void pev_dso_put(struct pev_dso *dso);
-/* A file that is known by its path alone, and a reference to it. NULL: -ENOMEM. */
+/* Returns a reference to a file of which only the path is known. NULL: -ENOMEM. */
 struct pev_dso *pev_dso_file(struct pev_dsos *dsos, const char *path, size_t len);
-/* The same memory as another process has it: code that is made there is its own. NULL: -ENOMEM. */
+/* Returns the dso for another process: memory is a dso of each process. NULL: -ENOMEM. */
 struct pev_dso *pev_dso_of(struct pev_dso *dso, int pid);
 
-/* Another reference; NULL gives NULL. */
+/* Adds a reference; NULL for NULL. */
 struct pev_space *pev_space_get(struct pev_space *space);
 void pev_space_put(struct pev_space *space);
 
 /*
- * Learn from an MMAP, MMAP2 or KSYMBOL record: *space (NULL: a new one) is changed, or
- * replaced by a copy when somebody else has it. What is not executable only takes
- * what was there away. -ENOMEM.
+ * Applies an MMAP, MMAP2 or KSYMBOL record to *space (NULL: a new one), or to a copy if it has
+ * other users. A map that is not executable only removes the maps under it. -ENOMEM.
  */
 int pev_space_feed(struct pev_space **space, struct pev_dsos *dsos, const struct pev_record *rec);
-/* The same for the text of /proc/PID/maps. A line that is none is skipped. */
+/* The same for the text of /proc/PID/maps. Invalid lines are skipped. */
 int pev_space_parse(struct pev_space **space, struct pev_dsos *dsos, int pid, const char *text);
 
 /*
- * A number of what it has: spaces with the same one have the same maps, of whatever process and
- * session they are. 0: nothing.
+ * The version of a space: two spaces with one version have the same maps, even in different
+ * processes and sessions. 0: empty.
  */
 uint64_t pev_space_version(const struct pev_space *space);
-/* What lies at an address, or NULL. Borrowed until the space is changed. */
+/* Returns the map at an address, or NULL. Valid until the space changes. */
 const struct pev_map *pev_space_find(const struct pev_space *space, uint64_t addr);
-/* The n-th in the order of addresses, or NULL. */
+/* The n-th map by address, or NULL. */
 const struct pev_map *pev_space_at(const struct pev_space *space, uint32_t n);
 
 #endif

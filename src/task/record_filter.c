@@ -1,5 +1,5 @@
 /*
- * record_filter.c - which records of a recording are wanted; see record_filter.h.
+ * record_filter.c - selects records of a recording; see record_filter.h.
  */
 #include "task/record_filter.h"
 
@@ -20,8 +20,8 @@ void pev_record_filter_free(struct pev_record_filter *wanted)
 	*wanted = (struct pev_record_filter){ .to = UINT64_MAX };
 }
 
-/* Where n is, or would be. */
-static uint32_t place(const struct pev_numbers *numbers, int n)
+/* The index of n, or where to insert it. */
+static uint32_t find_place(const struct pev_numbers *numbers, int n)
 {
 	uint32_t low = 0, high = numbers->nr;
 
@@ -36,19 +36,19 @@ static uint32_t place(const struct pev_numbers *numbers, int n)
 	return low;
 }
 
-static bool has(const struct pev_numbers *numbers, int n)
+static bool has_number(const struct pev_numbers *numbers, int n)
 {
-	uint32_t at = place(numbers, n);
+	uint32_t at = find_place(numbers, n);
 
 	return at < numbers->nr && numbers->list[at] == n;
 }
 
 int pev_numbers_add(struct pev_numbers *numbers, int n)
 {
-	uint32_t at = place(numbers, n);
+	uint32_t at = find_place(numbers, n);
 	int *list;
 
-	if (has(numbers, n))
+	if (has_number(numbers, n))
 		return 0;
 	list = realloc(numbers->list, sizeof(*list) * (numbers->nr + (size_t)1));
 	if (!list)
@@ -76,7 +76,7 @@ int pev_record_filter_comm(struct pev_record_filter *wanted, const char *pattern
 	return 0;
 }
 
-static uint64_t later(uint64_t time, uint64_t by)
+static uint64_t add_time(uint64_t time, uint64_t by)
 {
 	return by > UINT64_MAX - time ? UINT64_MAX : time + by;
 }
@@ -84,9 +84,9 @@ static uint64_t later(uint64_t time, uint64_t by)
 void pev_record_filter_begin(struct pev_record_filter *wanted, uint64_t time)
 {
 	if (wanted->from_first)
-		wanted->from = later(time, wanted->from);
+		wanted->from = add_time(time, wanted->from);
 	if (wanted->to_first)
-		wanted->to = later(time, wanted->to);
+		wanted->to = add_time(time, wanted->to);
 	wanted->from_first = wanted->to_first = false;
 }
 
@@ -95,11 +95,11 @@ static bool has_field(const struct pev_numbers *numbers, const struct pev_record
 {
 	struct pev_value value;
 
-	return pev_record_get(rec, field, &value) && has(numbers, (int)(int64_t)value.u);
+	return pev_record_get(rec, field, &value) && has_number(numbers, (int)(int64_t)value.u);
 }
 
-/* What r.comm says: the record's own, else its task's, ":TID" of one that nobody named. */
-static bool name_of(const struct pev_record *rec, struct pev_tasks *tasks, char *name, size_t len)
+/* Writes r.comm: the record's own, else its task's, ":TID" if that has no name. */
+static bool read_comm(const struct pev_record *rec, struct pev_tasks *tasks, char *name, size_t len)
 {
 	struct pev_value value;
 
@@ -118,7 +118,7 @@ static bool has_comm(const struct pev_record_filter *wanted, const struct pev_re
 {
 	char name[256];
 
-	if (!name_of(rec, tasks, name, sizeof(name)))
+	if (!read_comm(rec, tasks, name, sizeof(name)))
 		return false;
 	for (uint32_t i = 0; i < wanted->nr_comms; i++)
 		if (fnmatch(wanted->comms[i], name, 0) == 0)

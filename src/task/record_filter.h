@@ -1,8 +1,8 @@
 /*
- * record_filter.h - which records of a recording are wanted: by time, CPU, process, thread, name.
+ * record_filter.h - selects records of a recording by time, CPU, process, thread and name.
  *
- * Asked of a record as it is shown: of its own pid and tid, where its kind has some, else of
- * its trailer's. What a record does not say it cannot be wanted for.
+ * Compares the record's own pid and tid if its type has them, else those of its trailer. A record
+ * without the field is not selected.
  */
 #ifndef PEV_RECORD_FILTER_H
 #define PEV_RECORD_FILTER_H
@@ -13,18 +13,18 @@
 #include "record/record.h"
 #include "task/task.h"
 
-/* Ascending, none twice; empty: any. */
+/* Ascending, without duplicates; empty: any. */
 struct pev_numbers {
 	int *list; /* owned */
 	uint32_t nr;
 };
 
-/* A zeroed one, with to UINT64_MAX, wants everything. */
+/* Zeroed, with to UINT64_MAX, it selects everything. */
 struct pev_record_filter {
 	uint64_t from, to;         /* ns, both included */
-	bool from_first, to_first; /* they count from pev_record_filter_begin() on */
+	bool from_first, to_first; /* relative to pev_record_filter_begin() */
 	struct pev_numbers cpus, pids, tids;
-	char **comms;              /* owned; patterns as a shell's, of fnmatch(3) */
+	char **comms;              /* owned; shell patterns of fnmatch(3) */
 	uint32_t nr_comms;
 };
 
@@ -34,22 +34,22 @@ void pev_record_filter_free(struct pev_record_filter *wanted);
 int pev_numbers_add(struct pev_numbers *numbers, int n);
 int pev_record_filter_comm(struct pev_record_filter *wanted, const char *pattern);
 
-/* The recording's time begins: what counts from there is a time of its own from here on. */
+/* Sets the recording's first time: relative limits become absolute. */
 void pev_record_filter_begin(struct pev_record_filter *wanted, uint64_t time);
 
-/* Is that time wanted? 0, of a record without one, is before all others. */
+/* True if the time is selected. A record without a time has 0, before all others. */
 static inline bool pev_record_filter_time(const struct pev_record_filter *wanted, uint64_t time)
 {
 	return time >= wanted->from && time <= wanted->to;
 }
 
-/* Is it more than times that are selected by? */
+/* True if the filter has conditions other than time. */
 static inline bool pev_record_filter_asks(const struct pev_record_filter *wanted)
 {
 	return wanted->cpus.nr || wanted->pids.nr || wanted->tids.nr || wanted->nr_comms;
 }
 
-/* Is the record wanted, its time aside? tasks has been fed with all up to it. */
+/* True if the record is selected, apart from its time. tasks is fed up to this record. */
 bool pev_record_filter_has(const struct pev_record_filter *wanted, const struct pev_record *rec,
 			   struct pev_tasks *tasks);
 

@@ -1,5 +1,5 @@
 /*
- * task.c - who is who; see task.h.
+ * task.c - names, parents, programs and maps of tasks; see task.h.
  */
 #include "task/task.h"
 
@@ -11,12 +11,12 @@
 #include <time.h>
 
 #define FIRST_CAP 1024u
-#define EXITED_KEPT 4096u /* the last so many exits keep their comm */
+#define EXITED_KEPT 4096u /* this many exited tasks keep their comm */
 #define UNKNOWN_KEPT 1024u
-#define SCANS_MAX 8 /* for those that begin meanwhile */
-#define TICK_NS INT64_C(10000000) /* of /proc/PID/stat: USER_HZ is 100 where perf events are */
+#define SCANS_MAX 8 /* repeated for tasks that start during a scan */
+#define TICK_NS INT64_C(10000000) /* of /proc/PID/stat: USER_HZ is 100 wherever perf is */
 
-/* What it runs, and what that maps. */
+/* Drops the executable and the maps. */
 static void forget_program(struct pev_task *task)
 {
 	pev_space_put(task->space);
@@ -52,22 +52,22 @@ void pev_tasks_free(struct pev_tasks *tasks)
 	*tasks = (struct pev_tasks){ .sys = tasks->sys };
 }
 
-static uint32_t home(const struct pev_tasks *tasks, int tid)
+static uint32_t home_slot(const struct pev_tasks *tasks, int tid)
 {
 	return ((uint32_t)tid * 2654435761u) & (tasks->cap - 1);
 }
 
-/* Where tid is, or the free slot where it would go. */
-static struct pev_task *find(const struct pev_tasks *tasks, int tid)
+/* The slot of tid, or the free slot for it. */
+static struct pev_task *find_task(const struct pev_tasks *tasks, int tid)
 {
-	uint32_t i = home(tasks, tid);
+	uint32_t i = home_slot(tasks, tid);
 
 	while (tasks->slots[i].tid && tasks->slots[i].tid != tid)
 		i = (i + 1) & (tasks->cap - 1);
 	return &tasks->slots[i];
 }
 
-static int grow(struct pev_tasks *tasks)
+static int grow_slots(struct pev_tasks *tasks)
 {
 	struct pev_task *old = tasks->slots;
 	uint32_t cap = tasks->cap;
@@ -79,21 +79,21 @@ static int grow(struct pev_tasks *tasks)
 	tasks->cap = cap * 2;
 	for (uint32_t i = 0; i < cap; i++)
 		if (old[i].tid)
-			*find(tasks, old[i].tid) = old[i];
+			*find_task(tasks, old[i].tid) = old[i];
 	free(old);
 	return 0;
 }
 
-static struct pev_task *put(struct pev_tasks *tasks, int pid, int tid)
+static struct pev_task *put_task(struct pev_tasks *tasks, int pid, int tid)
 {
 	struct pev_task *task;
 
 	/* 0 is the idle task; -1 a task outside our pid namespace. */
 	if (tid <= 0)
 		return NULL;
-	if (tasks->nr >= tasks->cap / 2 && grow(tasks) < 0)
+	if (tasks->nr >= tasks->cap / 2 && grow_slots(tasks) < 0)
 		return NULL;
-	task = find(tasks, tid);
+	task = find_task(tasks, tid);
 	if (!task->tid) {
 		task->tid = tid;
 		task->ppid = PEV_NOBODY;
@@ -105,8 +105,8 @@ static struct pev_task *put(struct pev_tasks *tasks, int pid, int tid)
 	return task;
 }
 
-/* Close the gap that leaves, so that probing still finds what follows. */
-static void drop(struct pev_tasks *tasks, struct pev_task *gone)
+/* Removes the entry and closes the gap, so that probing finds the entries after it. */
+static void drop_task(struct pev_tasks *tasks, struct pev_task *gone)
 {
 	uint32_t mask = tasks->cap - 1, hole = (uint32_t)(gone - tasks->slots), i = hole;
 
@@ -115,7 +115,7 @@ static void drop(struct pev_tasks *tasks, struct pev_task *gone)
 		i = (i + 1) & mask;
 		if (!tasks->slots[i].tid)
 			break;
-		if (((i - home(tasks, tasks->slots[i].tid)) & mask) < ((i - hole) & mask))
+		if (((i - home_slot(tasks, tasks->slots[i].tid)) & mask) < ((i - hole) & mask))
 			continue;
 		tasks->slots[hole] = tasks->slots[i];
 		hole = i;
@@ -124,28 +124,28 @@ static void drop(struct pev_tasks *tasks, struct pev_task *gone)
 	tasks->nr--;
 }
 
-/* Keep a task that has ended until so many others have. */
-static void bury(struct pev_tasks *tasks, struct pev_ended *ended, int tid)
+/* Keeps an ended task until ended->size others have ended. */
+static void keep_ended(struct pev_tasks *tasks, struct pev_ended *ended, int tid)
 {
 	struct pev_ended_task *place = &ended->ring[ended->at++ % ended->size];
 	struct pev_task *task;
 
 	if (place->tid) {
-		task = find(tasks, place->tid);
-		/* Born again since? Then it is somebody else. */
+		task = find_task(tasks, place->tid);
+		/* A reused tid is another task. */
 		if (task->tid && task->life == place->life)
-			drop(tasks, task);
+			drop_task(tasks, task);
 	}
-	task = find(tasks, tid);
+	task = find_task(tasks, tid);
 	*place = (struct pev_ended_task){ 0 };
 	if (!task->tid)
-		return; /* it was that one itself */
+		return; /* it was the dropped one */
 	task->ended = true;
 	*place = (struct pev_ended_task){ .tid = task->tid, .life = task->life };
 }
 
-/* A record tells of a living task under this tid. */
-static void revive(struct pev_tasks *tasks, struct pev_task *task)
+/* A record shows that a new task has this tid. */
+static void restart_task(struct pev_tasks *tasks, struct pev_task *task)
 {
 	int pid = task->pid, tid = task->tid;
 
@@ -163,17 +163,17 @@ static void set_comm(struct pev_task *task, const void *comm, size_t len)
 	memcpy(task->comm, comm, len);
 }
 
-static int field(const struct pev_record *rec, enum pev_field name)
+static int read_field(const struct pev_record *rec, enum pev_field name)
 {
 	uint64_t value;
 
 	return pev_record_number(rec, name, &value) ? (int)(int64_t)value : -1;
 }
 
-/* A process begins with its parent's memory. */
+/* A process begins with its parent's maps. */
 static void inherit_program(struct pev_tasks *tasks, struct pev_task *task, int ppid)
 {
-	struct pev_task *parent = ppid > 0 ? find(tasks, ppid) : NULL;
+	struct pev_task *parent = ppid > 0 ? find_task(tasks, ppid) : NULL;
 
 	if (task->tid != task->pid || !parent || !parent->tid || parent == task)
 		return;
@@ -182,13 +182,13 @@ static void inherit_program(struct pev_tasks *tasks, struct pev_task *task, int 
 	task->exe = pev_dso_get(parent->exe);
 }
 
-/* Of a task that was there before, the recorder does not know when it began: 0. */
-static void take_birth(struct pev_task *task, const struct pev_record *rec)
+/* For a task that is older than the recording, the recorder writes time 0. */
+static void set_birth(struct pev_task *task, const struct pev_record *rec)
 {
 	uint64_t time;
 
 	if (task->tid == task->pid)
-		task->ppid = field(rec, PEV_F_PPID);
+		task->ppid = read_field(rec, PEV_F_PPID);
 	if (pev_record_number(rec, PEV_F_TIME, &time) && time) {
 		task->start = (int64_t)time;
 		task->dated = true;
@@ -198,7 +198,7 @@ static void take_birth(struct pev_task *task, const struct pev_record *rec)
 
 static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 {
-	int tid = field(rec, PEV_F_TID), parent = field(rec, PEV_F_PTID);
+	int tid = read_field(rec, PEV_F_TID), parent = read_field(rec, PEV_F_PTID);
 	const char *comm = pev_tasks_comm(tasks, parent);
 	char inherited[PEV_COMM_LEN] = "";
 	struct pev_task *task;
@@ -207,23 +207,23 @@ static int feed_fork(struct pev_tasks *tasks, const struct pev_record *rec)
 		return 0;
 	if (comm)
 		memcpy(inherited, comm, strnlen(comm, PEV_COMM_LEN - 1));
-	task = put(tasks, field(rec, PEV_F_PID), tid);
+	task = put_task(tasks, read_field(rec, PEV_F_PID), tid);
 	if (!task)
 		return -ENOMEM;
-	revive(tasks, task);
-	take_birth(task, rec);
-	/* Where the parent has no name that is known, this one's is looked for when asked. */
+	restart_task(tasks, task);
+	set_birth(task, rec);
+	/* If the parent's name is unknown, this one's is looked up on demand. */
 	set_comm(task, inherited, strlen(inherited));
-	/* Of a process that was there before: the recorder tells of its maps, one by one. */
+	/* For a process that is older than the recording the recorder writes its maps. */
 	if (!(rec->misc & PERF_RECORD_MISC_FORK_EXEC))
-		inherit_program(tasks, task, field(rec, PEV_F_PPID));
+		inherit_program(tasks, task, read_field(rec, PEV_F_PPID));
 	return 0;
 }
 
 static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 {
-	int tid = field(rec, PEV_F_TID);
-	struct pev_task *task = put(tasks, field(rec, PEV_F_PID), tid);
+	int tid = read_field(rec, PEV_F_TID);
+	struct pev_task *task = put_task(tasks, read_field(rec, PEV_F_PID), tid);
 	const char *comm;
 	bool executes;
 	uint32_t len;
@@ -231,15 +231,15 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 	if (!task)
 		return tid > 0 ? -ENOMEM : 0;
 	executes = rec->misc & PERF_RECORD_MISC_COMM_EXEC;
-	/* A thread that executes takes the place of its process's first one, which exits. */
+	/* A thread that calls exec takes the tid of the first thread, which exits (de_thread()). */
 	if (task->ended && executes)
 		task->life = ++tasks->lives;
 	else if (task->ended)
-		revive(tasks, task);
+		restart_task(tasks, task);
 	task->ended = false;
 	if (pev_record_string(rec, PEV_F_COMM, &comm, &len))
 		set_comm(task, comm, len);
-	/* What it maps from here on is told of. */
+	/* Records report all maps from here on. */
 	if (executes) {
 		forget_program(task);
 		task->asked = task->fresh = true;
@@ -248,8 +248,8 @@ static int feed_comm(struct pev_tasks *tasks, const struct pev_record *rec)
 	return 0;
 }
 
-/* The program is what is mapped first: load_elf_binary(). */
-static void take_program(struct pev_task *task, const struct pev_record *rec)
+/* The program is the first file that exec maps: load_elf_binary(). */
+static void set_program(struct pev_task *task, const struct pev_record *rec)
 {
 	const struct pev_map *map;
 	uint64_t addr;
@@ -264,25 +264,25 @@ static void take_program(struct pev_task *task, const struct pev_record *rec)
 	task->fresh = false;
 }
 
-/* The kernel's own maps have no process; a recorder writes -1. */
+/* Maps of the kernel have no process; a recorder writes pid -1. */
 static int feed_map(struct pev_tasks *tasks, const struct pev_record *rec)
 {
-	int pid = field(rec, PEV_F_PID), rc;
+	int pid = read_field(rec, PEV_F_PID), rc;
 	struct pev_task *task;
 	bool first;
 
 	if (rec->type == PERF_RECORD_KSYMBOL || pid == -1)
 		return pev_space_feed(&tasks->kernel, &tasks->dsos, rec);
-	task = put(tasks, pid, pid);
+	task = put_task(tasks, pid, pid);
 	if (!task)
 		return pid > 0 ? -ENOMEM : 0;
-	/* The dead map nothing: it is another one, and what it is called is not known. */
+	/* An ended task maps nothing: this is a new one, whose name is unknown. */
 	if (task->ended)
-		revive(tasks, task);
+		restart_task(tasks, task);
 	first = task->fresh || (!task->exe && !task->space);
 	rc = pev_space_feed(&task->space, &tasks->dsos, rec);
 	if (rc == 0 && first)
-		take_program(task, rec);
+		set_program(task, rec);
 	return rc;
 }
 
@@ -296,9 +296,9 @@ int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 	case PERF_RECORD_COMM:
 		return feed_comm(tasks, rec);
 	case PERF_RECORD_EXIT:
-		tid = field(rec, PEV_F_TID);
-		if (tid > 0 && find(tasks, tid)->tid)
-			bury(tasks, &tasks->exited, tid);
+		tid = read_field(rec, PEV_F_TID);
+		if (tid > 0 && find_task(tasks, tid)->tid)
+			keep_ended(tasks, &tasks->exited, tid);
 		return 0;
 	case PERF_RECORD_MMAP:
 	case PERF_RECORD_MMAP2:
@@ -310,8 +310,8 @@ int pev_tasks_feed(struct pev_tasks *tasks, const struct pev_record *rec)
 }
 
 /*
- * A kworker's name in /proc ends with its work, another at each look; COMM records have none:
- * wq_worker_comm(), 4.18. A rescuer's is "kworker/R-" and its queue, and stays.
+ * The name of a kworker in /proc ends with its current work; in COMM records it does not:
+ * wq_worker_comm(), 4.18. The name of a rescuer, "kworker/R-" and its queue, is stable.
  */
 static size_t stable_len(const char *comm, size_t len)
 {
@@ -325,7 +325,7 @@ static size_t stable_len(const char *comm, size_t len)
 	return at;
 }
 
-/* What /proc says now; a task that a record told us of is newer than that. */
+/* Reads the comm in /proc, unless a record has named the task, which is newer. */
 static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 {
 	struct pev_task *task;
@@ -333,7 +333,7 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 	size_t len;
 	int rc;
 
-	if (tid <= 0 || find(tasks, tid)->comm[0])
+	if (tid <= 0 || find_task(tasks, tid)->comm[0])
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
 	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
@@ -341,7 +341,7 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 		return rc;
 	if (len && text[len - 1] == '\n')
 		len--;
-	task = put(tasks, pid, tid);
+	task = put_task(tasks, pid, tid);
 	if (task)
 		set_comm(task, text, stable_len(text, len));
 	free(text);
@@ -350,7 +350,7 @@ static int read_comm(struct pev_tasks *tasks, int pid, int tid)
 
 static int read_maps(struct pev_tasks *tasks, int pid)
 {
-	struct pev_task *task = find(tasks, pid);
+	struct pev_task *task = find_task(tasks, pid);
 	char path[32], *text;
 	size_t len;
 	int rc;
@@ -362,7 +362,7 @@ static int read_maps(struct pev_tasks *tasks, int pid)
 	rc = tasks->sys->slurp(tasks->sys->ctx, path, &text, &len);
 	if (rc < 0)
 		return rc;
-	/* What records told of alone is in it. */
+	/* /proc includes the maps that records reported. */
 	pev_space_put(task->space);
 	task->space = NULL;
 	rc = pev_space_parse(&task->space, &tasks->dsos, pid, text);
@@ -370,7 +370,7 @@ static int read_maps(struct pev_tasks *tasks, int pid)
 	return rc;
 }
 
-/* From CLOCK_BOOTTIME, which /proc tells starts on, to the session's clock. */
+/* Finds the offset from CLOCK_BOOTTIME, the clock of starts in /proc, to the session's clock. */
 static bool find_shift(struct pev_tasks *tasks)
 {
 	const struct pev_sys *sys = tasks->sys;
@@ -400,7 +400,7 @@ static void parse_stat(struct pev_tasks *tasks, struct pev_task *task, const cha
 	task->dated = true;
 }
 
-/* Parent and start, once. */
+/* Reads parent and start, once. */
 static void read_stat(struct pev_tasks *tasks, struct pev_task *task)
 {
 	char path[64], *text;
@@ -417,8 +417,8 @@ static void read_stat(struct pev_tasks *tasks, struct pev_task *task)
 }
 
 /*
- * Has it the same name still? Its exec was told of after it happened, and it may have executed
- * another program since.
+ * True if the task still has the name of its COMM record: it may have executed another program
+ * after the exec that the record reports.
  */
 static bool is_current(struct pev_tasks *tasks, const struct pev_task *task)
 {
@@ -435,7 +435,7 @@ static bool is_current(struct pev_tasks *tasks, const struct pev_task *task)
 	return same;
 }
 
-/* What a process runs, once per program. The kernel's own run none. */
+/* Reads the executable of a process, once per program. Kernel threads have none. */
 static void read_exe(struct pev_tasks *tasks, struct pev_task *task)
 {
 	char path[32], target[PATH_MAX];
@@ -452,7 +452,7 @@ static void read_exe(struct pev_tasks *tasks, struct pev_task *task)
 		task->exe = pev_dso_file(&tasks->dsos, target, (size_t)len);
 }
 
-/* How many threads of it were not known. */
+/* Returns the number of threads that were unknown. */
 static int scan_process(struct pev_tasks *tasks, int pid, bool maps)
 {
 	int *tids, nr = pev_sys_threads(tasks->sys, pid, &tids), news = 0;
@@ -460,14 +460,14 @@ static int scan_process(struct pev_tasks *tasks, int pid, bool maps)
 	if (nr < 0)
 		return nr;
 	for (int i = 0; i < nr; i++) {
-		bool known = find(tasks, tids[i])->tid;
+		bool known = find_task(tasks, tids[i])->tid;
 
 		if (read_comm(tasks, pid, tids[i]) == 0 && !known)
 			news++;
 	}
-	if (find(tasks, pid)->tid) {
-		read_stat(tasks, find(tasks, pid));
-		read_exe(tasks, find(tasks, pid));
+	if (find_task(tasks, pid)->tid) {
+		read_stat(tasks, find_task(tasks, pid));
+		read_exe(tasks, find_task(tasks, pid));
 	}
 	if (maps)
 		read_maps(tasks, pid);
@@ -475,7 +475,7 @@ static int scan_process(struct pev_tasks *tasks, int pid, bool maps)
 	return news;
 }
 
-/* known: those too that are. */
+/* known: scan known processes again, too. */
 static int scan_all(struct pev_tasks *tasks, bool maps, bool known)
 {
 	int rc, news = 0;
@@ -488,7 +488,7 @@ static int scan_all(struct pev_tasks *tasks, bool maps, bool known)
 	for (size_t i = 0; i < len; i += strlen(names + i) + 1) {
 		int pid = (int)strtol(names + i, NULL, 10);
 
-		if (pid <= 0 || (!known && find(tasks, pid)->tid))
+		if (pid <= 0 || (!known && find_task(tasks, pid)->tid))
 			continue;
 		if (scan_process(tasks, pid, maps) > 0)
 			news++;
@@ -497,8 +497,8 @@ static int scan_all(struct pev_tasks *tasks, bool maps, bool known)
 	return news;
 }
 
-/* Who is born while we look is found by looking again. */
-static int scan(struct pev_tasks *tasks, int pid, bool maps, bool known)
+/* Scans again until no new task appears: some start during the scan. */
+static int scan_tasks(struct pev_tasks *tasks, int pid, bool maps, bool known)
 {
 	int news = 1;
 
@@ -509,25 +509,31 @@ static int scan(struct pev_tasks *tasks, int pid, bool maps, bool known)
 	return news < 0 ? news : 0;
 }
 
-int pev_tasks_scan(struct pev_tasks *tasks, int pid) { return scan(tasks, pid, false, true); }
+int pev_tasks_scan(struct pev_tasks *tasks, int pid)
+{
+	return scan_tasks(tasks, pid, false, true);
+}
 
-int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid) { return scan(tasks, pid, true, true); }
+int pev_tasks_scan_maps(struct pev_tasks *tasks, int pid)
+{
+	return scan_tasks(tasks, pid, true, true);
+}
 
 int pev_tasks_scan_new(struct pev_tasks *tasks, int pid)
 {
-	return scan(tasks, pid, false, false);
+	return scan_tasks(tasks, pid, false, false);
 }
 
-/* Look once; what is not there is remembered as nameless, among those that have ended. */
+/* Reads the comm once; a task that does not exist is kept as ended, without a name. */
 static void look_up(struct pev_tasks *tasks, int tid)
 {
-	const bool known = find(tasks, tid)->tid;
+	const bool known = find_task(tasks, tid)->tid;
 
-	/* /proc/TID answers for a thread too, though no listing shows it. */
-	if (read_comm(tasks, tid, tid) < 0 && put(tasks, tid, tid))
-		bury(tasks, &tasks->unknown, tid);
-	if (!known && find(tasks, tid)->tid)
-		find(tasks, tid)->guessed = true;
+	/* /proc/TID exists for threads, too, although readdir(3) does not list it. */
+	if (read_comm(tasks, tid, tid) < 0 && put_task(tasks, tid, tid))
+		keep_ended(tasks, &tasks->unknown, tid);
+	if (!known && find_task(tasks, tid)->tid)
+		find_task(tasks, tid)->guessed = true;
 }
 
 const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
@@ -538,10 +544,10 @@ const char *pev_tasks_comm(struct pev_tasks *tasks, int tid)
 		return "swapper";
 	if (tid < 0)
 		return NULL;
-	task = find(tasks, tid);
+	task = find_task(tasks, tid);
 	if (!task->tid || (!task->comm[0] && !task->ended)) {
 		look_up(tasks, tid);
-		task = find(tasks, tid);
+		task = find_task(tasks, tid);
 	}
 	return task->tid && task->comm[0] ? task->comm : NULL;
 }
@@ -556,7 +562,7 @@ const char *pev_tasks_name(struct pev_tasks *tasks, int tid)
 	return tasks->nameless;
 }
 
-/* /proc/TID/status says whose thread it is. */
+/* Reads the thread's process from /proc/TID/status. */
 static void read_process(struct pev_tasks *tasks, struct pev_task *task)
 {
 	char path[32], *text;
@@ -575,13 +581,13 @@ static void read_process(struct pev_tasks *tasks, struct pev_task *task)
 	free(text);
 }
 
-/* What a process has in common. */
-static void tell_process(struct pev_tasks *tasks, int pid, struct pev_who *who)
+/* Fills in the facts that the threads of a process share. */
+static void describe_process(struct pev_tasks *tasks, int pid, struct pev_who *who)
 {
 	struct pev_task *leader;
 
 	pev_tasks_comm(tasks, pid);
-	leader = find(tasks, pid);
+	leader = find_task(tasks, pid);
 	if (!leader->tid)
 		return;
 	read_stat(tasks, leader);
@@ -598,7 +604,7 @@ bool pev_tasks_who(struct pev_tasks *tasks, int tid, struct pev_who *who)
 	who->comm = pev_tasks_comm(tasks, tid);
 	if (tid <= 0)
 		return tid == 0;
-	task = find(tasks, tid);
+	task = find_task(tasks, tid);
 	if (!task->tid || (!who->comm && !task->seen))
 		return false;
 	read_process(tasks, task);
@@ -606,7 +612,7 @@ bool pev_tasks_who(struct pev_tasks *tasks, int tid, struct pev_who *who)
 	who->pid = task->pid;
 	who->start = task->start;
 	who->dated = task->dated;
-	tell_process(tasks, task->pid, who);
+	describe_process(tasks, task->pid, who);
 	who->comm = pev_tasks_comm(tasks, tid);
 	return true;
 }
@@ -616,7 +622,7 @@ bool pev_tasks_who_of(struct pev_tasks *tasks, int pid, int tid, struct pev_who 
 	struct pev_task *task;
 
 	pev_tasks_comm(tasks, tid);
-	task = tid > 0 ? find(tasks, tid) : NULL;
+	task = tid > 0 ? find_task(tasks, tid) : NULL;
 	if (task && task->guessed && pid > 0) {
 		task->pid = pid;
 		task->guessed = false;
@@ -636,11 +642,11 @@ static const struct pev_space *space_of(struct pev_tasks *tasks, int pid)
 	/* The idle task has no memory of its own. */
 	if (pid <= 0)
 		return NULL;
-	if (find(tasks, pid)->tid)
+	if (find_task(tasks, pid)->tid)
 		read_maps(tasks, pid);
-	else if (put(tasks, pid, pid) && read_maps(tasks, pid) < 0)
-		bury(tasks, &tasks->unknown, pid);
-	task = find(tasks, pid);
+	else if (put_task(tasks, pid, pid) && read_maps(tasks, pid) < 0)
+		keep_ended(tasks, &tasks->unknown, pid);
+	task = find_task(tasks, pid);
 	return task->tid ? task->space : NULL;
 }
 
@@ -660,6 +666,6 @@ const struct pev_map *pev_tasks_map_at(struct pev_tasks *tasks, int pid, uint32_
 
 	if (pid == -1)
 		return pev_space_at(tasks->kernel, n);
-	task = pid > 0 ? find(tasks, pid) : NULL;
+	task = pid > 0 ? find_task(tasks, pid) : NULL;
 	return task && task->tid ? pev_space_at(task->space, n) : NULL;
 }
