@@ -251,7 +251,7 @@ end)
 
 describe("an attr's names", function()
   it("are offered where one is nearly right", function()
-    says("'samle_period' is no field of perf_event_attr (did you mean 'sample_period'?)",
+    says("'samle_period' is not a field of perf_event_attr (did you mean 'sample_period'?)",
       core.attr_new, { samle_period = 1 })
     says("(did you mean 'wakeup_events'?)", core.attr_new, { wakeup_event = 1 })
     says("(did you mean 'inherit'?)", assign, core.attr_new {}, "inheirt", true)
@@ -261,21 +261,21 @@ describe("an attr's names", function()
 
   it("are not guessed at where nothing is near", function()
     local _, message = pcall(core.attr_new, { frobnicate = 1 })
-    assert.is_truthy(message:find("'frobnicate' is no field of perf_event_attr", 1, true))
+    assert.is_truthy(message:find("'frobnicate' is not a field of perf_event_attr", 1, true))
     assert.is_nil(message:find("did you mean", 1, true))
   end)
 
   it("are strings", function()
-    says("1 is no field", core.attr_new, { "cycles" })
-    says("a table is no field", core.attr_new, { [{}] = 1 })
-    says("true is no field", core.attr_new, { [true] = 1 })
-    says("nil is no field", function() return core.attr_new({})[nil] end)
+    says("1 is not a field", core.attr_new, { "cycles" })
+    says("a table is not a field", core.attr_new, { [{}] = 1 })
+    says("true is not a field", core.attr_new, { [true] = 1 })
+    says("nil is not a field", function() return core.attr_new({})[nil] end)
     says("table expected", core.attr_new, "cycles")
     says("table expected", core.attr_new)
   end)
 
   it("end at a name too long to be one", function()
-    says("is no field", core.attr_new, { [string.rep("x", 100000)] = 1 })
+    says("is not a field", core.attr_new, { [string.rep("x", 100000)] = 1 })
   end)
 
   it("leave out size, which follows from the rest", function()
@@ -654,11 +654,11 @@ describe("what the kernel would refuse", function()
       "sample_freq = 2147483648: above every kernel.perf_event_max_sample_rate",
       { sample_freq = 99 } },
     { "a process's CPU-time clock", { use_clockid = true, clockid = 2 },
-      "clockid = 2: no clock for events", { clockid = 1 } },
+      "clockid = 2: not a clock for events", { clockid = 1 } },
     { "a thread's CPU-time clock", { use_clockid = true, clockid = 3 },
-      "clockid = 3: no clock for events", { clockid = 4 } },
+      "clockid = 3: not a clock for events", { clockid = 4 } },
     { "a clock below zero", { use_clockid = true, clockid = -1 },
-      "clockid = -1: no clock for events", { clockid = 11 } },
+      "clockid = -1: not a clock for events", { clockid = 11 } },
     { "wall time on a tracepoint", { type = 2, use_clockid = true, clockid = 0 },
       "clockid = 0: a tracepoint needs a clock that can be read in an NMI", { clockid = 1 } },
     { "boot time on a breakpoint",
@@ -715,7 +715,7 @@ describe("what the kernel would refuse", function()
         attr.type, attr.bp_type, attr.bp_len = type, 2, 4
         local ok, message, errno = attr:validate()
         assert.is_nil(ok)
-        assert.is_truthy(message:find(what .. ", which needs hardware below the event", 1, true), message)
+        assert.is_truthy(message:find(what .. ", which needs a hardware event", 1, true), message)
         assert.equal(95, errno)
         attr.type = 4
         assert.is_true(attr:validate())
@@ -764,8 +764,8 @@ describe("what the kernel would refuse", function()
       { "bp_len = 0: x86 has lengths", { bp_type = 2 } },
       { "bp_addr = 0x1002: not aligned to bp_len (4)",
         { bp_type = 3, bp_len = 4, bp_addr = 0x1002 } },
-      { "bp_len = 4: x86-64 wants another length", { bp_type = 4, bp_len = 4 } },
-      { "an address of the kernel's, which exclude_kernel leaves out",
+      { "bp_len = 4: an execution breakpoint on x86-64 has length 8", { bp_type = 4, bp_len = 4 } },
+      { "a kernel address, which exclude_kernel excludes",
         { bp_type = 2, bp_len = 4, bp_addr = -4096, exclude_kernel = true } },
     }
     for _, case in ipairs(CASES) do
@@ -797,7 +797,7 @@ describe("what the kernel would refuse", function()
     for _, bit in ipairs { 12, 15, 24, 31 } do
       local attr = core.attr_new { sample_type = { "regs_user" }, sample_regs_user = 1 << bit }
       local _, message = attr:validate()
-      assert.is_truthy(message:find("bit " .. bit .. " is no register", 1, true))
+      assert.is_truthy(message:find("bit " .. bit .. " is not a register", 1, true))
     end
     assert.is_true(core.attr_new({ sample_type = { "regs_user" },
       sample_regs_user = 0xff0fff }):validate())

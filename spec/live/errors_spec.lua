@@ -157,7 +157,7 @@ describe("this kernel", function()
 
   as_root("refuses what the PMU software cannot do", function()
     refused(script("event { 'cpu-clock', sample_type = { 'branch_stack' }, branch_sample_type = { 'any' } }", "--",
-      "true"), "cpu-clock", "sample_type has branch_stack, which needs hardware below the event", "a hardware event")
+      "true"), "cpu-clock", "sample_type has branch_stack, which needs a hardware event", "a hardware event")
     refused(script("event { 'cpu-clock', aux_sample_size = 4096 }", "--", "true"), "cpu-clock",
       "aux_sample_size requires a group leader that traces", "leave it out")
   end)

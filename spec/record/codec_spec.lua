@@ -115,7 +115,7 @@ describe("perfev.decoder", function()
 
   it("raises on a spec that is none, with the nearest name", function()
     assert.error_matches(function() perfev.decoder { sample_typ = 1 } end,
-      "'sample_typ' is no field of perf_event_attr (did you mean 'sample_type'?)", 1, true)
+      "'sample_typ' is not a field of perf_event_attr (did you mean 'sample_type'?)", 1, true)
     assert.error_matches(function() perfev.decoder { sample_type = { "callchian" } } end, "callchain", 1, true)
     assert.error_matches(function() perfev.decoder { endian = "middle" } end, "must be \"little\" or \"big\"", 1, true)
     assert.error_matches(function() perfev.decoder { arch = "vax" } end, "arch = 'vax': no register names", 1, true)

@@ -1,12 +1,10 @@
 /*
- * attr.c - names <-> the fields and bits of a perf_event_attr.
+ * attr.c - sets, reads and prints the fields and bits of a perf_event_attr by name.
  *
- * Everything here walks one table, a row per name in the order of the kernel's
- * struct; names of a union are rows of the same offset. A field of the flags
- * word is known by its bit as a little-endian compiler lays it out and shifted
- * to where this machine's compiler has it. No system call, no allocation.
- * Contract: include/uapi/linux/perf_event.h and, for pev_attr_check(),
- * kernel/events/core.c as of 6.18.
+ * All functions walk one table, a row per name in the order of the kernel's struct; the names of
+ * a union are rows with one offset. A row of the flags word has the bit number of a little-endian
+ * compiler, and is shifted to the position of this machine's compiler. No system call, no
+ * allocation. Contract: include/uapi/linux/perf_event.h.
  */
 #include "event/attr.h"
 
@@ -14,11 +12,9 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/hw_breakpoint.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define MEMBER_SIZE(type, member) sizeof(((type *)0)->member)
@@ -187,7 +183,7 @@ const struct pev_attr_field pev_attr_fields[] = {
 	{ .name = NULL },
 };
 
-/* The words as they lie in memory, for a copy of the other byte order. */
+/* The words by offset and size, to swap their byte order. */
 #define LAID(member) { offsetof(struct pev_attr, member), MEMBER_SIZE(struct pev_attr, member) }
 static const struct { uint8_t off, size; } words[] = {
 	LAID(type), LAID(size), LAID(config), LAID(sample_period), LAID(sample_type),
@@ -206,7 +202,7 @@ static const uint32_t published_sizes[] = {
 
 /* clang-format on */
 
-static uint64_t load(const void *at, size_t size)
+static uint64_t load_word(const void *at, size_t size)
 {
 	uint16_t u16;
 	uint32_t u32;
@@ -225,7 +221,7 @@ static uint64_t load(const void *at, size_t size)
 	}
 }
 
-static void store(void *at, size_t size, uint64_t value)
+static void store_word(void *at, size_t size, uint64_t value)
 {
 	uint16_t u16 = (uint16_t)value;
 	uint32_t u32 = (uint32_t)value;
@@ -243,7 +239,7 @@ static void store(void *at, size_t size, uint64_t value)
 	}
 }
 
-/* How far up in its word a bit-field lies on this machine. */
+/* The shift of a bit-field in its word on this machine. */
 static unsigned int shift_of(const struct pev_attr_field *field)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -281,18 +277,18 @@ static int fail_unknown_field(struct pev_err *err, const char *name)
 	const char *nearest = nearest_field(name);
 
 	if (strcmp(name, "size") == 0)
-		return pev_fail(err, -EINVAL, "size cannot be set: it follows from the fields "
-					      "in use");
+		return pev_fail(err, -EINVAL, "size cannot be set: it is computed from the "
+					      "other fields");
 	if (nearest)
 		return pev_fail(err, -EINVAL,
-				"'%.64s' is no field of perf_event_attr (did you mean '%s'?)",
+				"'%.64s' is not a field of perf_event_attr (did you mean '%s'?)",
 				name, nearest);
-	return pev_fail(err, -EINVAL, "'%.64s' is no field of perf_event_attr", name);
+	return pev_fail(err, -EINVAL, "'%.64s' is not a field of perf_event_attr", name);
 }
 
 int64_t pev_attr_get(const struct pev_attr *attr, const struct pev_attr_field *field)
 {
-	uint64_t word = load((const char *)attr + field->off, field->size);
+	uint64_t word = load_word((const char *)attr + field->off, field->size);
 
 	if (field->width)
 		return (int64_t)(word >> shift_of(field) & ((UINT64_C(1) << field->width) - 1));
@@ -332,9 +328,9 @@ int pev_attr_set_field(struct pev_attr *attr, const struct pev_attr_field *field
 	if (field->width) {
 		uint64_t mask = ((UINT64_C(1) << field->width) - 1) << shift_of(field);
 
-		word = (load(at, field->size) & ~mask) | word << shift_of(field);
+		word = (load_word(at, field->size) & ~mask) | word << shift_of(field);
 	}
-	store(at, field->size, word);
+	store_word(at, field->size, word);
 	return 0;
 }
 
@@ -354,7 +350,7 @@ int pev_attr_bit(const struct pev_attr_field *field, const char *name, struct pe
 	size_t nr = 0;
 
 	if (!field->bits)
-		return pev_fail(err, -EINVAL, "%s has no bits with names; give it an integer",
+		return pev_fail(err, -EINVAL, "%s has no named bits; give an integer",
 				field->name);
 	for (const struct pev_attr_bits *b = field->bits; b->name; b++) {
 		if (strcmp(b->name, name) == 0)
@@ -383,39 +379,39 @@ uint32_t pev_attr_seal(struct pev_attr *attr)
 	return attr->size;
 }
 
-/* Which name of a union speaks for the word: type and flags decide. */
+/* Type and flags decide which name of a union applies. */
 
-static bool by_period(const struct pev_attr *attr)
+static bool has_period(const struct pev_attr *attr)
 {
 	return !(attr->flags & PEV_ATTR_FREQ);
 }
 
-static bool by_freq(const struct pev_attr *attr)
+static bool has_freq(const struct pev_attr *attr)
 {
 	return attr->flags & PEV_ATTR_FREQ;
 }
 
-static bool by_events(const struct pev_attr *attr)
+static bool wakes_by_events(const struct pev_attr *attr)
 {
 	return !(attr->flags & PEV_ATTR_WATERMARK);
 }
 
-static bool by_watermark(const struct pev_attr *attr)
+static bool wakes_by_watermark(const struct pev_attr *attr)
 {
 	return attr->flags & PEV_ATTR_WATERMARK;
 }
 
-static bool on_breakpoint(const struct pev_attr *attr)
+static bool is_breakpoint(const struct pev_attr *attr)
 {
 	return attr->type == PERF_TYPE_BREAKPOINT;
 }
 
-static bool on_pmu(const struct pev_attr *attr)
+static bool is_not_breakpoint(const struct pev_attr *attr)
 {
 	return attr->type != PERF_TYPE_BREAKPOINT;
 }
 
-static bool never(const struct pev_attr *attr)
+static bool is_never_shown(const struct pev_attr *attr)
 {
 	(void)attr;
 	return false;
@@ -424,44 +420,44 @@ static bool never(const struct pev_attr *attr)
 /* clang-format off */
 static const struct {
 	const char *name;
-	bool (*speaks)(const struct pev_attr *attr);
+	bool (*applies)(const struct pev_attr *attr);
 } union_names[] = {
-	{ "sample_period",    by_period },
-	{ "sample_freq",      by_freq },
-	{ "wakeup_events",    by_events },
-	{ "wakeup_watermark", by_watermark },
-	{ "bp_addr",          on_breakpoint },
-	{ "kprobe_func",      never }, /* probe PMUs get their type number at boot */
-	{ "uprobe_path",      never },
-	{ "config1",          on_pmu },
-	{ "bp_len",           on_breakpoint },
-	{ "kprobe_addr",      never },
-	{ "probe_offset",     never },
-	{ "config2",          on_pmu },
-	{ "aux_start_paused", never }, /* aux_action tells them as its bits */
-	{ "aux_pause",        never },
-	{ "aux_resume",       never },
+	{ "sample_period",    has_period },
+	{ "sample_freq",      has_freq },
+	{ "wakeup_events",    wakes_by_events },
+	{ "wakeup_watermark", wakes_by_watermark },
+	{ "bp_addr",          is_breakpoint },
+	{ "kprobe_func",      is_never_shown }, /* probe PMUs get their type at boot */
+	{ "uprobe_path",      is_never_shown },
+	{ "config1",          is_not_breakpoint },
+	{ "bp_len",           is_breakpoint },
+	{ "kprobe_addr",      is_never_shown },
+	{ "probe_offset",     is_never_shown },
+	{ "config2",          is_not_breakpoint },
+	{ "aux_start_paused", is_never_shown }, /* printed as bits of aux_action */
+	{ "aux_pause",        is_never_shown },
+	{ "aux_resume",       is_never_shown },
 };
 
-/* perf -vv has addresses, masks and configs in hex, amounts in decimal. */
+/* Like perf -vv: addresses, masks and configs in hex, amounts in decimal. */
 static const char *const hex_fields[] = {
 	"config", "bp_addr", "config1", "bp_len", "config2", "sample_regs_user",
 	"sample_regs_intr", "config3", "config4",
 };
 /* clang-format on */
 
-bool pev_attr_speaks(const struct pev_attr *attr, const struct pev_attr_field *field)
+bool pev_attr_applies(const struct pev_attr *attr, const struct pev_attr_field *field)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(union_names); i++)
 		if (strcmp(union_names[i].name, field->name) == 0)
-			return union_names[i].speaks(attr);
+			return union_names[i].applies(attr);
 	return true;
 }
 
 struct text {
 	char *buf;
 	size_t cap;
-	size_t len; /* what was wanted, beyond cap too */
+	size_t len; /* needed bytes; may exceed cap */
 };
 
 __attribute__((format(printf, 2, 3))) static void put(struct text *out, const char *format, ...)
@@ -515,8 +511,7 @@ static void put_field(struct text *out, const struct pev_attr_field *field, int6
 	put(out, "\n");
 }
 
-/* The bits of the flags word that no field names. */
-static uint64_t unknown_flags(const struct pev_attr *attr)
+uint64_t pev_attr_unknown_flags(const struct pev_attr *attr)
 {
 	return attr->flags >> PEV_ATTR_SHIFT(40, 24) & ((UINT64_C(1) << 24) - 1);
 }
@@ -530,20 +525,21 @@ size_t pev_attr_dump(const struct pev_attr *attr, char *buf, size_t cap)
 	for (const struct pev_attr_field *f = pev_attr_fields; f->name; f++) {
 		int64_t value = pev_attr_get(attr, f);
 
-		if (value && pev_attr_speaks(attr, f))
+		if (value && pev_attr_applies(attr, f))
 			put_field(&out, f, value);
 		if (f->off == offsetof(struct pev_attr, type) && attr->size)
 			put(&out, "  %-32s %" PRIu32 "\n", "size", attr->size);
 	}
-	if (unknown_flags(attr))
-		put(&out, "  %-32s %#" PRIx64 "\n", "__reserved_1", unknown_flags(attr));
+	if (pev_attr_unknown_flags(attr))
+		put(&out, "  %-32s %#" PRIx64 "\n", "__reserved_1",
+		    pev_attr_unknown_flags(attr));
 	if (attr->reserved_2)
 		put(&out, "  %-32s %#" PRIx16 "\n", "__reserved_2", attr->reserved_2);
 	return out.len;
 }
 
-/* A word of C bit-fields as the other byte order lays it out, end to end. */
-static uint64_t mirrored(uint64_t word, unsigned int bits)
+/* Reverses a word of C bit-fields, as the other byte order lays it out. */
+static uint64_t reverse_bits(uint64_t word, unsigned int bits)
 {
 	uint64_t out = 0;
 
@@ -552,27 +548,27 @@ static uint64_t mirrored(uint64_t word, unsigned int bits)
 	return out;
 }
 
-/* Fields move as a whole, so the two bits of precise_ip keep their order. */
-static uint64_t mirrored_flags(uint64_t flags)
+/* A field moves as a whole, so the two bits of precise_ip keep their order. */
+static uint64_t reverse_flags(uint64_t flags)
 {
 	unsigned int low = PEV_ATTR_SHIFT(15, 2);
-	uint64_t out = mirrored(flags, 64);
+	uint64_t out = reverse_bits(flags, 64);
 	uint64_t differ = (out >> low ^ out >> (low + 1)) & 1;
 
 	return out ^ (differ << low | differ << (low + 1));
 }
 
-static uint64_t swapped(uint64_t word, size_t size, size_t off)
+static uint64_t swap_word(uint64_t word, size_t size, size_t off)
 {
 	switch (size) {
 	case 2:
 		return bswap_16((uint16_t)word);
 	case 4:
 		word = bswap_32((uint32_t)word);
-		return off == offsetof(struct pev_attr, aux_action) ? mirrored(word, 32) : word;
+		return off == offsetof(struct pev_attr, aux_action) ? reverse_bits(word, 32) : word;
 	default:
 		word = bswap_64(word);
-		return off == offsetof(struct pev_attr, flags) ? mirrored_flags(word) : word;
+		return off == offsetof(struct pev_attr, flags) ? reverse_flags(word) : word;
 	}
 }
 
@@ -584,18 +580,17 @@ int pev_attr_parse(struct pev_attr *attr, const void *bytes, size_t len, bool sw
 	*attr = (struct pev_attr){ 0 };
 	if (len < PERF_ATTR_SIZE_VER0)
 		return pev_fail(err, -EINVAL,
-				"attr of %zu bytes: cut short, the smallest the kernel ever had "
-				"is %d bytes",
+				"attr of %zu bytes: cut short, the smallest version has %d bytes",
 				len, PERF_ATTR_SIZE_VER0);
-	size = (uint32_t)load((const char *)bytes + offsetof(struct pev_attr, size), 4);
+	size = (uint32_t)load_word((const char *)bytes + offsetof(struct pev_attr, size), 4);
 	if (swap)
 		size = bswap_32(size);
 	if (size == 0) /* perf_copy_attr(): "ABI compatibility quirk" */
 		size = PERF_ATTR_SIZE_VER0;
 	if (size < PERF_ATTR_SIZE_VER0)
 		return pev_fail(err, -EINVAL,
-				"attr says its size is %" PRIu32 ", the smallest the kernel ever "
-				"had is %d: not an attr, or the other byte order",
+				"attr says its size is %" PRIu32 ", the smallest version has %d: "
+				"not an attr, or the other byte order",
 				size, PERF_ATTR_SIZE_VER0);
 	if (len > size)
 		len = size;
@@ -605,354 +600,9 @@ int pev_attr_parse(struct pev_attr *attr, const void *bytes, size_t len, bool sw
 
 		if (off + width > len)
 			break;
-		word = load((const char *)bytes + off, width);
-		store((char *)attr + off, width, swap ? swapped(word, width, off) : word);
+		word = load_word((const char *)bytes + off, width);
+		store_word((char *)attr + off, width, swap ? swap_word(word, width, off) : word);
 	}
 	attr->size = size;
 	return 0;
-}
-
-/* The first bit of value that the kernel does not know is its own reason. */
-static int check_bits(const char *name, uint64_t value, uint64_t known, struct pev_err *err)
-{
-	uint64_t unknown = value & ~known;
-
-	if (!unknown)
-		return 0;
-	return pev_refuse(err, -EINVAL,
-			  "%s = %#" PRIx64 ": bit %d has no meaning up to Linux 6.19, and the "
-			  "kernel refuses what it does not know; clear it",
-			  name, value, __builtin_ctzll(unknown));
-}
-
-static uint64_t known_bits(const struct pev_attr_bits *bits)
-{
-	uint64_t known = 0;
-
-	for (; bits->name; bits++)
-		known |= UINT64_C(1) << bits->bit;
-	return known;
-}
-
-static int check_reserved(const struct pev_attr *attr, struct pev_err *err)
-{
-	uint64_t flags = unknown_flags(attr);
-	int rc;
-
-	if (flags)
-		return pev_fail(err, -EINVAL,
-				"flags have reserved bits set (%#" PRIx64 " above bit 39): the "
-				"kernel wants them zero",
-				flags);
-	if (attr->reserved_2)
-		return pev_fail(err, -EINVAL,
-				"the reserved word behind sample_max_stack is %#" PRIx16 ": the "
-				"kernel wants it zero",
-				attr->reserved_2);
-	rc = check_bits("aux_action", attr->aux_action, known_bits(aux_action_bits), err);
-	if (rc == 0)
-		rc = check_bits("sample_type", attr->sample_type, known_bits(sample_type_bits),
-				err);
-	if (rc == 0)
-		rc = check_bits("read_format", attr->read_format, known_bits(read_format_bits),
-				err);
-	return rc;
-}
-
-static int check_branches(const struct pev_attr *attr, struct pev_err *err)
-{
-	uint64_t privilege = PERF_SAMPLE_BRANCH_USER | PERF_SAMPLE_BRANCH_KERNEL |
-			     PERF_SAMPLE_BRANCH_HV;
-	int rc;
-
-	if (!(attr->sample_type & PERF_SAMPLE_BRANCH_STACK))
-		return 0;
-	rc = check_bits("branch_sample_type", attr->branch_sample_type, known_bits(branch_bits),
-			err);
-	if (rc < 0)
-		return rc;
-	if (!(attr->branch_sample_type & ~privilege))
-		return pev_refuse(err, -EINVAL,
-				  "sample_type has branch_stack, but branch_sample_type names no "
-				  "kind of branch; add one, such as any, any_call or cond");
-	return 0;
-}
-
-/* perf_reg_validate() of arch/x86/kernel/perf_regs.c; other machines know theirs. */
-#if defined(__x86_64__)
-#define REGS_UNKNOWN (UINT64_C(0xf) << 12 | UINT64_C(0xff) << 24)
-#define REGS_VECTOR (~UINT64_C(0) << 32) /* PERF_REG_EXTENDED_MASK */
-#else
-#define REGS_UNKNOWN UINT64_C(0)
-#define REGS_VECTOR UINT64_C(0)
-#endif
-
-static int check_regs(const char *bit, const char *name, uint64_t mask, struct pev_err *err)
-{
-	if (!mask)
-		return pev_refuse(err, -EINVAL,
-				  "sample_type has %s, but %s is 0; set a bit for each register "
-				  "wanted",
-				  bit, name);
-	if (mask & REGS_UNKNOWN)
-		return pev_fail(err, -EINVAL,
-				"%s = %#" PRIx64 ": bit %d is no register that this machine can "
-				"sample",
-				name, mask, __builtin_ctzll(mask & REGS_UNKNOWN));
-	return 0;
-}
-
-static int check_stack(const struct pev_attr *attr, struct pev_err *err)
-{
-	if (!(attr->sample_type & PERF_SAMPLE_STACK_USER))
-		return 0;
-	if (attr->sample_stack_user >= UINT16_MAX)
-		return pev_refuse(err, -EINVAL,
-				  "sample_stack_user = %" PRIu32 ": a record's size has 16 bits; "
-				  "65528 is the most",
-				  attr->sample_stack_user);
-	if (attr->sample_stack_user % 8)
-		return pev_refuse(err, -EINVAL,
-				  "sample_stack_user = %" PRIu32 ": must be a multiple of 8; take "
-				  "%" PRIu32,
-				  attr->sample_stack_user, attr->sample_stack_user / 8 * 8 + 8);
-	return 0;
-}
-
-static int check_sample(const struct pev_attr *attr, struct pev_err *err)
-{
-	int rc = check_branches(attr, err);
-
-	if (rc == 0 && attr->sample_type & PERF_SAMPLE_REGS_USER)
-		rc = check_regs("regs_user", "sample_regs_user", attr->sample_regs_user, err);
-	if (rc == 0)
-		rc = check_stack(attr, err);
-	if (rc == 0 && attr->sample_type & PERF_SAMPLE_REGS_INTR)
-		rc = check_regs("regs_intr", "sample_regs_intr", attr->sample_regs_intr, err);
-	if (rc < 0)
-		return rc;
-	if (attr->sample_type & PERF_SAMPLE_WEIGHT && attr->sample_type & PEV_SAMPLE_WEIGHT_STRUCT)
-		return pev_refuse(err, -EINVAL,
-				  "sample_type has weight and weight_struct, two forms of one "
-				  "value; take one of them");
-	return 0;
-}
-
-static int check_life(const struct pev_attr *attr, struct pev_err *err)
-{
-	uint64_t flags = attr->flags;
-
-	if (flags & PEV_ATTR_INHERIT_THREAD && !(flags & PEV_ATTR_INHERIT))
-		return pev_refuse(err, -EINVAL,
-				  "inherit_thread narrows inherit, which is off; set inherit too");
-	if (flags & PEV_ATTR_REMOVE_ON_EXEC && flags & PEV_ATTR_ENABLE_ON_EXEC)
-		return pev_refuse(err, -EINVAL,
-				  "remove_on_exec and enable_on_exec contradict each other; take "
-				  "one of them");
-	if (flags & PEV_ATTR_SIGTRAP && !(flags & PEV_ATTR_REMOVE_ON_EXEC))
-		return pev_refuse(err, -EINVAL,
-				  "sigtrap needs remove_on_exec, so that no program is hit which "
-				  "does not expect it; set remove_on_exec too");
-	return 0;
-}
-
-static int check_target(const struct pev_attr *attr, int pid, int cpu, struct pev_err *err)
-{
-	if (cpu < -1)
-		return pev_fail(err, -EINVAL, "cpu %d: give a CPU's number, or -1 for any", cpu);
-	if (pid == -1 && cpu == -1)
-		return pev_refuse(err, -EINVAL,
-				  "pid -1 on cpu -1: every process on any CPU cannot be one event; "
-				  "open one per CPU");
-	if (attr->flags & PEV_ATTR_SIGTRAP && pid == -1)
-		return pev_refuse(err, -EINVAL,
-				  "sigtrap with pid -1: the signal needs a task to go to; name a "
-				  "pid");
-	return 0;
-}
-
-/* perf_event_set_clock() takes these and no other. */
-static bool is_event_clock(int32_t clock)
-{
-	return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_RAW ||
-	       clock == CLOCK_REALTIME || clock == CLOCK_BOOTTIME || clock == CLOCK_TAI;
-}
-
-/*
- * The other clocks are for PMUs without NMI. Tracepoints and breakpoints have
- * not said that of theirs (seen on 6.18); of PMUs with a type made at boot we
- * do not know.
- */
-static bool needs_nmi_safe_clock(const struct pev_attr *attr)
-{
-	return attr->type == PERF_TYPE_TRACEPOINT || attr->type == PERF_TYPE_BREAKPOINT;
-}
-
-static int check_clock(const struct pev_attr *attr, struct pev_err *err)
-{
-	bool nmi_safe = attr->clockid == CLOCK_MONOTONIC || attr->clockid == CLOCK_MONOTONIC_RAW;
-
-	if (!(attr->flags & PEV_ATTR_USE_CLOCKID))
-		return 0;
-	if (!is_event_clock(attr->clockid))
-		return pev_refuse(err, -EINVAL,
-				  "clockid = %" PRId32 ": no clock for events; take 1 "
-				  "(CLOCK_MONOTONIC), 4 (MONOTONIC_RAW), 0 (REALTIME), 7 "
-				  "(BOOTTIME) or 11 (TAI)",
-				  attr->clockid);
-	if (!nmi_safe && needs_nmi_safe_clock(attr))
-		return pev_refuse(err, -EINVAL,
-				  "clockid = %" PRId32 ": a %s needs a clock that can be read in "
-				  "an NMI; take 1 (CLOCK_MONOTONIC) or 4 (MONOTONIC_RAW)",
-				  attr->clockid,
-				  attr->type == PERF_TYPE_TRACEPOINT ? "tracepoint" : "breakpoint");
-	return 0;
-}
-
-/* Types of which it is known that no hardware is below them. */
-static bool is_software(const struct pev_attr *attr)
-{
-	return attr->type == PERF_TYPE_SOFTWARE || attr->type == PERF_TYPE_TRACEPOINT ||
-	       attr->type == PERF_TYPE_BREAKPOINT;
-}
-
-/* has_extended_regs() of kernel/events/core.c. */
-static bool has_vector_regs(const struct pev_attr *attr)
-{
-	return (attr->sample_type & PERF_SAMPLE_REGS_USER &&
-		attr->sample_regs_user & REGS_VECTOR) ||
-	       (attr->sample_type & PERF_SAMPLE_REGS_INTR && attr->sample_regs_intr & REGS_VECTOR);
-}
-
-/* perf_swevent_init() and its like, perf_try_init_event(), perf_event_alloc(). */
-static int check_hardware(const struct pev_attr *attr, struct pev_err *err)
-{
-	const char *what = NULL;
-
-	if (attr->sample_type & PERF_SAMPLE_BRANCH_STACK)
-		what = "sample_type has branch_stack";
-	else if (has_vector_regs(attr))
-		what = "a mask of registers has vector registers";
-	else if (attr->flags & PEV_ATTR_AUX_OUTPUT)
-		what = "aux_output is set";
-	else if (attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(0))
-		what = "aux_start_paused is set";
-	if (what && is_software(attr))
-		return pev_refuse(err, -EOPNOTSUPP,
-				  "%s, which needs hardware below the event; clear it, or take a "
-				  "hardware event",
-				  what);
-	if (attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(1) &&
-	    attr->aux_action & UINT32_C(1) << AUX_ACTION_BIT(2))
-		return pev_refuse(err, -EINVAL,
-				  "aux_pause and aux_resume contradict each other; take one of "
-				  "them");
-	return 0;
-}
-
-static int check_inherited_read(const struct pev_attr *attr, struct pev_err *err)
-{
-	if (attr->flags & PEV_ATTR_INHERIT && attr->sample_type & PERF_SAMPLE_READ &&
-	    !(attr->sample_type & PERF_SAMPLE_TID))
-		return pev_refuse(err, -EINVAL,
-				  "sample_type has read, which on an inherited event needs tid "
-				  "(Linux before 6.12 refuses the two altogether); add tid, or "
-				  "clear inherit");
-	return 0;
-}
-
-static int check_period(const struct pev_attr *attr, struct pev_err *err)
-{
-	/* The limit is an int: kernel.perf_event_max_sample_rate. */
-	if (attr->flags & PEV_ATTR_FREQ && attr->sample_period > INT32_MAX)
-		return pev_refuse(err, -EINVAL,
-				  "sample_freq = %" PRIu64 ": above every "
-				  "kernel.perf_event_max_sample_rate; take a period",
-				  attr->sample_period);
-	if (!(attr->flags & PEV_ATTR_FREQ) && attr->sample_period >> 63)
-		return pev_refuse(err, -EINVAL,
-				  "sample_period = %#" PRIx64 ": bit 63 must be clear, the counter "
-				  "counts up through negative numbers; take 1 or more",
-				  attr->sample_period);
-	return 0;
-}
-
-#if defined(__x86_64__)
-/* hw_breakpoint_parse() asks for it; the kernel's half of the addresses has the top bit. */
-static int check_kernel_breakpoint(const struct pev_attr *attr, struct pev_err *err)
-{
-	if (attr->config1 >> 63 == 0 || !(attr->flags & PEV_ATTR_EXCLUDE_KERNEL))
-		return 0;
-	return pev_refuse(err, -EINVAL,
-			  "bp_addr = %#" PRIx64 ": an address of the kernel's, which "
-			  "exclude_kernel leaves out; clear that",
-			  attr->config1);
-}
-
-/* hw_breakpoint_arch_parse() of arch/x86/kernel/hw_breakpoint.c. */
-static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err *err)
-{
-	uint64_t len = attr->config2;
-
-	if (attr->bp_type == HW_BREAKPOINT_X && len == sizeof(long))
-		return check_kernel_breakpoint(attr, err);
-	if (attr->bp_type == HW_BREAKPOINT_X)
-		return pev_refuse(err, -EINVAL,
-				  "bp_len = %" PRIu64 ": x86-64 wants another length where it "
-				  "breaks on execution; take 8",
-				  len);
-	if (attr->bp_type != HW_BREAKPOINT_W && attr->bp_type != HW_BREAKPOINT_RW)
-		return pev_refuse(err, -EINVAL,
-				  "bp_type = %" PRIu32 ": x86 has no such breakpoint; take 3 "
-				  "(reads and writes), 2 (writes) or 4 (execution)",
-				  attr->bp_type);
-	if (len == 0 || len & (len - 1))
-		return pev_refuse(err, -EINVAL,
-				  "bp_len = %" PRIu64 ": x86 has lengths 1, 2, 4 and 8; take one "
-				  "of them",
-				  len);
-	if (attr->config1 & (len - 1))
-		return pev_refuse(err, -EINVAL,
-				  "bp_addr = %#" PRIx64 ": not aligned to bp_len (%" PRIu64 "); "
-				  "take %#" PRIx64,
-				  attr->config1, len, attr->config1 & ~(len - 1));
-	return check_kernel_breakpoint(attr, err);
-}
-#else
-static int check_machine_breakpoint(const struct pev_attr *attr, struct pev_err *err)
-{
-	(void)attr;
-	(void)err;
-	return 0;
-}
-#endif
-
-static int check_breakpoint(const struct pev_attr *attr, struct pev_err *err)
-{
-	if (attr->type != PERF_TYPE_BREAKPOINT)
-		return 0;
-	return check_machine_breakpoint(attr, err);
-}
-
-int pev_attr_check(const struct pev_attr *attr, int pid, int cpu, struct pev_err *err)
-{
-	int rc = check_reserved(attr, err);
-
-	if (rc == 0)
-		rc = check_sample(attr, err);
-	if (rc == 0)
-		rc = check_life(attr, err);
-	if (rc == 0)
-		rc = check_period(attr, err);
-	if (rc == 0)
-		rc = check_target(attr, pid, cpu, err);
-	if (rc == 0)
-		rc = check_inherited_read(attr, err);
-	if (rc == 0)
-		rc = check_breakpoint(attr, err);
-	if (rc == 0)
-		rc = check_hardware(attr, err);
-	if (rc == 0)
-		rc = check_clock(attr, err);
-	return rc;
 }

@@ -182,7 +182,7 @@ static const struct pev_attr_field *check_field(lua_State *L, int idx)
 	char buf[64];
 
 	if (lua_type(L, idx) != LUA_TSTRING)
-		luaL_error(L, "%s is no field of perf_event_attr",
+		luaL_error(L, "%s is not a field of perf_event_attr",
 			   describe(L, idx, buf, sizeof(buf)));
 	field = pev_attr_field(lua_tostring(L, idx));
 	if (!field) {
@@ -402,7 +402,7 @@ static int l_next(lua_State *L)
 
 	if (!lua_isnoneornil(L, 2))
 		f = check_field(L, 2) + 1;
-	while (f->name && !(pev_attr_get(attr, f) && pev_attr_speaks(attr, f)))
+	while (f->name && !(pev_attr_get(attr, f) && pev_attr_applies(attr, f)))
 		f++;
 	if (!f->name) {
 		lua_pushnil(L);

@@ -210,7 +210,7 @@ static int show_fields(char *text, size_t size, const struct pev_attr *attr)
 	for (const struct pev_attr_field *f = pev_attr_fields; f->name && n < (int)room; f++) {
 		long long value = pev_attr_get(attr, f);
 
-		if (!value || !pev_attr_speaks(attr, f) || strcmp(f->name, "type") == 0 ||
+		if (!value || !pev_attr_applies(attr, f) || strcmp(f->name, "type") == 0 ||
 		    strcmp(f->name, "config") == 0)
 			continue;
 		n += snprintf(text + n, room - (size_t)n, f->bits ? ", %s=0x%llx" : ", %s=%lld",
