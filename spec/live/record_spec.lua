@@ -354,11 +354,11 @@ describe("perfl record", function()
     end
   end)
 
-  it("writes through no link, into no directory, and to no FIFO that nobody reads", function()
+  it("writes through no link, into no directory, and to no FIFO without a reader", function()
     need()
     local path = dir .. "/perf.data"
     assert(os.execute(("ln -s /etc/passwd %s/link; mkfifo %s/fifo"):format(dir, dir)))
-    for name, says in pairs { link = "it is a symbolic link", fifo = "it is a FIFO that nobody reads",
+    for name, says in pairs { link = "it is a symbolic link", fifo = "it is a FIFO without a reader",
                               [""] = "Is a directory", ["none/file"] = "No such file or directory" } do
       local result = run(perfl(dir .. "/" .. name, {}))
       assert.equal(1, result.code)

@@ -526,7 +526,7 @@ describe("a recording", function()
     local _, _, ok, why, code = run {}
     assert.is_nil(ok)
     assert.equal("ELOOP", E[code])
-    assert.matches("symbolic link, and none is followed\n  try: the path", why)
+    assert.matches("symbolic link, which is not followed\n  try: the path", why)
     k.links[PATH], k.files[PATH] = nil, E.EISDIR
     _, _, ok, why = run {}
     assert.is_nil(ok)

@@ -221,7 +221,7 @@ static bool take_last_loss(struct pev_replay *r)
 	return true;
 }
 
-/* Reads the next run; at the end of the recording delivers what is left. */
+/* Reads the next run; at the end delivers deferred samples and the last loss. */
 static int read_more(struct pev_replay *r, struct pev_err *err)
 {
 	int rc = pev_reader_fill_run(r->reader, err);

@@ -1,7 +1,7 @@
 /*
- * writer.c - the writer of recordings; see writer.h.
+ * writer.c - writes a recording in the perf.data format; see writer.h.
  *
- * All that is written goes through put(), which knows how far the file is whole.
+ * All writing goes through write_pieces(), which knows the end of the last whole record.
  */
 #define _GNU_SOURCE /* O_* */
 #include "perfdata/writer.h"
@@ -24,15 +24,15 @@
 #define FEAT_TRACING_DATA 1
 #define FEAT_COMPRESSED 27
 /*
- * Readers of streams take an attr of the size that their own has, whatever it says
- * (perf_event__process_attr() up to Linux 6.3): that of 5.13 to 6.2 is the best bet.
+ * Readers of streams expect an attr of their own size, whatever size it has
+ * (perf_event__process_attr() up to Linux 6.3): the size of 5.13 to 6.2 suits most.
  */
 #define ATTR_STREAM 128u
 
-/* Types of records that we write; see enum pev_user_type. */
+/* Types of the records written here; see enum pev_user_type. */
 enum {
 	TYPE_ATTR = 64,
-	TYPE_PADDING = 65, /* EVENT_TYPE: nobody has looked at it since 3.10 */
+	TYPE_PADDING = 65, /* EVENT_TYPE: unused since 3.10 */
 	TYPE_TRACING_DATA = 66,
 	TYPE_FINISHED_ROUND = 68,
 	TYPE_EVENT_UPDATE = 78,
@@ -44,7 +44,7 @@ enum { UPDATE_NAME = 2, COMP_ZSTD = 1 };
 struct section {
 	uint32_t id;
 	uint64_t offset, size;
-	unsigned char *bytes; /* owned: still to be written, at the end; else NULL */
+	unsigned char *bytes; /* owned: to be written at the end; else NULL */
 };
 
 struct recorded_event {
@@ -52,31 +52,31 @@ struct recorded_event {
 	uint64_t *ids; /* owned */
 	uint32_t nr_ids;
 	struct pev_plan *plan; /* owned */
-	uint64_t late; /* where its ATTR records are, if that is among the kernel's; else 0 */
+	uint64_t late_offset; /* offset of its ATTR records; 0: before begin() */
 };
 
 struct pev_writer {
 	const struct pev_sys *sys;
 	struct pev_writer_config config;
-	char *path, *temporary; /* temporary: its name up to the first round; NULL then */
+	char *path, *temporary; /* temporary: the name before the first round, then NULL */
 	int fd;
-	unsigned process; /* whose it is: pev_sys_process() */
-	bool stream, begun, there; /* there: another file has the name */
+	unsigned process; /* owner: pev_sys_process() */
+	bool stream, begun, exists; /* exists: a file of that name exists */
 	uint64_t end;    /* written */
-	uint64_t marked; /* up to here when the last round was marked; 0: none was */
-	uint64_t data;   /* where the records begin that are no description */
-	uint64_t raw;    /* bytes of rings, and what COMPRESSED records made of them */
+	uint64_t marked; /* end at the last mark; 0: no mark yet */
+	uint64_t data;   /* offset of the first record that is not description */
+	uint64_t raw;    /* bytes of rings, and their size when compressed */
 	uint64_t packed;
-	bool held;       /* bytes of rings came that a reader hands out at the next mark */
+	bool has_unmarked;       /* has bytes of rings that a reader delivers at the next mark */
 	void *deflate;
-	unsigned char *pack; /* RECORD_MAX bytes */
-	unsigned char *mended; /* a round whose records had to be changed */
+	unsigned char *pack_chunk; /* RECORD_MAX bytes */
+	unsigned char *corrected; /* copy of a round with corrected records */
 	struct recorded_event *events;
 	uint32_t nr_events;
 	struct section sections[SECTIONS_MAX];
 	uint32_t nr_sections;
-	struct pev_content_summary survey;
-	struct pev_writer_samples sure, sure_marked; /* those up to end, up to marked */
+	struct pev_content_summary summary;
+	struct pev_writer_samples safe, safe_marked; /* samples up to end, and up to marked */
 	struct pev_err failed;
 };
 
@@ -90,64 +90,67 @@ static size_t aligned(size_t len)
 	return (len + 7) & ~(size_t)7;
 }
 
-/* The second lets a reader hand out what came since the first of the two before. */
+/* Two marks let a reader deliver all records before the first. */
 static const struct perf_event_header marks[2] = {
 	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
 	{ .type = TYPE_FINISHED_ROUND, .size = sizeof(marks[0]) },
 };
 
-/* In this machine's byte order, by which readers know that of the file: PERFILE2 if little. */
+/*
+ * The magic number is in this machine's byte order, which
+ * readers take as the file's: PERFILE2 if little.
+ */
 static const uint64_t magic = UINT64_C(0x32454c4946524550);
 
-static const char *shown(const struct pev_writer *rec)
+static const char *output_name(const struct pev_writer *writer)
 {
-	return strcmp(rec->path, "-") == 0 ? "standard output" : rec->path;
+	return strcmp(writer->path, "-") == 0 ? "standard output" : writer->path;
 }
 
 /* ---- writing ---- */
 
 /*
- * What is not whole goes, so that the rest can be read to its end; and what is in no
- * finished round, where there is no room left to finish it.
+ * Cuts an incomplete record off, so that a reader gets to the end,
+ * and the unfinished round if there is no space for its marks.
  */
-static void cut(struct pev_writer *rec)
+static void cut_to_whole_records(struct pev_writer *writer)
 {
-	const struct pev_sys *sys = rec->sys;
+	const struct pev_sys *sys = writer->sys;
 
-	sys->ftruncate(sys->ctx, rec->fd, rec->end);
-	if (!rec->marked || rec->marked == rec->end)
+	sys->ftruncate(sys->ctx, writer->fd, writer->end);
+	if (!writer->marked || writer->marked == writer->end)
 		return;
-	if (sys->pwrite(sys->ctx, rec->fd, marks, sizeof(marks), rec->end) == sizeof(marks)) {
-		rec->end += sizeof(marks);
-	} else if (sys->ftruncate(sys->ctx, rec->fd, rec->marked) == 0) {
-		rec->end = rec->marked;
-		rec->sure = rec->sure_marked;
+	if (sys->pwrite(sys->ctx, writer->fd, marks, sizeof(marks), writer->end) == sizeof(marks)) {
+		writer->end += sizeof(marks);
+	} else if (sys->ftruncate(sys->ctx, writer->fd, writer->marked) == 0) {
+		writer->end = writer->marked;
+		writer->safe = writer->safe_marked;
 	}
 }
 
-__attribute__((format(printf, 3, 4))) static int fail(struct pev_writer *rec, int code,
-						      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int stop_writing(struct pev_writer *writer, int code,
+							      const char *format, ...)
 {
 	char text[256];
 	va_list args;
 
-	if (rec->failed.code)
-		return rec->failed.code;
+	if (writer->failed.code)
+		return writer->failed.code;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	if (!rec->stream && rec->fd >= 0)
-		cut(rec);
-	return pev_fail(&rec->failed, code, "%s", text);
+	if (!writer->stream && writer->fd >= 0)
+		cut_to_whole_records(writer);
+	return pev_fail(&writer->failed, code, "%s", text);
 }
 
-static int no_room(struct pev_writer *rec)
+static int fail_memory(struct pev_writer *writer)
 {
-	return fail(rec, -ENOMEM, "cannot record to %s: no memory", shown(rec));
+	return stop_writing(writer, -ENOMEM, "cannot record to %s: no memory", output_name(writer));
 }
 
-/* Step over n bytes of the pieces; how many pieces are left. */
-static int advance(struct iovec **pieces, int nr, size_t n)
+/* Skips n bytes of the pieces. Returns how many pieces are left. */
+static int skip_bytes(struct iovec **pieces, int nr, size_t n)
 {
 	while (nr && n >= (*pieces)->iov_len) {
 		n -= (*pieces)->iov_len;
@@ -161,23 +164,24 @@ static int advance(struct iovec **pieces, int nr, size_t n)
 	return nr;
 }
 
-/* All pieces, or none of them as far as a reader is concerned. They are changed. */
-static int put(struct pev_writer *rec, struct iovec *pieces, int nr)
+/* Writes all pieces, or for a reader none. Changes the pieces. */
+static int write_pieces(struct pev_writer *writer, struct iovec *pieces, int nr)
 {
-	uint64_t end = rec->end;
+	uint64_t end = writer->end;
 
-	if (rec->failed.code)
-		return rec->failed.code;
+	if (writer->failed.code)
+		return writer->failed.code;
 	while (nr) {
-		int64_t n = rec->sys->writev(rec->sys->ctx, rec->fd, pieces,
-					     nr < PIECES_MAX ? nr : PIECES_MAX);
+		int64_t n = writer->sys->writev(writer->sys->ctx, writer->fd, pieces,
+						nr < PIECES_MAX ? nr : PIECES_MAX);
 
 		if (n <= 0)
-			return fail(rec, n ? (int)n : -EIO, "cannot write to %s", shown(rec));
+			return stop_writing(writer, n ? (int)n : -EIO, "cannot write to %s",
+					    output_name(writer));
 		end += (uint64_t)n;
-		nr = advance(&pieces, nr, (size_t)n);
+		nr = skip_bytes(&pieces, nr, (size_t)n);
 	}
-	rec->end = end;
+	writer->end = end;
 	return 0;
 }
 
@@ -186,8 +190,8 @@ static struct iovec piece_of(const void *bytes, size_t len)
 	return (struct iovec){ .iov_base = (void *)(uintptr_t)bytes, .iov_len = len };
 }
 
-/* A record of a head and a body, with zeros up to its alignment. */
-static int put_record(struct pev_writer *rec, const void *head, size_t head_len,
+/* Writes a record with a head and a body, padded with zeros. */
+static int put_record(struct pev_writer *writer, const void *head, size_t head_len,
 		      const void *body, size_t len)
 {
 	static const char zeros[8];
@@ -197,87 +201,87 @@ static int put_record(struct pev_writer *rec, const void *head, size_t head_len,
 		piece_of(zeros, aligned(head_len + len) - head_len - len),
 	};
 
-	return put(rec, pieces, 3);
+	return write_pieces(writer, pieces, 3);
 }
 
-/* ---- a new one ---- */
+/* ---- opening ---- */
 
-static int no_memory(struct pev_err *err, const char *path)
+static int fail_open_memory(struct pev_err *err, const char *path)
 {
 	return pev_fail(err, -ENOMEM, "cannot record to %s: no memory", path);
 }
 
-static int refuse(struct pev_err *err, int code, const char *path)
+static int fail_open(struct pev_err *err, int code, const char *path)
 {
 	const char *why = strerror(-code);
 
 	if (code == -ELOOP)
-		why = "it is a symbolic link, and none is followed";
+		why = "it is a symbolic link, which is not followed";
 	else if (code == -ENXIO)
-		why = "it is a FIFO that nobody reads, or a socket";
+		why = "it is a FIFO without a reader, or a socket";
 	return pev_fail(err, code, "cannot record to %s: %s", path, why);
 }
 
-/* What has the name already: a FIFO or a device is written to as it is, a file is kept. */
-static int open_there(struct pev_writer *rec, struct pev_err *err)
+/* Checks an existing file with this name: a FIFO or device is opened, a regular file is kept. */
+static int open_there(struct pev_writer *writer, struct pev_err *err)
 {
-	const struct pev_sys *sys = rec->sys;
-	int fd = sys->open(sys->ctx, rec->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	const struct pev_sys *sys = writer->sys;
+	int fd = sys->open(sys->ctx, writer->path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	struct pev_stat st;
 	int flags, rc;
 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
-		return refuse(err, fd, rec->path);
+		return fail_open(err, fd, writer->path);
 	rc = sys->fstat(sys->ctx, fd, &st);
 	if (rc < 0 || S_ISREG(st.mode)) {
 		sys->close(sys->ctx, fd);
-		rec->there = rc == 0 && st.size > 0;
-		return rc < 0 ? refuse(err, rc, rec->path) : 0;
+		writer->exists = rc == 0 && st.size > 0;
+		return rc < 0 ? fail_open(err, rc, writer->path) : 0;
 	}
-	rec->stream = true;
-	rec->fd = fd;
+	writer->stream = true;
+	writer->fd = fd;
 	flags = sys->fcntl(sys->ctx, fd, F_GETFL, 0);
 	if (flags >= 0)
 		flags = sys->fcntl(sys->ctx, fd, F_SETFL, flags & ~O_NONBLOCK);
-	return flags < 0 ? refuse(err, flags, rec->path) : 0;
+	return flags < 0 ? fail_open(err, flags, writer->path) : 0;
 }
 
-static int open_new(struct pev_writer *rec, struct pev_err *err)
+static int open_new(struct pev_writer *writer, struct pev_err *err)
 {
-	const struct pev_sys *sys = rec->sys;
+	const struct pev_sys *sys = writer->sys;
 	int fd;
 
-	if (asprintf(&rec->temporary, "%s.%d.new", rec->path, sys->getpid(sys->ctx)) < 0) {
-		rec->temporary = NULL;
-		return no_memory(err, rec->path);
+	if (asprintf(&writer->temporary, "%s.%d.new", writer->path, sys->getpid(sys->ctx)) < 0) {
+		writer->temporary = NULL;
+		return fail_open_memory(err, writer->path);
 	}
-	fd = sys->open(sys->ctx, rec->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
+	fd = sys->open(sys->ctx, writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
 	if (fd < 0) {
-		free(rec->temporary); /* what has this name is not ours */
-		rec->temporary = NULL;
-		return refuse(err, fd, rec->path);
+		free(writer->temporary); /* the existing file is not ours */
+		writer->temporary = NULL;
+		return fail_open(err, fd, writer->path);
 	}
-	rec->fd = fd;
+	writer->fd = fd;
 	return 0;
 }
 
-static int open_output(struct pev_writer *rec, struct pev_err *err)
+static int open_output(struct pev_writer *writer, struct pev_err *err)
 {
 	int rc;
 
-	if (strcmp(rec->path, "-") == 0) {
-		rec->stream = true;
-		rec->fd = rec->config.fd > 0 ? rec->config.fd : 1;
+	if (strcmp(writer->path, "-") == 0) {
+		writer->stream = true;
+		writer->fd = writer->config.fd > 0 ? writer->config.fd : 1;
 		return 0;
 	}
-	rc = open_there(rec, err);
-	return rc < 0 || rec->stream ? rc : open_new(rec, err);
+	rc = open_there(writer, err);
+	return rc < 0 || writer->stream ? rc : open_new(writer, err);
 }
 
-/* The stream's head, and room for the rest of a file's. */
-static int put_head(struct pev_writer *rec)
+/* Writes the stream's head and the space for the rest of a file's head. */
+static int put_head(struct pev_writer *writer)
 {
 	const uint64_t size = HEAD_PIPE;
 	const unsigned char room[HEAD_FILE - HEAD_PIPE - sizeof(struct perf_event_header)] = { 0 };
@@ -289,93 +293,94 @@ static int put_head(struct pev_writer *rec)
 		piece_of(room, sizeof(room)),
 	};
 
-	return put(rec, pieces, rec->stream ? 2 : 4);
+	return write_pieces(writer, pieces, writer->stream ? 2 : 4);
 }
 
 /* { version, type, level, ratio, mmap_len }: write_compressed() */
-static void compressed_section(const struct pev_writer *rec, uint32_t out[5])
+static void compressed_section(const struct pev_writer *writer, uint32_t out[5])
 {
 	out[0] = 0;
 	out[1] = COMP_ZSTD;
-	out[2] = (uint32_t)rec->config.level;
-	out[3] = rec->packed ? (uint32_t)((rec->raw + rec->packed / 2) / rec->packed) : 1;
-	out[4] = rec->config.chunk;
+	out[2] = (uint32_t)writer->config.level;
+	out[3] = writer->packed ? (uint32_t)((writer->raw + writer->packed / 2) / writer->packed)
+				: 1;
+	out[4] = writer->config.chunk;
 }
 
-static int begin_packing(struct pev_writer *rec)
+static int begin_packing(struct pev_writer *writer)
 {
 	uint32_t section[5];
 
-	if (!rec->config.deflate)
+	if (!writer->config.deflate)
 		return 0;
-	rec->pack = malloc(RECORD_MAX);
-	rec->deflate = rec->config.deflate->open(rec->config.level);
-	if (!rec->pack || !rec->deflate)
-		return fail(rec, -ENOMEM, "cannot record to %s: no memory to compress",
-			    shown(rec));
-	compressed_section(rec, section);
-	return pev_writer_feature(rec, FEAT_COMPRESSED, section, sizeof(section));
+	writer->pack_chunk = malloc(RECORD_MAX);
+	writer->deflate = writer->config.deflate->open(writer->config.level);
+	if (!writer->pack_chunk || !writer->deflate)
+		return stop_writing(writer, -ENOMEM, "cannot record to %s: no memory to compress",
+				    output_name(writer));
+	compressed_section(writer, section);
+	return pev_writer_feature(writer, FEAT_COMPRESSED, section, sizeof(section));
 }
 
 int pev_writer_open(struct pev_writer **out, const struct pev_sys *sys, const char *path,
 		    const struct pev_writer_config *config, struct pev_err *err)
 {
-	struct pev_writer *rec = calloc(1, sizeof(*rec));
+	struct pev_writer *writer = calloc(1, sizeof(*writer));
 	int rc;
 
-	if (!rec)
-		return no_memory(err, path);
-	rec->sys = sys;
-	rec->fd = -1;
-	rec->process = pev_sys_process();
-	rec->config = *config;
-	if (!rec->config.chunk)
-		rec->config.chunk = CHUNK_DEFAULT;
-	rec->path = strdup(path);
-	rc = rec->path ? open_output(rec, err) : no_memory(err, path);
+	if (!writer)
+		return fail_open_memory(err, path);
+	writer->sys = sys;
+	writer->fd = -1;
+	writer->process = pev_sys_process();
+	writer->config = *config;
+	if (!writer->config.chunk)
+		writer->config.chunk = CHUNK_DEFAULT;
+	writer->path = strdup(path);
+	rc = writer->path ? open_output(writer, err) : fail_open_memory(err, path);
 	if (rc == 0) {
-		rc = put_head(rec);
+		rc = put_head(writer);
 		if (rc == 0)
-			rc = begin_packing(rec);
+			rc = begin_packing(writer);
 		if (rc < 0)
-			pev_fail(err, rc, "%s: %s", rec->failed.text, strerror(-rc));
+			pev_fail(err, rc, "%s: %s", writer->failed.text, strerror(-rc));
 	}
 	if (rc < 0) {
-		pev_writer_close(rec);
+		pev_writer_close(writer);
 		return rc;
 	}
-	*out = rec;
+	*out = writer;
 	return 0;
 }
 
-void pev_writer_close(struct pev_writer *rec)
+void pev_writer_close(struct pev_writer *writer)
 {
-	if (!rec)
+	if (!writer)
 		return;
-	if (rec->fd > 1)
-		rec->sys->close(rec->sys->ctx, rec->fd);
-	if (rec->temporary && rec->process == pev_sys_process())
-		rec->sys->unlink(rec->sys->ctx, rec->temporary);
-	if (rec->deflate)
-		rec->config.deflate->close(rec->deflate);
-	for (uint32_t i = 0; i < rec->nr_events; i++) {
-		free(rec->events[i].ids);
-		free(rec->events[i].plan);
+	if (writer->fd > 1)
+		writer->sys->close(writer->sys->ctx, writer->fd);
+	if (writer->temporary && writer->process == pev_sys_process())
+		writer->sys->unlink(writer->sys->ctx, writer->temporary);
+	if (writer->deflate)
+		writer->config.deflate->close(writer->deflate);
+	for (uint32_t i = 0; i < writer->nr_events; i++) {
+		free(writer->events[i].ids);
+		free(writer->events[i].plan);
 	}
-	for (uint32_t i = 0; i < rec->nr_sections; i++)
-		free(rec->sections[i].bytes);
-	pev_content_summary_free(&rec->survey);
-	free(rec->events);
-	free(rec->pack);
-	free(rec->mended);
-	free(rec->temporary);
-	free(rec->path);
-	free(rec);
+	for (uint32_t i = 0; i < writer->nr_sections; i++)
+		free(writer->sections[i].bytes);
+	pev_content_summary_free(&writer->summary);
+	free(writer->events);
+	free(writer->pack_chunk);
+	free(writer->corrected);
+	free(writer->temporary);
+	free(writer->path);
+	free(writer);
 }
 
-/* ---- what describes it ---- */
+/* ---- description ---- */
 
-/* How many ids from at on go into one ATTR record of an attr of that size, header included. */
+/* Returns how many ids, from index at on, fit into one ATTR record with an attr of this size. */
 static uint32_t ids_in_one(const struct recorded_event *event, size_t size, uint32_t at)
 {
 	uint32_t most = (uint32_t)((RECORD_MAX - size) / 8), left = event->nr_ids - at;
@@ -390,8 +395,8 @@ static size_t attr_head_size(const struct recorded_event *event)
 	return sizeof(struct perf_event_header) + size;
 }
 
-/* { header, attr, ids... }, as often as the ids need it. */
-static int put_event(struct pev_writer *rec, const struct recorded_event *event)
+/* { header, attr, ids... }, repeated until all ids are written. */
+static int put_event(struct pev_writer *writer, const struct recorded_event *event)
 {
 	struct {
 		struct perf_event_header header;
@@ -408,7 +413,7 @@ static int put_event(struct pev_writer *rec, const struct recorded_event *event)
 		int rc;
 
 		head.header = header_of(TYPE_ATTR, size + (size_t)nr * 8);
-		rc = put_record(rec, &head, size, nr ? event->ids + at : NULL, (size_t)nr * 8);
+		rc = put_record(writer, &head, size, nr ? event->ids + at : NULL, (size_t)nr * 8);
 		if (rc < 0)
 			return rc;
 		at += nr;
@@ -417,7 +422,7 @@ static int put_event(struct pev_writer *rec, const struct recorded_event *event)
 }
 
 /* { header, u64 what, u64 id, name }: perf_event__synthesize_event_update_name() */
-static int put_name(struct pev_writer *rec, uint64_t id, const char *name)
+static int put_name(struct pev_writer *writer, uint64_t id, const char *name)
 {
 	struct {
 		struct perf_event_header header;
@@ -428,69 +433,69 @@ static int put_name(struct pev_writer *rec, uint64_t id, const char *name)
 	if (len > RECORD_MAX - sizeof(head))
 		return 0;
 	head.header = header_of(TYPE_EVENT_UPDATE, aligned(sizeof(head) + len));
-	return put_record(rec, &head, sizeof(head), name, len);
+	return put_record(writer, &head, sizeof(head), name, len);
 }
 
-int pev_writer_event(struct pev_writer *rec, const struct pev_attr *attr,
+int pev_writer_event(struct pev_writer *writer, const struct pev_attr *attr,
 		     const uint64_t *ids, uint32_t nr_ids, const char *name)
 {
 	struct recorded_event *events, *event;
 	int rc;
 
-	if (rec->failed.code)
-		return rec->failed.code;
-	events = realloc(rec->events, sizeof(*events) * (rec->nr_events + 1));
+	if (writer->failed.code)
+		return writer->failed.code;
+	events = realloc(writer->events, sizeof(*events) * (writer->nr_events + 1));
 	if (events)
-		rec->events = events;
-	event = events ? &events[rec->nr_events] : NULL;
+		writer->events = events;
+	event = events ? &events[writer->nr_events] : NULL;
 	if (event)
 		*event = (struct recorded_event){ .attr = *attr,
 						  .ids = malloc(nr_ids ? nr_ids * 8 : 8),
 						  .nr_ids = nr_ids,
 						  .plan = malloc(sizeof(*event->plan)),
-						  .late = rec->begun ? rec->end : 0 };
+						  .late_offset = writer->begun ? writer->end : 0 };
 	if (event)
-		rec->nr_events++;
+		writer->nr_events++;
 	if (!event || !event->ids || !event->plan)
-		return no_room(rec);
+		return fail_memory(writer);
 	if (nr_ids)
 		memcpy(event->ids, ids, (size_t)nr_ids * 8);
 	pev_plan_init(event->plan, attr, false);
 	for (uint32_t i = 0; i < nr_ids; i++)
-		if (pev_content_summary_event(&rec->survey, ids[i], event->plan) < 0)
-			return no_room(rec);
-	rc = put_event(rec, event);
-	return rc < 0 || !nr_ids ? rc : put_name(rec, ids[0], name);
+		if (pev_content_summary_event(&writer->summary, ids[i], event->plan) < 0)
+			return fail_memory(writer);
+	rc = put_event(writer, event);
+	return rc < 0 || !nr_ids ? rc : put_name(writer, ids[0], name);
 }
 
-/* The latest of a kind is the one that counts. */
-static struct section *section_of(struct pev_writer *rec, uint32_t id)
+/* Returns the section for an id; a former one is replaced. */
+static struct section *replace_section(struct pev_writer *writer, uint32_t id)
 {
 	uint32_t i = 0;
 
-	while (i < rec->nr_sections && rec->sections[i].id != id)
+	while (i < writer->nr_sections && writer->sections[i].id != id)
 		i++;
-	if (i == rec->nr_sections)
-		rec->nr_sections++;
-	free(rec->sections[i].bytes);
-	rec->sections[i] = (struct section){ .id = id };
-	return &rec->sections[i];
+	if (i == writer->nr_sections)
+		writer->nr_sections++;
+	free(writer->sections[i].bytes);
+	writer->sections[i] = (struct section){ .id = id };
+	return &writer->sections[i];
 }
 
-/* For the end of a file, where there is room for any length. */
-static int keep_section(struct pev_writer *rec, uint32_t id, const void *bytes, size_t len)
+/* Keeps a section for the end of a file, where its length is not limited. */
+static int keep_section(struct pev_writer *writer, uint32_t id, const void *bytes, size_t len)
 {
-	struct section *section = section_of(rec, id);
+	struct section *section = replace_section(writer, id);
 
 	section->bytes = malloc(len ? len : 1);
 	if (!section->bytes)
-		return no_room(rec);
+		return fail_memory(writer);
 	memcpy(section->bytes, bytes, len);
 	section->size = len;
 	return 0;
 }
 
-int pev_writer_feature(struct pev_writer *rec, uint32_t id, const void *bytes, size_t len)
+int pev_writer_feature(struct pev_writer *writer, uint32_t id, const void *bytes, size_t len)
 {
 	struct {
 		struct perf_event_header header;
@@ -500,26 +505,27 @@ int pev_writer_feature(struct pev_writer *rec, uint32_t id, const void *bytes, s
 	struct section *section;
 	int rc;
 
-	if (rec->failed.code)
-		return rec->failed.code;
+	if (writer->failed.code)
+		return writer->failed.code;
 	if (id >= SECTIONS_MAX)
-		return fail(rec, -EINVAL, "cannot record feature %u: a head has bits for 256", id);
-	if (!rec->stream && (rec->begun || !fits))
-		return keep_section(rec, id, bytes, len);
+		return stop_writing(writer, -EINVAL,
+				    "cannot record feature %u: the numbers end at 255", id);
+	if (!writer->stream && (writer->begun || !fits))
+		return keep_section(writer, id, bytes, len);
 	if (!fits)
 		return 0;
 	head.header = header_of(TYPE_FEATURE, aligned(sizeof(head) + len));
-	rc = put_record(rec, &head, sizeof(head), bytes, len);
+	rc = put_record(writer, &head, sizeof(head), bytes, len);
 	if (rc < 0)
 		return rc;
-	section = section_of(rec, id);
-	section->offset = rec->end - head.header.size + sizeof(head);
+	section = replace_section(writer, id);
+	section->offset = writer->end - head.header.size + sizeof(head);
 	section->size = len;
 	return 0;
 }
 
-/* { header, u32 size }, the bytes behind it: perf_event__synthesize_tracing_data() */
-int pev_writer_tracing(struct pev_writer *rec, const void *bytes, size_t len)
+/* { header, u32 size }, then the bytes: perf_event__synthesize_tracing_data() */
+int pev_writer_tracing(struct pev_writer *writer, const void *bytes, size_t len)
 {
 	static const char zeros[8];
 	struct {
@@ -531,74 +537,75 @@ int pev_writer_tracing(struct pev_writer *rec, const void *bytes, size_t len)
 		piece_of(bytes, len),
 		piece_of(zeros, aligned(len) - len),
 	};
-	uint64_t at = rec->end + 12;
+	uint64_t at = writer->end + 12;
 	struct section *section;
-	int rc = put(rec, pieces, 3);
+	int rc = write_pieces(writer, pieces, 3);
 
 	if (rc < 0)
 		return rc;
-	section = section_of(rec, FEAT_TRACING_DATA);
+	section = replace_section(writer, FEAT_TRACING_DATA);
 	section->offset = at;
 	section->size = len;
 	return 0;
 }
 
-static int rename_to(struct pev_writer *rec, const char *from, const char *to)
+static int rename_to(struct pev_writer *writer, const char *from, const char *to)
 {
-	int rc = rec->sys->rename(rec->sys->ctx, from, to);
+	int rc = writer->sys->rename(writer->sys->ctx, from, to);
 
-	return rc < 0 ? fail(rec, rc, "cannot rename %s to %s", from, to) : 0;
+	return rc < 0 ? stop_writing(writer, rc, "cannot rename %s to %s", from, to) : 0;
 }
 
-static int keep_old(struct pev_writer *rec)
+static int keep_old(struct pev_writer *writer)
 {
 	char *old;
 	int rc;
 
-	if (!rec->there)
+	if (!writer->exists)
 		return 0;
-	if (asprintf(&old, "%s.old", rec->path) < 0)
-		return fail(rec, -ENOMEM, "cannot record to %s: no memory", shown(rec));
-	rc = rename_to(rec, rec->path, old);
+	if (asprintf(&old, "%s.old", writer->path) < 0)
+		return stop_writing(writer, -ENOMEM, "cannot record to %s: no memory",
+				    output_name(writer));
+	rc = rename_to(writer, writer->path, old);
 	free(old);
 	return rc;
 }
 
-static int take_name(struct pev_writer *rec)
+static int rename_to_final(struct pev_writer *writer)
 {
 	int rc;
 
-	if (!rec->temporary)
+	if (!writer->temporary)
 		return 0;
-	rc = keep_old(rec);
+	rc = keep_old(writer);
 	if (rc == 0)
-		rc = rename_to(rec, rec->temporary, rec->path);
+		rc = rename_to(writer, writer->temporary, writer->path);
 	if (rc < 0)
 		return rc;
-	free(rec->temporary);
-	rec->temporary = NULL;
+	free(writer->temporary);
+	writer->temporary = NULL;
 	return 0;
 }
 
-int pev_writer_begin(struct pev_writer *rec)
+int pev_writer_begin(struct pev_writer *writer)
 {
-	rec->data = rec->end;
-	rec->begun = true;
-	return rec->failed.code;
+	writer->data = writer->end;
+	writer->begun = true;
+	return writer->failed.code;
 }
 
 /* ---- records ---- */
 
-int pev_writer_records(struct pev_writer *rec, const void *bytes, size_t len)
+int pev_writer_records(struct pev_writer *writer, const void *bytes, size_t len)
 {
 	struct iovec piece = piece_of(bytes, len);
 
-	pev_content_summary_take(&rec->survey, &piece, 1);
-	return put(rec, &piece, 1);
+	pev_content_summary_take(&writer->summary, &piece, 1);
+	return write_pieces(writer, &piece, 1);
 }
 
-/* A chunk as COMPRESSED records, each of which inflates to no more than it. */
-static int pack(struct pev_writer *rec, const unsigned char *bytes, size_t len)
+/* Writes a chunk as COMPRESSED records; each inflates to at most the size of the chunk. */
+static int pack_chunk(struct pev_writer *writer, const unsigned char *bytes, size_t len)
 {
 	struct perf_event_header header;
 	bool more = true;
@@ -606,28 +613,28 @@ static int pack(struct pev_writer *rec, const unsigned char *bytes, size_t len)
 	while (len || more) {
 		struct iovec piece;
 		struct pev_err err;
-		int64_t n = rec->config.deflate->run(rec->deflate, &bytes, &len,
-						     rec->pack + sizeof(header),
-						     RECORD_MAX - sizeof(header), &more, &err);
+		int64_t n = writer->config.deflate->run(writer->deflate, &bytes, &len,
+							writer->pack_chunk + sizeof(header),
+							RECORD_MAX - sizeof(header), &more, &err);
 		int rc;
 
 		if (n < 0)
-			return fail(rec, (int)n, "cannot compress for %s: %s", shown(rec),
-				    err.text);
+			return stop_writing(writer, (int)n, "cannot compress for %s: %s",
+					    output_name(writer), err.text);
 		if (n == 0)
 			continue;
 		header = header_of(TYPE_COMPRESSED, sizeof(header) + (size_t)n);
-		memcpy(rec->pack, &header, sizeof(header));
-		piece = piece_of(rec->pack, header.size);
-		rec->packed += (uint64_t)n;
-		rc = put(rec, &piece, 1);
+		memcpy(writer->pack_chunk, &header, sizeof(header));
+		piece = piece_of(writer->pack_chunk, header.size);
+		writer->packed += (uint64_t)n;
+		rc = write_pieces(writer, &piece, 1);
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-static int pack_pieces(struct pev_writer *rec, const struct iovec *pieces, int nr)
+static int pack_pieces(struct pev_writer *writer, const struct iovec *pieces, int nr)
 {
 	int rc = 0;
 
@@ -636,9 +643,9 @@ static int pack_pieces(struct pev_writer *rec, const struct iovec *pieces, int n
 		size_t left = pieces[i].iov_len;
 
 		while (left && rc == 0) {
-			size_t len = left < rec->config.chunk ? left : rec->config.chunk;
+			size_t len = left < writer->config.chunk ? left : writer->config.chunk;
 
-			rc = pack(rec, bytes, len);
+			rc = pack_chunk(writer, bytes, len);
 			bytes += len;
 			left -= len;
 		}
@@ -647,26 +654,26 @@ static int pack_pieces(struct pev_writer *rec, const struct iovec *pieces, int n
 }
 
 /*
- * A ring cannot be written to (perf_mmap_fault()): where an MMAP2 record has the bit of a build id
- * and none, all is copied, and the bit cleared there. perf up to 6.1 goes by the bit alone, and
- * aborts where the length of that build id is beyond its room.
+ * A ring is read-only for records (perf_mmap_fault()). If an MMAP2 record has the bit of
+ * a build id but no build id, the round is copied and the bit is cleared. perf up to 6.1
+ * trusts the bit, and aborts if the length of that build id exceeds its buffer.
  */
-static int mend_pieces(struct pev_writer *rec, struct iovec *whole, const struct iovec *pieces,
-		       int nr, size_t len)
+static int clear_false_build_ids(struct pev_writer *writer, struct iovec *whole,
+				 const struct iovec *pieces, int nr, size_t len)
 {
-	const struct pev_content_summary *survey = &rec->survey;
-	unsigned char *bytes = realloc(rec->mended, len);
+	const struct pev_content_summary *summary = &writer->summary;
+	unsigned char *bytes = realloc(writer->corrected, len);
 	size_t end = 0;
 
 	if (!bytes)
-		return no_room(rec);
-	rec->mended = bytes;
+		return fail_memory(writer);
+	writer->corrected = bytes;
 	for (int i = 0; i < nr; i++) {
 		memcpy(bytes + end, pieces[i].iov_base, pieces[i].iov_len);
 		end += pieces[i].iov_len;
 	}
-	for (uint32_t i = 0; i < survey->nr_false_build_ids; i++) {
-		unsigned char *at = bytes + survey->false_build_ids[i] +
+	for (uint32_t i = 0; i < summary->nr_false_build_ids; i++) {
+		unsigned char *at = bytes + summary->false_build_ids[i] +
 				    offsetof(struct perf_event_header, misc);
 		uint16_t misc = pev_load16(at, false) & (uint16_t)~PEV_MISC_MMAP_BUILD_ID;
 
@@ -676,7 +683,7 @@ static int mend_pieces(struct pev_writer *rec, struct iovec *whole, const struct
 	return 0;
 }
 
-static int put_pieces(struct pev_writer *rec, struct iovec *pieces, int nr)
+static int put_pieces(struct pev_writer *writer, struct iovec *pieces, int nr)
 {
 	struct iovec whole = { 0 };
 	size_t len = 0;
@@ -684,65 +691,66 @@ static int put_pieces(struct pev_writer *rec, struct iovec *pieces, int nr)
 
 	for (int i = 0; i < nr; i++)
 		len += pieces[i].iov_len;
-	rec->raw += len;
-	/* Before they are written, which changes the pieces and brings them into the cache. */
-	pev_content_summary_take(&rec->survey, pieces, nr);
-	if (rec->survey.nr_false_build_ids) {
-		rc = mend_pieces(rec, &whole, pieces, nr, len);
+	writer->raw += len;
+	/* Must come first: writing changes the pieces. It also brings them into the cache. */
+	pev_content_summary_take(&writer->summary, pieces, nr);
+	if (writer->summary.nr_false_build_ids) {
+		rc = clear_false_build_ids(writer, &whole, pieces, nr, len);
 		if (rc < 0)
 			return rc;
 		pieces = &whole;
 		nr = 1;
 	}
-	rc = rec->deflate ? pack_pieces(rec, pieces, nr) : put(rec, pieces, nr);
+	rc = writer->deflate ? pack_pieces(writer, pieces, nr) : write_pieces(writer, pieces, nr);
 	if (rc == 0)
-		rec->sure = (struct pev_writer_samples){ rec->survey.samples, rec->survey.first,
-							 rec->survey.last };
+		writer->safe =
+			(struct pev_writer_samples){ writer->summary.samples, writer->summary.first,
+						     writer->summary.last };
 	return rc;
 }
 
-static int put_marks(struct pev_writer *rec, int nr)
+static int put_marks(struct pev_writer *writer, int nr)
 {
 	struct iovec piece = piece_of(marks, (size_t)nr * sizeof(marks[0]));
-	int rc = put(rec, &piece, 1);
+	int rc = write_pieces(writer, &piece, 1);
 
 	if (rc == 0) {
-		rec->marked = rec->end;
-		rec->sure_marked = rec->sure;
+		writer->marked = writer->end;
+		writer->safe_marked = writer->safe;
 	}
 	return rc;
 }
 
-/* A round with nothing new is marked where that lets the last one's records go. */
-int pev_writer_round(struct pev_writer *rec, struct iovec *pieces, int nr, int nr_marks)
+/* An empty round is marked if a reader can deliver the last round's records then. */
+int pev_writer_round(struct pev_writer *writer, struct iovec *pieces, int nr, int nr_marks)
 {
-	int rc = rec->failed.code;
+	int rc = writer->failed.code;
 
-	if (rc < 0 || (!nr && !rec->held))
+	if (rc < 0 || (!nr && !writer->has_unmarked))
 		return rc;
-	rc = take_name(rec);
+	rc = rename_to_final(writer);
 	if (nr && rc == 0)
-		rc = put_pieces(rec, pieces, nr);
+		rc = put_pieces(writer, pieces, nr);
 	if (rc < 0)
 		return rc;
-	rec->held = nr_marks == 0 || (nr_marks == 1 && nr);
-	return nr_marks ? put_marks(rec, nr_marks) : 0;
+	writer->has_unmarked = nr_marks == 0 || (nr_marks == 1 && nr);
+	return nr_marks ? put_marks(writer, nr_marks) : 0;
 }
 
 /* ---- the end ---- */
 
-static int by_id(const void *a, const void *b)
+static int compare_ids(const void *a, const void *b)
 {
 	const struct section *x = a, *y = b;
 
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* What a file has behind its data, as it grows in memory. */
+/* The tables behind a file's data, built in memory. */
 struct tail {
 	unsigned char *bytes;
 	size_t len;
-	uint64_t base; /* where it will stand */
+	uint64_t base; /* its offset in the file */
 };
 
 static uint64_t tail_end(const struct tail *tail)
@@ -757,36 +765,36 @@ static void tail_add(struct tail *tail, const void *bytes, size_t len)
 	tail->len += len;
 }
 
-static uint32_t attr_size(const struct pev_writer *rec)
+static uint32_t attr_size(const struct pev_writer *writer)
 {
 	uint32_t size = PERF_ATTR_SIZE_VER0;
 
-	for (uint32_t i = 0; i < rec->nr_events; i++)
-		if (rec->events[i].attr.size > size)
-			size = rec->events[i].attr.size;
+	for (uint32_t i = 0; i < writer->nr_events; i++)
+		if (writer->events[i].attr.size > size)
+			size = writer->events[i].attr.size;
 	return size;
 }
 
-static size_t tail_size(const struct pev_writer *rec)
+static size_t tail_size(const struct pev_writer *writer)
 {
-	size_t size = (size_t)rec->nr_sections * 16;
+	size_t size = (size_t)writer->nr_sections * 16;
 
-	size += (size_t)rec->nr_events * (attr_size(rec) + 16);
-	for (uint32_t i = 0; i < rec->nr_sections; i++)
-		size += rec->sections[i].bytes ? (size_t)rec->sections[i].size : 0;
-	for (uint32_t i = 0; i < rec->nr_events; i++)
-		size += (size_t)rec->events[i].nr_ids * 8;
+	size += (size_t)writer->nr_events * (attr_size(writer) + 16);
+	for (uint32_t i = 0; i < writer->nr_sections; i++)
+		size += writer->sections[i].bytes ? (size_t)writer->sections[i].size : 0;
+	for (uint32_t i = 0; i < writer->nr_events; i++)
+		size += (size_t)writer->events[i].nr_ids * 8;
 	return size;
 }
 
-/* The table of sections, and those that are not in the stream. */
-static void add_sections(struct pev_writer *rec, struct tail *tail)
+/* Adds the table of sections, and those sections that are not in the stream. */
+static void add_sections(struct pev_writer *writer, struct tail *tail)
 {
-	uint64_t at = tail->base + (uint64_t)rec->nr_sections * 16;
+	uint64_t at = tail->base + (uint64_t)writer->nr_sections * 16;
 
-	qsort(rec->sections, rec->nr_sections, sizeof(rec->sections[0]), by_id);
-	for (uint32_t i = 0; i < rec->nr_sections; i++) {
-		struct section *section = &rec->sections[i];
+	qsort(writer->sections, writer->nr_sections, sizeof(writer->sections[0]), compare_ids);
+	for (uint32_t i = 0; i < writer->nr_sections; i++) {
+		struct section *section = &writer->sections[i];
 
 		if (section->bytes) {
 			section->offset = at;
@@ -795,20 +803,20 @@ static void add_sections(struct pev_writer *rec, struct tail *tail)
 		tail_add(tail, &section->offset, 8);
 		tail_add(tail, &section->size, 8);
 	}
-	for (uint32_t i = 0; i < rec->nr_sections; i++)
-		if (rec->sections[i].bytes)
-			tail_add(tail, rec->sections[i].bytes, (size_t)rec->sections[i].size);
+	for (uint32_t i = 0; i < writer->nr_sections; i++)
+		if (writer->sections[i].bytes)
+			tail_add(tail, writer->sections[i].bytes, (size_t)writer->sections[i].size);
 }
 
-/* { attr, where its ids are }, of one size for all; then the ids. */
-static void add_events(const struct pev_writer *rec, struct tail *tail)
+/* Adds { attr, offset and size of its ids } of one size for all events; then the ids. */
+static void add_events(const struct pev_writer *writer, struct tail *tail)
 {
-	uint32_t size = attr_size(rec);
-	uint64_t at = tail_end(tail) + (uint64_t)rec->nr_events * (size + 16);
+	uint32_t size = attr_size(writer);
+	uint64_t at = tail_end(tail) + (uint64_t)writer->nr_events * (size + 16);
 
-	for (uint32_t i = 0; i < rec->nr_events; i++) {
-		struct pev_attr attr = rec->events[i].attr;
-		uint64_t len = (uint64_t)rec->events[i].nr_ids * 8;
+	for (uint32_t i = 0; i < writer->nr_events; i++) {
+		struct pev_attr attr = writer->events[i].attr;
+		uint64_t len = (uint64_t)writer->events[i].nr_ids * 8;
 
 		attr.size = size;
 		tail_add(tail, &attr, size);
@@ -816,11 +824,11 @@ static void add_events(const struct pev_writer *rec, struct tail *tail)
 		tail_add(tail, &len, 8);
 		at += len;
 	}
-	for (uint32_t i = 0; i < rec->nr_events; i++)
-		tail_add(tail, rec->events[i].ids, (size_t)rec->events[i].nr_ids * 8);
+	for (uint32_t i = 0; i < writer->nr_events; i++)
+		tail_add(tail, writer->events[i].ids, (size_t)writer->events[i].nr_ids * 8);
 }
 
-static void stay_stream(struct pev_writer *rec)
+static void stay_stream(struct pev_writer *writer)
 {
 	const uint64_t size = HEAD_PIPE;
 	struct perf_event_header padding = header_of(TYPE_PADDING, HEAD_FILE - HEAD_PIPE);
@@ -829,137 +837,143 @@ static void stay_stream(struct pev_writer *rec)
 	memcpy(head, &magic, 8);
 	memcpy(head + 8, &size, sizeof(size));
 	memcpy(head + HEAD_PIPE, &padding, sizeof(padding));
-	rec->sys->pwrite(rec->sys->ctx, rec->fd, head, sizeof(head), 0);
+	writer->sys->pwrite(writer->sys->ctx, writer->fd, head, sizeof(head), 0);
 }
 
-/* In a file, an event that came late is in the head: perf would take its record for another. */
-static void hide_late(struct pev_writer *rec, const struct recorded_event *event)
+/*
+ * A late event's ATTR record becomes padding, because the file's
+ * table has the event: perf would take it for another event.
+ */
+static void hide_late_event(struct pev_writer *writer, const struct recorded_event *event)
 {
 	const uint32_t type = TYPE_PADDING;
 	size_t size = attr_head_size(event);
-	uint64_t off = event->late;
+	uint64_t off = event->late_offset;
 	uint32_t at = 0;
 
 	do {
 		uint32_t nr = ids_in_one(event, size, at);
 
-		rec->sys->pwrite(rec->sys->ctx, rec->fd, &type, sizeof(type), off);
+		writer->sys->pwrite(writer->sys->ctx, writer->fd, &type, sizeof(type), off);
 		off += aligned(size) + (uint64_t)nr * 8;
 		at += nr;
 	} while (at < event->nr_ids);
 }
 
-/* struct perf_file_header: from here on it is a file's recording. */
-static int put_file_head(struct pev_writer *rec, uint64_t data_end, uint64_t attrs)
+/* struct perf_file_header: writing it makes the stream a file. */
+static int put_file_head(struct pev_writer *writer, uint64_t data_end, uint64_t attrs)
 {
-	const uint64_t stride = attr_size(rec) + 16;
+	const uint64_t stride = attr_size(writer) + 16;
 	uint64_t head[HEAD_FILE / 8] = {
 		[1] = HEAD_FILE,
 		[2] = stride,
 		[3] = attrs,
-		[4] = stride * rec->nr_events,
-		[5] = rec->data,
-		[6] = data_end - rec->data,
+		[4] = stride * writer->nr_events,
+		[5] = writer->data,
+		[6] = data_end - writer->data,
 	};
 	int64_t n;
 
 	memcpy(head, &magic, sizeof(head[0]));
-	for (uint32_t i = 0; i < rec->nr_sections; i++)
-		head[9 + rec->sections[i].id / 64] |= UINT64_C(1) << rec->sections[i].id % 64;
-	n = rec->sys->pwrite(rec->sys->ctx, rec->fd, head, sizeof(head), 0);
+	for (uint32_t i = 0; i < writer->nr_sections; i++)
+		head[9 + writer->sections[i].id / 64] |= UINT64_C(1) << writer->sections[i].id % 64;
+	n = writer->sys->pwrite(writer->sys->ctx, writer->fd, head, sizeof(head), 0);
 	if (n == sizeof(head))
 		return 0;
-	rec->end = data_end;
-	stay_stream(rec);
-	return fail(rec, n < 0 ? (int)n : -EIO, "cannot write the head of %s", rec->path);
+	writer->end = data_end;
+	stay_stream(writer);
+	return stop_writing(writer, n < 0 ? (int)n : -EIO, "cannot write the head of %s",
+			    writer->path);
 }
 
-static int become_file(struct pev_writer *rec)
+static int become_file(struct pev_writer *writer)
 {
-	struct tail tail = { .bytes = malloc(tail_size(rec)), .base = rec->end };
+	struct tail tail = { .bytes = malloc(tail_size(writer)), .base = writer->end };
 	struct iovec piece;
 	uint64_t attrs;
 	int rc;
 
 	if (!tail.bytes)
-		return fail(rec, -ENOMEM, "cannot finish %s: no memory", shown(rec));
-	add_sections(rec, &tail);
+		return stop_writing(writer, -ENOMEM, "cannot finish %s: no memory",
+				    output_name(writer));
+	add_sections(writer, &tail);
 	attrs = tail_end(&tail);
-	add_events(rec, &tail);
+	add_events(writer, &tail);
 	piece = piece_of(tail.bytes, tail.len);
-	rc = put(rec, &piece, 1);
+	rc = write_pieces(writer, &piece, 1);
 	if (rc == 0)
-		rc = put_file_head(rec, tail.base, attrs);
-	for (uint32_t i = 0; i < rec->nr_events && rc == 0; i++)
-		if (rec->events[i].late)
-			hide_late(rec, &rec->events[i]);
+		rc = put_file_head(writer, tail.base, attrs);
+	for (uint32_t i = 0; i < writer->nr_events && rc == 0; i++)
+		if (writer->events[i].late_offset)
+			hide_late_event(writer, &writer->events[i]);
 	free(tail.bytes);
 	return rc;
 }
 
-/* What is known by now: how well it was packed; and the marks that let the last records go. */
-static int put_end(struct pev_writer *rec)
+/* Writes the compression ratio, and the marks that end the last round. */
+static int put_end(struct pev_writer *writer)
 {
 	uint32_t section[5];
 	int rc = 0;
 
-	if (rec->deflate) {
-		compressed_section(rec, section);
-		rc = pev_writer_feature(rec, FEAT_COMPRESSED, section, sizeof(section));
+	if (writer->deflate) {
+		compressed_section(writer, section);
+		rc = pev_writer_feature(writer, FEAT_COMPRESSED, section, sizeof(section));
 	}
-	return rc ? rc : put_marks(rec, 2);
+	return rc ? rc : put_marks(writer, 2);
 }
 
-int pev_writer_finish(struct pev_writer *rec, const char *name, struct pev_err *err)
+int pev_writer_finish(struct pev_writer *writer, const char *name, struct pev_err *err)
 {
-	int rc = rec->failed.code ? rec->failed.code : take_name(rec);
+	int rc = writer->failed.code ? writer->failed.code : rename_to_final(writer);
 
 	if (rc == 0)
-		rc = put_end(rec);
-	if (rc == 0 && !rec->stream)
-		rc = become_file(rec);
-	if (rec->fd > 1) {
-		int closed = rec->sys->close(rec->sys->ctx, rec->fd);
+		rc = put_end(writer);
+	if (rc == 0 && !writer->stream)
+		rc = become_file(writer);
+	if (writer->fd > 1) {
+		int closed = writer->sys->close(writer->sys->ctx, writer->fd);
 
-		/* A file system can tell of a full disk as late as this (close(2), NOTES). */
+		/* A file system may report a full disk as late as this (close(2), NOTES). */
 		if (rc == 0 && closed < 0 && closed != -EINTR)
-			rc = pev_fail(&rec->failed, closed, "cannot close %s", shown(rec));
+			rc = pev_fail(&writer->failed, closed, "cannot close %s",
+				      output_name(writer));
 	}
-	rec->fd = -1;
-	if (!rec->stream && name && rec->begun && rec->failed.code == 0)
-		rc = rename_to(rec, rec->path, name);
+	writer->fd = -1;
+	if (!writer->stream && name && writer->begun && writer->failed.code == 0)
+		rc = rename_to(writer, writer->path, name);
 	if (rc < 0)
-		pev_fail(err, rc, "%s: %s", rec->failed.text, strerror(-rc));
+		pev_fail(err, rc, "%s: %s", writer->failed.text, strerror(-rc));
 	return rc;
 }
 
-const struct pev_err *pev_writer_failure(const struct pev_writer *rec)
+const struct pev_err *pev_writer_failure(const struct pev_writer *writer)
 {
-	return rec->failed.code ? &rec->failed : NULL;
+	return writer->failed.code ? &writer->failed : NULL;
 }
 
-const char *pev_writer_path(const struct pev_writer *rec)
+const char *pev_writer_path(const struct pev_writer *writer)
 {
-	return rec->temporary ? rec->temporary : rec->path;
+	return writer->temporary ? writer->temporary : writer->path;
 }
 
-uint64_t pev_writer_size(const struct pev_writer *rec)
+uint64_t pev_writer_size(const struct pev_writer *writer)
 {
-	return rec->end;
+	return writer->end;
 }
 
-bool pev_writer_is_stream(const struct pev_writer *rec)
+bool pev_writer_is_stream(const struct pev_writer *writer)
 {
-	return rec->stream;
+	return writer->stream;
 }
 
-struct pev_writer_samples pev_writer_samples(const struct pev_writer *rec)
+struct pev_writer_samples pev_writer_samples(const struct pev_writer *writer)
 {
-	return rec->sure;
+	return writer->safe;
 }
 
-const struct pev_content_summary_map *pev_writer_maps(const struct pev_writer *rec, uint32_t *nr)
+const struct pev_content_summary_map *pev_writer_maps(const struct pev_writer *writer, uint32_t *nr)
 {
-	*nr = rec->survey.nr_maps;
-	return rec->survey.maps;
+	*nr = writer->summary.nr_maps;
+	return writer->summary.maps;
 }

@@ -1,8 +1,8 @@
 /*
- * zstd.h - compression of records, as tables of functions, and both tables by libzstd.
+ * zstd.h - compresses and decompresses records, as tables of functions; two tables use libzstd.
  *
- * The reader and the writer of recordings link no library: a caller that needs COMPRESSED
- * records gives them a table. zstd.c is in a module of its own, loaded for such recordings alone.
+ * The reader and the writer of recordings do not link a library: for COMPRESSED records the
+ * caller gives them a table. zstd.c is in a separate module, loaded only for such recordings.
  */
 #ifndef PEV_ZSTD_H
 #define PEV_ZSTD_H
@@ -14,12 +14,12 @@
 #include "base/err.h"
 
 struct pev_inflate {
-	/* A stream, or NULL without memory. */
+	/* Returns a stream, or NULL without memory. */
 	void *(*open)(void);
 	/*
-	 * Decompresses *in, of which *len bytes are left; both move on. Returns how many bytes it
-	 * wrote to out, at most cap; 0 with *len == 0: it needs more input. -EBADMSG with the
-	 * reason: another format, or it needs too much memory.
+	 * Decompresses *in with *len bytes; both advance. Returns how many bytes
+	 * it wrote to out, at most cap; 0 with *len == 0 if it needs more input.
+	 * -EBADMSG with the reason: another format, or too much memory needed.
 	 */
 	int64_t (*run)(void *stream, const unsigned char **in, size_t *len, void *out,
 		       size_t cap, struct pev_err *err);
@@ -27,12 +27,12 @@ struct pev_inflate {
 };
 
 struct pev_deflate {
-	/* A stream with that level, or NULL without memory. */
+	/* Returns a stream with that level, or NULL without memory. */
 	void *(*open)(int level);
 	/*
-	 * Compresses *in, of which *len bytes are left; both move on. Returns how many bytes it
-	 * wrote to out, at most cap. *more: not all of the input is in out yet; call again, with
-	 * the rest of *in or nothing. Otherwise a decompressor can restore everything so far.
+	 * Compresses *in with *len bytes; both advance. Returns how many bytes it wrote to
+	 * out, at most cap. *more: some output is missing; call again with the rest of *in,
+	 * or without input. If *more is false, a decompressor can restore all input so far.
 	 */
 	int64_t (*run)(void *stream, const unsigned char **in, size_t *len, void *out,
 		       size_t cap, bool *more, struct pev_err *err);

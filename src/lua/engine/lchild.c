@@ -1,7 +1,7 @@
 /*
- * lchild.c - the userdata perfev.core.child: a command, held until released.
+ * lchild.c - the userdata perfev.core.child: a command that starts when it is released.
  *
- * Dropped or closed while it runs, it is killed and reaped: nothing is left behind.
+ * Collected or closed while it runs, it is killed and reaped.
  */
 #include "lua/engine/lchild.h"
 
@@ -54,7 +54,7 @@ static int l_spawn(lua_State *L)
 	for (lua_Integer i = 0; i < argc; i++) {
 		if (lua_rawgeti(L, 1, i + 1) != LUA_TSTRING)
 			return luaL_argerror(L, 1, "arguments are strings");
-		argv[i] = (char *)lua_tostring(L, -1); /* execvp wants it so, and changes nothing */
+		argv[i] = (char *)lua_tostring(L, -1); /* execvp() does not change it */
 		lua_pop(L, 1);
 	}
 	argv[argc] = NULL;
@@ -69,7 +69,10 @@ static int l_spawn(lua_State *L)
 	return 1;
 }
 
-/* c:release(stop) -> 0 | nil, message, errno of the exec; stop: to be resumed behind it */
+/*
+ * c:release(stop) -> 0 | nil, message, errno of the
+ * exec; stop: stopped after the exec until resume()
+ */
 static int l_child_release(lua_State *L)
 {
 	struct pev_child *child = check_open(L);
@@ -87,7 +90,7 @@ static int l_child_resume(lua_State *L)
 	return l_result(L, pev_child_resume(child, &err), &err);
 }
 
-/* c:reap(block) -> {exit =} or {signal =} once it has ended, {} of a status lost, else nil */
+/* c:reap(block) -> {exit =} or {signal =} when it has ended, {} if its status is lost, else nil */
 static int l_child_reap(lua_State *L)
 {
 	struct pev_child *child = check_open(L);
@@ -117,7 +120,7 @@ static int l_child_pid(lua_State *L)
 	return 1;
 }
 
-/* c:pidfd() -> readable once it has ended, or nil on kernels before 5.3 */
+/* c:pidfd() -> a descriptor that is readable when it has ended, or nil before Linux 5.3 */
 static int l_child_pidfd(lua_State *L)
 {
 	struct pev_child *child = check_open(L);

@@ -1,12 +1,10 @@
-/*
- * lchild.h - a held command as userdata.
- */
+/* lchild.h - the userdata perfev.core.child: a command that starts when it is released. */
 #ifndef PEV_LCHILD_H
 #define PEV_LCHILD_H
 
 #include <lua.h>
 
-/* Add spawn to the table on top of the stack. */
+/* Adds spawn() to the table on top of the stack. */
 void l_child_register(lua_State *L);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * lcounter.c - the userdata perfev.core.counter: events opened, read and summed.
+ * lcounter.c - the userdata perfev.core.counter: opens, reads and sums events.
  *
- * Internal: lua/perfev/counter/counter.lua is what users see. Members are numbered from 1,
- * in the order they came; a number is never used again.
+ * Internal: users see lua/perfev/counter/counter.lua. Members are numbered from 1 in the order
+ * of add(); a number is never reused.
  */
 #include "lua/engine/lcounter.h"
 
@@ -42,7 +42,7 @@ static struct pev_counter *check_counter(lua_State *L, int idx)
 	return counter;
 }
 
-/* A member's number at arg -> its index, raising for none. */
+/* Returns the index of the member whose number is at arg; raises if there is no such member. */
 static int check_member(lua_State *L, struct pev_counter *counter, int arg)
 {
 	lua_Integer n = luaL_checkinteger(L, arg);
@@ -52,8 +52,8 @@ static int check_member(lua_State *L, struct pev_counter *counter, int arg)
 }
 
 /*
- * counter{pids=, cpus=, grouped=, cgroup=} -> counter | nil, message, errno; cgroup: its path, or
- * true when the pids are its descriptors.
+ * counter{pids=, cpus=, grouped=, cgroup=} -> counter | nil, message,
+ * errno; cgroup: its path, or true if pids are descriptors of cgroups
  */
 static int l_counter(lua_State *L)
 {
@@ -84,14 +84,14 @@ static int l_counter(lua_State *L)
 	return 1;
 }
 
-/* c:is_ours() -> false in a process forked since */
+/* c:is_ours() -> false in a process that was forked since */
 static int l_counter_is_ours(lua_State *L)
 {
 	lua_pushboolean(L, pev_counter_is_ours(check_any(L, 1)));
 	return 1;
 }
 
-/* c:add(attr, name [, { cpus = }]) -> number | nil, message, errno; cpus: on these alone */
+/* c:add(attr, name [, { cpus = }]) -> number | nil, message, errno; cpus: only on these */
 static int l_counter_add(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
@@ -145,9 +145,9 @@ static void push_sum(lua_State *L, const struct pev_member *m, const struct pev_
 }
 
 /*
- * c:read(delta, cpu (-1: all)) -> { [member] = { raw=, value= (scaled; absent when it never ran),
- * time_enabled=, time_running=, lost=, silent=, failed=, absent= } or false once closed }
- * | nil, message, errno
+ * c:read(delta, cpu (-1: all)) -> { [member] = { raw=, value= (scaled;
+ * nil if it never ran), time_enabled=, time_running=, lost=, silent=,
+ * failed=, absent= } or false if closed } | nil, message, errno
  */
 static int l_counter_read(lua_State *L)
 {
@@ -220,7 +220,7 @@ static int l_counter_switch(lua_State *L)
 	return ioctl_result(L, rc, lua_tostring(L, 3));
 }
 
-/* c:ioctl(member, name, argument as the request has it) -> 0 | nil, name, errno */
+/* c:ioctl(member, name, argument of the request) -> 0 | nil, name, errno */
 static int l_counter_ioctl(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
@@ -238,7 +238,7 @@ static int l_counter_ioctl(lua_State *L)
 		arg = (uintptr_t)&attr;
 	} else {
 		number = (uint64_t)luaL_checkinteger(L, 4);
-		/* A pointer for PERIOD; by value, and a whole long, for SET_OUTPUT's -1. */
+		/* PERIOD takes a pointer; SET_OUTPUT takes a whole long, because of -1. */
 		arg = request == PERF_EVENT_IOC_PERIOD ? (uintptr_t)&number : (uintptr_t)number;
 	}
 	rc = pev_counter_ioctl(counter, member, request, arg);
@@ -247,7 +247,7 @@ static int l_counter_ioctl(lua_State *L)
 	return ioctl_result(L, rc, lua_tostring(L, 3));
 }
 
-/* c:output(member, other counter, its member) -> 0 | nil, SET_OUTPUT or our own reason, errno */
+/* c:output(member, other counter, its member) -> 0 | nil, SET_OUTPUT or our own message, errno */
 static int l_counter_output(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1), *to = check_counter(L, 3);
@@ -270,7 +270,7 @@ static int l_counter_signal(lua_State *L)
 	return ioctl_result(L, pev_counter_signal(counter, member, (int)number), "SIGNAL");
 }
 
-/* c:query_bpf(member, max) -> { ids }, how many there are | nil, name, errno */
+/* c:query_bpf(member, max) -> { ids }, number of programs | nil, name, errno */
 static int l_counter_query_bpf(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
@@ -304,7 +304,7 @@ static int l_counter_map(lua_State *L)
 	return l_result(L, rc, &err);
 }
 
-/* c:attr(member) -> as the kernel accepted it */
+/* c:attr(member) -> the attr as the kernel accepted it */
 static int l_counter_attr(lua_State *L)
 {
 	struct pev_counter *counter = check_counter(L, 1);
@@ -342,7 +342,7 @@ static int l_counter_gc(lua_State *L)
 	return 0;
 }
 
-/* c:close(), safe twice */
+/* c:close(): a second call does nothing */
 static int l_counter_close(lua_State *L)
 {
 	l_counter_gc(L);
@@ -350,7 +350,7 @@ static int l_counter_close(lua_State *L)
 	return 0;
 }
 
-/* task_switch(on) -> 0 | nil, message, errno: all events that this process made, at once */
+/* task_switch(on) -> 0 | nil, message, errno: switches all events that this process opened */
 static int l_task_switch(lua_State *L)
 {
 	const struct pev_sys *sys = l_hooks_push(L);

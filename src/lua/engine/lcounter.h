@@ -1,12 +1,10 @@
-/*
- * lcounter.h - events that are counted, as the userdata perfev.core.counter.
- */
+/* lcounter.h - the userdata perfev.core.counter: events that are counted. */
 #ifndef PEV_LCOUNTER_H
 #define PEV_LCOUNTER_H
 
 #include <lua.h>
 
-/* Add counter() and task_switch() to the table on top of the stack. */
+/* Adds counter() and task_switch() to the table on top of the stack. */
 void l_counter_register(lua_State *L);
 
 #endif

@@ -1,12 +1,10 @@
-/*
- * lreplay.h - a recording as a session's source.
- */
+/* lreplay.h - the userdata perfev.core.replay: delivers the records of a recording. */
 #ifndef PEV_LREPLAY_H
 #define PEV_LREPLAY_H
 
 #include <lua.h>
 
-/* Add replay() to the table on top of the stack. */
+/* Adds replay() to the table on top of the stack. */
 void l_replay_register(lua_State *L);
 
 #endif

@@ -1,12 +1,10 @@
-/*
- * lsession.h - a struct pev_session and its command as userdata.
- */
+/* lsession.h - the userdata perfev.core.session: a live session. */
 #ifndef PEV_LSESSION_H
 #define PEV_LSESSION_H
 
 #include <lua.h>
 
-/* Add session and its like to the table on top of the stack. */
+/* Adds session() to the table on top of the stack. */
 void l_session_register(lua_State *L);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * lpayload.c - a payload from bytes and a format text, without a session.
+ * lpayload.c - decodes a payload from bytes and a format text, without a session.
  *
- * The bytes are a Lua string, read where it lies; it, the formats and the
- * symbols' names are kept by a userdata that the view has as its owner.
+ * The bytes are a Lua string, read in place. A userdata, the owner of the view, keeps the
+ * string, the formats and the names of symbols alive.
  */
 #include "lua/perfdata/lpayload.h"
 
@@ -18,11 +18,11 @@
 enum {
 	UV_BYTES = 1,
 	UV_NAMES = 2,
-	ARGS_UV_OWNER = 2, /* of the view: see l_args_push() */
+	ARGS_UV_OWNER = 2, /* user value of a payload view: see l_args_push() */
 	SYMBOLS_MAX = 8
 };
 
-/* What a payload without a session stands on: formats, and a generation that never ends. */
+/* Replaces the session of a payload: its formats, and a generation that never changes. */
 struct format {
 	struct pev_tracepoints *tps;
 	uint64_t now;
@@ -85,7 +85,9 @@ static const char *find_symbol(void *ctx, uint64_t addr, uint64_t *start)
 	return name;
 }
 
-/* symbols = { [address] = "name" }, or a recording; it stays with the format, so that names do. */
+/*
+ * symbols = { [address] = "name" }, or a recording; the format keeps it, and so the names, alive.
+ */
 static void option_symbols(lua_State *L, struct format *format, int at)
 {
 	if (lua_getfield(L, 4, "symbols") == LUA_TNIL)
@@ -122,12 +124,10 @@ static void option_strings(lua_State *L, struct format *format)
 }
 
 /*
- * payload(system, format_text, bytes [, options])
- * A view of bytes that stays open, for specs and for payloads kept elsewhere; or
- * nil, message, errno for a text that cannot be read. Options say what else is
- * known of the recording machine: big_endian, long_size (4 or 8), symbols
- * ({ [address] = name }, up to 8, or a recording's userdata), strings (the text of
- * its printk_formats).
+ * payload(system, format_text, bytes [, options]) -> view | nil, message, errno
+ * A view that stays valid, for specs and for payloads kept elsewhere. Options describe the
+ * recording machine: big_endian, long_size (4 or 8), symbols ({ [address] = name }, up to 8,
+ * or a recording's userdata), strings (the text of its printk_formats).
  */
 static int l_payload(lua_State *L)
 {
@@ -172,15 +172,17 @@ static int l_payload(lua_State *L)
 	return 1;
 }
 
-/* ---- what numbers are, and how they are shown ---- */
+/* ---- types of fields ---- */
 
-/* A field's name, of the text, and its form. */
+/* A field's name, a span of the text, and its form. */
 struct form_row {
 	struct pev_span name;
 	struct pev_tp_form form;
 };
 
-/* The rows of a text, in a block of Lua's on top, as building a table may raise; how many. */
+/*
+ * Pushes a userdata with the rows of a text, because creating a table may raise. Returns how many.
+ */
 static uint32_t push_rows(lua_State *L, const char *text, size_t len)
 {
 	struct form_row *rows = lua_newuserdatauv(L, PEV_FIELDS_MAX * sizeof(*rows), 0);
@@ -199,8 +201,8 @@ static uint32_t push_rows(lua_State *L, const char *text, size_t len)
 }
 
 /*
- * payload_forms(format_text) -> { [field] = { bytes =, signed =, hex = } }
- * Empty for a text that cannot be read.
+ * payload_forms(format_text) -> { [field] = { bytes =,
+ * signed =, hex = } }, empty if the text is invalid
  */
 static int l_payload_forms(lua_State *L)
 {

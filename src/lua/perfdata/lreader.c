@@ -1,9 +1,8 @@
 /*
  * lreader.c - the userdata perfev.core.reader: a recording that is being read.
  *
- * Internal: lua/perfev/perfdata/reader.lua is what users see. Records are shown by the
- * same views as a session's; the reader's decompressor is asked for by name, so that
- * perfev.zstd is loaded by a compressed recording alone.
+ * Internal: users see lua/perfev/perfdata/reader.lua. The same views as in a session show its
+ * records. The decompressor is loaded by name, so only a compressed recording loads perfev.zstd.
  */
 #include "lua/perfdata/lreader.h"
 
@@ -26,39 +25,39 @@
 #include "lua/record/lrecord.h"
 
 #define TYPENAME L_READER
-#define NR_VIEWS 2 /* they take turns: one kept is found out; see lview.h */
+#define NR_VIEWS 2 /* used in turn to detect a kept view; see lrecord.h */
 #define SECTION_MAX ((uint64_t)256 << 20)
 #define NEWS_AT_ONCE 64
 
 enum {
-	UV_HOOKS = 1, /* what keeps sys alive */
-	UV_CONTEXT, /* user value 1 of the views; see lview.h */
+	UV_HOOKS = 1, /* keeps sys alive */
+	UV_CONTEXT, /* user value 1 of the views; see lrecord.h */
 	UV_OPTIONS, /* { note = f(text), news = f() } */
 	UV_VIEWS,
 	UV_NR = UV_VIEWS
 };
 
 struct l_reader {
-	struct pev_reader *df; /* owned; NULL once closed */
+	struct pev_reader *reader; /* owned; NULL once closed */
 	const struct pev_sys *sys;
-	struct pev_sys nowhere; /* for tasks: who is not in the recording is nowhere else */
+	struct pev_sys nowhere; /* for tasks: finds no task that is not in the recording */
 	struct pev_tasks tasks;
-	struct pev_file_record from;
+	struct pev_file_record source;
 	struct pev_record rec;
-	uint64_t types; /* of the kernel's records those that are shown: bit n of type n */
+	uint64_t types; /* record types of the kernel that are shown: bit n of type n */
 	struct l_view *views[NR_VIEWS];
-	struct l_args **args; /* by event; NULL where there is no payload */
+	struct l_args **args; /* by event; NULL without payload */
 	uint32_t nr_args;
 	unsigned turn;
 	uint64_t now, news;
-	uint64_t *others_now; /* of views that are not ours; borrowed */
+	uint64_t *replay_now; /* counter of views that belong to a replay; borrowed */
 	struct pev_kallsyms *symbols; /* owned; read when the first address is printed */
-	bool at_home;                /* /proc/kallsyms may have them */
-	uint32_t told;       /* how often of news */
-	uint64_t tell_after; /* a record's place */
-	lua_State *L; /* of the call that is going on, */
-	int at; /* and where it has the userdata */
-	struct pev_err end; /* how reading ended */
+	bool on_this_machine;                /* /proc/kallsyms may have them */
+	uint32_t nr_reports;       /* number of calls of news() */
+	uint64_t report_after; /* no call before a record at this offset */
+	lua_State *L; /* of the current call */
+	int at; /* stack index of the userdata in L */
+	struct pev_err end; /* why reading ended */
 	bool reading;
 };
 
@@ -68,7 +67,7 @@ struct pev_reader *l_reader_enter(struct l_reader *self, lua_State *L, int idx)
 		l_hooks_enter(L, self->sys);
 	self->L = L;
 	self->at = idx > 0 ? idx : lua_absindex(L, idx);
-	return self->df;
+	return self->reader;
 }
 
 struct l_reader *l_reader_check(lua_State *L, int idx)
@@ -76,7 +75,7 @@ struct l_reader *l_reader_check(lua_State *L, int idx)
 	return luaL_checkudata(L, idx, TYPENAME);
 }
 
-void l_reader_shown(struct l_reader *self, uint64_t *now) { self->others_now = now; }
+void l_reader_shown(struct l_reader *self, uint64_t *now) { self->replay_now = now; }
 
 struct pev_tasks *l_reader_tasks(struct l_reader *self) { return &self->tasks; }
 
@@ -92,12 +91,12 @@ static struct l_reader *check_reader(lua_State *L)
 {
 	struct l_reader *self = check_any(L);
 
-	if (!self->df)
+	if (!self->reader)
 		luaL_error(L, "the recording is closed");
 	return self;
 }
 
-/* ---- what the reader asks ---- */
+/* ---- callbacks of the reader ---- */
 
 void l_reader_note(const struct l_reader *self, const char *text)
 {
@@ -130,7 +129,7 @@ static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 
 	if (!lua_checkstack(L, 2))
 		return NULL;
-	/* It loads a module, and the reader is in the middle of something. */
+	/* Protected, because it loads a module in the middle of a read. */
 	lua_pushcfunction(L, l_find_inflate);
 	rc = lua_pcall(L, 0, 1, 0);
 	if (rc == LUA_OK)
@@ -145,7 +144,7 @@ static const struct pev_inflate *find_inflate(void *ctx, struct pev_err *err)
 	return inflate;
 }
 
-/* NULL where nothing told it: what dump and report show is what the file has. */
+/* Returns NULL for an unknown task: dump and report show only names from the file. */
 static const char *view_comm(void *ctx, int tid)
 {
 	struct l_reader *self = ctx;
@@ -153,14 +152,16 @@ static const char *view_comm(void *ctx, int tid)
 	return pev_tasks_comm(&self->tasks, tid);
 }
 
-/* This machine's names, where its kernel lies as the recorder's did: in the same boot. */
+/*
+ * Uses this machine's symbols if the kernel has the same address as the recorder's: the same boot.
+ */
 static void read_symbols(struct l_reader *self)
 {
-	const struct pev_reader_facts *facts = pev_reader_facts(self->df);
+	const struct pev_reader_facts *facts = pev_reader_facts(self->reader);
 
 	if (!facts->kernel_symbol[0])
 		return;
-	self->at_home = false;
+	self->on_this_machine = false;
 	if (pev_kallsyms_kernel(&self->symbols, self->sys, NULL) == 0 &&
 	    pev_kallsyms_address(self->symbols, facts->kernel_symbol) == facts->kernel_addr)
 		return;
@@ -172,9 +173,9 @@ const char *l_reader_symbol(void *ctx, uint64_t addr, uint64_t *start)
 {
 	struct l_reader *self = ctx;
 
-	if (!self->df)
+	if (!self->reader)
 		return NULL;
-	if (!self->symbols && self->at_home)
+	if (!self->symbols && self->on_this_machine)
 		read_symbols(self);
 	return self->symbols ? pev_kallsyms_find(self->symbols, addr, start) : NULL;
 }
@@ -259,7 +260,7 @@ static int l_reader(lua_State *L)
 	config.ctx = self;
 	rc = pev_tasks_init(&self->tasks, &self->nowhere);
 	if (rc == 0)
-		rc = pev_reader_open(&self->df, self->sys, path, (int)fd, &config, &err);
+		rc = pev_reader_open(&self->reader, self->sys, path, (int)fd, &config, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
 	l_raise_pending(L);
@@ -271,8 +272,8 @@ static int l_close(lua_State *L)
 {
 	struct l_reader *self = check_any(L);
 
-	pev_reader_close(self->df);
-	self->df = NULL;
+	pev_reader_close(self->reader);
+	self->reader = NULL;
 	if (self->nowhere.slurp)
 		pev_tasks_free(&self->tasks);
 	self->nowhere.slurp = NULL;
@@ -282,22 +283,22 @@ static int l_close(lua_State *L)
 	pev_kallsyms_free(self->symbols);
 	self->symbols = NULL;
 	self->now++;
-	if (self->others_now)
-		++*self->others_now;
+	if (self->replay_now)
+		++*self->replay_now;
 	return 0;
 }
 
 /* ---- records ---- */
 
-/* A record of tools: what user(number, bytes, offset) makes of it, or nil to go on. */
+/* Calls user(number, bytes, offset) for a tools' record. True if it returned a value, on top. */
 static bool push_user(lua_State *L, const struct l_reader *self, int user)
 {
 	if (!lua_toboolean(L, user))
 		return false;
 	lua_pushvalue(L, user);
-	lua_pushinteger(L, self->from.type);
-	lua_pushlstring(L, (const char *)self->from.bytes, self->from.size);
-	lua_pushinteger(L, (lua_Integer)self->from.offset);
+	lua_pushinteger(L, self->source.type);
+	lua_pushlstring(L, (const char *)self->source.bytes, self->source.size);
+	lua_pushinteger(L, (lua_Integer)self->source.offset);
 	lua_call(L, 3, 1);
 	if (!lua_isnil(L, -1))
 		return true;
@@ -305,31 +306,31 @@ static bool push_user(lua_State *L, const struct l_reader *self, int user)
 	return false;
 }
 
-/* About how many bytes the Lua half reads again when it is told of news. */
+/* Estimates how many bytes the Lua half reads again after news. */
 static uint64_t cost_of_news(const struct l_reader *self)
 {
-	uint64_t cost = (uint64_t)pev_reader_count_events(self->df) * sizeof(struct pev_attr);
+	uint64_t cost = (uint64_t)pev_reader_count_events(self->reader) * sizeof(struct pev_attr);
 
-	for (uint32_t i = 0; i < pev_reader_count_sections(self->df); i++)
-		cost += pev_reader_section_at(self->df, i)->size;
+	for (uint32_t i = 0; i < pev_reader_count_sections(self->reader); i++)
+		cost += pev_reader_section_at(self->reader, i)->size;
 	return cost;
 }
 
 /*
- * Events or features have come: the Lua half learns of them before a record shows them.
- * A recording that has more news than any recorder writes is learned of as its bytes
- * go by, or each of them would cost as much as all that was before.
+ * Reports new events or features to the Lua half before a record shows them. If
+ * there are more than any recorder writes, reports are limited by the bytes read
+ * in between; otherwise each one would cost as much as all before it.
  */
-static void tell_news(lua_State *L, struct l_reader *self)
+static void report_news(lua_State *L, struct l_reader *self)
 {
-	uint64_t news = pev_reader_changes(self->df);
+	uint64_t news = pev_reader_changes(self->reader);
 
 	if (news == self->news ||
-	    (self->told >= NEWS_AT_ONCE && self->from.offset < self->tell_after))
+	    (self->nr_reports >= NEWS_AT_ONCE && self->source.offset < self->report_after))
 		return;
 	self->news = news;
-	self->told++;
-	self->tell_after = self->from.offset + cost_of_news(self);
+	self->nr_reports++;
+	self->report_after = self->source.offset + cost_of_news(self);
 	lua_getiuservalue(L, 1, UV_OPTIONS);
 	if (lua_getfield(L, -1, "news") == LUA_TFUNCTION)
 		lua_call(L, 0, 0);
@@ -352,20 +353,20 @@ static void show_payload(struct l_reader *self, struct l_view *view)
 	args->gen = self->now;
 }
 
-/* Point the next view at the record; which one. */
-static int show(struct l_reader *self)
+/* Points the next view at the record. Returns its index. */
+static int point_view(struct l_reader *self)
 {
 	struct l_view *view = self->views[self->turn ^= 1];
 
 	view->rec = &self->rec;
-	view->slot = self->from.event == PEV_NO_EVENT ? INT32_MAX : self->from.event;
+	view->slot = self->source.event == PEV_NO_EVENT ? INT32_MAX : self->source.event;
 	view->gen = self->now;
-	view->synthesised = self->from.synthesised;
+	view->synthesised = self->source.synthesised;
 	show_payload(self, view);
 	return (int)self->turn;
 }
 
-static int end_records(lua_State *L, struct l_reader *self)
+static int finish_records(lua_State *L, struct l_reader *self)
 {
 	self->reading = false;
 	l_raise_pending(L);
@@ -374,19 +375,21 @@ static int end_records(lua_State *L, struct l_reader *self)
 
 static bool is_shown(const struct l_reader *self)
 {
-	uint32_t type = self->from.type;
+	uint32_t type = self->source.type;
 
 	return type >= PEV_USER_ATTR || self->types >> type & 1;
 }
 
-/* Shown or not: a record's comm is the one that its task had then. */
-static bool tells_of_tasks(uint32_t type)
+/* These records update the tasks even if they are not shown: names change over time. */
+static bool updates_tasks(uint32_t type)
 {
 	return type == PERF_RECORD_COMM || type == PERF_RECORD_FORK || type == PERF_RECORD_EXIT;
 }
 
-/* What is pulled of the event's samples, from the list at the index: { names =, [slot + 1] = } */
-static struct l_fields *fields_of(lua_State *L, int list, uint32_t slot)
+/*
+ * Returns the fields of the event's samples from the list at the index: { names =, [slot + 1] = }
+ */
+static struct l_fields *get_fields(lua_State *L, int list, uint32_t slot)
 {
 	struct l_fields *fields;
 
@@ -403,25 +406,25 @@ static struct l_fields *fields_of(lua_State *L, int list, uint32_t slot)
 	return fields;
 }
 
-/* The record at hand: its view, its place and whether it was synthesised; or its fields. */
+/* Pushes the current record's view, offset and whether it was synthesised; or its fields. */
 static int push_record(lua_State *L, struct l_reader *self, int pulled)
 {
-	int turn = show(self);
+	int turn = point_view(self);
 	const struct l_view *view = self->views[turn];
 
 	lua_pushvalue(L, lua_upvalueindex(2 + turn));
 	if (lua_toboolean(L, pulled))
-		return l_fields_pull(L, -1, fields_of(L, pulled, view->slot), view,
+		return l_fields_pull(L, -1, get_fields(L, pulled, view->slot), view,
 				     view->has_args ? self->args[view->slot] : NULL);
-	lua_pushinteger(L, (lua_Integer)self->from.offset);
-	lua_pushboolean(L, self->from.synthesised);
+	lua_pushinteger(L, (lua_Integer)self->source.offset);
+	lua_pushboolean(L, self->source.synthesised);
 	return 3;
 }
 
 /*
- * The iterator of d:records(): the reader, its views, the handler of tools' records
- * and what is pulled are upvalues. A view or what the handler gave, its place, whether it was
- * synthesised; or what is pulled.
+ * The iterator of d:records(). Upvalues: the reader, its views, the
+ * handler of tools' records and the fields. Returns a view or the handler's
+ * value, its offset, whether it was synthesised; or the fields.
  */
 static int l_next_record(lua_State *L)
 {
@@ -431,24 +434,24 @@ static int l_next_record(lua_State *L)
 	lua_settop(L, 0);
 	lua_pushvalue(L, lua_upvalueindex(1));
 	self = check_any(L);
-	if (!self->df)
-		return 0; /* its loop closed it, and ends */
+	if (!self->reader)
+		return 0; /* closed by its loop */
 	self->now++;
 	for (;;) {
-		int rc = pev_reader_next(self->df, &self->from, &self->end);
+		int rc = pev_reader_next(self->reader, &self->source, &self->end);
 
 		if (rc <= 0)
-			return end_records(L, self);
-		tell_news(L, self);
-		if (!is_shown(self) && !tells_of_tasks(self->from.type))
+			return finish_records(L, self);
+		report_news(L, self);
+		if (!is_shown(self) && !updates_tasks(self->source.type))
 			continue;
-		if (self->from.type >= PEV_USER_ATTR) {
+		if (self->source.type >= PEV_USER_ATTR) {
 			if (!push_user(L, self, lua_upvalueindex(4)))
 				continue;
-			lua_pushinteger(L, (lua_Integer)self->from.offset);
+			lua_pushinteger(L, (lua_Integer)self->source.offset);
 			return 2;
 		}
-		if (pev_reader_locate(self->df, &self->from, &self->rec, &err) < 0) {
+		if (pev_reader_locate(self->reader, &self->source, &self->rec, &err) < 0) {
 			note(self, err.text);
 			continue;
 		}
@@ -461,8 +464,8 @@ static int l_next_record(lua_State *L)
 }
 
 /*
- * d:records(user, types, names) -> iterator; types: a set of bits, all unless it is said;
- * names: of what is given in the views' place
+ * d:records(user, types, names) -> iterator; types: a set of
+ * bits, default all; names: fields to return instead of views
  */
 static int l_records(lua_State *L)
 {
@@ -496,9 +499,11 @@ static int l_failure(lua_State *L)
 	return 2;
 }
 
-/* ---- what records show besides their fields ---- */
+/* ---- context of records ---- */
 
-/* d:context(n, event, payload | nil): r.event and r.args of the n-th event's records, from 1 */
+/*
+ * d:context(n, event, payload | nil): sets r.event and r.args of the n-th event's records, from 1
+ */
 static int l_context(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
@@ -506,7 +511,7 @@ static int l_context(lua_State *L)
 	struct l_args *args = lua_isnoneornil(L, 4) ? NULL : luaL_checkudata(L, 4, "perfev.args");
 	struct l_args **list;
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_events(self->df), 2, "no such event");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_events(self->reader), 2, "no such event");
 	lua_settop(L, 4);
 	if ((uint32_t)n > self->nr_args) {
 		list = realloc(self->args, sizeof(struct l_args *) * (size_t)n);
@@ -525,7 +530,10 @@ static int l_context(lua_State *L)
 	self->args[n - 1] = args;
 	if (!args)
 		return 0;
-	/* It is of our generation now; what it stood on before stays with it, and so do we. */
+	/*
+	 * Makes the payload view expire with our records. The
+	 * view keeps its former owner and us alive.
+	 */
 	args->now = &self->now;
 	args->gen = self->now - 1;
 	lua_createtable(L, 2, 0);
@@ -537,33 +545,33 @@ static int l_context(lua_State *L)
 	return 0;
 }
 
-/* d:machine(registers, narrow): the recorder's register names, and whether it has 32 bits */
+/* d:machine(registers, narrow): sets the recorder's register names, and whether it has 32 bits */
 static int l_machine(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
 
 	luaL_checktype(L, 2, LUA_TTABLE);
-	pev_reader_set_32bit(self->df, lua_toboolean(L, 3));
+	pev_reader_set_32bit(self->reader, lua_toboolean(L, 3));
 	lua_getiuservalue(L, 1, UV_CONTEXT);
 	lua_pushvalue(L, 2);
 	lua_setfield(L, -2, "registers");
 	return 0;
 }
 
-/* d:kernel(text | at_home): where names of the recorder's kernel are: here, or in /proc/kallsyms */
+/* d:kernel(text | at_home): sets the symbols of the recorder's kernel: a text, or /proc/kallsyms */
 static int l_kernel(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
 	size_t len;
 	const char *text = lua_isboolean(L, 2) ? NULL : luaL_checklstring(L, 2, &len);
 
-	self->at_home = lua_toboolean(L, 2) && !text;
+	self->on_this_machine = lua_toboolean(L, 2) && !text;
 	if (!text || self->symbols)
 		return 0;
 	return l_result(L, pev_kallsyms_parse(&self->symbols, text, len, NULL), NULL);
 }
 
-/* d:world(table): what stacks of its records are looked up in; see lua/perfev/symbol/init.lua */
+/* d:world(table): sets the symbol tables for its stacks; see lua/perfev/symbol/init.lua */
 static int l_world(lua_State *L)
 {
 	check_reader(L);
@@ -592,7 +600,7 @@ static int l_kernel_map(lua_State *L)
 	return 3;
 }
 
-/* ---- what is known ---- */
+/* ---- facts ---- */
 
 static void set_integer(lua_State *L, const char *name, uint64_t value)
 {
@@ -610,7 +618,7 @@ static void set_boolean(lua_State *L, const char *name, bool value)
 static int l_facts(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
-	const struct pev_reader_facts *facts = pev_reader_facts(self->df);
+	const struct pev_reader_facts *facts = pev_reader_facts(self->reader);
 
 	lua_createtable(L, 0, 9);
 	set_boolean(L, "pipe", facts->pipe);
@@ -621,7 +629,7 @@ static int l_facts(lua_State *L)
 	set_integer(L, "data", facts->data);
 	set_integer(L, "data_end", facts->data_end);
 	set_integer(L, "attr_size", facts->attr_size);
-	lua_pushstring(L, pev_reader_damage(self->df));
+	lua_pushstring(L, pev_reader_damage(self->reader));
 	lua_setfield(L, -2, "damage");
 	return 1;
 }
@@ -630,7 +638,7 @@ static int l_facts(lua_State *L)
 static int l_totals(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
-	const struct pev_reader_totals *totals = pev_reader_totals(self->df);
+	const struct pev_reader_totals *totals = pev_reader_totals(self->reader);
 
 	lua_createtable(L, 0, 20);
 	set_integer(L, "bytes", totals->bytes);
@@ -666,7 +674,7 @@ static int l_event(lua_State *L)
 	struct l_reader *self = check_reader(L);
 	lua_Integer n = luaL_checkinteger(L, 2);
 	const struct pev_file_event *event =
-		n < 1 || n > UINT32_MAX ? NULL : pev_reader_event(self->df, (uint32_t)n - 1);
+		n < 1 || n > UINT32_MAX ? NULL : pev_reader_event(self->reader, (uint32_t)n - 1);
 
 	if (!event)
 		return 0;
@@ -684,11 +692,11 @@ static int l_event(lua_State *L)
 static int l_sections(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
-	uint32_t nr = pev_reader_count_sections(self->df);
+	uint32_t nr = pev_reader_count_sections(self->reader);
 
 	lua_createtable(L, (int)nr, 0);
 	for (uint32_t i = 0; i < nr; i++) {
-		const struct pev_file_section *section = pev_reader_section_at(self->df, i);
+		const struct pev_file_section *section = pev_reader_section_at(self->reader, i);
 
 		lua_createtable(L, 0, 3);
 		set_integer(L, "id", section->id);
@@ -699,7 +707,7 @@ static int l_sections(lua_State *L)
 	return 1;
 }
 
-/* d:section(n) -> the bytes of it that are there | nil, message, errno; from 1 */
+/* d:section(n) -> its bytes, as far as present | nil, message, errno; from 1 */
 static int l_section(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);
@@ -707,11 +715,11 @@ static int l_section(lua_State *L)
 	luaL_Buffer buffer;
 	uint64_t off = 0;
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_sections(self->df), 2, "no such section");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_sections(self->reader), 2, "no such section");
 	luaL_buffinit(L, &buffer);
 	while (off < SECTION_MAX) {
 		char *p = luaL_prepbuffsize(&buffer, 65536);
-		int64_t got = pev_reader_read_section(self->df, (uint32_t)n - 1, off, p, 65536);
+		int64_t got = pev_reader_read_section(self->reader, (uint32_t)n - 1, off, p, 65536);
 
 		if (got < 0)
 			return l_result(L, got, NULL);
@@ -725,7 +733,7 @@ static int l_section(lua_State *L)
 	return 1;
 }
 
-/* d:task(tid) -> table | nil: as the records that were read tell of it */
+/* d:task(tid) -> table | nil: from the records read so far */
 static int l_task(lua_State *L)
 {
 	struct l_reader *self = check_reader(L);

@@ -1,6 +1,4 @@
-/*
- * lreader.h - a recording as userdata.
- */
+/* lreader.h - the userdata perfev.core.reader: a recording that is being read. */
 #ifndef PEV_LREADER_H
 #define PEV_LREADER_H
 
@@ -14,26 +12,28 @@
 
 struct l_reader;
 
-/* Add reader(path, options) to the table on top of the stack. */
+/* Adds reader(path, options) to the table on top of the stack. */
 void l_reader_register(lua_State *L);
 
-/* The recording at idx; raises on anything else. */
+/* Returns the recording at idx; raises on any other value. */
 struct l_reader *l_reader_check(lua_State *L, int idx);
 /*
- * What reads it, for a call in which it is at idx, or NULL once it is closed. Said
- * again after Lua was called, which may have used it.
+ * Returns its reader, or NULL if it is closed, for a call that has the userdata at
+ * idx. Call it again after a call into Lua, which may have closed the recording.
  */
 struct pev_reader *l_reader_enter(struct l_reader *self, lua_State *L, int idx);
 /*
- * What counts up once it is closed: views that compare with it, and show its records, are
- * stale then. Borrowed until it is said again; NULL: there are none but its own.
+ * Sets a counter that closing increments, so that views of its records become
+ * invalid. Borrowed until the next call; NULL: only its own views show its records.
  */
 void l_reader_shown(struct l_reader *self, uint64_t *now);
-/* Tell its owner something that a user should know. Never raises. */
+/* Passes a note for the user to its owner. Never raises. */
 void l_reader_note(const struct l_reader *self, const char *text);
-/* Who is who in it. */
+/* Returns the tasks of the recording. */
 struct pev_tasks *l_reader_tasks(struct l_reader *self);
-/* A pev_symbol_fn; ctx is that userdata: names of the recorder's kernel, as d:kernel() has it. */
+/*
+ * A pev_symbol_fn for symbols of the recorder's kernel, as set by d:kernel(); ctx is the userdata.
+ */
 const char *l_reader_symbol(void *ctx, uint64_t addr, uint64_t *start);
 
 #endif

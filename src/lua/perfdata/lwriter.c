@@ -1,7 +1,7 @@
 /*
  * lwriter.c - the userdata perfev.core.writer: a pev_writer.
  *
- * Internal: lua/perfev/perfdata/writer.lua says what is written, and in which order.
+ * Internal: lua/perfev/perfdata/writer.lua decides the content and its order.
  */
 #include "lua/perfdata/lwriter.h"
 
@@ -18,7 +18,7 @@
 #define TYPENAME "perfev.core.writer"
 
 struct l_writer {
-	struct pev_writer *rec; /* owned; NULL once closed */
+	struct pev_writer *writer; /* owned; NULL once closed */
 	const struct pev_sys *sys;
 	bool attached;            /* a session writes to it */
 	bool finished;
@@ -28,7 +28,7 @@ static struct l_writer *check_writer(lua_State *L, int idx)
 {
 	struct l_writer *self = luaL_checkudata(L, idx, TYPENAME);
 
-	if (!self->rec)
+	if (!self->writer)
 		luaL_error(L, "the recording is closed");
 	l_hooks_enter(L, self->sys);
 	return self;
@@ -41,7 +41,7 @@ struct pev_writer *l_writer_attach(lua_State *L, int idx)
 	if (self->attached)
 		luaL_error(L, "a session writes this recording");
 	self->attached = true;
-	return self->rec;
+	return self->writer;
 }
 
 void l_writer_detach(lua_State *L, int idx)
@@ -52,7 +52,7 @@ void l_writer_detach(lua_State *L, int idx)
 		self->attached = false;
 }
 
-/* perfev.zstd's compressor; it is asked for by name, so that nobody else needs libzstd. */
+/* Returns perfev.zstd's compressor. Loaded here, so that only compression needs libzstd. */
 static const struct pev_deflate *find_deflate(lua_State *L)
 {
 	const struct pev_deflate *deflate = NULL;
@@ -68,7 +68,7 @@ static const struct pev_deflate *find_deflate(lua_State *L)
 	return deflate;
 }
 
-/* writer{ path =, level = (0: as it is), chunk =, fd = } -> writer | nil, message, errno */
+/* writer{ path =, level = (0: uncompressed), chunk =, fd = } -> writer | nil, message, errno */
 static int l_writer(lua_State *L)
 {
 	struct pev_writer_config config = { 0 };
@@ -95,7 +95,7 @@ static int l_writer(lua_State *L)
 	luaL_setmetatable(L, TYPENAME);
 	self->sys = l_hooks_push(L);
 	lua_setiuservalue(L, -2, 1);
-	rc = pev_writer_open(&self->rec, self->sys, path, &config, &err);
+	rc = pev_writer_open(&self->writer, self->sys, path, &config, &err);
 	if (rc < 0)
 		return l_result(L, rc, &err);
 	l_raise_pending(L);
@@ -104,10 +104,10 @@ static int l_writer(lua_State *L)
 
 static int result(lua_State *L, const struct l_writer *self, int rc)
 {
-	return l_result(L, rc, pev_writer_failure(self->rec));
+	return l_result(L, rc, pev_writer_failure(self->writer));
 }
 
-/* A list of ids at idx, on the Lua heap: stays on the stack. */
+/* Copies the list of ids at idx into a userdata, which stays on the stack. */
 static uint64_t *push_ids(lua_State *L, int idx, uint32_t *nr)
 {
 	uint64_t *ids;
@@ -123,7 +123,7 @@ static uint64_t *push_ids(lua_State *L, int idx, uint32_t *nr)
 	return ids;
 }
 
-/* rec:event(attr, ids, name) -> 0 | nil, message, errno; so do the others */
+/* rec:event(attr, ids, name) -> 0 | nil, message, errno; the following methods return the same */
 static int l_writer_event(lua_State *L)
 {
 	struct l_writer *self = check_writer(L, 1);
@@ -132,7 +132,7 @@ static int l_writer_event(lua_State *L)
 	uint32_t nr;
 	const uint64_t *ids = push_ids(L, 3, &nr);
 
-	return result(L, self, pev_writer_event(self->rec, attr, ids, nr, name));
+	return result(L, self, pev_writer_event(self->writer, attr, ids, nr, name));
 }
 
 /* rec:feature(id, bytes) */
@@ -144,7 +144,7 @@ static int l_writer_feature(lua_State *L)
 	const char *bytes = luaL_checklstring(L, 3, &len);
 
 	luaL_argcheck(L, id > 0 && id < 256, 2, "no feature");
-	return result(L, self, pev_writer_feature(self->rec, (uint32_t)id, bytes, len));
+	return result(L, self, pev_writer_feature(self->writer, (uint32_t)id, bytes, len));
 }
 
 /* rec:tracing(bytes) */
@@ -154,7 +154,7 @@ static int l_writer_tracing(lua_State *L)
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 2, &len);
 
-	return result(L, self, pev_writer_tracing(self->rec, bytes, len));
+	return result(L, self, pev_writer_tracing(self->writer, bytes, len));
 }
 
 /* rec:begin() */
@@ -162,7 +162,7 @@ static int l_writer_begin(lua_State *L)
 {
 	struct l_writer *self = check_writer(L, 1);
 
-	return result(L, self, pev_writer_begin(self->rec));
+	return result(L, self, pev_writer_begin(self->writer));
 }
 
 /* rec:records(bytes) */
@@ -172,7 +172,7 @@ static int l_writer_records(lua_State *L)
 	size_t len;
 	const char *bytes = luaL_checklstring(L, 2, &len);
 
-	return result(L, self, pev_writer_records(self->rec, bytes, len));
+	return result(L, self, pev_writer_records(self->writer, bytes, len));
 }
 
 /* rec:finish(name or nil) */
@@ -184,13 +184,13 @@ static int l_writer_finish(lua_State *L)
 	if (self->finished)
 		return luaL_error(L, "the recording is finished");
 	self->finished = true;
-	return l_result(L, pev_writer_finish(self->rec, luaL_optstring(L, 2, NULL), &err), &err);
+	return l_result(L, pev_writer_finish(self->writer, luaL_optstring(L, 2, NULL), &err), &err);
 }
 
 /* rec:failure() -> nothing | message, errno */
 static int l_writer_failure(lua_State *L)
 {
-	const struct pev_err *failure = pev_writer_failure(check_writer(L, 1)->rec);
+	const struct pev_err *failure = pev_writer_failure(check_writer(L, 1)->writer);
 
 	if (!failure)
 		return 0;
@@ -199,25 +199,25 @@ static int l_writer_failure(lua_State *L)
 	return 2;
 }
 
-/* rec:path() -> where the file is now */
+/* rec:path() -> the current path of the file */
 static int l_writer_path(lua_State *L)
 {
-	lua_pushstring(L, pev_writer_path(check_writer(L, 1)->rec));
+	lua_pushstring(L, pev_writer_path(check_writer(L, 1)->writer));
 	return 1;
 }
 
 /* rec:size() -> bytes */
 static int l_writer_size(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)pev_writer_size(check_writer(L, 1)->rec));
+	lua_pushinteger(L, (lua_Integer)pev_writer_size(check_writer(L, 1)->writer));
 	return 1;
 }
 
-/* rec:samples() -> samples of rings so far, and, of some, the time of the first and of the last */
+/* rec:samples() -> number of samples from rings [, time of the first, time of the last] */
 static int l_writer_samples(lua_State *L)
 {
 	struct l_writer *self = check_writer(L, 1);
-	struct pev_writer_samples samples = pev_writer_samples(self->rec);
+	struct pev_writer_samples samples = pev_writer_samples(self->writer);
 
 	lua_pushinteger(L, (lua_Integer)samples.nr);
 	if (!samples.last)
@@ -251,7 +251,7 @@ static int l_writer_maps(lua_State *L)
 {
 	struct l_writer *self = check_writer(L, 1);
 	uint32_t nr;
-	const struct pev_content_summary_map *maps = pev_writer_maps(self->rec, &nr);
+	const struct pev_content_summary_map *maps = pev_writer_maps(self->writer, &nr);
 
 	lua_createtable(L, (int)nr, 0);
 	for (uint32_t i = 0; i < nr; i++) {
@@ -264,35 +264,35 @@ static int l_writer_maps(lua_State *L)
 /* rec:is_stream() -> true: a pipe, a FIFO or a device */
 static int l_writer_is_stream(lua_State *L)
 {
-	lua_pushboolean(L, pev_writer_is_stream(check_writer(L, 1)->rec));
+	lua_pushboolean(L, pev_writer_is_stream(check_writer(L, 1)->writer));
 	return 1;
 }
 
-/* rec:close(): the descriptor; what is there stays as it is. Also __gc and __close. */
+/* rec:close(): closes the descriptor; the file stays as it is. Also __gc and __close. */
 static int l_writer_close(lua_State *L)
 {
 	struct l_writer *self = luaL_checkudata(L, 1, TYPENAME);
 
-	if (!self->rec)
+	if (!self->writer)
 		return 0;
 	if (self->attached)
 		return luaL_error(L, "a session writes this recording");
 	l_hooks_enter(L, self->sys);
-	pev_writer_close(self->rec);
-	self->rec = NULL;
+	pev_writer_close(self->writer);
+	self->writer = NULL;
 	l_raise_pending(L);
 	return 0;
 }
 
-/* Collected with the session that it is attached to: neither writes any more. */
+/* Collected together with the session that it is attached to: neither writes any more. */
 static int l_writer_gc(lua_State *L)
 {
 	struct l_writer *self = luaL_checkudata(L, 1, TYPENAME);
 
 	if (self->sys)
 		l_hooks_enter(L, self->sys);
-	pev_writer_close(self->rec);
-	self->rec = NULL;
+	pev_writer_close(self->writer);
+	self->writer = NULL;
 	return 0;
 }
 

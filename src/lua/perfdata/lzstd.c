@@ -1,9 +1,9 @@
 /*
- * lzstd.c - perfev.zstd: what makes and reads a recording's COMPRESSED records.
+ * lzstd.c - the module perfev.zstd: compresses and decompresses a recording's COMPRESSED records.
  *
- * A shared object of its own, loaded when the first such record is met or wanted, so that
- * nobody else needs libzstd. All it has are tables of C functions: reader and writer
- * stay in the core.
+ * A separate shared object that is loaded for the first such record, so that only compressed
+ * recordings need libzstd. It only contains tables of C functions: reader and writer stay in
+ * the core.
  */
 #include <lauxlib.h>
 #include <lua.h>
