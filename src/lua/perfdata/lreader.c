@@ -715,7 +715,8 @@ static int l_section(lua_State *L)
 	luaL_Buffer buffer;
 	uint64_t off = 0;
 
-	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_sections(self->reader), 2, "no such section");
+	luaL_argcheck(L, n >= 1 && n <= pev_reader_count_sections(self->reader), 2,
+		      "no such section");
 	luaL_buffinit(L, &buffer);
 	while (off < SECTION_MAX) {
 		char *p = luaL_prepbuffsize(&buffer, 65536);
