@@ -832,7 +832,7 @@ describe("of a recording", function()
       local ok, why, code = s:run()
       assert.is_nil(ok)
       assert.equal(perfev.errno.EINVAL, code)
-      assert.matches("^" .. name .. ": .* does not say which %l+", why:lower())
+      assert.matches("^" .. name .. ": the records of .* have no %l+", why:lower())
       assert.matches("\n  try: ", why)
     end
     local s = session(three(true):file { [EVENT_DESC] = three(true):event_desc() }, { from = "10%" })

@@ -321,7 +321,7 @@ describe("an event with callchain", function()
   it("refuses an unknown kind and an invalid size", function()
     for words, why in pairs {
       drawf = "not 'drawf'", ["dwarf,"] = "unknown call chain", ["dwarf,0"] = "8 to 65528 bytes",
-                              ["dwarf,65536"] = "8 to 65528 bytes", ["fp,64"] = "fp takes no bytes",
+                              ["dwarf,65536"] = "8 to 65528 bytes", ["fp,64"] = "fp has no stack size",
                               ["dwarf;8"] = "unknown call chain" } do
       local ok, message = pcall(perfev.event, { "cpu-clock", callchain = words })
       assert.is_false(ok)

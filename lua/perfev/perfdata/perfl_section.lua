@@ -1,29 +1,29 @@
---- What a recording by perfl says to a replay of it alone: which records its session did not deliver.
--- Lines of "key value" in the section of the recorder's version, behind that: a section of our own would not be
--- passed over by perf. Its report ends at one in a stream, and its inject looks for what writes it, beyond the
--- table of those it knows (tools/perf/util/header.c, perf_event__process_feature() and do_write_feat()).
+--- Reads the lines in a recording of perfl that only its replay uses: which records the session did not deliver.
+-- They are lines of "key value" after the version in the section of the recorder's version. perf does not skip an
+-- unknown section: in a stream perf report ends there, and perf inject reads beyond its table of known writers
+-- (tools/perf/util/header.c, perf_event__process_feature() and do_write_feat()).
 
 local Bytes = require "perfev.perfdata.byte_reader"
 
 local M = {}
 
---- The section that it is in.
+--- The name of the section.
 M.SECTION = "version"
 
--- What stands behind the version.
-local function behind_version(bytes, big)
-  local at = Bytes.new(bytes, big)
-  return pcall(at.string, at) and bytes:sub(at.pos) or ""
+-- Returns the bytes after the version.
+local function skip_version(bytes, big)
+  local reader = Bytes.new(bytes, big)
+  return pcall(reader.string, reader) and bytes:sub(reader.pos) or ""
 end
 
---- What the section says; keys that are not known are another version's.
+--- Parses the section. Unknown keys, of other versions, are ignored.
 -- @tparam ?string bytes
 -- @tparam boolean big    the recorder's byte order
--- @treturn table  `exclude_pid` (or nil); `lost_own` (0: not said); `keep_own` and `hidden`: lists of events by their
---   number, from 1
+-- @treturn table  `exclude_pid` (or nil), `lost_own` (default 0), `keep_own` and `hidden` (lists of event numbers,
+--   from 1)
 function M.read(bytes, big)
   local out = { lost_own = 0, keep_own = {}, hidden = {} }
-  for key, value in behind_version(bytes or "", big):gmatch("([%w_]+) (%d+)\n") do
+  for key, value in skip_version(bytes or "", big):gmatch("([%w_]+) (%d+)\n") do
     value = math.tointeger(tonumber(value))
     if key == "exclude_pid" and value and value < 1 << 31 then
       out.exclude_pid = value

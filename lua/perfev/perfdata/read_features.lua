@@ -1,4 +1,4 @@
---- The feature sections of a recording: what its recorder wrote about itself and its machine.
+--- Decodes the feature sections of a recording: facts about its recorder and its machine.
 -- Source: tools/perf/util/header.c, write_*() and process_*(); numbers: header.h, enum HEADER_*.
 
 local Bytes = require "perfev.perfdata.byte_reader"
@@ -6,9 +6,9 @@ local hex = require "perfev.base.hex"
 
 local M = {}
 
--- The name that f.header has a section by.
+-- Number of a section -> its name in f.header.
 M.names = {
-  [0] = "event_types", -- not a feature: the head says where it is
+  [0] = "event_types", -- not a feature: the file header has its offset
   "tracing_data", "build_ids", "hostname", "osrelease", "version", "arch", "nrcpus", "cpudesc", "cpuid", "total_mem",
   "cmdline", "event_desc", "cpu_topology", "numa_topology", "branch_stack", "pmu_mappings", "group_desc", "auxtrace",
   "stat", "cache", "sample_time", "mem_topology", "clockid", "dir_format", "bpf_prog_info", "bpf_btf", "compressed",
@@ -21,12 +21,12 @@ M.names = {
 local numbers = {}
 for number, name in pairs(M.names) do numbers[name] = number end
 
---- The number of the section that f.header has by that name, or nil.
+--- Returns the number of a section by its name, or nil.
 function M.number(name) return numbers[name] end
 
-local function text(b) return b:string() end
-local function flag() return true end
-local function strings(b) return b:list(b:u32(), b.string) end
+local function read_string(b) return b:string() end
+local function read_flag() return true end
+local function read_strings(b) return b:list(b:u32(), b.string) end
 
 local ATTR_MIN = 64 -- PERF_ATTR_SIZE_VER0
 local BLOCKS_MAX = 1 << 20 -- of memory: 128 TiB in blocks of 128 MiB
@@ -66,15 +66,15 @@ local function event_desc(b)
   end)
 end
 
--- Ids of core and socket for each CPU came later, and those of dies later still.
+-- Older recorders wrote no core and socket ids per CPU, or no dies.
 local function cpu_topology(b, header)
-  local out = { cores = strings(b), threads = strings(b), cpus = {} }
+  local out = { cores = read_strings(b), threads = read_strings(b), cpus = {} }
   local nrcpus = header.nrcpus
   local nr = nrcpus and nrcpus.available or 0
   if nr > 0 and b:left() >= 8 * nr then
     out.cpus = b:list(nr, function() return { core = b:s32(), socket = b:s32() } end)
     if b:left() >= 4 then
-      out.dies = strings(b)
+      out.dies = read_strings(b)
       for _, cpu in ipairs(out.cpus) do cpu.die = b:s32() end
     end
   end
@@ -136,7 +136,7 @@ local function caps(b)
   return out
 end
 
--- Those of PMUs that have any.
+-- Only PMUs with capabilities are in the section.
 local function pmu_caps(b)
   return b:list(b:u32(), function()
     local at, out = b.pos, caps(b)
@@ -183,11 +183,12 @@ end
 
 local decoders = {
   event_types = event_types, build_ids = build_ids,
-  hostname = text, osrelease = text, version = text, arch = text, cpudesc = text, cpuid = text,
+  hostname = read_string, osrelease = read_string, version = read_string,
+  arch = read_string, cpudesc = read_string, cpuid = read_string,
   nrcpus = function(b) return { available = b:u32(), online = b:u32() } end,
   total_mem = function(b) return b:u64() end, -- kB
-  cmdline = strings, event_desc = event_desc, cpu_topology = cpu_topology, numa_topology = numa_topology,
-  branch_stack = flag, stat = flag, pmu_mappings = pmu_mappings, group_desc = group_desc, cache = cache,
+  cmdline = read_strings, event_desc = event_desc, cpu_topology = cpu_topology, numa_topology = numa_topology,
+  branch_stack = read_flag, stat = read_flag, pmu_mappings = pmu_mappings, group_desc = group_desc, cache = cache,
   sample_time = function(b) return { first = b:u64(), last = b:u64() } end,
   mem_topology = mem_topology, clockid = function(b) return b:u64() end, -- its resolution in ns
   dir_format = function(b) return b:u64() end,
@@ -205,14 +206,14 @@ local decoders = {
   cpu_domain_info = cpu_domain_info, simpleperf_meta_info = meta_info,
 }
 
---- A section's value; the bytes themselves where we know no better.
+--- Decodes a section; an unknown one is returned as bytes.
 -- @tparam integer number
 -- @tparam string bytes
 -- @tparam boolean big     the recorder's byte order
--- @tparam table header    the other sections, decoded when they are asked for
+-- @tparam table header    the other sections, decoded on first use
 -- @treturn[1] value
 -- @treturn[2] nil
--- @treturn[2] string  what is wrong, with the byte of the section
+-- @treturn[2] string  the cause, with the byte offset in the section
 function M.decode(number, bytes, big, header)
   local decode = decoders[M.names[number]]
   if not decode then return bytes end

@@ -1,4 +1,4 @@
---- What of a recording is wanted: a session's options, as the core takes them (src/task/record_filter.h).
+--- Turns a session's options into a filter for the records of a recording (src/task/record_filter.h).
 
 local core = require "perfev.core"
 local processes = require "perfev.event.processes"
@@ -7,61 +7,61 @@ local M = {}
 
 local TID, TIME, CPU = 1 << 1, 1 << 2, 1 << 7 -- enum perf_event_sample_format
 
-local function refused(...)
+local function refuse(...)
   return nil, string.format(...), core.errno.EINVAL
 end
 
--- Option -> what of a sample says it, and how a recorder is asked for that.
-local said_by = {
+-- Option, the bit of sample_type that it needs, its name in messages, and a recorder with that bit.
+local required_bits = {
   { "cpus", CPU, "CPUs", "perf record --sample-cpu" },
-  { "pid", TID, "processes", "a recorder that asks for them" },
-  { "tid", TID, "threads", "a recorder that asks for them" },
-  { "comm", TID, "processes", "a recorder that asks for them" },
+  { "pid", TID, "processes", "a recorder that samples them" },
+  { "tid", TID, "threads", "a recorder that samples them" },
+  { "comm", TID, "processes", "a recorder that samples them" },
   { "from", TIME, "times", "perf record -T" },
   { "to", TIME, "times", "perf record -T" },
 }
 
-local function check(rec, opts, shown)
-  for _, row in ipairs(said_by) do
-    local option, bit, what, try = table.unpack(row)
-    local said = not opts[option]
-    for _, recorded in ipairs(rec.events) do said = said or recorded.attr.sample_type & bit ~= 0 end
-    if not said then
-      return refused("%s: %s does not say which %s its records are of\n  they were not asked for when it was made\n"
-        .. "  try: without it, or %s", option, shown, what, try)
+local function check_options(rec, opts, shown)
+  for _, row in ipairs(required_bits) do
+    local option, bit, things, recorder = table.unpack(row)
+    local is_known = not opts[option]
+    for _, recorded in ipairs(rec.events) do is_known = is_known or recorded.attr.sample_type & bit ~= 0 end
+    if not is_known then
+      return refuse("%s: the records of %s have no %s\n  its recorder did not sample them\n"
+        .. "  try: without it, or %s", option, shown, things, recorder)
     end
   end
   return true
 end
 
--- A time -> ns, whether they count from where time begins | nil, message, errno
-local function moment(rec, when, name, shown)
+-- Converts a time -> ns, true if it counts from the first record | nil, message, errno
+local function convert_time(rec, when, name, shown)
   if not when.percent then return name == "to" and when.last_ns or when.ns, when.first end
   local span = rec.header.sample_time
   if span and span.last > span.first then
     return span.first + math.floor((span.last - span.first) * (when.percent / 100))
   end
-  return refused("%s %s%%: %s does not say when its samples begin and end\n"
-    .. "  not all recorders of files write it, and none of a pipe can\n"
+  return refuse("%s %s%%: %s does not have the times of its first and last sample\n"
+    .. "  not all recorders write them to files, and a pipe never has them\n"
     .. "  try: seconds, as in +1.5s", name, when.percent, shown)
 end
 
---- What a session's options select.
+--- Makes a filter from a session's options.
 -- @tparam recording rec
--- @tparam table opts     a session's, checked
--- @tparam string shown   the recording's name, for messages
+-- @tparam table opts     a session's checked options
+-- @tparam string shown   the name of the recording, for messages
 -- @treturn[1] table      `from to from_first to_first cpus pids tids comms`
 -- @treturn[2] nil
--- @treturn[2] string     in three parts
+-- @treturn[2] string     message with cause and remedy
 -- @treturn[2] integer    errno
 function M.of(rec, opts, shown)
-  local ok, why, code = check(rec, opts, shown)
+  local ok, why, code = check_options(rec, opts, shown)
   if not ok then return nil, why, code end
   local wanted = { cpus = opts.cpus, pids = opts.pid, tids = opts.tid,
                    comms = opts.comm and processes.patterns(opts.comm) }
   for _, name in ipairs { "from", "to" } do
     if opts[name] then
-      local ns, first, errno = moment(rec, opts[name], name, shown)
+      local ns, first, errno = convert_time(rec, opts[name], name, shown)
       if not ns then return nil, first, errno end
       wanted[name], wanted[name .. "_first"] = ns, first
     end
@@ -69,7 +69,7 @@ function M.of(rec, opts, shown)
   return wanted
 end
 
---- The same in words, or "".
+--- Describes the filter in words, or "".
 function M.describe(opts)
   local words = {}
   for _, row in ipairs { { "pid", "pid" }, { "tid", "tid" }, { "cpus", "cpus" } } do

@@ -1,4 +1,4 @@
---- Is the kernel that was recorded the one that runs here? Then its symbols are at hand.
+--- Checks whether the recorded kernel is the running one, whose symbols can be used.
 
 local build_id = require "perfev.symbol.build_id"
 local core = require "perfev.core"
@@ -11,18 +11,19 @@ local function recorded_build_id(header)
   end
 end
 
-local function same(value, path)
+local function equals_file(value, path)
   local here = core.slurp(path)
   return value ~= nil and here ~= nil and here:match("^[^\n]*") == value
 end
 
---- Whether a recording's header speaks of this kernel: by its build id; where the recorder had no
--- sample of the kernel and wrote none, by the machine's name and the kernel's release.
+--- True if a recording's header is from this kernel: by its build id, or, if the recorder wrote none, by host name and
+-- release.
 function M.is_running(header)
   local recorded = recorded_build_id(header)
   local here = recorded and build_id.of_kernel()
   if here then return here == recorded end
-  return same(header.hostname, "/proc/sys/kernel/hostname") and same(header.osrelease, "/proc/sys/kernel/osrelease")
+  return equals_file(header.hostname, "/proc/sys/kernel/hostname")
+    and equals_file(header.osrelease, "/proc/sys/kernel/osrelease")
 end
 
 return M

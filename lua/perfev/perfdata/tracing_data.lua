@@ -1,5 +1,5 @@
---- TRACING_DATA: the formats of the tracepoints that a recording has payloads of, as the recorder's
--- tracefs had them; and what prints them. Source: tools/perf/util/trace-event-info.c.
+--- Reads and writes TRACING_DATA: the formats of a recording's tracepoints, copied from tracefs, and the strings that
+-- their print formats use. Source: tools/perf/util/trace-event-info.c.
 
 local Bytes = require "perfev.perfdata.byte_reader"
 local core = require "perfev.core"
@@ -10,43 +10,43 @@ local M = {}
 local MAGIC, VERSION = "\x17\x08\x44tracing", "0.6"
 local BIG = string.pack("=I2", 1) == "\0\1"
 
-local function sized(b) return b:take(b:u64()) end
+local function take_sized(b) return b:take(b:u64()) end
 
--- id -> { system =, name =, format = }
-local function add(formats, system, text)
+-- Adds to formats: id -> { system =, name =, format = }.
+local function add_format(formats, system, text)
   local name, id = text:match("^name: (%S+)"), tonumber(text:match("\nID: (%d+)"))
   if name and id then formats[id] = { system = system, name = name, format = text } end
 end
 
-local function read(b, out)
+local function read_all(b, out)
   b:take(#MAGIC)
   out.version = b:zero()
   local big = b:u8() == 1
   out.big, b.order = big, big and ">" or "<"
   out.long_size, out.page_size = b:u8(), b:u32()
   b:zero() -- "header_page"
-  out.header_page = sized(b)
+  out.header_page = take_sized(b)
   b:zero() -- "header_event"
-  out.header_event = sized(b)
-  for _ = 1, b:u32() do add(out.formats, "ftrace", sized(b)) end
+  out.header_event = take_sized(b)
+  for _ = 1, b:u32() do add_format(out.formats, "ftrace", take_sized(b)) end
   for _ = 1, b:u32() do
     local system = b:zero()
-    for _ = 1, b:u32() do add(out.formats, system, sized(b)) end
+    for _ = 1, b:u32() do add_format(out.formats, system, take_sized(b)) end
   end
   out.kallsyms = b:take(b:u32())
   out.printk = b:take(b:u32())
-  if (tonumber(out.version) or 0) >= 0.6 then out.cmdlines = sized(b) end
+  if (tonumber(out.version) or 0) >= 0.6 then out.cmdlines = take_sized(b) end
 end
 
---- What the section says, as far as it can be read.
+--- Parses the section, as far as it can be read.
 -- @treturn table  formats (id -> { system, name, format }), big, long_size, page_size, printk, kallsyms, cmdlines
--- @treturn ?string  what is wrong with the rest
+-- @treturn ?string  the error in the rest
 function M.read(bytes)
   local out = { formats = {} }
-  if bytes:sub(1, #MAGIC) ~= MAGIC then return out, "tracing_data: it does not begin as such data do" end
-  local ok, why = pcall(read, Bytes.new(bytes), out)
+  if bytes:sub(1, #MAGIC) ~= MAGIC then return out, "tracing_data: wrong magic bytes" end
+  local ok, why = pcall(read_all, Bytes.new(bytes), out)
   if out.long_size ~= 4 and out.long_size ~= 8 then
-    return { formats = {} }, "tracing_data: longs are neither of 4 nor of 8 bytes"
+    return { formats = {} }, "tracing_data: the size of a long is not 4 or 8"
   end
   if not ok then return out, "tracing_data: " .. why end
   return out
@@ -54,15 +54,15 @@ end
 
 -- ---- writing ----
 
-local function file(path) return string.pack("=s8", core.slurp(path) or "") end
+local function pack_file(path) return string.pack("=s8", core.slurp(path) or "") end
 
--- The kernel's, which may be other than ours: its rings count in it.
-local function long_size(header_page)
+-- Returns the size of the kernel's long, which may differ from this program's.
+local function kernel_long_size(header_page)
   return tonumber(header_page:match(" commit;[^\n]-size:(%d)")) or string.packsize("l")
 end
 
--- The formats by system, and the systems' names; each tracepoint once.
-local function grouped(names)
+-- Reads each tracepoint's format once -> list of systems, formats by system
+local function read_formats(names)
   local systems, by_system, seen = {}, {}, {}
   for _, full in ipairs(names) do
     local system, name = full:match("^([^:]+):(.+)$")
@@ -79,35 +79,35 @@ local function grouped(names)
   return systems, by_system
 end
 
-local function formats(list)
+local function pack_formats(list)
   return string.pack("=I4", #list) .. table.concat(list)
 end
 
---- What a recording needs so that the payloads of these tracepoints can be read and printed, wherever that is.
--- No symbols of the kernel's are in it, nor does perf write any (6.1: 0 bytes): its readers name addresses by the map
--- of the kernel's text and its build id. A tracepoint that is gone is left out: its samples have bytes alone.
+--- Packs the section with which any machine can read and print the payloads of these tracepoints.
+-- It has no kernel symbols, and perf writes none either (6.1: 0 bytes): readers name addresses by the kernel's map
+-- and build id. A tracepoint that no longer exists is left out; its samples have only bytes.
 -- @tparam {string,...} names  "sched:sched_switch"
 -- @treturn[1] string
 -- @treturn[2] nil             tracefs cannot be read
--- @treturn[2] string          why
+-- @treturn[2] string          the cause
 -- @treturn[2] integer         errno
 function M.write(names)
   local events, why, code = tracefs.events()
   if not events then return nil, why, code end
   local root = events:gsub("/events$", "")
-  local systems, by_system = grouped(names)
+  local systems, by_system = read_formats(names)
   local page = core.slurp(events .. "/header_page") or ""
   local out = {
-    MAGIC, VERSION, "\0", string.pack("=I1I1I4", BIG and 1 or 0, long_size(page), core.pagesize()),
-    "header_page\0", string.pack("=s8", page), "header_event\0", file(events .. "/header_event"),
-    formats(by_system.ftrace or {}), string.pack("=I4", #systems),
+    MAGIC, VERSION, "\0", string.pack("=I1I1I4", BIG and 1 or 0, kernel_long_size(page), core.pagesize()),
+    "header_page\0", string.pack("=s8", page), "header_event\0", pack_file(events .. "/header_event"),
+    pack_formats(by_system.ftrace or {}), string.pack("=I4", #systems),
   }
   for _, system in ipairs(systems) do
-    out[#out + 1] = system .. "\0" .. formats(by_system[system])
+    out[#out + 1] = system .. "\0" .. pack_formats(by_system[system])
   end
   out[#out + 1] = string.pack("=I4", 0) -- kallsyms
   out[#out + 1] = string.pack("=s4", core.slurp(root .. "/printk_formats") or "")
-  out[#out + 1] = file(root .. "/saved_cmdlines")
+  out[#out + 1] = pack_file(root .. "/saved_cmdlines")
   return table.concat(out)
 end
 

@@ -1,4 +1,4 @@
---- Records that tools write into a recording, not the kernel: types from 64 on, as tables.
+--- Decodes the records that tools, not the kernel, write into a recording: types from 64 on, as tables.
 -- Source: tools/lib/perf/include/perf/event.h, enum perf_user_event_type and its structs.
 
 local Bytes = require "perfev.perfdata.byte_reader"
@@ -20,12 +20,12 @@ M.names = {
 local SIMPLEPERF, LONGEST = 32768, 65528
 
 local CPUS, MASK, RANGE = 0, 1, 2 -- PERF_CPU_MAP__*
-local ANY = 0xffff -- (u16)-1: of no CPU alone, as for a task's counts
+local ANY = 0xffff -- (u16)-1: any CPU, as for a task's counts
 
--- Set bits of a mask whose words are of so many bytes, as CPU numbers.
-local function mask_cpus(b)
+-- Decodes a mask of 4- or 8-byte words -> list of CPUs
+local function read_mask(b)
   local out, nr, size = {}, b:u16(), b:u16()
-  b:take(size == 8 and 4 or 0) -- words lie where words do
+  b:take(size == 8 and 4 or 0) -- padding before 8-byte words
   if size ~= 4 and size ~= 8 then error(("words of %d bytes"):format(size), 0) end
   for word = 0, nr - 1 do
     local set = size == 8 and b:u64() or b:u32()
@@ -36,7 +36,7 @@ local function mask_cpus(b)
   return out
 end
 
-local function cpu_list(b)
+local function read_cpus(b)
   local kind = b:u16()
   if kind == CPUS then
     return b:list(b:u16(), function()
@@ -44,7 +44,7 @@ local function cpu_list(b)
       return cpu == ANY and -1 or cpu
     end)
   end
-  if kind == MASK then return mask_cpus(b) end
+  if kind == MASK then return read_mask(b) end
   if kind ~= RANGE then error(("cpu map of kind %d"):format(kind), 0) end
   local any, _, first, last, out = b:u8(), b:u8(), b:u16(), b:u16(), {}
   if any == 1 then out[1] = -1 end
@@ -56,7 +56,7 @@ local updates = {
   [0] = function(b, t) t.update, t.unit = "unit", b:text(b:left()) end,
   [1] = function(b, t) t.update, t.scale = "scale", (string.unpack(b.order .. "d", b:take(8))) end,
   [2] = function(b, t) t.update, t.name = "name", b:text(b:left()) end,
-  [3] = function(b, t) t.update, t.cpus = "cpus", cpu_list(b) end,
+  [3] = function(b, t) t.update, t.cpus = "cpus", read_cpus(b) end,
 }
 
 local decoders = {
@@ -83,7 +83,7 @@ local decoders = {
   [73] = function(b, t)
     t.threads = b:list(b:u64(), function() return { pid = b:u64(), comm = b:text(16) } end)
   end,
-  [74] = function(b, t) t.cpus = cpu_list(b) end,
+  [74] = function(b, t) t.cpus = read_cpus(b) end,
   [75] = function(b, t)
     t.config = b:list(b:u64(), function() return { tag = b:u64(), value = b:u64() } end)
   end,
@@ -111,14 +111,14 @@ local decoders = {
   end,
 }
 
---- A table for the record: type, number, misc, size, offset, raw (its body) and its own fields.
--- What cannot be decoded has `malformed` = why.
+--- Decodes a record -> table with type, number, misc, size, offset, raw (its body) and the fields of its type.
+-- If a field cannot be decoded, `malformed` is the cause.
 function M.decode(number, bytes, offset, big)
   local b = Bytes.new(bytes, big)
   b:u32()
   local t = { type = M.names[number] or "unknown", number = number, misc = b:u16(), size = b:u16(), offset = offset,
               raw = bytes:sub(9) }
-  -- Longer than 16 bits can say: the upper ones are in misc's place, and raw is the first 64 KiB.
+  -- A size above 16 bits has its upper bits in misc; raw is the first 64 KiB.
   if number > SIMPLEPERF and t.misc > 0 and #bytes == LONGEST then t.size, t.misc = t.misc << 16 | t.size, 0 end
   if decoders[number] then
     local ok, why = pcall(decoders[number], b, t)

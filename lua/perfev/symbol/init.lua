@@ -10,8 +10,8 @@ local escape = require "perfev.base.escape"
 local rights = lazy "perfev.base.host_rights"
 local files = require "perfev.symbol.files"
 local hex = require "perfev.base.hex"
-local jit = require "perfev.symbol.perf_map"
-local kept_files = require "perfev.symbol.open_files"
+local perf_map = require "perfev.symbol.perf_map"
+local open_files = require "perfev.symbol.open_files"
 local kernel_file = require "perfev.symbol.kernel"
 local native = require "perfev.base.native_module"
 
@@ -243,7 +243,7 @@ local function find_build_id(self, raw) return raw.build_id and hex.of(raw.build
 local function make_file_key(self, raw, id)
   if id or self.recording then return make_key(raw, id or "") end
   if raw.ino then return make_key(raw, ("%d:%d:%d"):format(raw.dev, raw.ino, raw.generation)) end
-  return make_key(raw, files.elsewhere(raw.pid) or "")
+  return make_key(raw, files.other_root(raw.pid) or "")
 end
 
 -- The mapped file of a frame, or NONE or GONE. A failure is remembered for the process: another process that maps the
@@ -275,8 +275,8 @@ function World:keep(raw, list, parent_of)
   if files.symfs then return true end
   local key, place
   if raw.memory then
-    key = jit.key(raw.pid)
-    place = jit.open(self.jits, raw.pid, make_logger(self))
+    key = perf_map.key(raw.pid)
+    place = perf_map.open(self.jits, raw.pid, make_logger(self))
   else
     local id = find_build_id(self, raw)
     key = make_file_key(self, raw, id)
@@ -286,7 +286,7 @@ function World:keep(raw, list, parent_of)
   if not place then return false end
   place.raw, place.key = raw, key
   self.kept[key] = place
-  local out = kept_files.put(list, place)
+  local out = open_files.put(list, place)
   if not out then return true end
   -- The evicted file cannot be opened again: read its symbols now.
   if not (out.replaceable or out.raw.memory) and out.file:stat().size <= READ_AT_ONCE then find_file(self, out.raw) end
@@ -350,8 +350,8 @@ local function name_user(self, frame, raw)
   frame.module = raw.path or "[unknown]"
   if not raw.path then return end
   if raw.memory then
-    local name, start, path = jit.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
-      self.kept[jit.key(raw.pid)])
+    local name, start, path = perf_map.find(self.jits, raw.pid, raw.ip - (raw.returns and 1 or 0), make_logger(self),
+      self.kept[perf_map.key(raw.pid)])
     frame.module = path or raw.path
     frame.symbol, frame.offset = name, name and raw.ip - start
     return
@@ -444,7 +444,7 @@ end
 
 local function new_world(fields)
   fields.files, fields.notes, fields.logged, fields.shift = {}, {}, {}, 0
-  fields.jits = jit.new(fields.recording ~= nil)
+  fields.jits = perf_map.new(fields.recording ~= nil)
   fields.build_ids = fields.build_ids or {}
   fields.kept = setmetatable({}, { __mode = "v" }) -- key -> place; owned by sessions' lists
   fields.gone = { frames = 0, files = 0, of = {} }

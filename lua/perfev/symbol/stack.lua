@@ -1,6 +1,6 @@
 --- r.stack: the frames of a call chain, with names.
--- C has taken the addresses and what lay there (src/symbol/stack.c); names are looked up here when somebody asks, once
--- for each stack.
+-- C has taken the addresses and the mapped files (src/symbol/stack.c). Names are looked up here on first use, once for
+-- each stack.
 
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
