@@ -1,5 +1,5 @@
---- What an aggregator of histograms looks like: histograms, or a heat map where its keys have slots of time.
--- A panel for each key, the most values first; those for which there is no room stand together in the last.
+--- Draws an aggregator of histograms: as histograms, or as a heat map if its keys have time slots.
+-- Each key gets a panel, the keys with the most values first; the last panel combines the remaining keys.
 
 local picture = require "perfev.picture"
 local check = require "perfev.base.check"
@@ -10,7 +10,7 @@ local PANELS = 8
 
 local function fail(level, ...) error(string.format(...), level + 1) end
 
--- What tells panels apart: a row's key but for its time, as text.
+-- Returns the name of a row's panel: its key without the time, as text.
 local function name_of(by, row)
   local words = {}
   for i, name in ipairs(by) do
@@ -20,7 +20,7 @@ local function name_of(by, row)
   return row.name or table.concat(words, ", ")
 end
 
--- A heat map's cells need both of a bucket's bounds: one that has no end is as wide as it has to be to be seen.
+-- A cell of a heat map needs both bounds: a bucket without one gets a visible width.
 local function cell_of(time, bucket, step)
   local low, high = bucket.low, bucket.high
   if not low then low = step and high - step or high end
@@ -30,7 +30,7 @@ end
 
 local function key_of(bucket) return ("%s %s"):format(bucket.low, bucket.high) end
 
--- Rows into panels by name, in the order of their counts.
+-- Groups rows into panels by name, ordered by count.
 local function panels_of(rows, by)
   local of, list = {}, {}
   for _, row in ipairs(rows) do
@@ -50,7 +50,7 @@ local function panels_of(rows, by)
   return list
 end
 
--- The last panel takes in those beyond the most.
+-- Merges the panels beyond the limit into the last one.
 local function at_most(list, most)
   if #list <= most then return list end
   local rest = { name = ("(%d others)"):format(#list - most + 1), rows = {} }
@@ -66,7 +66,7 @@ local function cells(rows, step)
   return list
 end
 
--- With the empty ones between, which each row has for itself.
+-- Adds the empty buckets between the others; rows leave them out.
 local function buckets(rows)
   local of, list = {}, {}
   for _, row in ipairs(rows) do
@@ -85,7 +85,7 @@ end
 --- @tparam aggregator agg    of perfev.hist
 -- @tparam ?table opts       `title` (default: its own), `panels`: how many at most
 -- @tparam string format     "svg" or "html"
--- @tparam ?integer slot     ns, where its keys have times
+-- @tparam ?integer slot     ns, if its keys have time slots
 -- @tparam integer level     of the caller, for `error`
 -- @treturn string
 return function(agg, opts, format, slot, level)

@@ -1,5 +1,5 @@
---- Pictures of numbers that are no stacks: a heat map (how long, over time), a histogram, a timeline of CPUs.
--- Plain tables in, text out: SVG, or the same in an HTML page; JSON for the timeline.
+--- Draws numbers: a heat map (for example latency over time), a histogram, a timeline of CPUs.
+-- The input is plain tables. The output is text: SVG, an HTML page with the SVG, or JSON for the timeline.
 
 local _, this_file = ...
 local asset = require "perfev.base.asset"
@@ -27,9 +27,9 @@ local function check_numbers(what, rows, names, level)
   end
 end
 
--- ---- what both drawings share ----
+-- ---- shared by both drawings ----
 
--- Heat is a class, so that what is most stands out on paper and on a dark screen.
+-- Heat is a CSS class, so that high counts have contrast on light and on dark backgrounds.
 local function heat_rules(of)
   local rules = {}
   for i = 0, palette.HEATS - 1 do rules[#rules + 1] = (".h%d{fill:%s}"):format(i, of(i)) end
@@ -39,7 +39,7 @@ end
 local style = asset("perfev/picture/picture.css", this_file)
   :gsub("/%* (%u+) %*/", { LIGHT = heat_rules(palette.heat_on_light), DARK = heat_rules(palette.heat_on_dark) })
 
--- look: its class, or more of its attributes.
+-- look: its class, or its attributes.
 local function text(x, y, words, anchor, look)
   return ('<text x="%.1f" y="%.1f"%s%s>%s</text>\n'):format(x, y, anchor and (' text-anchor="%s"'):format(anchor) or "",
     look and (' class="%s"'):format(look) or "", markup(words))
@@ -52,7 +52,7 @@ end
 
 local LINE = 18
 
--- The finished drawing, as an element or as a page; notes stand below it.
+-- Returns the finished drawing, an SVG element or a page, with the notes below it.
 local function finish(opts, width, height, parts)
   local title, notes = escape(opts.title or ""), opts.notes or {}
   for i, note in ipairs(notes) do
@@ -67,14 +67,14 @@ local function finish(opts, width, height, parts)
   return (asset("perfev/picture/picture.html", this_file):gsub("%$(%u+)", { TITLE = markup(title), DRAWING = svg }))
 end
 
--- Check the options of a drawing -> they, and the list of what is drawn: `series`, or the one given as `what`
+-- Checks the options of a drawing -> options, list of series: `series`, or the single one in the option `what`
 local function take(verb, opts, what)
   opts = check.take(verb, opts, option_tables[verb], 4)
   if opts.series and opts[what] ~= nil then fail(3, "%s: %s and series at once", verb, what) end
   return opts, opts.series or { { [what] = opts[what] } }
 end
 
--- A value in words, "2.5 us" and not "2.50 us"; of a unit of time as what it is in ns.
+-- Formats a value with its unit, without trailing zeros ("2.5 us"). Time units are converted to ns first.
 local per_unit = { us = 1e3, ms = 1e6, s = 1e9 }
 local function number(value, unit)
   if per_unit[unit] then value, unit = value * per_unit[unit], "ns" end
@@ -85,10 +85,10 @@ end
 
 local LEFT, TOP, RIGHT, BOTTOM = 84, 48, 24, 50
 local PLOT_WIDTH, PLOT_HEIGHT, ONE_OF_SEVERAL = 860, 360, 170
-local MOST_COLUMNS = PLOT_WIDTH // 2 -- narrower ones are not seen: they are put together
+local MOST_COLUMNS = PLOT_WIDTH // 2 -- more columns are merged: they would be too narrow to see
 
--- Where a value stands between the lowest and the highest, 0…1: by its logarithm where values are spread
--- over more than two powers of ten, as latencies are; what is 0 or less then stands at the bottom.
+-- Returns the position of a value between the lowest and the highest, 0…1. The scale is logarithmic if values span
+-- more than two powers of ten, as latencies do; values of 0 or less are then at the bottom.
 local function value_scale(lowest, least_above_0, highest)
   if highest > 0 and highest / least_above_0 > 100 then
     local from, to = math.log(least_above_0), math.log(highest)
@@ -97,7 +97,7 @@ local function value_scale(lowest, least_above_0, highest)
   return function(value) return highest > lowest and (value - lowest) / (highest - lowest) or 0 end, false
 end
 
--- Values for the axis: powers of ten on a logarithmic one, else fifths.
+-- Returns the labelled values of the axis: powers of ten on a logarithmic scale, else fifths.
 local function value_marks(lowest, highest, logarithmic)
   local marks = {}
   if not logarithmic then
@@ -112,7 +112,7 @@ local function value_marks(lowest, highest, logarithmic)
   return marks
 end
 
--- Times for the axis: five to ten of them, each a 1, 2 or 5 with zeros.
+-- Returns five to ten labelled times of the axis, at steps of 1, 2 or 5 times a power of ten.
 local function time_step(span)
   local step = 1
   while span // step > 10 do
@@ -122,7 +122,7 @@ local function time_step(span)
   return step
 end
 
--- What all series share: the time they begin and last, the values' range, the largest count.
+-- Returns the ranges that all series share: times, values, the largest count.
 local function extent(series, step)
   local first, last, lowest, highest = math.huge, -math.huge, math.huge, -math.huge
   local least_above_0 = math.huge
@@ -140,8 +140,8 @@ local function extent(series, step)
     least_above_0 = least_above_0 }
 end
 
--- Those of a column and of the same values as one, by time and value, so that the order of the rows is nobody's
--- business.
+-- Adds up the cells of one column with the same values, and sorts by time and value, so that the output does not
+-- depend on the order of the rows.
 local function gathered(cells, x)
   local of, list = {}, {}
   for _, cell in ipairs(cells) do
@@ -161,7 +161,7 @@ local function gathered(cells, x)
   return list
 end
 
--- How the colours go, with the least and the largest count.
+-- Draws the legend: the colours, with the smallest and the largest count.
 local function heat_legend(most)
   local out, right, wide = {}, LEFT + PLOT_WIDTH, 10
   local words = terminal.number(most)
@@ -173,11 +173,11 @@ local function heat_legend(most)
   return table.concat(out)
 end
 
---- A heat map: time from left to right, a value upwards, the more the stronger.
--- @tparam table opts  `cells`: a list of `{ time =, low =, high =, count = }`, so many values of low…high in
---                     the time from `time` (ns) on; or `series`, a list of `{ name =, cells = }`, which stand below
---                     each other; `step` (ns): how long that time is; `unit` of the values; `title`; `notes`: lines
---                     of text below it; `format`: "svg" or "html"
+--- Draws a heat map: time to the right, values upwards, higher counts in stronger colours.
+-- @tparam table opts  `cells`: a list of `{ time =, low =, high =, count = }`: count values of low…high in the slot
+--                     that begins at `time` (ns); or `series`, a list of `{ name =, cells = }`, drawn below each
+--                     other; `step` (ns): length of a slot; `unit` of the values; `title`; `notes`: lines of text
+--                     below the drawing; `format`: "svg" or "html"
 -- @treturn string
 function M.heatmap(opts)
   local series
@@ -246,9 +246,9 @@ local function range_of(bucket, unit)
   return ("%s to %s"):format(number(bucket.low, unit), number(bucket.high, unit))
 end
 
---- A histogram: a bar for each bucket, the lowest values on top.
--- @tparam table opts  `buckets`: a list of `{ low =, high =, count = }`, of which the outermost may do without one
---                     of their bounds; or `series`, a list of `{ name =, buckets = }`; `unit`, `title`, `notes`,
+--- Draws a histogram: a bar for each bucket, the lowest values on top.
+-- @tparam table opts  `buckets`: a list of `{ low =, high =, count = }`, where the first may lack `low` and the last
+--                     `high`; or `series`, a list of `{ name =, buckets = }`; `unit`, `title`, `notes`,
 --                     `format` as of `heatmap`
 -- @treturn string
 function M.histogram(opts)
@@ -283,9 +283,9 @@ end
 
 -- ---- timeline ----
 
-local PROCESS = 1 -- of the trace: one, whose threads are the CPUs
+local PROCESS = 1 -- the only process of the trace; its threads are the CPUs
 
--- "Trace Event Format": times in microseconds. A whole number of ns to its last digit, which a float may not have.
+-- "Trace Event Format" has times in microseconds. ns are formatted as integers, because a float may lose digits.
 local function us(ns)
   if math.type(ns) == "integer" and ns >= 0 then return ("%d.%03d"):format(ns // 1000, ns % 1000) end
   return json.encode(ns / 1000)
@@ -295,7 +295,7 @@ local function metadata(name, tid, args)
   return json.encode { ph = "M", pid = PROCESS, tid = tid, name = name, args = args }
 end
 
--- Names as JSON, each made once: there are a million spans of a hundred names.
+-- Encodes each name once: a million spans may have a hundred names.
 local function texts()
   return setmetatable({}, { __index = function(of, name)
     local encoded = json.encode(escape(tostring(name)))
@@ -306,10 +306,10 @@ end
 
 local function args_of(row) return row.args and (',"args":%s'):format(json.encode(row.args)) or "" end
 
---- What ran when on which CPU, as a trace that Perfetto and chrome://tracing read.
+--- Writes a timeline of CPUs as a trace for Perfetto and chrome://tracing.
 -- @tparam table opts  `spans`: a list of `{ cpu =, name =, begin =, finish = }`; `points`: of `{ cpu =, name =,
 --                     time = }`; `counters`: of `{ name =, time =, value = }`; times in ns; each may have `args`,
---                     a table of what is shown beside it; `title`
+--                     a table of values to show; `title`
 -- @treturn string  JSON
 function M.timeline(opts)
   opts = check.take("timeline", opts, option_tables.timeline, 3)
@@ -319,7 +319,7 @@ function M.timeline(opts)
   check_numbers("timeline: counters", counters, { "time", "value" }, 3)
   local events, cpus, text_of = { metadata("process_name", 0, { name = escape(opts.title or "CPUs") }) }, {}, texts()
   local function add(format, ...) events[#events + 1] = format:format(...) end
-  -- A thread of number 0 is the idle task to those who read it: CPU n is thread n + 1.
+  -- Viewers treat thread 0 as the idle task, so CPU n is thread n + 1.
   local function thread(cpu)
     cpus[cpu] = true
     return cpu + 1

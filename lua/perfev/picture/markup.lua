@@ -1,4 +1,4 @@
---- Text inside XML and HTML. What comes here went through perfev.escape: there are no control bytes in it.
+--- Escapes text for XML and HTML. The text has passed perfev.escape and has no control bytes.
 
 local entities = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;", ["'"] = "&#39;" }
 

@@ -1,8 +1,8 @@
---- Colours of frames in pictures that no program colours; the page of :html has the same in its own words.
+--- Colours of frames in SVG pictures. The script of the HTML page computes the same colours.
 
 local M = {}
 
--- kind -> hue, how far it goes, saturation, how much lighter: dark text is read on all of them
+-- kind -> hue, its range, saturation, added lightness; dark text is readable on all colours
 local hues = { user = { 18, 36, 86, 0 }, inlined = { 140, 34, 46, 0 }, kernel = { 200, 22, 70, 8 },
   unknown = { 40, 0, 4, 3 } }
 
@@ -11,7 +11,7 @@ function M.frame(func)
   return ("hsl(%d,%d%%,%d%%)"):format(hue + span * func.shade // 100, saturation, 64 + lighter + func.shade * 7 % 12)
 end
 
---- Red for more, blue for less, grey for the same.
+--- Returns red for an increase, blue for a decrease, grey for no change.
 -- @tparam number t  -1…1
 function M.change(t)
   local size = math.sqrt(math.min(math.abs(t), 1))
@@ -21,13 +21,14 @@ end
 
 M.HEATS = 16
 
---- Which of the HEATS a count is, 0 the least: by its logarithm, so that single ones are seen beside thousands.
+--- Returns the heat class of a count, 0 the lowest. The scale is logarithmic, so that single values are visible beside
+-- thousands.
 function M.heat(count, most)
   local t = math.log(1 + count) / math.log(1 + most)
   return math.min(M.HEATS - 1, math.floor(t * M.HEATS))
 end
 
--- From pale yellow to a dark red, and from a dark red to bright yellow.
+-- On light backgrounds pale yellow to dark red, on dark ones dark red to bright yellow.
 function M.heat_on_light(i)
   local t = i / (M.HEATS - 1)
   return ("hsl(%.0f,%.0f%%,%.0f%%)"):format(48 - 48 * t, 95 - 20 * t, 86 - 58 * t)

@@ -1,4 +1,4 @@
---- What the text writers share: numbers and names in columns that fit a terminal.
+--- Formats numbers and names in columns for the text writers.
 
 local M = {}
 
@@ -9,7 +9,7 @@ local scales = {
   bytes = { { 1 << 30, "GiB" }, { 1 << 20, "MiB" }, { 1 << 10, "KiB" }, { 1, "B" } },
 }
 
---- A value for people: whole where it counts, with a unit where it measures.
+--- Formats a value: counts as integers, measures with a unit.
 function M.number(value, unit)
   for _, scale in ipairs(scales[unit] or {}) do
     if math.abs(value) >= scale[1] or scale[1] == 1 then
@@ -20,25 +20,25 @@ function M.number(value, unit)
   return ("%.2f"):format(value)
 end
 
---- Per cent, as a number.
+--- Returns a share in percent.
 function M.share(value, all) return all ~= 0 and 100 * value / all or 0 end
 
 function M.percent(value, all) return ("%.1f%%"):format(M.share(value, all)) end
 
---- By how many points a share differs from another's: "+1.5".
+--- Formats the difference of two shares in points: "+1.5".
 function M.points(value, all, other, other_all)
   local change = M.share(value, all) - M.share(other, other_all)
   return math.abs(change) < 0.05 and "0.0" or ("%+.1f"):format(change)
 end
 
---- Not wider than so many characters, ".." where something was cut off.
+--- Cuts text to a width in characters, ending in ".." if it was cut.
 function M.cut(text, width)
   if utf8.len(text) <= width then return text end
   if width < 3 then return (".."):sub(1, math.max(width, 0)) end
   return text:sub(1, utf8.offset(text, width - 1) - 1) .. ".."
 end
 
---- "do_fork [kernel]", "main [prog]"; of what an unknown frame is in its name tells already.
+--- Formats a frame with its module: "do_fork [kernel]". The name of an unknown frame is its module.
 function M.label(func)
   local module = func.module and (func.module:match("^%[.*%]$") or "[" .. func.module:match("([^/]*)/*$") .. "]")
   local label = func.name

@@ -1,13 +1,13 @@
---- The call tree that pictures show: profiles by function, lines left out, a baseline laid over it.
+--- Builds the call tree for pictures: frames merged by function, without lines, together with a baseline.
 --
--- Nodes are numbered parents first, brothers by name, so that a subtree is a range: n to last[n]. Of a
--- baseline every node is there too, even where the profile itself has nothing.
+-- Nodes are numbered parents first and siblings by name, so a subtree is a range: n to last[n]. The tree has every
+-- node of the baseline too, also if the profile does not have it.
 
--- The sums of a baseline that is not there.
+-- The sums if there is no baseline.
 local zeroes = setmetatable({}, { __index = function() return 0 end })
 local M = { nothing = { own = zeroes, total = zeroes, all = 0 } }
 
--- Stays the same from run to run and from one picture to the next: FNV-1a over the name, to 0…99.
+-- FNV-1a over the name, 0…99: a function keeps its shade in all pictures.
 local function shade_of(name)
   local hash = 0x811c9dc5
   for i = 1, #name do hash = (hash ~ name:byte(i)) * 0x01000193 & 0xffffffff end
@@ -47,7 +47,7 @@ local function insert(tree, profile, side, to)
   end)
 end
 
--- Old numbers in the order of new ones, with each one's depth.
+-- Returns the old numbers in the order of the new ones, and the depth of each node.
 local function in_order(tree)
   local of = {}
   for node, at in ipairs(tree.nodes) do
@@ -85,7 +85,7 @@ local function last_of_each(depth)
   return last
 end
 
--- What fell on a node itself, by new numbers, and with all below it.
+-- Returns each node's own value and its total with the nodes below, by new numbers.
 local function sums(order, depth, old)
   local own, total, above = {}, {}, {}
   for n, node in ipairs(order) do own[n], total[n] = old[node] or 0, 0 end

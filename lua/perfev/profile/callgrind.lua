@@ -1,8 +1,8 @@
---- The profile format of callgrind, for callgrind_annotate and KCachegrind.
+--- Writes the profile format of callgrind, for callgrind_annotate and KCachegrind.
 --
--- A function's own values are exact. A call is a pair of caller and callee, with what was seen below it;
--- of a stack that has the pair more than once (recursion) it is told once, so that no call costs more
--- than there is. How often it was called a profile cannot know: the count is of the first value.
+-- A function's own values are exact. A call is a pair of caller and callee with the values below it. If a stack has
+-- the pair more than once (recursion), it is counted once, so that no call costs more than the whole. A profile does
+-- not have the number of calls; the first value is written in its place.
 -- Source: callgrind's manual, "Callgrind Format Specification".
 
 local function function_key(frame)
@@ -55,7 +55,7 @@ local function sorted_keys(t)
   return keys
 end
 
--- "(1) name" at its first use, "(1)" from there on.
+-- Writes "(1) name" at the first use, then "(1)".
 local function numbering()
   local of, nr = {}, 0
   return function(name)

@@ -1,9 +1,9 @@
---- JSON for the Firefox Profiler, in its "processed" form: a thread for each value type.
+--- Writes JSON for the Firefox Profiler, in its "processed" form: a thread for each value type.
 --
--- It knows samples at times; a profile has stacks with weights: so each stack is one sample, a
--- millisecond after the one before, and the weights are what its call tree, flame graph and percentages count.
+-- The format has samples at times, a profile has stacks with weights. Each stack becomes one sample, one millisecond
+-- after the last, and its weight counts in the call tree, the flame graph and the percentages.
 -- Source: github.com/firefox-devtools/profiler, docs-developer/processed-profile-format.md; the version below is
--- that of tables shared among threads, and later profilers take it (they upgrade what is older).
+-- has tables shared among threads; newer profilers convert older versions.
 
 local json = require "perfev.base.json"
 
@@ -18,7 +18,7 @@ local categories = {
   { name = "Kernel", color = "orange", subcategories = { "Other" } },
 }
 
--- A table of theirs: columns by name, and how long they are.
+-- A table of the format: columns by name, and their length.
 local function columns(...)
   local t = { length = 0 }
   for _, name in ipairs { ... } do t[name] = {} end
@@ -58,7 +58,7 @@ local function shared_tables()
   }
 end
 
--- What gives a frame's row, all that it refers to put into the tables.
+-- Returns a function that adds a frame and all that it refers to to the tables, and returns the frame's row.
 local function frame_rows(shared, libs)
   local text = interned(function(s)
     table.insert(shared.stringArray, s)
@@ -76,7 +76,7 @@ local function frame_rows(shared, libs)
     return push(shared.funcTable, { name = text(frame.symbol), isJS = false, relevantForJS = false,
       resource = frame.module and resource(frame.module) or -1, source = frame.file and source(frame.file) or nil })
   end)
-  -- A frame at each depth of inlining that it was seen at.
+  -- The format has one row for each inlining depth of a frame.
   return interned(function(_, frame, depth)
     return push(shared.frameTable, { address = -1, inlineDepth = depth, subcategory = 0, innerWindowID = 0,
       category = frame.kernel and KERNEL or (frame.module or frame.file) and USER or OTHER,
@@ -85,7 +85,7 @@ local function frame_rows(shared, libs)
   end)
 end
 
--- Theirs are samples, milliseconds or bytes.
+-- The format's units are samples, milliseconds and bytes.
 local function weighting(value)
   if value.unit == "ns" then return "tracing-ms", function(n) return n / 1e6 end end
   return value.unit == "bytes" and "bytes" or "samples", function(n) return n end

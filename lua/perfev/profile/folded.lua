@@ -1,8 +1,8 @@
---- Folded text: a line "outermost;…;leaf count" for each stack, the form of Brendan Gregg's FlameGraph.
--- A ";" in a name would end it there: it becomes ":", as stackcollapse-perf.pl has it. All lines together may be many
--- times as long as the tree is large: they are made one by one, in their order.
+--- Writes folded text: a line "outermost;…;leaf count" for each stack, the input of Brendan Gregg's FlameGraph.
+-- A ";" in a name becomes ":", as in stackcollapse-perf.pl. All lines together can be many times larger than the tree,
+-- so they are made one by one, in order.
 
--- The marks of stackcollapse-perf.pl --all, which flamegraph.pl --color=java colours by.
+-- The suffixes of stackcollapse-perf.pl --all, by which flamegraph.pl --color=java chooses colours.
 local function marked(frame)
   return frame.kernel and "_[k]" or frame.inlined and "_[i]" or ""
 end
@@ -17,7 +17,7 @@ return function(profile, opts, write, tree_of)
   local lines = {}
   write = write or function(line) lines[#lines + 1] = line end
 
-  -- Frames that differ in their module or line alone are one name here, and their lines one line.
+  -- Frames that differ only in module or line have the same name, so their values are added up in one line.
   local function children_by_name(nodes)
     local groups = {}
     for _, parent in ipairs(nodes) do
@@ -44,7 +44,7 @@ return function(profile, opts, write, tree_of)
       order[#order + 1] = name .. ";"
       nodes_of[name .. ";"] = group.nodes
     end
-    table.sort(order) -- as all lines would be
+    table.sort(order) -- the order of the sorted lines
     for _, text in ipairs(order) do
       if nodes_of[text] then write_below(path .. text, nodes_of[text]) else write(path .. text) end
     end

@@ -1,5 +1,5 @@
---- Bytes as a gzip file, not compressed: RFC 1952 around the stored blocks of RFC 1951, 3.2.4.
--- Who asks for gzip gets a valid one, and nobody needs a library for it; gzip -9 makes it small.
+--- Writes a gzip file without compression: RFC 1952 with the stored blocks of RFC 1951, 3.2.4.
+-- pprof requires gzip; this needs no library. gzip -9 compresses the file.
 
 local BLOCK_MAX = 65535
 
@@ -10,7 +10,7 @@ for i = 0, 255 do
   remainders[i] = c
 end
 
--- By chunks, since string.byte gives only so many values at once.
+-- In chunks, because string.byte returns a limited number of values.
 local function crc32(text)
   local crc = 0xffffffff
   for at = 1, #text, 4096 do
@@ -19,7 +19,7 @@ local function crc32(text)
   return crc ~ 0xffffffff
 end
 
--- No name and no time: the same bytes give the same file. 255: of no operating system.
+-- Without name and time, so that the same bytes give the same file. 255: unknown operating system.
 local HEADER = string.pack("<BBBB I4 BB", 0x1f, 0x8b, 8, 0, 0, 0, 255)
 
 return function(text)

@@ -1,20 +1,20 @@
---- The protocol buffer of pprof, in gzip, as `go tool pprof` reads it.
+--- Writes the protocol buffer of pprof, in gzip, for `go tool pprof`.
 --
--- A location is a frame with what was inlined into it, the innermost first; functions are by name and
--- file, mappings by module. Nothing tells addresses: what is here has its symbols, and pprof is told so.
+-- A location is a frame with the functions inlined into it, the innermost first. Functions are identified by name and
+-- file, mappings by module. Locations have no addresses; the mappings are marked as symbolized.
 -- Source: github.com/google/pprof, proto/profile.proto.
 
 local gzip = require "perfev.profile.gzip"
 
 local units = { ns = "nanoseconds", us = "microseconds", ms = "milliseconds", s = "seconds" }
 
--- ---- the wire: a varint for a number, a length before all else ----
+-- ---- encoding: numbers are varints, all other values have a length before them ----
 
 local function varint(n)
   if n >= 0 and n <= 0x7f then return string.char(n) end
   if n >= 0 and n <= 0x3fff then return string.char(n & 0x7f | 0x80, n >> 7) end
   local bytes = {}
-  while n < 0 or n > 0x7f do -- a negative one is ten bytes of its 64 bits
+  while n < 0 or n > 0x7f do -- a negative number has ten bytes
     bytes[#bytes + 1] = string.char(n & 0x7f | 0x80)
     n = n >> 7
   end
@@ -35,7 +35,7 @@ local function packed(field, list)
   return block(field, table.concat(parts))
 end
 
--- ---- tables: each row once, numbered from `first` in the order of first use ----
+-- ---- tables: unique rows, numbered from `first` in the order of first use ----
 
 local function rows(field, first)
   local of, list = {}, {}
@@ -76,7 +76,7 @@ return function(profile)
   end
 
   local location_row, locations = rows(4, 1)
-  local alone = {} -- frame -> its location without anything inlined into it, which most have
+  local alone = {} -- frame -> its location without inlined functions, the most common case
   local function location(stack, first, last)
     local keys = {}
     for i = first, last do keys[#keys + 1] = stack[i].key end
@@ -89,7 +89,7 @@ return function(profile)
     end)
   end
 
-  -- The outermost frame has nothing to be inlined into.
+  -- The outermost frame cannot be inlined.
   local function locations_of(stack)
     local ids, first = {}, 1
     for i = 1, #stack do

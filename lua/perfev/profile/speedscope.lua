@@ -1,4 +1,4 @@
---- JSON for speedscope: a "sampled" profile for each value type, frames shared.
+--- Writes JSON for speedscope: a "sampled" profile for each value type, with shared frames.
 -- Source: https://www.speedscope.app/file-format-schema.json
 
 local json = require "perfev.base.json"

@@ -1,4 +1,4 @@
---- A flame graph that needs no program: SVG, each frame a rectangle with its name and numbers as its title.
+--- Draws a static flame graph as SVG: each frame is a rectangle with its name and numbers as its title.
 -- Frames narrower than a tenth of a pixel are left out; their callers keep their widths.
 
 local _, this_file = ...
@@ -10,12 +10,12 @@ local terminal = require "perfev.picture.terminal"
 
 local WIDTH, MARGIN, HEAD = 1200, 10, 42
 local ROW, FONT = 18, 12
-local LETTER = FONT * 0.602 -- of the monospaced fonts that are named below
+local LETTER = FONT * 0.602 -- width of a letter in the monospaced fonts of the style sheet
 local NARROWEST = 0.1
 
 local style = asset("perfev/profile/svg.css", this_file)
 
--- Left edge of each node, in the profile's own unit.
+-- Returns the left edge of each node, in the profile's unit.
 local function starts(tree, totals)
   local x, next_at = {}, { [1] = 0 }
   for n, depth in ipairs(tree.depth) do
@@ -28,7 +28,7 @@ end
 
 local function share(side, n) return side.all ~= 0 and side.total[n] / side.all or 0 end
 
--- Each node's change of its share, -1…1 of the largest; nil without a baseline.
+-- Returns the change of each node's share, scaled to -1…1; nil without a baseline.
 local function changes(now, base)
   if not base then return nil end
   local delta, most = {}, 0
@@ -57,7 +57,7 @@ local function rectangle(x, y, width, fill, title, text)
 end
 
 --- @tparam profile profile
--- @tparam table opts  `value`, `baseline`; `inverted`: the outermost function on top
+-- @tparam table opts  `value`, `baseline`, `inverted` (the outermost function on top)
 -- @treturn string
 return function(profile, opts)
   local index, value = profile:value(opts.value)

@@ -1,7 +1,7 @@
---- The functions with the most of a value of their own, as a table for a terminal.
--- "total" has what was seen below a function too, once where it calls itself; where nothing is below any, as in
--- samples without callers, it is left out. Beside a baseline it is the
--- functions whose own share has changed most, in points: per cent of here less per cent of there.
+--- Writes a table of the functions with the largest own values, for a terminal.
+-- The column "total" includes the callees' values, once for a function that calls itself. It is left out if no
+-- function has callees, as in samples without call chains. With a baseline the table has the functions whose own
+-- share changed most, in points: percent of the profile minus percent of the baseline.
 
 local calls = require "perfev.profile.call_tree"
 local terminal = require "perfev.picture.terminal"
@@ -16,7 +16,7 @@ local function rows_of(tree, side, base)
     end
     row.own, row.before = row.own + side.own[n], row.before + base.own[n]
     local inside = open[func]
-    if not inside or n > tree.last[inside] then -- not below itself
+    if not inside or n > tree.last[inside] then -- not a recursive call
       row.total = row.total + side.total[n]
       open[func] = n
     end
@@ -46,7 +46,7 @@ local function by(field)
   end
 end
 
--- Cells but the last as wide as the widest of their column, to the right.
+-- Right-aligns all cells but the last to the width of their column.
 local function aligned(lines)
   local widths = {}
   for _, cells in ipairs(lines) do

@@ -1,21 +1,20 @@
---- The call tree as text for a terminal: who called whom, from the outermost function inwards.
--- A function that alone goes on with its caller's work stands straight below it, so that depth does not
--- eat the line; what has less than `least` per cent is left out, and told where it adds up to as much.
--- Each line has how much that is, and its share with all below it and of its own; beside a baseline the share here
--- and there. The last line is of all.
+--- Writes the call tree as text for a terminal, callers above callees.
+-- A caller's only callee is not indented, so that deep stacks fit the line. Functions below `least` percent are left
+-- out; if together they reach it, one line has their sum. Each line has the value, the share with callees and the own
+-- share, or with a baseline the shares in both profiles. The last line is the sum of all.
 
 local calls = require "perfev.profile.call_tree"
 local terminal = require "perfev.picture.terminal"
 
-local DEEPEST = 20 -- steps to the right
+local DEEPEST = 20 -- indentation steps
 
--- How large n is, in per cent: of what there is, or of what there was.
+-- Returns the share of node n in percent, the larger of profile and baseline.
 local function size(side, base, n)
   local now, before = terminal.share(side.total[n], side.all), terminal.share(base.total[n], base.all)
   return math.max(math.abs(now), math.abs(before))
 end
 
--- The children of n that are worth a line, the largest first, and what the others have together.
+-- Returns the children of n that get a line, the largest first, and the sum of the others.
 local function shown_children(tree, side, base, n, least)
   local list, rest, size_of = {}, { nr = 0, now = 0, before = 0 }, {}
   local c, stop = n + 1, n == 0 and #tree.func or tree.last[n]
@@ -53,7 +52,7 @@ return function(profile, opts)
   local least = opts.least or 1
   local lines = { { value.name, tree.base and "     now  before  change  function" or "   total     own  function" } }
   local function line(total, own, before, indent, text)
-    local deep = ("  "):rep(math.min(indent, DEEPEST)) -- deeper ones keep room for their names
+    local deep = ("  "):rep(math.min(indent, DEEPEST)) -- keep room for the names
     local head = (" %7s %7s"):format(terminal.percent(total, side.all), own and terminal.percent(own, side.all) or "")
     if tree.base then
       head = (" %7s %7s %7s"):format(terminal.percent(total, side.all), terminal.percent(before, base.all),
