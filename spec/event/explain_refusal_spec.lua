@@ -63,9 +63,9 @@ describe("a refusal", function()
     assert.matches("or: watch a command of your own: %-%- COMMAND", refusal("EACCES", { cpu_wide = true }))
   end)
 
-  it("where /proc shows nobody else's processes is told of that, and not that there are none", function()
+  it("reports that /proc hides the processes of other users, not that none matches", function()
     files["/proc/mounts"] = "proc /proc proc rw,relatime 0 0\nproc /proc proc rw,hidepid=invisible 0 0\n"
-    local hides = "/proc shows this user nobody else's (it is mounted with hidepid)\n  try: as root"
+    local hides = "/proc hides the processes of other users (it is mounted with hidepid)\n  try: as root"
     assert.matches("\n  there is no process or thread 70, or it is hidden: " .. hides, refusal("ESRCH", { pid = 70 }),
       nil, true)
     assert.equal("cannot watch pid 70: Operation not permitted (EPERM)\n  " .. hides,

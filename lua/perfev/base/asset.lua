@@ -1,5 +1,5 @@
---- Styles, pages and browser scripts that a module writes into its output: files beside the module.
--- perfl carries them as preloaded modules that return the text (src/gen/embed.lua).
+--- Reads a style sheet, page or browser script that lies beside the module that writes it into its output.
+-- perfl has them built in as preloaded modules that return the text (src/gen/embed.lua).
 
 --- @tparam string name  its path below lua/: "perfev/profile/html/flamegraph.css"
 -- @tparam ?string module_file  the path of the module beside it, as require() passes it; perfl passes none

@@ -1,15 +1,15 @@
---- Bytes in hexadecimal: build ids and payloads, which are no text.
+--- Bytes in hexadecimal, for build ids and payloads.
 
 local M = {}
 
---- All of them, as kernels and linkers write a build id.
+--- All bytes, in lower case as kernels and linkers write a build id.
 function M.of(bytes)
   return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
 end
 
---- For a line that a person reads: the first ones where there are more than that, and how many there are.
+--- At most the first `most` bytes; if bytes are cut, the total number follows.
 -- @tparam string bytes
--- @tparam integer most  so many are shown whole
+-- @tparam integer most
 -- @treturn string       "0102...(8192 bytes)"
 function M.cut(bytes, most)
   if #bytes <= most then return M.of(bytes) end

@@ -1,4 +1,4 @@
---- The rights of this process and the machine's settings that limit perf events, as /proc and /sys show them.
+--- Reads from /proc and /sys the rights of this process and the settings of the machine that limit perf events.
 
 local core = require "perfev.core"
 
@@ -26,21 +26,21 @@ function M.status_field(name)
   return status:match("\n" .. name .. ":%s*(%S+)")
 end
 
--- -> soft, hard; as /proc/self/limits has them
+-- A row of /proc/self/limits -> soft limit, hard limit
 function M.limit(name)
   local limits = core.slurp("/proc/self/limits") or ""
   return limits:match(name .. "%s+(%S+)%s+(%S+)")
 end
 
--- A rootless container's, say: who is root there is so for what is of it, and perf events ask for rights on the
--- machine (perfmon_capable()).
+-- True in a user namespace, such as a rootless container's. Its root has capabilities only in the namespace, but perf
+-- events need them in the initial one (perfmon_capable()).
 function M.in_user_namespace()
   local map = core.slurp("/proc/self/uid_map")
   return map ~= nil and not map:find("^%s*0%s+0%s+4294967295%s*$")
 end
 
--- Whether our calls have capability n on the machine; nil where /proc does not say. A perfl with file capabilities
--- holds them back and raises them around the calls that need them.
+-- True if system calls of this process have capability n in the initial user namespace; nil if /proc is missing. A
+-- perfl with file capabilities drops them and raises them only around the calls that need them.
 function M.has_capability(n)
   local caps = M.status_field("CapEff")
   return caps and ((tonumber(caps, 16) | core.held_capabilities()) >> n) & 1 == 1 and not M.in_user_namespace()
@@ -50,7 +50,7 @@ function M.is_privileged()
   return M.has_capability(CAP_PERFMON) or M.has_capability(CAP_SYS_ADMIN)
 end
 
--- Not even the least that there is: neither level nor capability is the reason, or both.
+-- True if the kernel refuses even a dummy event without the kernel's side, which needs the least rights.
 function M.nothing_allowed()
   local least = core.attr_new { type = SOFTWARE, config = DUMMY, exclude_kernel = true, exclude_hv = true }
   local ok, code = core.probe(least, 0, -1)
@@ -59,8 +59,8 @@ end
 
 function M.is_filtered() return M.status_field("Seccomp") == "2" end
 
--- What hides the kernel's addresses from this user: kallsyms_show_value() in kernel/ksyms_common.c.
--- -> the sysctl that is in the way, its value or nil, the settings that show them, whether root sees them as it is
+-- Why the kernel's addresses are hidden from this user: kallsyms_show_value() in kernel/ksyms_common.c.
+-- -> the sysctl that hides them, its value or nil, the settings that show them, true if root sees them without
 function M.kallsyms()
   local restrict, paranoid = M.sysctl("kptr_restrict"), M.sysctl("perf_event_paranoid")
   local may_ask = M.has_capability(CAP_SYSLOG)
@@ -70,13 +70,13 @@ function M.kallsyms()
   return "kptr_restrict", restrict, "kernel.kptr_restrict=0" .. also, restrict ~= 2 and not may_ask
 end
 
--- Why /proc does not show this user what others run, and what to do; nil: it does.
+-- Why /proc hides the processes of other users, and the remedy; nil if it shows them.
 function M.hidden()
   if core.list("/proc/self/task") then
-    local opts = "" -- of the mount that lies on top
+    local opts = "" -- options of the topmost mount
     for mounted in (core.slurp("/proc/mounts") or ""):gmatch("%S+ /proc proc (%S+)") do opts = mounted end
     if not opts:find("hidepid=[^0o]") or M.has_capability(CAP_SYS_PTRACE) then return nil end
-    return "/proc shows this user nobody else's (it is mounted with hidepid)", "as root"
+    return "/proc hides the processes of other users (it is mounted with hidepid)", "as root"
   elseif #(core.list("/proc") or {}) == 0 then
     return "/proc is not mounted here", "mount -t proc proc /proc"
   end

@@ -1,17 +1,17 @@
---- A value as JSON: keys sorted, text that is not UTF-8 with its bytes as \u00NN (Latin-1), so that each line
--- is valid and the same value is always the same text. A terminal shows a line and does not obey it: controls,
--- C1's too, and the marks that turn or break a line are written \uNNNN, as perfev.escape chooses them.
+--- Encodes a value as JSON on one line, which is safe on a terminal.
+-- Keys are sorted, so that equal values give equal text. Bytes that are not UTF-8 are written as \u00NN (Latin-1), and
+-- the code points that perfev.escape replaces as \uNNNN.
 
 local escape = require "perfev.base.escape"
 
--- null: what stands in a list for nothing, which nil cannot.
+-- null: an absent value in a list, which cannot hold nil.
 local M = { null = setmetatable({}, { __name = "json.null" }) }
 
 local short = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\t"] = "\\t", ["\r"] = "\\r" }
 
 local function hex(c) return short[c] or ("\\u%04x"):format(c:byte()) end
 
--- A character of more than one byte: itself, unless escape changes it. Those are all below U+10000.
+-- \uNNNN for a multi-byte character that escape() replaces, else nil. All of them are below U+10000.
 local function character(c) return escape(c) ~= c and ("\\u%04x"):format(utf8.codepoint(c)) or nil end
 
 local function text_of(text)
@@ -20,7 +20,7 @@ local function text_of(text)
   return '"' .. text:gsub('[%c"\\\127]', hex):gsub("[\194-\244][\128-\191]+", character) .. '"'
 end
 
--- The fewest digits that say it: 0.1, not 0.10000000000000001.
+-- The shorter form if it reads back as the same value: 0.1, not 0.10000000000000001.
 local function float_of(value)
   local short_one = ("%.15g"):format(value)
   return tonumber(short_one) == value and short_one or ("%.17g"):format(value)
@@ -44,11 +44,11 @@ end
 
 local Object = {}
 
---- Mark a table as an object, which an empty one is otherwise not.
+--- Marks a table as an object; an empty table without the mark is a list.
 function M.object(t) return setmetatable(t, Object) end
 
---- @tparam any value  tables with [1], and empty ones, are lists; functions and the like raise
--- @treturn string    on one line, without its newline
+--- @tparam any value  tables with [1] and empty tables are lists; a function, userdata or thread raises
+-- @treturn string    one line, without a newline
 function encode(value)
   local kind = type(value)
   if value == nil or value == M.null then return "null" end
@@ -58,7 +58,7 @@ function encode(value)
   if kind == "number" then
     return value == value and value ~= math.huge and value ~= -math.huge and float_of(value) or "null"
   end
-  if kind ~= "table" then error("json: a " .. kind .. " has no form", 2) end
+  if kind ~= "table" then error("json: cannot encode a " .. kind, 2) end
   if getmetatable(value) == Object then return object_of(value) end
   return (value[1] ~= nil or next(value) == nil) and list_of(value) or object_of(value)
 end

@@ -1,9 +1,10 @@
---- A module that is loaded when something of it is asked for: what one run in ten uses costs the others no start.
--- For what happens once per session. What is set in it before it is loaded it has from then on.
+--- Loads a module on its first use, so that runs that do not need it start faster.
+-- Not for hot paths: every access goes through a metamethod. A field set before the module is loaded is set in the
+-- module when it is.
 
-local proxies = {} -- name -> what stands for the module
+local proxies = {} -- module name -> its proxy
 
-local function stand_in(name)
+local function new_proxy(name)
   local module, set = nil, {}
   local function get()
     if not module then
@@ -23,9 +24,9 @@ local function stand_in(name)
   })
 end
 
---- @tparam string name  as for require; the module is a table, and need not be the caller's to call
--- @treturn table  to be used as the module
+--- @tparam string name  as for require; the module must be a table, and may be callable
+-- @treturn table  a proxy, used like the module
 return function(name)
-  proxies[name] = proxies[name] or stand_in(name)
+  proxies[name] = proxies[name] or new_proxy(name)
   return proxies[name]
 end

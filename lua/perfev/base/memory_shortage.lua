@@ -1,13 +1,13 @@
---- Shortage of memory: what names found no room, and errors that say so.
+--- Counts data dropped for lack of memory, and recognises out-of-memory errors.
 local M = {}
 
---- How many stacks did not fit in the max_bytes of profiles and were added to (other): for the summary line.
+--- Stacks that did not fit in the max_bytes of profiles and were added to (other); for the summary line.
 M.stacks = 0
 
---- Whether there was no memory for something, so that the result is not all that it should be.
+--- True after an allocation failed: the result is incomplete.
 M.any = false
 
---- Does an error say that there is no memory? Lua's own, or one of the core's.
+--- True for Lua's out-of-memory error and the core's.
 function M.is(object)
   return type(object) == "string"
     and (object:find("^not enough memory") or object:find("^[^\n]*no memory for ")) ~= nil

@@ -1,11 +1,11 @@
---- Methods that say so when they are called with a dot: s.run() in the place of s:run().
+--- Refuses a method called with a dot instead of a colon: s.run() instead of s:run().
 
---- Guard methods; the guard's frame is gone when a method runs, so that its errors are at the caller's line.
+--- Wraps methods with a check of self. The method is a tail call, so that its errors name the caller's line.
 -- @tparam table methods  by name
--- @tparam table class    the metatable of what they are called on
--- @tparam string what    that is, for the message: "session"
--- @tparam string name    which a variable of it usually has: "s"
--- @tparam string verbs   those to be guarded; not what is called for each sample
+-- @tparam table class    the metatable of self
+-- @tparam string what    the class's name in the message: "session"
+-- @tparam string name    a usual variable name, for the message: "s"
+-- @tparam string verbs   the names of the methods to wrap; not those called once per sample
 return function(methods, class, what, name, verbs)
   for verb in verbs:gmatch "[%w_]+" do
     local method = methods[verb]

@@ -1,11 +1,11 @@
---- perfev's own shared objects that are loaded on first use (perfev.elf, perfev.symtab): the module, or why not.
+--- Loads perfev's own shared objects on first use (perfev.elf, perfev.symtab); returns the reason on failure.
 
 local M = {}
 
---- By a module's name: why a searcher of require did not load it, and what to do (perfl's).
+--- Module name -> { the reason why perfl's searcher refused it, the remedy }.
 M.refused = {}
 
--- name; library: what it is made with -> module | nil, why not, what to do or nil
+-- name, the library it is linked with -> module | nil, reason, remedy or nil
 local function load_module(_, name, library)
   local ok, module = pcall(require, name)
   if ok then return module end

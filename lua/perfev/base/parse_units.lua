@@ -1,18 +1,17 @@
---- Durations, sizes and lists as people write them: "500ms", "2M", "0-3,7".
+--- Parses durations, sizes, times and lists: "500ms", "2M", "+1.5s", "0-3,7".
 --
--- Every function gives nil and a sentence for text it cannot take; the sentence
--- quotes the text and shows a right one.
+-- Every function returns nil and a message for invalid text; the message quotes the text and shows a valid example.
 
 local M = {}
 
 local ns_per = { ns = 1, us = 10 ^ 3, ms = 10 ^ 6, s = 10 ^ 9, m = 60 * 10 ^ 9, h = 3600 * 10 ^ 9 }
 local bytes_per = { B = 1, K = 2 ^ 10, M = 2 ^ 20, G = 2 ^ 30 }
 
--- A CPU or process list is short; "0-4000000000" is a slip of the finger.
+-- The longest range in a CPU or process list; "0-4000000000" is a typing error.
 local LIST_MAX = 65536
 
--- number × scale as an integer, or nil where it has none. Whole numbers never
--- pass through a float, so "9007199254740993ns" keeps its last digit.
+-- digits × scale as an integer, or nil if it overflows. Whole numbers are never converted to a float, so that
+-- "9007199254740993ns" keeps its last digit.
 local function scaled(digits, scale)
   local whole = math.tointeger(tonumber(digits))
   if not whole then return math.tointeger(math.floor(tonumber(digits) * scale + 0.5)) end
@@ -21,8 +20,8 @@ local function scaled(digits, scale)
   return whole * scale
 end
 
--- text -> digits, unit; nil when it is not a number with letters after it.
-local function split(v)
+-- text -> digits, unit; nil if the text is not a number followed by letters.
+local function split_unit(v)
   local text = math.type(v) == "float" and ("%.9f"):format(v) or tostring(v)
   local digits, unit = text:match("^(%d*%.?%d*)(%a*)$")
   if digits and digits:find("%d") then return digits, unit end
@@ -32,24 +31,24 @@ local function refuse(what, v, example)
   return nil, ("%s '%s': expected %s"):format(what, tostring(v), example)
 end
 
---- Nanoseconds of a duration.
--- @tparam string|number v  "10s", "500ms", "1.5m", "1h", "100us", "5ns"; bare: seconds
+--- A duration in nanoseconds.
+-- @tparam string|number v  "10s", "500ms", "1.5m", "1h", "100us", "5ns"; without a unit: seconds
 -- @treturn[1] integer  ns, never negative
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.duration(v)
-  local digits, unit = split(v)
+  local digits, unit = split_unit(v)
   local scale = digits and ns_per[unit == "" and "s" or unit]
   local ns = scale and scaled(digits, scale)
   if ns then return ns end
   return refuse("duration", v, "a number with ns, us, ms, s, m or h, as in 500ms")
 end
 
---- A time of a recording.
+--- A point in time of a recording.
 -- @tparam string|integer v  "12345.678901" (seconds, as perf script prints them), "+1.5s" (after time begins),
 --   "25%" (of the samples' span); an integer: ns, as in r.time
--- @treturn[1] table  `text`; `ns` or `percent`; `first` when it counts from where time begins; `last_ns`: where a
---   time that was printed to the microsecond ends
+-- @treturn[1] table  `text`; `ns` or `percent`; `first`: true if ns counts from the first sample; `last_ns`: the last
+--   nanosecond of a time that was printed in microseconds
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.moment(v)
@@ -69,13 +68,13 @@ function M.moment(v)
   return refuse("time", v, "seconds as perf script prints them (12345.678901), +1.5s or 25%")
 end
 
---- Bytes of a size.
--- @tparam string|number v  "2M", "64K", "1G", "512B" (powers of 1024); bare: bytes
+--- A size in bytes.
+-- @tparam string|number v  "2M", "64K", "1G", "512B" (powers of 1024); without a unit: bytes
 -- @treturn[1] integer  bytes, never negative
 -- @treturn[2] nil
 -- @treturn[2] string
 function M.size(v)
-  local digits, unit = split(v)
+  local digits, unit = split_unit(v)
   local scale = digits and bytes_per[unit == "" and "B" or unit:upper()]
   local bytes = scale and scaled(digits, scale)
   if bytes then return bytes end
@@ -84,8 +83,8 @@ end
 
 local PAGE, MOST = 4096, 1 << 31
 
---- Bytes of a buffer: the power of two that holds the size.
--- @tparam string|number v  as `size` takes it, 4K to 2G
+--- A buffer's size in bytes, rounded up to a power of two.
+-- @tparam string|number v  as for `size`, 4K to 2G
 -- @treturn[1] integer
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -107,9 +106,9 @@ local function add_range(list, seen, first, last)
   end
 end
 
---- Numbers of a list, each once, in the order given.
+--- The numbers of a list, without duplicates, in the order given.
 -- @tparam string v  "0-3,7"
--- @tparam[opt="list"] string what  what it lists, for the message ("CPU list")
+-- @tparam[opt="list"] string what  the list's name in the message ("CPU list")
 -- @treturn[1] {integer,...}
 -- @treturn[2] nil
 -- @treturn[2] string

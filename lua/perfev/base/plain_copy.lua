@@ -1,6 +1,6 @@
---- A caller's table as it is now: what its owner changes later changes nothing, and its metatable is not asked.
+--- A shallow copy of the caller's table, made without running its metamethods.
 -- @param value
--- @treturn table  a copy without a metatable; what is no table as it is
+-- @treturn table  a copy without a metatable; any other value is returned unchanged
 return function(value)
   if type(value) ~= "table" then return value end
   local copy = {}

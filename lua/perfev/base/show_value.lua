@@ -1,6 +1,6 @@
---- A caller's value in a message: none of its metamethods runs.
+--- The text of a caller's value in a message, made without running its metamethods.
 -- @param value
--- @treturn string  a string, number or boolean as it is; of anything else its type: "a table"
+-- @treturn string  a string, number or boolean as text; of any other value the type: "a table"
 return function(value)
   local kind = type(value)
   if kind == "string" or kind == "number" or kind == "boolean" then return tostring(value) end
