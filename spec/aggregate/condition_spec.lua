@@ -396,8 +396,8 @@ describe("a condition", function()
   it("is refused in the words it was written in", function()
     for _, case in ipairs {
       { 7, "a condition is a table such as" }, { {}, "not with nothing" }, { { x = 1 }, "\"x\" is no place" },
-      { { { "cpu", "==", 1 }, "or", { "cpu", "==", 2 } }, 'comes first: {"or", {...}, {...}}' },
-      { { { "cpu", "==", 1 }, { "cpu", "==", 2 } }, 'comes first: {"and", {...}, {...}}' },
+      { { { "cpu", "==", 1 }, "or", { "cpu", "==", 2 } }, 'come first: {"or", {...}, {...}}' },
+      { { { "cpu", "==", 1 }, { "cpu", "==", 2 } }, 'come first: {"and", {...}, {...}}' },
       { { "cpu", "=", 1 }, 'cpu: "=" is no operator (did you mean "=="?)' }, { { "cpu", "==" }, "has 2 words" },
       { { "cpu", "==", 1, 2 }, "has 4 words" }, { { "cpu", "==", { 1 } }, 'a set is behind "in"' },
       { { "cpu", "in", 1 }, 'behind "in" is a list' }, { { "cpu", "in", { 1, "a" } }, "a set is of one type" },

@@ -1,31 +1,31 @@
---- Aggregators: values by key, put together in C as they come (src/aggregate/aggregator.h).
--- One stands where a callback stands, and then no Lua is run per record; or a script feeds it. Here is
--- what happens once: options, what an event must have, rows and printing.
+--- Aggregators: C combines values by key as records arrive (src/aggregate/aggregator.h).
+-- An aggregator can be a callback, so that no Lua runs per record, or a script feeds it. This file does the work that
+-- happens once: options, checks against an event, rows and printing.
 
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
-local colon = require "perfev.base.method_guard"
+local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
-local fields = require "perfev.record.callback_fields"
+local callback_fields = require "perfev.record.callback_fields"
 local option_tables = require "perfev.base.option_tables"
-local shown = require "perfev.base.show_value"
-local where = lazy "perfev.aggregate.condition"
+local show_value = require "perfev.base.show_value"
+local conditions = lazy "perfev.aggregate.condition"
 
 local M = {}
 
 local methods = core.aggregator_methods
--- What aggpack.lua makes of them: no methods.
+-- Raw functions for perfev.aggregate.pack; scripts get the methods below.
 M.pack, M.unpack, methods.pack, methods.unpack = methods.pack, methods.unpack, nil, nil
--- What a profile's sampler has besides (profile.lua).
+-- A function for the sampler of perfev.profile.
 M.times, methods.times = methods.times, nil
-local walk = methods.pairs -- which does not count as reading
-local own_spec = methods.spec -- whose strings C reads
+local walk = methods.pairs -- does not mark the aggregator as read
+local own_spec = methods.spec -- the table that C also reads: do not change it
 
 local WIDTH, BAR = 80, 52
-local LEAST = 8 -- columns a key is not cut below
+local LEAST = 8 -- screen columns: a key is not cut to less
 
-local is_stack = {} -- columns whose keys are objects
+local is_stack = {} -- columns whose keys are stacks
 for _, name in ipairs { "stack", "ustack", "kstack" } do
   is_stack[name], is_stack["start." .. name], is_stack["via." .. name] = true, true, true
 end
@@ -36,7 +36,7 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
--- ---- making one ----
+-- ---- construction ----
 
 check.define("columns", "a name or a list of names", function(value)
   local list, why
@@ -56,7 +56,7 @@ check.define("columns", "a name or a list of names", function(value)
   return list
 end)
 
--- Has it a column of one of these names?
+-- True if one of the columns has one of these names.
 local function has_column(by, names)
   for _, name in ipairs(by) do
     if names[name] then return true end
@@ -64,39 +64,39 @@ local function has_column(by, names)
   return false
 end
 
--- A field that has no name before it is what is counted by, or what the values are of.
+-- The remedy for a field without an option name: it is `by` for counts, else `value`.
 local function remedy(kind, field)
   if type(field) ~= "string" then return "" end
   return ("\n  try: %s { %s = \"%s\" }"):format(kind, (kind == "count" or kind == "top") and "by" or "value", field)
 end
 
--- What is likely meant by what is no option of this kind.
+-- Refuses options that this kind lacks, with the kind or the option that was probably meant.
 local function check_words(kind, spec, types, level)
   if type(spec) ~= "table" then
-    fail(level, "%s: a table expected, not %s%s", kind, shown(spec), remedy(kind, spec))
+    fail(level, "%s: a table expected, not %s%s", kind, show_value(spec), remedy(kind, spec))
   end
   for name in next, spec do
     if types[name] == nil and name == 1 then
       fail(level, "%s: options have names%s", kind, remedy(kind, spec[1]))
     elseif types[name] == nil and name == "value" then
-      fail(level, "%s: value: a count has no values\n  try: sum, or by = \"%s\"", kind, shown(spec.value))
+      fail(level, "%s: value: a count has no values\n  try: sum, or by = \"%s\"", kind, show_value(spec.value))
     elseif types[name] == nil and (option_tables.hist[name] or option_tables.top[name]) then
       fail(level, "%s: '%s' is an option of %s", kind, name, name == "rows" and "top" or "hist")
     end
   end
 end
 
-local made = setmetatable({}, { __mode = "v" }) -- those the module's verbs made, in order
+local made = setmetatable({}, { __mode = "v" }) -- all aggregators, in the order of their construction
 local nr_made = 0
 local was_read = setmetatable({}, { __mode = "k" })
-local CLEARED = "cleared" -- it was read, and what it has is news
+local CLEARED = "cleared" -- a value of was_read: read, then cleared; its values are new
 
---- An aggregator.
+--- Makes an aggregator.
 -- @tparam string kind    "count", "top", "sum", "avg", "min", "max", "stats", "hist" or "quantile"
 -- @tparam[opt] table spec  `by` (a name or a list of them: the columns of its keys), `value` (the field the
---   values are of), `where` (a condition: see where.lua), `unit` and `title` (for print), `max_keys` (default
---   65536), `slot` (how long the times are that a column `time` tells apart), of hist: `low`, `high`, `step`,
---   of top: `rows` (for print, 10)
+--   values are of), `where` (a condition: see condition.lua), `unit` and `title` (for print), `max_keys` (default
+--   65536), `slot` (the length of the time slots in a column `time`); for hist: `low`, `high`, `step`;
+--   for top: `rows` (for print, 10)
 -- @tparam integer level  of the caller, for `error`
 -- @treturn aggregator
 function M.new(kind, spec, level)
@@ -115,7 +115,7 @@ function M.new(kind, spec, level)
     fail(level, "hist: low, high and step go together; without them it is by powers of two")
   end
   local condition, program
-  if spec.where ~= nil then condition, program = where.read(spec.where, kind .. ": where", level + 1) end
+  if spec.where ~= nil then condition, program = conditions.read(spec.where, kind .. ": where", level + 1) end
   local ok, one = pcall(core.aggregator, {
     kind = is_linear and "linear" or kind, word = kind, by = by, value = spec.value,
     unit = spec.unit, title = spec.title, max_keys = spec.max_keys,
@@ -128,8 +128,8 @@ function M.new(kind, spec, level)
   return one
 end
 
---- Those that have not been printed or read row by row, in the order they were made; of one that was cleared then
--- what came since.
+--- The aggregators that were not printed or read, in the order of their construction. One that was read and cleared
+-- counts as unread if it has new values.
 function M.unread()
   local list = {}
   for i = 1, nr_made do
@@ -141,23 +141,23 @@ end
 
 -- ---- as a callback ----
 
---- Is it an aggregator?
+--- True for an aggregator.
 function M.is(value)
   return type(value) == "userdata" and select("#", core.aggregator_fields(value)) > 0
 end
 
---- Is it a list of what stands where a callback stands?
+--- True for a list of callbacks.
 function M.is_list(value)
   return type(value) == "table" and getmetatable(value) == nil
 end
 
---- What stands where a callback stands: it, or those in it when it is a list.
+--- The callbacks in a list; a single callback becomes a list of one.
 -- @treturn table
 function M.list(value)
   return M.is_list(value) and value or { value }
 end
 
---- Has it, or one of a list, a column of symbols, for which what is mapped has to be followed?
+--- True if an aggregator of the callback has a column `symbol`: the session must then track memory maps.
 function M.has_symbol(value)
   for _, one in ipairs(M.list(value)) do
     if M.is(one) and has_column(own_spec(one).by, { symbol = true }) then return true end
@@ -167,7 +167,7 @@ end
 
 local has_payload = { sample = true, record = true }
 
---- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
+--- Why an aggregator cannot be this callback of any event; nil if it can, or if the value is not an aggregator.
 function M.refusal(callback, value)
   if not M.is(value) then return nil end
   local wanted, why = core.aggregator_fields(value)
@@ -178,7 +178,7 @@ function M.refusal(callback, value)
   end
 end
 
--- aggregator -> column -> bytes of a number that its event's format shows in hexadecimal
+-- aggregator -> column -> size of a number that the tracepoint prints in hexadecimal
 local hex_columns = setmetatable({}, { __mode = "k" })
 
 local function note_hex(one, format)
@@ -195,19 +195,20 @@ end
 
 local function check_one(event, one, format)
   note_hex(one, format)
-  -- What of a payload that is there is no key, or no value.
+  -- Why a field that the payload has cannot be a key or a value, or nil.
   local function fault(field)
     local is_value = own_spec(one).value == "args." .. field.name
     if is_value and field.kind ~= "number" then return "a value is a number, and this is not one" end
     if field.kind == "array" or field.kind == "cpumask" then return "neither a number nor a string" end
     local condition = own_spec(one).condition
-    local why = condition and where.fault(condition, field)
+    local why = condition and conditions.fault(condition, field)
     return why and "where: " .. why
   end
-  return fields.check_payload(event, "perfev." .. own_spec(one).word, core.aggregator_fields(one), format, fault)
+  local wanted = core.aggregator_fields(one)
+  return callback_fields.check_payload(event, "perfev." .. own_spec(one).word, wanted, format, fault)
 end
 
---- Has the event what its aggregators read?
+--- Checks that the event has the fields that its aggregators read.
 -- @tparam string event       its name, for the message
 -- @tparam table callbacks
 -- @tparam ?string format     the text of its tracepoint's format file
@@ -226,7 +227,7 @@ function M.check(event, callbacks, format)
   return true
 end
 
---- Does one of these count samples, each as one?
+--- True if a callback counts samples, one each.
 function M.counts(callbacks)
   for _, one in ipairs(M.list(callbacks.sample or callbacks.record)) do
     local kind = M.is(one) and own_spec(one).kind
@@ -235,24 +236,24 @@ function M.counts(callbacks)
   return false
 end
 
---- The condition of who gets an event's samples, as where.lua's tree; or nil, as for several that do.
+--- The condition of the only subscriber to an event's samples, as condition.lua's tree; nil for several subscribers.
 function M.condition(callbacks)
   local one = callbacks.sample or callbacks.record
   return M.is(one) and own_spec(one).condition or nil
 end
 
---- The options it was made of, in a table of the caller's own; `kind` is what made it.
+--- A copy of the options; `kind` is the constructor's name.
 function methods:spec()
   local spec = {}
   for name, value in pairs(own_spec(self)) do spec[name] = value end
   spec.kind, spec.word, spec.slot_ns, spec.by = spec.word, nil, nil, { table.unpack(spec.by) }
-  spec.where, spec.condition = spec.condition and where.source(spec.condition), nil
+  spec.where, spec.condition = spec.condition and conditions.source(spec.condition), nil
   return spec
 end
 
 -- ---- rows ----
 
--- What rows are sorted by: a value that is a table by how many there are.
+-- The sort key of a value: its count if it is a table.
 local function weight(value)
   return type(value) == "table" and value.count or value
 end
@@ -262,7 +263,7 @@ local order_of = { boolean = 1, number = 2, string = 3, userdata = 4 }
 local function is_before(a, b)
   if type(a) ~= type(b) then return order_of[type(a)] < order_of[type(b)] end
   if type(a) == "boolean" then return not a and b end
-  if type(a) == "userdata" then return a.id < b.id end -- stacks: as they were first seen
+  if type(a) == "userdata" then return a.id < b.id end -- stacks: in the order first seen
   return a < b
 end
 
@@ -293,15 +294,15 @@ local function row_of(by, cell)
   return row
 end
 
---- All of it, the greatest value first.
--- @treturn {table,...}  each with its key by the names of the columns, and `value`
+--- All rows, the greatest value first.
+-- @treturn {table,...}  each with its key under the names of the columns, and `value`
 function methods:rows()
   return (self:top(math.maxinteger))
 end
 
---- The n rows of the greatest values.
+--- The n rows with the greatest values.
 -- @treturn {table,...}
--- @treturn integer  how many rows more there are
+-- @treturn integer  the number of further rows
 function methods:top(n)
   local most = type(n) == "number" and math.tointeger(n)
   if not most or most < 0 then error("top: how many is an integer from 0 on", 2) end
@@ -317,7 +318,7 @@ function methods:pairs()
   return walk(self)
 end
 
---- All of it as bytes, for perfev.unpack; see perfev.aggregate.pack.
+--- The aggregator as bytes, for perfev.unpack; see perfev.aggregate.pack.
 function methods:pack()
   was_read[self] = true
   return require "perfev.aggregate.pack".pack(M, self, own_spec(self))
@@ -335,7 +336,7 @@ function methods:delta()
   return native_delta(self)
 end
 
--- What C cannot tell apart: columns of other names, and values of another unit.
+-- Checks what C does not: column names, slots and units.
 local function check_alike(spec, other, level)
   local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
   if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
@@ -353,7 +354,7 @@ function methods:merge(other)
   check_alike(own_spec(self), own_spec(other), 3)
   local ok, merged = pcall(native_merge, self, other)
   if not ok then fail(2, "merge: %s", (merged:gsub("^bad argument #2 to '.-' %((.*)%)$", "%1"))) end
-  was_read[other] = true -- it is in this one now
+  was_read[other] = true -- its values are in `self` now
   return merged
 end
 
@@ -363,7 +364,7 @@ local function number(value)
   return math.type(value) == "float" and ("%.2f"):format(value) or tostring(value)
 end
 
--- The columns of a value: names, and what of it each is.
+-- The columns of a value that is a table, by kind: the fields to print.
 local columns_of = {
   stats = { "count", "sum", "avg", "min", "max" }, top = { "count", "error" },
   quantile = { "count", "avg", "p50", "p90", "p99", "p999", "max" },
@@ -383,7 +384,7 @@ local function value_names(spec)
   return names
 end
 
--- The line above it all: what has several columns has its unit there.
+-- The title line; it shows the unit if the value has several columns.
 local function title_of(spec)
   local words = {}
   if spec.title then words[1] = escape(spec.title) end
@@ -402,8 +403,8 @@ local function fitted(text, width, right)
   return right and blanks .. text or text .. blanks
 end
 
--- Widths of the columns; where the line would be too long the widest key gives way.
-local function layout(lines, nr_keys)
+-- Widths of the columns; while a line is too long, the widest key column shrinks.
+local function column_widths(lines, nr_keys)
   local widths, total = {}, -2
   for _, line in ipairs(lines) do
     for i, cell in ipairs(line) do widths[i] = math.max(widths[i] or 0, width_of(cell)) end
@@ -422,7 +423,7 @@ end
 
 local spans = setmetatable({}, { __mode = "k" }) -- aggregator -> the spans that feed it
 
--- Bytes of a key that is shown in hexadecimal, or nil; "start.args.addr" is the start's args.addr.
+-- The size of a key that is printed in hexadecimal, or nil; "start.args.addr" is args.addr of the span's start.
 local function hex_bytes(self, name)
   local own = hex_columns[self]
   if own and own[name] then return own[name] end
@@ -433,7 +434,7 @@ local function hex_bytes(self, name)
   end
 end
 
--- The time that a slot begins at, in seconds, with as many digits as tell slots apart.
+-- The start of a slot in seconds, with the digits that distinguish slots.
 local function seconds_text(ns, slot_ns)
   local digits = 9
   while digits > 0 and slot_ns % 10 == 0 do slot_ns, digits = slot_ns // 10, digits - 1 end
@@ -441,7 +442,7 @@ local function seconds_text(ns, slot_ns)
   return text:sub(1, digits > 0 and digits - 10 or -11)
 end
 
--- A key in the column of that name.
+-- The text of a key in the column `name`.
 local function key_text(self, spec, name, key)
   if math.type(key) == "integer" then
     if name == "time" and spec.slot_ns then return seconds_text(key, spec.slot_ns) end
@@ -451,7 +452,7 @@ local function key_text(self, spec, name, key)
   return escape(tostring(key))
 end
 
--- Names of the columns, of keys and then of values; args.comm is COMM where no other column is.
+-- The header: key columns, then value columns; args.comm is COMM unless another column has that name.
 local function head_of(spec)
   local names, values, uses = {}, columns_of[spec.kind] or { spec.word }, {}
   for _, name in ipairs(values) do uses[name] = 1 end
@@ -486,7 +487,7 @@ local function print_table(self, spec, cells)
     for i = 1, #spec.by do line[i] = i == 1 and "(other)" or "" end
     lines[#lines + 1] = table.move(value_cells(spec.kind, other), 1, #head, #line + 1, line)
   end
-  local widths = layout(lines, #spec.by)
+  local widths = column_widths(lines, #spec.by)
   for _, line in ipairs(lines) do
     local parts = {}
     for i, cell in ipairs(line) do parts[i] = fitted(cell, widths[i], i > #spec.by or is_right[i]) end
@@ -496,8 +497,8 @@ end
 
 local suffixes = { "", "K", "M", "G", "T", "P", "E" }
 
--- As bpftrace has it: 4096 is 4K.
-local function bound(n, is_log2)
+-- A bucket's limit as bpftrace prints it: 4096 is 4K.
+local function limit_text(n, is_log2)
   local i = 1
   while is_log2 and n >= 1024 and n % 1024 == 0 and suffixes[i + 1] do n, i = n // 1024, i + 1 end
   return n .. suffixes[i]
@@ -505,10 +506,10 @@ end
 
 local function bucket_label(bucket, is_log2)
   local low, high = bucket.low, bucket.high
-  if not low then return ("(..., %s)"):format(bound(high, is_log2)) end
-  if not high then return ("[%s, ...)"):format(bound(low, is_log2)) end
+  if not low then return ("(..., %s)"):format(limit_text(high, is_log2)) end
+  if not high then return ("[%s, ...)"):format(limit_text(low, is_log2)) end
   if is_log2 and high - low == 1 then return ("[%d]"):format(low) end
-  return ("[%s, %s)"):format(bound(low, is_log2), bound(high, is_log2))
+  return ("[%s, %s)"):format(limit_text(low, is_log2), limit_text(high, is_log2))
 end
 
 local function print_buckets(value, is_log2)
@@ -520,7 +521,7 @@ local function print_buckets(value, is_log2)
   end
 end
 
--- A stack in a key of bpftrace's form: a frame a line, the innermost first.
+-- A stack in a key as bpftrace prints it: a frame a line, the innermost first.
 local function stack_text(stack)
   local lines = { "" }
   for i, frame in ipairs(stack:frames()) do
@@ -533,7 +534,7 @@ local function stack_text(stack)
   return table.concat(lines, "\n")
 end
 
-local function bracketed(self, spec, cell)
+local function bracketed_key(self, spec, cell)
   local keys = {}
   for k, name in ipairs(spec.by) do
     keys[k] = type(cell[k]) == "userdata" and stack_text(cell[k]) or key_text(self, spec, name, cell[k])
@@ -545,7 +546,7 @@ end
 local function print_hist(self, spec, cells)
   local unit = spec.unit and (" (%s)"):format(escape(spec.unit)) or ""
   for i = #cells, 1, -1 do -- the greatest last, as bpftrace does
-    print(("@%s%s:"):format(bracketed(self, spec, cells[i]), unit))
+    print(("@%s%s:"):format(bracketed_key(self, spec, cells[i]), unit))
     print_buckets(cells[i].value, spec.kind == "hist")
     if i > 1 then print() end
   end
@@ -556,14 +557,14 @@ local function print_hist(self, spec, cells)
   end
 end
 
---- One histogram that no aggregator has: `value` is as perfev.hist's.
+--- Prints a histogram without an aggregator; `value` has the form of a value of perfev.hist.
 function M.print_histogram(title, unit, value, is_log2)
   if title then print(escape(title)) end
   print(unit and ("@ (%s):"):format(escape(unit)) or "@:")
   print_buckets(value, is_log2)
 end
 
--- One line, behind a key of many.
+-- A value on the line of its key.
 local function value_text(spec, value)
   local cells = value_cells(spec.kind, value)
   if not columns_of[spec.kind] then return cells[1] .. (spec.unit and " " .. escape(spec.unit) or "") end
@@ -571,22 +572,22 @@ local function value_text(spec, value)
   return table.concat(cells, ", ")
 end
 
--- No table has room for them: keys in bpftrace's form, the greatest last.
+-- Stacks do not fit a table: keys in bpftrace's form, the greatest value last.
 local function print_stacks(self, spec, cells)
   for i = #cells, 1, -1 do
-    print(("@%s: %s"):format(bracketed(self, spec, cells[i]), value_text(spec, cells[i].value)))
+    print(("@%s: %s"):format(bracketed_key(self, spec, cells[i]), value_text(spec, cells[i].value)))
   end
   local other = self:other()
   if other ~= nil then print("@(other): " .. value_text(spec, other)) end
 end
 
---- The span feeds the aggregator, which tells of it.
+--- Registers a span that feeds the aggregator; remarks() includes the span's.
 function M.add_span(self, span)
   spans[self] = spans[self] or {}
   table.insert(spans[self], span)
 end
 
---- What is in no row of its own, in words.
+--- Text lines about values that have no row of their own.
 -- @treturn {string,...}
 function methods:remarks()
   local spec, lines = own_spec(self), {}
@@ -640,8 +641,8 @@ local function print_text(self, spec, cells)
   for _, line in ipairs(self:remarks()) do print(line) end
 end
 
---- A drawing of a `hist`: of its histograms, or of a heat map where it has a column "time" of slots.
--- @tparam[opt] table opts  `title`, `panels`: how many keys have one of their own, 8 unless said otherwise
+--- A picture of a `hist`: its histograms, or a heat map if it has a column "time" with slots.
+-- @tparam[opt] table opts  `title`, `panels`: the number of keys with a panel (default 8)
 -- @treturn string
 for _, format in ipairs { "svg", "html" } do
   methods[format] = function(self, opts)
@@ -654,7 +655,7 @@ local function csv_cell(value)
   return text:find('[",\r\n]') and '"' .. text:gsub('"', '""') .. '"' or text
 end
 
--- A line for each key; of a histogram one for each bucket.
+-- A line for each key, or for each bucket of a histogram.
 local function print_csv(self, spec, cells)
   local names = { table.unpack(spec.by) }
   local is_hist = spec.kind == "hist" or spec.kind == "linear"
@@ -687,7 +688,7 @@ local function json_value(value)
   return type(value) == "userdata" and value:folded() or value
 end
 
--- A line for each key, as rows() has it; then other, and what was not counted.
+-- A line for each key, as in rows(); then (other), and the remarks.
 local function print_json(self, spec, cells)
   local json = require "perfev.base.json"
   local function line(row)
@@ -706,10 +707,10 @@ end
 
 local forms = { text = print_text, csv = print_csv, json = print_json }
 
---- The form that print has when it is not said; perfl's -j makes it "json".
+--- The default form of print; perfl -j sets it to "json".
 M.default_form = "text"
 
---- Print it: a table, or histograms.
+--- Prints a table, or histograms.
 -- @tparam[opt] string how  "text", "csv" or "json" (default: M.default_form)
 function methods:print(how)
   local form = forms[how or M.default_form]
@@ -718,7 +719,7 @@ function methods:print(how)
   form(self, own_spec(self), sorted_cells(self))
 end
 
--- Those of C check their userdata themselves. All of ours have false for their metatable.
-colon(methods, false, "aggregator", "a", "spec rows top pairs pack delta merge remarks print svg html")
+-- Methods in C check their userdata themselves. getmetatable() returns false for an aggregator.
+method_guard(methods, false, "aggregator", "a", "spec rows top pairs pack delta merge remarks print svg html")
 
 return M

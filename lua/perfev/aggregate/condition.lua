@@ -1,15 +1,15 @@
---- Conditions, said as data: {"args.ret", "<", 0}, {"and", ...}, {"or", ...}, {"not", ...}.
--- A condition is checked and compiled once (src/aggregate/condition.h), and costs no Lua per record. What the kernel
--- can decide also goes into the tracepoint's filter, so that it does not write the other records. The filter may let
--- through more than the condition, because each record is checked against the whole condition.
+--- Conditions as data: {"args.ret", "<", 0}, {"and", ...}, {"or", ...}, {"not", ...}.
+-- A condition is checked and compiled once (src/aggregate/condition.h), and runs no Lua per record. The part that the
+-- kernel can decide becomes the tracepoint's filter, so that it writes fewer records. The filter may pass more records
+-- than the condition, because C checks each record against the whole condition.
 
 local core = require "perfev.core"
 
 local M = {}
 
 local MOST = 1000 -- PEV_WHERE_MOST
-local MOST_OF_FILTER = 64 -- of a set: the kernel looks at one after the other
-local LONGEST = 3000 -- bytes of filter: there may be another beside it, and a page for both
+local FILTER_SET_MOST = 64 -- values of a set in a filter: the kernel compares them one by one
+local FILTER_BYTES_MOST = 3000 -- the kernel takes one page, and the user's own filter may be added
 
 local opposite = { ["=="] = "!=", ["!="] = "==", ["<"] = ">=", [">="] = "<", [">"] = "<=", ["<="] = ">" }
 local operators = { "==", "!=", "<", "<=", ">", ">=", "&", "in", "prefix" }
@@ -18,14 +18,14 @@ local joints = { ["and"] = true, ["or"] = true, ["not"] = true }
 local is_operator = {}
 for _, op in ipairs(operators) do is_operator[op] = true end
 
--- Caught by M.read, which says whose condition it is.
+-- Caught by M.read, which adds the option's name.
 local function fail(...)
   error({ why = string.format(...) }, 0)
 end
 
--- ---- what the user wrote ----
+-- ---- reading the user's table ----
 
-local function shown(value)
+local function quoted(value)
   return type(value) == "string" and ('"%s"'):format(value) or tostring(value)
 end
 
@@ -35,12 +35,12 @@ local function check_list(one)
   end
   for key in pairs(one) do
     if math.type(key) ~= "integer" or key < 1 or key > #one then
-      fail('a condition is a list such as {"args.ret", "<", 0}; %s is no place in one', shown(key))
+      fail('a condition is a list such as {"args.ret", "<", 0}; %s is no place in one', quoted(key))
     end
   end
   if type(one[1]) == "table" then
     local joint = joints[one[2]] and one[2] or "and"
-    fail('what joins conditions comes first: {"%s", {...}, {...}}', joint)
+    fail('"and", "or" and "not" come first: {"%s", {...}, {...}}', joint)
   end
   if type(one[1]) ~= "string" then
     fail('a condition begins with a field\'s name, "and", "or" or "not", not with %s',
@@ -48,8 +48,8 @@ local function check_list(one)
   end
 end
 
--- A literal of that operator, as it is compared.
-local function literal(value, field, op)
+-- Checks a literal against its operator; a float with an integer value becomes that integer.
+local function check_literal(value, field, op)
   local of_numbers = op ~= "==" and op ~= "!=" and op ~= "in" and op ~= "prefix"
   if math.type(value) == "float" then
     local whole = math.tointeger(value)
@@ -60,7 +60,7 @@ local function literal(value, field, op)
     fail("%s: what a string begins with is a string, not a %s", field, type(value))
   elseif of_numbers and math.type(value) ~= "integer" then
     fail("%s: %s is for integers, not for %s", field, op,
-      type(value) == "string" and shown(value) or "a " .. type(value))
+      type(value) == "string" and quoted(value) or "a " .. type(value))
   elseif type(value) ~= "string" and type(value) ~= "number" and type(value) ~= "boolean" then
     fail("%s: it is compared with an integer, a string or a truth value, not a %s", field, type(value))
   end
@@ -73,13 +73,13 @@ local function literals_of(one)
     if type(value) == "table" then
       fail('%s: a set is behind "in": {"%s", "in", {...}}', field, field)
     end
-    return { literal(value, field, op) }
+    return { check_literal(value, field, op) }
   end
   if type(value) ~= "table" or #value == 0 then
     fail('%s: behind "in" is a list: {"%s", "in", {1, 2, 3}}', field, field)
   end
   local list = {}
-  for i = 1, #value do list[i] = literal(value[i], field, op) end
+  for i = 1, #value do list[i] = check_literal(value[i], field, op) end
   for i = 2, #list do
     if type(list[i]) ~= type(list[1]) then fail("%s: a set is of one type", field) end
   end
@@ -88,21 +88,21 @@ end
 
 local of_kind = { number = "an integer", string = "a string", boolean = "true or false" }
 
--- Can that field be compared so? nil, or why not.
+-- Why a field of this kind cannot be compared with the node's literals, or nil.
 local function mismatch(kind, node)
   local value = node[1]
   if type(value) ~= kind then
     return ("it is %s, and compared with %s"):format(kind == "number" and "a number" or kind == "string" and "a string"
-      or "true or false", shown(value))
+      or "true or false", quoted(value))
   end
   if kind == "boolean" and node.op == "in" then return "true and false need no set" end
 end
 
-local function comparison(one)
+local function read_comparison(one)
   local field, op = one[1], one[2]
   if type(op) ~= "string" or not is_operator[op] then
     local near = meant[op] or type(op) == "string" and core.nearest(op, operators)
-    fail("%s: %s is no operator%s\n  they are: %s", field, op == nil and "nothing" or shown(op),
+    fail("%s: %s is no operator%s\n  they are: %s", field, op == nil and "nothing" or quoted(op),
       near and (" (did you mean \"%s\"?)"):format(near) or "", table.concat(operators, " "))
   end
   if #one ~= 3 then
@@ -118,22 +118,23 @@ local function comparison(one)
   return node
 end
 
-local function read(one, depth)
+local function read_node(one, depth)
   check_list(one)
   if depth > 100 then fail("more than 100 conditions in each other") end
   local op = one[1]
-  if not joints[op] then return comparison(one) end
+  if not joints[op] then return read_comparison(one) end
   if #one < 2 or op == "not" and #one > 2 then
     fail('"%s" has %s behind it', op, op == "not" and "one condition" or "conditions")
   end
   local node = { op = op }
-  for i = 2, #one do node[i - 1] = read(one[i], depth + 1) end
+  for i = 2, #one do node[i - 1] = read_node(one[i], depth + 1) end
   return node
 end
 
 -- ---- the program ----
 
--- Made from its end, as a test has to know what follows. yes, no: "yes", "no" or a place from the end.
+-- Emits the tests in reverse order, because a test needs the targets of its jumps. yes, no: "yes", "no" or the index of
+-- a test, counted from the end.
 local function emit(tests, node, yes, no)
   if node.op == "not" then return emit(tests, node[1], no, yes) end
   if node.op == "and" or node.op == "or" then
@@ -165,15 +166,15 @@ local function compile(node)
   return core.condition(tests)
 end
 
---- Check a condition and compile it. Raises on what can only be a mistake.
+--- Checks a condition and compiles it. Raises if it is invalid.
 -- @tparam table condition
--- @tparam string what     whose it is, for the message: "count: where"
+-- @tparam string what     the option, for the message: "count: where"
 -- @tparam integer level   of the caller, for `error`
--- @treturn table     the tree: comparisons (`field`, `op`, their literals), and joints (`op`, what they join)
+-- @treturn table     the tree: comparisons (`field`, `op`, the literals), and "and", "or", "not" (`op`, the operands)
 -- @treturn userdata  the program
 function M.read(condition, what, level)
   local ok, node, program = pcall(function()
-    local node = read(condition, 1)
+    local node = read_node(condition, 1)
     return node, compile(node)
   end)
   if ok then return node, program end
@@ -181,12 +182,12 @@ function M.read(condition, what, level)
   error(("%s: %s"):format(what, node.why), level)
 end
 
---- Two of them as one, of what `read` gave; either may be nil.
+--- Joins two trees from `read` by "and"; either may be nil.
 function M.both(a, b)
   return a and b and { op = "and", a, b } or a or b
 end
 
---- The program of a tree.
+--- Compiles a tree.
 function M.program(node) return node and compile(node) end
 
 local function source_of(node)
@@ -199,7 +200,7 @@ local function source_of(node)
   return { node.field, node.op, node.op == "in" and table.move(node, 1, #node, 1, {}) or node[1] }
 end
 
---- The condition as it may be written.
+--- The tree as a condition that `read` accepts.
 M.source = source_of
 
 local function each(node, f)
@@ -222,15 +223,15 @@ function M.reads(node)
   return needs
 end
 
--- ---- held against a tracepoint ----
+-- ---- checking against a tracepoint ----
 
--- Numbers are what C reads as such: a char * too, whose string is elsewhere.
+-- The kind of the value that C reads: a char * is a number, because the record has only the address.
 local function kind_of(field)
   if field.kind == "number" or field.is_pointer then return "number" end
   return field.kind == "string" and "string" or nil
 end
 
---- Why that field of a payload cannot be compared so, or nil.
+--- Why the condition cannot compare this payload field, or nil.
 -- @tparam table node   the condition
 -- @tparam table field  of filter.lua's fields
 function M.fault(node, field)
@@ -241,10 +242,11 @@ function M.fault(node, field)
   end)
 end
 
--- ---- the kernel's part ----
+-- ---- the filter for the kernel ----
 
--- A value outside of what the field can hold decides at once; the kernel would cut it to the field's size.
-local function beyond(field, op, value)
+-- The result of comparing the field with a value outside its range; nil if the value is inside. The kernel would
+-- truncate such a value to the field's size.
+local function decide_out_of_range(field, op, value)
   if field.size == 8 then return nil end
   local bits = 8 * field.size
   local low, high = 0, (1 << bits) - 1
@@ -259,7 +261,7 @@ end
 
 -- An argument of a system call can be narrower than the word that the kernel compares, and the upper half of the word
 -- is arbitrary. So the filter passes every record that could match.
-local function of_argument(field, name, op, value)
+local function argument_text(field, name, op, value)
   local bits = 8 * field.bytes
   local low = value & (1 << bits) - 1
   local half = 1 << (bits - 1)
@@ -269,25 +271,25 @@ local function of_argument(field, name, op, value)
   return ("(%s %s %d || %s > %d)"):format(name, op, low, name, (1 << bits) - 1)
 end
 
-local function of_number(field, name, op, value)
+local function number_filter(field, name, op, value)
   local size = field.bytes or field.size
   if op == "&" then
     local fits = value > 0 and (size == 8 or value < 1 << (8 * size - 1))
     return fits and ("%s & %d"):format(name, value) or nil
   end
-  if size < field.size then return of_argument(field, name, op, value) end
+  if size < field.size then return argument_text(field, name, op, value) end
   if field.is_signed and not field.signed and op ~= "==" and op ~= "!=" then return nil end
-  local decided = beyond(field, op, value)
+  local decided = decide_out_of_range(field, op, value)
   if decided ~= nil then return decided end
-  -- The least there is has no positive twin, which is what kernels before 4.17 looked for.
+  -- Kernels before 4.17 negate a negative value, and the least integer has no positive counterpart.
   if value == math.mininteger and field.signed then return nil end
   return ("%s %s %s"):format(name, op, number_text(field, value))
 end
 
--- Strings as the kernel compares them, in no more than the field holds; its patterns have signs of their own.
-local function of_string(field, name, op, value, negated)
+-- A string comparison; nil if the value does not fit the field or contains characters special in the kernel's patterns.
+local function string_filter(field, name, op, value, negated)
   if #value >= (field.is_dynamic and 256 or math.min(field.size, 256)) or value:find("[^ -~]") then return nil end
-  if negated and field.is_dynamic then return nil end -- one without its NUL is the same to the kernel as a longer one
+  if negated and field.is_dynamic then return nil end -- to the kernel a string without a NUL equals a longer one
   local quote = not value:find('"', 1, true) and '"' or not value:find("'", 1, true) and "'"
   if not quote then return nil end
   if op ~= "prefix" then return ("%s %s %s%s%s"):format(name, op, quote, value, quote) end
@@ -297,9 +299,9 @@ local function of_string(field, name, op, value, negated)
   return negated and ("!(%s)"):format(text) or text
 end
 
--- What is no payload's that the kernel has, too, under names that no event's own field has. A thread's name is
--- the kernel's but for an idle CPU's, and for one that nobody has heard of (":123").
-local own = {
+-- Record fields that kernel filters know under names of their own (COMM, CPU). The comm of a record differs from the
+-- kernel's for an idle CPU ("swapper") and for an unknown thread (":123").
+local common_fields = {
   comm = { field = { name = "COMM", kind = "string", size = 16 },
            takes = function(value) return not value:find("^swapper") and value:sub(1, 1) ~= ":" end },
   cpu = { field = { name = "CPU", kind = "number", size = 4, signed = true }, takes = math.tointeger },
@@ -313,27 +315,27 @@ local function field_of(node, fields)
     end
     return nil
   end
-  local there = own[node.field]
-  for _, value in ipairs(there and node or {}) do
-    if not there.takes(value) then return nil end
+  local common = common_fields[node.field]
+  for _, value in ipairs(common and node or {}) do
+    if not common.takes(value) then return nil end
   end
-  for _, field in ipairs(there and fields or {}) do
-    if field.name == there.field.name then return nil end
+  for _, field in ipairs(common and fields or {}) do
+    if field.name == common.field.name then return nil end
   end
-  return there and there.field
+  return common and common.field
 end
 
--- One literal of a comparison -> text | true | false | nil
-local function one_text(field, op, value, negated)
+-- The filter for one literal of a comparison -> text | true | false | nil if the kernel cannot decide it
+local function literal_filter(field, op, value, negated)
   if negated and op ~= "prefix" then op = opposite[op] end
   if not op then return nil end
-  if field.kind == "string" then return of_string(field, field.name, op, value, negated or op == "!=") end
+  if field.kind == "string" then return string_filter(field, field.name, op, value, negated or op == "!=") end
   if field.kind ~= "number" or field.name == "CPU" and op == "&" then return nil end
-  return of_number(field, field.name, op, value)
+  return number_filter(field, field.name, op, value)
 end
 
--- Texts joined: what is undecided (nil) goes out of an "and", and makes an "or" undecided -> text | true | false |
--- nil, whether that is all of it
+-- Joins the filters of the operands. An undecided operand (nil) is left out of an "and" and makes an "or" undecided.
+-- -> text | true | false | nil, true if the result equals the condition
 local function join(is_and, nr, part)
   local texts, exact = {}, true
   for i = 1, nr do
@@ -359,26 +361,26 @@ local function text_of(node, fields, negated)
     return join((node.op == "and") ~= negated, #node, function(i) return text_of(node[i], fields, negated) end)
   end
   local field = field_of(node, fields)
-  if not field or #node > MOST_OF_FILTER then return nil, false end
+  if not field or #node > FILTER_SET_MOST then return nil, false end
   local op = node.op == "in" and "==" or node.op
   local is_whole = (field.bytes or field.size) == field.size
   return join(negated, #node, function(i)
-    local text = one_text(field, op, node[i], negated)
+    local text = literal_filter(field, op, node[i], negated)
     return text, text ~= nil and is_whole
   end)
 end
 
---- The same, where it may be decided beforehand: true or false in the place of a filter.
+--- As `filter`, but true or false if the condition has the same result for every record.
 function M.decide(node, fields) return text_of(node, fields, false) end
 
---- What the kernel can decide of it.
+--- The tracepoint filter for a condition.
 -- @tparam table node    the condition, checked against the same fields
--- @tparam table fields  of filter.lua's fields
--- @treturn ?string   a filter that lets through all that the condition does; nil: there is none
--- @treturn boolean   it lets through nothing else
+-- @tparam table fields  of perfev.tracepoint.filter's fields
+-- @treturn ?string   a filter that passes at least the records that match the condition; nil: no filter can
+-- @treturn boolean   true if it passes exactly those
 function M.filter(node, fields)
   local text, exact = text_of(node, fields, false)
-  if type(text) ~= "string" or #text > LONGEST then return nil, false end
+  if type(text) ~= "string" or #text > FILTER_BYTES_MOST then return nil, false end
   return text, exact
 end
 

@@ -16,22 +16,22 @@ local numbers = { "max_keys", "low", "high", "step", "rows" }
 local kinds = { count = true, top = true, sum = true, avg = true, min = true, max = true, stats = true, hist = true,
                 quantile = true }
 
--- An option is there, or is not.
-local function optional(format, value)
+-- A byte, 0 or 1, then the value if it is set.
+local function pack_optional(format, value)
   return value == nil and "\0" or "\1" .. string.pack(format, value)
 end
 
---- The aggregator as bytes. Stacks in its keys become their folded text.
+--- Packs an aggregator. Stacks in its keys become their folded text.
 -- @tparam table agg  the module perfev.aggregate.aggregator, which loads this one
 function M.pack(agg, one, spec)
   local head = { MAGIC, string.pack("<I4s4B", VERSION, spec.word, #spec.by) }
   for _, name in ipairs(spec.by) do head[#head + 1] = string.pack("<s4", name) end
-  for _, name in ipairs(strings) do head[#head + 1] = optional("<s4", spec[name] and tostring(spec[name])) end
-  for _, name in ipairs(numbers) do head[#head + 1] = optional("<i8", spec[name]) end
+  for _, name in ipairs(strings) do head[#head + 1] = pack_optional("<s4", spec[name] and tostring(spec[name])) end
+  for _, name in ipairs(numbers) do head[#head + 1] = pack_optional("<i8", spec[name]) end
   return agg.pack(one, table.concat(head), function(stack) return stack:folded() end)
 end
 
--- -> options as agg.new takes them, kind, where the cells begin. Raises on what is cut off.
+-- -> options for aggregator.new, kind, the offset of the cells. Raises on truncated input.
 local function read_head(bytes)
   local spec = { by = {} }
   local _, kind, nr, at = string.unpack("<I4s4B", bytes, #MAGIC + 1)
@@ -52,13 +52,13 @@ local function refuse(why, remedy, code)
   return nil, ("unpack: %s%s"):format(why, remedy and "\n  try: " .. remedy or ""), code or core.errno.EBADMSG
 end
 
---- What pack() gave, of this version.
+--- Reads the bytes of pack(), of this version.
 -- @tparam table agg   the module perfev.aggregate.aggregator
 -- @tparam string bytes
 -- @tparam[opt] table opts  `max_bytes`: memory that it may take (default 256 MiB)
 -- @treturn[1] aggregator
 -- @treturn[2] nil
--- @treturn[2] string   why they are none
+-- @treturn[2] string   the reason
 -- @treturn[2] integer  EBADMSG, EPROTO (of a version that is not known), E2BIG (more memory than it may take)
 function M.unpack(agg, bytes, opts, level)
   if type(bytes) ~= "string" then error("unpack: a string expected, not a " .. type(bytes), level + 1) end

@@ -1,14 +1,14 @@
---- Spans: pairs of events joined in C (src/aggregate/span.h), how long each took into an aggregator.
--- The ends stand as callbacks of their events, so that no Lua is run per record; they are declared here, or by the
--- script where one event is more than one end.
+--- Spans: C joins pairs of events (src/aggregate/span.h) and feeds the time between them to an aggregator.
+-- The ends of a span are native callbacks of their events, so that no Lua runs per record. The events are declared
+-- here, or by the script if one event is more than one end.
 
-local agg = require "perfev.aggregate.aggregator"
+local aggregator = require "perfev.aggregate.aggregator"
 local check = require "perfev.base.check"
-local colon = require "perfev.base.method_guard"
+local method_guard = require "perfev.base.method_guard"
 local core = require "perfev.core"
 local duration = require "perfev.base.parse_units".duration
 local option_tables = require "perfev.base.option_tables"
-local where = require "perfev.aggregate.condition"
+local conditions = require "perfev.aggregate.condition"
 
 local M = {}
 local Span = {}
@@ -24,9 +24,9 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
-check.define("aggregator", "an aggregator", function(value) return agg.is(value) and value or nil end)
+check.define("aggregator", "an aggregator", function(value) return aggregator.is(value) and value or nil end)
 
--- Names of the key, of that end.
+-- The key's field names at one end.
 local function columns(spec, name, level)
   local by = spec[name] or spec.by or {}
   if not by[1] then
@@ -35,7 +35,7 @@ local function columns(spec, name, level)
   return table.move(by, 1, #by, 1, {})
 end
 
--- The event as Session:event takes it, with the end in its callback's place; nil: the script places it.
+-- The declaration of an end's event, with the end as its callback; nil: the script declares the event.
 local function event_of(spec, name, into, level)
   local event = spec[name]
   if event == true then return nil end
@@ -46,20 +46,20 @@ local function event_of(spec, name, into, level)
   return copy
 end
 
--- What is under a condition at both ends is so at each.
+-- The condition of one end: `where` holds at start and stop, `NAME_where` at this end.
 local function condition_of(spec, name, level)
   local is_both = name == "start" or name == "stop"
-  local both = is_both and spec.where ~= nil and where.read(spec.where, "span: where", level + 1) or nil
+  local both = is_both and spec.where ~= nil and conditions.read(spec.where, "span: where", level + 1) or nil
   name = name .. "_where"
-  local own = spec[name] ~= nil and where.read(spec[name], "span: " .. name, level + 1) or nil
-  return where.both(both, own)
+  local own = spec[name] ~= nil and conditions.read(spec[name], "span: " .. name, level + 1) or nil
+  return conditions.both(both, own)
 end
 
--- Its last columns are those of what it is put into, whose times are of slots.
+-- An end's last columns are the columns of `into`; a column `time` is in slots of `into`.
 local function new_end(name, by, spec, into, level)
   local condition = condition_of(spec, name, level + 1)
   return core.aggregator { kind = "count", word = "span", by = by, value = name ~= "cancel" and "time" or nil,
-                           condition = condition, where = where.program(condition), lacking = into.lacking,
+                           condition = condition, where = conditions.program(condition), lacking = into.lacking,
                            slot_ns = name == "stop" and into.slot and duration(into.slot) or nil }
 end
 
@@ -78,7 +78,7 @@ local function check_into(into, level)
   return spec
 end
 
--- What each end's columns are behind the key, and whose each column of into is.
+-- The columns of `into` that each end supplies after its key, and for each column of `into` the index of its end.
 local function columns_of(into)
   local own, from = { {}, {}, {}, {} }, {}
   for i, name in ipairs(into.by) do
@@ -92,7 +92,7 @@ end
 
 local function has_end(spec, name) return name == "start" or name == "stop" or spec[name] ~= nil end
 
--- Its ends, nil for one that it has not, and how many columns of each are the key.
+-- The ends of the span, nil for an absent one, and the number of key columns.
 local function new_ends(spec, into, own, level)
   local ends, nr_by = {}, #columns(spec, "start_by", level + 1)
   for i, name in ipairs(ENDS) do
@@ -106,7 +106,7 @@ local function new_ends(spec, into, own, level)
   return ends, nr_by
 end
 
---- Join two events, of a session.
+--- Joins two events of a session.
 -- @tparam table spec  `start`, `stop`: events, or true: then `span.start` and `span.stop` stand where the script has
 --   callbacks, of any record type. `via`, `cancel`: the same, of what comes in between and of what ends it uncounted.
 --   `by`, or `start_by` and so on: the fields that are the same of all; `where`, or `start_where` and so on:
@@ -131,7 +131,7 @@ function M.new(session, spec, level)
     self[name] = ends[i]
     table.insert(self.ends, ends[i])
   end
-  agg.add_span(spec.into, self)
+  aggregator.add_span(spec.into, self)
   for _, event in ipairs(events) do
     local ok, why, code = session:_declare(event, level + 1)
     if not ok then return nil, why, code end
@@ -154,7 +154,7 @@ local words = {
   { "dropped", "start%s dropped for newer ones" },
 }
 
---- The same in words, and what the ends could not take.
+--- The unmatched starts and stops as text lines, and the remarks of the ends.
 -- @treturn {string,...}
 function Span:remarks()
   local counts, lines = self:unmatched(), {}
@@ -167,6 +167,6 @@ function Span:remarks()
   return lines
 end
 
-colon(Span, Span, "span", "span", "unmatched remarks")
+method_guard(Span, Span, "span", "span", "unmatched remarks")
 
 return M

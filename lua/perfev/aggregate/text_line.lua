@@ -1,9 +1,9 @@
---- Lines: a record's line of text, written in C by a format that was read once (src/lua/record/ltext_line.c).
--- One stands where a callback stands, and then no Lua is run per record.
+--- Text lines: C writes a line for each record, from a format that is parsed once (src/lua/record/ltext_line.c).
+-- A text line can be a callback; then no Lua runs per record.
 
-local agg = require "perfev.aggregate.aggregator"
+local aggregator = require "perfev.aggregate.aggregator"
 local core = require "perfev.core"
-local fields = require "perfev.record.callback_fields"
+local callback_fields = require "perfev.record.callback_fields"
 
 local M = {}
 
@@ -22,7 +22,7 @@ local function check_name(name, level)
   end
 end
 
--- What stands between two braces: "NAME" or "NAME:SPEC".
+-- Parses the text between two braces: "NAME" or "NAME:SPEC".
 local function column(text, level)
   local name, spec = text:match "^([%w_.]+):?(.*)$"
   if not name then fail(level, "line: {%s} is no field; {{ is a brace", text) end
@@ -34,7 +34,7 @@ local function column(text, level)
   return { name = name, spec = spec }
 end
 
-local function columns_of(format, level)
+local function parse_format(format, level)
   local list, literal, at = {}, "", 1
   while at <= #format do
     local plain, stop = format:match("^([^{}]+)()", at)
@@ -54,24 +54,24 @@ local function columns_of(format, level)
   return list
 end
 
---- A line.
--- @tparam string format  text with `{NAME}` and `{NAME:SPEC}` in it; SPEC is printf's flags and width, and x or X
+--- Makes a text line.
+-- @tparam string format  text with `{NAME}` and `{NAME:SPEC}`; SPEC is printf's flags and width, and x or X
 -- @treturn userdata      `line:text(r)`, `line(r)`, or a callback
 function M.new(format, level)
   if type(format) ~= "string" then fail(level + 1, "line: a format is a string, not a %s", type(format)) end
-  local ok, one = pcall(core.line, columns_of(format, level + 2))
+  local ok, one = pcall(core.line, parse_format(format, level + 2))
   if not ok then fail(level + 1, "line: %s", one) end
   return one
 end
 
---- Is it a line?
+--- True for a text line.
 function M.is(value)
   return type(value) == "userdata" and select("#", core.line_fields(value)) > 0
 end
 
 local has_payload = { sample = true, record = true }
 
---- Why it cannot stand as that callback, whatever the event; nil when it can or is none.
+--- Why a text line cannot be this callback of any event; nil if it can, or if the value is not a text line.
 function M.refusal(callback, value)
   if not M.is(value) then return nil end
   local _, payload = core.line_fields(value)
@@ -83,13 +83,13 @@ end
 local function check_one(event, one, format)
   local wanted, payload = core.line_fields(one)
   if payload and #wanted == 0 then wanted = { "common_type" } end
-  return fields.check_payload(event, "perfev.line", wanted, format)
+  return callback_fields.check_payload(event, "perfev.line", wanted, format)
 end
 
---- Has the event what its lines read? As agg.lua's check.
+--- Checks that the event has the fields that its text lines read; returns as aggregator.check does.
 function M.check(event, callbacks, format)
   for callback in pairs(has_payload) do
-    for _, one in ipairs(agg.list(callbacks[callback])) do
+    for _, one in ipairs(aggregator.list(callbacks[callback])) do
       local ok, why, code = true, nil, nil
       if M.is(one) then ok, why, code = check_one(event, one, format) end
       if not ok then return nil, why, code end
