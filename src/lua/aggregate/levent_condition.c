@@ -40,7 +40,7 @@ static void find_fields(struct l_event_condition *guard, const struct pev_tracep
 {
 	guard->tp = tp;
 	for (uint32_t i = 0; i < guard->nr; i++)
-		l_field_of(&guard->sources[i], tp);
+		l_field_find_in_payload(&guard->sources[i], tp);
 }
 
 bool l_event_condition_holds(struct l_event_condition *guard, const struct l_view *view,

@@ -194,9 +194,9 @@ static void find_fields(struct l_sink *sink, const struct pev_record *rec,
 	sink->plan = rec->plan;
 	for (uint32_t i = 0; i < sink->nr; i++) {
 		if (args)
-			l_field_of(&sink->fields[i], args->tp);
+			l_field_find_in_payload(&sink->fields[i], args->tp);
 		if (rec->type == PERF_RECORD_SAMPLE)
-			l_field_in(&sink->fields[i], rec->plan, args);
+			l_field_find_offset(&sink->fields[i], rec->plan, args);
 	}
 	sink->counts = sink->counts_one && rec->type == PERF_RECORD_SAMPLE &&
 		       (!sink->agg->nr_by || sink->by->place.at);

@@ -269,7 +269,7 @@ int l_dispatch_push_pulled(lua_State *L, struct l_dispatch *d, uint32_t slot, un
 
 	d->left--;
 	if (fields)
-		return l_fields_pull(L, at, fields, view, args);
+		return l_fields_push_for_loop(L, at, fields, view, args);
 	lua_pushvalue(L, at);
 	return 1;
 }
@@ -379,7 +379,7 @@ static int l_call_with_fields(lua_State *L)
 
 	luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
 	lua_pushvalue(L, 1);
-	l_fields_get(L, 2, arguments->fields, arguments->view, arguments->args);
+	l_fields_push_values(L, 2, arguments->fields, arguments->view, arguments->args);
 	lua_call(L, nr, 1);
 	return 1;
 }
@@ -393,9 +393,9 @@ static int call_with_fields(struct l_dispatch *d, struct l_fields *fields, uint3
 	int at = d->first + AT_VIEWS + (int)turn;
 	lua_State *L = d->L;
 
-	l_fields_of(fields, view->rec, arguments.args);
+	l_fields_update(fields, view->rec, arguments.args);
 	if (fields->plain || d->guarded) {
-		l_fields_get(L, at, fields, view, arguments.args);
+		l_fields_push_values(L, at, fields, view, arguments.args);
 		return call_function(d, (int)fields->nr);
 	}
 	lua_pushcfunction(L, l_call_with_fields);
@@ -495,7 +495,7 @@ bool l_dispatch_call_with_numbers(struct l_dispatch *d, uint32_t slot, const str
 	lua_State *L = d->L;
 
 	push_callback(d, slot, PERF_RECORD_SAMPLE);
-	l_fields_numbers(L, fields, rec);
+	l_fields_push_numbers(L, fields, rec);
 	return handle_result(d, L, call_function(d, (int)fields->nr), slot, PERF_RECORD_SAMPLE);
 }
 

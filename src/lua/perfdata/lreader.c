@@ -414,8 +414,8 @@ static int push_record(lua_State *L, struct l_reader *self, int pulled)
 
 	lua_pushvalue(L, lua_upvalueindex(2 + turn));
 	if (lua_toboolean(L, pulled))
-		return l_fields_pull(L, -1, get_fields(L, pulled, view->slot), view,
-				     view->has_args ? self->args[view->slot] : NULL);
+		return l_fields_push_for_loop(L, -1, get_fields(L, pulled, view->slot), view,
+					      view->has_args ? self->args[view->slot] : NULL);
 	lua_pushinteger(L, (lua_Integer)self->source.offset);
 	lua_pushboolean(L, self->source.synthesised);
 	return 3;

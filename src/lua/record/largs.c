@@ -1,9 +1,9 @@
 /*
- * largs.c - a tracepoint's payload as a sample callback sees it.
+ * largs.c - the userdata perfev.args; see largs.h.
  *
- * args.next_pid is one lookup by the address of its name's string (see lview.c) and
- * one bounded load from the payload where it lies. A field that leads outside the payload
- * is nil in Lua and <bad> in tostring(): a corrupt recording must not end a script.
+ * args.next_pid is one lookup by the address of the name's string (see lrecord.c) and
+ * one bounded load from the payload in place. A field outside the payload is nil in Lua
+ * and <bad> in tostring(), because a corrupt recording must not end a script.
  */
 #include "lua/record/largs.h"
 
@@ -18,20 +18,20 @@
 
 enum {
 	UV_NAMES = 1,
-	TEXT_CAP = 1024   /* of a print that needs no second look */
+	TEXT_CAP = 1024   /* bytes of the first buffer for printed text */
 };
 
-/* Nobody else's userdata begins with this address. */
+/* Identifies this type: no other userdata begins with this address. */
 static const char is_args = 0;
 
-/* A look at its metatable would cost three times as much. */
+/* luaL_checkudata() would take three times as long. */
 static struct l_args *check_args(lua_State *L)
 {
 	struct l_args *args = lua_touserdata(L, 1);
 
 	if (!args || lua_rawlen(L, 1) < sizeof(*args) || args->kind != &is_args) {
 		luaL_typeerror(L, 1, ARGS);
-		__builtin_unreachable(); /* it raises */
+		__builtin_unreachable(); /* luaL_typeerror() raises */
 	}
 	if (args->gen != *args->now)
 		luaL_error(L, "record used after its callback; keep r:copy()");
@@ -61,7 +61,7 @@ static void push_elements(lua_State *L, const struct l_args *args,
 	}
 }
 
-void l_args_get(lua_State *L, const struct l_args *args, const struct pev_tp_field *field)
+void l_args_push_value(lua_State *L, const struct l_args *args, const struct pev_tp_field *field)
 {
 	struct pev_tp_value value;
 
@@ -97,7 +97,7 @@ static int no_field(lua_State *L, const struct pev_tracepoint *tp)
 			  tp->system, tp->name, word);
 }
 
-/* A name beyond 40 bytes has no string of its own address: it is compared. */
+/* Lua does not intern strings over 40 bytes: compare the name instead. */
 static const struct pev_tp_field *find_long(lua_State *L, const struct pev_tracepoint *tp)
 {
 	struct pev_span name = { NULL, NULL };
@@ -123,7 +123,7 @@ static int l_args_index(lua_State *L)
 	if (pev_tp_integer(args->tp, field, args->raw, args->len, &number))
 		lua_pushinteger(L, number);
 	else
-		l_args_get(L, args, field);
+		l_args_push_value(L, args, field);
 	return 1;
 }
 
@@ -133,7 +133,7 @@ static int l_args_newindex(lua_State *L)
 	return luaL_error(L, "a payload is read-only; keep a table of your own, or r:copy()");
 }
 
-/* Upvalue: how many fields were walked. */
+/* Upvalue 1: the number of fields already visited. */
 static int l_args_next(lua_State *L)
 {
 	const struct l_args *args = check_args(L);
@@ -146,7 +146,7 @@ static int l_args_next(lua_State *L)
 	if (i >= args->tp->nr)
 		return 0;
 	lua_pushstring(L, args->tp->fields[i].name);
-	l_args_get(L, args, &args->tp->fields[i]);
+	l_args_push_value(L, args, &args->tp->fields[i]);
 	return 2;
 }
 
@@ -176,7 +176,7 @@ static int l_args_tostring(lua_State *L)
 	return 1;
 }
 
-/* Their names' strings are kept by the table on top. The first of a name has it. */
+/* The table on top keeps the names. Of two fields with one name, the first is found. */
 static void take_names(lua_State *L, struct l_args *args, struct l_args_place *places)
 {
 	const struct pev_tracepoint *tp = args->tp;
@@ -215,7 +215,7 @@ struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const 
 	return args;
 }
 
-void l_args_table(lua_State *L, const struct l_args *args)
+void l_args_push_table(lua_State *L, const struct l_args *args)
 {
 	luaL_checkstack(L, 5, "payload copy");
 	lua_createtable(L, 0, (int)args->tp->nr);
@@ -224,7 +224,7 @@ void l_args_table(lua_State *L, const struct l_args *args)
 
 		if (field->flags & PEV_TP_COMMON)
 			continue;
-		l_args_get(L, args, field);
+		l_args_push_value(L, args, field);
 		lua_setfield(L, -2, field->name);
 	}
 }

@@ -1,5 +1,5 @@
 /*
- * largs.h - a tracepoint's payload as a sample callback sees it.
+ * largs.h - the userdata perfev.args: a tracepoint's payload, r.args in a sample callback.
  */
 #ifndef PEV_LARGS_H
 #define PEV_LARGS_H
@@ -21,11 +21,11 @@ struct l_args_place {
 };
 
 struct l_args {
-	const char *kind;      /* tells it from any other userdata */
-	const struct l_args_place *places; /* open addressing; mask + 1 of them, behind this */
+	const char *kind;      /* identifies this userdata type */
+	const struct l_args_place *places; /* hash table of mask + 1 entries, behind this struct */
 	uintptr_t mask;
 	const struct pev_tracepoint *tp;
-	enum pev_field from;   /* where it lies in a sample: PEV_F_RAW, or a field of registers */
+	enum pev_field from;   /* the sample's field with the payload: PEV_F_RAW or registers */
 	const unsigned char *raw;
 	uint32_t len;          /* bytes at raw */
 	const uint64_t *now;   /* borrowed, must outlive the view */
@@ -33,22 +33,22 @@ struct l_args {
 	unsigned process;      /* as in struct l_view */
 };
 
-/* Make the metatable "perfev.args"; adds payload() to the table on top of the stack. */
+/* Makes the metatable perfev.args; adds payload() to the table on top of the stack. */
 void l_args_register(lua_State *L);
 
 /*
- * Push a new, closed view for tp; its user value 1 keeps the fields' names.
- * tp must outlive it. User value 2 is free for an owner to be kept.
+ * Pushes a new, closed view for tp, which must outlive it. User value 1 keeps the fields'
+ * names; the caller can set user value 2 to keep the owner of tp.
  */
 struct l_args *l_args_push(lua_State *L, const struct pev_tracepoint *tp, const uint64_t *now);
 
 /*
- * Push a plain table of all but the common fields. Does not ask whether the
- * view is open: that is the record's to know. A field outside the payload is absent.
+ * Pushes a plain table of all but the common fields. The caller has checked that the
+ * view is open. A field outside the payload is absent.
  */
-void l_args_table(lua_State *L, const struct l_args *args);
+void l_args_push_table(lua_State *L, const struct l_args *args);
 
-/* Push a field of its tp's, nil when it leads outside the payload. Raises for want of memory. */
-void l_args_get(lua_State *L, const struct l_args *args, const struct pev_tp_field *field);
+/* Pushes the field's value; nil if it is outside the payload. Raises if memory runs out. */
+void l_args_push_value(lua_State *L, const struct l_args *args, const struct pev_tp_field *field);
 
 #endif

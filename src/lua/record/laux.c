@@ -1,8 +1,8 @@
 /*
  * laux.c - the userdata perfev.aux; see laux.h.
  *
- * It behaves as a string does where it can (#, sub, tostring), and copies only
- * what is asked for: a record may tell of megabytes.
+ * It has a string's operations (#, sub, tostring) and copies only the requested
+ * bytes, because a record may refer to megabytes.
  */
 #include "lua/record/laux.h"
 
@@ -24,12 +24,12 @@ static const struct l_aux *check_area(lua_State *L)
 	return area;
 }
 
-static size_t length(const struct l_aux *area)
+static size_t area_length(const struct l_aux *area)
 {
 	return area->aux.len[0] + area->aux.len[1];
 }
 
-/* Bytes from .. to - 1, out of one piece or both. */
+/* Pushes bytes from .. to - 1. The area is in one or two pieces. */
 static void push_bytes(lua_State *L, const struct l_aux *area, size_t from, size_t to)
 {
 	size_t first = area->aux.len[0];
@@ -49,7 +49,7 @@ static void push_bytes(lua_State *L, const struct l_aux *area, size_t from, size
 
 static int l_aux_len(lua_State *L)
 {
-	lua_pushinteger(L, (lua_Integer)length(check_area(L)));
+	lua_pushinteger(L, (lua_Integer)area_length(check_area(L)));
 	return 1;
 }
 
@@ -57,15 +57,15 @@ static int l_aux_tostring(lua_State *L)
 {
 	const struct l_aux *area = check_area(L);
 
-	push_bytes(L, area, 0, length(area));
+	push_bytes(L, area, 0, area_length(area));
 	return 1;
 }
 
-/* bytes:sub(i [, j]) -> string, as string.sub counts */
+/* bytes:sub(i [, j]) -> string; indices as in string.sub */
 static int l_aux_sub(lua_State *L)
 {
 	const struct l_aux *area = check_area(L);
-	lua_Integer len = (lua_Integer)length(area);
+	lua_Integer len = (lua_Integer)area_length(area);
 	lua_Integer i = luaL_checkinteger(L, 2), j = luaL_optinteger(L, 3, -1);
 
 	if (i < 0)

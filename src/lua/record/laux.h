@@ -1,5 +1,5 @@
 /*
- * laux.h - the bytes of an AUX area that a record tells of, as its callback sees them.
+ * laux.h - the userdata perfev.aux: the bytes of an AUX area that a record refers to.
  */
 #ifndef PEV_LAUX_H
 #define PEV_LAUX_H
@@ -10,8 +10,8 @@
 #include "live/ring.h"
 
 /*
- * One view for all of a session, open as those of payloads are (largs.h): while
- * gen == *now, and in the process that mapped the area.
+ * A session has one view for all AUX areas. It is valid while gen == *now, in the process that
+ * mapped the area.
  */
 struct l_aux {
 	struct pev_aux aux;
@@ -20,10 +20,10 @@ struct l_aux {
 	unsigned process;      /* pev_sys_process() */
 };
 
-/* Make the metatable "perfev.aux". */
+/* Makes the metatable perfev.aux. */
 void l_aux_register(lua_State *L);
 
-/* Push a new view, closed. */
+/* Pushes a new view, closed. */
 struct l_aux *l_aux_push(lua_State *L, const uint64_t *now);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * ldecoder.c - the userdata perfev.decoder: bytes of records from anywhere.
+ * ldecoder.c - the userdata perfev.decoder; see ldecoder.h.
  *
- * Plans and the same views as a session's; nothing is decoded a second way.
- * Several attrs are told apart by id: the first word of a sample and the last
- * of all others where all have IDENTIFIER, else wherever all have their ID,
- * if that is at one offset; what cannot be told apart is refused.
+ * Uses the plans and views of sessions. With several attrs, the record's id
+ * selects the attr: with IDENTIFIER the first word of a sample and the last
+ * word of other records; else ID, if it has the same offset in all attrs.
+ * Refuses attrs whose records cannot be distinguished.
  */
 #include "lua/record/ldecoder.h"
 
@@ -32,22 +32,22 @@ struct id {
 	uint32_t plan;
 };
 
-/* User value 1: what views have (see lview.h). */
+/* User value 1: the views' table, see l_view_push(). */
 struct decoder {
 	bool swap;
-	uint16_t sample_id_off;  /* of the id in a sample, from the header */
-	uint16_t other_id_off;   /* in all others, from the record's end; 0: they have none */
+	uint16_t sample_id_off;  /* offset of a sample's id from the header */
+	uint16_t other_id_off;   /* offset of other records' id from the end; 0: no id */
 	uint32_t nr_plans, nr_ids;
-	struct id *ids;          /* sorted; they lie behind the plans */
+	struct id *ids;          /* sorted; stored behind the plans */
 	struct pev_plan plans[];
 };
 
-/* Where a walk through bytes is: the record that a view shows. */
+/* A position in the bytes, and the view of its record. */
 struct cursor {
 	const struct decoder *decoder;
 	const char *bytes;
-	size_t len, pos;         /* pos: from 0, of the next record */
-	struct l_view *views[2]; /* they take turns: one kept is found out; see lview.h */
+	size_t len, pos;         /* pos: offset of the next record */
+	struct l_view *views[2]; /* used in turn, see lrecord.h */
 	unsigned turn;
 	uint64_t now;
 	struct pev_record rec;
@@ -65,7 +65,7 @@ static int compare_ids(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 
 static uint16_t id_from_start(const struct pev_plan *plan)
 {
@@ -81,7 +81,7 @@ static uint16_t id_from_end(const struct pev_plan *plan)
 	return off ? off : plan->from_end[PEV_F_ID];
 }
 
-/* One offset of the id for all, from the start and from the end, or the reason why not. */
+/* Finds the id's offsets, which all plans must share. Returns 0 or -EINVAL. */
 static int find_offsets(struct decoder *self, struct pev_err *err)
 {
 	const struct pev_plan *first = &self->plans[0];
@@ -123,7 +123,7 @@ static int sort_ids(struct decoder *self, struct pev_err *err)
 	return 0;
 }
 
-/* The i-th of the list at 1: { attr = userdata, ids = {...} }; attr and ids are pushed. */
+/* Pushes attr and ids of the i-th entry of the list at 1. Returns the attr. */
 static struct pev_attr *push_entry(lua_State *L, uint32_t i)
 {
 	lua_rawgeti(L, 1, (lua_Integer)i + 1);
@@ -148,7 +148,7 @@ static uint32_t count_ids(lua_State *L, uint32_t nr)
 	return (uint32_t)ids;
 }
 
-static void fill(lua_State *L, struct decoder *self, bool narrow)
+static void fill_plans(lua_State *L, struct decoder *self, bool narrow)
 {
 	uint32_t n = 0;
 
@@ -170,7 +170,7 @@ static void fill(lua_State *L, struct decoder *self, bool narrow)
 
 /*
  * decoder({{attr =, ids =}, ...}, {big =, narrow =, [2n - 1] = event n, registers =})
- * -> decoder | nil, message. The second table is kept: views show it.
+ * -> decoder | nil, message. Keeps the second table for the views.
  */
 static int l_decoder(lua_State *L)
 {
@@ -195,7 +195,7 @@ static int l_decoder(lua_State *L)
 	self = lua_newuserdatauv(L, size, 1);
 	*self = (struct decoder){ .nr_plans = nr, .nr_ids = nr_ids, .swap = big != NATIVE_BIG };
 	self->ids = (struct id *)(void *)&self->plans[nr];
-	fill(L, self, narrow);
+	fill_plans(L, self, narrow);
 	if (find_offsets(self, &err) < 0 || sort_ids(self, &err) < 0)
 		return l_result(L, err.code, &err);
 	luaL_setmetatable(L, TYPENAME);
@@ -206,7 +206,7 @@ static int l_decoder(lua_State *L)
 
 /* ---- one record ---- */
 
-/* The record's id, if it has one. */
+/* Reads the record's id; false if it has none. */
 static bool record_id(const struct decoder *self, const unsigned char *p, uint16_t size,
 		      uint64_t *id)
 {
@@ -219,7 +219,7 @@ static bool record_id(const struct decoder *self, const unsigned char *p, uint16
 	return true;
 }
 
-/* The id of a record whose size may be too large, behind its body, and then its attr. */
+/* Reads the id directly after the body, for a record with excess bytes. Returns NULL if unknown. */
 static const struct id *id_behind_body(const struct decoder *self, const unsigned char *p,
 				       uint16_t size)
 {
@@ -240,8 +240,8 @@ static const struct id *id_behind_body(const struct decoder *self, const unsigne
 }
 
 /*
- * Whose the record is. One attr takes all; of several, the first takes what has
- * no id: it is the ring's owner (and types of tools have no trailer).
+ * Returns the index of the record's plan. A record without an id has the first: it is
+ * the ring owner's (and record types of tools have no trailer).
  */
 static int choose_plan(const struct decoder *self, const unsigned char *p, uint16_t size,
 		       struct pev_err *err)
@@ -265,8 +265,8 @@ static int choose_plan(const struct decoder *self, const unsigned char *p, uint1
 	return (int)found->plan;
 }
 
-/* Locate the record at the cursor and show it. -errno; *size is how far the next one is, or 0. */
-static int step(struct cursor *cursor, uint16_t *size, struct pev_err *err)
+/* Locates the record at the cursor for the view. *size: its size, or 0 if invalid. 0 or -errno. */
+static int locate_next(struct cursor *cursor, uint16_t *size, struct pev_err *err)
 {
 	const struct decoder *self = cursor->decoder;
 	struct l_view *view = cursor->views[cursor->turn ^= 1];
@@ -274,7 +274,7 @@ static int step(struct cursor *cursor, uint16_t *size, struct pev_err *err)
 	size_t rest = cursor->len - cursor->pos;
 	int plan, rc;
 
-	cursor->now++; /* the record before is over */
+	cursor->now++; /* invalidates the previous view */
 	*size = 0;
 	if (rest < sizeof(struct perf_event_header))
 		return pev_fail(err, -EBADMSG, "%zu bytes are too few for a record header", rest);
@@ -308,8 +308,8 @@ static size_t check_pos(lua_State *L, int idx, size_t len)
 }
 
 /*
- * Push a cursor and its two views for the decoder at 1 and the bytes at 2. The
- * views' table holds what they borrow: decoder, bytes, cursor.
+ * Pushes a cursor and its two views for the decoder at 1 and the bytes at 2. The
+ * views' table keeps the decoder, the bytes and the cursor.
  */
 static struct cursor *push_cursor(lua_State *L, struct decoder *self)
 {
@@ -338,7 +338,7 @@ static struct cursor *push_cursor(lua_State *L, struct decoder *self)
 	return cursor;
 }
 
-/* Where push_cursor() leaves the first view, on a stack of three. */
+/* Stack index of the first view after push_cursor() with three arguments. */
 #define FIRST_VIEW 5
 
 static int fail_at(lua_State *L, const struct cursor *cursor, const struct pev_err *err)
@@ -360,7 +360,7 @@ static int l_decode(lua_State *L)
 	lua_settop(L, 3);
 	cursor = push_cursor(L, self);
 	cursor->pos = check_pos(L, 3, cursor->len);
-	if (step(cursor, &size, &err) < 0)
+	if (locate_next(cursor, &size, &err) < 0)
 		return fail_at(L, cursor, &err);
 	lua_pushvalue(L, FIRST_VIEW + (int)cursor->turn);
 	lua_getfield(L, -1, "copy");
@@ -370,19 +370,19 @@ static int l_decode(lua_State *L)
 	return 2;
 }
 
-/* The record at the cursor: its view and its place; or what is pulled of a sample, or nothing. */
+/* Pushes view and position of the current record, or a sample's fields. Returns how many. */
 static int push_record(lua_State *L, struct cursor *cursor, size_t pos, struct l_fields *fields)
 {
 	if (fields && cursor->rec.type != PERF_RECORD_SAMPLE)
 		return 0;
 	lua_pushvalue(L, lua_upvalueindex(2 + (int)cursor->turn));
 	if (fields)
-		return l_fields_pull(L, -1, fields, cursor->views[cursor->turn], NULL);
+		return l_fields_push_for_loop(L, -1, fields, cursor->views[cursor->turn], NULL);
 	lua_pushinteger(L, (lua_Integer)pos + 1);
 	return 2;
 }
 
-/* The iterator: upvalues are the cursor, its views, the handler of what is malformed, fields. */
+/* The iterator. Upvalues: the cursor, its two views, the handler of malformed records, fields. */
 static int l_next_record(lua_State *L)
 {
 	struct cursor *cursor = lua_touserdata(L, lua_upvalueindex(1));
@@ -391,7 +391,7 @@ static int l_next_record(lua_State *L)
 	uint16_t size;
 
 	while (cursor->pos < cursor->len) {
-		int rc = step(cursor, &size, &err), nr;
+		int rc = locate_next(cursor, &size, &err), nr;
 		size_t pos = cursor->pos;
 
 		cursor->pos = size ? pos + size : cursor->len;
@@ -414,9 +414,9 @@ static int l_next_record(lua_State *L)
 }
 
 /*
- * d:records(bytes, bad, names) -> iterator over views and their positions, or over what of samples
- * has these names. A record that is malformed raises, or is told to bad(message, pos) and
- * passed over. lua/perfev/record/codec.lua has what users call.
+ * d:records(bytes, bad, names) -> iterator over views and their positions, or over the named
+ * fields of samples. A malformed record raises; with bad, it calls bad(message, pos) and
+ * skips the record. Users call lua/perfev/record/codec.lua.
  */
 static int l_records(lua_State *L)
 {
@@ -538,7 +538,7 @@ static void set_bits(lua_State *L, const struct pev_bits *bits)
 		lua_createtable(L, f->nr, 1);
 		for (int n = 0; n < f->nr; n++) {
 			lua_pushstring(L, f->names[n]);
-			lua_rawseti(L, -2, n); /* from 0, as the bits and values are */
+			lua_rawseti(L, -2, n); /* from 0, like bits and values */
 		}
 		lua_setfield(L, -2, "names");
 		lua_rawseti(L, -2, i++);
@@ -546,7 +546,7 @@ static void set_bits(lua_State *L, const struct pev_bits *bits)
 	lua_setfield(L, -2, bits->name);
 }
 
-/* layouts() -> { records =, build_id =, trailer =, miscs =, bits = }, anew each time */
+/* layouts() -> { records =, build_id =, trailer =, miscs =, bits = }, a new table each time */
 static int l_layouts(lua_State *L)
 {
 	lua_newtable(L);
@@ -567,7 +567,7 @@ static int l_layouts(lua_State *L)
 	return 1;
 }
 
-/* As uname -m prints it; registers and system calls are named by it. */
+/* As printed by uname -m. Selects the names of registers and system calls. */
 #if defined(__x86_64__)
 #define MACHINE "x86_64"
 #elif defined(__i386__)

@@ -1,12 +1,12 @@
 /*
- * ldecoder.h - bytes of records -> tables and views, without a session.
+ * ldecoder.h - the userdata perfev.decoder: decodes bytes of records without a session.
  */
 #ifndef PEV_LDECODER_H
 #define PEV_LDECODER_H
 
 #include <lua.h>
 
-/* Add decoder(attrs, opts), layouts() and machine to the table on top of the stack. */
+/* Adds decoder(attrs, opts), layouts() and machine to the table on top of the stack. */
 void l_decoder_register(lua_State *L);
 
 #endif

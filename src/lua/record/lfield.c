@@ -1,5 +1,5 @@
 /*
- * lfield.c - a name that a script has for something that records have; see lfield.h.
+ * lfield.c - field names of records; see lfield.h.
  */
 #include "lua/record/lfield.h"
 
@@ -14,16 +14,17 @@ struct l_field l_field_find(const char *name)
 
 	if (strncmp(name, ARGS_PREFIX, prefix) == 0)
 		return (struct l_field){ .code = L_CODE_ARGS, .payload = name + prefix };
-	return (struct l_field){ .code = l_view_code(name) };
+	return (struct l_field){ .code = l_view_field_code(name) };
 }
 
-void l_field_of(struct l_field *field, const struct pev_tracepoint *tp)
+void l_field_find_in_payload(struct l_field *field, const struct pev_tracepoint *tp)
 {
 	if (field->payload)
 		field->field = pev_tp_field(tp, field->payload);
 }
 
-void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args)
+void l_field_find_offset(struct l_field *field, const struct pev_plan *plan,
+			 const struct l_args *args)
 {
 	field->place = (struct pev_number_field){ 0 };
 	if (!field->payload && field->code < PEV_F_NR)
@@ -38,12 +39,12 @@ const char *l_field_nearest(const char *word, bool (*is_wanted)(int code))
 	size_t nr = 0;
 
 	for (int code = 1; code < L_CODE_NR; code++)
-		if (l_view_name(code) && is_wanted(code))
-			names[nr++] = l_view_name(code);
+		if (l_view_field_name(code) && is_wanted(code))
+			names[nr++] = l_view_field_name(code);
 	return pev_nearest(word, names, nr);
 }
 
-/* ---- of samples: once per event ---- */
+/* ---- fields of samples: once per event ---- */
 
 static const struct pev_row *sample_row(int code)
 {
@@ -54,7 +55,7 @@ static const struct pev_row *sample_row(int code)
 	return row->field ? row : NULL;
 }
 
-/* The sample_type that a sample has it by; weight has two forms, of which this is the old one. */
+/* Returns the sample_type bits that the field requires; for weight, those of its old form. */
 static uint64_t sample_bits(int code)
 {
 	const struct pev_row *row = sample_row(code);
@@ -83,7 +84,7 @@ static bool is_of_samples(int code)
 	return code != L_CODE_COPY && code != L_CODE_PMU_FORMAT;
 }
 
-/* sample_field(name) -> sample_type that it needs, NAME of args.NAME or nil | nil, why not */
+/* sample_field(name) -> the required sample_type, NAME of args.NAME or nil | nil, reason */
 static int l_sample_field(lua_State *L)
 {
 	const char *name = luaL_checkstring(L, 1);
@@ -136,7 +137,7 @@ static bool is_number(uint8_t kind)
 	return kind == PEV_K_U16 || kind == PEV_K_U32 || kind == PEV_K_U64 || kind == PEV_K_S32;
 }
 
-/* A number, a truth value, or something that is there already. */
+/* True if pushing the value allocates nothing: a number, a boolean, or an existing object. */
 static bool is_plain(const struct l_field *field)
 {
 	const struct pev_row *row;
@@ -168,8 +169,8 @@ void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
 		struct l_field *field = &fields->list[i];
 
 		if (args)
-			l_field_of(field, args->tp);
-		l_field_in(field, rec->plan, args);
+			l_field_find_in_payload(field, args->tp);
+		l_field_find_offset(field, rec->plan, args);
 		fields->plain = fields->plain && is_plain(field);
 		fields->placed = fields->placed && field->place.at;
 	}
@@ -186,14 +187,15 @@ static void push_number(lua_State *L, const struct pev_number_field *place,
 		lua_pushnil(L);
 }
 
-void l_fields_numbers(lua_State *L, const struct l_fields *fields, const struct pev_record *rec)
+void l_fields_push_numbers(lua_State *L, const struct l_fields *fields,
+			   const struct pev_record *rec)
 {
 	for (unsigned i = 0; i < fields->nr; i++)
 		push_number(L, &fields->list[i].place, rec);
 }
 
-static void get(lua_State *L, int at, const struct l_field *field, const struct l_view *view,
-		const struct l_args *args)
+static void push_field_value(lua_State *L, int at, const struct l_field *field,
+			     const struct l_view *view, const struct l_args *args)
 {
 	uint64_t number;
 	int64_t of_payload;
@@ -204,25 +206,25 @@ static void get(lua_State *L, int at, const struct l_field *field, const struct 
 		 pev_tp_integer(args->tp, field->field, args->raw, args->len, &of_payload))
 		lua_pushinteger(L, of_payload);
 	else if (field->payload && args && field->field)
-		l_args_get(L, args, field->field);
+		l_args_push_value(L, args, field->field);
 	else if (field->payload)
 		lua_pushnil(L);
 	else if (field->code < PEV_F_NR &&
 		 pev_record_number(view->rec, (enum pev_field)field->code, &number))
 		lua_pushinteger(L, (lua_Integer)number);
 	else
-		l_view_get(L, at, view, field->code);
+		l_view_push_value(L, at, view, field->code);
 }
 
-void l_fields_get(lua_State *L, int at, const struct l_fields *fields, const struct l_view *view,
-		  const struct l_args *args)
+void l_fields_push_values(lua_State *L, int at, const struct l_fields *fields,
+			  const struct l_view *view, const struct l_args *args)
 {
 	for (unsigned i = 0; i < fields->nr; i++)
-		get(L, at, &fields->list[i], view, args);
+		push_field_value(L, at, &fields->list[i], view, args);
 }
 
-int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
-		  const struct l_args *args)
+int l_fields_push_for_loop(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
+			   const struct l_args *args)
 {
 	int nr = (int)fields->nr, first;
 
@@ -230,8 +232,8 @@ int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_
 	if (nr > LUA_MINSTACK / 2)
 		luaL_checkstack(L, nr + LUA_MINSTACK, "fields");
 	first = lua_gettop(L) + 1;
-	l_fields_of(fields, view->rec, args);
-	l_fields_get(L, at, fields, view, args);
+	l_fields_update(fields, view->rec, args);
+	l_fields_push_values(L, at, fields, view, args);
 	if (lua_isnil(L, first)) {
 		lua_pushboolean(L, false);
 		lua_replace(L, first);

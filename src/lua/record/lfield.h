@@ -1,8 +1,8 @@
 /*
- * lfield.h - a name that a script has for something that records have: found once, read often.
+ * lfield.h - field names of records, looked up once and read for each record.
  *
- * Aggregators have such names, and a sample callback that gets its fields as arguments:
- * what stands for a record there is not a view, but the values themselves.
+ * Used by aggregators, and by sample callbacks that take fields as arguments instead
+ * of a view.
  */
 #ifndef PEV_LFIELD_H
 #define PEV_LFIELD_H
@@ -17,59 +17,61 @@
 #define L_FIELDS_MAX 32 /* arguments that a callback may have */
 
 struct l_field {
-	int code;                         /* of lview.h; 0: no record has it */
-	const char *payload;              /* of args.NAME the NAME, borrowed; else NULL */
-	const struct pev_tp_field *field; /* of that name; NULL: the payload has none such */
-	struct pev_number_field place; /* of the samples at hand, if it is one of a number */
+	int code;                         /* enum l_code; 0: no such field */
+	const char *payload;              /* the NAME of args.NAME, borrowed; else NULL */
+	const struct pev_tp_field *field; /* the payload field; NULL: the payload lacks it */
+	struct pev_number_field place;    /* of a number: its offset in samples of the plan */
 };
 
-/* The name borrowed; args.NAME has the code of args. */
+/* Looks up a field. Borrows name. args.NAME has the code of args. */
 struct l_field l_field_find(const char *name);
-/* Whose payload comes from here on. */
-void l_field_of(struct l_field *field, const struct pev_tracepoint *tp);
-/* Of which plan samples come from here on; args is NULL where they have no payload. */
-void l_field_in(struct l_field *field, const struct pev_plan *plan, const struct l_args *args);
-/* The name nearest to word, of those whose code is wanted; NULL: none is near. */
+/* Looks up a payload field in the tracepoint. */
+void l_field_find_in_payload(struct l_field *field, const struct pev_tracepoint *tp);
+/* Finds the offset of a number in samples of the plan. args is NULL without a payload. */
+void l_field_find_offset(struct l_field *field, const struct pev_plan *plan,
+			 const struct l_args *args);
+/* Returns the field name nearest to word for which is_wanted(code) is true, or NULL. */
 const char *l_field_nearest(const char *word, bool (*is_wanted)(int code));
 
-/* What a sample callback gets, in order. */
+/* The arguments of a sample callback, in order. */
 struct l_fields {
-	const struct pev_tracepoint *tp;  /* whose fields were looked up */
-	const struct pev_plan *plan;      /* where they were found */
+	const struct pev_tracepoint *tp;  /* the tracepoint of the last lookup */
+	const struct pev_plan *plan;      /* the plan of the last lookup */
 	unsigned nr;
-	bool plain;                       /* nothing that is pushed can raise */
-	bool placed;                      /* all are numbers that have a place */
+	bool plain;                       /* pushing the values cannot raise */
+	bool placed;                      /* all are numbers at known offsets */
 	struct l_field list[];
 };
 
-/* Push those of the list of names at idx, which were checked; they live as long as the block. */
+/* Pushes a userdata with the fields of the list at idx, whose names are valid. */
 struct l_fields *l_fields_push(lua_State *L, int idx);
-/* Their payload's is another from here on, or their plan, or both are the first. */
+/* Looks up the fields again, for the record's plan and payload. */
 void l_fields_look_up(struct l_fields *fields, const struct pev_record *rec,
 		      const struct l_args *args);
-/* Before each record; args is NULL where it has no payload. */
-static inline void l_fields_of(struct l_fields *fields, const struct pev_record *rec,
-			       const struct l_args *args)
+/* Call before each record: looks up the fields if the plan or the tracepoint has changed. */
+static inline void l_fields_update(struct l_fields *fields, const struct pev_record *rec,
+				   const struct l_args *args)
 {
 	if (rec->plan != fields->plan || (args && args->tp != fields->tp))
 		l_fields_look_up(fields, rec, args);
 }
-/* The same of those that are placed, of a sample that was looked up: it is all they are read of. */
-void l_fields_numbers(lua_State *L, const struct l_fields *fields, const struct pev_record *rec);
+/* Pushes the values if all fields are placed, from the record's bytes alone. */
+void l_fields_push_numbers(lua_State *L, const struct l_fields *fields,
+			   const struct pev_record *rec);
 /*
- * Push all of them, nil for what the record has not; its view is at the index at. The stack
- * must have room. May raise for want of memory, unless they are plain.
+ * Pushes all values; nil for a field that the record lacks. Its view is at index at. The stack
+ * must have room. Raises if memory runs out, unless the fields are plain.
  */
-void l_fields_get(lua_State *L, int at, const struct l_fields *fields, const struct l_view *view,
-		  const struct l_args *args);
+void l_fields_push_values(lua_State *L, int at, const struct l_fields *fields,
+			  const struct l_view *view, const struct l_args *args);
 /*
- * The same for a loop, how many: the first is false in the place of nil, which would end it.
- * Raises.
+ * Pushes all values for a loop and returns how many. The first value is false instead of nil,
+ * which would end the loop. Raises.
  */
-int l_fields_pull(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
-		  const struct l_args *args);
+int l_fields_push_for_loop(lua_State *L, int at, struct l_fields *fields, const struct l_view *view,
+			   const struct l_args *args);
 
-/* Add sample_field() to the table on top of the stack. */
+/* Adds sample_field() to the table on top of the stack. */
 void l_field_register(lua_State *L);
 
 #endif

@@ -1,10 +1,9 @@
 /*
  * lrecord.c - the userdata perfev.record; see lrecord.h.
  *
- * A name has a code: a field of the layout tables, something every record has, or a
- * flag of header.misc. It is found by the address of its string, which lua_topointer() gives
- * (one call, whatever the key is): Lua has short strings once, and the registry keeps these
- * alive.
+ * Each name has a code: enum l_code. The hash table of names is keyed by the address of the
+ * name's string, from lua_topointer(), because Lua interns short strings. The registry keeps
+ * the strings alive.
  */
 #include "lua/record/lrecord.h"
 
@@ -44,7 +43,7 @@ const char *const l_cpumodes[] = {
 	"unknown",
 };
 
-const char *l_view_name(int code)
+const char *l_view_field_name(int code)
 {
 	for (int flag = 0; code >= L_CODE_FLAG && pev_miscs[flag].name; flag++)
 		if (flag == code - L_CODE_FLAG)
@@ -54,10 +53,10 @@ const char *l_view_name(int code)
 	return code > 0 && code < PEV_F_NR ? pev_field_names[code] : NULL;
 }
 
-int l_view_code(const char *name)
+int l_view_field_code(const char *name)
 {
 	for (int code = 1; code < L_CODE_NR; code++) {
-		const char *known = l_view_name(code);
+		const char *known = l_view_field_name(code);
 
 		if (known && strcmp(known, name) == 0)
 			return code;
@@ -65,13 +64,13 @@ int l_view_code(const char *name)
 	return 0;
 }
 
-/* Codes by the address of their names' strings: open addressing, mostly free. */
+/* Hash table: address of a name's string -> code. Open addressing, mostly free. */
 #define PLACES 512u
 struct l_view_place {
 	const void *name; /* NULL: free */
 	int code;
 };
-static const char places_key; /* its address, in the registry: the places of all names */
+static const char places_key; /* registry key of that table */
 
 static const struct l_view_place *place_of(const struct l_view_place *places, const void *name)
 {
@@ -82,12 +81,12 @@ static const struct l_view_place *place_of(const struct l_view_place *places, co
 	return &places[at % PLACES];
 }
 
-/* Nobody else's userdata is as long and begins with this address. */
+/* Identifies a view: no other userdata of this size begins with this address. */
 static const char is_view = 0;
 
-/* Why the view at arg, or what stands there, cannot be read. */
-static __attribute__((noinline, noreturn)) void refuse(lua_State *L, int arg,
-						       const struct l_view *view)
+/* Raises the reason why the value at arg is not a valid view. */
+static __attribute__((noinline, noreturn)) void raise_invalid(lua_State *L, int arg,
+							      const struct l_view *view)
 {
 	if (!view)
 		luaL_typeerror(L, arg, TYPENAME);
@@ -98,15 +97,15 @@ static __attribute__((noinline, noreturn)) void refuse(lua_State *L, int arg,
 	__builtin_unreachable(); /* they raise */
 }
 
-/* The view at arg. A look at its metatable would cost three times as much. */
+/* Returns the valid view at arg. luaL_checkudata() would take three times as long. */
 static inline struct l_view *check_at(lua_State *L, int arg)
 {
 	struct l_view *view = lua_touserdata(L, arg);
 
 	if (!view || lua_rawlen(L, arg) != sizeof(*view) || view->kind != &is_view)
-		refuse(L, arg, NULL);
+		raise_invalid(L, arg, NULL);
 	if (view->gen != *view->now || (view->process && view->process != pev_sys_process()))
-		refuse(L, arg, view);
+		raise_invalid(L, arg, view);
 	return view;
 }
 
@@ -123,12 +122,12 @@ static void push_u64_list(lua_State *L, const unsigned char *p, uint32_t nr, boo
 	}
 }
 
-static const char deferred[] = ""; /* the marker after which a cookie comes, not a list's */
+static const char deferred[] = ""; /* the marker that precedes a cookie */
 
-/* A context marker's list, or NULL: PERF_CONTEXT_*. */
+/* Returns the list name of a context marker, PERF_CONTEXT_*, or NULL. */
 static const char *context_name(uint64_t ip, bool narrow)
 {
-	/* A 32-bit recorder's tools may have kept the markers' low half alone. */
+	/* A 32-bit recorder's tools may have kept only the low half of the markers. */
 	if (narrow && ip >> 32 == 0)
 		ip = (uint64_t)(int64_t)(int32_t)ip;
 	if (ip < PEV_CONTEXT_MAX)
@@ -153,7 +152,7 @@ static const char *context_name(uint64_t ip, bool narrow)
 	}
 }
 
-/* The list of that name in the table on top, on top of it; how many are in it already. */
+/* Pushes the list of that name from the table on top; creates it if missing. Returns its length. */
 static int push_list(lua_State *L, const char *name)
 {
 	if (lua_getfield(L, -1, name) == LUA_TTABLE)
@@ -165,7 +164,7 @@ static int push_list(lua_State *L, const char *name)
 	return 0;
 }
 
-/* { kernel = {ip...}, user = {ip...}, ..., raw = {every u64} }; a deferred cookie goes apart. */
+/* Pushes { kernel = {ip...}, user = {ip...}, ..., raw = {every u64}[, cookie =] }. */
 static void push_chain(lua_State *L, const struct pev_value *value, const struct pev_plan *plan)
 {
 	bool cookie = false;
@@ -192,7 +191,7 @@ static void push_chain(lua_State *L, const struct pev_value *value, const struct
 				nr = push_list(L, context);
 			continue;
 		}
-		/* Before any marker: a deferred chain has none, and is the user's. */
+		/* No marker yet: a deferred chain has none; its addresses are the user's. */
 		if (lua_gettop(L) == top)
 			nr = push_list(L, "user");
 		lua_pushinteger(L, (lua_Integer)ip);
@@ -223,7 +222,7 @@ static void push_read(lua_State *L, const struct pev_record *rec, const struct p
 {
 	struct pev_read read;
 
-	/* Located, so that it parses. */
+	/* Cannot fail: the record was located. */
 	pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p, value->len);
 	if (read.format & PERF_FORMAT_GROUP) {
 		lua_createtable(L, 0, 3);
@@ -273,7 +272,7 @@ static void push_bits_field(lua_State *L, const struct pev_bits_field *field, ui
 	}
 }
 
-/* Into the table on top: every field of the word by its name, and the word under raw. */
+/* Sets, in the table on top, every field of the word by its name, and raw to the word. */
 static void set_bits(lua_State *L, const struct pev_bits_field *field, uint64_t word)
 {
 	const char *type = NULL;
@@ -311,7 +310,7 @@ static void push_bits(lua_State *L, const struct pev_record *rec, enum pev_field
 
 static void push_branches(lua_State *L, const struct pev_value *value, bool swap)
 {
-	/* The writer's byte order is big when ours is, or is not and it is not ours. */
+	/* True if the writer was big-endian, whose bit fields are mirrored. */
 	bool mirrored = swap == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 	lua_createtable(L, (int)value->nr, 1);
@@ -331,9 +330,9 @@ static void push_branches(lua_State *L, const struct pev_value *value, bool swap
 		set_u64(L, "hw_idx", value->extra);
 }
 
-static const char registers_key; /* its address: this machine's register names */
+static const char registers_key; /* registry key of this machine's register names */
 
-/* Names of registers by mask bit: the view's own, or this machine's. */
+/* Pushes the register names by mask bit: the view's own, or this machine's. */
 static void push_register_names(lua_State *L, int at)
 {
 	if (lua_getiuservalue(L, at, 1) == LUA_TTABLE) {
@@ -349,7 +348,7 @@ static void push_register_names(lua_State *L, int at)
 	}
 }
 
-/* { abi = 2, ax = value, ... }; what has no name, by the number of its bit. */
+/* Pushes { abi = 2, ax = value, ... }. The key of an unnamed register is its bit number. */
 static void push_regs(lua_State *L, int at, const struct pev_value *value, bool swap)
 {
 	uint32_t n = 0;
@@ -435,7 +434,7 @@ static void push_sample_id(lua_State *L, int at, const struct pev_record *rec)
 	}
 }
 
-/* The task's name at that time, for a record that does not hold one itself. */
+/* Pushes the task's name at the time of a record without a comm field. */
 static void push_comm(lua_State *L, const struct l_view *view)
 {
 	struct pev_value tid;
@@ -482,7 +481,7 @@ static void push_field(lua_State *L, int at, const struct l_view *view, enum pev
 		lua_pushnil(L);
 }
 
-/* The byte of an AUX record's flags that is the PMU's own (5.13). */
+/* Pushes the PMU-specific byte of an AUX record's flags (5.13). */
 static void push_pmu_format(lua_State *L, const struct pev_record *rec)
 {
 	struct pev_value flags;
@@ -493,7 +492,7 @@ static void push_pmu_format(lua_State *L, const struct pev_record *rec)
 		lua_pushnil(L);
 }
 
-/* The call chain as a value, and the name of the function at ip: nil without tasks. */
+/* Pushes the stack, or the name of the function at ip. nil without tasks. */
 static void push_place(lua_State *L, int at, const struct l_view *view, bool whole)
 {
 	if (!view->tasks) {
@@ -508,7 +507,7 @@ static void push_place(lua_State *L, int at, const struct l_view *view, bool who
 	lua_remove(L, -2);
 }
 
-/* The task of the record's tid, under the name that the record has; nil if it has no tid. */
+/* Pushes the task of the record's tid, with the record's comm; nil without a tid. */
 static void push_task(lua_State *L, const struct l_view *view)
 {
 	struct pev_value pid, tid;
@@ -594,7 +593,7 @@ static void push_flag(lua_State *L, const struct pev_record *rec, const struct p
 		lua_pushnil(L);
 }
 
-void l_view_get(lua_State *L, int at, const struct l_view *view, int code)
+void l_view_push_value(lua_State *L, int at, const struct l_view *view, int code)
 {
 	if (code >= L_CODE_FLAG)
 		push_flag(L, view->rec, &pev_miscs[code - L_CODE_FLAG]);
@@ -633,7 +632,7 @@ static int l_view_index(lua_State *L)
 	if (code < PEV_F_NR && pev_record_number(view->rec, (enum pev_field)code, &number))
 		lua_pushinteger(L, (lua_Integer)number);
 	else
-		l_view_get(L, 1, view, code);
+		l_view_push_value(L, 1, view, code);
 	return 1;
 }
 
@@ -643,8 +642,8 @@ static int l_view_newindex(lua_State *L)
 }
 
 /*
- * What pairs() and copy() give, in order: type, number, the fields in writer
- * order, comm where the record has none of its own, flags. The n-th, or 0.
+ * Returns the n-th code of pairs() and copy(), or 0 at the end. The order: type, number,
+ * the fields in writer order, comm if the record has no such field, flags.
  */
 static int nth_code(const struct l_view *view, unsigned n)
 {
@@ -672,13 +671,13 @@ static int nth_code(const struct l_view *view, unsigned n)
 			return L_CODE_FLAG + i;
 	if (view->rec->type == PERF_RECORD_AUX && n == 0)
 		return L_CODE_PMU_FORMAT;
-	/* An unknown type has nothing but its body. */
+	/* Only the body of an unknown type can be read. */
 	if ((view->rec->type == 0 || view->rec->type >= PEV_RECORD_NR) && n == 0)
 		return PEV_F_RAW;
 	return 0;
 }
 
-/* The iterator: its state is the view, its place upvalue 3. */
+/* The iterator. Its state is the view; upvalue 3 counts. */
 static int l_view_next(lua_State *L)
 {
 	struct l_view *view = check_view(L);
@@ -689,8 +688,8 @@ static int l_view_next(lua_State *L)
 	lua_replace(L, lua_upvalueindex(3));
 	if (!code)
 		return 0;
-	lua_pushstring(L, l_view_name(code));
-	l_view_get(L, 1, view, code);
+	lua_pushstring(L, l_view_field_name(code));
+	l_view_push_value(L, 1, view, code);
 	return 2;
 }
 
@@ -705,7 +704,7 @@ static int l_view_pairs(lua_State *L)
 	return 2;
 }
 
-/* r:copy() -> a plain table: what pairs() gives, event, sample_id, stack, period, args */
+/* r:copy() -> a plain table: the pairs of pairs(), event, sample_id, stack, period, args */
 static int l_view_copy(lua_State *L)
 {
 	struct l_view *view = check_view(L);
@@ -714,8 +713,8 @@ static int l_view_copy(lua_State *L)
 	lua_settop(L, 1);
 	lua_createtable(L, 0, 24);
 	for (unsigned n = 0; (code = nth_code(view, n)) != 0; n++) {
-		l_view_get(L, 1, view, code);
-		lua_setfield(L, 2, l_view_name(code));
+		l_view_push_value(L, 1, view, code);
+		lua_setfield(L, 2, l_view_field_name(code));
 	}
 	push_sample_id(L, 1, view->rec);
 	lua_setfield(L, 2, "sample_id");
@@ -723,18 +722,18 @@ static int l_view_copy(lua_State *L)
 	lua_setfield(L, 2, "event");
 	push_place(L, 1, view, true);
 	lua_setfield(L, 2, "stack");
-	push_field(L, 1, view, PEV_F_PERIOD); /* the event's own, too */
+	push_field(L, 1, view, PEV_F_PERIOD); /* includes the attr's fixed period */
 	lua_setfield(L, 2, "period");
 	if (view->has_args) {
 		push_slot_value(L, 1, view, 2);
-		l_args_table(L, lua_touserdata(L, -1));
+		l_args_push_table(L, lua_touserdata(L, -1));
 		lua_setfield(L, 2, "args");
 	}
 	lua_settop(L, 2);
 	return 1;
 }
 
-/* The table of all names; their places are in the registry, and keep it. */
+/* Pushes the table of all names, which keeps the strings. The registry keeps the hash table. */
 static void push_names(lua_State *L)
 {
 	struct l_view_place *places;
@@ -745,9 +744,9 @@ static void push_names(lua_State *L)
 	for (int code = 1; code < L_CODE_NR; code++) {
 		const void *name;
 
-		if (!l_view_name(code))
+		if (!l_view_field_name(code))
 			continue;
-		lua_pushstring(L, l_view_name(code));
+		lua_pushstring(L, l_view_field_name(code));
 		name = lua_topointer(L, -1);
 		places[place_of(places, name) - places] = (struct l_view_place){ name, code };
 		lua_pushinteger(L, code);
@@ -765,7 +764,7 @@ static const luaL_Reg metamethods[] = {
 	{ NULL, NULL },
 };
 
-/* core.record_tostring(f): how records print themselves; the Lua half sets it once. */
+/* core.record_tostring(f): sets the __tostring of records. The Lua module calls it once. */
 static int l_record_tostring(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -775,7 +774,7 @@ static int l_record_tostring(lua_State *L)
 	return 0;
 }
 
-/* core.record_registers(names): of this machine, by mask bit; the Lua half sets them once. */
+/* core.record_registers(names): sets this machine's register names, by mask bit. */
 static int l_record_registers(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TTABLE);

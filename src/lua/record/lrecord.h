@@ -1,9 +1,9 @@
 /*
- * lrecord.h - a record as Lua sees it: one reused view, read where it lies.
+ * lrecord.h - a record's view in Lua: a reused userdata that reads the record in place.
  *
- * A view is good while view->gen equals *view->now, which the session counts up
- * after each callback; then any access raises. Views take turns, so that one
- * kept from an earlier callback is found out in the next.
+ * A view is valid while view->gen equals *view->now. The session increments *now after
+ * each callback; from then on every access raises. Views are used in turn, so that the next
+ * callback detects a view kept from an earlier one.
  */
 #ifndef PEV_LRECORD_H
 #define PEV_LRECORD_H
@@ -18,25 +18,25 @@
 struct l_view_place;
 
 struct l_view {
-	const char *kind;          /* tells it from any other userdata */
-	const struct l_view_place *places; /* of all names; the registry's */
+	const char *kind;          /* identifies this userdata type */
+	const struct l_view_place *places; /* hash table of names; owned by the registry */
 	const struct pev_record *rec;
 	const uint64_t *now;       /* the owner's count of callbacks */
 	uint64_t gen;
-	/* What is no field of the record; may be NULL. */
+	/* Returns a task's name; may be NULL. */
 	const char *(*comm)(void *ctx, int tid);
 	void *ctx;
-	struct pev_tasks *tasks;   /* what its addresses meant; may be NULL */
-	unsigned process;          /* whose ring it lies in: pev_sys_process(); 0: in memory */
-	bool has_args;             /* this record has a payload that can be read */
-	bool has_aux;              /* it tells of bytes of an AUX area */
-	bool synthesised;          /* a recorder wrote it, of what was there before */
+	struct pev_tasks *tasks;   /* resolves its addresses; may be NULL */
+	unsigned process;          /* pev_sys_process() of the ring's owner; 0: not in a ring */
+	bool has_args;             /* the record has a readable payload */
+	bool has_aux;              /* the record refers to bytes of an AUX area */
+	bool synthesised;          /* a recorder wrote it for something that existed before */
 	uint32_t slot;             /* user value 1: [2n + 1] event, [2n + 2] payload or AUX bytes */
 };
 
 /*
- * What a record is asked for, by code: a field of the layout tables (enum pev_field), what
- * every record has, or L_CODE_FLAG + its index in pev_miscs.
+ * The code of a name: a field of the layout tables (enum pev_field), a name of every record,
+ * or L_CODE_FLAG + its index in pev_miscs.
  */
 enum l_code {
 	L_CODE_TYPE = PEV_F_NR,
@@ -59,34 +59,34 @@ enum l_code {
 	L_CODE_NR = 192
 };
 
-/* The name that Lua has for a code from 1 to below L_CODE_NR; NULL where there is none. */
-const char *l_view_name(int code);
-/* The code of a name, or 0. It looks at all of them: once per name, not per record. */
-int l_view_code(const char *name);
+/* Returns the Lua name of a code, 1 to L_CODE_NR - 1, or NULL. */
+const char *l_view_field_name(int code);
+/* Returns the code of a name, or 0. Compares all names: call once per name, not per record. */
+int l_view_field_code(const char *name);
 
-/* By header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
+/* Indexed by header.misc & PERF_RECORD_MISC_CPUMODE_MASK. */
 extern const char *const l_cpumodes[];
 
 /*
- * Make the metatable perfev.record, and add record_tostring and record_registers
+ * Makes the metatable perfev.record; adds record_tostring and record_registers
  * to the table on top of the stack.
  */
 void l_view_register(lua_State *L);
 
 /*
- * Push a new view, closed. The table at idx becomes user value 1; its field
- * registers, if it has one, names registers by mask bit, and its field stacks is
- * where stacks are interned (lstacks.h).
+ * Pushes a new view, closed. The table at idx becomes user value 1. Its field
+ * registers, if set, names registers by mask bit; its field stacks is the
+ * perfev.stack_table of the session or recording (lstack_table.h).
  */
 struct l_view *l_view_push(lua_State *L, int idx, const uint64_t *now);
 
-/* The view at that argument, open; raises what any use of it would. */
+/* Returns the view at that argument. Raises unless it is a valid view. */
 const struct l_view *l_view_check(lua_State *L, int arg);
 
 /*
- * Push what the shown record has by that code, nil for nothing; the view is at the index at.
- * May raise for want of memory, but not for numbers, flags, the event and the payload view.
+ * Pushes the value of that code, or nil. The view is at index at. Raises if memory runs
+ * out; numbers, flags, the event and the payload view need none.
  */
-void l_view_get(lua_State *L, int at, const struct l_view *view, int code);
+void l_view_push_value(lua_State *L, int at, const struct l_view *view, int code);
 
 #endif

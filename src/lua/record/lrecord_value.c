@@ -1,5 +1,5 @@
 /*
- * lrecord_value.c - what a record has by a name; see lrecord_value.h.
+ * lrecord_value.c - reads a record's value by name; see lrecord_value.h.
  */
 #include "lua/record/lrecord_value.h"
 
@@ -11,17 +11,17 @@
 #include "lua/symbol/lstack.h"
 #include "lua/record/lrecord.h"
 
-/* Of tables, which are no key and no number. */
-static const enum pev_field composite[] = {
+/* Fields that are tables in Lua: neither a key nor a number. */
+static const enum pev_field table_fields[] = {
 	PEV_F_READ, PEV_F_CALLCHAIN, PEV_F_BRANCH_STACK, PEV_F_REGS_USER, PEV_F_REGS_INTR,
 	PEV_F_NAMESPACES, PEV_F_DATA_SRC, PEV_F_TRANSACTION,
 };
-/* PEV_K_S32 in record.c; all other numbers have no sign. */
-static const enum pev_field is_signed[] = {
+/* PEV_K_S32 in record.c; all other numbers are unsigned. */
+static const enum pev_field signed_fields[] = {
 	PEV_F_PID, PEV_F_TID, PEV_F_CPU, PEV_F_PPID, PEV_F_PTID, PEV_F_NEXT_PREV_PID,
 	PEV_F_NEXT_PREV_TID,
 };
-static const enum pev_field bytes[] = {
+static const enum pev_field string_fields[] = {
 	PEV_F_RAW, PEV_F_STACK_USER, PEV_F_FILENAME, PEV_F_COMM, PEV_F_BUILD_ID, PEV_F_NAME,
 	PEV_F_TAG, PEV_F_PATH, PEV_F_OLD_BYTES, PEV_F_NEW_BYTES, PEV_F_AUX,
 };
@@ -44,11 +44,11 @@ bool l_value_is_stack(const struct l_field *source)
 
 bool l_value_is_unsigned(const struct l_field *source)
 {
-	/* One that is smaller has room for its values: those below 0 are less than all of them. */
+	/* A narrower unsigned field fits in int64_t, so a signed comparison is right for it. */
 	if (source->payload)
 		return source->field && source->field->elem == sizeof(uint64_t) &&
 		       !(source->field->flags & PEV_TP_SIGNED);
-	return !IS_AMONG(is_signed, source->code);
+	return !IS_AMONG(signed_fields, source->code);
 }
 
 struct l_field l_value_find(const char *name)
@@ -73,7 +73,7 @@ static bool is_code(int code)
 	case L_CODE_SYMBOL:
 		return true;
 	default:
-		return (code > 0 && code < PEV_F_NR && !IS_AMONG(composite, code)) ||
+		return (code > 0 && code < PEV_F_NR && !IS_AMONG(table_fields, code)) ||
 		       code >= L_CODE_FLAG;
 	}
 }
@@ -88,7 +88,8 @@ int l_value_push_refusal(lua_State *L, const char *name)
 	const char *near = l_field_nearest(name, is_code);
 
 	lua_pushnil(L);
-	if (IS_AMONG(composite, l_view_code(name)) || l_view_code(name) == L_CODE_TASK)
+	if (IS_AMONG(table_fields, l_view_field_code(name)) ||
+	    l_view_field_code(name) == L_CODE_TASK)
 		lua_pushfstring(L, "'%s' is neither a number nor a string", name);
 	else if (near)
 		lua_pushfstring(L, "no record has a field '%s' (did you mean '%s'?)", name, near);
@@ -104,7 +105,7 @@ static const char *kind_of(const struct l_field *source)
 	if (source->code >= L_CODE_FLAG)
 		return "boolean";
 	if (source->code == L_CODE_TYPE || source->code == L_CODE_CPUMODE ||
-	    source->code == L_CODE_EVENT || IS_AMONG(bytes, source->code))
+	    source->code == L_CODE_EVENT || IS_AMONG(string_fields, source->code))
 		return "string";
 	return "number";
 }
@@ -123,12 +124,12 @@ int l_value_kind(lua_State *L)
 
 /* ---- once per record ---- */
 
-static struct pev_key_part integer(uint64_t value)
+static struct pev_key_part integer_part(uint64_t value)
 {
 	return (struct pev_key_part){ .type = PEV_KEY_INTEGER, .integer = (int64_t)value };
 }
 
-static struct pev_key_part text(const char *p)
+static struct pev_key_part string_part(const char *p)
 {
 	return (struct pev_key_part){ .type = PEV_KEY_STRING,
 				      .p = (const unsigned char *)p,
@@ -136,10 +137,10 @@ static struct pev_key_part text(const char *p)
 }
 
 static const struct pev_key_part absent = { .type = PEV_KEY_END };
-/* There is one, but no room for it. */
+/* The record has the value, but memory ran out. */
 static const struct pev_key_part no_memory = { .type = PEV_KEY_POINTER };
 
-static struct pev_key_part of_value(const struct pev_record *rec, enum pev_field field)
+static struct pev_key_part read_value(const struct pev_record *rec, enum pev_field field)
 {
 	struct pev_value value;
 	bool is_number;
@@ -151,13 +152,13 @@ static struct pev_key_part of_value(const struct pev_record *rec, enum pev_field
 	if (value.kind == PEV_K_BITS)
 		is_number = !(rec->plan->sample_type & PEV_SAMPLE_WEIGHT_STRUCT);
 	if (is_number)
-		return integer(value.u);
+		return integer_part(value.u);
 	if (value.kind != PEV_K_STRING && value.kind != PEV_K_BYTES && value.kind != PEV_K_STACK)
 		return absent;
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
 }
 
-static struct pev_key_part of_field(const struct l_view *view, enum pev_field field)
+static struct pev_key_part read_field(const struct l_view *view, enum pev_field field)
 {
 	struct pev_key_part part;
 	struct pev_value tid;
@@ -165,19 +166,19 @@ static struct pev_key_part of_field(const struct l_view *view, enum pev_field fi
 	uint64_t number;
 
 	if (pev_record_number(view->rec, field, &number))
-		return integer(number);
-	part = of_value(view->rec, field);
+		return integer_part(number);
+	part = read_value(view->rec, field);
 	if (field == PEV_F_PERIOD && pev_record_fixed_period(view->rec, &number))
-		return integer(number);
+		return integer_part(number);
 	if (part.type != PEV_KEY_END || field != PEV_F_COMM || !view->comm)
 		return part;
 	if (!pev_record_get(view->rec, PEV_F_TID, &tid))
 		return absent;
 	comm = view->comm(view->ctx, (int)(int64_t)tid.u);
-	return comm ? text(comm) : absent;
+	return comm ? string_part(comm) : absent;
 }
 
-static struct pev_key_part of_flag(const struct pev_record *rec, const struct pev_misc *flag)
+static struct pev_key_part read_flag(const struct pev_record *rec, const struct pev_misc *flag)
 {
 	if (rec->type >= 32 || !(flag->types >> rec->type & 1))
 		return absent;
@@ -185,14 +186,14 @@ static struct pev_key_part of_flag(const struct pev_record *rec, const struct pe
 									    PEV_KEY_FALSE };
 }
 
-static struct pev_key_part of_payload(const struct pev_tp_field *field, const struct l_args *args)
+static struct pev_key_part read_payload(const struct pev_tp_field *field, const struct l_args *args)
 {
 	struct pev_tp_value value;
 
 	if (!field || pev_tp_get(args->tp, field, args->raw, args->len, &value) < 0)
 		return absent;
 	if (!(field->flags & PEV_TP_ARRAY))
-		return integer((uint64_t)value.i);
+		return integer_part((uint64_t)value.i);
 	if (field->elem != 1)
 		return absent;
 	return (struct pev_key_part){ .type = PEV_KEY_STRING, .p = value.p, .len = value.len };
@@ -206,7 +207,7 @@ static int take_stack(const struct l_current *current, int code, const struct pe
 
 	if (code == L_CODE_SYMBOL)
 		return pev_stacks_ip(stacks, view->tasks, view->rec, stack);
-	/* What is to be unwound needs files, which are found in Lua. */
+	/* Unwinding needs files, which Lua finds. */
 	if (pev_unwind_wanted(view->rec))
 		rc = l_stack_take(current->L, current->context, view->tasks, view->rec, stack);
 	else
@@ -219,8 +220,8 @@ static int take_stack(const struct l_current *current, int code, const struct pe
 	return rc;
 }
 
-/* A symbol is a stack of one frame, until it is read. */
-static struct pev_key_part of_stack(const struct l_current *current, int code)
+/* A symbol is kept as a stack of one frame and named when it is read. */
+static struct pev_key_part read_stack(const struct l_current *current, int code)
 {
 	const struct pev_stack *stack = NULL;
 
@@ -236,26 +237,26 @@ struct pev_key_part l_value_read(const struct l_field *source, const struct l_cu
 	const struct pev_record *rec = current->view->rec;
 
 	if (source->payload)
-		return current->args ? of_payload(source->field, current->args) : absent;
+		return current->args ? read_payload(source->field, current->args) : absent;
 	if (l_value_is_stack(source))
-		return of_stack(current, source->code);
+		return read_stack(current, source->code);
 	if (source->code < PEV_F_NR)
-		return of_field(current->view, (enum pev_field)source->code);
+		return read_field(current->view, (enum pev_field)source->code);
 	if (source->code >= L_CODE_FLAG)
-		return of_flag(rec, &pev_miscs[source->code - L_CODE_FLAG]);
+		return read_flag(rec, &pev_miscs[source->code - L_CODE_FLAG]);
 	switch (source->code) {
 	case L_CODE_TYPE:
-		return text(pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
+		return string_part(pev_layouts[rec->type < PEV_RECORD_NR ? rec->type : 0].name);
 	case L_CODE_NUMBER:
-		return integer(rec->type);
+		return integer_part(rec->type);
 	case L_CODE_SIZE:
-		return integer(rec->size);
+		return integer_part(rec->size);
 	case L_CODE_MISC:
-		return integer(rec->misc);
+		return integer_part(rec->misc);
 	case L_CODE_CPUMODE:
-		return text(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
+		return string_part(l_cpumodes[rec->misc & PERF_RECORD_MISC_CPUMODE_MASK]);
 	case L_CODE_EVENT:
-		return text(current->event);
+		return string_part(current->event);
 	default:
 		return absent;
 	}

@@ -1,8 +1,7 @@
 /*
- * lrecord_value.h - what a record has by a name, as a value that can be kept, counted or compared.
+ * lrecord_value.h - reads a record's value by name, without Lua, for aggregators and conditions.
  *
- * Of a record's fields those that are a number, a string or a flag, and its stacks. The names
- * of keys, values and conditions are of these; read without Lua.
+ * Values are numbers, strings, flags and stacks. A field that is a table is not a value.
  */
 #ifndef PEV_LRECORD_VALUE_H
 #define PEV_LRECORD_VALUE_H
@@ -14,36 +13,36 @@
 #include "symbol/stack.h"
 #include "lua/record/lfield.h"
 
-/* What only a key can be, beside lview.h's codes. */
+/* Codes that only keys use, in addition to enum l_code. */
 enum { L_VALUE_USTACK = L_CODE_NR, L_VALUE_KSTACK };
 
-/* As l_field_find(), and these. */
+/* As l_field_find(), with the codes above. */
 struct l_field l_value_find(const char *name);
 bool l_value_is_stack(const struct l_field *source);
-/* Can a key hold it, or a value be of it? Of a payload: that is for its format to say. */
+/* True if a key or a value can use the field. For args.NAME always: its format decides later. */
 bool l_value_is_valid(const struct l_field *source);
-/* Its numbers are 64 bits without a sign. */
+/* True if the field is an unsigned number of 64 bits. */
 bool l_value_is_unsigned(const struct l_field *source);
-/* Push nil and why that name is none. 2. */
+/* Pushes nil and the reason why the name is not valid. Returns 2. */
 int l_value_push_refusal(lua_State *L, const char *name);
 
-/* The record at hand, and what is not in its bytes. */
+/* The current record and its context. */
 struct l_current {
 	const struct l_view *view;
 	const struct l_args *args;  /* NULL: no payload */
-	struct pev_stacks *stacks;  /* NULL: nobody asks for a stack */
+	struct pev_stacks *stacks;  /* NULL: no name is a stack */
 	const char *event;
-	lua_State *L;               /* where what is to be unwound asks for files, of the */
-	int context;                /* table of the views (lview.h) at that index */
+	lua_State *L;               /* for unwinding, which finds files in Lua */
+	int context;                /* stack index of the views' table (l_view_push()) */
 };
 
 /*
- * What the record has, as a part of a key, of which strings are borrowed. PEV_KEY_END: nothing;
- * PEV_KEY_POINTER to NULL: no memory for it.
+ * Returns the record's value as a part of a key; strings are borrowed. PEV_KEY_END: the record
+ * lacks it. PEV_KEY_POINTER to NULL: out of memory.
  */
 struct pev_key_part l_value_read(const struct l_field *source, const struct l_current *current);
 
-/* A number, which is what most are, without what others need; false: it is none, or not there. */
+/* Fast path of l_value_read() for numbers. False: not a number, or the record lacks it. */
 static inline __attribute__((always_inline)) bool
 l_value_read_number(const struct l_field *source, const struct l_current *current, int64_t *value)
 {
@@ -60,8 +59,8 @@ l_value_read_number(const struct l_field *source, const struct l_current *curren
 }
 
 /*
- * source_kind(name) -> "number", "string", "boolean", "stack", or "payload" of args.NAME and
- * the NAME | nil, why not
+ * value_kind(name) -> "number", "string", "boolean", "stack", or "payload" and
+ * NAME for args.NAME | nil, reason
  */
 int l_value_kind(lua_State *L);
 

@@ -1,5 +1,5 @@
 /*
- * ltask.c - who a task is, as a table; see ltask.h.
+ * ltask.c - a task as a Lua table; see ltask.h.
  */
 #include "lua/record/ltask.h"
 

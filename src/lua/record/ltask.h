@@ -1,5 +1,5 @@
 /*
- * ltask.h - who a task is, as a table: { tid=, pid=, ppid=, comm=, exe=, start= }.
+ * ltask.h - a task as a Lua table: { tid=, pid=, ppid=, comm=, exe=, start= }.
  */
 #ifndef PEV_LTASK_H
 #define PEV_LTASK_H
@@ -8,9 +8,9 @@
 
 #include "task/task.h"
 
-/* Push the task, nil where nothing is known of it. 1, for a C function to return. May raise. */
+/* Pushes the task's table, or nil for an unknown tid. Returns 1. Raises if memory runs out. */
 int l_task_push(lua_State *L, struct pev_tasks *tasks, lua_Integer tid);
-/* Push that table. May raise. */
+/* Pushes that table. Raises if memory runs out. */
 void l_task_push_table(lua_State *L, const struct pev_who *who);
 
 #endif

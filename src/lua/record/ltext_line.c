@@ -17,27 +17,27 @@
 #include "lua/record/lrecord_value.h"
 
 #define TYPENAME "perfev.line"
-#define OUTPUT "_IO_output" /* what io.output() gives, in the registry (liolib.c) */
+#define OUTPUT "_IO_output" /* registry key of io.output() (liolib.c) */
 
 enum { COLUMNS_MAX = 64, LINE_CAP = 2048, SPEC_MAX = 64 };
 
-/* What a column shows. */
+/* The kinds of columns. */
 enum kind { LITERAL, FIELD, SECONDS, TASK, TRACEPOINT, LATENCY, TEXT };
 
 struct column {
 	enum kind kind;
 	struct l_field field, more; /* FIELD, SECONDS, TASK; LATENCY: flags, preempt_count */
 	struct pev_conversion conversion;
-	bool has_letter;            /* the format says how numbers are written */
-	const char *literal;        /* borrowed of the list */
+	bool has_letter;            /* the spec has a conversion letter for numbers */
+	const char *literal;        /* borrowed from the list */
 	size_t len;
-	char brief[PEV_TEXT_SHORT]; /* the same where it fits */
+	char brief[PEV_TEXT_SHORT]; /* a copy of literal, if it fits */
 };
 
 struct l_text_line {
-	const struct pev_tracepoint *tp; /* whose fields were looked up */
-	const char *event;               /* of a record that it writes; behind the columns */
-	const char *name;                /* the part of it after system:, without modifiers */
+	const struct pev_tracepoint *tp; /* the tracepoint of the last lookup */
+	const char *event;               /* the event's name, stored behind the columns */
+	const char *name;                /* its part after system:, without modifiers */
 	size_t name_len;
 	uint32_t nr;
 	struct column columns[];
@@ -50,7 +50,7 @@ const struct l_text_line *l_text_line_test(lua_State *L, int idx)
 	return luaL_testudata(L, idx, TYPENAME);
 }
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 
 static const struct {
 	const char *name;
@@ -59,7 +59,7 @@ static const struct {
 	{ "task", TASK }, { "tracepoint", TRACEPOINT }, { "latency", LATENCY }, { "text", TEXT },
 };
 
-/* Of the column's table, which is on top: spec, as in "-16", "08x"; a number is one of 64 bits. */
+/* Parses spec, as in "-16" or "08x", of the column's table on top. Numbers have 64 bits. */
 static void take_conversion(lua_State *L, struct column *column)
 {
 	const char *spec;
@@ -77,7 +77,7 @@ static void take_conversion(lua_State *L, struct column *column)
 	lua_pop(L, 1);
 }
 
-/* The column of the table on top: { literal = } or { name =, spec = } */
+/* Fills the column from the table on top: { literal = } or { name =, spec = } */
 static void take_column(lua_State *L, struct column *column)
 {
 	const char *name;
@@ -107,7 +107,7 @@ static void take_column(lua_State *L, struct column *column)
 		column->kind = SECONDS;
 }
 
-/* line{ { literal = } or { name =, spec = }, … }: the list is kept */
+/* line{ { literal = } or { name =, spec = }, … } -> line; keeps the list */
 static int l_line(lua_State *L)
 {
 	lua_Unsigned nr;
@@ -132,7 +132,7 @@ static int l_line(lua_State *L)
 	return 1;
 }
 
-/* "sched:sched_switch:u" or "sched/sched_switch/…" -> "sched_switch"; other names as they are. */
+/* "sched:sched_switch:u" or "sched/sched_switch/…" -> "sched_switch"; other names unchanged. */
 static void name_event(struct l_text_line *line, const char *event)
 {
 	size_t system = strcspn(event, ":/");
@@ -163,12 +163,12 @@ static void find_fields(struct l_text_line *line, const struct pev_tracepoint *t
 {
 	line->tp = tp;
 	for (uint32_t i = 0; i < line->nr; i++) {
-		l_field_of(&line->columns[i].field, tp);
-		l_field_of(&line->columns[i].more, tp);
+		l_field_find_in_payload(&line->columns[i].field, tp);
+		l_field_find_in_payload(&line->columns[i].more, tp);
 	}
 }
 
-/* What has bytes that are not safe to show. */
+/* Puts a string with bytes that are not safe to show. */
 static __attribute__((noinline)) void put_unsafe(struct pev_text *out,
 						 const struct pev_conversion *conversion,
 						 const char *bytes, size_t len)
@@ -183,7 +183,7 @@ static __attribute__((noinline)) void put_unsafe(struct pev_text *out,
 		pev_text_escaped(out, bytes, len); /* no width is as long */
 }
 
-/* With the width of its column, in bytes, as string.format() counts. */
+/* Puts a string with the column's width, in bytes as in string.format(). */
 static void put_string(struct pev_text *out, const struct pev_conversion *conversion,
 		       const char *bytes, size_t len)
 {
@@ -232,7 +232,7 @@ static void put_field(struct pev_text *out, const struct column *column,
 		put_string(out, &column->conversion, "-", 1);
 }
 
-/* ns as seconds with so many digits behind the point, rounded; the width is of all of it. */
+/* Puts ns as seconds, rounded to the column's precision. The width includes the decimals. */
 static void put_seconds(struct pev_text *out, const struct column *column, uint64_t ns)
 {
 	static const uint32_t powers[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000,
@@ -254,7 +254,7 @@ static void put_seconds(struct pev_text *out, const struct column *column, uint6
 	}
 }
 
-/* As ftrace has it: the idle task by that name, one that nobody knows as "<...>". */
+/* Puts a task's name as ftrace does: "<idle>" for tid 0, "<...>" for an unknown task. */
 static void put_task(struct pev_text *out, const struct column *column,
 		     const struct l_current *current)
 {
@@ -290,7 +290,7 @@ static void put_latency(struct pev_text *out, const struct column *column,
 		put_string(out, &column->conversion, "-", 1);
 		return;
 	}
-	/* Less the tracepoint's own (6.18). */
+	/* Without the level that the tracepoint itself adds (6.18). */
 	deep = (preempt & 0xf) > 1 ? (preempt & 0xf) - 1 : 0;
 	text[0] = ".dbD"[(flags & 1) | (flags >> 6 & 2)];
 	text[1] = resched[flags & 0x26] ? resched[flags & 0x26] : '.';
@@ -300,7 +300,7 @@ static void put_latency(struct pev_text *out, const struct column *column,
 	pev_text_string(out, &column->conversion, text, sizeof(text));
 }
 
-/* False: it is not there whole, and has to be written again with more room. */
+/* False: the buffer is too small; the caller tries again with a larger one. */
 static bool put_payload(struct pev_text *out, const struct l_args *args)
 {
 	size_t room = out->len < out->cap ? out->cap - out->len : 0, len;
@@ -361,7 +361,7 @@ static bool put_column(struct pev_text *out, const struct l_text_line *line,
 	}
 }
 
-/* With its newline; false: the buffer is too small. */
+/* Puts the line and its newline; false: the buffer is too small. */
 static bool put_line(struct pev_text *out, const struct l_text_line *line,
 		     const struct l_current *current)
 {
@@ -372,7 +372,7 @@ static bool put_line(struct pev_text *out, const struct l_text_line *line,
 	return out->len <= out->cap;
 }
 
-/* The same wherever it fits; NULL without memory. What is not buf has to be freed. */
+/* Returns the line in buf, or in a larger block that the caller frees. NULL: out of memory. */
 static char *make_line(struct l_text_line *line, const struct l_view *view,
 		       const struct l_args *args, char *buf, size_t cap, size_t *len)
 {
@@ -384,7 +384,7 @@ static char *make_line(struct l_text_line *line, const struct l_view *view,
 	while (!put_line(&out, line, &current)) {
 		if (out.buf != buf)
 			free(out.buf);
-		/* A payload has 16 bits, and each byte is at most "\xff". */
+		/* Ends: a payload has at most 65535 bytes, each shown in at most 4. */
 		cap *= 4;
 		out = (struct pev_text){ .buf = cap < (1 << 24) ? malloc(cap) : NULL, .cap = cap };
 		if (!out.buf)
@@ -401,7 +401,7 @@ void l_text_line_feed(struct l_text_line *line, lua_State *L, const struct l_vie
 	char buf[LINE_CAP], *text;
 	size_t len;
 
-	/* A script may have chosen another file since; closed is one that it closed. */
+	/* Each time: a script may have changed or closed io.output(). */
 	lua_getfield(L, LUA_REGISTRYINDEX, OUTPUT);
 	to = lua_touserdata(L, -1);
 	lua_pop(L, 1);
@@ -427,9 +427,9 @@ static int l_text_line_text(lua_State *L)
 	size_t len;
 
 	lua_settop(L, 2);
-	l_view_get(L, 2, view, L_CODE_ARGS);
+	l_view_push_value(L, 2, view, L_CODE_ARGS);
 	args = lua_touserdata(L, 3);
-	l_view_get(L, 2, view, L_CODE_EVENT);
+	l_view_push_value(L, 2, view, L_CODE_EVENT);
 	if (!lua_isnil(L, 4) && lua_getfield(L, 4, "name") == LUA_TSTRING)
 		event = lua_tostring(L, -1);
 	name_event(line, event ? event : "?");
@@ -443,7 +443,7 @@ static int l_text_line_text(lua_State *L)
 	return 1;
 }
 
-/* line(r): print it */
+/* line(r): prints the record's line */
 static int l_line_call(lua_State *L)
 {
 	luaL_Stream *to;
@@ -463,8 +463,8 @@ static int l_line_call(lua_State *L)
 }
 
 /*
- * line_fields(line) -> {names of the payload's fields that it reads}, whether it needs a payload;
- * nothing: it is no line
+ * line_fields(line) -> the names of the payload fields that it reads, whether it needs a payload;
+ * nothing if the value is not a line
  */
 static int l_line_fields(lua_State *L)
 {

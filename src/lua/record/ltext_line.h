@@ -19,19 +19,19 @@ struct l_text_line;
 const struct l_text_line *l_text_line_test(lua_State *L, int idx);
 
 /*
- * Push what writes the line at idx for an event of that name. A block of Lua's memory; what
- * is at idx must outlive it.
+ * Pushes a userdata that prints the line at idx for an event of that name. The value at idx
+ * must outlive it.
  */
 struct l_text_line *l_text_line_push(lua_State *L, int idx, const char *event);
 
 /*
- * Write the shown record's line; args is NULL where it has no payload. Never raises: what
- * cannot be written is found out by who flushes.
+ * Writes the record's line; args is NULL without a payload. Never raises: flushing the file
+ * reports a failed write.
  */
 void l_text_line_feed(struct l_text_line *line, lua_State *L, const struct l_view *view,
 		      const struct l_args *args);
 
-/* Add line() and line_fields() to the table on top of the stack. */
+/* Adds line() and line_fields() to the table on top of the stack. */
 void l_text_line_register(lua_State *L);
 
 #endif
