@@ -295,8 +295,8 @@ local function watch_by_default(opts)
     or ways_to_choose))
 end
 
--- For scripts that watch the machine and count some tasks: see perfev.tool.chosen_tasks.
-local function chosen_tasks()
+-- For scripts that watch the machine and count some tasks: see tool/chosen_tasks.lua.
+local function named_targets()
   local opts = run.opts or {}
   return { pid = opts.pids, tid = opts.tids, uid = opts.uid, comm = opts.comm, command = run.words.command,
            input = opts.input, all_cpus = opts.all_cpus or opts.cpus ~= nil }
@@ -315,8 +315,8 @@ local function configure(s)
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end
   symbol.log = log
-  local tasks = s.of_machine and {} or opts -- its script tells them apart
-  local is_machine = s.of_machine and not (opts.cpus or opts.cgroup or opts.input) or nil
+  local tasks = s.watches_machine and {} or opts -- its script selects tasks
+  local is_machine = s.watches_machine and not (opts.cpus or opts.cgroup or opts.input) or nil
   local given = {
     command = command, cpus = opts.cpus, pid = tasks.pids, tid = tasks.tids, uid = tasks.uid, comm = tasks.comm,
     cgroup = opts.cgroup, input = opts.input, from = opts.from, to = opts.to,
@@ -366,10 +366,10 @@ local function before_start()
   if run.opts.dry_run then
     leave(print_plan(s))
   end
-  local unheard = not (run.opts.record or run.opts.quiet) and session.unheard(s)
-  if unheard then
+  local name = not (run.opts.record or run.opts.quiet) and session.event_without_callback(s)
+  if name then
     s:begin(function()
-      message.say(unheard .. ": no callback is set; its records are dropped\n"
+      message.say(name .. ": no callback is set; its records are dropped\n"
         .. "try: sample = print, a function, or count { by = \"comm\" }")
     end)
   end
@@ -506,7 +506,7 @@ local function prepare(words)
   output.prepare()
   args.parse = parse_declared
   session.before_default_start = before_start
-  session.default_choice = chosen_tasks
+  session.named_targets = named_targets
   session.children_time = native.children_time
 end
 

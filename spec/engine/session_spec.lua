@@ -857,7 +857,7 @@ describe("the life of a run", function()
     assert.same({}, said)
     open { all_cpus = true }
     assert.equal(1, #said)
-    assert.matches("^in a pid namespace, .* told as pid 0, .*\n  try: ", said[1])
+    assert.matches("^in a pid namespace, .* have pid 0, .*\n  try: ", said[1])
   end)
 
   it("has an exec switch on no event that is declared disabled, and says that it will the others", function()

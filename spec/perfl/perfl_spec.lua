@@ -426,7 +426,7 @@ end)
 local driver = [==[
 local play = load("return " .. os.getenv "PLAY")()
 local S = { opts = {}, events = 0 }
-local session = { default = function() return S end, unheard = function() end }
+local session = { default = function() return S end, event_without_callback = function() end }
 function S:declared() return self.events end
 function S:configure(opts) self.opts = opts end
 function S:plan() return { "cpu-clock on \27[31mcpu 0" }, true end

@@ -38,12 +38,12 @@ end
 -- @tparam function refuse  f(why): ends the script
 -- @treturn ?function       f(tid, comm) -> boolean: whether the task was chosen; nil: all tasks count
 function M.tasks(refuse)
-  local choice = session.default_choice and session.default_choice() or {}
+  local choice = session.named_targets and session.named_targets() or {}
   if not has_choice(choice) then return nil end
   local s = session.default()
   local is_named = choice.comm and processes.matcher(choice.comm)
   local pids, tids, known, left = {}, set_of(choice.tid), {}, 0
-  s.of_machine = true
+  s.watches_machine = true
   s:begin(function()
     pids = find_processes(s, choice, refuse)
     for _ in pairs(pids) do left = left + 1 end

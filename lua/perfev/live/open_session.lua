@@ -1,0 +1,141 @@
+--- The start of a session: opens its events and counters, enables them, and lets the command run.
+
+local callback = require "perfev.live.callback"
+local close_session = require "perfev.live.close_session"
+local command = require "perfev.live.command"
+local core = require "perfev.core"
+local event_loop = require "perfev.live.event_loop"
+local lazy = require "perfev.base.lazy_module"
+local opened = require "perfev.event.open_event"
+local options = require "perfev.base.options"
+local processes = require "perfev.event.processes"
+local recording = require "perfev.live.recording"
+local targets = require "perfev.event.target"
+local track_tasks = require "perfev.live.track_tasks"
+
+local explain = lazy "perfev.event.explain_refusal"
+local pidns = lazy "perfev.event.pid_namespace"
+
+local M = {}
+
+local E = core.errno
+
+-- Logs what the core dropped, shrank or skipped. A ring smaller than the option `buffer` is always reported.
+local function log_core_text(session, text, failed)
+  local is_ring = failed and failed.operation == "map ring"
+  session:_log(is_ring and session.opts.buffer and 0 or 1, is_ring and explain.smaller_ring(text, failed) or text)
+end
+
+-- The functions that the core calls while it delivers.
+local function core_handlers(session)
+  return {
+    max_bytes = (session.opts.max_bytes or options.MAX_BYTES) // 2,
+    note = function(text, failed) log_core_text(session, text, failed) end,
+    on_error = function(object, what, ev)
+      return callback.report_error(session, object, ("%s of %s"):format(what, ev.name), ("%p %s"):format(ev, what))
+    end,
+  }
+end
+
+local function open_core(session)
+  local opts = session.opts
+  if opts.input then
+    local replay, why, errno = require("perfev.perfdata.replay").open(session, core_handlers(session))
+    session.core = replay
+    return replay ~= nil, why, errno
+  end
+  local handlers = core_handlers(session)
+  session.exclude_pid = opts.exclude_self and options.is_cpu_wide(opts) and core.pid() or nil
+  local live, what, code = core.session {
+    ring_bytes = opts.buffer, clockid = opts.clock, unordered = opts.ordered == false,
+    exclude_pid = session.exclude_pid, max_bytes = handlers.max_bytes, note = handlers.note,
+    on_error = handlers.on_error,
+  }
+  if not live then return nil, explain.refusal(what, code), code end
+  session.core = live
+  for _, pattern in ipairs(options.selects_comm(opts) and processes.patterns(opts.comm) or {}) do
+    what, code = select(2, live:want_comm(pattern))
+    if what then return nil, what, code end
+  end
+  return true
+end
+
+local function open_events(session)
+  if session.counters[1] and options.selects_comm(session.opts) then
+    return nil, "counters of whole CPUs count every process, and cannot be limited to names\n"
+      .. "  try: without all_cpus (perfl: -a), for the processes that run now, and their children", E.EINVAL
+  end
+  for _, ev in ipairs(session.events) do
+    local ok, why, code = opened.open(ev)
+    if not ok then return nil, why, code end
+  end
+  for _, c in ipairs(session.counters) do
+    local ok, why, code = c:_open()
+    if not ok then return nil, why, code end
+  end
+  if session.opts.input then return session.core:check() end
+  return track_tasks.open_event(session)
+end
+
+local function begin_counting(session)
+  local scanned, wrong, failed = track_tasks.scan_tasks(session)
+  if not scanned then return nil, wrong, failed end
+  for _, f in ipairs(session.on_begin) do
+    callback.call(session, "begin", f)
+    if session.failure then return nil, session.failure end
+    if session.closed then return nil, "session: closed while it was starting", E.ECANCELED end
+  end
+  local started, reason, errno = recording.start(session)
+  if not started then return nil, reason, errno end
+  if session.child or session.recorder then close_session.watch_exit(session) end
+  local ok, what, code = session.core:enable()
+  if not ok then return nil, explain.refusal(what, code), code end
+  for _, c in ipairs(session.counters) do
+    ok, what, code = c:_start_counting()
+    if not ok then return nil, what, code end
+  end
+  session.running = true -- timers that are declared from here on start at once
+  track_tasks.scan_new_tasks(session)
+  ok, what, code = event_loop.start_timers(session)
+  if not ok then return nil, what, code end
+  if session.child then return command.release_command(session) end
+  return true
+end
+
+-- Reports targets that have ended, and a pid namespace: in it, tasks of the machine that are outside of it have the
+-- number of the idle task.
+local function report_target(session)
+  for _, pid in ipairs(session.target.ended or {}) do
+    session:_log(0, ("there is no process %d (any more): the others are watched"):format(pid))
+  end
+  local is_logged = session.opts.log and not session.opts.cgroup and options.is_cpu_wide(session.opts)
+  if not is_logged or pidns.is_initial() ~= false then return end
+  session:_log(0, "in a pid namespace, as in a container, tasks outside of it have pid 0, which is the idle task; "
+    .. "pids in tracepoints' fields are the machine's\n  try: the machine's namespace (docker run --pid=host)")
+end
+
+--- Opens the session and starts to count.
+-- @treturn[1] true
+-- @treturn[2] nil
+-- @treturn[2] string
+-- @treturn[2] integer errno
+function M.open(session)
+  session.process = core.process()
+  core.raise_nofile()
+  local ok, why, code = open_core(session)
+  if not ok then return nil, why, code end
+  if not session.opts.input then
+    session.target, why, code = targets.find(session, session.opts, "watch")
+    if not session.target then return nil, why, code end
+    report_target(session)
+  end
+  for _, step in ipairs { open_events, event_loop.start_watches, begin_counting, event_loop.start_duration } do
+    ok, why, code = step(session)
+    if not ok then return nil, why, code end
+  end
+  session.begun = true
+  if session.opts.on_open then session.opts.on_open(session.maps ~= nil) end
+  return true
+end
+
+return M

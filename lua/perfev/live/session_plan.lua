@@ -1,0 +1,72 @@
+--- The plan of a session: the text of what it would open (perfl --dry-run).
+
+local event = require "perfev.event.declaration"
+local options = require "perfev.base.options"
+local processes = require "perfev.event.processes"
+
+local M = {}
+
+local function target_text(opts)
+  if opts.input then
+    local wanted = require("perfev.perfdata.record_filter").describe(opts)
+    return "the recording " .. (opts.input == "-" and "on standard input" or opts.input)
+      .. (wanted ~= "" and ", of it " or "") .. wanted
+  end
+  if opts.cgroup then
+    return ("cgroup %s on cpus %s"):format(opts.cgroup, opts.cpus and table.concat(opts.cpus, ",") or "online")
+  end
+  if options.selects_comm(opts) then return "all tasks named " .. opts.comm end
+  if opts.uid or opts.comm then return "processes " .. processes.describe(opts) end
+  if options.is_cpu_wide(opts) then
+    return "all tasks on cpus " .. (opts.cpus and table.concat(opts.cpus, ",") or "online")
+  end
+  local parts = {}
+  if opts.pid then parts[#parts + 1] = "pid " .. table.concat(opts.pid, ",") end
+  if opts.tid then parts[#parts + 1] = "tid " .. table.concat(opts.tid, ",") end
+  if opts.command then parts[#parts + 1] = "command " .. table.concat(opts.command, " ") end
+  return table.concat(parts, ", ") .. (opts.cpus and " on cpus " .. table.concat(opts.cpus, ",") or "")
+end
+
+-- A group, a pattern or one event, as start() would open it.
+local function add_unit(lines, ev, unit, alone)
+  if unit.grouped then lines[#lines + 1] = "group " .. unit.name end
+  for _, built in ipairs(unit) do
+    lines[#lines + 1] = "event " .. (alone and ev.name or built.name)
+    for line in built.attr:dump():gmatch("[^\n]+") do lines[#lines + 1] = line end
+    for _, text in ipairs(built.found.shown or {}) do lines[#lines + 1] = "  " .. text end
+    if built.cpus and built.found.is_uncore then
+      lines[#lines + 1] = "  on cpus  " .. table.concat(built.cpus, ",")
+    end
+  end
+end
+
+--- Returns what start() would open, as lines of text, and whether all required events exist. Opens nothing.
+function M.describe(session)
+  local lines, sound = { "target: " .. target_text(session.opts) }, true
+  for _, ev in ipairs(session.events) do
+    -- The events of a recording need not exist on this machine.
+    local there, why = nil, "as it was recorded"
+    if not session.opts.input then
+      there, why = event.builds(ev.decl, session.opts.events)
+      sound = sound and (there ~= nil or ev.decl.spec.optional == true)
+    end
+    if not there then
+      lines[#lines + 1] = "event " .. ev.name
+      for line in why:gmatch("[^\n]+") do lines[#lines + 1] = "  " .. line end
+    end
+    local planned = there and there[1] or {}
+    for _, unit in ipairs(planned) do add_unit(lines, ev, unit, #planned == 1 and #unit == 1) end
+    if there and ev.decl.spec.filter then lines[#lines + 1] = "  filter  " .. ev.decl.spec.filter end
+    local first = there and there[1][1][1]
+    local condition = first and event.condition(ev.decl, first)
+    if condition then lines[#lines + 1] = "  where, in the kernel  " .. condition end
+    local names = {}
+    for name in pairs(ev.decl.callbacks) do names[#names + 1] = name end
+    table.sort(names)
+    if #names > 0 then lines[#lines + 1] = "  callbacks  " .. table.concat(names, " ") end
+  end
+  for _, c in ipairs(session.counters) do lines[#lines + 1] = tostring(c) end
+  return lines, sound
+end
+
+return M

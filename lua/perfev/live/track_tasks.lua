@@ -1,0 +1,84 @@
+--- The event of a session's own that follows tasks and their maps, and the tasks that exist at the start.
+
+local opened = require "perfev.event.open_event"
+local options = require "perfev.base.options"
+
+local M = {}
+
+local CALLCHAIN, STACK_USER = 1 << 5, 1 << 13 -- PERF_SAMPLE_*
+
+-- Returns the declaration of an event with the names, starts and ends of tasks, and with more record types.
+local function declare_tracker(fields)
+  local spec = { comm = true, comm_exec = true, task = true }
+  for _, field in ipairs(fields) do spec[field] = true end
+  return { name = "dummy", spec = spec, callbacks = {}, asked = {} }
+end
+
+-- Used if no event of the user has records of the names of tasks.
+local COMM_TRACKER = declare_tracker {}
+-- Used if addresses get names: the maps of processes too.
+local MAP_TRACKER = declare_tracker { "mmap", "mmap2", "build_id", "ksymbol" }
+-- Used for a recording: its maps identify files by inode, as those of perf record.
+local RECORDING_TRACKER = declare_tracker { "mmap", "mmap2", "ksymbol" }
+-- Used for a recording that is unwound: perf also needs the maps that are not executable to find a file's start.
+local UNWIND_TRACKER = declare_tracker { "mmap", "mmap2", "mmap_data", "ksymbol" }
+
+--- True if an event takes call chains or has `symbols`. Events that are opened at exec have no attr yet.
+function M.wants_maps(session)
+  for _, ev in ipairs(session.events) do
+    if ev.decl.spec.symbols or ev.decl.spec.callchain then return true end
+  end
+  for ev in opened.each(session.events) do
+    if ev.attr.sample_type & CALLCHAIN ~= 0 then return true end
+  end
+  return false
+end
+
+-- The declaration of the event that follows tasks and their maps for a recording.
+local function tracker_of_recording(session)
+  for ev in opened.each(session.events) do
+    if ev.attr.sample_type & STACK_USER ~= 0 then return UNWIND_TRACKER end
+  end
+  return RECORDING_TRACKER
+end
+
+--- Opens the event that follows tasks, unless one of the user's has COMM, FORK and EXIT records. Maps and recordings
+-- need an event of their own: it is enabled before /proc is read, so that no new task or map is missed.
+function M.open_event(session)
+  local recorded = session.opts.record ~= nil
+  if recorded or M.wants_maps(session) then
+    session.maps = opened.new(session, recorded and tracker_of_recording(session) or MAP_TRACKER, true)
+    return opened.open(session.maps)
+  end
+  for ev in opened.each(session.events) do
+    if ev.attr.comm and ev.attr.task then return true end
+  end
+  return opened.open(opened.new(session, COMM_TRACKER, true))
+end
+
+--- Reads the names of existing tasks from /proc. A recording has its own.
+function M.scan_tasks(session)
+  if session.opts.input then return true end
+  if session.maps and not session.maps.attr.enable_on_exec then
+    local on, why, code = session.maps:enable()
+    if not on then return nil, why, code end
+  end
+  if options.is_cpu_wide(session.opts) then
+    session.core:scan(-1, session.maps ~= nil)
+  else
+    for _, pid in ipairs(session.target.pids) do session.core:scan(pid, session.maps ~= nil) end
+  end
+  return true
+end
+
+--- Reads the names of tasks that started between the reading of /proc and the enabling of the events.
+function M.scan_new_tasks(session)
+  if session.opts.input or session.maps then return end
+  if options.is_cpu_wide(session.opts) then
+    session.core:scan_new(-1)
+  else
+    for _, pid in ipairs(session.target.pids) do session.core:scan_new(pid) end
+  end
+end
+
+return M
