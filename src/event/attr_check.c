@@ -45,8 +45,8 @@ static int check_reserved(const struct pev_attr *attr, struct pev_err *err)
 				flags);
 	if (attr->reserved_2)
 		return pev_fail(err, -EINVAL,
-				"the reserved word behind sample_max_stack is %#" PRIx16 ": it must "
-				"be 0",
+				"the reserved word behind sample_max_stack is %#" PRIx16
+				": it must be 0",
 				attr->reserved_2);
 	rc = check_bits("aux_action", attr->aux_action, err);
 	if (rc == 0)

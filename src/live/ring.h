@@ -37,7 +37,7 @@ struct pev_ring {
 	 */
 	uint64_t *found;
 	uint64_t nr_found;
-	/* AUX area: a PMU writes its trace there; NULL if there is none. */
+	/* The AUX area, where a PMU writes its trace, or NULL. */
 	unsigned char *aux;
 	uint64_t aux_size;                 /* bytes, a power of two of pages */
 	uint64_t aux_tail;                 /* our read position */

@@ -1218,7 +1218,7 @@ static struct pev_slot *take_ready(struct pev_session *s, struct pev_record *rec
 	return NULL;
 }
 
-/* No user part comes any more: releases deferred samples. False if there are none. */
+/* No user part comes any more: releases deferred samples. False without such samples. */
 static bool let_waiting_go(struct pev_session *s)
 {
 	bool any = s->deferred.nr;

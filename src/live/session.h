@@ -41,7 +41,7 @@ struct pev_session_config {
 	int clockid;           /* of all times; default: CLOCK_MONOTONIC */
 	int exclude_pid;       /* do not deliver records of this process; 0: none */
 	bool unordered;        /* deliver ring by ring, at once */
-	/* Called with a note for the user: what was dropped, shrunk or skipped. May be NULL. */
+	/* Called with a note: a dropped option, smaller size or skipped event. May be NULL. */
 	void (*note)(void *ctx, const struct pev_err *what);
 	void *note_ctx;
 };

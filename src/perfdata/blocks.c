@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK PEV_LANES_BLOCK
+#define BLOCK PEV_BLOCK_BYTES
 #define HEADER_MAX 65535u /* largest value of header.size */
 #define PIECE_MAX 65528u  /* of a longer record that is returned */
 
-int pev_blocks_end(struct pev_blocks *input, int code, const char *format, ...)
+int pev_blocks_stop(struct pev_blocks *input, int code, const char *format, ...)
 {
 	char text[384]; /* message without the input's name */
 	va_list args;
@@ -113,10 +113,10 @@ static void block_free(struct pev_pool *pool, struct pev_block *block)
 	free(block);
 }
 
-void pev_pool_take_back(struct pev_pool *pool, struct pev_block *block)
+void pev_pool_recycle(struct pev_pool *pool, struct pev_block *block)
 {
 	pool->blocks[block->index] = NULL;
-	if (block->cap == pool_block(pool) && pool->nr_spare < PEV_LANES_SPARE)
+	if (block->cap == pool_block(pool) && pool->nr_spare < PEV_BLOCKS_SPARE)
 		pool->spare[pool->nr_spare++] = block;
 	else
 		block_free(pool, block);
@@ -213,7 +213,7 @@ static int lane_room(struct pev_blocks *input, struct pev_block_lane *lane, size
 	block->len = rest;
 	if (rest)
 		memcpy(block->bytes, lane->cur->bytes + lane->pos, rest);
-	pev_pool_put(input->pool, lane->cur, 1);
+	pev_pool_release(input->pool, lane->cur, 1);
 	lane->cur = block;
 	lane->pos = 0;
 	return 0;
@@ -278,24 +278,24 @@ static int report_cut_record(struct pev_blocks *input, const char *inside)
 			 u16_at(input, p + 6));
 	/* If the file has shrunk, the end of the input is before the limit too. */
 	if (input->limit && input->limit == end)
-		return pev_blocks_end(input, -EBADMSG,
-				      "the record at 0x%" PRIx64 "%s extends past the end of the "
-				      "records at 0x%" PRIx64,
-				      at, record_text, end);
-	return pev_blocks_end(input, -EBADMSG,
-			      "file cut short at 0x%" PRIx64 ", in %s at 0x%" PRIx64 "%s", end,
-			      inside, at, record_text);
+		return pev_blocks_stop(input, -EBADMSG,
+				       "the record at 0x%" PRIx64 "%s extends past the end of the "
+				       "records at 0x%" PRIx64,
+				       at, record_text, end);
+	return pev_blocks_stop(input, -EBADMSG,
+			       "file cut short at 0x%" PRIx64 ", in %s at 0x%" PRIx64 "%s", end,
+			       inside, at, record_text);
 }
 
 /* Checks at the end of the input that all records were there, as the file header says. */
 static int check_end(struct pev_blocks *input)
 {
 	if (input->limit && input->pos < input->limit)
-		return pev_blocks_end(input, -EBADMSG,
-				      "file cut short at 0x%" PRIx64 ": its records should "
-				      "extend to 0x%" PRIx64,
-				      input->pos < input->size ? input->pos : input->size,
-				      input->limit);
+		return pev_blocks_stop(input, -EBADMSG,
+				       "file cut short at 0x%" PRIx64 ": its records should "
+				       "extend to 0x%" PRIx64,
+				       input->pos < input->size ? input->pos : input->size,
+				       input->limit);
 	return 0;
 }
 
@@ -309,7 +309,7 @@ static uint32_t record_len(const struct pev_blocks *input, const unsigned char *
 	uint32_t size = u16_at(input, p + 6);
 	uint64_t whole = size | (uint64_t)u16_at(input, p + 4) << 16;
 
-	if (!input->seekable || u32_at(input, p) <= PEV_LANES_SIMPLEPERF ||
+	if (!input->seekable || u32_at(input, p) <= PEV_BLOCKS_SIMPLEPERF ||
 	    whole > pev_block_lane_rest(&input->raw) + raw_left(input))
 		return size;
 	return (uint32_t)whole;
@@ -327,7 +327,7 @@ static void take_piece(struct pev_blocks *input, struct pev_block_lane *lane, ui
 	lane->pos += size;
 }
 
-int64_t pev_blocks_peek(struct pev_blocks *input)
+int64_t pev_blocks_peek_type(struct pev_blocks *input)
 {
 	int64_t n = raw_fill(input, sizeof(struct perf_event_header));
 
@@ -350,13 +350,13 @@ static bool take_kernel_record(struct pev_blocks *input, struct pev_piece *piece
 	p = input->raw.cur->bytes + input->raw.pos;
 	size = u16_at(input, p + 6);
 	if (size < sizeof(struct perf_event_header) || size > rest ||
-	    u32_at(input, p) > PEV_LANES_SIMPLEPERF)
+	    u32_at(input, p) > PEV_BLOCKS_SIMPLEPERF)
 		return false;
 	take_piece(input, &input->raw, size, piece);
 	return true;
 }
 
-int pev_blocks_record(struct pev_blocks *input, struct pev_piece *piece)
+int pev_blocks_next_record(struct pev_blocks *input, struct pev_piece *piece)
 {
 	const unsigned char *p;
 	uint32_t len;
@@ -367,7 +367,7 @@ int pev_blocks_record(struct pev_blocks *input, struct pev_piece *piece)
 		return 1;
 	n = raw_fill(input, sizeof(struct perf_event_header));
 	if (n < 0)
-		return pev_blocks_end(input, (int)n, "cannot read at 0x%" PRIx64, input->pos);
+		return pev_blocks_stop(input, (int)n, "cannot read at 0x%" PRIx64, input->pos);
 	if (n == 0)
 		return check_end(input);
 	if (n < (int64_t)sizeof(struct perf_event_header))
@@ -376,14 +376,14 @@ int pev_blocks_record(struct pev_blocks *input, struct pev_piece *piece)
 	len = record_len(input, p);
 	size = len > HEADER_MAX ? PIECE_MAX : (uint16_t)len;
 	if (size < sizeof(struct perf_event_header))
-		return pev_blocks_end(
+		return pev_blocks_stop(
 			input, -EBADMSG,
 			"the record at 0x%" PRIx64 " (type %u) has a size of %u "
 			"bytes, but a record has at least 8: the next record cannot be found",
 			pev_blocks_offset(input), u32_at(input, p), size);
 	n = raw_fill(input, size);
 	if (n < 0)
-		return pev_blocks_end(input, (int)n, "cannot read at 0x%" PRIx64, input->pos);
+		return pev_blocks_stop(input, (int)n, "cannot read at 0x%" PRIx64, input->pos);
 	if (n < size)
 		return report_cut_record(input, "the record");
 	take_piece(input, &input->raw, size, piece);
@@ -401,7 +401,7 @@ int pev_blocks_skip(struct pev_blocks *input, uint64_t len)
 		return 0;
 	}
 	len -= rest;
-	pev_pool_put(input->pool, input->raw.cur, 1);
+	pev_pool_release(input->pool, input->raw.cur, 1);
 	input->raw = (struct pev_block_lane){ 0 };
 	if (input->seekable) {
 		uint64_t left = raw_left(input);
@@ -420,7 +420,7 @@ int pev_blocks_skip(struct pev_blocks *input, uint64_t len)
 	return 0;
 }
 
-int64_t pev_blocks_take(struct pev_blocks *input, uint64_t len, unsigned char **bytes)
+int64_t pev_blocks_copy_bytes(struct pev_blocks *input, uint64_t len, unsigned char **bytes)
 {
 	uint64_t got = 0;
 	size_t cap = 0;
@@ -458,43 +458,43 @@ int64_t pev_blocks_take(struct pev_blocks *input, uint64_t len, unsigned char **
 /* Limit for the next COMPRESSED record; HEADER_MAX covers the part of a record carried over. */
 static uint64_t inflate_left(const struct pev_blocks *input)
 {
-	uint64_t limit = (input->inflate_max ? input->inflate_max : PEV_LANES_INFLATE) + HEADER_MAX;
-	uint64_t limit_all = PEV_LANES_INFLATE + PEV_LANES_RATIO * input->compressed;
+	uint64_t limit = (input->inflate_max ? input->inflate_max : PEV_INFLATE_BYTES) + HEADER_MAX;
+	uint64_t limit_all = PEV_INFLATE_BYTES + PEV_INFLATE_RATIO * input->compressed;
 	uint64_t left = limit_all > input->unpacked ? limit_all - input->unpacked : 0;
 
 	return left < limit ? left : limit;
 }
 
-int pev_blocks_inflate(struct pev_blocks *input, const struct pev_piece *piece)
+int pev_blocks_start_inflate(struct pev_blocks *input, const struct pev_piece *piece)
 {
-	size_t head = piece->type == PEV_LANES_COMPRESSED2 ? 16 : 8;
+	size_t head = piece->type == PEV_BLOCKS_COMPRESSED2 ? 16 : 8;
 	uint64_t len = piece->size - head;
 	struct pev_err err = { 0 };
 
 	if (piece->size < head)
-		return pev_blocks_end(input, -EBADMSG,
-				      "the record at 0x%" PRIx64 " (COMPRESSED2) has %u bytes, "
-				      "needs 16",
-				      piece->offset, piece->size);
+		return pev_blocks_stop(input, -EBADMSG,
+				       "the record at 0x%" PRIx64 " (COMPRESSED2) has %u bytes, "
+				       "needs 16",
+				       piece->offset, piece->size);
 	if (head == 16 && u64_at(input, piece->bytes + 8) > len)
-		return pev_blocks_end(input, -EBADMSG,
-				      "the record at 0x%" PRIx64
-				      " (COMPRESSED2) should hold %" PRIu64 " bytes, has %" PRIu64,
-				      piece->offset, u64_at(input, piece->bytes + 8), len);
+		return pev_blocks_stop(input, -EBADMSG,
+				       "the record at 0x%" PRIx64
+				       " (COMPRESSED2) should hold %" PRIu64 " bytes, has %" PRIu64,
+				       piece->offset, u64_at(input, piece->bytes + 8), len);
 	if (head == 16)
 		len = u64_at(input, piece->bytes + 8);
 	if (!input->inflate && input->get_inflate)
 		input->inflate = input->get_inflate(input->ctx, &err);
 	if (!input->inflate)
-		return pev_blocks_end(
+		return pev_blocks_stop(
 			input, -ENOSYS, "the records from 0x%" PRIx64 " on are compressed: %s",
 			piece->offset, err.text[0] ? err.text : "no decompressor was given");
 	if (!input->stream)
 		input->stream = input->inflate->open();
 	if (!input->stream)
-		return pev_blocks_end(input, -ENOMEM,
-				      "no memory to decompress the record at 0x%" PRIx64,
-				      piece->offset);
+		return pev_blocks_stop(input, -ENOMEM,
+				       "no memory to decompress the record at 0x%" PRIx64,
+				       piece->offset);
 	input->packed = piece->block;
 	input->packed->refs++;
 	input->src = piece->bytes + head;
@@ -515,22 +515,22 @@ static int64_t inflated_fill(struct pev_blocks *input, size_t need)
 		int64_t n;
 
 		if (lane_room(input, lane, need, pool_block(input->pool), input->src_offset) < 0)
-			return pev_blocks_end(input, -ENOMEM,
-					      "no memory to decompress the record at 0x%" PRIx64,
-					      input->src_offset);
+			return pev_blocks_stop(input, -ENOMEM,
+					       "no memory to decompress the record at 0x%" PRIx64,
+					       input->src_offset);
 		block = lane->cur;
 		n = input->inflate->run(input->stream, &input->src, &input->src_len,
 					block->bytes + block->len, block->cap - block->len, &err);
 		if (n < 0)
-			return pev_blocks_end(input, (int)n,
-					      "the compressed record at 0x%" PRIx64 ": %s",
-					      input->src_offset, err.text);
+			return pev_blocks_stop(input, (int)n,
+					       "the compressed record at 0x%" PRIx64 ": %s",
+					       input->src_offset, err.text);
 		if (n == 0)
 			break;
 		block->len += (size_t)n;
 		input->unpacked += (uint64_t)n;
 		if ((uint64_t)n > input->inflate_left)
-			return pev_blocks_end(
+			return pev_blocks_stop(
 				input, -EBADMSG,
 				"the compressed record at 0x%" PRIx64 " inflates to "
 				"more bytes than the recorder's buffer: perf did not write it",
@@ -540,7 +540,7 @@ static int64_t inflated_fill(struct pev_blocks *input, size_t need)
 	return (int64_t)pev_block_lane_rest(lane);
 }
 
-int pev_blocks_inflated(struct pev_blocks *input, struct pev_piece *piece)
+int pev_blocks_next_inflated(struct pev_blocks *input, struct pev_piece *piece)
 {
 	int64_t n = inflated_fill(input, sizeof(struct perf_event_header));
 	const unsigned char *p;
@@ -551,7 +551,7 @@ int pev_blocks_inflated(struct pev_blocks *input, struct pev_piece *piece)
 	p = input->inflated.cur->bytes + input->inflated.pos;
 	size = u16_at(input, p + 6);
 	if (size < sizeof(struct perf_event_header))
-		return pev_blocks_end(
+		return pev_blocks_stop(
 			input, -EBADMSG,
 			"a record inside the compressed one at 0x%" PRIx64
 			" (type %u) has a size of %u bytes, but a record has at least 8",
@@ -561,11 +561,11 @@ int pev_blocks_inflated(struct pev_blocks *input, struct pev_piece *piece)
 		return n < 0 ? (int)n : 0;
 	take_piece(input, &input->inflated, size, piece);
 	switch (piece->type) {
-	case PEV_LANES_COMPRESSED:
-	case PEV_LANES_COMPRESSED2:
-	case PEV_LANES_AUXTRACE:
-	case PEV_LANES_TRACING_DATA:
-		return pev_blocks_end(
+	case PEV_BLOCKS_COMPRESSED:
+	case PEV_BLOCKS_COMPRESSED2:
+	case PEV_BLOCKS_AUXTRACE:
+	case PEV_BLOCKS_TRACING_DATA:
+		return pev_blocks_stop(
 			input, -EBADMSG,
 			"a record of type %u inside the compressed one at 0x%" PRIx64
 			": not allowed there",

@@ -18,24 +18,24 @@
 #include "record/record.h"
 #include "base/sys.h"
 
-#define PEV_LANES_BLOCK ((size_t)1 << 20)
-#define PEV_LANES_SPARE 2
+#define PEV_BLOCK_BYTES ((size_t)1 << 20)
+#define PEV_BLOCKS_SPARE 2
 /*
- * Limits against decompression bombs. PEV_LANES_INFLATE is the largest content of one
+ * Limits against decompression bombs. PEV_INFLATE_BYTES is the largest content of one
  * COMPRESSED record of 64 KiB if the recording does not have the size of the recorder's
- * buffers. All of them together inflate to at most that plus PEV_LANES_RATIO times their
+ * buffers. All of them together inflate to at most that plus PEV_INFLATE_RATIO times their
  * size. Samples of one address with equal stacks pack to 1/300, no better.
  */
-#define PEV_LANES_INFLATE ((uint64_t)16 << 20)
-#define PEV_LANES_RATIO 1024
+#define PEV_INFLATE_BYTES ((uint64_t)16 << 20)
+#define PEV_INFLATE_RATIO 1024
 
 /* Types of user-space records that contain other records or have data behind them. */
 enum {
-	PEV_LANES_TRACING_DATA = 66,
-	PEV_LANES_AUXTRACE = 71,
-	PEV_LANES_COMPRESSED = 81,
-	PEV_LANES_COMPRESSED2 = 83,
-	PEV_LANES_SIMPLEPERF = 32768 /* larger types: simpleperf's own */
+	PEV_BLOCKS_TRACING_DATA = 66,
+	PEV_BLOCKS_AUXTRACE = 71,
+	PEV_BLOCKS_COMPRESSED = 81,
+	PEV_BLOCKS_COMPRESSED2 = 83,
+	PEV_BLOCKS_SIMPLEPERF = 32768 /* larger types: simpleperf's own */
 };
 
 struct pev_block {
@@ -63,9 +63,9 @@ struct pev_piece {
 
 /* All blocks of a recording, and a few free ones. */
 struct pev_pool {
-	struct pev_block **blocks, *spare[PEV_LANES_SPARE];
+	struct pev_block **blocks, *spare[PEV_BLOCKS_SPARE];
 	uint32_t nr_blocks, nr_spare;
-	size_t block;              /* bytes of a block, at least 64 KiB; 0: PEV_LANES_BLOCK */
+	size_t block;              /* bytes of a block, at least 64 KiB; 0: PEV_BLOCK_BYTES */
 	uint64_t bytes, peak;      /* in memory: now, and the maximum */
 };
 
@@ -110,7 +110,7 @@ static inline size_t pev_block_lane_rest(const struct pev_block_lane *lane)
 }
 
 /* Stops reading with this error. The input's name is put before the text. Returns code. */
-int pev_blocks_end(struct pev_blocks *input, int code, const char *format, ...)
+int pev_blocks_stop(struct pev_blocks *input, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Reads at the current position. Returns the number of bytes, 0 at the end, or -errno. */
@@ -121,9 +121,9 @@ int64_t pev_blocks_read_at(const struct pev_blocks *input, void *buf, size_t len
 uint64_t pev_blocks_file_size(const struct pev_blocks *input);
 
 /* Returns 1 and the next record, 0 at the end, or -errno when reading has ended early. */
-int pev_blocks_record(struct pev_blocks *input, struct pev_piece *piece);
+int pev_blocks_next_record(struct pev_blocks *input, struct pev_piece *piece);
 /* Returns the type of the next record without consuming it; -ENODATA at the end. */
-int64_t pev_blocks_peek(struct pev_blocks *input);
+int64_t pev_blocks_peek_type(struct pev_blocks *input);
 /* Returns the offset of the next record. */
 uint64_t pev_blocks_offset(const struct pev_blocks *input);
 /* Skips bytes behind a record. Returns -ENODATA when there are fewer. */
@@ -132,24 +132,24 @@ int pev_blocks_skip(struct pev_blocks *input, uint64_t len);
  * Copies the bytes behind a record into memory that the caller frees. The buffer grows with
  * the bytes that arrive, so a false length costs nothing. Returns their number, or -errno.
  */
-int64_t pev_blocks_take(struct pev_blocks *input, uint64_t len, unsigned char **bytes);
+int64_t pev_blocks_copy_bytes(struct pev_blocks *input, uint64_t len, unsigned char **bytes);
 
-/* Starts to inflate a COMPRESSED record; pev_blocks_inflated() returns its records. */
-int pev_blocks_inflate(struct pev_blocks *input, const struct pev_piece *piece);
+/* Starts to inflate a COMPRESSED record; pev_blocks_next_inflated() returns its records. */
+int pev_blocks_start_inflate(struct pev_blocks *input, const struct pev_piece *piece);
 /* Returns 1 and the next inflated record, 0 when more input is needed, or -errno. */
-int pev_blocks_inflated(struct pev_blocks *input, struct pev_piece *piece);
+int pev_blocks_next_inflated(struct pev_blocks *input, struct pev_piece *piece);
 
 /* Called when a block's last reference is gone. */
-void pev_pool_take_back(struct pev_pool *pool, struct pev_block *block);
+void pev_pool_recycle(struct pev_pool *pool, struct pev_block *block);
 
 /* Drops nr references. block may be NULL. */
-static inline void pev_pool_put(struct pev_pool *pool, struct pev_block *block, uint32_t nr)
+static inline void pev_pool_release(struct pev_pool *pool, struct pev_block *block, uint32_t nr)
 {
 	if (!block)
 		return;
 	block->refs -= nr;
 	if (!block->refs)
-		pev_pool_take_back(pool, block);
+		pev_pool_recycle(pool, block);
 }
 
 #endif

@@ -55,8 +55,8 @@ static int grow_events(struct pev_content_summary *summary)
 	return 0;
 }
 
-int pev_content_summary_event(struct pev_content_summary *summary, uint64_t id,
-			      const struct pev_plan *plan)
+int pev_content_summary_add_event(struct pev_content_summary *summary, uint64_t id,
+				  const struct pev_plan *plan)
 {
 	struct pev_content_summary_event *event;
 
@@ -242,8 +242,8 @@ static size_t add_split_record(struct pev_content_summary *summary, const unsign
 	return size - here;
 }
 
-void pev_content_summary_take(struct pev_content_summary *summary, const struct iovec *pieces,
-			      int nr)
+void pev_content_summary_add_records(struct pev_content_summary *summary,
+				     const struct iovec *pieces, int nr)
 {
 	size_t offset = 0, before = 0; /* before: bytes of earlier pieces */
 

@@ -54,15 +54,15 @@ struct pev_content_summary {
 void pev_content_summary_free(struct pev_content_summary *summary);
 
 /* Adds an id of an event; plan is borrowed. Returns 0 or -ENOMEM. */
-int pev_content_summary_event(struct pev_content_summary *summary, uint64_t id,
-			      const struct pev_plan *plan);
+int pev_content_summary_add_event(struct pev_content_summary *summary, uint64_t id,
+				  const struct pev_plan *plan);
 
 /*
  * Adds records to the summary. A piece ends with a whole record, or with one that goes on in the
  * next piece. Stops at bytes that are not a record. leaks has offsets into these pieces, as if
  * they were one. Files beyond the 65,536th, and all that memory is missing for, are ignored.
  */
-void pev_content_summary_take(struct pev_content_summary *summary, const struct iovec *pieces,
-			      int nr);
+void pev_content_summary_add_records(struct pev_content_summary *summary,
+				     const struct iovec *pieces, int nr);
 
 #endif

@@ -76,8 +76,8 @@ static int grow_ids(struct pev_event_ids *table)
 	return 0;
 }
 
-int pev_event_ids_id(struct pev_event_ids *table, struct pev_file_event *event, uint32_t number,
-		     uint64_t id)
+int pev_event_ids_add_id(struct pev_event_ids *table, struct pev_file_event *event, uint32_t number,
+			 uint64_t id)
 {
 	struct pev_id_slot *slot;
 
@@ -168,19 +168,19 @@ int pev_event_ids_add(struct pev_event_ids *table, const unsigned char *bytes, s
 	return 0;
 }
 
-const struct pev_plan *pev_event_ids_plan(const struct pev_event_ids *table, uint32_t type)
+const struct pev_plan *pev_event_ids_common_plan(const struct pev_event_ids *table, uint32_t type)
 {
 	bool same = type == PERF_RECORD_SAMPLE ? table->same_samples : table->same_trailers;
 
 	return same && type < TOOLS_MIN ? &table->events[0]->plan : &table->plain;
 }
 
-uint32_t pev_event_ids_number(const struct pev_event_ids *table, uint64_t id)
+uint32_t pev_event_ids_number_of_id(const struct pev_event_ids *table, uint64_t id)
 {
 	return table->cap_ids ? find_id(table, id)->event - 1 : PEV_NO_EVENT;
 }
 
-void pev_event_ids_trim(const struct pev_event_ids *table, struct pev_piece *piece)
+void pev_event_ids_trim_record(const struct pev_event_ids *table, struct pev_piece *piece)
 {
 	uint16_t body = pev_record_body_end(piece->bytes, piece->size, table->swap);
 
@@ -190,15 +190,15 @@ void pev_event_ids_trim(const struct pev_event_ids *table, struct pev_piece *pie
 
 		if (end <= piece->size &&
 		    (table->nr == 1 ||
-		     (off && pev_event_ids_number(table, pev_load64(piece->bytes + end - off,
-								    table->swap)) == i))) {
+		     (off && pev_event_ids_number_of_id(table, pev_load64(piece->bytes + end - off,
+									  table->swap)) == i))) {
 			piece->size = (uint16_t)end;
 			return;
 		}
 	}
 }
 
-uint32_t pev_event_ids_choose(struct pev_event_ids *table, const struct pev_piece *piece)
+uint32_t pev_event_ids_event_of_record(struct pev_event_ids *table, const struct pev_piece *piece)
 {
 	bool sample = piece->type == PERF_RECORD_SAMPLE;
 	uint32_t off = sample ? table->sample_id_off : table->other_id_off;
@@ -213,7 +213,7 @@ uint32_t pev_event_ids_choose(struct pev_event_ids *table, const struct pev_piec
 	}
 	id = pev_load64(sample ? piece->bytes + off : piece->bytes + piece->size - off,
 			table->swap);
-	number = pev_event_ids_number(table, id);
+	number = pev_event_ids_number_of_id(table, id);
 	if (number != PEV_NO_EVENT)
 		return number;
 	/* Records that the recorder made about the state before it began have no id. */
@@ -221,7 +221,7 @@ uint32_t pev_event_ids_choose(struct pev_event_ids *table, const struct pev_piec
 	return PEV_NO_EVENT;
 }
 
-uint64_t pev_event_ids_time(const struct pev_plan *plan, const struct pev_piece *piece)
+uint64_t pev_event_ids_record_time(const struct pev_plan *plan, const struct pev_piece *piece)
 {
 	uint16_t off = piece->type == PERF_RECORD_SAMPLE ? plan->fixed[PEV_F_TIME]
 							 : plan->from_end[PEV_F_TIME];
@@ -242,8 +242,8 @@ uint64_t pev_event_ids_time(const struct pev_plan *plan, const struct pev_piece 
  * them; a recorder writes zeros (machine->id_hdr_size in perf_event__synthesize_*()). If
  * the trailers of the events differ, only the id's offset may be known.
  */
-bool pev_event_ids_synthesised(const struct pev_event_ids *table, const struct pev_plan *plan,
-			       const struct pev_piece *piece)
+bool pev_event_ids_is_synthesised(const struct pev_event_ids *table, const struct pev_plan *plan,
+				  const struct pev_piece *piece)
 {
 	uint16_t off = table->other_id_off;
 
@@ -258,7 +258,7 @@ bool pev_event_ids_synthesised(const struct pev_event_ids *table, const struct p
 	       pev_load64(piece->bytes + piece->size - off, table->swap) == 0;
 }
 
-struct pev_file_event *pev_event_ids_find(const struct pev_event_ids *table, uint64_t id)
+struct pev_file_event *pev_event_ids_event_of_id(const struct pev_event_ids *table, uint64_t id)
 {
 	const struct pev_id_slot *slot = table->cap_ids ? find_id(table, id) : NULL;
 
@@ -267,7 +267,7 @@ struct pev_file_event *pev_event_ids_find(const struct pev_event_ids *table, uin
 	return table->nr == 1 ? table->events[0] : NULL;
 }
 
-void pev_event_ids_narrow(struct pev_event_ids *table, bool narrow)
+void pev_event_ids_set_narrow(struct pev_event_ids *table, bool narrow)
 {
 	table->narrow = narrow;
 	for (uint32_t i = 0; i < table->nr; i++)

@@ -61,24 +61,24 @@ int pev_event_ids_add(struct pev_event_ids *table, const unsigned char *bytes, s
  * Adds an id to the event of that number. If two events
  * have the id, the first keeps it. Returns 0 or -ENOMEM.
  */
-int pev_event_ids_id(struct pev_event_ids *table, struct pev_file_event *event, uint32_t number,
-		     uint64_t id);
+int pev_event_ids_add_id(struct pev_event_ids *table, struct pev_file_event *event, uint32_t number,
+			 uint64_t id);
 /* Returns the event of an id, or NULL. A single event matches every id. */
-struct pev_file_event *pev_event_ids_find(const struct pev_event_ids *table, uint64_t id);
+struct pev_file_event *pev_event_ids_event_of_id(const struct pev_event_ids *table, uint64_t id);
 /* Returns the number of the event that has the id, or PEV_NO_EVENT. Counts nothing. */
-uint32_t pev_event_ids_number(const struct pev_event_ids *table, uint64_t id);
+uint32_t pev_event_ids_number_of_id(const struct pev_event_ids *table, uint64_t id);
 /* Cuts a record whose size is too large to the bytes that the kernel wrote. */
-void pev_event_ids_trim(const struct pev_event_ids *table, struct pev_piece *piece);
+void pev_event_ids_trim_record(const struct pev_event_ids *table, struct pev_piece *piece);
 /* Returns the number of the record's event. If it is unknown: counts it, returns PEV_NO_EVENT. */
-uint32_t pev_event_ids_choose(struct pev_event_ids *table, const struct pev_piece *piece);
+uint32_t pev_event_ids_event_of_record(struct pev_event_ids *table, const struct pev_piece *piece);
 /* Returns the plan of a record whose event is unknown: the common one of all events, or plain. */
-const struct pev_plan *pev_event_ids_plan(const struct pev_event_ids *table, uint32_t type);
+const struct pev_plan *pev_event_ids_common_plan(const struct pev_event_ids *table, uint32_t type);
 /* Returns the record's time by its event's plan; 0: it has no time. */
-uint64_t pev_event_ids_time(const struct pev_plan *plan, const struct pev_piece *piece);
+uint64_t pev_event_ids_record_time(const struct pev_plan *plan, const struct pev_piece *piece);
 /* True for a record without a time that the recorder made about the state before it began. */
-bool pev_event_ids_synthesised(const struct pev_event_ids *table, const struct pev_plan *plan,
-			       const struct pev_piece *piece);
+bool pev_event_ids_is_synthesised(const struct pev_event_ids *table, const struct pev_plan *plan,
+				  const struct pev_piece *piece);
 /* Sets whether the recorder's kernel has 32 bits. */
-void pev_event_ids_narrow(struct pev_event_ids *table, bool narrow);
+void pev_event_ids_set_narrow(struct pev_event_ids *table, bool narrow);
 
 #endif

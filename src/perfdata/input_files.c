@@ -139,13 +139,13 @@ void pev_input_files_close(struct pev_input_files *inputs)
 	pev_pool_free(&inputs->pool);
 }
 
-void pev_input_files_passed(struct pev_input_files *inputs, uint64_t time)
+void pev_input_files_advance(struct pev_input_files *inputs, uint64_t time)
 {
 	pev_merge_replace(&inputs->order, time);
 	inputs->at = input_at(inputs, pev_merge_top(&inputs->order)->source);
 }
 
-void pev_input_files_ended(struct pev_input_files *inputs)
+void pev_input_files_next(struct pev_input_files *inputs)
 {
 	const struct pev_merge_item *next;
 
@@ -177,9 +177,9 @@ uint64_t pev_input_files_size(const struct pev_input_files *inputs)
 	return size;
 }
 
-void pev_input_files_count(const struct pev_input_files *inputs, uint64_t *bytes,
-			   uint64_t *compressed,
-			   uint64_t *inflated)
+void pev_input_files_sum(const struct pev_input_files *inputs, uint64_t *bytes,
+			 uint64_t *compressed,
+			 uint64_t *inflated)
 {
 	const struct pev_blocks *in = &inputs->main;
 

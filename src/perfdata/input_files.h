@@ -45,17 +45,17 @@ void pev_input_files_close(struct pev_input_files *inputs);
  * For several files: the current file has reached this
  * time. Continues with the one that is now behind.
  */
-void pev_input_files_passed(struct pev_input_files *inputs, uint64_t time);
+void pev_input_files_advance(struct pev_input_files *inputs, uint64_t time);
 /* The current file is at its end. Continues with the next one, or sets done. */
-void pev_input_files_ended(struct pev_input_files *inputs);
+void pev_input_files_next(struct pev_input_files *inputs);
 
 /* Returns the error of the first file that ended early, or NULL. */
 const struct pev_err *pev_input_files_failure(const struct pev_input_files *inputs);
 /* Returns the sum of the sizes that are known. */
 uint64_t pev_input_files_size(const struct pev_input_files *inputs);
 /* Sums over all files: bytes read, bytes of COMPRESSED records, and bytes inflated from these. */
-void pev_input_files_count(const struct pev_input_files *inputs, uint64_t *bytes,
-			   uint64_t *compressed,
-			   uint64_t *inflated);
+void pev_input_files_sum(const struct pev_input_files *inputs, uint64_t *bytes,
+			 uint64_t *compressed,
+			 uint64_t *inflated);
 
 #endif

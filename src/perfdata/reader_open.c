@@ -48,8 +48,8 @@ static int read_ids(struct pev_reader *reader, struct pev_file_event *event, uin
 							     "the ids of event %u, at 0x%" PRIx64
 							     ": more ids than fit in the file",
 							     number + 1, off);
-			if (pev_event_ids_id(&reader->event_ids, event, number,
-					     pev_reader_u64(reader, buf + i)) < 0)
+			if (pev_event_ids_add_id(&reader->event_ids, event, number,
+						 pev_reader_u64(reader, buf + i)) < 0)
 				return -ENOMEM;
 		}
 		if (n < (int64_t)want)
@@ -359,13 +359,13 @@ static int read_ahead(struct pev_reader *reader)
 		struct pev_reader_ahead *ahead = reader->ahead;
 		struct pev_piece piece;
 
-		type = pev_blocks_peek(&reader->inputs.main);
+		type = pev_blocks_peek_type(&reader->inputs.main);
 		if (type < 0) /* makes the error, with the record's offset */
-			pev_blocks_record(&reader->inputs.main, &piece);
+			pev_blocks_next_record(&reader->inputs.main, &piece);
 		if (type < PEV_USER_ATTR || type == PEV_USER_AUXTRACE ||
 		    type == PEV_USER_COMPRESSED || type == PEV_USER_COMPRESSED2)
 			break;
-		if (pev_blocks_record(&reader->inputs.main, &piece) <= 0)
+		if (pev_blocks_next_record(&reader->inputs.main, &piece) <= 0)
 			break;
 		if (reader->nr_ahead == cap) {
 			cap = cap ? 2 * cap : 32;
@@ -497,8 +497,8 @@ const struct pev_reader_facts *pev_reader_facts(const struct pev_reader *reader)
 const struct pev_reader_totals *pev_reader_totals(struct pev_reader *reader)
 {
 	pev_reader_count_taken(reader);
-	pev_input_files_count(&reader->inputs, &reader->totals.bytes, &reader->totals.compressed,
-			      &reader->totals.inflated);
+	pev_input_files_sum(&reader->inputs, &reader->totals.bytes, &reader->totals.compressed,
+			    &reader->totals.inflated);
 	reader->totals.blocks = reader->inputs.pool.peak;
 	reader->totals.lost =
 		reader->totals.lost_read ? reader->lost_by_counts : reader->lost_by_records;
@@ -512,7 +512,7 @@ uint32_t pev_reader_count_events(const struct pev_reader *reader) { return reade
 
 uint32_t pev_reader_find_event(const struct pev_reader *reader, uint64_t id)
 {
-	return pev_event_ids_number(&reader->event_ids, id);
+	return pev_event_ids_number_of_id(&reader->event_ids, id);
 }
 
 const struct pev_file_event *pev_reader_event(const struct pev_reader *reader, uint32_t n)
@@ -531,7 +531,7 @@ void pev_reader_set_stack_form(struct pev_reader *reader, uint32_t n,
 
 void pev_reader_set_32bit(struct pev_reader *reader, bool narrow)
 {
-	pev_event_ids_narrow(&reader->event_ids, narrow);
+	pev_event_ids_set_narrow(&reader->event_ids, narrow);
 }
 
 const char *pev_reader_damage(const struct pev_reader *reader)

@@ -122,15 +122,15 @@ static int add_to_window(struct pev_reader *reader, const struct pev_piece *piec
 					 (uint16_t)piece->type, piece->size };
 
 	if (pev_reorder_add(&reader->window, &item) < 0)
-		return pev_blocks_end(reader->inputs.at, -ENOMEM,
-				      "no memory to sort the records at 0x%" PRIx64,
-				      piece->offset);
+		return pev_blocks_stop(reader->inputs.at, -ENOMEM,
+				       "no memory to sort the records at 0x%" PRIx64,
+				       piece->offset);
 	piece->block->refs++;
 	reader->window_bytes += piece->size + sizeof(item);
 	if (time > reader->max_time)
 		reader->max_time = time;
 	if (reader->inputs.nr_others)
-		pev_input_files_passed(&reader->inputs, time);
+		pev_input_files_advance(&reader->inputs, time);
 	return 0;
 }
 
@@ -184,7 +184,7 @@ static void note_oddities(struct pev_reader *reader, const struct pev_piece *pie
 static inline const struct pev_plan *find_plan(const struct pev_reader *reader, uint32_t event,
 					       uint32_t type)
 {
-	return event == PEV_NO_EVENT ? pev_event_ids_plan(&reader->event_ids, type)
+	return event == PEV_NO_EVENT ? pev_event_ids_common_plan(&reader->event_ids, type)
 				     : &reader->event_ids.events[event]->plan;
 }
 
@@ -200,12 +200,12 @@ static int take_kernel_record(struct pev_reader *reader, const struct pev_piece 
 
 	if (PEV_RARELY(pev_record_may_overstate(piece->type))) {
 		trimmed = *piece;
-		pev_event_ids_trim(&reader->event_ids, &trimmed);
+		pev_event_ids_trim_record(&reader->event_ids, &trimmed);
 		written = &trimmed;
 	}
-	event = pev_event_ids_choose(&reader->event_ids, written);
+	event = pev_event_ids_event_of_record(&reader->event_ids, written);
 	plan = find_plan(reader, event, piece->type);
-	time = pev_event_ids_time(plan, written);
+	time = pev_event_ids_record_time(plan, written);
 	if (piece->type == PERF_RECORD_MMAP || piece->type == PERF_RECORD_MMAP2)
 		remember_kernel_symbol(reader, piece);
 	reader->has_kernel = true;
@@ -216,7 +216,7 @@ static int take_kernel_record(struct pev_reader *reader, const struct pev_piece 
 		return add_to_window(reader, piece, event, time);
 	hold_block(reader, piece->block);
 	fill_record(piece, plan, event, time, out);
-	out->synthesised = !time && pev_event_ids_synthesised(&reader->event_ids, plan, written);
+	out->synthesised = !time && pev_event_ids_is_synthesised(&reader->event_ids, plan, written);
 	return 1;
 }
 
@@ -228,7 +228,7 @@ static bool is_window_full(const struct pev_reader *reader)
 	return reader->window_bytes > reader->config.window ||
 	       reader->inputs.pool.bytes >
 		       2 * reader->config.window +
-			       (4 + reader->inputs.nr_others / 4) * PEV_LANES_BLOCK;
+			       (4 + reader->inputs.nr_others / 4) * PEV_BLOCK_BYTES;
 }
 
 /* True if the window is full before a round ends: records leave it until it is half empty. */
@@ -324,7 +324,7 @@ static uint32_t take_from_window(struct pev_reader *reader)
 	while (nr < PEV_READER_RUN_MAX && (some = count_ready(reader, &limit)) > 0) {
 		if (some > PEV_READER_RUN_MAX - nr)
 			some = PEV_READER_RUN_MAX - nr;
-		some = pev_reorder_take(&reader->window, limit, items, some);
+		some = pev_reorder_take_oldest(&reader->window, limit, items, some);
 		if (some)
 			items_to_records(reader, items, some, &reader->records[nr]);
 		nr += some;
@@ -347,19 +347,19 @@ static int read_piece(struct pev_reader *reader, struct pev_piece *piece)
 	if (input->done)
 		return -ENODATA;
 	if (input->packed) {
-		rc = pev_blocks_inflated(input, piece);
+		rc = pev_blocks_next_inflated(input, piece);
 		if (rc == 0) {
-			pev_pool_put(input->pool, input->packed, 1);
+			pev_pool_release(input->pool, input->packed, 1);
 			input->packed = NULL;
 			return 0;
 		}
 	} else {
-		rc = pev_blocks_record(input, piece);
+		rc = pev_blocks_next_record(input, piece);
 		if (rc == 0 && pev_block_lane_rest(&input->inflated))
-			pev_blocks_end(input, -EBADMSG,
-				       "the compressed data at 0x%" PRIx64
-				       " ends inside a record",
-				       input->src_offset);
+			pev_blocks_stop(input, -EBADMSG,
+					"the compressed data at 0x%" PRIx64
+					" ends inside a record",
+					input->src_offset);
 	}
 	return rc > 0 ? 1 : -ENODATA;
 }
@@ -386,7 +386,7 @@ static void add_samples(struct pev_reader *reader)
 		/* A third cannot fill the window: an item has at most twice its sample's size. */
 		.room = (reader->config.window - reader->window_bytes) / 3,
 	};
-	nr = pev_sample_run_take(&samples, &reader->event_ids, items, nr);
+	nr = pev_sample_run_read(&samples, &reader->event_ids, items, nr);
 	if (!nr)
 		return;
 	reader->window_bytes +=
@@ -420,7 +420,7 @@ static int read_record(struct pev_reader *reader, struct pev_file_record *out)
 			return 0;
 	}
 	if (rc < 0)
-		pev_input_files_ended(&reader->inputs);
+		pev_input_files_next(&reader->inputs);
 	return 0;
 }
 
@@ -483,7 +483,7 @@ static void release_run(struct pev_reader *reader)
 	while (reader->nr_held) {
 		const struct pev_reader_held *held = &reader->held[--reader->nr_held];
 
-		pev_pool_put(&reader->inputs.pool, held->block, held->nr);
+		pev_pool_release(&reader->inputs.pool, held->block, held->nr);
 	}
 }
 

@@ -208,9 +208,9 @@ static uint32_t take_runs(struct pev_reorder *window, uint64_t limit,
 	return taken;
 }
 
-uint32_t pev_reorder_take(struct pev_reorder *window, uint64_t limit,
-			  struct pev_reorder_item *items,
-			  uint32_t nr)
+uint32_t pev_reorder_take_oldest(struct pev_reorder *window, uint64_t limit,
+				 struct pev_reorder_item *items,
+				 uint32_t nr)
 {
 	uint32_t taken = 0;
 

@@ -95,8 +95,8 @@ static inline uint64_t pev_reorder_first(const struct pev_reorder *window)
  * Takes the oldest items up to the time limit, in order, at most nr. Returns their
  * number. Items of the same time come in the order in which they were added.
  */
-uint32_t pev_reorder_take(struct pev_reorder *window, uint64_t limit,
-			  struct pev_reorder_item *items,
-			  uint32_t nr);
+uint32_t pev_reorder_take_oldest(struct pev_reorder *window, uint64_t limit,
+				 struct pev_reorder_item *items,
+				 uint32_t nr);
 
 #endif

@@ -28,7 +28,7 @@ find_kind(const struct pev_sample_run *samples, const struct pev_event_ids *tabl
 	id = pev_load64(bytes + table->sample_id_off, swap);
 	kind = &samples->kinds[id % PEV_SAMPLE_KINDS];
 	if (!kind->time_off || kind->id != id)
-		fill_kind(kind, table, pev_event_ids_number(table, id), id);
+		fill_kind(kind, table, pev_event_ids_number_of_id(table, id), id);
 	return kind->time_off ? kind : NULL;
 }
 
@@ -71,7 +71,7 @@ take_samples(struct pev_sample_run *samples, const struct pev_event_ids *table,
 	return taken;
 }
 
-uint32_t pev_sample_run_take(struct pev_sample_run *samples, const struct pev_event_ids *table,
+uint32_t pev_sample_run_read(struct pev_sample_run *samples, const struct pev_event_ids *table,
 			     struct pev_reorder_item *items, uint32_t nr)
 {
 	struct pev_sample_kind only_kind;

@@ -32,7 +32,7 @@ struct pev_sample_run {
 };
 
 /* Writes samples as items for the reorder window. Returns their number, at most nr. */
-uint32_t pev_sample_run_take(struct pev_sample_run *samples, const struct pev_event_ids *table,
+uint32_t pev_sample_run_read(struct pev_sample_run *samples, const struct pev_event_ids *table,
 			     struct pev_reorder_item *items, uint32_t nr);
 
 #endif

@@ -15,13 +15,13 @@ static int skip_bytes_after(struct pev_reader *reader, const struct pev_piece *p
 	int rc = pev_blocks_skip(reader->inputs.at, len);
 
 	if (rc == -ENODATA)
-		pev_blocks_end(reader->inputs.at, -EBADMSG,
-			       "file cut short at 0x%" PRIx64 ": the %s at 0x%" PRIx64 " should "
-			       "be %" PRIu64 " bytes",
-			       reader->inputs.at->pos, what, piece->offset, len);
+		pev_blocks_stop(reader->inputs.at, -EBADMSG,
+				"file cut short at 0x%" PRIx64 ": the %s at 0x%" PRIx64 " should "
+				"be %" PRIu64 " bytes",
+				reader->inputs.at->pos, what, piece->offset, len);
 	else if (rc < 0)
-		pev_blocks_end(reader->inputs.at, rc, "cannot read at 0x%" PRIx64,
-			       reader->inputs.at->pos);
+		pev_blocks_stop(reader->inputs.at, rc, "cannot read at 0x%" PRIx64,
+				reader->inputs.at->pos);
 	return rc;
 }
 
@@ -31,21 +31,21 @@ static void keep_formats_after(struct pev_reader *reader, const struct pev_piece
 {
 	uint64_t offset = piece->offset + piece->size;
 	unsigned char *bytes;
-	int64_t n = pev_blocks_take(reader->inputs.at, len, &bytes);
+	int64_t n = pev_blocks_copy_bytes(reader->inputs.at, len, &bytes);
 
 	if (n < 0) {
 		free(bytes);
-		pev_blocks_end(reader->inputs.at, (int)n,
-			       "cannot read the formats at 0x%" PRIx64 ": %s", offset,
-			       strerror((int)-n));
+		pev_blocks_stop(reader->inputs.at, (int)n,
+				"cannot read the formats at 0x%" PRIx64 ": %s", offset,
+				strerror((int)-n));
 		return;
 	}
 	pev_reader_keep_section(reader, PEV_FEAT_TRACING_DATA, offset, bytes, (uint64_t)n);
 	if (n < len)
-		pev_blocks_end(reader->inputs.at, -EBADMSG,
-			       "file cut short at 0x%" PRIx64 ": the formats at 0x%" PRIx64
-			       " should be %u bytes",
-			       offset + (uint64_t)n, offset, len);
+		pev_blocks_stop(reader->inputs.at, -EBADMSG,
+				"file cut short at 0x%" PRIx64 ": the formats at 0x%" PRIx64
+				" should be %u bytes",
+				offset + (uint64_t)n, offset, len);
 }
 
 static void keep_feature(struct pev_reader *reader, const struct pev_piece *piece)
@@ -86,8 +86,8 @@ static void add_pipe_event(struct pev_reader *reader, const struct pev_piece *pi
 		return;
 	}
 	for (size_t offset = 8 + (size_t)size; offset + 8 <= piece->size; offset += 8)
-		if (pev_event_ids_id(&reader->event_ids, event, reader->event_ids.nr - 1,
-				     pev_reader_u64(reader, piece->bytes + offset)) < 0)
+		if (pev_event_ids_add_id(&reader->event_ids, event, reader->event_ids.nr - 1,
+					 pev_reader_u64(reader, piece->bytes + offset)) < 0)
 			return;
 }
 
@@ -100,7 +100,8 @@ static void rename_event(struct pev_reader *reader, const struct pev_piece *piec
 
 	if (piece->size <= 24 || pev_reader_u64(reader, piece->bytes + 8) != 2)
 		return;
-	event = pev_event_ids_find(&reader->event_ids, pev_reader_u64(reader, piece->bytes + 16));
+	event = pev_event_ids_event_of_id(&reader->event_ids,
+					  pev_reader_u64(reader, piece->bytes + 16));
 	len = strnlen((const char *)piece->bytes + 24, piece->size - 24u);
 	name = event ? strndup((const char *)piece->bytes + 24, len) : NULL;
 	if (!name)
@@ -132,7 +133,7 @@ static void keep_long_formats(struct pev_reader *reader, const struct pev_piece 
 {
 	uint32_t first = piece->size - 12u;
 	unsigned char *rest, *bytes;
-	int64_t n = pev_blocks_take(reader->inputs.at, piece->more, &rest);
+	int64_t n = pev_blocks_copy_bytes(reader->inputs.at, piece->more, &rest);
 
 	bytes = n == (int64_t)piece->more ? malloc(len) : NULL;
 	if (bytes) {
@@ -141,8 +142,8 @@ static void keep_long_formats(struct pev_reader *reader, const struct pev_piece 
 		pev_reader_keep_section(reader, PEV_FEAT_TRACING_DATA, piece->offset + 12, bytes,
 					len);
 	} else {
-		pev_blocks_end(reader->inputs.at, n < 0 ? (int)n : -EBADMSG,
-			       "cannot read the formats at 0x%" PRIx64, piece->offset);
+		pev_blocks_stop(reader->inputs.at, n < 0 ? (int)n : -EBADMSG,
+				"cannot read the formats at 0x%" PRIx64, piece->offset);
 	}
 	free(rest);
 }
@@ -183,8 +184,9 @@ static void add_event_ids(struct pev_reader *reader, const struct pev_piece *pie
 		uint64_t n = pev_reader_u64(reader, piece->bytes + offset);
 
 		if (n < reader->event_ids.nr &&
-		    pev_event_ids_id(&reader->event_ids, reader->event_ids.events[n], (uint32_t)n,
-				     pev_reader_u64(reader, piece->bytes + offset + 8)) < 0)
+		    pev_event_ids_add_id(&reader->event_ids, reader->event_ids.events[n],
+					 (uint32_t)n,
+					 pev_reader_u64(reader, piece->bytes + offset + 8)) < 0)
 			return;
 	}
 	reader->changes++;
@@ -210,6 +212,6 @@ void pev_reader_apply_tool_record(struct pev_reader *reader, const struct pev_pi
 				 "AUX data");
 		break;
 	case PEV_USER_COMPRESSED:
-	case PEV_USER_COMPRESSED2: pev_blocks_inflate(reader->inputs.at, piece); break;
+	case PEV_USER_COMPRESSED2: pev_blocks_start_inflate(reader->inputs.at, piece); break;
 	}
 }

@@ -111,7 +111,7 @@ static const char *output_name(const struct pev_writer *writer)
 
 /*
  * Cuts an incomplete record off, so that a reader gets to the end,
- * and the unfinished round if there is no space for its marks.
+ * and the unfinished round if its marks do not fit.
  */
 static void cut_to_whole_records(struct pev_writer *writer)
 {
@@ -462,7 +462,7 @@ int pev_writer_event(struct pev_writer *writer, const struct pev_attr *attr,
 		memcpy(event->ids, ids, (size_t)nr_ids * 8);
 	pev_plan_init(event->plan, attr, false);
 	for (uint32_t i = 0; i < nr_ids; i++)
-		if (pev_content_summary_event(&writer->summary, ids[i], event->plan) < 0)
+		if (pev_content_summary_add_event(&writer->summary, ids[i], event->plan) < 0)
 			return fail_memory(writer);
 	rc = put_event(writer, event);
 	return rc < 0 || !nr_ids ? rc : put_name(writer, ids[0], name);
@@ -600,7 +600,7 @@ int pev_writer_records(struct pev_writer *writer, const void *bytes, size_t len)
 {
 	struct iovec piece = piece_of(bytes, len);
 
-	pev_content_summary_take(&writer->summary, &piece, 1);
+	pev_content_summary_add_records(&writer->summary, &piece, 1);
 	return write_pieces(writer, &piece, 1);
 }
 
@@ -693,7 +693,7 @@ static int put_pieces(struct pev_writer *writer, struct iovec *pieces, int nr)
 		len += pieces[i].iov_len;
 	writer->raw += len;
 	/* Must come first: writing changes the pieces. It also brings them into the cache. */
-	pev_content_summary_take(&writer->summary, pieces, nr);
+	pev_content_summary_add_records(&writer->summary, pieces, nr);
 	if (writer->summary.nr_false_build_ids) {
 		rc = clear_false_build_ids(writer, &whole, pieces, nr, len);
 		if (rc < 0)

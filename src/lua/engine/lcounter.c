@@ -42,7 +42,7 @@ static struct pev_counter *check_counter(lua_State *L, int idx)
 	return counter;
 }
 
-/* Returns the index of the member whose number is at arg; raises if there is no such member. */
+/* Returns the index of the member with the number at arg; raises if the number is unknown. */
 static int check_member(lua_State *L, struct pev_counter *counter, int arg)
 {
 	lua_Integer n = luaL_checkinteger(L, arg);

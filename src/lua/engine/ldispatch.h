@@ -106,7 +106,7 @@ int l_dispatch_push_pulled(lua_State *L, struct l_dispatch *d, uint32_t slot, un
 			   int at);
 /* Sets the limit of a loop: the number at idx; none: no limit. */
 void l_dispatch_set_limit(lua_State *L, struct l_dispatch *d, int idx);
-/* True once, when the limit is reached. Then there is no limit. */
+/* True once, when the limit is reached; this removes the limit. */
 static inline bool l_dispatch_is_at_limit(struct l_dispatch *d)
 {
 	if (d->left)
@@ -132,7 +132,7 @@ void l_dispatch_prepare_stack(lua_State *L, struct l_dispatch *d);
 /* Pushes the L_DISPATCH_VIEWS views of the userdata at idx, in order. */
 void l_dispatch_push_views(lua_State *L, int idx);
 /*
- * Feeds the slot's aggregator or line printer; false if there is none.
+ * Feeds the slot's aggregator or line printer; false if it has neither.
  * Calls no Lua and sets no view, so it costs no more than the aggregator.
  */
 static inline bool l_dispatch_feed_slot(struct l_dispatch *d, uint32_t slot,
