@@ -1,5 +1,5 @@
 --- The calls of a simulated kernel, each with the shape that perfev.hooks gives it.
--- Every function takes the kernel first, then what the hook was given.
+-- Every function takes the kernel, then the parameters of the hook.
 
 local core = require "perfev.core"
 local kernels = require "perfev.event.kernel_versions"
@@ -112,12 +112,12 @@ function ioctls.SET_OUTPUT(k, event, to_fd)
   if to == event or not to.ring or to.cpu ~= event.cpu or to.cpu == -1 and to.pid ~= event.pid
     or to.attr.clockid ~= event.attr.clockid or to.attr.use_clockid ~= event.attr.use_clockid
     or to.attr.write_backward ~= event.attr.write_backward then return nil, E.EINVAL end
-  -- two that trace must be of one PMU
+  -- two tracing events must belong to one PMU
   if k.types and aux_pmu(k, to) and aux_pmu(k, event) and to.attr.type ~= event.attr.type then return nil, E.EINVAL end
   event.ring = to.ring
 end
 
--- One of an AUX PMU's filters, perf_event_parse_addr_filter(): what it does, and a file that it is about.
+-- Parses one filter of an AUX PMU, as perf_event_parse_addr_filter() does: its action and its file.
 local function parse_range(text)
   local action, source = text:match("^(%a+)%s+(%S+)$")
   local range, file = (source or ""):match("^([^@]+)@?(.*)$")
@@ -304,7 +304,7 @@ function calls.close(k, fd)
   return 0
 end
 
--- What perf_fasync() and the signals of an overflow need.
+-- State for perf_fasync() and the signals of an overflow.
 local fcntls = {}
 local O_RDWR = 2
 function fcntls.GETFL(file) return file.file_flags or O_RDWR end

@@ -1,4 +1,4 @@
---- A kernel of one's own: perf events, rings, clocks, children and files, to put under perfev.
+--- A simulated kernel: perf events, rings, clocks, children and files.
 --
 --   local k = sim.new { world = "vm", cpus = "0-1" }
 --   k:after("5ms", function() k:ring(0):push { type = "comm", pid = 42, comm = "cat" } end)
@@ -32,7 +32,7 @@ local function show(value)
   return type(value) == "userdata" and "_" or type(value) == "table" and "{}" or tostring(value)
 end
 
--- What reads user memory or registers is no call of the kernel's.
+-- Reading user memory or registers is not a system call.
 local silent = { pagesize = true, rdtsc = true, rdpmc = true }
 
 -- Calls that take effect although they report a failure: close(2), NOTES; the others: src/base/sys_calls.h.
@@ -82,11 +82,11 @@ local function hint(word, known)
   return (check.hint(tostring(word), names))
 end
 
---- The n-th call of that name ("mmap", "ioctl ID") from here on fails.
+--- Makes the n-th call of that name ("mmap", "ioctl ID") from now on fail.
 -- @tparam string name
 -- @tparam integer nth
 -- @tparam integer errno
--- @tparam[opt] integer size  what E2BIG writes into the attr
+-- @tparam[opt] integer size  the size that E2BIG writes into the attr
 function Kernel:fail(name, nth, errno, size)
   if not self.hooks[tostring(name):match "^[%w_]+"] then
     error(("fail: no call is named '%s'%s"):format(tostring(name), hint(name, self.hooks)), 2)
@@ -130,7 +130,7 @@ function Kernel:every(t, times, f)
   for i = 1, times do self:after(ns * i, function() f(i) end) end
 end
 
---- Move the clock on to that time (ns), and run what `after` planned until then.
+--- Advances the clock to that time (ns), and runs the functions that `after` planned until then.
 function Kernel:advance_to(time)
   while self.plans[1] and self.plans[1].time <= time do
     local plan = table.remove(self.plans, 1)
@@ -146,8 +146,8 @@ function Kernel:_next_plan_time()
   return self.plans[1] and self.plans[1].time
 end
 
--- A world that has come to its end: its commands end, then whoever asked is told (`idle`), and
--- a session that goes on all the same is told apart from one that is just slow.
+-- At the end of a world its commands end, then the `idle` callback runs. A session that continues
+-- afterwards is reported as endless, not as slow.
 function Kernel:_end_when_idle()
   if not self.idle or self.plans[1] then return end
   local quiet = self.now - (self.last_plan or self.start)
@@ -161,7 +161,7 @@ end
 
 -- ---- records ----
 
---- Fields that every record has, unless they are given: who, when, where, whose.
+--- Default fields of every record: pid and tid, time, cpu, id.
 function Kernel:_stamp(event, type, fields)
   local into = fields
   if type ~= "sample" then
@@ -188,7 +188,7 @@ local function encoded(self, event, type, fields)
   return bytes
 end
 
---- Write bytes into the event's ring as one record; false when it was lost.
+--- Writes bytes into the event's ring as one record; returns false if it was lost.
 function Kernel:push(event, bytes)
   local ring, told = event.ring, nil
   if not ring then return false end
@@ -201,8 +201,8 @@ end
 local O_ASYNC, SIGIO = 0x2000, 29
 local POLL_IN, POLL_HUP = 1, 6 -- si_code
 
--- __perf_event_overflow(): REFRESH lets so many through, then it is off, without a hangup for
--- poll; and who asked for a signal gets one (perf_event_wakeup(), send_sigio_to_task()).
+-- __perf_event_overflow(): after the overflows that REFRESH allows, the event is disabled, without a hangup
+-- for poll; a signal is sent if it was requested (perf_event_wakeup(), send_sigio_to_task()).
 local function overflow(self, event)
   local code = POLL_IN
   if event.limit then
@@ -218,7 +218,7 @@ local function overflow(self, event)
   self:signal(number, { code = code, fd = event.fd })
 end
 
---- Write a record of that type for an event that is on; false when it was lost or the event is off.
+--- Writes a record of that type for an enabled event; returns false if it was lost or the event is disabled.
 function Kernel:emit(event, type, fields)
   if not event.enabled or event.hup then return false end
   if type == "sample" then event.value = event.value + 1 end
@@ -294,7 +294,7 @@ Cpu.__index = Cpu
 --- Write a record into the ring of every event on this CPU that asks for it.
 -- @tparam table record  `type`, fields by the kernel's names, flags as booleans (`out`, `exec`); a sample:
 --   `event` ("sched:sched_switch", {type =, config =}, or an event), `args` (a tracepoint's fields)
--- @treturn integer  the number of events whose rings got it
+-- @treturn integer  the number of events that wrote it into their rings
 function Cpu:push(record)
   if not is_record[record.type] and not record.number then
     error(("push: no record is called '%s'%s"):format(tostring(record.type),
@@ -317,10 +317,10 @@ end
 -- An AUX record's flags
 local TRUNCATED, OVERWRITE = 1, 2
 
---- A PMU traces: bytes into the AUX area of an event that is on, and the AUX record that tells of them.
--- What does not fit is not written; the record says `truncated`, and the event is off until its reader switches it
--- on again, as the kernel has it. With no room at all it is switched off without a record.
--- @tparam[opt] integer aux_flags  more of them, such as 4 (`partial`), 8 (`collision`)
+--- A PMU traces: writes bytes into the AUX area of an enabled event, and the AUX record for them.
+-- Bytes that do not fit are dropped; then the record has `truncated`, and the event is disabled until its reader
+-- enables it, as in the kernel. Without any room the event is disabled without a record.
+-- @tparam[opt] integer aux_flags  more flags, such as 4 (`partial`), 8 (`collision`)
 -- @treturn boolean  false: nothing was written, or the record was lost
 function Kernel:aux(event, bytes, aux_flags)
   local ring, flags = event.ring, aux_flags or 0
@@ -367,7 +367,7 @@ end
 
 local FIRST_QUEUED = 32 -- SIGRTMIN of the kernel
 
--- legacy_queue(): one of the old signals is pending once, however often it comes.
+-- legacy_queue(): a standard signal is pending once, however often it is sent.
 local function is_pending(file, number)
   for _, info in ipairs(file.pending) do
     if info.number == number and number < FIRST_QUEUED then return true end
@@ -387,7 +387,7 @@ function Kernel:signal(number, info)
   end
 end
 
---- Is there such a task? A world without `tasks` has every one.
+--- Does this task exist? In a world without `tasks` every task exists.
 function Kernel:_has_task(pid)
   return self.tasks[pid] ~= nil or self.children[pid] ~= nil or pid == self.pid
 end
@@ -408,9 +408,9 @@ function Kernel:task(pid, comm, tid)
   end
 end
 
--- ---- what there is ----
+-- ---- files and PMUs ----
 
---- kernel.perf_event_paranoid, where it is told; 2 is the kernel's own default.
+--- kernel.perf_event_paranoid; 2, the kernel's default, if the world has none.
 function Kernel:_paranoid_level()
   return tonumber(self.files["/proc/sys/kernel/perf_event_paranoid"]) or 2
 end
@@ -425,7 +425,7 @@ end
 
 --- Give this kernel a tracepoint.
 -- @tparam string name    "sched:sched_switch"
--- @tparam integer id     what its id file says
+-- @tparam integer id     the number in its id file
 -- @tparam string fields  in C's words: "char comm[16]; pid_t pid; __data_loc char[] filename"; or the whole text of a
 --   format file
 function Kernel:tracepoint(name, id, fields)
@@ -451,7 +451,7 @@ function Kernel:leaks()
   return list
 end
 
--- ---- a new one ----
+-- ---- a new kernel ----
 
 local function cpu_list(text)
   local set, last = {}, 0
@@ -479,7 +479,7 @@ local function check_options(opts)
   end
 end
 
---- What `sim.new` takes, and what it means.
+--- The options of `sim.new` and their meanings.
 M.options = {
   world = "a ready-made one to begin with, by name",
   cpus = "those online, \"0-3\"", files = "path -> text, errno, or a function that gives one",

@@ -93,7 +93,7 @@ local function value_of(field, value)
   return table.concat(out)
 end
 
---- The payload of a sample: values by field name, what is left out is 0 or empty.
+--- The payload of a sample: values by field name; missing fields are 0 or empty.
 function M.pack(tp, values)
   local known, out, tail = {}, {}, {}
   local at, dynamic = 0, tp.size

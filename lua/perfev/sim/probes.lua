@@ -1,5 +1,5 @@
 --- kprobe_events and uprobe_events of a simulated kernel's tracefs.
--- What is defined becomes a tracepoint with the fields that its fetch arguments make.
+-- A defined probe becomes a tracepoint with a field for each fetch argument.
 -- Source: Documentation/trace/kprobetrace.rst and uprobetracer.rst; kernel/trace/trace_probe.c.
 
 local core = require "perfev.core"
@@ -67,7 +67,7 @@ local function define(k, path, line)
   return 0
 end
 
---- One write; the kernel would take several lines, but nobody of ours writes so.
+--- One write of one line; the kernel accepts several lines, but perfev writes one.
 function M.write(k, path, text)
   local group, name = text:match("^%-:([%w_]+)/([%w_]+)\n?$")
   if group then return remove(k, path, group, name) end

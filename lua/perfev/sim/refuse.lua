@@ -1,6 +1,6 @@
---- What perf_event_open(2) refuses, in the kernel's order, and with which errno.
--- Source: kernel/events/core.c, perf_event_open() and perf_copy_attr(). What is wrong with an attr by
--- itself is asked of the attr (`validate`); here is what depends on the machine and the caller.
+--- The refusals of perf_event_open(2), in the kernel's order, with their errnos.
+-- Source: kernel/events/core.c, perf_event_open() and perf_copy_attr(). The attr's own
+-- `validate` has the rules for the attr alone; this file has those of the machine and the caller.
 
 local core = require "perfev.core"
 local kernels = require "perfev.event.kernel_versions"
@@ -15,7 +15,7 @@ local BREAKPOINT_SLOTS = 4 -- of an x86, and of most
 
 local M = {}
 
--- ---- what an older kernel does not know ----
+-- ---- features that an older kernel lacks ----
 
 local version = kernels.number
 
@@ -57,10 +57,10 @@ local function refuse_newer(k, attr)
   end
 end
 
--- ---- what is wrong with the attr itself ----
+-- ---- the attr itself ----
 
--- The errno for it, and whether perf_copy_attr() finds it, before it matters who asks: a copy
--- without what is looked at later is then refused as well.
+-- Returns the errno, and true if perf_copy_attr() refuses the attr, which happens before the rights are checked:
+-- then a copy without the fields that are checked later is refused as well.
 local function refuse_attr(k, attr, pid, cpu)
   local ok, _, errno = attr:validate(pid, cpu)
   if ok or not k.types then return nil end
@@ -73,7 +73,7 @@ local function refuse_attr(k, attr, pid, cpu)
   return errno, not fine and why ~= E.EOPNOTSUPP
 end
 
--- ---- who asks ----
+-- ---- the caller's rights ----
 
 local function refuse_caller(k, attr)
   if k.privileged then return end
@@ -84,7 +84,7 @@ local function refuse_caller(k, attr)
   if attr.sample_type & PHYS_ADDR ~= 0 and level > 1 then return E.EACCES end
 end
 
--- TRACE_EVENT_FL_CAP_ANY: what a task's own system calls have in them is its own.
+-- TRACE_EVENT_FL_CAP_ANY: a task may see its own system calls.
 local function is_for_anybody(tp)
   return tp and (tp.system == "syscalls" or tp.system == "raw_syscalls")
 end
@@ -98,7 +98,7 @@ local function refuse_target(k, attr, pid)
   if owner and owner ~= k.uid then return E.EACCES end
 end
 
--- ---- what the machine has ----
+-- ---- the machine ----
 
 local function refuse_rate(k, attr)
   local most = tonumber(k.files["/proc/sys/kernel/perf_event_max_sample_rate"])
@@ -126,7 +126,8 @@ local function refuse_pmu(k, attr, pid)
   if pmu.uncore and pid ~= -1 then return E.EINVAL end
 end
 
--- AUX data in a sample comes from the group's leader, and its tracing is what is paused (perf_get_aux_event()).
+-- AUX data in a sample comes from the group's leader, and aux_action pauses the leader's tracing
+-- (perf_get_aux_event()).
 local function refuse_aux(k, attr, leader)
   if not k.types or attr.aux_sample_size == 0 and not attr.aux_pause and not attr.aux_resume then return end
   local pmu = leader and k.types[leader.attr.type]
@@ -157,7 +158,7 @@ local function refuse_group(k, attr, cpu, leader)
     or attr.pinned or attr.exclusive or k.fds[leader.fd] ~= leader then return E.EINVAL end
 end
 
--- perf_event_set_output(), of an event that has no ring of its own yet
+-- perf_event_set_output(), for an event without a ring
 local function refuse_output(attr, pid, cpu, to)
   if not to.ring or to.cpu ~= cpu or cpu == -1 and to.pid ~= pid or to.attr.clockid ~= attr.clockid
     or to.attr.use_clockid ~= attr.use_clockid or to.attr.write_backward ~= attr.write_backward then
@@ -169,7 +170,7 @@ local function refuse_task(k, pid)
   if pid < -1 or k.gone[pid] or k.tasks and pid > 0 and not k:_has_task(pid) then return E.ESRCH end
 end
 
--- A cgroup's directory was opened here, or it is a descriptor from outside, where tasks are told at all.
+-- A cgroup's directory was opened here, or the descriptor comes from outside and the world has tasks.
 local function refuse_cgroup(k, fd)
   local ours = k.fds[fd]
   if ours and ours.kind ~= "directory" or not ours and k.tasks and not k.outside[fd] then return E.EBADF end

@@ -1,4 +1,4 @@
---- A ring from the kernel's side: who may write, where, and when the reader is woken.
+--- A ring from the kernel's side: where records go, and when the reader is woken.
 -- Rules: kernel/events/ring_buffer.c, __perf_output_begin() and perf_output_put_handle(); the
 -- wakeups of sampling events: perf_output_sample() in kernel/events/core.c. AUX areas: perf_aux_output_begin() and
 -- perf_aux_output_end() of the former.
@@ -35,7 +35,7 @@ function M.new(event, opts)
   return self
 end
 
---- Bytes that may be written: CIRC_SPACE() keeps one free.
+--- Returns the writable bytes: CIRC_SPACE() keeps one byte free.
 function Ring:space()
   if not self.writable then return self.size end -- nobody's tail counts: old records are overwritten
   return self.size - 1 - (self.memory:u64(HEAD) - self.memory:u64(TAIL))
@@ -48,7 +48,7 @@ local function store(self, at, bytes)
   self.memory:write(self.page, bytes:sub(#first + 1))
 end
 
--- Records are stored one before the other in a backward ring, so the newest stands at head.
+-- In a backward ring each record is stored before the previous one, so the newest is at head.
 local function put(self, records)
   local head = self.memory:u64(HEAD)
   for _, bytes in ipairs(records) do
@@ -60,7 +60,7 @@ local function put(self, records)
   return self.backward and -head or head
 end
 
---- Write a record; `told` is the LOST record to go before it where some were lost.
+--- Writes a record; `told` is the LOST record before it, if records were lost.
 -- @treturn boolean  false: it is lost itself, and counted
 function Ring:write(event, bytes, told)
   local need = #bytes + (told and #told or 0)
@@ -86,7 +86,7 @@ function Ring:write(event, bytes, told)
   return true
 end
 
---- What poll(2) finds; the latch is cleared by asking (perf_poll()).
+--- The result of poll(2), which clears the latch (perf_poll()).
 function Ring:poll()
   local woken = self.woken
   self.woken = false
@@ -108,13 +108,13 @@ function Ring:map_aux(event, len, writable, offset)
   return self.aux
 end
 
---- Bytes that may be traced: CIRC_SPACE() keeps one free. Where the reader cannot write, nobody's tail counts.
+--- Returns the traceable bytes: CIRC_SPACE() keeps one byte free. If the reader cannot write, its tail is ignored.
 function Ring:aux_space()
   if not self.aux.writable then return self.aux.len end
   return math.max(0, self.aux.len - 1 - (self.memory:u64(AUX_HEAD) - self.memory:u64(AUX_TAIL)))
 end
 
---- Store bytes in the AUX area -> where they begin, counted from its first byte ever. Nobody is told yet.
+--- Stores bytes in the AUX area -> their offset since the first byte ever. Writes no record yet.
 function Ring:store_aux(bytes)
   local area, head = self.aux, self.memory:u64(AUX_HEAD)
   local at = head % area.len

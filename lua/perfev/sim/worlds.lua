@@ -1,6 +1,6 @@
---- Machines to try a script on that one does not have.
--- Each is a table of `sim.new`'s options. What their PMUs say of themselves is written from
--- the kernel's drivers (arch/x86/events, arch/arm64, drivers/perf); one of each kind, not all.
+--- Simulated machines to try a script on.
+-- Each is a table of `sim.new`'s options. The sysfs files of their PMUs follow the
+-- kernel's drivers (arch/x86/events, arch/arm64, drivers/perf), with one PMU of each kind.
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
@@ -38,7 +38,7 @@ local function system_files(paranoid, capabilities, uid)
   }
 end
 
--- PMUs whose type every kernel has.
+-- PMUs that every kernel has, with their types.
 local function basic_types()
   return { [1] = true, [2] = true, [5] = true }
 end
@@ -161,7 +161,7 @@ function builders.s390x()
   return world
 end
 
--- perf_event_paranoid 4 is Debian's and Ubuntu's patch: nobody but the privileged, nothing at all.
+-- perf_event_paranoid 4 is a patch of Debian and Ubuntu: unprivileged users may open no event.
 function builders.locked_down()
   local world = base { cpus = "0-3", paranoid = 4, privileged = false, uid = 1001,
                        capabilities = no_capabilities }
@@ -189,7 +189,7 @@ function M.names()
   return names
 end
 
---- A fresh table of options for the world of that name; raises, with the nearest, if there is none.
+--- Returns a new table of options for the world of that name; raises an error with the nearest name if it is unknown.
 function M.find(name)
   local builder = builders[name]
   if builder then return builder() end
