@@ -1,10 +1,9 @@
 /*
- * cost.c - runs a command and says what it cost, on standard error's last line:
- * seconds of CPU, seconds by the clock, most KiB of anonymous memory, exit status.
+ * cost.c - runs a command and prints its cost as the last line of standard error:
+ * seconds of CPU, seconds by the clock, peak KiB of anonymous memory, exit status.
  *
- * CPU is that of the command and of all that it waited for. Its memory is looked at
- * every few milliseconds, because the kernel keeps a peak of everything resident alone,
- * pages of mapped files with it.
+ * CPU includes the children that the command waited for. Memory is sampled every few
+ * milliseconds, because the kernel's own peak includes pages of mapped files.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 
 static double seconds(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
-static double now(void)
+static double clock_seconds(void)
 {
 	struct timespec t;
 
@@ -26,7 +25,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static long anonymous(pid_t pid)
+static long anonymous_kib(pid_t pid)
 {
 	char path[64], line[256];
 	long kib = 0;
@@ -42,15 +41,15 @@ static long anonymous(pid_t pid)
 	return kib;
 }
 
-/* Until it has ended; what it had in memory at most. */
-static long watch(pid_t pid, const sigset_t *child)
+/* Waits until the command ends; returns its peak of anonymous memory in KiB. */
+static long watch_memory(pid_t pid, const sigset_t *child)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
 	siginfo_t info = { 0 };
 	long most = 0, kib;
 
 	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid) {
-		kib = anonymous(pid);
+		kib = anonymous_kib(pid);
 		most = kib > most ? kib : most;
 		sigtimedwait(child, NULL, &look);
 	}
@@ -59,7 +58,7 @@ static long watch(pid_t pid, const sigset_t *child)
 
 int main(int argc, char **argv)
 {
-	double began = now();
+	double began = clock_seconds();
 	struct rusage usage;
 	sigset_t child, before;
 	int status = 0;
@@ -79,10 +78,10 @@ int main(int argc, char **argv)
 	}
 	if (pid < 0)
 		return 1;
-	kib = watch(pid, &child);
+	kib = watch_memory(pid, &child);
 	if (wait4(pid, &status, 0, &usage) < 0)
 		return 1;
 	fprintf(stderr, "%.6f %.6f %ld %d\n", seconds(usage.ru_utime) + seconds(usage.ru_stime),
-		now() - began, kib, WIFEXITED(status) ? WEXITSTATUS(status) : 128);
+		clock_seconds() - began, kib, WIFEXITED(status) ? WEXITSTATUS(status) : 128);
 	return 0;
 }

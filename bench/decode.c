@@ -1,6 +1,6 @@
 /*
- * decode.c - records in memory, found and three fields of each read: by us, or by the least
- * that a C program can do which knows where they are.
+ * decode.c - measures reading three fields of records in memory: by perfev, or by minimal C code
+ * with fixed offsets.
  * decode perfev|minimal raw|callchain|mmap2|comm RECORDS
  */
 #include <inttypes.h>
@@ -11,12 +11,12 @@
 #include "event/attr.h"
 #include "record/record.h"
 
-#define NR 64 /* records in memory, read again and again */
+#define NR 64 /* records in memory, read repeatedly */
 
 static unsigned char bytes[NR * 256];
 static size_t size;
 
-static void put(unsigned char **at, uint64_t value, size_t len)
+static void put_bytes(unsigned char **at, uint64_t value, size_t len)
 {
 	memcpy(*at, &value, len);
 	*at += len;
@@ -24,49 +24,49 @@ static void put(unsigned char **at, uint64_t value, size_t len)
 
 static void put_header(unsigned char **at, uint32_t type)
 {
-	put(at, type, 4);
-	put(at, 0, 2);
-	put(at, 0, 2); /* its size, when that is known */
+	put_bytes(at, type, 4);
+	put_bytes(at, 0, 2);
+	put_bytes(at, 0, 2); /* the size, written later */
 }
 
-/* ip, tid, time, cpu, period, as perf record has them; then what varies. */
+/* ip, tid, time, cpu, period, as in perf record; then the varying fields. */
 static void put_sample(unsigned char **at, uint64_t i, bool chain)
 {
 	put_header(at, PERF_RECORD_SAMPLE);
-	put(at, 0xffffffff81000000 + i, 8);
-	put(at, 1000 + i, 4);
-	put(at, 1000 + i, 4);
-	put(at, 1000000 + i, 8);
-	put(at, i & 1, 8);
-	put(at, 1, 8);
+	put_bytes(at, 0xffffffff81000000 + i, 8);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 1000000 + i, 8);
+	put_bytes(at, i & 1, 8);
+	put_bytes(at, 1, 8);
 	if (chain) {
-		put(at, 10, 8);
+		put_bytes(at, 10, 8);
 		for (uint64_t n = 0; n < 10; n++)
-			put(at, 0x400000 + n + i, 8);
+			put_bytes(at, 0x400000 + n + i, 8);
 		return;
 	}
-	put(at, 68, 4);
+	put_bytes(at, 68, 4);
 	for (uint64_t n = 0; n < 17; n++)
-		put(at, n + i, 4);
+		put_bytes(at, n + i, 4);
 }
 
 static void put_trailer(unsigned char **at, uint64_t i)
 {
-	put(at, 1000 + i, 4);
-	put(at, 1000 + i, 4);
-	put(at, 1000000 + i, 8);
-	put(at, i & 1, 8);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 1000000 + i, 8);
+	put_bytes(at, i & 1, 8);
 }
 
 static void put_mmap2(unsigned char **at, uint64_t i)
 {
 	put_header(at, PERF_RECORD_MMAP2);
-	put(at, 1000 + i, 4);
-	put(at, 1000 + i, 4);
-	put(at, 0x400000, 8);
-	put(at, 0x1000, 8);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 0x400000, 8);
+	put_bytes(at, 0x1000, 8);
 	for (int n = 0; n < 5; n++)
-		put(at, 1, 8);
+		put_bytes(at, 1, 8);
 	memcpy(*at, "/usr/lib/libc.so.6\0\0\0\0\0", 24);
 	*at += 24;
 	put_trailer(at, i);
@@ -75,14 +75,14 @@ static void put_mmap2(unsigned char **at, uint64_t i)
 static void put_comm(unsigned char **at, uint64_t i)
 {
 	put_header(at, PERF_RECORD_COMM);
-	put(at, 1000 + i, 4);
-	put(at, 1000 + i, 4);
+	put_bytes(at, 1000 + i, 4);
+	put_bytes(at, 1000 + i, 4);
 	memcpy(*at, "task\0\0\0", 8);
 	*at += 8;
 	put_trailer(at, i);
 }
 
-static void fill(const char *kind)
+static void fill_buffer(const char *kind)
 {
 	unsigned char *at = bytes;
 
@@ -100,7 +100,7 @@ static void fill(const char *kind)
 	}
 }
 
-/* Header and sizes held against what is there, and no more asked of it. */
+/* Checks header and sizes against the buffer, and nothing else. */
 static uint64_t read_minimal(const unsigned char *p, size_t len, bool chain)
 {
 	struct perf_event_header header;
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
 	nr = strtoull(argv[3], NULL, 0);
 	attr.sample_type |= chain ? PERF_SAMPLE_CALLCHAIN : PERF_SAMPLE_RAW;
 	pev_plan_init(&plan, &attr, false);
-	fill(argv[2]);
+	fill_buffer(argv[2]);
 	for (uint64_t i = 0; i < nr; i++) {
 		const unsigned char *p = bytes + i % NR * size;
 

@@ -1,20 +1,20 @@
--- endurance.lua - a session that is left running: simulated minutes of a full rate, and what it holds after each.
+-- endurance.lua - runs a session for simulated minutes at a full rate, and prints its memory after each minute.
 -- LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua;;' LUA_CPATH='build/?.so;;' lua5.4 bench/endurance.lua [MINUTES [RATE]]
 --
--- RATE is records a second, of two CPUs (200,000). A simulated kernel writes them in pieces of 10 ms, as bytes that
--- are the same but for their time; tasks come and go. They are counted by key in C, joined, and given to a callback.
+-- RATE is records per second of two CPUs (200,000). A simulated kernel writes them in pieces of 10 ms, as bytes that
+-- differ in their times alone; tasks start and exit. Records are counted by key in C, joined, and passed to a callback.
 
 local perfev = require "perfev"
 local sim = require "perfev.sim"
 
 local minutes, rate = tonumber(arg[1] or 10), tonumber(arg[2] or 200000)
-local PIECE, KINDS = 0.01, 16 -- seconds; records that differ, of a piece
+local PIECE, KINDS = 0.01, 16 -- seconds; different records in a piece
 
 local k = sim.new { cpus = "0-1", world = "vm", tasks = { [7] = "seven" } }
 k:tracepoint("a:enter", 300, "long id; long a; long b")
 k:tracepoint("a:exit", 301, "long id; long ret")
 
--- Records of one time, with room for it: what stands before and behind.
+-- A record without its time: the bytes before and after it.
 local function template(event, args, tid)
   local bytes
   local push = k.push
@@ -47,8 +47,8 @@ local pushed, next_tid = 0, 1000
 
 local function sampled(event) return event.enabled and event.ring and event.attr.type == 2 end
 
--- What a piece of time has of each event on each CPU.
-local function happen()
+-- Writes one piece: the records of each event on each CPU.
+local function write_piece()
   local events = {}
   for _, event in ipairs(k.events) do if sampled(event) then events[#events + 1] = event end end
   local nr = math.floor(rate * PIECE / math.max(#events, 1)) // KINDS * KINDS
@@ -57,8 +57,8 @@ local function happen()
   end
 end
 
--- A task that begins, takes a name, and ends.
-local function visit()
+-- A task starts, sets its name, and exits.
+local function run_task()
   next_tid = next_tid + 1
   local task = { pid = next_tid, tid = next_tid, ppid = 7, ptid = 7 }
   for _, record in ipairs { { type = "fork" }, { type = "comm", comm = "task" .. next_tid, exec = true },
@@ -71,12 +71,12 @@ local function visit()
 end
 
 local function go_on()
-  happen()
+  write_piece()
   k:after(math.floor(PIECE * 1e9), go_on)
 end
 k:after(0, go_on)
 local function each_tenth()
-  visit()
+  run_task()
   k:after("100ms", each_tenth)
 end
 k:after(0, each_tenth)

@@ -1,10 +1,10 @@
 /*
- * live.c - the least that reads a tracepoint of a command from its rings.
+ * live.c - a minimal reader of a command's tracepoint from its rings.
  * live PAGES [FILE] -- command...
  *
- * A ring on each CPU, woken at half of it, every header looked at and counted; or written to
- * FILE as it is. Says how many samples there were. bench/rows/live.lua measures the
- * readers against it.
+ * Has a ring on each CPU, with a wakeup when it is half full. Counts samples by their headers, or
+ * writes the ring to FILE unchanged. Prints the number of samples. bench/rows/3-live.lua compares
+ * other readers to it.
  */
 #define _GNU_SOURCE 1
 #include <errno.h>
@@ -48,7 +48,7 @@ static void write_all(const unsigned char *bytes, size_t len)
 	}
 }
 
-static void drain(struct ring *ring)
+static void drain_ring(struct ring *ring)
 {
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	uint64_t tail = ring->page->data_tail, at = tail;
@@ -57,7 +57,7 @@ static void drain(struct ring *ring)
 	while (at < head) {
 		struct perf_event_header header;
 
-		/* A header has 8 bytes, and lies at a multiple of 8. */
+		/* A header has 8 bytes, at a multiple of 8. */
 		memcpy(&header, ring->data + (at & (size - 1)), sizeof(header));
 		samples += header.type == PERF_RECORD_SAMPLE;
 		at += header.size;
@@ -133,10 +133,10 @@ int main(int argc, char **argv)
 	while (waitpid(pid, &status, WNOHANG) == 0) {
 		poll(fds, (nfds_t)nr, 100);
 		for (int i = 0; i < nr; i++)
-			drain(&rings[i]);
+			drain_ring(&rings[i]);
 	}
 	for (int i = 0; i < nr; i++)
-		drain(&rings[i]);
+		drain_ring(&rings[i]);
 	printf("%llu\n", (unsigned long long)samples);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * load.c - a system call in a loop, so many times; what that took of the CPU goes to a file.
+ * load.c - makes NR system calls and writes the CPU time they took to a file.
  * load NR FILE
  *
- * For what reads a traced command: its own CPU is all, less what is in the file.
+ * For readers of a traced command: their own CPU time is the total minus that in the file.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * reader.c - the core's reader alone: every sample in the order of time, its fields found.
+ * reader.c - measures the core's reader alone: reads and locates every sample in time order.
  *
- * What a session adds to it, and Lua to that, is the other rows of bench/replay.lua.
+ * The cost that a session and Lua add to it are other rows of bench/rows/1-replay.lua.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
--- record.lua - makes a recording to measure with: of some tasks on two CPUs, as perf record -a writes them.
+-- record.lua - writes a recording for measurements: some tasks on two CPUs, as perf record -a records them.
 -- lua5.4 bench/record.lua FILE RECORDS [KIND]
 --
--- KIND is what there is to read: syscalls (raw_syscalls:sys_enter, the usual), pairs (sys_enter and
--- sys_exit by turns), stacks (cpu-clock with call chains into the C library) or clock (cpu-clock
--- with next to nothing in it, for recordings that are long).
+-- KIND is syscalls (raw_syscalls:sys_enter, the default), pairs (sys_enter and sys_exit in turn),
+-- stacks (cpu-clock with call chains into the C library) or clock (cpu-clock with few fields, for
+-- long recordings).
 --
--- The same bytes whenever it is run: times, tasks and calls come from one seed. A round holds each
--- CPU's records in a piece, the pieces' times side by side, so that a reader has to put them in order.
+-- Each run writes the same bytes: times, tasks and calls come from one seed. In a round the records of
+-- each CPU are one make_piece, and the times of the pieces overlap, so that a reader must sort them.
 
 local perfdata = require "spec.support.perfdata"
 
@@ -66,7 +66,7 @@ local function tracing_data(formats)
     .. string.pack("<I4", #texts) .. table.concat(texts) .. string.pack("<I4I4I8", 0, 0, 0)
 end
 
--- ---- what there is to read ----
+-- ---- kinds ----
 
 local function tracepoint(id, name, number, sample_type)
   return { ids = { id }, name = name, size = 128, attr = { type = 2, config = number, sample_type = sample_type,
@@ -85,7 +85,7 @@ function syscalls.sample(tid, time, cpu)
     ID, 0, 0, tid, call, tid, call, 4096, 0, 0, 0, 0)
 end
 
--- With an id, because there are two events; a task enters and leaves by turns.
+-- With an id, because there are two events; a task enters and leaves in turn.
 local ENTER_FORMAT = "<I4I2I2 I8 I4I4 I8 I4I4 I4 I2BBi4 i8 I8I8I8I8I8I8 I4"
 local EXIT_FORMAT = "<I4I2I2 I8 I4I4 I8 I4I4 I4 I2BBi4 i8 i8 I4"
 local pairs_type = { "identifier", "tid", "time", "cpu", "raw" }
@@ -96,7 +96,7 @@ local enter_and_exit = {
   formats = { ENTER, EXIT },
 }
 function enter_and_exit.sample(tid, time, cpu)
-  tid = (tid - 1 & ~1 | cpu) + 1 -- a task stays on its CPU: what it enters it leaves later
+  tid = (tid - 1 & ~1 | cpu) + 1 -- a task stays on its CPU: it leaves the call that it entered
   local call = in_call[tid]
   if call then
     in_call[tid] = nil
@@ -109,9 +109,9 @@ function enter_and_exit.sample(tid, time, cpu)
     ID, 0, 0, tid, call, tid, call, 4096, 0, 0, 0, 0)
 end
 
--- Twelve frames, 256 chains: what is deep differs less than what is near.
+-- Twelve frames, 256 chains; the outer frames differ less than the inner ones.
 local STACK_FORMAT = "<I4I2I2 I8 I4I4 I8 I4I4 I8 I8 i8i8i8 i8i8i8i8i8i8i8i8i8i8"
-local LIBC, TEXT = 0x7f0000000000, 0x26000 -- where it is mapped; code in it from there on
+local LIBC, TEXT = 0x7f0000000000, 0x26000 -- its address; offset of its code
 local stacks = {
   events = { { ids = { 1 }, name = "cpu-clock", size = 128, attr = { type = 1, config = 0,
     sample_type = { "ip", "tid", "time", "cpu", "period", "callchain" }, sample_period = 1000000,
@@ -139,7 +139,7 @@ local kinds = { syscalls = syscalls, pairs = enter_and_exit, stacks = stacks, cl
 local made = assert(kinds[kind], "KIND is syscalls, pairs, stacks or clock")
 local builder = perfdata.new { endian = "little", events = made.events }
 
--- The sample_id of such an attr: tid, time, cpu, and its id where there are several.
+-- The sample_id: tid, time, cpu, and the id if there are several events.
 local function sample_id(tid, time)
   return string.pack("<I4I4I8I4I4", tid, tid, time, 0, 0) .. (#made.events > 1 and string.pack("<I8", 1) or "")
 end
@@ -169,7 +169,7 @@ local function mmap(tid, time)
 end
 
 -- One CPU's part of a round.
-local function piece(cpu, nr, time)
+local function make_piece(cpu, nr, time)
   local parts = {}
   for i = 1, nr do
     time = time + math.random(100, 1100)
@@ -192,7 +192,7 @@ local function write_records(file)
     local nr, ends = math.min(left, PER_ROUND), {}
     for cpu = 0, 1 do
       local text
-      text, ends[cpu] = piece(cpu, (nr + 1 - cpu) // 2, time)
+      text, ends[cpu] = make_piece(cpu, (nr + 1 - cpu) // 2, time)
       put(text)
     end
     put(string.pack("<I4I2I2", 68, 0, 8)) -- FINISHED_ROUND
@@ -201,15 +201,15 @@ local function write_records(file)
   return bytes
 end
 
--- What stands around the records, and how long the records are is not yet said.
+-- Header and sections around the records; the size of the records is written later.
 local sections = { [3] = builder:string "bench", [6] = builder:string "x86_64", [12] = builder:event_desc() }
 if #made.formats > 0 then sections[1] = tracing_data(made.formats) end
 local whole = builder:file(sections)
-local DATA_SIZE = 0x30 -- in the head: where the records are, and how many bytes
+local DATA_SIZE = 0x30 -- in the header: offset of the records, and their size
 local start = string.unpack("<I8", whole, DATA_SIZE - 7)
 
--- The table of sections, their places moved by so many bytes.
-local function moved(tail, by)
+-- The table of sections with their offsets move_sections by this many bytes.
+local function move_sections(tail, by)
   local out, at = {}, 1
   for _ in pairs(sections) do
     local offset, size
@@ -223,7 +223,7 @@ math.randomseed(20)
 local file <close> = assert(io.open(path .. ".new", "wb"))
 file:write(whole:sub(1, start))
 local bytes = write_records(file)
-file:write(moved(whole:sub(start + 1), bytes))
+file:write(move_sections(whole:sub(start + 1), bytes))
 file:seek("set", DATA_SIZE)
 file:write(string.pack("<I8", bytes))
 file:close()

@@ -1,9 +1,9 @@
 /*
- * rings.c - the merge alone: so many sources, each ascending in time, as rings of CPUs are.
+ * rings.c - measures the merge alone: SOURCES sources, each ascending in time, like CPUs' rings.
  * rings SOURCES RECORDS
  *
- * How far apart the records of a source are is random, so that sources go ahead of each
- * other by bursts, as CPUs do.
+ * The time between two records of a source is random, so that sources lead in bursts, as CPUs
+ * do.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 static uint64_t state = 88172645463325252;
 
 /* Marsaglia's xorshift64. */
-static uint64_t step(void)
+static uint64_t next_random(void)
 {
 	state ^= state << 13;
 	state ^= state >> 7;
@@ -32,13 +32,13 @@ int main(int argc, char **argv)
 	if (!nr || pev_merge_reserve(&merge, nr) < 0)
 		return 2;
 	for (uint32_t i = 0; i < nr; i++)
-		pev_merge_push(&merge, step(), i);
+		pev_merge_push(&merge, next_random(), i);
 	for (; left; left--) {
 		uint64_t time = pev_merge_top(&merge)->time;
 
 		disorder += time < last;
 		last = time;
-		pev_merge_replace(&merge, time + step());
+		pev_merge_replace(&merge, time + next_random());
 	}
 	pev_merge_free(&merge);
 	printf("%" PRIu64 "\n", last);

@@ -1,30 +1,29 @@
--- run.lua - what perfev costs beside what else there is: the whole of make bench.
+-- run.lua - compares the cost of perfev to that of other tools: `make bench`.
 -- make bench, or lua5.4 bench/run.lua BUILD RECORDS RUNS [PART...]
 --
--- Each file in bench/rows gives one part or more of the table:
+-- Each file in bench/rows returns one or more parts of the table:
 --   { title =, unit =, base = name, rows = { row... } [, note =] }
 --   row: { name, command [, per =] [, goal =] [, expect =] [, check =] [, env =] }
--- A row is a shell command, run RUNS times, all rows of a part by turns and once what takes
--- long. What counts is CPU, because the clock's seconds are the neighbours' as well, divided
--- by per, the records it read; its ratio to the base's median is what holds on another
--- machine. goal is a ratio to stay below; measure = "clock" has the clock's instead, and
--- load = FILE takes off the CPU that is in the file; lost = N: what is missing of N in what
--- the command printed, in percent. expect: what the command has to print, or the row is thrown out; check: a
--- function of all that it printed -> true, or false and why it is.
+-- A row is a shell command, run RUNS times; the rows of a part run in turn, and a slow row runs once. The
+-- result is CPU time, because other processes affect the clock's, divided by per, the number of records;
+-- its ratio to the base's median is comparable between machines. goal: the ratio must be below it.
+-- measure = "clock": use the clock's time. load = FILE: subtract the CPU time in the file. lost = N: the
+-- percentage of N that is missing in the command's output. expect: the row is dropped unless the command
+-- prints this. check: a function(output) -> true | false, reason.
 --
--- What falls short of its goal is run once more, under perfl's own profile, and the functions that
--- its time goes to stand below the table: a goal that is missed has a reason to be read.
+-- A row that misses its goal runs once more under perfl's profile, and the functions that take its time
+-- are printed below the table.
 
 local SLOW = 4 -- seconds: a row that takes longer is run once
 local NAME = 33
-local HZ, FUNCTIONS = 10000, 8 -- of a profile: samples a second, functions shown
-local PROFILED = 0.5 -- seconds that it takes at least
+local HZ, FUNCTIONS = 10000, 8 -- of a profile: samples per second, functions shown
+local PROFILED = 0.5 -- minimal seconds of a profiled run
 
 local build, records, runs = arg[1], math.tointeger(tonumber(arg[2])), math.tointeger(tonumber(arg[3]))
 local dir = build .. "/bench"
 local wanted = { table.unpack(arg, 4) }
 
--- What the files of rows get.
+-- The argument of the files in bench/rows.
 local bench = { build = build, dir = dir, records = records }
 
 function bench.quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
@@ -38,7 +37,7 @@ end
 
 function bench.has(command) return first_line("command -v " .. command) ~= "?" end
 
---- Have a Lua script of ours make a file of dir, if it is not there -> its path
+--- Runs a Lua script of bench/ that makes a file in dir, if it does not exist -> its path
 function bench.make(name, command)
   local path = dir .. "/" .. name
   local file = io.open(path)
@@ -51,13 +50,13 @@ function bench.make(name, command)
   return path
 end
 
---- A recording of bench/record.lua's -> its path
+--- Makes a recording by bench/record.lua -> its path
 function bench.recording(kind, nr)
   local name = ("%s-%d.data"):format(kind, nr)
   return bench.make(name, ("bench/record.lua %s/%s %d %s"):format(dir, name, nr, kind))
 end
 
---- perfl reading a recording, or with words before -- a command's.
+--- The command line of perfl that reads a recording, or records the command after `--` in words.
 function bench.perfl(words, chunk)
   return ("%s/perfl -q %s -e %s"):format(build, words, bench.quote(chunk))
 end
@@ -73,13 +72,13 @@ local function measured(row, part, cpu, clock, said)
   if part.measure == "clock" then return clock / part.scale end
   if part.lost then
     local seen = tonumber(said:match "%d+")
-    return seen and math.max(100 * (part.lost - seen) / part.lost, 0) -- others may call it, too
+    return seen and math.max(100 * (part.lost - seen) / part.lost, 0) -- other programs may call it, too
   end
   if part.load then cpu = math.max(cpu - (tonumber(slurp(part.load)) or 0), 0) end
   return cpu / (row.per or part.per) / part.scale
 end
 
--- Run it once -> true | false, why
+-- Runs the row once -> true | false, reason
 local function run_once(row, part)
   local out, err = dir .. "/out", dir .. "/err"
   os.execute(("%s/cost %s > %s 2> %s < /dev/null"):format(dir, row[2], out, err))
@@ -139,8 +138,8 @@ local function falls_short(row, base)
   return base and row.goal and not row.failed and median(row) > row.goal * base or false
 end
 
--- The ratio, if there is one to nothing, and beside it what it should be at most.
-local function against(row, base)
+-- The ratio to the base, if there is a base, and the goal.
+local function format_ratio(row, base)
   if not base then return "" end
   local ratio, text = median(row) / base, "-"
   if base > 0 then text = (ratio >= 99.95 and "%.0f" or ratio >= 9.995 and "%.1f" or "%.2f"):format(ratio) end
@@ -164,7 +163,7 @@ local function print_part(part)
     if row.failed then
       say("%-" .. NAME .. "s not here: %s", row[1], row.failed:sub(1, 79 - NAME - 11))
     else
-      local ratio = against(row, row[1] ~= part.base and base)
+      local ratio = format_ratio(row, row[1] ~= part.base and base)
       say("%-" .. NAME .. "s %7s %7s %7s %s%s", row[1], number(median(row)), number(row.values[1]),
         number(row.values[#row.values]), ratio,
         part.memory and (" "):rep(16 - #ratio) .. ("%6.1f"):format(row.kib / 1024) or "")
@@ -173,7 +172,7 @@ local function print_part(part)
   if part.note then say("  %s", part.note) end
 end
 
--- ---- where the time goes of what falls short ----
+-- ---- profiles of rows that miss their goal ----
 
 local profiles = {} -- lines
 
@@ -183,8 +182,8 @@ local function tell(...)
   profiles[#profiles + 1] = line
 end
 
--- The command, so often that there is something to sample, under perfl's profile -> path | nil, why
-local function profiled(row)
+-- Repeats the command until there are enough samples, under perfl's profile -> path | nil, reason
+local function profile_row(row)
   local path, err = dir .. "/folded", dir .. "/err"
   local loop = ("i=0; while [ $i -lt %d ]; do %s > /dev/null; i=$((i+1)); done"):format(
     math.ceil(PROFILED / math.max(row.seconds, 1e-3)), row[2])
@@ -194,9 +193,9 @@ local function profiled(row)
   return nil, slurp(err):match "^[^\n]*"
 end
 
--- Folded stacks -> list of { samples =, name =, kernel = }, the most first; all samples; the kernel's.
--- Of tasks of that name alone: what a command starts is not what is asked about.
-local function leaves(path, comm)
+-- Folded stacks -> list of { samples =, name =, kernel = }, by samples; all samples; samples in the kernel.
+-- Counts tasks named comm alone, without the processes that the command starts.
+local function read_leaves(path, comm)
   local list, by_name, all, kernel = {}, {}, 0, 0
   for line in io.lines(path) do
     local who, name, samples = line:match "^([^;]*).-;?([^;]*) (%d+)$"
@@ -223,9 +222,9 @@ local function explain(part, row, base)
   tell("### %s: %s", part.title:match "^[^,]*", row[1])
   tell("")
   tell("%s, %g is wanted.", ratio, row.goal)
-  local path, why = profiled(row)
+  local path, why = profile_row(row)
   if not path then return tell("It has no profile: %s", why) end
-  local list, all, kernel = leaves(path, row[2]:match "^%S+":match "[^/]+$")
+  local list, all, kernel = read_leaves(path, row[2]:match "^%S+":match "[^/]+$")
   tell("")
   tell("```text")
   tell("%6.1f %%  of %d samples are the kernel's", 100 * kernel / math.max(all, 1), all)
@@ -242,7 +241,7 @@ local function explain_part(part)
   end
 end
 
--- ---- the whole ----
+-- ---- main ----
 
 local ABOUT_PROFILES = ([[
 The command of each such row once more, under `perfl profile -F %d`: the

@@ -1,9 +1,9 @@
 /*
- * sort.c - the least that counts the system calls of a recording in the order of time.
+ * sort.c - a minimal program that counts the system calls of a recording in time order.
  *
- * The file is mapped, each record's header and time are looked at where they lie, what a
- * CPU wrote is a run that is sorted already, and the runs of a round are merged. Where a
- * sample has its time, and what is counted, it is told: nothing is checked, nothing found.
+ * Maps the file and reads headers and times in place. The records of a CPU are a run that is
+ * sorted already; the runs of a round are merged. The offsets of the time and of the call number
+ * are arguments: nothing is checked or computed.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@ static uint32_t starts[RUNS_MAX], ends[RUNS_MAX], nr_runs, nr_items;
 static uint64_t calls[CALLS], out_of_order, last_time;
 static size_t time_at, call_at; /* bytes from a sample's start */
 
-static uint64_t load(const unsigned char *p)
+static uint64_t load_word(const unsigned char *p)
 {
 	uint64_t v;
 
@@ -38,15 +38,15 @@ static uint64_t load(const unsigned char *p)
 	return v;
 }
 
-static void deliver(const struct item *item)
+static void deliver_item(const struct item *item)
 {
 	out_of_order += item->time < last_time;
 	last_time = item->time;
-	calls[load(item->bytes + call_at) % CALLS]++;
+	calls[load_word(item->bytes + call_at) % CALLS]++;
 }
 
-/* What is not later than the limit, always the first of the run that has the oldest. */
-static void merge(uint64_t limit)
+/* Delivers the items up to the limit, each from the run with the oldest one. */
+static void merge_runs(uint64_t limit)
 {
 	uint32_t left = 0;
 
@@ -59,7 +59,7 @@ static void merge(uint64_t limit)
 				best = i;
 		if (best == RUNS_MAX || items[starts[best]].time > limit)
 			break;
-		deliver(&items[starts[best]++]);
+		deliver_item(&items[starts[best]++]);
 	}
 	nr_items = 0;
 	for (uint32_t i = 0; i < nr_runs; i++) {
@@ -74,7 +74,7 @@ static void merge(uint64_t limit)
 	nr_runs = left;
 }
 
-static int take(uint64_t time, const unsigned char *bytes)
+static int take_record(uint64_t time, const unsigned char *bytes)
 {
 	if (nr_items == ITEMS_MAX || nr_runs == RUNS_MAX)
 		return -1;
@@ -85,7 +85,7 @@ static int take(uint64_t time, const unsigned char *bytes)
 	return 0;
 }
 
-static int walk(const unsigned char *at, const unsigned char *end)
+static int walk_records(const unsigned char *at, const unsigned char *end)
 {
 	uint64_t limit = 0, most = 0;
 
@@ -96,25 +96,25 @@ static int walk(const unsigned char *at, const unsigned char *end)
 		if (header.size < sizeof(header) || header.size > end - at)
 			return -1;
 		if (header.type == PERF_RECORD_SAMPLE) {
-			uint64_t time = load(at + time_at);
+			uint64_t time = load_word(at + time_at);
 
 			most = time > most ? time : most;
-			if (take(time, at) < 0)
+			if (take_record(time, at) < 0)
 				return -1;
 		} else if (header.type == FINISHED_ROUND) {
-			merge(limit);
+			merge_runs(limit);
 			limit = most;
 		}
 		at += header.size;
 	}
-	merge(UINT64_MAX);
+	merge_runs(UINT64_MAX);
 	return at == end ? 0 : -1;
 }
 
 int main(int argc, char **argv)
 {
 	int fd = argc == 4 ? open(argv[1], O_RDONLY) : -1;
-	const unsigned char *file;
+	const unsigned char *file, *records;
 	uint64_t total = 0;
 	struct stat about;
 	int rc;
@@ -128,7 +128,8 @@ int main(int argc, char **argv)
 	file = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (file == MAP_FAILED)
 		return 2;
-	rc = walk(file + load(file + 40), file + load(file + 40) + load(file + 48));
+	records = file + load_word(file + 40);
+	rc = walk_records(records, records + load_word(file + 48));
 	for (uint32_t i = 0; i < CALLS; i++)
 		total += calls[i];
 	printf("%" PRIu64 "\n", total);

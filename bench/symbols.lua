@@ -1,8 +1,7 @@
--- symbols.lua - a program with more than 50 MB of symbols, and a recording of it, for what names cost.
--- lua5.4 bench/symbols.lua DIR, which make bench runs; then they are DIR/symbols, .data and .addresses
+-- symbols.lua - makes a program with more than 50 MB of symbols and a recording, to measure symbol lookup.
+-- lua5.4 bench/symbols.lua DIR, run by `make bench`, writes DIR/symbols, .data and .addresses
 --
--- The program is made of functions that are never run; the recording has a sample in each of so many of them that lie
--- all over it.
+-- The program's functions never run; the recording has one sample in each of many functions, spread over the file.
 
 local perfdata = require "spec.support.perfdata"
 
@@ -19,7 +18,7 @@ local function run(command)
   assert(os.execute(command), command)
 end
 
--- Mangled as C++ has it, so that taking that apart is part of the work.
+-- Mangled as in C++, so that the measurement includes demangling.
 local function name_of(i)
   return ("_ZN5bench15component%06d20serve_requests%06dERKNS_7request7headersEjj"):format(i // 64, i)
 end
@@ -36,7 +35,7 @@ local function make_program()
     os.getenv "CC" or "gcc", program, dir, program, program, dir))
 end
 
--- The address of each function that is sampled, from the first on: 37 is prime to their number.
+-- The address of each sampled function; 37 is coprime to their number.
 local function sampled(first)
   local step, n = FUNCTIONS // ADDRESSES, -1
   return function()

@@ -1,8 +1,8 @@
 /*
- * walk.c - the least that a reader of a recording can do: every header, counted by type.
+ * walk.c - the minimal reader of a recording: counts the headers by type.
  *
- * No order, no events, no fields: what is left is reading the file. bench/replay.lua
- * measures the readers against it.
+ * Without order, events and fields, its cost is that of reading the file. bench/rows/1-replay.lua
+ * compares other readers to it.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #define BLOCK ((size_t)1 << 20)
-#define DATA_AT 40 /* in the head: where the records are, and how many bytes of them */
+#define DATA_AT 40 /* in the header: offset and size of the records */
 
 static uint64_t counts[128];
 
-/* Every whole record of the bytes; how many bytes they are. */
-static size_t walk(const unsigned char *bytes, size_t len)
+/* Counts the whole records; returns their size in bytes. */
+static size_t count_records(const unsigned char *bytes, size_t len)
 {
 	struct perf_event_header header;
 	size_t at = 0;
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
 			break;
 		left -= (uint64_t)n;
 		rest += (size_t)n;
-		done = walk(block, rest);
+		done = count_records(block, rest);
 		rest -= done;
 		memmove(block, block + done, rest);
 	}

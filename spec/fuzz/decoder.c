@@ -1,9 +1,9 @@
 /*
  * decoder.c - libFuzzer: several attrs, their ids, and a stream of their records.
  *
- * Records from files are demultiplexed in the binding (src/lua/record/ldecoder.c) and encoded in Lua, so
- * this target is a Lua with the core linked in and the core's bindings instrumented; what is
- * asked of them, and how the input is read, stands in decoder.lua. Runs in the tree's root.
+ * The binding (src/lua/record/ldecoder.c) demultiplexes records of files, and Lua encodes them. So
+ * this target is a Lua with the core linked in and instrumented bindings; decoder.lua reads the
+ * input and makes the checks. Runs in the tree's root.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int luaopen_perfev_core(lua_State *L);
 const char *__asan_default_options(void);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The state's memory grows and shrinks with its collector: no input leaks by itself. */
+/* The garbage collector frees later, so a leak check after each input is wrong. */
 const char *__asan_default_options(void)
 {
 	return "detect_leaks=0";
@@ -35,8 +35,8 @@ static int add_traceback(lua_State *L)
 	return 1;
 }
 
-/* The function that decoder.lua returns is left at 2, the message handler at 1. */
-static lua_State *start(void)
+/* Leaves the message handler at index 1 and the function of decoder.lua at 2. */
+static lua_State *make_state(void)
 {
 	lua_State *L = luaL_newstate();
 
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static lua_State *L;
 
 	if (!L)
-		L = start();
+		L = make_state();
 	lua_pushvalue(L, 2);
 	lua_pushlstring(L, (const char *)data, size);
 	if (lua_pcall(L, 1, 0, 1) != LUA_OK)

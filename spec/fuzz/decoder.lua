@@ -1,11 +1,11 @@
---- What decoder.c asks of every input; returns function(bytes), which raises on what is wrong.
+--- Checks an input of decoder.c; returns function(bytes), which raises if a check fails.
 --
 -- An input is a header, 1 to 8 attrs with their ids, and a stream of records:
 --   u8  bit 0: big-endian; bits 1-3: the recorder's machine; bit 4: the attrs are made alike,
---       with an identifier everywhere, as most that can be told apart are
---   u8  how many attrs less one
---   an attr: u8 n; n < 251: its n bytes as a file would have them; 255: its fields as below;
---       u8 how many ids (at most 3), and a u8 for each
+--       with IDENTIFIER, as in most recordings of several events
+--   u8  number of attrs - 1
+--   an attr: u8 n; n < 251: its n bytes as in a file; 255: its fields as below;
+--       u8 number of ids (at most 3), and a u8 for each
 --   the rest is the stream
 
 package.path = "lua/?.lua;lua/?/init.lua;" .. package.path
@@ -29,7 +29,7 @@ end
 
 -- ---- reading the input ----
 
--- Takes values off the front; zeros when nothing is left.
+-- Takes values off the front; zeros at the end.
 local function reader(bytes)
   local pos = 1
   return function(format)
@@ -66,7 +66,7 @@ local function read_input(bytes)
   return spec, rest()
 end
 
--- ---- what must hold ----
+-- ---- checks ----
 
 local function same(a, b, path)
   if type(a) ~= "table" or type(b) ~= "table" then
@@ -78,7 +78,7 @@ local function same(a, b, path)
   end
 end
 
--- An attr has every byte of itself in what it says of itself.
+-- An attr survives a round trip through bytes().
 local function check_attr(one, endian)
   local attr = core.attr_parse(one.attr, endian)
   if not attr then return end
@@ -90,8 +90,8 @@ local function check_attr(one, endian)
   same(attr:copy():bytes(), again:bytes(), "attr")
 end
 
--- Every way to look at a view: nothing may raise, and decode() is copy().
-local function look(d, r, pos, stream)
+-- Reads a view in every way: nothing raises, and decode() equals copy().
+local function check_view(d, r, pos, stream)
   local copy = r:copy()
   for name in pairs(names) do
     local value = r[name]
@@ -127,7 +127,7 @@ return function(bytes)
     if t or again ~= message then error("decode and records disagree: " .. message, 0) end
   end
   for r, pos in d:records(stream, bad) do
-    local t = look(d, r, pos, stream)
+    local t = check_view(d, r, pos, stream)
     local ok, encoded = pcall(encode, t)
     if ok then
       local t2 = assert(d:decode(encoded))

@@ -1,8 +1,8 @@
 /*
- * elf.c - hostile programs: whatever a file says, every answer lies inside it.
+ * elf.c - libFuzzer: a hostile ELF file; all results must lie inside it.
  *
- * Every function is called, with names that the file has and one that it does not have. Each
- * string is read to its end, so that a sanitizer sees one that has no end.
+ * Calls every function, with names from the file and one that is not in it. Reads each string to
+ * its end, so that a sanitizer finds an unterminated one.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Something that depends on every byte of it. */
+/* Depends on every byte read, so that the compiler keeps the reads. */
 static volatile size_t sink;
 
 static void touch_string(const char *text)
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct pev_note note;
 	struct pev_elf *elf;
 	const char *near;
-	/* A block of its own: one byte beyond is seen. */
+	/* A copy of exact size, so that a sanitizer sees an access behind it. */
 	char *image = malloc(size ? size : 1);
 
 	memcpy(image, data, size);
@@ -104,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		sink += pev_elf_find_page(elf, 0x1000, 0x1000) + pev_elf_is_code(elf, 0x1000);
 		pev_elf_close(elf);
 	}
-	if (memcmp(image, data, size) != 0) /* it must not be written */
+	if (memcmp(image, data, size) != 0) /* the image is read-only */
 		abort();
 	free(image);
 	return 0;

@@ -1,13 +1,12 @@
 /*
- * reader.c - libFuzzer: a recording; its first byte says how it is read.
+ * reader.c - libFuzzer: reads a recording; its first byte has flags.
  *
- * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window;
- * bit 3: of a 32-bit kernel; bit 4: what is compressed is repeated (below), which bytes
- * by chance can say, as they cannot in zstd; bit 5: the medium fails in the middle; bit
- * 6: a directory, its data.0 and data.1 being the last of the bytes, as many as two
- * numbers of 16 bits in front say.
- * What must hold whatever the bytes are: a record takes 8 bytes of them at least, no
- * memory is touched that is not ours, little is taken, and who ends early says where.
+ * Bit 0: through a pipe, in pieces; bit 1: in the file's order; bit 2: a small window; bit 3: of a
+ * 32-bit kernel; bit 4: compressed data is a list of repeats (below), which random bytes can form,
+ * unlike zstd; bit 5: the medium fails in the middle; bit 6: a directory with data.0 and data.1,
+ * the last parts of the input, whose sizes are the first two 16-bit numbers.
+ * Invariants for any input: a record takes 8 bytes of it at least, memory is bounded, no foreign
+ * memory is accessed, and a reader that ends early names the offset.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ struct file {
 struct input {
 	struct file files[3]; /* "data", "data.0", "data.1" */
 	size_t pos;
-	size_t bad; /* no byte from here on can be read */
+	size_t bad; /* bytes from here on cannot be read */
 	bool pipe, repeated, directory;
 	int open;
 };
@@ -106,14 +105,14 @@ static int64_t in_read(void *ctx, int fd, void *buf, size_t len)
 	return (int64_t)len;
 }
 
-#define REPEATS_MAX (256u << 10) /* or most of the time would go into few inputs */
+#define REPEATS_MAX (256u << 10) /* bounds the time of one input */
 
-/* Times, length, and so many bytes: a token, which is given out so many times. */
+/* A token: count, length, bytes; its output is the bytes repeated count times. */
 struct repeats {
 	unsigned char token[2 + 255];
-	size_t have;      /* bytes of it */
-	size_t given, of; /* bytes of what it stands for */
-	size_t all;       /* so far, of REPEATS_MAX */
+	size_t have;      /* bytes of the token that were read */
+	size_t given, of; /* bytes of its output: written, total */
+	size_t all;       /* output so far, up to REPEATS_MAX */
 };
 
 static void *repeats_open(void) { return calloc(1, sizeof(struct repeats)); }
@@ -213,15 +212,15 @@ static void read_all(struct pev_reader *df, size_t size)
 	if (rc < 0 && !strstr(err.text, "0x"))
 		__builtin_trap();
 	totals = pev_reader_totals(df);
-	/* Records take 8 bytes at least, and the end is the end. */
+	/* A record takes 8 bytes at least, and the end stays the end. */
 	if (nr > (size + totals->inflated) / 8 || pev_reader_next(df, &from, NULL) > 0)
 		__builtin_trap();
 	if (totals->blocks > (64u << 20) + 16 * size)
 		__builtin_trap();
 }
 
-/* The files of a directory, the last ones first. */
-static void split(struct input *in)
+/* Cuts the files of a directory off the input, the last one first. */
+static void split_files(struct input *in)
 {
 	struct file *data = &in->files[0];
 
@@ -267,7 +266,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		in.bad = size / 2;
 	in.directory = data[0] & 64;
 	if (in.directory)
-		split(&in);
+		split_files(&in);
 	if (pev_reader_open(&df, &sys, "fuzz", -1, &config, NULL) == 0) {
 		pev_reader_set_32bit(df, data[0] & 8);
 		touch_sections(df);

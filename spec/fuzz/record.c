@@ -1,7 +1,7 @@
 /*
  * record.c - libFuzzer: an attr and the bytes of one record, both from the fuzzer.
  *
- * The record is given in memory of just its length.
+ * The record's memory has exactly its length.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * ring.c - libFuzzer: what stands in the rings of a session with several events.
+ * ring.c - libFuzzer: the contents of the rings of a session with several events.
  *
- * The kernel's side is memory: two rings of a page each whose contents, head and
- * tail are the fuzzer's, and three events whose attrs are, with ids 1 to 3. The
- * session must come to an end, and every byte it hands out must be its own.
+ * The simulated kernel has two rings of one page; the fuzzer chooses contents, head and
+ * tail, and the attrs of three events with ids 1 to 3. The session must end, and deliver
+ * only bytes that it owns.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The simulated kernel: descriptors are counted up, the first of each CPU has a ring. */
+/* The simulated kernel: numbers descriptors in order; the first of each CPU has a ring. */
 struct kernel {
 	const uint8_t *data;
 	size_t size;
@@ -31,7 +31,7 @@ struct kernel {
 	struct perf_event_mmap_page *page; /* of the ring mapped last */
 };
 
-static uint64_t take(struct kernel *k, size_t len)
+static uint64_t take_bytes(struct kernel *k, size_t len)
 {
 	uint64_t v = 0;
 
@@ -62,18 +62,18 @@ static int k_ioctl(void *ctx, int fd, unsigned long request, uintptr_t arg)
 	return 0;
 }
 
-/* An AUX area's head and tail are anywhere. */
+/* Maps an AUX area with any head and tail. */
 static int k_trace(struct kernel *k, size_t len)
 {
 	if (k->page->aux_size != len || k->page->aux_offset < k->page->data_offset + RING_BYTES)
 		__builtin_trap();
-	k->page->aux_tail = take(k, 8);
-	k->page->aux_head = k->page->aux_tail + take(k, 8);
-	k->page->aux_size = take(k, 8);
+	k->page->aux_tail = take_bytes(k, 8);
+	k->page->aux_head = k->page->aux_tail + take_bytes(k, 8);
+	k->page->aux_size = take_bytes(k, 8);
 	return 0;
 }
 
-/* A ring as the fuzzer left it: head and tail anywhere, but not further apart than they can be. */
+/* Maps a ring with any head and tail, at most the ring's size apart. */
 static int k_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
 {
 	struct kernel *k = ctx;
@@ -90,12 +90,12 @@ static int k_mmap(void *ctx, size_t len, int prot, int fd, uint64_t offset, void
 		return k_trace(k, len);
 	k->page = page;
 	page->data_offset = page_bytes;
-	page->data_tail = take(k, 8) & ~UINT64_C(7);
-	fill = take(k, 2) % (RING_BYTES + 16);
+	page->data_tail = take_bytes(k, 8) & ~UINT64_C(7);
+	fill = take_bytes(k, 2) % (RING_BYTES + 16);
 	page->data_head = page->data_tail + fill;
 	for (size_t i = 0; i < fill && k->size; i++)
 		((unsigned char *)*addr)[page_bytes + ((page->data_tail + i) & (RING_BYTES - 1))] =
-			(unsigned char)take(k, 1);
+			(unsigned char)take_bytes(k, 1);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ static int k_pagesize(void *ctx)
 	return PAGE_BYTES;
 }
 
-static int deliver(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
+static int deliver_record(void *ctx, struct pev_slot *slot, const struct pev_record *rec)
 {
 	struct pev_aux aux;
 
@@ -185,15 +185,15 @@ static int add_event(struct pev_session *session, struct kernel *k)
 	const struct pev_target target = { pids, 1, cpus, RINGS };
 	struct pev_attr attr = { 0 };
 	struct pev_slot *slot;
-	uint8_t bits = (uint8_t)take(k, 1);
-	const struct pev_want want = { .heard = bits & 2 ? UINT32_MAX : 0,
+	uint8_t bits = (uint8_t)take_bytes(k, 1);
+	const struct pev_want want = { .wanted_types = bits & 2 ? UINT32_MAX : 0,
 				       .aux_bytes = bits & 4 ? AUX_BYTES : 0 };
 
-	attr.sample_type = take(k, 4) & PEV_SAMPLE_TYPE_MASK;
-	attr.read_format = take(k, 1) & 31;
-	attr.branch_sample_type = take(k, 3);
-	attr.sample_regs_user = take(k, 2);
-	attr.sample_regs_intr = take(k, 2);
+	attr.sample_type = take_bytes(k, 4) & PEV_SAMPLE_TYPE_MASK;
+	attr.read_format = take_bytes(k, 1) & 31;
+	attr.branch_sample_type = take_bytes(k, 3);
+	attr.sample_regs_user = take_bytes(k, 2);
+	attr.sample_regs_intr = take_bytes(k, 2);
 	attr.flags = bits & 1 ? PEV_ATTR_BUILD_ID : 0;
 	return pev_session_add(session, &attr, "event", &target, &want, &slot, NULL);
 }
@@ -226,10 +226,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < EVENTS; i++)
 		if (add_event(session, &k) < 0)
 			__builtin_trap();
-	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver, session);
-	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver, session);
+	pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, deliver_record, session);
+	pev_session_dispatch(session, PEV_DRAIN_REST_ALL, 0, deliver_record, session);
 	pev_session_totals(session, &totals);
-	/* A record has 8 bytes at least; what is there is read once. */
+	/* A record has 8 bytes at least, and each byte is read once. */
 	if (totals.records > totals.rings * RING_BYTES / 8)
 		__builtin_trap();
 	pev_session_close(session);

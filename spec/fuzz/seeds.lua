@@ -1,6 +1,5 @@
 -- seeds.lua - writes the seeds of record, ring and decoder from spec/fixtures/vectors/, those of
--- tracepoint from the formats of this kernel, and those of the reader that are more than what stands
--- in the tree:
+-- tracepoint from the formats of this kernel, and the seeds of the reader that are not in the tree:
 --   lua5.4 spec/fuzz/seeds.lua FOLDER
 -- `make fuzz` does so, in the tree's root; FOLDER gets a folder for each target.
 
@@ -35,13 +34,13 @@ local function bit(attr, name, value)
   return attr[name] ~= 0 and attr[name] ~= false and value or 0
 end
 
--- record.c: five words, the flags, and nothing up to byte 48.
+-- record.c: five words, the flags, and zeros up to byte 48.
 local function record_seed(attr, bytes)
   return pack("<i8i8i8i8i8Bc7", attr.sample_type, attr.read_format, attr.branch_sample_type, attr.sample_regs_user,
     attr.sample_regs_intr, bit(attr, "sample_id_all", 1) | bit(attr, "build_id", 2), "") .. bytes
 end
 
--- decoder.lua: one attr, by its bytes where the vector has them.
+-- decoder.lua: one attr, by its bytes if the vector has them.
 local function decoder_attr(vector, attr, ids)
   local head
   if type(vector.attr) == "string" then
@@ -54,8 +53,8 @@ local function decoder_attr(vector, attr, ids)
   return head .. pack("B", #ids) .. string.char(table.unpack(ids))
 end
 
--- ring.c: an attr of 13 bytes, two rings of one record and of two, and two attrs of zeros. What a
--- session adds to an attr is added to the record: it tells whose it is by its identifier.
+-- ring.c: an attr of 13 bytes, two rings of one record and of two, and two attrs of zeros. The
+-- fields that a session adds to an attr are added to the record: its identifier names the event.
 local function ring_seed(attr, bytes)
   local plain = attr.sample_type >> 4 & 1 == 0 -- without READ, the session's formats are added
   local spec = {
@@ -77,7 +76,7 @@ local function ring_seed(attr, bytes)
   return head .. pack("<I8s2", 4096 - 16, record) .. pack("<I8s2", 0, record .. record)
 end
 
--- reader.c: what a pipe would say, in a file, and the record.
+-- reader.c: the records of a pipe, in a file, and the record.
 local function pipe_seed(attr, bytes)
   local attr_bytes = attr:bytes()
   return "\0PERFILE2" .. pack("<I8I4I2I2", 16, 64, 0, 16 + #attr_bytes) .. attr_bytes .. pack("<I8", 1) .. bytes
@@ -110,7 +109,7 @@ for _, format in ipairs(kernel_formats.all()) do
     pack("Bz", NATIVE, format.text) .. kernel_formats.payload(format.text, 1))
 end
 
--- ring.c: an event with an AUX area on each CPU, and records that tell of some of it.
+-- ring.c: an event with an AUX area on each CPU, and AUX records about parts of it.
 do
   local spec = { sample_type = { "identifier", "tid", "time", "cpu" }, sample_id_all = true, endian = "little" }
   local record = perfev.encode(spec, { type = "aux", aux_offset = 100, aux_size = 300, truncated = true,
@@ -119,7 +118,7 @@ do
   save("ring", "aux", pack("<BI4BI3I2I2", 4 | 2, 0, 0, 0, 0, 0) .. ring .. ring)
 end
 
--- Three attrs that have an identifier each and two ids, records of all of them, in both byte orders.
+-- Three attrs with an identifier and two ids each, and records of each attr, in both byte orders.
 for _, endian in ipairs { "little", "big" } do
   local spec = { endian = endian, arch = "x86_64" }
   local head = pack("BB", LITTLE_X86 | 16 | (endian == "big" and 1 or 0), 2)
@@ -148,7 +147,7 @@ end
 local PIPE, UNORDERED, SMALL, NARROW, REPEATED, FAILS, DIRECTORY = 1, 2, 4, 8, 16, 32, 64
 local COMPRESSED, COMPRESSED2 = 81, 83
 
--- Bytes as reader.c's repeats_run() takes them: so many times.
+-- A token of reader.c's repeats_run(): the bytes, repeated.
 local function token(times, bytes) return pack("Bs1", times, bytes) end
 
 local function tokens(bytes)
@@ -177,7 +176,7 @@ local function features_of(built)
            [128] = "simple" }
 end
 
--- Records of tools of each kind that the reader acts on, between two of the kernel.
+-- One record of each type of the tools that the reader acts on, between two of the kernel.
 local function of_tools(built)
   built:add(sample(built, 1, 20)):add(sample(built, 3, 10)):round()
   built:user(66, built:pack("I4I4", 12, 0)):add("formats, 12 ")
@@ -188,7 +187,7 @@ local function of_tools(built)
   return built:add(sample(built, 3, 30)):round():round()
 end
 
-local inside = { -- what COMPRESSED records hold: a stream, cut where a record of it ends
+local inside = { -- the content of COMPRESSED records: a stream, cut at the end of a record
   whole = function(built) return { tokens(sample(built, 1, 9)), tokens(sample(built, 3, 8)) } end,
   spanning = function(built)
     local all = tokens(sample(built, 1, 9) .. sample(built, 3, 8))
@@ -218,7 +217,7 @@ for name, make in pairs(inside) do
   end
 end
 
--- simpleperf's own, whose size has 32 bits: ids, formats, and more of them than are there.
+-- simpleperf's own records, whose size has 32 bits: ids, formats, and a count beyond the end.
 for _, endian in ipairs { "little", "big" } do
   local built = new_recording(endian)
   built:add { type = "mmap", pid = -1, tid = 0, addr = -4096, len = 4096, pgoff = -4096,

@@ -1,8 +1,8 @@
 /*
- * symtab.c - hostile programs, debug files, kallsyms and perf maps: what is asked of them has an answer.
+ * symtab.c - libFuzzer: hostile programs, debug files, kallsyms and perf maps.
  *
- * The input is a file whose functions, lines and unwind rules are looked up, the debug file of one, the
- * text of /proc/kallsyms, of /proc/PID/maps and of perf-PID.map, and a mangled name, all of the same bytes.
+ * The same bytes are a program whose functions, lines and unwind rules are looked up, its debug
+ * file, the text of /proc/kallsyms, /proc/PID/maps and perf-PID.map, and a mangled name.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Something that depends on every byte of it. */
+/* Depends on every byte read, so that the compiler keeps the reads. */
 static volatile size_t sink;
 
 static void touch_string(const char *text)
@@ -77,7 +77,7 @@ static void touch_source(const char *image, size_t size)
 	pev_source_lines_close(source);
 }
 
-/* A walk by the file's rules, over its own bytes as the stack. */
+/* Unwinds by the file's rules, with the file's bytes as the stack. */
 static void touch_cfi(const char *image, size_t size)
 {
 	struct pev_memory memory = { (const unsigned char *)image, 0x7000, (uint32_t)size, false };
@@ -135,7 +135,7 @@ static void touch_texts(const char *text, size_t size)
 		for (uint32_t n = 0; pev_space_at(space, n); n++) {
 			const struct pev_map *map = pev_space_at(space, n);
 
-			/* Sorted, and none lies over another. */
+			/* Sorted, without overlaps. */
 			if (map->start >= map->end || (n && map->start < end))
 				abort();
 			end = map->end;
@@ -144,7 +144,7 @@ static void touch_texts(const char *text, size_t size)
 		pev_space_put(space);
 		pev_dsos_free(&dsos);
 	}
-	/* libstdc++'s may take for ever on what no compiler writes. */
+	/* The demangler of libstdc++ may not end for names that no compiler writes. */
 	name = text[0] == '_' && text[1] == 'R' ? pev_demangle(text) : NULL;
 	touch_string(name);
 	free(name);
@@ -152,7 +152,7 @@ static void touch_texts(const char *text, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	/* A block of its own: one byte beyond is seen. */
+	/* Copies of exact size, so that a sanitizer sees an access behind them. */
 	char *image = malloc(size ? size : 1), *text = malloc(size + 1);
 
 	memcpy(text, data, size);
@@ -164,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	touch_symtab(image, size);
 	touch_source(image, size);
 	touch_cfi(image, size);
-	if (memcmp(image, data, size) != 0) /* it was not ours to write */
+	if (memcmp(image, data, size) != 0) /* the image is read-only */
 		abort();
 	free(image);
 	return 0;

@@ -1,5 +1,5 @@
 /*
- * touch.h - read every byte that a located record offers, so that ASan sees each.
+ * touch.h - reads every byte that a located record offers, so that ASan checks each.
  */
 #ifndef PEV_FUZZ_TOUCH_H
 #define PEV_FUZZ_TOUCH_H
@@ -24,7 +24,7 @@ static inline void touch_value(const struct pev_record *rec, const struct pev_va
 		touch_bytes(value->counters, (size_t)value->nr * 8);
 	if (value->kind != PEV_K_READ)
 		return;
-	/* What locate let through parses. */
+	/* A located record's read values parse. */
 	if (pev_read_parse(&read, rec->plan->read_format, rec->plan->swap, value->p,
 			   value->len) < 0)
 		__builtin_trap();
@@ -32,7 +32,7 @@ static inline void touch_value(const struct pev_record *rec, const struct pev_va
 		touched ^= (unsigned char)pev_read_at(&read, i).value;
 }
 
-/* What is read by its kind is what any value is. */
+/* The getter of a kind returns the same value as pev_record_get(). */
 static inline void touch_kind(const struct pev_record *rec, enum pev_field field,
 			      const struct pev_value *value)
 {
@@ -62,7 +62,7 @@ static inline void touch_record(const struct pev_record *rec)
 	enum pev_field field;
 
 	for (unsigned n = 0; (field = pev_record_nth(rec, n)) != PEV_F_NONE; n++) {
-		/* What is listed is there. */
+		/* A listed field exists. */
 		if (!pev_record_get(rec, field, &value))
 			__builtin_trap();
 		touch_value(rec, &value);

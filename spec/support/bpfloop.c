@@ -1,9 +1,9 @@
 /*
  * bpfloop.c - a BPF program that is busy in the kernel, until it is killed: bpfloop
  *
- * It says its pid once the program is loaded, which is called spec_loop: a socket filter that
- * counts, run again and again by BPF_PROG_TEST_RUN (4.12; a loop in it needs 5.3). Without the
- * right, or a kernel that can, it says why, and ends with 1.
+ * Prints its pid once the program spec_loop is loaded: a socket filter that counts, run repeatedly
+ * by BPF_PROG_TEST_RUN (4.12; a loop needs 5.3). Without the capability, or on an older kernel,
+ * it prints the cause and exits with 1.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -15,13 +15,13 @@
 
 #define ROUNDS 50000
 
-static long bpf(int cmd, union bpf_attr *attr)
+static long call_bpf(int cmd, union bpf_attr *attr)
 {
 	return syscall(SYS_bpf, cmd, attr, sizeof(*attr));
 }
 
 /* r1 = 0; do r1++; while (r1 < ROUNDS); return 0 */
-static int load(void)
+static int load_program(void)
 {
 	static const struct bpf_insn program[] = {
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 1 },
@@ -38,10 +38,10 @@ static int load(void)
 	attr.insn_cnt = sizeof(program) / sizeof(program[0]);
 	attr.license = (uint64_t)(uintptr_t) "GPL";
 	strcpy(attr.prog_name, "spec_loop");
-	return (int)bpf(BPF_PROG_LOAD, &attr);
+	return (int)call_bpf(BPF_PROG_LOAD, &attr);
 }
 
-static int run(int fd)
+static int run_program(int fd)
 {
 	static unsigned char packet[64];
 	union bpf_attr attr;
@@ -51,20 +51,20 @@ static int run(int fd)
 	attr.test.repeat = 100;
 	attr.test.data_size_in = sizeof(packet);
 	attr.test.data_in = (uint64_t)(uintptr_t)packet;
-	return (int)bpf(BPF_PROG_TEST_RUN, &attr);
+	return (int)call_bpf(BPF_PROG_TEST_RUN, &attr);
 }
 
 int main(void)
 {
-	int fd = load();
+	int fd = load_program();
 
-	if (fd < 0 || run(fd) < 0) {
+	if (fd < 0 || run_program(fd) < 0) {
 		printf("bpf: %s\n", strerror(errno));
 		return 1;
 	}
 	printf("%d\n", (int)getpid());
 	fflush(stdout);
-	while (run(fd) == 0)
+	while (run_program(fd) == 0)
 		;
 	return 1;
 }

@@ -1,21 +1,19 @@
 /*
- * host.c - a Lua that has the core linked in.
+  * host.c - a Lua with the core linked in.
  *
  *   host SCRIPT [ARGS...]
  *   host --starve MODE FIRST STEP SCRIPT
  *
- * The sanitizers want the whole program built with them, and a stock lua5.4 that
- * loads an instrumented core.so is not that. So the specs are run by this one.
+ * The sanitizers need an instrumented program, so a stock lua5.4 cannot load an instrumented
+ * core.so. The specs under sanitizers run in this program.
  *
- * With --starve it is the machine that runs out of memory. SCRIPT returns
- * exercise(pause, resume) and leaks(), a list of what is left open. A first child
- * counts exercise's allocations, Lua's and C's; then for each FIRST-th, FIRST +
- * STEP-th, ... of them a child runs it with this one refused: with the one that
- * follows ("once": Lua collects garbage and asks again) or with all that follow
- * ("after"). Then there is memory again: nothing may be open, exercise has to do all
- * it should, and with the state closed every block and descriptor must be back.
- * "collect" is one run, in which Lua is refused every STEP-th allocation at first, and
- * so collects all garbage before it.
+ * With --starve memory runs out. SCRIPT returns exercise(pause, resume) and leaks(), a list of
+ * the objects that are still open. A first child counts the allocations of exercise, Lua's and
+ * C's. Then for each FIRST-th, FIRST + STEP-th, ... allocation a child runs it and refuses this
+ * one: with the next one ("once", because Lua collects garbage and tries again) or with all later
+ * ones ("after"). Then memory is available again: leaks() must be empty, exercise must succeed,
+ * and after lua_close() every block and descriptor must be freed. "collect" is one run in which
+ * Lua is refused every STEP-th allocation at first, and so collects all garbage before it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -38,21 +36,21 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-/* What one child may take: of the CPU, if it loops; by the clock, if it waits. A busy machine
- * makes the former no longer. */
+/* Limits of one child: of CPU, if it loops; by the clock, if it waits. A busy machine does not
+ * affect the first. */
 #define CPU_SECONDS 120
 #define SECONDS 540
 #define UNKNOWN LONG_MIN
 
 int luaopen_perfev_core(lua_State *L);
 
-/* What is refused. Asked for by malloc() as well as by Lua, so one per process. */
+/* The allocations to refuse. malloc() and Lua share it, so it is one per process. */
 static struct {
 	bool on;
 	int paused;
 	unsigned long asked, from, until;
-	unsigned long collect; /* 0, or only Lua is refused, each so-many-th time, and only once */
-	long blocks; /* allocated and not freed, by whomever */
+	unsigned long collect; /* if not 0: refuse Lua each collect-th allocation, once */
+	long blocks; /* allocated and not freed */
 } hunger;
 
 static bool is_refused(void)
@@ -63,7 +61,7 @@ static bool is_refused(void)
 	return hunger.asked >= hunger.from && hunger.asked <= hunger.until;
 }
 
-/* Lua will collect, and ask at once again. */
+/* Lua collects garbage and tries again at once. */
 static bool is_put_off(void)
 {
 	static bool again;
@@ -74,7 +72,7 @@ static bool is_put_off(void)
 	return again;
 }
 
-/* ---- malloc, where no sanitizer needs it ---- */
+/* ---- malloc, unless a sanitizer replaces it ---- */
 
 #ifdef __SANITIZE_ADDRESS__
 
@@ -89,7 +87,7 @@ void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 void __libc_free(void *block);
 
-static void *counted(void *block)
+static void *count_block(void *block)
 {
 	hunger.blocks += block != NULL;
 	return block;
@@ -109,33 +107,33 @@ static void libc_free(void *block)
 	__libc_free(block);
 }
 
-static void *refused(void)
+static void *fail_nomem(void)
 {
 	errno = ENOMEM;
 	return NULL;
 }
 
-/* For the C library and all others as well. */
+/* Replaces malloc for the C library and all others, too. */
 #pragma GCC visibility push(default)
 
 void *malloc(size_t size)
 {
-	return is_refused() ? refused() : counted(__libc_malloc(size));
+	return is_refused() ? fail_nomem() : count_block(__libc_malloc(size));
 }
 
 void *calloc(size_t nr, size_t size)
 {
-	return is_refused() ? refused() : counted(__libc_calloc(nr, size));
+	return is_refused() ? fail_nomem() : count_block(__libc_calloc(nr, size));
 }
 
 void *realloc(void *old, size_t size)
 {
-	return is_refused() ? refused() : libc_realloc(old, size);
+	return is_refused() ? fail_nomem() : libc_realloc(old, size);
 }
 
 int posix_memalign(void **block, size_t align, size_t size)
 {
-	*block = is_refused() ? NULL : counted(__libc_memalign(align, size));
+	*block = is_refused() ? NULL : count_block(__libc_memalign(align, size));
 	return *block ? 0 : ENOMEM;
 }
 
@@ -148,8 +146,8 @@ void free(void *block)
 
 #endif
 
-/* Lua's: what shrinks is never refused, Lua counts on that. */
-static void *allocate(void *ud, void *old, size_t old_size, size_t size)
+/* lua_Alloc. Never refuses to shrink a block: Lua relies on that. */
+static void *allocate_for_lua(void *ud, void *old, size_t old_size, size_t size)
 {
 	(void)ud;
 	if (size == 0) {
@@ -201,7 +199,7 @@ static int run_script(lua_State *L, const char *path, int results)
 
 enum { AT_TRACEBACK = 1, AT_EXERCISE, AT_LEAKS };
 
-/* pause(): from here on all get what they ask for, until resume(). */
+/* pause(): refuses nothing until resume(). */
 static int l_pause(lua_State *L)
 {
 	(void)L;
@@ -247,7 +245,7 @@ static int nr_rings(void)
 	return nr;
 }
 
-/* exercise(pause, resume), all of it protected: what it came to. */
+/* Calls exercise(pause, resume), protected. */
 static int call_exercise(lua_State *L)
 {
 	int rc;
@@ -275,14 +273,14 @@ static bool has_leaks(lua_State *L)
 	return true;
 }
 
-/* What the child has to say of itself, in one line, if anything is wrong. */
+/* The child's run; prints one line if a check fails. */
 static int starve_once(lua_State *L, long blocks)
 {
 	int fds = nr_descriptors();
 
 	/*
-	 * A collection gives back what the stack has to spare, and then no hook can be
-	 * called any more, not even to close. When memory runs out Lua collects still.
+ 	 * A collection shrinks the stack, and then a hook, even __close, cannot be called
+	 * any more. When memory runs out, Lua collects nevertheless.
 	 */
 	if (hunger.until > hunger.from + 1)
 		lua_gc(L, LUA_GCSTOP);
@@ -317,7 +315,7 @@ static int starve_once(lua_State *L, long blocks)
 	return EXIT_SUCCESS;
 }
 
-/* Run f in a child -> what wait(2) says. */
+/* Runs f in a child. Returns the status of wait(2). */
 static int in_child(lua_State *L, long blocks, long *found)
 {
 	int status = -1;
@@ -339,7 +337,7 @@ static int in_child(lua_State *L, long blocks, long *found)
 	return status;
 }
 
-static int starve(lua_State *L, const char *mode, unsigned long first, unsigned long step)
+static int starve_all(lua_State *L, const char *mode, unsigned long first, unsigned long step)
 {
 	long *found = mmap(NULL, sizeof(long) * 2, PROT_READ | PROT_WRITE,
 			   /* cppcheck-suppress invalidFunctionArg; none has no number */
@@ -351,7 +349,7 @@ static int starve(lua_State *L, const char *mode, unsigned long first, unsigned 
 	if (found == MAP_FAILED)
 		return EXIT_FAILURE;
 	setvbuf(stdout, NULL, _IOFBF, 1 << 16);
-	/* Twice: what libraries keep for ever they have then. */
+	/* Twice: the first run makes the allocations that libraries never free. */
 	for (int i = 0; i < 2; i++) {
 		hunger.from = 1;
 		hunger.until = 0;
@@ -398,13 +396,13 @@ int main(int argc, char **argv)
 	lua_State *L = luaL_newstate();
 	if (!L)
 		return EXIT_FAILURE;
-	lua_setallocf(L, allocate, NULL);
+	lua_setallocf(L, allocate_for_lua, NULL);
 	luaL_openlibs(L);
 	set_arg(L, argc, argv);
 	preload_core(L);
 	rc = run_script(L, argv[starving ? 5 : 1], starving ? 2 : 0);
 	if (rc == EXIT_SUCCESS && starving)
-		rc = starve(L, argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
+		rc = starve_all(L, argv[2], strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
 	lua_close(L);
 	return rc;
 }

@@ -1,8 +1,8 @@
 /*
- * hot.c - a program whose time goes where its functions' names say, for specs of symbols.
+ * hot.c - a program that spends its time in known functions, for specs of symbols.
  *
- * hot TIMES [lib.so | jit]: middle() and what it calls, system calls, and the function
- * lib_work of a library that is loaded then, or code that is written into memory.
+ * hot TIMES [lib.so | jit]: runs middle() and its callees, system calls, and lib_work() of a
+ * library that it loads, or code that it writes into memory.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -49,8 +49,8 @@ __attribute__((noinline)) static unsigned long calls(unsigned long n)
 }
 
 #ifdef __x86_64__
-/* Counts down from n, and tells of it as a compiler in memory does. */
-static work_fn make(void)
+/* Makes code that counts down from n, and writes a perf map as a JIT compiler does. */
+static work_fn make_code(void)
 {
 	/* mov %rdi, %rcx; dec %rcx; jnz -5; ret */
 	static const unsigned char code[] = {
@@ -73,7 +73,7 @@ static work_fn make(void)
 	return (work_fn)(void *)(page + 64);
 }
 #else
-static work_fn make(void)
+static work_fn make_code(void)
 {
 	return NULL;
 }
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	work_fn work = NULL;
 
 	if (argc > 2 && strcmp(argv[2], "jit") == 0) {
-		work = make();
+		work = make_code();
 	} else if (argc > 2) {
 		static void *lib;
 

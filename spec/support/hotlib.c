@@ -1,5 +1,5 @@
 /*
- * hotlib.c - the library that hot.c loads: lib_work, and what nobody sees of it from outside.
+ * hotlib.c - the library that hot.c loads: lib_work() and functions that are not exported.
  */
 static volatile unsigned long sink;
 

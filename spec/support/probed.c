@@ -1,10 +1,10 @@
 /*
- * probed.c - does a known number of known things, for the specs of probes: probed N [wait]
+ * probed.c - calls functions with known arguments N times, for specs of probes: probed N [wait]
  *
  * For i below N: work(i, "text-i", -3 * i), which returns 2 * i - 3; the static probe
  * perfev:step with i and a pointer to the text, where its semaphore is up; counter = i.
- * With "wait" it says its pid first, begins when its standard input ends or has a line, and
- * says what work() has returned in all, and how often the static probe was on.
+ * With "wait" it prints its pid first, starts when its standard input has a line or ends, and
+ * prints the sum of work()'s results and how often the static probe was enabled.
  * The static probe is <sys/sdt.h>'s, written down here, so that no package is needed.
  */
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Counted up by whoever attaches to the probe (ref_ctr_offset). */
+/* The kernel increments it when a probe is attached (ref_ctr_offset). */
 __attribute__((section(".probes"), used)) volatile unsigned short perfev_step_semaphore;
 
 volatile long counter;

@@ -1,5 +1,5 @@
 /*
- * process.c - what a Lua module for processes and threads of control has, and stock Lua has not.
+ * process.c - a Lua module with functions for processes that stock Lua lacks.
  *
  * fork() and wait(pid) as luaposix has them, poll(fd, ms) as another event loop would do it,
  * revents(fd), and state(code): another lua_State in this process. Built by process.lua.
@@ -41,7 +41,7 @@ static int l_poll(lua_State *L)
 	return 1;
 }
 
-/* revents(fd) -> what poll(2) says of it at once: POLLIN and the like, 0 when there is nothing */
+/* revents(fd) -> the events of poll(2) now: POLLIN and the like, or 0 */
 static int l_revents(lua_State *L)
 {
 	struct pollfd fd = { .fd = (int)luaL_checkinteger(L, 1), .events = POLLIN };
@@ -51,7 +51,7 @@ static int l_revents(lua_State *L)
 	return 1;
 }
 
-/* state(code, n) -> what the code returns, as a string: run in another lua_State, with us in it */
+/* state(code, n) -> the code's result as a string; runs in another lua_State with this module */
 static int l_state(lua_State *L)
 {
 	const char *code = luaL_checkstring(L, 1);

@@ -1,8 +1,8 @@
 /*
  * reads.c - reads recordings with the core alone, and prints a line for each record.
  *
- * Its type, place, event and size, and a sum over all fields. So that the reader can be
- * built for another machine than Lua is there for, and told to read the same.
+ * Prints type, offset, event and size, and a sum over all fields. The reader can so be built for
+ * a machine without Lua, and its output compared.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "perfdata/reader.h"
 
 /* FNV-1a. */
-static void add(uint64_t *sum, const void *bytes, size_t len)
+static void add_bytes(uint64_t *sum, const void *bytes, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		*sum = (*sum ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
@@ -27,9 +27,9 @@ static void add_read(uint64_t *sum, const struct pev_record *rec, const struct p
 	for (uint64_t i = 0; i < read.nr; i++) {
 		struct pev_read_value one = pev_read_at(&read, i);
 
-		add(sum, &one.value, 8);
-		add(sum, &one.id, 8);
-		add(sum, &one.lost, 8);
+		add_bytes(sum, &one.value, 8);
+		add_bytes(sum, &one.id, 8);
+		add_bytes(sum, &one.lost, 8);
 	}
 }
 
@@ -42,14 +42,14 @@ static uint64_t sum_of(const struct pev_record *rec)
 	for (unsigned n = 0; (field = pev_record_nth(rec, n)) != PEV_F_NONE; n++) {
 		if (!pev_record_get(rec, field, &value))
 			continue;
-		add(&sum, &field, sizeof(field));
-		add(&sum, &value.u, 8);
-		add(&sum, &value.nr, 4);
-		add(&sum, &value.extra, 8);
+		add_bytes(&sum, &field, sizeof(field));
+		add_bytes(&sum, &value.u, 8);
+		add_bytes(&sum, &value.nr, 4);
+		add_bytes(&sum, &value.extra, 8);
 		if (value.p)
-			add(&sum, value.p, value.len);
+			add_bytes(&sum, value.p, value.len);
 		if (value.counters)
-			add(&sum, value.counters, (size_t)value.nr * 8);
+			add_bytes(&sum, value.counters, (size_t)value.nr * 8);
 		if (value.kind == PEV_K_READ)
 			add_read(&sum, rec, &value);
 	}

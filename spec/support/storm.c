@@ -1,5 +1,5 @@
 /*
- * storm.c - a signal each millisecond, for what runs in the process that loads it.
+ * storm.c - a signal each millisecond in the process that loads this module.
  *
  * A Lua module, built by spec/live/storm_spec.lua. SIGALRM's handler is set without
  * SA_RESTART, so that every system call which can be interrupted is.
@@ -14,7 +14,7 @@
 static volatile sig_atomic_t nr;
 static struct sigaction before;
 
-static void count(int number)
+static void count_signal(int number)
 {
 	(void)number;
 	nr++;
@@ -30,7 +30,7 @@ static int set_timer(long usec)
 /* begin() */
 static int l_begin(lua_State *L)
 {
-	struct sigaction action = { .sa_handler = count };
+	struct sigaction action = { .sa_handler = count_signal };
 
 	nr = 0;
 	if (sigaction(SIGALRM, &action, &before) < 0 || set_timer(1000) < 0)

@@ -1,9 +1,9 @@
 /*
- * traceevent.c - what libtraceevent prints of a payload, for comparison.
+ * traceevent.c - prints a payload by libtraceevent, for comparison.
  *
  *   traceevent.print(format_text, bytes [, { [address] = "name" }]) -> text or nil
  *
- * It trusts formats and payloads: only for those that perfev understands.
+ * libtraceevent does not check formats and payloads: use those that perfev understands.
  */
 #include <lauxlib.h>
 #include <stdlib.h>

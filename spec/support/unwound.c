@@ -1,5 +1,5 @@
 /*
- * unwound.c - a program without frame pointers that works deep down, for specs of unwinding.
+ * unwound.c - a program without frame pointers and with deep call chains, for specs of unwinding.
  *
  * unwound TIMES: 25 calls deep, with frames of all sizes; below a function of the C
  * library that calls back; and below a signal.
@@ -19,7 +19,7 @@ __attribute__((noinline, noipa)) static unsigned long spin(unsigned long n)
 	return sink;
 }
 
-/* A frame whose size is not known before. */
+/* A frame of variable size. */
 __attribute__((noinline, noipa)) static unsigned long odd(int depth, unsigned long n)
 {
 	char room[depth * 8 + 8];

@@ -1,8 +1,8 @@
 /*
- * vdso32.c - a program of 32 bits that asks TIMES times who it is, through the vdso.
+ * vdso32.c - a 32-bit program (i386) that calls getpid() TIMES times through the vdso.
  *
- * Without a C library, which nobody has for 32 bits: its place is in the auxiliary vector
- * (AT_SYSINFO, 32), behind arguments and environment. i386's.
+ * Without a C library, because 32-bit ones are rarely installed. The entry point of the vdso is in
+ * the auxiliary vector (AT_SYSINFO, 32), behind arguments and environment.
  */
 #ifndef TIMES
 #define TIMES 1

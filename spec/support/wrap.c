@@ -1,10 +1,10 @@
 /*
- * wrap.c - every record size at every place around the end of a ring.
+ * wrap.c - reads records of every size at every offset around the end of a ring.
  *
  * Built and run by spec/engine/ring_spec.lua, because half a million records of 32 KiB are too
- * many for Lua. The ring's words tell their own place, so that a record's bytes
- * are known from where it begins and nothing needs to be written but its header.
- * Prints how many records were right; ends with 1 at the first that is not.
+ * many for Lua. Each word of the ring contains its own offset, so a record's
+ * bytes follow from its offset and only its header is written.
+ * Prints the number of correct records; exits with 1 at the first wrong one.
  */
 #include "live/ring.h"
 
@@ -20,20 +20,20 @@
 static unsigned char mapped[PAGE + RING] __attribute__((aligned(PAGE)));
 static uint64_t pattern[2 * RING / 8]; /* twice, so that a record is contiguous in it */
 
-static int map(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
+static int map_ring(void *ctx, size_t len, int prot, int fd, uint64_t offset, void **addr)
 {
 	(void)ctx, (void)prot, (void)fd, (void)offset;
 	*addr = mapped;
 	return len == sizeof(mapped) ? 0 : -1;
 }
 
-static int unmap(void *ctx, void *addr, size_t len)
+static int unmap_ring(void *ctx, void *addr, size_t len)
 {
 	(void)ctx, (void)addr, (void)len;
 	return 0;
 }
 
-static int pagesize(void *ctx)
+static int get_pagesize(void *ctx)
 {
 	(void)ctx;
 	return PAGE;
@@ -62,7 +62,7 @@ static int is_whole(struct pev_ring *ring, uint32_t size)
 
 int main(void)
 {
-	struct pev_sys sys = { .mmap = map, .munmap = unmap, .pagesize = pagesize };
+	struct pev_sys sys = { .mmap = map_ring, .munmap = unmap_ring, .pagesize = get_pagesize };
 	struct pev_ring ring;
 	unsigned long nr = 0;
 
