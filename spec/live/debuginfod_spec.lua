@@ -113,12 +113,12 @@ describe("a debug file over HTTP", function()
     requires("program perl", table.unpack(needs))
     program()
     local r = told "http://127.0.0.1:1"
-    assert.is_truthy(r.err:find("debug files are not fetched: the debuginfod servers gave nothing: "
+    assert.is_truthy(r.err:find("debug files are not fetched: no debuginfod server returned the file: "
       .. "Connection refused", 1, true), r.err)
     r = beside_web(function(url) return told(url .. "/never", { DEBUGINFOD_TIMEOUT = "1",
       DEBUGINFOD_RETRY_LIMIT = "0" }) end)
     assert.is_nil(r.out:find("spin", 1, true))
-    assert.is_truthy(r.err:find("debug files are not fetched: the debuginfod servers gave nothing: Timer expired", 1,
+    assert.is_truthy(r.err:find("debug files are not fetched: no debuginfod server returned the file: Timer expired", 1,
       true), r.err)
   end)
 end)

@@ -553,7 +553,7 @@ describe("a probe that cannot be is told", function()
     { "uprobe:/bin/app:9z", "'9z' is not an offset", "EINVAL" },
     { "uretprobe:/bin/app:work+4", "a return probe has no offset.*\n  try: uprobe:", "EINVAL" },
     { "uprobe:/bin/none:work", "cannot read /bin/none: No such file or directory", "ENOENT" },
-    { "uprobe:/bin/text:work", "/bin/text: it is no ELF file", "ENOEXEC" },
+    { "uprobe:/bin/text:work", "/bin/text: not an ELF file", "ENOEXEC" },
     { "uprobe:libnone:work", "there is no library and no program 'libnone'\n  looked in .*\n  try: its full path",
       "ENOENT" },
     { "uprobe:/bin/app", "FILE:SYMBOL is expected\n  try: uprobe:", "EINVAL" },

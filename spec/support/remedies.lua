@@ -336,7 +336,7 @@ rows["Probes"] = {
   ["an offset outside of the code"] = function(text)
     return probing(("uprobe:%s:0x%x"):format(said(text, "try: nm (%S+)"), offset_of_main()))()
   end,
-  ["a file that is not a program"] = instead("it is no ELF file", probing "uprobe:/usr/bin/app:main"),
+  ["a file that is not a program"] = instead("not an ELF file", probing "uprobe:/usr/bin/app:main"),
   ["a missing file"] = instead("No such file", probing "uprobe:/usr/bin/app:main"),
   ["a static probe, of a program without"] = take("(uprobe):FILE:SYMBOL", function(kind)
     return probing(kind .. ":/usr/bin/app:main")

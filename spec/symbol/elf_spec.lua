@@ -93,11 +93,11 @@ describe("an ELF file", function()
     assert.same({ 0x1070, 0x70, 0x1080 }, { probe.pc, probe.offset, probe.semaphore })
   end)
 
-  it("is refused when it is none, with the reason", function()
+  it("is refused with the reason when it is not an ELF file", function()
     for _, case in ipairs {
-      { "", "no ELF file" }, { "#!/bin/sh\n", "no ELF file" }, { "\127ELF", "no ELF file" },
+      { "", "not an ELF file" }, { "#!/bin/sh\n", "not an ELF file" }, { "\127ELF", "not an ELF file" },
       { (bytes_of("exec"):gsub("^(................)..", "%1\1\0")), "an object file, not linked yet" },
-      { (bytes_of("exec"):gsub("^(................)..", "%1\4\0")), "no program and no library" },
+      { (bytes_of("exec"):gsub("^(................)..", "%1\4\0")), "neither a program nor a library" },
     } do
       local e, why, code = elf.read(case[1])
       assert.is_nil(e)

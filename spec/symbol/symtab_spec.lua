@@ -64,11 +64,11 @@ describe("a file's functions", function()
     assert.is_false(file:facts().symtab)
   end)
 
-  it("are none where there is no symbol, and it is no file where it is no ELF", function()
+  it("are absent from a file without symbols, and other files are refused", function()
     assert.is_nil(symtab.read(elf.file {}):find(0x1000))
     for _, bytes in ipairs { "", "\127ELF", "#!/bin/sh\n" } do
       local file, why, code = symtab.read(bytes)
-      assert.same({ nil, "it is no ELF file", 8 }, { file, why, code })
+      assert.same({ nil, "not an ELF file", 8 }, { file, why, code })
     end
   end)
 

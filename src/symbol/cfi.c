@@ -24,7 +24,7 @@ enum {
 
 _Static_assert(PEV_FDE_REGS == PEV_UNWIND_REGS, "a rule for each register");
 
-/* The ABI's rules for registers that have none. */
+/* The ABI's rules for registers without a rule in the file. */
 struct abi {
 	uint16_t machine;
 	uint64_t kept;            /* bit n: a called function keeps register n */
@@ -53,7 +53,7 @@ struct machine {
 	unsigned depth;
 };
 
-static bool push(struct machine *m, uint64_t word)
+static bool push_word(struct machine *m, uint64_t word)
 {
 	if (m->depth == DEPTH_MAX)
 		return false;
@@ -76,7 +76,7 @@ static int push_register(struct machine *m, uint64_t reg, int64_t offset)
 
 	if (rc < 0)
 		return rc;
-	return push(m, value + (uint64_t)offset) ? 0 : -EBADMSG;
+	return push_word(m, value + (uint64_t)offset) ? 0 : -EBADMSG;
 }
 
 static int load_word(struct machine *m, uint64_t bytes)
@@ -144,20 +144,20 @@ static bool change_top(uint8_t atom, struct pev_bytes *b, uint64_t *top)
 static bool push_constant(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
 	if (atom >= DW_OP_lit0 && atom <= DW_OP_lit31)
-		return push(m, atom - DW_OP_lit0);
+		return push_word(m, atom - DW_OP_lit0);
 	switch (atom) {
-	case DW_OP_addr: return push(m, pev_bytes_word(b, 8) + m->bias);
-	case DW_OP_const1u: return push(m, pev_bytes_word(b, 1));
-	case DW_OP_const1s: return push(m, (uint64_t)pev_bytes_signed(b, 1));
-	case DW_OP_const2u: return push(m, pev_bytes_word(b, 2));
-	case DW_OP_const2s: return push(m, (uint64_t)pev_bytes_signed(b, 2));
-	case DW_OP_const4u: return push(m, pev_bytes_word(b, 4));
-	case DW_OP_const4s: return push(m, (uint64_t)pev_bytes_signed(b, 4));
+	case DW_OP_addr: return push_word(m, pev_bytes_word(b, 8) + m->bias);
+	case DW_OP_const1u: return push_word(m, pev_bytes_word(b, 1));
+	case DW_OP_const1s: return push_word(m, (uint64_t)pev_bytes_signed(b, 1));
+	case DW_OP_const2u: return push_word(m, pev_bytes_word(b, 2));
+	case DW_OP_const2s: return push_word(m, (uint64_t)pev_bytes_signed(b, 2));
+	case DW_OP_const4u: return push_word(m, pev_bytes_word(b, 4));
+	case DW_OP_const4s: return push_word(m, (uint64_t)pev_bytes_signed(b, 4));
 	case DW_OP_const8u:
-	case DW_OP_const8s: return push(m, pev_bytes_word(b, 8));
-	case DW_OP_constu: return push(m, pev_bytes_uleb(b));
-	case DW_OP_consts: return push(m, (uint64_t)pev_bytes_sleb(b));
-	case DW_OP_call_frame_cfa: return push(m, m->cfa);
+	case DW_OP_const8s: return push_word(m, pev_bytes_word(b, 8));
+	case DW_OP_constu: return push_word(m, pev_bytes_uleb(b));
+	case DW_OP_consts: return push_word(m, (uint64_t)pev_bytes_sleb(b));
+	case DW_OP_call_frame_cfa: return push_word(m, m->cfa);
 	default: return false;
 	}
 }
@@ -174,7 +174,7 @@ static int execute_on_stack(struct machine *m, uint8_t atom, struct pev_bytes *b
 	switch (atom) {
 	case DW_OP_deref: return load_word(m, 8);
 	case DW_OP_deref_size: return load_word(m, pev_bytes_word(b, 1));
-	case DW_OP_dup: return push(m, *top) ? 0 : -EBADMSG;
+	case DW_OP_dup: return push_word(m, *top) ? 0 : -EBADMSG;
 	case DW_OP_drop: m->depth--; return 0;
 	default: break;
 	}
@@ -184,7 +184,7 @@ static int execute_on_stack(struct machine *m, uint8_t atom, struct pev_bytes *b
 	return 0;
 }
 
-static int execute(struct machine *m, uint8_t atom, struct pev_bytes *b)
+static int execute_operation(struct machine *m, uint8_t atom, struct pev_bytes *b)
 {
 	uint64_t reg;
 
@@ -237,7 +237,7 @@ static int run_ops(struct machine *m, const struct pev_rule *rule, uint64_t *val
 		if (atom == DW_OP_skip || atom == DW_OP_bra)
 			rc = follow_jump(m, atom, rule->ops, &b);
 		else if (atom != DW_OP_stack_value)
-			rc = execute(m, atom, &b);
+			rc = execute_operation(m, atom, &b);
 		if (n >= OPS_MAX || b.bad)
 			return -EBADMSG;
 		if (rc < 0)
@@ -282,7 +282,7 @@ static int compute_register(struct machine *m, const struct pev_rule *rule, uint
 	int rc;
 
 	m->depth = 0;
-	push(m, m->cfa);
+	push_word(m, m->cfa);
 	rc = run_ops(m, rule, value, &is_value);
 	if (rc == 0 && !is_value && rule->kind == PEV_RULE_EXPRESSION)
 		rc = read_word(m, *value, value);
@@ -347,7 +347,7 @@ static int find_row(const struct file *file, uint64_t address, struct pev_rules 
 	return rc == -ENOENT ? pev_fdes_row(&file->debug, address, row) : rc;
 }
 
-static int step(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
+static int step_to_caller(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
 		struct pev_activation *act)
 {
 	struct file *file = (struct file *)cfi;
@@ -435,7 +435,7 @@ static int read_rules(struct file *file, const void *image, size_t len, struct p
 		rc = read_segment(file, image, len);
 	if (rc < 0)
 		return rc;
-	file->cfi = (struct pev_cfi){ header->e_machine, len, step };
+	file->cfi = (struct pev_cfi){ header->e_machine, len, step_to_caller };
 	file->cfi.bytes += (file->eh.nr + file->debug.nr) * sizeof(struct pev_fde);
 	return file->eh.nr || file->debug.nr ? 0 : -ENOEXEC;
 }

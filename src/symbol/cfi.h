@@ -11,7 +11,7 @@
 
 /*
  * Opens the rules in .eh_frame and .debug_frame. The caller keeps the bytes until
- * pev_cfi_close(). Returns -ENOEXEC if there are none, or -ENOMEM.
+ * pev_cfi_close(). Returns -ENOEXEC if the file has neither, or -ENOMEM.
  */
 int pev_cfi_open(struct pev_cfi **cfi, const void *image, size_t len, struct pev_err *err);
 void pev_cfi_close(struct pev_cfi *cfi);

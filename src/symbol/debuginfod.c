@@ -1,8 +1,8 @@
 /*
- * debuginfod.c - programs and debug files from a server; see debuginfod.h.
+ * debuginfod.c - downloads programs and debug files; see debuginfod.h.
  *
- * elfutils' client does it, opened when the first file is asked for: who asks no server needs
- * neither it nor what it brings along (libcurl). Contract: debuginfod_find_debuginfo(3).
+ * elfutils' client library is loaded at the first request, so that a user without debuginfod
+ * needs neither the library nor its dependencies (libcurl). Contract: debuginfod_find_debuginfo(3).
  */
 #include "symbol/debuginfod.h"
 
@@ -18,7 +18,7 @@ typedef struct debuginfod_client debuginfod_client;
 typedef int (*progress_fn)(debuginfod_client *client, long done, long all);
 typedef int (*find_fn)(debuginfod_client *client, const unsigned char *id, int len, char **path);
 
-/* Its functions; all of them, or none. */
+/* The functions of the client library. */
 struct library {
 	debuginfod_client *(*begin)(void);
 	void (*end)(debuginfod_client *client);
@@ -28,15 +28,15 @@ struct library {
 	find_fn find_program, find_debug;
 };
 
-/* What a client is asked with. */
-struct asker {
+/* The client's user data. */
+struct request {
 	const struct library *library;
 	pev_debuginfod_fn go_on;
 	void *ctx;
 };
 
-/* Names a function through its address: ISO C converts no void * to one. */
-static bool take(void *handle, const char *name, void *function)
+/* Stores the function at the address: ISO C cannot convert a void * to a function pointer. */
+static bool find_function(void *handle, const char *name, void *function)
 {
 	void *symbol = dlsym(handle, name);
 
@@ -44,52 +44,52 @@ static bool take(void *handle, const char *name, void *function)
 	return symbol != NULL;
 }
 
-static bool load(struct library *library)
+static bool load_library(struct library *library)
 {
 	void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
 
-	/* It stays: libcurl cannot be begun twice. */
-	return handle && take(handle, "debuginfod_begin", &library->begin) &&
-	       take(handle, "debuginfod_end", &library->end) &&
-	       take(handle, "debuginfod_set_user_data", &library->set_user_data) &&
-	       take(handle, "debuginfod_get_user_data", &library->get_user_data) &&
-	       take(handle, "debuginfod_set_progressfn", &library->set_progressfn) &&
-	       take(handle, "debuginfod_find_executable", &library->find_program) &&
-	       take(handle, "debuginfod_find_debuginfo", &library->find_debug);
+	/* The library stays loaded: libcurl cannot be initialised twice. */
+	return handle && find_function(handle, "debuginfod_begin", &library->begin) &&
+	       find_function(handle, "debuginfod_end", &library->end) &&
+	       find_function(handle, "debuginfod_set_user_data", &library->set_user_data) &&
+	       find_function(handle, "debuginfod_get_user_data", &library->get_user_data) &&
+	       find_function(handle, "debuginfod_set_progressfn", &library->set_progressfn) &&
+	       find_function(handle, "debuginfod_find_executable", &library->find_program) &&
+	       find_function(handle, "debuginfod_find_debuginfo", &library->find_debug);
 }
 
-/* The client calls by a pointer that knows nothing but it. */
-static const struct library *loaded(void)
+/* A static, because the client passes only its own pointer to report_progress(). */
+static const struct library *get_library(void)
 {
 	static struct library library;
-	static bool there;
+	static bool is_loaded;
 
-	if (!there)
-		there = load(&library);
-	return there ? &library : NULL;
+	if (!is_loaded)
+		is_loaded = load_library(&library);
+	return is_loaded ? &library : NULL;
 }
 
-static int progress(debuginfod_client *client, long done, long all)
+static int report_progress(debuginfod_client *client, long done, long all)
 {
-	const struct asker *asker = loaded()->get_user_data(client);
+	const struct request *request = get_library()->get_user_data(client);
 
 	(void)done;
 	(void)all;
-	return !asker->go_on(asker->ctx);
+	return !request->go_on(request->ctx);
 }
 
-static int refused(int code, struct pev_err *err)
+static int fail_request(int code, struct pev_err *err)
 {
 	if (code == -ENOSYS)
-		return pev_fail(err, code, "DEBUGINFOD_URLS names no server");
-	return pev_fail(err, code, "the debuginfod servers gave nothing: %s", strerror(-code));
+		return pev_fail(err, code, "DEBUGINFOD_URLS is empty");
+	return pev_fail(err, code, "no debuginfod server returned the file: %s", strerror(-code));
 }
 
 int pev_debuginfod_find(const char *build_id, bool program, pev_debuginfod_fn go_on, void *ctx,
 			char **path, struct pev_err *err)
 {
-	const struct library *library = loaded();
-	struct asker asker = { library, go_on, ctx };
+	const struct library *library = get_library();
+	struct request request = { library, go_on, ctx };
 	debuginfod_client *client;
 	find_fn find;
 	int fd;
@@ -99,15 +99,15 @@ int pev_debuginfod_find(const char *build_id, bool program, pev_debuginfod_fn go
 	client = library->begin();
 	if (!client)
 		return pev_fail(err, -ENOMEM, "no memory for a debuginfod client");
-	library->set_user_data(client, &asker);
-	library->set_progressfn(client, progress);
+	library->set_user_data(client, &request);
+	library->set_progressfn(client, report_progress);
 	*path = NULL;
 	find = program ? library->find_program : library->find_debug;
-	/* Of length 0 is an id in hexadecimal. */
+	/* Length 0 means that the id is hexadecimal. */
 	fd = find(client, (const unsigned char *)build_id, 0, path);
 	library->end(client);
 	if (fd < 0)
-		return refused(fd, err);
+		return fail_request(fd, err);
 	close(fd);
 	return 0;
 }

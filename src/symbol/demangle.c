@@ -1,8 +1,8 @@
 /*
  * demangle.c - demangles C++ names by libstdc++, and Rust's legacy names; see demangle.h.
  *
- * Contract: Itanium C++ ABI, section 5.1; rustc's legacy scheme writes C++ names whose
- * last part is a hash ("h" and 16 digits), with "$LT$" and the like for characters that
+ * Contract: Itanium C++ ABI, section 5.1; rustc's legacy scheme writes C++ names with
+ * a hash as last part ("h" and 16 digits), and "$LT$" and the like for characters that
  * C++ names cannot have (rust-lang/rustc-demangle, src/legacy.rs).
  */
 #include "symbol/demangle.h"
@@ -125,7 +125,7 @@ static char *find_rust_hash(char *text)
 }
 
 /* Returns the character of the escape at p and the escape's length, or 0. */
-static char unescape(const char *p, size_t *len)
+static char read_escape(const char *p, size_t *len)
 {
 	static const struct {
 		const char *text;
@@ -158,7 +158,7 @@ static void unescape_rust(char *text)
 		/* rustc writes '_' before an escape that starts an identifier. */
 		bool extra = *p == '_' && p[1] == '$' && (p == text || p[-1] == ':');
 		const char *at = p + extra;
-		char c = unescape(at, &len);
+		char c = read_escape(at, &len);
 
 		if (c) {
 			*to++ = c;

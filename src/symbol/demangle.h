@@ -6,7 +6,7 @@
 
 /*
  * Returns the name without parameters and return type, as perf prints it; the caller frees it.
- * Returns NULL if the name is not mangled, or there is no memory.
+ * Returns NULL if the name is not mangled, or without memory.
  */
 char *pev_demangle(const char *name);
 

@@ -116,7 +116,7 @@ static struct word read_identifier(struct name *n)
 
 	if (peek_char(n) < '0' || peek_char(n) > '9')
 		n->bad = true;
-	/* After a 0 there are no more digits. */
+	/* A 0 is the only digit of its number. */
 	if (!skip_char(n, '0'))
 		while (peek_char(n) >= '0' && peek_char(n) <= '9' && len < TEXT_MAX)
 			len = len * 10 + (size_t)(next_char(n) - '0');

@@ -6,7 +6,7 @@
 
 /*
  * Returns the short form of rustc-demangle, without hashes of crates: "<a::T as b::Tr>::f::<u8>".
- * The caller frees it. Returns NULL if it is not such a name, or there is no memory.
+ * The caller frees it. Returns NULL if it is not such a name, or without memory.
  */
 char *pev_demangle_rust(const char *name);
 

@@ -1,8 +1,8 @@
 /*
  * elf.c - an ELF file's sections, segments, symbols and notes; see elf.h.
  *
- * libelf reads the layouts, classes and byte orders. It gets the bytes, never a descriptor:
- * opened to read, it converts what has another layout in a copy. Contract: elf(5).
+ * libelf reads all classes and byte orders. It gets the bytes and never a descriptor: opened to
+ * read, it converts structures of another byte order in a copy. Contract: elf(5).
  */
 #include "symbol/elf.h"
 
@@ -24,12 +24,12 @@ static int read_headers(struct pev_elf *elf, struct pev_err *err)
 	size_t nr;
 
 	if (!elf->elf || elf_kind(elf->elf) != ELF_K_ELF || !gelf_getehdr(elf->elf, &elf->header))
-		return pev_fail(err, -ENOEXEC, "it is no ELF file");
+		return pev_fail(err, -ENOEXEC, "not an ELF file");
 	if (elf_getshdrstrndx(elf->elf, &elf->names) < 0)
 		elf->names = 0;
 	if (elf_getphdrnum(elf->elf, &nr) < 0 || nr > SEGMENTS_MAX)
 		return pev_fail(err, -ENOEXEC,
-				"it is an ELF file whose program headers cannot be read");
+				"an ELF file, but its program headers cannot be read");
 	elf->segments = calloc(nr + 1, sizeof(*elf->segments));
 	if (!elf->segments)
 		return pev_fail(err, -ENOMEM, "no memory for its segments");

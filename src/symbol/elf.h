@@ -1,10 +1,10 @@
 /*
  * elf.h - an ELF file's sections, segments, symbols and notes.
  *
- * All that reads ELF files does it through this thin layer over libelf, except libdw under
- * source_line.c. The file is read from its bytes, which the caller keeps until pev_elf_close() and
- * which are not written. They may be hostile, or a mere head of the file: every name, offset and
- * count is checked against their length. What is returned is borrowed until pev_elf_close().
+ * This thin layer over libelf is the only reader of ELF files, except libdw under source_line.c.
+ * It reads the file's bytes, which the caller keeps until pev_elf_close(), and does not write to
+ * them. The bytes may be hostile, or only the head of a file: every name, offset and count is
+ * checked against their length. Pointers that it returns are borrowed until pev_elf_close().
  */
 #ifndef PEV_ELF_H
 #define PEV_ELF_H
@@ -48,7 +48,7 @@ bool pev_elf_next_section(const struct pev_elf *elf, struct pev_elf_section *sec
 /* Finds the first section of that type (SHT_NULL: any) and name (NULL: any). */
 bool pev_elf_find_section(const struct pev_elf *elf, uint32_t type, const char *name,
 			  struct pev_elf_section *section);
-/* Returns the bytes of a section as the file has them, or NULL if it has none. */
+/* Returns the bytes of a section as they are in the file, or NULL for a section without bytes. */
 const unsigned char *pev_elf_section_bytes(const struct pev_elf_section *section, size_t *len);
 /* The same, decompressed. Returns NULL as well if that takes more than 64 MiB. */
 const unsigned char *pev_elf_inflate_section(const struct pev_elf_section *section, size_t *len);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Returns offset rounded up, or len when that is beyond the bytes. */
-static size_t pad(const struct pev_notes *notes, size_t offset)
+static size_t pad_offset(const struct pev_notes *notes, size_t offset)
 {
 	const size_t mask = notes->align8 ? 7 : 3;
 	const size_t padded = (offset + mask) & ~mask;
@@ -36,11 +36,11 @@ bool pev_notes_next(struct pev_notes *notes, struct pev_note *note)
 				   .type = read_word(notes, 2) };
 	if (note->name_len > notes->len - name)
 		return false;
-	content = pad(notes, name + note->name_len);
+	content = pad_offset(notes, name + note->name_len);
 	if (note->len > notes->len - content)
 		return false;
 	note->content = notes->bytes + content;
-	notes->at = pad(notes, content + note->len);
+	notes->at = pad_offset(notes, content + note->len);
 	return true;
 }
 

@@ -21,8 +21,8 @@ int pev_elf_check_program(const struct pev_elf *elf, struct pev_err *err)
 	if (type == ET_EXEC || type == ET_DYN)
 		return 0;
 	return pev_fail(err, -ENOEXEC, type == ET_REL ?
-			"it is an object file, not linked yet" :
-			"it is an ELF file that is no program and no library");
+			"an object file, not linked yet" :
+			"an ELF file, but neither a program nor a library");
 }
 
 /* ---- symbols ---- */

@@ -7,13 +7,13 @@
 
 #include "symbol/elf.h"
 
-/* Returns -ENOEXEC when the file is not one that can run. */
+/* Returns -ENOEXEC when the file is neither a program nor a library. */
 int pev_elf_check_program(const struct pev_elf *elf, struct pev_err *err);
 
 struct pev_elf_symbol {
 	const char *name;      /* as in the table, which may add "@VERSION" to the name asked for */
 	uint64_t value;        /* the linker's address */
-	uint64_t size;         /* bytes, 0 if the table has none */
+	uint64_t size;         /* bytes; 0: unknown */
 	uint64_t offset;       /* in the file, PEV_ELF_NONE in .bss */
 	uint8_t type;          /* STT_* */
 	uint32_t others;       /* symbols of the same name and rank at other addresses */
@@ -21,11 +21,11 @@ struct pev_elf_symbol {
 
 /*
  * Finds a defined symbol. It prefers a global one, then a weak one, then a version that is kept
- * for old programs, then a local one. Returns -ENOENT if there is none.
+ * for old programs, then a local one. Returns -ENOENT if the file does not define the name.
  */
 int pev_elf_find_symbol(const struct pev_elf *elf, const char *name, struct pev_elf_symbol *symbol);
 
-/* Returns the name of the defined symbol whose spelling is nearest, or NULL. */
+/* Returns the name of the defined symbol with the nearest spelling, or NULL. */
 const char *pev_elf_nearest_symbol(const struct pev_elf *elf, const char *name);
 
 /* A static probe: <sys/sdt.h>, version 3 of the note. */

@@ -4,7 +4,7 @@
  * .eh_frame and .debug_frame are lists of entries: CIEs, which hold what several functions have
  * in common, and an FDE for each function. Its instructions compute a row of rules for each
  * address. The entries are found once; a row is computed on request. The bytes may be hostile:
- * nothing outside of them is read, and no number in them decides how much memory is allocated.
+ * no read goes beyond them, and no number in them decides how much memory is allocated.
  * Contract: DWARF 5, section 6.4; Linux Standard Base Core 5.0, section 10.6.
  */
 #ifndef PEV_FDE_H
@@ -63,7 +63,7 @@ struct pev_fdes {
 int pev_fdes_open(struct pev_fdes *fdes, const void *bytes, size_t len, uint64_t address, bool eh);
 void pev_fdes_close(struct pev_fdes *fdes);
 
-/* Computes the rules of an address. Returns -ENOENT if there are none, -EBADMSG if damaged. */
+/* Computes the rules of an address. Returns -ENOENT without a rule, -EBADMSG if damaged. */
 int pev_fdes_row(const struct pev_fdes *fdes, uint64_t address, struct pev_rules *row);
 
 /* The rest of an instruction or expression; a read beyond the end returns 0 and sets bad. */

@@ -34,8 +34,8 @@ static int hex_digit(char c)
 }
 
 /*
- * Reads a hexadecimal number and the space after it. Returns the rest of the line, or NULL if there
- * is no such number of at most 64 bits.
+ * Reads a hexadecimal number and the space after it. Returns the rest of the line, or NULL if the
+ * line does not start with a number of at most 64 bits.
  */
 static const char *read_number(const char *at, const char *end, uint64_t *value)
 {

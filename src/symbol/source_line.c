@@ -42,7 +42,7 @@ struct pev_source_lines {
 
 /* ---- the supplement ---- */
 
-/* An ELF file whose only debug section is one byte, which is not valid DWARF. */
+/* An ELF file with one debug section of one byte, which is not valid DWARF. */
 struct empty_file {
 	Elf64_Ehdr header;
 	Elf64_Shdr sections[3];
@@ -203,7 +203,7 @@ int pev_source_lines_supply(struct pev_source_lines *source, const void *image, 
 			    struct pev_err *err)
 {
 	if (source->supplied)
-		return pev_fail(err, -EEXIST, "it has its supplement");
+		return pev_fail(err, -EEXIST, "it already has its supplement");
 	if (open_supplement(source, image, len) < 0)
 		return pev_fail(err, -ENOEXEC, "it has no DWARF that can be read");
 	source->supplied = true;

@@ -21,7 +21,7 @@ struct pev_source_place {
 
 /*
  * Reads the DWARF of a program or of its debug file. The caller keeps the bytes until
- * pev_source_lines_close(). Returns -ENOEXEC if there is none, or -ENOMEM.
+ * pev_source_lines_close(). Returns -ENOEXEC if the file has no DWARF, or -ENOMEM.
  */
 int pev_source_lines_open(struct pev_source_lines **source, const void *image, size_t len,
 			  struct pev_err *err);

@@ -23,7 +23,7 @@ int pev_stacks_init(struct pev_stacks *stacks)
 	stacks->scratch = malloc(sizeof(*stacks->scratch) * stacks->room);
 	stacks->other = calloc(1, sizeof(*stacks->other));
 	if (stacks->chains && stacks->scratch && stacks->other) {
-		stacks->other->of = stacks;
+		stacks->other->owner = stacks;
 		return 0;
 	}
 	pev_stacks_free(stacks);
@@ -142,7 +142,7 @@ static uint64_t read_address(const struct pev_record *rec, const struct pev_valu
 	return ip;
 }
 
-/* If there is no memory for it, a later frame of the dso is listed instead. */
+/* Without memory, a later frame of the dso is listed instead. */
 static void list_sampled(struct pev_stacks *stacks, struct pev_dso *dso, int pid,
 			 const struct pev_map *map)
 {
@@ -175,7 +175,7 @@ static void own_frame(struct pev_stacks *stacks, struct pev_tasks *tasks, int pi
 		list_sampled(stacks, dso, pid, map);
 }
 
-/* Finds the calls of user space that the CPU recorded (LBR). False: the event has none. */
+/* Finds the user-space calls that the CPU recorded (LBR). False: the event did not request them. */
 static bool get_calls(const struct pev_record *rec, struct pev_value *calls)
 {
 	return rec->plan->branch_sample_type & PEV_BRANCH_CALL_STACK &&
@@ -381,7 +381,7 @@ static struct pev_stack *add_stack(struct pev_stacks *stacks, uint64_t hash, uin
 	stacks->bytes += bytes + BESIDE;
 	chain = &stacks->chains[hash & (stacks->cap - 1)];
 	*stack = (struct pev_stack){ .id = ++stacks->nr, .hash = hash, .next = *chain, .nr = nr,
-				     .of = stacks };
+				     .owner = stacks };
 	memcpy(stack->frames, stacks->scratch, sizeof(stack->frames[0]) * nr);
 	*chain = stack;
 	return stack;
@@ -407,11 +407,11 @@ static struct pev_stack *intern_frames(struct pev_stacks *stacks, uint32_t nr)
 
 /* ---- known chains ---- */
 
-static struct pev_chain_of describe_chain(struct pev_tasks *tasks, const struct pev_record *rec)
+static struct pev_chain_key describe_chain(struct pev_tasks *tasks, const struct pev_record *rec)
 {
 	int pid = read_number(rec, PEV_F_PID);
 
-	return (struct pev_chain_of){
+	return (struct pev_chain_key){
 		.user = pev_tasks_maps(tasks, pid),
 		.kernel = pev_tasks_maps(tasks, -1),
 		.pid = pid,
@@ -422,9 +422,9 @@ static struct pev_chain_of describe_chain(struct pev_tasks *tasks, const struct 
 	};
 }
 
-static uint32_t hash_chain(const struct pev_chain_of *of, const struct pev_value *chain)
+static uint32_t hash_chain(const struct pev_chain_key *key, const struct pev_value *chain)
 {
-	uint64_t hash = mix_hash((uint64_t)of->pid, chain->nr), word;
+	uint64_t hash = mix_hash((uint64_t)key->pid, chain->nr), word;
 
 	for (uint32_t i = 0; i < chain->nr; i++) {
 		memcpy(&word, chain->p + 8 * (size_t)i, sizeof(word));
@@ -434,21 +434,21 @@ static uint32_t hash_chain(const struct pev_chain_of *of, const struct pev_value
 }
 
 /* Equal addresses with the same maps give equal frames. */
-static bool is_known(const struct pev_known *known, const struct pev_chain_of *of,
+static bool is_known(const struct pev_known_chain *known, const struct pev_chain_key *key,
 		     const struct pev_value *chain)
 {
-	return known && known->len == 8 * chain->nr && known->of.pid == of->pid &&
-	       known->of.mode == of->mode && known->of.user == of->user &&
-	       known->of.kernel == of->kernel && memcmp(known->chain, chain->p, known->len) == 0;
+	return known && known->len == 8 * chain->nr && known->key.pid == key->pid &&
+	       known->key.mode == key->mode && known->key.user == key->user &&
+	       known->key.kernel == key->kernel && memcmp(known->chain, chain->p, known->len) == 0;
 }
 
-/* Replaces an older known chain. If there is no room, the chain is read again next time. */
-static void remember_chain(struct pev_stacks *stacks, struct pev_known **at,
-			   const struct pev_chain_of *of, const struct pev_value *chain,
+/* Replaces an older known chain. Without room, the chain is read again next time. */
+static void remember_chain(struct pev_stacks *stacks, struct pev_known_chain **slot,
+			   const struct pev_chain_key *key, const struct pev_value *chain,
 			   const struct pev_stack *stack)
 {
-	uint32_t len = 8 * chain->nr, room = *at ? (*at)->room : 0;
-	struct pev_known *known = *at;
+	uint32_t len = 8 * chain->nr, room = *slot ? (*slot)->room : 0;
+	struct pev_known_chain *known = *slot;
 
 	if (!known || room < len) {
 		if (stacks->known_bytes + (len - room) > KNOWN_BYTES)
@@ -458,9 +458,9 @@ static void remember_chain(struct pev_stacks *stacks, struct pev_known **at,
 			return;
 		stacks->known_bytes += len - room;
 		known->room = len;
-		*at = known;
+		*slot = known;
 	}
-	known->of = *of;
+	known->key = *key;
 	known->stack = stack;
 	known->len = len;
 	if (len)
@@ -472,22 +472,22 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			    const struct pev_record *rec, const struct pev_value *chain,
 			    const struct pev_stack **out)
 {
-	const struct pev_chain_of of = describe_chain(tasks, rec);
-	struct pev_known **at;
+	const struct pev_chain_key key = describe_chain(tasks, rec);
+	struct pev_known_chain **slot;
 
 	if (!stacks->known)
-		stacks->known = calloc(KNOWN, sizeof(struct pev_known *));
-	at = stacks->known ? &stacks->known[hash_chain(&of, chain)] : NULL;
-	if (at && is_known(*at, &of, chain)) {
-		*out = (*at)->stack;
+		stacks->known = calloc(KNOWN, sizeof(struct pev_known_chain *));
+	slot = stacks->known ? &stacks->known[hash_chain(&key, chain)] : NULL;
+	if (slot && is_known(*slot, &key, chain)) {
+		*out = (*slot)->stack;
 		return 0;
 	}
 	if (!reserve_frames(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
 	*out = intern_frames(stacks, read_chain(stacks, tasks, rec, chain, NULL));
 	/* Other is not remembered, so that each one is counted. */
-	if (at && *out != stacks->other)
-		remember_chain(stacks, at, &of, chain, *out);
+	if (slot && *out != stacks->other)
+		remember_chain(stacks, slot, &key, chain, *out);
 	return 0;
 }
 

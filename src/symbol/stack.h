@@ -3,7 +3,7 @@
  *
  * A stack is made when a sample is delivered, because the tasks then know the maps. It is
  * interned: equal frames in the same files are the same stack, in every process. Stacks live
- * until all of them are freed, so that an id never changes its meaning. Names are looked up
+ * until pev_stacks_free() frees all, so that an id never changes its meaning. Names are looked up
  * later, for printing.
  */
 #ifndef PEV_STACK_H
@@ -21,7 +21,7 @@
 enum pev_context {
 	PEV_IN_USER,
 	PEV_IN_KERNEL,
-	PEV_IN_OTHER     /* in a guest or a hypervisor, whose code is unknown */
+	PEV_IN_OTHER     /* in a guest or a hypervisor: the code is unknown */
 };
 
 struct pev_frame {
@@ -38,7 +38,7 @@ struct pev_stack {
 	uint64_t hash;
 	struct pev_stack *next;
 	uint32_t nr;
-	const struct pev_stacks *of;   /* in which it is interned */
+	const struct pev_stacks *owner; /* in which it is interned */
 	struct pev_stack *parts[2];    /* of user space, of the kernel; NULL: not made yet */
 	struct pev_frame frames[];     /* the innermost first */
 };
@@ -50,16 +50,16 @@ struct pev_sampled {
 	uint64_t start, end;     /* the map's addresses */
 };
 
-/* What decides a callchain's stack beside its bytes: the process and its present maps. */
-struct pev_chain_of {
+/* Equal callchains with equal keys have the same stack: the process and its present maps. */
+struct pev_chain_key {
 	uint64_t user, kernel;   /* maps */
 	int pid;
 	uint32_t mode;           /* context of its first address, and byte order */
 };
 
 /* A callchain that was seen before: its bytes, and its stack. */
-struct pev_known {
-	struct pev_chain_of of;
+struct pev_known_chain {
+	struct pev_chain_key key;
 	const struct pev_stack *stack;
 	uint32_t len, room;
 	unsigned char chain[];
@@ -77,7 +77,7 @@ struct pev_stacks {
 	struct pev_stack *other;
 	struct pev_frame *scratch;
 	uint32_t room;           /* frames of scratch */
-	struct pev_known **known; /* by the low bits of their hashes; NULL: none yet */
+	struct pev_known_chain **known; /* by the low bits of their hashes; NULL: none yet */
 	size_t known_bytes;
 	/*
 	 * If watched is set: user-space dsos that were sampled, for the caller to keep what names
@@ -97,7 +97,7 @@ void pev_stacks_forget_sampled(struct pev_stacks *stacks);
 
 /*
  * Finds the stack of a record's callchain, with the contexts that its plan's stack selects; *out
- * is NULL if it has none. unwind has walked the user part, or is NULL if the callchain has it.
+ * is NULL without a callchain. unwind has walked the user part, or is NULL if the callchain has it.
  * Borrowed until pev_stacks_free(). Returns 0 or -ENOMEM.
  */
 int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
@@ -109,7 +109,7 @@ int pev_stacks_take(struct pev_stacks *stacks, struct pev_tasks *tasks,
  */
 const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct pev_stack *stack,
 					enum pev_context context);
-/* Finds the stack of a record's ip alone; *out is NULL if it has none. Returns 0 or -ENOMEM. */
+/* Finds the stack of a record's ip alone; *out is NULL without an ip. Returns 0 or -ENOMEM. */
 int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
 		  const struct pev_stack **out);
 /* Fills in the frame of a record's ip, dso borrowed until the next call. False: it has no ip. */

@@ -21,7 +21,7 @@ struct pev_symtab; /* opaque; owns its symbols and names */
 
 struct pev_symtab_facts {
 	const unsigned char *build_id;
-	uint32_t build_id_len;   /* bytes; 0: the file has none */
+	uint32_t build_id_len;   /* bytes; 0: a file without build-id */
 	const char *debuglink;   /* the name of its debug file, or NULL */
 	uint32_t debuglink_crc;
 	bool symtab;             /* has .symtab: no other file has more names */

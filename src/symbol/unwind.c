@@ -152,7 +152,7 @@ static bool grow_files(struct pev_unwind *unwind)
 	return true;
 }
 
-/* Returns NULL if it is not a file, or there is no memory. */
+/* Returns NULL if it is not a file, or without memory. */
 static struct pev_unwind_file *find_file(struct pev_unwind *unwind, struct pev_dso *dso,
 					 uint64_t offset)
 {

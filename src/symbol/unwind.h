@@ -51,8 +51,8 @@ struct pev_cfi {
 	uint16_t machine;       /* EM_* */
 	uint64_t bytes;         /* of memory that it uses */
 	/*
-	 * Replaces act, whose pc is at offset in the file, by its caller. On error act stays
-	 * as it was: -ENOENT: there is no rule for the pc; -ENODATA: it has no caller;
+	 * Replaces act by its caller; offset is the pc in the file. On error act stays as it
+	 * was: -ENOENT: the file has no rule for the pc; -ENODATA: it has no caller;
 	 * -EFAULT: the stack was not copied that far; -EBADMSG: the rule is damaged.
 	 */
 	int (*step)(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,

@@ -186,7 +186,7 @@ static int l_agg_gc(lua_State *L)
 
 static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
 {
-	lua_rawgetp(L, homes, stack->of);
+	lua_rawgetp(L, homes, stack->owner);
 	l_stack_push_taken(L, -1, stack);
 	lua_remove(L, -2);
 }
@@ -327,9 +327,9 @@ static int put_stack(lua_State *L, struct pev_key *key, int arg)
 
 	luaL_argcheck(L, stack, arg, "a key is an integer, a string, a truth value or a stack");
 	lua_getiuservalue(L, 1, L_AGG_UV_HOMES);
-	if (lua_rawgetp(L, -1, stack->of) == LUA_TNIL) {
+	if (lua_rawgetp(L, -1, stack->owner) == LUA_TNIL) {
 		l_stack_push_home(L, arg);
-		l_agg_keep(L, 1, stack->of);
+		l_agg_keep(L, 1, stack->owner);
 	}
 	lua_pop(L, 2);
 	return pev_key_pointer(key, stack);
