@@ -1,8 +1,8 @@
 /*
  * laggregator.c - the userdata perfev.aggregator; see laggregator.h.
  *
- * What is done once per value is here and in lsink.c; options, rows and printing are
- * lua/perfev/aggregate/aggregator.lua's, which adds its methods to the table of these.
+ * This file and lsink.c do the work per value. lua/perfev/aggregate/aggregator.lua has
+ * options, rows and printing, and adds its methods to the table of these.
  */
 #include "lua/aggregate/laggregator.h"
 
@@ -55,7 +55,7 @@ void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget)
 		set_budget(self->span_into, budget);
 }
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 
 static enum pev_agg_kind check_kind(lua_State *L)
 {
@@ -86,14 +86,14 @@ static bool flag_of(lua_State *L, const char *name)
 	return set;
 }
 
-/* Of a record, or of what a span kept of its start or its via. */
+/* True for the symbol of a record, or of a span's start or via. */
 static bool is_symbol(const char *name)
 {
 	return strcmp(name, "symbol") == 0 || strcmp(name, "start.symbol") == 0 ||
 	       strcmp(name, "via.symbol") == 0;
 }
 
-/* Strings of the spec, which keeps them. */
+/* Borrows the names from the spec. */
 static void take_names(lua_State *L, struct l_agg *self)
 {
 	if (lua_getfield(L, 1, "value") == LUA_TSTRING)
@@ -133,7 +133,7 @@ static struct l_agg *push_agg(lua_State *L, const struct pev_agg_config *config,
 
 /*
  * aggregator{kind=, by={names}, value=, max_keys=, low=, high=, step=, slot_ns=, lacking=, times=};
- * the table is kept, and a:spec() gives it
+ * keeps the table, which a:spec() returns
  */
 static int l_aggregator(lua_State *L)
 {
@@ -182,7 +182,7 @@ static int l_agg_gc(lua_State *L)
 	return 0;
 }
 
-/* ---- what stands for a stack ---- */
+/* ---- texts in the place of stacks ---- */
 
 static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
 {
@@ -192,8 +192,8 @@ static void push_stack(lua_State *L, int homes, const struct pev_stack *stack)
 }
 
 /*
- * Add to the table at texts what f(stack) gives of each stack in one of these columns, by the
- * stack's address. The aggregator is argument 1.
+ * Adds f(stack) to the table at texts, by the stack's address, for each stack in one of these
+ * columns. The aggregator is argument 1.
  */
 static void add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns, int f, int texts)
 {
@@ -222,7 +222,7 @@ static void add_texts(lua_State *L, const struct pev_agg *agg, uint32_t columns,
 	lua_settop(L, homes - 1);
 }
 
-/* The key with texts in the place of the stacks of these columns. -ENOMEM. */
+/* Makes a key with texts in the place of the stacks of these columns. 0 or -ENOMEM. */
 static int put_named(lua_State *L, struct pev_key *to, const unsigned char *key, size_t len,
 		     uint32_t columns, int texts)
 {
@@ -249,8 +249,8 @@ static int put_named(lua_State *L, struct pev_key *to, const unsigned char *key,
 }
 
 /*
- * The same of all its keys, into to: those that are the same then are one. to may be agg. -ENOMEM:
- * nothing has changed.
+ * Does so for all keys, into to, and merges keys that become equal. to may be agg. Returns 0,
+ * or -ENOMEM without a change.
  */
 static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
 		     const struct pev_agg *agg, int texts)
@@ -279,13 +279,13 @@ static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
 	return 0;
 }
 
-static const char namer_key; /* its address, in the registry: name(stack) */
+static const char namer_key; /* registry key of name(stack) */
 
 /*
- * Argument 1 is about to be read: its symbols get their names, and those of one name are one
- * key. What comes later has its addresses again, until the next time. Keys that have most keep
- * their addresses beside: one that was named and comes again would take a place that it had, and
- * with it what it may have been others'.
+ * Names the symbols of argument 1 before it is read, and merges keys of the same name. Values
+ * added later have addresses until the next call. An aggregator of kind "top" keeps the
+ * addresses too: otherwise a named symbol that comes again would count as a new key, take the
+ * place of another and inherit its error.
  */
 static const struct pev_agg *settle(lua_State *L, struct l_agg *self)
 {
@@ -309,7 +309,7 @@ static const struct pev_agg *settle(lua_State *L, struct l_agg *self)
 	return shown;
 }
 
-/* aggregator_namer(f): f(stack) gives the name of its innermost frame */
+/* aggregator_namer(f): f(stack) returns the name of its innermost frame */
 static int l_agg_namer(lua_State *L)
 {
 	luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -318,7 +318,7 @@ static int l_agg_namer(lua_State *L)
 	return 0;
 }
 
-/* ---- values in ---- */
+/* ---- adding values ---- */
 
 /* The aggregator is argument 1. */
 static int put_stack(lua_State *L, struct pev_key *key, int arg)
@@ -359,7 +359,7 @@ static int put_argument(lua_State *L, struct l_agg *self, uint32_t column, int a
 	}
 }
 
-/* The key of the arguments from first on. */
+/* Makes the key from the arguments from first on. */
 static void take_key(lua_State *L, struct l_agg *self, int first)
 {
 	int nr = lua_gettop(L) - first + 1;
@@ -399,7 +399,7 @@ static int l_agg_inc(lua_State *L)
 	return add(L, self, 1);
 }
 
-/* a:clear(): as it was when new */
+/* a:clear(): removes all values */
 static int l_agg_clear(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
@@ -409,12 +409,12 @@ static int l_agg_clear(lua_State *L)
 	pev_agg_clear(&self->named);
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] = 0;
-	self->no_memory = self->untold = 0;
+	self->no_memory = self->undecided = 0;
 	self->times.any = false;
 	return 0;
 }
 
-/* What keeps the stacks of the second argument keeps those of the first, too. */
+/* The first argument keeps the stack tables of the second, too. */
 static void merge_homes(lua_State *L)
 {
 	int top = lua_gettop(L);
@@ -435,10 +435,10 @@ static void add_uncounted(struct l_agg *self, const struct l_agg *from)
 	for (int i = 0; i <= L_AGG_COLUMNS; i++)
 		self->absent[i] += from->absent[i];
 	self->no_memory += from->no_memory;
-	self->untold += from->untold;
+	self->undecided += from->undecided;
 }
 
-/* -ENOMEM: nothing has changed. */
+/* Returns 0, or -ENOMEM without a change. */
 static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, struct pev_err *err)
 {
 	struct pev_agg recent;
@@ -458,7 +458,7 @@ static int merge_recent_too(struct l_agg *self, const struct pev_agg *from, stru
 	return 0;
 }
 
-/* a:merge(b) -> a: all that b has, as if a had been given it too */
+/* a:merge(b) -> a, as if the values of b had been added to a */
 static int l_agg_merge(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1), *from = check_agg(L, 2);
@@ -477,7 +477,7 @@ static int l_agg_merge(lua_State *L)
 	return 1;
 }
 
-/* a:delta() -> another one, of what came since the last delta(), or ever */
+/* a:delta() -> an aggregator with the values since the last delta(), or all */
 static int l_agg_delta(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1), *delta;
@@ -511,7 +511,7 @@ static int l_agg_delta(lua_State *L)
 	return 1;
 }
 
-/* ---- values out ---- */
+/* ---- reading values ---- */
 
 static void set_integer(lua_State *L, const char *name, uint64_t value)
 {
@@ -519,7 +519,7 @@ static void set_integer(lua_State *L, const char *name, uint64_t value)
 	lua_setfield(L, -2, name);
 }
 
-/* Those that have something in them, and what lies between. */
+/* Pushes the buckets from the first to the last that is not empty. */
 static void push_buckets(lua_State *L, const struct pev_agg *agg, const struct pev_buckets *buckets)
 {
 	uint32_t first = 0, end = buckets->nr;
@@ -599,7 +599,7 @@ static void push_value(lua_State *L, const struct pev_agg *agg, const struct pev
 	}
 }
 
-/* The parts of a key, each a value; how many. */
+/* Pushes the parts of a key, each as a value. Returns how many. */
 static int push_key(lua_State *L, int homes, const struct pev_agg *agg,
 		    const struct pev_cell *cell)
 {
@@ -657,7 +657,7 @@ static int l_agg_quantile(lua_State *L)
 	return 1;
 }
 
-/* Upvalues: the aggregator, how many cells were walked, what has them. */
+/* Upvalues: the aggregator, the number of cells already visited, the struct with the cells. */
 static int l_agg_next(lua_State *L)
 {
 	const struct pev_agg *all = lua_touserdata(L, lua_upvalueindex(3));
@@ -671,7 +671,7 @@ static int l_agg_next(lua_State *L)
 	homes = lua_gettop(L);
 	nr = push_key(L, homes, all, all->cells[i]);
 	push_value(L, all, all->cells[i]);
-	/* Last: if there is no memory for one, it is the next one again. */
+	/* Last, so that the next call repeats this cell if memory ran out. */
 	lua_pushinteger(L, i + 1);
 	lua_replace(L, lua_upvalueindex(2));
 	return nr + 1;
@@ -692,8 +692,8 @@ static int l_agg_pairs(lua_State *L)
 }
 
 /*
- * a:other() -> the value of the records without room for their key, their number, and how many of
- * them did not fit in the session's max_bytes; or nil
+ * a:other() -> the value of the records whose key had no room, their number, the number of
+ * those that exceeded the session's max_bytes; or nil
  */
 static int l_agg_other(lua_State *L)
 {
@@ -707,7 +707,7 @@ static int l_agg_other(lua_State *L)
 	return 3;
 }
 
-/* a:floor() -> what a key that is not there had at most, of those that have most */
+/* a:floor() -> kind "top": the largest possible count of a key that is not in the list */
 static int l_agg_floor(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)pev_agg_floor(&check_agg(L, 1)->all));
@@ -715,8 +715,8 @@ static int l_agg_floor(lua_State *L)
 }
 
 /*
- * a:uncounted() -> what is in no cell: { [field] = records without it, where = }; "value" is that
- * of another that was merged into one whose values a script gives
+ * a:uncounted() -> records in no cell: { [field] = records without it, where = }. Key "value":
+ * those of an aggregator with a field, merged into one without
  */
 static int l_agg_uncounted(lua_State *L)
 {
@@ -727,14 +727,14 @@ static int l_agg_uncounted(lua_State *L)
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		if (self->absent[i])
 			set_integer(L, i ? self->by[i - 1] : value, self->absent[i]);
-	if (self->untold)
-		set_integer(L, "where", self->untold);
+	if (self->undecided)
+		set_integer(L, "where", self->undecided);
 	return 1;
 }
 
-/* ---- as bytes ---- */
+/* ---- packing ---- */
 
-/* What out->ctx is: the texts that stand for stacks are in a table by their addresses. */
+/* The context of out: the table of the stacks' texts, by address. */
 struct packing {
 	lua_State *L;
 	luaL_Buffer buffer;
@@ -748,7 +748,7 @@ static void pack_bytes(void *ctx, const void *bytes, size_t len)
 	luaL_addlstring(&packing->buffer, bytes, len);
 }
 
-/* Below the buffer's own place on the stack nothing moves; the table keeps the string. */
+/* The table keeps the string. Uses the stack only above the buffer's slot. */
 static const char *pack_text(void *ctx, const void *pointer, size_t *len)
 {
 	struct packing *packing = ctx;
@@ -760,7 +760,7 @@ static const char *pack_text(void *ctx, const void *pointer, size_t *len)
 	return text;
 }
 
-/* a:pack(head, f) -> bytes: head, what a has, their sum; f(stack) gives what stands for it */
+/* a:pack(head, f) -> bytes: head, the values, a checksum; f(stack) returns the stack's text */
 static int l_agg_pack(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
@@ -784,7 +784,7 @@ static int l_agg_pack(lua_State *L)
 	for (uint32_t i = 0; i <= self->nr_by; i++)
 		pev_pack_number(&out, self->absent[i]);
 	pev_pack_number(&out, self->no_memory);
-	pev_pack_number(&out, self->untold);
+	pev_pack_number(&out, self->undecided);
 	n = pev_pack_sum(luaL_buffaddr(&packing.buffer), luaL_bufflen(&packing.buffer),
 			 PEV_PACK_SUM);
 	for (int i = 0; i < 8; i++)
@@ -803,13 +803,13 @@ static int take_counts(struct l_agg *self, struct pev_pack_in *in, struct pev_er
 	if (rc == 0)
 		rc = pev_unpack_number(in, &self->no_memory);
 	if (rc == 0)
-		rc = pev_unpack_number(in, &self->untold);
+		rc = pev_unpack_number(in, &self->undecided);
 	if (rc == 0 && in->p != in->end)
 		rc = -EBADMSG;
 	return rc < 0 ? pev_fail(err, rc, "it does not end where it should") : 0;
 }
 
-/* a:unpack(bytes, at, most) -> true | nil, message, errno: what pack() wrote behind its head */
+/* a:unpack(bytes, at, most) -> true | nil, message, errno. Reads the bytes after the head. */
 static int l_agg_unpack(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
@@ -831,7 +831,7 @@ static int l_agg_unpack(lua_State *L)
 	return l_result(L, rc, &err);
 }
 
-/* pack_sum(bytes, last) -> integer: the sum that is to stand behind the first last bytes */
+/* pack_sum(bytes, last) -> integer: the checksum of the first last bytes */
 static int l_pack_sum(lua_State *L)
 {
 	size_t len;
@@ -843,7 +843,7 @@ static int l_pack_sum(lua_State *L)
 	return 1;
 }
 
-/* a:times() -> of the first and the last record that came, or nothing */
+/* a:times() -> the times of the first and the last record, or nothing */
 static int l_agg_times(lua_State *L)
 {
 	const struct l_agg *self = check_agg(L, 1);
@@ -855,14 +855,14 @@ static int l_agg_times(lua_State *L)
 	return 2;
 }
 
-/* a:refused() -> how many values there was no memory for */
+/* a:refused() -> the number of values that did not fit in memory */
 static int l_agg_refused(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)check_agg(L, 1)->no_memory);
 	return 1;
 }
 
-/* #a: how many keys */
+/* #a: the number of keys */
 static int l_agg_len(lua_State *L)
 {
 	struct l_agg *self = check_agg(L, 1);
@@ -871,7 +871,7 @@ static int l_agg_len(lua_State *L)
 	return 1;
 }
 
-/* print(a), where a:print() is meant */
+/* print(a): shows that a:print() prints the table */
 static int l_agg_tostring(lua_State *L)
 {
 	lua_Integer nr = (lua_Integer)settle(L, check_agg(L, 1))->nr;

@@ -11,12 +11,12 @@
 #include "aggregate/aggregator.h"
 #include "symbol/stack.h"
 
-#define L_AGG_COLUMNS 16 /* most that a key may have */
+#define L_AGG_COLUMNS 16 /* maximum number of a key's columns */
 
-/* Ends of a span, and what a record does there. */
+/* The ends of a span. */
 enum l_span_end { L_SPAN_START, L_SPAN_VIA, L_SPAN_STOP, L_SPAN_CANCEL, L_SPAN_NR };
 
-/* Of the first record that came and the last, in ns. */
+/* Times of the first and the last record, in ns. */
 struct l_time_range {
 	uint64_t first, last;
 	bool any;
@@ -25,70 +25,70 @@ struct l_time_range {
 struct l_agg {
 	struct pev_agg all;
 	struct pev_agg recent;   /* since the last delta() */
-	struct pev_agg named;    /* of PEV_AGG_TOP, whose all keeps addresses: of symbols */
-	bool deltas;             /* there was one: recent is kept */
-	struct pev_key key;      /* used again for each value */
-	const char *value;       /* the field it is of; NULL: none was named */
-	const char *by[L_AGG_COLUMNS]; /* borrowed of its spec */
+	struct pev_agg named;    /* for PEV_AGG_TOP: by symbol names, where all has addresses */
+	bool deltas;             /* delta() was called: recent is kept */
+	struct pev_key key;      /* reused for each value */
+	const char *value;       /* the field of the values, or NULL */
+	const char *by[L_AGG_COLUMNS]; /* the columns' names, borrowed from the spec */
 	uint32_t nr_by;
-	int64_t slot;            /* ns: a column "time" is when its slot began; 0: as it is */
-	uint32_t timed;          /* 1 + which column that is; 0: none */
-	uint32_t symbols;        /* bit i: column i is named when it is read */
-	bool unnamed;            /* something came since that was */
+	int64_t slot;            /* ns: the column "time" is rounded down to this; 0: unchanged */
+	uint32_t timed;          /* 1 + index of that column; 0: none */
+	uint32_t symbols;        /* bit i: column i is a symbol, named when the key is read */
+	bool unnamed;            /* a value was added since symbols were named */
 	const struct l_condition *where; /* the records that it counts; NULL: all */
-	bool lacking;            /* what a record does not have is false, or 0, and counts */
+	bool lacking;            /* a missing column is false, a missing value 0 */
 	bool keeps_times;
-	struct l_time_range times;    /* of records that came, whatever where says of them */
-	struct l_span *span;     /* whose end it is (lspan.h), or NULL */
+	struct l_time_range times; /* of all records, before where selects some */
+	struct l_span *span;     /* this aggregator is an end of that span (lspan.h), or NULL */
 	struct l_agg *span_into; /* the aggregator that gets the span's values, or NULL */
 	enum l_span_end end;
-	/* What came and is in no cell: fields that a record did not have, the value's first. */
+	/* Records without the value's field, then without each column's field. In no cell. */
 	uint64_t absent[1 + L_AGG_COLUMNS];
-	uint64_t no_memory;
-	uint64_t untold;         /* records without what where reads */
+	uint64_t no_memory;      /* records that did not fit in memory */
+	uint64_t undecided;      /* records without a field that where needs */
 };
 
 /*
- * Its keys point to stacks: L_AGG_UV_HOMES keeps where they are interned, by the address of
- * that, as { stacks =, world = }, and what has its budget, by the budget's. What is taken out
- * of it by delta() shares the table.
+ * Keys can point to stacks. L_AGG_UV_HOMES keeps their stack tables, as { stacks =, world = }
+ * by the table's address, and the budget's owner by the budget's address. The aggregators
+ * that delta() returns share it.
  */
 enum { L_AGG_UV_SPEC = 1, L_AGG_UV_HOMES, L_AGG_UV_SPAN, L_AGG_UV_NR = L_AGG_UV_SPAN };
 
-/* Pops what the one at idx keeps from here on, by an address: the home of its keys' stacks. */
-void l_agg_keep(lua_State *L, int idx, const void *what);
+/* Pops a value; the aggregator at idx keeps it in L_AGG_UV_HOMES, by that address. */
+void l_agg_keep(lua_State *L, int idx, const void *address);
 
 /*
- * Unless it has one already, the one at idx has that budget, and so has what the span is put into
- * that it is an end of. Pops the owner of the budget, which is kept.
+ * Sets the budget of the aggregator at idx, and of its span's into, unless they have
+ * one. Pops the budget's owner and keeps it.
  */
 void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget);
 
-/* Add aggregator() and aggregator_methods to the table on top of the stack. */
+/* Adds aggregator() and aggregator_methods to the table on top of the stack. */
 void l_agg_register(lua_State *L);
 
-/* The one at idx, or NULL. */
+/* Returns the aggregator at idx, or NULL. */
 struct l_agg *l_agg_test(lua_State *L, int idx);
 
-/* The time as the key of a column has it. */
+/* Returns the column's part of the key: a time is rounded down to its slot. */
 static inline int64_t l_agg_time(const struct l_agg *self, uint32_t column, int64_t time)
 {
 	return self->timed == column + 1 ? time - time % self->slot : time;
 }
 
-/* One value more, of self->key. -ENOMEM: the whole does not have it. */
+/* Adds a value for self->key. Returns 0, or -ENOMEM: all does not have it. */
 static inline int l_agg_add(struct l_agg *self, int64_t value)
 {
 	const struct pev_key *key = &self->key;
 
 	self->unnamed = self->symbols;
-	/* First: without memory for the second it is the whole that is right. */
+	/* First, because all must not have a value that was refused. */
 	if (self->deltas && pev_agg_add(&self->recent, key->bytes, key->len, value) < 0)
 		return -ENOMEM;
 	return pev_agg_add(&self->all, key->bytes, key->len, value);
 }
 
-/* The same of a key that is one integer. */
+/* As l_agg_add(), for a key that is one integer. */
 static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t value)
 {
 	if (self->deltas && pev_agg_add_integer(&self->recent, key, value) < 0)
@@ -96,7 +96,7 @@ static inline int l_agg_add_integer(struct l_agg *self, int64_t key, int64_t val
 	return pev_agg_add_integer(&self->all, key, value);
 }
 
-/* As many values of 1, of what has no columns. */
+/* Adds nr values of 1 to an aggregator without columns. */
 static inline void l_agg_count(struct l_agg *self, uint32_t nr)
 {
 	for (uint32_t i = 0; i < nr; i++)
@@ -104,7 +104,7 @@ static inline void l_agg_count(struct l_agg *self, uint32_t nr)
 				   pev_agg_count(&self->all) < 0;
 }
 
-/* Of as many such keys, a value of 1 each. */
+/* Adds a value of 1 for each of nr keys that are one integer. */
 static inline void l_agg_count_integers(struct l_agg *self, const int64_t *keys, uint32_t nr)
 {
 	uint32_t failed = 0;

@@ -66,7 +66,7 @@ static uint16_t target_of(lua_State *L, int idx, const char *name)
 	return target == 0 ? PEV_WHERE_YES : (uint16_t)(target - 1);
 }
 
-/* The test on top; its literals go to list from *at on. */
+/* Reads the test on top. Puts its literals into list from *at on. */
 static void take_test(lua_State *L, struct pev_condition_test *test, const char **name,
 		      struct pev_key_part *list, uint32_t *at)
 {
@@ -91,8 +91,8 @@ static void take_test(lua_State *L, struct pev_condition_test *test, const char 
 }
 
 /*
- * where{ {field=, op=, yes=, no=, literal...}, ... } -> condition; yes and no: the number of the
- * test that follows, 0: it holds, nil: it does not. The table is kept.
+ * condition{ {field=, op=, yes=, no=, literal...}, ... } -> condition. yes and no: the number of
+ * the next test; 0: the condition holds, nil: it does not. Keeps the table.
  */
 static int l_condition(lua_State *L)
 {

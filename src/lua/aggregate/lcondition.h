@@ -1,5 +1,5 @@
 /*
- * lcondition.h - the userdata perfev.condition: a struct pev_condition and the names that it reads.
+ * lcondition.h - the userdata perfev.condition: a struct pev_condition and its fields' names.
  */
 #ifndef PEV_LCONDITION_H
 #define PEV_LCONDITION_H
@@ -9,18 +9,18 @@
 #include "aggregate/condition.h"
 #include "lua/record/lrecord_value.h"
 
-/* One block; its strings are those of its user value. */
+/* One block. User values keep the strings. */
 struct l_condition {
 	struct pev_condition program;
-	const char *names[]; /* of each test the field that it reads */
+	const char *names[]; /* the field of each test */
 };
 
 /* Add where() to the table on top of the stack. */
 void l_condition_register(lua_State *L);
-/* The one at idx, or NULL. */
+/* Returns the condition at idx, or NULL. */
 struct l_condition *l_condition_test(lua_State *L, int idx);
 
-/* Does it hold for the record? sources are its names, found: one for each test. */
+/* True if the condition holds for the record. sources: the field of each test, looked up. */
 bool l_condition_holds(const struct l_condition *where, const struct l_field *sources,
 		       const struct l_current *current, bool *blind);
 

@@ -1,5 +1,5 @@
 /*
- * levent_condition.c - a condition that an event's records are under; see levent_condition.h.
+ * levent_condition.c - an event's condition; see levent_condition.h.
  */
 #include "lua/aggregate/levent_condition.h"
 
@@ -9,9 +9,9 @@
 #include "lua/aggregate/lcondition.h"
 
 struct l_event_condition {
-	const struct l_condition *where;     /* user value 1 */
+	const struct l_condition *where; /* user value 1 */
 	const char *event;               /* user value 2 */
-	const struct pev_tracepoint *tp; /* whose fields were looked up */
+	const struct pev_tracepoint *tp; /* the tracepoint of the last lookup */
 	bool all;
 	uint32_t nr;
 	struct l_field sources[];
@@ -44,7 +44,7 @@ static void find_fields(struct l_event_condition *guard, const struct pev_tracep
 }
 
 bool l_event_condition_holds(struct l_event_condition *guard, const struct l_view *view,
-			     const struct l_args *args, uint64_t *untold)
+			     const struct l_args *args, uint64_t *undecided)
 {
 	struct l_current current = { .view = view, .args = args, .event = guard->event };
 	bool blind = false, holds;
@@ -54,6 +54,6 @@ bool l_event_condition_holds(struct l_event_condition *guard, const struct l_vie
 	if (args && args->tp != guard->tp)
 		find_fields(guard, args->tp);
 	holds = l_condition_holds(guard->where, guard->sources, &current, &blind);
-	*untold += blind && !holds;
+	*undecided += blind && !holds;
 	return holds;
 }

@@ -1,5 +1,5 @@
 /*
- * lsink.c - from a record to an aggregator's cell; see lsink.h.
+ * lsink.c - feeds records to aggregators; see lsink.h.
  */
 #include "lua/aggregate/lsink.h"
 
@@ -13,11 +13,11 @@
 #include "lua/symbol/lstack_table.h"
 #include "lua/aggregate/lcondition.h"
 
-#define COUNTED_MAX 64 /* numbers that are counted in one go */
+#define COUNTED_MAX 64 /* numbers counted at once */
 
 /* ---- once per event ---- */
 
-/* Add it to the list at 2 when it is a payload's; false: nil and why it is no field are pushed. */
+/* Appends a payload field to the list at 2. False if name is invalid: pushes nil and the reason. */
 static bool check_source(lua_State *L, const char *name)
 {
 	struct l_field source = l_value_find(name);
@@ -34,8 +34,8 @@ static bool check_source(lua_State *L, const char *name)
 }
 
 /*
- * aggregator_fields(aggregator) -> {names of the payload's fields that it reads}; nil, why it
- * cannot be a callback; nil: the value is not an aggregator
+ * aggregator_fields(aggregator) -> names of the payload fields that it reads | nil, the reason
+ * why it cannot be a callback | nil if the value is not an aggregator
  */
 static int l_aggregator_fields(lua_State *L)
 {
@@ -61,7 +61,7 @@ static int l_aggregator_fields(lua_State *L)
 	return 1;
 }
 
-/* The aggregator keeps them, and what their addresses are looked up in. */
+/* The aggregator keeps the stack table and the world of its addresses. */
 static struct pev_stacks *keep_stacks(lua_State *L, int idx, int context)
 {
 	struct pev_stacks *stacks;
@@ -93,7 +93,10 @@ static struct l_field *find_tests(struct l_field *at, const struct l_condition *
 	return where ? find_names(at, where->names, where->program.nr) : at;
 }
 
-static bool is_one(lua_State *L, int idx) { return l_agg_test(L, idx) || l_text_line_test(L, idx); }
+static bool is_aggregator_or_line(lua_State *L, int idx)
+{
+	return l_agg_test(L, idx) || l_text_line_test(L, idx);
+}
 
 bool l_sink_is(lua_State *L, int idx)
 {
@@ -101,10 +104,10 @@ bool l_sink_is(lua_State *L, int idx)
 	bool is = nr > 0;
 
 	if (!nr)
-		return is_one(L, idx);
+		return is_aggregator_or_line(L, idx);
 	for (lua_Integer i = 1; i <= nr && is; i++) {
 		lua_rawgeti(L, idx, i);
-		is = is_one(L, -1);
+		is = is_aggregator_or_line(L, -1);
 		lua_pop(L, 1);
 	}
 	return is;
@@ -158,7 +161,7 @@ static struct l_sink *push_one(lua_State *L, int idx, int context, const char *e
 	return push_of_aggregator(L, idx, context, event);
 }
 
-/* Each keeps the one behind it. */
+/* Each sink keeps the next one. */
 static struct l_sink *push_list(lua_State *L, int idx, int context, const char *event)
 {
 	struct l_sink *next = NULL;
@@ -202,28 +205,28 @@ static void find_fields(struct l_sink *sink, const struct pev_record *rec,
 		       (!sink->agg->nr_by || sink->by->place.at);
 }
 
-static int put(struct pev_key *key, const struct pev_key_part *part)
+static int add_key_part(struct pev_key *key, const struct pev_key_part *part)
 {
 	if (part->type == PEV_KEY_POINTER && !part->pointer)
 		return -ENOMEM;
 	return pev_key_part(key, part);
 }
 
-/* One more column of a key; false: the record has none, or no memory, which is counted. */
-static __attribute__((noinline)) bool take_any(const struct l_sink *sink,
-					       const struct l_current *current, uint32_t i,
-					       struct pev_key *key)
+/* Adds a column to the key; false, counted: the record lacks it, or memory ran out. */
+static __attribute__((noinline)) bool take_any_column(const struct l_sink *sink,
+						      const struct l_current *current, uint32_t i,
+						      struct pev_key *key)
 {
 	struct pev_key_part column = l_value_read(&sink->by[i], current);
 	struct l_agg *agg = sink->agg;
 	int rc;
 
-	/* By what is not there nothing can be joined. */
+	/* A missing column cannot join a span's ends. */
 	if (column.type == PEV_KEY_END && (!agg->lacking || (agg->span && i < agg->span->nr_by))) {
 		agg->absent[i + 1]++;
 		return false;
 	}
-	rc = column.type == PEV_KEY_END ? pev_key_bool(key, false) : put(key, &column);
+	rc = column.type == PEV_KEY_END ? pev_key_bool(key, false) : add_key_part(key, &column);
 	agg->no_memory += rc < 0;
 	return rc == 0;
 }
@@ -236,14 +239,14 @@ static inline bool take_column(const struct l_sink *sink, const struct l_current
 	int64_t number;
 
 	if (!l_value_read_number(&sink->by[i], current, &number))
-		return take_any(sink, current, i, key);
+		return take_any_column(sink, current, i, key);
 	if (pev_key_integer(key, l_agg_time(agg, i, number)) == 0)
 		return true;
 	agg->no_memory++;
 	return false;
 }
 
-/* The record's columns first .. end - 1 as a key. */
+/* Makes a key of the record's columns first .. end - 1. */
 static inline bool take_columns(const struct l_sink *sink, const struct l_current *current,
 				uint32_t first, uint32_t end, struct pev_key *key)
 {
@@ -254,7 +257,7 @@ static inline bool take_columns(const struct l_sink *sink, const struct l_curren
 	return true;
 }
 
-/* Is the record one of those it is for? One that cannot be told is counted. */
+/* True if the record meets the aggregator's condition. Counts records that lack a field. */
 static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
 		      const struct l_current *current)
 {
@@ -263,11 +266,11 @@ static bool is_wanted(struct l_agg *agg, const struct l_field *sources,
 	if (!agg->where)
 		return true;
 	wanted = l_condition_holds(agg->where, sources, current, &blind);
-	agg->untold += blind && !wanted;
+	agg->undecided += blind && !wanted;
 	return wanted;
 }
 
-/* One value more for the key of the record's columns from first on. */
+/* Adds a value for the key of the record's columns from first on. */
 static void feed_cell(const struct l_sink *sink, const struct l_current *current, struct l_agg *to,
 		      uint32_t first, int64_t value)
 {
@@ -284,7 +287,7 @@ static void feed_cell(const struct l_sink *sink, const struct l_current *current
 	to->no_memory += rc < 0;
 }
 
-/* What the record has behind the key of its end, for into. */
+/* Reads the columns behind the key of the span's end, which into uses. */
 static bool take_kept(const struct l_sink *sink, const struct l_current *current,
 		      struct pev_kept *kept)
 {
@@ -317,7 +320,7 @@ static void feed_via(const struct l_sink *sink, const struct l_current *current)
 		end->no_memory++;
 }
 
-/* The key of into: of each column's end, what it has. */
+/* Makes the key of into: each column comes from its end of the span. */
 static bool take_joined(const struct l_sink *sink, const struct l_current *current,
 			const struct pev_spanned *ended)
 {
@@ -338,7 +341,7 @@ static bool take_joined(const struct l_sink *sink, const struct l_current *curre
 			continue;
 		}
 		part = pev_key_next(kept[from]->bytes, kept[from]->len, &at[from]);
-		if (put(key, &part) < 0) {
+		if (add_key_part(key, &part) < 0) {
 			span->into->no_memory++;
 			return false;
 		}
@@ -432,7 +435,7 @@ static void note_time(struct l_time_range *times, const struct pev_record *rec)
 	times->any = true;
 }
 
-static void feed(const struct l_sink *sink, const struct l_current *current)
+static void feed_aggregator(const struct l_sink *sink, const struct l_current *current)
 {
 	struct l_agg *agg = sink->agg;
 	int64_t value = 1;
@@ -495,7 +498,7 @@ static inline void feed_one(struct l_sink *sink, lua_State *L, int context,
 	}
 	if (view->rec->plan != sink->plan || (args && args->tp != sink->tp))
 		find_fields(sink, view->rec, args);
-	feed(sink, &current);
+	feed_aggregator(sink, &current);
 }
 
 void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,

@@ -1,8 +1,8 @@
 /*
- * lsink.h - from a record to an aggregator's cell, or a line: what stands where a callback stands.
+ * lsink.h - a sink: feeds records to an aggregator or a line printer in the place of a callback.
  *
- * The names of an aggregator's columns are looked up when the event is declared; a
- * payload's fields when the first payload of its tracepoint comes. No Lua per record.
+ * An aggregator's columns are looked up when the event is declared; payload fields when
+ * the first payload of the tracepoint arrives. Runs no Lua per record.
  */
 #ifndef PEV_LSINK_H
 #define PEV_LSINK_H
@@ -16,52 +16,53 @@
 #include "lua/record/lrecord.h"
 
 struct l_sink {
-	struct l_sink *next;             /* that gets the record as well; NULL: none */
+	struct l_sink *next;             /* gets the record too; or NULL */
 	struct l_agg *agg;
 	struct l_text_line *line;             /* NULL: the sink feeds agg, described by the rest */
-	const struct pev_tracepoint *tp; /* whose fields were looked up */
-	const struct pev_plan *plan;     /* where samples' were found */
+	const struct pev_tracepoint *tp; /* the tracepoint of the last lookup */
+	const struct pev_plan *plan;     /* the plan of the last lookup */
 	struct pev_stacks *stacks;       /* NULL: no column is a stack */
-	const char *event;               /* behind the fields */
-	struct l_field *value, *by;      /* among these; value->code 0: none */
-	struct l_field *when, *into_when; /* what the condition reads, and into's of a span */
-	bool counts_one;                 /* values of 1 by a column, or none; no condition */
-	bool counts;                     /* and that is a number with a place in all samples */
+	const char *event;               /* stored behind the fields */
+	struct l_field *value, *by;      /* in fields; value->code 0: no value */
+	struct l_field *when, *into_when; /* fields of the condition; of the span's into */
+	bool counts_one;                 /* counts records by at most one column, no condition */
+	bool counts;                     /* and the column is a number at a fixed offset */
 	uint32_t nr;
 	struct l_field fields[];
 };
 
-/* Is it a value that one can be made of? A list of such is, too. */
+/* True for an aggregator, a line, or a list of them. */
 bool l_sink_is(lua_State *L, int idx);
 
 /*
- * Push what feeds the aggregator, or line, at idx from an event of that name; of a list each of
- * them, in their order. A block of Lua's memory; what it feeds must outlive it. The table at
- * context is that of the views (lview.h): its stacks are those of the keys.
+ * Pushes a sink for the aggregator, line or list of them at idx, for an event of that name.
+ * The value at idx must outlive the sink. The table at context is the views' (l_view_push());
+ * its stack table is that of the keys.
  */
 struct l_sink *l_sink_push(lua_State *L, int idx, int context, const char *event);
 
 /*
- * Take the shown record in; args is NULL where it has no payload, context as above. Never raises.
+ * Feeds the record to the sink and its followers. args is NULL without a payload; context as
+ * above. Never raises.
  */
 void l_sink_feed(struct l_sink *sink, lua_State *L, int context, const struct l_view *view,
 		 const struct l_args *args);
 
-/* Are a number of each sample of that plan, in its place, all that it looks at? */
+/* True if the sink needs at most one number at a fixed offset of samples of that plan. */
 static inline bool l_sink_counts(const struct l_sink *sink, const struct pev_plan *plan,
 				 const struct l_args *args)
 {
 	return sink->counts && plan == sink->plan && (!args || args->tp == sink->tp);
 }
 /*
- * Then the same of a record, of whose payload the bytes need not be found; or of as many as come
- * out of a recording, all of that plan: of how many, from the first on. The rest, and what gets
- * false, is for l_sink_feed().
+ * Fast paths if l_sink_counts() is true: for one record, or for a run of nr records of a
+ * recording, all of that plan. l_sink_count() returns how many it has counted. The caller
+ * passes the rest, and a record that returns false, to l_sink_feed().
  */
 bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec);
 uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr);
 
-/* Add aggregator_fields to the table on top of the stack. */
+/* Adds aggregator_fields to the table on top of the stack. */
 void l_sink_register(lua_State *L);
 
 #endif

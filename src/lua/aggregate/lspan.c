@@ -1,5 +1,5 @@
 /*
- * lspan.c - the userdata perfev.span; see lspan.h. What is done per record is lsink.c's.
+ * lspan.c - the userdata perfev.span; see lspan.h. lsink.c does the work per record.
  */
 #include "lua/aggregate/lspan.h"
 
@@ -17,10 +17,10 @@ static struct l_agg *check_agg(lua_State *L, int arg)
 	return agg;
 }
 
-/* Where each end's aggregator is among the arguments of span(), and into. */
+/* Argument numbers of span(): the ends' aggregators, and into. */
 enum { AT_ENDS = 1, AT_INTO = AT_ENDS + L_SPAN_NR };
 
-/* The end at idx keeps the span on top, and the stacks of its keys are those of into. */
+/* The end at idx keeps the span on top and shares the stack tables of into. */
 static void take_end(lua_State *L, int idx, struct l_span *self, enum l_span_end end)
 {
 	struct l_agg *agg = l_agg_test(L, idx);
@@ -46,7 +46,7 @@ static lua_Integer integer_of(lua_State *L, const char *name, lua_Integer least)
 	return value;
 }
 
-/* Whose each of into's columns is, by the list "from"; how many there are of each end. */
+/* Reads the list "from": the end of each column of into. Counts the columns of each end. */
 static void take_columns(lua_State *L, struct l_span *self, uint32_t nr[L_SPAN_NR])
 {
 	lua_getfield(L, AT_INTO + 1, "from");
@@ -84,8 +84,8 @@ static void take_ends(lua_State *L, struct l_span *self)
 }
 
 /*
- * span(start, via or nil, stop, cancel or nil, into, { nr_by = columns that are the key,
- * most = that wait, unit =, least = ns, from = { enum l_span_end of each of into's columns } })
+ * span(start, via or nil, stop, cancel or nil, into, { nr_by = columns of the key, most = open
+ * spans, unit =, least = ns, from = { enum l_span_end of each column of into } }) -> span
  */
 static int l_span(lua_State *L)
 {
@@ -123,8 +123,8 @@ static int l_span_gc(lua_State *L)
 }
 
 /*
- * span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= }; where there were any
- * bypassed=, cancelled=
+ * span_counts(span) -> { waiting=, unstarted=, restarted=, dropped= }, and bypassed= and
+ * cancelled= unless they are 0
  */
 static int l_span_counts(lua_State *L)
 {

@@ -1,5 +1,5 @@
 /*
- * lspan.h - the userdata perfev.span: what has begun, between ends that stand as callbacks.
+ * lspan.h - the userdata perfev.span: open spans between a start and a stop event.
  */
 #ifndef PEV_LSPAN_H
 #define PEV_LSPAN_H
@@ -10,23 +10,23 @@
 #include "lua/aggregate/laggregator.h"
 
 /*
- * Its ends are aggregators that keep no value of their own. The first nr_by columns of each are
- * the key. Those behind them are columns of into, in their order: of the start and of the via
- * they are kept until the stop.
+ * The ends are aggregators without values. The first nr_by columns of each end are the
+ * span's key. The others are columns of into, in order; those of start and via are kept
+ * until the stop.
  */
 struct l_span {
 	struct pev_spans spans;
-	struct l_agg *into;   /* borrowed of the span's user value 1 */
+	struct l_agg *into;   /* borrowed from the span's user value 1 */
 	uint32_t nr_by;
-	uint64_t unit, least; /* ns; what took less is left out */
-	enum l_span_end from[L_AGG_COLUMNS]; /* whose into's columns are */
-	bool joins;           /* some are not the stop's */
-	bool passes;          /* one without a via is left out */
-	uint64_t bypassed;    /* those */
-	struct l_time_range begun; /* of what came to the start */
+	uint64_t unit, least; /* ns; shorter spans are ignored */
+	enum l_span_end from[L_AGG_COLUMNS]; /* the end of each column of into */
+	bool joins;           /* into has columns of start or via */
+	bool passes;          /* spans without a via are ignored */
+	uint64_t bypassed;    /* number of those */
+	struct l_time_range begun; /* of the start's records */
 };
 
-/* Add span() and span_counts() to the table on top of the stack. */
+/* Adds span() and span_counts() to the table on top of the stack. */
 void l_span_register(lua_State *L);
 
 #endif
