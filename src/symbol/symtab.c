@@ -96,7 +96,7 @@ static void read_facts(struct pev_symtab *table, const struct pev_elf *elf)
 
 /* ---- symbols ---- */
 
-static bool reserve(void **list, size_t *cap, size_t need, size_t each)
+static bool grow_list(void **list, size_t *cap, size_t need, size_t each)
 {
 	size_t more = *cap ? *cap : 256;
 	void *grown;
@@ -120,8 +120,10 @@ static int add_symbol(struct pev_symtab *table, uint64_t start, uint64_t size, u
 
 	if (table->names_len + len + more + 1 > NAMES_MAX)
 		return -ENOMEM;
-	if (!reserve((void **)&table->symbols, &table->cap, table->nr + 1, sizeof(*table->symbols)) ||
-	    !reserve((void **)&table->names, &table->names_cap, table->names_len + len + more + 1, 1))
+	if (!grow_list((void **)&table->symbols, &table->cap, table->nr + 1,
+		       sizeof(*table->symbols)) ||
+	    !grow_list((void **)&table->names, &table->names_cap,
+		       table->names_len + len + more + 1, 1))
 		return -ENOMEM;
 	table->symbols[table->nr++] = (struct symbol){
 		.start = start,
