@@ -1,10 +1,9 @@
---- perfl's command line: which word is whose.
+--- Parses perfl's command line: assigns each word to perfl, the script or the command.
 --
--- Two looks at the same words. `scan` knows perfl's options only and finds the script,
--- so that it can be run; what the script declares then joins perfl's options in
--- one argparse parser, and `parse` gives every word its owner. What the two
--- looks disagree about is refused, never guessed. Between them `take_command` ends the words
--- where the command begins: at --, or at the first plain word of a script that takes none.
+-- There are two passes. `scan` knows only perfl's options and finds the script, so that it can run. The options that
+-- the script declares then join perfl's in one argparse parser, and `parse` assigns every word. If the two passes
+-- disagree, the command line is refused. Between them `take_command` finds the start of the command: --, or the first
+-- plain word if the script takes none.
 
 local args = require "perfev.tool.args"
 local other_tools = require("perfev.base.lazy_module") "perfl.other_tools"
@@ -20,33 +19,33 @@ local function positive(convert, what)
   return function(text)
     local value, why = convert(text)
     if not value then return nil, why end
-    if value <= 0 then return nil, ("%s '%s': must be more than nothing"):format(what, text) end
+    if value <= 0 then return nil, ("%s '%s': must be above 0"):format(what, text) end
     return value
   end
 end
 
-local function count(text)
+local function parse_count(text)
   local n = text:find("^%d+$") and math.tointeger(tonumber(text))
   if n then return n end
   return nil, ("count '%s': expected a whole number, as in 1000"):format(text)
 end
 
-local function ring(text)
+local function parse_ring_size(text)
   local _, wrong = parse_units.size(text)
   if wrong then return nil, wrong end
   local bytes = parse_units.buffer(text)
   if bytes then return bytes end
-  return nil, ("size '%s': the ring of a CPU has 4K to 2G, in bytes"):format(text)
+  return nil, ("size '%s': expected 4K to 2G for the ring of each CPU"):format(text)
 end
 
-local function memory(text)
+local function parse_memory_size(text)
   local bytes, why = parse_units.size(text)
   if not bytes then return nil, why end
   if bytes < session_options.LEAST_BYTES then return nil, ("size '%s': 1M or more"):format(text) end
   return bytes
 end
 
-local function moment(text)
+local function parse_time(text)
   local ok, why = parse_units.moment(text)
   if not ok then return nil, why end
   return text
@@ -64,7 +63,7 @@ local function id_list(what, kind, least)
   end
 end
 
---- perfl's own options, in the order of --help. `many`: may be given again, all count.
+--- perfl's own options, in the order of --help. `many`: may be repeated. `yields`: a script may declare the same flag.
 M.groups = {
   { "What to watch (or a command)",
     { "-a", into = "all_cpus", help = "watch every process on every CPU" },
@@ -83,19 +82,19 @@ M.groups = {
   { "Reading a recording (-C, -p, -t and --comm select records)",
     { "-i", into = "input", metavar = "FILE",
       help = "read a perf.data file instead of the kernel (-: standard input)" },
-    { "--from", into = "from", metavar = "TIME", convert = moment,
+    { "--from", into = "from", metavar = "TIME", convert = parse_time,
       help = "skip records before TIME: 12345.678901 as perf script prints it, +1.5s after the first sample, or 25% of "
         .. "the span" },
-    { "--to", into = "to", metavar = "TIME", convert = moment, help = "skip records after TIME" },
+    { "--to", into = "to", metavar = "TIME", convert = parse_time, help = "skip records after TIME" },
   },
   { "Limits",
     { "-d", into = "duration", metavar = "DURATION", convert = positive(parse_units.duration, "duration"),
       help = "stop after 10s, 500ms, 2m (a plain number: seconds)" },
-    { "-n", into = "count", metavar = "COUNT", convert = positive(count, "count"),
+    { "-n", into = "count", metavar = "COUNT", convert = positive(parse_count, "count"),
       help = "stop after COUNT records" },
-    { "-m", into = "buffer", metavar = "SIZE", convert = ring,
+    { "-m", into = "buffer", metavar = "SIZE", convert = parse_ring_size,
       help = "ring buffer size of each CPU, as in 8M (default: 2M)" },
-    { "--max-memory", into = "max_memory", metavar = "SIZE", convert = memory,
+    { "--max-memory", into = "max_memory", metavar = "SIZE", convert = parse_memory_size,
       help = "limit the memory for stacks, keys and names (default: 256M); the rest is counted as (other)" },
   },
   { "Script and output",
@@ -134,7 +133,7 @@ M.groups = {
   },
 }
 
---- flag -> row of `groups`; and all flags in that order.
+--- flag -> row of `groups`; and all flags in the same order.
 M.by_flag, M.flags = {}, {}
 for _, group in ipairs(M.groups) do
   for i = 2, #group do
@@ -145,13 +144,13 @@ for _, group in ipairs(M.groups) do
   end
 end
 
--- ---- the first look ----
+-- ---- the first pass ----
 
 local function is_option(word)
   return #word > 1 and word:sub(1, 1) == "-"
 end
 
-local function note(found, row, value)
+local function store_option(found, row, value)
   if row.into == "chunks" then
     found.chunks = found.chunks or {}
     found.chunks[#found.chunks + 1] = value
@@ -160,8 +159,8 @@ local function note(found, row, value)
   end
 end
 
--- An option word -> the row that wants the next word as its value; "unknown" when an
--- option that is not ours might. Behind the name of a script -e can be that script's alone.
+-- An option word -> the row whose value is the next word; "unknown" if the next word may be the value of an option that
+-- perfl does not have. After the name of a script, -e belongs to the script.
 local function scan_long(found, word)
   local flag, value = word:match("^([^=]+)=(.*)$")
   local row = M.by_flag[flag or word]
@@ -171,7 +170,7 @@ local function scan_long(found, word)
   end
   found.named[row] = true
   if row.metavar and not flag then return row end
-  note(found, row, value)
+  store_option(found, row, value)
 end
 
 local function scan_cluster(found, word, exists)
@@ -184,22 +183,21 @@ local function scan_cluster(found, word, exists)
     found.named[row] = true
     if row.metavar then
       if i == #word then return row end
-      note(found, row, word:sub(i + 1))
+      store_option(found, row, word:sub(i + 1))
       return
     end
-    note(found, row)
+    store_option(found, row)
   end
 end
 
--- A word after an option that is not ours may be that option's value: it is the script
--- only when there is such a script.
+-- A word after an unknown option may be that option's value: it is the script only if such a script exists.
 local function looks_like_script(word, exists)
   return (word:find("%.lua$") or word:find("^[%w_-]+$")) and exists(word)
 end
 
 local function take_plain(found, at, word, wanted, exists)
   if wanted and wanted ~= "unknown" then
-    note(found, wanted, word)
+    store_option(found, wanted, word)
   elseif found.script == nil and not (wanted and not looks_like_script(word, exists)) then
     found.script, found.script_at = word, at
   else
@@ -207,7 +205,7 @@ local function take_plain(found, at, word, wanted, exists)
   end
 end
 
---- The words before --, and those after it, or nil.
+--- -> the words before --, the words after it or nil
 function M.split_at_dashes(argv)
   for i, word in ipairs(argv) do
     if word == "--" then
@@ -232,8 +230,8 @@ local function scan_words(head, exists, no_script)
   return found
 end
 
--- A script's text begins with a comment as often as not, which is no option: it is made one word with its -e.
--- The second list: the place of each word, or of its first part, in `head`.
+-- Joins -e and a Lua text that begins with a comment (--) into one word, so that the comment is not read as an option.
+-- The second list: the index of each word, or of its first part, in `head`.
 local function glue_comments(head)
   local out, places = {}, {}
   for i, word in ipairs(head) do
@@ -249,7 +247,7 @@ end
 
 local function compiles(lines) return load(table.concat(lines, "\n"), "=-e", "t") ~= nil end
 
--- Of the words after -e those that are events, what "*" is in the script; nil: all are Lua.
+-- Separates the values of -e that are events, which replace "*" in the script, from those that are Lua.
 local function take_events(found, has_script)
   if compiles(found.chunks) then return nil end
   local events, lua = {}, {}
@@ -261,7 +259,7 @@ local function take_events(found, has_script)
   found.events, found.chunks = events, #lua > 0 and lua or nil
 end
 
---- Find the script, and what must be known before it runs.
+--- The first pass: finds the script and the options needed before it runs.
 -- @tparam {string,...} argv
 -- @tparam function exists  word -> whether a script of that name or path is there
 -- @tparam ?table verbs     words that name no script, as keys
@@ -285,7 +283,7 @@ function M.scan(argv, exists, verbs)
   elseif found.chunks then
     found.given = found.chunks
     take_events(found, verb and exists(verb))
-    if found.chunks then -- then no word is a script: every plain one is the chunk's
+    if found.chunks then -- with Lua text there is no script: every plain word belongs to the text
       found = scan_words(head, exists, false)
       found.given = found.chunks
       take_events(found)
@@ -299,7 +297,7 @@ end
 
 -- ---- the command ----
 
--- flag -> how many plain words may follow it as its values
+-- flag -> the largest number of plain words that may follow it as values
 local function most_values(rows, declared)
   local most = {}
   for _, row in pairs(rows) do
@@ -311,7 +309,7 @@ local function most_values(rows, declared)
   return most
 end
 
--- How many plain words may follow this option word as its values, as argparse reads it.
+-- The largest number of plain words that may follow this option word as values, as argparse reads it.
 local function values_after(word, most)
   if word:sub(1, 2) == "--" then
     local flag = word:match("^[^=]+")
@@ -325,7 +323,7 @@ local function values_after(word, most)
   return 0
 end
 
--- The plain words that are no option's values, before --: their places.
+-- The indexes of the plain words before -- that are not values of options.
 local function plain_places(words, most)
   local places, values = {}, 0
   for i, word in ipairs(words) do
@@ -341,7 +339,7 @@ local function plain_places(words, most)
   return places
 end
 
---- Split the words of a verb that takes no plain ones where its command begins.
+--- Splits the words of a verb without plain words at the start of its command.
 -- @tparam {string,...} words
 -- @tparam table rows         the verb's options
 -- @treturn {string,...}      the words before the command
@@ -359,7 +357,7 @@ local function plain_words(found, declared)
   return found.head[places[1]] == found.script and table.move(places, 2, #places, 1, {}) or {}
 end
 
---- End the words where the command begins, if the script takes no plain words.
+--- Cuts the words at the start of the command, if the script takes no plain words.
 -- @tparam table found     from `scan`
 -- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
 -- @tparam function exists as in `scan`
@@ -405,9 +403,9 @@ local function first_unfit(found, declared)
   return n < #places and n + 1 or nil
 end
 
--- ---- the second look ----
+-- ---- the second pass ----
 
---- Have a parser know an option.
+--- Adds an option to a parser.
 -- @tparam argparse parser
 -- @tparam table row  of `groups`, or of that form
 function M.add_row(parser, row)
@@ -419,8 +417,8 @@ function M.add_row(parser, row)
   return element
 end
 
--- An option of ours that the script has, too, is the script's: `perfl stat -j -e cycles`.
-local function is_the_scripts(row, declared)
+-- True if the script declares this option of perfl, which then is the script's: `perfl stat -j -e cycles`.
+local function is_declared(row, declared)
   for _, option in ipairs(row.yields and declared or {}) do
     for _, flag in ipairs(option.flags or {}) do
       if M.by_flag[flag] == row then return true end
@@ -435,7 +433,7 @@ local function add_ours(parser, declared, named)
     for i = 2, #group do
       local row = group[i]
       local wanted = not named or named[row] or row.many
-      if wanted and not is_the_scripts(row, declared) then
+      if wanted and not is_declared(row, declared) then
         elements[#elements + 1] = M.add_row(parser, row)
       end
     end
@@ -443,21 +441,21 @@ local function add_ours(parser, declared, named)
   end
 end
 
---- Refuse a script that declares an option of ours. Raises, as the mistake is the script's.
+--- Refuses a script that declares an option of perfl. Raises, because the mistake is the script's.
 function M.check_conflicts(declared, name)
   for _, option in ipairs(declared) do
     for _, flag in ipairs(option.flags or {}) do
       local row = M.by_flag[flag]
       if row and not row.yields then
-        error(("%s declares the option '%s', which is perfl's (%s): name it otherwise"):format(
+        error(("%s declares the option '%s', which belongs to perfl (%s): choose another name"):format(
           name, flag, row.help), 0)
       end
     end
   end
 end
 
--- A parser with perfl's options, or of them those named, and the script's. declared may be nil: then
--- every plain word is the script's.
+-- A parser with perfl's options (only the rows in `named` if given) and the script's. Without `declared` every plain
+-- word belongs to the script.
 local function new_parser(found, declared, name, named)
   local parser = args.new_parser("perfl")
   if found.script then parser:argument("SCRIPT"):target("perfl.script"):hidden(true) end
@@ -471,9 +469,8 @@ local function new_parser(found, declared, name, named)
   return parser
 end
 
--- Telling argparse of all options takes longer than all else that it does: those that are named
--- (and many, of which none is an empty list) will do where all is well, and what is wrong is said
--- by a parser that knows them all.
+-- Building argparse's options is the slowest part of parsing. The first parser has only the options that were used (and
+-- the repeatable ones, for their empty lists); if it fails, a parser with all options makes the message.
 local function parse_words(found, declared, name)
   local ok, result = new_parser(found, declared, name, found.named):pparse(found.head)
   if ok then return ok, result end
@@ -486,7 +483,7 @@ local function flatten(lists)
   return #out > 0 and out or nil
 end
 
---- What a parser found of the options of these rows.
+--- The values of the options of these rows.
 function M.taken(rows, result)
   local opts = {}
   for _, row in pairs(rows) do opts[row.into] = result["perfl." .. row.into] end
@@ -502,8 +499,8 @@ local function script_flags(declared)
   return #flags > 0 and flags or { "no options" }
 end
 
--- What a long option is here that perf calls so (--all-cpus), or of which the beginning was written; or nil.
-local function long_of(flag, declared)
+-- The option meant by perf's long name (--all-cpus) or by an abbreviation; or nil.
+local function find_long_option(flag, declared)
   local all = declared and script_flags(declared) or {}
   table.move(M.flags, 1, #M.flags, #all + 1, all)
   for _, known in ipairs(all) do
@@ -514,10 +511,11 @@ local function long_of(flag, declared)
   end
 end
 
--- argparse's sentence about an option that is not there: it knows no beginnings, and one letter is near to all others.
+-- argparse's message about an unknown option, improved: argparse knows no abbreviations, and it calls every one-letter
+-- option similar to every other.
 local function unknown_option(sentence, declared)
   local flag = sentence:match("^unknown option '(%-%-[^']+)'$")
-  local long = flag and long_of(flag, declared)
+  local long = flag and find_long_option(flag, declared)
   if long then return ("%s; Did you mean '%s'?"):format(sentence, long) end
   local short = sentence:match("^(unknown option '%-[^-]'); Did you mean one")
   local number = sentence:match("^unknown option '(%-%d)'")
@@ -525,7 +523,7 @@ local function unknown_option(sentence, declared)
   return ("%s\nwrite a value that begins with a dash after =, as in --name=%s"):format(short, number)
 end
 
--- argparse's sentence, and for an unknown option what there is. name: of the script, or nil.
+-- argparse's message, with the known options after an unknown one. name: the script's, or nil.
 local function explain(sentence, declared, name, found)
   sentence = escape((sentence:gsub("\n", "; ")))
   local known = name and other_tools.option(name, sentence)
@@ -546,7 +544,7 @@ local function explain(sentence, declared, name, found)
   return table.concat(lines, "\n")
 end
 
---- What is wrong with words among which no script is.
+--- The message for a command line without a script.
 -- @tparam table found  from `scan`
 -- @treturn string
 function M.no_script(found)
@@ -558,7 +556,7 @@ local function same(a, b)
   return #(a or {}) == #(b or {}) and table.concat(a or {}, "\0") == table.concat(b or {}, "\0")
 end
 
--- What is said to a kernel, and not to a recording.
+-- Options for the kernel that exclude -i.
 local live_only = {
   { "all_cpus", "-a" }, { "uid", "--uid" }, { "cgroup", "--cgroup" }, { "buffer", "-m" }, { "sim", "--sim" },
   { "record", "--record" },
@@ -579,7 +577,7 @@ local function check_input(opts, found)
     .. "  try: without %s"):format(flag, flag)
 end
 
---- What excludes each other -> why, or nil.
+--- Checks options that exclude each other -> the message, or nil.
 function M.check_together(opts, found)
   if opts.all_cpus and (opts.pids or opts.tids) then
     return "-a watches every process, -p and -t some: choose one"
@@ -609,7 +607,7 @@ local function check_record(opts)
   end
 end
 
---- Give every word its owner.
+--- The second pass: assigns every word.
 -- @tparam table found     from `scan`
 -- @tparam ?table declared the script's options (perfev.args.check), nil: it declares none
 -- @tparam string name     the script's, for messages
@@ -623,7 +621,7 @@ function M.parse(found, declared, name)
   local ok, result = parse_words(found, declared, name)
   if not ok then return nil, explain(result, declared, name, found) end
   local opts = M.taken(M.by_flag, result)
-  if not found.chunks and is_the_scripts(M.by_flag["-e"], declared) then -- an event of the script's own option
+  if not found.chunks and is_declared(M.by_flag["-e"], declared) then -- the script's own -e took the event
     found.events, found.given = nil, nil
   end
   if found.script and not found.given and #(opts.chunks or {}) > 0 then

@@ -1,8 +1,8 @@
---- perfl: run a script against the live kernel.
+--- perfl: runs a script on the live kernel, a recording or a simulated kernel.
 --
--- The story of a run: find the script, give every word of the command line its owner,
--- run the script's text (which declares events), then the default session, then say
--- what it cost. What a script starts by itself (perfev.run()) is configured just the same.
+-- A run finds the script, assigns each word of the command line to perfl, the script or the command, runs the script
+-- (which declares events), runs the default session, and prints the summary line. A script that calls perfev.run()
+-- itself gets the same configuration.
 
 local lazy = require "perfev.base.lazy_module"
 local perfev = require "perfev"
@@ -32,34 +32,33 @@ local M = {}
 local FAILED, USAGE, LOST = 1, 2, 3
 local EPIPE = 32
 
--- Words that name no script: a module each, whose main(words after it) prints and gives the
--- exit status.
+-- Verb -> module; its main(words after the verb) prints and returns the exit status.
 local verbs = {
   cleanup = "perfl.verb.cleanup", ["--cleanup"] = "perfl.verb.cleanup", doctor = "perfl.verb.doctor",
   list = "perfl.verb.list", report = "perfl.verb.report", dump = "perfl.verb.dump",
   skeleton = "perfl.verb.skeleton",
 }
--- record declares events and runs like a script.
+-- `record` has no main: it declares events and runs like a script.
 local every_verb = setmetatable({ record = "perfl.verb.record" }, { __index = verbs })
 
-local no_target = "nothing to watch: the script wants events, and no process or CPU was named\n"
+local no_target = "nothing to watch: the script needs events, but no process or CPU is named\n"
 local ways_to_choose = [[
 try one of: -- COMMAND, -p PID, -t TID, -a (everything), -C LIST (some CPUs)
-or -i FILE (what perf record wrote)]]
+or -i FILE (a recording)]]
 
--- What names of addresses need: CAP_SYS_PTRACE, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE; see src/base/rights.h.
+-- The capabilities for symbol lookup: CAP_SYS_PTRACE, CAP_SYSLOG, CAP_CHECKPOINT_RESTORE; see src/base/rights.h.
 local CAPS_OF_NAMES = 1 << 19 | 1 << 34 | 1 << 40
 
 -- The one run of this program:
 --   words             options.scan's result
 --   name, path, text  of the script
---   declared          what perfev.args was given, checked
---   opts              perfl's options, once every word has its owner
---   session           the default one, once it has been about to start
---   status            what was left with
+--   declared          the checked argument of perfev.args
+--   opts              perfl's options, once the command line is parsed
+--   session           the default session, from before its start
+--   status            the exit status of leave()
 local run
 
--- End from wherever we are, through the script's frames.
+-- Ends the run from any depth: raises an error through the script's frames.
 local function leave(status, text)
   if text then message.say(text) end
   run.status = status
@@ -83,8 +82,8 @@ local function may_declare_itself(text)
     or text:find("%f[%w_]loadfile%f[^%w_]")
 end
 
--- Whether the text could call perfev.args, itself or through another module. If it cannot,
--- its command line is settled before it runs.
+-- True if the text could call perfev.args, itself or through another module. Otherwise the command line is parsed
+-- before the script runs.
 local function may_declare(text)
   if may_declare_itself(text) then return true end
   for module in text:gmatch("%f[%w_]require%s*%(?%s*[\"']([^\"']*)") do
@@ -93,7 +92,7 @@ local function may_declare(text)
   return false
 end
 
--- Whether a script that declares nothing could read its words. If it cannot, they are a command.
+-- True if a script without declared options could read its words. Otherwise the words are a command.
 local function may_read_words(text)
   return text:find("%f[%w_]arg%f[^%w_]") or text:find("...", 1, true)
 end
@@ -102,8 +101,8 @@ local function log(level, text)
   if level == 0 or run.opts.verbose > 0 then message.say(text) end
 end
 
--- perfl's options are known: what takes effect before the session does so now.
-local function begin(opts)
+-- Applies the options that take effect before the session starts.
+local function apply_options(opts)
   session_options.MAX_BYTES = opts.max_memory or session_options.MAX_BYTES
   if run.opts then return end
   run.opts = opts
@@ -152,8 +151,8 @@ local function set_global_arg()
   _G.arg = words
 end
 
--- Once the script's arguments are known: separates the command, and obeys --help and --version.
-local function end_words(declared)
+-- Called when the script's options are known: separates the command, and handles --help and --version.
+local function split_command(declared)
   if declared or not may_read_words(run.text) then
     run.words = command_line.take_command(run.words, declared, find_script.exists)
     set_global_arg()
@@ -168,31 +167,32 @@ local function end_words(declared)
   end
 end
 
--- What perfev.args does under perfl.
+-- perfev.args under perfl.
 local function parse_declared(declared)
   if run.declared then error("perfev.args: a script declares its options once", 2) end
   run.declared = declared
   command_line.check_conflicts(declared, run.name)
-  end_words(declared)
+  split_command(declared)
   local opts, values = command_line.parse(run.words, declared, run.name)
   if not opts then refuse_command_line(values) end
-  begin(opts)
+  apply_options(opts)
   return values
 end
 
--- Whether it depends on the script's declaration where the command begins, or whether there is one to help with.
-local function must_wait()
+-- True if the command line can only be parsed after the script's declaration: the start of the command or the text of
+-- --help depends on it.
+local function needs_declaration()
   return run.words.help or run.words.version
     or command_line.as_command(run.words) and (may_declare_itself(run.text) or not may_read_words(run.text))
 end
 
--- The command line of a script that declares nothing. `final`: nothing can follow.
-local function settle(final)
-  if run.opts or not final and must_wait() then return end
-  if final then end_words() end
+-- Parses the command line of a script that has declared no options. `final`: the script cannot declare any later.
+local function parse_undeclared(final)
+  if run.opts or not final and needs_declaration() then return end
+  if final then split_command() end
   local opts, why = command_line.parse(run.words, nil, run.name)
   if opts then
-    begin(opts)
+    apply_options(opts)
   elseif final then
     refuse_command_line(why)
   end
@@ -211,15 +211,15 @@ local function chunk_environment()
   })
 end
 
--- bpftrace's 'tracepoint:a:b /pid == 3/ { ... }' -> the event, as it is spelled here; nil: it is none
+-- bpftrace's 'tracepoint:a:b /pid == 3/ { ... }' -> perf's name of the event; nil if the text has another form
 local function probe_of(text)
   local prefix, rest = text:match("^%s*(%a%a%a%a%a+):([%w_:*.-]+)%s*[/{]")
   local probe = prefix and prefix .. ":" .. rest
   return probe and (foreign_names.translate(probe) or prefix:find("probe$") and probe)
 end
 
--- What is perf's -e, an event, is none of ours, Lua; nor is bpftrace's, a program.
-local function hint(chunks)
+-- The hint for an -e that is an event, as perf takes it, or a bpftrace program, instead of Lua.
+local function chunk_hint(chunks)
   local text = table.concat(chunks, ",")
   local probe = probe_of(text)
   if probe then
@@ -243,7 +243,7 @@ local function load_script()
   if words.chunks then
     run.name, run.text = "-e", table.concat(words.chunks, "\n")
     local script, why = load_source.compile(run.text, "=-e", chunk_environment())
-    return script, why and why .. hint(words.chunks)
+    return script, why and why .. chunk_hint(words.chunks)
   end
   local path, why = find_script.resolve(words.script, verbs)
   if not path then return nil, why, USAGE end
@@ -263,19 +263,19 @@ local function print_callback_error(object, where, trace)
     where and " in " .. where or "", message.trimmed(text) .. other_tools.name(text)))
 end
 
--- Asked by the session once per wakeup.
+-- Called by the session once per wakeup.
 local function keep_going()
   local ok = output.check()
   if not ok then return "output" end
   if native.signal() then
-    native.heed() -- it is here that the loop sees it: what is done at the end may take its time
+    native.heed() -- the loop has seen the signal: the done callbacks may take long
     return "signal"
   end
   progress.update(run.session)
   return true
 end
 
-local function look_below(dir)
+local function set_symfs(dir)
   local there, _, code = core.list(dir)
   if not there then
     leave(FAILED, ("cannot look for files below %s: %s\n"
@@ -284,7 +284,7 @@ local function look_below(dir)
   symbol.symfs(dir)
 end
 
--- Where the command line names nothing to watch.
+-- Called if the command line names no target.
 local function watch_by_default(opts)
   if run.declared and run.declared.all_cpus then
     opts.all_cpus = true
@@ -310,7 +310,7 @@ local function configure(s)
     watch_by_default(opts)
   end
   if opts.inline then symbol.source() end
-  if opts.symfs then look_below(opts.symfs) end
+  if opts.symfs then set_symfs(opts.symfs) end
   if opts.kallsyms then symbol.kallsyms(opts.kallsyms) end
   if opts.debuginfod then symbol.debuginfod() end
   symbol_files.go_on = function() return not native.signal() end
@@ -337,7 +337,7 @@ local function configure(s)
   s._keep_going, s._record_fd = keep_going, opts.record_fd
 end
 
--- -> exit status: an event that is not to be had would fail the run
+-- -> exit status: 1 if an event is not available
 local function print_plan(s)
   local lines, sound = s:plan()
   for _, line in ipairs(lines) do io.write(escape(line), "\n") end
@@ -355,9 +355,9 @@ local function check_events(s)
     .. "try: event { \"*\", sample = print } in it"):format(text, escape(run.name)))
 end
 
--- The default session is about to start, by us or by the script.
+-- Called before the default session starts, whether perfl or the script starts it.
 local function before_start()
-  settle(true)
+  parse_undeclared(true)
   local s = session.default()
   run.session = s
   configure(s)
@@ -388,7 +388,7 @@ local function say_closing(why)
   local s = run.session
   if run.opts.quiet or not (s and s.started) then return end
   local totals = s:totals()
-  if why and totals.records == 0 then return end -- it never came to run
+  if why and totals.records == 0 then return end -- the run failed before its first record
   if not run.recording then
     for _, line in ipairs(message.closing(totals, native.cpu_time(), run.opts.input)) do message.say(line) end
     local beyond = message.beyond_memory(totals, memory_shortage.stacks)
@@ -419,23 +419,23 @@ local function is_incomplete()
   return s and (s.unfinished or memory_shortage.any or (s:totals().no_memory or 0) > 0)
 end
 
--- What -e has without asking, a script has to ask for.
-local function not_required(why)
+-- The hint for an unknown global: -e has perfev's functions as globals, but a script must require them.
+local function unknown_name_hint(why)
   local name = why:match("^[^\n]*nil value %(global '([%w_]+)'%)")
   if not name or name ~= "perfev" and perfev[name] == nil then return other_tools.name(why) end
   return ("\ntry: local perfev = require \"perfev\"%s"):format(name ~= "perfev" and ", and perfev." .. name or "")
 end
 
--- What the run comes to, why being what failed or nil: status [, signal to end by].
+-- The result of the run -> exit status [, signal to end by]. why: the error, or nil.
 local function outcome(why)
   progress.finish()
   local number = native.signal()
   local flushed, broken, broken_status = output.check()
   local unread = run.session and run.session.record_errno == EPIPE and 141
-  if unread or not flushed and not broken then -- the reader has gone: nothing is left to say
+  if unread or not flushed and not broken then -- the output's reader closed it: print nothing more
     return number and 128 + number or unread or broken_status, number
   end
-  if why then message.say(number and why:match("^[^\n]*") or message.trimmed(why) .. not_required(why)) end
+  if why then message.say(number and why:match("^[^\n]*") or message.trimmed(why) .. unknown_name_hint(why)) end
   if broken then message.say(broken) end
   if run.status then return broken_status or run.status end
   if run.opts then say_closing(why) end
@@ -444,7 +444,7 @@ local function outcome(why)
   return broken_status or is_incomplete() and FAILED or has_lost() and LOST or command_status() or 0
 end
 
--- What was counted and the script has not read.
+-- Prints the aggregators that the script has not read.
 local function print_aggregators()
   if run.opts and run.opts.quiet then return end
   for i, one in ipairs(aggregator.unread()) do
@@ -453,13 +453,13 @@ local function print_aggregators()
   end
 end
 
--- Run the script and what it declared -> nil | what failed
+-- Runs the script, then the default session if the script declared events -> nil | the error
 local function execute(script)
   set_global_arg()
-  settle(not may_declare(run.text))
+  parse_undeclared(not may_declare(run.text))
   script(table.unpack(run.words.rest))
-  if run.status then return end -- a pcall of the script's held it back
-  settle(true)
+  if run.status then return end -- the script's pcall caught leave()
+  parse_undeclared(true)
   local s = session.default()
   if s.finished then return print_aggregators() end
   if s:declared() == 0 and (run.opts.dry_run or session.is_idle(s)) then
@@ -471,7 +471,7 @@ local function execute(script)
   return not ok and (why and message.shown(why) or "the session failed") or nil
 end
 
--- A run whose script is what the words after "record" say.
+-- Runs perfl record: its command line takes the place of a script.
 local function run_record(words)
   run = { words = { rest = {} }, name = "record", text = "", recording = true }
   load_source.prepare()
@@ -484,7 +484,7 @@ local function run_record(words)
   end
   run.words.command = command
   local _, why_failed = xpcall(function()
-    begin(opts)
+    apply_options(opts)
     return execute(declare)
   end, message.traceback)
   if run.status then why_failed = nil end

@@ -1,5 +1,5 @@
---- What is typed by those who know perf, bpftrace and bcc -> what does it here: tools, options, builtins.
--- Asked when a word has failed. An answer is lines that stand below what is wrong, the last of them "try: …".
+--- Maps tools, options and builtins of perf, bpftrace and bcc to their counterparts in perfl.
+-- It is used after a word was refused: an answer is lines to print below the message, the last of them "try: …".
 -- Source: perf's Documentation/ of 6.1; bpftrace(8); man/man8 of bcc and of perf-tools.
 
 local core = require "perfev.core"
@@ -12,7 +12,7 @@ local M = {}
 local mem = "perf mem record -o FILE, and perfl dump FILE, which has addr and data_src"
 local tcp = "perfl -a tpoint sock:inet_sock_set_state"
 
---- word -> what does it here
+--- tool -> its counterpart
 M.tools = {
   annotate = "perfl --inline profile --format tree, for lines", c2c = mem, mem = mem,
   diff = "perfl flamediff BEFORE AFTER, of what perfl profile -f folded wrote",
@@ -45,58 +45,58 @@ M.tools = {
   tplist = "perfl list -v 'SYSTEM:*'",
 }
 
---- Of a word that names no script.
+--- The answer for a word that names no script.
 -- @tparam string word      "sched", "opensnoop", "runqlat-bpfcc"
--- @tparam function exists  word -> whether there is a script of that name
--- @treturn ?string         nil: it is no tool of theirs
+-- @tparam function exists  word -> true if a script has that name
+-- @treturn ?string         nil: not a tool of perf, bpftrace or bcc
 function M.tool(word, exists)
   local bare = word:gsub("%-bpfcc$", ""):gsub("%.bt$", "")
   if bare ~= word and exists(bare) then return "try: perfl " .. bare end
-  if word:find "^%d+$" then return "several processes have commas between them, as of pgrep -d,\ntry: -p PID,PID" end
+  if word:find "^%d+$" then return "PIDs are separated by commas, as pgrep -d, prints them\ntry: -p PID,PID" end
   return M.tools[bare] and "try: " .. M.tools[bare]
 end
 
 -- ---- options ----
 
-local always = "it is always done\ntry: without it"
-local commas = "numbers have no commas here\ntry: without it"
+local always = "this is always done\ntry: without it"
+local commas = "numbers are printed without commas\ntry: without it"
 local whole = "try: a modifier of each event, as in -e cycles:u (user) or cycles:k (kernel)"
-local long = "try: -d 100ms, which is how long"
-local metrics = "the available metrics are beside the counts\ntry: -e with the events they need"
-local no_cache = "nothing is kept in ~/.debug\ntry: without it"
-local per_cpu = "try: -A, each CPU by itself"
-local fields = "every field is shown\ntry: -j, or perfl skeleton FILE, a script that prints some"
-local stacks = "functions alone are shown\ntry: perfl profile -f tree, which has their callers"
-local calls = "trace is of functions, as in uprobe:libc:open; of system calls others are\n"
+local long = "try: -d 100ms, the duration"
+local metrics = "the available metrics are printed beside the counts\ntry: -e with the events they need"
+local no_cache = "~/.debug is not used\ntry: without it"
+local per_cpu = "try: -A, for each CPU"
+local fields = "perfl dump prints every field\ntry: -j, or perfl skeleton FILE, a script that prints some"
+local stacks = "only functions are shown\ntry: perfl profile -f tree, which has their callers"
+local calls = "trace is for functions, as in uprobe:libc:open; for system calls:\n"
   .. "try: perfl syslat, perfl syscount, perfl tpoint 'raw_syscalls:*'"
 local sides = { ["-U -K"] = "try: --user, --kernel", ["-f"] = "try: -f folded", ["-g"] = always,
                 ["-s --sort"] = "try: perfl -e 'event { EVENT, sample = count { by = { FIELD, FIELD } } }'" }
 local units = { ["-m --milliseconds"] = "try: --unit ms", ["-u --microseconds"] = "try: --unit us",
                 ["-N --nanoseconds"] = "try: --unit ns", ["-P --pids -L --tids"] = "try: --per tid" }
 
--- What an event of a script's own has, which is recorded as well.
+-- The answer for an option that perfl sets in an event's declaration.
 local function own(words)
-  return ("it is a matter of an event\ntry: perfl --record FILE -e 'event { EVENT,\n  %s }'"):format(words)
+  return ("this is an option of an event\ntry: perfl --record FILE -e 'event { EVENT,\n  %s }'"):format(words)
 end
 
 local function sampled(bit, more)
   return own(("sample_type = { \"ip\", \"tid\", \"time\", \"%s\" }%s"):format(bit, more and ",\n  " .. more or ""))
 end
 
---- Ours, or a script -> flags that theirs has -> what is told; any: of every flag that it has not
+--- verb or script -> flags of the other tool -> the answer; any: the answer for every unknown flag
 M.options = {
   stat = {
     ["--timeout --interval-count"] = long, ["--big-num --no-big-num -B"] = commas, ["--all-user --all-kernel"] = whole,
     ["-M --metrics --topdown --metric-only"] = metrics, ["--per-core --per-socket --per-die --per-node"] = per_cpu,
     ["-G --for-each-cgroup"] = "try: --cgroup PATH", ["-n --null"] = "try: -e duration_time",
-    ["-d --detailed"] = "-d is how long; details are events\ntry: -e L1-dcache-load-misses,LLC-load-misses",
-    ["--append"] = "try: >> FILE", ["-i --no-inherit"] = "try: -t TID, a thread by itself",
+    ["-d --detailed"] = "-d sets the duration; details are events\ntry: -e L1-dcache-load-misses,LLC-load-misses",
+    ["--append"] = "try: >> FILE", ["-i --no-inherit"] = "try: -t TID, for one thread",
     ["--per-thread"] = "try: -t TID, for each",
   },
   record = {
     ["-R --raw-samples -T --timestamp -P --period --sample-cpu --exclude-perf"] = always, ["--timeout"] = long,
     ["-N --no-buildid-cache -B --no-buildid"] = no_cache, ["--all-user --all-kernel"] = whole,
-    ["-d --data"] = "-d is how long\n" .. sampled "addr", ["--phys-data"] = sampled "phys_addr",
+    ["-d --data"] = "-d sets the duration\n" .. sampled "addr", ["--phys-data"] = sampled "phys_addr",
     ["-W --weight"] = sampled "weight", ["-I --intr-regs"] = sampled("regs_intr", "sample_regs_intr = { NAME }"),
     ["-b -j --branch-any --branch-filter"] = sampled("branch_stack", "branch_sample_type = { \"any\" }"),
     ["-i --no-inherit"] = own "inherit = false", ["-k --clockid"] = own "clockid = NUMBER",
@@ -114,7 +114,7 @@ M.options = {
   runqlat = units, cpudist = units, biolatency = units, funclatency = units,
 }
 
-local function answer(verb, flag)
+local function find_answer(verb, flag)
   local of_verb = M.options[verb] or {}
   for flags, text in pairs(of_verb) do
     if (" " .. flags .. " "):find(" " .. flag .. " ", 1, true) then return text end
@@ -122,17 +122,17 @@ local function answer(verb, flag)
   return of_verb.any
 end
 
---- Of what a parser says.
--- @tparam ?string verb     or the script's name
+--- The answer for a message of argparse.
+-- @tparam ?string verb     the verb or the script's name
 -- @tparam string message   its first line
 -- @treturn ?string
 function M.option(verb, message)
   local flag = message:match("^unknown option '(%-[^']+)'") or message:match("^option '(%-[^']+)' requires")
     or message:match("^missing argument '(PROBE)'")
-  return flag and answer(verb, flag)
+  return flag and find_answer(verb, flag)
 end
 
---- Of plain words where none may stand: bcc's interval and count.
+--- The answer for unexpected numbers: bcc's interval and count.
 -- @tparam string name      the script's
 -- @tparam {string,...} words
 -- @treturn ?string
@@ -147,14 +147,14 @@ end
 
 -- ---- names in a script ----
 
-local of_record = "in a callback it is the record's\ntry: sample = function(r, args) print(r.%s) end"
-local of_args = "in a callback it is the payload's\ntry: sample = function(r, args) print(args.%s) end"
+local of_record = "in a callback it is a field of the record\ntry: sample = function(r, args) print(r.%s) end"
+local of_args = "in a callback it is a field of the payload\ntry: sample = function(r, args) print(args.%s) end"
 
 local globals = {
   printf = "try: print((FORMAT):format(...))", BEGIN = "try: begin(FUNCTION)",
   END = "try: done(FUNCTION)", interval = "try: every(\"1s\", FUNCTION)", exit = "try: stop()",
   lhist = "try: hist { value = FIELD, low = 0, high = 1000, step = 100 }",
-  str = "where a pointer leads is not in the record\ntry: a probe's argument NAME:string, as in perfl trace",
+  str = "the record has the pointer, not the string\ntry: a probe's argument NAME:string, as in perfl trace",
   clear = "try: a:clear()", zero = "try: a:clear()", strftime = "try: os.date(FORMAT)",
   system = "try: os.execute(TEXT)",
   nsecs = of_record:format "time", pid = of_record:format "pid", tid = of_record:format "tid",
@@ -165,9 +165,9 @@ local globals = {
 local names = { nsecs = "time", probe = "event", sym = "symbol", usym = "symbol", ksym = "symbol", func = "symbol",
                 retval = "args.ret", ret = "args.ret", exe = "comm", dso = "symbol" }
 
---- Of what Lua or the module says of a name that is not there.
+--- The answer for an error about an unknown global or record field.
 -- @tparam string message
--- @treturn string  "" when nothing is known of it
+-- @treturn string  "" if the name is unknown here, too
 function M.name(message)
   local line = message:match("^[^\n]*")
   local global = line:match("nil value %(global '([%w_]+)'%)")

@@ -1,7 +1,7 @@
---- A record's fields in writing, for people (name=value) and as JSON, by what the layout tables say they are.
+--- Formats a record's fields as text (name=value) and as JSON, by the field kinds of the layout tables.
 --
--- Addresses are hexadecimal in both, strings in JSON; every other integer is written with all of its digits,
--- those that the kernel has as u64 without a sign. Bytes are hexadecimal; text has the first of them alone.
+-- Addresses are hexadecimal, in JSON as strings. Other integers are written with all digits, a u64 without a sign.
+-- Bytes are hexadecimal; the text form has only the first of them.
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
@@ -11,12 +11,12 @@ local json = require "perfev.base.json"
 local M = {}
 
 local SAMPLE, MMAP2 = 9, 10 -- PERF_RECORD_SAMPLE, PERF_RECORD_MMAP2
-local BYTES = 64 -- that text has of a field of bytes
+local BYTES = 64 -- bytes of a field in the text form
 
 local addresses = { ip = true, addr = true, pgoff = true, phys_addr = true, from = true, to = true, raw = true,
                     cookie = true }
 
---- A u64, which Lua has with a sign.
+--- The text of a u64, which is a signed integer in Lua.
 function M.unsigned(n)
   if n >= 0 then return ("%d"):format(n) end
   local tens = (n >> 1) // 5
@@ -34,7 +34,7 @@ end
 
 -- ---- text ----
 
---- A string in quotes: escaped, and no quote in it ends it.
+--- A string in quotes, escaped together with the quotes in it.
 local function quoted(text) return '"' .. escape(text):gsub('"', "\\x22") .. '"' end
 M.quoted = quoted
 
@@ -44,7 +44,7 @@ local function bytes_text(bytes) return hex.cut(bytes, BYTES) end
 
 local any_text
 
--- What is false says nothing.
+-- A table as text; fields that are false are left out.
 local function table_text(t)
   local parts = {}
   if t[1] ~= nil then
@@ -144,7 +144,7 @@ function any_json(name, value)
 end
 M.any_json = any_json
 
--- { "kernel": ["0x1"], ... }; raw has the same again, with the markers between.
+-- { "kernel": ["0x1"], ... }; `raw` has all addresses with the context markers.
 local function chain_json(chain)
   local parts = {}
   for i, key in ipairs(sorted_keys(chain)) do
@@ -171,7 +171,7 @@ local jsons = { word = json.encode, u16 = integer_text, u32 = integer_text, s32 
                 branch = function(list) return list_json(list, any_json) end, regs = registers_json,
                 namespaces = table_json, bits = bits_json }
 
--- ---- by type of record ----
+-- ---- by record type ----
 
 local layouts = core.layouts()
 
@@ -182,7 +182,7 @@ local function add_kinds(of, rows)
   return of
 end
 
--- Of what is in no layout, and of types that we do not know.
+-- The kinds of fields in no layout, and of fields of unknown record types.
 local others = add_kinds({ comm = "string", cpumode = "word", misc = "u16", size = "u16", number = "u32", raw = "bytes",
                            type = "string", pmu_format = "u16" }, layouts.trailer)
 
@@ -214,8 +214,8 @@ end
 
 local samples = setmetatable({}, { __mode = "k" })
 
---- The fields that samples of an event can have, comm and flags last: asked for by name, they cost less than
--- a walk over the record.
+--- The fields that samples of an event can have, comm and flags last. Reading them by name is faster than iterating
+-- over the record.
 -- @treturn {table,...}  { name =, text = f, json = f } or { name =, flag = true }
 function M.sample_fields(event)
   local list = samples[event]
@@ -233,19 +233,19 @@ end
 
 -- ---- payloads ----
 
--- "unsigned long *args" and "char comm[16]": what stands before the name, and behind it.
+-- Splits a declaration such as "unsigned long *args" or "char comm[16]" -> name, type
 local function parse_field(declared)
   local type_name, name, array = declared:match("^(.-)%s*([%w_]+)(%[?[^%s]*)$")
   if not name then return nil end
   return name, type_name .. array
 end
 
--- A value in one of the two writings, whose form for a single integer is given.
+-- A function that formats a payload value; integer: the form of a single integer, any: of other values.
 local function payload_value(integer, any, between)
   return function(value)
     if math.type(value) == "integer" then return integer(value) end
     if type(value) ~= "table" then return any(nil, value) end
-    for i, one in ipairs(value) do value[i] = integer(one) end -- a table made for us
+    for i, one in ipairs(value) do value[i] = integer(one) end -- the table is a fresh copy
     return "[" .. table.concat(value, between) .. "]"
   end
 end
@@ -264,7 +264,7 @@ local function describe(declared, forms)
   }
 end
 
---- The fields of a tracepoint's payload, in its order, without those that every one has; and by name.
+--- The fields of a tracepoint's payload, in its order and also by name, without the common fields.
 -- @tparam ?string format  the text of tracefs
 -- @treturn {table,...}   { name =, type = "char[16]", text = f, json = f }
 function M.payload(format)
@@ -288,7 +288,7 @@ local function payload_of(event)
   return list
 end
 
---- A payload's fields as " name=value", behind the n parts that there are -> how many there are then.
+--- Appends a payload's fields as " name=value" after the first n parts -> the new number of parts
 function M.args_text(event, args, parts, n)
   local known = payload_of(event)
   for name, value in pairs(args) do
@@ -298,7 +298,7 @@ function M.args_text(event, args, parts, n)
   return n
 end
 
---- A payload's fields as a JSON object, likewise.
+--- Appends a payload's fields as a JSON object -> the new number of parts
 function M.args_json(event, args, parts, n)
   local known, between = payload_of(event), ',"args":{"'
   for name, value in pairs(args) do

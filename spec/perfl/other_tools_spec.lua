@@ -2,7 +2,7 @@
 
 local run = require "spec.support.run"
 
-local elsewhere = require "perfl.other_tools"
+local other_tools = require "perfl.other_tools"
 
 local verbs = { cleanup = true, doctor = true, dump = true, list = true, record = true, report = true, skeleton = true }
 
@@ -11,7 +11,7 @@ local function is_ours(name) return verbs[name] or run.slurp("scripts/" .. name 
 local function perfl(...) return run { run.perfl, ... } end
 
 describe("a word of other tools", function()
-  it("is answered with scripts that there are", function()
+  it("gets an answer that names existing scripts", function()
     local unknown, seen = {}, 0
     local function look(text)
       for line in text:gmatch "[^\n]+" do assert.is_true(#line <= 78, line) end
@@ -20,8 +20,8 @@ describe("a word of other tools", function()
         if not is_ours(name) then unknown[#unknown + 1] = text end
       end
     end
-    for _, text in pairs(elsewhere.tools) do look("try: " .. text) end
-    for name, flags in pairs(elsewhere.options) do
+    for _, text in pairs(other_tools.tools) do look("try: " .. text) end
+    for name, flags in pairs(other_tools.options) do
       assert.truthy(is_ours(name), name)
       for _, text in pairs(flags) do look(text) end
     end
@@ -29,26 +29,26 @@ describe("a word of other tools", function()
     assert.is_true(seen > 50)
   end)
 
-  it("is no script's name: what does it here is told, and so is a script's with a tool box's ending", function()
+  it("that names no script gets its counterpart, also with the suffix -bpfcc or .bt", function()
     local r = perfl("sched", "latency")
     assert.same({ 2, "perfl: no script is named 'sched'\n"
       .. "  try: perfl -a runqlat (latency), cswlog (script), timeline (timehist, map)\n" }, { r.code, r.err })
-    assert.equal("try: perfl runqlat", elsewhere.tool("runqlat-bpfcc", is_ours))
-    assert.equal("try: perfl biosnoop", elsewhere.tool("biosnoop.bt", is_ours))
-    assert.is_nil(elsewhere.tool("nothing.bt", is_ours))
+    assert.equal("try: perfl runqlat", other_tools.tool("runqlat-bpfcc", is_ours))
+    assert.equal("try: perfl biosnoop", other_tools.tool("biosnoop.bt", is_ours))
+    assert.is_nil(other_tools.tool("nothing.bt", is_ours))
     assert.matches("\n  try: %-p PID,PID\n$", perfl("-p", "1", "2", "cswlog").err)
   end)
 
-  it("is an option that is told what it is here, of scripts and of perfl's own words", function()
+  it("that is an option gets its counterpart, for scripts and for perfl's verbs", function()
     local function told(...)
       local r = perfl(...)
       assert.equal(2, r.code)
       return r.err
     end
-    assert.equal("perfl: unknown option '--timeout'\n  try: -d 100ms, which is how long\n",
+    assert.equal("perfl: unknown option '--timeout'\n  try: -d 100ms, the duration\n",
       told("stat", "--timeout", "100", "--", "true"))
     assert.equal("perfl: option '-m' requires an argument\n  try: --unit ms\n", told("-a", "runqlat", "-m"))
-    assert.equal("perfl: unknown option '-R'\n  it is always done\n  try: without it\n",
+    assert.equal("perfl: unknown option '-R'\n  this is always done\n  try: without it\n",
       told("record", "-R", "--", "true"))
     assert.matches("^perfl: unknown option '%-%-sort'\n .*\n  try: perfl profile %-i FILE",
       told("report", "--sort", "comm"))
@@ -56,33 +56,33 @@ describe("a word of other tools", function()
     assert.matches("unknown option '%-%-nothing'\n  stat has ", told("stat", "--nothing", "--", "true"))
   end)
 
-  it("is an interval and a count, of which comes how long", function()
+  it("that is an interval and a count becomes a duration", function()
     assert.equal("perfl: too many arguments\n  -d sets the duration\n  try: perfl -a -d 10s runqlat\n",
       perfl("runqlat", "1", "10").err)
     assert.matches("\n  try: perfl funclatency libc:read %-%- sleep 1\n",
       perfl("funclatency", "libc:read", "sleep", "1").err)
   end)
 
-  it("is a name in a script's text", function()
+  it("that is a name in a script gets its counterpart", function()
     local r = perfl("-e", "printf('%s', 1)")
     assert.equal(1, r.code)
     assert.matches("\n  try: print%(%(FORMAT%):format%(%.%.%.%)%)\n", r.err)
-    assert.equal("\ntry: hist", elsewhere.name "-e:1: attempt to call a nil value (global 'hsit')")
-    assert.matches("r%.time", elsewhere.name "-e:1: attempt to perform arithmetic on a nil value (global 'nsecs')")
-    assert.equal("\ntry: args.ret", elsewhere.name "-e:1: event: sample = hist: no record has a field 'args->ret'")
-    assert.equal("\ntry: time", elsewhere.name "-e:1: no record has a field 'nsecs'")
-    assert.equal("", elsewhere.name "-e:1: attempt to call a nil value (global 'some_function_of_mine')")
+    assert.equal("\ntry: hist", other_tools.name "-e:1: attempt to call a nil value (global 'hsit')")
+    assert.matches("r%.time", other_tools.name "-e:1: attempt to perform arithmetic on a nil value (global 'nsecs')")
+    assert.equal("\ntry: args.ret", other_tools.name "-e:1: event: sample = hist: no record has a field 'args->ret'")
+    assert.equal("\ntry: time", other_tools.name "-e:1: no record has a field 'nsecs'")
+    assert.equal("", other_tools.name "-e:1: attempt to call a nil value (global 'some_function_of_mine')")
   end)
 end)
 
-describe("what nobody hears or sees", function()
-  it("is told of events without a callback", function()
+describe("events without a callback, and aggregators that were not printed", function()
+  it("are reported if no callback is set", function()
     local r = perfl("--sim", "vm", "-a", "-e", "event { 'cpu-clock' }")
     assert.matches("^perfl: cpu%-clock: no callback is set; its records are dropped\n  try: sample = print, ", r.err)
     assert.not_matches("nobody", perfl("--sim", "vm", "-a", "-e", "event { 'cpu-clock', sample = print }").err)
   end)
 
-  it("is told of what happens and is only sampled, where samples are counted", function()
+  it("are reported if samples of an event are counted instead of each event", function()
     local function err_of(rest)
       return perfl("--sim", "vm", "-a", "-q", "-e", "event { " .. rest .. " }").err
     end
@@ -98,7 +98,7 @@ describe("what nobody hears or sees", function()
     end
   end)
 
-  it("is printed at the end when it came after an aggregator was printed and cleared, as bpftrace does", function()
+  it("are printed at the end if values arrived after an aggregator was printed and cleared, as in bpftrace", function()
     local text = "local a = count { by = 'k' } every(2, print) "
       .. "done(function() a:add(1, 'x') a:print() a:clear() %s end)"
     local function told(rest) return perfl("--sim", "vm", "-a", "-d", "1", "-e", text:format(rest)).out end
