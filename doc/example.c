@@ -25,7 +25,7 @@ static int watch(struct pev_session *session, struct pev_child *child, struct pe
 	static const char *const on[] = { "context_switch", "comm", "task", "inherit", "exclude_kernel" };
 	struct pev_attr attr = { .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY };
 	struct pev_target target = { .pids = &child->pid, .nr_pids = 1 };
-	struct pev_want want = { .heard = 1u << PERF_RECORD_SWITCH };
+	struct pev_want want = { .wanted_types = 1u << PERF_RECORD_SWITCH };
 	struct pev_slot *slot;
 	int *cpus, ready, rc = pev_sys_cpus(&pev_sys_linux, &cpus);
 
@@ -41,7 +41,7 @@ static int watch(struct pev_session *session, struct pev_child *child, struct pe
 		rc = pev_session_enable(session, err);
 	if (rc == 0)
 		rc = pev_child_release(child, false, err);
-	while (rc >= 0 && !pev_session_over(session)) {
+	while (rc >= 0 && !pev_session_is_over(session)) {
 		pev_session_wait(session, -1, &ready, 0);
 		rc = (int)pev_session_dispatch(session, PEV_DRAIN_ROUND, 0, print_switch, session);
 	}

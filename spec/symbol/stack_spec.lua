@@ -684,7 +684,8 @@ describe("a stack as a key", function()
     assert.equal("[unknown] 1\nwork 1\n", there(counted.folded, counted))
     simulated({ app(7), sample(7, { USER, U }) }, a)
     assert.equal("[unknown] 1\nwork 2\n", there(counted.folded, counted))
-    for options, why in pairs { [{ undre = "comm" }] = "did you mean 'under'", [{ value = 7 }] = "value must be a string, not 7",
+    for options, why in pairs { [{ undre = "comm" }] = "did you mean 'under'",
+      [{ value = 7 }] = "value must be a string, not 7",
       [{ under = { 7 } }] = "under: element 1 must be a string, not 7", [{ where = { 7 } }] = "sampler: where: " } do
       assert.error_matches(function() one:sampler(options) end, "profile: sampler: .*" .. why:gsub("^sampler: ", ""))
     end
