@@ -1,6 +1,5 @@
---- An event's declaration: a table -> attr fields, callbacks and the like.
--- Defaults of the event's kind come first, then what the callbacks ask for, then the user's own
--- words; never the other way round.
+--- Event declarations: turns the table of `perfev.event` into attr fields and callbacks.
+-- The attr starts with the defaults of the event's kind; the needs of the callbacks are added, then the user's options.
 
 local lazy = require "perfev.base.lazy_module"
 local agg = require "perfev.aggregate.aggregator"
@@ -29,7 +28,7 @@ local EVERY = "*" -- the event string for whatever is there
 
 local faults = { [2] = true, [5] = true, [6] = true, [7] = true } -- software events that have an address
 
--- What a callback asks the kernel for: attr fields that are set when it is there.
+-- The attr fields that a callback needs.
 local callbacks = {
   sample = {}, record = {}, lost = {}, throttle = {}, read = { "inherit_stat" },
   comm = { "comm", "comm_exec" }, mmap = { "mmap", "mmap2" }, fork = { "task" }, exit = { "task" },
@@ -38,13 +37,13 @@ local callbacks = {
   aux = {}, itrace_start = {}, aux_output_hw_id = {}, callchain_deferred = { "defer_output" },
 }
 
---- Callback -> the attr fields that ask for its records.
+--- Callback -> the attr fields that make the kernel write its records.
 M.asks = callbacks
 
 local comforts = require("perfev.base.option_tables").event
 local is_attr_field = core.is_attr_field
 
--- All that a declaration may have, and its types.
+-- All options of a declaration and their types.
 local types = {}
 for name, t in pairs(comforts) do types[name] = t end
 for _, field in ipairs(core.attr_fields()) do types[field.name] = types[field.name] or "*" end
@@ -56,8 +55,8 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
---- The first of what an event string stands for; for those who want a single event.
--- @treturn[1] table  as resolve.lua has it: `type`, `config`, `fields`, `exclude`, `name`, …
+--- Resolves an event string to a single event, the first one.
+-- @treturn[1] table  from resolve.lua: `type`, `config`, `fields`, `exclude`, `name`, …
 -- @treturn[2] nil
 -- @treturn[2] string  in three parts
 -- @treturn[2] integer errno
@@ -67,7 +66,7 @@ function M.resolve(text, spec)
   return there[1][1][1]
 end
 
---- All of what an event string stands for that is there: units, lists of found (resolve.lua).
+--- Resolves an event string to all its events on this machine: units, lists of `found` (resolve.lua).
 -- @treturn[1] table
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -82,11 +81,11 @@ end
 -- 38 ms each, seen on 6.18.
 local MANY, CLOSING = 32, 0.038
 
---- More tracepoints than one would open by mistake?
--- @tparam string name    of the declaration, for the message
--- @tparam table seen     their numbers so far, as a set; gets those of founds
--- @tparam table founds   as resolve.lua has them
--- @tparam boolean many   the user said so
+--- Checks that a declaration opens only a moderate number of tracepoints, or that the user allowed more.
+-- @tparam string name    the declaration's name, for the message
+-- @tparam table seen     the set of their numbers so far; founds are added
+-- @tparam table founds   resolved events (resolve.lua)
+-- @tparam boolean many   true if the user allowed many
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -103,18 +102,18 @@ function M.check_many(name, seen, founds, many)
     core.errno.EINVAL
 end
 
---- How many there are of a pattern, in words.
+--- A pattern and the number of its events, for a message.
 function M.told_of_pattern(pattern, n)
   return ("%s: %d tracepoint%s"):format(pattern, n, n == 1 and "" or "s")
 end
 
---- Whether the string is one group in braces and nothing else.
+--- True if the string is a single group in braces.
 function M.is_group(text)
   local tree = grammar.parse(text)
   return tree ~= nil and #tree == 1 and #tree[1] == 1 and tree[1][1].group == true
 end
 
--- A function, or what C feeds: an aggregator, a line, or a list of those.
+-- A callback: a function, an aggregator, a line, or a list of aggregators and lines.
 check.define("callback", "a function", function(value, name)
   local mt, is_fed = getmetatable(value), false
   for i, one in ipairs(agg.list(value)) do
@@ -130,12 +129,12 @@ check.define("callback", "a function", function(value, name)
   return nil, nil, field and ("%s = true, for the records alone"):format(field)
 end)
 
--- Why these options do not go together; nil: they do.
+-- Returns the reason why these options exclude each other, or nil.
 local function conflict_of(spec)
   if spec.aux_buffer and spec.write_backward then
     return "event: aux_buffer and write_backward at once\n  an AUX area is read in the order it was written"
   end
-  -- The kernel takes both, and counts.
+  -- The kernel accepts both, and counts.
   if spec.freq == 0 then return "event: freq = 0 takes no samples\n  try: freq = 99" end
   if spec.period == 0 and spec.sample ~= nil then return "event: period = 0 takes no samples\n  try: period = 1" end
   if spec.sample ~= nil and spec[1] == nil and spec.type == nil and spec.config == nil then
@@ -157,7 +156,7 @@ end
 
 local CHAINS = "fp, dwarf, dwarf,BYTES, lbr or defer"
 
--- "dwarf,16384", or true for "fp" -> what is asked of the kernel for it, as of an event string's terms
+-- "dwarf,16384", or true for "fp" -> the attr fields, as the terms of an event string give them
 local function chain_words(callchain)
   if callchain == true then return resolve.call_graph "fp" end
   if callchain == "fp,defer" then callchain = "defer" end -- as perf record has it
@@ -177,19 +176,19 @@ check.define("call chain", 'true or a string such as "dwarf"', function(value)
   return nil, why, remedy
 end)
 
---- What a script's --call-graph asks for, as `callchain` has it.
+--- Parses a script's --call-graph, in the form of `callchain`.
 -- @treturn[1] table
 -- @treturn[2] nil
--- @treturn[2] string  why not
--- @treturn[2] string  what there is
+-- @treturn[2] string  the cause
+-- @treturn[2] string  the valid forms
 M.callchain = chain_words
 
--- A callback or a plain flag of the same name? `comm = f` is one, `comm = true` the other.
+-- Is this name a callback or a flag? `comm = f` is a callback, `comm = true` a flag.
 local function is_callback(spec, name)
   return callbacks[name] and spec[name] ~= nil and type(spec[name]) ~= "boolean"
 end
 
--- What sample gets, read; nil: the record itself.
+-- Reads `fields`, the arguments of the sample callback. Returns nil if it gets the record itself.
 local function read_fields(spec, level)
   if spec.fields == nil then return nil end
   local read = samples.read(spec.fields, "event", level + 1)
@@ -202,14 +201,14 @@ local function read_fields(spec, level)
   return read
 end
 
--- What is sampled for these fields, and what is for a condition beside them.
+-- The sample_type bits of these fields and of the conditions beside them.
 local function with(read, tested)
   if not (read and tested) then return read or tested end
   return setmetatable({ bits = read.bits | tested.bits, has_payload = read.has_payload or tested.has_payload },
     { __index = read })
 end
 
--- What stacks and names of functions take beside sample_type.
+-- Adds the options that stacks and names of functions need besides sample_type.
 local function ask_for(spec, read)
   if read.has_stack then spec.callchain = spec.callchain or true end
   if read.has_symbol then spec.symbols = true end
@@ -217,11 +216,11 @@ end
 
 local sample_bits = { "ip", "tid", "time", "cpu", "period", "identifier" }
 
--- What perf record sets for the kind; nothing to sample for one that counts nothing.
+-- The defaults of perf record for the kind; nothing to sample for an event that only writes side-band records.
 local function kind_defaults(fields, found, read)
   for name, value in pairs(found.exclude) do fields[name] = value end
   if found.carrier then
-    -- Of side-band records alone: it counts nothing, so it needs no right to see the kernel.
+    -- An event that only writes side-band records counts nothing, so it needs no right to see the kernel.
     fields.exclude_kernel = true
     fields.exclude_hv = true
     return
@@ -243,7 +242,7 @@ local function kind_defaults(fields, found, read)
     fields.sample_freq = DEFAULT_FREQ
   end
   for _, bit in ipairs(found.sample_type or {}) do table.insert(fields.sample_type, bit) end
-  -- Who names what is read gets no more; the registers that a payload lies in are part of it.
+  -- With a list of fields only these are sampled; the registers that hold a payload belong to them.
   if read then fields.sample_type = read.has_payload and found.args_from and found.sample_type or nil end
 end
 
@@ -251,7 +250,7 @@ local function callback_bits(fields, spec, list)
   for name, asks in pairs(callbacks) do
     if is_callback(spec, name) then
       local value = spec[name]
-      -- A list is the caller's, who may change it.
+      -- Copy the list, because the caller may change it.
       list[name] = agg.is_list(value) and table.move(value, 1, #value, 1, {}) or value
       for _, field in ipairs(asks) do fields[field] = true end
     end
@@ -261,14 +260,14 @@ end
 
 local function add_bit(fields, field, bit)
   local bits = fields[field]
-  -- A list of the user's stays as it is.
+  -- Do not change the user's list.
   fields[field] = type(bits) == "table" and { bit, table.unpack(bits) } or { bit }
 end
 
 local function user_words(fields, spec)
   for key, value in pairs(spec) do
     if is_attr_field(key) and not is_callback(spec, key) and not comforts[key] then
-      -- The two names of one word do not stand side by side.
+      -- The two names of one word exclude each other.
       if key == "sample_period" then fields.sample_freq = nil fields.freq = nil end
       if key == "sample_freq" then fields.sample_period = nil end
       fields[key] = value
@@ -294,16 +293,16 @@ local function drop_bit(fields, bit)
   end
 end
 
--- How often is one thing, in four words.
+-- The four options that set the period.
 local paces = { "period", "freq", "sample_period", "sample_freq" }
--- What a term says of an event that is counted; the others are about samples, and pass.
+-- Terms that apply to a counted event; the others apply to samples and are ignored.
 local counted = { inherit = true, aux_output = true }
 
---- The options of one event: those of the table, and above them what the terms of its own string say, as in perf.
--- @tparam table spec   as the user wrote it; stays as it is
--- @tparam table words  of resolve.lua's `words`
--- @tparam[opt] boolean is_counted  it takes no samples
--- @treturn table  as spec, with `sample_bits` and `time` of words
+--- The options of one event: those of the table, overridden by the terms of its own string, as in perf.
+-- @tparam table spec   the user's table; not changed
+-- @tparam table words  `words` of resolve.lua
+-- @tparam[opt] boolean is_counted  true if the event takes no samples
+-- @treturn table  spec, with `sample_bits` and `time` of words
 function M.settle(spec, words, is_counted)
   local settled = options.copy(spec)
   if (words.period or words.freq) and not is_counted then
@@ -315,7 +314,7 @@ function M.settle(spec, words, is_counted)
   return settled
 end
 
--- The options that an event has; fields of the kernel's own names are what they say.
+-- Options of an event. Fields with the kernel's names set that field.
 local function option_words(fields, spec)
   if spec.callchain then
     local words = chain_words(spec.callchain)
@@ -331,7 +330,7 @@ local function option_words(fields, spec)
   for _, bit in ipairs(spec.sample_bits or {}) do add_bit(fields, "sample_type", bit) end
 end
 
--- The kernel lowers its limit under load; a default must not fail for that.
+-- The kernel lowers its limit under load; the default frequency must not fail because of it.
 local function clamp_default_freq(fields, spec, found)
   if fields.sample_freq ~= DEFAULT_FREQ or spec.freq or spec.sample_freq then return end
   found.is_sampled = true
@@ -339,7 +338,7 @@ local function clamp_default_freq(fields, spec, found)
   if most and most < DEFAULT_FREQ then fields.sample_freq, found.clamped = most, true end
 end
 
--- A value that no kernel could take is a mistake of the declaration, whatever the event.
+-- A value that every kernel refuses is a mistake of the declaration.
 local function check_values(spec, level)
   local fields = {}
   user_words(fields, spec)
@@ -347,11 +346,11 @@ local function check_values(spec, level)
   if not ok then fail(level, "event: %s", why) end
 end
 
---- Check a declaration and hold it until it is opened. Raises on what can only be a mistake.
--- @tparam table spec    as `perfev.event` takes it
+--- Checks a declaration and returns it for opening later. Raises an error for mistakes.
+-- @tparam table spec    the argument of `perfev.event`
 -- @tparam integer level of the caller, for `error`
 -- @treturn table        the declaration: `name`, `text` (its event strings as one), `spec`, `callbacks`,
---   `fields` (fields.lua's, or nil)
+--   `fields` (of callback_fields.lua, or nil)
 function M.declare(spec, level)
   spec = check.take("event", spec, types, level + 1)
   local wrong = conflict_of(spec)
@@ -375,9 +374,9 @@ function M.declare(spec, level)
            is_carrier = not text and spec.type == nil, is_every = text == EVERY }
 end
 
---- Its samples are pulled, as these fields and nothing else.
--- @tparam table decl  of `declare`, not open yet
--- @tparam table read  of fields.lua's `read`
+--- Its samples are pulled, with these fields only.
+-- @tparam table decl  from `declare`, not open yet
+-- @tparam table read  from callback_fields.lua's `read`
 function M.pull(decl, read)
   if decl.is_carrier then return end -- it has no samples
   decl.fields, decl.is_pulled = read, true
@@ -387,13 +386,13 @@ end
 --- The event string of a declaration; for "*" the session's events.
 -- @tparam table decl
 -- @tparam ?{string,...} events  of the session's options
--- @treturn ?string              nil: "*" without events, or a declaration without a string
+-- @treturn ?string              nil for "*" without events, or a declaration without a string
 function M.text_of(decl, events)
   if not decl.is_every then return decl.text end
   return events and table.concat(events, ",")
 end
 
--- What the declaration names -> alternatives, as resolve.all has them
+-- The declaration's events -> alternatives, in the form of resolve.all
 local function find(decl, events)
   local spec = decl.spec
   local text = M.text_of(decl, events)
@@ -412,19 +411,19 @@ local function find(decl, events)
   return { { { found } } }
 end
 
--- Things the kernel needs to be asked for by another name, unless the user said no.
+-- Adds fields that the kernel needs besides the requested one, unless the user excluded them.
 local function kernel_quirks(fields)
-  -- is_sb_event() in kernel/events/core.c forgets these two: an event of a whole CPU that asks
-  -- for them alone hears nothing. comm_exec puts it on the list and asks for no record.
+  -- is_sb_event() in kernel/events/core.c omits these two: a CPU-wide event with only one of
+  -- them gets no records. comm_exec puts it on the list and adds no record.
   if (fields.namespaces or fields.cgroup) and fields.comm_exec == nil then fields.comm_exec = true end
-  -- mmap2 is the form of mmap's records: alone it gives none (seen on 6.18).
+  -- mmap2 is the form of mmap's records: without mmap there are none (seen on 6.18).
   if fields.mmap2 and fields.mmap == nil then fields.mmap = true end
-  -- Who defers is not who is told of the rest: perf_unwind_deferred_callback() asks each event.
+  -- defer_output is separate: perf_unwind_deferred_callback() checks it for each event.
   if fields.defer_callchain and fields.defer_output == nil then fields.defer_output = true end
 end
 
--- With the field "period" in its samples a tracepoint or software event gives one for each event, whatever its period
--- (perf_swevent_event() in kernel/events/core.c). Clocks are timers, and do not.
+-- With the field "period" in its samples a tracepoint or software event writes a sample for each event and ignores its
+-- period (perf_swevent_event() in kernel/events/core.c). Clocks are timers and are not affected.
 local function drop_period(fields)
   local period, is_clock = fields.sample_period, fields.config == names.CPU_CLOCK or fields.config == names.TASK_CLOCK
   local is_counted = fields.type == TYPE.tracepoint or fields.type == TYPE.software and not is_clock
@@ -432,7 +431,7 @@ local function drop_period(fields)
   drop_bit(fields, "period")
 end
 
--- A group whose leader's samples hold all counts (":S"): its members take no samples.
+-- In a group whose leader's samples hold all counts (":S") the members take no samples.
 local function join_sample_read(fields, is_leader)
   if is_leader then
     add_bit(fields, "sample_type", "read")
@@ -442,14 +441,14 @@ local function join_sample_read(fields, is_leader)
   fields.read_format = { "group", "id" }
 end
 
--- The same of an event that stands alone. What is read says whose it is, as perf wants it of a recording
+-- The same for a single event. READ values carry the id, which perf needs in a recording
 -- (evlist__valid_read_format()).
 local function read_alone(fields)
   add_bit(fields, "sample_type", "read")
   fields.read_format = { "id" }
 end
 
--- The AUX area that is asked for, in words or by a callback for its records -> bytes, optional; or nil
+-- The requested AUX area, by option or by an aux callback -> bytes, optional; or nil
 local function aux_of(decl, found, spec)
   local asked = spec.aux_buffer
   if asked == true then return DEFAULT_AUX, false end
@@ -461,7 +460,7 @@ end
 local function fields_of(decl, found, spec, unit, at, has_aux)
   local fields = {}
   kind_defaults(fields, found, with(decl.fields, decl.fields and decl.tested))
-  -- As perf record does: what counts is the trace, and arm_spe refuses a frequency.
+  -- As in perf record: the trace counts, and arm_spe refuses a frequency.
   if has_aux then fields.freq, fields.sample_freq, fields.sample_period = nil, nil, 1 end
   for name, value in pairs(found.fields) do fields[name] = value end
   for name, value in pairs(decl.asked) do fields[name] = value end
@@ -477,20 +476,20 @@ local function fields_of(decl, found, spec, unit, at, has_aux)
   return fields
 end
 
--- arm64's watchpoints hit before the access is made, which is then tried again when the signal's handler has
--- returned, and hits again (watchpoint_handler() steps over it for those that are not signalled alone).
+-- arm64's watchpoints hit before the access, which is retried after the signal's handler has
+-- returned and hits again (watchpoint_handler() steps over it only for events that also write samples).
 local function for_ever(attr)
   return attr.sigtrap and attr.type == TYPE.breakpoint and attr.bp_type & 3 ~= 0
 end
 
--- No PMU of arm64 looks at precise_ip (armpmu_event_init()): the kernel opens the event as if nothing had been asked.
--- For what is software, nowhere one does.
+-- No PMU of arm64 reads precise_ip (armpmu_event_init()): the kernel opens the event without precision.
+-- For software events this is so on every architecture.
 local function passed_over(attr, precise_max)
   if attr.precise_ip == 0 or precise_max then return false end
   return attr.type ~= TYPE.software and attr.type ~= TYPE.tracepoint and attr.type ~= TYPE.breakpoint
 end
 
--- What arm64's kernels take and do not do as it was meant -> why not, what to do; or nil
+-- Options that arm64's kernels accept without the intended effect -> the cause and the remedy, or nil
 local function unfit_for_arm64(attr, precise_max)
   if core.machine ~= "aarch64" then return nil end
   if for_ever(attr) then
@@ -519,7 +518,7 @@ local function build_one(decl, found, unit, at)
   end
   local ok, attr = pcall(registers.attr, fields_of(decl, found, spec, unit, at, aux_bytes ~= nil))
   if not ok then return nil, ("event '%s': %s"):format(decl.name, attr), core.errno.EINVAL end
-  -- What nobody asked for in so many words may be left out when a PMU cannot do it.
+  -- An option that the user did not set may be dropped if a PMU lacks it.
   local precise_max = found.precise_max and spec.precise_ip == nil
   local why, remedy = unfit_for_arm64(attr, precise_max)
   if why then return nil, ("event '%s': %s\n  try: %s"):format(decl.name, why, remedy), core.errno.EOPNOTSUPP end
@@ -550,8 +549,8 @@ local function build_units(decl, alternative)
   return out
 end
 
---- Has the event what its condition and its callbacks read of its payload? As fields.lua's check_payload.
--- @tparam string name     of the event
+--- Checks that the event has the payload fields that its condition and callbacks read (callback_fields.check_payload).
+-- @tparam string name     the event's name
 -- @tparam table decl
 -- @tparam ?string format
 function M.check_payload(name, decl, format)
@@ -567,11 +566,11 @@ function M.check_payload(name, decl, format)
   return line.check(name, decl.callbacks, format)
 end
 
---- What the kernel can decide of the conditions that its samples are under.
+--- The part of the sample's conditions that the kernel can decide.
 -- @tparam table decl
--- @tparam table built  one of the events that `builds` made of it
--- @treturn ?string   a filter; nil: nothing
--- @treturn boolean   it is all of it
+-- @tparam table built  one event from `builds`
+-- @treturn ?string   a filter, or nil
+-- @treturn boolean   true if the filter is the whole condition
 function M.condition(decl, built)
   if not (built.is_tracepoint and built.format) then return nil, false end
   local condition = where.both(decl.condition, agg.condition(decl.callbacks))
@@ -588,14 +587,14 @@ function M.needs_task(decl)
   return false
 end
 
---- What the declaration is on this machine: asks it, and makes the attrs.
+--- Resolves the declaration on this machine and makes the attrs.
 -- @tparam table decl
--- @tparam ?{string,...} events  what "*" is
--- @treturn[1] table  the alternatives that are there, best first: lists of units; a unit is a list of events, of one
---   but for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
---   `system`, `format`, `is_tracepoint`, `cpus` (open there alone), `found` (as resolve.lua has it),
---   `spec` (of `settle`), `fixed_exclude` (the user chose what is excluded), `guest_default`, `precise_max` (what
---   may be left out), `aux_bytes` (of an AUX area to map), `aux_optional`
+-- @tparam ?{string,...} events  the events of "*"
+-- @treturn[1] table  the available alternatives, best first: lists of units; a unit is a list of events, with several
+--   only for groups (`grouped`, `weak`), patterns (`pattern`) and several kinds of CPU. An event: `attr`, `name`,
+--   `system`, `format`, `is_tracepoint`, `cpus` (the only CPUs to open it on), `found` (of resolve.lua),
+--   `spec` (of `settle`), `fixed_exclude` (the user chose exclude_*), `guest_default`, `precise_max` (may be
+--   dropped), `aux_bytes` (of an AUX area to map), `aux_optional`
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
@@ -611,7 +610,7 @@ function M.builds(decl, events)
   return out
 end
 
---- The same for one that stands for a single event; of several the first.
+--- The same for a declaration of a single event; of several the first.
 function M.build(decl)
   local there, why, code = M.builds(decl)
   if not there then return nil, why, code end

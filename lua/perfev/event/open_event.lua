@@ -1,4 +1,4 @@
---- An event of a session: opened, filtered, switched on and off.
+--- An event of a session: opens, filters, enables and disables it.
 
 local lazy = require "perfev.base.lazy_module"
 local agg = require "perfev.aggregate.aggregator"
@@ -26,7 +26,7 @@ Event.__index = event_methods
 Event.__name = "perfev.event"
 Event.__tostring = function(self) return "event " .. self.name end
 
--- Have the core do it -> true | nil, message, errno
+-- Calls a verb of the core -> true | nil, message, errno
 local ask_core
 function ask_core(self, verb, ...)
   if self.members then -- one declaration, several events
@@ -43,7 +43,7 @@ function ask_core(self, verb, ...)
   return nil, what, code
 end
 
--- Is what was wrong told already, as no kernel was asked?
+-- Is the message complete, because the kernel was not called?
 local function is_told(self, code)
   return code == E.EBADF or self.session.opts.input ~= nil
 end
@@ -56,7 +56,7 @@ local function event_verb(verb)
   end
 end
 
---- Count and sample from here on, or no longer.
+--- Enables the event; disable() stops counting and sampling.
 -- @treturn true | nil, message, errno
 event_methods.enable = event_verb("enable_event")
 
@@ -71,7 +71,7 @@ function event_methods:disable()
   return switch_off(self)
 end
 
---- Change the sample period (or, for a frequency, the frequency), in force at once.
+--- Changes the sample period (or the frequency of an event with one), at once.
 -- @tparam integer n
 -- @treturn true | nil, message, errno
 function event_methods:period(n)
@@ -86,7 +86,7 @@ function event_methods:period(n)
   return nil, explain.refusal(what, code, nil, code == E.EINVAL and { attr = attr } or nil), code
 end
 
---- Have each overflow send this process a signal: "USR1", "RTMIN+3"; nil or false: no longer.
+--- Sends this process a signal at each overflow: "USR1", "RTMIN+3"; nil or false ends that.
 -- @treturn true | nil, message, errno
 function event_methods:send_signal(name)
   local number = name and options.signal(name, "send_signal", 2) or 0
@@ -98,9 +98,9 @@ end
 local ADDRESS_FILTER = "address ranges are expected, at most as many as nr_addr_filters of the PMU says; in files, for"
   .. " a process\n  try: 'filter 0x1000/0x200@/usr/bin/cat', 'start ADDRESS', 'stop ADDRESS', with commas between"
 
---- Set a tracepoint's filter, of which the kernel takes one in an event's life, or the address ranges of an
--- event with an AUX area, which may be changed.
--- @tparam string text  as perf record --filter takes it
+--- Sets a tracepoint's filter, which the kernel accepts once for an event, or the address ranges of an
+-- event with an AUX area, which can change.
+-- @tparam string text  in the form of perf record --filter
 -- @treturn true | nil, message, errno
 function event_methods:filter(text)
   if type(text) ~= "string" then error("filter: a string expected, not a " .. type(text), 2) end
@@ -114,7 +114,7 @@ function event_methods:filter(text)
   return nil, explain.filter(self.name, text, code, self.format), code
 end
 
---- Stop it for good; its callbacks are not called again.
+--- Closes the event; its callbacks are not called again.
 function event_methods:close()
   for _, member in ipairs(self.members or {}) do member:close() end
   if self.slot and self.session.core then self.session.core:remove(self.slot) end
@@ -122,17 +122,17 @@ function event_methods:close()
   if self.undo then self.undo() end
 end
 
--- TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ: what an interrupt does is not the doing of the task it
--- happened to find (include/linux/trace_events.h).
+-- TRACE_FLAG_HARDIRQ | TRACE_FLAG_SOFTIRQ: an interrupt's work does not belong to the interrupted
+-- task (include/linux/trace_events.h).
 local IN_INTERRUPT = 0x08 | 0x10
 
--- A filter, which may be missing, and another.
+-- Joins an optional filter with another one.
 local function both(filter, other)
   return filter and ("(%s) && (%s)"):format(filter, other) or other
 end
 
--- Keep the observer's own doings out of what the whole machine shows, in the kernel where it can.
--- Scheduling is not among them: a switch away from us is the beginning of somebody else's turn.
+-- Excludes perfev's own activity from a system-wide session, in the kernel if possible.
+-- Scheduler events stay: a switch away from perfev is the start of another task's turn.
 local function exclude_self(session, built, filter)
   local takes_filter = built.is_tracepoint and built.format or built.found.probe
   if not (session.opts.exclude_self and options.is_cpu_wide(session.opts) and takes_filter
@@ -144,8 +144,8 @@ local function exclude_self(session, built, filter)
   return both(filter, others)
 end
 
--- The user's filter with what else the kernel can decide. A recording has what the filter says, whatever is
--- counted of it.
+-- The user's filter, joined with the parts of the conditions that the kernel can decide. A recording has all records
+-- that pass the user's filter, so there the conditions are not added.
 local function with_condition(self, ev, built, asked)
   local condition, exact
   if not self.opts.record then condition, exact = event.condition(ev.decl, built) end
@@ -183,7 +183,7 @@ end
 local function adjust_attr(self, ev, built)
   local attr, spec, opts = built.attr, built.spec, self.opts
   if not options.is_cpu_wide(opts) and spec.inherit == nil then attr.inherit = not built.no_inherit end
-  -- Who is who must not be overwritten: the session's own events stay in rings of their own.
+  -- COMM and FORK records must not be overwritten: the session's own events keep rings of their own.
   if opts.overwrite and built.aux_bytes then
     self:_log(1, ("%s: its AUX area is read as it comes; overwrite is not for it"):format(ev.name))
   elseif opts.overwrite and not ev.hidden and spec.write_backward == nil then
@@ -211,12 +211,12 @@ local function add(self, ev, built, target, leader)
   }
 end
 
--- Where the frequency is our default, the machine may have lowered it.
+-- Reports a lowered default frequency.
 local function note_clamped(self, ev, built)
   if built.found.clamped then self:_log(1, explain.clamped(ev.name, built.attr.sample_freq)) end
 end
 
--- What happens is sampled where nothing else is asked; who counts the samples may mean all that happens.
+-- Reports that an event is sampled by default, because a user who counts samples may expect every event.
 local function note_sampled(self, ev, built)
   local attr = built.attr
   local is_clock = attr.config == names.CPU_CLOCK or attr.config == names.TASK_CLOCK
@@ -225,14 +225,14 @@ local function note_sampled(self, ev, built)
   end
 end
 
--- How many events the session is, as far as patterns and lists have been read.
+-- The session's number of events, as far as patterns and lists are resolved.
 local function how_many(self)
   local n = #self.counters
   for _, ev in ipairs(self.events) do n = n + (ev.stands_for or 1) end
   return n
 end
 
--- What explain is to know of it.
+-- The facts that explain_refusal needs.
 local function circumstances(self, built, leader)
   local target, found = self.target, built.found
   return {
@@ -244,7 +244,7 @@ local function circumstances(self, built, leader)
   }
 end
 
--- Where an event can be: a PMU that is not in every CPU is asked on those where it is.
+-- The CPUs of an event: a PMU that only some CPUs have is opened on those.
 local function target_for(self, ev, built)
   local target, wide = self.target, options.is_cpu_wide(self.opts)
   if built.pids then return setmetatable({ pids = built.pids }, { __index = target }) end
@@ -267,18 +267,18 @@ local no_pmu = { [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPN
 
 local SAMPLE_READ, SAMPLE_CALLCHAIN = 1 << 4, 1 << 5 -- PERF_SAMPLE_*
 
--- What may be tried when the kernel says no, in this order: each changes built.attr and gives what to
--- say of it (a level and a text), or nothing when it does not apply.
+-- Attempts after a refusal by the kernel, in this order: each changes built.attr and returns a
+-- level and a text for the log, or nothing if it does not apply.
 local remedies = {
-  -- As perf does: what the user may see is better than nothing, as long as it is said.
+  -- As in perf: the user side alone is better than nothing, if the log says so.
   function(self, ev, built, code)
     if code ~= E.EACCES or built.is_tracepoint or built.fixed_exclude or options.is_cpu_wide(self.opts)
       or built.attr.exclude_kernel then return end
     built.attr.exclude_kernel = true
     return 0, explain.user_only(ev.name)
   end,
-  -- Later kernels (seen: 6.12.117) have it said of the callchain as well, though none of such an event's samples
-  -- is of the kernel.
+  -- Later kernels (seen: 6.12.117) also require it for the callchain, although no sample of such an event
+  -- is from the kernel.
   function(_, ev, built, code)
     local attr = built.attr
     if code ~= E.EACCES or not attr.exclude_kernel or attr.sample_type & SAMPLE_CALLCHAIN == 0
@@ -291,7 +291,7 @@ local remedies = {
     built.attr.precise_ip = built.attr.precise_ip - 1
     return 2, ("%s: precise_ip %d is what its PMU can"):format(ev.name, built.attr.precise_ip)
   end,
-  -- What is the session's own is done without where a kernel does not know it: 5.12 and 5.1 brought these.
+  -- The session drops its own options on kernels that lack them: 5.12 and 5.1 introduced these.
   function(_, ev, built, code)
     if not ev.hidden or code ~= E.EINVAL then return end
     for _, name in ipairs { "build_id", "ksymbol" } do
@@ -301,13 +301,13 @@ local remedies = {
       end
     end
   end,
-  -- PERF_PMU_CAP_NO_EXCLUDE: it cannot leave anything out, and says so.
+  -- PERF_PMU_CAP_NO_EXCLUDE: the PMU cannot exclude anything.
   function(_, ev, built, code)
     if code ~= E.EINVAL or not built.guest_default or not built.attr.exclude_guest then return end
     built.attr.exclude_guest = false
     return 2, ("%s: without exclude_guest, which its PMU cannot"):format(ev.name)
   end,
-  -- Before 6.12 no inherited event could have READ in its samples (perf_event_alloc()); and a group
+  -- Before 6.12 an inherited event could not have READ in its samples (perf_event_alloc()); and a group
   -- is inherited as a whole or not at all.
   function(self, ev, built, code, leader)
     local attr = built.attr
@@ -327,7 +327,7 @@ local remedies = {
 
 local function add_somehow(self, ev, built, target, leader)
   local slot, what, code, failed = add(self, ev, built, target, leader)
-  -- A ring that cannot be mapped or shared is not the attr's fault.
+  -- A failure to map or share a ring is not caused by the attr.
   if not slot and not (failed and failed.operation == "open event") then return nil, what, code, failed end
   local asked = not slot and core.attr_parse(built.attr:bytes())
   local said, errno = {}, code
@@ -354,7 +354,7 @@ local function name_at(ev, slot)
   end
 end
 
--- What is not among a ring's bytes as they come is not recorded.
+-- Bytes that are not in the ring as the kernel wrote them cannot be recorded.
 local function check_recorded(self, ev, built)
   if not self.opts.record then return true end
   if built.aux_bytes and built.aux_optional then built.aux_bytes = nil end
@@ -363,7 +363,7 @@ local function check_recorded(self, ev, built)
     .. "  try: without record, or perf record"):format(ev.name), E.EOPNOTSUPP
 end
 
--- Its filter, aggregators and what records it, held against the event -> true | nil, message, errno
+-- Checks its filter, aggregators and recording against the event -> true | nil, message, errno
 local function fits(self, ev, built)
   if ev.decl.spec.filter and built.format then
     local right, wrong, errno = filters.check(ev.name, ev.decl.spec.filter, built.format)
@@ -375,7 +375,7 @@ local function fits(self, ev, built)
   return check_recorded(self, ev, built)
 end
 
--- Open one event -> true | nil, message, errno
+-- Opens one event -> true | nil, message, errno
 local function open_built(self, ev, built, leader)
   if built.bind then
     local bound, why, code = built.bind(self, built, ev)
@@ -429,7 +429,7 @@ end
 
 local FORMAT_GROUP = 8 -- PERF_FORMAT_GROUP
 
--- A weak group is one if it can be.
+-- A weak group is split if it cannot be opened as a group.
 local function open_unit(self, ev, unit)
   local before = ev.members and #ev.members or 0
   local ok, why, code = open_group(self, ev, unit)
@@ -440,7 +440,7 @@ local function open_unit(self, ev, unit)
   return open_group(self, ev, setmetatable({ grouped = false }, { __index = unit }))
 end
 
--- How many tracepoints a pattern is, and whether that many were meant.
+-- Checks the number of a pattern's tracepoints.
 local function check_many(self, ev, units)
   self.tracepoints = self.tracepoints or {}
   for _, unit in ipairs(units) do
@@ -459,8 +459,8 @@ local function count_of(units)
   return n
 end
 
--- Of one event: what its declaration calls it, what its string does (name=x), or which of the alternatives, or of
--- what a pattern matches, it is.
+-- The name of one event: from its declaration, its string (name=x), the chosen alternative, or the pattern's
+-- match.
 local function name_of(ev, unit)
   local built = unit[1]
   local words = built.found.words
@@ -469,7 +469,7 @@ local function name_of(ev, unit)
   return words and words.name or is_one_of and built.name or ev.name
 end
 
--- All that one alternative stands for.
+-- Opens all units of one alternative.
 local function open_units(self, ev, units)
   local ok, why, code = check_many(self, ev, units)
   if not ok then return nil, why, code end
@@ -490,7 +490,7 @@ local function open_units(self, ev, units)
   return true
 end
 
--- A breakpoint on a variable that every process has elsewhere is one for each address.
+-- A breakpoint on a variable with another address in each process becomes one breakpoint per address.
 local function at_addresses(self, built)
   if not built.found.find_addresses then return { built } end
   local list, why, code = built.found.find_addresses(self)
@@ -503,7 +503,7 @@ local function at_addresses(self, built)
   return all
 end
 
--- The same of all units; "exec" where the command has to be where its addresses are known.
+-- The same for all units; returns "exec" if the addresses are known only after the command's exec.
 local function locate(self, units)
   local located = {}
   for i, unit in ipairs(units) do
@@ -528,7 +528,7 @@ local function open(self, ev)
     if not units then return nil, why, code end
     ev.waits_for_exec = units == "exec"
     if ev.waits_for_exec then return true end
-    -- Whoever names an alternative wants that one, not ours.
+    -- The user chose this alternative.
     if i < #there then units[1][1].found.can_be_clock = nil end
     ok, why, code = open_units(self, ev, units)
     if ok or not no_pmu[code] then break end
@@ -537,7 +537,7 @@ local function open(self, ev)
   return ok, not ok and first or why, not ok and errno or code
 end
 
---- Open an event of a session. One that is optional and cannot be opened is said and left out.
+--- Opens an event of a session. If an optional event fails, logs the failure and leaves it out.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string  in three parts
@@ -553,7 +553,7 @@ function M.open(ev)
   return true
 end
 
---- Is there one that has to wait for the command's exec?
+--- True if an event must wait for the command's exec.
 function M.wait_for_exec(events)
   for _, ev in ipairs(events) do
     if ev.waits_for_exec then return true end
@@ -561,7 +561,7 @@ function M.wait_for_exec(events)
   return false
 end
 
---- Open what had to wait for the command's exec, and switch it on.
+--- Opens and enables the events that waited for the command's exec.
 function M.open_at_exec(events)
   for _, ev in ipairs(events) do
     if ev.waits_for_exec then
@@ -574,7 +574,7 @@ function M.open_at_exec(events)
   return true
 end
 
---- Take back what the events needed beside their descriptors, which are closed.
+--- Removes what the events needed besides their descriptors, which are closed.
 function M.undo(events)
   for _, ev in ipairs(events) do
     local done, why = true, nil
@@ -584,8 +584,8 @@ function M.undo(events)
   end
 end
 
---- The events that are open, of a list of declared ones: of those that stand for several, each.
--- @treturn function  for `for ev in opened.each(events) do`
+--- Iterates over the open events of a list of declared ones, and over the members of those with several.
+-- @treturn function  for `for ev in open_event.each(events) do`
 function M.each(events)
   return coroutine.wrap(function()
     for _, ev in ipairs(events) do
@@ -598,8 +598,8 @@ end
 
 --- An event of session, not open yet.
 -- @tparam session session
--- @tparam table decl       of `perfev.event`'s declare
--- @tparam[opt] boolean hidden  its records are the session's own business
+-- @tparam table decl       from the declaration's `declare`
+-- @tparam[opt] boolean hidden  true if its records are for the session only
 function M.new(session, decl, hidden)
   return setmetatable({ name = decl.name, decl = decl, session = session, hidden = hidden }, Event)
 end
