@@ -1,5 +1,5 @@
---- What a recording says of its recorder and its machine: the sections behind its records.
--- A fact that this machine does not tell has no section, and readers list it as missing.
+--- Collects the facts about the recorder and its machine that a recording has in its feature sections.
+-- A fact that this machine does not provide has no section, and readers report it as missing.
 -- Source: tools/perf/util/header.c, cputopo.c, arch/*/util/header.c; Documentation/ABI/*/sysfs-*.
 
 local build_ids = require "perfev.perfdata.mapped_build_ids"
@@ -34,8 +34,8 @@ local function cpu_list(path)
   return line and line ~= "" and units.list(line, path) or nil
 end
 
--- The numbers of what is called so in a directory ("node0"), in order.
-local function numbered(dir, prefix)
+-- Lists the numbers of the entries "PREFIXn" in a directory ("node0"), in order.
+local function list_numbers(dir, prefix)
   local numbers = {}
   for _, name in ipairs(core.list(dir) or {}) do
     numbers[#numbers + 1] = math.tointeger(tonumber(name:match("^" .. prefix .. "(%d+)$")))
@@ -44,25 +44,25 @@ local function numbered(dir, prefix)
   return numbers
 end
 
--- What facts are told by: the caller's, and what several of them need, read once.
-local function look(what)
+-- Reads once the data that several facts use; `what` is the caller's.
+local function read_shared(what)
   local online, present = core.cpus() or {}, cpu_list(CPU .. "/present")
   local last = present and present[#present] or online[#online]
   return {
-    what = what, online = online, available = last and last + 1, -- perf's "available": the highest one, and one
-    arch = first_line("/proc/sys/kernel/arch") or core.machine, -- the file is from 6.1 on
+    what = what, online = online, available = last and last + 1, -- perf's "available": the highest CPU plus one
+    arch = first_line("/proc/sys/kernel/arch") or core.machine, -- the file exists since 6.1
     cpuinfo = "\n" .. (core.slurp("/proc/cpuinfo") or ""),
   }
 end
 
--- What the first CPU has of "model name".
+-- Returns the value of a key, such as "model name", for the first CPU.
 local function cpu_field(here, key)
   return here.cpuinfo:match("\n" .. key .. "[ \t]*:[ \t]*([^\n]+)")
 end
 
 -- ---- the machine ----
 
--- name -> f(here): the value of that section, or nil.
+-- section -> f(here) that returns its value, or nil.
 local facts = {}
 
 function facts.hostname() return first_line("/proc/sys/kernel/hostname") end
@@ -80,7 +80,7 @@ function facts.cpudesc(here)
   return text and text:gsub("%s+", " ")
 end
 
--- What vendors' event tables are chosen by.
+-- The id that selects a vendor's event table.
 local function x86_id(here)
   local vendor, family = cpu_field(here, "vendor_id"), cpu_field(here, "cpu family")
   local model, stepping = cpu_field(here, "model"), cpu_field(here, "stepping")
@@ -109,23 +109,23 @@ end
 
 -- ---- topology ----
 
--- One of two names: newer kernels have the first.
-local function siblings(cpu, name, old)
+-- Reads a list of CPUs; older kernels have it under another name.
+local function read_siblings(cpu, name, old)
   local dir = ("%s/cpu%d/topology/"):format(CPU, cpu)
   return first_line(dir .. name) or old and first_line(dir .. old)
 end
 
--- Lists of CPUs that share something, each once.
-local function shared(cpus, name, old)
+-- Returns the distinct lists of CPUs that share a core, a die or a socket.
+local function list_shared(cpus, name, old)
   local lists, seen = {}, {}
   for _, cpu in ipairs(cpus) do
-    local text = siblings(cpu, name, old)
+    local text = read_siblings(cpu, name, old)
     if text and not seen[text] then lists[#lists + 1], seen[text] = text, true end
   end
   return lists
 end
 
--- -1 of a CPU that is not online
+-- -> id | -1 for an offline CPU
 local function topology_id(cpu, name)
   local id = number_of(("%s/cpu%d/topology/%s"):format(CPU, cpu, name))
   return id and id >= 0 and id or -1
@@ -133,9 +133,9 @@ end
 
 function facts.cpu_topology(here)
   local online = here.online
-  local out = { cores = shared(online, "package_cpus_list", "core_siblings_list"),
-                threads = shared(online, "core_cpus_list", "thread_siblings_list"), cpus = {} }
-  local dies = shared(online, "die_cpus_list")
+  local out = { cores = list_shared(online, "package_cpus_list", "core_siblings_list"),
+                threads = list_shared(online, "core_cpus_list", "thread_siblings_list"), cpus = {} }
+  local dies = list_shared(online, "die_cpus_list")
   if #out.cores == 0 or #out.threads == 0 then return nil end
   out.dies = #dies > 0 and dies or nil
   for i = 1, here.available do
@@ -180,7 +180,7 @@ local function read_cache(cpu, index)
   return out
 end
 
--- Each once: CPUs that share one have the same map. Those of a level as they were met.
+-- CPUs that share a cache have the same map, so each cache is listed once. Caches are sorted by level.
 function facts.cache(here)
   local levels, seen, out = {}, {}, {}
   for _, cpu in ipairs(here.online) do
@@ -202,8 +202,8 @@ function facts.mem_topology()
   local block_size = number_of("/sys/devices/system/memory/block_size_bytes", 16)
   if not block_size then return nil end
   local nodes = {}
-  for i, node in ipairs(numbered(NODE, "node")) do
-    local blocks = numbered(("%s/node%d"):format(NODE, node), "memory")
+  for i, node in ipairs(list_numbers(NODE, "node")) do
+    local blocks = list_numbers(("%s/node%d"):format(NODE, node), "memory")
     nodes[i] = { node = node, size = (blocks[#blocks] or 0) + 1, blocks = blocks }
   end
   return #nodes > 0 and { block_size = block_size, nodes = nodes } or nil
@@ -246,7 +246,7 @@ end
 
 -- ---- the recorder ----
 
--- As much as fits: a name of padding is enough to say that there is more.
+-- Cuts the command line to the size of a record, with "..." at the end.
 function facts.cmdline(here)
   local out, size = {}, 4
   for i, word in ipairs(here.what.argv or {}) do
@@ -283,11 +283,10 @@ function facts.group_desc(here)
   return here.what.groups and #here.what.groups > 0 and here.what.groups or nil
 end
 
--- Clocks that events may be read by tick with the kernel's high-resolution timers:
--- clock_getres(2), posix_get_hrtimer_res().
+-- The resolution of the clocks that events can use is 1 ns: clock_getres(2), posix_get_hrtimer_res().
 function facts.clockid(here) return here.what.clockid and 1 end
 
--- What time of day the events' clock showed when.
+-- Reads the time of day and the events' clock at the same moment.
 function facts.clock_data(here)
   local id = here.what.clockid
   if not id then return nil end
@@ -301,13 +300,13 @@ local opening = {
   "cpu_pmu_caps", "clock_data", "hybrid_topology", "pmu_caps",
 }
 
---- The sections that are known when recording begins, in the order of their numbers.
+--- Makes the sections that are known when recording begins, in the order of their numbers.
 -- @tparam table what  `version` (the recorder's), `argv` (its command line, {string,...}), `events` ({ name =,
 --   attr = (perfev.attr or bytes), ids = {integer,...} }, ...), `groups` ({ name = "{a,b}", leader = (index of an
---   event, from 0), members = (how many) }, ...), `clockid` (that of the events' times; nil: the kernel's own)
+--   event, from 0), members = (number) }, ...), `clockid` (clock of the events' times; nil: the kernel's default)
 -- @treturn {table,...}  `id` (HEADER_*), `name`, `bytes`
 function M.features(what)
-  local list, here = {}, look(what)
+  local list, here = {}, read_shared(what)
   for _, name in ipairs(opening) do
     local value = facts[name](here)
     if value then list[#list + 1] = sections.encode(name, value) end
@@ -315,10 +314,10 @@ function M.features(what)
   return list
 end
 
---- The sections that are known when it has ended.
--- @tparam table what  `maps` (the files that were mapped, as build_ids.of has them; nil: they are not looked for),
---   `first_time` and `last_time` of its samples (ns), `events` (as of M.features, where there are more by now)
--- @treturn {table,...}  as of M.features
+--- Makes the sections that are known when recording has ended.
+-- @tparam table what  `maps` (the mapped files, for build_ids.of; nil: no build-ids are read), `first_time` and
+--   `last_time` of its samples (ns), `events` (as for M.features, if events were added)
+-- @treturn {table,...}  as M.features
 function M.closing(what)
   local list = {}
   local described = facts.event_desc { what = what }

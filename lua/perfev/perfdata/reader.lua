@@ -1,6 +1,6 @@
---- A recording: perf.data as perf record or perfl wrote it, on any machine.
--- The reader is C (src/perfdata/reader.c); what is read once per recording is here: its features, the names
--- of its events, the formats of its tracepoints.
+--- Reads a recording: perf.data of perf record or perfl, from any machine.
+-- C reads the records (src/perfdata/reader.c). This file reads the data that a recording has once: its features, the
+-- names of its events, the formats of its tracepoints.
 
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
@@ -31,7 +31,7 @@ local function warn(self, text)
   if self.log then self.log(0, text) end
 end
 
--- ---- the header: sections by name, decoded when they are asked for ----
+-- ---- the header: sections by name, decoded on first use ----
 
 local function section_key(id) return features.names[id] or id end
 
@@ -61,7 +61,7 @@ local function new_header(self)
     __index = function(_, key)
       if values[key] == nil then
         local value = read_section(self, key)
-        values[key] = value == nil and values or value -- values itself stands for none
+        values[key] = value == nil and values or value -- values itself marks a missing section
       end
       if values[key] ~= values then return values[key] end
     end,
@@ -80,7 +80,7 @@ local function new_header(self)
   })
 end
 
---- The formats of the recording's tracepoints; see perfev.perfdata.reader.tracing. nil where it has none.
+--- Returns the formats of the recording's tracepoints (perfev.perfdata.tracing_data), or nil.
 function Recording:tracing()
   if self.formats then return self.formats end
   local section = self.sections.tracing_data
@@ -94,8 +94,8 @@ end
 
 -- ---- events ----
 
--- id -> name, as EVENT_DESC has them; and the names in order.
-local function described(self)
+-- Reads the section EVENT_DESC -> names by id, list of names
+local function read_descriptions(self)
   local by_id, list = {}, {}
   for i, desc in ipairs(self.header.event_desc or {}) do
     list[i] = desc.name
@@ -106,7 +106,7 @@ end
 
 local function name_of(self, event, i, by_id, list, updated)
   local name = event.ids[1] and by_id[event.ids[1]]
-  -- recorders before 2.6.3x described events without their ids
+  -- recorders before 2.6.3x wrote descriptions without ids
   name = name or #event.ids == 0 and list[i] or updated
   name = name or (self.header.event_types or {})[event.attr.config]
   if name and name ~= "" then return name end
@@ -124,7 +124,7 @@ local function new_payload(self, event, format, data)
   return false
 end
 
--- Events of one tracepoint share what reads its payloads: thousands of them can say its number.
+-- Events of one tracepoint share its payload reader: there may be thousands of them.
 local function give_payload(self, event, i)
   local data = event.attr.type == TRACEPOINT and self:tracing()
   local format = data and data.formats[event.attr.config]
@@ -146,8 +146,8 @@ local function learn_machine(self)
   self.file:machine(self.registers, narrow or false)
 end
 
--- Names for the addresses that payloads print: those of the recording, or this machine's where its kernel
--- is the one that was recorded, and lies where it lay then.
+-- Payloads print addresses by name: from the recording's symbols, or from this machine's if the recorded kernel runs
+-- here at the same address.
 local function learn_kernel(self)
   if not self.formats or self.kernel_known then return end
   self.kernel_known = true
@@ -156,15 +156,15 @@ local function learn_kernel(self)
   self.file:kernel(kernel.is_running(self.header))
 end
 
---- Take in what the reader knows of events and sections by now. Events that are known already stay the
--- tables that they are: records show them.
+--- Reads the events and sections that the C reader has found so far. Known events keep their tables, because records
+-- refer to them.
 function Recording:_read_events()
   self.sections = index_sections(self)
   self.header = new_header(self)
   if self.sections.tracing_data then self:tracing() end
   learn_kernel(self)
   learn_machine(self)
-  local by_id, list = described(self)
+  local by_id, list = read_descriptions(self)
   local i = 1
   local attr, ids, updated = self.file:event(i)
   while attr do
@@ -187,14 +187,14 @@ check.define("record type", "the name of a record type", function(value)
   return nil, ("unknown record type '%s'%s"):format(shown(value), check.hint(value, check.names(M.numbers)))
 end)
 
--- A set of the kernel's types as bits.
+-- Makes a bit set of the kernel's types.
 local function set_of(types)
   local set = 0
   for _, number in ipairs(types) do set = set | 1 << number end
   return set
 end
 
--- What is pulled of samples.
+-- Checks the option `fields` -> names
 local function names_of(self, opts, level)
   local read = samples.read(opts.fields, "records", level + 1)
   if opts.types then error("records: fields are of samples alone, and types besides says which", level) end
@@ -207,13 +207,12 @@ local function names_of(self, opts, level)
   return read.names
 end
 
---- The records in the order of time, as views (see perfev.live.session: good until the next one is asked
--- for), each with its place in the file and whether the recorder synthesised it. Records of tools are
--- tables (see perfev.perfdata.user_records), with their place, where they stand in the file.
--- The loop ends where reading does; then `error` says why, if that is before the end.
--- @tparam ?table opts  `user = false`: without the records of tools; `types` ({ "mmap2", ... }): of the kernel's these
---   alone, by name or number; `fields`: of samples what has these names, in the place of views, and no other record,
---   the first false where it would be nil
+--- Iterates over the records in time order, as views (valid until the next iteration; see perfev.live.session), each
+-- with its offset in the file and whether the recorder synthesised it. Records of tools are tables
+-- (perfev.perfdata.user_records) with their offset, in the file's order.
+-- If reading fails before the end, the loop ends and `error` has the cause.
+-- @tparam ?table opts  `user = false`: no records of tools; `types` ({ "mmap2", ... }): only these of the kernel's
+--   types, by name or number; `fields`: only samples, as the values of these fields; the first is false instead of nil
 function Recording:records(opts)
   if self.closed then error("the recording is closed", 2) end
   if self.ended then
@@ -238,7 +237,7 @@ function Recording:records(opts)
   return function() return give(next_record()) end
 end
 
---- What was read so far: see src/perfdata/reader.h, struct pev_reader_totals; `types` is by name.
+--- Returns the totals so far (src/perfdata/reader.h, struct pev_reader_totals), with `types` by name.
 function Recording:totals()
   if self.closed then return self.last_totals end
   local totals = self.file:totals()
@@ -251,21 +250,21 @@ function Recording:totals()
   return totals
 end
 
---- Who a task is, as the records that were read tell of it; see perfev.live.session.
+--- Returns the facts about a task from the records read so far; see perfev.live.session.
 function Recording:task(tid)
   if math.type(tid) ~= "integer" then error("task: the number of a thread", 2) end
   if self.closed then return nil end
   return self.file:task(tid)
 end
 
---- The bytes of a feature section, by name or number; nil where there is none.
+--- Returns the bytes of a feature section, by name or number, or nil.
 function Recording:section(key)
   local section = self.sections[section_key(key)] or self.sections[key]
   if self.closed or not section then return nil end
   return self.file:section(section.index)
 end
 
--- Stacks that somebody keeps are given their names later.
+-- With call chains, names may be looked up after the recording is closed.
 local function has_callchains(self)
   for _, event in ipairs(self.events) do
     if event.attr.sample_type & CALLCHAIN ~= 0 then return true end
@@ -288,9 +287,9 @@ for number, layout in ipairs(core.layouts().records) do
   M.kernel_types[number], M.numbers[layout.name] = layout.name, number
 end
 
---- What helps when none could be opened.
--- @tparam string path    what was to be opened
--- @tparam integer errno  why it was not
+--- Returns the remedy if a recording could not be opened.
+-- @tparam string path
+-- @tparam integer errno  the cause
 -- @treturn string
 function M.remedy(path, errno)
   if path == "-" then return "perf record -o - -- COMMAND | perfl SCRIPT -i -" end
@@ -301,8 +300,8 @@ end
 
 local NAMES_MAX = 10
 
---- What its events are called, as a message has it: the first of them, and how many more there are.
--- @tparam table events  of a recording
+--- Lists the names of a recording's events for a message: the first ones, and the number of the others.
+-- @tparam table events
 -- @treturn string
 function M.names_text(events)
   local first, seen, more = {}, {}, 0
@@ -315,13 +314,13 @@ function M.names_text(events)
   return table.concat(first, ", ") .. (more > 0 and (" and %d more, which perfl report names"):format(more) or "")
 end
 
---- Open a recording.
+--- Opens a recording.
 -- @tparam string path  "-" is standard input
--- @tparam ?table opts  `ordered = false`: in the file's order; `window`: bytes of records to put in order
---   at most (32 MiB); `log`: f(level, text), what a user should know; `fd`: read this descriptor, and close it
+-- @tparam ?table opts  `ordered = false`: records in the file's order; `window`: bytes of records to sort at most
+--   (32 MiB); `log`: f(level, text), for messages to the user; `fd`: read this descriptor, and close it
 -- @treturn[1] recording  `.header .events .facts .warnings .error`, `:records{} :totals() :section(name) :close()`
 -- @treturn[2] nil
--- @treturn[2] string  why it is no recording, with the byte
+-- @treturn[2] string  the cause, with the byte offset
 -- @treturn[2] integer errno
 function M.open(path, opts)
   if type(path) ~= "string" then error("open: a path, or \"-\" for standard input", 2) end

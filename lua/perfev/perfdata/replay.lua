@@ -1,8 +1,8 @@
---- A session's other source: a recording instead of the kernel.
--- It has the verbs of the core's session (perfev.core), so that the loop, the end and the errors are
--- session.lua's for both. What happens per record is C (src/perfdata/replay.c), timers on the records' time
--- among it; what happens once is here: whose a record is, and what of the recording is wanted. Nothing is opened
--- but the file; what waits (signals, a watched descriptor) is a core session without events.
+--- Replays a recording to a session: decides which listeners receive each record.
+-- It has the methods of the core's session (perfev.core), so session.lua has one loop, one end and one handling of
+-- errors for both. C handles each record, and timers on the records' clock (src/perfdata/replay.c). This file handles
+-- the setup: it matches events and selects records. Only the file is opened; a core session without events waits for
+-- signals and watched descriptors.
 
 local core = require "perfev.core"
 local event = require "perfev.event.declaration"
@@ -25,13 +25,14 @@ local E = core.errno
 local callback_of = {}
 for number, layout in ipairs(core.layouts().records) do callback_of[number] = layout.callback end
 
--- What an event of its own hears; the rest tells of tasks and their memory, whoever recorded it.
+-- Records that only their own event receives. Other records are about tasks and their memory, and any event may have
+-- recorded them.
 local own_only = { sample = true, read = true, throttle = true, aux = true, itrace_start = true,
                    aux_output_hw_id = true, callchain_deferred = true }
 
 local NOTES_MAX = 10
 
--- Logs what is wrong with a recording; after the first NOTES_MAX texts at level 1, because there may be millions.
+-- Logs problems of a recording; after the first NOTES_MAX texts at level 1, because there may be millions.
 local function logger(session, shown)
   local nr = 0
   return function(level, text)
@@ -46,7 +47,7 @@ local function no_counters(shown)
     .. "\n  try: without the input, or an event with a sample callback"):format(shown), E.EINVAL
 end
 
---- Open the session's input.
+--- Opens the session's input.
 -- @tparam session session
 -- @tparam table handlers  `on_error`, as of the core's session
 -- @treturn[1] replay
@@ -81,7 +82,7 @@ function M.open(session, handlers)
   return self
 end
 
---- Take in the recording's events and their payloads; a pipe tells of more on its way.
+--- Reads the recording's events and their payload formats. A pipe may announce more events later.
 function Replay:number_events()
   self.nr = {}
   for i, recorded in ipairs(self.rec.events) do self.nr[recorded] = i end
@@ -93,7 +94,7 @@ function Replay:number_events()
   self.source:forget()
 end
 
--- What the session that recorded it left out is left out again.
+-- Leaves out the records that the recording session did not deliver.
 function Replay:read_private()
   local said = private.read(self.rec:section(private.SECTION), self.rec.facts.big)
   self.source:exclude(said.exclude_pid or 0)
@@ -102,7 +103,7 @@ function Replay:read_private()
   for _, n in ipairs(said.keep_own) do
     if self.rec.events[n] then self.source:keep(n) end
   end
-  -- A session's own event for the names of tasks is no declaration's.
+  -- The event that a session adds for the names of tasks does not belong to a declaration.
   for _, n in ipairs(said.hidden) do
     if self.rec.events[n] then self.carriers[self.rec.events[n]] = true end
   end
@@ -125,15 +126,14 @@ local function without_modifiers(name)
   return of_pmu or inside and inside .. "/" or name:match("^(.+):" .. MODIFIERS .. "$") or name
 end
 
--- The same of a recorded event; "sched:sched_switch:u" -> "sched:sched_switch"
+-- Returns a recorded event's name without modifiers: "sched:sched_switch:u" -> "sched:sched_switch"
 local function plain_name(recorded)
   local name = recorded.name or ""
   if recorded.attr.type == names.TYPE.tracepoint then return name:match("^([^:]+:[^:]+)") or name end
   return without_modifiers(name)
 end
 
--- Whether a name of perf's and what was recorded are the same counter: cs is context-switches, cycles those of each
--- kind of cores.
+-- True if perf's name means the recorded event: cs is context-switches, and cycles is also each core PMU's cycles.
 local function is_alias(leaf, recorded)
   local there, type = leaf.kind == "name" and names.find(leaf.name), recorded.attr.type
   if not there or there.tool or there.type ~= type then return false end
@@ -153,7 +153,7 @@ local function is_meant(leaf, recorded)
   return plain == name or recorded.name == leaf.text or is_alias(leaf, recorded)
 end
 
--- Modifiers tell events apart only where the name alone does not.
+-- Modifiers are compared only if several events have the name.
 local function find_leaf(leaf, events)
   local found, exact = {}, {}
   for _, recorded in ipairs(events) do
@@ -170,7 +170,7 @@ local function find_leaf(leaf, events)
   return found
 end
 
--- All events of one alternative -> those that are there, the first that is not
+-- Finds the events of one alternative -> list of found, the first missing name
 local function find_list(units, events)
   local all, missing = {}, nil
   for _, unit in ipairs(units) do
@@ -193,9 +193,9 @@ local function find_by_number(spec, events)
   return found
 end
 
-local COUNTED = { [names.TYPE.software] = { [names.DUMMY] = true } } -- has no samples
+local COUNTED = { [names.TYPE.software] = { [names.DUMMY] = true } } -- events without samples
 
--- Each event that may have samples.
+-- Returns all events that can have samples.
 local function find_every(self)
   local found = {}
   for _, recorded in ipairs(self.rec.events) do
@@ -208,7 +208,7 @@ local function find_every(self)
   return found
 end
 
--- The events of exactly that name, which need not be one that can be read as an event.
+-- Returns the events with exactly this name, even if it does not parse as an event.
 local function find_named(name, events)
   local found = {}
   for _, recorded in ipairs(events) do
@@ -223,7 +223,7 @@ end
 
 local CLOCK = { kind = "name", name = "cpu-clock", text = "cpu-clock", terms = {} }
 
--- perf records cpu-clock where a machine cannot count cycles, as a session samples it.
+-- perf and perfev record cpu-clock if a machine cannot count cycles.
 local function find_clock(tree, events)
   local leaf = #tree == 1 and #tree[1] == 1 and tree[1][1]
   local there = leaf and leaf.kind == "name" and names.find(leaf.name)
@@ -244,7 +244,7 @@ local function find(self, decl)
     for _, one in ipairs(named) do one.words = tree and #tree == 1 and resolve.words(tree[1][1]) or nil end
     return named
   end
-  local some, missing -- of a list that is not whole
+  local some, missing -- the first alternative with missing events
   for _, units in ipairs(tree) do
     if is_every(units) then return find_every(self) end
     local found, lacks = find_list(units, events)
@@ -260,15 +260,15 @@ local function find(self, decl)
   return {}, missing
 end
 
--- ---- what was recorded in another way than it is asked for ----
+-- ---- differences between the declaration and the recording ----
 
 local CALLCHAIN, READ, RAW = 1 << 5, 1 << 4, 1 << 10 -- PERF_SAMPLE_*
 local GROUP, ID = 1 << 3, 1 << 2 -- PERF_FORMAT_*
 
 local function has_chains(recorded) return recorded.attr.sample_type & CALLCHAIN ~= 0 end
 
--- Stacks as the event would have them live: without the frames that it excludes; where no chains were recorded, of
--- where the sample was taken. Two that do not agree both get all there is.
+-- Gives stacks the frames that the event would have live, without the excluded side. Without recorded chains a stack
+-- is the sample's address. If two declarations of one event exclude different frames, both get all frames.
 local function shape_stacks(self, decl, one)
   local spec, recorded = event.settle(decl.spec, one.words or {}), one.recorded
   if not spec.callchain then return end
@@ -286,7 +286,7 @@ local function shape_stacks(self, decl, one)
     :format(recorded.name))
 end
 
--- Who else's samples have its counts.
+-- Returns the event whose samples have the counts of its group.
 local function leader_of(self)
   for _, recorded in ipairs(self.rec.events) do
     local attr = recorded.attr
@@ -294,13 +294,13 @@ local function leader_of(self)
   end
 end
 
--- Whether its samples are delivered as those of its group: pev_groupread_splits().
+-- True if a leader's samples are delivered to the events of its group, too: pev_groupread_splits().
 local function is_split(leader)
   local attr = leader.attr
   return attr.sample_type & (READ | RAW) == READ and attr.read_format & ID ~= 0
 end
 
--- Samples that are waited for in vain, and would look as if nothing had happened.
+-- Reports an event that was counted without samples: its callback would never be called.
 local function note_counted(self, decl, found)
   if not (decl.callbacks.sample or decl.callbacks.record) then return end
   for _, one in ipairs(found) do
@@ -315,7 +315,7 @@ end
 
 local sides = { exclude_kernel = "the kernel's", exclude_user = "user space's" }
 
--- What the kernel would have left out of "cycles:u".
+-- Reports samples of a side that the kernel would have excluded, as for "cycles:u".
 local function note_wider(self, decl, one)
   local words, attr = grammar.modifiers(one.modifiers or "").exclude, one.recorded.attr
   for field, whose in pairs(sides) do
@@ -342,11 +342,11 @@ local function listen(self, ev, one, first)
   self:give_payload(listener)
 end
 
--- What a session's own event for side-band records asks for.
+-- The attr bits of the event that a session adds for side-band records.
 local side_band = { "comm", "task", "mmap", "context_switch", "ksymbol", "bpf_event", "namespaces", "cgroup",
                     "text_poke" }
 
--- The event that was recorded for such a declaration, by us: it hears what that heard, and nothing twice.
+-- Finds the recorded event of such a declaration, so that it receives the same records, each once.
 local function find_carrier(self, decl)
   for _, recorded in ipairs(self.rec.events) do
     local attr = recorded.attr
@@ -359,7 +359,7 @@ local function find_carrier(self, decl)
   end
 end
 
--- A script that declares an event twice has it recorded twice: each of the two hears its own.
+-- A script that declares an event twice records it twice: each declaration receives its own samples.
 local function own_of_twins(self, ev, found)
   local nr, own = 0, nil
   for _, other in ipairs(self.session.events) do
@@ -372,7 +372,7 @@ local function own_of_twins(self, ev, found)
   return nr == #found and own and { own } or found
 end
 
---- The events of the recording that a declared one stands for.
+--- Finds the recorded events of a declaration, and adds a listener for each.
 function Replay:match(ev)
   local decl = ev.decl
   self.source:forget()
@@ -419,7 +419,7 @@ function Replay:match(ev)
   return true
 end
 
--- Callbacks for records that perf record does not ask for by itself, and how it is told to.
+-- Callbacks for records that perf record does not request by default, and its option for each.
 local unusual = { { "switch", "--switch-events" }, { "namespaces", "--namespaces" }, { "cgroup", "--all-cgroups" },
                   { "read", "-s" } }
 
@@ -437,7 +437,7 @@ local function was_asked_for(events, name)
   return false
 end
 
--- What nobody asked the kernel for does not come, and would look as if there had been none.
+-- Reports record types that have callbacks and that no recorded event requested.
 local function note_unasked(self)
   local lacks, flags = {}, {}
   for _, row in ipairs(unusual) do
@@ -450,10 +450,10 @@ local function note_unasked(self)
     :format(self.shown, table.concat(lacks, ", "), table.concat(flags, " ")))
 end
 
---- Whether there is anything to deliver.
+--- Checks that at least one declared event is in the recording.
 -- @treturn[1] true
 -- @treturn[2] nil
--- @treturn[2] string  in three parts
+-- @treturn[2] string  message with cause and remedy
 -- @treturn[2] integer errno
 function Replay:check()
   note_unasked(self)
@@ -462,12 +462,12 @@ function Replay:check()
     :format(self.shown, recording.names_text(self.rec.events)), E.ENOENT
 end
 
---- What a counter is told that is declared while it runs -> nil, message, errno
+--- Refuses a counter that is declared during the replay -> nil, message, errno
 function Replay:refuse_counter() return no_counters(self.shown) end
 
--- ---- whose a record is ----
+-- ---- routing of records ----
 
--- A declared event records what is of its tasks itself, or hears what another did.
+-- True if the event requested this record type itself.
 local function records_itself(ev, asks)
   for _, one in ipairs(ev.of and ev.of.members or { ev }) do
     if one.attr[asks] then return true end
@@ -475,7 +475,7 @@ local function records_itself(ev, asks)
   return false
 end
 
--- Several events may have asked for records of the same doings: the first one's are heard by others.
+-- If several events requested a record type, the others receive only the records of the first one.
 local function is_told_before(self, recorded, asks)
   for _, other in ipairs(asks and recorded and self.rec.events or {}) do
     if other.attr[asks] then return other ~= recorded end
@@ -493,7 +493,7 @@ local function hears(self, listener, recorded, callback)
   return not recorded or asks ~= nil and not records_itself(listener.ev, asks)
 end
 
--- A loss is no single event's: it goes to its own event's listener, or to the first that listens, as live.
+-- A LOST record goes to the listener of its event, or else to the first listener with such a callback, as live.
 local function one_of_loss(self, recorded, slots)
   local first
   for _, listener in ipairs(self.listeners) do
@@ -506,7 +506,7 @@ local function one_of_loss(self, recorded, slots)
   return recorded and slots or { self.listeners[1] and self.listeners[1].ev.slot }
 end
 
--- Who hears that type of record of the n-th event; 0: the file does not say whose it is.
+-- Sets the listeners for a record type of the n-th event (0: an unknown event).
 local function route(self, n, number)
   local recorded, callback, slots = self.rec.events[n], callback_of[number] or "record", {}
   for _, listener in ipairs(self.listeners) do
@@ -517,7 +517,7 @@ end
 
 -- ---- records ----
 
--- What the source leaves to us -> true when it can go on at once
+-- Handles a request of the C source -> true if it can continue at once
 local function answer(self, turn, a, b)
   if turn == "route" then
     route(self, a, b)
@@ -528,16 +528,16 @@ local function answer(self, turn, a, b)
     return true
   elseif turn == "timer" then
     self.session:_call_handlers(-1 - a)
-  elseif turn == "end" then -- before the file's: what was read is delivered, and the run has failed
+  elseif turn == "end" then -- the records read so far are delivered, and the run has failed
     self.ended = true
     self.session.failure = self.session.failure or a
   end
   return false
 end
 
---- Deliver up to max records (0: any number) -> how many, and whether a callback wanted no more.
+--- Delivers up to max records (0: any number) -> number delivered, true if a callback stopped the session
 function Replay:dispatch(mode, max)
-  local n, go_on = 0, mode == "round" -- what is not delivered by the end is not
+  local n, go_on = 0, mode == "round" -- the final round delivers nothing more
   while go_on do
     local more, stopped, turn, a, b = self.source:dispatch(max > 0 and max - n or 0)
     n = n + more
@@ -547,11 +547,11 @@ function Replay:dispatch(mode, max)
   return n, self.stopped or false
 end
 
--- Records one by one: those of every declared event.
+-- For records(): delivers the records of all declared events one by one.
 function Replay:begin(mode) self.source:begin(mode == "round_all" or mode == "round") end
 function Replay:pull(fields) return self.source:pull(fields) end
 
--- What gives the next one: as the core's, whose rounds end where next_round is asked.
+-- Returns a function that delivers the next record; as in the core, it calls next_round at the end of a round.
 function Replay:puller(next_round, max)
   return self.source:puller(function(turn, a, b)
     answer(self, turn, a, b)
@@ -563,10 +563,10 @@ end
 
 function Replay.finish() end
 
--- ---- what else the session asks of its core ----
+-- ---- the other methods of a core session ----
 
 function Replay:timer(first, every)
-  return -1 - self.source:timer(first, every) -- no descriptor has such a number
+  return -1 - self.source:timer(first, every) -- a negative number, unlike descriptors
 end
 
 function Replay:read(fd, len)
@@ -602,7 +602,7 @@ Replay.snapshot = refused("snapshot")
 
 function Replay:again() return self.waiter:again() end
 
--- There is something to read, until there is not.
+-- The descriptor is readable until the end of the recording.
 function Replay:fd()
   self:again()
   return self.waiter:fd()
