@@ -441,9 +441,13 @@ describe("perfl record", function()
     local help = run { run.perfl, "record", "--help" }
     assert.equal(0, help.code)
     for line in help.out:gmatch "[^\n]+" do assert.is_true(#line <= 80, line) end
-    for words, says in pairs { ["-F 9 -c 9"] = "%-F and %-c at once", ["-z --switch-output 1M -o -"] = "makes files",
-                               ["-a -p 1"] = "choose one", ["--nonsense"] = "unknown option",
-                               ["--call-graph lbr"] = "fp, fp,defer, dwarf or dwarf,BYTES" } do
+    local refusals = {
+      ["-F 9 -c 9"] = "%-F and %-c cannot be combined",
+      ["-z --switch-output 1M -o -"] = "%-%-switch%-output needs a file",
+      ["-a -p 1"] = "choose one", ["--nonsense"] = "unknown option",
+      ["--call-graph lbr"] = "fp, fp,defer, dwarf or dwarf,BYTES",
+    }
+    for words, says in pairs(refusals) do
       local result = run(run.quote(run.perfl) .. " record " .. words)
       assert.equal(2, result.code)
       assert.matches(says, result.err)
