@@ -1,4 +1,4 @@
--- Aggregators on the real kernel: what they count is what callbacks count of the same records, live and recorded.
+-- Aggregators on the real kernel count the same as callbacks on the same records, live and recorded.
 
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
@@ -136,7 +136,7 @@ describe("an aggregator on the real kernel", function()
     local dir = run.tempdir()
     finally(function() run.remove(dir) end)
     local path = dir .. "/faults.data"
-    -- Recorded, as the kernel gives two software events of one task the number of one of them (seen on 6.18).
+    -- Recorded, because the kernel gives two software events of one task the same id (seen on 6.18).
     output("--record", path, "-e", 'event { "page-faults", period = 1, exclude_kernel = true }', "--", "ls", "/usr")
     assert.is_true(tonumber(output("-i", path, "-e", symbols):match "(%d+)%s*$") > 20)
   end)

@@ -19,7 +19,7 @@ local this = number_of(real.slurp "/proc/sys/kernel/osrelease")
 -- The bits of sample_type that came after 4.14, with their releases.
 local SINCE = { aux = "5.5", cgroup = "5.7", data_page_size = "5.11", code_page_size = "5.11", weight_struct = "5.12" }
 
--- What a flag or bit does not go without.
+-- The other fields that a flag or bit requires.
 local NEEDS = {
   freq = { sample_freq = 99 },
   inherit_thread = { inherit = true },
@@ -30,7 +30,7 @@ local NEEDS = {
   stack_user = { sample_stack_user = 8 },
 }
 
--- perf_event_open's answer for cpu-clock on this thread with these fields. What validate foretells is the answer
+-- Returns the result of perf_event_open for cpu-clock on this thread with these fields. validate predicts the result
 -- of kernels that know them.
 local function answer(fields, needs, unknown)
   local all = { type = 1, config = 0, disabled = true, exclude_kernel = true }
@@ -41,7 +41,7 @@ local function answer(fields, needs, unknown)
   local ok, _, foretold = attr:validate(0, -1)
   local fd, errno = real.perf_event_open(core.attr_parse(attr:bytes()), 0, -1, -1, 8) -- with its size
   if fd then real.close(fd) end
-  if not (ok or unknown) then assert.equal(E[foretold], E[errno]) end -- what we knew before
+  if not (ok or unknown) then assert.equal(E[foretold], E[errno]) end -- validate's prediction
   return fd and "ok" or E[errno]
 end
 

@@ -1,5 +1,5 @@
--- What the kernel does beyond errno: requests, corner cases, rings, as its public validation suite looks at them.
--- Each is what perfev and its simulated kernel rely on. The call watched is getpid(2): hooks.real.getpid makes one.
+-- The kernel's behaviour beyond errno: requests, corner cases and rings, as its public validation suite tests them.
+-- perfev and its simulated kernel rely on each. The watched call is getpid(2), made by hooks.real.getpid.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -91,14 +91,14 @@ local function drain(memory, size)
   return list
 end
 
--- What poll(2) says of it, which looks at what the record itself has set. epoll would wait for the interrupt (irq_work)
--- that wakes: it may be late.
+-- Returns the events of poll(2), which reads the state that the record itself has set. epoll would wait for the
+-- interrupt (irq_work) that wakes, which may be late.
 local function poll(fd)
   if not process then pending(no_poll) end
   return process.revents(fd)
 end
 
--- Waits for the interrupt that wakes, and with it for the one that stops an event at its limit -> what poll says then.
+-- Waits for the interrupt that wakes, and so for the one that stops an event at its limit -> the events of poll
 local function waiter(fd)
   local epoll = assert(real.epoll_create())
   fds[#fds + 1] = epoll
@@ -145,7 +145,7 @@ describe("a request", function()
   it("resets the count and not the times", function()
     local fd = open(calls { read_format = { "total_time_enabled", "total_time_running" } })
     local function times() return select(2, string.unpack("=i8i8i8", real.read(fd, 24))) end
-    repeat call(3) until select(2, times()) > 0 -- a kernel's clock may go by ticks
+    repeat call(3) until select(2, times()) > 0 -- a kernel's clock may advance by ticks
     real.ioctl(fd, "DISABLE", 0)
     local enabled, running = times()
     assert.equal(0, real.ioctl(fd, "RESET", 0))
@@ -170,7 +170,7 @@ describe("a request", function()
     assert.equal(3, value_of(fd))
   end)
 
-  -- Of a software event: a tracepoint that came to its limit stays off on 6.18, whatever is asked of it, because
+  -- With a software event: on 6.18 a tracepoint that reached its limit stays off after every request, because
   -- perf_trace_add() does not take back the PERF_HES_STOPPED of __perf_event_overflow().
   it("refreshes an event that has reached its limit", function()
     local fd = open { type = 1, config = 2, sample_period = 1, sample_type = { "tid" }, wakeup_events = 1,
@@ -214,7 +214,7 @@ describe("a request", function()
     local memory = assert(map(owner, 1))
     refused("EINVAL", real.ioctl(other, "SET_OUTPUT", other))
     assert.equal(0, real.ioctl(other, "SET_OUTPUT", owner))
-    assert.equal(0, real.ioctl(other, "SET_OUTPUT", owner)) -- once more is no mistake
+    assert.equal(0, real.ioctl(other, "SET_OUTPUT", owner)) -- a second time is allowed
     call(3)
     assert.equal(3, #drain(memory, PAGE))
     assert.equal(0, real.ioctl(other, "SET_OUTPUT", -1))

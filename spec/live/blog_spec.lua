@@ -1,4 +1,4 @@
--- Three things that went wrong for people before us, by their names. Needs root and tracefs.
+-- Three failures that others published about perf events, each by its name. Needs root and tracefs.
 
 local perfev = require "perfev"
 local core = require "perfev.core"

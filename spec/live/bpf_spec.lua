@@ -1,4 +1,4 @@
--- perfev's runs make no bpf(2): what it does, it does with perf_event_open(2) and what belongs to it.
+-- perfev never calls bpf(2): it uses perf_event_open(2) and its ioctls only.
 
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 
 local why_not = not run.root and "not root" or not run.have "strace" and "no strace"
 
--- What perfl does day by day, a line each.
+-- Command lines of daily use.
 local runs = {
   { "-q", "-e", "event { 'cpu-clock', callchain = true, sample = print }", "--", "true" },
   { "-q", "-a", "-d", "50ms", "-e", "event { 'sched:sched_switch', filter = 'prev_pid != 0', sample = print }" },

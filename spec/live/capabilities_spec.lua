@@ -1,4 +1,4 @@
--- perfl with file capabilities, run by a user who has none: the script is the user's, and must not get them.
+-- perfl with file capabilities, run by an unprivileged user: the user's script must not get the capabilities.
 
 local run = require "spec.support.run"
 
@@ -51,7 +51,7 @@ describe("perfl with file capabilities, run by nobody,", function()
     return run({ perfl, ... }, { user = "nobody", cwd = "/" })
   end
 
-  -- What a script prints, one line a statement.
+  -- Returns the output of a script, one line a statement.
   local function printed(script)
     local r = as_nobody("-q", "-e", script)
     assert.equal(0, r.code, r.err)
@@ -126,7 +126,7 @@ describe("perfl with file capabilities, run by nobody,", function()
       local path = ("/proc/%d/%s"):format(held.pid, name)
       assert.equal("nil\n", printed(("print((require 'perfev.core'.slurp %q))"):format(path)), path)
     end
-    -- What names are made of is read with them.
+    -- perfl uses the capabilities to read the sources of names.
     assert.equal("true\n",
       printed(("print(#require 'perfev.core'.slurp('/proc/%d/maps') > 0)"):format(held.pid)))
   end)

@@ -1,4 +1,4 @@
--- Clocks on the real kernel: a record's time is that of the clock which was asked for.
+-- Clocks on the real kernel: a record's time is from the requested clock.
 
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -11,7 +11,7 @@ local clock = perfev.hooks.real.clock
 describe("a session's clock", function()
   for name, id in pairs(ids) do
     it(name .. " is that of its records", function()
-      -- From one that nobody sets. Where somebody has set this one meanwhile, all is done again.
+      -- The distance from a clock that cannot be set. If it changed meanwhile, the measurement is repeated.
       local function distance() return clock(id) - clock(ids.monotonic_raw) end
       local times, before, after, began
       repeat

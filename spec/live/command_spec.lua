@@ -1,4 +1,4 @@
--- What people of perf, strace and time type: a command without --, no target at all, options before the verb.
+-- Command lines that users of perf, strace and time type: a command without --, no target, options before the verb.
 
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"

@@ -1,4 +1,4 @@
--- Counters on the real kernel: that it takes what we ask, and counts what we know to have happened.
+-- Counters on the real kernel: it accepts each request, and counts a known number of events.
 
 local perfev = require "perfev"
 local process, no_poll = require("spec.support.process").load()
@@ -213,7 +213,7 @@ describe("requests", function()
     local memory = assert(real.mmap(20 * PAGE, 3, zero, 0))
     local polled = assert(real.epoll_create())
     real.epoll_ctl(polled, 1, heard, 1, 1)
-    -- On around each write alone: what else is touched first is an overflow, too (a sanitizer's shadow, say).
+    -- On around each write only: other first accesses overflow, too (a sanitizer's shadow, for example).
     local function write(page)
       m:enable()
       memory:u64(page * PAGE, 1)
@@ -224,7 +224,7 @@ describe("requests", function()
     local before = m:read().value
     assert.is_true(m:refresh(5))
     m:disable()
-    -- What stops the event and sends the signal is an interrupt (irq_work) that may be late: each is waited for.
+    -- An interrupt (irq_work) stops the event and sends the signal. It may be late, so the spec waits for each.
     local list = codes(fd)
     for page = 0, 4 do
       local before_it = #list

@@ -84,7 +84,7 @@ describe("a recording with", function()
       need()
       local ours = perfscript.assert_alike(record(kind))
       assert.is_true(kind.quiet or #ours.told.samples > 0)
-      -- what has no time perf prints in no such line
+      -- perf prints no such line for a record without a time
       assert.is_true(#ours.told.lines >= (ours.timed and #ours.told.samples or 0))
     end)
   end

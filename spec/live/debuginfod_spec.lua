@@ -1,4 +1,4 @@
--- Debug files over HTTP: of elfutils' own server, and of one that has nothing, or answers with anything, or not at all.
+-- Debug files over HTTP, from elfutils' server, and from servers that lack the file, return garbage or do not answer.
 
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
@@ -15,7 +15,7 @@ local function sh(command)
   return r.out
 end
 
--- A program without symbols, whose debug file is below `served`; its build-id.
+-- A program without symbols, with its debug file below `served`; its build-id.
 local id
 local function program()
   if id then return id end

@@ -1,4 +1,4 @@
--- Every command that the documents, the manual page and the scripts' headers show, run.
+-- Runs every command in the documents, the manual page and the headers of the scripts.
 
 local docs = require "spec.support.docs"
 local run = require "spec.support.run"

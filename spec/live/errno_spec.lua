@@ -1,6 +1,5 @@
--- What perf_event_open(2) answers, condition by condition: the table (spec/support/openings.lua), this kernel, the
--- simulated one, and what an attr's validate says beforehand must be of one mind, for root, for nobody, and for
--- nobody with CAP_PERFMON.
+-- The errno of perf_event_open(2), condition by condition: the table (spec/support/openings.lua), this kernel, the
+-- simulated one and an attr's validate must agree, for root, for the user "nobody", and for "nobody" with CAP_PERFMON.
 
 local core = require "perfev.core"
 local openings = require "spec.support.openings"
@@ -32,7 +31,7 @@ local function free_slots()
   return #fds
 end
 
--- Some kernels refuse functions to root as well, though they list the tracer: so a count of them is asked for.
+-- Some kernels refuse functions to root as well, though they list the tracer: so the spec requests a count.
 local function traces_functions()
   local id = tracepoint "ftrace:function"
   local fd = id and real.perf_event_open(core.attr_parse(core.attr_new({ type = 2, config = id,
@@ -63,7 +62,7 @@ local function literal(t)
   return "{" .. table.concat(out, ", ") .. "}"
 end
 
--- All conditions as somebody else, in a perfl of theirs: "kernel validator" of each, then of each call.
+-- Tries all conditions as another user, in a perfl of that user: "kernel validator" of each, then of each call.
 local function as_somebody(prefix)
   local chunk = ([[
     local openings = (function() %s end)()
@@ -196,7 +195,7 @@ local function set(fields, option)
   end
 end
 
--- What a group's leader would have to say, and nothing of the attr.
+-- True if the error comes from the group's leader and not from the attr.
 local function is_of_the_group(fields)
   return fields.aux_pause or fields.aux_resume
 end
@@ -239,7 +238,7 @@ describe("validate and this kernel agree", function()
   end
 end)
 
--- ---- what takes a pointer or a size of its own ----
+-- ---- conditions with a pointer or a size ----
 
 local source = [[
 #include <errno.h>
@@ -291,7 +290,7 @@ end
 teardown(function() if dir then run.remove(dir) end end)
 
 describe("an attr's size", function()
-  -- That of this kernel's own struct: what E2BIG writes into it.
+  -- The size of this kernel's own struct, which it writes into the attr with E2BIG.
   local function own_size()
     local _, size = raw_open(1, 9, 4097, 0)
     return size
@@ -366,7 +365,7 @@ describe("an attr's size", function()
     end
     local nr = #fds
     for i = nr, 1, -1 do real.close(fds[i]) end
-    -- 16 KiB, of them 8 bytes for how many, and 24 for each (perf_event_validate_size())
+    -- 16 KiB: 8 bytes for the number, and 24 for each event (perf_event_validate_size())
     assert.equal(E.E2BIG, errno)
     assert.equal((16384 - 8) // 24, nr)
     compared = compared + 1
@@ -426,7 +425,7 @@ describe("the limit of descriptors", function()
   end)
 end)
 
--- ---- what cannot happen here ----
+-- ---- conditions that this machine cannot produce ----
 
 describe("what this machine cannot show, on the simulated one:", function()
   local function answer(world, fields, pid, cpu)

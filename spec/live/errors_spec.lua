@@ -1,4 +1,4 @@
--- What this kernel refuses, told as the simulated one's refusals are.
+-- Refusals of this kernel have the same messages as those of the simulated kernel.
 
 local perfev = require "perfev"
 local core = require "perfev.core"
@@ -14,7 +14,7 @@ local function script(text, ...)
   return perfl("-e", text, ...)
 end
 
--- Each part of the message in its line: what, why, what to do.
+-- Each part of the message has its line: the failure, the cause, the remedy.
 local function refused(r, what, why, remedy)
   assert.equal(1, r.code, r.err)
   local first, rest = r.err:match "^([^\n]+)\n(.*)$"
@@ -27,7 +27,7 @@ local pmus = table.concat(core.list "/sys/bus/event_source/devices" or {}, " ")
 local release = require("perfev.event.kernel_versions").running()
 local why_not = not run.root and "not root: the kernel refuses for want of rights first"
 
--- What the last message advises, typed: perfl with that in the place of what was refused.
+-- Types the remedy of the last message: runs perfl with it in place of the refused words.
 local function advised(r, pattern)
   local found = r.err:match("\n  try: " .. pattern)
   assert.is_not_nil(found, r.err)
@@ -116,7 +116,7 @@ describe("this kernel", function()
       run.quote "for i = 1, 30 do event { 'cpu-clock', name = 'clock ' .. i, sample = print } end") }
     local may_not = raised.err:find("prlimit: .*Operation not permitted") -- a root without CAP_SYS_RESOURCE
     if not may_not then accepted(raised) end
-    -- A pattern is as many as it matches; and where the last descriptor is taken, /proc tells nothing any more.
+    -- A pattern is as many as it matches; and where the last descriptor is taken, /proc cannot be read.
     for most = 12, 13 do
       r = run({ "sh", "-c", ("ulimit -n %d && exec %s -q -e 'event { \"sched:sched_*\", sample = print }' -- true")
         :format(most, run.quote(run.perfl)) })
@@ -197,7 +197,7 @@ describe("the doctor's table", function()
 
   as_root("says of root what root finds, and of CAP_PERFMON what nobody with it alone finds", function()
     if not run.have "setpriv" then pending "no setpriv" end
-    local dir = run.tempdir() -- nobody may not reach where perfl lies
+    local dir = run.tempdir() -- the user "nobody" may not reach perfl's directory
     assert(os.execute(("cp %s %s/perfl"):format(run.quote(run.perfl), dir)))
     for name, row in pairs(table_of(run({ run.perfl, "doctor" }).out)) do
       assert.equal(row.you, row.root, name)

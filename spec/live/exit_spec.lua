@@ -53,7 +53,7 @@ local function perfl(where, close, trace)
   return run(words)
 end
 
--- What the traced process opened and mapped of perf, and did not give back.
+-- The perf descriptors and mappings that the traced process did not close.
 local function left_open(trace)
   local open, mapped = {}, {}
   for line in io.lines(trace) do

@@ -1,5 +1,5 @@
--- What we say of this machine beside what perf says: perf's recordings with our sections and our synthesised records
--- in the place of its own are read alike, by perf itself.
+-- Facts of this machine as perfev and as perf write them: perf reads its recordings alike with perfev's sections and
+-- synthesised records in place of its own.
 
 local core = require "perfev.core"
 local facts = require "perfev.perfdata.machine_facts"
@@ -13,7 +13,7 @@ local tracing = require "perfev.perfdata.tracing_data"
 
 local BIG = string.pack("=I2", 1) == "\0\1"
 local FINISHED_INIT = 82
-local OLD_ATTR = 112 -- bytes, VER5: what every perf of these years reads
+local OLD_ATTR = 112 -- bytes, VER5: every supported perf reads it
 local WORK = "ls /usr/bin > /dev/null; cat /etc/passwd > /dev/null; /bin/true"
 
 local dir
@@ -41,7 +41,7 @@ local function events_of(recording)
   return events
 end
 
--- perf's own records of what was there end with FINISHED_INIT (since 5.17): what comes after is the kernel's.
+-- perf's synthesised records end with FINISHED_INIT (since 5.17): the records after it are the kernel's.
 local function kernel_records(path)
   local bytes = core.slurp(path)
   local offset, size = string.unpack("=I8I8", bytes, 41)
@@ -215,7 +215,7 @@ describe("what was there before", function()
     local recording <close> = assert(perfev.open(path))
     local before, own = 0, {}
     for r, _, synthesised in recording:records { user = false } do
-      -- At its end perf tells of each event that lost some samples, too.
+      -- At its end perf writes a record for each event that lost samples, too.
       if synthesised and r.type ~= "lost_samples" then
         before = before + 1
         assert.equal(recording.events[#recording.events].name, r.event.name)

@@ -1,4 +1,4 @@
--- Fields as arguments on the real kernel: what they are is what the record has, live and recorded.
+-- Fields as arguments on the real kernel have the values of the record, live and recorded.
 
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"

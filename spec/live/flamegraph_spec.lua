@@ -1,4 +1,4 @@
--- The flame graph's page in a browser without a window: it is clicked, searched and left, and says what it shows.
+-- The flame graph's page in a headless browser: the spec clicks, searches and leaves it, and reads what it shows.
 
 local json = require "spec.support.json"
 local perfev = require "perfev"
@@ -9,7 +9,7 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
--- What a person does: at(NAME) is where a frame is, by what the page tells of each place under the mouse.
+-- The actions of a person: at(NAME) finds a frame by the text that the page shows for each place under the mouse.
 local hand = [[
 <script>
 (function () {
@@ -44,7 +44,7 @@ $DOES
 </script>
 </body>]]
 
--- What the page reports when a person has done that with it.
+-- Returns the page's state after these actions.
 local function browsed(profile, does)
   local path = dir .. "/page.html"
   local file <close> = assert(io.open(path, "w"))

@@ -1,5 +1,5 @@
--- A process that forks, and another lua_State: whose events they are. Each case is a script of its own,
--- so that it is not the spec runner that is forked.
+-- A process that forks, and a second lua_State: which of them owns the events. Each case is a script of its own,
+-- so that the spec runner does not fork.
 
 local process = require "spec.support.process"
 local run = require "spec.support.run"
@@ -12,7 +12,7 @@ setup(function()
 end)
 teardown(function() run.remove(dir) end)
 
--- What the script prints, run by perfl, which has the core linked in.
+-- Returns the output of the script, run by perfl, which has the core linked in.
 local function says(program)
   if not library then pending(why_not) end
   local path = dir .. "/script.lua"

@@ -1,5 +1,5 @@
--- Ctrl-C while a callback does not come back: the first SIGINT ends endless Lua, the second what is in C. The callback
--- says by a line when it is inside, and only then is the signal sent; no time is asserted.
+-- Ctrl-C while a callback does not return: the first SIGINT ends endless Lua, the second ends a call in C. The
+-- callback prints a line when it is inside, and the signal is sent only then; no time is asserted.
 
 local run = require "spec.support.run"
 
@@ -57,7 +57,7 @@ describe("a callback that does not come back", function()
 end)
 
 describe("output that nothing reads", function()
-  -- The FIFO has a reader, this shell, which reads nothing: perfl blocks in write(2), as /proc tells.
+  -- This shell has the FIFO open and does not read it: perfl blocks in write(2), as /proc shows.
   local function blocked(options)
     return run(([[
 dir=$(mktemp -d) || exit 99

@@ -1,4 +1,4 @@
--- Acceptance: every event string means here what it means to perf.
+-- Acceptance: every event string has the same attr in perfev and in perf.
 --
 -- perf shows an attr before it asks the kernel (-vv), so strace has the kernel refuse all of
 -- them: nothing is opened, and 2,300 tracepoints take as long as one. The strings are those that
@@ -63,7 +63,7 @@ local function of_stat(strings)
   return attrs_in(r.out .. r.err), r.err
 end
 
--- Without its leader a group is not gone on with: a descriptor that is none will do.
+-- perf stops without the group's leader: any fake descriptor will do.
 local function of_group(text)
   local r = perf("retval=1000", "stat", "-vv", "-e", text, "true")
   return attrs_in(r.out .. r.err)
@@ -104,7 +104,7 @@ local function shown(attr)
   return table.concat(words, " ")
 end
 
--- The strings whose attr differs, each with both. counting: the highest precision is for samples only.
+-- Returns the strings with different attrs, each with both. counting: the highest precision is for samples only.
 local function differences(strings, theirs, counting)
   local told, at = {}, 0
   for _, text in ipairs(strings) do
@@ -122,7 +122,7 @@ local function differences(strings, theirs, counting)
   return told, at
 end
 
--- Adds the names of what somebody has defined: probes, which may be gone before they are asked for.
+-- Adds the names of probes that other users defined, which may be gone before they are used.
 local function add_defined(names_of)
   for group, name in (core.slurp "/sys/kernel/tracing/dynamic_events" or ""):gmatch "%f[^\n\0]%a%d*:([^/%s]+)/(%S+)" do
     names_of[group .. ":" .. name] = true
@@ -152,7 +152,7 @@ local modifiers = {
   "u", "k", "h", "uk", "uh", "kh", "ukh", "G", "H", "GH", "uG", "kH", "I", "p", "pp", "ppp", "pu", "P", "S", "W", "D",
   "e", "De", "ukhIGHpp",
 }
--- Not ":r" alone: an x86 has none, and we say so where perf asks the kernel.
+-- Not ":r" alone: x86 cannot do it, and perfev refuses it where perf asks the kernel.
 local breakpoints = {
   "mem:0x1000", "mem:0x1000:w", "mem:0x1000:rw", "mem:0x1000:x", "mem:0x1000/4:w", "mem:0x1000/8:rw",
   "mem:0x1000/1:w", "mem:0x1000/2:rw", "mem:0xffffffff81000000:x", "mem:0x1000:rw:u", "mem:0x1000/4:w:k", "mem:4096/8",
@@ -246,7 +246,7 @@ describe("an event string, to perf and to us,", function()
   end)
 end)
 
--- What terms decide, by perf's words for it; of sample_type and branch_sample_type the bits below.
+-- The fields that terms set, by perf's names; of sample_type and branch_sample_type the bits below.
 local decided = { "pace", "freq", "inherit", "sample_max_stack", "sample_regs_user", "sample_stack_user",
                   "exclude_callchain_user", "write_backward", "aux_output" }
 local decided_bits = {
@@ -271,7 +271,7 @@ local function decisions(attr)
   return table.concat(words, " ")
 end
 
--- What perfl prints of the event that it opens, whatever verb opens it.
+-- Returns perfl's output about the event that it opens, with any verb.
 local function opened_by(words, text)
   local r = run({ run.perfl, table.unpack(words) })
   local name = text:gsub("%p", "%%%0")
@@ -280,7 +280,7 @@ local function opened_by(words, text)
   return decisions(attr_in(block))
 end
 
--- Each with what stands beside it on the command line.
+-- Each with the other words of its command line.
 local terms = {
   { "cpu-clock/no-inherit/" }, { "cpu-clock/inherit=0/" }, { "cpu-clock/inherit/" }, { "cpu-clock/no-inherit=0/" },
   { "cpu-clock/time=0/" }, { "cpu-clock/time/" }, { "cpu-clock/name=x.y/", name = "x.y" }, { "cpu-clock/config1=0/" },
@@ -294,7 +294,7 @@ local terms = {
   { "page-faults/period=3,no-inherit,call-graph=fp/u" }, { "sched:sched_switch/call-graph=fp,no-inherit/" },
 }
 
--- Terms of events that this machine need not have: what is made of them without asking it.
+-- Terms of events that this machine may lack: their attrs are made without asking it.
 local of_hardware = {
   "cycles/branch_type=any/", "cycles/branch_type=u/", "cycles/branch_type=any_call/", "cycles/branch_type=any_ret/",
   "cycles/branch_type=no/", "cycles/call-graph=lbr/", "cycles/call-graph=lbr,branch_type=any/", "cycles/overwrite/",

@@ -1,5 +1,5 @@
 -- Probes and breakpoints on the real kernel: a program that calls a function a known number of times with known
--- arguments, and every one of them is seen, in a process that runs and in a command. Needs root and tracefs.
+-- arguments, and perfev sees each call, in a running process and in a command. Needs root and tracefs.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -41,7 +41,7 @@ local function on(what, test)
   end)
 end
 
--- A list of what is defined by us, to be empty again.
+-- The probes that perfev defined; the list must be empty at the end.
 local function ours()
   local list = {}
   for line in core.slurp(DEFINED):gmatch("[^\n]+") do
@@ -61,11 +61,11 @@ local function defined()
   return list
 end
 
--- A process that waits to be told to begin -> pid, function that lets it go, what it has printed in the end
+-- Starts a process that waits for "go" -> pid, function that starts it, function that returns its output
 local function waiting(program, times)
   local fifo, out = os.tmpname(), os.tmpname()
   assert(os.execute(("rm -f %s && mkfifo %s"):format(fifo, fifo)))
-  -- Opened for both so that nobody waits for the other end.
+  -- Opened for reading and writing, so that open() does not wait for the other end.
   local pid = assert(run.capture(("%s %d wait <>%s >%s & echo $!"):format(program, times or TIMES, fifo, out)))
   assert(run.capture(("until [ -s %s ]; do sleep 0.01; done; kill -0 %s && echo there"):format(out, pid)))
   return math.tointeger(tonumber(pid)), function()
@@ -438,7 +438,7 @@ perfev.done(function() print(n) end)
     assert(run.capture(("until [ -s %s ]; do sleep 0.01; done; echo"):format(said)))
     os.remove(said)
     assert.is_true(is_defined("perfev_" .. pid .. "_1/work"))
-    -- While it lives, it is nobody's to remove.
+    -- While the process lives, no other process removes its probe.
     assert.equal(0, run({ run.perfl, "cleanup" }).code)
     assert.is_true(is_defined("perfev_" .. pid .. "_1/work"))
     local child = run.slurp(("/proc/%s/task/%s/children"):format(pid, pid))

@@ -1,5 +1,5 @@
--- counts.lua - a recording in figures that are the same whoever reads it: records by type, samples by event and
--- command, and sums over their fields. lua5.4 spec/vm/counts.lua FILE, with perfev in the paths.
+-- counts.lua - prints figures of a recording that every machine must compute alike: records by type, samples by
+-- event and command, and sums over their fields. lua5.4 spec/vm/counts.lua FILE, with perfev in the paths.
 
 local perfev = require "perfev"
 

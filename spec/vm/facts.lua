@@ -1,5 +1,5 @@
--- facts.lua - what this kernel has, a line each: "what<TAB>value"; what vm.sh makes doc/kernels.md of.
--- lua5.4 spec/vm/facts.lua, with perfev in the paths. Everything is tried, nothing is read off a version.
+-- facts.lua - prints the features of this kernel, a line each: "feature<TAB>value". vm.sh makes doc/kernels.md from it.
+-- lua5.4 spec/vm/facts.lua, with perfev in the paths. Every feature is tried, not derived from the version.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -10,7 +10,7 @@ local function tell(what, value)
   print(what .. "\t" .. tostring(value))
 end
 
--- "yes", or why not
+-- "yes", or the reason why it is missing
 local function try(fields, pid, cpu)
   local all = { disabled = true, exclude_kernel = true }
   for name, value in pairs(fields) do all[name] = value end

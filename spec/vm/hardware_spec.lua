@@ -1,5 +1,5 @@
--- Hardware counters where they repeat: a guest whose time is the number of its instructions (-icount), so that an
--- instruction takes 4 ns and cycles go at 1 GHz. On machines with a PMU of their own these hold as far as they can.
+-- Hardware counters with repeatable values: the guest's time is its number of instructions (-icount), so that an
+-- instruction takes 4 ns and cycles run at 1 GHz. On machines with a real PMU the specs assert less.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -19,12 +19,12 @@ local function work(times)
   return x
 end
 
--- Not the PMU that QEMU makes for POWER: it never interrupts, and its cycles are no clock.
+-- Not the PMU that QEMU makes for POWER: it never interrupts, and its cycles do not follow time.
 local function interrupts()
   if core.machine == "powerpc" and os.getenv "VM" then pending "QEMU's PMU of POWER does not interrupt" end
 end
 
--- As many cycles pass in each instruction of these guests.
+-- The cycles of each instruction in these guests.
 local CYCLES = 4
 
 describe("cycles and instructions", function()
@@ -81,12 +81,12 @@ end)
 
 describe("a counter's mapped page", function()
   local ACCESS = "/proc/sys/kernel/perf_user_access"
-  -- What three readings from Lua take at most, when nothing else happens in between.
+  -- The limit for three readings from Lua without an interruption.
   local INSTRUCTIONS = 50000
   local FORMAT = 3 -- TOTAL_TIME_ENABLED and _RUNNING
 
-  -- arm64 asks root and the event (5.17); on x86 the kernel comes so. Only while no event is open: the kernel takes
-  -- the right away at once, and pages go on to say that it is there.
+  -- arm64 needs a sysctl and a bit of the event (5.17); on x86 user-space reads are on by default. Set it only while
+  -- no event is open: the kernel revokes the right at once, but the pages still grant it.
   local function allow(level)
     requires("hardware", "hardware instructions")
     if core.machine == "x86_64" then return end
@@ -151,13 +151,13 @@ describe("a counter's mapped page", function()
 end)
 
 describe("sampling of the PMU", function()
-  -- A shell that loops, and forks nothing.
+  -- A shell that loops and does not fork.
   local LOOP = { "sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done" }
 
   it("by a fixed period has the count that the period predicts", function()
     requires("sampling cycles")
     interrupts()
-    local PERIOD, n, value = 5000000, 0, 0 -- an overflow of instructions is noticed by QEMU once a tick
+    local PERIOD, n, value = 5000000, 0, 0 -- QEMU checks for an overflow of instructions once a tick
     local s = perfev.session { command = LOOP }
     s:event { "cycles:u", period = PERIOD, inherit = false, sample_type = { "read" }, sample = function(r)
       n, value = n + 1, r.read.value
@@ -180,13 +180,13 @@ describe("sampling of the PMU", function()
     assert(s:run())
     assert.is_true(#periods > 10, #periods)
     assert.is_true(periods[#periods] > periods[1])
-    -- It begins with 1, of which many pass before the first is noticed.
+    -- The period starts at 1, so many periods pass before the first overflow is noticed.
     local first, sum, longest = #periods // 2, 0, 0
     for i = first + 1, #periods do
       sum, longest = sum + periods[i], math.max(longest, periods[i])
     end
     local counted = values[#values] - values[first]
-    -- QEMU looks once a tick: of an overflow that it is late for, what was counted since belongs to no period.
+    -- QEMU checks once a tick. Events counted between an overflow and its late detection belong to no period.
     local most = counted // 50 + 2 * longest
     assert.is_true(math.abs(counted - sum) <= most, ("%d counted, %d in periods"):format(counted, sum))
   end)

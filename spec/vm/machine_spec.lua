@@ -1,5 +1,5 @@
--- What only a machine of one's own lets one do: take a CPU away, set every level of perf_event_paranoid, make a
--- cgroup that has no controller; and what this kernel lacks, asked for in earnest.
+-- Specs that need a machine to themselves: they unplug a CPU, set every level of perf_event_paranoid, make a cgroup
+-- without controllers, and request features that this kernel lacks.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -23,12 +23,12 @@ local beside = {
   sigtrap = { remove_on_exec = true }, inherit_thread = { inherit = true },
   branch_sample_type = { sample_type = { "branch_stack" } }, inherit = { sample_type = { "read", "tid" } },
 }
--- More than an attr of their own: AUX groups, and words that others share.
+-- Features that need more than one attr: AUX groups, and words with several uses.
 local unfit = { aux_sample_size = true, aux_action = true, aux_output = true, aux_start_paused = true,
                 aux_pause = true, aux_resume = true, kprobe_func = true, uprobe_path = true, kprobe_addr = true,
                 probe_offset = true, sample_max_stack = true, branch_sample_type = true }
 
--- Flags and bits that came later than this kernel: name, since, spec.
+-- Flags and bits newer than this kernel: name, since, spec.
 local function newer()
   local release, list = requires.release(), {}
   local function add(name, since, field, value)
@@ -69,7 +69,7 @@ describe("this kernel", function()
 
   it("refuses each bit that it does not know, and the message names the bit and its kernel", function()
     requires("perf", "guest")
-    -- distributions bring some of them to kernels of an older number
+    -- distributions backport some of these
     for _, one in ipairs(newer()) do
       local ok, why = opened(one.spec)
       if not ok then
@@ -107,8 +107,8 @@ end)
 describe("a CPU that goes offline while a session runs", function()
   local ONLINE = "/sys/devices/system/cpu/cpu1/online"
 
-  -- A session that has cpu 1 taken away by away() after a sample from there, and goes on for ten ticks more
-  -- -> what it said, samples of each CPU, polls since then
+  -- Runs a session in which away() unplugs CPU 1 after a sample there, and which continues for ten ticks
+  -- -> its output, samples of each CPU, polls after the unplug
   local function without_cpu1(away)
     requires("guest", "perf", "root", "cpus 2")
     if not core.slurp(ONLINE) then pending "cpu 1 cannot be taken away" end
@@ -167,7 +167,7 @@ describe("a cgroup2 below a root that hands down no controller", function()
     local ok, why, code = open()
     if ok then pending "this kernel needs none" end
     assert.equal(E.ENOENT, code)
-    -- It stays on, for the specs to come; nothing takes it back: with "-pids" cgroups are seen as well.
+    -- The controller stays on for the later specs: with "-pids" cgroups are seen as well.
     local what, path = why:match "try: echo (%S+) | sudo tee (%S+)"
     assert.equal(root .. "/cgroup.subtree_control", path, why)
     write(path, what)
@@ -188,7 +188,7 @@ describe("a probe of the kernel's function", function()
     for _ = 1, TIMES do real.close(assert(real.open("/dev/null", 0))) end
   end
 
-  -- f(event) of the first that the kernel takes
+  -- f(event) of the first event that the kernel accepts
   local function first(events, f)
     local all = {}
     for i, event in ipairs(events) do

@@ -1,6 +1,6 @@
--- Recordings cross machines: one that was made where this guest was started from reads here as it does there
--- (build/here.data, here.counts), and one made here is given back with what we read in it (/out), for
--- spec/vm/host/recordings_spec.lua to hold against its own reading and perf's.
+-- Recordings cross machines: a recording from the host (build/here.data, here.counts) reads the same in this guest.
+-- A recording from this guest is returned with its counts (/out), and spec/vm/host/recordings_spec.lua compares them
+-- with the host's own reading and with perf's.
 
 local core = require "perfev.core"
 local requires = require "spec.support.requires"(function(why) pending(why) end)

@@ -50,7 +50,7 @@ local function specs_of(name)
   return list
 end
 
--- What every guest had that could be had.
+-- The features that every guest had.
 local had, common, sets, ran = {}, {}, {}, 0
 for i, name in ipairs(names) do
   sets[i] = guests[i].release and specs_of(name) or {}
@@ -88,7 +88,7 @@ for i, name in ipairs(names) do
 end
 print ""
 
--- A table of all of them would be wider than a page.
+-- A table of all guests would be wider than a page.
 for first = 1, #names, 4 do
   local last = math.min(first + 3, #names)
   local function row(title, f)
