@@ -1,15 +1,15 @@
 /*
  * perfl.c - the runner's main: a Lua state, the embedded Lua sources, nothing else.
  *
- * The program is lua/perfl/main.lua. Here stands only what Lua has no word for:
- * signals, a standard output that loses nothing, files looked at after they are
- * open, and the refusal to be a set-uid interpreter.
+ * The program is lua/perfl/main.lua. This file has only functions that Lua lacks: signals, a
+ * standard output that reports lost writes, checks of open files, and the refusal to run as a
+ * set-uid interpreter.
  *
- * Signals: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT makes a descriptor
- * readable that the session polls, and the session ends as it would by itself.
- * If the session has not seen it after GRACE_NS, a count hook raises "interrupted!" in
- * the Lua code that runs, and an alarm interrupts a system call that blocks, such as a
- * write to a pipe that nothing reads. The second signal has its default effect, at once.
+ * Signals: the first SIGINT, SIGTERM, SIGHUP or SIGQUIT makes a descriptor readable that the
+ * session polls, and the session ends normally. If the session has not seen it after GRACE_NS, a
+ * count hook raises "interrupted!" in the running Lua code, and an alarm interrupts a blocking
+ * system call, such as a write to a pipe that nothing reads. The second signal has its default
+ * effect, at once.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,7 +42,7 @@
 
 int luaopen_perfev_core(lua_State *L);
 
-/* Shared objects of their own, but for a perfl that is one static file: there they are linked. */
+/* Separate shared objects; a static perfl has them linked in. */
 #define LINKED(name) __attribute__((weak)) int luaopen_perfev_##name(lua_State *L)
 LINKED(cfi);
 LINKED(elf);
@@ -60,23 +60,23 @@ enum {
 
 #define GRACE_NS 700000000
 #define GRACE_S 1 /* for alarm(2), which counts in seconds */
-/* timeout(1) and a closing terminal tell one event twice within a moment. */
+/* timeout(1) and a closing terminal send two signals for one event. */
 #define ECHO_NS 50000000
 
 static const int endings[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 
 #define NR(array) (sizeof(array) / sizeof((array)[0]))
 
-/* What the handler and the hook share. One per process, as signals are. */
+/* Shared by the handler and the hook. One per process, like signals. */
 static struct {
-	volatile sig_atomic_t number; /* of the first signal, 0: none came */
+	volatile sig_atomic_t number; /* of the first signal; 0 before it */
 	int64_t came_ns;              /* used by the handler alone */
 	int64_t hurried_ns;           /* used by the hook alone, 0: not yet */
 	int fd;                       /* readable from the first signal on */
-	lua_State *volatile L;        /* whose Lua code may be interrupted, or NULL */
+	lua_State *volatile L;        /* the state with interruptible Lua code, or NULL */
 } caught;
 
-/* Where a script's text goes: standard output, or the file of -o. */
+/* The output of a script's text: standard output, or the file of -o. */
 struct sink {
 	FILE *file;
 	int fd;
@@ -95,7 +95,7 @@ static int64_t clock_ns(void)
 
 /* ---- signals ---- */
 
-static void raise_when_unheard(lua_State *L, lua_Debug *ar)
+static void raise_if_unseen(lua_State *L, lua_Debug *ar)
 {
 	int64_t now = clock_ns();
 
@@ -122,9 +122,9 @@ static void catch_signal(int number)
 		caught.number = number;
 		/* A signal handler may set a hook (lua.c, laction). */
 		if (caught.L)
-			lua_sethook(caught.L, raise_when_unheard, LUA_MASKCOUNT, HOOK_EVERY);
+			lua_sethook(caught.L, raise_if_unseen, LUA_MASKCOUNT, HOOK_EVERY);
 		if (write(caught.fd, &one, sizeof(one)) < 0)
-			caught.came_ns = 0; /* cannot be: a fresh counter takes a one */
+			caught.came_ns = 0; /* cannot happen: the counter is 0 */
 		alarm(GRACE_S);
 	} else if (now - caught.came_ns >= ECHO_NS) {
 		signal(number, SIG_DFL);
@@ -162,21 +162,21 @@ static int catch_signals(lua_State *L)
 		sigaction(endings[i], &catch, NULL);
 	}
 	sigaction(SIGALRM, &interrupt, NULL);
-	/* Were it ignored, as daemons leave it, a command's status would be lost: wait(2). */
+	/* If SIGCHLD is ignored, as in daemons, a command's status is lost: wait(2). */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
-	/* A file that may not grow (RLIMIT_FSIZE): the write says EFBIG instead. */
+	/* Beyond RLIMIT_FSIZE a write then fails with EFBIG. */
 	signal(SIGXFSZ, SIG_IGN);
 	return 0;
 }
 
-/* End as the signal would have ended us, so that the shell sees it. */
+/* Ends by the signal's default effect, so that the shell sees the signal. */
 static void die_of(int number)
 {
 	sigset_t set;
 
-	fflush(NULL); /* a signal does not */
-	prctl(PR_SET_DUMPABLE, 0); /* SIGQUIT has been obeyed: no core on top of it */
+	fflush(NULL); /* the kernel does not flush */
+	prctl(PR_SET_DUMPABLE, 0); /* SIGQUIT was handled: write no core */
 	signal(number, SIG_DFL);
 	sigemptyset(&set);
 	sigaddset(&set, number);
@@ -186,7 +186,7 @@ static void die_of(int number)
 
 /* ---- standard output ---- */
 
-/* Does the reader of our output take more within GRACE_NS? */
+/* True if the reader of our output reads within GRACE_NS. */
 static bool is_read(int fd)
 {
 	struct pollfd wait = { .fd = fd, .events = POLLOUT };
@@ -198,16 +198,16 @@ static bool is_read(int fd)
 	return rc != 0;
 }
 
-/* How much to write at once; after a signal no more than a pipe takes without blocking. */
-static size_t piece(size_t len)
+/* The size of one write; after a signal at most the size that a pipe takes without blocking. */
+static size_t limit_write(size_t len)
 {
 	return caught.number && len > PIPE_BUF ? PIPE_BUF : len;
 }
 
 /*
- * stdio gives up on a short write and on EAGAIN, which a command that shares our
- * terminal may cause by setting O_NONBLOCK. We write all, or know why not. A reader that
- * does not read must not keep us from ending: after a signal it gets GRACE_NS.
+ * stdio fails on a short write and on EAGAIN, which a command that shares our terminal causes
+ * by setting O_NONBLOCK. This function writes everything, or keeps the errno. After a signal
+ * it waits GRACE_NS for a reader that does not read.
  */
 static ssize_t write_sink(void *cookie, const char *text, size_t len)
 {
@@ -221,7 +221,7 @@ static ssize_t write_sink(void *cookie, const char *text, size_t len)
 			sink->code = EINTR;
 			return 0;
 		}
-		n = write(sink->fd, text + done, piece(len - done));
+		n = write(sink->fd, text + done, limit_write(len - done));
 
 		if (n > 0) {
 			done += (size_t)n;
@@ -232,7 +232,7 @@ static ssize_t write_sink(void *cookie, const char *text, size_t len)
 		} else if (n == 0 || errno != EINTR) {
 			if (!sink->code)
 				sink->code = n == 0 ? EIO : errno;
-			return 0; /* fopencookie(3): 0 tells of an error */
+			return 0; /* fopencookie(3): 0 reports an error */
 		}
 	}
 	return (ssize_t)len;
@@ -271,7 +271,7 @@ static FILE *open_named(int fd)
 	return named.file;
 }
 
-/* A perf event must never become somebody's standard output. */
+/* Opens closed descriptors 0 to 2, so that a perf event never becomes a standard output. */
 static void fill_standard_fds(void)
 {
 	int fd;
@@ -283,7 +283,7 @@ static void fill_standard_fds(void)
 		close(fd);
 }
 
-/* ---- perfl.core: what lua/perfl asks of C ---- */
+/* ---- perfl.core: the C functions of lua/perfl ---- */
 
 /* signal_fd() -> a descriptor that is readable once a signal came */
 static int l_signal_fd(lua_State *L)
@@ -341,7 +341,7 @@ static int l_children_time(lua_State *L)
 	return 2;
 }
 
-/* flush(file) -> true | nil, message, errno; an earlier failed write is told too */
+/* flush(file) -> true | nil, message, errno; reports an earlier failed write, too */
 static int l_flush(lua_State *L)
 {
 	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
@@ -369,8 +369,8 @@ static int close_file(lua_State *L)
 }
 
 /*
- * take_stdout() -> descriptor | nil, message: where a recording goes that is for standard
- * output. What the script prints, and the command, goes to standard error from here on.
+ * take_stdout() -> descriptor | nil, message: the output of a recording to standard output.
+ * The output of the script and of the command goes to standard error from here on.
  */
 static int l_take_stdout(lua_State *L)
 {
@@ -391,8 +391,8 @@ static int l_take_stdout(lua_State *L)
 }
 
 /*
- * Output may hold addresses and command lines: root follows no link. The file
- * is truncated only after its owner was checked: truncate(). ENXIO: a FIFO without a reader.
+ * Output may contain addresses and command lines, so root follows no symbolic link. The caller
+ * checks the owner and then calls truncate(). ENXIO: a FIFO without a reader.
  */
 static int open_output(const char *path)
 {
@@ -403,7 +403,7 @@ static int open_output(const char *path)
 	return open(path, flags, 0600);
 }
 
-/* truncate(file) -> true | nil, message, errno: begin the file of open(path, "w") anew */
+/* truncate(file) -> true | nil, message, errno: empties the file of open(path, "w") */
 static int l_truncate(lua_State *L)
 {
 	const luaL_Stream *stream = luaL_checkudata(L, 1, LUA_FILEHANDLE);
@@ -454,7 +454,7 @@ static int l_open(lua_State *L)
 	return 5;
 }
 
-/* exists(path) -> there is something there, and it is no directory */
+/* exists(path) -> true if it exists and is not a directory */
 static int l_exists(lua_State *L)
 {
 	struct stat st;
@@ -475,7 +475,7 @@ static int l_realpath(lua_State *L)
 	return 1;
 }
 
-/* Of a script that perfl carries, its name; of a module NULL. */
+/* The name of an embedded script; NULL for a module. */
 static const char *script_name(const struct pev_chunk *chunk)
 {
 	static const char folder[] = "scripts/";
@@ -551,7 +551,7 @@ static bool has_only_member(gid_t gid, const char *name)
 }
 
 /*
- * is_private_group(uid, gid) -> is it that user's primary group, and no other user in it? By
+ * is_private_group(uid, gid) -> true if it is that user's primary group and has no other member, by
  * /etc/passwd and /etc/group alone: a static perfl cannot load other name services.
  */
 static int l_is_private_group(lua_State *L)
@@ -565,7 +565,7 @@ static int l_is_private_group(lua_State *L)
 	return 1;
 }
 
-/* terminal(fd) -> its columns | nil: it is no terminal */
+/* terminal(fd) -> its columns | nil: not a terminal */
 static int l_terminal(lua_State *L)
 {
 	int fd = (int)luaL_checkinteger(L, 1);
@@ -577,7 +577,7 @@ static int l_terminal(lua_State *L)
 	return 1;
 }
 
-/* is_pipe(fd) -> somebody may be reading it */
+/* is_pipe(fd) -> true if a process may be reading it */
 static int l_is_pipe(lua_State *L)
 {
 	struct stat st;
@@ -617,55 +617,54 @@ static int luaopen_perfl_core(lua_State *L)
 	lua_pushinteger(L, getuid());
 	lua_setfield(L, -2, "uid");
 	lua_pushboolean(L, luaopen_perfev_symtab != NULL);
-	lua_setfield(L, -2, "static"); /* all is linked, and nothing can be loaded */
+	lua_setfield(L, -2, "static"); /* everything is linked in; modules in C cannot be loaded */
 	return 1;
 }
 
 /* ---- memory ---- */
 
 enum {
-	ROOM = 768 << 10, /* bytes: most of what a run loads */
+	ROOM = 768 << 10, /* bytes: a little more than most runs load */
 	ALIGN = 16        /* as malloc(3) */
 };
 
 /*
- * What is loaded at the start is thousands of small pieces, and stays: they are laid one behind
- * the other into a room that the kernel has made ready in one go, without a page fault for each
- * page of it. What is given back there is not used again, but for the last piece; what comes
- * when the room is full is malloc's, as all was before.
+ * A start loads thousands of small blocks that are kept to the end. They are placed one after
+ * another in a room that the kernel populates in one call, without a page fault for each page.
+ * Freed blocks in it are not reused, except the last one. Without room malloc(3) is used.
  */
 static struct {
 	char *start, *at, *end;
 	lua_Alloc others;
 } room;
 
-static size_t aligned(size_t size)
+static size_t align_size(size_t size)
 {
 	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-static void *lay_down(void *ud, size_t size)
+static void *place_block(void *ud, size_t size)
 {
 	char *p = room.at;
 
 	if (size > (size_t)(room.end - p))
 		return room.others(ud, NULL, 0, size);
-	room.at += aligned(size);
+	room.at += align_size(size);
 	return p;
 }
 
-/* Of a piece that lies in the room. */
-static void *change(void *ud, char *p, size_t old, size_t size)
+/* Resizes a block in the room. */
+static void *resize_block(void *ud, char *p, size_t old, size_t size)
 {
-	bool is_last = p + aligned(old) == room.at;
+	bool is_last = p + align_size(old) == room.at;
 	void *bigger;
 
 	if (size <= old || (is_last && size <= (size_t)(room.end - p))) {
 		if (is_last)
-			room.at = p + aligned(size);
+			room.at = p + align_size(size);
 		return size ? p : NULL;
 	}
-	bigger = lay_down(ud, size);
+	bigger = place_block(ud, size);
 	if (bigger)
 		memcpy(bigger, p, old);
 	return bigger;
@@ -677,15 +676,15 @@ static void *allocate(void *ud, void *p, size_t old, size_t size)
 	uintptr_t at = (uintptr_t)p;
 
 	if (at >= (uintptr_t)room.start && at < (uintptr_t)room.end)
-		return change(ud, p, old, size);
-	return p || !size ? room.others(ud, p, old, size) : lay_down(ud, size);
+		return resize_block(ud, p, old, size);
+	return p || !size ? room.others(ud, p, old, size) : place_block(ud, size);
 }
 
-/* Without that memory all goes on as it was. */
+/* Without this memory malloc(3) is used for everything. */
 __attribute__((unused)) static void make_room(lua_State *L)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
-	/* cppcheck-suppress invalidFunctionArg ; what is no file's has no descriptor */
+	/* cppcheck-suppress invalidFunctionArg ; MAP_ANONYMOUS needs no descriptor */
 	void *start = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, flags, -1, 0);
 	void *ud;
 
@@ -699,7 +698,7 @@ __attribute__((unused)) static void make_room(lua_State *L)
 
 /* ---- the Lua state ---- */
 
-/* Bytecode is good for the release that it was compiled by alone, and quicker to load. */
+/* Loads bytecode, which is faster, if this release of Lua compiled it; else the source. */
 static int load_chunk(lua_State *L, const struct pev_chunk *chunk, const char *chunkname)
 {
 	if (strstr(lua_ident, LUA_RELEASE " ") &&
@@ -759,7 +758,7 @@ static void preload_modules(lua_State *L)
 
 static void open_libraries(lua_State *L)
 {
-	/* LUA_PATH and LUA_CPATH are the caller's, our capabilities are not. */
+	/* The caller sets LUA_PATH and LUA_CPATH, and must not get our capabilities. */
 	if (pev_rights_elevated()) {
 		lua_pushboolean(L, 1);
 		lua_setfield(L, LUA_REGISTRYINDEX, "LUA_NOENV");
@@ -777,7 +776,7 @@ static void push_words(lua_State *L, int argc, char **argv)
 	}
 }
 
-/* How the process ends, once that is known. */
+/* The end of the process, once it is decided. */
 static struct {
 	int known;
 	int status;
@@ -794,14 +793,14 @@ __attribute__((noreturn)) static void end_process(void)
 static int l_end(lua_State *L)
 {
 	(void)L;
-	if (ending.known) /* or it is os.exit(), whose status is its own */
+	if (ending.known) /* else os.exit(), which has its own status */
 		end_process();
 	return 0;
 }
 
 /*
- * Finalizers are called against the order they were set in. That of the first object is called
- * when all is closed, and ends the process: what is left is memory, which goes with it.
+ * Finalizers are called in reverse order. The first object's is called when everything is closed,
+ * and ends the process: only memory is left, which exit(2) frees.
  */
 __attribute__((unused)) static void set_last_finalizer(lua_State *L)
 {
@@ -820,11 +819,11 @@ static int run_program(lua_State *L)
 	char **argv = lua_touserdata(L, 2);
 
 	/*
-	 * What is loaded stays: it is not looked through before GC_AFTER_KIB more have been
-	 * made. (A step takes KiB for allocated, also fewer than none: lapi.c, lua_gc().)
+ 	 * Loaded code is not garbage: the collector starts after GC_AFTER_KIB more are
+	 * allocated. (A step counts its KiB, also negative, as allocated: lapi.c, lua_gc().)
 	 */
 	lua_gc(L, LUA_GCSTOP);
-#ifndef __SANITIZE_ADDRESS__ /* which asks who has not freed what */
+#ifndef __SANITIZE_ADDRESS__ /* LeakSanitizer needs everything freed */
 	set_last_finalizer(L);
 #endif
 	open_libraries(L);
@@ -873,7 +872,7 @@ static int run_state(lua_State *L, int argc, char **argv, int *number)
 	return status;
 }
 
-static int fail(const char *what, int code)
+static int print_failure(const char *what, int code)
 {
 	fprintf(stderr, "perfl: %s: %s\n", what, strerror(code));
 	return EXIT_SCRIPT;
@@ -899,22 +898,22 @@ int main(int argc, char **argv)
 	fill_standard_fds();
 	rc = open_stdout();
 	if (rc < 0)
-		return fail("standard output", -rc);
+		return print_failure("standard output", -rc);
 	L = luaL_newstate();
 	if (!L)
-		return fail("cannot make a Lua state", ENOMEM);
-#ifndef __SANITIZE_ADDRESS__ /* which looks at what malloc gave */
+		return print_failure("cannot make a Lua state", ENOMEM);
+#ifndef __SANITIZE_ADDRESS__ /* it checks blocks of malloc() only */
 	make_room(L);
 #endif
 	rc = catch_signals(L);
 	if (rc < 0) {
 		lua_close(L);
-		return fail("cannot wait for signals", -rc);
+		return print_failure("cannot wait for signals", -rc);
 	}
 	ending.status = run_state(L, argc, argv, &ending.number);
 	ending.known = 1;
 
-	/* What is being closed is closed to its end; a second signal still ends us. */
+	/* Closing is not interrupted; a second signal still ends the process. */
 	caught.L = NULL;
 	lua_sethook(L, NULL, 0, 0);
 	lua_close(L);

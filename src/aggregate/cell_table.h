@@ -1,8 +1,8 @@
 /*
  * cell_table.h - the hash table of an aggregator: from a key to its cell.
  *
- * Slots with hashes lead to cells, which stand in blocks and never move. Whatever can fail is
- * done before anything changes. Only the aggregator calls these functions.
+ * Slots have a hash and the index of a cell; cells are in blocks and never move. Allocations
+ * are made before anything changes. Only the aggregator calls these functions.
  */
 #ifndef PEV_CELL_TABLE_H
 #define PEV_CELL_TABLE_H
@@ -59,7 +59,7 @@ void pev_cells_init(struct pev_agg *agg, const struct pev_agg_config *config);
 void pev_cells_free(struct pev_agg *agg);
 /* Makes room for one cell more; at most half of the slots are in use. -ENOMEM. */
 int pev_cells_grow(struct pev_agg *agg);
-/* Would another cell fit into the budget? It may need a block and a table of twice the size. */
+/* True if another cell fits into the budget, with a new block and a larger table if needed. */
 bool pev_cells_has_room(const struct pev_agg *agg, size_t len);
 /* Bytes in the first block, or in a new one; NULL without memory. */
 void *pev_cells_allocate(struct pev_agg *agg, size_t bytes);

@@ -28,7 +28,7 @@ static int check_target(uint32_t at, uint16_t target, uint32_t nr, struct pev_er
 	if (target == PEV_WHERE_YES || target == PEV_WHERE_NO)
 		return 0;
 	if (target <= at || target >= nr)
-		return pev_fail(err, -EINVAL, "test %u leads to %u", at, target);
+		return pev_fail(err, -EINVAL, "test %u jumps to %u", at, target);
 	return 0;
 }
 
@@ -70,7 +70,7 @@ static bool is_among(const struct pev_key_part *literals, uint32_t nr,
 	return false;
 }
 
-static bool begins(const struct pev_key_part *value, const struct pev_key_part *with)
+static bool begins_with(const struct pev_key_part *value, const struct pev_key_part *with)
 {
 	return value->type == PEV_KEY_STRING && with->type == PEV_KEY_STRING &&
 	       value->len >= with->len && (!with->len || !memcmp(value->p, with->p, with->len));
@@ -84,7 +84,7 @@ static int order_integers(int64_t a, int64_t b, bool is_unsigned)
 	return (a > b) - (a < b);
 }
 
-static bool compare(enum pev_condition_op op, const struct pev_key_part *value,
+static bool compare_values(enum pev_condition_op op, const struct pev_key_part *value,
 		    const struct pev_key_part *with, bool is_unsigned)
 {
 	int rc;
@@ -106,7 +106,7 @@ static bool compare(enum pev_condition_op op, const struct pev_key_part *value,
 	}
 }
 
-static bool holds(const struct pev_condition_test *test, const struct pev_key_part *literals,
+static bool test_holds(const struct pev_condition_test *test, const struct pev_key_part *literals,
 		  const struct pev_key_part *value, bool is_unsigned)
 {
 	switch (test->op) {
@@ -115,9 +115,9 @@ static bool holds(const struct pev_condition_test *test, const struct pev_key_pa
 	case PEV_WHERE_IS_NOT:
 		return !is_among(literals, test->nr, value);
 	case PEV_WHERE_BEGINS:
-		return begins(value, literals);
+		return begins_with(value, literals);
 	default:
-		return compare(test->op, value, literals, is_unsigned);
+		return compare_values(test->op, value, literals, is_unsigned);
 	}
 }
 
@@ -135,7 +135,7 @@ bool pev_condition_holds(const struct pev_condition *where, pev_condition_read r
 			*blind = true;
 			at = test->no;
 		} else {
-			at = holds(test, &where->literals[test->first], &value, is_unsigned) ?
+			at = test_holds(test, &where->literals[test->first], &value, is_unsigned) ?
 				     test->yes :
 				     test->no;
 		}

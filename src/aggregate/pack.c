@@ -73,7 +73,7 @@ static void put_key(const struct pev_pack_out *out, const unsigned char *key, si
 	}
 }
 
-/* Gaps between those that have something, and what they have; a count of 0 ends them. */
+/* For each bucket in use the gap before it and its count; a count of 0 ends the list. */
 static void put_buckets(const struct pev_pack_out *out, const struct pev_buckets *buckets)
 {
 	uint32_t next = 0;
@@ -250,11 +250,11 @@ int pev_agg_unpack(struct pev_agg *agg, struct pev_pack_in *in, uint32_t columns
 	int rc = pev_unpack_number(in, &nr);
 
 	if (rc < 0)
-		return pev_fail(err, rc, "it ends before its first key");
+		return pev_fail(err, rc, "the bytes end before the first key");
 	for (i = 0; i < nr && rc == 0; i++) {
 		rc = take_cell(agg, in, columns, false);
 		if (rc == 0 && pev_agg_bytes(agg) > most)
-			return pev_fail(err, -E2BIG, "it takes more than %llu bytes of memory",
+			return pev_fail(err, -E2BIG, "the keys take more than %llu bytes of memory",
 					(unsigned long long)most);
 	}
 	if (rc == 0)
@@ -262,7 +262,7 @@ int pev_agg_unpack(struct pev_agg *agg, struct pev_pack_in *in, uint32_t columns
 	if (rc == -ENOMEM)
 		return pev_fail(err, rc, "no memory for it");
 	if (rc < 0)
-		return pev_fail(err, rc, "what should be value %llu of %llu is none",
+		return pev_fail(err, rc, "value %llu of %llu is invalid",
 				(unsigned long long)i, (unsigned long long)nr);
 	return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * span.c - what has begun and not ended; see span.h.
+ * span.c - the table of starts that wait for their stops; see span.h.
  */
 #include "aggregate/span.h"
 
@@ -10,15 +10,15 @@
 #include "aggregate/aggregator.h"
 
 #define FIRST_CAP 64
-#define KEY_ROOM 16  /* bytes at least: of a number, or of a short name */
-#define MOST_ROOM 256 /* that are given without being asked for */
+#define KEY_ROOM 16  /* minimal bytes: a number or a short name fits */
+#define MOST_ROOM 256 /* largest room that a new start gets in advance */
 
 struct pev_begun {
-	struct pev_begun *next;          /* of its chain, or of the spare ones */
+	struct pev_begun *next;          /* in its hash chain, or in the list of spare ones */
 	struct pev_begun *older, *newer;
 	uint64_t hash, time;
-	size_t len, start, via;          /* bytes of its key, and behind it of what is kept */
-	size_t room;                     /* that there are for the three */
+	size_t len, start, via;          /* bytes of the key, and of the kept data behind it */
+	size_t room;                     /* bytes allocated for the three */
 	bool passed;
 	unsigned char key[];
 };
@@ -48,9 +48,9 @@ void pev_spans_free(struct pev_spans *spans)
 	*spans = (struct pev_spans){ 0 };
 }
 
-/* Where the pointer to it stands, or to none. */
-static struct pev_begun **find(const struct pev_spans *spans, uint64_t hash, const void *key,
-			       size_t len)
+/* Returns the pointer to the start in its chain, or the NULL at the end. */
+static struct pev_begun **find_start(const struct pev_spans *spans, uint64_t hash,
+				     const void *key, size_t len)
 {
 	struct pev_begun **at = &spans->chains[hash & (spans->cap - 1)];
 
@@ -60,13 +60,13 @@ static struct pev_begun **find(const struct pev_spans *spans, uint64_t hash, con
 	return at;
 }
 
-static void age_out(struct pev_spans *spans, const struct pev_begun *one)
+static void unlink_age(struct pev_spans *spans, const struct pev_begun *one)
 {
 	*(one->older ? &one->older->newer : &spans->oldest) = one->newer;
 	*(one->newer ? &one->newer->older : &spans->newest) = one->older;
 }
 
-static void age_in(struct pev_spans *spans, struct pev_begun *one)
+static void link_age(struct pev_spans *spans, struct pev_begun *one)
 {
 	one->newer = NULL;
 	one->older = spans->newest;
@@ -74,23 +74,23 @@ static void age_in(struct pev_spans *spans, struct pev_begun *one)
 	spans->newest = one;
 }
 
-static void take_out(struct pev_spans *spans, struct pev_begun **at)
+static void remove_start(struct pev_spans *spans, struct pev_begun **at)
 {
 	struct pev_begun *one = *at;
 
 	*at = one->next;
-	age_out(spans, one);
+	unlink_age(spans, one);
 	one->next = spans->spare;
 	spans->spare = one;
 	spans->nr--;
 }
 
-static void grow(struct pev_spans *spans)
+static void grow_chains(struct pev_spans *spans)
 {
 	uint32_t cap = spans->cap * 2;
 	struct pev_begun **chains = calloc(cap, sizeof(struct pev_begun *));
 
-	/* Without: the chains are longer. */
+	/* Without memory the chains stay longer. */
 	if (!chains)
 		return;
 	for (struct pev_begun *one = spans->oldest; one; one = one->newer) {
@@ -107,14 +107,14 @@ static void make_room(struct pev_spans *spans)
 	const struct pev_begun *one = spans->oldest;
 
 	if (spans->nr >= spans->most) {
-		take_out(spans, find(spans, one->hash, one->key, one->len));
+		remove_start(spans, find_start(spans, one->hash, one->key, one->len));
 		spans->dropped++;
 	}
 	if (spans->nr >= spans->cap)
-		grow(spans);
+		grow_chains(spans);
 }
 
-/* One with room for so much: what has ended leaves its own, as many as waited at one time. */
+/* Returns a start with room for len bytes: reuses one that has ended, if there is one. */
 static struct pev_begun *new_one(struct pev_spans *spans, size_t len)
 {
 	struct pev_begun *one = spans->spare;
@@ -134,8 +134,8 @@ static struct pev_begun *new_one(struct pev_spans *spans, size_t len)
 	return one;
 }
 
-/* What is at *at gets room for so much, and may be another one then. -ENOMEM. */
-static int widen(struct pev_spans *spans, struct pev_begun **at, size_t len)
+/* Makes room for len bytes in *at, which may move. -ENOMEM. */
+static int make_wider(struct pev_spans *spans, struct pev_begun **at, size_t len)
 {
 	struct pev_begun *old = *at, *one;
 	size_t room;
@@ -155,32 +155,32 @@ static int widen(struct pev_spans *spans, struct pev_begun **at, size_t len)
 	return 0;
 }
 
-static void put(struct pev_begun *one, size_t at, const void *bytes, size_t len)
+static void put_bytes(struct pev_begun *one, size_t at, const void *bytes, size_t len)
 {
 	if (len)
 		memcpy(one->key + at, bytes, len);
 }
 
-static void begin(struct pev_begun *one, uint64_t time, struct pev_kept kept)
+static void set_start(struct pev_begun *one, uint64_t time, struct pev_kept kept)
 {
 	one->time = time;
 	one->start = kept.len;
 	one->via = 0;
 	one->passed = false;
-	put(one, one->len, kept.bytes, kept.len);
+	put_bytes(one, one->len, kept.bytes, kept.len);
 }
 
-static int restart(struct pev_spans *spans, struct pev_begun **at, uint64_t time,
+static int restart_span(struct pev_spans *spans, struct pev_begun **at, uint64_t time,
 		   struct pev_kept kept)
 {
-	int rc = widen(spans, at, (*at)->len + kept.len);
+	int rc = make_wider(spans, at, (*at)->len + kept.len);
 
 	if (rc < 0)
 		return rc;
 	spans->restarted++;
-	begin(*at, time, kept);
-	age_out(spans, *at);
-	age_in(spans, *at);
+	set_start(*at, time, kept);
+	unlink_age(spans, *at);
+	link_age(spans, *at);
 	return 0;
 }
 
@@ -188,10 +188,10 @@ int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64
 		    struct pev_kept kept)
 {
 	uint64_t hash = pev_key_hash(spans->salt, key, len);
-	struct pev_begun **at = find(spans, hash, key, len), *one;
+	struct pev_begun **at = find_start(spans, hash, key, len), *one;
 
 	if (*at)
-		return restart(spans, at, time, kept);
+		return restart_span(spans, at, time, kept);
 	one = new_one(spans, len + kept.len);
 	if (!one)
 		return -ENOMEM;
@@ -200,17 +200,17 @@ int pev_spans_start(struct pev_spans *spans, const void *key, size_t len, uint64
 	one->next = *at;
 	one->hash = hash;
 	one->len = len;
-	put(one, 0, key, len);
-	begin(one, time, kept);
+	put_bytes(one, 0, key, len);
+	set_start(one, time, kept);
 	*at = one;
-	age_in(spans, one);
+	link_age(spans, one);
 	spans->nr++;
 	return 0;
 }
 
 static struct pev_begun **find_key(const struct pev_spans *spans, const void *key, size_t len)
 {
-	return find(spans, pev_key_hash(spans->salt, key, len), key, len);
+	return find_start(spans, pev_key_hash(spans->salt, key, len), key, len);
 }
 
 int pev_spans_pass(struct pev_spans *spans, const void *key, size_t len, struct pev_kept kept)
@@ -220,13 +220,13 @@ int pev_spans_pass(struct pev_spans *spans, const void *key, size_t len, struct 
 
 	if (!one || one->passed)
 		return 0;
-	rc = widen(spans, at, one->len + one->start + kept.len);
+	rc = make_wider(spans, at, one->len + one->start + kept.len);
 	if (rc < 0)
 		return rc;
 	one = *at;
 	one->passed = true;
 	one->via = kept.len;
-	put(one, one->len + one->start, kept.bytes, kept.len);
+	put_bytes(one, one->len + one->start, kept.bytes, kept.len);
 	return 0;
 }
 
@@ -245,7 +245,7 @@ bool pev_spans_stop(struct pev_spans *spans, const void *key, size_t len, uint64
 		.via = { one->key + one->len + one->start, one->via },
 		.passed = one->passed,
 	};
-	take_out(spans, at);
+	remove_start(spans, at);
 	return true;
 }
 
@@ -255,6 +255,6 @@ void pev_spans_cancel(struct pev_spans *spans, const void *key, size_t len)
 
 	if (!*at)
 		return;
-	take_out(spans, at);
+	remove_start(spans, at);
 	spans->cancelled++;
 }

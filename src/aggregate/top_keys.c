@@ -171,7 +171,7 @@ static int compare_counts(const void *a, const void *b)
 	return ((*x)->n < (*y)->n) - ((*x)->n > (*y)->n);
 }
 
-/* Keeps those of all keys that have most. floor: what a key that both lack may have had. */
+/* Keeps the greatest of all keys. floor: the most that a key which both lack may have had. */
 static int keep_greatest(struct pev_agg *agg, struct pev_agg *all, uint64_t floor)
 {
 	int rc = 0;

@@ -37,7 +37,7 @@ end
 local HEADER <const> = 4 + 1 + 1 + 6 + 3 + 8 + 8 + 1 -- to the main function: checkHeader()
 local NONE <const> = "\x80" -- a count of nothing: seven bits a byte, the last one marked
 
--- What stands at a place in the bytecode -> where it ends [, its value].
+-- Reads an item of the bytecode -> its end [, its value].
 local skip = {}
 
 function skip.count(code, at)
@@ -49,7 +49,7 @@ function skip.count(code, at)
   return at, n
 end
 
-function skip.string(code, at) -- its length and one, 0: there is none
+function skip.string(code, at) -- its length plus 1; 0: missing
   local next_at, n = skip.count(code, at)
   return next_at + math.max(n - 1, 0)
 end
@@ -131,7 +131,7 @@ end
 table.sort(chunks, function(a, b) return a.name < b.name end)
 
 io.write("/* Written by src/gen/embed.lua. */\n#include \"gen/embed.h\"\n\n")
--- What is loaded stands together: a start touches fewer pages.
+-- Modules loaded at the start are adjacent, so that a start touches fewer pages.
 for i, chunk in ipairs(chunks) do array("code_" .. i, chunk.code) end
 for i, chunk in ipairs(chunks) do array("chunk_" .. i, chunk.text) end
 io.write("const struct pev_chunk pev_chunks[] = {\n")

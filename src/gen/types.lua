@@ -241,7 +241,7 @@ syscalls.name(number: integer, machine: string?): string
 syscalls.of(machine: string?): table<integer, string>
 ]]
 
--- Documented names that are no functions.
+-- Documented names that are not functions.
 local values = {
   ["perfev.errno"] = "table<string|integer, integer|string>", ["perfev._VERSION"] = "string",
   ["perfev.profile.formats"] = "string[]", ["perfev.hooks.real"] = "table<string, function>",
@@ -744,7 +744,7 @@ local function record_lines(sections)
   end
 end
 
--- Types of perfev.check -> annotations. What is not here keeps the type of its page.
+-- Types of perfev.check -> annotations. Other types are kept as on their page.
 local checked = {
   string = "string", path = "string", boolean = "boolean", number = "number", ["true"] = "true",
   ["false"] = "false", duration = "perfev.Duration", size = "perfev.Size", buffer = "perfev.Size",
