@@ -1,7 +1,6 @@
 --- Counters and groups: events that are counted, not sampled.
--- The core opens members on places (tasks, CPUs), reads and sums them; here is what they are called,
--- whom they watch, and what a reading looks like. What the kernel counted is never hidden behind
--- what it would have been: a reading has both.
+-- The C core opens, reads and sums the members on each task and CPU; this file has their names, targets and readings.
+-- A reading has both the scaled value and the raw count.
 
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
@@ -21,7 +20,7 @@ local M = {}
 local E = core.errno
 local TYPE_TRACEPOINT = 2
 local without_page = { [1] = true, [2] = true, [5] = true } -- software, tracepoint, breakpoint
--- perf stat's stat_handle_error() has these print "<not supported>", and counts the others.
+-- The errors for which perf stat's stat_handle_error() prints "<not supported>" and counts the other events.
 local unsupported = {
   [E.ENOENT] = true, [E.ENODEV] = true, [E.ENXIO] = true, [E.EOPNOTSUPP] = true, [E.EINVAL] = true, [E.ENOSYS] = true,
 }
@@ -42,7 +41,7 @@ local result_words = {
 local is_target = {}
 for _, word in ipairs(target_words) do is_target[word] = true end
 
--- What a counter and one of its events may have, and its types.
+-- The options of a counter and of one of its events, with their types.
 local attr_fields, types_of_all, types_of_one = {}, {}, {}
 for _, field in ipairs(core.attr_fields()) do
   attr_fields[field.name] = true
@@ -55,7 +54,7 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
--- Check the table of a counter or of one of its events; an option of the other is named as such.
+-- Checks the table of a counter or of one of its events; the message says if an option belongs to the other.
 local function check_words(spec, types, level)
   for word in next, type(spec) == "table" and spec or {} do
     if types[word] == nil and types_of_one[word] then
@@ -116,7 +115,7 @@ local function default_format(self)
   return format
 end
 
--- What the event string of m stands for, when nobody has asked before -> found | nil, message, errno
+-- Resolves the event string of m, unless expand() has done so -> found | nil, message, errno
 local function find(m)
   local spec = m.spec
   if m.found then return m.found end
@@ -129,7 +128,7 @@ local function find(m)
   return found, why, code
 end
 
--- -> attr, what was found | nil, message, errno
+-- -> attr, the resolved event | nil, message, errno
 local function attr_for(self, m, first)
   local spec = m.spec
   local found, why, code = find(m)
@@ -146,12 +145,12 @@ local function attr_for(self, m, first)
   fields.read_format = default_format(self)
   for _, words in ipairs { self.spec, event.settle(spec, found.words or {}, true) } do
     for name, value in pairs(words) do
-      -- Of a counter as a whole, cgroup is a target; of an event, the kernel's field.
+      -- `cgroup` of a counter is a target; `cgroup` of an event is the attr field.
       if attr_fields[name] and (words ~= self.spec or not is_target[name]) then fields[name] = value end
     end
   end
   fields.sample_period = spec.period or fields.sample_period
-  -- The leader's word is the group's: members that are on run when it does.
+  -- Only the leader starts disabled: an enabled member counts when its leader does.
   fields.disabled = first or not self.grouped
   if target.on_exec and fields.disabled then fields.enable_on_exec = true end
   local ok, attr = pcall(registers.attr, fields)
@@ -175,7 +174,7 @@ local function fixed_exclude(self, spec, found)
   return spec.exclude_kernel ~= nil or self.spec.exclude_kernel ~= nil or next(found.exclude or {}) ~= nil
 end
 
--- The page is of use for a hardware event of the calling thread alone (ABI of perf_mmap()).
+-- Maps the user page, which works only for a hardware event of the calling thread (ABI of perf_mmap()).
 local function map_page(self, number, attr)
   if self.spec.page == false or attr.inherit or without_page[attr.type]
     or not targets.is_calling_thread(self.target) then
@@ -184,7 +183,7 @@ local function map_page(self, number, attr)
   self.core:map(number) -- where it cannot be, read(2) does as well
 end
 
--- A variable has one address here, and that is known already.
+-- A counter of a variable needs one address, known when it is opened.
 local function set_address(m, attr, places)
   if places == "exec" or #places > 1 then
     return nil, ("event '%s': a counter has one address, and %s\n  try: an event with sample = function, or one process"
@@ -200,7 +199,7 @@ local function log(self, level, text)
   if to then to(level, text) end
 end
 
--- What an event is beside its attr: a probe that tracefs has to define, an address in a process.
+-- Prepares what an event needs besides its attr: a probe in tracefs, an address in a process.
 local function bind(self, m, attr, found)
   local target = self.target
   local watcher = {
@@ -242,7 +241,7 @@ local function open_member(self, m)
   local user_only
   if not number and errno == E.EACCES and targets.is_tasks(self.target) and not attr.exclude_kernel
     and not fixed_exclude(self, spec, found) then
-    -- As perf does: what the user may see is better than nothing, as long as it is said.
+    -- As perf does: count user mode only, and report it.
     attr.exclude_kernel, user_only = true, true
     number, what, errno, failed = self.core:add(attr, m.name, places)
   end
@@ -252,8 +251,8 @@ local function open_member(self, m)
   return number, user_only, self.core:attr(number)
 end
 
--- Whether a counter is whole without a member that was refused. Where a group's leader is, as perf has it, and where
--- a weak group can be opened one by one, it is not.
+-- True if the counter may be opened without a refused member. It may not without the leader of a group (as in perf),
+-- nor if a weak group can be opened one by one.
 local function can_be_without(self, m, code)
   local optional = m.spec.optional
   if not optional then return false end
@@ -262,7 +261,7 @@ local function can_be_without(self, m, code)
   return optional ~= "unsupported" or unsupported[code] == true
 end
 
--- Open the member m, filter and all -> true | nil, message, errno
+-- Opens the member m and sets its filter -> true | nil, message, errno
 local function open(self, m)
   local number, user_only, attr = open_member(self, m)
   if not number then
@@ -294,8 +293,8 @@ local function give_back(self)
   end
 end
 
--- One string may be several events: a list, a pattern, one on each kind of CPU. A group in braces is
--- all there is in its counter.
+-- Expands a string of several events: a list, a pattern, an event for each kind of CPU. A group in braces must be the
+-- only string of its counter.
 local function expand(self, m)
   local units = m.spec[1] and not m.found and event.units(m.spec[1], m.spec)
   if not units then return { m } end -- what is wrong is told when it is opened
@@ -334,7 +333,7 @@ local function expand_all(self)
   return true
 end
 
--- Whether a machine that has none of the events was reckoned with: then all are shown as such.
+-- True if all events are optional: a machine without any of them reports each as not supported.
 local function may_be_empty(self)
   for _, m in ipairs(self.list) do
     if m.spec.optional ~= "unsupported" then return false end
@@ -370,7 +369,7 @@ local function open_all(self)
   return open_together(self)
 end
 
--- Own target: open, and count from here on.
+-- Opens a counter with its own target and starts it.
 local function open_own(self, opts)
   core.raise_nofile()
   local why, code, ok
@@ -401,11 +400,11 @@ local function declare(spec, grouped, level)
   return self
 end
 
---- Open what spec says.
+--- Opens a counter or a group.
 -- @tparam table spec      as `perfev.counter` takes it
--- @tparam boolean grouped  all members on the PMU together, read at one moment
+-- @tparam boolean grouped  all members are on the PMU at the same time and are read together
 -- @tparam integer level   of the caller, for `error`
--- @tparam[opt] session s  whose targets it counts, from its start to its end
+-- @tparam[opt] session s  count the targets of this session, from its start to its end
 -- @treturn[1] counter
 -- @treturn[2] nil
 -- @treturn[2] string      in three parts
@@ -414,7 +413,7 @@ function M.new(spec, grouped, level, s)
   local self = declare(spec, grouped, level + 1)
   local opts = check_targets(self.spec, level + 1)
   if s and opts then fail(level, "counter: a session's counter has the session's targets") end
-  -- What a script is run on is the command line's business.
+  -- Under perfl the command line chooses the targets.
   if not s and not opts and M.default_session then s = M.default_session() end
   if s then return M.join(self, s, level) end
   local ok, why, code = open_own(self, opts or { pid = { 0 } })
@@ -424,7 +423,7 @@ end
 
 -- ---- in a session ----
 
---- Make it the session's: opened when that starts, closed when it ends.
+--- Adds the counter to a session, which opens it at its start and closes it at its end.
 function M.join(self, s, level)
   if s.finished then fail(level, "session: it has ended; make a new one") end
   self.session = s
@@ -437,7 +436,7 @@ function M.join(self, s, level)
   return self
 end
 
--- The session's targets are known.
+-- Called by the session when its targets are known.
 function Counter:_open()
   self.target = targets.of_session(self.session)
   local ok, why, code = open_all(self)
@@ -446,13 +445,13 @@ function Counter:_open()
   return nil, why, code
 end
 
--- The session begins.
+-- Called by the session when it starts.
 function Counter:_start_counting()
   if self.target.on_exec or self.spec.disabled then return true end
   return self:enable()
 end
 
--- The session has ended: what was counted stays.
+-- Called by the session when it ends; the counts stay readable.
 function Counter:_finish()
   if not self.core then return end
   if not self.core:is_ours() then return give_back(self) end
@@ -465,7 +464,7 @@ end
 
 -- ---- the command ----
 
---- Let the command run: it counts from its exec on.
+--- Starts the command; the counter counts from its exec.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -479,7 +478,7 @@ function Counter:start()
   return nil, explain.command(what, code, self.spec.command[1]), code
 end
 
---- Wait for the command's end -> { exit = n } or { signal = n }.
+--- Waits for the end of the command -> { exit = n } or { signal = n }.
 function Counter:wait()
   if not self.child then error("counter: it has no command to wait for", 2) end
   if not self.let_go then error("counter: its command is held yet, and would be waited for in vain; start() it", 2) end
@@ -487,7 +486,7 @@ function Counter:wait()
   return self.command_status
 end
 
---- Start the command and wait for its end.
+--- Starts the command and waits for its end.
 -- @treturn[1] table  { exit = n } or { signal = n }
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -501,7 +500,7 @@ end
 
 -- ---- reading ----
 
--- Of a task on chosen CPUs the time on goes on while it is elsewhere, and nothing can be told.
+-- For a task on chosen CPUs, time_enabled also grows while the task runs on another CPU: the ratio is unknown.
 local function ratio(self, count)
   local enabled, running = count.time_enabled, count.time_running
   if not enabled or not running or enabled == 0 then return nil end
@@ -515,7 +514,7 @@ local function error_text(m)
     m.name)
 end
 
--- What all of it has in common: the member that ran least of the time says how far to trust it.
+-- The times of a reading are those of the member that ran the smallest share of the time.
 local function note_times(r, count)
   local own = count.running_ratio
   if own and (not r.running_ratio or own < r.running_ratio) or not r.time_enabled then
@@ -548,13 +547,13 @@ local function not_open(self)
   return nil, "counter: " .. why, E.EBADF
 end
 
--- Its CPUs, as it was opened on them; none of tasks wherever they run.
+-- The CPUs that the counter was opened on; empty if it counts tasks on every CPU.
 local function cpus_of(self)
   local cpus = self.target and self.target.cpus or {}
   return cpus[1] == ALL and {} or cpus
 end
 
--- A CPU that was asked for: its number, or all.
+-- Checks a CPU argument -> its number, or ALL for nil
 local function check_cpu(self, cpu, verb)
   if cpu == nil then return ALL end
   local cpus = cpus_of(self)
@@ -573,14 +572,14 @@ local function take(self, delta, cpu)
   return reading(self, sums)
 end
 
---- The CPUs that it counts on, each by itself.
--- @treturn {integer,...}  none where it counts tasks wherever they run, and before it is open
+--- The CPUs with counts of their own.
+-- @treturn {integer,...}  empty if the counter counts tasks on every CPU, and before it is open
 function Counter:cpus() return table.move(cpus_of(self), 1, #cpus_of(self), 1, {}) end
 
 --- All counts since the opening.
--- @tparam[opt] integer cpu  what was counted there alone: one of `cpus`
--- @treturn[1] table  by name: the value scaled to all of the time, `nil` where the event was on and never ran.
---   `raw`: the same as counted. `time_enabled`, `time_running`, `running_ratio`: of the member that ran
+-- @tparam[opt] integer cpu  the counts of this CPU only: one of `cpus`
+-- @treturn[1] table  by name: the value scaled to the enabled time, `nil` if the event was enabled but never ran.
+--   `raw`: the counts without scaling. `time_enabled`, `time_running`, `running_ratio`: of the member that ran
 --   least. `counts`: by name { value, raw, time_enabled, time_running, running_ratio, lost, silent }.
 --   `errors`: by name, of pinned events in error state.
 -- @treturn[2] nil
@@ -592,13 +591,13 @@ function Counter:read(cpu)
   return take(self, false, cpu)
 end
 
---- The same since the last delta (first: since the opening); what is scaled, is this delta.
+--- The counts since the last delta() (at first: since the opening); the scaling uses the times of this delta.
 function Counter:delta(cpu)
   return take(self, true, check_cpu(self, cpu, "delta"))
 end
 
---- Count while f runs -> f's results, and last the counts.
--- Also for a counter that is on; it is off afterwards.
+--- Counts while f runs -> f's results, and last the counts.
+-- The counter is disabled afterwards, even if it was enabled before.
 function Counter:measure(f, ...)
   local opened, grouped = self.core, self.grouped
   if type(f) ~= "function" then error("measure: a function expected, not a " .. type(f), 2) end
@@ -639,10 +638,10 @@ local function switch(self, request, name, whole)
   return nil, explain.refusal(("cannot %s %s"):format(verbs[request], m and m.name or "the counter"), code), code
 end
 
---- Count from here on, or no longer; or set the counts, but no time, to zero.
--- Without a name all events: a group's in one call (PERF_IOC_FLAG_GROUP).
--- @tparam[opt] string name    one event alone
--- @tparam[opt] boolean whole  with that flag, or (false) one call per event
+--- Enables or disables counting, or sets the counts (not the times) to zero.
+-- Without a name for all events; a group in one call (PERF_IOC_FLAG_GROUP).
+-- @tparam[opt] string name    only this event
+-- @tparam[opt] boolean whole  true: use the flag; false: one call per event
 -- @treturn true | nil, message, errno
 function Counter:enable(name, whole) return switch(self, "ENABLE", name, whole) end
 function Counter:disable(name, whole) return switch(self, "DISABLE", name, whole) end
@@ -650,7 +649,7 @@ function Counter:reset(name, whole) return switch(self, "RESET", name, whole) en
 
 -- ---- members ----
 
---- One of its events, by name; without a name the only one.
+--- One of the counter's events, by name; the name may be omitted if the counter has one event.
 -- @treturn member
 function Counter:member(name)
   if name == nil then
@@ -660,7 +659,7 @@ function Counter:member(name)
   return self.by_name[name] or no_member(self, name, 2)
 end
 
---- The names of the events that are open, in the order they came.
+--- The names of the open events, in the order they were added.
 function Counter:names()
   local names = {}
   for _, m in ipairs(self.list) do
@@ -669,7 +668,7 @@ function Counter:names()
   return names
 end
 
--- A member is one event: a list, a pattern or what each kind of CPU has is several.
+-- Refuses to add a string of several events: a list, a pattern, an event for each kind of CPU.
 local function check_single(m)
   local names = {}
   for _, unit in ipairs(m.spec[1] and event.units(m.spec[1], m.spec) or {}) do
@@ -680,7 +679,7 @@ local function check_single(m)
     :format(m.name, table.concat(names, ", ", 1, math.min(2, #names)), #names > 2 and ", ..." or ""), E.EINVAL
 end
 
---- Add an event to a counter that is open; it counts at once unless the counter was opened `disabled`.
+--- Adds an event to an open counter; it counts at once unless the counter was opened `disabled`.
 -- @tparam string|table spec  as one of perfev.counter's
 -- @treturn[1] member
 -- @treturn[2] nil
@@ -701,7 +700,7 @@ function Counter:add(spec)
   return nil, why, code
 end
 
---- Close it, or one of its events alone.
+--- Closes the counter, or only one of its events.
 function Counter:close(name)
   if name ~= nil then return (self.by_name[name] or no_member(self, name, 2)):close() end
   give_back(self)
@@ -717,7 +716,7 @@ end
 
 -- ---- measuring a function ----
 
---- Count what the calling thread does while f runs.
+--- Counts the events of the calling thread while f runs.
 -- @tparam table events  as perfev.counter's, without targets
 -- @tparam function f
 -- @param ...            f's arguments
@@ -731,7 +730,7 @@ function M.measure(events, f, ...)
     spec[word] = value
   end
   spec.disabled = true
-  -- One switch for all is quickest; what does not fit on the PMU together takes turns.
+  -- prctl(2) switches all events at once; events that do not fit on the PMU together are multiplexed.
   local c, why, code = M.new(spec, true, 3)
   if not c and code == E.EINVAL then c, why, code = M.new(spec, false, 3) end
   if not c then return nil, why, code end
@@ -739,14 +738,14 @@ function M.measure(events, f, ...)
   return c:measure(f, ...)
 end
 
--- All events that this process made, whatever they watch (prctl(2)).
+-- Switches all events that this process opened, whatever their targets (prctl(2)).
 local function task_switch(on)
   local ok, what, code = core.task_switch(on)
   if ok then return true end
   return nil, explain.refusal(what, code), code
 end
 
---- Switch all events that the calling process has made, on or off at once.
+--- Enables or disables all events that the calling process opened, at once.
 -- @treturn true | nil, message, errno
 function M.task_enable() return task_switch(true) end
 function M.task_disable() return task_switch(false) end

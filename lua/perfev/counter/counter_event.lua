@@ -1,6 +1,5 @@
---- One event of a counter: what can be asked of it while it is open.
--- Every request of the kernel's that is about one event (_perf_ioctl()) has a method here, and a word on why the
--- kernel refuses it. What is about the counter as a whole is the counter's.
+--- One event of an open counter: a method for each ioctl of one event (_perf_ioctl()), with the reason if the kernel
+-- refuses it. Operations on all events are methods of the counter.
 
 local lazy = require "perfev.base.lazy_module"
 local colon = require "perfev.base.method_guard"
@@ -25,7 +24,7 @@ function M.new(counter, name, spec)
   return setmetatable({ name = name, spec = spec, counter = counter }, Member)
 end
 
--- Why the kernel refuses a request, where its errno says too little (kernel/events/core.c, _perf_ioctl()).
+-- Why the kernel refuses a request if the errno alone is ambiguous (kernel/events/core.c, _perf_ioctl()).
 local sampling = { "it counts, and takes no samples", "an event with period =" }
 local once = function(what) return { "it has one already, and the kernel takes one " .. what .. " in an event's life",
   "close it, and add it again" } end
@@ -86,23 +85,23 @@ local function integer(value, verb, least)
   return whole
 end
 
---- Count this one from here on, or no longer, or from 0; true: its whole group.
+--- Enables, disables or resets this event; true: its whole group.
 function Member:enable(whole) return self.counter:enable(self.name, whole or false) end
 function Member:disable(whole) return self.counter:disable(self.name, whole or false) end
 function Member:reset(whole) return self.counter:reset(self.name, whole or false) end
 
---- Take n samples more, then be disabled (REFRESH). The limit grows with every call.
+--- Takes n more samples, then disables the event (REFRESH). Every call raises the limit.
 function Member:refresh(n)
   return ioctl(self, "REFRESH", "refresh", integer(n, "refresh", 0))
 end
 
---- Another sample period, or frequency, in force at once (PERIOD).
+--- Sets the sample period, or frequency; it takes effect at once (PERIOD).
 function Member:period(n)
   return ioctl(self, "PERIOD", ("set the period %s"):format(n), integer(n, "period", 1))
 end
 
---- Have each overflow send this process a signal (O_ASYNC, F_SETSIG): "USR1", "RTMIN+3"; nil or false: no longer.
--- A session hears it with its own `signal`; who does not block or catch it may be ended by it.
+--- Sends this process a signal at each overflow (O_ASYNC, F_SETSIG): "USR1", "RTMIN+3"; nil or false: stops that.
+-- A session receives it with its own `signal`; a signal that is neither blocked nor caught may end the process.
 function Member:send_signal(name)
   local number = name and options.signal(name, "send_signal", 2) or 0
   local opened = opened_of(self)
@@ -112,13 +111,13 @@ function Member:send_signal(name)
   return nil, explain.signal(self.name .. ": cannot have it send a signal", code), code
 end
 
---- A tracepoint's filter, or address ranges of an AUX event (SET_FILTER); once in its life.
+--- Sets a tracepoint's filter, or the address ranges of an AUX event (SET_FILTER); possible once per event.
 function Member:filter(text)
   if type(text) ~= "string" then error("filter: a string expected, not a " .. type(text), 2) end
   return ioctl(self, "SET_FILTER", ("set the filter '%s'"):format(text), text)
 end
 
---- Write its records into the ring of another (SET_OUTPUT): a member, a descriptor, or nil for none.
+--- Redirects the records to the ring of another event (SET_OUTPUT): a member, a descriptor, or nil to end it.
 function Member:output(to)
   local what = "set its output"
   if to == nil then return ioctl(self, "SET_OUTPUT", what, -1) end
@@ -132,13 +131,13 @@ function Member:output(to)
   return refused(self, "SET_OUTPUT", what, code)
 end
 
---- Write no more records into its ring, or go on (PAUSE_OUTPUT).
+--- Pauses or resumes writing records to the ring (PAUSE_OUTPUT).
 function Member:pause_output(paused)
   if type(paused) ~= "boolean" then error("pause_output: true or false expected, not a " .. type(paused), 2) end
   return ioctl(self, "PAUSE_OUTPUT", "pause its output", paused and 1 or 0)
 end
 
---- Run a loaded BPF program at each of its events (SET_BPF); once in its life.
+--- Attaches a loaded BPF program, which runs at each event (SET_BPF); possible once per event.
 function Member:bpf(fd)
   return ioctl(self, "SET_BPF", ("attach the BPF program of descriptor %s"):format(fd), integer(fd, "bpf", 0))
 end
@@ -148,7 +147,7 @@ local MOST_PROGRAMS = 4096 -- as in lcounter.c; far more than can be attached to
 --- The ids of the BPF programs attached to its tracepoint (QUERY_BPF).
 -- @tparam[opt=64] integer max
 -- @treturn[1] {integer,...}
--- @treturn[1] integer  how many there are, of which at most max are listed
+-- @treturn[1] integer  the number of programs, of which at most max are listed
 -- @treturn[2] nil
 -- @treturn[2] string
 -- @treturn[2] integer errno
@@ -160,7 +159,7 @@ function Member:query_bpf(max)
   return refused(self, "QUERY_BPF", "ask for its BPF programs", code)
 end
 
---- Change attr fields of a breakpoint that is open (MODIFY_ATTRIBUTES).
+--- Changes attr fields of an open breakpoint (MODIFY_ATTRIBUTES).
 function Member:modify(fields)
   if type(fields) ~= "table" then error("modify: a table of attr fields expected, not a " .. type(fields), 2) end
   local opened = opened_of(self)
@@ -175,20 +174,20 @@ function Member:modify(fields)
   return ok, why, code
 end
 
---- The kernel's ids of it (ID), one for each place.
+--- The kernel's ids of this event (ID), one for each task and CPU.
 function Member:ids()
   local ids = {}
   for i, at in ipairs(self:fds()) do ids[i] = at.id end
   return ids
 end
 
---- Its descriptors: { {fd =, id =, pid =, cpu =}, ... }
+--- The descriptors: { {fd =, id =, pid =, cpu =}, ... }
 function Member:fds()
   local opened = opened_of(self)
   return opened and opened:fds(self.number) or {}
 end
 
---- Its own part of the counter's read().
+--- This event's part of the counter's read().
 -- @treturn[1] table  `value`, `raw`, `time_enabled`, `time_running`, `running_ratio`, `lost`, `silent`
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -202,7 +201,7 @@ function Member:read()
   return own
 end
 
---- Close it; its counter goes on without it.
+--- Closes this event; the counter's other events continue.
 function Member:close()
   if opened_of(self) then self.counter.core:remove(self.number) end
   if self.undo then self.undo() end

@@ -1,5 +1,5 @@
---- A histogram that the kernel keeps: a counter of one tracepoint for each bucket, each with a filter of its own.
--- Nothing is written and nothing read per event; what it costs is a comparison for each bucket, in the kernel.
+--- A histogram in the kernel: a counter of the same tracepoint for each bucket, each with a filter of its own.
+-- No record is written or read; an event costs a comparison per bucket in the kernel.
 
 local agg = require "perfev.aggregate.aggregator"
 local callback_fields = require "perfev.base.lazy_module" "perfev.record.callback_fields"
@@ -30,7 +30,7 @@ local function check_integer(spec, name, level)
   spec[name] = value and math.tointeger(value)
 end
 
--- Where the buckets begin and end: below the first and from the last on there is one more each.
+-- The limits of the buckets; one more bucket lies below the first limit and one above the last.
 local function bounds_of(spec, level)
   local list = {}
   if spec.step then
@@ -49,7 +49,7 @@ local function bounds_of(spec, level)
   return list
 end
 
--- low <= value < high, either of which may be missing, as a filter -> text, or nil when nothing can be in it
+-- The filter for low <= value < high, either of which may be nil -> text, or nil if the bucket is always empty
 local function bucket_filter(spec, fields, low, high)
   local words = { "and" }
   if low then words[#words + 1] = { spec.value, ">=", low } end
@@ -74,7 +74,7 @@ local function check_spec(spec, level)
   if spec.where ~= nil then where.read(spec.where, "hist_counter: where", level + 1) end
 end
 
--- Its fields, each as the kernel compares it -> list | nil, message, errno
+-- The tracepoint's fields with the kinds that the kernel's filter compares -> list | nil, message, errno
 local function fields_of(spec)
   local found, why, code = event.resolve(spec[1], {})
   if not found then return nil, why, code end
@@ -90,7 +90,7 @@ local function fields_of(spec)
   return fields
 end
 
---- Count how often a tracepoint's field had which value, without records.
+--- Counts the values of a tracepoint's field in the kernel, without records.
 -- @tparam table spec  `[1]` a tracepoint; `value` ("args.NAME"); `low`, `high`, `step`, or without them powers of two
 --   up to 2^30; `where`, which the kernel must be able to decide; `title`, `unit`; and what perfev.counter has
 -- @treturn[1] histogram
@@ -136,7 +136,7 @@ local function value_of(self, counts)
   return { count = sum, buckets = first and table.move(buckets, first, last, 1, {}) or {} }
 end
 
---- What was counted: a table of `count` and `buckets`, as perfev.hist has them.
+--- The counts: a table with `count` and `buckets`, as of perfev.hist.
 -- @treturn table | nil, message, errno
 function Hist:read()
   local counts, why, code = self.counter:read()
@@ -144,21 +144,21 @@ function Hist:read()
   return value_of(self, counts)
 end
 
---- The same of what came since the last delta().
+--- The counts since the last delta().
 function Hist:delta()
   local counts, why, code = self.counter:delta()
   if not counts then return nil, why, code end
   return value_of(self, counts)
 end
 
---- Print it as perfev.hist does.
+--- Prints the histogram as perfev.hist does.
 function Hist:print()
   local value, why = self:read()
   if not value then error(why, 2) end
   agg.print_histogram(self.spec.title, self.spec.unit, value, not self.spec.step)
 end
 
---- Close its counters.
+--- Closes the counters.
 function Hist:close() self.counter:close() end
 Hist.__close = Hist.close
 

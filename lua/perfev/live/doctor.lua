@@ -1,7 +1,7 @@
---- What of perf this user may do here, what not, why not, and what to do about it.
--- Every right is found by opening an event that needs it, and closing it; a rule is only asked
--- where there is nobody to try as (root, CAP_PERFMON). Source of the rules: kernel/events/core.c,
--- perf_event_open(); Documentation/admin-guide/perf-security.rst.
+--- Finds what this user may do with perf on this machine, with the reason and the fix for each missing right.
+-- Each right of this user is tested by opening an event that needs it; those of root and CAP_PERFMON, which cannot be
+-- tested, follow from the rules in kernel/events/core.c, perf_event_open(), and
+-- Documentation/admin-guide/perf-security.rst.
 
 local core = require "perfev.core"
 local explain = require "perfev.event.explain_refusal"
@@ -18,7 +18,7 @@ local DEFAULT_RING = 2 << 20
 local DEFAULT_FREQ = 4000
 local DEFAULT_STACK = 127
 
--- ---- who and where ----
+-- ---- the user and the machine ----
 
 local function user()
   local found = { capabilities = {} }
@@ -60,8 +60,8 @@ local function first_cpu()
   return cpus and cpus[1] or 0
 end
 
--- Somebody else's process: of another user, or init.
-local function stranger(uid)
+-- A process of another user; without one, init.
+local function find_foreign_process(uid)
   for _, name in ipairs(core.list("/proc") or {}) do
     local status = name:find("^%d+$") and core.slurp("/proc/" .. name .. "/status")
     local owner = status and status:match("\nUid:%s*%d+%s+(%d+)")
@@ -77,7 +77,7 @@ local function try_tracepoint()
                              disabled = true }, 0, -1)
 end
 
--- Without a path the kernel says EINVAL to those who may, and no to the others before that
+-- Without a path the kernel returns EINVAL to a user with the right, but checks the right first
 -- (perf_uprobe_event_init()).
 local function try_uprobe()
   local type = host.number_of("/sys/bus/event_source/devices/uprobe/type")
@@ -91,19 +91,19 @@ local function try_kernel_breakpoint()
                                sample_period = 1 }
   local ok, code = try(attr, 0, -1)
   if ok or code ~= E.EINVAL then return ok, code end
-  -- arm64 has them on whole CPUs alone (hw_breakpoint_arch_parse()).
+  -- arm64 supports them only on whole CPUs (hw_breakpoint_arch_parse()).
   return try(attr, -1, first_cpu())
 end
 
 local function level_of(paranoid) return paranoid or 2 end
 
--- name, what it needs: of whoever has CAP_PERFMON, of us, and what to do
+-- name; try: tests it; perfmon: true if CAP_PERFMON suffices; needs: the highest perf_event_paranoid that allows it
 local rights = {
   { "own processes, user side", try = function() return try(clock { exclude_kernel = true }, 0, -1) end,
     perfmon = true, needs = 2 },
   { "own processes, kernel side", try = function() return try(clock(), 0, -1) end, perfmon = true, needs = 1 },
-  { "other users' processes", try = function(uid) return try(clock { exclude_kernel = true }, stranger(uid), -1) end,
-    perfmon = true },
+  { "other users' processes", perfmon = true,
+    try = function(uid) return try(clock { exclude_kernel = true }, find_foreign_process(uid), -1) end },
   { "whole CPUs (-a)", try = function() return try(clock(), -1, first_cpu()) end, perfmon = true, needs = 0 },
   { "tracepoints", try = try_tracepoint, perfmon = "tracefs", needs = -1 },
   { "uprobes", try = try_uprobe, perfmon = false },
@@ -131,7 +131,7 @@ local function fix_for(row, because)
   return explain.more_rights()
 end
 
--- For those who are not root: 0700 unless it was mounted otherwise, and its files may be for a group alone.
+-- True if tracefs is readable without root: it is mounted with mode 0700 by default, or for a group only.
 local function is_tracefs_open()
   local options = ("\n" .. (core.slurp("/proc/mounts") or "")):match("\n%S+ %S+ tracefs (%S+)") or ""
   local others = tonumber(options:match("mode=%d*(%d)") or "0", 8)
@@ -139,7 +139,7 @@ local function is_tracefs_open()
   return others & 5 == 5 and (not file or file.mode & 4 ~= 0)
 end
 
--- What the rules give to root and to CAP_PERFMON alone: seccomp and lockdown are not theirs to change.
+-- Tests the rights of this user, and derives those of root and CAP_PERFMON; neither can lift seccomp or lockdown.
 local function try_rights(who, here)
   local list = {}
   local tracefs_open, filtered = is_tracefs_open(), who.seccomp and host.nothing_allowed()
@@ -161,7 +161,7 @@ local function try_rights(who, here)
   return list
 end
 
--- ---- what there is ----
+-- ---- PMUs, tracefs and probes ----
 
 local function pmus()
   return core.list("/sys/bus/event_source/devices") or {}
@@ -262,7 +262,7 @@ end
 
 -- ---- the default job ----
 
--- Sample a process of our own, ring and all: what `perfl NAME -- COMMAND` does.
+-- Samples this process through a ring, with the rights that `perfl NAME -- COMMAND` needs.
 local function default_job()
   local session = require "perfev.live.session"
   local tid = core.pid()
@@ -277,8 +277,8 @@ local function default_job()
            fix = remedy and remedy:match "[^\n]+" }
 end
 
---- Look at this machine as this user.
--- Opens events and a ring, and closes all; needs no rights.
+--- Examines this machine as this user.
+-- Opens events and a ring, and closes them; needs no rights.
 -- @treturn table  `kernel` (release, number, cpus, paranoid, lockdown, virtual), `user` (uid, capabilities, seccomp),
 --   `pmus` (names), `rights` (list: name, root, perfmon, you; why and fix where not you), `checks` (list: name, ok,
 --   text; fix where not ok), `default_job` (ok, text; why, errno and fix where not)
