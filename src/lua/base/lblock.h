@@ -1,5 +1,5 @@
 /*
- * lblock.h - blocks of C's that Lua frees, for calls that fill one and may raise then.
+ * lblock.h - blocks of malloc() that Lua frees, for functions that may raise while they use one.
  */
 #ifndef PEV_LBLOCK_H
 #define PEV_LBLOCK_H
@@ -7,15 +7,15 @@
 #include <lua.h>
 
 /*
- * Push what frees a block of malloc's whatever is raised meanwhile, and whose it is
- * from then on: where the block's address belongs. Nothing is there as yet.
+ * Pushes a userdata that frees a block when it is collected. Returns where to store the
+ * block's address, which is NULL at first.
  */
 void **l_block_push(lua_State *L);
 
-/* Free it at once. */
+/* Frees the block now. */
 void l_block_free(void **block);
 
-/* Make the type known to this state. */
+/* Makes the metatable. */
 void l_block_register(lua_State *L);
 
 #endif

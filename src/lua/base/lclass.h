@@ -1,6 +1,6 @@
 /*
- * lclass.h - the metatable of a userdata, made the same way for all. Inline, as the modules
- * that are shared objects of their own (lelf.c, lsymtab.c) have none of the core's functions.
+ * lclass.h - makes the metatable of a userdata. Inline, because the modules that are shared
+ * objects of their own (lelf.c, lsymtab.c) cannot call the core's functions.
  */
 #ifndef PEV_LCLASS_H
 #define PEV_LCLASS_H
@@ -8,8 +8,8 @@
 #include <lauxlib.h>
 
 /*
- * Make the metatable that luaL_setmetatable() and luaL_checkudata() know by name, closed to
- * getmetatable(): with methods, metamethods among them, or NULL; and with gc, or NULL.
+ * Makes the metatable name for luaL_setmetatable() and luaL_checkudata(), hidden from
+ * getmetatable(). methods, which can include metamethods, and gc can be NULL.
  */
 static inline void l_class(lua_State *L, const char *name, const luaL_Reg *methods,
 			   lua_CFunction gc)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define NAMES_MAX 65536 /* of a list to find the nearest in */
+#define NAMES_MAX 65536 /* in the list of nearest() */
 
 /* Registry: the pending error, or no_error(), so that the entry always exists. */
 static const char pending_key;
@@ -21,7 +21,7 @@ static void *no_error(void)
 
 void l_keep_error(lua_State *L)
 {
-	/* The first one is what went wrong; what it causes is not. */
+	/* Keep the first error: it may have caused this one. */
 	lua_rawgetp(L, LUA_REGISTRYINDEX, &pending_key);
 	if (lua_touserdata(L, -1) != no_error()) {
 		lua_pop(L, 2);
@@ -86,7 +86,7 @@ int l_result(lua_State *L, long long rc, const struct pev_err *err)
 	return 3 + (err ? push_fields(L, err) : 0);
 }
 
-static const char traceback_key; /* of the registry: where the last error object was raised */
+static const char traceback_key; /* registry key: traceback of the last error object */
 
 int l_traceback(lua_State *L)
 {
@@ -104,7 +104,7 @@ int l_traceback(lua_State *L)
 	return 1;
 }
 
-/* take_traceback() -> where the last error object was raised, once | nil */
+/* take_traceback() -> traceback of the last error object; nil at the second call */
 static int l_take_traceback(lua_State *L)
 {
 	lua_rawgetp(L, LUA_REGISTRYINDEX, &traceback_key);
@@ -114,7 +114,7 @@ static int l_take_traceback(lua_State *L)
 }
 
 /* (handlers, err): handlers.note(message, fields) */
-static int l_tell_note(lua_State *L)
+static int l_call_note(lua_State *L)
 {
 	const struct pev_err *what = lua_touserdata(L, 2);
 
@@ -130,8 +130,8 @@ void l_note(lua_State *L, int idx, int uv, const struct pev_err *what)
 	if (!lua_checkstack(L, 4))
 		return;
 	idx = lua_absindex(L, idx);
-	/* The string needs memory, and the core is in the middle of something. */
-	lua_pushcfunction(L, l_tell_note);
+	/* Protected: pushing the string can raise, which must not unwind the core's C frames. */
+	lua_pushcfunction(L, l_call_note);
 	lua_getiuservalue(L, idx, uv);
 	lua_pushlightuserdata(L, (void *)(uintptr_t)what);
 	if (lua_pcall(L, 2, 0, 0) != LUA_OK)
@@ -140,7 +140,7 @@ void l_note(lua_State *L, int idx, int uv, const struct pev_err *what)
 
 /*
  * protect(f, ...) -> true, results... | false, error. As xpcall, but a
- * callback cannot yield through it: the session would be left in the middle.
+ * callback cannot yield through it, because the session could not continue.
  */
 static int l_protect(lua_State *L)
 {
@@ -155,7 +155,7 @@ static int l_protect(lua_State *L)
 	return lua_gettop(L);
 }
 
-/* nearest(word, names) -> the one that was meant, or nil */
+/* nearest(word, names) -> the name that is nearest to word, or nil */
 static int l_nearest(lua_State *L)
 {
 	const char *word = luaL_checkstring(L, 1), *near;
@@ -167,7 +167,7 @@ static int l_nearest(lua_State *L)
 	luaL_argcheck(L, nr <= NAMES_MAX, 2, "too many names");
 	names = lua_newuserdatauv(L, sizeof(*names) * (nr + 1), 0);
 	for (size_t i = 0; i < nr; i++) {
-		/* Anchored by the table: a string found there is not converted. */
+		/* The table keeps the string. Other types are refused, not converted. */
 		if (lua_rawgeti(L, 2, (lua_Integer)i + 1) != LUA_TSTRING)
 			return luaL_argerror(L, 2, "a list of names expected");
 		names[i] = lua_tostring(L, -1);
@@ -197,7 +197,7 @@ static void push_errno(lua_State *L)
 	}
 }
 
-/* core.strerror: errno -> the C library's words. */
+/* core.strerror(errno) -> the C library's message */
 static int l_strerror(lua_State *L)
 {
 	lua_pushstring(L, strerror((int)luaL_checkinteger(L, 1)));

@@ -1,10 +1,10 @@
 /*
- * lexit.c - a Lua function that is called when the process ends, however it does.
+ * lexit.c - calls Lua functions when the process ends or the state is closed.
  *
- * os.exit() leaves without closing the state, so __gc alone is not enough for
- * what outlives a process, such as a definition in tracefs. Here a userdata's __gc
- * and one atexit(3) handler share a list; whoever comes first calls the function.
- * The handler has no argument, hence the only variable of the bindings.
+ * os.exit() does not close the state, so __gc alone cannot remove something that
+ * outlives the process, such as a definition in tracefs. A userdata's __gc and one
+ * atexit(3) handler share a list; the first of them calls the function. The handler
+ * has no argument, so the list is the only global variable of the bindings.
  */
 #include "lua/base/lexit.h"
 
@@ -16,59 +16,59 @@
 
 #define TYPENAME "perfev.core.at_exit"
 
-struct last_word {
-	struct last_word *next;
-	lua_State *L;   /* a thread of its own, user value 1: nobody's stack is in the way */
-	int pid;        /* a process that was forked off has nothing to undo */
+struct exit_handler {
+	struct exit_handler *next;
+	lua_State *L;   /* a thread of its own, user value 1, with an empty stack */
+	int pid;        /* a child process must not call the function */
 	int done;
 };
 
-static struct last_word *last_words;
+static struct exit_handler *exit_handlers;
 
 /* The function is the thread's only value. */
-static void speak(struct last_word *word)
+static void run_handler(struct exit_handler *handler)
 {
-	if (word->done)
+	if (handler->done)
 		return;
-	word->done = 1;
-	if (word->pid == pev_sys_linux.getpid(NULL) && lua_pcall(word->L, 0, 0, 0) != LUA_OK)
-		lua_pop(word->L, 1); /* there is nobody left to tell */
+	handler->done = 1;
+	if (handler->pid == pev_sys_linux.getpid(NULL) && lua_pcall(handler->L, 0, 0, 0) != LUA_OK)
+		lua_pop(handler->L, 1); /* the process ends: no one can handle the error */
 }
 
-static void speak_all(void)
+static void run_handlers(void)
 {
-	for (struct last_word *word = last_words; word; word = word->next)
-		speak(word);
+	for (struct exit_handler *handler = exit_handlers; handler; handler = handler->next)
+		run_handler(handler);
 }
 
-static void unlink_word(struct last_word *word)
+static void unlink_handler(struct exit_handler *handler)
 {
-	struct last_word **at = &last_words;
+	struct exit_handler **at = &exit_handlers;
 
-	while (*at && *at != word)
+	while (*at && *at != handler)
 		at = &(*at)->next;
 	if (*at)
-		*at = word->next;
+		*at = handler->next;
 }
 
-static int l_forget(lua_State *L)
+static int l_exit_handler_gc(lua_State *L)
 {
-	struct last_word *word = luaL_checkudata(L, 1, TYPENAME);
+	struct exit_handler *handler = luaL_checkudata(L, 1, TYPENAME);
 
-	speak(word);
-	unlink_word(word);
+	run_handler(handler);
+	unlink_handler(handler);
 	return 0;
 }
 
-/* word:cancel(): the function is not called any more */
+/* handler:cancel(): the function will not be called */
 static int l_cancel(lua_State *L)
 {
-	struct last_word *word = luaL_checkudata(L, 1, TYPENAME);
+	struct exit_handler *handler = luaL_checkudata(L, 1, TYPENAME);
 
-	word->done = 1;
-	unlink_word(word);
+	handler->done = 1;
+	unlink_handler(handler);
 	lua_pushnil(L);
-	lua_rawsetp(L, LUA_REGISTRYINDEX, word);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, handler);
 	return 0;
 }
 
@@ -78,37 +78,37 @@ static const luaL_Reg methods[] = {
 };
 
 /*
- * at_exit(f) -> word; f is called once, when the state is closed or the process ends. On closing
- * Lua calls finalizers of later objects first: f finds those alive that were there before.
+ * at_exit(f) -> handler; f is called once, when the state is closed or the process ends. Lua
+ * finalizes newer objects first, so f can use objects that are older than the handler.
  */
 static int l_at_exit(lua_State *L)
 {
 	static int watching;
-	struct last_word *word;
+	struct exit_handler *handler;
 
 	luaL_checktype(L, 1, LUA_TFUNCTION);
 	lua_settop(L, 1);
-	word = lua_newuserdatauv(L, sizeof(*word), 1);
-	*word = (struct last_word){ .done = 1 };
+	handler = lua_newuserdatauv(L, sizeof(*handler), 1);
+	*handler = (struct exit_handler){ .done = 1 };
 	luaL_setmetatable(L, TYPENAME);
-	word->L = lua_newthread(L);
+	handler->L = lua_newthread(L);
 	lua_setiuservalue(L, 2, 1);
 	lua_pushvalue(L, 1);
-	lua_xmove(L, word->L, 1);
+	lua_xmove(L, handler->L, 1);
 	lua_pushvalue(L, -1);
-	lua_rawsetp(L, LUA_REGISTRYINDEX, word);
-	word->pid = pev_sys_linux.getpid(NULL);
-	word->done = 0;
-	word->next = last_words;
-	last_words = word;
-	if (!watching && atexit(speak_all) == 0)
+	lua_rawsetp(L, LUA_REGISTRYINDEX, handler);
+	handler->pid = pev_sys_linux.getpid(NULL);
+	handler->done = 0;
+	handler->next = exit_handlers;
+	exit_handlers = handler;
+	if (!watching && atexit(run_handlers) == 0)
 		watching = 1;
 	return 1;
 }
 
 void l_exit_register(lua_State *L)
 {
-	l_class(L, TYPENAME, methods, l_forget);
+	l_class(L, TYPENAME, methods, l_exit_handler_gc);
 	lua_pushcfunction(L, l_at_exit);
 	lua_setfield(L, -2, "at_exit");
 }

@@ -1,12 +1,12 @@
 /*
- * lexit.h - what Lua still has to do when the process ends.
+ * lexit.h - calls Lua functions when the process ends.
  */
 #ifndef PEV_LEXIT_H
 #define PEV_LEXIT_H
 
 #include <lua.h>
 
-/* Add at_exit() to the table on top of the stack. */
+/* Adds at_exit() to the table on top of the stack. */
 void l_exit_register(lua_State *L);
 
 #endif

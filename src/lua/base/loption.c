@@ -8,7 +8,7 @@
 
 #define MAX_INTS (1 << 20)
 
-/* The field on top of the stack; its type. */
+/* Pushes the field and returns its type. */
 static int push_field(lua_State *L, int idx, const char *name)
 {
 	idx = lua_absindex(L, idx);
@@ -48,7 +48,7 @@ int *l_option_ints(lua_State *L, int idx, const char *name, int *nr)
 		luaL_error(L, "%s: a list expected, not a %s", name, luaL_typename(L, -1));
 	n = (lua_Integer)lua_rawlen(L, -1);
 	if (n < 1 || n > MAX_INTS)
-		luaL_error(L, "%s: 1 to %d of them", name, MAX_INTS);
+		luaL_error(L, "%s: a list of 1 to %d integers expected", name, MAX_INTS);
 	list = lua_newuserdatauv(L, sizeof(*list) * (size_t)n, 0);
 	for (lua_Integer i = 0; i < n; i++) {
 		lua_Integer value;
@@ -56,10 +56,9 @@ int *l_option_ints(lua_State *L, int idx, const char *name, int *nr)
 
 		lua_rawgeti(L, -2, i + 1);
 		value = lua_tointegerx(L, -1, &exact);
-		/* Narrowed unseen it would be somebody else's number. */
+		/* Cut to 32 bits it would be another pid, CPU or descriptor. */
 		if (!exact || value < INT_MIN || value > INT_MAX)
-			luaL_error(L, "%s: number %d of the list is none of 32 bits", name,
-				   (int)i + 1);
+			luaL_error(L, "%s: element %d is not a 32-bit integer", name, (int)i + 1);
 		list[i] = (int)value;
 		lua_pop(L, 1);
 	}

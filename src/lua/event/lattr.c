@@ -1,12 +1,11 @@
 /*
  * lattr.c - a struct pev_attr as the userdata perfev.attr.
  *
- * A field is read and assigned by the kernel's name. u64 are Lua's 64-bit
- * integers, wrapped; a float counts where it is exactly an integer; fields of
- * one bit are booleans; sample_type and its like also take a list of names.
- * kprobe_func and uprobe_path take a string, which the attr then keeps, so that
- * the address it has of it is good while the attr is.
- * Caller's tables are read raw, so no metamethod runs while we look at them.
+ * Fields have the kernel's names. u64 are Lua's 64-bit integers, wrapped. A float is
+ * accepted if it is exactly an integer. Fields of one bit are booleans. sample_type
+ * and similar fields also accept a list of names. kprobe_func and uprobe_path accept
+ * a string, which the attr keeps, because the field holds its address.
+ * Tables of the caller are read raw, so no metamethod runs.
  */
 #include "lua/event/lattr.h"
 
@@ -35,14 +34,14 @@ void l_attr_push(lua_State *L, const struct pev_attr *attr)
 	luaL_setmetatable(L, ATTR_TYPE);
 }
 
-/* An attr of zeros, as good as what follows makes of it. */
+/* Pushes an attr of zeros. */
 static struct pev_attr *push_empty(lua_State *L)
 {
 	l_attr_push(L, &(struct pev_attr){ 0 });
 	return lua_touserdata(L, -1);
 }
 
-/* The user's own value for a message; never calls __tostring or __name. */
+/* Writes the user's value for a message. Never calls __tostring or __name. */
 static const char *describe(lua_State *L, int idx, char *buf, size_t cap)
 {
 	switch (lua_type(L, idx)) {
@@ -82,7 +81,7 @@ static int raise_value(lua_State *L, const struct pev_attr_field *field, int idx
 			  describe(L, idx, buf, sizeof(buf)), wanted(field));
 }
 
-/* The bits that a list of names at idx stands for; the list may be empty. */
+/* Returns the bits of the list of names at idx; the list may be empty. */
 static int64_t check_names(lua_State *L, const struct pev_attr_field *field, int idx)
 {
 	struct pev_err err;
@@ -135,7 +134,7 @@ static bool takes_string(const struct pev_attr_field *field)
 	return strcmp(field->name, "kprobe_func") == 0 || strcmp(field->name, "uprobe_path") == 0;
 }
 
-/* Strings of Lua's do not move; the one at idx is kept by the attr at self. */
+/* The attr at self keeps the string at idx. Lua does not move strings. */
 static int64_t keep_string(lua_State *L, const struct pev_attr_field *field, int self, int idx)
 {
 	const char *text = lua_tostring(L, idx);
@@ -148,7 +147,7 @@ static int64_t keep_string(lua_State *L, const struct pev_attr_field *field, int
 }
 
 /* The attr is the userdata at self. */
-static void assign(lua_State *L, int self, const struct pev_attr_field *field, int idx)
+static void assign_field(lua_State *L, int self, const struct pev_attr_field *field, int idx)
 {
 	struct pev_attr *attr = lua_touserdata(L, self);
 	struct pev_err err;
@@ -162,18 +161,18 @@ static void assign(lua_State *L, int self, const struct pev_attr_field *field, i
 		luaL_error(L, "%s", err.text);
 }
 
-/* An attr that has a size keeps one that its fields fit in. */
+/* Assigns a field. An attr with a size gets the size that its fields now need. */
 static void assign_sealed(lua_State *L, int self, const struct pev_attr_field *field, int idx)
 {
 	struct pev_attr *attr = lua_touserdata(L, self);
 	bool sealed = attr->size != 0;
 
-	assign(L, self, field, idx);
+	assign_field(L, self, field, idx);
 	if (sealed)
 		pev_attr_seal(attr);
 }
 
-/* The field that the key at idx names; raises, with the nearest name, if none. */
+/* Returns the field of the key at idx. Raises, with the nearest name, if it is unknown. */
 static const struct pev_attr_field *check_field(lua_State *L, int idx)
 {
 	const struct pev_attr_field *field;
@@ -212,7 +211,7 @@ static int l_new(lua_State *L)
 	push_empty(L);
 	for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1))
 		check_field(L, 3);
-	/* In the table's order, not the hash's, so that the outcome is always the same. */
+	/* In the kernel's order, not the hash's, so that the result is deterministic. */
 	for (const struct pev_attr_field *f = pev_attr_fields; f->name; f++) {
 		lua_pushstring(L, f->name);
 		if (lua_rawget(L, 1) != LUA_TNIL) {
@@ -220,7 +219,7 @@ static int l_new(lua_State *L)
 				return luaL_error(L, "%s and %s are two names of one word; set one "
 						     "of them",
 						  last->name, f->name);
-			assign(L, 2, f, 3);
+			assign_field(L, 2, f, 3);
 			last = f;
 		}
 		lua_settop(L, 2);
@@ -245,7 +244,7 @@ static int l_parse(lua_State *L)
 	return 1;
 }
 
-/* The names of the bits, or, as they are asked for, the kernels that brought them. */
+/* Pushes the names of the bits, or the kernel versions that introduced them. */
 static void push_bits(lua_State *L, const struct pev_attr_bits *bits, bool since)
 {
 	lua_newtable(L);
@@ -277,14 +276,14 @@ static int l_fields(lua_State *L)
 	return 1;
 }
 
-/* is_attr_field(name) -> whether an attr has a field of that name */
+/* is_attr_field(name) -> true if an attr has a field of that name */
 static int l_is_field(lua_State *L)
 {
 	lua_pushboolean(L, lua_type(L, 1) == LUA_TSTRING && pev_attr_field(lua_tostring(L, 1)));
 	return 1;
 }
 
-/* The string that the attr at idx keeps, if that is what the field still points to. */
+/* Returns the string that the attr at idx keeps, if the field still points to it. */
 static bool push_kept(lua_State *L, int idx, const struct pev_attr *attr,
 		      const struct pev_attr_field *field)
 {
@@ -310,7 +309,7 @@ static int l_index(lua_State *L)
 	lua_pushvalue(L, 2);
 	if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL)
 		return 1;
-	/* What a call was given with, or got from it; before one what it will be. */
+	/* The size of the last perf_event_open(), or before it, the size it will have. */
 	if (lua_type(L, 2) == LUA_TSTRING && strcmp(lua_tostring(L, 2), "size") == 0) {
 		lua_pushinteger(L, attr->size ? attr->size : pev_attr_seal(&sealed));
 		return 1;

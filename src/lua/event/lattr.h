@@ -8,15 +8,15 @@
 
 #include "event/attr.h"
 
-/* The attr at idx, borrowed while the userdata lives; raises when it is none. */
+/* Returns the attr at idx, borrowed while the userdata lives. Raises unless it is an attr. */
 struct pev_attr *l_attr_check(lua_State *L, int idx);
 
-/* Push a perfev.attr that holds a copy of attr. */
+/* Pushes a perfev.attr with a copy of attr. */
 void l_attr_push(lua_State *L, const struct pev_attr *attr);
 
 /*
- * Add to the table on top of the stack: attr_new(fields), attr_parse(bytes,
- * order), attr_fields(). Makes the metatable, so it comes before any push.
+ * Makes the metatable; adds attr_new(fields), attr_parse(bytes, order) and
+ * attr_fields() to the table on top of the stack.
  */
 void l_attr_register(lua_State *L);
 

@@ -1,7 +1,8 @@
 /*
  * lpfm.c - perfev.pfm: the vendors' event names.
  *
- * A shared object of its own, loaded when no other name fits, so that nobody else needs libpfm4.
+ * A shared object of its own, loaded when no other name matches, so that only its users need
+ * libpfm4.
  */
 #include <errno.h>
 #include <lauxlib.h>
@@ -52,7 +53,7 @@ static int l_encode(lua_State *L)
 
 	if (rc < 0)
 		return l_fail(L, rc, &err);
-	push_event(L, &event); /* of words: when memory is gone, a short name goes with it */
+	push_event(L, &event); /* raises only if memory runs out; then event.full leaks */
 	lua_pushstring(L, event.full ? event.full : text);
 	free(event.full);
 	lua_setfield(L, -2, "full");
@@ -82,7 +83,7 @@ static int l_pmus(lua_State *L)
 	return 1;
 }
 
-/* name(id, event [, attribute]) -> name, about | nothing behind the last one; all from 0 on */
+/* name(id, event [, attribute]) -> name, about | nothing after the last; indices start at 0 */
 static int l_name(lua_State *L)
 {
 	const char *name, *about;

@@ -1,5 +1,5 @@
 /*
- * lcfi.h - a file's unwind rules as a userdata: made by perfev.cfi, applied in the core.
+ * lcfi.h - the userdata perfev.cfi: a file's unwind rules. Made by lcfi.c, used by the core.
  */
 #ifndef PEV_LCFI_H
 #define PEV_LCFI_H

@@ -1,7 +1,7 @@
 /*
  * ldebuginfod.c - perfev.debuginfod: programs and debug files from a server.
  *
- * A shared object of its own, loaded when somebody has said that servers may be asked.
+ * A shared object of its own, loaded when the user has allowed servers.
  */
 #include <lauxlib.h>
 #include <lua.h>
@@ -14,7 +14,7 @@ int luaopen_perfev_debuginfod(lua_State *L);
 
 enum { AT_GO_ON = 3 };
 
-/* An error is no answer that ends it: it is the next look's to raise. */
+/* An error in go_on() does not end the download; find() raises it afterwards. */
 static bool go_on(void *ctx)
 {
 	lua_State *L = ctx;
@@ -30,7 +30,7 @@ static bool go_on(void *ctx)
 
 /*
  * find(build_id, kind, go_on) -> path | nil, why, errno. build_id: hexadecimal; kind: "executable"
- * or "debuginfo"; go_on: asked while it comes, nil or f() -> false: no more of it
+ * or "debuginfo". go_on, or nil: called during the download; false ends it.
  */
 static int l_find(lua_State *L)
 {

@@ -1,6 +1,6 @@
 /*
- * lkallsyms.c - the userdata perfev.kallsyms: the kernel's functions by address, and its
- * build-id; see lkallsyms.h.
+ * lkallsyms.c - the userdata perfev.core.kallsyms; see lkallsyms.h. Also reads build-ids from
+ * the kernel's notes.
  */
 #include "lua/symbol/lkallsyms.h"
 
@@ -25,7 +25,7 @@ static struct pev_kallsyms *check_kallsyms(lua_State *L)
 	return self->symbols;
 }
 
-/* core.build_id(notes) -> bytes | nil: in /sys/kernel/notes, or in those of a module */
+/* core.build_id(notes) -> bytes | nil; notes: the bytes of /sys/kernel/notes or of a module's */
 static int l_build_id(lua_State *L)
 {
 	struct pev_notes notes = { .at = 0 };
@@ -38,7 +38,7 @@ static int l_build_id(lua_State *L)
 	return 1;
 }
 
-/* core.kallsyms([text]) -> k | nil, message, errno: the running kernel's, or the text's */
+/* core.kallsyms([text]) -> k | nil, message, errno; without text: of the running kernel */
 static int l_kallsyms(lua_State *L)
 {
 	size_t len;
@@ -62,7 +62,7 @@ static int l_kallsyms(lua_State *L)
 	return rc < 0 ? l_result(L, rc, &err) : 1;
 }
 
-/* k:find(address) -> name, where it begins, module | nil */
+/* k:find(address) -> name, start address, module | nil */
 static int l_find(lua_State *L)
 {
 	const struct pev_kallsyms *symbols = check_kallsyms(L);
@@ -78,7 +78,7 @@ static int l_find(lua_State *L)
 	return 3;
 }
 
-/* k:address(name) -> where the first of that name is, or nil */
+/* k:address(name) -> address of the first symbol of that name, or nil */
 static int l_address(lua_State *L)
 {
 	uint64_t address = pev_kallsyms_address(check_kallsyms(L), luaL_checkstring(L, 2));

@@ -1,5 +1,5 @@
 /*
- * lkallsyms.h - the kernel's functions by address, and its build-id.
+ * lkallsyms.h - the userdata perfev.core.kallsyms: finds kernel functions by address.
  */
 #ifndef PEV_LKALLSYMS_H
 #define PEV_LKALLSYMS_H

@@ -16,7 +16,7 @@ struct l_perf_map {
 	struct pev_perf_map *map; /* owned; its text is the user value */
 };
 
-/* core.perf_map(text) -> map | nil, reason, errno; text: of a perf-PID.map */
+/* core.perf_map(text) -> map | nil, reason, errno; text: the content of a perf-PID.map */
 static int l_perf_map(lua_State *L)
 {
 	size_t len;
@@ -36,7 +36,7 @@ static int l_perf_map(lua_State *L)
 	return rc < 0 ? l_result(L, pev_fail(&err, rc, "no memory for its functions"), &err) : 1;
 }
 
-/* m:find(address) -> name, where it begins | nil */
+/* m:find(address) -> name, start address | nil */
 static int l_find(lua_State *L)
 {
 	const struct l_perf_map *self = luaL_checkudata(L, 1, TYPENAME);

@@ -1,5 +1,5 @@
 /*
- * lperf_map.h - functions that were made in memory, by address.
+ * lperf_map.h - the userdata perfev.core.perf_map: functions generated at run time, by address.
  */
 #ifndef PEV_LPERF_MAP_H
 #define PEV_LPERF_MAP_H

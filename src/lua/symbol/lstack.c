@@ -1,8 +1,8 @@
 /*
  * lstack.c - the userdata perfev.stack; see lstack.h.
  *
- * A stack is what C made of it at its record: addresses, and the files that lay there.
- * Their names are the Lua half's work (lua/perfev/symbol/stack.lua), when somebody asks.
+ * C takes a stack when its record arrives: addresses, and the files mapped there.
+ * lua/perfev/symbol/stack.lua finds the names when a script reads them.
  */
 #include "lua/symbol/lstack.h"
 
@@ -22,12 +22,12 @@
 #define TYPENAME "perfev.stack"
 
 struct l_stack {
-	const struct pev_stack *stack; /* borrowed of the stacks in user value 1 */
+	const struct pev_stack *stack; /* borrowed from the stack table in user value 1 */
 };
 
 enum { STACK_UV_STACKS = 1, STACK_UV_WORLD, STACK_UV_NR = STACK_UV_WORLD };
 
-static const char class_key; /* its address, in the registry: what l_stack_class() was told */
+static const char class_key; /* registry key of the argument of l_stack_class() */
 
 static void push_method(lua_State *L, const char *name)
 {
@@ -37,7 +37,7 @@ static void push_method(lua_State *L, const char *name)
 	lua_remove(L, -2);
 }
 
-/* ---- what the Lua half is told ---- */
+/* ---- frames as Lua tables ---- */
 
 static void set_string(lua_State *L, const char *name, const void *value, size_t len)
 {
@@ -106,7 +106,7 @@ static void push_frame(lua_State *L, const struct pev_frame *frame)
 
 /* ---- stacks ---- */
 
-/* The userdata of a stack, on top of that of its stacks, which it replaces. */
+/* Pushes the userdata of a stack in the place of its stack table, which is on top. */
 static void push_stack(lua_State *L, int idx, const struct pev_stack *stack)
 {
 	struct l_stack *self;
@@ -131,11 +131,11 @@ static void push_stack(lua_State *L, int idx, const struct pev_stack *stack)
 
 /* ---- unwinding ---- */
 
-/* What a walk finds files by. */
+/* The context of the unwinder's callbacks. */
 struct finder {
 	lua_State *L;
-	int stacks, world; /* where on its stack */
-	int error;         /* what was raised, 0: nothing */
+	int stacks, world; /* stack indices */
+	int error;         /* stack index of an error that a callback raised; 0: no error */
 };
 
 static void forget_cfis(void *ctx)
@@ -146,7 +146,7 @@ static void forget_cfis(void *ctx)
 	lua_setiuservalue(finder->L, finder->stacks, L_STACK_TABLE_UV_CFIS);
 }
 
-/* (frame as light userdata, world) -> what the Lua half has of its file, or nothing */
+/* (frame as light userdata, world) -> perfev.cfi of the frame's file, or nil */
 static int l_find_cfi(lua_State *L)
 {
 	push_method(L, "cfi");
@@ -156,8 +156,8 @@ static int l_find_cfi(lua_State *L)
 	return 1;
 }
 
-/* (frame as light userdata, world): the Lua half is told of its file */
-static int l_tell_broken(lua_State *L)
+/* (frame as light userdata, world): reports the frame's file to the Lua module */
+static int l_report_broken(lua_State *L)
 {
 	push_method(L, "broken");
 	push_frame(L, lua_touserdata(L, 1));
@@ -166,7 +166,7 @@ static int l_tell_broken(lua_State *L)
 	return 0;
 }
 
-static void tell_broken(void *ctx, const struct pev_dso *dso)
+static void report_broken(void *ctx, const struct pev_dso *dso)
 {
 	struct finder *finder = ctx;
 	struct pev_frame frame = { .dso = (struct pev_dso *)(uintptr_t)dso,
@@ -174,14 +174,14 @@ static void tell_broken(void *ctx, const struct pev_dso *dso)
 
 	if (finder->error)
 		return;
-	lua_pushcfunction(finder->L, l_tell_broken);
+	lua_pushcfunction(finder->L, l_report_broken);
 	lua_pushlightuserdata(finder->L, &frame);
 	lua_pushvalue(finder->L, finder->world);
 	if (lua_pcall(finder->L, 2, 0, 0) != LUA_OK)
 		finder->error = lua_gettop(finder->L);
 }
 
-/* Keep what is on top with the stacks: a walk that meets its file again does not ask. */
+/* The stack table keeps the perfev.cfi on top, for later walks through its file. */
 static struct pev_cfi *keep_cfi(lua_State *L, int stacks)
 {
 	const struct l_cfi *cfi = luaL_testudata(L, -1, L_CFI_TYPENAME);
@@ -222,9 +222,9 @@ static struct pev_cfi *find_cfi(void *ctx, const struct pev_dso *dso, uint64_t o
 	return cfi;
 }
 
-/* The user part of a record whose stacks are on top, or NULL: it is in its callchain. */
-static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *tasks,
-				     const struct pev_record *rec)
+/* Unwinds a record, whose stack table is on top. NULL: its callchain has the user part. */
+static const struct pev_unwind *unwind_record(lua_State *L, int idx, struct pev_tasks *tasks,
+					      const struct pev_record *rec)
 {
 	struct finder finder = { .L = L, .stacks = lua_gettop(L), .world = lua_gettop(L) + 1 };
 	struct pev_unwind *unwind;
@@ -235,7 +235,7 @@ static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *ta
 	unwind = l_stack_table_unwind(L, finder.stacks);
 	lua_getfield(L, idx, "world");
 	unwind->find = find_cfi;
-	unwind->broken = tell_broken;
+	unwind->broken = report_broken;
 	unwind->forget = forget_cfis;
 	unwind->ctx = &finder;
 	rc = pev_unwind_walk(unwind, tasks, rec);
@@ -251,9 +251,9 @@ static const struct pev_unwind *walk(lua_State *L, int idx, struct pev_tasks *ta
 	return unwind;
 }
 
-/* The record's stack or NULL; its stacks, of the table at idx, are left on top. */
-static const struct pev_stack *take(lua_State *L, int idx, struct pev_tasks *tasks,
-				    const struct pev_record *rec)
+/* Returns the record's stack or NULL. Leaves the stack table, of the table at idx, on top. */
+static const struct pev_stack *take_stack(lua_State *L, int idx, struct pev_tasks *tasks,
+					  const struct pev_record *rec)
 {
 	const struct pev_unwind *unwind;
 	const struct pev_stack *stack;
@@ -263,7 +263,7 @@ static const struct pev_stack *take(lua_State *L, int idx, struct pev_tasks *tas
 	luaL_checkstack(L, 12, "stack");
 	lua_getfield(L, idx, "stacks");
 	stacks = l_stack_table_check(L, -1);
-	unwind = walk(L, idx, tasks, rec);
+	unwind = unwind_record(L, idx, tasks, rec);
 	rc = pev_stacks_take(stacks, tasks, rec, unwind, &stack);
 	l_raise_pending(L);
 	if (rc < 0)
@@ -271,19 +271,19 @@ static const struct pev_stack *take(lua_State *L, int idx, struct pev_tasks *tas
 	return stack;
 }
 
-/* What l_take() gets. */
+/* The argument and result of l_take(). */
 struct taking {
 	struct pev_tasks *tasks;
 	const struct pev_record *rec;
 	const struct pev_stack *stack;
 };
 
-/* (table of the views, struct taking *) */
+/* (the views' table, struct taking *) */
 static int l_take(lua_State *L)
 {
 	struct taking *taking = lua_touserdata(L, 2);
 
-	taking->stack = take(L, 1, taking->tasks, taking->rec);
+	taking->stack = take_stack(L, 1, taking->tasks, taking->rec);
 	return 0;
 }
 
@@ -296,7 +296,7 @@ int l_stack_take(lua_State *L, int idx, struct pev_tasks *tasks, const struct pe
 	lua_pushvalue(L, idx);
 	lua_pushlightuserdata(L, &taking);
 	*stack = NULL;
-	/* Nobody can be told now: dispatch raises it when the core is done. */
+	/* The core is running: dispatch raises the error when the core has returned. */
 	if (lua_pcall(L, 2, 0, 0) != LUA_OK) {
 		l_keep_error(L);
 		return -ECANCELED;
@@ -310,7 +310,7 @@ void l_stack_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct p
 	const struct pev_stack *stack;
 
 	idx = lua_absindex(L, idx);
-	stack = take(L, idx, tasks, rec);
+	stack = take_stack(L, idx, tasks, rec);
 	if (stack) {
 		push_stack(L, idx, stack);
 		return;
@@ -344,7 +344,7 @@ void l_stack_push_home(lua_State *L, int idx)
 	lua_setfield(L, -2, "world");
 }
 
-/* ---- what lies where ---- */
+/* ---- what is mapped where ---- */
 
 static int l_push_frame(lua_State *L)
 {
@@ -352,7 +352,7 @@ static int l_push_frame(lua_State *L)
 	return 1;
 }
 
-/* core.stack_frames(stack) -> list of what is where, world | nil */
+/* core.stack_frames(stack) -> list of frames, world | nil */
 static int l_stack_frames(lua_State *L)
 {
 	const struct l_stack *self = luaL_checkudata(L, 1, TYPENAME);
@@ -385,7 +385,7 @@ static void find_place(const struct pev_sys *sys, struct pev_dsos *dsos, struct 
 	frame->offset = frame->ip - map->start + map->pgoff;
 }
 
-/* core.map_at(pid, address) -> what is there now, as of a frame */
+/* core.map_at(pid, address) -> the current mapping of that address, as a frame */
 static int l_map_at(lua_State *L)
 {
 	int pid = (int)luaL_checkinteger(L, 1);
@@ -403,16 +403,16 @@ static int l_map_at(lua_State *L)
 	pev_dsos_free(&dsos);
 	lua_pushcfunction(L, l_push_frame);
 	lua_pushlightuserdata(L, &frame);
-	/* What it points to is let go whatever is raised. */
+	/* Freed by Lua, also if an error is raised. */
 	pid = lua_pcall(L, 1, 1, 0);
 	pev_dso_put(frame.dso);
 	l_raise_pending(L);
 	return pid == LUA_OK ? 1 : lua_error(L);
 }
 
-/* ---- the value ---- */
+/* ---- methods ---- */
 
-/* What the Lua half says of the first nargs arguments, the stack being one. */
+/* Calls the Lua module's function with the first nargs arguments; the stack is one of them. */
 static int call_method(lua_State *L, const char *name, int nargs)
 {
 	lua_settop(L, nargs);
@@ -470,8 +470,8 @@ void l_symbol_push(lua_State *L, int idx, struct pev_tasks *tasks, const struct 
 }
 
 /*
- * core.stack_class{index=, len=, text=, symbol=, cfi=, broken=}: the Lua half says what a stack
- * shows.
+ * core.stack_class{index=, len=, text=, symbol=, cfi=, broken=}: sets the functions of the Lua
+ * module that implement a stack's metamethods and find its files.
  */
 static int l_stack_class(lua_State *L)
 {

@@ -13,7 +13,7 @@ struct l_stack_table {
 	struct pev_stacks stacks;
 	struct pev_unwind unwind;
 	struct pev_budget budget;
-	bool open;          /* when the first is asked for: most sessions take none */
+	bool open;          /* set at the first stack; most sessions take none */
 	bool watched;
 };
 
