@@ -1,4 +1,4 @@
--- Each print format of this kernel, and of each guest that runs the live specs: the text is libtraceevent's.
+-- Each print format of this kernel, and of each guest that runs the live specs, gives libtraceevent's text.
 
 local core = require "perfev.core"
 local kernel_formats = require "spec.support.kernel_formats"

@@ -68,7 +68,7 @@ local function build(name, text, ...)
   local file = assert(io.open(("%s/%s.c"):format(dir, name), "w"))
   file:write(text)
   file:close()
-  -- Every function with a frame of its own: optimised, even a leaf that is told to keep it goes without.
+  -- Not optimised, so that every function has a frame: optimised leaf functions lack one with every option.
   run({ os.getenv "CC" or "gcc", "-O0", "-o", name, name .. ".c", ... }, { cwd = dir })
 end
 
@@ -168,7 +168,7 @@ describe("offcputime", function()
     return frames[at] and frames[at]:find "^do_nanosleep " ~= nil
   end
 
-  -- What sleeps below nap have together: ns, how many.
+  -- Returns the sum of the sleeps below nap, in ns, and their number.
   local function naps(...)
     requires("perf", "root", "cc")
     local r = run({ run.perfl, "-q", "offcputime", "-f", "pprof", ... }, { cwd = dir })

@@ -57,8 +57,8 @@ local function sample_times(path)
   return all, cpus
 end
 
--- What a section of build ids has, sorted: of what ran on two CPUs the order of mapping is another where their rings
--- are read one after the other.
+-- The contents of a section of build ids, sorted: the order of mappings on two CPUs depends on the order in which
+-- their rings are read.
 local function entries(bytes)
   local list, at = {}, 1
   while at <= #bytes do

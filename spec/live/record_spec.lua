@@ -1,4 +1,4 @@
--- Recordings by perfl, read by perf, by hotspot's parser and by us: alike, whatever ended the recorder.
+-- perf, hotspot's parser and perfev read perfl's recordings alike, for every way in which the recorder ends.
 
 local perfev = require "perfev"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -9,7 +9,7 @@ run.perf_may_die = false -- it reads what perfl wrote
 local WORK = "ls -l /usr/bin > /dev/null; cat /etc/passwd > /dev/null; for i in 1 2 3; do /bin/true; done"
 local PERFPARSER = run.capture "ls /usr/lib/*/libexec/hotspot-perfparser 2>/dev/null"
 
--- What perfl is to record, in %s; each has samples but where it says otherwise.
+-- Scripts that perfl records; %s is the output. Each has samples unless noted.
 local kinds = {
   { "a command", "record -e page-faults -c 1 -o %s -- sh -c " .. run.quote(WORK) },
   { "a process that runs", "-q --record %s -p $busy -e " .. run.quote [[
@@ -57,7 +57,7 @@ local function record(command, busy)
   return dir .. "/perf.data", result.err
 end
 
--- ---- what perf says ----
+-- ---- output of perf ----
 
 local kernels = {} -- records of the kernel, by perf's name
 for _, name in pairs(perfev.open and require("perfev.perfdata.reader").kernel_types) do kernels[name:upper()] = true end
@@ -88,7 +88,7 @@ local function dumped(path)
   return types, samples
 end
 
--- What perf prints of each payload.
+-- Returns perf's output for each payload.
 local function printed(path)
   local lines = {}
   for line in run({ "perf", "script", "--ns", "-F", "time,event,trace", "-i", path }).out:gmatch "[^\n]+" do
@@ -99,9 +99,9 @@ local function printed(path)
   return lines
 end
 
--- ---- what we say ----
+-- ---- output of perfl ----
 
--- What a killed recorder leaves may end within a round.
+-- The recording of a killed recorder may end within a round.
 local function ours(path, killed)
   local rec <close> = assert(perfev.open(path))
   local samples, lines = {}, {}

@@ -1,4 +1,4 @@
--- perfl -i on what perf record wrote: the shipped scripts see what perf script shows.
+-- perfl -i on recordings by perf record: the shipped scripts see the events that perf script prints.
 
 local json = require "spec.support.json"
 local run = require "spec.support.run"
@@ -114,7 +114,7 @@ describe("perfl -i on what perf record wrote", function()
   end)
 end)
 
--- What a script is called with, and with which of perfl's own options; those that are not named here: with none.
+-- The arguments of a script, and perfl's own options for it; a script that is not listed has no arguments.
 local called_with = {
   biostacks = { "-f", "folded" }, faultstacks = { "-f", "folded" }, flightrec = { "sched:sched_process_exit" },
   offcputime = { "-f", "folded" }, offwaketime = { "-f", "folded" }, profile = { "-F", "2000", "-f", "folded" },
@@ -122,7 +122,7 @@ local called_with = {
   wakeuptime = { "-f", "folded" }, watch = { "bash:line_number", "-f", "folded" },
 }
 local live_with = { runqlat = "-a", cpudist = "-a" } -- of a command they count its tasks, and a recording names none
-local shell_of = { watch = "bash" } -- whose variable it is
+local shell_of = { watch = "bash" } -- the program that has the variable
 -- Why one cannot be both: what is said instead, live with --record or of the recording.
 local otherwise = {
   cache = "counters are read from the kernel", pmu = "counters are read from the kernel",
@@ -131,7 +131,7 @@ local otherwise = {
 }
 local BUSY = WORK .. "; i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"
 
--- All but the one that tells what each second brought: live by the machine's clock, else by that of the records.
+-- All but the script with a line per second: live it uses the machine's clock, in replay the clock of the records.
 local function scripts()
   local list = {}
   for path in run.capture("ls scripts/*.lua scripts/examples/*.lua"):gmatch("[^\n]+") do
@@ -163,8 +163,8 @@ describe("a script's output live, with --record, is that of the recording:", fun
       for _ = 1, 5 do
         live = perfl_with("--record", file, "--", shell_of[name] or "sh", "-c", BUSY)
         replayed = perfl_with("-i", file)
-        -- A BPF program of somebody else's may have gone in between, and its name with it. And a sample that
-        -- interrupts the kernel while it writes a COMM record stands in the ring before it, and is the later one.
+        -- Another user's BPF program may have ended in between, and its name is gone. And a sample that interrupts
+        -- the kernel while it writes a COMM record is before it in the ring, but has the later time.
         local is_told = live.out:find "bpf_prog_%x+" or live.out:find "perf_event_comm_output"
         if live.out == replayed.out or not is_told then break end
       end

@@ -2,7 +2,7 @@
 --
 -- perf record runs perfl, which runs the workload: each arms itself before it lets the next
 -- one go, so the workload lies wholly within both. On every CPU it switches under the name pevB,
--- then pevW many times, then pevE; what lies between, of everybody, is compared line by line.
+-- then pevW many times, then pevE; the lines between, of all processes, are compared one by one.
 -- The two events read the clock one after the other, so times are compared by order: on one
 -- CPU, line k of ours lies between k-1 and k+1 of perf's.
 
@@ -87,7 +87,7 @@ local function perf(...)
   return run({ "perf", ... }, { env = { PERF_CONFIG = "/dev/null" } })
 end
 
--- -> { cpu = { {us =, text =}, ... } } by cpu, in the order told
+-- -> { cpu = { {us =, text =}, ... } } by cpu, in the order printed
 local function lines_of(path, parse)
   local by_cpu = {}
   for line in io.lines(path) do
@@ -123,7 +123,7 @@ local function window(lines)
   return nil
 end
 
--- -> what the workload said, ours, perf's | nil when one of the two lost records
+-- -> output of the workload, of tpoint, of perf | nil when tpoint or perf lost records
 local function record(dir)
   local r = perf("record", "-q", "-a", "-e", "sched:sched_switch", "-k", "CLOCK_MONOTONIC", "-m", "4M",
     "-o", dir .. "/data", "--", run.perfl, "-q", "--fail-on-lost", "-m", "4M", "-o", dir .. "/ours",

@@ -1,5 +1,5 @@
--- The scripts on the real kernel: exact counts of what a small program does, and nothing that a
--- task may choose reaches the terminal as it is.
+-- The scripts on the real kernel: exact counts of a small program's actions; text that a task chooses reaches
+-- the terminal only escaped.
 
 local core = require "perfev.core"
 local meets = require "spec.support.meets"
@@ -98,13 +98,13 @@ local function acts(what, times)
   return "--", dir .. "/acts", what, tostring(times)
 end
 
--- perfl WORDS -- acts WHAT TIMES -> what it prints
+-- perfl WORDS -- acts WHAT TIMES -> its output
 local function output_of(words, what, times)
   local argv = table.move(words, 1, #words, 3, { run.perfl, "-q" })
   for _, word in ipairs { acts(what, times) } do argv[#argv + 1] = word end
   local r = run(argv)
   assert.equal(0, r.code, r.err)
-  -- What Linux before 6.12 has no inherited samples of.
+  -- Linux before 6.12 has no inherited samples of these events.
   assert.equal("", (r.err:gsub("^perfl: [^\n]*: not in processes that come later, as this kernel [^\n]*\n", "")))
   return r.out
 end
@@ -186,16 +186,16 @@ describe("the scripts of latencies", function()
     %s
     kill $all]]
 
-  -- The words of a shell that runs COMMAND while no CPU idles, the last one its directory: of what fires in a CPU's
-  -- idle task, the end of a request to a disk or the switch to who is woken, perf is not always told (seen on 6.18),
-  -- and so is not perfl.
+  -- The words of a shell that runs COMMAND while no CPU idles, the last one its directory: perf does
+  -- not always get the events in a CPU's idle task: the end of a disk request, or the switch to the woken task (seen
+  -- on 6.18). Neither does perfl.
   local function while_busy(command)
     local allowed = core.slurp("/proc/self/status"):match "Cpus_allowed_list:%s*(%S+)"
     local cpus = table.concat(assert(units.list(allowed, "CPU list")), " ")
     return { "sh", "-c", busy:format(cpus, command), run.tempdir() }
   end
 
-  -- What they print, perfl being among them.
+  -- Returns their output, perfl's included.
   local function output(words, dir_of_busy)
     local r = run(words)
     run.remove(dir_of_busy)
@@ -203,7 +203,7 @@ describe("the scripts of latencies", function()
     return r.out
   end
 
-  -- What perfl WORDS -- COMMAND prints while no CPU idles.
+  -- Returns the output of perfl WORDS -- COMMAND while no CPU idles.
   local function busy_output_of(words, command)
     local argv = table.move(words, 1, #words, 4, { run.perfl, "-q", "-a" })
     local shell = while_busy(command)
@@ -211,7 +211,7 @@ describe("the scripts of latencies", function()
     return output(table.move(shell, 1, #shell, #argv + 1, argv), shell[#shell])
   end
 
-  -- Each time it sleeps it is woken, waits for its CPU and gets it; perf is told of most of it.
+  -- After each sleep the program is woken, waits for its CPU and gets it; perf sees most of these events.
   on("have the waits for a CPU of a program that sleeps, and its turns on it", true, function()
     for name, field in pairs { runqlat = "args.next_comm", cpudist = "args.prev_comm" } do
       meets({ "fifty of acts" }, 50, function(times)
@@ -251,7 +251,7 @@ describe("the scripts of latencies", function()
       local write = "dd if=/dev/zero of=%s/x bs=64k count=%d oflag=direct status=none"
       return busy_output_of({ ... }, write:format(dir, times))
     end
-    -- Now and then perf is told of no end of a request, whatever runs on the CPUs.
+    -- Now and then perf misses the end of a request, even when no CPU idles.
     meets({ "four writes" }, 4, function(times)
       local out, bytes = while_written(times, "biosnoop"), 0
       for n in out:gmatch "\n[%d.]+ +dd +%d+ +%S+ +%u*W%u* +%d+ +(%d+) +[%d.]+%f[\n]" do bytes = bytes + n end
@@ -501,7 +501,7 @@ describe("the example", function()
   check("text_poke", { "-a" }, "call", 1, "^", true)
   check("every", { "-a" }, "call", 1, "^", true)
 
-  -- The kernel tells of losses with the next record that fits: of the last ones, with none.
+  -- The kernel reports losses with the next record that fits, so it does not report the last losses.
   on("lost tells of losses, and perfl of all: every sample is accounted for", true, function()
     local r = run { run.perfl, "-m", "4K", "scripts/examples/lost.lua", acts("call", 20000) }
     assert.equal(0, r.code, r.err)

@@ -1,5 +1,5 @@
 -- The engine on the real kernel: every event arrives, or is counted as lost; targets and
--- commands end as they please. Needs root and tracefs.
+-- commands end at any time. Needs root and tracefs.
 
 local perfev = require "perfev"
 local core = require "perfev.core"
@@ -97,7 +97,7 @@ describe("exactly N records for N events:", function()
         assert(args.option == PR_GET_NAME and r.comm == "prctls")
       end)
       assert(s:run())
-      -- One page holds some forty of them: what it could not is counted.
+      -- One page holds about forty records: the kernel counts the others as lost.
       assert.equal(100, n + s:totals().lost)
       if pages > 1 then assert.equal(100, n) end
       assert.same({ exit = 0 }, s.command_status)
@@ -286,7 +286,7 @@ perfev.done(function() io.stderr:write("records ", n, "\n") end)
 ]]):format(PRCTL, PR_GET_NAME))
     file:close()
     local log = dir .. "/strace"
-    -- Room for all of them: none is lost while others have the CPU.
+    -- The ring has room for all records: no record is lost while other tasks have the CPU.
     local r = run { "strace", "-c", "-o", log, run.perfl, "-q", "-m", "16M", script, "--", programs.prctls,
       tostring(count) }
     if r.err:find "ptrace" then pending("strace may not trace here: " .. r.err) end

@@ -88,7 +88,7 @@ local openings = {
   { "a breakpoint of 3 bytes", { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 3 }, 0, -1 },
 }
 
--- f(open, ioctl, mmap, read) on this kernel and on the simulated one -> what each answers
+-- f(open, ioctl, mmap, read) on this kernel and on the simulated one -> the result of each
 local function on_both(f)
   local answers = {}
   local k = this_machine()

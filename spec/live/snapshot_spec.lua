@@ -5,7 +5,7 @@ local core = require "perfev.core"
 local run = require "spec.support.run"
 
 local PRCTL = "syscalls:sys_enter_prctl"
-local FIRST = 1000000 -- prctl options that no kernel knows: each call tells its number
+local FIRST = 1000000 -- prctl options that no kernel knows: each call has its own number
 
 local why_not = not run.root and "not root"
   or not core.slurp "/sys/kernel/tracing/events/syscalls/sys_enter_prctl/id"

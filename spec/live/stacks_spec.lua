@@ -1,4 +1,4 @@
--- Scripts of stacks on the real kernel, with programs whose numbers are known.
+-- Scripts of stacks on the real kernel, with programs that make a known number of calls.
 
 local protobuf = require "spec.support.protobuf"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -198,7 +198,7 @@ setup(function()
 end)
 teardown(function() run.remove(dir) end)
 
--- perfl -q WORDS... -- ./acts WHAT -> what it prints
+-- perfl -q WORDS... -- ./acts WHAT -> its output
 local function output_of(what, ...)
   requires("perf", "root", "cc")
   local words = { run.perfl, "-q", ... }

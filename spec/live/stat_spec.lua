@@ -1,9 +1,9 @@
--- perfl stat against perf stat: where both count the same, the same numbers, in the same columns.
+-- perfl stat prints the numbers of perf stat, in the same columns, for counts that do not vary.
 
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
--- What it does is decided by itself alone: one process, no clock, no other's data.
+-- A command with the same counts in each run: one process, no clock, no data of other processes.
 local command = { "cat", "/etc/passwd" }
 
 local function words(...)
@@ -126,7 +126,7 @@ describe("perfl stat", function()
     assert.is_true(lines >= 3, r.out)
     assert.is_true(sum > 20)
     local text = run { run.perfl, "-q", "stat", "-I", "100", "-e", "page-faults", "--", "sleep", "0.15" }
-    -- Of what had no CPU yet in the first interval there is no count.
+    -- An event without a CPU in the first interval has no count.
     assert.matches("^#           time             counts unit events\n +%d+%.%d+ ", text.out)
     assert.matches("\n +%d+%.%d+ +%d+      page%-faults", text.out)
   end)
@@ -166,7 +166,7 @@ describe("perfl stat", function()
   it("tells each CPU by itself, as perf stat -A does", function()
     requires("perf", "root", "program perf")
     local cpus = require("perfev.core").cpus()
-    -- Of a line the CPU, the unit, the event, and the columns that they and the number's end stand in.
+    -- Returns a line's CPU, unit and event, their columns, and the column where the number ends.
     local function shape(text)
       local lines = {}
       for cpu, line in text:gmatch "(CPU%d+)([^\n]+)" do

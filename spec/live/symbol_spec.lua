@@ -45,7 +45,7 @@ local function record(...)
   return path
 end
 
--- What perf script says: "tid time" -> { { ip, name } ... }
+-- The stacks of perf script: "tid time" -> { { ip, name } ... }
 local function told_by_perf(path)
   local text = run({ "perf", "script", "-i", path, "-F", "tid,time,ip,sym", "--ns" }).out
   local samples, chain = {}, nil
@@ -76,8 +76,8 @@ local function is_same(frame, name, other)
   return name == other or name:gsub(" %[clone .*", "") == other or other ~= nil and is_alias(frame, other)
 end
 
--- Adds the frames of a recording to what all of them have: so many, so many named as perf names them, and the others;
--- seen are the names, "kernel" for any of that.
+-- Adds the frames of a recording to the totals: all frames, those with perf's name, and the others; seen has the
+-- names, with "kernel" for each kernel function.
 local function compare(path, all)
   local theirs = told_by_perf(path)
   local rec <close> = assert(perfev.open(path))
@@ -277,7 +277,7 @@ describe("an address", function()
 end)
 
 describe("a live session", function()
-  -- Of command(times): set of what was at the top, among it "kernel" for any function of that.
+  -- Returns the set of functions at the top in command(times), with "kernel" for each kernel function.
   local function tops(command)
     return function(times)
       local s, seen = perfev.session { command = command(tostring(times)) }, {}
@@ -403,7 +403,7 @@ describe("a live session", function()
 end)
 
 describe("names of what a process ran are there when both are gone:", function()
-  local ENOUGH = 100 -- samples of it
+  local ENOUGH = 100 -- samples of the function
   local SOURCE = [[#include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
@@ -526,7 +526,7 @@ void from_library(void) { in_library(); }
   end)
 end)
 
--- As root, with files of nobody's.
+-- As root, with files of the user "nobody".
 describe("a file that another user has planted", function()
   local NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups "
 
@@ -622,7 +622,7 @@ describe("a file that another user has planted", function()
 end)
 
 describe("lines and inlined functions", function()
-  -- What addr2line has for some addresses of a function: { { "name file:line", ... }, ... }, what was inlined first.
+  -- addr2line's output for some addresses of a function: { { "name file:line", ... }, ... }, the inlined one first.
   local function told_by_binutils(path, addresses)
     local out, cmd = {}, { "addr2line", "-a", "-i", "-f", "-s", "-e", path }
     for i, address in ipairs(addresses) do cmd[#cmd + 1], out[i] = ("0x%x"):format(address), {} end

@@ -1,4 +1,4 @@
--- Who is who, on the real kernel: parent, program and start, of those there before and those that come.
+-- Facts of tasks on the real kernel: parent, program and start time, of existing and of new tasks.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 
 local MONOTONIC, BOOTTIME, TICK = 1, 7, 10000000
 
--- What the first match in a task's file of /proc is.
+-- Returns the first match in a task's file of /proc.
 local function of_proc(pid, file, pattern)
   return assert((core.slurp(("/proc/%d/%s"):format(pid, file)) or ""):match(pattern))
 end

@@ -1,4 +1,4 @@
--- What an ordinary user may do, and what is said of the rest: as nobody, or as who we are, if not root.
+-- Actions that an unprivileged user may take, and the messages for the others: as the user "nobody" if run by root.
 
 local core = require "perfev.core"
 local run = require "spec.support.run"

@@ -33,7 +33,7 @@ local function recorded(by, program, times)
   return path
 end
 
--- What perf script says: "tid time" -> { { place, name } ... }; places in user space are the file's own.
+-- The stacks of perf script: "tid time" -> { { place, name } ... }; places in user space are the file's own.
 local function told_by_perf(path)
   local text = run({ "perf", "script", "--no-inline", "-i", path, "-F", "tid,time,ip,sym", "--ns" }).out
   local samples, chain = {}, nil
@@ -70,8 +70,7 @@ local function is_same(frame, raw, other)
   return (raw.returns and at - 1 or at) == place and (frame.symbol or "[unknown]"):gsub(" %[clone .*", "") == name
 end
 
--- Adds the frames of a recording or of perf to what all of them have: so many, so many that are the same, the others,
--- and the stacks.
+-- Adds the frames of a recording or of perf to the totals: all frames, equal frames, other frames, and stacks.
 local function compare(path, all)
   local theirs = told_by_perf(path)
   local rec <close> = assert(perfev.open(path))

@@ -1,4 +1,4 @@
--- perfl report, dump and skeleton on recordings by perf record, beside what perf says of them.
+-- perfl report, dump and skeleton on recordings by perf record, compared with perf's output.
 
 local json = require "spec.support.json"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
@@ -52,7 +52,7 @@ describe("perfl report", function()
         local of = name == "TOTAL" and total.total or total.records[name:lower()]
         assert.equal(tonumber(n), of, name)
       end
-      -- what follows the totals: "cpu-clock stats:" and the samples of that event
+      -- the lines after the totals: "cpu-clock stats:" and the samples of that event
       for name, n in stats:gmatch("\n(%S+) stats:\n +SAMPLE events: +(%d+)") do
         for _, event in ipairs(total.events) do
           if event.name == name then assert.equal(tonumber(n), event.samples, name) end

@@ -49,7 +49,7 @@ local function fields_of(setting)
   return fields
 end
 
--- f(ring) here and there; what each gives.
+-- f(ring) on this kernel and on the simulated one; returns both results.
 local function on_both(setting, f)
   local k = sim.new { world = "vm", tracepoints = { [CALL] = { call_id(), "int __syscall_nr" } }, pid = real.getpid() }
   local kernels = {
