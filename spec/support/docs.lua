@@ -1,6 +1,6 @@
--- docs.lua - the documents as data: their headings, links and code blocks, and how a block runs.
+-- docs.lua - parses the documents (headings, links, code blocks) and runs their code blocks.
 --
--- A block is ```lua, ```sh or ```text. What stands in HTML comments right above it says more:
+-- A block is ```lua, ```sh or ```text. HTML comments right above it have options:
 --   file: NAME        lua: save it under that name, for the blocks that follow
 --   run: COMMAND      lua: run it so, SCRIPT being the file (default: perfl -q SCRIPT -- true)
 --   as: USER          run it as that user

@@ -1,4 +1,4 @@
--- elf.lua - programs' files put together byte by byte, for specs: functions at addresses, and no code.
+-- elf.lua - builds ELF files byte by byte for specs: function symbols at addresses, without code.
 --
 --   elf.file { functions = { { "main", 0x1000, 0x20 } }, build_id = ("\1"):rep(20) }
 --

@@ -1,4 +1,4 @@
--- The files of a simulated kernel and of the real one, together: for specs of recordings.
+-- Serves the files of a simulated kernel and of the real one together, for specs of recordings.
 
 local OURS = 1 << 20 -- added to the simulated kernel's descriptors, to tell them from real ones
 

@@ -1,4 +1,4 @@
--- fixtures.lua - the recordings beside the tree that others made, and what they say is in them.
+-- fixtures.lua - recordings made by other tools, in a directory beside the tree, with their expected content.
 --
 --   for _, fixture in ipairs(fixtures) do
 --     it("reads " .. fixture.file, function()

@@ -1,4 +1,4 @@
--- JSON as far as a spec reads it: a text's value, null as json.null.
+-- Parses JSON for specs; null becomes json.null.
 
 local json = { null = setmetatable({}, { __tostring = function() return "null" end }) }
 

@@ -1,4 +1,4 @@
--- kernel_formats.lua - the tracepoint formats of this kernel, and a payload for each.
+-- kernel_formats.lua - reads the tracepoint formats of this kernel and makes a payload for each.
 
 local lfs = require "lfs"
 local run = require "spec.support.run"

@@ -1,4 +1,4 @@
--- mapped.lua - the files that a recording's tasks had mapped, for specs of build ids: of its records, read one by one.
+-- mapped.lua - lists the files that the tasks of a recording mapped, from its records; for specs of build ids.
 
 local perfev = require "perfev"
 

@@ -1,4 +1,4 @@
--- meets.lua - waits for what a clock samples, or what perf is told of most times.
+-- meets.lua - repeats a recording until sampling has met the expected names.
 --
 --   local meets = require "spec.support.meets"
 --   meets({ "spin", "main" }, 100, function(times) return names_in(record(program, times)) end)

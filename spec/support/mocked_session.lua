@@ -1,5 +1,5 @@
--- A program for valgrind: sessions over the simulated kernel, in all the ways they end.
--- Run from the tree's root; says ok.
+-- A program for valgrind: runs sessions on the simulated kernel and ends them in every way.
+-- Run it from the tree's root; it prints ok.
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 package.cpath = "build/?.so;" .. package.cpath

@@ -1,7 +1,7 @@
--- openings.lua - every outcome of perf_event_open(2) that this kernel's table tells, as something to try.
+-- openings.lua - a case for every outcome of perf_event_open(2) in the table below.
 --
 -- The table is that of kernel/events/core.c as of 6.18 (perf_copy_attr(), perf_event_open(), perf_event_alloc());
--- what older kernels do not have or take yet is an EINVAL of theirs.
+-- an older kernel returns EINVAL for what it does not support yet.
 -- A row has one or more conditions; each is tried on a kernel, real or simulated, by `openings.try`, by whoever
 -- runs this: a spec as root, or perfl as somebody else, who gets this file as text.
 

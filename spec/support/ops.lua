@@ -1,4 +1,4 @@
---- ops.lua - a user without a plan: operations at random on whatever is at hand.
+--- ops.lua - random operations on random objects of the API.
 --
 -- Sessions, live and of recordings, events, counters, groups, members, decoders, recordings, views, stacks,
 -- aggregators, lines, coroutines, memories, attrs and the kernels under them are made, used, used after they were

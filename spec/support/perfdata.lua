@@ -1,5 +1,5 @@
--- perfdata.lua - recordings put together byte by byte, as perf writes them: in a file or for a pipe,
--- of either byte order. And how they are read back: a line for each record.
+-- perfdata.lua - builds recordings byte by byte as perf writes them, as a file or for a pipe, in either byte order,
+-- and reads them back as a line for each record.
 
 local codec = require "perfev.record.codec"
 local perfev = require "perfev"

@@ -1,4 +1,4 @@
--- perfscript.lua - a recording as perf script tells it, and as we do: texts that are equal where both read the same.
+-- perfscript.lua - prints a recording with perf script and with perfev as texts that are equal if both read it alike.
 --
 --   local perfscript = require "spec.support.perfscript"
 --   local ours = perfscript.ours(path)

@@ -1,4 +1,4 @@
--- process.lua - process.c as a module: fork(2), wait(2) and poll(2), which stock Lua has not.
+-- process.lua - process.c as a module: fork(2), wait(2) and poll(2), which stock Lua lacks.
 --
 --   local process, why_not = require("spec.support.process").load()
 

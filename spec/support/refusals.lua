@@ -1,5 +1,5 @@
--- refusals.lua - what cannot work, and what is said of it: the cases of spec/tree/error_messages_spec.lua and of
--- doc/errors.md, which src/gen/errors.lua makes of them.
+-- refusals.lua - mistakes and the messages they get: the cases of spec/tree/error_messages_spec.lua and of
+-- doc/errors.md, which src/gen/errors.lua generates from them.
 --
 -- A case: [1] what was wrong, `input` as a user would write it, `run` (-> the message), and the three
 -- things the message must have: `words` (the user's own), `cause`, `remedy`. All happen on the

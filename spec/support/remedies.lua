@@ -1,4 +1,4 @@
--- remedies.lua - what a message of spec/support/refusals.lua advises, done: a row for each case.
+-- remedies.lua - follows the advice of each message of spec/support/refusals.lua: a row for each case.
 --
 -- A row: function(text, case) -> what is said then, and the kernel. It takes the words to do it with from the
 -- message, so that advice that was not given is not followed. Or a string: why it cannot be followed in a spec.

@@ -1,4 +1,4 @@
--- requires.lua - what a live spec needs of the machine; where it is not there, pending with every reason at once.
+-- requires.lua - the requirements of a live spec; a spec whose requirements are missing is pending, with all reasons.
 --
 --   local requires = require "spec.support.requires"(function(why) pending(why) end)
 --   it("watches a CPU", function()

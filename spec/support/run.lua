@@ -1,4 +1,4 @@
--- run.lua - starts programs for specs and brings back all they said.
+-- run.lua - runs programs for specs and returns their output and exit status.
 --
 --   local run = require "spec.support.run"
 --   local r = run({ run.perfl, "--version" }, { cwd = "/" })

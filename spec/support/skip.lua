@@ -1,5 +1,4 @@
--- skip.lua - busted's `it`, with something to be seen to first: pending() is for an `it`, and an
--- error in a before_each.
+-- skip.lua - busted's `it` with a check that runs first: pending() works in an `it`, but is an error in a before_each.
 --
 --     local it = require "spec.support.skip"(it, function() if why_not then pending(why_not) end end)
 

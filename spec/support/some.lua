@@ -1,6 +1,6 @@
---- some.lua - attrs and records at random, as spec/support/wire.lua takes them.
+--- some.lua - random attrs and records, as spec/support/wire.lua takes them.
 --
--- And what a decoder is to show of them, by names that are written down here once more.
+-- It also has the fields that a decoder must show, with their names written down independently of the code under test.
 
 local registers = require "perfev.record.registers"
 local wire = require "spec.support.wire"

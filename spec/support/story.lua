@@ -1,5 +1,5 @@
--- Stories: what a kernel tells, a step a millisecond, told twice, by the simulated kernel and as a recording. Both
--- are to show the same.
+-- Stories: sequences of kernel records, a step each millisecond, produced by the simulated kernel and as a recording.
+-- Both must give the same results.
 --
 --   local stories = require "spec.support.story"(setup, teardown)
 --   stories.told({ stories.app(7), stories.sample(7, { -512, 0x400110 }) }, function(r) return r.stack:folded() end)

@@ -1,4 +1,4 @@
--- svg.lua - what is drawn in a picture, for specs to read.
+-- svg.lua - reads the shapes and texts of an SVG picture for specs.
 
 local svg = {}
 

@@ -1,4 +1,4 @@
---- transform.lua - the twin of a recording as a machine of the other kind had written it.
+--- transform.lua - rewrites a recording as a machine of another byte order or word size would have written it.
 --
 -- Takes a little-endian recording of a 64-bit machine and writes it anew, field by field, as
 -- a big-endian one or a 32-bit one would have. The layout of every field is written down here

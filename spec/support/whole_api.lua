@@ -1,7 +1,7 @@
 -- whole_api.lua - a script that uses all of the interface once, for host.c to starve.
 --
--- It runs on the simulated kernel, whose own hooks always get their memory: it is a kernel, and what it would leave
--- in the middle is not ours. -> exercise(pause, resume), leaks()
+-- It runs on the simulated kernel, whose own hooks always get memory, because only the code under test may run short.
+-- -> exercise(pause, resume), leaks()
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 

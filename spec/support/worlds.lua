@@ -1,4 +1,4 @@
--- worlds.lua - perfl on a simulated kernel of a spec's own, for specs of scripts.
+-- worlds.lua - runs perfl on a simulated kernel that the spec defines, for specs of scripts.
 --
 --   local machine = require "spec.support.worlds"(OPENING) -- Lua text; it makes the kernel `k`
 --   machine.output(dir, MORE, "runqlat", ...)              -- what `perfl -q --sim ... -a runqlat ...` prints
