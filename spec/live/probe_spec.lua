@@ -330,7 +330,7 @@ describe("a breakpoint by symbol", function()
     local ok, why, code = s:run()
     assert.is_nil(ok)
     assert.equal(E.EINVAL, code)
-    assert.matches("an address of its own in each process\n  try: %-p PID", why)
+    assert.matches("is loaded at another address in each process\n  try: %-p PID", why)
   end)
 end)
 

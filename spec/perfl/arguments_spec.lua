@@ -292,7 +292,7 @@ describe("a mistake is told at the caller's line", function()
     { 's:signal("KILL", print)', "^signal: nobody can hear KILL" },
     { 'perfev.session { count = 1.5 }', "count must be an integer above 0, not 1.5" },
     { 'perfev.unpack("", { maxbytes = 1 })', "^unpack: unknown option 'maxbytes'" },
-    { 'perfev.decoder { foo = 1 }', "^'foo' is no field" },
+    { 'perfev.decoder { foo = 1 }', "^'foo' is not a field" },
     { 'perfev.decoder { attr = 3 }', "attr: its bytes, or an event's attr, not a number" },
     { 'perfev.session { record = "x\\0y" }', "record: a path with a NUL byte in it" },
     { 'perfev.session { input = "x\\0y" }', "input: a path with a NUL byte in it" },
