@@ -819,7 +819,7 @@ static int run_program(lua_State *L)
 	char **argv = lua_touserdata(L, 2);
 
 	/*
- 	 * Loaded code is not garbage: the collector starts after GC_AFTER_KIB more are
+	 * Loaded code is not garbage: the collector starts after GC_AFTER_KIB more are
 	 * allocated. (A step counts its KiB, also negative, as allocated: lapi.c, lua_gc().)
 	 */
 	lua_gc(L, LUA_GCSTOP);

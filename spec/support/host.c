@@ -1,5 +1,5 @@
 /*
-  * host.c - a Lua with the core linked in.
+ * host.c - a Lua with the core linked in.
  *
  *   host SCRIPT [ARGS...]
  *   host --starve MODE FIRST STEP SCRIPT
@@ -279,7 +279,7 @@ static int starve_once(lua_State *L, long blocks)
 	int fds = nr_descriptors();
 
 	/*
- 	 * A collection shrinks the stack, and then a hook, even __close, cannot be called
+	 * A collection shrinks the stack, and then a hook, even __close, cannot be called
 	 * any more. When memory runs out, Lua collects nevertheless.
 	 */
 	if (hunger.until > hunger.from + 1)

@@ -3,7 +3,7 @@
  *
  * A min-heap of (time, source). A source may still deliver items that are newer than
  * the horizon, but no older ones; so all items before the horizon can be delivered.
-  * Knows nothing of perf.
+ * Knows nothing of perf.
  */
 #ifndef PEV_MERGE_H
 #define PEV_MERGE_H

@@ -28,13 +28,13 @@ int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *co
 	}
 	child->pid = spawned.pid;
 	child->gate = spawned.gate;
-	/* Without a pidfd (kernels before 5.3) the session's tick looks for its end. */
+	/* Without a pidfd (kernels before 5.3) the session polls for its end. */
 	rc = sys->pidfd_open(sys->ctx, child->pid);
 	child->pidfd = rc < 0 ? -1 : rc;
 	return 0;
 }
 
-/* Our own commands stop for us alone, behind their exec: 0 there, -ECHILD when it ended. */
+/* Waits for the stop after exec. Returns 0, or -ECHILD if the command ended first. */
 static int await_stop(struct pev_child *child)
 {
 	int rc = child->sys->wait(child->sys->ctx, child->pid, 1, &child->status);
@@ -72,7 +72,7 @@ int pev_child_resume(struct pev_child *child, struct pev_err *err)
 		return 0;
 	child->stopped = false;
 	rc = child->sys->resume(child->sys->ctx, child->pid);
-	return rc < 0 ? pev_fail(err, rc, "cannot let '%s' go on", child->name) : 0;
+	return rc < 0 ? pev_fail(err, rc, "cannot resume '%s'", child->name) : 0;
 }
 
 int pev_child_reap(struct pev_child *child, bool block)
@@ -86,7 +86,7 @@ int pev_child_reap(struct pev_child *child, bool block)
 	} while (rc > 0 && WIFSTOPPED(child->status));
 	if (rc == 0)
 		return 0;
-	/* -ECHILD: somebody else reaped it (SIGCHLD ignored); there is no status. */
+	/* -ECHILD: it was reaped elsewhere (SIGCHLD ignored); the status is lost. */
 	child->taken = rc < 0;
 	child->reaped = true;
 	return 1;
@@ -110,7 +110,7 @@ void pev_child_close(struct pev_child *child)
 		return;
 	if (!pev_child_is_ours(child))
 		child->pid = 0;
-	/* Not left to a held one to see its gate close: a later child may have a copy of it. */
+	/* Closing the gate may not end a held child: a later child may have a copy of the gate. */
 	pev_child_kill(child, SIGKILL);
 	if (child->gate >= 0)
 		child->sys->close(child->sys->ctx, child->gate);

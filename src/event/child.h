@@ -12,43 +12,43 @@
 struct pev_child {
 	const struct pev_sys *sys; /* borrowed */
 	char *name;                /* argv[0], owned; for messages */
-	unsigned process;          /* whose child it is: pev_sys_process() */
-	int pid;                   /* 0 when there is none (any more) */
+	unsigned process;          /* the parent process: pev_sys_process() */
+	int pid;                   /* 0: no child, or reaped */
 	int gate;                  /* -1 once released */
 	int pidfd;                 /* readable when it has ended; -1 on kernels before 5.3 */
-	int status;                /* as wait(2) gives it, once reaped */
+	int status;                /* from wait(2), once reaped */
 	bool reaped;
-	bool taken;                /* by somebody else, and its status with it (wait(2), ECHILD) */
-	bool stopped;              /* behind its exec, until resumed */
+	bool taken;                /* reaped elsewhere, status lost (wait(2), ECHILD) */
+	bool stopped;              /* after its exec, until resumed */
 };
 
 /*
- * Fork and hold. unblock: signals (bit n-1) that we block and the command must not.
+ * Forks and holds the command. unblock: signals (bit n-1) to unblock in the command.
  */
 int pev_child_spawn(struct pev_child *child, const struct pev_sys *sys, char *const *argv,
 		    uint64_t unblock, struct pev_err *err);
 
 /*
- * Let it exec. -errno of the exec, with the command's name in err. stop: when this
- * returns it stands before its first instruction, its image mapped, until resumed.
+ * Releases the command to exec. Returns -errno of the exec, with the command's name in err.
+ * stop: the command is stopped before its first instruction, its image mapped, until resumed.
  */
 int pev_child_release(struct pev_child *child, bool stop, struct pev_err *err);
 
-/* Let one go on that was released with stop; nothing where it has not stopped. */
+/* Resumes a command that was released with stop; does nothing if it is not stopped. */
 int pev_child_resume(struct pev_child *child, struct pev_err *err);
 
-/* 1 once it has ended and child->status is set, else 0. */
+/* Returns 1 if the command has ended and child->status is set, else 0. */
 int pev_child_reap(struct pev_child *child, bool block);
 
-/* Ask it to end (sig), as far as it still runs. */
+/* Sends the signal if the command still runs. */
 int pev_child_kill(struct pev_child *child, int sig);
 
-/* False in a process that was forked since: it is the parent's, and only close is left. */
+/* False in a forked process: the child is the parent's, and can only be closed. */
 bool pev_child_is_ours(const struct pev_child *child);
 
 /*
- * Kill what still runs, reap it, close; what is not ours is closed only. Safe on a half-made
- * one, and twice.
+ * Kills and reaps a running command and closes its descriptors; a parent's child is only closed.
+ * Safe on a half-made object, and twice.
  */
 void pev_child_close(struct pev_child *child);
 

@@ -1,5 +1,5 @@
 /*
- * counter.c - events that are counted; see counter.h.
+ * counter.c - opens, reads and controls counters; see counter.h.
  */
 #include "event/counter.h"
 
@@ -9,10 +9,10 @@
 
 #include "record/record.h"
 
-#define READ_MAX 65536 /* no group's read is longer: attr.c of the kernel keeps it below 16 KiB */
+#define READ_MAX 65536 /* longer than any group's read: the kernel keeps it below 16 KiB */
 #define TIMES (PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING)
 
-/* Of struct perf_event_mmap_page's capabilities. */
+/* Bits of capabilities in struct perf_event_mmap_page. */
 #define CAP_USER_RDPMC (1u << 2)
 #define CAP_USER_TIME (1u << 3)
 #define CAP_USER_TIME_SHORT (1u << 5) /* 5.12 */
@@ -97,7 +97,7 @@ void pev_counter_close(struct pev_counter *counter)
 static bool cpu_is_online(const struct pev_sys *sys, int cpu)
 {
 	int *online, nr = pev_sys_cpus(sys, &online);
-	bool found = nr < 0; /* it cannot be told: the kernel's word stands */
+	bool found = nr < 0; /* unknown: trust the kernel's error */
 
 	for (int i = 0; i < nr; i++)
 		found = found || online[i] == cpu;
@@ -106,7 +106,7 @@ static bool cpu_is_online(const struct pev_sys *sys, int cpu)
 	return found;
 }
 
-/* Whether the others may go on without that place. */
+/* True if the counter can go on without that place. */
 static bool may_be_left_out(const struct pev_counter *counter,
 			    const struct pev_counter_place *place,
 			    int code)
@@ -193,7 +193,7 @@ static int open_everywhere(struct pev_counter *counter, struct pev_member *m, co
 		}
 		if (!may_be_left_out(counter, place, rc))
 			return open_failed(counter, m, p, rc, err);
-		/* Members that come later find a group's leader there, or nobody. */
+		/* Later members skip this place: their group has no leader there. */
 		place->gone = first;
 		last = rc;
 		last_place = p;
@@ -201,7 +201,7 @@ static int open_everywhere(struct pev_counter *counter, struct pev_member *m, co
 	return opened ? 0 : open_failed(counter, m, last_place, last, err);
 }
 
-/* The cgroup's directory is held while it is needed: the events keep the cgroup. */
+/* The cgroup's directory is open only while events are opened; they keep the cgroup. */
 static int open_member(struct pev_counter *counter, struct pev_member *m, const int *cpus,
 		       int nr_cpus, struct pev_err *err)
 {
@@ -265,7 +265,7 @@ static int read_fd(struct pev_counter *counter, int fd, uint64_t format, struct 
 		n = counter->sys->read(counter->sys->ctx, fd, counter->buf, counter->cap);
 		if (n != -ENOSPC || counter->cap >= READ_MAX)
 			break;
-		/* The group has members that are not ours. */
+		/* The group has members of other callers. */
 		more = realloc(counter->buf, counter->cap * 2);
 		if (!more)
 			return -ENOMEM;
@@ -286,8 +286,8 @@ static struct pev_reading reading_of(const struct pev_read *read, uint64_t i)
 				     .running = read->time_running, .lost = value.lost };
 }
 
-/* value * enabled / running to the nearest, in 128 bits. */
-static uint64_t scale(uint64_t value, uint64_t enabled, uint64_t running)
+/* value * enabled / running, rounded, in 128 bits. */
+static uint64_t scale_value(uint64_t value, uint64_t enabled, uint64_t running)
 {
 	unsigned __int128 wide = (unsigned __int128)value * enabled + running / 2;
 
@@ -297,7 +297,7 @@ static uint64_t scale(uint64_t value, uint64_t enabled, uint64_t running)
 	return wide > UINT64_MAX ? UINT64_MAX : (uint64_t)wide;
 }
 
-static void account(const struct pev_counter *counter, struct pev_member *m, int p, bool delta,
+static void add_place(const struct pev_counter *counter, struct pev_member *m, int p, bool delta,
 		    const struct pev_reading *now, struct pev_sum *sum)
 {
 	struct pev_reading d = *now, *base = &m->at[p].base;
@@ -319,7 +319,8 @@ static void account(const struct pev_counter *counter, struct pev_member *m, int
 		return;
 	}
 	sum->known++;
-	sum->scaled += timed && !counter->unscaled ? scale(d.value, d.enabled, d.running) : d.value;
+	sum->scaled += timed && !counter->unscaled ? scale_value(d.value, d.enabled, d.running)
+						   : d.value;
 }
 
 static int read_alone(struct pev_counter *counter, int i, int p, bool delta, struct pev_sum *sum)
@@ -331,7 +332,7 @@ static int read_alone(struct pev_counter *counter, int i, int p, bool delta, str
 	int rc;
 
 	if (m->at[p].page && pev_counter_page(counter->sys, m->at[p].page, &reading)) {
-		account(counter, m, p, delta, &reading, sum);
+		add_place(counter, m, p, delta, &reading, sum);
 		return 0;
 	}
 	rc = read_fd(counter, m->at[p].fd, m->attr.read_format, &read);
@@ -341,7 +342,7 @@ static int read_alone(struct pev_counter *counter, int i, int p, bool delta, str
 		sum->failed++;
 		return 0;
 	}
-	/* With PERF_FORMAT_GROUP and an id it may be anywhere; else it comes first. */
+	/* With PERF_FORMAT_GROUP and an id it can be at any index; else it is first. */
 	for (uint64_t k = 0; m->attr.read_format & PERF_FORMAT_ID && k < read.nr; k++)
 		if (pev_read_at(&read, k).id == m->at[p].id)
 			at = k;
@@ -350,7 +351,7 @@ static int read_alone(struct pev_counter *counter, int i, int p, bool delta, str
 		return 0;
 	}
 	reading = reading_of(&read, at);
-	account(counter, m, p, delta, &reading, sum);
+	add_place(counter, m, p, delta, &reading, sum);
 	return 0;
 }
 
@@ -375,7 +376,7 @@ static int read_group(struct pev_counter *counter, int p, bool delta, struct pev
 			sums[i].failed++;
 			continue;
 		}
-		/* Without ids they come in the order they were opened in. */
+		/* Without ids, values are in the order of opening. */
 		if (format & PERF_FORMAT_ID)
 			for (k = 0; k < read.nr; k++)
 				if (pev_read_at(&read, k).id == m->at[p].id)
@@ -385,12 +386,12 @@ static int read_group(struct pev_counter *counter, int p, bool delta, struct pev
 			continue;
 		}
 		reading = reading_of(&read, k);
-		account(counter, m, p, delta, &reading, &sums[i]);
+		add_place(counter, m, p, delta, &reading, &sums[i]);
 	}
 	return 0;
 }
 
-/* All the members' pages at once, or none: one moment is what a group is for. */
+/* Reads all members' pages or none: a group's values are of one moment. */
 static bool read_pages(struct pev_counter *counter, int p, bool delta, struct pev_sum *sums)
 {
 	struct pev_reading readings[16];
@@ -409,7 +410,8 @@ static bool read_pages(struct pev_counter *counter, int p, bool delta, struct pe
 	nr = 0;
 	for (int i = 0; i < counter->nr; i++)
 		if (counter->members[i].at[p].fd >= 0)
-			account(counter, &counter->members[i], p, delta, &readings[nr++], &sums[i]);
+			add_place(counter, &counter->members[i], p, delta, &readings[nr++],
+				  &sums[i]);
 	return true;
 }
 
@@ -501,7 +503,7 @@ int pev_counter_map(struct pev_counter *counter, int member, struct pev_err *err
 	struct pev_count_fd *at = &m->at[0];
 	int rc;
 
-	/* perf_mmap() says EINVAL to all of these. */
+	/* perf_mmap() returns EINVAL for all of these. */
 	if (counter->nr_places != 1 || at->fd < 0)
 		return pev_fail(err, -EINVAL, "cannot map the page of %s: it counts in %d places, "
 				"and a page is of one", m->name, counter->nr_places);
@@ -541,8 +543,8 @@ int pev_counter_ioctl(struct pev_counter *counter, int member, unsigned long req
 	return first;
 }
 
-/* RESET leaves the times alone, and what ended children left behind (child_count). */
-static int rebase(struct pev_counter *counter, int member, bool group)
+/* RESET keeps the times, and the counts of exited children (child_count). */
+static int reset_base(struct pev_counter *counter, int member, bool group)
 {
 	for (int i = 0; i < counter->nr; i++) {
 		struct pev_member *m = &counter->members[i];
@@ -572,14 +574,14 @@ int pev_counter_switch(struct pev_counter *counter, int member, unsigned long re
 {
 	int rc;
 
-	/* Members whose leader was closed are on their own (perf_group_detach()). */
+	/* Members of a closed leader are single events (perf_group_detach()). */
 	if (counter->nr > 0 && !counter->members[0].open)
 		group = false;
 	rc = pev_counter_ioctl(counter, group && member < 0 ? 0 : member, request,
 			       group ? PERF_IOC_FLAG_GROUP : 0);
 	if (rc < 0 || request != PERF_EVENT_IOC_RESET)
 		return rc;
-	return rebase(counter, member, group);
+	return reset_base(counter, member, group);
 }
 
 int pev_counter_output(struct pev_counter *counter, int member, const struct pev_counter *to,
@@ -643,7 +645,7 @@ int pev_counter_query_bpf(struct pev_counter *counter, int member, uint32_t *ids
 					 (uintptr_t)query);
 		break;
 	}
-	/* ENOSPC says how many there are (bpf_prog_array_copy_info()). */
+	/* ENOSPC reports their number (bpf_prog_array_copy_info()). */
 	if (rc == 0 || rc == -ENOSPC) {
 		uint32_t got = query->prog_cnt < max ? query->prog_cnt : max;
 

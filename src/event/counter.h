@@ -1,10 +1,10 @@
 /*
- * counter.h - events that are counted: opened on places, read, and summed.
+ * counter.h - counters: events opened at places, read, and summed.
  *
- * A counter is a row of members, each opened at every place (a task, a CPU or a
- * task on a CPU). Grouped, the first member leads at every place and one
- * read there gives all of them at one moment. Readings are summed over the places; what is
- * scaled, is scaled place by place, and a delta before it is summed.
+ * A counter is a list of members, each opened at every place (a task, a CPU or a task on a CPU).
+ * In a group the first member leads at every place, and one read there returns all members at
+ * one moment. Readings are summed over the places; scaling and deltas are computed for each place
+ * before the sum.
  */
 #ifndef PEV_COUNTER_H
 #define PEV_COUNTER_H
@@ -18,7 +18,7 @@
 #include "event/event.h"
 #include "base/sys.h"
 
-/* What the kernel says of one descriptor, from its opening on. */
+/* The kernel's values for one descriptor, since it was opened. */
 struct pev_reading {
 	uint64_t value, enabled, running, lost;
 };
@@ -27,9 +27,9 @@ struct pev_reading {
 struct pev_count_fd {
 	int fd;                   /* -1: not opened there, or closed */
 	uint64_t id;
-	struct pev_reading base;  /* as of the last delta */
+	struct pev_reading base;  /* at the last delta */
 	void *page;               /* the counter page, or NULL */
-	bool redirected;          /* SET_OUTPUT sent its records elsewhere */
+	bool redirected;          /* SET_OUTPUT sends its records to another ring */
 };
 
 struct pev_member {
@@ -41,27 +41,27 @@ struct pev_member {
 
 struct pev_counter_place {
 	int pid, cpu;
-	bool gone;                /* its task or CPU was not there when the first member came */
+	bool gone;                /* task or CPU did not exist when the first member was opened */
 };
 
 struct pev_counter_config {
 	bool grouped;
 	bool cgroup;              /* the target's pids are descriptors of cgroup directories */
-	const char *cgroup_path;  /* or: of this cgroup, by its directory; copied */
+	const char *cgroup_path;  /* or: the directory of one cgroup; copied */
 };
 
 struct pev_counter {
 	const struct pev_sys *sys;   /* borrowed */
 	struct pev_counter_config config;
 	bool unscaled;               /* tasks on chosen CPUs: see pev_sum */
-	unsigned process;            /* that opened it: pev_sys_process() */
+	unsigned process;            /* the opener: pev_sys_process() */
 	struct pev_counter_place *places;    /* owned */
 	int nr_places;
 	char *cgroup_path;           /* owned, or NULL */
 	int dir;                     /* its directory while a member is added, else -1 */
-	struct pev_member *members;  /* owned, as they came; closed ones keep their number */
+	struct pev_member *members;  /* owned, in order; closed ones keep their number */
 	int nr;
-	void *buf;                   /* owned; what read(2) fills */
+	void *buf;                   /* owned; the buffer of read(2) */
 	size_t cap;
 };
 
@@ -69,52 +69,52 @@ struct pev_counter {
 struct pev_sum {
 	uint64_t value;              /* as counted */
 	/*
-	 * What it would be, had it been on the PMU all the time. Of a task on a CPU it is
-	 * the value: time_enabled goes on while the task is elsewhere, so nothing can be told.
+	 * The estimate for the whole enabled time. For a task on a CPU it is the value:
+	 * time_enabled also grows while the task is on another CPU, so no estimate exists.
 	 */
 	uint64_t scaled;
 	uint64_t enabled, running, lost;
-	int known;                   /* places that tell something; 0: the value does not */
+	int known;                   /* places with a value; 0: the value is unknown */
 	int silent;                  /* places where it was enabled and never ran */
 	int failed;                  /* places where it is pinned and in error state */
-	int absent;                  /* places where the group's read did not have it */
+	int absent;                  /* places where the group's read lacked it */
 };
 
-/* Make one without members. -ENOMEM is the only failure. */
+/* Makes a counter without members. Fails only with -ENOMEM. */
 int pev_counter_open(struct pev_counter *counter, const struct pev_sys *sys,
 		     const struct pev_counter_config *config, const struct pev_target *target,
 		     struct pev_err *err);
 
 /*
- * False in a process that was forked since: there a counter can be closed, and nothing else. Its
- * descriptors are the parent's too, so that a read would give what the parent counts.
+ * False in a forked process, which can only close the counter: its descriptors are the parent's,
+ * too, so a read would return the parent's counts.
  */
 bool pev_counter_is_ours(const struct pev_counter *counter);
 
-/* Closes what is open, in reverse. Safe on a half-made one, and twice. */
+/* Closes everything in reverse order. Safe on a half-made counter, and twice. */
 void pev_counter_close(struct pev_counter *counter);
 
 /*
- * Open one more member everywhere: its number, or -errno with nothing of it left
- * open. A task that is gone and a CPU that is offline are left out while another is there. With
- * nr_cpus it is opened at places on those CPUs, and on any CPU, alone.
+ * Opens one more member at all places. Returns its number, or -errno with nothing left open.
+ * Exited tasks and offline CPUs are skipped if others exist. With nr_cpus it is opened only at
+ * places on those CPUs, and at places on any CPU.
  */
 int pev_counter_add(struct pev_counter *counter, const struct pev_attr *attr, const char *name,
 		    const int *cpus, int nr_cpus, struct pev_err *err);
 
-/* Close one member. When the leader goes, the others live on, each by itself. */
+/* Closes one member. Without the leader the others go on as single events. */
 void pev_counter_remove(struct pev_counter *counter, int member);
 
 /*
- * Read all members into sums[counter->nr]; those closed get zeros. cpu: at its places on that CPU
- * alone, or at all (-1). delta: since the delta before, or the opening.
+ * Reads all members into sums[counter->nr]; closed ones get zeros. cpu: only places on that CPU,
+ * or all (-1). delta: since the last delta, or since opening.
  */
 int pev_counter_read(struct pev_counter *counter, int cpu, bool delta, struct pev_sum *sums,
 		     struct pev_err *err);
 
 /*
- * An ioctl of one member at all its places, or of all members (-1): the first failure, or 0.
- * group: of leaders alone, with PERF_IOC_FLAG_GROUP. Only for ENABLE, DISABLE and RESET.
+ * Calls ioctl(2) on one member at all its places, or on all members (-1). Returns the first
+ * failure, or 0. group: only leaders, with PERF_IOC_FLAG_GROUP. ENABLE, DISABLE and RESET only.
  */
 int pev_counter_ioctl(struct pev_counter *counter, int member, unsigned long request,
 		      uintptr_t arg);
@@ -125,22 +125,21 @@ int pev_counter_switch(struct pev_counter *counter, int member, unsigned long re
 int pev_counter_output(struct pev_counter *counter, int member, const struct pev_counter *to,
 		       int to_member, struct pev_err *err);
 
-/* A signal to this process at each overflow of one member; 0: no longer. See pev_event_signal(). */
+/* Signals this process at each overflow of a member; 0 ends that. See pev_event_signal(). */
 int pev_counter_signal(struct pev_counter *counter, int member, int signal);
 
-/* The programs at the member's first place: how many, of which up to max are in ids. */
+/* Returns the number of BPF programs at the member's first place; ids gets up to max. */
 int pev_counter_query_bpf(struct pev_counter *counter, int member, uint32_t *ids, uint32_t max);
 
 /*
- * Map the member's counter page, so that reading needs no system call while the
- * kernel lets user space read its counter (4.11). Only of use, and only right, where
- * the one place is the calling thread itself.
+ * Maps the member's counter page, so that reading needs no system call while the kernel lets
+ * user space read the counter (4.11). Correct only if the one place is the calling thread.
  */
 int pev_counter_map(struct pev_counter *counter, int member, struct pev_err *err);
 
 /*
- * Read a counter page (struct perf_event_mmap_page): 1, or 0 when it takes a read(2). For the
- * thread that is counted.
+ * Reads a counter page (struct perf_event_mmap_page). Returns 1, or 0 if read(2) is needed. To be
+ * called by the counted thread.
  */
 int pev_counter_page(const struct pev_sys *sys, const void *page, struct pev_reading *reading);
 

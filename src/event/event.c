@@ -9,7 +9,7 @@
 
 #include "record/record.h"
 
-/* The kernel's answer for a CPU that is not there: EINVAL past nr_cpu_ids, else ENODEV. */
+/* The kernel's error for a missing CPU: EINVAL past nr_cpu_ids, else ENODEV. */
 static bool cpu_is_absent(const struct pev_event *event, int cpu, int code)
 {
 	int *online, nr;
@@ -40,7 +40,7 @@ static int open_failed(const struct pev_event *event, const struct pev_target *t
 	return code;
 }
 
-/* The group's descriptor at a place, -1 where there is no group, -ESRCH where its leader is not. */
+/* The leader's descriptor at a place; -1 without a group, -ESRCH without a leader there. */
 static int leader_at(const struct pev_event *leader, int pid, int cpu)
 {
 	for (int i = 0; leader && i < leader->nr; i++)
@@ -50,7 +50,7 @@ static int leader_at(const struct pev_event *leader, int pid, int cpu)
 	return leader ? -ESRCH : -1;
 }
 
-/* flags: PERF_FLAG_PID_CGROUP where pid is a descriptor of one. */
+/* flags: PERF_FLAG_PID_CGROUP if pid is a cgroup's descriptor. */
 static int open_one(struct pev_event *event, const struct pev_event *leader, int pid, int cpu,
 		    unsigned long flags)
 {
@@ -97,7 +97,7 @@ static int open_all(struct pev_event *event, const struct pev_target *target, st
 	return event->nr ? 0 : open_failed(event, target, pid, cpu, last, err);
 }
 
-/* Of a cgroup, an event per CPU: without one the kernel knows no cgroup (perf_event_open()). */
+/* For a cgroup, opens an event per CPU: perf_event_open() requires a CPU. */
 static int open_cgroup(struct pev_event *event, const struct pev_target *target,
 		       struct pev_err *err)
 {
@@ -185,7 +185,7 @@ int pev_event_filter(struct pev_event *event, const char *filter, struct pev_err
 				"%s: filter '%s': this event has a filter already, and the kernel "
 				"takes one in an event's life", event->name, filter);
 	if (rc < 0)
-		return pev_fail(err, rc, "%s: the kernel does not take the filter '%s'",
+		return pev_fail(err, rc, "%s: the kernel refuses the filter '%s'",
 				event->name, filter);
 	return 0;
 }

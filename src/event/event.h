@@ -12,9 +12,9 @@
 #include "base/sys.h"
 
 /*
- * Where to open: every pid on every cpu. A pid of -1 is all tasks of the CPU. With cgroup (the path
- * of its directory) only those in it: then the pids are not looked at. With leader the event joins
- * its group, place by place; where the leader is not, neither is this one.
+ * Where to open: every pid on every cpu. A pid of -1 is all tasks of the CPU. With cgroup, the
+ * path of its directory, only its tasks; pids are ignored. With leader the event joins its group
+ * at each place; places without the leader are skipped.
  */
 struct pev_target {
 	const int *pids;
@@ -38,42 +38,42 @@ struct pev_event {
 	char *name;                 /* owned; for messages */
 	struct pev_event_fd *fds;   /* owned, ordered by cpu, then pid as the target had them */
 	int nr;
-	int gone;                   /* pids of the target that had ended already */
-	int offline;                /* cpus of the target that were not there */
+	int gone;                   /* pids of the target that had exited */
+	int offline;                /* cpus of the target that were offline */
 };
 
 /*
- * Open attr on the target. A pid that is gone is skipped as long as another
- * is there, and a CPU that is not online as long as another is; both are counted.
- * -errno closes what was opened; err names event, CPU and pid.
+ * Opens attr on the target. Exited pids are skipped if another one runs, and offline CPUs if
+ * another one is online; both are counted. On -errno nothing stays open; err names event,
+ * CPU and pid.
  */
 int pev_event_open(struct pev_event *event, const struct pev_sys *sys, const struct pev_attr *attr,
 		   const char *name, const struct pev_target *target, struct pev_err *err);
 
-/* Safe on a half-open one, and twice. */
+/* Safe on a half-open event, and twice. */
 void pev_event_close(struct pev_event *event);
 
-/* ENABLE, DISABLE or RESET of every descriptor: the first failure, or 0. */
+/* Calls ENABLE, DISABLE or RESET on every descriptor. Returns the first failure, or 0. */
 int pev_event_ioctl(struct pev_event *event, unsigned long request);
 
 /* A tracepoint's filter (SET_FILTER), once in an event's life. */
 int pev_event_filter(struct pev_event *event, const char *filter, struct pev_err *err);
 
-/* A new sample_period (or frequency), in force at once (PERIOD). */
+/* Sets a new sample_period (or frequency), effective at once (PERIOD). */
 int pev_event_period(struct pev_event *event, uint64_t period);
 
 /*
- * A signal to this process at each overflow (POLL_IN; POLL_HUP at the last that REFRESH
- * let through), from every descriptor; 0: no longer. The first failure, or 0.
+ * Makes every descriptor signal this process at each overflow (POLL_IN; POLL_HUP at the last
+ * one of REFRESH); 0 ends that. Returns the first failure, or 0.
  */
 int pev_event_signal(struct pev_event *event, int signal);
 
-/* How many of its records the kernel could not write, or -errno (PERF_FORMAT_LOST, 6.0). */
+/* The number of records that the kernel lost, or -errno (PERF_FORMAT_LOST, 6.0). */
 int64_t pev_event_lost(const struct pev_event *event);
 
 /*
- * For how long it was on, in ns, on that CPU: its descriptors there together; 0 when the kernel
- * does not say (a group's event, one in error state).
+ * The enabled time on that CPU in ns, summed over its descriptors there; 0 if unknown (an event of
+ * a group, or in error state).
  */
 uint64_t pev_event_time_on(const struct pev_event *event, int cpu);
 

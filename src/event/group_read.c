@@ -58,7 +58,7 @@ static int grow_counts(struct pev_group_read *group)
 	return 0;
 }
 
-/* By how much the count has grown since the last sample. */
+/* Sets *more to the difference from the count at the last sample. */
 static int growth(struct pev_group_read *group, const struct pev_read_value *value, uint32_t tid,
 		  uint64_t *more)
 {
@@ -68,7 +68,7 @@ static int growth(struct pev_group_read *group, const struct pev_read_value *val
 		return -ENOMEM;
 	count = find_count(group, value->id, tid);
 	group->nr_counts += !count->used;
-	/* Less than before: another thread of that number. */
+	/* Less than before: another thread with a reused tid. */
 	*more = value->value - (value->value < count->value ? 0 : count->value);
 	*count = (struct pev_last_count){ value->id, value->value, tid, true };
 	return 0;
@@ -102,7 +102,7 @@ int pev_group_read_split(struct pev_group_read *group, const struct pev_record *
 	if (!pev_record_get(rec, PEV_F_READ, &value) ||
 	    pev_read_parse(&read, plan->read_format, plan->swap, value.p, value.len) < 0)
 		return 0;
-	/* Since 6.12 an inherited group is read for each of its threads. */
+	/* Since 6.12 the kernel reads an inherited group for each thread. */
 	if (inherit)
 		pev_record_get(rec, PEV_F_TID, &tid);
 	if (!group->bytes)

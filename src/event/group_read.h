@@ -26,7 +26,7 @@ struct pev_group_part {
 	uint64_t period;
 };
 
-/* A zeroed one is empty. */
+/* Zeroed, it is empty. */
 struct pev_group_read {
 	struct pev_last_count *counts; /* by id and thread, open addressing */
 	uint32_t nr_counts, cap_counts;

@@ -31,8 +31,8 @@ int pev_pfm_init(struct pev_err *err)
 	pfm_err_t code;
 
 	/*
-	 * Tables of machines that this is not may be asked, too: libpfm(3). It looks
-	 * once, and the commands that we start need not see it.
+	 * Enables the tables of other machines: libpfm(3). libpfm4 reads the variable
+	 * once; it is removed before commands start.
 	 */
 	if (ours)
 		setenv(INACTIVE, "1", 0);
@@ -52,7 +52,7 @@ int pev_pfm_encode(const char *text, struct pev_pfm_event *event, struct pev_err
 	pfm_err_t code;
 
 	arg.fstr = &full;
-	/* perf's own default (tools/perf/util/pfm.c): both sides, and no hypervisor. */
+	/* perf's default (tools/perf/util/pfm.c): user and kernel, without hypervisor. */
 	code = pfm_get_os_event_encoding(text, PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT_EXT, &arg);
 	if (code != PFM_SUCCESS) {
 		free(full);
@@ -76,7 +76,7 @@ int pev_pfm_pmu(int i, struct pev_pfm_pmu *pmu)
 
 	if (i < 0 || i >= PFM_PMU_MAX)
 		return -ENOENT;
-	/* A number that this architecture has no table for. */
+	/* This number has no table on this architecture. */
 	if (pfm_get_pmu_info((pfm_pmu_t)i, &info) != PFM_SUCCESS)
 		return 0;
 	*pmu = (struct pev_pfm_pmu){ .name = info.name, .about = info.desc, .nr = info.nevents,
