@@ -105,7 +105,7 @@ static void raise_if_unseen(lua_State *L, lua_Debug *ar)
 	if (now - caught.hurried_ns < GRACE_NS)
 		return;
 	lua_sethook(L, NULL, 0, 0);
-	luaL_where(L, 0); /* a hook has no frame: 1 is the caller of what it is in */
+	luaL_where(L, 0); /* a hook has no frame of its own: level 0 is the interrupted function */
 	lua_pushliteral(L, "interrupted!");
 	lua_concat(L, 2);
 	lua_error(L);

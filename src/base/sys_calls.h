@@ -13,7 +13,7 @@
  * returns     a hook's results in words; "" when the number 0 is all it returns
  * text        one sentence for the documentation
  * nr          of the parameters
- * parameters  of the C function after ctx, each as (kind, name). The kind stands for a C type
+ * parameters  of the C function after ctx, each as (kind, name). The kind names a C type
  *             (PEV_SYS_TYPE_kind, below) and for its form in Lua (lsyscall_parameters.c)
  *
  * A parameter or an answer of a new form gets a new kind: one converter in the file named above,
@@ -50,7 +50,7 @@
 #define PEV_SYS_TYPE_pieces const struct iovec * /* with */
 #define PEV_SYS_TYPE_nr_pieces int
 #define PEV_SYS_TYPE_attr struct pev_attr *     /* E2BIG changes attr->size */
-#define PEV_SYS_TYPE_mapped void *              /* what mmap returned, with */
+#define PEV_SYS_TYPE_mapped void *              /* the result of mmap, with */
 #define PEV_SYS_TYPE_mapped_len size_t
 /* Output: valid when the result is >= 0. */
 #define PEV_SYS_TYPE_mapping void **

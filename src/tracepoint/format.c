@@ -228,7 +228,7 @@ static const struct {
 	{ "32", 4 }, { "int", 4 }, { "dev_t", 4 }, { "pid_t", 4 }, { "enum", 4 }, { "unsigned", 4 },
 };
 
-/* Bytes of one element as the type's name has it; 1 for what is not a known integer. */
+/* Bytes of one element by the type's name; 1 for types other than known integers. */
 static uint32_t type_bytes(struct pev_span type, uint32_t long_size)
 {
 	static const char *const bytes[] = { "struct", "union", "char", "u8", "s8", "bool" };

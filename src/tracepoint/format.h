@@ -66,7 +66,7 @@ struct pev_span {
 	const char *p, *end;
 };
 
-/* A field line, as it stands: the declaration and its three numbers. */
+/* A field line: the declaration and its three numbers. */
 struct pev_format_line {
 	struct pev_span decl;
 	struct pev_span type, name;
@@ -79,7 +79,7 @@ enum { PEV_FIELDS_MAX = 512 };
 
 /* A format text, taken apart; borrows the text. */
 struct pev_format {
-	struct pev_span name, print; /* print: what stands behind "print fmt:", or empty */
+	struct pev_span name, print; /* print: the text after "print fmt:", or empty */
 	int id;
 	struct pev_format_line *lines;
 	uint32_t nr;
@@ -100,7 +100,7 @@ void pev_format_free(struct pev_format *format);
 struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pev_format *format,
 				      const char *system, uint32_t long_size);
 
-/* What a field's value is: its bytes (elem of the table), and which of PEV_TP_SIGNED and _HEX. */
+/* The form of a field's value: its bytes (elem of the table), PEV_TP_SIGNED and _HEX. */
 struct pev_tp_form {
 	uint32_t bytes, flags;
 };
@@ -110,7 +110,7 @@ struct pev_tp_form pev_format_form(const struct pev_format *format,
 
 const struct pev_tp_field *pev_tp_find(const struct pev_tracepoint *tp, struct pev_span name);
 
-/* 1, 2, 4 or 8 bytes, unaligned; 0 for any other number of them. */
+/* Loads 1, 2, 4 or 8 bytes, unaligned; 0 for any other size. */
 static inline uint64_t pev_tp_load(const unsigned char *p, uint32_t bytes, bool swap)
 {
 	uint16_t v16;
@@ -162,7 +162,7 @@ static inline bool pev_tp_is_dynamic(const struct pev_tp_field *field)
 /* Without the blanks around it. */
 struct pev_span pev_span_trim(struct pev_span s);
 
-/* What stands before the next ch, which is stepped over; all of it when there is none. */
+/* Returns the text before the next ch and steps over ch; without ch, the whole text. */
 struct pev_span pev_span_cut(struct pev_span *s, char ch);
 
 static inline size_t pev_span_len(struct pev_span s)

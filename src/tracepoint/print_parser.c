@@ -509,7 +509,7 @@ static struct pev_print_node *read_number(struct parser *p)
 	return node;
 }
 
-/* What a type in parentheses is followed by, so that it is a cast: an operand, but "+" or "-". */
+/* True if a type in parentheses is a cast: an operand follows, except "+" or "-". */
 static bool is_operand(const struct cursor *c)
 {
 	return (c->token >= T_STRING && c->token <= T_NAME) || is(c, T_OPERATOR, "(") ||

@@ -130,7 +130,7 @@ static bool push_load(struct compiler *c, enum code code, uint32_t offset, uint3
 	return step;
 }
 
-/* A text step of the bytes of a field, or of what it leads to. */
+/* Adds a text step for the bytes of a field, or of its dynamic data. */
 static struct step *add_bytes_step(struct compiler *c, enum code code,
 				   const struct pev_print_node *node)
 {
@@ -214,7 +214,7 @@ static bool compile_choice(struct compiler *c, const struct pev_print_node *node
 	return add_step(c, CHOOSE);
 }
 
-/* The steps that leave the node's value on the stack. What has no number counts as 0. */
+/* The steps that leave the node's value on the stack. Without a number it is 0. */
 static bool compile_number(struct compiler *c, const struct pev_print_node *node, int depth)
 {
 	if (depth == DEPTH_MAX)
@@ -306,7 +306,7 @@ static bool compile_strings(struct compiler *c, const struct pev_print_node *nod
 	return true;
 }
 
-/* The steps for "%s". What has no text prints nothing. */
+/* The steps for "%s". An argument without text prints nothing. */
 static bool compile_text(struct compiler *c, const struct pev_print_node *node, int depth)
 {
 	if (depth == DEPTH_MAX)
@@ -859,7 +859,7 @@ bool pev_print_plan_run(const struct pev_print_plan *plan, const unsigned char *
 			nr = run_number(step, &run, stack, nr);
 			continue;
 		}
-		nr = 0; /* stack[0] is what it may read */
+		nr = 0; /* the step may read stack[0] */
 		if (step->code == LITERAL) {
 			pev_text_put_short(text, step->string, step->size);
 		} else if (step->code == SKIP || (step->code == SKIP_UNLESS && !stack[0])) {

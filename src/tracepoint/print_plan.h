@@ -16,7 +16,7 @@
 
 struct pev_print_plan;
 
-/* What a print needs besides the payload. */
+/* The names that a print needs besides the payload. */
 struct pev_print_names {
 	/* The name of an address and where the symbol begins; NULL: no name. May be NULL. */
 	const char *(*symbol)(void *ctx, uint64_t addr, uint64_t *start);
@@ -26,7 +26,7 @@ struct pev_print_names {
 };
 
 /*
- * NULL: the text, what follows "print fmt:", is not understood, or there is no memory.
+ * NULL: the text, after "print fmt:", is not understood, or there is no memory.
  * Borrows tp. long_size is the recording machine's.
  */
 struct pev_print_plan *pev_print_plan_new(const struct pev_tracepoint *tp, struct pev_span text,
