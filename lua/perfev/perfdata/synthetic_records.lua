@@ -1,7 +1,7 @@
---- The records of what was there before recording began: the kernel's text, its modules, BPF's programs, and of
--- every task its comm, its parent, its maps, as the kernel would have written them. Their time is 0, which no record
--- of its own has.
--- Made from /proc, where anything may be gone when it is looked at: what has ended meanwhile is left out.
+--- Makes records of the state before recording began, as the kernel would have written them: the kernel's text, its
+-- modules, BPF programs, and the comm, parent and maps of each task. Their time is 0; records of the kernel never have
+-- that time.
+-- They are made from /proc. Tasks that end meanwhile are left out.
 -- Source: tools/perf/util/synthetic-events.c; proc(5); kernel/events/core.c, perf_event_mmap_event().
 
 local cgroups = require "perfev.event.cgroup"
@@ -11,7 +11,7 @@ local M = {}
 
 local MMAP, COMM, FORK, MMAP2, NAMESPACES, KSYMBOL, CGROUP = 1, 3, 7, 10, 16, 17, 19 -- PERF_RECORD_*
 local KSYMBOL_BPF = 1 -- PERF_RECORD_KSYMBOL_TYPE_BPF
-local IN_BPF = "\t[bpf]\n" -- what ends their lines in /proc/kallsyms: bpf_get_kallsym()
+local IN_BPF = "\t[bpf]\n" -- the end of a BPF program's line in /proc/kallsyms: bpf_get_kallsym()
 local PAGE, PROGRAM_MAX = 4096, 65536
 local LINE_MAX = 600 -- bytes: KSYM_NAME_LEN is 512
 local MISC_KERNEL, MISC_USER, MISC_MMAP_DATA, MISC_FORK_EXEC = 1, 2, 1 << 13, 1 << 13
@@ -21,17 +21,17 @@ local MAP_SHARED, MAP_PRIVATE = 1, 2
 local COMM_MAX, NAME_MAX = 15, 4095 -- bytes: TASK_COMM_LEN, PATH_MAX without their NUL
 local KERNEL_THREAD = 0x200000 -- PF_KTHREAD
 local CGROUPS_MAX = 65536
-local HEAD = 4096 -- bytes: what one read of /proc/kallsyms gives
+local HEAD = 4096 -- bytes that one read of /proc/kallsyms returns
 local DIRECTORY, KIND = 0x4000, 0xf000 -- S_IFDIR, S_IFMT
 
 -- ---- bytes ----
 
--- A text with its NUL, to a multiple of 8.
+-- Pads a text with NULs, at least one, to a multiple of 8.
 local function padded(text)
   return text .. ("\0"):rep(8 - #text % 8)
 end
 
--- What follows a record of the attr: f(pid, tid) -> bytes. Its time is 0 and its CPU the first.
+-- Returns f(pid, tid) -> the trailer of a record, with time 0 and CPU 0.
 -- Source: include/uapi/linux/perf_event.h, struct sample_id.
 local function trailer_of(attr, id)
   local function asks(bit) return attr.sample_id_all and attr.sample_type & 1 << bit ~= 0 end
@@ -54,22 +54,22 @@ end
 
 -- ---- the kernel ----
 
--- Where a symbol is, by lines of /proc/kallsyms; nil: not there, or hidden.
+-- Finds the address of a symbol in lines of /proc/kallsyms; nil if it is missing or hidden.
 local function address_in(symbols, symbol)
   local at = symbols:find(" T " .. symbol .. "\n", 1, true) or symbols:find(" t " .. symbol .. "\n", 1, true)
   local value = at and tonumber(symbols:sub(math.max(1, at - 16), at - 1):match("%x+$") or "0", 16)
   return value ~= 0 and value or nil
 end
 
--- How long it is in physical memory, as setup_arch() tells it: to _etext, on arm64 to the end of what is only read.
+-- Reads the length of the kernel's code, as setup_arch() sets it: to _etext, on arm64 to the end of read-only data.
 local function code_len()
   local from, to = (core.slurp("/proc/iomem") or ""):match("(%x+)%-(%x+) : Kernel code\n")
   from, to = tonumber(from or "0", 16), tonumber(to or "0", 16)
   return from ~= 0 and to > from and to - from + 1 or nil
 end
 
--- Its text, from the first of the symbols to its end; at 0, and of no length, where addresses are hidden.
--- All the symbols are 50 ms of the kernel's time; mostly the first few of them do.
+-- Finds the kernel's text -> start, length, first symbol; 0, 0 if addresses are hidden. Reading all symbols takes the
+-- kernel 50 ms; usually the first few are enough.
 local function kernel_text()
   local start, len = address_in(core.part("/proc/kallsyms", 0, HEAD) or "", "_text"), code_len()
   if start and len then return start, len, "_text" end
@@ -87,7 +87,7 @@ local function kernel_record(trailer)
   return record(MMAP, MISC_KERNEL, body, trailer(HOST, 0))
 end
 
--- A module's name -> its file, as depmod(8) lists them.
+-- Reads depmod(8)'s list: a module's name -> its file.
 local function module_files()
   local release = (core.slurp("/proc/sys/kernel/osrelease") or ""):match("^[^\n]+")
   local files = {}
@@ -100,7 +100,7 @@ local function module_files()
   return files
 end
 
--- Addresses are hidden from whoever may not see them, and then there is nothing to say.
+-- Makes no records if addresses are hidden from this user.
 local function module_records(trailer)
   local text = core.slurp("/proc/modules") or ""
   local files, out = text ~= "" and module_files() or {}, {}
@@ -115,8 +115,8 @@ local function module_records(trailer)
   return table.concat(out)
 end
 
--- BPF's programs and trampolines, by address: { start, name }. No bpf(2) is made for them, which few may; that all
--- symbols are read for it is 50 ms of the kernel's time.
+-- Lists BPF programs and trampolines by address: { start, name }. It reads all symbols (50 ms of the kernel's time)
+-- instead of calling bpf(2), for which few users have the rights.
 local function bpf_symbols()
   local text, list = core.slurp("/proc/kallsyms") or "", {}
   local at = text:find(IN_BPF, 1, true)
@@ -130,8 +130,8 @@ local function bpf_symbols()
   return list
 end
 
--- A symbol has no length there: up to the next one, of the last to the end of the next page, as perf has it
--- (symbols__fixup_end()).
+-- kallsyms has no lengths: a program ends at the next one, the last at the end of the next page, as in perf's
+-- symbols__fixup_end().
 local function bpf_records(trailer)
   local list, out = bpf_symbols(), {}
   for i, one in ipairs(list) do
@@ -146,7 +146,7 @@ end
 
 -- ---- cgroups ----
 
--- Each with its path below the hierarchy's root; a cgroup's id is the inode of its directory.
+-- A cgroup's path is below the hierarchy's root, and its id is the inode of its directory.
 local function cgroup_records(trailer)
   local _, used = cgroups.mounts()
   local out = {}
@@ -167,10 +167,10 @@ end
 local STAT = "^%d+ %((.*)%) %S (%-?%d+)" .. (" %-?%d+"):rep(4) .. " (%d+)(.*)"
 local THREADS = "^" .. (" %-?%d+"):rep(10) .. " (%d+)"
 
--- A kworker's name ends with its work, another at each look; COMM records have none: wq_worker_comm(), 4.18.
+-- In /proc a kworker's name ends with its current work; in COMM records it does not: wq_worker_comm(), 4.18.
 local function stable_name(comm) return (comm:match("^(kworker/[^R][^-+]*)") or comm):sub(1, COMM_MAX) end
 
--- "1 (a) b) S 0 ..." -> comm, parent, whether it is the kernel's, how many threads its process has
+-- "1 (a) b) S 0 ..." -> comm, parent, true for a kernel thread, number of threads of the process
 local function read_stat(pid, tid)
   local text = core.slurp(("/proc/%d/task/%d/stat"):format(pid, tid))
   local comm, parent, flags, rest = (text or ""):match(STAT)
@@ -191,7 +191,7 @@ local function namespaces_record(pid, tid, trailer)
   return record(NAMESPACES, 0, string.pack("=i4i4i8", pid, tid, #links) .. table.concat(links), trailer)
 end
 
--- What the kernel calls it: a newline is one, and memory without a file is nobody's, named or not.
+-- Returns the name that a record has: newlines are not escaped, and memory without a file is "//anon".
 local function map_name(text)
   if text == "" or text:find("^%[anon:") then return "//anon" end
   if text:find("\\012", 1, true) then text = text:gsub("\\012", "\n") end
@@ -220,7 +220,7 @@ local function add_maps(out, pid, trailer, data)
   end
 end
 
--- A thread, whose process it is a child of; of the first one the process's own parent, where all are told of.
+-- Adds the records of a task. A thread's parent is its process; the first thread's is the parent of the process.
 local function add_task(out, how, pid, tid, comm, parent)
   local trailer = how.trailer(pid, tid)
   parent = tid == pid and parent or pid
@@ -244,8 +244,8 @@ local function process_records(how, pid)
   return table.concat(out)
 end
 
--- The processes that these threads are of, each once.
-local function leaders(tids)
+-- Lists the processes of threads, each once.
+local function list_leaders(tids)
   local pids, seen = {}, {}
   for _, tid in ipairs(tids) do
     local status = core.slurp(("/proc/%d/status"):format(tid)) or ""
@@ -255,7 +255,7 @@ local function leaders(tids)
   return pids
 end
 
-local function all_pids()
+local function list_pids()
   local pids = {}
   for _, name in ipairs(core.list("/proc") or {}) do
     pids[#pids + 1] = math.tointeger(tonumber(name:match("^%d+$")))
@@ -264,16 +264,16 @@ local function all_pids()
   return pids
 end
 
---- Records of the kernel and of the tasks that run: iterator of byte strings, each of some whole records.
--- @tparam table opts  `all` (every process) or `pids` (those that these threads are of, {integer,...}); `attr` (of the
---   event whose records they are: its trailer, and what it asks for: cgroup, namespaces, mmap_data) and `id` (one of
---   that event's); `data` (maps that are not run, too); `held` (a process that waits to be another
---   program: what it maps now is ours, and perf would take it for the program's); `bpf` (BPF's programs, too)
+--- Iterates over records of the kernel and of running tasks, as byte strings of whole records.
+-- @tparam table opts  `all` (every process) or `pids` (the processes of these threads, {integer,...}); `attr` and `id`
+--   of the event to which the records belong (the attr's bits cgroup, namespaces and mmap_data select records); `data`
+--   (also maps without execute permission); `held` (a process before its exec, whose maps are left out because perf
+--   would take them for the new program's); `bpf` (also BPF programs)
 function M.tasks(opts)
   local attr = opts.attr
   local how = { held = opts.held, data = opts.data or attr.mmap_data, namespaces = attr.namespaces,
                 trailer = trailer_of(attr, opts.id) }
-  local pids, at = opts.all and all_pids() or leaders(opts.pids), 0
+  local pids, at = opts.all and list_pids() or list_leaders(opts.pids), 0
   local first = { kernel_record, module_records }
   if opts.bpf then first[#first + 1] = bpf_records end
   if attr.cgroup then first[#first + 1] = cgroup_records end

@@ -1,5 +1,5 @@
---- The feature sections of a recording as bytes: the inverse of perfev.perfdata.read_features.
--- A value is what f.header shows of it; the byte order is this machine's, as a recorder writes.
+--- Encodes the feature sections of a recording: the inverse of perfev.perfdata.read_features.
+-- Values have the form that f.header returns; the byte order is this machine's.
 -- Source: tools/perf/util/header.c, write_*().
 
 local features = require "perfev.perfdata.read_features"
@@ -7,15 +7,15 @@ local features = require "perfev.perfdata.read_features"
 local M = {}
 
 local STRING_ALIGN = 64 -- NAME_ALIGN
-local BUILD_ID_SIZE = 1 << 15 -- PERF_RECORD_MISC_BUILD_ID_SIZE: its length is told
+local BUILD_ID_SIZE = 1 << 15 -- PERF_RECORD_MISC_BUILD_ID_SIZE: the length is stored
 local BUILD_ID_ROOM, BUILD_ID_MAX = 24, 20
 
---- Bytes filled up with NULs to a multiple of align, one at least.
+-- Pads with NULs, at least one, to a multiple of align.
 local function padded(text, align)
   return text .. ("\0"):rep(align - #text % align)
 end
 
--- How long, padding included, and the bytes. A NUL would end it.
+-- Encodes a string up to its first NUL: length including padding, bytes.
 local function text(value)
   local bytes = padded(value:match("^[^\0]*"), STRING_ALIGN)
   return string.pack("=I4", #bytes) .. bytes
@@ -23,14 +23,14 @@ end
 
 local function u64(value) return string.pack("=i8", value) end
 
--- So many, and each.
+-- Encodes the number of values, then each value.
 local function list(values, each)
   local out = { string.pack("=I4", #values) }
   for i, value in ipairs(values) do out[i + 1] = each(value) end
   return table.concat(out)
 end
 
--- The same of a table by name or number, in the order of its keys.
+-- Encodes a table by name or number in the order of its keys.
 local function map(values, each)
   local keys = {}
   for key in pairs(values) do keys[#keys + 1] = key end
@@ -44,8 +44,8 @@ local function from_hex(hex)
   return (hex:gsub("%x%x", function(byte) return string.char(tonumber(byte, 16)) end))
 end
 
---- Attrs of one size, as a recording has them: the smallest that all fit in, since a reader that is older than the size
--- refuses the file (read_attr()).
+--- Pads attrs to one size: the smallest that fits all, because a reader that is older than the size refuses the file
+-- (read_attr()).
 -- @tparam {string,...} attrs
 -- @treturn {string,...}
 -- @treturn integer       bytes of each
@@ -81,7 +81,7 @@ local function cpu_topology(topology)
   return table.concat(out)
 end
 
--- A node's blocks of memory are the bits that are set, of as many as its size says.
+-- Encodes a node's memory blocks as a bitmap of node.size bits.
 local function mem_node(node)
   local words = {}
   for i = 1, (node.size + 63) // 64 do words[i] = 0 end
@@ -150,9 +150,9 @@ local encoders = {
   end,
 }
 
---- A build id as the section has it, and, with type 67, as a record of a pipe is.
--- @tparam table id       `pid`, `misc` (of the record: whose the file is), `build_id` (hexadecimal), `filename`
--- @tparam ?integer type  of the record
+--- Encodes a build id for the section, or, with type 67, as a record of a pipe.
+-- @tparam table id       `pid`, `misc` (CPU mode), `build_id` (hexadecimal), `filename`
+-- @tparam ?integer type  type of the record
 function M.build_id(id, type)
   local bytes = from_hex(id.build_id):sub(1, BUILD_ID_MAX)
   local body = string.pack("=i4", id.pid) .. bytes .. ("\0"):rep(BUILD_ID_MAX - #bytes) .. string.char(#bytes)
@@ -160,9 +160,9 @@ function M.build_id(id, type)
   return string.pack("=I4I2I2", type or 0, id.misc | BUILD_ID_SIZE, 8 + #body) .. body
 end
 
---- A section of that name.
--- @tparam string name    as f.header has it: "hostname"
--- @tparam value          as f.header shows it
+--- Encodes a section.
+-- @tparam string name    its name in f.header: "hostname"
+-- @tparam value          in the form that f.header returns
 -- @treturn table         `id` (HEADER_*), `name`, `bytes`
 function M.encode(name, value)
   return { id = features.number(name), name = name, bytes = encoders[name](value) }

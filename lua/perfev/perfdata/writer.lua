@@ -1,6 +1,6 @@
---- What a session records: the description that a recording begins with, its parts, its end.
--- The bytes' way from ring to file is C (src/perfdata/writer.c, src/live/session.c); here is what is written once for
--- each part: events, names, formats, the machine, the tasks that run. A part is a whole recording.
+--- Records a session: writes the data that each part of a recording has once, and begins and ends parts.
+-- C moves the records from the rings to the file (src/perfdata/writer.c, src/live/session.c). This file writes events,
+-- names, formats, facts about the machine, and running tasks. Each part is a complete recording.
 
 local core = require "perfev.core"
 local facts = require "perfev.perfdata.machine_facts"
@@ -37,16 +37,16 @@ local function with_hint(self, text, code)
   return hint and ("%s\n  try: %s"):format(text, hint:format(self.path)) or text
 end
 
--- ---- what describes it ----
+-- ---- description ----
 
--- The command line that we were called by.
-local function arguments()
+-- Reads this process's command line.
+local function read_arguments()
   local words = {}
   for word in (core.slurp("/proc/self/cmdline") or ""):gmatch("([^\0]*)\0") do words[#words + 1] = word end
   return words
 end
 
--- Of each event that is a tracepoint its "system:name", whatever it is called in the session.
+-- Lists the "system:name" of each tracepoint, also if the session uses another name.
 local function tracepoint_names(session)
   local list, seen = {}, {}
   for ev in opened.each(session.events) do
@@ -57,8 +57,8 @@ local function tracepoint_names(session)
   return list
 end
 
--- Those that were opened as one, as sections have it: numbers of events, in the order of the recording.
-local function groups_of(self)
+-- Lists the event groups for the section group_desc, with event numbers in the order of the recording.
+local function list_groups(self)
   local by_leader, list = {}, {}
   for ev in opened.each(self.session.events) do
     local group = ev.leader and by_leader[ev.leader]
@@ -71,7 +71,7 @@ local function groups_of(self)
   return list
 end
 
--- What a replay has to know; see src/perfdata/writer.h and perfev.perfdata.perfl_section.
+-- Makes the lines for a replay; see src/perfdata/writer.h and perfev.perfdata.perfl_section.
 local function private_lines(self)
   local lines = { "recorder perfl" }
   if self.lost_own then lines[#lines + 1] = "lost_own " .. self.lost_own end
@@ -85,14 +85,14 @@ local function private_lines(self)
   return table.concat(lines, "\n") .. "\n"
 end
 
--- Behind the recorder's version; again where there is more to say.
+-- Writes the lines after the recorder's version, again if they have changed.
 local function add_private(self)
   local lines = private_lines(self)
   if lines ~= self.told then self.rec:feature(self.version.id, self.version.bytes .. lines) end
   self.told = lines
 end
 
--- What it is, and not what was asked for: cpu-clock may stand for cycles.
+-- Returns the name of the opened event: cpu-clock may replace cycles.
 local function name_of(one)
   local is_clock = one.attr.type == SOFTWARE and one.attr.config == CPU_CLOCK
   local asked = is_clock and names.find(one.name:match("^[^:]+") or "")
@@ -100,7 +100,7 @@ local function name_of(one)
   return "cpu-clock" .. one.name:match("^[^:]+(.*)$")
 end
 
--- Events that came since, and their formats.
+-- Writes the events that were opened since the last call, and their formats.
 local function add_events(self)
   local slots, has_tracepoint = self.session.core:slots(), false
   for i = #self.slots + 1, #slots do
@@ -121,7 +121,7 @@ end
 
 local function add_features(self)
   for _, section in ipairs(facts.features {
-    version = "perfev " .. core.version, argv = arguments(), events = self.events, groups = groups_of(self),
+    version = "perfev " .. core.version, argv = read_arguments(), events = self.events, groups = list_groups(self),
     clockid = self.session.opts.clock or 1,
   }) do
     if section.name == private.SECTION then
@@ -134,7 +134,7 @@ local function add_features(self)
   self.described = #self.events
 end
 
--- May an address or a call chain of a sample lead to code that the kernel made? A tracepoint's address is its own.
+-- True if a sample's address or call chain may be in kernel code. A tracepoint's address is always its own.
 local function samples_kernel(events)
   for _, one in ipairs(events) do
     local attr = one.attr
@@ -144,7 +144,7 @@ local function samples_kernel(events)
   return false
 end
 
--- They are of the session's own event, as the kernel's of what began later: no callback hears either.
+-- Writes the synthetic records. They belong to the session's tracking event, so callbacks do not receive them.
 local function add_tasks(self)
   local session, tracking = self.session, self.session.maps
   local batch, size = {}, 0
@@ -194,7 +194,7 @@ local function open_part(self)
   return true
 end
 
--- The files that were mapped, for their build-ids.
+-- Returns the mapped files, whose build-ids are recorded.
 local function mapped_files(self)
   local maps, elf, why = self.rec:maps(), native("perfev.elf", "libelf")
   if #maps > 0 and not elf and not self.noted_no_elf then
@@ -204,7 +204,7 @@ local function mapped_files(self)
   return maps
 end
 
--- The last words of a part; quick: whatever takes a look at other files is left out.
+-- Writes the end of a part; quick: without build-ids, which need other files.
 local function close_part(self, name, quick)
   local rec, session = self.rec, self.session
   local lost_own = session.core:record_losses()
@@ -215,7 +215,7 @@ local function close_part(self, name, quick)
   if is_file then samples, first, last = rec:samples() end
   if not rec:failure() then
     if #self.slots > 0 then add_private(self) end
-    -- A breakpoint on a variable of a command is opened when that has exec'd: its name is not described yet.
+    -- A breakpoint on a command's variable is opened after its exec, so it may not be described yet.
     local more = is_file and #self.events > self.described and self.events or nil
     local maps = is_file and not quick and mapped_files(self) or nil
     for _, section in ipairs(facts.closing { maps = maps, first_time = first, last_time = last, events = more }) do
@@ -233,7 +233,7 @@ local function close_part(self, name, quick)
   return failed == nil, failed, code
 end
 
--- perf.data.2026112117301502, as perf record calls them: the time of day, to hundredths of a second.
+-- Names a part as perf record does: perf.data.2026112117301502, the time of day in hundredths of a second.
 local function part_name(self)
   local now = core.clock(REALTIME) or 0
   local stamp = tonumber(os.date("%Y%m%d%H%M%S", now // 1000000000)) * 100 + now // 10000000 % 100
@@ -241,7 +241,7 @@ local function part_name(self)
   return ("%s.%d"):format(self.path, self.last_stamp)
 end
 
---- Look whether all is well, and begin a new part where the last one is long enough; after each round.
+--- Checks for errors, and begins a new part if the current one has reached the limit. Called after each round.
 -- @tparam boolean last  no more rounds follow
 -- @treturn[1] true
 -- @treturn[2] nil
@@ -258,12 +258,12 @@ function Recorder:check(last)
   return open_part(self)
 end
 
---- An event was opened while the recording goes on.
+--- Adds events that were opened during the recording.
 function Recorder:add_events()
   if self.rec then add_events(self) end
 end
 
---- The end of the recording.
+--- Ends the recording.
 -- @treturn[1] true
 -- @treturn[2] nil
 -- @treturn[2] string
@@ -275,7 +275,7 @@ function Recorder:finish()
   return true
 end
 
---- Nothing was recorded, and what was there before stays.
+--- Discards the recording. An existing file of that name stays.
 function Recorder:abandon()
   if not self.rec then return end
   self.session.core:record(nil)
@@ -283,14 +283,14 @@ function Recorder:abandon()
   self.rec = nil
 end
 
---- What it came to.
--- @treturn table  `path`, `bytes`, `samples` (nil: of a stream they are not counted), `parts`
+--- Returns a summary.
+-- @treturn table  `path`, `bytes`, `samples` (nil for a stream), `parts`
 function Recorder:summary()
   return { path = self.path, bytes = self.bytes, samples = self.samples, parts = self.parts }
 end
 
---- Begin to record what the session's events will write.
--- @tparam session session  its events are open, and off
+--- Starts recording.
+-- @tparam session session  with open, disabled events
 -- @treturn[1] recorder
 -- @treturn[2] nil
 -- @treturn[2] string

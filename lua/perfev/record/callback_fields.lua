@@ -1,4 +1,4 @@
---- What a sample callback, or a loop, gets as values: names, what the kernel must be asked for, what a payload has.
+--- Reads the option `fields` of a sample callback or a loop: checks the names, and selects the bits of sample_type.
 
 local lazy = require "perfev.base.lazy_module"
 local check = require "perfev.base.check"
@@ -13,12 +13,12 @@ local function fail(level, ...)
   error(string.format(...), level + 1)
 end
 
---- Read a declaration's `fields`, or a loop's. Raises on what no sample has.
+--- Reads a declaration's or a loop's `fields`. Raises for a name that no sample has.
 -- @tparam table list     the names
 -- @tparam string whose   "event" or "records", for the message
 -- @tparam integer level  of the caller, for `error`
--- @treturn table  `names` (a copy), `bits` (of sample_type that they are in), `payload` (names of the payload's, as
---   args.NAME has them), `has_payload`, `has_stack`, `has_symbol`
+-- @treturn table  `names` (a copy), `bits` (of sample_type), `payload` (the NAMEs of args.NAME), `has_payload`,
+--   `has_stack`, `has_symbol`
 function M.read(list, whose, level)
   local names, why = check.value("fields", { "list of string", "a list of names" }, list)
   if not names then fail(level, "%s: %s", whose, why) end
@@ -38,10 +38,10 @@ end
 
 local WEIGHT, RAW, WEIGHT_STRUCT = 1 << 14, 1 << 10, 1 << 24
 
---- The sample_type of an event, with what its fields are in.
--- @tparam integer sample_type  as it is without them
--- @tparam table read           of `read`
--- @tparam boolean raw          its payload lies in raw
+--- Adds the bits of the fields to an event's sample_type.
+-- @tparam integer sample_type  without them
+-- @tparam table read           from `read`
+-- @tparam boolean raw          true if the payload is in raw
 function M.sample_type(sample_type, read, raw)
   local bits = read.bits
   if sample_type & WEIGHT_STRUCT ~= 0 then bits = bits & ~WEIGHT end
@@ -72,15 +72,15 @@ local function find(fields, name)
   return nil, core.nearest(name, there)
 end
 
---- Has the payload all of these?
+--- Checks that the payload has all of the wanted fields.
 -- @tparam string event    its name, for the message
--- @tparam string what     whose names they are, for the message: "fields"
+-- @tparam string what     the option with the names, for the message: "fields"
 -- @tparam {string,...} wanted
 -- @tparam ?string format  the text of its tracepoint's format file
--- @tparam[opt] function fault  f(field) -> why one that is there will not do, or nil
+-- @tparam[opt] function fault  f(field) -> why an existing field is refused, or nil
 -- @treturn[1] true
 -- @treturn[2] nil
--- @treturn[2] string      in three parts
+-- @treturn[2] string      message with cause and remedy
 -- @treturn[2] integer     EINVAL
 function M.check_payload(event, what, wanted, format, fault)
   if #wanted == 0 then return true end
@@ -101,10 +101,10 @@ function M.check_payload(event, what, wanted, format, fault)
   return true
 end
 
---- What a loop gets of several events: has the payload of one of them each?
--- @tparam table read    of `read`
--- @tparam {table,...} events  with `name` and, of a payload, `format`
--- @treturn ?string      why not
+--- Checks that each field of a loop is in the payload of at least one event.
+-- @tparam table read    from `read`
+-- @tparam {table,...} events  with `name` and, if they have a payload, `format`
+-- @treturn ?string      the reason if not
 function M.check_pulled(read, events)
   for _, name in ipairs(read.payload) do
     local is_there, why, of_format

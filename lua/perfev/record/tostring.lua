@@ -1,17 +1,17 @@
---- How a record prints itself, on one line: its type, its fields in the kernel's order, its flags. Of bytes that
--- are no text, such as a copy of a stack, it has the first ones alone.
+--- Formats a record as one line: its type, its fields in the kernel's order, its flags. Of binary fields, such as a
+-- copy of a stack, only the first bytes are shown.
 
 local core = require "perfev.core"
 local escape = require "perfev.base.escape"
 local hex = require "perfev.base.hex"
 
-local BYTES = 16 -- that it shows of them
+local BYTES = 16 -- shown of a binary field
 
--- Not on the line: what the type says already, and what args says better.
+-- Fields that are not shown, because the type implies them or args has them.
 local header = { type = true, number = true, size = true, misc = true, cpumode = true, identifier = true }
 local addresses = { ip = true, addr = true, pgoff = true, phys_addr = true }
 
-local bytes -- the fields that have such, when one record has been printed
+local bytes -- set of the binary fields, made on first use
 
 local function fields_of_bytes()
   local names = {}
