@@ -1,10 +1,9 @@
---- A profile: stacks, and the values of one or several types that fell on them.
+--- perfev.profile: stacks with values of one or several types.
 --
--- The stacks are a tree of interned frames, so memory follows the number of distinct stacks and not
--- that of samples. A frame is what a person tells apart: function, module, file and line, whether it is
--- the kernel's, whether it is inlined; where in the function an address was is no part of it. Names
--- are made safe to print as they come in, so that no writer has to. A writer's text depends on what
--- the profile holds and not on the order it came in: the same profile, the same bytes.
+-- The stacks are a tree of interned frames, so memory grows with the number of distinct stacks, not of samples. A
+-- frame is a function, module, file and line, kernel or user, inlined or not; the offset in the function is not part
+-- of it. Names are escaped when they are added, so writers print them unchanged. The output of a writer depends only
+-- on the content of the profile, not on the order in which it was added.
 
 local agg = require "perfev.aggregate.aggregator"
 local colon = require "perfev.base.method_guard"
@@ -29,7 +28,7 @@ local function fail(level, ...) error(string.format(...), level + 1) end
 
 local function basename(path) return path:match("([^/]+)/*$") or path end
 
--- What a frame without a symbol is called, as stack traces have called it before us.
+-- The name of a frame without a symbol.
 local function name_of_unknown(module)
   if not module then return "[unknown]" end
   return module:find("^%[.*%]$") and module or "[" .. basename(module) .. "]"
@@ -39,7 +38,7 @@ local function text_or_nil(value)
   return value ~= nil and value ~= "" and escape(shown(value)) or nil
 end
 
--- What Lua takes for a node of the tree, for a frame and for a stack that waits for its names, in bytes, as measured.
+-- Measured bytes of a node of the tree, of a frame, and of a stack that waits for its names.
 local NODE_BYTES, FRAME_BYTES, WAITING_BYTES = 250, 400, 500
 local PAGE = 4096 -- a larger page makes the limit seem further away than it is
 local PAGE_OF_ZEROS = ("\0"):rep(PAGE)
@@ -60,10 +59,10 @@ local function heed_limit(self)
   if bytes and bytes // 3 < self.room then self.room, self.limited = bytes // 3, true end
 end
 
--- Before a stack is added: without bytes for its new nodes it is added to (other).
+-- Called before a stack is added. If there is no room for its new nodes, it is added to (other).
 local function look_for_room(self) self.full = self.room < 0 end
 
--- One frame for each name, module, file, line, side of the kernel's border, inlining.
+-- Returns the number of a frame, which is unique for its name, module, file, line, kernel or user side, and inlining.
 local function intern(self, name, module, file, line, kernel, inlined)
   local key = table.concat({ name, module or "", file or "", line or "", kernel and "k" or "", inlined and "i" or "" },
     "\0")
@@ -86,7 +85,7 @@ local function intern_table(self, frame)
     math.tointeger(frame.line), frame.kernel and true or nil, frame.inlined and true or nil)
 end
 
--- The same of a stack's, most of which are a symbol and a module that were there before.
+-- The same for a frame of a stack; most have a known symbol and module.
 local function intern_frame(self, frame)
   local symbol, module = frame.symbol, frame.module
   if not symbol or not module or frame.file or frame.line or frame.inlined then return intern_table(self, frame) end
@@ -117,13 +116,13 @@ local function intern_one(self, frame, level)
   return intern_table(self, frame)
 end
 
--- A name of folded text, with the marks of stackcollapse-perf.pl --all: _[k] the kernel's, _[i] inlined.
+-- Parses a name of folded text with the suffixes of stackcollapse-perf.pl --all: _[k] kernel, _[i] inlined.
 local function intern_folded(self, name)
   local bare, mark = name:match("^(.+)_%[([ki])%]$")
   return intern(self, escape(bare or name), nil, nil, nil, mark == "k" or nil, mark == "i" or nil)
 end
 
--- ---- the tree: node 0 is the root, which is no frame ----
+-- ---- the tree: node 0 is the root, without a frame ----
 
 -- If an allocation fails halfway, an unreachable node is left, and the tree is still consistent.
 local function new_node(self, parent, frame)
@@ -146,7 +145,7 @@ local function other_below(self, root, parent)
   return self.children[root << 32 | self.other] or new_node(self, root, self.other)
 end
 
--- Root is where its stack begins.
+-- root is the node below which the stack is added.
 local function child(self, parent, frame, root)
   local node = self.children[parent << 32 | frame]
   if node then return node end
@@ -185,7 +184,7 @@ local function add_value(self, node, index, value)
   sums[node] = (sums[node] or 0) + value
 end
 
--- Numbers of the frames of a record's stack, the outermost first; looked up once per stack.
+-- Returns the frame numbers of a record's stack, the outermost first, looked up once per stack.
 local function frame_numbers(self, stack, seen)
   local list = seen[stack]
   if not list then
@@ -197,7 +196,7 @@ local function frame_numbers(self, stack, seen)
   return list
 end
 
--- The value that says how often: the first that is a number of something.
+-- Returns the first value type that is a count.
 local function counted_value(self)
   for i, value in ipairs(self.values) do
     if value.unit == "count" then return i end
@@ -205,12 +204,12 @@ local function counted_value(self)
   return 1
 end
 
-local FEW = 2 -- frames of user space that a stack has at least when its callers are known
--- Where a thread begins nothing is missing.
+local FEW = 2 -- a stack with at most as many user frames probably lacks callers
+-- Functions in which threads begin: a stack that reaches one is complete.
 local starts = { _start = true, _dl_start = true, start_thread = true, clone = true, clone3 = true, __clone = true,
                  __clone3 = true, thread_start = true, __thread_start = true }
 
--- Of a record's stack, the outermost frame first, which came so often.
+-- Counts a record's stack for the share of short stacks.
 local function count_user_frames(self, frames, times)
   local nr, outermost = 0, nil
   for _, number in ipairs(frames) do
@@ -224,14 +223,13 @@ local function count_user_frames(self, frames, times)
   if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
 end
 
--- There is no memory: stacks that wait for their names are added to (other), as looking them up would cost the more
--- time the less memory there is.
+-- Out of memory: adds the waiting stacks to (other), because with little memory looking names up is slow.
 local function give_up_room(self)
   self.reserve, self.room, self.exhausted, shortage.any = nil, -math.huge, true, true
   collectgarbage()
 end
 
--- f(self, ...), and without memory for it once more when there is some again. It adds all or nothing.
+-- Calls f(self, ...); if memory runs out, frees some and calls it again. f adds all or nothing.
 local function add_surely(self, f, ...)
   local ok, result = pcall(f, self, ...)
   if ok then return result end
@@ -241,7 +239,7 @@ local function add_surely(self, f, ...)
 end
 
 local function add_at(self, node, values)
-  for i in ipairs(values) do self.sums[i][node] = self.sums[i][node] or 0 end -- first what needs memory
+  for i in ipairs(values) do self.sums[i][node] = self.sums[i][node] or 0 end -- allocate before adding
   for i, value in ipairs(values) do self.sums[i][node] = self.sums[i][node] + value end
 end
 
@@ -254,7 +252,7 @@ local function look_up_one(self, one, seen, index)
   count_user_frames(self, frames, one.sums[index] or 0)
 end
 
--- Look up the names of the stacks that wait for them.
+-- Looks up the names of the waiting stacks.
 local function look_up(self)
   local waiting, seen, index = self.waiting, {}, counted_value(self)
   self.waiting, self.waiting_of = {}, {}
@@ -265,9 +263,9 @@ local function look_up(self)
   end
 end
 
--- A record's stack waits until somebody asks for names: it is the same object wherever its frames are the
--- same, so that here it costs a sample one lookup, and its names are looked up once.
--- @treturn table  the sums of it below root, a number for each value type
+-- Names of a record's stack are looked up on first use. Equal stacks are one object, so a sample costs one table
+-- lookup, and names are looked up once per stack.
+-- @treturn table  the sums of the stack below root, a number for each value type
 local function waiting_sums(self, root, stack)
   if #self.waiting >= self.most_waiting or self.full then look_up(self) end
   local below = self.waiting_of[root]
@@ -293,7 +291,7 @@ local function check_number(value, level)
   end
 end
 
--- What the caller gave, checked: nothing is added before all of it is known to be right.
+-- Checks all values before any is added.
 local function numbers(self, level, ...)
   local nr = select("#", ...)
   if nr == 0 then return { 1 } end
@@ -315,16 +313,16 @@ local function add_values(self, root, stack, values, level)
   for i, value in ipairs(values) do self.totals[i] = self.totals[i] + value end
 end
 
---- Add values to a stack.
+--- Adds values to a stack.
 -- @param stack  a list of frames, the leaf first, each a name or a table of symbol, module, file, line,
 --               kernel, inlined; or a record's `r.stack`; or text a;b;c, the leaf last; nil: unknown
--- @param ...    a number for each value type, in their order; none: 1 of the first
+-- @param ...    a number for each value type, in their order; default: 1 for the first type
 function Profile:add(stack, ...)
   add_values(self, 0, stack, numbers(self, 3, ...), 3)
 end
 
---- The same, with frames around the stack that say whose it is.
--- @tparam string|table under  a name, taken as it is, or a list of them, the outermost first
+--- Adds values to a stack below additional frames, such as the process name.
+-- @tparam string|table under  a name, or a list of names, the outermost first
 function Profile:add_under(under, stack, ...)
   local node = 0
   local names = type(under) == "table" and under or { under }
@@ -333,7 +331,7 @@ function Profile:add_under(under, stack, ...)
   add_values(self, node, stack, numbers(self, 3, ...), 3)
 end
 
--- ---- fed by samples, without Lua for each ----
+-- ---- samplers: samples are counted in C ----
 
 local MOST_KEYS = 1 << 28 -- PEV_AGG_MOST_KEYS
 
@@ -374,12 +372,12 @@ function Profile:sampler(opt)
   return one
 end
 
--- A sampler's value as one for each value type.
+-- Converts a sampler's count and sum to a value for each value type.
 local function values_of(self, value)
   return math.type(value) and { value } or #self.values == 1 and { value.sum } or { value.count, value.sum }
 end
 
--- One key of a sampler: what stands around the stack, the stack (false: it had none), the value.
+-- Adds one key of a sampler: the names around the stack, the stack (false: none), the value.
 local function take_key(self, key)
   local nr, node = key.n, 0
   look_for_room(self)
@@ -390,7 +388,7 @@ local function take_key(self, key)
   add_values(self, node, stack, values_of(self, value), 3)
 end
 
--- The same by a function of the script's: what a record had not is nil to it.
+-- Adds one key by the script's function; a value that a record did not have is nil.
 local function give_key(add, ...)
   local key, nr = { ... }, select("#", ...)
   for i = 1, nr - 1 do key[i] = key[i] or nil end
@@ -400,7 +398,7 @@ local function give_key(add, ...)
   add(table.unpack(key, 1, nr + 1))
 end
 
--- What samplers have by now.
+-- Adds the keys that the samplers have counted so far.
 local function take_over(self)
   for _, sampler in ipairs(self.samplers) do
     local one = sampler.from
@@ -424,13 +422,13 @@ local function take_over(self)
   end
 end
 
--- Nothing in it.
+-- Empties the profile.
 local function empty(self)
   self.sums, self.totals = {}, {}
   for i = 1, #self.values do self.sums[i], self.totals[i] = {}, 0 end
   self.frames, self.frame_of, self.frame_named, self.frame_at = {}, {}, {}, { {}, {} }
   self.parent, self.frame, self.children = {}, {}, {}
-  -- Of a node the child that came last, and of that the one before: a list for each node would be half of the tree.
+  -- Each node has its last child, each child the one before. Lists of children would take half of the tree's memory.
   self.youngest, self.brother = { [0] = 0 }, {}
   self.waiting, self.waiting_of, self.most_waiting = {}, {}, math.maxinteger
   self.room, self.full, self.exhausted, self.other = self.max_bytes, false, false, nil
@@ -438,24 +436,24 @@ local function empty(self)
   self.user_stacks, self.short_stacks = 0, 0
 end
 
---- As it was when new; what feeds it does so from here on.
+--- Empties the profile. Its samplers stay attached.
 function Profile:clear()
   for _, sampler in ipairs(self.samplers) do sampler.from:clear() end
   empty(self)
   self.first, self.last, self.duration = nil, nil, nil
 end
 
--- ---- what it holds ----
+-- ---- content ----
 
---- The share of the stacks with user frames that have one or two of them. Only stacks whose names have been looked
--- up count.
+--- Returns the share of stacks with only one or two user frames, among stacks with user frames whose names have been
+-- looked up.
 -- @treturn number   0 to 1
--- @treturn integer  how many have frames of user space
+-- @treturn integer  number of stacks with user frames
 function Profile:short_share()
   return self.user_stacks > 0 and self.short_stacks / self.user_stacks or 0, self.user_stacks
 end
 
---- Look up the names of records' stacks that came since the last time; what asks for them does it too.
+--- Looks up the names of the stacks added since the last call. Functions that need names call it, too.
 -- @tparam function|nil progress  f(done, all), called before each and after the last
 function Profile:resolve(progress)
   if progress ~= nil and type(progress) ~= "function" then
@@ -476,7 +474,7 @@ function Profile:resolve(progress)
   if progress then progress(done, done) end
 end
 
---- Which value type, by name or number.
+--- Finds a value type by name or number.
 -- @treturn integer
 -- @treturn table  `{ name =, unit = }`
 function Profile:value(which, level)
@@ -490,14 +488,14 @@ function Profile:value(which, level)
     check.hint(which, names, "; the value types are " .. table.concat(names, ", ")))
 end
 
---- What all stacks have together.
+--- Returns the sum over all stacks.
 -- @treturn number
 function Profile:total(which)
   take_over(self)
   return self.totals[(self:value(which, 2))]
 end
 
--- A function that gives a node's children in the order of their keys.
+-- Returns a function that lists a node's children in the order of their keys.
 local function children_of(self)
   local frames = self.frames
   local function by_key(a, b) return frames[self.frame[a]].key < frames[self.frame[b]].key end
@@ -524,8 +522,8 @@ local function values_at(self, node)
   return values
 end
 
---- The tree, parents first, brothers in the order of their names.
--- @tparam function visit  f(depth from 1, frame, values or nil when none fell on it itself)
+--- Visits the tree, parents first, siblings in the order of their names.
+-- @tparam function visit  f(depth from 1, frame, own values or nil)
 function Profile:walk(visit)
   if type(visit) ~= "function" then fail(2, "profile: walk: a function expected, not a %s", type(visit)) end
   self:resolve()
@@ -544,15 +542,15 @@ function Profile:walk(visit)
   end
 end
 
--- For writers that go their own way: the children of a node (0: the root), its frame, its value by its number.
+-- For writers with their own traversal: the children of a node (0: the root), its frame, its value by its number.
 local function tree_of(self)
   local function frame_of(node) return self.frames[self.frame[node]] end
   local function value_of(node, index) return self.sums[index][node] or 0 end
   return children_of(self), frame_of, value_of
 end
 
---- All stacks that have values, in an order that depends on nothing but them.
--- @treturn function  gives a list of frames, the leaf first, and the list of its values
+--- Iterates over all stacks that have values, in a fixed order.
+-- @treturn function  returns a list of frames, the leaf first, and the list of its values
 function Profile:stacks()
   return coroutine.wrap(function()
     local path = {}
@@ -568,7 +566,7 @@ end
 
 -- ---- several profiles ----
 
--- Our index of each of the other's value types.
+-- Maps the other profile's value types to this one's.
 local function matching(self, other, level)
   if getmetatable(other) ~= Profile then fail(level, "profile: another profile expected, not a %s", type(other)) end
   local to = {}
@@ -591,14 +589,14 @@ local function empty_like(self)
   return M { title = self.title, values = self.values, time = self.time, duration = self.duration }
 end
 
---- Add all that another profile holds, its value types being found by name.
+--- Adds the stacks of another profile. Value types are matched by name.
 -- @treturn profile  this one
 function Profile:merge(other)
   add_all(self, other, 1, 3)
   return self
 end
 
---- What there is more here than in a baseline; less is negative.
+--- Subtracts a baseline; smaller values become negative.
 -- @treturn profile  a new one
 function Profile:diff(baseline)
   local change = empty_like(self)
@@ -607,12 +605,12 @@ function Profile:diff(baseline)
   return change
 end
 
--- ---- writers: each a file of its own, loaded when it is asked for ----
+-- ---- writers, loaded on first use ----
 
---- Their names, for a script's options.
+--- The writers' names, for a script's options.
 M.formats = { "top", "tree", "folded", "html", "svg", "pprof", "speedscope", "firefox", "callgrind" }
 
--- Said when it was made, or set later.
+-- Set at creation or later.
 local function check_times(p, level)
   for _, name in ipairs { "time", "duration" } do
     if p[name] ~= nil and type(p[name]) ~= "number" then
@@ -621,7 +619,7 @@ local function check_times(p, level)
   end
 end
 
--- Each returns its text; folded gives it line by line to write, if there is one.
+-- Each writer returns its text; folded calls write for each line, if write is given.
 for _, name in ipairs(M.formats) do
   Profile[name] = function(self, opts, write)
     opts = check.take("profile: " .. name, opts == nil and {} or opts, option_tables.profile_writer, 3)
@@ -633,7 +631,7 @@ for _, name in ipairs(M.formats) do
   end
 end
 
--- ---- making one ----
+-- ---- constructors ----
 
 local function checked_value(value, level)
   if type(value) == "string" then value = { value } end
@@ -649,8 +647,8 @@ end
 
 -- A new, empty profile.
 -- @tparam table opt  `values` (a list of names or of { name, unit = "count" | "ns" | "bytes" | … }; default
---                    { "samples" }), `title`, `time` (ns since 1970) and `duration` (ns): its time; `max_bytes`
---                    ("128M") for its tree: stacks that do not fit are counted as (other)
+--                    { "samples" }), `title`, `time` (ns since 1970), `duration` (ns), `max_bytes` ("128M") for its
+--                    tree: stacks that do not fit are counted as (other)
 local function new(opt, level)
   opt = check.take("profile", opt == nil and {} or opt, option_tables.profile, level + 1)
   local self = setmetatable({ title = text_or_nil(opt.title), time = opt.time, duration = opt.duration,
@@ -669,7 +667,7 @@ local function lines_of(source, level)
   fail(level, "profile.read: lines, a file or a text expected, not a %s", type(source))
 end
 
--- "a;b 1 2" -> "a;b", { 1, 2 }; the numbers are taken from the end, since names have blanks too.
+-- "a;b 1 2" -> "a;b", { 1, 2 }. It reads numbers from the end, because names may contain blanks.
 local function split_line(line, nr)
   local values = {}
   for i = nr, 1, -1 do
@@ -681,12 +679,12 @@ local function split_line(line, nr)
   return line:find("[^;%s]") and line or nil, values
 end
 
---- A profile from folded text, as stackcollapse-perf.pl and perfev write it: a;b;c 12.
--- @param source     lines (io.lines(path)), a file or the text itself; empty lines and # comments do not count
--- @tparam table opt as of `perfev.profile`; of each line as many numbers are read as it has value types
+--- Makes a profile from folded text of stackcollapse-perf.pl or perfev: a;b;c 12.
+-- @param source     lines (io.lines(path)), a file or the text itself; empty lines and # comments are skipped
+-- @tparam table opt as for `perfev.profile`; each line has as many numbers as there are value types
 -- @treturn[1] profile
 -- @treturn[2] nil
--- @treturn[2] string  which line is none
+-- @treturn[2] string  the line that is not folded text
 function M.read(source, opt)
   local self, number = new(opt, 3), 0
   for line in lines_of(source, 3) do

@@ -1,6 +1,6 @@
---- Records from bytes and back, without a session: decoder{...} and encode(spec, t).
--- Decoding is the session's own (src/record/record.c); encoding walks the same layout tables the
--- other way. A record's table is what r:copy() gives: fields by the kernel's names.
+--- Decodes and encodes records without a session: decoder{...} and encode(spec, t).
+-- The decoder is the session's (src/record/record.c); the encoder uses the same layout tables. A record's table has the
+-- form of r:copy(): fields by the kernel's names.
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
@@ -27,7 +27,7 @@ local CPUMODES = { unknown = 0, kernel = 1, user = 2, hypervisor = 3, guest_kern
 local NATIVE = string.pack("=I2", 1) == string.pack("<I2", 1) and "little" or "big"
 local host, host_narrow = registers.of(core.machine)
 
--- Every key that a record's table may have.
+-- All keys that a record's table may have.
 local known = { "type", "number", "size", "misc", "cpumode", "bytes", "sample_id", "event", "args", "body",
                 "pmu_format" }
 local number_of = {}
@@ -40,9 +40,9 @@ for _, row in ipairs(layouts.trailer) do known[#known + 1] = row.name end
 for _, flag in ipairs(layouts.miscs) do known[#known + 1] = flag.name end
 for _, name in ipairs(known) do known[name] = true end
 
--- ---- what a spec says ----
+-- ---- specs ----
 
--- decoder options, which are no fields of an attr
+-- Decoder options; the other keys are fields of an attr.
 local own = { ids = true, attr = true, endian = true, arch = true, bits = true, event = true }
 
 local function checked_endian(endian, level)
@@ -53,7 +53,7 @@ local function checked_endian(endian, level)
   return endian
 end
 
--- One attr of a spec, from its bytes or its fields.
+-- Makes an attr of a spec, from its bytes or its fields.
 local function attr_of(spec, endian, arch, level)
   local fields
   for name, value in pairs(spec) do
@@ -95,7 +95,7 @@ local function machine_of(spec, level)
   return names or {}, narrow or false
 end
 
--- What the encoder and the decoder both need to know, checked.
+-- Checks a spec and returns the data for the encoder or the decoder.
 local function read_spec(spec, level)
   if type(spec) ~= "table" then error("a spec is a table of attr fields", level + 1) end
   local list = spec[1] and spec or { spec }
@@ -114,14 +114,14 @@ local function read_spec(spec, level)
   return out
 end
 
---- A decoder for what a kernel wrote by an attr, or by several that are told apart by their ids.
+--- Makes a decoder for the records of one event, or of several that are distinguished by their ids.
 -- @tparam table spec  attr fields by the kernel's names, or `attr` = their bytes of any published
 --   size; `endian` "little" | "big" (this machine's), `arch` (this machine's, names registers),
---   `bits` 32 | 64, `ids` = list, `event` = what r.event is to be; or a list of such tables
+--   `bits` 32 | 64, `ids` = list, `event` = the value of r.event; or a list of such tables
 -- @treturn[1] decoder  d:decode(bytes [, pos]) -> table, next position | nil, message;
 --   d:records(bytes [, opts]) -> iterator over views, or over `fields`; d:id(bytes [, pos]) -> id
 -- @treturn[2] nil
--- @treturn[2] string  why these bytes are no attr, or the attrs cannot be told apart
+-- @treturn[2] string  why the bytes are not an attr, or why the attrs cannot be distinguished
 function M.decoder(spec)
   local read, why = read_spec(spec, 2)
   if not read then return nil, why end
@@ -133,11 +133,11 @@ end
 local methods = core.decoder_methods
 local native_records = methods.records
 
---- The records of these bytes, one by one: views, each good until the next one, and their positions.
+--- Iterates over the records in bytes, as views (each valid until the next one) with their positions.
 -- @tparam string bytes
--- @tparam ?table opts  `fields`: names of what is given of samples instead, and of no other record, as of a sample
---   callback, the first false where it would be nil; `bad`: f(message, position), called for a record that is
---   malformed, which is passed over and else raises
+-- @tparam ?table opts  `fields`: only samples, as the values of these fields, as for a sample callback; the first is
+--   false instead of nil; `bad`: f(message, position), called for each malformed record, which is skipped; without
+--   `bad` it raises
 function methods:records(bytes, opts)
   if type(bytes) ~= "string" then error("records: the bytes are a string, not a " .. type(bytes), 2) end
   if opts == nil then return native_records(self, bytes) end
@@ -152,7 +152,7 @@ end
 
 -- ---- values -> bytes ----
 
--- A writer of one record: its attr, and the byte order as string.pack says it.
+-- w is the state of encoding one record: its attr, its kind, and the byte order for string.pack.
 local function raise(w, name, value, wanted)
   error(("%s: %s = %s: must be %s"):format(w.kind, name, tostring(value), wanted), 0)
 end
@@ -212,7 +212,7 @@ local function set_of(w, field, value)
     local bit = by_value(field, name) or raise(w, field.name, name, "one of its names")
     if on then n = n | 1 << bit end
   end
-  -- what has no name is in raw alone
+  -- bits without a name are only in raw
   return n
 end
 
@@ -223,7 +223,7 @@ local function field_value(w, field, value)
   return integer(w, field.name, value)
 end
 
--- A word of named bits: raw is where it begins, and what is named is laid over it.
+-- Encodes a word of named bits: starts with raw, and sets the named fields.
 local function bits_word(w, fields, value)
   if type(value) ~= "table" then return integer(w, fields.name, value) end
   local word = integer(w, "raw", value.raw)
@@ -234,7 +234,7 @@ local function bits_word(w, fields, value)
       local n = field_value(w, field, v)
       if n & ~mask ~= 0 then raise(w, field.name, v, ("within %d bits"):format(field.width)) end
       local unnamed = 0
-      if type(v) == "table" then -- bits of a set that have no name stay as they are
+      if type(v) == "table" then -- keep the unnamed bits of a set
         for bit = 0, field.width - 1 do
           if not field.names[bit] then unnamed = unnamed | 1 << bit end
         end
@@ -245,7 +245,7 @@ local function bits_word(w, fields, value)
   return word
 end
 
--- A branch's flags as a big-endian compiler lays them out: every field from the other end.
+-- Mirrors a branch's flags: a big-endian compiler lays out each field from the other end.
 local function mirrored(word)
   local out = word >> 33 -- the reserved bits, one field
   for _, field in ipairs(layouts.bits.branch_stack) do
@@ -419,7 +419,7 @@ local function sample_body(w, t)
   return table.concat(out)
 end
 
--- The trailer's values are sample_id's, and the record's own where sample_id has none.
+-- The trailer's values are in sample_id, or else in the record.
 local function trailer(w, t)
   if not w.attr.sample_id_all then return "" end
   local out, sample_type = {}, w.attr.sample_type
@@ -444,7 +444,7 @@ local function rows_of(w, t)
   return form and layouts.build_id or layouts.records[MMAP2].rows
 end
 
--- An AUX record's named flags and pmu_format lie over its flags, as others do over misc.
+-- An AUX record's named flags and pmu_format override bits of its flags, as other flags override misc.
 local function with_aux_flags(w, t)
   local flags = integer(w, "flags", t.flags)
   for _, flag in ipairs(layouts.miscs) do
@@ -469,7 +469,7 @@ local function other_body(w, t)
   return padded(table.concat(out)) .. trailer(w, t)
 end
 
--- Of a type that we do not know, raw is all there is, with whatever trailer it has; or body, without.
+-- An unknown type has raw, which includes its trailer, or body, which does not.
 local function unknown_body(w, t)
   if t.body == nil then return text(w, "raw", t.raw) end
   return padded(text(w, "body", t.body)) .. trailer(w, t)
@@ -487,7 +487,7 @@ local function misc_of(w, t)
     if on ~= nil and not flag.field and w.number < 32 and flag.types >> w.number & 1 == 1 then
       if on then
         misc = misc | flag.mask
-      elseif flag.name ~= "build_id_form" then -- whose bit may be another event's
+      elseif flag.name ~= "build_id_form" then -- other record types use its bit
         misc = misc & ~flag.mask
       end
     end
@@ -535,7 +535,7 @@ local function only(read, one)
   return { one, big = read.big, narrow = read.narrow, registers = read.registers }
 end
 
--- The attr that the record's id tells, of several; the first where a record has none, as in decoding.
+-- Selects the attr by the record's id; the first attr for a record without an id, as in decoding.
 local function choose(read, t)
   if #read == 1 then return read end
   local number = number_for(t)
@@ -551,7 +551,7 @@ local function choose(read, t)
   error(("id %s is no attr's"):format(tostring(id)), 0)
 end
 
---- A function that encodes by a spec which is read once: encoder(spec)(t) -> bytes.
+--- Reads a spec once and returns an encoder: encoder(spec)(t) -> bytes.
 function M.encoder(spec)
   local read, why = read_spec(spec, 2)
   if not read then error(why, 2) end
@@ -562,12 +562,11 @@ function M.encoder(spec)
   end
 end
 
---- The bytes of a record as the kernel would write them by this attr; d:decode()'s inverse.
--- @tparam table spec  as of decoder
--- @tparam table t     type (or number) and fields by the kernel's names; what is absent is zero.
---   misc is a number, its named flags and cpumode are laid over it; sample_id has the trailer's
---   values, what it lacks is taken from the record's own
--- @treturn string  raises on what cannot be encoded
+--- Encodes a record as the kernel would write it for this attr; the inverse of d:decode().
+-- @tparam table spec  as for decoder
+-- @tparam table t     type (or number) and fields by the kernel's names; a missing field is zero. misc is a number,
+--   overridden by its named flags and cpumode; the trailer's values come from sample_id, or else from the record
+-- @treturn string  raises if the record cannot be encoded
 function M.encode(spec, t)
   if type(t) ~= "table" then error("a record is a table", 2) end
   local ok, encode = pcall(M.encoder, spec)

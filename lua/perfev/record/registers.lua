@@ -1,12 +1,12 @@
---- The names of the registers in regs_user and regs_intr, by the bit of the mask.
--- Source: arch/*/include/uapi/asm/perf_regs.h, whose names these are without PERF_REG_<ARCH>_.
+--- Names of the registers in regs_user and regs_intr, by the bit of the mask.
+-- Source: arch/*/include/uapi/asm/perf_regs.h; the names lack the prefix PERF_REG_<ARCH>_.
 
 local check = require "perfev.base.check"
 local core = require "perfev.core"
 
 local M = {}
 
--- A word for each bit from first on: "a b c"; "r0-r15" is a run of them.
+-- Names the bits from first on: "a b c" has three names, "r0-r15" sixteen.
 local function from(first, text, names)
   names = names or {}
   local bit = first
@@ -20,11 +20,11 @@ local function from(first, text, names)
   return names
 end
 
-local make = {} -- family -> what makes its names, when they are asked for
+local make = {} -- family -> function that makes its names, called on first use
 
 function make.x86()
   local names = from(0, "ax bx cx dx si di bp sp ip flags cs ss ds es fs gs r8-r15")
-  for n = 0, 15 do -- 128 bits each: two words, the low one first
+  for n = 0, 15 do -- 128 bits: two words, the low one first
     names[32 + 2 * n], names[33 + 2 * n] = "xmm" .. n, ("xmm%d_high"):format(n)
   end
   return names
@@ -46,7 +46,7 @@ setmetatable(M, { __index = function(_, family)
   return M[family]
 end })
 
--- What uname -m says -> the table's name, and whether a record of it is of a 32-bit kernel.
+-- Patterns for the output of uname -m -> family, true for a 32-bit kernel.
 local families = {
   { "^i[3-6]86$", "x86", true }, { "^x86_64$", "x86" }, { "^amd64$", "x86" }, { "^x86$", "x86" },
   { "^aarch64", "arm64" }, { "^arm64$", "arm64" }, { "^arm", "arm", true },
@@ -54,14 +54,14 @@ local families = {
   { "^ppc64", "powerpc" }, { "^powerpc64", "powerpc" }, { "^ppc$", "powerpc", true }, { "^powerpc", "powerpc" },
 }
 
---- The register names of a machine, and whether it is of 32 bits; nil when there are none.
+--- Returns the register names of a machine, and true if it has 32 bits; nil for an unknown machine.
 function M.of(machine)
   for _, family in ipairs(families) do
     if machine:find(family[1]) then return M[family[2]], family[3] or false end
   end
 end
 
--- The mask for a list of names; raises, as core.attr_new does, for what is none.
+-- Makes the mask for a list of names; raises, as core.attr_new does, for an unknown name.
 local function mask_of(field, list, names, machine)
   local bits, known, mask = {}, {}, 0
   for bit, name in pairs(names) do bits[name], known[#known + 1] = 1 << bit, name end
@@ -75,15 +75,15 @@ local function mask_of(field, list, names, machine)
       error(("%s: %s has no register '%s'%s"):format(field, machine, name,
         check.hint(name, known)), 0)
     end
-    mask = mask | bit | (bits[name .. "_high"] or 0) -- both words of one of 128 bits
+    mask = mask | bit | (bits[name .. "_high"] or 0) -- both words of a 128-bit register
   end
   return mask
 end
 
---- An attr of these fields, whose registers may be lists of names.
+--- Makes an attr of fields whose registers may be lists of names.
 -- Raises as core.attr_new does.
 -- @tparam table fields
--- @tparam[opt] string machine  whose registers; this one's
+-- @tparam[opt] string machine  default: this machine
 function M.attr(fields, machine)
   machine = machine or core.machine
   local copy
@@ -98,7 +98,7 @@ function M.attr(fields, machine)
       copy[field] = mask_of(field, fields[field], names, machine)
     end
   end
-  local ok, attr = pcall(core.attr_new, copy or fields) -- called by nobody, it names no place
+  local ok, attr = pcall(core.attr_new, copy or fields) -- pcall keeps the position out of the message
   if not ok then error(attr, 0) end
   return attr
 end
