@@ -267,7 +267,7 @@ static int name_keys(lua_State *L, struct l_agg *self, struct pev_agg *to,
 		if (rc == 0)
 			rc = pev_agg_put(&named, self->key.bytes, self->key.len, cell);
 	}
-	/* Last: what most keys have left out is what one that comes then begins with. */
+	/* Last: with kind "top" new keys start at the count of the dropped keys. */
 	if (rc == 0)
 		rc = pev_agg_put_other(&named, &agg->other);
 	if (rc < 0) {
@@ -335,7 +335,7 @@ static int put_stack(lua_State *L, struct pev_key *key, int arg)
 	return pev_key_pointer(key, stack);
 }
 
-/* The column's, of the aggregator whose key it is. */
+/* Adds the argument at arg to the key, as the value of that column. */
 static int put_argument(lua_State *L, struct l_agg *self, uint32_t column, int arg)
 {
 	struct pev_key *key = &self->key;

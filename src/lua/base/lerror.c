@@ -43,7 +43,7 @@ void l_raise_pending(lua_State *L)
 	lua_error(L);
 }
 
-/* Push { operation=, pid=, cpu=, bytes=, cause=, remedy= }, what of it is set; 0: nothing is. */
+/* Pushes a table with the fields that err has: operation, pid, cpu, bytes, cause, remedy. */
 static int push_fields(lua_State *L, const struct pev_err *err)
 {
 	static const char *const operations[] = {

@@ -104,7 +104,7 @@ static int l_memory(lua_State *L)
 	memset(m->bytes, 0, m->len);
 	luaL_setmetatable(L, TYPENAME);
 #ifdef __SANITIZE_ADDRESS__
-	/* Nobody has business in what is left of the room. */
+	/* Make the rest of the reserved range inaccessible. */
 	ASAN_POISON_MEMORY_REGION(m->bytes + m->len,
 				  room - (size_t)(m->bytes - (unsigned char *)(m + 1)) - m->len);
 #endif

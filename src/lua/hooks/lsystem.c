@@ -43,7 +43,7 @@ static int l_slurp(lua_State *L)
 	return 1;
 }
 
-/* append(path, text) -> 0 | nil, path, errno; what is written is one write(2) */
+/* append(path, text) -> 0 | nil, path, errno; with one write(2) */
 static int l_append(lua_State *L)
 {
 	const char *path = luaL_checkstring(L, 1), *text = luaL_checkstring(L, 2);
