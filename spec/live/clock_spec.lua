@@ -41,10 +41,10 @@ describe("a session's clock", function()
     end
   end)
 
-  it("is none that counts CPU time: those have no time of day for all", function()
+  it("is not one that counts CPU time: these differ from task to task", function()
     for _, name in ipairs { "process_cputime", "thread_cputime", "PROCESS_CPUTIME_ID", 2, 3 } do
       assert.error_matches(function() perfev.session { clock = name } end,
-        "clock is one of boottime, monotonic, monotonic_raw, realtime, tai, not '" .. name .. "'")
+        "clock must be one of boottime, monotonic, monotonic_raw, realtime, tai, not '?" .. name)
     end
   end)
 
