@@ -2,10 +2,10 @@
 --
 -- Run as root from the tree's top after make:
 --   lua5.4 spec/support/capture.lua spec/fixtures/vectors [NAME...]
--- Every vector is a file of its own: the attr's bytes, the record's, what made the kernel
--- write it, and the fields it must decode to. `holds` is what we know of it without decoding,
--- so that a wrong decoder does not write wrong expectations. python3, unshare(1) and
--- taskset(1) are used here, and nowhere by the specs.
+-- Each vector is one file: the attr's bytes, the record's bytes, the action that made the kernel
+-- write it, and the expected fields. `holds` checks the record without the decoder, so that a
+-- wrong decoder cannot write wrong expectations. This script needs python3, unshare(1) and
+-- taskset(1); the specs do not.
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 package.cpath = "build/?.so;" .. package.cpath
@@ -31,7 +31,7 @@ local KERNEL, MACHINE = shell "uname -r", shell "uname -m"
 
 -- ---- rings ----
 
--- An event by these attr fields, enabled on exec unless it is of a CPU, with a ring.
+-- Opens an event with these attr fields and a ring; a task's event is enabled on exec.
 local function open(fields, pid, cpu, group, pages)
   local attr = assert(core.attr_parse(core.attr_new(fields):bytes())) -- with its size set
   local fd, errno = real.perf_event_open(attr, pid, cpu, group or -1, 8)
@@ -42,7 +42,7 @@ end
 
 local HEAD, TAIL = 1024, 1032
 
--- All that is unread, as a list of records' bytes; the room is given back.
+-- Reads all unread records and frees their space -> list of the records' bytes.
 local function drain(ring)
   local m, out = ring.memory, {}
   local head, tail = m:u64(HEAD), m:u64(TAIL)
@@ -65,7 +65,7 @@ local function close(ring)
   real.close(ring.fd)
 end
 
--- ---- what runs ----
+-- ---- workloads ----
 
 local function on_cpu(...) return { "taskset", "-c", tostring(CPU), ... } end
 local function sh(text) return on_cpu("sh", "-c", text) end
@@ -126,7 +126,7 @@ local function literal(value, indent)
   return "{\n" .. table.concat(lines, "\n") .. "\n" .. indent .. "}"
 end
 
--- Long strings are broken where Lua allows it.
+-- Splits a long string where Lua allows it.
 local function wrapped(name, text)
   local out = {}
   for i = 1, #text, 88 do out[#out + 1] = '"' .. text:sub(i, i + 87) .. '"' end
@@ -156,7 +156,7 @@ local function tell(case, text)
   io.stderr:write(("%-24s %s\n"):format(case.name, text))
 end
 
--- The first record that is of the type and that `holds`.
+-- Returns the first record of the type for which `holds` is true.
 local function pick(case, ring, records, pid)
   local decoder = assert(perfev.decoder { attr = ring.attr, endian = "little", arch = MACHINE })
   local seen = {}
@@ -173,7 +173,7 @@ local function pick(case, ring, records, pid)
   tell(case, "NOTHING; seen: " .. literal(seen, ""))
 end
 
--- Open case.events for the child (or its CPU), let it run, pick from the ring of the last.
+-- Opens case.events for the child (or its CPU), runs it, and picks from the last event's ring.
 local function capture(case)
   if next(only) and not only[case.name] then return end
   local child = assert(core.spawn(case.run or sh "true", 0))
@@ -267,7 +267,7 @@ capture { name = "read_group", type = "read", group = true, what = "READ in the 
   },
   holds = function(t, pid) return t.pid ~= pid and #t.read.values >= 1 and t.read.time_enabled > 0 end }
 
--- A sample of each field by itself: page faults, of which each has an address.
+-- One sample for each single field. Page faults, because every one has an address.
 local function sample_of(field, what, also, holds, run)
   local fields = { sample_type = { field }, sample_id_all = false }
   for name, value in pairs(also or {}) do fields[name] = value end
@@ -412,7 +412,7 @@ capture { name = "namespaces", type = "namespaces", what = "NAMESPACES, all seve
       t.namespaces.net.inode == math.tointeger(tonumber(shell("stat -Lc %i /proc/self/ns/net")))
   end }
 
--- return 0, loaded as a socket filter by bpf(2) itself
+-- a socket filter that returns 0, loaded with bpf(2) directly
 local BPF = python [[
 import ctypes, struct, os
 code = ctypes.create_string_buffer(bytes.fromhex("b700000000000000" "9500000000000000"))
@@ -425,7 +425,7 @@ os.close(fd)]]
 local function bpf(name, what, type, made_by, holds)
   capture { name = name, type = type, cpu_wide = true, what = what, made_by = made_by, run = BPF,
     events = { dummy { ksymbol = true, bpf_event = true, sample_type = { "time", "identifier" } } },
-    -- it is freed after a grace period
+    -- the kernel frees the program after a grace period
     meanwhile = function() shell "sleep 0.5" return {} end, holds = holds }
 end
 bpf("ksymbol_register", "KSYMBOL of a BPF program", "ksymbol", "bpf(BPF_PROG_LOAD) of a program named perfev",
@@ -443,7 +443,7 @@ if mounted then
   cgroups = shell "mktemp -d"
   shell("mount -t cgroup2 none " .. cgroups)
 end
--- With comm: for cgroup alone an event is not put on the list of those that get side-band
+-- With comm: an event that sets only cgroup is not added to the list of side-band events
 -- (is_sb_event() in kernel/events/core.c; seen on 6.18).
 capture { name = "cgroup", type = "cgroup", cpu_wide = true, what = "CGROUP", made_by = "mkdir in a cgroup2 mount",
   run = on_cpu("mkdir", cgroups .. "/perfev-capture"),
@@ -453,7 +453,7 @@ capture { name = "cgroup", type = "cgroup", cpu_wide = true, what = "CGROUP", ma
 shell(("rmdir %s/perfev-capture 2>/dev/null"):format(cgroups))
 if mounted then shell(("umount %s && rmdir %s"):format(cgroups, cgroups)) end
 
--- More samples than the limit in one tick, once it is lowered.
+-- More samples in one tick than the lowered limit.
 local RATE = "/proc/sys/kernel/perf_event_max_sample_rate"
 local rate = shell("cat " .. RATE)
 shell(("echo 1000 > %s 2>/dev/null"):format(RATE))

@@ -1,15 +1,15 @@
--- docs.lua - parses the documents (headings, links, code blocks) and runs their code blocks.
+-- docs.lua - reads the documents (headings, links, code blocks) and runs their code blocks.
 --
--- A block is ```lua, ```sh or ```text. HTML comments right above it have options:
---   file: NAME        lua: save it under that name, for the blocks that follow
---   run: COMMAND      lua: run it so, SCRIPT being the file (default: perfl -q SCRIPT -- true)
+-- A block is ```lua, ```sh or ```text. HTML comments directly above a block are its notes:
+--   file: NAME        lua: save the block under that name, for later blocks
+--   run: COMMAND      lua: the command; SCRIPT is the file (default: perfl -q SCRIPT -- true)
 --   as: USER          run it as that user
---   status: N         with that exit status (default 0)
---   not run: WHY      leave it alone
---   vary: PATTERN     text: what this Lua pattern matches differs from run to run
---   gaps: WHY         text: other lines may come between those shown
--- A ```text block is what the block before it prints, errors included. Numbers and the width
--- of white space may differ; a line of "..." stands for any lines, " ..." for the rest of one.
+--   status: N         expected exit status (default 0)
+--   not run: WHY      do not run the block
+--   vary: PATTERN     text: matches of this Lua pattern differ from run to run
+--   gaps: WHY         text: other lines may come between the shown lines
+-- A ```text block is the output of the block before it, errors included. Numbers and the width
+-- of white space may differ; a line "..." matches any lines, " ..." the rest of a line.
 
 local run = require "spec.support.run"
 
@@ -34,7 +34,7 @@ local function directive(notes, line)
   return true
 end
 
---- A document's parts.
+--- Splits a document into its parts.
 -- @treturn table  `blocks` ({ lang, text, line, notes... }), `headings` ({ level, text, line }),
 --                 `lines` outside of blocks ({ text, line })
 function M.read(path)
@@ -67,14 +67,14 @@ function M.read(path)
   return doc
 end
 
---- The pages of the Lua interface, as paths.
+--- Returns the paths of the Lua interface's pages.
 function M.api_pages()
   local paths = {}
   for path in run.capture("ls doc/api/*.md"):gmatch "[^\n]+" do paths[#paths + 1] = path end
   return paths
 end
 
---- The anchor that a page's reader can link to, as GitHub makes it from a heading.
+--- Returns the anchor that GitHub makes from a heading.
 function M.anchor(heading)
   return (heading:lower():gsub("[^%w_%- ]", ""):gsub(" ", "-"))
 end
@@ -92,7 +92,7 @@ local function escaped(s)
   return (s:gsub("%p", "%%%0"))
 end
 
--- A line's text -> the pattern that matches it in another run.
+-- Makes from a line of text the pattern that matches the same line in another run.
 local function pattern_of(line, vary)
   local out, at = {}, 1
   local shown, cut = line:gsub(" %.%.%.$", "")
@@ -116,8 +116,7 @@ local function pattern_of(line, vary)
     .. (cut > 0 and "" or "%s*$")
 end
 
--- The closing line has the cost of a record only if there were enough of them: how many there are depends on the files
--- of the machine.
+-- The summary line has the cost per record only after enough records; their number depends on the machine's files.
 local function lines_of(text)
   local lines = {}
   text = text:gsub(" %(%d+ ns a record%)%f[\n\0]", "")
@@ -126,11 +125,11 @@ local function lines_of(text)
   return lines
 end
 
---- Does what a block printed look like what the document shows?
+--- Compares a block's output with the text that the document shows.
 -- @tparam table how  the ```text block's notes: `vary`, `gaps`
 -- @treturn[1] true
 -- @treturn[2] nil
--- @treturn[2] string  the first line of the document that is not there
+-- @treturn[2] string  the document's first line that the output lacks
 function M.compare(shown, printed, how)
   local want, got, at, gap = lines_of(shown), lines_of(printed), 1, false
   for _, line in ipairs(want) do
@@ -158,14 +157,14 @@ local function spill(path, text)
   assert(file:close())
 end
 
---- A place where documents' commands run: perfl in PATH, the module found, nothing else there.
+--- Makes a directory in which documents' commands run: perfl is in PATH and the module is found.
 function M.place()
   local dir = run.tempdir()
   local here = run.capture("pwd -P")
-  -- A copy that every user can reach, and the scripts, whose examples run here.
+  -- A copy that every user can read, and the scripts for their examples.
   assert(os.execute(("mkdir %s/bin %s/work && cp -R scripts %s && cp -R %s %s/perfev %s/bin/"):format(
     dir, dir, dir, run.quote(run.perfl), run.quote(run.perfl:match("^(.*)/") or "."), dir)))
-  -- What the examples watch stands for anything that people would.
+  -- The examples watch these programs in place of a user's own.
   for _, name in ipairs { "before", "after" } do spill(dir .. "/" .. name .. ".folded", "main;" .. name .. " 3\n") end
   spill(dir .. "/bin/make", "#!/bin/sh\nexec ls -R /usr/include/linux >/dev/null\n")
   assert(os.execute(("chmod 755 %s/bin/make && chmod 777 %s/work"):format(dir, dir)))
@@ -183,20 +182,20 @@ function M.leave(place)
   run.remove(place.dir)
 end
 
--- What perfl adds where others had the CPU for too long. No document shows it.
+-- Lines that perfl adds when other processes held the CPU for too long. No document shows them.
 local function without_losses(text)
   return (text:gsub("perfl: records were lost because they came faster [^\n]*\n  try: [^\n]*\n", "")
     :gsub("perfl: [^\n]*side%-band records? lost[^\n]*\n", ""))
 end
 
---- Run a line for the shell there -> what run gives, all output in `out`, without words of progress and of losses.
+--- Runs a shell line there -> run's result; `out` has all output without the lines of progress and losses.
 function M.shell(place, text, user, cwd)
   local result = run("exec 2>&1\n" .. text, { cwd = cwd or place.work, env = place.env, user = user })
   result.out = without_losses(run.without_progress(result.out))
   return result
 end
 
---- Run a block -> run's result, or nil when it is none to run.
+--- Runs a block -> run's result, or nil for a block that does not run.
 function M.run(place, block)
   if block["not run"] or block.lang == "text" then return nil end
   if block.lang == "sh" then return M.shell(place, block.text, block.as) end

@@ -1,9 +1,9 @@
--- elf.lua - builds ELF files byte by byte for specs: function symbols at addresses, without code.
+-- elf.lua - builds ELF files byte by byte for specs: functions at given addresses, without code.
 --
 --   elf.file { functions = { { "main", 0x1000, 0x20 } }, build_id = ("\1"):rep(20) }
 --
--- One segment, of all that is run: `offset` in the file (0x1000), `vaddr` (the same), `length` (0x10000); and one for
--- the note of a build-id.
+-- One executable segment: `offset` in the file (0x1000), `vaddr` (the same), `length` (0x10000); and a segment for
+-- the build-id note.
 
 local M = {}
 
@@ -15,7 +15,7 @@ local function note(id)
   return string.pack("<I4I4I4", 4, #id, 3) .. "GNU\0" .. pad(id, 4)
 end
 
--- .symtab's bytes and those of its names
+-- Returns the bytes of .symtab and of its string table.
 local function symbols(functions)
   local table_, names = { ("\0"):rep(24) }, { "\0" }
   local at = 1
@@ -29,7 +29,7 @@ local function symbols(functions)
   return table.concat(table_), table.concat(names)
 end
 
---- The bytes of a file.
+--- Returns the bytes of a file.
 -- @tparam table opts  `functions` ({ name, address, size, bind, type, section }), `dynamic` (they are in .dynsym),
 --   `build_id`, `debuglink` ({ name, crc }), `minidebug` (bytes of .gnu_debugdata), `eh_frame` (its bytes), `machine`
 --   (EM_*, x86-64), `offset`, `vaddr`, `length` of the segment
@@ -72,7 +72,7 @@ function M.file(opts)
   return header .. program .. notes .. table.concat(bodies) .. table.concat(headers)
 end
 
---- The bytes of a file that has nothing but a segment of notes.
+--- Returns the bytes of a file with only a segment of notes.
 -- @tparam table opts  `bits` (32 or 64), `order` ("<" or ">"), `align` (4 or 8), `offset` in the file, `notes` (bytes)
 function M.notes_file(opts)
   local is_64, order = opts.bits == 64, opts.order

@@ -1,8 +1,8 @@
 -- Serves the files of a simulated kernel and of the real one together, for specs of recordings.
 
-local OURS = 1 << 20 -- added to the simulated kernel's descriptors, to tell them from real ones
+local OURS = 1 << 20 -- added to the simulated kernel's descriptors to distinguish them from real ones
 
---- Returns hooks that read the files of the simulated kernel k, and real files on paths where it has none.
+--- Returns hooks that read the files of the simulated kernel k, and the real file for every other path.
 return function(k)
   local real = require("perfev").hooks.real
   local function by_fd(name)

@@ -1,11 +1,11 @@
--- fixtures.lua - recordings made by other tools, in a directory beside the tree, with their expected content.
+-- fixtures.lua - recordings of other tools, stored beside the tree, and their documented contents.
 --
 --   for _, fixture in ipairs(fixtures) do
 --     it("reads " .. fixture.file, function()
 --       if fixtures.missing then pending(fixtures.missing) end
 --       local rec = perfev.open(fixtures.path(fixture.file))
 --
--- Where they are not had the list is one that tells nothing, so that such a loop makes a spec that is pending.
+-- Without the recordings the list has one entry without contents, so that such a loop makes one pending spec.
 
 local json = require "spec.support.json"
 local run = require "spec.support.run"
@@ -18,7 +18,7 @@ fixtures.missing = not told and "no " .. DIRECTORY .. " beside the tree" or nil
 
 function fixtures.path(name) return DIRECTORY .. name end
 
---- What is told of the one of that name.
+--- Returns the entry of that name.
 function fixtures.named(name)
   for _, fixture in ipairs(fixtures) do
     if fixture.file == name then return fixture end

@@ -1,4 +1,4 @@
--- Parses JSON for specs; null becomes json.null.
+-- json.lua - parses the JSON that specs read; null becomes json.null.
 
 local json = { null = setmetatable({}, { __tostring = function() return "null" end }) }
 

@@ -1,4 +1,4 @@
--- kernel_formats.lua - reads the tracepoint formats of this kernel and makes a payload for each.
+-- kernel_formats.lua - lists this kernel's tracepoint formats and makes a payload for each.
 
 local lfs = require "lfs"
 local run = require "spec.support.run"
@@ -10,8 +10,8 @@ local M = {}
 
 local function has_folder(path) return lfs.attributes(path, "mode") == "directory" end
 
---- All of them, by system and name.
--- @treturn {table,...}  each `system`, `name`, `text`; empty where tracefs cannot be read
+--- Returns all formats, sorted by system and name.
+-- @treturn {table,...}  each `system`, `name`, `text`; empty if tracefs cannot be read
 function M.all()
   local list = {}
   if not pcall(lfs.dir, EVENTS) then return list end
@@ -27,8 +27,8 @@ function M.all()
   return list
 end
 
---- A payload: `fill` in each byte of a number or an array, one string behind all fields for each
--- dynamic one.
+--- Makes a payload: `fill` in each byte of a number or an array; after all fields, one string for
+-- each dynamic field.
 -- @tparam string text  a format
 -- @tparam integer fill  0 to 255
 function M.payload(text, fill)

@@ -1,11 +1,11 @@
--- mapped.lua - lists the files that the tasks of a recording mapped, from its records; for specs of build ids.
+-- mapped.lua - collects, record by record, the files that a recording's tasks mapped, for specs of build ids.
 
 local perfev = require "perfev"
 
-local HOST = 2 -- PERF_RECORD_MISC_CPUMODE_*: kernel 1, user 2; those of guests are beyond
+local HOST = 2 -- PERF_RECORD_MISC_CPUMODE_*: kernel 1, user 2; guests have larger values
 
 --- @tparam string path  a recording
--- @treturn table  { filename, misc, pid, ino, build_id }, of each name the first, as facts.closing has `maps`
+-- @treturn table  { filename, misc, pid, ino, build_id }, the first of each name, as `maps` in facts.closing
 return function(path)
   local recording <close> = assert(perfev.open(path))
   local maps, seen = {}, {}

@@ -1,17 +1,17 @@
--- meets.lua - repeats a recording until sampling has met the expected names.
+-- meets.lua - repeats a sampled load until the samples contain all wanted names.
 --
 --   local meets = require "spec.support.meets"
 --   meets({ "spin", "main" }, 100, function(times) return names_in(record(program, times)) end)
 --
--- Samples of a clock fall where they fall, and few where a busy machine gives little time: no load of a fixed length
--- has any number of them. So there is more and more work, until each name was met; where one never is, for an error.
+-- The number of clock samples depends on the CPU time that a busy machine gives: no fixed load is sure of any.
+-- So the load doubles until every name was seen; a name that is never seen is an error.
 
 local TRIES = 8
 
---- Calls sampled(times), with twice as many times after each, until all that is wanted was seen.
+--- Calls sampled(times), doubling `times` after each call, until every wanted name was seen.
 -- @tparam table wanted      names, strings
--- @tparam integer times     of the first call
--- @tparam function sampled  times -> set of what was seen: name -> true
+-- @tparam integer times     for the first call
+-- @tparam function sampled  times -> set of the seen names: name -> true
 return function(wanted, times, sampled)
   local missing
   for _ = 1, TRIES do

@@ -1,4 +1,4 @@
--- A program for valgrind: runs sessions on the simulated kernel and ends them in every way.
+-- A program for valgrind: opens sessions on the simulated kernel and ends them in every way.
 -- Run it from the tree's root; it prints ok.
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path

@@ -1,9 +1,9 @@
--- openings.lua - a case for every outcome of perf_event_open(2) in the table below.
+-- openings.lua - conditions and expected outcomes of perf_event_open(2), to try on a kernel.
 --
--- The table is that of kernel/events/core.c as of 6.18 (perf_copy_attr(), perf_event_open(), perf_event_alloc());
--- an older kernel returns EINVAL for what it does not support yet.
--- A row has one or more conditions; each is tried on a kernel, real or simulated, by `openings.try`, by whoever
--- runs this: a spec as root, or perfl as somebody else, who gets this file as text.
+-- The table follows kernel/events/core.c of 6.18 (perf_copy_attr(), perf_event_open(), perf_event_alloc());
+-- older kernels return EINVAL for features that they lack.
+-- A row has one or more conditions; `openings.try` tries each on a kernel, real or simulated. A spec does so as
+-- root; perfl does so as another user and gets this file as text.
 
 local core = require "perfev.core"
 
@@ -23,7 +23,7 @@ local function with(base, more)
   return fields
 end
 
--- What everybody may have of their own tasks.
+-- Every user may open this on a task of their own.
 local user = { exclude_kernel = true, exclude_hv = true, disabled = true }
 local function clock(more)
   return with(with(user, { type = 1, config = 0, sample_period = 1000000, sample_type = { "tid" } }), more)
@@ -33,7 +33,7 @@ local function dummy(more) return with(with(user, { type = 1, config = 9 }), mor
 local function sampled(bits, more) return clock(with({ sample_type = bits }, more)) end
 local function watch(more) return with(with(user, { type = 5, bp_type = 2, bp_addr = 0x1000, bp_len = 4 }), more) end
 
--- An attr with bits that have no name, by their place in its bytes.
+-- Sets bits without a name in an attr, at an offset in its bytes.
 local function patched(fields, at, format, value)
   local bytes = core.attr_new(fields):bytes()
   bytes = bytes:sub(1, 4) .. string.pack("=I4", 120) .. bytes:sub(9) .. ("\0"):rep(120 - #bytes)
@@ -45,7 +45,7 @@ end
 local list, facts
 
 -- { row, what, errno ("ok": opens), attr, pid =, cpu =, flags =, by =, group = f(open) -> fd, as = {who -> errno} }
--- by: "attr": the attr and its target alone say it; "machine": machine, caller or group does.
+-- by: "attr": the attr and its target decide the outcome; "machine": the machine, the caller or the group does.
 local function add(row, what, errno, attr, more)
   local one = with({ row = row, what = what, errno = errno, attr = attr, by = "attr", pid = 0, cpu = -1, flags = 0 },
     more)
@@ -53,13 +53,13 @@ local function add(row, what, errno, attr, more)
   list[#list + 1] = one
 end
 
--- What is taken since a kernel, and before it is refused with what an unknown bit is.
+-- A feature that the kernel has since `version`; older kernels refuse it as they refuse an unknown bit.
 local function add_since(version, row, what, attr, more)
   if facts.release >= version then return add(row, what, "ok", attr, more) end
   return add(row, what, "EINVAL", attr, with(more or {}, { by = "machine", as = {} }))
 end
 
--- Of a machine that has breakpoints.
+-- For a machine with breakpoints.
 local function add_watch(...)
   if facts.breakpoints then add(...) end
 end
@@ -87,7 +87,7 @@ local function descriptors()
   add("flags of the call", "all but those that change something", "ok", clock(), { flags = NO_GROUP | OUTPUT })
   add("cgroup", "with cpu -1", "EINVAL", clock(), on_machine { flags = PID_CGROUP })
   add("cgroup", "with pid -1", "EINVAL", clock(), on_machine { flags = PID_CGROUP, pid = -1, cpu = 0 })
-  -- whose descriptor it is comes first; that a CPU may be watched is asked for later
+  -- the kernel checks the descriptor first and the right to watch a CPU later
   add("cgroup", "a descriptor that is closed", "EBADF", clock(),
     on_machine { flags = PID_CGROUP, pid = NO_FD, cpu = 0 })
   add("cgroup", "a descriptor of something else", "EBADF", clock(), on_machine { flags = PID_CGROUP, cpu = 0,
@@ -113,7 +113,7 @@ local function amounts()
   add("period", "freq above every sysctl", "EINVAL", often { freq = true, sample_freq = 1 << 40 })
   add("period", "bit 63", "EINVAL", clock { sample_period = math.mininteger })
   add("period", "all bits but 63", "ok", clock { sample_period = math.maxinteger })
-  -- Without the kernel's part, which later kernels (seen: 6.12.117) give nobody, whatever the event leaves out.
+  -- Without the kernel's part: later kernels (seen: 6.12.117) refuse it to user nobody even with exclude_kernel.
   add("callchain", "deeper than the sysctl", "EOVERFLOW", sampled({ "callchain" },
     { sample_max_stack = deep + 1, exclude_callchain_kernel = true }), machine)
   add("callchain", "as deep as the sysctl", "ok", sampled({ "callchain" },
@@ -241,12 +241,12 @@ local function callers()
   add("rights", "user side of one's own task", "ok", clock())
   add("rights", "the kernel's side", "ok", clock { exclude_kernel = false }, theirs())
   add("rights", "a whole CPU", "ok", clock(), theirs { pid = -1, cpu = 0 })
-  -- CAP_PERFMON is enough in the place of ptrace's right
+  -- CAP_PERFMON replaces the ptrace right
   add("rights", "another user's task", "ok", clock(), theirs { pid = 1 })
   add("rights", "namespaces", "ok", clock { namespaces = true }, theirs())
   add("rights", "physical addresses", "ok", sampled { "phys_addr" }, theirs())
   add("rights", "ksymbol", "ok", dummy { ksymbol = true })
-  -- Nobody has it of some releases (6.1.0-56 and 6.12.117 of Debian), and has it of others (6.18.44).
+  -- Some releases refuse it to user nobody (Debian's 6.1.0-56 and 6.12.117), others allow it (6.18.44).
   add("rights", "text_poke", "ok", dummy { text_poke = true }, { unsure = "nobody" })
   add("rights", "bpf_event", "ok", dummy { bpf_event = true })
   add("rights", "cgroup records", "ok", dummy { cgroup = true })
@@ -265,7 +265,7 @@ local function callers()
 end
 
 local function unknown_bits()
-  -- Bit fields begin where bytes do: with the highest bit on big-endian machines.
+  -- Big-endian machines allocate bit fields from the highest bit.
   local big = string.pack("=I2", 1) == "\0\1"
   for _, bit in ipairs { 40, 41, 63 } do
     add("unknown bits", "flag " .. bit, "EINVAL", patched(clock(), 40, "=I8", 1 << (big and 63 - bit or bit)))
@@ -292,10 +292,10 @@ local function ignored()
   if facts.release >= 5013 then add("ignored", "sig_data without sigtrap", "ok", clock { sig_data = 1 }) end
 end
 
---- All conditions, in the table's order.
--- @tparam table f  what is so on this machine: `machine`, `max_sample_rate`, `max_stack`, `breakpoints` (slots that
---   are free; nil: it has none), `bpext` (AMD's address masks), `release` (6013: Linux 6.13), and ids of
---   tracepoints: `syscall`, `switch`, `ftrace` (`functions`: and functions can be traced)
+--- Returns all conditions, in the table's order.
+-- @tparam table f  facts of this machine: `machine`, `max_sample_rate`, `max_stack`, `breakpoints` (free slots;
+--   nil: no breakpoints), `bpext` (AMD's address masks), `release` (6013: Linux 6.13), and ids of
+--   tracepoints: `syscall`, `switch`, `ftrace` (`functions`: functions can be traced)
 function M.list(f)
   list, facts = {}, f
   for _, part in ipairs { targets, descriptors, events, amounts, samples, lives, clocks, aux, groups, breakpoints,
@@ -307,9 +307,9 @@ local function sealed(attr)
   return core.attr_parse(type(attr) == "string" and attr or core.attr_new(attr):bytes())
 end
 
---- Try one on a kernel (`perfev.hooks.real`, or a simulated one's hooks).
+--- Tries a condition on a kernel (`perfev.hooks.real`, or a simulated kernel's hooks).
 -- @treturn string  "ok" or errno's name
--- @treturn string  what the attr's validate said beforehand, the same way
+-- @treturn string  the result of the attr's validate(), in the same form
 function M.try(one, kernel)
   local fds, maps = {}, {}
   local k = { epoll_create = function()
@@ -334,7 +334,7 @@ function M.try(one, kernel)
   return fd and "ok" or E[errno] or tostring(errno), ok and "ok" or E[why]
 end
 
--- What else the kernel refuses, of calls on an event: { what, errno, f(open, map, read) -> result, errno, as = }
+-- Calls on an open event that the kernel refuses: { what, errno, f(open, map, read) -> result, errno, as = }
 local function inherited(open) return (assert(open(clock { inherit = true }, 0, -1, -1, CLOEXEC))) end
 local function own(open) return (assert(open(clock(), 0, -1, -1, CLOEXEC))) end
 
@@ -361,7 +361,7 @@ M.calls = {
   end },
 }
 
---- Try one of `calls` on a kernel -> "ok" or errno's name.
+--- Tries an entry of `calls` on a kernel -> "ok" or errno's name.
 function M.call(one, kernel)
   local fds, maps = {}, {}
   local function open(attr, ...)

@@ -1,9 +1,9 @@
---- ops.lua - random operations on random objects of the API.
+--- ops.lua - runs random operations on the module's objects, and reports errors of our own Lua code.
 --
--- Sessions, live and of recordings, events, counters, groups, members, decoders, recordings, views, stacks,
--- aggregators, lines, coroutines, memories, attrs and the kernels under them are made, used, used after they were
--- closed, closed, dropped and collected, in callbacks too. What may come of it is an
--- answer, a refusal in words, or an error that names the caller's mistake; an error of our own Lua code is a find.
+-- It makes, uses, closes, drops and collects sessions (live and of recordings), events, counters, groups, members,
+-- decoders, recordings, views, stacks, aggregators, lines, coroutines, memories, attrs and simulated kernels, also
+-- in callbacks and after they are closed. An operation may return a result, a refusal in words, or an error that
+-- names the caller's mistake; an error of our own Lua code is a find.
 
 local core = require "perfev.core"
 local perfdata = require "spec.support.perfdata"
@@ -15,16 +15,16 @@ local random = math.random
 
 local M = {}
 
-local MOST = 24 -- objects at hand
-local DEPTH = 3 -- operations within callbacks
+local MOST = 24 -- objects in the pool
+local DEPTH = 3 -- nesting of operations in callbacks
 
-local state -- of one run: pool, kernels, finds, ops, depth
+local state -- for one run: pool, kernels, finds, ops, depth
 
 local one_op
 
 local function any(list) return list[random(#list)] end
 
--- What an operation may not raise.
+-- Errors that no operation may raise.
 local ours = {
   "attempt to ", "bad argument #%d+ to 'for", "stack overflow", "table index is", "invalid order function",
 }
@@ -42,7 +42,7 @@ local function try(f, ...)
   state.raised = state.raised + 1
 end
 
--- What a loop pulls may be a number in a view's place.
+-- A loop may yield a number in place of a view.
 local objects = { view = "userdata", stack = "userdata", args = "userdata" }
 
 local function keep(kind, object, kernel)
@@ -54,7 +54,7 @@ end
 -- ---- making ----
 
 local function in_callback(r, args)
-  if type(r) == "userdata" and random(4) == 1 then -- a signal's is a table
+  if type(r) == "userdata" and random(4) == 1 then -- a signal passes a table
     keep("view", r)
     keep("stack", r.stack)
   end
@@ -93,7 +93,7 @@ local function on_kernel(k, f, ...)
   return one, two
 end
 
--- One of the kind that is at hand.
+-- Returns a random object of that kind from the pool.
 local function pooled(kind)
   local found = {}
   for _, entry in pairs(state.pool) do
@@ -267,7 +267,7 @@ use.attr = {
 }
 use.records = { function(next_record) keep("view", (next_record())) end }
 
--- A key of that many parts.
+-- Makes a key with that many parts.
 local function a_key(nr)
   local parts = {}
   for i = 1, nr do parts[i] = any { 1, 2.0, 1.5, "x", "a\0b", true, pooled "stack" or "" } end
@@ -306,7 +306,7 @@ use.recording = {
 
 local closes = { session = true, counter = true, event = true, member = true }
 
--- ---- what happens in a kernel ----
+-- ---- happenings in a kernel ----
 
 local happens = {
   function() return { type = "sample", pid = 11, ip = 1 } end,
@@ -365,7 +365,7 @@ function one_op()
   try(any(lots))
 end
 
--- A recording of three tasks, of which one has a name, and all have stacks.
+-- Writes a recording of three tasks: all have stacks, one has a name.
 local function record(path)
   local attr = { type = 1, config = 0, sample_type = { "ip", "tid", "time", "callchain" }, sample_id_all = true }
   local b = perfdata.new { events = { { attr = attr, ids = { 1 }, name = "cpu-clock" } } }
@@ -378,8 +378,8 @@ local function record(path)
   file:write(b:file { [12] = b:event_desc() })
 end
 
---- So many operations from that seed.
--- @treturn table  `finds` (errors of ours, what was left open), `ops`, `raised` (mistakes that were told)
+--- Runs that many operations from that seed.
+-- @treturn table  `finds` (our own errors, objects left open), `ops`, `raised` (reported mistakes)
 function M.run(seed, nr)
   math.randomseed(seed)
   state = { pool = {}, kernels = {}, all = {}, finds = {}, ops = 0, raised = 0, depth = 0, path = os.tmpname() }

@@ -1,5 +1,5 @@
--- perfdata.lua - builds recordings byte by byte as perf writes them, as a file or for a pipe, in either byte order,
--- and reads them back as a line for each record.
+-- perfdata.lua - builds recordings byte by byte as perf writes them, for a file or a pipe, in
+-- either byte order; and prints the records of a recording, a line for each.
 
 local codec = require "perfev.record.codec"
 local perfev = require "perfev"
@@ -8,7 +8,7 @@ local M = {}
 
 local NATIVE = string.pack("=I2", 1) == string.pack("<I2", 1) and "little" or "big"
 
--- A builder: order is string.pack's, spec what perfev.encoder takes for each event.
+-- A builder: `order` as in string.pack; `spec` describes each event as perfev.encoder takes it.
 local function new(opts)
   local endian = opts.endian or NATIVE
   local self = { endian = endian, order = endian == "big" and ">" or "<", events = {}, records = {}, specs = {} }
@@ -19,7 +19,7 @@ local function new(opts)
     self.events[i] = { ids = spec.ids, bytes = M.attr_bytes(event.attr, endian, event.size), name = event.name }
   end
   local encode, first = codec.encoder(self.specs), codec.encoder { self.specs[1] }
-  -- a recorder's own records of what was there before have no id
+  -- records that a recorder writes about existing tasks have no id
   self.encode = function(t)
     local id = t.identifier or t.sample_id and t.sample_id.identifier
     return (id and encode or first)(t)
@@ -27,10 +27,10 @@ local function new(opts)
   return self
 end
 
--- The words of an attr as they lie in memory; sizes in bytes.
+-- The words of an attr in memory order; sizes in bytes.
 local WORDS = { 4, 4, 8, 8, 8, 8, "flags", 4, 4, 8, 8, 8, 8, 4, 4, 8, 4, 2, 2, 4, 4, 8, 8, 8 }
 
--- A flag word from the other end, field by field: precise_ip is the one of two bits.
+-- Reverses the fields of a flag word; precise_ip has two bits, every other field one.
 local function mirrored(flags)
   local out, bit = 0, 0
   while bit < 64 do
@@ -41,7 +41,7 @@ local function mirrored(flags)
   return out
 end
 
---- An attr's bytes in a byte order, cut or filled to size.
+--- Returns an attr's bytes in a byte order, cut or zero-filled to `size`.
 function M.attr_bytes(fields, endian, size)
   local bytes = require "perfev.core".attr_new(fields):bytes()
   bytes = bytes .. ("\0"):rep(144 - #bytes)
@@ -62,13 +62,13 @@ end
 
 function M.new(opts) return setmetatable(new(opts), { __index = M }) end
 
---- A record of the kernel, by its fields; or bytes as they are.
+--- Adds a kernel record, from fields or from raw bytes.
 function M:add(t)
   self.records[#self.records + 1] = type(t) == "string" and t or self.encode(t)
   return self
 end
 
---- A record of tools.
+--- Adds a record that tools define.
 function M:user(number, body)
   body = body or ""
   return self:add(string.pack(self.order .. "I4I2I2", number, 0, 8 + #body) .. body)
@@ -78,7 +78,7 @@ function M:round() return self:user(68) end
 
 function M:pack(format, ...) return string.pack(self.order .. format, ...) end
 
---- A string as perf writes it into a feature.
+--- Returns a string as perf writes it into a feature.
 function M:string(text)
   local room = (#text + 1 + 63) // 64 * 64
   return self:pack("I4", room) .. text .. ("\0"):rep(room - #text)
@@ -93,7 +93,7 @@ function M:event_desc()
   return table.concat(out)
 end
 
---- TRACING_DATA with one format, or a list of them. opts: kallsyms, printk (texts).
+--- Returns TRACING_DATA with one format, or a list of formats. opts: kallsyms, printk (texts).
 function M:tracing_data(system, formats, opts)
   opts = opts or {}
   formats = type(formats) == "table" and formats or { formats }
@@ -106,7 +106,7 @@ function M:tracing_data(system, formats, opts)
     .. self:pack("I4", #kallsyms) .. kallsyms .. self:pack("I4", #printk) .. printk .. self:pack("I8", 0)
 end
 
---- The whole as a file. features: number -> bytes.
+--- Returns the recording as a file. features: number -> bytes.
 function M:file(features)
   features = features or {}
   local head, ids, attrs = 104, {}, {}
@@ -138,7 +138,7 @@ function M:file(features)
     .. table.concat(bodies)
 end
 
--- Has the kernel written something since the last round?
+-- True if the last round is followed by kernel records.
 local function in_round(self)
   local open = false
   for _, record in ipairs(self.records) do
@@ -148,7 +148,7 @@ local function in_round(self)
   return open
 end
 
---- The whole as it goes through a pipe, which recorders end with a round; but for pipe_end = false.
+--- Returns the recording as written to a pipe. Recorders end it with a round, unless pipe_end = false.
 function M:pipe(features)
   local out = { self.endian == "big" and "2ELIFREP" or "PERFILE2", self:pack("I8", 16) }
   local function user(number, body) out[#out + 1] = self:pack("I4I2I2", number, 0, 8 + #body) .. body end
@@ -162,8 +162,8 @@ function M:pipe(features)
   return table.concat(out) .. table.concat(self.records) .. (open and self:pack("I4I2I2", 68, 0, 8) or "")
 end
 
---- Hooks that serve bytes as a file of any name, or as a pipe in pieces of so many bytes; and the
--- set of descriptors that are open.
+--- Returns hooks that serve bytes as a file of any name, or as a pipe in pieces of a given size;
+-- and the set of open descriptors.
 function M.hooks(bytes, chunk)
   local pos, open = 1, {}
   return {
@@ -186,7 +186,7 @@ function M.hooks(bytes, chunk)
   }, open
 end
 
---- Open bytes: a recording, or nil and why. files: path -> what else is there.
+--- Opens bytes as a recording -> the recording, or nil and a message. files: path -> text of other files.
 function M.open(bytes, chunk, opts, files)
   local rec, why, code
   local hooks = M.hooks(bytes, chunk)
@@ -200,7 +200,7 @@ function M.open(bytes, chunk, opts, files)
   return rec, why, code
 end
 
---- Every record as a line, and how the reading ended. opts are those of rec:records().
+--- Returns every record as a line, and the result at the end. opts as in rec:records().
 function M.lines(bytes, chunk, opts)
   local rec, why = M.open(bytes, chunk)
   if not rec then return nil, why end

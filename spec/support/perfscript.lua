@@ -1,12 +1,12 @@
--- perfscript.lua - prints a recording with perf script and with perfev as texts that are equal if both read it alike.
+-- perfscript.lua - describes a recording as perf script reads it and as perfev reads it, in texts to compare.
 --
 --   local perfscript = require "spec.support.perfscript"
 --   local ours = perfscript.ours(path)
 --   assert.same(perfscript.perf(path, ours), ours.told) -- among others in perfscript.assert_alike(path)
 --
--- Told are: `types` (how many of each), `samples` (all fields of each that -D shows), `tasks` (the side-band
--- records with their fields), `lines` (what -F prints: comm, ids, time, period, event, payload). Each is in the order
--- of time; what is of one time, by its text.
+-- A description has `types` (the count of each type), `samples` (all fields that -D shows), `tasks` (side-band
+-- records with their fields) and `lines` (the output of -F: comm, ids, time, period, event, payload). Each list is
+-- sorted by time, and by text if times are equal.
 
 local assert = require "luassert"
 local core = require "perfev.core"
@@ -15,14 +15,14 @@ local run = require "spec.support.run"
 
 local M = {}
 
-local NO_TIME = "18446744073709551615" -- as perf has it
+local NO_TIME = "18446744073709551615" -- perf's value
 local registers = require("perfev.record.registers").of(core.machine)
 
 local function squeezed(text) return (text:gsub("%s+", " "):gsub(" $", "")) end
 
 -- ---- perf ----
 
--- What follows a sample's first line, one fact a line: pattern -> how we say it.
+-- The lines after a sample's first line, one fact each: pattern -> our text.
 local facts = {
   { "^%.%.%.%.%. +%d+: (%x+)$", function(ip) return "chain " .. ip end },
   { "^%.%.%. ustack: size (%d+)", function(size) return "stack " .. size end },
@@ -66,7 +66,7 @@ local function sample_of(before, text)
   return out
 end
 
--- A line of -F, behind the dump of its sample.
+-- A line of -F, after the dump of its sample.
 local function script_line(line)
   local comm, pid, tid, s, ns, rest = line:match "^%s*(.-)%s+(%-?%d+)/(%-?%d+)%s+(%d+)%.(%d+):%s+(.-)%s*$"
   return comm and ("%d %s %s/%s %s"):format(tonumber(s .. ns), comm, pid, tid, squeezed(rest))
@@ -81,7 +81,7 @@ local function by_time(list)
   return list
 end
 
---- What `perf script -D -F ...` says of a recording that we have read.
+--- Describes a recording, which perfev has read before, by the output of `perf script -D -F ...`.
 function M.perf(path, ours)
   local told = { types = {}, samples = {}, tasks = {}, lines = {} }
   local sample
@@ -94,11 +94,11 @@ function M.perf(path, ours)
   for line in text:gmatch "[^\n]+" do
     local first = line:byte()
     local before, name, rest = nil, nil, nil
-    if first ~= 46 and first ~= 32 then -- "." goes on, " " is -F's
+    if first ~= 46 and first ~= 32 then -- "." continues the dump, " " starts a line of -F
       before, name, rest = line:match "^([%d%s%-]-)%w+@?%S* %[0x%x+%]: PERF_RECORD_([%u%d_]+)(.*)$"
     end
     if name then
-      name = name:gsub("^STAT_ROUNDCPU$", "STAT_ROUND") -- the title of a table follows it at once
+      name = name:gsub("^STAT_ROUNDCPU$", "STAT_ROUND") -- perf prints a table's title directly after the name
       told.types[name] = (told.types[name] or 0) + 1
       sample = nil
       if name == "SAMPLE" then
@@ -215,7 +215,7 @@ local task_texts = {
   end,
 }
 
--- Of a group that its leader reads, perf makes a sample of each counter that went on, in the leader's place.
+-- For a sample with a group's values, perf prints one sample per counter that advanced, in place of the leader's.
 local function members(r, names, last)
   if not (r.read and r.read.values) then return { { r.event.name, r.period or r.event.attr.sample_period } } end
   local out = {}
@@ -246,15 +246,15 @@ local function describe_events(rec, out)
   return names
 end
 
--- When it was written: FORK and EXIT have a time of their own besides.
+-- The time at which the record was written; FORK and EXIT also have a time field of their own.
 local function time_of(r)
   local time = r.time
   if r.type ~= "sample" then time = r.sample_id and r.sample_id.time end
   return time and time ~= 0 and time or nil
 end
 
---- What we say of it -> { told =, timed =, payload =, error =, warnings =, disorder = }
--- @tparam ?table opts  those of perfev.open
+--- Describes a recording as perfev reads it -> { told =, timed =, payload =, error =, warnings =, disorder = }
+-- @tparam ?table opts  as in perfev.open
 function M.ours(path, opts)
   local rec <close> = assert(perfev.open(path, opts))
   local told = { types = {}, samples = {}, tasks = {}, lines = {} }
@@ -281,20 +281,20 @@ function M.ours(path, opts)
   return out
 end
 
--- What describes a pipe's events perf prints in part, some of it behind another's text; what is
--- compressed it prints twice, or not at all.
+-- Of the records that describe a pipe's events perf prints only some, in part after another record's
+-- text; compressed records it prints twice, or not at all.
 local function comparable(types)
   for _, name in ipairs { "ATTR", "HEADER_ATTR", "FEATURE", "TRACING_DATA", "COMPRESSED" } do types[name] = nil end
   return types
 end
 
---- Perf's own view of the recording and ours are the same: all that is told, in one order.
+--- Asserts that perf and perfev describe the recording with the same texts in the same order.
 function M.assert_alike(path)
   local ours = M.ours(path)
   assert.is_nil(ours.error)
   assert.same({}, ours.warnings)
   assert.same({ 0, 0 }, { ours.stats.unknown_id, ours.stats.malformed })
-  assert.is_true(ours.disorder <= ours.stats.late) -- a recorder that is kept waiting tells some too late
+  assert.is_true(ours.disorder <= ours.stats.late) -- a delayed recorder writes some records too late
   local perfs = M.perf(path, ours)
   assert.same(perfs.samples, ours.told.samples)
   assert.same(perfs.tasks, ours.told.tasks)

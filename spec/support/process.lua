@@ -1,4 +1,4 @@
--- process.lua - process.c as a module: fork(2), wait(2) and poll(2), which stock Lua lacks.
+-- process.lua - builds and loads process.c: fork(2), wait(2) and poll(2), which stock Lua lacks.
 --
 --   local process, why_not = require("spec.support.process").load()
 
@@ -6,7 +6,7 @@ local run = require "spec.support.run"
 
 local M = {}
 
---- Build it in a directory.
+--- Builds it in a directory.
 -- @treturn[1] string  the library's path, for package.loadlib(path, "luaopen_process")
 -- @treturn[2] nil
 -- @treturn[2] string  why it cannot be built here
@@ -20,7 +20,7 @@ function M.build(dir)
   return path
 end
 
---- Build it and load it.
+--- Builds and loads it.
 -- @treturn[1] table  the module
 -- @treturn[2] nil
 -- @treturn[2] string  why it cannot be built here

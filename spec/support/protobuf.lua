@@ -1,9 +1,9 @@
--- protobuf.lua - gzip of stored blocks and pprof's message, read as their documents say and not as we
--- write them: RFC 1951, RFC 1952; proto/profile.proto of github.com/google/pprof.
+-- protobuf.lua - reads gzip files of stored blocks and pprof's message, independently of our writer:
+-- RFC 1951, RFC 1952; proto/profile.proto of github.com/google/pprof.
 
 local M = {}
 
--- Bit by bit, where the writer has a table.
+-- Bit by bit; the writer uses a table.
 local function crc32(text)
   local crc = 0xffffffff
   for i = 1, #text do
@@ -13,7 +13,7 @@ local function crc32(text)
   return ~crc & 0xffffffff
 end
 
---- What is in a gzip file that has stored blocks alone.
+--- Returns the content of a gzip file that has only stored blocks.
 function M.gunzip(bytes)
   local id1, id2, method, flags = bytes:byte(1, 4)
   assert(id1 == 0x1f and id2 == 0x8b and method == 8 and flags == 0, "no gzip")
@@ -43,7 +43,7 @@ local function varint(bytes, pos)
   end
 end
 
--- A message's fields, in their order: { field, value }.
+-- Returns a message's fields in order: { field, value }.
 local function fields(bytes)
   local list, pos = {}, 1
   while pos <= #bytes do
@@ -68,14 +68,14 @@ local function numbers(bytes)
   return list
 end
 
--- Fields that may come once, by their numbers.
+-- Returns the fields that may occur once, by number.
 local function record(bytes)
   local t = {}
   for _, field in ipairs(fields(bytes)) do t[field[1]] = field[2] end
   return t
 end
 
---- pprof's Profile.
+--- Reads pprof's Profile.
 -- @treturn table  `types` ("samples/count"), `default_type`, `time`, `duration`, `samples` ({ frames = {
 --                 "name file:line" }, values }, the leaf first), `locations` (the first line's frame -> all, with ";")
 function M.profile(bytes)

@@ -1,9 +1,9 @@
--- refusals.lua - mistakes and the messages they get: the cases of spec/tree/error_messages_spec.lua and of
+-- refusals.lua - mistakes and their messages: the cases of spec/tree/error_messages_spec.lua and of
 -- doc/errors.md, which src/gen/errors.lua generates from them.
 --
--- A case: [1] what was wrong, `input` as a user would write it, `run` (-> the message), and the three
--- things the message must have: `words` (the user's own), `cause`, `remedy`. All happen on the
--- simulated kernel, so that each is the same every time.
+-- A case: [1] the mistake, `input` as a user would write it, `run` (-> the message), and the three
+-- required parts of the message: `words` (the user's own), `cause`, `remedy`. All cases run on the
+-- simulated kernel, so that each run has the same result.
 
 local core = require "perfev.core"
 local perfev = require "perfev"
@@ -12,19 +12,19 @@ local run = require "spec.support.run"
 local sim = require "perfev.sim"
 
 local E = perfev.errno
-local TASK = 42 -- sshd, in every ready-made world
+local TASK = 42 -- sshd, in every predefined world
 
 local NOTHING = "nothing was refused"
 
--- ---- how a case is brought about ----
+-- ---- ways to produce a case ----
 
 local function message(ok, result, why)
   if not ok then return (tostring(result):gsub("^[^\n:]+:%d+: ", "")) end
   return result == nil and why or NOTHING
 end
 
--- On that kernel, f(k) -> true | nil, message; or it raises.
--- more(k): what was done to that machine since, by somebody who did what the message says.
+-- Runs f(k) -> true | nil, message on that kernel; f may also raise.
+-- more(k): changes the machine first, as a user would who follows the message.
 local function on(world, f, change)
   return function(more)
     local k = sim.new(type(world) == "table" and world or { world = world })
@@ -35,7 +35,7 @@ local function on(world, f, change)
   end
 end
 
--- A session that watches opts (a task, unless told), with these events.
+-- Opens a session with opts (default: a task) and these events.
 local function opening(world, specs, opts, change)
   if specs[1] == nil or type(specs[1]) ~= "table" then specs = { specs } end
   return on(world, function()
@@ -91,7 +91,7 @@ local function refusing(errno, when)
   end
 end
 
--- A kernel of that release, otherwise as the world is.
+-- The world's kernel with another release.
 local function release(version, world)
   return { world = world or "vm", release = version }
 end
@@ -115,7 +115,7 @@ local function users(k)
   end
 end
 
--- A program with symbols, the same without, and a text, on a kernel that has uprobes.
+-- A program with symbols, the same without symbols, and a text file, on a kernel with uprobes.
 local function programs(k)
   k.files["/usr/bin/app"] = assert(core.slurp(run.perfl))
   local dir = run.tempdir()
@@ -128,7 +128,7 @@ local function programs(k)
   k.types[8] = true
 end
 
--- An event by its string, on a task.
+-- Opens an event from its string, on a task.
 local function named(text, world, change)
   return opening(world or "vm", { text }, nil, change)
 end
@@ -140,8 +140,7 @@ local function nothing() end
 
 local M = {}
 
---- What a case says when nothing is refused.
--- Perfl's closing lines but the first, after a run in which that happened.
+-- Returns perfl's summary lines, without the first, after a run with these totals.
 local function closing(more)
   local stats = { records = 1300, delivered = 1234, lost = 0, late = 0, ring_bytes = 2 << 20 }
   for key, value in pairs(more) do stats[key] = value end
@@ -153,7 +152,7 @@ end
 
 M.NOTHING = NOTHING
 
---- How cases are brought about, for spec/support/remedies.lua.
+--- The ways to produce a case, for spec/support/remedies.lua.
 M.ways = {
   on = on, opening = opening, on_arm64 = on_arm64, counting = counting, grouping = grouping, named = named,
   release = release, refusing = refusing, status = status, cgroups = cgroups, users = users, programs = programs,
@@ -803,7 +802,7 @@ M.chapters = {
   },
 }
 
---- All cases in one list, each with its chapter's name.
+--- Returns all cases in one list, each with its chapter's name.
 function M.all()
   local list = {}
   for _, chapter in ipairs(M.chapters) do

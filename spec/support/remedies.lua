@@ -1,7 +1,7 @@
 -- remedies.lua - follows the advice of each message of spec/support/refusals.lua: a row for each case.
 --
--- A row: function(text, case) -> what is said then, and the kernel. It takes the words to do it with from the
--- message, so that advice that was not given is not followed. Or a string: why it cannot be followed in a spec.
+-- A row: function(text, case) -> the next message, and the kernel. It takes its values from the message's text, so
+-- that a row cannot follow advice that the message does not give. Or a string: the reason why no spec can follow it.
 
 local core = require "perfev.core"
 local elf = require "spec.support.elf"
@@ -19,9 +19,9 @@ local function nothing() end
 local ALL_CAPS = "000001ffffffffff"
 local LIBC = "/usr/lib/x86_64-linux-gnu/libc.so.6"
 
--- ---- how a remedy is followed ----
+-- ---- ways to follow a remedy ----
 
--- What stands there in the message, or it is not what the row was written for.
+-- Returns the pattern's captures in the message; raises if the message does not match the row.
 local function said(text, pattern)
   local found = table.pack(text:match(pattern))
   if found[1] == nil then error(("no '%s' in:\n%s"):format(pattern, text), 0) end
@@ -33,13 +33,13 @@ local function take(pattern, make)
   return function(text) return make(said(text, pattern))() end
 end
 
--- The name that was meant.
+-- Repeats the case with the suggested name.
 local function near(make) return take("%(did you mean '([^']+)'%?%)", make) end
 
--- What is advised is to leave something out, or to do it in another way.
+-- For advice to omit something, or to use another way.
 local function instead(pattern, way) return take(pattern, function() return way end) end
 
--- Each of several ways in turn.
+-- Tries several ways in turn.
 local function each(...)
   local rows = { ... }
   return function(text, case)
@@ -52,7 +52,7 @@ local function each(...)
   end
 end
 
--- The same again on a machine on which that was done: make(what was found) -> change(k).
+-- Repeats the case on a machine that was changed: make(captures) -> change(k).
 local function done(pattern, make)
   return function(text, case) return case.run(make(said(text, pattern))) end
 end
@@ -64,7 +64,7 @@ local by_sysctl = done("sudo sysctl (%S+)=(%-?%d+)", sysctl)
 
 local CAP_NUMBERS = { cap_perfmon = 38, cap_sys_ptrace = 19, cap_syslog = 34 }
 
--- A copy of perfl with file capabilities, as an ordinary user runs it.
+-- A copy of perfl with file capabilities, run by an ordinary user.
 local by_setcap = done("sudo setcap (%S+)=ep %$%(command %-v perfl%)", function(names)
   local caps = 0
   for name in names:gmatch "[^,]+" do caps = caps | 1 << assert(CAP_NUMBERS[name], name) end
@@ -80,7 +80,7 @@ local function as_root(k)
   status(k, ALL_CAPS)
 end
 
--- "perfl list ..." on that machine: it prints something.
+-- Runs "perfl list ..." on that machine: it prints something.
 local function lists(world, change)
   return take("try: perfl list([^\n]*)", function(rest)
     return on(world, function()
@@ -99,7 +99,7 @@ end
 
 local function newer(make) return take("Linux (%d+%.%d+) or newer", make) end
 
--- A recording of two samples of page-faults, a second apart.
+-- Stores a recording of two samples of page-faults, a second apart.
 local function recording(k)
   local attr = { type = 1, config = 2, sample_type = { "ip", "tid", "time" }, sample_id_all = true }
   local built = perfdata.new { events = { { attr = attr, name = "page-faults" } } }
@@ -108,7 +108,7 @@ local function recording(k)
   k.files["perf.data"] = built:file { [SAMPLE_TIME] = string.pack("=I8I8", 1000000000, 2000000000) }
 end
 
--- A session of that recording, from its first record to its last.
+-- Replays that recording from its first record to its last.
 local function replaying(opts)
   return on("vm", function()
     local s = perfev.session(opts)
@@ -117,7 +117,7 @@ local function replaying(opts)
   end, recording)
 end
 
--- ps is a program of its own: it only has to be one that there is.
+-- ps is not part of perfev: the advice only has to name an existing program.
 local PS = "ps(1) is not perfev's; spec/live/errors_spec.lua runs it"
 
 local function libc_with(name)
@@ -192,7 +192,7 @@ rows["Names"] = {
 rows["Unreadable tracepoints"] = {
   ["no tracefs"] = take("mount %-t tracefs tracefs (/sys/kernel/tracing)\n?$", function(path)
     return on("vm", function(k)
-      assert(k.files[path .. "/events/sched/sched_switch/id"]) -- what that mount shows
+      assert(k.files[path .. "/events/sched/sched_switch/id"]) -- a file that the mount makes visible
       local s = perfev.session { tid = TASK }
       s:event { "sched:sched_switch" }
       local ok, why = s:start()
@@ -314,7 +314,7 @@ rows["Missing hardware"] = {
   ["a PMU used exclusively by another session"] = "it is another session that would have to end",
 }
 
--- Where main is in the program, as nm would show it.
+-- The address of main in the program, as nm prints it.
 local function offset_of_main()
   local k = sim.new { world = "vm" }
   ways.programs(k)
@@ -473,7 +473,7 @@ rows["Processes, users, cgroups"] = {
   ["a cgroup of a hierarchy that has no controller on"] = done("echo %+(%l+) | sudo tee (%S+)", function(name, path)
     return function(k)
       k.files[path] = name .. "\n"
-      k.refuse = nil -- css_populate_dir(): from then on the groups have what perf events look for
+      k.refuse = nil -- css_populate_dir(): from here on perf events accept the groups
     end
   end),
   ["a descriptor that is not a cgroup"] = instead("cgroup = PATH", counting("vm",
@@ -490,7 +490,7 @@ rows["Processes, users, cgroups"] = {
   end),
 }
 
--- prlimit: the soft limit and the hard one.
+-- prlimit: the soft and the hard limit.
 local by_prlimit = done("sudo prlimit %-%-pid %$%$ %-%-nofile=(%d+)", function(number)
   return function(k)
     k.max_files = tonumber(number)

@@ -1,11 +1,11 @@
--- requires.lua - the requirements of a live spec; a spec whose requirements are missing is pending, with all reasons.
+-- requires.lua - checks a live spec's needs of the machine; a missing need makes the spec pending, with all reasons.
 --
 --   local requires = require "spec.support.requires"(function(why) pending(why) end)
 --   it("watches a CPU", function()
 --     requires("perf", "root", "tracefs", "paranoid 2", "pmu cpu", "linux 5.13", "cc")
 --
--- `pending` is handed over because busted gives it to spec files alone. Each need is a word, and for some one more.
--- `requires.missing(need, ...)` tells the reasons, or nothing.
+-- The caller passes `pending` because busted defines it in spec files only. A need is a word; some take an argument.
+-- `requires.missing(need, ...)` returns the reasons, or nil.
 
 local core = require "perfev.core"
 local run = require "spec.support.run"
@@ -22,12 +22,12 @@ function requires.version(text)
   return tonumber(major) * 1000 + tonumber(minor)
 end
 
---- This kernel's.
+--- This kernel's release.
 function requires.release()
   return requires.version(core.slurp "/proc/sys/kernel/osrelease")
 end
 
---- Is there no PMU of that name?
+--- Returns the reason if this machine has no PMU of that name.
 function requires.no_pmu(name)
   return not core.slurp("/sys/bus/event_source/devices/" .. name .. "/type")
 end
@@ -36,7 +36,7 @@ local function has(program)
   return not run.have(program) and program .. " is not installed" or nil
 end
 
--- Each gives why it is not so, or nil.
+-- Each check returns the reason why the need is not met, or nil.
 local needs = {}
 
 function needs.perf()
@@ -70,7 +70,7 @@ end
 
 function needs.pmu(name) return requires.no_pmu(name) and "no PMU " .. name or nil end
 
--- That counts; some count and have no interrupt to sample with.
+-- A PMU that counts; some count but have no interrupt for sampling.
 function needs.hardware(event)
   event = event ~= "" and event or "cycles"
   local counter = require("perfev").counter { event, tid = "self", inherit = false }
@@ -88,7 +88,7 @@ function needs.sampling(event)
   real.close(fd)
 end
 
---- A guest of spec/vm, whose machine may be turned upside down.
+--- A guest of spec/vm, where a spec may change any setting.
 function needs.guest() return not os.getenv "VM" and "not in a guest of make vm" or nil end
 
 function needs.linux(version)
@@ -116,17 +116,17 @@ function needs.seccomp()
   return status:match "\nSeccomp:%s*(%d)" ~= "2" and "no seccomp filter is in force" or nil
 end
 
---- A program of that name.
+--- A program in PATH.
 needs.program = has
 
---- unshare(1) with mounts that no other process sees. In a bare chroot the root is not a mount point, so that
--- what is mounted below it could propagate.
+--- unshare(1) with private mounts. In a bare chroot the root is not a mount point, so that mounts below it could
+-- propagate.
 function needs.mounts()
   return has "unshare" or not run.capture "unshare -m --propagation private true 2>/dev/null"
     and "no private mount namespace can be had: not root, or the root directory is not a mount point" or nil
 end
 
---- Every reason why not, or nil.
+--- Returns every reason for unmet needs, or nil.
 -- @tparam string ...  needs, each "word" or "word argument"
 -- @treturn string|nil
 function requires.missing(...)

@@ -1,10 +1,10 @@
--- run.lua - runs programs for specs and returns their output and exit status.
+-- run.lua - runs programs for specs and returns their output.
 --
 --   local run = require "spec.support.run"
 --   local r = run({ run.perfl, "--version" }, { cwd = "/" })
 --   assert.equal(0, r.code)
 --
--- A table is an argument vector and sees no shell; a string is a shell's.
+-- A table is an argument vector, run without a shell; a string is a shell command.
 
 local run = {}
 
@@ -13,7 +13,7 @@ local function env(name, default)
   return value and value ~= "" and value or default
 end
 
--- Nothing of the make or the spec runner that we are part of belongs to the child.
+-- The child gets no variables of the make or the spec runner that runs this process.
 local unset = { "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "TALLY", "LUA_INIT" }
 
 function run.quote(word)
@@ -26,12 +26,12 @@ local function quote_all(words)
   return table.concat(quoted, " ")
 end
 
---- A command as one would type it, for messages.
+--- Returns a command as a user would type it, for messages.
 function run.show(cmd)
   return type(cmd) == "table" and quote_all(cmd) or cmd
 end
 
---- All that is in a file; nil and why when it cannot be read.
+--- Returns a file's content, or nil and the reason.
 function run.slurp(path)
   local file, why = io.open(path, "rb")
   if not file then return nil, why end
@@ -46,19 +46,19 @@ local function spill(path, text)
   assert(file:close())
 end
 
---- What a shell command prints, without its last newline; nil when it fails.
+--- Returns a shell command's output without its last newline; nil if the command fails.
 function run.capture(command)
   local pipe = assert(io.popen(command))
   local text = pipe:read("a")
   return pipe:close() and text:gsub("\n$", "") or nil
 end
 
---- Is there such a program in PATH?
+--- True if PATH has that program.
 function run.have(name)
   return run.capture("command -v " .. run.quote(name)) ~= nil
 end
 
---- A new empty directory that all may enter; the caller removes it with run.remove.
+--- Makes a new directory that every user may enter; the caller removes it with run.remove.
 function run.tempdir()
   return assert(run.capture("d=$(mktemp -d) && chmod 755 \"$d\" && echo \"$d\""))
 end
@@ -86,7 +86,7 @@ local function append(list, more)
   return table.move(more, 1, #more, #list + 1, list)
 end
 
--- nobody cannot start a perfl below a home of mode 0700: give it a copy, with its modules.
+-- User nobody cannot run a perfl below a home of mode 0700: make a copy, with its modules.
 local shared
 local function perfl_for(user)
   local reach = append(as_user(user), { "test", "-x", run.perfl })
@@ -113,13 +113,12 @@ local function settings(vars)
   return append(append({ "env" }, removed), set)
 end
 
--- Seconds after which what hangs is ended. What works is never that slow: not a sanitizer's build, on a machine that
--- has other things to do.
+-- Seconds until a program that hangs is killed. Even a sanitizer's build on a busy machine is never that slow.
 local TIMEOUT = 600
 
 -- A program makes the same system calls in each run only if it is mapped at the same addresses: where pages are
--- smaller than the alignment of a library (4K and 64K on arm64), ld.so unmaps what lies beside it, which is nothing
--- for one address in sixteen (_dl_map_segment() of glibc 2.36).
+-- smaller than the alignment of a library (4K and 64K on arm64), ld.so unmaps the pages beside it, and makes no
+-- such call at one address in sixteen (_dl_map_segment() of glibc 2.36).
 local can_fix_layout
 local function in_fixed_layout()
   can_fix_layout = can_fix_layout or { run.capture "setarch -R true 2>/dev/null" ~= nil }
@@ -138,23 +137,23 @@ local function command_line(cmd, opts)
   return quote_all(argv)
 end
 
---- What a script has said, without the word of how far it is that those get each second who wait for names.
+--- Removes from a script's output the progress line that perfl prints each second while it looks up names.
 function run.without_progress(text)
   return (("\n" .. text):gsub("\n%l+: %d+ of %d+ stacks have their names%f[\n]", ""):sub(2))
 end
 
--- Tools that die of what is none of our doing, by what they say then.
+-- Tools that crash for reasons outside of perfev: tool -> pattern of its last message.
 local deaths = {
-  -- perf 6.1 does, of a MMAP2 record that is marked as one with a build id, and has none: while others record with
-  -- build ids, the kernel leaves their mark in everybody's (perf_event_mmap_output(), seen on 6.18). Who records again
-  -- may find that they have ended.
+  -- perf 6.1 aborts on a MMAP2 record that is marked as having a build id but lacks it: while another session records
+  -- build ids, the kernel sets this mark in the records of all sessions (perf_event_mmap_output(), seen on 6.18).
+  -- A later recording is free of it once that session has ended.
   perf = "assertion failed at util/build%-id%.c:%d+",
-  -- It looks for leaks when all is done; see LSAN_OPTIONS in the Makefile.
+  -- The leak check at exit fails; see LSAN_OPTIONS in the Makefile.
   LeakSanitizer = "Tracer caught signal %d+",
 }
 local TRIES = 3
 
---- Whether perf may die of a recording: of its own it does. False in spec files that have it read perfl's.
+--- True if perf may crash on a recording: it does on its own. False in spec files in which perf reads perfl's.
 run.perf_may_die = true
 
 local function death_in(result)
@@ -164,16 +163,16 @@ local function death_in(result)
   end
 end
 
--- In a spec: perf died each time, not of something that perfl made, and nothing can be compared.
+-- Makes the spec pending: perf crashed each time, not on a file of perfl, and there is no output to compare.
 local function give_up(cmd, death)
   local is_recorder = run.show(cmd):find "%f[%w]perf'? '?record"
   if package.loaded.busted and death:find "^perf " and (run.perf_may_die or is_recorder) then
-    require "busted.core"().pending(("%s, %d times"):format(death, TRIES)) -- busted gives it to spec files alone
+    require "busted.core"().pending(("%s, %d times"):format(death, TRIES)) -- busted defines it in spec files only
   end
 end
 
---- Run a command to its end. A command that ends by a tool's death is run again, and standard error says so. If perf
--- dies each time, the spec is pending.
+--- Runs a command to its end. If a tool crashes, the command is run again and standard error reports it. If perf
+-- crashes each time, the spec is pending.
 -- @tparam table|string cmd   an argument vector, or a line for the shell
 -- @tparam table opts         `stdin` (text, default none), `env` (name -> value, false removes),
 --                            `cwd`, `timeout` (seconds, default TIMEOUT), `user` (needs root),
@@ -184,7 +183,7 @@ local function start(cmd, opts, try)
   opts = opts or {}
   local dir = run.tempdir()
   spill(dir .. "/in", opts.stdin or "")
-  -- exec: with no shell left in between, the status is the command's own.
+  -- exec replaces the shell, so that the status is the command's own.
   local ok, how, status = os.execute(string.format("%sexec %s <%s/in >%s/out 2>%s/err",
     opts.cwd and "cd " .. run.quote(opts.cwd) .. " && " or "", command_line(cmd, opts),
     dir, dir, dir))

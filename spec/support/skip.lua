@@ -1,4 +1,5 @@
--- skip.lua - busted's `it` with a check that runs first: pending() works in an `it`, but is an error in a before_each.
+-- skip.lua - wraps busted's `it` with a function to call first: pending() works in an `it`, but is
+-- an error in a before_each.
 --
 --     local it = require "spec.support.skip"(it, function() if why_not then pending(why_not) end end)
 

@@ -1,6 +1,6 @@
---- some.lua - random attrs and records, as spec/support/wire.lua takes them.
+--- some.lua - makes random attrs and records for spec/support/wire.lua.
 --
--- It also has the fields that a decoder must show, with their names written down independently of the code under test.
+-- It also makes the decoder's expected output, with its own list of the names.
 
 local registers = require "perfev.record.registers"
 local wire = require "spec.support.wire"
@@ -66,13 +66,13 @@ local function some_branches(attr)
       priv = random(0, 7), counters = attr.branch_sample_type & COUNTERS ~= 0 and u64() or nil,
     }
   end)
-  -- An empty list and nothing at all may look the same, so that there is never the first here.
+  -- An empty list may look like an absent one, so that lists here are never empty.
   if #list == 0 then return nil end
   if attr.branch_sample_type & HW_INDEX ~= 0 then list.hw_idx = random(0, 1 << 30) end
   return list
 end
 
--- Fields of a sample, by the bit that brings them; two for tid.
+-- Fields of a sample, by their sample_type bit; tid has two.
 local makers = {
   ip = u64, time = u64, addr = u64, id = u64, stream_id = u64, period = u64, weight = u64, weight_struct = u64,
   data_src = u64, transaction = u64, phys_addr = u64, cgroup = u64, data_page_size = u64, code_page_size = u64,
@@ -87,15 +87,15 @@ local makers = {
   regs_intr = function(attr) return some_registers(attr.sample_regs_intr) end,
 }
 
--- In order: with the same seed comes the same sample.
+-- In a fixed order: the same seed makes the same sample.
 local maker_names = {}
 for name in pairs(makers) do maker_names[#maker_names + 1] = name end
 table.sort(maker_names)
 
---- How many of so many at random: emulated machines are slow, and FEWER=40 in their environment makes it one in 40.
+--- Reduces a number of random cases: on slow emulated machines FEWER=40 in the environment divides it by 40.
 function M.times(n) return math.ceil(n / (tonumber(os.getenv "FEWER") or 1)) end
 
---- Fields of a sample at random.
+--- Makes random fields of a sample.
 function M.sample(attr)
   local f = { misc = random(0, 7) | (random(2) == 1 and wire.misc.exact_ip or 0) }
   for _, name in ipairs(maker_names) do
@@ -149,7 +149,7 @@ M.others = {
 }
 M.others.fork, M.others.unthrottle = M.others.exit, M.others.throttle
 
---- Their names, in order.
+--- The names of these types, sorted.
 M.type_names = {}
 for name in pairs(M.others) do M.type_names[#M.type_names + 1] = name end
 table.sort(M.type_names)
@@ -222,7 +222,7 @@ local function shown_registers(regs, names)
   return out
 end
 
---- What a decoder shows of a field that was written so; names: of the registers.
+--- Returns the decoder's expected value of a written field; names: names of the registers.
 function M.shown(name, value, attr, names)
   if value == nil then return nil end
   if name == "branch_stack" then
@@ -241,7 +241,7 @@ function M.shown(name, value, attr, names)
   return value
 end
 
---- An attr at random: fields by name; registers: those that may be in its masks (all).
+--- Makes a random attr: fields by name; registers: allowed in its masks (default: all).
 function M.attr(registers_mask)
   local may = registers_mask or -1
   local sample_type = random(0) & ((1 << 25) - 1) & ~SAMPLE.identifier

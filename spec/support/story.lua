@@ -1,5 +1,5 @@
--- Stories: sequences of kernel records, a step each millisecond, produced by the simulated kernel and as a recording.
--- Both must give the same results.
+-- story.lua - runs the same list of records, a step a millisecond, on the simulated kernel and as a recording. Both
+-- must give the same results.
 --
 --   local stories = require "spec.support.story"(setup, teardown)
 --   stories.told({ stories.app(7), stories.sample(7, { -512, 0x400110 }) }, function(r) return r.stack:folded() end)
@@ -19,7 +19,7 @@ local BUILD_ID = ("\1\2"):rep(10)
 
 local dir
 
--- Files of the machine, wherever the story is told.
+-- Files of the machine, both live and in replay.
 local files = {
   ["/bin/app"] = elf.file { functions = { { "main", 0x1000, 0x100 }, { "work", 0x1100, 0x100 },
                                        { "helper", 0x1300, 0x10 } } },
@@ -35,7 +35,7 @@ local files = {
   ["/proc/sys/kernel/osrelease"] = "6.1.0\n",
 }
 
--- ---- what a story is made of ----
+-- ---- steps of a story ----
 
 local function mmap(pid, addr, len, path, more)
   local t = { type = "mmap2", pid = pid, tid = pid, addr = addr, len = len, pgoff = 0x1000, maj = 8, min = 1, ino = 1,
@@ -57,7 +57,7 @@ local function sample(pid, chain, tid, misc)
 end
 local function app(pid) return { exec(pid, "app"), mmap(pid, 0x400000, 0x2000, "/bin/app") } end
 
--- Steps, of which some are several.
+-- Flattens a list of steps and of lists of steps.
 local function flat(story)
   local out = {}
   for _, step in ipairs(story) do
@@ -66,7 +66,7 @@ local function flat(story)
   return out
 end
 
--- ---- telling it ----
+-- ---- running a story ----
 
 local function copied(step)
   local t = {}
@@ -74,8 +74,8 @@ local function copied(step)
   return t
 end
 
--- opts: `words`, of the event, for the kernel and for the recorded attr; `callbacks`; `files` and `links` of the
--- simulated machine beside those of all stories
+-- opts: `words` of the event, for the kernel and for the recorded attr; `callbacks`; `files` and `links` that the
+-- simulated machine has in addition
 local function with(spec, more)
   for name, value in pairs(more or {}) do spec[name] = value end
   return spec
@@ -100,7 +100,7 @@ local function simulated(story, see, opts)
   return k, stats
 end
 
--- Where the recording of a story is.
+-- The path of a story's recording.
 local function path_of() return dir .. "/story.data" end
 
 local function recorded(story, see, opts)
@@ -126,7 +126,7 @@ local function recorded(story, see, opts)
   file:close()
   local k = sim.new { cpus = "0" }
   with(with(k.files, files), opts.files)
-  -- The recording is a real file, all else is the machine's that the story is of.
+  -- The recording is a real file; all other files belong to the story's machine.
   local hooks = files_beside_real(k)
   local said, stats = {}, nil
   perfev.hooks.with(hooks, function()
@@ -141,7 +141,7 @@ local function recorded(story, see, opts)
   return said, stats
 end
 
--- What f makes of each sample, told both ways; the kernel; and both sessions' totals.
+-- Returns f's results for each sample, live and in replay; the kernel; and both sessions' totals.
 local function told(story, f, opts)
   local live, file = {}, {}
   local k, of_kernel = simulated(story, function(r) live[#live + 1] = f(r) or false end, opts)

@@ -1,8 +1,8 @@
--- svg.lua - reads the shapes and texts of an SVG picture for specs.
+-- svg.lua - reads the elements of an SVG picture, for specs.
 
 local svg = {}
 
---- Its rectangles of a class (a pattern), in order: `class`, `title` (or nil), and numbers by name.
+--- Returns the rectangles of a class (a pattern), in order: `class`, `title` (or nil), and numbers by name.
 function svg.rectangles(text, look)
   local list = {}
   for class, body in text:gmatch '<rect ([^>]*)>(.-)</rect>' do
@@ -16,7 +16,7 @@ function svg.rectangles(text, look)
   return list
 end
 
---- What they say under the pointer.
+--- Returns their titles, which a browser shows under the pointer.
 function svg.titles(text, look)
   local list = {}
   for i, one in ipairs(svg.rectangles(text, look)) do list[i] = one.title end

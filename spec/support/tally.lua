@@ -1,8 +1,8 @@
--- tally.lua - busted's output for this tree: dots, then every failure in full, what was
--- skipped grouped by its reason, and one closing line that machines read too.
--- With TALLY=FILE in the environment that line is also appended to FILE.
+-- tally.lua - busted's output for this tree: dots, then every failure in full, skipped specs
+-- grouped by reason, and a summary line that programs can read.
+-- With TALLY=FILE in the environment the summary line is also appended to FILE.
 --
--- The run ends here, not in busted's runner, so that no test at all is a failure and a
+-- This module exits in place of busted's runner, so that a run without tests fails and an exit
 -- status never wraps to 0.
 
 local busted = require "busted"

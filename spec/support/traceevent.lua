@@ -1,4 +1,4 @@
--- traceevent.lua - traceevent.c as a module: libtraceevent, to compare prints with.
+-- traceevent.lua - builds and loads traceevent.c: libtraceevent, to compare printed payloads.
 --
 --   local traceevent, why_not = require("spec.support.traceevent").load()
 --   traceevent.print(format, bytes, symbols)
@@ -12,10 +12,10 @@ local function escape_tabs(text)
   return (text:gsub("print fmt: .*", function(print_format) return (print_format:gsub("\t", "\\t")) end))
 end
 
--- Names that libtraceevent treats in a special way: those of ftrace's own events.
+-- Names that libtraceevent treats specially: ftrace's own events.
 local function rename(text) return (text:gsub("^name: [^\n]*", "name: event")) end
 
---- Build it and load it.
+--- Builds and loads it.
 -- @treturn[1] table  `print(format, bytes, symbols)`: a text, or nil for a format that libtraceevent refuses
 -- @treturn[2] nil
 -- @treturn[2] string  why it cannot be built here

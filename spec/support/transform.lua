@@ -1,19 +1,19 @@
---- transform.lua - rewrites a recording as a machine of another byte order or word size would have written it.
+--- transform.lua - converts a recording to the form that another kind of machine would write.
 --
--- Takes a little-endian recording of a 64-bit machine and writes it anew, field by field, as
--- a big-endian one or a 32-bit one would have. The layout of every field is written down here
--- from the formats' own definitions (perf_event_open(2), tools/perf/Documentation/
+-- It reads a little-endian recording of a 64-bit machine and writes it field by field as a
+-- big-endian or a 32-bit machine would. The layout of every field is written here from the
+-- definitions of the formats (perf_event_open(2), tools/perf/Documentation/
 -- perf.data-file-format.txt, tools/lib/perf/include/perf/event.h, tools/perf/util/header.c),
--- and nothing is taken from what is under test.
+-- and not from the code under test.
 
 local M = {}
 
--- ---- bytes: read as they are, written the other way ----
+-- ---- bytes: read in one byte order, written in the other ----
 
 local Bytes = {}
 Bytes.__index = Bytes
 
--- Of a part of the text; big: numbers are turned around.
+-- A cursor over a part of the text; big: the bytes of numbers are swapped.
 local function bytes_of(text, from, to, big)
   return setmetatable({ text = text, pos = from or 1, stop = to or #text, out = {}, order = big and ">" or "<" }, Bytes)
 end
@@ -23,7 +23,7 @@ local function unsigned(size)
     local value = string.unpack("<I" .. size, self.text, self.pos)
     if self.pos + size - 1 > self.stop then error(("%d bytes at %d, past %d"):format(size, self.pos, self.stop)) end
     self.pos = self.pos + size
-    -- what is signed and what is not have the same bytes
+    -- signed and unsigned numbers have the same bytes
     self.out[#self.out + 1] = string.pack(self.order .. "I" .. size, as and as(value) or value)
     return value
   end
@@ -31,7 +31,7 @@ end
 
 Bytes.u8, Bytes.u16, Bytes.u32 = unsigned(1), unsigned(2), unsigned(4)
 
--- string.pack takes no unsigned number of 64 bits beyond 2^63
+-- string.pack refuses unsigned 64-bit numbers above 2^63
 function Bytes:u64(as)
   local value = string.unpack("<i8", self.text, self.pos)
   if self.pos + 7 > self.stop then error(("8 bytes at %d, past %d"):format(self.pos, self.stop)) end
@@ -40,7 +40,7 @@ function Bytes:u64(as)
   return value
 end
 
---- n bytes as they are.
+--- Copies n bytes.
 function Bytes:take(n)
   local part = self.text:sub(self.pos, self.pos + n - 1)
   if #part ~= n or self.pos + n - 1 > self.stop then
@@ -61,13 +61,13 @@ function Bytes:times(n, f, ...)
   for _ = 1, n do f(self, ...) end
 end
 
---- Numbers to the end.
+--- Converts numbers up to the end.
 function Bytes:words()
   while self:left() >= 8 do self:u64() end
   return self:rest()
 end
 
---- A part of its own, turned around by f.
+--- Converts a part of its own with f.
 function Bytes:part(n, f)
   local inner = bytes_of(self.text, self.pos, self.pos + n - 1, self.order == ">")
   f(inner)
@@ -96,7 +96,7 @@ local branch_flags = mirror { 1, 1, 1, 1, 16, 4, 2, 4, 3, 31 }
 
 local function same(value) return value end
 
--- What is done to fields: big = byte order, and what a 32-bit machine has otherwise.
+-- The conversions of fields: big = byte order, and the differences of a 32-bit machine.
 local function new_kind(opts)
   local big, narrow = opts.big or false, opts.narrow or false
   return {
@@ -115,7 +115,7 @@ end
 
 -- ---- attrs ----
 
--- struct perf_event_attr, as far as it goes; gives what records need.
+-- struct perf_event_attr, up to its size; returns the fields that records need.
 local function attr(b, size, kind)
   local stop, a = b.pos + size, {}
   local function has(n) return stop - b.pos >= n end
@@ -194,7 +194,7 @@ local function registers(b, mask, kind)
   end
 end
 
--- A tracepoint's payload by its format: numbers are turned around, text is not.
+-- A tracepoint's payload by its format: the bytes of numbers are swapped, text is copied.
 local function payload(b, format)
   if not format then return b:rest() end
   local from, stop = b.pos, b.stop
@@ -219,7 +219,7 @@ local function payload(b, format)
   b.out[#b.out] = table.concat(out)
 end
 
--- Of perf_output_sample(), in its order.
+-- The fields of a sample in the order of perf_output_sample().
 local function sample(b, a, kind, formats)
   local function is(name) return a.sample_type & SAMPLE[name] ~= 0 end
   for _, name in ipairs { "IDENTIFIER", "IP", "TID", "TIME", "ADDR", "ID", "STREAM_ID", "CPU", "PERIOD" } do
@@ -240,7 +240,7 @@ local function sample(b, a, kind, formats)
     b:take(size)
     if size > 0 then b:u64() end
   end
-  -- a union with its parts in either order, so that the word is the same
+  -- a union that has its parts in both orders, so that the word is the same
   if is "WEIGHT" or is "WEIGHT_STRUCT" then b:u64() end
   if is "DATA_SRC" then b:u64() end
   if is "TRANSACTION" then b:u64() end
@@ -282,7 +282,7 @@ local function three(b) b:times(3, b.u64) end
 
 local BUILD_ID = 1 << 14 -- PERF_RECORD_MISC_MMAP_BUILD_ID
 
--- Up to the trailer; what is left of it is text.
+-- Each up to the trailer; the rest of the body is text.
 local bodies = {
   [1] = mapping,
   [2] = function(b) b:times(2, b.u64) end, -- LOST
@@ -498,7 +498,7 @@ local features = {
   end,
 }
 
--- A number, a text, an array: by the width of what is turned around.
+-- The width of the swapped numbers in a field: a number, a text or an array.
 local function field_of(line)
   local text, offset, size, signed = line:match("field:(.-);%s*offset:(%d+);%s*size:(%d+);%s*signed:(%d)")
   if not text then return end
@@ -562,7 +562,7 @@ local function add_event(of, a, ids)
   for _, id in ipairs(ids) do of.ids[id] = of.ids[id] or a end
 end
 
--- Whose a record is: by its identifier where there are several that differ.
+-- Returns a record's event: by its identifier if the events' layouts differ.
 local function event_of(of, b, number)
   local first = of.events[1]
   if #of.events == 1 then return first end
@@ -610,8 +610,8 @@ end
 
 local records
 
--- Each COMPRESSED record's part of the stream from here on, with what is in it turned around. Its
--- blocks must be stored as they are (RFC 8878, 3.1.1), for which no decompressor is needed.
+-- Converts the part of the stream in each COMPRESSED record from here on. The blocks must be
+-- stored raw (RFC 8878, 3.1.1), which needs no decompressor.
 local function repacked(b, of)
   local parts, at = {}, b.pos
   while at + 7 <= b.stop do
@@ -627,7 +627,7 @@ local function repacked(b, of)
   local stream, blocks, inner = table.concat(parts), {}, {}
   at = 1
   while at < #stream do
-    local head = #blocks == 0 and 6 or 0 -- of a frame with a window's size and no other
+    local head = #blocks == 0 and 6 or 0 -- a frame header with only a window size
     local block = string.unpack("<I3", stream, at + head)
     assert(block >> 1 & 3 == 0, "a block that is packed")
     blocks[#blocks + 1] = { stream:sub(at, at + head + 2), block >> 3 }
@@ -687,11 +687,11 @@ function records(b, of)
   b:rest()
 end
 
--- ---- the whole ----
+-- ---- the file ----
 
 local function words_at(text, at, n) return string.unpack("<" .. ("i8"):rep(n), text, at + 1) end
 
--- Places of the file, each turned around by f; what is between them stays.
+-- Sections of the file, each converted by its f; the bytes between them stay.
 local function in_places(text, places, big)
   table.sort(places, function(x, y) return x[1] < y[1] end)
   local out, at = {}, 0
@@ -709,7 +709,7 @@ local function in_places(text, places, big)
   return table.concat(out) .. text:sub(at + 1)
 end
 
--- Ids are read before the events that they are of.
+-- Ids are read before their events.
 local function file_places(text, of)
   local _, attr_size, attrs, attrs_size, data, data_size, types, types_size = words_at(text, 8, 8)
   local places = { { 8, 64, Bytes.words }, { 72, 32, function(b) -- the set of features is made of longs
@@ -742,7 +742,7 @@ local function file_places(text, of)
       local convert = function(b) feature(b, id, of) end
       places[#places + 1] = { entry, 16, Bytes.words }
       places[#places + 1] = { from, size, convert }
-      -- what others need to know comes first
+      -- features that other features depend on come first
       if id == 1 or id == 7 then convert(bytes_of(text, from + 1, from + size)) end
       entry = entry + 16
     end
@@ -766,13 +766,13 @@ local function transformed(text, opts)
   return magic .. in_places(text, file_places(text, of), big):sub(9)
 end
 
---- The twin that a big-endian machine of 64 bits had written.
+--- Returns the recording as a big-endian 64-bit machine would write it.
 function M.big_endian(text) return transformed(text, { big = true }) end
 
---- The twin of a little-endian machine of 32 bits: i686.
+--- Returns the recording as a little-endian 32-bit machine would write it: i686.
 function M.narrow(text) return transformed(text, { narrow = true }) end
 
---- The twin of a big-endian machine of 32 bits; its arch is still called i686.
+--- Returns the recording as a big-endian 32-bit machine would write it; its arch stays i686.
 function M.big_narrow(text) return transformed(text, { big = true, narrow = true }) end
 
 return M

@@ -1,7 +1,7 @@
--- whole_api.lua - a script that uses all of the interface once, for host.c to starve.
+-- whole_api.lua - a script that uses the whole interface once, for host.c --starve.
 --
--- It runs on the simulated kernel, whose own hooks always get memory, because only the code under test may run short.
--- -> exercise(pause, resume), leaks()
+-- It runs on the simulated kernel. The simulator's own hooks always get memory: a failed allocation inside them
+-- would be no fault of the module. -> exercise(pause, resume), leaks()
 
 package.path = "lua/?.lua;lua/?/init.lua;./?.lua;" .. package.path
 
@@ -40,7 +40,7 @@ local function new_kernel(pause, resume, opts)
   return k
 end
 
--- One record of every type, each CPU.
+-- One record of every type, for each CPU.
 local types = {
   { type = "sample", pid = 11, ip = 0x401000, callchain = { -128, -4096, -512, 0x1100, 0x1200 } },
   { type = "comm", pid = 11, comm = "other", exec = true },
@@ -169,7 +169,7 @@ format:
 print fmt: "%d", REC->next_pid
 ]]
 
--- A recording's bytes: a tracepoint with a payload, a clock, a name.
+-- Returns a recording's bytes: a tracepoint with a payload, a clock, a name.
 local function recorded()
   local bits = { "identifier", "tid", "time", "cpu", "raw" }
   local b = perfdata.new { events = {
@@ -190,9 +190,9 @@ local function recorded()
   return b:file { [1] = data, [5] = b:string "perfev" .. "exclude_pid 9\nkeep_own 0\n", [12] = b:event_desc() }
 end
 
-local recording, files = recorded(), {} -- files: the descriptors that are open
+local recording, files = recorded(), {} -- files: the open descriptors
 
--- The recording is there under any name.
+-- Every path opens the recording.
 local function with_recording(pause, resume, f)
   pause()
   local hooks, open = resume(pcall(perfdata.hooks, recording))
@@ -317,8 +317,8 @@ local function the_real_thing()
   assert(ok, why)
 end
 
--- To call a hook takes a little memory as well, and without any no hook can be told to close: the stack is made deep
--- enough before.
+-- A call of a hook needs a little memory too, and close hooks must work without any: the stack is made deep
+-- enough in advance.
 local function deep(n) return n > 0 and 1 + deep(n - 1) or 0 end
 
 local function exercise(pause, resume)

@@ -1,12 +1,12 @@
---- wire.lua - records as the kernel writes them: fields in, bytes out.
+--- wire.lua - encodes records as the kernel writes them: fields in, bytes out.
 --
--- The inverse of what is under test, so nothing here is taken from our own layout
--- tables: the order is that of the kernel's writers, perf_output_sample() and its
--- neighbours in kernel/events/core.c. Fields have the kernel's names, as a record
--- view has them; an attr is anything that answers sample_type, read_format and so on.
+-- It is the inverse of the decoder under test and uses none of its layout tables: the
+-- order is that of the kernel's writers, perf_output_sample() and its neighbours in
+-- kernel/events/core.c. Fields have the kernel's names, as in a record view; an attr
+-- is any object with sample_type, read_format and so on.
 
 local M = {
-  order = "=", -- the writer's byte order, as string.pack says it
+  order = "=", -- the writer's byte order, as in string.pack
 }
 
 local function pack(format, ...)
@@ -39,7 +39,7 @@ local HW_INDEX, COUNTERS = 1 << 17, 1 << 19
 
 local function u64(v) return pack("=I8", v or 0) end
 
---- Is that bit of sample_type set?
+--- True if that bit of sample_type is set.
 function M.has(attr, name)
   return attr.sample_type >> M.sample_bits[name] & 1 == 1
 end
@@ -48,7 +48,7 @@ local function padded(text)
   return text .. ("\0"):rep(-#text % 8)
 end
 
--- A string always has its NUL, and zeros up to the next multiple of 8.
+-- A string has a NUL, then zeros up to the next multiple of 8.
 local function cstring(text)
   return padded(text .. "\0")
 end
@@ -57,7 +57,7 @@ local function pair(a, b)
   return pack("=i4i4", a or 0, b or 0)
 end
 
---- Counter values as perf_output_read() and read(2) give them.
+--- Encodes counter values as perf_output_read() and read(2) do.
 function M.read_values(format, read)
   local times = (format & TIME_ENABLED ~= 0 and u64(read.time_enabled) or "")
     .. (format & TIME_RUNNING ~= 0 and u64(read.time_running) or "")
@@ -81,7 +81,7 @@ local BRANCH = { -- struct perf_branch_entry: bit-fields and their widths
   { "spec", 2 }, { "new_type", 4 }, { "priv", 3 }, { "reserved", 31 },
 }
 
---- The flag word of a branch. A big-endian compiler begins at the highest bit.
+--- Returns the flag word of a branch. Big-endian compilers allocate from the highest bit.
 function M.branch_flags(b, big)
   local word, shift = 0, 0
   for _, field in ipairs(BRANCH) do
@@ -93,7 +93,7 @@ function M.branch_flags(b, big)
   return word
 end
 
--- branches: { hw_idx =, {from =, to =, mispred = ...}... }; nil: the hardware gave nothing.
+-- branches: { hw_idx =, {from =, to =, mispred = ...}... }; nil: no branches from the hardware.
 local function branch_stack(attr, branches)
   if not branches then return u64(0) end
   local out, counters = { u64(#branches) }, {}
@@ -106,7 +106,7 @@ local function branch_stack(attr, branches)
   return table.concat(out) .. (has_counters and table.concat(counters) or "")
 end
 
--- regs: { abi =, [bit] = value }; nothing but abi when that is 0 (a kernel thread).
+-- regs: { abi =, [bit] = value }; only abi if it is 0 (a kernel thread).
 local function registers(mask, regs)
   local out = { u64(regs.abi) }
   for bit = 0, 63 do
@@ -115,7 +115,7 @@ local function registers(mask, regs)
   return table.concat(out)
 end
 
--- The part that is valid, in a field of stack_size bytes (by default just as large).
+-- The valid part, in a field of stack_size bytes (default: the size of the part).
 local function stack(f)
   local bytes = f.stack_user or ""
   local size = f.stack_size or (#bytes + 7) // 8 * 8
@@ -169,7 +169,7 @@ local function throttle(f)
   return u64(f.time) .. u64(f.id) .. u64(f.stream_id)
 end
 
--- Bodies of the others, before the trailer.
+-- Bodies of all other records, before the trailer.
 local bodies = {
   mmap = function(f) return mapping(f) .. cstring(f.filename) end,
   lost = function(f) return u64(f.id) .. u64(f.lost) end,
@@ -204,7 +204,7 @@ local bodies = {
   callchain_deferred = function(f) return u64(f.cookie) .. list(f.callchain) end,
 }
 
---- The sample_id trailer of every record but a sample (perf_event__output_id_sample()).
+--- Returns the sample_id trailer of all records except samples (perf_event__output_id_sample()).
 function M.trailer(attr, id)
   if not attr.sample_id_all then return "" end
   return (M.has(attr, "tid") and pair(id.pid, id.tid) or "")
@@ -215,12 +215,12 @@ function M.trailer(attr, id)
     .. (M.has(attr, "identifier") and u64(id.identifier) or "")
 end
 
---- A record from its body (and trailer).
+--- Returns a record with this body (and trailer).
 function M.frame(number, misc, body)
   return pack("=I4I2I2", number, misc or 0, 8 + #body) .. body
 end
 
---- A record of that type: fields by the kernel's names, trailer values in f.sample_id.
+--- Returns a record of that type: fields by the kernel's names, trailer values in f.sample_id.
 function M.record(attr, type, f)
   if type == "sample" then
     local out = {}

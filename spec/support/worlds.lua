@@ -1,14 +1,14 @@
--- worlds.lua - runs perfl on a simulated kernel that the spec defines, for specs of scripts.
+-- worlds.lua - runs perfl on a spec's own simulated kernel, for specs of scripts.
 --
---   local machine = require "spec.support.worlds"(OPENING) -- Lua text; it makes the kernel `k`
+--   local machine = require "spec.support.worlds"(OPENING) -- Lua text that makes the kernel `k`
 --   machine.output(dir, MORE, "runqlat", ...)              -- what `perfl -q --sim ... -a runqlat ...` prints
 --
--- MORE is what happens on it. The file lies in dir.
+-- MORE is Lua text that makes events happen on it. The file is written to dir.
 
 local assert = require "luassert"
 local run = require "spec.support.run"
 
---- What perfl prints that has nothing to say besides.
+--- The output of perfl when it has no records to print.
 local function quiet(...)
   local r = run { run.perfl, "-q", ... }
   assert.same({ 0, "" }, { r.code, r.err })
