@@ -265,8 +265,8 @@ describe("requests", function()
     if not ok then pending(why) end
     ev:disable()
     assert.is_true(ev:send_signal "RTMIN+4")
-    -- Samples that come before the interrupt which wakes (irq_work) have one between them: each is waited for. Off the
-    -- while, or what a dispatch touches would be heard of as well, and so on.
+    -- Samples before the interrupt that wakes (irq_work) share one wakeup, so the loop waits for each. The event is
+    -- disabled meanwhile, because it would also sample the dispatch.
     for nr = 1, 20 do
       ev:enable()
       touch(1)

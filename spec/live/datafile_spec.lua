@@ -7,7 +7,7 @@ local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
 local WORK = "cat /etc/passwd > /dev/null; /bin/true"
--- What is recorded how; each has samples.
+-- Kinds of recordings with their options; each has samples.
 local kinds = {
   { "several events", "-e cpu-clock,page-faults,context-switches -c 1000" },
   { "frame pointers' callchains", "-e page-faults -c 1 -g" },
@@ -49,7 +49,7 @@ local kinds = {
 
 local function need() requires("perf", "root", "tracefs", "program perf") end
 
--- Who hears of bpf programs waits a second at its end (evlist__start_sb_thread()).
+-- With BPF events perf record waits a second at its end (evlist__start_sb_thread()).
 local RECORD = "perf record -q -N --no-bpf-event"
 
 local function command_of(kind, path, work)
@@ -148,7 +148,7 @@ describe("a recording with", function()
     local whole = perfscript.ours(path)
     local bytes = assert(run.slurp(path))
     local data, size = string.unpack("=I8I8", bytes, 41)
-    -- What is written last: the size of the data, and the features behind them.
+    -- Removes the parts that perf writes last: the size of the data, and the features after the data.
     spill(path, bytes:sub(1, 48) .. ("\0"):rep(8) .. bytes:sub(57, data + size))
     local killed = perfscript.ours(path)
     assert.matches("as when the recorder was killed: all bytes up to the end", killed.error)

@@ -27,7 +27,7 @@ local function program()
   return id
 end
 
--- The functions that samples of the program are in, with what perfl said.
+-- Returns the functions in the program's samples, and perfl's output.
 local caches = 0
 local function told(url, more)
   caches = caches + 1

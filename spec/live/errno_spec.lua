@@ -14,7 +14,7 @@ local function number_of(path) return math.tointeger(tonumber((real.slurp(path))
 local function sysctl(name) return number_of("/proc/sys/kernel/perf_event_" .. name) end
 local function tracepoint(name) return number_of("/sys/kernel/tracing/events/" .. name:gsub(":", "/") .. "/id") end
 
--- ---- what is so here ----
+-- ---- facts of this machine ----
 
 local release = requires.release()
 
@@ -52,7 +52,7 @@ setup(function()
   }
 end)
 
--- ---- who asks ----
+-- ---- users ----
 
 local text = assert(core.slurp "spec/support/openings.lua")
 
@@ -79,7 +79,7 @@ local function as_somebody(prefix)
   return answers
 end
 
--- nobody with CAP_PERFMON alone
+-- user nobody, with only CAP_PERFMON
 local perfmon = { "setpriv", "--reuid=nobody", "--regid=65534", "--clear-groups", "--inh-caps=-all,+perfmon",
                   "--ambient-caps=-all,+perfmon" }
 

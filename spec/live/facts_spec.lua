@@ -180,7 +180,7 @@ describe("perf's samples between our sections and records", function()
 end)
 
 describe("what was there before", function()
-  -- Of what is there as long as this spec: ourselves, the kernel, and some of its threads.
+  -- Tasks that outlive this spec: this process, the kernel, and some of its threads.
   local function lasting(path, own)
     local lines, pids = {}, { [own] = true, ["-1"] = true, ["2"] = true, ["3"] = true }
     local shown = perf("script --show-task-events --show-mmap-events --show-namespace-events --show-cgroup-events "

@@ -3,8 +3,9 @@
 
 local run = require "spec.support.run"
 
--- perfl with the callback, and a shell that sends it so many once it has said so, or as many as it takes, each a while
--- after the other: two that come within a moment are taken for one -> their number, perfl's status, what it said
+-- Runs perfl with the callback. Once the callback has printed its line, a shell sends the given number of SIGINTs, or
+-- sends them until perfl ends, with a pause between them, because two at once count as one -> the number of signals,
+-- perfl's status, its output
 local function interrupted(body, most)
   local script = ([[
 local perfev = require "perfev"

@@ -12,7 +12,7 @@ local names = require "perfev.event.perf_names"
 local requires = require "spec.support.requires"(function(why) pending(why) end)
 local run = require "spec.support.run"
 
--- What is compared, by perf's words for it.
+-- The compared fields, by perf's names.
 local fields = {
   "type", "config", "config1", "config2", "bp_type", "exclude_user", "exclude_kernel", "exclude_hv", "exclude_idle",
   "exclude_host", "exclude_guest", "precise_ip", "pinned", "exclusive",

@@ -7,7 +7,7 @@ local traceevent = require "spec.support.traceevent"
 
 local FILLS = { 0, 1, 0x41, 0xff }
 
--- libtraceevent 1.7.1 misreads these; spec/tracepoint/print_plan_spec.lua has what is right.
+-- libtraceevent 1.7.1 misreads these; spec/tracepoint/print_plan_spec.lua has the correct text.
 local misread = {
   ["timer:timer_start"] = "flags & (a | b)", ["kmem:mm_page_alloc_extfrag"] = "a < b - c",
   ["kvm:kvm_nested_vmenter"] = "!a ? b : c == d ? e : f", ["kvm:kvm_inj_exception"] = "{ }",

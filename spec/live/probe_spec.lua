@@ -50,7 +50,7 @@ local function ours()
   return list
 end
 
--- What is defined, but by others who run beside us: by a perfl that lives, or under any other name than ours.
+-- Returns the defined probes, without those of another running perfl and without other tools' names.
 local function defined()
   local list = {}
   for line in core.slurp(DEFINED):gmatch("[^\n]+") do
@@ -418,7 +418,7 @@ perfev.done(function() print(n) end)
           .. ":work', args = { 's:string' } } for r in s:records() do EXIT end EXIT",
       } do
         local chunk = "local perfev = require 'perfev' " .. place:gsub("EXIT", exit) .. (" dofile(%q)"):format(script)
-        -- It would go on for long, but for who waits for its end.
+        -- The command would run for long, except where the script waits for its end.
         local work = prog .. " 3; " .. prog .. " 3" .. (place:find "perfev%.done" and "" or "; exec sleep 600")
         local r = run({ run.perfl, "-q", "-e", chunk, "--", "sh", "-c", work })
         ended = ended + (r.code == 5 and 1 or 0)
@@ -456,7 +456,7 @@ perfev.done(function() print(n) end)
     assert.matches("removed uprobe perfev_4194304_1/left\n", r.out)
     assert.is_false(is_defined "perfev_4194304_1/left")
     assert.same({}, probe_events.sweep().removed)
-    -- Nothing, or what others who run beside us have in use.
+    -- The list is empty, or has probes that other running processes use.
     local rest = run({ run.perfl, "cleanup" }).out:gsub("kept %l+ perfev_%d+_%d+/%S+: it is in use\n", "")
     assert.is_true(rest == "nothing to remove\n" or rest == "", rest)
     assert.matches("^usage: perfl cleanup\n", run({ run.perfl, "cleanup", "--help" }).out)

@@ -10,7 +10,7 @@ local run = require "spec.support.run"
 run.perf_may_die = false -- it reads what perfl wrote
 
 local WORK = "cat /etc/passwd > /dev/null; /bin/true"
--- What is recorded how; each has samples.
+-- Kinds of recordings with their options; each has samples.
 local kinds = {
   { "several events", "-e cpu-clock,page-faults,context-switches -c 1000" },
   { "frame pointers' callchains", "-e page-faults -c 1 -g" },
@@ -44,7 +44,7 @@ local function record(kind, work)
   return path
 end
 
--- Of samples, in all and on each CPU.
+-- Counts samples, in total and per CPU.
 local function sample_times(path)
   local rec <close> = assert(perfev.open(path))
   local all, cpus = { first = math.maxinteger, last = 0 }, {}
@@ -84,7 +84,7 @@ end)
 describe("a recording in parts", function()
   it("has whole ones, one after the other, of which the last has the name", function()
     need()
-    -- Until there are three, however many records a busy machine loses.
+    -- Runs until there are three parts, however many records a busy machine loses.
     local work = ("until [ $(ls %s | wc -l) -ge 3 ]; do ls /usr/bin > /dev/null; done"):format(dir)
     local result = run({ run.perfl, "record", "-q", "-e", "page-faults", "-c", "1", "--switch-output", "64K", "-m",
       "32K", "-o", dir .. "/perf.data", "--", "sh", "-c", work })
@@ -97,7 +97,7 @@ describe("a recording in parts", function()
     for _, name in ipairs(names) do
       local ours = perfscript.assert_alike(dir .. "/" .. name)
       assert.is_true(#ours.told.samples > 0 or name == "perf.data") -- nothing need come once there are three
-      -- A part ends with what was read of each ring, one after the other: the next may begin on another CPU before.
+      -- A part ends with the records of each ring, read in turn: on another CPU the next part may begin earlier.
       local _, cpus = sample_times(dir .. "/" .. name)
       for cpu, times in pairs(cpus) do
         assert.is_true(times.first >= (before[cpu] or 0), ("%s, cpu %d"):format(name, cpu))

@@ -14,7 +14,7 @@ local kinds = {
   { "a command", "record -e page-faults -c 1 -o %s -- sh -c " .. run.quote(WORK) },
   { "a process that runs", "-q --record %s -p $busy -e " .. run.quote [[
       event { "cpu-clock", freq = 999 }
-      every("1ms", function() -- by now it is watched
+      every("1ms", function() -- by now the session watches it
         local gate <close> = not gone and io.open(os.getenv "GATE", "w") or nil
         if gate then gate:write "go\n" end
         gone = true
@@ -48,7 +48,7 @@ end
 -- perfl at work on a path.
 local function record(command, busy)
   local line = ("%s %s"):format(run.quote(run.perfl), command:format(run.quote(dir .. "/perf.data")))
-  if busy then -- it works when it is let go, and ends
+  if busy then -- the program works once it may continue, then ends
     line = ("export GATE=%s/gate; mkfifo $GATE; { read go < $GATE; for i in $(seq 500000); do :; done; } & busy=$!; "
       .. "%s; rc=$?; kill $busy 2>/dev/null; exit $rc"):format(dir, line)
   end
@@ -62,7 +62,7 @@ end
 local kernels = {} -- records of the kernel, by perf's name
 for _, name in pairs(perfev.open and require("perfev.perfdata.reader").kernel_types) do kernels[name:upper()] = true end
 
--- Records by type, and of each sample what -D shows.
+-- Counts records by type, and returns the text of -D for each sample.
 local function dumped(path)
   local types, samples, sample = {}, {}, nil
   local text = run { "perf", "script", "-D", "--no-inline", "-i", path }
@@ -107,7 +107,7 @@ local function ours(path, killed)
   local samples, lines = {}, {}
   for r in rec:records { user = false } do
     if r.type == "sample" then
-      -- Where a sample has no period perf shows that of its event.
+      -- If a sample has no period, perf shows its event's period.
       local period = r.period or r.event.attr.sample_period
       local one = { r.time, r.cpu, r.misc, r.pid, r.tid, ("%x"):format(r.ip), period }
       for _, ip in ipairs(r.callchain and r.callchain.raw or {}) do one[#one + 1] = ("%016x"):format(ip) end

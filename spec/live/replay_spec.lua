@@ -10,7 +10,7 @@ local function need()
   if not run.have "perf" then pending("no perf(1)") end
 end
 
--- f(path) with a recording by perf record of those options
+-- Calls f(path) with a recording made by perf record with these options.
 local function with_recording(options, f)
   need()
   local dir = run.tempdir()
@@ -31,7 +31,7 @@ local function perfl(...)
   return r.out, r.err
 end
 
--- The lines of perf script, by what a pattern finds in each: how many, and which in order.
+-- Groups the lines of perf script by a pattern's capture: the count of each, and the captures in order.
 local function perf_script(path, fields, pattern)
   local counts, list = {}, {}
   for line in run({ "perf", "script", "-i", path, "-F", fields }).out:gmatch("[^\n]+") do
@@ -121,9 +121,9 @@ local called_with = {
   top = { "--interval", "1h" }, tpoint = { "sched:sched_process_*" }, trace = { "uprobe:libc:getenv", "name:string" },
   wakeuptime = { "-f", "folded" }, watch = { "bash:line_number", "-f", "folded" },
 }
-local live_with = { runqlat = "-a", cpudist = "-a" } -- of a command they count its tasks, and a recording names none
+local live_with = { runqlat = "-a", cpudist = "-a" } -- they count a command's tasks; a recording names no command
 local shell_of = { watch = "bash" } -- the program that has the variable
--- Why one cannot be both: what is said instead, live with --record or of the recording.
+-- Scripts that cannot run both live and in replay: the message, live with --record or in replay.
 local otherwise = {
   cache = "counters are read from the kernel", pmu = "counters are read from the kernel",
   stat = "counters are read from the kernel", flightrec = "record", flamediff = "no session", records = "no session",
@@ -172,7 +172,7 @@ describe("a script's output live, with --record, is that of the recording:", fun
       if why and why ~= "no session" then
         return assert.matches(why, live.code ~= 0 and live.err or replayed.err, 1, true)
       end
-      if why or not run.slurp(file) then -- it opens nothing here, or sessions of its own
+      if why or not run.slurp(file) then -- it opens no event here, or opens its own sessions
         return assert.equal("", run.capture("ls -A " .. dir) or "")
       end
       if replayed.err:find("none of the events is in it", 1, true) then

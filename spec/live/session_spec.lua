@@ -133,7 +133,7 @@ describe("a ring that overflows", function()
   it("reports LOST, and read plus lost is the number of calls; the run continues", function()
     local n, told, after = 0, 0, 0
     local asleep, awake = dir .. "/asleep", dir .. "/awake"
-    -- The first calls find their reader asleep, the second come when it has taken what there was: into the same ring.
+    -- The first calls happen while the reader sleeps, the second after it has drained the ring: into the same ring.
     local script = ("%s 5000; echo > %s; read go < %s; %s 50; %s 5"):format(programs.prctls, asleep, awake,
       programs.prctls, programs.prctls)
     assert(os.execute(("mkfifo %s %s"):format(asleep, awake)))
@@ -191,7 +191,7 @@ describe("a target", function()
     local s = perfev.session { command = { "sleep", "2" } }
     s:event { switch = function() end }
     assert(s:run())
-    -- A wakeup for each tick of 100 ms; who spins has one each few microseconds.
+    -- One wakeup per tick of 100 ms; a busy loop would have one every few microseconds.
     assert.is_true(s:totals().wakeups < 1000, s:totals().wakeups)
   end)
 

@@ -16,7 +16,7 @@ local function is_root()
   return caps >> 38 & 1 == 1 or caps >> 21 & 1 == 1
 end
 
--- A world that has what this machine has, as far as it matters here.
+-- A world with this machine's features, as far as the calls depend on them.
 local function this_machine()
   local uid = tonumber(real.slurp("/proc/self/status"):match "Uid:%s*(%d+)")
   local files = {}

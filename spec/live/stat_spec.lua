@@ -75,7 +75,7 @@ describe("perfl stat", function()
     local function shape(text)
       local lines = {}
       for line in (text .. "\n"):gmatch("([^\n]*)\n") do
-        -- Numbers may be longer or shorter, but end where they end; rates have the unit they have.
+        -- Numbers may have other lengths, but end in the same column; rates have the same unit.
         if not line:find("^#") and line ~= "" then
           line = line:gsub("%s+$", ""):gsub(" *%d[%d.]*", function(n) return ("#"):rep(#n) end)
           lines[#lines + 1] = (line:gsub("[KMG]?/sec", "/sec"):gsub("# +/sec", "#/sec"))
@@ -188,7 +188,7 @@ describe("perfl stat", function()
 
   it("goes on without an event that its PMU refuses, and finds names without case, as perf stat does", function()
     requires("perf", "root", "program perf", "pmu msr")
-    local function rows(text) -- the numbers aside
+    local function rows(text) -- without the numbers
       local list = {}
       for value, name in text:gmatch "([^,\n]+),[^,]*,([%w/:,=-]-[/%w]),[^\n]*" do
         list[#list + 1] = value:gsub("^[%d.]+$", "#") .. " " .. name

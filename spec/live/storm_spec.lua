@@ -1,5 +1,5 @@
 -- A signal each millisecond while a million records are drained: no system call's EINTR costs a record or ends the
--- run, and what was counted is what was delivered and what was lost.
+-- run, and the kernel's count equals delivered plus lost records.
 
 local perfev = require "perfev"
 local run = require "spec.support.run"
@@ -32,7 +32,7 @@ describe("in a storm of signals", function()
     local stats = s:totals()
     print(("%d signals, %d samples, %d lost"):format(signals, samples, stats.lost))
     assert.same({ exit = 0 }, s.command_status)
-    assert.is_true(signals > 10) -- of those that fall together while others have the CPU one comes
+    assert.is_true(signals > 10) -- signals that are pending together arrive as one
     assert.equal(RECORDS, samples + stats.lost)
   end)
 end)

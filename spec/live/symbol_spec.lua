@@ -12,7 +12,7 @@ local dir
 setup(function() dir = run.tempdir() end)
 teardown(function() run.remove(dir) end)
 
--- A chain of frame pointers is whole where every function keeps one: none does that calls no other, but at -O0.
+-- A chain of frame pointers is complete if every function keeps one; leaf functions keep one only at -O0.
 local FLAGS = "-O0 -g"
 local cc = os.getenv "CC" or "gcc"
 
@@ -96,7 +96,7 @@ local function compare(path, all)
   end
 end
 
--- Of program TIMES MORE... -> processes
+-- Records program TIMES MORE... -> processes
 local function agrees(names, program, times, ...)
   local all, more = { n = 0, same = 0, others = {}, seen = {}, pids = {} }, { ... }
   table.insert(names, "100 frames")
@@ -170,7 +170,7 @@ describe("an address", function()
       local name = "plt" .. flags:gsub("%W", "_")
       local path = hot(name, "-ldl -Wl,-z,lazy " .. flags)
       local file, n = assert(symtab.read(assert(core.slurp(path)))), 0
-      -- Of two sections that have them the second is called: .plt.sec, where there is one.
+      -- If two sections have PLT entries, the second is called: .plt.sec.
       local text = run({ "objdump", "-d", "-j", ".plt.sec", path }).out
       if not text:find("@plt", 1, true) then
         text = run({ "objdump", "-d", "-j", ".plt", path }).out
@@ -205,7 +205,7 @@ describe("an address", function()
       local text = run({ "objdump", "-d", "-j", ".plt", "-j", ".plt.sec", path }).out
       for address, theirs in text:gmatch "\n(%x+) <([^>]+@plt)>:" do
         local ours = file:find(tonumber(address, 16) + 4)
-        if theirs:find("*ABS*", 1, true) then -- by its chooser, where that has a name
+        if theirs:find("*ABS*", 1, true) then -- named after its resolver, if that has a name
           local name = file:find(tonumber(theirs:match "0x(%x+)", 16))
           assert.equal((name or theirs:match "^[^@]+") .. "@plt", ours)
           chosen = chosen + 1
@@ -601,7 +601,7 @@ describe("a file that another user has planted", function()
     assert.matches("open/prog.debug is not used: it belongs to user 65534, and the program to user 0\n", told)
     -- The remedy, pasted.
     sh(told:match "\n  try: (.*)$")
-    perfev.symbol.debuginfod(false) -- files are looked for anew
+    perfev.symbol.debuginfod(false) -- forgets the results of earlier searches
     perfev.symbol._here().files = {}
     assert.equal("leaf", leaf())
   end)
@@ -754,7 +754,7 @@ describe("a debug file that is not here", function()
       .. " && id=$(readelf -n far | sed -n 's/.*Build ID: //p') && mkdir -p served/buildid/$id"
       .. " && mv far.debug served/buildid/$id/debuginfo")
     local served = "file://" .. dir .. "/served"
-    -- What is sampled in its own file is called, till one name has come 20 times: it works until then.
+    -- The callback counts samples in the program's own file; the program runs until one name has 20.
     local script = ([[
       local n = {}
       event { "cpu-clock:u", freq = 999, callchain = true, sample = function(r)

@@ -2,8 +2,8 @@
 --
 -- The start: perf stat and perfl both arm the command before it runs and let its exec
 -- enable the events (attr.enable_on_exec: perf_event_exec(), in the midst of execve). By then
--- that execve has passed sys_enter, so neither counts it, nor what the two did before in
--- their child; strace sees it enter. So: perfl = perf stat = strace - 1 execve, call by call.
+-- that execve has passed sys_enter, so neither counts it, nor the earlier calls in the
+-- child; strace sees it enter. So: perfl = perf stat = strace - 1 execve, call by call.
 
 local run = require "spec.support.run"
 local syscalls = require "perfev.tracepoint.syscalls"

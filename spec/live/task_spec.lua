@@ -11,7 +11,7 @@ local function of_proc(pid, file, pattern)
   return assert((core.slurp(("/proc/%d/%s"):format(pid, file)) or ""):match(pattern))
 end
 
--- The file of a program; true is the shell's own as well.
+-- Returns the file of a program; `true` is also a shell builtin.
 local function resolved(name) return run.capture(("readlink -f $(env which %s)"):format(name)) end
 
 describe("a task on the real kernel", function()

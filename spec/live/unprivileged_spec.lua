@@ -14,7 +14,7 @@ local function perfl(...)
   return run({ run.perfl, ... }, { user = run.root and "nobody" or nil, cwd = "/" })
 end
 
--- The message's first line begins so; three parts; nothing but a status above 0.
+-- Asserts the message's three parts and first line, and a status above 0.
 local function refused(r, head, why, remedy)
   assert.equal(1, r.code, r.err)
   assert.equal("", r.out)
@@ -55,7 +55,7 @@ describe("nobody", function()
       end }
       done(function() print(n > 0) end)]], "--", "sh", "-c", "while :; do :; done")
     assert.equal("true\n", r.out, r.err)
-    assert.is_true(r.code == 143 or r.code == 137, r.code) -- it was asked to end, or made to after a second
+    assert.is_true(r.code == 143 or r.code == 137, r.code) -- SIGTERM ended it, or SIGKILL a second later
     assert.matches("task%-clock: user side only %(:u%), because kernel.perf_event_paranoid is 2", r.err)
   end)
 
@@ -106,7 +106,7 @@ describe("nobody", function()
       "Permission denied (EACCES)", "a tracepoint's payload needs %-1 or CAP_PERFMON", "^try: sudo setcap")
   end)
 
-  -- Kernels differ in what has to be left out for that.
+  -- Kernels differ in the parts of the event that must be omitted for this.
   it("may profile their own command, with stacks", function()
     local r = perfl("profile", "--event", "page-faults:u", "-F", "0", "-f", "folded", "--", "true")
     assert.equal(0, r.code, r.err)
@@ -140,7 +140,7 @@ describe("nobody", function()
     assert.equal(0, r.code)
   end)
 
-  -- Nor what is set-uid: the kernel ends its events at the exec, long before it ends itself.
+  -- The same holds for set-uid programs: the kernel removes the events at the exec, while the program runs on.
   it("is not to watch a program that they may not read, and has it run to its end", function()
     local dir <close> = setmetatable({ path = run.tempdir() }, { __close = function(self) run.remove(self.path) end })
     assert(os.execute(("cp $(command -v sleep) %s/nap && chmod 711 %s && chmod 111 %s/nap"):format(dir.path, dir.path,

@@ -21,11 +21,11 @@ local function built(name, compiler, source, more)
   return dir .. "/" .. name
 end
 
--- An emulated CPU does not get on with a program that it samples, with 8 KiB of its stack, each millisecond.
+-- On an emulated CPU a program makes no progress if each millisecond a sample copies 8 KiB of its stack.
 local HZ = os.getenv "VM" and 20 or 999
 local CLOCK = { "record", "-q", "-F", tostring(HZ), "-e", "cpu-clock", "--call-graph", "dwarf", "-o" }
 
--- perf, or what records as it does, watches program TIMES.
+-- Records program TIMES with perf, or with a recorder that takes its options.
 local function recorded(by, program, times)
   local path, words = dir .. "/perf.data", table.move(CLOCK, 1, #CLOCK, 2, { by })
   local r = run(table.move({ path, "--", program, tostring(times) }, 1, 4, #words + 1, words))
@@ -57,9 +57,9 @@ local function is_alias(frame, name)
   return at ~= nil and at == symbols:address(frame.symbol or "")
 end
 
--- perf shows the call (one byte before where it returns to), also of what no call returns to: a signal's way back
--- has no name there, and none at all where the C library's debug file is not installed. And it leaves out which clone
--- of a function it is.
+-- perf subtracts one byte from each return address, also from a signal's return code, which is not called: perf shows
+-- it without a name, as does any reader without the C library's debug file. perf also omits the suffix of a function's
+-- clone.
 local function is_same(frame, raw, other)
   local place, name = table.unpack(other or {})
   if raw.context ~= "user" then
@@ -129,7 +129,7 @@ describe("a live session with callchain = \"dwarf\"", function()
   it("unwinds what it samples", function()
     requires("perf", "root", "cc")
     local wanted, seen = "main;" .. ("down;odd;"):rep(25) .. "down;spin$", false
-    -- A clock's samples fall where they fall: it works until the one is there.
+    -- The times of clock samples vary: the program runs until the sample is there.
     local s = perfev.session { command = { built("unwound", cc, "unwound.c"), "20000" } }
     s:event { "cpu-clock:u", freq = HZ, callchain = "dwarf,16384", sample = function(r)
       seen = r.stack:folded():find(wanted) ~= nil

@@ -14,7 +14,7 @@ local function need() requires("perf", "root", "program perf", "tracefs") end
 
 local recorded = {}
 
--- A recording with those options, made once.
+-- Returns a recording with these options, made once.
 local function record(options)
   need()
   if not recorded[options] then

@@ -17,8 +17,8 @@ local function call_id()
   return math.tointeger(tonumber((real.slurp "/sys/kernel/tracing/events/syscalls/sys_enter_getpid/id")))
 end
 
--- epoll there; here poll(2) itself, which looks at what the record has set: epoll would wait for the interrupt
--- (irq_work) that wakes, which may be late.
+-- epoll on the simulated kernel; here poll(2), which reads the state that the record has set: epoll would wait for
+-- the interrupt (irq_work) that wakes, which may be late.
 local function readiness_of(kernel, fd)
   if kernel == real then return function() return process.revents(fd) & POLLIN ~= 0 end end
   local epoll = assert(kernel.epoll_create())
@@ -26,7 +26,7 @@ local function readiness_of(kernel, fd)
   return function() return #kernel.epoll_wait(epoll, 1, 0) == 1 end
 end
 
--- A ring of one page, by these attr fields, and what fills it: `happen(what)` once.
+-- Opens a ring of one page with these attr fields; `happen(what)` writes one record.
 local function ring_on(kernel, fields, happen)
   local attr = core.attr_parse(core.attr_new(fields):bytes())
   local fd = assert(kernel.perf_event_open(attr, 0, -1, -1, 8))
@@ -74,7 +74,7 @@ local function on_both(setting, f)
   return results[1], results[2]
 end
 
--- After which of n records is the ring ready?
+-- Lists those of n records after which the ring is ready.
 local function readiness(n, what, keep)
   return function(ring)
     local list = {}
@@ -96,7 +96,7 @@ local function every(step, n)
   return list
 end
 
--- Bytes count: ready once more than the watermark was written since the last mark.
+-- Wakeup by bytes: ready when more bytes than the watermark were written since the last mark.
 local function past(watermark, n)
   local list, mark = {}, 0
   for i = 1, n do
@@ -108,8 +108,8 @@ local function past(watermark, n)
   return list
 end
 
--- Samples count, and half a ring whatever wakeup_events says. Both move one mark: rb->wakeup, by bytes, is what a
--- wakeup by samples adds 1 to (perf_output_sample()).
+-- Wakeup by samples, and by half a ring regardless of wakeup_events. Both move one mark: a wakeup by samples adds 1
+-- to rb->wakeup, which counts bytes (perf_output_sample()).
 local function samples(step, n)
   local list, mark = {}, 0
   for i = 1, n or 300 do
