@@ -105,8 +105,9 @@ describe("a recording with", function()
     need()
     local name = "perfev_proof_" .. core.pid()
     local libc = (core.slurp "/proc/self/maps"):match "(/%S*libc[.-][^\n]*)\n"
+    -- No argument of type char: libtraceevent 1.7.1, which perf uses, prints its %c as '>c<'.
     local made = run { "perf", "probe", "-x", libc, "-f", name .. "=open64 path=+0(%di):string raw=%di:x64 "
-      .. "flags=%si:s32 mode=%dx:u16 low=%si:b4@0/32 four=+0(%di):x8[4] first=+0(%di):char" }
+      .. "flags=%si:s32 mode=%dx:u16 low=%si:b4@0/32 four=+0(%di):x8[4]" }
     finally(function() run { "perf", "probe", "-q", "-d", "probe_libc:" .. name .. "*" } end)
     if made.code ~= 0 then pending("perf probe: " .. (made.err:match "[^\n]+" or made.code)) end
     local path = record { "a probe", "-e probe_libc:" .. name }

@@ -476,7 +476,7 @@ M.chapters = {
       cause = "is not in the code of /usr/bin/app", remedy = "nm /usr/bin/app" },
     { "a file that is not a program", input = 'event { "uprobe:/usr/bin/script:main" }',
       run = named("uprobe:/usr/bin/script:main", "vm", programs), words = "uprobe:/usr/bin/script:main",
-      cause = "/usr/bin/script", remedy = "no ELF file" },
+      cause = "/usr/bin/script", remedy = "not an ELF file" },
     { "a missing file", input = 'event { "uprobe:/usr/bin/nosuch:main" }',
       run = named("uprobe:/usr/bin/nosuch:main", "vm", programs), words = "uprobe:/usr/bin/nosuch:main",
       cause = "cannot read /usr/bin/nosuch", remedy = "No such file or directory" },
