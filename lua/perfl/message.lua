@@ -158,7 +158,8 @@ local function larger_ring(totals)
     or "a larger ring (-m)"
 end
 
--- A ring that is three quarters full is read at once, though other rings may still hold older records.
+-- Names the usual cause: a ring that is three quarters full is read at once, though other rings may still hold older
+-- records. The others are a half full AUX area, and a kernel that takes longer than PEV_GAP_NS to write a record.
 local function late_line(totals)
   return ("late records arrived after newer ones: a ring that is three quarters full is read before its turn\n"
     .. "try: %s"):format(larger_ring(totals))

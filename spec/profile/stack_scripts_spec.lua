@@ -202,7 +202,7 @@ describe("watch", function()
     refused("VARIABLE", "watch", "--", "true")
     local r = run { run.perfl, "watch", "0x601041/4", "--", "true" }
     assert.same({ 1, "" }, { r.code, r.out })
-    assert.matches("0x601041 is no multiple of the length 4", r.err, 1, true)
+    assert.matches("0x601041 is not a multiple of the length 4", r.err, 1, true)
   end)
 end)
 

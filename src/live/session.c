@@ -1066,7 +1066,7 @@ static void learn_from_record(struct pev_session *s, const struct pev_record *re
 	struct pev_value value;
 
 	switch (rec->type) {
-	case PERF_RECORD_LOST:
+	case PERF_RECORD_LOST: /* replaced by read_losses() if the kernel has PERF_FORMAT_LOST */
 		if (pev_record_get(rec, PEV_F_LOST, &value))
 			s->totals.lost += value.u;
 		break;
@@ -1556,6 +1556,7 @@ int pev_session_next(struct pev_session *s, struct pev_slot **slot, struct pev_r
 				break;
 			return 0;
 		}
+		/* An urgent ring is read beyond the horizon, which can make records late. */
 		if (!all && next->time >= s->merge.horizon && !s->urgent)
 			return 0;
 		s->pending = s->rings[next->source];

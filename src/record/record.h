@@ -338,7 +338,7 @@ static inline int pev_record_locate(struct pev_record *rec, const struct pev_pla
 	return 0;
 }
 
-/* The offset of a field of a sample, up to PEV_F_AUX; 0: no such field. */
+/* The offset of a field of a sample, up to PEV_F_AUX, the last one; 0: no such field. */
 static inline uint16_t pev_record_at(const struct pev_record *rec, enum pev_field field)
 {
 	uint16_t at = rec->plan->fixed[field];

@@ -14,7 +14,8 @@ struct pev_kallsyms; /* opaque; owns its text */
 
 /*
  * Reads the running kernel's symbols: functions and data, modules included.
- * Returns -EACCES if the kernel shows every address as 0 (kernel.kptr_restrict).
+ * Returns -EACCES if the kernel shows every address as 0 (kernel.kptr_restrict or
+ * perf_event_paranoid; lua/perfev/base/host_rights.lua finds out which).
  */
 int pev_kallsyms_kernel(struct pev_kallsyms **symbols, const struct pev_sys *sys,
 			struct pev_err *err);

@@ -61,7 +61,7 @@ function M.is_filtered() return M.status_field("Seccomp") == "2" end
 
 -- Why the kernel's addresses are hidden from this user: kallsyms_show_value() in kernel/ksyms_common.c.
 -- -> the sysctl that hides them, its value or nil, the settings that show them, true if root sees them without
-function M.kallsyms()
+function M.why_symbols_are_hidden()
   local restrict, paranoid = M.sysctl("kptr_restrict"), M.sysctl("perf_event_paranoid")
   local may_ask = M.has_capability(CAP_SYSLOG)
   if restrict == 2 and may_ask then return "kptr_restrict", 2, "kernel.kptr_restrict=1", false end
@@ -71,7 +71,7 @@ function M.kallsyms()
 end
 
 -- Why /proc hides the processes of other users, and the remedy; nil if it shows them.
-function M.hidden()
+function M.why_processes_are_hidden()
   if core.list("/proc/self/task") then
     local opts = "" -- options of the topmost mount
     for mounted in (core.slurp("/proc/mounts") or ""):gmatch("%S+ /proc proc (%S+)") do opts = mounted end

@@ -187,7 +187,7 @@ local function no_permission(event)
         or "perfev.counter, which counts it"
   end
   if rights.is_privileged() then return security_module() end
-  local unseen, remedy = rights.hidden()
+  local unseen, remedy = rights.why_processes_are_hidden()
   if unseen and not attr then return unseen, remedy end
   local owner = event.pid and event.pid > 0 and other_owner(event.pid)
   if owner then
@@ -316,7 +316,7 @@ end
 local function nobody_there(event)
   local pid = event.pid
   if not (pid and pid > 0) then return "no process has this number now", "ps -eL" end
-  local unseen, remedy = rights.hidden()
+  local unseen, remedy = rights.why_processes_are_hidden()
   if unseen then return ("there is no process or thread %d, or it is hidden: %s"):format(pid, unseen), remedy end
   local state = (core.slurp(("/proc/%d/stat"):format(pid)) or ""):match("^.*%)%s*(%S)")
   if state == "Z" then

@@ -76,19 +76,20 @@ local function check_modifiers(word, at)
   if select(2, word:gsub("p", "")) > 3 then return at, "precise goes up to ppp" end
 end
 
-local sides = { u = "exclude_user", k = "exclude_kernel", h = "exclude_hv" }
+-- With u, k or h all three fields are set, then the field of each named side is cleared.
+local exclude_field = { u = "exclude_user", k = "exclude_kernel", h = "exclude_hv" }
 
 -- Applies a word of modifiers to m, letter by letter, as get_event_modifier() of parse-events.c does.
 local function apply_modifiers(word, m)
   local chosen = m.exclude_user or m.exclude_kernel or m.exclude_hv
   local guest_or_host = m.guest_or_host
   for c in word:gmatch(".") do
-    if sides[c] then
+    if exclude_field[c] then
       if not chosen then
         chosen, m.exclude_user, m.exclude_kernel, m.exclude_hv = true, true, true, true
       end
       if c == "u" and not guest_or_host then m.exclude_guest = true end
-      m[sides[c]] = false
+      m[exclude_field[c]] = false
       m.chosen = true
     elseif c == "G" or c == "H" then
       if not guest_or_host then

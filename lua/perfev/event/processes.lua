@@ -101,7 +101,7 @@ function M.select(opts)
   end
   if #found > 0 then return found end
   local hint, near = check.hint(opts.comm or "", comms)
-  local unseen, remedy = rights.hidden()
+  local unseen, remedy = rights.why_processes_are_hidden()
   return nil, ("no process %s%s%s%s\n  try: %s"):format(M.describe(opts), opts.pid and " among those of pid" or "",
     hint, unseen and ": " .. unseen or "",
     remedy or near or "ps -eo user,pid,comm"), core.errno.ESRCH

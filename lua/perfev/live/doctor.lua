@@ -248,7 +248,7 @@ local function check_kallsyms()
     return { ok = false, text = code and core.strerror(code) or "/proc/kallsyms is empty",
              fix = "a kernel with CONFIG_KALLSYMS=y" }
   end
-  local name, value, settings = host.kallsyms()
+  local name, value, settings = host.why_symbols_are_hidden()
   return { ok = false, text = ("hidden, kernel.%s is %s"):format(name, value or "?"),
            fix = (settings:find(" ") and "sysctl " or "sudo sysctl ") .. settings } -- of both: for 80 columns
 end

@@ -8,7 +8,7 @@ local M = {}
 
 local function target_text(opts)
   if opts.input then
-    local wanted = require("perfev.perfdata.record_filter").describe(opts)
+    local wanted = require("perfev.perfdata.replay_filter").describe(opts)
     return "the recording " .. (opts.input == "-" and "on standard input" or opts.input)
       .. (wanted ~= "" and ", of it " or "") .. wanted
   end

@@ -294,7 +294,7 @@ function facts.clock_data(here)
   return wall and clock and { version = 1, clockid = id, wall = wall, clock = clock }
 end
 
-local opening = {
+local sections_at_start = {
   "hostname", "osrelease", "version", "arch", "nrcpus", "cpudesc", "cpuid", "total_mem", "cmdline", "event_desc",
   "cpu_topology", "numa_topology", "branch_stack", "pmu_mappings", "group_desc", "cache", "mem_topology", "clockid",
   "cpu_pmu_caps", "clock_data", "hybrid_topology", "pmu_caps",
@@ -307,7 +307,7 @@ local opening = {
 -- @treturn {table,...}  `id` (HEADER_*), `name`, `bytes`
 function M.features(what)
   local list, here = {}, read_shared(what)
-  for _, name in ipairs(opening) do
+  for _, name in ipairs(sections_at_start) do
     local value = facts[name](here)
     if value then list[#list + 1] = sections.encode(name, value) end
   end

@@ -12,7 +12,7 @@ local opened = require "perfev.event.open_event"
 local private = require "perfev.perfdata.perfl_section"
 local recording = require "perfev.perfdata.reader"
 local resolve = require "perfev.event.resolve"
-local selection = require "perfev.perfdata.record_filter"
+local selection = require "perfev.perfdata.replay_filter"
 
 local M = {}
 

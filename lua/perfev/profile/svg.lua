@@ -11,7 +11,7 @@ local terminal = require "perfev.picture.terminal"
 local WIDTH, MARGIN, HEAD = 1200, 10, 42
 local ROW, FONT = 18, 12
 local LETTER = FONT * 0.602 -- width of a letter in the monospaced fonts of the style sheet
-local NARROWEST = 0.1
+local MIN_WIDTH = 0.1 -- pixels
 
 local style = asset("perfev/profile/svg.css", this_file)
 
@@ -67,7 +67,7 @@ return function(profile, opts)
   local scale = now.all > 0 and (WIDTH - 2 * MARGIN) / now.all or 0
   local drawn, deepest = {}, 0
   for n, total in ipairs(now.total) do
-    if total * scale >= NARROWEST then
+    if total * scale >= MIN_WIDTH then
       drawn[#drawn + 1] = n
       deepest = math.max(deepest, tree.depth[n])
     end

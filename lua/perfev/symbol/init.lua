@@ -51,7 +51,7 @@ end
 
 local function explain_no_kallsyms(what, code)
   if code ~= E.EACCES then return what end
-  local name, value, settings, root_sees = rights.kallsyms()
+  local name, value, settings, root_sees = rights.why_symbols_are_hidden()
   return ("the kernel's functions have no names: /proc/kallsyms hides their addresses%s\n  try: %ssysctl %s"):format(
     value and (" (kernel.%s is %d)"):format(name, value) or "", root_sees and "as root, or " or "sudo ", settings)
 end
