@@ -771,6 +771,6 @@ describe("a debug file that is not here", function()
     assert.equal("spin\n", told "--debuginfod".out)
     served = ""
     sh "rm -r cache"
-    assert.matches("debug files are not fetched: DEBUGINFOD_URLS names no server", told "--debuginfod".err)
+    assert.matches("debug files are not fetched: DEBUGINFOD_URLS is empty", told "--debuginfod".err)
   end)
 end)
