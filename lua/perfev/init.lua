@@ -2,7 +2,7 @@
 -- The module's verbs act on a default session, `s:verb` on one of your own, as io.write and f:write
 -- do. Requiring it opens nothing, prints nothing, sets no global and no signal handler.
 
--- In the words of every Lua there is: what follows is compiled by none but 5.4.
+-- In the syntax of every Lua version, because only 5.4 compiles the rest.
 if _VERSION ~= "Lua 5.4" then
   error("perfev: Lua 5.4 is needed, and this is " .. _VERSION .. (rawget(_G, "jit") and " (LuaJIT)" or ""), 0)
 end
@@ -53,7 +53,7 @@ function M.stop() return session.default():stop() end
 function M.snapshot() return session.default():snapshot() end
 --- Who a task is; see perfev.live.session.
 function M.task(tid) return session.default():task(tid) end
---- What the session counted of itself; see perfev.live.session.
+--- The totals of the default session; see perfev.live.session.
 function M.totals() return session.default():totals() end
 
 --- Aggregators; see perfev.aggregate.aggregator.
@@ -64,7 +64,7 @@ end
 --- A line of text for each record; see perfev.aggregate.text_line.
 function M.line(format) return require("perfev.aggregate.text_line").new(format, 1) end
 
---- What a:pack() gave; see perfev.aggregate.pack.
+--- Unpacks the result of a:pack(); see perfev.aggregate.pack.
 function M.unpack(bytes, opts) return require "perfev.aggregate.pack".unpack(agg, bytes, opts, 1) end
 
 --- Pairs of events; see perfev.aggregate.span.
@@ -73,7 +73,7 @@ function M.span(spec) return require("perfev.aggregate.span").new(session.defaul
 --- A script's declared options; see perfev.tool.args.
 function M.args(spec) return args(spec) end
 
---- What few scripts use, loaded when it is used: see perfev.event.list, perfev.live.doctor.
+--- Functions that few scripts use, loaded at their first use: see perfev.event.list, perfev.live.doctor.
 function M.list(pattern) return require "perfev.event.list" (pattern) end
 function M.event_details(entry) return require("perfev.event.list").details(entry) end
 function M.doctor() return require("perfev.live.doctor").look() end

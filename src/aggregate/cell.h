@@ -1,5 +1,5 @@
 /*
- * cell.h - the aggregate of one key's values, and what it may be: the kinds of aggregators.
+ * cell.h - the aggregate of one key's values, and the kinds of aggregators.
  */
 #ifndef PEV_CELL_H
 #define PEV_CELL_H

@@ -5,7 +5,7 @@
 --   integer, number, each also with a bound: "integer > 0", "number >= 0", "integer 1..22", "integer 1..2^28"
 --   "one of a, b, c"       "list of TYPE"       "TYPE | TYPE"
 --   duration, size, buffer, moment (perfev.units), and the names that a class has defined
--- or { type, words }: words say in a message what the type is, as in "a user's name or number".
+-- or { type, words }: words describe the type in a message, as in "a user's name or number".
 
 local core = require "perfev.core"
 local raw = require "perfev.base.plain_copy"
@@ -189,7 +189,7 @@ end
 --- Check a value that has no name.
 -- @tparam string t  its type
 -- @param value
--- @return what the class gets, or nil
+-- @return the checked value, or nil
 -- @treturn ?string  why it is refused, where that is more than the type's words
 function M.read(t, value)
   return of(t).read(value)
@@ -199,7 +199,7 @@ end
 -- @tparam string name    the option's
 -- @tparam string|table t  its type, or { type, words }
 -- @param value
--- @return what the class gets, or nil
+-- @return the checked value, or nil
 -- @treturn ?string       why it is refused
 function M.value(name, t, value)
   local words
@@ -216,7 +216,7 @@ end
 -- @param given
 -- @tparam table options  a type by the option's name; at 1 the type of each element, if it may have any
 -- @tparam[opt={}] table into
--- @treturn[1] table      into, with what the class gets
+-- @treturn[1] table      into, with the checked values
 -- @treturn[2] nil
 -- @treturn[2] string     why not
 function M.options(given, options, into)

@@ -18,7 +18,7 @@ M.names = check.names(types)
 
 local clocks = { monotonic = 1, monotonic_raw = 4, realtime = 0, boottime = 7, tai = 11 }
 
---- A list in which each is once, in the order of the first of each: what is named twice is watched once.
+--- A list without duplicates, in the order of the first occurrences.
 function M.each_once(list)
   local once, seen = {}, {}
   for _, one in ipairs(list) do
@@ -88,7 +88,7 @@ end
 --- Whether the machine is watched, and records are selected by the comm that their task has when they are written.
 function M.selects_comm(opts) return opts.all_cpus and opts.comm ~= nil and not opts.input end
 
--- { option, with = or without = another option, what is wrong, what to do; is = when else than by being given }
+-- { option, with = or without = another option, cause, remedy; is = condition other than being set }
 local conflicts = {
   { "from", without = "input", "only a recording has times to select from", "duration, or input" },
   { "to", without = "input", "only a recording has times to select from", "duration, or input" },
@@ -179,7 +179,7 @@ function M.take(opts, into, level)
 end
 
 --- A signal's number by its name, with or without SIG; those of real time as RTMIN+n.
--- Raises on what is none.
+-- Raises an error for an invalid value.
 -- @tparam string name
 -- @tparam string what    asks, for the message
 -- @tparam integer level  of the caller, for `error`

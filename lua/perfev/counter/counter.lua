@@ -267,7 +267,7 @@ local function open(self, m)
   if not number then
     if not can_be_without(self, m, attr) then return nil, user_only, attr end
     m.error = user_only
-    log(self, attr == E.EINVAL and 0 or 1, "left out: " .. user_only) -- what is wrong with it can be mended
+    log(self, attr == E.EINVAL and 0 or 1, "left out: " .. user_only) -- the user can correct EINVAL
     return true
   end
   m.number, m.attr, m.open, m.user_only = number, attr, true, user_only or nil
@@ -297,7 +297,7 @@ end
 -- only string of its counter.
 local function expand(self, m)
   local units = m.spec[1] and not m.found and event.units(m.spec[1], m.spec)
-  if not units then return { m } end -- what is wrong is told when it is opened
+  if not units then return { m } end -- reported when it is opened
   local list, seen = {}, {}
   for _, unit in ipairs(units) do
     if unit.pattern then log(self, 0, event.told_of_pattern(unit.pattern, #unit)) end
@@ -674,7 +674,7 @@ local function check_single(m)
   for _, unit in ipairs(m.spec[1] and event.units(m.spec[1], m.spec) or {}) do
     for _, found in ipairs(unit) do names[#names + 1] = found.name end
   end
-  if #names < 2 then return true end -- what is wrong is told when it is opened
+  if #names < 2 then return true end -- reported when it is opened
   return nil, ("event '%s': it is several events, and add() takes one\n  they are %s%s\n  try: add() for each of them")
     :format(m.name, table.concat(names, ", ", 1, math.min(2, #names)), #names > 2 and ", ..." or ""), E.EINVAL
 end

@@ -22,7 +22,7 @@ local M = {}
 local TYPE = names.TYPE
 local DEFAULT_FREQ = 4000 -- perf record's
 local DEFAULT_AUX = 4 << 20 -- perf record's, where it may
-local FIXED_TYPES = 5 -- enum perf_type_id: what is above was given out when a PMU registered
+local FIXED_TYPES = 5 -- enum perf_type_id: higher types are assigned when a PMU registers
 
 local EVERY = "*" -- the event string for whatever is there
 

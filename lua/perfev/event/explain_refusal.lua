@@ -1,7 +1,7 @@
---- Why the kernel refused, found by looking, and what to do about it.
--- An errno says little (EINVAL has some sixty causes). What can be known is read from /proc and
--- /sys; what cannot is found by asking the kernel again without one thing after the other
--- (core.probe). One cause is named, and one remedy, as one can act on only one.
+--- Finds the cause of a refusal by the kernel, and the remedy.
+-- An errno alone is vague (EINVAL has some sixty causes). This module reads the known causes from /proc and
+-- /sys, and finds the others by asking the kernel again without one feature at a time
+-- (core.probe). A message has one cause and one remedy, because a user can act on one only.
 -- Source: perf_event_open(2), ERRORS; kernel/events/core.c.
 
 local core = require "perfev.core"
@@ -18,9 +18,9 @@ local CPUS = "/sys/devices/system/cpu/"
 
 local M = {}
 
--- ---- what can be read ----
+-- ---- facts of the machine ----
 
--- The PMU of that type: its name in sysfs, or nil.
+-- The sysfs name of the PMU of this type, or nil.
 local function pmu_of(type)
   for _, name in ipairs(core.list(DEVICES) or {}) do
     if rights.number_of(("%s/%s/type"):format(DEVICES, name)) == type then return name end
@@ -36,16 +36,16 @@ end
 
 -- ---- asking again ----
 
--- What the kernel says to that attr on the event's target, or on another: true | nil, errno, size
--- (in the place of a cgroup: everything on its CPU). Off, so that it does nothing to the target.
+-- The kernel's answer to this attr on the event's target, or on another: true | nil, errno, size
+-- (for a cgroup: on its whole CPU). Opened disabled, so that it does not affect the target.
 local function ask(event, attr, pid, cpu)
   attr = attr:copy()
   attr.disabled = true
   return core.probe(attr, pid or event.cgroup and -1 or event.pid or 0, cpu or event.cpu or -1)
 end
 
--- Does it go through, or further, without what change takes away? Want of rights tells
--- nothing: it is looked for before and after.
+-- True if the kernel accepts the event, or fails later, without the feature that change removes. A lack of rights
+-- is no sign, because it is checked before and after.
 local function helps(event, code, change)
   local attr = event.attr:copy()
   local pid, cpu = change(attr)
@@ -53,7 +53,7 @@ local function helps(event, code, change)
   return ok or other ~= code and other ~= E.EACCES and other ~= E.EPERM and other ~= E.EMFILE
 end
 
--- The one thing, newest first, without which the kernel takes it; the same for all up to one.
+-- The one feature, newest first, without which the kernel accepts the event; the same for all but one.
 local function culprit(event, code)
   local features = kernels.features(event.attr)
   for _, feature in ipairs(features) do
@@ -79,13 +79,13 @@ end
 
 local setcap = "sudo setcap cap_perfmon,cap_sys_ptrace,cap_syslog=ep $(command -v perfl)"
 
--- How one gets what root has.
+-- How to get root's rights.
 local function more_rights()
   return rights.in_user_namespace() and "run it outside of this user namespace: its root has no rights on the machine"
     or setcap
 end
 
--- Whose process it is, when it is somebody else's; watching it needs the right to ptrace it.
+-- The owner of a process, if it is another user; watching it needs the right to ptrace it.
 local function other_owner(pid)
   local function uid_of(name)
     return (core.slurp("/proc/" .. name .. "/status") or ""):match("\nUid:%s*(%d+)")
@@ -94,7 +94,7 @@ local function other_owner(pid)
   return owner ~= own and owner or nil
 end
 
--- What of this event needs which level of kernel.perf_event_paranoid (perf_copy_attr(),
+-- The feature of this event that needs rights, and its level of kernel.perf_event_paranoid (perf_copy_attr(),
 -- perf_event_open(), perf_trace_event_perm()).
 local function needed_level(event)
   if event.is_tracepoint then return -1, "a tracepoint's payload" end
@@ -131,7 +131,7 @@ local function beyond_perfmon(event)
   if attr and attr.type == BREAKPOINT and attr.bp_addr < 0 then return "a breakpoint on a kernel address" end
 end
 
--- perfl with file capabilities drops those that open events once a session has all of its own.
+-- perfl with file capabilities drops those for opening events when all events of its session are open.
 local function has_dropped(n)
   local _, dropped = core.held_capabilities()
   return dropped >> n & 1 == 1
@@ -162,7 +162,7 @@ local function filtered_out(event)
   return (rights.sysctl("perf_event_paranoid") or 0) <= 2 and rights.nothing_allowed() -- above, that is reason enough
 end
 
--- TRACE_EVENT_PERF_PERM() of irq_vectors:irq_work_exit: a sample of it would make the next one.
+-- TRACE_EVENT_PERF_PERM() of irq_vectors:irq_work_exit: a sample of it would cause the next one.
 local function causes_itself(event)
   if not (event.attr and event.attr.type == TRACEPOINT and event.attr.sample_period ~= 0) then return false end
   local attr = event.attr:copy()
@@ -237,7 +237,7 @@ local function ring_budget(failed)
       math.max(4, (kb and kb > 4 and 1 << math.floor(math.log(kb - 4, 2)) or 128)))
 end
 
--- ---- what the machine has not ----
+-- ---- missing hardware and files ----
 
 local function no_such_pmu()
   local virtual = (core.slurp("/proc/cpuinfo") or ""):find("hypervisor", 1, true)
@@ -246,8 +246,8 @@ local function no_such_pmu()
     "cpu-clock or task-clock, which need none"
 end
 
--- On cgroup2 the kernel gives its groups what perf events look for only when some controller was handed down
--- (seen on 6.1: ENOENT until then), as systemd always has.
+-- On cgroup2 the kernel creates the perf_event state of groups only after a controller was enabled for them
+-- (seen on 6.1: ENOENT until then); systemd always enables some.
 local function no_controller(event)
   if not event.cgroup or not ask(event, event.attr) then return end
   local _, used = cgroups.mounts()
@@ -326,13 +326,13 @@ local function nobody_there(event)
   return ("there is no process or thread %d (any more)"):format(pid), "ps -eL"
 end
 
--- ---- what an attr asks for and the PMU cannot ----
+-- ---- features that the PMU lacks ----
 
 local function pmu_name(event)
   return pmu_of(event.attr.type) or ("of type %d"):format(event.attr.type)
 end
 
--- sample_period and freq are what makes an event sample.
+-- sample_period and freq make an event sample.
 local function no_sampling(attr)
   attr.freq, attr.sample_period = false, 0
 end
@@ -358,7 +358,7 @@ local function counts_only(event)
     "count it: perfl stat -e EVENT, or perfev.counter"
 end
 
--- What we know to be wrong with the attr, if the kernel says that too.
+-- A known mistake in the attr, if the kernel returned its errno.
 local function wrong_attr(event, code)
   if not event.attr then return nil end
   local ok, why, known, failed = event.attr:validate(event.pid or 0, event.cpu or -1)
@@ -474,8 +474,8 @@ end
 
 -- ---- E2BIG, ENOSYS, EBUSY and the rest ----
 
--- The kernel wrote its own size into the attr: what lies behind it, it does not know. It left
--- the size alone: perf_event_validate_size() found the group's read too long.
+-- If the kernel wrote its own size into the attr, it does not know the fields behind it. If it left
+-- the size alone, perf_event_validate_size() found the group's read too long.
 local function too_big(event)
   if not event.attr then
     return "an option of the event is newer than this kernel", "-vv shows every requested field"
@@ -557,15 +557,15 @@ local reasons = {
   [E.EINTR] = function() return "a signal interrupted the call", "run it again" end,
 }
 
--- ---- what the others call ----
+-- ---- the module ----
 
--- The event on the task and the CPU where it was refused: one of many.
+-- The event, with the task and CPU where it was refused.
 local function at_that_place(failed, event)
   local placed = { pid = failed.pid ~= -1 and failed.pid or nil, cpu = failed.cpu ~= -1 and failed.cpu or nil }
   return setmetatable(placed, { __index = event })
 end
 
--- What the kernel refuses of other calls than perf_event_open(2), and by which errno -> why, what to do
+-- Refusals of other calls than perf_event_open(2): operation -> errno -> function that returns cause and remedy
 local reasons_of_operation = {
   ["watch descriptor"] = { [E.EPERM] = function() -- epoll_ctl(2)
     return "it belongs to a file or a directory, which is always ready", "a socket, a pipe or a terminal"
@@ -583,12 +583,12 @@ local reasons_of_operation = {
   },
 }
 
---- Why the kernel refused, and what to do.
+--- The cause of a refusal by the kernel, and the remedy.
 -- @tparam integer code   errno
--- @tparam[opt] table failed  the failure's fields, as the core returns them after the errno: `operation`, `pid`, `cpu`,
+-- @tparam[opt] table failed  the failure's fields, which the core returns behind the errno: `operation`, `pid`, `cpu`,
 --   `bytes`
--- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu` as they were opened; `named` (tracefs
---   has this tracepoint), `tracepoint` (its name), `events`, `cpus`, `threads` (how many the session has), `group` (the
+-- @tparam[opt] table event  `attr`, `is_tracepoint`, `cpu_wide`, `pid`, `cpu` of the open; `named` (tracefs
+--   has this tracepoint), `tracepoint` (its name), `events`, `cpus`, `threads` (the session's numbers), `group` (the
 --   leader's name), `cgroup`
 -- @treturn ?string  the cause
 -- @treturn ?string  the remedy
@@ -601,11 +601,11 @@ function M.cause(code, failed, event)
   return reasons[code](failed and at_that_place(failed, event) or event)
 end
 
---- A failure in three parts: what failed, the cause, the remedy.
--- @tparam string what    as the core says it, "cannot open cpu-clock on cpu 0"
+--- A message in three parts: the failure, the cause, the remedy.
+-- @tparam string what    the core's message, "cannot open cpu-clock on cpu 0"
 -- @tparam integer code   errno
--- @tparam[opt] table failed  as `cause` takes it
--- @tparam[opt] table event   as `cause` takes it
+-- @tparam[opt] table failed  as in `cause`
+-- @tparam[opt] table event   as in `cause`
 -- @treturn string
 function M.refusal(what, code, failed, event)
   local head = ("%s: %s (%s)"):format(what, core.strerror(code), E[code] or code)
@@ -614,8 +614,8 @@ function M.refusal(what, code, failed, event)
   return ("%s\n  %s\n  try: %s"):format(head, why, remedy)
 end
 
---- A filter that the kernel did not take although it looks right.
--- @tparam string name    the event's
+--- A filter that the kernel refused although it is well-formed.
+-- @tparam string name    the event's name
 -- @tparam string filter
 -- @tparam integer code
 -- @tparam[opt] string format  the text of the tracepoint's format file
@@ -636,13 +636,13 @@ function M.filter(name, filter, code, format)
     .. "common_pid != 1"):format(head, table.concat(fields, "\n    "))
 end
 
---- An event that cannot send a signal; the kernel itself takes any signal for a process's own self.
+--- An event that cannot send a signal; the kernel accepts any signal for the calling process.
 function M.signal(what, code)
   return ("%s: %s (%s)\n  a seccomp filter or a security module keeps fcntl(2) from F_SETOWN, F_SETSIG or O_ASYNC\n"
     .. "  try: a session's fd(), which can be polled"):format(what, core.strerror(code), E[code] or "?")
 end
 
--- A command that is there, or is none -> why, what to do; execve(2) says of it what it says of one that is not there.
+-- Why a command cannot run -> cause, remedy; execve(2) returns the same errno for a missing interpreter.
 local function looked_at(path, code)
   if code == E.EACCES and core.list(path) then return "it is a directory", "a program in it" end
   if code ~= E.ENOENT or not path:find("/", 1, true) then return nil end
@@ -669,15 +669,15 @@ function M.command(what, code, path)
     remedy[code] and "\n  try: " .. remedy[code] or "")
 end
 
---- What perfev falls back to and says: the event without the kernel's side, as perf does.
+--- The message for the fallback to the event's user side, as in perf.
 function M.user_only(name)
   return ("%s: user side only (:u), because kernel.perf_event_paranoid is %s"):format(
     name, rights.sysctl("perf_event_paranoid") or "unknown")
 end
 
---- A ring smaller than asked for: what stood in the way, and what would help, on the same line.
+--- The message for a ring smaller than requested: cause and remedy on one line.
 -- @tparam string text
--- @tparam table failed  its fields
+-- @tparam table failed  the fields of the failure
 function M.smaller_ring(text, failed)
   local locked = rights.limit("Max locked memory")
   return ("%s (%s), ulimit -l (%s) and no CAP_IPC_LOCK; try: sudo sysctl kernel.perf_event_mlock_kb=%d"):format(text,
@@ -686,17 +686,17 @@ function M.smaller_ring(text, failed)
     failed.bytes // 1024 + 4)
 end
 
---- The default frequency, lowered to what the kernel allows at present.
+--- The message for the default frequency, lowered to the kernel's current limit.
 function M.clamped(name, freq)
   return ("%s: %d Hz instead of our default, as kernel.perf_event_max_sample_rate is no higher"):format(name, freq)
 end
 
---- Why the count of an event's samples is not how often it happened.
+--- Why the number of an event's samples differs from its count.
 function M.sampled(name, freq)
   return ("%s: samples are counted, %d a second at most, not each\n  try: period = 1"):format(name, freq)
 end
 
---- How perfl gets what root has and it has not.
+--- How a perfl without root's rights gets them.
 M.more_rights = more_rights
 
 return M

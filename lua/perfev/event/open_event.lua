@@ -139,7 +139,7 @@ local function exclude_self(session, built, filter)
     and built.system ~= "sched") then
     return filter
   end
-  if not pidns.is_initial() then return filter end -- who has our number there is somebody else
+  if not pidns.is_initial() then return filter end -- there our pid is another process
   local others = ("common_pid != %d || common_flags & %d"):format(core.pid(), IN_INTERRUPT)
   return both(filter, others)
 end
@@ -172,7 +172,7 @@ local function set_filter(self, ev, built)
     if filter ~= narrowed then self.core:keep_own(ev.slot) end -- of ours, only interrupts get here
     return true
   end
-  if not asked then return true end -- ours alone: dispatch leaves out what is ours
+  if not asked then return true end -- a filter of perfev's own: dispatch excludes its records
   if built.aux_bytes then
     return nil, ("%s: filter '%s': the kernel refuses it: %s (%s)\n  %s"):format(ev.name, asked,
       core.strerror(code), E[code] or what, ADDRESS_FILTER), code
@@ -344,7 +344,7 @@ local function add_somehow(self, ev, built, target, leader)
     for _, note in ipairs(said) do self:_log(note[1], note[2]) end
     return slot
   end
-  if #said > 0 then built.attr = asked end -- what is told is about what was asked for
+  if #said > 0 then built.attr = asked end -- the message is about the requested attr
   return nil, what, code, failed
 end
 
@@ -574,7 +574,7 @@ function M.open_at_exec(events)
   return true
 end
 
---- Removes what the events needed besides their descriptors, which are closed.
+--- Removes the probes of events, whose descriptors are closed.
 function M.undo(events)
   for _, ev in ipairs(events) do
     local done, why = true, nil

@@ -352,8 +352,8 @@ local function field_names(opt)
   return by
 end
 
---- What stands where a sample callback stands, and adds each sample's stack: counted in C, and taken over when
--- somebody asks the profile for something. Or what a span is put into.
+--- Makes a sampler: a sample callback that adds each sample's stack. C counts the stacks, and the profile takes them
+-- over when it is read. A span can use it as `into`.
 -- @tparam[opt] table opt  `under` (names of fields, as of an aggregator's key, that stand around the stack), `value`
 --   (the field that is summed up: for the only value type, or for the second beside how often; of a span "took"),
 --   `where`. Instead of `under`: `by` (names, as of an aggregator's key) and `add` (a function that puts a key into

@@ -377,7 +377,7 @@ local function read_header(self)
   for _, one in ipairs(header.build_ids or {}) do ids[one.filename] = ids[one.filename] or one.build_id end
 end
 
---- Keeps what names are looked up by, before the recording is closed.
+--- Keeps the data for names before the recording is closed.
 function World:settle()
   if self.header then read_header(self) end
   local maps = {}

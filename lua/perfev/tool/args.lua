@@ -38,7 +38,7 @@ local converters = {
 -- How a default may be written when it is no string.
 local lua_types = { integer = "integer", number = "number", duration = "number", size = "number" }
 
---- What a declaration may have beside its name.
+--- The keys of a declaration besides its name.
 M.keys = {
   "help", "type", "default", "metavar", "choices", "required", "args", "many",
 }
@@ -131,7 +131,7 @@ local function check_texts(declared, label)
   end
 end
 
--- A declaration as written -> what the parsers work with.
+-- A declaration -> the form that the parsers use.
 local function check_option(declared)
   declared = raw(declared)
   if type(declared) ~= "table" or type(declared[1]) ~= "string" or not declared[1]:find("%S") then
@@ -184,7 +184,7 @@ local function check_option(declared)
 end
 
 --- A declaration as written, checked.
--- @tparam table spec  what perfev.args was given
+-- @tparam table spec  the argument of perfev.args
 -- @treturn table  list of { name, label, flags (nil: an argument), switch, kind, convert,
 --                 default, help, metavar, choices, required, many, least, most }, with
 --                 .summary, .epilog and .all_cpus
@@ -246,7 +246,7 @@ function M.add(parser, declared)
   return elements
 end
 
---- What a parser found, with the defaults put in.
+--- The results of a parser, with the defaults.
 -- @tparam table declared  from `check`
 -- @tparam table found     argparse's result
 -- @treturn table  value by name; a switch is true or false

@@ -23,7 +23,7 @@
 /* Parameter i of a call: the parameters of all calls are structs with 8 bytes for each. */
 #define L_SYS_ARG(type, args, i) (*(type *)(void *)((char *)(args) + (size_t)8 * (size_t)(i)))
 
-/* What one call of hooks.real needs beside its parameters, mostly room for output. */
+/* Memory of one call of hooks.real besides its parameters, mostly for output. */
 struct l_sys_room {
 	int refused;         /* -errno: the call must not be made */
 	unsigned long request;
@@ -67,7 +67,7 @@ struct l_sys_answer {
 	 * >= 0. The arguments are still on the stack.
 	 */
 	int (*give)(lua_State *L, struct l_sys_room *room, int64_t rc);
-	/* What a failure changes before hooks.real returns nil and the errno; or NULL. */
+	/* Called for a failure before hooks.real returns nil and the errno; or NULL. */
 	void (*fail)(lua_State *L, struct l_sys_room *room, int64_t rc);
 	/* In the place of the choice between hook and Linux. */
 	int64_t (*run)(struct l_hooks *h, const struct l_sys_call *call, void *args);
@@ -128,7 +128,7 @@ int64_t l_sys_ask(struct l_hooks *h, const struct l_sys_call *call, int nr);
 /* The same with the parameters that the hook gets. */
 int64_t l_sys_ask_hook(struct l_hooks *h, const struct l_sys_call *call, void *args);
 
-/* Pop two results of a hook that are not what was wanted; keeps the error. -ECANCELED. */
+/* Pops two invalid results of a hook; keeps the error. Returns -ECANCELED. */
 int64_t l_sys_bad_answer(struct l_hooks *h, const struct l_sys_call *call, const char *wanted);
 
 /* Push the hook of that name, if the set has one. A strict set without one keeps an error. */

@@ -248,8 +248,8 @@ static int l_exe(lua_State *L)
 }
 
 /*
- * probe(attr, pid, cpu[, flags]) -> true | nil, errno, size: would the kernel open this? What
- * it opens is closed at once; size is what it left in attr.size, its own with E2BIG.
+ * probe(attr, pid, cpu[, flags]) -> true | nil, errno, size: would the kernel open this? Closes
+ * the descriptor at once; size is attr.size as the kernel left it, its own with E2BIG.
  */
 static int l_probe(lua_State *L)
 {

@@ -344,7 +344,7 @@ void l_stack_push_home(lua_State *L, int idx)
 	lua_setfield(L, -2, "world");
 }
 
-/* ---- what is mapped where ---- */
+/* ---- maps ---- */
 
 static int l_push_frame(lua_State *L)
 {
