@@ -20,6 +20,7 @@ local function rename(text) return (text:gsub("^name: [^\n]*", "name: event")) e
 -- @treturn[2] nil
 -- @treturn[2] string  why it cannot be built here
 function M.load()
+  if run.sanitized then return nil, "libtraceevent 1.7.1 itself reads freed memory, where the sanitizers end it" end
   local flags = run.capture "pkg-config --cflags --libs lua5.4 libtraceevent 2>/dev/null"
   if not flags then return nil, "libtraceevent-dev is not installed" end
   local dir, cc = run.tempdir(), os.getenv "CC" or "gcc"
