@@ -140,7 +140,7 @@ seen() {
 files_of() {
 	for word; do
 		case $word in
-		*/*) echo "spec/$word_spec.lua" ;;
+		*/*) echo "spec/${word}_spec.lua" ;;
 		*) echo "spec/live/${word}_spec.lua" ;;
 		esac
 	done
