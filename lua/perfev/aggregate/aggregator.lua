@@ -217,11 +217,17 @@ end
 -- @treturn[2] string         in three parts
 -- @treturn[2] integer        EINVAL
 function M.check(event, callbacks, format)
+  return M.check_each(callbacks, M.is, function(one) return check_one(event, one, format) end)
+end
+
+--- Runs f(one) for each value in the callbacks with a payload that is(one) accepts; returns its first failure.
+function M.check_each(callbacks, is, f)
   for _, name in ipairs { "sample", "record" } do
     for _, one in ipairs(M.list(callbacks[name])) do
-      local ok, why, code = true, nil, nil
-      if M.is(one) then ok, why, code = check_one(event, one, format) end
-      if not ok then return nil, why, code end
+      if is(one) then
+        local ok, why, code = f(one)
+        if not ok then return nil, why, code end
+      end
     end
   end
   return true

@@ -88,14 +88,7 @@ end
 
 --- Checks that the event has the fields that its text lines read; returns as aggregator.check does.
 function M.check(event, callbacks, format)
-  for callback in pairs(has_payload) do
-    for _, one in ipairs(aggregator.list(callbacks[callback])) do
-      local ok, why, code = true, nil, nil
-      if M.is(one) then ok, why, code = check_one(event, one, format) end
-      if not ok then return nil, why, code end
-    end
-  end
-  return true
+  return aggregator.check_each(callbacks, M.is, function(one) return check_one(event, one, format) end)
 end
 
 return M
