@@ -13,7 +13,7 @@ int main(int argc, char **argv)
 {
 	const struct pev_reader_config config = { 0 };
 	struct pev_err err = { 0 };
-	struct pev_file_record from;
+	struct pev_source_record from;
 	struct pev_record rec;
 	struct pev_reader *df;
 	uint64_t samples = 0;

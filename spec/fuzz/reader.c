@@ -195,7 +195,7 @@ static void touch_sections(struct pev_reader *df)
 static void read_all(struct pev_reader *df, size_t size)
 {
 	const struct pev_reader_totals *totals;
-	struct pev_file_record from;
+	struct pev_source_record from;
 	struct pev_record rec;
 	struct pev_err err;
 	uint64_t nr = 0;

@@ -56,7 +56,7 @@ static uint64_t sum_of(const struct pev_record *rec)
 	return sum;
 }
 
-static void print_record(struct pev_reader *df, const struct pev_file_record *from)
+static void print_record(struct pev_reader *df, const struct pev_source_record *from)
 {
 	struct pev_record rec;
 	struct pev_err err;
@@ -73,7 +73,7 @@ static void print_record(struct pev_reader *df, const struct pev_file_record *fr
 
 static void print_recording(const char *path)
 {
-	struct pev_file_record from;
+	struct pev_source_record from;
 	struct pev_reader *df;
 	struct pev_err err = { 0 };
 

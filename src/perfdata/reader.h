@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "perfdata/zstd.h"
 #include "record/record.h"
+#include "record/source.h"
 #include "perfdata/event_ids.h"
 #include "base/sys.h"
 
@@ -41,23 +42,6 @@ enum {
 	PEV_FEAT_TRACING_DATA = 1,
 	PEV_FEAT_HOSTNAME = 3,
 	PEV_FEAT_COMPRESSED = 27
-};
-
-/* A record in place, valid until the next pev_reader_next() or pev_reader_fill_run(). */
-struct pev_file_record {
-	const unsigned char *bytes; /* the header, in the file's byte order */
-	const struct pev_plan *plan;
-	uint64_t time;              /* ns; 0: the record has no time */
-	uint64_t offset;            /* in the file: of the record, or of its COMPRESSED record */
-	uint32_t type;
-	uint32_t event;             /* the event's number, or PEV_NO_EVENT */
-	uint16_t size;              /* 65528 for a longer record of simpleperf */
-	bool synthesised;           /* the recorder made it: earlier state, or a count */
-};
-
-/* Consecutive records: at is the first, end is behind the last. */
-struct pev_file_run {
-	const struct pev_file_record *at, *end;
 };
 
 struct pev_reader_config {
@@ -129,7 +113,7 @@ void pev_reader_close(struct pev_reader *reader);
  * read, and again at each later call. Tool records (type >= 64) are returned as soon as they are
  * read, before records that are still being sorted; their plan has no fields.
  */
-int pev_reader_next(struct pev_reader *reader, struct pev_file_record *out,
+int pev_reader_next(struct pev_reader *reader, struct pev_source_record *out,
 		    struct pev_err *err);
 /*
  * The same for many records at a time. The reader has a run of records; the caller takes them by
@@ -137,16 +121,16 @@ int pev_reader_next(struct pev_reader *reader, struct pev_file_record *out,
  * fills the run again; it returns 1, 0 or -errno as pev_reader_next() does. No other function
  * reads the input or adds events.
  */
-struct pev_file_run *pev_reader_run(struct pev_reader *reader);
+struct pev_source_run *pev_reader_run(struct pev_reader *reader);
 int pev_reader_fill_run(struct pev_reader *reader, struct pev_err *err);
 /* pev_reader_locate() without the short cut for samples. */
-int pev_reader_locate_any(struct pev_reader *reader, const struct pev_file_record *from,
+int pev_reader_locate_any(struct pev_reader *reader, const struct pev_source_record *from,
 			  struct pev_record *rec, struct pev_err *err);
 /*
  * Finds the fields of a record. Returns -EBADMSG with the record's offset in the file if it is
  * malformed: the record is counted, and the caller can read on.
  */
-static inline int pev_reader_locate(struct pev_reader *reader, const struct pev_file_record *from,
+static inline int pev_reader_locate(struct pev_reader *reader, const struct pev_source_record *from,
 				    struct pev_record *rec, struct pev_err *err)
 {
 	if (from->type == PERF_RECORD_SAMPLE &&

@@ -27,7 +27,7 @@ enum {
 
 /* A tool record that pev_reader_open() has read; it is returned first. */
 struct pev_reader_ahead {
-	struct pev_file_record record;
+	struct pev_source_record record;
 	struct pev_block *block;
 };
 
@@ -46,9 +46,9 @@ struct pev_reader {
 	char *name, *directory;                   /* directory contains name, or is NULL */
 	bool own_fd;
 
-	struct pev_file_run run;
-	const struct pev_file_record *counted; /* totals include the run's records before it */
-	struct pev_file_record records[PEV_READER_RUN_MAX];
+	struct pev_source_run run;
+	const struct pev_source_record *counted; /* totals include the run's records before it */
+	struct pev_source_record records[PEV_READER_RUN_MAX];
 	struct pev_reader_held held[PEV_READER_RUN_MAX]; /* blocks of the run */
 	uint32_t nr_held;
 	bool is_plain; /* all records of the run are samples in order of time */

@@ -18,7 +18,7 @@
  * end for the count that read(2) returns, which includes the LOST records, or for records that a
  * filter dropped.
  */
-static void count_lost_samples(struct pev_reader *reader, const struct pev_file_record *out)
+static void count_lost_samples(struct pev_reader *reader, const struct pev_source_record *out)
 {
 	uint64_t lost = pev_reader_u64(reader, out->bytes + 8);
 
@@ -31,7 +31,7 @@ static void count_lost_samples(struct pev_reader *reader, const struct pev_file_
 	}
 }
 
-static void count_type(struct pev_reader *reader, const struct pev_file_record *out)
+static void count_type(struct pev_reader *reader, const struct pev_source_record *out)
 {
 	struct pev_reader_totals *totals = &reader->totals;
 
@@ -52,7 +52,7 @@ static void count_samples_in_order(struct pev_reader *reader, uint64_t nr, uint6
 	reader->last_time = time;
 }
 
-static void count_record(struct pev_reader *reader, const struct pev_file_record *out)
+static void count_record(struct pev_reader *reader, const struct pev_source_record *out)
 {
 	count_type(reader, out);
 	if (!out->time || reader->config.unordered)
@@ -63,7 +63,7 @@ static void count_record(struct pev_reader *reader, const struct pev_file_record
 
 void pev_reader_count_taken(struct pev_reader *reader)
 {
-	const struct pev_file_record *out = reader->counted, *end = reader->run.at;
+	const struct pev_source_record *out = reader->counted, *end = reader->run.at;
 
 	reader->totals.records += (uint64_t)(end - out);
 	if (reader->is_plain && out < end)
@@ -76,9 +76,9 @@ void pev_reader_count_taken(struct pev_reader *reader)
 /* ---- fill the run ---- */
 
 static void fill_record(const struct pev_piece *piece, const struct pev_plan *plan, uint32_t event,
-			uint64_t time, struct pev_file_record *out)
+			uint64_t time, struct pev_source_record *out)
 {
-	*out = (struct pev_file_record){
+	*out = (struct pev_source_record){
 		.bytes = piece->bytes,
 		.plan = plan,
 		.time = time,
@@ -107,7 +107,7 @@ static void hold_block(struct pev_reader *reader, struct pev_block *block)
 }
 
 int pev_reader_return_tool_record(struct pev_reader *reader, const struct pev_piece *piece,
-				    struct pev_file_record *out)
+				    struct pev_source_record *out)
 {
 	hold_block(reader, piece->block);
 	fill_record(piece, &reader->event_ids.plain, PEV_NO_EVENT, 0, out);
@@ -190,7 +190,7 @@ static inline const struct pev_plan *find_plan(const struct pev_reader *reader, 
 
 /* Returns 1 if the kernel record is in *out, 0 if it is in the window. */
 static int take_kernel_record(struct pev_reader *reader, const struct pev_piece *piece,
-			      struct pev_file_record *out)
+			      struct pev_source_record *out)
 {
 	const struct pev_piece *written = piece;
 	const struct pev_plan *plan;
@@ -259,7 +259,7 @@ static bool must_shrink_window(struct pev_reader *reader)
  * run. Most items have the event and the block of the item before.
  */
 static void items_to_records(struct pev_reader *reader, const struct pev_reorder_item *item,
-			     uint32_t nr, struct pev_file_record *out)
+			     uint32_t nr, struct pev_source_record *out)
 {
 	const struct pev_reorder_item *end = item + nr, *first = item, *first_of_block = item;
 	const struct pev_plan *plan = find_plan(reader, first->event, first->type);
@@ -282,7 +282,7 @@ static void items_to_records(struct pev_reader *reader, const struct pev_reorder
 		/* The bytes are in the cache when the caller has read the records before. */
 		__builtin_prefetch(item->bytes);
 		__builtin_prefetch(item->bytes + 64);
-		*out = (struct pev_file_record){
+		*out = (struct pev_source_record){
 			.bytes = item->bytes,
 			.plan = plan,
 			.time = item->time,
@@ -402,7 +402,7 @@ static void add_samples(struct pev_reader *reader)
  * Reads until a record is in *out (returns 1), or until the window may have complete records
  * (returns 0): after a mark, or after a record that is not newer than the last round.
  */
-static int read_record(struct pev_reader *reader, struct pev_file_record *out)
+static int read_record(struct pev_reader *reader, struct pev_source_record *out)
 {
 	struct pev_piece piece;
 	int rc;
@@ -503,9 +503,9 @@ int pev_reader_fill_run(struct pev_reader *reader, struct pev_err *err)
 	return 1;
 }
 
-struct pev_file_run *pev_reader_run(struct pev_reader *reader) { return &reader->run; }
+struct pev_source_run *pev_reader_run(struct pev_reader *reader) { return &reader->run; }
 
-int pev_reader_next(struct pev_reader *reader, struct pev_file_record *out, struct pev_err *err)
+int pev_reader_next(struct pev_reader *reader, struct pev_source_record *out, struct pev_err *err)
 {
 	int rc = reader->run.at == reader->run.end ? pev_reader_fill_run(reader, err) : 1;
 
@@ -514,7 +514,7 @@ int pev_reader_next(struct pev_reader *reader, struct pev_file_record *out, stru
 	return rc;
 }
 
-int pev_reader_locate_any(struct pev_reader *reader, const struct pev_file_record *from,
+int pev_reader_locate_any(struct pev_reader *reader, const struct pev_source_record *from,
 			  struct pev_record *rec, struct pev_err *err)
 {
 	struct pev_err why;

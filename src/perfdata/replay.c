@@ -169,7 +169,7 @@ static bool take_joined_sample(struct pev_replay *r)
 	r->is_joined = bytes != NULL;
 	if (!bytes)
 		return false;
-	r->ready = (struct pev_file_record){
+	r->ready = (struct pev_source_record){
 		.bytes = bytes,
 		.plan = &pev_reader_event(r->reader, of.event)->plan,
 		.time = of.time,
@@ -205,7 +205,7 @@ static bool take_last_loss(struct pev_replay *r)
 		return false;
 	r->reported_loss = true;
 	pev_plan_init(&r->plain, &(struct pev_attr){ 0 }, false);
-	r->ready = (struct pev_file_record){
+	r->ready = (struct pev_source_record){
 		.bytes = (const unsigned char *)r->last_loss,
 		.plan = &r->plain,
 		.type = PERF_RECORD_LOST,
@@ -237,7 +237,7 @@ static int read_more(struct pev_replay *r, struct pev_err *err)
 }
 
 /* True for a count of losses that the recorder read; take_last_loss() delivers these. */
-static bool is_count(const struct pev_file_record *from)
+static bool is_count(const struct pev_source_record *from)
 {
 	return from->type == PERF_RECORD_LOST_SAMPLES && from->synthesised;
 }

@@ -56,7 +56,7 @@ struct pev_replay_timer {
 
 struct pev_replay {
 	struct pev_reader *reader;       /* borrowed */
-	struct pev_file_run *run;      /* the reader's */
+	struct pev_source_run *run;      /* the reader's */
 	struct pev_tasks *tasks;       /* borrowed */
 	struct pev_record_filter wanted;   /* filled by the caller before the first record */
 	int exclude_pid;               /* skip records of this process; 0: none */
@@ -71,16 +71,16 @@ struct pev_replay {
 	uint64_t fast_from, fast_to;
 
 	/* The current record. */
-	const struct pev_file_record *source;
+	const struct pev_source_record *source;
 	struct pev_record rec;
 	uint32_t event, type;          /* number + 1, or 0; type < PEV_RECORD_NR */
 	uint32_t slot, timer;
 	enum pev_stage stage;
 	bool is_joined;                    /* a deferred sample that is complete: ready */
-	struct pev_file_record ready;  /* that sample, or the record of the last loss */
+	struct pev_source_record ready;  /* that sample, or the record of the last loss */
 	struct pev_deferred deferred;
 	struct pev_group_read group;    /* splits a leader's sample into samples of its group */
-	struct pev_file_record part;   /* one of these samples; is_part: it is the current record */
+	struct pev_source_record part;   /* one of these samples; is_part: it is the current record */
 	bool is_part;
 	uint32_t next_listener, end_listener; /* not reached by the record yet */
 
@@ -146,7 +146,7 @@ int pev_replay_next_any(struct pev_replay *replay, struct pev_err *err);
 
 /* Returns the route of a sample that can take the fast path, or NULL. */
 static inline const struct pev_route *pev_replay_fast_route(const struct pev_replay *r,
-							    const struct pev_file_record *from)
+							    const struct pev_source_record *from)
 {
 	uint32_t place = (from->event + 1) * PEV_RECORD_NR + PERF_RECORD_SAMPLE;
 
@@ -165,7 +165,7 @@ static inline const struct pev_route *pev_replay_fast_route(const struct pev_rep
  */
 static inline uint32_t pev_replay_count_run(const struct pev_replay *r, uint64_t most)
 {
-	const struct pev_file_record *from = r->run->at, *end = r->run->end, *next = from;
+	const struct pev_source_record *from = r->run->at, *end = r->run->end, *next = from;
 	uint32_t event = r->source->event;
 
 	if (r->stage != PEV_STAGE_READ || from == end || from->event != event ||
@@ -187,7 +187,7 @@ static inline void pev_replay_skip_run(struct pev_replay *r, uint32_t nr)
 
 static inline int pev_replay_next(struct pev_replay *r, struct pev_err *err)
 {
-	const struct pev_file_record *from = r->run->at;
+	const struct pev_source_record *from = r->run->at;
 	const struct pev_route *route;
 
 	if (r->stage != PEV_STAGE_READ || from == r->run->end || !r->budget)

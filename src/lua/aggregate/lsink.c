@@ -469,7 +469,7 @@ bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec)
 	return true;
 }
 
-uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr)
+uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from, uint32_t nr)
 {
 	const struct pev_number_field *place = &sink->by->place;
 	int64_t numbers[COUNTED_MAX];

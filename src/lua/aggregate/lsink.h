@@ -60,7 +60,7 @@ static inline bool l_sink_counts(const struct l_sink *sink, const struct pev_pla
  * passes the rest, and a record that returns false, to l_sink_feed().
  */
 bool l_sink_count_one(struct l_sink *sink, const struct pev_record *rec);
-uint32_t l_sink_count(struct l_sink *sink, const struct pev_file_record *from, uint32_t nr);
+uint32_t l_sink_count(struct l_sink *sink, const struct pev_source_record *from, uint32_t nr);
 
 /* Adds aggregator_fields to the table on top of the stack. */
 void l_sink_register(lua_State *L);

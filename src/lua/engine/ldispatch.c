@@ -452,7 +452,7 @@ void l_dispatch_feed_sink(struct l_dispatch *d, uint32_t slot, struct l_sink *si
 }
 
 uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
-			      const struct pev_file_record *from, uint32_t nr)
+			      const struct pev_source_record *from, uint32_t nr)
 {
 	return l_sink_count(d->slots[slot].sinks[PERF_RECORD_SAMPLE], from, nr);
 }

@@ -152,7 +152,7 @@ static inline bool l_dispatch_can_count_run(const struct l_dispatch *d, uint32_t
 	       l_sink_counts(sink, rec->plan, to->args);
 }
 uint32_t l_dispatch_count_run(struct l_dispatch *d, uint32_t slot,
-			      const struct pev_file_record *from, uint32_t nr);
+			      const struct pev_source_record *from, uint32_t nr);
 /*
  * Calls the slot's callback with that view, protected. An error is counted and
  * passed to on_error. Returns true to end the dispatch. Never raises, unless

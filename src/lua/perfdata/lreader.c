@@ -42,7 +42,7 @@ struct l_reader {
 	const struct pev_sys *sys;
 	struct pev_sys nowhere; /* for tasks: finds no task that is not in the recording */
 	struct pev_tasks tasks;
-	struct pev_file_record source;
+	struct pev_source_record source;
 	struct pev_record rec;
 	uint64_t types; /* record types of the kernel that are shown: bit n of type n */
 	struct l_view *views[NR_VIEWS];
