@@ -80,7 +80,8 @@ struct pev_replay {
 	struct pev_source_record ready;  /* that sample, or the record of the last loss */
 	struct pev_deferred deferred;
 	struct pev_group_read group;    /* splits a leader's sample into samples of its group */
-	struct pev_source_record part;   /* one of these samples; is_part: it is the current record */
+ * Answers PEV_TURN_ROUTE with the slots that receive these records, in order. Returns 0 or
+ * -ENOMEM.
 	bool is_part;
 	uint32_t next_listener, end_listener; /* not reached by the record yet */
 
