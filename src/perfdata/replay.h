@@ -77,11 +77,10 @@ struct pev_replay {
 	uint32_t slot, timer;
 	enum pev_stage stage;
 	bool is_joined;                    /* a deferred sample that is complete: ready */
-	struct pev_source_record ready;  /* that sample, or the record of the last loss */
+	struct pev_source_record ready; /* that sample, or the record of the last loss */
 	struct pev_deferred deferred;
 	struct pev_group_read group;    /* splits a leader's sample into samples of its group */
- * Answers PEV_TURN_ROUTE with the slots that receive these records, in order. Returns 0 or
- * -ENOMEM.
+	struct pev_source_record part; /* one of these samples; is_part: it is the current one */
 	bool is_part;
 	uint32_t next_listener, end_listener; /* not reached by the record yet */
 
@@ -116,7 +115,8 @@ void pev_replay_free(struct pev_replay *replay);
 /* Adds a listener. Returns its slot or -ENOMEM. wanted_types as in struct pev_replay_slot. */
 int pev_replay_add_listener(struct pev_replay *replay, uint32_t wanted_types);
 /*
- * Answers PEV_TURN_ROUTE with the slots that receive these records, in order. Returns 0 or -ENOMEM.
+ * Answers PEV_TURN_ROUTE with the slots that receive these records, in order. Returns 0 or
+ * -ENOMEM.
  */
 int pev_replay_set_route(struct pev_replay *replay, const uint32_t *slots, uint32_t nr);
 /* Resets all routes: from the next record on PEV_TURN_ROUTE asks for them again. */
