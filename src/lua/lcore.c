@@ -6,6 +6,9 @@
 #include <lauxlib.h>
 
 #include "lua/aggregate/laggregator.h"
+#include "lua/aggregate/laggregator_keys.h"
+#include "lua/aggregate/laggregator_pack.h"
+#include "lua/aggregate/laggregator_values.h"
 #include "lua/aggregate/lcondition.h"
 #include "lua/aggregate/lsink.h"
 #include "lua/aggregate/lspan.h"
@@ -49,6 +52,9 @@ __attribute__((visibility("default"))) int luaopen_perfev_core(lua_State *L)
 	l_args_register(L);
 	l_payload_register(L);
 	l_agg_register(L);
+	l_agg_keys_register(L);
+	l_agg_values_register(L);
+	l_agg_pack_register(L);
 	l_sink_register(L);
 	l_span_register(L);
 	l_text_line_register(L);

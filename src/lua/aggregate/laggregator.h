@@ -4,6 +4,7 @@
 #ifndef PEV_LAGGREGATOR_H
 #define PEV_LAGGREGATOR_H
 
+#include <lauxlib.h>
 #include <lua.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,8 +68,17 @@ void l_agg_budget(lua_State *L, int idx, struct pev_budget *budget);
 /* Adds aggregator() and aggregator_methods to the table on top of the stack. */
 void l_agg_register(lua_State *L);
 
+/* Adds methods, and metamethods unless NULL, to the class of aggregators. */
+void l_agg_add_methods(lua_State *L, const luaL_Reg *methods, const luaL_Reg *metamethods);
+
 /* Returns the aggregator at idx, or NULL. */
 struct l_agg *l_agg_test(lua_State *L, int idx);
+
+/* Returns the aggregator that is this argument, or raises. */
+struct l_agg *l_agg_check(lua_State *L, int arg);
+
+/* Pushes a new aggregator; it keeps the spec at this index. Raises for a config that is invalid. */
+struct l_agg *l_agg_push(lua_State *L, const struct pev_agg_config *config, int spec);
 
 /* Returns the column's part of the key: a time is rounded down to its slot. */
 static inline int64_t l_agg_time(const struct l_agg *self, uint32_t column, int64_t time)
