@@ -57,7 +57,7 @@ local function id_list(what, kind, least)
   return function(text)
     local list, why = parse_units.list(text, what)
     for _, id in ipairs(list or {}) do
-      if id < least or id > MOST_ID then return nil, ("%s '%s': %d is no %s"):format(what, text, id, kind) end
+      if id < least or id > MOST_ID then return nil, ("%s '%s': %d is not a valid %s"):format(what, text, id, kind) end
     end
     return list, why
   end
@@ -67,11 +67,11 @@ end
 M.groups = {
   { "What to watch (or a command)",
     { "-a", into = "all_cpus", help = "watch every process on every CPU" },
-    { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU", 0),
+    { "-C --cpu", into = "cpus", metavar = "LIST", convert = id_list("CPU list", "CPU number", 0),
       help = "watch only these CPUs, as in 0-3,7" },
-    { "-p --pid", into = "pids", metavar = "PID[,...]", convert = id_list("process list", "process", 1), many = true,
+    { "-p --pid", into = "pids", metavar = "PID[,...]", convert = id_list("process list", "process id", 1), many = true,
       help = "watch these processes with all their threads" },
-    { "-t --tid", into = "tids", metavar = "TID[,...]", convert = id_list("thread list", "process", 1), many = true,
+    { "-t --tid", into = "tids", metavar = "TID[,...]", convert = id_list("thread list", "thread id", 1), many = true,
       help = "watch only these threads" },
     { "--uid", into = "uid", metavar = "USER",
       help = "watch the processes of this user that run now (with -p: those among PID)" },
@@ -262,7 +262,7 @@ end
 --- The first pass: finds the script and the options needed before it runs.
 -- @tparam {string,...} argv
 -- @tparam function exists  word -> whether a script of that name or path is there
--- @tparam ?table verbs     words that name no script, as keys
+-- @tparam ?table verbs     the verbs, as keys: words that are not scripts
 -- @treturn table  `head` (words before --), `command` (words after it, or nil), `script` (word, or
 --                 nil), `rest` (words of the head that are neither perfl's nor the script),
 --                 `chunks` (Lua of -e, or nil), `events` (events of -e, or nil), `given` (both),
@@ -549,7 +549,7 @@ end
 -- @treturn string
 function M.no_script(found)
   local ok, why = new_parser(found):pparse(found.head)
-  return ok and "no script named" or explain(why)
+  return ok and "no script given" or explain(why)
 end
 
 local function same(a, b)

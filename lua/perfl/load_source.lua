@@ -16,9 +16,9 @@ M.trust_all = false
 
 local SOURCE_MAX = 64 << 20 -- bounds reading /dev/zero
 
--- A user namespace shows every user without a mapping as overflowuid (user_namespaces(7)), the machine's root among
--- them, who owns the installed scripts. overflowuid is trusted unless the namespace maps the machine's root: then this
--- process has its rights.
+-- A user namespace shows every user without a mapping as overflowuid (user_namespaces(7)), also the
+-- machine's root, which owns the installed scripts. overflowuid is trusted unless the namespace
+-- maps the machine's root: then this process has its rights.
 local function is_unmapped(uid)
   if uid ~= tonumber((core.slurp("/proc/sys/kernel/overflowuid"))) then return false end
   local map = core.slurp("/proc/self/uid_map") or ""
@@ -144,7 +144,7 @@ local function search_own_module(name)
   local file <close>, mode, uid, _, gid = native.open(path, "r")
   if not file then return "\n\t" .. mode end
   if not check_trust(path, mode, uid, gid) or native.elevated and not is_writable_by_root_only(path) then
-    native_module.refused[name] = { ("others than root may write %s, or a directory above it"):format(path),
+    native_module.refused[name] = { ("users other than root may write %s, or a directory above it"):format(path),
                                     "chmod go-w, chown root" }
     return ("\n\tnot trusted: %s"):format(path)
   end

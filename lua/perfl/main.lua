@@ -131,7 +131,7 @@ end
 
 -- For the version of a static perfl.
 local static = [[, one static file with its scripts, symbols, DWARF, C++ names, zstd and PMU tables in it
-missing: modules of Lua in C cannot be loaded]]
+missing: it cannot load Lua modules that are written in C]]
 
 local function print_version()
   io.write("perfl ", perfev._VERSION, native.static and static or "", "\n")
@@ -351,7 +351,7 @@ local function check_events(s)
     if ev.decl.is_every then return end
   end
   local text = escape(table.concat(run.opts.events, ","))
-  leave(USAGE, ("-e '%s': %s has no event \"*\" to take its place\n"
+  leave(USAGE, ("-e '%s': %s has no event \"*\" to replace\n"
     .. "try: event { \"*\", sample = print } in it"):format(text, escape(run.name)))
 end
 

@@ -59,7 +59,7 @@ function M.trace(text)
   io.stderr:write(escape(text), "\n")
 end
 
--- Frames of perfl and the library, which do not interest the script's author.
+-- Frames of perfl and the library: of no use to the script's author.
 local own_frames = {
   "^%s+lua/perfl/", "^%s+lua/perfev/", "^%s+%[C%]: in method 'dispatch'", "^%s+%[C%]: in function 'perfev",
   "^%s+%[C%]: in upvalue 'protect'", "^%s+%[C%]: in field 'protect'", "^%s+%(%.%.%.tail calls%.%.%.%)",
@@ -188,8 +188,8 @@ local faults = {
   { "lost_samples", "samples lost by the hardware", "sample lost by the hardware" },
   { "unjoined", "call chains without their user part", "call chain without its user part" },
   { "throttled", "times throttled by the kernel", "time throttled by the kernel" },
-  { "unknown_id", "records of no known event (their ids are damaged)",
-    "record of no known event (its id is damaged)" },
+  { "unknown_id", "records of unknown events (their ids are damaged)",
+    "record of an unknown event (its id is damaged)" },
   { "malformed", "malformed records", "malformed record" },
   { "corrupt", "corrupt rings", "corrupt ring" },
 }

@@ -15,7 +15,7 @@ local tcp = "perfl -a tpoint sock:inet_sock_set_state"
 --- tool -> its counterpart
 M.tools = {
   annotate = "perfl --inline profile --format tree, for lines", c2c = mem, mem = mem,
-  diff = "perfl flamediff BEFORE AFTER, of what perfl profile -f folded wrote",
+  diff = "perfl flamediff BEFORE AFTER, with two outputs of perfl profile -f folded",
   evlist = "perfl report FILE", ["buildid-list"] = "perfl dump -t mmap2 FILE",
   ftrace = "perfl trace PROBE, perfl funclatency FUNCTION",
   help = "perfl --help, perfl NAME --help, man perfl", version = "perfl --version",
@@ -45,7 +45,7 @@ M.tools = {
   tplist = "perfl list -v 'SYSTEM:*'",
 }
 
---- The answer for a word that names no script.
+--- The answer for a word that is not the name of a script.
 -- @tparam string word      "sched", "opensnoop", "runqlat-bpfcc"
 -- @tparam function exists  word -> true if a script has that name
 -- @treturn ?string         nil: not a tool of perf, bpftrace or bcc

@@ -17,7 +17,8 @@ end
 -- The file returns a kernel, or the options of sim.new.
 local function to_kernel(value, path)
   if type(value) ~= "table" then
-    return nil, ("'%s' returns no simulated kernel\ntry: return sim.new{...}, or the options of sim.new"):format(path)
+    return nil, ("'%s' does not return a simulated kernel\n"
+      .. "try: return sim.new{...}, or the options of sim.new"):format(path)
   end
   if value.hooks then return value end
   local ok, kernel = xpcall(sim.new, message.traceback, value)

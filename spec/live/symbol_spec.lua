@@ -741,7 +741,7 @@ describe("lines and inlined functions", function()
     sh "mv common.debug uncommon.debug && cp -r . ../$(basename $PWD).again"
     finally(function() perfev.symbol.source(false) run.remove(dir .. ".again") end)
     assert.equal("ns::go", (perfev.symbol.file(dir .. ".again/shares", start)))
-    assert.matches("lack what it shares with others: common.debug is not there",
+    assert.matches("are missing: its supplementary file common.debug is not installed",
       perfev.symbol.notes()[#perfev.symbol.notes()])
   end)
 end)

@@ -292,8 +292,8 @@ describe("a command line is refused", function()
     refused("syscount -m 1X", nil, "size '1X'")
     refused("syscount -m 16", nil, "size '16': expected 4K to 2G for the ring of each CPU")
     refused("syscount -m 3G", nil, "size '3G': expected 4K to 2G for the ring of each CPU")
-    refused("syscount -C 4294967295", nil, "CPU list '4294967295': 4294967295 is no CPU")
-    refused("syscount -p 99999999999", nil, "process list '99999999999': 99999999999 is no process")
+    refused("syscount -C 4294967295", nil, "CPU list '4294967295': 4294967295 is not a valid CPU number")
+    refused("syscount -p 99999999999", nil, "process list '99999999999': 99999999999 is not a valid process id")
     refused("syscount -C 3-1", nil, "CPU list '3-1'")
     refused("syscount -p 0", nil, "process list '0'")
     refused("syscount -t x", nil, "thread list 'x'")
@@ -396,7 +396,7 @@ describe("the summary line", function()
       .. "try: a larger ring (-m 8M; now 2M)" }, { report.closing(stats { late = 3 }, 0)[2] })
     assert.equal(2, #report.closing(stats { late = 3, lost = 1 }, 0))
     assert.equal(1, #report.closing(stats { late = 3 }, 0, "perf.data"))
-    assert.equal("2 records of no known event (their ids are damaged)",
+    assert.equal("2 records of unknown events (their ids are damaged)",
       report.closing(stats { unknown_id = 2 }, 0)[2])
   end)
 
@@ -632,7 +632,7 @@ describe("perfl", function()
   it("wants a script", function()
     local r = perfl {}
     assert.equal(2, r.code)
-    contains(r.err, "perfl: no script named")
+    contains(r.err, "perfl: no script given")
     contains(perfl { "--vers" }.err, "unknown option '--vers'; Did you mean '--version'?")
     contains(perfl { "-o" }.err, "option '-o' requires an argument")
   end)
@@ -722,7 +722,7 @@ describe("perfl", function()
     local path = script("none.lua", "local perfev = require 'perfev'\nperfev.event { 'cs', sample = print }")
     local r = perfl { "-e", "page-faults", path, "--", "true" }
     assert.equal(2, r.code)
-    contains(r.err, "perfl: -e 'page-faults': none has no event \"*\" to take its place",
+    contains(r.err, "perfl: -e 'page-faults': none has no event \"*\" to replace",
       "try: event { \"*\", sample = print } in it")
   end)
 

@@ -201,7 +201,7 @@ describe("perfl report", function()
       assert.same(of_file[name], of_pipe[name], name)
     end
     local text = run({ run.perfl, "report", "-" }, { stdin = built:pipe(features_of(built)) }).out
-    assert.matches("^file +standard input, [%d,]+ bytes, as it goes through a pipe", text)
+    assert.matches("^file +standard input, [%d,]+ bytes, in the form for a pipe", text)
   end)
 
   it("tells all that could be read of a damaged one, what is wrong and where, and fails", function()

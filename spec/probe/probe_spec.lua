@@ -545,7 +545,7 @@ describe("a probe that cannot be is told", function()
   local cases = {
     { "uprobe:/bin/app:worl", "/bin/app has no symbol 'worl' %(did you mean 'work'%?%)\n  try: nm /bin/app", "ENOENT" },
     { "uprobe:/bin/stripped:main",
-      "/bin/stripped is stripped: among the symbols that it exports there is no 'main'.*0xOFFSET", "ENOENT" },
+      "/bin/stripped is stripped, and does not export 'main'.*0xOFFSET", "ENOENT" },
     { "uprobe:/bin/app:counter", "'counter' is a variable\n  try: mem:FILE:SYMBOL", "EINVAL" },
     { "uprobe:/bin/app:work+99", "'work' is 12 bytes long, and the offset is 99", "EINVAL" },
     { "uprobe:/bin/app:work+x", "is not SYMBOL or SYMBOL%+OFFSET", "EINVAL" },
@@ -554,7 +554,7 @@ describe("a probe that cannot be is told", function()
     { "uretprobe:/bin/app:work+4", "a return probe has no offset.*\n  try: uprobe:", "EINVAL" },
     { "uprobe:/bin/none:work", "cannot read /bin/none: No such file or directory", "ENOENT" },
     { "uprobe:/bin/text:work", "/bin/text: not an ELF file", "ENOEXEC" },
-    { "uprobe:libnone:work", "there is no library and no program 'libnone'\n  looked in .*\n  try: its full path",
+    { "uprobe:libnone:work", "no library or program is named 'libnone'\n  looked in .*\n  try: its full path",
       "ENOENT" },
     { "uprobe:/bin/app", "FILE:SYMBOL is expected\n  try: uprobe:", "EINVAL" },
     { "usdt:/bin/app:perfev", "FILE:PROVIDER:NAME is expected\n  try: readelf", "EINVAL" },

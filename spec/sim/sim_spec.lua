@@ -554,7 +554,7 @@ describe("perfl --sim", function()
       return run({ run.perfl, "--sim", file("w.lua", text), "-a", "-e", "event { 'dummy' }" }).err
     end
     assert.matches("w.lua:1: boom", said "error 'boom'")
-    assert.matches("returns no simulated kernel", said "return 5")
+    assert.matches("does not return a simulated kernel", said "return 5")
     assert.matches("unknown option 'cpuss'", said "return { cpuss = '0' }")
     assert.matches("w.lua:1:", said "return {")
     local none = run({ run.perfl, "--sim", "no-such", "-a", "-e", "" }).err

@@ -796,8 +796,8 @@ M.chapters = {
   { "After a run",
     { "records that were lost", input = "perfl -a SCRIPT", run = closing { lost = 200 },
       words = "records were lost", cause = "they arrived faster than the script processed them", remedy = "-m 8M" },
-    { "records that came late, and some of no known event", input = "perfl -a SCRIPT",
-      run = closing { late = 3, unknown_id = 2 }, words = "2 records of no known event (their ids are damaged)",
+    { "records that came late, and some of unknown events", input = "perfl -a SCRIPT",
+      run = closing { late = 3, unknown_id = 2 }, words = "2 records of unknown events (their ids are damaged)",
       cause = "a ring that is three quarters full is read before its turn", remedy = "-m 8M" },
   },
 }

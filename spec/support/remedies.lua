@@ -557,7 +557,7 @@ rows["Filters"] = {
 local larger = take("%-m (%d+M)", function(size) return opening("vm", { clock }, { tid = TASK, buffer = size }) end)
 
 rows["After a run"] = {
-  ["records that were lost"] = larger, ["records that came late, and some of no known event"] = larger,
+  ["records that were lost"] = larger, ["records that came late, and some of unknown events"] = larger,
 }
 
 return rows

@@ -364,14 +364,14 @@ describe("the kernel", function()
       { features = { [OSRELEASE] = string.pack("<s4", "5.10.0\0") } })
     assert.same({ "[kernel]", "[kernel]" }, seen)
     assert.equal(1, #said)
-    assert.matches("no names: the recording is of 5.10.0, this is 6.1.0", said[1])
+    assert.matches("no names: the recording is from 5.10.0, this kernel is 6.1.0", said[1])
   end)
 
   it("of a recording that was cut off is not said to be another, as nothing says which it is", function()
     local said = recorded({ sample(7, { KERNEL, 0xffffffff81000110 }) }, function(r) return r.stack:folded() end,
       { features = { [OSRELEASE] = false } })
     assert.equal(1, #said)
-    assert.matches("the recording does not name its kernel;.*\n  try: %-%-kallsyms /proc/kallsyms$", said[1])
+    assert.matches("the recording does not name its kernel; .*\n  try: %-%-kallsyms /proc/kallsyms$", said[1])
     finally(function() perfev.symbol.kallsyms(nil) end)
     perfev.symbol.kallsyms(said[1]:match "%-%-kallsyms (.*)$")
     local seen
@@ -705,7 +705,7 @@ describe("a stack as a key", function()
     local summed = sums:sampler { by = "comm", value = "tid", add = function(...) sums:add(...) end }
     simulated({ app(7), sample(7, {}), sample(7, {}) }, summed)
     assert.same({ 2, 14 }, { sums:total "nr", sums:total "sum" })
-    local together = "by and add go together, in the place of under"
+    local together = "'by' and 'add' require each other, and replace 'under'"
     for options, why in pairs { [{ by = "comm" }] = together, [{ add = print }] = together,
       [{ by = "comm", under = "tid", add = print }] = together,
       [{ by = "comm", add = 7 }] = "add must be a function, not 7" } do

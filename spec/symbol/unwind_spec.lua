@@ -269,10 +269,10 @@ describe("a stack of registers and copied memory", function()
     local notes
     perfev.symbol.log = function(level, text) notes[#notes + 1] = level .. " " .. text end
     finally(function() perfev.symbol.log = nil end)
-    for said, file in pairs { ["1 /bin/app: stacks end in it: its unwind tables are damaged"] = nowhere,
-      ["1 /bin/app: stacks go on by its frame pointers, if it keeps them: it has no unwind tables that can be read"]
+    for said, file in pairs { ["1 /bin/app: stacks end there: its unwind tables are damaged"] = nowhere,
+      ["1 /bin/app: unwinding falls back to frame pointers: it has no readable unwind tables"]
         = elf.file { functions = { { "leaf", 0x1000, 0x100 } } },
-      ["1 /bin/app: stacks go on by its frame pointers, if it keeps them: the file that ran is not here"] = "" } do
+      ["1 /bin/app: unwinding falls back to frame pointers: the file that ran is not on this machine"] = "" } do
       notes = {}
       unwound(file, X86, { { regs, stack }, { regs, stack } })
       assert.same({ said }, notes)

@@ -80,7 +80,7 @@ struct pev_totals {
 	uint64_t late;         /* older than a record delivered before */
 	uint64_t malformed;    /* skipped: a length inside was wrong */
 	uint64_t corrupt;      /* resynchronised rings */
-	uint64_t unknown_id;   /* with the id of no known event */
+	uint64_t unknown_id;   /* with an unknown event id */
 	uint64_t throttled;    /* THROTTLE records */
 	uint64_t unjoined;     /* deferred samples whose user part never arrived */
 	uint64_t excluded;     /* of exclude_pid, and of tasks with other names than wanted */

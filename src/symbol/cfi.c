@@ -450,7 +450,7 @@ int pev_cfi_open(struct pev_cfi **out, const void *image, size_t len, struct pev
 	rc = read_rules(file, image, len, err);
 	if (rc < 0) {
 		pev_cfi_close(&file->cfi);
-		return pev_fail(err, rc, "it has no unwind tables that can be read");
+		return pev_fail(err, rc, "it has no readable unwind tables");
 	}
 	*out = &file->cfi;
 	return 0;

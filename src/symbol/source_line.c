@@ -167,7 +167,7 @@ int pev_source_lines_open(struct pev_source_lines **out, const void *image, size
 		rc = add_units(source);
 	if (rc < 0) {
 		pev_source_lines_close(source);
-		return pev_fail(err, rc, "it has no DWARF that can be read");
+		return pev_fail(err, rc, "it has no readable DWARF");
 	}
 	*out = source;
 	return 0;
@@ -205,7 +205,7 @@ int pev_source_lines_supply(struct pev_source_lines *source, const void *image, 
 	if (source->supplied)
 		return pev_fail(err, -EEXIST, "it already has its supplement");
 	if (open_supplement(source, image, len) < 0)
-		return pev_fail(err, -ENOEXEC, "it has no DWARF that can be read");
+		return pev_fail(err, -ENOEXEC, "it has no readable DWARF");
 	source->supplied = true;
 	return 0;
 }

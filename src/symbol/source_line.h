@@ -45,7 +45,7 @@ int pev_source_lines_supply(struct pev_source_lines *source, const void *image, 
 			    struct pev_err *err);
 
 /*
- * Finds the places of an address of the linker's: at most max. Each function was inlined into the
+ * Finds at most max places of a linker's address. Each function was inlined into the
  * next one; the last one was called. Returns how many there are.
  */
 int pev_source_lines_at(struct pev_source_lines *source, uint64_t address,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* perf_event_paranoid's neighbours allow 127 frames; a record has room for 8,191 words. */
+/* kernel.perf_event_max_stack is 127 by default; a record has room for 8,191 words. */
 #define FRAMES_MAX 8192u
 #define KNOWN (1u << 15)                /* limit of known chains, */
 #define KNOWN_BYTES ((size_t)8 << 20)   /* and of their bytes */
@@ -250,8 +250,8 @@ static bool next_frame(struct chain_walk *walk, struct pev_frame *frame)
 }
 
 /*
- * Reads the frames into scratch, of user space only the innermost if calls are known. Returns how
- * many there are.
+ * Reads the frames into scratch; if calls are known, only the innermost one of user space. Returns
+ * how many there are.
  */
 static uint32_t read_chain(struct pev_stacks *stacks, struct pev_tasks *tasks,
 			   const struct pev_record *rec, const struct pev_value *chain,
@@ -351,7 +351,7 @@ static struct pev_stack *find_stack(const struct pev_stacks *stacks, uint64_t ha
 	return stack;
 }
 
-/* Bytes of a stack beside its own: malloc()'s header, and its place in chains. */
+/* Overhead of a stack: malloc()'s header, and its slot in chains. */
 #define BESIDE (2 * sizeof(size_t) + 2 * sizeof(struct pev_stack *))
 
 /* A quarter of the budget is left for the keys of aggregators. */
@@ -485,7 +485,7 @@ static int find_chain_stack(struct pev_stacks *stacks, struct pev_tasks *tasks,
 	if (!reserve_frames(stacks, chain->nr < FRAMES_MAX ? chain->nr : FRAMES_MAX))
 		return -ENOMEM;
 	*out = intern_frames(stacks, read_chain(stacks, tasks, rec, chain, NULL));
-	/* Other is not remembered, so that each one is counted. */
+	/* stacks->other is not remembered, so that each use is counted. */
 	if (slot && *out != stacks->other)
 		remember_chain(stacks, slot, &key, chain, *out);
 	return 0;

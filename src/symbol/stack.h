@@ -30,7 +30,7 @@ struct pev_frame {
 	struct pev_dso *dso;  /* counted; NULL: no file is known at ip */
 	uint32_t context;     /* enum pev_context */
 	bool returns;         /* ip is a return address: the call is before it */
-	bool unwound;         /* by rules, so that returns is certain */
+	bool unwound;         /* found by unwind rules: returns is certain */
 };
 
 struct pev_stack {
@@ -50,7 +50,7 @@ struct pev_sampled {
 	uint64_t start, end;     /* the map's addresses */
 };
 
-/* Equal callchains with equal keys have the same stack: the process and its present maps. */
+/* The process and its maps: equal callchains with equal keys have the same stack. */
 struct pev_chain_key {
 	uint64_t user, kernel;   /* maps */
 	int pid;
@@ -112,7 +112,7 @@ const struct pev_stack *pev_stacks_part(struct pev_stacks *stacks, const struct 
 /* Finds the stack of a record's ip alone; *out is NULL without an ip. Returns 0 or -ENOMEM. */
 int pev_stacks_ip(struct pev_stacks *stacks, struct pev_tasks *tasks, const struct pev_record *rec,
 		  const struct pev_stack **out);
-/* Fills in the frame of a record's ip, dso borrowed until the next call. False: it has no ip. */
+/* Fills in the frame of a record's ip. Borrows dso until the next call. False: no ip. */
 bool pev_stack_ip(struct pev_tasks *tasks, const struct pev_record *rec, struct pev_frame *frame);
 
 #endif

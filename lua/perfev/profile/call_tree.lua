@@ -1,9 +1,9 @@
 --- Builds the call tree for pictures: frames merged by function, without lines, together with a baseline.
 --
--- Nodes are numbered parents first and siblings by name, so a subtree is a range: n to last[n]. The tree has every
--- node of the baseline too, also if the profile does not have it.
+-- Nodes are numbered parents first and siblings by name, so a subtree is a range: n to last[n]. The
+-- tree includes nodes that only the baseline has.
 
--- The sums if there is no baseline.
+-- The sums without a baseline.
 local zeroes = setmetatable({}, { __index = function() return 0 end })
 local M = { nothing = { own = zeroes, total = zeroes, all = 0 } }
 

@@ -84,7 +84,7 @@ end
 return function(profile)
   for i, total in ipairs(profile.totals) do
     local name = profile.values[i].name
-    if total < 0 then error(("profile: callgrind has no negative costs, and %s has"):format(name), 3) end
+    if total < 0 then error(("profile: callgrind does not support negative values (%s)"):format(name), 3) end
   end
   local functions = gather(profile)
   local object, file, name = numbering(), numbering(), numbering()

@@ -2,8 +2,8 @@
 --
 -- The format has samples at times, a profile has stacks with weights. Each stack becomes one sample, one millisecond
 -- after the last, and its weight counts in the call tree, the flame graph and the percentages.
--- Source: github.com/firefox-devtools/profiler, docs-developer/processed-profile-format.md; the version below is
--- has tables shared among threads; newer profilers convert older versions.
+-- Source: github.com/firefox-devtools/profiler, docs-developer/processed-profile-format.md; in the
+-- version below threads share tables; newer profilers convert older versions.
 
 local json = require "perfev.base.json"
 
@@ -58,7 +58,8 @@ local function shared_tables()
   }
 end
 
--- Returns a function that adds a frame and all that it refers to to the tables, and returns the frame's row.
+-- Returns a function that adds a frame, with its function, file and module, to the tables, and
+-- returns its row.
 local function frame_rows(shared, libs)
   local text = interned(function(s)
     table.insert(shared.stringArray, s)

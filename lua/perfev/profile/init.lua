@@ -218,7 +218,7 @@ local function count_user_frames(self, frames, times)
       nr, outermost = nr + 1, outermost or frame
     end
   end
-  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- there was none
+  if nr == 0 or nr == #frames and nr == 1 and not outermost.module then return end -- only an unknown frame
   self.user_stacks = self.user_stacks + times
   if nr <= FEW and not starts[outermost.symbol] then self.short_stacks = self.short_stacks + times end
 end
@@ -296,7 +296,7 @@ local function numbers(self, level, ...)
   local nr = select("#", ...)
   if nr == 0 then return { 1 } end
   if nr > #self.values then
-    fail(level, "profile: %d values, and it has %d value type%s", nr, #self.values, #self.values > 1 and "s" or "")
+    fail(level, "profile: %d values for %d value type%s", nr, #self.values, #self.values > 1 and "s" or "")
   end
   local list = { ... }
   for i = 1, nr do check_number(list[i], level + 1) end
@@ -337,10 +337,10 @@ local MOST_KEYS = 1 << 28 -- PEV_AGG_MOST_KEYS
 
 local function check_feed(self, opt, level)
   if (opt.by ~= nil) ~= (opt.add ~= nil) or opt.by ~= nil and opt.under ~= nil then
-    fail(level, "profile: sampler: by and add go together, in the place of under")
+    fail(level, "profile: sampler: 'by' and 'add' require each other, and replace 'under'")
   end
   if not opt.add and #self.values > (opt.value and 2 or 1) then
-    fail(level, "profile: sampler: it has %d value types: of two the first is how often, the second the sum of value",
+    fail(level, "profile: sampler: a profile with %d value types requires 'by' and 'add' (or 'value', with two types)",
       #self.values)
   end
 end
@@ -354,10 +354,10 @@ end
 
 --- Makes a sampler: a sample callback that adds each sample's stack. C counts the stacks, and the profile takes them
 -- over when it is read. A span can use it as `into`.
--- @tparam[opt] table opt  `under` (names of fields, as of an aggregator's key, that stand around the stack), `value`
---   (the field that is summed up: for the only value type, or for the second beside how often; of a span "took"),
---   `where`. Instead of `under`: `by` (names, as of an aggregator's key) and `add` (a function that puts a key into
---   the profile: it gets its parts, how often it came and the sum of `value`)
+-- @tparam[opt] table opt  `under` (names of fields, as for an aggregator's key, whose values become frames around the
+--   stack), `value` (the field to sum up: as the only value type, or as the second one beside the number of samples;
+--   "took" for a span), `where`. Instead of `under`: `by` (names, as for an aggregator's key) and `add` (a function
+--   that adds a key to the profile: it gets the parts of the key, the number of samples and the sum of `value`)
 -- @treturn userdata
 function Profile:sampler(opt)
   opt = check.take("profile: sampler", opt == nil and {} or opt, option_tables.profile_sampler, 3)
@@ -692,7 +692,7 @@ function M.read(source, opt)
     if line:find("%S") and not line:find("^#") then
       local stack, values = split_line(line, #self.values)
       if not stack then
-        return nil, ("folded stacks: line %d has no stack and count in its end: '%s'\ntry: lines such as a;b;c 12")
+        return nil, ("folded stacks: line %d does not end with a count: '%s'\ntry: lines such as a;b;c 12")
           :format(number, escape(line:sub(1, 60)))
       end
       add_values(self, 0, stack, values, 3)

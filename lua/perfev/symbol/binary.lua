@@ -130,7 +130,7 @@ local function find_by_name(word, elf)
   if not path then path, file = find_first_elf(find_in_directories(is_it, core.machine .. "-linux-gnu"), elf) end
   if not path then path, file = find_first_elf(find_in_path(word), elf) end
   if path then return path, file end
-  return nil, ("there is no library and no program '%s'\n  looked in %s, %s and PATH\n  try: its full path"):format(
+  return nil, ("no library or program is named '%s'\n  looked in %s, %s and PATH\n  try: its full path"):format(
     word, CACHE, table.concat(library_dirs, ", ")), E.ENOENT
 end
 
@@ -168,7 +168,8 @@ end
 
 local function ignore() end
 
--- Looks a symbol of a stripped file up in its debug file. The offset comes from the file's own program headers.
+-- Looks up a symbol of a stripped file in its debug file. The offset comes from the file's own
+-- program headers.
 local function find_debug_symbol(file, name)
   local there, symtab = pcall(require, "perfev.symtab")
   local opened <close> = there and not file.elf:facts().symtab and core.file(file.path) or nil
@@ -185,15 +186,15 @@ end
 local function explain_missing(file, name)
   local facts = file.elf:facts()
   if not facts.symtab and not facts.dynsym then
-    return ("%s is stripped: it has no symbols at all, so '%s' cannot be found\n"):format(file.path, name)
-      .. "  try: its debug symbols, FILE:0xOFFSET, or a build that is not stripped"
+    return ("%s is stripped: it has no symbols, so '%s' cannot be found\n"):format(file.path, name)
+      .. "  try: install its debug symbols, use FILE:0xOFFSET, or a build that is not stripped"
   end
   local near = file.elf:nearest(name)
   local hint = near and (" (did you mean '%s'?)"):format(near) or ""
   if facts.symtab then
     return ("%s has no symbol '%s'%s\n  try: nm %s"):format(file.path, name, hint, file.path)
   end
-  return ("%s is stripped: among the symbols that it exports there is no '%s'%s\n"):format(file.path, name, hint)
+  return ("%s is stripped, and does not export '%s'%s\n"):format(file.path, name, hint)
     .. ("  try: nm -D %s, its debug symbols, FILE:0xOFFSET, or a build that is not stripped"):format(file.path)
 end
 
@@ -207,8 +208,9 @@ function M.symbol(file, name)
   local symbol = file.elf:symbol(name) or find_debug_symbol(file, name)
   if not symbol then return nil, explain_missing(file, name), E.ENOENT end
   if symbol.others > 0 then
-    return nil, ("%s has %d symbols '%s', at several addresses\n  try: nm%s %s | grep -w %s, and FILE:0xOFFSET of one")
-      :format(file.path, symbol.others + 1, name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
+    return nil, ("%s has %d symbols '%s', at different addresses\n"
+      .. "  try: nm%s %s | grep -w %s, and FILE:0xOFFSET of one"):format(file.path, symbol.others + 1,
+      name, file.elf:facts().symtab and "" or " -D", file.path, name), E.EINVAL
   end
   return symbol
 end
@@ -244,7 +246,7 @@ function M.moved(file, pid)
   end
   local gone = maps:find(path .. " (deleted)", 1, true)
   return nil, ("process %d has not mapped %s%s"):format(pid, path,
-    gone and ": its file was replaced since it was started" or ""), E.ENOENT
+    gone and ": its file was replaced after the process started" or ""), E.ENOENT
 end
 
 return M

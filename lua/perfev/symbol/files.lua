@@ -3,8 +3,9 @@
 -- perf's cache (~/.debug) and, if `servers` is on, debuginfod servers. A file with another build-id than the mapped
 -- file's is not used.
 -- A watched process, or another user who may write to the directory, can plant any of these files. All are opened by
--- core.file, which accepts regular files of bounded size only. A mapped file may belong to anyone, because it is what
--- the process runs. A debug file must belong to root, to the caller or to the owner of the program.
+-- core.file, which accepts regular files of bounded size only. A mapped file may belong to any
+-- user, because the process runs it. A debug file must belong to root, to the caller or to the
+-- owner of the program.
 
 local build_id = require "perfev.symbol.build_id"
 local core = require "perfev.core"
@@ -158,7 +159,7 @@ local ANCESTORS = 4
 -- Yields paths at which a file mapped by a process of this machine may be found, the best first, each with core.file's
 -- rule and the path beside which its debug files are. The path of the kernel's record is valid in the root of the
 -- process, and may lead to another file by now: the file is identified by its device and inode, or by its build-id. On
--- overlayfs and btrfs stat(2) has other devices than the record, so the inode has to do.
+-- overlayfs and btrfs stat(2) has other devices than the record, so only the inode is compared.
 local function paths_here(raw, id, parent_of)
   local path, process = raw.path, ("/proc/%d/"):format(raw.pid)
   local alike, exact = { ino = raw.ino }, raw.ino and { ino = raw.ino, dev = raw.dev }
@@ -234,10 +235,10 @@ function M.find_mapped(world, raw, id, parent_of)
   return nil, wrong, why_not
 end
 
-local OTHER_ID = "%s: its functions have no names: the file that is there now has another build-id\n"
-  .. "  try: perf buildid-cache --add FILE, with the one that ran"
-local OTHER_FILE = "%s: its functions have no names: it is not the file that ran, which had no build-id\n"
-  .. "  try: a build with one (-Wl,--build-id), kept by perf buildid-cache --add"
+local OTHER_ID = "%s: its functions have no names: the file at that path now has another build-id\n"
+  .. "  try: perf buildid-cache --add FILE, with the file that ran"
+local OTHER_FILE = "%s: its functions have no names: the file at that path is not the one that ran\n"
+  .. "  try: build with -Wl,--build-id, and keep the file with perf buildid-cache --add"
 
 -- Opens a file by build-id, from ~/.debug or from servers -> place | nil, path of a server's answer
 local function find_by_id(id, note)

@@ -1,7 +1,7 @@
 --- Finds the function at an address of the kernel, of a process or of a file.
--- A world is this machine, or the machine of a recording. It reads a file when a name in it is needed first, and keeps
--- its symbols, by path and build-id, as long as it lives; nothing is looked up per record. The symbol tables are in C
--- (perfev.symtab, which is loaded on first use, and core.kallsyms).
+-- A world is this machine, or the machine of a recording. It reads a file when the first name in it
+-- is needed, and keeps the symbols, by path and build-id; nothing is looked up per record. The
+-- symbol tables are in C (perfev.symtab, which is loaded on first use, and core.kallsyms).
 
 local lazy = require "perfev.base.lazy_module"
 local build_id = require "perfev.symbol.build_id"
@@ -114,15 +114,14 @@ end
 
 -- Explains why the running kernel's names do not fit the recording, with a remedy.
 local function explain_kernel(self, wanted, here)
-  if not wanted and not self.osrelease then
-    return "the recording does not name its kernel; if it was recorded here since the boot, it is this one\n"
+  if not wanted and not self.osrelease then    return "the recording does not name its kernel; it is this one if it was recorded here since the last boot\n"
       .. "  try: --kallsyms /proc/kallsyms"
   end
   local release = self.osrelease
   local of = not release and "another kernel, by its build-id"
     or release == here and ("another build of %s, by its build-id"):format(release) or release
-  return ("the recording is of %s, this is %s\n"
-    .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(of, here or "not known")
+  return ("the recording is from %s, this kernel is %s\n"
+    .. "  try: --kallsyms FILE, with a copy of its /proc/kallsyms, or its vmlinux"):format(of, here or "unknown")
 end
 
 -- The kernel of a recording, or this one if it is the same.
@@ -308,8 +307,8 @@ local function read_lines(self, file)
   if shared then
     file.symbols:supply(shared)
   else
-    log(self, 0, ("%s: lines and inlined functions lack what it shares with others: %s is not there\n"
-      .. "  try: the package that has it, as this file's does"):format(escape(path), escape(name)))
+    log(self, 0, ("%s: some lines and inlined functions are missing: its supplementary file %s is not installed\n"
+      .. "  try: install it; the package of this debug file has it, too"):format(escape(path), escape(name)))
   end
 end
 
@@ -401,7 +400,7 @@ end
 --- The unwind rules of a file.
 -- @tparam table raw  a frame in it, as from core.stack_frames()
 -- @treturn[1] userdata  perfev.cfi, which keeps the file's bytes
--- @treturn[2] nil       the file has none, or is missing
+-- @treturn[2] nil       the file has no rules, or is missing
 function World:cfi(raw)
   if self.header then read_header(self) end
   local file = find_file(self, raw)
@@ -409,17 +408,17 @@ function World:cfi(raw)
   if not there then return nil end
   local bytes
   if file.is_vdso then bytes = load_symtab().vdso() elseif file.place then bytes = files.bytes(file.place) end
-  local rules, why = nil, "the file that ran is not here"
+  local rules, why = nil, "the file that ran is not on this machine"
   if bytes then rules, why = cfi.read(bytes) end
   if not rules then
-    log(self, 1, ("%s: stacks go on by its frame pointers, if it keeps them: %s"):format(escape(raw.path), why))
+    log(self, 1, ("%s: unwinding falls back to frame pointers: %s"):format(escape(raw.path), why))
   end
   return rules
 end
 
 --- Reports that a rule of a file is damaged.
 function World:broken(raw)
-  log(self, 1, ("%s: stacks end in it: its unwind tables are damaged"):format(escape(raw.path)))
+  log(self, 1, ("%s: stacks end there: its unwind tables are damaged"):format(escape(raw.path)))
 end
 
 --- The symbol of a frame from core.stack_frames().

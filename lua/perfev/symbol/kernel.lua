@@ -24,7 +24,7 @@ local function read_vmlinux(bytes, id)
   local names = there and elf.read(bytes)
   if not functions or not names then return nil, "it is not a readable vmlinux" end
   local found = functions:facts().build_id
-  if id and found and hex.of(found) ~= id then return nil, "it has another build-id than the kernel that ran" end
+  if id and found and hex.of(found) ~= id then return nil, "its build-id differs from the recorded kernel's" end
   return {
     find = function(_, address) return functions:find(address) end,
     address = function(_, name)

@@ -10,7 +10,7 @@ local symbol = lazy "perfev.symbol"
 
 local Stack = {}
 
-local OTHER = "(other)" -- the only frame of the stack for all that did not fit in max_bytes
+local OTHER = "(other)" -- the frame of the stack that counts all stacks beyond max_bytes
 
 local cache = setmetatable({}, { __mode = "k" }) -- stack -> its frames
 

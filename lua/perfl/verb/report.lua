@@ -238,7 +238,7 @@ end
 local function print_head(total)
   local header = total.header
   said("file", joined(("%s, %s"):format(open_recording.shown(total.file), size_text(total.size)),
-    total.kind == "pipe" and "as it goes through a pipe", total.endian .. "-endian",
+    total.kind == "pipe" and "in the form for a pipe", total.endian .. "-endian",
     total.compressed > 0 and ("%s compressed from %s"):format(size_text(total.compressed),
       size_text(total.inflated))))
   said("host", joined(header.hostname, header.osrelease and "Linux " .. header.osrelease, header.arch, cpus_of(header),
@@ -301,7 +301,7 @@ local function print_losses(total)
                   n == 0 and "never throttled" or n == 1 and "throttled once"
                     or ("throttled %s times"):format(grouped(n)) }
   for _, entry in ipairs { { "lost_samples", "samples lost by the hardware" }, { "late", "out of order" },
-                           { "malformed", "malformed" }, { "unknown_id", "of no known event" },
+                           { "malformed", "malformed" }, { "unknown_id", "of unknown events" },
                            { "ambiguous", "of several events at once" } } do
     n = total[entry[1]]
     if n > 0 then words[#words + 1] = ("%s %s"):format(grouped(n), entry[2]) end
