@@ -325,7 +325,7 @@ describe("a live session", function()
     local world, raws = symbol._here(), core.stack_frames(stacks[1])
     world.files, world.kept = {}, {}
     assert.is_nil(world:frame(raws[1]).symbol)
-    assert.matches("plain: its functions have no names: it is not the file that ran", notes[1])
+    assert.matches("plain: its functions have no names: the file at that path is not the one that ran", notes[1])
   end)
 
   it("names what runs below another root", function()

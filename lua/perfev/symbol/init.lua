@@ -114,7 +114,8 @@ end
 
 -- Explains why the running kernel's names do not fit the recording, with a remedy.
 local function explain_kernel(self, wanted, here)
-  if not wanted and not self.osrelease then    return "the recording does not name its kernel; it is this one if it was recorded here since the last boot\n"
+  if not wanted and not self.osrelease then
+    return "the recording does not name its kernel; it is this one if it was recorded here since boot\n"
       .. "  try: --kallsyms /proc/kallsyms"
   end
   local release = self.osrelease
