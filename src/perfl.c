@@ -378,7 +378,7 @@ static int l_take_stdout(lua_State *L)
 
 	if (isatty(STDOUT_FILENO)) {
 		lua_pushnil(L);
-		lua_pushliteral(L, "standard output is a terminal, and a recording is no text\n"
+		lua_pushliteral(L, "standard output is a terminal, and a recording is binary\n"
 				"try: a file, or a pipe");
 		return 2;
 	}

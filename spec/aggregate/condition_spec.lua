@@ -395,7 +395,7 @@ describe("a condition", function()
 
   it("is refused in the words it was written in", function()
     for _, case in ipairs {
-      { 7, "a condition is a table such as" }, { {}, "not with nothing" }, { { x = 1 }, "\"x\" is no place" },
+      { 7, "a condition is a table such as" }, { {}, "not with nothing" }, { { x = 1 }, "\"x\" is not a position" },
       { { { "cpu", "==", 1 }, "or", { "cpu", "==", 2 } }, 'come first: {"or", {...}, {...}}' },
       { { { "cpu", "==", 1 }, { "cpu", "==", 2 } }, 'come first: {"and", {...}, {...}}' },
       { { "cpu", "=", 1 }, 'cpu: "=" is no operator (did you mean "=="?)' }, { { "cpu", "==" }, "has 2 words" },

@@ -90,7 +90,7 @@ describe("an aggregator as bytes", function()
       { "", "they are not from a:pack()", "EBADMSG" }, { "perfevAG", "cut off", "EBADMSG" },
       { ("x"):rep(100), "they are not from a:pack", "EBADMSG" }, { bytes .. "x", "its sum is another", "EBADMSG" },
       { bytes:gsub("^perfevAG\1", "perfevAG\2"), "its form is number 2, and 1 is known", "EPROTO" },
-      { resummed(bytes .. "12345678"), "does not end where it should", "EBADMSG" },
+      { resummed(bytes .. "12345678"), "does not end after its last value", "EBADMSG" },
       { resummed((bytes:gsub("quantile", "quontile"))), "its content is invalid", "EBADMSG" },
     } do
       local one, why, code = perfev.unpack(case[1])

@@ -56,7 +56,7 @@ describe("a type", function()
     { "list of string", "a", "x must be a list, each a string, not 'a'" },
     { "list of string", {}, "x: the list is empty" },
     { "list of string", { "a", 2 }, "x: element 2 must be a string, not 2" },
-    { "list of string", { "a", x = "b" }, "x: 'x' has no place in a list" },
+    { "list of string", { "a", x = "b" }, "x: 'x' is not allowed in a list" },
     { "list of string", { "a", nil, "c" }, "x: element 2 must be a string, not nil" },
     { "string", nil, "x must be a string, not nil" },
   }
@@ -96,7 +96,7 @@ describe("a table of options", function()
 
   it("is refused for elements that are of another type, or that it cannot have", function()
     assert.equal("element 1 must be a string, not 3", select(2, check.options({ 3 }, options)))
-    assert.matches("^element 3 has no place in a list of 1$", select(2, check.options({ "a", [3] = "b" }, options)))
+    assert.matches("^element 3 is not allowed in a list of 1$", select(2, check.options({ "a", [3] = "b" }, options)))
     assert.matches("^unknown option '1'", select(2, check.options({ "a" }, { by = "string" })))
   end)
 

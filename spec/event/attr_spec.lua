@@ -183,7 +183,7 @@ describe("an attr's values", function()
       says(name .. " = nil: must be", assign, attr, name, nil)
       if keeps[name] then
         assert.equal("7", core.attr_new({ [name] = "7" })[name])
-        says(name .. ": there is a NUL in it", assign, attr, name, "a\0")
+        says(name .. ": contains a NUL byte", assign, attr, name, "a\0")
       else
         says(name .. " = '': must be", assign, attr, name, "")
         says(name .. " = '7': must be", assign, attr, name, "7")

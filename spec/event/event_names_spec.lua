@@ -393,7 +393,7 @@ describe("a declaration", function()
     assert.error_matches(function() perfev.session {}:event { "a | b", "cs" } end,
       "alternatives must be one string, not in a list")
     assert.error_matches(function() perfev.session {}:event { "cs", [3] = "cs" } end,
-      "element 3 has no place in a list of 1")
+      "element 3 is not allowed in a list of 1")
   end)
 
   it("has terms in its string that win over the options beside it, as in perf", function()

@@ -104,7 +104,7 @@ describe("a probe of whole CPUs", function()
     assert.is_true(attr.config1 ~= 0)
     attr.config1 = 1
     assert.equal(1, attr.uprobe_path)
-    assert.error_matches(function() core.attr_new { uprobe_path = "a\0b" } end, "uprobe_path: there is a NUL in it")
+    assert.error_matches(function() core.attr_new { uprobe_path = "a\0b" } end, "uprobe_path: contains a NUL byte")
   end)
 
   it("on returns has the PMU's bit for it, wherever that is", function()

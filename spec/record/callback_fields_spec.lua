@@ -208,7 +208,7 @@ describe("fields are refused", function()
     refused("cpu", "event: fields must be a list of names, not 'cpu'")
     refused({}, "event: fields: the list is empty")
     refused({ 1 }, "event: fields: element 1 must be a string, not 1")
-    refused({ "cpu", x = "tid" }, "event: fields: 'x' has no place in a list")
+    refused({ "cpu", x = "tid" }, "event: fields: 'x' is not allowed in a list")
     local many = {}
     for i = 1, 33 do many[i] = "cpu" end
     refused(many, "33 names; at most 32")

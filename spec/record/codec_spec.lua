@@ -226,14 +226,14 @@ describe("several attrs", function()
       assert.is_nil(d)
       return why
     end
-    assert.matches("attr 1 samples no id, .* sample identifier", refused({ ids = { 1 }, sample_type = 1 }, B))
+    assert.matches("attr 1 does not sample an id, .* sample identifier", refused({ ids = { 1 }, sample_type = 1 }, B))
     assert.matches("differ in sample_id_all", refused(A, { ids = { 3 }, sample_type = { "identifier" } }))
-    assert.matches("id in different places", refused({ ids = { 1 }, sample_type = { "id" } },
+    assert.matches("id at different offsets", refused({ ids = { 1 }, sample_type = { "id" } },
       { ids = { 2 }, sample_type = { "id", "time" } }))
-    assert.matches("id in different places", refused(
+    assert.matches("id at different offsets", refused(
       { ids = { 1 }, sample_type = { "id", "cpu" }, sample_id_all = true },
       { ids = { 2 }, sample_type = { "id" }, sample_id_all = true }))
-    assert.matches("id 10 is given to two attrs", refused(A, { ids = { 10 }, sample_type = { "identifier" },
+    assert.matches("id 10 belongs to two attrs", refused(A, { ids = { 10 }, sample_type = { "identifier" },
                                                               sample_id_all = true }))
     assert.error_matches(function() perfev.decoder { { endian = "big" }, { endian = "little" } } end, "one byte order")
   end)
@@ -241,7 +241,7 @@ describe("several attrs", function()
   it("know nothing of an id that is no attr's", function()
     local t, why = assert(perfev.decoder { A, B }):decode(pack("=I4I2I2I8I8", 9, 0, 24, 77, 1))
     assert.is_nil(t)
-    assert.equal("at byte 1: record of type 9: id 77 is no attr's", why)
+    assert.equal("at byte 1: record of type 9: id 77 belongs to no attr", why)
     assert.matches("too few for an id", select(2, assert(perfev.decoder { A, B }):decode(pack("=I4I2I2", 9, 0, 8))))
   end)
 end)

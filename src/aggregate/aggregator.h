@@ -19,7 +19,7 @@
 #include "base/err.h"
 #include "base/memory_budget.h"
 
-/* -EINVAL with the reason: the config is wrong, and there is nothing to free. */
+/* Returns -EINVAL with the reason for an invalid config; then the caller frees nothing. */
 int pev_agg_init(struct pev_agg *agg, const struct pev_agg_config *config, struct pev_err *err);
 void pev_agg_free(struct pev_agg *agg);
 /*
@@ -36,7 +36,7 @@ void pev_agg_clear(struct pev_agg *agg);
 int pev_agg_add(struct pev_agg *agg, const void *key, size_t len, int64_t value);
 /* The same for a key that is one integer; faster, because the key is not encoded. */
 int pev_agg_add_integer(struct pev_agg *agg, int64_t key, int64_t value);
-/* Adds 1 for each of these keys. Returns for how many there was no memory. */
+/* Adds 1 for each of these keys. Returns the number of keys without memory. */
 uint32_t pev_agg_count_integers(struct pev_agg *agg, const int64_t *keys, uint32_t nr);
 
 int pev_agg_add_empty(struct pev_agg *agg);
@@ -60,7 +60,7 @@ int pev_agg_put(struct pev_agg *agg, const void *key, size_t len, const struct p
 int pev_agg_put_other(struct pev_agg *agg, const struct pev_cell *cell);
 
 /*
- * The most that a key without a cell can have had; 0: every key has a cell.
+ * The upper bound of n for a key without a cell; 0: every key has a cell.
  * PEV_AGG_TOP is Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent
  * and Top-k Elements in Data Streams, ICDT 2005): without room, a new key replaces the key that
  * has least and starts with its n, which is the new key's error. So the true n of a key is at

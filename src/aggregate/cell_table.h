@@ -28,7 +28,7 @@ struct pev_agg {
 	uint32_t *heap;              /* a full PEV_AGG_TOP: indices of cells, the least first */
 	uint32_t nr, cap;
 	struct pev_agg_block *blocks;
-	struct pev_cell other;       /* all keys for which there was no room */
+	struct pev_cell other;       /* all keys without room */
 	uint64_t bytes;              /* allocated for cells and the table */
 	uint64_t bucket_bytes;       /* allocated for buckets */
 	struct pev_budget *budget;   /* borrowed: see pev_agg_budget(). NULL: no limit */

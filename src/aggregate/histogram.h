@@ -35,9 +35,9 @@ int pev_buckets_add(struct pev_buckets *buckets, uint32_t bucket, uint64_t n);
 struct pev_bounds pev_agg_bounds(const struct pev_agg_config *config, uint32_t bucket);
 
 /*
- * The least value such that a share q (0 to 1) of all values is not above it: the p99 of ten
- * values is the greatest. The error is less than 1/128 of the value (0.8 %); values below 128, the
- * minimum and the maximum are exact. A DDSketch whose buckets divide each power of two into 64
+ * Returns the least value v such that at least a share q (0 to 1) of all values is <= v: the p99 of
+ * ten values is the greatest. The error is less than 1/128 of the value (0.8 %); values below 128,
+ * the minimum and the maximum are exact. A DDSketch whose buckets divide each power of two into 64
  * equal parts (Masson, Rim, Lee: DDSketch, VLDB 2019; "linearly interpolated mapping"), so that
  * integers suffice and a merge is exact. 0 without values.
  */
@@ -82,7 +82,10 @@ static inline uint32_t pev_bucket_sketch(uint64_t value)
 	return shift * PEV_SKETCH_PARTS + (uint32_t)(value >> shift);
 }
 
-/* The buckets for a value of this sign, and which of them. NULL: the kind has no buckets. */
+/*
+ * Returns the buckets for values of this sign, and the index of the value's bucket. NULL: the kind
+ * has no buckets.
+ */
 static inline struct pev_buckets *pev_buckets_find(const struct pev_agg_config *config,
 						   struct pev_cell *cell, int64_t value,
 						   uint32_t *bucket)

@@ -85,7 +85,7 @@ struct pev_key_part {
 	const unsigned char *p;
 	uint32_t len;
 };
-/* Returns the part at *at and moves *at behind it; PEV_KEY_END at the key's end. */
+/* Returns the part at *at and moves *at past it; PEV_KEY_END at the key's end. */
 struct pev_key_part pev_key_next(const unsigned char *key, size_t len, size_t *at);
 /* Appends a copy of the part. -ENOMEM. */
 int pev_key_part(struct pev_key *key, const struct pev_key_part *part);

@@ -16,7 +16,7 @@ uint64_t pev_pack_sum(const void *bytes, size_t len, uint64_t sum)
 	return sum;
 }
 
-/* ---- out ---- */
+/* ---- writing ---- */
 
 void pev_pack_number(const struct pev_pack_out *out, uint64_t n)
 {
@@ -95,7 +95,7 @@ static void put_cell(const struct pev_pack_out *out, enum pev_agg_kind kind,
 	if (kind == PEV_AGG_COUNT)
 		return;
 	put_integer(out, cell->sum_low);
-	put_integer(out, kind == PEV_AGG_TOP ? 0 : (uint64_t)cell->sum_high); /* its place */
+	put_integer(out, kind == PEV_AGG_TOP ? 0 : (uint64_t)cell->sum_high); /* 0: heap index */
 	if (kind < PEV_AGG_MIN)
 		return;
 	put_integer(out, (uint64_t)cell->min);
@@ -118,7 +118,7 @@ void pev_agg_pack(const struct pev_agg *agg, const struct pev_pack_out *out)
 	put_cell(out, agg->config.kind, &agg->other);
 }
 
-/* ---- in ---- */
+/* ---- reading ---- */
 
 int pev_unpack_number(struct pev_pack_in *in, uint64_t *n)
 {

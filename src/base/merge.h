@@ -31,7 +31,7 @@ int pev_merge_reserve(struct pev_merge *merge, uint32_t sources);
 
 void pev_merge_clear(struct pev_merge *merge);
 void pev_merge_push(struct pev_merge *merge, uint64_t time, uint32_t source);
-/* Returns the oldest item, or NULL; of two with one time, the one of the lower source. */
+/* Returns the oldest item, or NULL. Of two with equal times, the lower source's is returned. */
 static inline const struct pev_merge_item *pev_merge_top(const struct pev_merge *merge)
 {
 	return merge->nr ? merge->heap : 0;

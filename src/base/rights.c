@@ -1,5 +1,5 @@
 /*
- * rights.c - capabilities that this process has and its caller has not; see rights.h.
+ * rights.c - capabilities that this process has and its caller lacks; see rights.h.
  *
  * capget(2) and capset(2) directly: libcap would add a library for two calls.
  */

@@ -1,5 +1,5 @@
 /*
- * rights.h - capabilities that this process has and its caller has not.
+ * rights.h - capabilities that this process has and its caller lacks.
  *
  * A program with file capabilities (setcap(8)) that runs its caller's scripts must not
  * lend the capabilities to them. pev_rights_hold() moves them out of the effective set:

@@ -177,7 +177,7 @@ static int poll_fd(int fd, short events, int timeout_ms)
 	return poll(&wanted, 1, timeout_ms);
 }
 
-/* -EINTR: a signal came, and the pipe had no room for WRITE_WAIT_MS. */
+/* Returns -EINTR if a signal arrives and the pipe has no room for WRITE_WAIT_MS. */
 static int64_t linux_writev(void *ctx, int fd, const struct iovec *pieces, int nr)
 {
 	int64_t n;

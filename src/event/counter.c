@@ -469,8 +469,11 @@ int pev_counter_page(const struct pev_sys *sys, const void *page, struct pev_rea
 		uint64_t offset = pc->time_offset;
 		int64_t count = pc->offset;
 
-		/* Without an index the counter is not on the PMU, or has none: a software event's
-		 * offset is as old as its last switch. And times must go on with the count. */
+		/*
+		 * Without an index the counter is not on a PMU now, or never is: the offset of a
+		 * software event is as old as its last switch. Times must be readable, too, to
+		 * match the count.
+		 */
 		if (!(caps & CAP_USER_RDPMC) || !(caps & CAP_USER_TIME) || index == 0 ||
 		    width == 0 || width > 64 || shift > 63)
 			return 0;

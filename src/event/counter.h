@@ -3,7 +3,7 @@
  *
  * A counter is a list of members, each opened at every place (a task, a CPU or a task on a CPU).
  * In a group the first member leads at every place, and one read there returns all members at
- * one moment. Readings are summed over the places; scaling and deltas are computed for each place
+ * one moment. Readings are summed over the places; each place is scaled, and its delta taken,
  * before the sum.
  */
 #ifndef PEV_COUNTER_H

@@ -9,7 +9,7 @@
 
 #include "record/record.h"
 
-/* The kernel's error for a missing CPU: EINVAL past nr_cpu_ids, else ENODEV. */
+/* The kernel's error for a missing CPU: EINVAL from nr_cpu_ids on, else ENODEV. */
 static bool cpu_is_absent(const struct pev_event *event, int cpu, int code)
 {
 	int *online, nr;

@@ -40,7 +40,7 @@ struct pev_group_read {
 void pev_group_read_free(struct pev_group_read *group);
 
 /*
- * True if samples of the event are to be split. False if they have a tracepoint's payload,
+ * True if the caller must split samples of the event. False if they have a tracepoint's payload,
  * because each member would seem to have it.
  */
 bool pev_group_read_splits(const struct pev_attr *attr);
@@ -49,8 +49,8 @@ bool pev_group_read_splits(const struct pev_attr *attr);
 typedef uint32_t (*pev_number_fn)(const void *ctx, uint64_t id);
 
 /*
- * Splits a located sample of such an event. Drops what was left of the last one. Returns 1, or 0 if
- * no count in it has the id of a known event: the sample stays as it is; or -ENOMEM.
+ * Splits a located sample of such an event, and drops parts of the last one that were not taken.
+ * Returns 1; 0 if no count in it has the id of a known event: the sample is not split; or -ENOMEM.
  */
 int pev_group_read_split(struct pev_group_read *group, const struct pev_record *rec, bool inherit,
 			 pev_number_fn number, const void *ctx);

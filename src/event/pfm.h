@@ -22,7 +22,7 @@ struct pev_pfm_event {
 	char *full;     /* the fully qualified name; the caller frees it */
 };
 
-/* Call it before the others; again is harmless. */
+/* Call it before the others. A second call does nothing. */
 int pev_pfm_init(struct pev_err *err);
 
 /*

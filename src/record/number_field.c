@@ -7,8 +7,8 @@
 
 /*
  * A number of 1, 2, 4 or 8 bytes that ends at end. It is read as the 8 bytes that end there,
- * which are inside the sample because the header has 8 bytes. The number is in their lowest bits,
- * in little endian in their highest.
+ * which are inside the sample because the header has 8 bytes. The number is in their lowest bits;
+ * on a little-endian recorder, in their highest.
  */
 static struct pev_number_field field_ending_at(uint32_t end, uint32_t bytes, bool is_signed,
 					       bool swap)
@@ -42,7 +42,7 @@ struct pev_number_field pev_number_field_of_payload(const struct pev_plan *plan,
 	uint32_t raw = plan->fixed[PEV_F_RAW], size = field->elem;
 	bool is_big = plan->swap != NATIVE_BIG;
 	struct pev_number_field place;
-	/* The end of the field's lowest bytes; they come first in little endian. */
+	/* The end of the field's lowest bytes, which come first in little endian. */
 	uint64_t end = (uint64_t)raw + 4 + field->offset + (is_big ? field->size : size);
 
 	if (!raw || end > UINT16_MAX || field->flags & PEV_TP_ARRAY || tp->swap != plan->swap ||

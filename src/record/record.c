@@ -394,7 +394,7 @@ static int64_t raw_length(const unsigned char *p, uint32_t rest, bool swap)
 
 	if (rest < 4)
 		return -EBADMSG;
-	/* The kernel pads by enlarging size; files by others may not. */
+	/* The kernel pads by enlarging size; recorders of other tools may not. */
 	len = (4 + (uint64_t)pev_load32(p, swap) + 7) & ~UINT64_C(7);
 	return len > rest ? -EBADMSG : (int64_t)len;
 }

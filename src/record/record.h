@@ -6,7 +6,7 @@
  * pev_record_locate() walks the fields of varying length and checks every length
  * against the record's end; fields are then read in place. The layout tables are
  * in the kernel's writer order (perf_output_sample() and its neighbours in
- * kernel/events/core.c), which is right where header comments are wrong.
+ * kernel/events/core.c), which is right where comments in its headers are wrong.
  */
 #ifndef PEV_RECORD_H
 #define PEV_RECORD_H
@@ -262,7 +262,7 @@ static inline bool pev_tail_fits(const struct pev_plan *plan, const unsigned cha
 	case PEV_TAIL_NONE:
 		return rest == 0;
 	case PEV_TAIL_RAW:
-		/* The kernel pads by enlarging size; files by others may not. */
+		/* The kernel pads by enlarging size; recorders of other tools may not. */
 		return rest >= 4 &&
 		       ((pev_load32(p, plan->swap) + UINT64_C(4) + 7) & ~UINT64_C(7)) == rest;
 	case PEV_TAIL_CALLCHAIN:

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define FIRST_CAP 1024u
-#define EXITED_KEPT 4096u /* this many exited tasks keep their comm */
+#define EXITED_KEPT 4096u /* exited tasks that keep their comm */
 #define UNKNOWN_KEPT 1024u
 #define SCANS_MAX 8 /* repeated for tasks that start during a scan */
 #define TICK_NS INT64_C(10000000) /* of /proc/PID/stat: USER_HZ is 100 wherever perf is */
@@ -132,7 +132,7 @@ static void keep_ended(struct pev_tasks *tasks, struct pev_ended *ended, int tid
 
 	if (place->tid) {
 		task = find_task(tasks, place->tid);
-		/* A reused tid is another task. */
+		/* A reused tid names another task. */
 		if (task->tid && task->life == place->life)
 			drop_task(tasks, task);
 	}

@@ -28,7 +28,7 @@ struct pev_task {
 	bool seen;          /* /proc/PID/stat was read, or a record reported its start */
 	bool linked;        /* /proc/PID/exe was read */
 	bool guessed;       /* pid is a guess: only the tid is known */
-	bool fresh;         /* has executed a program whose map has not come yet */
+	bool fresh;         /* has executed a program; its map has not arrived yet */
 	bool dated;         /* start is known */
 	int64_t start;      /* ns on the session's clock */
 	/* Of a process, kept in its first thread; NULL: unknown. Reference-counted. */

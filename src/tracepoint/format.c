@@ -124,7 +124,7 @@ static bool read_line(struct pev_format_line *line, struct pev_span s)
 		return false;
 	if (!keyed(pev_span_cut(&s, ';'), "size", &rest) || !number(rest, &line->size))
 		return false;
-	/* Kernels before 2.6.32 said nothing about the sign. */
+	/* Kernels before 2.6.32 did not write the sign. */
 	if (keyed(pev_span_cut(&s, ';'), "signed", &rest) && !number(rest, &line->is_signed))
 		return false;
 	return split_decl(line);
@@ -171,7 +171,7 @@ static int read_text(struct pev_format *format, const char *system, struct pev_s
 		struct pev_span line = pev_span_trim(pev_span_cut(&s, '\n')), rest;
 
 		if (keyed(line, "print fmt", &rest)) {
-			/* It may go on in the next line: ext4 has line ends in its strings. */
+			/* It may continue in the next line: ext4's strings contain newlines. */
 			format->print = (struct pev_span){ rest.p, end };
 			break;
 		}
@@ -283,9 +283,9 @@ static uint32_t line_flags(const struct pev_format_line *line, uint32_t elem)
 }
 
 /*
- * A system call's argument is a word in the payload, and has no sign there, whatever its type
- * (syscall_enter_define_fields() in kernel/trace/trace_syscalls.c): of an int the upper half is
- * what the caller left.
+ * A system call's argument is an unsigned word in the payload, whatever its type
+ * (syscall_enter_define_fields() in kernel/trace/trace_syscalls.c). The upper half of an int is
+ * undefined: the caller's register.
  */
 static const struct {
 	const char *type;
@@ -422,7 +422,7 @@ struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pe
 
 /* ---- payloads ---- */
 
-/* Follow a u32 len << 16 | offset; it may lead anywhere. */
+/* Follows a u32 len << 16 | offset, which may point outside the payload. */
 static int follow(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 		  const unsigned char *raw, size_t len, struct pev_tp_value *value)
 {
@@ -460,7 +460,7 @@ int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field
 			return -EBADMSG;
 	} else {
 		value->p = bytes + field->offset;
-		/* A field of no size at the end is all the rest: "char buf[]". */
+		/* A last field of size 0 is the rest of the payload: "char buf[]". */
 		value->len = field->size ? field->size : (uint32_t)(len - field->offset);
 	}
 	nul = field->flags & PEV_TP_STRING && value->len ? memchr(value->p, 0, value->len) : NULL;

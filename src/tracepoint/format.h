@@ -19,7 +19,7 @@ enum {
 	PEV_TP_REL_LOC = 16, /* the same, offset from the end of this field */
 	PEV_TP_COMMON = 32,  /* common_type .. common_pid */
 	PEV_TP_POINTER = 64,
-	PEV_TP_HEX = 128     /* shown in hexadecimal: a pointer, or its print format says so */
+	PEV_TP_HEX = 128     /* shown in hexadecimal: a pointer, or by its print format */
 };
 
 struct pev_tp_field {
@@ -27,8 +27,8 @@ struct pev_tp_field {
 	const char *type;    /* as declared: "pid_t", "__data_loc char[]" */
 	uint32_t offset;     /* bytes from the payload's start */
 	uint32_t size;       /* bytes there */
-	uint32_t elem;       /* bytes of one element: 1, 2, 4 or 8; of a system call's
-			      * argument those of its type, which are the lowest of size */
+	uint32_t elem;       /* bytes of an element: 1, 2, 4 or 8; a system call's argument has
+			      * its type's size: the lowest bytes of the word */
 	uint32_t flags;      /* PEV_TP_* */
 };
 
@@ -47,10 +47,10 @@ struct pev_tp_value {
 	uint32_t len;            /* bytes at p */
 };
 
-/* -EBADMSG when the field does not lie inside raw[0..len), __data_loc followed. */
+/* Returns -EBADMSG if the field, or the data of a __data_loc, is not inside raw[0..len). */
 int pev_tp_get(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 	       const void *raw, size_t len, struct pev_tp_value *value);
-/* The same for a plain number, without the rest of a value; false where there is none. */
+/* The same for a plain number only. Returns false if the field is not one. */
 static inline bool pev_tp_integer(const struct pev_tracepoint *tp, const struct pev_tp_field *field,
 				  const void *raw, size_t len, int64_t *value);
 /* The i-th element of an array field whose bytes are at value->p. */
@@ -86,21 +86,21 @@ struct pev_format {
 };
 
 /*
- * -EBADMSG with the line for a text that is not one, or has more than 512 fields;
- * then there is nothing to free. The text needs no NUL.
+ * Parses a format text, which needs no NUL. Returns -EBADMSG with the line if the text is malformed
+ * or has more than 512 fields; then the caller frees nothing.
  */
 int pev_format_read(struct pev_format *format, const char *system, const char *text, size_t len,
 		    struct pev_err *err);
 void pev_format_free(struct pev_format *format);
 
 /*
- * Fill in tp's id, names and fields. One block, which the caller frees when tp is
- * done with; NULL without memory. Keeps nothing of the text.
+ * Fills in tp's id, names and fields. They are one block, which the caller frees after the last use
+ * of tp; NULL without memory. The text is not kept.
  */
 struct pev_tp_field *pev_format_table(struct pev_tracepoint *tp, const struct pev_format *format,
 				      const char *system, uint32_t long_size);
 
-/* The form of a field's value: its bytes (elem of the table), PEV_TP_SIGNED and _HEX. */
+/* The form of a field's value: bytes (as elem in the table), PEV_TP_SIGNED and _HEX. */
 struct pev_tp_form {
 	uint32_t bytes, flags;
 };
@@ -159,7 +159,7 @@ static inline bool pev_tp_is_dynamic(const struct pev_tp_field *field)
 	return field->flags & (PEV_TP_DATA_LOC | PEV_TP_REL_LOC);
 }
 
-/* Without the blanks around it. */
+/* Returns the span without the blanks around it. */
 struct pev_span pev_span_trim(struct pev_span s);
 
 /* Returns the text before the next ch and steps over ch; without ch, the whole text. */

@@ -20,7 +20,7 @@ enum {
 
 enum token { T_END, T_STRING, T_CHAR, T_NUMBER, T_NAME, T_OPERATOR, T_BAD };
 
-/* Where the parser is in the text, and the token there. */
+/* The parser's position in the text, and the token at it. */
 struct cursor {
 	const char *p, *end;
 	enum token token;
@@ -148,7 +148,7 @@ static void add_bytes(struct parser *p, const char *bytes, size_t len)
 	p->tree->len += len;
 }
 
-/* A copy of the token, which is stepped over. */
+/* Copies the token and steps over it. */
 static const char *take_copy(struct parser *p)
 {
 	const char *copy = end_of_strings(p);
@@ -159,7 +159,7 @@ static const char *take_copy(struct parser *p)
 	return copy;
 }
 
-/* Adjacent string literals are one. NULL: not a string. */
+/* Joins adjacent string literals. Returns NULL if the token is not a string. */
 static const char *take_string(struct parser *p)
 {
 	const char *string = end_of_strings(p);
@@ -215,7 +215,7 @@ static struct pev_print_node *add_string(struct parser *p, const char *string)
 	return node;
 }
 
-/* Is the node's value known now? A name without a value counts as 0 in an operation. */
+/* True if the node's value is a constant. A name without a value counts as 0 in an operation. */
 static bool is_constant(const struct pev_print_node *node)
 {
 	return node->kind == PEV_PRINT_NUMBER || node->kind == PEV_PRINT_STRING;
@@ -250,7 +250,7 @@ static struct pev_print_node *add_operation(struct parser *p, enum pev_print_ope
 static struct pev_print_node *read_expression(struct parser *p);
 static struct pev_print_node *read_unary(struct parser *p);
 
-/* The field that the token names; NULL: there is none. */
+/* Returns the field that the token names, or NULL. */
 static const struct pev_tp_field *take_field(struct parser *p)
 {
 	const struct pev_tp_field *field = NULL;
@@ -261,7 +261,7 @@ static const struct pev_tp_field *take_field(struct parser *p)
 	return field;
 }
 
-/* Behind REC or (REC): -> and a field. */
+/* Reads "->" and a field, after REC or (REC). */
 static struct pev_print_node *read_field(struct parser *p)
 {
 	const struct pev_tp_field *field = take(&p->at, "->") ? take_field(p) : NULL;
@@ -285,7 +285,7 @@ static struct pev_print_node *read_getter(struct parser *p, enum pev_print_kind 
 	return node;
 }
 
-/* Bytes of a type, as in sizeof(u64); 0: not known. */
+/* Returns the size of a type, as in sizeof(u64), or 0 if it is unknown. */
 static uint32_t size_of_type(const struct parser *p, const char *type)
 {
 	static const struct {
@@ -462,7 +462,7 @@ static const struct {
 	{ "__get_rel_dynamic_array_len", PEV_PRINT_LENGTH  },
 };
 
-/* name( has been read. */
+/* Reads the rest of a call, after "name(". */
 static struct pev_print_node *read_call(struct parser *p, const struct cursor *name)
 {
 	for (size_t i = 0; i < NR(getters); i++)
@@ -516,7 +516,7 @@ static bool is_operand(const struct cursor *c)
 	       is(c, T_OPERATOR, "~") || is(c, T_OPERATOR, "!");
 }
 
-/* "(" has been read: the type of a cast, or NULL. */
+/* Returns the type of a cast, after "("; or NULL. */
 static const char *take_type(struct parser *p)
 {
 	const struct cursor start = p->at;
@@ -666,7 +666,7 @@ static const struct {
 	{ "%", PEV_OP_REMAINDER, 10 },
 };
 
-/* Operands and the operators between them that bind at least so tight. */
+/* Reads operands and the operators between them that bind at least as tightly as `least`. */
 static struct pev_print_node *read_binary(struct parser *p, int least)
 {
 	struct pev_print_node *node = read_unary(p);
@@ -712,7 +712,7 @@ static struct pev_print_node *read_expression(struct parser *p)
 	return node;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole format ---- */
 
 uint64_t pev_print_cast_mask(const char *type)
 {

@@ -3,8 +3,8 @@
  *
  * A print format is C: a string literal, then arguments made of the event's fields, literals,
  * operators, casts and the kernel's __print_ and __get_ helpers. The text may come from a
- * foreign recording, so depth and size of the tree are bounded, every field exists, and
- * whatever the parser does not know makes it give up.
+ * foreign recording, so depth and size of the tree are bounded, every field must exist, and the
+ * parser gives up at a construct that it does not know.
  */
 #ifndef PEV_PRINT_PARSER_H
 #define PEV_PRINT_PARSER_H
@@ -53,7 +53,7 @@ struct pev_print_node {
 	uint64_t value;
 	const char *string;
 	const struct pev_print_node *operands[3];
-	uint32_t first, nr; /* names: these of the tree's */
+	uint32_t first, nr; /* names: this range of the tree's */
 };
 
 enum { PEV_PRINT_ARGS_MAX = 128 };
@@ -72,14 +72,14 @@ struct pev_print_tree {
 };
 
 /*
- * False when the text is not understood, or without memory. The caller frees the tree either
- * way. Borrows tp's fields, but nothing of the text. long_size is the recording machine's.
+ * Returns false if the text has an unknown construct, or without memory. The caller frees the tree
+ * in both cases. Borrows tp's fields, but not the text. long_size is the recording machine's.
  */
 bool pev_print_parse(struct pev_print_tree *tree, const struct pev_tracepoint *tp,
 		     struct pev_span text, uint32_t long_size);
 void pev_print_tree_free(struct pev_print_tree *tree);
 
-/* Unsigned 64 bits throughout, whatever the fields were declared. Division by 0 gives 0. */
+/* Computes with unsigned 64 bits, whatever the fields' types are. Division by 0 gives 0. */
 static inline uint64_t pev_print_operate(enum pev_print_operator operation, uint64_t left,
 					 uint64_t right)
 {
@@ -123,7 +123,7 @@ static inline uint64_t pev_print_operate(enum pev_print_operator operation, uint
 	}
 }
 
-/* The node without the casts around it. */
+/* Returns the node without the casts around it. */
 static inline const struct pev_print_node *pev_print_uncast(const struct pev_print_node *node)
 {
 	while (node->kind == PEV_PRINT_CAST)
@@ -131,7 +131,7 @@ static inline const struct pev_print_node *pev_print_uncast(const struct pev_pri
 	return node;
 }
 
-/* The bits that a cast to this type keeps. */
+/* Returns a mask of the bits that a cast to this type keeps. */
 uint64_t pev_print_cast_mask(const char *type);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 	STACK_MAX = 16,      /* numbers */
 	DEPTH_MAX = 64,      /* operations inside operations, and strings inside strings */
 	TEXT_MAX = 1 << 16,  /* bytes of a print format */
-	STAR_MAX = 1 << 16,  /* of a width or precision that the payload gives */
+	STAR_MAX = 1 << 16,  /* of a width or precision from the payload */
 	NUMBER_STAR_MAX = 999
 };
 
@@ -57,8 +57,8 @@ enum code {
 struct step {
 	enum code code;
 	enum pev_print_operator operation;
-	char star; /* 'w', 'p': the conversion has its width, its precision from STAR */
-	bool dynamic, relative; /* the bytes are where the u32 at offset says */
+	char star; /* 'w', 'p': STAR gives the conversion's width, precision */
+	bool dynamic, relative; /* the u32 at offset gives the place of the bytes */
 	uint32_t offset, size;  /* size 0: the rest of the payload */
 	uint64_t value;
 	const char *string;
@@ -214,7 +214,7 @@ static bool compile_choice(struct compiler *c, const struct pev_print_node *node
 	return add_step(c, CHOOSE);
 }
 
-/* The steps that leave the node's value on the stack. Without a number it is 0. */
+/* Adds the steps that leave the node's value on the stack; 0 if it is not a number. */
 static bool compile_number(struct compiler *c, const struct pev_print_node *node, int depth)
 {
 	if (depth == DEPTH_MAX)
@@ -252,7 +252,7 @@ static bool compile_string(struct compiler *c, const char *string)
 	return step;
 }
 
-/* A number as long as a pointer is the address of a string. */
+/* A number of a pointer's size is the address of a string. */
 static bool compile_field(struct compiler *c, const struct pev_print_node *node)
 {
 	const struct pev_tp_field *field = node->field;
@@ -306,7 +306,7 @@ static bool compile_strings(struct compiler *c, const struct pev_print_node *nod
 	return true;
 }
 
-/* The steps for "%s". An argument without text prints nothing. */
+/* Adds the steps for "%s". An argument without text prints nothing. */
 static bool compile_text(struct compiler *c, const struct pev_print_node *node, int depth)
 {
 	if (depth == DEPTH_MAX)
@@ -367,7 +367,7 @@ static bool compile_address(struct compiler *c, const struct pev_print_node *nod
 	return step;
 }
 
-/* *p is behind "%p", and is moved over the letters that belong to it. */
+/* Adds the steps for "%p"; *p is after it, and is moved past the letters that belong to it. */
 static bool compile_pointer(struct compiler *c, const struct pev_print_node *node, const char **p)
 {
 	struct step *step;
@@ -394,7 +394,7 @@ static const struct pev_print_node *next_argument(struct compiler *c)
 	return c->next < c->tree.nr_args ? c->tree.args[c->next++] : NULL;
 }
 
-/* Moves *p behind flags, width, precision and length; the "*" among them is the step STAR's. */
+/* Moves *p past flags, width, precision and length; a "*" among them becomes a step STAR. */
 static bool compile_star(struct compiler *c, const char *start, const char **p)
 {
 	const struct pev_print_node *node;
@@ -441,7 +441,7 @@ static bool compile_unknown(struct compiler *c, char letter)
 	return true;
 }
 
-/* *p is at a "%"; it and the arguments of the conversion are stepped over. */
+/* Adds the steps of the conversion at *p, a "%", and moves *p and the arguments past it. */
 static bool compile_conversion(struct compiler *c, const char **p)
 {
 	const char *start = (*p)++, *letter;
@@ -464,7 +464,7 @@ static bool compile_conversion(struct compiler *c, const char **p)
 	return compile_number(c, node, 0) && add_step(c, *letter == 'c' ? CHARACTER : NUMBER);
 }
 
-/* The text up to the next conversion; parse_arg_string() */
+/* Adds the text up to the next conversion: parse_arg_string(). */
 static bool compile_literal(struct compiler *c, const char **p)
 {
 	struct step *step = add_step(c, LITERAL);
@@ -548,7 +548,7 @@ struct run {
 	struct pev_text *text;
 };
 
-/* The bytes of a step, which lie inside the payload. */
+/* Returns the bytes of a step, which are inside the payload. */
 static const unsigned char *bytes_of(const struct run *run, const struct step *step, uint32_t *len)
 {
 	uint32_t loc;
@@ -641,7 +641,7 @@ static void put_string_at(const struct run *run, uint64_t addr)
 		pev_text_number(run->text, &hex, addr);
 }
 
-/* Up to its NUL, even if that is behind the field's own bytes. */
+/* Prints up to the NUL, even if it is after the field's own bytes. */
 static void put_dynamic(const struct run *run, const struct step *step,
 			const struct pev_conversion *conversion)
 {
@@ -678,7 +678,7 @@ static void put_numbers(const struct run *run, const struct step *step, const un
 	pev_text_char(run->text, '}');
 }
 
-/* False: there are not so many. */
+/* Returns false if the bytes have fewer than nr elements. */
 static bool put_elements(const struct run *run, const struct step *step, uint64_t nr)
 {
 	uint32_t len;
@@ -709,7 +709,7 @@ static void put_address(const struct run *run, const struct step *step)
 	pev_text_address(run->text, step->string, bytes, len, is_big_endian(run));
 }
 
-/* False: a list of CPUs without a bit, which is no list. */
+/* Returns false for a list of CPUs of length 0. */
 static bool put_mask(const struct run *run, const struct step *step)
 {
 	uint32_t len;
@@ -739,7 +739,7 @@ static void put_character(struct pev_text *text, const struct pev_conversion *co
 	pev_text_string(text, conversion, &ch, ch ? 1 : 0);
 }
 
-/* A step that leaves a number. Returns how many are on the stack then. */
+/* Runs a step that leaves a number. Returns how many numbers are on the stack then. */
 static int run_number(const struct step *step, const struct run *run, uint64_t stack[STACK_MAX],
 		      int nr)
 {
@@ -787,7 +787,7 @@ static const struct pev_conversion *conversion_of(const struct run *run, const s
 	return copy;
 }
 
-/* A step that prints. False: the payload has less than a length in it says. */
+/* Runs a step that prints. Returns false if a length in the payload exceeds its size. */
 static bool run_text(const struct step *step, struct run *run, uint64_t value)
 {
 	struct pev_conversion copy;

@@ -1,8 +1,8 @@
 /*
  * print_value.c - addresses, UUIDs and bit masks as print formats show them; see print_value.h.
  *
- * As pointer() in the kernel's lib/vsprintf.c writes them, in the subset that libtraceevent
- * and with it perf script has.
+ * The same as pointer() in the kernel's lib/vsprintf.c, for the subset that libtraceevent, and so
+ * perf script, supports.
  */
 #include "tracepoint/print_value.h"
 
@@ -127,7 +127,7 @@ static int count_ip6_words(const unsigned char *bytes)
 		       : 8;
 }
 
-/* The longest run of two or more words of zeros: where it starts; -1: there is none. */
+/* Returns the start of the longest run of two or more zero words, or -1. */
 static int find_zeros(const unsigned char *bytes, int words, int *longest)
 {
 	int start = -1;
@@ -180,7 +180,7 @@ static void put_port(struct pev_text *text, const unsigned char *bytes)
 /* struct sockaddr_in and sockaddr_in6: family, port, address */
 enum { SOCKADDR4_BYTES = 16, SOCKADDR4_ADDRESS = 4, SOCKADDR6_BYTES = 28, SOCKADDR6_ADDRESS = 8 };
 
-/* letters: behind "IS" */
+/* letters: those after "IS" */
 static void put_sockaddr(struct pev_text *text, const char *letters, bool padded,
 			 const unsigned char *bytes, uint32_t len, bool big_endian)
 {
@@ -279,7 +279,7 @@ void pev_text_address(struct pev_text *text, const char *letters, const unsigned
 
 /* ---- bit masks ---- */
 
-/* The i-th byte from the lowest bits. */
+/* Returns the i-th byte, counted from the lowest bits. */
 static unsigned char mask_byte(const unsigned char *bytes, uint32_t len, uint32_t i,
 			       bool big_endian)
 {

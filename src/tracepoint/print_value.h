@@ -11,19 +11,19 @@
 #include "base/text_buffer.h"
 
 /*
- * The letters behind "%p" that ask for an address or UUID: "I4", "I6c", "ISpc", "M", "UB".
- * Returns how many there are at p; 0: none that are known. p is NUL-terminated.
+ * Returns how many letters at p, after "%p", select an address or UUID: "I4", "I6c", "ISpc", "M",
+ * "UB"; 0 for unknown letters. p is NUL-terminated.
  */
 size_t pev_address_letters(const char *p);
 
-/* The bytes as the letters say; big_endian is the byte order of the recording machine. */
+/* Appends the bytes in the form that the letters select; big_endian is the recording machine's. */
 void pev_text_address(struct pev_text *text, const char *letters, const unsigned char *bytes,
 		      uint32_t len, bool big_endian);
 
-/* len bytes, each as two hexadecimal digits, with the separator between them. */
+/* Appends len bytes, each as two hexadecimal digits, with the separator between them. */
 void pev_text_bytes(struct pev_text *text, const unsigned char *bytes, uint64_t len,
 		    const char *separator);
-/* An array of words as "00000001,00000003", and as the numbers of its bits: "0,32-33". */
+/* Appends an array of words as "00000001,00000003", and as the numbers of its bits: "0,32-33". */
 void pev_text_bitmask(struct pev_text *text, const unsigned char *bytes, uint32_t len,
 		      bool big_endian);
 void pev_text_bitlist(struct pev_text *text, const unsigned char *bytes, uint32_t len,

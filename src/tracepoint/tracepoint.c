@@ -1,9 +1,9 @@
 /*
  * tracepoint.c - the tracepoints of one recording machine, and their print.
  *
- * The print format is printed by a plan (print_plan.h), for a payload in which every field
- * lies inside. Any other payload, and one whose print format is not understood, is printed
- * field by field, as libtraceevent does.
+ * A payload that contains all its fields is printed by a plan (print_plan.h). Other payloads, and
+ * those with an unknown construct in their print format, are printed field by field, as
+ * libtraceevent does.
  */
 #include "tracepoint/tracepoint.h"
 
@@ -26,7 +26,7 @@ struct tracepoint {
 	struct pev_tracepoints *owner;
 	struct tracepoint *next;
 	struct pev_tp_field *fields;       /* tp.fields, to be freed */
-	struct pev_print_plan *plan;       /* NULL: the print format is not understood */
+	struct pev_print_plan *plan;       /* NULL: the print format has an unknown construct */
 	uint64_t least;                    /* bytes of a payload that has all fixed fields */
 	bool has_dynamic;                  /* some fields are dynamic */
 };
@@ -234,7 +234,7 @@ int pev_tracepoints_strings(struct pev_tracepoints *tps, const char *text, size_
 
 /* ---- print ---- */
 
-/* Do all fields lie inside the payload? */
+/* True if the payload contains all fields. */
 static bool is_whole(const struct tracepoint *t, const unsigned char *raw, size_t len)
 {
 	struct pev_tp_value value;
@@ -302,7 +302,7 @@ static void put_number(struct pev_text *out, const struct pev_tp_field *field, i
 		putf(out, field->size == 2 ? "%2lld" : "%lld", (long long)i);
 }
 
-/* As print_event_fields() in event-parse.c. */
+/* The same as print_event_fields() in event-parse.c. */
 static void put_fields(struct pev_text *out, const struct tracepoint *t, const void *raw,
 		       size_t len)
 {
@@ -330,7 +330,7 @@ size_t pev_tp_print(const struct pev_tracepoint *tp, const void *raw, size_t len
 
 	if (!t->plan || !is_whole(t, raw, len) ||
 	    !pev_print_plan_run(t->plan, raw, len, &t->owner->names, &out)) {
-		/* Beyond 16 bits it is a probe's registers, which no format prints. */
+		/* A size of more than 16 bits is a probe's registers, which no format prints. */
 		if (!t->plan && t->tp.id <= 0xffff)
 			pev_text_put(&out, "[FAILED TO PARSE]", 17);
 		put_fields(&out, t, raw, len);

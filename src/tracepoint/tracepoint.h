@@ -22,9 +22,9 @@ struct pev_tracepoints *pev_tracepoints_new(bool big_endian, int long_size);
 void pev_tracepoints_free(struct pev_tracepoints *tps);
 
 /*
- * Adds a format. *tp is borrowed from tps and valid until tps is freed; the same id
- * returns the same tracepoint. -EBADMSG with the reason: the text cannot be read, or has
- * more than 512 fields.
+ * Adds a format. *tp is borrowed from tps and valid until tps is freed; the same id returns the
+ * same tracepoint. Returns -EBADMSG with the reason if the text is malformed or has more than 512
+ * fields.
  */
 int pev_tracepoints_add(struct pev_tracepoints *tps, const char *system, const char *text,
 			size_t len, const struct pev_tracepoint **tp, struct pev_err *err);
@@ -38,8 +38,8 @@ void pev_tracepoints_symbols(struct pev_tracepoints *tps, pev_symbol_fn fn, void
 
 /*
  * Adds the kernel's constant strings by address, which some events print with %s
- * (rcu:rcu_utilization): the text of tracefs' printk_formats. Skips lines that are not
- * understood. Returns how many were added, or -ENOMEM.
+ * (rcu:rcu_utilization): the text of tracefs' printk_formats. Skips malformed lines. Returns how
+ * many were added, or -ENOMEM.
  */
 int pev_tracepoints_strings(struct pev_tracepoints *tps, const char *text, size_t len);
 

@@ -347,7 +347,7 @@ local function check_alike(spec, other, level)
   local mine, theirs = table.concat(spec.by, ", "), table.concat(other.by, ", ")
   if mine ~= theirs then fail(level, "merge: its columns are (%s), and those here (%s)", theirs, mine) end
   if spec.slot_ns ~= other.slot_ns then
-    fail(level, "merge: its times are told apart by %s, and those here by %s", other.slot or "the ns",
+    fail(level, "merge: its times are distinguished by %s, and those here by %s", other.slot or "the ns",
       spec.slot or "the ns")
   end
   if (spec.unit or "") ~= (other.unit or "") then

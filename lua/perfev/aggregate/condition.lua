@@ -35,7 +35,7 @@ local function check_list(one)
   end
   for key in pairs(one) do
     if math.type(key) ~= "integer" or key < 1 or key > #one then
-      fail('a condition is a list such as {"args.ret", "<", 0}; %s is no place in one', quoted(key))
+      fail('a condition is a list such as {"args.ret", "<", 0}; %s is not a position in one', quoted(key))
     end
   end
   if type(one[1]) == "table" then

@@ -94,7 +94,7 @@ local function list_of(name)
     local list, n = raw(value), rawlen(value)
     for key in next, list do
       local is_place = math.type(key) == "integer" and key > 0
-      if not is_place and key ~= "n" then return nil, ("%s has no place in a list"):format(quoted(key)) end
+      if not is_place and key ~= "n" then return nil, ("%s is not allowed in a list"):format(quoted(key)) end
       if is_place and key > n then n = key end
     end
     if n == 0 then return nil, "the list is empty" end
@@ -227,7 +227,7 @@ function M.options(given, options, into)
     local is_element = math.type(name) == "integer" and name >= 1 and name <= elements
     local t = is_element and options[1] or type(name) == "string" and options[name]
     if not t and options[1] and math.type(name) == "integer" then
-      return nil, ("element %d has no place in a list of %d"):format(name, elements)
+      return nil, ("element %d is not allowed in a list of %d"):format(name, elements)
     end
     if not t then return nil, M.unknown(name, M.names(options)) end
     local read, why = M.value(is_element and "element " .. name or name, t, value)

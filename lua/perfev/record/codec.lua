@@ -548,7 +548,7 @@ local function choose(read, t)
       if other == id then return only(read, one) end
     end
   end
-  error(("id %s is no attr's"):format(tostring(id)), 0)
+  error(("id %s belongs to no attr"):format(tostring(id)), 0)
 end
 
 --- Reads a spec once and returns an encoder: encoder(spec)(t) -> bytes.

@@ -82,7 +82,7 @@ static int take_counts(struct l_agg *self, struct pev_pack_in *in, struct pev_er
 		rc = pev_unpack_number(in, &self->undecided);
 	if (rc == 0 && in->p != in->end)
 		rc = -EBADMSG;
-	return rc < 0 ? pev_fail(err, rc, "it does not end where it should") : 0;
+	return rc < 0 ? pev_fail(err, rc, "it does not end after its last value") : 0;
 }
 
 /* a:unpack(bytes, at, most) -> true | nil, message, errno. Reads the bytes after the head. */
@@ -96,8 +96,9 @@ static int l_agg_unpack(lua_State *L)
 	struct pev_err err = { 0 };
 	int rc;
 
-	luaL_argcheck(L, at > 0 && (size_t)at - 1 <= len - 8 && len >= 8, 3, "no place in it");
-	luaL_argcheck(L, self->all.nr == 0, 1, "it has something");
+	luaL_argcheck(L, at > 0 && (size_t)at - 1 <= len - 8 && len >= 8, 3,
+		      "not a position in the bytes");
+	luaL_argcheck(L, self->all.nr == 0, 1, "the aggregator is not empty");
 	in.p = (const unsigned char *)bytes + at - 1;
 	in.end = (const unsigned char *)bytes + len - 8;
 	rc = pev_agg_unpack(&self->all, &in, self->nr_by, (uint64_t)most, &err);
@@ -114,7 +115,7 @@ static int l_pack_sum(lua_State *L)
 	const char *bytes = luaL_checklstring(L, 1, &len);
 	lua_Integer last = luaL_checkinteger(L, 2);
 
-	luaL_argcheck(L, last >= 0 && (size_t)last <= len, 2, "more than there are");
+	luaL_argcheck(L, last >= 0 && (size_t)last <= len, 2, "beyond the end of the bytes");
 	lua_pushinteger(L, (lua_Integer)pev_pack_sum(bytes, (size_t)last, PEV_PACK_SUM));
 	return 1;
 }

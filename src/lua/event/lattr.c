@@ -140,7 +140,7 @@ static int64_t keep_string(lua_State *L, const struct pev_attr_field *field, int
 	const char *text = lua_tostring(L, idx);
 
 	if (strlen(text) != lua_rawlen(L, idx))
-		luaL_error(L, "%s: there is a NUL in it", field->name);
+		luaL_error(L, "%s: contains a NUL byte", field->name);
 	lua_pushvalue(L, idx);
 	lua_setiuservalue(L, self, 1);
 	return (int64_t)(uintptr_t)text;

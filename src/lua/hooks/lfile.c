@@ -141,8 +141,8 @@ static int l_part(lua_State *L)
 	const struct l_file *self = check_file(L);
 	lua_Integer offset = luaL_checkinteger(L, 2), len = luaL_checkinteger(L, 3);
 
-	luaL_argcheck(L, offset >= 0, 2, "no place in a file");
-	luaL_argcheck(L, len >= 0 && len <= PART_MAX, 3, "more than a part");
+	luaL_argcheck(L, offset >= 0, 2, "not an offset in a file");
+	luaL_argcheck(L, len >= 0 && len <= PART_MAX, 3, "longer than a part may be");
 	return push_bytes(L, self, (uint64_t)offset, (size_t)len);
 }
 

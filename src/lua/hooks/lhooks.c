@@ -19,7 +19,7 @@
 #define HOOKS_TYPE "perfev.hooks"
 #define STACK_KEY "perfev.hooks.stack"     /* registry: list of hook sets */
 
-/* Registry: the names of all hooks: without memory they could not be made anew. */
+/* Registry: the names of all hooks, made once, because memory may be short later. */
 static const char names_key;
 
 /* ---- the stack of sets ---- */

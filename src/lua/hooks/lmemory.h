@@ -23,7 +23,7 @@ void l_memory_push_mapped(lua_State *L, void *addr, size_t len);
 /* Remember the memory on top of the stack as an event's page that the kernel mapped. */
 void l_memory_keep_page(lua_State *L);
 
-/* Does a page of an event that is on this counter now let user space read it (Linux 4.11)? */
+/* True if the page of an event on this counter lets user space read it now (Linux 4.11). */
 bool l_memory_allows_counter(lua_State *L, lua_Integer counter);
 
 /* Add memory to the table on top of the stack. */

@@ -3,7 +3,7 @@
  *
  * A call meets Lua in two places. In a hook, C calls Lua: parameters are pushed, and the
  * answer becomes the call's results. In hooks.real, Lua calls C: arguments become the
- * parameters, and the results become what a hook would have answered.
+ * parameters, and the results become a hook's answer.
  */
 #ifndef PEV_LSYSCALL_H
 #define PEV_LSYSCALL_H
@@ -69,7 +69,7 @@ struct l_sys_answer {
 	int (*give)(lua_State *L, struct l_sys_room *room, int64_t rc);
 	/* Called for a failure before hooks.real returns nil and the errno; or NULL. */
 	void (*fail)(lua_State *L, struct l_sys_room *room, int64_t rc);
-	/* In the place of the choice between hook and Linux. */
+	/* Replaces the choice between hook and Linux. */
 	int64_t (*run)(struct l_hooks *h, const struct l_sys_call *call, void *args);
 	bool unlogged;       /* not a system call */
 	bool logged_after;   /* hooks.log shows the parameters as the call left them */
@@ -116,7 +116,7 @@ struct l_hooks {
 /* In the order of the list; ends with a NULL name. */
 extern const struct l_sys_call l_sys_calls[];
 
-/* The table of functions that ask hooks; its ctx is to be a struct l_hooks. */
+/* The table of functions that ask hooks; its ctx must be a struct l_hooks. */
 extern const struct pev_sys l_sys_hooked;
 
 /* Push the parameters that a hook gets: how many. */

@@ -24,7 +24,7 @@ static void set_mapped(lua_State *L, int idx, void *args, int i, struct l_sys_ro
 	const struct l_memory *memory = l_memory_test(L, idx);
 
 	(void)room;
-	luaL_argcheck(L, memory && memory->mapped, idx, "not what hooks.real.mmap gave");
+	luaL_argcheck(L, memory && memory->mapped, idx, "not a mapping from hooks.real.mmap");
 	L_SYS_ARG(void *, args, i) = memory->bytes;
 	L_SYS_ARG(size_t, args, i + 1) = memory->len;
 }
@@ -138,7 +138,7 @@ static int give_mapped(lua_State *L, struct l_sys_room *room, int64_t rc)
 
 const struct l_sys_answer l_sys_answer_mapped = { .ask = ask_mapped, .give = give_mapped };
 
-/* Only a mapping that a hook made is a hook's to unmap: (memory, length). */
+/* A hook unmaps only mappings that a hook made: (memory, length). */
 static int64_t run_munmap(struct l_hooks *h, const struct l_sys_call *call, void *args)
 {
 	lua_Integer place = push_memory_at(h, L_SYS_ARG(void *, args, 0));

@@ -92,7 +92,7 @@ static void set_counter(lua_State *L, int idx, void *args, int i, struct l_sys_r
 
 const struct l_sys_kind l_sys_kind_counter = { push_mask, set_counter, NULL };
 
-/* Set together with the memory that it is the length of. */
+/* Set together with the memory of that length. */
 const struct l_sys_kind l_sys_kind_mapped_len = { push_size, NULL, show_size };
 
 /* ---- text and bytes ---- */

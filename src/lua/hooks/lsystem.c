@@ -50,8 +50,8 @@ static int l_append(lua_State *L)
 	const struct pev_sys *sys;
 	int rc;
 
-	luaL_argcheck(L, strlen(path) == lua_rawlen(L, 1), 1, "a NUL in it");
-	luaL_argcheck(L, strlen(text) == lua_rawlen(L, 2), 2, "a NUL in it");
+	luaL_argcheck(L, strlen(path) == lua_rawlen(L, 1), 1, "contains a NUL byte");
+	luaL_argcheck(L, strlen(text) == lua_rawlen(L, 2), 2, "contains a NUL byte");
 	sys = l_hooks_push(L);
 	rc = sys->append(sys->ctx, path, text);
 	if (rc < 0)
@@ -135,11 +135,11 @@ static int l_part(lua_State *L)
 	char *room;
 	int fd;
 
-	luaL_argcheck(L, offset >= 0, 2, "no place in a file");
-	luaL_argcheck(L, len >= 0 && len <= PART_MAX, 3, "more than a part");
+	luaL_argcheck(L, offset >= 0, 2, "not an offset in a file");
+	luaL_argcheck(L, len >= 0 && len <= PART_MAX, 3, "longer than a part may be");
 	room = luaL_buffinitsize(L, &buffer, (size_t)len);
 	sys = l_hooks_push(L);
-	/* Who made the file is not known: a pipe is not to be waited for, nor a terminal taken. */
+	/* The file is not trusted: do not block on a FIFO, do not take over a terminal. */
 	fd = sys->open(sys->ctx, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return path_result(L, fd, path);
@@ -226,7 +226,7 @@ static int l_pid(lua_State *L)
 	return l_result(L, sys->getpid(sys->ctx), NULL);
 }
 
-/* process() -> a number that is another one in a process forked from this */
+/* process() -> a number that differs in a forked process */
 static int l_process(lua_State *L)
 {
 	lua_pushinteger(L, pev_sys_process());
@@ -274,7 +274,7 @@ static int l_probe(lua_State *L)
 	return 3;
 }
 
-/* capset(keep) -> true | nil, what, errno: drop what perfl has beyond its caller, but keep */
+/* capset(keep) -> true | nil, what, errno: drops what the caller lacks, except keep */
 static int l_capset(lua_State *L)
 {
 	uint64_t keep = (uint64_t)luaL_checkinteger(L, 1);
@@ -283,7 +283,7 @@ static int l_capset(lua_State *L)
 	return l_result(L, sys->capset(sys->ctx, keep), NULL);
 }
 
-/* held_capabilities() -> those that calls which need them get, those dropped: bit n for n */
+/* held_capabilities() -> those that single calls raise, those dropped: bit n for n */
 static int l_held_capabilities(lua_State *L)
 {
 	lua_pushinteger(L, (lua_Integer)pev_rights_held());
@@ -339,7 +339,7 @@ static void push_signals(lua_State *L)
 		lua_pushinteger(L, signals[i].number);
 		lua_setfield(L, -2, signals[i].name);
 	}
-	/* Of real time, where the C library leaves them: these are queued, not merged. */
+	/* Real-time signals that the C library leaves free: queued, not merged. */
 	lua_pushinteger(L, SIGRTMIN);
 	lua_setfield(L, -2, "RTMIN");
 	lua_pushinteger(L, SIGRTMAX);

@@ -95,18 +95,18 @@ static int find_offsets(struct decoder *self, struct pev_err *err)
 
 		if (!id_from_start(plan))
 			return pev_fail(err, -EINVAL,
-					"%u attrs, but attr %u samples no id, so that its records "
-					"cannot be told from the others': sample identifier",
+					"%u attrs, but attr %u does not sample an id, so its "
+					"records cannot be assigned to it: sample identifier",
 					self->nr_plans, i + 1);
 		if (plan->sample_id_all != first->sample_id_all)
 			return pev_fail(err, -EINVAL,
-					"attr 1 and attr %u differ in sample_id_all, so that their "
-					"records cannot be told apart: set it in both", i + 1);
+					"attr 1 and attr %u differ in sample_id_all, so their "
+					"records cannot be distinguished: set it in both", i + 1);
 		if (id_from_start(plan) != self->sample_id_off ||
 		    id_from_end(plan) != self->other_id_off)
 			return pev_fail(err, -EINVAL,
-					"attr 1 and attr %u have their id in different places, so "
-					"that their records cannot be told apart: sample "
+					"attr 1 and attr %u have their id at different offsets, so "
+					"their records cannot be distinguished: sample "
 					"identifier in both", i + 1);
 	}
 	return 0;
@@ -118,7 +118,7 @@ static int sort_ids(struct decoder *self, struct pev_err *err)
 	for (uint32_t i = 1; i < self->nr_ids; i++)
 		if (self->ids[i].id == self->ids[i - 1].id)
 			return pev_fail(err, -EINVAL,
-					"id %" PRIu64 " is given to two attrs, or twice",
+					"id %" PRIu64 " belongs to two attrs, or is repeated",
 					self->ids[i].id);
 	return 0;
 }
@@ -260,7 +260,8 @@ static int choose_plan(const struct decoder *self, const unsigned char *p, uint1
 	if (!found)
 		found = bsearch(&key, self->ids, self->nr_ids, sizeof(key), compare_ids);
 	if (!found)
-		return pev_fail(err, -EBADMSG, "record of type %u: id %" PRIu64 " is no attr's",
+		return pev_fail(err, -EBADMSG,
+				"record of type %u: id %" PRIu64 " belongs to no attr",
 				type, key.id);
 	return (int)found->plan;
 }

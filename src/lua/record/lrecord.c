@@ -609,7 +609,8 @@ static int unknown_name(lua_State *L)
 	size_t nr = 0;
 
 	if (!word)
-		return luaL_error(L, "a record has no field by a %s", luaL_typename(L, 2));
+		return luaL_error(L, "a field's name is a string, not a %s",
+				  luaL_typename(L, 2));
 	lua_pushnil(L);
 	while (lua_next(L, lua_upvalueindex(1)) && nr < sizeof(names) / sizeof(names[0])) {
 		names[nr++] = lua_tostring(L, -2);
