@@ -114,7 +114,7 @@ build-deps: PKGS = $(BUILD_PKGS)
 guest-deps: PKGS = $(GUEST_PKGS)
 vm-deps: PKGS = $(VM_PKGS)
 deps: PKGS = $(BUILD_PKGS) $(CHECK_PKGS)
-bench-peers: PKGS = linux-perf bpftrace
+bench-peers: PKGS = linux-perf bpftrace clang
 deps: ## install the missing Debian packages; prints nothing if all are there
 build-deps deps guest-deps vm-deps bench-peers:
 	@missing=; for p in $(PKGS); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
@@ -259,14 +259,16 @@ test-vm: all
 last: fuzz test-vm
 
 # Ratios, side by side in one run; recordings are made once. RUNS= of each row, PARTS= of
-# bench/rows.
+# bench/rows, BASE= an older checkout whose perfl runs beside this one's.
 RECORDS = 1000000
 RUNS = 3
+BASE =
 BENCH = $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 bench: build-deps tracefs ## measure perfev, perf, bpftrace and minimal C
 	@$(MAKE) --no-print-directory bench-peers || echo "bench: its rows say what is missing"
 	@$(MAKE) --no-print-directory all $(BENCH)
-	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) $(PARTS)
+	@$(if $(BASE),$(MAKE) --no-print-directory -C $(BASE) BUILD=build all)
+	@$(LUA) bench/run.lua $(BUILD) $(RECORDS) $(RUNS) '$(BASE)' $(PARTS)
 
 $(BUILD)/bench/%: bench/%.c $(BUILD)/libperfev.a
 	@mkdir -p $(@D) && echo "  CC   $<"

@@ -1,9 +1,9 @@
 -- record.lua - writes a recording for measurements: some tasks on two CPUs, as perf record -a records them.
 -- lua5.4 bench/record.lua FILE RECORDS [KIND]
 --
--- KIND is syscalls (raw_syscalls:sys_enter, the default), pairs (sys_enter and sys_exit in turn),
--- stacks (cpu-clock with call chains into the C library) or clock (cpu-clock with few fields, for
--- long recordings).
+-- KIND is syscalls (raw_syscalls:sys_enter, the default), long (the same, in rounds that fill two rings
+-- of 4096 pages), pairs (sys_enter and sys_exit in turn), stacks (cpu-clock with call chains into the
+-- C library) or clock (cpu-clock with few fields, for long recordings).
 --
 -- Each run writes the same bytes: times, tasks and calls come from one seed. In a round the records of
 -- each CPU are one make_piece, and the times of the pieces overlap, so that a reader must sort them.
@@ -11,7 +11,7 @@
 local perfdata = require "spec.support.perfdata"
 
 local path, records, kind = arg[1], math.tointeger(tonumber(arg[2])), arg[3] or "syscalls"
-local ID, EXIT_ID, TASKS, PER_ROUND = 366, 365, 64, 8192
+local ID, EXIT_ID, TASKS = 366, 365, 64
 local SAMPLE, COMM, MMAP2 = 9, 3, 10
 local KERNEL, USER = -128, -512 -- PERF_CONTEXT_*, in a call chain
 
@@ -135,8 +135,9 @@ function clock.sample(tid, time, cpu)
   return string.pack("<I4I2I2 I4I4 I8 I4I4", SAMPLE, 2, 32, tid, tid, time, cpu, 0)
 end
 
-local kinds = { syscalls = syscalls, pairs = enter_and_exit, stacks = stacks, clock = clock }
-local made = assert(kinds[kind], "KIND is syscalls, pairs, stacks or clock")
+local kinds = { syscalls = syscalls, long = syscalls, pairs = enter_and_exit, stacks = stacks, clock = clock }
+local made = assert(kinds[kind], "KIND is syscalls, long, pairs, stacks or clock")
+local PER_ROUND = kind == "long" and 2 * 4096 * 4096 // SIZE or 8192
 local builder = perfdata.new { endian = "little", events = made.events }
 
 -- The sample_id: tid, time, cpu, and the id if there are several events.

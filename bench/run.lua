@@ -1,30 +1,38 @@
 -- run.lua - compares the cost of perfev to that of other tools: `make bench`.
--- make bench, or lua5.4 bench/run.lua BUILD RECORDS RUNS [PART...]
+-- make bench, or lua5.4 bench/run.lua BUILD RECORDS RUNS OLDER [PART...]
+--
+-- OLDER is another checkout, or "": its perfl then runs each command of perfl, too. A PART is the name of a
+-- file in bench/rows, or a path.
 --
 -- Each file in bench/rows returns one or more parts of the table:
---   { title =, unit =, base = name, rows = { row... } [, note =] }
---   row: { name, command [, per =] [, goal =] [, expect =] [, check =] [, env =] }
--- A row is a shell command, run RUNS times; the rows of a part run in turn, and a slow row runs once. The
--- result is CPU time, because other processes affect the clock's, divided by per, the number of records;
--- its ratio to the base's median is comparable between machines. goal: the ratio must be below it.
--- measure = "clock": use the clock's time. load = FILE: subtract the CPU time in the file. lost = N: the
--- percentage of N that is missing in the command's output. expect: the row is dropped unless the command
--- prints this. check: a function(output) -> true | false, reason.
+--   { title =, unit =, base = name, rows = { row... } [, measure =] [, note =] }
+--   row: { name, command [, per =] [, goal =] [, limit =] [, mib =] [, expect =] [, check =] }
+-- A row is a shell command, run RUNS times; the rows of a part run in turn, and a slow row runs once. Its
+-- result is divided by per, the number of records. The base runs before and after each row; the ratio is to
+-- the mean of the two, because the speed of a virtual machine changes between one minute and the next.
+-- Goals: the median ratio is at most goal, the median at most limit, the memory at most mib MiB.
+-- expect: the row is dropped unless the command prints this. check: a function(output) -> true | false, reason.
+--
+-- measure: "cpu", CPU time (the default); "clock", the clock's time; "load", the CPU time that the traced
+-- command wrote to the file in load, minus that of the row named in untraced; "lost", the percentage of
+-- lost that is missing in the number that the command prints; "output", the number that it prints.
+-- load = FILE subtracts the CPU time of the traced command from "cpu".
 --
 -- A row that misses its goal runs once more under perfl's profile, and the functions that take its time
 -- are printed below the table.
 
 local SLOW = 4 -- seconds: a row that takes longer is run once
-local NAME = 33
+local NAME = 34
 local HZ, FUNCTIONS = 10000, 8 -- of a profile: samples per second, functions shown
 local PROFILED = 0.5 -- minimal seconds of a profiled run
 
 local build, records, runs = arg[1], math.tointeger(tonumber(arg[2])), math.tointeger(tonumber(arg[3]))
+local older = arg[4] ~= "" and arg[4]
 local dir = build .. "/bench"
-local wanted = { table.unpack(arg, 4) }
+local wanted = { table.unpack(arg, 5) }
 
 -- The argument of the files in bench/rows.
-local bench = { build = build, dir = dir, records = records }
+local bench = { build = build, dir = dir, records = records, program = build .. "/perfl" }
 
 function bench.quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 
@@ -35,30 +43,50 @@ local function first_line(command)
   return line
 end
 
-function bench.has(command) return first_line("command -v " .. command) ~= "?" end
+--- Why the rows of a tool are dropped: nil if it is installed.
+function bench.missing(tool)
+  return first_line("command -v " .. tool) == "?" and tool .. " is not installed" or nil
+end
 
---- Runs a Lua script of bench/ that makes a file in dir, if it does not exist -> its path
+--- Runs a shell command that makes a file, given by $1, if it does not exist -> its path
 function bench.make(name, command)
   local path = dir .. "/" .. name
   local file = io.open(path)
   if file then
     file:close()
   else
-    assert(os.execute(("LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua' LUA_CPATH='%s/?.so' lua5.4 %s"):format(build,
-      command)))
+    assert(os.execute(("sh -c %s - %s"):format(bench.quote(command), path)))
   end
   return path
 end
 
+--- The command line of a Lua script of bench/.
+function bench.lua(words)
+  return ("LUA_PATH='lua/?.lua;lua/?/init.lua;./?.lua' LUA_CPATH='%s/?.so' lua5.4 %s"):format(build, words)
+end
+
 --- Makes a recording by bench/record.lua -> its path
 function bench.recording(kind, nr)
-  local name = ("%s-%d.data"):format(kind, nr)
-  return bench.make(name, ("bench/record.lua %s/%s %d %s"):format(dir, name, nr, kind))
+  return bench.make(("%s-%d.data"):format(kind, nr), bench.lua(("bench/record.lua $1 %d %s"):format(nr, kind)))
+end
+
+--- The number of samples in a recording.
+function bench.samples(path)
+  return math.tointeger(tonumber(first_line(("%s/walk %s"):format(dir, path))))
 end
 
 --- The command line of perfl that reads a recording, or records the command after `--` in words.
 function bench.perfl(words, chunk)
-  return ("%s/perfl -q %s -e %s"):format(build, words, bench.quote(chunk))
+  return ("%s -q %s -e %s"):format(bench.program, words, bench.quote(chunk))
+end
+
+local help -- perfl's, read once
+
+--- The option for nr threads, as in "-j 2", or nil if this perfl has none.
+function bench.threads(nr)
+  help = help or io.popen(bench.program .. " --help"):read "a"
+  local option = help:match "%f[-](%-j) N%f[%W]" or help:match "(%-%-jobs) N%f[%W]"
+  return option and ("%s %d"):format(option, nr)
 end
 
 -- ---- one run ----
@@ -68,54 +96,86 @@ local function slurp(path)
   return file:read "a"
 end
 
-local function measured(row, part, cpu, clock, said)
-  if part.measure == "clock" then return clock / part.scale end
-  if part.lost then
+local function measured(row, part, cost, said)
+  local per = (row.per or part.per) * part.scale
+  if part.measure == "clock" then return cost.clock / per end
+  if part.measure == "load" then return math.max(tonumber(slurp(part.load)) / per - (part.floor or 0), 0) end
+  if part.measure == "output" then return tonumber(said:match "[%d.]+") end
+  if part.measure == "lost" then
     local seen = tonumber(said:match "%d+")
     return seen and math.max(100 * (part.lost - seen) / part.lost, 0) -- other programs may call it, too
   end
-  if part.load then cpu = math.max(cpu - (tonumber(slurp(part.load)) or 0), 0) end
-  return cpu / (row.per or part.per) / part.scale
+  return math.max(cost.cpu - (part.load and tonumber(slurp(part.load)) or 0), 0) / per
 end
 
--- Runs the row once -> true | false, reason
+-- Runs the row once -> value | nil, reason
 local function run_once(row, part)
   local out, err = dir .. "/out", dir .. "/err"
   os.execute(("%s/cost %s > %s 2> %s < /dev/null"):format(dir, row[2], out, err))
   local last
   for line in io.lines(err) do last = line end
   local cpu, clock, kib, status = (last or ""):match "^([%d.]+) ([%d.]+) (%d+) (%d+)$"
-  if status ~= "0" then return false, slurp(err):match "^[^\n]*" end
+  if status ~= "0" then return nil, slurp(err):match "^[^\n]*" end
   local said = slurp(out)
   if row.expect and not said:find(row.expect, 1, true) then
-    return false, "it said " .. (said:match "[^\n]+" or "nothing")
+    return nil, "it said " .. (said:match "[^\n]+" or "nothing")
   end
   if row.check then
     local ok, why = row.check(said)
-    if not ok then return false, why end
+    if not ok then return nil, why end
   end
-  local value = measured(row, part, tonumber(cpu), tonumber(clock), said)
-  if not value then return false, "it counted nothing" end
-  row.values[#row.values + 1] = value
   row.kib = math.max(row.kib or 0, tonumber(kib))
   row.seconds = tonumber(clock)
-  return true
+  local value = measured(row, part, { cpu = tonumber(cpu), clock = row.seconds }, said)
+  return value, not value and "it counted nothing" or nil
+end
+
+-- One more value of a row: the last one again, if it is slow and has values already.
+local function next_value(row, part, enough)
+  if row.failed then return nil end
+  if #row.values >= enough and row.seconds >= SLOW then return row.values[#row.values] end
+  local value, why = run_once(row, part)
+  row.failed, row.values[#row.values + 1] = why, value
+  return value
+end
+
+local function ratio_of(value, base)
+  if base > 0 then return value / base end
+  return value == 0 and 0 or math.huge
+end
+
+local function find_row(part, name)
+  for _, row in ipairs(part.rows) do
+    if row[1] == name then return row end
+  end
+end
+
+-- One run of each row, with the base before and after it.
+local function run_round(part, base)
+  local untraced = find_row(part, part.untraced)
+  part.floor = nil
+  part.floor = untraced and next_value(untraced, part, 1)
+  local before = base and next_value(base, part, 2)
+  for _, row in ipairs(part.rows) do
+    if row ~= base and row ~= untraced and (#row.values == 0 or row.seconds < SLOW) then
+      local value = next_value(row, part, 1)
+      local after = base and next_value(base, part, 2)
+      if value and before and after then row.ratios[#row.ratios + 1] = ratio_of(value, (before + after) / 2) end
+      before = after
+    end
+  end
 end
 
 local function run_part(part)
   for _, row in ipairs(part.rows) do
-    row.values = {}
+    row.values, row.ratios = {}, {}
     row.failed = row.missing
   end
-  for _ = 1, part.runs or runs do
-    for _, row in ipairs(part.rows) do
-      if not row.failed and (row.seconds or 0) < SLOW then
-        local ok, why = run_once(row, part)
-        row.failed = not ok and why or nil
-      end
-    end
+  for _ = 1, part.runs or runs do run_round(part, find_row(part, part.base)) end
+  for _, row in ipairs(part.rows) do
+    table.sort(row.values)
+    table.sort(row.ratios)
   end
-  for _, row in ipairs(part.rows) do table.sort(row.values) end
 end
 
 -- ---- the table ----
@@ -127,46 +187,59 @@ local function say(...)
   lines[#lines + 1] = line
 end
 
-local function median(row) return row.values[(#row.values + 1) // 2] end
+local function median(list) return list[(#list + 1) // 2] end
 
 local function number(value)
+  if value == math.huge then return "-" end
   if value >= 999.5 then return ("%.0f"):format(value) end
   return (value >= 99.95 and "%.0f" or value >= 9.995 and "%.1f" or "%.3f"):format(value)
 end
 
-local function falls_short(row, base)
-  return base and row.goal and not row.failed and median(row) > row.goal * base or false
-end
-
--- The ratio to the base, if there is a base, and the goal.
-local function format_ratio(row, base)
-  if not base then return "" end
-  local ratio, text = median(row) / base, "-"
-  if base > 0 then text = (ratio >= 99.95 and "%.0f" or ratio >= 9.995 and "%.1f" or "%.2f"):format(ratio) end
-  if not row.goal then return ("%7s"):format(text) end
-  return ("%7s %s%5s"):format(text, falls_short(row, base) and "> " or "<=", ("%g"):format(row.goal))
-end
-
-local function base_of(part)
-  for _, row in ipairs(part.rows) do
-    if row[1] == part.base and not row.failed then return median(row) end
+-- The goals of a row: list of { measured =, limit =, unit = }
+local function goals_of(row)
+  local list = {}
+  local function add(value, limit, unit)
+    if value and limit then list[#list + 1] = { measured = value, limit = limit, unit = unit } end
   end
+  if row.failed then return list end
+  add(median(row.ratios), row.goal, " x")
+  add(median(row.values), row.limit, "")
+  add(row.kib / 1024, row.mib, " MiB")
+  return list
 end
+
+local function is_missed(goal) return goal.measured > goal.limit end
+
+local function falls_short(row)
+  for _, goal in ipairs(goals_of(row)) do
+    if is_missed(goal) then return true end
+  end
+  return false
+end
+
+local function format_goals(row)
+  local texts = {}
+  for i, goal in ipairs(goals_of(row)) do
+    texts[i] = ("%s %g%s"):format(is_missed(goal) and "MISSED" or "met", goal.limit, goal.unit)
+  end
+  return table.concat(texts, ", ")
+end
+
+local LINE = "%-" .. NAME .. "s %7s %7s %7s %7s %7s  %s"
 
 local function print_part(part)
-  local base = base_of(part)
   say("")
   say("%s", part.title)
-  say("%-" .. NAME .. "s %7s %7s %7s %7s%s", "  " .. part.unit, "median", "min", "max", base and "x base" or "",
-    part.memory and "           MiB" or "")
+  say(LINE, "  " .. part.unit, "median", "min", "max", part.base and "x base" or "", part.memory and "MiB" or "",
+    "goal: at most")
   for _, row in ipairs(part.rows) do
     if row.failed then
       say("%-" .. NAME .. "s not here: %s", row[1], row.failed:sub(1, 79 - NAME - 11))
     else
-      local ratio = format_ratio(row, row[1] ~= part.base and base)
-      say("%-" .. NAME .. "s %7s %7s %7s %s%s", row[1], number(median(row)), number(row.values[1]),
-        number(row.values[#row.values]), ratio,
-        part.memory and (" "):rep(16 - #ratio) .. ("%6.1f"):format(row.kib / 1024) or "")
+      local ratio = median(row.ratios)
+      say(LINE, row[1], number(median(row.values)), number(row.values[1]), number(row.values[#row.values]),
+        ratio and number(ratio) or row[1] == part.base and "base" or "",
+        part.memory and ("%.1f"):format(row.kib / 1024) or "", format_goals(row))
     end
   end
   if part.note then say("  %s", part.note) end
@@ -176,7 +249,7 @@ end
 
 local profiles = {} -- lines
 
-local function tell(...)
+local function say_profile(...)
   local line = string.format(...)
   print(line)
   profiles[#profiles + 1] = line
@@ -216,29 +289,75 @@ local function read_leaves(path, comm)
   return list, all, kernel
 end
 
-local function explain(part, row, base)
-  local ratio = base > 0 and ("%.2f times the base"):format(median(row) / base) or "The base is 0"
-  tell("")
-  tell("### %s: %s", part.title:match "^[^,]*", row[1])
-  tell("")
-  tell("%s, %g is wanted.", ratio, row.goal)
-  local path, why = profile_row(row)
-  if not path then return tell("It has no profile: %s", why) end
-  local list, all, kernel = read_leaves(path, row[2]:match "^%S+":match "[^/]+$")
-  tell("")
-  tell("```text")
-  tell("%6.1f %%  of %d samples are the kernel's", 100 * kernel / math.max(all, 1), all)
-  for i = 1, math.min(FUNCTIONS, #list) do
-    tell("%6.1f %%  %s%s", 100 * list[i].samples / all, list[i].kernel and "[kernel] " or "", list[i].name)
+local function explain(part, row)
+  say_profile("")
+  say_profile("### %s: %s", part.title, row[1])
+  say_profile("")
+  for _, goal in ipairs(goals_of(row)) do
+    if is_missed(goal) then
+      say_profile("Measured %s%s; the goal is at most %g%s.", number(goal.measured), goal.unit, goal.limit, goal.unit)
+    end
   end
-  tell("```")
+  local path, why = profile_row(row)
+  if not path then return say_profile("It has no profile: %s", why) end
+  local list, all, kernel = read_leaves(path, row[2]:match "^%S+":match "[^/]+$")
+  say_profile("")
+  say_profile("```text")
+  say_profile("%6.1f %%  of %d samples are the kernel's", 100 * kernel / math.max(all, 1), all)
+  for i = 1, math.min(FUNCTIONS, #list) do
+    say_profile("%6.1f %%  %s%s", 100 * list[i].samples / all, list[i].kernel and "[kernel] " or "", list[i].name)
+  end
+  say_profile("```")
 end
 
+-- The time of a row that measures another program is not perfl's own.
+local NOT_OWN_TIME = { load = true, output = true }
+
 local function explain_part(part)
-  local base = base_of(part)
+  if NOT_OWN_TIME[part.measure] then return end
   for _, row in ipairs(part.rows) do
-    if falls_short(row, base) then explain(part, row, base) end
+    if falls_short(row) then explain(part, row) end
   end
+end
+
+-- ---- the older commit, the goals ----
+
+local OLDER = "  by the older commit"
+
+-- Adds a row after each row of perfl: the same command, by the older perfl, without goals.
+local function add_older_rows(part)
+  local rows = {}
+  local pattern = "%f[%w/._]" .. bench.program:gsub("%p", "%%%0") .. "%f[%s]"
+  local program = (older .. "/build/perfl"):gsub("%%", "%%%%")
+  for _, row in ipairs(part.rows) do
+    rows[#rows + 1] = row
+    local command = row[2]:gsub(pattern, program)
+    if command ~= row[2] and not row.missing then
+      rows[#rows + 1] = { OLDER, command, per = row.per, expect = row.expect, check = row.check }
+    end
+  end
+  part.rows = rows
+end
+
+local function is_peer(name) return name and (name:find "^perf " or name:find "^bpftrace") end
+
+-- How many goals are met, and the rows in which perf or bpftrace is better.
+local function summarise(parts)
+  local met, missed, ahead = 0, 0, {}
+  for _, part in ipairs(parts) do
+    for _, row in ipairs(part.rows) do
+      for _, goal in ipairs(goals_of(row)) do
+        if is_missed(goal) then missed = missed + 1 else met = met + 1 end
+      end
+      local ratio = is_peer(part.base) and not is_peer(row[1]) and row[1] ~= OLDER and median(row.ratios)
+      if ratio and ratio > 1 then
+        ahead[#ahead + 1] = ("  %s: %s, %s times %s"):format(part.title, row[1], number(ratio), part.base)
+      end
+    end
+  end
+  say("")
+  say("%d goals met, %d missed", met, missed)
+  if #ahead > 0 then say("A peer is ahead of these rows:\n%s", table.concat(ahead, "\n")) end
 end
 
 -- ---- main ----
@@ -249,45 +368,48 @@ functions of the program itself that had the samples. A function without a
 symbol has the name of its file.
 ]]):format(HZ)
 
+-- The files of the wanted parts.
 local function files()
   local list = {}
+  for _, name in ipairs(wanted) do
+    list[#list + 1] = name:find("/", 1, true) and name or ("bench/rows/%s.lua"):format(name)
+  end
+  if #wanted > 0 then return list end
   for path in io.popen "ls bench/rows/*.lua":lines() do list[#list + 1] = path end
   return list
 end
 
-local function is_wanted(path)
-  for _, name in ipairs(wanted) do
-    if path:match "([^/]+)%.lua$" == name then return true end
-  end
-  return #wanted == 0
+local function commit(checkout)
+  return first_line(("git -C %s log -1 --format='%%h of %%cs'"):format(bench.quote(checkout)))
 end
 
-local function machine()
+local function describe_run()
   local cpu = slurp "/proc/cpuinfo":match "model name%s*:%s*([^\n]+)" or "?"
   say("%s CPUs (%s), Linux %s", first_line "nproc", cpu, first_line "uname -r":match "^[%d.]+" or "?")
   local versions = {}
-  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "gcc" } do
+  for _, name in ipairs { "lua5.4", "linux-perf", "bpftrace", "clang", "gcc" } do
     local version = first_line(("dpkg-query -W -f '${Version}' %s"):format(name))
     versions[#versions + 1] = name .. " " .. (version ~= "" and version or "?")
   end
   say("%s", table.concat(versions, ", ", 1, 3))
   say("%s", table.concat(versions, ", ", 4))
+  say("commit %s%s", commit ".", older and ", beside the older " .. commit(older) or "")
   say("%d runs of each, by turns; CPU unless said otherwise; MiB: anonymous memory", runs)
 end
 
 local began, parts = os.time(), {}
-machine()
+describe_run()
 for _, path in ipairs(files()) do
-  if is_wanted(path) then
-    for _, part in ipairs(dofile(path)(bench)) do
-      part.scale, part.per = part.scale or 1e-9, part.per or 1
-      if part.prepare then part.prepare() end
-      run_part(part)
-      print_part(part)
-      parts[#parts + 1] = part
-    end
+  for _, part in ipairs(dofile(path)(bench)) do
+    part.scale, part.per = part.scale or 1e-9, part.per or 1
+    if part.prepare then part.prepare() end
+    if older then add_older_rows(part) end
+    run_part(part)
+    print_part(part)
+    parts[#parts + 1] = part
   end
 end
+summarise(parts)
 say("")
 say("all of it took %d s, and then the profiles", os.time() - began)
 for _, part in ipairs(parts) do explain_part(part) end

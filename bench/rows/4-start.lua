@@ -1,9 +1,9 @@
 -- From nothing to the end: what a run costs that measures a command which does nothing.
 
 return function(bench)
-  local perf = not bench.has "perf" and "perf is not installed" or nil
-  local bpftrace = not bench.has "bpftrace" and "bpftrace is not installed" or nil
-  local function perfl(chunk) return ("%s/perfl -q -e %s -- true"):format(bench.build, bench.quote(chunk)) end
+  local perf = bench.missing "perf"
+  local bpftrace = bench.missing "bpftrace"
+  local function perfl(chunk) return bench.perfl("", chunk) .. " -- true" end
   return {
     { title = "Start to end, by the clock", unit = "ms", base = "perf stat -- true", measure = "clock", scale = 1e-3,
       runs = 15, rows = {
@@ -17,8 +17,7 @@ return function(bench)
     { title = "Every event of the machine, listed", unit = "ms by the clock", base = "perf list", measure = "clock",
       scale = 1e-3, runs = 7, rows = {
         { "perf list", "perf list", missing = perf },
-        { "perfl list", bench.build .. "/perfl list", goal = 1 },
-        { "bpftrace -l", "bpftrace -l", missing = bpftrace },
+        { "perfl list", bench.program .. " list", goal = 1 },
       } },
   }
 end

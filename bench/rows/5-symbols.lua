@@ -12,10 +12,10 @@ local function check(said)
 end
 
 return function(bench)
-  local perf = not bench.has "perf" and "perf is not installed" or nil
+  local perf = bench.missing "perf"
   local program = bench.dir .. "/symbols"
   local recording = program .. ".data"
-  local function perfl(words) return ("%s/perfl -q -i %s %s"):format(bench.build, recording, words) end
+  local function perfl(words) return ("%s -q -i %s %s"):format(bench.program, recording, words) end
   local rows = {
     { "perfl: r.symbol", perfl [[-e 'event { "cpu-clock", sample = function(r) print(r.symbol) end }']] },
     { "perfl profile -f folded", perfl "profile -f folded" },
@@ -27,5 +27,5 @@ return function(bench)
   for _, row in ipairs(rows) do row.check = check end
   return { { title = "Names of 20,000 addresses among 600,000 functions, 59 MB of symbols", unit = "s", scale = 1,
     base = "perf script -F ip,sym", memory = true, rows = rows,
-    prepare = function() bench.make("symbols", "bench/symbols.lua " .. bench.dir) end } }
+    prepare = function() bench.make("symbols", bench.lua("bench/symbols.lua " .. bench.dir)) end } }
 end

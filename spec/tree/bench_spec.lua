@@ -72,6 +72,58 @@ describe("the recording of make bench", function()
   end)
 end)
 
+-- A recorder with rings of 4096 pages ends a round when both rings of 16 MiB are full: 322,638 records.
+it("the recording with long rounds has one round where the others have three", function()
+  local rec = assert(perfev.open(made("long.data", 20001, "long")))
+  for _ in rec:records { user = false } do end -- luacheck: ignore 542
+  assert.same({ 1, 0 }, { rec:totals().rounds, rec:totals().late })
+  rec:close()
+end)
+
+-- Rows that print a number, so that no figure depends on the machine.
+local ROWS = [[
+return function(bench)
+  return { { title = "Numbers", unit = "units", base = "base", measure = "output", rows = {
+    { "base", "echo 20" },
+    { "perfl: half", bench.program .. " 10", goal = 0.5 },
+    { "perfl: above its goal", bench.program .. " 30", goal = 1.25, limit = 40 },
+    { "lost", "false" },
+  } } }
+end
+]]
+
+describe("the table of make bench", function()
+  local function write(path, text)
+    local file <close> = assert(io.open(path, "w"))
+    file:write(text)
+  end
+
+  -- A build directory whose perfl prints its first argument plus something.
+  local function build(name, more)
+    local checkout = dir .. "/" .. name
+    assert(os.execute(("mkdir -p %s/build/bench"):format(checkout)))
+    write(checkout .. "/build/perfl", ("#!/bin/sh\necho $(($1 + %d))\n"):format(more))
+    assert(os.execute(("chmod +x %s/build/perfl"):format(checkout)))
+    return checkout
+  end
+
+  it("has each row's ratio, whether its goal is met, and the same command by an older perfl", function()
+    local new, old = build("new", 0), build("old", 5)
+    assert(os.execute(("cc -o %s/build/bench/cost bench/cost.c"):format(new)))
+    write(dir .. "/rows.lua", ROWS)
+    local r = run { "lua5.4", "bench/run.lua", new .. "/build", "1", "1", old, dir .. "/rows.lua" }
+    assert.same({ 0, "" }, { r.code, r.err })
+    assert.same({
+      "base                                  20.0    20.0    20.0    base",
+      "perfl: half                           10.0    10.0    10.0   0.500          met 0.5 x",
+      "  by the older commit                 15.0    15.0    15.0   0.750",
+      "perfl: above its goal                 30.0    30.0    30.0   1.500          MISSED 1.25 x, met 40",
+      "  by the older commit                 35.0    35.0    35.0   1.750",
+    }, { r.out:match "(base  [^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\nlost +not here: [^\n]*\n" })
+    assert.matches("\n2 goals met, 1 missed\n", r.out)
+  end)
+end)
+
 describe("the session that is left running", function()
   it("reads all that the simulated kernel writes, and tells what it holds each minute", function()
     local r = run({ "lua5.4", "bench/endurance.lua", "1.1", "20000" }, { env = LUA_PATHS })
