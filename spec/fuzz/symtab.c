@@ -4,6 +4,7 @@
  * The same bytes are a program whose functions, lines and unwind rules are looked up, its debug
  * file, the text of /proc/kallsyms, /proc/PID/maps and perf-PID.map, and a mangled name.
  */
+#include <elf.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,30 @@ static void touch_source(const char *image, size_t size)
 	pev_source_lines_close(source);
 }
 
+/* A compiled row has to lead to the same caller as the rules that it is compiled from. */
+static void compare_steps(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
+			  const struct pev_activation *act)
+{
+	struct pev_activation by_row = *act, by_rules = *act;
+	struct pev_unwind_row row;
+	int rc;
+
+	cfi->compile(cfi, offset - act->returns, &row);
+	if (row.kind != PEV_UNWIND_OFFSETS)
+		return;
+	rc = pev_unwind_apply(&row, cfi->machine == EM_X86_64 ? 7 : 31, memory, &by_row);
+	if (rc != cfi->step(cfi, offset, memory, &by_rules))
+		abort();
+	if (rc < 0)
+		return;
+	if (by_row.pc != by_rules.pc || by_row.known != by_rules.known ||
+	    by_row.returns != by_rules.returns)
+		abort();
+	for (int reg = 0; reg < PEV_UNWIND_REGS; reg++)
+		if (by_row.known >> reg & 1 && by_row.regs[reg] != by_rules.regs[reg])
+			abort();
+}
+
 /* Unwinds by the file's rules, with the file's bytes as the stack. */
 static void touch_cfi(const char *image, size_t size)
 {
@@ -86,10 +111,12 @@ static void touch_cfi(const char *image, size_t size)
 	if (pev_cfi_open(&cfi, image, size, NULL) < 0)
 		return;
 	for (uint64_t offset = 0x1000; offset < 0x1400; offset += 0x20) {
-		struct pev_activation act = { .known = UINT64_MAX, .pc = offset };
+		struct pev_activation act = { .known = (UINT64_C(1) << PEV_UNWIND_REGS) - 1,
+					      .pc = offset };
 
 		for (int reg = 0; reg < PEV_UNWIND_REGS; reg++)
 			act.regs[reg] = 0x7000 + 8 * (uint64_t)reg;
+		compare_steps(cfi, offset, &memory, &act);
 		for (int n = 0; n < 4 && cfi->step(cfi, offset, &memory, &act) == 0; n++)
 			sink += act.pc;
 	}

@@ -128,6 +128,34 @@ describe("a stack of registers and copied memory", function()
       unwound(plain, X86, { { { ip = at("leaf", 4), sp = STACK, bx = 5 }, words } }))
   end)
 
+  it("is unwound alike when its rules are known from an earlier stack", function()
+    local by_rbx = "\x73\0" -- the return address as a value: rbx
+    local file = program { ra = 16, rules = X86_RULES, "", false, cfa(3, 16) .. expression(VALUE, 16, by_rbx),
+                           undefined(16) }
+    -- leaf by offsets; middle without rule, by rbp; outer by an expression; start ends it.
+    local function sample(stack, from, rbx)
+      return { { ip = at("leaf", from), sp = stack, bp = stack + 16, bx = at("start", rbx) },
+        { at("middle", 0x20), 1, 0, at("outer", 0x30) } }
+    end
+    local samples = {}
+    for n = 1, 3 do samples[n] = sample(STACK + 64 * n, 4, 0x40) end
+    assert.same({ "outer;middle;leaf", "outer;middle;leaf", "outer;middle;leaf" }, unwound(file, X86, samples))
+    -- With rbx: its value is another one for each stack, and no rule of middle's drops it.
+    file = program { ra = 16, rules = X86_RULES, "", "", expression(VALUE, 16, by_rbx), undefined(16) }
+    for n = 1, 3 do samples[n] = sample(STACK + 64 * n, 4, 0x10 * n) end
+    for n = 1, 3 do samples[n][2][2] = at("outer", 0x30) end
+    assert.same({ 0x10, 0x20, 0x30 }, unwound(file, X86, samples, function(r)
+      assert.equal("start;outer;middle;leaf", r.stack:folded())
+      return r.stack[4].offset
+    end))
+    -- Other instructions of one function have other rules.
+    file = program { ra = 16, rules = X86_RULES, "\x44" .. cfa_offset(16), "", "" }
+    assert.same({ "outer;middle;leaf", "outer;middle;leaf", "outer;middle;leaf" }, unwound(file, X86, {
+      { { ip = at("leaf", 3), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) } },
+      { { ip = at("leaf", 4), sp = STACK }, { 1, at("middle", 0x20), at("outer", 0x20) } },
+      { { ip = at("leaf", 3), sp = STACK }, { at("middle", 0x20), at("outer", 0x20) } } }))
+  end)
+
   it("comes behind the kernel's part, and not behind a user part that the kernel took", function()
     local regs = { ip = at("leaf", 4), sp = STACK }
     assert.same({ "start;outer;middle;leaf;entry", "start;middle" }, unwound(plain, X86, {

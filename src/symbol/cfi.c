@@ -347,17 +347,24 @@ static int find_row(const struct file *file, uint64_t address, struct pev_rules 
 	return rc == -ENOENT ? pev_fdes_row(&file->debug, address, row) : rc;
 }
 
+/* Finds the row of the instruction at offset in the file, and its address by the linker. */
+static int find_row_at(const struct file *file, uint64_t offset, uint64_t *address,
+		       struct pev_rules *row)
+{
+	*address = pev_elf_find_address(file->elf->segments, file->elf->nr_segments, offset);
+	return *address == PEV_ELF_NONE ? -ENOENT : find_row(file, *address, row);
+}
+
 static int step_to_caller(struct pev_cfi *cfi, uint64_t offset, const struct pev_memory *memory,
 		struct pev_activation *act)
 {
-	struct file *file = (struct file *)cfi;
-	/* A call may be a function's last instruction, so the byte before decides. */
-	uint64_t address = pev_elf_find_address(file->elf->segments, file->elf->nr_segments,
-						offset - act->returns);
+	const struct file *file = (const struct file *)cfi;
 	struct machine m = { .act = act, .memory = memory };
 	struct pev_activation caller;
 	struct pev_rules row;
-	int rc = address == PEV_ELF_NONE ? -ENOENT : find_row(file, address, &row);
+	uint64_t address;
+	/* A call may be a function's last instruction, so the byte before decides. */
+	int rc = find_row_at(file, offset - act->returns, &address, &row);
 
 	if (rc < 0)
 		return rc;
@@ -366,6 +373,82 @@ static int step_to_caller(struct pev_cfi *cfi, uint64_t offset, const struct pev
 	if (rc == 0)
 		*act = caller;
 	return rc;
+}
+
+/* ---- compiling ---- */
+
+/* Returns the kind of the compiled row. */
+static enum pev_unwind_row_kind compile_ra(const struct abi *abi, const struct pev_rules *rules,
+				    struct pev_unwind_row *row)
+{
+	struct pev_rule rule;
+
+	if (rules->ra >= PEV_UNWIND_REGS || (int)rules->ra == abi->sp)
+		return PEV_UNWIND_COMPUTED;
+	rule = find_rule(abi, rules, (int)rules->ra);
+	row->ra = (uint8_t)rules->ra;
+	row->ra_saved = rule.kind == PEV_RULE_OFFSET;
+	row->ra_offset = (int16_t)rule.value;
+	if (rule.kind == PEV_RULE_UNDEFINED)
+		return PEV_UNWIND_OUTERMOST;
+	if (rule.kind == PEV_RULE_SAME || (row->ra_saved && rule.value == row->ra_offset))
+		return PEV_UNWIND_OFFSETS;
+	return PEV_UNWIND_COMPUTED;
+}
+
+/* Adds the rule of a register beside the return address, the lowest register first. */
+static bool compile_register(const struct abi *abi, struct pev_rule rule, int reg, int *nr,
+			     struct pev_unwind_row *row)
+{
+	switch (rule.kind) {
+	case PEV_RULE_UNDEFINED:
+		return reg != abi->sp;
+	case PEV_RULE_SAME:
+		row->same |= UINT64_C(1) << reg;
+		return reg != abi->sp;
+	case PEV_RULE_VAL_OFFSET:
+		return reg == abi->sp && rule.value == 0;
+	case PEV_RULE_OFFSET:
+		if (reg == abi->sp || *nr == PEV_UNWIND_SAVED || rule.value != (int16_t)rule.value)
+			return false;
+		row->saved |= UINT64_C(1) << reg;
+		row->offsets[(*nr)++] = (int16_t)rule.value;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum pev_unwind_row_kind compile_rules(const struct abi *abi, const struct pev_rules *rules,
+				       struct pev_unwind_row *row)
+{
+	enum pev_unwind_row_kind kind;
+	int nr = 0;
+
+	*row = (struct pev_unwind_row){ .cfa_offset = (int32_t)rules->cfa.value,
+				 .cfa_reg = (uint8_t)rules->cfa_reg, .signal = rules->signal };
+	if (rules->cfa.kind != PEV_RULE_VAL_OFFSET || rules->cfa_reg >= PEV_UNWIND_REGS ||
+	    rules->cfa.value != row->cfa_offset)
+		return PEV_UNWIND_COMPUTED;
+	kind = compile_ra(abi, rules, row);
+	for (int reg = 0; reg < PEV_UNWIND_REGS && kind == PEV_UNWIND_OFFSETS; reg++)
+		if (reg != row->ra &&
+		    !compile_register(abi, find_rule(abi, rules, reg), reg, &nr, row))
+			kind = PEV_UNWIND_COMPUTED;
+	return kind;
+}
+
+static void compile_row(struct pev_cfi *cfi, uint64_t offset, struct pev_unwind_row *row)
+{
+	const struct file *file = (const struct file *)cfi;
+	struct pev_rules rules;
+	uint64_t address;
+	int rc = find_row_at(file, offset, &address, &rules);
+
+	if (rc == 0)
+		row->kind = (uint8_t)compile_rules(file->abi, &rules, row);
+	else
+		row->kind = rc == -ENOENT ? PEV_UNWIND_MISSING : PEV_UNWIND_COMPUTED;
 }
 
 /* ---- opening ---- */
@@ -435,7 +518,7 @@ static int read_rules(struct file *file, const void *image, size_t len, struct p
 		rc = read_segment(file, image, len);
 	if (rc < 0)
 		return rc;
-	file->cfi = (struct pev_cfi){ header->e_machine, len, step_to_caller };
+	file->cfi = (struct pev_cfi){ header->e_machine, len, compile_row, step_to_caller };
 	file->cfi.bytes += (file->eh.nr + file->debug.nr) * sizeof(struct pev_fde);
 	return file->eh.nr || file->debug.nr ? 0 : -ENOEXEC;
 }

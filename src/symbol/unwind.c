@@ -17,8 +17,11 @@ enum {
 	CALLS_MAX = 4096,
 	FILES_MAX = 4096,
 	LEVEL_MAX = 2,      /* steps that stay level: a function without a frame, a signal */
+	ROWS_BITS = 15,     /* 2 MB of cached rows */
 	NO_REG = 255
 };
+
+_Static_assert(sizeof(struct pev_cached_row) == 64, "one cache line");
 
 /* Whole files are kept, because rules are read from them on request. */
 #define BYTES_MAX (UINT64_C(1) << 30)
@@ -114,8 +117,15 @@ static void read_registers(const struct machine *machine, const struct pev_recor
 
 /* ---- files ---- */
 
+static void forget_rows(struct pev_unwind *unwind)
+{
+	free(unwind->rows);
+	unwind->rows = NULL;
+}
+
 static void forget_files(struct pev_unwind *unwind)
 {
+	forget_rows(unwind);
 	for (uint32_t i = 0; i < unwind->cap_files; i++)
 		pev_dso_put(unwind->files[i].dso);
 	free(unwind->files);
@@ -211,24 +221,132 @@ static int step_frame(const struct machine *machine, const struct pev_memory *me
 	return 0;
 }
 
-static int find_caller(struct pev_unwind *unwind, struct pev_tasks *tasks, int pid,
-		       const struct machine *machine, const struct pev_memory *memory,
-		       struct pev_activation *act)
+static bool is_known(const struct pev_activation *act, unsigned reg)
 {
-	const struct pev_map *map = pev_tasks_map(tasks, pid, act->pc - act->returns);
-	struct pev_unwind_file *file = NULL;
-	uint64_t offset = 0;
+	return act->known >> reg & 1;
+}
+
+int pev_unwind_apply(const struct pev_unwind_row *row, unsigned sp,
+		     const struct pev_memory *memory, struct pev_activation *act)
+{
+	uint64_t cfa, known = act->known & row->same, saved = row->saved;
+
+	if (!is_known(act, row->cfa_reg))
+		return -ENODATA;
+	cfa = act->regs[row->cfa_reg] + (uint64_t)(int64_t)row->cfa_offset;
+	if (row->ra_saved &&
+	    !pev_memory_word(memory, cfa + (uint64_t)(int64_t)row->ra_offset, &act->pc))
+		return -EFAULT;
+	if (!row->ra_saved && !is_known(act, row->ra))
+		return -ENODATA;
+	if (!row->ra_saved)
+		act->pc = act->regs[row->ra];
+	/* Another register may be unknown: perhaps no rule needs it. */
+	for (int n = 0; saved; n++, saved &= saved - 1) {
+		unsigned reg = (unsigned)__builtin_ctzll(saved);
+		uint64_t address = cfa + (uint64_t)(int64_t)row->offsets[n];
+
+		if (pev_memory_word(memory, address, &act->regs[reg]))
+			known |= UINT64_C(1) << reg;
+	}
+	act->regs[sp] = cfa;
+	act->regs[row->ra] = act->pc;
+	act->known = known | UINT64_C(1) << sp | UINT64_C(1) << row->ra;
+	act->returns = !row->signal;
+	return 0;
+}
+
+/* A walk up one stack. */
+struct walk {
+	struct pev_unwind *unwind;
+	struct pev_tasks *tasks;
+	const struct machine *machine;
+	const struct pev_map *map; /* of the last pc; NULL: none */
+	struct pev_memory memory;
+	struct pev_activation act;
+	struct pev_unwind_row spare;   /* a row without memory for the cache */
+	int pid;
+};
+
+static const struct pev_map *find_map(struct walk *walk, uint64_t address)
+{
+	const struct pev_map *map = walk->map;
+
+	if (!map || address < map->start || address >= map->end)
+		walk->map = pev_tasks_map(walk->tasks, walk->pid, address);
+	return walk->map;
+}
+
+/* Returns the file of the last pc if its rules are of the sample's machine, or NULL. */
+static struct pev_unwind_file *find_rules(struct walk *walk, uint64_t offset)
+{
+	struct pev_unwind_file *file = find_file(walk->unwind, walk->map->dso, offset);
+
+	return file && file->cfi && file->cfi->machine == walk->machine->elf ? file : NULL;
+}
+
+/* Returns the place of a row in the cache, which may have another row; NULL: no memory. */
+static struct pev_cached_row *place_row(struct pev_unwind *unwind, const struct pev_dso *dso,
+					uint64_t offset)
+{
+	uint64_t hash = (offset ^ (uint64_t)(uintptr_t)dso << 16) * UINT64_C(0x9e3779b97f4a7c15);
+
+	if (!unwind->rows)
+		unwind->rows = calloc((size_t)1 << ROWS_BITS, sizeof(*unwind->rows));
+	return unwind->rows ? &unwind->rows[hash >> (64 - ROWS_BITS)] : NULL;
+}
+
+/* Returns the row of an instruction in the file of the last pc. */
+static const struct pev_unwind_row *find_row(struct walk *walk, uint64_t offset)
+{
+	struct pev_dso *dso = walk->map->dso;
+	struct pev_cached_row *place = place_row(walk->unwind, dso, offset);
+	struct pev_unwind_file *file;
+	struct pev_unwind_row *row;
+
+	if (place && place->dso == dso && place->offset == offset)
+		return &place->row;
+	file = find_rules(walk, offset);
+	/* Rows may have been forgotten to make room for the file. */
+	place = place_row(walk->unwind, dso, offset);
+	row = place ? &place->row : &walk->spare;
+	if (place)
+		*place = (struct pev_cached_row){ .dso = dso, .offset = offset };
+	row->kind = PEV_UNWIND_MISSING;
+	if (file)
+		file->cfi->compile(file->cfi, offset, row);
+	return row;
+}
+
+static int step_by_file(struct walk *walk, uint64_t offset)
+{
+	struct pev_unwind_file *file = find_rules(walk, offset);
+	int rc = file ? file->cfi->step(file->cfi, offset, &walk->memory, &walk->act) : -ENOENT;
+
+	if (rc == -EBADMSG)
+		report_broken(walk->unwind, file);
+	return rc;
+}
+
+static int find_caller(struct walk *walk)
+{
+	struct pev_activation *act = &walk->act;
+	const struct pev_map *map = find_map(walk, act->pc - act->returns);
+	const struct pev_unwind_row *row;
+	uint64_t offset;
 	int rc = -ENOENT;
 
-	if (map) {
+	if (map && !map->dso->memory) {
 		offset = act->pc - map->start + map->pgoff;
-		file = find_file(unwind, map->dso, offset);
+		row = find_row(walk, offset - act->returns);
+		if (row->kind == PEV_UNWIND_OFFSETS)
+			return pev_unwind_apply(row, walk->machine->dwarf_sp, &walk->memory, act);
+		if (row->kind == PEV_UNWIND_OUTERMOST)
+			return -ENODATA;
+		if (row->kind == PEV_UNWIND_COMPUTED)
+			rc = step_by_file(walk, offset);
 	}
-	if (file && file->cfi && file->cfi->machine == machine->elf)
-		rc = file->cfi->step(file->cfi, offset, memory, act);
-	if (rc == -EBADMSG)
-		report_broken(unwind, file);
-	return rc == -ENOENT ? step_frame(machine, memory, act) : rc;
+	return rc == -ENOENT ? step_frame(walk->machine, &walk->memory, act) : rc;
 }
 
 static int add_call(struct pev_unwind *unwind, const struct pev_activation *act)
@@ -250,29 +368,33 @@ static int add_call(struct pev_unwind *unwind, const struct pev_activation *act)
 int pev_unwind_walk(struct pev_unwind *unwind, struct pev_tasks *tasks,
 		    const struct pev_record *rec)
 {
-	const struct machine *machine = find_machine(rec->plan->regs_user);
-	struct pev_activation act;
-	struct pev_memory memory;
+	struct walk walk = { .unwind = unwind, .tasks = tasks,
+			     .machine = find_machine(rec->plan->regs_user) };
+	struct pev_activation *act = &walk.act;
+	const uint64_t *sp = &act->regs[walk.machine->dwarf_sp];
 	struct pev_value pid;
 	int level = 0;
 
 	unwind->nr = 0;
 	if (!pev_record_get(rec, PEV_F_PID, &pid))
 		return 0;
-	read_registers(machine, rec, &memory, &act);
-	while (act.pc && unwind->nr < CALLS_MAX && level <= LEVEL_MAX) {
-		uint64_t sp = act.regs[machine->dwarf_sp];
+	walk.pid = (int)(int64_t)pid.u;
+	if (unwind->machine != walk.machine->elf)
+		forget_rows(unwind);
+	unwind->machine = walk.machine->elf;
+	read_registers(walk.machine, rec, &walk.memory, act);
+	while (act->pc && unwind->nr < CALLS_MAX && level <= LEVEL_MAX) {
+		uint64_t was = *sp;
 
-		if (add_call(unwind, &act) < 0)
+		if (add_call(unwind, act) < 0)
 			return -ENOMEM;
-		if (find_caller(unwind, tasks, (int)(int64_t)pid.u, machine, &memory, &act) < 0 ||
-		    act.regs[machine->dwarf_sp] < sp)
+		if (find_caller(&walk) < 0 || *sp < was)
 			break;
 		/* A signal handler has no caller: the kernel wrote its return address. */
-		if (!act.returns)
+		if (!act->returns)
 			unwind->calls[unwind->nr - 1].returns = false;
-		level = act.regs[machine->dwarf_sp] == sp ? level + 1 : 0;
-		act.pc &= machine->pc_bits;
+		level = *sp == was ? level + 1 : 0;
+		act->pc &= walk.machine->pc_bits;
 	}
 	return 0;
 }

@@ -46,10 +46,41 @@ static inline bool pev_memory_word(const struct pev_memory *memory, uint64_t add
 	return true;
 }
 
+enum pev_unwind_row_kind {
+	PEV_UNWIND_OFFSETS,     /* the offsets in the row find the caller */
+	PEV_UNWIND_MISSING,     /* the file has no rule */
+	PEV_UNWIND_OUTERMOST,   /* the function has no caller */
+	PEV_UNWIND_COMPUTED     /* only step() applies the rule: an expression, or damaged */
+};
+
+#define PEV_UNWIND_SAVED 11 /* registers that a row restores beside the return address */
+
+/* The rule at one pc, compiled. The members after kind are valid for PEV_UNWIND_OFFSETS. */
+struct pev_unwind_row {
+	uint64_t same;          /* bit n: the caller's register n is the callee's */
+	uint64_t saved;         /* bit n: register n is stored at the CFA + its offset */
+	int32_t cfa_offset;     /* the CFA, which is the caller's sp: this + register cfa_reg */
+	uint8_t kind;           /* enum pev_unwind_row_kind */
+	uint8_t cfa_reg, ra;    /* ra: register of the return address */
+	bool signal : 1;        /* the kernel called the function */
+	bool ra_saved : 1;      /* the return address is at the CFA + ra_offset; else in ra */
+	int16_t ra_offset;
+	int16_t offsets[PEV_UNWIND_SAVED]; /* of the registers in saved, the lowest first */
+};
+
+/*
+ * Replaces act by its caller by such a row; sp: the number of the stack pointer. Returns -ENODATA
+ * or -EFAULT like pev_cfi.step.
+ */
+int pev_unwind_apply(const struct pev_unwind_row *row, unsigned sp,
+		     const struct pev_memory *memory, struct pev_activation *act);
+
 /* The rules of one file. */
 struct pev_cfi {
 	uint16_t machine;       /* EM_* */
 	uint64_t bytes;         /* of memory that it uses */
+	/* Compiles the rule of the instruction at offset in the file. */
+	void (*compile)(struct pev_cfi *cfi, uint64_t offset, struct pev_unwind_row *row);
 	/*
 	 * Replaces act by its caller; offset is the pc in the file. On error act stays as it
 	 * was: -ENOENT: the file has no rule for the pc; -ENODATA: it has no caller;
@@ -70,9 +101,18 @@ struct pev_unwind_file {
 	bool reported;          /* broken() was called */
 };
 
+/* A compiled rule, by the file and the offset of the instruction that it is for. */
+struct pev_cached_row {
+	const struct pev_dso *dso; /* of a file in files; NULL: free */
+	uint64_t offset;
+	struct pev_unwind_row row;
+};
+
 struct pev_unwind {
 	struct pev_call *calls; /* of the last walk, the innermost first */
 	uint32_t nr, room;
+	struct pev_cached_row *rows; /* by hash; NULL: none yet */
+	uint16_t machine;       /* EM_* of rows */
 	struct pev_unwind_file *files; /* open addressing */
 	uint32_t nr_files, cap_files;
 	uint64_t bytes;         /* of all files */
